@@ -1,0 +1,1 @@
+"""From images to node arrays, and from flow to haemodynamic quantities: one module a stage; knows no GPU."""

@@ -1,0 +1,452 @@
+"""Case: the validated settings of one patient case, and of the cohort.
+
+A case file has one section a stage; every key has a default but the input, the seeds, the thresholds and the inflow.
+The JSON schema for editors and the commented demo case follow from the models below.
+"""
+
+import difflib
+import json
+import os
+import re
+from pathlib import Path
+from typing import Annotated, Any, Literal, Self, TypeVar
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+
+from solver.stage import StageError
+
+Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+NonNegative = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+Finite = Annotated[float, Field(allow_inf_nan=False)]
+Point = tuple[Finite, Finite, Finite]
+
+T = TypeVar("T", bound="Section")
+
+Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$")]
+"""Names of cases and openings: they become names of files, columns and options."""
+
+
+class Section(BaseModel):
+    """Base of all settings: unknown keys are errors, values cannot be changed."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class InputSettings(Section):
+    """Where the case enters: exactly one of the keys. ``${NAME}`` in a path is an environment variable."""
+
+    dicom: str | None = Field(None, description="folder with a DICOM series, at any depth")
+    volume: str | None = Field(None, description="volume file: NRRD, NIfTI or MHA")
+    phantom: str | None = Field(None, description="parametric vessel (data/phantoms/*.yaml), made into a DICOM series")
+
+    @field_validator("dicom", "volume", "phantom")
+    @classmethod
+    def _expand(cls, path: str | None) -> str | None:
+        if path is None:
+            return None
+        expanded = os.path.expandvars(path)
+        if unset := re.search(r"\$\{?(\w+)", expanded):
+            raise ValueError(f"the environment variable {unset[1]} is not set; set it, or write the path out")
+        expanded = str(Path(expanded).expanduser())
+        if not Path(expanded).exists():
+            raise ValueError("no such file or folder; correct the path")
+        return expanded
+
+    @model_validator(mode="after")
+    def _one(self) -> Self:
+        given = [key for key in type(self).model_fields if getattr(self, key)]
+        if len(given) != 1:
+            raise ValueError(f"{len(given)} of dicom, volume, phantom given ({', '.join(given)}); give exactly one")
+        return self
+
+
+class LoadSettings(Section):
+    """Which series of a DICOM folder is taken."""
+
+    series: str | None = Field(None, description="SeriesInstanceUID; none: the series with the most voxels")
+
+
+class Box(Section):
+    """A box along the axes of the patient (LPS)."""
+
+    low_mm: Point = Field(description="corner with the smallest x, y, z")
+    high_mm: Point = Field(description="corner with the largest x, y, z")
+
+    @model_validator(mode="after")
+    def _ordered(self) -> Self:
+        if not all(low < high for low, high in zip(self.low_mm, self.high_mm, strict=True)):
+            raise ValueError(f"low_mm {self.low_mm} is not below high_mm {self.high_mm} in x, y and z")
+        return self
+
+
+class VoxelBox(Section):
+    """A box of voxels of the loaded volume."""
+
+    low: tuple[int, int, int] = Field(description="first voxel index x, y, z")
+    high: tuple[int, int, int] = Field(description="voxel index x, y, z after the last")
+
+    @model_validator(mode="after")
+    def _ordered(self) -> Self:
+        if not all(0 <= low < high for low, high in zip(self.low, self.high, strict=True)):
+            raise ValueError(f"low {self.low} is not at least 0 and below high {self.high} in x, y and z")
+        return self
+
+
+class FilterSettings(Section):
+    """Region of interest, noise, isotropic resampling."""
+
+    region_mm: Box | None = Field(None, description="region of interest in the patient; the rest is cut off")
+    region_voxels: VoxelBox | None = Field(None, description="the same as voxels of the loaded volume")
+    smoothing: Literal["none", "gaussian", "median", "curvature"] = Field(
+        "curvature", description="curvature: anisotropic diffusion that keeps edges"
+    )
+    smoothing_mm: Positive = Field(
+        0.5, description="gaussian: standard deviation; median: radius; curvature: length over which noise is averaged"
+    )
+    spacing_mm: Positive | None = Field(
+        None, description="isotropic spacing after resampling; none: the finest of x, y, z"
+    )
+
+    @model_validator(mode="after")
+    def _one_region(self) -> Self:
+        if self.region_mm and self.region_voxels:
+            raise ValueError("region_mm and region_voxels are both given; give one")
+        return self
+
+
+class SegmentSettings(Section):
+    """Seeded region growing between two thresholds."""
+
+    seeds_mm: tuple[Point, ...] = Field((), description="points in the lumen, LPS mm")
+    seeds_voxel: tuple[tuple[int, int, int], ...] = Field(
+        (), description="voxels x, y, z of the loaded volume in the lumen"
+    )
+    lower: Finite = Field(description="smallest intensity of the lumen (HU for CT)")
+    upper: Finite | None = Field(None, description="largest intensity of the lumen; none: no limit")
+    fill_holes: bool = Field(True, description="fill cavities that the lumen encloses")
+    leak_step: Annotated[float, Field(gt=0, lt=1)] = Field(
+        0.05, description="leak guard: lower is lowered by this fraction of the contrast between lumen and surroundings"
+    )
+    leak_growth: Annotated[float, Field(gt=1)] = Field(
+        1.5, description="leak guard: refuse if the volume then grows by more than this factor"
+    )
+    border_fraction: Annotated[float, Field(gt=0, le=1)] = Field(
+        0.2, description="leak guard: refuse if the mask covers more than this fraction of a face of the region"
+    )
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Self:
+        if not self.seeds_mm and not self.seeds_voxel:
+            raise ValueError("no seed given; give seeds_mm or seeds_voxel, a point inside the vessel")
+        if self.upper is not None and self.upper <= self.lower:
+            raise ValueError(f"lower {self.lower:g} is not below upper {self.upper:g}")
+        return self
+
+
+class OpeningSettings(Section):
+    """Name and role of the opening nearest to a point."""
+
+    name: Name
+    role: Literal["inlet", "outlet"]
+    near_mm: Point = Field(description="any point; the opening whose centre is nearest is meant, LPS mm")
+
+
+class SurfaceSettings(Section):
+    """Smooth surface with openings cut and capped."""
+
+    smoothing_mm: NonNegative = Field(0.4, description="length below which roughness of the surface is removed")
+    volume_tolerance: Positive = Field(
+        0.01, description="refuse if smoothing changes the volume by more than this fraction"
+    )
+    min_branch_radii: Positive = Field(
+        2.5, description="shorter branches of the skeleton, in radii of the vessel they leave, are not ends"
+    )
+    cut_radii: NonNegative = Field(0.5, description="an end is cut this many local radii from the tip of the vessel")
+    openings: tuple[OpeningSettings, ...] = Field((), description="names and roles; none: the largest is the inlet")
+
+    @model_validator(mode="after")
+    def _names_differ(self) -> Self:
+        names = [opening.name for opening in self.openings]
+        if twice := {name for name in names if names.count(name) > 1}:
+            raise ValueError(f"openings {', '.join(sorted(twice))} named more than once; names must differ")
+        return self
+
+
+class VoxelizeSettings(Section):
+    """Spacing of the lattice."""
+
+    spacing_mm: Positive | None = Field(None, description="spacing of the lattice; none: from nodes_across")
+    nodes_across: Annotated[float, Field(ge=6, le=400)] | None = Field(
+        None, description="nodes across the diameter of the (largest) inlet; none: 20, unless spacing_mm is given"
+    )
+
+    @model_validator(mode="after")
+    def _one(self) -> Self:
+        if self.spacing_mm and self.nodes_across:
+            raise ValueError("spacing_mm and nodes_across are both given; give one")
+        return self
+
+
+class InletSettings(Section):
+    """Flow into the vessel: steady, or a waveform that repeats."""
+
+    flow_ml_s: Positive | None = Field(None, description="steady flow, or the mean to which the waveform is scaled")
+    waveform: str | None = Field(None, description="CSV with the columns time_s and flow_ml_s, one period")
+    profile: Literal["parabolic", "plug"] = Field("parabolic", description="shape of the velocity over the inlet")
+
+    @field_validator("waveform")
+    @classmethod
+    def _exists(cls, path: str | None) -> str | None:
+        if path and not Path(path).is_file():
+            raise ValueError("no such file; correct the path")
+        return path
+
+    @model_validator(mode="after")
+    def _given(self) -> Self:
+        if self.flow_ml_s is None and self.waveform is None:
+            raise ValueError("neither flow_ml_s nor waveform is given; give one, or both to scale the waveform's mean")
+        return self
+
+
+class OutletSettings(Section):
+    """Pressure at an outlet."""
+
+    pressure_mmhg: Finite = Field(0.0, description="pressure on the cap")
+
+
+class SolveSettings(Section):
+    """Blood, conditions at the openings, numerics. The key ``*`` stands for all openings that are not named."""
+
+    density_kg_m3: Positive = 1060.0
+    viscosity_pa_s: Positive = 3.5e-3
+    inlets: dict[str, InletSettings] = Field(min_length=1)
+    outlets: dict[str, OutletSettings] = Field(default_factory=lambda: {"*": OutletSettings()}, min_length=1)
+    backend: Literal["auto", "cpu", "cuda"] = Field("auto", description="auto: CUDA where a device answers")
+    precision: Literal["fp32", "fp64"] = "fp32"
+    collision: Literal["auto", "bgk", "trt", "projected", "recursive"] = Field(
+        "auto", description="auto: by the grid Reynolds number"
+    )
+    walls: Literal["bouzidi", "half-way"] = "bouzidi"
+    lattice_speed: Annotated[float, Field(gt=0, le=0.17)] = Field(
+        0.08, description="the expected peak speed in lattice units; sets the time step"
+    )
+    peak_speed_m_s: Positive | None = Field(
+        None, description="expected peak speed; none: twice the largest mean speed over the openings"
+    )
+    ramp_s: NonNegative | None = Field(
+        None, description="time over which the inflow is raised; none: 15 acoustic transits"
+    )
+    steady_tolerance: Positive = Field(
+        1e-3, description="steady flow: stop when the relative RMS change over a viscous time is below this"
+    )
+    cycles: Annotated[int, Field(ge=1)] = Field(3, description="waveform: periods to run")
+    max_steps: Annotated[int, Field(ge=1)] = Field(1_000_000, description="give up after this many steps")
+    snapshots: Annotated[int, Field(ge=1)] = Field(
+        20, description="time steps in the flow file: over the last period of a waveform; a steady run keeps its last"
+    )
+
+
+class PostprocessSettings(Section):
+    """Wall shear stress and cross-sections."""
+
+    fit_nodes: Annotated[float, Field(ge=2, le=6)] = Field(
+        3.0, description="radius, in lattice spacings, of the fit that carries the stress to the wall"
+    )
+
+
+class ReportSettings(Section):
+    """The page."""
+
+    title: str | None = Field(None, description="none: the name of the case; write no name of a patient")
+    streamlines: Annotated[int, Field(ge=1, le=2000)] = Field(60, description="number of streamlines from the inlet")
+
+
+class Case(Section):
+    """One patient case: one section a stage."""
+
+    description: str = Field("", description="what this case is; write no name of a patient")
+    input: InputSettings
+    load: LoadSettings = LoadSettings()
+    filter: FilterSettings = FilterSettings()
+    segment: SegmentSettings
+    surface: SurfaceSettings = SurfaceSettings()
+    voxelize: VoxelizeSettings = VoxelizeSettings()
+    solve: SolveSettings
+    postprocess: PostprocessSettings = PostprocessSettings()
+    report: ReportSettings = ReportSettings()
+
+    @model_validator(mode="after")
+    def _openings_are_known(self) -> Self:
+        roles = {opening.name: opening.role for opening in self.surface.openings}
+        for section, role in (("inlets", "inlet"), ("outlets", "outlet")):
+            for name in getattr(self.solve, section):
+                if name != "*" and roles.get(name) != role:
+                    known = ", ".join(sorted(n for n, r in roles.items() if r == role)) or "none"
+                    raise ValueError(f"solve.{section}.{name}: no {role} of this name in surface.openings ({known})")
+        return self
+
+    def settings(self, stage: str) -> str:
+        """The stage's section as JSON with all defaults, as its command line takes it."""
+        return json.dumps(getattr(self, stage).model_dump(mode="json"), sort_keys=True)
+
+
+class Cohort(Section):
+    """``config/config.yaml``: which cases run, and defaults for all of them."""
+
+    cases: tuple[Name, ...] = Field(min_length=1, description="names of files in config/cases/")
+    defaults: dict[str, Any] = Field(default_factory=dict, description="sections merged under each case's own")
+
+    @field_validator("cases", mode="before")
+    @classmethod
+    def _from_command_line(cls, value: Any) -> Any:
+        """``--config cases=a,b`` arrives as one string."""
+        return [name.strip() for name in value.split(",")] if isinstance(value, str) else value
+
+
+def parse(model: type[T], values: dict[str, Any], source: str) -> T:
+    """Validate settings.
+
+    Parameters
+    ----------
+    model : the settings' class.
+    values : as read from YAML or JSON.
+    source : file or option that they came from, for the message.
+
+    Raises
+    ------
+    StageError
+        One line a mistake: source, key, value, and what would be right.
+    """
+    try:
+        return model.model_validate(values)
+    except ValidationError as error:
+        raise StageError("\n".join(_line(model, detail, source) for detail in error.errors())) from None
+
+
+def _line(model: type[Section], detail: Any, source: str) -> str:
+    path = ".".join(str(part) for part in detail["loc"])
+    if detail["type"] == "extra_forbidden":
+        known = _keys_at(model, detail["loc"][:-1])
+        near = difflib.get_close_matches(str(detail["loc"][-1]), known, n=1, cutoff=0.5)
+        advice = f"did you mean {near[0]}?" if near else f"known keys: {', '.join(known)}"
+        return f"{source}: {path}: unknown key (value {_short(detail['input'])}); {advice}"
+    if detail["type"] == "missing":
+        return f"{source}: {path}: missing; it has no default"
+    reason = detail["msg"].removeprefix("Value error, ")
+    value = (
+        "" if detail["type"] == "value_error" and isinstance(detail["input"], dict) else f" = {_short(detail['input'])}"
+    )
+    unit = _unit(path)
+    hint = f" (a plain number in {unit})" if unit and isinstance(detail["input"], str) else ""
+    return f"{source}: {path or 'case'}{value}: {reason[:1].lower()}{reason[1:]}{hint}"
+
+
+UNITS = {
+    "_ml_s": "mL/s", "_mmhg": "mmHg", "_kg_m3": "kg/m3", "_pa_s": "Pa s", "_m_s": "m/s", "_mm": "mm", "_s": "s"
+}  # fmt: skip
+
+
+def _unit(path: str) -> str | None:
+    return next((unit for suffix, unit in UNITS.items() if path.rstrip(".0123456789").endswith(suffix)), None)
+
+
+def _short(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 60 else text[:57] + "..."
+
+
+def _keys_at(model: type[Section], location: tuple[Any, ...]) -> list[str]:
+    """Keys that are allowed at a place of the settings."""
+    schema = model.model_json_schema()
+    definitions = schema.get("$defs", {})
+
+    def resolve(node: dict[str, Any]) -> dict[str, Any]:
+        for option in (node, *node.get("anyOf", ())):
+            if "$ref" in option:
+                return definitions[option["$ref"].rsplit("/", 1)[1]]
+        return node
+
+    node = schema
+    for part in location:
+        child = node.get("items") if isinstance(part, int) else node.get("properties", {}).get(part)
+        node = resolve(child or node.get("additionalProperties") or {})
+    return sorted(node.get("properties", {}))
+
+
+def read_yaml(path: Path) -> dict[str, Any]:
+    """Read a mapping from a YAML file.
+
+    Raises
+    ------
+    StageError
+        If there is no such file, or it holds something else.
+    """
+    try:
+        values = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise StageError(f"{path}: no such file") from None
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        mark = getattr(error, "problem_mark", None)
+        place = f", line {mark.line + 1}, column {mark.column + 1}" if mark else ""
+        raise StageError(
+            f"{path}{place}: not readable as YAML ({getattr(error, 'problem', None) or 'not text'})"
+        ) from None
+    if not isinstance(values, dict):
+        raise StageError(f"{path}: holds {type(values).__name__}, a mapping of keys to values is wanted")
+    return values
+
+
+def read_case(name: str, defaults: dict[str, Any], folder: Path = Path("config/cases")) -> Case:
+    """Read ``<folder>/<name>.yaml`` over the defaults of the cohort.
+
+    Raises
+    ------
+    StageError
+        One line a mistake.
+    """
+    path = folder / f"{name}.yaml"
+    if not path.is_file():
+        known = sorted(file.stem for file in folder.glob("*.yaml"))
+        near = difflib.get_close_matches(name, known, n=1)
+        raise StageError(
+            f"cases: {name!r}: no file {path}; " + (f"did you mean {near[0]}?" if near else f"known: {known}")
+        )
+    return parse(Case, _merge(defaults, read_yaml(path)), str(path))
+
+
+def read_cohort(config: dict[str, Any], source: str = "config/config.yaml") -> dict[str, Case]:
+    """All cases of the cohort by name, every one validated before anything runs.
+
+    Raises
+    ------
+    StageError
+        One line a mistake, over all files.
+    """
+    cohort = parse(Cohort, config, source)
+    cases, mistakes = {}, []
+    for name in cohort.cases:
+        try:
+            cases[name] = read_case(name, cohort.defaults)
+        except StageError as error:
+            mistakes.append(str(error))
+    if mistakes:
+        raise StageError("\n".join(mistakes))
+    return cases
+
+
+def _merge(under: dict[str, Any], over: dict[str, Any]) -> dict[str, Any]:
+    merged = dict(under)
+    for key, value in over.items():
+        both = isinstance(value, dict) and isinstance(merged.get(key), dict)
+        merged[key] = _merge(merged[key], value) if both else value
+    return merged
+
+
+def schema() -> str:
+    """The JSON schema of a case file, as kept in ``config/case.schema.json``."""
+    return json.dumps(Case.model_json_schema(), indent=2) + "\n"
+
+
+if __name__ == "__main__":
+    print(schema(), end="")

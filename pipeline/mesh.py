@@ -1,0 +1,82 @@
+"""Mesh: the closed triangle surface of the vessel, and its file."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+from vtkmodules.util.numpy_support import numpy_to_vtk, numpy_to_vtkIdTypeArray, vtk_to_numpy
+from vtkmodules.vtkCommonCore import vtkPoints
+from vtkmodules.vtkCommonDataModel import vtkCellArray, vtkPolyData
+from vtkmodules.vtkIOXML import vtkXMLPolyDataReader, vtkXMLPolyDataWriter
+
+from solver.stage import StageError
+
+
+@dataclass(frozen=True)
+class Mesh:
+    """A triangle surface.
+
+    Attributes
+    ----------
+    points_mm : (P, 3) float64, (x, y, z), LPS, mm.
+    triangles : (T, 3) int64, rows of `points_mm`, counter-clockwise seen from outside.
+    opening : (T,) int8, 0 for the wall, 1..n for the cap of that opening.
+    """
+
+    points_mm: NDArray[np.float64]
+    triangles: NDArray[np.int64]
+    opening: NDArray[np.int8]
+
+    def area_vectors_mm2(self) -> NDArray[np.float64]:
+        """Outward area vectors of the triangles, (T, 3): half the cross product of two edges."""
+        a, b, c = (self.points_mm[self.triangles[:, k]] for k in range(3))
+        return np.cross(b - a, c - a) / 2
+
+    def volume_mm3(self) -> float:
+        """Enclosed volume, by the divergence theorem: sum of centroid . area vector / 3."""
+        centroids = self.points_mm[self.triangles].mean(axis=1)
+        centroids = centroids - self.points_mm.mean(axis=0)
+        return float(np.einsum("ij,ij->", centroids, self.area_vectors_mm2()) / 3)
+
+    def to_vtk(self) -> vtkPolyData:
+        """As VTK polygons with the cell array ``opening``."""
+        polydata = vtkPolyData()
+        points = vtkPoints()
+        points.SetData(numpy_to_vtk(np.ascontiguousarray(self.points_mm), deep=True))
+        polydata.SetPoints(points)
+        cells = vtkCellArray()
+        offsets = np.arange(0, 3 * len(self.triangles) + 1, 3, dtype=np.int64)
+        connectivity = np.ascontiguousarray(self.triangles, dtype=np.int64).ravel()
+        cells.SetData(numpy_to_vtkIdTypeArray(offsets, deep=True), numpy_to_vtkIdTypeArray(connectivity, deep=True))
+        polydata.SetPolys(cells)
+        opening = numpy_to_vtk(np.ascontiguousarray(self.opening), deep=True)
+        opening.SetName("opening")
+        polydata.GetCellData().AddArray(opening)
+        return polydata
+
+    @staticmethod
+    def from_vtk(polydata: vtkPolyData) -> "Mesh":
+        """From VTK triangles; without a cell array ``opening`` all of them are wall."""
+        triangles = vtk_to_numpy(polydata.GetPolys().GetConnectivityArray()).reshape(-1, 3).astype(np.int64)
+        array = polydata.GetCellData().GetArray("opening")
+        opening = np.zeros(len(triangles), np.int8) if array is None else vtk_to_numpy(array).astype(np.int8)
+        return Mesh(vtk_to_numpy(polydata.GetPoints().GetData()).astype(np.float64), triangles, opening)
+
+    def write(self, path: Path) -> None:
+        """Write as VTP."""
+        writer = vtkXMLPolyDataWriter()
+        writer.SetFileName(str(path))
+        writer.SetInputData(self.to_vtk())
+        if not writer.Write():
+            raise StageError(f"{path}: the surface could not be written; is the disk full?")
+
+    @staticmethod
+    def read(path: Path) -> "Mesh":
+        """Read a VTP file written by :meth:`write`."""
+        reader = vtkXMLPolyDataReader()
+        reader.SetFileName(str(path))
+        reader.Update()
+        if not reader.GetOutput().GetNumberOfPolys():
+            raise StageError(f"{path}: no surface in this file; run the surface stage again")
+        return Mesh.from_vtk(reader.GetOutput())

@@ -1,0 +1,1 @@
+"""Lattice-Boltzmann blood flow on node arrays: NumPy, Numba and h5py only; knows no patient, image or VTK."""

@@ -1,0 +1,247 @@
+"""What the command lines of all stages share: arguments, log, progress, outputs that appear whole or not at all,
+and provenance.
+
+It lives beside the solver because the solver must run where `pipeline` cannot be imported; `pipeline` uses it too.
+"""
+
+import argparse
+import hashlib
+import json
+import logging
+import os
+import platform
+import resource
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from importlib import metadata
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+ROOT = Path(__file__).resolve().parent.parent
+"""Folder of the project."""
+
+PACKAGES = ("numpy", "numba", "numba-cuda", "h5py", "scipy", "scikit-image", "SimpleITK", "pydicom", "vtk", "snakemake")
+
+
+class StageError(Exception):
+    """A user's mistake or a result that must not be trusted: one message that names the quantity, its value, where it
+    came from and the remedy. The command line prints it without a traceback and exits with status 1.
+    """
+
+
+class Progress:
+    """Progress, rate and time left as plain lines, the same in a terminal and in a log file.
+
+    Parameters
+    ----------
+    log : where the lines go.
+    total : how much there is to do.
+    unit : of what, in the plural.
+    every_s : least time between two lines.
+    """
+
+    def __init__(self, log: logging.Logger, total: int, unit: str, every_s: float = 5.0) -> None:
+        self._log, self._total, self._unit, self._every_s = log, total, unit, every_s
+        self._start = self._last = time.monotonic()
+
+    def update(self, done: int, note: str = "") -> None:
+        """Say how far the work is, unless the last line is younger than `every_s` and work is left."""
+        now = time.monotonic()
+        if now - self._last < self._every_s and done < self._total:
+            return
+        self._last = now
+        elapsed = max(now - self._start, 1e-9)
+        left_s = (self._total - done) * elapsed / max(done, 1)
+        self._log.info(
+            "%d of %d %s (%.0f %%), %.3g %s/s, %s left%s",
+            done, self._total, self._unit, 100 * done / max(self._total, 1), done / elapsed, self._unit,
+            _duration(left_s), f", {note}" if note else "",
+        )  # fmt: skip
+
+
+def _duration(seconds: float) -> str:
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours} h {minutes:02d} min" if hours else f"{minutes} min {rest:02d} s" if minutes else f"{rest} s"
+
+
+@dataclass
+class Job:
+    """One run of a stage.
+
+    Attributes
+    ----------
+    inputs, outputs : paths by role; an output's path is a temporary one that is renamed when the stage succeeds.
+    settings : the stage's section of the case.
+    log : logger to the terminal and to the log file.
+    facts : what the stage wants kept in its provenance beside the common part (device, choices made).
+    """
+
+    stage: str
+    inputs: dict[str, Path]
+    outputs: dict[str, Path]
+    settings: dict[str, Any]
+    log: logging.Logger
+    facts: dict[str, Any] = field(default_factory=dict)
+
+
+def run_stage(
+    stage: str,
+    description: str | None,
+    inputs: dict[str, str],
+    outputs: dict[str, str],
+    compute: Callable[[Job], None],
+) -> None:
+    """Command line of a stage: parse, compute, then let all outputs appear together with their provenance.
+
+    Parameters
+    ----------
+    stage : name of the stage.
+    description : text for ``--help``, the module's docstring.
+    inputs, outputs : role (the name of the option) and help text of each file.
+    compute : does the work; raises :class:`StageError` for what the user must mend.
+    """
+    parser = argparse.ArgumentParser(
+        prog=f"python -m {_module_name()}",
+        description=description,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    for role, text in (inputs | outputs).items():
+        parser.add_argument(f"--{role}", type=Path, required=True, help=text, metavar="PATH")
+    parser.add_argument(
+        "--settings", default="{}", metavar="JSON", help="the stage's section of the case file, as JSON"
+    )
+    parser.add_argument(
+        "--provenance", type=Path, required=True, metavar="PATH", help="where to write how this was made"
+    )
+    parser.add_argument("--log", type=Path, metavar="PATH", help="log file (default: terminal only)")
+    arguments = vars(parser.parse_args())
+    log = _open_log(stage, arguments["log"])
+    try:
+        settings = _parse_settings(arguments["settings"])
+        targets = {role: arguments[role] for role in outputs}
+        sources = {role: arguments[role] for role in inputs}
+        for role, path in sources.items():
+            if not path.exists():
+                raise StageError(f"--{role} {path}: no such file; run the stage that makes it, or correct the path")
+        signal.signal(signal.SIGTERM, _stop)
+        with _outputs(targets | {"provenance": arguments["provenance"]}) as partial:
+            job = Job(stage, sources, {role: partial[role] for role in outputs}, settings, log)
+            started = time.monotonic()
+            compute(job)
+            record = _provenance(job, time.monotonic() - started)
+            partial["provenance"].write_text(json.dumps(record, indent=2) + "\n")
+    except StageError as error:
+        log.error("error: %s", error)
+        sys.exit(1)
+    except OSError as error:
+        log.error("error: %s: %s", error.filename or stage, error.strerror or error)
+        sys.exit(1)
+
+
+def _module_name() -> str:
+    spec = getattr(sys.modules["__main__"], "__spec__", None)
+    return (spec.name if spec else "pipeline").removesuffix(".__main__")
+
+
+def _parse_settings(text: str) -> dict[str, Any]:
+    try:
+        settings = json.loads(text)
+    except json.JSONDecodeError as error:
+        raise StageError(f"--settings {text!r}: not JSON ({error}); give an object such as '{{}}'") from None
+    if not isinstance(settings, dict):
+        raise StageError(f"--settings {text!r}: an object is wanted, such as '{{}}'")
+    return settings
+
+
+def _open_log(stage: str, path: Path | None) -> logging.Logger:
+    log = logging.getLogger(stage)
+    log.setLevel(logging.INFO)
+    log.propagate = False
+    handlers: list[logging.Handler] = [logging.StreamHandler(sys.stderr)]
+    if path:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handlers.append(logging.FileHandler(path, mode="w"))
+    for handler in handlers:
+        handler.setFormatter(logging.Formatter("%(asctime)s %(name)s: %(message)s", "%H:%M:%S"))
+        log.addHandler(handler)
+    return log
+
+
+def _stop(number: int, frame: FrameType | None) -> None:
+    raise StageError(f"stopped by signal {number}; nothing was written, run the workflow again to continue")
+
+
+@contextmanager
+def _outputs(targets: dict[str, Path]) -> Iterator[dict[str, Path]]:
+    """Give a temporary path beside each target; rename all of them on success, remove all of them on failure."""
+    partial = {role: path.with_name(f".{path.stem}.partial{path.suffix}") for role, path in targets.items()}
+    for role, path in targets.items():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        _remove(partial[role])  # left by a killed run
+    try:
+        yield partial
+        for role, path in targets.items():
+            if path.is_dir():
+                shutil.rmtree(path)
+            partial[role].replace(path)
+    finally:
+        for path in partial.values():
+            _remove(path)
+
+
+def _remove(path: Path) -> None:
+    if path.is_dir():
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)
+
+
+def _provenance(job: Job, seconds: float) -> dict[str, Any]:
+    """How the outputs were made. Inputs appear by role and checksum: their names may hold a patient's."""
+    return {
+        "stage": job.stage,
+        "settings": job.settings,
+        "inputs_sha256": {role: checksum(path) for role, path in job.inputs.items()},
+        "outputs_sha256": {role: checksum(path) for role, path in job.outputs.items()},
+        **job.facts,
+        "versions": _versions(),
+        "host": {"machine": platform.machine(), "system": platform.platform(), "cores": os.cpu_count()},
+        "finished": datetime.now(UTC).isoformat(timespec="seconds"),
+        "seconds": round(seconds, 3),
+        "peak_memory_mb": round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024, 1),
+    }
+
+
+def checksum(path: Path) -> str:
+    """SHA-256 of a file, or of the contents of all files of a folder whatever their names."""
+    if path.is_dir():
+        parts = sorted(checksum(file) for file in path.rglob("*") if file.is_file())
+        return hashlib.sha256("".join(parts).encode()).hexdigest()
+    with path.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
+
+
+def _versions() -> dict[str, str]:
+    versions = {"python": platform.python_version()}
+    for package in PACKAGES:
+        try:
+            versions[package] = metadata.version(package)
+        except metadata.PackageNotFoundError:
+            continue
+    git = shutil.which("git")
+    if git and (ROOT / ".git").exists():
+        answer = subprocess.run(
+            [git, "-C", str(ROOT), "rev-parse", "HEAD"], capture_output=True, text=True, check=False
+        )
+        if answer.returncode == 0:
+            versions["hemolattice_commit"] = answer.stdout.strip()
+    return versions
