@@ -5,6 +5,7 @@ It lives beside the solver because the solver must run where `pipeline` cannot b
 """
 
 import argparse
+import ast
 import hashlib
 import json
 import logging
@@ -228,6 +229,46 @@ def checksum(path: Path) -> str:
         return hashlib.sha256("".join(parts).encode()).hexdigest()
     with path.open("rb") as stream:
         return hashlib.file_digest(stream, "sha256").hexdigest()
+
+
+def sources(module: str) -> list[str]:
+    """Files of the project that a module is made of: its own, and those of all project modules that it imports.
+
+    Parameters
+    ----------
+    module : dotted name, such as ``pipeline.segment``.
+
+    Returns
+    -------
+    Paths relative to the project's folder, sorted.
+    """
+    found: set[str] = set()
+    queue = [module]
+    while queue:
+        file = _file_of(queue.pop())
+        if file and str(file) not in found:
+            found.add(str(file))
+            queue += imports(ROOT / file)
+    return sorted(found)
+
+
+def imports(file: Path) -> list[str]:
+    """Dotted names that a Python file imports, with ``from a import b`` given as ``a`` and ``a.b``."""
+    names: list[str] = []
+    for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            names += [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            names += [node.module, *(f"{node.module}.{alias.name}" for alias in node.names)]
+    return names
+
+
+def _file_of(module: str) -> Path | None:
+    path = Path(*module.split("."))
+    candidates = (path.with_suffix(".py"), path / "__init__.py")
+    return next(
+        (file for file in candidates if path.parts[0] in ("pipeline", "solver") and (ROOT / file).is_file()), None
+    )
 
 
 def _versions() -> dict[str, str]:

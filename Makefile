@@ -1,0 +1,65 @@
+# make demo | make test | make lint | make bench | make lock
+# Needs Python 3.11 or newer and make; everything else goes into .venv.
+
+PYTHON ?= python3
+BIN := .venv/bin
+CORES ?= all
+INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r
+CUDA := $(shell command -v nvidia-smi >/dev/null 2>&1 && nvidia-smi -L >/dev/null 2>&1 && echo .venv/.cuda)
+
+.PHONY: demo test smoke lint bench schema lock clean
+.DELETE_ON_ERROR:
+
+demo: .venv/.run $(CUDA)
+	$(BIN)/snakemake --cores $(CORES) --config cases=demo
+	@echo
+	@echo "Report:  file://$(CURDIR)/results/demo/report.html"
+
+test: .venv/.dev
+	$(BIN)/python -m pytest
+
+smoke: .venv/.run $(CUDA)
+	$(BIN)/snakemake --cores $(CORES) --config cases=tiny
+
+lint: .venv/.dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+bench: .venv/.run $(CUDA)
+	$(BIN)/python -m benchmarks.solver_speed
+
+schema: .venv/.run
+	$(BIN)/python -m pipeline.case > config/case.schema.json
+
+.venv/.venv:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	  { echo "$(PYTHON) is older than Python 3.11; name a newer one: make PYTHON=python3.12 $(MAKECMDGOALS)"; exit 1; }
+	@$(PYTHON) -m venv .venv || \
+	  { echo "$(PYTHON) cannot make a virtual environment; on Debian and Ubuntu: apt install python3-venv"; exit 1; }
+	touch $@
+
+.venv/.run: requirements.lock | .venv/.venv
+	@echo "Installing the packages of requirements.lock into .venv (once; some minutes)"
+	$(INSTALL) requirements.lock
+	touch $@
+
+.venv/.dev: requirements-dev.lock | .venv/.run
+	@echo "Installing the packages of requirements-dev.lock into .venv (once)"
+	$(INSTALL) requirements-dev.lock
+	touch $@
+
+.venv/.cuda: requirements-cuda.lock | .venv/.run
+	@echo "NVIDIA driver found: installing the packages of requirements-cuda.lock into .venv (once)"
+	$(INSTALL) requirements-cuda.lock
+	touch $@
+
+# Needs uv. The locks hold hashes for all supported Python versions and platforms, and no address of an index.
+COMPILE := uv pip compile --quiet --universal --generate-hashes --no-emit-index-url --no-header pyproject.toml
+lock:
+	$(COMPILE) -o requirements.lock
+	$(COMPILE) --extra cuda -c requirements.lock -o requirements-cuda.lock
+	$(COMPILE) --extra dev -c requirements-cuda.lock -o requirements-dev.lock
+
+clean:
+	rm -rf results .snakemake

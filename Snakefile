@@ -1,0 +1,258 @@
+"""From DICOM to report: one rule a stage, no computation here.
+
+    snakemake --cores all                           every case of config/config.yaml
+    snakemake --cores all --config cases=demo       one case (or several: cases=demo,other)
+
+A changed setting reruns its stage and those after it; so does an edit of a module that the stage uses.
+"""
+
+import json
+import shlex
+import sys
+
+from pipeline.case import read_cohort
+from solver.stage import StageError, sources
+
+
+configfile: "config/config.yaml"
+
+
+try:
+    CASES = read_cohort(config)
+except StageError as error:
+    sys.exit(str(error))
+
+PYTHON = shlex.quote(sys.executable)
+OUT = "results/{case}/"
+
+
+def settings(stage):
+    """The stage's section of the case as JSON: a parameter, so that a change reruns the stage."""
+    return lambda wildcards: CASES[wildcards.case].settings(stage)
+
+
+def source(wildcards):
+    """The images that the case starts from: the user's, or those of the phantom."""
+    given = CASES[wildcards.case].input
+    return given.dicom or given.volume or rules.phantom.output.dicom.format(case=wildcards.case)
+
+
+def waveforms(wildcards):
+    """Files that the solver reads beside the node arrays."""
+    return [inlet.waveform for inlet in CASES[wildcards.case].solve.inlets.values() if inlet.waveform]
+
+
+def page(wildcards):
+    """The report's section with what the page says of the case."""
+    case = CASES[wildcards.case]
+    return json.dumps(json.loads(case.settings("report")) | {"case": wildcards.case, "description": case.description})
+
+
+wildcard_constraints:
+    case=r"[A-Za-z0-9][A-Za-z0-9_.-]*",
+
+
+rule all:
+    default_target: True
+    input:
+        expand(OUT + "report.html", case=CASES),
+
+
+rule phantom:
+    input:
+        vessel=lambda wildcards: CASES[wildcards.case].input.phantom,
+        code=sources("pipeline.phantom"),
+    output:
+        dicom=directory(OUT + "dicom"),
+        truth=OUT + "truth.json",
+        mask=OUT + "truth.nrrd",
+        provenance=OUT + "phantom.provenance.json",
+    log:
+        OUT + "logs/phantom.log",
+    shell:
+        "{PYTHON} -m pipeline.phantom --vessel {input.vessel:q}"
+        " --dicom {output.dicom} --truth {output.truth} --truth-mask {output.mask}"
+        " --provenance {output.provenance} --log {log}"
+
+
+rule load:
+    input:
+        source=source,
+        code=sources("pipeline.load"),
+    output:
+        volume=OUT + "volume.nrrd",
+        series=OUT + "series.json",
+        provenance=OUT + "load.provenance.json",
+    log:
+        OUT + "logs/load.log",
+    params:
+        settings=settings("load"),
+    shell:
+        "{PYTHON} -m pipeline.load --source {input.source:q}"
+        " --volume {output.volume} --series {output.series}"
+        " --settings {params.settings:q} --provenance {output.provenance} --log {log}"
+
+
+rule filter:
+    input:
+        volume=rules.load.output.volume,
+        code=sources("pipeline.filter"),
+    output:
+        filtered=OUT + "filtered.nrrd",
+        provenance=OUT + "filter.provenance.json",
+    log:
+        OUT + "logs/filter.log",
+    params:
+        settings=settings("filter"),
+    shell:
+        "{PYTHON} -m pipeline.filter --volume {input.volume} --filtered {output.filtered}"
+        " --settings {params.settings:q} --provenance {output.provenance} --log {log}"
+
+
+rule segment:
+    input:
+        filtered=rules.filter.output.filtered,
+        volume=rules.load.output.volume,
+        code=sources("pipeline.segment"),
+    output:
+        lumen=OUT + "lumen.nrrd",
+        segmentation=OUT + "segmentation.json",
+        picture=OUT + "segmentation.png",
+        provenance=OUT + "segment.provenance.json",
+    log:
+        OUT + "logs/segment.log",
+    params:
+        settings=settings("segment"),
+    shell:
+        "{PYTHON} -m pipeline.segment --filtered {input.filtered} --volume {input.volume}"
+        " --lumen {output.lumen} --segmentation {output.segmentation} --picture {output.picture}"
+        " --settings {params.settings:q} --provenance {output.provenance} --log {log}"
+
+
+rule surface:
+    input:
+        lumen=rules.segment.output.lumen,
+        code=sources("pipeline.surface"),
+    output:
+        surface=OUT + "surface.vtp",
+        openings=OUT + "openings.json",
+        provenance=OUT + "surface.provenance.json",
+    log:
+        OUT + "logs/surface.log",
+    params:
+        settings=settings("surface"),
+    shell:
+        "{PYTHON} -m pipeline.surface --lumen {input.lumen}"
+        " --surface {output.surface} --openings {output.openings}"
+        " --settings {params.settings:q} --provenance {output.provenance} --log {log}"
+
+
+rule voxelize:
+    input:
+        surface=rules.surface.output.surface,
+        openings=rules.surface.output.openings,
+        code=sources("pipeline.voxelize"),
+    output:
+        lattice=OUT + "lattice.vti",
+        provenance=OUT + "voxelize.provenance.json",
+    log:
+        OUT + "logs/voxelize.log",
+    params:
+        settings=settings("voxelize"),
+    threads: workflow.cores
+    shell:
+        "NUMBA_NUM_THREADS={threads} {PYTHON} -m pipeline.voxelize"
+        " --surface {input.surface} --openings {input.openings} --lattice {output.lattice}"
+        " --settings {params.settings:q} --provenance {output.provenance} --log {log}"
+
+
+rule decompose:
+    input:
+        lattice=rules.voxelize.output.lattice,
+        surface=rules.surface.output.surface,
+        openings=rules.surface.output.openings,
+        code=sources("pipeline.decompose"),
+    output:
+        nodes=OUT + "nodes.h5",
+        provenance=OUT + "decompose.provenance.json",
+    log:
+        OUT + "logs/decompose.log",
+    threads: workflow.cores
+    shell:
+        "NUMBA_NUM_THREADS={threads} {PYTHON} -m pipeline.decompose"
+        " --lattice {input.lattice} --surface {input.surface} --openings {input.openings} --nodes {output.nodes}"
+        " --provenance {output.provenance} --log {log}"
+
+
+rule solve:
+    input:
+        nodes=rules.decompose.output.nodes,
+        waveforms=waveforms,
+        code=sources("solver.__main__"),
+    output:
+        flow=OUT + "flow.vtkhdf",
+        monitor=OUT + "monitor.csv",
+        summary=OUT + "solve.json",
+        provenance=OUT + "solve.provenance.json",
+    log:
+        OUT + "logs/solve.log",
+    params:
+        settings=settings("solve"),
+    threads: workflow.cores
+    shell:
+        "NUMBA_NUM_THREADS={threads} {PYTHON} -m solver --nodes {input.nodes}"
+        " --flow {output.flow} --monitor {output.monitor} --summary {output.summary}"
+        " --settings {params.settings:q} --provenance {output.provenance} --log {log}"
+
+
+rule postprocess:
+    input:
+        nodes=rules.decompose.output.nodes,
+        flow=rules.solve.output.flow,
+        surface=rules.surface.output.surface,
+        openings=rules.surface.output.openings,
+        monitor=rules.solve.output.monitor,
+        summary=rules.solve.output.summary,
+        code=sources("pipeline.postprocess"),
+    output:
+        wall=OUT + "wall.vtp",
+        indices=OUT + "indices.json",
+        provenance=OUT + "postprocess.provenance.json",
+    log:
+        OUT + "logs/postprocess.log",
+    params:
+        settings=settings("postprocess"),
+    shell:
+        "{PYTHON} -m pipeline.postprocess --nodes {input.nodes} --flow {input.flow} --surface {input.surface}"
+        " --openings {input.openings} --monitor {input.monitor} --summary {input.summary}"
+        " --wall {output.wall} --indices {output.indices}"
+        " --settings {params.settings:q} --provenance {output.provenance} --log {log}"
+
+
+rule report:
+    input:
+        series=rules.load.output.series,
+        segmentation=rules.segment.output.segmentation,
+        picture=rules.segment.output.picture,
+        openings=rules.surface.output.openings,
+        nodes=rules.decompose.output.nodes,
+        flow=rules.solve.output.flow,
+        monitor=rules.solve.output.monitor,
+        summary=rules.solve.output.summary,
+        wall=rules.postprocess.output.wall,
+        indices=rules.postprocess.output.indices,
+        code=sources("pipeline.report"),
+    output:
+        report=OUT + "report.html",
+        figures=directory(OUT + "figures"),
+        provenance=OUT + "report.provenance.json",
+    log:
+        OUT + "logs/report.log",
+    params:
+        settings=page,
+    shell:
+        "{PYTHON} -m pipeline.report --series {input.series} --segmentation {input.segmentation}"
+        " --picture {input.picture} --openings {input.openings} --nodes {input.nodes} --flow {input.flow}"
+        " --monitor {input.monitor} --summary {input.summary} --wall {input.wall} --indices {input.indices}"
+        " --report {output.report} --figures {output.figures}"
+        " --settings {params.settings:q} --provenance {output.provenance} --log {log}"

@@ -1,0 +1,43 @@
+"""Who may import whom (docs/architecture.md), and files that are generated from others."""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from pipeline import case
+from solver.stage import ROOT, imports
+
+PIPELINE_MAY_USE = {"solver.stage", "solver.nodes", "solver.d3q19", "solver.units", "solver.flow"}
+SOLVER_MAY_USE = {"numpy", "numba", "h5py"}
+STANDARD_LIBRARY = set(sys.stdlib_module_names)
+
+
+def modules(folder: str) -> list[Path]:
+    return sorted((ROOT / folder).glob("*.py"))
+
+
+def uses(file: Path, name: str) -> bool:
+    return any(used == name or used.startswith(name + ".") for used in imports(file))
+
+
+@pytest.mark.parametrize("file", modules("solver"), ids=lambda file: file.name)
+def test_solver_needs_only_numpy_numba_and_h5py(file):
+    packages = {name.split(".")[0] for name in imports(file)}
+    assert packages <= SOLVER_MAY_USE | STANDARD_LIBRARY | {"solver"}
+
+
+@pytest.mark.parametrize("file", modules("pipeline"), ids=lambda file: file.name)
+def test_pipeline_uses_only_the_plain_modules_of_the_solver(file):
+    used = {".".join(name.split(".")[:2]) for name in imports(file) if name.startswith("solver.")}
+    assert used <= PIPELINE_MAY_USE
+
+
+def test_one_place_for_cuda_and_two_for_dicom():
+    files = modules("pipeline") + modules("solver")
+    assert {file.name for file in files if uses(file, "numba.cuda")} == {"cuda.py"}
+    assert {file.name for file in files if uses(file, "pydicom")} == {"load.py", "phantom.py"}
+
+
+def test_schema_file_equals_the_model():
+    assert (ROOT / "config" / "case.schema.json").read_text() == case.schema(), "run `make schema`"

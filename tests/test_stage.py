@@ -1,0 +1,115 @@
+"""The command line that all stages share: outputs appear whole or not at all."""
+
+import json
+import logging
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from solver.stage import ROOT, Progress, checksum, sources
+
+STAGE = """
+import sys, time
+from solver.stage import StageError, run_stage
+
+def compute(job):
+    job.log.info("working")
+    job.outputs["copy"].write_bytes(job.inputs["text"].read_bytes())
+    job.outputs["folder"].mkdir()
+    (job.outputs["folder"] / "file").write_text("x")
+    if job.settings.get("refuse"):
+        raise StageError("text holds 3, 4 is wanted")
+    time.sleep(job.settings.get("wait", 0))
+    job.facts["device"] = "none"
+
+run_stage("trial", "A trial.", {"text": "in"}, {"copy": "out", "folder": "out"}, compute)
+"""
+
+
+def start(folder: Path, **settings) -> subprocess.Popen:
+    (folder / "in.txt").write_text("text")
+    roles = {"text": "in.txt", "copy": "out.txt", "folder": "out", "provenance": "trial.json", "log": "logs/trial.log"}
+    options = [part for role, name in roles.items() for part in (f"--{role}", str(folder / name))]
+    command = [sys.executable, "-c", STAGE, *options, "--settings", json.dumps(settings)]
+    return subprocess.Popen(command, cwd=ROOT, stderr=subprocess.PIPE, text=True)
+
+
+def files(folder: Path) -> set[str]:
+    return {str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()}
+
+
+def test_a_stage_writes_outputs_log_and_provenance(tmp_path):
+    process = start(tmp_path)
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode == 0, errors
+    assert files(tmp_path) == {"in.txt", "out.txt", "out/file", "trial.json", "logs/trial.log"}
+    record = json.loads((tmp_path / "trial.json").read_text())
+    assert record["inputs_sha256"]["text"] == checksum(tmp_path / "in.txt") == record["outputs_sha256"]["copy"]
+    assert record["device"] == "none"
+    assert record["peak_memory_mb"] > 1
+    assert (tmp_path / "logs/trial.log").read_text() == errors  # terminal and log file alike
+    assert str(tmp_path) not in (tmp_path / "trial.json").read_text()  # a path may hold a patient's name
+
+
+def test_a_refusal_is_one_message_without_traceback_or_output(tmp_path):
+    process = start(tmp_path, refuse=True)
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode == 1
+    assert "error: text holds 3, 4 is wanted" in errors
+    assert "Traceback" not in errors
+    assert files(tmp_path) == {"in.txt", "logs/trial.log"}
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
+def test_a_killed_stage_leaves_no_output_and_the_next_run_cleans_up(tmp_path, number):
+    process = start(tmp_path, wait=60)
+    deadline = time.monotonic() + 30
+    while not list(tmp_path.glob(".out.partial*/file")) and time.monotonic() < deadline:
+        time.sleep(0.01)
+    os.kill(process.pid, number)
+    process.communicate(timeout=30)
+    assert process.returncode != 0
+    assert not {"out.txt", "out/file", "trial.json"} & files(tmp_path)
+    process = start(tmp_path)
+    process.communicate(timeout=60)
+    assert files(tmp_path) == {"in.txt", "out.txt", "out/file", "trial.json", "logs/trial.log"}
+
+
+def test_a_missing_input_and_bad_settings_are_refused_in_words(tmp_path):
+    options = ["--text", "absent", "--copy", "a", "--folder", "b", "--provenance", "c"]
+    answer = subprocess.run(
+        [sys.executable, "-c", STAGE, *options], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert answer.returncode == 1
+    assert "--text absent: no such file" in answer.stderr
+    answer = subprocess.run(
+        [sys.executable, "-c", STAGE, *options, "--settings", "[1"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert answer.returncode == 1
+    assert "not JSON" in answer.stderr
+
+
+def test_progress_tells_share_rate_and_time_left(caplog):
+    log = logging.getLogger("trial-progress")
+    with caplog.at_level(logging.INFO):
+        progress = Progress(log, 200, "slices", every_s=0)
+        time.sleep(0.1)
+        progress.update(50, "no fault so far")
+    line = caplog.messages[0]
+    assert line.startswith("50 of 200 slices (25 %)")
+    assert "slices/s" in line
+    assert "left, no fault so far" in line
+
+
+def test_sources_follow_imports_through_the_project():
+    assert sources("pipeline.mesh") == ["pipeline/mesh.py", "solver/stage.py"]
+    assert "solver/d3q19.py" in sources("pipeline.decompose")
