@@ -1,7 +1,9 @@
-"""Mesh: the closed triangle surface of the vessel, and its file."""
+"""Mesh: the closed triangle surface of the vessel, and its file; the file of its openings."""
 
-from dataclasses import dataclass
+import json
+from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,6 +12,7 @@ from vtkmodules.vtkCommonCore import vtkPoints
 from vtkmodules.vtkCommonDataModel import vtkCellArray, vtkPolyData
 from vtkmodules.vtkIOXML import vtkXMLPolyDataReader, vtkXMLPolyDataWriter
 
+from solver.nodes import Opening, parse_openings
 from solver.stage import StageError
 
 
@@ -80,3 +83,22 @@ class Mesh:
         if not reader.GetOutput().GetNumberOfPolys():
             raise StageError(f"{path}: no surface in this file; run the surface stage again")
         return Mesh.from_vtk(reader.GetOutput())
+
+
+def write_openings(openings: tuple[Opening, ...], path: Path, **more: Any) -> None:
+    """Write the openings as JSON, with whatever else is worth keeping beside them."""
+    path.write_text(json.dumps({"openings": [asdict(opening) for opening in openings], **more}, indent=2) + "\n")
+
+
+def read_openings(path: Path) -> tuple[Opening, ...]:
+    """Read a file written by :func:`write_openings`.
+
+    Raises
+    ------
+    StageError
+        If it is not such a file.
+    """
+    try:
+        return parse_openings(json.loads(path.read_text(encoding="utf-8"))["openings"])
+    except (KeyError, TypeError, ValueError) as error:
+        raise StageError(f"{path}: cannot be read as openings ({error}); run surface again") from None

@@ -5,9 +5,10 @@ Positions are lattice indices ``(x, y, z)``; the place of index ``(0, 0, 0)`` in
 """
 
 import json
-from dataclasses import asdict, dataclass
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal, TypeVar
 
 import h5py
 import numpy as np
@@ -20,6 +21,8 @@ EXTERNAL, WALL, FLUID, INLET, OUTLET = -1, 0, 1, 2, 3
 """Tags of lattice nodes (int8). INLET and OUTLET are fluid nodes with a link through an opening."""
 
 FORMAT = "hemolattice-nodes-1"
+
+Number = TypeVar("Number", int, float, bool)
 
 
 @dataclass(frozen=True)
@@ -139,31 +142,57 @@ def load(path: Path) -> Nodes:
     try:
         with h5py.File(path, "r") as file:
             if file.attrs.get("format") != FORMAT:
-                raise StageError(
-                    f"{path}: format {file.attrs.get('format')!r}, {FORMAT!r} is wanted; run decompose again"
-                )
-            arrays = {name: file[name][()] for name in ARRAYS}
-            spacing, origin, shape, periodic = (
-                file.attrs[name] for name in ("spacing_mm", "origin_mm", "shape", "periodic")
+                raise StageError(f"format {file.attrs.get('format')!r}, {FORMAT!r} is wanted; run decompose again")
+            nodes = Nodes(
+                spacing_mm=float(file.attrs["spacing_mm"]),
+                origin_mm=_triple(file.attrs["origin_mm"], float),
+                shape=_triple(file.attrs["shape"], int),
+                openings=parse_openings(json.loads(file.attrs["openings"])),
+                periodic=_triple(file.attrs["periodic"], bool),
+                **{name: file[name][()] for name in ARRAYS},
             )
-            openings = json.loads(file.attrs["openings"])
-    except (OSError, KeyError, ValueError) as error:
-        raise StageError(f"{path}: cannot be read as node arrays ({error}); run decompose again") from None
-    nodes = Nodes(
-        spacing_mm=float(spacing),
-        origin_mm=(float(origin[0]), float(origin[1]), float(origin[2])),
-        shape=(int(shape[0]), int(shape[1]), int(shape[2])),
-        openings=tuple(
-            Opening(**entry | {key: tuple(entry[key]) for key in ("centre_mm", "normal")}) for entry in openings
-        ),
-        periodic=(bool(periodic[0]), bool(periodic[1]), bool(periodic[2])),
-        **arrays,
-    )
-    try:
         check(nodes)
     except StageError as error:
         raise StageError(f"{path}: {error}") from None
+    except (OSError, KeyError, TypeError, ValueError, RuntimeError) as error:
+        raise StageError(f"{path}: cannot be read as node arrays ({error}); run decompose again") from None
     return nodes
+
+
+def _triple(values: Any, kind: Callable[[Any], Number]) -> tuple[Number, Number, Number]:
+    first, second, third = values
+    return kind(first), kind(second), kind(third)
+
+
+def parse_openings(entries: Any) -> tuple[Opening, ...]:
+    """Openings from their entries in a JSON file, as ``dataclasses.asdict`` writes them.
+
+    Raises
+    ------
+    ValueError
+        If a key is missing, unknown or of a wrong kind, or the ids are not 1..n in this order.
+    """
+    if not (isinstance(entries, list) and all(isinstance(entry, dict) for entry in entries)):
+        raise ValueError("openings are not a list of objects")
+    openings = []
+    for number, entry in enumerate(entries, 1):
+        if wrong := {field.name for field in fields(Opening)} ^ entry.keys():
+            raise ValueError(f"opening {number}: missing or unknown {', '.join(sorted(wrong))}")
+        opening = Opening(
+            id=int(entry["id"]),
+            name=str(entry["name"]),
+            role=entry["role"],
+            centre_mm=_triple(entry["centre_mm"], float),
+            normal=_triple(entry["normal"], float),
+            area_mm2=float(entry["area_mm2"]),
+            radius_mm=float(entry["radius_mm"]),
+        )
+        if opening.id != number or opening.role not in ("inlet", "outlet"):
+            raise ValueError(f"opening {number}: id {opening.id}, role {opening.role!r}")
+        if not (opening.area_mm2 > 0 and opening.radius_mm > 0 and abs(np.linalg.norm(opening.normal) - 1) < 1e-3):
+            raise ValueError(f"opening {number}: area and radius are positive, and the normal is a unit vector")
+        openings.append(opening)
+    return tuple(openings)
 
 
 def check(nodes: Nodes) -> None:
@@ -174,24 +203,33 @@ def check(nodes: Nodes) -> None:
     StageError
         Naming the first invariant that does not hold.
     """
-    keys = _keys(nodes, nodes.position)
-    inside = (nodes.position >= 0).all() and (nodes.position < nodes.shape[::-1]).all()
+    _demand(
+        {
+            "arrays have their types": all(getattr(nodes, name).dtype == kind for name, kind in ARRAYS.items()),
+            "arrays have their dimensions": all(
+                getattr(nodes, name).shape[1:] == ((3,) if name.endswith("position") else ()) for name in ARRAYS
+            ),
+        }
+    )
     ids = [opening.id for opening in nodes.openings]
     links = len(nodes.wall_link_node), len(nodes.opening_link_node)
-    rules = {
-        "there is at least one fluid node": nodes.count > 0,
-        "arrays have their types": all(getattr(nodes, name).dtype == kind for name, kind in ARRAYS.items()),
-        "spacing is positive": nodes.spacing_mm > 0,
-        "positions lie in the lattice": bool(inside),
-        "positions are sorted with x fastest and differ": bool((np.diff(keys) > 0).all()),
-        "openings are numbered 1..n": ids == list(range(1, len(ids) + 1)),
-        "node arrays are equally long": len(nodes.tag) == len(nodes.opening) == nodes.count,
-        "wall link arrays are equally long": links[0]
-        == len(nodes.wall_link_direction) == len(nodes.wall_link_wall) == len(nodes.wall_link_q),
-        "opening link arrays are equally long": links[1]
-        == len(nodes.opening_link_direction) == len(nodes.opening_link_opening) == len(nodes.opening_link_q),
-    }  # fmt: skip
-    _demand(rules)
+    _demand(
+        {
+            "there is at least one fluid node": nodes.count > 0,
+            "spacing is positive": 0 < nodes.spacing_mm < np.inf,
+            "the origin is a place": bool(np.isfinite(nodes.origin_mm).all()),
+            "positions lie in the lattice": _in_lattice(nodes, nodes.position)
+            and _in_lattice(nodes, nodes.wall_position),
+            "positions are sorted with x fastest and differ": _sorted(nodes, nodes.position)
+            and _sorted(nodes, nodes.wall_position),
+            "openings are numbered 1..n": ids == list(range(1, len(ids) + 1)),
+            "node arrays are equally long": len(nodes.tag) == len(nodes.opening) == nodes.count,
+            "wall link arrays are equally long": links[0]
+            == len(nodes.wall_link_direction) == len(nodes.wall_link_wall) == len(nodes.wall_link_q),
+            "opening link arrays are equally long": links[1]
+            == len(nodes.opening_link_direction) == len(nodes.opening_link_opening) == len(nodes.opening_link_q),
+        }
+    )  # fmt: skip
     _demand(
         {
             "links name existing nodes": _within(nodes.wall_link_node, 0, nodes.count)
@@ -206,7 +244,12 @@ def check(nodes: Nodes) -> None:
             "tags are fluid, inlet or outlet": bool(np.isin(nodes.tag, (FLUID, INLET, OUTLET)).all()),
         }
     )
-    _demand({"every missing neighbour is behind exactly one link": _links_are_complete(nodes)})
+    _demand(
+        {
+            "wall links end on their wall nodes": _walls_are_at_the_ends(nodes),
+            "every missing neighbour is behind exactly one link": _links_are_complete(nodes),
+        }
+    )
 
 
 def _demand(rules: dict[str, bool]) -> None:
@@ -219,6 +262,14 @@ def _within(values: NDArray[np.integer], low: int, high: int) -> bool:
     return bool(((values >= low) & (values < high)).all())
 
 
+def _in_lattice(nodes: Nodes, position: NDArray[np.integer]) -> bool:
+    return bool((position >= 0).all() and (position < nodes.shape[::-1]).all())
+
+
+def _sorted(nodes: Nodes, position: NDArray[np.integer]) -> bool:
+    return bool((np.diff(_keys(nodes, position)) > 0).all())
+
+
 def _keys(nodes: Nodes, position: NDArray[np.integer]) -> NDArray[np.int64]:
     """Place of each position in the x-fastest order of a lattice with a margin of one node."""
     _, height, width = (n + 2 for n in nodes.shape)
@@ -228,16 +279,23 @@ def _keys(nodes: Nodes, position: NDArray[np.integer]) -> NDArray[np.int64]:
 
 def neighbours(nodes: Nodes, direction: int) -> NDArray[np.int32]:
     """Row of the fluid node at the end of each node's link, (N,); -1 where that is no fluid node."""
-    ends = nodes.position + VELOCITIES[direction]
-    size = np.array(nodes.shape[::-1])
-    ends = np.where(nodes.periodic, ends % size, ends)
+    ends = _wrapped(nodes, nodes.position + VELOCITIES[direction])
     return _find(_keys(nodes, nodes.position), _keys(nodes, ends))
+
+
+def _wrapped(nodes: Nodes, position: NDArray[np.int32]) -> NDArray[np.int32]:
+    return np.where(nodes.periodic, position % np.array(nodes.shape[::-1], np.int32), position)
 
 
 def _find(keys: NDArray[np.int64], wanted: NDArray[np.int64]) -> NDArray[np.int32]:
     rows = np.searchsorted(keys, wanted)
     rows[rows == len(keys)] = 0
     return np.where(keys[rows] == wanted, rows, -1).astype(np.int32)
+
+
+def _walls_are_at_the_ends(nodes: Nodes) -> bool:
+    ends = nodes.position[nodes.wall_link_node] + VELOCITIES[nodes.wall_link_direction]
+    return np.array_equal(_wrapped(nodes, ends), nodes.wall_position[nodes.wall_link_wall])
 
 
 def _links_are_complete(nodes: Nodes) -> bool:

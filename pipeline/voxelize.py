@@ -1,0 +1,287 @@
+"""Stage 5: the closed surface becomes a lattice of tagged nodes.
+
+A node is fluid if the surface encloses it. Nodes with fewer than two fluid neighbours, through which nothing can flow,
+and parts that no link joins to the largest one are taken out. Fluid nodes with a link through an opening's cap are
+INLET or OUTLET; solid nodes behind a link through the wall are WALL.
+"""
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import ndimage
+from vtkmodules.util.numpy_support import numpy_to_vtk, vtk_to_numpy
+from vtkmodules.vtkCommonDataModel import vtkImageData
+from vtkmodules.vtkIOXML import vtkXMLImageDataReader, vtkXMLImageDataWriter
+
+from pipeline.case import VoxelizeSettings, parse
+from pipeline.crossings import MAX_NODES, Frame, Links, inside, links
+from pipeline.mesh import Mesh, read_openings
+from solver.d3q19 import VELOCITIES, WEIGHTS, Q
+from solver.nodes import EXTERNAL, FLUID, INLET, OUTLET, WALL, Opening
+from solver.stage import Job, StageError, run_stage
+
+NODES_ACROSS = 20.0
+"""Nodes across the largest inlet where the settings do not say (PHYSICS: wall shear stress within 2 %)."""
+
+MIN_NODES_ACROSS = 6.0
+"""Fewer nodes than this across an opening carry no profile of velocity."""
+
+MARGIN_NODES = 2
+"""Solid nodes around the vessel."""
+
+OFFSET = np.array((0.8191725134, 0.6710436067, 0.5497004779))
+"""Low corner of the surface's box beyond its last node, in spacings along x, y, z: powers of the root of x^4 = x + 1.
+Flat caps and walls along axes or diagonals then do not lie on nodes."""
+
+BYTES_PER_NODE, BYTES_PER_FLUID_NODE = 10, 250
+"""Peak memory of this stage and the next; the solver needs less."""
+
+
+@dataclass(frozen=True)
+class Lattice:
+    """The tagged lattice.
+
+    Attributes
+    ----------
+    tag : [z, y, x] int8, EXTERNAL, WALL, FLUID, INLET or OUTLET.
+    opening : [z, y, x] int8, the opening whose cap is nearest along a link of an INLET or OUTLET node, else 0.
+    spacing_mm : distance of neighbouring nodes along an axis, mm.
+    origin_mm : place of index (0, 0, 0), (x, y, z), LPS, mm.
+    """
+
+    tag: NDArray[np.int8]
+    opening: NDArray[np.int8]
+    spacing_mm: float
+    origin_mm: tuple[float, float, float]
+
+    @property
+    def frame(self) -> Frame:
+        """Where the lattice lies."""
+        depth, height, width = self.tag.shape
+        return Frame(self.spacing_mm, self.origin_mm, (depth, height, width))
+
+    def write(self, path: Path) -> None:
+        """Write as VTK image data (VTI) with the point arrays ``tag`` and ``opening``."""
+        image = vtkImageData()
+        image.SetDimensions(*self.tag.shape[::-1])
+        image.SetSpacing(*[self.spacing_mm] * 3)
+        image.SetOrigin(*self.origin_mm)
+        for name in ("tag", "opening"):
+            array = numpy_to_vtk(np.ascontiguousarray(getattr(self, name)).reshape(-1))
+            array.SetName(name)
+            image.GetPointData().AddArray(array)
+        writer = vtkXMLImageDataWriter()
+        writer.SetFileName(str(path))
+        writer.SetInputData(image)
+        if not writer.Write():
+            raise StageError(f"{path}: the lattice could not be written; is the disk full?")
+
+    @staticmethod
+    def read(path: Path) -> "Lattice":
+        """Read a file written by :meth:`write`.
+
+        Raises
+        ------
+        StageError
+            If it is not such a file.
+        """
+        reader = vtkXMLImageDataReader()
+        reader.SetFileName(str(path))
+        reader.Update()
+        image = reader.GetOutput()
+        shape = image.GetDimensions()[::-1]
+        arrays = [image.GetPointData().GetArray(name) for name in ("tag", "opening")]
+        if not all(array and array.GetNumberOfTuples() == np.prod(shape) for array in arrays):
+            raise StageError(f"{path}: no lattice with tag and opening in this file; run voxelize again")
+        tag, opening = (vtk_to_numpy(array).astype(np.int8).reshape(shape) for array in arrays)
+        x, y, z = image.GetOrigin()
+        return Lattice(tag, opening, image.GetSpacing()[0], (x, y, z))
+
+
+def voxelize(
+    mesh: Mesh, openings: tuple[Opening, ...], settings: VoxelizeSettings | None = None
+) -> tuple[Lattice, dict[str, Any]]:
+    """Tag the nodes of a lattice that is aligned with LPS x, y, z.
+
+    Parameters
+    ----------
+    mesh : closed surface, outward normals.
+    openings : the openings whose caps the mesh has, by id.
+    settings : spacing.
+
+    Returns
+    -------
+    The lattice, and figures of it for the log: node counts, what was removed, nodes across each opening.
+
+    Raises
+    ------
+    StageError
+        If the surface is not closed, the spacing too coarse for an opening, or the lattice too large for the memory.
+    """
+    demand_closed(mesh, openings)
+    frame = choose_frame(mesh, openings, choose_spacing_mm(openings, settings or VoxelizeSettings()))
+    enclosed = inside(mesh, frame)
+    fluid = largest_component(passable(enclosed, frame))
+    found = links(mesh, frame, fluid)
+    demand_reached(found, openings, frame.spacing_mm)
+    lattice = tagged(frame, fluid, found, openings)
+    count = int(fluid.sum())
+    return lattice, {
+        "spacing_mm": frame.spacing_mm,
+        "lattice_nodes": list(frame.shape[::-1]),
+        "fluid_nodes": count,
+        "wall_nodes": int((lattice.tag == WALL).sum()),
+        "removed_nodes": int(enclosed.sum()) - count,
+        "fluid_volume_over_surface_volume": count * frame.spacing_mm**3 / mesh.volume_mm3(),
+        "links_removed_end": found.removed,
+        "links_on_surface": found.on_surface,
+        "links_double": found.double,
+        "openings": {
+            opening.name: {
+                "nodes_across": 2 * opening.radius_mm / frame.spacing_mm,
+                "links": int((found.opening == opening.id).sum()),
+                "link_area_over_area": link_area(found, opening) * frame.spacing_mm**2 / opening.area_mm2,
+            }
+            for opening in openings
+        },
+    }
+
+
+def demand_closed(mesh: Mesh, openings: tuple[Opening, ...]) -> None:
+    """Check that the surface is closed, oriented outward, and has the caps of the openings."""
+    edges = np.concatenate([mesh.triangles[:, [k, (k + 1) % 3]] for k in range(3)])
+    low, high = edges.min(axis=1), edges.max(axis=1)
+    _, edge = np.unique(low * len(mesh.points_mm) + high, return_inverse=True)
+    unmatched = int((np.bincount(edge, np.where(edges[:, 0] == low, 1, -1)) != 0).sum())
+    if unmatched:
+        raise StageError(
+            f"surface: {unmatched} edges do not lie between two triangles; it is not closed, run surface again"
+        )
+    if (volume := mesh.volume_mm3()) <= 0:
+        raise StageError(f"surface: volume {volume:.4g} mm3, its normals point inward; run surface again")
+    caps = sorted({int(number) for number in np.unique(mesh.opening)} - {0})
+    if caps != [opening.id for opening in openings]:
+        raise StageError(
+            f"surface has the caps {caps}, but the openings are {[o.id for o in openings]}; run surface again"
+        )
+
+
+def choose_spacing_mm(openings: tuple[Opening, ...], settings: VoxelizeSettings) -> float:
+    """Spacing of the settings, or the one that puts the wanted nodes across the largest inlet."""
+    inlets = [opening.radius_mm for opening in openings if opening.role == "inlet"]
+    if settings.spacing_mm is None and not inlets:
+        raise StageError("no opening is an inlet, across which nodes could be counted; give voxelize.spacing_mm")
+    spacing_mm = settings.spacing_mm or 2 * max(inlets) / (settings.nodes_across or NODES_ACROSS)
+    for opening in openings:
+        across = 2 * opening.radius_mm / spacing_mm
+        if across < MIN_NODES_ACROSS:
+            raise StageError(_too_coarse(opening, spacing_mm, f"has {across:.1f} nodes across"))
+    return spacing_mm
+
+
+def _too_coarse(opening: Opening, spacing_mm: float, what: str) -> str:
+    return (
+        f"opening {opening.name} (radius {opening.radius_mm:.3g} mm) {what} at a spacing of {spacing_mm:.3g} mm;"
+        f" at least {MIN_NODES_ACROSS:g} nodes are wanted: set voxelize.spacing_mm to at most"
+        f" {2 * opening.radius_mm / MIN_NODES_ACROSS:.3g}, or a larger voxelize.nodes_across"
+    )
+
+
+def choose_frame(mesh: Mesh, openings: tuple[Opening, ...], spacing_mm: float) -> Frame:
+    """Put a lattice around the surface, off its planes, if it fits in the memory."""
+    low, high = mesh.points_mm.min(axis=0), mesh.points_mm.max(axis=0)
+    origin = low - (MARGIN_NODES - 1 + OFFSET) * spacing_mm
+    width, height, depth = (np.ceil((high - origin) / spacing_mm).astype(int) + MARGIN_NODES).tolist()
+    need = BYTES_PER_NODE * width * height * depth + BYTES_PER_FLUID_NODE * mesh.volume_mm3() / spacing_mm**3
+    have = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    if need > have or max(width, height, depth) > MAX_NODES:
+        raise StageError(
+            f"a spacing of {spacing_mm:.3g} mm gives a lattice of {width} x {height} x {depth} nodes, about"
+            f" {need / 1e9:.3g} GB; at most {MAX_NODES} along an axis and {have / 1e9:.3g} GB are there:"
+            f" set a larger voxelize.spacing_mm or a smaller voxelize.nodes_across"
+        )
+    x, y, z = origin.tolist()
+    return Frame(spacing_mm, (x, y, z), (depth, height, width))
+
+
+def passable(fluid: NDArray[np.bool_], frame: Frame) -> NDArray[np.bool_]:
+    """Fluid nodes, [z, y, x], without those that have fewer than two fluid neighbours, until none of them is left."""
+    kept = fluid.copy()
+    flat = kept.reshape(-1)
+    nodes = np.flatnonzero(flat)
+    steps = [frame.step(direction) for direction in range(1, Q)]
+    while True:
+        dead = np.add.reduce([flat[nodes + step] for step in steps], dtype=np.int8) < 2
+        if not dead.any():
+            return kept
+        flat[nodes[dead]] = False
+        nodes = nodes[~dead]
+
+
+def largest_component(fluid: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """The largest part, [z, y, x], that the 18 links join."""
+    label, count = ndimage.label(fluid, ndimage.generate_binary_structure(3, 2))
+    if not count:
+        raise StageError("the surface encloses no node; set a smaller voxelize.spacing_mm")
+    return label == 1 + np.bincount(label[fluid])[1:].argmax()
+
+
+def demand_reached(found: Links, openings: tuple[Opening, ...], spacing_mm: float) -> None:
+    """Check that the fluid has links through every opening."""
+    for opening in openings:
+        if opening.id not in found.opening:
+            raise StageError(_too_coarse(opening, spacing_mm, "is cut off from the largest part of the vessel"))
+
+
+def tagged(frame: Frame, fluid: NDArray[np.bool_], found: Links, openings: tuple[Opening, ...]) -> Lattice:
+    """The lattice that follows from the fluid nodes and their links."""
+    tag = np.where(fluid, FLUID, EXTERNAL).astype(np.int8)
+    opening = np.zeros_like(tag)
+    tag.reshape(-1)[found.end[found.opening == 0]] = WALL
+    through = np.flatnonzero(found.opening)
+    length = found.q[through] * np.linalg.norm(VELOCITIES, axis=1)[found.direction[through]]
+    far_to_near = through[np.lexsort((found.opening[through], length))[::-1]]
+    opening.reshape(-1)[found.node[far_to_near]] = found.opening[far_to_near]
+    tags = np.array([FLUID] + [INLET if o.role == "inlet" else OUTLET for o in openings], np.int8)
+    tag[fluid] = tags[opening[fluid]]
+    return Lattice(tag, opening, frame.spacing_mm, frame.origin_mm)
+
+
+def link_area(found: Links, opening: Opening) -> float:
+    """Area of an opening as its links see it, sum of 6 w_i |c_i . n|, in squared spacings.
+
+    A plane with unit normal n cuts |c_i . n| links of direction i per unit of area, and the sum of 6 w_i (c_i . n)^2
+    over the directions to one side of it is 1.
+    """
+    directions = np.bincount(found.direction[found.opening == opening.id], minlength=Q)
+    return float(directions @ (6 * WEIGHTS * np.abs(VELOCITIES @ np.array(opening.normal))))
+
+
+def _compute(job: Job) -> None:
+    settings = parse(VoxelizeSettings, job.settings, "--settings")
+    lattice, figures = voxelize(Mesh.read(job.inputs["surface"]), read_openings(job.inputs["openings"]), settings)
+    job.facts |= figures
+    job.log.info(
+        "%d fluid and %d wall nodes at %.4g mm, %d taken out",
+        figures["fluid_nodes"], figures["wall_nodes"], figures["spacing_mm"], figures["removed_nodes"],
+    )  # fmt: skip
+    if figures["links_double"]:
+        job.log.warning(
+            "%d links between fluid nodes pass through the wall, where vessels nearly touch; a smaller"
+            " voxelize.spacing_mm parts them", figures["links_double"],
+        )  # fmt: skip
+    lattice.write(job.outputs["lattice"])
+
+
+if __name__ == "__main__":
+    run_stage(
+        "voxelize",
+        __doc__,
+        inputs={"surface": "closed surface (VTP)", "openings": "openings (JSON)"},
+        outputs={"lattice": "tagged lattice (VTI)"},
+        compute=_compute,
+    )
