@@ -64,7 +64,10 @@ class InputSettings(Section):
 class LoadSettings(Section):
     """Which series of a DICOM folder is taken."""
 
-    series: str | None = Field(None, description="SeriesInstanceUID; none: the series with the most voxels")
+    series: str | None = Field(
+        None,
+        description="SeriesInstanceUID, or its short hash as the log shows it; none: the series with the most voxels",
+    )
 
 
 class Box(Section):

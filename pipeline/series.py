@@ -1,0 +1,218 @@
+"""Series: what the headers of a DICOM folder say, which series is meant, and whether its slices form a volume.
+
+Knows no file format and no pixels. A series is named by a short hash of its UID, its modality and its number, because
+its description and its UID lead to the patient.
+"""
+
+import hashlib
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from pipeline.stack import Grid, stack
+from solver.stage import StageError
+
+MODALITIES = ("CT", "MR", "XA")
+"""Modalities whose images can be slices of a volume."""
+
+ENHANCED = {
+    "1.2.840.10008.5.1.4.1.1.2.1": "Enhanced CT",
+    "1.2.840.10008.5.1.4.1.1.2.2": "Legacy Converted Enhanced CT",
+    "1.2.840.10008.5.1.4.1.1.4.1": "Enhanced MR",
+    "1.2.840.10008.5.1.4.1.1.4.4": "Legacy Converted Enhanced MR",
+    "1.2.840.10008.5.1.4.1.1.12.1.1": "Enhanced XA",
+    "1.2.840.10008.5.1.4.1.1.13.1.1": "X-Ray 3D Angiographic",
+}
+"""SOP classes that hold several frames in one file."""
+
+
+@dataclass(frozen=True)
+class SliceHeader:
+    """What is taken from the header of one file; absent numbers are None.
+
+    Attributes
+    ----------
+    path, number : the file, and its number among all files of the folder sorted by name, for messages.
+    series, instance, frame_of_reference : UIDs.
+    enhanced : name of the SOP class if it is a multi-frame one, else empty.
+    position_mm, orientation, pixel_spacing_mm : ImagePositionPatient, ImageOrientationPatient, PixelSpacing.
+    slope, intercept : rescaling of stored values.
+    padding : smallest and largest stored value that means "not measured".
+    """
+
+    path: Path
+    number: int
+    series: str
+    instance: str
+    frame_of_reference: str
+    series_number: int | None
+    modality: str
+    localizer: bool
+    enhanced: str
+    rows: int
+    columns: int
+    frames: int
+    samples: int
+    photometric: str
+    position_mm: tuple[float, ...] | None
+    orientation: tuple[float, ...] | None
+    pixel_spacing_mm: tuple[float, ...] | None
+    slope: float | None
+    intercept: float | None
+    padding: tuple[int, int] | None
+    contrast_agent: bool
+    lossy: bool
+    transfer_syntax: str
+
+    @property
+    def place(self) -> tuple[tuple[float, ...] | None, ...]:
+        """Where the slice lies."""
+        return self.position_mm, self.orientation, self.pixel_spacing_mm
+
+
+@dataclass(frozen=True)
+class Series:
+    """The slices of one series."""
+
+    headers: list[SliceHeader]
+
+    @property
+    def hash(self) -> str:
+        """Short hash of the SeriesInstanceUID."""
+        return short_hash(self.headers[0].series)
+
+    @property
+    def name(self) -> str:
+        """How messages name it."""
+        first = self.headers[0]
+        number = "no number" if first.series_number is None else f"number {first.series_number}"
+        return f"series {self.hash} ({first.modality}, {number})"
+
+    @property
+    def summary(self) -> str:
+        """Its name and what it holds, for messages."""
+        first = self.headers[0]
+        what = ", localizer" if first.localizer else ""
+        return f"{self.name}: {len(self.headers)} files of {first.columns}x{first.rows}{what}"
+
+    @property
+    def rank(self) -> tuple[bool, bool, int]:
+        """Order in which series are preferred: no localizer, a known place, the most voxels."""
+        voxels = {header.instance: header.rows * header.columns * header.frames for header in self.headers}
+        placed = any(header.position_mm or header.enhanced for header in self.headers)
+        return not self.headers[0].localizer, placed, sum(voxels.values())
+
+
+def short_hash(uid: str) -> str:
+    """The first 8 hexadecimal digits of the SHA-256 of a UID."""
+    return hashlib.sha256(uid.encode()).hexdigest()[:8]
+
+
+def group(headers: list[SliceHeader]) -> list[Series]:
+    """Series in the order of their hashes; localizers that share a series with other slices are one of their own."""
+    groups: dict[tuple[str, bool], list[SliceHeader]] = {}
+    for header in headers:
+        groups.setdefault((header.series, header.localizer), []).append(header)
+    return sorted((Series(each) for each in groups.values()), key=lambda series: (series.hash, series.rank))
+
+
+def choose(every: list[Series], wanted: str | None) -> Series:
+    """The series with the UID or short hash that is wanted, or else the one with the most voxels.
+
+    Raises
+    ------
+    StageError
+        If there is none, or several are equally large.
+    """
+    found = [series for series in every if wanted is None or wanted in (series.headers[0].series, series.hash)]
+    if not found:
+        listing = "; ".join(series.summary for series in every)
+        raise StageError(f"load.series: no series with the UID or hash that is given; there are: {listing}")
+    best = max(found, key=lambda series: series.rank)
+    equal = [series for series in found if series.rank == best.rank]
+    if len(equal) > 1:
+        raise StageError(
+            f"{len(equal)} series have the most voxels ({best.rank[-1]}), it is not certain which is meant; name one in"
+            f" load.series: {'; '.join(series.summary for series in equal)}"
+        )
+    return best
+
+
+def require_supported(series: Series) -> None:
+    """Refuse images that are no slices of intensities, or whose intensities are uncertain.
+
+    Raises
+    ------
+    StageError
+        With the reason and the remedy.
+    """
+    for header in series.headers:
+        reason = _not_a_slice(header) or _uncertain_intensity(header)
+        if reason:
+            raise StageError(f"{series.name}: {reason}")
+
+
+def _not_a_slice(header: SliceHeader) -> str | None:
+    if header.enhanced or header.frames > 1:
+        return (
+            f"{header.enhanced or 'a'} multi-frame image of {header.frames} frames, which this version does not read;"
+            " convert it to one file a slice, or to NRRD or NIfTI"
+        )
+    if header.localizer:
+        return "localizer images only; give the folder of the series itself"
+    if header.modality == "XA" and not header.position_mm:
+        return "an X-ray projection (XA without slice positions), not a volume; take the 3-D reconstruction"
+    return None
+
+
+def _uncertain_intensity(header: SliceHeader) -> str | None:
+    if header.samples != 1:
+        return f"{header.samples} samples a pixel: a colour picture, not measured intensities; take the original series"
+    if header.photometric != "MONOCHROME2":
+        known = header.photometric if header.photometric == "MONOCHROME1" else "that is no plain grey scale"
+        return (
+            f"photometric interpretation {known}: it is not certain that large values are bright; convert the series to"
+            " MONOCHROME2"
+        )
+    if header.modality == "CT" and (header.slope is None or header.intercept is None):
+        return (
+            f"RescaleSlope or RescaleIntercept is missing in file {header.number} of the folder, by name, so that HU"
+            " are unknown; export the series again"
+        )
+    if header.slope == 0 or (header.slope is None) != (header.intercept is None):
+        return f"rescale slope {header.slope}, intercept {header.intercept}: not usable; export the series again"
+    return None
+
+
+def grid(series: Series) -> Grid:
+    """The regular grid that the slices form.
+
+    Raises
+    ------
+    StageError
+        If the place of a slice is unknown, slices differ in size, or they form no regular grid.
+    """
+    headers = series.headers
+    missing = {
+        "ImagePositionPatient": sum(header.position_mm is None for header in headers),
+        "ImageOrientationPatient": sum(header.orientation is None for header in headers),
+        "PixelSpacing": sum(header.pixel_spacing_mm is None for header in headers),
+    }
+    if any(missing.values()):
+        what = ", ".join(f"{count} of {len(headers)} slices lack {name}" for name, count in missing.items() if count)
+        raise StageError(
+            f"{series.name}: missing geometry: {what}; without it the place of a voxel is unknown, export the series"
+            " again or leave these slices out"
+        )
+    sizes = Counter((header.columns, header.rows) for header in headers)
+    if len(sizes) > 1:
+        listing = ", ".join(f"{count} of {columns}x{rows}" for (columns, rows), count in sizes.most_common(6))
+        raise StageError(f"{series.name}: slices of several sizes: {listing}; leave out those that do not belong")
+    return stack(
+        np.array([header.position_mm for header in headers]),
+        np.array([header.orientation for header in headers]),
+        np.array([header.pixel_spacing_mm for header in headers]),
+        series.name,
+    )
