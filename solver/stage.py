@@ -116,7 +116,7 @@ def run_stage(
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     for role, text in (inputs | outputs).items():
-        parser.add_argument(f"--{role}", type=Path, required=True, help=text, metavar="PATH")
+        parser.add_argument(f"--{role}", dest=role, type=Path, required=True, help=text, metavar="PATH")
     parser.add_argument(
         "--settings", default="{}", metavar="JSON", help="the stage's section of the case file, as JSON"
     )
