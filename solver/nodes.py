@@ -270,21 +270,31 @@ def _sorted(nodes: Nodes, position: NDArray[np.integer]) -> bool:
     return bool((np.diff(_keys(nodes, position)) > 0).all())
 
 
-def _keys(nodes: Nodes, position: NDArray[np.integer]) -> NDArray[np.int64]:
-    """Place of each position in the x-fastest order of a lattice with a margin of one node."""
+def _strides(nodes: Nodes) -> NDArray[np.int64]:
+    """Steps of the keys along (x, y, z): those of a lattice with a margin of one node, so that no link wraps around."""
     _, height, width = (n + 2 for n in nodes.shape)
-    x, y, z = (position[:, k].astype(np.int64) + 1 for k in range(3))
-    return (z * height + y) * width + x
+    return np.array((1, width, width * height))
+
+
+def _keys(nodes: Nodes, position: NDArray[np.integer]) -> NDArray[np.int64]:
+    """Place of each position in the x-fastest order."""
+    return position @ _strides(nodes)
 
 
 def neighbours(nodes: Nodes, direction: int) -> NDArray[np.int32]:
     """Row of the fluid node at the end of each node's link, (N,); -1 where that is no fluid node."""
-    ends = _wrapped(nodes, nodes.position + VELOCITIES[direction])
-    return _find(_keys(nodes, nodes.position), _keys(nodes, ends))
+    keys = _keys(nodes, nodes.position)
+    return _find(keys, _end_keys(nodes, keys, direction))
 
 
-def _wrapped(nodes: Nodes, position: NDArray[np.int32]) -> NDArray[np.int32]:
-    return np.where(nodes.periodic, position % np.array(nodes.shape[::-1], np.int32), position)
+def _end_keys(nodes: Nodes, keys: NDArray[np.int64], direction: int) -> NDArray[np.int64]:
+    moves = VELOCITIES[direction] * _strides(nodes)
+    ends = keys + moves.sum()
+    for axis in np.flatnonzero(moves * nodes.periodic):
+        size = nodes.shape[2 - axis]
+        leaving = nodes.position[:, axis] == (size - 1 if moves[axis] > 0 else 0)
+        ends[leaving] -= size * moves[axis]
+    return ends
 
 
 def _find(keys: NDArray[np.int64], wanted: NDArray[np.int64]) -> NDArray[np.int32]:
@@ -295,12 +305,21 @@ def _find(keys: NDArray[np.int64], wanted: NDArray[np.int64]) -> NDArray[np.int3
 
 def _walls_are_at_the_ends(nodes: Nodes) -> bool:
     ends = nodes.position[nodes.wall_link_node] + VELOCITIES[nodes.wall_link_direction]
-    return np.array_equal(_wrapped(nodes, ends), nodes.wall_position[nodes.wall_link_wall])
+    size = np.array(nodes.shape[::-1])
+    return np.array_equal(np.where(nodes.periodic, ends % size, ends), nodes.wall_position[nodes.wall_link_wall])
 
 
 def _links_are_complete(nodes: Nodes) -> bool:
-    node = np.concatenate((nodes.wall_link_node, nodes.opening_link_node)).astype(np.int64)
-    direction = np.concatenate((nodes.wall_link_direction, nodes.opening_link_direction))
-    listed = np.sort(node * Q + direction)
-    missing = [np.flatnonzero(neighbours(nodes, i) < 0) * Q + i for i in range(1, Q)]
-    return np.array_equal(listed, np.sort(np.concatenate(missing)))
+    listed = np.zeros((Q, nodes.count), np.bool_)
+    listed[nodes.wall_link_direction, nodes.wall_link_node] = True
+    listed[nodes.opening_link_direction, nodes.opening_link_node] = True
+    if listed.sum() != len(nodes.wall_link_node) + len(nodes.opening_link_node):
+        return False  # a link is listed twice
+    keys = _keys(nodes, nodes.position)
+    for forward in range(1, Q, 2):
+        ends = _find(keys, _end_keys(nodes, keys, forward))
+        reached = np.zeros(nodes.count, np.bool_)
+        reached[ends[ends >= 0]] = True
+        if (listed[forward] != (ends < 0)).any() or (listed[forward + 1] == reached).any():
+            return False
+    return True
