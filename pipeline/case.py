@@ -158,12 +158,18 @@ class OpeningSettings(Section):
 class SurfaceSettings(Section):
     """Smooth surface with openings cut and capped."""
 
-    smoothing_mm: NonNegative = Field(0.4, description="length below which roughness of the surface is removed")
+    smoothing_mm: Positive | None = Field(
+        None, description="standard deviation of the Gaussian that removes roughness; none: 1.25 voxels; at least 0.8"
+    )
     volume_tolerance: Positive = Field(
         0.01, description="refuse if smoothing changes the volume by more than this fraction"
     )
     min_branch_radii: Positive = Field(
         2.5, description="shorter branches of the skeleton, in radii of the vessel they leave, are not ends"
+    )
+    min_radius_mm: NonNegative = Field(0.0, description="ends of thinner branches stay closed")
+    closed_mm: tuple[Point, ...] = Field(
+        (), description="points; the end of the vessel nearest to each stays closed, LPS mm"
     )
     cut_radii: NonNegative = Field(0.5, description="an end is cut this many local radii from the tip of the vessel")
     openings: tuple[OpeningSettings, ...] = Field((), description="names and roles; none: the largest is the inlet")

@@ -1,0 +1,262 @@
+"""Openings: where the vessel's ends are cut, and what the cuts are called.
+
+At each end of the centreline, cross-sections of the lumen are taken from the tip inwards. The end is cut at the first
+section, some way from the tip, that is as large and as round as those of the tube behind it; the plane's normal is
+the tangent of the line through the sections' centroids.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import ndimage
+
+from pipeline.case import OpeningSettings
+from pipeline.centreline import Branch, Centreline
+from pipeline.clip import axes_of_plane
+from pipeline.mesh import Mesh
+from pipeline.volume import Volume
+from solver.nodes import Opening
+from solver.stage import StageError
+
+STEP_RADII = 0.2
+"""Distance of neighbouring sections."""
+REACH_RADII = 3.0
+"""Sections start this far outside the free end of the skeleton."""
+DEPTH_RADII = 8.0
+"""Sections end this far inside it, or where the branch ends."""
+TUBE_RADII = 1.5
+"""A section is compared with those over this length behind it."""
+TANGENT_RADII = 2.0
+"""Length over which the tangent is fitted."""
+FULL_AREA = 0.92
+FULL_ROUNDNESS = 0.8
+"""A section is full from these fractions of the tube's area and roundness."""
+PIXELS_PER_RADIUS = 12.0
+HALF_WIDTH_RADII = 3.5
+"""Resolution and extent of the picture in which a section is measured."""
+
+
+@dataclass(frozen=True)
+class Cut:
+    """A plane that cuts off an end: a point in the middle of the section, (3,), LPS, mm, and the outward normal."""
+
+    centre_mm: NDArray[np.float64]
+    normal: NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class _Sections:
+    """Cross-sections of the lumen along an axis, from outside the tip inwards.
+
+    Attributes
+    ----------
+    area_mm2 : (n,), 0 where there is no lumen.
+    centroid_mm : (n, 3).
+    roundness : (n,), ratio of the principal axes, in (0, 1].
+    whole : (n,) whether the section lies in the picture entirely.
+    """
+
+    area_mm2: NDArray[np.float64]
+    centroid_mm: NDArray[np.float64]
+    roundness: NDArray[np.float64]
+    whole: NDArray[np.bool_]
+
+    def tip(self) -> int:
+        """First section of the unbroken row that reaches the innermost one."""
+        empty = np.flatnonzero(self.area_mm2 == 0)
+        return int(empty[-1]) + 1 if len(empty) else 0
+
+
+def place_cut(field: Volume, centreline: Centreline, branch: Branch, cut_radii: float) -> Cut:
+    """Plane that cuts the end of a branch.
+
+    Parameters
+    ----------
+    field : positive in the lumen.
+    centreline : pruned.
+    branch : one of its terminal branches.
+    cut_radii : distance of the cut from the tip, in radii of the end, at least.
+
+    Raises
+    ------
+    StageError
+        If no section of the branch is as large and round as the tube behind it.
+    """
+    _, radius = branch.tip_ball()
+    step = STEP_RADII * radius
+    axis = _axis_of_branch(centreline, branch, radius, step)
+    for _ in range(2):
+        sections = _sections(field, axis, radius)
+        first = _first_full(sections, step, cut_radii * radius)
+        if first is None:
+            x, y, z = centreline.points_mm[branch.rows[0]]
+            raise StageError(
+                f"surface: the end of the vessel at ({x:.1f}, {y:.1f}, {z:.1f}) mm, radius {radius:.2f} mm, has no"
+                f" section as large and round as the vessel behind it over {len(axis) * step:.1f} mm;"
+                " give that place in surface.closed_mm, or extend the mask there"
+            )
+        centre, tangent, axis = _refined(sections, first, step)
+    return Cut(centre, -tangent)
+
+
+def _axis_of_branch(centreline: Centreline, branch: Branch, radius: float, step: float) -> NDArray[np.float64]:
+    """Evenly spaced points along a branch, smoothed, extended beyond its free end in a straight line, (n, 3)."""
+    way = branch.way_mm - branch.way_mm[0]
+    points = centreline.points_mm[list(branch.rows)]
+    depth = min(branch.own_length_mm, DEPTH_RADII * radius)
+    even = np.arange(0.0, max(depth, 2 * radius), step)
+    inner = np.stack([np.interp(even, way, points[:, k]) for k in range(3)], axis=1)
+    inner = ndimage.gaussian_filter1d(inner, 0.5 / STEP_RADII, axis=0, mode="nearest")
+    start = int(min(1.0 / STEP_RADII, len(inner) // 3))  # the skeleton's free end may turn to a corner of the lumen
+    ahead = min(start + int(1.0 / STEP_RADII), len(inner) - 1)
+    return _extended(inner[start:], inner[start] - inner[ahead], REACH_RADII / STEP_RADII + start, step)
+
+
+def _extended(
+    points: NDArray[np.float64], direction: NDArray[np.float64], count: float, step: float
+) -> NDArray[np.float64]:
+    unit = direction / np.linalg.norm(direction)
+    return np.concatenate([points[0] + np.arange(int(count), 0, -1)[:, None] * step * unit, points])
+
+
+def _sections(field: Volume, axis: NDArray[np.float64], radius: float) -> _Sections:
+    """Measure the part of the lumen around the axis in planes perpendicular to it."""
+    tangents = np.gradient(axis, axis=0)
+    tangents /= np.linalg.norm(tangents, axis=1, keepdims=True)
+    pixel = radius / PIXELS_PER_RADIUS
+    count = int(HALF_WIDTH_RADII * PIXELS_PER_RADIUS)
+    v, u = np.mgrid[-count : count + 1, -count : count + 1] * pixel
+    area, roundness, whole = np.zeros(len(axis)), np.ones(len(axis)), np.ones(len(axis), bool)
+    centroid = axis.copy()
+    for k, (centre, tangent) in enumerate(zip(axis, tangents, strict=True)):
+        plane = axes_of_plane(tangent)
+        index = field.to_index(centre + u[..., None] * plane[:, 0] + v[..., None] * plane[:, 1])
+        values = ndimage.map_coordinates(
+            field.voxels, np.moveaxis(index[..., ::-1], -1, 0), order=1, mode="constant", cval=-0.5
+        )
+        region = _region_at_centre(values > 0, count, within=PIXELS_PER_RADIUS)
+        if not region.any():
+            continue
+        flat = np.stack([u[region], v[region]])
+        area[k] = region.sum() * pixel**2
+        centroid[k] = centre + plane @ flat.mean(axis=1)
+        small, large = np.linalg.eigvalsh(np.cov(flat, bias=True) + np.eye(2) * pixel**2 / 12)
+        roundness[k] = np.sqrt(small / large)
+        whole[k] = not (region[[0, -1]].any() or region[:, [0, -1]].any())
+    return _Sections(area, centroid, roundness, whole)
+
+
+def _region_at_centre(lumen: NDArray[np.bool_], centre: int, within: float) -> NDArray[np.bool_]:
+    """The connected part of a section that comes nearest to the centre of the picture, within some pixels."""
+    row, column = np.nonzero(lumen)
+    distance = np.hypot(row - centre, column - centre)
+    if not len(row) or distance.min() > within:
+        return np.zeros_like(lumen)
+    nearest = int(np.argmin(distance))
+    label, _ = ndimage.label(lumen)
+    return label == label[row[nearest], column[nearest]]
+
+
+def _first_full(sections: _Sections, step: float, least_mm: float) -> int | None:
+    """First section, at least so far from the tip, from which on the tube has its full area and shape."""
+    length = int(np.ceil(TUBE_RADII / STEP_RADII))
+    tip = sections.tip()
+    for k in range(tip + int(np.ceil(least_mm / step)), len(sections.area_mm2) - length):
+        tube = slice(k, k + length + 1)
+        if (
+            sections.whole[tube].all()
+            and sections.area_mm2[k] >= FULL_AREA * np.median(sections.area_mm2[tube])
+            and sections.roundness[k] >= FULL_ROUNDNESS * np.median(sections.roundness[tube])
+        ):
+            return k
+    return None
+
+
+def _refined(
+    sections: _Sections, first: int, step: float
+) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
+    """Centre and inward tangent at a section, from a parabola through the centroids behind it, and a better axis."""
+    centroids = sections.centroid_mm[first:]
+    count = min(int(TANGENT_RADII / STEP_RADII) + 1, len(centroids))
+    distance = np.arange(count) * step
+    coefficients = np.polynomial.polynomial.polyfit(distance, centroids[:count], 2)
+    centre, tangent = coefficients[0], coefficients[1] / np.linalg.norm(coefficients[1])
+    smooth = ndimage.gaussian_filter1d(centroids, 0.3 / STEP_RADII, axis=0, mode="nearest")
+    smooth[0] = centre
+    return centre, tangent, _extended(smooth, -tangent, first + 1, step)
+
+
+def describe(mesh: Mesh, given: tuple[OpeningSettings, ...]) -> tuple[Opening, ...]:
+    """Measure the caps of a mesh, name them and give them roles.
+
+    An opening of the case's settings is the one whose centre is nearest to its point. Without an inlet among these,
+    the largest opening that is left is the inlet, named ``inlet``; the others are outlets, named ``outlet_1``,
+    ``outlet_2``, ... from the largest to the smallest.
+
+    Raises
+    ------
+    StageError
+        If two settings mean the same opening.
+    """
+    vectors, centroids = mesh.area_vectors_mm2(), mesh.points_mm[mesh.triangles].mean(axis=1)
+    count = int(mesh.opening.max(initial=0))
+    vector = np.array([vectors[mesh.opening == k + 1].sum(axis=0) for k in range(count)])
+    area = np.linalg.norm(vector, axis=1)
+    centre = np.array(
+        [
+            np.average(centroids[cap], axis=0, weights=np.linalg.norm(vectors[cap], axis=1))
+            for cap in (mesh.opening == k + 1 for k in range(count))
+        ]
+    )
+    labels = _labels(centre, area, given)
+    return tuple(
+        Opening(
+            id=k + 1,
+            name=labels[k][0],
+            role="inlet" if labels[k][1] == "inlet" else "outlet",
+            centre_mm=_triple(centre[k]),
+            normal=_triple(vector[k] / area[k]),
+            area_mm2=float(area[k]),
+            radius_mm=float(np.sqrt(area[k] / np.pi)),
+        )
+        for k in range(count)
+    )
+
+
+def _labels(
+    centre: NDArray[np.float64], area: NDArray[np.float64], given: tuple[OpeningSettings, ...]
+) -> dict[int, tuple[str, str]]:
+    """Name and role of each opening."""
+    labels: dict[int, tuple[str, str]] = {}
+    for setting in given:
+        distance = np.linalg.norm(centre - np.array(setting.near_mm), axis=1)
+        nearest = int(np.argmin(distance))
+        if nearest in labels:
+            x, y, z = centre[nearest]
+            raise StageError(
+                f"surface.openings: {labels[nearest][0]} and {setting.name} both mean the opening at"
+                f" ({x:.1f}, {y:.1f}, {z:.1f}) mm; correct near_mm of one. The openings found:"
+                f" {list_openings(centre, area)}"
+            )
+        labels[nearest] = setting.name, setting.role
+    taken = {name for name, _ in labels.values()}
+    rest = [int(k) for k in np.argsort(-area, kind="stable") if k not in labels]
+    if rest and "inlet" not in {role for _, role in labels.values()}:
+        labels[rest.pop(0)] = "inlet", "inlet"
+    names = (name for name in (f"outlet_{k}" for k in range(1, len(area) + len(given) + 2)) if name not in taken)
+    labels.update({k: (name, "outlet") for k, name in zip(rest, names, strict=False)})
+    return labels
+
+
+def list_openings(centre: NDArray[np.float64], area: NDArray[np.float64]) -> str:
+    """Centres and radii in words."""
+    return "; ".join(
+        f"({x:.1f}, {y:.1f}, {z:.1f}) mm, radius {np.sqrt(a / np.pi):.2f} mm"
+        for (x, y, z), a in zip(centre, area, strict=True)
+    )
+
+
+def _triple(vector: NDArray[np.float64]) -> tuple[float, float, float]:
+    x, y, z = vector.tolist()
+    return x, y, z

@@ -1,0 +1,221 @@
+"""Stage 4, surface: the lumen's smooth surface, with the open ends cut and capped.
+
+The mask is smoothed into a field whose zero level is the wall, triangulated, and given the mask's volume. The open
+ends are those of the vessel's centreline that are ends of tubes; each is cut perpendicular to the vessel and closed
+with a flat cap. The surface leaves this stage closed, and every triangle knows whether it is wall or which cap.
+"""
+
+import logging
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pipeline.case import Point, SurfaceSettings, parse
+from pipeline.centreline import Branch, Centreline, prune, trace_centreline
+from pipeline.clip import ClipError, check_closed, cut_end
+from pipeline.isosurface import fit, resolve, smooth_field, zero_surface
+from pipeline.mesh import Mesh, write_openings
+from pipeline.openings import Cut, describe, place_cut
+from pipeline.volume import Volume
+from solver.nodes import Opening
+from solver.stage import Job, StageError, run_stage
+
+BORDER_BRANCH_RADII = 1.5
+"""A branch that ends at the border of the image counts from this length, in radii of its parent."""
+MIN_VOXELS_ACROSS = 4.0
+"""A thinner opening is not resolved by the image."""
+MAX_ANISOTROPY = 1.5
+"""Largest ratio of the voxel's edges: with more, the surface has the steps of the slices."""
+
+
+@dataclass(frozen=True)
+class Surface:
+    """The closed surface and its openings.
+
+    Attributes
+    ----------
+    mesh : closed, outward normals, caps tagged with the openings' ids.
+    openings : in the order of their ids 1..n.
+    quality : counts and figures of the triangles before and after, and what smoothing did to the volume.
+    """
+
+    mesh: Mesh
+    openings: tuple[Opening, ...]
+    quality: dict[str, Any]
+
+
+def extract_surface(lumen: Volume, settings: SurfaceSettings, log: logging.Logger) -> Surface:
+    """Smooth surface of a lumen, with its ends cut and capped.
+
+    Parameters
+    ----------
+    lumen : (Z, Y, X) uint8, 1 in the lumen, one component; (nearly) isotropic voxels in any orientation.
+    settings : the case's section ``surface``.
+    log : for progress and for what was decided about each end.
+
+    Raises
+    ------
+    StageError
+        If the mask is unfit, if fewer than two open ends are found, if they overlap or are not resolved, if settings
+        contradict what is found, or if the surface is not closed in the end.
+    """
+    _demand_isotropic(lumen)
+    volume_mm3 = float(np.count_nonzero(lumen.voxels) * np.prod(lumen.spacing_mm))
+    field = smooth_field(lumen, settings.smoothing_mm)
+    raw = zero_surface(field)
+    check_closed(raw)
+    log.info("iso-surface: %d triangles, %.1f mm3", len(raw.triangles), raw.volume_mm3())
+    centreline, ends = _find_ends(lumen, field, raw, settings, log)
+    thin_mm = float(np.percentile(centreline.radius_mm[centreline.rows()], 10))
+    mesh, field = fit(resolve(raw, thin_mm), field, volume_mm3)
+    change = mesh.volume_mm3() / volume_mm3 - 1
+    if abs(change) > settings.volume_tolerance:
+        raise StageError(
+            f"surface: smoothing changed the volume by {100 * change:+.2f} % of {volume_mm3:.1f} mm3, more than"
+            f" surface.volume_tolerance = {settings.volume_tolerance:g}; lower surface.smoothing_mm,"
+            " or resample finer with filter.spacing_mm"
+        )
+    cuts = [place_cut(field, centreline, branch, settings.cut_radii) for branch in ends]
+    whole = mesh
+    for number, cut in enumerate(cuts, 1):
+        mesh = _cut(mesh, cut, number)
+    check_closed(mesh)
+    openings = describe(mesh, settings.openings)
+    _demand_resolved(openings, max(lumen.spacing_mm))
+    for opening in openings:
+        log.info("opening %d: %s", opening.id, _words(opening))
+    quality = {
+        "mask_volume_mm3": volume_mm3,
+        "raw_volume_change": raw.volume_mm3() / volume_mm3 - 1,
+        "volume_change": change,
+        "volume_mm3": mesh.volume_mm3(),
+        "before": triangle_quality(raw),
+        "uncut": triangle_quality(whole),
+        "after": triangle_quality(mesh),
+    }
+    return Surface(mesh, openings, quality)
+
+
+def _demand_isotropic(lumen: Volume) -> None:
+    if max(lumen.spacing_mm) > MAX_ANISOTROPY * min(lumen.spacing_mm):
+        x, y, z = lumen.spacing_mm
+        raise StageError(
+            f"lumen: voxels of {x:g} x {y:g} x {z:g} mm, edges within a factor of {MAX_ANISOTROPY} are wanted;"
+            " resample with filter.spacing_mm"
+        )
+
+
+def _find_ends(
+    lumen: Volume, field: Volume, raw: Mesh, settings: SurfaceSettings, log: logging.Logger
+) -> tuple[Centreline, list[Branch]]:
+    """The pruned centreline, and its branches that end as open tubes."""
+    centreline = trace_centreline(field.with_voxels(field.voxels > 0), raw.points_mm)
+    border = _at_border(lumen, centreline)
+    centreline, dead_ends = prune(centreline, settings.min_branch_radii, BORDER_BRANCH_RADII, np.flatnonzero(border))
+    branches = centreline.terminal_branches()
+    asked = _nearest(centreline, branches, settings.closed_mm)
+    ends = []
+    for branch in branches:
+        why = branch.why_closed(bool(border[branch.rows[0]]))
+        if branch.rows[0] in asked:
+            why = "surface.closed_mm asks for it"
+        elif branch.tip_ball()[1] < settings.min_radius_mm:
+            why = f"its radius, {branch.tip_ball()[1]:.2f} mm, is below surface.min_radius_mm"
+        if why:
+            dead_ends.append((branch.rows[0], why))
+        else:
+            ends.append(branch)
+    for row, why in dead_ends:
+        log.info("end at %s left closed: %s", _place(centreline.points_mm[row]), why)
+    if len(ends) < 2:
+        found = f" ({_place(centreline.points_mm[ends[0].rows[0]])})" if ends else ""
+        raise StageError(
+            f"surface: {len(ends)} open ends found{found}, at least 2 are wanted; lower"
+            f" surface.min_branch_radii = {settings.min_branch_radii:g}, or let the mask reach further along the vessel"
+        )
+    return centreline, ends
+
+
+def _nearest(centreline: Centreline, branches: list[Branch], places_mm: tuple[Point, ...]) -> set[int]:
+    """Rows of the free ends that are nearest to some places."""
+    rows = np.array([branch.rows[0] for branch in branches])
+    distances = (np.linalg.norm(centreline.points_mm[rows] - np.array(place), axis=1) for place in places_mm)
+    return {int(rows[np.argmin(distance)]) for distance in distances} if len(rows) else set()
+
+
+def _at_border(lumen: Volume, centreline: Centreline) -> NDArray[np.bool_]:
+    """Points whose ball reaches the border of the image, to a voxel and half a radius."""
+    index = lumen.to_index(centreline.points_mm)
+    size = np.array(lumen.voxels.shape[::-1])
+    distance = np.minimum(index + 0.5, size - 0.5 - index) * lumen.spacing_mm
+    return np.asarray(distance.min(axis=1) < 1.5 * centreline.radius_mm + max(lumen.spacing_mm))
+
+
+def _cut(mesh: Mesh, cut: Cut, number: int) -> Mesh:
+    try:
+        return cut_end(mesh, cut.centre_mm, cut.normal, number)
+    except ClipError as error:
+        raise StageError(
+            f"surface: the end at {_place(cut.centre_mm)} cannot be cut: {error};"
+            " change surface.cut_radii, or give that place in surface.closed_mm"
+        ) from None
+
+
+def _demand_resolved(openings: tuple[Opening, ...], voxel_mm: float) -> None:
+    for opening in openings:
+        across = 2 * opening.radius_mm / voxel_mm
+        if across < MIN_VOXELS_ACROSS:
+            raise StageError(
+                f"surface: opening {_words(opening)} is {across:.1f} voxels across, at least {MIN_VOXELS_ACROSS:g} are"
+                " wanted; resample finer with filter.spacing_mm, or close it with surface.min_radius_mm or"
+                " surface.closed_mm"
+            )
+
+
+def _words(opening: Opening) -> str:
+    return f"{opening.name} ({opening.role}) at {_place(opening.centre_mm)}, radius {opening.radius_mm:.2f} mm"
+
+
+def _place(point: Any) -> str:
+    x, y, z = point
+    return f"({x:.1f}, {y:.1f}, {z:.1f}) mm"
+
+
+def triangle_quality(mesh: Mesh) -> dict[str, float]:
+    """Count of triangles, of needles (smallest angle below 10 degrees) and of tiny ones (below 1 % of the median area),
+    and the smallest, 5th percentile and median of the triangles' smallest angles, degrees.
+    """
+    corners = mesh.points_mm[mesh.triangles]
+    sides = np.roll(corners, -1, axis=1) - corners
+    sides /= np.maximum(np.linalg.norm(sides, axis=2, keepdims=True), 1e-30)
+    cosines = -np.einsum("tkj,tkj->tk", sides, np.roll(sides, 1, axis=1))
+    angle = np.degrees(np.arccos(np.clip(cosines, -1, 1))).min(axis=1)
+    area = np.linalg.norm(mesh.area_vectors_mm2(), axis=1)
+    return {
+        "triangles": len(angle),
+        "needles": int((angle < 10).sum()),
+        "tiny": int((area < 0.01 * np.median(area)).sum()),
+        "smallest_angle_deg": float(angle.min()),
+        "p5_angle_deg": float(np.percentile(angle, 5)),
+        "median_angle_deg": float(np.median(angle)),
+    }
+
+
+def _compute(job: Job) -> None:
+    settings = parse(SurfaceSettings, job.settings, "--settings")
+    surface = extract_surface(Volume.read(job.inputs["lumen"]), settings, job.log)
+    surface.mesh.write(job.outputs["surface"])
+    write_openings(surface.openings, job.outputs["openings"], quality=surface.quality)
+    job.facts["openings"] = len(surface.openings)
+
+
+if __name__ == "__main__":
+    run_stage(
+        "surface",
+        __doc__,
+        {"lumen": "mask of the lumen (NRRD)"},
+        {"surface": "closed triangle surface (VTP)", "openings": "openings and mesh quality (JSON)"},
+        _compute,
+    )
