@@ -61,7 +61,7 @@ class Frame:
 
     def position(self, node: NDArray[np.integer]) -> NDArray[np.int32]:
         """Lattice index (x, y, z), (N, 3), of nodes given by their place in the flattened lattice."""
-        return np.stack(np.unravel_index(node, self.shape)[::-1], axis=-1).astype(np.int32)
+        return np.array(np.unravel_index(node, self.shape)[::-1], np.int32).T.copy()
 
 
 @dataclass(frozen=True)
@@ -161,8 +161,8 @@ def _scan(
     count = 0
     for triangle in range(len(corners)):
         u, v, t = corners[triangle].T
-        for i in range(-(-u.min() // SUBDIVISIONS), u.max() // SUBDIVISIONS + 1):
-            for j in range(-(-v.min() // SUBDIVISIONS), v.max() // SUBDIVISIONS + 1):
+        for i in _lines(u):
+            for j in _lines(v):
                 au, bu, cu = u[0] - i * SUBDIVISIONS, u[1] - i * SUBDIVISIONS, u[2] - i * SUBDIVISIONS
                 av, bv, cv = v[0] - j * SUBDIVISIONS, v[1] - j * SUBDIVISIONS, v[2] - j * SUBDIVISIONS
                 side = _side(au, av, bu, bv)
@@ -181,7 +181,14 @@ def _scan(
     return count
 
 
-@njit(inline="always")
+@njit
+def _lines(corners: NDArray[np.int64]) -> range:
+    """Lattice lines between the coordinates of three corners."""
+    first, last = min(corners[0], corners[1], corners[2]), max(corners[0], corners[1], corners[2])
+    return range(-(-first // SUBDIVISIONS), last // SUBDIVISIONS + 1)
+
+
+@njit
 def _side(au: int, av: int, bu: int, bv: int) -> int:
     """Side of the edge from a to b on which (0, 0) lies, as if that were (e, e^2) with an infinitesimal e.
 

@@ -37,8 +37,8 @@ OFFSET = np.array((0.8191725134, 0.6710436067, 0.5497004779))
 """Low corner of the surface's box beyond its last node, in spacings along x, y, z: powers of the root of x^4 = x + 1.
 Flat caps and walls along axes or diagonals then do not lie on nodes."""
 
-BYTES_PER_NODE, BYTES_PER_FLUID_NODE = 10, 250
-"""Peak memory of this stage and the next; the solver needs less."""
+BYTES_PER_NODE, BYTES_PER_FLUID_NODE = 10, 100
+"""Peak memory of this stage and the next."""
 
 
 @dataclass(frozen=True)

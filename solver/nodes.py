@@ -12,6 +12,7 @@ from typing import Any, Literal, TypeVar
 
 import h5py
 import numpy as np
+from numba import njit
 from numpy.typing import NDArray
 
 from solver.d3q19 import VELOCITIES, Q
@@ -297,10 +298,19 @@ def _end_keys(nodes: Nodes, keys: NDArray[np.int64], direction: int) -> NDArray[
     return ends
 
 
+@njit(cache=True)
 def _find(keys: NDArray[np.int64], wanted: NDArray[np.int64]) -> NDArray[np.int32]:
-    rows = np.searchsorted(keys, wanted)
-    rows[rows == len(keys)] = 0
-    return np.where(keys[rows] == wanted, rows, -1).astype(np.int32)
+    """Row of each wanted key among the sorted keys, -1 where it is missing; linear where the wanted keys rise."""
+    rows = np.full(len(wanted), -1, np.int32)
+    row = 0
+    for k in range(len(wanted)):
+        if k > 0 and wanted[k] < wanted[k - 1]:  # across a periodic border
+            row = np.searchsorted(keys, wanted[k])
+        while row < len(keys) and keys[row] < wanted[k]:
+            row += 1
+        if row < len(keys) and keys[row] == wanted[k]:
+            rows[k] = row
+    return rows
 
 
 def _walls_are_at_the_ends(nodes: Nodes) -> bool:
