@@ -1,0 +1,147 @@
+"""Stage 8, postprocess: flow -> wall shear stress, pressure drops, flow balance and how far they can be trusted.
+
+Stresses on the wall come from a linear fit to the viscous stress at the fluid nodes and from the normals of the smooth
+surface, never from faces of voxels. Flow, pressure and speed at an opening come from the nodes in a thin slab just
+inside it, so that they check the conditions that the solver was given instead of repeating them.
+"""
+
+import json
+import logging
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from vtkmodules.util.numpy_support import numpy_to_vtk
+from vtkmodules.vtkIOXML import vtkXMLPolyDataWriter
+
+from pipeline.case import PostprocessSettings, parse
+from pipeline.indices import indices, monitored_flows_ml_s, read_monitor
+from pipeline.mesh import Mesh, read_openings
+from pipeline.tally import Fields, Tally
+from pipeline.wall import Wall, fit_to_wall
+from solver import nodes as node_files
+from solver.flow import Flow, read_flow
+from solver.nodes import Nodes
+from solver.stage import Job, Progress, StageError, run_stage
+
+
+def postprocess(
+    nodes: Nodes,
+    surface: Mesh,
+    times: Iterable[Fields],
+    summary: Mapping[str, Any],
+    monitored_ml_s: Mapping[str, float],
+    settings: PostprocessSettings,
+) -> tuple[Wall, dict[str, NDArray[np.float32]], dict[str, Any]]:
+    """Haemodynamic quantities of a flow.
+
+    Parameters
+    ----------
+    nodes : the lattice and its openings.
+    surface : the smooth surface that the lattice was cut from.
+    times : the flow, one entry a time; evenly spaced over one period, or a single entry for a steady flow.
+    summary : what the solver says of its run (``solve.json``).
+    monitored_ml_s : flow through each opening, counted by the solver link by link, positive along the opening's role.
+    settings : radius of the fit.
+
+    Returns
+    -------
+    The wall, its point arrays by name, and the indices.
+
+    Raises
+    ------
+    StageError
+        If the flow holds no time or is not finite, or if the inputs do not belong together.
+    """
+    wall = Wall.of(surface)
+    fit = fit_to_wall(nodes.points_mm(), nodes.spacing_mm, wall, settings.fit_nodes)
+    tally = Tally(nodes, wall, fit, summary["numbers"]["density_kg_m3"])
+    for fields in times:
+        tally.add(fields)
+    if not tally.times:
+        raise StageError("the flow file holds no time step; run solve again")
+    found = indices(nodes, wall, fit, tally, summary, monitored_ml_s, settings.fit_nodes)
+    return wall, tally.wall_arrays(), found
+
+
+def write_wall(wall: Wall, arrays: Mapping[str, NDArray[np.float32]], path: Path) -> None:
+    """Write the wall and its point arrays as VTP."""
+    polydata = wall.mesh.to_vtk()
+    for name, values in arrays.items():
+        array = numpy_to_vtk(np.ascontiguousarray(values), deep=True)
+        array.SetName(name)
+        polydata.GetPointData().AddArray(array)
+    writer = vtkXMLPolyDataWriter()
+    writer.SetFileName(str(path))
+    writer.SetInputData(polydata)
+    if not writer.Write():
+        raise StageError(f"{path}: the wall could not be written; is the disk full?")
+
+
+def fields_of(flow: Flow, nodes: Nodes, log: logging.Logger) -> Iterator[Fields]:
+    """The times of a flow file, one after the other.
+
+    Raises
+    ------
+    StageError
+        If the file belongs to other nodes.
+    """
+    if len(flow.points_mm) != nodes.count:
+        raise StageError(f"{flow.path}: {len(flow.points_mm)} nodes, the node arrays {nodes.count}; run solve again")
+    progress = Progress(log, len(flow.times_s), "times")
+    for step in range(len(flow.times_s)):
+        yield Fields(flow.velocity_m_s(step), flow.pressure_pa(step), flow.viscous_stress_pa(step))
+        progress.update(step + 1)
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """Read an object that another stage wrote.
+
+    Raises
+    ------
+    StageError
+        If the file holds something else.
+    """
+    try:
+        values = json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise StageError(f"{path}: no JSON ({error}); run the stage that makes it again") from None
+    if not isinstance(values, dict):
+        raise StageError(f"{path}: an object is wanted; run the stage that makes it again")
+    return values
+
+
+def _compute(job: Job) -> None:
+    settings = parse(PostprocessSettings, job.settings, "--settings")
+    nodes, surface = node_files.load(job.inputs["nodes"]), Mesh.read(job.inputs["surface"])
+    if read_openings(job.inputs["openings"]) != nodes.openings:
+        raise StageError("openings and nodes do not belong together; run decompose again")
+    flow, summary = read_flow(job.inputs["flow"]), read_json(job.inputs["summary"])
+    monitored = monitored_flows_ml_s(read_monitor(job.inputs["monitor"]), nodes.openings, float(flow.times_s[0]))
+    wall, arrays, found = postprocess(nodes, surface, fields_of(flow, nodes, job.log), summary, monitored, settings)
+    for warning in found["warnings"]:
+        job.log.warning("warning: %s", warning)
+    write_wall(wall, arrays, job.outputs["wall"])
+    job.outputs["indices"].write_text(json.dumps(found, indent=2) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    run_stage(
+        "postprocess",
+        __doc__,
+        inputs={
+            "nodes": "node arrays, from decompose (nodes.h5)",
+            "flow": "velocity, pressure and stress, from solve (flow.vtkhdf)",
+            "surface": "smooth surface, from surface (surface.vtp)",
+            "openings": "the openings, from surface (openings.json)",
+            "monitor": "flow and pressure against time, from solve (monitor.csv)",
+            "summary": "choices and outcome, from solve (solve.json)",
+        },
+        outputs={
+            "wall": "the wall with stresses and pressure (.vtp)",
+            "indices": "numbers that sum up the flow, checks and warnings (.json)",
+        },
+        compute=_compute,
+    )

@@ -1,0 +1,169 @@
+"""Sums over the times of a flow: stresses on the wall, flow and pressure at the openings, energy and peak speed."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pipeline.wall import Wall, WallFit, shear_stress
+from solver.nodes import Nodes, Opening
+from solver.stage import StageError
+
+SLAB_CENTRE, SLAB_HALF_WIDTH = 3.5, 2.5
+"""Slab inside an opening, in spacings from the cap: the layer of nodes that the conditions touch is left out."""
+
+
+@dataclass(frozen=True)
+class Fields:
+    """The flow at one time.
+
+    Attributes
+    ----------
+    velocity_m_s : (N, 3), (x, y, z), LPS.
+    pressure_pa : (N,).
+    stress_pa : (N, 6), viscous stress, components xx, yy, zz, xy, yz, xz.
+    """
+
+    velocity_m_s: NDArray[np.floating]
+    pressure_pa: NDArray[np.floating]
+    stress_pa: NDArray[np.floating]
+
+
+@dataclass(frozen=True)
+class Slab:
+    """Fluid nodes just inside an opening and what each stands for.
+
+    Attributes
+    ----------
+    rows : (K,), rows of the fluid array.
+    areas_mm2 : (K,), they sum to the cross-section of the vessel.
+    depths_mm : (K,), distance from the plane of the cap into the vessel.
+    """
+
+    rows: NDArray[np.int64]
+    areas_mm2: NDArray[np.float64]
+    depths_mm: NDArray[np.float64]
+
+    def at_cap(self, values: NDArray[np.floating]) -> float:
+        """Mean of a field, (N,), over the section, carried to the cap by a straight line through the depths."""
+        shares = self.areas_mm2 / self.areas_mm2.sum()
+        depth, value = shares @ self.depths_mm, shares @ values[self.rows]
+        spread = shares @ (self.depths_mm - depth) ** 2
+        slope = shares @ ((self.depths_mm - depth) * (values[self.rows] - value)) / spread if spread else 0.0
+        return float(value - slope * depth)
+
+
+def slab_inside(nodes: Nodes, opening: Opening) -> Slab:
+    """The slab of nodes over which quantities of an opening are averaged.
+
+    The flow through a section, averaged over the depth s of the slab, is the volume integral of u.n k(s) with the Hann
+    window k(s) = (1 + cos(pi s/h)) / (2 h): sum over nodes of u.n k(s) dx^3. The window is smooth so that the planes of
+    the lattice do not show in any direction.
+
+    Raises
+    ------
+    StageError
+        If no fluid node lies there.
+    """
+    dx, half = nodes.spacing_mm, SLAB_HALF_WIDTH * nodes.spacing_mm
+    offset = nodes.points_mm() - np.asarray(opening.centre_mm)
+    depth = -offset @ np.asarray(opening.normal)
+    beside = np.linalg.norm(offset + depth[:, None] * np.asarray(opening.normal), axis=1)
+    distance = np.abs(depth - SLAB_CENTRE * dx)
+    rows = np.flatnonzero((distance < half) & (beside < 2 * opening.radius_mm + dx))
+    if not len(rows):
+        raise StageError(
+            f"opening {opening.name}: no fluid node within {SLAB_CENTRE + SLAB_HALF_WIDTH:g} spacings of {dx:g} mm"
+            " inside its cap; openings and nodes do not belong together, run surface and decompose again"
+        )
+    window = (1 + np.cos(np.pi * distance[rows] / half)) / (2 * half)
+    return Slab(rows, window * dx**3, depth[rows])
+
+
+class Tally:
+    """Sums over the times of a flow, fed one time after the other so that only one is held in memory.
+
+    Parameters
+    ----------
+    nodes, wall, fit, density_kg_m3 : what the sums need.
+    """
+
+    def __init__(self, nodes: Nodes, wall: Wall, fit: WallFit, density_kg_m3: float) -> None:
+        self._nodes, self._wall, self._fit, self._density = nodes, wall, fit, density_kg_m3
+        self._slabs = [slab_inside(nodes, opening) for opening in nodes.openings]
+        vertices, openings = len(wall.normals), len(nodes.openings)
+        self.times = 0
+        self.shear = np.zeros((vertices, 3))
+        self.shear_magnitude = np.zeros(vertices)
+        self.shear_peak = np.zeros(vertices)
+        self.pressure = np.zeros(vertices)
+        self.flow_ml_s = np.zeros(openings)
+        self.opening_pressure_pa = np.zeros(openings)
+        self.opening_peak_m_s = np.zeros(openings)
+        self.kinetic_energy_j = 0.0
+        self.peak_speed_m_s = -1.0
+        self.peak_at_mm = np.zeros(3)
+
+    def add(self, fields: Fields) -> None:
+        """Take one time into the sums.
+
+        Raises
+        ------
+        StageError
+            If a value is not finite.
+        """
+        if not all(np.isfinite(values).all() for values in vars(fields).values()):
+            raise StageError("the flow is not finite; run solve again with a finer spacing or a lower lattice_speed")
+        self.times += 1
+        shear = shear_stress(self._fit, self._wall.normals, fields.stress_pa)
+        magnitude = np.linalg.norm(shear, axis=1)
+        self.shear += shear
+        self.shear_magnitude += magnitude
+        self.shear_peak = np.maximum(self.shear_peak, magnitude)
+        self.pressure += self._fit.weights @ fields.pressure_pa.astype(np.float64)
+        velocity = fields.velocity_m_s.astype(np.float64)
+        speed = np.linalg.norm(velocity, axis=1)
+        for k, (opening, slab) in enumerate(zip(self._nodes.openings, self._slabs, strict=True)):
+            through = velocity[slab.rows] @ np.asarray(opening.normal) * (1 if opening.role == "outlet" else -1)
+            self.flow_ml_s[k] += slab.areas_mm2 @ through  # mm2 m/s = mL/s
+            self.opening_pressure_pa[k] += slab.at_cap(fields.pressure_pa.astype(np.float64))
+            self.opening_peak_m_s[k] = max(self.opening_peak_m_s[k], speed[slab.rows].max())
+        self.kinetic_energy_j += self._density / 2 * float((speed**2).sum()) * (self._nodes.spacing_mm * 1e-3) ** 3
+        fastest = int(speed.argmax())
+        if speed[fastest] > self.peak_speed_m_s:
+            self.peak_speed_m_s = float(speed[fastest])
+            self.peak_at_mm = self._nodes.points_mm()[fastest]
+
+    def wall_arrays(self) -> dict[str, NDArray[np.float32]]:
+        """Point arrays of the wall: name with unit -> (V,) or (V, 3).
+
+        Over evenly spaced times of one period: TAWSS = mean |tau|; OSI = (1 - |mean tau| / mean |tau|) / 2;
+        RRT = 1 / ((1 - 2 OSI) TAWSS), which is 1 / |mean tau|; ECAP = OSI / TAWSS. Where nothing moves, RRT and ECAP
+        are left at 0.
+
+        Source: He and Ku (1996), doi:10.1115/1.2795948; Himburg et al. (2004), doi:10.1152/ajpheart.00897.2003;
+        Di Achille et al. (2014), doi:10.1098/rspa.2014.0163.
+        """
+        mean, magnitude = self.shear / self.times, self.shear_magnitude / self.times
+        arrays = {"WSS (Pa)": mean, "pressure (Pa)": self.pressure / self.times}
+        if self.times == 1:
+            arrays["WSS magnitude (Pa)"] = magnitude
+        else:
+            net, osi = np.linalg.norm(mean, axis=1), self.oscillatory_index()
+            arrays |= {
+                "TAWSS (Pa)": magnitude,
+                "peak WSS (Pa)": self.shear_peak,
+                "OSI": osi,
+                "RRT (1/Pa)": _ratio(np.ones_like(net), net, 0.0),
+                "ECAP (1/Pa)": _ratio(osi, magnitude, 0.0),
+            }
+        return {name: values.astype(np.float32) for name, values in arrays.items()}
+
+    def oscillatory_index(self) -> NDArray[np.float64]:
+        """OSI of each vertex, (V,), from 0 (one direction) to 0.5 (to and fro)."""
+        net = np.linalg.norm(self.shear, axis=1)
+        return np.clip((1 - _ratio(net, self.shear_magnitude, 1.0)) / 2, 0, 0.5)
+
+
+def _ratio(over: NDArray[np.float64], under: NDArray[np.float64], otherwise: float) -> NDArray[np.float64]:
+    return np.divide(over, under, out=np.full_like(under, otherwise), where=under > 1e-12)
