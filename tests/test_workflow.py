@@ -1,0 +1,162 @@
+"""The workflow as a user runs it: one small case from DICOM to report, in a copy of the project."""
+
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+import yaml
+
+from solver.stage import ROOT, checksum
+
+STAGES = ["phantom", "load", "filter", "segment", "surface", "voxelize", "decompose", "solve", "postprocess", "report"]
+FILES = {
+    "truth.json", "truth.nrrd", "volume.nrrd", "series.json", "filtered.nrrd", "lumen.nrrd", "segmentation.json",
+    "segmentation.png", "surface.vtp", "openings.json", "lattice.vti", "nodes.h5", "flow.vtkhdf", "monitor.csv",
+    "solve.json", "wall.vtp", "indices.json", "report.html",
+}  # fmt: skip
+
+
+def snakemake(project: Path, *options: str, **settings) -> subprocess.CompletedProcess:
+    command = [sys.executable, "-m", "snakemake", "--cores", "2", "--config", "cases=tiny", *options]
+    return subprocess.run(command, cwd=project, capture_output=True, text=True, timeout=600, check=False, **settings)
+
+
+def planned(project: Path) -> list[str]:
+    """Stages that a run would execute now, in the order of the chain."""
+    answer = snakemake(project, "--dry-run")
+    assert answer.returncode == 0, answer.stderr
+    rules = set(re.findall(r"^(?:local)?rule (\w+):", answer.stdout + answer.stderr, re.MULTILINE))
+    return [stage for stage in STAGES if stage in rules]
+
+
+def change_case(project: Path, section: str, key: str, value: object) -> None:
+    file = project / "config/cases/tiny.yaml"
+    settings = yaml.safe_load(file.read_text())
+    settings.setdefault(section, {})[key] = value
+    file.write_text(yaml.safe_dump(settings))
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory) -> Path:
+    """A copy of the project in which the tiny case has run."""
+    project = tmp_path_factory.mktemp("study") / "project"
+    project.mkdir()
+    for folder in ("pipeline", "solver", "config", "data"):
+        shutil.copytree(ROOT / folder, project / folder, ignore=shutil.ignore_patterns("patients"))
+    shutil.copy(ROOT / "Snakefile", project)
+    answer = snakemake(project)
+    assert answer.returncode == 0, answer.stderr
+    return project
+
+
+@pytest.fixture
+def project(finished, tmp_path) -> Path:
+    """A copy of the finished project (with its times of modification) that a test may change."""
+    return shutil.copytree(finished, tmp_path / "project", copy_function=shutil.copy2)
+
+
+def test_every_stage_leaves_its_outputs_log_and_provenance(finished):
+    results = finished / "results/tiny"
+    assert {path.name for path in results.iterdir() if path.is_file()} == FILES | {
+        f"{s}.provenance.json" for s in STAGES
+    }
+    assert {path.name for path in results.iterdir() if path.is_dir()} == {"dicom", "figures", "logs"}
+    for stage in STAGES:
+        record = json.loads((results / f"{stage}.provenance.json").read_text())
+        assert record["stage"] == stage
+        assert (results / "logs" / f"{stage}.log").is_file()
+
+
+def test_checksums_chain_the_stages(finished):
+    results = finished / "results/tiny"
+    record = json.loads((results / "decompose.provenance.json").read_text())
+    assert record["outputs_sha256"]["nodes"] == checksum(results / "nodes.h5")
+    assert json.loads((results / "solve.provenance.json").read_text())["inputs_sha256"]["nodes"] == checksum(
+        results / "nodes.h5"
+    )
+
+
+def test_flow_is_balanced_and_as_imposed(finished):
+    indices = json.loads((finished / "results/tiny/indices.json").read_text())
+    assert indices["converged"]
+    assert abs(indices["flow_balance"]) < 0.005  # the figure that the project asks of its demo
+
+
+def test_nothing_is_left_to_do_after_a_run(finished):
+    assert planned(finished) == []
+
+
+@pytest.mark.parametrize(
+    ("section", "key", "value", "first"),
+    [
+        ("segment", "leak_growth", 1.6, "segment"),
+        ("voxelize", "nodes_across", 9, "voxelize"),
+        ("solve", "viscosity_pa_s", 0.004, "solve"),
+        ("report", "title", "Other", "report"),
+    ],
+)
+def test_a_changed_setting_reruns_its_stage_and_those_after_it(project, section, key, value, first):
+    change_case(project, section, key, value)
+    assert planned(project) == STAGES[STAGES.index(first) :]
+
+
+@pytest.mark.parametrize(
+    ("module", "first"),
+    [("pipeline/filter.py", "filter"), ("pipeline/postprocess.py", "postprocess"), ("pipeline/report.py", "report")],
+)
+def test_an_edited_module_reruns_its_stage(project, module, first):
+    os.utime(project / module)
+    assert planned(project) == STAGES[STAGES.index(first) :]
+
+
+def test_a_killed_solver_leaves_nothing_and_the_next_run_finishes(project):
+    change_case(project, "solve", "steady_tolerance", 1e-12)  # long enough to be caught at work
+    results = project / "results/tiny"
+    log = results / "logs/solve.log"
+    command = [sys.executable, "-m", "snakemake", "--cores", "2", "--config", "cases=tiny"]
+    run = subprocess.Popen(command, cwd=project, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    started = time.time()
+    while not (log.is_file() and log.stat().st_mtime > started and "steps/s" in log.read_text()):
+        assert run.poll() is None, "the run ended before it could be killed"
+        assert time.time() < started + 120
+        time.sleep(0.05)
+    for process in solver_processes(project):
+        os.kill(process, signal.SIGKILL)
+    assert run.wait(timeout=60) != 0
+    left = {path.name for path in results.iterdir()}
+    assert not left & {"flow.vtkhdf", "monitor.csv", "solve.json", "solve.provenance.json"}
+    change_case(project, "solve", "steady_tolerance", 1e-3)
+    answer = snakemake(project)
+    assert answer.returncode == 0, answer.stderr
+    assert {path.name for path in results.iterdir() if path.is_file()} == FILES | {
+        f"{s}.provenance.json" for s in STAGES
+    }
+
+
+def solver_processes(project: Path) -> list[int]:
+    """Processes that run the solver in this copy of the project."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            try:
+                command = (entry / "cmdline").read_bytes().split(b"\0")
+                if command[1:3] == [b"-m", b"solver"] and (entry / "cwd").resolve() == project.resolve():
+                    found.append(int(entry.name))
+            except OSError:  # ended meanwhile
+                continue
+    return found
+
+
+def test_a_mistake_in_the_case_ends_with_one_line_before_anything_runs(project):
+    change_case(project, "solve", "viscosity", 0.004)
+    answer = snakemake(project)
+    assert answer.returncode != 0
+    lines = [line for line in answer.stderr.splitlines() if line.strip()]
+    assert lines == ["config/cases/tiny.yaml: solve.viscosity: unknown key (value 0.004); did you mean viscosity_pa_s?"]
