@@ -150,7 +150,7 @@ def load(path: Path) -> Nodes:
                 shape=_triple(file.attrs["shape"], int),
                 openings=parse_openings(json.loads(file.attrs["openings"])),
                 periodic=_triple(file.attrs["periodic"], bool),
-                **{name: file[name][()] for name in ARRAYS},
+                **{name: np.asarray(file[name][()]) for name in ARRAYS},
             )
         check(nodes)
     except StageError as error:
@@ -241,7 +241,8 @@ def check(nodes: Nodes) -> None:
             "link distances are in (0, 1]": all(
                 bool(((q > 0) & (q <= 1)).all()) for q in (nodes.wall_link_q, nodes.opening_link_q)
             ),
-            "opening links name existing openings": _within(nodes.opening_link_opening, 1, len(ids) + 1),
+            "nodes and links name existing openings": _within(nodes.opening, 0, len(ids) + 1)
+            and _within(nodes.opening_link_opening, 1, len(ids) + 1),
             "tags are fluid, inlet or outlet": bool(np.isin(nodes.tag, (FLUID, INLET, OUTLET)).all()),
         }
     )

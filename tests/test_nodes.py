@@ -1,0 +1,210 @@
+from dataclasses import replace
+
+import h5py
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from shapes import capped_cylinder
+
+from solver.d3q19 import VELOCITIES, Q
+from solver.nodes import ARRAYS, Nodes, check, load, neighbours, save
+from solver.stage import StageError
+
+OPENINGS = capped_cylinder((0, 0, 1), 1.0, 4.0)[1]
+
+
+def naive_neighbours(position, shape, periodic):
+    """Row of the neighbour in every direction by dictionary, (N, 19)."""
+    row = {tuple(place): n for n, place in enumerate(position.tolist())}
+    size = shape[::-1]
+    rows = np.full((len(position), Q), -1, np.int32)
+    for n, place in enumerate(position.tolist()):
+        for i in range(Q):
+            end = [place[k] + int(VELOCITIES[i, k]) for k in range(3)]
+            rows[n, i] = row.get(tuple(e % s if p else e for e, s, p in zip(end, size, periodic, strict=True)), -1)
+    return rows
+
+
+def random_nodes(seed, shape, filled, periodic) -> Nodes:
+    """A random set of nodes with random links: no geometry has to make sense of it."""
+    rng = np.random.default_rng(seed)
+    fluid = rng.random(shape) < filled
+    fluid.reshape(-1)[rng.integers(fluid.size)] = True
+    position = np.argwhere(fluid)[:, ::-1].astype(np.int32)
+    node, direction = np.nonzero(naive_neighbours(position, shape, periodic)[:, 1:] < 0)
+    direction = direction.astype(np.uint8) + np.uint8(1)
+    end = position[node] + VELOCITIES[direction]
+    end = np.where(periodic, end % np.array(shape[::-1]), end)
+    inside = ((end >= 0) & (end < shape[::-1])).all(axis=1)
+    wall = (rng.random(len(node)) < 0.8) & inside
+    ends = end[wall] @ (1, shape[2], shape[1] * shape[2])
+    walls, row = np.unique(ends, return_inverse=True)
+    q = rng.uniform(1e-4, 1, len(node)).astype(np.float32)
+    return Nodes(
+        spacing_mm=float(rng.uniform(0.01, 1)),
+        origin_mm=tuple(rng.normal(0, 100, 3).tolist()),
+        shape=shape,
+        openings=OPENINGS,
+        position=position,
+        tag=rng.integers(1, 4, len(position)).astype(np.int8),
+        opening=rng.integers(0, 3, len(position)).astype(np.int8),
+        wall_position=np.stack(np.unravel_index(walls, shape)[::-1], axis=1).astype(np.int32),
+        wall_link_node=node[wall].astype(np.int32),
+        wall_link_direction=direction[wall],
+        wall_link_wall=row.astype(np.int32),
+        wall_link_q=q[wall],
+        opening_link_node=node[~wall].astype(np.int32),
+        opening_link_direction=direction[~wall],
+        opening_link_opening=rng.integers(1, 3, (~wall).sum()).astype(np.int8),
+        opening_link_q=q[~wall],
+        periodic=periodic,
+    )
+
+
+# Periodic lattices have at least 3 nodes along an axis: with fewer, two links of a node end on the same node.
+sets = st.builds(
+    random_nodes,
+    st.integers(0, 2**32 - 1),
+    st.tuples(*[st.integers(3, 7)] * 3),
+    st.sampled_from((0.0, 0.1, 0.5, 0.9, 1.0)),
+    st.tuples(*[st.booleans()] * 3),
+)
+
+
+@given(nodes=sets)
+@settings(max_examples=40, deadline=None)
+def test_file_gives_back_the_same_nodes(tmp_path_factory, nodes):
+    path = tmp_path_factory.mktemp("nodes") / "nodes.h5"
+    save(nodes, path)
+    again = load(path)
+    for name, kind in ARRAYS.items():
+        np.testing.assert_array_equal(getattr(again, name), getattr(nodes, name))
+        assert getattr(again, name).dtype == kind
+    for name in ("spacing_mm", "origin_mm", "shape", "openings", "periodic"):
+        assert getattr(again, name) == getattr(nodes, name)
+
+
+@given(nodes=sets)
+@settings(max_examples=40, deadline=None)
+def test_neighbours_are_those_of_a_dictionary(nodes):
+    naive = naive_neighbours(nodes.position, nodes.shape, nodes.periodic)
+    for i in range(Q):
+        np.testing.assert_array_equal(neighbours(nodes, i), naive[:, i])
+
+
+@pytest.fixture(scope="module")
+def nodes():
+    return random_nodes(7, (6, 5, 4), 0.5, (False, False, True))
+
+
+def test_points_lie_where_the_lattice_puts_them(nodes):
+    np.testing.assert_allclose(nodes.points_mm()[3], nodes.position[3] * nodes.spacing_mm + nodes.origin_mm)
+
+
+def changed(values, row, value):
+    values = values.copy()
+    values[row] = value
+    return values
+
+
+@pytest.mark.parametrize(
+    ("rule", "change"),
+    [
+        ("types", lambda n: {"wall_link_q": n.wall_link_q.astype(float)}),
+        ("dimensions", lambda n: {"position": n.position[:, :2]}),
+        ("dimensions", lambda n: {"tag": n.tag[:, None]}),
+        ("spacing", lambda n: {"spacing_mm": 0.0}),
+        ("spacing", lambda n: {"spacing_mm": float("nan")}),
+        ("origin", lambda n: {"origin_mm": (0.0, float("inf"), 0.0)}),
+        ("lie in the lattice", lambda n: {"shape": (6, 5, 3)}),
+        ("sorted", lambda n: {"position": n.position[::-1].copy()}),
+        ("sorted", lambda n: {"position": changed(n.position, 1, n.position[0])}),
+        ("numbered", lambda n: {"openings": OPENINGS[::-1]}),
+        ("node arrays are equally long", lambda n: {"tag": n.tag[1:]}),
+        ("wall link arrays are equally long", lambda n: {"wall_link_q": n.wall_link_q[1:]}),
+        ("opening link arrays are equally long", lambda n: {"opening_link_q": n.opening_link_q[1:]}),
+        ("existing nodes", lambda n: {"wall_link_node": changed(n.wall_link_node, 0, n.count)}),
+        ("existing nodes", lambda n: {"wall_link_wall": changed(n.wall_link_wall, 0, -1)}),
+        ("directions", lambda n: {"wall_link_direction": changed(n.wall_link_direction, 0, 0)}),
+        ("distances", lambda n: {"wall_link_q": changed(n.wall_link_q, 0, 0)}),
+        ("distances", lambda n: {"opening_link_q": changed(n.opening_link_q, 0, np.nan)}),
+        ("existing openings", lambda n: {"opening_link_opening": changed(n.opening_link_opening, 0, 3)}),
+        ("existing openings", lambda n: {"opening": changed(n.opening, 0, 3)}),
+        ("tags", lambda n: {"tag": changed(n.tag, 0, 0)}),
+        ("end on their wall nodes", lambda n: {"wall_link_wall": np.roll(n.wall_link_wall, 1)}),
+        ("exactly one link", lambda n: {k: getattr(n, k)[:-1] for k in ARRAYS if k.startswith("opening_link")}),
+        (
+            "exactly one link",
+            lambda n: {k: np.append(getattr(n, k), getattr(n, k)[-1:]) for k in ARRAYS if k.startswith("wall_link")},
+        ),
+    ],
+)
+def test_broken_rule_is_named(nodes, rule, change):
+    check(nodes)
+    with pytest.raises(StageError, match=rule):
+        check(replace(nodes, **change(nodes)))
+
+
+def test_no_fluid_node_is_refused(nodes):
+    empty = {name: getattr(nodes, name)[:0] for name in ARRAYS}
+    with pytest.raises(StageError, match="at least one fluid node"):
+        check(replace(nodes, **empty))
+
+
+@pytest.fixture
+def file(nodes, tmp_path):
+    save(nodes, tmp_path / "nodes.h5")
+    return tmp_path / "nodes.h5"
+
+
+def test_truncated_file_is_refused_wherever_it_ends(file):
+    whole = file.read_bytes()
+    for size in np.linspace(0, len(whole) - 1, 40).astype(int):
+        file.write_bytes(whole[:size])
+        with pytest.raises(StageError, match="run decompose again"):
+            load(file)
+
+
+def test_file_with_a_wrong_byte_is_read_right_or_refused(file, nodes):
+    """Whatever byte is wrong, nothing but StageError is raised, and what is read obeys the rules."""
+    whole = bytearray(file.read_bytes())
+    refused = 0
+    for place in np.random.default_rng(1).integers(0, len(whole), 150):
+        damaged = whole.copy()
+        damaged[place] ^= 0xFF
+        file.write_bytes(damaged)
+        try:
+            check(load(file))
+        except StageError:
+            refused += 1
+    assert refused > 10  # most bytes of so small a file are free space of HDF5
+
+
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        lambda f: f.__delitem__("tag"),
+        lambda f: f.attrs.__delitem__("origin_mm"),
+        lambda f: f.attrs.__setitem__("format", "hemolattice-nodes-0"),
+        lambda f: f.attrs.__setitem__("shape", (1, 2)),
+        lambda f: f.attrs.__setitem__("spacing_mm", "fine"),
+        lambda f: f.attrs.__setitem__("openings", "["),
+        lambda f: f.attrs.__setitem__("openings", '[{"id": 1}]'),
+        lambda f: (f.__delitem__("tag"), f.__setitem__("tag", "fluid")),
+    ],
+)
+def test_spoiled_file_is_refused(file, spoil):
+    with h5py.File(file, "r+") as opened:
+        spoil(opened)
+    with pytest.raises(StageError, match="run decompose again"):
+        load(file)
+
+
+def test_missing_file_is_refused(tmp_path):
+    with pytest.raises(StageError, match=r"nodes\.h5"):
+        load(tmp_path / "nodes.h5")
+
+
+def test_opposite_directions_stand_side_by_side():
+    assert all((VELOCITIES[i] == -VELOCITIES[i + 1]).all() for i in range(1, Q, 2))
