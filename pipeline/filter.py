@@ -161,7 +161,7 @@ def _curvature(image: sitk.Image, length_mm: float, log: logging.Logger) -> sitk
     root mean square gradient, is set by bone and skin; the median gradient is the noise's (in the manner of Black et
     al. 1998, doi:10.1109/83.661192).
     """
-    gradient = sitk.GetArrayViewFromImage(sitk.GradientMagnitude(image))
+    gradient = sitk.GetArrayFromImage(sitk.GradientMagnitude(image))
     changing = gradient[gradient > 0]
     if not changing.size:
         return image
