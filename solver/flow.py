@@ -1,0 +1,172 @@
+"""The flow file: velocity, pressure and viscous stress at the fluid nodes over time, which ParaView opens as it is.
+
+VTKHDF 2, type UnstructuredGrid with a static mesh and a time series. Points are the fluid nodes in the order of the
+node arrays (x, y, z, LPS, mm); cells are the voxels whose eight corners are all fluid. The viscous stress is
+sigma = -(1 - 1/(2 tau)) Pi = 2 mu S, in the order XX, YY, ZZ, XY, YZ, XZ of VTK: with n the normal out of the fluid,
+sigma.n is the traction of the wall on the fluid, against the flow; -sigma.n drags the wall along the flow.
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import h5py
+import numpy as np
+from numpy.typing import NDArray
+
+from solver.nodes import Nodes
+from solver.stage import StageError
+
+FIELDS = {"velocity_m_s": 3, "pressure_pa": 1, "viscous_stress_pa": 6}
+"""Point arrays and their numbers of components."""
+
+VOXEL = 11
+"""VTK's number for a cell whose corners follow x fastest, then y, then z."""
+
+
+def voxels(nodes: Nodes) -> NDArray[np.int64]:
+    """Rows of the eight corners of every voxel whose corners are all fluid, (C, 8), in VTK's order."""
+    height, width = nodes.shape[1] + 1, nodes.shape[2] + 1
+    x, y, z = nodes.position.astype(np.int64).T
+    keys = (z * height + y) * width + x
+    corners = []
+    for dz in (0, 1):
+        for dy in (0, 1):
+            for dx in (0, 1):
+                wanted = keys + (dz * height + dy) * width + dx
+                rows = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
+                corners.append(np.where(keys[rows] == wanted, rows, -1))
+    cells = np.stack(corners, axis=1)
+    return cells[(cells >= 0).all(axis=1)]
+
+
+class FlowWriter:
+    """Writes a flow file step by step; a context manager.
+
+    Parameters
+    ----------
+    path : file to write.
+    nodes : the geometry.
+    """
+
+    def __init__(self, path: Path, nodes: Nodes) -> None:
+        self._file = h5py.File(path, "w")
+        self._count = nodes.count
+        root = self._file.create_group("VTKHDF")
+        root.attrs["Version"] = np.array((2, 0), dtype=np.int64)
+        root.attrs.create("Type", b"UnstructuredGrid", dtype=h5py.string_dtype("ascii", len("UnstructuredGrid")))
+        cells = voxels(nodes)
+        packing: dict[str, Any] = {"compression": "gzip", "compression_opts": 1, "shuffle": True}
+        root.create_dataset("NumberOfPoints", data=[nodes.count])
+        root.create_dataset("NumberOfCells", data=[len(cells)])
+        root.create_dataset("NumberOfConnectivityIds", data=[cells.size])
+        root.create_dataset("Points", data=nodes.points_mm().astype(np.float32))
+        if len(cells):
+            root.create_dataset("Connectivity", data=cells.ravel(), **packing)
+            root.create_dataset("Types", data=np.full(len(cells), VOXEL, np.uint8), **packing)
+        else:
+            root.create_dataset("Connectivity", shape=0, dtype=np.int64)
+            root.create_dataset("Types", shape=0, dtype=np.uint8)
+        root.create_dataset("Offsets", data=8 * np.arange(len(cells) + 1), **packing)
+        self._steps = root.create_group("Steps")
+        self._steps.attrs["NSteps"] = 0
+        self._data = root.create_group("PointData")
+        offsets = self._steps.create_group("PointDataOffsets")
+        for name, components in FIELDS.items():
+            row = () if components == 1 else (components,)
+            chunk = (min(nodes.count, 65536), *row)
+            self._data.create_dataset(name, shape=(0, *row), maxshape=(None, *row), chunks=chunk, dtype=np.float32)
+            offsets.create_dataset(name, shape=(0,), maxshape=(None,), dtype=np.int64, chunks=(256,))
+        self._steps.create_dataset("Values", shape=(0,), maxshape=(None,), dtype=np.float64, chunks=(256,))
+        for name in ("PartOffsets", "NumberOfParts", "PointOffsets"):
+            self._steps.create_dataset(name, shape=(0,), maxshape=(None,), dtype=np.int64, chunks=(256,))
+        for name in ("CellOffsets", "ConnectivityIdOffsets"):
+            self._steps.create_dataset(name, shape=(0, 1), maxshape=(None, 1), dtype=np.int64, chunks=(256, 1))
+
+    def append(
+        self,
+        time_s: float,
+        velocity_m_s: NDArray[np.floating],
+        pressure_pa: NDArray[np.floating],
+        viscous_stress_pa: NDArray[np.floating],
+    ) -> None:
+        """Add one time step: velocity (N, 3), pressure (N,), viscous stress (N, 6) in VTK's order, all SI."""
+        step = int(self._steps.attrs["NSteps"])
+        for name, values in zip(FIELDS, (velocity_m_s, pressure_pa, viscous_stress_pa), strict=True):
+            _extend(self._data[name], values)
+            _extend(self._steps["PointDataOffsets"][name], [step * self._count])
+        _extend(self._steps["Values"], [time_s])
+        _extend(self._steps["NumberOfParts"], [1])
+        for name in ("PartOffsets", "PointOffsets"):  # static mesh: every step points at the same one
+            _extend(self._steps[name], [0])
+        for name in ("CellOffsets", "ConnectivityIdOffsets"):
+            _extend(self._steps[name], [[0]])
+        self._steps.attrs["NSteps"] = step + 1
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._file.close()
+
+
+def _extend(dataset: Any, values: Any) -> None:
+    length = len(dataset)
+    dataset.resize(length + len(values), axis=0)
+    dataset[length:] = values
+
+
+@dataclass(frozen=True)
+class Flow:
+    """A flow file, read one time step at a time. Rows are those of the node arrays.
+
+    Attributes
+    ----------
+    path : the file.
+    points_mm : (N, 3) float32, x, y, z, LPS, mm.
+    times_s : (T,) time of each step.
+    """
+
+    path: Path
+    points_mm: NDArray[np.float32]
+    times_s: NDArray[np.float64]
+
+    def velocity_m_s(self, step: int) -> NDArray[np.float32]:
+        """Velocity, (N, 3)."""
+        return self._read("velocity_m_s", step)
+
+    def pressure_pa(self, step: int) -> NDArray[np.float32]:
+        """Pressure, (N,)."""
+        return self._read("pressure_pa", step)
+
+    def viscous_stress_pa(self, step: int) -> NDArray[np.float32]:
+        """Viscous stress, (N, 6), XX, YY, ZZ, XY, YZ, XZ."""
+        return self._read("viscous_stress_pa", step)
+
+    def _read(self, name: str, step: int) -> NDArray[np.float32]:
+        count, step = len(self.points_mm), range(len(self.times_s))[step]
+        with h5py.File(self.path, "r") as file:
+            return file["VTKHDF/PointData"][name][step * count : (step + 1) * count]
+
+
+def read_flow(path: Path) -> Flow:
+    """Open a flow file.
+
+    Raises
+    ------
+    StageError
+        If it is not one of ours, or holds no time step.
+    """
+    try:
+        with h5py.File(path, "r") as file:
+            root = file["VTKHDF"]
+            points, times = root["Points"][()], root["Steps/Values"][()]
+            whole = all(len(root["PointData"][name]) == len(times) * len(points) for name in FIELDS)
+    except (OSError, KeyError) as error:
+        raise StageError(f"{path}: cannot be read as a flow file ({error}); run solve again") from None
+    if not whole or not len(times):
+        raise StageError(f"{path}: holds {len(times)} time steps that are not complete; run solve again")
+    return Flow(path, points, times)

@@ -1,0 +1,112 @@
+"""Monitor: what is known of the flow every so many steps, its file, and its summary."""
+
+import csv
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from solver.lattice import Driver, Observation
+from solver.nodes import Nodes
+from solver.plan import Plan
+
+
+@dataclass(frozen=True)
+class Row:
+    """State of the run after a step, in SI.
+
+    Attributes
+    ----------
+    step, time_s : when.
+    max_speed_m_s, mach, max_drho : extremes over all nodes.
+    density_drift : mean density deviation.
+    change : root mean square change of the velocity since the last row over the mean speed.
+    residual : the change over a viscous time at its present rate.
+    balance : (inflow - outflow) / inflow.
+    flow_ml_s : (openings,) into the vessel at inlets, out of it at outlets: the exact flux over the links.
+    pressure_pa : (openings,) mean over the nodes at the opening.
+    """
+
+    step: int
+    time_s: float
+    max_speed_m_s: float
+    mach: float
+    max_drho: float
+    density_drift: float
+    change: float
+    residual: float
+    balance: float
+    flow_ml_s: NDArray[np.float64]
+    pressure_pa: NDArray[np.float64]
+
+
+@dataclass
+class Monitor:
+    """Rows of a run."""
+
+    nodes: Nodes
+    plan: Plan
+    rows: list[Row] = field(default_factory=list)
+
+    def record(self, step: int, observation: Observation, driver: Driver) -> Row:
+        """Add a row."""
+        units, plan = self.plan.units, self.plan
+        inflow = driver.inflow()
+        entering = np.array([opening.role == "inlet" for opening in self.nodes.openings])
+        into, out = inflow[entering].sum(), -inflow[~entering].sum()
+        since = step - (self.rows[-1].step if self.rows else 0)
+        row = Row(
+            step=step,
+            time_s=step * units.dt_s,
+            max_speed_m_s=observation.max_speed * units.speed_m_s,
+            mach=observation.max_speed * 3**0.5,
+            max_drho=observation.max_drho,
+            density_drift=observation.mean_drho,
+            change=observation.change,
+            residual=observation.change / since * plan.viscous_steps,
+            balance=float((into - out) / into) if into else np.inf,
+            flow_ml_s=np.where(entering, inflow, -inflow) * units.flow_m3_s * 1e6,
+            pressure_pa=driver.opening_drho() * units.pressure_pa + plan.reference_pa,
+        )
+        self.rows.append(row)
+        return row
+
+    def write(self, path: Path) -> None:
+        """Write all rows as CSV; two columns an opening."""
+        names = [opening.name for opening in self.nodes.openings]
+        single = list(Row.__dataclass_fields__)[:-2]
+        with path.open("w", newline="", encoding="utf-8") as stream:
+            writer = csv.writer(stream)
+            writer.writerow(
+                single + [f"flow_ml_s:{name}" for name in names] + [f"pressure_pa:{name}" for name in names]
+            )
+            for row in self.rows:
+                values = [getattr(row, name) for name in single]
+                writer.writerow([f"{value:.9g}" for value in (*values, *row.flow_ml_s, *row.pressure_pa)])
+
+    def last_part(self) -> list[Row]:
+        """Rows of the last period, or the last tenth of a steady run's."""
+        if self.plan.period_s:
+            begin = self.rows[-1].time_s - self.plan.period_s
+            return [row for row in self.rows if row.time_s > begin]
+        return self.rows[-max(1, len(self.rows) // 10) :]
+
+    def periodicity(self) -> float | None:
+        """Largest difference of an opening's flow or pressure to one period before, over the range in the last period.
+
+        None if less than two periods were run, or the flow is steady.
+        """
+        period, rows = self.plan.period_s, self.rows
+        if not period or rows[-1].time_s < 1.999 * period:
+            return None
+        time = np.array([row.time_s for row in rows])
+        last = time > time[-1] - period
+        worst = 0.0
+        for name in ("flow_ml_s", "pressure_pa"):
+            values = np.array([getattr(row, name) for row in rows])
+            for column in values.T:
+                before = np.interp(time[last] - period, time, column)
+                scale = max(np.ptp(column[last]), 1e-3 * np.abs(values[last]).max(), 1e-12)
+                worst = max(worst, float(np.abs(column[last] - before).max() / scale))
+        return worst

@@ -1,0 +1,356 @@
+"""The time loop: conditions over time, monitoring, when to stop, what to write."""
+
+import logging
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from solver.flow import FlowWriter
+from solver.lattice import Driver, Lattice, Observation, build_lattice
+from solver.monitor import Monitor, Row
+from solver.nodes import Nodes
+from solver.plan import Plan, make_plan, table
+from solver.settings import SolveSettings
+from solver.stage import StageError
+from solver.units import MAX_DRHO
+
+CHECK_STEPS = 50
+"""Steps between two looks for a flow that blows up; even."""
+SPEED_LIMIT = 0.3
+DRHO_LIMIT = 0.3
+"""Beyond these, in lattice units, the result is worthless whatever comes."""
+BALANCE = 1e-3
+PERIODICITY = 0.01
+LOG_EVERY_S = 5.0
+
+
+def _cpu(lattice: Lattice) -> Driver:
+    from solver.cpu import CpuDriver
+
+    return CpuDriver(lattice)
+
+
+def _cuda(lattice: Lattice) -> Driver:
+    from solver.cuda import CudaDriver
+
+    return CudaDriver(lattice)
+
+
+def _best(lattice: Lattice) -> Driver:
+    from solver.cuda import device_answers
+
+    return _cuda(lattice) if device_answers() else _cpu(lattice)
+
+
+BACKENDS: dict[str, Callable[[Lattice], Driver]] = {"auto": _best, "cpu": _cpu, "cuda": _cuda}
+"""Makers of drivers, by name."""
+
+
+def make_driver(backend: str, lattice: Lattice) -> Driver:
+    """Driver of that name; ``auto`` takes CUDA where a device answers.
+
+    Raises
+    ------
+    StageError
+        If the name is unknown, or no CUDA device answers where one is asked for.
+    """
+    if backend not in BACKENDS:
+        raise StageError(f"solve.backend {backend!r}: unknown; known are {', '.join(BACKENDS)}")
+    return BACKENDS[backend](lattice)
+
+
+@dataclass
+class Simulation:
+    """One run of a geometry under a plan.
+
+    Attributes
+    ----------
+    nodes, settings, plan : what is run.
+    driver : who runs it.
+    log : where progress goes.
+    """
+
+    nodes: Nodes
+    settings: SolveSettings
+    plan: Plan
+    driver: Driver
+    log: logging.Logger
+
+    def __post_init__(self) -> None:
+        self.monitor = Monitor(self.nodes, self.plan)
+        self.step = 0
+        self.seconds = 0.0
+        self.converged = False
+        self._logged = time.monotonic()
+
+    def run(self, writer: FlowWriter) -> None:
+        """Run to a steady flow, or over all cycles, and write the flow.
+
+        Raises
+        ------
+        StageError
+            If the flow blows up.
+        """
+        snapshots = self._snapshot_steps()
+        start = time.monotonic()
+        while self.step < self.plan.last_step and not self.converged:
+            row = self._stretch(self._next_stop(snapshots))
+            self.seconds = time.monotonic() - start
+            if self.step in snapshots:
+                self._write(writer)
+            if row:
+                self.converged = self._is_steady(row)
+                self._report(row)
+        if self.plan.period_s is None:
+            self._write(writer)
+        else:
+            periodicity = self.monitor.periodicity()
+            self.converged = periodicity is not None and periodicity <= PERIODICITY
+
+    def _next_stop(self, snapshots: list[int]) -> int:
+        next_row = (self.step // self.plan.interval + 1) * self.plan.interval
+        return min(self.step + CHECK_STEPS, next_row, self.plan.last_step, *(s for s in snapshots if s > self.step))
+
+    def _stretch(self, stop: int) -> Row | None:
+        """Run to a step and look at the flow there; a row of the monitor where one is due."""
+        self.driver.advance(self.conditions(self.step, stop))
+        self.step = stop
+        due = stop % self.plan.interval == 0 or stop == self.plan.last_step
+        observation = self.driver.observe(keep=due)
+        self._guard(observation)
+        return self.monitor.record(stop, observation, self.driver) if due else None
+
+    def conditions(self, first: int, last: int) -> NDArray[np.float64]:
+        """Conditions of steps, (steps, openings): flow of inlets, drho of outlets, in lattice units."""
+        plan, openings = self.plan, self.nodes.openings
+        times = np.arange(first + 1, last + 1, dtype=np.float64) * plan.units.dt_s
+        values = np.empty((len(times), len(openings)))
+        for k, opening in enumerate(openings):
+            if opening.role == "inlet":
+                values[:, k] = plan.inflow[opening.name].at(times) * 1e-6 / plan.units.flow_m3_s * self._ramp(times)
+            else:
+                values[:, k] = (plan.pressure_pa[opening.name] - plan.reference_pa) / plan.units.pressure_pa
+        return values
+
+    def _ramp(self, times: NDArray[np.float64]) -> NDArray[np.float64]:
+        """(1 - cos(pi t/t_r))/2 up to t_r, then 1."""
+        if not self.plan.ramp_s:
+            return np.ones_like(times)
+        return (1 - np.cos(np.pi * np.minimum(times / self.plan.ramp_s, 1))) / 2
+
+    def _snapshot_steps(self) -> list[int]:
+        period, plan, count = self.plan.period_s, self.plan, self.settings.snapshots
+        if period is None:
+            return []
+        in_period = np.arange(1, count + 1) / count * period / plan.units.dt_s
+        begin = plan.last_step - period / plan.units.dt_s
+        steps = np.round((begin + in_period) / 2).astype(int) * 2
+        return sorted(set(np.clip(steps, 2, plan.last_step).tolist()))
+
+    def _is_steady(self, row: Row) -> bool:
+        """Little change, little change over a viscous time, and as much flowing out as in; never with a waveform."""
+        limit = self.settings.steady_tolerance
+        raised = row.time_s >= self.plan.ramp_s and len(self.monitor.rows) > 1
+        small = row.change < limit and row.residual < limit and abs(row.balance) < BALANCE
+        return self.plan.period_s is None and raised and small
+
+    def _guard(self, seen: Observation) -> None:
+        if seen.max_speed <= SPEED_LIMIT and seen.max_drho <= DRHO_LIMIT:
+            return
+        plan, place = self.plan, self.nodes.points_mm()[seen.node]
+        near = min(self.nodes.openings, key=lambda opening: float(np.linalg.norm(place - opening.centre_mm)))
+        away = float(np.linalg.norm(place - near.centre_mm))
+        finite = np.isfinite(seen.max_speed)
+        what = (
+            f"speed {seen.max_speed * plan.units.speed_m_s:.3g} m/s is {seen.max_speed:.2g} in lattice units (Mach "
+            f"{seen.max_speed * 3**0.5:.2f}, at most {SPEED_LIMIT * 3**0.5:.2f}), density deviation {seen.max_drho:.2g}"
+            if finite
+            else "a population is no longer finite"
+        )
+        raise StageError(
+            f"the flow blew up at step {self.step}, time {self.step * plan.units.dt_s:.4g} s, at ({place[0]:.2f}, "
+            f"{place[1]:.2f}, {place[2]:.2f}) mm LPS, {away:.1f} mm from opening {near.name}: {what}. {self._cause()}"
+        )
+
+    def _cause(self) -> str:
+        plan, expected = self.plan, self.plan.numbers["expected_peak_speed_m_s"]
+        reached = max((row.max_speed_m_s for row in self.monitor.rows), default=0.0)
+        if plan.ramp_s < 1e-3 * plan.viscous_steps * plan.units.dt_s:
+            return "Likely the inflow is raised too fast; lengthen solve.ramp_s, or leave it out"
+        if reached > 1.2 * expected or plan.numbers["expected_peak_speed_lattice"] > 0.1:
+            return (
+                f"Likely the flow is faster than expected (it had reached {reached:.3g} m/s, expected was "
+                f"{expected:.3g}); raise solve.peak_speed_m_s, or lower solve.lattice_speed"
+            )
+        return (
+            f"Likely the lattice is too coarse (grid Reynolds number {plan.numbers['grid_reynolds']:.0f}, tau "
+            f"{plan.units.tau:.4f}, collision {plan.collision}); choose a finer voxelize.spacing_mm, or "
+            "solve.collision 'projected'"
+        )
+
+    def _write(self, writer: FlowWriter) -> None:
+        units, fields = self.plan.units, self.driver.fields()
+        viscous = -(1 - 1 / (2 * units.tau)) * units.stress_pa
+        writer.append(
+            self.step * units.dt_s,
+            fields.velocity.T * units.speed_m_s,
+            fields.drho * units.pressure_pa + self.plan.reference_pa,
+            fields.stress[[0, 1, 2, 3, 5, 4]].T * viscous,  # VTK: XX YY ZZ XY YZ XZ
+        )
+
+    def _report(self, row: Row) -> None:
+        now = time.monotonic()
+        if now - self._logged < LOG_EVERY_S and not self.converged and self.step < self.plan.last_step:
+            return
+        self._logged = now
+        state = f"residual {row.residual:.2g} (wanted {self.settings.steady_tolerance:g}), balance {row.balance:+.2%}"
+        if self.plan.period_s:
+            state = f"cycle {row.time_s / self.plan.period_s:.2f} of {self.settings.cycles}, balance {row.balance:+.2%}"
+        self.log.info(
+            "step %d, %.4g s, %s, max speed %.3g m/s, %.3g MLUPS, %s",
+            row.step, row.time_s, state, row.max_speed_m_s, self.mlups, self._time_left(),
+        )  # fmt: skip
+
+    @property
+    def mlups(self) -> float:
+        """Million updates of fluid nodes a second, monitoring and writing included."""
+        return self.step * self.nodes.count / max(self.seconds, 1e-9) / 1e6
+
+    def _time_left(self) -> str:
+        most = self.plan.last_step - self.step
+        left, prefix = float(most), "at most "
+        if self.plan.period_s or self.converged:
+            left, prefix = (0.0 if self.converged else left), ""
+        elif (decay := self._decay()) > 0:
+            wanted = np.log(self.monitor.rows[-1].residual / self.settings.steady_tolerance) / decay
+            ramp = self.plan.ramp_s / self.plan.units.dt_s - self.step
+            left, prefix = float(min(most, max(wanted, ramp, self.plan.interval))), "about "
+        minutes, seconds = divmod(round(left * self.seconds / self.step), 60)
+        return f"{prefix}{minutes} min {seconds:02d} s left"
+
+    def _decay(self) -> float:
+        """Rate at which the residual falls, per step; 0 where that cannot be said."""
+        rows = [row for row in self.monitor.rows[-20:] if row.time_s > self.plan.ramp_s and np.isfinite(row.residual)]
+        if len(rows) < 5:
+            return 0.0
+        slope = np.polyfit([row.step for row in rows], np.log([max(row.residual, 1e-30) for row in rows]), 1)[0]
+        return max(0.0, -float(slope))
+
+
+def solve(
+    nodes: Nodes, settings: SolveSettings, flow_path: Path, monitor_path: Path, log: logging.Logger
+) -> dict[str, Any]:
+    """Solve the flow through a vessel.
+
+    Parameters
+    ----------
+    nodes : the geometry.
+    settings : fluid, conditions, numerics.
+    flow_path : where the flow file goes, see :mod:`solver.flow`.
+    monitor_path : where the monitor's CSV goes.
+    log : where progress goes.
+
+    Returns
+    -------
+    Summary of the run, as it is written to ``solve.json``.
+
+    Raises
+    ------
+    StageError
+        If settings do not fit the geometry, or the flow blows up.
+    """
+    plan = make_plan(nodes, settings)
+    lattice = build_lattice(nodes, plan.collision, plan.rates, settings.walls, settings.precision, plan.profiles)
+    driver = make_driver(settings.backend, lattice)
+    magic = f" (Lambda {plan.magic:.4g})" if plan.collision in ("trt", "bgk") else ""
+    log.info("%s on %s, collision %s%s, walls %s\n%s", settings.precision, driver.device, plan.collision, magic,
+             settings.walls, table(plan.numbers))  # fmt: skip
+    for warning in plan.warnings:
+        log.warning("warning: %s", warning)
+    simulation = Simulation(nodes, settings, plan, driver, log)
+    with FlowWriter(flow_path, nodes) as writer:
+        simulation.run(writer)
+    simulation.monitor.write(monitor_path)
+    late = _late_warnings(simulation)
+    for warning in late:
+        log.warning("warning: %s", warning)
+    return _summary(simulation, plan.warnings + late)
+
+
+def _late_warnings(simulation: Simulation) -> list[str]:
+    monitor, plan, settings = simulation.monitor, simulation.plan, simulation.settings
+    rows, warnings = monitor.rows, []
+    if not simulation.converged and plan.period_s is None:
+        warnings.append(
+            f"not converged: after {simulation.step} steps the residual is {rows[-1].residual:.2g} (wanted "
+            f"{settings.steady_tolerance:g}) and the balance {rows[-1].balance:+.2%}; raise solve.max_steps, unless "
+            "the flow has no steady state"
+        )
+    elif not simulation.converged:
+        periodicity = monitor.periodicity()
+        told = (
+            f"the last two cycles differ by {periodicity:.1%}" if periodicity is not None else "only one cycle was run"
+        )
+        warnings.append(f"not periodic: {told} (at most {PERIODICITY:.0%} wanted); raise solve.cycles")
+    drho = max(row.max_drho for row in rows)
+    if drho > MAX_DRHO:
+        warnings.append(
+            f"density deviated by {drho:.2g} (at most {MAX_DRHO} wanted), compressibility may show; lower "
+            "solve.lattice_speed"
+        )
+    speed, expected = max(row.max_speed_m_s for row in rows), plan.numbers["expected_peak_speed_m_s"]
+    if speed > 1.5 * expected:
+        warnings.append(
+            f"peak speed {speed:.3g} m/s is well above the expected {expected:.3g} m/s; set solve.peak_speed_m_s to it"
+        )
+    return warnings
+
+
+def _summary(simulation: Simulation, warnings: list[str]) -> dict[str, Any]:
+    monitor, plan, settings = simulation.monitor, simulation.plan, simulation.settings
+    part, last = monitor.last_part(), monitor.rows[-1]
+    flow = np.mean([row.flow_ml_s for row in part], axis=0)
+    pressure = np.mean([row.pressure_pa for row in part], axis=0)
+    entering = np.array([opening.role == "inlet" for opening in simulation.nodes.openings])
+    into, out = float(flow[entering].sum()), float(flow[~entering].sum())
+    openings = {}
+    for k, opening in enumerate(simulation.nodes.openings):
+        openings[opening.name] = {
+            "role": opening.role, "flow_ml_s": float(flow[k]), "pressure_pa": float(pressure[k])
+        }  # fmt: skip
+        if opening.role == "inlet":
+            openings[opening.name]["imposed_flow_ml_s"] = plan.inflow[opening.name].mean_ml_s
+        else:
+            openings[opening.name]["imposed_pressure_pa"] = plan.pressure_pa[opening.name]
+    return {
+        "converged": simulation.converged,
+        "warnings": warnings,
+        "residual": last.residual,
+        "change": last.change,
+        "periodicity": monitor.periodicity(),
+        "mass_balance": (into - out) / into,
+        "openings": openings,
+        "max_speed_m_s": last.max_speed_m_s,
+        "mach": max(row.mach for row in monitor.rows),
+        "max_drho": max(row.max_drho for row in monitor.rows),
+        "density_drift": last.density_drift,
+        "numbers": plan.numbers,
+        "models": {
+            "collision": plan.collision,
+            "magic": plan.magic if plan.collision in ("trt", "bgk") else None,
+            "walls": settings.walls,
+            "inlets": plan.profiles,
+            "outlets": "anti-bounce-back",
+            "precision": settings.precision,
+        },
+        "device": simulation.driver.device,
+        "steps": simulation.step,
+        "time_s": last.time_s,
+        "seconds": simulation.seconds,
+        "mlups": simulation.mlups,
+    }

@@ -1,0 +1,111 @@
+"""In-place streaming on the node list (AA pattern): where a population lives before and after each step.
+
+Populations are one flat array of 19 rows of `stride` numbers; slot (i, n) is ``i * stride + n``. With o the opposite of
+i, the address of link i of node n is slot (i, neighbour) where n + c_i is fluid, else slot (o, n), which folds half-way
+bounce-back into streaming. Steps come in pairs:
+
+* even: node n reads g_i from slot (i, n), collides, and writes g_i* to slot (o, n);
+* odd: node n reads g_o from the address of its link i, collides, and writes g_i* to the same address.
+
+No slot is touched by two nodes in one step, so one array is enough and the order of nodes does not matter. Source:
+Bailey, Myre, Walsh, Lilja and Saar (2009), doi:10.1109/ICPP.2009.38.
+"""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from solver.d3q19 import OPPOSITE, Q
+from solver.node_physics import Populations, node_function
+from solver.nodes import Nodes, neighbours
+
+ALIGNMENT = 64
+"""Rows of populations start at multiples of this many numbers."""
+
+
+def row_stride(count: int) -> int:
+    """Length of a row of populations: the number of nodes rounded up to the alignment."""
+    return -(-count // ALIGNMENT) * ALIGNMENT
+
+
+def link_addresses(nodes: Nodes) -> NDArray[np.unsignedinteger]:
+    """Address of link i of node n at ``[(i - 1) * stride + n]``, flat, 18 rows; 32-bit where it suffices.
+
+    Padding nodes are enclosed by walls: their addresses are their own slots.
+    """
+    stride = row_stride(nodes.count)
+    kind = np.uint32 if Q * stride < 2**32 else np.uint64
+    addresses = np.empty((Q - 1, stride), dtype=kind)
+    own = np.arange(stride, dtype=np.int64)
+    for i in range(1, Q):
+        addresses[i - 1] = int(OPPOSITE[i]) * stride + own
+        ends = neighbours(nodes, i)
+        joined = np.flatnonzero(ends >= 0)
+        addresses[i - 1, joined] = i * stride + ends[joined].astype(np.int64)
+    return addresses.ravel()
+
+
+@node_function
+def opposite(g: Populations) -> Populations:
+    """Populations with those of opposite directions exchanged."""
+    return (
+        g[0], g[2], g[1], g[4], g[3], g[6], g[5], g[8], g[7], g[10], g[9], g[12], g[11], g[14], g[13], g[16], g[15],
+        g[18], g[17],
+    )  # fmt: skip
+
+
+@node_function
+def load(f: Any, first: int, stride: int) -> Populations:
+    """The 19 numbers at ``first``, ``first + stride``, ..."""
+    return (
+        f[first], f[first + stride], f[first + 2 * stride], f[first + 3 * stride], f[first + 4 * stride],
+        f[first + 5 * stride], f[first + 6 * stride], f[first + 7 * stride], f[first + 8 * stride],
+        f[first + 9 * stride], f[first + 10 * stride], f[first + 11 * stride], f[first + 12 * stride],
+        f[first + 13 * stride], f[first + 14 * stride], f[first + 15 * stride], f[first + 16 * stride],
+        f[first + 17 * stride], f[first + 18 * stride],
+    )  # fmt: skip
+
+
+@node_function
+def store(f: Any, first: int, stride: int, g: Populations) -> None:
+    """Write the 19 numbers to ``first``, ``first + stride``, ..."""
+    f[first] = g[0]
+    f[first + stride], f[first + 2 * stride] = g[1], g[2]
+    f[first + 3 * stride], f[first + 4 * stride] = g[3], g[4]
+    f[first + 5 * stride], f[first + 6 * stride] = g[5], g[6]
+    f[first + 7 * stride], f[first + 8 * stride] = g[7], g[8]
+    f[first + 9 * stride], f[first + 10 * stride] = g[9], g[10]
+    f[first + 11 * stride], f[first + 12 * stride] = g[11], g[12]
+    f[first + 13 * stride], f[first + 14 * stride] = g[13], g[14]
+    f[first + 15 * stride], f[first + 16 * stride] = g[15], g[16]
+    f[first + 17 * stride], f[first + 18 * stride] = g[17], g[18]
+
+
+@node_function
+def link_address(a: Any, n: int, stride: int) -> Populations:
+    """The 18 addresses of a node's links, from the table `a`."""
+    return (
+        a[n], a[n + stride], a[n + 2 * stride], a[n + 3 * stride], a[n + 4 * stride], a[n + 5 * stride],
+        a[n + 6 * stride], a[n + 7 * stride], a[n + 8 * stride], a[n + 9 * stride], a[n + 10 * stride],
+        a[n + 11 * stride], a[n + 12 * stride], a[n + 13 * stride], a[n + 14 * stride], a[n + 15 * stride],
+        a[n + 16 * stride], a[n + 17 * stride],
+    )  # fmt: skip
+
+
+@node_function
+def gather(f: Any, a: Populations, n: int) -> Populations:
+    """What stands at the addresses of a node's links 1..18, after the number at rest."""
+    return (
+        f[n], f[a[0]], f[a[1]], f[a[2]], f[a[3]], f[a[4]], f[a[5]], f[a[6]], f[a[7]], f[a[8]], f[a[9]], f[a[10]],
+        f[a[11]], f[a[12]], f[a[13]], f[a[14]], f[a[15]], f[a[16]], f[a[17]],
+    )  # fmt: skip
+
+
+@node_function
+def scatter(f: Any, a: Populations, n: int, g: Populations) -> None:
+    """Write populations to the addresses of a node's links 1..18, and the one at rest to its slot."""
+    f[n] = g[0]
+    f[a[0]], f[a[1]], f[a[2]], f[a[3]], f[a[4]], f[a[5]] = g[1], g[2], g[3], g[4], g[5], g[6]
+    f[a[6]], f[a[7]], f[a[8]], f[a[9]], f[a[10]], f[a[11]] = g[7], g[8], g[9], g[10], g[11], g[12]
+    f[a[12]], f[a[13]], f[a[14]], f[a[15]], f[a[16]], f[a[17]] = g[13], g[14], g[15], g[16], g[17], g[18]

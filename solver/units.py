@@ -1,0 +1,111 @@
+"""Physical and lattice units, and the choice of the time step and the relaxation time.
+
+In lattice units the spacing dx, the time step dt and the rest density are 1:
+
+    dt = u_lat dx / U_peak,   tau = 1/2 + 3 nu dt / dx^2,   drho = 3 p dt^2 / (rho dx^2).
+"""
+
+from dataclasses import dataclass
+
+from solver.stage import StageError
+
+MAX_LATTICE_SPEED = 0.17
+MAX_TAU = 1.5
+MIN_TAU = 0.505
+MAX_GRID_REYNOLDS = 150
+MAX_DRHO = 0.05
+PASCAL_PER_MMHG = 133.322387415
+
+
+@dataclass(frozen=True)
+class Units:
+    """Scales between SI and the lattice.
+
+    Attributes
+    ----------
+    dx_m, dt_s : spacing and time step.
+    density_kg_m3 : rest density.
+    viscosity_m2_s : kinematic viscosity.
+    """
+
+    dx_m: float
+    dt_s: float
+    density_kg_m3: float
+    viscosity_m2_s: float
+
+    @property
+    def speed_m_s(self) -> float:
+        """One lattice unit of velocity."""
+        return self.dx_m / self.dt_s
+
+    @property
+    def flow_m3_s(self) -> float:
+        """One lattice unit of flow rate: volume, or mass at rest density, per step."""
+        return self.dx_m**3 / self.dt_s
+
+    @property
+    def stress_pa(self) -> float:
+        """One lattice unit of stress, rho (dx/dt)^2."""
+        return self.density_kg_m3 * self.speed_m_s**2
+
+    @property
+    def pressure_pa(self) -> float:
+        """Pressure of one unit of drho, rho (dx/dt)^2 / 3."""
+        return self.stress_pa / 3
+
+    @property
+    def tau(self) -> float:
+        """Relaxation time, 1/2 + 3 nu dt/dx^2."""
+        return 0.5 + 3 * self.viscosity_m2_s * self.dt_s / self.dx_m**2
+
+
+def choose_units(
+    dx_m: float,
+    peak_speed_m_s: float,
+    density_kg_m3: float,
+    viscosity_pa_s: float,
+    lattice_speed: float,
+    length_nodes: float,
+    period_s: float | None,
+) -> tuple[Units, list[str]]:
+    """Time step for a spacing and an expected peak speed, and what had to be said about it.
+
+    The lattice speed asked for is lowered where tau would exceed 1.5, and where a cycle would have fewer than
+    80 L/dx steps, L the length of the domain: pressure waves must cross it many times in a period.
+
+    Parameters
+    ----------
+    dx_m, peak_speed_m_s, density_kg_m3, viscosity_pa_s : of the flow.
+    lattice_speed : wanted peak speed in lattice units.
+    length_nodes : L/dx.
+    period_s : period of the inflow; none if it is steady.
+
+    Raises
+    ------
+    StageError
+        If the lattice speed is too large to be nearly incompressible.
+    """
+    if lattice_speed > MAX_LATTICE_SPEED:
+        raise StageError(
+            f"solve.lattice_speed {lattice_speed:g} is above {MAX_LATTICE_SPEED} (Mach {lattice_speed * 3**0.5:.2f}), "
+            "where the lattice is no longer nearly incompressible; 0.05 to 0.1 is usual"
+        )
+    warnings = []
+    viscosity_m2_s = viscosity_pa_s / density_kg_m3
+    dt = lattice_speed * dx_m / peak_speed_m_s
+    if dt > (longest := (MAX_TAU - 0.5) / 3 * dx_m**2 / viscosity_m2_s):
+        dt = longest
+        warnings.append(f"time step lowered to {dt:.3g} s so that tau is not above {MAX_TAU}")
+    if period_s and dt > (longest := period_s / (80 * length_nodes)):
+        dt = longest
+        warnings.append(f"time step lowered to {dt:.3g} s so that a cycle has 80 steps for each node of length")
+    units = Units(dx_m, dt, density_kg_m3, viscosity_m2_s)
+    grid_reynolds = peak_speed_m_s * dx_m / viscosity_m2_s
+    if grid_reynolds > MAX_GRID_REYNOLDS:
+        warnings.append(
+            f"grid Reynolds number {grid_reynolds:.0f} is above {MAX_GRID_REYNOLDS}: the flow is under-resolved; "
+            f"a spacing of {1e3 * dx_m * MAX_GRID_REYNOLDS / grid_reynolds:.2g} mm would reach it"
+        )
+    if units.tau < MIN_TAU:
+        warnings.append(f"tau {units.tau:.4f} is below {MIN_TAU}: little accuracy is left; choose a finer spacing")
+    return units, warnings

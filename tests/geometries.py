@@ -1,0 +1,206 @@
+"""Node arrays of shapes that have formulas: exact wall distances, no surface, nothing but NumPy."""
+
+from collections.abc import Callable
+from itertools import product
+
+import numpy as np
+from numpy.typing import NDArray
+
+from solver.d3q19 import VELOCITIES
+from solver.nodes import FLUID, INLET, OUTLET, Nodes, Opening
+
+Crossing = Callable[[NDArray, NDArray], tuple[NDArray, NDArray]]
+"""From nodes (L, 3) and directions (L, 3): distance q to the surface and id of the opening (0: wall), both (L,)."""
+
+
+def nodes_from(
+    fluid: NDArray[np.bool_],
+    crossing: Crossing,
+    openings: tuple[Opening, ...] = (),
+    periodic: tuple[bool, bool, bool] = (False, False, False),
+    spacing_mm: float = 1.0,
+    origin_mm: tuple[float, float, float] = (0.0, 0.0, 0.0),
+) -> Nodes:
+    """Node arrays of a mask [z, y, x] whose links out of the fluid meet the surface as `crossing` says.
+
+    The lattice gets a margin for wall nodes where it does not repeat; `origin_mm` is the place of the mask's first node.
+    """
+    margin = np.where(periodic, 0, 1)
+    fluid = np.pad(fluid, [(m, m) for m in margin[::-1]])
+    size = np.array(fluid.shape[::-1])
+    position = np.argwhere(fluid)[:, ::-1].astype(np.int32)
+    rows, directions, ends = [], [], []
+    for i in range(1, 19):
+        end = position + VELOCITIES[i]
+        end = np.where(periodic, end % size, end)
+        inside = ((end >= 0) & (end < size)).all(axis=1)
+        x, y, z = np.where(inside[:, None], end, 0).T
+        out = np.flatnonzero(~(inside & fluid[z, y, x]))
+        rows.append(out)
+        directions.append(np.full(len(out), i))
+        ends.append(end[out])
+    node, direction, end = np.concatenate(rows), np.concatenate(directions), np.concatenate(ends)
+    q, opening = crossing((position[node] - margin).astype(float), VELOCITIES[direction].astype(float))
+    q = np.clip(q, 1e-6, 1).astype(np.float32)
+    wall = opening == 0
+    wall_position, wall_row = np.unique(end[wall][:, ::-1], axis=0, return_inverse=True)
+    node_opening = np.zeros(len(position), np.int8)
+    node_opening[node[~wall]] = opening[~wall]
+    tags = np.array([FLUID] + [INLET if o.role == "inlet" else OUTLET for o in openings], np.int8)
+    return Nodes(
+        spacing_mm=spacing_mm,
+        origin_mm=tuple(np.asarray(origin_mm) - margin * spacing_mm),
+        shape=fluid.shape,
+        openings=openings,
+        position=position,
+        tag=tags[node_opening],
+        opening=node_opening,
+        wall_position=np.ascontiguousarray(wall_position[:, ::-1], dtype=np.int32).reshape(-1, 3),
+        wall_link_node=node[wall].astype(np.int32),
+        wall_link_direction=direction[wall].astype(np.uint8),
+        wall_link_wall=wall_row.ravel().astype(np.int32),
+        wall_link_q=q[wall],
+        opening_link_node=node[~wall].astype(np.int32),
+        opening_link_direction=direction[~wall].astype(np.uint8),
+        opening_link_opening=opening[~wall].astype(np.int8),
+        opening_link_q=q[~wall],
+        periodic=periodic,
+    )
+
+
+def half_way_walls(position: NDArray, velocity: NDArray) -> tuple[NDArray, NDArray]:
+    return np.full(len(position), 0.5), np.zeros(len(position), int)
+
+
+def closed_box(size: tuple[int, int, int]) -> Nodes:
+    """A box of (x, y, z) nodes with walls half a spacing outside."""
+    return nodes_from(np.ones(size[::-1], bool), half_way_walls)
+
+
+def plates(height: int, periodic_size: int = 1) -> Nodes:
+    """Channel of `height` nodes along z between plates half a spacing outside, periodic along x and y."""
+    return nodes_from(np.ones((height, periodic_size, periodic_size), bool), half_way_walls, (), (True, True, False))
+
+
+def periodic_box(size: tuple[int, int, int]) -> Nodes:
+    """A box of (x, y, z) nodes without walls."""
+    return nodes_from(np.ones(size[::-1], bool), half_way_walls, (), (True, True, True))
+
+
+def periodic_pipe(direction: tuple[int, int, int], radius: float, length_units: float = 0) -> Nodes:
+    """Endless pipe through the diagonal of a periodic box whose sides are as the components of `direction`.
+
+    Sides grow until the pipe keeps clear of its images. The axis passes through (0.3, 0.2, 0.4) off a node.
+    """
+    d = np.array(direction, float)
+    unit = d / np.linalg.norm(d)
+    along = d > 0
+    k = 1
+    while True:
+        size = np.where(along, np.array(direction) * k, int(np.ceil(2 * radius)) + 4)
+        shifts = np.array([s for s in product(*[(-2, -1, 0, 1, 2) if a else (0,) for a in along])]) * size
+        apart = np.linalg.norm(shifts - np.outer(shifts @ unit, unit), axis=1)
+        if apart[apart > 1e-9].min(initial=np.inf) > 2 * radius + 3 and k * np.linalg.norm(d) >= 4:
+            break
+        k += 1
+    axis = np.where(along, 0, size / 2 - 0.5) + np.array([0.3, 0.2, 0.4])
+    x, y, z = np.meshgrid(*(np.arange(n) for n in size), indexing="ij")
+    points = np.stack((x, y, z), axis=-1).reshape(-1, 3).astype(float)
+    offset = nearest_offset(points, axis, unit, shifts)
+    fluid = (np.linalg.norm(offset, axis=1) < radius).reshape(size).transpose(2, 1, 0)
+
+    def crossing(position: NDArray, velocity: NDArray) -> tuple[NDArray, NDArray]:
+        start = nearest_offset(position, axis, unit, shifts)
+        return distance_to_cylinder(start, velocity, unit, radius), np.zeros(len(position), int)
+
+    return nodes_from(fluid, crossing, (), tuple(bool(a) for a in along))
+
+
+def pipe_radius(nodes: Nodes, direction: tuple[int, int, int]) -> NDArray:
+    """Distance of each node of :func:`periodic_pipe` from the axis."""
+    d = np.array(direction, float)
+    unit, along = d / np.linalg.norm(d), d > 0
+    size = np.array(nodes.shape[::-1]) - np.where(along, 0, 2)
+    shifts = np.array([s for s in product(*[(-2, -1, 0, 1, 2) if a else (0,) for a in along])]) * size
+    axis = np.where(along, 0, size / 2 - 0.5) + np.array([0.3, 0.2, 0.4])
+    return np.linalg.norm(nearest_offset(nodes.position - np.where(along, 0, 1.0), axis, unit, shifts), axis=1)
+
+
+def nearest_offset(points: NDArray, axis: NDArray, unit: NDArray, shifts: NDArray) -> NDArray:
+    """Vector from the nearest image of the axis to each point, perpendicular to it, (L, 3)."""
+    best = np.full(len(points), np.inf)
+    nearest = np.zeros_like(points)
+    for shift in shifts:
+        offset = points - (axis + shift)
+        offset = offset - np.outer(offset @ unit, unit)
+        distance = np.linalg.norm(offset, axis=1)
+        closer = distance < best
+        best[closer], nearest[closer] = distance[closer], offset[closer]
+    return nearest
+
+
+def distance_to_cylinder(offset: NDArray, velocity: NDArray, unit: NDArray, radius: float) -> NDArray:
+    """Length along `velocity` from inside to the cylinder, in lengths of `velocity`; inf along the axis."""
+    across = velocity - np.outer(velocity @ unit, unit)
+    a, b = (across**2).sum(axis=1), (offset * across).sum(axis=1)
+    c = (offset**2).sum(axis=1) - radius**2
+    with np.errstate(divide="ignore", invalid="ignore"):
+        q = (-b + np.sqrt(b * b - a * c)) / a
+    return np.where(a > 1e-12, q, np.inf)
+
+
+def pipe(direction: tuple[int, int, int], radius: float, length: float, spacing_mm: float = 1.0) -> Nodes:
+    """Straight pipe (lattice units) along `direction` with an inlet "in" at its start and an outlet "out" at its end."""
+    unit = np.array(direction, float) / np.linalg.norm(direction)
+    margin = radius * np.sqrt(1 - unit**2) + 2
+    low, high = np.minimum(0, unit * length) - margin, np.maximum(0, unit * length) + margin
+    size = np.ceil(high - low).astype(int) + 1
+    start = -low + np.array([0.3, 0.2, 0.4]) - 0.5
+    fluid = np.zeros(tuple(size[::-1]), bool)
+    y, x = np.meshgrid(np.arange(size[1]), np.arange(size[0]), indexing="ij")
+    for z in range(size[2]):
+        offset = np.stack((x, y, np.full_like(x, z)), axis=-1) - start
+        s = offset @ unit
+        r2 = (offset**2).sum(axis=-1) - s**2
+        fluid[z] = (r2 < radius**2) & (s > 0) & (s < length)
+
+    def crossing(position: NDArray, velocity: NDArray) -> tuple[NDArray, NDArray]:
+        offset = position - start
+        s = offset @ unit
+        q_wall = distance_to_cylinder(offset - np.outer(s, unit), velocity, unit, radius)
+        rate = velocity @ unit
+        with np.errstate(divide="ignore", invalid="ignore"):
+            q_in = np.where(rate < -1e-12, -s / rate, np.inf)
+            q_out = np.where(rate > 1e-12, (length - s) / rate, np.inf)
+        q = np.stack((q_wall, q_in, q_out))
+        return q.min(axis=0), q.argmin(axis=0)
+
+    area = np.pi * (radius * spacing_mm) ** 2
+    openings = tuple(
+        Opening(i, name, role, tuple((start + s * unit) * spacing_mm), tuple(sign * unit), area, radius * spacing_mm)
+        for i, name, role, s, sign in ((1, "in", "inlet", 0.0, -1.0), (2, "out", "outlet", length, 1.0))
+    )
+    return nodes_from(fluid, crossing, openings, spacing_mm=spacing_mm)
+
+
+def random_cavern(size: tuple[int, int, int], seed: int, porosity: float = 0.75) -> Nodes:
+    """Random sparse geometry with random wall distances; an inlet at low x and two outlets at high x and high y."""
+    rng = np.random.default_rng(seed)
+    fluid = rng.random(size[::-1]) < porosity
+    fluid[size[2] // 2, size[1] // 2, :] = True
+
+    def crossing(position: NDArray, velocity: NDArray) -> tuple[NDArray, NDArray]:
+        end = position + velocity
+        opening = np.where(end[:, 0] < 0, 1, np.where(end[:, 0] >= size[0], 2, np.where(end[:, 1] >= size[1], 3, 0)))
+        return rng.random(len(position)), opening
+
+    half = np.array(size) / 2 - 0.5
+    openings = tuple(
+        Opening(i, f"o{i}", role, tuple(centre), normal, 1.0, 30.0)
+        for i, role, centre, normal in (
+            (1, "inlet", half * (0, 1, 1), (-1.0, 0.0, 0.0)),
+            (2, "outlet", half * (2, 1, 1), (1.0, 0.0, 0.0)),
+            (3, "outlet", half * (1, 2, 1), (0.0, 1.0, 0.0)),
+        )
+    )
+    return nodes_from(fluid, crossing, openings)

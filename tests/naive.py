@@ -1,0 +1,133 @@
+"""The solver written the obvious way: two lattices, textbook formulas over arrays, nothing shared with the solver's drivers."""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from solver.d3q19 import OPPOSITE, VELOCITIES, WEIGHTS
+from solver.nodes import Nodes, neighbours
+
+C, W = VELOCITIES.astype(float), WEIGHTS
+CC = np.einsum("ia,ib->iab", C, C)
+
+
+def moments(g: NDArray, force: NDArray) -> tuple[NDArray, NDArray]:
+    return g.sum(axis=0), np.einsum("ia,in->an", C, g) + force[:, None] / 2
+
+
+def equilibrium(drho: NDArray, u: NDArray) -> NDArray:
+    cu = C @ u
+    return W[:, None] * (drho + 3 * cu + 4.5 * cu**2 - 1.5 * (u**2).sum(axis=0))
+
+
+def stress(g: NDArray, force: NDArray) -> NDArray:
+    """Pi, (3, 3, N)."""
+    drho, u = moments(g, force)
+    uf = np.einsum("an,b->abn", u, force)
+    pi = np.einsum("iab,in->abn", CC, g) - np.einsum("an,bn->abn", u, u) + (uf + uf.transpose(1, 0, 2)) / 2
+    return pi - np.einsum("ab,n->abn", np.eye(3), drho / 3)
+
+
+def collide_trt(g: NDArray, omega_plus: float, omega_minus: float, force: NDArray) -> NDArray:
+    drho, u = moments(g, force)
+    cu, cf, uf = C @ u, (C @ force)[:, None], force @ u
+    w, o = W[:, None], OPPOSITE
+    even, odd = (g + g[o]) / 2, (g - g[o]) / 2
+    even_eq = w * (drho + 4.5 * cu**2 - 1.5 * (u**2).sum(axis=0))
+    relaxed = omega_plus * (even - even_eq) - (1 - omega_plus / 2) * w * (9 * cu * cf - 3 * uf)
+    return g - relaxed - omega_minus * (odd - 3 * w * cu) + (1 - omega_minus / 2) * 3 * w * cf
+
+
+def collide_bgk(g: NDArray, omega_plus: float, omega_minus: float, force: NDArray) -> NDArray:
+    return collide_trt(g, omega_plus, omega_plus, force)
+
+
+def collide_projected(g: NDArray, omega_plus: float, omega_minus: float, force: NDArray) -> NDArray:
+    drho, u = moments(g, force)
+    pi, kept = stress(g, force), 1 - omega_plus
+    cu, cf, uf = C @ u, (C @ force)[:, None], force @ u
+    viscous = np.einsum("iab,abn->in", CC, pi) - np.trace(pi) / 3
+    return equilibrium(drho, u) + W[:, None] * (kept * 4.5 * viscous + 1.5 * cf + 4.5 * cu * cf - 1.5 * uf)
+
+
+def collide_recursive(g: NDArray, omega_plus: float, omega_minus: float, force: NDArray) -> NDArray:
+    _, u = moments(g, force)
+    pi, kept = stress(g, force), 1 - omega_plus
+
+    def h(a: int, b: int, c: int) -> NDArray:
+        delta = np.eye(3)
+        trace = C[:, a] * delta[b, c] + C[:, b] * delta[a, c] + C[:, c] * delta[a, b]
+        return C[:, a] * C[:, b] * C[:, c] - trace / 3
+
+    def coefficient(a: int, b: int) -> NDArray:
+        """a_aab = u_a^2 u_b + (1 - omega)(2 u_a Pi_ab + u_b Pi_aa)."""
+        return u[a] ** 2 * u[b] + kept * (2 * u[a] * pi[a, b] + u[b] * pi[a, a])
+
+    third = np.zeros_like(g)
+    for (a, b), (c, d) in (((0, 1), (2, 1)), ((2, 0), (1, 0)), ((1, 2), (0, 2))):
+        first, second = h(a, a, b)[:, None], h(c, c, d)[:, None]
+        plus, minus = coefficient(a, b) + coefficient(c, d), coefficient(a, b) - coefficient(c, d)
+        third += 13.5 * (first + second) * plus + 4.5 * (first - second) * minus
+    return collide_projected(g, omega_plus, omega_minus, force) + W[:, None] * third
+
+
+COLLISIONS = {"bgk": collide_bgk, "trt": collide_trt, "projected": collide_projected, "recursive": collide_recursive}
+
+
+def bouzidi(q: float) -> tuple[float, float, float]:
+    return (2 * q, 0.0, 1 - 2 * q) if q < 0.5 else (1 / (2 * q), 1 - 1 / (2 * q), 0.0)
+
+
+@dataclass
+class Naive:
+    """Two-lattice solver; `g` (19, N) holds the populations that arrive at each node."""
+
+    nodes: Nodes
+    collision: str
+    rates: tuple[float, float]
+    walls: str
+    inlet_weight: NDArray
+    force: NDArray = field(default_factory=lambda: np.zeros(3))
+
+    def __post_init__(self) -> None:
+        self.g = np.zeros((19, self.nodes.count))
+        self.neighbour = np.array([neighbours(self.nodes, i) for i in range(19)])
+
+    def step(self, conditions: NDArray) -> None:
+        """One step; `conditions` holds the flow of an inlet and drho of an outlet, by opening."""
+        nodes = self.nodes
+        out = COLLISIONS[self.collision](self.g, *self.rates, self.force)
+        _, u = moments(self.g, self.force)
+        new = np.full_like(out, np.nan)
+        new[0] = out[0]
+        for i in range(1, 19):
+            end = self.neighbour[i]
+            new[i, end[end >= 0]] = out[i, end >= 0]
+        self._openings(out, u, new, conditions)
+        added, shared = 0.0, set()
+        for n, i, q in zip(nodes.wall_link_node, nodes.wall_link_direction, nodes.wall_link_q, strict=True):
+            o = OPPOSITE[i]
+            upstream = self.neighbour[o, n]
+            a, b, c = (1, 0, 0) if self.walls == "half-way" or upstream < 0 else bouzidi(float(q))
+            new[o, n] = a * out[i, n] + b * out[o, n] + (c * out[i, upstream] if c else 0.0)
+            if b or c:
+                shared.add(int(n))
+            added += new[o, n] - out[i, n]
+        if shared:
+            new[0, sorted(shared)] -= added / len(shared)
+        self.g = new
+
+    def _openings(self, out: NDArray, u: NDArray, new: NDArray, conditions: NDArray) -> None:
+        nodes, k = self.nodes, 0
+        for n, i, identity in zip(
+            nodes.opening_link_node, nodes.opening_link_direction, nodes.opening_link_opening, strict=True
+        ):
+            o, opening, value = OPPOSITE[i], nodes.openings[identity - 1], conditions[identity - 1]
+            if opening.role == "inlet":
+                new[o, n] = out[i, n] + value * self.inlet_weight[k]
+                k += 1
+            else:
+                outward = 1.0 if u[:, n] @ np.array(opening.normal) >= 0 else 0.0
+                square = 4.5 * (C[i] @ u[:, n]) ** 2 - 1.5 * u[:, n] @ u[:, n]
+                new[o, n] = -out[i, n] + 2 * W[i] * (value + outward * square)
