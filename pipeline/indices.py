@@ -1,6 +1,7 @@
 """Numbers that sum up a flow, and the checks that say how far to trust them: what stands in ``indices.json``."""
 
 import csv
+import json
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -154,7 +155,10 @@ def imbalance(openings: Iterable[Mapping[str, Any]], key: str) -> float:
 def _checks(
     nodes: Nodes, openings: list[dict[str, Any]], nearest: float, summary: Mapping[str, Any]
 ) -> list[dict[str, Any]]:
-    """What the trust in the result rests on: name, value, limit, whether it passed, and advice for where it did not."""
+    """What the trust in the result rests on: name, value, limit, whether it passed, and advice for where it did not.
+
+    Values with the unit ``%`` are stored as fractions.
+    """
     narrowest = min(nodes.openings, key=lambda opening: opening.radius_mm)
     across = 2 * narrowest.radius_mm / nodes.spacing_mm
     counted, seen = imbalance(openings, "monitored_flow_ml_s"), imbalance(openings, "flow_ml_s")
@@ -163,40 +167,64 @@ def _checks(
     mach, converged = float(summary["mach"]), bool(summary["converged"])
     return [
         _check(
-            "converged", converged, True, converged,
+            "converged", "", converged, True, converged,
             "the flow had not settled when the solver stopped; raise solve.max_steps or solve.cycles",
         ),
         _check(
-            "flow balance", counted, MAX_IMBALANCE, abs(counted) <= MAX_IMBALANCE,
+            "flow balance", "%", counted, MAX_IMBALANCE, abs(counted) <= MAX_IMBALANCE,
             f"inflow and outflow differ by {counted:.2%} of the inflow; run longer or use a finer spacing",
         ),
         _check(
-            "flow balance of the velocity field", seen, MAX_IMBALANCE, abs(seen) <= MAX_IMBALANCE,
+            "flow balance of the velocity field", "%", seen, MAX_IMBALANCE, abs(seen) <= MAX_IMBALANCE,
             f"the velocity field just inside the openings is out of balance by {seen:.2%} of the inflow;"
             " use a finer spacing, or cut the openings where the vessel is straight",
         ),
         _check(
-            "imposed flow", imposed, MAX_IMBALANCE, abs(imposed) <= MAX_IMBALANCE,
+            "imposed flow", "%", imposed, MAX_IMBALANCE, abs(imposed) <= MAX_IMBALANCE,
             f"the velocity field carries {imposed:+.2%} of the imposed flow too much; use a finer spacing",
         ),
         _check(
-            "Mach number", mach, MAX_MACH, mach <= MAX_MACH,
+            "Mach number", "", mach, MAX_MACH, mach <= MAX_MACH,
             f"a Mach number of {mach:.2g} makes the fluid compressible; lower solve.lattice_speed",
         ),
         _check(
-            "nodes across", across, MIN_NODES_ACROSS, across >= MIN_NODES_ACROSS,
+            "nodes across", "", across, MIN_NODES_ACROSS, across >= MIN_NODES_ACROSS,
             f"only {across:.1f} nodes across opening {narrowest.name}: wall shear stress may be off by more than 5 %;"
             " set voxelize.nodes_across to 20 or more, or a finer voxelize.spacing_mm",
         ),
         _check(
-            "wall without a fit", nearest, MAX_NEAREST, nearest <= MAX_NEAREST,
+            "wall without a fit", "%", nearest, MAX_NEAREST, nearest <= MAX_NEAREST,
             f"{nearest:.1%} of the wall takes its shear stress from the nearest node alone; use a finer spacing",
         ),
     ]  # fmt: skip
 
 
-def _check(name: str, value: float, limit: float, passed: bool, advice: str) -> dict[str, Any]:
-    return {"name": name, "value": value, "limit": limit, "passed": passed, "advice": None if passed else advice}
+def _check(name: str, unit: str, value: float, limit: float, passed: bool, advice: str) -> dict[str, Any]:
+    return {
+        "name": name,
+        "unit": unit,
+        "value": value,
+        "limit": limit,
+        "passed": passed,
+        "advice": None if passed else advice,
+    }
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """Read an object that another stage wrote.
+
+    Raises
+    ------
+    StageError
+        If the file holds something else.
+    """
+    try:
+        values = json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise StageError(f"{path}: no JSON ({error}); run the stage that makes it again") from None
+    if not isinstance(values, dict):
+        raise StageError(f"{path}: an object is wanted; run the stage that makes it again")
+    return values
 
 
 def read_monitor(path: Path) -> dict[str, NDArray[np.float64]]:

@@ -17,7 +17,7 @@ from vtkmodules.util.numpy_support import numpy_to_vtk
 from vtkmodules.vtkIOXML import vtkXMLPolyDataWriter
 
 from pipeline.case import PostprocessSettings, parse
-from pipeline.indices import indices, monitored_flows_ml_s, read_monitor
+from pipeline.indices import indices, monitored_flows_ml_s, read_json, read_monitor
 from pipeline.mesh import Mesh, read_openings
 from pipeline.tally import Fields, Tally
 from pipeline.wall import Wall, fit_to_wall
@@ -94,23 +94,6 @@ def fields_of(flow: Flow, nodes: Nodes, log: logging.Logger) -> Iterator[Fields]
     for step in range(len(flow.times_s)):
         yield Fields(flow.velocity_m_s(step), flow.pressure_pa(step), flow.viscous_stress_pa(step))
         progress.update(step + 1)
-
-
-def read_json(path: Path) -> dict[str, Any]:
-    """Read an object that another stage wrote.
-
-    Raises
-    ------
-    StageError
-        If the file holds something else.
-    """
-    try:
-        values = json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise StageError(f"{path}: no JSON ({error}); run the stage that makes it again") from None
-    if not isinstance(values, dict):
-        raise StageError(f"{path}: an object is wanted; run the stage that makes it again")
-    return values
 
 
 def _compute(job: Job) -> None:

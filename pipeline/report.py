@@ -1,0 +1,290 @@
+"""Stage 9, report: everything that was found, on one page that opens without a network.
+
+Still pictures need a library that draws without a screen (:mod:`render`); where there is none, the page is made without
+them and says so.
+"""
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from markupsafe import Markup
+from numpy.typing import NDArray
+from pydantic import Field
+
+from pipeline.case import Name, ReportSettings, parse
+from pipeline.figures import opening_colours
+from pipeline.indices import monitor_column, read_json, read_monitor
+from pipeline.mesh import read_openings
+from pipeline.page import fill
+from pipeline.pictures import Pictures, draw_flow, plot_record, read_shear
+from pipeline.render import REMEDY, window_class
+from solver import nodes as node_files
+from solver.flow import read_flow
+from solver.nodes import Opening
+from solver.stage import Job, StageError, run_stage
+
+STAGES = ("phantom", "load", "filter", "segment", "surface", "voxelize", "decompose", "solve", "postprocess")
+"""In the order in which they run."""
+
+UNITS = {
+    "_ml_s": "mL/s", "_m_s": "m/s", "_m2_s": "m²/s", "_kg_m3": "kg/m³", "_mm3": "mm³", "_mm2": "mm²", "_mmhg": "mmHg",
+    "_mm": "mm", "_ml": "mL", "_pa": "Pa", "_mb": "MB", "_s": "s",
+}  # fmt: skip
+"""Endings of keys; the longer before the shorter."""
+
+WORDS = {
+    "tau": "relaxation time τ (lattice)",
+    "reynolds": "Reynolds number at the inlet",
+    "grid_reynolds": "grid Reynolds number",
+    "womersley": "Womersley number",
+    "mach": "largest Mach number",
+    "magic": "magic parameter Λ",
+    "max_drho": "largest density deviation (lattice)",
+    "density_drift": "mean density deviation (lattice)",
+    "change": "last relative change of the velocity",
+    "residual": "last change over a viscous time",
+    "mass_balance": "flow balance",
+    "mlups": "speed (million node updates a second)",
+}
+"""Keys that need more than their own words."""
+
+TIMES = "\N{MULTIPLICATION SIGN}"
+
+
+class ReportInput(ReportSettings):
+    """What the command line takes: the report's section of the case, and what the page says of the case."""
+
+    case: Name = Field(description="name of the case")
+    description: str = Field("", description="what this case is; no name of a patient")
+
+
+def number(value: float, digits: int = 3) -> str:
+    """A number for reading: so many significant digits, and a power of ten only where it must be."""
+    if not np.isfinite(value):
+        return "not finite"
+    if float(value).is_integer() and abs(value) < 1e6:
+        return f"{value:.0f}"
+    power = int(np.floor(np.log10(abs(value))))
+    if -4 <= power < 6:
+        return f"{value:.{max(digits - 1 - power, 0)}f}"
+    exponent = str(power).translate(str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"))
+    return f"{value / 10.0**power:.{digits - 1}f} {TIMES} 10{exponent}"
+
+
+def column(values: Sequence[float | None]) -> list[str]:
+    """Numbers of a column with as many decimals as give the largest three significant digits; none as a dash."""
+    largest = max((abs(value) for value in values if value is not None), default=0.0)
+    decimals = int(np.clip(2 - np.floor(np.log10(largest)), 0, 6)) if largest else 0
+    return ["\N{EN DASH}" if value is None else f"{value:z.{decimals}f}" for value in values]
+
+
+def words(key: str) -> str:
+    """A key as words with its unit: ``time_step_s`` -> ``time step (s)``."""
+    if key in WORDS:
+        return WORDS[key]
+    for ending, unit in UNITS.items():
+        if key.endswith(ending):
+            return f"{key.removesuffix(ending).replace('_', ' ')} ({unit})"
+    return key.replace("_", " ")
+
+
+def facts(values: Mapping[str, Any], leave_out: Iterable[str] = ()) -> list[tuple[str, str]]:
+    """Rows of a table from the plain values of an object: numbers, words, yes or no, and short lists of these."""
+    left_out = set(leave_out)
+    rows = []
+    for key, value in values.items():
+        text = _text(value)
+        if text is not None and key not in left_out:
+            rows.append((words(key), text))
+    return rows
+
+
+def _text(value: Any) -> str | None:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, int | float):
+        return f"{value:.4g}" if 1e-4 <= abs(value) < 1e4 else number(value)
+    if isinstance(value, str):
+        return value
+    if isinstance(value, list) and value and all(isinstance(each, int | float | str) for each in value):
+        return f" {TIMES} ".join(_text(each) or "" for each in value) if len(value) <= 4 else None
+    return None
+
+
+def context(
+    inputs: ReportInput,
+    indices: Mapping[str, Any],
+    summary: Mapping[str, Any],
+    openings: tuple[Opening, ...],
+    image: Mapping[str, Any],
+    segmentation: Mapping[str, Any],
+    records: Mapping[str, Mapping[str, Any]],
+) -> dict[str, Any]:
+    """Texts and tables of the page.
+
+    Parameters
+    ----------
+    inputs : settings.
+    indices, summary, image, segmentation : ``indices.json``, ``solve.json``, ``series.json``, ``segmentation.json``.
+    openings : of the vessel.
+    records : provenance by stage.
+    """
+    return {
+        "title": inputs.title or inputs.case,
+        "description": inputs.description,
+        "warnings": indices["warnings"],
+        "trusted": not indices["warnings"] and all(check["passed"] for check in indices["checks"]),
+        "checks": [_check(check) for check in indices["checks"]],
+        "tiles": _tiles(indices),
+        "openings": _opening_rows(indices, openings),
+        "drops": _drop_rows(indices["pressure_drops"]),
+        "wall": _wall_rows(indices["wall"]),
+        "numerics": facts(summary["numbers"]) + facts(summary, leave_out=("converged", "device")),
+        "models": facts(summary["models"]) + facts({"device": summary["device"]}),
+        "image": facts(image, leave_out=("origin_mm", "series", "dtype")),
+        "segmentation": facts(segmentation),
+        "stages": [
+            (stage, number(record["seconds"]), number(record["peak_memory_mb"])) for stage, record in records.items()
+        ],
+        "versions": list(records["postprocess"]["versions"].items()) if "postprocess" in records else [],
+        "settings": [
+            (stage, json.dumps(record["settings"], indent=2)) for stage, record in records.items() if record["settings"]
+        ],
+    }
+
+
+def _check(check: Mapping[str, Any]) -> dict[str, Any]:
+    if isinstance(check["value"], bool):
+        return {
+            "name": check["name"],
+            "passed": check["passed"],
+            "value": "yes" if check["value"] else "no",
+            "limit": "",
+        }
+    percent = check["unit"] == "%"
+    value = f"{100 * check['value']:z.2f} %" if percent else number(check["value"])
+    limit = f"{100 * check['limit']:g} %" if percent else f"{check['limit']:g}"
+    bound = "at least" if check["name"] == "nodes across" else "at most"
+    return {"name": check["name"], "passed": check["passed"], "value": value, "limit": f"({bound} {limit})"}
+
+
+def _tiles(indices: Mapping[str, Any]) -> list[dict[str, str]]:
+    inlets = [opening for opening in indices["openings"] if opening["role"] == "inlet"]
+    drop = max(indices["pressure_drops"], key=lambda each: abs(each["drop_pa"]), default=None)
+    wall = indices["wall"]
+    averaged = "time-averaged " if indices["times"] > 1 else ""
+    tiles = [
+        ("inflow", number(sum(opening["flow_ml_s"] for opening in inlets)), "mL/s"),
+        ("peak speed", number(indices["peak_speed_m_s"]), "m/s"),
+        (f"mean {averaged}wall shear stress", number(wall["shear_mean_pa"]), "Pa"),
+        ("99th percentile of the wall shear stress", number(wall["shear_p99_pa"]), "Pa"),
+        ("of the wall below 0.4 Pa", f"{100 * wall['low_shear_fraction']['0.4 Pa']:.1f}", "%"),
+    ]
+    if drop:
+        name = f"pressure drop, {drop['inlet']} to {drop['outlet']} ({number(drop['drop_pa'])} Pa)"
+        tiles.insert(2, (name, number(drop["drop_mmhg"]), "mmHg"))
+    return [{"name": name, "value": value, "unit": unit} for name, value, unit in tiles]
+
+
+def _opening_rows(indices: Mapping[str, Any], openings: tuple[Opening, ...]) -> list[dict[str, Any]]:
+    keys = (
+        "radius_mm", "flow_ml_s", "imposed_flow_ml_s", "mean_speed_m_s", "peak_speed_m_s", "pressure_pa",
+        "pressure_mmhg", "reynolds",
+    )  # fmt: skip
+    colours, rows = opening_colours(openings), indices["openings"]
+    numbers = zip(*(column([row[key] for row in rows]) for key in keys), strict=True)
+    return [
+        {"name": row["name"], "role": row["role"], "colour": colours[row["id"]], "numbers": shown}
+        for row, shown in zip(rows, numbers, strict=True)
+    ]
+
+
+def _drop_rows(drops: Sequence[Mapping[str, Any]]) -> list[tuple[str, ...]]:
+    names = [(drop["inlet"], drop["outlet"]) for drop in drops]
+    shown = zip(*(column([drop[key] for drop in drops]) for key in ("drop_pa", "drop_mmhg")), strict=True)
+    return [(*pair, *numbers) for pair, numbers in zip(names, shown, strict=True)]
+
+
+def _wall_rows(wall: Mapping[str, Any]) -> list[tuple[str, str]]:
+    rows = [
+        ("mean", f"{number(wall['shear_mean_pa'])} Pa"),
+        ("median", f"{number(wall['shear_median_pa'])} Pa"),
+        ("1st to 99th percentile", f"{number(wall['shear_p01_pa'])} to {number(wall['shear_p99_pa'])} Pa"),
+        ("lowest and highest", f"{number(wall['shear_min_pa'])} and {number(wall['shear_max_pa'])} Pa"),
+    ]
+    rows += [(f"area below {limit}", f"{100 * share:.1f} %") for limit, share in wall["low_shear_fraction"].items()]
+    if "osi_mean" in wall:
+        rows.append(("oscillatory shear index (0: one direction, 0.5: to and fro), mean", number(wall["osi_mean"])))
+    counted = wall["counted_area_mm2"] / wall["area_mm2"]
+    return [*rows, ("area of the wall", f"{number(wall['area_mm2'])} mm², of which {100 * counted:.0f} % counted")]
+
+
+def shown_step(
+    times_s: NDArray[np.float64], monitor: Mapping[str, NDArray[np.float64]], openings: tuple[Opening, ...]
+) -> int:
+    """The time step that pictures show: the one with the largest inflow."""
+    inflow = sum(
+        np.interp(times_s, monitor["time_s"], monitor[monitor_column(opening, "flow_ml_s")])
+        for opening in openings if opening.role == "inlet"
+    )  # fmt: skip
+    return int(np.argmax(inflow))
+
+
+def read_records(folder: Path) -> dict[str, dict[str, Any]]:
+    """Provenance of the stages that left one in a folder, in the order in which they ran."""
+    paths = {stage: folder / f"{stage}.provenance.json" for stage in STAGES}
+    return {stage: read_json(path) for stage, path in paths.items() if path.is_file()}
+
+
+def _compute(job: Job) -> None:
+    inputs = parse(ReportInput, job.settings, "--settings")
+    nodes, openings = node_files.load(job.inputs["nodes"]), read_openings(job.inputs["openings"])
+    if openings != nodes.openings:
+        raise StageError("openings and nodes do not belong together; run decompose again")
+    indices, summary, image, segmentation = (
+        read_json(job.inputs[role]) for role in ("indices", "summary", "series", "segmentation")
+    )
+    monitor, flow = read_monitor(job.inputs["monitor"]), read_flow(job.inputs["flow"])
+    step = shown_step(flow.times_s, monitor, openings)
+    pictures = Pictures()
+    pictures.add("segmentation", "segmentation", "The lumen in the image.", job.inputs["picture"].read_bytes())
+    if not window_class():
+        job.log.warning("warning: no three-dimensional still pictures: nothing to draw with; %s", REMEDY)
+    view = draw_flow(pictures, nodes, flow.velocity_m_s(step), read_shear(job.inputs["wall"]), inputs.streamlines)
+    plot_record(pictures, monitor, openings)
+    page = context(inputs, indices, summary, openings, image, segmentation, read_records(job.inputs["indices"].parent))
+    page |= {"figures": pictures.for_page(), "interactive": Markup(view), "moment": _moment(flow.times_s, step)}
+    page["remedy"] = None if window_class() else REMEDY
+    pictures.write(job.outputs["figures"])
+    job.outputs["report"].write_text(fill(page), encoding="utf-8")
+    job.facts["drawn_by"] = window_class()
+
+
+def _moment(times_s: NDArray[np.float64], step: int) -> str:
+    if len(times_s) == 1:
+        return "The steady flow."
+    return f"The flow at {number(float(times_s[step]))} s, when the inflow is largest."
+
+
+if __name__ == "__main__":
+    run_stage(
+        "report",
+        __doc__,
+        inputs={
+            "series": "what was loaded, from load (series.json)",
+            "segmentation": "how the lumen was found, from segment (segmentation.json)",
+            "picture": "picture of the lumen in the image, from segment (segmentation.png)",
+            "openings": "the openings, from surface (openings.json)",
+            "nodes": "node arrays, from decompose (nodes.h5)",
+            "flow": "velocity, pressure and stress, from solve (flow.vtkhdf)",
+            "monitor": "flow and pressure against time, from solve (monitor.csv)",
+            "summary": "choices and outcome, from solve (solve.json)",
+            "wall": "the wall with its stresses, from postprocess (wall.vtp)",
+            "indices": "numbers, checks and warnings, from postprocess (indices.json)",
+        },
+        outputs={"report": "the page (.html)", "figures": "folder for the pictures (PNG)"},
+        compute=_compute,
+    )
