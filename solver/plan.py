@@ -206,6 +206,7 @@ def _numbers(
         "spacing_mm": nodes.spacing_mm,
         "time_step_s": units.dt_s,
         "tau": units.tau,
+        "density_kg_m3": settings.density_kg_m3,
         "viscosity_m2_s": units.viscosity_m2_s,
         "expected_peak_speed_m_s": peak_speed,
         "expected_peak_speed_lattice": peak_speed / units.speed_m_s,
