@@ -167,7 +167,9 @@ class SurfaceSettings(Section):
     min_branch_radii: Positive = Field(
         2.5, description="shorter branches of the skeleton, in radii of the vessel they leave, are not ends"
     )
-    min_radius_mm: NonNegative = Field(0.0, description="ends of thinner branches stay closed")
+    min_radius_mm: NonNegative = Field(
+        0.0, description="ends are cut where the vessel has this radius or two voxels, thinner branches stay closed"
+    )
     closed_mm: tuple[Point, ...] = Field(
         (), description="points; the end of the vessel nearest to each stays closed, LPS mm"
     )

@@ -6,7 +6,6 @@ dead end that bulges, such as the sac of an aneurysm, is told from the end of a 
 """
 
 from collections import deque
-from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,8 +15,13 @@ from skimage.morphology import skeletonize
 
 from pipeline.volume import Volume
 
+PARENT_RADII = 3.0
+"""The parent's radius is the largest within so many radii of a fork: the fork may lie in a narrow end of it."""
+TAIL_RADII = 4.0
+"""A tail ends where the vessel stays thick enough over at least so many radii."""
 SHORTCUT_STEPS = 8
 """Voxels of the skeleton that are joined by a way of at most so many steps need no link of their own."""
+CENTRING_STEPS = 8
 BULGE = 0.75
 """An end bulges if the vessel behind it narrows below this fraction of the largest ball in the end."""
 TUBE_RADII = 1.5
@@ -36,17 +40,19 @@ class Branch:
     way_mm : (n,) distance from the tip of the vessel (where the largest ball at the free end touches it), mm.
     radius_mm : (n,) radius at the rows, mm.
     forked : whether the last row is a node of three or more links; otherwise it is another free end.
+    parent_radius_mm : largest radius of the vessel around that node, outside the branch, mm.
     """
 
     rows: tuple[int, ...]
     way_mm: NDArray[np.float64]
     radius_mm: NDArray[np.float64]
     forked: bool
+    parent_radius_mm: float
 
     @property
     def relative_length(self) -> float:
-        """Length from the node to the tip in radii of the parent at the node."""
-        return float(self.way_mm[-1] / self.radius_mm[-1])
+        """Length from the node to the tip in radii of the parent."""
+        return float(self.way_mm[-1] / self.parent_radius_mm)
 
     @property
     def own_length_mm(self) -> float:
@@ -55,25 +61,40 @@ class Branch:
             return float(self.way_mm[-1] - self.radius_mm[-1])
         return float(self.way_mm[-1] + self.radius_mm[-1]) / 2
 
-    def tip_ball(self) -> tuple[int, float]:
-        """Position in `rows` just behind the largest ball that lies in the free end, and the ball's radius."""
-        radius = float(self.radius_mm[0])
-        for k, (way, r) in enumerate(zip(self.way_mm, self.radius_mm, strict=True)):
-            if way > 1.5 * radius:
-                return k, radius
-            radius = max(radius, float(r))
-        return len(self.rows) - 1, radius
+    @property
+    def end_radius_mm(self) -> float:
+        """Radius of the vessel near the end, behind a taper."""
+        return self._largest(within_radii=4.0)[1]
+
+    def _largest(self, within_radii: float) -> tuple[int, float]:
+        """Position and radius of the branch's largest ball whose centre is at most so many radii from the tip."""
+        near = (self.way_mm <= within_radii * self.radius_mm) & (self.way_mm <= self.own_length_mm)
+        near[0] = True
+        k = int(np.argmax(np.where(near, self.radius_mm, 0.0)))
+        return k, float(self.radius_mm[k])
+
+    def resolved(self, least_radius_mm: float) -> "Branch | None":
+        """The branch without its thin tail: from where it stays thick enough for some radii. None: it nowhere does."""
+        thick = self.radius_mm >= least_radius_mm
+        for k in np.flatnonzero(thick & (self.way_mm <= max(self.own_length_mm, self.way_mm[0]))):
+            if thick[
+                (self.way_mm >= self.way_mm[k]) & (self.way_mm <= self.way_mm[k] + TAIL_RADII * self.radius_mm[k])
+            ].all():
+                way = self.way_mm[k:] - self.way_mm[k] + self.radius_mm[k]
+                return Branch(self.rows[k:], way, self.radius_mm[k:], self.forked, self.parent_radius_mm)
+        return None
 
     def why_closed(self, at_border: bool) -> str | None:
-        """Why this is no end of a tube, or None where it is one. At the border of the image no roundness is asked."""
-        behind, ball = self.tip_ball()
-        if not at_border:
-            near = self.way_mm[behind:] <= self.way_mm[behind] + TUBE_RADII * ball
-            narrowest = float(self.radius_mm[behind:][near].min(initial=np.inf))
-            if narrowest < BULGE * ball:
-                return f"it bulges: radius {ball:.2f} mm, {narrowest:.2f} mm behind it"
-            if self.own_length_mm < END_RADII * ball:
-                return f"it stands out {self.own_length_mm:.2f} mm only, its radius is {ball:.2f} mm"
+        """Why this is no end of a tube, or None where it is one. At the border of the image any end is open."""
+        if at_border:
+            return None
+        k, ball = self._largest(within_radii=2.0)
+        behind = (self.way_mm > self.way_mm[k]) & (self.way_mm <= self.way_mm[k] + TUBE_RADII * ball)
+        narrowest = float(self.radius_mm[behind].min(initial=np.inf))
+        if narrowest < BULGE * ball:
+            return f"it bulges: radius {ball:.2f} mm, {narrowest:.2f} mm behind it"
+        if self.own_length_mm < END_RADII * ball:
+            return f"it stands out {self.own_length_mm:.2f} mm only, its radius is {ball:.2f} mm"
         return None
 
 
@@ -109,7 +130,21 @@ class Centreline:
         steps = np.linalg.norm(np.diff(self.points_mm[rows], axis=0), axis=1)
         radius = self.radius_mm[rows]
         way = radius[0] + np.concatenate([[0.0], np.cumsum(steps)])
-        return Branch(tuple(rows), way, radius, forked=len(self.links[rows[-1]]) > 2)
+        forked = len(self.links[rows[-1]]) > 2
+        return Branch(tuple(rows), way, radius, forked, self._radius_around(rows[-1], without=rows[-2]))
+
+    def _radius_around(self, node: int, without: int) -> float:
+        """Largest radius within some radii of a node along the graph, but not over one of its neighbours."""
+        reach = PARENT_RADII * self.radius_mm[node]
+        way, stack = {node: 0.0, without: np.inf}, [node]
+        while stack:
+            here = stack.pop()
+            for row in self.links[here]:
+                there = way[here] + float(np.linalg.norm(self.points_mm[row] - self.points_mm[here]))
+                if there < min(reach, way.get(row, np.inf)) and row != without:
+                    way[row] = there
+                    stack.append(row)
+        return float(max(self.radius_mm[row] for row in way if row != without))
 
     def without(self, branch: Branch) -> "Centreline":
         """The graph without a forked branch; its fork stays."""
@@ -127,9 +162,26 @@ def trace_centreline(mask: Volume, surface_points_mm: NDArray[np.float64]) -> Ce
     surface_points_mm : (P, 3) points that cover the vessel's surface densely, for the radii.
     """
     voxels = np.argwhere(skeletonize(mask.voxels))[:, ::-1]
-    points = mask.to_mm(voxels)
-    radius = cKDTree(surface_points_mm).query(points)[0]
+    points, radius = _centred(mask.to_mm(voxels), cKDTree(surface_points_mm), max(mask.spacing_mm))
     return Centreline(points, radius, _links(voxels))
+
+
+def _centred(
+    points: NDArray[np.float64], surface: cKDTree, voxel_mm: float
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Points moved away from the nearest wall by up to a voxel, while their distance to it grows, and that distance.
+
+    Thinning stops up to a voxel off the middle, which for a thin vessel is a good part of its radius.
+    """
+    radius, nearest = surface.query(points)
+    for _ in range(CENTRING_STEPS):
+        away = (points - surface.data[nearest]) / np.maximum(radius, 1e-9)[:, None]
+        moved = points + away * voxel_mm / CENTRING_STEPS
+        larger, other = surface.query(moved)
+        better = larger > radius
+        points = np.where(better[:, None], moved, points)
+        radius, nearest = np.where(better, larger, radius), np.where(better, other, nearest)
+    return points, radius
 
 
 def _links(voxels: NDArray[np.int64]) -> tuple[frozenset[int], ...]:
@@ -158,36 +210,64 @@ def _joined(links: list[set[int]], start: int, goal: int) -> bool:
     return False
 
 
+@dataclass(frozen=True)
+class Rules:
+    """What makes a branch count.
+
+    Attributes
+    ----------
+    min_branch_radii : a shorter branch, in radii of its parent, is a spur.
+    min_border_radii : the same for branches that end at the border of the image.
+    min_radius_mm : a branch counts where it is at least so thick.
+    """
+
+    min_branch_radii: float
+    min_border_radii: float
+    min_radius_mm: float
+
+
 def prune(
-    centreline: Centreline, min_branch_radii: float, min_border_radii: float, border_rows: Iterable[int]
-) -> tuple[Centreline, list[tuple[int, str]]]:
-    """Remove branches that are spurs or dead ends, the relatively shortest first, and say which dead ends went.
+    centreline: Centreline, rules: Rules, border: NDArray[np.bool_]
+) -> tuple[Centreline, list[Branch], dict[int, str]]:
+    """Remove branches that are spurs or dead ends, the relatively shortest first.
 
     Parameters
     ----------
     centreline : from :func:`trace_centreline`.
-    min_branch_radii : a shorter branch, in radii of its parent, is a spur.
-    min_border_radii : the same for branches that end at the border of the image.
-    border_rows : rows of points whose ball reaches the border of the image.
+    rules : what makes a branch count.
+    border : (N,) whether the ball around a point reaches the border of the image.
 
     Returns
     -------
-    The pruned centreline, and row of the free end and reason for each dead end that is more than a spur.
+    The pruned centreline; its branches that end as open tubes, without thin tails; for each free end that is left
+    closed, unless it is a mere spur, its row and the reason.
     """
-    border, dead_ends = set(border_rows), []
-
-    def needed(branch: Branch) -> float:
-        return min_border_radii if branch.rows[0] in border else min_branch_radii
-
-    while branches := [branch for branch in centreline.terminal_branches() if branch.forked]:
-        shortest = min(branches, key=lambda branch: (branch.relative_length / needed(branch), branch.rows))
-        if shortest.relative_length < needed(shortest):
+    closed: dict[int, str] = {}
+    while True:
+        branches = centreline.terminal_branches()
+        forked = [branch for branch in branches if branch.forked]
+        spurs = [branch for branch in forked if branch.relative_length < _least_length(branch, rules, border)]
+        if spurs:
+            shortest = min(spurs, key=lambda b: (b.relative_length / _least_length(b, rules, border), b.rows))
             centreline = centreline.without(shortest)
             continue
-        closed = ((branch, branch.why_closed(branch.rows[0] in border)) for branch in branches)
-        branch, why = next(((branch, why) for branch, why in closed if why), (None, None))
-        if branch is None or why is None:
-            break
-        dead_ends.append((branch.rows[0], why))
-        centreline = centreline.without(branch)
-    return centreline, dead_ends
+        ends = []
+        for branch in branches:
+            end = branch.resolved(rules.min_radius_mm)
+            why = end.why_closed(bool(border[branch.rows[0]])) if end else _too_thin(branch, rules)
+            if end and not why:
+                ends.append(end)
+            elif why:
+                closed[branch.rows[0]] = why
+        dead = [branch for branch in forked if branch.rows[0] in closed]
+        if not dead:
+            return centreline, ends, closed
+        centreline = centreline.without(dead[0])
+
+
+def _least_length(branch: Branch, rules: Rules, border: NDArray[np.bool_]) -> float:
+    return rules.min_border_radii if border[branch.rows[0]] else rules.min_branch_radii
+
+
+def _too_thin(branch: Branch, rules: Rules) -> str:
+    return f"its radius, {branch.end_radius_mm:.2f} mm, stays below {rules.min_radius_mm:.2f} mm"

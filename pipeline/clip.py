@@ -35,7 +35,7 @@ def cut_end(mesh: Mesh, centre_mm: NDArray[np.float64], normal: NDArray[np.float
     Raises
     ------
     ClipError
-        If the plane cuts no closed loop around the centre, meets another cap, or does not sever the end.
+        If the plane cuts no closed loop around the centre, meets or cuts off another cap, or does not sever the end.
     """
     near = _loop(mesh, centre_mm, normal)
     if mesh.opening[near].any():
@@ -48,6 +48,8 @@ def cut_end(mesh: Mesh, centre_mm: NDArray[np.float64], normal: NDArray[np.float
     tags = np.concatenate([np.delete(mesh.opening, crossed), np.zeros(len(split), np.int8)])
     on_plane = np.concatenate([on_plane, np.ones(len(points) - len(on_plane), bool)])
     kept = _kept(triangles, (points - centre_mm) @ normal, on_plane)
+    if tags[~kept].any():
+        raise ClipError(f"its plane would cut off opening {tags[~kept].max()} too")
     triangles, tags = triangles[kept], tags[kept]
     rim = _rim(triangles)
     inside, cap = _cap(points[rim], normal)

@@ -21,6 +21,8 @@ from solver.stage import StageError
 DEFAULT_SMOOTHING_VOXELS = 1.25
 LEAST_SMOOTHING_VOXELS = 0.8
 """Less leaves the steps of the voxels: normals off by more than 10 degrees."""
+MAX_LOST = 0.01
+"""Largest part of the volume that may fall off or be filled up."""
 RELAXATION_STEPS = 15
 MARGIN = 4
 """Voxels around the lumen's bounding box."""
@@ -50,18 +52,31 @@ def smooth_field(mask: Volume, smoothing_mm: float | None) -> Volume:
     field = 2 * ndimage.gaussian_filter(voxels, sigma, mode="constant", truncate=3.0)
     field -= ndimage.gaussian_filter(voxels, 2 * sigma, mode="constant", truncate=3.0)
     field -= 0.5
-    label, parts = ndimage.label(field > 0)
-    if not parts:
-        raise StageError(f"surface.smoothing_mm = {sigma_mm:g} mm: the vessel vanishes; lower it or refine the mask")
-    sizes = np.bincount(label.ravel())[1:]
-    if (lost := 1 - sizes.max() / sizes.sum()) > 0.01:
-        raise StageError(
-            f"surface.smoothing_mm = {sigma_mm:g} mm: a thin place of the vessel breaks and {100 * lost:.1f} % of"
-            " its volume would be lost; lower it, or resample finer with filter.spacing_mm"
-        )
-    field[(label > 0) & (label != 1 + np.argmax(sizes))] = -0.5
+    _keep_one_piece(field, sigma_mm)
     field[np.abs(field) < 1e-4] = -1e-4  # a vertex on a voxel would give empty triangles
     return lumen.with_voxels(field)
+
+
+def _keep_one_piece(field: NDArray[np.float32], sigma_mm: float) -> None:
+    """Remove crumbs and cavities that smoothing made of thin places, in place; refuse where they are large."""
+    label, parts = ndimage.label(field > 0)
+    if not parts:
+        raise StageError(
+            f"surface.smoothing_mm = {sigma_mm:g} mm: the vessel vanishes; lower it, or resample finer with"
+            " filter.spacing_mm"
+        )
+    sizes = np.bincount(label.ravel())[1:]
+    vessel = label == 1 + np.argmax(sizes)
+    filled = ndimage.binary_fill_holes(vessel)
+    crumbs, cavities = (label > 0) & ~filled, filled & ~vessel
+    for lost, what in ((crumbs, "a thin place of the vessel breaks, and"), (cavities, "a cavity of the lumen, with")):
+        if (share := np.count_nonzero(lost) / sizes.sum()) > MAX_LOST:
+            raise StageError(
+                f"surface.smoothing_mm = {sigma_mm:g} mm: {what} {100 * share:.1f} % of its volume, would be lost;"
+                " lower it, resample finer with filter.spacing_mm, or fill cavities with segment.fill_holes"
+            )
+    field[crumbs] = -0.5
+    field[cavities] = 0.5
 
 
 def crop(mask: Volume, margin: int) -> Volume:
@@ -152,11 +167,12 @@ def fit(mesh: Mesh, field: Volume, volume_mm3: float) -> tuple[Mesh, Volume]:
     sample, voxel_mm, level = _Sampler(field), min(field.spacing_mm), 0.0
     mean = _neighbour_mean(mesh)
     points = mesh.points_mm
-    for _ in range(RELAXATION_STEPS):
+    for step in range(RELAXATION_STEPS):
         normals = _normals(points, mesh.triangles)
         shift = mean @ points - points
         points = points + 0.7 * (shift - np.einsum("ij,ij->i", shift, normals)[:, None] * normals)
-        points = _project(points, normals, sample, level, voxel_mm)
+        if step % 3 == 2:
+            points = _project(points, normals, sample, level, voxel_mm)
     for _ in range(3):
         moved = Mesh(points, mesh.triangles, mesh.opening)
         normals = _normals(points, mesh.triangles)

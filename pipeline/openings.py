@@ -27,11 +27,14 @@ DEPTH_RADII = 8.0
 """Sections end this far inside it, or where the branch ends."""
 TUBE_RADII = 1.5
 """A section is compared with those over this length behind it."""
-TANGENT_RADII = 2.0
+TANGENT_RADII = 3.0
 """Length over which the tangent is fitted."""
-FULL_AREA = 0.92
+FULL_AREA = 0.95
+LEAST_FULL_AREA = 0.75
 FULL_ROUNDNESS = 0.8
-"""A section is full from these fractions of the tube's area and roundness."""
+"""A section is full from these fractions of the tube's area and roundness; the second where none reaches the first."""
+MERGED_AREA = 2.0
+"""A section larger than this many times the cut's has merged with another vessel and says nothing of the axis."""
 PIXELS_PER_RADIUS = 12.0
 HALF_WIDTH_RADII = 3.5
 """Resolution and extent of the picture in which a section is measured."""
@@ -83,7 +86,7 @@ def place_cut(field: Volume, centreline: Centreline, branch: Branch, cut_radii: 
     StageError
         If no section of the branch is as large and round as the tube behind it.
     """
-    _, radius = branch.tip_ball()
+    radius = branch.end_radius_mm
     step = STEP_RADII * radius
     axis = _axis_of_branch(centreline, branch, radius, step)
     for _ in range(2):
@@ -159,25 +162,33 @@ def _region_at_centre(lumen: NDArray[np.bool_], centre: int, within: float) -> N
 
 
 def _first_full(sections: _Sections, step: float, least_mm: float) -> int | None:
-    """First section, at least so far from the tip, from which on the tube has its full area and shape."""
+    """First section, at least so far from the tip, from which on the tube has its full area and shape.
+
+    In a vessel that narrows all the way to its end it is the fullest one.
+    """
     length = int(np.ceil(TUBE_RADII / STEP_RADII))
-    tip = sections.tip()
-    for k in range(tip + int(np.ceil(least_mm / step)), len(sections.area_mm2) - length):
+    start = sections.tip() + int(np.ceil(least_mm / step))
+    best, fullness = None, LEAST_FULL_AREA
+    for k in range(start, len(sections.area_mm2) - length):
         tube = slice(k, k + length + 1)
-        if (
-            sections.whole[tube].all()
-            and sections.area_mm2[k] >= FULL_AREA * np.median(sections.area_mm2[tube])
-            and sections.roundness[k] >= FULL_ROUNDNESS * np.median(sections.roundness[tube])
-        ):
+        round_enough = sections.roundness[k] >= FULL_ROUNDNESS * np.median(sections.roundness[tube])
+        if not (round_enough and sections.whole[tube].all()):
+            continue
+        full = float(sections.area_mm2[k] / np.median(sections.area_mm2[tube]))
+        if full >= FULL_AREA:
             return k
-    return None
+        if full > fullness:
+            best, fullness = k, full
+    return best
 
 
 def _refined(
     sections: _Sections, first: int, step: float
 ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
     """Centre and inward tangent at a section, from a parabola through the centroids behind it, and a better axis."""
-    centroids = sections.centroid_mm[first:]
+    area = sections.area_mm2[first:]
+    other = np.flatnonzero(~sections.whole[first:] | (area > MERGED_AREA * area[0]))
+    centroids = sections.centroid_mm[first:][: other[0] if len(other) else None]
     count = min(int(TANGENT_RADII / STEP_RADII) + 1, len(centroids))
     distance = np.arange(count) * step
     coefficients = np.polynomial.polynomial.polyfit(distance, centroids[:count], 2)

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.case import Point, SurfaceSettings, parse
-from pipeline.centreline import Branch, Centreline, prune, trace_centreline
+from pipeline.case import SurfaceSettings, parse
+from pipeline.centreline import Branch, Centreline, Rules, prune, trace_centreline
 from pipeline.clip import ClipError, check_closed, cut_end
 from pipeline.isosurface import fit, resolve, smooth_field, zero_surface
 from pipeline.mesh import Mesh, write_openings
@@ -24,8 +24,8 @@ from solver.stage import Job, StageError, run_stage
 
 BORDER_BRANCH_RADII = 1.5
 """A branch that ends at the border of the image counts from this length, in radii of its parent."""
-MIN_VOXELS_ACROSS = 4.0
-"""A thinner opening is not resolved by the image."""
+MIN_RADIUS_VOXELS = 2.0
+"""The image does not resolve thinner vessels."""
 MAX_ANISOTROPY = 1.5
 """Largest ratio of the voxel's edges: with more, the surface has the steps of the slices."""
 
@@ -83,7 +83,6 @@ def extract_surface(lumen: Volume, settings: SurfaceSettings, log: logging.Logge
         mesh = _cut(mesh, cut, number)
     check_closed(mesh)
     openings = describe(mesh, settings.openings)
-    _demand_resolved(openings, max(lumen.spacing_mm))
     for opening in openings:
         log.info("opening %d: %s", opening.id, _words(opening))
     quality = {
@@ -112,37 +111,25 @@ def _find_ends(
 ) -> tuple[Centreline, list[Branch]]:
     """The pruned centreline, and its branches that end as open tubes."""
     centreline = trace_centreline(field.with_voxels(field.voxels > 0), raw.points_mm)
-    border = _at_border(lumen, centreline)
-    centreline, dead_ends = prune(centreline, settings.min_branch_radii, BORDER_BRANCH_RADII, np.flatnonzero(border))
-    branches = centreline.terminal_branches()
-    asked = _nearest(centreline, branches, settings.closed_mm)
-    ends = []
-    for branch in branches:
-        why = branch.why_closed(bool(border[branch.rows[0]]))
-        if branch.rows[0] in asked:
-            why = "surface.closed_mm asks for it"
-        elif branch.tip_ball()[1] < settings.min_radius_mm:
-            why = f"its radius, {branch.tip_ball()[1]:.2f} mm, is below surface.min_radius_mm"
-        if why:
-            dead_ends.append((branch.rows[0], why))
-        else:
-            ends.append(branch)
-    for row, why in dead_ends:
-        log.info("end at %s left closed: %s", _place(centreline.points_mm[row]), why)
+    least_mm = max(settings.min_radius_mm, MIN_RADIUS_VOXELS * max(lumen.spacing_mm))
+    rules = Rules(settings.min_branch_radii, BORDER_BRANCH_RADII, least_mm)
+    centreline, ends, closed = prune(centreline, rules, _at_border(lumen, centreline))
+    for place in settings.closed_mm:
+        if ends:
+            tips = centreline.points_mm[[end.rows[0] for end in ends]]
+            end = ends.pop(int(np.argmin(np.linalg.norm(tips - np.array(place), axis=1))))
+            closed[end.rows[0]] = "surface.closed_mm asks for it"
+    for row, why in closed.items():
+        log.info("end at %s stays closed: %s", _place(centreline.points_mm[row]), why)
     if len(ends) < 2:
-        found = f" ({_place(centreline.points_mm[ends[0].rows[0]])})" if ends else ""
+        reasons = "".join(f"; at {_place(centreline.points_mm[row])} {why}" for row, why in closed.items())
+        open_at = "".join(f" at {_place(centreline.points_mm[end.rows[0]])}" for end in ends)
         raise StageError(
-            f"surface: {len(ends)} open ends found{found}, at least 2 are wanted; lower"
-            f" surface.min_branch_radii = {settings.min_branch_radii:g}, or let the mask reach further along the vessel"
+            f"surface: {len(ends)} open ends found{open_at}, at least 2 are wanted{reasons}. Lower"
+            f" surface.min_branch_radii = {settings.min_branch_radii:g}, resample finer with filter.spacing_mm,"
+            " or let the mask reach further along the vessel"
         )
     return centreline, ends
-
-
-def _nearest(centreline: Centreline, branches: list[Branch], places_mm: tuple[Point, ...]) -> set[int]:
-    """Rows of the free ends that are nearest to some places."""
-    rows = np.array([branch.rows[0] for branch in branches])
-    distances = (np.linalg.norm(centreline.points_mm[rows] - np.array(place), axis=1) for place in places_mm)
-    return {int(rows[np.argmin(distance)]) for distance in distances} if len(rows) else set()
 
 
 def _at_border(lumen: Volume, centreline: Centreline) -> NDArray[np.bool_]:
@@ -161,17 +148,6 @@ def _cut(mesh: Mesh, cut: Cut, number: int) -> Mesh:
             f"surface: the end at {_place(cut.centre_mm)} cannot be cut: {error};"
             " change surface.cut_radii, or give that place in surface.closed_mm"
         ) from None
-
-
-def _demand_resolved(openings: tuple[Opening, ...], voxel_mm: float) -> None:
-    for opening in openings:
-        across = 2 * opening.radius_mm / voxel_mm
-        if across < MIN_VOXELS_ACROSS:
-            raise StageError(
-                f"surface: opening {_words(opening)} is {across:.1f} voxels across, at least {MIN_VOXELS_ACROSS:g} are"
-                " wanted; resample finer with filter.spacing_mm, or close it with surface.min_radius_mm or"
-                " surface.closed_mm"
-            )
 
 
 def _words(opening: Opening) -> str:
