@@ -181,12 +181,12 @@ def _scan(folder: Path) -> tuple[list[SliceHeader], Counter[str]]:
             found = _header(path, number)
         except InvalidDicomError:
             found = "not DICOM"
-        except PermissionError:
-            raise StageError(
-                f"file {number} of the folder, by name, may not be read and could belong to the series; mend its"
-                " permissions or take it out"
-            ) from None
-        except Exception:  # pydicom raises almost anything for a damaged header
+        except Exception as error:  # pydicom raises almost anything for a damaged header, OSError without a number too
+            if isinstance(error, OSError) and error.errno is not None:
+                raise StageError(
+                    f"file {number} of the folder, by name, cannot be read ({error.strerror}) and could belong to the"
+                    " series; mend its permissions or take it out"
+                ) from None
             found = "damaged header"
         if isinstance(found, SliceHeader):
             headers.append(found)
@@ -197,10 +197,13 @@ def _scan(folder: Path) -> tuple[list[SliceHeader], Counter[str]]:
 
 def _files(folder: Path) -> list[Path]:
     def refuse(error: OSError) -> None:
-        raise StageError(f"a folder below the source cannot be read ({error.strerror}); mend its permissions") from None
+        raise error
 
-    walk = os.walk(folder, onerror=refuse)
-    return sorted(path for root, _, names in walk for name in names if (path := Path(root, name)).is_file())
+    try:
+        walk = os.walk(folder, onerror=refuse)
+        return sorted(path for root, _, names in walk for name in names if (path := Path(root, name)).is_file())
+    except OSError as error:  # its text would name the folder
+        raise StageError(f"a folder below the source cannot be read ({error.strerror}); mend its permissions") from None
 
 
 def _header(path: Path, number: int) -> SliceHeader | str:
