@@ -94,7 +94,7 @@ class Links:
     q : distance to that place over the length of the link, in (0, 1].
     removed : number of links whose end lies inside but was taken out of the fluid; the wall is put there, q = 1.
     on_surface : number of links whose crossing is missing because one of the nodes lies on the surface to within
-        round-off; they take the crossing at that node, q = `SMALLEST_Q` or 1.
+        round-off; they take the crossing at that node, q = `SMALLEST_Q` or 1, and q = 1 where the line only touches.
     double : number of links between fluid nodes that leave the vessel and come back.
     """
 

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from pipeline.crossings import links
+from pipeline.lattice import Lattice, tagged
 from pipeline.mesh import Mesh, read_openings
-from pipeline.voxelize import Lattice, tagged
 from solver.nodes import FLUID, Nodes, Opening, check, save
 from solver.stage import Job, StageError, run_stage
 

@@ -1,0 +1,90 @@
+"""Lattice: the tagged nodes that stand for the vessel, and their file."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+from vtkmodules.util.numpy_support import numpy_to_vtk, vtk_to_numpy
+from vtkmodules.vtkCommonDataModel import vtkImageData
+from vtkmodules.vtkIOXML import vtkXMLImageDataReader, vtkXMLImageDataWriter
+
+from pipeline.crossings import Frame, Links
+from solver.d3q19 import VELOCITIES
+from solver.nodes import EXTERNAL, FLUID, INLET, OUTLET, WALL, Opening
+from solver.stage import StageError
+
+
+@dataclass(frozen=True)
+class Lattice:
+    """The tagged lattice.
+
+    Attributes
+    ----------
+    tag : [z, y, x] int8, EXTERNAL, WALL, FLUID, INLET or OUTLET.
+    opening : [z, y, x] int8, the opening whose cap is nearest along a link of an INLET or OUTLET node, else 0.
+    spacing_mm : distance of neighbouring nodes along an axis, mm.
+    origin_mm : place of index (0, 0, 0), (x, y, z), LPS, mm.
+    """
+
+    tag: NDArray[np.int8]
+    opening: NDArray[np.int8]
+    spacing_mm: float
+    origin_mm: tuple[float, float, float]
+
+    @property
+    def frame(self) -> Frame:
+        """Where the lattice lies."""
+        depth, height, width = self.tag.shape
+        return Frame(self.spacing_mm, self.origin_mm, (depth, height, width))
+
+    def write(self, path: Path) -> None:
+        """Write as VTK image data (VTI) with the point arrays ``tag`` and ``opening``."""
+        image = vtkImageData()
+        image.SetDimensions(*self.tag.shape[::-1])
+        image.SetSpacing(*[self.spacing_mm] * 3)
+        image.SetOrigin(*self.origin_mm)
+        for name in ("tag", "opening"):
+            array = numpy_to_vtk(np.ascontiguousarray(getattr(self, name)).reshape(-1))
+            array.SetName(name)
+            image.GetPointData().AddArray(array)
+        writer = vtkXMLImageDataWriter()
+        writer.SetFileName(str(path))
+        writer.SetInputData(image)
+        if not writer.Write():
+            raise StageError(f"{path}: the lattice could not be written; is the disk full?")
+
+    @staticmethod
+    def read(path: Path) -> "Lattice":
+        """Read a file written by :meth:`write`.
+
+        Raises
+        ------
+        StageError
+            If it is not such a file.
+        """
+        reader = vtkXMLImageDataReader()
+        reader.SetFileName(str(path))
+        reader.Update()
+        image = reader.GetOutput()
+        shape = image.GetDimensions()[::-1]
+        arrays = [image.GetPointData().GetArray(name) for name in ("tag", "opening")]
+        if not all(array and array.GetNumberOfTuples() == np.prod(shape) for array in arrays):
+            raise StageError(f"{path}: no lattice with tag and opening in this file; run voxelize again")
+        tag, opening = (vtk_to_numpy(array).astype(np.int8).reshape(shape) for array in arrays)
+        x, y, z = image.GetOrigin()
+        return Lattice(tag, opening, image.GetSpacing()[0], (x, y, z))
+
+
+def tagged(frame: Frame, fluid: NDArray[np.bool_], found: Links, openings: tuple[Opening, ...]) -> Lattice:
+    """The lattice that follows from the fluid nodes and their links."""
+    tag = np.where(fluid, FLUID, EXTERNAL).astype(np.int8)
+    opening = np.zeros_like(tag)
+    tag.reshape(-1)[found.end[found.opening == 0]] = WALL
+    through = np.flatnonzero(found.opening)
+    length = found.q[through] * np.linalg.norm(VELOCITIES, axis=1)[found.direction[through]]
+    far_to_near = through[np.lexsort((found.opening[through], length))[::-1]]
+    opening.reshape(-1)[found.node[far_to_near]] = found.opening[far_to_near]
+    tags = np.array([FLUID] + [INLET if o.role == "inlet" else OUTLET for o in openings], np.int8)
+    tag[fluid] = tags[opening[fluid]]
+    return Lattice(tag, opening, frame.spacing_mm, frame.origin_mm)

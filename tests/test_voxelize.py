@@ -1,0 +1,334 @@
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from shapes import capped_cylinder, frame_of, joined, sphere, stenosis, torus, vessel
+
+from pipeline import voxelize as module
+from pipeline.case import VoxelizeSettings
+from pipeline.crossings import MAX_NODES, Frame, crossings, inside, links
+from pipeline.lattice import Lattice
+from pipeline.mesh import Mesh
+from pipeline.voxelize import choose_frame, largest_component, passable, voxelize
+from solver.d3q19 import VELOCITIES, WEIGHTS, Q
+from solver.nodes import EXTERNAL, FLUID, INLET, OUTLET, WALL
+from solver.stage import StageError
+
+AXES = [(0, 0, 1), (1, 1, 0), (1, 2, 3), (2, 3, 6), (-3, 1, 0.2)]
+
+
+def points_mm(frame: Frame):
+    """Places of all nodes, [z, y, x, 3]."""
+    return np.moveaxis(np.indices(frame.shape), 0, -1)[..., ::-1] * frame.spacing_mm + frame.origin_mm
+
+
+def frame_around(mesh: Mesh, spacing_mm, shift=(0.3, 0.6, 0.9)) -> Frame:
+    """A lattice with two nodes of margin whose origin is shifted by fractions of a spacing."""
+    low, high = mesh.points_mm.min(axis=0), mesh.points_mm.max(axis=0)
+    origin = low - (2 + np.asarray(shift)) * spacing_mm
+    shape = np.ceil((high - origin) / spacing_mm).astype(int) + 3
+    return Frame(spacing_mm, tuple(origin.tolist()), tuple(shape[::-1].tolist()))
+
+
+def depth_in_cylinder(points, axis, radius_mm, length_mm):
+    """Distance below the surface of a cylinder around the origin, negative outside."""
+    along = frame_of(axis)[2]
+    height = points @ along
+    across = np.linalg.norm(points - height[..., None] * along, axis=-1)
+    return np.minimum(radius_mm - across, length_mm / 2 - abs(height))
+
+
+@pytest.mark.parametrize("axis", AXES)
+def test_nodes_inside_are_those_of_the_formula(axis):
+    mesh, _ = capped_cylinder(axis, 2.0, 8.0, segments=600, rings=1)
+    frame = frame_around(mesh, 0.2)
+    depth = depth_in_cylinder(points_mm(frame), axis, 2.0, 8.0)
+    # The polygon lies up to R (1 - cos(pi/n)) = 2.8e-5 mm inside the circle, corners are rounded by 1.5e-6 mm.
+    clear = abs(depth) > 4e-5
+    assert clear.mean() > 0.999
+    np.testing.assert_array_equal(inside(mesh, frame)[clear], (depth > 0)[clear])
+
+
+def test_nodes_inside_a_sphere_are_those_of_the_formula():
+    mesh = sphere(3.0, (5.0, -3.0, 2.0), segments=600, axis=(1, 2, 3))
+    frame = frame_around(mesh, 0.2)
+    depth = 3.0 - np.linalg.norm(points_mm(frame) - (5.0, -3.0, 2.0), axis=-1)
+    clear = (depth < -2e-6) | (depth > 1e-4)  # facets lie up to 2 R (1 - cos(pi/600)) inside the sphere
+    np.testing.assert_array_equal(inside(mesh, frame)[clear], (depth > 0)[clear])
+
+
+@pytest.mark.parametrize(
+    "mesh",
+    [
+        sphere(1.0, segments=48, axis=(1, 2, 3)),
+        torus(1.0, 0.4, segments=48, axis=(1, 2, 3)),
+        capped_cylinder((1, 2**0.5, np.pi), 0.5, 3.0, segments=48)[0],
+    ],
+    ids=["sphere", "torus", "tilted pipe"],
+)
+def test_volume_of_nodes_converges_at_second_order(mesh):
+    """The count of lattice points in a body scatters with the origin; its rms over random origins falls as dx^2 for
+    smooth bodies (Kendall 1948), and for flat faces whose normal has no ratio of integers. 64 origins leave a standard
+    error of 9 % of each rms, that is less than 0.1 of the order.
+    """
+    rng = np.random.default_rng(4)
+    spacings = np.array([0.1, 0.05, 0.025])
+    volume = mesh.volume_mm3()
+    rms = []
+    for spacing in spacings:
+        counts = [inside(mesh, frame_around(mesh, spacing, rng.random(3))).sum() for _ in range(64)]
+        errors = np.array(counts) * spacing**3 / volume - 1
+        assert abs(errors.mean()) < 4 * errors.std() / 8  # no bias
+        rms.append(np.sqrt((errors**2).mean()))
+    order = np.polyfit(np.log(spacings), np.log(rms), 1)[0]
+    assert order > 1.8
+
+
+corner = st.tuples(*[st.integers(-8, 8)] * 3)
+
+
+@given(corners=st.lists(corner, min_size=6, max_size=6), direction=st.integers(0, 8))
+@settings(max_examples=300, deadline=None)
+def test_no_line_passes_a_closed_surface_unseen(corners, direction):
+    """Octahedra, folded and flat ones too, with corners on nodes, edges and faces along lattice lines: every line
+    leaves as often as it enters, and in one order.
+    """
+    triangles = [(0, 2, 4), (2, 1, 4), (1, 3, 4), (3, 0, 4), (2, 0, 5), (1, 2, 5), (3, 1, 5), (0, 3, 5)]
+    mesh = Mesh(np.array(corners) / 4, np.array(triangles), np.zeros(8, np.int8))
+    frame = Frame(0.5, (-4.0, -4.0, -4.0), (17, 17, 17))
+    found = crossings(mesh, frame, 2 * direction + 1)
+    place, velocity = frame.position(found.node), VELOCITIES[2 * direction + 1].astype(int)
+    along = np.flatnonzero(velocity)[0]
+    line = place - place[:, [along]] * velocity
+    _, names = np.unique(line, axis=0, return_inverse=True)
+    np.testing.assert_array_equal(np.bincount(names.ravel(), found.leaving), 0)
+    assert ((found.fraction > 0) & (found.fraction <= 1)).all()
+
+
+def test_overlapping_parts_are_one_body():
+    first, second = sphere(2.0, segments=60), sphere(2.0, (1.5, 0.3, 0.2), segments=60)
+    both = joined(first, second)
+    frame = frame_around(both, 0.15)
+    np.testing.assert_array_equal(inside(both, frame), inside(first, frame) | inside(second, frame))
+
+
+@pytest.fixture(scope="module", params=AXES, ids=str)
+def pipe(request):
+    mesh, openings = capped_cylinder(request.param, 2.0, 10.0, (5.0, -70.0, 30.0), segments=300, rings=1)
+    return request.param, mesh, openings, *voxelize(mesh, openings)
+
+
+def test_tags_say_what_the_links_of_a_node_meet(pipe):
+    """By formula for a pipe: the cap is met first where the link reaches its plane within the circle."""
+    axis, _, _, lattice, _ = pipe
+    along = frame_of(axis)[2]
+    points = points_mm(lattice.frame) - (5.0, -70.0, 30.0)
+    fluid = depth_in_cylinder(points, axis, 2.0, 10.0) > 0
+    tag = np.where(fluid, FLUID, EXTERNAL)
+    for velocity in VELOCITIES[1:].astype(int):
+        node = np.argwhere(fluid)
+        end = node + velocity[::-1]
+        node, end = (index[~fluid[tuple(end.T)]] for index in (node, end))
+        step, start = velocity * lattice.spacing_mm, points[tuple(node.T)]
+        with np.errstate(divide="ignore"):
+            reach = (5.0 - start @ along * np.sign(step @ along)) / abs(step @ along)
+        place = start + np.minimum(reach, 1)[:, None] * step
+        through = (reach <= 1) & (np.linalg.norm(place - np.outer(place @ along, along), axis=1) < 2.0)
+        tag[tuple(node[through].T)] = INLET if step @ along < 0 else OUTLET
+        tag[tuple(end[~through].T)] = WALL
+    # The polygon of the mesh is off the circle by 1.1e-4 mm = 5e-4 spacings: about as many tags per link may differ.
+    wrong = tag != lattice.tag
+    assert wrong.sum() <= 1e-3 * (tag != EXTERNAL).sum()
+    np.testing.assert_array_equal(lattice.opening == 0, ~np.isin(lattice.tag, (INLET, OUTLET)))
+    np.testing.assert_array_equal(lattice.opening == 1, lattice.tag == INLET)
+
+
+def test_links_carry_the_area_of_the_openings(pipe):
+    """A flow-rate inlet relies on sum 6 w_i |c_i . n| = A / dx^2.
+
+    Near the rim the wall hides the cap from oblique links: a link that moves by s across the axis starts outside the
+    pipe over an area s R on average, so that A falls short by R sum over c_i . n > 0 of 6 w_i (c_i . n)^2 s_i.
+    What is left is the scatter of counting, within 1 % at 20 nodes across.
+    """
+    axis, _, openings, lattice, figures = pipe
+    normal = frame_of(axis)[2]
+    cosine = VELOCITIES @ normal
+    aside = np.linalg.norm(VELOCITIES - np.outer(cosine, normal), axis=1)
+    hidden = (6 * WEIGHTS * cosine**2 * aside)[cosine > 0].sum() * lattice.spacing_mm / (np.pi * 2.0)
+    assert hidden < 0.04
+    for opening in openings:
+        shown = figures["openings"][opening.name]["link_area_over_area"]
+        np.testing.assert_allclose(shown, 1 - hidden, atol=0.01)
+
+
+def test_rotated_pipes_have_the_same_volume(pipe):
+    """The scatter of counting: 30,000 nodes, of which 5,000 touch the surface, give an rms of a few 1e-3."""
+    *_, figures = pipe
+    np.testing.assert_allclose(figures["fluid_volume_over_surface_volume"], 1, atol=0.006)
+    assert figures["removed_nodes"] == figures["links_on_surface"] == figures["links_double"] == 0
+
+
+def test_spacing_puts_the_wanted_nodes_across_the_largest_inlet():
+    mesh, openings = vessel([1.0, 1.5, 3.0], [0.0, 5.0, 10.0], (0, 0, 1), (0, 0, 0), 60)
+    radius = openings[0].radius_mm
+    for wanted, nodes in ((VoxelizeSettings(), 20), (VoxelizeSettings(nodes_across=12), 12)):
+        np.testing.assert_allclose(voxelize(mesh, openings, wanted)[0].spacing_mm, 2 * radius / nodes, rtol=1e-12)
+    assert voxelize(mesh, openings, VoxelizeSettings(spacing_mm=0.3))[0].spacing_mm == 0.3
+    larger = (replace(openings[0], role="outlet"), replace(openings[1], role="inlet"))
+    np.testing.assert_allclose(voxelize(mesh, larger)[0].spacing_mm, 2 * larger[1].radius_mm / 20, rtol=1e-12)
+
+
+def test_lattice_has_a_margin_and_no_plane_on_the_surface():
+    """A box of 20 x 20 x 20 spacings: its faces are at least a tenth of a spacing away from every plane of nodes."""
+    diamond, _ = capped_cylinder((0, 0, 1), np.sqrt(2), 2.0, segments=4, rings=1)
+    turn = np.array([[1, -1, 0], [1, 1, 0], [0, 0, np.sqrt(2)]]) / np.sqrt(2)
+    mesh = Mesh(diamond.points_mm @ turn.T, diamond.triangles, diamond.opening)
+    frame = choose_frame(mesh, 0.1)
+    index = (mesh.points_mm[abs(mesh.points_mm).min(axis=1) > 0.5] - frame.origin_mm) / frame.spacing_mm
+    assert len(index) == 8
+    assert (index > 1).all()
+    assert (index < np.array(frame.shape[::-1]) - 2).all()
+    assert (abs(index - np.rint(index)) > 0.1).all()
+
+
+def test_islands_are_taken_out_and_counted():
+    pipe, openings = capped_cylinder((1, 2, 3), 2.0, 10.0, segments=60)
+    ball = sphere(1.0, (4.0, 0.0, 0.0), segments=60)
+    whole, figures = voxelize(joined(pipe, ball), openings)
+    frame = whole.frame
+    assert figures["removed_nodes"] == inside(ball, frame).sum() > 100
+    np.testing.assert_array_equal(whole.tag >= FLUID, inside(pipe, frame))
+
+
+def test_vessels_that_nearly_touch_are_noticed():
+    pipe, openings = capped_cylinder((0, 0, 1), 2.0, 10.0, segments=300)
+    for gap, touching in ((0.02, True), (0.4, False)):  # at a spacing of 0.2
+        _, figures = voxelize(joined(pipe, sphere(2.0, (4.0 + gap, 0.0, 0.0), segments=300)), openings)
+        assert (figures["links_double"] > 0) == touching
+        assert (figures["removed_nodes"] > 0) == (not touching)
+
+
+def test_nodes_through_which_nothing_can_flow_are_taken_out():
+    """A block with a chain of nodes that ends blindly, and one that leads to another block. The chain's first node has
+    five neighbours in the block.
+    """
+    fluid = np.zeros((9, 9, 20), bool)
+    fluid[2:7, 2:7, 2:6] = True
+    fluid[4, 4, 6] = True
+    block = fluid.copy()
+    fluid[4, 4, 7:12] = True
+    frame = Frame(1.0, (0.0, 0.0, 0.0), fluid.shape)
+    np.testing.assert_array_equal(passable(fluid, frame), block)
+    fluid[2:7, 2:7, 12:15] = True
+    np.testing.assert_array_equal(passable(fluid, frame), fluid)
+
+
+def test_parts_joined_by_a_corner_only_are_apart():
+    """D3Q19 has no link along a space diagonal."""
+    fluid = np.zeros((8, 8, 8), bool)
+    fluid[1:4, 1:4, 1:4] = True
+    fluid[4:6, 4:6, 4:6] = True
+    kept = largest_component(fluid)
+    assert kept.sum() == 27
+    fluid[4, 4, 3] = True  # joined to (3, 3, 3) along (0, 1, 1) and to (4, 4, 4) along x
+    assert largest_component(fluid).sum() == fluid.sum()
+
+
+def test_links_to_a_node_taken_out_end_on_it():
+    mesh, _ = capped_cylinder((1, 2, 3), 2.0, 10.0, segments=60)
+    frame = frame_around(mesh, 0.3)
+    fluid = inside(mesh, frame)
+    before = links(mesh, frame, fluid)
+    node = np.flatnonzero(fluid)[fluid.sum() // 2]
+    fluid.reshape(-1)[node] = False
+    after = links(mesh, frame, fluid)
+    assert after.removed == Q - 1
+    at = after.end == node
+    np.testing.assert_array_equal(after.q[at], 1)
+    np.testing.assert_array_equal(after.opening[at], 0)
+    np.testing.assert_array_equal(after.q[~at], before.q)
+
+
+def test_order_of_triangles_does_not_matter():
+    mesh, openings = capped_cylinder((1, 2, 3), 2.0, 10.0, segments=60)
+    order = np.random.default_rng(0).permutation(len(mesh.triangles))
+    first, _ = voxelize(mesh, openings)
+    second, _ = voxelize(Mesh(mesh.points_mm, mesh.triangles[order], mesh.opening[order]), openings)
+    np.testing.assert_array_equal(first.tag, second.tag)
+    np.testing.assert_array_equal(first.opening, second.opening)
+
+
+def test_file_gives_back_the_same_lattice(tmp_path, pipe):
+    lattice = pipe[3]
+    lattice.write(tmp_path / "lattice.vti")
+    again = Lattice.read(tmp_path / "lattice.vti")
+    np.testing.assert_array_equal(again.tag, lattice.tag)
+    np.testing.assert_array_equal(again.opening, lattice.opening)
+    assert (again.spacing_mm, again.origin_mm, again.frame) == (lattice.spacing_mm, lattice.origin_mm, lattice.frame)
+
+
+@pytest.mark.parametrize("text", ["", "not XML", "<VTKFile type='ImageData'/>"])
+def test_file_without_a_lattice_is_refused(tmp_path, text):
+    (tmp_path / "lattice.vti").write_text(text)
+    with pytest.raises(StageError, match="run voxelize again"):
+        Lattice.read(tmp_path / "lattice.vti")
+
+
+PIPE = capped_cylinder((1, 2, 3), 2.0, 10.0, segments=60)
+
+
+def refused(mesh, openings, **spacing):
+    with pytest.raises(StageError) as caught:
+        voxelize(mesh, openings, VoxelizeSettings(**spacing))
+    return str(caught.value)
+
+
+def test_surface_with_a_hole_is_refused():
+    mesh, openings = PIPE
+    holed = Mesh(mesh.points_mm, mesh.triangles[1:], mesh.opening[1:])
+    assert "3 edges do not lie between two triangles" in refused(holed, openings)
+
+
+def test_surface_that_is_inside_out_is_refused():
+    mesh, openings = PIPE
+    assert "normals point inward" in refused(Mesh(mesh.points_mm, mesh.triangles[:, ::-1], mesh.opening), openings)
+
+
+def test_caps_without_openings_are_refused():
+    mesh, openings = PIPE
+    assert "caps [1, 2], but the openings are [1]" in refused(mesh, openings[:1])
+
+
+def test_spacing_too_coarse_for_an_opening_is_refused_with_the_remedy():
+    mesh, openings = vessel([3.0, 1.0], [0.0, 10.0], (0, 0, 1), (0, 0, 0), 400)
+    message = refused(mesh, openings, nodes_across=12)
+    for part in ("opening outlet (radius 1 mm)", "4.0 nodes across", "spacing of 0.5 mm", "at most 0.333"):
+        assert part in message
+    voxelize(mesh, openings, VoxelizeSettings(spacing_mm=0.33))
+
+
+def test_opening_that_is_cut_off_is_refused():
+    mesh, openings = stenosis((1, 2, 3), 2.0, 20.0, throat_mm=0.02)
+    assert "is cut off from the largest part of the vessel at a spacing of 0.2 mm" in refused(mesh, openings)
+
+
+def test_lattice_that_does_not_fit_is_refused(monkeypatch):
+    mesh, openings = PIPE
+    assert f"at most {MAX_NODES} along an axis" in refused(mesh, openings, spacing_mm=1e-3)
+    monkeypatch.setattr(module.os, "sysconf", lambda name: 1000)  # a machine with 1 MB
+    assert "0.001 GB are there" in refused(mesh, openings)
+
+
+def test_no_inlet_needs_a_spacing():
+    mesh, openings = PIPE
+    outlets = tuple(replace(opening, role="outlet") for opening in openings)
+    assert "give voxelize.spacing_mm" in refused(mesh, outlets)
+    voxelize(mesh, outlets, VoxelizeSettings(spacing_mm=0.2))
+
+
+def test_lattice_apart_from_the_surface_is_refused():
+    mesh, _ = PIPE
+    with pytest.raises(StageError, match="reaches beyond the lattice"):
+        inside(mesh, Frame(0.2, (0.0, 0.0, 0.0), (50, 50, 50)))
