@@ -192,8 +192,8 @@ def _compute(job: Job) -> None:
     )  # fmt: skip
     if figures["links_double"]:
         job.log.warning(
-            "%d links between fluid nodes pass through the wall, where vessels nearly touch; a smaller"
-            " voxelize.spacing_mm parts them", figures["links_double"],
+            "%d links between fluid nodes cut across the wall, at the edge of a fork or where vessels nearly touch;"
+            " a smaller voxelize.spacing_mm resolves it", figures["links_double"],
         )  # fmt: skip
     lattice.write(job.outputs["lattice"])
 
