@@ -5,7 +5,7 @@ import json
 
 import pytest
 import yaml
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pipeline.case import Case, parse, read_case, read_cohort, schema
@@ -100,6 +100,7 @@ def test_unsafe_case_names_are_refused(name):
         read_cohort({"cases": [name]})
 
 
+@settings(deadline=None)  # the first example pays for building the schema
 @given(st.sampled_from(sorted(Case.model_fields)), st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3),
