@@ -51,7 +51,7 @@ def cut_end(mesh: Mesh, centre_mm: NDArray[np.float64], normal: NDArray[np.float
     if tags[~kept].any():
         raise ClipError(f"its plane would cut off opening {tags[~kept].max()} too")
     triangles, tags = triangles[kept], tags[kept]
-    rim = _rim(triangles)
+    rim = _rim(triangles, on_plane)
     inside, cap = _cap(points[rim], normal)
     rows = np.concatenate([rim, len(points) + np.arange(len(inside))])
     points = np.concatenate([points, inside])
@@ -98,16 +98,24 @@ def directed_edges(triangles: NDArray[np.int64]) -> NDArray[np.int64]:
     return np.concatenate([triangles[:, [0, 1]], triangles[:, [1, 2]], triangles[:, [2, 0]]])
 
 
+def _twins(edges: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Rows of directed edges in an order that puts the two sides of an edge together, and which rows of that order
+    are followed by the same edge.
+    """
+    low, high = edges.min(axis=1), edges.max(axis=1)
+    key = low * (high.max(initial=0) + 1) + high
+    order = np.argsort(key, kind="stable")
+    return order, np.flatnonzero(np.diff(key[order]) == 0)
+
+
 def _neighbours(triangles: NDArray[np.int64], barrier: NDArray[np.bool_] | None = None) -> coo_array:
     """Pairs of triangles that share an edge; an edge between two vertices of the barrier does not count."""
-    edges = np.sort(directed_edges(triangles), axis=1)
-    owner = np.tile(np.arange(len(triangles)), 3)
+    edges, owner = directed_edges(triangles), np.tile(np.arange(len(triangles)), 3)
     if barrier is not None:
         free = ~barrier[edges].all(axis=1)
         edges, owner = edges[free], owner[free]
-    order = np.lexsort((edges[:, 1], edges[:, 0]))
-    same = (np.diff(edges[order], axis=0) == 0).all(axis=1)
-    a, b = owner[order][:-1][same], owner[order][1:][same]
+    order, first = _twins(edges)
+    a, b = owner[order[first]], owner[order[first + 1]]
     return coo_array((np.ones(len(a), np.int8), (a, b)), shape=(len(triangles),) * 2)
 
 
@@ -180,20 +188,23 @@ def _kept(triangles: NDArray[np.int64], height: NDArray[np.float64], on_plane: N
     return label == below[0]
 
 
-def open_edges(triangles: NDArray[np.int64]) -> NDArray[np.int64]:
+def _open_edges(triangles: NDArray[np.int64]) -> NDArray[np.int64]:
     """Directed edges without a triangle on their other side, (k, 2)."""
     edges = directed_edges(triangles)
-    size = int(triangles.max()) + 1
-    return edges[~np.isin(edges[:, 0] * size + edges[:, 1], edges[:, 1] * size + edges[:, 0])]
+    order, first = _twins(edges)
+    alone = np.ones(len(edges), bool)
+    alone[order[first]] = alone[order[first + 1]] = False
+    return edges[alone]
 
 
-def _rim(triangles: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Vertices of the only hole of a surface, in order; counter-clockwise seen from outside the hole."""
-    edges = open_edges(triangles)
+def _rim(triangles: NDArray[np.int64], on_plane: NDArray[np.bool_]) -> NDArray[np.int64]:
+    """Vertices of the hole that the cut leaves, in order; counter-clockwise seen from outside the hole."""
+    edges = _open_edges(triangles[on_plane[triangles].any(axis=1)])
+    edges = edges[on_plane[edges].all(axis=1)]
     after = {b: a for a, b in edges.tolist()}  # the cap runs against the wall
     start = min(after)
     rim, here = [start], after[start]
-    while here != start and len(rim) < len(edges):
+    while here != start and here in after and len(rim) < len(edges):
         rim.append(here)
         here = after[here]
     if len(rim) != len(edges):
@@ -221,7 +232,7 @@ def _cap(rim: NDArray[np.float64], normal: NDArray[np.float64]) -> tuple[NDArray
     a, b, c = (flat[triangles[:, k]] for k in range(3))
     turned = (b - a)[:, 0] * (c - a)[:, 1] < (b - a)[:, 1] * (c - a)[:, 0]
     triangles[turned] = triangles[turned, ::-1]
-    outline = {(i, j) for i, j in open_edges(triangles).tolist()}
+    outline = {(i, j) for i, j in _open_edges(triangles).tolist()}
     if outline != {(k, (k + 1) % len(rim)) for k in range(len(rim))}:
         raise ClipError("its section is folded, so that no cap fits into it")
     return origin + inside @ axes_of_plane(normal).T, triangles
@@ -243,8 +254,9 @@ def check_closed(mesh: Mesh) -> None:
     """
     advice = "; change surface.smoothing_mm, or mend the mask"
     edges = directed_edges(mesh.triangles)
-    wrong = len(open_edges(mesh.triangles)) + len(edges) - len(np.unique(edges, axis=0))
-    if wrong:
+    order, first = _twins(edges)
+    opposite = (edges[order[first]] == edges[order[first + 1]][:, ::-1]).all(axis=1)
+    if wrong := len(edges) - 2 * np.count_nonzero(opposite) + np.count_nonzero(np.diff(first) == 1):
         raise StageError(f"surface: {wrong} edges do not join exactly two triangles of one orientation{advice}")
     parts, label = connected_components(_neighbours(mesh.triangles), directed=False)
     if parts > 1:

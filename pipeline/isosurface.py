@@ -172,14 +172,15 @@ def fit(mesh: Mesh, field: Volume, volume_mm3: float) -> tuple[Mesh, Volume]:
         shift = mean @ points - points
         points = points + 0.7 * (shift - np.einsum("ij,ij->i", shift, normals)[:, None] * normals)
         if step % 3 == 2:
-            points = _project(points, normals, sample, level, voxel_mm)
-    for _ in range(3):
-        moved = Mesh(points, mesh.triangles, mesh.opening)
-        normals = _normals(points, mesh.triangles)
-        area = float(np.linalg.norm(moved.area_vectors_mm2(), axis=1).sum())
-        offset = (volume_mm3 - moved.volume_mm3()) / area
-        level += offset * float(_slope(points, normals, sample, voxel_mm).mean())
-        points = _project(_project(points, normals, sample, level, voxel_mm), normals, sample, level, voxel_mm)
+            slope = _slope(points, normals, sample, voxel_mm)
+            points = _project(points, normals, slope, sample, level, voxel_mm)
+    normals = _normals(points, mesh.triangles)
+    slope = _slope(points, normals, sample, voxel_mm)
+    for _ in range(5):
+        now = Mesh(points, mesh.triangles, mesh.opening)
+        area_mm2 = float(np.linalg.norm(now.area_vectors_mm2(), axis=1).sum())
+        level += (volume_mm3 - now.volume_mm3()) / area_mm2 * float(slope.mean())
+        points = _project(points, normals, slope, sample, level, voxel_mm)
     return Mesh(points, mesh.triangles, mesh.opening), field.with_voxels(field.voxels - np.float32(level))
 
 
@@ -211,8 +212,13 @@ def _slope(
 
 
 def _project(
-    points: NDArray[np.float64], normals: NDArray[np.float64], sample: _Sampler, level: float, voxel_mm: float
+    points: NDArray[np.float64],
+    normals: NDArray[np.float64],
+    slope: NDArray[np.float64],
+    sample: _Sampler,
+    level: float,
+    voxel_mm: float,
 ) -> NDArray[np.float64]:
     """One Newton step along the normals towards a level of the field, of half a voxel at most."""
-    step = (level - sample(points)) / _slope(points, normals, sample, voxel_mm)
+    step = (level - sample(points)) / slope
     return points + np.clip(step, -voxel_mm / 2, voxel_mm / 2)[:, None] * normals

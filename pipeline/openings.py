@@ -25,18 +25,21 @@ REACH_RADII = 3.0
 """Sections start this far outside the free end of the skeleton."""
 DEPTH_RADII = 8.0
 """Sections end this far inside it, or where the branch ends."""
-TUBE_RADII = 1.5
-"""A section is compared with those over this length behind it."""
+TUBE_SECTIONS = 8
+"""A section is compared with so many behind it."""
 TANGENT_RADII = 3.0
 """Length over which the tangent is fitted."""
 FULL_AREA = 0.95
 LEAST_FULL_AREA = 0.75
 FULL_ROUNDNESS = 0.8
 """A section is full from these fractions of the tube's area and roundness; the second where none reaches the first."""
+MOST_FULL_AREA = 1.25
+SKEW_AREA = 1.05
+"""A cut with a larger section than this many times the tube's, or than another cut's at the same place, is skew."""
 MERGED_AREA = 2.0
 """A section larger than this many times the cut's has merged with another vessel and says nothing of the axis."""
-PIXELS_PER_RADIUS = 12.0
-HALF_WIDTH_RADII = 3.5
+PIXELS_PER_RADIUS = 10.0
+HALF_WIDTH_RADII = 3.0
 """Resolution and extent of the picture in which a section is measured."""
 
 
@@ -49,26 +52,21 @@ class Cut:
 
 
 @dataclass(frozen=True)
-class _Sections:
-    """Cross-sections of the lumen along an axis, from outside the tip inwards.
+class _Section:
+    """Cross-section of the lumen.
 
     Attributes
     ----------
-    area_mm2 : (n,), 0 where there is no lumen.
-    centroid_mm : (n, 3).
-    roundness : (n,), ratio of the principal axes, in (0, 1].
-    whole : (n,) whether the section lies in the picture entirely.
+    area_mm2 : 0 where there is no lumen.
+    centroid_mm : (3,).
+    roundness : ratio of the principal axes, in (0, 1].
+    whole : whether the section lies in the picture entirely.
     """
 
-    area_mm2: NDArray[np.float64]
+    area_mm2: float
     centroid_mm: NDArray[np.float64]
-    roundness: NDArray[np.float64]
-    whole: NDArray[np.bool_]
-
-    def tip(self) -> int:
-        """First section of the unbroken row that reaches the innermost one."""
-        empty = np.flatnonzero(self.area_mm2 == 0)
-        return int(empty[-1]) + 1 if len(empty) else 0
+    roundness: float
+    whole: bool
 
 
 def place_cut(field: Volume, centreline: Centreline, branch: Branch, cut_radii: float) -> Cut:
@@ -89,18 +87,32 @@ def place_cut(field: Volume, centreline: Centreline, branch: Branch, cut_radii: 
     radius = branch.end_radius_mm
     step = STEP_RADII * radius
     axis = _axis_of_branch(centreline, branch, radius, step)
-    for _ in range(2):
-        sections = _sections(field, axis, radius)
-        first = _first_full(sections, step, cut_radii * radius)
-        if first is None:
-            x, y, z = centreline.points_mm[branch.rows[0]]
-            raise StageError(
-                f"surface: the end of the vessel at ({x:.1f}, {y:.1f}, {z:.1f}) mm, radius {radius:.2f} mm, has no"
-                f" section as large and round as the vessel behind it over {len(axis) * step:.1f} mm;"
-                " give that place in surface.closed_mm, or extend the mask there"
-            )
-        centre, tangent, axis = _refined(sections, first, step)
-    return Cut(centre, -tangent)
+    cut, axis = _first_cut(field, axis, radius, cut_radii)
+    if cut:
+        cut, _ = _first_cut(field, axis, radius, cut_radii)  # along the axis that the first cut has mended
+    if not cut:
+        x, y, z = centreline.points_mm[branch.rows[0]]
+        raise StageError(
+            f"surface: the end of the vessel at ({x:.1f}, {y:.1f}, {z:.1f}) mm, radius {radius:.2f} mm, has no section"
+            f" as large and round as the vessel behind it over {len(axis) * step:.1f} mm;"
+            " give that place in surface.closed_mm, or extend the mask there"
+        )
+    return cut
+
+
+def _first_cut(
+    field: Volume, axis: NDArray[np.float64], radius: float, cut_radii: float
+) -> tuple[Cut | None, NDArray[np.float64]]:
+    """The outermost good cut along an axis, and a better axis: through the centroids, outwards along its normal."""
+    tangents = np.gradient(axis, axis=0)
+    sections = [_section(field, *place, radius) for place in zip(axis, tangents, strict=True)]
+    for first in _full_sections(sections, cut_radii):
+        if cut := _cut_at(field, sections, first, radius):
+            centroids = _centroids_behind(sections, first)
+            smooth = ndimage.gaussian_filter1d(centroids, 0.3 / STEP_RADII, axis=0, mode="nearest")
+            smooth[0] = cut.centre_mm
+            return cut, _extended(smooth, cut.normal, first + 1, STEP_RADII * radius)
+    return None, axis
 
 
 def _axis_of_branch(centreline: Centreline, branch: Branch, radius: float, step: float) -> NDArray[np.float64]:
@@ -113,41 +125,35 @@ def _axis_of_branch(centreline: Centreline, branch: Branch, radius: float, step:
     inner = ndimage.gaussian_filter1d(inner, 0.5 / STEP_RADII, axis=0, mode="nearest")
     start = int(min(1.0 / STEP_RADII, len(inner) // 3))  # the skeleton's free end may turn to a corner of the lumen
     ahead = min(start + int(1.0 / STEP_RADII), len(inner) - 1)
-    return _extended(inner[start:], inner[start] - inner[ahead], REACH_RADII / STEP_RADII + start, step)
+    return _extended(inner[start:], inner[start] - inner[ahead], int(REACH_RADII / STEP_RADII) + start, step)
 
 
 def _extended(
-    points: NDArray[np.float64], direction: NDArray[np.float64], count: float, step: float
+    points: NDArray[np.float64], direction: NDArray[np.float64], count: int, step: float
 ) -> NDArray[np.float64]:
     unit = direction / np.linalg.norm(direction)
-    return np.concatenate([points[0] + np.arange(int(count), 0, -1)[:, None] * step * unit, points])
+    return np.concatenate([points[0] + np.arange(count, 0, -1)[:, None] * step * unit, points])
 
 
-def _sections(field: Volume, axis: NDArray[np.float64], radius: float) -> _Sections:
-    """Measure the part of the lumen around the axis in planes perpendicular to it."""
-    tangents = np.gradient(axis, axis=0)
-    tangents /= np.linalg.norm(tangents, axis=1, keepdims=True)
+def _section(field: Volume, centre: NDArray[np.float64], tangent: NDArray[np.float64], radius: float) -> _Section:
+    """Measure the part of the lumen around a point in the plane perpendicular to a tangent."""
     pixel = radius / PIXELS_PER_RADIUS
     count = int(HALF_WIDTH_RADII * PIXELS_PER_RADIUS)
     v, u = np.mgrid[-count : count + 1, -count : count + 1] * pixel
-    area, roundness, whole = np.zeros(len(axis)), np.ones(len(axis)), np.ones(len(axis), bool)
-    centroid = axis.copy()
-    for k, (centre, tangent) in enumerate(zip(axis, tangents, strict=True)):
-        plane = axes_of_plane(tangent)
-        index = field.to_index(centre + u[..., None] * plane[:, 0] + v[..., None] * plane[:, 1])
-        values = ndimage.map_coordinates(
-            field.voxels, np.moveaxis(index[..., ::-1], -1, 0), order=1, mode="constant", cval=-0.5
-        )
-        region = _region_at_centre(values > 0, count, within=PIXELS_PER_RADIUS)
-        if not region.any():
-            continue
-        flat = np.stack([u[region], v[region]])
-        area[k] = region.sum() * pixel**2
-        centroid[k] = centre + plane @ flat.mean(axis=1)
-        small, large = np.linalg.eigvalsh(np.cov(flat, bias=True) + np.eye(2) * pixel**2 / 12)
-        roundness[k] = np.sqrt(small / large)
-        whole[k] = not (region[[0, -1]].any() or region[:, [0, -1]].any())
-    return _Sections(area, centroid, roundness, whole)
+    plane = axes_of_plane(tangent / np.linalg.norm(tangent))
+    middle = field.to_index(centre)
+    right, up = field.to_index(centre + plane.T) - middle
+    index = (middle + u[..., None] * right + v[..., None] * up)[..., ::-1]
+    values = ndimage.map_coordinates(
+        field.voxels, np.moveaxis(index, -1, 0), order=1, mode="constant", cval=-0.5, output=np.float64
+    )
+    region = _region_at_centre(values > 0, count, within=PIXELS_PER_RADIUS)
+    if not region.any():
+        return _Section(0.0, centre, 1.0, True)
+    flat = np.stack([u[region], v[region]])
+    small, large = np.linalg.eigvalsh(np.cov(flat, bias=True) + np.eye(2) * pixel**2 / 12)
+    whole = not (region[[0, -1]].any() or region[:, [0, -1]].any())
+    return _Section(region.sum() * pixel**2, centre + plane @ flat.mean(axis=1), float(np.sqrt(small / large)), whole)
 
 
 def _region_at_centre(lumen: NDArray[np.bool_], centre: int, within: float) -> NDArray[np.bool_]:
@@ -161,41 +167,61 @@ def _region_at_centre(lumen: NDArray[np.bool_], centre: int, within: float) -> N
     return label == label[row[nearest], column[nearest]]
 
 
-def _first_full(sections: _Sections, step: float, least_mm: float) -> int | None:
-    """First section, at least so far from the tip, from which on the tube has its full area and shape.
+def _full_sections(sections: list[_Section], cut_radii: float) -> list[int]:
+    """Sections, at least so far from the tip, from which on the tube has its full area and shape, outermost first.
 
-    In a vessel that narrows all the way to its end it is the fullest one.
+    Behind them those that are less full, the fullest first: a vessel may narrow all the way to its end.
     """
-    length = int(np.ceil(TUBE_RADII / STEP_RADII))
-    start = sections.tip() + int(np.ceil(least_mm / step))
-    best, fullness = None, LEAST_FULL_AREA
-    for k in range(start, len(sections.area_mm2) - length):
-        tube = slice(k, k + length + 1)
-        round_enough = sections.roundness[k] >= FULL_ROUNDNESS * np.median(sections.roundness[tube])
-        if not (round_enough and sections.whole[tube].all()):
-            continue
-        full = float(sections.area_mm2[k] / np.median(sections.area_mm2[tube]))
-        if full >= FULL_AREA:
-            return k
-        if full > fullness:
-            best, fullness = k, full
-    return best
+    empty = [k for k, section in enumerate(sections) if section.area_mm2 == 0]
+    tip = empty[-1] + 1 if empty else 0
+    full, others = [], []
+    for k in range(tip + int(np.ceil(cut_radii / STEP_RADII)), len(sections) - TUBE_SECTIONS):
+        tube = sections[k : k + TUBE_SECTIONS + 1]
+        if all(section.whole for section in tube) and _fits(sections[k], tube, FULL_AREA, np.inf):
+            full.append(k)
+        elif all(section.whole for section in tube) and _fits(sections[k], tube, LEAST_FULL_AREA, np.inf):
+            others.append(k)
+    others.sort(key=lambda k: -sections[k].area_mm2 / _tube_area(sections[k : k + TUBE_SECTIONS + 1]))
+    return full + others
 
 
-def _refined(
-    sections: _Sections, first: int, step: float
-) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
-    """Centre and inward tangent at a section, from a parabola through the centroids behind it, and a better axis."""
-    area = sections.area_mm2[first:]
-    other = np.flatnonzero(~sections.whole[first:] | (area > MERGED_AREA * area[0]))
-    centroids = sections.centroid_mm[first:][: other[0] if len(other) else None]
-    count = min(int(TANGENT_RADII / STEP_RADII) + 1, len(centroids))
-    distance = np.arange(count) * step
-    coefficients = np.polynomial.polynomial.polyfit(distance, centroids[:count], 2)
-    centre, tangent = coefficients[0], coefficients[1] / np.linalg.norm(coefficients[1])
-    smooth = ndimage.gaussian_filter1d(centroids, 0.3 / STEP_RADII, axis=0, mode="nearest")
-    smooth[0] = centre
-    return centre, tangent, _extended(smooth, -tangent, first + 1, step)
+def _tube_area(tube: list[_Section]) -> float:
+    return float(np.median([section.area_mm2 for section in tube]))
+
+
+def _fits(section: _Section, tube: list[_Section], least: float, most: float) -> bool:
+    """Whether a section is as round as those of the tube, and its area lies between two multiples of theirs."""
+    roundness = np.median([other.roundness for other in tube])
+    return bool(
+        section.roundness >= FULL_ROUNDNESS * roundness and least <= section.area_mm2 / _tube_area(tube) <= most
+    )
+
+
+def _cut_at(field: Volume, sections: list[_Section], first: int, radius: float) -> Cut | None:
+    """Cut at a section, perpendicular to the line through the centroids behind it; None where it would be skew.
+
+    The tangent is that of a parabola over a long way, or of a straight line over a short one where the section across
+    the parabola is notably larger: the section across the vessel is the smallest.
+    """
+    centroids = _centroids_behind(sections, first)
+    cuts = []
+    for length, degree in ((TANGENT_RADII, 2), (TANGENT_RADII / 2, 1)):
+        part = centroids[: int(length / STEP_RADII) + 1]
+        coefficients = np.polynomial.polynomial.polyfit(np.arange(len(part)), part, degree)
+        tangent = coefficients[1] / np.linalg.norm(coefficients[1])
+        cuts.append((_section(field, coefficients[0], tangent, radius), Cut(coefficients[0], -tangent)))
+    (curved, _), (straight, _) = cuts
+    section, cut = cuts[1 if curved.area_mm2 > SKEW_AREA * straight.area_mm2 else 0]
+    tube = sections[first : first + TUBE_SECTIONS + 1]
+    return cut if section.whole and _fits(section, tube, LEAST_FULL_AREA, MOST_FULL_AREA) else None
+
+
+def _centroids_behind(sections: list[_Section], first: int) -> NDArray[np.float64]:
+    """Centroids from a section inwards, until the vessel merges with another, (n, 3)."""
+    behind = sections[first:]
+    most = MERGED_AREA * behind[0].area_mm2
+    other = (k for k, section in enumerate(behind) if not section.whole or section.area_mm2 > most)
+    return np.array([section.centroid_mm for section in behind[: next(other, None)]])
 
 
 def describe(mesh: Mesh, given: tuple[OpeningSettings, ...]) -> tuple[Opening, ...]:
