@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from jinja2 import Environment, StrictUndefined
+from markupsafe import Markup
 
 STYLE = """
 :root { --ink: #1b2733; --faint: #5d6975; --line: #dfe4ea; --soft: #f5f7f9; --accent: #0b5394;
@@ -213,4 +214,4 @@ def fill(context: Mapping[str, Any]) -> str:
         If the context lacks a part.
     """
     environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True)
-    return environment.from_string(TEMPLATE).render({**context, "style": STYLE})
+    return environment.from_string(TEMPLATE).render({**context, "style": Markup(STYLE)})

@@ -142,7 +142,7 @@ def _draw_lines(
 ) -> None:
     if not lines:
         return
-    tubes = render.tube_actor(lines, 0.03 * radius_mm, speeds, figures.SPEED_COLOURS)
+    tubes = render.tube_actor(lines, 0.05 * radius_mm, speeds, figures.SPEED_COLOURS)
     image = render.draw([*render.see_through_actors(wall), tubes], [view], 1100)[0]
     pictures.add(
         "streamlines", "streamlines", "Streamlines, coloured by speed.",

@@ -70,7 +70,7 @@ def interactive_figure(
     for opening in openings:
         if opening.id in caps:
             traces.append(_surface(caps[opening.id], color=colours[opening.id], hoverinfo="skip"))
-        x, y, z = np.add(opening.centre_mm, np.multiply(opening.normal, opening.radius_mm))
+        x, y, z = np.add(opening.centre_mm, np.multiply(opening.normal, 1.6 * opening.radius_mm))
         text = {"color": colours[opening.id], "size": 14}
         traces.append(
             go.Scatter3d(x=[x], y=[y], z=[z], mode="text", text=[opening.name], textfont=text, hoverinfo="skip")
@@ -123,7 +123,7 @@ def _layout(traces: int, view: View) -> dict[str, Any]:
         return {"label": name, "method": "restyle", "args": [{"visible": visible}]}
 
     hidden = {"visible": False}
-    up, eye = (dict(zip("xyz", map(float, vector), strict=True)) for vector in (view.up, 1.2 * view.toward))
+    up, eye = (dict(zip("xyz", map(float, vector), strict=True)) for vector in (view.up, 1.05 * view.toward))
     return {
         "scene": {
             "xaxis": hidden, "yaxis": hidden, "zaxis": hidden, "aspectmode": "data",

@@ -1,0 +1,196 @@
+"""The page: what it says first, that it escapes what it is given, and that it needs nothing but itself."""
+
+import json
+import logging
+import re
+
+import numpy as np
+import pytest
+from analytic_pipe import Pipe
+
+from pipeline import page, pictures, render, report
+from pipeline.mesh import write_openings
+from pipeline.postprocess import _compute as postprocess
+from solver import nodes as node_files
+from solver.flow import FlowWriter
+from solver.stage import Job, StageError
+
+PNG = bytes.fromhex(
+    "89504e470d0a1a0a0000000d49484452000000010000000108000000003a7e9b550000000a49444154789c6360000000020001"
+    "48afa4710000000049454e44ae426082"
+)
+
+
+def job(stage, inputs, outputs, settings):
+    log = logging.getLogger("test")
+    return Job(stage, inputs, outputs, settings, log)
+
+
+@pytest.fixture(scope="module")
+def results(tmp_path_factory):
+    """A folder as the stages before the report leave it, for Poiseuille flow with one warning of the solver."""
+    folder = tmp_path_factory.mktemp("case")
+    pipe = Pipe(length_mm=14.0)
+    nodes = pipe.nodes(0.3)
+    points = nodes.points_mm()
+    node_files.save(nodes, folder / "nodes.h5")
+    pipe.surface(0.2).write(folder / "surface.vtp")
+    write_openings(nodes.openings, folder / "openings.json", quality={})
+    with FlowWriter(folder / "flow.vtkhdf", nodes) as writer:
+        writer.append(0.4, pipe.velocity(points), pipe.pressure(points), pipe.stress(points))
+    columns = "time_s,residual,max_speed_m_s,flow_ml_s:inlet,flow_ml_s:outlet,pressure_pa:inlet,pressure_pa:outlet"
+    rows = [f"{0.1 * k},{10.0**-k},0.2,{pipe.flow_ml_s},{pipe.flow_ml_s},4.2,0" for k in range(5)]
+    (folder / "monitor.csv").write_text("\n".join([columns, *rows]) + "\n")
+    summary = {
+        "converged": True, "mach": 0.1, "warnings": ["tau & <tau> are low"], "device": "CPU", "mlups": 10.25,
+        "numbers": {"density_kg_m3": 1060.0, "viscosity_m2_s": 3.3e-6, "time_step_s": 3.2e-5},
+        "models": {"collision": "trt"},
+        "openings": {"inlet": {"imposed_flow_ml_s": pipe.flow_ml_s}, "outlet": {}},
+    }  # fmt: skip
+    (folder / "solve.json").write_text(json.dumps(summary))
+    (folder / "series.json").write_text(json.dumps({"modality": "CT", "matrix": [64, 64, 56], "origin_mm": [1, 2, 3]}))
+    (folder / "segmentation.json").write_text(json.dumps({"method": "region growing", "volume_mm3": 176.0}))
+    (folder / "segmentation.png").write_bytes(PNG)
+    (folder / "load.provenance.json").write_text(
+        json.dumps(
+            {"stage": "load", "seconds": 1.25, "peak_memory_mb": 100, "settings": {"series": None}, "versions": {}}
+        )
+    )
+    names = ("nodes.h5", "flow.vtkhdf", "surface.vtp", "openings.json", "monitor.csv", "solve.json")
+    roles = ("nodes", "flow", "surface", "openings", "monitor", "summary")
+    outputs = {"wall": folder / "wall.vtp", "indices": folder / "indices.json"}
+    postprocess(job("postprocess", {r: folder / n for r, n in zip(roles, names, strict=True)}, outputs, {}))
+    return folder
+
+
+def make(results, folder, **settings):
+    inputs = {
+        "series": "series.json", "segmentation": "segmentation.json", "picture": "segmentation.png",
+        "openings": "openings.json", "nodes": "nodes.h5", "flow": "flow.vtkhdf", "monitor": "monitor.csv",
+        "summary": "solve.json", "wall": "wall.vtp", "indices": "indices.json",
+    }  # fmt: skip
+    outputs = {"report": folder / "report.html", "figures": folder / "figures"}
+    settings = {"case": "pipe", "description": "a <script>alert(1)</script> & more", "streamlines": 8} | settings
+    report._compute(job("report", {role: results / name for role, name in inputs.items()}, outputs, settings))
+    return outputs["report"].read_text(), {path.name for path in outputs["figures"].iterdir()}
+
+
+@pytest.fixture(scope="module")
+def made(results, tmp_path_factory):
+    return make(results, tmp_path_factory.mktemp("report"))
+
+
+def without_script(html):
+    return re.sub(r"<script.*?</script>", "", html, flags=re.DOTALL)
+
+
+def test_page_carries_all_that_it_shows(made):
+    html, _ = made
+    body = without_script(html)
+    sources = re.findall(r'(?:src|href)="([^"]*)', body)
+    assert sources
+    assert all(source.startswith("data:image/png;base64,") for source in sources)
+    assert "@import" not in body
+    assert "url(" not in body
+    assert not re.findall(r"<script[^>]*src=", html)
+    assert "Plotly.newPlot" in html
+    assert len(html) < 15e6
+
+
+def test_texts_are_escaped(made):
+    body = without_script(made[0])
+    assert "a &lt;script&gt;alert(1)&lt;/script&gt; &amp; more" in body
+    assert "tau &amp; &lt;tau&gt; are low" in body
+    assert "font: 16px" in body
+    assert '"Segoe UI"' in body  # the style sheet is not
+
+
+def test_warnings_stand_before_the_numbers(made):
+    body = without_script(made[0])
+    assert 0 < body.index("Read this before the numbers") < body.index("are low") < body.index("At a glance")
+    assert "All checks passed" not in body
+
+
+def test_page_says_the_numbers_of_the_pipe(made):
+    body, pipe = without_script(made[0]), Pipe(length_mm=14.0)
+    drop = pipe.gradient_pa_mm * pipe.length_mm
+    assert f"{drop:.2f}" in body
+    assert f"<b>{pipe.shear_stress_pa:.3f} <small>Pa</small></b>" in body
+    assert "<b>1.26 <small>mL/s</small></b>" in body
+    assert "3.20 × 10⁻⁵" in body  # noqa: RUF001
+    assert "64 × 64 × 56" in body  # noqa: RUF001
+    assert "research" in body
+
+
+def test_stages_are_listed_with_time_and_memory(made):
+    assert re.search(r"<td>load</td><td class=\"n\">1\.25</td><td class=\"n\">100</td>", without_script(made[0]))
+
+
+def test_figures_are_written_and_shown(made):
+    html, files = made
+    always = {"segmentation.png", "slice.png", "convergence.png", "records.png"}
+    drawn = {"geometry.png", "streamlines.png", "wall.png"}
+    assert files == (always | drawn if render.window_class() else always)
+    assert html.count("<figure") == len(files)
+
+
+def test_without_anything_to_draw_with_the_page_is_made_and_says_so(results, tmp_path, monkeypatch):
+    monkeypatch.setattr(report, "window_class", lambda: None)
+    monkeypatch.setattr(render, "window_class", lambda: None)
+    html, files = make(results, tmp_path)
+    body = without_script(html)
+    assert "still pictures are missing" in body
+    assert "libegl1" in body
+    assert files == {"segmentation.png", "slice.png", "convergence.png", "records.png"}
+    assert "Plotly.newPlot" in html
+
+
+def test_unknown_setting_and_foreign_openings_are_refused(results, tmp_path):
+    with pytest.raises(StageError, match="did you mean"):
+        make(results, tmp_path, streamline=3)
+    original = (results / "openings.json").read_text()
+    try:
+        (results / "openings.json").write_text(original.replace('"outlet"', '"inlet"', 1))
+        with pytest.raises(StageError):
+            make(results, tmp_path)
+    finally:
+        (results / "openings.json").write_text(original)
+
+
+def test_pictures_show_the_time_of_largest_inflow():
+    times = np.array([1.0, 1.2, 1.4])
+    monitor = {"time_s": np.linspace(0, 1.4, 15), "flow_ml_s:inlet": np.sin(np.linspace(0, 1.4, 15) * np.pi / 2.4)}
+    assert report.shown_step(times, monitor, Pipe().openings()) == 1
+
+
+def test_colours_end_at_the_99th_percentile_of_the_area(results):
+    shear = pictures.read_shear(results / "wall.vtp")
+    assert shear.label == "wall shear stress (Pa)"
+    assert shear.limits() == (0.0, pytest.approx(Pipe().shear_stress_pa, rel=1e-3))
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [(0.0, "0"), (20.0, "20"), (0.12345, "0.123"), (1234.5, "1234"), (3.2e-5, "3.20 × 10⁻⁵"), (-0.5, "-0.500")],  # noqa: RUF001
+)
+def test_numbers_are_for_reading(value, text):
+    assert report.number(value) == text
+
+
+def test_columns_share_their_decimals_and_know_no_negative_zero():
+    assert report.column([16.49, -0.0007, None]) == ["16.5", "0.0", "\N{EN DASH}"]
+    assert report.column([0.0, None]) == ["0", "\N{EN DASH}"]
+    assert report.column([1250.0, 3.0]) == ["1250", "3"]
+
+
+def test_keys_become_words_with_units():
+    assert report.words("time_step_s") == "time step (s)"
+    assert report.words("viscosity_m2_s") == "viscosity (m²/s)"
+    assert report.words("volume_mm3") == "volume (mm³)"
+    rows = report.facts({"lossy": False, "size_mm": [0.4, 0.4], "nested": {"a": 1}, "none": None, "far": [[1]]})
+    assert rows == [("lossy", "no"), ("size (mm)", "0.4 × 0.4")]  # noqa: RUF001
+
+
+def test_a_missing_part_of_the_page_is_an_error_not_a_gap():
+    with pytest.raises(Exception, match="undefined"):
+        page.fill({"title": "x"})
