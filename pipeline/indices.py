@@ -180,7 +180,7 @@ def _checks(
             " use a finer spacing, or cut the openings where the vessel is straight",
         ),
         _check(
-            "imposed flow", "%", imposed, MAX_IMBALANCE, abs(imposed) <= MAX_IMBALANCE,
+            "inflow against imposed", "%", imposed, MAX_IMBALANCE, abs(imposed) <= MAX_IMBALANCE,
             f"the velocity field carries {imposed:+.2%} of the imposed flow too much; use a finer spacing",
         ),
         _check(

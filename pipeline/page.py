@@ -40,6 +40,7 @@ p { margin: 6px 0 12px; max-width: 75ch; }
 .tile span { color: var(--faint); font-size: 0.875rem; }
 .pair { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 380px), 1fr)); gap: 24px;
   align-items: start; }
+@media (min-width: 800px) { .pair.uneven { grid-template-columns: 1.65fr 1fr; } }
 figure { margin: 14px 0; }
 figure img { display: block; max-width: 100%; max-height: 720px; width: auto; height: auto; margin: 0 auto; }
 figure.wide img { width: 100%; max-height: none; }
@@ -127,7 +128,7 @@ stress.</p>{% endif %}
 {% if remedy %}<p class="banner bad">The three-dimensional still pictures are missing: VTK found no library to draw with
 on the machine that made this page. To get them, {{ remedy }}, and make the report again. The view to turn, the slice
 and the plots below do not need it.</p>{% endif %}
-<div class="pair">{{ figure('segmentation') }}{{ figure('geometry') }}</div>
+<div class="pair uneven">{{ figure('segmentation') }}{{ figure('geometry') }}</div>
 </section>
 <section>
 <h2>Openings</h2>

@@ -70,7 +70,7 @@ def interactive_figure(
     for opening in openings:
         if opening.id in caps:
             traces.append(_surface(caps[opening.id], color=colours[opening.id], hoverinfo="skip"))
-        x, y, z = np.add(opening.centre_mm, np.multiply(opening.normal, 1.6 * opening.radius_mm))
+        x, y, z = np.add(opening.centre_mm, np.multiply(opening.normal, 2.2 * opening.radius_mm))
         text = {"color": colours[opening.id], "size": 14}
         traces.append(
             go.Scatter3d(x=[x], y=[y], z=[z], mode="text", text=[opening.name], textfont=text, hoverinfo="skip")

@@ -201,7 +201,10 @@ def test_good_flow_passes_all_checks():
     [
         ("converged", {"converged": False}),
         ("Mach number", {"mach": 0.25}),
-        ("imposed flow", {"openings": {"inlet": {"imposed_flow_ml_s": 1.02 * Pipe().flow_ml_s}, "outlet": {}}}),
+        (
+            "inflow against imposed",
+            {"openings": {"inlet": {"imposed_flow_ml_s": 1.02 * Pipe().flow_ml_s}, "outlet": {}}},
+        ),
     ],
 )
 def test_what_breaks_trust_becomes_a_warning(broken, changes):
