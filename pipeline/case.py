@@ -125,7 +125,10 @@ class SegmentSettings(Section):
     seeds_voxel: tuple[tuple[int, int, int], ...] = Field(
         (), description="voxels x, y, z of the loaded volume in the lumen"
     )
-    lower: Finite = Field(description="smallest intensity of the lumen (HU for CT)")
+    lower: Finite = Field(
+        description="smallest intensity of the lumen (HU for CT): half way between surroundings and lumen, a little"
+        " lower for a narrow vessel, whose rim blur darkens"
+    )
     upper: Finite | None = Field(None, description="largest intensity of the lumen; none: no limit")
     fill_holes: bool = Field(True, description="fill cavities that the lumen encloses")
     leak_step: Annotated[float, Field(gt=0, lt=1)] = Field(
@@ -135,7 +138,7 @@ class SegmentSettings(Section):
         1.5, description="leak guard: refuse if the volume then grows by more than this factor"
     )
     border_fraction: Annotated[float, Field(gt=0, le=1)] = Field(
-        0.2, description="leak guard: refuse if the mask covers more than this fraction of a face of the region"
+        0.15, description="leak guard: refuse if the mask covers more than this fraction of a face of the region"
     )
 
     @model_validator(mode="after")

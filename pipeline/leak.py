@@ -1,0 +1,265 @@
+"""Is a grown mask the lumen? Contrast, border and growth of the volume with a falling threshold."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import ndimage
+
+from pipeline.case import SegmentSettings
+from pipeline.region_growing import Index, Mask, bounding_box, grow
+from solver.stage import StageError
+
+CONTRAST_TO_NOISE = 4.0
+"""Least contrast, in standard deviations of the noise, at which a structure counts as seen: below Rose's 5 (1948),
+since the brightest quarter of the surroundings, not their mean, is what the lumen is compared with."""
+
+LUMEN_TO_SPREAD = 3.0
+"""How far, in standard deviations, the lumen's level lies above the lower threshold: of a normal distribution, 1 voxel
+in 700 is then darker than the threshold. Less means that the threshold cuts through the noise of a tissue."""
+
+SHELL_VOXELS = (2, 4)
+"""The surroundings are so far from the mask: beyond the blur of the wall, before the next organ."""
+
+NOISE_LAG = 3
+"""Distance in voxels of the pairs that measure noise: beyond the reach of the smoothing, within one tissue."""
+
+MAD_TO_SIGMA = 1.4826
+"""Standard deviation of a normal distribution over its median absolute deviation."""
+
+
+@dataclass(frozen=True)
+class Levels:
+    """Intensities in and around the mask.
+
+    Attributes
+    ----------
+    lumen : median of the core: what grows from the seeds half way between the lower threshold and the seeds'
+        intensity. A leak hardly changes it.
+    mask : median of the whole mask.
+    surroundings, bright_surroundings : median and upper quartile of a shell around the mask.
+    noise : standard deviation, from differences of voxels `NOISE_LAG` apart in the shell; at least the last digit.
+    spread : standard deviation, robust, within the core; at least the noise.
+    """
+
+    lumen: float
+    mask: float
+    surroundings: float
+    bright_surroundings: float
+    noise: float
+    spread: float
+
+    @property
+    def contrast(self) -> float:
+        """Lumen above surroundings."""
+        return self.lumen - self.surroundings
+
+    @property
+    def contrast_to_noise(self) -> float:
+        """How far, in standard deviations of the noise, the mask is above its brighter surroundings."""
+        return (self.mask - self.bright_surroundings) / self.noise
+
+
+def levels(voxels: NDArray[np.floating], mask: Mask, seeds: Sequence[Index], lower: float) -> Levels:
+    """Measure the intensities in and around a mask grown at `lower`.
+
+    Parameters
+    ----------
+    voxels : (Z, Y, X).
+    mask : (Z, Y, X).
+    seeds : indices x, y, z.
+    lower : threshold.
+
+    Raises
+    ------
+    StageError
+        If the mask leaves no surroundings in the region.
+    """
+    inner, outer = SHELL_VOXELS
+    box = bounding_box(mask, margin=outer)
+    part, near = mask[box], voxels[box]
+    shell = ndimage.binary_dilation(part, iterations=outer) & ~ndimage.binary_dilation(part, iterations=inner)
+    differences = np.concatenate([_differences(near, shell, axis) for axis in range(3)])
+    if not differences.size:
+        raise StageError(
+            f"segment.lower = {lower:g}: the mask of {int(mask.sum())} voxels leaves no surroundings in the region:"
+            " raise the threshold, or widen the region (filter)"
+        )
+    half_way = (lower + float(np.median([voxels[seed[::-1]] for seed in seeds]))) / 2
+    core = grow(np.where(part, near, -np.inf), [_shift(seed, box) for seed in seeds], half_way)
+    median, quartile = np.percentile(near[shell], [50, 75])
+    last_digit = np.spacing(np.abs(near).max())
+    noise = max(float(MAD_TO_SIGMA * np.median(differences) / np.sqrt(2)), float(last_digit))
+    lumen = np.median(near[core])
+    return Levels(
+        lumen=float(lumen),
+        mask=float(np.median(near[part])),
+        surroundings=float(median),
+        bright_surroundings=float(quartile),
+        noise=noise,
+        spread=max(float(MAD_TO_SIGMA * np.median(np.abs(near[core] - lumen))), noise),
+    )
+
+
+def _differences(voxels: NDArray[np.floating], mask: Mask, axis: int) -> NDArray[np.floating]:
+    """Absolute differences of the voxels of a mask that are `NOISE_LAG` apart along an axis."""
+    along, inside = np.moveaxis(voxels, axis, 0), np.moveaxis(mask, axis, 0)
+    both = inside[NOISE_LAG:] & inside[:-NOISE_LAG]
+    return np.abs(along[NOISE_LAG:][both] - along[:-NOISE_LAG][both])
+
+
+def _shift(seed: Index, box: tuple[slice, slice, slice]) -> Index:
+    """A seed's index within a box of slices z, y, x."""
+    z, y, x = box
+    return seed[0] - x.start, seed[1] - y.start, seed[2] - z.start
+
+
+def upper_limit(settings: SegmentSettings) -> float:
+    """Largest intensity of the lumen; infinite where none is set."""
+    return np.inf if settings.upper is None else settings.upper
+
+
+def check_contrast(found: Levels, settings: SegmentSettings) -> None:
+    """Refuse a mask that is hardly brighter than what is around it, or a threshold within the noise of the tissue.
+
+    Raises
+    ------
+    StageError
+        If the contrast to noise is below `CONTRAST_TO_NOISE`, or the lumen less than `LUMEN_TO_SPREAD` times its own
+        spread above ``lower``.
+    """
+    above = (found.lumen - settings.lower) / found.spread
+    if found.contrast_to_noise < CONTRAST_TO_NOISE:
+        reason = (
+            f"the mask's median {found.mask:.4g} is {found.contrast_to_noise:.1f} times the noise ({found.noise:.3g})"
+            f" above its brighter surroundings ({found.bright_surroundings:.4g}), at least {CONTRAST_TO_NOISE:g} times"
+        )
+    elif above < LUMEN_TO_SPREAD:
+        reason = (
+            f"the level at the seed {found.lumen:.4g} is {above:.1f} times its own spread ({found.spread:.3g}) above"
+            f" the threshold, which cuts through the noise of the tissue; at least {LUMEN_TO_SPREAD:g} times"
+        )
+    else:
+        return
+    raise StageError(
+        f"no contrast-filled vessel at the seed: at segment.lower = {settings.lower:g} {reason} are needed: choose a"
+        " series with contrast agent, correct the seed or the threshold, or smooth more (filter.smoothing_mm)"
+    )
+
+
+def border_contact(mask: Mask, direction: NDArray[np.floating]) -> dict[str, float]:
+    """The part of each face of the region that the mask covers.
+
+    Parameters
+    ----------
+    mask : (Z, Y, X).
+    direction : (3, 3); columns are the unit vectors of the array axes x, y, z in LPS.
+
+    Returns
+    -------
+    dict
+        By the side of the patient that the face looks to (the nearest, where the region is oblique).
+    """
+    faces = {}
+    for axis in range(3):
+        planes = np.moveaxis(mask, 2 - axis, 0)
+        for plane, sign in ((planes[0], -1), (planes[-1], 1)):
+            faces[side(sign * direction[:, axis])] = float(plane.mean())
+    return faces
+
+
+def side(vector: NDArray[np.floating]) -> str:
+    """The side of the patient that an LPS vector points to: left, right, posterior, anterior, head or feet."""
+    axis = int(np.argmax(np.abs(vector)))
+    return (("left", "right"), ("posterior", "anterior"), ("head", "feet"))[axis][int(vector[axis] < 0)]
+
+
+def check_border(contact: dict[str, float], settings: SegmentSettings) -> None:
+    """Refuse a mask that fills a face of the region: a vessel that is cut there covers little of it.
+
+    Raises
+    ------
+    StageError
+        If more than ``border_fraction`` of a face is covered.
+    """
+    face = max(contact, key=lambda name: contact[name])
+    if contact[face] > settings.border_fraction:
+        raise StageError(
+            f"segment.lower = {settings.lower:g}: the mask covers {contact[face]:.0%} of the {face} face of the region,"
+            f" more than segment.border_fraction = {settings.border_fraction:.0%}: it has leaked into the surroundings."
+            " Raise the threshold; if the vessel itself is as wide there, widen the region (filter) or raise"
+            " segment.border_fraction"
+        )
+
+
+def growth(
+    voxels: NDArray[np.floating], seeds: Sequence[Index], settings: SegmentSettings, found: Levels
+) -> list[tuple[float, int]]:
+    """Volume against lower threshold, from one step below the chosen one up to the lumen's level.
+
+    Parameters
+    ----------
+    voxels : (Z, Y, X).
+    seeds : indices x, y, z.
+    settings : thresholds and ``leak_step``, the step as a fraction of the contrast.
+    found : intensities.
+
+    Returns
+    -------
+    list
+        (threshold, voxels in the mask); the second is the chosen threshold, and there are at least three.
+    """
+    step = settings.leak_step * found.contrast
+    steps = max(int((found.lumen - settings.lower) / step), 1)
+    inside, table = list(seeds), []
+    for n in range(-1, steps + 1):
+        threshold = settings.lower + n * step
+        mask = grow(voxels, inside, threshold, upper_limit(settings))
+        table.append((threshold, int(mask.sum())))
+        if not mask.any():
+            break
+        box = bounding_box(mask)  # a higher threshold only shrinks the mask
+        voxels, inside = np.where(mask, voxels, -np.inf)[box], [_shift(s, box) for s in inside if mask[s[::-1]]]
+    return table
+
+
+def check_growth(table: list[tuple[float, int]], found: Levels, settings: SegmentSettings) -> None:
+    """Refuse a mask whose volume jumps near the chosen threshold, or between it and the middle of the lumen's range.
+
+    A jump just below means that the threshold is at the edge of a leak, a jump above that it is past one. There, twice
+    ``leak_growth``'s logarithm is allowed: a step may cut off a true branch.
+
+    Parameters
+    ----------
+    table : from :func:`growth`.
+    found : intensities.
+    settings : ``lower`` and ``leak_growth``.
+
+    Raises
+    ------
+    StageError
+        With the two thresholds, their volumes, and the lowest threshold that is clear of the jump.
+    """
+    middle = (settings.lower + found.lumen) / 2
+    pairs = [(low, high) for low, high in pairwise(table) if low[0] <= middle]
+    ratios = [low[1] / max(high[1], 1) for low, high in pairs]
+    limits = [settings.leak_growth] + [settings.leak_growth**2] * (len(ratios) - 1)
+    jumps = [n for n, (ratio, limit) in enumerate(zip(ratios, limits, strict=True)) if ratio > limit]
+    if not jumps:
+        return
+    (low, volume_low), (high, volume_high) = pairs[jumps[-1]]
+    clear = next((n for n in range(jumps[-1] + 1, len(ratios)) if ratios[n] <= settings.leak_growth), None)
+    advice = (
+        f"raise segment.lower to {np.ceil(pairs[clear][1][0]):g}"
+        if clear is not None
+        else "no threshold up to the lumen's level is clear of it: correct the seed"
+    )
+    fault = "leaks" if jumps[-1] else "is at the edge of a leak"
+    raise StageError(
+        f"segment.lower = {settings.lower:g} {fault}: between the thresholds {high:.4g} and {low:.4g} the mask grows"
+        f" from {volume_high} to {volume_low} voxels, {ratios[jumps[-1]]:.1f} times (limit {limits[jumps[-1]]:.3g},"
+        f" from segment.leak_growth; lumen {found.lumen:.4g}, surroundings {found.surroundings:.4g}): {advice},"
+        " narrow the region to the vessel, or smooth more (filter)"
+    )

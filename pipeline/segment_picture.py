@@ -1,0 +1,127 @@
+"""Picture of a segmentation: three slices and three projections with the outline of the lumen.
+
+It shows a box around the vessel only, so that no face appears on a picture of a head.
+"""
+
+from pathlib import Path
+
+import numpy as np
+import SimpleITK as sitk
+from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+from matplotlib.patheffects import withStroke
+from numpy.typing import NDArray
+
+from pipeline.leak import Levels
+from pipeline.region_growing import Index, bounding_box
+from pipeline.volume import Volume
+
+MARGIN_MM = 6.0
+"""How much around the vessel is shown."""
+
+INK, PAPER, OUTLINE, SEED = "#e8e8e8", "#101010", "#ff9d2e", "#4fc3f7"
+
+HALO = [withStroke(linewidth=2.5, foreground=PAPER)]
+"""Keeps letters readable on a bright vessel."""
+
+PLANES = (("axial", 0, "RLAP"), ("coronal", 1, "RLHF"), ("sagittal", 2, "APHF"))
+"""Name, axis of [z, y, x] that is looked along, letters at the left, right, top and bottom of the panel."""
+
+
+def draw(filtered: Volume, lumen: Volume, seed: Index, levels: Levels, path: Path) -> None:
+    """Draw slices through the seed (top) and maximum-intensity projections (bottom) as a PNG.
+
+    Parameters
+    ----------
+    filtered : intensities, isotropic voxels; oblique volumes are shown along the nearest axes of the patient.
+    lumen : mask on the same grid.
+    seed : index x, y, z; slices go through it.
+    levels : set the grey window.
+    path : PNG to write; the same bytes for the same input.
+    """
+    marker = np.zeros(lumen.voxels.shape, np.uint8)
+    marker[seed[::-1]] = 1
+    box = bounding_box(lumen.voxels > 0, margin=round(MARGIN_MM / filtered.spacing_mm[0]))
+    origin_mm = filtered.to_mm([axis.start for axis in box[::-1]])
+    grey, mask, where = (
+        _upright(Volume(v[box], filtered.spacing_mm, tuple(origin_mm.tolist()), filtered.direction))
+        for v in (filtered.voxels, lumen.voxels, marker)
+    )
+    (place,) = np.argwhere(where)
+    figure = Figure(figsize=(12, 8.6), facecolor=PAPER, layout="constrained")
+    FigureCanvasAgg(figure)
+    window = (levels.surroundings - 0.5 * levels.contrast, levels.lumen + 0.3 * levels.contrast)
+    for row, axes in enumerate(figure.subplots(2, 3)):
+        for (name, axis, letters), panel in zip(PLANES, axes, strict=True):
+            if row == 0:
+                shade, outline, title = grey.take(place[axis], axis), mask.take(place[axis], axis), f"{name} slice"
+            else:
+                shade, outline, title = grey.max(axis), mask.max(axis), f"{name} projection (maximum)"
+            _panel(panel, shade, outline, window, axis)
+            panel.plot(*np.delete(place, axis)[::-1], "+", color=SEED, markersize=9)
+            panel.set_title(title, color=INK, fontsize=11)
+            _letters(panel, letters)
+            _scale_bar(panel, outline.shape, filtered.spacing_mm[0])
+    volume_ml = lumen.voxels.sum() * np.prod(filtered.spacing_mm) / 1000
+    figure.suptitle(f"Lumen {volume_ml:.3g} ml: orange outline; seed: blue cross", color=INK, fontsize=12)
+    figure.savefig(path, format="png", dpi=110, metadata={"Software": None})
+
+
+def _upright(volume: Volume) -> NDArray[np.generic]:
+    """The voxels [z, y, x] with x towards the left, y to the back and z to the head of the patient."""
+    return sitk.GetArrayFromImage(sitk.DICOMOrient(volume.to_sitk(), "LPS"))
+
+
+def _panel(
+    panel: Axes, shade: NDArray[np.generic], outline: NDArray[np.generic], window: tuple[float, float], axis: int
+) -> None:
+    panel.imshow(shade, cmap="gray", vmin=window[0], vmax=window[1], interpolation="nearest")
+    if axis != 0:
+        panel.invert_yaxis()  # head on top
+    rows, columns = (np.arange(-1, size + 1) for size in outline.shape)
+    panel.contour(columns, rows, np.pad(outline, 1), [0.5], colors=OUTLINE, linewidths=1.0)
+    panel.set_xticks([])
+    panel.set_yticks([])
+    for spine in panel.spines.values():
+        spine.set_color("#505050")
+
+
+def _letters(panel: Axes, letters: str) -> None:
+    places = (
+        (0.02, 0.5, "left", "center"),
+        (0.98, 0.5, "right", "center"),
+        (0.5, 0.98, "center", "top"),
+        (0.5, 0.02, "center", "bottom"),
+    )
+    for letter, (x, y, horizontal, vertical) in zip(letters, places, strict=True):
+        panel.text(
+            x,
+            y,
+            letter,
+            transform=panel.transAxes,
+            ha=horizontal,
+            va=vertical,
+            color=INK,
+            fontsize=11,
+            weight="bold",
+            path_effects=HALO,
+        )
+
+
+def _scale_bar(panel: Axes, shape: tuple[int, ...], spacing_mm: float) -> None:
+    """A bar of a round length, about a quarter of the panel."""
+    width_mm = shape[1] * spacing_mm
+    length_mm = max((n for n in (1, 2, 5, 10, 20, 50, 100) if n <= 0.35 * width_mm), default=1)
+    fraction = length_mm / width_mm
+    panel.plot(
+        [0.03, 0.03 + fraction],
+        [0.035, 0.035],
+        transform=panel.transAxes,
+        color=INK,
+        linewidth=3,
+        path_effects=[withStroke(linewidth=5, foreground=PAPER)],
+    )
+    panel.text(
+        0.03, 0.05, f"{length_mm} mm", transform=panel.transAxes, color=INK, fontsize=9, va="bottom", path_effects=HALO
+    )
