@@ -27,6 +27,8 @@ DEPTH_RADII = 8.0
 """Sections end this far inside it, or where the branch ends."""
 TUBE_SECTIONS = 8
 """A section is compared with so many behind it."""
+CHOICE = 3
+"""So many sections from the outermost full one on are compared: the very first may still feel the tip."""
 TANGENT_RADII = 3.0
 """Length over which the tangent is fitted."""
 FULL_AREA = 0.95
@@ -168,21 +170,26 @@ def _region_at_centre(lumen: NDArray[np.bool_], centre: int, within: float) -> N
 
 
 def _full_sections(sections: list[_Section], cut_radii: float) -> list[int]:
-    """Sections, at least so far from the tip, from which on the tube has its full area and shape, outermost first.
+    """Sections, at least so far from the tip, that are as large and as round as the tube behind them, best first.
 
-    Behind them those that are less full, the fullest first: a vessel may narrow all the way to its end.
+    The outermost are the best, and of the outermost few the one whose area is nearest to the tube's. At the end come
+    those that are less full, the fullest first: a vessel may narrow all the way to its end.
     """
     empty = [k for k, section in enumerate(sections) if section.area_mm2 == 0]
     tip = empty[-1] + 1 if empty else 0
-    full, others = [], []
+    fullness: dict[int, float] = {}
     for k in range(tip + int(np.ceil(cut_radii / STEP_RADII)), len(sections) - TUBE_SECTIONS):
         tube = sections[k : k + TUBE_SECTIONS + 1]
-        if all(section.whole for section in tube) and _fits(sections[k], tube, FULL_AREA, np.inf):
-            full.append(k)
-        elif all(section.whole for section in tube) and _fits(sections[k], tube, LEAST_FULL_AREA, np.inf):
-            others.append(k)
-    others.sort(key=lambda k: -sections[k].area_mm2 / _tube_area(sections[k : k + TUBE_SECTIONS + 1]))
-    return full + others
+        if all(section.whole for section in tube) and _fits(sections[k], tube, LEAST_FULL_AREA, np.inf):
+            fullness[k] = sections[k].area_mm2 / _tube_area(tube)
+    full = [k for k in fullness if fullness[k] >= FULL_AREA]
+    others = [k for k in fullness if fullness[k] < FULL_AREA]
+    outermost = [k for k in full if k < full[0] + CHOICE]
+    return (
+        sorted(outermost, key=lambda k: abs(fullness[k] - 1))
+        + full[len(outermost) :]
+        + sorted(others, key=lambda k: -fullness[k])
+    )
 
 
 def _tube_area(tube: list[_Section]) -> float:
