@@ -3,6 +3,7 @@
 Threads share out nodes and links, never a sum: results do not depend on their number.
 """
 
+import os
 from functools import cache
 from typing import Any
 
@@ -15,6 +16,9 @@ from solver.lattice import PARTIAL_COLUMNS, Fields, Lattice, Observation, combin
 from solver.node_physics import make_macroscopic, make_observation, make_stress
 from solver.openings import make_outlet
 from solver.streaming import gather, link_address, load, opposite, store
+
+# threads that spin while they wait slow each other down tenfold where cores are shared with other programs
+os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 
 BLOCK = 64
 """Nodes in the buffer; divides the stride."""
@@ -84,7 +88,7 @@ def _make_steps(collision: str, real: Any) -> tuple[Any, Any]:
 
 
 @cache
-def _make_wall_pass() -> tuple[Any, Any]:
+def _make_wall_pass() -> Any:
     @plain
     def interpolate_chunk(
         f: Any, slot: Any, leaving_back: Any, arriving: Any, a: Any, b: Any, c: Any, first: int, last: int
@@ -98,17 +102,20 @@ def _make_wall_pass() -> tuple[Any, Any]:
         return added
 
     @threaded
-    def interpolate(f: Any, slot: Any, leaving_back: Any, arriving: Any, a: Any, b: Any, c: Any, added: Any) -> None:
-        for chunk in prange(len(added)):
+    def walls(f: Any, slot: Any, leaving_back: Any, arriving: Any, a: Any, b: Any, c: Any, nodes: Any) -> None:
+        chunks = (len(slot) + CHUNK - 1) // CHUNK
+        added = np.empty(chunks)
+        for chunk in prange(chunks):
             last = min(len(slot), (chunk + 1) * CHUNK)
             added[chunk] = interpolate_chunk(f, slot, leaving_back, arriving, a, b, c, chunk * CHUNK, last)
-
-    @threaded
-    def subtract(f: Any, nodes: Any, share: Any) -> None:
-        for k in prange(len(nodes)):
+        total = 0.0
+        for chunk in range(chunks):
+            total += added[chunk]
+        share = f.dtype.type(total / len(nodes))
+        for k in range(len(nodes)):
             f[nodes[k]] -= share
 
-    return interpolate, subtract
+    return walls
 
 
 @cache
@@ -196,7 +203,7 @@ class CpuDriver:
         self.lattice = lattice
         self.populations: NDArray[Any] = np.zeros(19 * lattice.stride, dtype=lattice.real)
         self._even, self._odd = _make_steps(lattice.collision, lattice.real)
-        self._interpolate, self._subtract = _make_wall_pass()
+        self._walls = _make_wall_pass()
         self._inlets, self._outlets = _make_openings(lattice.real)
         self._fields, self._observe = _make_reading(lattice.real)
         self._before = np.zeros((3, lattice.count), dtype=lattice.real)
@@ -228,10 +235,7 @@ class CpuDriver:
         if not len(walls.slot):
             return
         back, arriving = (walls.inside, walls.upstream) if even else (walls.upstream, walls.inside)
-        added = np.empty(-(-len(walls.slot) // CHUNK))
-        self._interpolate(self.populations, walls.slot, back, arriving, walls.a, walls.b, walls.c, added)
-        share = np.add.accumulate(added)[-1] / len(walls.nodes)
-        self._subtract(self.populations, walls.nodes, self.lattice.real(share))
+        self._walls(self.populations, walls.slot, back, arriving, walls.a, walls.b, walls.c, walls.nodes)
 
     def observe(self, keep: bool) -> Observation:
         """Sums and extremes over all nodes."""

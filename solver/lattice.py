@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from solver.nodes import Nodes
 from solver.openings import InletLinks, OutletLinks, inlet_links, opening_nodes, outlet_links
+from solver.stage import StageError
 from solver.streaming import link_addresses, row_stride
 from solver.walls import WallLinks, wall_links
 
@@ -66,7 +67,14 @@ def build_lattice(
     precision : ``fp32`` or ``fp64``.
     profiles : profile of each inlet by its name; all parabolic if not given.
     force : body force per volume, lattice units.
+
+    Raises
+    ------
+    StageError
+        If a model or precision is unknown, or an inlet has no links.
     """
+    if precision not in PRECISIONS:
+        raise StageError(f"solve.precision {precision!r}: unknown; known are {', '.join(PRECISIONS)}")
     real = PRECISIONS[precision]
     stride, addresses = row_stride(nodes.count), link_addresses(nodes)
     profiles = profiles or {opening.name: "parabolic" for opening in nodes.openings}

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from solver.lattice import Driver, Observation
 from solver.nodes import Nodes
 from solver.plan import Plan
+from solver.units import ROWS_PER_CYCLE
 
 
 @dataclass(frozen=True)
@@ -88,25 +89,20 @@ class Monitor:
     def last_part(self) -> list[Row]:
         """Rows of the last period, or the last tenth of a steady run's."""
         if self.plan.period_s:
-            begin = self.rows[-1].time_s - self.plan.period_s
-            return [row for row in self.rows if row.time_s > begin]
+            return self.rows[-ROWS_PER_CYCLE:]
         return self.rows[-max(1, len(self.rows) // 10) :]
 
     def periodicity(self) -> float | None:
-        """Largest difference of an opening's flow or pressure to one period before, over the range in the last period.
+        """Largest difference of a flow or pressure to one period before, over the widest range among the openings.
 
         None if less than two periods were run, or the flow is steady.
         """
-        period, rows = self.plan.period_s, self.rows
-        if not period or rows[-1].time_s < 1.999 * period:
+        if self.plan.period_s is None or len(self.rows) < 2 * ROWS_PER_CYCLE:
             return None
-        time = np.array([row.time_s for row in rows])
-        last = time > time[-1] - period
         worst = 0.0
         for name in ("flow_ml_s", "pressure_pa"):
-            values = np.array([getattr(row, name) for row in rows])
-            for column in values.T:
-                before = np.interp(time[last] - period, time, column)
-                scale = max(np.ptp(column[last]), 1e-3 * np.abs(values[last]).max(), 1e-12)
-                worst = max(worst, float(np.abs(column[last] - before).max() / scale))
+            values = np.array([getattr(row, name) for row in self.rows[-2 * ROWS_PER_CYCLE :]])
+            before, last = values[:ROWS_PER_CYCLE], values[ROWS_PER_CYCLE:]
+            span = np.ptp(last, axis=0).max()
+            worst = max(worst, float(np.abs(last - before).max() / max(span, 1e-12)))
         return worst

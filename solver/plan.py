@@ -12,7 +12,7 @@ from solver.nodes import Nodes, Opening
 from solver.settings import InletSettings, SolveSettings
 from solver.stage import StageError
 from solver.streaming import row_stride
-from solver.units import MAX_DRHO, PASCAL_PER_MMHG, Units, choose_units
+from solver.units import MAX_DRHO, PASCAL_PER_MMHG, ROWS_PER_CYCLE, Units, choose_units
 from solver.waveform import Inflow, read_waveform, steady
 
 T = TypeVar("T")
@@ -104,7 +104,7 @@ def make_plan(nodes: Nodes, settings: SolveSettings) -> Plan:
         ramp_s=ramp_s,
         period_s=period_s,
         viscous_steps=viscous_steps,
-        interval=_even(period_s / units.dt_s / 200 if period_s else max(100, viscous_steps / 100)),
+        interval=_even(period_s / units.dt_s / ROWS_PER_CYCLE if period_s else max(100, viscous_steps / 100)),
         last_step=last_step,
         numbers=_numbers(nodes, units, inflow, peak_speed, ramp_s, settings),
         warnings=warnings,

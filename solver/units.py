@@ -6,6 +6,7 @@ In lattice units the spacing dx, the time step dt and the rest density are 1:
 """
 
 from dataclasses import dataclass
+from math import ceil
 
 from solver.stage import StageError
 
@@ -14,6 +15,8 @@ MAX_TAU = 1.5
 MIN_TAU = 0.505
 MAX_GRID_REYNOLDS = 150
 MAX_DRHO = 0.05
+ROWS_PER_CYCLE = 200
+"""Rows of the monitor in one period of the inflow."""
 PASCAL_PER_MMHG = 133.322387415
 
 
@@ -71,7 +74,8 @@ def choose_units(
     """Time step for a spacing and an expected peak speed, and what had to be said about it.
 
     The lattice speed asked for is lowered where tau would exceed 1.5, and where a cycle would have fewer than
-    80 L/dx steps, L the length of the domain: pressure waves must cross it many times in a period.
+    80 L/dx steps, L the length of the domain: pressure waves must cross it many times in a period. A cycle is a
+    multiple of 2 * ROWS_PER_CYCLE steps, so that every cycle is looked at in the same phases.
 
     Parameters
     ----------
@@ -99,6 +103,9 @@ def choose_units(
     if period_s and dt > (longest := period_s / (80 * length_nodes)):
         dt = longest
         warnings.append(f"time step lowered to {dt:.3g} s so that a cycle has 80 steps for each node of length")
+    if period_s:
+        pairs = ceil(period_s / dt / (2 * ROWS_PER_CYCLE) - 1e-9)
+        dt = period_s / (2 * ROWS_PER_CYCLE * pairs)
     units = Units(dx_m, dt, density_kg_m3, viscosity_m2_s)
     grid_reynolds = peak_speed_m_s * dx_m / viscosity_m2_s
     if grid_reynolds > MAX_GRID_REYNOLDS:

@@ -23,7 +23,7 @@ def nodes_from(
 ) -> Nodes:
     """Node arrays of a mask [z, y, x] whose links out of the fluid meet the surface as `crossing` says.
 
-    The lattice gets a margin for wall nodes where it does not repeat; `origin_mm` is the place of the mask's first node.
+    The lattice gets a margin for wall nodes where it does not repeat; `origin_mm` is where the mask's first node lies.
     """
     margin = np.where(periodic, 0, 1)
     fluid = np.pad(fluid, [(m, m) for m in margin[::-1]])
@@ -87,7 +87,7 @@ def periodic_box(size: tuple[int, int, int]) -> Nodes:
     return nodes_from(np.ones(size[::-1], bool), half_way_walls, (), (True, True, True))
 
 
-def periodic_pipe(direction: tuple[int, int, int], radius: float, length_units: float = 0) -> Nodes:
+def periodic_pipe(direction: tuple[int, int, int], radius: float) -> Nodes:
     """Endless pipe through the diagonal of a periodic box whose sides are as the components of `direction`.
 
     Sides grow until the pipe keeps clear of its images. The axis passes through (0.3, 0.2, 0.4) off a node.
@@ -98,7 +98,7 @@ def periodic_pipe(direction: tuple[int, int, int], radius: float, length_units: 
     k = 1
     while True:
         size = np.where(along, np.array(direction) * k, int(np.ceil(2 * radius)) + 4)
-        shifts = np.array([s for s in product(*[(-2, -1, 0, 1, 2) if a else (0,) for a in along])]) * size
+        shifts = images(along) * size
         apart = np.linalg.norm(shifts - np.outer(shifts @ unit, unit), axis=1)
         if apart[apart > 1e-9].min(initial=np.inf) > 2 * radius + 3 and k * np.linalg.norm(d) >= 4:
             break
@@ -121,9 +121,14 @@ def pipe_radius(nodes: Nodes, direction: tuple[int, int, int]) -> NDArray:
     d = np.array(direction, float)
     unit, along = d / np.linalg.norm(d), d > 0
     size = np.array(nodes.shape[::-1]) - np.where(along, 0, 2)
-    shifts = np.array([s for s in product(*[(-2, -1, 0, 1, 2) if a else (0,) for a in along])]) * size
+    shifts = images(along) * size
     axis = np.where(along, 0, size / 2 - 0.5) + np.array([0.3, 0.2, 0.4])
     return np.linalg.norm(nearest_offset(nodes.position - np.where(along, 0, 1.0), axis, unit, shifts), axis=1)
+
+
+def images(along: NDArray[np.bool_]) -> NDArray:
+    """Lattice vectors to the neighbouring repetitions, in box sides."""
+    return np.array(list(product(*[(-2, -1, 0, 1, 2) if a else (0,) for a in along])))
 
 
 def nearest_offset(points: NDArray, axis: NDArray, unit: NDArray, shifts: NDArray) -> NDArray:
@@ -150,7 +155,7 @@ def distance_to_cylinder(offset: NDArray, velocity: NDArray, unit: NDArray, radi
 
 
 def pipe(direction: tuple[int, int, int], radius: float, length: float, spacing_mm: float = 1.0) -> Nodes:
-    """Straight pipe (lattice units) along `direction` with an inlet "in" at its start and an outlet "out" at its end."""
+    """Straight pipe (lattice units) along `direction` with an inlet "in" at its start, an outlet "out" at its end."""
     unit = np.array(direction, float) / np.linalg.norm(direction)
     margin = radius * np.sqrt(1 - unit**2) + 2
     low, high = np.minimum(0, unit * length) - margin, np.maximum(0, unit * length) + margin
@@ -183,19 +188,19 @@ def pipe(direction: tuple[int, int, int], radius: float, length: float, spacing_
     return nodes_from(fluid, crossing, openings, spacing_mm=spacing_mm)
 
 
-def random_cavern(size: tuple[int, int, int], seed: int, porosity: float = 0.75) -> Nodes:
-    """Random sparse geometry with random wall distances; an inlet at low x and two outlets at high x and high y."""
+def random_cavern(size: tuple[int, int, int], seed: int, openings: bool = True) -> Nodes:
+    """Random sparse geometry with random wall distances; an inlet at low x, outlets at high x and high y, or closed."""
     rng = np.random.default_rng(seed)
-    fluid = rng.random(size[::-1]) < porosity
+    fluid = rng.random(size[::-1]) < 0.75
     fluid[size[2] // 2, size[1] // 2, :] = True
 
     def crossing(position: NDArray, velocity: NDArray) -> tuple[NDArray, NDArray]:
         end = position + velocity
         opening = np.where(end[:, 0] < 0, 1, np.where(end[:, 0] >= size[0], 2, np.where(end[:, 1] >= size[1], 3, 0)))
-        return rng.random(len(position)), opening
+        return rng.random(len(position)), opening * openings
 
     half = np.array(size) / 2 - 0.5
-    openings = tuple(
+    caps = tuple(
         Opening(i, f"o{i}", role, tuple(centre), normal, 1.0, 30.0)
         for i, role, centre, normal in (
             (1, "inlet", half * (0, 1, 1), (-1.0, 0.0, 0.0)),
@@ -203,4 +208,4 @@ def random_cavern(size: tuple[int, int, int], seed: int, porosity: float = 0.75)
             (3, "outlet", half * (1, 2, 1), (0.0, 1.0, 0.0)),
         )
     )
-    return nodes_from(fluid, crossing, openings)
+    return nodes_from(fluid, crossing, caps if openings else ())

@@ -1,4 +1,4 @@
-"""The solver written the obvious way: two lattices, textbook formulas over arrays, nothing shared with the solver's drivers."""
+"""The solver written the obvious way: two lattices, textbook formulas over arrays, nothing shared with the drivers."""
 
 from dataclasses import dataclass, field
 

@@ -1,0 +1,73 @@
+"""The CUDA driver against the CPU driver: on the simulator everywhere, on a device where one answers."""
+
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from geometries import pipe
+
+from solver import cuda
+from solver.collision import relaxation_rates
+from solver.cpu import CpuDriver
+from solver.lattice import build_lattice
+from solver.stage import ROOT, StageError
+
+COMPARE = """
+import sys
+import numpy as np
+from geometries import random_cavern
+from solver.cpu import CpuDriver
+from solver.cuda import CudaDriver, device_answers
+from solver.lattice import build_lattice
+
+assert not device_answers()
+precision, tolerance = sys.argv[1], float(sys.argv[2])
+nodes, rng = random_cavern((6, 5, 5), 3), np.random.default_rng(0)
+lattice = build_lattice(nodes, sys.argv[3], (1 / 0.7, 1.2), "bouzidi", precision, force=(1e-5, 2e-5, -1e-5))
+cpu, cuda = CpuDriver(lattice), CudaDriver(lattice)
+conditions = 1e-3 * rng.random((4, 3)) * (10, 1, -1)
+cpu.advance(conditions)
+cuda.advance(conditions)
+one, other = cpu.fields(), cuda.fields()
+for name in ("drho", "velocity", "stress"):
+    a, b = getattr(one, name), getattr(other, name)
+    assert b.dtype == lattice.real
+    np.testing.assert_allclose(a, b, rtol=0, atol=tolerance * np.abs(a).max())
+np.testing.assert_allclose(cpu.inflow(), cuda.inflow(), rtol=0, atol=tolerance * 0.01)
+np.testing.assert_allclose(cpu.opening_drho(), cuda.opening_drho(), rtol=0, atol=tolerance * 1e-3)
+a, b = cpu.observe(True), cuda.observe(True)
+assert a.node == b.node
+np.testing.assert_allclose((a.max_speed, a.mean_speed, a.change), (b.max_speed, b.mean_speed, b.change), rtol=tolerance)
+cuda.advance(conditions[:2] * np.nan)
+assert cuda.observe(False).max_speed == np.inf
+"""
+
+
+@pytest.mark.parametrize(("precision", "tolerance", "collision"), [("fp32", 1e-6, "trt"), ("fp64", 1e-12, "recursive")])
+def test_simulated_cuda_is_the_cpu(precision, tolerance, collision):
+    environment = os.environ | {"NUMBA_ENABLE_CUDASIM": "1", "PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'tests'}"}
+    command = [sys.executable, "-c", COMPARE, precision, str(tolerance), collision]
+    answer = subprocess.run(command, check=False, env=environment, capture_output=True, text=True)
+    assert answer.returncode == 0, answer.stderr
+
+
+def test_cuda_without_a_device_is_refused_with_the_remedy():
+    if cuda.device_answers():
+        pytest.skip("a CUDA device answers")
+    with pytest.raises(StageError, match="set it to cpu or auto"):
+        cuda.require_device()
+
+
+def test_device_is_the_cpu():
+    if not cuda.device_answers():
+        pytest.skip("no CUDA device")
+    nodes = pipe((1, 2, 3), 10.4, 40)
+    lattice = build_lattice(nodes, "trt", relaxation_rates(0.6, 0.05))
+    drivers = CpuDriver(lattice), cuda.CudaDriver(lattice)
+    conditions = np.tile((5.0, 0.0), (100, 1))
+    for driver in drivers:
+        driver.advance(conditions)
+    one, other = (driver.fields().velocity for driver in drivers)
+    np.testing.assert_allclose(one, other, rtol=0, atol=1e-6)

@@ -1,0 +1,69 @@
+"""Units and the choice of the time step."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from solver.collision import choose_collision
+from solver.stage import StageError
+from solver.units import Units, choose_units
+
+scale = st.floats(1e-6, 1e3)
+
+
+@given(dx=scale, dt=scale, density=scale, viscosity=scale)
+def test_scales_are_consistent_with_their_dimensions(dx, dt, density, viscosity):
+    units = Units(dx, dt, density, viscosity)
+    assert units.speed_m_s * units.dt_s == pytest.approx(units.dx_m)
+    assert units.flow_m3_s == pytest.approx(units.speed_m_s * dx**2)
+    # a column of one node's height under gravity: pressure = density * acceleration * height
+    assert units.stress_pa == pytest.approx(density * dx / dt**2 * dx)
+    assert units.pressure_pa == pytest.approx(units.stress_pa / 3)
+
+
+@given(tau=st.floats(0.501, 1.5), speed=st.floats(1e-3, 2), dx=st.floats(1e-5, 1e-3))
+def test_viscosity_survives_the_round_trip_through_tau(tau, speed, dx):
+    viscosity, lattice_speed = 3.3e-6, 0.08
+    units, _ = choose_units(dx, speed, 1060, viscosity * 1060, lattice_speed, 100, None)
+    assert (units.tau - 0.5) / 3 * dx**2 / units.dt_s == pytest.approx(viscosity, rel=1e-9)
+    assert speed / units.speed_m_s <= lattice_speed * (1 + 1e-12)
+    assert units.tau <= 1.5 + 1e-12
+
+
+def test_coronary_of_the_table_of_choices():
+    # coronary 3 mm, 0.4 m/s, nu 3.3e-6 m2/s, u_lat 0.1, dx 0.1 mm: dt 2.5e-5 s, tau 0.525
+    units, warnings = choose_units(1e-4, 0.4, 1000, 3.3e-3, 0.1, 200, 0.8)
+    assert units.dt_s == pytest.approx(2.5e-5)
+    assert units.tau == pytest.approx(0.52475)
+    assert not warnings
+
+
+def test_tau_is_capped_by_a_shorter_time_step():
+    units, warnings = choose_units(1e-5, 1e-3, 1000, 3.3e-3, 0.1, 100, None)
+    assert units.tau == pytest.approx(1.5)
+    assert "tau is not above 1.5" in warnings[0]
+
+
+def test_a_cycle_has_eighty_steps_for_each_node_of_length():
+    units, warnings = choose_units(1e-3, 1e-1, 1000, 3.3e-3, 0.1, 500, 1.0)
+    assert units.dt_s == pytest.approx(1 / (80 * 500))
+    assert "80 steps" in warnings[0]
+
+
+def test_under_resolved_flow_is_named_with_the_spacing_that_would_do():
+    _, warnings = choose_units(1e-3, 1.0, 1000, 3.3e-3, 0.1, 100, None)
+    assert "grid Reynolds number 303 is above 150" in warnings[0]
+    assert "0.5 mm" in warnings[0]
+    assert "tau 0.5010 is below 0.505" in warnings[1]
+
+
+def test_compressible_lattice_speed_is_refused():
+    with pytest.raises(StageError, match=r"lattice_speed 0\.2 is above 0\.17"):
+        choose_units(1e-4, 0.4, 1000, 3.3e-3, 0.2, 200, None)
+
+
+def test_collision_follows_the_grid_reynolds_number():
+    assert choose_collision("auto", 5, 0.8) == ("trt", 3 / 16)
+    assert choose_collision("auto", 30, 0.52) == ("trt", pytest.approx(0.01))
+    assert choose_collision("auto", 100, 0.505)[0] == "recursive"
+    assert choose_collision("bgk", 100, 0.6) == ("bgk", pytest.approx(0.01))
