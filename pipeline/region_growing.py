@@ -54,11 +54,7 @@ def fill_holes(mask: Mask) -> tuple[Mask, int]:
     return filled, int(ndimage.label(filled[box] & ~mask[box])[1])
 
 
-def thin_fraction(mask: Mask, diameter_voxels: float) -> float:
-    """Part of the centre line where the mask is thinner than `diameter_voxels`.
-
-    The diameter at a voxel of the centre line is 2 d - 1, with d the distance to the nearest voxel outside.
-    """
+def centre_line_radii(mask: Mask) -> NDArray[np.floating]:
+    """Radius, in voxels, at each voxel of the centre line: the distance to the nearest voxel outside, less a half."""
     part = np.pad(mask[bounding_box(mask)], 1)
-    distance = ndimage.distance_transform_edt(part)
-    return float(np.mean(2 * distance[skeletonize(part) > 0] - 1 < diameter_voxels))
+    return ndimage.distance_transform_edt(part)[skeletonize(part) > 0] - 0.5
