@@ -40,7 +40,7 @@ def pipe_error(direction, radius, walls):
     force = 4 * viscosity * peak / radius**2 * unit
     lattice = build_lattice(nodes, "trt", relaxation_rates(tau, 3 / 16), walls, "fp64", None, tuple(force))
     driver = CpuDriver(lattice)
-    run(driver, 2 * round(radius**2 / viscosity))  # the slowest mode has decayed by exp(-23)
+    run(driver, 2 * round(1.2 * radius**2 / viscosity))  # the slowest mode has decayed by exp(-5.78 * 2.4)
     velocity = unit @ driver.fields().velocity
     wanted = peak * (1 - (pipe_radius(nodes, direction) / radius) ** 2)
     return np.linalg.norm(velocity - wanted) / np.linalg.norm(wanted), driver
@@ -55,9 +55,9 @@ def test_poiseuille_in_a_tilted_pipe_converges_at_second_order():
 @pytest.mark.slow
 @pytest.mark.parametrize("direction", [(1, 0, 0), (1, 1, 0), (1, 2, 3), (2, 3, 6)])
 def test_poiseuille_along_any_direction(direction):
-    errors = [pipe_error(direction, radius, "bouzidi")[0] for radius in (5.2, 10.4, 20.8)]
+    errors = [pipe_error(direction, radius, "bouzidi")[0] for radius in (5.2, 10.4, 15.6)]
     assert errors[1] < 3e-3
-    assert np.log2(errors[0] / errors[2]) / 2 > 1.8  # over two doublings: one radius alone may be lucky
+    assert np.log(errors[0] / errors[2]) / np.log(3) > 1.8
     assert pipe_error(direction, 10.4, "half-way")[0] > 3 * errors[1]
 
 
