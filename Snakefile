@@ -116,6 +116,7 @@ rule segment:
         code=sources("pipeline.segment"),
     output:
         lumen=OUT + "lumen.nrrd",
+        occupancy=OUT + "occupancy.nrrd",
         segmentation=OUT + "segmentation.json",
         picture=OUT + "segmentation.png",
         provenance=OUT + "segment.provenance.json",
@@ -125,13 +126,14 @@ rule segment:
         settings=settings("segment"),
     shell:
         "{PYTHON} -m pipeline.segment --filtered {input.filtered} --volume {input.volume}"
-        " --lumen {output.lumen} --segmentation {output.segmentation} --picture {output.picture}"
+        " --lumen {output.lumen} --occupancy {output.occupancy}"
+        " --segmentation {output.segmentation} --picture {output.picture}"
         " --settings {params.settings:q} --provenance {output.provenance} --log {log}"
 
 
 rule surface:
     input:
-        lumen=rules.segment.output.lumen,
+        occupancy=rules.segment.output.occupancy,
         code=sources("pipeline.surface"),
     output:
         surface=OUT + "surface.vtp",
@@ -142,7 +144,7 @@ rule surface:
     params:
         settings=settings("surface"),
     shell:
-        "{PYTHON} -m pipeline.surface --lumen {input.lumen}"
+        "{PYTHON} -m pipeline.surface --occupancy {input.occupancy}"
         " --surface {output.surface} --openings {output.openings}"
         " --settings {params.settings:q} --provenance {output.provenance} --log {log}"
 

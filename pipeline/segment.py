@@ -23,7 +23,7 @@ from pipeline.leak import (
     levels,
     upper_limit,
 )
-from pipeline.region_growing import Index, Mask, bounding_box, centre_line_radii, fill_holes, grow
+from pipeline.region_growing import Index, Mask, bounding_box, centre_line_radii, fill_holes, grow, occupancy
 from pipeline.segment_picture import draw
 from pipeline.volume import Volume
 from solver.stage import Job, StageError, run_stage
@@ -64,12 +64,14 @@ class Segmentation:
     Attributes
     ----------
     lumen : voxels (Z, Y, X) uint8, 0 or 1, on the grid of the filtered volume; one six-connected component.
+    occupancy : voxels (Z, Y, X) float32, the part of each voxel that the lumen fills; rounds to `lumen`.
     seeds : as used.
     levels : intensity inside and around.
     record : what ``segmentation.json`` holds.
     """
 
     lumen: Volume
+    occupancy: Volume
     seeds: tuple[Seed, ...]
     levels: Levels
     record: dict[str, Any]
@@ -140,7 +142,8 @@ def segment(filtered: Volume, settings: SegmentSettings, loaded: Volume) -> Segm
         "thin_fraction_of_centre_line": round(thin, 4),
         "warnings": _warnings(thin, filtered),
     }
-    return Segmentation(filtered.with_voxels(lumen.astype(np.uint8)), seeds, found, record)
+    filled = filtered.with_voxels(occupancy(filtered.voxels, lumen, settings.lower, found.contrast))
+    return Segmentation(filtered.with_voxels(lumen.astype(np.uint8)), filled, seeds, found, record)
 
 
 def wall_slope(filtered: Volume, lumen: Mask, found: Levels) -> float:
@@ -302,6 +305,7 @@ def _compute(job: Job) -> None:
     for warning in record["warnings"]:
         job.log.warning("warning: %s", warning)
     result.lumen.write(job.outputs["lumen"])
+    result.occupancy.write(job.outputs["occupancy"])
     job.outputs["segmentation"].write_text(json.dumps(record, indent=2) + "\n")
     draw(filtered, result.lumen, result.seeds[0].index, result.levels, job.outputs["picture"])
 
@@ -316,6 +320,7 @@ if __name__ == "__main__":
         },
         {
             "lumen": "lumen.nrrd, uint8 0/1, on the grid of --filtered",
+            "occupancy": "occupancy.nrrd, float32, part of each voxel that the lumen fills: a mask without steps",
             "segmentation": "segmentation.json: thresholds, seeds, volume, evidence against a leak",
             "picture": "segmentation.png",
         },

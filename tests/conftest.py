@@ -1,15 +1,45 @@
 """Fixtures that several test files share."""
 
 import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+
+from solver.stage import ROOT
+
+Snakemake = Callable[..., subprocess.CompletedProcess]
 
 
 @pytest.fixture(scope="session")
 def real_cases() -> Path:
     """Folder with real image data; tests that need it are skipped where it is absent."""
-    folder = Path(os.environ.get("HEMO_CASES", Path(__file__).parents[2] / "shared" / "cases"))
+    folder = Path(os.environ.get("HEMO_CASES", ROOT.parent / "shared" / "cases"))
     if not folder.is_dir():
         pytest.skip(f"no real image data at {folder} (set HEMO_CASES)")
     return folder
+
+
+@pytest.fixture(scope="session")
+def snakemake() -> Snakemake:
+    """Run the workflow in a copy of the project: ``snakemake(project, case, *options)``."""
+
+    def run(project: Path, case: str, *options: str) -> subprocess.CompletedProcess:
+        command = [sys.executable, "-m", "snakemake", "--cores", "2", "--config", f"cases={case}", *options]
+        return subprocess.run(command, cwd=project, capture_output=True, text=True, timeout=600, check=False)
+
+    return run
+
+
+@pytest.fixture(scope="session")
+def study(tmp_path_factory) -> Path:
+    """A copy of the project in which cases may run; those that have run are shared by the tests."""
+    project = tmp_path_factory.mktemp("study") / "project"
+    project.mkdir()
+    for folder in ("pipeline", "solver", "config", "data"):
+        shutil.copytree(ROOT / folder, project / folder, ignore=shutil.ignore_patterns("patients"))
+    shutil.copy(ROOT / "Snakefile", project)
+    return project
