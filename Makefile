@@ -1,4 +1,4 @@
-# make demo | make test | make lint | make bench | make lock
+# make demo | make test | make validation | make lint | make bench | make lock
 # Needs Python 3.11 or newer and make; everything else goes into .venv.
 
 PYTHON ?= python3
@@ -7,7 +7,7 @@ CORES ?= all
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r
 CUDA := $(shell command -v nvidia-smi >/dev/null 2>&1 && nvidia-smi -L >/dev/null 2>&1 && echo .venv/.cuda)
 
-.PHONY: demo test smoke lint bench schema lock clean
+.PHONY: demo test validation smoke lint bench schema lock clean
 .DELETE_ON_ERROR:
 
 demo: .venv/.run $(CUDA)
@@ -16,7 +16,10 @@ demo: .venv/.run $(CUDA)
 	@echo "Report:  file://$(CURDIR)/results/demo/report.html"
 
 test: .venv/.dev
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n 2 --dist loadfile -m "not slow"
+
+validation: .venv/.dev
+	$(BIN)/python -m pytest -m slow
 
 smoke: .venv/.run $(CUDA)
 	$(BIN)/snakemake --cores $(CORES) --config cases=tiny
@@ -27,7 +30,7 @@ lint: .venv/.dev
 	$(BIN)/mypy
 
 bench: .venv/.run $(CUDA)
-	$(BIN)/python -m benchmarks.solver_speed
+	$(BIN)/python benchmarks/solver_speed.py --radius 40
 
 schema: .venv/.run
 	$(BIN)/python -m pipeline.case > config/case.schema.json

@@ -4,6 +4,7 @@ Sums are taken in a fixed order by a fixed number of threads, so that the same i
 Nothing but sums and extremes, and the few numbers at openings, comes back to the host before a snapshot.
 """
 
+import os
 from functools import cache
 from typing import Any
 
@@ -18,6 +19,7 @@ from solver.openings import make_outlet
 from solver.stage import StageError
 from solver.streaming import gather, link_address, load, opposite, scatter, store
 
+os.environ.setdefault("NUMBA_CUDA_LOW_OCCUPANCY_WARNINGS", "0")  # passes over links are short by nature
 try:
     from numba import cuda, float64
 except ImportError:
