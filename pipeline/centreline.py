@@ -1,8 +1,8 @@
 """Centreline of a vessel: a graph of points with radii, its branches, and which of its ends are ends of a tube.
 
-The skeleton is thinned from the mask (Lee, Kashyap and Chu 1994, doi:10.1006/cgip.1994.1042), its voxels are joined
-into a graph that keeps true loops and no others, and branches that are too short for their parent are pruned. A
-dead end that bulges, such as the sac of an aneurysm, is told from the end of a tube by the radii along its branch.
+The mask is thinned to a skeleton, its voxels are joined into a graph that keeps true loops and no others, and branches
+that are too short for their parent are pruned. A dead end that bulges, such as the sac of an aneurysm, is told from
+the end of a tube by the radii along its branch.
 """
 
 from collections import deque
@@ -11,8 +11,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 from scipy.spatial import cKDTree
-from skimage.morphology import skeletonize
 
+from pipeline.thinning import thin
 from pipeline.volume import Volume
 
 PARENT_RADII = 3.0
@@ -26,7 +26,7 @@ BULGE = 0.75
 """An end bulges if the vessel behind it narrows below this fraction of the largest ball in the end."""
 TUBE_RADII = 1.5
 """Length behind that ball, in its radii, over which the vessel is compared with it."""
-END_RADII = 2.0
+END_RADII = 2.5
 """An end of a tube stands out of the vessel that it leaves by at least so many of its own radii."""
 
 
@@ -84,10 +84,10 @@ class Branch:
                 return Branch(self.rows[k:], way, self.radius_mm[k:], self.forked, self.parent_radius_mm)
         return None
 
-    def why_closed(self, at_border: bool) -> str | None:
-        """Why this is no end of a tube, or None where it is one. At the border of the image any end is open."""
+    def why_closed(self, at_border: bool) -> str:
+        """Why this is no end of a tube, empty where it is one. At the border of the image any end is open."""
         if at_border:
-            return None
+            return ""
         k, ball = self._largest(within_radii=2.0)
         behind = (self.way_mm > self.way_mm[k]) & (self.way_mm <= self.way_mm[k] + TUBE_RADII * ball)
         narrowest = float(self.radius_mm[behind].min(initial=np.inf))
@@ -95,7 +95,7 @@ class Branch:
             return f"it bulges: radius {ball:.2f} mm, {narrowest:.2f} mm behind it"
         if self.own_length_mm < END_RADII * ball:
             return f"it stands out {self.own_length_mm:.2f} mm only, its radius is {ball:.2f} mm"
-        return None
+        return ""
 
 
 @dataclass(frozen=True)
@@ -161,7 +161,7 @@ def trace_centreline(mask: Volume, surface_points_mm: NDArray[np.float64]) -> Ce
     mask : (Z, Y, X) bool, True in the lumen.
     surface_points_mm : (P, 3) points that cover the vessel's surface densely, for the radii.
     """
-    voxels = np.argwhere(skeletonize(mask.voxels))[:, ::-1]
+    voxels = np.argwhere(thin(mask.voxels))[:, ::-1]
     points, radius = _centred(mask.to_mm(voxels), cKDTree(surface_points_mm), max(mask.spacing_mm))
     return Centreline(points, radius, _links(voxels))
 
@@ -211,63 +211,51 @@ def _joined(links: list[set[int]], start: int, goal: int) -> bool:
 
 
 @dataclass(frozen=True)
-class Rules:
-    """What makes a branch count.
+class Ends:
+    """What became of the free ends of a centreline.
 
     Attributes
     ----------
-    min_branch_radii : a shorter branch, in radii of its parent, is a spur.
-    min_border_radii : the same for branches that end at the border of the image.
-    min_radius_mm : a branch counts where it is at least so thick.
+    centreline : pruned.
+    open : terminal branches that end as open tubes, without thin tails.
+    closed : row of each other free end, unless it was a mere spur, and why it is no opening.
     """
 
-    min_branch_radii: float
-    min_border_radii: float
-    min_radius_mm: float
+    centreline: Centreline
+    open: list[Branch]
+    closed: dict[int, str]
 
 
-def prune(
-    centreline: Centreline, rules: Rules, border: NDArray[np.bool_]
-) -> tuple[Centreline, list[Branch], dict[int, str]]:
-    """Remove branches that are spurs or dead ends, the relatively shortest first.
+def find_ends(centreline: Centreline, min_branch_radii: float, min_radius_mm: float, border: NDArray[np.bool_]) -> Ends:
+    """Prune spurs and dead ends, the relatively shortest first, and tell open ends from closed ones.
 
     Parameters
     ----------
     centreline : from :func:`trace_centreline`.
-    rules : what makes a branch count.
+    min_branch_radii : a shorter branch, in radii of its parent, is a spur.
+    min_radius_mm : a branch counts where it is at least so thick.
     border : (N,) whether the ball around a point reaches the border of the image.
-
-    Returns
-    -------
-    The pruned centreline; its branches that end as open tubes, without thin tails; for each free end that is left
-    closed, unless it is a mere spur, its row and the reason.
     """
-    closed: dict[int, str] = {}
+    dead_ends: dict[int, str] = {}
     while True:
-        branches = centreline.terminal_branches()
+        branches = sorted(centreline.terminal_branches(), key=lambda branch: (branch.relative_length, branch.rows))
         forked = [branch for branch in branches if branch.forked]
-        spurs = [branch for branch in forked if branch.relative_length < _least_length(branch, rules, border)]
-        if spurs:
-            shortest = min(spurs, key=lambda b: (b.relative_length / _least_length(b, rules, border), b.rows))
-            centreline = centreline.without(shortest)
+        if forked and forked[0].relative_length < min_branch_radii:
+            centreline = centreline.without(forked[0])
             continue
-        ends = []
-        for branch in branches:
-            end = branch.resolved(rules.min_radius_mm)
-            why = end.why_closed(bool(border[branch.rows[0]])) if end else _too_thin(branch, rules)
-            if end and not why:
-                ends.append(end)
-            elif why:
-                closed[branch.rows[0]] = why
-        dead = [branch for branch in forked if branch.rows[0] in closed]
-        if not dead:
-            return centreline, ends, closed
-        centreline = centreline.without(dead[0])
+        judged = [(branch, *_judge(branch, min_radius_mm, bool(border[branch.rows[0]]))) for branch in branches]
+        dead = next(((branch, why) for branch, _, why in judged if why and branch.forked), None)
+        if dead is None:
+            ends = sorted((end for _, end, why in judged if end and not why), key=lambda end: end.rows)
+            return Ends(centreline, ends, dead_ends | {branch.rows[0]: why for branch, _, why in judged if why})
+        branch, why = dead
+        dead_ends[branch.rows[0]] = why
+        centreline = centreline.without(branch)
 
 
-def _least_length(branch: Branch, rules: Rules, border: NDArray[np.bool_]) -> float:
-    return rules.min_border_radii if border[branch.rows[0]] else rules.min_branch_radii
-
-
-def _too_thin(branch: Branch, rules: Rules) -> str:
-    return f"its radius, {branch.end_radius_mm:.2f} mm, stays below {rules.min_radius_mm:.2f} mm"
+def _judge(branch: Branch, min_radius_mm: float, at_border: bool) -> tuple[Branch | None, str]:
+    """The branch without its thin tail, and why it is no open end; an empty reason where it is one."""
+    end = branch.resolved(min_radius_mm)
+    if end is None:
+        return None, f"its radius, {branch.end_radius_mm:.2f} mm, stays below {min_radius_mm:.2f} mm"
+    return end, end.why_closed(at_border)

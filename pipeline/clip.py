@@ -12,6 +12,8 @@ from solver.stage import StageError
 
 SNAP = 0.3
 """A vertex nearer to the plane than this fraction of an edge moves along that edge onto the plane: no slivers."""
+ROUNDING = 0.1
+"""A cap's triangles are found on a rim drawn towards a circle by this power: three rim points in line make none."""
 CAP_GRID = 0.7
 """Points inside a cap keep this distance, in spacings, from its rim."""
 
@@ -227,11 +229,12 @@ def _cap(rim: NDArray[np.float64], normal: NDArray[np.float64]) -> tuple[NDArray
     to_ends = [inside[:, None] - ends[None] for ends in (nearer, farther)]
     inside = inside[(np.einsum("pek,pek->pe", *to_ends) > 0).all(axis=1)]  # then Delaunay's triangles keep the rim
     flat = np.concatenate([polygon, inside])
-    triangles = Delaunay(flat).simplices.astype(np.int64)
-    triangles = triangles[points_in_poly(flat[triangles].mean(axis=1), polygon)]
+    bent = flat * (np.linalg.norm(flat, axis=1, keepdims=True) + 1e-30) ** -ROUNDING
+    triangles = Delaunay(bent).simplices.astype(np.int64)
+    triangles = triangles[points_in_poly(bent[triangles].mean(axis=1), bent[: len(rim)])]
     a, b, c = (flat[triangles[:, k]] for k in range(3))
-    turned = (b - a)[:, 0] * (c - a)[:, 1] < (b - a)[:, 1] * (c - a)[:, 0]
-    triangles[turned] = triangles[turned, ::-1]
+    twice_area = (b - a)[:, 0] * (c - a)[:, 1] - (b - a)[:, 1] * (c - a)[:, 0]
+    triangles[twice_area < 0] = triangles[twice_area < 0, ::-1]
     outline = {(i, j) for i, j in _open_edges(triangles).tolist()}
     if outline != {(k, (k + 1) % len(rim)) for k in range(len(rim))}:
         raise ClipError("its section is folded, so that no cap fits into it")
@@ -273,6 +276,15 @@ def check_closed(mesh: Mesh) -> None:
         raise StageError(f"surface: degenerate triangle at ({x:.2f}, {y:.2f}, {z:.2f}) mm{advice}")
     if mesh.volume_mm3() <= 0:
         raise StageError(f"surface: volume {mesh.volume_mm3():.3g} mm3 is not positive{advice}")
+
+
+def is_closed(mesh: Mesh) -> bool:
+    """Whether a surface passes :func:`check_closed`."""
+    try:
+        check_closed(mesh)
+    except StageError:
+        return False
+    return True
 
 
 def _fans(triangles: NDArray[np.int64]) -> int:

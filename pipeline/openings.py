@@ -36,8 +36,9 @@ LEAST_FULL_AREA = 0.75
 FULL_ROUNDNESS = 0.8
 """A section is full from these fractions of the tube's area and roundness; the second where none reaches the first."""
 MOST_FULL_AREA = 1.25
+"""A cut is refused as skew where its section is larger than this many times the tube's."""
 SKEW_AREA = 1.05
-"""A cut with a larger section than this many times the tube's, or than another cut's at the same place, is skew."""
+"""Of two tangents the straight line's is taken where the parabola's section is this many times larger than its."""
 MERGED_AREA = 2.0
 """A section larger than this many times the cut's has merged with another vessel and says nothing of the axis."""
 PIXELS_PER_RADIUS = 10.0
@@ -71,8 +72,10 @@ class _Section:
     whole: bool
 
 
-def place_cut(field: Volume, centreline: Centreline, branch: Branch, cut_radii: float) -> Cut:
-    """Plane that cuts the end of a branch.
+def place_cut(
+    field: Volume, centreline: Centreline, branch: Branch, cut_radii: float, least_radius_mm: float
+) -> Cut | None:
+    """Plane that cuts the end of a branch, or None where no section is as large and round as the tube behind it.
 
     Parameters
     ----------
@@ -80,35 +83,25 @@ def place_cut(field: Volume, centreline: Centreline, branch: Branch, cut_radii: 
     centreline : pruned.
     branch : one of its terminal branches.
     cut_radii : distance of the cut from the tip, in radii of the end, at least.
-
-    Raises
-    ------
-    StageError
-        If no section of the branch is as large and round as the tube behind it.
+    least_radius_mm : equivalent radius of the section, at least.
     """
     radius = branch.end_radius_mm
     step = STEP_RADII * radius
     axis = _axis_of_branch(centreline, branch, radius, step)
-    cut, axis = _first_cut(field, axis, radius, cut_radii)
+    least_mm2 = np.pi * least_radius_mm**2
+    cut, axis = _first_cut(field, axis, radius, cut_radii, least_mm2)
     if cut:
-        cut, _ = _first_cut(field, axis, radius, cut_radii)  # along the axis that the first cut has mended
-    if not cut:
-        x, y, z = centreline.points_mm[branch.rows[0]]
-        raise StageError(
-            f"surface: the end of the vessel at ({x:.1f}, {y:.1f}, {z:.1f}) mm, radius {radius:.2f} mm, has no section"
-            f" as large and round as the vessel behind it over {len(axis) * step:.1f} mm;"
-            " give that place in surface.closed_mm, or extend the mask there"
-        )
+        cut, _ = _first_cut(field, axis, radius, cut_radii, least_mm2)  # along the axis that the first cut has mended
     return cut
 
 
 def _first_cut(
-    field: Volume, axis: NDArray[np.float64], radius: float, cut_radii: float
+    field: Volume, axis: NDArray[np.float64], radius: float, cut_radii: float, least_mm2: float
 ) -> tuple[Cut | None, NDArray[np.float64]]:
     """The outermost good cut along an axis, and a better axis: through the centroids, outwards along its normal."""
     tangents = np.gradient(axis, axis=0)
     sections = [_section(field, *place, radius) for place in zip(axis, tangents, strict=True)]
-    for first in _full_sections(sections, cut_radii):
+    for first in _full_sections(sections, cut_radii, least_mm2):
         if cut := _cut_at(field, sections, first, radius):
             centroids = _centroids_behind(sections, first)
             smooth = ndimage.gaussian_filter1d(centroids, 0.3 / STEP_RADII, axis=0, mode="nearest")
@@ -125,7 +118,7 @@ def _axis_of_branch(centreline: Centreline, branch: Branch, radius: float, step:
     even = np.arange(0.0, max(depth, 2 * radius), step)
     inner = np.stack([np.interp(even, way, points[:, k]) for k in range(3)], axis=1)
     inner = ndimage.gaussian_filter1d(inner, 0.5 / STEP_RADII, axis=0, mode="nearest")
-    start = int(min(1.0 / STEP_RADII, len(inner) // 3))  # the skeleton's free end may turn to a corner of the lumen
+    start = int(min(1.5 / STEP_RADII, len(inner) // 3))  # the skeleton's free end may turn to a corner of the lumen
     ahead = min(start + int(1.0 / STEP_RADII), len(inner) - 1)
     return _extended(inner[start:], inner[start] - inner[ahead], int(REACH_RADII / STEP_RADII) + start, step)
 
@@ -169,8 +162,8 @@ def _region_at_centre(lumen: NDArray[np.bool_], centre: int, within: float) -> N
     return label == label[row[nearest], column[nearest]]
 
 
-def _full_sections(sections: list[_Section], cut_radii: float) -> list[int]:
-    """Sections, at least so far from the tip, that are as large and as round as the tube behind them, best first.
+def _full_sections(sections: list[_Section], cut_radii: float, least_mm2: float) -> list[int]:
+    """Sections, far enough from the tip, that are as large and as round as the tube behind them, best first.
 
     The outermost are the best, and of the outermost few the one whose area is nearest to the tube's. At the end come
     those that are less full, the fullest first: a vessel may narrow all the way to its end.
@@ -180,7 +173,8 @@ def _full_sections(sections: list[_Section], cut_radii: float) -> list[int]:
     fullness: dict[int, float] = {}
     for k in range(tip + int(np.ceil(cut_radii / STEP_RADII)), len(sections) - TUBE_SECTIONS):
         tube = sections[k : k + TUBE_SECTIONS + 1]
-        if all(section.whole for section in tube) and _fits(sections[k], tube, LEAST_FULL_AREA, np.inf):
+        thick = sections[k].area_mm2 >= least_mm2
+        if thick and all(section.whole for section in tube) and _fits(sections[k], tube, LEAST_FULL_AREA, np.inf):
             fullness[k] = sections[k].area_mm2 / _tube_area(tube)
     full = [k for k in fullness if fullness[k] >= FULL_AREA]
     others = [k for k in fullness if fullness[k] < FULL_AREA]

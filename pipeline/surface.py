@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.case import SurfaceSettings, parse
-from pipeline.centreline import Branch, Centreline, Rules, prune, trace_centreline
+from pipeline.centreline import Centreline, Ends, find_ends, trace_centreline
 from pipeline.clip import ClipError, check_closed, cut_end
 from pipeline.isosurface import fit, resolve, smooth_field, zero_surface
 from pipeline.mesh import Mesh, write_openings
@@ -22,8 +22,6 @@ from pipeline.volume import Volume
 from solver.nodes import Opening
 from solver.stage import Job, StageError, run_stage
 
-BORDER_BRANCH_RADII = 1.5
-"""A branch that ends at the border of the image counts from this length, in radii of its parent."""
 MIN_RADIUS_VOXELS = 2.0
 """The image does not resolve thinner vessels."""
 MAX_ANISOTROPY = 1.5
@@ -38,7 +36,8 @@ class Surface:
     ----------
     mesh : closed, outward normals, caps tagged with the openings' ids.
     openings : in the order of their ids 1..n.
-    quality : counts and figures of the triangles before and after, and what smoothing did to the volume.
+    quality : counts and figures of the triangles of the iso-surface, uncut and cut; what smoothing did to the volume;
+        which ends of the vessel stay closed, and why.
     """
 
     mesh: Mesh
@@ -51,7 +50,8 @@ def extract_surface(lumen: Volume, settings: SurfaceSettings, log: logging.Logge
 
     Parameters
     ----------
-    lumen : (Z, Y, X) uint8, 1 in the lumen, one component; (nearly) isotropic voxels in any orientation.
+    lumen : (Z, Y, X), part of each voxel that the lumen fills, 0 to 1, or a mask of 0 and 1; one component; (nearly)
+        isotropic voxels in any orientation.
     settings : the case's section ``surface``.
     log : for progress and for what was decided about each end.
 
@@ -62,14 +62,19 @@ def extract_surface(lumen: Volume, settings: SurfaceSettings, log: logging.Logge
         contradict what is found, or if the surface is not closed in the end.
     """
     _demand_isotropic(lumen)
-    volume_mm3 = float(np.count_nonzero(lumen.voxels) * np.prod(lumen.spacing_mm))
+    volume_mm3 = float(np.count_nonzero(lumen.voxels >= 0.5) * np.prod(lumen.spacing_mm))
     field = smooth_field(lumen, settings.smoothing_mm)
     raw = zero_surface(field)
     check_closed(raw)
     log.info("iso-surface: %d triangles, %.1f mm3", len(raw.triangles), raw.volume_mm3())
-    centreline, ends = _find_ends(lumen, field, raw, settings, log)
-    thin_mm = float(np.percentile(centreline.radius_mm[centreline.rows()], 10))
-    mesh, field = fit(resolve(raw, thin_mm), field, volume_mm3)
+    least_mm = max(settings.min_radius_mm, MIN_RADIUS_VOXELS * max(lumen.spacing_mm))
+    centreline = trace_centreline(field.with_voxels(field.voxels > 0), raw.points_mm)
+    found = find_ends(centreline, settings.min_branch_radii, least_mm, _at_border(lumen, centreline))
+    _close_on_request(found, settings)
+    centreline = found.centreline
+    _demand_two([centreline.points_mm[end.rows[0]] for end in found.open], found, settings)
+    thin_mm = min(end.end_radius_mm for end in found.open)
+    mesh, field = fit(resolve(raw, field, thin_mm), field, volume_mm3)
     change = mesh.volume_mm3() / volume_mm3 - 1
     if abs(change) > settings.volume_tolerance:
         raise StageError(
@@ -77,7 +82,9 @@ def extract_surface(lumen: Volume, settings: SurfaceSettings, log: logging.Logge
             f" surface.volume_tolerance = {settings.volume_tolerance:g}; lower surface.smoothing_mm,"
             " or resample finer with filter.spacing_mm"
         )
-    cuts = [place_cut(field, centreline, branch, settings.cut_radii) for branch in ends]
+    cuts = _place_cuts(field, found, settings, least_mm)
+    for row, why in found.closed.items():
+        log.info("end at %s stays closed: %s", _place(centreline.points_mm[row]), why)
     whole = mesh
     for number, cut in enumerate(cuts, 1):
         mesh = _cut(mesh, cut, number)
@@ -90,6 +97,9 @@ def extract_surface(lumen: Volume, settings: SurfaceSettings, log: logging.Logge
         "raw_volume_change": raw.volume_mm3() / volume_mm3 - 1,
         "volume_change": change,
         "volume_mm3": mesh.volume_mm3(),
+        "closed_ends": [
+            {"place_mm": centreline.points_mm[row].tolist(), "why": why} for row, why in found.closed.items()
+        ],
         "before": triangle_quality(raw),
         "uncut": triangle_quality(whole),
         "after": triangle_quality(mesh),
@@ -106,30 +116,37 @@ def _demand_isotropic(lumen: Volume) -> None:
         )
 
 
-def _find_ends(
-    lumen: Volume, field: Volume, raw: Mesh, settings: SurfaceSettings, log: logging.Logger
-) -> tuple[Centreline, list[Branch]]:
-    """The pruned centreline, and its branches that end as open tubes."""
-    centreline = trace_centreline(field.with_voxels(field.voxels > 0), raw.points_mm)
-    least_mm = max(settings.min_radius_mm, MIN_RADIUS_VOXELS * max(lumen.spacing_mm))
-    rules = Rules(settings.min_branch_radii, BORDER_BRANCH_RADII, least_mm)
-    centreline, ends, closed = prune(centreline, rules, _at_border(lumen, centreline))
+def _close_on_request(found: Ends, settings: SurfaceSettings) -> None:
     for place in settings.closed_mm:
-        if ends:
-            tips = centreline.points_mm[[end.rows[0] for end in ends]]
-            end = ends.pop(int(np.argmin(np.linalg.norm(tips - np.array(place), axis=1))))
-            closed[end.rows[0]] = "surface.closed_mm asks for it"
-    for row, why in closed.items():
-        log.info("end at %s stays closed: %s", _place(centreline.points_mm[row]), why)
-    if len(ends) < 2:
-        reasons = "".join(f"; at {_place(centreline.points_mm[row])} {why}" for row, why in closed.items())
-        open_at = "".join(f" at {_place(centreline.points_mm[end.rows[0]])}" for end in ends)
+        if found.open:
+            tips = found.centreline.points_mm[[end.rows[0] for end in found.open]]
+            end = found.open.pop(int(np.argmin(np.linalg.norm(tips - np.array(place), axis=1))))
+            found.closed[end.rows[0]] = "surface.closed_mm asks for it"
+
+
+def _place_cuts(field: Volume, found: Ends, settings: SurfaceSettings, least_mm: float) -> list[Cut]:
+    """Cuts of the open ends, and what cannot be cut is closed."""
+    cuts = []
+    for end in found.open:
+        if cut := place_cut(field, found.centreline, end, settings.cut_radii, least_mm):
+            cuts.append(cut)
+        else:
+            why = f"no section is as large and round as those behind it, radius {end.end_radius_mm:.2f} mm"
+            found.closed[end.rows[0]] = why
+    _demand_two([cut.centre_mm for cut in cuts], found, settings)
+    return cuts
+
+
+def _demand_two(places_mm: list[NDArray[np.float64]], found: Ends, settings: SurfaceSettings) -> None:
+    if len(places_mm) < 2:
+        open_at = "".join(f" at {_place(place)}" for place in places_mm)
+        points = found.centreline.points_mm
+        reasons = "".join(f"; at {_place(points[row])}: {why}" for row, why in found.closed.items())
         raise StageError(
-            f"surface: {len(ends)} open ends found{open_at}, at least 2 are wanted{reasons}. Lower"
+            f"surface: {len(places_mm)} open ends found{open_at}, at least 2 are wanted{reasons}. Lower"
             f" surface.min_branch_radii = {settings.min_branch_radii:g}, resample finer with filter.spacing_mm,"
             " or let the mask reach further along the vessel"
         )
-    return centreline, ends
 
 
 def _at_border(lumen: Volume, centreline: Centreline) -> NDArray[np.bool_]:
@@ -181,7 +198,7 @@ def triangle_quality(mesh: Mesh) -> dict[str, float]:
 
 def _compute(job: Job) -> None:
     settings = parse(SurfaceSettings, job.settings, "--settings")
-    surface = extract_surface(Volume.read(job.inputs["lumen"]), settings, job.log)
+    surface = extract_surface(Volume.read(job.inputs["occupancy"]), settings, job.log)
     surface.mesh.write(job.outputs["surface"])
     write_openings(surface.openings, job.outputs["openings"], quality=surface.quality)
     job.facts["openings"] = len(surface.openings)
@@ -191,7 +208,7 @@ if __name__ == "__main__":
     run_stage(
         "surface",
         __doc__,
-        {"lumen": "mask of the lumen (NRRD)"},
+        {"occupancy": "part of each voxel that the lumen fills, or a mask 0/1 (NRRD)"},
         {"surface": "closed triangle surface (VTP)", "openings": "openings and mesh quality (JSON)"},
         _compute,
     )

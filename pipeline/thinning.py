@@ -1,0 +1,170 @@
+"""Thinning: the curve skeleton of a solid, with the solid's topology.
+
+Voxels are removed from the outside inwards, in the order of their distance to the background, as long as neither the
+solid nor the background changes its connections (distance-ordered homotopic thinning, Pudney 1998,
+doi:10.1006/cviu.1998.0680; simple points after Bertrand and Malandain 1994, doi:10.1016/0167-8655(94)90046-9). The
+tips of the solid, from which there is no way further away within it, stay. The parallel thinning in scikit-image 0.26
+loses whole vessels that lie symmetrically on the grid.
+"""
+
+import numpy as np
+import SimpleITK as sitk
+from numba import njit
+from numpy.typing import NDArray
+from scipy import ndimage
+
+TIP_REACH = 2
+"""A tip is at least as far away as everything within so many voxels along each axis."""
+
+_CELLS = np.stack(np.meshgrid(*[np.arange(-1, 2)] * 3, indexing="ij"), axis=-1).reshape(-1, 3)
+_ORDER = np.abs(_CELLS).sum(axis=1)
+_LENGTH = np.array([0, 3, 4, 5])[_ORDER]
+"""Chamfer lengths of the steps to the 26 cells (Borgefors 1986), in thirds of a voxel."""
+_APART = np.abs(_CELLS[:, None] - _CELLS[None])
+_FACES = np.flatnonzero(_ORDER == 1)
+_TOUCHING = (_APART.max(axis=-1) == 1) & (_ORDER > 0)[:, None] & (_ORDER > 0)
+"""Which of the 26 cells around a voxel, of 27, are 26-neighbours of each other."""
+_BESIDE = (_APART.sum(axis=-1) == 1) & (_ORDER % 3 > 0)[:, None] & (_ORDER % 3 > 0)
+"""Which of the 18 cells that share a face or an edge with a voxel are 6-neighbours of each other."""
+
+
+def thin(solid: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Curve skeleton of a solid.
+
+    Parameters
+    ----------
+    solid : (Z, Y, X) bool; one 26-connected piece, the background 6-connected.
+
+    Returns
+    -------
+    (Z, Y, X) bool: curves of one voxel's width from tip to tip, one piece with as many loops as the solid.
+    """
+    padded = np.pad(solid, TIP_REACH).astype(np.uint8)
+    places = np.argwhere(padded).astype(np.int32)
+    kept = np.zeros_like(padded)
+    kept[tuple(_tips(padded, places).T)] = 1
+    depth = _squared_depth(padded)[tuple(places.T)]
+    order = np.argsort(depth, kind="stable")
+    _peel(padded, kept, places[order], depth[order], _CELLS, _FACES, _TOUCHING, _BESIDE)
+    inner = slice(TIP_REACH, -TIP_REACH)
+    return padded[inner, inner, inner].astype(bool)
+
+
+def _squared_depth(solid: NDArray[np.uint8]) -> NDArray[np.float32]:
+    """Square of the distance to the background, voxels."""
+    background = sitk.GetImageFromArray(1 - solid)
+    distance = sitk.SignedMaurerDistanceMap(background, insideIsPositive=False, squaredDistance=True)
+    return np.asarray(sitk.GetArrayFromImage(distance))
+
+
+def _tips(solid: NDArray[np.uint8], places: NDArray[np.int32]) -> NDArray[np.int32]:
+    """Voxels from which every way within the solid leads back, seen from the voxel furthest from any other, (n, 3)."""
+    start = places[0]
+    for _ in range(2):
+        far = np.full(solid.shape, -1, np.int32)
+        _walk(solid, far, start, _CELLS, _LENGTH, np.empty((6, len(places), 3), np.int32))
+        first, start = start, places[np.argmax(far[tuple(places.T)])]
+    peak = np.zeros_like(solid)
+    _mark_peaks(far, peak, places, TIP_REACH)
+    plateau, _ = ndimage.label(peak, np.ones((3, 3, 3)))
+    number, row = np.unique(plateau[tuple(places.T)], return_index=True)
+    return np.concatenate([first[None], places[row[number > 0]]])
+
+
+@njit(cache=True)
+def _walk(solid, far, start, cells, length, ring):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    """Fill `far` with the lengths of the shortest ways from a voxel (Dial 1969); `ring`, (6, n, 3), is for its use."""
+    waiting = np.zeros(6, np.int64)
+    ring[0, 0] = start
+    far[start[0], start[1], start[2]] = 0
+    waiting[0] = 1
+    now = 0
+    while waiting.any():
+        slot = now % 6
+        for n in range(waiting[slot]):
+            z, y, x = ring[slot, n]
+            if far[z, y, x] < now:
+                continue
+            for k in range(27):
+                there = z + cells[k, 0], y + cells[k, 1], x + cells[k, 2]
+                known = far[there]
+                if solid[there] and (known < 0 or known > now + length[k]):
+                    far[there] = now + length[k]
+                    later = far[there] % 6
+                    ring[later, waiting[later]] = there
+                    waiting[later] += 1
+        waiting[slot] = 0
+        now += 1
+
+
+@njit(cache=True)
+def _mark_peaks(far, peak, places, reach):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    """Mark the places where `far` is largest within a reach."""
+    for n in range(len(places)):
+        z, y, x = places[n]
+        around = far[z - reach : z + reach + 1, y - reach : y + reach + 1, x - reach : x + reach + 1]
+        peak[z, y, x] = far[z, y, x] == around.max()
+
+
+@njit(cache=True)
+def _peel(solid, kept, places, depth, cells, faces, touching, beside):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    """Peel a padded solid, (Z, Y, X) uint8, in place; `places` are its voxels, (n, 3), by their depth."""
+    inside, stack = np.empty(27, np.bool_), np.empty(27, np.int64)
+    left, reached = 0, 0
+    while reached < len(places):
+        layer = depth[reached]
+        while reached < len(places) and depth[reached] == layer:
+            places[left] = places[reached]
+            left += 1
+            reached += 1
+        before = left + 1
+        while left < before:
+            before, left = left, 0
+            for n in range(before):
+                z, y, x = places[n]
+                if not kept[z, y, x] and _is_simple(solid, z, y, x, cells, faces, touching, beside, inside, stack):
+                    solid[z, y, x] = 0
+                else:
+                    places[left] = places[n]
+                    left += 1
+
+
+@njit(cache=True)
+def _is_simple(solid, z, y, x, cells, faces, touching, beside, inside, stack):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    """Whether a voxel's removal joins or parts nothing."""
+    first, neighbours = -1, 0
+    for k in range(27):
+        inside[k] = k != 13 and solid[z + cells[k, 0], y + cells[k, 1], x + cells[k, 2]] > 0
+        if inside[k]:
+            first = k
+            neighbours += 1
+    if neighbours == 0 or _flood(inside, first, touching, stack) < neighbours:
+        return False
+    for k in range(27):
+        inside[k] = solid[z + cells[k, 0], y + cells[k, 1], x + cells[k, 2]] == 0
+    first = -1
+    for face in faces:
+        if inside[face]:
+            first = face
+    if first < 0:
+        return False
+    _flood(inside, first, beside, stack)
+    return not inside[faces].any()
+
+
+@njit(cache=True)
+def _flood(inside, start, near, stack):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    """Empty the connected part of a neighbourhood that holds a cell, and count its cells."""
+    inside[start] = False
+    stack[0] = start
+    depth, count = 1, 1
+    while depth:
+        depth -= 1
+        here = stack[depth]
+        for k in range(27):
+            if inside[k] and near[here, k]:
+                inside[k] = False
+                stack[depth] = k
+                depth += 1
+                count += 1
+    return count
