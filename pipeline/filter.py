@@ -162,17 +162,19 @@ def _curvature(image: sitk.Image, length_mm: float, log: logging.Logger) -> sitk
     al. 1998, doi:10.1109/83.661192).
     """
     gradient = sitk.GetArrayFromImage(sitk.GradientMagnitude(image))
-    changing = gradient[gradient > 0]
-    if not changing.size:
+    mean_square = np.mean(np.square(gradient), dtype=np.float64)
+    gradient = gradient[gradient > 0]
+    if not gradient.size:
         return image
-    mean_square = np.mean(np.square(gradient, dtype=np.float64))
+    edge = np.median(gradient, overwrite_input=True)
+    del gradient  # as large as the image
     spacing = np.array(image.GetSpacing())
     largest_step = min(spacing.min() / 16, 0.45 / np.sum(spacing**-2))  # ITK's rule, and the explicit scheme's limit
     iterations = int(np.ceil(length_mm**2 / 2 / largest_step))
     diffusion = sitk.CurvatureAnisotropicDiffusionImageFilter()
     diffusion.SetTimeStep(length_mm**2 / 2 / iterations)
     diffusion.SetNumberOfIterations(iterations)
-    diffusion.SetConductanceParameter(float(np.median(changing) / np.sqrt(mean_square)))
+    diffusion.SetConductanceParameter(float(edge / np.sqrt(mean_square)))
     diffusion.SetConductanceScalingUpdateInterval(iterations + 1)  # G is kept, else less noise would mean fewer edges
     return _execute(diffusion, image, f"curvature diffusion, {iterations} iterations", log)
 
@@ -202,11 +204,12 @@ def resample(
     if np.allclose(image.GetSpacing(), spacing_mm, rtol=1e-6):
         return grid.Execute(image)
     note = f"resampling to {' x '.join(str(n) for n in size)} voxels of {spacing_mm:.3g} mm"
-    box = [1, 1, 1]
-    lowest = grid.Execute(sitk.GrayscaleErode(image, box, sitk.sitkBox))
-    highest = grid.Execute(sitk.GrayscaleDilate(image, box, sitk.sitkBox))
     grid.SetInterpolator(sitk.sitkBSpline)
-    return sitk.Minimum(sitk.Maximum(_execute(grid, image, note, log), lowest), highest)
+    sampled = _execute(grid, image, note, log)
+    grid.SetInterpolator(sitk.sitkNearestNeighbor)
+    for extreme, limit in ((sitk.GrayscaleErode, sitk.Maximum), (sitk.GrayscaleDilate, sitk.Minimum)):
+        sampled = limit(sampled, grid.Execute(extreme(image, [1, 1, 1], sitk.sitkBox)))
+    return sampled
 
 
 def _execute(process: sitk.ImageFilter, image: sitk.Image, name: str, log: logging.Logger) -> sitk.Image:
@@ -214,7 +217,9 @@ def _execute(process: sitk.ImageFilter, image: sitk.Image, name: str, log: loggi
     log.info("%s", name)
     progress = Progress(log, 100, "percent")
     process.AddCommand(sitk.sitkProgressEvent, lambda: progress.update(round(99 * process.GetProgress())))
-    return process.Execute(image)
+    result = process.Execute(image)
+    process.RemoveAllCommands()
+    return result
 
 
 def _compute(job: Job) -> None:
