@@ -50,7 +50,8 @@ table { border-collapse: collapse; font-size: 0.925rem; font-variant-numeric: ta
 th, td { text-align: left; padding: 6px 18px 6px 0; border-bottom: 1px solid var(--line); vertical-align: top; }
 thead th { font-weight: 600; font-size: 0.85rem; color: var(--faint); vertical-align: bottom; }
 tbody th { font-weight: 500; }
-td.n, th.n { text-align: right; white-space: nowrap; }
+td.n, th.n { text-align: right; }
+td.n, tbody th { white-space: nowrap; }
 .dot { display: inline-block; width: 0.7em; height: 0.7em; border-radius: 50%; margin-right: 0.5em; }
 details { margin: 10px 0; }
 summary { cursor: pointer; font-weight: 500; }

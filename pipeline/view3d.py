@@ -14,6 +14,9 @@ from pipeline.mesh import Mesh
 from pipeline.scene import LETTERS, View
 from solver.nodes import Opening
 
+SCENE_SIZE = 2.2
+"""Longest edge of the scene, in plotly's units: the vessel fills the view."""
+
 MAX_TRIANGLES, MAX_LINE_POINTS = 30_000, 40_000
 """What a page should carry."""
 
@@ -75,8 +78,9 @@ def interactive_figure(
         traces.append(
             go.Scatter3d(x=[x], y=[y], z=[z], mode="text", text=[opening.name], textfont=text, hoverinfo="skip")
         )
-    traces.append(_directions(wall))
-    return go.Figure(traces, _layout(len(traces), view))
+    middle, reach = _extent(wall)
+    traces.append(_directions(middle, reach))
+    return go.Figure(traces, _layout(len(traces), view, middle, reach))
 
 
 def _surface(mesh: Mesh, **options: Any) -> go.Mesh3d:
@@ -107,26 +111,34 @@ def _bar(label: str) -> dict[str, Any]:
     return {"title": title, "thickness": 12, "len": 0.7, "outlinewidth": 0, "tickfont": {"color": FAINT}}
 
 
-def _directions(wall: Mesh) -> go.Scatter3d:
-    """Letters of the patient's directions around the vessel."""
+def _extent(wall: Mesh) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Middle of the vessel's box, and how far from it along x, y, z the letters of the directions stand."""
     low, high = wall.points_mm.min(axis=0), wall.points_mm.max(axis=0)
-    middle, reach = (low + high) / 2, 0.58 * (high - low) + 0.06 * (high - low).max()
+    return (low + high) / 2, 0.58 * (high - low) + 0.06 * (high - low).max()
+
+
+def _directions(middle: NDArray[np.float64], reach: NDArray[np.float64]) -> go.Scatter3d:
+    """Letters of the patient's directions around the vessel."""
     places = [middle + sign * reach * np.eye(3)[axis] for axis in range(3) for sign in (1, -1)]
     x, y, z = np.array(places).T
     font = {"color": FAINT, "size": 13}
     return go.Scatter3d(x=x, y=y, z=z, mode="text", text=list("".join(LETTERS)), textfont=font, hoverinfo="skip")
 
 
-def _layout(traces: int, view: View) -> dict[str, Any]:
+def _layout(traces: int, view: View, middle: NDArray[np.float64], reach: NDArray[np.float64]) -> dict[str, Any]:
     def button(name: str, shear: bool) -> dict[str, Any]:
         visible = [shear, not shear, not shear] + [True] * (traces - 3)
         return {"label": name, "method": "restyle", "args": [{"visible": visible}]}
 
-    hidden = {"visible": False}
+    edges = SCENE_SIZE * reach / reach.max()
+    axes = {
+        f"{axis}axis": {"visible": False, "range": [float(m - r), float(m + r)]}
+        for axis, m, r in zip("xyz", middle, 1.1 * reach, strict=True)
+    }
     up, eye = (dict(zip("xyz", map(float, vector), strict=True)) for vector in (view.up, 1.05 * view.toward))
     return {
         "scene": {
-            "xaxis": hidden, "yaxis": hidden, "zaxis": hidden, "aspectmode": "data",
+            **axes, "aspectmode": "manual", "aspectratio": dict(zip("xyz", map(float, edges), strict=True)),
             "camera": {"up": up, "eye": eye, "projection": {"type": "orthographic"}},
         },
         "updatemenus": [
