@@ -132,10 +132,11 @@ class SegmentSettings(Section):
     upper: Finite | None = Field(None, description="largest intensity of the lumen; none: no limit")
     fill_holes: bool = Field(True, description="fill cavities that the lumen encloses")
     leak_step: Annotated[float, Field(gt=0, lt=1)] = Field(
-        0.05, description="leak guard: lower is lowered by this fraction of the contrast between lumen and surroundings"
+        0.05, description="leak guard: lower is moved by this fraction of the contrast between lumen and surroundings"
     )
     leak_growth: Annotated[float, Field(gt=1)] = Field(
-        1.5, description="leak guard: refuse if the volume then grows by more than this factor"
+        1.5,
+        description="leak guard: refuse if the volume grows by more than this factor from a step above to one below",
     )
     border_fraction: Annotated[float, Field(gt=0, le=1)] = Field(
         0.15, description="leak guard: refuse if the mask covers more than this fraction of a face of the region"

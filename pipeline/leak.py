@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -226,10 +225,11 @@ def growth(
 
 
 def check_growth(table: list[tuple[float, int]], found: Levels, settings: SegmentSettings) -> None:
-    """Refuse a mask whose volume jumps near the chosen threshold, or between it and the middle of the lumen's range.
+    """Refuse a mask whose volume hangs on the threshold, or jumps between it and the middle of the lumen's range.
 
-    A jump just below means that the threshold is at the edge of a leak, a jump above that it is past one. There, twice
-    ``leak_growth``'s logarithm is allowed: a step may cut off a true branch.
+    From one step above the chosen threshold to one below, the volume may grow by ``leak_growth``: more means the edge
+    of a leak, or a leak that fills up gradually. Higher up, a step may add ``leak_growth`` squared, since it may join
+    a true branch; more means that the chosen threshold is past a leak.
 
     Parameters
     ----------
@@ -240,26 +240,30 @@ def check_growth(table: list[tuple[float, int]], found: Levels, settings: Segmen
     Raises
     ------
     StageError
-        With the two thresholds, their volumes, and the lowest threshold that is clear of the jump.
+        With the two thresholds, their volumes, and the lowest threshold that is clear of the leak.
     """
+    growth_limit, jump_limit = settings.leak_growth, settings.leak_growth**2
     middle = (settings.lower + found.lumen) / 2
-    pairs = [(low, high) for low, high in pairwise(table) if low[0] <= middle]
-    ratios = [low[1] / max(high[1], 1) for low, high in pairs]
-    limits = [settings.leak_growth] + [settings.leak_growth**2] * (len(ratios) - 1)
-    jumps = [n for n, (ratio, limit) in enumerate(zip(ratios, limits, strict=True)) if ratio > limit]
-    if not jumps:
+
+    def ratio(low: int, high: int) -> float:
+        return table[low][1] / max(table[high][1], 1)
+
+    jumps = [n for n in range(1, len(table) - 1) if table[n][0] <= middle and ratio(n, n + 1) > jump_limit]
+    if jumps:
+        fault, limit, low, high = "leaks", jump_limit, jumps[-1], jumps[-1] + 1
+    elif ratio(0, 2) > growth_limit:
+        fault, limit, low, high = "leaks, or nearly", growth_limit, 0, 2
+    else:
         return
-    (low, volume_low), (high, volume_high) = pairs[jumps[-1]]
-    clear = next((n for n in range(jumps[-1] + 1, len(ratios)) if ratios[n] <= settings.leak_growth), None)
+    clear = next((n for n in range(high, len(table) - 1) if ratio(n - 1, n + 1) <= growth_limit), None)
     advice = (
-        f"raise segment.lower to {np.ceil(pairs[clear][1][0]):g}"
+        f"raise segment.lower to {np.ceil(table[clear][0]):g}"
         if clear is not None
-        else "no threshold up to the lumen's level is clear of it: correct the seed"
+        else "no higher threshold up to the lumen's level is clear of it, so try a lower one or correct the seed"
     )
-    fault = "leaks" if jumps[-1] else "is at the edge of a leak"
     raise StageError(
-        f"segment.lower = {settings.lower:g} {fault}: between the thresholds {high:.4g} and {low:.4g} the mask grows"
-        f" from {volume_high} to {volume_low} voxels, {ratios[jumps[-1]]:.1f} times (limit {limits[jumps[-1]]:.3g},"
-        f" from segment.leak_growth; lumen {found.lumen:.4g}, surroundings {found.surroundings:.4g}): {advice},"
-        " narrow the region to the vessel, or smooth more (filter)"
+        f"segment.lower = {settings.lower:g} {fault}: between the thresholds {table[high][0]:.4g} and"
+        f" {table[low][0]:.4g} the mask grows from {table[high][1]} to {table[low][1]} voxels,"
+        f" {ratio(low, high):.1f} times (limit {limit:.3g}, from segment.leak_growth; lumen {found.lumen:.4g},"
+        f" surroundings {found.surroundings:.4g}): {advice}, narrow the region to the vessel, or smooth more (filter)"
     )

@@ -206,9 +206,20 @@ def test_a_leak_is_refused_and_its_advice_works(tube_in_air):
 def test_a_threshold_at_the_edge_of_a_leak_is_refused(tube_in_air):
     """The bridge opens at 145, a step of 0.05 x 300 below 155: the mask is clean, but a little noise would spoil it."""
     image = leaky(tube_in_air, bridge=145)
-    with pytest.raises(StageError, match=r"is at the edge of a leak.*raise segment.lower to"):
+    with pytest.raises(StageError, match=r"leaks, or nearly.*raise segment.lower to"):
         segment(image, in_box(lower=155), image)
     assert segment(image, in_box(lower=175), image).record["voxels"] == 5000
+
+
+def test_a_leak_that_fills_up_gradually_is_refused(tube_in_air):
+    """Beside the box the intensity falls evenly, a plane a step: no jump, but each plane adds 500 voxels, a tenth."""
+    voxels = tube_in_air.voxels.copy()
+    beside = voxels[15:25, 25:40, 5:55]
+    beside += np.linspace(170, 20, 15)[None, :, None].astype(np.float32)
+    image = tube_in_air.with_voxels(voxels)
+    with pytest.raises(StageError, match=r"leaks, or nearly.*raise segment.lower to"):
+        segment(image, in_box(lower=155, leak_growth=1.2), image)
+    assert segment(image, in_box(lower=195), image).record["voxels"] == 5000
 
 
 def test_a_branch_behind_a_thin_neck_is_no_leak(tube_in_air):
@@ -314,6 +325,18 @@ def test_real_head_arteries_that_leak_are_refused_and_the_advice_works(head, hea
     advised = float(re.search(r"raise segment.lower to (\d+)", str(refusal.value))[1])
     found = segment(head_filtered, SegmentSettings(seeds_voxel=(seed,), lower=advised), head).record
     assert found["volume_ml"] < 2.5
+
+
+@pytest.mark.parametrize(
+    ("seed", "low", "high"),
+    [((192, 244, 25), (170, 150, 4), (270, 265, 64)), ((192, 244, 25), (175, 158, 8), (255, 258, 60))],
+)
+def test_real_leaks_are_refused_in_a_region_that_hardly_leaves_them_room(head, seed, low, high):
+    """There the volume does not jump but swells, by 4 to 7 % for 1 % of contrast."""
+    filtered = filter_volume(head, FilterSettings(region_voxels=VoxelBox(low=low, high=high)))
+    for lower in (700, 750, 800):
+        with pytest.raises(StageError, match="leaks"):
+            segment(filtered, SegmentSettings(seeds_voxel=(seed,), lower=lower), head)
 
 
 @pytest.mark.parametrize(
