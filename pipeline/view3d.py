@@ -14,7 +14,7 @@ from pipeline.mesh import Mesh
 from pipeline.scene import LETTERS, View
 from solver.nodes import Opening
 
-SCENE_SIZE = 2.2
+SCENE_SIZE = 1.8
 """Longest edge of the scene, in plotly's units: the vessel fills the view."""
 
 MAX_TRIANGLES, MAX_LINE_POINTS = 30_000, 40_000
