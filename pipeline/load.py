@@ -61,7 +61,7 @@ class SeriesFacts:
     dtype : type of the voxels.
     files : how many were seen, used, and skipped for which reason.
     series_seen : the image series of the folder.
-    contrast_agent : whether the header records one; None for a volume file.
+    contrast_agent_recorded : whether the header names one; it may have been given all the same; None for a volume file.
     lossy : whether the images were ever compressed with loss; None for a volume file.
     frames_of_reference : number of FrameOfReferenceUIDs in the series, 1 in a proper one; None for a volume file.
     checks : what was checked, the value found and the limit.
@@ -80,7 +80,7 @@ class SeriesFacts:
     dtype: str
     files: dict[str, Any]
     series_seen: list[dict[str, Any]]
-    contrast_agent: bool | None
+    contrast_agent_recorded: bool | None
     lossy: bool | None
     frames_of_reference: int | None
     checks: list[dict[str, Any]]
@@ -164,7 +164,7 @@ def _load_folder(folder: Path, settings: LoadSettings, log: logging.Logger) -> t
         series_number=series.headers[0].series_number,
         files={"seen": seen, "used": len(series.headers), "skipped": dict(sorted((+skipped).items()))},
         series_seen=[_summary(each) for each in every],
-        contrast_agent=any(header.contrast_agent for header in series.headers),
+        contrast_agent_recorded=any(header.contrast_agent for header in series.headers),
         lossy=any(header.lossy for header in series.headers),
         frames_of_reference=frames_of_reference,
         checks=[asdict(check) for check in place.checks],
@@ -402,7 +402,7 @@ def _facts(volume: Volume, **given: Any) -> SeriesFacts:
     """Facts of any volume, with what is given beside them."""
     voxels = volume.voxels
     depth, height, width = voxels.shape
-    nothing = ("modality", "series", "series_number", "contrast_agent", "lossy", "frames_of_reference")
+    nothing = ("modality", "series", "series_number", "contrast_agent_recorded", "lossy", "frames_of_reference")
     of_a_file: dict[str, Any] = dict.fromkeys(nothing)
     of_a_file |= {"series_seen": [], "padding_voxels": 0}
     of_the_voxels = {

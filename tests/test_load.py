@@ -345,7 +345,7 @@ def test_real_chest_without_contrast_loads(real_cases):
     volume, facts = read(real_cases / "negative-chest-ct" / "dicom")
     assert volume.voxels.shape == (40, 512, 512)
     np.testing.assert_allclose(volume.spacing_mm, (0.78125, 0.78125, 1.0), atol=1e-6)
-    assert not facts.contrast_agent
+    assert not facts.contrast_agent_recorded
     assert facts.frames_of_reference == 40  # as this export has it; the positions agree all the same
 
 
