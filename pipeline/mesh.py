@@ -1,6 +1,7 @@
 """Mesh: the closed triangle surface of the vessel, and its file; the file of its openings."""
 
 import json
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -66,11 +67,16 @@ class Mesh:
         opening = np.zeros(len(triangles), np.int8) if array is None else vtk_to_numpy(array).astype(np.int8)
         return Mesh(vtk_to_numpy(polydata.GetPoints().GetData()).astype(np.float64), triangles, opening)
 
-    def write(self, path: Path) -> None:
-        """Write as VTP."""
+    def write(self, path: Path, arrays: Mapping[str, NDArray[Any]] | None = None) -> None:
+        """Write as VTP, with arrays of values at the points by name, each (P,) or (P, components)."""
+        polydata = self.to_vtk()
+        for name, values in (arrays or {}).items():
+            array = numpy_to_vtk(np.ascontiguousarray(values), deep=True)
+            array.SetName(name)
+            polydata.GetPointData().AddArray(array)
         writer = vtkXMLPolyDataWriter()
         writer.SetFileName(str(path))
-        writer.SetInputData(self.to_vtk())
+        writer.SetInputData(polydata)
         if not writer.Write():
             raise StageError(f"{path}: the surface could not be written; is the disk full?")
 

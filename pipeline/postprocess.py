@@ -8,13 +8,10 @@ inside it, so that they check the conditions that the solver was given instead o
 import json
 import logging
 from collections.abc import Iterable, Iterator, Mapping
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from vtkmodules.util.numpy_support import numpy_to_vtk
-from vtkmodules.vtkIOXML import vtkXMLPolyDataWriter
 
 from pipeline.case import PostprocessSettings, parse
 from pipeline.indices import indices, monitored_flows_ml_s, read_json, read_monitor
@@ -66,20 +63,6 @@ def postprocess(
     return wall, tally.wall_arrays(), found
 
 
-def write_wall(wall: Wall, arrays: Mapping[str, NDArray[np.float32]], path: Path) -> None:
-    """Write the wall and its point arrays as VTP."""
-    polydata = wall.mesh.to_vtk()
-    for name, values in arrays.items():
-        array = numpy_to_vtk(np.ascontiguousarray(values), deep=True)
-        array.SetName(name)
-        polydata.GetPointData().AddArray(array)
-    writer = vtkXMLPolyDataWriter()
-    writer.SetFileName(str(path))
-    writer.SetInputData(polydata)
-    if not writer.Write():
-        raise StageError(f"{path}: the wall could not be written; is the disk full?")
-
-
 def fields_of(flow: Flow, nodes: Nodes, log: logging.Logger) -> Iterator[Fields]:
     """The times of a flow file, one after the other.
 
@@ -106,7 +89,7 @@ def _compute(job: Job) -> None:
     wall, arrays, found = postprocess(nodes, surface, fields_of(flow, nodes, job.log), summary, monitored, settings)
     for warning in found["warnings"]:
         job.log.warning("warning: %s", warning)
-    write_wall(wall, arrays, job.outputs["wall"])
+    wall.mesh.write(job.outputs["wall"], arrays)
     job.outputs["indices"].write_text(json.dumps(found, indent=2) + "\n", encoding="utf-8")
 
 

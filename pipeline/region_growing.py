@@ -5,7 +5,8 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 from scipy import ndimage
-from skimage.morphology import skeletonize
+
+from pipeline.thinning import thin
 
 Mask = NDArray[np.bool_]
 Index = tuple[int, int, int]
@@ -87,7 +88,4 @@ def occupancy(voxels: NDArray[np.floating], mask: Mask, lower: float, contrast: 
 def centre_line_radii(mask: Mask) -> NDArray[np.floating]:
     """Radius, in voxels, at each voxel of the centre line: the distance to the nearest voxel outside, less a half."""
     part = np.pad(mask[bounding_box(mask)], 1)
-    distance, line = ndimage.distance_transform_edt(part), skeletonize(part) > 0
-    if not line.any():  # thinning leaves nothing of a box with even sides
-        line = distance == distance.max()
-    return distance[line] - 0.5
+    return ndimage.distance_transform_edt(part)[thin(part)] - 0.5

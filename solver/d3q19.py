@@ -34,6 +34,3 @@ WEIGHTS: Final = np.array([1 / 3] + [1 / 18] * 6 + [1 / 36] * 12)
 
 OPPOSITE: Final = np.array([0] + [i + 1 if i % 2 else i - 1 for i in range(1, Q)], dtype=np.int8)
 """``VELOCITIES[OPPOSITE[i]] == -VELOCITIES[i]``, shape (19,)."""
-
-SOUND_SPEED_SQUARED: Final = 1 / 3
-"""Square of the lattice speed of sound."""
