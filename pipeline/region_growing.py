@@ -5,8 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 from scipy import ndimage
-
-from pipeline.thinning import thin
+from skimage.morphology import skeletonize
 
 Mask = NDArray[np.bool_]
 Index = tuple[int, int, int]
@@ -88,4 +87,7 @@ def occupancy(voxels: NDArray[np.floating], mask: Mask, lower: float, contrast: 
 def centre_line_radii(mask: Mask) -> NDArray[np.floating]:
     """Radius, in voxels, at each voxel of the centre line: the distance to the nearest voxel outside, less a half."""
     part = np.pad(mask[bounding_box(mask)], 1)
-    return ndimage.distance_transform_edt(part)[thin(part)] - 0.5
+    distance, line = ndimage.distance_transform_edt(part), skeletonize(part) > 0
+    if not line.any():  # thinning leaves nothing of a box with even sides
+        line = distance == distance.max()
+    return distance[line] - 0.5
