@@ -1,6 +1,6 @@
 """Case: the validated settings of one patient case, and of the cohort.
 
-A case file has one section a stage; every key has a default but the input, the seeds, the thresholds and the inflow.
+A case file has one section a stage; every key has a default but the input and the inflow.
 The JSON schema for editors and the commented demo case follow from the models below.
 """
 
@@ -36,37 +36,91 @@ class Section(BaseModel):
 class InputSettings(Section):
     """Where the case enters: exactly one of the keys. ``${NAME}`` in a path is an environment variable."""
 
-    dicom: str | None = Field(None, description="folder with a DICOM series, at any depth")
+    dicom: str | tuple[str, ...] | None = Field(
+        None,
+        description="DICOM series: a folder (at any depth), a DICOMDIR, a ZIP file, or a list of these and of files",
+    )
     volume: str | None = Field(None, description="volume file: NRRD, NIfTI or MHA")
+    mask: str | None = Field(None, description="mask of the lumen: NRRD, NIfTI or MHA, or a DICOM segmentation")
+    surface: str | None = Field(None, description="surface of the lumen: STL, VTP, OBJ or PLY")
     phantom: str | None = Field(None, description="parametric vessel (data/phantoms/*.yaml), made into a DICOM series")
+    mask_segment: int | str | None = Field(
+        None, description="mask: number or label of the segment; none: the only one that there is"
+    )
+    surface_unit: Literal["mm", "cm", "m", "um", "inch"] | None = Field(
+        None, description="surface: unit of its coordinates, which its file does not tell; required"
+    )
+    surface_frame: Literal["LPS", "RAS"] | None = Field(
+        None, description="surface: axes of its coordinates; none: what the file says of itself, or else LPS"
+    )
 
-    @field_validator("dicom", "volume", "phantom")
+    @field_validator("dicom", "volume", "mask", "surface", "phantom")
     @classmethod
-    def _expand(cls, path: str | None) -> str | None:
-        if path is None:
+    def _expand(cls, given: str | tuple[str, ...] | None) -> str | tuple[str, ...] | None:
+        if given is None:
             return None
-        expanded = os.path.expandvars(path)
-        if unset := re.search(r"\$\{?(\w+)", expanded):
-            raise ValueError(f"the environment variable {unset[1]} is not set; set it, or write the path out")
-        expanded = str(Path(expanded).expanduser())
-        if not Path(expanded).exists():
-            raise ValueError("no such file or folder; correct the path")
-        return expanded
+        if isinstance(given, str):
+            return _existing(given)
+        if not given:
+            raise ValueError("an empty list; name at least one file or folder")
+        return tuple(_existing(path) for path in given)
 
     @model_validator(mode="after")
     def _one(self) -> Self:
-        given = [key for key in type(self).model_fields if getattr(self, key)]
+        given = [key for key in ENTRIES if getattr(self, key)]
         if len(given) != 1:
-            raise ValueError(f"{len(given)} of dicom, volume, phantom given ({', '.join(given)}); give exactly one")
+            raise ValueError(f"{len(given)} of {', '.join(ENTRIES)} given ({', '.join(given)}); give exactly one")
+        if self.surface and not self.surface_unit:
+            raise ValueError(
+                "surface_unit is missing: a surface's file does not tell its unit; give mm, cm, m, um or inch"
+            )
+        for key, entry in (("mask_segment", "mask"), ("surface_unit", "surface"), ("surface_frame", "surface")):
+            if getattr(self, key) is not None and entry != given[0]:
+                raise ValueError(f"{key} belongs to {entry}, but the case enters with {given[0]}; leave it out")
         return self
+
+    @property
+    def entry(self) -> str:
+        """The key of `ENTRIES` that is given."""
+        return next(key for key in ENTRIES if getattr(self, key))
+
+
+ENTRIES = ("dicom", "volume", "mask", "surface", "phantom")
+"""Keys of the input of which a case has exactly one."""
+
+
+def _existing(path: str) -> str:
+    expanded = os.path.expandvars(path)
+    if unset := re.search(r"\$\{?(\w+)", expanded):
+        raise ValueError(f"the environment variable {unset[1]} is not set; set it, or write the path out")
+    expanded = str(Path(expanded).expanduser())
+    if not Path(expanded).exists():
+        raise ValueError("no such file or folder; correct the path")
+    return expanded
+
+
+Policy = Literal["refuse", "resample"]
 
 
 class LoadSettings(Section):
-    """Which series of a DICOM folder is taken."""
+    """Which series is taken, and what becomes of slices that form no regular grid."""
 
     series: str | None = Field(
         None,
         description="SeriesInstanceUID, or its short hash as the log shows it; none: the series with the most voxels",
+    )
+    phase: int | str | None = Field(
+        None,
+        description="name or number, as `python -m pipeline.load --list` shows it, of the part (phase, echo, image"
+        " type, orientation) of a series that holds several; none: the only one",
+    )
+    irregular_spacing: Policy = Field(
+        "refuse", description="slices at uneven distances; resample: to the finest of them"
+    )
+    missing_slices: Policy = Field("refuse", description="gaps in an even stack; resample: interpolated over the gap")
+    gantry_tilt: Policy = Field("refuse", description="slices shifted within their planes; resample: sheared back")
+    anisotropic_pixels: Literal["keep", "refuse", "resample"] = Field(
+        "keep", description="rows and columns at different distances; keep: geometry tells; resample: to the finer"
     )
 
 
@@ -96,38 +150,99 @@ class VoxelBox(Section):
         return self
 
 
-class FilterSettings(Section):
-    """Region of interest, noise, isotropic resampling."""
-
-    region_mm: Box | None = Field(None, description="region of interest in the patient; the rest is cut off")
-    region_voxels: VoxelBox | None = Field(None, description="the same as voxels of the loaded volume")
-    smoothing: Literal["none", "gaussian", "median", "curvature"] = Field(
-        "curvature", description="curvature: anisotropic diffusion that keeps edges"
-    )
-    smoothing_mm: Positive = Field(
-        0.5, description="gaussian: standard deviation; median: radius; curvature: length over which noise is averaged"
-    )
-    spacing_mm: Positive | None = Field(
-        None, description="isotropic spacing after resampling; none: the finest of x, y, z"
-    )
-
-    @model_validator(mode="after")
-    def _one_region(self) -> Self:
-        if self.region_mm and self.region_voxels:
-            raise ValueError("region_mm and region_voxels are both given; give one")
-        return self
-
-
-class SegmentSettings(Section):
-    """Seeded region growing between two thresholds."""
+class Seeds(Section):
+    """Points, each way of giving them optional."""
 
     seeds_mm: tuple[Point, ...] = Field((), description="points in the lumen, LPS mm")
     seeds_voxel: tuple[tuple[int, int, int], ...] = Field(
         (), description="voxels x, y, z of the loaded volume in the lumen"
     )
-    lower: Finite = Field(
+    seeds_file: str | None = Field(None, description="3D Slicer markups file (.mrk.json) with points in the lumen")
+
+    @field_validator("seeds_file", "background_file", check_fields=False)
+    @classmethod
+    def _file_exists(cls, path: str | None) -> str | None:
+        return None if path is None else _existing(path)
+
+    @property
+    def seeded(self) -> bool:
+        """Whether any seed is given."""
+        return bool(self.seeds_mm or self.seeds_voxel or self.seeds_file)
+
+
+class GrownRegion(Seeds):
+    """A box around what grows from the seeds; what is not given here is taken from the section segment."""
+
+    lower: Finite | None = Field(None, description="smallest intensity that grows; none: segment.lower")
+    reach_mm: Positive = Field(60.0, description="farthest from a seed that growth goes")
+    margin_mm: Positive = Field(5.0, description="added around what has grown")
+
+
+class FilterSettings(Section):
+    """Region of interest, noise, isotropic resampling."""
+
+    region_mm: Box | None = Field(None, description="region of interest in the patient; the rest is cut off")
+    region_voxels: VoxelBox | None = Field(None, description="the same as voxels of the loaded volume")
+    region_grown: GrownRegion | None = Field(None, description="the same as a box around what grows from the seeds")
+    smoothing: Literal["none", "gaussian", "median", "curvature", "nonlocal"] = Field(
+        "curvature",
+        description="curvature: anisotropic diffusion that keeps edges; nonlocal: mean of similar patches, keeps edges",
+    )
+    smoothing_mm: Positive = Field(
+        0.5,
+        description="gaussian: standard deviation; median: radius; curvature: length over which noise is averaged;"
+        " nonlocal: radius of the patches",
+    )
+    spacing_mm: Positive | None = Field(
+        None, description="isotropic spacing after resampling; none: the finest of x, y, z"
+    )
+    interpolation: Literal["spline", "linear"] = Field(
+        "spline", description="resampling: cubic B-spline kept within the neighbours' range, or linear"
+    )
+
+    @model_validator(mode="after")
+    def _one_region(self) -> Self:
+        given = [key for key in ("region_mm", "region_voxels", "region_grown") if getattr(self, key)]
+        if len(given) > 1:
+            raise ValueError(f"{' and '.join(given)} are both given; give one")
+        return self
+
+
+class CutPlane(Section):
+    """A disc that the lumen does not cross."""
+
+    point_mm: Point = Field(description="centre of the disc, LPS mm")
+    normal: Point = Field(description="its normal; the length does not count")
+    radius_mm: Positive | None = Field(None, description="none: the whole plane")
+
+    @model_validator(mode="after")
+    def _has_direction(self) -> Self:
+        if not any(self.normal):
+            raise ValueError("normal is (0, 0, 0); give a direction")
+        return self
+
+
+class SegmentSettings(Seeds):
+    """The lumen: method, seeds, thresholds, guards."""
+
+    method: Literal["threshold", "confidence", "level-set", "random-walker", "watershed", "vesselness"] = Field(
+        "threshold",
+        description="threshold: what is connected to the seeds between lower and upper; confidence: the same with"
+        " limits from the statistics around the seeds; level-set: fast marching, then a geodesic active contour;"
+        " random-walker, watershed: between vessel and background seeds; vesselness: threshold within tubes",
+    )
+    background_mm: tuple[Point, ...] = Field((), description="points outside the lumen, LPS mm")
+    background_voxel: tuple[tuple[int, int, int], ...] = Field(
+        (), description="voxels x, y, z of the loaded volume outside the lumen"
+    )
+    background_file: str | None = Field(None, description="3D Slicer markups file with points outside the lumen")
+    cut_planes: tuple[CutPlane, ...] = Field(
+        (), description="discs that the lumen does not cross: part it from vessels or bone that it touches"
+    )
+    lower: Finite | None = Field(
+        None,
         description="smallest intensity of the lumen (HU for CT): half way between surroundings and lumen, a little"
-        " lower for a narrow vessel, whose rim blur darkens"
+        " lower for a narrow vessel, whose rim blur darkens; none: found from the image, and reported as automatic",
     )
     upper: Finite | None = Field(None, description="largest intensity of the lumen; none: no limit")
     fill_holes: bool = Field(True, description="fill cavities that the lumen encloses")
@@ -144,9 +259,7 @@ class SegmentSettings(Section):
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
-        if not self.seeds_mm and not self.seeds_voxel:
-            raise ValueError("no seed given; give seeds_mm or seeds_voxel, a point inside the vessel")
-        if self.upper is not None and self.upper <= self.lower:
+        if self.upper is not None and self.lower is not None and self.upper <= self.lower:
             raise ValueError(f"lower {self.lower:g} is not below upper {self.upper:g}")
         return self
 
@@ -284,7 +397,7 @@ class Case(Section):
     input: InputSettings
     load: LoadSettings = LoadSettings()
     filter: FilterSettings = FilterSettings()
-    segment: SegmentSettings
+    segment: SegmentSettings = SegmentSettings()
     surface: SurfaceSettings = SurfaceSettings()
     voxelize: VoxelizeSettings = VoxelizeSettings()
     solve: SolveSettings
@@ -303,7 +416,15 @@ class Case(Section):
 
     def settings(self, stage: str) -> str:
         """The stage's section as JSON with all defaults, as its command line takes it."""
-        return json.dumps(getattr(self, stage).model_dump(mode="json"), sort_keys=True)
+        section = getattr(self, stage)
+        if stage == "filter" and section.region_grown:
+            section = section.model_copy(update={"region_grown": self._grown(section.region_grown)})
+        return json.dumps(section.model_dump(mode="json"), sort_keys=True)
+
+    def _grown(self, region: GrownRegion) -> GrownRegion:
+        """The region with the seeds and the threshold of the section segment where it has none of its own."""
+        wanted = ([] if region.seeded else list(Seeds.model_fields)) + (["lower"] if region.lower is None else [])
+        return region.model_copy(update={key: getattr(self.segment, key) for key in wanted})
 
 
 class Cohort(Section):

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from pipeline.crossings import links
+from pipeline.geometry.crossings import links
 from pipeline.lattice import Lattice, tagged
 from pipeline.mesh import Mesh, read_openings
 from solver.nodes import FLUID, Nodes, Opening, check, save

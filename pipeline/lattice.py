@@ -9,7 +9,7 @@ from vtkmodules.util.numpy_support import numpy_to_vtk, vtk_to_numpy
 from vtkmodules.vtkCommonDataModel import vtkImageData
 from vtkmodules.vtkIOXML import vtkXMLImageDataReader, vtkXMLImageDataWriter
 
-from pipeline.crossings import Frame, Links
+from pipeline.geometry.crossings import Frame, Links
 from solver.d3q19 import VELOCITIES
 from solver.nodes import EXTERNAL, FLUID, INLET, OUTLET, WALL, Opening
 from solver.stage import StageError

@@ -24,8 +24,8 @@ from pydicom.pixels import get_decoder
 from pydicom.uid import UID
 
 from pipeline.case import LoadSettings, parse
-from pipeline.series import ENHANCED, MODALITIES, Series, SliceHeader, choose, grid, group, require_supported
-from pipeline.stack import MIN_SLICES, ORTHONORMAL_TOLERANCE, Check, orthonormal_error
+from pipeline.dicom.series import ENHANCED, MODALITIES, Series, SliceHeader, choose, grid, group, require_supported
+from pipeline.dicom.stack import MIN_SLICES, ORTHONORMAL_TOLERANCE, Check, orthonormal_error
 from pipeline.volume import Volume
 from solver.stage import Job, Progress, StageError, run_stage
 

@@ -14,10 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.case import PostprocessSettings, parse
-from pipeline.indices import indices, monitored_flows_ml_s, read_json, read_monitor
+from pipeline.haemodynamics.indices import indices, monitored_flows_ml_s, read_json, read_monitor
+from pipeline.haemodynamics.tally import Fields, Tally
+from pipeline.haemodynamics.wall import Wall, fit_to_wall
 from pipeline.mesh import Mesh, read_openings
-from pipeline.tally import Fields, Tally
-from pipeline.wall import Wall, fit_to_wall
 from solver import nodes as node_files
 from solver.flow import Flow, read_flow
 from solver.nodes import Nodes

@@ -15,12 +15,12 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from pipeline.case import Name, ReportSettings, parse
-from pipeline.figures import opening_colours
-from pipeline.indices import monitor_column, read_json, read_monitor
+from pipeline.haemodynamics.indices import monitor_column, read_json, read_monitor
 from pipeline.mesh import read_openings
-from pipeline.page import fill
-from pipeline.pictures import Pictures, draw_flow, plot_record, read_shear
-from pipeline.render import REMEDY, window_class
+from pipeline.reporting.figures import opening_colours
+from pipeline.reporting.page import fill
+from pipeline.reporting.pictures import Pictures, draw_flow, plot_record, read_shear
+from pipeline.reporting.render import REMEDY, window_class
 from solver import nodes as node_files
 from solver.flow import read_flow
 from solver.nodes import Opening

@@ -13,7 +13,7 @@ import numpy as np
 from scipy import ndimage, special
 
 from pipeline.case import SegmentSettings, parse
-from pipeline.leak import (
+from pipeline.segmentation.leak import (
     Levels,
     border_contact,
     check_border,
@@ -23,8 +23,16 @@ from pipeline.leak import (
     levels,
     upper_limit,
 )
-from pipeline.region_growing import Index, Mask, bounding_box, centre_line_radii, fill_holes, grow, occupancy
-from pipeline.segment_picture import draw
+from pipeline.segmentation.picture import draw
+from pipeline.segmentation.region_growing import (
+    Index,
+    Mask,
+    bounding_box,
+    centre_line_radii,
+    fill_holes,
+    grow,
+    occupancy,
+)
 from pipeline.volume import Volume
 from solver.stage import Job, StageError, run_stage
 
@@ -90,8 +98,10 @@ def segment(filtered: Volume, settings: SegmentSettings, loaded: Volume) -> Segm
     ------
     StageError
         If a seed lies outside or is not between the thresholds, two seeds are not connected, or the result fails the
-        leak guard (:mod:`pipeline.leak`).
+        leak guard (:mod:`pipeline.segmentation.leak`).
     """
+    if settings.lower is None or not settings.seeded:
+        raise StageError("segment: seeds and lower are needed; give both")
     seeds = place_seeds(filtered, settings, loaded)
     for seed in seeds:
         _check_intensity(seed, filtered, settings, loaded)

@@ -13,11 +13,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.case import SurfaceSettings, parse
-from pipeline.centreline import Centreline, Ends, find_ends, trace_centreline
-from pipeline.clip import ClipError, check_closed, cut_end
-from pipeline.isosurface import fit, resolve, smooth_field, zero_surface
+from pipeline.geometry.centreline import Centreline, Ends, find_ends, trace_centreline
+from pipeline.geometry.clip import ClipError, check_closed, cut_end
+from pipeline.geometry.isosurface import fit, resolve, smooth_field, zero_surface
+from pipeline.geometry.openings import Cut, describe, place_cut
 from pipeline.mesh import Mesh, write_openings
-from pipeline.openings import Cut, describe, place_cut
 from pipeline.volume import Volume
 from solver.nodes import Opening
 from solver.stage import Job, StageError, run_stage

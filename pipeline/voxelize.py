@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from scipy import ndimage
 
 from pipeline.case import VoxelizeSettings, parse
-from pipeline.crossings import MAX_NODES, Frame, Links, inside, links
+from pipeline.geometry.crossings import MAX_NODES, Frame, Links, inside, links
 from pipeline.lattice import Lattice, tagged
 from pipeline.mesh import Mesh, read_openings
 from solver.d3q19 import VELOCITIES, WEIGHTS, Q

@@ -49,11 +49,16 @@ MISTAKES = [
     ("solve/inlets/left", {"flow_ml_s": 1}, ["solve.inlets.left", "no inlet of this name", "in"]),
     ("solve/inlets/*/waveform", "no.csv", ["waveform", "'no.csv'", "no such file"]),
     ("solve/inlets/*", {}, ["solve.inlets.*", "flow_ml_s", "waveform"]),
-    ("segment/lower", None, ["segment.lower", "missing"]),
     ("segment/upper", 100, ["lower 180", "upper 100"]),
-    ("segment/seeds_mm", None, ["segment", "no seed", "seeds_voxel"]),
+    ("segment/seeds_file", "no.mrk.json", ["segment.seeds_file", "'no.mrk.json'", "no such file"]),
+    ("segment/method", "magic", ["segment.method", "'magic'", "'level-set'"]),
+    ("segment/cut_planes", [{"point_mm": [0, 0, 0], "normal": [0, 0, 0]}], ["segment.cut_planes.0", "direction"]),
+    ("input", {"dicom": []}, ["input.dicom", "empty list"]),
+    ("input", {"surface": "Snakefile"}, ["input", "surface_unit is missing", "mm"]),
+    ("input", {"volume": "Snakefile", "mask_segment": 2}, ["input", "mask_segment", "mask", "volume"]),
+    ("filter/region_grown", {"reach_mm": 0}, ["filter.region_grown.reach_mm", "greater than 0"]),
     ("input/dicom", "somewhere", ["input.dicom", "'somewhere'", "no such file"]),
-    ("input/volume", "Snakefile", ["input", "dicom, volume, phantom", "exactly one"]),
+    ("input/volume", "Snakefile", ["input", "dicom, volume, mask, surface, phantom", "exactly one"]),
     ("input/dicom", "${HEMO_NOT_SET}/a", ["input.dicom", "HEMO_NOT_SET", "not set"]),
     ("voxelize", {"spacing_mm": 0.1, "nodes_across": 20}, ["voxelize", "spacing_mm and nodes_across"]),
     ("filter", {"region_mm": {"low_mm": [0, 0, 0], "high_mm": [1, 1, -1]}}, ["filter.region_mm", "low_mm", "below"]),
@@ -92,6 +97,17 @@ def test_cohort_defaults_lie_under_the_case(tmp_path):
     case = read_case("a", {"solve": {"viscosity_pa_s": 0.004, "inlets": {"*": {"flow_ml_s": 9}}}}, tmp_path)
     assert case.solve.viscosity_pa_s == 0.004
     assert case.solve.inlets["*"].flow_ml_s == 2
+
+
+def test_the_grown_region_takes_seeds_and_threshold_from_the_segmentation_unless_it_has_its_own():
+    region = json.loads(parse(Case, GOOD | {"filter": {"region_grown": {}}}, "a").settings("filter"))["region_grown"]
+    assert region["seeds_mm"] == [[1, 2, 3]]
+    assert region["lower"] == 180
+    own = {"region_grown": {"seeds_voxel": [[7, 8, 9]], "lower": 90}}
+    region = json.loads(parse(Case, GOOD | {"filter": own}, "a").settings("filter"))["region_grown"]
+    assert region["seeds_mm"] == []
+    assert region["seeds_voxel"] == [[7, 8, 9]]
+    assert region["lower"] == 90
 
 
 @pytest.mark.parametrize("name", ["../etc", "-rf", "a b", "a/b", "a;b", "", "x" * 65])

@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 from shapes import capped_cylinder, frame_of, joined, sphere, stenosis
 
-from pipeline import crossings
 from pipeline.case import VoxelizeSettings
-from pipeline.crossings import Frame, inside, links
 from pipeline.decompose import decompose
+from pipeline.geometry import crossings
+from pipeline.geometry.crossings import Frame, inside, links
 from pipeline.lattice import Lattice
 from pipeline.mesh import write_openings
 from pipeline.voxelize import voxelize

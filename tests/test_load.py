@@ -11,9 +11,9 @@ import SimpleITK as sitk
 from dicom_files import SLICES, edit, files, noise, oblique, put, read, shift, truncate, write
 from pydicom.uid import EnhancedCTImageStorage, JPEGLSLossless
 
+from pipeline.dicom.series import short_hash
 from pipeline.load import SeriesFacts
 from pipeline.phantom import localizer
-from pipeline.series import short_hash
 from pipeline.volume import Volume
 from solver.stage import StageError
 

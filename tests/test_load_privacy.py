@@ -11,7 +11,7 @@ import pydicom
 import pytest
 from dicom_files import edit, files, noise, oblique, put, truncate, write
 
-from pipeline.series import short_hash
+from pipeline.dicom.series import short_hash
 from solver.stage import ROOT
 
 MARK = "QZXQZX"  # letters that no word of ours has; short, so that it fits every text tag

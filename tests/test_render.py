@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 from analytic_pipe import Pipe
 
-from pipeline import render, scene
-from pipeline.figures import nice_length
+from pipeline.haemodynamics.wall import Wall
 from pipeline.mesh import Mesh
-from pipeline.view3d import decimated
-from pipeline.wall import Wall
+from pipeline.reporting import render, scene
+from pipeline.reporting.figures import nice_length
+from pipeline.reporting.view3d import decimated
 
 
 @pytest.fixture(scope="module")

@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 from analytic_pipe import Pipe
 
-from pipeline import page, pictures, render, report
+from pipeline import report
 from pipeline.mesh import write_openings
 from pipeline.postprocess import _compute as postprocess
+from pipeline.reporting import page, pictures, render
 from solver import nodes as node_files
 from solver.flow import FlowWriter
 from solver.stage import Job, StageError

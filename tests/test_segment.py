@@ -13,10 +13,10 @@ from vessels import HALF_WAY, centre_line_mm, oblique, true_lumen, tube_volume
 
 from pipeline.case import FilterSettings, SegmentSettings, VoxelBox
 from pipeline.filter import filter_volume
-from pipeline.leak import side
-from pipeline.region_growing import fill_holes, grow
 from pipeline.segment import place_seeds, segment
-from pipeline.segment_picture import draw
+from pipeline.segmentation.leak import side
+from pipeline.segmentation.picture import draw
+from pipeline.segmentation.region_growing import fill_holes, grow
 from pipeline.volume import Volume
 from solver.stage import StageError
 

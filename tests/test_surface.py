@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from pipeline.case import OpeningSettings, SurfaceSettings
-from pipeline.clip import check_closed
+from pipeline.geometry.clip import check_closed
 from pipeline.mesh import Mesh, read_openings
 from pipeline.surface import extract_surface
 from pipeline.volume import Volume

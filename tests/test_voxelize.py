@@ -8,7 +8,7 @@ from shapes import capped_cylinder, frame_of, joined, sphere, stenosis, torus, v
 
 from pipeline import voxelize as module
 from pipeline.case import VoxelizeSettings
-from pipeline.crossings import MAX_NODES, Frame, crossings, inside, links
+from pipeline.geometry.crossings import MAX_NODES, Frame, crossings, inside, links
 from pipeline.lattice import Lattice
 from pipeline.mesh import Mesh
 from pipeline.voxelize import choose_frame, largest_component, passable, voxelize

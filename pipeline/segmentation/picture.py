@@ -13,8 +13,8 @@ from matplotlib.figure import Figure
 from matplotlib.patheffects import withStroke
 from numpy.typing import NDArray
 
-from pipeline.leak import Levels
-from pipeline.region_growing import Index, bounding_box
+from pipeline.segmentation.leak import Levels
+from pipeline.segmentation.region_growing import Index, bounding_box
 from pipeline.volume import Volume
 
 MARGIN_MM = 6.0

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from scipy import ndimage
 
 from pipeline.case import SegmentSettings
-from pipeline.region_growing import Index, Mask, bounding_box, grow
+from pipeline.segmentation.region_growing import Index, Mask, bounding_box, grow
 from solver.stage import StageError
 
 CONTRAST_TO_NOISE = 4.0

@@ -16,8 +16,8 @@ from matplotlib.patches import PathPatch
 from matplotlib.path import Path
 from numpy.typing import NDArray
 
-from pipeline.indices import monitor_column
-from pipeline.scene import Slice, View
+from pipeline.haemodynamics.indices import monitor_column
+from pipeline.reporting.scene import Slice, View
 from solver.nodes import Opening
 
 SPEED_COLOURS, SHEAR_COLOURS = "viridis", "inferno"

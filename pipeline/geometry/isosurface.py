@@ -13,7 +13,7 @@ from vtkmodules.util.numpy_support import numpy_to_vtk
 from vtkmodules.vtkCommonDataModel import vtkImageData
 from vtkmodules.vtkFiltersCore import vtkFlyingEdges3D
 
-from pipeline.clip import directed_edges, is_closed
+from pipeline.geometry.clip import directed_edges, is_closed
 from pipeline.mesh import Mesh
 from pipeline.volume import Volume
 from solver.stage import StageError

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.spatial import cKDTree
 
-from pipeline.thinning import thin
+from pipeline.geometry.thinning import thin
 from pipeline.volume import Volume
 
 PARENT_RADII = 3.0

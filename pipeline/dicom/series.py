@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
-from pipeline.stack import Grid, stack
+from pipeline.dicom.stack import Grid, stack
 from solver.stage import StageError
 
 MODALITIES = ("CT", "MR", "XA")

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.tally import Tally
-from pipeline.wall import Wall, WallFit, near_openings
+from pipeline.haemodynamics.tally import Tally
+from pipeline.haemodynamics.wall import Wall, WallFit, near_openings
 from solver.nodes import Nodes, Opening
 from solver.stage import StageError
 

@@ -26,7 +26,7 @@ from vtkmodules.vtkRenderingCore import (
 )
 
 from pipeline.mesh import Mesh
-from pipeline.scene import View
+from pipeline.reporting.scene import View
 
 WINDOWS = ("vtkEGLRenderWindow", "vtkOSOpenGLRenderWindow")
 """Ways to draw without a screen, the preferred one first."""

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.wall import Wall, WallFit, shear_stress
+from pipeline.haemodynamics.wall import Wall, WallFit, shear_stress
 from solver.nodes import Nodes, Opening
 from solver.stage import StageError
 

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from scipy import ndimage
 
 from pipeline.case import OpeningSettings
-from pipeline.centreline import Branch, Centreline
-from pipeline.clip import axes_of_plane
+from pipeline.geometry.centreline import Branch, Centreline
+from pipeline.geometry.clip import axes_of_plane
 from pipeline.mesh import Mesh
 from pipeline.volume import Volume
 from solver.nodes import Opening

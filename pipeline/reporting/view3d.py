@@ -9,9 +9,9 @@ from numpy.typing import NDArray
 from scipy.spatial import cKDTree
 from vtkmodules.vtkFiltersCore import vtkQuadricDecimation
 
-from pipeline.figures import FAINT, INK, SHEAR_COLOURS, SPEED_COLOURS
 from pipeline.mesh import Mesh
-from pipeline.scene import LETTERS, View
+from pipeline.reporting.figures import FAINT, INK, SHEAR_COLOURS, SPEED_COLOURS
+from pipeline.reporting.scene import LETTERS, View
 from solver.nodes import Opening
 
 SCENE_SIZE = 1.8

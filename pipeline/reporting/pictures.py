@@ -10,11 +10,11 @@ from numpy.typing import NDArray
 from vtkmodules.util.numpy_support import vtk_to_numpy
 from vtkmodules.vtkIOXML import vtkXMLPolyDataReader
 
-from pipeline import figures, render, scene, view3d
-from pipeline.indices import weighted_percentiles
+from pipeline.haemodynamics.indices import weighted_percentiles
+from pipeline.haemodynamics.wall import Wall
 from pipeline.mesh import Mesh
-from pipeline.page import embed
-from pipeline.wall import Wall
+from pipeline.reporting import figures, render, scene, view3d
+from pipeline.reporting.page import embed
 from solver.nodes import Nodes, Opening
 
 SHEAR_PERCENTILE, SPEED_PERCENTILE = 99.0, 99.9

@@ -1,0 +1,1 @@
+"""DICOM: files, headers, series, places of slices, pixels."""

@@ -1,0 +1,1 @@
+"""Geometry: smooth surface, centreline, openings, cuts, crossings."""

@@ -1,0 +1,1 @@
+"""Haemodynamics: the wall, sums over times, key figures."""

@@ -1,0 +1,1 @@
+"""The report: pictures, plots, page."""

@@ -1,0 +1,1 @@
+"""Segmentation of the lumen: masks, methods, guards, pictures."""
