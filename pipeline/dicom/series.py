@@ -7,69 +7,13 @@ its description and its UID lead to the patient.
 import hashlib
 from collections import Counter
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 
+from pipeline.case import LoadSettings
+from pipeline.dicom.header import SliceHeader
 from pipeline.dicom.stack import Grid, stack
 from solver.stage import StageError
-
-MODALITIES = ("CT", "MR", "XA")
-"""Modalities whose images can be slices of a volume."""
-
-ENHANCED = {
-    "1.2.840.10008.5.1.4.1.1.2.1": "Enhanced CT",
-    "1.2.840.10008.5.1.4.1.1.2.2": "Legacy Converted Enhanced CT",
-    "1.2.840.10008.5.1.4.1.1.4.1": "Enhanced MR",
-    "1.2.840.10008.5.1.4.1.1.4.4": "Legacy Converted Enhanced MR",
-    "1.2.840.10008.5.1.4.1.1.12.1.1": "Enhanced XA",
-    "1.2.840.10008.5.1.4.1.1.13.1.1": "X-Ray 3D Angiographic",
-}
-"""SOP classes that hold several frames in one file."""
-
-
-@dataclass(frozen=True)
-class SliceHeader:
-    """What is taken from the header of one file; absent numbers are None.
-
-    Attributes
-    ----------
-    path, number : the file, and its number among all files of the folder sorted by name, for messages.
-    series, instance, frame_of_reference : UIDs.
-    enhanced : name of the SOP class if it is a multi-frame one, else empty.
-    position_mm, orientation, pixel_spacing_mm : ImagePositionPatient, ImageOrientationPatient, PixelSpacing.
-    slope, intercept : rescaling of stored values.
-    padding : smallest and largest stored value that means "not measured".
-    """
-
-    path: Path
-    number: int
-    series: str
-    instance: str
-    frame_of_reference: str
-    series_number: int | None
-    modality: str
-    localizer: bool
-    enhanced: str
-    rows: int
-    columns: int
-    frames: int
-    samples: int
-    photometric: str
-    position_mm: tuple[float, ...] | None
-    orientation: tuple[float, ...] | None
-    pixel_spacing_mm: tuple[float, ...] | None
-    slope: float | None
-    intercept: float | None
-    padding: tuple[int, int] | None
-    contrast_agent: bool
-    lossy: bool
-    transfer_syntax: str
-
-    @property
-    def place(self) -> tuple[tuple[float, ...] | None, ...]:
-        """Where the slice lies."""
-        return self.position_mm, self.orientation, self.pixel_spacing_mm
 
 
 @dataclass(frozen=True)
@@ -186,8 +130,13 @@ def _uncertain_intensity(header: SliceHeader) -> str | None:
     return None
 
 
-def grid(series: Series) -> Grid:
+def grid(series: Series, settings: LoadSettings) -> Grid:
     """The regular grid that the slices form.
+
+    Parameters
+    ----------
+    series : its slices, one at a place.
+    settings : what becomes of slices that form none.
 
     Raises
     ------
@@ -215,4 +164,5 @@ def grid(series: Series) -> Grid:
         np.array([header.orientation for header in headers]),
         np.array([header.pixel_spacing_mm for header in headers]),
         series.name,
+        settings,
     )
