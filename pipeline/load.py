@@ -15,7 +15,8 @@ import numpy as np
 
 from pipeline.case import LoadSettings, parse
 from pipeline.dicom.files import scan
-from pipeline.dicom.pixels import compact, decode, quiet, require_decoder, without_duplicates
+from pipeline.dicom.pixels import compact, decode, fill, quiet, require_decoder, without_duplicates
+from pipeline.dicom.regrid import regrid
 from pipeline.dicom.series import Series, choose, grid, group, require_supported
 from pipeline.volume import Volume
 from pipeline.volume_file import read_volume_file
@@ -39,7 +40,9 @@ class SeriesFacts:
     lossy : whether the images were ever compressed with loss; None for a volume file.
     frames_of_reference : number of FrameOfReferenceUIDs in the series, 1 in a proper one; None for a volume file.
     checks : what was checked, the value found and the limit.
-    padding_voxels : voxels that were never measured, set to the smallest measured intensity.
+    policies : what was chosen for slices that form no regular grid, and what was found and done; empty for a file.
+    padding_voxels : voxels that are padding, or lie beside it after resampling; set to the smallest measured intensity.
+    outside_voxels : voxels outside of the measured slices after resampling; set to the same.
     intensity : smallest, largest and mean intensity, after rescaling.
     """
 
@@ -58,7 +61,9 @@ class SeriesFacts:
     lossy: bool | None
     frames_of_reference: int | None
     checks: list[dict[str, Any]]
+    policies: dict[str, dict[str, Any]]
     padding_voxels: int
+    outside_voxels: int
     intensity: dict[str, float]
 
 
@@ -115,8 +120,9 @@ def _load_folder(folder: Path, settings: LoadSettings, log: logging.Logger) -> t
         log.info("%s: %d frames of reference; positions are taken as they are", series.name, frames_of_reference)
     place = grid(series, settings)
     slices = Series([series.headers[k] for k in place.order])
-    voxels, padding = decode(slices, log)
-    volume = Volume(voxels, place.spacing_mm, place.origin_mm, place.direction)
+    volume, outside = regrid(decode(slices, log), place, log)
+    unmeasured = fill(volume.voxels)
+    volume = volume.with_voxels(compact(volume.voxels))
     return volume, _facts(
         volume,
         source="dicom",
@@ -129,7 +135,9 @@ def _load_folder(folder: Path, settings: LoadSettings, log: logging.Logger) -> t
         lossy=any(header.lossy for header in series.headers),
         frames_of_reference=frames_of_reference,
         checks=[asdict(check) for check in place.checks],
-        padding_voxels=padding,
+        policies=place.policies,
+        padding_voxels=unmeasured - outside,
+        outside_voxels=outside,
     )
 
 
@@ -147,7 +155,7 @@ def _facts(volume: Volume, **given: Any) -> SeriesFacts:
     depth, height, width = voxels.shape
     nothing = ("modality", "series", "series_number", "contrast_agent_recorded", "lossy", "frames_of_reference")
     of_a_file: dict[str, Any] = dict.fromkeys(nothing)
-    of_a_file |= {"series_seen": [], "padding_voxels": 0}
+    of_a_file |= {"series_seen": [], "policies": {}, "padding_voxels": 0, "outside_voxels": 0}
     of_the_voxels = {
         "matrix": (width, height, depth),
         "spacing_mm": volume.spacing_mm,

@@ -75,8 +75,8 @@ def without_duplicates(series: Series) -> Series:
     return Series(list(kept.values()))
 
 
-def decode(series: Series, log: logging.Logger) -> tuple[NDArray[Any], int]:
-    """Rescaled intensities (Z, Y, X) of sorted slices, and the number of padded voxels among them."""
+def decode(series: Series, log: logging.Logger) -> NDArray[np.float32]:
+    """Rescaled intensities (Z, Y, X) of sorted slices; NaN where a pixel is padding."""
     headers = series.headers
     voxels = np.empty((len(headers), headers[0].rows, headers[0].columns), np.float32)
     progress = Progress(log, len(headers), "slices")
@@ -87,27 +87,32 @@ def decode(series: Series, log: logging.Logger) -> tuple[NDArray[Any], int]:
         voxels[k] = stored.astype(np.float64) * slope + intercept
         if header.padding:
             low, high = header.padding
-            voxels[k][(stored >= low) & (stored <= high)] = np.nan
-            pads += [low * slope + intercept, high * slope + intercept]
+            padded = (stored >= low) & (stored <= high)
+            voxels[k][padded] = np.nan
+            pads += [low * slope + intercept, high * slope + intercept] if padded.any() else []
         progress.update(k + 1)
-    padded = np.isnan(voxels)
-    count = int(padded.sum())
-    if count:
-        _fill(voxels, padded, pads, series)
-    return compact(voxels), count
+    if pads:
+        _require_padding_apart(voxels, pads, series)
+    return voxels
 
 
-def _fill(voxels: NDArray[np.float32], padded: NDArray[np.bool_], pads: list[float], series: Series) -> None:
-    """Give padded voxels the smallest measured intensity."""
-    if padded.all():
+def _require_padding_apart(voxels: NDArray[np.float32], pads: list[float], series: Series) -> None:
+    low, high = float(np.fmin.reduce(voxels, axis=None)), float(np.fmax.reduce(voxels, axis=None))
+    if np.isnan(low):
         raise StageError(f"{series.name}: every pixel is padding; the series holds no image, take another one")
-    low, high = float(np.nanmin(voxels)), float(np.nanmax(voxels))
     if low < min(pads) and max(pads) < high:
         raise StageError(
             f"{series.name}: the padding value {min(pads):g} lies inside the range of measured intensities {low:g} to"
             f" {high:g}, so that padding and image cannot be told apart; export the series without padding"
         )
-    voxels[padded] = low
+
+
+def fill(voxels: NDArray[np.float32]) -> int:
+    """Give voxels that were not measured (NaN) the smallest measured intensity; returns how many there were."""
+    unmeasured = np.isnan(voxels)
+    if unmeasured.any():
+        voxels[unmeasured] = np.fmin.reduce(voxels, axis=None)
+    return int(unmeasured.sum())
 
 
 def _stored(header: SliceHeader, series: Series) -> NDArray[Any]:
