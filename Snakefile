@@ -2,6 +2,7 @@
 
     snakemake --cores all                           every case of config/config.yaml
     snakemake --cores all --config cases=demo       one case (or several: cases=demo,other)
+    snakemake --cores all results/demo/pick.html    a page to pick seeds on, before there are any
 
 A changed setting reruns its stage and those after it; so does an edit of a module that the stage uses.
 """
@@ -93,6 +94,22 @@ rule load:
         " --settings {params.settings:q} --provenance {output.provenance} --log {log}"
 
 
+rule pick:
+    input:
+        volume=rules.load.output.volume,
+        code=sources("pipeline.pick"),
+    output:
+        page=OUT + "pick.html",
+        provenance=OUT + "pick.provenance.json",
+    log:
+        OUT + "logs/pick.log",
+    params:
+        settings=settings("filter"),
+    shell:
+        "{PYTHON} -m pipeline.pick --volume {input.volume} --page {output.page}"
+        " --settings {params.settings:q} --provenance {output.provenance} --log {log}"
+
+
 rule filter:
     input:
         volume=rules.load.output.volume,
@@ -113,6 +130,7 @@ rule segment:
     input:
         filtered=rules.filter.output.filtered,
         volume=rules.load.output.volume,
+        series=rules.load.output.series,
         code=sources("pipeline.segment"),
     output:
         lumen=OUT + "lumen.nrrd",
@@ -125,7 +143,7 @@ rule segment:
     params:
         settings=settings("segment"),
     shell:
-        "{PYTHON} -m pipeline.segment --filtered {input.filtered} --volume {input.volume}"
+        "{PYTHON} -m pipeline.segment --filtered {input.filtered} --volume {input.volume} --series {input.series}"
         " --lumen {output.lumen} --occupancy {output.occupancy}"
         " --segmentation {output.segmentation} --picture {output.picture}"
         " --settings {params.settings:q} --provenance {output.provenance} --log {log}"

@@ -1,38 +1,44 @@
-"""Stage 3: the lumen, grown from seeds between two thresholds, and the evidence that it has not leaked.
+"""Stage 3: the lumen, found from seeds by a named method, and the evidence that it has not leaked.
 
-Region growing is six-connected, so that neither noise nor a thin wall is crossed over a diagonal. Cavities that the
-lumen encloses are filled. A result that cannot be trusted is refused: no contrast at the seed, a volume that jumps
-between neighbouring thresholds, a mask that fills a face of the region.
+Whatever the method (:mod:`pipeline.segmentation.methods`), the lumen is one six-connected component, so that neither
+noise nor a thin wall is crossed over a diagonal, ends at the cut planes, and has no cavities. A result that cannot be
+trusted is refused: no contrast at the seed, a volume that jumps between neighbouring thresholds, a mask that fills a
+face of the region.
 """
 
 import json
+import logging
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy import ndimage, special
 
 from pipeline.case import SegmentSettings, parse
+from pipeline.segmentation.barrier import barrier, faults
 from pipeline.segmentation.leak import (
     Levels,
+    Row,
     border_contact,
     check_border,
     check_contrast,
     check_growth,
     growth,
     levels,
-    upper_limit,
 )
+from pipeline.segmentation.methods import METHODS
 from pipeline.segmentation.picture import draw
+from pipeline.segmentation.problem import Lumen, Problem
 from pipeline.segmentation.region_growing import (
     Index,
     Mask,
     bounding_box,
-    centre_line_radii,
+    centre_line,
     fill_holes,
-    grow,
     occupancy,
 )
+from pipeline.segmentation.seeds import Seed, background_places, place_seeds, seed_places, text_mm
 from pipeline.volume import Volume
 from solver.stage import Job, StageError, run_stage
 
@@ -47,22 +53,6 @@ THIN_FRACTION = 0.1
 
 NEAREST_MM = 10.0
 """How far from a seed a better one is looked for."""
-
-
-@dataclass(frozen=True)
-class Seed:
-    """A point in the lumen.
-
-    Attributes
-    ----------
-    name : the setting it came from, for messages.
-    point_mm : LPS, mm.
-    index : nearest voxel x, y, z of the filtered volume.
-    """
-
-    name: str
-    point_mm: tuple[float, float, float]
-    index: Index
 
 
 @dataclass(frozen=True)
@@ -85,14 +75,22 @@ class Segmentation:
     record: dict[str, Any]
 
 
-def segment(filtered: Volume, settings: SegmentSettings, loaded: Volume) -> Segmentation:
-    """Grow the lumen from the seeds.
+def segment(
+    filtered: Volume,
+    settings: SegmentSettings,
+    loaded: Volume,
+    modality: str | None = None,
+    log: logging.Logger | None = None,
+) -> Segmentation:
+    """Find the lumen.
 
     Parameters
     ----------
     filtered : isotropic volume, voxels (Z, Y, X) float32.
-    settings : seeds (LPS mm, or voxels of `loaded`), thresholds, limits of the leak guard.
+    settings : method, seeds (LPS mm, voxels of `loaded`, markups), thresholds, cut planes, limits of the leak guard.
     loaded : the volume before the filter; only its geometry is used.
+    modality : ``CT``: intensities are HU, which tell contrast-filled blood from other tissue; None: unknown.
+    log : where progress goes.
 
     Raises
     ------
@@ -100,60 +98,102 @@ def segment(filtered: Volume, settings: SegmentSettings, loaded: Volume) -> Segm
         If a seed lies outside or is not between the thresholds, two seeds are not connected, or the result fails the
         leak guard (:mod:`pipeline.segmentation.leak`).
     """
-    if settings.lower is None or not settings.seeded:
+    problem = _pose(filtered, settings, loaded, modality, log or logging.getLogger("segment"))
+    for seed in problem.seeds:
+        _check_intensity(seed, problem, loaded)
+    found = METHODS[settings.method](problem)
+    _check_seeds(problem, found)
+    contact = border_contact(found.mask, filtered.direction)
+    check_border(contact, found, settings)
+    intensity = levels(filtered.voxels, found.mask, problem.places, found.wall)
+    check_contrast(intensity, found, modality)
+    mask, holes = _without_cavities(found.mask, problem)
+    line, radii = centre_line(mask)
+    table = growth(found, filtered.voxels, line, intensity, settings)
+    check_growth(table, found, intensity, settings)
+    filled = found.occupancy
+    if filled is None:
+        filled = occupancy(filtered.voxels, mask, found.wall, intensity.contrast)
+    record = found.record | _record(problem, found, mask, holes, table, intensity, radii, loaded)
+    record |= {"border_contact": {face: round(fraction, 5) for face, fraction in contact.items()}}
+    return Segmentation(
+        filtered.with_voxels(mask.astype(np.uint8)), filtered.with_voxels(filled), problem.seeds, intensity, record
+    )
+
+
+def _pose(
+    filtered: Volume, settings: SegmentSettings, loaded: Volume, modality: str | None, log: logging.Logger
+) -> Problem:
+    """Seeds, cut planes and threshold on the grid of the filtered volume; what is not given is found."""
+    seeds = place_seeds(seed_places(settings, loaded), filtered, loaded)
+    background = place_seeds(background_places(settings, loaded), filtered, loaded)
+    cut = barrier(settings.cut_planes, filtered)
+    if settings.lower is None or not seeds:
         raise StageError("segment: seeds and lower are needed; give both")
-    seeds = place_seeds(filtered, settings, loaded)
-    for seed in seeds:
-        _check_intensity(seed, filtered, settings, loaded)
-    places = [seed.index for seed in seeds]
-    grown = grow(filtered.voxels, places[:1], settings.lower, upper_limit(settings))
-    _check_connected(seeds, grown, settings)
-    if (count := int(grown.sum())) < MINIMUM_VOXELS:
-        raise StageError(
-            f"segment.lower = {settings.lower:g}: only {count} voxels at the seed are in range, a vessel has at least"
-            f" {MINIMUM_VOXELS}: lower the threshold, or move the seed from a speckle of noise into the vessel"
-        )
-    contact = border_contact(grown, filtered.direction)
-    check_border(contact, settings)
-    found = levels(filtered.voxels, grown, places, settings.lower)
-    check_contrast(found, settings)
-    table = growth(filtered.voxels, places, settings, found)
-    check_growth(table, found, settings)
-    lumen, holes = fill_holes(grown) if settings.fill_holes else (grown, 0)
-    voxel_ml = float(np.prod(filtered.spacing_mm)) / 1000
-    radii = centre_line_radii(lumen)
-    thin = float(np.mean(2 * radii < THIN_VOXELS))
-    slope, sensitivity = wall_slope(filtered, lumen, found), _sensitivity(table, found)
-    unbiased = unbiased_lower(found, slope, 100 * sensitivity / found.contrast, filtered.spacing_mm[0])
-    record = {
-        "method": "seeded region growing between thresholds, six-connected",
-        "lower": settings.lower,
-        "upper": settings.upper,
-        "seeds": [_seed_record(seed, filtered, loaded) for seed in seeds],
-        "voxels": int(lumen.sum()),
-        "volume_ml": round(int(lumen.sum()) * voxel_ml, 5),
-        "spacing_mm": filtered.spacing_mm[0],
+    if cut is not None and (blocked := [seed.name for seed in seeds if cut[seed.index[::-1]]]):
+        raise StageError(f"{blocked[0]} lies on a cut plane (segment.cut_planes): move one of the two")
+    return Problem(filtered, seeds, background, cut, settings, settings.lower, log)
+
+
+def _without_cavities(mask: Mask, problem: Problem) -> tuple[Mask, int]:
+    """The mask with its cavities filled, and their number; a cut plane is no cavity."""
+    if not problem.settings.fill_holes:
+        return mask, 0
+    filled, holes = fill_holes(mask)
+    return (filled if problem.barrier is None else filled & ~(problem.barrier & ~mask)), holes
+
+
+def _record(
+    problem: Problem,
+    found: Lumen,
+    mask: Mask,
+    holes: int,
+    table: list[Row],
+    intensity: Levels,
+    radii: NDArray[np.floating],
+    loaded: Volume,
+) -> dict[str, Any]:
+    """What is told of a lumen beside what its method told."""
+    filtered, settings = problem.filtered, problem.settings
+    voxel_ml, spacing_mm = float(np.prod(filtered.spacing_mm)) / 1000, filtered.spacing_mm[0]
+    span = found.span or intensity.contrast
+    growth_per_percent = _sensitivity([(row.level, row.voxels) for row in table], span)
+    radius_per_percent = _sensitivity([(row.level, row.mean_radius) for row in table], span)
+    slope = wall_slope(filtered, mask, intensity)
+    per_intensity = 100 * growth_per_percent / intensity.contrast
+    return {
+        "seeds": [_seed_record(seed, filtered, loaded) for seed in problem.seeds],
+        "background": [_seed_record(seed, filtered, loaded) for seed in problem.background],
+        "voxels": int(mask.sum()),
+        "volume_ml": round(int(mask.sum()) * voxel_ml, 5),
+        "mean_radius_mm": round(table[1].mean_radius * spacing_mm, 4),
+        "spacing_mm": spacing_mm,
         "holes_filled": holes,
-        "voxels_filled": int(lumen.sum()) - count,
-        "lumen_level": round(found.lumen, 4),
-        "mask_median": round(found.mask, 4),
-        "surroundings_level": round(found.surroundings, 4),
-        "contrast": round(found.contrast, 4),
-        "noise": round(found.noise, 4),
-        "spread": round(found.spread, 4),
-        "contrast_to_noise": round(found.contrast_to_noise, 2),
+        "voxels_filled": int(mask.sum()) - int(found.mask.sum()),
+        "lumen_level": round(intensity.lumen, 4),
+        "mask_median": round(intensity.mask, 4),
+        "surroundings_level": round(intensity.surroundings, 4),
+        "contrast": round(intensity.contrast, 4),
+        "noise": round(intensity.noise, 4),
+        "spread": round(intensity.spread, 4),
+        "contrast_to_noise": round(intensity.contrast_to_noise, 2),
+        "controlled_by": found.control,
         "volume_by_threshold": [
-            {"lower": round(threshold, 4), "voxels": n, "volume_ml": round(n * voxel_ml, 5)} for threshold, n in table
+            {
+                "lower": round(row.level, 4),
+                "voxels": row.voxels,
+                "volume_ml": round(row.voxels * voxel_ml, 5),
+                "mean_radius_mm": round(row.mean_radius * spacing_mm, 4),
+            }
+            for row in table
         ],
-        "volume_change_per_percent_of_contrast": round(sensitivity, 5),
-        "border_contact": {face: round(fraction, 5) for face, fraction in contact.items()},
+        "volume_change_per_percent_of_contrast": round(growth_per_percent, 5),
+        "radius_change_per_percent_of_contrast": round(radius_per_percent, 5),
         "wall_slope_per_mm": round(slope, 4),
-        "lower_without_blur_bias": round(unbiased, 4),
-        "thin_fraction_of_centre_line": round(thin, 4),
-        "warnings": _warnings(thin, filtered),
+        "lower_without_blur_bias": round(unbiased_lower(intensity, slope, per_intensity, spacing_mm), 4),
+        "thin_fraction_of_centre_line": round(float(np.mean(2 * radii < THIN_VOXELS)), 4),
+        "warnings": [*_warnings(radii, filtered), *faults(settings.cut_planes, filtered, mask)],
     }
-    filled = filtered.with_voxels(occupancy(filtered.voxels, lumen, settings.lower, found.contrast))
-    return Segmentation(filtered.with_voxels(lumen.astype(np.uint8)), filled, seeds, found, record)
 
 
 def wall_slope(filtered: Volume, lumen: Mask, found: Levels) -> float:
@@ -190,13 +230,14 @@ def unbiased_lower(found: Levels, slope: float, relative_growth: float, spacing_
     return float(found.surroundings + found.contrast * (0.5 - min(blur_mm * curvature / np.sqrt(8 * np.pi), 0.1)))
 
 
-def _sensitivity(table: list[tuple[float, int]], found: Levels) -> float:
-    """Relative change of the volume when the threshold falls by 1 % of the contrast: -(dV/V) / (dt/contrast) / 100."""
+def _sensitivity(table: list[tuple[float, float]], span: float) -> float:
+    """Relative change of a quantity when the level falls by 1 % of its span: -(dV/V) / (dt/span) / 100."""
     (below, more), (_, at), (above, fewer) = table[:3]
-    return (more - fewer) / at * found.contrast / (above - below) / 100
+    return float((more - fewer) / at * span / (above - below) / 100)
 
 
-def _warnings(thin: float, filtered: Volume) -> list[str]:
+def _warnings(radii: NDArray[np.floating], filtered: Volume) -> list[str]:
+    thin = float(np.mean(2 * radii < THIN_VOXELS))
     if thin <= THIN_FRACTION:
         return []
     return [
@@ -217,83 +258,59 @@ def _seed_record(seed: Seed, filtered: Volume, loaded: Volume) -> dict[str, Any]
     }
 
 
-def place_seeds(filtered: Volume, settings: SegmentSettings, loaded: Volume) -> tuple[Seed, ...]:
-    """The seeds on the grid of the filtered volume.
-
-    Raises
-    ------
-    StageError
-        If one lies outside the loaded volume or the region of interest.
-    """
-    points = [(f"segment.seeds_mm[{n}]", list(seed), seed) for n, seed in enumerate(settings.seeds_mm)]
-    for n, voxel in enumerate(settings.seeds_voxel):
-        point = tuple(loaded.to_mm(voxel).tolist())
-        points.append((f"segment.seeds_voxel[{n}]", list(voxel), point))
-    return tuple(_place(name, given, point, filtered, loaded) for name, given, point in points)
-
-
-def _place(name: str, given: list[float], point_mm: Any, filtered: Volume, loaded: Volume) -> Seed:
-    for volume, what, remedy in (
-        (loaded, "the loaded volume", "correct the seed"),
-        (filtered, "the region of interest", "move the seed, or widen filter.region_mm or filter.region_voxels"),
-    ):
-        last = np.array(volume.voxels.shape[::-1]) - 1
-        index = np.rint(volume.to_index(point_mm)).astype(int)
-        if np.any(index < 0) or np.any(index > last):
-            box = volume.to_mm(np.stack(np.meshgrid(*zip([0, 0, 0], last, strict=True)), axis=-1).reshape(-1, 3))
-            raise StageError(
-                f"{name} = {given}: at {_mm(point_mm)} mm (LPS) it lies outside {what}, which reaches from"
-                f" {_mm(box.min(axis=0))} to {_mm(box.max(axis=0))} mm"
-                + (f" ({last[0] + 1} x {last[1] + 1} x {last[2] + 1} voxels)" if volume is loaded else "")
-                + f": {remedy}"
-            )
-    x, y, z = index.tolist()
-    return Seed(name, tuple(point_mm), (x, y, z))
-
-
-def _mm(point: Any) -> str:
-    return "(" + ", ".join(f"{x:.1f}" for x in point) + ")"
-
-
-def _check_intensity(seed: Seed, filtered: Volume, settings: SegmentSettings, loaded: Volume) -> None:
+def _check_intensity(seed: Seed, problem: Problem, loaded: Volume) -> None:
     """Refuse a seed that is not between the thresholds, and say where the nearest voxel that is lies."""
-    intensity = filtered.voxels[seed.index[::-1]]
-    if settings.lower <= intensity <= upper_limit(settings):
+    upper = np.inf if problem.settings.upper is None else problem.settings.upper
+    intensity = problem.filtered.voxels[seed.index[::-1]]
+    if problem.lower <= intensity <= upper:
         return
-    nearest = _nearest_in_range(seed.index, filtered, settings)
+    nearest = _nearest_in_range(seed.index, problem.filtered, problem.lower, upper)
     if nearest is None:
         remedy = f"no voxel within {NEAREST_MM:g} mm is in range: change the thresholds or move the seed"
     else:
-        point = filtered.to_mm(nearest)
+        point = problem.filtered.to_mm(nearest)
         remedy = (
-            f"change the thresholds, or move the seed to the nearest voxel in range, at seeds_mm {_mm(point)}"
+            f"change the thresholds, or move the seed to the nearest voxel in range, at seeds_mm {text_mm(point)}"
             f" (seeds_voxel {np.rint(loaded.to_index(point)).astype(int).tolist()})"
         )
-    limits = f"at least segment.lower = {settings.lower:g}"
-    if settings.upper is not None:
-        limits += f" and at most segment.upper = {settings.upper:g}"
+    limits = f"at least segment.lower = {problem.lower:g}"
+    if problem.settings.upper is not None:
+        limits += f" and at most segment.upper = {upper:g}"
     raise StageError(
-        f"{seed.name}: at {_mm(seed.point_mm)} mm the filtered intensity is {intensity:.1f}, it must be {limits};"
+        f"{seed.name}: at {text_mm(seed.point_mm)} mm the filtered intensity is {intensity:.1f}, it must be {limits};"
         f" {remedy}"
     )
 
 
-def _check_connected(seeds: tuple[Seed, ...], grown: Mask, settings: SegmentSettings) -> None:
-    for seed in seeds[1:]:
-        if not grown[seed.index[::-1]]:
+def _check_seeds(problem: Problem, found: Lumen) -> None:
+    """Refuse a speckle, seeds that are not connected, and background seeds in the lumen."""
+    if (count := int(found.mask.sum())) < MINIMUM_VOXELS:
+        raise StageError(
+            f"{found}: only {count} voxels at the seed are in range, a vessel has at least"
+            f" {MINIMUM_VOXELS}: lower the threshold, or move the seed from a speckle of noise into the vessel"
+        )
+    for seed in problem.seeds[1:]:
+        if not found.mask[seed.index[::-1]]:
             raise StageError(
-                f"{seed.name}: at segment.lower = {settings.lower:g} no path of voxels in range leads to it from"
-                f" {seeds[0].name}, and the lumen must be one component: lower the threshold, smooth more (filter), or"
-                " leave one of the seeds out"
+                f"{seed.name}: at {found} no path of voxels in range leads to it from"
+                f" {problem.seeds[0].name}, whose component has {count} voxels, and the lumen must be one component:"
+                " lower the threshold, smooth more (filter), or leave one of the seeds out"
+            )
+    for seed in problem.background:
+        if found.mask[seed.index[::-1]]:
+            raise StageError(
+                f"{seed.name}: at {found} the lumen holds this point, which is said to lie outside: raise the"
+                " threshold, part the two with segment.cut_planes, or take a method that starts from background seeds"
+                " (random-walker, watershed)"
             )
 
 
-def _nearest_in_range(index: Index, volume: Volume, settings: SegmentSettings) -> Index | None:
+def _nearest_in_range(index: Index, volume: Volume, lower: float, upper: float) -> Index | None:
     """Index x, y, z of the nearest voxel between the thresholds, within `NEAREST_MM`."""
     reach = np.ceil(NEAREST_MM / np.array(volume.spacing_mm)).astype(int)
     start, stop = np.maximum(np.array(index) - reach, 0), np.array(index) + reach + 1
     part = volume.voxels[start[2] : stop[2], start[1] : stop[1], start[0] : stop[0]]
-    candidates = np.argwhere((part >= settings.lower) & (part <= upper_limit(settings)))[:, ::-1] + start
+    candidates = np.argwhere((part >= lower) & (part <= upper))[:, ::-1] + start
     distance_mm = np.linalg.norm((candidates - index) * volume.spacing_mm, axis=1)
     if not distance_mm.size or distance_mm.min() > NEAREST_MM:
         return None
@@ -304,13 +321,16 @@ def _nearest_in_range(index: Index, volume: Volume, settings: SegmentSettings) -
 def _compute(job: Job) -> None:
     settings = parse(SegmentSettings, job.settings, "--settings")
     filtered, loaded = Volume.read(job.inputs["filtered"]), Volume.read(job.inputs["volume"])
-    result = segment(filtered, settings, loaded)
+    modality = json.loads(job.inputs["series"].read_text(encoding="utf-8"))["modality"]
+    result = segment(filtered, settings, loaded, modality, job.log)
     record = result.record
     job.log.info(
-        "lumen: %d voxels, %.4g ml; %d cavities filled; contrast %.4g, %.1f times the noise; volume %+.2g %% for"
-        " 1 %% of contrast less; a tube as wide and as blurred has its true volume at lower = %.4g",
-        record["voxels"], record["volume_ml"], record["holes_filled"], record["contrast"], record["contrast_to_noise"],
-        100 * record["volume_change_per_percent_of_contrast"], record["lower_without_blur_bias"],
+        "lumen: %d voxels, %.4g ml, mean radius %.3g mm; %d cavities filled; contrast %.4g, %.1f times the noise;"
+        " volume %+.2g %%, radius %+.2g %% for 1 %% of contrast less; a tube as wide and as blurred has its true volume at"
+        " lower = %.4g",
+        record["voxels"], record["volume_ml"], record["mean_radius_mm"], record["holes_filled"], record["contrast"],
+        record["contrast_to_noise"], 100 * record["volume_change_per_percent_of_contrast"],
+        100 * record["radius_change_per_percent_of_contrast"], record["lower_without_blur_bias"],
     )  # fmt: skip
     for warning in record["warnings"]:
         job.log.warning("warning: %s", warning)
@@ -327,6 +347,7 @@ if __name__ == "__main__":
         {
             "filtered": "filtered.nrrd of the filter stage",
             "volume": "volume.nrrd of the load stage: seeds_voxel count its voxels",
+            "series": "series.json of the load stage: its modality tells what intensities mean",
         },
         {
             "lumen": "lumen.nrrd, uint8 0/1, on the grid of --filtered",

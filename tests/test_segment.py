@@ -13,7 +13,7 @@ from vessels import HALF_WAY, centre_line_mm, oblique, true_lumen, tube_volume
 
 from pipeline.case import FilterSettings, SegmentSettings, VoxelBox
 from pipeline.filter import filter_volume
-from pipeline.segment import place_seeds, segment
+from pipeline.segment import segment
 from pipeline.segmentation.leak import side
 from pipeline.segmentation.picture import draw
 from pipeline.segmentation.region_growing import fill_holes, grow
@@ -135,20 +135,6 @@ def test_a_cavity_that_opens_over_a_diagonal_only_is_filled():
     filled, holes = fill_holes(mask)
     assert holes == 1
     assert filled.sum() == 124
-
-
-def test_seeds_in_mm_and_voxels_are_the_same_places_of_an_oblique_image():
-    """Voxels count on the loaded volume, whatever the filter cut and resampled."""
-    loaded = tube_volume(direction=oblique((35.0, -20.0, 110.0)))
-    region = VoxelBox(low=(3, 10, 2), high=(40, 50, 26))
-    filtered = filter_volume(loaded, FilterSettings(region_voxels=region, spacing_mm=0.33))
-    voxel = (22, 31, 10)
-    by_voxel = SegmentSettings(seeds_voxel=(voxel,), lower=0)
-    by_place = SegmentSettings(seeds_mm=(tuple(loaded.to_mm(voxel).tolist()),), lower=0)
-    (one,), (two,) = place_seeds(filtered, by_voxel, loaded), place_seeds(filtered, by_place, loaded)
-    assert one.index == two.index
-    # the nearest voxel is at most half a diagonal away
-    assert np.linalg.norm(filtered.to_mm(one.index) - loaded.to_mm(voxel)) <= 0.33 * np.sqrt(3) / 2
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,8 @@ from numpy.typing import NDArray
 from scipy import ndimage
 
 from pipeline.case import SegmentSettings
-from pipeline.segmentation.region_growing import Index, Mask, bounding_box, grow
+from pipeline.segmentation.problem import Lumen
+from pipeline.segmentation.region_growing import Box, Index, Mask, bounding_box, grow, mean_radius, occupancy, shift
 from solver.stage import StageError
 
 CONTRAST_TO_NOISE = 4.0
@@ -18,6 +19,9 @@ since the brightest quarter of the surroundings, not their mean, is what the lum
 LUMEN_TO_SPREAD = 3.0
 """How far, in standard deviations, the lumen's level lies above the lower threshold: of a normal distribution, 1 voxel
 in 700 is then darker than the threshold. Less means that the threshold cuts through the noise of a tissue."""
+
+CONTRAST_HU = 100.0
+"""Least level of a contrast-filled lumen in CT: blood has 30 to 70 HU, with contrast agent 150 to 600."""
 
 SHELL_VOXELS = (2, 4)
 """The surroundings are so far from the mask: beyond the blur of the wall, before the next organ."""
@@ -87,7 +91,7 @@ def levels(voxels: NDArray[np.floating], mask: Mask, seeds: Sequence[Index], low
             " raise the threshold, or widen the region (filter)"
         )
     half_way = (lower + float(np.median([voxels[seed[::-1]] for seed in seeds]))) / 2
-    core = grow(np.where(part, near, -np.inf), [_shift(seed, box) for seed in seeds], half_way)
+    core = grow(np.where(part, near, -np.inf), [shift(seed, box) for seed in seeds], half_way)
     median, quartile = np.percentile(near[shell], [50, 75])
     last_digit = np.spacing(np.abs(near).max())
     noise = max(float(MAD_TO_SIGMA * np.median(differences) / np.sqrt(2)), float(last_digit))
@@ -109,41 +113,42 @@ def _differences(voxels: NDArray[np.floating], mask: Mask, axis: int) -> NDArray
     return np.abs(along[NOISE_LAG:][both] - along[:-NOISE_LAG][both])
 
 
-def _shift(seed: Index, box: tuple[slice, slice, slice]) -> Index:
-    """A seed's index within a box of slices z, y, x."""
-    z, y, x = box
-    return seed[0] - x.start, seed[1] - y.start, seed[2] - z.start
+def check_contrast(found: Levels, lumen: Lumen, modality: str | None) -> None:
+    """Refuse a mask that is hardly brighter than what is around it, or a wall within the noise of the tissue.
 
-
-def upper_limit(settings: SegmentSettings) -> float:
-    """Largest intensity of the lumen; infinite where none is set."""
-    return np.inf if settings.upper is None else settings.upper
-
-
-def check_contrast(found: Levels, settings: SegmentSettings) -> None:
-    """Refuse a mask that is hardly brighter than what is around it, or a threshold within the noise of the tissue.
+    Parameters
+    ----------
+    found : intensities.
+    lumen : what was found.
+    modality : ``CT``: intensities are HU, and blood without contrast agent is refused; None: unknown.
 
     Raises
     ------
     StageError
-        If the contrast to noise is below `CONTRAST_TO_NOISE`, or the lumen less than `LUMEN_TO_SPREAD` times its own
-        spread above ``lower``.
+        If the contrast to noise is below `CONTRAST_TO_NOISE`, the lumen is less than `LUMEN_TO_SPREAD` times its own
+        spread above the wall, or, in CT, below `CONTRAST_HU`.
     """
-    above = (found.lumen - settings.lower) / found.spread
+    above = (found.lumen - lumen.wall) / found.spread
     if found.contrast_to_noise < CONTRAST_TO_NOISE:
         reason = (
             f"the mask's median {found.mask:.4g} is {found.contrast_to_noise:.1f} times the noise ({found.noise:.3g})"
             f" above its brighter surroundings ({found.bright_surroundings:.4g}), at least {CONTRAST_TO_NOISE:g} times"
+            " are needed"
         )
     elif above < LUMEN_TO_SPREAD:
         reason = (
             f"the level at the seed {found.lumen:.4g} is {above:.1f} times its own spread ({found.spread:.3g}) above"
-            f" the threshold, which cuts through the noise of the tissue; at least {LUMEN_TO_SPREAD:g} times"
+            f" the threshold, which cuts through the noise of the tissue; at least {LUMEN_TO_SPREAD:g} times are needed"
+        )
+    elif modality == "CT" and found.lumen < CONTRAST_HU:
+        reason = (
+            f"the level at the seed is {found.lumen:.0f} HU; blood without contrast agent has 30 to 70 HU, with it at"
+            f" least {CONTRAST_HU:g} HU are needed"
         )
     else:
         return
     raise StageError(
-        f"no contrast-filled vessel at the seed: at segment.lower = {settings.lower:g} {reason} are needed: choose a"
+        f"no contrast-filled vessel at the seed: at {lumen} {reason}: choose a"
         " series with contrast agent, correct the seed or the threshold, or smooth more (filter.smoothing_mm)"
     )
 
@@ -175,7 +180,7 @@ def side(vector: NDArray[np.floating]) -> str:
     return (("left", "right"), ("posterior", "anterior"), ("head", "feet"))[axis][int(vector[axis] < 0)]
 
 
-def check_border(contact: dict[str, float], settings: SegmentSettings) -> None:
+def check_border(contact: dict[str, float], lumen: Lumen, settings: SegmentSettings) -> None:
     """Refuse a mask that fills a face of the region: a vessel that is cut there covers little of it.
 
     Raises
@@ -186,84 +191,123 @@ def check_border(contact: dict[str, float], settings: SegmentSettings) -> None:
     face = max(contact, key=lambda name: contact[name])
     if contact[face] > settings.border_fraction:
         raise StageError(
-            f"segment.lower = {settings.lower:g}: the mask covers {contact[face]:.0%} of the {face} face of the region,"
+            f"{lumen}: the mask covers {contact[face]:.0%} of the {face} face of the region,"
             f" more than segment.border_fraction = {settings.border_fraction:.0%}: it has leaked into the surroundings."
             " Raise the threshold; if the vessel itself is as wide there, widen the region (filter) or raise"
             " segment.border_fraction"
         )
 
 
+@dataclass(frozen=True)
+class Row:
+    """The lumen at one controlling level: voxels of its mask, and its mean radius along the centre line, in voxels."""
+
+    level: float
+    voxels: int
+    mean_radius: float
+
+
 def growth(
-    voxels: NDArray[np.floating], seeds: Sequence[Index], settings: SegmentSettings, found: Levels
-) -> list[tuple[float, int]]:
-    """Volume against lower threshold, from one step below the chosen one up to the lumen's level.
+    lumen: Lumen, voxels: NDArray[np.floating], line: NDArray[np.int64], found: Levels, settings: SegmentSettings
+) -> list[Row]:
+    """The lumen against its controlling level, from one step below the chosen one up to the middle of the lumen.
 
     Parameters
     ----------
-    voxels : (Z, Y, X).
-    seeds : indices x, y, z.
-    settings : thresholds and ``leak_step``, the step as a fraction of the contrast.
+    lumen : what was found, and how it depends on the level.
+    voxels : intensities (Z, Y, X).
+    line : voxels of its centre line, (N, 3) indices z, y, x.
     found : intensities.
+    settings : ``leak_step``, the step as a fraction of the level's span.
 
     Returns
     -------
     list
-        (threshold, voxels in the mask); the second is the chosen threshold, and there are at least three.
+        At least three rows; the second is that of the chosen level.
     """
-    step = settings.leak_step * found.contrast
-    steps = max(int((found.lumen - settings.lower) / step), 1)
-    inside, table = list(seeds), []
-    for n in range(-1, steps + 1):
-        threshold = settings.lower + n * step
-        mask = grow(voxels, inside, threshold, upper_limit(settings))
-        table.append((threshold, int(mask.sum())))
-        if not mask.any():
-            break
-        box = bounding_box(mask)  # a higher threshold only shrinks the mask
-        voxels, inside = np.where(mask, voxels, -np.inf)[box], [_shift(s, box) for s in inside if mask[s[::-1]]]
+    step = settings.leak_step * (lumen.span or found.contrast)
+    top = found.lumen if lumen.top is None else lumen.top
+    steps = range(-1, max(int((top - lumen.level) / step), 1) + 1)
+    chosen = [lumen.level + n * step for n in steps]
+    table = []
+    for level, (box, mask) in zip(chosen, lumen.family(chosen), strict=False):
+        wall = level if lumen.span is None else lumen.wall
+        table.append(Row(level, int(mask.sum()), _mean_radius(line, voxels[box], box, mask, wall, found.contrast)))
     return table
 
 
-def check_growth(table: list[tuple[float, int]], found: Levels, settings: SegmentSettings) -> None:
-    """Refuse a mask whose volume hangs on the threshold, or jumps between it and the middle of the lumen's range.
+def _mean_radius(
+    line: NDArray[np.int64], voxels: NDArray[np.floating], box: Box, mask: Mask, wall: float, contrast: float
+) -> float:
+    if not mask.any():
+        return 0.0
+    return mean_radius(line - [axis.start for axis in box], occupancy(voxels, mask, wall, contrast))
 
-    From one step above the chosen threshold to one below, the volume may grow by ``leak_growth``: more means the edge
+
+def check_growth(table: list[Row], lumen: Lumen, found: Levels, settings: SegmentSettings) -> None:
+    """Refuse a mask whose volume hangs on the controlling level, or jumps between it and the middle of its range.
+
+    From one step above the chosen level to one below, the volume may grow by ``leak_growth``: more means the edge
     of a leak, or a leak that fills up gradually. Higher up, a step may add ``leak_growth`` squared, since it may join
-    a true branch; more means that the chosen threshold is past a leak.
+    a true branch; more means that the chosen level is past a leak.
 
     Parameters
     ----------
     table : from :func:`growth`.
+    lumen : what was found.
     found : intensities.
-    settings : ``lower`` and ``leak_growth``.
+    settings : ``leak_growth``.
 
     Raises
     ------
     StageError
-        With the two thresholds, their volumes, and the lowest threshold that is clear of the leak.
+        With the two levels, their volumes, and the lowest level that is clear of the leak.
     """
+    if (leak := find_leak(table, lumen, found, settings)) is None:
+        return
+    below, above = table[leak.low], table[leak.high]
+    raise StageError(
+        f"{lumen} {leak.fault}: between the thresholds {above.level:.4g} and"
+        f" {below.level:.4g} the mask grows from {above.voxels} to {below.voxels} voxels,"
+        f" {below.voxels / max(above.voxels, 1):.1f} times (limit {leak.limit:.3g}, from segment.leak_growth; lumen"
+        f" {found.lumen:.4g}, surroundings {found.surroundings:.4g}): {_advice(leak, lumen)}, narrow the region to the"
+        " vessel, part it from what it touches (segment.cut_planes), or smooth more (filter)"
+    )
+
+
+@dataclass(frozen=True)
+class Leak:
+    """Where the volume jumps: rows of the table below and above it, and the lowest level that is clear of it."""
+
+    fault: str
+    limit: float
+    low: int
+    high: int
+    clear: float | None
+
+
+def find_leak(table: list[Row], lumen: Lumen, found: Levels, settings: SegmentSettings) -> Leak | None:
+    """The leak that :func:`check_growth` refuses, if there is one."""
     growth_limit, jump_limit = settings.leak_growth, settings.leak_growth**2
-    middle = (settings.lower + found.lumen) / 2
+    middle = (lumen.level + (found.lumen if lumen.top is None else lumen.top)) / 2
 
     def ratio(low: int, high: int) -> float:
-        return table[low][1] / max(table[high][1], 1)
+        return table[low].voxels / max(table[high].voxels, 1)
 
-    jumps = [n for n in range(1, len(table) - 1) if table[n][0] <= middle and ratio(n, n + 1) > jump_limit]
+    jumps = [n for n in range(1, len(table) - 1) if table[n].level <= middle and ratio(n, n + 1) > jump_limit]
     if jumps:
         fault, limit, low, high = "leaks", jump_limit, jumps[-1], jumps[-1] + 1
     elif ratio(0, 2) > growth_limit:
         fault, limit, low, high = "leaks, or nearly", growth_limit, 0, 2
     else:
-        return
+        return None
     clear = next((n for n in range(high, len(table) - 1) if ratio(n - 1, n + 1) <= growth_limit), None)
-    advice = (
-        f"raise segment.lower to {np.ceil(table[clear][0]):g}"
-        if clear is not None
-        else "no higher threshold up to the lumen's level is clear of it, so try a lower one or correct the seed"
-    )
-    raise StageError(
-        f"segment.lower = {settings.lower:g} {fault}: between the thresholds {table[high][0]:.4g} and"
-        f" {table[low][0]:.4g} the mask grows from {table[high][1]} to {table[low][1]} voxels,"
-        f" {ratio(low, high):.1f} times (limit {limit:.3g}, from segment.leak_growth; lumen {found.lumen:.4g},"
-        f" surroundings {found.surroundings:.4g}): {advice}, narrow the region to the vessel, or smooth more (filter)"
-    )
+    return Leak(fault, limit, low, high, None if clear is None else float(np.ceil(table[clear].level)))
+
+
+def _advice(leak: Leak, lumen: Lumen) -> str:
+    if lumen.control != "segment.lower":
+        return "give background seeds where it leaks, or another segment.method"
+    if leak.clear is None:
+        return "no higher threshold up to the lumen's level is clear of it, so try a lower one or correct the seed"
+    return f"raise segment.lower to {leak.clear:g}"

@@ -1,14 +1,17 @@
 """Masks grown from seeds: connected components, cavities, thickness. Arrays are [z, y, x], indices (x, y, z)."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import ndimage
+from scipy.spatial import cKDTree
 from skimage.morphology import skeletonize
 
 Mask = NDArray[np.bool_]
 Index = tuple[int, int, int]
+Box = tuple[slice, slice, slice]
+"""Slices z, y, x."""
 
 
 def grow(voxels: NDArray[np.floating], seeds: Sequence[Index], lower: float, upper: float = np.inf) -> Mask:
@@ -34,7 +37,33 @@ def grow(voxels: NDArray[np.floating], seeds: Sequence[Index], lower: float, upp
     return np.isin(labels, chosen) if len(chosen) > 1 else labels == chosen[0]
 
 
-def bounding_box(mask: Mask, margin: int = 0) -> tuple[slice, slice, slice]:
+def grow_family(
+    voxels: NDArray[np.floating], seeds: Sequence[Index], lower: Sequence[float], upper: float = np.inf
+) -> Iterator[tuple[Box, Mask]]:
+    """What :func:`grow` gives for ascending lower thresholds, each mask with the box of the volume that it fills.
+
+    A higher threshold only shrinks the mask, so that each is looked for in the one before.
+    """
+    box: Box = (slice(0, voxels.shape[0]), slice(0, voxels.shape[1]), slice(0, voxels.shape[2]))
+    inside = list(seeds)
+    for threshold in lower:
+        mask = grow(voxels, inside, threshold, upper)
+        yield box, mask
+        if not mask.any():
+            return
+        near = bounding_box(mask, margin=2)  # the layers that the wall's place follows from
+        voxels, inside = np.where(mask, voxels, -np.inf)[near], [shift(s, near) for s in inside if mask[s[::-1]]]
+        z, y, x = (slice(b.start + n.start, b.start + n.stop) for b, n in zip(box, near, strict=True))
+        box = (z, y, x)
+
+
+def shift(index: Index, box: Box) -> Index:
+    """An index x, y, z within a box."""
+    z, y, x = box
+    return index[0] - x.start, index[1] - y.start, index[2] - z.start
+
+
+def bounding_box(mask: Mask, margin: int = 0) -> Box:
     """Slices z, y, x of the box of a mask, widened by `margin` voxels as far as the array goes."""
     slices = []
     for axis, size in enumerate(mask.shape):
@@ -84,10 +113,44 @@ def occupancy(voxels: NDArray[np.floating], mask: Mask, lower: float, contrast: 
     return filled
 
 
-def centre_line_radii(mask: Mask) -> NDArray[np.floating]:
-    """Radius, in voxels, at each voxel of the centre line: the distance to the nearest voxel outside, less a half."""
-    part = np.pad(mask[bounding_box(mask)], 1)
+def centre_line(mask: Mask) -> tuple[NDArray[np.int64], NDArray[np.floating]]:
+    """Voxels of the centre line, (N, 3) indices z, y, x, and the radius at each, in voxels.
+
+    The radius is the distance to the nearest voxel outside, less a half.
+    """
+    box = bounding_box(mask)
+    part = np.pad(mask[box], 1)
     distance, line = ndimage.distance_transform_edt(part), skeletonize(part) > 0
     if not line.any():  # thinning leaves nothing of a box with even sides
         line = distance == distance.max()
-    return distance[line] - 0.5
+    return np.argwhere(line) - 1 + [axis.start for axis in box], distance[line] - 0.5
+
+
+def mean_radius(line: NDArray[np.int64], filled: NDArray[np.floating]) -> float:
+    """Mean distance, in voxels, from the points of a centre line to the wall, where the occupancy passes 1/2.
+
+    The wall is known below a voxel, by linear interpolation between neighbours. Points outside the lumen count as 0.
+
+    Parameters
+    ----------
+    line : (N, 3) indices z, y, x.
+    filled : (Z, Y, X) occupancy.
+    """
+    within = np.all((line >= 0) & (line < filled.shape), axis=1)
+    inside = line[within][filled[tuple(line[within].T)] >= 0.5]
+    if not len(inside):
+        return 0.0
+    padded = np.pad(filled, 1)
+    walls = [crossings(padded, axis) - 1 for axis in range(3)]
+    return float(cKDTree(np.concatenate(walls)).query(inside)[0].sum() / len(line))
+
+
+def crossings(filled: NDArray[np.floating], axis: int) -> NDArray[np.floating]:
+    """Where, along the lines of voxels of an axis, an occupancy passes 1/2: (N, 3) continuous indices z, y, x."""
+    along = np.moveaxis(filled, axis, 0)
+    first, second = along[:-1], along[1:]
+    crossed = (first >= 0.5) != (second >= 0.5)
+    places = np.argwhere(crossed).astype(float)
+    low, high = first[crossed], second[crossed]
+    places[:, 0] += (0.5 - low) / (high - low)
+    return np.insert(places[:, 1:], axis, places[:, 0], axis=1)

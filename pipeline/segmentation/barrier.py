@@ -1,0 +1,65 @@
+"""Cut planes: thin layers of voxels over which no lumen grows."""
+
+from collections.abc import Sequence
+
+import numpy as np
+from scipy import ndimage
+
+from pipeline.case import CutPlane
+from pipeline.segmentation.region_growing import Mask
+from pipeline.volume import Volume
+
+
+def barrier(planes: Sequence[CutPlane], volume: Volume) -> Mask | None:
+    """The voxels of all cut planes; None without any.
+
+    A plane with the unit normal n holds the voxels with -w/2 <= d < w/2, where d is their signed distance and w the
+    longest step along n to one of the six neighbours: no six-connected path can step over it, and no thinner layer has
+    this property (a naive digital plane: Reveillès 1991).
+
+    Parameters
+    ----------
+    planes : discs, or whole planes, in LPS mm.
+    volume : the grid, in any orientation.
+
+    Returns
+    -------
+    (Z, Y, X) bool.
+    """
+    return np.any([layer(plane, volume) for plane in planes], axis=0) if planes else None
+
+
+def layer(plane: CutPlane, volume: Volume) -> Mask:
+    """The voxels of one plane, (Z, Y, X) bool."""
+    normal = np.array(plane.normal) / np.linalg.norm(plane.normal) @ volume.direction
+    centre = (np.array(plane.point_mm) - volume.origin_mm) @ volume.direction
+    steps = volume.voxels.shape[::-1]
+    away = [np.arange(n) * h - c for n, h, c in zip(steps, volume.spacing_mm, centre, strict=True)]
+    x, y, z = (a.reshape(shape) for a, shape in zip(away, ((1, 1, -1), (1, -1, 1), (-1, 1, 1)), strict=True))
+    distance = normal[0] * x + normal[1] * y + normal[2] * z
+    half = float(np.max(np.abs(normal) * volume.spacing_mm)) / 2 * (1 + 1e-9)  # rounding must not open it
+    inside = (distance >= -half) & (distance < half)
+    if plane.radius_mm is not None:
+        inside &= x**2 + y**2 + z**2 - distance**2 <= plane.radius_mm**2
+    return inside
+
+
+def faults(planes: Sequence[CutPlane], volume: Volume, mask: Mask) -> list[str]:
+    """Warnings of cut planes that a mask does not touch, or passes around.
+
+    Parameters
+    ----------
+    planes : as in the settings.
+    volume : the grid.
+    mask : (Z, Y, X) bool.
+    """
+    warnings = []
+    for n, plane in enumerate(planes):
+        disc = layer(plane, volume)
+        touched = np.argwhere(ndimage.binary_dilation(disc) & mask)[:, ::-1]
+        sides = np.unique(np.sign((volume.to_mm(touched) - plane.point_mm) @ plane.normal))
+        if not len(sides):
+            warnings.append(f"segment.cut_planes[{n}] does not touch the lumen")
+        elif len(sides) > 1:
+            warnings.append(f"segment.cut_planes[{n}] parts nothing: the lumen goes on around it; widen radius_mm")
+    return warnings

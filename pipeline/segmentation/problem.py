@@ -1,0 +1,83 @@
+"""What a method of segmentation is given, and what it hands back."""
+
+import logging
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pipeline.case import SegmentSettings
+from pipeline.segmentation.region_growing import Box, Index, Mask
+from pipeline.segmentation.seeds import Seed
+from pipeline.volume import Volume
+
+
+@dataclass(frozen=True)
+class Problem:
+    """A lumen to find.
+
+    Attributes
+    ----------
+    filtered : isotropic volume, voxels (Z, Y, X) float32.
+    seeds, background : points in the lumen, at least one, and outside it.
+    barrier : (Z, Y, X) bool, voxels of the cut planes, which no lumen holds; None without any.
+    settings : the user's.
+    lower : smallest intensity of the lumen, given or found.
+    log : where progress goes.
+    """
+
+    filtered: Volume
+    seeds: tuple[Seed, ...]
+    background: tuple[Seed, ...]
+    barrier: Mask | None
+    settings: SegmentSettings
+    lower: float
+    log: logging.Logger
+
+    @property
+    def places(self) -> list[Index]:
+        """Voxels x, y, z of the seeds."""
+        return [seed.index for seed in self.seeds]
+
+    @property
+    def open_voxels(self) -> NDArray[np.floating]:
+        """The intensities, (Z, Y, X), with -inf on the cut planes, so that nothing grows over them."""
+        voxels = self.filtered.voxels
+        return voxels if self.barrier is None else np.where(self.barrier, -np.inf, voxels)
+
+
+Family = Callable[[Sequence[float]], Iterator[tuple[Box, Mask]]]
+"""Masks for ascending controlling levels, each with the box of the volume that it fills; empty ones included."""
+
+
+@dataclass(frozen=True)
+class Lumen:
+    """A mask, and how it depends on the level that controls it.
+
+    Attributes
+    ----------
+    mask : (Z, Y, X) bool; what is six-connected to the first seed.
+    wall : intensity at the wall.
+    control : name of the controlling level, for messages and the record.
+    level : its value.
+    family : the masks of other levels.
+    record : what the method wants kept in ``segmentation.json``.
+    span : range of the controlling level between surroundings and lumen; None: the contrast.
+    top : the controlling level in the middle of the lumen; None: the lumen's intensity.
+    occupancy : (Z, Y, X) float32, the part of each voxel that the lumen fills; None: from the intensity at the wall.
+    """
+
+    mask: Mask
+    wall: float
+    control: str
+    level: float
+    family: Family
+    record: dict[str, Any]
+    span: float | None = None
+    top: float | None = None
+    occupancy: NDArray[np.float32] | None = None
+
+    def __str__(self) -> str:
+        return f"{self.control} = {self.level:g}"

@@ -1,0 +1,188 @@
+"""Seeds: points in the lumen or outside it, given in mm, as voxels of the loaded volume or as 3D Slicer markups."""
+
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from pipeline.case import Point, Seeds, SegmentSettings
+from pipeline.segmentation.region_growing import Index
+from pipeline.volume import Volume
+from solver.stage import StageError
+
+POINT_TYPES = ("Fiducial", "Line", "Curve", "ClosedCurve")
+"""Markups of 3D Slicer whose control points are points of the patient; those of planes and boxes are not."""
+
+TO_LPS = {"LPS": (1.0, 1.0, 1.0), "RAS": (-1.0, -1.0, 1.0), "1": (1.0, 1.0, 1.0), "0": (-1.0, -1.0, 1.0)}
+"""Coordinate systems of markups, by name and by the numbers of older files, and the signs that lead to LPS."""
+
+
+@dataclass(frozen=True)
+class Place:
+    """A point as it was given.
+
+    Attributes
+    ----------
+    name : the setting it came from, for messages.
+    given : its numbers there.
+    point_mm : LPS, mm.
+    """
+
+    name: str
+    given: list[float]
+    point_mm: Point
+
+
+@dataclass(frozen=True)
+class Seed:
+    """A point on the grid of the filtered volume.
+
+    Attributes
+    ----------
+    name : the setting it came from, for messages; ``automatic`` for one that was found.
+    point_mm : LPS, mm.
+    index : nearest voxel x, y, z of the filtered volume.
+    """
+
+    name: str
+    point_mm: Point
+    index: Index
+
+
+def seed_places(settings: Seeds, loaded: Volume, section: str = "segment") -> list[Place]:
+    """The points in the lumen that a section of the settings gives.
+
+    Parameters
+    ----------
+    settings : seeds in mm (LPS), as voxels of `loaded`, and in a markups file.
+    loaded : the volume before the filter; only its geometry is used.
+    section : its name, for messages.
+
+    Raises
+    ------
+    StageError
+        If the markups file is not usable.
+    """
+    return _places(f"{section}.seeds", settings.seeds_mm, settings.seeds_voxel, settings.seeds_file, loaded)
+
+
+def background_places(settings: SegmentSettings, loaded: Volume) -> list[Place]:
+    """The points outside the lumen; as :func:`seed_places`."""
+    return _places(
+        "segment.background", settings.background_mm, settings.background_voxel, settings.background_file, loaded
+    )
+
+
+def _places(
+    name: str, points_mm: Iterable[Point], voxels: Iterable[tuple[int, int, int]], file: str | None, loaded: Volume
+) -> list[Place]:
+    places = [Place(f"{name}_mm[{n}]", list(point), point) for n, point in enumerate(points_mm)]
+    for n, voxel in enumerate(voxels):
+        places.append(Place(f"{name}_voxel[{n}]", list(voxel), tuple(loaded.to_mm(voxel).tolist())))
+    for n, point in enumerate(read_markups(Path(file), f"{name}_file") if file else ()):
+        places.append(Place(f"{name}_file[{n}]", list(point), point))
+    return places
+
+
+def place_seeds(places: Iterable[Place], filtered: Volume, loaded: Volume) -> tuple[Seed, ...]:
+    """Points on the grid of the filtered volume.
+
+    Raises
+    ------
+    StageError
+        If one lies outside the loaded volume or the region of interest.
+    """
+    return tuple(_seed(place, filtered, loaded) for place in places)
+
+
+def _seed(place: Place, filtered: Volume, loaded: Volume) -> Seed:
+    for volume, what, remedy in (
+        (loaded, "the loaded volume", "correct the seed"),
+        (filtered, "the region of interest", "move the seed, or widen filter.region_mm or filter.region_voxels"),
+    ):
+        last = np.array(volume.voxels.shape[::-1]) - 1
+        index = np.rint(volume.to_index(place.point_mm)).astype(int)
+        if np.any(index < 0) or np.any(index > last):
+            box = volume.to_mm(np.stack(np.meshgrid(*zip([0, 0, 0], last, strict=True)), axis=-1).reshape(-1, 3))
+            raise StageError(
+                f"{place.name} = {place.given}: at {text_mm(place.point_mm)} mm (LPS) it lies outside {what}, which"
+                f" reaches from {text_mm(box.min(axis=0))} to {text_mm(box.max(axis=0))} mm"
+                + (f" ({last[0] + 1} x {last[1] + 1} x {last[2] + 1} voxels)" if volume is loaded else "")
+                + f": {remedy}"
+            )
+    x, y, z = index.tolist()
+    return Seed(place.name, place.point_mm, (x, y, z))
+
+
+def text_mm(point: Iterable[float]) -> str:
+    """A point for a message."""
+    return "(" + ", ".join(f"{x:.1f}" for x in point) + ")"
+
+
+def read_markups(path: Path, name: str = "segment.seeds_file") -> list[Point]:
+    """Points of a 3D Slicer markups file (``.mrk.json``).
+
+    Point lists, lines and curves are read, all of the file's; points that were never placed are passed over. Labels
+    and descriptions are free text and stay unread.
+
+    Parameters
+    ----------
+    path : the file.
+    name : the setting that names it: messages name no file, whose name may be a patient's.
+
+    Returns
+    -------
+    Points (x, y, z), LPS, mm, in the file's order.
+
+    Raises
+    ------
+    StageError
+        If it is no markups file, its coordinates are not in mm or in an unknown system, or no point is in it.
+    """
+    try:
+        markups = json.loads(path.read_text(encoding="utf-8"))["markups"]
+        nodes = [(dict(node), list(node.get("controlPoints", ()))) for node in markups]
+    except OSError as error:
+        raise StageError(f"{name}: cannot be read ({error.strerror}); correct the path") from None
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        raise StageError(
+            f"{name}: is no markups file of 3D Slicer (JSON with the list 'markups'); save the points as .mrk.json"
+        ) from None
+    points = [_point(each, signs, name) for node, every in nodes if (signs := _signs(node, name)) for each in every]
+    placed = [point for point in points if point]
+    if not placed:
+        raise StageError(f"{name}: holds no placed point; place at least one in 3D Slicer and save again")
+    return placed
+
+
+def _signs(node: dict[str, Any], name: str) -> tuple[float, ...]:
+    """Signs that lead the coordinates of a markups node to LPS; what is not points in mm is refused."""
+    kind, system, units = node.get("type"), node.get("coordinateSystem", "LPS"), node.get("coordinateUnits", "mm")
+    if kind not in POINT_TYPES:
+        shown = kind if kind in ("Angle", "Plane", "ROI") else "an unknown type"
+        raise StageError(f"{name}: holds markups of type {shown}; save {', '.join(POINT_TYPES)} alone")
+    if str(system) not in TO_LPS:
+        raise StageError(f"{name}: the coordinate system of its markups is neither LPS nor RAS; save them in LPS")
+    if (units[0] if isinstance(units, list) and units else units) != "mm":
+        raise StageError(f"{name}: the coordinates of its markups are not in mm; save them in mm")
+    return TO_LPS[str(system)]
+
+
+def _point(point: Any, signs: tuple[float, ...], name: str) -> Point | None:
+    """LPS mm; None for a point that was not placed."""
+    if not isinstance(point, dict):
+        raise StageError(f"{name}: a control point is no object; save the markups again")
+    if point.get("positionStatus", "defined") != "defined":
+        return None
+    position = point.get("position")
+    if (
+        not isinstance(position, list)
+        or [type(value) in (int, float) for value in position] != [True] * 3
+        or not np.all(np.isfinite(position))
+    ):
+        raise StageError(f"{name}: the position of a control point is not three numbers; save the markups again")
+    x, y, z = (sign * float(value) for sign, value in zip(signs, position, strict=True))
+    return x, y, z

@@ -1,0 +1,96 @@
+"""Laws that every method of segmentation holds."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import ndimage
+from vessels import oblique, tube_volume
+
+from pipeline.case import CutPlane, FilterSettings, SegmentSettings
+from pipeline.filter import filter_volume
+from pipeline.segment import segment
+from pipeline.segmentation.barrier import barrier
+from pipeline.segmentation.methods import METHODS
+from pipeline.volume import Volume
+from solver.stage import StageError
+
+component = st.floats(-1, 1).map(lambda x: round(x, 3))
+METHOD = pytest.mark.parametrize("method", METHODS)
+
+
+@pytest.fixture(scope="module")
+def tube() -> Volume:
+    """The bent tube of 350 in 40, radius 2 mm, in an oblique image."""
+    return filter_volume(tube_volume(direction=oblique()), FilterSettings())
+
+
+def at(own_mm: tuple[float, float, float]) -> tuple[float, float, float]:
+    """A place of the tube's own frame in the patient."""
+    return tuple((oblique() @ own_mm).tolist())
+
+
+@given(normal=st.tuples(component, component, component).filter(any), shift=component, seed=st.integers(0, 100))
+@settings(max_examples=60, deadline=None, derandomize=True)
+def test_no_six_connected_path_crosses_a_cut_plane_and_it_is_one_voxel_thin(normal, shift, seed):
+    turn = oblique(tuple(np.random.default_rng(seed).uniform(-180, 180, 3)))
+    volume = Volume(np.zeros((15, 16, 17), np.uint8), (0.5, 0.7, 1.1), (3.0, -8.0, 40.0), turn)
+    # no voxel lies just half a step away on both sides
+    point = volume.to_mm(np.array([8.013, 7.507, 7.029]) + shift)
+    cut = barrier([CutPlane(point_mm=tuple(point), normal=normal)], volume)
+    labels, _ = ndimage.label(~cut)
+    z, y, x = np.indices(cut.shape)
+    above = (volume.to_mm(np.stack([x, y, z], axis=-1)) - point) @ normal > 0
+    assert not set(np.unique(labels[above & ~cut])) & set(np.unique(labels[~above & ~cut]))
+    # each line of voxels along the axis nearest to the normal meets the layer at most once, since steps are as long
+    axis = int(np.argmax(np.abs(np.array(normal) / np.linalg.norm(normal) @ turn) * volume.spacing_mm))
+    assert cut.sum(axis=2 - axis).max() <= 1
+
+
+@METHOD
+def test_a_cut_plane_ends_the_lumen(tube, method):
+    """The bent tube is cut across at y = 15 of its own frame: what lies beyond is left out, nothing else changes."""
+    keys = {"method": method, "seeds_mm": (at((8.0, 9.0, 6.9)),), "lower": 195.0}
+    whole = segment(tube, SegmentSettings(**keys), tube)
+    plane = CutPlane(point_mm=at((9.0, 15.0, 4.0)), normal=at((0.0, 1.0, 0.0)), radius_mm=5.0)
+    part = segment(tube, SegmentSettings(**keys, cut_planes=(plane,)), tube)
+    z, y, x = np.indices(tube.voxels.shape)
+    own = tube.to_mm(np.stack([x, y, z], axis=-1)) @ tube.direction
+    beyond = own[..., 1] - 15
+    kept, everything = part.lumen.voxels > 0, whole.lumen.voxels > 0
+    assert not (kept & (beyond > -0.2)).any()  # half the layer of one voxel, 0.4 mm
+    before = beyond < -2
+    differ = (kept ^ everything)[before].sum() / everything[before].sum()
+    assert differ < 0.01
+    assert np.array_equal(part.occupancy.voxels >= 0.5, kept)
+    assert part.record["warnings"] == []
+
+
+def test_cut_planes_that_do_nothing_are_warned_of(tube):
+    small = CutPlane(point_mm=at((9.0, 15.0, 4.0)), normal=at((0.0, 1.0, 0.0)), radius_mm=0.8)
+    away = CutPlane(point_mm=at((1.0, 1.0, 1.0)), normal=(1, 0, 0), radius_mm=0.8)
+    keys = {"seeds_mm": (at((8.0, 9.0, 6.9)),), "lower": 195.0}
+    warnings = segment(tube, SegmentSettings(**keys, cut_planes=(small, away)), tube).record["warnings"]
+    assert any("cut_planes[0] parts nothing" in warning for warning in warnings)
+    assert any("cut_planes[1] does not touch" in warning for warning in warnings)
+
+
+def test_a_seed_on_a_cut_plane_is_refused(tube):
+    plane = CutPlane(point_mm=at((8.0, 9.0, 6.9)), normal=(0, 0, 1))
+    given_ = SegmentSettings(seeds_mm=(at((8.0, 9.0, 6.9)),), lower=195, cut_planes=(plane,))
+    with pytest.raises(StageError, match=r"seeds_mm\[0\] lies on a cut plane"):
+        segment(tube, given_, tube)
+
+
+@METHOD
+def test_a_background_seed_is_never_in_the_lumen(tube, method):
+    """The point lies in the lumen: whoever says that it does not is told, or has the lumen end before it."""
+    point = at((8.0, 9.0, 6.9))
+    far = at((6.0, 4.0, 9.0))
+    given_ = SegmentSettings(method=method, seeds_mm=(far,), background_mm=(point,), lower=195)
+    try:
+        found = segment(tube, given_, tube)
+    except StageError:
+        return
+    index = np.rint(tube.to_index(point)).astype(int)
+    assert not found.lumen.voxels[tuple(index[::-1])]
