@@ -1,0 +1,64 @@
+"""Evidence for the geometry of loading: series of a linear field, with each fault, come back right or are refused.
+
+Right means within 0.5 % of the range of the series' intensities at the place that the volume states, in every voxel
+that lies within the measured slices; every voxel that does not holds the smallest intensity of those that do, and is
+counted. `benchmarks/loading_evidence.py` writes the worst errors as a table.
+"""
+
+import logging
+from pathlib import Path
+
+import numpy as np
+import pytest
+from linear_field import TOLERANCE, Slice, measured, worst_error
+from loading_faults import FAULTS, RIGHT
+
+from pipeline.case import LoadSettings
+from pipeline.load import SeriesFacts, load
+from pipeline.volume import Volume
+from solver.stage import StageError
+
+LOG = logging.getLogger("test")
+
+
+def judge(folder: Path, settings: LoadSettings, stack: list[Slice], expected: str) -> tuple[Volume, SeriesFacts] | None:
+    if expected != RIGHT:
+        with pytest.raises(StageError, match=expected):
+            load(folder, settings, LOG)
+        return None
+    volume, facts = load(folder, settings, LOG)
+    assert worst_error(volume, stack) < TOLERANCE
+    inside = measured(volume, stack)
+    assert facts.outside_voxels == (~inside).sum()
+    assert (volume.voxels[~inside] == volume.voxels[inside].min()).all()
+    assert facts.padding_voxels == 0
+    return volume, facts
+
+
+@pytest.mark.parametrize("name", FAULTS)
+def test_each_fault_is_refused_or_right_by_default(name, tmp_path):
+    fault = FAULTS[name]
+    loaded = judge(tmp_path, LoadSettings(), fault.build(tmp_path), fault.default)
+    if loaded:
+        assert loaded[1].dtype == "int16" or "rescaling" in name
+        assert not any(found["needed"] and found["policy"] == "resample" for found in loaded[1].policies.values())
+
+
+@pytest.mark.parametrize("name", [name for name, fault in FAULTS.items() if fault.policies])
+def test_each_fault_is_refused_or_right_where_it_is_to_be_resampled(name, tmp_path):
+    fault = FAULTS[name]
+    settings = LoadSettings(**dict.fromkeys(fault.policies, "resample"))
+    loaded = judge(tmp_path, settings, fault.build(tmp_path), fault.resampled)
+    if loaded:
+        found = loaded[1].policies
+        assert {key for key in found if found[key]["needed"]} == set(fault.policies)
+        assert loaded[1].dtype == "float32"
+
+
+def test_resampling_a_sound_series_changes_nothing(tmp_path):
+    FAULTS["none, oblique"].build(tmp_path)
+    plain, _ = load(tmp_path, LoadSettings(), LOG)
+    policies = dict.fromkeys(("irregular_spacing", "missing_slices", "gantry_tilt", "anisotropic_pixels"), "resample")
+    again, _ = load(tmp_path, LoadSettings(**policies), LOG)
+    np.testing.assert_array_equal(again.voxels, plain.voxels)
+    assert again.spacing_mm == plain.spacing_mm
