@@ -1,0 +1,1 @@
+"""What the filter stage is made of: region of interest, smoothing, resampling."""
