@@ -1,0 +1,143 @@
+"""DICOM segmentation: one segment of a SEG object as a mask on the regular grid of its frames."""
+
+from pathlib import Path
+from typing import Any
+
+import highdicom as hd
+import numpy as np
+import pydicom
+from numpy.typing import NDArray
+from pydicom.errors import InvalidDicomError
+from pydicom.sr._snomed_dict import mapping as snomed
+from pydicom.sr.codedict import CONCEPTS
+from pydicom.uid import UID, RTStructureSetStorage, SegmentationStorage
+
+from pipeline.dicom.pixels import quiet
+from pipeline.mask_file import GivenMask, Segment, check_geometry, choose
+from pipeline.volume import Volume
+from solver.stage import StageError
+
+LABEL_MAP_STORAGE = UID("1.2.840.10008.5.1.4.1.1.66.7")
+"""Segmentations as label maps (DICOM 2024d)."""
+
+LEAST_PART = 0.5
+"""A voxel of a fractional segment belongs to the lumen from this part (or probability) on."""
+
+
+def is_dicom(path: Path) -> bool:
+    """Whether a file has the mark of DICOM at its 128th byte."""
+    with path.open("rb") as file:
+        return file.read(132)[128:] == b"DICM"
+
+
+def find_segmentation(folder: Path) -> Path:
+    """The one DICOM segmentation below a folder.
+
+    Raises
+    ------
+    StageError
+        If there is none, or more than one.
+    """
+    files = [path for path in sorted(folder.rglob("*")) if path.is_file() and is_dicom(path)]
+    with quiet():
+        found = [path for path in files if _kind(path) in (SegmentationStorage, LABEL_MAP_STORAGE)]
+    if len(found) != 1:
+        raise StageError(
+            f"input.mask: {len(found)} DICOM segmentations among {len(files)} DICOM files of the folder; give the file"
+            " itself"
+        )
+    return found[0]
+
+
+def _kind(path: Path) -> str | None:
+    try:
+        return pydicom.dcmread(path, specific_tags=["SOPClassUID"], stop_before_pixels=True).get("SOPClassUID")
+    except Exception:  # pydicom raises almost anything for a damaged file
+        return None
+
+
+def read_segmentation(path: Path, wanted: int | str | None) -> GivenMask:
+    """Read the wanted segment of a DICOM segmentation: binary, fractional or label map.
+
+    Positions at which no frame is stored are empty. A fractional segment is lumen where it is at least `LEAST_PART`.
+
+    Parameters
+    ----------
+    path : the file.
+    wanted : number or label of the segment; None: the only one.
+
+    Raises
+    ------
+    StageError
+        If it is no such file or damaged, its frames form no regular grid in the patient, or there is no such segment.
+    """
+    with quiet():
+        segmentation = _open(path)
+        segments = [_segment(segmentation, number) for number in segmentation.segment_numbers]
+        chosen = choose(segments, wanted)
+        grid = _grid(segmentation, chosen.number)
+    part = grid.array[..., 0]
+    record: dict[str, Any] = {"file": "DICOM segmentation", "segment": chosen.number, "segments": len(segments)}
+    if chosen.facts:
+        record["segment_kind"] = chosen.facts
+    lumen = _upright(grid, part >= LEAST_PART)
+    if segmentation.segmentation_type != hd.seg.SegmentationTypeValues.FRACTIONAL:
+        return GivenMask(lumen, ends_known=False, record=record)
+    of_voxels = segmentation.segmentation_fractional_type == hd.seg.SegmentationFractionalTypeValues.OCCUPANCY
+    record |= {"fractional": "occupancy" if of_voxels else "probability", "least_fraction": LEAST_PART}
+    return GivenMask(lumen, _upright(grid, part).voxels if of_voxels else None, ends_known=False, record=record)
+
+
+def _open(path: Path) -> hd.seg.Segmentation:
+    try:
+        dataset = pydicom.dcmread(path)
+    except (InvalidDicomError, EOFError, OSError):
+        raise StageError("input.mask: the DICOM file is damaged; export it again") from None
+    if dataset.get("SOPClassUID") not in (SegmentationStorage, LABEL_MAP_STORAGE):
+        contours = dataset.get("SOPClassUID") == RTStructureSetStorage
+        what = "contours (RTSTRUCT), which have to be made a mask first" if contours else "no segmentation but an image"
+        raise StageError(f"input.mask: the DICOM file holds {what}; give a DICOM segmentation (SEG) or a label map")
+    try:
+        return hd.seg.Segmentation.from_dataset(dataset, copy=False)
+    except Exception as error:  # of any kind, with values of the header in its text
+        raise StageError(
+            f"input.mask: the DICOM segmentation lacks a required part ({type(error).__name__}); export it again"
+        ) from None
+
+
+def _segment(segmentation: hd.seg.Segmentation, number: int) -> Segment:
+    described = segmentation.get_segment_description(number)
+    return Segment(int(number), str(described.get("SegmentLabel", "")), facts=_coded(described))
+
+
+def _coded(described: Any) -> str:
+    """What a segment is, in the words of the SNOMED CT concepts that pydicom knows; the file's are free text."""
+    codes = described.get("SegmentedPropertyTypeCodeSequence") or [{}]
+    scheme, value = str(codes[0].get("CodingSchemeDesignator", "")), str(codes[0].get("CodeValue", ""))
+    value = snomed["SRT"].get(value, "") if scheme in ("SRT", "SNM3", "99SDM") else value if scheme == "SCT" else ""
+    concepts: Any = CONCEPTS["SCT"]
+    return next((found[value][0] for found in concepts.values() if value in found), "")
+
+
+def _grid(segmentation: hd.seg.Segmentation, number: int) -> hd.Volume:
+    if segmentation.coordinate_system != hd.CoordinateSystemNames.PATIENT or segmentation.is_tiled:
+        raise StageError("input.mask: the DICOM segmentation does not lie in a patient; give that of a CT or MR series")
+    try:
+        return segmentation.get_volume(segment_numbers=[number])
+    except Exception as error:  # of any kind, with values of the header in its text
+        raise StageError(
+            "input.mask: the frames of the DICOM segmentation form no regular grid of parallel slices, or cannot be"
+            f" decoded ({type(error).__name__}); export the mask on a regular grid, for instance as NRRD"
+        ) from None
+
+
+def _upright(grid: hd.Volume, voxels: NDArray[Any]) -> Volume:
+    """Voxels [slice, row, column] as [z, y, x] with z along the slices' normal x cross y."""
+    z, y, x = np.asarray(grid.direction).T
+    z_mm, y_mm, x_mm = grid.spacing
+    origin = np.asarray(grid.position, float)
+    if np.cross(x, y) @ z < 0:
+        voxels, z, origin = voxels[::-1], -z, origin + z * z_mm * (len(voxels) - 1)
+    check_geometry((x_mm, y_mm, z_mm), np.stack([x, y, z], axis=1))
+    a, b, c = origin.tolist()
+    return Volume(np.ascontiguousarray(voxels), (x_mm, y_mm, z_mm), (a, b, c), np.stack([x, y, z], axis=1))
