@@ -245,6 +245,16 @@ class SegmentSettings(Seeds):
         " lower for a narrow vessel, whose rim blur darkens; none: found from the image, and reported as automatic",
     )
     upper: Finite | None = Field(None, description="largest intensity of the lumen; none: no limit")
+    confidence_multiplier: Positive = Field(
+        2.5,
+        description="confidence: limits lie at least so many standard deviations from the mean of what has grown",
+    )
+    confidence_repeats: Annotated[int, Field(ge=0, le=100)] = Field(
+        4, description="confidence: how often mean and deviation are taken anew from what has grown"
+    )
+    radii_mm: tuple[Positive, Positive] = Field(
+        (1.0, 6.0), description="vesselness: smallest and largest radius of the vessels"
+    )
     fill_holes: bool = Field(True, description="fill cavities that the lumen encloses")
     leak_step: Annotated[float, Field(gt=0, lt=1)] = Field(
         0.05, description="leak guard: lower is moved by this fraction of the contrast between lumen and surroundings"
@@ -261,6 +271,8 @@ class SegmentSettings(Seeds):
     def _consistent(self) -> Self:
         if self.upper is not None and self.lower is not None and self.upper <= self.lower:
             raise ValueError(f"lower {self.lower:g} is not below upper {self.upper:g}")
+        if self.radii_mm[0] >= self.radii_mm[1]:
+            raise ValueError(f"radii_mm {self.radii_mm}: the first is not below the second")
         return self
 
 

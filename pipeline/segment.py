@@ -13,7 +13,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import ndimage, special
 
 from pipeline.case import SegmentSettings, parse
 from pipeline.segmentation.barrier import barrier, faults
@@ -26,6 +25,7 @@ from pipeline.segmentation.leak import (
     check_growth,
     growth,
     levels,
+    sensitivity,
 )
 from pipeline.segmentation.methods import METHODS
 from pipeline.segmentation.picture import draw
@@ -33,12 +33,13 @@ from pipeline.segmentation.problem import Lumen, Problem
 from pipeline.segmentation.region_growing import (
     Index,
     Mask,
-    bounding_box,
     centre_line,
+    centres,
     fill_holes,
     occupancy,
 )
 from pipeline.segmentation.seeds import Seed, background_places, place_seeds, seed_places, text_mm
+from pipeline.segmentation.wall import unbiased_lower, wall_slope
 from pipeline.volume import Volume
 from solver.stage import Job, StageError, run_stage
 
@@ -47,6 +48,9 @@ MINIMUM_VOXELS = 100
 
 THIN_VOXELS = 4
 """Diameter, in voxels, below which a vessel's size is uncertain."""
+
+VOLUME_ERROR = 0.1
+"""Relative error of the volume, foretold from the threshold, that is worth a warning."""
 
 THIN_FRACTION = 0.1
 """Part of the centre line that may be thinner before it is worth a warning: ends always look thin."""
@@ -108,12 +112,13 @@ def segment(
     intensity = levels(filtered.voxels, found.mask, problem.places, found.wall)
     check_contrast(intensity, found, modality)
     mask, holes = _without_cavities(found.mask, problem)
-    line, radii = centre_line(mask)
-    table = growth(found, filtered.voxels, line, intensity, settings)
-    check_growth(table, found, intensity, settings)
+    _check_background(problem, found, mask)
     filled = found.occupancy
     if filled is None:
         filled = occupancy(filtered.voxels, mask, found.wall, intensity.contrast)
+    line, radii = centre_line(mask)
+    table = growth(found, filtered.voxels, centres(line, radii, filled), intensity, settings)
+    check_growth(table, found, intensity, settings)
     record = found.record | _record(problem, found, mask, holes, table, intensity, radii, loaded)
     record |= {"border_contact": {face: round(fraction, 5) for face, fraction in contact.items()}}
     return Segmentation(
@@ -156,11 +161,10 @@ def _record(
     """What is told of a lumen beside what its method told."""
     filtered, settings = problem.filtered, problem.settings
     voxel_ml, spacing_mm = float(np.prod(filtered.spacing_mm)) / 1000, filtered.spacing_mm[0]
-    span = found.span or intensity.contrast
-    growth_per_percent = _sensitivity([(row.level, row.voxels) for row in table], span)
-    radius_per_percent = _sensitivity([(row.level, row.mean_radius) for row in table], span)
-    slope = wall_slope(filtered, mask, intensity)
-    per_intensity = 100 * growth_per_percent / intensity.contrast
+    growth_per_percent = sensitivity(table, "voxels", intensity)
+    radius_per_percent = sensitivity(table, "mean_radius", intensity)
+    slope = wall_slope(filtered.voxels, spacing_mm, mask, intensity)
+    unbiased = unbiased_lower(intensity, slope, 100 * growth_per_percent / intensity.contrast, spacing_mm)
     return {
         "seeds": [_seed_record(seed, filtered, loaded) for seed in problem.seeds],
         "background": [_seed_record(seed, filtered, loaded) for seed in problem.background],
@@ -190,53 +194,17 @@ def _record(
         "volume_change_per_percent_of_contrast": round(growth_per_percent, 5),
         "radius_change_per_percent_of_contrast": round(radius_per_percent, 5),
         "wall_slope_per_mm": round(slope, 4),
-        "lower_without_blur_bias": round(unbiased_lower(intensity, slope, per_intensity, spacing_mm), 4),
+        "lower_without_blur_bias": round(unbiased, 4),
         "thin_fraction_of_centre_line": round(float(np.mean(2 * radii < THIN_VOXELS)), 4),
-        "warnings": [*_warnings(radii, filtered), *faults(settings.cut_planes, filtered, mask)],
+        "warnings": [
+            *_thin(radii, filtered),
+            *_off_the_edge(found, unbiased, intensity, growth_per_percent),
+            *faults(settings.cut_planes, filtered, mask),
+        ],
     }
 
 
-def wall_slope(filtered: Volume, lumen: Mask, found: Levels) -> float:
-    """Median gradient, intensity per mm, of the voxels at the mask's surface that are nearest to half the contrast."""
-    box = bounding_box(lumen, margin=2)
-    near, mask = filtered.voxels[box], lumen[box]
-    half_way = found.surroundings + found.contrast / 2
-    wall = ndimage.binary_dilation(mask) & ~ndimage.binary_erosion(mask)
-    wall &= np.abs(near - half_way) < 0.2 * found.contrast
-    squares = [np.square(part[wall]) for part in np.gradient(near, filtered.spacing_mm[0])]
-    return float(np.median(np.sqrt(np.sum(squares, axis=0)))) if wall.any() else 0.0
-
-
-def unbiased_lower(found: Levels, slope: float, relative_growth: float, spacing_mm: float) -> float:
-    """The threshold at which a blurred tube has its true volume.
-
-    Blur darkens a wall that is curved: at the wall of a tube of radius r, blurred by a Gaussian s, the intensity is not
-    1/2 of the contrast but 1/2 - s/(r sqrt(8 pi)) (to first order in s/r), so that half way the tube is s^2/(2 r) too
-    thin. Both follow from the image: over two voxels h a sharp wall has the slope contrast erf(h/(s sqrt 2))/(2 h), and
-    a tube grows with a falling threshold t by -dV/dt = (2/r) V/slope.
-
-    Parameters
-    ----------
-    found : intensities.
-    slope : of the wall, intensity per mm.
-    relative_growth : -(dV/V)/dt, 1/intensity.
-    spacing_mm : h.
-    """
-    if not slope:  # no voxel lies on a slope: the wall is sharp
-        return found.surroundings + found.contrast / 2
-    rise = min(2 * spacing_mm * slope / found.contrast, 1 - 1e-9)
-    blur_mm = spacing_mm / (np.sqrt(2) * special.erfinv(rise))
-    curvature = relative_growth * slope / 2
-    return float(found.surroundings + found.contrast * (0.5 - min(blur_mm * curvature / np.sqrt(8 * np.pi), 0.1)))
-
-
-def _sensitivity(table: list[tuple[float, float]], span: float) -> float:
-    """Relative change of a quantity when the level falls by 1 % of its span: -(dV/V) / (dt/span) / 100."""
-    (below, more), (_, at), (above, fewer) = table[:3]
-    return float((more - fewer) / at * span / (above - below) / 100)
-
-
-def _warnings(radii: NDArray[np.floating], filtered: Volume) -> list[str]:
+def _thin(radii: NDArray[np.floating], filtered: Volume) -> list[str]:
     thin = float(np.mean(2 * radii < THIN_VOXELS))
     if thin <= THIN_FRACTION:
         return []
@@ -245,6 +213,17 @@ def _warnings(radii: NDArray[np.floating], filtered: Volume) -> list[str]:
         f" ({THIN_VOXELS * filtered.spacing_mm[0]:.2g} mm): diameters and wall shear stress there are uncertain;"
         " a finer filter.spacing_mm smooths the surface but"
         " adds no detail"
+    ]
+
+
+def _off_the_edge(found: Lumen, unbiased: float, intensity: Levels, growth_per_percent: float) -> list[str]:
+    """A warning of a threshold that is far from the edge of the vessel in the image."""
+    error = 100 * growth_per_percent * (unbiased - found.wall) / intensity.contrast
+    if found.edge_based or abs(error) <= VOLUME_ERROR:
+        return []
+    return [
+        f"the wall stands at {found.wall:.4g}, {(found.wall - intensity.surroundings) / intensity.contrast:.0%} of the"
+        f" contrast; at {unbiased:.4g}, the vessel's edge, the volume would differ by about {-error:+.0%}"
     ]
 
 
@@ -260,11 +239,10 @@ def _seed_record(seed: Seed, filtered: Volume, loaded: Volume) -> dict[str, Any]
 
 def _check_intensity(seed: Seed, problem: Problem, loaded: Volume) -> None:
     """Refuse a seed that is not between the thresholds, and say where the nearest voxel that is lies."""
-    upper = np.inf if problem.settings.upper is None else problem.settings.upper
     intensity = problem.filtered.voxels[seed.index[::-1]]
-    if problem.lower <= intensity <= upper:
+    if problem.lower <= intensity <= problem.upper:
         return
-    nearest = _nearest_in_range(seed.index, problem.filtered, problem.lower, upper)
+    nearest = _nearest_in_range(seed.index, problem.filtered, problem.lower, problem.upper)
     if nearest is None:
         remedy = f"no voxel within {NEAREST_MM:g} mm is in range: change the thresholds or move the seed"
     else:
@@ -275,7 +253,7 @@ def _check_intensity(seed: Seed, problem: Problem, loaded: Volume) -> None:
         )
     limits = f"at least segment.lower = {problem.lower:g}"
     if problem.settings.upper is not None:
-        limits += f" and at most segment.upper = {upper:g}"
+        limits += f" and at most segment.upper = {problem.upper:g}"
     raise StageError(
         f"{seed.name}: at {text_mm(seed.point_mm)} mm the filtered intensity is {intensity:.1f}, it must be {limits};"
         f" {remedy}"
@@ -283,7 +261,7 @@ def _check_intensity(seed: Seed, problem: Problem, loaded: Volume) -> None:
 
 
 def _check_seeds(problem: Problem, found: Lumen) -> None:
-    """Refuse a speckle, seeds that are not connected, and background seeds in the lumen."""
+    """Refuse a speckle, and seeds that are not connected."""
     if (count := int(found.mask.sum())) < MINIMUM_VOXELS:
         raise StageError(
             f"{found}: only {count} voxels at the seed are in range, a vessel has at least"
@@ -296,8 +274,12 @@ def _check_seeds(problem: Problem, found: Lumen) -> None:
                 f" {problem.seeds[0].name}, whose component has {count} voxels, and the lumen must be one component:"
                 " lower the threshold, smooth more (filter), or leave one of the seeds out"
             )
+
+
+def _check_background(problem: Problem, found: Lumen, mask: Mask) -> None:
+    """Refuse background seeds in the lumen, or in what would be a cavity of it."""
     for seed in problem.background:
-        if found.mask[seed.index[::-1]]:
+        if mask[seed.index[::-1]]:
             raise StageError(
                 f"{seed.name}: at {found} the lumen holds this point, which is said to lie outside: raise the"
                 " threshold, part the two with segment.cut_planes, or take a method that starts from background seeds"
@@ -326,8 +308,8 @@ def _compute(job: Job) -> None:
     record = result.record
     job.log.info(
         "lumen: %d voxels, %.4g ml, mean radius %.3g mm; %d cavities filled; contrast %.4g, %.1f times the noise;"
-        " volume %+.2g %%, radius %+.2g %% for 1 %% of contrast less; a tube as wide and as blurred has its true volume at"
-        " lower = %.4g",
+        " volume %+.2g %%, radius %+.2g %% for 1 %% of contrast less; a tube as wide and as blurred has its true volume"
+        " at lower = %.4g",
         record["voxels"], record["volume_ml"], record["mean_radius_mm"], record["holes_filled"], record["contrast"],
         record["contrast_to_noise"], 100 * record["volume_change_per_percent_of_contrast"],
         100 * record["radius_change_per_percent_of_contrast"], record["lower_without_blur_bias"],

@@ -208,40 +208,48 @@ class Row:
 
 
 def growth(
-    lumen: Lumen, voxels: NDArray[np.floating], line: NDArray[np.int64], found: Levels, settings: SegmentSettings
+    lumen: Lumen, voxels: NDArray[np.floating], centre: NDArray[np.floating], found: Levels, settings: SegmentSettings
 ) -> list[Row]:
-    """The lumen against its controlling level, from one step below the chosen one up to the middle of the lumen.
+    """The lumen against its controlling level, from one step below the chosen one up to the lumen's intensity.
+
+    Where the wall is the image's edge, one step above the chosen level is the last.
 
     Parameters
     ----------
     lumen : what was found, and how it depends on the level.
     voxels : intensities (Z, Y, X).
-    line : voxels of its centre line, (N, 3) indices z, y, x.
+    centre : points of its centre line, (N, 3) continuous indices z, y, x.
     found : intensities.
-    settings : ``leak_step``, the step as a fraction of the level's span.
+    settings : ``leak_step``, the step as a fraction of the contrast.
 
     Returns
     -------
     list
         At least three rows; the second is that of the chosen level.
     """
-    step = settings.leak_step * (lumen.span or found.contrast)
-    top = found.lumen if lumen.top is None else lumen.top
+    step = settings.leak_step * found.contrast
+    top = lumen.level if lumen.edge_based else found.lumen
     steps = range(-1, max(int((top - lumen.level) / step), 1) + 1)
     chosen = [lumen.level + n * step for n in steps]
     table = []
     for level, (box, mask) in zip(chosen, lumen.family(chosen), strict=False):
-        wall = level if lumen.span is None else lumen.wall
-        table.append(Row(level, int(mask.sum()), _mean_radius(line, voxels[box], box, mask, wall, found.contrast)))
+        wall = lumen.wall if lumen.edge_based else level
+        table.append(Row(level, int(mask.sum()), _mean_radius(centre, voxels[box], box, mask, wall, found.contrast)))
     return table
 
 
 def _mean_radius(
-    line: NDArray[np.int64], voxels: NDArray[np.floating], box: Box, mask: Mask, wall: float, contrast: float
+    centre: NDArray[np.floating], voxels: NDArray[np.floating], box: Box, mask: Mask, wall: float, contrast: float
 ) -> float:
     if not mask.any():
         return 0.0
-    return mean_radius(line - [axis.start for axis in box], occupancy(voxels, mask, wall, contrast))
+    return mean_radius(centre - [axis.start for axis in box], occupancy(voxels, mask, wall, contrast))
+
+
+def sensitivity(table: list[Row], quantity: str, found: Levels) -> float:
+    """Relative change of a quantity q when the level falls by 1 % of the contrast: -(dq/q) / (dt/contrast) / 100."""
+    below, at, above = (getattr(row, quantity) for row in table[:3])
+    return float((below - above) / at * found.contrast / (table[2].level - table[0].level) / 100)
 
 
 def check_growth(table: list[Row], lumen: Lumen, found: Levels, settings: SegmentSettings) -> None:
@@ -289,7 +297,7 @@ class Leak:
 def find_leak(table: list[Row], lumen: Lumen, found: Levels, settings: SegmentSettings) -> Leak | None:
     """The leak that :func:`check_growth` refuses, if there is one."""
     growth_limit, jump_limit = settings.leak_growth, settings.leak_growth**2
-    middle = (lumen.level + (found.lumen if lumen.top is None else lumen.top)) / 2
+    middle = (lumen.level + found.lumen) / 2
 
     def ratio(low: int, high: int) -> float:
         return table[low].voxels / max(table[high].voxels, 1)

@@ -42,6 +42,11 @@ class Problem:
         return [seed.index for seed in self.seeds]
 
     @property
+    def upper(self) -> float:
+        """Largest intensity of the lumen; infinite where none is set."""
+        return np.inf if self.settings.upper is None else self.settings.upper
+
+    @property
     def open_voxels(self) -> NDArray[np.floating]:
         """The intensities, (Z, Y, X), with -inf on the cut planes, so that nothing grows over them."""
         voxels = self.filtered.voxels
@@ -64,8 +69,7 @@ class Lumen:
     level : its value.
     family : the masks of other levels.
     record : what the method wants kept in ``segmentation.json``.
-    span : range of the controlling level between surroundings and lumen; None: the contrast.
-    top : the controlling level in the middle of the lumen; None: the lumen's intensity.
+    edge_based : the wall is where the image has an edge; else where its intensity passes the controlling level.
     occupancy : (Z, Y, X) float32, the part of each voxel that the lumen fills; None: from the intensity at the wall.
     """
 
@@ -75,8 +79,7 @@ class Lumen:
     level: float
     family: Family
     record: dict[str, Any]
-    span: float | None = None
-    top: float | None = None
+    edge_based: bool = False
     occupancy: NDArray[np.float32] | None = None
 
     def __str__(self) -> str:
