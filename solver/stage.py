@@ -232,7 +232,8 @@ def checksum(path: Path) -> str:
 
 
 def sources(module: str) -> list[str]:
-    """Files of the project that a module is made of: its own, and those of all project modules that it imports.
+    """Files of the project that a module is made of: its own, and those of all project modules that it imports, with
+    what bears a module's name beside it (``page.py`` and its ``page.css``).
 
     Parameters
     ----------
@@ -247,7 +248,8 @@ def sources(module: str) -> list[str]:
     while queue:
         file = _file_of(queue.pop())
         if file and str(file) not in found:
-            found.add(str(file))
+            beside = (ROOT / file.parent).glob(f"{file.stem}.*")
+            found.update(str(part.relative_to(ROOT)) for part in beside)
             queue += imports(ROOT / file)
     return sorted(found)
 

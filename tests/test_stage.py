@@ -113,3 +113,8 @@ def test_progress_tells_share_rate_and_time_left(caplog):
 def test_sources_follow_imports_through_the_project():
     assert sources("pipeline.volume") == ["pipeline/volume.py", "solver/stage.py"]
     assert "solver/d3q19.py" in sources("pipeline.decompose")
+
+
+def test_sources_hold_the_template_style_and_script_of_a_page():
+    parts = {"page.py", "page.html.j2", "page.css", "page.js"}
+    assert {f"pipeline/segmentation/{part}" for part in parts} <= set(sources("pipeline.segmentation.page"))

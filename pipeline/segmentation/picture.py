@@ -45,7 +45,7 @@ def draw(filtered: Volume, lumen: Volume, seed: Index, levels: Levels, path: Pat
     box = bounding_box(lumen.voxels > 0, margin=round(MARGIN_MM / filtered.spacing_mm[0]))
     origin_mm = filtered.to_mm([axis.start for axis in box[::-1]])
     grey, mask, where = (
-        _upright(Volume(v[box], filtered.spacing_mm, tuple(origin_mm.tolist()), filtered.direction))
+        upright(Volume(v[box], filtered.spacing_mm, tuple(origin_mm.tolist()), filtered.direction)).voxels
         for v in (filtered.voxels, lumen.voxels, marker)
     )
     (place,) = np.argwhere(where)
@@ -68,9 +68,9 @@ def draw(filtered: Volume, lumen: Volume, seed: Index, levels: Levels, path: Pat
     figure.savefig(path, format="png", dpi=110, metadata={"Software": None})
 
 
-def _upright(volume: Volume) -> NDArray[np.generic]:
-    """The voxels [z, y, x] with x towards the left, y to the back and z to the head of the patient."""
-    return sitk.GetArrayFromImage(sitk.DICOMOrient(volume.to_sitk(), "LPS"))
+def upright(volume: Volume) -> Volume:
+    """The same voxels in another order: x towards the left, y to the back and z to the head of the patient (nearest)."""
+    return Volume.from_sitk(sitk.DICOMOrient(volume.to_sitk(), "LPS"))
 
 
 def _panel(

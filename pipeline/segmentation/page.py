@@ -1,0 +1,311 @@
+"""Page to check a mask and to pick seeds: three orthogonal views of a volume in one HTML file.
+
+The page carries its voxels, its style and its script, and opens without a network. What it says of a voxel is exact:
+places come from the volume's own geometry, intensities are rounded to a step that the page states. A volume that is
+too large for a page is cut to the surroundings of the mask, then thinned to every n-th voxel; never averaged.
+"""
+
+import base64
+import json
+import zlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from jinja2 import Environment, StrictUndefined
+from markupsafe import Markup, escape
+from numpy.typing import NDArray
+
+from pipeline.segmentation.picture import PLANES, upright
+from pipeline.segmentation.region_growing import bounding_box
+from pipeline.volume import Volume
+
+LIMIT_BYTES = 25_000_000
+"""Largest page: what a browser opens in a second or two and a mail still carries."""
+
+TEXT_BYTES = 200_000
+"""Part of it that is kept for what is not voxels."""
+
+MOST_VOXELS = 24_000_000
+"""More would not fit once compressed (measured images keep about a byte a voxel), and would strain a small computer."""
+
+MOST_LEVELS = 5000
+"""Intensities that the page tells apart: the 4096 of a CT fit, one step a unit."""
+
+MARGIN_MM = 15.0
+"""Kept around the mask where the region is too large for a page."""
+
+LABELS = {
+    "method": "method",
+    "lower": "lower threshold",
+    "upper": "upper threshold",
+    "volume_ml": "volume (mL)",
+    "voxels": "voxels",
+    "spacing_mm": "voxel (mm)",
+    "mean_radius_mm": "mean radius (mm)",
+    "lumen_level": "level of the lumen",
+    "surroundings_level": "level around it",
+    "contrast": "contrast",
+    "noise": "noise (deviation)",
+    "contrast_to_noise": "contrast to noise",
+    "lower_without_blur_bias": "threshold without bias from blur",
+    "holes_filled": "holes filled",
+    "thin_fraction_of_centre_line": "centre line thinner than 4 voxels",
+}
+"""Figures of the record that are shown, in this order, and their names."""
+
+PER_PERCENT = {
+    "volume_change_per_percent_of_contrast": "volume",
+    "radius_change_per_percent_of_contrast": "mean radius",
+}
+"""Sensitivities: relative change where the threshold falls by 1 % of the contrast."""
+
+
+@dataclass(frozen=True)
+class Shown:
+    """What of a volume a page holds.
+
+    Attributes
+    ----------
+    volume : voxels (Z, Y, X) float, upright: x towards the patient's left, y to the back, z to the head, or along the
+        nearest axes where the image is oblique.
+    mask : voxels (Z, Y, X) bool on the same grid, or none.
+    lowest, step : a voxel's level n stands for the intensity ``lowest + n step``.
+    packed : levels of all voxels, see :func:`pack`.
+    notes : what was left out, in words.
+    """
+
+    volume: Volume
+    mask: NDArray[np.bool_] | None
+    lowest: float
+    step: float
+    packed: bytes
+    notes: tuple[str, ...]
+
+
+def render(
+    volume: Volume, grids: Mapping[str, Volume], lumen: Volume | None = None, record: Mapping[str, Any] | None = None
+) -> str:
+    """The page.
+
+    Parameters
+    ----------
+    volume : the image to look at.
+    grids : images by name whose voxel indices are told for every place (only their geometry is used).
+    lumen : mask 0/1 on the grid of `volume`; none for a page to pick seeds on.
+    record : what ``segmentation.json`` holds.
+
+    Returns
+    -------
+    str
+        HTML of at most `LIMIT_BYTES`; the same for the same input.
+    """
+    shown, record = choose(volume, lumen), record or {}
+    facts = {
+        "size": shown.volume.voxels.shape[::-1],
+        "spacing_mm": shown.volume.spacing_mm,
+        "origin_mm": shown.volume.origin_mm,
+        "direction": shown.volume.direction.tolist(),
+        "grids": [_inverse(name, grid) for name, grid in grids.items()],
+        "lowest": shown.lowest,
+        "step": shown.step,
+        "windows": windows(shown.volume.voxels, record),
+        "lower": record.get("lower"),
+        "points": _points(record),
+        "planes": PLANES,
+    }
+    folder = Path(__file__).parent
+    environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
+    return environment.from_string((folder / "page.html.j2").read_text(encoding="utf-8")).render(
+        style=Markup((folder / "page.css").read_text(encoding="utf-8")),
+        script=Markup((folder / "page.js").read_text(encoding="utf-8")),
+        facts=Markup(json.dumps(facts).replace("<", r"\u003c")),
+        voxels=base64.b64encode(shown.packed).decode(),
+        mask=None
+        if shown.mask is None
+        else base64.b64encode(zlib.compress(np.packbits(shown.mask).tobytes())).decode(),
+        planes=[name for name, *_ in PLANES],
+        step=f"{shown.step:g}",
+        grids=list(grids),
+        notes=[*shown.notes, *_obliqueness(volume)],
+        windows=facts["windows"],
+        warnings=record.get("warnings", []),
+        points=facts["points"],
+        figures=figures(record),
+        curve=threshold_curve(record),
+    )
+
+
+def choose(volume: Volume, lumen: Volume | None, limit_bytes: int = LIMIT_BYTES) -> Shown:
+    """What of a volume fits on a page: all of it, or the surroundings of the mask, or every n-th voxel.
+
+    Parameters
+    ----------
+    volume : voxels (Z, Y, X).
+    lumen : mask 0/1 on the same grid, or none.
+    limit_bytes : largest page.
+    """
+    room = (limit_bytes - TEXT_BYTES) * 3 // 4  # base64 writes three bytes as four
+    lowest, step = scale(volume.voxels)
+    box, stride, around = (slice(None), slice(None), slice(None)), np.ones(3, int), None
+    if lumen is not None and lumen.voxels.any():
+        around = bounding_box(lumen.voxels > 0, margin=int(np.ceil(MARGIN_MM / min(volume.spacing_mm))))
+    while True:
+        part = upright(_part(volume, box, stride))
+        mask = None if lumen is None else upright(_part(lumen, box, stride)).voxels > 0
+        if part.voxels.size <= MOST_VOXELS:
+            packed = pack(np.rint((part.voxels - lowest) / step).astype(np.uint16))
+            if len(packed) + (0 if mask is None else mask.size // 8) <= room:
+                break
+        if around and box != around:
+            box = around
+        else:
+            stride[np.argmin(stride * volume.spacing_mm)] += 1
+    notes = []
+    if box == around and volume.voxels[box].size < volume.voxels.size:
+        notes.append(f"The region is too large for a page: what lies within {MARGIN_MM:g} mm of the mask is shown.")
+    if stride.max() > 1:
+        size = " x ".join(f"{length:.3g}" for length in part.spacing_mm)
+        notes.append(
+            f"Too large for a page: one voxel in {np.prod(stride)} is shown ({size} mm), each with its own place and"
+            " intensity."
+        )
+    return Shown(part, mask, lowest, step, packed, tuple(notes))
+
+
+def _part(volume: Volume, box: Sequence[slice], stride: NDArray[np.int64]) -> Volume:
+    """Every n-th voxel (n along x, y, z) of a box of slices z, y, x."""
+    start = [axis.start or 0 for axis in box[::-1]]
+    x, y, z = (int(n) for n in stride)
+    return Volume(
+        np.ascontiguousarray(volume.voxels[tuple(box)][::z, ::y, ::x]),
+        tuple((stride * volume.spacing_mm).tolist()),
+        tuple(volume.to_mm(start).tolist()),
+        volume.direction,
+    )
+
+
+def scale(voxels: NDArray[Any]) -> tuple[float, float]:
+    """The intensity of level 0 and the step between levels: the finest of 1, 2, 5 x 10^n with `MOST_LEVELS` at most."""
+    low, high = float(voxels.min()), float(voxels.max())
+    if low == high:
+        return low, 1.0
+    finest = (high - low) / MOST_LEVELS
+    power = 10.0 ** np.floor(np.log10(finest))
+    step = next(float(n * power) for n in (1, 2, 5, 10) if n * power >= finest * (1 - 1e-9))
+    return float(np.floor(low / step) * step), step
+
+
+def pack(levels: NDArray[np.uint16]) -> bytes:
+    """Levels (Z, Y, X) as zlib's stream of all low bytes, then all high bytes, which repeat and so cost little."""
+    low, high = (levels & 255).astype(np.uint8), (levels >> 8).astype(np.uint8)
+    return zlib.compress(low.tobytes() + high.tobytes())
+
+
+def windows(voxels: NDArray[Any], record: Mapping[str, Any]) -> list[tuple[str, float, float]]:
+    """Grey windows to choose from: name, intensity of black, intensity of white; the first is shown at the start."""
+    found = []
+    if "contrast" in record:
+        around, contrast = record["surroundings_level"], record["contrast"]
+        found.append(("vessel", around - 0.5 * contrast, around + 1.3 * contrast))
+    low, high = np.percentile(voxels, [1, 99.8])
+    found += [("image", float(low), float(high)), ("full range", float(voxels.min()), float(voxels.max()))]
+    return [(name, black, white if white > black else black + 1) for name, black, white in found]
+
+
+def _inverse(name: str, grid: Volume) -> dict[str, Any]:
+    """What takes a place in mm to a voxel index of a grid: index = matrix (place - origin)."""
+    matrix = grid.direction.T / np.array(grid.spacing_mm)[:, None]
+    return {"name": name, "matrix": matrix.tolist(), "origin_mm": list(grid.origin_mm)}
+
+
+def _points(record: Mapping[str, Any]) -> list[dict[str, Any]]:
+    return [
+        {"name": point["setting"].removeprefix("segment."), "mm": point["mm"], "kind": kind}
+        for kind, key in (("seed", "seeds"), ("background", "background")) for point in record.get(key, [])
+    ]  # fmt: skip
+
+
+def _obliqueness(volume: Volume) -> list[str]:
+    """The angle between the image's axes and the patient's, where there is one."""
+    nearest = np.abs(volume.direction).max(axis=0).clip(max=1)
+    degrees = float(np.degrees(np.arccos(nearest)).max())
+    if degrees < 0.1:
+        return []
+    return [
+        f"The image is oblique: the views follow its own axes, up to {degrees:.1f}° from the patient's, and the letters"
+        " name the nearest side."
+    ]
+
+
+def figures(record: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Rows of a table: name and value of what the record says of the mask."""
+    rows = [(name, _text(key, record[key])) for key, name in LABELS.items() if record.get(key) is not None]
+    rows += [
+        (f"{name} for 1 % of contrast less", f"{100 * record[key]:+.2g} %")
+        for key, name in PER_PERCENT.items() if key in record
+    ]  # fmt: skip
+    contact = {face: part for face, part in record.get("border_contact", {}).items() if part}
+    if "border_contact" in record:
+        faces = ", ".join(f"{face} {100 * part:.2g} %" for face, part in contact.items())
+        rows.append(("covers of the region's faces", faces or "none"))
+    return rows
+
+
+def _text(key: str, value: Any) -> str:
+    if isinstance(value, str):
+        return value
+    return f"{100 * value:.2g} %" if "fraction" in key else f"{value:.4g}" if isinstance(value, float) else str(value)
+
+
+def threshold_curve(record: Mapping[str, Any]) -> Markup | None:
+    """Volume and mean radius against the level that controls the method (the lower threshold) as an SVG.
+
+    The table's second row is the level that was taken; it is marked.
+    Colours are the properties --volume, --radius and --faint of the page that it stands in.
+    """
+    table = record.get("volume_by_threshold", [])
+    if len(table) < 2:
+        return None
+    curves = [("volume (mL)", "volume", "volume_ml")]
+    if all(row.get("mean_radius_mm") is not None for row in table):
+        curves.append(("mean radius (mm)", "radius", "mean_radius_mm"))
+    control = escape(record.get("controlled_by", "lower threshold"))
+    width, height, left, right, top, bottom = 340, 190, 46, 46, 22, 34
+    low, high = (extreme(row["lower"] for row in table) for extreme in (min, max))
+
+    def across(threshold: float) -> float:
+        return left + (threshold - low) / (high - low) * (width - left - right)
+
+    parts = [
+        f'<svg class="curve" viewBox="0 0 {width} {height}" role="img" font-size="11" fill="currentColor">'
+        f"<title>Volume and mean radius against {control}</title>"
+        f'<path d="M{left} {top}V{height - bottom}H{width - right}{"V" + str(top) if len(curves) > 1 else ""}"'
+        ' fill="none" style="stroke:var(--faint)"/>'
+    ]
+    for name, colour, key in curves:
+        most = max(row[key] for row in table)
+        second = colour == "radius"
+        side, anchor = (width - right + 5, "start") if second else (left - 5, "end")
+        points = " ".join(
+            f"{across(row['lower']):.1f},{height - bottom - row[key] / most * (height - bottom - top):.1f}"
+            for row in table
+        )
+        parts.append(
+            f'<polyline points="{points}" fill="none" stroke-width="2" style="stroke:var(--{colour})"/>'
+            f'<g style="fill:var(--{colour})" text-anchor="{anchor}"><text x="{side}" y="{top + 4}">{most:.3g}</text>'
+            f'<text x="{side}" y="{height - bottom + 4}">0</text></g>'
+            f'<text x="{width if second else 0}" y="11" style="fill:var(--{colour})"'
+            f' text-anchor="{"end" if second else "start"}">{name}</text>'
+        )
+    chosen = table[1]["lower"]
+    parts.append(
+        f'<path d="M{across(chosen):.1f} {top}V{height - bottom}" fill="none" stroke-dasharray="3 3"'
+        ' style="stroke:currentColor"/>'
+        f'<text x="{across(chosen):.1f}" y="{height - bottom + 14}" text-anchor="middle">{chosen:.4g}</text>'
+        f'<text x="{width - right}" y="{height - bottom + 14}" text-anchor="end">{high:.4g}</text>'
+        f'<text x="{(left + width - right) / 2:.0f}" y="{height - 4}" text-anchor="middle">{control}</text></svg>'
+    )
+    return Markup("".join(parts))
