@@ -137,6 +137,7 @@ rule segment:
         occupancy=OUT + "occupancy.nrrd",
         segmentation=OUT + "segmentation.json",
         picture=OUT + "segmentation.png",
+        page=OUT + "segmentation.html",
         provenance=OUT + "segment.provenance.json",
     log:
         OUT + "logs/segment.log",
@@ -145,7 +146,7 @@ rule segment:
     shell:
         "{PYTHON} -m pipeline.segment --filtered {input.filtered} --volume {input.volume} --series {input.series}"
         " --lumen {output.lumen} --occupancy {output.occupancy}"
-        " --segmentation {output.segmentation} --picture {output.picture}"
+        " --segmentation {output.segmentation} --picture {output.picture} --page {output.page}"
         " --settings {params.settings:q} --provenance {output.provenance} --log {log}"
 
 

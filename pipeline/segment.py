@@ -28,6 +28,7 @@ from pipeline.segmentation.leak import (
     sensitivity,
 )
 from pipeline.segmentation.methods import METHODS
+from pipeline.segmentation.page import render
 from pipeline.segmentation.picture import draw
 from pipeline.segmentation.problem import Lumen, Problem
 from pipeline.segmentation.region_growing import (
@@ -320,6 +321,8 @@ def _compute(job: Job) -> None:
     result.occupancy.write(job.outputs["occupancy"])
     job.outputs["segmentation"].write_text(json.dumps(record, indent=2) + "\n")
     draw(filtered, result.lumen, result.seeds[0].index, result.levels, job.outputs["picture"])
+    page = render(filtered, {"loaded image": loaded, "filtered image": filtered}, result.lumen, record)
+    job.outputs["page"].write_text(page, encoding="utf-8")
 
 
 if __name__ == "__main__":
@@ -336,6 +339,7 @@ if __name__ == "__main__":
             "occupancy": "occupancy.nrrd, float32, part of each voxel that the lumen fills: a mask without steps",
             "segmentation": "segmentation.json: thresholds, seeds, volume, evidence against a leak",
             "picture": "segmentation.png",
+            "page": "segmentation.html, to check the mask slice by slice and to pick other seeds",
         },
         _compute,
     )

@@ -18,8 +18,8 @@ from solver.stage import checksum
 STAGES = ["phantom", "load", "filter", "segment", "surface", "voxelize", "decompose", "solve", "postprocess", "report"]
 FILES = {
     "truth.json", "truth.nrrd", "volume.nrrd", "series.json", "filtered.nrrd", "lumen.nrrd", "occupancy.nrrd",
-    "segmentation.json", "segmentation.png", "surface.vtp", "openings.json", "lattice.vti", "nodes.h5", "flow.vtkhdf",
-    "monitor.csv", "solve.json", "wall.vtp", "indices.json", "report.html",
+    "segmentation.json", "segmentation.png", "segmentation.html", "surface.vtp", "openings.json", "lattice.vti",
+    "nodes.h5", "flow.vtkhdf", "monitor.csv", "solve.json", "wall.vtp", "indices.json", "report.html",
 }  # fmt: skip
 
 
