@@ -21,6 +21,8 @@ from pipeline.reporting.figures import opening_colours
 from pipeline.reporting.page import fill
 from pipeline.reporting.pictures import Pictures, draw_flow, plot_record, read_shear
 from pipeline.reporting.render import REMEDY, window_class
+from pipeline.segmentation.page import LABELS, PER_PERCENT, threshold_curve
+from pipeline.segmentation.page import figures as mask_figures
 from solver import nodes as node_files
 from solver.flow import read_flow
 from solver.nodes import Opening
@@ -134,11 +136,12 @@ def context(
     openings : of the vessel.
     records : provenance by stage.
     """
+    warnings = [*segmentation.get("warnings", []), *indices["warnings"]]
     return {
         "title": inputs.title or inputs.case,
         "description": inputs.description,
-        "warnings": indices["warnings"],
-        "trusted": not indices["warnings"] and all(check["passed"] for check in indices["checks"]),
+        "warnings": warnings,
+        "trusted": not warnings and all(check["passed"] for check in indices["checks"]),
         "checks": [_check(check) for check in indices["checks"]],
         "tiles": _tiles(indices),
         "openings": _opening_rows(indices, openings),
@@ -147,7 +150,9 @@ def context(
         "numerics": facts(summary["numbers"]) + facts(summary, leave_out=("converged", "warnings", "device")),
         "models": facts(summary["models"]) + facts({"device": summary["device"]}),
         "image": facts(image, leave_out=("origin_mm", "series", "dtype")),
-        "segmentation": facts(segmentation),
+        "mask": mask_figures(segmentation),
+        "curve": threshold_curve(segmentation),
+        "segmentation": facts(segmentation, leave_out=LABELS.keys() | PER_PERCENT.keys()),
         "stages": [
             (stage, number(record["seconds"]), number(record["peak_memory_mb"])) for stage, record in records.items()
         ],

@@ -22,6 +22,17 @@ PNG = bytes.fromhex(
 )
 
 
+SEGMENTATION = {
+    "method": "region growing", "lower": 185.0, "volume_ml": 0.1761, "mean_radius_mm": 2.0123, "iterations": 250,
+    "volume_change_per_percent_of_contrast": 0.0084, "radius_change_per_percent_of_contrast": 0.0053,
+    "warnings": ["7 % of the centre line is thin"], "controlled_by": "segment.lower",
+    "volume_by_threshold": [
+        {"lower": t, "volume_ml": v, "mean_radius_mm": r}
+        for t, v, r in ((170.0, 0.18, 2.05), (185.0, 0.1761, 2.0123), (200.0, 0.17, 1.9))
+    ],
+}  # fmt: skip
+
+
 def job(stage, inputs, outputs, settings):
     log = logging.getLogger("test")
     return Job(stage, inputs, outputs, settings, log)
@@ -50,7 +61,7 @@ def results(tmp_path_factory):
     }  # fmt: skip
     (folder / "solve.json").write_text(json.dumps(summary))
     (folder / "series.json").write_text(json.dumps({"modality": "CT", "matrix": [64, 64, 56], "origin_mm": [1, 2, 3]}))
-    (folder / "segmentation.json").write_text(json.dumps({"method": "region growing", "volume_mm3": 176.0}))
+    (folder / "segmentation.json").write_text(json.dumps(SEGMENTATION))
     (folder / "segmentation.png").write_bytes(PNG)
     (folder / "load.provenance.json").write_text(
         json.dumps(
@@ -88,9 +99,10 @@ def without_script(html):
 def test_page_carries_all_that_it_shows(made):
     html, _ = made
     body = without_script(html)
-    sources = re.findall(r'(?:src|href)="([^"]*)', body)
+    sources = re.findall(r'src="([^"]*)', body)
     assert sources
     assert all(source.startswith("data:image/png;base64,") for source in sources)
+    assert re.findall(r'href="([^"]*)', body) == ["segmentation.html"]  # of the same case, to look further
     assert "@import" not in body
     assert "url(" not in body
     assert not re.findall(r"<script[^>]*src=", html)
@@ -121,6 +133,18 @@ def test_page_says_the_numbers_of_the_pipe(made):
     assert "3.20 × 10⁻⁵" in body  # noqa: RUF001
     assert "64 × 64 × 56" in body  # noqa: RUF001
     assert "research" in body
+
+
+def test_page_says_how_far_the_lumen_hangs_on_the_threshold(made):
+    body = without_script(made[0])
+    rows = dict(re.findall(r'<tr><th scope="row">([^<]*)</th><td>([^<]*)</td></tr>', body))
+    assert rows["volume (mL)"] == "0.1761"
+    assert rows["mean radius (mm)"] == "2.012"
+    assert rows["volume for 1 % of contrast less"] == "+0.84 %"
+    assert rows["mean radius for 1 % of contrast less"] == "+0.53 %"
+    assert rows["iterations"] == "250"
+    assert body.count("<polyline") == 2
+    assert 0 < body.index("7 % of the centre line is thin") < body.index("At a glance")
 
 
 def test_stages_are_listed_with_time_and_memory(made):

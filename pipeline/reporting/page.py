@@ -9,7 +9,8 @@ from markupsafe import Markup
 
 STYLE = """
 :root { --ink: #1b2733; --faint: #5d6975; --line: #dfe4ea; --soft: #f5f7f9; --accent: #0b5394;
-  --good: #1d7a46; --good-soft: #e9f5ee; --bad: #a33a00; --bad-soft: #fdf0e7; }
+  --good: #1d7a46; --good-soft: #e9f5ee; --bad: #a33a00; --bad-soft: #fdf0e7;
+  --volume: #b35900; --radius: #0b5394; }
 * { box-sizing: border-box; }
 html { -webkit-text-size-adjust: 100%; }
 body { margin: 0; color: var(--ink); background: white;
@@ -50,6 +51,7 @@ table { border-collapse: collapse; font-size: 0.925rem; font-variant-numeric: ta
 th, td { text-align: left; padding: 6px 18px 6px 0; border-bottom: 1px solid var(--line); vertical-align: top; }
 thead th { font-weight: 600; font-size: 0.85rem; color: var(--faint); vertical-align: bottom; }
 tbody th { font-weight: 500; }
+.curve { width: 100%; max-width: 460px; }
 td.n, th.n { text-align: right; }
 td.n, tbody th { white-space: nowrap; }
 .dot { display: inline-block; width: 0.7em; height: 0.7em; border-radius: 50%; margin-right: 0.5em; }
@@ -130,6 +132,13 @@ stress.</p>{% endif %}
 on the machine that made this page. To get them, {{ remedy }}, and make the report again. The view to turn, the slice
 and the plots below do not need it.</p>{% endif %}
 <div class="pair uneven">{{ figure('segmentation') }}{{ figure('geometry') }}</div>
+</section>
+<section>
+<h2>Segmentation</h2>
+<p>The lumen decides on everything that follows. <a href="segmentation.html">The page segmentation.html</a> beside this
+one shows it slice by slice in the image. The curve tells how far it hangs on the threshold: in a narrow vessel,
+resistance goes with the fourth power of the radius, so that 1 % of radius is 4 % of pressure drop.</p>
+<div class="pair">{{ curve or '' }}{{ facts(mask) }}</div>
 </section>
 <section>
 <h2>Openings</h2>

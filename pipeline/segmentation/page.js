@@ -271,7 +271,7 @@ function colourTables() { // little-endian RGBA by level: grey with the threshol
     const shade = clamp(Math.round((value - state.black) / (state.white - state.black) * 255), 0, 255);
     const over = state.coloured && value >= state.threshold;
     table[level] = over ? mix(0.5, shade, [38, 196, 178]) : mix(0, shade, [0, 0, 0]);
-    masked[level] = mix(0.45, shade, [255, 157, 46]);
+    masked[level] = mix(0.35, shade, [255, 157, 46]);
   }
   return [table, masked];
 }
@@ -322,15 +322,16 @@ function listPoints() {
     row.firstChild.textContent = KINDS[point.kind].label;
     row.firstChild.style.setProperty("--kind", COLOUR[point.kind]);
     triple(row.children[1], point.mm.map(mmText));
-    const button = (text, action) => {
+    const button = (text, action, label = text) => {
       const made = document.createElement("button");
       made.textContent = text;
+      made.ariaLabel = label;
       made.onclick = action;
       row.lastChild.append(made, " ");
     };
     button("show", () => goTo(toVoxel(point.mm)));
     button("copy", () => copy(yaml([point])));
-    button("remove", () => { state.points.splice(number, 1); listPoints(); });
+    button("\u00d7", () => { state.points.splice(number, 1); listPoints(); }, "remove");
     return row;
   }));
   refresh();

@@ -133,7 +133,8 @@ def render(
         windows=facts["windows"],
         warnings=record.get("warnings", []),
         points=facts["points"],
-        figures=figures(record),
+        method=record.get("method"),
+        figures=figures({key: value for key, value in record.items() if key != "method"}),
         curve=threshold_curve(record),
     )
 
