@@ -1,12 +1,20 @@
-"""Stage 1, load: one series of a DICOM folder, or a volume file, becomes a volume whose geometry is certain.
+"""Stage 1, load: one series of a DICOM source, or a volume file, becomes a volume whose geometry is certain.
 
 Whatever is doubtful is refused with the reason. Nothing of a patient's identity leaves this module: names of files and
 folders, texts of the header and UIDs appear in no output and in no message; a series is known by a short hash.
+
+    python -m pipeline.load --list PATH [PATH ...]
+
+prints the series below the paths (folders, DICOMDIRs, ZIP files, DICOM files), one block a series: number, hash,
+modality, description, matrix, spacing, extent, contrast agent, parts, whether it can be loaded and why not. Of the
+description only words of radiology and plain numbers are shown, everything else is replaced by "…".
 """
 
 import json
 import logging
+import sys
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -14,13 +22,15 @@ from typing import Any
 import numpy as np
 
 from pipeline.case import LoadSettings, parse
-from pipeline.dicom.files import scan
-from pipeline.dicom.pixels import compact, decode, fill, quiet, require_decoder, without_duplicates
+from pipeline.dicom.files import Collection, collect, counted, files_of, holds_dicom, scan
+from pipeline.dicom.header import SliceHeader
+from pipeline.dicom.listing import show
+from pipeline.dicom.pixels import compact, decode, fill, is_lossy, quiet, require_decoder, require_same, syntax_name
 from pipeline.dicom.regrid import regrid
-from pipeline.dicom.series import Series, choose, grid, group, require_supported
+from pipeline.dicom.series import Series, choose, choose_part, grid, group, require_supported
 from pipeline.volume import Volume
 from pipeline.volume_file import read_volume_file
-from solver.stage import Job, StageError, run_stage
+from solver.stage import Job, run_stage
 
 
 @dataclass(frozen=True)
@@ -31,11 +41,14 @@ class SeriesFacts:
     ----------
     source : "dicom" or "volume".
     modality, series, series_number : modality, short hash of the SeriesInstanceUID, SeriesNumber; None for a file.
+    part : name of the part of the series, None where it has only one.
     matrix, spacing_mm, origin_mm, direction : geometry, (x, y, z), LPS; `direction` as rows of the matrix whose columns
         are the unit vectors of x, y, z.
     dtype : type of the voxels.
     files : how many were seen, used, and skipped for which reason.
-    series_seen : the image series of the folder.
+    series_seen : the image series of the source, with the parts of each.
+    transfer_syntaxes : how the pixels were stored.
+    intensity_unit : "HU" for CT, unless its RescaleType says otherwise; None where there is no unit.
     contrast_agent_recorded : whether the header names one; it may have been given all the same; None for a volume file.
     lossy : whether the images were ever compressed with loss; None for a volume file.
     frames_of_reference : number of FrameOfReferenceUIDs in the series, 1 in a proper one; None for a volume file.
@@ -50,6 +63,7 @@ class SeriesFacts:
     modality: str | None
     series: str | None
     series_number: int | None
+    part: str | None
     matrix: tuple[int, int, int]
     spacing_mm: tuple[float, float, float]
     origin_mm: tuple[float, float, float]
@@ -57,6 +71,8 @@ class SeriesFacts:
     dtype: str
     files: dict[str, Any]
     series_seen: list[dict[str, Any]]
+    transfer_syntaxes: list[str]
+    intensity_unit: str | None
     contrast_agent_recorded: bool | None
     lossy: bool | None
     frames_of_reference: int | None
@@ -67,13 +83,15 @@ class SeriesFacts:
     intensity: dict[str, float]
 
 
-def load(source: Path, settings: LoadSettings, log: logging.Logger) -> tuple[Volume, SeriesFacts]:
-    """Load one series below a folder, or a volume file.
+def load(source: Path | Sequence[Path], settings: LoadSettings, log: logging.Logger) -> tuple[Volume, SeriesFacts]:
+    """Load one part of one DICOM series, or a volume file.
 
     Parameters
     ----------
-    source : folder with DICOM files at any depth, whatever else it holds, or an NRRD, NIfTI or MHA file.
-    settings : which series; without it, the one with the most voxels.
+    source : folder with DICOM files at any depth, whatever else it holds; DICOMDIR; ZIP file; a list of these and of
+        DICOM files; or an NRRD, NIfTI or MHA file.
+    settings : which series, without it the one with the largest part; which part, without it the only one; what becomes
+        of slices that form no regular grid.
     log : for progress and what was skipped.
 
     Returns
@@ -83,7 +101,7 @@ def load(source: Path, settings: LoadSettings, log: logging.Logger) -> tuple[Vol
     Raises
     ------
     StageError
-        If there is no such series, or its geometry or its intensities are doubtful.
+        If there is no such series, several could be meant, or its geometry or its intensities are doubtful.
 
     Notes
     -----
@@ -92,34 +110,31 @@ def load(source: Path, settings: LoadSettings, log: logging.Logger) -> tuple[Vol
     background, which lies in no threshold window of a lumen and, unlike the padding value itself (often -2000 HU or
     below), makes no false edge and shifts no filter.
     """
-    if source.is_dir():
-        with quiet():
-            return _load_folder(source, settings, log)
-    return _load_file(source)
+    sources = [source] if isinstance(source, Path) else list(source)
+    if len(sources) == 1 and not holds_dicom(sources[0]):
+        return _load_file(sources[0])
+    with quiet(), collect(sources) as found:
+        return _load_dicom(found, settings, log)
 
 
-def _load_folder(folder: Path, settings: LoadSettings, log: logging.Logger) -> tuple[Volume, SeriesFacts]:
-    headers, skipped = scan(folder)
-    seen = len(headers) + sum(skipped.values())
-    if not headers:
-        raise StageError(
-            f"no CT, MR or XA image among {seen} files (skipped: {_counts(skipped)}); give the folder of the series"
-        )
-    log.info("%d files, skipped: %s", seen, _counts(skipped))
+def _load_dicom(found: Collection, settings: LoadSettings, log: logging.Logger) -> tuple[Volume, SeriesFacts]:
+    headers, skipped = scan(found)
     every = group(headers)
+    log.info("%d files, skipped: %s", len(files_of(headers)) + skipped.total(), counted(skipped))
     for each in every:
         log.info("%s", each.summary)
-    chosen = choose(every, settings.series)
-    skipped["other series"] += len(headers) - len(chosen.headers)
-    require_supported(chosen)
-    require_decoder(chosen)
-    series = without_duplicates(chosen)
-    skipped["duplicate of a slice"] += len(chosen.headers) - len(series.headers)
+    whole = choose(every, settings.series)
+    series = choose_part(whole, settings.phase)
+    if series.part:
+        log.info("%s: %d slices of %d", series.name, len(series.headers), len(whole.headers))
+    require_supported(series)
+    require_decoder(series)
+    require_same(series)
     frames_of_reference = len({header.frame_of_reference for header in series.headers})
     if frames_of_reference > 1:
         log.info("%s: %d frames of reference; positions are taken as they are", series.name, frames_of_reference)
     place = grid(series, settings)
-    slices = Series([series.headers[k] for k in place.order])
+    slices = Series([series.headers[k] for k in place.order], part=series.part)
     volume, outside = regrid(decode(slices, log), place, log)
     unmeasured = fill(volume.voxels)
     volume = volume.with_voxels(compact(volume.voxels))
@@ -129,10 +144,13 @@ def _load_folder(folder: Path, settings: LoadSettings, log: logging.Logger) -> t
         modality=series.headers[0].modality,
         series=series.hash,
         series_number=series.headers[0].series_number,
-        files={"seen": seen, "used": len(series.headers), "skipped": dict(sorted((+skipped).items()))},
+        part=series.part or None,
+        files=_files(series, whole, headers, skipped),
         series_seen=[_summary(each) for each in every],
+        transfer_syntaxes=sorted({syntax_name(header.transfer_syntax) for header in series.headers}),
+        intensity_unit=_intensity_unit(series),
         contrast_agent_recorded=any(header.contrast_agent for header in series.headers),
-        lossy=any(header.lossy for header in series.headers),
+        lossy=any(is_lossy(header) for header in series.headers),
         frames_of_reference=frames_of_reference,
         checks=[asdict(check) for check in place.checks],
         policies=place.policies,
@@ -153,9 +171,9 @@ def _facts(volume: Volume, **given: Any) -> SeriesFacts:
     """Facts of any volume, with what is given beside them."""
     voxels = volume.voxels
     depth, height, width = voxels.shape
-    nothing = ("modality", "series", "series_number", "contrast_agent_recorded", "lossy", "frames_of_reference")
-    of_a_file: dict[str, Any] = dict.fromkeys(nothing)
-    of_a_file |= {"series_seen": [], "policies": {}, "padding_voxels": 0, "outside_voxels": 0}
+    nothing = ("modality", "series", "series_number", "part", "intensity_unit", "contrast_agent_recorded", "lossy")
+    of_a_file: dict[str, Any] = dict.fromkeys([*nothing, "frames_of_reference"])
+    of_a_file |= {"series_seen": [], "transfer_syntaxes": [], "policies": {}, "padding_voxels": 0, "outside_voxels": 0}
     of_the_voxels = {
         "matrix": (width, height, depth),
         "spacing_mm": volume.spacing_mm,
@@ -171,34 +189,54 @@ def _facts(volume: Volume, **given: Any) -> SeriesFacts:
     return SeriesFacts(**of_a_file | of_the_voxels | given)
 
 
+def _files(series: Series, whole: Series, headers: list[SliceHeader], skipped: Counter[str]) -> dict[str, Any]:
+    """How many files were seen, used, and passed over for which reason; a file with any slice in use is used."""
+    used, copies = files_of(series.headers), files_of([again for _, again in whole.duplicates])
+    of_series, every = files_of(whole.headers), files_of(headers)
+    reasons = skipped + Counter(
+        {
+            "duplicate of a slice": len(copies - of_series),
+            "other part of the series": len(of_series - used),
+            "other series": len(every - of_series - copies),
+        }
+    )
+    return {"seen": len(every) + skipped.total(), "used": len(used), "skipped": dict(sorted((+reasons).items()))}
+
+
 def _summary(series: Series) -> dict[str, Any]:
-    first = series.headers[0]
+    first, parts = series.headers[0], series.parts
     return {
         "series": series.hash,
         "number": first.series_number,
         "modality": first.modality,
-        "files": len(series.headers),
-        "localizer": first.localizer,
+        "files": len(files_of(series.headers)),
+        "localizer": all(part.kind == "localizer" for part in parts),
+        "parts": [{"name": part.name or None, "kind": part.kind, "slices": len(part.headers)} for part in parts],
     }
 
 
-def _counts(skipped: Counter[str]) -> str:
-    return ", ".join(f"{count} {reason}" for reason, count in sorted((+skipped).items())) or "none"
+def _intensity_unit(series: Series) -> str | None:
+    units = {header.unit for header in series.headers}
+    return None if series.headers[0].modality != "CT" else units.pop() if len(units) == 1 else "several"
 
 
 def _compute(job: Job) -> None:
     settings = parse(LoadSettings, job.settings, "--settings")
-    volume, facts = load(job.inputs["source"], settings, job.log)
-    job.settings = {"series": facts.series if settings.series else None}  # provenance gets no UID: it can be traced
+    volume, facts = load(job.lists["source"], settings, job.log)
+    typed = {"series": facts.series, "phase": facts.part}  # what a user types may be a UID, which can be traced
+    job.settings = settings.model_dump() | {key: typed[key] for key in typed if getattr(settings, key) is not None}
     volume.write(job.outputs["volume"])
     job.outputs["series"].write_text(json.dumps(asdict(facts), indent=2) + "\n")
 
 
 if __name__ == "__main__":
+    if "--list" in sys.argv:
+        sys.exit(show())
     run_stage(
         "load",
         __doc__,
-        inputs={"source": "folder with DICOM files at any depth, or a volume file (NRRD, NIfTI, MHA)"},
+        inputs={"source": "folder with DICOM files at any depth, DICOMDIR, ZIP file, DICOM files, or a volume file"},
         outputs={"volume": "the volume, NRRD", "series": "what was loaded and checked, JSON"},
         compute=_compute,
+        several=("source",),
     )

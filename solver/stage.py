@@ -81,6 +81,7 @@ class Job:
     Attributes
     ----------
     inputs, outputs : paths by role; an output's path is a temporary one that is renamed when the stage succeeds.
+    lists : the same for inputs that are several paths.
     settings : the stage's section of the case.
     log : logger to the terminal and to the log file.
     facts : what the stage wants kept in its provenance beside the common part (device, choices made).
@@ -92,6 +93,7 @@ class Job:
     settings: dict[str, Any]
     log: logging.Logger
     facts: dict[str, Any] = field(default_factory=dict)
+    lists: dict[str, list[Path]] = field(default_factory=dict)
 
 
 def run_stage(
@@ -100,6 +102,7 @@ def run_stage(
     inputs: dict[str, str],
     outputs: dict[str, str],
     compute: Callable[[Job], None],
+    several: tuple[str, ...] = (),
 ) -> None:
     """Command line of a stage: parse, compute, then let all outputs appear together with their provenance.
 
@@ -109,6 +112,7 @@ def run_stage(
     description : text for ``--help``, the module's docstring.
     inputs, outputs : role (the name of the option) and help text of each file.
     compute : does the work; raises :class:`StageError` for what the user must mend.
+    several : roles of inputs that take one path or more.
     """
     parser = argparse.ArgumentParser(
         prog=f"python -m {_module_name()}",
@@ -116,7 +120,8 @@ def run_stage(
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     for role, text in (inputs | outputs).items():
-        parser.add_argument(f"--{role}", dest=role, type=Path, required=True, help=text, metavar="PATH")
+        count = "+" if role in several else None
+        parser.add_argument(f"--{role}", dest=role, type=Path, required=True, help=text, metavar="PATH", nargs=count)
     parser.add_argument(
         "--settings", default="{}", metavar="JSON", help="the stage's section of the case file, as JSON"
     )
@@ -129,13 +134,14 @@ def run_stage(
     try:
         settings = _parse_settings(arguments["settings"])
         targets = {role: arguments[role] for role in outputs}
-        sources = {role: arguments[role] for role in inputs}
-        for role, path in sources.items():
+        sources = {role: arguments[role] for role in inputs if role not in several}
+        lists = {role: arguments[role] for role in several}
+        for role, path in [*sources.items(), *((many, path) for many, paths in lists.items() for path in paths)]:
             if not path.exists():
                 raise StageError(f"--{role} {path}: no such file; run the stage that makes it, or correct the path")
         signal.signal(signal.SIGTERM, _stop)
         with _outputs(targets | {"provenance": arguments["provenance"]}) as partial:
-            job = Job(stage, sources, {role: partial[role] for role in outputs}, settings, log)
+            job = Job(stage, sources, {role: partial[role] for role in outputs}, settings, log, lists=lists)
             started = time.monotonic()
             compute(job)
             record = _provenance(job, time.monotonic() - started)
@@ -211,7 +217,8 @@ def _provenance(job: Job, seconds: float) -> dict[str, Any]:
     return {
         "stage": job.stage,
         "settings": job.settings,
-        "inputs_sha256": {role: checksum(path) for role, path in job.inputs.items()},
+        "inputs_sha256": {role: checksum(path) for role, path in job.inputs.items()}
+        | {role: checksum(*paths) for role, paths in job.lists.items()},
         "outputs_sha256": {role: checksum(path) for role, path in job.outputs.items()},
         **job.facts,
         "versions": _versions(),
@@ -222,12 +229,12 @@ def _provenance(job: Job, seconds: float) -> dict[str, Any]:
     }
 
 
-def checksum(path: Path) -> str:
-    """SHA-256 of a file, or of the contents of all files of a folder whatever their names."""
-    if path.is_dir():
-        parts = sorted(checksum(file) for file in path.rglob("*") if file.is_file())
-        return hashlib.sha256("".join(parts).encode()).hexdigest()
-    with path.open("rb") as stream:
+def checksum(*paths: Path) -> str:
+    """SHA-256 of a file, or of the contents of several files or of all files of a folder whatever their names."""
+    if len(paths) > 1 or paths[0].is_dir():
+        files = paths if len(paths) > 1 else [file for file in paths[0].rglob("*") if file.is_file()]
+        return hashlib.sha256("".join(sorted(checksum(file) for file in files)).encode()).hexdigest()
+    with paths[0].open("rb") as stream:
         return hashlib.file_digest(stream, "sha256").hexdigest()
 
 

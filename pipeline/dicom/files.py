@@ -1,39 +1,141 @@
-"""Files: what lies below a source, and which of it are images."""
+"""Files: what a source holds (folders, DICOMDIRs, ZIP files, single files), and which of its files are images.
+
+Messages call a file by its number, because its name may hold a patient's.
+"""
 
 import os
+import shutil
+import zipfile
 from collections import Counter
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
 
 from pydicom.errors import InvalidDicomError
+from pydicom.filereader import read_file_meta_info
+from pydicom.uid import MediaStorageDirectoryStorage
 
-from pipeline.dicom.header import SliceHeader, read_header
+from pipeline.dicom.header import SliceHeader, read_dataset, read_headers
 from solver.stage import StageError
 
+PREAMBLE = 132
+"""Bytes of a DICOM file up to and with the letters DICM."""
+MAX_UNPACKED_BYTES = 64 * 2**30
+MAX_RATIO = 200
+"""A ZIP file of images that is more than this many times smaller than they are is made to fill a disk ..."""
+RATIO_FROM_BYTES = 2**30
+"""... if it would unpack to more than this."""
 
-def scan(folder: Path) -> tuple[list[SliceHeader], Counter[str]]:
-    """Headers of all images below a folder that could be slices; how many other files there are, by reason."""
+
+@dataclass
+class Collection:
+    """Files of a source, each with the words by which messages call it, and those passed over, by reason."""
+
+    files: list[tuple[Path, str]] = field(default_factory=list)
+    skipped: Counter[str] = field(default_factory=Counter)
+    named: list[Path] = field(default_factory=list)
+    """What a DICOMDIR names: part of the source although the source's path does not show it."""
+
+
+def holds_dicom(path: Path) -> bool:
+    """Whether a source is a folder, a ZIP file, a DICOMDIR or a DICOM file."""
+    return path.is_dir() or _is_dicom(path) or zipfile.is_zipfile(path)
+
+
+@contextmanager
+def collect(sources: list[Path]) -> Iterator[Collection]:
+    """All files of some sources, each file once; those of ZIP files for as long as the context lasts.
+
+    Parameters
+    ----------
+    sources : folders, at any depth and with anything in them; DICOMDIRs, which stand for the files that they name; ZIP
+        files; DICOM files.
+
+    Raises
+    ------
+    StageError
+        If a source cannot be read whole, or it is no safe ZIP file.
+    """
+    found = Collection()
+    known: set[Path] = set()
+    with TemporaryDirectory(prefix="hemolattice-") as unpacked:
+        for number, source in enumerate(sources, start=1):
+            where = f"source {number}" if len(sources) > 1 else ""
+            if source.is_dir():
+                new = _numbered(_below(source), where or "the folder")
+            elif _is_directory(source):
+                found.named += (listed := _named_by(source, where or "the DICOMDIR"))
+                new = _numbered(listed, where or "those that the DICOMDIR names")
+            elif zipfile.is_zipfile(source):
+                new = _unpacked(source, Path(unpacked) / str(number), where or "the ZIP file", found.skipped)
+            else:
+                new = [(source, f"file {number} of the list" if where else "the file")]
+            for path, label in new:
+                if (real := path.resolve()) in known:
+                    found.skipped["file given twice"] += 1
+                else:
+                    known.add(real)
+                    found.files.append((path, label))
+        yield found
+
+
+def scan(found: Collection) -> tuple[list[SliceHeader], Counter[str]]:
+    """Headers of all slices in some files, and how many other files there are, by reason.
+
+    Raises
+    ------
+    StageError
+        If a file may not be read, or there is no slice at all.
+    """
     headers: list[SliceHeader] = []
-    skipped: Counter[str] = Counter()
-    for number, path in enumerate(_files(folder), start=1):
-        try:
-            found = read_header(path, number)
-        except InvalidDicomError:
-            found = "not DICOM"
-        except Exception as error:  # pydicom raises almost anything for a damaged header, OSError without a number too
-            if isinstance(error, OSError) and error.errno is not None:
-                raise StageError(
-                    f"file {number} of the folder, by name, cannot be read ({error.strerror}) and could belong to the"
-                    " series; mend its permissions or take it out"
-                ) from None
-            found = "damaged header"
-        if isinstance(found, SliceHeader):
-            headers.append(found)
+    skipped = Counter(found.skipped)
+    for path, label in found.files:
+        slices = _slices(path, label)
+        if isinstance(slices, str):
+            skipped[slices] += 1
         else:
-            skipped[found] += 1
+            headers += slices
+    if not headers:
+        raise StageError(
+            f"no CT, MR or XA image among {skipped.total()} files (skipped: {counted(skipped)}); give the folder of the"
+            " series"
+        )
     return headers, skipped
 
 
-def _files(folder: Path) -> list[Path]:
+def files_of(headers: Iterable[SliceHeader]) -> set[Path]:
+    """The files in which slices lie."""
+    return {header.path for header in headers}
+
+
+def counted(skipped: Counter[str]) -> str:
+    """Numbers of files by reason, for messages."""
+    return ", ".join(f"{count} {reason}" for reason, count in sorted((+skipped).items())) or "none"
+
+
+def _slices(path: Path, label: str) -> list[SliceHeader] | str:
+    """Slices in a file, or why there are none."""
+    try:
+        return read_headers(path, label)
+    except InvalidDicomError:
+        return "not DICOM"
+    except Exception as error:  # pydicom raises almost anything for a damaged header, OSError without a number too
+        if isinstance(error, OSError) and error.errno is not None:
+            raise StageError(
+                f"{label} cannot be read ({error.strerror}) and could belong to the series; mend its permissions or"
+                " take it out"
+            ) from None
+        return "damaged header"
+
+
+def _numbered(paths: list[Path], where: str) -> list[tuple[Path, str]]:
+    return [(path, f"file {number} of {where} (by name)") for number, path in enumerate(paths, start=1)]
+
+
+def _below(folder: Path) -> list[Path]:
     def refuse(error: OSError) -> None:
         raise error
 
@@ -42,3 +144,117 @@ def _files(folder: Path) -> list[Path]:
         return sorted(path for root, _, names in walk for name in names if (path := Path(root, name)).is_file())
     except OSError as error:  # its text would name the folder
         raise StageError(f"a folder below the source cannot be read ({error.strerror}); mend its permissions") from None
+
+
+def _is_dicom(path: Path) -> bool:
+    try:
+        with path.open("rb") as stream:
+            return stream.read(PREAMBLE)[-4:] == b"DICM"
+    except OSError as error:
+        raise StageError(f"the source cannot be read ({error.strerror}); mend its permissions") from None
+
+
+def _is_directory(path: Path) -> bool:
+    """Whether it is a DICOMDIR."""
+    try:
+        return read_file_meta_info(path).get("MediaStorageSOPClassUID") == MediaStorageDirectoryStorage
+    except Exception:  # no DICOM, or a damaged header: whoever reads it as an image says so
+        return False
+
+
+def _named_by(path: Path, where: str) -> list[Path]:
+    """The files that a DICOMDIR names (DICOM PS3.3, F.3), sorted."""
+    try:
+        records = read_dataset(path, ["DirectoryRecordSequence"]).get("DirectoryRecordSequence") or []
+        ids = [record.get("ReferencedFileID") for record in records if record.get("RecordInUseFlag") != 0]
+    except Exception:
+        raise StageError(f"{where} cannot be read: it is damaged; give the folder that it lies in instead") from None
+    names = {(one,) if isinstance(one, str) else tuple(map(str, one)) for one in ids if one}
+    if any(_leads_out(part) for parts in names for part in parts):
+        raise StageError(f"{where} names files outside of its own folder; give the folder of the images instead")
+    found = {parts: _beside(path.parent, parts) for parts in names}
+    missing = sum(file is None for file in found.values())
+    if missing:
+        raise StageError(
+            f"{where}: {missing} of the {len(names)} files that it names are missing beside it; copy the whole medium,"
+            " or give the folder of the images"
+        )
+    if not names:
+        raise StageError(f"{where} names no file; give the folder of the images instead")
+    return sorted(file for file in found.values() if file)
+
+
+def _leads_out(part: str) -> bool:
+    return part in ("", ".", "..") or "/" in part or "\\" in part or "\0" in part
+
+
+def _beside(folder: Path, parts: tuple[str, ...]) -> Path | None:
+    """A file below a folder whatever the case of its name, which copies of a CD may have changed."""
+    here = folder
+    for part in parts:
+        if (here / part).exists():
+            here /= part
+            continue
+        other = [entry for entry in _entries(here) if entry.name.split(";")[0].casefold() == part.casefold()]
+        if len(other) != 1:
+            return None
+        here = other[0]
+    return here if here.is_file() else None
+
+
+def _entries(folder: Path) -> list[Path]:
+    try:
+        return list(folder.iterdir())
+    except OSError:
+        return []
+
+
+def _unpacked(path: Path, folder: Path, where: str, skipped: Counter[str]) -> list[tuple[Path, str]]:
+    """DICOM files of a ZIP file, unpacked under names of our own; others are counted."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            members = sorted((m for m in archive.infolist() if not m.is_dir()), key=lambda member: member.filename)
+            if any(member.flag_bits & 1 for member in members):
+                raise StageError(f"{where} is encrypted; unpack it and give the folder")
+            numbered = [(k, member) for k, member in enumerate(members, start=1) if _member_is_dicom(archive, member)]
+            skipped["not DICOM"] += len(members) - len(numbered)
+            folder.mkdir()
+            _require_room([member for _, member in numbered], path, folder, where)
+            return [(_unpack(archive, m, folder / str(k)), f"file {k} of {where} (by name)") for k, m in numbered]
+    except (zipfile.BadZipFile, NotImplementedError, EOFError, ValueError, RuntimeError) as error:
+        what = "packed in a way that is not known" if isinstance(error, NotImplementedError) else "damaged"
+        raise StageError(f"{where} is {what}; copy it again, or unpack it and give the folder") from None
+    except OSError as error:
+        raise StageError(f"{where} cannot be unpacked ({error.strerror}); unpack it and give the folder") from None
+    except Exception as error:  # zlib.error, lzma.LZMAError
+        if isinstance(error, StageError):
+            raise
+        raise StageError(f"{where} is damaged; copy it again, or unpack it and give the folder") from None
+
+
+def _member_is_dicom(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> bool:
+    with archive.open(member) as stream:
+        return stream.read(PREAMBLE)[-4:] == b"DICM"
+
+
+def _require_room(members: list[Any], path: Path, folder: Path, where: str) -> None:
+    """Refuse what is made to fill the disk, or would."""
+    total = sum(member.file_size for member in members)
+    ratio = total / max(path.stat().st_size, 1)
+    if total > MAX_UNPACKED_BYTES or (total > RATIO_FROM_BYTES and ratio > MAX_RATIO):
+        raise StageError(
+            f"{where} would unpack to {total / 2**30:.3g} GiB, {ratio:.0f} times its size; no series of images does,"
+            " unpack it yourself if you trust it, and give the folder"
+        )
+    free = shutil.disk_usage(folder).free
+    if total > 0.9 * free:
+        raise StageError(
+            f"{where} would unpack to {total / 2**30:.3g} GiB, but the folder for temporary files has"
+            f" {free / 2**30:.3g} GiB left; set TMPDIR to a larger one, or unpack it and give the folder"
+        )
+
+
+def _unpack(archive: zipfile.ZipFile, member: zipfile.ZipInfo, target: Path) -> Path:
+    with archive.open(member) as stream, target.open("wb") as file:
+        shutil.copyfileobj(stream, file)
+    return target

@@ -1,4 +1,4 @@
-"""Series: what the headers of a DICOM folder say, which series is meant, and whether its slices form a volume.
+"""Series: which series of those that were found is meant, which part of it, and whether its slices form a volume.
 
 Knows no file format and no pixels. A series is named by a short hash of its UID, its modality and its number, because
 its description and its UID lead to the patient.
@@ -6,21 +6,40 @@ its description and its UID lead to the patient.
 
 import hashlib
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
 from pipeline.case import LoadSettings
 from pipeline.dicom.header import SliceHeader
+from pipeline.dicom.parts import KINDS, Part, split
 from pipeline.dicom.stack import Grid, stack
 from solver.stage import StageError
+
+LISTED = 12
+"""Most parts or series that a message names."""
+
+NO_VOLUME = {
+    "localizer": "localizer images only; give the folder of the series itself",
+    "rendered": "projections or renderings of a volume (by ImageType), not the volume; take the original series",
+    "map": "a map of a calculated quantity (by ImageType), not measured intensities; take the original series",
+}
 
 
 @dataclass(frozen=True)
 class Series:
-    """The slices of one series."""
+    """The slices of one series, or of one part of it.
+
+    Attributes
+    ----------
+    headers : one a slice; further copies of a slice are apart.
+    duplicates : pairs of a slice and a further copy of it.
+    part : name of the part, empty where the series has only one.
+    """
 
     headers: list[SliceHeader]
+    duplicates: list[tuple[SliceHeader, SliceHeader]] = field(default_factory=list)
+    part: str = ""
 
     @property
     def hash(self) -> str:
@@ -32,21 +51,32 @@ class Series:
         """How messages name it."""
         first = self.headers[0]
         number = "no number" if first.series_number is None else f"number {first.series_number}"
-        return f"series {self.hash} ({first.modality}, {number})"
+        return f"series {self.hash} ({first.modality}, {number}{f', part: {self.part}' if self.part else ''})"
 
     @property
     def summary(self) -> str:
         """Its name and what it holds, for messages."""
         first = self.headers[0]
-        what = ", localizer" if first.localizer else ""
-        return f"{self.name}: {len(self.headers)} files of {first.columns}x{first.rows}{what}"
+        what = f", {self.parts[0].kind}" if self.parts[0].kind not in ("original", "derived") else ""
+        parts = f" in {len(self.parts)} parts" if len(self.parts) > 1 else ""
+        return f"{self.name}: {len(self.headers)} slices of {first.columns}x{first.rows}{parts}{what}"
 
     @property
-    def rank(self) -> tuple[bool, bool, int]:
-        """Order in which series are preferred: no localizer, a known place, the most voxels."""
-        voxels = {header.instance: header.rows * header.columns * header.frames for header in self.headers}
-        placed = any(header.position_mm or header.enhanced for header in self.headers)
-        return not self.headers[0].localizer, placed, sum(voxels.values())
+    def parts(self) -> list[Part]:
+        """Stacks of slices that may each form a volume."""
+        return split(self.headers)
+
+    @property
+    def candidates(self) -> list[Part]:
+        """The parts of the most wanted kind; the others are set apart."""
+        return [part for part in self.parts if part.kind == self.parts[0].kind]
+
+    @property
+    def rank(self) -> tuple[int, bool, int]:
+        """Order in which series are preferred: by kind, with a known place, with the most voxels in one part."""
+        sizes = [sum(header.rows * header.columns for header in part.headers) for part in self.candidates]
+        placed = any(header.position_mm for header in self.headers)
+        return -list(KINDS).index(self.parts[0].kind), placed, max(sizes)
 
 
 def short_hash(uid: str) -> str:
@@ -55,15 +85,21 @@ def short_hash(uid: str) -> str:
 
 
 def group(headers: list[SliceHeader]) -> list[Series]:
-    """Series in the order of their hashes; localizers that share a series with other slices are one of their own."""
-    groups: dict[tuple[str, bool], list[SliceHeader]] = {}
+    """Series in the order of their hashes, with further copies of a slice (the same SOP instance) set apart."""
+    found: dict[str, Series] = {}
+    first: dict[tuple[str, int], SliceHeader] = {}
     for header in headers:
-        groups.setdefault((header.series, header.localizer), []).append(header)
-    return sorted((Series(each) for each in groups.values()), key=lambda series: (series.hash, series.rank))
+        series = found.setdefault(header.series, Series([]))
+        known = first.setdefault((header.instance, header.frame), header)
+        if known is header:
+            series.headers.append(header)
+        else:
+            found[known.series].duplicates.append((known, header))
+    return sorted((series for series in found.values() if series.headers), key=lambda series: series.hash)
 
 
 def choose(every: list[Series], wanted: str | None) -> Series:
-    """The series with the UID or short hash that is wanted, or else the one with the most voxels.
+    """The series with the UID or short hash that is wanted, or else the one with the largest part.
 
     Raises
     ------
@@ -72,16 +108,62 @@ def choose(every: list[Series], wanted: str | None) -> Series:
     """
     found = [series for series in every if wanted is None or wanted in (series.headers[0].series, series.hash)]
     if not found:
-        listing = "; ".join(series.summary for series in every)
-        raise StageError(f"load.series: no series with the UID or hash that is given; there are: {listing}")
+        raise StageError(f"load.series: no series with the UID or hash that is given; there are: {_listed(every)}")
     best = max(found, key=lambda series: series.rank)
     equal = [series for series in found if series.rank == best.rank]
     if len(equal) > 1:
         raise StageError(
             f"{len(equal)} series have the most voxels ({best.rank[-1]}), it is not certain which is meant; name one in"
-            f" load.series: {'; '.join(series.summary for series in equal)}"
+            f" load.series: {_listed(equal)}"
         )
     return best
+
+
+def _listed(every: list[Series]) -> str:
+    more = f"; and {len(every) - LISTED} more" if len(every) > LISTED else ""
+    return "; ".join(series.summary for series in every[:LISTED]) + more
+
+
+def choose_part(series: Series, wanted: int | str | None) -> Series:
+    """The part that is wanted, by number or name, or else the only one that is not set apart.
+
+    Raises
+    ------
+    StageError
+        If there is none, or several are as likely.
+    """
+    parts = series.parts
+    if wanted is None:
+        if len(series.candidates) > 1:
+            raise StageError(
+                f"{series.name} holds {len(series.candidates)} parts that could be meant; name one in load.phase, by"
+                f" number or name: {part_list(parts)}"
+            )
+        chosen = parts[0]
+    else:
+        text = str(wanted).strip().casefold()
+        found = [part for k, part in enumerate(parts, start=1) if text in (str(k), part.name.casefold())]
+        if not found:
+            raise StageError(
+                f"{series.name}: load.phase: no part with the number or name that is given; there are:"
+                f" {part_list(parts)}"
+            )
+        chosen = found[0]
+    own = {id(header) for header in chosen.headers}
+    return Series(chosen.headers, [pair for pair in series.duplicates if id(pair[0]) in own], chosen.name)
+
+
+def part_list(parts: list[Part]) -> str:
+    """Numbers and names of parts, for messages."""
+    shown = [
+        f"{k}: {part.name or 'the whole series'} ({_slices(len(part.headers))})"
+        for k, part in enumerate(parts[:LISTED], start=1)
+    ]
+    return "; ".join(shown) + (f"; and {len(parts) - LISTED} more" if len(parts) > LISTED else "")
+
+
+def _slices(count: int) -> str:
+    return f"{count} slice{'s' if count > 1 else ''}"
 
 
 def require_supported(series: Series) -> None:
@@ -99,16 +181,24 @@ def require_supported(series: Series) -> None:
 
 
 def _not_a_slice(header: SliceHeader) -> str | None:
-    if header.enhanced or header.frames > 1:
-        return (
-            f"{header.enhanced or 'a'} multi-frame image of {header.frames} frames, which this version does not read;"
-            " convert it to one file a slice, or to NRRD or NIfTI"
-        )
-    if header.localizer:
-        return "localizer images only; give the folder of the series itself"
-    if header.modality == "XA" and not header.position_mm:
+    many = header.multi_frame or header.frames > 1 or header.groups is not None
+    if header.kind in NO_VOLUME:
+        return NO_VOLUME[header.kind]
+    if header.multi_frame == "Enhanced XA" or (header.modality == "XA" and not header.position_mm):
         return "an X-ray projection (XA without slice positions), not a volume; take the 3-D reconstruction"
+    if many and header.groups != header.frames:
+        described = (
+            "without functional groups" if header.groups is None else f"with functional groups for {header.groups}"
+        )
+        return (
+            f"{header.label} is {_article(header.multi_frame)} multi-frame image of {header.frames} frames {described},"
+            " so that the places of the frames are unknown; export it again, or as one file a slice"
+        )
     return None
+
+
+def _article(name: str) -> str:
+    return f"an {name}" if name[:1] in ("E", "X") else f"a {name}".rstrip()
 
 
 def _uncertain_intensity(header: SliceHeader) -> str | None:
@@ -120,10 +210,14 @@ def _uncertain_intensity(header: SliceHeader) -> str | None:
             f"photometric interpretation {known}: it is not certain that large values are bright; convert the series to"
             " MONOCHROME2"
         )
+    if header.table:
+        return (
+            "intensities go through a lookup table (ModalityLUTSequence), which is not applied; export the series again"
+        )
     if header.modality == "CT" and (header.slope is None or header.intercept is None):
         return (
-            f"RescaleSlope or RescaleIntercept is missing in file {header.number} of the folder, by name, so that HU"
-            " are unknown; export the series again"
+            f"RescaleSlope or RescaleIntercept is missing in {header.label}, so that HU are unknown; export the series"
+            " again"
         )
     if header.slope == 0 or (header.slope is None) != (header.intercept is None):
         return f"rescale slope {header.slope}, intercept {header.intercept}: not usable; export the series again"
