@@ -8,13 +8,14 @@ face of the region.
 
 import json
 import logging
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.case import SegmentSettings, parse
+from pipeline.segmentation.automatic import find_lower
 from pipeline.segmentation.barrier import barrier, faults
 from pipeline.segmentation.leak import (
     Levels,
@@ -103,7 +104,7 @@ def segment(
         If a seed lies outside or is not between the thresholds, two seeds are not connected, or the result fails the
         leak guard (:mod:`pipeline.segmentation.leak`).
     """
-    problem = _pose(filtered, settings, loaded, modality, log or logging.getLogger("segment"))
+    problem, how = _pose(filtered, settings, loaded, modality, log or logging.getLogger("segment"))
     for seed in problem.seeds:
         _check_intensity(seed, problem, loaded)
     found = METHODS[settings.method](problem)
@@ -121,6 +122,7 @@ def segment(
     table = growth(found, filtered.voxels, centres(line, radii, filled), intensity, settings)
     check_growth(table, found, intensity, settings)
     record = found.record | _record(problem, found, mask, holes, table, intensity, radii, loaded)
+    record |= {"lower_is_automatic": how is not None, "lower_found_as": how or "given"}
     record |= {"border_contact": {face: round(fraction, 5) for face, fraction in contact.items()}}
     return Segmentation(
         filtered.with_voxels(mask.astype(np.uint8)), filtered.with_voxels(filled), problem.seeds, intensity, record
@@ -129,16 +131,21 @@ def segment(
 
 def _pose(
     filtered: Volume, settings: SegmentSettings, loaded: Volume, modality: str | None, log: logging.Logger
-) -> Problem:
-    """Seeds, cut planes and threshold on the grid of the filtered volume; what is not given is found."""
+) -> tuple[Problem, str | None]:
+    """Seeds, cut planes and threshold on the grid of the filtered volume; how the threshold was found, if it was."""
     seeds = place_seeds(seed_places(settings, loaded), filtered, loaded)
     background = place_seeds(background_places(settings, loaded), filtered, loaded)
     cut = barrier(settings.cut_planes, filtered)
-    if settings.lower is None or not seeds:
-        raise StageError("segment: seeds and lower are needed; give both")
+    if not seeds:
+        raise StageError("segment: seeds are needed; give some")
     if cut is not None and (blocked := [seed.name for seed in seeds if cut[seed.index[::-1]]]):
         raise StageError(f"{blocked[0]} lies on a cut plane (segment.cut_planes): move one of the two")
-    return Problem(filtered, seeds, background, cut, settings, settings.lower, log)
+    problem = Problem(filtered, seeds, background, cut, settings, settings.lower or 0.0, log)
+    if settings.lower is not None:
+        return problem, None
+    found = find_lower(problem)
+    log.info("segment.lower: none is given; %.4g, %s", found.lower, found.how)
+    return replace(problem, lower=found.lower), found.how
 
 
 def _without_cavities(mask: Mask, problem: Problem) -> tuple[Mask, int]:

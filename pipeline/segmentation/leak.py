@@ -314,8 +314,10 @@ def find_leak(table: list[Row], lumen: Lumen, found: Levels, settings: SegmentSe
 
 
 def _advice(leak: Leak, lumen: Lumen) -> str:
+    if lumen.edge_based:
+        return "give background seeds where it leaks, or take another segment.method"
     if lumen.control != "segment.lower":
-        return "give background seeds where it leaks, or another segment.method"
+        return "take another segment.method"
     if leak.clear is None:
         return "no higher threshold up to the lumen's level is clear of it, so try a lower one or correct the seed"
     return f"raise segment.lower to {leak.clear:g}"

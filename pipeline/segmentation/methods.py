@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from scipy import ndimage
 from skimage import segmentation
 
+from pipeline.segmentation.leak import levels
 from pipeline.segmentation.problem import Lumen, Problem
 from pipeline.segmentation.region_growing import Box, Mask, bounding_box, grow, grow_family
 from pipeline.segmentation.vesselness import vesselness
@@ -150,8 +151,8 @@ def within_balls(core: Mask, in_range: Mask) -> Mask:
 def random_walker(problem: Problem) -> Lumen:
     """Every voxel goes to the marker that a random walk, which shuns edges, reaches first (Grady 2006).
 
-    Markers: what grows from the seeds half way between ``lower`` and their intensity; what is as far below ``lower``,
-    and around the background seeds.
+    Markers: what grows from the seeds half way between ``lower`` and their intensity; what is darker than half way
+    between ``lower`` and the surroundings, and the background seeds.
 
     Source: L. Grady, IEEE Trans. Pattern Anal. 28:1768-1783, 2006, doi:10.1109/TPAMI.2006.233.
     """
@@ -216,8 +217,10 @@ def _divide(problem: Problem, divide: Divide) -> tuple[Box, Mask]:
     """The vessel's part of a box around its marker, six-connected to the seeds."""
     core = grow(problem.open_voxels, problem.places, half_way(problem), problem.upper)
     voxels = problem.filtered.voxels
+    grown = grow(problem.open_voxels, problem.places[:1], problem.lower, problem.upper)
+    found = levels(voxels, grown, problem.places, problem.lower)
     markers = np.zeros(voxels.shape, np.int32)
-    markers[voxels < 2 * problem.lower - half_way(problem)] = BACKGROUND
+    markers[voxels < (problem.lower + found.surroundings) / 2] = BACKGROUND
     markers[voxels > problem.upper] = BACKGROUND
     for seed in problem.background:
         markers[tuple(slice(max(n - 1, 0), n + 2) for n in seed.index[::-1])] = BACKGROUND
@@ -230,7 +233,7 @@ def _divide(problem: Problem, divide: Divide) -> tuple[Box, Mask]:
             f"segment.lower = {problem.lower:g}: nothing around the vessel is dark enough to be its background: give"
             " background seeds, or raise the threshold"
         )
-    vessel = divide(markers[box], voxels[box], 4 * (half_way(problem) - problem.lower))
+    vessel = divide(markers[box], voxels[box], found.contrast)
     whole = np.zeros(voxels.shape, np.float32)
     whole[box] = vessel
     return box, grow(whole, problem.places[:1], 1)[box] & vessel
