@@ -77,10 +77,12 @@ class Volume:
             image = sitk.ReadImage(str(path))
         except RuntimeError:
             raise StageError(f"{path}: cannot be read as an image; NRRD, NIfTI and MHA files are") from None
+        while image.GetDimension() > 3 and image.GetSize()[-1] == 1:
+            image = image[(*[slice(None)] * (image.GetDimension() - 1), 0)]
         dimension, components = image.GetDimension(), image.GetNumberOfComponentsPerPixel()
         if dimension != 3 or components != 1:
             raise StageError(
                 f"{path}: {dimension} dimensions with {components} values a voxel;"
-                " a three-dimensional scalar volume is wanted"
+                " a three-dimensional scalar volume is wanted: save one time point, or one component, by itself"
             )
         return Volume.from_sitk(image)

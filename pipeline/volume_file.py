@@ -3,16 +3,29 @@
 Nothing names the file, whose name may hold a patient's.
 """
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
 import SimpleITK as sitk
+from numpy.typing import NDArray
+from scipy.spatial.transform import Rotation
 
-from pipeline.dicom.stack import MIN_SLICES, ORTHONORMAL_TOLERANCE, Check, orthonormal_error
+from pipeline.dicom.stack import MIN_SLICES, ORTHONORMAL_TOLERANCE, SPACING_RANGE_MM, Check, orthonormal_error
 from pipeline.volume import Volume
 from solver.stage import StageError
 
 SUFFIXES = (".nrrd", ".nhdr", ".nii", ".nii.gz", ".mha", ".mhd")
+
+NIFTI_UNIT_MM = {0: 1.0, 1: 1000.0, 2: 1.0, 3: 0.001}
+"""By the lowest bits of xyzt_units: not said, which is mm by custom; m; mm; micrometre."""
+
+PLACE_TOLERANCE_VOXELS = 0.1
+"""Largest distance, anywhere in the volume, between the places that two descriptions in one file give a voxel."""
+
+HEADER_BYTES = 2**16
+"""Text headers are shorter."""
 
 
 def read_volume_file(path: Path) -> tuple[Volume, list[Check]]:
@@ -24,7 +37,7 @@ def read_volume_file(path: Path) -> tuple[Volume, list[Check]]:
 
     Returns
     -------
-    The volume, and what was checked.
+    The volume, with the directions that the file gives it, left-handed ones too; and what was checked.
 
     Raises
     ------
@@ -32,34 +45,158 @@ def read_volume_file(path: Path) -> tuple[Volume, list[Check]]:
         If it is no such file, or anything about it is doubtful.
     """
     if not path.name.lower().endswith(SUFFIXES):
-        raise StageError(f"the source is no folder and no file of the kinds {', '.join(SUFFIXES)}; give one of these")
-    volume = _read_silently(path)
+        raise StageError(
+            "the source is no folder, no DICOM, DICOMDIR or ZIP file, and no file of the kinds"
+            f" {', '.join(SUFFIXES)}; give one of these"
+        )
+    with _silent():
+        require_known_place(path)
+        volume = _read(path)
     checks = _checks(volume)
     for check in checks:
-        if not (check.value >= check.limit if check.name == "smallest extent" else check.value <= check.limit):
+        if not (check.value >= check.limit if check.name.startswith("smallest") else check.value <= check.limit):
             raise StageError(
                 f"volume file: {check.name}: {check.value:g} {check.unit} (limit {check.limit:g}); correct the file"
             )
     return volume, checks
 
 
-def _read_silently(path: Path) -> Volume:
-    """Read a volume file; a refusal does not name the file, whose name may hold a patient's."""
+def require_known_place(path: Path) -> None:
+    """Make sure that a file says where its voxels lie, in which unit, and does not say it twice in two ways.
+
+    Parameters
+    ----------
+    path : an NRRD, NIfTI or MHA file.
+
+    Raises
+    ------
+    StageError
+        If it does not. A file that cannot be read at all passes: whoever reads its voxels says so.
+    """
+    name = path.name.lower()
+    kind = "NIfTI" if name.endswith((".nii", ".nii.gz")) else "NRRD" if name.endswith((".nrrd", ".nhdr")) else "MHA"
+    fault = {"NIfTI": _nifti_fault, "NRRD": _nrrd_fault, "MHA": _mha_fault}[kind](path)
+    if fault:
+        raise StageError(f"volume file: {kind}: {fault}")
+
+
+@contextmanager
+def _silent() -> Iterator[None]:
+    """Keep ITK from writing warnings, which name the file."""
     shown = sitk.ProcessObject.GetGlobalWarningDisplay()
     sitk.ProcessObject.SetGlobalWarningDisplay(False)
     try:
-        return Volume.read(path)
-    except StageError as error:
-        raise StageError(str(error).replace(str(path), "volume file")) from None
+        yield
     finally:
         sitk.ProcessObject.SetGlobalWarningDisplay(shown)
 
 
+def _read(path: Path) -> Volume:
+    try:
+        return Volume.read(path)
+    except StageError as error:
+        raise StageError(str(error).replace(str(path), "volume file")) from None
+
+
+def _nifti_fault(path: Path) -> str | None:
+    """Both ways in which NIfTI tells the place of voxels, qform and sform, against the one that is read."""
+    reader = sitk.ImageFileReader()
+    reader.SetFileName(str(path))
+    try:
+        reader.ReadImageInformation()
+        said = {key: reader.GetMetaData(key) for key in reader.GetMetaDataKeys()}
+        unit = NIFTI_UNIT_MM.get(int(said["xyzt_units"]) & 7)
+        size = np.array(reader.GetSize()[:3])
+        told = [
+            affine
+            for code, affine in (("qform_code", _qform(said)), ("sform_code", _sform(said)))
+            if int(said[code]) > 0
+        ]
+    except (RuntimeError, KeyError, ValueError):
+        return None
+    if unit is None:
+        return f"unit of length number {int(said['xyzt_units']) & 7}, which is none; save it again in mm"
+    if not told:
+        return (
+            "neither qform nor sform is set, so that it is not known where its axes point in the patient; save it again"
+            " with its orientation (3D Slicer does)"
+        )
+    spacing = np.array(reader.GetSpacing()[:3])
+    dimension = reader.GetDimension()
+    direction = np.array(reader.GetDirection()).reshape(dimension, dimension)[:3, :3]
+    read = np.column_stack([direction * spacing, reader.GetOrigin()[:3]])
+    corners = np.array([[x, y, z, 1] for x in (0, 1) for y in (0, 1) for z in (0, 1)]) * [*(size - 1), 1]
+    for affine in told:
+        off = np.linalg.norm(corners @ (unit * np.diag([-1, -1, 1]) @ affine - read).T, axis=1).max()
+        if not off <= PLACE_TOLERANCE_VOXELS * spacing.min():
+            return (
+                f"qform and sform, or the spacing beside them, disagree by up to {off:.3g} mm on where voxels lie"
+                f" (limit {PLACE_TOLERANCE_VOXELS:g} voxels); save it again with one of them"
+            )
+    return None
+
+
+def _qform(said: dict[str, str]) -> NDArray[np.float64]:
+    """(3, 4), from voxel indices to RAS: a rotation by a quaternion (NIfTI-1, method 2)."""
+    b, c, d = (float(said[f"quatern_{letter}"]) for letter in "bcd")
+    a = np.sqrt(max(0.0, 1 - b * b - c * c - d * d))
+    hand = -1 if float(said["pixdim[0]"]) < 0 else 1
+    spacing = [float(said[f"pixdim[{k}]"]) for k in (1, 2, 3)]
+    rotation = Rotation.from_quat([b, c, d, a]).as_matrix() * [1, 1, hand]
+    return np.column_stack([rotation * spacing, [float(said[f"qoffset_{axis}"]) for axis in "xyz"]])
+
+
+def _sform(said: dict[str, str]) -> NDArray[np.float64]:
+    """(3, 4), from voxel indices to RAS: the rows of the file (NIfTI-1, method 3)."""
+    return np.array([said[f"srow_{axis}"].split() for axis in "xyz"], float)
+
+
+def _fields(path: Path, separator: str) -> dict[str, str]:
+    """Fields of a text header, by name in small letters."""
+    with path.open("rb") as stream:
+        head = stream.read(HEADER_BYTES)
+    text = head.split(b"\n\n")[0].split(b"\r\n\r\n")[0].decode("latin-1")
+    pairs = (line.partition(separator) for line in text.splitlines() if separator in line)
+    return {name.strip().lower(): value.strip() for name, _, value in pairs}
+
+
+def _nrrd_fault(path: Path) -> str | None:
+    fields = _fields(path, ":")
+    if "type" not in fields:
+        return None
+    if not {"space", "space dimension"} & fields.keys():
+        return (
+            "it has no field space, so that it is not known where its axes point in the patient; save it again with it"
+        )
+    units = set(fields.get("space units", "").replace('"', "").split()) - {
+        "mm",
+        "millimeter",
+        "millimetre",
+        "none",
+        "???",
+    }
+    if units:
+        return "its space units are not mm; save it again in mm"
+    return None if "space directions" in fields else "it has no space directions, so that its spacing is not known"
+
+
+def _mha_fault(path: Path) -> str | None:
+    fields = _fields(path, "=")
+    if "dimsize" not in fields:
+        return None
+    if not {"elementspacing", "elementsize"} & fields.keys():
+        return "it has no ElementSpacing; save it again with its spacing"
+    unit = fields.get("distanceunits", "mm").lower()
+    return None if unit in ("mm", "?") else "its DistanceUnits are not mm; save it again in mm"
+
+
 def _checks(volume: Volume) -> list[Check]:
     infinite = sum(int((~np.isfinite(plane)).sum()) for plane in volume.voxels)
+    low, high = SPACING_RANGE_MM
     return [
         Check("smallest extent", min(volume.voxels.shape), MIN_SLICES, "voxels"),
         Check("intensities that are not finite", infinite, 0, "voxels"),
         Check("orthonormal direction: error", orthonormal_error(volume.direction), ORTHONORMAL_TOLERANCE, "1"),
-        Check("spacings that are not positive", sum(not value > 0 for value in volume.spacing_mm), 0, "axes"),
+        Check("smallest spacing", min(volume.spacing_mm), low, "mm"),
+        Check("largest spacing", max(volume.spacing_mm), high, "mm"),
     ]

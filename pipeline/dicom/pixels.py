@@ -336,7 +336,9 @@ def _by_pydicom(header: SliceHeader, dataset: Dataset, plugin: str = "") -> _Cel
 
 
 def _rle(header: SliceHeader, dataset: Dataset) -> _Cells:
-    return _by_pydicom(header, dataset, "pydicom")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")  # that of more pixels than the header has room for
+        return _by_pydicom(header, dataset, "pydicom")
 
 
 def _frame(header: SliceHeader, dataset: Dataset) -> bytes:
