@@ -26,6 +26,8 @@ MIN_RADIUS_VOXELS = 2.0
 """The image does not resolve thinner vessels."""
 MAX_ANISOTROPY = 1.5
 """Largest ratio of the voxel's edges: with more, the surface has the steps of the slices."""
+MASK_REMEDY = "resample finer with filter.spacing_mm, or let the mask reach further along the vessel"
+"""Where fewer than two ends are open."""
 
 
 @dataclass(frozen=True)
@@ -70,9 +72,7 @@ def extract_surface(lumen: Volume, settings: SurfaceSettings, log: logging.Logge
     least_mm = max(settings.min_radius_mm, MIN_RADIUS_VOXELS * max(lumen.spacing_mm))
     centreline = trace_centreline(field.with_voxels(field.voxels > 0), raw.points_mm)
     found = find_ends(centreline, settings.min_branch_radii, least_mm, _at_border(lumen, centreline))
-    _close_on_request(found, settings)
-    centreline = found.centreline
-    _demand_two([centreline.points_mm[end.rows[0]] for end in found.open], found, settings)
+    close_on_request(found, settings, MASK_REMEDY)
     thin_mm = min(end.end_radius_mm for end in found.open)
     mesh, field = fit(resolve(raw, field, thin_mm), field, volume_mm3)
     change = mesh.volume_mm3() / volume_mm3 - 1
@@ -82,24 +82,14 @@ def extract_surface(lumen: Volume, settings: SurfaceSettings, log: logging.Logge
             f" surface.volume_tolerance = {settings.volume_tolerance:g}; lower surface.smoothing_mm,"
             " or resample finer with filter.spacing_mm"
         )
-    cuts = _place_cuts(field, found, settings, least_mm)
-    for row, why in found.closed.items():
-        log.info("end at %s stays closed: %s", _place(centreline.points_mm[row]), why)
-    whole = mesh
-    for number, cut in enumerate(cuts, 1):
-        mesh = _cut(mesh, cut, number)
-    check_closed(mesh)
-    openings = describe(mesh, settings.openings)
-    for opening in openings:
-        log.info("opening %d: %s", opening.id, _words(opening))
+    whole, mesh = mesh, cut_ends(mesh, field, found, settings, least_mm, MASK_REMEDY, log)
+    openings = name_openings(mesh, settings, log)
     quality = {
         "mask_volume_mm3": volume_mm3,
         "raw_volume_change": raw.volume_mm3() / volume_mm3 - 1,
         "volume_change": change,
         "volume_mm3": mesh.volume_mm3(),
-        "closed_ends": [
-            {"place_mm": centreline.points_mm[row].tolist(), "why": why} for row, why in found.closed.items()
-        ],
+        "closed_ends": closed_ends(found),
         "before": triangle_quality(raw),
         "uncut": triangle_quality(whole),
         "after": triangle_quality(mesh),
@@ -116,15 +106,74 @@ def _demand_isotropic(lumen: Volume) -> None:
         )
 
 
-def _close_on_request(found: Ends, settings: SurfaceSettings) -> None:
+def close_on_request(found: Ends, settings: SurfaceSettings, remedy: str) -> None:
+    """Close the ends that the settings name; at least two must stay open."""
     for place in settings.closed_mm:
         if found.open:
             tips = found.centreline.points_mm[[end.rows[0] for end in found.open]]
             end = found.open.pop(int(np.argmin(np.linalg.norm(tips - np.array(place), axis=1))))
             found.closed[end.rows[0]] = "surface.closed_mm asks for it"
+    _demand_two([found.centreline.points_mm[end.rows[0]] for end in found.open], found, settings, remedy)
 
 
-def _place_cuts(field: Volume, found: Ends, settings: SurfaceSettings, least_mm: float) -> list[Cut]:
+def cut_ends(
+    mesh: Mesh,
+    field: Volume,
+    found: Ends,
+    settings: SurfaceSettings,
+    least_mm: float,
+    remedy: str,
+    log: logging.Logger,
+) -> Mesh:
+    """Cut and cap the open ends of a closed surface.
+
+    Parameters
+    ----------
+    mesh : closed surface.
+    field : positive in the lumen.
+    found : its ends; those that cannot be cut are moved to the closed ones.
+    settings : the case's section ``surface``.
+    least_mm : least radius of a cut.
+    remedy : what helps where fewer than two ends can be cut, for the message.
+    log : for why ends stay closed.
+
+    Raises
+    ------
+    StageError
+        If fewer than two ends can be cut, cuts overlap, or the surface is not closed in the end.
+    """
+    cuts = _place_cuts(field, found, settings, least_mm, remedy)
+    for row, why in found.closed.items():
+        log.info("end at %s stays closed: %s", _place(found.centreline.points_mm[row]), why)
+    for number, cut in enumerate(cuts, 1):
+        mesh = _cut(mesh, cut, number)
+    check_closed(mesh)
+    return mesh
+
+
+def name_openings(mesh: Mesh, settings: SurfaceSettings, log: logging.Logger) -> tuple[Opening, ...]:
+    """Measure the caps of a mesh, give them the names and roles of the settings, and log them."""
+    openings = describe(mesh, settings.openings)
+    for opening in openings:
+        place = _place(opening.centre_mm)
+        log.info(
+            "opening %d: %s (%s) at %s, radius %.2f mm",
+            opening.id,
+            opening.name,
+            opening.role,
+            place,
+            opening.radius_mm,
+        )
+    return openings
+
+
+def closed_ends(found: Ends) -> list[dict[str, Any]]:
+    """Place of each end that stays closed, and why."""
+    points = found.centreline.points_mm
+    return [{"place_mm": points[row].tolist(), "why": why} for row, why in found.closed.items()]
+
+
+def _place_cuts(field: Volume, found: Ends, settings: SurfaceSettings, least_mm: float, remedy: str) -> list[Cut]:
     """Cuts of the open ends, and what cannot be cut is closed."""
     cuts = []
     for end in found.open:
@@ -133,19 +182,18 @@ def _place_cuts(field: Volume, found: Ends, settings: SurfaceSettings, least_mm:
         else:
             why = f"no section is as large and round as those behind it, radius {end.end_radius_mm:.2f} mm"
             found.closed[end.rows[0]] = why
-    _demand_two([cut.centre_mm for cut in cuts], found, settings)
+    _demand_two([cut.centre_mm for cut in cuts], found, settings, remedy)
     return cuts
 
 
-def _demand_two(places_mm: list[NDArray[np.float64]], found: Ends, settings: SurfaceSettings) -> None:
+def _demand_two(places_mm: list[NDArray[np.float64]], found: Ends, settings: SurfaceSettings, remedy: str) -> None:
     if len(places_mm) < 2:
         open_at = "".join(f" at {_place(place)}" for place in places_mm)
         points = found.centreline.points_mm
         reasons = "".join(f"; at {_place(points[row])}: {why}" for row, why in found.closed.items())
         raise StageError(
             f"surface: {len(places_mm)} open ends found{open_at}, at least 2 are wanted{reasons}. Lower"
-            f" surface.min_branch_radii = {settings.min_branch_radii:g}, resample finer with filter.spacing_mm,"
-            " or let the mask reach further along the vessel"
+            f" surface.min_branch_radii = {settings.min_branch_radii:g}, {remedy}"
         )
 
 
@@ -165,10 +213,6 @@ def _cut(mesh: Mesh, cut: Cut, number: int) -> Mesh:
             f"surface: the end at {_place(cut.centre_mm)} cannot be cut: {error};"
             " change surface.cut_radii, or give that place in surface.closed_mm"
         ) from None
-
-
-def _words(opening: Opening) -> str:
-    return f"{opening.name} ({opening.role}) at {_place(opening.centre_mm)}, radius {opening.radius_mm:.2f} mm"
 
 
 def _place(point: Any) -> str:

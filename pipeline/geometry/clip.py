@@ -54,7 +54,7 @@ def cut_end(mesh: Mesh, centre_mm: NDArray[np.float64], normal: NDArray[np.float
         raise ClipError(f"its plane would cut off opening {tags[~kept].max()} too")
     triangles, tags = triangles[kept], tags[kept]
     rim = _rim(triangles, on_plane)
-    inside, cap = _cap(points[rim], normal)
+    inside, cap = cap_of(points[rim], normal)
     rows = np.concatenate([rim, len(points) + np.arange(len(inside))])
     points = np.concatenate([points, inside])
     triangles = np.concatenate([triangles, rows[cap]])
@@ -70,7 +70,7 @@ def _loop(mesh: Mesh, centre: NDArray[np.float64], normal: NDArray[np.float64]) 
     crossed = np.flatnonzero(np.ptp(side[triangles].astype(np.int8), axis=1))
     if not len(crossed):
         raise ClipError("its plane misses the vessel")
-    _, label = connected_components(_neighbours(triangles[crossed]), directed=False)
+    _, label = connected_components(neighbours(triangles[crossed]), directed=False)
     places = points[triangles[crossed]].mean(axis=1) - centre
     loops = [k for k in range(label.max() + 1) if _encloses(_flatten(places[label == k], normal))]
     if not loops:
@@ -110,7 +110,7 @@ def _twins(edges: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int6
     return order, np.flatnonzero(np.diff(key[order]) == 0)
 
 
-def _neighbours(triangles: NDArray[np.int64], barrier: NDArray[np.bool_] | None = None) -> coo_array:
+def neighbours(triangles: NDArray[np.int64], barrier: NDArray[np.bool_] | None = None) -> coo_array:
     """Pairs of triangles that share an edge; an edge between two vertices of the barrier does not count."""
     edges, owner = directed_edges(triangles), np.tile(np.arange(len(triangles)), 3)
     if barrier is not None:
@@ -181,7 +181,7 @@ def _split(
 
 def _kept(triangles: NDArray[np.int64], height: NDArray[np.float64], on_plane: NDArray[np.bool_]) -> NDArray[np.bool_]:
     """Which triangles stay: the part of the surface that meets the cut from below."""
-    _, label = connected_components(_neighbours(triangles, barrier=on_plane), directed=False)
+    _, label = connected_components(neighbours(triangles, barrier=on_plane), directed=False)
     at_cut = on_plane[triangles].sum(axis=1) == 2
     rest = np.where(on_plane[triangles], 0.0, height[triangles]).sum(axis=1)
     below, above = np.unique(label[at_cut & (rest < 0)]), np.unique(label[at_cut & (rest > 0)])
@@ -190,7 +190,7 @@ def _kept(triangles: NDArray[np.int64], height: NDArray[np.float64], on_plane: N
     return label == below[0]
 
 
-def _open_edges(triangles: NDArray[np.int64]) -> NDArray[np.int64]:
+def open_edges(triangles: NDArray[np.int64]) -> NDArray[np.int64]:
     """Directed edges without a triangle on their other side, (k, 2)."""
     edges = directed_edges(triangles)
     order, first = _twins(edges)
@@ -201,7 +201,7 @@ def _open_edges(triangles: NDArray[np.int64]) -> NDArray[np.int64]:
 
 def _rim(triangles: NDArray[np.int64], on_plane: NDArray[np.bool_]) -> NDArray[np.int64]:
     """Vertices of the hole that the cut leaves, in order; counter-clockwise seen from outside the hole."""
-    edges = _open_edges(triangles[on_plane[triangles].any(axis=1)])
+    edges = open_edges(triangles[on_plane[triangles].any(axis=1)])
     edges = edges[on_plane[edges].all(axis=1)]
     after = {b: a for a, b in edges.tolist()}  # the cap runs against the wall
     start = min(after)
@@ -214,7 +214,7 @@ def _rim(triangles: NDArray[np.int64], on_plane: NDArray[np.bool_]) -> NDArray[n
     return np.array(rim, dtype=np.int64)
 
 
-def _cap(rim: NDArray[np.float64], normal: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+def cap_of(rim: NDArray[np.float64], normal: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
     """Triangulate the flat polygon inside a rim, (m, 3), with triangles about as large as the rim's edges are long.
 
     Returns the points inside, (k, 3), and triangles over the rows of the rim followed by those points.
@@ -235,7 +235,7 @@ def _cap(rim: NDArray[np.float64], normal: NDArray[np.float64]) -> tuple[NDArray
     a, b, c = (flat[triangles[:, k]] for k in range(3))
     twice_area = (b - a)[:, 0] * (c - a)[:, 1] - (b - a)[:, 1] * (c - a)[:, 0]
     triangles[twice_area < 0] = triangles[twice_area < 0, ::-1]
-    outline = {(i, j) for i, j in _open_edges(triangles).tolist()}
+    outline = {(i, j) for i, j in open_edges(triangles).tolist()}
     if outline != {(k, (k + 1) % len(rim)) for k in range(len(rim))}:
         raise ClipError("its section is folded, so that no cap fits into it")
     return origin + inside @ axes_of_plane(normal).T, triangles
@@ -247,35 +247,36 @@ def _hexagonal_grid(half_width: float, step: float) -> NDArray[np.float64]:
     return np.stack([column + (row % 2) / 2, row * np.sqrt(3) / 2], axis=-1).reshape(-1, 2) * step
 
 
-def check_closed(mesh: Mesh) -> None:
+def check_closed(mesh: Mesh, advice: str = "change surface.smoothing_mm, or mend the mask") -> None:
     """Check that a surface is one closed, consistently oriented 2-manifold around a positive volume.
+
+    Parameters
+    ----------
+    mesh : the surface.
+    advice : what helps, for the message.
 
     Raises
     ------
     StageError
         With what is wrong and where.
     """
-    advice = "; change surface.smoothing_mm, or mend the mask"
     edges = directed_edges(mesh.triangles)
     order, first = _twins(edges)
     opposite = (edges[order[first]] == edges[order[first + 1]][:, ::-1]).all(axis=1)
     if wrong := len(edges) - 2 * np.count_nonzero(opposite) + np.count_nonzero(np.diff(first) == 1):
-        raise StageError(f"surface: {wrong} edges do not join exactly two triangles of one orientation{advice}")
-    parts, label = connected_components(_neighbours(mesh.triangles), directed=False)
+        raise StageError(f"surface: {wrong} edges do not join exactly two triangles of one orientation; {advice}")
+    parts, label = connected_components(neighbours(mesh.triangles), directed=False)
     if parts > 1:
         sizes = ", ".join(str(size) for size in sorted(np.bincount(label).tolist(), reverse=True)[:5])
-        raise StageError(
-            f"surface: {parts} separate pieces of {sizes} ... triangles, one is wanted;"
-            " fill cavities with segment.fill_holes" + advice
-        )
+        raise StageError(f"surface: {parts} separate pieces of {sizes} ... triangles, one is wanted; {advice}")
     if pinched := _fans(mesh.triangles) - len(mesh.points_mm):
-        raise StageError(f"surface: {pinched} points where the surface touches itself{advice}")
+        raise StageError(f"surface: {pinched} points where the surface touches itself; {advice}")
     areas = np.linalg.norm(mesh.area_vectors_mm2(), axis=1)
     if areas.min() <= 1e-9 * np.median(areas):
         x, y, z = mesh.points_mm[mesh.triangles[int(np.argmin(areas)), 0]]
-        raise StageError(f"surface: degenerate triangle at ({x:.2f}, {y:.2f}, {z:.2f}) mm{advice}")
+        raise StageError(f"surface: degenerate triangle at ({x:.2f}, {y:.2f}, {z:.2f}) mm; {advice}")
     if mesh.volume_mm3() <= 0:
-        raise StageError(f"surface: volume {mesh.volume_mm3():.3g} mm3 is not positive{advice}")
+        raise StageError(f"surface: volume {mesh.volume_mm3():.3g} mm3 is not positive; {advice}")
 
 
 def is_closed(mesh: Mesh) -> bool:

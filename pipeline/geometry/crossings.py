@@ -204,11 +204,15 @@ def _side(au: int, av: int, bu: int, bv: int) -> int:
 
 def inside(mesh: Mesh, frame: Frame) -> NDArray[np.bool_]:
     """Nodes that the surface encloses, [z, y, x]: those around which it winds."""
+    return winding(mesh, frame) > 0
+
+
+def winding(mesh: Mesh, frame: Frame) -> NDArray[np.int8]:
+    """How often the surface winds around each node, [z, y, x]: 0 outside and 1 inside, unless it overlaps itself."""
     found = crossings(mesh, frame, 1)
-    winding = np.zeros(frame.shape, np.int8)
-    np.subtract.at(winding.reshape(-1), found.node + 1, found.leaving)
-    np.cumsum(winding, axis=2, dtype=np.int8, out=winding)
-    return winding > 0
+    times = np.zeros(frame.shape, np.int8)
+    np.subtract.at(times.reshape(-1), found.node + 1, found.leaving)
+    return np.cumsum(times, axis=2, dtype=np.int8, out=times)
 
 
 def links(mesh: Mesh, frame: Frame, fluid: NDArray[np.bool_]) -> Links:
