@@ -6,8 +6,6 @@ says of itself (size, precision, sign) must agree with the header.
 
 import filecmp
 import logging
-import os
-import sys
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -16,16 +14,14 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-import gdcm  # type: ignore[import-untyped]
-import jpeg_ls  # type: ignore[import-untyped]
 import numpy as np
-import openjpeg
 from numpy.typing import NDArray
 from pydicom import uid
 from pydicom.dataset import Dataset
 from pydicom.encaps import get_frame
 from pydicom.pixels import get_decoder
 
+from pipeline.dicom import codecs
 from pipeline.dicom.header import SliceHeader, read_dataset
 from pipeline.dicom.series import Series
 from solver.stage import Progress, StageError
@@ -37,9 +33,6 @@ PIXEL_TAGS = [
 ]  # fmt: skip
 OVERLAYS = 16
 """Groups 6000, 6002, ... of overlays, which used to lie in the unused bits of pixels."""
-
-gdcm.Trace.WarningOff()
-gdcm.Trace.ErrorOff()
 
 
 class _UndecodableError(Exception):
@@ -422,58 +415,32 @@ def _jpeg(header: SliceHeader, dataset: Dataset) -> _Cells:
     """JPEG, which knows no sign: the bits of a negative number are those of a large one."""
     frame = _frame(header, dataset)
     codestream = _require_fit(_jpeg_header(frame), header)
-    fragment, fragments, element = (
-        gdcm.Fragment(),
-        gdcm.SequenceOfFragments.New(),
-        gdcm.DataElement(gdcm.Tag(0x7FE0, 0x0010)),
-    )
-    fragment.SetByteStringValue(frame)
-    fragments.AddFragment(fragment)
-    element.SetValue(fragments.__ref__())
-    image = gdcm.Image()
-    image.SetNumberOfDimensions(2)
-    image.SetDimensions((header.columns, header.rows, 1))
-    image.SetDataElement(element)
-    grey = gdcm.PhotometricInterpretation.GetPIType("MONOCHROME2")
-    image.SetPhotometricInterpretation(gdcm.PhotometricInterpretation(grey))
-    image.SetTransferSyntax(gdcm.TransferSyntax(gdcm.TransferSyntax.GetTSType(header.transfer_syntax)))
-    bits = codestream.precision
-    image.SetPixelFormat(gdcm.PixelFormat(1, 8 if bits <= 8 else 16, bits, bits - 1, 0))
-    with _mute():
-        pixels = image.GetBuffer().encode("utf-8", "surrogateescape")  # its wrapper hands bytes over as text
-    return _cells(pixels, bits, header)
-
-
-@contextmanager
-def _mute() -> Iterator[None]:
-    """Keep a C library from writing to the terminal."""
-    sys.stdout.flush()
-    kept, nothing = os.dup(1), os.open(os.devnull, os.O_WRONLY)
-    try:
-        os.dup2(nothing, 1)
-        yield
-    finally:
-        os.dup2(kept, 1)
-        os.close(kept)
-        os.close(nothing)
+    return _cells(_decoded("jpeg", frame, codestream, header), codestream.precision, header)
 
 
 def _jpeg_ls(header: SliceHeader, dataset: Dataset) -> _Cells:
     frame = _frame(header, dataset)
     codestream = _require_fit(_jpeg_header(frame), header)
-    pixels, _ = jpeg_ls.decode_pixel_data(frame)
-    return _cells(bytes(pixels), codestream.precision, header)
+    return _cells(_decoded("jpeg-ls", frame, codestream, header), codestream.precision, header)
 
 
 def _j2k(header: SliceHeader, dataset: Dataset) -> _Cells:
     """JPEG 2000, which has a sign of its own."""
     frame = _frame(header, dataset)
     codestream = _require_fit(_j2k_header(frame), header)
-    pixels = openjpeg.decode_pixel_data(frame, version=2)
-    cells = _cells(bytes(pixels), codestream.precision, header)
+    cells = _cells(_decoded("j2k", frame, codestream, header), codestream.precision, header)
     if codestream.signed != header.signed:
         _require_agreement(cells.raw, codestream, header)
     return cells
+
+
+def _decoded(codec: str, frame: bytes, codestream: _Codestream, header: SliceHeader) -> bytes:
+    """Decoded bytes of a frame; decoders make something up for what a frame without its end marker lacks."""
+    if not frame.rstrip(b"\0\xff").endswith(b"\xff\xd9"):
+        raise _UndecodableError("its pixels are truncated")
+    return codecs.decode(
+        codec, frame, header.transfer_syntax, codestream.columns, codestream.rows, codestream.precision
+    )
 
 
 def _require_agreement(cells: NDArray[Any], codestream: _Codestream, header: SliceHeader) -> None:
