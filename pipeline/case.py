@@ -188,10 +188,10 @@ class FilterSettings(Section):
         "curvature",
         description="curvature: anisotropic diffusion that keeps edges; nonlocal: mean of similar patches, keeps edges",
     )
-    smoothing_mm: Positive = Field(
-        0.5,
+    smoothing_mm: Positive | None = Field(
+        None,
         description="gaussian: standard deviation; median: radius; curvature: length over which noise is averaged;"
-        " nonlocal: radius of the patches",
+        " nonlocal: radius of the patches; none: 0.5 mm, nonlocal: two of the finest voxels",
     )
     spacing_mm: Positive | None = Field(
         None, description="isotropic spacing after resampling; none: the finest of x, y, z"
@@ -427,7 +427,15 @@ class Case(Section):
         return self
 
     def settings(self, stage: str) -> str:
-        """The stage's section as JSON with all defaults, as its command line takes it."""
+        """The stage's section as JSON with all defaults, as its command line takes it.
+
+        A stage that imports takes what the input says of the file, with what it needs of another section.
+        """
+        if stage == "import_mask":
+            return json.dumps({"segment": self.input.mask_segment, "fill_holes": self.segment.fill_holes})
+        if stage == "import_surface":
+            stated = {"unit": self.input.surface_unit, "frame": self.input.surface_frame}
+            return json.dumps(self.surface.model_dump(mode="json") | stated, sort_keys=True)
         section = getattr(self, stage)
         if stage == "filter" and section.region_grown:
             section = section.model_copy(update={"region_grown": self._grown(section.region_grown)})

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from pipeline.case import FilterSettings, parse
 from pipeline.filtering.region import Region, crop, find_region
-from pipeline.filtering.smoothing import execute, smooth
+from pipeline.filtering.smoothing import default_length_mm, execute, smooth
 from pipeline.volume import Volume
 from solver.stage import Job, StageError, run_stage
 
@@ -52,7 +52,8 @@ def filter_region(volume: Volume, region: Region, settings: FilterSettings, log:
         If the volume is too thin, or the smoothing is finer than the voxels.
     """
     low, high = region.low, region.high
-    margin = np.ceil(4 * settings.smoothing_mm / np.array(volume.spacing_mm)).astype(int) + SPLINE_REACH
+    length_mm = settings.smoothing_mm or default_length_mm(settings.smoothing, volume.spacing_mm)
+    margin = np.ceil(4 * length_mm / np.array(volume.spacing_mm)).astype(int) + SPLINE_REACH
     size = np.array(volume.voxels.shape[::-1])
     outer_low, outer_high = np.maximum(low - margin, 0), np.minimum(high + margin, size)
     if thin := [f"{n} along {axis}" for n, axis in zip(outer_high - outer_low, "xyz", strict=True) if n < MINIMUM_SIZE]:
@@ -62,7 +63,7 @@ def filter_region(volume: Volume, region: Region, settings: FilterSettings, log:
         )
     log.info("region: voxels %s to %s of %s", low.tolist(), (high - 1).tolist(), size.tolist())
     image = crop(volume, outer_low, outer_high).to_sitk()
-    image = smooth(image, settings.smoothing, settings.smoothing_mm, log)
+    image = smooth(image, settings.smoothing, length_mm, log)
     spacing_mm = settings.spacing_mm or min(volume.spacing_mm)
     origin_mm = volume.to_mm(low)
     extent_mm = np.array(volume.spacing_mm) * (high - 1 - low)
