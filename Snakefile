@@ -8,6 +8,7 @@ A changed setting reruns its stage and those after it; so does an edit of a modu
 """
 
 import json
+import re
 import shlex
 import sys
 
@@ -32,6 +33,12 @@ def settings(stage):
     return lambda wildcards: CASES[wildcards.case].settings(stage)
 
 
+def entering(*entries):
+    """The names of the cases that enter so, as a pattern: two rules that make the same file are kept apart by it."""
+    names = [re.escape(name) for name, case in CASES.items() if case.input.entry in entries]
+    return "|".join(names) or "(?!)"  # which matches nothing
+
+
 def source(wildcards):
     """The images that the case starts from: the user's, or those of the phantom."""
     given = CASES[wildcards.case].input
@@ -41,6 +48,17 @@ def source(wildcards):
 def waveforms(wildcards):
     """Files that the solver reads beside the node arrays."""
     return [inlet.waveform for inlet in CASES[wildcards.case].solve.inlets.values() if inlet.waveform]
+
+
+def evidence(wildcards):
+    """What the report shows of the way to the lumen: less of it where the case enters later."""
+    made = {
+        "series": rules.load.output.series,
+        "segmentation": rules.segment.output.segmentation,
+        "picture": rules.segment.output.picture,
+    }
+    roles = {"mask": ["segmentation", "picture"], "surface": []}.get(CASES[wildcards.case].input.entry, made)
+    return {role: made[role].format(case=wildcards.case) for role in roles}
 
 
 def page(wildcards):
@@ -139,6 +157,8 @@ rule segment:
         picture=OUT + "segmentation.png",
         page=OUT + "segmentation.html",
         provenance=OUT + "segment.provenance.json",
+    wildcard_constraints:
+        case=entering("dicom", "volume", "phantom"),
     log:
         OUT + "logs/segment.log",
     params:
@@ -146,6 +166,29 @@ rule segment:
     shell:
         "{PYTHON} -m pipeline.segment --filtered {input.filtered} --volume {input.volume} --series {input.series}"
         " --lumen {output.lumen} --occupancy {output.occupancy}"
+        " --segmentation {output.segmentation} --picture {output.picture} --page {output.page}"
+        " --settings {params.settings:q} --provenance {output.provenance} --log {log}"
+
+
+rule import_mask:
+    input:
+        mask=lambda wildcards: CASES[wildcards.case].input.mask,
+        code=sources("pipeline.import_mask"),
+    output:
+        lumen=OUT + "lumen.nrrd",
+        occupancy=OUT + "occupancy.nrrd",
+        segmentation=OUT + "segmentation.json",
+        picture=OUT + "segmentation.png",
+        page=OUT + "segmentation.html",
+        provenance=OUT + "import_mask.provenance.json",
+    wildcard_constraints:
+        case=entering("mask"),
+    log:
+        OUT + "logs/import_mask.log",
+    params:
+        settings=settings("import_mask"),
+    shell:
+        "{PYTHON} -m pipeline.import_mask --mask {input.mask:q} --lumen {output.lumen} --occupancy {output.occupancy}"
         " --segmentation {output.segmentation} --picture {output.picture} --page {output.page}"
         " --settings {params.settings:q} --provenance {output.provenance} --log {log}"
 
@@ -158,12 +201,34 @@ rule surface:
         surface=OUT + "surface.vtp",
         openings=OUT + "openings.json",
         provenance=OUT + "surface.provenance.json",
+    wildcard_constraints:
+        case=entering("dicom", "volume", "phantom", "mask"),
     log:
         OUT + "logs/surface.log",
     params:
         settings=settings("surface"),
     shell:
         "{PYTHON} -m pipeline.surface --occupancy {input.occupancy}"
+        " --surface {output.surface} --openings {output.openings}"
+        " --settings {params.settings:q} --provenance {output.provenance} --log {log}"
+
+
+rule import_surface:
+    input:
+        given=lambda wildcards: CASES[wildcards.case].input.surface,
+        code=sources("pipeline.import_surface"),
+    output:
+        surface=OUT + "surface.vtp",
+        openings=OUT + "openings.json",
+        provenance=OUT + "import_surface.provenance.json",
+    wildcard_constraints:
+        case=entering("surface"),
+    log:
+        OUT + "logs/import_surface.log",
+    params:
+        settings=settings("import_surface"),
+    shell:
+        "{PYTHON} -m pipeline.import_surface --given {input.given:q}"
         " --surface {output.surface} --openings {output.openings}"
         " --settings {params.settings:q} --provenance {output.provenance} --log {log}"
 
@@ -252,9 +317,7 @@ rule postprocess:
 
 rule report:
     input:
-        series=rules.load.output.series,
-        segmentation=rules.segment.output.segmentation,
-        picture=rules.segment.output.picture,
+        unpack(evidence),
         openings=rules.surface.output.openings,
         nodes=rules.decompose.output.nodes,
         flow=rules.solve.output.flow,
@@ -271,9 +334,9 @@ rule report:
         OUT + "logs/report.log",
     params:
         settings=page,
+        evidence=lambda wildcards: " ".join(f"--{role} {path}" for role, path in evidence(wildcards).items()),
     shell:
-        "{PYTHON} -m pipeline.report --series {input.series} --segmentation {input.segmentation}"
-        " --picture {input.picture} --openings {input.openings} --nodes {input.nodes} --flow {input.flow}"
+        "{PYTHON} -m pipeline.report {params.evidence} --openings {input.openings} --nodes {input.nodes} --flow {input.flow}"
         " --monitor {input.monitor} --summary {input.summary} --wall {input.wall} --indices {input.indices}"
         " --report {output.report} --figures {output.figures}"
         " --settings {params.settings:q} --provenance {output.provenance} --log {log}"

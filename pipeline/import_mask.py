@@ -20,6 +20,7 @@ from pipeline.case import Section, parse
 from pipeline.dicom.segmentation_object import find_segmentation, is_dicom, read_segmentation
 from pipeline.mask_file import GivenMask, read_mask_file
 from pipeline.segmentation.leak import Levels, border_contact
+from pipeline.segmentation.page import render
 from pipeline.segmentation.picture import draw
 from pipeline.segmentation.region_growing import Mask, bounding_box, centre_line, fill_holes
 from pipeline.segmentation.shape_interpolation import interpolate
@@ -254,6 +255,8 @@ def _compute(job: Job) -> None:
     result.occupancy.write(job.outputs["occupancy"])
     job.outputs["segmentation"].write_text(json.dumps(result.record, indent=2) + "\n")
     draw(result.occupancy, result.lumen, _deepest(result.lumen.voxels > 0), CONTRAST, job.outputs["picture"])
+    page = render(result.occupancy, {"lumen.nrrd": result.lumen}, result.lumen, result.record)
+    job.outputs["page"].write_text(page, encoding="utf-8")
 
 
 if __name__ == "__main__":
@@ -266,6 +269,7 @@ if __name__ == "__main__":
             "occupancy": "occupancy.nrrd, float32, part of each voxel that the lumen fills",
             "segmentation": "segmentation.json: what was given, checked and mended",
             "picture": "segmentation.png",
+            "page": "segmentation.html, to check the mask slice by slice",
         },
         _compute,
     )

@@ -28,8 +28,19 @@ from solver.flow import read_flow
 from solver.nodes import Opening
 from solver.stage import Job, StageError, run_stage
 
-STAGES = ("phantom", "load", "filter", "segment", "surface", "voxelize", "decompose", "solve", "postprocess")
-"""In the order in which they run."""
+STAGES = (
+    "phantom", "load", "filter", "segment", "import_mask", "surface", "import_surface", "voxelize", "decompose",
+    "solve", "postprocess",
+)  # fmt: skip
+"""In the order in which they run; a case that enters with a mask or a surface has no stages before that."""
+
+GIVEN = {
+    "mask": "This case enters with a given mask: the image that it was made from is not known here, nor how far the"
+    " lumen hangs on a threshold.",
+    "surface": "This case enters with a given surface: the image and the mask that it was made from are not known here,"
+    " nor how far the lumen hangs on a threshold.",
+}
+"""What must be said where no image leads to the lumen."""
 
 UNITS = {
     "_ml_s": "mL/s", "_m_s": "m/s", "_m2_s": "m²/s", "_kg_m3": "kg/m³", "_mm3": "mm³", "_mm2": "mm²", "_mmhg": "mmHg",
@@ -123,8 +134,9 @@ def context(
     indices: Mapping[str, Any],
     summary: Mapping[str, Any],
     openings: tuple[Opening, ...],
-    image: Mapping[str, Any],
-    segmentation: Mapping[str, Any],
+    image: Mapping[str, Any] | None,
+    segmentation: Mapping[str, Any] | None,
+    geometry: Mapping[str, Any],
     records: Mapping[str, Mapping[str, Any]],
 ) -> dict[str, Any]:
     """Texts and tables of the page.
@@ -132,11 +144,14 @@ def context(
     Parameters
     ----------
     inputs : settings.
-    indices, summary, image, segmentation : ``indices.json``, ``solve.json``, ``series.json``, ``segmentation.json``.
+    indices, summary, image, segmentation : ``indices.json``, ``solve.json``, ``series.json``, ``segmentation.json``;
+        none of the image or the segmentation where the case enters with a mask or a surface.
+    geometry : how the surface was made, from ``openings.json``.
     openings : of the vessel.
     records : provenance by stage.
     """
-    warnings = [*segmentation.get("warnings", []), *indices["warnings"]]
+    mask = segmentation or {}
+    warnings = [*mask.get("warnings", []), *indices["warnings"]]
     return {
         "title": inputs.title or inputs.case,
         "description": inputs.description,
@@ -149,10 +164,13 @@ def context(
         "wall": _wall_rows(indices["wall"]),
         "numerics": facts(summary["numbers"]) + facts(summary, leave_out=("converged", "warnings", "device")),
         "models": facts(summary["models"]) + facts({"device": summary["device"]}),
-        "image": facts(image, leave_out=("origin_mm", "series", "dtype")),
-        "mask": mask_figures(segmentation),
-        "curve": threshold_curve(segmentation),
-        "segmentation": facts(segmentation, leave_out=LABELS.keys() | PER_PERCENT.keys()),
+        "given": None if image else GIVEN["mask" if segmentation else "surface"],
+        "image": facts(image or {}, leave_out=("origin_mm", "series", "dtype")),
+        "segmented": segmentation is not None,
+        "mask": mask_figures(mask),
+        "curve": threshold_curve(mask),
+        "segmentation": facts(mask, leave_out=LABELS.keys() | PER_PERCENT.keys()),
+        "geometry": [] if segmentation else facts(geometry),
         "stages": [
             (stage, number(record["seconds"]), number(record["peak_memory_mb"])) for stage, record in records.items()
         ],
@@ -251,18 +269,22 @@ def _compute(job: Job) -> None:
     nodes, openings = node_files.load(job.inputs["nodes"]), read_openings(job.inputs["openings"])
     if openings != nodes.openings:
         raise StageError("openings and nodes do not belong together; run decompose again")
-    indices, summary, image, segmentation = (
-        read_json(job.inputs[role]) for role in ("indices", "summary", "series", "segmentation")
+    indices, summary, geometry = (read_json(job.inputs[role]) for role in ("indices", "summary", "openings"))
+    image, segmentation = (
+        read_json(job.inputs[role]) if role in job.inputs else None for role in ("series", "segmentation")
     )
     monitor, flow = read_monitor(job.inputs["monitor"]), read_flow(job.inputs["flow"])
     step = shown_step(flow.times_s, monitor, openings)
     pictures = Pictures()
-    pictures.add("segmentation", "segmentation", "The lumen in the image.", job.inputs["picture"].read_bytes())
+    if "picture" in job.inputs:
+        caption = "The lumen in the image." if image else "The given mask."
+        pictures.add("segmentation", "segmentation", caption, job.inputs["picture"].read_bytes())
     if not window_class():
         job.log.warning("warning: no three-dimensional still pictures: nothing to draw with; %s", REMEDY)
     view = draw_flow(pictures, nodes, flow.velocity_m_s(step), read_shear(job.inputs["wall"]), inputs.streamlines)
     plot_record(pictures, monitor, openings)
-    page = context(inputs, indices, summary, openings, image, segmentation, read_records(job.inputs["indices"].parent))
+    records = read_records(job.inputs["indices"].parent)
+    page = context(inputs, indices, summary, openings, image, segmentation, geometry["quality"], records)
     page |= {"figures": pictures.for_page(), "interactive": Markup(view), "moment": _moment(flow.times_s, step)}
     page["remedy"] = None if window_class() else REMEDY
     pictures.write(job.outputs["figures"])
@@ -294,4 +316,5 @@ if __name__ == "__main__":
         },
         outputs={"report": "the page (.html)", "figures": "folder for the pictures (PNG)"},
         compute=_compute,
+        optional=("series", "segmentation", "picture"),
     )

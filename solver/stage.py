@@ -103,6 +103,7 @@ def run_stage(
     outputs: dict[str, str],
     compute: Callable[[Job], None],
     several: tuple[str, ...] = (),
+    optional: tuple[str, ...] = (),
 ) -> None:
     """Command line of a stage: parse, compute, then let all outputs appear together with their provenance.
 
@@ -113,6 +114,7 @@ def run_stage(
     inputs, outputs : role (the name of the option) and help text of each file.
     compute : does the work; raises :class:`StageError` for what the user must mend.
     several : roles of inputs that take one path or more.
+    optional : roles of inputs that may be left out; the job then has none of that role.
     """
     parser = argparse.ArgumentParser(
         prog=f"python -m {_module_name()}",
@@ -120,8 +122,10 @@ def run_stage(
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     for role, text in (inputs | outputs).items():
-        count = "+" if role in several else None
-        parser.add_argument(f"--{role}", dest=role, type=Path, required=True, help=text, metavar="PATH", nargs=count)
+        required, count = role not in optional, "+" if role in several else None
+        parser.add_argument(
+            f"--{role}", dest=role, type=Path, required=required, help=text, metavar="PATH", nargs=count
+        )
     parser.add_argument(
         "--settings", default="{}", metavar="JSON", help="the stage's section of the case file, as JSON"
     )
@@ -134,7 +138,7 @@ def run_stage(
     try:
         settings = _parse_settings(arguments["settings"])
         targets = {role: arguments[role] for role in outputs}
-        sources = {role: arguments[role] for role in inputs if role not in several}
+        sources = {role: arguments[role] for role in inputs if role not in several and arguments[role]}
         lists = {role: arguments[role] for role in several}
         for role, path in [*sources.items(), *((many, path) for many, paths in lists.items() for path in paths)]:
             if not path.exists():

@@ -131,15 +131,19 @@ stress.</p>{% endif %}
 {% if remedy %}<p class="banner bad">The three-dimensional still pictures are missing: VTK found no library to draw with
 on the machine that made this page. To get them, {{ remedy }}, and make the report again. The view to turn, the slice
 and the plots below do not need it.</p>{% endif %}
+{% if given %}<p class="note">{{ given }}</p>{% endif %}
 <div class="pair uneven">{{ figure('segmentation') }}{{ figure('geometry') }}</div>
 </section>
+{% if segmented %}
 <section>
 <h2>Segmentation</h2>
 <p>The lumen decides on everything that follows. <a href="segmentation.html">The page segmentation.html</a> beside this
-one shows it slice by slice in the image. The curve tells how far it hangs on the threshold: in a narrow vessel,
-resistance goes with the fourth power of the radius, so that 1 % of radius is 4 % of pressure drop.</p>
+one shows it slice by slice{{ '' if given else ' in the image' }}.
+{% if curve %}The curve tells how far it hangs on the threshold: in a narrow vessel,
+resistance goes with the fourth power of the radius, so that 1 % of radius is 4 % of pressure drop.{% endif %}</p>
 <div class="pair">{{ curve or '' }}{{ facts(mask) }}</div>
 </section>
+{% endif %}
 <section>
 <h2>Openings</h2>
 <p>Where blood enters and leaves. Flow, speed and pressure are read off the computed velocity field just inside each
@@ -193,8 +197,9 @@ pressures must level out or repeat.</p>
 <div class="pair">
 <div><h3>Numerics</h3>{{ facts(numerics) }}</div>
 <div><h3>Models</h3>{{ facts(models) }}
-<h3>Image</h3>{{ facts(image) }}
-<h3>Segmentation</h3>{{ facts(segmentation) }}</div>
+{% if image %}<h3>Image</h3>{{ facts(image) }}{% endif %}
+{% if segmentation %}<h3>Segmentation</h3>{{ facts(segmentation) }}{% endif %}
+{% if geometry %}<h3>Surface</h3>{{ facts(geometry) }}{% endif %}</div>
 </div>
 <h3>Stages</h3>
 {{ table(('stage', 'seconds', 'memory (MB)'), stages, 1) }}
