@@ -17,6 +17,7 @@ body { margin: 0; color: var(--ink); background: white;
   font: 16px/1.55 -apple-system, "Segoe UI", Roboto, "Helvetica Neue", "Noto Sans", "Liberation Sans", sans-serif; }
 main, header, footer { max-width: 1080px; margin: 0 auto; padding: 0 20px; }
 header { padding-top: 40px; }
+a { color: var(--accent); }
 h1 { font-size: 2rem; line-height: 1.2; margin: 0 0 4px; letter-spacing: -0.01em; overflow-wrap: anywhere; }
 h2 { font-size: 1.3rem; margin: 52px 0 10px; padding-top: 14px; border-top: 1px solid var(--line); }
 h3 { font-size: 1rem; margin: 26px 0 6px; }

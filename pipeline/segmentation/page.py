@@ -8,7 +8,7 @@ too large for a page is cut to the surroundings of the mask, then thinned to eve
 import base64
 import json
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,7 @@ from markupsafe import Markup, escape
 from numpy.typing import NDArray
 
 from pipeline.segmentation.picture import PLANES, upright
-from pipeline.segmentation.region_growing import bounding_box
+from pipeline.segmentation.region_growing import Box, bounding_box
 from pipeline.volume import Volume
 
 LIMIT_BYTES = 25_000_000
@@ -150,22 +150,16 @@ def choose(volume: Volume, lumen: Volume | None, limit_bytes: int = LIMIT_BYTES)
     """
     room = (limit_bytes - TEXT_BYTES) * 3 // 4  # base64 writes three bytes as four
     lowest, step = scale(volume.voxels)
-    box, stride, around = (slice(None), slice(None), slice(None)), np.ones(3, int), None
-    if lumen is not None and lumen.voxels.any():
-        around = bounding_box(lumen.voxels > 0, margin=int(np.ceil(MARGIN_MM / min(volume.spacing_mm))))
-    while True:
-        part = upright(_part(volume, box, stride))
-        mask = None if lumen is None else upright(_part(lumen, box, stride)).voxels > 0
+    for box, stride in _cuts(volume, lumen):
+        part = _part(volume, box, stride)
         if part.voxels.size <= MOST_VOXELS:
+            part = upright(part)
             packed = pack(np.rint((part.voxels - lowest) / step).astype(np.uint16))
-            if len(packed) + (0 if mask is None else mask.size // 8) <= room:
+            if len(packed) + (0 if lumen is None else part.voxels.size // 8) <= room:
                 break
-        if around and box != around:
-            box = around
-        else:
-            stride[np.argmin(stride * volume.spacing_mm)] += 1
+    mask = None if lumen is None else upright(_part(lumen, box, stride)).voxels > 0
     notes = []
-    if box == around and volume.voxels[box].size < volume.voxels.size:
+    if volume.voxels[box].size < volume.voxels.size:
         notes.append(f"The region is too large for a page: what lies within {MARGIN_MM:g} mm of the mask is shown.")
     if stride.max() > 1:
         size = " x ".join(f"{length:.3g}" for length in part.spacing_mm)
@@ -176,12 +170,25 @@ def choose(volume: Volume, lumen: Volume | None, limit_bytes: int = LIMIT_BYTES)
     return Shown(part, mask, lowest, step, packed, tuple(notes))
 
 
-def _part(volume: Volume, box: Sequence[slice], stride: NDArray[np.int64]) -> Volume:
+def _cuts(volume: Volume, lumen: Volume | None) -> Iterator[tuple[Box, NDArray[np.int64]]]:
+    """Boxes (slices z, y, x) and strides (x, y, z), smaller and smaller: finer axes are thinned first."""
+    stride = np.ones(3, int)
+    box: Box = (slice(None), slice(None), slice(None))
+    yield box, stride
+    if lumen is not None and lumen.voxels.any():
+        box = bounding_box(lumen.voxels > 0, margin=int(np.ceil(MARGIN_MM / min(volume.spacing_mm))))
+        yield box, stride
+    while True:
+        stride[np.argmin(stride * volume.spacing_mm)] += 1
+        yield box, stride
+
+
+def _part(volume: Volume, box: Box, stride: NDArray[np.int64]) -> Volume:
     """Every n-th voxel (n along x, y, z) of a box of slices z, y, x."""
     start = [axis.start or 0 for axis in box[::-1]]
     x, y, z = (int(n) for n in stride)
     return Volume(
-        np.ascontiguousarray(volume.voxels[tuple(box)][::z, ::y, ::x]),
+        volume.voxels[box][::z, ::y, ::x],
         tuple((stride * volume.spacing_mm).tolist()),
         tuple(volume.to_mm(start).tolist()),
         volume.direction,
