@@ -15,14 +15,16 @@ import resource
 import subprocess
 import sys
 import threading
+from importlib import import_module
 from typing import Any
 
-from solver.stage import ROOT
+from solver.stage import ROOT, StageError
 
 MEMORY_BYTES = 2**31
 """Address space of the process; the libraries themselves take a tenth of it."""
 SECONDS, SECONDS_A_MEGAPIXEL = 10.0, 10.0
 """Longest that a frame may take: a hundred times what a sound one does."""
+READY = b"ready\n"
 
 
 class CodecError(Exception):
@@ -43,6 +45,8 @@ def decode(codec: str, frame: bytes, syntax: str, columns: int, rows: int, bits:
     ------
     CodecError
         If the codestream is damaged, or takes too long or too much memory.
+    StageError
+        If the process does not start.
     """
     request = {"codec": codec, "length": len(frame), "syntax": syntax, "columns": columns, "rows": rows, "bits": bits}
     with _lock:
@@ -71,17 +75,18 @@ def _running() -> subprocess.Popen[bytes]:
     """The process, started anew if there is none."""
     if _processes and _processes[0].poll() is None:
         return _processes[0]
-    _processes[:] = [
-        subprocess.Popen(
-            [sys.executable, "-m", "pipeline.dicom.codecs"],
-            cwd=ROOT,
-            env=os.environ | {"OPENBLAS_NUM_THREADS": "1"},  # each thread would take address space
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-        )
-    ]
-    return _processes[0]
+    process = subprocess.Popen(
+        [sys.executable, "-m", "pipeline.dicom.codecs"],
+        cwd=ROOT,
+        env=os.environ | {"OPENBLAS_NUM_THREADS": "1"},  # each thread would take address space
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+    )
+    _processes[:] = [process]
+    if process.stdout is None or process.stdout.readline() != READY:
+        raise StageError("the decoders of compressed images do not start; install the packages of requirements.lock")
+    return process
 
 
 def _ask(process: subprocess.Popen[bytes], request: dict[str, Any], frame: bytes) -> bytes:
@@ -99,8 +104,7 @@ def _ask(process: subprocess.Popen[bytes], request: dict[str, Any], frame: bytes
 
 
 def _jpeg(frame: bytes, request: dict[str, Any]) -> bytes:
-    import gdcm  # type: ignore[import-untyped]
-
+    gdcm = import_module("gdcm")
     fragment, fragments = gdcm.Fragment(), gdcm.SequenceOfFragments.New()
     element = gdcm.DataElement(gdcm.Tag(0x7FE0, 0x0010))
     fragment.SetByteStringValue(frame)
@@ -120,27 +124,28 @@ def _jpeg(frame: bytes, request: dict[str, Any]) -> bytes:
 
 
 def _jpeg_ls(frame: bytes, request: dict[str, Any]) -> bytes:
-    import jpeg_ls  # type: ignore[import-untyped]
-
-    pixels, _ = jpeg_ls.decode_pixel_data(frame)
+    pixels, _ = import_module("jpeg_ls").decode_pixel_data(frame)
     return bytes(pixels)
 
 
 def _j2k(frame: bytes, request: dict[str, Any]) -> bytes:
-    import openjpeg
-
-    return bytes(openjpeg.decode_pixel_data(frame, version=2))
+    return bytes(import_module("openjpeg").decode_pixel_data(frame, version=2))
 
 
 CODECS = {"jpeg": _jpeg, "jpeg-ls": _jpeg_ls, "j2k": _j2k}
+LIBRARIES = ("gdcm", "jpeg_ls", "openjpeg")
+"""Imported only where they may crash."""
 
 
 def _serve() -> None:
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     requests, answers = sys.stdin.buffer, os.fdopen(os.dup(1), "wb")
-    nothing = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(nothing, 1)
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+    for library in LIBRARIES:
+        import_module(library)
+    answers.write(READY)
+    answers.flush()
     while line := requests.readline():
         request = json.loads(line)
         frame = requests.read(request["length"])
