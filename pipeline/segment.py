@@ -15,9 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.case import SegmentSettings, parse
-from pipeline.segmentation.automatic import find_lower
+from pipeline.segmentation.automatic import find_lower, find_seed, seed_level
 from pipeline.segmentation.barrier import barrier, faults
 from pipeline.segmentation.leak import (
+    CONTRAST_HU,
     Levels,
     Row,
     border_contact,
@@ -104,7 +105,7 @@ def segment(
         If a seed lies outside or is not between the thresholds, two seeds are not connected, or the result fails the
         leak guard (:mod:`pipeline.segmentation.leak`).
     """
-    problem, how = _pose(filtered, settings, loaded, modality, log or logging.getLogger("segment"))
+    problem, told = _pose(filtered, settings, loaded, modality, log or logging.getLogger("segment"))
     for seed in problem.seeds:
         _check_intensity(seed, problem, loaded)
     found = METHODS[settings.method](problem)
@@ -122,8 +123,7 @@ def segment(
     table = growth(found, filtered.voxels, centres(line, radii, filled), intensity, settings)
     check_growth(table, found, intensity, settings)
     record = found.record | _record(problem, found, mask, holes, table, intensity, radii, loaded)
-    record |= {"lower_is_automatic": how is not None, "lower_found_as": how or "given"}
-    record |= {"border_contact": {face: round(fraction, 5) for face, fraction in contact.items()}}
+    record |= told | {"border_contact": {face: round(fraction, 5) for face, fraction in contact.items()}}
     return Segmentation(
         filtered.with_voxels(mask.astype(np.uint8)), filtered.with_voxels(filled), problem.seeds, intensity, record
     )
@@ -131,21 +131,43 @@ def segment(
 
 def _pose(
     filtered: Volume, settings: SegmentSettings, loaded: Volume, modality: str | None, log: logging.Logger
-) -> tuple[Problem, str | None]:
-    """Seeds, cut planes and threshold on the grid of the filtered volume; how the threshold was found, if it was."""
+) -> tuple[Problem, dict[str, Any]]:
+    """Seeds, cut planes and threshold on the grid of the filtered volume, and what was found instead of given."""
     seeds = place_seeds(seed_places(settings, loaded), filtered, loaded)
     background = place_seeds(background_places(settings, loaded), filtered, loaded)
     cut = barrier(settings.cut_planes, filtered)
+    problem = Problem(filtered, seeds, background, cut, settings, settings.lower or 0.0, log)
+    told: dict[str, Any] = {"seeds_are_automatic": not seeds, "lower_is_automatic": settings.lower is None}
     if not seeds:
-        raise StageError("segment: seeds are needed; give some")
+        seed, told["seeds_found_as"] = find_seed(problem, modality)
+        problem = replace(problem, seeds=(seed,))
+    _check_filled(problem, modality)
     if cut is not None and (blocked := [seed.name for seed in seeds if cut[seed.index[::-1]]]):
         raise StageError(f"{blocked[0]} lies on a cut plane (segment.cut_planes): move one of the two")
-    problem = Problem(filtered, seeds, background, cut, settings, settings.lower or 0.0, log)
-    if settings.lower is not None:
-        return problem, None
-    found = find_lower(problem)
-    log.info("segment.lower: none is given; %.4g, %s", found.lower, found.how)
-    return replace(problem, lower=found.lower), found.how
+    if settings.lower is None:
+        found = find_lower(problem)
+        told["lower_found_as"] = found.how
+        log.info("segment.lower: none is given; %.4g, %s", found.lower, found.how)
+        problem = replace(problem, lower=found.lower)
+    return problem, told
+
+
+def _check_filled(problem: Problem, modality: str | None) -> None:
+    """Refuse seeds in CT that are as dark as blood without contrast agent, whatever the threshold.
+
+    Pulmonary vessels stand out from air without contrast agent, and a threshold may part the heart from fat; neither is
+    what blood flow can be computed in.
+    """
+    if modality != "CT":
+        return
+    for seed in problem.seeds:
+        level = seed_level(problem, [seed.index])
+        if level < CONTRAST_HU:
+            raise StageError(
+                f"no contrast-filled vessel at the seed: {seed.name}: around {text_mm(seed.point_mm)} mm the median is"
+                f" {level:.0f} HU; blood without contrast agent has 30 to 70 HU, with it at least {CONTRAST_HU:g} HU"
+                " are needed: choose a series with contrast agent, or move the seed into the vessel"
+            )
 
 
 def _without_cavities(mask: Mask, problem: Problem) -> tuple[Mask, int]:

@@ -1,13 +1,29 @@
 """What the user did not give, found from the image: the threshold from the seeds, the seeds from the image."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
+from numpy.typing import NDArray
+from scipy import ndimage
 
-from pipeline.segmentation.leak import Levels, find_leak, growth, levels, sensitivity
-from pipeline.segmentation.methods import threshold
+from pipeline.segmentation.leak import (
+    CONTRAST_HU,
+    Levels,
+    Row,
+    border_contact,
+    check_border,
+    check_contrast,
+    find_leak,
+    growth,
+    levels,
+    sensitivity,
+)
+from pipeline.segmentation.methods import scales, threshold
 from pipeline.segmentation.problem import Lumen, Problem
-from pipeline.segmentation.region_growing import Box, centre_line, centres, occupancy
+from pipeline.segmentation.region_growing import Box, Index, bounding_box, centre_line, centres, occupancy
+from pipeline.segmentation.seeds import Seed
+from pipeline.segmentation.vesselness import vesselness
 from pipeline.segmentation.wall import unbiased_lower, wall_slope
 from pipeline.volume import Volume
 from solver.stage import StageError
@@ -20,6 +36,29 @@ BACKGROUND_PERCENTILE = 25
 
 STEPS, TOLERANCE = 20, 0.005
 """Most steps of the search for the half-way threshold, and the part of the contrast by which the last may differ."""
+
+BONE_HU, AIR_HU = 700.0, -200.0
+"""Levels in CT that no contrast-filled lumen reaches, and that its surroundings do not fall below: bone, and lung or
+the air around the body."""
+
+TUBE_MIDDLE = 0.5
+"""Vesselness of the middle of a tube: 0.7 in a straight one, 0.6 in a sac or a fork."""
+
+LARGEST_RADIUS_MM = 9.0
+"""Radius of the aorta; wider vessels still answer."""
+
+SEARCH_VOXELS = 3e7
+"""Voxels above which tubes are looked for on a coarser grid."""
+
+CANDIDATES = 12
+"""How many tubes, from the largest on, are looked at."""
+
+CORE_VOXELS, CORE_DEPTH = 20, 1.5
+"""A vessel four voxels across has a middle two voxels deep; so many voxels must be deeper than the second number."""
+
+UNEVEN_CT, UNEVEN_OTHER = 0.2, 0.3
+"""Largest standard deviation of the middle of a tube over its contrast: vessels have 0.03 to 0.15, ribs 0.35 and more.
+Coils of MR fade along a vessel."""
 
 
 @dataclass(frozen=True)
@@ -49,13 +88,14 @@ def find_lower(problem: Problem) -> Threshold:
     """
     near = _near_the_seeds(problem)
     voxels = near.open_voxels[np.isfinite(near.open_voxels)]
-    lower = (_seed_level(near) + float(np.percentile(voxels, BACKGROUND_PERCENTILE))) / 2
+    highest = float(min(near.filtered.voxels[place[::-1]] for place in near.places))  # seeds stay in
+    lower = min((seed_level(near, near.places) + float(np.percentile(voxels, BACKGROUND_PERCENTILE))) / 2, highest)
     lumen, found = _at(near, lower)
     for _ in range(STEPS):
         half_way = (found.lumen + found.surroundings) / 2
         if abs(half_way - lower) <= TOLERANCE * abs(found.contrast):
             break
-        lower = min((half_way + lower) / 2, _seed_level(near))  # half the step: the levels answer to the threshold
+        lower = min((half_way + lower) / 2, highest)  # half the step: the levels answer to the threshold
         lumen, found = _at(near, lower)
     if found.contrast <= 0:
         raise StageError(
@@ -84,7 +124,7 @@ def _at(problem: Problem, lower: float) -> tuple[Lumen, Levels]:
     return lumen, levels(problem.filtered.voxels, lumen.mask, problem.places, lower)
 
 
-def _table(problem: Problem, lumen: Lumen, found: Levels) -> list:
+def _table(problem: Problem, lumen: Lumen, found: Levels) -> list[Row]:
     line, radii = centre_line(lumen.mask)
     filled = occupancy(problem.filtered.voxels, lumen.mask, lumen.wall, found.contrast)
     return growth(lumen, problem.filtered.voxels, centres(line, radii, filled), found, problem.settings)
@@ -98,10 +138,10 @@ def _corrected(problem: Problem, lumen: Lumen, found: Levels, lower: float) -> f
     return min(lower, unbiased_lower(found, slope, max(100 * growth_per_percent / found.contrast, 0.0), spacing_mm))
 
 
-def _seed_level(problem: Problem) -> float:
-    """Median intensity of the voxels around the seeds."""
+def seed_level(problem: Problem, places: Sequence[Index]) -> float:
+    """Median intensity of the voxels around some places."""
     voxels = problem.filtered.voxels
-    around = [voxels[tuple(slice(max(n - 1, 0), n + 2) for n in seed[::-1])].ravel() for seed in problem.places]
+    around = [voxels[tuple(slice(max(n - 1, 0), n + 2) for n in place[::-1])].ravel() for place in places]
     return float(np.median(np.concatenate(around)))
 
 
@@ -121,3 +161,122 @@ def _near_the_seeds(problem: Problem) -> Problem:
     )
     cut = None if problem.barrier is None else problem.barrier[box]
     return replace(problem, filtered=part, seeds=seeds, barrier=cut)
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A tube in the image: the voxel x, y, z that looks most like its middle, and how many voxels are as its core."""
+
+    place: Index
+    voxels: int
+
+
+def find_seed(problem: Problem, modality: str | None) -> tuple[Seed, str]:
+    """A seed in the largest tube that is a contrast-filled vessel, and in words how it was found.
+
+    Tubes are connected voxels of high vesselness, brighter than most of the image (in CT from
+    `CONTRAST_HU` to `BONE_HU`). From the largest on, each is taken for a vessel if its intensities are even, as blood
+    is and bone is not, it is no thinner than four voxels, lies in the body, and what grows from it by the automatic
+    threshold passes the guards of the user's own seeds. When in doubt there is no vessel.
+
+    Parameters
+    ----------
+    problem : its seeds and `lower` do not count.
+    modality : ``CT``: intensities are HU; None: unknown.
+
+    Raises
+    ------
+    StageError
+        If there is none.
+    """
+    found = candidates(problem, modality)
+    for n, candidate in enumerate(found):
+        x, y, z = candidate.place
+        point = tuple(problem.filtered.to_mm(candidate.place).tolist())
+        seed = Seed("automatic", (point[0], point[1], point[2]), (x, y, z))
+        problem.log.info("automatic seed: tube %d of %d, at voxel %s", n + 1, len(found), list(candidate.place))
+        try:
+            check_vessel(replace(problem, seeds=(seed,)), modality)
+        except StageError as error:
+            problem.log.info("automatic seed: no vessel: %s", error)
+            continue
+        return seed, "middle of the largest contrast-filled tube" + (f"; {n} larger ones are no vessels" if n else "")
+    raise StageError(
+        f"no contrast-filled vessel was found: of the bright tubes of the region {len(found)} are large and even"
+        " enough, and none of these looks like one: choose a series with contrast agent, or give a seed in the vessel"
+        " (segment.seeds_mm, seeds_voxel)"
+    )
+
+
+def candidates(problem: Problem, modality: str | None) -> list[Candidate]:
+    """The largest bright, even tubes, the largest first; looked for on a coarser grid where the volume is large."""
+    voxels = problem.filtered.voxels
+    factor = int(np.ceil((voxels.size / SEARCH_VOXELS) ** (1 / 3)))
+    coarse = _block_means(voxels, factor)
+    if modality == "CT":
+        dark, low, high = 0.0, CONTRAST_HU, BONE_HU
+    else:
+        dark, high = (float(level) for level in np.percentile(coarse, [50, 99.9]))
+        low = (dark + high) / 2
+    radii_mm = (problem.settings.radii_mm[0], max(problem.settings.radii_mm[1], LARGEST_RADIUS_MM))
+    clipped = np.clip(coarse, dark, high).astype(np.float32)
+    tubes = vesselness(clipped, factor * problem.filtered.spacing_mm[0], scales(radii_mm), problem.log)
+    labels, count = ndimage.label((tubes >= TUBE_MIDDLE) & (coarse >= low) & (coarse <= high), np.ones((3, 3, 3)))
+    if not count:
+        return []
+    sizes, numbers = np.bincount(labels.ravel())[1:], np.arange(1, count + 1)
+    spreads, means = ndimage.standard_deviation(coarse, labels, numbers), ndimage.mean(coarse, labels, numbers)
+    even = spreads <= uneven_limit(modality) * (means - dark)
+    by_size = np.argsort(-sizes, kind="stable")
+    largest = [n for n in by_size if sizes[n] >= CORE_VOXELS and even[n]][:CANDIDATES]
+    places = ndimage.maximum_position(tubes, labels, numbers[largest])
+    found = []
+    for n, place in zip(largest, places, strict=True):
+        z, y, x = (min(int(k * factor + factor // 2), size - 1) for k, size in zip(place, voxels.shape, strict=True))
+        found.append(Candidate((x, y, z), int(sizes[n])))
+    return found
+
+
+def uneven_limit(modality: str | None) -> float:
+    """Largest standard deviation of a lumen's middle over its contrast."""
+    return UNEVEN_CT if modality == "CT" else UNEVEN_OTHER
+
+
+def _block_means(voxels: NDArray[np.floating], factor: int) -> NDArray[np.floating]:
+    """Means of blocks of `factor` voxels a side; what is left over at the far ends is cut off."""
+    if factor == 1:
+        return voxels
+    z, y, x = (size // factor for size in voxels.shape)
+    blocks = voxels[: z * factor, : y * factor, : x * factor].reshape(z, factor, y, factor, x, factor)
+    return blocks.mean(axis=(1, 3, 5))
+
+
+def check_vessel(problem: Problem, modality: str | None) -> None:
+    """Refuse what grows from a seed by the automatic threshold, unless it surely is a contrast-filled vessel.
+
+    Raises
+    ------
+    StageError
+        With the reason.
+    """
+    near = replace(problem, lower=find_lower(problem).lower)
+    lumen = threshold(near)
+    voxels = near.filtered.voxels
+    check_border(border_contact(lumen.mask, near.filtered.direction), lumen, near.settings)
+    found = levels(voxels, lumen.mask, near.places, near.lower)
+    check_contrast(found, lumen, modality)
+    box = bounding_box(lumen.mask)
+    inside = voxels[box][lumen.mask[box]]
+    depth = ndimage.distance_transform_edt(np.pad(lumen.mask[box], 1))[1:-1, 1:-1, 1:-1][lumen.mask[box]]
+    core = inside[depth > CORE_DEPTH]
+    if len(core) < CORE_VOXELS:
+        raise StageError(
+            f"fewer than {CORE_VOXELS} voxels are deeper than {CORE_DEPTH:g}: it is too thin to be sure of"
+        )
+    uneven = float(core.std()) / found.contrast
+    if uneven > uneven_limit(modality):
+        raise StageError(f"its intensities vary by {uneven:.0%} of the contrast: too much for blood")
+    if modality == "CT" and not (found.lumen <= BONE_HU and found.surroundings >= AIR_HU):
+        raise StageError(
+            f"{found.lumen:.0f} HU within {found.surroundings:.0f} HU: bone, or something outside the body"
+        )

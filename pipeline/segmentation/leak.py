@@ -23,6 +23,10 @@ in 700 is then darker than the threshold. Less means that the threshold cuts thr
 CONTRAST_HU = 100.0
 """Least level of a contrast-filled lumen in CT: blood has 30 to 70 HU, with contrast agent 150 to 600."""
 
+CLEAR_CONTRAST, TEXTURE_TO_SPREAD = 12.0, 2.25
+"""With so much contrast to noise the spread is no noise of a tissue but texture, as of slow flow in MR or of bone; the
+lumen's level must then be so many spreads above the threshold (the aorta of a real MR has 2.5 to 2.9, ribs 1 to 2)."""
+
 SHELL_VOXELS = (2, 4)
 """The surroundings are so far from the mask: beyond the blur of the wall, before the next organ."""
 
@@ -126,19 +130,20 @@ def check_contrast(found: Levels, lumen: Lumen, modality: str | None) -> None:
     ------
     StageError
         If the contrast to noise is below `CONTRAST_TO_NOISE`, the lumen is less than `LUMEN_TO_SPREAD` times its own
-        spread above the wall, or, in CT, below `CONTRAST_HU`.
+        spread above the wall (`TEXTURE_TO_SPREAD` where the contrast is clear), or, in CT, below `CONTRAST_HU`.
     """
     above = (found.lumen - lumen.wall) / found.spread
+    needed = TEXTURE_TO_SPREAD if found.contrast_to_noise >= CLEAR_CONTRAST else LUMEN_TO_SPREAD
     if found.contrast_to_noise < CONTRAST_TO_NOISE:
         reason = (
             f"the mask's median {found.mask:.4g} is {found.contrast_to_noise:.1f} times the noise ({found.noise:.3g})"
             f" above its brighter surroundings ({found.bright_surroundings:.4g}), at least {CONTRAST_TO_NOISE:g} times"
             " are needed"
         )
-    elif above < LUMEN_TO_SPREAD:
+    elif above < needed:
         reason = (
             f"the level at the seed {found.lumen:.4g} is {above:.1f} times its own spread ({found.spread:.3g}) above"
-            f" the threshold, which cuts through the noise of the tissue; at least {LUMEN_TO_SPREAD:g} times are needed"
+            f" the threshold, which cuts through the noise of the tissue; at least {needed:g} times are needed"
         )
     elif modality == "CT" and found.lumen < CONTRAST_HU:
         reason = (
