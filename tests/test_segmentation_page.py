@@ -65,7 +65,8 @@ def ball(volume: Volume) -> Volume:
 
 
 RECORD = {
-    "method": "threshold", "lower": 2000.0, "upper": None, "volume_ml": 0.0345, "mean_radius_mm": 1.234,
+    "method": "threshold", "lower": 2000.0, "upper": None, "seeds_are_automatic": False, "lower_is_automatic": True,
+    "lower_found_as": "half way <up>", "volume_ml": 0.0345, "mean_radius_mm": 1.234,
     "contrast": 1500.0, "surroundings_level": 1000.0, "contrast_to_noise": 12.5, "holes_filled": 2,
     "controlled_by": "segment.lower", "volume_change_per_percent_of_contrast": 0.0123,
     "radius_change_per_percent_of_contrast": 0.0045, "border_contact": {"left": 0.0, "head": 0.0312},
@@ -528,6 +529,8 @@ def test_the_page_tells_figures_warnings_and_obliqueness():
     assert rows["volume for 1 % of contrast less"] == "+1.2 %"
     assert rows["mean radius for 1 % of contrast less"] == "+0.45 %"
     assert rows["covers of the region&#39;s faces"] == "head 3.1 %"
+    assert (rows["seeds"], rows["threshold"]) == ("given", "automatic")
+    assert "Threshold, automatic: half way &lt;up&gt;." in words
     assert "upper threshold" not in rows
     assert "segment.lower</text>" in words
     assert words.count("<polyline") == 2

@@ -133,7 +133,7 @@ def render(
         windows=facts["windows"],
         warnings=record.get("warnings", []),
         points=facts["points"],
-        method=record.get("method"),
+        origins=_origins(record),
         figures=figures({key: value for key, value in record.items() if key != "method"}),
         curve=threshold_curve(record),
     )
@@ -251,6 +251,9 @@ def _obliqueness(volume: Volume) -> list[str]:
 def figures(record: Mapping[str, Any]) -> list[tuple[str, str]]:
     """Rows of a table: name and value of what the record says of the mask."""
     rows = [(name, _text(key, record[key])) for key, name in LABELS.items() if record.get(key) is not None]
+    for name, key in (("seeds", "seeds_are_automatic"), ("threshold", "lower_is_automatic")):
+        if key in record:
+            rows.append((name, "automatic" if record[key] else "given"))
     rows += [
         (f"{name} for 1 % of contrast less", f"{100 * record[key]:+.2g} %")
         for key, name in PER_PERCENT.items() if key in record
@@ -260,6 +263,12 @@ def figures(record: Mapping[str, Any]) -> list[tuple[str, str]]:
         faces = ", ".join(f"{face} {100 * part:.2g} %" for face, part in contact.items())
         rows.append(("covers of the region's faces", faces or "none"))
     return rows
+
+
+def _origins(record: Mapping[str, Any]) -> list[str]:
+    """Sentences: by which method, and how what was not given was found."""
+    parts = (("Method", "method"), ("Seeds, automatic", "seeds_found_as"), ("Threshold, automatic", "lower_found_as"))
+    return [f"{name}: {record[key]}." for name, key in parts if key in record]
 
 
 def _text(key: str, value: Any) -> str:
