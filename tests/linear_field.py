@@ -104,9 +104,9 @@ def dataset(each: Slice, number: int, uid: str = "1.2.826.0.1.3680043.9.7") -> F
         "StudyInstanceUID": f"{uid}.3", "FrameOfReferenceUID": f"{uid}.4", "Modality": "CT", "SeriesNumber": 5,
         "InstanceNumber": number, "ImageType": ["ORIGINAL", "PRIMARY", "AXIAL"], "PatientName": "PLANTED^NAME",
         "PatientID": "PLANTED-ID", "SeriesDescription": "PLANTED DESCRIPTION",
-        "ImagePositionPatient": _decimals(each.position_mm),
-        "ImageOrientationPatient": _decimals([*each.rows, *each.columns]),
-        "PixelSpacing": _decimals(reversed(each.pixel_mm)), "SliceThickness": "0.8",
+        "ImagePositionPatient": decimals(each.position_mm),
+        "ImageOrientationPatient": decimals([*each.rows, *each.columns]),
+        "PixelSpacing": decimals(reversed(each.pixel_mm)), "SliceThickness": "0.8",
         "Rows": rows, "Columns": columns, "SamplesPerPixel": 1, "PhotometricInterpretation": "MONOCHROME2",
         "BitsAllocated": 16, "BitsStored": 16, "HighBit": 15, "PixelRepresentation": 0,
         "RescaleSlope": f"{each.slope:g}", "RescaleIntercept": f"{each.intercept:g}", "RescaleType": "HU",
@@ -127,7 +127,7 @@ def write(stack: list[Slice], folder: Path, change: Callable[[FileDataset], Any]
         made.save_as(folder / f"{number:03d}.dcm", enforce_file_format=True)
 
 
-def _decimals(values: Iterable[float]) -> list[str]:
+def decimals(values: Iterable[float]) -> list[str]:
     return [format_number_as_ds(float(number)) for number in values]
 
 

@@ -22,8 +22,8 @@ from solver.stage import ROOT, StageError
 
 MEMORY_BYTES = 2**31
 """Address space of the process; the libraries themselves take a tenth of it."""
-SECONDS, SECONDS_A_MEGAPIXEL = 10.0, 10.0
-"""Longest that a frame may take: a hundred times what a sound one does."""
+SECONDS, SECONDS_A_MEGAPIXEL, MEGAPIXELS = 10.0, 2.0, 64
+"""Longest that a frame may take, ten times what a sound one does; not longer for one that claims to be still larger."""
 READY = b"ready\n"
 
 
@@ -51,7 +51,8 @@ def decode(codec: str, frame: bytes, syntax: str, columns: int, rows: int, bits:
     request = {"codec": codec, "length": len(frame), "syntax": syntax, "columns": columns, "rows": rows, "bits": bits}
     with _lock:
         process = _running()
-        limit = threading.Timer(SECONDS + SECONDS_A_MEGAPIXEL * columns * rows / 1e6, process.kill)
+        megapixels = min(columns * rows / 1e6, MEGAPIXELS)
+        limit = threading.Timer(SECONDS + SECONDS_A_MEGAPIXEL * megapixels, process.kill)
         limit.start()
         try:
             return _ask(process, request, frame)
