@@ -518,6 +518,14 @@ def test_the_same_input_makes_the_same_bytes_and_the_page_needs_nothing_else():
     assert not re.search(r"\b(fetch|XMLHttpRequest|import|WebSocket|sendBeacon)\b|https?:", text)
 
 
+def test_nothing_of_the_record_is_told_but_what_is_known_to_be_no_name():
+    volume = coded(DIRECTIONS["aligned"])
+    planted = {"source": "DOE^JOHN", "uid": "1.2.840.113619.2.404", "path": "/home/doe/scans"}
+    text = page.render(volume, {"loaded image": volume}, ball(volume), RECORD | planted)
+    assert not [word for word in planted.values() if word in text]
+    assert text == page.render(volume, {"loaded image": volume}, ball(volume), RECORD)
+
+
 def test_the_page_tells_figures_warnings_and_obliqueness():
     words = re.sub(r"<script.*?</script>|<style.*?</style>", "", made(coded(DIRECTIONS["oblique"])), flags=re.DOTALL)
     assert "the vessel is &lt;thin&gt; &amp; long" in words

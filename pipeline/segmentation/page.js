@@ -8,7 +8,7 @@ const facts = JSON.parse($("facts").textContent);
 const [NX, NY, NZ] = facts.size;
 const STRIDE = [1, NX, NX * NY];
 const SPACING = facts.spacing_mm;
-const REACH_MM = Math.max(1, 1.5 * Math.max(...SPACING));
+const REACH_MM = Math.max(1, 1.5 * Math.min(...SPACING)); // of the mean around a voxel
 const KINDS = {
   seed: { key: "seeds_mm", label: "seed" },
   background: { key: "background_mm", label: "background" },
