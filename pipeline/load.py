@@ -5,9 +5,9 @@ folders, texts of the header and UIDs appear in no output and in no message; a s
 
     python -m pipeline.load --list PATH [PATH ...]
 
-prints the series below the paths (folders, DICOMDIRs, ZIP files, DICOM files), one block a series: number, hash,
-modality, description, matrix, spacing, extent, contrast agent, parts, whether it can be loaded and why not. Of the
-description only words of radiology and plain numbers are shown, everything else is replaced by "…".
+prints the series below the paths (folders, DICOMDIRs, ZIP files, DICOM files), one row a series, or a row for each of
+its parts: number, hash, modality, description, part, files, matrix, spacing, extent, contrast agent, whether it can be
+loaded and why not. Of the description only words of radiology and plain numbers are shown, all else becomes "…".
 """
 
 import json
@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 
 from pipeline.case import LoadSettings, parse
-from pipeline.dicom.files import Collection, collect, counted, files_of, holds_dicom, scan
+from pipeline.dicom.files import Collection, collect, counted, files_of, holds_dicom, scan, whole
 from pipeline.dicom.header import SliceHeader
 from pipeline.dicom.listing import show
 from pipeline.dicom.pixels import compact, decode, fill, is_lossy, quiet, require_decoder, require_same, syntax_name
@@ -123,10 +123,10 @@ def _load_dicom(found: Collection, settings: LoadSettings, log: logging.Logger) 
     log.info("%d files, skipped: %s", len(files_of(headers)) + skipped.total(), counted(skipped))
     for each in every:
         log.info("%s", each.summary)
-    whole = choose(every, settings.series)
-    series = choose_part(whole, settings.phase)
+    chosen = choose(every, settings.series)
+    series = choose_part(chosen, settings.phase)
     if series.part:
-        log.info("%s: %d slices of %d", series.name, len(series.headers), len(whole.headers))
+        log.info("%s: %d slices of %d", series.name, len(series.headers), len(chosen.headers))
     require_supported(series)
     require_decoder(series)
     require_same(series)
@@ -145,7 +145,7 @@ def _load_dicom(found: Collection, settings: LoadSettings, log: logging.Logger) 
         series=series.hash,
         series_number=series.headers[0].series_number,
         part=series.part or None,
-        files=_files(series, whole, headers, skipped),
+        files=_files(series, chosen, headers, skipped),
         series_seen=[_summary(each) for each in every],
         transfer_syntaxes=sorted({syntax_name(header.transfer_syntax) for header in series.headers}),
         intensity_unit=_intensity_unit(series),
@@ -189,10 +189,10 @@ def _facts(volume: Volume, **given: Any) -> SeriesFacts:
     return SeriesFacts(**of_a_file | of_the_voxels | given)
 
 
-def _files(series: Series, whole: Series, headers: list[SliceHeader], skipped: Counter[str]) -> dict[str, Any]:
+def _files(series: Series, chosen: Series, headers: list[SliceHeader], skipped: Counter[str]) -> dict[str, Any]:
     """How many files were seen, used, and passed over for which reason; a file with any slice in use is used."""
-    used, copies = files_of(series.headers), files_of([again for _, again in whole.duplicates])
-    of_series, every = files_of(whole.headers), files_of(headers)
+    used, copies = files_of(series.headers), files_of([again for _, again in chosen.duplicates])
+    of_series, every = files_of(chosen.headers), files_of(headers)
     reasons = skipped + Counter(
         {
             "duplicate of a slice": len(copies - of_series),
@@ -223,6 +223,7 @@ def _intensity_unit(series: Series) -> str | None:
 def _compute(job: Job) -> None:
     settings = parse(LoadSettings, job.settings, "--settings")
     volume, facts = load(job.lists["source"], settings, job.log)
+    job.lists["source"] = whole(job.lists["source"])
     typed = {"series": facts.series, "phase": facts.part}  # what a user types may be a UID, which can be traced
     job.settings = settings.model_dump() | {key: typed[key] for key in typed if getattr(settings, key) is not None}
     volume.write(job.outputs["volume"])

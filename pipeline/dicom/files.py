@@ -36,8 +36,6 @@ class Collection:
 
     files: list[tuple[Path, str]] = field(default_factory=list)
     skipped: Counter[str] = field(default_factory=Counter)
-    named: list[Path] = field(default_factory=list)
-    """What a DICOMDIR names: part of the source although the source's path does not show it."""
 
 
 def holds_dicom(path: Path) -> bool:
@@ -67,8 +65,7 @@ def collect(sources: list[Path]) -> Iterator[Collection]:
             if source.is_dir():
                 new = _numbered(_below(source), where or "the folder")
             elif _is_directory(source):
-                found.named += (listed := _named_by(source, where or "the DICOMDIR"))
-                new = _numbered(listed, where or "those that the DICOMDIR names")
+                new = _numbered(_named_by(source, where or "the DICOMDIR"), where or "those that the DICOMDIR names")
             elif zipfile.is_zipfile(source):
                 new = _unpacked(source, Path(unpacked) / str(number), where or "the ZIP file", found.skipped)
             else:
@@ -80,6 +77,12 @@ def collect(sources: list[Path]) -> Iterator[Collection]:
                     known.add(real)
                     found.files.append((path, label))
         yield found
+
+
+def whole(sources: list[Path]) -> list[Path]:
+    """Sources with the files that the DICOMDIRs among them name: all that a checksum has to hold."""
+    named = [file for source in sources if _is_directory(source) for file in _named_by(source, "the DICOMDIR")]
+    return [*sources, *named]
 
 
 def scan(found: Collection) -> tuple[list[SliceHeader], Counter[str]]:
