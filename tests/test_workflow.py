@@ -107,12 +107,25 @@ def test_a_changed_setting_reruns_its_stage_and_those_after_it(project, planned,
 
 @pytest.mark.parametrize(
     ("module", "first"),
-    [("pipeline/filter.py", "filter"), ("pipeline/postprocess.py", "postprocess"), ("pipeline/report.py", "report")],
-)
+    [
+        ("pipeline/filter.py", "filter"), ("pipeline/segmentation/page.js", "segment"),
+        ("pipeline/postprocess.py", "postprocess"), ("pipeline/report.py", "report"),
+    ],
+)  # fmt: skip
 def test_an_edited_module_reruns_its_stage(project, planned, module, first):
     with (project / module).open("a") as file:
         file.write("# edited\n")
     assert planned(project) == STAGES[STAGES.index(first) :]
+
+
+def test_a_page_to_pick_seeds_on_needs_none(project, snakemake):
+    file = project / "config/cases/tiny.yaml"
+    settings = yaml.safe_load(file.read_text())
+    del settings["segment"]
+    file.write_text(yaml.safe_dump(settings))
+    answer = snakemake(project, "tiny", "--dry-run", "results/tiny/pick.html")
+    assert answer.returncode == 0, answer.stderr
+    assert set(re.findall(r"^(?:local)?rule (\w+):", answer.stdout + answer.stderr, re.MULTILINE)) == {"pick"}
 
 
 def test_a_killed_solver_leaves_nothing_and_the_next_run_finishes(project, snakemake):
