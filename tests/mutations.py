@@ -288,6 +288,19 @@ def geometry(rng: Rng) -> Files:
     return _edited(files, [*files] if rng.integers(4) == 0 and keyword != GEOMETRY[0] else [name], keyword, values)
 
 
+def geometry_nearly(rng: Rng) -> Files:
+    """A number of the geometry of one file off by a little or a lot."""
+    files, name = _explicit(rng)
+    keyword = GEOMETRY[rng.integers(len(GEOMETRY))]
+
+    def values(old: list[bytes]) -> bytes:
+        k = rng.integers(len(old))
+        old[k] = b"%.9g" % (float(old[k]) + rng.normal() * 10.0 ** rng.uniform(-4, 1))
+        return b"\\".join(old)
+
+    return _edited(files, [name], keyword, values)
+
+
 def _edited(files: Files, names: list[str], keyword: str, change: Callable[[list[bytes]], bytes]) -> Files:
     new: bytes | None = None
     for name in names:
@@ -446,11 +459,19 @@ def zip_file(rng: Rng) -> Files:
 
 @dataclass(frozen=True)
 class Kind:
-    """A kind of damage: how many cases of it there are, and whether one slice may be wrong unnoticed."""
+    """A kind of damage: how many cases of it there are, and whether one slice may be wrong unnoticed: by default, and
+    where uneven slices are to be resampled.
+    """
 
     make: Callable[[Rng], Files]
     count: int
     blind: bool = False
+    blind_resampled: bool = False
+
+    def may_be(self, number: int) -> set[str]:
+        """Outcomes that a case may have."""
+        blind = self.blind or (self.blind_resampled and resampled(number))
+        return {"right", "refused", "blind"} if blind else {"right", "refused"}
 
 
 KINDS = {
@@ -463,6 +484,7 @@ KINDS = {
     "tag, VR, length": Kind(element_heads, 250, blind=True),
     "transfer syntax": Kind(transfer_syntax, 100),
     "geometry": Kind(geometry, 300),
+    "geometry nearly right": Kind(geometry_nearly, 300, blind_resampled=True),
     "sizes": Kind(sizes, 200),
     "meaning of values": Kind(meaning, 200, blind=True),
     "frames of one file": Kind(frames, 150),
@@ -471,6 +493,13 @@ KINDS = {
     "DICOMDIR": Kind(dicomdir, 150),
     "ZIP file": Kind(zip_file, 150),
 }
+
+
+def resampled(number: int) -> bool:
+    """Whether a case is loaded with the policies that resample."""
+    return number % 2 == 1
+
+
 CASES = [(name, number) for name, kind in KINDS.items() for number in range(kind.count)]
 
 
@@ -512,7 +541,7 @@ def judge(name: str, number: int, folder: Path) -> dict[str, Any]:
     start = time.monotonic()
     faulthandler.dump_traceback_later(SECONDS, exit=True)
     try:
-        volume, facts = load(source, RESAMPLE if number % 2 else LoadSettings(), log)
+        volume, facts = load(source, RESAMPLE if resampled(number) else LoadSettings(), log)
     except StageError as error:
         outcome, seen = "refused", str(error)
         if "\n" in seen or not seen:
@@ -521,7 +550,9 @@ def judge(name: str, number: int, folder: Path) -> dict[str, Any]:
         outcome, seen = f"{type(error).__name__}: {error}"[:300], ""
     else:
         planes = wrong_planes(volume)
-        outcome = "right" if not planes else "blind" if kind.blind and explained(planes) else f"wrong at {planes}"
+        outcome = "right" if not planes else "blind" if explained(planes) else "wrong"
+        if outcome not in kind.may_be(number):
+            outcome = f"wrong at {planes}"
         seen = repr(facts)
     finally:
         faulthandler.cancel_dump_traceback_later()
