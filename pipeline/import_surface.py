@@ -51,8 +51,8 @@ PLANE, HOLE_PLANE = 0.1, 0.5
 HOLE = 0.1
 """A rim of less than this part of the largest rim's radius is a hole of the mesh, not an end of the vessel."""
 
-MAX_NODES = 40_000_000
-"""Voxels in which the surface is looked at, at most: 0.6 GB."""
+MAX_NODES = 16_000_000
+"""Voxels in which the surface is looked at, at most."""
 
 FIRST_ACROSS, WANTED_RADII = 8.0, 4.0
 """Voxels across the mean diameter at first, and then as small as makes the thinnest end so many in radius."""
@@ -93,7 +93,7 @@ def import_surface(given: SurfaceFile, settings: GivenSurface, log: logging.Logg
     """
     frame, named_by = _frame(given, settings)
     points = _demand_plausible(given.points, settings.unit)
-    if named_by == "nobody":
+    if named_by == "assumed":
         log.info("the file does not name its axes, LPS is taken; else give input.surface_frame")
     mended = mend(points * [-1, -1, 1] if frame == "RAS" else points, given.triangles)
     if any(mended.record[key] for key in ("triangles_removed", "triangles_turned")) or mended.record["pieces"] > 1:
@@ -141,7 +141,7 @@ def _frame(given: SurfaceFile, settings: GivenSurface) -> tuple[str, str]:
         )
     if settings.frame:
         return settings.frame, "settings"
-    return (given.frame, "file") if given.frame else ("LPS", "nobody")
+    return (given.frame, "file") if given.frame else ("LPS", "assumed")
 
 
 def _demand_plausible(points: NDArray[np.float64], unit: str) -> NDArray[np.float64]:
@@ -282,14 +282,11 @@ def _cut(mesh: Mesh, settings: GivenSurface, log: logging.Logger) -> tuple[Mesh,
     for _ in range(MAX_ROUNDS):
         spacing = max(spacing, finest)
         field, found = _ends(mesh, spacing, settings)
-        rows = [end.rows[0] for end in found.open] + list(found.closed)
-        ends = [end.end_radius_mm for end in found.open] + found.centreline.radius_mm[list(found.closed)].tolist()
-        log.info(
-            "looked at in voxels of %.3g mm: %d ends, the thinnest of radius %.3g mm", spacing, len(rows), min(ends)
-        )
-        if spacing <= max(NEARLY * min(ends) / WANTED_RADII, finest):
+        thin = min((end.end_radius_mm for end in found.open), default=np.inf)
+        log.info("voxels of %.3g mm: %d open ends, the thinnest of radius %.3g mm", spacing, len(found.open), thin)
+        if spacing <= max(NEARLY * thin / WANTED_RADII, finest):
             break
-        spacing = min(ends) / WANTED_RADII
+        spacing = thin / WANTED_RADII
     close_on_request(found, settings, REMEDY)
     least = max(settings.min_radius_mm, MIN_RADIUS_VOXELS * spacing)
     fine = _split(mesh, min(end.end_radius_mm for end in found.open) / EDGES_PER_RADIUS)
@@ -302,9 +299,8 @@ def _ends(mesh: Mesh, spacing_mm: float, settings: GivenSurface) -> tuple[Volume
     mask = Volume((winding(mesh, frame) > 0).view(np.uint8), (spacing_mm,) * 3, frame.origin_mm, np.eye(3))
     field = smooth_field(mask, None)
     centreline = trace_centreline(field.with_voxels(field.voxels > 0), zero_surface(field).points_mm)
-    least = max(settings.min_radius_mm, MIN_RADIUS_VOXELS * spacing_mm)
     border = np.zeros(len(centreline.points_mm), bool)  # the surface is all there is
-    return field, find_ends(centreline, settings.min_branch_radii, least, border)
+    return field, find_ends(centreline, settings.min_branch_radii, settings.min_radius_mm, border)
 
 
 def _split(mesh: Mesh, edge_mm: float) -> Mesh:

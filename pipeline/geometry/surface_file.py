@@ -36,6 +36,11 @@ FACET = (
 )  # fmt: skip
 """First words of the lines of a facet in a text STL, and the number of words where numbers are among them."""
 
+PLY_BYTES = dict.fromkeys(("char", "uchar", "int8", "uint8"), 1)
+PLY_BYTES |= dict.fromkeys(("short", "ushort", "int16", "uint16"), 2)
+PLY_BYTES |= dict.fromkeys(("int", "uint", "int32", "uint32", "float", "float32"), 4)
+"""Sizes of the types of a PLY; the others have 8 bytes."""
+
 HEAD_BYTES = 4096
 """The axes stand in the first lines."""
 
@@ -69,30 +74,54 @@ def read_surface_file(path: Path) -> SurfaceFile:
         raise StageError(
             f"input.surface: no file of the kinds {', '.join(READERS)}; export the surface as one of these"
         )
+    if kind == ".ply" and not _ply_is_whole(path):
+        raise StageError("input.surface: the PLY file is damaged or breaks off; export it again")
     reader = READERS[kind]()
     errors: list[int] = []
     reader.AddObserver("ErrorEvent", lambda *_: errors.append(1))
-    triangulated = vtkTriangleFilter()
-    triangulated.PassVertsOff()
-    triangulated.PassLinesOff()
     with _quiet():
         reader.SetFileName(str(path))
         reader.Update()
-        triangulated.SetInputData(reader.GetOutput())
-        triangulated.Update()
-    polydata = triangulated.GetOutput()
-    if errors:
+    polydata = reader.GetOutput()
+    if errors or not _in_range(polydata):
         raise StageError(f"input.surface: the {kind[1:].upper()} file is damaged{_bad_line(path)}; export it again")
-    if not polydata.GetNumberOfPolys():
+    triangulated = vtkTriangleFilter()
+    triangulated.PassVertsOff()
+    triangulated.PassLinesOff()
+    triangulated.SetInputData(polydata)
+    triangulated.Update()
+    cells = triangulated.GetOutput().GetPolys()
+    if not cells.GetNumberOfCells():
         raise StageError(
             f"input.surface: no triangle can be read from it as {kind[1:].upper()}; is it of another kind than its name"
             " says, or does it hold points or lines only?"
         )
     points = vtk_to_numpy(polydata.GetPoints().GetData()).astype(np.float64)
-    triangles = vtk_to_numpy(polydata.GetPolys().GetConnectivityArray()).reshape(-1, 3).astype(np.int64)
-    if triangles.min() < 0 or triangles.max() >= len(points):
-        raise StageError("input.surface: triangles with corners that the file does not hold; export it again")
-    return SurfaceFile(points, triangles, _frame(path, reader.GetOutput()))
+    triangles = vtk_to_numpy(cells.GetConnectivityArray()).reshape(-1, 3).astype(np.int64)
+    return SurfaceFile(points, triangles, _frame(path, polydata))
+
+
+def _ply_is_whole(path: Path) -> bool:
+    """Whether as much follows the head of a PLY as it says, if all faces are triangles; VTK crashes over less."""
+    head, mark, body = path.read_bytes().partition(b"end_header")
+    binary, least, size = b"format binary" in head, 0, 0
+    for words in (line.split() for line in head.decode("latin-1").splitlines()):
+        if words[:1] == ["element"] and words[-1].isdigit():
+            size = int(words[-1])
+            least += 0 if binary else size
+        elif words[:1] == ["property"] and binary and len(words) > 2:
+            kinds = [PLY_BYTES.get(word, 8) for word in (words[2:4] if words[1] == "list" else words[1:2])]
+            least += size * (kinds[0] + 3 * kinds[1] if len(kinds) == 2 else kinds[0])
+    return bool(mark) and (len(body.splitlines()) - 1 if not binary else len(body) - 1) >= least
+
+
+def _in_range(polydata: vtkPolyData) -> bool:
+    """Whether the corners of all cells are points; VTK crashes over others."""
+    for cells in (polydata.GetVerts(), polydata.GetLines(), polydata.GetPolys(), polydata.GetStrips()):
+        corners = vtk_to_numpy(cells.GetConnectivityArray()) if cells.GetNumberOfCells() else np.zeros(1, np.int64)
+        if corners.min(initial=0) < 0 or corners.max(initial=0) >= max(polydata.GetNumberOfPoints(), 1):
+            return False
+    return True
 
 
 @contextmanager
