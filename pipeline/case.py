@@ -107,7 +107,8 @@ class LoadSettings(Section):
 
     series: str | None = Field(
         None,
-        description="SeriesInstanceUID, or its short hash as the log shows it; none: the series with the most voxels",
+        description="SeriesInstanceUID, or its short hash as the log shows it; none: the one whose"
+        " largest part has the most voxels",
     )
     phase: int | str | None = Field(
         None,

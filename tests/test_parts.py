@@ -165,6 +165,23 @@ def test_localizers_and_what_is_derived_are_set_apart_in_the_same_series(tmp_pat
         read(tmp_path, phase=3)
 
 
+@pytest.mark.parametrize("k", [0, 2, SLICES - 1])
+def test_a_slice_of_another_type_that_goes_on_a_stack_is_not_left_out_without_a_word(k, tmp_path):
+    """Left out at an end, it would only shorten the volume."""
+    write(oblique(noise()), tmp_path)
+    edit(tmp_path, put(only=k, ImageType=["DERIVED", "PRIMARY", "AXIAL"]))
+    with pytest.raises(StageError, match=r"holds 2 parts .*1: original \(5 slices\); 2: derived \(1 slice\)"):
+        read(tmp_path)
+
+
+def test_rescaling_of_some_slices_alone_is_refused(tmp_path):
+    write(oblique(noise()), tmp_path)
+    edit(tmp_path, put(Modality="MR"))
+    edit(tmp_path, lambda d, k: [d.pop("RescaleSlope"), d.pop("RescaleIntercept")] if k == 5 else None)
+    with pytest.raises(StageError, match="1 of 6 slices lack RescaleSlope"):
+        read(tmp_path)
+
+
 @pytest.mark.parametrize("words", [("DERIVED", "SECONDARY", "MIP"), ("DERIVED", "PRIMARY", "PERFUSION", "RCBF")])
 def test_what_is_no_image_of_intensities_is_refused(words, tmp_path):
     write(oblique(noise()), tmp_path)

@@ -5,9 +5,11 @@ from older files), whose place and rescaling stand in its functional groups (DIC
 Who the patient is, is not read.
 """
 
+import re
 import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -278,7 +280,7 @@ def _value(layer: Any, keyword: str) -> Any:
         value = layer.get(keyword)
     except Exception:  # pydicom raises almost anything for a value that breaks its rules
         return None
-    return None if value is None or (isinstance(value, str) and not value) else value
+    return None if value is None or (hasattr(value, "__len__") and len(value) == 0) else value
 
 
 def _flat(group: Dataset) -> dict[str, Any]:
@@ -373,14 +375,16 @@ def _marks(find: _Finder) -> dict[str, Any]:
 
 def _seconds(text: str) -> float | None:
     """Seconds of a time of day (TM), or of a date and time (DT), from any zero of its own."""
-    digits, _, fraction = text.strip().partition(".")
-    digits = digits.replace(":", "")
-    if not digits.isdigit() or len(digits) not in (6, 14):
+    found = re.fullmatch(r"(\d{8})?(\d\d)(\d\d)(\d\d)(\.\d+)?(?:[+-]\d{4})?", text.strip(), re.ASCII)
+    if not found:
         return None
-    days = pydicom.valuerep.DA(digits[:8]).toordinal() if len(digits) == 14 else 0
-    hours, minutes, seconds = (int(digits[k : k + 2]) for k in range(len(digits) - 6, len(digits), 2))
-    part = float(f"0.{fraction}") if fraction.isdigit() else 0.0
-    return days * 86400.0 + hours * 3600 + minutes * 60 + seconds + part
+    date, *time, fraction = found.groups()
+    try:
+        days = datetime.strptime(date, "%Y%m%d").toordinal() if date else 0
+    except ValueError:
+        return None
+    hours, minutes, seconds = map(int, time)
+    return days * 86400.0 + hours * 3600 + minutes * 60 + seconds + float(fraction or 0)
 
 
 def _contrast_agent(find: _Finder) -> bool:

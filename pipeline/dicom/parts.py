@@ -89,6 +89,25 @@ def split(headers: list[SliceHeader]) -> list[Part]:
     return _named(parts)
 
 
+def goes_on(part: Part, other: Part) -> bool:
+    """Whether another part has slices of the same kind of grid at places between or beside those of a part.
+
+    What is derived from a stack lies at its places or looks another way; what lies where the stack has none may belong
+    to it, whatever its ImageType says.
+    """
+    one, two = part.headers[0], other.headers[0]
+    both = [*part.headers, *other.headers]
+    if any(header.position_mm is None or header.orientation is None for header in both):
+        return False
+    size = [(header.rows, header.columns, header.pixel_spacing_mm) for header in (one, two)]
+    turned = np.abs(np.array(one.orientation, float) - np.array(two.orientation, float)).max()
+    if size[0] != size[1] or turned > SAME_ORIENTATION:
+        return False
+    places = _places(both)
+    own = set(places[: len(part.headers)].tolist())
+    return not own & set(places[len(part.headers) :].tolist())
+
+
 @dataclass(frozen=True)
 class _Piece:
     """Slices, and the words that tell them from the rest of the series."""

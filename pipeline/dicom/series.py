@@ -7,12 +7,13 @@ its description and its UID lead to the patient.
 import hashlib
 from collections import Counter
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 
 from pipeline.case import LoadSettings
 from pipeline.dicom.header import SliceHeader
-from pipeline.dicom.parts import KINDS, Part, split
+from pipeline.dicom.parts import KINDS, Part, goes_on, split
 from pipeline.dicom.stack import Grid, stack
 from solver.stage import StageError
 
@@ -61,15 +62,17 @@ class Series:
         parts = f" in {len(self.parts)} parts" if len(self.parts) > 1 else ""
         return f"{self.name}: {len(self.headers)} slices of {first.columns}x{first.rows}{parts}{what}"
 
-    @property
+    @cached_property
     def parts(self) -> list[Part]:
         """Stacks of slices that may each form a volume."""
         return split(self.headers)
 
-    @property
+    @cached_property
     def candidates(self) -> list[Part]:
-        """The parts of the most wanted kind; the others are set apart."""
-        return [part for part in self.parts if part.kind == self.parts[0].kind]
+        """The parts of the most wanted kind, and any that goes on where one of them ends; the others are set apart."""
+        wanted = [part for part in self.parts if part.kind == self.parts[0].kind]
+        others = [part for part in self.parts if part.kind != self.parts[0].kind]
+        return wanted + [part for part in others if any(goes_on(one, part) for one in wanted)]
 
     @property
     def rank(self) -> tuple[int, bool, int]:
@@ -178,6 +181,11 @@ def require_supported(series: Series) -> None:
         reason = _not_a_slice(header) or _uncertain_intensity(header)
         if reason:
             raise StageError(f"{series.name}: {reason}")
+    lacking = sum(header.slope is None for header in series.headers)
+    units = {header.unit for header in series.headers}
+    if 0 < lacking < len(series.headers) or (series.headers[0].modality == "CT" and len(units) > 1):
+        what = f"{lacking} of {len(series.headers)} slices lack RescaleSlope" if lacking else "RescaleType differs"
+        raise StageError(f"{series.name}: {what}, so that intensities cannot be compared; export the series again")
 
 
 def _not_a_slice(header: SliceHeader) -> str | None:
