@@ -56,8 +56,8 @@ class Slice:
 
     @property
     def stored(self) -> np.ndarray:
-        """Stored values, uint16 (Y, X)."""
-        return np.rint((value(self.points_mm) - self.intercept) / self.slope).astype(np.uint16)
+        """Stored values, uint16 (Y, X); negative ones in two's complement."""
+        return np.rint((value(self.points_mm) - self.intercept) / self.slope).astype(np.int64).astype(np.uint16)
 
     def moved(self, *, x: float = 0, y: float = 0, z: float = 0) -> "Slice":
         """The slice at another place, given in mm along its rows, its columns and its normal."""

@@ -10,8 +10,20 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from linear_field import TOLERANCE, Slice, measured, worst_error
+from linear_field import (
+    TOLERANCE,
+    Slice,
+    intensity_range,
+    measured,
+    places_mm,
+    slices,
+    tilted,
+    value,
+    worst_error,
+    write,
+)
 from loading_faults import FAULTS, RIGHT
+from pydicom.dataset import FileDataset
 
 from pipeline.case import LoadSettings
 from pipeline.load import SeriesFacts, load
@@ -21,13 +33,15 @@ from solver.stage import StageError
 LOG = logging.getLogger("test")
 
 
-def judge(folder: Path, settings: LoadSettings, stack: list[Slice], expected: str) -> tuple[Volume, SeriesFacts] | None:
+def judge(
+    folder: Path, settings: LoadSettings, stack: list[Slice], expected: str, offset: float
+) -> tuple[Volume, SeriesFacts] | None:
     if expected != RIGHT:
         with pytest.raises(StageError, match=expected):
             load(folder, settings, LOG)
         return None
     volume, facts = load(folder, settings, LOG)
-    assert worst_error(volume, stack) < TOLERANCE
+    assert worst_error(volume, stack, offset) < TOLERANCE
     inside = measured(volume, stack)
     assert facts.outside_voxels == (~inside).sum()
     assert (volume.voxels[~inside] == volume.voxels[inside].min()).all()
@@ -38,21 +52,43 @@ def judge(folder: Path, settings: LoadSettings, stack: list[Slice], expected: st
 @pytest.mark.parametrize("name", FAULTS)
 def test_each_fault_is_refused_or_right_by_default(name, tmp_path):
     fault = FAULTS[name]
-    loaded = judge(tmp_path, LoadSettings(), fault.build(tmp_path), fault.default)
+    loaded = judge(tmp_path, LoadSettings(), fault.build(tmp_path), fault.default, fault.offset)
     if loaded:
-        assert loaded[1].dtype == "int16" or "rescaling" in name
+        assert loaded[1].dtype == "int16" or "rescaling of" in name
         assert not any(found["needed"] and found["policy"] == "resample" for found in loaded[1].policies.values())
 
 
-@pytest.mark.parametrize("name", [name for name, fault in FAULTS.items() if fault.policies])
-def test_each_fault_is_refused_or_right_where_it_is_to_be_resampled(name, tmp_path):
+@pytest.mark.parametrize("name", [name for name, fault in FAULTS.items() if fault.settings])
+def test_each_fault_is_refused_or_right_where_the_case_says_how_to_treat_it(name, tmp_path):
     fault = FAULTS[name]
-    settings = LoadSettings(**dict.fromkeys(fault.policies, "resample"))
-    loaded = judge(tmp_path, settings, fault.build(tmp_path), fault.resampled)
+    loaded = judge(tmp_path, fault.settings, fault.build(tmp_path), fault.treated, fault.offset)
     if loaded:
         found = loaded[1].policies
         assert {key for key in found if found[key]["needed"]} == set(fault.policies)
-        assert loaded[1].dtype == "float32"
+        assert loaded[1].dtype == ("float32" if fault.policies else "int16")
+
+
+@pytest.mark.parametrize("tilt_deg", [0, 14])
+def test_padding_mixes_into_no_measured_voxel(tilt_deg, tmp_path):
+    """A corner of each slice was not measured: it is filled, all else is the field, and no more than what touches the
+    corner is lost.
+    """
+
+    def pad(made: FileDataset) -> None:
+        pixels = made.pixel_array.copy()
+        pixels[:4, :5] = 17
+        made.PixelData = pixels.tobytes()
+        made.add_new("PixelPaddingValue", "US", 17)
+
+    stack = tilted(slices(), 0, tilt_deg)
+    write(stack, tmp_path, pad)
+    volume, facts = load(tmp_path, LoadSettings(gantry_tilt="resample"), LOG)
+    right = np.abs(volume.voxels - value(places_mm(volume))) < TOLERANCE * intensity_range(stack)
+    filled = volume.voxels == volume.voxels.min()
+    assert (right | filled).all()
+    assert (~right).sum() <= facts.padding_voxels + facts.outside_voxels < filled.sum()
+    row = 9 * 5 if tilt_deg else 0  # a shift by a part of a row touches one more, or one less
+    assert 9 * 4 * 5 - row <= facts.padding_voxels <= 9 * 4 * 5 + row
 
 
 def test_resampling_a_sound_series_changes_nothing(tmp_path):
