@@ -9,6 +9,7 @@ Run as a program, this module is that process: for each request, a line of JSON 
 input, it answers with the number of decoded bytes (-1 if it failed) on a line and the bytes.
 """
 
+import atexit
 import json
 import os
 import resource
@@ -88,6 +89,14 @@ def _running() -> subprocess.Popen[bytes]:
     if process.stdout is None or process.stdout.readline() != READY:
         raise StageError("the decoders of compressed images do not start; install the packages of requirements.lock")
     return process
+
+
+@atexit.register
+def _end() -> None:
+    """Let the process end with this one, and take its pipes along."""
+    for process in _processes:
+        process.kill()
+        process.communicate()
 
 
 def _ask(process: subprocess.Popen[bytes], request: dict[str, Any], frame: bytes) -> bytes:
