@@ -99,7 +99,37 @@ def test_a_blurred_noisy_tube_has_its_shape_whatever_the_method(tube, method):
     found = segment(tube, given_, tube)
     lumen, truth = found.lumen.voxels > 0, true_lumen(tube)
     assert 2 * (lumen & truth).sum() / (lumen.sum() + truth.sum()) > 0.95
-    assert found.occupancy.voxels.sum() / truth.sum() == pytest.approx(0.98, abs=0.02)
+    assert found.occupancy.voxels.sum() / truth.sum() == pytest.approx(0.99, abs=0.035)
     assert found.record["mean_radius_mm"] == pytest.approx(1.9, abs=0.1)  # inscribed in a rough wall
     assert ndimage.label(lumen)[1] == 1
     assert np.array_equal(found.occupancy.voxels >= 0.5, lumen)
+
+
+@pytest.mark.parametrize(
+    ("radius_mm", "blur_mm", "noise", "lower"),
+    [(2.0, 0.4, 2, 150.0), (2.0, 0.4, 2, 250.0), (2.0, 0.4, 25, 195.0), (1.2, 0.3, 10, 195.0), (2.5, 0.6, 60, 195.0)],
+)
+def test_the_level_set_has_the_true_volume_whatever_the_threshold(radius_mm, blur_mm, noise, lower):
+    """6 to 12 voxels across; the corrected wall leaves (s/r)^2 of an error s^2/r^2, below 1 % here, and the curvature's
+    pull and the voxels of the mask another."""
+    filtered = filter_volume(tube_volume(radius_mm, blur_mm, noise), FilterSettings())
+    given_ = SegmentSettings(method="level-set", seeds_mm=((7.96, 9.0, 6.86),), lower=lower)
+    found = segment(filtered, given_, filtered)
+    assert found.lumen.voxels.sum() == pytest.approx(true_lumen(filtered, radius_mm).sum(), rel=0.02)
+    assert found.record["warnings"] == [] or radius_mm < 1.6  # below 4 voxels the middle is warned of
+
+
+def test_the_level_set_follows_a_signal_that_fades():
+    """From 350 to 245 along the tube, as where coils of MR end: the threshold loses the wall, the contour does not."""
+    filtered = filter_volume(tube_volume(2.0, 0.4, 5), FilterSettings())
+    y = np.arange(filtered.voxels.shape[1]) * filtered.spacing_mm[1]
+    fade = np.interp(y, [0, y[-1]], [1.0, 0.66])[None, :, None]
+    faded = filtered.with_voxels((40 + (filtered.voxels - 40) * fade).astype(np.float32))
+    truth = true_lumen(filtered)[:, -20:-4].sum()
+    keys = {"seeds_mm": ((7.96, 9.0, 6.86),), "lower": 195.0}
+    errors = {
+        method: segment(faded, SegmentSettings(method=method, **keys), faded).lumen.voxels[:, -20:-4].sum() / truth - 1
+        for method in ("threshold", "level-set")
+    }
+    assert errors["threshold"] < -0.15
+    assert abs(errors["level-set"]) < 0.04

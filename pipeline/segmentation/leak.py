@@ -27,6 +27,9 @@ CLEAR_CONTRAST, TEXTURE_TO_SPREAD = 12.0, 2.25
 """With so much contrast to noise the spread is no noise of a tissue but texture, as of slow flow in MR or of bone; the
 lumen's level must then be so many spreads above the threshold (the aorta of a real MR has 2.5 to 2.9, ribs 1 to 2)."""
 
+EDGE_STEPS = (-1, 0, 1, 4)
+"""Steps to the levels at which an edge-based method is repeated: neighbours, and one that is clear of most leaks."""
+
 SHELL_VOXELS = (2, 4)
 """The surroundings are so far from the mask: beyond the blur of the wall, before the next organ."""
 
@@ -217,7 +220,7 @@ def growth(
 ) -> list[Row]:
     """The lumen against its controlling level, from one step below the chosen one up to the lumen's intensity.
 
-    Where the wall is the image's edge, one step above the chosen level is the last.
+    Where the wall is the image's edge, each level is a segmentation of its own, and there are the four of `EDGE_STEPS`.
 
     Parameters
     ----------
@@ -233,9 +236,8 @@ def growth(
         At least three rows; the second is that of the chosen level.
     """
     step = settings.leak_step * found.contrast
-    top = lumen.level if lumen.edge_based else found.lumen
-    steps = range(-1, max(int((top - lumen.level) / step), 1) + 1)
-    chosen = [lumen.level + n * step for n in steps]
+    last = max(int((found.lumen - lumen.level) / step), 1)
+    chosen = [lumen.level + n * step for n in (EDGE_STEPS if lumen.edge_based else range(-1, last + 1))]
     table = []
     for level, (box, mask) in zip(chosen, lumen.family(chosen), strict=False):
         wall = lumen.wall if lumen.edge_based else level
@@ -320,7 +322,7 @@ def find_leak(table: list[Row], lumen: Lumen, found: Levels, settings: SegmentSe
 
 def _advice(leak: Leak, lumen: Lumen) -> str:
     if lumen.edge_based:
-        return "give background seeds where it leaks, or take another segment.method"
+        return "raise segment.lower, give background seeds where it leaks (random-walker, watershed)"
     if lumen.control != "segment.lower":
         return "take another segment.method"
     if leak.clear is None:

@@ -9,6 +9,7 @@ from scipy import ndimage
 from skimage import segmentation
 
 from pipeline.segmentation.leak import levels
+from pipeline.segmentation.level_set import level_set
 from pipeline.segmentation.problem import Lumen, Problem
 from pipeline.segmentation.region_growing import Box, Mask, bounding_box, grow, grow_family
 from pipeline.segmentation.vesselness import vesselness
@@ -258,6 +259,7 @@ Method = Callable[[Problem], Lumen]
 METHODS: dict[str, Method] = {
     "threshold": threshold,
     "confidence": confidence,
+    "level-set": level_set,
     "random-walker": random_walker,
     "watershed": watershed,
     "vesselness": guided,
