@@ -3,6 +3,9 @@
 Nothing names the file, whose name may hold a patient's.
 """
 
+import gzip
+import struct
+import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -109,10 +112,10 @@ def _nifti_fault(path: Path) -> str | None:
         size = np.array(reader.GetSize()[:3])
         told = [
             affine
-            for code, affine in (("qform_code", _qform(said)), ("sform_code", _sform(said)))
+            for code, affine in (("qform_code", _qform(said, _hand(path))), ("sform_code", _sform(said)))
             if int(said[code]) > 0
         ]
-    except (RuntimeError, KeyError, ValueError):
+    except (RuntimeError, KeyError, ValueError, OSError, EOFError, struct.error, zlib.error):
         return None
     if unit is None:
         return f"unit of length number {int(said['xyzt_units']) & 7}, which is none; save it again in mm"
@@ -136,11 +139,22 @@ def _nifti_fault(path: Path) -> str | None:
     return None
 
 
-def _qform(said: dict[str, str]) -> NDArray[np.float64]:
+def _hand(path: Path) -> int:
+    """The sign qfac of the third axis, which ITK does not hand over: pixdim[0] of a NIfTI-1 or NIfTI-2 header."""
+    with path.open("rb") as stream:
+        packed = stream.read(2) == b"\x1f\x8b"
+    with gzip.open(path) if packed else path.open("rb") as stream:
+        head = stream.read(112)
+    order = "<" if head[:2] in (b"\x5c\x01", b"\x1c\x02") else ">"  # 348 and 540 bytes
+    first = struct.unpack(f"{order}i", head[:4])[0] == 348
+    (sign,) = struct.unpack(f"{order}f", head[76:80]) if first else struct.unpack(f"{order}d", head[104:112])
+    return -1 if sign < 0 else 1
+
+
+def _qform(said: dict[str, str], hand: int) -> NDArray[np.float64]:
     """(3, 4), from voxel indices to RAS: a rotation by a quaternion (NIfTI-1, method 2)."""
     b, c, d = (float(said[f"quatern_{letter}"]) for letter in "bcd")
     a = np.sqrt(max(0.0, 1 - b * b - c * c - d * d))
-    hand = -1 if float(said["pixdim[0]"]) < 0 else 1
     spacing = [float(said[f"pixdim[{k}]"]) for k in (1, 2, 3)]
     rotation = Rotation.from_quat([b, c, d, a]).as_matrix() * [1, 1, hand]
     return np.column_stack([rotation * spacing, [float(said[f"qoffset_{axis}"]) for axis in "xyz"]])

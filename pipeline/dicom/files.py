@@ -40,7 +40,7 @@ class Collection:
 
 def holds_dicom(path: Path) -> bool:
     """Whether a source is a folder, a ZIP file, a DICOMDIR or a DICOM file."""
-    return path.is_dir() or _is_dicom(path) or zipfile.is_zipfile(path)
+    return path.is_dir() or _is_dicom(path) or _is_zip(path)
 
 
 @contextmanager
@@ -66,7 +66,7 @@ def collect(sources: list[Path]) -> Iterator[Collection]:
                 new = _numbered(_below(source), where or "the folder")
             elif _is_directory(source):
                 new = _numbered(_named_by(source, where or "the DICOMDIR"), where or "those that the DICOMDIR names")
-            elif zipfile.is_zipfile(source):
+            elif _is_zip(source):
                 new = _unpacked(source, Path(unpacked) / str(number), where or "the ZIP file", found.skipped)
             else:
                 new = [(source, f"file {number} of the list" if where else "the file")]
@@ -150,9 +150,17 @@ def _below(folder: Path) -> list[Path]:
 
 
 def _is_dicom(path: Path) -> bool:
+    return _start(path)[PREAMBLE - 4 :] == b"DICM"
+
+
+def _is_zip(path: Path) -> bool:
+    return _start(path).startswith((b"PK\3\4", b"PK\5\6")) and zipfile.is_zipfile(path)
+
+
+def _start(path: Path) -> bytes:
     try:
         with path.open("rb") as stream:
-            return stream.read(PREAMBLE)[-4:] == b"DICM"
+            return stream.read(PREAMBLE)
     except OSError as error:
         raise StageError(f"the source cannot be read ({error.strerror}); mend its permissions") from None
 
