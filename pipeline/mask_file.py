@@ -16,9 +16,8 @@ from numpy.typing import NDArray
 
 from pipeline.dicom.stack import ORTHONORMAL_TOLERANCE, SPACING_RANGE_MM, orthonormal_error
 from pipeline.volume import Volume
+from pipeline.volume_file import SUFFIXES, require_known_place
 from solver.stage import StageError
-
-SUFFIXES = (".nrrd", ".nhdr", ".nii", ".nii.gz", ".mha", ".mhd")
 
 MAX_LABELS = 1000
 """A label map has fewer; an image has more different values."""
@@ -142,6 +141,7 @@ def _read(path: Path) -> tuple[sitk.Image, dict[tuple[int, int], str]]:
     shown = sitk.ProcessObject.GetGlobalWarningDisplay()
     sitk.ProcessObject.SetGlobalWarningDisplay(False)
     try:
+        require_known_place(path, "input.mask")
         image = sitk.ReadImage(str(path))
     except RuntimeError:
         raise StageError(

@@ -64,12 +64,13 @@ def read_volume_file(path: Path) -> tuple[Volume, list[Check]]:
     return volume, checks
 
 
-def require_known_place(path: Path) -> None:
+def require_known_place(path: Path, what: str = "volume file") -> None:
     """Make sure that a file says where its voxels lie, in which unit, and does not say it twice in two ways.
 
     Parameters
     ----------
     path : an NRRD, NIfTI or MHA file.
+    what : how messages call it.
 
     Raises
     ------
@@ -80,7 +81,7 @@ def require_known_place(path: Path) -> None:
     kind = "NIfTI" if name.endswith((".nii", ".nii.gz")) else "NRRD" if name.endswith((".nrrd", ".nhdr")) else "MHA"
     fault = {"NIfTI": _nifti_fault, "NRRD": _nrrd_fault, "MHA": _mha_fault}[kind](path)
     if fault:
-        raise StageError(f"volume file: {kind}: {fault}")
+        raise StageError(f"{what}: {kind}: {fault}")
 
 
 @contextmanager
