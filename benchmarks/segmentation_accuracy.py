@@ -173,26 +173,37 @@ def measure(
     return entries
 
 
-def table(entries: list[dict[str, object]]) -> str:
-    """The entries as a table in Markdown: methods as rows, contrast-to-noise and slices as columns."""
-    columns = sorted({(entry["slice_mm"], entry["contrast_to_noise"]) for entry in entries})
-    cells = {(entry["method"], (entry["slice_mm"], entry["contrast_to_noise"])): _cell(entry) for entry in entries}
-    lines = [
-        "| slices, contrast-to-noise | " + " | ".join(f"{s:g} mm, {ratio:g}" for s, ratio in columns) + " |",
-        "|---" * (len(columns) + 1) + "|",
-    ]
-    for method in dict.fromkeys(entry["method"] for entry in entries):
-        lines.append(f"| {method} | " + " | ".join(cells.get((method, column), "") for column in columns) + " |")
+def merged(kept: list[dict[str, object]], measured: list[dict[str, object]]) -> list[dict[str, object]]:
+    """All entries, of those of the same phantom and method the measured one, in the order of the methods."""
+    keys = ("slice_mm", "contrast_to_noise", "method")
+    every = {tuple(entry[key] for key in keys): entry for entry in kept + measured}
+    order = list(METHODS)
+    return [every[key] for key in sorted(every, key=lambda key: (*key[:2], order.index(key[2])))]
+
+
+def tables(entries: list[dict[str, object]]) -> str:
+    """Two tables in Markdown, a row a phantom, a column a method: Dice and Hausdorff distance; volume and radius."""
+    return _table(entries, _overlap) + "\n\n" + _table(entries, _size)
+
+
+def _table(entries: list[dict[str, object]], cell: Callable[[dict], str]) -> str:
+    methods = list(dict.fromkeys(str(entry["method"]) for entry in entries))
+    rows: dict[tuple, dict[str, str]] = {}
+    for entry in entries:
+        text = "refused" if "refused" in entry else cell(entry)
+        rows.setdefault((entry["slice_mm"], entry["contrast_to_noise"]), {})[str(entry["method"])] = text
+    lines = ["| slices | contrast-to-noise | " + " | ".join(methods) + " |", "|---" * (len(methods) + 2) + "|"]
+    for (slice_mm, ratio), cells in sorted(rows.items()):
+        lines.append(f"| {slice_mm:g} mm | {ratio:g} | " + " | ".join(cells.get(m, "") for m in methods) + " |")
     return "\n".join(lines)
 
 
-def _cell(entry: dict[str, object]) -> str:
-    if "refused" in entry:
-        return "refused"
-    return (
-        f"{entry['dice']:.3f}; {entry['hausdorff95_mm']:.2f} mm; {100 * float(str(entry['volume_error'])):+.1f} %;"
-        f" {entry['radius_error_mm']:+.3f} mm"
-    )
+def _overlap(entry: dict) -> str:
+    return f"{entry['dice']:.3f}, {entry['hausdorff95_mm']:.2f} ({entry['hausdorff95_voxels']:.2f})"
+
+
+def _size(entry: dict) -> str:
+    return f"{100 * entry['volume_error']:+.1f} %, {entry['radius_error_mm']:+.3f}"
 
 
 def main() -> None:
@@ -200,14 +211,16 @@ def main() -> None:
     parser.add_argument("--cnr", type=float, nargs="+", default=CONTRAST_TO_NOISE, help="contrast-to-noise ratios")
     parser.add_argument("--slices", type=float, nargs="+", default=SLICES_MM, help="slice thicknesses, mm")
     parser.add_argument("--methods", nargs="+", default=list(METHODS), choices=list(METHODS))
-    parser.add_argument("--json", type=Path, help="file for the results")
-    parser.add_argument("--table", type=Path, help="print the table of a file of results and stop")
+    parser.add_argument("--json", type=Path, help="file for the results; entries of it that are not measured are kept")
+    parser.add_argument("--table", type=Path, help="print the tables of a file of results and stop")
     arguments = parser.parse_args()
     if arguments.table:
-        print(table(json.loads(arguments.table.read_text())["entries"]))
+        print(tables(json.loads(arguments.table.read_text())["entries"]))
         return
     entries = measure(arguments.cnr, arguments.slices, arguments.methods, lambda line: print(line, flush=True))
     if arguments.json:
+        if arguments.json.exists():
+            entries = merged(json.loads(arguments.json.read_text())["entries"], entries)
         commit = subprocess.run(
             ["git", "-C", str(ROOT), "rev-parse", "HEAD"], capture_output=True, text=True, check=False
         )
@@ -219,7 +232,7 @@ def main() -> None:
             "entries": entries,
         }  # fmt: skip
         arguments.json.write_text(json.dumps(results, indent=2) + "\n")
-    print(table(entries))
+    print(tables(entries))
 
 
 if __name__ == "__main__":
