@@ -270,8 +270,12 @@ def geometry(rng: Rng) -> Files:
     count = {"ImagePositionPatient": 3, "ImageOrientationPatient": 6, "PixelSpacing": 2}[keyword]
     single = [b"nan", b"inf", b"-inf", b"1e308", b"-1e308", b"0", b"", b"1e-308", b"abc", b"1,5", b"0x10", b"9" * 40]
 
+    names = [*files] if rng.integers(4) == 0 and keyword != GEOMETRY[0] else [name]
+
     def values(old: list[bytes]) -> bytes:
-        kind = rng.integers(5)
+        kind = rng.integers(
+            5 if len(names) == 1 else 4
+        )  # one other number in all files is no damage that could be seen
         new = list(old)
         if kind == 0:
             new[rng.integers(count)] = single[rng.integers(len(single))]
@@ -285,7 +289,7 @@ def geometry(rng: Rng) -> Files:
             new[rng.integers(count)] = b"%.6g" % (rng.normal() * 10.0 ** rng.integers(1, 9))
         return b"\\".join(new)
 
-    return _edited(files, [*files] if rng.integers(4) == 0 and keyword != GEOMETRY[0] else [name], keyword, values)
+    return _edited(files, names, keyword, values)
 
 
 def geometry_nearly(rng: Rng) -> Files:
@@ -568,6 +572,9 @@ def main() -> None:
         for name, number in CASES[first::step][:count]:
             print(json.dumps({"kind": name, "number": number}), flush=True)
             print(json.dumps(judge(name, number, Path(folder) / "PLANTED")), flush=True)
+    for process in codecs._processes:  # so that its memory counts as a child's
+        process.kill()
+        process.wait()
     own, children = (
         resource.getrusage(who).ru_maxrss / 1024 for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)
     )
