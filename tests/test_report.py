@@ -47,7 +47,7 @@ def results(tmp_path_factory):
     points = nodes.points_mm()
     node_files.save(nodes, folder / "nodes.h5")
     pipe.surface(0.2).write(folder / "surface.vtp")
-    write_openings(nodes.openings, folder / "openings.json", quality={})
+    write_openings(nodes.openings, folder / "openings.json", quality={"source": "given surface", "volume_mm3": 176.0})
     with FlowWriter(folder / "flow.vtkhdf", nodes) as writer:
         writer.append(0.4, pipe.velocity(points), pipe.pressure(points), pipe.stress(points))
     columns = "time_s,residual,max_speed_m_s,flow_ml_s:inlet,flow_ml_s:outlet,pressure_pa:inlet,pressure_pa:outlet"
@@ -75,7 +75,7 @@ def results(tmp_path_factory):
     return folder
 
 
-def make(results, folder, **settings):
+def make(results, folder, without=(), **settings):
     inputs = {
         "series": "series.json", "segmentation": "segmentation.json", "picture": "segmentation.png",
         "openings": "openings.json", "nodes": "nodes.h5", "flow": "flow.vtkhdf", "monitor": "monitor.csv",
@@ -83,7 +83,8 @@ def make(results, folder, **settings):
     }  # fmt: skip
     outputs = {"report": folder / "report.html", "figures": folder / "figures"}
     settings = {"case": "pipe", "description": "a <script>alert(1)</script> & more", "streamlines": 8} | settings
-    report._compute(job("report", {role: results / name for role, name in inputs.items()}, outputs, settings))
+    given = {role: results / name for role, name in inputs.items() if role not in without}
+    report._compute(job("report", given, outputs, settings))
     return outputs["report"].read_text(), {path.name for path in outputs["figures"].iterdir()}
 
 
@@ -149,6 +150,21 @@ def test_page_says_how_far_the_lumen_hangs_on_the_threshold(made):
 
 def test_stages_are_listed_with_time_and_memory(made):
     assert re.search(r"<td>load</td><td class=\"n\">1\.25</td><td class=\"n\">100</td>", without_script(made[0]))
+
+
+@pytest.mark.parametrize("entry", ["mask", "surface"])
+def test_a_case_that_enters_later_says_so_and_has_no_empty_heading(results, tmp_path, entry):
+    without = ("series",) if entry == "mask" else ("series", "segmentation", "picture")
+    html, files = make(results, tmp_path, without)
+    body = without_script(html)
+    assert f"enters with a given {entry}" in body
+    assert ("<h2>Segmentation</h2>" in body) == (entry == "mask")
+    assert ("segmentation.html" in body) == (entry == "mask")
+    assert ("segmentation.png" in files) == (entry == "mask")
+    assert "<h3>Image</h3>" not in body
+    assert ("<td>given surface</td>" in body) == (entry == "surface")
+    assert not re.findall(r"</h[23]>\s*(</section>|</div>|<h[23]>|<div class=\"pair\">\s*</div>)", body)
+    assert "<tbody></tbody>" not in body
 
 
 def test_figures_are_written_and_shown(made):

@@ -141,14 +141,20 @@ def _without_slivers(points: NDArray[np.float64], triangles: NDArray[np.int64]) 
 def _demand_manifold(points: NDArray[np.float64], triangles: NDArray[np.int64]) -> None:
     if not len(triangles):
         raise StageError("input.surface: none of its triangles has an area; export the surface again")
-    edges = np.sort(directed_edges(triangles), axis=1)
-    unique, count = np.unique(edges, axis=0, return_counts=True)
+    edges = directed_edges(triangles)
+    _, first, count = np.unique(_keys(edges), return_index=True, return_counts=True)
     if (count > 2).any():
-        place = points[unique[int(np.argmax(count))]].mean(axis=0)
+        place = points[edges[first[int(np.argmax(count))]]].mean(axis=0)
         raise StageError(
             f"input.surface: {int((count > 2).sum())} edges are shared by more than two triangles, for instance at"
             f" {words_mm(place)}: walls meet or lie in each other. Export the lumen's surface alone, or remesh it"
         )
+
+
+def _keys(edges: NDArray[np.int64]) -> NDArray[np.int64]:
+    """A number for each edge, whatever its direction."""
+    low, high = edges.min(axis=1), edges.max(axis=1)
+    return low * (high.max(initial=0) + 1) + high
 
 
 def _oriented(triangles: NDArray[np.int64]) -> tuple[NDArray[np.int64], int]:
@@ -181,9 +187,9 @@ def _oriented(triangles: NDArray[np.int64]) -> tuple[NDArray[np.int64], int]:
 def _pairs(triangles: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
     """Rows of triangles that share an edge, (n, 2), and whether their orientations agree there."""
     edges = directed_edges(triangles)
-    low, high = edges.min(axis=1), edges.max(axis=1)
-    order = np.lexsort((high, low))
-    first = np.flatnonzero((np.diff(low[order]) == 0) & (np.diff(high[order]) == 0))
+    key = _keys(edges)
+    order = np.argsort(key, kind="stable")
+    first = np.flatnonzero(np.diff(key[order]) == 0)
     one, other = order[first], order[first + 1]
     return np.stack([one, other], axis=1) % len(triangles), edges[one, 0] != edges[other, 0]
 
