@@ -156,6 +156,17 @@ def test_a_sign_on_which_header_and_codestream_disagree_is_refused_or_certain(si
     assert (read(tmp_path / "low")[0].voxels == 40).all()
 
 
+@pytest.mark.parametrize(("said", "lossy"), [("01", True), ("00", False), ("", True)])
+def test_jpeg_2000_is_lossy_unless_its_header_says_otherwise(said, lossy, tmp_path):
+    series(tmp_path, np.full(SHAPE, 9, np.uint16), "JPEG 2000", bits_stored=12)
+
+    def relabel(dataset: pydicom.Dataset, k: int) -> None:
+        dataset.file_meta.TransferSyntaxUID, dataset.LossyImageCompression = uid.JPEG2000, said
+
+    edit(tmp_path, relabel)
+    assert read(tmp_path)[1].lossy is lossy
+
+
 def test_lossy_compression_is_told(tmp_path):
     series(tmp_path, np.full(SHAPE, 9, np.uint16), bits_stored=12)
     edit(tmp_path, lambda dataset, k: setattr(dataset, "LossyImageCompression", "01"))

@@ -145,6 +145,7 @@ class SliceHeader:
     unit : of rescaled CT intensities: "HU" where nothing else is said.
     table : whether intensities go through a lookup table instead.
     bits_allocated, bits_stored, high_bit, signed : how a value is stored.
+    lossy : whether it was ever compressed with loss, as far as the header says so.
     padding : ends of the range of stored values that means "not measured", as written.
     """
 
@@ -180,7 +181,7 @@ class SliceHeader:
     signed: bool
     padding: tuple[int, int] | None
     contrast_agent: bool
-    lossy: bool
+    lossy: bool | None
     transfer_syntax: str
 
     @property
@@ -333,7 +334,7 @@ def _slice(
         signed=_whole(find("PixelRepresentation")) == 1,
         padding=_padding(_whole(find("PixelPaddingValue")), _whole(find("PixelPaddingRangeLimit"))),
         contrast_agent=_contrast_agent(find),
-        lossy=_text(find("LossyImageCompression")) == "01",
+        lossy={"00": False, "01": True}.get(_text(find("LossyImageCompression"))),
         transfer_syntax=syntax,
     )
 

@@ -76,7 +76,8 @@ def syntax_name(syntax: str) -> str:
 
 def is_lossy(header: SliceHeader) -> bool:
     """Whether the values of a slice were ever compressed with loss, by its header or its transfer syntax."""
-    return header.lossy or header.transfer_syntax in LOSSY
+    unsaid = header.lossy is None and header.transfer_syntax in PERHAPS_LOSSY
+    return bool(header.lossy) or unsaid or header.transfer_syntax in LOSSY
 
 
 def require_same(series: Series) -> None:
@@ -90,13 +91,20 @@ def require_same(series: Series) -> None:
     same: set[tuple[Path, Path]] = set()
     for first, again in series.duplicates:
         pair = (first.path, again.path)
-        if pair in same or (again.frame == 0 and filecmp.cmp(*pair, shallow=False)):
+        if pair in same or (again.frame == 0 and _same_bytes(*pair)):
             same.add(pair)
         elif first.place != again.place or not _equal(first, again, series):
             raise StageError(
                 f"{series.name}: {first.label}, and {again.label}, claim to be the same image but differ; take the"
                 " wrong one out"
             )
+
+
+def _same_bytes(one: Path, other: Path) -> bool:
+    try:
+        return filecmp.cmp(one, other, shallow=False)
+    except OSError:  # its text would name the file; decoding it will say what is wrong
+        return False
 
 
 def _equal(first: SliceHeader, again: SliceHeader, series: Series) -> bool:
@@ -500,4 +508,7 @@ LOSSY = {
     uid.JPEGBaseline8Bit, uid.JPEGExtended12Bit, "1.2.840.10008.1.2.4.53", "1.2.840.10008.1.2.4.55",
     uid.JPEGLSNearLossless,
 }  # fmt: skip
-"""Transfer syntaxes that have no lossless form; of the others only the header knows."""
+"""Transfer syntaxes that have no lossless form."""
+
+PERHAPS_LOSSY = {uid.JPEG2000, uid.HTJ2K}
+"""Those that have one; they are taken for lossy unless the header says that they are not."""
