@@ -12,7 +12,9 @@ from pathlib import Path
 
 import pytest
 import yaml
+from vtkmodules.vtkIOGeometry import vtkSTLWriter
 
+from pipeline.mesh import Mesh, read_openings
 from solver.stage import checksum
 
 STAGES = ["phantom", "load", "filter", "segment", "surface", "voxelize", "decompose", "solve", "postprocess", "report"]
@@ -174,3 +176,99 @@ def test_a_mistake_in_the_case_ends_with_one_line_before_anything_runs(project, 
     assert answer.stderr.splitlines()[-1] == mistake
     assert "Traceback" not in answer.stderr
     assert "rule" not in answer.stdout
+
+
+ENTRIES = """
+description: {description}
+input: {input}
+voxelize: {{nodes_across: 8}}
+solve:
+  inlets: {{"*": {{flow_ml_s: 1.0}}}}
+"""
+
+
+def add_case(project: Path, name: str, **given: object) -> None:
+    text = ENTRIES.format(description=name, input=json.dumps(given))
+    (project / f"config/cases/{name}.yaml").write_text(text)
+
+
+def rules_of(answer) -> dict[str, int]:
+    """How often each rule would run, from a dry run."""
+    assert answer.returncode == 0, answer.stderr
+    table = (answer.stdout + answer.stderr).partition("Job stats:")[2].partition("total")[0]
+    return {name: int(count) for name, count in re.findall(r"^(\w+) +(\d+)$", table, re.MULTILINE)}
+
+
+@pytest.fixture
+def project_with_entries(project) -> Path:
+    """The finished project with a case that enters with the phantom's true mask, and one with its surface, in cm."""
+    given = project / "data/patients"
+    given.mkdir(parents=True)
+    shutil.copy(project / "results/tiny/truth.nrrd", given / "mask.nrrd")
+    mesh = Mesh.read(project / "results/tiny/surface.vtp")
+    writer = vtkSTLWriter()
+    writer.SetInputData(Mesh(mesh.points_mm / 10, mesh.triangles, mesh.opening).to_vtk())
+    writer.SetFileName(str(given / "surface.stl"))
+    writer.SetFileTypeToBinary()
+    writer.Write()
+    add_case(project, "tiny.mask", mask="data/patients/mask.nrrd")
+    add_case(project, "tiny.surface", surface="data/patients/surface.stl", surface_unit="cm")
+    return project
+
+
+def test_a_cohort_may_mix_entries_and_each_case_runs_what_it_needs(project_with_entries, snakemake):
+    """The first case has run; of the others one enters with a mask and one with a surface."""
+    later = dict.fromkeys(("voxelize", "decompose", "solve", "postprocess", "report"), 2) | {"all": 1}
+    planned = rules_of(snakemake(project_with_entries, "tiny,tiny.mask,tiny.surface", "--dry-run"))
+    assert planned == later | {"import_mask": 1, "surface": 1, "import_surface": 1}
+
+
+def test_a_given_mask_and_a_given_surface_lead_to_the_vessel_of_the_image(project_with_entries, snakemake):
+    """Up to the openings: those of the true mask are as wide to 3 %, those of the given surface as they were."""
+    project = project_with_entries
+    targets = [f"results/tiny.{entry}/openings.json" for entry in ("mask", "surface")]
+    answer = snakemake(project, "tiny.mask,tiny.surface", "--", *targets)
+    assert answer.returncode == 0, answer.stderr
+    radii = {
+        case: sorted(o.radius_mm for o in read_openings(project / f"results/{case}/openings.json"))
+        for case in ("tiny", "tiny.mask", "tiny.surface")
+    }
+    assert radii["tiny.surface"] == pytest.approx(radii["tiny"], rel=1e-4)
+    assert radii["tiny.mask"] == pytest.approx(radii["tiny"], rel=0.03)
+    made = project / "results/tiny.mask"
+    assert json.loads((made / "segmentation.json").read_text())["method"] == "given mask"
+    assert {"lumen.nrrd", "occupancy.nrrd", "segmentation.png", "segmentation.html"} <= {p.name for p in made.iterdir()}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("entry", ["mask", "surface"])
+def test_a_case_that_enters_later_runs_to_the_report(project_with_entries, snakemake, entry):
+    answer = snakemake(project_with_entries, f"tiny.{entry}")
+    assert answer.returncode == 0, answer.stderr
+    results = project_with_entries / f"results/tiny.{entry}"
+    assert f"enters with a given {entry}" in (results / "report.html").read_text()
+    checks = {c["name"]: c["value"] for c in json.loads((results / "indices.json").read_text())["checks"]}
+    assert checks["converged"] is True
+    assert abs(checks["flow balance"]) < 0.005
+
+
+MISTAKES: dict[str, tuple[dict[str, object], str]] = {
+    "kind": ({"mask": "data/patients/surface.stl"}, "input.mask: no file of the kinds"),
+    "segment": ({"mask": "data/patients/mask.nrrd", "mask_segment": 5}, "input.mask_segment = 5: no segment has"),
+    "unit": ({"surface": "data/patients/surface.stl", "surface_unit": "um"}, "input.surface_unit = um:"),
+    "image": ({"surface": "data/patients/mask.nrrd", "surface_unit": "mm"}, "input.surface: no file of the kinds"),
+}
+
+
+def test_mistakes_in_what_is_given_end_with_one_line_and_no_output(project_with_entries, snakemake):
+    for name, (given, _) in MISTAKES.items():
+        add_case(project_with_entries, name, **given)
+    answer = snakemake(project_with_entries, ",".join(MISTAKES), "--keep-going")
+    assert answer.returncode != 0
+    assert "Traceback" not in answer.stderr
+    for name, (_, message) in MISTAKES.items():
+        results = project_with_entries / "results" / name
+        assert {path.name for path in results.iterdir()} == {"logs"}
+        (log,) = (results / "logs").iterdir()
+        (error,) = [line for line in log.read_text().splitlines() if "error:" in line]
+        assert message in error
