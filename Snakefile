@@ -45,6 +45,11 @@ def source(wildcards):
     return given.dicom or given.volume or rules.phantom.output.dicom.format(case=wildcards.case)
 
 
+def points(stage):
+    """Markups files that the stage reads beside the images."""
+    return lambda wildcards: CASES[wildcards.case].point_files(stage)
+
+
 def waveforms(wildcards):
     """Files that the solver reads beside the node arrays."""
     return [inlet.waveform for inlet in CASES[wildcards.case].solve.inlets.values() if inlet.waveform]
@@ -131,6 +136,7 @@ rule pick:
 rule filter:
     input:
         volume=rules.load.output.volume,
+        points=points("filter"),
         code=sources("pipeline.filter"),
     output:
         filtered=OUT + "filtered.nrrd",
@@ -149,6 +155,7 @@ rule segment:
         filtered=rules.filter.output.filtered,
         volume=rules.load.output.volume,
         series=rules.load.output.series,
+        points=points("segment"),
         code=sources("pipeline.segment"),
     output:
         lumen=OUT + "lumen.nrrd",

@@ -442,6 +442,13 @@ class Case(Section):
             section = section.model_copy(update={"region_grown": self._grown(section.region_grown)})
         return json.dumps(section.model_dump(mode="json"), sort_keys=True)
 
+    def point_files(self, stage: str) -> list[str]:
+        """Markups files that the stage reads: inputs of it, like the images."""
+        region = self.filter.region_grown if stage == "filter" else None
+        section = self.segment if stage == "segment" else region and self._grown(region)
+        files = [getattr(section, key, None) for key in ("seeds_file", "background_file")]
+        return [file for file in files if file]
+
     def _grown(self, region: GrownRegion) -> GrownRegion:
         """The region with the seeds and the threshold of the section segment where it has none of its own."""
         wanted = ([] if region.seeded else list(Seeds.model_fields)) + (["lower"] if region.lower is None else [])

@@ -110,6 +110,16 @@ def test_the_grown_region_takes_seeds_and_threshold_from_the_segmentation_unless
     assert region["lower"] == 90
 
 
+def test_markups_files_are_inputs_of_the_stages_that_read_them(tmp_path):
+    marks = tmp_path / "points.mrk.json"
+    marks.touch()
+    values = GOOD | {"segment": {"seeds_file": str(marks), "background_file": str(marks)}}
+    assert parse(Case, values, "a").point_files("segment") == [str(marks)] * 2
+    assert parse(Case, values, "a").point_files("filter") == []
+    grown = parse(Case, values | {"filter": {"region_grown": {}}}, "a")
+    assert grown.point_files("filter") == [str(marks)]
+
+
 @pytest.mark.parametrize("name", ["../etc", "-rf", "a b", "a/b", "a;b", "", "x" * 65])
 def test_unsafe_case_names_are_refused(name):
     with pytest.raises(StageError, match="cases"):
