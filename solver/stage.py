@@ -17,7 +17,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -154,8 +154,18 @@ def run_stage(
         log.error("error: %s", error)
         sys.exit(1)
     except OSError as error:
-        log.error("error: %s: %s", error.filename or stage, error.strerror or error)
+        log.error("error: %s: %s", _place(error, arguments.values()) or stage, error.strerror or type(error).__name__)
         sys.exit(1)
+
+
+def _place(error: OSError, arguments: Iterable[Any]) -> str:
+    """The file of an error; of a file below a folder that was given only the folder, since names may be a patient's."""
+    if not error.filename:
+        return ""
+    path = Path(os.fsdecode(error.filename))
+    given = [each for value in arguments for each in (value if isinstance(value, list) else [value])]
+    folder = next((each for each in given if isinstance(each, Path) and each.is_dir() and each in path.parents), None)
+    return f"a file below {folder}" if folder else str(path)
 
 
 def _module_name() -> str:

@@ -19,7 +19,8 @@ from solver.stage import StageError, run_stage
 
 def compute(job):
     job.log.info("working")
-    job.outputs["copy"].write_bytes(job.inputs["text"].read_bytes())
+    text = job.inputs["text"]
+    job.outputs["copy"].write_bytes((text / "Doe_Jane.dcm" if text.is_dir() else text).read_bytes())
     job.outputs["folder"].mkdir()
     (job.outputs["folder"] / "file").write_text("x")
     if job.settings.get("refuse"):
@@ -31,9 +32,9 @@ run_stage("trial", "A trial.", {"text": "in"}, {"copy": "out", "folder": "out"},
 """
 
 
-def start(folder: Path, **settings) -> subprocess.Popen:
+def start(folder: Path, given: str = "in.txt", **settings) -> subprocess.Popen:
     (folder / "in.txt").write_text("text")
-    roles = {"text": "in.txt", "copy": "out.txt", "folder": "out", "provenance": "trial.json", "log": "logs/trial.log"}
+    roles = {"text": given, "copy": "out.txt", "folder": "out", "provenance": "trial.json", "log": "logs/trial.log"}
     options = [part for role, name in roles.items() for part in (f"--{role}", str(folder / name))]
     command = [sys.executable, "-c", STAGE, *options, "--settings", json.dumps(settings)]
     return subprocess.Popen(command, cwd=ROOT, stderr=subprocess.PIPE, text=True)
@@ -63,6 +64,14 @@ def test_a_refusal_is_one_message_without_traceback_or_output(tmp_path):
     assert "error: text holds 3, 4 is wanted" in errors
     assert "Traceback" not in errors
     assert files(tmp_path) == {"in.txt", "logs/trial.log"}
+
+
+def test_a_file_that_vanishes_from_a_folder_of_images_is_not_named(tmp_path):
+    (tmp_path / "images").mkdir()
+    _, errors = (process := start(tmp_path, given="images")).communicate(timeout=60)
+    assert process.returncode == 1
+    assert errors.splitlines()[-1].endswith(f"error: a file below {tmp_path / 'images'}: No such file or directory")
+    assert "Doe" not in errors
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
