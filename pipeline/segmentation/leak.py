@@ -27,8 +27,8 @@ CLEAR_CONTRAST, TEXTURE_TO_SPREAD = 12.0, 2.25
 """With so much contrast to noise the spread is no noise of a tissue but texture, as of slow flow in MR or of bone; the
 lumen's level must then be so many spreads above the threshold (the aorta of a real MR has 2.5 to 2.9, ribs 1 to 2)."""
 
-EDGE_STEPS = (-1, 0, 1, 4)
-"""Steps to the levels at which an edge-based method is repeated: neighbours, and one that is clear of most leaks."""
+SWELLS = 5
+"""Row of the table of levels, four steps above the chosen one, from which on the volume may not have grown much."""
 
 SHELL_VOXELS = (2, 4)
 """The surroundings are so far from the mask: beyond the blur of the wall, before the next organ."""
@@ -220,7 +220,7 @@ def growth(
 ) -> list[Row]:
     """The lumen against its controlling level, from one step below the chosen one up to the lumen's intensity.
 
-    Where the wall is the image's edge, each level is a segmentation of its own, and there are the four of `EDGE_STEPS`.
+    Where each level is a segmentation of its own, the method says which there are.
 
     Parameters
     ----------
@@ -237,7 +237,7 @@ def growth(
     """
     step = settings.leak_step * found.contrast
     last = max(int((found.lumen - lumen.level) / step), 1)
-    chosen = [lumen.level + n * step for n in (EDGE_STEPS if lumen.edge_based else range(-1, last + 1))]
+    chosen = [lumen.level + n * step for n in lumen.steps or range(-1, last + 1)]
     table = []
     for level, (box, mask) in zip(chosen, lumen.family(chosen), strict=False):
         wall = lumen.wall if lumen.edge_based else level
@@ -263,7 +263,7 @@ def check_growth(table: list[Row], lumen: Lumen, found: Levels, settings: Segmen
     """Refuse a mask whose volume hangs on the controlling level, or jumps between it and the middle of its range.
 
     From one step above the chosen level to one below, the volume may grow by ``leak_growth``: more means the edge
-    of a leak, or a leak that fills up gradually. Higher up, a step may add ``leak_growth`` squared, since it may join
+    of a leak, or a leak that fills up gradually, as does more than its square over four steps. Higher up, a step may add ``leak_growth`` squared, since it may join
     a true branch; more means that the chosen level is past a leak.
 
     Parameters
@@ -312,6 +312,8 @@ def find_leak(table: list[Row], lumen: Lumen, found: Levels, settings: SegmentSe
     jumps = [n for n in range(1, len(table) - 1) if table[n].level <= middle and ratio(n, n + 1) > jump_limit]
     if jumps:
         fault, limit, low, high = "leaks", jump_limit, jumps[-1], jumps[-1] + 1
+    elif len(table) > SWELLS and ratio(1, SWELLS) > jump_limit:
+        fault, limit, low, high = "leaks", jump_limit, 1, SWELLS
     elif ratio(0, 2) > growth_limit:
         fault, limit, low, high = "leaks, or nearly", growth_limit, 0, 2
     else:

@@ -211,6 +211,7 @@ def _between_markers(problem: Problem, divide: Divide, name: str) -> Lumen:
         family=family,
         record=record,
         edge_based=True,
+        steps=(-1, 0, 1),
     )
 
 
