@@ -69,7 +69,7 @@ def draw(filtered: Volume, lumen: Volume, seed: Index, levels: Levels, path: Pat
 
 
 def upright(volume: Volume) -> Volume:
-    """The same voxels in another order: x towards the left, y to the back and z to the head of the patient (nearest)."""
+    """The same voxels in another order: x to the left, y to the back and z to the head of the patient, nearly."""
     return Volume.from_sitk(sitk.DICOMOrient(volume.to_sitk(), "LPS"))
 
 
