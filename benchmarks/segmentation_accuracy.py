@@ -153,13 +153,17 @@ def score(case: Scan, found: Segmentation) -> dict[str, float]:
 
 
 def measure(
-    ratios: Iterable[float], slices_mm: Iterable[float], methods: Iterable[str], say: Callable[[str], None]
+    ratios: Iterable[float],
+    slices_mm: Iterable[float],
+    methods: Iterable[str],
+    say: Callable[[str], None],
+    filtering: FilterSettings = FILTER,
 ) -> list[dict[str, object]]:
     """Entries of the table; a refusal of the segmentation is an entry with its reason."""
     entries: list[dict[str, object]] = []
     for slice_mm in slices_mm:
         for ratio in ratios:
-            case = scan(phantom(ratio, slice_mm))
+            case = scan(phantom(ratio, slice_mm), filtering)
             for method in methods:
                 start = time.process_time()
                 entry: dict[str, object] = {"contrast_to_noise": ratio, "slice_mm": slice_mm, "method": method}
@@ -211,13 +215,17 @@ def main() -> None:
     parser.add_argument("--cnr", type=float, nargs="+", default=CONTRAST_TO_NOISE, help="contrast-to-noise ratios")
     parser.add_argument("--slices", type=float, nargs="+", default=SLICES_MM, help="slice thicknesses, mm")
     parser.add_argument("--methods", nargs="+", default=list(METHODS), choices=list(METHODS))
+    parser.add_argument("--smoothing", default=FILTER.smoothing, help="as of the filter, to compare")
     parser.add_argument("--json", type=Path, help="file for the results; entries of it that are not measured are kept")
     parser.add_argument("--table", type=Path, help="print the tables of a file of results and stop")
     arguments = parser.parse_args()
     if arguments.table:
         print(tables(json.loads(arguments.table.read_text())["entries"]))
         return
-    entries = measure(arguments.cnr, arguments.slices, arguments.methods, lambda line: print(line, flush=True))
+    filtering = FilterSettings(smoothing=arguments.smoothing)
+    entries = measure(
+        arguments.cnr, arguments.slices, arguments.methods, lambda line: print(line, flush=True), filtering
+    )
     if arguments.json:
         if arguments.json.exists():
             entries = merged(json.loads(arguments.json.read_text())["entries"], entries)
@@ -228,7 +236,7 @@ def main() -> None:
             "what": "segmentation of phantoms: Dice, Hausdorff distance (95 %), error of volume and radius",
             "machine": platform.machine(), "cores": os.cpu_count(), "python": platform.python_version(),
             **{name: metadata.version(name) for name in ("numpy", "scipy", "scikit-image", "SimpleITK", "numba")},
-            "commit": commit.stdout.strip(), "in_plane_mm": IN_PLANE_MM, "filter": FILTER.model_dump(mode="json"),
+            "commit": commit.stdout.strip(), "in_plane_mm": IN_PLANE_MM, "filter": filtering.model_dump(mode="json"),
             "entries": entries,
         }  # fmt: skip
         arguments.json.write_text(json.dumps(results, indent=2) + "\n")
