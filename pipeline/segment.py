@@ -227,6 +227,7 @@ def _record(
         "lower_without_blur_bias": round(unbiased, 4),
         "thin_fraction_of_centre_line": round(float(np.mean(2 * radii < THIN_VOXELS)), 4),
         "warnings": [
+            *found.warnings,
             *_thin(radii, filtered),
             *_off_the_edge(found, unbiased, intensity, growth_per_percent),
             *faults(settings.cut_planes, filtered, mask),

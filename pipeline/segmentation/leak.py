@@ -27,9 +27,6 @@ CLEAR_CONTRAST, TEXTURE_TO_SPREAD = 12.0, 2.25
 """With so much contrast to noise the spread is no noise of a tissue but texture, as of slow flow in MR or of bone; the
 lumen's level must then be so many spreads above the threshold (the aorta of a real MR has 2.5 to 2.9, ribs 1 to 2)."""
 
-SWELLS = 5
-"""Row of the table of levels, four steps above the chosen one, from which on the volume may not have grown much."""
-
 SHELL_VOXELS = (2, 4)
 """The surroundings are so far from the mask: beyond the blur of the wall, before the next organ."""
 
@@ -263,7 +260,7 @@ def check_growth(table: list[Row], lumen: Lumen, found: Levels, settings: Segmen
     """Refuse a mask whose volume hangs on the controlling level, or jumps between it and the middle of its range.
 
     From one step above the chosen level to one below, the volume may grow by ``leak_growth``: more means the edge
-    of a leak, or a leak that fills up gradually, as does more than its square over four steps. Higher up, a step may add ``leak_growth`` squared, since it may join
+    of a leak, or a leak that fills up gradually. Higher up, a step may add ``leak_growth`` squared, since it may join
     a true branch; more means that the chosen level is past a leak.
 
     Parameters
@@ -312,8 +309,6 @@ def find_leak(table: list[Row], lumen: Lumen, found: Levels, settings: SegmentSe
     jumps = [n for n in range(1, len(table) - 1) if table[n].level <= middle and ratio(n, n + 1) > jump_limit]
     if jumps:
         fault, limit, low, high = "leaks", jump_limit, jumps[-1], jumps[-1] + 1
-    elif len(table) > SWELLS and ratio(1, SWELLS) > jump_limit:
-        fault, limit, low, high = "leaks", jump_limit, 1, SWELLS
     elif ratio(0, 2) > growth_limit:
         fault, limit, low, high = "leaks, or nearly", growth_limit, 0, 2
     else:

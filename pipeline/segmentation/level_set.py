@@ -125,7 +125,18 @@ def level_set(problem: Problem) -> Lumen:
         edge_based=True,
         steps=(-1, 0, 1, 4),  # the last is clear of most leaks
         occupancy=filled,
+        warnings=_ends_early(mask, box),
     )
+
+
+def _ends_early(mask: Mask, box: Box) -> tuple[str, ...]:
+    """A warning of a contour that is stopped by the box in which it moves, not by the vessel's wall or the region."""
+    for axis, (part, size) in enumerate(zip(box, mask.shape, strict=True)):
+        layers = np.moveaxis(mask, axis, 0)
+        low, high = part.start + 1, part.stop - 2
+        if (part.start > 0 and layers[low].any()) or (part.stop < size and layers[high].any()):
+            return ("the contour ends where the search ended: the vessel goes on; lower segment.lower, or add seeds",)
+    return ()
 
 
 def _contour(problem: Problem, change: float = 0.0) -> tuple[Box, Image, Field]:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -45,7 +46,12 @@ def threshold(problem: Problem) -> Lumen:
 
 
 def _between(
-    problem: Problem, voxels: NDArray[np.floating], lower: float, upper: float, control: str, record: dict
+    problem: Problem,
+    voxels: NDArray[np.floating],
+    lower: float,
+    upper: float,
+    control: str,
+    record: dict[str, Any],
 ) -> Lumen:
     """What is six-connected to the first seed between two thresholds, the lower of which controls it."""
     return Lumen(

@@ -73,6 +73,7 @@ class Lumen:
     steps : where each level is a segmentation of its own, the leak guard's steps to the levels that it looks at, from
         -1, 0, 1 on; None: every step up to the lumen's intensity.
     occupancy : (Z, Y, X) float32, the part of each voxel that the lumen fills; None: from the intensity at the wall.
+    warnings : what the method doubts.
     """
 
     mask: Mask
@@ -84,6 +85,7 @@ class Lumen:
     edge_based: bool = False
     steps: tuple[int, ...] | None = None
     occupancy: NDArray[np.float32] | None = None
+    warnings: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         return f"{self.control} = {self.level:g}"
