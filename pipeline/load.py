@@ -22,12 +22,14 @@ from typing import Any
 import numpy as np
 
 from pipeline.case import LoadSettings, parse
+from pipeline.dicom.dataset import quiet
 from pipeline.dicom.files import Collection, collect, counted, files_of, holds_dicom, scan, whole
 from pipeline.dicom.header import SliceHeader
 from pipeline.dicom.listing import show
-from pipeline.dicom.pixels import compact, decode, fill, is_lossy, quiet, require_decoder, require_same, syntax_name
+from pipeline.dicom.pixels import compact, decode, fill, require_same
 from pipeline.dicom.regrid import regrid
 from pipeline.dicom.series import Series, choose, choose_part, grid, group, require_supported
+from pipeline.dicom.transfer_syntax import is_lossy, require_decoder, syntax_name
 from pipeline.volume import Volume
 from pipeline.volume_file import read_volume_file
 from solver.stage import Job, run_stage

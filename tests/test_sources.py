@@ -193,7 +193,7 @@ def test_a_zip_bomb_is_not_unpacked(series, tmp_path, monkeypatch):
 
 
 def test_a_file_that_inflates_without_end_is_no_image(series, monkeypatch):
-    monkeypatch.setattr("pipeline.dicom.header.MAX_INFLATED_BYTES", 2**16)
+    monkeypatch.setattr("pipeline.dicom.dataset.MAX_INFLATED_BYTES", 2**16)
     bomb = pydicom.dcmread(files(series)[0])
     bomb.PixelData = bytes(2**22)
     save(bomb, series / "bomb", uid.DeflatedExplicitVRLittleEndian)

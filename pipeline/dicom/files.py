@@ -18,7 +18,8 @@ from pydicom.errors import InvalidDicomError
 from pydicom.filereader import read_file_meta_info
 from pydicom.uid import MediaStorageDirectoryStorage
 
-from pipeline.dicom.header import SliceHeader, read_dataset, read_headers
+from pipeline.dicom.dataset import read_dataset
+from pipeline.dicom.header import SliceHeader, read_headers
 from solver.stage import StageError
 
 PREAMBLE = 132

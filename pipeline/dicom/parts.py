@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.dicom.header import MARK_TAGS, SliceHeader
+from pipeline.dicom.header import SliceHeader
+from pipeline.dicom.image_type import MARK_TAGS
 from pipeline.dicom.stack import MIN_SLICES, POSITION_FLOOR_MM
 
 KINDS = {

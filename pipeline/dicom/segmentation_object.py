@@ -12,7 +12,7 @@ from pydicom.sr._snomed_dict import mapping as snomed
 from pydicom.sr.codedict import CONCEPTS
 from pydicom.uid import UID, RTStructureSetStorage, SegmentationStorage
 
-from pipeline.dicom.pixels import quiet
+from pipeline.dicom.dataset import quiet
 from pipeline.mask_file import GivenMask, Segment, check_geometry, choose
 from pipeline.volume import Volume
 from solver.stage import StageError

@@ -1,0 +1,128 @@
+"""Data set: tags of a DICOM file, read with the care that a file from anywhere needs.
+
+Whatever breaks the rules of its tag counts as absent; nothing is said of it, as it may tell who the patient is.
+"""
+
+import logging
+import warnings
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pydicom
+from pydicom.dataset import Dataset
+from pydicom.filereader import read_file_meta_info
+from pydicom.uid import DeflatedExplicitVRLittleEndian
+
+MAX_INFLATED_BYTES = 2**30
+DEFLATE_RATIO = 1032
+"""Most bytes that deflate makes of one."""
+META_START = 144
+"""Preamble, DICM, and the element that tells the length of the rest of the file meta information."""
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """Silence pydicom: its warnings and log lines quote header values."""
+    logger = logging.getLogger("pydicom")
+    level = logger.level
+    logger.setLevel(logging.CRITICAL + 1)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        logger.setLevel(level)
+
+
+def read_dataset(path: Path, tags: list[str], **options: Any) -> Dataset:
+    """Some tags of a file; a deflated one is not allowed to blow up.
+
+    Raises
+    ------
+    ValueError
+        If it would inflate to more than `MAX_INFLATED_BYTES`.
+    Exception
+        Almost any, if it is no proper DICOM file.
+    """
+    if path.stat().st_size * DEFLATE_RATIO > MAX_INFLATED_BYTES:
+        _require_small_when_inflated(path)
+    return pydicom.dcmread(path, specific_tags=list(tags), **options)
+
+
+def _require_small_when_inflated(path: Path) -> None:
+    meta = read_file_meta_info(path)
+    if meta.get("TransferSyntaxUID") != DeflatedExplicitVRLittleEndian:
+        return
+    inflate, size = zlib.decompressobj(-zlib.MAX_WBITS), 0
+    with path.open("rb") as stream:
+        stream.seek(META_START + meta.FileMetaInformationGroupLength)
+        while packed := stream.read(2**16):
+            size += len(inflate.decompress(packed))
+            if size > MAX_INFLATED_BYTES:
+                raise ValueError("inflates without end")
+
+
+class Finder:
+    """Values by keyword from the first of several layers that has one; what cannot be read counts as absent.
+
+    Parameters
+    ----------
+    layers : from the most special to the most general.
+    without : keywords that the last layer does not answer for.
+    """
+
+    def __init__(self, layers: list[Any], without: list[str] | None = None) -> None:
+        self.layers, self.without = layers, without or []
+
+    def __call__(self, keyword: str) -> Any:
+        """The value, or None."""
+        for layer in self.layers[:-1] if keyword in self.without else self.layers:
+            found = value(layer, keyword)
+            if found is not None:
+                return found
+        return None
+
+    def text(self, keyword: str) -> str:
+        """The value as text, empty where there is none."""
+        found = self(keyword)
+        return "" if found is None else str(found).strip()
+
+    def numbers(self, keyword: str, count: int) -> tuple[float, ...] | None:
+        """So many finite numbers, or None."""
+        return _numbers(self(keyword), count)
+
+    def number(self, keyword: str) -> float | None:
+        """A finite number, or None."""
+        return number(self(keyword))
+
+    def whole(self, keyword: str) -> int | None:
+        """A finite number without what is behind its point, or None."""
+        found = self.number(keyword)
+        return None if found is None else int(found)
+
+
+def value(layer: Any, keyword: str) -> Any:
+    """Value of a data set or a dict by keyword; None for one that is absent, empty or cannot be read."""
+    try:
+        found = layer.get(keyword)
+    except Exception:  # pydicom raises almost anything for a value that breaks its rules
+        return None
+    return None if found is None or (hasattr(found, "__len__") and len(found) == 0) else found
+
+
+def number(given: Any) -> float | None:
+    """A finite number, or None where it is none."""
+    found = _numbers((given,), 1)
+    return found[0] if found else None
+
+
+def _numbers(values: Any, count: int) -> tuple[float, ...] | None:
+    try:
+        numbers = tuple(float(value) for value in values)
+    except (TypeError, ValueError):
+        return None
+    return numbers if len(numbers) == count and np.isfinite(numbers).all() else None
