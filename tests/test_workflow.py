@@ -181,7 +181,7 @@ def test_a_mistake_in_the_case_ends_with_one_line_before_anything_runs(project, 
 ENTRIES = """
 description: {description}
 input: {input}
-voxelize: {{nodes_across: 8}}
+voxelize: {{nodes_across: 9}}
 solve:
   inlets: {{"*": {{flow_ml_s: 1.0}}}}
 """
