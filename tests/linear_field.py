@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from pydicom.dataset import FileDataset, FileMetaDataset
+from dicom_writer import decimals, item, multi_frame
+from pydicom.dataset import Dataset, FileDataset, FileMetaDataset
 from pydicom.uid import CTImageStorage, ExplicitVRLittleEndian
-from pydicom.valuerep import format_number_as_ds
 from scipy.spatial.transform import Rotation
 
 from pipeline.dicom.stack import Grid
@@ -21,6 +21,8 @@ from pipeline.volume import Volume
 
 GRADIENT = np.array([23.0, -31.0, 41.0])
 """HU/mm, unlike along all axes: a flip or a swap would show."""
+UID = "1.2.826.0.1.3680043.9.7"
+"""Of everything; the UIDs of a series go on from it."""
 CENTRE_MM = np.array([-20.0, 35.0, 610.0])
 TOLERANCE = 0.005
 """Of the range of intensities of the series: the project's aim. Rounding to whole HU makes up to 0.0005 of it."""
@@ -91,19 +93,25 @@ def tilted(stack: list[Slice], x_deg: float, y_deg: float) -> list[Slice]:
     return [each.moved(x=slope_x * mm, y=slope_y * mm) for each, mm in zip(stack, along_mm, strict=True)]
 
 
-def dataset(each: Slice, number: int, uid: str = "1.2.826.0.1.3680043.9.7") -> FileDataset:
+def _identity(number: int) -> dict[str, Any]:
+    """Tags that tell which image it is, and whose."""
+    return {
+        "SOPInstanceUID": f"{UID}.1.{number}", "SeriesInstanceUID": f"{UID}.2", "StudyInstanceUID": f"{UID}.3",
+        "FrameOfReferenceUID": f"{UID}.4", "SeriesNumber": 5, "InstanceNumber": number,
+        "PatientName": "PLANTED^NAME", "PatientID": "PLANTED-ID", "SeriesDescription": "PLANTED DESCRIPTION",
+    }  # fmt: skip
+
+
+def dataset(each: Slice, number: int) -> FileDataset:
     """The slice as CT Image Storage."""
     meta = FileMetaDataset()
     meta.MediaStorageSOPClassUID = CTImageStorage
-    meta.MediaStorageSOPInstanceUID = f"{uid}.1.{number}"
+    meta.MediaStorageSOPInstanceUID = f"{UID}.1.{number}"
     meta.TransferSyntaxUID = ExplicitVRLittleEndian
     made = FileDataset("", {}, file_meta=meta, preamble=b"\0" * 128)
     columns, rows = each.matrix
     tags: dict[str, Any] = {
-        "SOPClassUID": CTImageStorage, "SOPInstanceUID": f"{uid}.1.{number}", "SeriesInstanceUID": f"{uid}.2",
-        "StudyInstanceUID": f"{uid}.3", "FrameOfReferenceUID": f"{uid}.4", "Modality": "CT", "SeriesNumber": 5,
-        "InstanceNumber": number, "ImageType": ["ORIGINAL", "PRIMARY", "AXIAL"], "PatientName": "PLANTED^NAME",
-        "PatientID": "PLANTED-ID", "SeriesDescription": "PLANTED DESCRIPTION",
+        "SOPClassUID": CTImageStorage, "Modality": "CT", "ImageType": ["ORIGINAL", "PRIMARY", "AXIAL"],
         "ImagePositionPatient": decimals(each.position_mm),
         "ImageOrientationPatient": decimals([*each.rows, *each.columns]),
         "PixelSpacing": decimals(reversed(each.pixel_mm)), "SliceThickness": "0.8",
@@ -112,9 +120,25 @@ def dataset(each: Slice, number: int, uid: str = "1.2.826.0.1.3680043.9.7") -> F
         "RescaleSlope": f"{each.slope:g}", "RescaleIntercept": f"{each.intercept:g}", "RescaleType": "HU",
         "PixelData": each.stored.astype("<u2").tobytes(),
     }  # fmt: skip
-    for keyword, content in (tags | each.tags).items():
+    for keyword, content in (_identity(number) | tags | each.tags).items():
         setattr(made, keyword, content)
     return made
+
+
+def enhanced(stack: list[Slice]) -> Dataset:
+    """The slices as the frames of an Enhanced CT image, in the order of the list."""
+    first = stack[0]
+    return multi_frame(
+        np.array([each.stored for each in stack]),
+        [each.position_mm for each in stack],
+        [*first.rows, *first.columns],
+        first.pixel_mm[::-1],
+        of_frame=lambda k: {
+            "FrameContentSequence": item(StackID="1", InStackPositionNumber=k + 1, DimensionIndexValues=[1, k + 1])
+        },
+        rescale=(first.slope, first.intercept),
+        **_identity(1),
+    )
 
 
 def write(stack: list[Slice], folder: Path, change: Callable[[FileDataset], Any] | None = None) -> None:
@@ -125,10 +149,6 @@ def write(stack: list[Slice], folder: Path, change: Callable[[FileDataset], Any]
         if change:
             change(made)
         made.save_as(folder / f"{number:03d}.dcm", enforce_file_format=True)
-
-
-def decimals(values: Iterable[float]) -> list[str]:
-    return [format_number_as_ds(float(number)) for number in values]
 
 
 def places_mm(volume: Volume) -> np.ndarray:

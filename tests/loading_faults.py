@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from linear_field import Slice, slices, tilted, write
+from dicom_writer import save
+from linear_field import Slice, enhanced, slices, tilted, write
 from pydicom.dataset import FileDataset
 from pydicom.uid import MRImageStorage
-from transfer_syntaxes import enhanced
 
 from pipeline.case import LoadSettings
 
@@ -115,7 +115,7 @@ def frames(stack: list[Slice]) -> Build:
 
     def build(folder: Path) -> list[Slice]:
         order = np.random.default_rng(4).permutation(len(stack))
-        enhanced([stack[k] for k in order]).save_as(folder / "frames", enforce_file_format=True)
+        save(enhanced([stack[k] for k in order]), folder / "frames")
         return stack
 
     return build

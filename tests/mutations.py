@@ -34,8 +34,8 @@ from pydicom.fileset import FileSet
 ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT), str(ROOT / "tests")]
 
-from linear_field import TOLERANCE, dataset, intensity_range, places_mm, slices, value  # noqa: E402
-from transfer_syntaxes import LOSSLESS, encode, enhanced  # noqa: E402
+from dicom_writer import LOSSLESS, encode  # noqa: E402
+from linear_field import TOLERANCE, dataset, enhanced, intensity_range, places_mm, slices, value  # noqa: E402
 
 from pipeline.case import LoadSettings  # noqa: E402
 from pipeline.dicom import codecs  # noqa: E402
@@ -48,7 +48,8 @@ PLANTED = re.compile(r"PLANTED|1\.2\.826\.0\.1\.3680043", re.IGNORECASE)
 """Names, texts and UIDs of the header, and names of files, none of which may be seen."""
 SECONDS = 60
 """A case that takes longer hangs."""
-COMPRESSED = tuple(syntax for syntax in LOSSLESS if uid.UID(syntax).is_compressed and "Deflated" not in syntax.name)
+SYNTAXES = tuple(LOSSLESS.values())
+COMPRESSED = tuple(syntax for syntax in SYNTAXES if syntax.is_compressed and "Deflated" not in syntax.name)
 RESAMPLE = LoadSettings(irregular_spacing="resample", missing_slices="resample", gantry_tilt="resample")
 
 Rng = np.random.Generator
@@ -58,13 +59,13 @@ Files = dict[str, bytes]
 @cache
 def sound(syntax: str) -> Files:
     """The series in a transfer syntax, a file a slice."""
-    return {f"PLANTED-{k}.dcm": _bytes(encode(dataset(each, k + 1), uid.UID(syntax))) for k, each in enumerate(STACK)}
+    return {f"PLANTED-{k}.dcm": _bytes(encode(dataset(each, k + 1), syntax)) for k, each in enumerate(STACK)}
 
 
 @cache
 def multiframe() -> Files:
     order = np.random.default_rng(5).permutation(len(STACK))
-    return {"PLANTED-ENHANCED": _bytes(enhanced([STACK[k] for k in order]))}
+    return {"PLANTED-ENHANCED": _bytes(encode(enhanced([STACK[k] for k in order]), uid.ExplicitVRLittleEndian))}
 
 
 @cache
@@ -134,7 +135,7 @@ SIZES = ("Rows", "Columns", "SamplesPerPixel", "NumberOfFrames", "BitsAllocated"
 
 
 def _any_syntax(rng: Rng) -> tuple[Files, str]:
-    files = dict(sound(LOSSLESS[rng.integers(len(LOSSLESS))]))
+    files = dict(sound(SYNTAXES[rng.integers(len(SYNTAXES))]))
     return files, str(rng.choice(list(files)))
 
 
@@ -250,7 +251,7 @@ def element_heads(rng: Rng) -> Files:
 def transfer_syntax(rng: Rng) -> Files:
     """Another transfer syntax than the file's, or none."""
     files, name = _any_syntax(rng)
-    others = [*LOSSLESS, "1.2.840.10008.1.2.4.51", "1.2.840.10008.1.2.4.100", "1.2.3", "", "PLANTED"]
+    others = [*SYNTAXES, "1.2.840.10008.1.2.4.51", "1.2.840.10008.1.2.4.100", "1.2.3", "", "PLANTED"]
     for each in files if rng.integers(2) else (name,):
         made = pydicom.dcmread(io.BytesIO(files[each]))
         old, new = made.file_meta.TransferSyntaxUID.encode(), others[rng.integers(len(others))].encode()

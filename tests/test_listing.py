@@ -5,7 +5,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from dicom_files import SLICES, edit, item, noise, oblique, put, read, truncate, write
+from dicom_files import SLICES, edit, noise, oblique, put, read, truncate, write
+from dicom_writer import item
 from test_parts import two
 
 from pipeline.dicom.listing import COLUMNS, listing

@@ -14,11 +14,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from linear_field import dataset, slices, value
+from dicom_writer import LOSSLESS, encode, save
+from linear_field import dataset, enhanced, slices, value
 from mutations import CASES, KINDS, SECONDS, STACK, explained, wrong_planes
 from pydicom import uid
 from pydicom.encaps import generate_frames
-from transfer_syntaxes import LOSSLESS, encode, enhanced
 
 from pipeline.case import LoadSettings
 from pipeline.dicom import codecs
@@ -60,7 +60,7 @@ def test_every_damaged_file_is_refused_or_loads_right():
 @pytest.mark.parametrize("syntax", LOSSLESS)
 def test_the_undamaged_files_load_right_in_each_transfer_syntax(syntax, tmp_path):
     for k, each in enumerate(STACK):
-        encode(dataset(each, k), uid.UID(syntax)).save_as(tmp_path / f"{k}", enforce_file_format=True)
+        save(dataset(each, k), tmp_path / f"{k}", LOSSLESS[syntax])
     volume, _ = load(tmp_path, LoadSettings(), LOG)
     np.testing.assert_array_equal(volume.voxels, [each.stored.astype(int) + int(each.intercept) for each in STACK])
 
@@ -116,6 +116,6 @@ def test_a_decoder_that_crashes_or_hangs_is_a_frame_that_cannot_be_decoded(monke
 
 
 def test_frames_of_one_file_in_any_order_load_right(tmp_path):
-    enhanced([STACK[k] for k in (3, 0, 5, 1, 4, 2)]).save_as(tmp_path / "enhanced", enforce_file_format=True)
+    save(enhanced([STACK[k] for k in (3, 0, 5, 1, 4, 2)]), tmp_path / "enhanced")
     volume, _ = load(tmp_path, LoadSettings(), LOG)
     np.testing.assert_array_equal(volume.voxels, [each.stored.astype(int) + int(each.intercept) for each in STACK])

@@ -15,7 +15,8 @@ from typing import Any
 import numpy as np
 import pydicom
 import pytest
-from dicom_files import edit, enhanced, files, noise, oblique, put, save, truncate, write
+from dicom_files import edit, files, noise, oblique, put, truncate, write
+from dicom_writer import enhanced, save
 from pydicom.fileset import FileSet
 
 from pipeline.case import LoadSettings

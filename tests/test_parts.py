@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 import pydicom
 import pytest
-from dicom_files import SLICES, edit, enhanced, files, item, noise, oblique, put, read, save, write
+from dicom_files import SLICES, edit, files, noise, oblique, put, read, write
+from dicom_writer import enhanced, item, save
 from pydicom import uid
 
 from pipeline.volume import Volume

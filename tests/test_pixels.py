@@ -8,7 +8,8 @@ from pathlib import Path
 import numpy as np
 import pydicom
 import pytest
-from dicom_files import LOSSLESS, decimals, edit, enhanced, noise, oblique, read, save, store, write
+from dicom_files import edit, noise, oblique, read, write
+from dicom_writer import LOSSLESS, decimals, enhanced, save, store
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydicom import uid

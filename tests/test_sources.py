@@ -11,7 +11,8 @@ from pathlib import Path
 import numpy as np
 import pydicom
 import pytest
-from dicom_files import SLICES, edit, enhanced, files, noise, oblique, put, read, save, write
+from dicom_files import SLICES, edit, files, noise, oblique, put, read, write
+from dicom_writer import enhanced, save
 from pydicom import uid
 from pydicom.fileset import FileSet
 
