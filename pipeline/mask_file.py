@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from pipeline.dicom.stack import ORTHONORMAL_TOLERANCE, SPACING_RANGE_MM, orthonormal_error
 from pipeline.volume import Volume
-from pipeline.volume_file import SUFFIXES, require_known_place
+from pipeline.volume_file import SUFFIXES, require_known_place, silent
 from solver.stage import StageError
 
 MAX_LABELS = 1000
@@ -138,17 +138,14 @@ def _read(path: Path) -> tuple[sitk.Image, dict[tuple[int, int], str]]:
             f"input.mask: no file of the kinds {', '.join(SUFFIXES)} and no DICOM segmentation; pictures such as PNG"
             " have no place in the patient, so export the mask as one of these kinds"
         )
-    shown = sitk.ProcessObject.GetGlobalWarningDisplay()
-    sitk.ProcessObject.SetGlobalWarningDisplay(False)
     try:
-        require_known_place(path, "input.mask")
-        image = sitk.ReadImage(str(path))
+        with silent():
+            require_known_place(path, "input.mask")
+            image = sitk.ReadImage(str(path))
     except RuntimeError:
         raise StageError(
             "input.mask: the file cannot be read, it is damaged or of another kind; export it again"
         ) from None
-    finally:
-        sitk.ProcessObject.SetGlobalWarningDisplay(shown)
     names = _names({key: image.GetMetaData(key) for key in image.GetMetaDataKeys() if key.startswith("Segment")})
     components = image.GetNumberOfComponentsPerPixel()
     if image.GetDimension() != 3 or (components > 1 and not names):

@@ -52,7 +52,7 @@ def read_volume_file(path: Path) -> tuple[Volume, list[Check]]:
             "the source is no folder, no DICOM, DICOMDIR or ZIP file, and no file of the kinds"
             f" {', '.join(SUFFIXES)}; give one of these"
         )
-    with _silent():
+    with silent():
         require_known_place(path)
         volume = _read(path)
     checks = _checks(volume)
@@ -85,7 +85,7 @@ def require_known_place(path: Path, what: str = "volume file") -> None:
 
 
 @contextmanager
-def _silent() -> Iterator[None]:
+def silent() -> Iterator[None]:
     """Keep ITK from writing warnings, which name the file."""
     shown = sitk.ProcessObject.GetGlobalWarningDisplay()
     sitk.ProcessObject.SetGlobalWarningDisplay(False)
