@@ -14,7 +14,7 @@ import numpy as np
 import SimpleITK as sitk
 from numpy.typing import NDArray
 
-from pipeline.dicom.stack import ORTHONORMAL_TOLERANCE, SPACING_RANGE_MM, orthonormal_error
+from pipeline.dicom.grid import ORTHONORMAL_TOLERANCE, SPACING_RANGE_MM, orthonormal_error
 from pipeline.volume import Volume
 from pipeline.volume_file import SUFFIXES, require_known_place, silent
 from solver.stage import StageError

@@ -15,7 +15,7 @@ import SimpleITK as sitk
 from numpy.typing import NDArray
 from scipy.spatial.transform import Rotation
 
-from pipeline.dicom.stack import MIN_SLICES, ORTHONORMAL_TOLERANCE, SPACING_RANGE_MM, Check, orthonormal_error
+from pipeline.dicom.grid import MIN_SLICES, ORTHONORMAL_TOLERANCE, SPACING_RANGE_MM, Check, orthonormal_error
 from pipeline.volume import Volume
 from solver.stage import StageError
 

@@ -16,7 +16,7 @@ from pydicom.dataset import Dataset, FileDataset, FileMetaDataset
 from pydicom.uid import CTImageStorage, ExplicitVRLittleEndian
 from scipy.spatial.transform import Rotation
 
-from pipeline.dicom.stack import Grid
+from pipeline.dicom.grid import Grid
 from pipeline.volume import Volume
 
 GRADIENT = np.array([23.0, -31.0, 41.0])
@@ -156,21 +156,24 @@ def places_mm(volume: Volume) -> np.ndarray:
     return volume.to_mm(np.stack(np.indices(volume.voxels.shape)[::-1], axis=-1))
 
 
-def measured(volume: Volume, stack: list[Slice], slack: float = 2e-3) -> np.ndarray:
+def measured(volume: Volume, stack: list[Slice], slack: float = 2e-3, near: float = 0.02) -> np.ndarray:
     """Which voxels, (Z, Y, X), lie within the measured slices: on one of them or between two, and, seen along the
     normal, within the outermost pixel centres of these (and `slack` pixels, for the decimals of the header).
+
+    On a slice is what is off it by up to `near` of the smallest step: slices that are even but for a hundredth of their
+    spacing are even. Between uneven ones that is between two.
     """
     first = stack[0]
     axes = np.column_stack([first.rows, first.columns, np.cross(first.rows, first.columns)])
     corners = np.array(sorted((each.position_mm @ axes for each in stack), key=lambda corner: corner[2]))
     far = (np.array(first.matrix) - 1) * first.pixel_mm
     points = places_mm(volume) @ axes
-    near = 0.02 * np.diff(corners[:, 2]).min()  # slices that are even but for a hundredth of their spacing are even
+    near_mm = near * np.diff(corners[:, 2]).min()
     inside = [
         np.all(np.abs(points[..., :2] - corner[:2] - far / 2) < far / 2 + slack * np.array(first.pixel_mm), axis=-1)
         for corner in corners
     ]
-    on = [np.abs(points[..., 2] - corner[2]) <= near for corner in corners]
+    on = [np.abs(points[..., 2] - corner[2]) <= near_mm for corner in corners]
     covered = np.any([here & within for here, within in zip(on, inside, strict=True)], axis=0)
     free = ~np.any(on, axis=0)
     for k, (low, high) in enumerate(itertools.pairwise(corners[:, 2])):

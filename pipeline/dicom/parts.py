@@ -13,9 +13,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from pipeline.dicom.deviations import POSITION_FLOOR_MM
+from pipeline.dicom.grid import MIN_SLICES
 from pipeline.dicom.header import SliceHeader
 from pipeline.dicom.image_type import MARK_TAGS
-from pipeline.dicom.stack import MIN_SLICES, POSITION_FLOOR_MM
 
 KINDS = {
     "original": "original",

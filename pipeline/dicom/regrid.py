@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.dicom.stack import Grid, Measured
+from pipeline.dicom.grid import Grid, Measured
 from pipeline.volume import Volume
 from solver.stage import Progress, StageError
 
