@@ -27,9 +27,10 @@ from pipeline.segmentation.leak import (
     check_growth,
     growth,
     levels,
+    plain_growing,
     sensitivity,
 )
-from pipeline.segmentation.methods import METHODS
+from pipeline.segmentation.methods import METHODS, threshold
 from pipeline.segmentation.page import render
 from pipeline.segmentation.picture import draw
 from pipeline.segmentation.problem import Lumen, Problem
@@ -55,8 +56,15 @@ THIN_VOXELS = 4
 VOLUME_ERROR = 0.1
 """Relative error of the volume, foretold from the threshold, that is worth a warning."""
 
+LOST = 0.25
+"""Part of what grows between the thresholds alone that another method may leave out before it is worth a warning: the
+wall of the two differs by less, a branch makes more."""
+
 THIN_FRACTION = 0.1
 """Part of the centre line that may be thinner before it is worth a warning: ends always look thin."""
+
+BRIGHTER = 1.5
+"""The lumen's contrast over that of its seeds from which it is worth a warning: bone, calcium or metal in the mask."""
 
 NEAREST_MM = 10.0
 """How far from a seed a better one is looked for."""
@@ -122,6 +130,7 @@ def segment(
     line, radii = centre_line(mask)
     table = growth(found, filtered.voxels, centres(line, radii, filled), intensity, settings)
     check_growth(table, found, intensity, settings)
+    found = _against_plain_growing(problem, found, intensity)
     record = found.record | _record(problem, found, mask, holes, table, intensity, radii, loaded)
     record |= told | {"border_contact": {face: round(fraction, 5) for face, fraction in contact.items()}}
     return Segmentation(
@@ -168,6 +177,31 @@ def _check_filled(problem: Problem, modality: str | None) -> None:
                 f" {level:.0f} HU; blood without contrast agent has 30 to 70 HU, with it at least {CONTRAST_HU:g} HU"
                 " are needed: choose a series with contrast agent, or move the seed into the vessel"
             )
+
+
+def _against_plain_growing(problem: Problem, found: Lumen, intensity: Levels) -> Lumen:
+    """The lumen of a method other than `threshold` with what it leaves out, or what cannot be checked, as a warning."""
+    settings, filtered = problem.settings, problem.filtered
+    if settings.method == "threshold":
+        return found
+    plain = plain_growing(found, threshold(problem), filtered.voxels, intensity, settings)
+    if plain is None:
+        doubt = (
+            "what grows between the thresholds alone leaks at every threshold from segment.lower on, so that no volume"
+            " tells whether this method has kept out of the leak: check the mask slice by slice"
+        )
+        return replace(found, warnings=(*found.warnings, doubt))
+    size, voxel_ml = int(found.mask.sum()), float(np.prod(filtered.spacing_mm)) / 1000
+    told = {"lower": round(plain.lower, 4), "volume_ml": round(plain.voxels * voxel_ml, 5), "leaks": plain.leaks}
+    found = replace(found, record=found.record | {"plain_growing": told})
+    if size >= (1 - LOST) * plain.voxels:
+        return found
+    lost = (
+        f"the lumen has {size * voxel_ml:.3g} ml, what grows between the thresholds alone at {plain.lower:.4g} has"
+        f" {plain.voxels * voxel_ml:.3g} ml: this method leaves out thin or dim branches, or the threshold leaks into"
+        " what is as bright: check the mask, and give a seed in each branch that is missing"
+    )
+    return replace(found, warnings=(*found.warnings, lost))
 
 
 def _without_cavities(mask: Mask, problem: Problem) -> tuple[Mask, int]:
@@ -228,11 +262,24 @@ def _record(
         "thin_fraction_of_centre_line": round(float(np.mean(2 * radii < THIN_VOXELS)), 4),
         "warnings": [
             *found.warnings,
+            *_brighter(problem, intensity),
             *_thin(radii, filtered),
             *_off_the_edge(found, unbiased, intensity, growth_per_percent),
             *faults(settings.cut_planes, filtered, mask),
         ],
     }
+
+
+def _brighter(problem: Problem, intensity: Levels) -> list[str]:
+    """A warning of a mask that is far brighter than the seeds: no threshold from below parts bone from blood."""
+    around = [tuple(slice(max(n - 1, 0), n + 2) for n in place[::-1]) for place in problem.places]
+    level = max(float(problem.filtered.voxels[near].max()) for near in around)
+    if intensity.contrast <= BRIGHTER * (level - intensity.surroundings):
+        return []
+    return [
+        f"most of the lumen is as bright as {intensity.lumen:.4g}, the seeds at most {level:.4g}: the mask may hold"
+        " bone, calcium or another brighter structure: check it, set segment.upper or segment.cut_planes"
+    ]
 
 
 def _thin(radii: NDArray[np.floating], filtered: Volume) -> list[str]:

@@ -253,6 +253,18 @@ def test_a_speckle_is_refused(tube_in_air):
         segment(tube_in_air.with_voxels(voxels), in_box(seeds_voxel=((6, 6, 6),)), tube_in_air)
 
 
+def test_bone_in_the_mask_is_warned_of(tube_in_air):
+    """A block of 600 that is joined to the box: no leak at any threshold below 300, and no mask of a lumen either."""
+    voxels = tube_in_air.voxels.copy()
+    voxels[2:38, 32:38, 2:58] += 600
+    voxels[19:21, 25:32, 29:31] += 600
+    image = tube_in_air.with_voxels(voxels)
+    assert sum("may hold bone" in warning for warning in segment(image, in_box(), image).record["warnings"]) == 1
+    parted = segment(image, in_box(upper=400), image).record
+    assert parted["voxels"] == pytest.approx(5000, abs=10)
+    assert not any("may hold bone" in warning for warning in parted["warnings"])
+
+
 def test_a_thin_vessel_is_warned_of(tube_in_air):
     voxels = tube_in_air.voxels.copy()
     voxels[18:25, :, :] = 0  # 3 of 10 slices stay

@@ -2,16 +2,19 @@
 
 import numpy as np
 import pytest
+import SimpleITK as sitk
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import ndimage
 from vessels import HALF_WAY, oblique, true_lumen, tube_volume
 
-from pipeline.case import CutPlane, FilterSettings, SegmentSettings
+from pipeline.case import CutPlane, FilterSettings, SegmentSettings, VoxelBox
 from pipeline.filter import filter_volume
 from pipeline.segment import segment
 from pipeline.segmentation.barrier import barrier
+from pipeline.segmentation.leak import Levels, plain_growing
 from pipeline.segmentation.methods import METHODS
+from pipeline.segmentation.problem import Lumen
 from pipeline.volume import Volume
 from solver.stage import StageError
 
@@ -117,6 +120,61 @@ def test_the_level_set_has_the_true_volume_whatever_the_threshold(radius_mm, blu
     found = segment(filtered, given_, filtered)
     assert found.lumen.voxels.sum() == pytest.approx(true_lumen(filtered, radius_mm).sum(), rel=0.02)
     assert found.record["warnings"] == [] or radius_mm < 1.6  # below 4 voxels the middle is warned of
+
+
+def test_a_branch_that_a_method_leaves_out_is_warned_of_with_both_volumes(real_cases):
+    """From a seed in the bright part of the fistula the random walk never enters its dim one."""
+    loaded = Volume.read(real_cases / "av-fistula-mra" / "avf_float_32.nii.gz")
+    filtered, keys = filter_volume(loaded, FilterSettings()), {"seeds_voxel": ((18, 46, 11),), "lower": 800.0}
+    whole = segment(filtered, SegmentSettings(**keys), loaded).record
+    part = segment(filtered, SegmentSettings(method="random-walker", **keys), loaded).record
+    assert part["volume_ml"] < 0.5 * whole["volume_ml"]
+    told = f"the lumen has {part['volume_ml']:.3g} ml, what grows between the thresholds alone at 800 has 3.05 ml"
+    assert sum(told in warning for warning in part["warnings"]) == 1
+    assert not any("leaves out" in warning for warning in whole["warnings"])
+    assert part["plain_growing"] == {"lower": 800.0, "volume_ml": whole["volume_ml"], "leaks": False}
+
+
+@pytest.fixture(scope="module")
+def carotid(real_cases) -> tuple[Volume, Volume]:
+    """Loaded and filtered: the right internal carotid artery of the head."""
+    reader = sitk.ImageSeriesReader()
+    reader.SetFileNames(reader.GetGDCMSeriesFileNames(str(real_cases / "head-arteries-mr" / "dicom")))
+    loaded = Volume.from_sitk(reader.Execute())
+    return loaded, filter_volume(
+        loaded, FilterSettings(region_voxels=VoxelBox(low=(150, 190, 18), high=(250, 300, 60)))
+    )
+
+
+@pytest.mark.parametrize("method", ["vesselness", "watershed", pytest.param("level-set", marks=pytest.mark.slow)])
+def test_a_real_leak_that_a_method_follows_in_part_is_refused(carotid, method):
+    """At 700 the artery of 1.3 ml runs out into dura and sinuses; within tubes this is 2.5 ml, and grows evenly."""
+    loaded, filtered = carotid
+    with pytest.raises(StageError, match="leaks"):
+        segment(filtered, SegmentSettings(method=method, seeds_voxel=((192, 244, 25),), lower=700), loaded)
+
+
+def test_a_method_that_keeps_out_of_a_real_leak_is_trusted(carotid):
+    """At 700 plain growing leaks, between markers it does not: 1.2 to 1.4 ml are true."""
+    loaded, filtered = carotid
+    given_ = SegmentSettings(method="random-walker", seeds_voxel=((192, 244, 25),), lower=700)
+    record = segment(filtered, given_, loaded).record
+    assert record["plain_growing"]["leaks"]
+    assert record["volume_ml"] == pytest.approx(1.3, rel=0.1)
+
+
+def test_a_threshold_that_leaks_at_every_level_is_no_measure():
+    """Volumes that fall by half a step, up to the lumen's level."""
+    whole = np.ones((16, 16, 16), bool)
+    box = (slice(0, 16),) * 3
+    part = Lumen(whole, 100.0, "segment.lower", 100.0, lambda _: iter(()), {})
+
+    def family(chosen):
+        yield from ((box, np.arange(whole.size).reshape(whole.shape) < whole.size >> n) for n in range(len(chosen)))
+
+    plain = Lumen(whole, 100.0, "segment.lower", 100.0, family, {})
+    found = Levels(lumen=200, mask=200, surroundings=0, bright_surroundings=0, noise=5, spread=5)
+    assert plain_growing(part, plain, np.zeros(whole.shape), found, SegmentSettings(method="vesselness")) is None
 
 
 def test_the_level_set_follows_a_signal_that_fades():

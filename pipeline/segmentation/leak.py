@@ -24,8 +24,9 @@ CONTRAST_HU = 100.0
 """Least level of a contrast-filled lumen in CT: blood has 30 to 70 HU, with contrast agent 150 to 600."""
 
 CLEAR_CONTRAST, TEXTURE_TO_SPREAD = 12.0, 2.25
-"""With so much contrast to noise the spread is no noise of a tissue but texture, as of slow flow in MR or of bone; the
-lumen's level must then be so many spreads above the threshold (the aorta of a real MR has 2.5 to 2.9, ribs 1 to 2)."""
+"""Not in CT: with so much contrast to noise the spread is no noise of a tissue but that of the signal, which fades with
+the distance to the coils of MR and with slow flow; the lumen's level must then be so many spreads above the threshold
+(the aorta of a real MR has 2.5 to 2.9). In CT blood is even, and what varies so much is bone."""
 
 SHELL_VOXELS = (2, 4)
 """The surroundings are so far from the mask: beyond the blur of the wall, before the next organ."""
@@ -130,10 +131,12 @@ def check_contrast(found: Levels, lumen: Lumen, modality: str | None) -> None:
     ------
     StageError
         If the contrast to noise is below `CONTRAST_TO_NOISE`, the lumen is less than `LUMEN_TO_SPREAD` times its own
-        spread above the wall (`TEXTURE_TO_SPREAD` where the contrast is clear), or, in CT, below `CONTRAST_HU`.
+        spread above the wall (`TEXTURE_TO_SPREAD` where the contrast is clear, but not in CT), or, in CT, below
+        `CONTRAST_HU`.
     """
     above = (found.lumen - lumen.wall) / found.spread
-    needed = TEXTURE_TO_SPREAD if found.contrast_to_noise >= CLEAR_CONTRAST else LUMEN_TO_SPREAD
+    fades = modality != "CT" and found.contrast_to_noise >= CLEAR_CONTRAST
+    needed = TEXTURE_TO_SPREAD if fades else LUMEN_TO_SPREAD
     if found.contrast_to_noise < CONTRAST_TO_NOISE:
         reason = (
             f"the mask's median {found.mask:.4g} is {found.contrast_to_noise:.1f} times the noise ({found.noise:.3g})"
@@ -213,7 +216,11 @@ class Row:
 
 
 def growth(
-    lumen: Lumen, voxels: NDArray[np.floating], centre: NDArray[np.floating], found: Levels, settings: SegmentSettings
+    lumen: Lumen,
+    voxels: NDArray[np.floating],
+    centre: NDArray[np.floating] | None,
+    found: Levels,
+    settings: SegmentSettings,
 ) -> list[Row]:
     """The lumen against its controlling level, from one step below the chosen one up to the lumen's intensity.
 
@@ -223,7 +230,7 @@ def growth(
     ----------
     lumen : what was found, and how it depends on the level.
     voxels : intensities (Z, Y, X).
-    centre : points of its centre line, (N, 3) continuous indices z, y, x.
+    centre : points of its centre line, (N, 3) continuous indices z, y, x; None: no radii are needed.
     found : intensities.
     settings : ``leak_step``, the step as a fraction of the contrast.
 
@@ -238,7 +245,8 @@ def growth(
     table = []
     for level, (box, mask) in zip(chosen, lumen.family(chosen), strict=False):
         wall = lumen.wall if lumen.edge_based else level
-        table.append(Row(level, int(mask.sum()), _mean_radius(centre, voxels[box], box, mask, wall, found.contrast)))
+        radius = np.nan if centre is None else _mean_radius(centre, voxels[box], box, mask, wall, found.contrast)
+        table.append(Row(level, int(mask.sum()), radius))
     return table
 
 
@@ -315,6 +323,69 @@ def find_leak(table: list[Row], lumen: Lumen, found: Levels, settings: SegmentSe
         return None
     clear = next((n for n in range(high, len(table) - 1) if ratio(n - 1, n + 1) <= growth_limit), None)
     return Leak(fault, limit, low, high, None if clear is None else float(np.ceil(table[clear].level)))
+
+
+@dataclass(frozen=True)
+class Plain:
+    """What grows from the seeds between the thresholds alone, to hold the lumen of another method against.
+
+    Attributes
+    ----------
+    lower : segment.lower, or, where that leaks, the lowest threshold that is clear of the leak.
+    voxels : at `lower`.
+    leaks : at segment.lower.
+    """
+
+    lower: float
+    voxels: int
+    leaks: bool
+
+
+def plain_growing(
+    lumen: Lumen, plain: Lumen, voxels: NDArray[np.floating], found: Levels, settings: SegmentSettings
+) -> Plain | None:
+    """Hold the lumen of a method against what grows between the thresholds alone, and refuse a leak that it follows.
+
+    A method that shuns edges or keeps to tubes may follow a leak in part, and grow so evenly with a falling threshold
+    that its own growth tells nothing. So its volume may be at most ``leak_growth`` times that at the lowest
+    threshold, from the chosen one on, at which plain growing is clear of a leak.
+
+    Parameters
+    ----------
+    lumen : what the method found.
+    plain : what the method `threshold` finds.
+    voxels : intensities (Z, Y, X).
+    found : intensities in and around `lumen`.
+    settings : ``method``, ``leak_growth``, ``leak_step``.
+
+    Returns
+    -------
+    Plain or None
+        None where plain growing leaks at every threshold, as into bone that is brighter than the lumen.
+
+    Raises
+    ------
+    StageError
+        With both volumes.
+    """
+    table = growth(plain, voxels, None, found, settings)
+    leak = find_leak(table, plain, found, settings)
+    if leak is not None and leak.clear is None:
+        return None
+    row = table[1] if leak is None else next(row for row in table if np.ceil(row.level) == leak.clear)
+    limit, size = settings.leak_growth, int(lumen.mask.sum())
+    if size > limit * row.voxels:
+        clear = "" if leak is None else ", the lowest that is clear of a leak"
+        remedy = (
+            "lower segment.lower if the lumen is right" if leak is None else f"raise segment.lower to {leak.clear:g}"
+        )
+        raise StageError(
+            f"{lumen}: segment.method = {settings.method} leaks: it finds {size} voxels, {size / row.voxels:.1f} times"
+            f" the {row.voxels} that grow between the thresholds alone at {row.level:.4g}{clear} (limit {limit:.3g},"
+            f" from segment.leak_growth): {remedy}, narrow the region to the vessel, or part it from what it touches"
+            " (segment.cut_planes)"
+        )
+    return Plain(row.level, row.voxels, leak is not None)
 
 
 def _advice(leak: Leak, lumen: Lumen) -> str:
