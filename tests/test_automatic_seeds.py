@@ -88,11 +88,12 @@ def chest(real_cases) -> Volume:
     return Volume.from_sitk(reader.Execute())
 
 
-def test_the_chest_without_contrast_has_no_vessel(chest):
-    """Ribs, spine, sternum, lung vessels, airways and the table are in the region."""
+@pytest.mark.parametrize("modality", ["CT", None])
+def test_the_chest_without_contrast_has_no_vessel(chest, modality):
+    """Ribs, spine, sternum, lung vessels, airways and the table are in the region; a volume file has no modality."""
     filtered = filter_volume(chest, FilterSettings(smoothing="gaussian", smoothing_mm=1.0, spacing_mm=2.0))
     with pytest.raises(StageError, match="no contrast-filled vessel was found"):
-        segment(filtered, SegmentSettings(), chest, "CT")
+        segment(filtered, SegmentSettings(), chest, modality)
 
 
 def test_seeds_in_the_chest_s_blood_are_refused_at_any_threshold(chest):

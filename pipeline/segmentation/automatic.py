@@ -56,6 +56,9 @@ CANDIDATES = 12
 CORE_VOXELS, CORE_DEPTH = 20, 1.5
 """A vessel four voxels across has a middle two voxels deep; so many voxels must be deeper than the second number."""
 
+DARK_PERCENTILE = 1
+"""A file without a modality whose percentile lies below `AIR_HU` is taken for CT: magnitudes of MR are not negative."""
+
 UNEVEN_CT, UNEVEN_OTHER = 0.2, 0.3
 """Largest standard deviation of the middle of a tube over its contrast: vessels have 0.03 to 0.15, ribs 0.35 and more.
 Coils of MR fade along a vessel."""
@@ -182,13 +185,15 @@ def find_seed(problem: Problem, modality: str | None) -> tuple[Seed, str]:
     Parameters
     ----------
     problem : its seeds and `lower` do not count.
-    modality : ``CT``: intensities are HU; None: unknown.
+    modality : ``CT``: intensities are HU; None: unknown, and taken for CT where they reach down to air's.
 
     Raises
     ------
     StageError
         If there is none.
     """
+    if modality is None and np.percentile(problem.filtered.voxels, DARK_PERCENTILE) < AIR_HU:
+        modality = "CT"
     found = candidates(problem, modality)
     for n, candidate in enumerate(found):
         x, y, z = candidate.place
