@@ -37,13 +37,13 @@ def read_stl(path: Path) -> vtkPolyData:
 def reference(real_cases) -> np.ndarray:
     """Points of the reference surface away from its cut ends, LPS mm."""
     folder = real_cases / "aorta-iliac-mra"
-    rims = vtkFeatureEdges()
-    rims.SetInputData(read_stl(folder / "aorta-surface-open-ends.stl"))
+    surface, rims = read_stl(folder / "aorta-surface-open-ends.stl"), vtkFeatureEdges()  # the other one has caps
+    rims.SetInputData(surface)
     rims.FeatureEdgesOff()
     rims.NonManifoldEdgesOff()
     rims.ManifoldEdgesOff()
     rims.Update()
-    points = vtk_to_numpy(read_stl(folder / "aorta-surface.stl").GetPoints().GetData()).astype(float)
+    points = vtk_to_numpy(surface.GetPoints().GetData()).astype(float)
     rim = vtk_to_numpy(rims.GetOutput().GetPoints().GetData()).astype(float)
     return points[cKDTree(rim).query(points)[0] > RIM_MM] * TO_LPS
 
@@ -86,12 +86,13 @@ def test_the_bifurcation_agrees_with_the_reference_surface(aorta, reference):
     ("method", "lower", "mean_mm"), [("threshold", None, 0.5), ("level-set", 900.0, 0.5), ("level-set", None, 0.5)]
 )
 def test_the_whole_image_agrees_with_the_reference_surface(aorta, reference, method, lower, mean_mm):
-    """Measured: threshold 0.37 mm (95 %: 0.60), level set 0.34 mm (0.56); at 900, too low, the threshold has 0.62."""
+    """Measured for the threshold: mean 0.32 mm, 95 %: 0.57 mm, largest 1.74 mm, two voxels."""
     filtered = filter_volume(aorta, FilterSettings())
     given = SegmentSettings(method=method, seeds_voxel=((58, 225, 16),), lower=lower)
     found = measure(aorta, filtered, given, reference)
     assert found.mean() <= mean_mm
     assert np.percentile(found, 95) <= 0.88
+    assert found.max() <= 2.5
 
 
 @pytest.mark.slow

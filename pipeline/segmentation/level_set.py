@@ -123,7 +123,7 @@ def level_set(problem: Problem) -> Lumen:
             "blur_voxels": round(image.blur, 3),
         },
         edge_based=True,
-        steps=(-1, 0, 1, 4),  # the last is clear of most leaks
+        steps=(-1, 0, 1),
         occupancy=filled,
         warnings=_ends_early(mask, box),
     )
