@@ -20,7 +20,7 @@ from pipeline.geometry.crossings import winding
 from pipeline.geometry.isosurface import smooth_field, zero_surface
 from pipeline.geometry.mend import LEAST_RIM, flat_caps, mend, rims, words_mm
 from pipeline.geometry.surface_file import SurfaceFile, read_surface_file
-from pipeline.mesh import Mesh, write_openings
+from pipeline.mesh import Mesh
 from pipeline.surface import (
     MIN_RADIUS_VOXELS,
     Surface,
@@ -319,10 +319,7 @@ def _split(mesh: Mesh, edge_mm: float) -> Mesh:
 
 def _compute(job: Job) -> None:
     settings = parse(GivenSurface, job.settings, "--settings")
-    surface = import_surface(read_surface_file(job.inputs["given"]), settings, job.log)
-    surface.mesh.write(job.outputs["surface"])
-    write_openings(surface.openings, job.outputs["openings"], quality=surface.quality)
-    job.facts["openings"] = len(surface.openings)
+    import_surface(read_surface_file(job.inputs["given"]), settings, job.log).write(job)
 
 
 if __name__ == "__main__":

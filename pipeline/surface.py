@@ -46,6 +46,12 @@ class Surface:
     openings: tuple[Opening, ...]
     quality: dict[str, Any]
 
+    def write(self, job: Job) -> None:
+        """Write the outputs ``surface`` and ``openings`` of a stage."""
+        self.mesh.write(job.outputs["surface"])
+        write_openings(self.openings, job.outputs["openings"], quality=self.quality)
+        job.facts["openings"] = len(self.openings)
+
 
 def extract_surface(lumen: Volume, settings: SurfaceSettings, log: logging.Logger) -> Surface:
     """Smooth surface of a lumen, with its ends cut and capped.
@@ -242,10 +248,7 @@ def triangle_quality(mesh: Mesh) -> dict[str, float]:
 
 def _compute(job: Job) -> None:
     settings = parse(SurfaceSettings, job.settings, "--settings")
-    surface = extract_surface(Volume.read(job.inputs["occupancy"]), settings, job.log)
-    surface.mesh.write(job.outputs["surface"])
-    write_openings(surface.openings, job.outputs["openings"], quality=surface.quality)
-    job.facts["openings"] = len(surface.openings)
+    extract_surface(Volume.read(job.inputs["occupancy"]), settings, job.log).write(job)
 
 
 if __name__ == "__main__":
