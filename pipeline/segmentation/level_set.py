@@ -314,7 +314,7 @@ def _redistance(field: Field) -> Field:
                 left, right = field[z, y, x - 1], field[z, y, x + 1]
                 front, back = field[z, y - 1, x], field[z, y + 1, x]
                 under, over = field[z - 1, y, x], field[z + 1, y, x]
-                sign = 1.0 if f > 0 else -1.0
+                s = 1.0 if f > 0 else -1.0
                 crossed = (
                     f * left < 0 or f * right < 0 or f * front < 0 or f * back < 0 or f * under < 0 or f * over < 0
                 )
@@ -324,7 +324,6 @@ def _redistance(field: Field) -> Field:
                     slope = max(slope, abs(over - f), abs(f - under))
                     out[z, y, x] = f - 0.5 * (f - f / slope)
                     continue
-                s = sign
                 a = max(s * (f - left), 0.0, -s * (right - f))
                 b = max(s * (f - front), 0.0, -s * (back - f))
                 c = max(s * (f - under), 0.0, -s * (over - f))
