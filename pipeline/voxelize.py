@@ -108,9 +108,9 @@ def demand_closed(mesh: Mesh, openings: tuple[Opening, ...]) -> None:
 def choose_spacing_mm(openings: tuple[Opening, ...], settings: VoxelizeSettings) -> float:
     """Spacing of the settings, or the one that puts the wanted nodes across the largest inlet."""
     inlets = [opening.radius_mm for opening in openings if opening.role == "inlet"]
-    if settings.spacing_mm is None and not inlets:
+    if settings.spacing_mm == "auto" and not inlets:
         raise StageError("no opening is an inlet, across which nodes could be counted; give voxelize.spacing_mm")
-    spacing_mm = settings.spacing_mm or 2 * max(inlets) / (settings.nodes_across or NODES_ACROSS)
+    spacing_mm = settings.spacing_mm if settings.spacing_mm != "auto" else 2 * max(inlets) / (settings.nodes_across or NODES_ACROSS)
     for opening in openings:
         across = 2 * opening.radius_mm / spacing_mm
         if across < MIN_NODES_ACROSS:
