@@ -14,17 +14,12 @@ from scipy import ndimage
 
 from pipeline.case import VoxelizeSettings, parse
 from pipeline.geometry.crossings import MAX_NODES, Frame, Links, inside, links
+from pipeline.geometry.spacing import choose_spacing_mm, too_coarse
 from pipeline.lattice import Lattice, tagged
 from pipeline.mesh import Mesh, read_openings
 from solver.d3q19 import VELOCITIES, WEIGHTS, Q
 from solver.nodes import WALL, Opening
 from solver.stage import Job, StageError, run_stage
-
-NODES_ACROSS = 20.0
-"""Nodes across the largest inlet where the settings do not say (PHYSICS: wall shear stress within 2 %)."""
-
-MIN_NODES_ACROSS = 6.0
-"""Fewer nodes than this across an opening carry no profile of velocity."""
 
 MARGIN_NODES = 2
 """Solid nodes around the vessel."""
@@ -105,27 +100,6 @@ def demand_closed(mesh: Mesh, openings: tuple[Opening, ...]) -> None:
         )
 
 
-def choose_spacing_mm(openings: tuple[Opening, ...], settings: VoxelizeSettings) -> float:
-    """Spacing of the settings, or the one that puts the wanted nodes across the largest inlet."""
-    inlets = [opening.radius_mm for opening in openings if opening.role == "inlet"]
-    if settings.spacing_mm == "auto" and not inlets:
-        raise StageError("no opening is an inlet, across which nodes could be counted; give voxelize.spacing_mm")
-    spacing_mm = settings.spacing_mm if settings.spacing_mm != "auto" else 2 * max(inlets) / (settings.nodes_across or NODES_ACROSS)
-    for opening in openings:
-        across = 2 * opening.radius_mm / spacing_mm
-        if across < MIN_NODES_ACROSS:
-            raise StageError(_too_coarse(opening, spacing_mm, f"has {across:.1f} nodes across"))
-    return spacing_mm
-
-
-def _too_coarse(opening: Opening, spacing_mm: float, what: str) -> str:
-    return (
-        f"opening {opening.name} (radius {opening.radius_mm:.3g} mm) {what} at a spacing of {spacing_mm:.3g} mm;"
-        f" at least {MIN_NODES_ACROSS:g} nodes are wanted: set voxelize.spacing_mm to at most"
-        f" {2 * opening.radius_mm / MIN_NODES_ACROSS:.3g}, or a larger voxelize.nodes_across"
-    )
-
-
 def choose_frame(mesh: Mesh, spacing_mm: float) -> Frame:
     """Put a lattice around the surface, off its planes, if it fits in the memory."""
     low, high = mesh.points_mm.min(axis=0), mesh.points_mm.max(axis=0)
@@ -169,7 +143,7 @@ def demand_reached(found: Links, openings: tuple[Opening, ...], spacing_mm: floa
     """Check that the fluid has links through every opening."""
     for opening in openings:
         if opening.id not in found.opening:
-            raise StageError(_too_coarse(opening, spacing_mm, "is cut off from the largest part of the vessel"))
+            raise StageError(too_coarse(opening, spacing_mm, "is cut off from the largest part of the vessel"))
 
 
 def link_area(found: Links, opening: Opening) -> float:
