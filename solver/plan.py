@@ -1,21 +1,17 @@
 """Plan of a run: conditions matched to the openings, and everything chosen before the first step."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 
 from solver.collision import COLLISIONS, choose_collision, relaxation_rates
-from solver.nodes import Nodes, Opening
-from solver.settings import InletSettings, SolveSettings
+from solver.nodes import Nodes
+from solver.settings import SolveSettings
 from solver.stage import StageError
 from solver.streaming import row_stride
 from solver.units import MAX_DRHO, PASCAL_PER_MMHG, ROWS_PER_CYCLE, Units, choose_units
-from solver.waveform import Inflow, read_waveform, steady
-
-T = TypeVar("T")
+from solver.waveform import Inflow, by_opening, common_period_s, expected_peak_speed_m_s, read_inflow
 
 TRANSITS = 15
 """Acoustic transits of the domain over which the inflow is raised."""
@@ -71,11 +67,11 @@ def make_plan(nodes: Nodes, settings: SolveSettings) -> Plan:
     """
     if settings.collision != "auto" and settings.collision not in COLLISIONS:
         raise StageError(f"solve.collision {settings.collision!r}: unknown; known are auto, {', '.join(COLLISIONS)}")
-    inlets = _by_opening(nodes.openings, "inlet", settings.inlets)
-    outlets = _by_opening(nodes.openings, "outlet", settings.outlets)
-    inflow = {name: _inflow(entry) for name, entry in inlets.items()}
-    period_s = _common_period(inflow)
-    peak_speed = settings.peak_speed_m_s or _expected_peak_speed(nodes.openings, inflow)
+    inlets = by_opening(nodes.openings, "inlet", settings.inlets)
+    outlets = by_opening(nodes.openings, "outlet", settings.outlets)
+    inflow = {name: read_inflow(entry) for name, entry in inlets.items()}
+    period_s = common_period_s(inflow)
+    peak_speed = settings.peak_speed_m_s or expected_peak_speed_m_s(nodes.openings, inflow)
     length = float(np.linalg.norm(np.ptp(nodes.position, axis=0) + 1))
     units, warnings = choose_units(
         nodes.spacing_mm * 1e-3, peak_speed, settings.density_kg_m3, settings.viscosity_pa_s, settings.lattice_speed,
@@ -109,50 +105,6 @@ def make_plan(nodes: Nodes, settings: SolveSettings) -> Plan:
         numbers=_numbers(nodes, units, inflow, peak_speed, ramp_s, settings),
         warnings=warnings,
     )
-
-
-def _by_opening(openings: tuple[Opening, ...], role: str, entries: Mapping[str, T]) -> dict[str, T]:
-    """The settings of each opening of a role: its own, or those of ``*``."""
-    names = [opening.name for opening in openings if opening.role == role]
-    if not names:
-        raise StageError(f"the vessel has no {role}; give one in surface.openings")
-    if unknown := sorted(entries.keys() - {*names, "*"}):
-        raise StageError(f"solve.{role}s: no {role} is called {', '.join(unknown)}; there are {', '.join(names)}")
-    rest = [name for name in names if name not in entries]
-    if rest and "*" not in entries:
-        raise StageError(f"solve.{role}s: nothing given for {', '.join(rest)}; name them or give '*'")
-    if role == "inlet" and len(rest) > 1:
-        raise StageError(f"solve.inlets: '*' would give each of {', '.join(rest)} the same flow; name each of them")
-    return {name: entries.get(name, entries.get("*", None)) for name in names}  # type: ignore[misc]
-
-
-def _inflow(entry: InletSettings) -> Inflow:
-    if entry.waveform is None:
-        if entry.flow_ml_s is None:
-            raise StageError("solve.inlets: an inlet has neither flow_ml_s nor waveform; give one")
-        return steady(entry.flow_ml_s)
-    return read_waveform(Path(entry.waveform), entry.flow_ml_s)
-
-
-def _common_period(inflow: dict[str, Inflow]) -> float | None:
-    periods = {name: flow.period_s for name, flow in inflow.items() if flow.period_s}
-    if not periods:
-        return None
-    first = next(iter(periods.values()))
-    if any(abs(period - first) > 1e-6 * first for period in periods.values()):
-        text = ", ".join(f"{name} {period:g} s" for name, period in periods.items())
-        raise StageError(f"solve.inlets: waveforms have different periods ({text}); give them the same")
-    return first
-
-
-def _expected_peak_speed(openings: tuple[Opening, ...], inflow: dict[str, Inflow]) -> float:
-    """Twice the largest mean speed over the openings at peak flow, outflow shared by area, m/s."""
-    into = [inflow[o.name].peak_ml_s / o.area_mm2 for o in openings if o.role == "inlet"]
-    out_area = sum(o.area_mm2 for o in openings if o.role == "outlet")
-    speed = 2 * max(*into, sum(flow.peak_ml_s for flow in inflow.values()) / out_area)
-    if not speed > 0:
-        raise StageError("solve.inlets: no flow enters the vessel; give a flow_ml_s above 0")
-    return speed
 
 
 def _check_pressures(pressure_pa: dict[str, float], reference_pa: float, units: Units) -> None:
@@ -218,7 +170,7 @@ def _numbers(
         "ramp_s": ramp_s,
         "memory_mb": _memory_mb(nodes, settings),
     }
-    if period := _common_period(inflow):
+    if period := common_period_s(inflow):
         omega = 2 * np.pi / period
         numbers["period_s"] = period
         numbers["steps_per_cycle"] = period / units.dt_s

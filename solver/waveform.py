@@ -1,13 +1,28 @@
-"""Inflow over time: steady, or a waveform that repeats."""
+"""Inflow over time: steady, or a waveform that repeats; and the speed that it leads to be expected."""
 
 import csv
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from solver.nodes import Opening
 from solver.stage import StageError
+
+T = TypeVar("T")
+
+
+class InflowSettings(Protocol):
+    """What the settings of an inlet say of its flow: a steady one, a waveform's file, or its file and its mean."""
+
+    @property
+    def flow_ml_s(self) -> float | None: ...
+
+    @property
+    def waveform(self) -> str | None: ...
 
 
 @dataclass(frozen=True)
@@ -49,6 +64,77 @@ class Inflow:
 def steady(flow_ml_s: float) -> Inflow:
     """A flow that does not change."""
     return Inflow(np.zeros(1), np.array([flow_ml_s]))
+
+
+def read_inflow(entry: InflowSettings) -> Inflow:
+    """The flow through an inlet.
+
+    Raises
+    ------
+    StageError
+        If nothing is given, or the waveform's file does not hold one.
+    """
+    if entry.waveform is None:
+        if entry.flow_ml_s is None:
+            raise StageError("solve.inlets: an inlet has neither flow_ml_s nor waveform; give one")
+        return steady(entry.flow_ml_s)
+    return read_waveform(Path(entry.waveform), entry.flow_ml_s)
+
+
+def by_opening(openings: tuple[Opening, ...], role: str, entries: Mapping[str, T]) -> dict[str, T]:
+    """The settings of each opening of a role: its own, or those of ``*``.
+
+    Raises
+    ------
+    StageError
+        If there is no such opening, a name is unknown, or an opening is left without settings.
+    """
+    names = [opening.name for opening in openings if opening.role == role]
+    if not names:
+        raise StageError(f"the vessel has no {role}; give one in surface.openings")
+    if unknown := sorted(entries.keys() - {*names, "*"}):
+        raise StageError(f"solve.{role}s: no {role} is called {', '.join(unknown)}; there are {', '.join(names)}")
+    rest = [name for name in names if name not in entries]
+    if rest and "*" not in entries:
+        raise StageError(f"solve.{role}s: nothing given for {', '.join(rest)}; name them or give '*'")
+    if role == "inlet" and len(rest) > 1:
+        raise StageError(f"solve.inlets: '*' would give each of {', '.join(rest)} the same flow; name each of them")
+    return {name: entries[name if name in entries else "*"] for name in names}
+
+
+def common_period_s(inflow: dict[str, Inflow]) -> float | None:
+    """Period of all inflows by name of the inlet; none if they are steady.
+
+    Raises
+    ------
+    StageError
+        If they differ.
+    """
+    periods = {name: flow.period_s for name, flow in inflow.items() if flow.period_s}
+    if not periods:
+        return None
+    first = next(iter(periods.values()))
+    if any(abs(period - first) > 1e-6 * first for period in periods.values()):
+        text = ", ".join(f"{name} {period:g} s" for name, period in periods.items())
+        raise StageError(f"solve.inlets: waveforms have different periods ({text}); give them the same")
+    return first
+
+
+def expected_peak_speed_m_s(openings: tuple[Opening, ...], inflow: dict[str, Inflow]) -> float:
+    """Twice the largest mean speed over the openings at peak flow, outflow shared by area.
+
+    Raises
+    ------
+    StageError
+        If no fluid enters.
+    """
+    means = [inflow[o.name].peak_ml_s / o.area_mm2 for o in openings if o.role == "inlet"]
+    if out_area := sum(o.area_mm2 for o in openings if o.role == "outlet"):
+        means.append(sum(flow.peak_ml_s for flow in inflow.values()) / out_area)
+    speed = 2 * max(means)
+    if not speed > 0:
+        raise StageError("solve.inlets: no flow enters the vessel; give a flow_ml_s above 0")
+    return speed
 
 
 def read_waveform(path: Path, mean_ml_s: float | None) -> Inflow:
