@@ -19,10 +19,12 @@ class InflowSettings(Protocol):
     """What the settings of an inlet say of its flow: a steady one, a waveform's file, or its file and its mean."""
 
     @property
-    def flow_ml_s(self) -> float | None: ...
+    def flow_ml_s(self) -> float | None:
+        """Steady flow, or the mean to which the waveform is scaled."""
 
     @property
-    def waveform(self) -> str | None: ...
+    def waveform(self) -> str | None:
+        """File of the waveform."""
 
 
 @dataclass(frozen=True)
