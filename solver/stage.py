@@ -35,7 +35,14 @@ PACKAGES = ("numpy", "numba", "numba-cuda", "h5py", "scipy", "scikit-image", "Si
 class StageError(Exception):
     """A user's mistake or a result that must not be trusted: one message that names the quantity, its value, where it
     came from and the remedy. The command line prints it without a traceback and exits with status 1.
+
+    Attributes
+    ----------
+    picture : PNG that shows what the message means, where one was drawn; the command line puts it beside the log and
+        names it after the message.
     """
+
+    picture: bytes | None = None
 
 
 class Progress:
@@ -135,6 +142,9 @@ def run_stage(
     parser.add_argument("--log", type=Path, metavar="PATH", help="log file (default: terminal only)")
     arguments = vars(parser.parse_args())
     log = _open_log(stage, arguments["log"])
+    picture = arguments["log"].with_suffix(".png") if arguments["log"] else None
+    if picture:
+        picture.unlink(missing_ok=True)  # of an earlier refusal
     try:
         settings = _parse_settings(arguments["settings"])
         targets = {role: arguments[role] for role in outputs}
@@ -151,7 +161,9 @@ def run_stage(
             record = _provenance(job, time.monotonic() - started)
             partial["provenance"].write_text(json.dumps(record, indent=2) + "\n")
     except StageError as error:
-        log.error("error: %s", error)
+        if picture and error.picture:
+            picture.write_bytes(error.picture)
+        log.error("error: %s%s", error, f"; see {picture}" if picture and error.picture else "")
         sys.exit(1)
     except OSError as error:
         log.error("error: %s: %s", _place(error, arguments.values()) or stage, error.strerror or type(error).__name__)
