@@ -40,20 +40,28 @@ def decompose(lattice: Lattice, mesh: Mesh, openings: tuple[Opening, ...]) -> tu
         )
     wall = found.opening == 0
     fluid_index, wall_index = np.flatnonzero(fluid), np.unique(found.end[wall])
-    row = np.searchsorted(fluid_index, found.node).astype(np.int32)
+    order = np.argsort(lattice.tag[fluid], kind="stable")
+    rank = np.empty(len(order), np.int32)
+    rank[order] = np.arange(len(order), dtype=np.int32)
+    row = rank[np.searchsorted(fluid_index, found.node)]
+    fluid_index = fluid_index[order]
     nodes = Nodes(
         spacing_mm=frame.spacing_mm,
         origin_mm=frame.origin_mm,
         shape=frame.shape,
         openings=openings,
         position=frame.position(fluid_index),
-        tag=lattice.tag[fluid],
-        opening=lattice.opening[fluid],
+        tag=lattice.tag[fluid][order],
+        opening=lattice.opening[fluid][order],
+        distance_mm=np.full(len(order), np.inf, np.float32),
+        part=np.zeros(len(order), np.int16),
         wall_position=frame.position(wall_index),
+        wall_distance_mm=np.full(len(wall_index), np.inf, np.float32),
         wall_link_node=row[wall],
         wall_link_direction=found.direction[wall],
         wall_link_wall=np.searchsorted(wall_index, found.end[wall]).astype(np.int32),
         wall_link_q=found.q[wall],
+        wall_link_patch=np.zeros(int(wall.sum()), np.int8),
         opening_link_node=row[~wall],
         opening_link_direction=found.direction[~wall],
         opening_link_opening=found.opening[~wall],

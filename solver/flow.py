@@ -6,7 +6,7 @@ sigma = -(1 - 1/(2 tau)) Pi = 2 mu S, in the order XX, YY, ZZ, XY, YZ, XZ of VTK
 sigma.n is the traction of the wall on the fluid, against the flow; -sigma.n drags the wall along the flow.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -15,7 +15,8 @@ import h5py
 import numpy as np
 from numpy.typing import NDArray
 
-from solver.nodes import Nodes
+from solver.d3q19 import VELOCITIES
+from solver.nodes import Neighbours, Nodes
 from solver.stage import StageError
 
 FIELDS = {"velocity_m_s": 3, "pressure_pa": 1, "viscous_stress_pa": 6}
@@ -27,16 +28,11 @@ VOXEL = 11
 
 def voxels(nodes: Nodes) -> NDArray[np.int64]:
     """Rows of the eight corners of every voxel whose corners are all fluid, (C, 8), in VTK's order."""
-    height, width = nodes.shape[1] + 1, nodes.shape[2] + 1
-    x, y, z = nodes.position.astype(np.int64).T
-    keys = (z * height + y) * width + x
-    corners = []
-    for dz in (0, 1):
-        for dy in (0, 1):
-            for dx in (0, 1):
-                wanted = keys + (dz * height + dy) * width + dx
-                rows = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
-                corners.append(np.where(keys[rows] == wanted, rows, -1))
+    neighbours = Neighbours(replace(nodes, periodic=(False, False, False)))
+    corners = [np.arange(nodes.count)]
+    for axis in np.eye(3):
+        ends = neighbours.along(int(np.flatnonzero((axis == VELOCITIES).all(axis=1))[0]))
+        corners += [np.where(corner >= 0, ends[corner], -1) for corner in corners]
     cells = np.stack(corners, axis=1)
     return cells[(cells >= 0).all(axis=1)]
 

@@ -7,12 +7,13 @@ Positions are lattice indices ``(x, y, z)``; the place of index ``(0, 0, 0)`` in
 import json
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, fields
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
 import h5py
 import numpy as np
-from numba import njit
+from numba import njit, prange
 from numpy.typing import NDArray
 
 from solver.d3q19 import VELOCITIES, Q
@@ -21,7 +22,7 @@ from solver.stage import StageError
 EXTERNAL, WALL, FLUID, INLET, OUTLET = -1, 0, 1, 2, 3
 """Tags of lattice nodes (int8). INLET and OUTLET are fluid nodes with a link through an opening."""
 
-FORMAT = "hemolattice-nodes-1"
+FORMAT = "hemolattice-nodes-2"
 
 Number = TypeVar("Number", int, float, bool)
 
@@ -54,24 +55,36 @@ class Opening:
 class Nodes:
     """Fluid nodes, wall nodes and the links that cross the surface.
 
+    Fluid nodes stand in three ranges, those tagged FLUID, INLET and OUTLET, each in the order of the lattice with the
+    first of `axes` running fastest; so do wall nodes in one range.
+
     Attributes
     ----------
     spacing_mm : distance of neighbouring nodes along an axis, mm.
     origin_mm : place of lattice index (0, 0, 0), (x, y, z), LPS, mm.
     shape : nodes of the bounding lattice along (z, y, x).
     openings : one entry an opening, in the order of their ids 1..n.
-    position : (N, 3) int32, lattice index (x, y, z) of each fluid node, sorted with x running fastest.
-    tag : (N,) int8, FLUID, INLET or OUTLET.
+    position : (N, 3) int32, lattice index (x, y, z) of each fluid node.
+    tag : (N,) int8, FLUID, INLET or OUTLET, ascending.
     opening : (N,) int8, opening that a link of the node crosses (the nearest one), 0 for none.
-    wall_position : (W, 3) int32, lattice index (x, y, z) of each wall node, x fastest.
+    distance_mm : (N,) float32, distance of each fluid node to the wall's surface, mm; infinite where it is farther
+        away than the band in which distances are kept.
+    part : (N,) int16, part of the domain (0, 1, ...) that each fluid node belongs to.
+    wall_position : (W, 3) int32, lattice index (x, y, z) of each wall node.
+    wall_distance_mm : (W,) float32, signed distance of each wall node to the wall's surface, mm, negative outside the
+        vessel; infinite where it is not known.
     wall_link_node : (L,) int32, row of the fluid node.
     wall_link_direction : (L,) uint8, direction from the fluid node into the wall.
     wall_link_wall : (L,) int32, row of the wall node at the link's far end.
     wall_link_q : (L,) float32, distance to the surface over the length of the link, in (0, 1].
+    wall_link_patch : (L,) int8, the patch of the wall that the link crosses: 1, 2, ... in the order of `patches`, 0 for
+        none of them.
     opening_link_node, opening_link_direction : as for walls, (K,).
     opening_link_opening : (K,) int8, id of the opening that the link crosses first.
     opening_link_q : (K,) float32, distance to the cap over the length of the link, in (0, 1].
     periodic : whether the lattice repeats along (x, y, z); links across such a border join fluid nodes.
+    patches : names of parts of the wall that can be told from the rest, to move or to slip.
+    axes : axes (0: x, 1: y, 2: z) from the one that runs fastest in the order of the nodes to the slowest.
     """
 
     spacing_mm: float
@@ -81,21 +94,39 @@ class Nodes:
     position: NDArray[np.int32]
     tag: NDArray[np.int8]
     opening: NDArray[np.int8]
+    distance_mm: NDArray[np.float32]
+    part: NDArray[np.int16]
     wall_position: NDArray[np.int32]
+    wall_distance_mm: NDArray[np.float32]
     wall_link_node: NDArray[np.int32]
     wall_link_direction: NDArray[np.uint8]
     wall_link_wall: NDArray[np.int32]
     wall_link_q: NDArray[np.float32]
+    wall_link_patch: NDArray[np.int8]
     opening_link_node: NDArray[np.int32]
     opening_link_direction: NDArray[np.uint8]
     opening_link_opening: NDArray[np.int8]
     opening_link_q: NDArray[np.float32]
     periodic: tuple[bool, bool, bool] = (False, False, False)
+    patches: tuple[str, ...] = ()
+    axes: tuple[int, int, int] = (0, 1, 2)
 
     @property
     def count(self) -> int:
         """Number of fluid nodes."""
         return len(self.position)
+
+    @property
+    def ranges(self) -> dict[int, slice]:
+        """Rows of the nodes of each tag."""
+        tags = (FLUID, INLET, OUTLET)
+        bounds = np.searchsorted(self.tag, [*tags, OUTLET + 1]).tolist()
+        return {tag: slice(*ends) for tag, ends in zip(tags, pairwise(bounds), strict=True)}
+
+    @property
+    def parts(self) -> int:
+        """Number of parts of the domain."""
+        return int(self.part.max(initial=0)) + 1
 
     def points_mm(self) -> NDArray[np.float64]:
         """Places of the fluid nodes, (N, 3), (x, y, z), LPS, mm."""
@@ -106,11 +137,15 @@ ARRAYS: dict[str, type] = {
     "position": np.int32,
     "tag": np.int8,
     "opening": np.int8,
+    "distance_mm": np.float32,
+    "part": np.int16,
     "wall_position": np.int32,
+    "wall_distance_mm": np.float32,
     "wall_link_node": np.int32,
     "wall_link_direction": np.uint8,
     "wall_link_wall": np.int32,
     "wall_link_q": np.float32,
+    "wall_link_patch": np.int8,
     "opening_link_node": np.int32,
     "opening_link_direction": np.uint8,
     "opening_link_opening": np.int8,
@@ -127,6 +162,8 @@ def save(nodes: Nodes, path: Path) -> None:
         file.attrs["origin_mm"] = nodes.origin_mm
         file.attrs["shape"] = nodes.shape
         file.attrs["periodic"] = nodes.periodic
+        file.attrs["axes"] = nodes.axes
+        file.attrs["patches"] = json.dumps(nodes.patches)
         file.attrs["openings"] = json.dumps([asdict(opening) for opening in nodes.openings])
         for name in ARRAYS:
             file.create_dataset(name, data=getattr(nodes, name), compression="gzip", compression_opts=1, shuffle=True)
@@ -150,6 +187,8 @@ def load(path: Path) -> Nodes:
                 shape=_triple(file.attrs["shape"], int),
                 openings=parse_openings(json.loads(file.attrs["openings"])),
                 periodic=_triple(file.attrs["periodic"], bool),
+                axes=_triple(file.attrs["axes"], int),
+                patches=tuple(str(name) for name in json.loads(file.attrs["patches"])),
                 **{name: np.asarray(file[name][()]) for name in ARRAYS},
             )
         check(nodes)
@@ -217,16 +256,18 @@ def check(nodes: Nodes) -> None:
     _demand(
         {
             "there is at least one fluid node": nodes.count > 0,
+            "axes are x, y and z": sorted(nodes.axes) == [0, 1, 2],
             "spacing is positive": 0 < nodes.spacing_mm < np.inf,
             "the origin is a place": bool(np.isfinite(nodes.origin_mm).all()),
             "positions lie in the lattice": _in_lattice(nodes, nodes.position)
             and _in_lattice(nodes, nodes.wall_position),
-            "positions are sorted with x fastest and differ": _sorted(nodes, nodes.position)
-            and _sorted(nodes, nodes.wall_position),
             "openings are numbered 1..n": ids == list(range(1, len(ids) + 1)),
-            "node arrays are equally long": len(nodes.tag) == len(nodes.opening) == nodes.count,
+            "node arrays are equally long": len(nodes.tag) == len(nodes.opening) == len(nodes.distance_mm)
+            == len(nodes.part) == nodes.count,
+            "wall node arrays are equally long": len(nodes.wall_distance_mm) == len(nodes.wall_position),
             "wall link arrays are equally long": links[0]
-            == len(nodes.wall_link_direction) == len(nodes.wall_link_wall) == len(nodes.wall_link_q),
+            == len(nodes.wall_link_direction) == len(nodes.wall_link_wall) == len(nodes.wall_link_q)
+            == len(nodes.wall_link_patch),
             "opening link arrays are equally long": links[1]
             == len(nodes.opening_link_direction) == len(nodes.opening_link_opening) == len(nodes.opening_link_q),
         }
@@ -243,7 +284,22 @@ def check(nodes: Nodes) -> None:
             ),
             "nodes and links name existing openings": _within(nodes.opening, 0, len(ids) + 1)
             and _within(nodes.opening_link_opening, 1, len(ids) + 1),
-            "tags are fluid, inlet or outlet": bool(np.isin(nodes.tag, (FLUID, INLET, OUTLET)).all()),
+            "links name existing patches": _within(nodes.wall_link_patch, 0, len(nodes.patches) + 1),
+            "tags are fluid, inlet or outlet": _within(nodes.tag, FLUID, OUTLET + 1),
+            "tags ascend": bool((nodes.tag[1:] >= nodes.tag[:-1]).all()),
+            "distances of fluid nodes are not negative": bool((nodes.distance_mm >= 0).all()),
+            "distances of wall nodes are numbers": not np.isnan(nodes.wall_distance_mm).any(),
+            "parts are numbered 0, 1, ... and none is empty": bool(
+                (nodes.part >= 0).all() and np.bincount(nodes.part).all()
+            ),
+        }
+    )
+    _demand(
+        {
+            "positions are sorted along the axes and differ": all(
+                _sorted(nodes, nodes.position[rows]) for rows in nodes.ranges.values()
+            )
+            and _sorted(nodes, nodes.wall_position),
         }
     )
     _demand(
@@ -269,49 +325,75 @@ def _in_lattice(nodes: Nodes, position: NDArray[np.integer]) -> bool:
 
 
 def _sorted(nodes: Nodes, position: NDArray[np.integer]) -> bool:
-    return bool((np.diff(_keys(nodes, position)) > 0).all())
+    keys = _keys(nodes, position)
+    return bool((keys[1:] > keys[:-1]).all())
 
 
 def _strides(nodes: Nodes) -> NDArray[np.int64]:
     """Steps of the keys along (x, y, z): those of a lattice with a margin of one node, so that no link wraps around."""
-    _, height, width = (n + 2 for n in nodes.shape)
-    return np.array((1, width, width * height))
+    strides, step = np.empty(3, np.int64), 1
+    for axis in nodes.axes:
+        strides[axis] = step
+        step *= nodes.shape[2 - axis] + 2
+    return strides
 
 
 def _keys(nodes: Nodes, position: NDArray[np.integer]) -> NDArray[np.int64]:
-    """Place of each position in the x-fastest order."""
+    """Place of each position in the order of the lattice."""
     return position @ _strides(nodes)
 
 
-def neighbours(nodes: Nodes, direction: int) -> NDArray[np.int32]:
-    """Row of the fluid node at the end of each node's link, (N,); -1 where that is no fluid node."""
-    keys = _keys(nodes, nodes.position)
-    return _find(keys, _end_keys(nodes, keys, direction))
+class Neighbours:
+    """Finds the fluid nodes at the ends of links, for one direction after the other."""
+
+    def __init__(self, nodes: Nodes) -> None:
+        self._nodes = nodes
+        keys = _keys(nodes, nodes.position)
+        self._rows = np.argsort(keys, kind="stable").astype(np.int32)  # three sorted ranges, which it merges
+        self._keys = keys[self._rows]
+
+    def along(self, direction: int) -> NDArray[np.int32]:
+        """Row of the fluid node at the end of each node's link, (N,); -1 where that is no fluid node."""
+        nodes = self._nodes
+        moves = VELOCITIES[direction] * _strides(nodes)
+        wraps = VELOCITIES[direction] * np.array(nodes.periodic)
+        ends = np.empty(nodes.count, np.int32)
+        _find(self._keys, self._rows, nodes.position, moves, wraps, np.array(nodes.shape[::-1]), ends)
+        return ends
 
 
-def _end_keys(nodes: Nodes, keys: NDArray[np.int64], direction: int) -> NDArray[np.int64]:
-    moves = VELOCITIES[direction] * _strides(nodes)
-    ends = keys + moves.sum()
-    for axis in np.flatnonzero(moves * nodes.periodic):
-        size = nodes.shape[2 - axis]
-        leaving = nodes.position[:, axis] == (size - 1 if moves[axis] > 0 else 0)
-        ends[leaving] -= size * moves[axis]
-    return ends
+CHUNK = 1 << 16
+"""Nodes that one thread looks up at a time."""
 
 
-@njit(cache=True)
-def _find(keys: NDArray[np.int64], wanted: NDArray[np.int64]) -> NDArray[np.int32]:
-    """Row of each wanted key among the sorted keys, -1 where it is missing; linear where the wanted keys rise."""
-    rows = np.full(len(wanted), -1, np.int32)
-    row = 0
-    for k in range(len(wanted)):
-        if k > 0 and wanted[k] < wanted[k - 1]:  # across a periodic border
-            row = np.searchsorted(keys, wanted[k])
-        while row < len(keys) and keys[row] < wanted[k]:
-            row += 1
-        if row < len(keys) and keys[row] == wanted[k]:
-            rows[k] = row
-    return rows
+@njit(parallel=True, cache=True)
+def _find(
+    keys: NDArray[np.int64],
+    rows: NDArray[np.int32],
+    position: NDArray[np.int32],
+    moves: NDArray[np.int64],
+    wraps: NDArray[np.int64],
+    size: NDArray[np.int64],
+    ends: NDArray[np.int32],
+) -> None:
+    """Row at the end of each link: a search at the start of a chunk and where a link wraps around, else a walk."""
+    step = moves.sum()
+    for chunk in prange((len(keys) + CHUNK - 1) // CHUNK):
+        first, last = chunk * CHUNK, min(len(keys), (chunk + 1) * CHUNK)
+        there = np.searchsorted(keys, keys[first] + step)
+        before = keys[first] + step
+        for k in range(first, last):
+            wanted = keys[k] + step
+            for axis in range(3):
+                if wraps[axis] != 0 and position[rows[k], axis] == (size[axis] - 1 if wraps[axis] > 0 else 0):
+                    wanted -= size[axis] * moves[axis]
+            if wanted < before:
+                there = np.searchsorted(keys, wanted)
+            before = wanted
+            while there < len(keys) and keys[there] < wanted:
+                there += 1
+            found = there < len(keys) and keys[there] == wanted
+            ends[rows[k]] = rows[there] if found else -1
 
 
 def _walls_are_at_the_ends(nodes: Nodes) -> bool:
@@ -326,9 +408,9 @@ def _links_are_complete(nodes: Nodes) -> bool:
     listed[nodes.opening_link_direction, nodes.opening_link_node] = True
     if listed.sum() != len(nodes.wall_link_node) + len(nodes.opening_link_node):
         return False  # a link is listed twice
-    keys = _keys(nodes, nodes.position)
+    neighbours = Neighbours(nodes)
     for forward in range(1, Q, 2):
-        ends = _find(keys, _end_keys(nodes, keys, forward))
+        ends = neighbours.along(forward)
         reached = np.zeros(nodes.count, np.bool_)
         reached[ends[ends >= 0]] = True
         if (listed[forward] != (ends < 0)).any() or (listed[forward + 1] == reached).any():

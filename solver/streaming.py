@@ -14,11 +14,12 @@ Bailey, Myre, Walsh, Lilja and Saar (2009), doi:10.1109/ICPP.2009.38.
 from typing import Any
 
 import numpy as np
+from numba import njit, prange
 from numpy.typing import NDArray
 
 from solver.d3q19 import OPPOSITE, Q
 from solver.node_physics import Populations, node_function
-from solver.nodes import Nodes, neighbours
+from solver.nodes import Neighbours, Nodes
 
 ALIGNMENT = 64
 """Rows of populations start at multiples of this many numbers."""
@@ -37,13 +38,17 @@ def link_addresses(nodes: Nodes) -> NDArray[np.unsignedinteger]:
     stride = row_stride(nodes.count)
     kind = np.uint32 if Q * stride < 2**32 else np.uint64
     addresses = np.empty((Q - 1, stride), dtype=kind)
-    own = np.arange(stride, dtype=np.int64)
+    neighbours = Neighbours(nodes)
     for i in range(1, Q):
-        addresses[i - 1] = int(OPPOSITE[i]) * stride + own
-        ends = neighbours(nodes, i)
-        joined = np.flatnonzero(ends >= 0)
-        addresses[i - 1, joined] = i * stride + ends[joined].astype(np.int64)
+        _fill(addresses[i - 1], neighbours.along(i), i * stride, int(OPPOSITE[i]) * stride)
     return addresses.ravel()
+
+
+@njit(parallel=True)
+def _fill(row: NDArray[np.unsignedinteger], ends: NDArray[np.int32], there: int, own: int) -> None:
+    """Addresses of the links of one direction, where slots of the neighbour begin at `there`, a node's own at `own`."""
+    for n in prange(len(row)):
+        row[n] = there + ends[n] if n < len(ends) and ends[n] >= 0 else own + n
 
 
 @node_function

@@ -47,6 +47,9 @@ def nodes_from(
     node_opening = np.zeros(len(position), np.int8)
     node_opening[node[~wall]] = opening[~wall]
     tags = np.array([FLUID] + [INLET if o.role == "inlet" else OUTLET for o in openings], np.int8)
+    order = np.argsort(tags[node_opening], kind="stable")
+    node = np.argsort(order)[node]
+    position, node_opening = position[order], node_opening[order]
     return Nodes(
         spacing_mm=spacing_mm,
         origin_mm=tuple(np.asarray(origin_mm) - margin * spacing_mm),
@@ -55,11 +58,15 @@ def nodes_from(
         position=position,
         tag=tags[node_opening],
         opening=node_opening,
+        distance_mm=np.full(len(position), np.inf, np.float32),
+        part=np.zeros(len(position), np.int16),
         wall_position=np.ascontiguousarray(wall_position[:, ::-1], dtype=np.int32).reshape(-1, 3),
+        wall_distance_mm=np.full(len(wall_position), np.inf, np.float32),
         wall_link_node=node[wall].astype(np.int32),
         wall_link_direction=direction[wall].astype(np.uint8),
         wall_link_wall=wall_row.ravel().astype(np.int32),
         wall_link_q=q[wall],
+        wall_link_patch=np.zeros(int(wall.sum()), np.int8),
         opening_link_node=node[~wall].astype(np.int32),
         opening_link_direction=direction[~wall].astype(np.uint8),
         opening_link_opening=opening[~wall].astype(np.int8),

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from solver.d3q19 import OPPOSITE, VELOCITIES, WEIGHTS
-from solver.nodes import Nodes, neighbours
+from solver.nodes import Neighbours, Nodes
 
 C, W = VELOCITIES.astype(float), WEIGHTS
 CC = np.einsum("ia,ib->iab", C, C)
@@ -92,7 +92,8 @@ class Naive:
 
     def __post_init__(self) -> None:
         self.g = np.zeros((19, self.nodes.count))
-        self.neighbour = np.array([neighbours(self.nodes, i) for i in range(19)])
+        neighbours = Neighbours(self.nodes)
+        self.neighbour = np.array([neighbours.along(i) for i in range(19)])
 
     def step(self, conditions: NDArray) -> None:
         """One step; `conditions` holds the flow of an inlet and drho of an outlet, by opening."""

@@ -7,8 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from shapes import capped_cylinder
 
+from solver import nodes as node_module
 from solver.d3q19 import VELOCITIES, Q
-from solver.nodes import ARRAYS, Nodes, check, load, neighbours, save
+from solver.nodes import ARRAYS, Neighbours, Nodes, check, load, save
 from solver.stage import StageError
 
 OPENINGS = capped_cylinder((0, 0, 1), 1.0, 4.0)[1]
@@ -27,19 +28,23 @@ def naive_neighbours(position, shape, periodic):
 
 
 def random_nodes(seed, shape, filled, periodic) -> Nodes:
-    """A random set of nodes with random links: no geometry has to make sense of it."""
+    """A random set of nodes with random tags and links: no geometry has to make sense of it."""
     rng = np.random.default_rng(seed)
     fluid = rng.random(shape) < filled
     fluid.reshape(-1)[rng.integers(fluid.size)] = True
     position = np.argwhere(fluid)[:, ::-1].astype(np.int32)
+    axes = tuple(rng.permutation(3).tolist())
+    tag = rng.integers(1, 4, len(position)).astype(np.int8)
+    order = np.lexsort((*position[:, axes].T, tag))
+    position, tag = position[order], tag[order]
     node, direction = np.nonzero(naive_neighbours(position, shape, periodic)[:, 1:] < 0)
     direction = direction.astype(np.uint8) + np.uint8(1)
     end = position[node] + VELOCITIES[direction]
     end = np.where(periodic, end % np.array(shape[::-1]), end)
     inside = ((end >= 0) & (end < shape[::-1])).all(axis=1)
     wall = (rng.random(len(node)) < 0.8) & inside
-    ends = end[wall] @ (1, shape[2], shape[1] * shape[2])
-    walls, row = np.unique(ends, return_inverse=True)
+    walls, row = np.unique(end[wall][:, axes[::-1]], axis=0, return_inverse=True)
+    walls = walls[:, np.argsort(axes[::-1])]
     q = rng.uniform(1e-4, 1, len(node)).astype(np.float32)
     return Nodes(
         spacing_mm=float(rng.uniform(0.01, 1)),
@@ -47,18 +52,24 @@ def random_nodes(seed, shape, filled, periodic) -> Nodes:
         shape=shape,
         openings=OPENINGS,
         position=position,
-        tag=rng.integers(1, 4, len(position)).astype(np.int8),
+        tag=tag,
         opening=rng.integers(0, 3, len(position)).astype(np.int8),
-        wall_position=np.stack(np.unravel_index(walls, shape)[::-1], axis=1).astype(np.int32),
+        distance_mm=rng.uniform(0, 1, len(position)).astype(np.float32),
+        part=np.arange(len(position), dtype=np.int16) % 3,
+        wall_position=np.ascontiguousarray(walls, np.int32).reshape(-1, 3),
+        wall_distance_mm=rng.uniform(-1, 1, len(walls)).astype(np.float32),
         wall_link_node=node[wall].astype(np.int32),
         wall_link_direction=direction[wall],
-        wall_link_wall=row.astype(np.int32),
+        wall_link_wall=row.ravel().astype(np.int32),
         wall_link_q=q[wall],
+        wall_link_patch=rng.integers(0, 3, wall.sum()).astype(np.int8),
         opening_link_node=node[~wall].astype(np.int32),
         opening_link_direction=direction[~wall],
         opening_link_opening=rng.integers(1, 3, (~wall).sum()).astype(np.int8),
         opening_link_q=q[~wall],
         periodic=periodic,
+        patches=("lid", "floor"),
+        axes=axes,
     )
 
 
@@ -81,16 +92,33 @@ def test_file_gives_back_the_same_nodes(tmp_path_factory, nodes):
     for name, kind in ARRAYS.items():
         np.testing.assert_array_equal(getattr(again, name), getattr(nodes, name))
         assert getattr(again, name).dtype == kind
-    for name in ("spacing_mm", "origin_mm", "shape", "openings", "periodic"):
+    for name in ("spacing_mm", "origin_mm", "shape", "openings", "periodic", "patches", "axes"):
         assert getattr(again, name) == getattr(nodes, name)
 
 
 @given(nodes=sets)
 @settings(max_examples=40, deadline=None)
 def test_neighbours_are_those_of_a_dictionary(nodes):
-    naive = naive_neighbours(nodes.position, nodes.shape, nodes.periodic)
+    naive, neighbours = naive_neighbours(nodes.position, nodes.shape, nodes.periodic), Neighbours(nodes)
     for i in range(Q):
-        np.testing.assert_array_equal(neighbours(nodes, i), naive[:, i])
+        np.testing.assert_array_equal(neighbours.along(i), naive[:, i])
+
+
+@given(nodes=sets)
+@settings(max_examples=40, deadline=None)
+def test_chunks_of_threads_do_not_matter(nodes):
+    """Chunks of 5 nodes, where the whole set otherwise is one."""
+    whole, chunked = Neighbours(nodes), Neighbours(nodes)
+    for i in range(Q):
+        expected = whole.along(i)
+        find = node_module._find.py_func
+        ends = np.empty_like(expected)
+        moves = VELOCITIES[i] * node_module._strides(nodes)
+        wraps = VELOCITIES[i] * np.array(nodes.periodic)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(node_module, "CHUNK", 5)
+            find(chunked._keys, chunked._rows, nodes.position, moves, wraps, np.array(nodes.shape[::-1]), ends)
+        np.testing.assert_array_equal(ends, expected)
 
 
 @pytest.fixture(scope="module")

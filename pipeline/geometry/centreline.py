@@ -6,6 +6,7 @@ the end of a tube by the radii along its branch.
 """
 
 from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,6 +15,9 @@ from scipy.spatial import cKDTree
 
 from pipeline.geometry.thinning import thin
 from pipeline.volume import Volume
+
+Nearest = Callable[[NDArray[np.float64]], tuple[NDArray[np.float64], NDArray[np.float64]]]
+"""Of points (N, 3), mm, to the vessel's surface: distance (N,) and nearest place (N, 3)."""
 
 PARENT_RADII = 3.0
 """The parent's radius is the largest within so many radii of a fork: the fork may lie in a narrow end of it."""
@@ -121,12 +125,24 @@ class Centreline:
         """Branches from each free end to the next fork, or to another free end."""
         return [self._branch_from(row) for row, near in enumerate(self.links) if len(near) == 1]
 
+    def chains(self, stops: frozenset[int] = frozenset()) -> list[list[int]]:
+        """Rows of the pieces between free ends, forks and the rows `stops`; a ring without any is one piece."""
+        nodes = [row for row, near in enumerate(self.links) if near and (len(near) != 2 or row in stops)]
+        if not nodes:
+            nodes = [int(self.rows()[0])]
+            stops = frozenset(nodes)
+        both_ways = [self._chain(node, row, stops) for node in nodes for row in sorted(self.links[node])]
+        return [rows for rows in both_ways if rows[:2] <= rows[:-3:-1]]
+
+    def _chain(self, first: int, second: int, stops: frozenset[int] = frozenset()) -> list[int]:
+        """Rows from one node, over its neighbour, to the next free end, fork or stop."""
+        rows = [first, second]
+        while len(self.links[rows[-1]]) == 2 and rows[-1] not in stops:
+            rows.append(next(row for row in self.links[rows[-1]] if row != rows[-2]))
+        return rows
+
     def _branch_from(self, free_end: int) -> Branch:
-        rows, before = [free_end], -1
-        while len(rows) == 1 or len(self.links[rows[-1]]) == 2:
-            here = rows[-1]
-            rows.append(next(row for row in sorted(self.links[here]) if row != before))
-            before = here
+        rows = self._chain(free_end, next(iter(self.links[free_end])))
         steps = np.linalg.norm(np.diff(self.points_mm[rows], axis=0), axis=1)
         radius = self.radius_mm[rows]
         way = radius[0] + np.concatenate([[0.0], np.cumsum(steps)])
@@ -152,6 +168,22 @@ class Centreline:
         links = tuple(frozenset() if row in gone else near - gone for row, near in enumerate(self.links))
         return Centreline(self.points_mm, self.radius_mm, links)
 
+    def without_spurs(self, min_branch_radii: float, kept: frozenset[int] = frozenset()) -> "Centreline":
+        """The graph without branches that are shorter than some radii of their parent, the relatively shortest first.
+
+        Branches to the rows `kept` stay however short they are.
+        """
+        pruned = self
+        while True:
+            spurs = [
+                branch
+                for branch in pruned.terminal_branches()
+                if branch.forked and branch.relative_length < min_branch_radii and branch.rows[0] not in kept
+            ]
+            if not spurs:
+                return pruned
+            pruned = pruned.without(min(spurs, key=lambda branch: (branch.relative_length, branch.rows)))
+
 
 def trace_centreline(mask: Volume, surface_points_mm: NDArray[np.float64]) -> Centreline:
     """Centreline of a mask, not yet pruned.
@@ -161,26 +193,43 @@ def trace_centreline(mask: Volume, surface_points_mm: NDArray[np.float64]) -> Ce
     mask : (Z, Y, X) bool, True in the lumen.
     surface_points_mm : (P, 3) points that cover the vessel's surface densely, for the radii.
     """
-    voxels = np.argwhere(thin(mask.voxels))[:, ::-1]
-    points, radius = _centred(mask.to_mm(voxels), cKDTree(surface_points_mm), max(mask.spacing_mm))
+    surface = cKDTree(surface_points_mm)
+
+    def nearest(points_mm: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        distance, row = surface.query(points_mm)
+        return distance, surface.data[row]
+
+    return join(mask.with_voxels(thin(mask.voxels)), nearest)
+
+
+def join(skeleton: Volume, nearest: Nearest) -> Centreline:
+    """Join the voxels of a skeleton, in the order of the array, into a graph, and move them into the middle.
+
+    Parameters
+    ----------
+    skeleton : (Z, Y, X) bool, curves of one voxel's width.
+    nearest : the vessel's surface.
+    """
+    voxels = np.argwhere(skeleton.voxels)[:, ::-1]
+    points, radius = _centred(skeleton.to_mm(voxels), nearest, max(skeleton.spacing_mm))
     return Centreline(points, radius, _links(voxels))
 
 
 def _centred(
-    points: NDArray[np.float64], surface: cKDTree, voxel_mm: float
+    points: NDArray[np.float64], nearest: Nearest, voxel_mm: float
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Points moved away from the nearest wall by up to a voxel, while their distance to it grows, and that distance.
 
     Thinning stops up to a voxel off the middle, which for a thin vessel is a good part of its radius.
     """
-    radius, nearest = surface.query(points)
+    radius, foot = nearest(points)
     for _ in range(CENTRING_STEPS):
-        away = (points - surface.data[nearest]) / np.maximum(radius, 1e-9)[:, None]
+        away = (points - foot) / np.maximum(radius, 1e-9)[:, None]
         moved = points + away * voxel_mm / CENTRING_STEPS
-        larger, other = surface.query(moved)
+        larger, other = nearest(moved)
         better = larger > radius
-        points = np.where(better[:, None], moved, points)
-        radius, nearest = np.where(better, larger, radius), np.where(better, other, nearest)
+        points, foot = (np.where(better[:, None], new, old) for new, old in ((moved, points), (other, foot)))
+        radius = np.where(better, larger, radius)
     return points, radius
 
 
@@ -238,11 +287,8 @@ def find_ends(centreline: Centreline, min_branch_radii: float, min_radius_mm: fl
     """
     dead_ends: dict[int, str] = {}
     while True:
+        centreline = centreline.without_spurs(min_branch_radii)
         branches = sorted(centreline.terminal_branches(), key=lambda branch: (branch.relative_length, branch.rows))
-        forked = [branch for branch in branches if branch.forked]
-        if forked and forked[0].relative_length < min_branch_radii:
-            centreline = centreline.without(forked[0])
-            continue
         judged = [(branch, *_judge(branch, min_radius_mm, bool(border[branch.rows[0]]))) for branch in branches]
         dead = next(((branch, why) for branch, _, why in judged if why and branch.forked), None)
         if dead is None:

@@ -28,26 +28,26 @@ _BESIDE = (_APART.sum(axis=-1) == 1) & (_ORDER % 3 > 0)[:, None] & (_ORDER % 3 >
 """Which of the 18 cells that share a face or an edge with a voxel are 6-neighbours of each other."""
 
 
-def thin(solid: NDArray[np.bool_]) -> NDArray[np.bool_]:
+def thin(solid: NDArray[np.bool_], ends: NDArray[np.integer] | None = None) -> NDArray[np.bool_]:
     """Curve skeleton of a solid.
 
     Parameters
     ----------
     solid : (Z, Y, X) bool; one 26-connected piece, the background 6-connected.
+    ends : (n, 3), voxels (z, y, x) of the solid to which the curves run; by default its :func:`tips`.
 
     Returns
     -------
-    (Z, Y, X) bool: curves of one voxel's width from tip to tip, one piece with as many loops as the solid.
+    (Z, Y, X) bool: curves of one voxel's width from end to end, one piece with as many loops as the solid.
     """
-    padded = np.pad(solid, TIP_REACH).astype(np.uint8)
+    padded = np.pad(solid, 1).astype(np.uint8)
     places = np.argwhere(padded).astype(np.int32)
     kept = np.zeros_like(padded)
-    kept[tuple(_tips(padded, places).T)] = 1
+    kept[tuple((tips(solid) if ends is None else ends).T + 1)] = 1
     depth = _squared_depth(padded)[tuple(places.T)]
     order = np.argsort(depth, kind="stable")
     _peel(padded, kept, places[order], depth[order], _CELLS, _FACES, _TOUCHING, _BESIDE)
-    inner = slice(TIP_REACH, -TIP_REACH)
-    return padded[inner, inner, inner].astype(bool)
+    return padded[1:-1, 1:-1, 1:-1].astype(bool)
 
 
 def _squared_depth(solid: NDArray[np.uint8]) -> NDArray[np.float32]:
@@ -57,18 +57,29 @@ def _squared_depth(solid: NDArray[np.uint8]) -> NDArray[np.float32]:
     return np.asarray(sitk.GetArrayFromImage(distance))
 
 
-def _tips(solid: NDArray[np.uint8], places: NDArray[np.int32]) -> NDArray[np.int32]:
-    """Voxels from which every way within the solid leads back, seen from the voxel furthest from any other, (n, 3)."""
+def tips(solid: NDArray[np.bool_]) -> NDArray[np.int32]:
+    """Voxels from which every way within the solid leads back, seen from the voxel furthest from any other.
+
+    Parameters
+    ----------
+    solid : (Z, Y, X) bool, one 26-connected piece.
+
+    Returns
+    -------
+    (n, 3) int32, voxels (z, y, x); the one that is furthest from any other stands first.
+    """
+    padded = np.pad(solid, TIP_REACH).astype(np.uint8)
+    places = np.argwhere(padded).astype(np.int32)
     start = places[0]
     for _ in range(2):
-        far = np.full(solid.shape, -1, np.int32)
-        _walk(solid, far, start, _CELLS, _LENGTH, np.empty((6, len(places), 3), np.int32))
+        far = np.full(padded.shape, -1, np.int32)
+        _walk(padded, far, start, _CELLS, _LENGTH, np.empty((6, len(places), 3), np.int32))
         first, start = start, places[np.argmax(far[tuple(places.T)])]
-    peak = np.zeros_like(solid)
+    peak = np.zeros_like(padded)
     _mark_peaks(far, peak, places, TIP_REACH)
     plateau, _ = ndimage.label(peak, np.ones((3, 3, 3)))
     number, row = np.unique(plateau[tuple(places.T)], return_index=True)
-    return np.concatenate([first[None], places[row[number > 0]]])
+    return np.concatenate([first[None], places[row[number > 0]]]) - TIP_REACH
 
 
 @njit(cache=True)
