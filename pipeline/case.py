@@ -316,8 +316,8 @@ class SurfaceSettings(Section):
 
     smoother: Literal["field", "windowed-sinc", "taubin", "none"] | None = Field(
         None,
-        description="field: two Gaussians of the lumen whose effects on the radius cancel; windowed-sinc, taubin: of the"
-        " triangles; none: field for a lumen, none for a given surface",
+        description="field: two Gaussians of the lumen whose effects on the radius cancel; windowed-sinc, taubin:"
+        " of the triangles; none: field for a lumen, none for a given surface",
     )
     smoothing_mm: Positive | None = Field(
         None, description="length below which roughness is removed; none: 1.25 voxels (of a given surface: edges)"
@@ -362,8 +362,8 @@ class VoxelizeSettings(Section):
 
     spacing_mm: Positive | Literal["auto"] = Field(
         "auto",
-        description="auto: from nodes_across; without it 20 nodes across the narrowest branch or opening, or finer where"
-        " the grid Reynolds number asks for it",
+        description="auto: from nodes_across; without it 20 nodes across the narrowest branch or opening, or finer"
+        " where the grid Reynolds number asks for it",
     )
     nodes_across: Annotated[float, Field(ge=6, le=400)] | None = Field(
         None, description="nodes across a diameter; none: unless spacing_mm is given, chosen"
