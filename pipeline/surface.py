@@ -16,7 +16,7 @@ from pipeline.case import SurfaceSettings, parse
 from pipeline.geometry.centreline import Centreline, Ends, find_ends, trace_centreline
 from pipeline.geometry.clip import ClipError, check_closed, cut_end
 from pipeline.geometry.isosurface import fit, resolve, smooth_field, zero_surface
-from pipeline.geometry.openings import Cut, describe, place_cut
+from pipeline.geometry.openings import Cut, describe, place_cut, without_frayed_ends
 from pipeline.mesh import Mesh, write_openings
 from pipeline.volume import Volume
 from solver.nodes import Opening
@@ -76,8 +76,8 @@ def extract_surface(lumen: Volume, settings: SurfaceSettings, log: logging.Logge
     check_closed(raw)
     log.info("iso-surface: %d triangles, %.1f mm3", len(raw.triangles), raw.volume_mm3())
     least_mm = max(settings.min_radius_mm, MIN_RADIUS_VOXELS * max(lumen.spacing_mm))
-    centreline = trace_centreline(field.with_voxels(field.voxels > 0), raw.points_mm)
-    found = find_ends(centreline, settings.min_branch_radii, least_mm, _at_border(lumen, centreline))
+    centreline, frayed = without_frayed_ends(trace_centreline(field.with_voxels(field.voxels > 0), raw.points_mm))
+    found = find_ends(centreline, settings.min_branch_radii, least_mm, _at_border(lumen, centreline), frayed)
     close_on_request(found, settings, MASK_REMEDY)
     thin_mm = min(end.end_radius_mm for end in found.open)
     mesh, field = fit(resolve(raw, field, thin_mm), field, volume_mm3)

@@ -34,6 +34,21 @@ END_RADII = 2.5
 """An end of a tube stands out of the vessel that it leaves by at least so many of its own radii."""
 
 
+def largest_near_tip(
+    way_mm: NDArray[np.float64], radius_mm: NDArray[np.float64], within_radii: float, within_mm: float = np.inf
+) -> int:
+    """Position of the largest ball whose centre is at most so many of its radii, and so far, from the tip.
+
+    Parameters
+    ----------
+    way_mm, radius_mm : (n,), distance from the tip and radius, from the free end inwards.
+    within_radii, within_mm : how far the ball may be from the tip; the first always may.
+    """
+    near = (way_mm <= within_radii * radius_mm) & (way_mm <= within_mm)
+    near[0] = True
+    return int(np.argmax(np.where(near, radius_mm, 0.0)))
+
+
 @dataclass(frozen=True)
 class Branch:
     """A terminal branch, from the free end inwards.
@@ -72,9 +87,7 @@ class Branch:
 
     def _largest(self, within_radii: float) -> tuple[int, float]:
         """Position and radius of the branch's largest ball whose centre is at most so many radii from the tip."""
-        near = (self.way_mm <= within_radii * self.radius_mm) & (self.way_mm <= self.own_length_mm)
-        near[0] = True
-        k = int(np.argmax(np.where(near, self.radius_mm, 0.0)))
+        k = largest_near_tip(self.way_mm, self.radius_mm, within_radii, self.own_length_mm)
         return k, float(self.radius_mm[k])
 
     def resolved(self, least_radius_mm: float) -> "Branch | None":
@@ -275,7 +288,13 @@ class Ends:
     closed: dict[int, str]
 
 
-def find_ends(centreline: Centreline, min_branch_radii: float, min_radius_mm: float, border: NDArray[np.bool_]) -> Ends:
+def find_ends(
+    centreline: Centreline,
+    min_branch_radii: float,
+    min_radius_mm: float,
+    border: NDArray[np.bool_],
+    frayed: frozenset[int] = frozenset(),
+) -> Ends:
     """Prune spurs and dead ends, the relatively shortest first, and tell open ends from closed ones.
 
     Parameters
@@ -284,12 +303,14 @@ def find_ends(centreline: Centreline, min_branch_radii: float, min_radius_mm: fl
     min_branch_radii : a shorter branch, in radii of its parent, is a spur.
     min_radius_mm : a branch counts where it is at least so thick.
     border : (N,) whether the ball around a point reaches the border of the image.
+    frayed : rows of free ends at which the image fades; they are open however short their branch is.
     """
     dead_ends: dict[int, str] = {}
     while True:
-        centreline = centreline.without_spurs(min_branch_radii)
+        centreline = centreline.without_spurs(min_branch_radii, frayed)
         branches = sorted(centreline.terminal_branches(), key=lambda branch: (branch.relative_length, branch.rows))
-        judged = [(branch, *_judge(branch, min_radius_mm, bool(border[branch.rows[0]]))) for branch in branches]
+        cut_off = [bool(border[branch.rows[0]]) or branch.rows[0] in frayed for branch in branches]
+        judged = [(branch, *_judge(branch, min_radius_mm, at)) for branch, at in zip(branches, cut_off, strict=True)]
         dead = next(((branch, why) for branch, _, why in judged if why and branch.forked), None)
         if dead is None:
             ends = sorted((end for _, end, why in judged if end and not why), key=lambda end: end.rows)

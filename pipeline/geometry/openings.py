@@ -48,19 +48,24 @@ HALF_WIDTH_RADII = 3.0
 """Resolution and extent of the picture in which a section is measured."""
 
 
-def without_frayed_ends(centreline: Centreline) -> Centreline:
+def without_frayed_ends(centreline: Centreline) -> tuple[Centreline, frozenset[int]]:
     """The centreline without the loops in which a vessel ends where the image fades and the lumen frays.
 
     A part that hangs on the rest by one link, holds loops and reaches no farther than some radii of the vessel before
     it is such an end; the vessel then ends where that part began.
+
+    Returns
+    -------
+    The centreline, and the rows at which it ends so.
     """
-    links = list(centreline.links)
+    links, tips = list(centreline.links), set()
     for start, part in _hanging_loops(centreline):
         reach = np.linalg.norm(centreline.points_mm[part] - centreline.points_mm[start], axis=1).max()
         if reach <= FRAYED_RADII * _radius_behind(centreline, start, set(part)):
             gone = set(part)
             links = [frozenset() if row in gone else near - gone for row, near in enumerate(links)]
-    return Centreline(centreline.points_mm, centreline.radius_mm, tuple(links))
+            tips.add(start)
+    return Centreline(centreline.points_mm, centreline.radius_mm, tuple(links)), frozenset(tips)
 
 
 def _hanging_loops(centreline: Centreline) -> list[tuple[int, list[int]]]:
