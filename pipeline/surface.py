@@ -183,7 +183,7 @@ def _place_cuts(field: Volume, found: Ends, settings: SurfaceSettings, least_mm:
     """Cuts of the open ends, and what cannot be cut is closed."""
     cuts = []
     for end in found.open:
-        if cut := place_cut(field, found.centreline, end, settings.cut_radii, least_mm):
+        if cut := place_cut(field, found.centreline, end, settings.cut_radii, least_mm, settings.cut_roundness):
             cuts.append(cut)
         else:
             why = f"no section is as large and round as those behind it, radius {end.end_radius_mm:.2f} mm"

@@ -33,8 +33,7 @@ TANGENT_RADII = 3.0
 """Length over which the tangent is fitted."""
 FULL_AREA = 0.95
 LEAST_FULL_AREA = 0.75
-FULL_ROUNDNESS = 0.8
-"""A section is full from these fractions of the tube's area and roundness; the second where none reaches the first."""
+"""A section is full from the first fraction of the tube's area; from the second where none reaches the first."""
 MOST_FULL_AREA = 1.25
 """A cut is refused as skew where its section is larger than this many times the tube's."""
 SKEW_AREA = 1.05
@@ -138,8 +137,22 @@ class _Section:
     whole: bool
 
 
+@dataclass(frozen=True)
+class _Limits:
+    """What a section must be to be cut at: distance from the tip, in radii, roundness over the vessel's, and area."""
+
+    cut_radii: float
+    roundness: float
+    least_mm2: float
+
+
 def place_cut(
-    field: Volume, centreline: Centreline, branch: Branch, cut_radii: float, least_radius_mm: float
+    field: Volume,
+    centreline: Centreline,
+    branch: Branch,
+    cut_radii: float,
+    least_radius_mm: float,
+    cut_roundness: float,
 ) -> Cut | None:
     """Plane that cuts the end of a branch, or None where no section is as large and round as the tube behind it.
 
@@ -150,25 +163,26 @@ def place_cut(
     branch : one of its terminal branches.
     cut_radii : distance of the cut from the tip, in radii of the end, at least.
     least_radius_mm : equivalent radius of the section, at least.
+    cut_roundness : ratio of the section's axes over that of the vessel behind, at least.
     """
     radius = branch.end_radius_mm
     step = STEP_RADII * radius
     axis = _axis_of_branch(centreline, branch, radius, step)
-    least_mm2 = np.pi * least_radius_mm**2
-    cut, axis = _first_cut(field, axis, radius, cut_radii, least_mm2)
+    limits = _Limits(cut_radii, cut_roundness, np.pi * least_radius_mm**2)
+    cut, axis = _first_cut(field, axis, radius, limits)
     if cut:
-        cut, _ = _first_cut(field, axis, radius, cut_radii, least_mm2)  # along the axis that the first cut has mended
+        cut, _ = _first_cut(field, axis, radius, limits)  # along the axis that the first cut has mended
     return cut
 
 
 def _first_cut(
-    field: Volume, axis: NDArray[np.float64], radius: float, cut_radii: float, least_mm2: float
+    field: Volume, axis: NDArray[np.float64], radius: float, limits: _Limits
 ) -> tuple[Cut | None, NDArray[np.float64]]:
     """The outermost good cut along an axis, and a better axis: through the centroids, outwards along its normal."""
     tangents = np.gradient(axis, axis=0)
     sections = [_section(field, *place, radius) for place in zip(axis, tangents, strict=True)]
-    for first in _full_sections(sections, cut_radii, least_mm2):
-        if cut := _cut_at(field, sections, first, radius):
+    for first in _full_sections(sections, limits):
+        if cut := _cut_at(field, sections, first, radius, limits):
             centroids = _centroids_behind(sections, first)
             smooth = ndimage.gaussian_filter1d(centroids, 0.3 / STEP_RADII, axis=0, mode="nearest")
             smooth[0] = cut.centre_mm
@@ -228,8 +242,8 @@ def _region_at_centre(lumen: NDArray[np.bool_], centre: int, within: float) -> N
     return label == label[row[nearest], column[nearest]]
 
 
-def _full_sections(sections: list[_Section], cut_radii: float, least_mm2: float) -> list[int]:
-    """Sections, far enough from the tip, that are as large and as round as the tube behind them, best first.
+def _full_sections(sections: list[_Section], limits: _Limits) -> list[int]:
+    """Sections, far enough from the tip, that are as large and as round as the vessel behind them, best first.
 
     The outermost are the best, and of the outermost few the one whose area is nearest to the tube's. At the end come
     those that are less full, the fullest first: a vessel may narrow all the way to its end.
@@ -237,11 +251,11 @@ def _full_sections(sections: list[_Section], cut_radii: float, least_mm2: float)
     empty = [k for k, section in enumerate(sections) if section.area_mm2 == 0]
     tip = empty[-1] + 1 if empty else 0
     fullness: dict[int, float] = {}
-    for k in range(tip + int(np.ceil(cut_radii / STEP_RADII)), len(sections) - TUBE_SECTIONS):
-        tube = sections[k : k + TUBE_SECTIONS + 1]
-        thick = sections[k].area_mm2 >= least_mm2
-        if thick and all(section.whole for section in tube) and _fits(sections[k], tube, LEAST_FULL_AREA, np.inf):
-            fullness[k] = sections[k].area_mm2 / _tube_area(tube)
+    for k in range(tip + int(np.ceil(limits.cut_radii / STEP_RADII)), len(sections) - TUBE_SECTIONS):
+        whole = all(section.whole for section in sections[k : k + TUBE_SECTIONS + 1])
+        thick = sections[k].area_mm2 >= limits.least_mm2
+        if thick and whole and _fits(sections[k], sections[k:], limits.roundness, LEAST_FULL_AREA, np.inf):
+            fullness[k] = sections[k].area_mm2 / _tube_area(sections[k:])
     full = [k for k in fullness if fullness[k] >= FULL_AREA]
     others = [k for k in fullness if fullness[k] < FULL_AREA]
     outermost = [k for k in full if k < full[0] + CHOICE]
@@ -252,19 +266,20 @@ def _full_sections(sections: list[_Section], cut_radii: float, least_mm2: float)
     )
 
 
-def _tube_area(tube: list[_Section]) -> float:
-    return float(np.median([section.area_mm2 for section in tube]))
+def _tube_area(behind: list[_Section]) -> float:
+    """Area of the vessel just behind its first section."""
+    return float(np.median([section.area_mm2 for section in behind[: TUBE_SECTIONS + 1]]))
 
 
-def _fits(section: _Section, tube: list[_Section], least: float, most: float) -> bool:
-    """Whether a section is as round as those of the tube, and its area lies between two multiples of theirs."""
-    roundness = np.median([other.roundness for other in tube])
-    return bool(
-        section.roundness >= FULL_ROUNDNESS * roundness and least <= section.area_mm2 / _tube_area(tube) <= most
-    )
+def _fits(section: _Section, behind: list[_Section], roundness: float, least: float, most: float) -> bool:
+    """Whether a section is so round as the vessel behind usually is, and its area lies between two multiples of that
+    just behind: a vessel may be flat over some length of its end, but its width changes all the way.
+    """
+    usual = np.median([other.roundness for other in _alone(behind)])
+    return bool(section.roundness >= roundness * usual and least <= section.area_mm2 / _tube_area(behind) <= most)
 
 
-def _cut_at(field: Volume, sections: list[_Section], first: int, radius: float) -> Cut | None:
+def _cut_at(field: Volume, sections: list[_Section], first: int, radius: float, limits: _Limits) -> Cut | None:
     """Cut at a section, perpendicular to the line through the centroids behind it; None where it would be skew.
 
     The tangent is that of a parabola over a long way, or of a straight line over a short one where the section across
@@ -279,16 +294,20 @@ def _cut_at(field: Volume, sections: list[_Section], first: int, radius: float) 
         cuts.append((_section(field, coefficients[0], tangent, radius), Cut(coefficients[0], -tangent)))
     (curved, _), (straight, _) = cuts
     section, cut = cuts[1 if curved.area_mm2 > SKEW_AREA * straight.area_mm2 else 0]
-    tube = sections[first : first + TUBE_SECTIONS + 1]
-    return cut if section.whole and _fits(section, tube, LEAST_FULL_AREA, MOST_FULL_AREA) else None
+    fits = _fits(section, sections[first:], limits.roundness, LEAST_FULL_AREA, MOST_FULL_AREA)
+    return cut if section.whole and fits else None
 
 
 def _centroids_behind(sections: list[_Section], first: int) -> NDArray[np.float64]:
-    """Centroids from a section inwards, until the vessel merges with another, (n, 3)."""
-    behind = sections[first:]
+    """Centroids from a section inwards, (n, 3)."""
+    return np.array([section.centroid_mm for section in _alone(sections[first:])])
+
+
+def _alone(behind: list[_Section]) -> list[_Section]:
+    """Sections until the vessel merges with another; the first counts in any case."""
     most = MERGED_AREA * behind[0].area_mm2
-    other = (k for k, section in enumerate(behind) if not section.whole or section.area_mm2 > most)
-    return np.array([section.centroid_mm for section in behind[: next(other, None)]])
+    other = (k for k, section in enumerate(behind) if k and (not section.whole or section.area_mm2 > most))
+    return behind[: next(other, None)]
 
 
 def describe(mesh: Mesh, given: tuple[OpeningSettings, ...]) -> tuple[Opening, ...]:
