@@ -6,6 +6,7 @@ shift cancels, so that thin and thick vessels keep their radii (of 2.5 to 10 vox
 """
 
 import numpy as np
+from numba import njit
 from numpy.typing import NDArray
 from scipy import ndimage
 from scipy.sparse import csr_array
@@ -13,7 +14,9 @@ from vtkmodules.util.numpy_support import numpy_to_vtk
 from vtkmodules.vtkCommonDataModel import vtkImageData
 from vtkmodules.vtkFiltersCore import vtkFlyingEdges3D
 
-from pipeline.geometry.clip import directed_edges, is_closed
+from pipeline.geometry.clip import directed_edges
+from pipeline.geometry.half_edges import WALL, vertex_normals
+from pipeline.geometry.remesh import CapPlanes, edge_lengths, local_radius, remesh, vertex_kinds
 from pipeline.mesh import Mesh
 from pipeline.volume import Volume
 from solver.stage import StageError
@@ -26,8 +29,6 @@ MAX_LOST = 0.01
 RELAXATION_STEPS = 15
 MARGIN = 4
 """Voxels around the lumen's bounding box."""
-EDGES_PER_RADIUS = 5.0
-"""Wanted resolution of the thinnest vessel; up to twice as much is kept."""
 
 
 def smooth_field(mask: Volume, smoothing_mm: float | None) -> Volume:
@@ -107,52 +108,91 @@ def zero_surface(field: Volume) -> Mesh:
     return mesh if mesh.volume_mm3() > 0 else Mesh(mesh.points_mm, mesh.triangles[:, ::-1].copy(), mesh.opening)
 
 
-def resolve(mesh: Mesh, field: Volume, thin_radius_mm: float) -> Mesh:
-    """Halve the edges of a mesh that is too coarse for its thinnest vessel, or double them where it is far too fine.
+class LevelSet:
+    """The surface on which a field has a value, and the planes of a mesh's caps, as a shape to put a mesh onto.
+
+    Between its voxels the field is a cubic spline.
 
     Parameters
     ----------
-    mesh : from :func:`zero_surface` of the field.
-    field : on which a coarser mesh is made.
-    thin_radius_mm : radius of the thinnest vessel of interest.
+    field : positive inside.
+    mesh : whose caps give the planes.
+
+    Attributes
+    ----------
+    level : the field's value on the surface, 0 at first.
     """
-    edges = directed_edges(mesh.triangles)
-    length = float(np.linalg.norm(mesh.points_mm[edges[:, 0]] - mesh.points_mm[edges[:, 1]], axis=1).mean())
-    wanted = thin_radius_mm / EDGES_PER_RADIUS
-    if length > wanted:
-        return _halved(mesh)
-    if length < wanted / 2:
-        x, y, z = field.spacing_mm
-        every_other = np.ascontiguousarray(field.voxels[::2, ::2, ::2])
-        coarse = zero_surface(Volume(every_other, (2 * x, 2 * y, 2 * z), field.origin_mm, field.direction))
-        if is_closed(coarse):  # a thin branch may break on the coarse grid
-            return coarse
-    return mesh
 
-
-def _halved(mesh: Mesh) -> Mesh:
-    """Each triangle in four."""
-    edges = np.sort(directed_edges(mesh.triangles), axis=1)
-    unique, middle = np.unique(edges, axis=0, return_inverse=True)
-    ab, bc, ca = middle.reshape(3, -1) + len(mesh.points_mm)
-    a, b, c = mesh.triangles.T
-    triangles = np.concatenate([np.stack(t, axis=1) for t in ((a, ab, ca), (ab, b, bc), (ca, bc, c), (ab, bc, ca))])
-    points = np.concatenate([mesh.points_mm, mesh.points_mm[unique].mean(axis=1)])
-    return Mesh(points, triangles.astype(np.int64), np.zeros(len(triangles), np.int8))
-
-
-class _Sampler:
-    """Values of a field between its voxels, by cubic splines."""
-
-    def __init__(self, field: Volume) -> None:
-        self._field = field
+    def __init__(self, field: Volume, mesh: Mesh) -> None:
+        self.level = 0.0
+        self._field, self._planes = field, CapPlanes(mesh)
+        self._voxel_mm = min(field.spacing_mm)
         self._coefficients = ndimage.spline_filter(field.voxels, order=3, output=np.float32)
 
-    def __call__(self, points_mm: NDArray[np.float64]) -> NDArray[np.float64]:
-        index = self._field.to_index(points_mm)[..., ::-1]
-        return ndimage.map_coordinates(
-            self._coefficients, np.moveaxis(index, -1, 0), output=np.float64, order=3, mode="nearest", prefilter=False
-        )
+    def project(
+        self, points: NDArray[np.float64], normals: NDArray[np.float64], kind: NDArray[np.int8]
+    ) -> NDArray[np.float64]:
+        """One Newton step towards the level, of half a voxel at most: of the wall along its normals, of the caps' rims
+        in their planes, into which the caps' vertices are put exactly.
+        """
+        value, gradient = self._sample(points)
+        rim = self._planes.on_rim(kind)
+        way = normals.copy()
+        way[rim] = -self._planes.along(gradient[rim], kind[rim])
+        way[rim] /= np.maximum(np.linalg.norm(way[rim], axis=1, keepdims=True), 1e-30)
+        slope = np.minimum(np.einsum("ij,ij->i", gradient, way), -0.05 / self._voxel_mm)  # else a step would be wild
+        step = np.clip((self.level - value) / slope, -self._voxel_mm / 2, self._voxel_mm / 2)
+        step[(kind != WALL) & ~rim] = 0.0
+        return self._planes.put(points + step[:, None] * way, kind)
+
+    def enclose(self, mesh: Mesh, volume_mm3: float) -> Mesh:
+        """Move to the level at which the mesh has a volume."""
+        kind, points = vertex_kinds(mesh), mesh.points_mm
+        wall = mesh.opening == 0
+        for _ in range(5):
+            now = Mesh(points, mesh.triangles, mesh.opening)
+            normals = vertex_normals(now.points_mm, now.triangles.ravel())
+            area_mm2 = float(np.linalg.norm(now.area_vectors_mm2()[wall], axis=1).sum())
+            on_wall = kind == WALL
+            slope = float(np.einsum("ij,ij->i", self._sample(points[on_wall])[1], normals[on_wall]).mean())
+            self.level += (volume_mm3 - now.volume_mm3()) / area_mm2 * slope
+            points = self.project(points, normals, kind)
+        return Mesh(points, mesh.triangles, mesh.opening)
+
+    def _sample(self, points_mm: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Values at places (n, 3), (n,), and gradients, (n, 3), 1/mm."""
+        value, gradient = _spline(self._coefficients, self._field.to_index(points_mm))
+        return value, gradient / self._field.spacing_mm @ self._field.direction.T
+
+
+@njit(cache=True)
+def _spline(
+    coefficients: NDArray[np.float32], places: NDArray[np.float64]
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """A cubic B-spline, coefficients (Z, Y, X), at places (n, (x, y, z)): values and gradients; held at the border."""
+    shape = coefficients.shape
+    values, gradients = np.zeros(len(places)), np.zeros((len(places), 3))
+    weight, slope, low = np.empty((3, 4)), np.empty((3, 4)), np.empty(3, np.int64)
+    for n in range(len(places)):
+        for k in range(3):
+            place = min(max(places[n, k], 1.0), shape[2 - k] - 2.001)
+            low[k] = int(place) - 1
+            t = place - int(place)
+            u = 1 - t
+            weight[k] = u**3 / 6, 2 / 3 - t * t * (1 - t / 2), 2 / 3 - u * u * (1 - u / 2), t**3 / 6
+            slope[k] = -u * u / 2, t * (1.5 * t - 2), u * (2 - 1.5 * u), t * t / 2
+        for z in range(4):
+            for y in range(4):
+                line, rise = 0.0, 0.0
+                for x in range(4):
+                    c = coefficients[low[2] + z, low[1] + y, low[0] + x]
+                    line += weight[0, x] * c
+                    rise += slope[0, x] * c
+                values[n] += weight[2, z] * weight[1, y] * line
+                gradients[n, 0] += weight[2, z] * weight[1, y] * rise
+                gradients[n, 1] += weight[2, z] * slope[1, y] * line
+                gradients[n, 2] += slope[2, z] * weight[1, y] * line
+    return values, gradients
 
 
 def fit(mesh: Mesh, field: Volume, volume_mm3: float) -> tuple[Mesh, Volume]:
@@ -165,24 +205,18 @@ def fit(mesh: Mesh, field: Volume, volume_mm3: float) -> tuple[Mesh, Volume]:
     -------
     The mesh, and the field less the level, so that it is zero on the mesh.
     """
-    sample, voxel_mm, level = _Sampler(field), min(field.spacing_mm), 0.0
+    shape = LevelSet(field, mesh)
+    kind = vertex_kinds(mesh)
     mean = _neighbour_mean(mesh)
-    points = mesh.points_mm
     for step in range(RELAXATION_STEPS):
-        normals = _normals(points, mesh.triangles)
-        shift = mean @ points - points
-        points = points + 0.7 * (shift - np.einsum("ij,ij->i", shift, normals)[:, None] * normals)
+        normals = vertex_normals(mesh.points_mm, mesh.triangles.ravel())
+        shift = mean @ mesh.points_mm - mesh.points_mm
+        points = mesh.points_mm + 0.7 * (shift - np.einsum("ij,ij->i", shift, normals)[:, None] * normals)
         if step % 3 == 2:
-            slope = _slope(points, normals, sample, voxel_mm)
-            points = _project(points, normals, slope, sample, level, voxel_mm)
-    normals = _normals(points, mesh.triangles)
-    slope = _slope(points, normals, sample, voxel_mm)
-    for _ in range(5):
-        now = Mesh(points, mesh.triangles, mesh.opening)
-        area_mm2 = float(np.linalg.norm(now.area_vectors_mm2(), axis=1).sum())
-        level += (volume_mm3 - now.volume_mm3()) / area_mm2 * float(slope.mean())
-        points = _project(points, normals, slope, sample, level, voxel_mm)
-    return Mesh(points, mesh.triangles, mesh.opening), field.with_voxels(field.voxels - np.float32(level))
+            points = shape.project(points, vertex_normals(points, mesh.triangles.ravel()), kind)
+        mesh = Mesh(points, mesh.triangles, mesh.opening)
+    mesh = shape.enclose(mesh, volume_mm3)
+    return mesh, field.with_voxels(field.voxels - np.float32(shape.level))
 
 
 def _neighbour_mean(mesh: Mesh) -> csr_array:
@@ -193,33 +227,16 @@ def _neighbour_mean(mesh: Mesh) -> csr_array:
     return csr_array((1 / count[edges[:, 0]], (edges[:, 0], edges[:, 1])), shape=(size, size))
 
 
-def _normals(points: NDArray[np.float64], triangles: NDArray[np.int64]) -> NDArray[np.float64]:
-    """Unit normals at the points: area vectors of the triangles around each, summed."""
-    a, b, c = (points[triangles[:, k]] for k in range(3))
-    vectors = np.cross(b - a, c - a)
-    normals = np.stack(
-        [np.bincount(triangles.T.ravel(), np.tile(vectors[:, k], 3), minlength=len(points)) for k in range(3)], axis=1
-    )
-    return normals / np.maximum(np.linalg.norm(normals, axis=1, keepdims=True), 1e-30)
+def remesh_level(mesh: Mesh, field: Volume, edges_per_radius: float, least_radius_mm: float) -> Mesh:
+    """Near-equilateral triangles on the zero level of a field, with the volume of a mesh on it; its caps stay flat.
 
-
-def _slope(
-    points: NDArray[np.float64], normals: NDArray[np.float64], sample: _Sampler, voxel_mm: float
-) -> NDArray[np.float64]:
-    """Derivative of the field along the normals, 1/mm; negative, and not so small that a step would be wild."""
-    step = 0.25 * voxel_mm
-    slope = (sample(points + step * normals) - sample(points - step * normals)) / (2 * step)
-    return np.minimum(slope, -0.05 / voxel_mm)
-
-
-def _project(
-    points: NDArray[np.float64],
-    normals: NDArray[np.float64],
-    slope: NDArray[np.float64],
-    sample: _Sampler,
-    level: float,
-    voxel_mm: float,
-) -> NDArray[np.float64]:
-    """One Newton step along the normals towards a level of the field, of half a voxel at most."""
-    step = (level - sample(points)) / slope
-    return points + np.clip(step, -voxel_mm / 2, voxel_mm / 2)[:, None] * normals
+    Parameters
+    ----------
+    mesh : closed, on the zero level but for its caps.
+    field : positive inside.
+    edges_per_radius : of the triangles, on the local radius of the vessel.
+    least_radius_mm : a smaller local radius is taken as this one.
+    """
+    shape = LevelSet(field, mesh)
+    radius_mm = np.maximum(local_radius(mesh), least_radius_mm)
+    return shape.enclose(remesh(mesh, edge_lengths(mesh, radius_mm, edges_per_radius), shape), mesh.volume_mm3())

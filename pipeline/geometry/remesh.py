@@ -1,0 +1,178 @@
+"""Remesh: near-equilateral triangles whose edges follow the vessel's local radius.
+
+Too long edges are split, too short ones collapsed, edges flipped towards six neighbours a vertex, vertices slid along
+the surface towards the middle of their neighbours and put back onto the shape (Botsch and Kobbelt 2004,
+doi:10.1145/1057432.1057457; with a graded length as in Dunyach et al. 2013, doi:10.2312/conf/EG2013/short/029-032).
+Every step leaves the surface a closed 2-manifold of the same topology and turns no triangle over. Creases (the rims of
+caps, sharp edges of a given surface) stay creases: their vertices slide along them only.
+"""
+
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import coo_array
+from scipy.sparse.csgraph import dijkstra
+from scipy.spatial import cKDTree
+
+from pipeline.geometry.clip import directed_edges
+from pipeline.geometry.half_edges import CREASE, WALL, HalfEdges, vertex_normals
+from pipeline.mesh import Mesh
+
+ROUNDS = 8
+MOST_SPLITS = 12
+"""Rounds of splitting alone, at first, of a surface whose triangles are far too large."""
+GRADING = 0.2
+"""The wanted length grows by at most so much over its own length: 20 % from an edge to the next."""
+PENETRATION = 0.05
+"""An inscribed ball may be entered by the surface by this part of its radius, so that roughness does not shrink it, and
+speaks for the surface within this distance of it."""
+BALLS = 4000
+"""Inscribed balls that are tried at once."""
+
+
+class Shape(Protocol):
+    """What a remeshed surface keeps to."""
+
+    def project(
+        self, points: NDArray[np.float64], normals: NDArray[np.float64], kind: NDArray[np.int8]
+    ) -> NDArray[np.float64]:
+        """Points (P, 3) put back onto the shape; `normals` (P, 3) of the surface, `kind` (P,) as
+        in ``half_edges.WALL``.
+        """
+        ...
+
+
+def vertex_kinds(mesh: Mesh, crease_deg: float = 180.0) -> NDArray[np.int8]:
+    """Kind of each vertex of a closed mesh, (P,), as in ``half_edges.WALL``; sharper edges than `crease_deg` count."""
+    return HalfEdges.of(mesh, np.zeros(len(mesh.points_mm)), crease_deg).kind
+
+
+class CapPlanes:
+    """The planes of a mesh's caps."""
+
+    def __init__(self, mesh: Mesh) -> None:
+        count = int(mesh.opening.max(initial=0)) + 1
+        self._centre, self._normal = np.zeros((2, count, 3))
+        vectors = mesh.area_vectors_mm2()
+        for number in np.unique(mesh.opening[mesh.opening > 0]):
+            cap = mesh.opening == number
+            self._centre[number] = mesh.points_mm[mesh.triangles[cap]].mean(axis=(0, 1))
+            self._normal[number] = vectors[cap].sum(axis=0) / np.linalg.norm(vectors[cap].sum(axis=0))
+
+    def on_rim(self, kind: NDArray[np.int8]) -> NDArray[np.bool_]:
+        """Which vertices lie on the rim of a cap."""
+        return (kind < WALL) & (kind > CREASE)
+
+    def along(self, vectors: NDArray[np.float64], kind: NDArray[np.int8]) -> NDArray[np.float64]:
+        """The part of vectors (n, 3) that lies in the planes of the caps to which their vertices belong."""
+        normal = self._normal[np.abs(kind)]
+        return vectors - np.einsum("ij,ij->i", vectors, normal)[:, None] * normal
+
+    def put(self, points: NDArray[np.float64], kind: NDArray[np.int8]) -> NDArray[np.float64]:
+        """Points with those of the caps and of their rims put into the planes."""
+        own = np.flatnonzero((kind > WALL) | self.on_rim(kind))
+        number = np.abs(kind[own])
+        points = points.copy()
+        points[own] = self._centre[number] + self.along(points[own] - self._centre[number], number)
+        return points
+
+
+def remesh(mesh: Mesh, edge_mm: NDArray[np.float64], shape: Shape, crease_deg: float = 180.0) -> Mesh:
+    """Remesh a closed surface.
+
+    Parameters
+    ----------
+    mesh : closed 2-manifold; caps and sharp edges stay.
+    edge_mm : (P,) wanted length of the edges at the points; see :func:`edge_lengths`.
+    shape : what the vertices are put back onto.
+    crease_deg : edges at which the surface turns by more are creases, as the rims of caps are.
+
+    Returns
+    -------
+    Closed surface with the tags of `mesh`.
+    """
+    half = HalfEdges.of(mesh, edge_mm, crease_deg)
+    known = cKDTree(mesh.points_mm)
+    for _ in range(MOST_SPLITS):
+        if half.split() < 0.02 * len(half.start):
+            break
+        half.flip(by_angle=True)
+        half.edge = _looked_up(known, edge_mm, half.points)
+    for number in range(ROUNDS):
+        half.split()
+        half.collapse()
+        half.flip(by_angle=number >= ROUNDS - 2)
+        half.relax(2)
+        half.points = shape.project(half.points, vertex_normals(half.points, half.start), half.kind)
+        half.edge = _looked_up(known, edge_mm, half.points)
+    half.flip(by_angle=True)
+    return half.mesh()
+
+
+def _looked_up(known: cKDTree, values: NDArray[np.float64], points: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Values at points from those at the nearest known places, weighted by the inverse square of the distance."""
+    distance, rows = known.query(points, k=min(3, len(values)))
+    weight = 1 / (distance**2 + 1e-12)
+    return np.asarray((weight * values[rows]).sum(axis=1) / weight.sum(axis=1))
+
+
+def edge_lengths(mesh: Mesh, radius_mm: NDArray[np.float64], edges_per_radius: float) -> NDArray[np.float64]:
+    """Wanted lengths of the edges at the points of a mesh, (P,) mm: proportional to the radius, smoothly graded.
+
+    The largest field that is nowhere above the radius over `edges_per_radius`, and grows along the surface by at most
+    :data:`GRADING` of the way: from every point a shortest way to all others.
+    """
+    edges = directed_edges(mesh.triangles)
+    count = len(mesh.points_mm)
+    way = GRADING * np.linalg.norm(mesh.points_mm[edges[:, 0]] - mesh.points_mm[edges[:, 1]], axis=1)
+    source = np.full(count, count), np.arange(count)  # one more node, as far from each point as its own length is
+    length = np.concatenate([way, radius_mm / edges_per_radius])
+    rows = np.concatenate([edges[:, 0], source[0]]), np.concatenate([edges[:, 1], source[1]])
+    graph = coo_array((length, rows), shape=(count + 1,) * 2).tocsr()
+    return np.asarray(dijkstra(graph, indices=count)[:count])
+
+
+def local_radius(mesh: Mesh) -> NDArray[np.float64]:
+    """Local radius of a vessel at the points of its surface, (P,) mm.
+
+    Of the balls inside the surface that touch it in a point (found by shrinking, Ma, Bae and Choi 2012,
+    doi:10.1007/s00371-011-0594-7), the largest one that comes near the point (the local thickness of Hildebrand and
+    Rueegsegger 1997, doi:10.1046/j.1365-2818.1997.1340694.x). Caps do not count as surface.
+    """
+    wall = mesh.triangles[mesh.opening == 0]
+    rows = np.unique(wall)
+    points = mesh.points_mm[rows]
+    normals = vertex_normals(mesh.points_mm, wall.ravel())[rows]
+    tree = cKDTree(points)
+    radius = np.zeros(len(points))
+    random = np.random.default_rng(0)
+    while len(left := np.flatnonzero(radius == 0)):
+        tried = left if len(left) <= BALLS else random.choice(left, BALLS, replace=False)
+        size = _inscribed(points[tried], normals[tried], tree)
+        for k in np.argsort(-size):
+            if radius[tried[k]] == 0:
+                near = tree.query_ball_point(
+                    points[tried[k]] - size[k] * normals[tried[k]], size[k] * (1 + PENETRATION)
+                )
+                radius[near] = np.maximum(radius[near], size[k])
+                radius[tried[k]] = max(radius[tried[k]], size[k])
+    return np.asarray(radius[cKDTree(points).query(mesh.points_mm)[1]])
+
+
+def _inscribed(points: NDArray[np.float64], normals: NDArray[np.float64], tree: cKDTree) -> NDArray[np.float64]:
+    """Radii of the balls that touch the surface from inside at points, (n,)."""
+    radius = np.full(len(points), float(np.linalg.norm(np.ptp(tree.data, axis=0))))
+    active = np.arange(len(points))
+    for _ in range(30):
+        centre = points[active] - radius[active, None] * normals[active]
+        distance, nearest = tree.query(centre)
+        across = points[active] - tree.data[nearest]
+        depth = np.einsum("ij,ij->i", across, normals[active])
+        through = np.einsum("ij,ij->i", across, across) / np.maximum(2 * depth, 1e-12)
+        entered = (depth > 0) & (radius[active] - distance > PENETRATION * through)
+        active = active[entered]
+        if not len(active):
+            break
+        radius[active] = through[entered]
+    return radius
