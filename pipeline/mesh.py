@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from vtkmodules.util.numpy_support import numpy_to_vtk, numpy_to_vtkIdTypeArray, vtk_to_numpy
 from vtkmodules.vtkCommonCore import vtkPoints
 from vtkmodules.vtkCommonDataModel import vtkCellArray, vtkPolyData
@@ -26,11 +26,13 @@ class Mesh:
     points_mm : (P, 3) float64, (x, y, z), LPS, mm.
     triangles : (T, 3) int64, rows of `points_mm`, counter-clockwise seen from outside.
     opening : (T,) int8, 0 for the wall, 1..n for the cap of that opening.
+    patch : (T,) int8, 1, 2, ... for parts of the wall that can be told from the rest, else 0; None: there are none.
     """
 
     points_mm: NDArray[np.float64]
     triangles: NDArray[np.int64]
     opening: NDArray[np.int8]
+    patch: NDArray[np.int8] | None = None
 
     def area_vectors_mm2(self) -> NDArray[np.float64]:
         """Outward area vectors of the triangles, (T, 3): half the cross product of two edges."""
@@ -44,7 +46,7 @@ class Mesh:
         return float(np.einsum("ij,ij->", centroids, self.area_vectors_mm2()) / 3)
 
     def to_vtk(self) -> vtkPolyData:
-        """As VTK polygons with the cell array ``opening``."""
+        """As VTK polygons with the cell array ``opening``, and ``patch`` where there are patches."""
         polydata = vtkPolyData()
         points = vtkPoints()
         points.SetData(numpy_to_vtk(np.ascontiguousarray(self.points_mm), deep=True))
@@ -54,18 +56,22 @@ class Mesh:
         connectivity = np.ascontiguousarray(self.triangles, dtype=np.int64).ravel()
         cells.SetData(numpy_to_vtkIdTypeArray(offsets, deep=True), numpy_to_vtkIdTypeArray(connectivity, deep=True))
         polydata.SetPolys(cells)
-        opening = numpy_to_vtk(np.ascontiguousarray(self.opening), deep=True)
-        opening.SetName("opening")
-        polydata.GetCellData().AddArray(opening)
+        for name, values in (("opening", self.opening), ("patch", self.patch)):
+            if values is not None:
+                array = numpy_to_vtk(np.ascontiguousarray(values), deep=True)
+                array.SetName(name)
+                polydata.GetCellData().AddArray(array)
         return polydata
 
     @staticmethod
     def from_vtk(polydata: vtkPolyData) -> "Mesh":
         """From VTK triangles; without a cell array ``opening`` all of them are wall."""
         triangles = vtk_to_numpy(polydata.GetPolys().GetConnectivityArray()).reshape(-1, 3).astype(np.int64)
-        array = polydata.GetCellData().GetArray("opening")
-        opening = np.zeros(len(triangles), np.int8) if array is None else vtk_to_numpy(array).astype(np.int8)
-        return Mesh(vtk_to_numpy(polydata.GetPoints().GetData()).astype(np.float64), triangles, opening)
+        arrays = {name: polydata.GetCellData().GetArray(name) for name in ("opening", "patch")}
+        given = {name: vtk_to_numpy(array).astype(np.int8) for name, array in arrays.items() if array is not None}
+        opening = given.get("opening", np.zeros(len(triangles), np.int8))
+        points = vtk_to_numpy(polydata.GetPoints().GetData()).astype(np.float64)
+        return Mesh(points, triangles, opening, given.get("patch"))
 
     def write(self, path: Path, arrays: Mapping[str, NDArray[Any]] | None = None) -> None:
         """Write as VTP, with arrays of values at the points by name, each (P,) or (P, components)."""
@@ -89,6 +95,12 @@ class Mesh:
         if not reader.GetOutput().GetNumberOfPolys():
             raise StageError(f"{path}: no surface in this file; run the surface stage again")
         return Mesh.from_vtk(reader.GetOutput())
+
+
+def words_mm(point: ArrayLike) -> str:
+    """A place in words."""
+    x, y, z = np.asarray(point, float)
+    return f"({x:.1f}, {y:.1f}, {z:.1f}) mm"
 
 
 def write_openings(openings: tuple[Opening, ...], path: Path, **more: Any) -> None:
