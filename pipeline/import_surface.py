@@ -18,9 +18,10 @@ from pipeline.geometry.centreline import Ends, find_ends, trace_centreline
 from pipeline.geometry.clip import ClipError, cap_of, check_closed, directed_edges
 from pipeline.geometry.crossings import winding
 from pipeline.geometry.isosurface import smooth_field, zero_surface
-from pipeline.geometry.mend import LEAST_RIM, flat_caps, mend, rims, words_mm
+from pipeline.geometry.mend import LEAST_RIM, flat_caps, mend, rims
+from pipeline.geometry.quality import triangle_quality
 from pipeline.geometry.surface_file import SurfaceFile, read_surface_file
-from pipeline.mesh import Mesh
+from pipeline.mesh import Mesh, words_mm
 from pipeline.surface import (
     MIN_RADIUS_VOXELS,
     Surface,
@@ -28,7 +29,6 @@ from pipeline.surface import (
     closed_ends,
     cut_ends,
     name_openings,
-    triangle_quality,
 )
 from pipeline.volume import Volume
 from pipeline.voxelize import choose_frame

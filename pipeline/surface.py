@@ -6,6 +6,7 @@ with a flat cap. The surface leaves this stage closed, and every triangle knows 
 """
 
 import logging
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,9 +16,23 @@ from numpy.typing import NDArray
 from pipeline.case import SurfaceSettings, parse
 from pipeline.geometry.centreline import Centreline, Ends, find_ends, trace_centreline
 from pipeline.geometry.clip import ClipError, check_closed, cut_end
-from pipeline.geometry.isosurface import fit, resolve, smooth_field, zero_surface
+from pipeline.geometry.closest import Facets
+from pipeline.geometry.extension import extend_openings
+from pipeline.geometry.isosurface import (
+    DEFAULT_SMOOTHING_VOXELS,
+    LevelSet,
+    fit,
+    occupancy_surface,
+    smooth_field,
+    zero_surface,
+)
 from pipeline.geometry.openings import Cut, describe, place_cut, without_frayed_ends
-from pipeline.mesh import Mesh, write_openings
+from pipeline.geometry.picture import Mark, Scene
+from pipeline.geometry.quality import triangle_quality
+from pipeline.geometry.remesh import Shape, remesh_vessel
+from pipeline.geometry.side_branches import SideBranch, choose_side_branches, without_side_branches
+from pipeline.geometry.smooth_mesh import smooth_mesh
+from pipeline.mesh import Mesh, words_mm, write_openings
 from pipeline.volume import Volume
 from solver.nodes import Opening
 from solver.stage import Job, StageError, run_stage
@@ -69,18 +84,26 @@ def extract_surface(lumen: Volume, settings: SurfaceSettings, log: logging.Logge
         If the mask is unfit, if fewer than two open ends are found, if they overlap or are not resolved, if settings
         contradict what is found, or if the surface is not closed in the end.
     """
+    scene = Scene()
+    with scene.on_refusal():
+        return _extract(lumen, settings, log, scene)
+
+
+def _extract(lumen: Volume, settings: SurfaceSettings, log: logging.Logger, scene: Scene) -> Surface:
     _demand_isotropic(lumen)
+    least_mm = max(settings.min_radius_mm, MIN_RADIUS_VOXELS * max(lumen.spacing_mm))
+    lumen, sides = _without_side_branches(lumen, settings, least_mm, log, scene)
     volume_mm3 = float(np.count_nonzero(lumen.voxels >= 0.5) * np.prod(lumen.spacing_mm))
     field = smooth_field(lumen, settings.smoothing_mm)
-    raw = zero_surface(field)
+    raw = scene.mesh = zero_surface(field)
     check_closed(raw)
     log.info("iso-surface: %d triangles, %.1f mm3", len(raw.triangles), raw.volume_mm3())
-    least_mm = max(settings.min_radius_mm, MIN_RADIUS_VOXELS * max(lumen.spacing_mm))
-    centreline, frayed = without_frayed_ends(trace_centreline(field.with_voxels(field.voxels > 0), raw.points_mm))
+    centreline, frayed = _trace(field, raw)
     found = find_ends(centreline, settings.min_branch_radii, least_mm, _at_border(lumen, centreline), frayed)
+    scene.mark_ends(found)
     close_on_request(found, settings, MASK_REMEDY)
-    thin_mm = min(end.end_radius_mm for end in found.open)
-    mesh, field = fit(resolve(raw, field, thin_mm), field, volume_mm3)
+    mesh, field = fit(raw, field, volume_mm3)
+    mesh, shape_of = _wall(mesh, field, lumen, settings, volume_mm3)
     change = mesh.volume_mm3() / volume_mm3 - 1
     if abs(change) > settings.volume_tolerance:
         raise StageError(
@@ -88,19 +111,76 @@ def extract_surface(lumen: Volume, settings: SurfaceSettings, log: logging.Logge
             f" surface.volume_tolerance = {settings.volume_tolerance:g}; lower surface.smoothing_mm,"
             " or resample finer with filter.spacing_mm"
         )
-    whole, mesh = mesh, cut_ends(mesh, field, found, settings, least_mm, MASK_REMEDY, log)
+    whole, mesh = mesh, cut_ends(mesh, field, found, settings, least_mm, MASK_REMEDY, log, scene)
+    mesh = remesh_vessel(mesh, shape_of(mesh), settings.edges_per_radius, max(lumen.spacing_mm))
+    check_closed(mesh)
     openings = name_openings(mesh, settings, log)
+    mesh, openings = extend_openings(mesh, openings, settings, log)
     quality = {
         "mask_volume_mm3": volume_mm3,
         "raw_volume_change": raw.volume_mm3() / volume_mm3 - 1,
         "volume_change": change,
         "volume_mm3": mesh.volume_mm3(),
         "closed_ends": closed_ends(found),
+        "side_branches": [side.record(settings.side_branches.action) for side in sides],
         "before": triangle_quality(raw),
         "uncut": triangle_quality(whole),
         "after": triangle_quality(mesh),
     }
     return Surface(mesh, openings, quality)
+
+
+def _wall(
+    fitted: Mesh, field: Volume, lumen: Volume, settings: SurfaceSettings, volume_mm3: float
+) -> tuple[Mesh, Callable[[Mesh], Shape]]:
+    """The whole surface as the smoother of the settings makes it, and its shape for what a cut leaves of it."""
+    if settings.smoother in (None, "field"):
+        return fitted, lambda cut: LevelSet(field, cut)
+    voxel_mm = max(lumen.spacing_mm)
+    length_mm = settings.smoothing_mm or DEFAULT_SMOOTHING_VOXELS * voxel_mm
+    wall = smooth_mesh(occupancy_surface(lumen), settings.smoother, length_mm, volume_mm3)
+    check_closed(wall)
+    mesh = remesh_vessel(wall, Facets(wall, wall), settings.edges_per_radius, voxel_mm)
+    return mesh, lambda cut: Facets(wall, cut)
+
+
+def _trace(field: Volume, surface: Mesh) -> tuple[Centreline, frozenset[int]]:
+    """Centreline of what is positive in a field, and the rows at which it frays."""
+    return without_frayed_ends(trace_centreline(field.with_voxels(field.voxels > 0), surface.points_mm))
+
+
+def _without_side_branches(
+    lumen: Volume, settings: SurfaceSettings, least_mm: float, log: logging.Logger, scene: Scene
+) -> tuple[Volume, list[SideBranch]]:
+    """The lumen without the side branches that the settings take out of it, and these."""
+    if settings.side_branches.action == "keep":
+        return lumen, []
+    field = smooth_field(lumen, settings.smoothing_mm)
+    raw = scene.mesh = zero_surface(field)
+    centreline, frayed = _trace(field, raw)
+    border = _at_border(lumen, centreline)
+
+    def open_ends(rest: Centreline) -> int:
+        return len(find_ends(rest, settings.min_branch_radii, least_mm, border, frayed).open)
+
+    sides, rest = side_branches(centreline, settings, open_ends, log)
+    flat = settings.side_branches.action == "close"
+    return (without_side_branches(lumen, raw.points_mm, sides, rest, flat) if sides else lumen), sides
+
+
+def side_branches(
+    centreline: Centreline, settings: SurfaceSettings, open_ends: Callable[[Centreline], int], log: logging.Logger
+) -> tuple[list[SideBranch], Centreline]:
+    """The side branches that go, and the centreline without them; logged with their reasons, as are those that stay."""
+    sides, staying, rest = choose_side_branches(centreline, settings.side_branches, settings.openings, open_ends)
+    done = {"close": "closed flush", "remove": "removed"}[settings.side_branches.action]
+    for side in sides:
+        log.info("%s: %s, %s", done, side.words, side.why)
+    for words in staying:
+        log.info("%s", words)
+    if not sides:
+        log.warning("warning: no side branch is short or thin enough for surface.side_branches")
+    return sides, rest
 
 
 def _demand_isotropic(lumen: Volume) -> None:
@@ -130,6 +210,7 @@ def cut_ends(
     least_mm: float,
     remedy: str,
     log: logging.Logger,
+    scene: Scene,
 ) -> Mesh:
     """Cut and cap the open ends of a closed surface.
 
@@ -142,17 +223,18 @@ def cut_ends(
     least_mm : least radius of a cut.
     remedy : what helps where fewer than two ends can be cut, for the message.
     log : for why ends stay closed.
+    scene : gets the cuts and what is cut, for the picture of a refusal.
 
     Raises
     ------
     StageError
         If fewer than two ends can be cut, cuts overlap, or the surface is not closed in the end.
     """
-    cuts = _place_cuts(field, found, settings, least_mm, remedy)
+    cuts = _place_cuts(field, found, settings, least_mm, remedy, scene)
     for row, why in found.closed.items():
-        log.info("end at %s stays closed: %s", _place(found.centreline.points_mm[row]), why)
+        log.info("end at %s stays closed: %s", words_mm(found.centreline.points_mm[row]), why)
     for number, cut in enumerate(cuts, 1):
-        mesh = _cut(mesh, cut, number)
+        mesh = scene.mesh = _cut(mesh, cut, number, cuts, scene)
     check_closed(mesh)
     return mesh
 
@@ -161,7 +243,7 @@ def name_openings(mesh: Mesh, settings: SurfaceSettings, log: logging.Logger) ->
     """Measure the caps of a mesh, give them the names and roles of the settings, and log them."""
     openings = describe(mesh, settings.openings)
     for opening in openings:
-        place = _place(opening.centre_mm)
+        place = words_mm(opening.centre_mm)
         log.info(
             "opening %d: %s (%s) at %s, radius %.2f mm",
             opening.id,
@@ -179,27 +261,35 @@ def closed_ends(found: Ends) -> list[dict[str, Any]]:
     return [{"place_mm": points[row].tolist(), "why": why} for row, why in found.closed.items()]
 
 
-def _place_cuts(field: Volume, found: Ends, settings: SurfaceSettings, least_mm: float, remedy: str) -> list[Cut]:
+def _place_cuts(
+    field: Volume, found: Ends, settings: SurfaceSettings, least_mm: float, remedy: str, scene: Scene
+) -> list[Cut]:
     """Cuts of the open ends, and what cannot be cut is closed."""
     cuts = []
-    for end in found.open:
-        if cut := place_cut(field, found.centreline, end, settings.cut_radii, least_mm, settings.cut_roundness):
+    for end in list(found.open):
+        cut = place_cut(field, found.centreline, end, settings.cut_radii, least_mm, settings.cut_roundness)
+        if cut:
             cuts.append(cut)
         else:
+            found.open.remove(end)
             why = f"no section is as large and round as those behind it, radius {end.end_radius_mm:.2f} mm"
             found.closed[end.rows[0]] = why
+    scene.mark_ends(found)
     _demand_two([cut.centre_mm for cut in cuts], found, settings, remedy)
     return cuts
 
 
 def _demand_two(places_mm: list[NDArray[np.float64]], found: Ends, settings: SurfaceSettings, remedy: str) -> None:
     if len(places_mm) < 2:
-        open_at = "".join(f" at {_place(place)}" for place in places_mm)
+        number = ("no open end", "one open end only")[len(places_mm)]
+        open_at = "".join(f" at {words_mm(place)}" for place in places_mm)
         points = found.centreline.points_mm
-        reasons = "".join(f"; at {_place(points[row])}: {why}" for row, why in found.closed.items())
+        reasons = "".join(f"; at {words_mm(points[row])}: {why}" for row, why in found.closed.items())
         raise StageError(
-            f"surface: {len(places_mm)} open ends found{open_at}, at least 2 are wanted{reasons}. Lower"
-            f" surface.min_branch_radii = {settings.min_branch_radii:g}, {remedy}"
+            f"surface: {number} found{open_at}, at least 2 are wanted{reasons}. Lower surface.min_branch_radii ="
+            f" {settings.min_branch_radii:g} if an end is missing because it is short,"
+            f" surface.cut_radii = {settings.cut_radii:g} or surface.cut_roundness = {settings.cut_roundness:g} if no"
+            f" section was round enough, {remedy}"
         )
 
 
@@ -211,39 +301,20 @@ def _at_border(lumen: Volume, centreline: Centreline) -> NDArray[np.bool_]:
     return np.asarray(distance.min(axis=1) < 1.5 * centreline.radius_mm + max(lumen.spacing_mm))
 
 
-def _cut(mesh: Mesh, cut: Cut, number: int) -> Mesh:
+def _cut(mesh: Mesh, cut: Cut, number: int, cuts: list[Cut], scene: Scene) -> Mesh:
     try:
         return cut_end(mesh, cut.centre_mm, cut.normal, number)
     except ClipError as error:
+        scene.marks.append(Mark("fault", cut.centre_mm, f"cannot be cut: {error}"))
+        others = [other for other in cuts if other is not cut]
+        nearest = min(others, key=lambda other: float(np.linalg.norm(other.centre_mm - cut.centre_mm)))
+        away = float(np.linalg.norm(nearest.centre_mm - cut.centre_mm))
         raise StageError(
-            f"surface: the end at {_place(cut.centre_mm)} cannot be cut: {error};"
-            " change surface.cut_radii, or give that place in surface.closed_mm"
+            f"surface: the end at {words_mm(cut.centre_mm)} cannot be cut: {error}. The nearest other opening is"
+            f" {away:.1f} mm away, at {words_mm(nearest.centre_mm)}: where two overlap, or a branch leaves within the"
+            " cut, raise or lower surface.cut_radii so that the cut lies elsewhere; or keep the end closed with"
+            f" surface.closed_mm: [[{', '.join(f'{x:.1f}' for x in cut.centre_mm)}]]"
         ) from None
-
-
-def _place(point: Any) -> str:
-    x, y, z = point
-    return f"({x:.1f}, {y:.1f}, {z:.1f}) mm"
-
-
-def triangle_quality(mesh: Mesh) -> dict[str, float]:
-    """Count of triangles, of needles (smallest angle below 10 degrees) and of tiny ones (below 1 % of the median area),
-    and the smallest, 5th percentile and median of the triangles' smallest angles, degrees.
-    """
-    corners = mesh.points_mm[mesh.triangles]
-    sides = np.roll(corners, -1, axis=1) - corners
-    sides /= np.maximum(np.linalg.norm(sides, axis=2, keepdims=True), 1e-30)
-    cosines = -np.einsum("tkj,tkj->tk", sides, np.roll(sides, 1, axis=1))
-    angle = np.degrees(np.arccos(np.clip(cosines, -1, 1))).min(axis=1)
-    area = np.linalg.norm(mesh.area_vectors_mm2(), axis=1)
-    return {
-        "triangles": len(angle),
-        "needles": int((angle < 10).sum()),
-        "tiny": int((area < 0.01 * np.median(area)).sum()),
-        "smallest_angle_deg": float(angle.min()),
-        "p5_angle_deg": float(np.percentile(angle, 5)),
-        "median_angle_deg": float(np.median(angle)),
-    }
 
 
 def _compute(job: Job) -> None:

@@ -32,7 +32,7 @@ def cut_end(mesh: Mesh, centre_mm: NDArray[np.float64], normal: NDArray[np.float
     mesh : closed surface.
     centre_mm : (3,) point inside the vessel, in the plane.
     normal : (3,) unit vector, out of the vessel.
-    opening : id that the cap's triangles get.
+    opening : id that the cap's triangles get; 0 makes them wall, and then caps may be cut off.
 
     Raises
     ------
@@ -50,7 +50,7 @@ def cut_end(mesh: Mesh, centre_mm: NDArray[np.float64], normal: NDArray[np.float
     tags = np.concatenate([np.delete(mesh.opening, crossed), np.zeros(len(split), np.int8)])
     on_plane = np.concatenate([on_plane, np.ones(len(points) - len(on_plane), bool)])
     kept = _kept(triangles, (points - centre_mm) @ normal, on_plane)
-    if tags[~kept].any():
+    if opening and tags[~kept].any():
         raise ClipError(f"its plane would cut off opening {tags[~kept].max()} too")
     triangles, tags = triangles[kept], tags[kept]
     rim = _rim(triangles, on_plane)

@@ -43,10 +43,10 @@ def self_intersections(
     if not len(triangles):
         return np.zeros((0, 2), np.int64)
     low, high = points[triangles].min(axis=1), points[triangles].max(axis=1)
-    order = np.argsort(_places_on_curve((low + high) / 2), kind="stable")
+    order = np.argsort(places_on_curve((low + high) / 2), kind="stable")
     leaves = 1 << max(0, int(np.ceil(np.log2(len(triangles) / LEAF))))
     first = np.linspace(0, len(triangles), leaves + 1).astype(np.int64)
-    boxes = _boxes(low[order], high[order], first)
+    boxes = box_tree(low[order], high[order], first)
     wanted = np.ones(len(triangles), bool) if of is None else of
     corners, wanted = np.ascontiguousarray(triangles[order]), np.ascontiguousarray(wanted[order])
     arguments = np.ascontiguousarray(points, np.float64), corners, wanted, first, *boxes
@@ -61,7 +61,7 @@ def self_intersections(
     return pairs[np.lexsort(pairs.T[::-1])]
 
 
-def _places_on_curve(places: NDArray[np.float64]) -> NDArray[np.uint64]:
+def places_on_curve(places: NDArray[np.float64]) -> NDArray[np.uint64]:
     """Morton codes of points: the bits of their three coordinates interleaved."""
     size = np.ptp(places, axis=0).max() or 1.0
     steps = ((places - places.min(axis=0)) / size * ((1 << 20) - 1)).astype(np.uint64)
@@ -73,10 +73,10 @@ def _places_on_curve(places: NDArray[np.float64]) -> NDArray[np.uint64]:
     return np.asarray(steps[:, 0] | steps[:, 1] << np.uint64(1) | steps[:, 2] << np.uint64(2))
 
 
-def _boxes(
+def box_tree(
     low: NDArray[np.float64], high: NDArray[np.float64], first: NDArray[np.int64]
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Corners of the boxes of a complete binary tree, (2 leaves - 1, 3); the children of ``k`` are 2k + 1 and 2k + 2."""
+    """Corners of the boxes of a complete binary tree, (2 leaves - 1, 3); those below ``k`` are 2k + 1 and 2k + 2."""
     lows = [np.minimum.reduceat(low, first[:-1])]
     highs = [np.maximum.reduceat(high, first[:-1])]
     while len(lows[-1]) > 1:
@@ -132,10 +132,10 @@ def _find(
 def _boxes_meet(
     low: NDArray[np.float64], high: NDArray[np.float64], other_low: NDArray[np.float64], other_high: NDArray[np.float64]
 ) -> bool:
+    apart = False
     for k in range(3):
-        if low[k] > other_high[k] or high[k] < other_low[k]:
-            return False
-    return True
+        apart |= low[k] > other_high[k] or high[k] < other_low[k]
+    return not apart
 
 
 @njit(cache=True)
@@ -165,13 +165,10 @@ def _cross(points: NDArray[np.float64], one: NDArray[np.int64], other: NDArray[n
 @njit(cache=True)
 def _pierces(points: NDArray[np.float64], p: int, q: int, triangle: NDArray[np.int64]) -> bool:
     """Whether a line through two points meets the inside of a triangle."""
-    first = _side(points, p, q, triangle[0], triangle[1])
-    if first == 0:
-        return False
-    for k in (1, 2):
-        if _side(points, p, q, triangle[k], triangle[(k + 1) % 3]) != first:
-            return False
-    return True
+    around = 0
+    for k in range(3):
+        around += _side(points, p, q, triangle[k], triangle[(k + 1) % 3])
+    return abs(around) == 3
 
 
 @njit(cache=True)
@@ -231,7 +228,9 @@ def _overlap_in_plane(points: NDArray[np.float64], one: NDArray[np.int64], other
 def _inside(triangle: NDArray[np.float64], place: NDArray[np.float64]) -> bool:
     first = _turn(triangle[0], triangle[1], place)
     return (
-        first != 0 and _turn(triangle[1], triangle[2], place) == first and _turn(triangle[2], triangle[0], place) == first
+        first != 0
+        and _turn(triangle[1], triangle[2], place) == first
+        and _turn(triangle[2], triangle[0], place) == first
     )
 
 

@@ -9,6 +9,7 @@ from scipy.sparse.csgraph import connected_components
 from scipy.spatial import cKDTree
 
 from pipeline.geometry.clip import directed_edges, neighbours, open_edges
+from pipeline.mesh import words_mm
 from solver.stage import StageError
 
 WELD = 1e-5
@@ -264,9 +265,3 @@ def flat_caps(points: NDArray[np.float64], triangles: NDArray[np.int64]) -> list
     if flat[wall] or total[cap].sum() + total[wall] < SMOOTH_PART * total.sum():
         return []
     return [np.flatnonzero(label == piece) for piece in np.flatnonzero(cap)]
-
-
-def words_mm(point: NDArray[np.float64]) -> str:
-    """A place in words."""
-    x, y, z = point
-    return f"({x:.1f}, {y:.1f}, {z:.1f}) mm"

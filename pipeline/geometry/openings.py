@@ -14,7 +14,7 @@ from scipy import ndimage
 from pipeline.case import OpeningSettings
 from pipeline.geometry.centreline import Branch, Centreline
 from pipeline.geometry.clip import axes_of_plane
-from pipeline.mesh import Mesh
+from pipeline.mesh import Mesh, words_mm
 from pipeline.volume import Volume
 from solver.nodes import Opening
 from solver.stage import StageError
@@ -42,6 +42,8 @@ MERGED_AREA = 2.0
 """A section larger than this many times the cut's has merged with another vessel and says nothing of the axis."""
 FRAYED_RADII = 4.0
 """Loops of the centreline within so many radii of an end are those of a frayed lumen, not of vessels."""
+MIRROR = np.array([-1.0, -1.0, 1.0])
+"""Takes RAS coordinates to LPS."""
 PIXELS_PER_RADIUS = 10.0
 HALF_WIDTH_RADII = 3.0
 """Resolution and extent of the picture in which a section is measured."""
@@ -320,7 +322,7 @@ def describe(mesh: Mesh, given: tuple[OpeningSettings, ...]) -> tuple[Opening, .
     Raises
     ------
     StageError
-        If two settings mean the same opening.
+        If two settings mean the same opening, or a point is farther from all of them than its setting allows.
     """
     vectors, centroids = mesh.area_vectors_mm2(), mesh.points_mm[mesh.triangles].mean(axis=1)
     count = int(mesh.opening.max(initial=0))
@@ -353,13 +355,11 @@ def _labels(
     """Name and role of each opening."""
     labels: dict[int, tuple[str, str]] = {}
     for setting in given:
-        distance = np.linalg.norm(centre - np.array(setting.near_mm), axis=1)
-        nearest = int(np.argmin(distance))
+        nearest = _nearest(centre, area, setting)
         if nearest in labels:
-            x, y, z = centre[nearest]
             raise StageError(
                 f"surface.openings: {labels[nearest][0]} and {setting.name} both mean the opening at"
-                f" ({x:.1f}, {y:.1f}, {z:.1f}) mm; correct near_mm of one. The openings found:"
+                f" {words_mm(centre[nearest])}; correct near_mm of one. The openings found:"
                 f" {list_openings(centre, area)}"
             )
         labels[nearest] = setting.name, setting.role
@@ -372,11 +372,32 @@ def _labels(
     return labels
 
 
+def _nearest(centre: NDArray[np.float64], area: NDArray[np.float64], setting: OpeningSettings) -> int:
+    """The opening that a setting means, which must be near enough."""
+
+    def distance(place: NDArray[np.float64]) -> NDArray[np.float64]:
+        return np.asarray(np.linalg.norm(centre - place, axis=1))
+
+    place = np.array(setting.near_mm)
+    if distance(place).min() > setting.within_mm:
+        mirrored = place * MIRROR
+        hint = (
+            f"; {words_mm(mirrored)} would be {distance(mirrored).min():.1f} mm away: near_mm is in RAS, LPS is wanted"
+            if distance(mirrored).min() <= setting.within_mm
+            else ""
+        )
+        raise StageError(
+            f"surface.openings: {setting.name}: the nearest opening is {distance(place).min():.1f} mm from near_mm ="
+            f" {words_mm(place)}, more than within_mm = {setting.within_mm:g}{hint}. Correct near_mm (LPS: x to the"
+            f" left, y to the posterior), or raise within_mm. The openings found: {list_openings(centre, area)}"
+        )
+    return int(np.argmin(distance(place)))
+
+
 def list_openings(centre: NDArray[np.float64], area: NDArray[np.float64]) -> str:
     """Centres and radii in words."""
     return "; ".join(
-        f"({x:.1f}, {y:.1f}, {z:.1f}) mm, radius {np.sqrt(a / np.pi):.2f} mm"
-        for (x, y, z), a in zip(centre, area, strict=True)
+        f"{words_mm(place)}, radius {np.sqrt(a / np.pi):.2f} mm" for place, a in zip(centre, area, strict=True)
     )
 
 

@@ -1,0 +1,109 @@
+"""Extension: a straight tube in front of an opening, so that the flow in the vessel forgets the condition at its cap.
+
+The rim of the cap is drawn out along the cap's normal and keeps its shape: a tube that became round on the way would
+speed up or slow down the flow there, and the opening's area would no longer be the vessel's.
+"""
+
+import logging
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pipeline.case import SurfaceSettings
+from pipeline.geometry.clip import check_closed, open_edges
+from pipeline.geometry.intersections import self_intersections
+from pipeline.mesh import Mesh, words_mm
+from solver.nodes import Opening
+from solver.stage import StageError
+
+WALL = 0
+
+
+def extend(mesh: Mesh, opening: int, length_mm: float) -> Mesh:
+    """Put a straight tube between the rim of a cap and the cap.
+
+    The volume grows by the cap's area times the length. Triangles of the tube are as long as the rim's edges.
+
+    Parameters
+    ----------
+    mesh : closed surface.
+    opening : id of the cap.
+    length_mm : length of the tube.
+    """
+    cap = mesh.triangles[mesh.opening == opening]
+    vectors = mesh.area_vectors_mm2()[mesh.opening == opening].sum(axis=0)
+    edges = open_edges(cap)
+    rim = np.unique(edges)
+    edge_mm = float(np.linalg.norm(np.diff(mesh.points_mm[edges], axis=1), axis=2).mean())
+    rings = max(1, round(length_mm / edge_mm))
+    shift = length_mm * vectors / np.linalg.norm(vectors)
+
+    points = mesh.points_mm.copy()
+    inner = np.setdiff1d(cap, rim)
+    points[inner] += shift
+    steps = np.arange(1, rings + 1)[:, None, None] / rings * shift
+    ring = np.full((rings + 1, len(points)), -1)
+    ring[0, rim] = rim
+    ring[1:, rim] = len(points) + np.arange(rings * len(rim)).reshape(rings, -1)
+    points = np.concatenate([points, (points[rim] + steps).reshape(-1, 3)])
+
+    a, b = ring[:, edges[:, 0]], ring[:, edges[:, 1]]  # the cap's direction; the wall's is the other one
+    low_a, low_b, high_a, high_b = (part.ravel() for part in (a[:-1], b[:-1], a[1:], b[1:]))
+    tube = np.concatenate([np.stack([low_a, low_b, high_b], axis=1), np.stack([low_a, high_b, high_a], axis=1)])
+    moved = np.where(np.isin(cap, rim), ring[-1][cap], cap)
+    triangles = np.concatenate([mesh.triangles[mesh.opening != opening], tube, moved])
+    tags = np.concatenate(
+        [
+            mesh.opening[mesh.opening != opening],
+            np.full(len(tube), WALL, np.int8),
+            np.full(len(moved), opening, np.int8),
+        ]
+    )
+    return Mesh(points, triangles.astype(np.int64), tags)
+
+
+def place_of_collision(mesh: Mesh, extended: Mesh) -> NDArray[np.float64] | None:
+    """Where the extensions of a surface run into it or into each other, (3,), or None.
+
+    Parameters
+    ----------
+    mesh, extended : before and after any number of extensions.
+    """
+    new = np.ones(len(extended.points_mm), bool)
+    new[: len(mesh.points_mm)] = (extended.points_mm[: len(mesh.points_mm)] != mesh.points_mm).any(axis=1)
+    pairs = self_intersections(extended.points_mm, extended.triangles, of=new[extended.triangles].any(axis=1))
+    return extended.points_mm[extended.triangles[pairs[0]]].mean(axis=(0, 1)) if len(pairs) else None
+
+
+def extend_openings(
+    mesh: Mesh, openings: tuple[Opening, ...], settings: SurfaceSettings, log: logging.Logger
+) -> tuple[Mesh, tuple[Opening, ...]]:
+    """Put straight tubes in front of the openings, as long as the settings say, and move the openings to their ends.
+
+    Raises
+    ------
+    StageError
+        If a tube would run into the vessel or into another tube.
+    """
+    given = {opening.name: opening.extend_radii for opening in settings.openings}
+    extended, moved = mesh, []
+    for opening in openings:
+        own = given.get(opening.name)
+        length_mm = (settings.extend_radii if own is None else own) * opening.radius_mm
+        if length_mm > 0:
+            extended = extend(extended, opening.id, length_mm)
+            log.info("opening %d: %s extended by %.2f mm", opening.id, opening.name, length_mm)
+        x, y, z = (np.array(opening.centre_mm) + length_mm * np.array(opening.normal)).tolist()
+        moved.append(replace(opening, centre_mm=(x, y, z)))
+    if extended is mesh:
+        return mesh, openings
+    if (place := place_of_collision(mesh, extended)) is not None:
+        nearest = min(moved, key=lambda opening: float(np.linalg.norm(np.array(opening.centre_mm) - place)))
+        raise StageError(
+            f"surface: an extension, probably that of {nearest.name}, runs into the vessel or another extension at"
+            f" {words_mm(place)}; lower surface.extend_radii = {settings.extend_radii:g}, or give"
+            " surface.openings[].extend_radii of that opening (0: none)"
+        )
+    check_closed(extended)
+    return extended, tuple(moved)
