@@ -13,7 +13,8 @@ from numba import config
 from numpy.typing import NDArray
 
 from solver.collision import make_collision
-from solver.lattice import PARTIAL_COLUMNS, Fields, Lattice, Observation, combine, sum_by_opening
+from solver.forecast import Device, available_bytes, update_bytes
+from solver.lattice import PARTIAL_COLUMNS, Fields, Lattice, Observation, combine, held_bytes, sum_by_opening
 from solver.node_physics import make_macroscopic, make_observation, make_stress
 from solver.openings import make_outlet
 from solver.stage import StageError
@@ -31,6 +32,10 @@ SUM_THREADS = 256
 """Threads of the one block that adds up partial sums; a power of 2."""
 MOST_PARTS = 32768
 """Threads that each add up every so many nodes or links."""
+EFFICIENCY, STEP_S, COMPILE_S, SIMULATOR_UPDATES_S = 0.6, 3e-4, 4.0, 1e3
+"""For the forecast, about: part of the memory's bandwidth that updates reach (15.2e9 a second of 188 bytes in fp32 and
+9.6e9 of 340 in fp64 are 58 and 66 % of an H200's 4.9e12 bytes/s), time of a step's launches, compilation; updates a
+second on the simulator."""
 
 
 def _on_device(function: Any) -> Any:
@@ -72,14 +77,14 @@ def _make_steps(collision: str, real: Any) -> tuple[Any, Any]:
 def _make_wall_pass(real: Any) -> tuple[Any, Any, Any]:
     @cuda.jit
     def interpolate(
-        f: Any, slot: Any, leaving_back: Any, arriving: Any, a: Any, b: Any, c: Any, parts: int, partials: Any
+        f: Any, slot: Any, leaving_back: Any, arriving: Any, a: Any, b: Any, c: Any, s: Any, parts: int, partials: Any
     ) -> None:
         t = cuda.grid(1)
         if t < parts:
             added = 0.0
             for k in range(t, slot.shape[0], parts):
                 leaving = f[slot[k]]
-                returning = a[k] * leaving + b[k] * f[leaving_back[k]] + c[k] * f[arriving[k]]
+                returning = a[k] * leaving + b[k] * f[leaving_back[k]] + c[k] * f[arriving[k]] + s[k]
                 f[slot[k]] = returning
                 added += np.float64(returning) - np.float64(leaving)
             partials[t] = added
@@ -208,6 +213,24 @@ def require_device() -> str:
     return name.decode() if isinstance(name, bytes) else str(name)
 
 
+def cuda_device(precision: str) -> Device:
+    """The CUDA device: what is free on it, and the speed that its memory's clock and width let expect.
+
+    Raises
+    ------
+    StageError
+        If none answers.
+    """
+    name = require_device()
+    if config.ENABLE_CUDASIM:
+        return Device(name, available_bytes(), SIMULATOR_UPDATES_S, STEP_S, 0.0, MOST_PARTS)
+    device = cuda.get_current_device()
+    bandwidth = 2e3 * device.MEMORY_CLOCK_RATE * device.GLOBAL_MEMORY_BUS_WIDTH / 8
+    free, _ = cuda.current_context().get_memory_info()
+    return Device(name, float(free), EFFICIENCY * bandwidth / update_bytes(precision), STEP_S, COMPILE_S,
+                  MOST_PARTS)  # fmt: skip
+
+
 class CudaDriver:
     """Runs a lattice on a CUDA device; see :class:`solver.lattice.Driver`.
 
@@ -229,7 +252,7 @@ class CudaDriver:
         self._fields, self._observe = _make_reading(real)
         walls, into, out = lattice.walls, lattice.inlets, lattice.outlets
         self._wall_arrays = [send(array) for array in (walls.slot, walls.inside, walls.upstream)]
-        self._wall_coefficients = [send(array) for array in (walls.a, walls.b, walls.c)]
+        self._wall_coefficients = [send(array) for array in (walls.a, walls.b, walls.c, walls.s)]
         self._wall_nodes = send(walls.nodes)
         self._wall_sums, self._wall_mean = send(np.zeros(_parts(len(walls.slot)))), send(np.zeros(1, real))
         self._inlet_arrays = [send(array) for array in (into.slot, into.opening, into.weight)]
@@ -240,6 +263,10 @@ class CudaDriver:
         self._probe_node, self._probe_drho = send(lattice.probe_node), send(np.zeros(len(lattice.probe_node)))
         self._before = send(np.zeros((3, lattice.count), real))
         self._partials = send(np.zeros((_parts(lattice.count), PARTIAL_COLUMNS)))
+
+    def memory_bytes(self) -> int:
+        """Memory that the run takes on the device, a snapshot's fields not counted."""
+        return held_bytes({name: value for name, value in vars(self).items() if value is not self.lattice})
 
     def advance(self, conditions: NDArray[np.float64]) -> None:
         """Run an even number of steps, one a row of `conditions`."""

@@ -1,6 +1,7 @@
 """Lattice: all that a driver needs to run, in lattice units, and what drivers give back."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, is_dataclass
 from typing import Any, Protocol
 
 import numpy as np
@@ -8,9 +9,8 @@ from numpy.typing import NDArray
 
 from solver.nodes import Nodes
 from solver.openings import InletLinks, OutletLinks, inlet_links, opening_nodes, outlet_links
-from solver.stage import StageError
 from solver.streaming import link_addresses, row_stride
-from solver.walls import WallLinks, wall_links
+from solver.walls import Vector, WallLinks, wall_links
 
 PRECISIONS: dict[str, Any] = {"fp32": np.float32, "fp64": np.float64}
 
@@ -55,7 +55,9 @@ def build_lattice(
     walls: str = "bouzidi",
     precision: str = "fp32",
     profiles: dict[str, str] | None = None,
-    force: tuple[float, float, float] = (0.0, 0.0, 0.0),
+    force: Vector = (0.0, 0.0, 0.0),
+    moving: Mapping[str, Vector] | None = None,
+    slip: tuple[str, ...] = (),
 ) -> Lattice:
     """Lay out a geometry for the drivers.
 
@@ -67,23 +69,23 @@ def build_lattice(
     precision : ``fp32`` or ``fp64``.
     profiles : profile of each inlet by its name; all parabolic if not given.
     force : body force per volume, lattice units.
+    moving : velocity of the patches of the wall that move, lattice units, by name.
+    slip : names of the patches along which fluid slips.
 
     Raises
     ------
     StageError
-        If a model or precision is unknown, or an inlet has no links.
+        If a model is unknown, or an inlet has no links.
     """
-    if precision not in PRECISIONS:
-        raise StageError(f"solve.precision {precision!r}: unknown; known are {', '.join(PRECISIONS)}")
     real = PRECISIONS[precision]
-    stride, addresses = row_stride(nodes.count), link_addresses(nodes)
+    stride, addresses = row_stride(nodes.count), link_addresses(nodes, slip)
     profiles = profiles or {opening.name: "parabolic" for opening in nodes.openings}
     probe_node, probe_opening = opening_nodes(nodes)
     return Lattice(
         count=nodes.count,
         stride=stride,
         addresses=addresses,
-        walls=wall_links(nodes, addresses, stride, walls, real),
+        walls=wall_links(nodes, addresses, stride, walls, real, moving, slip),
         inlets=inlet_links(nodes, addresses, stride, profiles, real),
         outlets=outlet_links(nodes, addresses, stride, real),
         probe_node=probe_node,
@@ -159,6 +161,9 @@ class Driver(Protocol):
 
     device: str
 
+    def memory_bytes(self) -> int:
+        """Memory that the run takes where it runs, a snapshot's fields not counted."""
+
     def advance(self, conditions: NDArray[np.float64]) -> None:
         """Run an even number of steps under `conditions`, (steps, openings): flow of an inlet, drho of an outlet."""
 
@@ -178,3 +183,15 @@ class Driver(Protocol):
 def sum_by_opening(values: NDArray[np.floating], opening: NDArray[np.int32], openings: int) -> NDArray[np.float64]:
     """Sum in double precision and in the order of the array, (openings,)."""
     return np.bincount(opening, weights=values.astype(np.float64), minlength=openings).astype(np.float64)
+
+
+def held_bytes(held: Any) -> int:
+    """Memory of the arrays in something made of arrays, lists, mappings and data classes."""
+    if isinstance(held, type):
+        return 0
+    if hasattr(held, "nbytes"):
+        return int(held.nbytes)
+    if is_dataclass(held):
+        held = vars(held)
+    parts = held.values() if isinstance(held, dict) else held if isinstance(held, list | tuple) else ()
+    return sum(held_bytes(part) for part in parts)

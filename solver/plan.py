@@ -1,22 +1,22 @@
 """Plan of a run: conditions matched to the openings, and everything chosen before the first step."""
 
 from dataclasses import dataclass
+from math import ceil
 from typing import Any
 
 import numpy as np
 
 from solver.collision import COLLISIONS, choose_collision, relaxation_rates
+from solver.forecast import settling_s
+from solver.lattice import PRECISIONS
 from solver.nodes import Nodes
 from solver.settings import SolveSettings
 from solver.stage import StageError
-from solver.streaming import row_stride
 from solver.units import MAX_DRHO, PASCAL_PER_MMHG, ROWS_PER_CYCLE, Units, choose_units
 from solver.waveform import Inflow, by_opening, common_period_s, expected_peak_speed_m_s, read_inflow
 
 TRANSITS = 15
 """Acoustic transits of the domain over which the inflow is raised."""
-BYTES_PER_LINK = 40
-"""About: three addresses, three coefficients, and the node arrays they come from."""
 
 
 @dataclass(frozen=True)
@@ -36,6 +36,7 @@ class Plan:
     viscous_steps : R^2/nu in steps, R the radius of the largest opening.
     interval : steps between two rows of the monitor; even.
     last_step : the run ends here at the latest; even.
+    expected_steps : where it is expected to end: after all cycles, or when it is steady.
     numbers : dimensionless numbers and scales for the log and the summary.
     warnings : what the user should know.
     """
@@ -53,6 +54,7 @@ class Plan:
     viscous_steps: float
     interval: int
     last_step: int
+    expected_steps: int
     numbers: dict[str, float]
     warnings: list[str]
 
@@ -67,6 +69,8 @@ def make_plan(nodes: Nodes, settings: SolveSettings) -> Plan:
     """
     if settings.collision != "auto" and settings.collision not in COLLISIONS:
         raise StageError(f"solve.collision {settings.collision!r}: unknown; known are auto, {', '.join(COLLISIONS)}")
+    if settings.precision not in PRECISIONS:
+        raise StageError(f"solve.precision {settings.precision!r}: unknown; known are {', '.join(PRECISIONS)}")
     inlets = by_opening(nodes.openings, "inlet", settings.inlets)
     outlets = by_opening(nodes.openings, "outlet", settings.outlets)
     inflow = {name: read_inflow(entry) for name, entry in inlets.items()}
@@ -88,6 +92,20 @@ def make_plan(nodes: Nodes, settings: SolveSettings) -> Plan:
     radius_m = max(opening.radius_mm for opening in nodes.openings) * 1e-3
     viscous_steps = radius_m**2 / units.viscosity_m2_s / units.dt_s
     last_step = _last_step(settings, units, period_s, ramp_s, warnings)
+    interval = _even(period_s / units.dt_s / ROWS_PER_CYCLE if period_s else max(100, viscous_steps / 100))
+    expected_steps = last_step
+    if period_s is None:
+        speed = max(inflow[o.name].peak_ml_s / o.area_mm2 for o in nodes.openings if o.role == "inlet")
+        settled_s = ramp_s + settling_s(
+            length * units.dx_m, radius_m, units.viscosity_m2_s, units.speed_m_s / 3**0.5, speed, ramp_s,
+            settings.steady_tolerance,
+        )  # fmt: skip
+        expected_steps = ceil(settled_s / units.dt_s / interval) * interval
+        if expected_steps > last_step:
+            warnings.append(
+                f"about {expected_steps} steps are expected until the flow is steady, above solve.max_steps "
+                f"{settings.max_steps}; raise it, or choose a coarser spacing"
+            )
     return Plan(
         units=units,
         inflow=inflow,
@@ -100,8 +118,9 @@ def make_plan(nodes: Nodes, settings: SolveSettings) -> Plan:
         ramp_s=ramp_s,
         period_s=period_s,
         viscous_steps=viscous_steps,
-        interval=_even(period_s / units.dt_s / ROWS_PER_CYCLE if period_s else max(100, viscous_steps / 100)),
+        interval=interval,
         last_step=last_step,
+        expected_steps=expected_steps,
         numbers=_numbers(nodes, units, inflow, peak_speed, ramp_s, settings),
         warnings=warnings,
     )
@@ -168,7 +187,6 @@ def _numbers(
         "nodes_across_inlet": diameter_m / units.dx_m,
         "nodes_across_smallest_opening": 2e-3 * smallest / units.dx_m,
         "ramp_s": ramp_s,
-        "memory_mb": _memory_mb(nodes, settings),
     }
     if period := common_period_s(inflow):
         omega = 2 * np.pi / period
@@ -176,13 +194,6 @@ def _numbers(
         numbers["steps_per_cycle"] = period / units.dt_s
         numbers["womersley"] = diameter_m / 2 * float(np.sqrt(omega / units.viscosity_m2_s))
     return {name: float(value) for name, value in numbers.items()}
-
-
-def _memory_mb(nodes: Nodes, settings: SolveSettings) -> float:
-    """Estimate of the solver's memory: populations, addresses, the kept velocity, the fields, links."""
-    real = 4 if settings.precision == "fp32" else 8
-    links = len(nodes.wall_link_node) + len(nodes.opening_link_node)
-    return (row_stride(nodes.count) * (19 * real + 18 * 4 + 3 * real + 10 * real + 16) + BYTES_PER_LINK * links) / 1e6
 
 
 def table(numbers: dict[str, Any]) -> str:

@@ -2,7 +2,6 @@
 
 import logging
 import time
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,7 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from solver.flow import FlowWriter
-from solver.lattice import Driver, Lattice, Observation, build_lattice
+from solver.forecast import Device, Forecast, forecast, gigabytes
+from solver.lattice import Driver, Lattice, Observation, build_lattice, held_bytes
 from solver.monitor import Monitor, Row
 from solver.nodes import Nodes
 from solver.plan import Plan, make_plan, table
@@ -29,39 +29,49 @@ PERIODICITY = 0.01
 LOG_EVERY_S = 5.0
 
 
-def _cpu(lattice: Lattice) -> Driver:
-    from solver.cpu import CpuDriver
-
-    return CpuDriver(lattice)
-
-
-def _cuda(lattice: Lattice) -> Driver:
-    from solver.cuda import CudaDriver
-
-    return CudaDriver(lattice)
-
-
-def _best(lattice: Lattice) -> Driver:
-    from solver.cuda import device_answers
-
-    return _cuda(lattice) if device_answers() else _cpu(lattice)
-
-
-BACKENDS: dict[str, Callable[[Lattice], Driver]] = {"auto": _best, "cpu": _cpu, "cuda": _cuda}
-"""Makers of drivers, by name."""
-
-
-def make_driver(backend: str, lattice: Lattice) -> Driver:
-    """Driver of that name; ``auto`` takes CUDA where a device answers.
+def choose_backend(name: str) -> str:
+    """``cpu`` or ``cuda``; ``auto`` takes CUDA where a device answers.
 
     Raises
     ------
     StageError
-        If the name is unknown, or no CUDA device answers where one is asked for.
+        If the name is unknown.
     """
-    if backend not in BACKENDS:
-        raise StageError(f"solve.backend {backend!r}: unknown; known are {', '.join(BACKENDS)}")
-    return BACKENDS[backend](lattice)
+    if name not in ("auto", "cpu", "cuda"):
+        raise StageError(f"solve.backend {name!r}: unknown; known are auto, cpu, cuda")
+    if name != "auto":
+        return name
+    from solver.cuda import device_answers
+
+    return "cuda" if device_answers() else "cpu"
+
+
+def find_device(backend: str, precision: str) -> Device:
+    """What a backend runs on.
+
+    Raises
+    ------
+    StageError
+        If the backend is unknown, or no CUDA device answers where one is asked for.
+    """
+    if choose_backend(backend) == "cpu":
+        from solver.cpu import cpu_device
+
+        return cpu_device()
+    from solver.cuda import cuda_device
+
+    return cuda_device(precision)
+
+
+def make_driver(backend: str, lattice: Lattice) -> Driver:
+    """Driver of a backend, which fails as :func:`find_device` does."""
+    if choose_backend(backend) == "cpu":
+        from solver.cpu import CpuDriver
+
+        return CpuDriver(lattice)
+    from solver.cuda import CudaDriver
+
+    return CudaDriver(lattice)
 
 
 @dataclass
@@ -70,7 +80,7 @@ class Simulation:
 
     Attributes
     ----------
-    nodes, settings, plan : what is run.
+    nodes, settings, plan, forecast : what is run, and what that is expected to take.
     driver : who runs it.
     log : where progress goes.
     """
@@ -78,6 +88,7 @@ class Simulation:
     nodes: Nodes
     settings: SolveSettings
     plan: Plan
+    forecast: Forecast
     driver: Driver
     log: logging.Logger
 
@@ -85,6 +96,7 @@ class Simulation:
         self.monitor = Monitor(self.nodes, self.plan)
         self.step = 0
         self.seconds = 0.0
+        self.bytes = 0
         self.converged = False
         self._logged = time.monotonic()
 
@@ -195,6 +207,7 @@ class Simulation:
 
     def _write(self, writer: FlowWriter) -> None:
         units, fields = self.plan.units, self.driver.fields()
+        self.bytes = self.driver.memory_bytes() + held_bytes(fields)
         viscous = -(1 - 1 / (2 * units.tau)) * units.stress_pa
         writer.append(
             self.step * units.dt_s,
@@ -224,14 +237,15 @@ class Simulation:
     def _time_left(self) -> str:
         most = self.plan.last_step - self.step
         left, prefix = float(most), "at most "
+        if self.step < (forecast := min(self.forecast.steps, self.plan.last_step)):
+            left, prefix = float(forecast - self.step), "about "
         if self.plan.period_s or self.converged:
             left, prefix = (0.0 if self.converged else left), ""
         elif (decay := self._decay()) > 0:
             wanted = np.log(self.monitor.rows[-1].residual / self.settings.steady_tolerance) / decay
             ramp = self.plan.ramp_s / self.plan.units.dt_s - self.step
             left, prefix = float(min(most, max(wanted, ramp, self.plan.interval))), "about "
-        minutes, seconds = divmod(round(left * self.seconds / self.step), 60)
-        return f"{prefix}{minutes} min {seconds:02d} s left"
+        return f"{prefix}{_minutes(left * self.seconds / self.step)} left"
 
     def _decay(self) -> float:
         """Rate at which the residual falls, per step; 0 where that cannot be said."""
@@ -265,14 +279,16 @@ def solve(
         If settings do not fit the geometry, or the flow blows up.
     """
     plan = make_plan(nodes, settings)
-    lattice = build_lattice(nodes, plan.collision, plan.rates, settings.walls, settings.precision, plan.profiles)
-    driver = make_driver(settings.backend, lattice)
+    device = find_device(settings.backend, settings.precision)
     magic = f" (Lambda {plan.magic:.4g})" if plan.collision in ("trt", "bgk") else ""
-    log.info("%s on %s, collision %s%s, walls %s\n%s", settings.precision, driver.device, plan.collision, magic,
+    log.info("%s on %s, collision %s%s, walls %s\n%s", settings.precision, device.name, plan.collision, magic,
              settings.walls, table(plan.numbers))  # fmt: skip
+    expected = forecast(nodes, settings.precision, plan.expected_steps, device)
+    log.info("forecast: %s", _told(expected, plan, device))
     for warning in plan.warnings:
         log.warning("warning: %s", warning)
-    simulation = Simulation(nodes, settings, plan, driver, log)
+    lattice = build_lattice(nodes, plan.collision, plan.rates, settings.walls, settings.precision, plan.profiles)
+    simulation = Simulation(nodes, settings, plan, expected, make_driver(settings.backend, lattice), log)
     with FlowWriter(flow_path, nodes) as writer:
         simulation.run(writer)
     simulation.monitor.write(monitor_path)
@@ -280,6 +296,20 @@ def solve(
     for warning in late:
         log.warning("warning: %s", warning)
     return _summary(simulation, plan.warnings + late)
+
+
+def _told(expected: Forecast, plan: Plan, device: Device) -> str:
+    basis = "all cycles" if plan.period_s else "until the wave that the ramp leaves has died away"
+    return (
+        f"about {expected.steps} steps ({basis}) in {_minutes(expected.seconds)}, at {device.updates_s / 1e6:.3g} MLUPS"
+        f" and compilation of {device.compile_s:g} s; memory {gigabytes(expected.bytes)}"
+        f" of {gigabytes(device.free_bytes)} free on {device.name}"
+    )
+
+
+def _minutes(seconds: float) -> str:
+    minutes, rest = divmod(round(seconds), 60)
+    return f"{minutes} min {rest:02d} s"
 
 
 def _late_warnings(simulation: Simulation) -> list[str]:
@@ -348,9 +378,15 @@ def _summary(simulation: Simulation, warnings: list[str]) -> dict[str, Any]:
             "outlets": "anti-bounce-back",
             "precision": settings.precision,
         },
+        "forecast": {
+            "steps": simulation.forecast.steps,
+            "seconds": simulation.forecast.seconds,
+            "memory_mb": simulation.forecast.bytes / 1e6,
+        },
         "device": simulation.driver.device,
         "steps": simulation.step,
         "time_s": last.time_s,
         "seconds": simulation.seconds,
+        "memory_mb": simulation.bytes / 1e6,
         "mlups": simulation.mlups,
     }

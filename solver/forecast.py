@@ -1,0 +1,212 @@
+"""Forecast of a run: memory, steps and time, before anything is computed.
+
+A steady run ends when what its ramp has left behind has died away. The slowest motion of a vessel between an inlet of
+given flow and an outlet of given pressure is a standing wave, a quarter of a wavelength on the length L, of frequency
+omega = pi c_s/(2 L). In a tube of radius R, with T = R^2/nu and Womersley's number alpha = R sqrt(omega/nu), friction
+damps it at the rate
+
+    (1 + alpha/sqrt 2)/T    where it swings (the dispersion of Womersley 1955, doi:10.1113/jphysiol.1955.sp005276,
+                            expanded for large alpha),
+    alpha^4/(8 T)           where it creeps, alpha below about 2 (Poiseuille's friction),
+
+whichever is smaller, and the mean flow U carries it out at 4 U/(3 L), since waves run faster with the stream than
+against it. At given flow the profile settles at 26.4/T (the first zero of J_2, squared), which bounds the rate. A ramp
+(1 - cos(pi t/t_r))/2 leaves the part (pi/(omega t_r))^2/2 of the flow in that wave, so that the residual, the change
+over T, is alpha^2 times as much at its end.
+"""
+
+import os
+from dataclasses import dataclass
+from math import ceil, floor, log, log10, pi, sqrt
+from pathlib import Path
+
+from solver.nodes import Nodes
+from solver.stage import StageError
+from solver.streaming import row_stride
+
+REAL_BYTES = {"fp32": 4, "fp64": 8}
+"""Bytes of a number in each precision."""
+
+LINKS_PER_AREA = 1.5 + 3 * sqrt(2)
+"""Links that cross a surface per dx^2 of it: sum over c_i . n > 0 of c_i . n, averaged over all directions n."""
+
+DIFFUSION = 26.4
+"""Rate, in nu/R^2, at which the profile of a given flow settles in a tube."""
+
+SUM_BYTES = 48
+"""What a thread keeps that adds up sums over nodes (`PARTIAL_COLUMNS` of solver/lattice.py)."""
+
+MEMINFO, OWN_GROUP, GROUPS = Path("/proc/meminfo"), Path("/proc/self/cgroup"), Path("/sys/fs/cgroup")
+"""Where Linux says how much memory is free, and how much of it a container or a job may have."""
+
+
+@dataclass(frozen=True)
+class Size:
+    """Of a lattice, as far as memory follows from it.
+
+    Attributes
+    ----------
+    fluid_nodes, wall_links, opening_links : how many.
+    """
+
+    fluid_nodes: float
+    wall_links: float
+    opening_links: float
+
+    @classmethod
+    def of_nodes(cls, nodes: Nodes) -> "Size":
+        """Of given node arrays."""
+        return cls(nodes.count, len(nodes.wall_link_node), len(nodes.opening_link_node))
+
+    @classmethod
+    def of_surface(cls, volume: float, wall_area: float, cap_area: float) -> "Size":
+        """Expected inside a closed surface, volume in dx^3 and areas in dx^2."""
+        return cls(volume, LINKS_PER_AREA * wall_area, LINKS_PER_AREA * cap_area)
+
+    def coarser(self, factor: float) -> "Size":
+        """Of the same vessel at a spacing that is `factor` times as large."""
+        return Size(self.fluid_nodes / factor**3, self.wall_links / factor**2, self.opening_links / factor**2)
+
+    def device_bytes(self, precision: str) -> int:
+        """Most memory that a driver takes where it runs, which is while it reads the fields for a snapshot.
+
+        A node: 19 populations and 18 addresses, the velocity kept for the residual, ten numbers of a snapshot. A wall
+        link: three addresses and coefficients, its part of the nodes' list. A link through an opening: address,
+        opening, normal, velocity, weight and flux at most, its part of the lists of nodes.
+        """
+        real, stride = REAL_BYTES[precision], row_stride(ceil(self.fluid_nodes))
+        index = 4 if 19 * stride < 2**32 else 8
+        node = stride * (19 * real + 18 * index) + self.fluid_nodes * (3 + 10) * real
+        return ceil(node + self.wall_links * (3 * index + 3 * real + 1) + self.opening_links * (index + 8 * real + 10))
+
+    def fitting_mm(self, spacing_mm: float, precision: str, limit_bytes: float) -> float:
+        """The finest spacing, to three digits, at which the device's memory suffices for this vessel."""
+        low, high = 1.0, 2.0
+        while self.coarser(high).device_bytes(precision) > limit_bytes and high < 1e6:
+            low, high = high, 2 * high
+        for _ in range(30):
+            middle = (low + high) / 2
+            low, high = (middle, high) if self.coarser(middle).device_bytes(precision) > limit_bytes else (low, middle)
+        digit = 10.0 ** (floor(log10(high * spacing_mm)) - 2)
+        return ceil(high * spacing_mm / digit) * digit
+
+
+@dataclass(frozen=True)
+class Device:
+    """What runs the flow.
+
+    Attributes
+    ----------
+    name : as the log calls it.
+    free_bytes : memory that is free on it.
+    updates_s : updates of fluid nodes a second, about.
+    step_s : time that a step takes however few the nodes.
+    compile_s : compilation before the first steps.
+    sum_threads : threads that each keep a part of the sums over all nodes, at most.
+    """
+
+    name: str
+    free_bytes: float
+    updates_s: float
+    step_s: float
+    compile_s: float
+    sum_threads: int = 0
+
+    def seconds(self, steps: int, fluid_nodes: float) -> float:
+        """Expected time of so many steps."""
+        return self.compile_s + steps * (self.step_s + fluid_nodes / self.updates_s)
+
+    def bytes(self, size: Size, precision: str) -> int:
+        """Most memory that a run takes on it."""
+        return size.device_bytes(precision) + SUM_BYTES * min(ceil(size.fluid_nodes), self.sum_threads)
+
+
+@dataclass(frozen=True)
+class Forecast:
+    """What a run is expected to take.
+
+    Attributes
+    ----------
+    steps, seconds : until it ends.
+    bytes : most memory on the device.
+    """
+
+    steps: int
+    seconds: float
+    bytes: int
+
+
+def forecast(nodes: Nodes, precision: str, steps: int, device: Device) -> Forecast:
+    """Expect memory and time of so many steps.
+
+    Raises
+    ------
+    StageError
+        If the device has too little free memory.
+    """
+    size = Size.of_nodes(nodes)
+    need, free = device.bytes(size, precision), device.free_bytes
+    if need > free:
+        other = ", solve.precision fp32" if precision != "fp32" else ""
+        raise StageError(
+            f"{nodes.count} fluid nodes need {gigabytes(need)} in {precision}, but {gigabytes(free)} are free on"
+            f" {device.name}; set voxelize.spacing_mm to {size.fitting_mm(nodes.spacing_mm, precision, free):.3g} (now"
+            f" {nodes.spacing_mm:.3g}){other}, or free memory there"
+        )
+    return Forecast(steps, device.seconds(steps, nodes.count), need)
+
+
+def gigabytes(count: float) -> str:
+    """Bytes as text."""
+    return f"{count / 1e9:.3g} GB"
+
+
+def update_bytes(precision: str) -> int:
+    """Bytes that an update of a node moves: 19 populations in and out, and the addresses every other step."""
+    return 2 * 19 * REAL_BYTES[precision] + 18 * 4 // 2
+
+
+def available_bytes() -> float:
+    """Memory of this machine that a process can still take: what the kernel says, or all of it where it says nothing,
+    and no more than the process's control groups may have (containers, jobs of a cluster).
+    """
+    available = float(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
+    if MEMINFO.exists():
+        fields = dict(line.split(":", 1) for line in MEMINFO.read_text().splitlines())
+        available = 1024.0 * int(fields["MemAvailable"].split()[0])
+    return min([available, *_group_limits()])
+
+
+def _group_limits() -> list[float]:
+    """Limits of the control groups (version 2) that the process belongs to."""
+    lines = OWN_GROUP.read_text().splitlines() if OWN_GROUP.exists() else []
+    group = GROUPS / next((line.removeprefix("0::/") for line in lines if line.startswith("0::/")), "")
+    files = [folder / "memory.max" for folder in (group, *group.parents) if folder.is_relative_to(GROUPS)]
+    texts = [file.read_text().strip() for file in files if file.exists()]
+    return [float(text) for text in texts if text != "max"]
+
+
+def settling_s(
+    length_m: float,
+    radius_m: float,
+    viscosity_m2_s: float,
+    sound_m_s: float,
+    speed_m_s: float,
+    ramp_s: float,
+    tolerance: float,
+) -> float:
+    """Time from the end of the ramp until the residual of a steady run is below the tolerance: see the module.
+
+    Parameters
+    ----------
+    length_m, radius_m : of the vessel, R that of the residual's viscous time.
+    viscosity_m2_s, sound_m_s, speed_m_s : nu, c_s, U.
+    ramp_s : t_r.
+    tolerance : of the residual.
+    """
+    viscous_s = radius_m**2 / viscosity_m2_s
+    omega = pi / 2 * sound_m_s / length_m
+    alpha = sqrt(omega * viscous_s)
+    friction = min(1 + alpha / sqrt(2), alpha**4 / 8, DIFFUSION) / viscous_s
+    left = 0.5 * min(2.0, (pi / (omega * ramp_s)) ** 2) if ramp_s else 1.0
+    return max(0.0, log(alpha**2 * left / tolerance)) / (friction + 4 * speed_m_s / (3 * length_m))
