@@ -1,0 +1,186 @@
+"""Centreline: the tree of the vessel, with lengths, radii, tortuosity and bifurcations, as lines and as a table.
+
+It is found from the closed surface alone, and so in the same way whether that was segmented or given. Lines run from
+the centre of one cap to that of another, over bifurcations; radii are those of the largest balls in the vessel.
+"""
+
+import csv
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from vtkmodules.util.numpy_support import numpy_to_vtk, numpy_to_vtkIdTypeArray, vtk_to_numpy
+from vtkmodules.vtkCommonCore import vtkPoints, vtkStringArray
+from vtkmodules.vtkCommonDataModel import vtkCellArray, vtkPolyData
+from vtkmodules.vtkIOXML import vtkXMLPolyDataReader, vtkXMLPolyDataWriter
+
+from pipeline.case import SurfaceSettings, parse
+from pipeline.geometry.tree import Branch, Tree, trace_tree
+from pipeline.mesh import Mesh, read_openings
+from solver.stage import Job, StageError, run_stage
+
+
+def row(branch: Branch) -> dict[str, Any]:
+    """What the table says of a branch: one value a column, none where there is no such thing."""
+    k = branch.narrowest
+    x, y, z = branch.points_mm[k].tolist()
+    return {
+        "branch": branch.id,
+        "parent": branch.parent or None,
+        "from": branch.start,
+        "to": branch.stop,
+        "leads_to_opening": branch.leads,
+        "length_mm": branch.length_mm,
+        "chord_mm": branch.chord_mm,
+        "tortuosity": branch.tortuosity,
+        "min_radius_mm": float(branch.radius_mm[k]),
+        "mean_radius_mm": branch.mean_radius_mm,
+        "max_radius_mm": branch.max_radius_mm,
+        "min_at_mm": float(branch.way_mm[k]),
+        "min_x_mm": x,
+        "min_y_mm": y,
+        "min_z_mm": z,
+    }
+
+
+def summary(tree: Tree) -> dict[str, Any]:
+    """Everything that is known of a tree but its lines: what ``centreline.json`` holds."""
+    narrowest = tree.narrowest
+    k = narrowest.narrowest
+    return {
+        "narrowest_radius_mm": float(narrowest.radius_mm[k]),
+        "narrowest_at_mm": narrowest.points_mm[k].tolist(),
+        "narrowest_branch": narrowest.id,
+        "total_length_mm": sum(branch.length_mm for branch in tree.branches),
+        "loops": tree.loops,
+        "spacing_mm": tree.spacing_mm,
+        "warnings": list(tree.warnings),
+        "branches": [row(branch) for branch in tree.branches],
+        "bifurcations": [
+            {
+                "name": joint.name,
+                "place_mm": joint.place_mm.tolist(),
+                "radius_mm": joint.radius_mm,
+                "branches": [branch.id for branch in tree.at(joint.name)],
+                "angles": [
+                    {"branches": [one, other], "angle_deg": angle} for one, other, angle in tree.angles_deg(joint.name)
+                ],
+            }
+            for joint in tree.joints.values()
+            if joint.kind == "bifurcation"
+        ],
+        "ends": [
+            {"name": joint.name, "kind": joint.kind, "place_mm": joint.place_mm.tolist(), "radius_mm": joint.radius_mm}
+            for joint in tree.joints.values()
+            if joint.kind != "bifurcation"
+        ],
+    }
+
+
+def write_table(tree: Tree, path: Path) -> None:
+    """Write ``branches.csv``: one row a branch, empty where there is no such thing."""
+    with path.open("w", newline="", encoding="utf-8") as stream:
+        rows = [row(branch) for branch in tree.branches]
+        writer = csv.DictWriter(stream, rows[0], lineterminator="\n")
+        writer.writeheader()
+        writer.writerows({key: _shown(value) for key, value in each.items()} for each in rows)
+
+
+def _shown(value: Any) -> Any:
+    return str(value).lower() if isinstance(value, bool) else f"{value:.6g}" if isinstance(value, float) else value
+
+
+def write_lines(tree: Tree, path: Path) -> None:
+    """Write ``centreline.vtp``: one polyline a branch.
+
+    Point arrays ``radius_mm``, ``way_mm`` (from the start of the branch) and ``own`` (1 outside bifurcations and blind
+    ends); cell arrays with the columns of the table.
+    """
+    sizes = [len(branch.points_mm) for branch in tree.branches]
+    polydata, points, lines = vtkPolyData(), vtkPoints(), vtkCellArray()
+    points.SetData(numpy_to_vtk(np.concatenate([branch.points_mm for branch in tree.branches]), deep=True))
+    polydata.SetPoints(points)
+    lines.SetData(
+        numpy_to_vtkIdTypeArray(np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64), deep=True),
+        numpy_to_vtkIdTypeArray(np.arange(sum(sizes), dtype=np.int64), deep=True),
+    )
+    polydata.SetLines(lines)
+    arrays: dict[str, list[NDArray[Any]]] = {
+        "radius_mm": [branch.radius_mm for branch in tree.branches],
+        "way_mm": [branch.way_mm for branch in tree.branches],
+        "own": [branch.own.astype(np.int8) for branch in tree.branches],
+    }
+    for name, parts in arrays.items():
+        array = numpy_to_vtk(np.concatenate(parts), deep=True)
+        array.SetName(name)
+        polydata.GetPointData().AddArray(array)
+    rows = [row(branch) for branch in tree.branches]
+    for name in rows[0]:
+        polydata.GetCellData().AddArray(_column(name, [each[name] for each in rows]))
+    writer = vtkXMLPolyDataWriter()
+    writer.SetFileName(str(path))
+    writer.SetInputData(polydata)
+    if not writer.Write():
+        raise StageError(f"{path}: the centreline could not be written; is the disk full?")
+
+
+def _column(name: str, values: list[Any]) -> Any:
+    """A cell array: words, whole numbers (0 for none), or numbers (NaN for none)."""
+    if isinstance(values[0], str):
+        array = vtkStringArray()
+        for value in values:
+            array.InsertNextValue(value)
+    elif name in ("branch", "parent", "leads_to_opening"):
+        array = numpy_to_vtk(np.array([value or 0 for value in values], np.int32), deep=True)
+    else:
+        array = numpy_to_vtk(np.array([np.nan if value is None else value for value in values]), deep=True)
+    array.SetName(name)
+    return array
+
+
+def read_lines(path: Path) -> list[NDArray[np.float64]]:
+    """Lines of a file written by :func:`write_lines`: one array a branch, (n, 4): x, y, z and radius, mm."""
+    reader = vtkXMLPolyDataReader()
+    reader.SetFileName(str(path))
+    reader.Update()
+    polydata = reader.GetOutput()
+    if not polydata.GetNumberOfLines():
+        raise StageError(f"{path}: no lines in this file; run centreline again")
+    points = vtk_to_numpy(polydata.GetPoints().GetData()).astype(np.float64)
+    table = np.column_stack([points, vtk_to_numpy(polydata.GetPointData().GetArray("radius_mm"))])
+    offsets = vtk_to_numpy(polydata.GetLines().GetOffsetsArray())
+    return np.split(table[vtk_to_numpy(polydata.GetLines().GetConnectivityArray())], offsets[1:-1])
+
+
+def _compute(job: Job) -> None:
+    settings = parse(SurfaceSettings, job.settings, "--settings")
+    openings = read_openings(job.inputs["openings"])
+    tree = trace_tree(Mesh.read(job.inputs["surface"]), openings, settings.min_branch_radii, job.log)
+    found = summary(tree)
+    for each in found["branches"]:
+        job.log.info("branch %(branch)d: %(from)s to %(to)s, %(length_mm).1f mm, radius %(min_radius_mm).2f to"
+                     " %(max_radius_mm).2f mm", each)  # fmt: skip
+    for warning in tree.warnings:
+        job.log.warning("warning: %s", warning)
+    job.log.info("narrowest: radius %(narrowest_radius_mm).3f mm in branch %(narrowest_branch)d", found)
+    write_lines(tree, job.outputs["centreline"])
+    write_table(tree, job.outputs["branches"])
+    job.outputs["summary"].write_text(json.dumps(found, indent=2) + "\n")
+    job.facts |= {key: found[key] for key in ("narrowest_radius_mm", "total_length_mm", "loops", "spacing_mm")}
+    job.facts["branches"] = len(tree.branches)
+
+
+if __name__ == "__main__":
+    run_stage(
+        "centreline",
+        __doc__,
+        inputs={"surface": "closed surface (VTP)", "openings": "openings (JSON)"},
+        outputs={
+            "centreline": "lines of the branches, with radii (VTP)",
+            "branches": "table of the branches (CSV)",
+            "summary": "branches, bifurcations, the narrowest place (JSON)",
+        },
+        compute=_compute,
+    )
