@@ -53,6 +53,11 @@ class InputSettings(Section):
     surface_frame: Literal["LPS", "RAS"] | None = Field(
         None, description="surface: axes of its coordinates; none: what the file says of itself, or else LPS"
     )
+    surface_face_array: str | None = Field(
+        None,
+        description="surface: array of face numbers whose flat faces are the openings (of an OBJ: GroupIds); none:"
+        " ModelFaceID, CapID or opening where a VTP has one; ignore: none of these",
+    )
 
     @field_validator("dicom", "volume", "mask", "surface", "phantom")
     @classmethod
@@ -74,7 +79,8 @@ class InputSettings(Section):
             raise ValueError(
                 "surface_unit is missing: a surface's file does not tell its unit; give mm, cm, m, um or inch"
             )
-        for key, entry in (("mask_segment", "mask"), ("surface_unit", "surface"), ("surface_frame", "surface")):
+        for key in ("mask_segment", "surface_unit", "surface_frame", "surface_face_array"):
+            entry = key.split("_")[0]
             if getattr(self, key) is not None and entry != given[0]:
                 raise ValueError(f"{key} belongs to {entry}, but the case enters with {given[0]}; leave it out")
         return self
@@ -502,9 +508,14 @@ class Case(Section):
         if stage == "import_mask":
             return json.dumps({"segment": self.input.mask_segment, "fill_holes": self.segment.fill_holes})
         if stage == "import_surface":
-            stated = {"unit": self.input.surface_unit, "frame": self.input.surface_frame}
+            given = self.input
+            stated = {
+                "unit": given.surface_unit, "frame": given.surface_frame, "face_array": given.surface_face_array
+            }  # fmt: skip
             return json.dumps(self.surface.model_dump(mode="json") | stated, sort_keys=True)
         section = getattr(self, stage)
+        if stage == "voxelize":
+            return json.dumps(section.model_dump(mode="json") | self._spacing_needs(), sort_keys=True)
         if stage == "filter" and section.region_grown:
             section = section.model_copy(update={"region_grown": self._grown(section.region_grown)})
         return json.dumps(section.model_dump(mode="json"), sort_keys=True)
@@ -515,6 +526,27 @@ class Case(Section):
         section = self.segment if stage == "segment" else region and self._grown(region)
         files = [getattr(section, key, None) for key in ("seeds_file", "background_file")]
         return [file for file in files if file]
+
+    def waveform_files(self, stage: str) -> list[str]:
+        """Waveforms that the stage reads."""
+        inlets = self.solve.inlets.values()
+        if stage == "voxelize" and not self._spacing_needs().get("flow", {}).get("inlets"):
+            inlets = ()
+        return [inlet.waveform for inlet in inlets if inlet.waveform]
+
+    def _spacing_needs(self) -> dict[str, Any]:
+        """What the choice of the spacing takes from the section solve, where it depends on it and no more."""
+        needs: dict[str, Any] = {}
+        if self.voxelize.spacing_mm == "auto" and not self.voxelize.nodes_across:
+            needs["flow"] = {"viscosity_m2_s": self.solve.viscosity_pa_s / self.solve.density_kg_m3}
+            if self.solve.peak_speed_m_s:
+                needs["flow"]["peak_speed_m_s"] = self.solve.peak_speed_m_s
+            else:
+                entries = self.solve.inlets.items()
+                needs["flow"]["inlets"] = {k: e.model_dump(include={"flow_ml_s", "waveform"}) for k, e in entries}
+        if self.voxelize.memory_gb:
+            needs["precision"] = self.solve.precision
+        return needs
 
     def _grown(self, region: GrownRegion) -> GrownRegion:
         """The region with the seeds and the threshold of the section segment where it has none of its own."""

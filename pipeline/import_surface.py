@@ -6,6 +6,7 @@ those of a segmented vessel are. The given triangles stay; only their longest ed
 """
 
 import logging
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
@@ -14,12 +15,18 @@ from pydantic import Field
 from vtkmodules.vtkFiltersModeling import vtkAdaptiveSubdivisionFilter
 
 from pipeline.case import SurfaceSettings, parse
-from pipeline.geometry.centreline import Ends, find_ends, trace_centreline
+from pipeline.geometry.centreline import Centreline, Ends, find_ends, trace_centreline
 from pipeline.geometry.clip import ClipError, cap_of, check_closed, directed_edges
 from pipeline.geometry.crossings import winding
+from pipeline.geometry.extension import extend_openings
+from pipeline.geometry.intersections import self_intersections
 from pipeline.geometry.isosurface import smooth_field, zero_surface
-from pipeline.geometry.mend import LEAST_RIM, flat_caps, mend, rims
+from pipeline.geometry.mend import LEAST_RIM, flat_caps, flat_faces, mend, rims
+from pipeline.geometry.openings import MIRROR, without_frayed_ends
+from pipeline.geometry.picture import Mark, Scene
 from pipeline.geometry.quality import triangle_quality
+from pipeline.geometry.side_branches import SideBranch, choose_side_branches, close_flush
+from pipeline.geometry.smooth_mesh import smooth_mesh
 from pipeline.geometry.surface_file import SurfaceFile, read_surface_file
 from pipeline.mesh import Mesh, words_mm
 from pipeline.surface import (
@@ -32,6 +39,7 @@ from pipeline.surface import (
 )
 from pipeline.volume import Volume
 from pipeline.voxelize import choose_frame
+from solver.nodes import Opening
 from solver.stage import Job, StageError, run_stage
 
 MM = {"um": 1e-3, "mm": 1.0, "cm": 10.0, "inch": 25.4, "m": 1000.0}
@@ -60,6 +68,12 @@ FIRST_ACROSS, WANTED_RADII = 8.0, 4.0
 MAX_ROUNDS, NEARLY = 4, 1.1
 """How often the voxels are made finer, and how much coarser than wanted will do."""
 
+FACE_ARRAYS = ("ModelFaceID", "CapID", "opening")
+"""Arrays of faces that programs write: SimVascular both first ones, this one the last."""
+
+MOST_SPOTS = 8
+"""So many places where a surface passes through itself are named."""
+
 MAX_OVERLAP = 1e-4
 """Part of the volume that may lie in the surface twice, or inside out."""
 
@@ -75,6 +89,7 @@ class GivenSurface(SurfaceSettings):
 
     unit: Literal["mm", "cm", "m", "um", "inch"] = Field(description="unit of the coordinates")
     frame: Literal["LPS", "RAS"] | None = Field(None, description="axes; none: what the file says, or else LPS")
+    face_array: str | None = Field(None, description="array of faces whose flat ones are openings; ignore: none")
 
 
 def import_surface(given: SurfaceFile, settings: GivenSurface, log: logging.Logger) -> Surface:
@@ -91,26 +106,30 @@ def import_surface(given: SurfaceFile, settings: GivenSurface, log: logging.Logg
     StageError
         If unit, axes, or the surface itself is doubtful, or it has fewer than two openings.
     """
+    scene = Scene()
+    with scene.on_refusal():
+        return _import(given, settings, log, scene)
+
+
+def _import(given: SurfaceFile, settings: GivenSurface, log: logging.Logger, scene: Scene) -> Surface:
     frame, named_by = _frame(given, settings)
     points = _demand_plausible(given.points, settings.unit)
     if named_by == "assumed":
         log.info("the file does not name its axes, LPS is taken; else give input.surface_frame")
-    mended = mend(points * [-1, -1, 1] if frame == "RAS" else points, given.triangles)
+    mended = mend(points * MIRROR if frame == "RAS" else points, given.triangles)
     if any(mended.record[key] for key in ("triangles_removed", "triangles_turned")) or mended.record["pieces"] > 1:
         log.info("mended: %s", ", ".join(f"{key.replace('_', ' ')} {count}" for key, count in mended.record.items()))
+    scene.mesh = Mesh(mended.points, mended.triangles, np.zeros(len(mended.triangles), np.int8))
     loops = rims(mended.points, mended.triangles)
-    whole = _outward(_without_holes(mended.points, mended.triangles, loops, log))
-    closed: list[dict[str, Any]] = []
-    if whole.opening.any():
-        found_by, mesh = "rims", _closed_on_request(whole, settings, log)
-    elif len(caps := flat_caps(whole.points_mm, whole.triangles)) >= 2:
-        found_by, mesh = "flat caps", _closed_on_request(_tagged(whole, caps), settings, log)
-    else:
-        found_by, mesh = "cuts", whole
+    whole = scene.mesh = _outward(_without_holes(mended.points, mended.triangles, loops, log, scene))
+    found_by, mesh, faces = _openings_given(whole, given, mended.rows, settings, log)
     check_closed(mesh, ADVICE)
-    overlap = _demand_simple(mesh, settings.unit)
+    overlap = _demand_simple(mesh, settings.unit, scene)
+    mesh = scene.mesh = _smoothed(mesh, settings)
+    mesh, sides = _without_side_branches(mesh, settings, log)
+    closed: list[dict[str, Any]] = []
     if found_by == "cuts":
-        mesh, closed = _cut(mesh, settings, log)
+        mesh, closed = _cut(mesh, settings, log, scene)
     log.info("%d openings by %s", int(mesh.opening.max()), found_by)
     openings = name_openings(mesh, settings, log)
     quality = {
@@ -121,15 +140,128 @@ def import_surface(given: SurfaceFile, settings: GivenSurface, log: logging.Logg
         "given_triangles": len(given.triangles),
         **mended.record,
         "openings_by": found_by,
+        "faces": _faces_by_name(whole, faces, openings, log),
         "size_mm": [round(float(side), 3) for side in np.ptp(whole.points_mm, axis=0)],
         "overlap_fraction": overlap,
+        "closed_ends": closed,
+        "side_branches": [side.record(settings.side_branches.action) for side in sides],
+    }
+    mesh, openings = extend_openings(mesh, openings, settings, log)
+    quality |= {
         "volume_mm3": mesh.volume_mm3(),
         "area_mm2": float(np.linalg.norm(mesh.area_vectors_mm2(), axis=1).sum()),
-        "closed_ends": closed,
         "before": triangle_quality(whole),
         "after": triangle_quality(mesh),
     }
     return Surface(mesh, openings, quality)
+
+
+def _openings_given(
+    whole: Mesh, given: SurfaceFile, rows: NDArray[np.int64], settings: GivenSurface, log: logging.Logger
+) -> tuple[str, Mesh, dict[int, NDArray[np.int64]]]:
+    """By what the openings are given, the surface with its caps tagged so, and the caps that are faces by their number.
+
+    Parameters
+    ----------
+    whole : closed; its first triangles are the given ones, the others close its rims, as openings or as wall.
+    given : the file.
+    rows : which of the given triangles the first ones are.
+    """
+    name = _face_array(given, settings)
+    if whole.opening.any():
+        if name and settings.face_array:
+            raise StageError(
+                f"input.surface_face_array = {name}: the surface has open rims too, {int(whole.opening.max())} of them;"
+                " close the surface with a face at every end, or give surface_face_array: ignore"
+            )
+        return "rims", _closed_on_request(whole, settings, log), {}
+    if name:
+        numbers = given.faces[name][rows]
+        hole = np.full(len(whole.triangles) - len(numbers), numbers.min() - 1)
+        caps, wall = flat_faces(whole.points_mm, whole.triangles, np.concatenate([numbers, hole]))
+        reasons = ", ".join(f"{number} {why}" for number, why in wall.items() if number >= numbers.min())
+        if len(caps) >= 2:
+            log.info("faces of %s: openings %s; wall: %s", name, ", ".join(map(str, caps)), reasons)
+            return f"faces of {name}", _closed_on_request(_tagged(whole, list(caps.values())), settings, log), caps
+        if settings.face_array:
+            raise StageError(
+                f"input.surface_face_array = {name}: {len(caps)} of its faces are flat caps, at least 2 are wanted:"
+                f" {reasons}; give a face of its own to every end, or surface_face_array: ignore"
+            )
+        log.info("faces of %s are not used, %d of them are flat caps: %s", name, len(caps), reasons)
+    if len(flat := flat_caps(whole.points_mm, whole.triangles)) >= 2:
+        return "flat caps", _closed_on_request(_tagged(whole, flat), settings, log), {}
+    return "cuts", whole, {}
+
+
+def _face_array(given: SurfaceFile, settings: GivenSurface) -> str | None:
+    """Name of the array of faces that is used."""
+    if settings.face_array == "ignore":
+        return None
+    if settings.face_array is None:
+        return next((name for name in FACE_ARRAYS if name in given.faces), None)
+    if settings.face_array not in given.faces:
+        there = ", ".join(sorted(given.faces)) or "none"
+        raise StageError(
+            f"input.surface_face_array = {settings.face_array}: the file has no such array of whole numbers, one a"
+            f" triangle (there are: {there}); correct the name, or leave it out"
+        )
+    return settings.face_array
+
+
+def _faces_by_name(
+    whole: Mesh, faces: dict[int, NDArray[np.int64]], openings: tuple[Opening, ...], log: logging.Logger
+) -> dict[str, int]:
+    """Number of the face that each opening was, by its name."""
+    named = {}
+    centroids = whole.points_mm[whole.triangles].mean(axis=1)
+    areas = np.linalg.norm(whole.area_vectors_mm2(), axis=1)
+    for number, rows in faces.items():
+        middle = np.average(centroids[rows], axis=0, weights=areas[rows])
+        nearest = min(openings, key=lambda each: float(np.linalg.norm(np.array(each.centre_mm) - middle)))
+        if np.linalg.norm(np.array(nearest.centre_mm) - middle) < nearest.radius_mm:
+            named[nearest.name] = number
+            log.info("face %d is opening %d, %s", number, nearest.id, nearest.name)
+    return named
+
+
+def _smoothed(mesh: Mesh, settings: GivenSurface) -> Mesh:
+    """The surface smoothed as the settings ask; by itself it stays as it is."""
+    if settings.smoother in (None, "none"):
+        return mesh
+    if settings.smoother == "field":
+        raise StageError(
+            "surface.smoother = field: it smooths voxels, which a given surface has not; give windowed-sinc or taubin"
+        )
+    smooth = smooth_mesh(mesh, settings.smoother, settings.smoothing_mm)
+    check_closed(smooth, "raise or lower surface.smoothing_mm, or give surface.smoother: none")
+    return smooth
+
+
+def _without_side_branches(mesh: Mesh, settings: GivenSurface, log: logging.Logger) -> tuple[Mesh, list[SideBranch]]:
+    """The surface with the side branches that the settings name cut off flush, and these."""
+    action = settings.side_branches.action
+    if action == "keep":
+        return mesh, []
+    if action == "remove":
+        raise StageError(
+            "surface.side_branches.action = remove: a given surface has no lumen from which a branch could be taken;"
+            " give close, which cuts it off along the vessel's wall, or enter with a mask"
+        )
+    voxels = _resolved(mesh, settings, log)
+    sides, rest = choose_side_branches(
+        voxels.centreline, settings, lambda rest: len(voxels.ends(rest, settings).open), log
+    )
+    for side in sides:
+        try:
+            mesh = close_flush(_split(mesh, side.radius_mm / EDGES_PER_RADIUS), side, rest)
+        except ClipError as error:
+            raise StageError(
+                f"surface.side_branches: the {side.words} cannot be cut off: {error}; cut it off in the program that"
+                " made the surface, or change the limits so that it stays"
+            ) from None
+    check_closed(mesh, ADVICE)
+    return _renumbered(mesh) if mesh.opening.any() else mesh, sides
 
 
 def _frame(given: SurfaceFile, settings: GivenSurface) -> tuple[str, str]:
@@ -179,13 +311,19 @@ def _outward(mesh: Mesh) -> Mesh:
 
 
 def _without_holes(
-    points: NDArray[np.float64], triangles: NDArray[np.int64], loops: list[NDArray[np.int64]], log: logging.Logger
+    points: NDArray[np.float64],
+    triangles: NDArray[np.int64],
+    loops: list[NDArray[np.int64]],
+    log: logging.Logger,
+    scene: Scene,
 ) -> Mesh:
     """Close all rims with flat caps: the holes of the mesh as wall, the ends of the vessel as openings 1, 2, ..."""
     radii = [_radius(points[loop]) for loop in loops]
     tags, number = np.zeros(len(triangles), np.int8), 0
     for loop, radius in zip(loops, radii, strict=True):
         hole = radius < HOLE * max(radii) or len(loop) < LEAST_RIM
+        what = f"{'hole' if hole else 'open'} rim, radius {radius:.2f} mm"
+        scene.marks.append(Mark("closed" if hole else "open", points[loop].mean(axis=0), what))
         if hole:
             log.warning("warning: hole of radius %.2g mm at %s closed", radius, words_mm(points[loop].mean(axis=0)))
         number += not hole
@@ -237,7 +375,12 @@ def _closed_on_request(mesh: Mesh, settings: GivenSurface, log: logging.Logger) 
         nearest = int(np.argmin(np.linalg.norm(middles - np.array(place), axis=1)))
         log.info("end at %s stays closed: surface.closed_mm asks for it", words_mm(middles[nearest]))
         tags[tags == numbers[nearest]] = 0
-    numbers, renumbered = np.unique(np.append(tags, 0), return_inverse=True)
+    return _renumbered(Mesh(mesh.points_mm, mesh.triangles, tags))
+
+
+def _renumbered(mesh: Mesh) -> Mesh:
+    """The openings numbered without gaps; there must be two."""
+    numbers, renumbered = np.unique(np.append(mesh.opening, 0), return_inverse=True)
     if len(numbers) < 3:
         raise StageError(
             f"input.surface: {len(numbers) - 1} open ends, at least 2 are wanted; open or cap every inlet and outlet of"
@@ -246,7 +389,7 @@ def _closed_on_request(mesh: Mesh, settings: GivenSurface, log: logging.Logger) 
     return Mesh(mesh.points_mm, mesh.triangles, renumbered[:-1].astype(np.int8))
 
 
-def _demand_simple(mesh: Mesh, unit: str) -> float:
+def _demand_simple(mesh: Mesh, unit: str, scene: Scene) -> float:
     """Refuse a surface of a thickness that no vessel has, or that overlaps itself; the part of it that does.
 
     Where a surface overlaps itself it winds twice around what lies in it, where it is inside out not at all.
@@ -263,7 +406,26 @@ def _demand_simple(mesh: Mesh, unit: str) -> float:
             f"input.surface: it overlaps itself or is inside out in {share:.2%} of its volume (limit"
             f" {MAX_OVERLAP:.2%}); join the parts into one surface (boolean union), or {ADVICE}"
         )
+    pairs = self_intersections(mesh.points_mm, mesh.triangles)
+    if len(pairs):
+        places = mesh.points_mm[mesh.triangles[pairs]].mean(axis=(1, 2))
+        spots = _spots(places, radius)
+        scene.marks += [Mark("fault", spot, "the surface passes through itself") for spot in spots[:MOST_SPOTS]]
+        raise StageError(
+            f"input.surface: {len(pairs)} pairs of its triangles pass through each other, at {len(spots)} places:"
+            f" {', '.join(words_mm(spot) for spot in spots[:MOST_SPOTS])}{', ...' if len(spots) > MOST_SPOTS else ''};"
+            f" smooth or mend the surface there, or {ADVICE}"
+        )
     return share
+
+
+def _spots(places: NDArray[np.float64], apart_mm: float) -> list[NDArray[np.float64]]:
+    """One of all places, (n, 3), that lie within a distance of it, the first ones first."""
+    spots = []
+    while len(places):
+        spots.append(places[0])
+        places = places[np.linalg.norm(places - places[0], axis=1) > apart_mm]
+    return spots
 
 
 def mean_radius_mm(mesh: Mesh) -> float:
@@ -276,31 +438,61 @@ def _finest_mm(mesh: Mesh) -> float:
     return float((np.prod(np.ptp(mesh.points_mm, axis=0)) / MAX_NODES) ** (1 / 3))
 
 
-def _cut(mesh: Mesh, settings: GivenSurface, log: logging.Logger) -> tuple[Mesh, list[dict[str, Any]]]:
-    """Find the ends of the vessel in voxels that resolve the thinnest of them, and cut them off the given surface."""
+@dataclass(frozen=True)
+class _Voxels:
+    """A surface in voxels.
+
+    Attributes
+    ----------
+    spacing_mm : of the voxels.
+    field : positive inside.
+    centreline : not pruned, but for frayed ends.
+    frayed : rows of these.
+    """
+
+    spacing_mm: float
+    field: Volume
+    centreline: Centreline
+    frayed: frozenset[int]
+
+    def ends(self, centreline: Centreline, settings: GivenSurface) -> Ends:
+        """Ends of the vessel along its centreline, or a part of it."""
+        border = np.zeros(len(centreline.points_mm), bool)  # the surface is all there is
+        return find_ends(centreline, settings.min_branch_radii, settings.min_radius_mm, border, self.frayed)
+
+
+def _cut(mesh: Mesh, settings: GivenSurface, log: logging.Logger, scene: Scene) -> tuple[Mesh, list[dict[str, Any]]]:
+    """Find the ends of the vessel, and cut them off the given surface."""
+    voxels = _resolved(mesh, settings, log)
+    found = voxels.ends(voxels.centreline, settings)
+    scene.mark_ends(found)
+    close_on_request(found, settings, REMEDY)
+    least = max(settings.min_radius_mm, MIN_RADIUS_VOXELS * voxels.spacing_mm)
+    fine = _split(mesh, min(end.end_radius_mm for end in found.open) / EDGES_PER_RADIUS)
+    return cut_ends(fine, voxels.field, found, settings, least, REMEDY, log, scene), closed_ends(found)
+
+
+def _resolved(mesh: Mesh, settings: GivenSurface, log: logging.Logger) -> _Voxels:
+    """The surface in voxels that resolve the thinnest of its ends."""
     finest, spacing = _finest_mm(mesh), 2 * mean_radius_mm(mesh) / FIRST_ACROSS
     for _ in range(MAX_ROUNDS):
         spacing = max(spacing, finest)
-        field, found = _ends(mesh, spacing, settings)
+        voxels = _in_voxels(mesh, spacing)
+        found = voxels.ends(voxels.centreline, settings)
         thin = min((end.end_radius_mm for end in found.open), default=np.inf)
         log.info("voxels of %.3g mm: %d open ends, the thinnest of radius %.3g mm", spacing, len(found.open), thin)
         if spacing <= max(NEARLY * thin / WANTED_RADII, finest):
             break
         spacing = thin / WANTED_RADII
-    close_on_request(found, settings, REMEDY)
-    least = max(settings.min_radius_mm, MIN_RADIUS_VOXELS * spacing)
-    fine = _split(mesh, min(end.end_radius_mm for end in found.open) / EDGES_PER_RADIUS)
-    return cut_ends(fine, field, found, settings, least, REMEDY, log), closed_ends(found)
+    return voxels
 
 
-def _ends(mesh: Mesh, spacing_mm: float, settings: GivenSurface) -> tuple[Volume, Ends]:
-    """Smooth field of the surface, positive inside, and the ends of its centreline."""
+def _in_voxels(mesh: Mesh, spacing_mm: float) -> _Voxels:
     frame = choose_frame(mesh, spacing_mm)
     mask = Volume((winding(mesh, frame) > 0).view(np.uint8), (spacing_mm,) * 3, frame.origin_mm, np.eye(3))
     field = smooth_field(mask, None)
-    centreline = trace_centreline(field.with_voxels(field.voxels > 0), zero_surface(field).points_mm)
-    border = np.zeros(len(centreline.points_mm), bool)  # the surface is all there is
-    return field, find_ends(centreline, settings.min_branch_radii, settings.min_radius_mm, border)
+    traced = trace_centreline(field.with_voxels(field.voxels > 0), zero_surface(field).points_mm)
+    return _Voxels(spacing_mm, field, *without_frayed_ends(traced))
 
 
 def _split(mesh: Mesh, edge_mm: float) -> Mesh:

@@ -134,7 +134,7 @@ def _wall(
     fitted: Mesh, field: Volume, lumen: Volume, settings: SurfaceSettings, volume_mm3: float
 ) -> tuple[Mesh, Callable[[Mesh], Shape]]:
     """The whole surface as the smoother of the settings makes it, and its shape for what a cut leaves of it."""
-    if settings.smoother in (None, "field"):
+    if settings.smoother is None or settings.smoother == "field":
         return fitted, lambda cut: LevelSet(field, cut)
     voxel_mm = max(lumen.spacing_mm)
     length_mm = settings.smoothing_mm or DEFAULT_SMOOTHING_VOXELS * voxel_mm
@@ -163,24 +163,9 @@ def _without_side_branches(
     def open_ends(rest: Centreline) -> int:
         return len(find_ends(rest, settings.min_branch_radii, least_mm, border, frayed).open)
 
-    sides, rest = side_branches(centreline, settings, open_ends, log)
+    sides, rest = choose_side_branches(centreline, settings, open_ends, log)
     flat = settings.side_branches.action == "close"
     return (without_side_branches(lumen, raw.points_mm, sides, rest, flat) if sides else lumen), sides
-
-
-def side_branches(
-    centreline: Centreline, settings: SurfaceSettings, open_ends: Callable[[Centreline], int], log: logging.Logger
-) -> tuple[list[SideBranch], Centreline]:
-    """The side branches that go, and the centreline without them; logged with their reasons, as are those that stay."""
-    sides, staying, rest = choose_side_branches(centreline, settings.side_branches, settings.openings, open_ends)
-    done = {"close": "closed flush", "remove": "removed"}[settings.side_branches.action]
-    for side in sides:
-        log.info("%s: %s, %s", done, side.words, side.why)
-    for words in staying:
-        log.info("%s", words)
-    if not sides:
-        log.warning("warning: no side branch is short or thin enough for surface.side_branches")
-    return sides, rest
 
 
 def _demand_isotropic(lumen: Volume) -> None:
@@ -281,12 +266,11 @@ def _place_cuts(
 
 def _demand_two(places_mm: list[NDArray[np.float64]], found: Ends, settings: SurfaceSettings, remedy: str) -> None:
     if len(places_mm) < 2:
-        number = ("no open end", "one open end only")[len(places_mm)]
         open_at = "".join(f" at {words_mm(place)}" for place in places_mm)
         points = found.centreline.points_mm
         reasons = "".join(f"; at {words_mm(points[row])}: {why}" for row, why in found.closed.items())
         raise StageError(
-            f"surface: {number} found{open_at}, at least 2 are wanted{reasons}. Lower surface.min_branch_radii ="
+            f"surface: {len(places_mm)} open ends found{open_at}, at least 2 are wanted{reasons}. Lower surface.min_branch_radii ="
             f" {settings.min_branch_radii:g} if an end is missing because it is short,"
             f" surface.cut_radii = {settings.cut_radii:g} or surface.cut_roundness = {settings.cut_roundness:g} if no"
             f" section was round enough, {remedy}"

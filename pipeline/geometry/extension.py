@@ -72,7 +72,8 @@ def place_of_collision(mesh: Mesh, extended: Mesh) -> NDArray[np.float64] | None
     """
     new = np.ones(len(extended.points_mm), bool)
     new[: len(mesh.points_mm)] = (extended.points_mm[: len(mesh.points_mm)] != mesh.points_mm).any(axis=1)
-    pairs = self_intersections(extended.points_mm, extended.triangles, of=new[extended.triangles].any(axis=1))
+    of = np.asarray(new[extended.triangles].any(axis=1))
+    pairs = self_intersections(extended.points_mm, extended.triangles, of)
     return extended.points_mm[extended.triangles[pairs[0]]].mean(axis=(0, 1)) if len(pairs) else None
 
 

@@ -24,6 +24,9 @@ TINY_AREA = 1e-9
 SHARP_DEG = 40.0
 """A flat cap meets the wall at an edge that is sharper."""
 
+SHARP_PART = 0.9
+"""So much of the rim of a face must be as sharp, for the face to be a cap."""
+
 FLAT = 0.9995
 """Length of the sum of a flat piece's area vectors, over its area; one that is domed by 2 % of its radius has less."""
 
@@ -43,11 +46,13 @@ class Mended:
     points : (P, 3).
     triangles : (T, 3), rows of `points`; the orientation is consistent, but may be inwards.
     record : what was done, by name: counts.
+    rows : (T,) which of the given triangles each one was.
     """
 
     points: NDArray[np.float64]
     triangles: NDArray[np.int64]
     record: dict[str, int]
+    rows: NDArray[np.int64]
 
 
 def mend(points: NDArray[np.float64], triangles: NDArray[np.int64]) -> Mended:
@@ -65,16 +70,19 @@ def mend(points: NDArray[np.float64], triangles: NDArray[np.int64]) -> Mended:
     """
     given_points, given_triangles = len(points), len(triangles)
     points, triangles = _used(*_merged(points, triangles))
-    points, triangles, welded = _welded(points, _proper(triangles))
-    triangles = _without_slivers(points, _proper(triangles))
+    rows = _proper(triangles)
+    points, triangles, welded = _welded(points, triangles[rows])
+    again = _proper(triangles)
+    triangles, left = _without_slivers(points, triangles[again])
+    rows = rows[again][left]
     removed, merged = given_triangles - len(triangles), given_points - len(points) + welded
     _demand_manifold(points, triangles)
     triangles, turned = _oriented(triangles)
-    triangles, pieces = _largest_piece(points, triangles)
+    largest, pieces = _largest_piece(points, triangles)
     record = {
         "points_merged": merged, "triangles_removed": removed, "triangles_turned": turned, "pieces": pieces
     }  # fmt: skip
-    return Mended(*_used(points, triangles), record)
+    return Mended(*_used(points, triangles[largest]), record, rows[largest])
 
 
 def _merged(points: NDArray[np.float64], triangles: NDArray[np.int64]) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
@@ -93,15 +101,15 @@ def _used(points: NDArray[np.float64], triangles: NDArray[np.int64]) -> tuple[ND
 
 
 def _proper(triangles: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Without triangles of fewer than three corners, and with one of those that have the same corners."""
+    """Rows of triangles, without those of fewer than three corners, and one of those that have the same corners."""
     a, b, c = triangles.T
-    triangles = triangles[(a != b) & (b != c) & (c != a)]
-    low, middle, high = np.sort(triangles, axis=1).T
+    rows = np.flatnonzero((a != b) & (b != c) & (c != a))
+    low, middle, high = np.sort(triangles[rows], axis=1).T
     order = np.lexsort((low, middle, high))
     corners = np.stack([low, middle, high], axis=1)[order]
     first = np.ones(len(order), bool)
     first[1:] = (np.diff(corners, axis=0) != 0).any(axis=1)
-    return triangles[np.sort(order[first])]
+    return rows[np.sort(order[first])]
 
 
 def _welded(
@@ -123,8 +131,11 @@ def _welded(
     return points, number[triangles], len(rim) - groups
 
 
-def _without_slivers(points: NDArray[np.float64], triangles: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Triangles without area taken out by joining the ends of their shortest edge."""
+def _without_slivers(
+    points: NDArray[np.float64], triangles: NDArray[np.int64]
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Triangles without area taken out by joining the ends of their shortest edge, and the rows that are left."""
+    rows = np.arange(len(triangles))
     for _ in range(3):
         corners, area = points[triangles], np.linalg.norm(_area_vectors(points, triangles), axis=1)
         flat = np.flatnonzero(area <= TINY_AREA * np.median(area)) if len(area) else area
@@ -135,8 +146,10 @@ def _without_slivers(points: NDArray[np.float64], triangles: NDArray[np.int64]) 
         one, other = triangles[flat, shortest], triangles[flat, (shortest + 1) % 3]
         number = np.arange(len(points))
         number[np.maximum(one, other)] = np.minimum(one, other)
-        triangles = _proper(number[number[triangles]])
-    return triangles
+        triangles = number[number[triangles]]
+        left = _proper(triangles)
+        triangles, rows = triangles[left], rows[left]
+    return triangles, rows
 
 
 def _demand_manifold(points: NDArray[np.float64], triangles: NDArray[np.int64]) -> None:
@@ -196,7 +209,7 @@ def _pairs(triangles: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.
 
 
 def _largest_piece(points: NDArray[np.float64], triangles: NDArray[np.int64]) -> tuple[NDArray[np.int64], int]:
-    """The piece with the most area, and the number of pieces; the others must be specks."""
+    """Rows of the piece with the most area, and the number of pieces; the others must be specks."""
     pieces, label = connected_components(neighbours(triangles), directed=False)
     area = np.bincount(label, np.linalg.norm(_area_vectors(points, triangles), axis=1))
     largest = int(np.argmax(area))
@@ -206,7 +219,7 @@ def _largest_piece(points: NDArray[np.float64], triangles: NDArray[np.int64]) ->
             f"input.surface: {pieces} pieces that share no edge, of {shown} mm2; one is wanted, and at most"
             f" {MAX_SPECKS:.0%} of the area may lie apart from it. Join the pieces, or export the lumen's surface alone"
         )
-    return triangles[label == largest], pieces
+    return np.flatnonzero(label == largest), pieces
 
 
 def _area_vectors(points: NDArray[np.float64], triangles: NDArray[np.int64]) -> NDArray[np.float64]:
@@ -265,3 +278,42 @@ def flat_caps(points: NDArray[np.float64], triangles: NDArray[np.int64]) -> list
     if flat[wall] or total[cap].sum() + total[wall] < SMOOTH_PART * total.sum():
         return []
     return [np.flatnonzero(label == piece) for piece in np.flatnonzero(cap)]
+
+
+def flat_faces(
+    points: NDArray[np.float64], triangles: NDArray[np.int64], faces: NDArray[np.int64]
+) -> tuple[dict[int, NDArray[np.int64]], dict[int, str]]:
+    """Rows of the triangles of each face that is a cap by its id, and why each other face is wall, by id.
+
+    The largest face is wall; a cap is plane, in one piece, and meets the rest in sharp edges.
+
+    Parameters
+    ----------
+    points : (P, 3).
+    triangles : (T, 3) of a closed surface.
+    faces : (T,) id of the face that each triangle belongs to.
+    """
+    vector = _area_vectors(points, triangles)
+    area = np.linalg.norm(vector, axis=1)
+    pairs, _ = _pairs(triangles)
+    normal = vector / np.maximum(area, 1e-30)[:, None]
+    cosine = np.einsum("ij,ij->i", normal[pairs[:, 0]], normal[pairs[:, 1]])
+    ids, face = np.unique(faces, return_inverse=True)
+    total = np.bincount(face, area)
+    caps, wall = {}, {int(ids[np.argmax(total)]): "the largest face"}
+    same = face[pairs[:, 0]] == face[pairs[:, 1]]
+    joined = coo_array((np.ones(int(same.sum()), np.int8), pairs[same].T), shape=(len(triangles),) * 2)
+    _, piece = connected_components(joined, directed=False)
+    for k, number in enumerate(ids.tolist()):
+        rows, border = np.flatnonzero(face == k), (face[pairs] == k).sum(axis=1) == 1
+        if number in wall:
+            continue
+        if np.linalg.norm(vector[rows].sum(axis=0)) < FLAT * total[k]:
+            wall[number] = "not plane"
+        elif len(np.unique(piece[rows])) > 1:
+            wall[number] = "in several pieces"
+        elif np.mean(cosine[border] < np.cos(np.radians(SHARP_DEG))) < SHARP_PART:
+            wall[number] = "without a sharp edge around"
+        else:
+            caps[number] = rows
+    return caps, wall

@@ -141,4 +141,4 @@ def _draw_mesh(panel: Axes, mesh: Mesh, right: int, up: int, along: int, back: i
     grey = 0.72 + 0.24 * facing[front, None]
     colours = np.where(mesh.opening[front, None] > 0, [[0.34, 0.71, 0.91]], grey * [[1.0, 1.0, 1.0]])
     shapes = mesh.points_mm[mesh.triangles[front]][:, :, [right, up]]
-    panel.add_collection(PolyCollection(shapes, facecolors=colours, edgecolors=colours, linewidths=0.3))
+    panel.add_collection(PolyCollection(list(shapes), facecolors=colours, edgecolors=colours, linewidths=0.3))

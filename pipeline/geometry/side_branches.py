@@ -8,6 +8,7 @@ Near the mouth of a branch the vessel that it leaves is thought of as balls arou
 by what the wall around the mouth is away from them. What is outside of that and nearer to the branch is the branch.
 """
 
+import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -17,7 +18,7 @@ from numpy.typing import NDArray
 from scipy import ndimage
 from scipy.interpolate import RBFInterpolator
 
-from pipeline.case import OpeningSettings, SideBranches
+from pipeline.case import OpeningSettings, SideBranches, SurfaceSettings
 from pipeline.geometry.centreline import Branch, Centreline
 from pipeline.geometry.clip import ClipError, cut_end
 from pipeline.mesh import Mesh, words_mm
@@ -88,41 +89,47 @@ def own_rows(branch: Branch) -> NDArray[np.int64]:
 
 
 def choose_side_branches(
-    centreline: Centreline,
-    settings: SideBranches,
-    openings: tuple[OpeningSettings, ...],
-    open_ends: Callable[[Centreline], int],
-) -> tuple[list[SideBranch], list[str], Centreline]:
-    """Choose the side branches of a vessel, the relatively shortest first.
+    centreline: Centreline, settings: SurfaceSettings, open_ends: Callable[[Centreline], int], log: logging.Logger
+) -> tuple[list[SideBranch], Centreline]:
+    """Choose the side branches of a vessel that go, the relatively shortest first.
 
     Parameters
     ----------
     centreline : not pruned.
-    settings : which branches are short or thin.
-    openings : the ends that these name stay.
+    settings : the case's section ``surface``: which branches are short or thin, and which ends have names and stay.
     open_ends : how many ends of a centreline are open: two must stay.
+    log : for what was decided about each branch that is short or thin.
 
     Returns
     -------
-    The branches; what was short or thin, but stays, in words; and the centreline without those branches.
+    The branches, and the centreline without them.
     """
     rest = centreline.without_spurs(SPUR_RADII)
     chosen: list[SideBranch] = []
-    stay: dict[int, str] = {}
-    while True:
-        branches = [branch for branch in rest.terminal_branches() if branch.forked and branch.rows[0] not in stay]
-        candidates = [
-            side for branch in sorted(branches, key=_order) if (side := _candidate(rest, branch, settings)) is not None
-        ]
-        if not candidates:
-            return chosen, list(stay.values()), rest
-        side = candidates[0]
-        without = rest.without(side.branch)
-        if why := _why_stays(side, rest, openings) or _last_end(open_ends(without)):
-            stay[side.branch.rows[0]] = f"{side.words}, stays: {why}"
-            continue
-        chosen.append(side)
-        rest = without.without_spurs(SPUR_RADII, frozenset(stay))
+    staying: set[int] = set()
+    done = {"close": "closed flush", "remove": "removed"}.get(settings.side_branches.action, "chosen")
+    while candidate := _first_candidate(rest, settings.side_branches, staying):
+        without = rest.without(candidate.branch)
+        why = _why_stays(candidate, rest, settings.openings)
+        if not why and open_ends(without) < 2:
+            why = "fewer than two open ends would be left"
+        if why:
+            log.info("%s: stays, %s", candidate.words, why)
+            staying.add(candidate.branch.rows[0])
+        else:
+            log.info("%s: %s, %s", candidate.words, done, candidate.why)
+            chosen.append(candidate)
+            rest = without.without_spurs(SPUR_RADII, frozenset(staying))
+    if not chosen:
+        log.warning("warning: no side branch is as short or thin as surface.side_branches says, all stay")
+    return chosen, rest
+
+
+def _first_candidate(centreline: Centreline, settings: SideBranches, staying: set[int]) -> SideBranch | None:
+    """The relatively shortest branch that is short or thin and of which nothing has been decided."""
+    branches = [each for each in centreline.terminal_branches() if each.forked and each.rows[0] not in staying]
+    candidates = (_candidate(centreline, branch, settings) for branch in sorted(branches, key=_order))
+    return next((side for side in candidates if side), None)
 
 
 def _order(branch: Branch) -> tuple[float, tuple[int, ...]]:
@@ -159,10 +166,6 @@ def _why_stays(side: SideBranch, centreline: Centreline, openings: tuple[Opening
         if tips[int(np.argmin(away))] == side.branch.rows[0] and away.min() <= opening.within_mm:
             return f"surface.openings names it {opening.name}"
     return ""
-
-
-def _last_end(open_ends: int) -> str:
-    return "" if open_ends >= 2 else "fewer than two open ends would be left"
 
 
 def without_side_branches(

@@ -7,10 +7,10 @@ Files tell no unit. 3D Slicer writes the axes of the coordinates into the head o
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import cycle
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -54,11 +54,13 @@ class SurfaceFile:
     points : (P, 3) float64.
     triangles : (T, 3) int64, rows of `points`; polygons and strips are split.
     frame : ``LPS``, ``RAS``, or None where the file does not say.
+    faces : (T,) int64, number of the face that each triangle belongs to, by name of the array; integer arrays only.
     """
 
     points: NDArray[np.float64]
     triangles: NDArray[np.int64]
     frame: str | None
+    faces: dict[str, NDArray[np.int64]] = field(default_factory=dict)
 
 
 def read_surface_file(path: Path) -> SurfaceFile:
@@ -98,21 +100,84 @@ def read_surface_file(path: Path) -> SurfaceFile:
         )
     points = vtk_to_numpy(polydata.GetPoints().GetData()).astype(np.float64)
     triangles = vtk_to_numpy(cells.GetConnectivityArray()).reshape(-1, 3).astype(np.int64)
-    return SurfaceFile(points, triangles, _frame(path, polydata))
+    return SurfaceFile(points, triangles, _frame(path, polydata), _faces(triangulated.GetOutput()))
+
+
+def _faces(polydata: vtkPolyData) -> dict[str, NDArray[np.int64]]:
+    """Cell arrays of whole numbers, one a triangle."""
+    data, found = polydata.GetCellData(), {}
+    for k in range(data.GetNumberOfArrays()):
+        array = data.GetArray(k)
+        values = vtk_to_numpy(array) if array is not None and array.GetNumberOfComponents() == 1 else None
+        if values is None or len(values) != polydata.GetNumberOfPolys() or not np.isfinite(values).all():
+            continue
+        if (values == np.rint(values)).all():
+            found[data.GetArrayName(k) or ""] = values.astype(np.int64)
+    return found
 
 
 def _ply_is_whole(path: Path) -> bool:
-    """Whether as much follows the head of a PLY as it says, if all faces are triangles; VTK crashes over less."""
+    """Whether as much follows the head of a PLY as it and the lengths of its lists say; VTK crashes over less."""
     head, mark, body = path.read_bytes().partition(b"end_header")
-    binary, least, size = b"format binary" in head, 0, 0
-    for words in (line.split() for line in head.decode("latin-1").splitlines()):
-        if words[:1] == ["element"] and words[-1].isdigit():
-            size = int(words[-1])
-            least += 0 if binary else size
-        elif words[:1] == ["property"] and binary and len(words) > 2:
-            kinds = [PLY_BYTES.get(word, 8) for word in (words[2:4] if words[1] == "list" else words[1:2])]
-            least += size * (kinds[0] + 3 * kinds[1] if len(kinds) == 2 else kinds[0])
-    return bool(mark) and (len(body.splitlines()) - 1 if not binary else len(body) - 1) >= least
+    text = head.decode("latin-1").split("\n")
+    elements = list(_ply_elements(text))
+    if not mark or not elements or not body[:1].isspace():
+        return False
+    if b"format ascii" in head:
+        return _ply_lines_are_whole(body.split(b"\n")[1:], elements)
+    order: Literal["little", "big"] = "big" if b"binary_big_endian" in head else "little"
+    place: int | None = body.index(b"\n") + 1 if b"\n" in body[:2] else 1
+    for count, kinds in elements:
+        place = _ply_end(body, place, count, kinds, order) if place is not None else None
+    return place is not None
+
+
+def _ply_elements(head: list[str]) -> Iterator[tuple[int, list[tuple[int, ...]]]]:
+    """Number of each kind of element, and the sizes of its properties: one, or of a list's count and of its items."""
+    count = 0
+    kinds: list[tuple[int, ...]] = []
+    for words in (line.split() for line in head):
+        if words[:1] == ["element"]:
+            if kinds:
+                yield count, kinds
+            count, kinds = int(words[-1]) if words[-1].isdigit() else 1 << 62, []
+        elif words[:1] == ["property"] and len(words) > 2:
+            kinds.append(tuple(PLY_BYTES.get(word, 8) for word in (words[2:4] if words[1] == "list" else words[1:2])))
+    if kinds:
+        yield count, kinds
+
+
+def _ply_end(
+    body: bytes, place: int, count: int, kinds: list[tuple[int, ...]], order: Literal["little", "big"]
+) -> int | None:
+    """Where the elements of a kind end, None where the file ends before."""
+    if all(len(kind) == 1 for kind in kinds):
+        end = place + count * sum(kind[0] for kind in kinds)
+        return end if end <= len(body) else None
+    for _ in range(count):
+        for kind in kinds:
+            items = int.from_bytes(body[place : place + kind[0]], order) if len(kind) == 2 else 0
+            place += kind[0] + (items * kind[1] if len(kind) == 2 else 0)
+        if place > len(body):
+            return None
+    return place
+
+
+def _ply_lines_are_whole(lines: list[bytes], elements: list[tuple[int, list[tuple[int, ...]]]]) -> bool:
+    """The same for text, with one element a line."""
+    place = 0
+    for count, kinds in elements:
+        if place + count > len(lines):
+            return False
+        for words in (line.split() for line in lines[place : place + count]):
+            needed = 0
+            for kind in kinds:
+                items = words[needed] if len(kind) == 2 and needed < len(words) else b"0"
+                needed += 1 + (int(items) if items.isdigit() else len(words))
+            if needed > len(words):
+                return False
+        place += count
+    return True
 
 
 def _in_range(polydata: vtkPolyData) -> bool:
@@ -144,8 +209,8 @@ def _frame(path: Path, polydata: vtkPolyData) -> str | None:
         If it names both.
     """
     if path.suffix.lower() == ".vtp":
-        field = polydata.GetFieldData().GetAbstractArray("SPACE")
-        text = f"SPACE={field.GetVariantValue(0).ToString()}" if field and field.GetNumberOfValues() else ""
+        said = polydata.GetFieldData().GetAbstractArray("SPACE")
+        text = f"SPACE={said.GetVariantValue(0).ToString()}" if said and said.GetNumberOfValues() else ""
     else:
         with path.open("rb") as file:
             text = file.read(HEAD_BYTES).decode("latin-1")
