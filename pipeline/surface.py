@@ -103,7 +103,7 @@ def _extract(lumen: Volume, settings: SurfaceSettings, log: logging.Logger, scen
     scene.mark_ends(found)
     close_on_request(found, settings, MASK_REMEDY)
     mesh, field = fit(raw, field, volume_mm3)
-    mesh, shape_of = _wall(mesh, field, lumen, settings, volume_mm3)
+    mesh, shape_of = smooth_wall(mesh, field, lumen, settings, volume_mm3)
     change = mesh.volume_mm3() / volume_mm3 - 1
     if abs(change) > settings.volume_tolerance:
         raise StageError(
@@ -130,7 +130,7 @@ def _extract(lumen: Volume, settings: SurfaceSettings, log: logging.Logger, scen
     return Surface(mesh, openings, quality)
 
 
-def _wall(
+def smooth_wall(
     fitted: Mesh, field: Volume, lumen: Volume, settings: SurfaceSettings, volume_mm3: float
 ) -> tuple[Mesh, Callable[[Mesh], Shape]]:
     """The whole surface as the smoother of the settings makes it, and its shape for what a cut leaves of it."""

@@ -246,7 +246,7 @@ def _split_long(
 
 
 @njit(cache=True)
-def _kind_of_crease(here: Floats, there: int) -> int:
+def _kind_of_crease(here: int, there: int) -> int:
     if here == 0 or there == 0:
         return -(here + there) if here != there else CREASE
     return CREASE

@@ -16,7 +16,7 @@ from vtkmodules.vtkFiltersCore import vtkFlyingEdges3D
 
 from pipeline.geometry.clip import directed_edges
 from pipeline.geometry.half_edges import WALL, vertex_normals
-from pipeline.geometry.remesh import CapPlanes, edge_lengths, local_radius, remesh, vertex_kinds
+from pipeline.geometry.remesh import CapPlanes, vertex_kinds
 from pipeline.mesh import Mesh
 from pipeline.volume import Volume
 from solver.stage import StageError
@@ -56,6 +56,20 @@ def smooth_field(mask: Volume, smoothing_mm: float | None) -> Volume:
     _keep_one_piece(field, sigma_mm)
     field[np.abs(field) < 1e-4] = -1e-4  # a vertex on a voxel would give empty triangles
     return lumen.with_voxels(field)
+
+
+def occupancy_surface(lumen: Volume) -> Mesh:
+    """Surface on which a lumen fills half of the voxels: not smoothed, with the steps of a mask's voxels.
+
+    Parameters
+    ----------
+    lumen : (Z, Y, X), part of each voxel that the lumen fills, 0 to 1; what :func:`smooth_field` keeps in one piece.
+    """
+    near = crop(lumen, margin=MARGIN)
+    field = near.voxels.astype(np.float32) - np.float32(0.5)
+    _keep_one_piece(field, 0.0)
+    field[np.abs(field) < 1e-2] = -1e-2  # a vertex near a voxel would give empty triangles
+    return zero_surface(near.with_voxels(field))
 
 
 def _keep_one_piece(field: NDArray[np.float32], sigma_mm: float) -> None:
@@ -207,7 +221,7 @@ def fit(mesh: Mesh, field: Volume, volume_mm3: float) -> tuple[Mesh, Volume]:
     """
     shape = LevelSet(field, mesh)
     kind = vertex_kinds(mesh)
-    mean = _neighbour_mean(mesh)
+    mean = neighbour_mean(mesh)
     for step in range(RELAXATION_STEPS):
         normals = vertex_normals(mesh.points_mm, mesh.triangles.ravel())
         shift = mean @ mesh.points_mm - mesh.points_mm
@@ -219,24 +233,9 @@ def fit(mesh: Mesh, field: Volume, volume_mm3: float) -> tuple[Mesh, Volume]:
     return mesh, field.with_voxels(field.voxels - np.float32(shape.level))
 
 
-def _neighbour_mean(mesh: Mesh) -> csr_array:
+def neighbour_mean(mesh: Mesh) -> csr_array:
     """Matrix that takes the points to the mean of their neighbours."""
     edges = directed_edges(mesh.triangles)
     count = np.bincount(edges[:, 0], minlength=len(mesh.points_mm))
     size = len(mesh.points_mm)
     return csr_array((1 / count[edges[:, 0]], (edges[:, 0], edges[:, 1])), shape=(size, size))
-
-
-def remesh_level(mesh: Mesh, field: Volume, edges_per_radius: float, least_radius_mm: float) -> Mesh:
-    """Near-equilateral triangles on the zero level of a field, with the volume of a mesh on it; its caps stay flat.
-
-    Parameters
-    ----------
-    mesh : closed, on the zero level but for its caps.
-    field : positive inside.
-    edges_per_radius : of the triangles, on the local radius of the vessel.
-    least_radius_mm : a smaller local radius is taken as this one.
-    """
-    shape = LevelSet(field, mesh)
-    radius_mm = np.maximum(local_radius(mesh), least_radius_mm)
-    return shape.enclose(remesh(mesh, edge_lengths(mesh, radius_mm, edges_per_radius), shape), mesh.volume_mm3())

@@ -42,6 +42,31 @@ class Shape(Protocol):
         """
         ...
 
+    def enclose(self, mesh: Mesh, volume_mm3: float) -> Mesh:
+        """A mesh on the shape moved so little that it has a volume."""
+        ...
+
+
+def remesh_vessel(
+    mesh: Mesh, shape: Shape, edges_per_radius: float, least_radius_mm: float, crease_deg: float = 180.0
+) -> Mesh:
+    """Near-equilateral triangles on a shape, their edges in proportion to the local radius, with the mesh's volume.
+
+    Parameters
+    ----------
+    mesh : closed, on the shape; its caps stay flat.
+    shape : of the wall.
+    edges_per_radius : of the triangles, on the local radius of the vessel.
+    least_radius_mm : a smaller local radius is taken as this one.
+    crease_deg : edges at which the surface turns by more are creases, as the rims of caps are.
+
+    Returns
+    -------
+    Closed surface with the tags of `mesh`.
+    """
+    edge_mm = edge_lengths(mesh, np.maximum(local_radius(mesh), least_radius_mm), edges_per_radius)
+    return shape.enclose(remesh(mesh, edge_mm, shape, crease_deg), mesh.volume_mm3())
+
 
 def vertex_kinds(mesh: Mesh, crease_deg: float = 180.0) -> NDArray[np.int8]:
     """Kind of each vertex of a closed mesh, (P,), as in ``half_edges.WALL``; sharper edges than `crease_deg` count."""
