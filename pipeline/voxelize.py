@@ -14,7 +14,15 @@ from scipy import ndimage
 
 from pipeline.case import VoxelizeSettings, parse
 from pipeline.geometry.crossings import MAX_NODES, Frame, Links, inside, links
-from pipeline.geometry.spacing import choose_spacing_mm, too_coarse
+from pipeline.geometry.spacing import (
+    MIN_NODES_ACROSS,
+    Narrowest,
+    Spacing,
+    SpacingSettings,
+    choose_spacing,
+    expect,
+    too_coarse,
+)
 from pipeline.lattice import Lattice, tagged
 from pipeline.mesh import Mesh, read_openings
 from solver.d3q19 import VELOCITIES, WEIGHTS, Q
@@ -33,7 +41,10 @@ BYTES_PER_NODE, BYTES_PER_FLUID_NODE = 10, 100
 
 
 def voxelize(
-    mesh: Mesh, openings: tuple[Opening, ...], settings: VoxelizeSettings | None = None
+    mesh: Mesh,
+    openings: tuple[Opening, ...],
+    settings: VoxelizeSettings | None = None,
+    chosen: Spacing | None = None,
 ) -> tuple[Lattice, dict[str, Any]]:
     """Tag the nodes of a lattice that is aligned with LPS x, y, z.
 
@@ -42,6 +53,7 @@ def voxelize(
     mesh : closed surface, outward normals.
     openings : the openings whose caps the mesh has, by id.
     settings : spacing.
+    chosen : the spacing where it has been chosen before.
 
     Returns
     -------
@@ -53,7 +65,8 @@ def voxelize(
         If the surface is not closed, the spacing too coarse for an opening, or the lattice too large for the memory.
     """
     demand_closed(mesh, openings)
-    frame = choose_frame(mesh, choose_spacing_mm(openings, settings or VoxelizeSettings()))
+    chosen = chosen or choose_spacing(openings, settings or VoxelizeSettings())
+    frame = choose_frame(mesh, chosen.spacing_mm)
     enclosed = inside(mesh, frame)
     fluid = largest_component(passable(enclosed, frame))
     found = links(mesh, frame, fluid)
@@ -105,7 +118,7 @@ def choose_frame(mesh: Mesh, spacing_mm: float) -> Frame:
     low, high = mesh.points_mm.min(axis=0), mesh.points_mm.max(axis=0)
     origin = low - (MARGIN_NODES - 1 + OFFSET) * spacing_mm
     width, height, depth = (np.ceil((high - origin) / spacing_mm).astype(int) + MARGIN_NODES).tolist()
-    need = BYTES_PER_NODE * width * height * depth + BYTES_PER_FLUID_NODE * mesh.volume_mm3() / spacing_mm**3
+    need = memory_bytes((depth, height, width), mesh.volume_mm3() / spacing_mm**3)
     have = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     if need > have or max(width, height, depth) > MAX_NODES:
         raise StageError(
@@ -115,6 +128,11 @@ def choose_frame(mesh: Mesh, spacing_mm: float) -> Frame:
         )
     x, y, z = origin.tolist()
     return Frame(spacing_mm, (x, y, z), (depth, height, width))
+
+
+def memory_bytes(shape: tuple[int, int, int], fluid_nodes: float) -> float:
+    """Peak memory of this stage and the next for a lattice of nodes along (z, y, x)."""
+    return BYTES_PER_NODE * float(np.prod(shape)) + BYTES_PER_FLUID_NODE * fluid_nodes
 
 
 def passable(fluid: NDArray[np.bool_], frame: Frame) -> NDArray[np.bool_]:
@@ -157,8 +175,11 @@ def link_area(found: Links, opening: Opening) -> float:
 
 
 def _compute(job: Job) -> None:
-    settings = parse(VoxelizeSettings, job.settings, "--settings")
-    lattice, figures = voxelize(Mesh.read(job.inputs["surface"]), read_openings(job.inputs["openings"]), settings)
+    settings = parse(SpacingSettings, job.settings, "--settings")
+    mesh, openings = Mesh.read(job.inputs["surface"]), read_openings(job.inputs["openings"])
+    demand_closed(mesh, openings)
+    chosen = _choose(job, mesh, openings, settings)
+    lattice, figures = voxelize(mesh, openings, chosen=chosen)
     job.facts |= figures
     job.log.info(
         "%d fluid and %d wall nodes at %.4g mm, %d taken out",
@@ -172,11 +193,42 @@ def _compute(job: Job) -> None:
     lattice.write(job.outputs["lattice"])
 
 
+def _choose(job: Job, mesh: Mesh, openings: tuple[Opening, ...], settings: SpacingSettings) -> Spacing:
+    """The spacing, with what decided it and what it will cost in the log and the provenance."""
+    narrowest = Narrowest.read(job.inputs["centreline"]) if "centreline" in job.inputs else None
+    chosen = choose_spacing(openings, settings, narrowest, settings.flow)
+    job.log.info("spacing %.4g mm: %s", chosen.spacing_mm, chosen.reason)
+    if not narrowest:
+        job.log.info("no centreline is given: the spacing looks at the openings alone, not at what is between them")
+    elif (across := narrowest.across(chosen.spacing_mm)) < MIN_NODES_ACROSS:
+        job.log.warning(
+            "only %.1f nodes across %s; at least %g are wanted: set voxelize.spacing_mm to at most %.3g",
+            across, narrowest.words, MIN_NODES_ACROSS, 2 * narrowest.radius_mm / MIN_NODES_ACROSS,
+        )  # fmt: skip
+    expected = expect(mesh, chosen.spacing_mm, settings.precision, settings.memory_gb)
+    width, height, depth = choose_frame(mesh, chosen.spacing_mm).shape[::-1]
+    job.log.info(
+        "forecast: about %d fluid nodes in a lattice of %d x %d x %d; memory %.3g GB here, for the solver %s",
+        expected["expected_fluid_nodes"], width, height, depth,
+        memory_bytes((depth, height, width), expected["expected_fluid_nodes"]) / 1e9,
+        " or ".join(f"{gb:.3g} GB ({precision})" for precision, gb in expected["expected_solver_gb"].items()),
+    )  # fmt: skip
+    job.facts |= {"spacing_decided_by": chosen.reason} | expected
+    if narrowest:
+        job.facts["nodes_across_narrowest_branch"] = narrowest.across(chosen.spacing_mm)
+    return chosen
+
+
 if __name__ == "__main__":
     run_stage(
         "voxelize",
         __doc__,
-        inputs={"surface": "closed surface (VTP)", "openings": "openings (JSON)"},
+        inputs={
+            "surface": "closed surface (VTP)",
+            "openings": "openings (JSON)",
+            "centreline": "branches (JSON of the stage centreline)",
+        },
         outputs={"lattice": "tagged lattice (VTI)"},
         compute=_compute,
+        optional=("centreline",),
     )

@@ -1,5 +1,3 @@
-from dataclasses import replace
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -170,16 +168,6 @@ def test_rotated_pipes_have_the_same_volume(pipe):
     assert figures["removed_nodes"] == figures["links_on_surface"] == figures["links_double"] == 0
 
 
-def test_spacing_puts_the_wanted_nodes_across_the_largest_inlet():
-    mesh, openings = vessel([1.0, 1.5, 3.0], [0.0, 5.0, 10.0], (0, 0, 1), (0, 0, 0), 60)
-    radius = openings[0].radius_mm
-    for wanted, nodes in ((VoxelizeSettings(), 20), (VoxelizeSettings(nodes_across=12), 12)):
-        np.testing.assert_allclose(voxelize(mesh, openings, wanted)[0].spacing_mm, 2 * radius / nodes, rtol=1e-12)
-    assert voxelize(mesh, openings, VoxelizeSettings(spacing_mm=0.3))[0].spacing_mm == 0.3
-    larger = (replace(openings[0], role="outlet"), replace(openings[1], role="inlet"))
-    np.testing.assert_allclose(voxelize(mesh, larger)[0].spacing_mm, 2 * larger[1].radius_mm / 20, rtol=1e-12)
-
-
 def test_lattice_has_a_margin_and_no_plane_on_the_surface():
     """A box of 20 x 20 x 20 spacings: its faces are at least a tenth of a spacing away from every plane of nodes."""
     diamond, _ = capped_cylinder((0, 0, 1), np.sqrt(2), 2.0, segments=4, rings=1)
@@ -319,13 +307,6 @@ def test_lattice_that_does_not_fit_is_refused(monkeypatch):
     assert f"at most {MAX_NODES} along an axis" in refused(mesh, openings, spacing_mm=1e-3)
     monkeypatch.setattr(module.os, "sysconf", lambda name: 1000)  # a machine with 1 MB
     assert "0.001 GB are there" in refused(mesh, openings)
-
-
-def test_no_inlet_needs_a_spacing():
-    mesh, openings = PIPE
-    outlets = tuple(replace(opening, role="outlet") for opening in openings)
-    assert "give voxelize.spacing_mm" in refused(mesh, outlets)
-    voxelize(mesh, outlets, VoxelizeSettings(spacing_mm=0.2))
 
 
 def test_lattice_apart_from_the_surface_is_refused():

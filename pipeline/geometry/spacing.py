@@ -1,29 +1,180 @@
-"""The spacing of the lattice: as given, or chosen from the openings."""
+"""The spacing of the lattice: as given, or chosen from the vessel and the flow; and what it will cost."""
 
-from pipeline.case import VoxelizeSettings
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+from pydantic import Field
+
+from pipeline.case import InletSettings, Positive, Section, VoxelizeSettings
+from pipeline.mesh import Mesh
+from solver.forecast import REAL_BYTES, Size, gigabytes
 from solver.nodes import Opening
 from solver.stage import StageError
+from solver.units import MAX_GRID_REYNOLDS
+from solver.waveform import by_opening, expected_peak_speed_m_s, read_inflow
 
 NODES_ACROSS = 20.0
-"""Nodes across the largest inlet where the settings do not say (PHYSICS: wall shear stress within 2 %)."""
+"""Nodes across the narrowest diameter where the settings do not say (PHYSICS: wall shear stress within 2 %)."""
 
 MIN_NODES_ACROSS = 6.0
-"""Fewer nodes than this across an opening carry no profile of velocity."""
+"""Fewer nodes than this across a vessel carry no profile of velocity."""
 
 
-def choose_spacing_mm(openings: tuple[Opening, ...], settings: VoxelizeSettings) -> float:
-    """Spacing of the settings, or the one that puts the wanted nodes across the largest inlet."""
-    inlets = [opening.radius_mm for opening in openings if opening.role == "inlet"]
-    if settings.spacing_mm == "auto" and not inlets:
-        raise StageError("no opening is an inlet, across which nodes could be counted; give voxelize.spacing_mm")
-    spacing_mm = settings.spacing_mm
-    if spacing_mm == "auto":
-        spacing_mm = 2 * max(inlets) / (settings.nodes_across or NODES_ACROSS)
+class FlowScale(Section):
+    """What the grid Reynolds number follows from: the peak speed where it is given, else the inlets."""
+
+    viscosity_m2_s: Positive
+    peak_speed_m_s: Positive | None = None
+    inlets: dict[str, InletSettings] = Field(default_factory=dict)
+
+
+class SpacingSettings(VoxelizeSettings):
+    """What the command line takes: the section ``voxelize``, and of ``solve`` what the choice depends on."""
+
+    flow: FlowScale | None = Field(None, description="where the spacing is chosen")
+    precision: Literal["fp32", "fp64"] = Field("fp32", description="where memory_gb is given")
+
+
+@dataclass(frozen=True)
+class Narrowest:
+    """The narrowest place of all branches: its radius, and where it lies if that is known; (x, y, z), LPS, mm."""
+
+    radius_mm: float
+    place_mm: tuple[float, float, float] | None = None
+
+    def across(self, spacing_mm: float) -> float:
+        """Nodes across it."""
+        return 2 * self.radius_mm / spacing_mm
+
+    @property
+    def words(self) -> str:
+        """For messages."""
+        at = " at ({:.2f}, {:.2f}, {:.2f})".format(*self.place_mm) if self.place_mm else ""
+        return f"the narrowest branch, radius {self.radius_mm:.3g} mm{at}"
+
+    @classmethod
+    def read(cls, path: Path) -> "Narrowest":
+        """From the file of the stage centreline.
+
+        Raises
+        ------
+        StageError
+            If it does not tell the radius.
+        """
+        try:
+            values = json.loads(path.read_text(encoding="utf-8"))
+            place = values.get("narrowest_place_mm")
+            return cls(float(values["narrowest_radius_mm"]), place and tuple(map(float, place)))
+        except (ValueError, TypeError, KeyError, AttributeError) as error:
+            raise StageError(f"{path}: no radius of the narrowest branch ({error!r}); run centreline again") from None
+
+
+@dataclass(frozen=True)
+class Spacing:
+    """A spacing, and what decided it.
+
+    Attributes
+    ----------
+    spacing_mm : distance of neighbouring nodes along an axis.
+    reason : for the log and the provenance.
+    """
+
+    spacing_mm: float
+    reason: str
+
+
+def choose_spacing(
+    openings: tuple[Opening, ...],
+    settings: VoxelizeSettings,
+    narrowest: Narrowest | None = None,
+    flow: FlowScale | None = None,
+) -> Spacing:
+    """The spacing of the settings, or the one that follows from the vessel.
+
+    Without a spacing or nodes across, dx = min(D/20, Re nu/U): D the narrowest diameter of all openings and branches,
+    U the expected peak speed, Re the largest grid Reynolds number that the solver resolves.
+
+    Parameters
+    ----------
+    openings : ends of the vessel.
+    settings : what the user wants.
+    narrowest : of the branches, where the centreline is known.
+    flow : viscosity and speed, where these are known.
+
+    Raises
+    ------
+    StageError
+        If what is to be counted across is missing, or an opening would have fewer than `MIN_NODES_ACROSS` nodes.
+    """
+    if settings.spacing_mm != "auto":
+        chosen = Spacing(settings.spacing_mm, "as voxelize.spacing_mm says")
+    elif settings.nodes_across:
+        diameter_mm, what = ACROSS[settings.across](openings, narrowest)
+        chosen = Spacing(diameter_mm / settings.nodes_across, f"{settings.nodes_across:g} nodes across {what}")
+    else:
+        chosen = _automatic(openings, narrowest, flow)
     for opening in openings:
-        across = 2 * opening.radius_mm / spacing_mm
+        across = 2 * opening.radius_mm / chosen.spacing_mm
         if across < MIN_NODES_ACROSS:
-            raise StageError(too_coarse(opening, spacing_mm, f"has {across:.1f} nodes across"))
-    return spacing_mm
+            raise StageError(too_coarse(opening, chosen.spacing_mm, f"has {across:.1f} nodes across"))
+    return chosen
+
+
+def _across_inlet(openings: tuple[Opening, ...], narrowest: Narrowest | None) -> tuple[float, str]:
+    inlets = [opening for opening in openings if opening.role == "inlet"]
+    if not inlets:
+        raise StageError("no opening is an inlet, across which nodes could be counted; give voxelize.spacing_mm")
+    return _across_opening("the inlet", max(inlets, key=lambda opening: opening.radius_mm))
+
+
+def _across_smallest(openings: tuple[Opening, ...], narrowest: Narrowest | None) -> tuple[float, str]:
+    return _across_opening("the smallest opening", min(openings, key=lambda opening: opening.radius_mm))
+
+
+def _across_opening(what: str, opening: Opening) -> tuple[float, str]:
+    return 2 * opening.radius_mm, f"{what}, {opening.name}, radius {opening.radius_mm:.3g} mm"
+
+
+def _across_branch(openings: tuple[Opening, ...], narrowest: Narrowest | None) -> tuple[float, str]:
+    if narrowest is None:
+        raise StageError(
+            "voxelize.across narrowest-branch: no centreline is there to tell it; give --centreline, or count the nodes"
+            " across the smallest-opening"
+        )
+    return 2 * narrowest.radius_mm, narrowest.words
+
+
+ACROSS: dict[str, Callable[[tuple[Opening, ...], Narrowest | None], tuple[float, str]]] = {
+    "inlet": _across_inlet,
+    "smallest-opening": _across_smallest,
+    "narrowest-branch": _across_branch,
+}
+"""Diameter in mm and words for it, by name."""
+
+
+def _automatic(openings: tuple[Opening, ...], narrowest: Narrowest | None, flow: FlowScale | None) -> Spacing:
+    diameters = [_across_smallest(openings, narrowest)] + ([_across_branch(openings, narrowest)] if narrowest else [])
+    diameter_mm, what = min(diameters)
+    resolved = Spacing(diameter_mm / NODES_ACROSS, f"{NODES_ACROSS:g} nodes across {what}")
+    if flow is None:
+        return resolved
+    speed, told = expected_speed_m_s(openings, flow)
+    limited_mm = 1e3 * MAX_GRID_REYNOLDS * flow.viscosity_m2_s / speed
+    stable = Spacing(limited_mm, f"grid Reynolds number {MAX_GRID_REYNOLDS} at {told} {speed:.3g} m/s")
+    return min(resolved, stable, key=lambda spacing: spacing.spacing_mm)
+
+
+def expected_speed_m_s(openings: tuple[Opening, ...], flow: FlowScale) -> tuple[float, str]:
+    """The peak speed that the solver will expect, and words for it."""
+    if flow.peak_speed_m_s:
+        return flow.peak_speed_m_s, "solve.peak_speed_m_s"
+    inlets = by_opening(openings, "inlet", flow.inlets)
+    inflow = {name: read_inflow(entry) for name, entry in inlets.items()}
+    return expected_peak_speed_m_s(openings, inflow), "the expected peak speed"
 
 
 def too_coarse(opening: Opening, spacing_mm: float, what: str) -> str:
@@ -33,3 +184,39 @@ def too_coarse(opening: Opening, spacing_mm: float, what: str) -> str:
         f" at least {MIN_NODES_ACROSS:g} nodes are wanted: set voxelize.spacing_mm to at most"
         f" {2 * opening.radius_mm / MIN_NODES_ACROSS:.3g}, or a larger voxelize.nodes_across"
     )
+
+
+def expect(mesh: Mesh, spacing_mm: float, precision: str, memory_gb: float | None) -> dict[str, Any]:
+    """What a lattice in a closed surface will take, before it is made.
+
+    Parameters
+    ----------
+    mesh : the surface.
+    spacing_mm : of the lattice.
+    precision : of the solver.
+    memory_gb : memory of the solver's device, if the user told it.
+
+    Returns
+    -------
+    Fluid nodes, and the solver's memory in either precision, for the log and the provenance.
+
+    Raises
+    ------
+    StageError
+        If that is more than `memory_gb`.
+    """
+    area = np.linalg.norm(mesh.area_vectors_mm2(), axis=1)
+    wall, caps = float(area[mesh.opening == 0].sum()), float(area[mesh.opening > 0].sum())
+    size = Size.of_surface(mesh.volume_mm3() / spacing_mm**3, wall / spacing_mm**2, caps / spacing_mm**2)
+    need = size.device_bytes(precision)
+    if memory_gb and need > 1e9 * memory_gb:
+        fitting = size.fitting_mm(spacing_mm, precision, 1e9 * memory_gb)
+        raise StageError(
+            f"a spacing of {spacing_mm:.3g} mm gives about {size.fluid_nodes:.3g} fluid nodes, for which the solver"
+            f" needs {gigabytes(need)} in {precision}, but voxelize.memory_gb is {memory_gb:g}; set"
+            f" voxelize.spacing_mm to {fitting:.3g}" + (", or solve.precision to fp32" if precision != "fp32" else "")
+        )
+    return {
+        "expected_fluid_nodes": round(size.fluid_nodes),
+        "expected_solver_gb": {each: size.device_bytes(each) / 1e9 for each in REAL_BYTES},
+    }
