@@ -106,9 +106,7 @@ def _make_wall_pass() -> Any:
         return added
 
     @threaded
-    def walls(
-        f: Any, slot: Any, leaving_back: Any, arriving: Any, a: Any, b: Any, c: Any, s: Any, nodes: Any
-    ) -> None:
+    def walls(f: Any, slot: Any, leaving_back: Any, arriving: Any, a: Any, b: Any, c: Any, s: Any, nodes: Any) -> None:
         chunks = (len(slot) + CHUNK - 1) // CHUNK
         added = np.empty(chunks)
         for chunk in prange(chunks):

@@ -9,20 +9,30 @@ bounce-back into streaming. Steps come in pairs:
 
 No slot is touched by two nodes in one step, so one array is enough and the order of nodes does not matter. Source:
 Bailey, Myre, Walsh, Lilja and Saar (2009), doi:10.1109/ICPP.2009.38.
+
+A wall that lets fluid slip, half-way between two layers of nodes, reflects as a mirror: with c_i = t + m, t along the
+wall and m into it, what leaves n along i arrives at n + t along r, c_r = t - m. Its address is therefore slot
+(r, n + t). What arrives at n from there, along o, left n + t along the opposite of r, which after an even step stands
+in the same slot: both kinds of steps hold as they are, and the two links exchange their populations.
 """
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 from numba import njit, prange
 from numpy.typing import NDArray
 
-from solver.d3q19 import OPPOSITE, Q
+from solver.d3q19 import OPPOSITE, VELOCITIES, Q
 from solver.node_physics import Populations, node_function
 from solver.nodes import Neighbours, Nodes
+from solver.stage import StageError
 
 ALIGNMENT = 64
 """Rows of populations start at multiples of this many numbers."""
+
+SLIP_TOLERANCE = 1e-3
+"""Largest distance from half-way, in lengths of the link, of a wall that slips; the surface is not known any better."""
 
 
 def row_stride(count: int) -> int:
@@ -30,10 +40,20 @@ def row_stride(count: int) -> int:
     return -(-count // ALIGNMENT) * ALIGNMENT
 
 
-def link_addresses(nodes: Nodes) -> NDArray[np.unsignedinteger]:
+def link_addresses(nodes: Nodes, slip: tuple[str, ...] = ()) -> NDArray[np.unsignedinteger]:
     """Address of link i of node n at ``[(i - 1) * stride + n]``, flat, 18 rows; 32-bit where it suffices.
 
     Padding nodes are enclosed by walls: their addresses are their own slots.
+
+    Parameters
+    ----------
+    nodes : the geometry.
+    slip : names of the patches of the wall along which fluid slips.
+
+    Raises
+    ------
+    StageError
+        If such a patch does not lie half-way between nodes, along the lattice.
     """
     stride = row_stride(nodes.count)
     kind = np.uint32 if Q * stride < 2**32 else np.uint64
@@ -41,7 +61,60 @@ def link_addresses(nodes: Nodes) -> NDArray[np.unsignedinteger]:
     neighbours = Neighbours(nodes)
     for i in range(1, Q):
         _fill(addresses[i - 1], neighbours.along(i), i * stride, int(OPPOSITE[i]) * stride)
+    if slip:
+        for node, direction, address in _mirrored(nodes, slip_links(nodes, slip), neighbours, stride):
+            addresses[direction - 1, node] = address
     return addresses.ravel()
+
+
+def slip_links(nodes: Nodes, slip: tuple[str, ...]) -> NDArray[np.bool_]:
+    """Which wall links cross a patch along which fluid slips, (L,).
+
+    Raises
+    ------
+    StageError
+        If such a patch does not lie half-way between nodes, along the lattice.
+    """
+    chosen = np.zeros(len(nodes.wall_link_q), np.bool_)
+    for name in slip:
+        mine = nodes.wall_link_patch == nodes.patches.index(name) + 1
+        if mine.any() and (worst := np.abs(nodes.wall_link_q[mine] - 0.5).max()) > SLIP_TOLERANCE:
+            raise StageError(
+                f"solve.patches.{name}: fluid can slip only along flat walls of the lattice, half-way between its nodes"
+                f" (q = 0.5), but here q is up to {worst:.2g} off; move this wall by a part of the spacing, choose"
+                " another voxelize.nodes_across, or let it hold the fluid"
+            )
+        chosen |= mine
+    return chosen
+
+
+def _mirrored(
+    nodes: Nodes, slips: NDArray[np.bool_], neighbours: Neighbours, stride: int
+) -> Iterator[tuple[NDArray[np.integer], int, NDArray[np.int64]]]:
+    """Nodes, direction and addresses of the diagonal links that a slipping wall reflects to a neighbour along it.
+
+    The wall that a diagonal link c = t + m meets is told by the links along the axes: m is into the wall where n and
+    n + t, both fluid, have slipping links along m. Every other slipping link turns round, as at a wall that holds the
+    fluid. That is the mirror's own rule where the link is perpendicular, and where it meets the edge of two walls at
+    once, of which the other slips, too (it is mirrored twice) or holds the fluid (it is mirrored, turned round and
+    mirrored). At an edge of the wall that stands out into the fluid there is no mirror, and the fluid is held.
+    """
+    slipping = np.zeros((Q, nodes.count), np.bool_)
+    slipping[nodes.wall_link_direction[slips], nodes.wall_link_node[slips]] = True
+    for along in range(1, 7):
+        beside = neighbours.along(along)
+        for into in range(1, 7):
+            if not VELOCITIES[along] @ VELOCITIES[into]:
+                leaving, arriving, partner = (
+                    _direction(VELOCITIES[along] * s + VELOCITIES[into] * m) for s, m in ((1, 1), (1, -1), (-1, 1))
+                )
+                node = np.flatnonzero(slipping[into] & slipping[leaving] & (beside >= 0))
+                node = node[slipping[into, beside[node]] & slipping[partner, beside[node]]]
+                yield node, leaving, arriving * stride + beside[node].astype(np.int64)
+
+
+def _direction(velocity: NDArray[np.int8]) -> int:
+    return int(np.flatnonzero((velocity == VELOCITIES).all(axis=1))[0])
 
 
 @njit(parallel=True)

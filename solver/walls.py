@@ -2,34 +2,41 @@
 
 For a link i from fluid node n into a wall, o its opposite and * after collision, the population that comes back is
 
-    g_o(n, t + 1) = a g_i*(n, t) + b g_o*(n, t) + c g_i*(n - c_i, t).
+    g_o(n, t + 1) = a g_i*(n, t) + b g_o*(n, t) + c g_i*(n - c_i, t) + s,
 
-The last is what arrives at n as g_i at t + 1, so that all three stand in slots of node n: the first in slot (o, n),
-where streaming alone would bounce it back half-way, the others in slot (i, n) and at the address of link o, which
-change places between even and odd steps. A link writes its own slot and reads slots that no link writes, so the
-order of links does not matter.
+where s, from the velocity u_w of the wall, is -6 w_i c_i.u_w times the share m of the scheme. The term with c is what
+arrives at n as g_i at t + 1, so that all three stand in slots of node n: the first in slot (o, n), where streaming
+alone would bounce it back half-way, the others in slot (i, n) and at the address of link o, which change places between
+even and odd steps. A link writes its own slot and reads slots that no link writes, so the order of links does not
+matter.
 
 Interpolation does not conserve mass. What a pass adds in total, D, is taken off again from the rest populations of
-all nodes next to a wall in equal parts, which keeps the order of accuracy.
+all nodes next to a wall in equal parts, which keeps the order of accuracy. So is what a moving wall adds where it
+begins and takes where it ends.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from solver.d3q19 import OPPOSITE
+from solver.d3q19 import OPPOSITE, VELOCITIES, WEIGHTS
 from solver.nodes import Nodes
 from solver.stage import StageError
+from solver.streaming import slip_links
 
-Coefficients = tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]
+Coefficients = tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]
+Vector = tuple[float, float, float]
+
+MAX_THROUGH = 0.1
+"""Largest part of a moving wall's speed that may push fluid through the wall."""
 
 
 @dataclass(frozen=True)
 class WallLinks:
-    """Links whose returning population is interpolated.
+    """Links whose returning population is not just what left: interpolated ones, and those of moving walls.
 
     Attributes
     ----------
@@ -37,6 +44,7 @@ class WallLinks:
     inside : (L,) slot (i, n).
     upstream : (L,) address of link o.
     a, b, c : (L,) coefficients.
+    s : (L,) what the wall's motion adds.
     nodes : (B,) rows of the nodes that share the correction of mass.
     """
 
@@ -46,35 +54,53 @@ class WallLinks:
     a: NDArray[np.floating]
     b: NDArray[np.floating]
     c: NDArray[np.floating]
+    s: NDArray[np.floating]
     nodes: NDArray[np.int32]
 
 
 def half_way(q: NDArray[np.float64]) -> Coefficients:
     """Bounce-back at the middle of the link whatever q: first order in space on curved walls (Ladd 1994)."""
-    return np.ones_like(q), np.zeros_like(q), np.zeros_like(q)
+    return np.ones_like(q), np.zeros_like(q), np.zeros_like(q), np.ones_like(q)
 
 
 def bouzidi(q: NDArray[np.float64]) -> Coefficients:
     """Linear interpolation (Bouzidi, Firdaouss and Lallemand 2001, doi:10.1063/1.1399290): second order.
 
-    q < 1/2: (2q, 0, 1 - 2q); else (1/(2q), 1 - 1/(2q), 0).
+    q < 1/2: (2q, 0, 1 - 2q, 1); else (1/(2q), 1 - 1/(2q), 0, 1/(2q)).
     """
     near = q < 0.5
     inverse = 1 / (2 * q)
-    return np.where(near, 2 * q, inverse), np.where(near, 0.0, 1 - inverse), np.where(near, 1 - 2 * q, 0.0)
+    none, moved = np.zeros_like(q), np.where(near, 1.0, inverse)
+    return np.where(near, 2 * q, inverse), np.where(near, none, 1 - inverse), np.where(near, 1 - 2 * q, none), moved
 
 
 WALLS: dict[str, Callable[[NDArray[np.float64]], Coefficients]] = {"bouzidi": bouzidi, "half-way": half_way}
-"""Coefficients (a, b, c) as functions of q, by name of the scheme."""
+"""Coefficients (a, b, c, m) as functions of q, by name of the scheme."""
 
 
-def wall_links(nodes: Nodes, addresses: NDArray[np.unsignedinteger], stride: int, scheme: str, real: Any) -> WallLinks:
-    """Interpolated links of a geometry. Where n - c_i is no fluid node the link stays half-way, which needs no entry.
+def wall_links(
+    nodes: Nodes,
+    addresses: NDArray[np.unsignedinteger],
+    stride: int,
+    scheme: str,
+    real: Any,
+    moving: Mapping[str, Vector] | None = None,
+    slip: tuple[str, ...] = (),
+) -> WallLinks:
+    """Links of a geometry that need a pass of their own. Where n - c_i is no fluid node the link stays half-way.
+
+    Parameters
+    ----------
+    nodes, addresses, stride : the geometry and where its links' populations live.
+    scheme : name of one of `WALLS`.
+    real : type of the coefficients.
+    moving : velocity of the patches that move, lattice units, by name.
+    slip : names of the patches along which fluid slips, which streaming does.
 
     Raises
     ------
     StageError
-        If there is no such scheme.
+        If there is no such scheme, or a moving patch would push fluid through itself.
     """
     if scheme not in WALLS:
         raise StageError(f"walls {scheme!r}: unknown; known are {', '.join(WALLS)}")
@@ -83,8 +109,10 @@ def wall_links(nodes: Nodes, addresses: NDArray[np.unsignedinteger], stride: int
     back = OPPOSITE[direction].astype(np.int64)
     upstream = addresses[(back - 1) * stride + node]
     inside = direction * stride + node
-    a, b, c = WALLS[scheme](nodes.wall_link_q.astype(np.float64))
-    kept = (upstream != inside) & ((b != 0) | (c != 0))
+    q = np.where(upstream == inside, 0.5, nodes.wall_link_q.astype(np.float64))
+    a, b, c, share = WALLS[scheme](q)
+    s = share * moving_walls(nodes, moving or {})
+    kept = ((b != 0) | (c != 0) | (s != 0)) & ~slip_links(nodes, slip)
     kind = addresses.dtype
     return WallLinks(
         slot=(back * stride + node)[kept].astype(kind),
@@ -93,5 +121,28 @@ def wall_links(nodes: Nodes, addresses: NDArray[np.unsignedinteger], stride: int
         a=a[kept].astype(real),
         b=b[kept].astype(real),
         c=c[kept].astype(real),
+        s=s[kept].astype(real),
         nodes=np.unique(node[kept]).astype(np.int32),
     )
+
+
+def moving_walls(nodes: Nodes, moving: Mapping[str, Vector]) -> NDArray[np.float64]:
+    """-6 w_i c_i.u_w of each wall link, (L,), for the velocity of each patch that moves (Ladd 1994).
+
+    Raises
+    ------
+    StageError
+        If a patch would push fluid through itself: a wall of the lattice stays where it is, and may only slide.
+    """
+    added = np.zeros(len(nodes.wall_link_q))
+    for name, velocity in moving.items():
+        mine = nodes.wall_link_patch == nodes.patches.index(name) + 1
+        direction = nodes.wall_link_direction[mine]
+        added[mine] = -6 * WEIGHTS[direction] * (VELOCITIES[direction] @ np.array(velocity))
+        through = abs(added[mine].sum()) / max(np.abs(added[mine]).sum(), 1e-300)
+        if through > MAX_THROUGH:
+            raise StageError(
+                f"solve.patches.{name}: {through:.0%} of its velocity is through the wall (at most {MAX_THROUGH:.0%});"
+                " a wall can only slide along itself: correct velocity_m_s"
+            )
+    return added

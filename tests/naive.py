@@ -72,16 +72,24 @@ def collide_recursive(g: NDArray, omega_plus: float, omega_minus: float, force: 
     return collide_projected(g, omega_plus, omega_minus, force) + W[:, None] * third
 
 
+def direction(velocity: NDArray) -> int:
+    return int(np.flatnonzero((velocity == C).all(axis=1))[0])
+
+
 COLLISIONS = {"bgk": collide_bgk, "trt": collide_trt, "projected": collide_projected, "recursive": collide_recursive}
 
 
-def bouzidi(q: float) -> tuple[float, float, float]:
-    return (2 * q, 0.0, 1 - 2 * q) if q < 0.5 else (1 / (2 * q), 1 - 1 / (2 * q), 0.0)
+def bouzidi(q: float) -> tuple[float, float, float, float]:
+    """Shares of g_i*, g_o*, the upstream g_i*, and the moving wall."""
+    return (2 * q, 0.0, 1 - 2 * q, 1.0) if q < 0.5 else (1 / (2 * q), 1 - 1 / (2 * q), 0.0, 1 / (2 * q))
 
 
 @dataclass
 class Naive:
-    """Two-lattice solver; `g` (19, N) holds the populations that arrive at each node."""
+    """Two-lattice solver; `g` (19, N) holds the populations that arrive at each node.
+
+    `moving` holds the velocity of patches of the wall by name, `slip` the names of those along which fluid slips.
+    """
 
     nodes: Nodes
     collision: str
@@ -89,6 +97,8 @@ class Naive:
     walls: str
     inlet_weight: NDArray
     force: NDArray = field(default_factory=lambda: np.zeros(3))
+    moving: dict[str, tuple[float, float, float]] = field(default_factory=dict)
+    slip: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         self.g = np.zeros((19, self.nodes.count))
@@ -107,17 +117,51 @@ class Naive:
             new[i, end[end >= 0]] = out[i, end >= 0]
         self._openings(out, u, new, conditions)
         added, shared = 0.0, set()
-        for n, i, q in zip(nodes.wall_link_node, nodes.wall_link_direction, nodes.wall_link_q, strict=True):
+        for n, i, q, patch in zip(
+            nodes.wall_link_node, nodes.wall_link_direction, nodes.wall_link_q, nodes.wall_link_patch, strict=True
+        ):
             o = OPPOSITE[i]
-            upstream = self.neighbour[o, n]
-            a, b, c = (1, 0, 0) if self.walls == "half-way" or upstream < 0 else bouzidi(float(q))
-            new[o, n] = a * out[i, n] + b * out[o, n] + (c * out[i, upstream] if c else 0.0)
-            if b or c:
+            name = nodes.patches[patch - 1] if patch else None
+            if name in self.slip:
+                end, r = self.reflected(int(n), int(i))
+                new[r, end] = out[i, n]
+                continue
+            upstream = self.upstream(int(n), int(i), out)
+            a, b, c, m = (1, 0, 0, 1) if self.walls == "half-way" or upstream is None else bouzidi(float(q))
+            moved = -6 * W[i] * C[i] @ np.array(self.moving.get(name, (0, 0, 0)))
+            new[o, n] = a * out[i, n] + b * out[o, n] + (c * upstream if c else 0.0) + m * moved
+            if b or c or moved:
                 shared.add(int(n))
             added += new[o, n] - out[i, n]
         if shared:
             new[0, sorted(shared)] -= added / len(shared)
         self.g = new
+
+    def slips(self, n: int, c: NDArray) -> bool:
+        """Whether the link along `c` crosses a wall along which fluid slips."""
+        nodes, i = self.nodes, direction(c)
+        link = np.flatnonzero((nodes.wall_link_node == n) & (nodes.wall_link_direction == i))
+        patch = nodes.wall_link_patch[link[0]] if len(link) else 0
+        return bool(patch) and nodes.patches[patch - 1] in self.slip
+
+    def reflected(self, n: int, i: int) -> tuple[int, int]:
+        """Where what leaves `n` along `i` into a slipping wall arrives, and along which direction."""
+        parts = [np.where(np.arange(3) == axis, C[i], 0) for axis in np.flatnonzero(C[i])]
+        for into, along in (parts, parts[::-1]) if len(parts) == 2 else ():
+            beside = self.neighbour[direction(along), n]
+            if beside >= 0 and self.slips(n, into) and self.slips(beside, into) and self.slips(beside, into - along):
+                return beside, direction(along - into)
+        return n, OPPOSITE[i]
+
+    def upstream(self, n: int, i: int, out: NDArray) -> float | None:
+        """What leaves upstream of `n` to arrive there along `i`; none where that is a wall or an opening."""
+        behind = self.neighbour[OPPOSITE[i], n]
+        if behind >= 0:
+            return out[i, behind]
+        if self.slips(n, -C[i]):  # n is the image of the end that it would send to
+            end, r = self.reflected(n, OPPOSITE[i])
+            return out[OPPOSITE[r], end] if end != n else None
+        return None
 
     def _openings(self, out: NDArray, u: NDArray, new: NDArray, conditions: NDArray) -> None:
         nodes, k = self.nodes, 0
