@@ -1,0 +1,190 @@
+"""Which limit decides the spacing, what is said of it, and what the choice depends on."""
+
+import json
+import logging
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from shapes import capped_cylinder, vessel
+
+from pipeline import voxelize as module
+from pipeline.case import Case, VoxelizeSettings, parse
+from pipeline.decompose import decompose
+from pipeline.geometry.spacing import FlowScale, Narrowest, SpacingSettings, choose_spacing, expect
+from solver.forecast import Size
+from solver.stage import ROOT, Job, StageError
+
+MESH, OPENINGS = vessel([2.0, 2.0, 3.0], [0.0, 10.0, 20.0], (0, 0, 1), (0, 0, 0), 400)
+NARROW = Narrowest(1.0, (0.0, 1.0, 2.0))
+
+
+def flow(flow_ml_s=1.0, **changes) -> FlowScale:
+    return FlowScale(viscosity_m2_s=3.3e-6, inlets={"*": {"flow_ml_s": flow_ml_s}}, **changes)
+
+
+@pytest.mark.parametrize(("wanted", "diameter", "words"), [
+    ({"nodes_across": 12}, 2 * OPENINGS[0].radius_mm, "12 nodes across the inlet, inlet, radius 2 mm"),
+    ({"nodes_across": 12, "across": "smallest-opening"}, 2 * OPENINGS[0].radius_mm, "the smallest opening, inlet, radius"),
+    ({"nodes_across": 12, "across": "narrowest-branch"}, 2.0,
+     "12 nodes across the narrowest branch, radius 1 mm at (0.00, 1.00, 2.00)"),
+])  # fmt: skip
+def test_nodes_are_counted_across_what_the_settings_name(wanted, diameter, words):
+    chosen = choose_spacing(OPENINGS, VoxelizeSettings(**wanted), NARROW)
+    assert chosen.spacing_mm == pytest.approx(diameter / 12, rel=1e-12)
+    assert words in chosen.reason
+
+
+def test_inlet_and_smallest_opening_differ():
+    turned = (replace(OPENINGS[0], role="outlet"), replace(OPENINGS[1], role="inlet"))
+    for across, radius in (("inlet", turned[1].radius_mm), ("smallest-opening", turned[0].radius_mm)):
+        wanted = VoxelizeSettings(nodes_across=12, across=across)
+        assert choose_spacing(turned, wanted).spacing_mm == pytest.approx(2 * radius / 12, rel=1e-12)
+
+
+def test_given_spacing_is_kept():
+    chosen = choose_spacing(OPENINGS, VoxelizeSettings(spacing_mm=0.3), NARROW, flow(100.0))
+    assert (chosen.spacing_mm, chosen.reason) == (0.3, "as voxelize.spacing_mm says")
+
+
+def test_automatic_spacing_is_the_finer_of_diameter_and_grid_reynolds_number():
+    """dx = min(D/20, 150 nu/U): by hand, at 3.3e-6 m2/s."""
+    slow = choose_spacing(OPENINGS, VoxelizeSettings(), NARROW, flow())
+    assert slow.spacing_mm == pytest.approx(2.0 / 20)
+    assert slow.reason == "20 nodes across the narrowest branch, radius 1 mm at (0.00, 1.00, 2.00)"
+    alone = choose_spacing(OPENINGS, VoxelizeSettings(), None, flow())
+    assert alone.spacing_mm == pytest.approx(2 * OPENINGS[0].radius_mm / 20, rel=1e-12)
+    assert "20 nodes across the smallest opening, inlet, radius 2 mm" in alone.reason
+    wide = choose_spacing(OPENINGS, VoxelizeSettings(), Narrowest(2.5), flow())
+    assert wide.spacing_mm == alone.spacing_mm
+    speed = 2 * 50.0 / OPENINGS[0].area_mm2
+    fast = choose_spacing(OPENINGS, VoxelizeSettings(), NARROW, flow(50.0))
+    assert fast.spacing_mm == pytest.approx(150 * 3.3e-6 / speed * 1e3, rel=1e-12)
+    assert fast.reason == f"grid Reynolds number 150 at the expected peak speed {speed:.3g} m/s"
+    told = choose_spacing(OPENINGS, VoxelizeSettings(), NARROW, flow(peak_speed_m_s=10.0))
+    assert told.spacing_mm == pytest.approx(150 * 3.3e-6 / 10 * 1e3, rel=1e-12)
+    assert "solve.peak_speed_m_s 10 m/s" in told.reason
+
+
+def test_peak_of_a_waveform_counts(tmp_path):
+    wave = tmp_path / "wave.csv"
+    wave.write_text("time_s,flow_ml_s\n0,1\n0.2,100\n1,1\n")
+    pulsed = FlowScale(viscosity_m2_s=3.3e-6, inlets={"inlet": {"waveform": str(wave)}})
+    peak = choose_spacing(OPENINGS, VoxelizeSettings(), None, pulsed)
+    assert peak == choose_spacing(OPENINGS, VoxelizeSettings(), None, flow(100.0))
+
+
+@pytest.mark.parametrize(("openings", "wanted", "narrowest", "scale", "message"), [
+    (OPENINGS, {"nodes_across": 12, "across": "narrowest-branch"}, None, None, "no centreline is there to tell it"),
+    (OPENINGS[1:], {"nodes_across": 12}, None, None, "no opening is an inlet.*give voxelize.spacing_mm"),
+    (OPENINGS[1:], {}, None, flow(), "the vessel has no inlet"),
+    (OPENINGS, {"spacing_mm": 0.8}, None, None,
+     r"opening inlet \(radius 2 mm\) has 5.0 nodes across at a spacing of 0.8 mm; .* at most 0.667"),
+])  # fmt: skip
+def test_choice_that_cannot_be_made_is_refused_with_the_remedy(openings, wanted, narrowest, scale, message):
+    with pytest.raises(StageError, match=message):
+        choose_spacing(openings, VoxelizeSettings(**wanted), narrowest, scale)
+
+
+def test_expected_lattice_is_the_real_one():
+    """Fluid nodes to the scatter of counting. Wall links are counted for all directions of a wall alike; those of one
+    direction are up to 12 % off: a wall along an axis is crossed by 1 + 4 = 5 links of 5.74 per dx^2.
+    """
+    mesh, openings = capped_cylinder((1, 2, 3), 2.0, 10.0, segments=200, rings=1)
+    lattice, figures = module.voxelize(mesh, openings, VoxelizeSettings(spacing_mm=0.2))
+    nodes, _ = decompose(lattice, mesh, openings)
+    expected = expect(mesh, 0.2, "fp32", None)
+    assert expected["expected_fluid_nodes"] == pytest.approx(figures["fluid_nodes"], rel=0.01)
+    real = Size.of_nodes(nodes).device_bytes("fp64")
+    assert expected["expected_solver_gb"]["fp64"] * 1e9 == pytest.approx(real, rel=0.03)
+
+
+def test_lattice_that_the_device_cannot_hold_is_refused_with_a_spacing_that_fits():
+    gigabytes = expect(MESH, 0.1, "fp64", None)["expected_solver_gb"]
+    expect(MESH, 0.1, "fp32", 1.001 * gigabytes["fp32"])
+    limit = 0.5 * gigabytes["fp64"]
+    with pytest.raises(StageError, match=r"in fp64, but voxelize.memory_gb is .* or solve.precision to fp32") as caught:
+        expect(MESH, 0.1, "fp64", limit)
+    fitting = float(str(caught.value).split("set voxelize.spacing_mm to ")[1].split(",")[0])
+    assert 0.12 < fitting < 0.13  # about 0.1 * 2^(1/3)
+    expect(MESH, fitting, "fp64", limit)
+    with pytest.raises(StageError):
+        expect(MESH, 0.99 * fitting, "fp64", limit)
+
+
+def case(**sections) -> Case:
+    values = {"input": {"phantom": str(ROOT / "data/phantoms/tiny.yaml")}, "solve": {"inlets": {"*": {"flow_ml_s": 2}}}}
+    for name, section in sections.items():
+        values[name] = values.get(name, {}) | section
+    return parse(Case, values, "case.yaml")
+
+
+def test_settings_of_the_flow_reach_the_stage_only_where_it_depends_on_them(tmp_path):
+    wave = tmp_path / "wave.csv"
+    wave.write_text("time_s,flow_ml_s\n0,1\n0.2,2\n1,1\n")
+    pulsed = {"inlets": {"*": {"waveform": str(wave)}}}
+    thick = {"viscosity_pa_s": 4e-3}
+    for fixed in ({"spacing_mm": 0.2}, {"nodes_across": 20}):
+        one = case(voxelize=fixed)
+        assert one.settings("voxelize") == case(voxelize=fixed, solve=thick | pulsed).settings("voxelize")
+        assert case(voxelize=fixed, solve=pulsed).waveform_files("voxelize") == []
+    chosen = case()
+    assert chosen.settings("voxelize") != case(solve=thick).settings("voxelize")
+    assert chosen.settings("voxelize") == case(solve={"precision": "fp64", "cycles": 5}).settings("voxelize")
+    assert case(solve=pulsed).waveform_files("voxelize") == [str(wave)] == case(solve=pulsed).waveform_files("solve")
+    told = {"peak_speed_m_s": 1.0}
+    assert case(solve=told).settings("voxelize") == case(solve=told | pulsed).settings("voxelize")
+    assert case(solve=told | pulsed).waveform_files("voxelize") == []
+    limited = {"spacing_mm": 0.2, "memory_gb": 8}
+    assert case(voxelize=limited).settings("voxelize") != case(
+        voxelize=limited, solve={"precision": "fp64"}
+    ).settings("voxelize")  # fmt: skip
+    for each in (chosen, case(solve=told), case(voxelize=limited), case(solve=pulsed)):
+        parse(SpacingSettings, json.loads(each.settings("voxelize")), "--settings")
+
+
+def run(folder: Path, caplog, settings, centreline=None) -> dict:
+    """The stage on files; its facts."""
+    MESH.write(folder / "surface.vtp")
+    (folder / "openings.json").write_text(json.dumps({"openings": [vars(o) for o in OPENINGS]}))
+    inputs = {"surface": folder / "surface.vtp", "openings": folder / "openings.json"}
+    if centreline is not None:
+        (folder / "centreline.json").write_text(centreline)
+        inputs["centreline"] = folder / "centreline.json"
+    job = Job("voxelize", inputs, {"lattice": folder / "lattice.vti"}, settings, logging.getLogger("test_spacing"))
+    with caplog.at_level(logging.INFO, "test_spacing"):
+        module._compute(job)
+    return job.facts
+
+
+def test_stage_tells_the_choice_and_the_forecast(tmp_path, caplog):
+    facts = run(tmp_path, caplog, {"spacing_mm": 0.4})
+    assert "spacing 0.4 mm: as voxelize.spacing_mm says" in caplog.text
+    assert "no centreline is given" in caplog.text
+    assert f"forecast: about {facts['expected_fluid_nodes']} fluid nodes" in caplog.text
+    assert facts["fluid_nodes"] == pytest.approx(facts["expected_fluid_nodes"], rel=0.02)
+    assert "nodes_across_narrowest_branch" not in facts
+    caplog.clear()
+    told = '{"narrowest_radius_mm": 1.0, "narrowest_place_mm": [0.0, 1.0, 2.0]}'
+    facts = run(tmp_path, caplog, {"spacing_mm": 0.4}, told)
+    assert "only 5.0 nodes across the narrowest branch, radius 1 mm at (0.00, 1.00, 2.00)" in caplog.text
+    assert "at most 0.333" in caplog.text
+    assert facts["nodes_across_narrowest_branch"] == pytest.approx(5.0)
+    caplog.clear()
+    facts = run(tmp_path, caplog, {"nodes_across": 10, "across": "narrowest-branch"}, told)
+    assert facts["spacing_mm"] == pytest.approx(0.2)
+    assert facts["spacing_decided_by"].startswith("10 nodes across the narrowest branch")
+    assert "at least 6" not in caplog.text
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{}", '{"narrowest_radius_mm": null}'])
+def test_centreline_without_a_radius_is_refused(tmp_path, caplog, text):
+    with pytest.raises(StageError, match="run centreline again"):
+        run(tmp_path, caplog, {"nodes_across": 10}, text)
+
+
+def test_narrowest_radius_reads_what_the_stage_writes(tmp_path):
+    np.testing.assert_allclose(NARROW.across(0.1), 20)
+    (tmp_path / "c.json").write_text('{"narrowest_radius_mm": 1.0, "narrowest_place_mm": [0, 1, 2], "loops": 0}')
+    assert Narrowest.read(tmp_path / "c.json") == NARROW
