@@ -51,7 +51,7 @@ def summary(tree: Tree) -> dict[str, Any]:
     k = narrowest.narrowest
     return {
         "narrowest_radius_mm": float(narrowest.radius_mm[k]),
-        "narrowest_at_mm": narrowest.points_mm[k].tolist(),
+        "narrowest_place_mm": narrowest.points_mm[k].tolist(),
         "narrowest_branch": narrowest.id,
         "total_length_mm": sum(branch.length_mm for branch in tree.branches),
         "loops": tree.loops,

@@ -3,6 +3,7 @@
 import numpy as np
 from skimage.measure import marching_cubes
 
+from pipeline.geometry.clip import cut_end
 from pipeline.mesh import Mesh
 from tests.shapes import opening_of
 
@@ -50,46 +51,50 @@ def arc(bend_mm, angle, count=400):
     return np.stack([bend_mm * np.cos(t), bend_mm * np.sin(t), 0 * t], axis=1)
 
 
-def to_segment(points, start, stop):
-    """Distance (n,) of points to the axis of a tube, and place (n,) along it, 0 at `start` and 1 at `stop`."""
-    axis = np.subtract(stop, start)
-    along = (points - start) @ axis / (axis @ axis)
-    return np.linalg.norm(points - start - np.clip(along, 0, None)[:, None] * axis, axis=1), along
+def to_ray(points, towards):
+    """Distance (n,) of points to a ray from the origin, and place (n,) along it, 1 at `towards`."""
+    along = (points @ towards) / (towards @ towards)
+    return np.linalg.norm(points - np.clip(along, 0, None)[:, None] * towards, axis=1), along
+
+
+def level_surface(distance, low_mm, high_mm, grid_mm) -> Mesh:
+    """Closed surface where a distance, a function of points (N, 3) that is negative inside, is 0 on a grid.
+
+    Walls are true to about the square of the grid's spacing over eight radii.
+    """
+    low = np.asarray(low_mm, float) - np.array([3.37, 3.41, 3.29]) * grid_mm  # off walls that lie along axes
+    axes = [np.arange(a, b, grid_mm) for a, b in zip(low, np.asarray(high_mm) + 3 * grid_mm, strict=True)]
+    places = np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1)
+    field = distance(places.reshape(-1, 3)).reshape(places.shape[:3])
+    points, triangles, _, _ = marching_cubes(field, 0.0, spacing=(grid_mm,) * 3)
+    mesh = Mesh(np.asarray(points, float) + low, triangles.astype(np.int64), np.zeros(len(triangles), np.int8))
+    return mesh if mesh.volume_mm3() > 0 else Mesh(mesh.points_mm, mesh.triangles[:, ::-1].copy(), mesh.opening)
 
 
 def forked(tubes, grid_mm, sacs=()):
-    """Capped surface of straight tubes that run out of a common point, each ``(name, role, end, radius)``.
+    """Capped surface of straight tubes that run out of the origin, each ``(name, role, end, radius)``.
 
-    A tube without a name ends blind, in half a ball. `sacs` are balls, each ``(centre, radius)``. The surface is the
-    zero level of the distance on a grid; flat ends are tagged as caps where a triangle lies in their plane.
+    A tube without a name ends blind, in half a ball. `sacs` are balls, each ``(centre, radius)``. Caps are exact planes
+    through the ends, numbered in the order of the tubes.
     """
-    reach = np.array([np.append(end, radius) for _, _, end, radius in tubes] + [np.append(*sac) for sac in sacs])
-    low = np.minimum((reach[:, :3] - reach[:, 3:]).min(axis=0), 0) - 3 * grid_mm
-    high = np.maximum((reach[:, :3] + reach[:, 3:]).max(axis=0), 0) + 3 * grid_mm
-    axes = [np.arange(a, b, grid_mm) for a, b in zip(low + 0.37 * grid_mm, high, strict=True)]
-    places = np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1)
-    flat = places.reshape(-1, 3)
-    field = np.full(len(flat), np.inf)
-    for name, _, end, radius in tubes:
-        away, along = to_segment(flat, np.zeros(3), end)
-        over = (along - 1) * np.linalg.norm(end)
-        if not name:
-            away = np.where(over > 0, np.linalg.norm(flat - end, axis=1), away)
-        field = np.minimum(field, np.maximum(away - radius, over if name else -np.inf))
-    for centre, radius in sacs:
-        field = np.minimum(field, np.linalg.norm(flat - centre, axis=1) - radius)
-    corners, triangles, _, _ = marching_cubes(field.reshape(places.shape[:3]), 0.0, spacing=(grid_mm,) * 3)
-    corners = np.asarray(corners, float) + [axis[0] for axis in axes]
-    mesh = Mesh(corners, triangles.astype(np.int64), np.zeros(len(triangles), np.int8))
-    if mesh.volume_mm3() < 0:
-        mesh = Mesh(corners, mesh.triangles[:, ::-1], mesh.opening)
-    middle = corners[mesh.triangles].mean(axis=1)
-    for number, (_, _, end, radius) in enumerate([tube for tube in tubes if tube[0]], 1):
-        _, along = to_segment(middle, np.zeros(3), end)
-        near = np.linalg.norm(middle - end, axis=1) < radius + grid_mm
-        mesh.opening[near & (np.abs(along - 1) * np.linalg.norm(end) < 1e-3 * grid_mm)] = number
-    named = [(name, role) for name, role, _, _ in tubes if name]
-    return mesh, tuple(opening_of(mesh, k, name, role) for k, (name, role) in enumerate(named, 1))
+
+    def distance(points):
+        parts = [np.linalg.norm(points - centre, axis=1) - radius for centre, radius in sacs]
+        for name, _, end, radius in tubes:
+            away, along = to_ray(points, np.asarray(end, float))
+            beyond = (along - 1) * np.linalg.norm(end)
+            ball = np.linalg.norm(points - end, axis=1)
+            parts.append(np.maximum(away, beyond) - radius if name else np.where(beyond > 0, ball, away) - radius)
+        return np.min(parts, axis=0)
+
+    spheres = [(np.asarray(end, float), 2 * radius) for _, _, end, radius in tubes] + list(sacs)
+    low = np.min([np.subtract(centre, radius) for centre, radius in spheres], axis=0).clip(max=0)
+    high = np.max([np.add(centre, radius) for centre, radius in spheres], axis=0).clip(min=0)
+    mesh = level_surface(distance, low, high, grid_mm)
+    named = [tube for tube in tubes if tube[0]]
+    for number, (_, _, end, _) in enumerate(named, 1):
+        mesh = cut_end(mesh, np.asarray(end, float), np.asarray(end, float) / np.linalg.norm(end), number)
+    return mesh, tuple(opening_of(mesh, k, name, role) for k, (name, role, _, _) in enumerate(named, 1))
 
 
 def moved(mesh: Mesh, turn, shift_mm) -> Mesh:

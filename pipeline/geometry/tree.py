@@ -7,13 +7,12 @@ pruned. This tells which branches there are and how they meet; each is then move
 import heapq
 import logging
 from dataclasses import dataclass
-from itertools import combinations
+from itertools import combinations, product
 from typing import Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import ndimage
-from skimage.measure import euler_number
 
 from pipeline.geometry.centreline import Centreline, join, largest_near_tip
 from pipeline.geometry.crossings import Frame, inside
@@ -27,7 +26,7 @@ from solver.stage import StageError
 
 VOXELS_IN_RADIUS = 4.5
 """Of the thinnest opening."""
-MAX_VOXELS, MAX_FINE_VOXELS = 16_000_000, 64_000_000
+MAX_VOXELS, MAX_FINE_VOXELS = 16_000_000, 40_000_000
 """Voxels of the box, and where these do not show the vessel's connections."""
 REFINEMENT = 1.4
 MARGIN_VOXELS = 2.5
@@ -37,6 +36,8 @@ SAME_FORK = 0.5
 """Forks nearer to each other than this part of their ball are one."""
 END_RADII = 2.0
 """The ball in a blind end is the largest with its centre within so many of its radii of the tip."""
+TIP_GAP = 0.01
+"""The tip of a line is at most so far from the wall, in radii of that ball."""
 DIRECTION_RADII = 2.0
 """Length over which the direction of a branch at a fork is taken, in radii of the fork, from its ball outwards."""
 
@@ -218,14 +219,14 @@ def _raster(mesh: Mesh, openings: tuple[Opening, ...]) -> tuple[Volume, list[str
     area = float(np.linalg.norm(mesh.area_vectors_mm2(), axis=1).sum())
     thin_mm = min((opening.radius_mm for opening in openings), default=2 * mesh.volume_mm3() / area)
     spacing = max(thin_mm / VOXELS_IN_RADIUS, _finest(size, MAX_VOXELS))
-    wanted = _euler_number(mesh)
+    wanted = _euler_number_of_solid(mesh)
     while True:
         voxels, frame = _largest_inside(mesh, spacing)
-        if euler_number(voxels, connectivity=3) == wanted or spacing / REFINEMENT < _finest(size, MAX_FINE_VOXELS):
+        found = _euler_number(voxels)
+        if found == wanted or spacing / REFINEMENT < _finest(size, MAX_FINE_VOXELS):
             break
         spacing /= REFINEMENT
     mask = Volume(voxels, (spacing,) * 3, frame.origin_mm, np.eye(3))
-    found = int(euler_number(voxels, connectivity=3))
     if found == wanted:
         return mask, []
     return mask, [
@@ -244,9 +245,24 @@ def _finest(size_mm: Floats, voxels: int) -> float:
     return high
 
 
-def _euler_number(mesh: Mesh) -> int:
-    """Of the solid within a closed surface: pieces less loops (plus cavities); half that of the surface."""
+def _euler_number_of_solid(mesh: Mesh) -> int:
+    """Within a closed surface: pieces less loops plus cavities, half the number of the surface itself."""
     return (len(np.unique(mesh.triangles)) - len(mesh.triangles) // 2) // 2
+
+
+def _euler_number(voxels: NDArray[np.bool_]) -> int:
+    """Of voxels that are joined over corners: corners less edges plus faces less voxels; the border is empty."""
+    number = 0
+    for spans in product((False, True), repeat=3):
+        cells = voxels
+        for axis, along in enumerate(spans):
+            if not along:
+                ahead, behind = (
+                    tuple(slice(*ends) if k == axis else slice(None) for k in range(3)) for ends in ((1, None), (-1,))
+                )
+                cells = cells[ahead] | cells[behind]
+        number += (-1) ** sum(spans) * int(np.count_nonzero(cells))
+    return number
 
 
 def _largest_inside(mesh: Mesh, spacing_mm: float) -> tuple[NDArray[np.bool_], Frame]:
@@ -387,10 +403,10 @@ class _Sketch:
         own |= not own.any()
         before, after = np.empty((0, 3)), np.empty((0, 3))
         if blind[0]:
-            before = _ahead(points[::-1], radius[0], piece.points[0], step_mm)[::-1]
+            before = _ahead(points[::-1], radius[0], piece.points[0], wall, step_mm)[::-1]
             self.place[nodes[0]], self.ball[nodes[0]] = before[0], float(radius[0])
         if blind[1]:
-            after = _ahead(points, radius[-1], piece.points[-1], step_mm)
+            after = _ahead(points, radius[-1], piece.points[-1], wall, step_mm)
             self.place[nodes[1]], self.ball[nodes[1]] = after[-1], float(radius[-1])
         parts = wall.distance_mm(before), radius, wall.distance_mm(after)
         return _Line(
@@ -465,9 +481,13 @@ def _between_balls(piece: _Piece, blind: list[bool]) -> Floats:
     return piece.points[first : last + 1]
 
 
-def _ahead(points: Floats, radius_mm: float, tip_mm: Floats, step_mm: float) -> Floats:
-    """Points from the last of a line, without it, to the rim of the ball around it, straight on."""
+def _ahead(points: Floats, radius_mm: float, tip_mm: Floats, wall: Surface, step_mm: float) -> Floats:
+    """Points from the last of a line, without it, straight on to the wall; `tip_mm` is there where there is no line."""
     behind = np.flatnonzero(np.linalg.norm(points - points[-1], axis=1) > radius_mm)
     way = points[-1] - points[behind[-1]] if len(behind) else tip_mm - points[-1]
-    tip = points[-1] + radius_mm * way / max(float(np.linalg.norm(way)), 1e-30)
+    way = way / max(float(np.linalg.norm(way)), 1e-30)
+    tip, gap = points[-1], radius_mm
+    while gap > TIP_GAP * radius_mm:  # a step as long as the distance to the wall does not cross it
+        tip = tip + gap * way
+        gap = float(wall.distance_mm(tip[None])[0])
     return resampled(np.stack([points[-1], tip]), step_mm)[1:]
