@@ -1,8 +1,8 @@
 """Side branches: which of a vessel's branches are short or thin, and how they are taken out or cut off flush.
 
 Only branches that end free are ever chosen, one after another from the shortest, so that no part between two ends that
-stay is lost. A branch that is no longer than wide, or wider outside than where it leaves, is the bulge of a wall or a
-sac, such as an aneurysm, and stays.
+stay is lost, and only those that are the thinnest of the vessels that meet. A branch that is no longer than wide, or
+wider outside than where it leaves, is the bulge of a wall or a sac, such as an aneurysm, and stays.
 
 Near the mouth of a branch the vessel that it leaves is thought of as balls around its centreline, blown up or let off
 by what the wall around the mouth is away from them. What is outside of that and nearer to the branch is the branch.
@@ -30,6 +30,8 @@ LEAST_SLENDERNESS = 2.0
 """A branch is at least so long, in its own radii, outside the vessel that it leaves."""
 BULGE = 0.75
 """A sac is narrower by this factor between its widest place and the vessel."""
+AS_WIDE, COURSE_RADII = 0.9, 4.0
+"""A side branch meets two vessels that are at least so wide as it, over so many radii from the fork."""
 FLARE = 1.5
 """The mouth of a branch widens to so many of its radii."""
 RING_RADII = 2.0
@@ -158,6 +160,9 @@ def _why_stays(side: SideBranch, centreline: Centreline, openings: tuple[Opening
     widest = int(np.argmax(radius))
     if radius[widest:].min() < BULGE * radius[widest]:
         return "it widens outwards, like a sac"
+    others = [_radius_along(centreline, side.branch, near) for near in centreline.links[side.branch.rows[-1]]]
+    if sorted(others)[-2] < AS_WIDE * side.radius_mm:
+        return "it is the vessel's course, only one that it meets is as wide"
     if side.branch.own_length_mm < LEAST_SLENDERNESS * side.radius_mm:
         return "it is no longer than wide, a bulge of the wall"
     tips = np.array([branch.rows[0] for branch in centreline.terminal_branches()])
@@ -166,6 +171,17 @@ def _why_stays(side: SideBranch, centreline: Centreline, openings: tuple[Opening
         if tips[int(np.argmin(away))] == side.branch.rows[0] and away.min() <= opening.within_mm:
             return f"surface.openings names it {opening.name}"
     return ""
+
+
+def _radius_along(centreline: Centreline, branch: Branch, near: int) -> float:
+    """Median radius of a vessel that meets a branch at its fork, outside the ball there; 0 for the branch itself."""
+    fork = branch.rows[-1]
+    if near == branch.rows[-2]:
+        return 0.0
+    ball = float(centreline.radius_mm[fork])
+    rows = np.array(_walk(centreline, fork, near, COURSE_RADII * ball))
+    outside = np.linalg.norm(centreline.points_mm[rows] - centreline.points_mm[fork], axis=1) >= ball
+    return float(np.median(centreline.radius_mm[rows[outside] if outside.any() else rows]))
 
 
 def without_side_branches(
@@ -315,9 +331,13 @@ def flush_plane(side: SideBranch, rest: Centreline) -> tuple[NDArray[np.float64]
     outside = np.flatnonzero(away.min(axis=1) > 0)
     mouth = int(outside[0]) if len(outside) else len(points) - 1
     nearest = int(np.argmin(away[mouth]))
-    normal = points[mouth] - rest.points_mm[kept[nearest]]
+    foot = rest.points_mm[kept[nearest]]
+    along = rest.points_mm[list(rest.links[kept[nearest]])] - foot
+    tangent = along[0] - along[-1] if len(along) > 1 else along[0]
+    normal = points[mouth] - foot
+    normal -= (normal @ tangent) / (tangent @ tangent) * tangent
     normal /= np.linalg.norm(normal)
-    return points[mouth] - away[mouth, nearest] * normal, normal
+    return foot + float(rest.radius_mm[kept[nearest]]) * normal, normal
 
 
 def close_flush(mesh: Mesh, side: SideBranch, rest: Centreline) -> Mesh:
@@ -334,7 +354,7 @@ def close_flush(mesh: Mesh, side: SideBranch, rest: Centreline) -> Mesh:
     ClipError
         If no such cut is one simple loop.
     """
-    foot, normal = flush_plane(side, rest)
+    foot, normal = flush_plane(side, _undisturbed(rest, side.branch.rows[-1], FLARE * side.radius_mm))
     fault = ClipError("its mouth is not one simple loop")
     for lift in np.arange(LIFT, MOST_LIFT + LIFT / 2, LIFT):
         centre = foot + lift * side.radius_mm * normal
