@@ -15,11 +15,12 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from pipeline.case import Name, ReportSettings, parse
+from pipeline.centreline import read_lines
 from pipeline.haemodynamics.indices import monitor_column, read_json, read_monitor
 from pipeline.mesh import read_openings
 from pipeline.reporting.figures import opening_colours
 from pipeline.reporting.page import fill
-from pipeline.reporting.pictures import Pictures, draw_flow, plot_record, read_shear
+from pipeline.reporting.pictures import Pictures, draw_centreline, draw_flow, plot_record, plot_triangles, read_shear
 from pipeline.reporting.render import REMEDY, window_class
 from pipeline.segmentation.page import LABELS, PER_PERCENT, threshold_curve
 from pipeline.segmentation.page import figures as mask_figures
@@ -29,8 +30,8 @@ from solver.nodes import Opening
 from solver.stage import Job, StageError, run_stage
 
 STAGES = (
-    "phantom", "load", "filter", "segment", "import_mask", "surface", "import_surface", "voxelize", "decompose",
-    "solve", "postprocess",
+    "phantom", "load", "filter", "segment", "import_mask", "surface", "import_surface", "centreline", "voxelize",
+    "decompose", "solve", "postprocess",
 )  # fmt: skip
 """In the order in which they run; a case that enters with a mask or a surface has no stages before that."""
 
@@ -137,6 +138,7 @@ def context(
     image: Mapping[str, Any] | None,
     segmentation: Mapping[str, Any] | None,
     geometry: Mapping[str, Any],
+    tree: Mapping[str, Any] | None,
     records: Mapping[str, Mapping[str, Any]],
 ) -> dict[str, Any]:
     """Texts and tables of the page.
@@ -147,6 +149,7 @@ def context(
     indices, summary, image, segmentation : ``indices.json``, ``solve.json``, ``series.json``, ``segmentation.json``;
         none of the image or the segmentation where the case enters with a mask or a surface.
     geometry : how the surface was made, from ``openings.json``.
+    tree : ``centreline.json``; none where the vessel has no centreline.
     openings : of the vessel.
     records : provenance by stage.
     """
@@ -171,6 +174,11 @@ def context(
         "curve": threshold_curve(mask),
         "segmentation": facts(mask, leave_out=LABELS.keys() | PER_PERCENT.keys()),
         "geometry": [] if segmentation else facts(geometry),
+        "branches": _branch_rows(tree["branches"]) if tree else [],
+        "forks": _fork_rows(tree["bifurcations"]) if tree else [],
+        "narrowest": _narrowest(tree) if tree else None,
+        "doubts": tree["warnings"] if tree else [],
+        "triangles": _triangle_rows(geometry),
         "stages": [
             (stage, number(record["seconds"]), number(record["peak_memory_mb"])) for stage, record in records.items()
         ],
@@ -227,6 +235,47 @@ def _opening_rows(indices: Mapping[str, Any], openings: tuple[Opening, ...]) -> 
     ]
 
 
+def _branch_rows(branches: Sequence[Mapping[str, Any]]) -> list[tuple[str, ...]]:
+    keys = ("length_mm", "tortuosity", "min_radius_mm", "mean_radius_mm", "max_radius_mm")
+    shown = zip(*(column([branch[key] for branch in branches]) for key in keys), strict=True)
+    places = [(str(branch["branch"]), branch["from"], branch["to"]) for branch in branches]
+    return [(*place, *numbers) for place, numbers in zip(places, shown, strict=True)]
+
+
+def _fork_rows(forks: Sequence[Mapping[str, Any]]) -> list[tuple[str, ...]]:
+    return [
+        (
+            fork["name"],
+            ", ".join(f"{x:.1f}" for x in fork["place_mm"]),
+            "; ".join(f"{a['branches'][0]} and {a['branches'][1]}: {a['angle_deg']:.0f}°" for a in fork["angles"]),
+            number(fork["radius_mm"]),
+        )
+        for fork in forks
+    ]
+
+
+def _narrowest(tree: Mapping[str, Any]) -> str:
+    branch = next(each for each in tree["branches"] if each["branch"] == tree["narrowest_branch"])
+    radius, way = number(tree["narrowest_radius_mm"]), number(branch["min_at_mm"])
+    return f"radius {radius} mm, in branch {branch['branch']}, {way} mm from {branch['from']}"
+
+
+SURFACES = {"before": "as first made", "after": "as used"}
+"""Surfaces whose triangles are counted, by their keys in the quality of the surface."""
+
+
+def _triangle_rows(geometry: Mapping[str, Any]) -> list[tuple[str, ...]]:
+    """Triangles, needles and tiny ones of the surface as first made and as used; none where they were not counted."""
+    keys = ("triangles", "needles", "tiny", "smallest_angle_deg", "median_angle_deg")
+    counted = {name: geometry[key] for key, name in SURFACES.items() if key in geometry}
+    return [(name, *(number(quality[key]) for key in keys)) for name, quality in counted.items()]
+
+
+def _angle_histograms(geometry: Mapping[str, Any]) -> dict[str, list[int]]:
+    found = {name: geometry.get(key, {}).get("angle_histogram") for key, name in SURFACES.items()}
+    return {name: counts for name, counts in found.items() if counts}
+
+
 def _drop_rows(drops: Sequence[Mapping[str, Any]]) -> list[tuple[str, ...]]:
     names = [(drop["inlet"], drop["outlet"]) for drop in drops]
     shown = zip(*(column([drop[key] for drop in drops]) for key in ("drop_pa", "drop_mmhg")), strict=True)
@@ -270,9 +319,10 @@ def _compute(job: Job) -> None:
     if openings != nodes.openings:
         raise StageError("openings and nodes do not belong together; run decompose again")
     indices, summary, geometry = (read_json(job.inputs[role]) for role in ("indices", "summary", "openings"))
-    image, segmentation = (
-        read_json(job.inputs[role]) if role in job.inputs else None for role in ("series", "segmentation")
+    image, segmentation, tree = (
+        read_json(job.inputs[role]) if role in job.inputs else None for role in ("series", "segmentation", "branches")
     )
+    quality = geometry.get("quality", {})
     monitor, flow = read_monitor(job.inputs["monitor"]), read_flow(job.inputs["flow"])
     step = shown_step(flow.times_s, monitor, openings)
     pictures = Pictures()
@@ -281,10 +331,14 @@ def _compute(job: Job) -> None:
         pictures.add("segmentation", "segmentation", caption, job.inputs["picture"].read_bytes())
     if not window_class():
         job.log.warning("warning: no three-dimensional still pictures: nothing to draw with; %s", REMEDY)
-    view = draw_flow(pictures, nodes, flow.velocity_m_s(step), read_shear(job.inputs["wall"]), inputs.streamlines)
+    shear = read_shear(job.inputs["wall"])
+    if "centreline" in job.inputs:
+        draw_centreline(pictures, shear.wall.mesh, openings, read_lines(job.inputs["centreline"]))
+    plot_triangles(pictures, _angle_histograms(quality))
+    view = draw_flow(pictures, nodes, flow.velocity_m_s(step), shear, inputs.streamlines)
     plot_record(pictures, monitor, openings)
     records = read_records(job.inputs["indices"].parent)
-    page = context(inputs, indices, summary, openings, image, segmentation, geometry["quality"], records)
+    page = context(inputs, indices, summary, openings, image, segmentation, quality, tree, records)
     page |= {"figures": pictures.for_page(), "interactive": Markup(view), "moment": _moment(flow.times_s, step)}
     page["remedy"] = None if window_class() else REMEDY
     pictures.write(job.outputs["figures"])
@@ -307,6 +361,8 @@ if __name__ == "__main__":
             "segmentation": "how the lumen was found, from segment (segmentation.json)",
             "picture": "picture of the lumen in the image, from segment (segmentation.png)",
             "openings": "the openings, from surface (openings.json)",
+            "centreline": "lines of the branches, from centreline (centreline.vtp)",
+            "branches": "the branches and the narrowest place, from centreline (centreline.json)",
             "nodes": "node arrays, from decompose (nodes.h5)",
             "flow": "velocity, pressure and stress, from solve (flow.vtkhdf)",
             "monitor": "flow and pressure against time, from solve (monitor.csv)",
@@ -316,5 +372,5 @@ if __name__ == "__main__":
         },
         outputs={"report": "the page (.html)", "figures": "folder for the pictures (PNG)"},
         compute=_compute,
-        optional=("series", "segmentation", "picture"),
+        optional=("series", "segmentation", "picture", "centreline", "branches"),
     )

@@ -9,8 +9,10 @@ import pytest
 from analytic_pipe import Pipe
 
 from pipeline import report
+from pipeline.centreline import _compute as trace
 from pipeline.mesh import write_openings
 from pipeline.postprocess import _compute as postprocess
+from pipeline.report import SURFACES
 from pipeline.reporting import page, pictures, render
 from solver import nodes as node_files
 from solver.flow import FlowWriter
@@ -33,6 +35,12 @@ SEGMENTATION = {
 }  # fmt: skip
 
 
+TRIANGLES = {
+    "triangles": 12_345, "needles": 678, "tiny": 9, "smallest_angle_deg": 0.123, "median_angle_deg": 51.5,
+    "angle_histogram": [300, 378, 500, 900, 1000, 1100, 1200, 1300, 1400, 1500, 1400, 1367],
+}  # fmt: skip
+
+
 def job(stage, inputs, outputs, settings):
     log = logging.getLogger("test")
     return Job(stage, inputs, outputs, settings, log)
@@ -47,7 +55,11 @@ def results(tmp_path_factory):
     points = nodes.points_mm()
     node_files.save(nodes, folder / "nodes.h5")
     pipe.surface(0.2).write(folder / "surface.vtp")
-    write_openings(nodes.openings, folder / "openings.json", quality={"source": "given surface", "volume_mm3": 176.0})
+    quality = {"source": "given surface", "volume_mm3": 176.0, "before": TRIANGLES, "after": TRIANGLES | {"needles": 0}}
+    write_openings(nodes.openings, folder / "openings.json", quality=quality)
+    inputs = {"surface": folder / "surface.vtp", "openings": folder / "openings.json"}
+    files = {"centreline": "centreline.vtp", "branches": "branches.csv", "summary": "centreline.json"}
+    trace(job("centreline", inputs, {role: folder / name for role, name in files.items()}, {}))
     with FlowWriter(folder / "flow.vtkhdf", nodes) as writer:
         writer.append(0.4, pipe.velocity(points), pipe.pressure(points), pipe.stress(points))
     columns = "time_s,residual,max_speed_m_s,flow_ml_s:inlet,flow_ml_s:outlet,pressure_pa:inlet,pressure_pa:outlet"
@@ -80,6 +92,7 @@ def make(results, folder, without=(), **settings):
         "series": "series.json", "segmentation": "segmentation.json", "picture": "segmentation.png",
         "openings": "openings.json", "nodes": "nodes.h5", "flow": "flow.vtkhdf", "monitor": "monitor.csv",
         "summary": "solve.json", "wall": "wall.vtp", "indices": "indices.json",
+        "centreline": "centreline.vtp", "branches": "centreline.json",
     }  # fmt: skip
     outputs = {"report": folder / "report.html", "figures": folder / "figures"}
     settings = {"case": "pipe", "description": "a <script>alert(1)</script> & more", "streamlines": 8} | settings
@@ -152,6 +165,31 @@ def test_stages_are_listed_with_time_and_memory(made):
     assert re.search(r"<td>load</td><td class=\"n\">1\.25</td><td class=\"n\">100</td>", without_script(made[0]))
 
 
+def test_page_says_what_the_branches_measure(made):
+    body, pipe = without_script(made[0]), Pipe(length_mm=14.0)
+    ((number, start, stop, length, tortuosity, *radii),) = re.findall(
+        r"<tr><td>(1)</td><td>(\w+)</td><td>(\w+)</td>" + 5 * r'<td class="n">([\d.]+)</td>' + "</tr>", body
+    )
+    assert (number, start, stop) == ("1", "inlet", "outlet")
+    assert float(length) == pytest.approx(14, rel=0.005)
+    assert float(tortuosity) == pytest.approx(1, abs=0.005)
+    np.testing.assert_allclose(np.array(radii, float), pipe.radius_mm, rtol=0.02)
+    assert f"narrowest place through which blood passes: radius {radii[0][:3]}" in body.replace("\n", " ")
+    counted = [re.findall(f"<td>{name}</td>" + 5 * r'<td class="n">([\d.]+)</td>', body) for name in SURFACES.values()]
+    assert counted == [[("12345", "678", "9", "0.123", "51.5")], [("12345", "0", "9", "0.123", "51.5")]]
+
+
+def test_a_vessel_without_a_centreline_and_without_counts_has_no_empty_section(results, tmp_path):
+    original = (results / "openings.json").read_text()
+    try:
+        (results / "openings.json").write_text(json.dumps({"openings": json.loads(original)["openings"]}))
+        html, files = make(results, tmp_path, ("centreline", "branches"))
+    finally:
+        (results / "openings.json").write_text(original)
+    assert "<h2>Geometry</h2>" not in html
+    assert not {"centreline.png", "triangles.png"} & files
+
+
 @pytest.mark.parametrize("entry", ["mask", "surface"])
 def test_a_case_that_enters_later_says_so_and_has_no_empty_heading(results, tmp_path, entry):
     without = ("series",) if entry == "mask" else ("series", "segmentation", "picture")
@@ -169,8 +207,8 @@ def test_a_case_that_enters_later_says_so_and_has_no_empty_heading(results, tmp_
 
 def test_figures_are_written_and_shown(made):
     html, files = made
-    always = {"segmentation.png", "slice.png", "convergence.png", "records.png"}
-    drawn = {"geometry.png", "streamlines.png", "wall.png"}
+    always = {"segmentation.png", "slice.png", "convergence.png", "records.png", "triangles.png"}
+    drawn = {"geometry.png", "streamlines.png", "wall.png", "centreline.png"}
     assert files == (always | drawn if render.window_class() else always)
     assert html.count("<figure") == len(files)
 
@@ -182,7 +220,7 @@ def test_without_anything_to_draw_with_the_page_is_made_and_says_so(results, tmp
     body = without_script(html)
     assert "still pictures are missing" in body
     assert "libegl1" in body
-    assert files == {"segmentation.png", "slice.png", "convergence.png", "records.png"}
+    assert files == {"segmentation.png", "slice.png", "convergence.png", "records.png", "triangles.png"}
     assert "Plotly.newPlot" in html
 
 

@@ -20,7 +20,7 @@ from pipeline.haemodynamics.indices import monitor_column
 from pipeline.reporting.scene import Slice, View
 from solver.nodes import Opening
 
-SPEED_COLOURS, SHEAR_COLOURS = "viridis", "inferno"
+SPEED_COLOURS, SHEAR_COLOURS, RADIUS_COLOURS = "viridis", "inferno", "plasma"
 """Perceptually uniform colour maps."""
 
 INLET_COLOURS = ("#0072B2", "#56B4E9")
@@ -71,21 +71,37 @@ def geometry_figure(image: NDArray[np.uint8], view: View, openings: Iterable[Ope
     view : how it was seen.
     openings : named at their places.
     """
-    openings = tuple(openings)
-    colours = opening_colours(openings)
     with mpl.rc_context(STYLE):
         figure, (axes,) = _panels(1, 1, view, 5.1, bar_in=0.0)
         _picture(axes, image, view)
-        for opening in openings:
-            place, away = view.project(np.array([opening.centre_mm, np.add(opening.centre_mm, opening.normal)]))
-            away = away - place
-            away = away / max(np.hypot(*away), 0.3) * (0.3 * opening.radius_mm + 0.025 * view.height_mm)
-            x, y = place + away
-            axes.text(
-                x, y, opening.name, color="white", weight="bold", ha=_side(away[0]), va="center", zorder=5,
-                bbox={"boxstyle": "round,pad=0.3", "facecolor": colours[opening.id], "edgecolor": "white"},
-            )  # fmt: skip
+        _name_openings(axes, view, openings)
     return figure
+
+
+def centreline_figure(
+    image: NDArray[np.uint8], view: View, openings: Iterable[Opening], limits: tuple[float, float]
+) -> Figure:
+    """The centreline in the wall, with the openings named and the colour bar of the radius."""
+    with mpl.rc_context(STYLE):
+        figure, panels = _panels(1, 1, view, 6.0)
+        _picture(panels[0], image, view)
+        _name_openings(panels[0], view, openings)
+        _colour_bar(figure, panels, limits, RADIUS_COLOURS, "radius of the largest ball (mm)", "neither")
+    return figure
+
+
+def _name_openings(axes: Axes, view: View, openings: Iterable[Opening]) -> None:
+    openings = tuple(openings)
+    colours = opening_colours(openings)
+    for opening in openings:
+        place, away = view.project(np.array([opening.centre_mm, np.add(opening.centre_mm, opening.normal)]))
+        away = away - place
+        away = away / max(np.hypot(*away), 0.3) * (0.3 * opening.radius_mm + 0.025 * view.height_mm)
+        x, y = place + away
+        axes.text(
+            x, y, opening.name, color="white", weight="bold", ha=_side(away[0]), va="center", zorder=5,
+            bbox={"boxstyle": "round,pad=0.3", "facecolor": colours[opening.id], "edgecolor": "white"},
+        )  # fmt: skip
 
 
 def _side(x: float) -> str:
@@ -200,6 +216,28 @@ def _colour_bar(
         pad=0.02,
     )
     bar.outline.set_visible(False)
+
+
+def triangles_figure(histograms: Mapping[str, Sequence[int]]) -> Figure:
+    """Smallest angles of the triangles.
+
+    Parameters
+    ----------
+    histograms : by what they are of: counts in bins of equal width from 0 to 60 degrees.
+    """
+    with mpl.rc_context(STYLE):
+        figure = Figure(figsize=(5.1, 3.1), layout="constrained")
+        axes = figure.subplots()
+        for (name, counts), colour in zip(histograms.items(), (FAINT, INLET_COLOURS[0]), strict=False):
+            edges = np.linspace(0, 60, len(counts) + 1)
+            axes.stairs(
+                100 * np.asarray(counts) / max(sum(counts), 1), edges, fill=True, color=colour, alpha=0.55, label=name
+            )
+        axes.set_xlim(0, 60)
+        axes.set_xlabel("smallest angle of a triangle (degrees); 60: equilateral")
+        axes.set_ylabel("triangles (%)")
+        axes.legend(loc="upper left")
+    return figure
 
 
 def convergence_figure(monitor: Mapping[str, NDArray[np.float64]]) -> Figure:

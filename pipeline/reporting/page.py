@@ -145,6 +145,32 @@ resistance goes with the fourth power of the radius, so that 1 % of radius is 4 
 <div class="pair">{{ curve or '' }}{{ facts(mask) }}</div>
 </section>
 {% endif %}
+{% if branches or triangles %}
+<section>
+<h2>Geometry</h2>
+{% if branches %}
+<p>Lines through the middle of the vessel, from the centre of one opening to that of another. A radius is that of the
+largest ball that fits in, a branch's own between bifurcations. Tortuosity is length over straight distance. The
+narrowest place through which blood passes: {{ narrowest }}.</p>
+{% for doubt in doubts %}<p class="banner bad">{{ doubt }}</p>{% endfor %}
+{{ figure('centreline') }}
+{{ table(('branch', 'from', 'to', 'length (mm)', 'tortuosity', 'smallest radius (mm)', 'mean radius (mm)',
+'largest radius (mm)'), branches, 3) }}
+{% if forks %}
+<h3>Bifurcations</h3>
+{{ table(('bifurcation', 'place, LPS (mm)', 'angles between branches', 'radius (mm)'), forks, 3) }}
+{% endif %}
+{% endif %}
+{% if triangles %}
+<h3>Triangles of the surface</h3>
+<p>Needles have an angle below 10°; tiny ones have an area far below that of the triangles around them. Equilateral
+triangles have three angles of 60°.</p>
+<div class="pair">{{ figure('triangles') }}
+{{ table(('surface', 'triangles', 'needles', 'tiny', 'smallest angle (°)', 'median of the smallest (°)'), triangles) }}
+</div>
+{% endif %}
+</section>
+{% endif %}
 <section>
 <h2>Openings</h2>
 <p>Where blood enters and leaves. Flow, speed and pressure are read off the computed velocity field just inside each

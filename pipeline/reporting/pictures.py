@@ -1,6 +1,6 @@
 """All pictures of the report: what is drawn, from where, in which colours, and what the caption says."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -118,6 +118,49 @@ def draw_flow(
             wall, shear.values, shear.limits(), shear.label, lines, speeds, caps, openings, colours, turned
         )
     )
+
+
+def draw_centreline(
+    pictures: Pictures, wall: Mesh, openings: tuple[Opening, ...], lines: list[NDArray[np.float64]]
+) -> None:
+    """Make the picture of the centreline in the wall, where it can be drawn.
+
+    Parameters
+    ----------
+    pictures : gets it.
+    wall : the wall without caps.
+    openings : named in the picture.
+    lines : one array a branch, (n, 4): x, y, z and radius, mm.
+    """
+    if not render.window_class():
+        return
+    view = scene.around(wall.points_mm, scene.front_view(wall.points_mm), [25])[0]
+    caps, colours = scene.caps(wall, openings), figures.opening_colours(openings)
+    radius = np.concatenate(lines)[:, 3]
+    limits = float(np.percentile(radius, 2)), float(radius.max())  # the least are those at the tips of blind ends
+    thickness = 0.15 * min(opening.radius_mm for opening in openings)
+    image = render.draw(
+        [
+            *render.see_through_actors(wall),
+            *(render.surface_actor(caps[key], to_rgb(colours[key]), flat=True) for key in caps),
+            render.tube_actor(lines, thickness, limits, figures.RADIUS_COLOURS),
+        ],
+        [view],
+        1100,
+    )[0]
+    pictures.add(
+        "centreline", "centreline", "The centreline, coloured by the radius of the largest ball around each point.",
+        figures.to_png(figures.centreline_figure(image, view, openings, limits)),
+    )  # fmt: skip
+
+
+def plot_triangles(pictures: Pictures, histograms: Mapping[str, Sequence[int]]) -> None:
+    """Make the histogram of the triangles' smallest angles, by what it is of; none where there are no counts."""
+    if histograms:
+        pictures.add(
+            "triangles", "angles of the triangles", "Smallest angles of the triangles of the surface.",
+            figures.to_png(figures.triangles_figure(histograms)),
+        )  # fmt: skip
 
 
 def _draw_vessel(
