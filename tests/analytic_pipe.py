@@ -81,14 +81,30 @@ class Pipe:
         node, direction, key, q, through_wall, cap = (np.concatenate(part) for part in zip(*links, strict=True))
         opening = np.zeros(len(position), np.int8)
         opening[node[~through_wall]] = cap[~through_wall]
+        order = np.argsort(opening, kind="stable")  # fluid, inlet, outlet
+        node = np.argsort(order)[node]
         return Nodes(
-            spacing_mm, tuple(origin), (count,) * 3, self.openings(), position,
-            np.array([FLUID, INLET, OUTLET], np.int8)[opening], opening, lattice[wall],
-            node[through_wall].astype(np.int32), direction[through_wall].astype(np.uint8),
-            wall_row[key[through_wall]], q[through_wall].astype(np.float32),
-            node[~through_wall].astype(np.int32), direction[~through_wall].astype(np.uint8),
-            cap[~through_wall].astype(np.int8), q[~through_wall].astype(np.float32),
-        )  # fmt: skip
+            spacing_mm=spacing_mm,
+            origin_mm=tuple(origin),
+            shape=(count,) * 3,
+            openings=self.openings(),
+            position=position[order],
+            tag=np.array([FLUID, INLET, OUTLET], np.int8)[opening[order]],
+            opening=opening[order],
+            distance_mm=np.full(len(position), np.inf, np.float32),
+            part=np.zeros(len(position), np.int16),
+            wall_position=lattice[wall],
+            wall_distance_mm=np.full(len(wall), np.inf, np.float32),
+            wall_link_node=node[through_wall].astype(np.int32),
+            wall_link_direction=direction[through_wall].astype(np.uint8),
+            wall_link_wall=wall_row[key[through_wall]],
+            wall_link_q=q[through_wall].astype(np.float32),
+            wall_link_patch=np.zeros(through_wall.sum(), np.int8),
+            opening_link_node=node[~through_wall].astype(np.int32),
+            opening_link_direction=direction[~through_wall].astype(np.uint8),
+            opening_link_opening=cap[~through_wall].astype(np.int8),
+            opening_link_q=q[~through_wall].astype(np.float32),
+        )
 
     def _inside(self, points):
         first, second, axis = self.frame()
