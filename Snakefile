@@ -50,9 +50,9 @@ def points(stage):
     return lambda wildcards: CASES[wildcards.case].point_files(stage)
 
 
-def waveforms(wildcards):
-    """Files that the solver reads beside the node arrays."""
-    return [inlet.waveform for inlet in CASES[wildcards.case].solve.inlets.values() if inlet.waveform]
+def waveforms(stage):
+    """Files of inflow that the stage reads."""
+    return lambda wildcards: CASES[wildcards.case].waveform_files(stage)
 
 
 def evidence(wildcards):
@@ -61,9 +61,12 @@ def evidence(wildcards):
         "series": rules.load.output.series,
         "segmentation": rules.segment.output.segmentation,
         "picture": rules.segment.output.picture,
+        "centreline": rules.centreline.output.centreline,
+        "branches": rules.centreline.output.summary,
     }
-    roles = {"mask": ["segmentation", "picture"], "surface": []}.get(CASES[wildcards.case].input.entry, made)
-    return {role: made[role].format(case=wildcards.case) for role in roles}
+    missing = {"mask": ["series"], "surface": ["series", "segmentation", "picture"]}
+    left_out = missing.get(CASES[wildcards.case].input.entry, [])
+    return {role: path.format(case=wildcards.case) for role, path in made.items() if role not in left_out}
 
 
 def page(wildcards):
@@ -240,10 +243,34 @@ rule import_surface:
         " --settings {params.settings:q} --provenance {output.provenance} --log {log}"
 
 
+rule centreline:
+    input:
+        surface=rules.surface.output.surface,
+        openings=rules.surface.output.openings,
+        code=sources("pipeline.centreline"),
+    output:
+        centreline=OUT + "centreline.vtp",
+        branches=OUT + "branches.csv",
+        summary=OUT + "centreline.json",
+        provenance=OUT + "centreline.provenance.json",
+    log:
+        OUT + "logs/centreline.log",
+    params:
+        settings=settings("surface"),
+    threads: workflow.cores
+    shell:
+        "NUMBA_NUM_THREADS={threads} {PYTHON} -m pipeline.centreline"
+        " --surface {input.surface} --openings {input.openings}"
+        " --centreline {output.centreline} --branches {output.branches} --summary {output.summary}"
+        " --settings {params.settings:q} --provenance {output.provenance} --log {log}"
+
+
 rule voxelize:
     input:
         surface=rules.surface.output.surface,
         openings=rules.surface.output.openings,
+        centreline=rules.centreline.output.summary,
+        waveforms=waveforms("voxelize"),
         code=sources("pipeline.voxelize"),
     output:
         lattice=OUT + "lattice.vti",
@@ -255,7 +282,8 @@ rule voxelize:
     threads: workflow.cores
     shell:
         "NUMBA_NUM_THREADS={threads} {PYTHON} -m pipeline.voxelize"
-        " --surface {input.surface} --openings {input.openings} --lattice {output.lattice}"
+        " --surface {input.surface} --openings {input.openings} --centreline {input.centreline}"
+        " --lattice {output.lattice}"
         " --settings {params.settings:q} --provenance {output.provenance} --log {log}"
 
 
@@ -270,17 +298,19 @@ rule decompose:
         provenance=OUT + "decompose.provenance.json",
     log:
         OUT + "logs/decompose.log",
+    params:
+        settings=settings("decompose"),
     threads: workflow.cores
     shell:
         "NUMBA_NUM_THREADS={threads} {PYTHON} -m pipeline.decompose"
         " --lattice {input.lattice} --surface {input.surface} --openings {input.openings} --nodes {output.nodes}"
-        " --provenance {output.provenance} --log {log}"
+        " --settings {params.settings:q} --provenance {output.provenance} --log {log}"
 
 
 rule solve:
     input:
         nodes=rules.decompose.output.nodes,
-        waveforms=waveforms,
+        waveforms=waveforms("solve"),
         code=sources("solver.__main__"),
     output:
         flow=OUT + "flow.vtkhdf",
