@@ -21,7 +21,8 @@ sys.path[:0] = [str(ROOT), str(ROOT / "tests")]
 from geometries import pipe  # noqa: E402
 
 from solver.collision import relaxation_rates  # noqa: E402
-from solver.lattice import Driver, Lattice, build_lattice  # noqa: E402
+from solver.driver import Driver  # noqa: E402
+from solver.lattice import Lattice, build_lattice  # noqa: E402
 from solver.simulation import make_driver  # noqa: E402
 
 TAU, PEAK = 0.55, 0.08

@@ -1,6 +1,6 @@
 """CPU driver: nodes in blocks that are copied to a small buffer, collided in a vectorised loop, and copied back.
 
-Threads share out nodes and links, never a sum: results do not depend on their number.
+Threads share out nodes and links, and sums do not depend on the order of their terms: nor do results on threads.
 """
 
 import os
@@ -12,17 +12,19 @@ from numba import get_num_threads, njit, prange
 from numpy.typing import NDArray
 
 from solver.collision import make_collision
+from solver.driver import Fields, LatticeDriver, Tally, held_bytes
 from solver.forecast import Device, available_bytes
-from solver.lattice import PARTIAL_COLUMNS, Fields, Lattice, Observation, combine, held_bytes, sum_by_opening
+from solver.lattice import Lattice
 from solver.node_physics import make_macroscopic, make_observation, make_stress
 from solver.openings import make_outlet
 from solver.streaming import gather, link_address, load, opposite, store
+from solver.sums import WORDS, Words, join, split, words_by_group
 
 # threads that spin while they wait slow each other down tenfold where cores are shared with other programs
 os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 
 BLOCK = 64
-"""Nodes in the buffer; divides the stride."""
+"""Nodes in the buffer; divides the alignment."""
 CHUNK = 64 * BLOCK
 """Nodes, or links, that one thread takes at a time."""
 CORE_UPDATES_S, STEP_S, COMPILE_S = 10e6, 1e-4, 12.0
@@ -35,7 +37,7 @@ threaded = njit(parallel=True, error_model="numpy")
 
 @cache
 def _make_steps(collision: str, real: Any) -> tuple[Any, Any]:
-    """The even and the odd step of all nodes."""
+    """The even and the odd step of a range of nodes."""
     collide = make_collision(collision, real)
 
     @plain
@@ -79,51 +81,54 @@ def _make_steps(collision: str, real: Any) -> tuple[Any, Any]:
                     f[at[k]] = buffer[i * BLOCK + k]
 
     @threaded
-    def even_step(f: Any, stride: int, rates: Any, force: Any) -> None:
-        for chunk in prange((stride + CHUNK - 1) // CHUNK):
-            even_chunk(f, stride, chunk * CHUNK, min(stride, (chunk + 1) * CHUNK), rates, force)
+    def even_step(f: Any, stride: int, first: int, last: int, rates: Any, force: Any) -> None:
+        for chunk in prange((last - first + CHUNK - 1) // CHUNK):
+            begin = first + chunk * CHUNK
+            even_chunk(f, stride, begin, min(last, begin + CHUNK), rates, force)
 
     @threaded
-    def odd_step(f: Any, addresses: Any, stride: int, rates: Any, force: Any) -> None:
-        for chunk in prange((stride + CHUNK - 1) // CHUNK):
-            odd_chunk(f, addresses, stride, chunk * CHUNK, min(stride, (chunk + 1) * CHUNK), rates, force)
+    def odd_step(f: Any, addresses: Any, stride: int, first: int, last: int, rates: Any, force: Any) -> None:
+        for chunk in prange((last - first + CHUNK - 1) // CHUNK):
+            begin = first + chunk * CHUNK
+            odd_chunk(f, addresses, stride, begin, min(last, begin + CHUNK), rates, force)
 
     return even_step, odd_step
 
 
 @cache
-def _make_wall_pass() -> Any:
+def _make_wall_pass() -> tuple[Any, Any]:
     @plain
     def interpolate_chunk(
-        f: Any, slot: Any, leaving_back: Any, arriving: Any, a: Any, b: Any, c: Any, s: Any, first: int, last: int
-    ) -> float:
-        added = 0.0
+        f: Any, slot: Any, leaving_back: Any, arriving: Any, a: Any, b: Any, c: Any, s: Any, first: int, last: int,
+        added: Any,
+    ) -> None:  # fmt: skip
+        x, y, z = np.int64(0), np.int64(0), np.int64(0)
         for k in range(first, last):
             leaving = f[slot[k]]
             returning = a[k] * leaving + b[k] * f[leaving_back[k]] + c[k] * f[arriving[k]] + s[k]
             f[slot[k]] = returning
-            added += np.float64(returning) - np.float64(leaving)
-        return added
+            words = split(np.float64(returning) - np.float64(leaving))
+            x, y, z = x + words[0], y + words[1], z + words[2]
+        added[0], added[1], added[2] = x, y, z
 
     @threaded
-    def walls(f: Any, slot: Any, leaving_back: Any, arriving: Any, a: Any, b: Any, c: Any, s: Any, nodes: Any) -> None:
-        chunks = (len(slot) + CHUNK - 1) // CHUNK
-        added = np.empty(chunks)
-        for chunk in prange(chunks):
+    def interpolate(
+        f: Any, slot: Any, leaving_back: Any, arriving: Any, a: Any, b: Any, c: Any, s: Any, added: Any
+    ) -> None:
+        for chunk in prange(len(added)):
             last = min(len(slot), (chunk + 1) * CHUNK)
-            added[chunk] = interpolate_chunk(f, slot, leaving_back, arriving, a, b, c, s, chunk * CHUNK, last)
-        total = 0.0
-        for chunk in range(chunks):
-            total += added[chunk]
-        share = f.dtype.type(total / len(nodes))
+            interpolate_chunk(f, slot, leaving_back, arriving, a, b, c, s, chunk * CHUNK, last, added[chunk])
+
+    @plain
+    def subtract(f: Any, nodes: Any, share: Any) -> None:
         for k in range(len(nodes)):
             f[nodes[k]] -= share
 
-    return walls
+    return interpolate, subtract
 
 
 @cache
-def _make_openings(real: Any) -> tuple[Any, Any]:
+def _make_openings(real: Any) -> tuple[Any, Any, Any]:
     treat = make_outlet(real)
 
     @plain
@@ -149,7 +154,15 @@ def _make_openings(real: Any) -> tuple[Any, Any]:
             g = opposite(load(f, n, stride)) if even else gather(f, link_address(addresses, n, stride), n)
             treat(f, g, m, links, force, conditions, 0, entered)
 
-    return inlets, outlets
+    @plain
+    def probe(f: Any, stride: int, node: Any, drho: Any) -> None:
+        for k in range(len(node)):
+            total = 0.0
+            for i in range(19):
+                total += np.float64(f[i * stride + node[k]])
+            drho[k] = total
+
+    return inlets, outlets, probe
 
 
 @cache
@@ -168,27 +181,29 @@ def _make_reading(real: Any) -> tuple[Any, Any]:
 
     @plain
     def observe_chunk(
-        f: Any, stride: int, force: Any, before: Any, keep: bool, first: int, last: int, part: Any
+        f: Any, stride: int, force: Any, before: Any, keep: bool, first: int, last: int, sums: Any, extremes: Any
     ) -> None:
-        part[:] = 0
-        part[2] = -1
+        extremes[0] = -1
         for n in range(first, last):
             drho, u, square, change = look(load(f, n, stride), (before[0, n], before[1, n], before[2, n]), force)
-            if square > part[2]:
-                part[2], part[3] = square, n
-            part[0] += change
-            part[1] += np.sqrt(square)
-            part[4] = max(part[4], abs(drho))
-            part[5] += drho
+            if square > extremes[0]:
+                extremes[0], extremes[1] = square, n
+            extremes[2] = max(extremes[2], abs(drho))
+            terms = (change, np.sqrt(square), np.float64(drho))
+            for k in range(3):
+                words = split(terms[k])
+                for word in range(WORDS):
+                    sums[k, word] += words[word]
             if keep:
                 before[0, n], before[1, n], before[2, n] = u
 
     @threaded
-    def observe(f: Any, stride: int, force: Any, before: Any, keep: bool, partials: Any) -> None:
-        count = before.shape[1]
-        for chunk in prange(len(partials)):
-            last = min(count, (chunk + 1) * CHUNK)
-            observe_chunk(f, stride, force, before, keep, chunk * CHUNK, last, partials[chunk])
+    def observe(
+        f: Any, stride: int, force: Any, before: Any, keep: bool, first: int, last: int, sums: Any, extremes: Any
+    ) -> None:
+        for chunk in prange(len(sums)):
+            begin = first + chunk * CHUNK
+            observe_chunk(f, stride, force, before, keep, begin, min(last, begin + CHUNK), sums[chunk], extremes[chunk])
 
     return fields, observe
 
@@ -198,63 +213,92 @@ def cpu_device() -> Device:
     return Device("CPU", available_bytes(), CORE_UPDATES_S * get_num_threads(), STEP_S, COMPILE_S)
 
 
-class CpuDriver:
-    """Runs a lattice on the cores of this machine; see :class:`solver.lattice.Driver`.
-
-    Attributes
-    ----------
-    populations : (19 * stride,) between pairs of steps slot (i, n) holds g_i arriving at node n.
-    """
+class CpuDriver(LatticeDriver):
+    """Runs a lattice on the cores of this machine; see :class:`solver.driver.LatticeDriver`."""
 
     device = "CPU"
 
     def __init__(self, lattice: Lattice) -> None:
         self.lattice = lattice
-        self.populations: NDArray[Any] = np.zeros(19 * lattice.stride, dtype=lattice.real)
+        self.populations: NDArray[Any] = np.zeros(lattice.slots, dtype=lattice.real)
         self._even, self._odd = _make_steps(lattice.collision, lattice.real)
-        self._walls = _make_wall_pass()
-        self._inlets, self._outlets = _make_openings(lattice.real)
+        self._interpolate, self._subtract = _make_wall_pass()
+        self._inlets, self._outlets, self._probe = _make_openings(lattice.real)
         self._fields, self._observe = _make_reading(lattice.real)
+        self._added = np.zeros((_chunks(len(lattice.walls.slot)), WORDS), np.int64)
         self._before = np.zeros((3, lattice.count), dtype=lattice.real)
         self._inlet_flux = np.zeros(len(lattice.inlets.slot), dtype=lattice.real)
         self._outlet_flux = np.zeros(len(lattice.outlets.slot), dtype=lattice.real)
+        self._probe_drho = np.zeros(len(lattice.probe_node))
 
     def memory_bytes(self) -> int:
         """Memory that the run takes here, a snapshot's fields not counted."""
         return held_bytes(vars(self))
 
-    def advance(self, conditions: NDArray[np.float64]) -> None:
-        """Run an even number of steps, one a row of `conditions`."""
-        lattice, rows = self.lattice, conditions.astype(self.lattice.real)
-        for step, row in enumerate(rows):
-            even = step % 2 == 0
-            if even:
-                self._even(self.populations, lattice.stride, lattice.rates, lattice.force)
-            else:
-                self._odd(self.populations, lattice.addresses, lattice.stride, lattice.rates, lattice.force)
-            self._treat_openings(row, even)
-            self._treat_walls(even)
+    def begin(self, conditions: NDArray[np.float64]) -> None:
+        """Take the conditions of the next steps."""
+        self._conditions = conditions.astype(self.lattice.real)
 
-    def _treat_openings(self, conditions: NDArray[Any], even: bool) -> None:
-        inlets, out, lattice = self.lattice.inlets, self.lattice.outlets, self.lattice
+    def collide(self, even: bool, first: int, last: int) -> None:
+        """Stream and collide the nodes of a range of rows, and the padding after it."""
+        lattice = self.lattice
+        last = -(-last // BLOCK) * BLOCK if first < last else first
+        if even:
+            self._even(self.populations, lattice.stride, first, last, lattice.rates, lattice.force)
+        else:
+            self._odd(self.populations, lattice.addresses, lattice.stride, first, last, lattice.rates, lattice.force)
+
+    def treat_openings(self, step: int, even: bool) -> None:
+        """Treat inlets and outlets under the conditions of a step."""
+        inlets, out, lattice, conditions = (
+            self.lattice.inlets,
+            self.lattice.outlets,
+            self.lattice,
+            self._conditions[step],
+        )
         # outlets first read all of a node's populations as they left it, wall links among them: before the walls
         links = (out.first, out.slot, out.opening, out.normal, out.velocity, out.weight)
         force, stride, f = lattice.force, lattice.stride, self.populations
         self._outlets(f, lattice.addresses, stride, even, out.node, links, force, conditions, self._outlet_flux)
         self._inlets(f, inlets.slot, inlets.opening, inlets.weight, conditions, self._inlet_flux)
 
-    def _treat_walls(self, even: bool) -> None:
+    def treat_walls(self, even: bool) -> Words:
+        """Treat wall links; words of the mass that they added."""
         walls = self.lattice.walls
-        if not len(walls.slot):
-            return
         back, arriving = (walls.inside, walls.upstream) if even else (walls.upstream, walls.inside)
-        self._walls(self.populations, walls.slot, back, arriving, walls.a, walls.b, walls.c, walls.s, walls.nodes)
+        self._interpolate(self.populations, walls.slot, back, arriving, walls.a, walls.b, walls.c, walls.s, self._added)
+        added: Words = self._added.sum(axis=0)
+        return added
 
-    def observe(self, keep: bool) -> Observation:
-        """Sums and extremes over all nodes."""
-        partials = np.empty((-(-self.lattice.count // CHUNK), PARTIAL_COLUMNS))
-        self._observe(self.populations, self.lattice.stride, self.lattice.force, self._before, keep, partials)
-        return combine(partials, self.lattice.count)
+    def share_mass(self, added: Words) -> None:
+        """Take mass that was added off the wall nodes."""
+        walls = self.lattice.walls
+        self._subtract(self.populations, walls.nodes, self.lattice.real(join(*added.tolist()) / walls.sharers))
+
+    def place(self, slots: NDArray[np.integer]) -> NDArray[np.integer]:
+        """Slots, which are here already."""
+        return slots
+
+    def read(self, slots: Any) -> NDArray[Any]:
+        """Populations in slots, or in a slice of them."""
+        return np.array(self.populations[slots])
+
+    def write(self, slots: Any, values: NDArray[Any]) -> None:
+        """Replace populations in slots, or in a slice of them."""
+        self.populations[slots] = values
+
+    def tally(self, keep: bool) -> Tally:
+        """Partial sums and extremes over all nodes."""
+        lattice = self.lattice
+        tally = Tally.empty(sum(_chunks(last - first) for first, last in lattice.ranges))
+        done = 0
+        for first, last in lattice.ranges:
+            mine = slice(done, done := done + _chunks(last - first))
+            self._observe(
+                self.populations, lattice.stride, lattice.force, self._before, keep, first, last, tally.sums[mine],
+                tally.extremes[mine],
+            )  # fmt: skip
+        return tally
 
     def fields(self) -> Fields:
         """Fields of all nodes."""
@@ -265,16 +309,20 @@ class CpuDriver:
         )
         return fields
 
-    def inflow(self) -> NDArray[np.float64]:
-        """Fluid that entered through each opening in the last step."""
+    def inflow_words(self) -> Words:
+        """Words of what entered through each opening in the last step."""
         inlets, outlets, openings = self.lattice.inlets, self.lattice.outlets, self.lattice.openings
-        return sum_by_opening(self._inlet_flux, inlets.opening, openings) + sum_by_opening(
-            self._outlet_flux, outlets.opening, openings
-        )
+        entered: Words = words_by_group(self._inlet_flux, inlets.opening, openings)
+        entered += words_by_group(self._outlet_flux, outlets.opening, openings)
+        return entered
 
-    def opening_drho(self) -> NDArray[np.float64]:
-        """Mean density deviation over the nodes at each opening."""
+    def drho_words(self) -> Words:
+        """Words of the sum of drho over the nodes at each opening."""
         lattice = self.lattice
-        rows = self.populations.reshape(19, lattice.stride)[:, lattice.probe_node].astype(np.float64)
-        nodes = np.bincount(lattice.probe_opening, minlength=lattice.openings)
-        return sum_by_opening(rows.sum(axis=0), lattice.probe_opening, lattice.openings) / np.maximum(nodes, 1)
+        self._probe(self.populations, lattice.stride, lattice.probe_node, self._probe_drho)
+        words: Words = words_by_group(self._probe_drho, lattice.probe_opening, lattice.openings)
+        return words
+
+
+def _chunks(count: int) -> int:
+    return -(-count // CHUNK)

@@ -1,6 +1,6 @@
 """CUDA driver: one thread a node, or a link, calling the same functions of one node as the CPU driver.
 
-Sums are taken in a fixed order by a fixed number of threads, so that the same input gives the same bits on a device.
+Sums do not depend on the order of their terms, so that the same input gives the same bits however threads share it out.
 Nothing but sums and extremes, and the few numbers at openings, comes back to the host before a snapshot.
 """
 
@@ -13,16 +13,18 @@ from numba import config
 from numpy.typing import NDArray
 
 from solver.collision import make_collision
+from solver.driver import EXTREMES, SUMS, Fields, LatticeDriver, Tally, held_bytes
 from solver.forecast import Device, available_bytes, update_bytes
-from solver.lattice import PARTIAL_COLUMNS, Fields, Lattice, Observation, combine, held_bytes, sum_by_opening
+from solver.lattice import Lattice
 from solver.node_physics import make_macroscopic, make_observation, make_stress
 from solver.openings import make_outlet
 from solver.stage import StageError
 from solver.streaming import gather, link_address, load, opposite, scatter, store
+from solver.sums import WORDS, Words, join, split, words_by_group
 
 os.environ.setdefault("NUMBA_CUDA_LOW_OCCUPANCY_WARNINGS", "0")  # passes over links are short by nature
 try:
-    from numba import cuda, float64
+    from numba import cuda, int64
 except ImportError:
     cuda = None
 
@@ -58,15 +60,15 @@ def _make_steps(collision: str, real: Any) -> tuple[Any, Any]:
     read_links, write_links = _on_device(gather), _on_device(scatter)
 
     @cuda.jit
-    def even_step(f: Any, stride: int, count: int, rates: Any, force: Any) -> None:
-        n = cuda.grid(1)
-        if n < count:
+    def even_step(f: Any, stride: int, first: int, last: int, rates: Any, force: Any) -> None:
+        n = first + cuda.grid(1)
+        if n < last:
             write(f, n, stride, opposite(collide(read(f, n, stride), rates, force)))
 
     @cuda.jit
-    def odd_step(f: Any, addresses: Any, stride: int, count: int, rates: Any, force: Any) -> None:
-        n = cuda.grid(1)
-        if n < count:
+    def odd_step(f: Any, addresses: Any, stride: int, first: int, last: int, rates: Any, force: Any) -> None:
+        n = first + cuda.grid(1)
+        if n < last:
             at = addresses_of(addresses, n, stride)
             write_links(f, at, n, collide(opposite(read_links(f, at, n)), rates, force))
 
@@ -81,39 +83,59 @@ def _make_wall_pass(real: Any) -> tuple[Any, Any, Any]:
     ) -> None:
         t = cuda.grid(1)
         if t < parts:
-            added = 0.0
+            x, y, z = np.int64(0), np.int64(0), np.int64(0)
             for k in range(t, slot.shape[0], parts):
                 leaving = f[slot[k]]
                 returning = a[k] * leaving + b[k] * f[leaving_back[k]] + c[k] * f[arriving[k]] + s[k]
                 f[slot[k]] = returning
-                added += np.float64(returning) - np.float64(leaving)
-            partials[t] = added
+                words = split(np.float64(returning) - np.float64(leaving))
+                x, y, z = x + words[0], y + words[1], z + words[2]
+            partials[t, 0], partials[t, 1], partials[t, 2] = x, y, z
 
     @cuda.jit
-    def average(partials: Any, parts: int, count: int, mean: Any) -> None:
-        shared = cuda.shared.array(SUM_THREADS, float64)
+    def add_up(partials: Any, parts: int, added: Any) -> None:
+        shared = cuda.shared.array((SUM_THREADS, WORDS), int64)
         t = cuda.threadIdx.x
-        total = 0.0
-        for k in range(t, parts, SUM_THREADS):
-            total += partials[k]
-        shared[t] = total
+        for word in range(WORDS):
+            total = np.int64(0)
+            for k in range(t, parts, SUM_THREADS):
+                total += partials[k, word]
+            shared[t, word] = total
         cuda.syncthreads()
         width = SUM_THREADS // 2
         while width > 0:
             if t < width:
-                shared[t] += shared[t + width]
+                for word in range(WORDS):
+                    shared[t, word] += shared[t + width, word]
             cuda.syncthreads()
             width //= 2
-        if t == 0:
-            mean[0] = real(shared[0] / count)
+        if t < WORDS:
+            added[t] = shared[0, t]
 
     @cuda.jit
-    def subtract(f: Any, nodes: Any, mean: Any) -> None:
+    def subtract(f: Any, nodes: Any, added: Any, sharers: int) -> None:
         k = cuda.grid(1)
         if k < nodes.shape[0]:
-            f[nodes[k]] -= mean[0]
+            f[nodes[k]] -= real(join(added[0], added[1], added[2]) / sharers)
 
-    return interpolate, average, subtract
+    return interpolate, add_up, subtract
+
+
+@cache
+def _make_exchange() -> tuple[Any, Any]:
+    @cuda.jit
+    def read(f: Any, slots: Any, values: Any) -> None:
+        k = cuda.grid(1)
+        if k < slots.shape[0]:
+            values[k] = f[slots[k]]
+
+    @cuda.jit
+    def write(f: Any, slots: Any, values: Any) -> None:
+        k = cuda.grid(1)
+        if k < slots.shape[0]:
+            f[slots[k]] = values[k]
+
+    return read, write
 
 
 @cache
@@ -169,22 +191,29 @@ def _make_reading(real: Any) -> tuple[Any, Any]:
             pi[0, n], pi[1, n], pi[2, n], pi[3, n], pi[4, n], pi[5, n] = xx, yy, zz, xy, xz, yz
 
     @cuda.jit
-    def observe(f: Any, stride: int, force: Any, before: Any, keep: bool, parts: int, partials: Any) -> None:
+    def observe(
+        f: Any, stride: int, force: Any, before: Any, keep: bool, first: int, last: int, parts: int, sums: Any,
+        extremes: Any,
+    ) -> None:  # fmt: skip
         t = cuda.grid(1)
         if t < parts:
-            sum_change, sum_speed, sum_drho, most_drho, most, place = 0.0, 0.0, 0.0, 0.0, -1.0, t
-            for n in range(t, before.shape[1], parts):
+            most, place, most_drho = -1.0, first + t, 0.0
+            for k in range(3):
+                for word in range(WORDS):
+                    sums[t, k, word] = 0
+            for n in range(first + t, last, parts):
                 drho, u, square, change = look(read(f, n, stride), (before[0, n], before[1, n], before[2, n]), force)
                 if square > most:
                     most, place = square, n
-                sum_change += change
-                sum_speed += square**0.5
                 most_drho = max(most_drho, np.float64(abs(drho)))
-                sum_drho += np.float64(drho)
+                terms = (change, square**0.5, np.float64(drho))
+                for k in range(3):
+                    words = split(terms[k])
+                    for word in range(WORDS):
+                        sums[t, k, word] += words[word]
                 if keep:
                     before[0, n], before[1, n], before[2, n] = u
-            partials[t, 0], partials[t, 1], partials[t, 2] = sum_change, sum_speed, most
-            partials[t, 3], partials[t, 4], partials[t, 5] = place, most_drho, sum_drho
+            extremes[t, 0], extremes[t, 1], extremes[t, 2] = most, place, most_drho
 
     return fields, observe
 
@@ -231,30 +260,26 @@ def cuda_device(precision: str) -> Device:
                   MOST_PARTS)  # fmt: skip
 
 
-class CudaDriver:
-    """Runs a lattice on a CUDA device; see :class:`solver.lattice.Driver`.
-
-    Attributes
-    ----------
-    device : its name.
-    populations : (19 * stride,) on the device; between pairs of steps slot (i, n) holds g_i arriving at node n.
-    """
+class CudaDriver(LatticeDriver):
+    """Runs a lattice on a CUDA device; see :class:`solver.driver.LatticeDriver`."""
 
     def __init__(self, lattice: Lattice) -> None:
         self.device = require_device()
         self.lattice = lattice
         real, send = lattice.real, cuda.to_device
-        self.populations = send(np.zeros(19 * lattice.stride, dtype=real))
+        self.populations = send(np.zeros(lattice.slots, dtype=real))
         self._addresses = send(lattice.addresses)
         self._even, self._odd = _make_steps(lattice.collision, real)
-        self._interpolate, self._average, self._subtract = _make_wall_pass(real)
+        self._interpolate, self._add_up, self._subtract = _make_wall_pass(real)
         self._inlets, self._outlets, self._probe = _make_openings(real)
         self._fields, self._observe = _make_reading(real)
+        self._read, self._write = _make_exchange()
         walls, into, out = lattice.walls, lattice.inlets, lattice.outlets
         self._wall_arrays = [send(array) for array in (walls.slot, walls.inside, walls.upstream)]
         self._wall_coefficients = [send(array) for array in (walls.a, walls.b, walls.c, walls.s)]
         self._wall_nodes = send(walls.nodes)
-        self._wall_sums, self._wall_mean = send(np.zeros(_parts(len(walls.slot)))), send(np.zeros(1, real))
+        self._wall_sums = send(np.zeros((_parts(len(walls.slot)), WORDS), np.int64))
+        self._added = send(np.zeros(WORDS, np.int64))
         self._inlet_arrays = [send(array) for array in (into.slot, into.opening, into.weight)]
         self._outlet_arrays = [
             send(array) for array in (out.node, out.first, out.slot, out.opening, out.normal, out.velocity, out.weight)
@@ -262,55 +287,83 @@ class CudaDriver:
         self._inlet_flux, self._outlet_flux = send(np.zeros(len(into.slot), real)), send(np.zeros(len(out.slot), real))
         self._probe_node, self._probe_drho = send(lattice.probe_node), send(np.zeros(len(lattice.probe_node)))
         self._before = send(np.zeros((3, lattice.count), real))
-        self._partials = send(np.zeros((_parts(lattice.count), PARTIAL_COLUMNS)))
+        parts = _parts(max(last - first for first, last in lattice.ranges))
+        self._sums, self._extremes = send(np.zeros((parts, *SUMS), np.int64)), send(np.zeros((parts, EXTREMES)))
 
     def memory_bytes(self) -> int:
         """Memory that the run takes on the device, a snapshot's fields not counted."""
         return held_bytes({name: value for name, value in vars(self).items() if value is not self.lattice})
 
-    def advance(self, conditions: NDArray[np.float64]) -> None:
-        """Run an even number of steps, one a row of `conditions`."""
+    def begin(self, conditions: NDArray[np.float64]) -> None:
+        """Take the conditions of the next steps."""
+        self._rows = cuda.to_device(np.ascontiguousarray(conditions, dtype=self.lattice.real).ravel())
+
+    def collide(self, even: bool, first: int, last: int) -> None:
+        """Stream and collide the nodes of a range of rows."""
         lattice = self.lattice
-        rows = cuda.to_device(np.ascontiguousarray(conditions, dtype=lattice.real).ravel())
-        for step in range(len(conditions)):
-            even = step % 2 == 0
-            if even:
-                self._over(lattice.count, self._even, self.populations, lattice.stride, lattice.count, lattice.rates,
-                           lattice.force)  # fmt: skip
-            else:
-                self._over(lattice.count, self._odd, self.populations, self._addresses, lattice.stride, lattice.count,
-                           lattice.rates, lattice.force)  # fmt: skip
-            self._treat_openings(rows, step * lattice.openings, even)
-            self._treat_walls(even)
+        addresses = () if even else (self._addresses,)
+        self._over(last - first, self._even if even else self._odd, self.populations, *addresses, lattice.stride, first,
+                   last, lattice.rates, lattice.force)  # fmt: skip
 
     def _over(self, count: int, kernel: Any, *arguments: Any) -> None:
         if count:
             kernel[_blocks(count), THREADS](*arguments)
 
-    def _treat_openings(self, rows: Any, row: int, even: bool) -> None:
-        lattice, f = self.lattice, self.populations
+    def treat_openings(self, step: int, even: bool) -> None:
+        """Treat inlets and outlets under the conditions of a step."""
+        lattice, f, row = self.lattice, self.populations, step * self.lattice.openings
         self._over(len(lattice.outlets.node), self._outlets, f, self._addresses, lattice.stride, even,
-                   *self._outlet_arrays, lattice.force, rows, row, self._outlet_flux)  # fmt: skip
-        self._over(len(lattice.inlets.slot), self._inlets, f, *self._inlet_arrays, rows, row, self._inlet_flux)
+                   *self._outlet_arrays, lattice.force, self._rows, row, self._outlet_flux)  # fmt: skip
+        self._over(len(lattice.inlets.slot), self._inlets, f, *self._inlet_arrays, self._rows, row, self._inlet_flux)
 
-    def _treat_walls(self, even: bool) -> None:
-        walls = self.lattice.walls
-        if not len(walls.slot):
-            return
+    def treat_walls(self, even: bool) -> Any:
+        """Treat wall links; words of the mass that they added, on the device."""
         slot, inside, upstream = self._wall_arrays
         back, arriving = (inside, upstream) if even else (upstream, inside)
-        parts = _parts(len(walls.slot))
+        parts = _parts(len(self.lattice.walls.slot))
         self._over(parts, self._interpolate, self.populations, slot, back, arriving, *self._wall_coefficients, parts,
                    self._wall_sums)  # fmt: skip
-        self._average[1, SUM_THREADS](self._wall_sums, parts, len(walls.nodes), self._wall_mean)
-        self._over(len(walls.nodes), self._subtract, self.populations, self._wall_nodes, self._wall_mean)
+        self._add_up[1, SUM_THREADS](self._wall_sums, parts, self._added)
+        return self._added
 
-    def observe(self, keep: bool) -> Observation:
-        """Sums and extremes over all nodes."""
-        lattice, parts = self.lattice, _parts(self.lattice.count)
-        self._over(parts, self._observe, self.populations, lattice.stride, lattice.force, self._before, keep, parts,
-                   self._partials)  # fmt: skip
-        return combine(self._partials.copy_to_host(), lattice.count)
+    def share_mass(self, added: Any) -> None:
+        """Take mass that was added off the wall nodes."""
+        walls = self.lattice.walls
+        words = cuda.to_device(added) if isinstance(added, np.ndarray) else added
+        self._over(len(walls.nodes), self._subtract, self.populations, self._wall_nodes, words, walls.sharers)
+
+    def place(self, slots: NDArray[np.integer]) -> Any:
+        """Slots on the device."""
+        return cuda.to_device(slots)
+
+    def read(self, slots: Any) -> NDArray[Any]:
+        """Populations in slots on the device, or in a slice of them."""
+        if isinstance(slots, slice):
+            values = self.populations[slots]
+        else:
+            values = cuda.device_array(slots.shape, self.lattice.real)
+            self._over(len(slots), self._read, self.populations, slots, values)
+        here: NDArray[Any] = values.copy_to_host()
+        return here
+
+    def write(self, slots: Any, values: NDArray[Any]) -> None:
+        """Replace populations in slots on the device, or in a slice of them."""
+        if isinstance(slots, slice):
+            self.populations[slots].copy_to_device(values)
+        else:
+            self._over(len(slots), self._write, self.populations, slots, cuda.to_device(values))
+
+    def tally(self, keep: bool) -> Tally:
+        """Partial sums and extremes over all nodes."""
+        lattice, sums, extremes = self.lattice, [], []
+        for first, last in lattice.ranges:
+            parts = _parts(last - first)
+            self._over(parts, self._observe, self.populations, lattice.stride, lattice.force, self._before, keep, first,
+                       last, parts, self._sums, self._extremes)  # fmt: skip
+            kept = slice(0, min(parts, last - first))  # a thread without a node has nothing to say
+            sums.append(self._sums.copy_to_host()[kept])
+            extremes.append(self._extremes.copy_to_host()[kept])
+        return Tally(np.concatenate(sums), np.concatenate(extremes))
 
     def fields(self) -> Fields:
         """Fields of all nodes."""
@@ -320,18 +373,18 @@ class CudaDriver:
                    stress)  # fmt: skip
         return Fields(drho.copy_to_host(), velocity.copy_to_host(), stress.copy_to_host())
 
-    def inflow(self) -> NDArray[np.float64]:
-        """Fluid that entered through each opening in the last step."""
+    def inflow_words(self) -> Words:
+        """Words of what entered through each opening in the last step."""
         inlets, outlets, openings = self.lattice.inlets, self.lattice.outlets, self.lattice.openings
-        return sum_by_opening(self._inlet_flux.copy_to_host(), inlets.opening, openings) + sum_by_opening(
-            self._outlet_flux.copy_to_host(), outlets.opening, openings
-        )
+        entered: Words = words_by_group(self._inlet_flux.copy_to_host(), inlets.opening, openings)
+        entered += words_by_group(self._outlet_flux.copy_to_host(), outlets.opening, openings)
+        return entered
 
-    def opening_drho(self) -> NDArray[np.float64]:
-        """Mean density deviation over the nodes at each opening."""
+    def drho_words(self) -> Words:
+        """Words of the sum of drho over the nodes at each opening."""
         lattice = self.lattice
         self._over(len(lattice.probe_node), self._probe, self.populations, lattice.stride, self._probe_node,
                    self._probe_drho)  # fmt: skip
-        nodes = np.bincount(lattice.probe_opening, minlength=lattice.openings)
-        drho = sum_by_opening(self._probe_drho.copy_to_host(), lattice.probe_opening, lattice.openings)
-        return drho / np.maximum(nodes, 1)
+        drho = self._probe_drho.copy_to_host()
+        words: Words = words_by_group(drho, lattice.probe_opening, lattice.openings)
+        return words

@@ -33,8 +33,8 @@ LINKS_PER_AREA = 1.5 + 3 * sqrt(2)
 DIFFUSION = 26.4
 """Rate, in nu/R^2, at which the profile of a given flow settles in a tube."""
 
-SUM_BYTES = 48
-"""What a thread keeps that adds up sums over nodes (`PARTIAL_COLUMNS` of solver/lattice.py)."""
+SUM_BYTES = 96
+"""What a thread keeps that adds up sums over nodes (`Tally` of solver/driver.py)."""
 
 MEMINFO, OWN_GROUP, GROUPS = Path("/proc/meminfo"), Path("/proc/self/cgroup"), Path("/sys/fs/cgroup")
 """Where Linux says how much memory is free, and how much of it a container or a job may have."""

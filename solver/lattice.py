@@ -1,12 +1,13 @@
-"""Lattice: all that a driver needs to run, in lattice units, and what drivers give back."""
+"""Lattice: all that a driver needs to run, in lattice units."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, is_dataclass
-from typing import Any, Protocol
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from solver.d3q19 import Q
 from solver.nodes import Nodes
 from solver.openings import InletLinks, OutletLinks, inlet_links, opening_nodes, outlet_links
 from solver.streaming import link_addresses, row_stride
@@ -31,6 +32,8 @@ class Lattice:
     rates : (omega+, omega-).
     force : body force per volume, (x, y, z).
     real : NumPy type of the populations.
+    border : the first so many nodes are collided first, for their populations are needed in other parts.
+    halo : number of slots of other parts' nodes that links of this one reach, which stand after its own.
     """
 
     count: int
@@ -46,6 +49,22 @@ class Lattice:
     rates: tuple[Any, Any]
     force: tuple[Any, Any, Any]
     real: Any
+    border: int = 0
+    halo: int = 0
+
+    @property
+    def slots(self) -> int:
+        """Length of the array of populations."""
+        return Q * self.stride + self.halo
+
+    @property
+    def ranges(self) -> tuple[tuple[int, int], ...]:
+        """Rows of the nodes at the border and of the others, where there are any; in each they ascend in the domain."""
+        return tuple(ends for ends in ((0, self.border), (self.border, self.count)) if ends[0] < ends[1])
+
+    def probes(self) -> NDArray[np.int64]:
+        """Number of nodes at each opening, (openings,)."""
+        return np.bincount(self.probe_opening, minlength=self.openings)
 
 
 def build_lattice(
@@ -96,102 +115,3 @@ def build_lattice(
         force=(real(force[0]), real(force[1]), real(force[2])),
         real=real,
     )
-
-
-@dataclass(frozen=True)
-class Fields:
-    """Fields of all fluid nodes in lattice units, in the order of the node arrays.
-
-    Attributes
-    ----------
-    drho : (N,) deviation of the density, three times the pressure.
-    velocity : (3, N).
-    stress : (6, N) non-equilibrium momentum flux Pi as (xx, yy, zz, xy, xz, yz).
-    """
-
-    drho: NDArray[np.floating]
-    velocity: NDArray[np.floating]
-    stress: NDArray[np.floating]
-
-
-@dataclass(frozen=True)
-class Observation:
-    """Sums and extremes over all fluid nodes, lattice units; infinite extremes where a population is not finite.
-
-    Attributes
-    ----------
-    change : root mean square change of the velocity since the last kept observation, over the mean speed.
-    mean_speed, max_speed : of the velocity.
-    node : row of the node with the largest speed.
-    max_drho : largest deviation of the density.
-    mean_drho : mean deviation of the density.
-    """
-
-    change: float
-    mean_speed: float
-    max_speed: float
-    node: int
-    max_drho: float
-    mean_drho: float
-
-
-PARTIAL_COLUMNS = 6
-"""Of a part of the nodes: sum of |u - u_before|^2, sum of |u|, largest |u|^2, its node, largest |drho|, sum of drho."""
-
-
-def combine(partials: NDArray[np.float64], count: int) -> Observation:
-    """Reduce the parts of an observation, (parts, 6), in their order: the result does not depend on threads."""
-    sums = np.add.accumulate(partials, axis=0)[-1]
-    worst = int(np.argmax(partials[:, 2]))
-    mean_speed = float(sums[1]) / count
-    with np.errstate(invalid="ignore", divide="ignore"):
-        change = np.sqrt(sums[0] / count) / mean_speed if mean_speed > 0 else np.inf
-    return Observation(
-        change=float(change),
-        mean_speed=mean_speed,
-        max_speed=float(np.sqrt(partials[worst, 2])),
-        node=int(partials[worst, 3]),
-        max_drho=float(partials[:, 4].max()),
-        mean_drho=float(sums[5]) / count,
-    )
-
-
-class Driver(Protocol):
-    """What the time loop asks of a backend. Steps come in pairs; all reading is between pairs."""
-
-    device: str
-
-    def memory_bytes(self) -> int:
-        """Memory that the run takes where it runs, a snapshot's fields not counted."""
-
-    def advance(self, conditions: NDArray[np.float64]) -> None:
-        """Run an even number of steps under `conditions`, (steps, openings): flow of an inlet, drho of an outlet."""
-
-    def observe(self, keep: bool) -> Observation:
-        """Sums and extremes; `keep`: changes are counted from this state on."""
-
-    def fields(self) -> Fields:
-        """Fields of all nodes."""
-
-    def inflow(self) -> NDArray[np.float64]:
-        """Fluid that entered through each opening in the last step, (openings,): the exact flux over its links."""
-
-    def opening_drho(self) -> NDArray[np.float64]:
-        """Mean density deviation over the nodes at each opening, (openings,)."""
-
-
-def sum_by_opening(values: NDArray[np.floating], opening: NDArray[np.int32], openings: int) -> NDArray[np.float64]:
-    """Sum in double precision and in the order of the array, (openings,)."""
-    return np.bincount(opening, weights=values.astype(np.float64), minlength=openings).astype(np.float64)
-
-
-def held_bytes(held: Any) -> int:
-    """Memory of the arrays in something made of arrays, lists, mappings and data classes."""
-    if isinstance(held, type):
-        return 0
-    if hasattr(held, "nbytes"):
-        return int(held.nbytes)
-    if is_dataclass(held):
-        held = vars(held)
-    parts = held.values() if isinstance(held, dict) else held if isinstance(held, list | tuple) else ()
-    return sum(held_bytes(part) for part in parts)

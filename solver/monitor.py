@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from solver.lattice import Driver, Observation
+from solver.driver import Driver, Observation
 from solver.nodes import Nodes
 from solver.plan import Plan
 from solver.units import ROWS_PER_CYCLE

@@ -2,6 +2,7 @@
 
 import logging
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -9,11 +10,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from solver.driver import Driver, LatticeDriver, Observation, held_bytes
 from solver.flow import FlowWriter
 from solver.forecast import Device, Forecast, forecast, gigabytes
-from solver.lattice import Driver, Lattice, Observation, build_lattice, held_bytes
+from solver.lattice import Lattice, build_lattice
 from solver.monitor import Monitor, Row
 from solver.nodes import Nodes
+from solver.parts import PartsDriver
 from solver.plan import Plan, make_plan, table
 from solver.settings import SolveSettings
 from solver.stage import StageError
@@ -63,15 +66,21 @@ def find_device(backend: str, precision: str) -> Device:
     return cuda_device(precision)
 
 
-def make_driver(backend: str, lattice: Lattice) -> Driver:
-    """Driver of a backend, which fails as :func:`find_device` does."""
+def make_driver(backend: str, lattice: Lattice, part: NDArray[np.integer] | None = None) -> Driver:
+    """Driver of a backend, which fails as :func:`find_device` does; of several parts, one for all of them.
+
+    Parameters
+    ----------
+    backend : its name.
+    lattice : the whole domain's.
+    part : (N,) number of the part of each node; one part if not given.
+    """
+    make: Callable[[Lattice], LatticeDriver]
     if choose_backend(backend) == "cpu":
-        from solver.cpu import CpuDriver
-
-        return CpuDriver(lattice)
-    from solver.cuda import CudaDriver
-
-    return CudaDriver(lattice)
+        from solver.cpu import CpuDriver as make
+    else:
+        from solver.cuda import CudaDriver as make
+    return make(lattice) if part is None or not part.any() else PartsDriver(lattice, part, make)
 
 
 @dataclass
@@ -288,7 +297,10 @@ def solve(
     for warning in plan.warnings:
         log.warning("warning: %s", warning)
     lattice = build_lattice(nodes, plan.collision, plan.rates, settings.walls, settings.precision, plan.profiles)
-    simulation = Simulation(nodes, settings, plan, expected, make_driver(settings.backend, lattice), log)
+    driver = make_driver(settings.backend, lattice, nodes.part)
+    if isinstance(driver, PartsDriver):
+        log.info("%s", driver.told())
+    simulation = Simulation(nodes, settings, plan, expected, driver, log)
     with FlowWriter(flow_path, nodes) as writer:
         simulation.run(writer)
     simulation.monitor.write(monitor_path)

@@ -46,6 +46,7 @@ class WallLinks:
     a, b, c : (L,) coefficients.
     s : (L,) what the wall's motion adds.
     nodes : (B,) rows of the nodes that share the correction of mass.
+    sharers : number of such nodes in the whole domain, of which these may be a part.
     """
 
     slot: NDArray[np.unsignedinteger]
@@ -56,6 +57,7 @@ class WallLinks:
     c: NDArray[np.floating]
     s: NDArray[np.floating]
     nodes: NDArray[np.int32]
+    sharers: int
 
 
 def half_way(q: NDArray[np.float64]) -> Coefficients:
@@ -113,7 +115,7 @@ def wall_links(
     a, b, c, share = WALLS[scheme](q)
     s = share * moving_walls(nodes, moving or {})
     kept = ((b != 0) | (c != 0) | (s != 0)) & ~slip_links(nodes, slip)
-    kind = addresses.dtype
+    kind, near = addresses.dtype, np.unique(node[kept]).astype(np.int32)
     return WallLinks(
         slot=(back * stride + node)[kept].astype(kind),
         inside=inside[kept].astype(kind),
@@ -122,7 +124,8 @@ def wall_links(
         b=b[kept].astype(real),
         c=c[kept].astype(real),
         s=s[kept].astype(real),
-        nodes=np.unique(node[kept]).astype(np.int32),
+        nodes=near,
+        sharers=len(near),
     )
 
 

@@ -1,0 +1,213 @@
+"""What drives a lattice: the phases of a step, the state that is read, and sums that parts of a domain can add up."""
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, is_dataclass
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from solver.lattice import Lattice
+from solver.sums import Words, total
+
+
+@dataclass(frozen=True)
+class Fields:
+    """Fields of all fluid nodes in lattice units, in the order of the node arrays.
+
+    Attributes
+    ----------
+    drho : (N,) deviation of the density, three times the pressure.
+    velocity : (3, N).
+    stress : (6, N) non-equilibrium momentum flux Pi as (xx, yy, zz, xy, xz, yz).
+    """
+
+    drho: NDArray[np.floating]
+    velocity: NDArray[np.floating]
+    stress: NDArray[np.floating]
+
+
+@dataclass(frozen=True)
+class Observation:
+    """Sums and extremes over all fluid nodes, lattice units; infinite extremes where a population is not finite.
+
+    Attributes
+    ----------
+    change : root mean square change of the velocity since the last kept observation, over the mean speed.
+    mean_speed, max_speed : of the velocity.
+    node : row of the node with the largest speed, the first of several.
+    max_drho : largest deviation of the density.
+    mean_drho : mean deviation of the density.
+    """
+
+    change: float
+    mean_speed: float
+    max_speed: float
+    node: int
+    max_drho: float
+    mean_drho: float
+
+
+@dataclass(frozen=True)
+class Tally:
+    """An observation before it is divided by the number of nodes, as partial results (P, ...) that add up in any order.
+
+    Attributes
+    ----------
+    sums : (P, 3, 3) words of the sums of squared changes of the velocity, speeds and drho, see :mod:`solver.sums`.
+    extremes : (P, 3) largest squared speed, the first row where it stands, largest size of drho.
+    """
+
+    sums: Words
+    extremes: NDArray[np.float64]
+
+    @classmethod
+    def empty(cls, partials: int) -> "Tally":
+        """Room for so many partial results."""
+        return cls(np.zeros((partials, *SUMS), np.int64), np.zeros((partials, EXTREMES)))
+
+    def observation(self, count: int) -> Observation:
+        """The observation of `count` nodes."""
+        change, speed, drho = total(self.sums.sum(axis=0))
+        square = self.extremes[:, 0].max()
+        mean_speed = float(speed) / count
+        return Observation(
+            change=float(np.sqrt(change / count) / mean_speed) if mean_speed > 0 else np.inf,
+            mean_speed=mean_speed,
+            max_speed=float(np.sqrt(square)),
+            node=int(self.extremes[self.extremes[:, 0] == square, 1].min()),
+            max_drho=float(self.extremes[:, 2].max()),
+            mean_drho=float(drho) / count,
+        )
+
+
+SUMS, EXTREMES = (3, 3), 3
+"""Shapes of a partial result of a :class:`Tally`."""
+
+
+class Driver(Protocol):
+    """What the time loop asks of a backend. Steps come in pairs; all reading is between pairs."""
+
+    device: str
+
+    def memory_bytes(self) -> int:
+        """Memory that the run takes where it runs, a snapshot's fields not counted."""
+
+    def advance(self, conditions: NDArray[np.float64]) -> None:
+        """Run an even number of steps under `conditions`, (steps, openings): flow of an inlet, drho of an outlet."""
+
+    def observe(self, keep: bool) -> Observation:
+        """Sums and extremes; `keep`: changes are counted from this state on."""
+
+    def fields(self) -> Fields:
+        """Fields of all nodes."""
+
+    def inflow(self) -> NDArray[np.float64]:
+        """Fluid that entered through each opening in the last step, (openings,): the exact flux over its links."""
+
+    def opening_drho(self) -> NDArray[np.float64]:
+        """Mean density deviation over the nodes at each opening, (openings,)."""
+
+
+class LatticeDriver(ABC):
+    """Drives one lattice, that of a whole domain or of a part of it: a :class:`Driver` made of phases.
+
+    A step collides all nodes, treats the openings, then the wall links, and takes what these added to the mass of the
+    whole domain off again. Phases are apart so that parts of a domain can exchange populations and sums in between.
+
+    Attributes
+    ----------
+    device : what it runs on.
+    lattice : what it runs.
+    populations : (lattice.slots,) where it runs; between pairs of steps slot (i, n) holds g_i arriving at node n.
+    """
+
+    device: str
+    lattice: Lattice
+    populations: Any
+
+    def advance(self, conditions: NDArray[np.float64]) -> None:
+        """Run an even number of steps, one a row of `conditions`."""
+        self.begin(conditions)
+        for step in range(len(conditions)):
+            even = step % 2 == 0
+            self.collide(even, 0, self.lattice.count)
+            self.treat_openings(step, even)
+            if len(self.lattice.walls.slot):
+                self.share_mass(self.treat_walls(even))
+
+    def observe(self, keep: bool) -> Observation:
+        """Sums and extremes over all nodes."""
+        return self.tally(keep).observation(self.lattice.count)
+
+    def inflow(self) -> NDArray[np.float64]:
+        """Fluid that entered through each opening in the last step."""
+        return total(self.inflow_words())
+
+    def opening_drho(self) -> NDArray[np.float64]:
+        """Mean density deviation over the nodes at each opening."""
+        return total(self.drho_words()) / np.maximum(self.lattice.probes(), 1)
+
+    @abstractmethod
+    def memory_bytes(self) -> int:
+        """Memory that the run takes where it runs, a snapshot's fields not counted."""
+
+    @abstractmethod
+    def begin(self, conditions: NDArray[np.float64]) -> None:
+        """Take the conditions of the next steps."""
+
+    @abstractmethod
+    def collide(self, even: bool, first: int, last: int) -> None:
+        """Stream and collide the nodes of a range of rows; `first` is a multiple of the alignment."""
+
+    @abstractmethod
+    def treat_openings(self, step: int, even: bool) -> None:
+        """Treat inlets and outlets under the conditions of a step, counted from :meth:`begin`."""
+
+    @abstractmethod
+    def treat_walls(self, even: bool) -> Any:
+        """Treat wall links; words of the mass that they added, (3,), where the driver runs."""
+
+    @abstractmethod
+    def share_mass(self, added: Any) -> None:
+        """Take the mass `added` in the whole domain, in words, here or where the driver runs, off its wall nodes."""
+
+    @abstractmethod
+    def place(self, slots: NDArray[np.integer]) -> Any:
+        """Slots, put where the driver runs."""
+
+    @abstractmethod
+    def read(self, slots: Any) -> NDArray[Any]:
+        """Populations in placed slots, or in a slice of them."""
+
+    @abstractmethod
+    def write(self, slots: Any, values: NDArray[Any]) -> None:
+        """Replace populations in placed slots, or in a slice of them."""
+
+    @abstractmethod
+    def tally(self, keep: bool) -> Tally:
+        """Partial sums and extremes over all nodes; `keep`: changes are counted from this state on."""
+
+    @abstractmethod
+    def fields(self) -> Fields:
+        """Fields of all nodes."""
+
+    @abstractmethod
+    def inflow_words(self) -> Words:
+        """Words of what entered through each opening in the last step, (openings, 3)."""
+
+    @abstractmethod
+    def drho_words(self) -> Words:
+        """Words of the sum of drho over the nodes at each opening, (openings, 3)."""
+
+
+def held_bytes(held: Any) -> int:
+    """Memory of the arrays in something made of arrays, lists, mappings and data classes."""
+    if isinstance(held, type):
+        return 0
+    if hasattr(held, "nbytes"):
+        return int(held.nbytes)
+    if is_dataclass(held):
+        held = vars(held)
+    parts = held.values() if isinstance(held, dict) else held if isinstance(held, list | tuple) else ()
+    return sum(held_bytes(part) for part in parts)

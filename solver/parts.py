@@ -1,0 +1,275 @@
+"""Parts of a domain: a laid-out lattice split between several drivers, and the populations that they exchange.
+
+A part holds the nodes that it owns. Behind their slots stand *halo* slots, one for each link to a node of another part,
+which is the least: every such link carries one population a step. They are ordered by owner, so that each message is
+one piece of the array on one side and a list of the owner's slots on the other.
+
+A slot that a link reaches across the border is touched by its owner in even steps and by the link's node in odd steps:
+
+* even: collide; owners send what they left in such slots to the halos;
+* odd: collide, which reads and writes the halos; halos send what was left there back to the owners.
+
+Wall links come after the exchange, because interpolation reads what arrives from other parts; openings do not, because
+they read and write what stays in a part. Nodes at the border are the first rows of a part: once they have collided
+the exchange may begin, while the others follow.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from solver.d3q19 import OPPOSITE, Q
+from solver.driver import Fields, LatticeDriver, Observation, Tally, held_bytes
+from solver.lattice import Lattice
+from solver.openings import InletLinks, OutletLinks
+from solver.streaming import ALIGNMENT, row_stride
+from solver.sums import Words, total
+from solver.walls import WallLinks
+
+Slots = NDArray[np.unsignedinteger]
+
+
+@dataclass(frozen=True)
+class Part:
+    """What one driver runs.
+
+    Attributes
+    ----------
+    number : of the part.
+    lattice : of its own nodes.
+    rows : (lattice.count,) rows of these nodes in the whole domain.
+    halo : by the number of each other part that links of this one reach, the halo slots that stand for slots there.
+    lent : by the number of each other part that reaches slots of this one, these slots, in the order of its halo.
+    """
+
+    number: int
+    lattice: Lattice
+    rows: NDArray[np.int64]
+    halo: dict[int, slice]
+    lent: dict[int, Slots]
+
+
+def split(whole: Lattice, part: NDArray[np.integer]) -> list[Part]:
+    """Lattices of the parts of a domain.
+
+    Parameters
+    ----------
+    whole : the lattice of the whole domain.
+    part : (N,) number of the part of each node, 0, 1, ...
+    """
+    cuts = [_Cut(whole, part, number) for number in range(int(part.max()) + 1)]
+    place = np.empty(whole.count, np.int64)
+    for cut in cuts:
+        place[cut.rows] = np.arange(len(cut.rows))
+    return [
+        Part(
+            number=cut.number,
+            lattice=cut.lattice(place),
+            rows=cut.rows,
+            halo={peer: slice(*(cut.own_slots + ends)) for peer, ends in cut.ranges.items()},
+            lent={
+                peer.number: cut.localise(peer.outside[slice(*peer.ranges[cut.number])], place)
+                for peer in cuts if cut.number in peer.ranges
+            },
+        )
+        for cut in cuts
+    ]  # fmt: skip
+
+
+class _Cut:
+    """A part while it is cut out of the whole.
+
+    Attributes
+    ----------
+    number : of the part.
+    rows : its nodes, those at the border first, with others up to a multiple of the alignment.
+    outside : slots of the whole domain that its links reach in other parts, by owner and then in their order.
+    ranges : by the number of the owner, first and last of its slots in `outside`.
+    own_slots : number of its own slots, after which the halo stands.
+    """
+
+    def __init__(self, whole: Lattice, part: NDArray[np.integer], number: int) -> None:
+        self._whole, self._part, self.number = whole, part, number
+        mine = np.flatnonzero(part == number)
+        at_border, reached = np.zeros(len(mine), np.bool_), []
+        for addresses in whole.addresses.reshape(Q - 1, whole.stride):
+            slots = addresses[mine]
+            outward = self._owner(slots) != number
+            at_border |= outward
+            reached.append(slots[outward])
+        outside = np.concatenate(reached)
+        self.outside = outside[np.lexsort((outside, self._owner(outside)))]
+        self._ascending = np.argsort(self.outside)
+        owners, first = np.unique(self._owner(self.outside), return_index=True)
+        ends = np.append(first, len(self.outside))
+        self.ranges = {int(owner): ends[k : k + 2] for k, owner in enumerate(owners)}
+        wanted = -(-int(at_border.sum()) // ALIGNMENT) * ALIGNMENT
+        at_border[np.flatnonzero(~at_border)[: max(0, wanted - int(at_border.sum()))]] = True
+        self._border = int(at_border.sum())
+        self.rows = np.concatenate((mine[at_border], mine[~at_border]))
+        self._stride = row_stride(len(mine))
+        self.own_slots = Q * self._stride
+
+    def _owner(self, slots: Slots) -> NDArray[np.integer]:
+        owner: NDArray[np.integer] = self._part[slots % self._whole.stride]
+        return owner
+
+    def localise(self, slots: Slots, place: NDArray[np.int64]) -> Slots:
+        """Slots of the part that stand for slots of the whole domain; `place`: row of each node in its part."""
+        direction, node = np.divmod(slots.astype(np.int64), self._whole.stride)
+        local = direction * self._stride + place[node]
+        foreign = self._part[node] != self.number
+        found = np.searchsorted(self.outside, slots[foreign], sorter=self._ascending)
+        local[foreign] = self.own_slots + self._ascending[found]
+        return local.astype(np.uint32 if self.own_slots + len(self.outside) < 2**32 else np.uint64)
+
+    def lattice(self, place: NDArray[np.int64]) -> Lattice:
+        """The lattice of the part."""
+        whole, count = self._whole, len(self.rows)
+        addresses = whole.addresses.reshape(Q - 1, whole.stride)
+        own = OPPOSITE[1:, None].astype(np.int64) * self._stride + np.arange(self._stride)  # of padding nodes
+        local = own.astype(self.localise(addresses[0, :1], place).dtype)
+        for i in range(Q - 1):
+            local[i, :count] = self.localise(addresses[i, self.rows], place)
+        probes = self._part[whole.probe_node] == self.number
+        return replace(
+            whole,
+            count=count,
+            stride=self._stride,
+            addresses=local.ravel(),
+            walls=self._walls(place),
+            inlets=self._inlets(place),
+            outlets=self._outlets(place),
+            probe_node=place[whole.probe_node[probes]].astype(np.int32),
+            probe_opening=whole.probe_opening[probes],
+            border=self._border,
+            halo=len(self.outside),
+        )
+
+    def _walls(self, place: NDArray[np.int64]) -> WallLinks:
+        walls, near = self._whole.walls, self._whole.walls.nodes
+        mine = self._owner(walls.slot) == self.number
+        return replace(
+            walls,
+            slot=self.localise(walls.slot[mine], place),
+            inside=self.localise(walls.inside[mine], place),
+            upstream=self.localise(walls.upstream[mine], place),
+            a=walls.a[mine],
+            b=walls.b[mine],
+            c=walls.c[mine],
+            s=walls.s[mine],
+            nodes=place[near[self._part[near] == self.number]].astype(np.int32),
+        )
+
+    def _inlets(self, place: NDArray[np.int64]) -> InletLinks:
+        inlets = self._whole.inlets
+        mine = self._owner(inlets.slot) == self.number
+        return InletLinks(self.localise(inlets.slot[mine], place), inlets.opening[mine], inlets.weight[mine])
+
+    def _outlets(self, place: NDArray[np.int64]) -> OutletLinks:
+        outlets = self._whole.outlets
+        mine, links = self._part[outlets.node] == self.number, self._owner(outlets.slot) == self.number
+        return OutletLinks(
+            node=place[outlets.node[mine]].astype(np.int32),
+            first=np.append(0, np.cumsum(np.diff(outlets.first)[mine])).astype(np.int32),
+            slot=self.localise(outlets.slot[links], place),
+            opening=outlets.opening[links],
+            normal=outlets.normal[links],
+            velocity=outlets.velocity[links],
+            weight=outlets.weight[links],
+        )
+
+
+class PartsDriver:
+    """Runs the parts of a domain one after another in one process; see :class:`solver.driver.Driver`.
+
+    What passes between parts goes through two methods, `_exchange` and `_add_up`: messages between neighbours and a sum
+    over all parts, which is all that a distributed run has to replace.
+
+    Attributes
+    ----------
+    device : what it runs on.
+    parts, drivers : the parts and who runs each.
+    """
+
+    def __init__(self, whole: Lattice, part: NDArray[np.integer], make: Callable[[Lattice], LatticeDriver]) -> None:
+        self.parts = split(whole, part)
+        self.drivers = [make(part.lattice) for part in self.parts]
+        self.device = f"{self.drivers[0].device}, {len(self.parts)} parts one after another"
+        self._count, self._real, self._probes = whole.count, whole.real, whole.probes()
+        self._lent = [
+            {peer: driver.place(slots) for peer, slots in part.lent.items()}
+            for part, driver in zip(self.parts, self.drivers, strict=True)
+        ]
+
+    def told(self) -> str:
+        """How the domain is split, for the log."""
+        counts = [len(part.rows) for part in self.parts]
+        return (
+            f"{len(counts)} parts of {min(counts)} to {max(counts)} nodes, run one after another; "
+            f"{sum(part.lattice.halo for part in self.parts)} links between them"
+        )
+
+    def memory_bytes(self) -> int:
+        """Memory that the run takes where it runs, a snapshot's fields not counted."""
+        return sum(driver.memory_bytes() for driver in self.drivers) + held_bytes(self._lent)
+
+    def advance(self, conditions: NDArray[np.float64]) -> None:
+        """Run an even number of steps, one a row of `conditions`."""
+        for driver in self.drivers:
+            driver.begin(conditions)
+        for step in range(len(conditions)):
+            even = step % 2 == 0
+            for driver in self.drivers:
+                driver.collide(even, 0, driver.lattice.border)
+            self._exchange(even)
+            for driver in self.drivers:
+                driver.collide(even, driver.lattice.border, driver.lattice.count)
+                driver.treat_openings(step, even)
+            walled = [driver for driver in self.drivers if len(driver.lattice.walls.slot)]
+            added = self._add_up([np.asarray(driver.treat_walls(even)) for driver in walled])
+            for driver in walled:
+                driver.share_mass(added)
+
+    def _exchange(self, even: bool) -> None:
+        """From owners to halos after an even step's collision, back after an odd one's."""
+        for driver, part in zip(self.drivers, self.parts, strict=True):
+            for peer, halo in part.halo.items():
+                owner, lent = self.drivers[peer], self._lent[peer][part.number]
+                if even:
+                    driver.write(halo, owner.read(lent))
+                else:
+                    owner.write(lent, driver.read(halo))
+
+    def _add_up(self, words: list[Words]) -> Words:
+        """Words of a sum over all parts, from those of each."""
+        return np.sum(words, axis=0, dtype=np.int64)
+
+    def observe(self, keep: bool) -> Observation:
+        """Sums and extremes over all nodes."""
+        tallies = [driver.tally(keep) for driver in self.drivers]
+        for part, tally in zip(self.parts, tallies, strict=True):
+            tally.extremes[:, 1] = part.rows[tally.extremes[:, 1].astype(np.int64)]
+        sums, extremes = (np.concatenate([getattr(tally, name) for tally in tallies]) for name in ("sums", "extremes"))
+        return Tally(sums, extremes).observation(self._count)
+
+    def fields(self) -> Fields:
+        """Fields of all nodes."""
+        count, real = self._count, self._real
+        whole = Fields(np.empty(count, real), np.empty((3, count), real), np.empty((6, count), real))
+        for part, driver in zip(self.parts, self.drivers, strict=True):
+            fields = driver.fields()
+            whole.drho[part.rows] = fields.drho
+            whole.velocity[:, part.rows] = fields.velocity
+            whole.stress[:, part.rows] = fields.stress
+        return whole
+
+    def inflow(self) -> NDArray[np.float64]:
+        """Fluid that entered through each opening in the last step."""
+        return total(self._add_up([driver.inflow_words() for driver in self.drivers]))
+
+    def opening_drho(self) -> NDArray[np.float64]:
+        """Mean density deviation over the nodes at each opening."""
+        return total(self._add_up([driver.drho_words() for driver in self.drivers])) / np.maximum(self._probes, 1)

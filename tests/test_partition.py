@@ -1,0 +1,193 @@
+"""Parts of a domain: run one after another with their exchange, they give the bits of the undivided run."""
+
+import logging
+import os
+import subprocess
+import sys
+from dataclasses import replace
+from math import fsum
+
+import numpy as np
+import pytest
+from geometries import periodic_pipe, pipe, random_cavern
+from test_simulation import settings
+
+from solver import nodes as node_arrays
+from solver.collision import COLLISIONS, relaxation_rates
+from solver.cpu import CpuDriver
+from solver.d3q19 import Q
+from solver.flow import read_flow
+from solver.lattice import build_lattice
+from solver.nodes import Neighbours
+from solver.parts import PartsDriver, split
+from solver.simulation import solve
+from solver.stage import ROOT
+from solver.sums import split as split_number
+from solver.sums import total, words_by_group
+from solver.walls import WALLS
+
+FORCE, RATES = (1e-5, 2e-5, -1e-5), relaxation_rates(0.7, 0.1)
+
+
+def of_whole(driver: CpuDriver) -> np.ndarray:
+    return driver.populations.reshape(Q, -1)[:, : driver.lattice.count]
+
+
+def of_parts(driver: PartsDriver) -> np.ndarray:
+    """Populations of all nodes in the order of the whole domain, (19, N)."""
+    whole = np.empty((Q, sum(len(part.rows) for part in driver.parts)), driver.drivers[0].lattice.real)
+    for part, one in zip(driver.parts, driver.drivers, strict=True):
+        stride = one.lattice.stride
+        whole[:, part.rows] = one.populations[: Q * stride].reshape(Q, stride)[:, : len(part.rows)]
+    return whole
+
+
+def stir(whole: CpuDriver, parts: PartsDriver) -> None:
+    """The same random populations for both."""
+    of_whole(whole)[:] = 1e-3 * np.random.default_rng(0).standard_normal((Q, whole.lattice.count))
+    for part, one in zip(parts.parts, parts.drivers, strict=True):
+        one.populations[: Q * one.lattice.stride].reshape(Q, -1)[:, : len(part.rows)] = of_whole(whole)[:, part.rows]
+
+
+def assert_equal_bits(lattice, part, conditions):
+    whole, parts = CpuDriver(lattice), PartsDriver(lattice, part, CpuDriver)
+    stir(whole, parts)
+    for rows in np.split(conditions, 2):
+        for driver in (whole, parts):
+            driver.advance(rows)
+        assert whole.observe(True) == parts.observe(True)  # the second counts changes from the first
+    assert np.array_equal(of_whole(whole), of_parts(parts))
+    one, other = whole.fields(), parts.fields()
+    for name in ("drho", "velocity", "stress"):
+        assert np.array_equal(getattr(one, name), getattr(other, name))
+    assert np.array_equal(whole.inflow(), parts.inflow())
+    assert np.array_equal(whole.opening_drho(), parts.opening_drho())
+
+
+EVERY_MODEL = [(name, precision) for precision in ("fp64", "fp32") for name in COLLISIONS]
+
+
+@pytest.mark.parametrize("walls", WALLS)
+@pytest.mark.parametrize(("collision", "precision"), [
+    pytest.param(*model, marks=[pytest.mark.slow] if model[1] == "fp32" and model[0] != "trt" else [])
+    for model in EVERY_MODEL
+])  # fmt: skip
+def test_parts_of_any_shape_are_the_whole(collision, precision, walls):
+    nodes, rng = random_cavern((9, 8, 7), 3), np.random.default_rng(1)
+    lattice = build_lattice(nodes, collision, RATES, walls, precision, force=FORCE)
+    conditions = 1e-3 * rng.random((40, 3)) * (10, 1, -1)
+    for parts in (2, 7):
+        assert_equal_bits(lattice, rng.integers(0, parts, nodes.count), conditions)  # each node by itself
+
+
+@pytest.mark.parametrize("precision", ["fp32", "fp64"])
+def test_slabs_of_a_pipe_are_the_whole(precision):
+    nodes = pipe((1, 2, 3), 8.2, 60)
+    lattice = build_lattice(nodes, "trt", RATES, "bouzidi", precision)
+    part = np.clip((np.arange(nodes.count) * 3) // nodes.count, 0, 2)
+    assert_equal_bits(lattice, part, np.tile((0.5, 0.0), (40, 1)))
+
+
+def test_parts_that_meet_across_a_periodic_border_are_the_whole():
+    nodes = periodic_pipe((1, 1, 1), 4.6)
+    lattice = build_lattice(nodes, "trt", RATES, "bouzidi", "fp64", force=FORCE)
+    part = (nodes.position[:, 0] * 5) // (nodes.position[:, 0].max() + 1)
+    assert_equal_bits(lattice, part, np.zeros((40, 0)))
+
+
+def test_halos_hold_one_slot_a_link_and_border_nodes_come_first():
+    nodes, rng = random_cavern((12, 11, 10), 7), np.random.default_rng(2)
+    part = (nodes.position[:, 0] + rng.integers(0, 3, nodes.count)) // 5
+    neighbours = Neighbours(nodes)
+    ends = np.array([neighbours.along(i) for i in range(1, Q)])
+    across = (ends >= 0) & (part[ends] != part)
+    parts = split(build_lattice(nodes, "trt", RATES), part)
+    assert sum(one.lattice.halo for one in parts) == across.sum()
+    assert np.array_equal(np.sort(np.concatenate([one.rows for one in parts])), np.arange(nodes.count))
+    for one in parts:
+        assert one.lattice.halo == across[:, part == one.number].sum()
+        assert not across[:, one.rows[one.lattice.border :]].any()
+        assert one.lattice.border % 64 == 0 or one.lattice.border == one.lattice.count
+        for peer, halo in one.halo.items():
+            wanted = (across & (part[ends] == peer))[:, one.rows].sum()
+            assert halo.stop - halo.start == len(parts[peer].lent[one.number]) == wanted
+        lent = np.concatenate(list(one.lent.values()))
+        assert len(np.unique(lent)) == len(lent)
+
+
+def test_sums_do_not_depend_on_order_and_are_rounded_once():
+    rng = np.random.default_rng(3)
+    values = rng.standard_normal(20_000) * 10.0 ** rng.integers(-9, -1, 20_000)
+    group = rng.integers(0, 3, len(values))
+    words, order = words_by_group(values, group, 3), rng.permutation(len(values))
+    assert np.array_equal(words, words_by_group(values[order], group[order], 3))
+    assert np.array_equal(words, sum(words_by_group(values[k::7], group[k::7], 3) for k in range(7)))
+    wanted = [fsum(values[group == k]) for k in range(3)]
+    # three roundings of double precision when words become a number, and 2^-90 a term that is below 2^-38
+    np.testing.assert_allclose(total(words), wanted, rtol=4e-16, atol=len(values) * 2.0**-90)
+
+
+@pytest.mark.parametrize("value", [1.0, -1.0, 0.1, -3e-9, 2.0**-60, 0.0])
+def test_number_is_the_sum_of_its_words(value):
+    assert total(np.array(split_number(value))) == value
+
+
+@pytest.mark.parametrize("value", [np.inf, -np.inf, np.nan, 1.5])
+def test_what_has_blown_up_is_left_out_of_sums(value):
+    assert not any(split_number(value))
+
+
+def test_no_sum_overflows():
+    # 2^32 terms of the largest size, the most that the sums are said to hold
+    assert all(abs(word) * 2**32 < 2**63 for number in (1.0, -1.0, 1 - 2.0**-53) for word in split_number(number))
+
+
+def test_flow_file_of_parts_is_that_of_the_whole(tmp_path, caplog):
+    nodes = pipe((1, 2, 3), 5.2, 20, spacing_mm=0.3)
+    part = (np.arange(nodes.count) % 3).astype(np.int16)
+    node_arrays.save(replace(nodes, part=part), tmp_path / "nodes.h5")
+    parted = node_arrays.load(tmp_path / "nodes.h5")
+    assert parted.parts == 3
+    assert np.array_equal(parted.part, part)
+    wanted, summaries = settings(max_steps=200), []
+    with caplog.at_level(logging.INFO):
+        for name, domain in (("whole", nodes), ("parts", parted)):
+            paths = tmp_path / f"{name}.vtkhdf", tmp_path / f"{name}.csv"
+            summaries.append(solve(domain, wanted, *paths, logging.getLogger("test")))
+    assert "3 parts of" in caplog.text
+    assert summaries[1]["device"] == "CPU, 3 parts one after another"
+    assert (tmp_path / "whole.csv").read_text() == (tmp_path / "parts.csv").read_text()
+    one, other = (read_flow(tmp_path / f"{name}.vtkhdf") for name in ("whole", "parts"))
+    for name in ("velocity_m_s", "pressure_pa", "viscous_stress_pa"):
+        assert np.array_equal(getattr(one, name)(-1), getattr(other, name)(-1))
+
+
+SIMULATED = """
+import numpy as np
+from geometries import random_cavern
+from solver.cuda import CudaDriver
+from solver.lattice import build_lattice
+from solver.parts import PartsDriver
+
+nodes, rng = random_cavern((5, 4, 4), 3), np.random.default_rng(0)
+lattice = build_lattice(nodes, "trt", (1 / 0.7, 1.2), "bouzidi", "fp32", force=(1e-5, 2e-5, -1e-5))
+drivers = CudaDriver(lattice), PartsDriver(lattice, rng.integers(0, 2, nodes.count), CudaDriver)
+conditions = 1e-3 * rng.random((4, 3)) * (10, 1, -1)
+for driver in drivers:
+    driver.advance(conditions)
+one, other = (driver.fields() for driver in drivers)
+assert np.array_equal(one.drho, other.drho) and np.array_equal(one.velocity, other.velocity)
+assert one.velocity.any()
+whole, parts = drivers
+assert whole.observe(True) == parts.observe(True)
+assert np.array_equal(whole.inflow(), parts.inflow())
+assert np.array_equal(whole.opening_drho(), parts.opening_drho())
+"""
+
+
+def test_parts_on_simulated_cuda_are_the_whole():
+    environment = os.environ | {"NUMBA_ENABLE_CUDASIM": "1", "PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'tests'}"}
+    answer = subprocess.run(
+        [sys.executable, "-c", SIMULATED], check=False, env=environment, capture_output=True, text=True
+    )
+    assert answer.returncode == 0, answer.stderr
