@@ -1,27 +1,43 @@
 """Stage 6: the tagged lattice becomes the solver's node arrays.
 
 Every link from a fluid node to a node that is none gets the place where it first meets the surface, in lengths of the
-link: wall links for the curved wall, opening links for the flow through the caps.
+link: wall links for the curved wall, opening links for the flow through the caps. Nodes near the wall get their exact
+distance to it.
 """
 
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from pipeline.geometry.crossings import links
+from pipeline.case import DecomposeSettings, parse
+from pipeline.geometry.band import distances_mm
+from pipeline.geometry.crossings import Frame, rasterise
+from pipeline.geometry.grid import read_patches
+from pipeline.geometry.links import links, short_cuts
 from pipeline.lattice import Lattice, tagged
 from pipeline.mesh import Mesh, read_openings
-from solver.nodes import FLUID, Nodes, Opening, check, save
+from solver.nodes import FLUID, INLET, OUTLET, WALL, Nodes, Opening, check, save
 from solver.stage import Job, StageError, run_stage
 
+AXES = {"x": 0, "y": 1, "z": 2}
 
-def decompose(lattice: Lattice, mesh: Mesh, openings: tuple[Opening, ...]) -> tuple[Nodes, dict[str, Any]]:
+
+def decompose(
+    lattice: Lattice,
+    mesh: Mesh,
+    openings: tuple[Opening, ...],
+    settings: DecomposeSettings | None = None,
+    patches: tuple[str, ...] = (),
+) -> tuple[Nodes, dict[str, Any]]:
     """Number the fluid and the wall nodes, and measure the links between them.
 
     Parameters
     ----------
     lattice : tags of `voxelize`.
     mesh, openings : the surface that the lattice was made from, and its openings.
+    settings : order of the nodes.
+    patches : names of the surface's patches 1, 2, ...
 
     Returns
     -------
@@ -32,40 +48,49 @@ def decompose(lattice: Lattice, mesh: Mesh, openings: tuple[Opening, ...]) -> tu
     StageError
         If the lattice does not belong to the surface.
     """
+    settings = settings or DecomposeSettings()
     frame, fluid = lattice.frame, lattice.tag >= FLUID
-    found = links(mesh, frame, fluid)
-    if not np.array_equal(tagged(frame, fluid, found, openings).tag, lattice.tag):
+    raster = rasterise(mesh, frame)
+    found = links(raster, fluid)
+    if not np.array_equal(tagged(frame, fluid, found, openings).tag, lattice.tag) or len(short_cuts(raster, fluid)):
         raise StageError(
             "tags of the lattice do not follow from the surface; they are of different runs, run voxelize again"
         )
-    wall = found.opening == 0
-    fluid_index, wall_index = np.flatnonzero(fluid), np.unique(found.end[wall])
-    order = np.argsort(lattice.tag[fluid], kind="stable")
-    rank = np.empty(len(order), np.int32)
-    rank[order] = np.arange(len(order), dtype=np.int32)
-    row = rank[np.searchsorted(fluid_index, found.node)]
-    fluid_index = fluid_index[order]
+    runs = mean_runs(fluid)
+    axes = order_of_axes(runs, settings)
+    counts = [int(np.count_nonzero(lattice.tag == tag)) for tag in (FLUID, INLET, OUTLET, WALL)]
+    position, number = numbered(lattice.tag, frame, axes)
+    fluid_count = sum(counts[:3])
+    place = position @ frame.strides
+    distance = distances_mm(mesh, frame, number, len(position))
+    wall_distance = np.where(raster.enclosed.reshape(-1)[place[fluid_count:]], 1, -1) * distance[fluid_count:]
+    row = number.reshape(-1)[found.node]
+    order = np.argsort(found.direction * np.int64(fluid_count) + row)
+    wall, opening = order[found.opening[order] == 0], order[found.opening[order] > 0]
     nodes = Nodes(
         spacing_mm=frame.spacing_mm,
         origin_mm=frame.origin_mm,
         shape=frame.shape,
         openings=openings,
-        position=frame.position(fluid_index),
-        tag=lattice.tag[fluid][order],
-        opening=lattice.opening[fluid][order],
-        distance_mm=np.full(len(order), np.inf, np.float32),
-        part=np.zeros(len(order), np.int16),
-        wall_position=frame.position(wall_index),
-        wall_distance_mm=np.full(len(wall_index), np.inf, np.float32),
+        position=position[:fluid_count],
+        tag=np.repeat(np.array((FLUID, INLET, OUTLET), np.int8), counts[:3]),
+        opening=lattice.opening.reshape(-1)[place[:fluid_count]],
+        distance_mm=distance[:fluid_count],
+        part=np.zeros(fluid_count, np.int16),
+        wall_position=position[fluid_count:],
+        wall_distance_mm=wall_distance.astype(np.float32),
         wall_link_node=row[wall],
         wall_link_direction=found.direction[wall],
-        wall_link_wall=np.searchsorted(wall_index, found.end[wall]).astype(np.int32),
+        wall_link_wall=number.reshape(-1)[found.end[wall]] - np.int32(fluid_count),
         wall_link_q=found.q[wall],
-        wall_link_patch=np.zeros(int(wall.sum()), np.int8),
-        opening_link_node=row[~wall],
-        opening_link_direction=found.direction[~wall],
-        opening_link_opening=found.opening[~wall],
-        opening_link_q=found.q[~wall],
+        wall_link_patch=found.patch[wall],
+        opening_link_node=row[opening],
+        opening_link_direction=found.direction[opening],
+        opening_link_opening=found.opening[opening],
+        opening_link_q=found.q[opening],
+        periodic=frame.periodic,
+        patches=patches,
+        axes=axes,
     )
     check(nodes)
     return nodes, {
@@ -73,16 +98,57 @@ def decompose(lattice: Lattice, mesh: Mesh, openings: tuple[Opening, ...]) -> tu
         "wall_nodes": len(nodes.wall_position),
         "wall_links": len(nodes.wall_link_q),
         "opening_links": len(nodes.opening_link_q),
-        "links_removed_end": found.removed,
+        "links_removed_end": int(found.removed.sum()),
         "links_on_surface": found.on_surface,
+        "mean_run_along_axes": [round(run, 1) for run in runs],
+        "order": "".join("xyz"[axis] for axis in axes),
     }
 
 
+def mean_runs(fluid: NDArray[np.bool_]) -> tuple[float, float, float]:
+    """Mean number of fluid nodes, [z, y, x], that follow each other without a gap along (x, y, z)."""
+    count = int(np.count_nonzero(fluid))
+    begun = []
+    for along in (2, 1, 0):
+        line = np.moveaxis(fluid, along, 0)
+        begun.append(int(np.count_nonzero(line[0])) + int(np.count_nonzero(line[1:] > line[:-1])))
+    return count / begun[0], count / begun[1], count / begun[2]
+
+
+def order_of_axes(runs: tuple[float, float, float], settings: DecomposeSettings) -> tuple[int, int, int]:
+    """Axes from the one that runs fastest to the slowest: the wanted one first, then by length of their runs."""
+    wanted = AXES.get(settings.order)
+    first, second, third = sorted(range(3), key=lambda axis: (axis != wanted, -runs[axis], axis))
+    return first, second, third
+
+
+def numbered(
+    tag: NDArray[np.int8], frame: Frame, axes: tuple[int, int, int]
+) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+    """Positions, (N + W, 3), (x, y, z), of nodes tagged FLUID, INLET, OUTLET and WALL, each in the order of the axes.
+
+    The second array, [z, y, x], holds the row of each node in the first, -1 where there is none.
+    """
+    turned = np.ascontiguousarray(tag.transpose([2 - axis for axis in axes[::-1]]))
+    nodes = np.concatenate([np.flatnonzero(turned == kind) for kind in (FLUID, INLET, OUTLET, WALL)])
+    position = Frame(frame.spacing_mm, frame.origin_mm, turned.shape).position(nodes)
+    position = np.ascontiguousarray(position[:, np.argsort(axes)])
+    number = np.full(tag.shape, -1, np.int32)
+    number.reshape(-1)[position @ frame.strides] = np.arange(len(position), dtype=np.int32)
+    return position, number
+
+
 def _compute(job: Job) -> None:
+    settings = parse(DecomposeSettings, job.settings, "--settings")
     mesh, openings = Mesh.read(job.inputs["surface"]), read_openings(job.inputs["openings"])
-    nodes, figures = decompose(Lattice.read(job.inputs["lattice"]), mesh, openings)
+    lattice, patches = Lattice.read(job.inputs["lattice"]), read_patches(job.inputs["openings"])
+    nodes, figures = decompose(lattice, mesh, openings, settings, patches)
     job.facts |= figures
     job.log.info("%(fluid_nodes)d fluid nodes, %(wall_links)d wall and %(opening_links)d opening links", figures)
+    job.log.info(
+        "nodes along %s follow each other: runs of %.3g nodes along x, %.3g along y, %.3g along z",
+        figures["order"][0], *figures["mean_run_along_axes"],
+    )  # fmt: skip
     save(nodes, job.outputs["nodes"])
 
 

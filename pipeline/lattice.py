@@ -7,9 +7,11 @@ import numpy as np
 from numpy.typing import NDArray
 from vtkmodules.util.numpy_support import numpy_to_vtk, vtk_to_numpy
 from vtkmodules.vtkCommonDataModel import vtkImageData
+from vtkmodules.vtkIOCore import vtkZLibDataCompressor
 from vtkmodules.vtkIOXML import vtkXMLImageDataReader, vtkXMLImageDataWriter
 
-from pipeline.geometry.crossings import Frame, Links
+from pipeline.geometry.crossings import Frame
+from pipeline.geometry.links import Links
 from solver.d3q19 import VELOCITIES
 from solver.nodes import EXTERNAL, FLUID, INLET, OUTLET, WALL, Opening
 from solver.stage import StageError
@@ -25,21 +27,26 @@ class Lattice:
     opening : [z, y, x] int8, the opening whose cap is nearest along a link of an INLET or OUTLET node, else 0.
     spacing_mm : distance of neighbouring nodes along an axis, mm.
     origin_mm : place of index (0, 0, 0), (x, y, z), LPS, mm.
+    periodic : whether the lattice repeats along (x, y, z).
     """
 
     tag: NDArray[np.int8]
     opening: NDArray[np.int8]
     spacing_mm: float
     origin_mm: tuple[float, float, float]
+    periodic: tuple[bool, bool, bool] = (False, False, False)
 
     @property
     def frame(self) -> Frame:
         """Where the lattice lies."""
         depth, height, width = self.tag.shape
-        return Frame(self.spacing_mm, self.origin_mm, (depth, height, width))
+        return Frame(self.spacing_mm, self.origin_mm, (depth, height, width), self.periodic)
 
     def write(self, path: Path) -> None:
-        """Write as VTK image data (VTI) with the point arrays ``tag`` and ``opening``."""
+        """Write as VTK image data (VTI) with the point arrays ``tag`` and ``opening`` and the field ``periodic``.
+
+        The fastest compression: both arrays are constant nearly everywhere, harder work makes the file hardly smaller.
+        """
         image = vtkImageData()
         image.SetDimensions(*self.tag.shape[::-1])
         image.SetSpacing(*[self.spacing_mm] * 3)
@@ -48,9 +55,16 @@ class Lattice:
             array = numpy_to_vtk(np.ascontiguousarray(getattr(self, name)).reshape(-1))
             array.SetName(name)
             image.GetPointData().AddArray(array)
+        repeats = numpy_to_vtk(np.array(self.periodic, np.int8), deep=True)
+        repeats.SetName("periodic")
+        image.GetFieldData().AddArray(repeats)
         writer = vtkXMLImageDataWriter()
         writer.SetFileName(str(path))
         writer.SetInputData(image)
+        compressor = vtkZLibDataCompressor()
+        compressor.SetCompressionLevel(1)
+        writer.SetCompressor(compressor)
+        writer.EncodeAppendedDataOff()
         if not writer.Write():
             raise StageError(f"{path}: the lattice could not be written; is the disk full?")
 
@@ -69,16 +83,19 @@ class Lattice:
         image = reader.GetOutput()
         shape = image.GetDimensions()[::-1]
         arrays = [image.GetPointData().GetArray(name) for name in ("tag", "opening")]
-        if not all(array and array.GetNumberOfTuples() == np.prod(shape) for array in arrays):
+        repeats = image.GetFieldData().GetArray("periodic")
+        whole = all(array and array.GetNumberOfTuples() == np.prod(shape) for array in arrays)
+        if not (whole and repeats and repeats.GetNumberOfValues() == 3):
             raise StageError(f"{path}: no lattice with tag and opening in this file; run voxelize again")
         tag, opening = (vtk_to_numpy(array).astype(np.int8).reshape(shape) for array in arrays)
-        x, y, z = image.GetOrigin()
-        return Lattice(tag, opening, image.GetSpacing()[0], (x, y, z))
+        along_x, along_y, along_z = vtk_to_numpy(repeats).astype(bool).tolist()
+        return Lattice(tag, opening, image.GetSpacing()[0], image.GetOrigin(), (along_x, along_y, along_z))
 
 
 def tagged(frame: Frame, fluid: NDArray[np.bool_], found: Links, openings: tuple[Opening, ...]) -> Lattice:
     """The lattice that follows from the fluid nodes and their links."""
-    tag = np.where(fluid, FLUID, EXTERNAL).astype(np.int8)
+    tag = np.full(fluid.shape, EXTERNAL, np.int8)
+    tag[fluid] = FLUID
     opening = np.zeros_like(tag)
     tag.reshape(-1)[found.end[found.opening == 0]] = WALL
     through = np.flatnonzero(found.opening)
@@ -86,5 +103,6 @@ def tagged(frame: Frame, fluid: NDArray[np.bool_], found: Links, openings: tuple
     far_to_near = through[np.lexsort((found.opening[through], length))[::-1]]
     opening.reshape(-1)[found.node[far_to_near]] = found.opening[far_to_near]
     tags = np.array([FLUID] + [INLET if o.role == "inlet" else OUTLET for o in openings], np.int8)
-    tag[fluid] = tags[opening[fluid]]
-    return Lattice(tag, opening, frame.spacing_mm, frame.origin_mm)
+    at_openings = found.node[through]
+    tag.reshape(-1)[at_openings] = tags[opening.reshape(-1)[at_openings]]
+    return Lattice(tag, opening, frame.spacing_mm, frame.origin_mm, frame.periodic)

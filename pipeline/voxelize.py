@@ -1,19 +1,20 @@
 """Stage 5: the closed surface becomes a lattice of tagged nodes.
 
-A node is fluid if the surface encloses it. Nodes with fewer than two fluid neighbours, through which nothing can flow,
-and parts that no link joins to the largest one are taken out. Fluid nodes with a link through an opening's cap are
-INLET or OUTLET; solid nodes behind a link through the wall are WALL.
+A node is fluid if the surface encloses it. Ends of links that cut through the wall from one fluid node to another,
+passages one node wide, and parts that no link joins to the largest one are taken out. Fluid nodes with a link through
+an opening's cap are INLET or OUTLET; solid nodes behind a link through the wall are WALL.
 """
 
 import os
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
-from scipy import ndimage
 
 from pipeline.case import VoxelizeSettings, parse
-from pipeline.geometry.crossings import MAX_NODES, Frame, Links, inside, links
+from pipeline.geometry.crossings import MAX_NODES, Frame, rasterise
+from pipeline.geometry.grid import MARGIN_NODES, Grid, read_grid
+from pipeline.geometry.links import Links, links
+from pipeline.geometry.narrow import without_narrow
 from pipeline.geometry.spacing import (
     MIN_NODES_ACROSS,
     Narrowest,
@@ -29,9 +30,6 @@ from solver.d3q19 import VELOCITIES, WEIGHTS, Q
 from solver.nodes import WALL, Opening
 from solver.stage import Job, StageError, run_stage
 
-MARGIN_NODES = 2
-"""Solid nodes around the vessel."""
-
 OFFSET = np.array((0.8191725134, 0.6710436067, 0.5497004779))
 """Low corner of the surface's box beyond its last node, in spacings along x, y, z: powers of the root of x^4 = x + 1.
 Flat caps and walls along axes or diagonals then do not lie on nodes."""
@@ -39,12 +37,16 @@ Flat caps and walls along axes or diagonals then do not lie on nodes."""
 BYTES_PER_NODE, BYTES_PER_FLUID_NODE = 10, 100
 """Peak memory of this stage and the next."""
 
+MANY_REMOVED = 1e-3
+"""Part of the fluid nodes above which what was taken out is worth a warning."""
+
 
 def voxelize(
     mesh: Mesh,
     openings: tuple[Opening, ...],
     settings: VoxelizeSettings | None = None,
     chosen: Spacing | None = None,
+    grid: Grid | None = None,
 ) -> tuple[Lattice, dict[str, Any]]:
     """Tag the nodes of a lattice that is aligned with LPS x, y, z.
 
@@ -54,22 +56,25 @@ def voxelize(
     openings : the openings whose caps the mesh has, by id.
     settings : spacing.
     chosen : the spacing where it has been chosen before.
+    grid : where the nodes of a canonical geometry lie.
 
     Returns
     -------
-    The lattice, and figures of it for the log: node counts, what was removed, nodes across each opening.
+    The lattice, and figures of it for the log: node counts, what was taken out, nodes across each opening.
 
     Raises
     ------
     StageError
-        If the surface is not closed, the spacing too coarse for an opening, or the lattice too large for the memory.
+        If the surface is not closed, the spacing too coarse for an opening, an opening cut off from the largest part,
+        or the lattice too large for the memory.
     """
     demand_closed(mesh, openings)
-    chosen = chosen or choose_spacing(openings, settings or VoxelizeSettings())
-    frame = choose_frame(mesh, chosen.spacing_mm)
-    enclosed = inside(mesh, frame)
-    fluid = largest_component(passable(enclosed, frame))
-    found = links(mesh, frame, fluid)
+    settings = settings or VoxelizeSettings()
+    chosen = chosen or (grid.spacing(settings) if grid else choose_spacing(openings, settings))
+    raster = rasterise(mesh, choose_frame(mesh, chosen.spacing_mm, grid))
+    frame = raster.frame
+    fluid, removed = without_narrow(raster)
+    found = links(raster, fluid)
     demand_reached(found, openings, frame.spacing_mm)
     lattice = tagged(frame, fluid, found, openings)
     count = int(fluid.sum())
@@ -78,11 +83,10 @@ def voxelize(
         "lattice_nodes": list(frame.shape[::-1]),
         "fluid_nodes": count,
         "wall_nodes": int((lattice.tag == WALL).sum()),
-        "removed_nodes": int(enclosed.sum()) - count,
+        "removed_nodes": removed,
         "fluid_volume_over_surface_volume": count * frame.spacing_mm**3 / mesh.volume_mm3(),
-        "links_removed_end": found.removed,
+        "links_removed_end": int(found.removed.sum()),
         "links_on_surface": found.on_surface,
-        "links_double": found.double,
         "openings": {
             opening.name: {
                 "nodes_across": 2 * opening.radius_mm / frame.spacing_mm,
@@ -98,8 +102,12 @@ def demand_closed(mesh: Mesh, openings: tuple[Opening, ...]) -> None:
     """Check that the surface is closed, oriented outward, and has the caps of the openings."""
     edges = np.concatenate([mesh.triangles[:, [k, (k + 1) % 3]] for k in range(3)])
     low, high = edges.min(axis=1), edges.max(axis=1)
-    _, edge = np.unique(low * len(mesh.points_mm) + high, return_inverse=True)
-    unmatched = int((np.bincount(edge, np.where(edges[:, 0] == low, 1, -1)) != 0).sum())
+    edge, rising = low * len(mesh.points_mm) + high, edges[:, 0] == low
+    up, down = np.sort(edge[rising]), np.sort(edge[~rising])
+    unmatched = 0
+    if not np.array_equal(up, down):
+        _, number = np.unique(edge, return_inverse=True)
+        unmatched = int((np.bincount(number, np.where(rising, 1, -1)) != 0).sum())
     if unmatched:
         raise StageError(
             f"surface: {unmatched} edges do not lie between two triangles; it is not closed, run surface again"
@@ -113,11 +121,10 @@ def demand_closed(mesh: Mesh, openings: tuple[Opening, ...]) -> None:
         )
 
 
-def choose_frame(mesh: Mesh, spacing_mm: float) -> Frame:
-    """Put a lattice around the surface, off its planes, if it fits in the memory."""
-    low, high = mesh.points_mm.min(axis=0), mesh.points_mm.max(axis=0)
-    origin = low - (MARGIN_NODES - 1 + OFFSET) * spacing_mm
-    width, height, depth = (np.ceil((high - origin) / spacing_mm).astype(int) + MARGIN_NODES).tolist()
+def choose_frame(mesh: Mesh, spacing_mm: float, grid: Grid | None = None) -> Frame:
+    """Put a lattice around the surface, off its planes or on a grid, if it fits in the memory."""
+    frame = grid.frame(mesh, spacing_mm) if grid else _around(mesh, spacing_mm)
+    depth, height, width = frame.shape
     need = memory_bytes((depth, height, width), mesh.volume_mm3() / spacing_mm**3)
     have = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     if need > have or max(width, height, depth) > MAX_NODES:
@@ -126,6 +133,13 @@ def choose_frame(mesh: Mesh, spacing_mm: float) -> Frame:
             f" {need / 1e9:.3g} GB; at most {MAX_NODES} along an axis and {have / 1e9:.3g} GB are there:"
             f" set a larger voxelize.spacing_mm or a smaller voxelize.nodes_across"
         )
+    return frame
+
+
+def _around(mesh: Mesh, spacing_mm: float) -> Frame:
+    low, high = mesh.points_mm.min(axis=0), mesh.points_mm.max(axis=0)
+    origin = low - (MARGIN_NODES - 1 + OFFSET) * spacing_mm
+    width, height, depth = (np.ceil((high - origin) / spacing_mm).astype(int) + MARGIN_NODES).tolist()
     x, y, z = origin.tolist()
     return Frame(spacing_mm, (x, y, z), (depth, height, width))
 
@@ -133,28 +147,6 @@ def choose_frame(mesh: Mesh, spacing_mm: float) -> Frame:
 def memory_bytes(shape: tuple[int, int, int], fluid_nodes: float) -> float:
     """Peak memory of this stage and the next for a lattice of nodes along (z, y, x)."""
     return BYTES_PER_NODE * float(np.prod(shape)) + BYTES_PER_FLUID_NODE * fluid_nodes
-
-
-def passable(fluid: NDArray[np.bool_], frame: Frame) -> NDArray[np.bool_]:
-    """Fluid nodes, [z, y, x], without those that have fewer than two fluid neighbours, until none of them is left."""
-    kept = fluid.copy()
-    flat = kept.reshape(-1)
-    nodes = np.flatnonzero(flat)
-    steps = [frame.step(direction) for direction in range(1, Q)]
-    while True:
-        dead = np.add.reduce([flat[nodes + step] for step in steps], dtype=np.int8) < 2
-        if not dead.any():
-            return kept
-        flat[nodes[dead]] = False
-        nodes = nodes[~dead]
-
-
-def largest_component(fluid: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """The largest part, [z, y, x], that the 18 links join."""
-    label, count = ndimage.label(fluid, ndimage.generate_binary_structure(3, 2))
-    if not count:
-        raise StageError("the surface encloses no node; set a smaller voxelize.spacing_mm")
-    return label == 1 + np.bincount(label[fluid])[1:].argmax()
 
 
 def demand_reached(found: Links, openings: tuple[Opening, ...], spacing_mm: float) -> None:
@@ -178,35 +170,41 @@ def _compute(job: Job) -> None:
     settings = parse(SpacingSettings, job.settings, "--settings")
     mesh, openings = Mesh.read(job.inputs["surface"]), read_openings(job.inputs["openings"])
     demand_closed(mesh, openings)
-    chosen = _choose(job, mesh, openings, settings)
-    lattice, figures = voxelize(mesh, openings, chosen=chosen)
+    grid = read_grid(job.inputs["openings"])
+    chosen = _choose(job, mesh, openings, settings, grid)
+    lattice, figures = voxelize(mesh, openings, chosen=chosen, grid=grid)
     job.facts |= figures
+    removed = figures["removed_nodes"]
     job.log.info(
-        "%d fluid and %d wall nodes at %.4g mm, %d taken out",
-        figures["fluid_nodes"], figures["wall_nodes"], figures["spacing_mm"], figures["removed_nodes"],
+        "%d fluid and %d wall nodes at %.4g mm; taken out: %s",
+        figures["fluid_nodes"], figures["wall_nodes"], figures["spacing_mm"],
+        ", ".join(f"{count} {kind.replace('_', ' ')}" for kind, count in removed.items()),
     )  # fmt: skip
-    if figures["links_double"]:
+    if sum(removed.values()) > MANY_REMOVED * figures["fluid_nodes"]:
         job.log.warning(
-            "%d links between fluid nodes cut across the wall, at the edge of a fork or where vessels nearly touch;"
-            " a smaller voxelize.spacing_mm resolves it", figures["links_double"],
+            "%d nodes were taken out, %.2g %% of the fluid: where vessels nearly touch, are one node wide or are cut"
+            " off; a smaller voxelize.spacing_mm resolves more of them",
+            sum(removed.values()), 100 * sum(removed.values()) / figures["fluid_nodes"],
         )  # fmt: skip
     lattice.write(job.outputs["lattice"])
 
 
-def _choose(job: Job, mesh: Mesh, openings: tuple[Opening, ...], settings: SpacingSettings) -> Spacing:
+def _choose(
+    job: Job, mesh: Mesh, openings: tuple[Opening, ...], settings: SpacingSettings, grid: Grid | None
+) -> Spacing:
     """The spacing, with what decided it and what it will cost in the log and the provenance."""
     narrowest = Narrowest.read(job.inputs["centreline"]) if "centreline" in job.inputs else None
-    chosen = choose_spacing(openings, settings, narrowest, settings.flow)
+    chosen = grid.spacing(settings) if grid else choose_spacing(openings, settings, narrowest, settings.flow)
     job.log.info("spacing %.4g mm: %s", chosen.spacing_mm, chosen.reason)
-    if not narrowest:
+    if not (narrowest or grid):
         job.log.info("no centreline is given: the spacing looks at the openings alone, not at what is between them")
-    elif (across := narrowest.across(chosen.spacing_mm)) < MIN_NODES_ACROSS:
+    elif narrowest and (across := narrowest.across(chosen.spacing_mm)) < MIN_NODES_ACROSS:
         job.log.warning(
             "only %.1f nodes across %s; at least %g are wanted: set voxelize.spacing_mm to at most %.3g",
             across, narrowest.words, MIN_NODES_ACROSS, 2 * narrowest.radius_mm / MIN_NODES_ACROSS,
         )  # fmt: skip
     expected = expect(mesh, chosen.spacing_mm, settings.precision, settings.memory_gb)
-    width, height, depth = choose_frame(mesh, chosen.spacing_mm).shape[::-1]
+    width, height, depth = choose_frame(mesh, chosen.spacing_mm, grid).shape[::-1]
     job.log.info(
         "forecast: about %d fluid nodes in a lattice of %d x %d x %d; memory %.3g GB here, for the solver %s",
         expected["expected_fluid_nodes"], width, height, depth,

@@ -1,4 +1,4 @@
-"""Where the surface crosses the lattice: which nodes are inside, and what each link out of the fluid meets first.
+"""Where the surface crosses the lattice, and which nodes are inside.
 
 A lattice line runs through nodes along one of the nine pairs of opposite directions. Seen along it, every triangle is
 a triangle of the plane and every line a point of it, so that all crossings are found by rasterising the triangles,
@@ -6,18 +6,23 @@ once a pair. Corners are rounded to 1/65536 of a spacing, which makes the test e
 edge or a corner belongs to one side as if it were shifted by an infinitesimal amount (Edelsbrunner and Mücke 1990,
 doi:10.1145/77635.77639). A closed surface thus has no gap and no double hit, and the nodes inside and the links'
 crossings cannot disagree unless a node lies on the surface to within round-off.
+
+Along axes on which the lattice repeats the surface reaches beyond it. There one layer of nodes stands around the
+lattice that repeats those of its other side; crossings farther away are left out.
 """
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import TypeVar
 
 import numpy as np
-from numba import njit
+from numba import njit, prange
 from numpy.typing import NDArray
 
 from pipeline.mesh import Mesh
 from solver.d3q19 import VELOCITIES, Q
 from solver.stage import StageError
+
+Scalar = TypeVar("Scalar", bound=np.generic)
 
 SUBDIVISIONS = 1 << 16
 """Steps of the integer grid in a spacing."""
@@ -25,14 +30,8 @@ SUBDIVISIONS = 1 << 16
 MAX_NODES = 1 << 13
 """Nodes along an axis for which products of two sheared integer lengths stay below 2^61."""
 
-SMALLEST_Q = 1e-4
-"""Smallest link distance given out; the surface is not known any better."""
-
-ROUND_OFF = 1e-6
-"""A crossing this near a node, in lengths of the link, may belong to the links on both sides of the node."""
-
-MAX_ON_SURFACE = 1e-3
-"""Largest fraction of links that may end on the surface."""
+CHUNK = 1 << 12
+"""Triangles that one thread takes at a time."""
 
 
 @dataclass(frozen=True)
@@ -44,11 +43,13 @@ class Frame:
     spacing_mm : distance of neighbouring nodes along an axis, mm.
     origin_mm : place of index (0, 0, 0), (x, y, z), LPS, mm.
     shape : nodes along (z, y, x).
+    periodic : whether the lattice repeats along (x, y, z).
     """
 
     spacing_mm: float
     origin_mm: tuple[float, float, float]
     shape: tuple[int, int, int]
+    periodic: tuple[bool, bool, bool] = (False, False, False)
 
     @property
     def strides(self) -> NDArray[np.int64]:
@@ -61,51 +62,89 @@ class Frame:
 
     def position(self, node: NDArray[np.integer]) -> NDArray[np.int32]:
         """Lattice index (x, y, z), (N, 3), of nodes given by their place in the flattened lattice."""
-        return np.array(np.unravel_index(node, self.shape)[::-1], np.int32).T.copy()
+        return _positions(node, *self.shape[1:])
+
+    def padded(self) -> "Frame":
+        """The same with one more layer of nodes at both ends of the axes along which it repeats."""
+        x, y, z = (np.asarray(self.origin_mm) - np.array(self.periodic) * self.spacing_mm).tolist()
+        depth, height, width = (n + 2 * repeats for n, repeats in zip(self.shape, self.periodic[::-1], strict=True))
+        return Frame(self.spacing_mm, (x, y, z), (depth, height, width))
+
+    def pad(self, values: NDArray[Scalar]) -> NDArray[Scalar]:
+        """Values of the nodes, [z, y, x], of the padded lattice."""
+        return np.pad(values, [(int(p), int(p)) for p in self.periodic[::-1]], "wrap") if any(self.periodic) else values
+
+    def core(self, values: NDArray[Scalar]) -> NDArray[Scalar]:
+        """Values of the lattice, [z, y, x], of those of the padded one."""
+        return values[tuple(slice(1, -1) if repeats else slice(None) for repeats in self.periodic[::-1])]
+
+    def core_node(self, node: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Places in the flattened lattice of nodes given by their places in the flattened padded one."""
+        if not any(self.periodic):
+            return node
+        position = self.padded().position(node) - np.array(self.periodic)
+        return (position % self.shape[::-1]) @ self.strides
+
+
+@njit(parallel=True, cache=True)
+def _positions(node: NDArray[np.int64], height: int, width: int) -> NDArray[np.int32]:
+    position = np.empty((len(node), 3), np.int32)
+    for n in prange(len(node)):
+        row = node[n] // width
+        position[n, 0], position[n, 1], position[n, 2] = node[n] - row * width, row % height, row // height
+    return position
 
 
 @dataclass(frozen=True)
 class Crossings:
-    """Crossings of the surface with all lattice lines along one direction, (C,) each.
+    """Crossings of the surface with all lattice lines along one direction, (C,) each, in the order of the lines' nodes.
 
     Attributes
     ----------
-    node : place in the flattened lattice of the last node before the crossing.
+    node : place in the flattened padded lattice of the last node before the crossing.
     fraction : distance from that node over the length of the link, in (0, 1].
     leaving : 1 where the line leaves the vessel, -1 where it enters.
-    opening : 0 for the wall, else the id of the opening whose cap is crossed.
+    met : what is crossed: 0 for the wall, -p for its patch p, o for the cap of opening o.
     """
 
     node: NDArray[np.int64]
     fraction: NDArray[np.float64]
     leaving: NDArray[np.int8]
-    opening: NDArray[np.int8]
+    met: NDArray[np.int8]
 
 
 @dataclass(frozen=True)
-class Links:
-    """Links from fluid nodes to nodes that are none, (L,) each, in the order of directions and nodes.
+class Raster:
+    """A surface as the lattice sees it.
 
     Attributes
     ----------
-    node, end : places in the flattened lattice of the fluid node and of the node at the link's far end.
-    direction : 1..18, from the fluid node to the end.
-    opening : 0 where the link meets the wall first, else the id of the opening whose cap it meets first.
-    q : distance to that place over the length of the link, in (0, 1].
-    removed : number of links whose end lies inside but was taken out of the fluid; the wall is put there, q = 1.
-    on_surface : number of links whose crossing is missing because one of the nodes lies on the surface to within
-        round-off; they take the crossing at that node, q = `SMALLEST_Q` or 1, and q = 1 where the line only touches.
-    double : number of links between fluid nodes that leave the vessel and come back.
+    frame : where the lattice lies.
+    winding : [z, y, x] of the padded lattice, see :func:`winding`.
+    crossings : along the directions 1, 3, ... 17.
     """
 
-    node: NDArray[np.int64]
-    end: NDArray[np.int64]
-    direction: NDArray[np.uint8]
-    opening: NDArray[np.int8]
-    q: NDArray[np.float32]
-    removed: int
-    on_surface: int
-    double: int
+    frame: Frame
+    winding: NDArray[np.int8]
+    crossings: dict[int, Crossings]
+
+    @property
+    def enclosed(self) -> NDArray[np.bool_]:
+        """Nodes of the lattice that the surface encloses, [z, y, x]."""
+        return np.ascontiguousarray(self.frame.core(self.winding) > 0)
+
+
+def rasterise(mesh: Mesh, frame: Frame) -> Raster:
+    """Cross the surface with all lattice lines.
+
+    Raises
+    ------
+    StageError
+        As :func:`crossings` and :func:`winding`.
+    """
+    return Raster(
+        frame, _padded_winding(mesh, frame), {forward: crossings(mesh, frame, forward) for forward in range(1, Q, 2)}
+    )
 
 
 def crossings(mesh: Mesh, frame: Frame, direction: int) -> Crossings:
@@ -116,17 +155,70 @@ def crossings(mesh: Mesh, frame: Frame, direction: int) -> Crossings:
     StageError
         If the surface does not lie inside the lattice, or the lattice is too long for exact integers.
     """
+    found = _scan(mesh, frame, direction, clamped=False)
+    order = np.argsort(found.node, kind="stable")
+    node, fraction, leaving, met = (array[order] for array in vars(found).values())
+    _sort_within_links(node, fraction, leaving, met)
+    return Crossings(node, fraction, leaving, met)
+
+
+def inside(mesh: Mesh, frame: Frame) -> NDArray[np.bool_]:
+    """Nodes that the surface encloses, [z, y, x]: those around which it winds."""
+    return winding(mesh, frame) > 0
+
+
+def winding(mesh: Mesh, frame: Frame) -> NDArray[np.int8]:
+    """How often the surface winds around each node, [z, y, x]: 0 outside and 1 inside, unless it overlaps itself.
+
+    Raises
+    ------
+    StageError
+        As :func:`crossings`, and if the surface does not repeat where the lattice does.
+    """
+    return frame.core(_padded_winding(mesh, frame))
+
+
+def _padded_winding(mesh: Mesh, frame: Frame) -> NDArray[np.int8]:
+    found = _scan(mesh, frame, 1, clamped=True)
+    times = np.zeros(frame.padded().shape, np.int8)
+    np.subtract.at(times.reshape(-1), found.node + 1, found.leaving)
+    _sum_along_x(times)
+    if any(frame.periodic) and (wrong := int((frame.pad(frame.core(times)) != times).sum())):
+        raise StageError(
+            f"the surface does not repeat where the lattice does: {wrong} nodes beyond its borders differ from those on"
+            " the other side; let it reach two spacings beyond low_mm and high_mm, or correct frame in openings.json"
+        )
+    return times
+
+
+@njit(parallel=True, cache=True)
+def _sum_along_x(times: NDArray[np.int8]) -> None:
+    for z in prange(times.shape[0]):
+        for y in range(times.shape[1]):
+            row = times[z, y]
+            for x in range(1, len(row)):
+                row[x] += row[x - 1]
+
+
+def _scan(mesh: Mesh, frame: Frame, direction: int, clamped: bool) -> Crossings:
+    """Crossings in the order of the triangles; `clamped`: those before the padded lattice stand at its border."""
     velocity = VELOCITIES[direction].astype(np.int64)
     along = int(np.flatnonzero(velocity)[0])
     across = (along + 1) % 3, (along + 2) % 3
     points = _integer_points(mesh, frame)
     sheared = np.stack([points[:, k] - velocity[k] * points[:, along] for k in across] + [points[:, along]], axis=1)
-    corners = sheared[mesh.triangles]
-    strides = np.array([*frame.strides[list(across)], frame.step(direction)])
+    padded = frame.padded()
+    size, moves = np.array(padded.shape[::-1])[[*across, along]], velocity[[*across, along]]
+    strides = np.array([*padded.strides[list(across)], padded.step(direction)])
+    met = mesh.opening if mesh.patch is None else np.where(mesh.opening > 0, mesh.opening, -mesh.patch).astype(np.int8)
 
-    count = _scan(corners, mesh.opening, strides, *_room(0))
-    found = _room(count)
-    _scan(corners, mesh.opening, strides, *found)
+    given = (sheared, mesh.triangles, met, size, moves, strides, clamped)
+    chunks = -(-len(mesh.triangles) // CHUNK)
+    starts = np.zeros(chunks + 1, np.int64)
+    _scan_chunks(*given, starts, *_room(0))
+    starts = np.cumsum(starts)
+    found = _room(int(starts[-1]))
+    _scan_chunks(*given, starts, *found)
     return Crossings(*found)
 
 
@@ -135,57 +227,107 @@ def _room(count: int) -> tuple[NDArray[np.int64], NDArray[np.float64], NDArray[n
 
 
 def _integer_points(mesh: Mesh, frame: Frame) -> NDArray[np.int64]:
-    if max(frame.shape) > MAX_NODES:
+    padded, repeats = frame.padded(), np.array(frame.periodic)
+    if max(padded.shape) > MAX_NODES:
         raise StageError(f"lattice of {frame.shape} nodes along z, y, x: at most {MAX_NODES}; choose a larger spacing")
-    index = (mesh.points_mm - frame.origin_mm) / frame.spacing_mm
-    last = np.array(frame.shape[::-1]) - 2
-    if not (np.isfinite(index).all() and (index > 1).all() and (index < last).all()):
+    index = (mesh.points_mm - padded.origin_mm) / frame.spacing_mm
+    last = np.array(padded.shape[::-1]) - 2
+    if not (np.isfinite(index).all() and ((index > 1) & (index < last) | repeats).all()):
         raise StageError("the surface reaches beyond the lattice: they are of different runs; run voxelize again")
+    if (np.abs(index) > MAX_NODES).any():
+        raise StageError(
+            f"the surface reaches {np.abs(index).max():.0f} spacings beyond the lattice, which repeats: at most"
+            f" {MAX_NODES}; cut the surface off nearer to the period"
+        )
     return np.rint(index * SUBDIVISIONS).astype(np.int64)
 
 
-@njit(cache=True)
-def _scan(
-    corners: NDArray[np.int64],
-    triangle_opening: NDArray[np.int8],
+@njit(parallel=True, cache=True)
+def _scan_chunks(
+    points: NDArray[np.int64],
+    triangles: NDArray[np.int64],
+    triangle_met: NDArray[np.int8],
+    size: NDArray[np.int64],
+    moves: NDArray[np.int64],
     strides: NDArray[np.int64],
+    clamped: bool,
+    starts: NDArray[np.int64],
     node: NDArray[np.int64],
     fraction: NDArray[np.float64],
     leaving: NDArray[np.int8],
-    opening: NDArray[np.int8],
-) -> int:
-    """Count the crossings, and keep as many of them as the last four arrays hold.
+    met: NDArray[np.int8],
+) -> None:
+    """Without room, count the crossings of each chunk of triangles into `starts`, after its own place; else fill in."""
+    for chunk in prange(len(starts) - 1):
+        first, last = chunk * CHUNK, min(len(triangles), (chunk + 1) * CHUNK)
+        room = node[starts[chunk] : starts[chunk + 1]] if len(node) else node
+        begin = starts[chunk] if len(node) else 0
+        count = _scan_triangles(
+            points, triangles, triangle_met, size, moves, strides, clamped, first, last,
+            room, fraction[begin:], leaving[begin:], met[begin:],
+        )  # fmt: skip
+        if not len(node):
+            starts[chunk + 1] = count
 
-    `corners` is (T, 3, 3): corners a, b, c with coordinates u, v across the line and t along it.
+
+@njit
+def _scan_triangles(
+    points: NDArray[np.int64],
+    triangles: NDArray[np.int64],
+    triangle_met: NDArray[np.int8],
+    size: NDArray[np.int64],
+    moves: NDArray[np.int64],
+    strides: NDArray[np.int64],
+    clamped: bool,
+    first: int,
+    last: int,
+    node: NDArray[np.int64],
+    fraction: NDArray[np.float64],
+    leaving: NDArray[np.int8],
+    met: NDArray[np.int8],
+) -> int:
+    """Count the crossings of some triangles, and keep as many of them as the last four arrays hold.
+
+    `points` are (P, 3): coordinates u, v across the line and t along it.
     """
     count = 0
-    for triangle in range(len(corners)):
-        u, v, t = corners[triangle].T
-        for i in _lines(u):
-            for j in _lines(v):
-                au, bu, cu = u[0] - i * SUBDIVISIONS, u[1] - i * SUBDIVISIONS, u[2] - i * SUBDIVISIONS
-                av, bv, cv = v[0] - j * SUBDIVISIONS, v[1] - j * SUBDIVISIONS, v[2] - j * SUBDIVISIONS
+    for triangle in range(first, last):
+        a, b, c = points[triangles[triangle, 0]], points[triangles[triangle, 1]], points[triangles[triangle, 2]]
+        for i in _lines(a[0], b[0], c[0]):
+            for j in _lines(a[1], b[1], c[1]):
+                au, bu, cu = a[0] - i * SUBDIVISIONS, b[0] - i * SUBDIVISIONS, c[0] - i * SUBDIVISIONS
+                av, bv, cv = a[1] - j * SUBDIVISIONS, b[1] - j * SUBDIVISIONS, c[1] - j * SUBDIVISIONS
                 side = _side(au, av, bu, bv)
                 if side == 0 or side != _side(bu, bv, cu, cv) or side != _side(cu, cv, au, av):
                     continue
+                weight_a, weight_b, weight_c = bu * cv - bv * cu, cu * av - cv * au, au * bv - av * bu
+                rise = weight_b * float(b[2] - a[2]) + weight_c * float(c[2] - a[2])
+                place = (a[2] + rise / (weight_a + weight_b + weight_c)) / SUBDIVISIONS
+                before = int(np.ceil(place)) - 1
+                at = max(before, -1) if clamped else before
+                if not (_on_link(i, at, size[0], size[2], moves[0], clamped) and
+                        _on_link(j, at, size[1], size[2], moves[1], clamped)):  # fmt: skip
+                    continue
                 if count < len(node):
-                    weight_a, weight_b, weight_c = bu * cv - bv * cu, cu * av - cv * au, au * bv - av * bu
-                    rise = weight_b * float(t[1] - t[0]) + weight_c * float(t[2] - t[0])
-                    place = (t[0] + rise / (weight_a + weight_b + weight_c)) / SUBDIVISIONS
-                    before = int(np.ceil(place)) - 1
-                    node[count] = i * strides[0] + j * strides[1] + before * strides[2]
+                    node[count] = i * strides[0] + j * strides[1] + at * strides[2]
                     fraction[count] = place - before
                     leaving[count] = side
-                    opening[count] = triangle_opening[triangle]
+                    met[count] = triangle_met[triangle]
                 count += 1
     return count
 
 
 @njit
-def _lines(corners: NDArray[np.int64]) -> range:
+def _lines(a: int, b: int, c: int) -> range:
     """Lattice lines between the coordinates of three corners."""
-    first, last = min(corners[0], corners[1], corners[2]), max(corners[0], corners[1], corners[2])
-    return range(-(-first // SUBDIVISIONS), last // SUBDIVISIONS + 1)
+    return range(-(-min(a, b, c) // SUBDIVISIONS), max(a, b, c) // SUBDIVISIONS + 1)
+
+
+@njit
+def _on_link(line: int, before: int, across: int, along: int, move: int, clamped: bool) -> bool:
+    """Whether both ends of a link lie in the lattice, along the line and one axis across; clamped: its far end."""
+    start = line + move * before
+    return (before >= 0 or clamped) and before + 1 < along and 0 <= start < across and 0 <= start + move < across
 
 
 @njit
@@ -202,79 +344,19 @@ def _side(au: int, av: int, bu: int, bv: int) -> int:
     return (turn > 0) - (turn < 0)
 
 
-def inside(mesh: Mesh, frame: Frame) -> NDArray[np.bool_]:
-    """Nodes that the surface encloses, [z, y, x]: those around which it winds."""
-    return winding(mesh, frame) > 0
-
-
-def winding(mesh: Mesh, frame: Frame) -> NDArray[np.int8]:
-    """How often the surface winds around each node, [z, y, x]: 0 outside and 1 inside, unless it overlaps itself."""
-    found = crossings(mesh, frame, 1)
-    times = np.zeros(frame.shape, np.int8)
-    np.subtract.at(times.reshape(-1), found.node + 1, found.leaving)
-    return np.cumsum(times, axis=2, dtype=np.int8, out=times)
-
-
-def links(mesh: Mesh, frame: Frame, fluid: NDArray[np.bool_]) -> Links:
-    """Find what every link from a fluid node to another kind of node meets first.
-
-    Parameters
-    ----------
-    mesh : closed surface.
-    frame : where the lattice lies.
-    fluid : [z, y, x], the fluid nodes, all of them inside the surface.
-
-    Raises
-    ------
-    StageError
-        If the crossing is missing for too many links.
-    """
-    is_fluid = fluid.reshape(-1)
-    nodes = np.flatnonzero(is_fluid)
-    parts: dict[int, _Met] = {}
-    double = 0
-    for forward in range(1, Q, 2):
-        found, step = crossings(mesh, frame, forward), frame.step(forward)
-        double += len(np.unique(found.node[is_fluid[found.node] & is_fluid[found.node + step]]))
-        opposite = Crossings(found.node + step, 1 - found.fraction, -found.leaving, found.opening)
-        parts[forward] = _first_met(nodes[~is_fluid[nodes + step]], found, step)
-        parts[forward + 1] = _first_met(nodes[~is_fluid[nodes - step]], opposite, -step)
-    met = _Met(*(np.concatenate([getattr(parts[i], name) for i in range(1, Q)]) for name in _Met._fields))
-    direction = np.repeat(np.arange(1, Q), [len(parts[i].node) for i in range(1, Q)])
-    end = met.node + np.array([frame.step(i) for i in range(Q)])[direction]
-    nowhere = np.isinf(met.distance)
-    removed = nowhere & inside(mesh, frame).reshape(-1)[end]
-    on_surface = int((met.borrowed | (nowhere & ~removed)).sum())
-    if on_surface > MAX_ON_SURFACE * len(end):
-        raise StageError(
-            f"{on_surface} of {len(end)} links out of the fluid do not cross the surface: lattice and surface are of"
-            " different runs, or nodes lie on the surface; run voxelize again, or change voxelize.spacing_mm a little"
-        )
-    q = np.clip(met.distance, SMALLEST_Q, 1).astype(np.float32)
-    return Links(met.node, end, direction.astype(np.uint8), met.opening, q, int(removed.sum()), on_surface, double)
-
-
-class _Met(NamedTuple):
-    """What links meet first: distance infinite where nothing, `borrowed` from the next link of the line."""
-
-    node: NDArray[np.int64]
-    distance: NDArray[np.float64]
-    opening: NDArray[np.int8]
-    borrowed: NDArray[np.bool_]
-
-
-def _first_met(wanted: NDArray[np.int64], found: Crossings, step: int) -> _Met:
-    """Nearest crossing on the link of each of the nodes `wanted`."""
-    behind, ahead = found.fraction >= 1 - ROUND_OFF, found.fraction <= ROUND_OFF
-    node = np.concatenate((found.node, found.node[behind] + step, found.node[ahead] - step))
-    distance = np.concatenate((found.fraction, found.fraction[behind] - 1, found.fraction[ahead] + 1))
-    opening = np.concatenate((found.opening, found.opening[behind], found.opening[ahead]))
-    borrowed = np.arange(len(node)) >= len(found.node)
-    order = np.lexsort((opening, distance, borrowed, node))
-    keys, first = np.unique(node[order], return_index=True)
-    nearest = order[first]
-    row = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
-    met, nearest = keys[row] == wanted, nearest[row]
-    return _Met(
-        wanted, np.where(met, distance[nearest], np.inf), np.where(met, opening[nearest], 0), met & borrowed[nearest]
-    )
+@njit(cache=True)
+def _sort_within_links(
+    node: NDArray[np.int64], fraction: NDArray[np.float64], leaving: NDArray[np.int8], met: NDArray[np.int8]
+) -> None:
+    """Sort crossings of the same link by their place; where that is the same, those that enter come first."""
+    for k in range(1, len(node)):
+        n = k
+        while (
+            n > 0
+            and node[n] == node[n - 1]
+            and ((fraction[n], leaving[n], met[n]) < (fraction[n - 1], leaving[n - 1], met[n - 1]))
+        ):
+            fraction[n], fraction[n - 1] = fraction[n - 1], fraction[n]
+            leaving[n], leaving[n - 1] = leaving[n - 1], leaving[n]
+            met[n], met[n - 1] = met[n - 1], met[n]
+            n -= 1

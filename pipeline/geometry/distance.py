@@ -76,7 +76,7 @@ def _nearest(
                 continue
             leaf = here - leaves + 1
             for triangle in range(first[leaf], first[leaf + 1]):
-                square, s, t = _to_triangle(x, y, z, corners, triangle)
+                square, s, t = to_triangle(x, y, z, corners, triangle)
                 if square < best:
                     best = square
                     for k in range(3):
@@ -95,7 +95,7 @@ def _to_box(x: float, y: float, z: float, low: Floats, high: Floats, box: int) -
 
 
 @njit(cache=True)
-def _to_triangle(x: float, y: float, z: float, corners: Floats, triangle: int) -> tuple[float, float, float]:
+def to_triangle(x: float, y: float, z: float, corners: Floats, triangle: int) -> tuple[float, float, float]:
     """Square of the distance of a point to a triangle, and the parts of the sides b - a and c - a to the nearest place.
 
     That is the foot on the triangle's plane if it lies inside, or else the nearest place of the three sides.

@@ -1,0 +1,201 @@
+"""What each link out of the fluid meets first, and which links between fluid nodes leave the vessel on their way."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numba import njit, prange
+from numpy.typing import NDArray
+
+from pipeline.geometry.crossings import Crossings, Raster
+from solver.d3q19 import Q
+from solver.stage import StageError
+
+SMALLEST_Q = 1e-4
+"""Smallest link distance given out; the surface is not known any better. A link that leaves the vessel over no longer
+a part of its length only touches the surface."""
+
+ROUND_OFF = 1e-6
+"""A crossing this near a node, in lengths of the link, may belong to the links on both sides of the node."""
+
+MAX_ON_SURFACE = 1e-3
+"""Largest fraction of links that may end on the surface."""
+
+
+@dataclass(frozen=True)
+class Links:
+    """Links from fluid nodes to nodes that are none, (L,) each, in the order of directions and nodes.
+
+    Attributes
+    ----------
+    node, end : places in the flattened lattice of the fluid node and of the node at the link's far end.
+    direction : 1..18, from the fluid node to the end.
+    opening : 0 where the link meets the wall first, else the id of the opening whose cap it meets first.
+    patch : the patch of the wall that it meets first, else 0.
+    q : distance to that place over the length of the link, in (0, 1].
+    removed : whether the end lies inside, but was taken out of the fluid, and the link does not leave the vessel on its
+        way there; the wall is put there, q = 1.
+    on_surface : number of links whose crossing is missing because one of the nodes lies on the surface to within
+        round-off; they take the crossing at that node, q = `SMALLEST_Q` or 1, and q = 1 where the line only touches.
+    """
+
+    node: NDArray[np.int64]
+    end: NDArray[np.int64]
+    direction: NDArray[np.uint8]
+    opening: NDArray[np.int8]
+    patch: NDArray[np.int8]
+    q: NDArray[np.float32]
+    removed: NDArray[np.bool_]
+    on_surface: int
+
+
+def links(raster: Raster, fluid: NDArray[np.bool_]) -> Links:
+    """Find what every link from a fluid node to another kind of node meets first.
+
+    Parameters
+    ----------
+    raster : the surface.
+    fluid : [z, y, x], the fluid nodes, all of them inside the surface.
+
+    Raises
+    ------
+    StageError
+        If the crossing is missing for too many links.
+    """
+    frame = raster.frame
+    padded = frame.padded()
+    steps = np.array([padded.step(direction) for direction in range(Q)])
+    node, starts = _links_out(np.ascontiguousarray(frame.pad(fluid)), steps)
+    direction = np.repeat(np.arange(Q, dtype=np.uint8), np.diff(starts))
+    q, met = np.full(len(node), np.inf), np.zeros(len(node), np.int8)
+    winding = raster.winding.reshape(-1)
+    for i in range(1, Q):
+        rows = slice(starts[i], starts[i + 1])
+        found = raster.crossings[i if i % 2 else i - 1]
+        _first_exits(node[rows], *vars(found).values(), winding, steps[i], i % 2 == 0, q[rows], met[rows])
+    end = node + steps[direction]
+    missing = np.isinf(q)
+    removed = missing & (winding[end] > 0)
+    on_surface = np.flatnonzero(missing & ~removed)
+    if len(on_surface) > MAX_ON_SURFACE * len(end):
+        raise StageError(
+            f"{len(on_surface)} of {len(end)} links out of the fluid do not cross the surface: lattice and surface are"
+            " of different runs, or nodes lie on the surface: run voxelize again, or change voxelize.spacing_mm a bit"
+        )
+    for row in on_surface:
+        i = int(direction[row])
+        q[row], met[row] = _borrowed(int(node[row]), int(steps[i]), raster.crossings[i if i % 2 else i - 1], i % 2 == 0)
+    return Links(
+        node=frame.core_node(node),
+        end=frame.core_node(end),
+        direction=direction,
+        opening=np.maximum(met, 0),
+        patch=np.maximum(-met, 0),
+        q=np.clip(q, SMALLEST_Q, 1).astype(np.float32),
+        removed=removed,
+        on_surface=len(on_surface),
+    )
+
+
+def _links_out(fluid: NDArray[np.bool_], steps: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Nodes of the links out of the fluid, sorted by direction and node, and where each direction starts, (20,).
+
+    The outermost nodes of the padded lattice are left out: they lie outside, or repeat others.
+    """
+    counts = np.zeros((Q, fluid.shape[0]), np.int64)
+    _visit_links_out(fluid, steps, counts, np.empty(0, np.int64))
+    starts = np.concatenate(([0], np.cumsum(counts.reshape(-1))))
+    node = np.empty(starts[-1], np.int64)
+    _visit_links_out(fluid, steps, starts[:-1].reshape(counts.shape).copy(), node)
+    return node, starts[:: fluid.shape[0]]
+
+
+@njit(parallel=True, cache=True)
+def _visit_links_out(
+    fluid: NDArray[np.bool_], steps: NDArray[np.int64], places: NDArray[np.int64], node: NDArray[np.int64]
+) -> None:
+    """Count the links out of the fluid by direction and layer into `places`; with room, write them there instead."""
+    depth, height, width = fluid.shape
+    flat = fluid.reshape(-1)
+    for z in prange(1, depth - 1):
+        for y in range(1, height - 1):
+            first = (z * height + y) * width
+            for n in range(first + 1, first + width - 1):
+                if flat[n]:
+                    for i in range(1, len(steps)):
+                        if not flat[n + steps[i]]:
+                            if len(node):
+                                node[places[i, z]] = n
+                            places[i, z] += 1
+
+
+@njit(cache=True)
+def _first_exits(
+    wanted: NDArray[np.int64],
+    node: NDArray[np.int64],
+    fraction: NDArray[np.float64],
+    leaving: NDArray[np.int8],
+    met: NDArray[np.int8],
+    winding: NDArray[np.int8],
+    step: int,
+    backward: bool,
+    q: NDArray[np.float64],
+    first_met: NDArray[np.int8],
+) -> None:
+    """Distance to the place where each link leaves the vessel, and what it meets there; infinite where it does not.
+
+    Walks along the links `wanted` and the crossings of their lines together, both sorted by nodes.
+    """
+    begin = 0
+    for row in range(len(wanted)):
+        key = wanted[row] + step if backward else wanted[row]
+        while begin < len(node) and node[begin] < key:
+            begin += 1
+        end = begin
+        while end < len(node) and node[end] == key:
+            end += 1
+        times = winding[wanted[row]]
+        for k in range(begin, end):
+            at = end - 1 - (k - begin) if backward else k
+            times += leaving[at] if backward else -leaving[at]
+            if times <= 0:
+                q[row], first_met[row] = 1 - fraction[at] if backward else fraction[at], met[at]
+                break
+
+
+def _borrowed(node: int, step: int, found: Crossings, backward: bool) -> tuple[float, int]:
+    """What a link meets that should cross the surface and does not: the crossing of the next link at a common node.
+
+    The line takes the node for one outside, or the node at its far end for one inside.
+    """
+    for start, distance in ((node - step, 0.0), (node, 0.0), (node, 1.0), (node + step, 1.0)):
+        key = start + step if backward else start
+        for k in range(np.searchsorted(found.node, key), np.searchsorted(found.node, key, "right")):
+            place = 1 - found.fraction[k] if backward else found.fraction[k]
+            if abs(start + step * place - (node + step * distance)) <= ROUND_OFF * abs(step):
+                return distance, int(found.met[k])
+    return 1.0, 0
+
+
+def short_cuts(raster: Raster, fluid: NDArray[np.bool_]) -> NDArray[np.int64]:
+    """Nodes that end a link between two fluid nodes which leaves the vessel on its way: the one nearer to the surface.
+
+    Where vessels nearly touch, or at the edge of a fork, fluid would flow through the wall along such a link.
+
+    Returns
+    -------
+    Places in the flattened lattice, sorted, each once.
+    """
+    frame = raster.frame
+    padded, mask, nodes = frame.padded(), np.ascontiguousarray(frame.pad(fluid)).reshape(-1), []
+    for forward, found in raster.crossings.items():
+        step = padded.step(forward)
+        rows = np.flatnonzero(mask[found.node] & mask[found.node + step])
+        for start in np.unique(found.node[rows]):
+            on_link = slice(*np.searchsorted(found.node, (start, start + 1)).tolist())
+            times = int(raster.winding.reshape(-1)[start]) - np.cumsum(found.leaving[on_link], dtype=int)
+            place, outside = found.fraction[on_link], times[:-1] <= 0
+            if (np.diff(place)[outside] > SMALLEST_Q).any():
+                left, back = place[:-1][outside][0], place[1:][outside][-1]
+                ends = frame.core_node(np.array((start, start + step)))
+                nodes.append(ends[0] if (left, -ends[0]) < (1 - back, -ends[1]) else ends[1])
+    return np.unique(np.array(nodes, np.int64))
