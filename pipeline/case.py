@@ -12,25 +12,13 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, Self, TypeVar
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic import Field, ValidationError, field_validator, model_validator
 
+from pipeline.settings import Finite, Name, NonNegative, Point, Positive, Section
+from pipeline.shapes import Geometry
 from solver.stage import StageError
 
-Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
-NonNegative = Annotated[float, Field(ge=0, allow_inf_nan=False)]
-Finite = Annotated[float, Field(allow_inf_nan=False)]
-Point = tuple[Finite, Finite, Finite]
-
 T = TypeVar("T", bound="Section")
-
-Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$")]
-"""Names of cases and openings: they become names of files, columns and options."""
-
-
-class Section(BaseModel):
-    """Base of all settings: unknown keys are errors, values cannot be changed."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
 
 class InputSettings(Section):
@@ -44,6 +32,7 @@ class InputSettings(Section):
     mask: str | None = Field(None, description="mask of the lumen: NRRD, NIfTI or MHA, or a DICOM segmentation")
     surface: str | None = Field(None, description="surface of the lumen: STL, VTP, OBJ or PLY")
     phantom: str | None = Field(None, description="parametric vessel (data/phantoms/*.yaml), made into a DICOM series")
+    geometry: Geometry | None = Field(None, description="canonical geometry, told by its key shape")
     mask_segment: int | str | None = Field(
         None, description="mask: number or label of the segment; none: the only one that there is"
     )
@@ -91,7 +80,7 @@ class InputSettings(Section):
         return next(key for key in ENTRIES if getattr(self, key))
 
 
-ENTRIES = ("dicom", "volume", "mask", "surface", "phantom")
+ENTRIES = ("dicom", "volume", "mask", "surface", "phantom", "geometry")
 """Keys of the input of which a case has exactly one."""
 
 
@@ -428,13 +417,35 @@ class OutletSettings(Section):
     pressure_mmhg: Finite = Field(0.0, description="pressure on the cap")
 
 
+class PatchSettings(Section):
+    """What a patch of the wall does beside holding the fluid."""
+
+    velocity_m_s: Point | None = Field(None, description="it slides along itself, x, y, z")
+    slip: bool = Field(False, description="fluid slips along it; only on flat walls half-way between nodes")
+
+    @model_validator(mode="after")
+    def _one(self) -> Self:
+        if (self.velocity_m_s is not None) == self.slip:
+            raise ValueError(f"velocity_m_s and slip: {'both' if self.slip else 'neither'} given; give one of them")
+        return self
+
+
 class SolveSettings(Section):
-    """Blood, conditions at the openings, numerics. The key ``*`` stands for all openings that are not named."""
+    """Blood, conditions at the openings, what else drives the flow, numerics.
+
+    The key ``*`` stands for all openings that are not named.
+    """
 
     density_kg_m3: Positive = 1060.0
     viscosity_pa_s: Positive = 3.5e-3
-    inlets: dict[str, InletSettings] = Field(min_length=1)
+    inlets: dict[str, InletSettings] = Field(
+        default_factory=dict, description="required, unless a canonical geometry has none"
+    )
     outlets: dict[str, OutletSettings] = Field(default_factory=lambda: {"*": OutletSettings()}, min_length=1)
+    force_n_m3: Point = Field((0.0, 0.0, 0.0), description="force on the fluid, x, y, z")
+    patches: dict[str, PatchSettings] = Field(
+        default_factory=dict, description="patches of a canonical geometry's wall, by name; those not named are at rest"
+    )
     backend: Literal["auto", "cpu", "cuda"] = Field("auto", description="auto: CUDA where a device answers")
     precision: Literal["fp32", "fp64"] = "fp32"
     collision: Literal["auto", "bgk", "trt", "projected", "recursive"] = Field(
@@ -492,12 +503,19 @@ class Case(Section):
 
     @model_validator(mode="after")
     def _openings_are_known(self) -> Self:
-        roles = {opening.name: opening.role for opening in self.surface.openings}
+        geometry = self.input.geometry
+        roles = geometry.roles if geometry else {opening.name: opening.role for opening in self.surface.openings}
+        if not self.solve.inlets and (roles or not geometry):
+            raise ValueError("solve.inlets: missing; give the flow through the inlet, as flow_ml_s or waveform")
+        if unknown := self.solve.patches.keys() - set(geometry.patches if geometry else ()):
+            known = ", ".join(geometry.patches) if geometry else "only canonical geometries have patches"
+            raise ValueError(f"solve.patches.{min(unknown)}: no patch of this name in the wall ({known})")
         for section, role in (("inlets", "inlet"), ("outlets", "outlet")):
             for name in getattr(self.solve, section):
                 if name != "*" and roles.get(name) != role:
                     known = ", ".join(sorted(n for n, r in roles.items() if r == role)) or "none"
-                    raise ValueError(f"solve.{section}.{name}: no {role} of this name in surface.openings ({known})")
+                    place = "the geometry" if geometry else "surface.openings"
+                    raise ValueError(f"solve.{section}.{name}: no {role} of this name in {place} ({known})")
         return self
 
     def settings(self, stage: str) -> str:
@@ -513,6 +531,10 @@ class Case(Section):
                 "unit": given.surface_unit, "frame": given.surface_frame, "face_array": given.surface_face_array
             }  # fmt: skip
             return json.dumps(self.surface.model_dump(mode="json") | stated, sort_keys=True)
+        if stage == "canonical":
+            spacing = self.voxelize.model_dump(mode="json", include={"spacing_mm", "nodes_across"})
+            geometry = self.input.geometry.model_dump(mode="json") if self.input.geometry else None
+            return json.dumps(spacing | {"geometry": geometry}, sort_keys=True)
         section = getattr(self, stage)
         if stage == "voxelize":
             return json.dumps(section.model_dump(mode="json") | self._spacing_needs(), sort_keys=True)
@@ -606,7 +628,8 @@ def _line(model: type[Section], detail: Any, source: str) -> str:
 
 
 UNITS = {
-    "_ml_s": "mL/s", "_mmhg": "mmHg", "_kg_m3": "kg/m3", "_pa_s": "Pa s", "_m_s": "m/s", "_mm": "mm", "_s": "s"
+    "_n_m3": "N/m3", "_ml_s": "mL/s", "_mmhg": "mmHg", "_kg_m3": "kg/m3", "_pa_s": "Pa s", "_m_s": "m/s", "_mm": "mm",
+    "_s": "s",
 }  # fmt: skip
 
 
@@ -628,6 +651,8 @@ def _keys_at(model: type[Section], location: tuple[Any, ...]) -> list[str]:
         for option in (node, *node.get("anyOf", ())):
             if "$ref" in option:
                 return definitions[option["$ref"].rsplit("/", 1)[1]]
+            if "discriminator" in option:
+                return {"properties": {key: {"$ref": to} for key, to in option["discriminator"]["mapping"].items()}}
         return node
 
     node = schema

@@ -24,7 +24,7 @@ class Row:
     density_drift : mean density deviation.
     change : root mean square change of the velocity since the last row over the mean speed.
     residual : the change over a viscous time at its present rate.
-    balance : (inflow - outflow) / inflow.
+    balance : (inflow - outflow) / inflow; 0 where there are no openings.
     flow_ml_s : (openings,) into the vessel at inlets, out of it at outlets: the exact flux over the links.
     pressure_pa : (openings,) mean over the nodes at the opening.
     """
@@ -54,7 +54,7 @@ class Monitor:
         """Add a row."""
         units, plan = self.plan.units, self.plan
         inflow = driver.inflow()
-        entering = np.array([opening.role == "inlet" for opening in self.nodes.openings])
+        entering = np.array([opening.role == "inlet" for opening in self.nodes.openings], np.bool_)
         into, out = inflow[entering].sum(), -inflow[~entering].sum()
         since = step - (self.rows[-1].step if self.rows else 0)
         row = Row(
@@ -66,7 +66,7 @@ class Monitor:
             density_drift=observation.mean_drho,
             change=observation.change,
             residual=observation.change / since * plan.viscous_steps,
-            balance=float((into - out) / into) if into else np.inf,
+            balance=float((into - out) / into) if into else np.inf if len(entering) else 0.0,
             flow_ml_s=np.where(entering, inflow, -inflow) * units.flow_m3_s * 1e6,
             pressure_pa=driver.opening_drho() * units.pressure_pa + plan.reference_pa,
         )

@@ -1,6 +1,6 @@
 """Settings of the solve stage, as they arrive in JSON with all defaults (``SolveSettings`` of pipeline/case.py)."""
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from typing import Any, TypeVar
 
 from solver.stage import StageError
@@ -25,8 +25,16 @@ class OutletSettings:
 
 
 @dataclass(frozen=True)
+class PatchSettings:
+    """How a patch of the wall moves, or that fluid slips along it."""
+
+    velocity_m_s: tuple[float, float, float] | None
+    slip: bool
+
+
+@dataclass(frozen=True)
 class SolveSettings:
-    """Blood, conditions at the openings by their name or ``*``, numerics."""
+    """Blood, conditions at the openings by their name or ``*``, force, patches of the wall by name, numerics."""
 
     density_kg_m3: float
     viscosity_pa_s: float
@@ -43,6 +51,8 @@ class SolveSettings:
     cycles: int
     max_steps: int
     snapshots: int
+    force_n_m3: tuple[float, float, float] = (0.0, 0.0, 0.0)
+    patches: dict[str, PatchSettings] = field(default_factory=dict)
 
 
 def parse(values: dict[str, Any]) -> SolveSettings:
@@ -56,7 +66,8 @@ def parse(values: dict[str, Any]) -> SolveSettings:
     values = _checked(SolveSettings, values, "")
     inlets = {name: _build(InletSettings, entry, f"inlets.{name}.") for name, entry in values["inlets"].items()}
     outlets = {name: _build(OutletSettings, entry, f"outlets.{name}.") for name, entry in values["outlets"].items()}
-    return SolveSettings(**values | {"inlets": inlets, "outlets": outlets})
+    patches = {name: _build(PatchSettings, entry, f"patches.{name}.") for name, entry in values["patches"].items()}
+    return SolveSettings(**values | {"inlets": inlets, "outlets": outlets, "patches": patches})
 
 
 def _build(kind: type[T], values: dict[str, Any], path: str) -> T:
@@ -64,7 +75,7 @@ def _build(kind: type[T], values: dict[str, Any], path: str) -> T:
 
 
 def _checked(kind: type, values: dict[str, Any], path: str) -> dict[str, Any]:
-    known = {field.name for field in fields(kind)}
+    known = {each.name for each in fields(kind)}
     if unknown := sorted(values.keys() - known):
         raise StageError(
             f"--settings: unknown {', '.join(path + key for key in unknown)}; known: {', '.join(sorted(known))}"

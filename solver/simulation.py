@@ -184,8 +184,8 @@ class Simulation:
         if seen.max_speed <= SPEED_LIMIT and seen.max_drho <= DRHO_LIMIT:
             return
         plan, place = self.plan, self.nodes.points_mm()[seen.node]
-        near = min(self.nodes.openings, key=lambda opening: float(np.linalg.norm(place - opening.centre_mm)))
-        away = float(np.linalg.norm(place - near.centre_mm))
+        away = {o.name: float(np.linalg.norm(place - o.centre_mm)) for o in self.nodes.openings}
+        near = min(away, key=lambda name: away[name]) if away else None
         finite = np.isfinite(seen.max_speed)
         what = (
             f"speed {seen.max_speed * plan.units.speed_m_s:.3g} m/s is {seen.max_speed:.2g} in lattice units (Mach "
@@ -195,13 +195,14 @@ class Simulation:
         )
         raise StageError(
             f"the flow blew up at step {self.step}, time {self.step * plan.units.dt_s:.4g} s, at ({place[0]:.2f}, "
-            f"{place[1]:.2f}, {place[2]:.2f}) mm LPS, {away:.1f} mm from opening {near.name}: {what}. {self._cause()}"
+            f"{place[1]:.2f}, {place[2]:.2f}) mm LPS{f', {away[near]:.1f} mm from opening {near}' if near else ''}: "
+            f"{what}. {self._cause()}"
         )
 
     def _cause(self) -> str:
         plan, expected = self.plan, self.plan.numbers["expected_peak_speed_m_s"]
         reached = max((row.max_speed_m_s for row in self.monitor.rows), default=0.0)
-        if plan.ramp_s < 1e-3 * plan.viscous_steps * plan.units.dt_s:
+        if plan.inflow and plan.ramp_s < 1e-3 * plan.viscous_steps * plan.units.dt_s:
             return "Likely the inflow is raised too fast; lengthen solve.ramp_s, or leave it out"
         if reached > 1.2 * expected or plan.numbers["expected_peak_speed_lattice"] > 0.1:
             return (
@@ -296,7 +297,10 @@ def solve(
     log.info("forecast: %s", _told(expected, plan, device))
     for warning in plan.warnings:
         log.warning("warning: %s", warning)
-    lattice = build_lattice(nodes, plan.collision, plan.rates, settings.walls, settings.precision, plan.profiles)
+    lattice = build_lattice(
+        nodes, plan.collision, plan.rates, settings.walls, settings.precision, plan.profiles, plan.force, plan.moving,
+        plan.slip,
+    )  # fmt: skip
     driver = make_driver(settings.backend, lattice, nodes.part)
     if isinstance(driver, PartsDriver):
         log.info("%s", driver.told())
@@ -311,7 +315,9 @@ def solve(
 
 
 def _told(expected: Forecast, plan: Plan, device: Device) -> str:
-    basis = "all cycles" if plan.period_s else "until the wave that the ramp leaves has died away"
+    basis = "until friction has settled the flow"
+    if plan.inflow:
+        basis = "all cycles" if plan.period_s else "until the wave that the ramp leaves has died away"
     return (
         f"about {expected.steps} steps ({basis}) in {_minutes(expected.seconds)}, at {device.updates_s / 1e6:.3g} MLUPS"
         f" and compilation of {device.compile_s:g} s; memory {gigabytes(expected.bytes)}"
@@ -358,7 +364,7 @@ def _summary(simulation: Simulation, warnings: list[str]) -> dict[str, Any]:
     part, last = monitor.last_part(), monitor.rows[-1]
     flow = np.mean([row.flow_ml_s for row in part], axis=0)
     pressure = np.mean([row.pressure_pa for row in part], axis=0)
-    entering = np.array([opening.role == "inlet" for opening in simulation.nodes.openings])
+    entering = np.array([opening.role == "inlet" for opening in simulation.nodes.openings], np.bool_)
     into, out = float(flow[entering].sum()), float(flow[~entering].sum())
     openings = {}
     for k, opening in enumerate(simulation.nodes.openings):
@@ -375,7 +381,7 @@ def _summary(simulation: Simulation, warnings: list[str]) -> dict[str, Any]:
         "residual": last.residual,
         "change": last.change,
         "periodicity": monitor.periodicity(),
-        "mass_balance": (into - out) / into,
+        "mass_balance": (into - out) / into if into else None,
         "openings": openings,
         "max_speed_m_s": last.max_speed_m_s,
         "mach": max(row.mach for row in monitor.rows),
@@ -386,6 +392,7 @@ def _summary(simulation: Simulation, warnings: list[str]) -> dict[str, Any]:
             "collision": plan.collision,
             "magic": plan.magic if plan.collision in ("trt", "bgk") else None,
             "walls": settings.walls,
+            "patches": {name: "slips" if patch.slip else "moves" for name, patch in settings.patches.items()},
             "inlets": plan.profiles,
             "outlets": "anti-bounce-back",
             "precision": settings.precision,

@@ -92,6 +92,13 @@ def by_opening(openings: tuple[Opening, ...], role: str, entries: Mapping[str, T
         If there is no such opening, a name is unknown, or an opening is left without settings.
     """
     names = [opening.name for opening in openings if opening.role == role]
+    if not openings and not entries.keys() - ({"*"} if role == "outlet" else set()):
+        return {}
+    if not openings:
+        raise StageError(
+            f"solve.{role}s: {', '.join(entries)} given, but the geometry has no openings; leave {role}s out, and let"
+            " solve.force_n_m3 or a moving patch of the wall drive the flow"
+        )
     if not names:
         raise StageError(f"the vessel has no {role}; give one in surface.openings")
     if unknown := sorted(entries.keys() - {*names, "*"}):
