@@ -5,7 +5,7 @@ import pytest
 from scipy import ndimage
 from skimage.measure import euler_number
 
-from pipeline.geometry.thinning import thin
+from pipeline.geometry.thinning import thin, tips
 from tests.tubes import arc, fork, line, tube
 
 ALL = np.ones((3, 3, 3))
@@ -80,6 +80,20 @@ def test_skeleton_runs_in_the_middle():
     assert off[(along > 5) & (along < 35)].max() < 1.3  # a voxel and a bit; the ends go to the tips
     assert along.min() < -4  # the round ends reach from -5 to 45
     assert along.max() > 44
+
+
+def test_curves_run_to_the_given_ends_and_nowhere_else():
+    """To the middle of a flat end; the tips that are found there lie on its rim."""
+    z, y, x = np.mgrid[:60, :24, :24]
+    bar = (np.hypot(y - 11.3, x - 11.6) < 7.2) & (np.abs(z - 30) < 25)
+    ends = np.array([[6, 11, 12], [54, 11, 12]])
+    skeleton = thin(bar, ends)
+    count = neighbours(skeleton)
+    np.testing.assert_array_equal(np.argwhere(skeleton)[count == 1], ends)
+    assert skeleton.sum() == 49
+    rims = tips(bar)
+    assert {6, 54} == set(rims[:, 0].tolist())
+    assert (np.hypot(rims[:, 1] - 11.3, rims[:, 2] - 11.6) > 5).any()
 
 
 def test_thinning_is_the_same_for_the_same_solid():

@@ -236,13 +236,14 @@ def _centred(
     Thinning stops up to a voxel off the middle, which for a thin vessel is a good part of its radius.
     """
     radius, foot = nearest(points)
+    points, rows = points.copy(), np.arange(len(points))
     for _ in range(CENTRING_STEPS):
-        away = (points - foot) / np.maximum(radius, 1e-9)[:, None]
-        moved = points + away * voxel_mm / CENTRING_STEPS
+        away = (points[rows] - foot[rows]) / np.maximum(radius[rows], 1e-9)[:, None]
+        moved = points[rows] + away * voxel_mm / CENTRING_STEPS
         larger, other = nearest(moved)
-        better = larger > radius
-        points, foot = (np.where(better[:, None], new, old) for new, old in ((moved, points), (other, foot)))
-        radius = np.where(better, larger, radius)
+        better = larger > radius[rows]
+        rows = rows[better]
+        points[rows], radius[rows], foot[rows] = moved[better], larger[better], other[better]
     return points, radius
 
 
