@@ -24,6 +24,8 @@ MOST_SPLITS = 12
 """Rounds of splitting alone, at first, of a surface whose triangles are far too large."""
 GRADING = 0.2
 """The wanted length grows by at most so much over its own length: 20 % from an edge to the next."""
+SMALLEST_BALL_MM = 1e-6
+"""Stands for a ball that is not known."""
 PENETRATION = 0.05
 """An inscribed ball may be entered by the surface by this part of its radius, so that roughness does not shrink it, and
 speaks for the surface within this distance of it."""
@@ -171,10 +173,13 @@ def local_radius(mesh: Mesh) -> NDArray[np.float64]:
     normals = vertex_normals(mesh.points_mm, wall.ravel())[rows]
     tree = cKDTree(points)
     radius = np.zeros(len(points))
+    usual_mm = 2 * mesh.volume_mm3() / float(np.linalg.norm(mesh.area_vectors_mm2(), axis=1).sum())
     random = np.random.default_rng(0)
     while len(left := np.flatnonzero(radius == 0)):
         tried = left if len(left) <= BALLS else random.choice(left, BALLS, replace=False)
-        size = _inscribed(points[tried], normals[tried], tree)
+        room = _room(points[tried], normals[tried], mesh)
+        size = _inscribed(points[tried], normals[tried], tree, room, usual_mm)
+        size[size == room] = SMALLEST_BALL_MM  # it leaves the vessel through a cap: its neighbours' balls count
         for k in np.argsort(-size):
             if radius[tried[k]] == 0:
                 near = tree.query_ball_point(
@@ -182,12 +187,36 @@ def local_radius(mesh: Mesh) -> NDArray[np.float64]:
                 )
                 radius[near] = np.maximum(radius[near], size[k])
                 radius[tried[k]] = max(radius[tried[k]], size[k])
-    return np.asarray(radius[cKDTree(points).query(mesh.points_mm)[1]])
+    known = radius > SMALLEST_BALL_MM
+    return np.asarray(radius[known][cKDTree(points[known]).query(mesh.points_mm)[1]])
 
 
-def _inscribed(points: NDArray[np.float64], normals: NDArray[np.float64], tree: cKDTree) -> NDArray[np.float64]:
-    """Radii of the balls that touch the surface from inside at points, (n,)."""
-    radius = np.full(len(points), float(np.linalg.norm(np.ptp(tree.data, axis=0))))
+def _room(points: NDArray[np.float64], normals: NDArray[np.float64], mesh: Mesh) -> NDArray[np.float64]:
+    """Way from points of the wall, along their normals inwards, to a cap, (n,); a normal near a rim may point at it."""
+    room = np.full(len(points), float(np.linalg.norm(np.ptp(mesh.points_mm, axis=0))))
+    vectors = mesh.area_vectors_mm2()
+    for number in range(1, int(mesh.opening.max(initial=0)) + 1):
+        cap = mesh.opening == number
+        corners, normal = mesh.points_mm[mesh.triangles[cap]].reshape(-1, 3), vectors[cap].sum(axis=0)
+        centre, normal = corners.mean(axis=0), normal / np.linalg.norm(normal)
+        reach = float(np.linalg.norm(corners - centre, axis=1).max()) * (1 + PENETRATION)
+        way = np.maximum((centre - points) @ normal, 0) / np.maximum(-(normals @ normal), 1e-12)
+        met = np.linalg.norm(points - way[:, None] * normals - centre, axis=1) <= reach
+        room[met] = np.minimum(room[met], way[met])
+    return np.maximum(room, SMALLEST_BALL_MM)
+
+
+def _inscribed(
+    points: NDArray[np.float64],
+    normals: NDArray[np.float64],
+    tree: cKDTree,
+    most_mm: NDArray[np.float64],
+    usual_mm: float,
+) -> NDArray[np.float64]:
+    """Radii of the balls that touch the surface from inside at points, (n,), each at most so large; the part by which
+    they may be entered is of the usual radius at most: a huge ball would be entered by the whole vessel.
+    """
+    radius = most_mm.copy()
     active = np.arange(len(points))
     for _ in range(30):
         centre = points[active] - radius[active, None] * normals[active]
@@ -195,7 +224,7 @@ def _inscribed(points: NDArray[np.float64], normals: NDArray[np.float64], tree: 
         across = points[active] - tree.data[nearest]
         depth = np.einsum("ij,ij->i", across, normals[active])
         through = np.einsum("ij,ij->i", across, across) / np.maximum(2 * depth, 1e-12)
-        entered = (depth > 0) & (radius[active] - distance > PENETRATION * through)
+        entered = (depth > 0) & (radius[active] - distance > PENETRATION * np.minimum(through, usual_mm))
         active = active[entered]
         if not len(active):
             break
