@@ -374,9 +374,9 @@ def _bears(v: int, other: int, place: Floats, points: Floats, start: Ints, twin:
                 return False
             old = _worst(points[v], points[b], points[c])
             new = _worst(place, points[b], points[c])
-            if new < min(old, 0.35):
+            if new < min(0.7 * old, 0.2):
                 return False
-            if old > 0.02 and _dot(before, after) < 0.7 * np.sqrt(_dot(before, before) * _dot(after, after)):
+            if old > 0.1 and _dot(before, after) < 0.7 * np.sqrt(_dot(before, before) * _dot(after, after)):
                 return False
         h = twin[_previous(h)]
         if h == out[v]:
