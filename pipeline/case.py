@@ -442,10 +442,6 @@ class SolveSettings(Section):
         default_factory=dict, description="required, unless a canonical geometry has none"
     )
     outlets: dict[str, OutletSettings] = Field(default_factory=lambda: {"*": OutletSettings()}, min_length=1)
-    force_n_m3: Point = Field((0.0, 0.0, 0.0), description="force on the fluid, x, y, z")
-    patches: dict[str, PatchSettings] = Field(
-        default_factory=dict, description="patches of a canonical geometry's wall, by name; those not named are at rest"
-    )
     backend: Literal["auto", "cpu", "cuda"] = Field("auto", description="auto: CUDA where a device answers")
     precision: Literal["fp32", "fp64"] = "fp32"
     collision: Literal["auto", "bgk", "trt", "projected", "recursive"] = Field(
@@ -468,6 +464,10 @@ class SolveSettings(Section):
     max_steps: Annotated[int, Field(ge=1)] = Field(1_000_000, description="give up after this many steps")
     snapshots: Annotated[int, Field(ge=1)] = Field(
         20, description="time steps in the flow file: over the last period of a waveform; a steady run keeps its last"
+    )
+    force_n_m3: Point = Field((0.0, 0.0, 0.0), description="force on the fluid, x, y, z")
+    patches: dict[str, PatchSettings] = Field(
+        default_factory=dict, description="patches of a canonical geometry's wall, by name; those not named are at rest"
     )
 
 
@@ -551,10 +551,9 @@ class Case(Section):
 
     def waveform_files(self, stage: str) -> list[str]:
         """Waveforms that the stage reads."""
-        inlets = self.solve.inlets.values()
         if stage == "voxelize" and not self._spacing_needs().get("flow", {}).get("inlets"):
-            inlets = ()
-        return [inlet.waveform for inlet in inlets if inlet.waveform]
+            return []
+        return [inlet.waveform for inlet in self.solve.inlets.values() if inlet.waveform]
 
     def _spacing_needs(self) -> dict[str, Any]:
         """What the choice of the spacing takes from the section solve, where it depends on it and no more."""

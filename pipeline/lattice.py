@@ -1,6 +1,7 @@
 """Lattice: the tagged nodes that stand for the vessel, and their file."""
 
 from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -92,12 +93,29 @@ class Lattice:
         return Lattice(tag, opening, image.GetSpacing()[0], image.GetOrigin(), (along_x, along_y, along_z))
 
 
+def _corners(frame: Frame, found: Links) -> NDArray[np.int64]:
+    """Places of the nodes in the corners of the wall, which no link reaches: diagonally behind a fluid node whose six
+    links to the other corners of the cube between the two all meet the wall.
+    """
+    wall = found.opening == 0
+    node, row = np.unique(found.node[wall], return_inverse=True)
+    blocked = np.bincount(row, 2.0 ** found.direction[wall]).astype(np.int64)
+    size, corners = np.array(frame.shape[::-1]), []
+    for diagonal in product((-1, 1), repeat=3):
+        towards = ((VELOCITIES == 0) | (diagonal == VELOCITIES)).all(axis=1)
+        links = int((1 << np.flatnonzero(towards)[1:]).sum())
+        behind = frame.position(node[blocked & links == links]) + np.array(diagonal, np.int32)
+        corners.append(frame.node(np.where(frame.periodic, behind % size, behind)))
+    return np.concatenate(corners)
+
+
 def tagged(frame: Frame, fluid: NDArray[np.bool_], found: Links, openings: tuple[Opening, ...]) -> Lattice:
     """The lattice that follows from the fluid nodes and their links."""
     tag = np.full(fluid.shape, EXTERNAL, np.int8)
     tag[fluid] = FLUID
     opening = np.zeros_like(tag)
-    tag.reshape(-1)[found.end[found.opening == 0]] = WALL
+    for ends in (found.end[found.opening == 0], _corners(frame, found)):
+        tag.reshape(-1)[ends[tag.reshape(-1)[ends] == EXTERNAL]] = WALL
     through = np.flatnonzero(found.opening)
     length = found.q[through] * np.linalg.norm(VELOCITIES, axis=1)[found.direction[through]]
     far_to_near = through[np.lexsort((found.opening[through], length))[::-1]]

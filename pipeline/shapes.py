@@ -134,7 +134,7 @@ class Duct(Channel):
 
     shape: Literal["duct"]  # type: ignore[assignment]
     width_mm: Positive = Field(description="along y")
-    sides: Literal["walls"] = Field("walls", description="across y")  # type: ignore[assignment]
+    sides: Literal["walls"] = Field("walls", description="across y")
 
 
 class Step(BlockShape):
@@ -252,7 +252,7 @@ class Bend(RoundShape):
 
     shape: Literal["bend"]
     bend_radius_mm: Positive = Field(description="of the centreline")
-    angle_deg: Annotated[float, Field(gt=0, le=270)] = 90.0
+    angle_deg: Annotated[float, Field(gt=0, le=180)] = 90.0
     inlet_mm: NonNegative = Field(0.0, description="length of the straight part before the bend")
     outlet_mm: NonNegative = Field(0.0, description="and behind it")
 

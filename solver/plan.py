@@ -170,7 +170,7 @@ def wall_radius_mm(nodes: Nodes, slip: tuple[str, ...] = ()) -> float:
     node, direction = nodes.wall_link_node[holds], nodes.wall_link_direction[holds]
     velocity, weight = VELOCITIES[direction].astype(np.float64), WEIGHTS[direction]
     normal = np.stack([np.bincount(node, weight * velocity[:, k], nodes.count) for k in range(3)], axis=1)
-    normal /= np.maximum(np.linalg.norm(normal, axis=1, keepdims=True), 1e-12)
+    normal = normal / np.maximum(np.linalg.norm(normal, axis=1, keepdims=True), 1e-12)
     area = float((6 * weight * np.abs((velocity * normal[node]).sum(axis=1))).sum())
     longest = max(nodes.shape) / 2
     radius = 2 * nodes.count / area if area else longest
