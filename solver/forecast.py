@@ -33,8 +33,8 @@ LINKS_PER_AREA = 1.5 + 3 * sqrt(2)
 DIFFUSION = 26.4
 """Rate, in nu/R^2, at which the profile of a given flow settles in a tube."""
 
-SUM_BYTES = 96
-"""What a thread keeps that adds up sums over nodes (`Tally` of solver/driver.py)."""
+NODE_SUM_BYTES, LINK_SUM_BYTES = 96, 24
+"""What a thread keeps that adds up sums over nodes (`Tally` of solver/driver.py), and over wall links (three words)."""
 
 MEMINFO, OWN_GROUP, GROUPS = Path("/proc/meminfo"), Path("/proc/self/cgroup"), Path("/sys/fs/cgroup")
 """Where Linux says how much memory is free, and how much of it a container or a job may have."""
@@ -118,7 +118,8 @@ class Device:
 
     def bytes(self, size: Size, precision: str) -> int:
         """Most memory that a run takes on it."""
-        return size.device_bytes(precision) + SUM_BYTES * min(ceil(size.fluid_nodes), self.sum_threads)
+        of_nodes, of_links = (min(ceil(count), self.sum_threads) for count in (size.fluid_nodes, size.wall_links))
+        return size.device_bytes(precision) + NODE_SUM_BYTES * of_nodes + LINK_SUM_BYTES * of_links
 
 
 @dataclass(frozen=True)
