@@ -34,6 +34,8 @@ TANGENT_RADII = 3.0
 FULL_AREA = 0.95
 LEAST_FULL_AREA = 0.75
 """A section is full from the first fraction of the tube's area; from the second where none reaches the first."""
+USUAL_ROUNDNESS = 0.75
+"""A quarter of the sections of a vessel are rounder than is usual in it."""
 MOST_FULL_AREA = 1.25
 """A cut is refused as skew where its section is larger than this many times the tube's."""
 SKEW_AREA = 1.05
@@ -277,7 +279,7 @@ def _fits(section: _Section, behind: list[_Section], roundness: float, least: fl
     """Whether a section is so round as the vessel behind usually is, and its area lies between two multiples of that
     just behind: a vessel may be flat over some length of its end, but its width changes all the way.
     """
-    usual = np.median([other.roundness for other in _alone(behind)])
+    usual = np.quantile([other.roundness for other in _alone(behind)], USUAL_ROUNDNESS)
     return bool(section.roundness >= roundness * usual and least <= section.area_mm2 / _tube_area(behind) <= most)
 
 
