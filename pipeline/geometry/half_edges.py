@@ -81,13 +81,16 @@ class HalfEdges:
         return Mesh(self.points.copy(), self.start.reshape(-1, 3).copy(), self.tag.copy())
 
     def split(self) -> int:
-        """Split too long edges; how many."""
-        count = _count_long(self.points, self.edge, self.start, self.twin, LONGEST)
-        if count:
-            grown = [_grown(a, count * step) for a, step in zip(self._arrays(), (1, 1, 1, 6, 6, 6, 2, 1), strict=True)]
-            ends = _split_long(*grown, len(self.points), len(self.tag), LONGEST)
-            self._cut(grown, ends)
-        return count
+        """Split too long edges, the longest first; how many."""
+        ends = np.stack([self.start, self.start[self.twin]])
+        length = np.linalg.norm(self.points[ends[0]] - self.points[ends[1]], axis=1) / self.edge[ends].mean(axis=0)
+        long = np.flatnonzero((length > LONGEST) & (np.arange(len(length)) < self.twin))
+        if len(long):
+            long = long[np.argsort(-length[long], kind="stable")]
+            steps = 1, 1, 1, 6, 6, 6, 2, 1
+            grown = [_grown(a, len(long) * step) for a, step in zip(self._arrays(), steps, strict=True)]
+            self._cut(grown, _split_long(*grown, long, len(self.points), len(self.tag)))
+        return len(long)
 
     def collapse(self) -> None:
         """Collapse too short edges where the surface allows it."""
@@ -194,16 +197,6 @@ def _wanted(edge: Floats, a: int, b: int) -> float:
 
 
 @njit(cache=True)
-def _count_long(points: Floats, edge: Floats, start: Ints, twin: Ints, longest: float) -> int:
-    count = 0
-    for h in range(len(start)):
-        a, b = start[h], start[twin[h]]
-        if h < twin[h] and _square(points[a], points[b]) > (longest * _wanted(edge, a, b)) ** 2:
-            count += 1
-    return count
-
-
-@njit(cache=True)
 def _split_long(
     points: Floats,
     edge: Floats,
@@ -213,27 +206,22 @@ def _split_long(
     sharp: Flags,
     tag: Kinds,
     out: Ints,
+    long: Ints,
     vertices: int,
     triangles: int,
-    longest: float,
 ) -> tuple[int, ...]:
-    """Split too long edges, and the triangles beside them; the arrays have room for the new ones at their end.
+    """Split edges, and the triangles beside them; the arrays have room for the new ones at their end.
 
     Returns how many entries of each array are in use then.
     """
     v, t = vertices, triangles
-    for h in range(3 * triangles):
-        a, b = start[h], start[twin[h]]
-        if h > twin[h] or _square(points[a], points[b]) <= (longest * _wanted(edge, a, b)) ** 2 or v == len(points):
-            continue
+    for h in long:
+        g = twin[h]
+        a, b = start[h], start[g]
         for i in range(3):
             points[v, i] = 0.5 * (points[a, i] + points[b, i])
         edge[v] = _wanted(edge, a, b)
-        if sharp[h]:  # a corner's neighbour along a crease tells its kind, else the triangles do
-            kind[v] = _kind_of_crease(tag[h // 3], tag[twin[h] // 3])
-        else:
-            kind[v] = tag[h // 3]
-        g = twin[h]
+        kind[v] = _kind_of_crease(tag[h // 3], tag[g // 3]) if sharp[h] else tag[h // 3]
         _halve(h, v, t, start, twin, sharp, tag, out)
         _halve(g, v, t + 1, start, twin, sharp, tag, out)
         # h: a to v, its outer half 3 t: v to b; g: b to v, its outer half 3 (t + 1): v to a

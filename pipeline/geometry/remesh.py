@@ -188,6 +188,8 @@ def local_radius(mesh: Mesh) -> NDArray[np.float64]:
                 radius[near] = np.maximum(radius[near], size[k])
                 radius[tried[k]] = max(radius[tried[k]], size[k])
     known = radius > SMALLEST_BALL_MM
+    if not known.any():
+        return np.full(len(mesh.points_mm), usual_mm)
     return np.asarray(radius[known][cKDTree(points[known]).query(mesh.points_mm)[1]])
 
 
