@@ -7,7 +7,7 @@ pruned. This tells which branches there are and how they meet; each is then move
 import heapq
 import logging
 from dataclasses import dataclass
-from itertools import combinations, product
+from itertools import combinations, count, product
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -446,14 +446,13 @@ class _Sketch:
 
     def _names(self, far: dict[int, float]) -> dict[int, str]:
         """Name of each node, in the order of the distance from the root."""
-        count = {"bifurcation": 0, "end": 0, "loop": 0}
+        taken = {opening.name for opening in self.openings.values()}
         names = {}
         for node in sorted(far, key=lambda node: far[node]):
-            if node in self.openings:
-                names[node] = self.openings[node].name
-            else:
-                count[self.kind(node)] += 1
-                names[node] = f"{self.kind(node)}_{count[self.kind(node)]}"
+            kind = self.kind(node)
+            free = (f"{kind}_{k}" for k in count(1) if f"{kind}_{k}" not in taken)
+            names[node] = self.openings[node].name if kind == "opening" else next(free)
+            taken.add(names[node])
         return names
 
     def _leading(self) -> set[int]:
