@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from pipeline.case import OpeningSettings, SurfaceSettings
 from pipeline.geometry.clip import check_closed
+from pipeline.geometry.quality import triangle_quality
 from pipeline.mesh import Mesh, read_openings
 from pipeline.surface import extract_surface
 from pipeline.volume import Volume
@@ -200,10 +201,33 @@ def test_caps_are_flat_and_measured_as_they_are():
 def test_triangles_become_well_shaped():
     quality = extract(fork(seed=1)).quality
     assert quality["before"]["needles"] > 0.03 * quality["before"]["triangles"]
-    assert quality["after"]["needles"] < 0.001 * quality["after"]["triangles"]
-    assert quality["after"]["tiny"] == 0
-    assert quality["uncut"]["smallest_angle_deg"] > 15
-    assert quality["after"]["median_angle_deg"] > 45
+    assert quality["after"]["needles"] == quality["after"]["tiny"] == 0
+    assert quality["after"]["smallest_angle_deg"] >= 20
+    assert quality["after"]["p5_angle_deg"] >= 40
+    for stage in ("before", "uncut", "after"):
+        assert sum(quality[stage]["angle_histogram"]) == quality[stage]["triangles"]
+        assert sum(quality[stage]["angle_histogram"][:2]) == quality[stage]["needles"]
+
+
+def test_quality_of_known_triangles():
+    """Equilateral, right with equal legs, and a needle of 5.7 degrees; the fourth is tiny beside its neighbours."""
+    points = np.array([[0, 0, 0], [1, 0, 0], [0.5, np.sqrt(3) / 2, 0], [0, 5, 0], [1, 5, 0], [0, 6, 0], [0, 9, 0],
+                       [1, 9, 0], [0, 9.1, 0], [0.02, 9.1, 0]])  # fmt: skip
+    triangles = np.array([[0, 1, 2], [3, 4, 5], [6, 7, 8], [8, 7, 9], [8, 9, 7]])[:4]
+    quality = triangle_quality(Mesh(points, triangles, np.zeros(4, np.int8)))
+    assert quality["triangles"] == 4
+    assert quality["needles"] == 2
+    assert quality["angle_histogram"][11] == 1  # 60
+    assert quality["angle_histogram"][9] + quality["angle_histogram"][8] == 1  # 45
+    assert quality["smallest_mean_ratio"] < 0.2
+    only = triangle_quality(Mesh(points, triangles[:1], np.zeros(1, np.int8)))
+    assert only["median_mean_ratio"] == pytest.approx(1)
+    assert only["smallest_angle_deg"] == pytest.approx(60)
+    right = triangle_quality(Mesh(points, triangles[1:2], np.zeros(1, np.int8)))
+    assert right["median_mean_ratio"] == pytest.approx(np.sqrt(3) / 2)  # 4 sqrt(3) / 2 over 1 + 1 + 2
+    fan = np.array([[0, 0, 0], [1, 0, 0], [0, 1, 0], [1, 1, 0], [1.0, 0.5, 0.001]])
+    crowd = Mesh(fan, np.array([[0, 1, 2], [1, 3, 2], [1, 4, 3]]), np.zeros(3, np.int8))
+    assert triangle_quality(crowd)["tiny"] == 1
 
 
 def test_a_large_vessel_gets_no_more_triangles_than_it_needs():
