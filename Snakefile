@@ -64,9 +64,15 @@ def evidence(wildcards):
         "centreline": rules.centreline.output.centreline,
         "branches": rules.centreline.output.summary,
     }
-    missing = {"mask": ["series"], "surface": ["series", "segmentation", "picture"]}
+    missing = {"mask": ["series"], "surface": ["series", "segmentation", "picture"], "geometry": list(made)}
     left_out = missing.get(CASES[wildcards.case].input.entry, [])
     return {role: path.format(case=wildcards.case) for role, path in made.items() if role not in left_out}
+
+
+def narrowest(wildcards):
+    """Where the narrowest place of a vessel is told; a canonical geometry's lattice needs none."""
+    entry, summary = CASES[wildcards.case].input.entry, rules.centreline.output.summary
+    return [] if entry == "geometry" else [summary.format(case=wildcards.case)]
 
 
 def page(wildcards):
@@ -243,6 +249,25 @@ rule import_surface:
         " --settings {params.settings:q} --provenance {output.provenance} --log {log}"
 
 
+rule canonical:
+    input:
+        code=sources("pipeline.canonical"),
+    output:
+        surface=OUT + "surface.vtp",
+        openings=OUT + "openings.json",
+        provenance=OUT + "canonical.provenance.json",
+    wildcard_constraints:
+        case=entering("geometry"),
+    log:
+        OUT + "logs/canonical.log",
+    params:
+        settings=settings("canonical"),
+    shell:
+        "{PYTHON} -m pipeline.canonical"
+        " --surface {output.surface} --openings {output.openings}"
+        " --settings {params.settings:q} --provenance {output.provenance} --log {log}"
+
+
 rule centreline:
     input:
         surface=rules.surface.output.surface,
@@ -269,7 +294,7 @@ rule voxelize:
     input:
         surface=rules.surface.output.surface,
         openings=rules.surface.output.openings,
-        centreline=rules.centreline.output.summary,
+        centreline=narrowest,
         waveforms=waveforms("voxelize"),
         code=sources("pipeline.voxelize"),
     output:
@@ -279,10 +304,11 @@ rule voxelize:
         OUT + "logs/voxelize.log",
     params:
         settings=settings("voxelize"),
+        centreline=lambda wildcards: " ".join(f"--centreline {path}" for path in narrowest(wildcards)),
     threads: workflow.cores
     shell:
         "NUMBA_NUM_THREADS={threads} {PYTHON} -m pipeline.voxelize"
-        " --surface {input.surface} --openings {input.openings} --centreline {input.centreline}"
+        " --surface {input.surface} --openings {input.openings} {params.centreline}"
         " --lattice {output.lattice}"
         " --settings {params.settings:q} --provenance {output.provenance} --log {log}"
 
