@@ -97,12 +97,9 @@ def _upper_half(
     wanted = len(members) * low / parts
     slack = tolerance * min(wanted, len(members) - wanted)
     best, fewest = np.zeros(0, np.bool_), np.iinfo(np.int64).max
-    side = np.full(nodes.count, -1, np.int8)
     for name in names:
         height = HEIGHTS[name](nodes, links, part, members)
-        upper = _cut_level(links, part, members, height - height.min(), wanted, slack)
-        side[members] = upper
-        crossing = _count_crossing(links, members, side)
+        upper, crossing = _cut_level(links, part, members, height - height.min(), wanted, slack)
         if crossing < fewest:
             best, fewest = upper, crossing
     return best
@@ -110,19 +107,22 @@ def _upper_half(
 
 def _cut_level(
     links: Links, part: NDArray[np.int16], members: Rows, height: NDArray[np.int32], wanted: float, slack: float
-) -> NDArray[np.bool_]:
-    """Members above the level that the fewest links cross within the slack; if there is none, a level is divided."""
+) -> tuple[NDArray[np.bool_], int]:
+    """Members above the level that the fewest links cross within the slack, and how many do.
+
+    If there is no such level, one is divided in the order of the nodes.
+    """
     below = np.cumsum(np.bincount(height))
     first, last = np.searchsorted(below, (wanted - slack, wanted + slack), side="left")
     if first < len(below) and below[first] <= wanted + slack:
         last = last if last < len(below) and below[last] <= wanted + slack else last - 1
-        crossing = _profile(links, part, members, height, len(below))
-        return height > first + np.argmin(crossing[first : last + 1])
+        crossing = _profile(links, part, members, height, len(below))[first : last + 1]
+        return height > first + np.argmin(crossing), int(crossing.min())
     level = np.searchsorted(below, round(wanted))
     upper: NDArray[np.bool_] = height >= level
     rest = round(wanted) - (int(below[level - 1]) if level else 0)
     upper[np.flatnonzero(height == level)[:rest]] = False
-    return upper
+    return upper, int(_profile(links, part, members, upper.astype(np.int32), 2)[0])
 
 
 def _along_axis(axis: int) -> Callable[[Nodes, Links, NDArray[np.int16], Rows], NDArray[np.int32]]:
@@ -211,19 +211,6 @@ def _crossing(links: Links, part: NDArray[np.int16]) -> NDArray[np.int64]:
             if m >= 0 and part[m] != part[n]:
                 across[n] += 1
     return across
-
-
-@njit(parallel=True, cache=True)
-def _count_crossing(links: Links, members: Rows, side: NDArray[np.int8]) -> int:
-    """Links from one side to the other."""
-    crossing = 0
-    for k in prange(len(members)):
-        n = members[k]
-        for i in range(links.shape[1]):
-            m = links[n, i]
-            if m >= 0 and side[n] == 0 and side[m] == 1:
-                crossing += 1
-    return crossing
 
 
 @njit(cache=True)
