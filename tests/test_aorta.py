@@ -6,6 +6,8 @@ the image's: its points within 5 mm of their rims are left out. Distances are fr
 
 from pathlib import Path
 
+import logging
+
 import numpy as np
 import pytest
 from scipy.spatial import cKDTree
@@ -15,11 +17,13 @@ from vtkmodules.vtkCommonDataModel import vtkCellArray, vtkPolyData
 from vtkmodules.vtkFiltersCore import vtkFeatureEdges, vtkImplicitPolyDataDistance
 from vtkmodules.vtkIOGeometry import vtkSTLReader
 
-from pipeline.case import Box, FilterSettings, SegmentSettings
+from pipeline.case import Box, FilterSettings, SegmentSettings, SideBranches, SurfaceSettings
 from pipeline.filter import filter_volume
+from pipeline.geometry.clip import check_closed
 from pipeline.geometry.isosurface import smooth_field, zero_surface
 from pipeline.mesh import Mesh
 from pipeline.segment import segment
+from pipeline.surface import extract_surface
 from pipeline.volume import Volume
 
 RIM_MM = 5.0
@@ -104,3 +108,38 @@ def test_the_largest_tube_is_the_aorta(aorta):
     assert found.lumen.voxels[z, y, x]
     assert found.record["volume_ml"] == pytest.approx(54.6, rel=0.03)
     assert found.record["seeds_are_automatic"]
+
+
+@pytest.fixture(scope="module")
+def lumen(aorta) -> Volume:
+    return segment(
+        filter_volume(aorta, FilterSettings()), SegmentSettings(seeds_voxel=((58, 225, 16),)), aorta, "MR"
+    ).occupancy
+
+
+AORTA = (-219, -283, 26)
+ILIACS = {(-275, -27, 43): 1.8, (-189, -43, 42): 2.2, (-199, -64, 47): 1.9, (-239, -74, 46): 2.5}
+RENALS = {(-187, -223, 22): 2.1, (-253, -228, 29): 2.1}
+"""Centres, mm, and radii, mm, of the ends, right and left, outer and inner: the mask ends where the image fades."""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("action", ["keep", "close", "remove"])
+def test_the_aorta_and_each_iliac_are_open_without_a_hint(lumen, action):
+    """Two arteries of the bowel and both renals leave the aorta; they are shorter than six of its radii."""
+    branches = SideBranches(action=action, shorter_than_radii=6)
+    surface = extract_surface(lumen, SurfaceSettings(side_branches=branches), logging.getLogger("test"))
+    check_closed(surface.mesh)
+    inlet, *others = sorted(surface.openings, key=lambda opening: -opening.radius_mm)
+    assert inlet.role == "inlet"
+    assert inlet.radius_mm == pytest.approx(9.4, rel=0.05)
+    assert np.linalg.norm(np.subtract(inlet.centre_mm, AORTA)) < 5
+    wanted = ILIACS | (RENALS if action == "keep" else {})
+    for place, radius in wanted.items():
+        nearest = min(others, key=lambda opening: float(np.linalg.norm(np.subtract(opening.centre_mm, place))))
+        assert np.linalg.norm(np.subtract(nearest.centre_mm, place)) < 5
+        assert nearest.radius_mm == pytest.approx(radius, abs=0.44)  # half a voxel
+    assert len(surface.openings) == (9 if action == "keep" else 5)
+    gone = surface.quality["side_branches"]
+    assert all(record["radius_mm"] < 3 for record in gone)
+    assert len(gone) == (0 if action == "keep" else 5)  # with a lumbar artery, which is too thin to be open

@@ -249,6 +249,119 @@ def test_what_can_be_mended_without_doubt_is(kind):
     assert len(result.mesh.triangles) == len(VESSEL.triangles)
 
 
+def faces_of(mesh: Mesh) -> np.ndarray:
+    """Face numbers as a modeller gives them: the wall in two faces, and one for each cap."""
+    height = mesh.points_mm[mesh.triangles].mean(axis=1) @ np.array([1, -2, 3]) / np.sqrt(14)
+    return np.where(mesh.opening > 0, mesh.opening + 10, np.where(height > np.median(height), 2, 1)).astype(np.int64)
+
+
+def with_faces(mesh: Mesh, array: str, faces: np.ndarray) -> SurfaceFile:
+    return SurfaceFile(mesh.points_mm, mesh.triangles, None, {array: faces})
+
+
+@pytest.mark.parametrize("array", ["ModelFaceID", "CapID", "opening"])
+def test_flat_faces_of_a_known_array_are_openings(array, caplog):
+    with caplog.at_level(logging.INFO):
+        result = brought_in(with_faces(VESSEL, array, faces_of(VESSEL)))
+    assert result.quality["openings_by"] == f"faces of {array}"
+    assert sorted(result.quality["faces"].values()) == [11, 12]
+    inlet = next(opening for opening in result.openings if opening.name == "inlet")
+    true = next(each for each in OPENINGS if each.id + 10 == result.quality["faces"]["inlet"])
+    np.testing.assert_allclose(inlet.centre_mm, true.centre_mm, atol=1e-6)
+    assert any(text.startswith("face 11 is opening") for text in caplog.messages)
+    ignored = brought_in(with_faces(VESSEL, array, faces_of(VESSEL)), face_array="ignore")
+    assert ignored.quality["openings_by"] == "flat caps"
+
+
+def test_faces_of_a_faceted_surface_are_openings_where_sharp_edges_say_nothing():
+    """Six sides: every facet of the wall is flat and has sharp edges, so that caps show by their numbers alone."""
+    mesh, _ = capped_cylinder((1, 2, 3), 3.0, 30.0, segments=6, rings=10)
+    faces = np.where(mesh.opening > 0, mesh.opening + 1, 1).astype(np.int64)
+    result = brought_in(with_faces(mesh, "ModelFaceID", faces))
+    assert result.quality["openings_by"] == "faces of ModelFaceID"
+    assert len(result.openings) == 2
+
+
+def test_faces_survive_mending():
+    """Points and triangles are merged, dropped and turned on the way; every face stays with its triangles."""
+    rng = np.random.default_rng(3)
+    points = VESSEL.points_mm[VESSEL.triangles].reshape(-1, 3)
+    triangles = np.arange(3 * len(VESSEL.triangles)).reshape(-1, 3)
+    turned = np.where(rng.random(len(triangles))[:, None] < 0.3, triangles[:, ::-1], triangles)
+    triangles = np.concatenate([turned[:7, [0, 0, 1]], turned, turned[::5]])
+    faces = np.concatenate([np.full(7, 99), faces_of(VESSEL), faces_of(VESSEL)[::5]])
+    result = brought_in(SurfaceFile(points, triangles, None, {"ModelFaceID": faces}))
+    assert sorted(result.quality["faces"].values()) == [11, 12]
+    assert result.mesh.volume_mm3() == pytest.approx(VESSEL.volume_mm3(), rel=1e-9)
+
+
+def test_faces_are_read_from_a_file_and_quadrilaterals_keep_theirs(tmp_path):
+    polydata = VESSEL.to_vtk()
+    writer = vtkXMLPolyDataWriter()
+    writer.SetFileName(str(tmp_path / "model.vtp"))
+    writer.SetInputData(polydata)
+    writer.Write()
+    file = read_surface_file(tmp_path / "model.vtp")
+    np.testing.assert_array_equal(file.faces["opening"], VESSEL.opening)
+    (tmp_path / "box.obj").write_text(
+        "".join(f"v {x} {y} {z}\n" for z in (0, 1) for y in (0, 1) for x in (0, 1))
+        + "g wall\nf 1 2 6 5\nf 3 7 8 4\nf 1 5 7 3\nf 2 4 8 6\ng low\nf 1 3 4 2\ng high\nf 5 6 8 7\n"
+    )
+    assert read_surface_file(tmp_path / "box.obj").faces["GroupIds"].tolist() == [0] * 8 + [1, 1, 2, 2]
+
+
+@pytest.mark.parametrize(
+    ("array", "change", "message"),
+    [
+        ("Region", lambda f: f, r"surface_face_array = Region: the file has no such array.*there are: ModelFaceID"),
+        ("ModelFaceID", lambda f: np.where(f == 11, 1, f), r"1 of its faces are flat caps, at least 2.*2 not plane"),
+    ],
+)
+def test_faces_that_contradict_the_settings_are_refused(array, change, message):
+    with pytest.raises(StageError, match=message):
+        brought_in(with_faces(VESSEL, "ModelFaceID", change(faces_of(VESSEL))), face_array=array)
+
+
+def test_faces_and_open_rims_are_refused_together():
+    wall = VESSEL.opening != 2
+    given_ = SurfaceFile(VESSEL.points_mm, VESSEL.triangles[wall], None, {"ModelFaceID": faces_of(VESSEL)[wall]})
+    with pytest.raises(StageError, match=r"ModelFaceID: the surface has open rims too, 1 of them"):
+        brought_in(given_, face_array="ModelFaceID")
+
+
+@pytest.mark.parametrize("smoother", ["windowed-sinc", "taubin"])
+def test_a_given_surface_is_smoothed_on_request(smoother):
+    mesh, _ = capped_cylinder((1, 2, 3), 3.0, 30.0)
+    rough = mesh.points_mm.copy()
+    wall = np.setdiff1d(mesh.triangles[mesh.opening == 0], mesh.triangles[mesh.opening > 0])
+    rough[wall] += np.random.default_rng(0).normal(0, 0.03, (len(wall), 3))
+    result = brought_in(Mesh(rough, mesh.triangles, mesh.opening), smoother=smoother)
+    axis = np.array([1, 2, 3]) / np.sqrt(14)
+
+    def roughness(points: np.ndarray) -> float:
+        points = points[np.abs(points @ axis) < 10]
+        return float(np.std(np.linalg.norm(points - (points @ axis)[:, None] * axis, axis=1)))
+
+    assert roughness(result.mesh.points_mm) < 0.6 * roughness(rough)
+    with pytest.raises(StageError, match="smoother = field: it smooths voxels"):
+        brought_in(mesh, smoother="field")
+
+
+def test_a_fold_is_refused_with_its_place():
+    """One vertex of the wall is pulled through the opposite wall: less than 1e-4 of the volume lies in it twice."""
+    mesh, _ = capped_cylinder((1, 2, 3), 3.0, 30.0, segments=96)
+    points = mesh.points_mm.copy()
+    vertex = int(mesh.triangles[mesh.opening == 0][2000, 0])
+    axis = np.array([1, 2, 3]) / np.sqrt(14)
+    away = points[vertex] - (points[vertex] @ axis) * axis
+    points[vertex] -= 2.03 * away
+    with pytest.raises(
+        StageError, match=r"pairs of its triangles pass through each other, at \d+ places?: \("
+    ) as caught:
+        brought_in(Mesh(points, mesh.triangles, mesh.opening))
+    assert caught.value.picture.startswith(b"\x89PNG")
+
+
 def crossing_tubes() -> Mesh:
     """One tube that runs through itself."""
     t = np.linspace(0, 2 * np.pi, 97)[:-1]
@@ -380,6 +493,28 @@ def test_broken_files_end_with_one_message_that_does_not_name_them(tmp_path, cap
         read_surface_file(path)
     assert NAME not in str(caught.value)
     assert NAME not in "".join(capfd.readouterr())  # VTK writes its own errors past Python
+
+
+@pytest.mark.parametrize("binary", [True, False])
+def test_a_cut_ply_of_polygons_is_refused_before_it_is_read(tmp_path, binary):
+    """VTK would crash: as many bytes follow the head as that many triangles need, but not as these polygons do."""
+    kind = "binary_little_endian" if binary else "ascii"
+    head = f"ply\nformat {kind} 1.0\nelement vertex 8\nproperty float x\nproperty float y\nproperty float z\n"
+    head += "element face 6\nproperty list uchar int vertex_indices\nend_header\n"
+    corners = np.array([[x, y, z] for z in (0, 1) for y in (0, 1) for x in (0, 1)], "<f4")
+    faces = [[0, 2, 3, 1], [4, 5, 7, 6], [0, 1, 5, 4], [2, 6, 7, 3], [0, 4, 6, 2], [1, 3, 7, 5]]
+    if binary:
+        body = corners.tobytes() + b"".join(bytes([4]) + np.array(face, "<i4").tobytes() for face in faces)
+    else:
+        rows = [*corners.tolist(), *([4, *face] for face in faces)]
+        body = "\n".join(" ".join(map(str, row)) for row in rows).encode()
+    path = tmp_path / "box.ply"
+    path.write_bytes(head.encode() + body)
+    assert len(read_surface_file(path).triangles) == 12
+    for cut in (3, 12, 20):
+        path.write_bytes((head.encode() + body)[:-cut])
+        with pytest.raises(StageError, match="damaged or breaks off"):
+            read_surface_file(path)
 
 
 def test_polygons_are_split_into_triangles(tmp_path):
