@@ -83,7 +83,7 @@ def compare(lattice: Lattice, nodes: Nodes, precision: str) -> dict[str, object]
     size = np.array([0.02 if opening.role == "inlet" else 1e-3 for opening in nodes.openings])
     conditions = rng.random((STEPS, len(size))) * size
     on_cuda = state(cuda.CudaDriver(lattice), conditions)
-    parts = {
+    parts: dict[str, np.ndarray] = {
         "3 parts": partition(nodes, 3), "8 parts": partition(nodes, 8), "5 random": rng.integers(0, 5, nodes.count)
     }  # fmt: skip
     row: dict[str, object] = {"cuda - cpu": difference(state(CpuDriver(lattice), conditions), on_cuda)}
