@@ -4,9 +4,8 @@ The image's frame is LPS, the reference's (-x, -y, z) of it. The reference ends 
 the image's: its points within 5 mm of their rims are left out. Distances are from its points to the triangles of ours.
 """
 
-from pathlib import Path
-
 import logging
+from pathlib import Path
 
 import numpy as np
 import pytest

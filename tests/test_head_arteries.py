@@ -1,0 +1,34 @@
+"""Two arteries of a real head, as their case files say: slices stand 3.7 times as far apart as pixels."""
+
+import numpy as np
+import pytest
+
+from pipeline.geometry.clip import check_closed
+from pipeline.mesh import Mesh, read_openings
+from pipeline.volume import Volume
+
+ENDS = {
+    "carotid-right": {"petrous": (-22.4, -23.7, -63.9), "cavernous": (-7.8, -42.4, -34.0)},
+    "basilar": {
+        "vertebral": (9.2, -7.3, -69.5), "posterior-right": (-12.1, -30.2, -21.3), "posterior-left": (4.0, -26.5, -19.9)
+    },
+}  # fmt: skip
+"""Places where the tubes end by eye, mm, on rendered surfaces."""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("case", ENDS)
+def test_real_arteries_are_open_where_a_human_would_cut(real_cases, study, snakemake, monkeypatch, case):
+    monkeypatch.setenv("HEMO_CASES", str(real_cases))
+    answer = snakemake(study, case, f"results/{case}/openings.json")
+    assert answer.returncode == 0, answer.stderr
+    results = study / "results" / case
+    filtered = Volume.read(results / "filtered.nrrd")
+    assert max(filtered.spacing_mm) == pytest.approx(min(filtered.spacing_mm), rel=1e-3)  # resampled to cubes
+    assert max(Volume.read(results / "volume.nrrd").spacing_mm) > 3.5 * min(filtered.spacing_mm)
+    check_closed(Mesh.read(results / "surface.vtp"))
+    openings = {opening.name: opening for opening in read_openings(results / "openings.json")}
+    assert set(openings) == set(ENDS[case])
+    for name, place in ENDS[case].items():
+        assert np.linalg.norm(np.subtract(openings[name].centre_mm, place)) < 4  # about a diameter
+        assert 0.7 < openings[name].radius_mm < 3.5
