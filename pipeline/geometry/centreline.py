@@ -186,7 +186,11 @@ class Centreline:
 
         Branches to the rows `kept` stay however short they are.
         """
-        pruned = self
+        return self.pruned(min_branch_radii, kept)[0]
+
+    def pruned(self, min_branch_radii: float, kept: frozenset[int] = frozenset()) -> tuple["Centreline", list[Branch]]:
+        """The graph of :meth:`without_spurs`, and the branches that it lost."""
+        pruned, lost = self, []
         while True:
             spurs = [
                 branch
@@ -194,8 +198,9 @@ class Centreline:
                 if branch.forked and branch.relative_length < min_branch_radii and branch.rows[0] not in kept
             ]
             if not spurs:
-                return pruned
-            pruned = pruned.without(min(spurs, key=lambda branch: (branch.relative_length, branch.rows)))
+                return pruned, lost
+            lost.append(min(spurs, key=lambda branch: (branch.relative_length, branch.rows)))
+            pruned = pruned.without(lost[-1])
 
 
 def trace_centreline(mask: Volume, surface_points_mm: NDArray[np.float64]) -> Centreline:
@@ -281,7 +286,7 @@ class Ends:
     ----------
     centreline : pruned.
     open : terminal branches that end as open tubes, without thin tails.
-    closed : row of each other free end, unless it was a mere spur, and why it is no opening.
+    closed : row of each other free end, unless it was a mere spur that ends no tube, and why it is no opening.
     """
 
     centreline: Centreline
@@ -308,7 +313,10 @@ def find_ends(
     """
     dead_ends: dict[int, str] = {}
     while True:
-        centreline = centreline.without_spurs(min_branch_radii, frayed)
+        centreline, lost = centreline.pruned(min_branch_radii, frayed)
+        dead_ends |= {
+            spur.rows[0]: _too_short(spur, min_branch_radii) for spur in lost if _is_tube(spur, min_radius_mm)
+        }
         branches = sorted(centreline.terminal_branches(), key=lambda branch: (branch.relative_length, branch.rows))
         cut_off = [bool(border[branch.rows[0]]) or branch.rows[0] in frayed for branch in branches]
         judged = [(branch, *_judge(branch, min_radius_mm, at)) for branch, at in zip(branches, cut_off, strict=True)]
@@ -319,6 +327,19 @@ def find_ends(
         branch, why = dead
         dead_ends[branch.rows[0]] = why
         centreline = centreline.without(branch)
+
+
+def _is_tube(spur: Branch, min_radius_mm: float) -> bool:
+    """Whether a short branch is the end of a tube but for its length."""
+    end, why = _judge(spur, min_radius_mm, at_border=False)
+    return end is not None and not why
+
+
+def _too_short(spur: Branch, min_branch_radii: float) -> str:
+    return (
+        f"it is {spur.relative_length:.1f} radii long of the vessel that it leaves, less than"
+        f" surface.min_branch_radii = {min_branch_radii:g}"
+    )
 
 
 def _judge(branch: Branch, min_radius_mm: float, at_border: bool) -> tuple[Branch | None, str]:
