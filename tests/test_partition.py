@@ -235,10 +235,10 @@ from solver.cuda import CudaDriver
 from solver.lattice import build_lattice
 from solver.parts import PartsDriver
 
-nodes, rng = random_cavern((5, 4, 4), 3), np.random.default_rng(0)
+nodes, rng = random_cavern((4, 3, 3), 3), np.random.default_rng(0)
 lattice = build_lattice(nodes, "trt", (1 / 0.7, 1.2), "bouzidi", "fp32", force=(1e-5, 2e-5, -1e-5))
 drivers = CudaDriver(lattice), PartsDriver(lattice, rng.integers(0, 2, nodes.count), CudaDriver)
-conditions = 1e-3 * rng.random((4, 3)) * (10, 1, -1)
+conditions = 1e-3 * rng.random((2, 3)) * (10, 1, -1)
 for driver in drivers:
     driver.advance(conditions)
 one, other = (driver.fields() for driver in drivers)
