@@ -5,6 +5,7 @@ link: wall links for the curved wall, opening links for the flow through the cap
 distance to it.
 """
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,7 @@ from pipeline.geometry.links import links, short_cuts
 from pipeline.lattice import Lattice, tagged
 from pipeline.mesh import Mesh, read_openings
 from solver.nodes import FLUID, INLET, OUTLET, WALL, Nodes, Opening, check, save
+from solver.partition import partition
 from solver.stage import Job, StageError, run_stage
 
 AXES = {"x": 0, "y": 1, "z": 2}
@@ -36,7 +38,7 @@ def decompose(
     ----------
     lattice : tags of `voxelize`.
     mesh, openings : the surface that the lattice was made from, and its openings.
-    settings : order of the nodes.
+    settings : order of the nodes, number of parts.
     patches : names of the surface's patches 1, 2, ...
 
     Returns
@@ -61,7 +63,7 @@ def decompose(
     counts = [int(np.count_nonzero(lattice.tag == tag)) for tag in (FLUID, INLET, OUTLET, WALL)]
     position, number = numbered(lattice.tag, frame, axes)
     fluid_count = sum(counts[:3])
-    place = position @ frame.strides
+    place = frame.node(position)
     distance = distances_mm(mesh, frame, number, len(position))
     wall_distance = np.where(raster.enclosed.reshape(-1)[place[fluid_count:]], 1, -1) * distance[fluid_count:]
     row = number.reshape(-1)[found.node]
@@ -92,12 +94,15 @@ def decompose(
         patches=patches,
         axes=axes,
     )
+    if settings.parts > 1:
+        nodes = replace(nodes, part=partition(nodes, settings.parts))
     check(nodes)
     return nodes, {
         "fluid_nodes": nodes.count,
         "wall_nodes": len(nodes.wall_position),
         "wall_links": len(nodes.wall_link_q),
         "opening_links": len(nodes.opening_link_q),
+        "nodes_of_parts": np.bincount(nodes.part).tolist(),
         "links_removed_end": int(found.removed.sum()),
         "links_on_surface": found.on_surface,
         "mean_run_along_axes": [round(run, 1) for run in runs],
@@ -134,7 +139,7 @@ def numbered(
     position = Frame(frame.spacing_mm, frame.origin_mm, turned.shape).position(nodes)
     position = np.ascontiguousarray(position[:, np.argsort(axes)])
     number = np.full(tag.shape, -1, np.int32)
-    number.reshape(-1)[position @ frame.strides] = np.arange(len(position), dtype=np.int32)
+    number.reshape(-1)[frame.node(position)] = np.arange(len(position), dtype=np.int32)
     return position, number
 
 

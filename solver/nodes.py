@@ -7,7 +7,7 @@ Positions are lattice indices ``(x, y, z)``; the place of index ``(0, 0, 0)`` in
 import json
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, fields
-from itertools import pairwise
+from itertools import pairwise, product
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
@@ -305,7 +305,10 @@ def check(nodes: Nodes) -> None:
     _demand(
         {
             "wall links end on their wall nodes": _walls_are_at_the_ends(nodes),
+            "every wall node is at the end of a link, or in a corner of the wall": _walls_are_next_to_fluid(nodes),
             "every missing neighbour is behind exactly one link": _links_are_complete(nodes),
+            "nodes at openings, and no others, have a link through theirs": _openings_are_linked(nodes),
+            "tags follow from the roles of the openings": _tags_follow(nodes),
         }
     )
 
@@ -338,9 +341,18 @@ def _strides(nodes: Nodes) -> NDArray[np.int64]:
     return strides
 
 
-def _keys(nodes: Nodes, position: NDArray[np.integer]) -> NDArray[np.int64]:
+def _keys(nodes: Nodes, position: NDArray[np.int32]) -> NDArray[np.int64]:
     """Place of each position in the order of the lattice."""
-    return position @ _strides(nodes)
+    return flat_index(position, _strides(nodes))
+
+
+@njit(parallel=True, cache=True)
+def flat_index(position: NDArray[np.int32], strides: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Places, (N,), in a flattened lattice of positions (N, 3), by its steps along (x, y, z)."""
+    place = np.empty(len(position), np.int64)
+    for n in prange(len(position)):
+        place[n] = position[n, 0] * strides[0] + position[n, 1] * strides[1] + position[n, 2] * strides[2]
+    return place
 
 
 class Neighbours:
@@ -402,17 +414,65 @@ def _walls_are_at_the_ends(nodes: Nodes) -> bool:
     return np.array_equal(np.where(nodes.periodic, ends % size, ends), nodes.wall_position[nodes.wall_link_wall])
 
 
+def _walls_are_next_to_fluid(nodes: Nodes) -> bool:
+    """Whether a fluid node lies diagonally, (1, 1, 1), beside each wall node at which no link ends."""
+    alone = nodes.wall_position[np.bincount(nodes.wall_link_wall, minlength=len(nodes.wall_position)) == 0]
+    beside = np.concatenate([alone + np.array(diagonal, np.int32) for diagonal in product((-1, 1), repeat=3)])
+    beside = np.where(nodes.periodic, beside % np.array(nodes.shape[::-1], np.int32), beside)
+    wanted = _keys(nodes, beside.astype(np.int32))
+    fluid = np.zeros(len(wanted), np.bool_)
+    for rows in nodes.ranges.values():
+        keys = np.append(_keys(nodes, nodes.position[rows]), np.iinfo(np.int64).max)
+        fluid |= keys[np.searchsorted(keys, wanted)] == wanted
+    return bool(fluid.reshape(8, -1).any(axis=0).all())
+
+
 def _links_are_complete(nodes: Nodes) -> bool:
-    listed = np.zeros((Q, nodes.count), np.bool_)
-    listed[nodes.wall_link_direction, nodes.wall_link_node] = True
-    listed[nodes.opening_link_direction, nodes.opening_link_node] = True
-    if listed.sum() != len(nodes.wall_link_node) + len(nodes.opening_link_node):
-        return False  # a link is listed twice
+    listed = np.zeros(nodes.count, np.uint32)  # bit i stands for a link in direction i
+    for kind in ("wall", "opening"):
+        if not _list(listed, getattr(nodes, f"{kind}_link_node"), getattr(nodes, f"{kind}_link_direction")):
+            return False  # a link is listed twice
     neighbours = Neighbours(nodes)
-    for forward in range(1, Q, 2):
-        ends = neighbours.along(forward)
-        reached = np.zeros(nodes.count, np.bool_)
-        reached[ends[ends >= 0]] = True
-        if (listed[forward] != (ends < 0)).any() or (listed[forward + 1] == reached).any():
+    return all(_agrees(listed, neighbours.along(forward), forward) for forward in range(1, Q, 2))
+
+
+@njit(cache=True)
+def _list(listed: NDArray[np.uint32], node: NDArray[np.int32], direction: NDArray[np.uint8]) -> bool:
+    for k in range(len(node)):
+        bit = np.uint32(1) << np.uint32(direction[k])
+        if listed[node[k]] & bit:
             return False
+        listed[node[k]] |= bit
     return True
+
+
+@njit(parallel=True, cache=True)
+def _agrees(listed: NDArray[np.uint32], ends: NDArray[np.int32], forward: int) -> bool:
+    """Whether just those links are listed, in a direction and its opposite, that end on no fluid node.
+
+    No two links in one direction end on the same node: as many nodes are reached as there are ends.
+    """
+    there, back = np.uint32(1) << np.uint32(forward), np.uint32(1) << np.uint32(forward + 1)
+    wrong = joined = unlisted = 0
+    for n in prange(len(ends)):
+        if ends[n] >= 0:
+            joined += 1
+            wrong += (listed[n] & there) != 0 or (listed[ends[n]] & back) != 0
+        else:
+            wrong += (listed[n] & there) == 0
+        unlisted += (listed[n] & back) == 0
+    return wrong == 0 and joined == unlisted
+
+
+def _openings_are_linked(nodes: Nodes) -> bool:
+    linked = np.zeros(nodes.count, np.bool_)
+    own = nodes.opening_link_opening == nodes.opening[nodes.opening_link_node]
+    linked[nodes.opening_link_node[own]] = True
+    any_link = np.zeros(nodes.count, np.bool_)
+    any_link[nodes.opening_link_node] = True
+    return bool((linked == (nodes.opening > 0)).all() and (any_link == linked).all())
+
+
+def _tags_follow(nodes: Nodes) -> bool:
+    tags = np.array([FLUID] + [INLET if opening.role == "inlet" else OUTLET for opening in nodes.openings], np.int8)
+    return bool((nodes.tag == tags[nodes.opening]).all())

@@ -7,16 +7,17 @@ import numpy as np
 import pytest
 from shapes import capped_cylinder, frame_of, joined, sphere, stenosis
 
-from pipeline.case import VoxelizeSettings
-from pipeline.decompose import decompose
+from pipeline.case import DecomposeSettings, VoxelizeSettings
+from pipeline.decompose import decompose, order_of_axes
 from pipeline.geometry import links as link_module
 from pipeline.geometry.crossings import Frame, inside, rasterise
 from pipeline.geometry.links import SMALLEST_Q, links
 from pipeline.lattice import Lattice
-from pipeline.mesh import write_openings
+from pipeline.mesh import Mesh, write_openings
 from pipeline.voxelize import voxelize
 from solver.d3q19 import VELOCITIES
 from solver.nodes import ARRAYS, FLUID, WALL, load
+from solver.partition import partition
 from solver.stage import ROOT, StageError
 
 CENTRE = np.array((5.0, -70.0, 30.0))
@@ -228,3 +229,127 @@ def test_command_lines_give_what_the_functions_give_on_any_number_of_threads(pip
     assert "run surface again" in answer.stderr
     assert "Traceback" not in answer.stderr
     assert not (tmp_path / "other.h5").exists()
+
+
+def spherical_error_mm(nodes, depth_mm):
+    """Kept distances less the depth below the exact surface, of the nodes that have one."""
+    kept = np.isfinite(nodes.distance_mm)
+    depth = depth_mm(nodes.points_mm())
+    band = 2 * nodes.spacing_mm
+    assert kept[depth < band - 1e-3].all()
+    assert not kept[depth > band + 1e-3].any()
+    assert kept.sum() > 1000
+    wall = depth_mm(nodes.wall_position * nodes.spacing_mm + nodes.origin_mm)
+    assert (nodes.wall_distance_mm < 0).all()
+    return nodes.distance_mm[kept] - depth[kept], nodes.wall_distance_mm - wall
+
+
+def test_distances_in_a_sphere_are_those_of_the_formula():
+    mesh = sphere(2.0, CENTRE, segments=400, axis=(1, 2, 3))
+    nodes, _ = decompose(voxelize_closed(mesh, 0.2)[0], mesh, ())
+    sagitta = 2 * 2.0 * (1 - np.cos(np.pi / 400))  # the surface lies up to this far inside the sphere, 1.2e-4 mm
+    for error in spherical_error_mm(nodes, lambda points: 2.0 - np.linalg.norm(points - CENTRE, axis=1)):
+        assert error.max() < 1e-6
+        assert error.min() > -sagitta - 1e-6
+    consistent(nodes)
+
+
+@pytest.mark.parametrize("axis", [(1, 0, 0), (1, 2, 3)])
+def test_distances_in_a_tilted_cylinder_are_those_of_the_formula(axis):
+    """From nodes whose foot on the wall lies between the caps; the caps themselves do not count."""
+    mesh, openings = capped_cylinder(axis, 2.0, 8.0, CENTRE, segments=1000, rings=20)
+    nodes, _ = decompose(voxelize(mesh, openings)[0], mesh, openings)
+    along = frame_of(axis)[2]
+    sagitta = 2.0 * (1 - np.cos(np.pi / 1000))
+    for points, found in (
+        (nodes.points_mm(), nodes.distance_mm),
+        (nodes.wall_position * nodes.spacing_mm + nodes.origin_mm, nodes.wall_distance_mm),
+    ):
+        height = (points - CENTRE) @ along
+        depth = 2.0 - np.linalg.norm(points - CENTRE - np.outer(height, along), axis=1)
+        kept = (abs(depth) < 2 * nodes.spacing_mm) & (abs(height) < 4.0)
+        assert kept.sum() > 1000
+        error = found[kept] - depth[kept]
+        assert error.max() < 1e-6
+        assert error.min() > -sagitta - 1e-6
+    assert np.isinf(nodes.distance_mm[nodes.opening > 0]).any()  # at a cap and far from the wall
+    consistent(nodes)
+
+
+def consistent(nodes):
+    """No wall is nearer along a link than in any direction, nor farther than the node at the link's end says."""
+    length = nodes.wall_link_q * np.linalg.norm(VELOCITIES[nodes.wall_link_direction], axis=1) * nodes.spacing_mm
+    # corners are rounded by half of 1/65536 spacing along each axis; q is clipped at 1e-4
+    slack = 2e-4 * nodes.spacing_mm
+    assert (nodes.distance_mm[nodes.wall_link_node] <= length + slack).all()
+    beyond = (1 / nodes.wall_link_q.astype(float) - 1) * length
+    assert (-nodes.wall_distance_mm[nodes.wall_link_wall] <= beyond + slack).all()
+
+
+@pytest.mark.parametrize("axis", [(1, 0, 0), (0, 1, 0), (1, 1, 0), (0, -1, 1), (3, -2, 1)], ids=str)
+def test_q_is_exact_in_every_direction_after_nodes_were_taken_out(axis):
+    """q against the cylinder to 1e-3 of a spacing for each of 18 directions; links to nodes taken out end on them."""
+    mesh, openings = capped_cylinder(axis, 2.0, 8.0, CENTRE, segments=1500, rings=1)
+    lattice, _ = voxelize(mesh, openings)
+    raster = rasterise(mesh, lattice.frame)
+    fluid = raster.enclosed
+    taken = np.random.default_rng(8).choice(np.flatnonzero(fluid), 300, replace=False)
+    fluid.reshape(-1)[taken] = False
+    found = links(raster, fluid)
+    np.testing.assert_array_equal(np.unique(found.direction), np.arange(1, 19))
+    wall = (found.opening == 0) & ~found.removed
+    start = lattice.frame.position(found.node[wall]) * lattice.spacing_mm + lattice.origin_mm - CENTRE
+    step = VELOCITIES[found.direction[wall]] * lattice.spacing_mm
+    exact = distance_along(start, step, 2.0, frame_of(axis)[2])
+    length = np.linalg.norm(step, axis=1) / lattice.spacing_mm
+    for direction in np.unique(found.direction[wall]):
+        along = found.direction[wall] == direction
+        assert (np.abs(found.q[wall] - exact) * length)[along].max() < 1e-3, direction
+    assert (found.q[found.removed] == 1).all()
+    assert np.isin(found.end[found.removed], taken).all()
+
+
+def test_order_puts_the_longest_runs_first_and_the_settings_before_them():
+    runs = (3.0, 9.0, 5.0)
+    assert order_of_axes(runs, DecomposeSettings()) == (1, 2, 0)
+    assert order_of_axes(runs, DecomposeSettings(order="x")) == (0, 1, 2)
+    assert order_of_axes(runs, DecomposeSettings(order="z")) == (2, 1, 0)
+
+
+@pytest.mark.parametrize("order", ["auto", "x", "y", "z"])
+def test_order_changes_nothing_but_rows(pipe, order):
+    mesh, openings, lattice, nodes, _ = pipe
+    again, figures = decompose(lattice, mesh, openings, DecomposeSettings(order=order))
+    assert order in ("auto", figures["order"][0])
+    runs = figures["mean_run_along_axes"]
+    assert order != "auto" or runs["xyz".index(figures["order"][0])] == max(runs)
+
+    def by_place(of):
+        rows = np.lexsort(of.position.T)
+        links = np.concatenate((of.position[of.wall_link_node], of.wall_link_direction[:, None]), axis=1)
+        listed = np.lexsort(links.T)
+        ends = of.wall_position[of.wall_link_wall]
+        return (
+            of.position[rows], of.tag[rows], of.opening[rows], of.distance_mm[rows],
+            links[listed], of.wall_link_q[listed], ends[listed], of.wall_distance_mm[of.wall_link_wall][listed],
+        )  # fmt: skip
+
+    for one, other in zip(by_place(nodes), by_place(again), strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+def test_parts_are_those_of_the_partition(pipe):
+    mesh, openings, lattice, nodes, _ = pipe
+    again, figures = decompose(lattice, mesh, openings, DecomposeSettings(parts=3))
+    np.testing.assert_array_equal(again.part, partition(nodes, 3))
+    assert figures["nodes_of_parts"] == np.bincount(again.part).tolist()
+    assert again.parts == 3
+
+
+def test_order_of_triangles_does_not_matter(pipe):
+    mesh, openings, lattice, nodes, _ = pipe
+    order = np.random.default_rng(0).permutation(len(mesh.triangles))
+    shuffled = Mesh(mesh.points_mm, mesh.triangles[order], mesh.opening[order])
+    again, _ = decompose(lattice, shuffled, openings)
+    for name in ARRAYS:
+        np.testing.assert_array_equal(getattr(again, name), getattr(nodes, name))

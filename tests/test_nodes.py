@@ -9,7 +9,7 @@ from shapes import capped_cylinder
 
 from solver import nodes as node_module
 from solver.d3q19 import VELOCITIES, Q
-from solver.nodes import ARRAYS, Neighbours, Nodes, check, load, save
+from solver.nodes import ARRAYS, FLUID, INLET, OUTLET, Neighbours, Nodes, check, load, save
 from solver.stage import StageError
 
 OPENINGS = capped_cylinder((0, 0, 1), 1.0, 4.0)[1]
@@ -28,15 +28,12 @@ def naive_neighbours(position, shape, periodic):
 
 
 def random_nodes(seed, shape, filled, periodic) -> Nodes:
-    """A random set of nodes with random tags and links: no geometry has to make sense of it."""
+    """A random set of nodes with links of random kinds: no geometry has to make sense of it."""
     rng = np.random.default_rng(seed)
     fluid = rng.random(shape) < filled
     fluid.reshape(-1)[rng.integers(fluid.size)] = True
     position = np.argwhere(fluid)[:, ::-1].astype(np.int32)
     axes = tuple(rng.permutation(3).tolist())
-    tag = rng.integers(1, 4, len(position)).astype(np.int8)
-    order = np.lexsort((*position[:, axes].T, tag))
-    position, tag = position[order], tag[order]
     node, direction = np.nonzero(naive_neighbours(position, shape, periodic)[:, 1:] < 0)
     direction = direction.astype(np.uint8) + np.uint8(1)
     end = position[node] + VELOCITIES[direction]
@@ -46,6 +43,12 @@ def random_nodes(seed, shape, filled, periodic) -> Nodes:
     walls, row = np.unique(end[wall][:, axes[::-1]], axis=0, return_inverse=True)
     walls = walls[:, np.argsort(axes[::-1])]
     q = rng.uniform(1e-4, 1, len(node)).astype(np.float32)
+    link_opening = rng.integers(1, 3, (~wall).sum()).astype(np.int8)
+    opening = np.zeros(len(position), np.int8)
+    opening[node[~wall]] = link_opening
+    tag = np.array((FLUID, INLET, OUTLET), np.int8)[opening]
+    order = np.lexsort((*position[:, axes].T, tag))
+    position, tag, opening, node = position[order], tag[order], opening[order], np.argsort(order)[node]
     return Nodes(
         spacing_mm=float(rng.uniform(0.01, 1)),
         origin_mm=tuple(rng.normal(0, 100, 3).tolist()),
@@ -53,7 +56,7 @@ def random_nodes(seed, shape, filled, periodic) -> Nodes:
         openings=OPENINGS,
         position=position,
         tag=tag,
-        opening=rng.integers(0, 3, len(position)).astype(np.int8),
+        opening=opening,
         distance_mm=rng.uniform(0, 1, len(position)).astype(np.float32),
         part=np.arange(len(position), dtype=np.int16) % 3,
         wall_position=np.ascontiguousarray(walls, np.int32).reshape(-1, 3),
@@ -65,7 +68,7 @@ def random_nodes(seed, shape, filled, periodic) -> Nodes:
         wall_link_patch=rng.integers(0, 3, wall.sum()).astype(np.int8),
         opening_link_node=node[~wall].astype(np.int32),
         opening_link_direction=direction[~wall],
-        opening_link_opening=rng.integers(1, 3, (~wall).sum()).astype(np.int8),
+        opening_link_opening=link_opening,
         opening_link_q=q[~wall],
         periodic=periodic,
         patches=("lid", "floor"),
@@ -159,7 +162,29 @@ def changed(values, row, value):
         ("distances", lambda n: {"opening_link_q": changed(n.opening_link_q, 0, np.nan)}),
         ("existing openings", lambda n: {"opening_link_opening": changed(n.opening_link_opening, 0, 3)}),
         ("existing openings", lambda n: {"opening": changed(n.opening, 0, 3)}),
-        ("tags", lambda n: {"tag": changed(n.tag, 0, 0)}),
+        ("tags are", lambda n: {"tag": changed(n.tag, 0, 0)}),
+        ("tags ascend", lambda n: {"tag": n.tag[::-1].copy()}),
+        ("tags follow", lambda n: {"openings": (replace(OPENINGS[0], role="outlet"), OPENINGS[1])}),
+        ("have a link through theirs", lambda n: {"opening": changed(n.opening, 0, 1)}),
+        ("have a link through theirs", lambda n: {"opening_link_opening": 3 - n.opening_link_opening}),
+        (
+            "end of a link",
+            lambda n: {
+                "wall_position": np.concatenate((n.wall_position, [[9, 9, 5]]), dtype=np.int32),
+                "shape": (6, 10, 10),
+                "wall_distance_mm": np.append(n.wall_distance_mm, np.float32(0)),
+            },
+        ),
+        ("distances of fluid", lambda n: {"distance_mm": changed(n.distance_mm, 0, -1e-3)}),
+        ("distances of fluid", lambda n: {"distance_mm": changed(n.distance_mm, 0, np.nan)}),
+        ("distances of wall", lambda n: {"wall_distance_mm": changed(n.wall_distance_mm, 0, np.nan)}),
+        ("parts", lambda n: {"part": changed(n.part, 0, -1)}),
+        ("parts", lambda n: {"part": np.where(n.part == 1, np.int16(3), n.part)}),
+        ("patches", lambda n: {"patches": ("lid",)}),
+        ("patches", lambda n: {"wall_link_patch": changed(n.wall_link_patch, 0, -1)}),
+        ("axes", lambda n: {"axes": (0, 1, 1)}),
+        ("sorted", lambda n: {"axes": (n.axes[1], n.axes[0], n.axes[2])}),
+        ("wall node arrays are equally long", lambda n: {"wall_distance_mm": n.wall_distance_mm[1:]}),
         ("end on their wall nodes", lambda n: {"wall_link_wall": np.roll(n.wall_link_wall, 1)}),
         ("exactly one link", lambda n: {k: getattr(n, k)[:-1] for k in ARRAYS if k.startswith("opening_link")}),
         (

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from pipeline.mesh import Mesh
 from solver.d3q19 import VELOCITIES, Q
+from solver.nodes import flat_index
 from solver.stage import StageError
 
 Scalar = TypeVar("Scalar", bound=np.generic)
@@ -64,6 +65,10 @@ class Frame:
         """Lattice index (x, y, z), (N, 3), of nodes given by their place in the flattened lattice."""
         return _positions(node, *self.shape[1:])
 
+    def node(self, position: NDArray[np.int32]) -> NDArray[np.int64]:
+        """Places in the flattened lattice, (N,), of nodes given by their lattice index (x, y, z), (N, 3)."""
+        return flat_index(position, self.strides)
+
     def padded(self) -> "Frame":
         """The same with one more layer of nodes at both ends of the axes along which it repeats."""
         x, y, z = (np.asarray(self.origin_mm) - np.array(self.periodic) * self.spacing_mm).tolist()
@@ -83,7 +88,7 @@ class Frame:
         if not any(self.periodic):
             return node
         position = self.padded().position(node) - np.array(self.periodic)
-        return (position % self.shape[::-1]) @ self.strides
+        return self.node((position % self.shape[::-1]).astype(np.int32))
 
 
 @njit(parallel=True, cache=True)
