@@ -327,7 +327,7 @@ def _in_lattice(nodes: Nodes, position: NDArray[np.integer]) -> bool:
     return bool((position >= 0).all() and (position < nodes.shape[::-1]).all())
 
 
-def _sorted(nodes: Nodes, position: NDArray[np.integer]) -> bool:
+def _sorted(nodes: Nodes, position: NDArray[np.int32]) -> bool:
     keys = _keys(nodes, position)
     return bool((keys[1:] > keys[:-1]).all())
 
