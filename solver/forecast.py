@@ -16,6 +16,7 @@ over T, is alpha^2 times as much at its end.
 """
 
 import os
+from collections.abc import Callable
 from dataclasses import dataclass
 from math import ceil, floor, log, log10, pi, sqrt
 from pathlib import Path
@@ -79,14 +80,14 @@ class Size:
         node = stride * (19 * real + 18 * index) + self.fluid_nodes * (3 + 10) * real
         return ceil(node + self.wall_links * (3 * index + 3 * real + 1) + self.opening_links * (index + 8 * real + 10))
 
-    def fitting_mm(self, spacing_mm: float, precision: str, limit_bytes: float) -> float:
-        """The finest spacing, to three digits, at which the device's memory suffices for this vessel."""
+    def fitting_mm(self, spacing_mm: float, need_bytes: Callable[["Size"], float], limit_bytes: float) -> float:
+        """The finest spacing, to three digits, at which this vessel needs no more memory than there is."""
         low, high = 1.0, 2.0
-        while self.coarser(high).device_bytes(precision) > limit_bytes and high < 1e6:
+        while need_bytes(self.coarser(high)) > limit_bytes and high < 1e6:
             low, high = high, 2 * high
         for _ in range(30):
             middle = (low + high) / 2
-            low, high = (middle, high) if self.coarser(middle).device_bytes(precision) > limit_bytes else (low, middle)
+            low, high = (middle, high) if need_bytes(self.coarser(middle)) > limit_bytes else (low, middle)
         digit = 10.0 ** (floor(log10(high * spacing_mm)) - 2)
         return ceil(high * spacing_mm / digit) * digit
 
@@ -148,10 +149,11 @@ def forecast(nodes: Nodes, precision: str, steps: int, device: Device) -> Foreca
     size = Size.of_nodes(nodes)
     need, free = device.bytes(size, precision), device.free_bytes
     if need > free:
+        fitting = size.fitting_mm(nodes.spacing_mm, lambda coarser: device.bytes(coarser, precision), free)
         other = ", solve.precision fp32" if precision != "fp32" else ""
         raise StageError(
             f"{nodes.count} fluid nodes need {gigabytes(need)} in {precision}, but {gigabytes(free)} are free on"
-            f" {device.name}; set voxelize.spacing_mm to {size.fitting_mm(nodes.spacing_mm, precision, free):.3g} (now"
+            f" {device.name}; set voxelize.spacing_mm to {fitting:.3g} (now"
             f" {nodes.spacing_mm:.3g}){other}, or free memory there"
         )
     return Forecast(steps, device.seconds(steps, nodes.count), need)

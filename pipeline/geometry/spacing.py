@@ -210,7 +210,7 @@ def expect(mesh: Mesh, spacing_mm: float, precision: str, memory_gb: float | Non
     size = Size.of_surface(mesh.volume_mm3() / spacing_mm**3, wall / spacing_mm**2, caps / spacing_mm**2)
     need = size.device_bytes(precision)
     if memory_gb and need > 1e9 * memory_gb:
-        fitting = size.fitting_mm(spacing_mm, precision, 1e9 * memory_gb)
+        fitting = size.fitting_mm(spacing_mm, lambda coarser: coarser.device_bytes(precision), 1e9 * memory_gb)
         raise StageError(
             f"a spacing of {spacing_mm:.3g} mm gives about {size.fluid_nodes:.3g} fluid nodes, for which the solver"
             f" needs {gigabytes(need)} in {precision}, but voxelize.memory_gb is {memory_gb:g}; set"
