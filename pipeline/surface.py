@@ -270,8 +270,8 @@ def _demand_two(places_mm: list[NDArray[np.float64]], found: Ends, settings: Sur
         points = found.centreline.points_mm
         reasons = "".join(f"; at {words_mm(points[row])}: {why}" for row, why in found.closed.items())
         raise StageError(
-            f"surface: {len(places_mm)} open ends found{open_at}, at least 2 are wanted{reasons}. Lower surface.min_branch_radii ="
-            f" {settings.min_branch_radii:g} if an end is missing because it is short,"
+            f"surface: {len(places_mm)} open ends found{open_at}, at least 2 are wanted{reasons}."
+            f" Lower surface.min_branch_radii = {settings.min_branch_radii:g} if an end is missing because it is short,"
             f" surface.cut_radii = {settings.cut_radii:g} or surface.cut_roundness = {settings.cut_roundness:g} if no"
             f" section was round enough, {remedy}"
         )

@@ -53,7 +53,7 @@ def alone() -> Surface:
 @pytest.mark.parametrize(("radius", "tilt"), [(1.6, 0.0), (2.0, 0.5), (2.5, 0.9)])
 @pytest.mark.parametrize("action", ["close", "remove"])
 def test_a_side_branch_goes_and_the_vessel_stays(alone, action, radius, tilt):
-    """Voxels are 1 mm. The wall of the vessel alone is 0.18 mm off at most; a cut in a plane leaves the widened mouth."""
+    """Voxels are 1 mm. The wall of the vessel alone is 0.18 mm off at most; a plane cut leaves the widened mouth."""
     surface = extract(vessel((branch(12, tilt), radius)), action, shorter_than_radii=6)
     check_closed(surface.mesh)
     assert len(surface.openings) == 2
@@ -69,7 +69,7 @@ def test_a_side_branch_goes_and_the_vessel_stays(alone, action, radius, tilt):
 
 
 def test_only_branches_below_the_limits_go_and_the_reason_is_logged(caplog):
-    lumen = vessel((branch(12, 0.0), 1.6), (branch(14, 0.0) * [1, -1, 1] + [8, 0, 0], 2.6))
+    lumen = vessel((branch(12, 0.0), 1.6), (branch(14, 0.0) * [1, -1, 1] + np.array([8, 0, 0]), 2.6))
     with caplog.at_level(logging.INFO):
         surface = extract(lumen, thinner_than_mm=2.0)
     assert len(surface.openings) == 3
@@ -88,7 +88,7 @@ def test_a_named_end_stays(caplog):
 def test_main_vessels_stay_however_short_the_limit(caplog):
     """The vessel ends 1.5 mm behind the branch: that stump is shorter than the branch, but the vessel's course."""
     with caplog.at_level(logging.INFO):
-        surface = extract(vessel((branch(12, 0.0) + [18, 0, 0], 2.0)), shorter_than_radii=100)
+        surface = extract(vessel((branch(12, 0.0) + np.array([18, 0, 0]), 2.0)), shorter_than_radii=100)
     assert sorted(round(opening.radius_mm) for opening in surface.openings) == [4, 4]
     assert len(surface.quality["side_branches"]) == 1
 
