@@ -65,14 +65,14 @@ def demand_topology(mesh: Mesh, tree: Tree) -> None:
 
 
 def demand_openings(surface: Surface, tree: Tree) -> None:
-    """Each opening is a cut of one flat end: at most three radii behind it, across it, of its radius to 15 % (vessels
+    """Each opening is a cut of one flat end: at most five radii behind it, across it, of its radius to 15 % (vessels
     taper and bend between cut and end); of every other flat end the stage says why it stays closed.
     """
     ends = list(tree.ends)
     for opening in surface.openings:
         near = min(ends, key=lambda end: float(np.linalg.norm(end.centre_mm - opening.centre_mm)))
         away = np.linalg.norm(near.centre_mm - opening.centre_mm)
-        assert away < 3 * near.radius_mm, f"opening {opening.name} at {opening.centre_mm} is at no flat end"
+        assert away < 5 * near.radius_mm, f"opening {opening.name} at {opening.centre_mm} is at no flat end"
         assert near.normal @ opening.normal > np.cos(np.radians(45)), f"opening {opening.name} looks elsewhere"
         assert abs(opening.radius_mm / near.radius_mm - 1) < 0.15, f"radius of opening {opening.name}"
         ends.remove(near)
