@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from pipeline.case import PostprocessSettings, parse
 from pipeline.haemodynamics.indices import indices, monitored_flows_ml_s, read_json, read_monitor
 from pipeline.haemodynamics.tally import Fields, Tally
-from pipeline.haemodynamics.wall import Wall, fit_to_wall
+from pipeline.haemodynamics.wall import Wall, fit_nodes_to_wall, within_period
 from pipeline.mesh import Mesh, read_openings
 from solver import nodes as node_files
 from solver.flow import Flow, read_flow
@@ -52,8 +52,8 @@ def postprocess(
     StageError
         If the flow holds no time or is not finite, or if the inputs do not belong together.
     """
-    wall = Wall.of(surface)
-    fit = fit_to_wall(nodes.points_mm(), nodes.spacing_mm, wall, settings.fit_nodes)
+    wall = Wall.of(within_period(surface, nodes))
+    fit = fit_nodes_to_wall(nodes, wall, settings.fit_nodes)
     tally = Tally(nodes, wall, fit, summary["numbers"]["density_kg_m3"])
     for fields in times:
         tally.add(fields)

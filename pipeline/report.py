@@ -30,14 +30,15 @@ from solver.nodes import Opening
 from solver.stage import Job, StageError, run_stage
 
 STAGES = (
-    "phantom", "load", "filter", "segment", "import_mask", "surface", "import_surface", "centreline", "voxelize",
-    "decompose", "solve", "postprocess",
+    "phantom", "load", "filter", "segment", "import_mask", "surface", "import_surface", "canonical", "centreline",
+    "voxelize", "decompose", "solve", "postprocess",
 )  # fmt: skip
 """In the order in which they run; a case that enters with a mask or a surface has no stages before that."""
 
 GIVEN = {
     "mask": "This case enters with a given mask: the image that it was made from is not known here, nor how far the"
     " lumen hangs on a threshold.",
+    "geometry": "This case enters with a canonical geometry: no image, no patient.",
     "surface": "This case enters with a given surface: the image and the mask that it was made from are not known here,"
     " nor how far the lumen hangs on a threshold.",
 }
@@ -167,7 +168,7 @@ def context(
         "wall": _wall_rows(indices["wall"]),
         "numerics": facts(summary["numbers"]) + facts(summary, leave_out=("converged", "warnings", "device")),
         "models": facts(summary["models"]) + facts({"device": summary["device"]}),
-        "given": None if image else GIVEN["mask" if segmentation else "surface"],
+        "given": None if image else GIVEN[_entry(segmentation, geometry)],
         "image": facts(image or {}, leave_out=("origin_mm", "series", "dtype")),
         "segmented": segmentation is not None,
         "mask": mask_figures(mask),
@@ -187,6 +188,13 @@ def context(
             (stage, json.dumps(record["settings"], indent=2)) for stage, record in records.items() if record["settings"]
         ],
     }
+
+
+def _entry(segmentation: Mapping[str, Any] | None, geometry: Mapping[str, Any]) -> str:
+    """With what a case without an image enters."""
+    if segmentation:
+        return "mask"
+    return "geometry" if geometry.get("source") == "canonical geometry" else "surface"
 
 
 def _check(check: Mapping[str, Any]) -> dict[str, Any]:
@@ -210,12 +218,13 @@ def _tiles(indices: Mapping[str, Any]) -> list[dict[str, str]]:
     wall = indices["wall"]
     averaged = "time-averaged " if indices["times"] > 1 else ""
     tiles = [
-        ("inflow", number(sum(opening["flow_ml_s"] for opening in inlets)), "mL/s"),
         ("peak speed", number(indices["peak_speed_m_s"]), "m/s"),
         (f"mean {averaged}wall shear stress", number(wall["shear_mean_pa"]), "Pa"),
         ("99th percentile of the wall shear stress", number(wall["shear_p99_pa"]), "Pa"),
         ("of the wall below 0.4 Pa", f"{100 * wall['low_shear_fraction']['0.4 Pa']:.1f}", "%"),
     ]
+    if inlets:
+        tiles.insert(0, ("inflow", number(sum(opening["flow_ml_s"] for opening in inlets)), "mL/s"))
     if drop:
         name = f"pressure drop, {drop['inlet']} to {drop['outlet']} ({number(drop['drop_pa'])} Pa)"
         tiles.insert(2, (name, number(drop["drop_mmhg"]), "mmHg"))

@@ -128,7 +128,7 @@ class Naive:
                 continue
             upstream = self.upstream(int(n), int(i), out)
             a, b, c, m = (1, 0, 0, 1) if self.walls == "half-way" or upstream is None else bouzidi(float(q))
-            moved = -6 * W[i] * C[i] @ np.array(self.moving.get(name, (0, 0, 0)))
+            moved = -6 * W[i] * (C[i] @ np.array(self.moving.get(name, (0, 0, 0))))
             new[o, n] = a * out[i, n] + b * out[o, n] + (c * upstream if c else 0.0) + m * moved
             if b or c or moved:
                 shared.add(int(n))

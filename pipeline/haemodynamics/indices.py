@@ -159,17 +159,31 @@ def _checks(
 
     Values with the unit ``%`` are stored as fractions.
     """
-    narrowest = min(nodes.openings, key=lambda opening: opening.radius_mm)
-    across = 2 * narrowest.radius_mm / nodes.spacing_mm
-    counted, seen = imbalance(openings, "monitored_flow_ml_s"), imbalance(openings, "flow_ml_s")
-    errors = [o["flow_ml_s"] / o["imposed_flow_ml_s"] - 1 for o in openings if o["imposed_flow_ml_s"]]
-    imposed = max(errors, key=abs, default=0.0)
     mach, converged = float(summary["mach"]), bool(summary["converged"])
     return [
         _check(
             "converged", "", converged, True, converged,
             "the flow had not settled when the solver stopped; raise solve.max_steps or solve.cycles",
         ),
+        *(_opening_checks(nodes, openings) if openings else ()),
+        _check(
+            "Mach number", "", mach, MAX_MACH, mach <= MAX_MACH,
+            f"a Mach number of {mach:.2g} makes the fluid compressible; lower solve.lattice_speed",
+        ),
+        _check(
+            "wall without a fit", "%", nearest, MAX_NEAREST, nearest <= MAX_NEAREST,
+            f"{nearest:.1%} of the wall takes its shear stress from the nearest node alone; use a finer spacing",
+        ),
+    ]  # fmt: skip
+
+
+def _opening_checks(nodes: Nodes, openings: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    narrowest = min(nodes.openings, key=lambda opening: opening.radius_mm)
+    across = 2 * narrowest.radius_mm / nodes.spacing_mm
+    counted, seen = imbalance(openings, "monitored_flow_ml_s"), imbalance(openings, "flow_ml_s")
+    errors = [o["flow_ml_s"] / o["imposed_flow_ml_s"] - 1 for o in openings if o["imposed_flow_ml_s"]]
+    imposed = max(errors, key=abs, default=0.0)
+    return [
         _check(
             "flow balance", "%", counted, MAX_IMBALANCE, abs(counted) <= MAX_IMBALANCE,
             f"inflow and outflow differ by {counted:.2%} of the inflow; run longer or use a finer spacing",
@@ -184,17 +198,9 @@ def _checks(
             f"the velocity field carries {imposed:+.2%} of the imposed flow too much; use a finer spacing",
         ),
         _check(
-            "Mach number", "", mach, MAX_MACH, mach <= MAX_MACH,
-            f"a Mach number of {mach:.2g} makes the fluid compressible; lower solve.lattice_speed",
-        ),
-        _check(
             "nodes across", "", across, MIN_NODES_ACROSS, across >= MIN_NODES_ACROSS,
             f"only {across:.1f} nodes across opening {narrowest.name}: wall shear stress may be off by more than 5 %;"
             " set voxelize.nodes_across to 20 or more, or a finer voxelize.spacing_mm",
-        ),
-        _check(
-            "wall without a fit", "%", nearest, MAX_NEAREST, nearest <= MAX_NEAREST,
-            f"{nearest:.1%} of the wall takes its shear stress from the nearest node alone; use a finer spacing",
         ),
     ]  # fmt: skip
 

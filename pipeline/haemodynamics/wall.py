@@ -1,7 +1,7 @@
 """The vessel wall: its normals, and the fit that carries a field from the fluid nodes to the wall."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -9,7 +9,7 @@ from scipy.sparse import csr_array
 from scipy.spatial import cKDTree
 
 from pipeline.mesh import Mesh
-from solver.nodes import Opening
+from solver.nodes import Nodes, Opening
 from solver.stage import StageError
 
 WIDENING = (1.0, 1.5, 2.0)
@@ -117,6 +117,42 @@ def fit_to_wall(nodes_mm: NDArray[np.float64], spacing_mm: float, wall: Wall, fi
     vertex, node, weight = (np.concatenate(parts) for parts in zip(*entries, strict=True))
     weights = csr_array((weight, (vertex, node)), shape=(len(vertices), len(nodes_mm)))
     return WallFit(weights, widened, len(left))
+
+
+def fit_nodes_to_wall(nodes: Nodes, wall: Wall, fit_nodes: float) -> WallFit:
+    """:func:`fit_to_wall` with the images of the nodes beyond the periods of a lattice that repeats."""
+    points = nodes.points_mm()
+    rows = np.arange(len(points))
+    low, high = period_mm(nodes)
+    reach = WIDENING[-1] * fit_nodes * nodes.spacing_mm
+    for axis in np.flatnonzero(nodes.periodic):
+        period = high[axis] - low[axis]
+        times = np.arange(-np.ceil(reach / period), np.ceil(reach / period) + 1)
+        points = np.concatenate([points + k * period * np.eye(3)[axis] for k in times])
+        rows = np.tile(rows, len(times))
+        near = (points[:, axis] > low[axis] - reach) & (points[:, axis] < high[axis] + reach)
+        points, rows = points[near], rows[near]
+    fit = fit_to_wall(points, nodes.spacing_mm, wall, fit_nodes)
+    if len(rows) == nodes.count:
+        return fit
+    images = csr_array((np.ones(len(rows)), (np.arange(len(rows)), rows)), shape=(len(rows), nodes.count))
+    return replace(fit, weights=fit.weights @ images)
+
+
+def period_mm(nodes: Nodes) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Ends of the period of the lattice along (x, y, z); infinite where it does not repeat."""
+    low = np.asarray(nodes.origin_mm) - nodes.spacing_mm / 2
+    high = low + np.array(nodes.shape[::-1]) * nodes.spacing_mm
+    return np.where(nodes.periodic, low, -np.inf), np.where(nodes.periodic, high, np.inf)
+
+
+def within_period(surface: Mesh, nodes: Nodes) -> Mesh:
+    """The triangles within one period: the surface of a shape that repeats reaches beyond it."""
+    low, high = period_mm(nodes)
+    middle = surface.points_mm[surface.triangles].mean(axis=1)
+    inside = ((middle > low) & (middle < high)).all(axis=1)
+    patch = None if surface.patch is None else surface.patch[inside]
+    return Mesh(surface.points_mm, surface.triangles[inside], surface.opening[inside], patch)
 
 
 def _fit(

@@ -171,6 +171,7 @@ triangles have three angles of 60°.</p>
 {% endif %}
 </section>
 {% endif %}
+{%- if openings %}
 <section>
 <h2>Openings</h2>
 <p>Where blood enters and leaves. Flow, speed and pressure are read off the computed velocity field just inside each
@@ -193,9 +194,11 @@ is computed in a rigid vessel from the flow that was assumed, and outlet pressur
 neither the patient's blood pressure nor a catheter gradient, and it does not hold for another flow rate.</p>
 {{ table(('from', 'to', 'drop (Pa)', 'drop (mmHg)'), drops, 2) }}
 </section>
+{%- endif %}
 <section>
 <h2>Velocity</h2>
-<p>{{ moment }} Streamlines follow the flow from the inlet; where none from the inlet arrive, some start inside.</p>
+<p>{{ moment }} Streamlines follow the flow{% if openings %} from the inlet; where none from the inlet arrive, some
+start inside{% endif %}.</p>
 <div class="pair">{{ figure('streamlines') }}{{ figure('slice') }}</div>
 </section>
 <section>

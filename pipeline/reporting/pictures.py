@@ -1,7 +1,7 @@
 """All pictures of the report: what is drawn, from where, in which colours, and what the caption says."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
@@ -105,10 +105,13 @@ def draw_flow(
     speeds = (0.0, float(np.percentile(speed, SPEED_PERCENTILE)) or 1.0)
     if render.window_class():
         _draw_vessel(pictures, wall, caps, openings, turned)
-        _draw_lines(pictures, wall, lines, min(o.radius_mm for o in openings), speeds, view)
+        usual = float(np.median(np.ptp(wall.points_mm, axis=0))) / 4
+        _draw_lines(pictures, wall, lines, min((o.radius_mm for o in openings), default=usual), speeds, view)
         _draw_shear(pictures, shear, view)
     middle = wall.points_mm.mean(axis=0)
     section = scene.lengthwise_slice(grid, scene.closed(wall, caps), view, middle)
+    if any(nodes.periodic):
+        section = replace(section, outline_mm=[])  # open where the shape repeats
     pictures.add(
         "slice", "speed in a slice", "Speed in a flat slice along the vessel, with arrows along the velocity in it.",
         figures.to_png(figures.slice_figure(section, view, speeds)),
@@ -211,7 +214,8 @@ def plot_record(pictures: Pictures, monitor: Mapping[str, NDArray[np.float64]], 
         "convergence", "convergence", "Change of the velocity and largest speed while the solver ran.",
         figures.to_png(figures.convergence_figure(monitor)),
     )  # fmt: skip
-    pictures.add(
-        "records", "flow and pressure at the openings", "Flow and pressure at the openings while the solver ran.",
-        figures.to_png(figures.openings_figure(monitor, openings)),
-    )  # fmt: skip
+    if openings:
+        pictures.add(
+            "records", "flow and pressure at the openings", "Flow and pressure at the openings while the solver ran.",
+            figures.to_png(figures.openings_figure(monitor, openings)),
+        )  # fmt: skip

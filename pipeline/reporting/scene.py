@@ -25,6 +25,9 @@ GOLDEN_ANGLE = np.pi * (3 - np.sqrt(5))
 MAX_GRID_POINTS = 40_000_000
 """A larger lattice is thinned for streamlines and slices."""
 
+CAP_HEIGHT = 0.1
+"""A rim farther than this from the plane of its opening, in radii, is where the wall of a shape that repeats ends."""
+
 
 @dataclass(frozen=True)
 class Grid:
@@ -157,19 +160,20 @@ def _fitted(
 
 
 def caps(wall: Mesh, openings: Iterable[Opening]) -> dict[int, Mesh]:
-    """Flat caps over the rims of the wall, by the id of the nearest opening: fans around the rim's centre."""
+    """Flat caps over the rims of the wall in the planes of openings, by the opening's id: fans around its centre."""
     edges = wall.triangles[:, [0, 1, 1, 2, 2, 0]].reshape(-1, 2)
     key = np.sort(edges, axis=1) @ np.array([len(wall.points_mm), 1])
     _, first, count = np.unique(key, return_index=True, return_counts=True)
     rim = edges[first[count == 1]]
-    if not len(rim):
-        return {}
     openings = tuple(openings)
+    if not len(rim) or not openings:
+        return {}
     middle = wall.points_mm[rim].mean(axis=1)
     owner = cKDTree([opening.centre_mm for opening in openings]).query(middle)[1]
     found = {}
     for k, opening in enumerate(openings):
-        edges = rim[owner == k]
+        height = (middle - opening.centre_mm) @ np.asarray(opening.normal)
+        edges = rim[(owner == k) & (np.abs(height) < CAP_HEIGHT * opening.radius_mm)]
         used, renumbered = np.unique(edges, return_inverse=True)
         points = np.vstack((wall.points_mm[used], opening.centre_mm))
         fan = np.column_stack((renumbered.reshape(-1, 2)[:, ::-1], np.full(len(edges), len(used))))
@@ -240,18 +244,22 @@ def streamlines(grid: Grid, seeds_mm: NDArray[np.float64], both: bool = False) -
 
 
 def streamlines_from_inlets(grid: Grid, openings: Iterable[Opening], count: int) -> list[NDArray[np.float64]]:
-    """Streamlines from the inlets, and up to a quarter more through parts of the lumen that these do not reach."""
+    """Streamlines from the inlets, and up to a quarter more through parts of the lumen that these do not reach; without
+    openings all of them spread over the fluid.
+    """
     openings = tuple(openings)
-    lines = streamlines(grid, seeds_at(openings, grid, count))
-    if not lines:
+    lines = streamlines(grid, seeds_at(openings, grid, count)) if openings else []
+    if openings and not lines:
         return []
     z, y, x = np.nonzero(grid.fluid)
     nodes_mm = np.column_stack((x, y, z)) * grid.spacing_mm + grid.origin_mm
     nodes_mm = nodes_mm[:: max(1, len(nodes_mm) // 20_000)]
-    distance = cKDTree(np.concatenate(lines)[:, :3]).query(nodes_mm)[0]
-    far = min(opening.radius_mm for opening in openings) / 2
+    distance = np.full(len(nodes_mm), np.inf)
+    if lines:
+        distance = cKDTree(np.concatenate(lines)[:, :3]).query(nodes_mm)[0]
+    far = min((opening.radius_mm for opening in openings), default=0.0) / 2
     seeds: list[NDArray[np.float64]] = []
-    while len(seeds) < count // 4 and distance.max() > far:
+    while len(seeds) < (count // 4 if openings else count) and distance.max() > far:
         seeds.append(nodes_mm[distance.argmax()])
         distance = np.minimum(distance, np.linalg.norm(nodes_mm - seeds[-1], axis=1))
     return lines + (streamlines(grid, np.array(seeds), both=True) if seeds else [])
