@@ -263,5 +263,5 @@ def test_cavity_at_reynolds_100_is_that_of_ghia(tmp_path):
     for name, table, ends in (("u", reference("u_vertical", "u_Re100"), (0, 1)),
                               ("v", reference("v_horizontal", "v_Re100"), (0, 0))):  # fmt: skip
         ours = np.interp(table[:, 0], [0, *across, 1], [ends[0], *middle[name], ends[1]])
-        # Ghia's own grid of 129 differs from spectral solutions by 0.005; 32 nodes, linear between them, leave the rest
-        assert np.abs(ours - table[:, 1]).max() < 0.02
+        # Ghia's own grid of 129 differs from spectral solutions by 0.005; 32 nodes, linear between them, leave 0.011
+        assert np.abs(ours - table[:, 1]).max() < 0.015

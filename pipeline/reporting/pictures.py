@@ -105,7 +105,7 @@ def draw_flow(
     speeds = (0.0, float(np.percentile(speed, SPEED_PERCENTILE)) or 1.0)
     if render.window_class():
         _draw_vessel(pictures, wall, caps, openings, turned)
-        usual = float(np.median(np.ptp(wall.points_mm, axis=0))) / 4
+        usual = float(np.median(np.ptp(wall.points_mm, axis=0))) / 12
         _draw_lines(pictures, wall, lines, min((o.radius_mm for o in openings), default=usual), speeds, view)
         _draw_shear(pictures, shear, view)
     middle = wall.points_mm.mean(axis=0)
