@@ -1,14 +1,15 @@
-"""How the order of the nodes bears on locality and on the speed of the CPU solver.
+"""How the order of the nodes bears on locality and on the speed of the solver.
 
     python benchmarks/node_order.py --json benchmarks/results/node-order.json
+    python benchmarks/node_order.py --backend cuda --nodes 5 --steps 200 --json node-order-cuda.json
 
 Orders: x, y or z running fastest, the others by length of their runs, as the stage decompose does; and, as experiments,
 bricks of 4^3 and 8^3 nodes and Morton's curve. Shapes: a vessel along each axis and a tree that branches three times.
 
 - run: mean number of consecutive rows whose nodes follow each other along the axis that runs fastest.
 - bandwidth: mean and 99th percentile of |row(neighbour) - row| over the links between fluid nodes.
-- speed: node updates a second of processor time on one thread, single precision, half-way walls; orders take turns, the
-  median of the repeats.
+- speed: node updates a second, single precision, half-way walls, on the CPU of the processor time of one thread; orders
+  take turns, the median of the repeats.
 """
 
 import argparse
@@ -31,11 +32,11 @@ sys.path[:0] = [str(ROOT), str(ROOT / "tests")]
 
 from geometries import half_way_walls, nodes_from  # noqa: E402
 
-from pipeline.decompose import mean_runs  # noqa: E402
 from solver.collision import relaxation_rates  # noqa: E402
-from solver.cpu import CpuDriver  # noqa: E402
+from solver.driver import Driver  # noqa: E402
 from solver.lattice import build_lattice  # noqa: E402
-from solver.nodes import Neighbours, Nodes  # noqa: E402
+from solver.nodes import Neighbours, Nodes, mean_runs  # noqa: E402
+from solver.simulation import make_driver  # noqa: E402
 
 BRANCHES, DECAY, OPENING = 3, 0.8, 0.6
 """Generations of the tree after its trunk; radius of a branch over its parent's; half the angle of a fork."""
@@ -122,9 +123,20 @@ def locality(nodes: Nodes, fastest: int) -> dict[str, float]:
     }
 
 
+def seconds_of(driver: Driver, steps: int, backend: str) -> float:
+    """Time of some steps: of the processor on a CPU, which others may share; else until the device has done them."""
+    clock = time.process_time if backend == "cpu" else time.perf_counter
+    start = clock()
+    driver.advance(np.zeros((steps, 0)))
+    if backend == "cuda":
+        driver.observe(keep=False)  # waits for the device, about a step more
+    return clock() - start
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--nodes", type=float, default=1, help="fluid nodes, millions")
+    parser.add_argument("--backend", choices=["cpu", "cuda"], default="cpu")
     parser.add_argument("--steps", type=int, default=20, help="steps of one timing, even")
     parser.add_argument("--repeats", type=int, default=7)
     parser.add_argument("--json", type=Path, help="file for the results; default: by the date")
@@ -141,14 +153,13 @@ def main() -> None:
             turned = reordered(nodes, order)
             figures[name] = locality(turned, max("xyz".find(name), 0))
             lattice = build_lattice(turned, "trt", relaxation_rates(0.55, 0.025), "half-way", force=(1e-6, 2e-6, 3e-6))
-            drivers[name] = CpuDriver(lattice)
+            drivers[name] = make_driver(arguments.backend, lattice)
         seconds: dict[str, list[float]] = {name: [] for name in drivers}
         for repeat in range(arguments.repeats + 1):
             for name, driver in drivers.items():
-                start = time.process_time()
-                driver.advance(np.zeros((arguments.steps, 0)))
+                taken = seconds_of(driver, arguments.steps, arguments.backend)
                 if repeat:
-                    seconds[name].append(time.process_time() - start)
+                    seconds[name].append(taken)
         for name in drivers:
             speed = nodes.count * arguments.steps / float(np.median(seconds[name])) / 1e6
             entry = {"shape": shape, "nodes": nodes.count, "order": name, **figures[name], "mlups": round(speed, 2)}
@@ -157,7 +168,7 @@ def main() -> None:
     results = {
         "machine": platform.machine(),
         "load_before": os.getloadavg()[0],
-        "threads": 1,
+        "device": driver.device if arguments.backend == "cuda" else "one thread of the CPU",
         "python": platform.python_version(),
         "commit": commit.stdout.strip(),
         "table": table,

@@ -18,7 +18,7 @@ from pipeline.geometry.grid import read_patches
 from pipeline.geometry.links import links, short_cuts
 from pipeline.lattice import Lattice, tagged
 from pipeline.mesh import Mesh, read_openings
-from solver.nodes import FLUID, INLET, OUTLET, WALL, Nodes, Opening, check, save
+from solver.nodes import FLUID, INLET, OUTLET, WALL, Nodes, Opening, check, mean_runs, save
 from solver.partition import partition
 from solver.stage import Job, StageError, run_stage
 
@@ -108,16 +108,6 @@ def decompose(
         "mean_run_along_axes": [round(run, 1) for run in runs],
         "order": "".join("xyz"[axis] for axis in axes),
     }
-
-
-def mean_runs(fluid: NDArray[np.bool_]) -> tuple[float, float, float]:
-    """Mean number of fluid nodes, [z, y, x], that follow each other without a gap along (x, y, z)."""
-    count = int(np.count_nonzero(fluid))
-    begun = []
-    for along in (2, 1, 0):
-        line = np.moveaxis(fluid, along, 0)
-        begun.append(int(np.count_nonzero(line[0])) + int(np.count_nonzero(line[1:] > line[:-1])))
-    return count / begun[0], count / begun[1], count / begun[2]
 
 
 def order_of_axes(runs: tuple[float, float, float], settings: DecomposeSettings) -> tuple[int, int, int]:

@@ -355,6 +355,16 @@ def flat_index(position: NDArray[np.int32], strides: NDArray[np.int64]) -> NDArr
     return place
 
 
+def mean_runs(fluid: NDArray[np.bool_]) -> tuple[float, float, float]:
+    """Mean number of fluid nodes, [z, y, x], that follow each other without a gap along (x, y, z)."""
+    count = int(np.count_nonzero(fluid))
+    begun = []
+    for along in (2, 1, 0):
+        line = np.moveaxis(fluid, along, 0)
+        begun.append(int(np.count_nonzero(line[0])) + int(np.count_nonzero(line[1:] > line[:-1])))
+    return count / begun[0], count / begun[1], count / begun[2]
+
+
 class Neighbours:
     """Finds the fluid nodes at the ends of links, for one direction after the other."""
 
