@@ -26,7 +26,8 @@ def flow(flow_ml_s=1.0, **changes) -> FlowScale:
 
 @pytest.mark.parametrize(("wanted", "diameter", "words"), [
     ({"nodes_across": 12}, 2 * OPENINGS[0].radius_mm, "12 nodes across the inlet, inlet, radius 2 mm"),
-    ({"nodes_across": 12, "across": "smallest-opening"}, 2 * OPENINGS[0].radius_mm, "the smallest opening, inlet, radius"),
+    ({"nodes_across": 12, "across": "smallest-opening"}, 2 * OPENINGS[0].radius_mm,
+     "the smallest opening, inlet, radius"),
     ({"nodes_across": 12, "across": "narrowest-branch"}, 2.0,
      "12 nodes across the narrowest branch, radius 1 mm at (0.00, 1.00, 2.00)"),
 ])  # fmt: skip

@@ -190,7 +190,7 @@ class Centreline:
 
     def pruned(self, min_branch_radii: float, kept: frozenset[int] = frozenset()) -> tuple["Centreline", list[Branch]]:
         """The graph of :meth:`without_spurs`, and the branches that it lost."""
-        pruned, lost = self, []
+        pruned, lost = self, list[Branch]()
         while True:
             spurs = [
                 branch
