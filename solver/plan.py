@@ -20,9 +20,9 @@ from solver.waveform import Inflow, by_opening, common_period_s, expected_peak_s
 
 TRANSITS = 15
 """Acoustic transits of the domain over which the inflow is raised."""
-SETTLING = 2.0
-"""Rate, in nu/R^2, at which a flow without openings settles, about: 5.8 in a tube, 10 between plates, 2 to 3 in a cube
-(R of `wall_radius_mm`)."""
+SETTLING = (2.0, 5.8, 9.9, 2.0)
+"""Rate, in nu/R^2 with R of `wall_radius_mm`, at which a flow without openings settles, by the number of axes along
+which it repeats: about in a cube, in a tube, between plates, about past a body."""
 
 
 @dataclass(frozen=True)
@@ -110,7 +110,8 @@ def make_plan(nodes: Nodes, settings: SolveSettings) -> Plan:
     interval = _even(period_s / units.dt_s / ROWS_PER_CYCLE if period_s else max(100, viscous_steps / 100))
     expected_steps = last_step
     if period_s is None:
-        settled_s = log(SETTLING / settings.steady_tolerance) / SETTLING * viscous_steps * units.dt_s
+        rate = SETTLING[sum(nodes.periodic)]
+        settled_s = max(0.0, log(rate / settings.steady_tolerance)) / rate * viscous_steps * units.dt_s
         if inflow:
             speed = max(inflow[o.name].peak_ml_s / o.area_mm2 for o in nodes.openings if o.role == "inlet")
             settled_s = ramp_s + settling_s(
