@@ -9,8 +9,8 @@ from typing import Any, Literal
 from pydantic import Field
 
 from pipeline.case import parse
-from pipeline.geometry.spacing import NODES_ACROSS
-from pipeline.geometry.tessellation import Tessellated, tessellate
+from pipeline.geometry.lattice.spacing import NODES_ACROSS
+from pipeline.geometry.surface.tessellation import Tessellated, tessellate
 from pipeline.mesh import write_openings
 from pipeline.settings import Positive, Section
 from pipeline.shapes import Geometry

@@ -17,7 +17,7 @@ from vtkmodules.vtkCommonDataModel import vtkCellArray, vtkPolyData
 from vtkmodules.vtkIOXML import vtkXMLPolyDataReader, vtkXMLPolyDataWriter
 
 from pipeline.case import SurfaceSettings, parse
-from pipeline.geometry.tree import Branch, Tree, trace_tree
+from pipeline.geometry.branches.tree import Branch, Tree, trace_tree
 from pipeline.mesh import Mesh, read_openings
 from solver.stage import Job, StageError, run_stage
 

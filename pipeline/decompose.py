@@ -12,10 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.case import DecomposeSettings, parse
-from pipeline.geometry.band import distances_mm
-from pipeline.geometry.crossings import Frame, rasterise
-from pipeline.geometry.grid import read_patches
-from pipeline.geometry.links import links, short_cuts
+from pipeline.geometry.lattice.band import distances_mm
+from pipeline.geometry.lattice.crossings import Frame, rasterise
+from pipeline.geometry.lattice.grid import read_patches
+from pipeline.geometry.lattice.links import links, short_cuts
 from pipeline.lattice import Lattice, tagged
 from pipeline.mesh import Mesh, read_openings
 from solver.nodes import FLUID, INLET, OUTLET, WALL, Nodes, Opening, check, mean_runs, save

@@ -15,19 +15,19 @@ from pydantic import Field
 from vtkmodules.vtkFiltersModeling import vtkAdaptiveSubdivisionFilter
 
 from pipeline.case import SurfaceSettings, parse
-from pipeline.geometry.centreline import Centreline, Ends, find_ends, trace_centreline
-from pipeline.geometry.clip import ClipError, cap_of, check_closed, directed_edges
-from pipeline.geometry.crossings import winding
-from pipeline.geometry.extension import extend_openings
-from pipeline.geometry.intersections import self_intersections
-from pipeline.geometry.isosurface import smooth_field, zero_surface
-from pipeline.geometry.mend import LEAST_RIM, flat_caps, flat_faces, mend, rims
-from pipeline.geometry.openings import MIRROR, without_frayed_ends
-from pipeline.geometry.picture import Mark, Scene
-from pipeline.geometry.quality import triangle_quality
-from pipeline.geometry.side_branches import SideBranch, choose_side_branches, close_flush
-from pipeline.geometry.smooth_mesh import smooth_mesh
-from pipeline.geometry.surface_file import SurfaceFile, read_surface_file
+from pipeline.geometry.branches.centreline import Centreline, Ends, find_ends, trace_centreline
+from pipeline.geometry.branches.openings import MIRROR, without_frayed_ends
+from pipeline.geometry.branches.picture import Mark, Scene
+from pipeline.geometry.branches.side_branches import SideBranch, choose_side_branches, close_flush
+from pipeline.geometry.lattice.crossings import winding
+from pipeline.geometry.surface.clip import ClipError, cap_of, check_closed, directed_edges
+from pipeline.geometry.surface.extension import extend_openings
+from pipeline.geometry.surface.intersections import self_intersections
+from pipeline.geometry.surface.isosurface import smooth_field, zero_surface
+from pipeline.geometry.surface.mend import LEAST_RIM, flat_caps, flat_faces, mend, rims
+from pipeline.geometry.surface.quality import triangle_quality
+from pipeline.geometry.surface.smooth_mesh import smooth_mesh
+from pipeline.geometry.surface.surface_file import SurfaceFile, read_surface_file
 from pipeline.mesh import Mesh, words_mm
 from pipeline.surface import (
     MIN_RADIUS_VOXELS,

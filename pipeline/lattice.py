@@ -11,8 +11,8 @@ from vtkmodules.vtkCommonDataModel import vtkImageData
 from vtkmodules.vtkIOCore import vtkZLibDataCompressor
 from vtkmodules.vtkIOXML import vtkXMLImageDataReader, vtkXMLImageDataWriter
 
-from pipeline.geometry.crossings import Frame
-from pipeline.geometry.links import Links
+from pipeline.geometry.lattice.crossings import Frame
+from pipeline.geometry.lattice.links import Links
 from solver.d3q19 import VELOCITIES
 from solver.nodes import EXTERNAL, FLUID, INLET, OUTLET, WALL, Opening
 from solver.stage import StageError

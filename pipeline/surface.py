@@ -14,11 +14,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.case import SurfaceSettings, parse
-from pipeline.geometry.centreline import Centreline, Ends, find_ends, trace_centreline
-from pipeline.geometry.clip import ClipError, check_closed, cut_end
-from pipeline.geometry.closest import Facets
-from pipeline.geometry.extension import extend_openings
-from pipeline.geometry.isosurface import (
+from pipeline.geometry.branches.centreline import Centreline, Ends, find_ends, trace_centreline
+from pipeline.geometry.branches.openings import Cut, describe, place_cut, without_frayed_ends
+from pipeline.geometry.branches.picture import Mark, Scene
+from pipeline.geometry.branches.side_branches import SideBranch, choose_side_branches, without_side_branches
+from pipeline.geometry.surface.clip import ClipError, check_closed, cut_end
+from pipeline.geometry.surface.closest import Facets
+from pipeline.geometry.surface.extension import extend_openings
+from pipeline.geometry.surface.isosurface import (
     DEFAULT_SMOOTHING_VOXELS,
     LevelSet,
     fit,
@@ -26,12 +29,9 @@ from pipeline.geometry.isosurface import (
     smooth_field,
     zero_surface,
 )
-from pipeline.geometry.openings import Cut, describe, place_cut, without_frayed_ends
-from pipeline.geometry.picture import Mark, Scene
-from pipeline.geometry.quality import triangle_quality
-from pipeline.geometry.remesh import Shape, remesh_vessel
-from pipeline.geometry.side_branches import SideBranch, choose_side_branches, without_side_branches
-from pipeline.geometry.smooth_mesh import smooth_mesh
+from pipeline.geometry.surface.quality import triangle_quality
+from pipeline.geometry.surface.remesh import Shape, remesh_vessel
+from pipeline.geometry.surface.smooth_mesh import smooth_mesh
 from pipeline.mesh import Mesh, words_mm, write_openings
 from pipeline.volume import Volume
 from solver.nodes import Opening

@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 
 from pipeline.case import VoxelizeSettings, parse
-from pipeline.geometry.crossings import MAX_NODES, Frame, rasterise
-from pipeline.geometry.grid import MARGIN_NODES, Grid, read_grid
-from pipeline.geometry.links import Links, links
-from pipeline.geometry.narrow import without_narrow
-from pipeline.geometry.spacing import (
+from pipeline.geometry.lattice.crossings import MAX_NODES, Frame, rasterise
+from pipeline.geometry.lattice.grid import MARGIN_NODES, Grid, read_grid
+from pipeline.geometry.lattice.links import Links, links
+from pipeline.geometry.lattice.narrow import without_narrow
+from pipeline.geometry.lattice.spacing import (
     MIN_NODES_ACROSS,
     Narrowest,
     Spacing,

@@ -3,7 +3,7 @@
 import numpy as np
 from skimage.measure import marching_cubes
 
-from pipeline.geometry.clip import cut_end
+from pipeline.geometry.surface.clip import cut_end
 from pipeline.mesh import Mesh
 from tests.shapes import opening_of
 

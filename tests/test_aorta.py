@@ -18,8 +18,8 @@ from vtkmodules.vtkIOGeometry import vtkSTLReader
 
 from pipeline.case import Box, FilterSettings, SegmentSettings, SideBranches, SurfaceSettings
 from pipeline.filter import filter_volume
-from pipeline.geometry.clip import check_closed
-from pipeline.geometry.isosurface import smooth_field, zero_surface
+from pipeline.geometry.surface.clip import check_closed
+from pipeline.geometry.surface.isosurface import smooth_field, zero_surface
 from pipeline.mesh import Mesh
 from pipeline.segment import segment
 from pipeline.surface import extract_surface

@@ -15,8 +15,8 @@ import yaml
 from pipeline.canonical import CanonicalInput, canonical
 from pipeline.case import Case, VoxelizeSettings, parse
 from pipeline.decompose import decompose
-from pipeline.geometry.grid import Grid
-from pipeline.geometry.tessellation import TOLERANCE
+from pipeline.geometry.lattice.grid import Grid
+from pipeline.geometry.surface.tessellation import TOLERANCE
 from pipeline.haemodynamics.wall import Wall, fit_nodes_to_wall, within_period
 from pipeline.voxelize import voxelize
 from solver.flow import read_flow

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from pipeline.geometry.centreline import find_ends, trace_centreline
-from pipeline.geometry.isosurface import smooth_field, zero_surface
+from pipeline.geometry.branches.centreline import find_ends, trace_centreline
+from pipeline.geometry.surface.isosurface import smooth_field, zero_surface
 from tests.tubes import FORK, SAC_MM, arc, fork, line, tube, voxel_places
 
 

@@ -11,10 +11,10 @@ from vtkmodules.util.numpy_support import vtk_to_numpy
 from vtkmodules.vtkIOXML import vtkXMLPolyDataReader
 
 from pipeline import centreline
-from pipeline.geometry import tree as tree_module
-from pipeline.geometry.clip import cut_end
-from pipeline.geometry.surface_file import read_surface_file
-from pipeline.geometry.tree import trace_tree
+from pipeline.geometry.branches import tree as tree_module
+from pipeline.geometry.branches.tree import trace_tree
+from pipeline.geometry.surface.clip import cut_end
+from pipeline.geometry.surface.surface_file import read_surface_file
 from pipeline.import_surface import GivenSurface, import_surface
 from pipeline.mesh import Mesh, write_openings
 from solver.stage import Job, StageError

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from pipeline.geometry.clip import ClipError, check_closed, cut_end
-from pipeline.geometry.isosurface import fit, smooth_field, zero_surface
+from pipeline.geometry.surface.clip import ClipError, check_closed, cut_end
+from pipeline.geometry.surface.isosurface import fit, smooth_field, zero_surface
 from pipeline.mesh import Mesh
 from solver.stage import StageError
 from tests.shapes import revolve

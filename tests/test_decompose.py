@@ -9,9 +9,9 @@ from shapes import capped_cylinder, frame_of, joined, sphere, stenosis
 
 from pipeline.case import DecomposeSettings, VoxelizeSettings
 from pipeline.decompose import decompose, order_of_axes
-from pipeline.geometry import links as link_module
-from pipeline.geometry.crossings import Frame, inside, rasterise
-from pipeline.geometry.links import SMALLEST_Q, links
+from pipeline.geometry.lattice import links as link_module
+from pipeline.geometry.lattice.crossings import Frame, inside, rasterise
+from pipeline.geometry.lattice.links import SMALLEST_Q, links
 from pipeline.lattice import Lattice
 from pipeline.mesh import Mesh, write_openings
 from pipeline.voxelize import voxelize

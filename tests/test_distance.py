@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from pipeline.geometry.distance import Surface
+from pipeline.geometry.surface.distance import Surface
 from pipeline.mesh import Mesh
 from tests.shapes import capped_cylinder
 

@@ -12,9 +12,9 @@ from matplotlib.image import imread
 from tubes import FORK, fork, grid_around, line, near_curve, tube, voxel_places
 
 from pipeline.case import OpeningSettings, SurfaceSettings
-from pipeline.geometry.clip import ClipError, check_closed, cut_end
-from pipeline.geometry.isosurface import smooth_field, zero_surface
-from pipeline.geometry.openings import Cut
+from pipeline.geometry.branches.openings import Cut
+from pipeline.geometry.surface.clip import ClipError, check_closed, cut_end
+from pipeline.geometry.surface.isosurface import smooth_field, zero_surface
 from pipeline.surface import extract_surface
 from pipeline.volume import Volume
 from solver.stage import ROOT, StageError

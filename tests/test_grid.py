@@ -9,7 +9,7 @@ from shapes import capped_cylinder, frame_of
 
 from pipeline.case import VoxelizeSettings
 from pipeline.decompose import decompose
-from pipeline.geometry.grid import Grid, read_grid, read_patches
+from pipeline.geometry.lattice.grid import Grid, read_grid, read_patches
 from pipeline.lattice import Lattice
 from pipeline.mesh import Mesh
 from pipeline.voxelize import voxelize

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from pipeline.geometry.clip import check_closed
+from pipeline.geometry.surface.clip import check_closed
 from pipeline.mesh import Mesh, read_openings
 from pipeline.volume import Volume
 

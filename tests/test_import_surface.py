@@ -14,9 +14,9 @@ from vtkmodules.vtkIOGeometry import vtkSTLWriter
 from vtkmodules.vtkIOPLY import vtkPLYWriter
 from vtkmodules.vtkIOXML import vtkXMLPolyDataWriter
 
-from pipeline.geometry.clip import check_closed
-from pipeline.geometry.isosurface import smooth_field, zero_surface
-from pipeline.geometry.surface_file import SurfaceFile, read_surface_file
+from pipeline.geometry.surface.clip import check_closed
+from pipeline.geometry.surface.isosurface import smooth_field, zero_surface
+from pipeline.geometry.surface.surface_file import SurfaceFile, read_surface_file
 from pipeline.import_surface import MM, GivenSurface, import_surface
 from pipeline.mesh import Mesh
 from pipeline.surface import Surface

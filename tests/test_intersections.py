@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from shapes import capped_cylinder, joined, sphere, torus
 
-from pipeline.geometry.intersections import self_intersections
+from pipeline.geometry.surface.intersections import self_intersections
 
 
 def volume(points) -> Fraction:

@@ -5,11 +5,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from pipeline.geometry.clip import check_closed
-from pipeline.geometry.closest import ClosestPoint, Facets
-from pipeline.geometry.half_edges import CORNER, CREASE, HalfEdges
-from pipeline.geometry.quality import triangle_quality
-from pipeline.geometry.remesh import edge_lengths, local_radius, remesh, remesh_vessel, vertex_kinds
+from pipeline.geometry.surface.clip import check_closed
+from pipeline.geometry.surface.closest import ClosestPoint, Facets
+from pipeline.geometry.surface.half_edges import CORNER, CREASE, HalfEdges
+from pipeline.geometry.surface.quality import triangle_quality
+from pipeline.geometry.surface.remesh import edge_lengths, local_radius, remesh, remesh_vessel, vertex_kinds
 from pipeline.mesh import Mesh
 from tests.shapes import capped_cylinder, sphere, stenosis, torus
 

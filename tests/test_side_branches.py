@@ -8,9 +8,9 @@ from shapes import capped_cylinder
 from tubes import SAC_MM, fork, grid_around, near_curve
 
 from pipeline.case import OpeningSettings, SideBranches, SurfaceSettings
-from pipeline.geometry.clip import check_closed
-from pipeline.geometry.isosurface import smooth_field, zero_surface
-from pipeline.geometry.surface_file import SurfaceFile
+from pipeline.geometry.surface.clip import check_closed
+from pipeline.geometry.surface.isosurface import smooth_field, zero_surface
+from pipeline.geometry.surface.surface_file import SurfaceFile
 from pipeline.import_surface import GivenSurface, import_surface
 from pipeline.mesh import Mesh
 from pipeline.surface import Surface, extract_surface

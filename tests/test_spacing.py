@@ -12,7 +12,7 @@ from shapes import capped_cylinder, vessel
 from pipeline import voxelize as module
 from pipeline.case import Case, VoxelizeSettings, parse
 from pipeline.decompose import decompose
-from pipeline.geometry.spacing import FlowScale, Narrowest, SpacingSettings, choose_spacing, expect
+from pipeline.geometry.lattice.spacing import FlowScale, Narrowest, SpacingSettings, choose_spacing, expect
 from solver.forecast import Size
 from solver.stage import ROOT, Job, StageError
 

@@ -12,8 +12,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from pipeline.case import OpeningSettings, SurfaceSettings
-from pipeline.geometry.clip import check_closed
-from pipeline.geometry.quality import triangle_quality
+from pipeline.geometry.surface.clip import check_closed
+from pipeline.geometry.surface.quality import triangle_quality
 from pipeline.mesh import Mesh, read_openings
 from pipeline.surface import extract_surface
 from pipeline.volume import Volume

@@ -5,7 +5,7 @@ import pytest
 from scipy import ndimage
 from skimage.measure import euler_number
 
-from pipeline.geometry.thinning import thin, tips
+from pipeline.geometry.branches.thinning import thin, tips
 from tests.tubes import arc, fork, line, tube
 
 ALL = np.ones((3, 3, 3))

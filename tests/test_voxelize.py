@@ -9,10 +9,10 @@ from shapes import capped_cylinder, frame_of, joined, sphere, stenosis, torus, v
 
 from pipeline import voxelize as module
 from pipeline.case import VoxelizeSettings
-from pipeline.geometry.crossings import MAX_NODES, SUBDIVISIONS, Frame, crossings, inside, rasterise
-from pipeline.geometry.distance import Surface
-from pipeline.geometry.links import links, short_cuts
-from pipeline.geometry.narrow import largest_component, without_passages
+from pipeline.geometry.lattice.crossings import MAX_NODES, SUBDIVISIONS, Frame, crossings, inside, rasterise
+from pipeline.geometry.lattice.links import links, short_cuts
+from pipeline.geometry.lattice.narrow import largest_component, without_passages
+from pipeline.geometry.surface.distance import Surface
 from pipeline.lattice import Lattice
 from pipeline.mesh import Mesh
 from pipeline.voxelize import choose_frame, voxelize

@@ -1,1 +1,1 @@
-"""Geometry: smooth surface, centreline, openings, cuts, crossings."""
+"""Geometry: the surface, the vessel's branches, the lattice's nodes in it."""

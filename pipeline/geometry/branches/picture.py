@@ -16,7 +16,7 @@ from matplotlib.collections import PolyCollection
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
-from pipeline.geometry.centreline import Centreline, Ends
+from pipeline.geometry.branches.centreline import Centreline, Ends
 from pipeline.mesh import Mesh
 from solver.nodes import Opening
 from solver.stage import StageError

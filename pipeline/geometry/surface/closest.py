@@ -4,9 +4,9 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from pipeline.geometry.half_edges import CREASE, WALL, HalfEdges, vertex_normals
-from pipeline.geometry.intersections import LEAF, box_tree, places_on_curve
-from pipeline.geometry.remesh import CapPlanes, vertex_kinds
+from pipeline.geometry.surface.half_edges import CREASE, WALL, HalfEdges, vertex_normals
+from pipeline.geometry.surface.intersections import LEAF, box_tree, places_on_curve
+from pipeline.geometry.surface.remesh import CapPlanes, vertex_kinds
 from pipeline.mesh import Mesh
 
 ENDS_OF_RIM = 3

@@ -9,8 +9,8 @@ from scipy import ndimage
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
-from pipeline.geometry.crossings import Frame, Raster
-from pipeline.geometry.links import short_cuts
+from pipeline.geometry.lattice.crossings import Frame, Raster
+from pipeline.geometry.lattice.links import short_cuts
 from solver.stage import StageError
 
 BLOCK, THIN = 1, 2
@@ -21,7 +21,7 @@ def without_narrow(raster: Raster) -> tuple[NDArray[np.bool_], dict[str, int]]:
     """The nodes that the surface encloses and flow can pass, [z, y, x], and how many were taken out, by kind.
 
     - ``short_cuts``: ends of links that leave the vessel between two of its nodes, see
-      :func:`pipeline.geometry.links.short_cuts`. No such link is left.
+      :func:`pipeline.geometry.lattice.links.short_cuts`. No such link is left.
     - ``passages``: one node wide, see :func:`without_passages`.
     - ``islands``: what no link joins to the largest part.
     """

@@ -4,8 +4,8 @@ import numpy as np
 from numba import njit, prange
 from numpy.typing import NDArray
 
-from pipeline.geometry.crossings import Frame
-from pipeline.geometry.distance import to_triangle
+from pipeline.geometry.lattice.crossings import Frame
+from pipeline.geometry.surface.distance import to_triangle
 from pipeline.mesh import Mesh
 
 BAND = 2.0

@@ -14,9 +14,9 @@ from vtkmodules.util.numpy_support import numpy_to_vtk
 from vtkmodules.vtkCommonDataModel import vtkImageData
 from vtkmodules.vtkFiltersCore import vtkFlyingEdges3D
 
-from pipeline.geometry.clip import directed_edges
-from pipeline.geometry.half_edges import WALL, vertex_normals
-from pipeline.geometry.remesh import CapPlanes, vertex_kinds
+from pipeline.geometry.surface.clip import directed_edges
+from pipeline.geometry.surface.half_edges import WALL, vertex_normals
+from pipeline.geometry.surface.remesh import CapPlanes, vertex_kinds
 from pipeline.mesh import Mesh
 from pipeline.volume import Volume
 from solver.stage import StageError

@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.geometry.clip import ClipError, axes_of_plane, cut_end
-from pipeline.geometry.isosurface import zero_surface
+from pipeline.geometry.surface.clip import ClipError, axes_of_plane, cut_end
+from pipeline.geometry.surface.isosurface import zero_surface
 from pipeline.mesh import Mesh
 from pipeline.shapes import (
     LAYERS,

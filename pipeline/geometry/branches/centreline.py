@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.spatial import cKDTree
 
-from pipeline.geometry.thinning import thin
+from pipeline.geometry.branches.thinning import thin
 from pipeline.volume import Volume
 
 Nearest = Callable[[NDArray[np.float64]], tuple[NDArray[np.float64], NDArray[np.float64]]]

@@ -19,8 +19,8 @@ from scipy import ndimage
 from scipy.interpolate import RBFInterpolator
 
 from pipeline.case import OpeningSettings, SideBranches, SurfaceSettings
-from pipeline.geometry.centreline import Branch, Centreline
-from pipeline.geometry.clip import ClipError, cut_end
+from pipeline.geometry.branches.centreline import Branch, Centreline
+from pipeline.geometry.surface.clip import ClipError, cut_end
 from pipeline.mesh import Mesh, words_mm
 from pipeline.volume import Volume
 

@@ -15,8 +15,8 @@ from scipy.sparse import coo_array
 from scipy.sparse.csgraph import dijkstra
 from scipy.spatial import cKDTree
 
-from pipeline.geometry.clip import directed_edges
-from pipeline.geometry.half_edges import CREASE, WALL, HalfEdges, vertex_normals
+from pipeline.geometry.surface.clip import directed_edges
+from pipeline.geometry.surface.half_edges import CREASE, WALL, HalfEdges, vertex_normals
 from pipeline.mesh import Mesh
 
 ROUNDS = 8

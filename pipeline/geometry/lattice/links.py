@@ -6,7 +6,7 @@ import numpy as np
 from numba import njit, prange
 from numpy.typing import NDArray
 
-from pipeline.geometry.crossings import Crossings, Raster
+from pipeline.geometry.lattice.crossings import Crossings, Raster
 from solver.d3q19 import Q
 from solver.stage import StageError
 

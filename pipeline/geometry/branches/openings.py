@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from scipy import ndimage
 
 from pipeline.case import OpeningSettings
-from pipeline.geometry.centreline import Branch, Centreline
-from pipeline.geometry.clip import axes_of_plane
+from pipeline.geometry.branches.centreline import Branch, Centreline
+from pipeline.geometry.surface.clip import axes_of_plane
 from pipeline.mesh import Mesh, words_mm
 from pipeline.volume import Volume
 from solver.nodes import Opening

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from pipeline.case import VoxelizeSettings
-from pipeline.geometry.crossings import Frame
-from pipeline.geometry.spacing import NODES_ACROSS, Spacing
+from pipeline.geometry.lattice.crossings import Frame
+from pipeline.geometry.lattice.spacing import NODES_ACROSS, Spacing
 from pipeline.mesh import Mesh
 from solver.stage import StageError
 

@@ -14,11 +14,11 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import ndimage
 
-from pipeline.geometry.centreline import Centreline, join, largest_near_tip
-from pipeline.geometry.crossings import Frame, inside
-from pipeline.geometry.distance import Surface
-from pipeline.geometry.midline import arc_length, midline, resampled
-from pipeline.geometry.thinning import thin, tips
+from pipeline.geometry.branches.centreline import Centreline, join, largest_near_tip
+from pipeline.geometry.branches.midline import arc_length, midline, resampled
+from pipeline.geometry.branches.thinning import thin, tips
+from pipeline.geometry.lattice.crossings import Frame, inside
+from pipeline.geometry.surface.distance import Surface
 from pipeline.mesh import Mesh
 from pipeline.volume import Volume
 from solver.nodes import Opening

@@ -8,7 +8,7 @@ from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 from scipy.spatial import cKDTree
 
-from pipeline.geometry.clip import directed_edges, neighbours, open_edges
+from pipeline.geometry.surface.clip import directed_edges, neighbours, open_edges
 from pipeline.mesh import words_mm
 from solver.stage import StageError
 

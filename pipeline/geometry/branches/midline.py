@@ -8,7 +8,7 @@ doi:10.1080/01621459.1979.10481038), which do not shorten bends as averages do.
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.geometry.distance import Surface
+from pipeline.geometry.surface.distance import Surface
 
 SMOOTHING_RADII = 1.5
 """Reach of the local fits to both sides, in radii of the vessel."""

@@ -1,0 +1,1 @@
+"""The vessel's branches: skeleton, centrelines, ends, side branches."""

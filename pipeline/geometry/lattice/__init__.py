@@ -1,0 +1,1 @@
+"""Nodes in a surface: spacing, places, crossings, links."""

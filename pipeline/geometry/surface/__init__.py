@@ -1,0 +1,1 @@
+"""Triangles: the surface of a lumen, its mesh, cuts, distances to it."""
