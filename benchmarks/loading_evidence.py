@@ -21,8 +21,8 @@ sys.path[:0] = [str(ROOT), str(ROOT / "tests")]
 from linear_field import worst_error  # noqa: E402
 from loading_faults import FAULTS, Fault  # noqa: E402
 
-from pipeline.case import LoadSettings  # noqa: E402
 from pipeline.load import load  # noqa: E402
+from pipeline.settings.images import LoadSettings  # noqa: E402
 from solver.stage import StageError  # noqa: E402
 
 LOG = logging.getLogger("evidence")

@@ -34,13 +34,14 @@ from scipy.spatial import cKDTree
 ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT)]
 
-from pipeline.case import FilterSettings, LoadSettings, SegmentSettings, parse, read_yaml  # noqa: E402
 from pipeline.filter import filter_volume  # noqa: E402
 from pipeline.load import load  # noqa: E402
 from pipeline.phantom import PhantomSettings, SeriesHeader, synthesize, write_series  # noqa: E402
 from pipeline.segment import Segmentation, segment  # noqa: E402
 from pipeline.segmentation.methods import METHODS  # noqa: E402
 from pipeline.segmentation.region_growing import wall_points  # noqa: E402
+from pipeline.settings.base import parse, read_yaml  # noqa: E402
+from pipeline.settings.images import FilterSettings, LoadSettings, SegmentSettings  # noqa: E402
 from pipeline.vessel import Branch, Distance, vessel_distance  # noqa: E402
 from pipeline.volume import Volume  # noqa: E402
 from solver.stage import StageError  # noqa: E402

@@ -8,11 +8,10 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from pipeline.case import parse
 from pipeline.geometry.lattice.spacing import NODES_ACROSS
 from pipeline.geometry.surface.tessellation import Tessellated, tessellate
 from pipeline.mesh import write_openings
-from pipeline.settings import Positive, Section
+from pipeline.settings.base import Positive, Section, parse
 from pipeline.shapes import Geometry
 from solver.stage import Job, run_stage
 

@@ -16,9 +16,10 @@ from vtkmodules.vtkCommonCore import vtkPoints, vtkStringArray
 from vtkmodules.vtkCommonDataModel import vtkCellArray, vtkPolyData
 from vtkmodules.vtkIOXML import vtkXMLPolyDataReader, vtkXMLPolyDataWriter
 
-from pipeline.case import SurfaceSettings, parse
 from pipeline.geometry.branches.tree import Branch, Tree, trace_tree
 from pipeline.mesh import Mesh, read_openings
+from pipeline.settings.base import parse
+from pipeline.settings.geometry import SurfaceSettings
 from solver.stage import Job, StageError, run_stage
 
 

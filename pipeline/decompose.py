@@ -11,13 +11,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.case import DecomposeSettings, parse
 from pipeline.geometry.lattice.band import distances_mm
 from pipeline.geometry.lattice.crossings import Frame, rasterise
 from pipeline.geometry.lattice.grid import read_patches
 from pipeline.geometry.lattice.links import links, short_cuts
 from pipeline.lattice import Lattice, tagged
 from pipeline.mesh import Mesh, read_openings
+from pipeline.settings.base import parse
+from pipeline.settings.geometry import DecomposeSettings
 from solver.nodes import FLUID, INLET, OUTLET, WALL, Nodes, Opening, check, mean_runs, save
 from solver.partition import partition
 from solver.stage import Job, StageError, run_stage

@@ -11,9 +11,10 @@ import numpy as np
 import SimpleITK as sitk
 from numpy.typing import NDArray
 
-from pipeline.case import FilterSettings, parse
 from pipeline.filtering.region import Region, crop, find_region
 from pipeline.filtering.smoothing import default_length_mm, execute, smooth
+from pipeline.settings.base import parse
+from pipeline.settings.images import FilterSettings
 from pipeline.volume import Volume
 from solver.stage import Job, StageError, run_stage
 

@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 from pydantic import Field
 from scipy import ndimage
 
-from pipeline.case import Section, parse
 from pipeline.dicom.segmentation_object import find_segmentation, is_dicom, read_segmentation
 from pipeline.mask_file import GivenMask, read_mask_file
 from pipeline.segmentation.leak import Levels, border_contact
@@ -24,6 +23,7 @@ from pipeline.segmentation.page import render
 from pipeline.segmentation.picture import draw
 from pipeline.segmentation.region_growing import Mask, bounding_box, centre_line, fill_holes
 from pipeline.segmentation.shape_interpolation import interpolate
+from pipeline.settings.base import Section, parse
 from pipeline.volume import Volume
 from solver.stage import Job, StageError, run_stage
 

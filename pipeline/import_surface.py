@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 from pydantic import Field
 from vtkmodules.vtkFiltersModeling import vtkAdaptiveSubdivisionFilter
 
-from pipeline.case import SurfaceSettings, parse
 from pipeline.geometry.branches.centreline import Centreline, Ends, find_ends, trace_centreline
 from pipeline.geometry.branches.openings import MIRROR, without_frayed_ends
 from pipeline.geometry.branches.picture import Mark, Scene
@@ -29,6 +28,8 @@ from pipeline.geometry.surface.quality import triangle_quality
 from pipeline.geometry.surface.smooth_mesh import smooth_mesh
 from pipeline.geometry.surface.surface_file import SurfaceFile, read_surface_file
 from pipeline.mesh import Mesh, words_mm
+from pipeline.settings.base import parse
+from pipeline.settings.geometry import SurfaceSettings
 from pipeline.surface import (
     MIN_RADIUS_VOXELS,
     Surface,

@@ -21,7 +21,6 @@ from typing import Any
 
 import numpy as np
 
-from pipeline.case import LoadSettings, parse
 from pipeline.dicom.dataset import quiet
 from pipeline.dicom.files import Collection, collect, counted, files_of, holds_dicom, scan, whole
 from pipeline.dicom.header import SliceHeader
@@ -30,6 +29,8 @@ from pipeline.dicom.pixels import compact, decode, fill, require_same
 from pipeline.dicom.regrid import regrid
 from pipeline.dicom.series import Series, choose, choose_part, grid, group, require_supported
 from pipeline.dicom.transfer_syntax import is_lossy, require_decoder, syntax_name
+from pipeline.settings.base import parse
+from pipeline.settings.images import LoadSettings
 from pipeline.volume import Volume
 from pipeline.volume_file import read_volume_file
 from solver.stage import Job, run_stage

@@ -4,9 +4,10 @@ No part of the chain: it helps to write the case file. It shows the image as loa
 takes minutes and changes neither places nor levels, and since a region around the seeds needs them first.
 """
 
-from pipeline.case import FilterSettings, parse
 from pipeline.filtering.region import crop, region_box
 from pipeline.segmentation.page import render
+from pipeline.settings.base import parse
+from pipeline.settings.images import FilterSettings
 from pipeline.volume import Volume
 from solver.stage import Job, run_stage
 

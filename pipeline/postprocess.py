@@ -13,11 +13,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.case import PostprocessSettings, parse
 from pipeline.haemodynamics.indices import indices, monitored_flows_ml_s, read_json, read_monitor
 from pipeline.haemodynamics.tally import Fields, Tally
 from pipeline.haemodynamics.wall import Wall, fit_nodes_to_wall, within_period
 from pipeline.mesh import Mesh, read_openings
+from pipeline.settings.base import parse
+from pipeline.settings.flow import PostprocessSettings
 from solver import nodes as node_files
 from solver.flow import Flow, read_flow
 from solver.nodes import Nodes

@@ -14,7 +14,6 @@ from markupsafe import Markup
 from numpy.typing import NDArray
 from pydantic import Field
 
-from pipeline.case import Name, ReportSettings, parse
 from pipeline.centreline import read_lines
 from pipeline.haemodynamics.indices import monitor_column, read_json, read_monitor
 from pipeline.mesh import read_openings
@@ -24,6 +23,8 @@ from pipeline.reporting.pictures import Pictures, draw_centreline, draw_flow, pl
 from pipeline.reporting.render import REMEDY, window_class
 from pipeline.segmentation.page import LABELS, PER_PERCENT, threshold_curve
 from pipeline.segmentation.page import figures as mask_figures
+from pipeline.settings.base import Name, parse
+from pipeline.settings.flow import ReportSettings
 from solver import nodes as node_files
 from solver.flow import read_flow
 from solver.nodes import Opening

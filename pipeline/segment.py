@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.case import SegmentSettings, parse
 from pipeline.segmentation.automatic import find_lower, find_seed, seed_level
 from pipeline.segmentation.barrier import barrier, faults
 from pipeline.segmentation.leak import (
@@ -44,6 +43,8 @@ from pipeline.segmentation.region_growing import (
 )
 from pipeline.segmentation.seeds import Seed, background_places, place_seeds, seed_places, text_mm
 from pipeline.segmentation.wall import unbiased_lower, wall_slope
+from pipeline.settings.base import parse
+from pipeline.settings.images import SegmentSettings
 from pipeline.volume import Volume
 from solver.stage import Job, StageError, run_stage
 

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
-from pipeline.settings import Name, NonNegative, Point, Positive, Section
+from pipeline.settings.base import Name, NonNegative, Point, Positive, Section
 
 LAYERS = 3
 """Nodes across a shape that repeats along an axis where nothing else is said: the fewest that the lattice can have."""

@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.case import SurfaceSettings, parse
 from pipeline.geometry.branches.centreline import Centreline, Ends, find_ends, trace_centreline
 from pipeline.geometry.branches.openings import Cut, describe, place_cut, without_frayed_ends
 from pipeline.geometry.branches.picture import Mark, Scene
@@ -33,6 +32,8 @@ from pipeline.geometry.surface.quality import triangle_quality
 from pipeline.geometry.surface.remesh import Shape, remesh_vessel
 from pipeline.geometry.surface.smooth_mesh import smooth_mesh
 from pipeline.mesh import Mesh, words_mm, write_openings
+from pipeline.settings.base import parse
+from pipeline.settings.geometry import SurfaceSettings
 from pipeline.volume import Volume
 from solver.nodes import Opening
 from solver.stage import Job, StageError, run_stage

@@ -15,7 +15,7 @@ from pydantic import Field, model_validator
 from scipy.interpolate import CubicSpline, PchipInterpolator
 from scipy.spatial import cKDTree
 
-from pipeline.case import Name, NonNegative, Point, Positive, Section
+from pipeline.settings.base import Name, NonNegative, Point, Positive, Section
 
 STEP_MM = 0.1
 """Distance of the samples of a centreline. Between them it is taken as straight: an error of STEP^2 / (8 R) of place,

@@ -10,13 +10,13 @@ from typing import Any
 
 import numpy as np
 
-from pipeline.case import VoxelizeSettings, parse
 from pipeline.geometry.lattice.crossings import MAX_NODES, Frame, rasterise
 from pipeline.geometry.lattice.grid import MARGIN_NODES, Grid, read_grid
 from pipeline.geometry.lattice.links import Links, links
 from pipeline.geometry.lattice.narrow import without_narrow
 from pipeline.geometry.lattice.spacing import (
     MIN_NODES_ACROSS,
+    Extent,
     Narrowest,
     Spacing,
     SpacingSettings,
@@ -26,6 +26,8 @@ from pipeline.geometry.lattice.spacing import (
 )
 from pipeline.lattice import Lattice, tagged
 from pipeline.mesh import Mesh, read_openings
+from pipeline.settings.base import parse
+from pipeline.settings.geometry import VoxelizeSettings
 from solver.d3q19 import VELOCITIES, WEIGHTS, Q
 from solver.nodes import WALL, Opening
 from solver.stage import Job, StageError, run_stage
@@ -125,7 +127,7 @@ def choose_frame(mesh: Mesh, spacing_mm: float, grid: Grid | None = None) -> Fra
     """Put a lattice around the surface, off its planes or on a grid, if it fits in the memory."""
     frame = grid.frame(mesh, spacing_mm) if grid else _around(mesh, spacing_mm)
     depth, height, width = frame.shape
-    need = memory_bytes((depth, height, width), mesh.volume_mm3() / spacing_mm**3)
+    need = memory_bytes((depth, height, width), _extent(mesh, grid).volume_mm3 / spacing_mm**3)
     have = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     if need > have or max(width, height, depth) > MAX_NODES:
         raise StageError(
@@ -134,6 +136,10 @@ def choose_frame(mesh: Mesh, spacing_mm: float, grid: Grid | None = None) -> Fra
             f" set a larger voxelize.spacing_mm or a smaller voxelize.nodes_across"
         )
     return frame
+
+
+def _extent(mesh: Mesh, grid: Grid | None) -> Extent:
+    return grid.extent(mesh) if grid else Extent.of(mesh)
 
 
 def _around(mesh: Mesh, spacing_mm: float) -> Frame:
@@ -203,7 +209,7 @@ def _choose(
             "only %.1f nodes across %s; at least %g are wanted: set voxelize.spacing_mm to at most %.3g",
             across, narrowest.words, MIN_NODES_ACROSS, 2 * narrowest.radius_mm / MIN_NODES_ACROSS,
         )  # fmt: skip
-    expected = expect(mesh, chosen.spacing_mm, settings.precision, settings.memory_gb)
+    expected = expect(_extent(mesh, grid), chosen.spacing_mm, settings.precision, settings.memory_gb)
     width, height, depth = choose_frame(mesh, chosen.spacing_mm, grid).shape[::-1]
     job.log.info(
         "forecast: about %d fluid nodes in a lattice of %d x %d x %d; memory %.3g GB here, for the solver %s",

@@ -9,9 +9,9 @@ import numpy as np
 import pydicom
 from scipy.spatial.transform import Rotation
 
-from pipeline.case import LoadSettings
 from pipeline.load import SeriesFacts, load
 from pipeline.phantom import SeriesHeader, write_series
+from pipeline.settings.images import LoadSettings
 from pipeline.volume import Volume
 
 SLICES = 6

@@ -37,9 +37,9 @@ sys.path[:0] = [str(ROOT), str(ROOT / "tests")]
 from dicom_writer import LOSSLESS, encode  # noqa: E402
 from linear_field import TOLERANCE, dataset, enhanced, intensity_range, places_mm, slices, value  # noqa: E402
 
-from pipeline.case import LoadSettings  # noqa: E402
 from pipeline.dicom import codecs  # noqa: E402
 from pipeline.load import load  # noqa: E402
+from pipeline.settings.images import LoadSettings  # noqa: E402
 from pipeline.volume import Volume  # noqa: E402
 from solver.stage import StageError  # noqa: E402
 

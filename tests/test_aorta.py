@@ -16,12 +16,13 @@ from vtkmodules.vtkCommonDataModel import vtkCellArray, vtkPolyData
 from vtkmodules.vtkFiltersCore import vtkFeatureEdges, vtkImplicitPolyDataDistance
 from vtkmodules.vtkIOGeometry import vtkSTLReader
 
-from pipeline.case import Box, FilterSettings, SegmentSettings, SideBranches, SurfaceSettings
 from pipeline.filter import filter_volume
 from pipeline.geometry.surface.clip import check_closed
 from pipeline.geometry.surface.isosurface import smooth_field, zero_surface
 from pipeline.mesh import Mesh
 from pipeline.segment import segment
+from pipeline.settings.geometry import SideBranches, SurfaceSettings
+from pipeline.settings.images import Box, FilterSettings, SegmentSettings
 from pipeline.surface import extract_surface
 from pipeline.volume import Volume
 

@@ -5,9 +5,9 @@ import pytest
 import SimpleITK as sitk
 from vessels import HALF_WAY, centre_line_mm, true_lumen, tube_volume
 
-from pipeline.case import FilterSettings, SegmentSettings, VoxelBox
 from pipeline.filter import filter_volume
 from pipeline.segment import segment
+from pipeline.settings.images import FilterSettings, SegmentSettings, VoxelBox
 from pipeline.volume import Volume
 from solver.stage import StageError
 

@@ -8,7 +8,8 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipeline.case import Case, parse, read_case, read_cohort, schema
+from pipeline.case import Case, read_case, read_cohort, schema
+from pipeline.settings.base import parse
 from solver.stage import ROOT, StageError
 
 GOOD = {

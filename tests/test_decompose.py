@@ -7,13 +7,13 @@ import numpy as np
 import pytest
 from shapes import capped_cylinder, frame_of, joined, sphere, stenosis
 
-from pipeline.case import DecomposeSettings, VoxelizeSettings
 from pipeline.decompose import decompose, order_of_axes
 from pipeline.geometry.lattice import links as link_module
 from pipeline.geometry.lattice.crossings import Frame, inside, rasterise
 from pipeline.geometry.lattice.links import SMALLEST_Q, links
 from pipeline.lattice import Lattice
 from pipeline.mesh import Mesh, write_openings
+from pipeline.settings.geometry import DecomposeSettings, VoxelizeSettings
 from pipeline.voxelize import voxelize
 from solver.d3q19 import VELOCITIES
 from solver.nodes import ARRAYS, FLUID, WALL, load

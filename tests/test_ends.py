@@ -11,10 +11,10 @@ import pytest
 from matplotlib.image import imread
 from tubes import FORK, fork, grid_around, line, near_curve, tube, voxel_places
 
-from pipeline.case import OpeningSettings, SurfaceSettings
 from pipeline.geometry.branches.openings import Cut
 from pipeline.geometry.surface.clip import ClipError, check_closed, cut_end
 from pipeline.geometry.surface.isosurface import smooth_field, zero_surface
+from pipeline.settings.geometry import OpeningSettings, SurfaceSettings
 from pipeline.surface import extract_surface
 from pipeline.volume import Volume
 from solver.stage import ROOT, StageError

@@ -14,10 +14,10 @@ from scipy.ndimage import map_coordinates
 from scipy.special import erf
 from vessels import BONE, HALF_WAY, LUMEN, TISSUE, centre_line_mm, distance_mm, oblique, true_lumen, tube_volume
 
-from pipeline.case import Box, FilterSettings, GrownRegion, VoxelBox
 from pipeline.filter import filter_volume
 from pipeline.filtering.region import Region, find_region, region_box
 from pipeline.filtering.smoothing import EQUAL_PATCHES, noise_level, smooth
+from pipeline.settings.images import Box, FilterSettings, GrownRegion, VoxelBox
 from pipeline.volume import Volume
 from solver.stage import ROOT, StageError
 

@@ -25,8 +25,8 @@ from linear_field import (
 from loading_faults import FAULTS, RIGHT
 from pydicom.dataset import FileDataset
 
-from pipeline.case import LoadSettings
 from pipeline.load import SeriesFacts, load
+from pipeline.settings.images import LoadSettings
 from pipeline.volume import Volume
 from solver.stage import StageError
 

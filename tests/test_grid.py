@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 from shapes import capped_cylinder, frame_of
 
-from pipeline.case import VoxelizeSettings
 from pipeline.decompose import decompose
 from pipeline.geometry.lattice.grid import Grid, read_grid, read_patches
 from pipeline.lattice import Lattice
 from pipeline.mesh import Mesh
+from pipeline.settings.geometry import VoxelizeSettings
 from pipeline.voxelize import voxelize
 from solver.d3q19 import VELOCITIES
 from solver.nodes import Neighbours

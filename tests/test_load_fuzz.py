@@ -20,9 +20,9 @@ from mutations import CASES, KINDS, SECONDS, STACK, explained, wrong_planes
 from pydicom import uid
 from pydicom.encaps import generate_frames
 
-from pipeline.case import LoadSettings
 from pipeline.dicom import codecs
 from pipeline.load import load
+from pipeline.settings.images import LoadSettings
 from pipeline.volume import Volume
 
 MUTATIONS = Path(__file__).with_name("mutations.py")

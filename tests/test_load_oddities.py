@@ -14,8 +14,8 @@ import pytest
 from pydicom.pixels import pixel_array
 from scipy.ndimage import map_coordinates
 
-from pipeline.case import LoadSettings
 from pipeline.load import SeriesFacts, load
+from pipeline.settings.images import LoadSettings
 from pipeline.volume import Volume
 from solver.stage import StageError
 

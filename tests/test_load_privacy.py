@@ -19,11 +19,11 @@ from dicom_files import edit, files, noise, oblique, put, truncate, write
 from dicom_writer import enhanced, save
 from pydicom.fileset import FileSet
 
-from pipeline.case import LoadSettings
 from pipeline.dicom.listing import listing
 from pipeline.dicom.series import short_hash
 from pipeline.dicom.words import KNOWN, plain_words
 from pipeline.load import load
+from pipeline.settings.images import LoadSettings
 from solver.stage import ROOT, StageError
 
 MARK = "QZXQZX"  # letters that no word of ours has; short, so that it fits every text tag

@@ -10,8 +10,8 @@ import pytest
 from pydicom.uid import CTImageStorage
 from scipy.ndimage import binary_erosion
 
-from pipeline.case import parse, read_yaml
 from pipeline.phantom import Phantom, PhantomSettings, SeriesHeader, localizer, synthesize, write_series
+from pipeline.settings.base import parse, read_yaml
 from pipeline.vessel import Branch, BranchShape, Ellipsoid, VesselShape, coverage, vessel_distance
 from pipeline.volume import Volume
 from solver.stage import ROOT, StageError

@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 from analytic_pipe import Pipe
 
-from pipeline.case import PostprocessSettings
 from pipeline.haemodynamics.indices import imbalance, monitored_flows_ml_s, read_monitor, weighted_percentiles
 from pipeline.haemodynamics.tally import Fields, Tally, slab_inside
 from pipeline.haemodynamics.wall import Wall, fit_to_wall, near_openings, shear_stress
 from pipeline.mesh import Mesh, write_openings
 from pipeline.postprocess import postprocess
+from pipeline.settings.flow import PostprocessSettings
 from solver import nodes as node_files
 from solver.flow import FlowWriter
 from solver.stage import ROOT, StageError

@@ -9,9 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from vessels import oblique, tube_volume
 
-from pipeline.case import FilterSettings, SegmentSettings, VoxelBox
 from pipeline.filter import filter_volume
 from pipeline.segmentation.seeds import background_places, place_seeds, read_markups, seed_places
+from pipeline.settings.images import FilterSettings, SegmentSettings, VoxelBox
 from solver.stage import StageError
 
 SECRET = "Doe^Jane"

@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 from scipy import ndimage
 from vessels import HALF_WAY, centre_line_mm, oblique, true_lumen, tube_volume
 
-from pipeline.case import FilterSettings, SegmentSettings, VoxelBox
 from pipeline.filter import filter_volume
 from pipeline.segment import segment
 from pipeline.segmentation.leak import side
 from pipeline.segmentation.picture import draw
 from pipeline.segmentation.region_growing import fill_holes, grow
+from pipeline.settings.images import FilterSettings, SegmentSettings, VoxelBox
 from pipeline.volume import Volume
 from solver.stage import StageError
 

@@ -6,9 +6,10 @@ import sys
 import numpy as np
 import pytest
 
-from pipeline.case import FilterSettings, parse
 from pipeline.phantom import PhantomSettings
 from pipeline.segmentation.methods import METHODS
+from pipeline.settings.base import parse
+from pipeline.settings.images import FilterSettings
 from pipeline.vessel import Branch, vessel_distance
 from solver.stage import ROOT, StageError
 

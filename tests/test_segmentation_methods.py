@@ -8,13 +8,13 @@ from hypothesis import strategies as st
 from scipy import ndimage
 from vessels import HALF_WAY, oblique, true_lumen, tube_volume
 
-from pipeline.case import CutPlane, FilterSettings, SegmentSettings, VoxelBox
 from pipeline.filter import filter_volume
 from pipeline.segment import segment
 from pipeline.segmentation.barrier import barrier
 from pipeline.segmentation.leak import Levels, plain_growing
 from pipeline.segmentation.methods import METHODS
 from pipeline.segmentation.problem import Lumen
+from pipeline.settings.images import CutPlane, FilterSettings, SegmentSettings, VoxelBox
 from pipeline.volume import Volume
 from solver.stage import StageError
 

@@ -23,9 +23,9 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 from matplotlib.image import imread
 
-from pipeline.case import SegmentSettings
 from pipeline.pick import _compute as pick
 from pipeline.segmentation import page
+from pipeline.settings.images import SegmentSettings
 from pipeline.volume import Volume
 from solver.stage import Job
 

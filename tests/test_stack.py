@@ -21,11 +21,11 @@ from linear_field import (
     worst_error,
 )
 
-from pipeline.case import LoadSettings
 from pipeline.dicom.deviations import POSITION_FLOOR_MM, POSITION_TOLERANCE, SHEAR_TOLERANCE
 from pipeline.dicom.grid import Grid
 from pipeline.dicom.regrid import regrid
 from pipeline.dicom.stack import stack
+from pipeline.settings.images import LoadSettings
 from pipeline.volume import Volume
 from solver.stage import StageError
 

@@ -11,10 +11,10 @@ import SimpleITK as sitk
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from pipeline.case import OpeningSettings, SurfaceSettings
 from pipeline.geometry.surface.clip import check_closed
 from pipeline.geometry.surface.quality import triangle_quality
 from pipeline.mesh import Mesh, read_openings
+from pipeline.settings.geometry import OpeningSettings, SurfaceSettings
 from pipeline.surface import extract_surface
 from pipeline.volume import Volume
 from solver.stage import StageError

@@ -5,7 +5,7 @@ import sys
 import numpy as np
 import pytest
 
-from pipeline.case import SurfaceSettings
+from pipeline.settings.geometry import SurfaceSettings
 from solver.stage import ROOT
 
 sys.path[:0] = [str(ROOT / "benchmarks")]

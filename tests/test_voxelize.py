@@ -8,13 +8,13 @@ from hypothesis import strategies as st
 from shapes import capped_cylinder, frame_of, joined, sphere, stenosis, torus, vessel
 
 from pipeline import voxelize as module
-from pipeline.case import VoxelizeSettings
 from pipeline.geometry.lattice.crossings import MAX_NODES, SUBDIVISIONS, Frame, crossings, inside, rasterise
 from pipeline.geometry.lattice.links import links, short_cuts
 from pipeline.geometry.lattice.narrow import largest_component, without_passages
 from pipeline.geometry.surface.distance import Surface
 from pipeline.lattice import Lattice
 from pipeline.mesh import Mesh
+from pipeline.settings.geometry import VoxelizeSettings
 from pipeline.voxelize import choose_frame, voxelize
 from solver.d3q19 import VELOCITIES, WEIGHTS, Q
 from solver.nodes import EXTERNAL, FLUID, INLET, OUTLET, WALL

@@ -5,11 +5,11 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from pipeline.case import LoadSettings
 from pipeline.dicom.dataset import quiet
 from pipeline.dicom.files import collect, counted, files_of, scan
 from pipeline.dicom.series import Series, choose_part, grid, group, require_supported
 from pipeline.dicom.transfer_syntax import require_decoder
+from pipeline.settings.images import LoadSettings
 from solver.stage import StageError
 
 COLUMNS = (

@@ -11,11 +11,11 @@ from functools import cached_property
 
 import numpy as np
 
-from pipeline.case import LoadSettings
 from pipeline.dicom.grid import Grid
 from pipeline.dicom.header import SliceHeader
 from pipeline.dicom.parts import KINDS, Part, goes_on, split
 from pipeline.dicom.stack import stack
+from pipeline.settings.images import LoadSettings
 from solver.stage import StageError
 
 LISTED = 12

@@ -5,9 +5,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.case import LoadSettings
 from pipeline.dicom.deviations import SAME_SPACING_TOLERANCE, TREATMENTS, Finding, anisotropy, tilt, too_few, uneven
 from pipeline.dicom.grid import ORTHONORMAL_TOLERANCE, SPACING_RANGE_MM, Check, Grid, Measured, orthonormal_error
+from pipeline.settings.images import LoadSettings
 from solver.stage import StageError
 
 SAME_DIRECTION_TOLERANCE = 2e-4

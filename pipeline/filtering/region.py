@@ -8,10 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import ndimage
 
-from pipeline.case import FilterSettings, GrownRegion
 from pipeline.filtering.smoothing import noise_level
 from pipeline.segmentation.region_growing import Mask, bounding_box, grow
 from pipeline.segmentation.seeds import Seed, place_seeds, seed_places, text_mm
+from pipeline.settings.images import FilterSettings, GrownRegion
 from pipeline.volume import Volume
 from solver.stage import StageError
 

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 import numpy as np
 from scipy import ndimage
 
-from pipeline.case import CutPlane
 from pipeline.segmentation.region_growing import Mask
+from pipeline.settings.images import CutPlane
 from pipeline.volume import Volume
 
 

@@ -7,9 +7,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import ndimage
 
-from pipeline.case import SegmentSettings
 from pipeline.segmentation.problem import Lumen
 from pipeline.segmentation.region_growing import Box, Index, Mask, bounding_box, grow, mean_radius, occupancy, shift
+from pipeline.settings.images import SegmentSettings
 from solver.stage import StageError
 
 CONTRAST_TO_NOISE = 4.0

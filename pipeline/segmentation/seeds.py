@@ -8,8 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from pipeline.case import Point, Seeds, SegmentSettings
 from pipeline.segmentation.region_growing import Index
+from pipeline.settings.base import Point
+from pipeline.settings.images import Seeds, SegmentSettings
 from pipeline.volume import Volume
 from solver.stage import StageError
 

@@ -11,10 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import ndimage
 
-from pipeline.case import OpeningSettings
 from pipeline.geometry.branches.centreline import Branch, Centreline
 from pipeline.geometry.surface.clip import axes_of_plane
 from pipeline.mesh import Mesh, words_mm
+from pipeline.settings.geometry import OpeningSettings
 from pipeline.volume import Volume
 from solver.nodes import Opening
 from solver.stage import StageError

@@ -18,10 +18,10 @@ from numpy.typing import NDArray
 from scipy import ndimage
 from scipy.interpolate import RBFInterpolator
 
-from pipeline.case import OpeningSettings, SideBranches, SurfaceSettings
 from pipeline.geometry.branches.centreline import Branch, Centreline
 from pipeline.geometry.surface.clip import ClipError, cut_end
 from pipeline.mesh import Mesh, words_mm
+from pipeline.settings.geometry import OpeningSettings, SideBranches, SurfaceSettings
 from pipeline.volume import Volume
 
 SPUR_RADII = 1.5

@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from pipeline.case import VoxelizeSettings
 from pipeline.geometry.lattice.crossings import Frame
-from pipeline.geometry.lattice.spacing import NODES_ACROSS, Spacing
+from pipeline.geometry.lattice.spacing import NODES_ACROSS, Extent, Spacing
 from pipeline.mesh import Mesh
+from pipeline.settings.geometry import VoxelizeSettings
 from solver.stage import StageError
 
 MARGIN_NODES = 2
@@ -44,6 +44,20 @@ class Grid:
             return Spacing(settings.spacing_mm, "as voxelize.spacing_mm says")
         across = settings.nodes_across or NODES_ACROSS
         return Spacing(self.reference_mm / across, f"{across:g} nodes on the geometry's {self.reference_mm:g} mm")
+
+    def extent(self, mesh: Mesh) -> Extent:
+        """What the surface encloses within the period, on whose planes edges of its triangles lie.
+
+        Along an axis b without a period, the flux of x_b e_b through the wall is the volume: the planes of the others
+        carry none. Where all axes repeat, the wall within the period surrounds what its box lacks.
+        """
+        repeats, low, high = np.array(self.periodic), np.array(self.low_mm), np.array(self.high_mm)
+        middle = mesh.points_mm[mesh.triangles].mean(axis=1)
+        within = (~repeats | ((middle > low) & (middle < high))).all(axis=1)
+        vectors, axis = mesh.area_vectors_mm2()[within], int(np.argmin(repeats))
+        volume = (middle[within, axis] - low[axis]) @ vectors[:, axis] + repeats.all() * np.prod(high - low)
+        area, wall = np.linalg.norm(vectors, axis=1), mesh.opening[within] == 0
+        return Extent(float(volume), float(area[wall].sum()), float(area[~wall].sum()))
 
     def frame(self, mesh: Mesh, spacing_mm: float) -> Frame:
         """The lattice: the period along the axes on which it repeats, else what the surface needs.

@@ -9,8 +9,10 @@ from typing import Any, Literal
 import numpy as np
 from pydantic import Field
 
-from pipeline.case import InletSettings, Positive, Section, VoxelizeSettings
 from pipeline.mesh import Mesh
+from pipeline.settings.base import Positive, Section
+from pipeline.settings.flow import InletSettings
+from pipeline.settings.geometry import VoxelizeSettings
 from solver.forecast import REAL_BYTES, Size, gigabytes
 from solver.nodes import Opening
 from solver.stage import StageError
@@ -186,12 +188,27 @@ def too_coarse(opening: Opening, spacing_mm: float, what: str) -> str:
     )
 
 
-def expect(mesh: Mesh, spacing_mm: float, precision: str, memory_gb: float | None) -> dict[str, Any]:
-    """What a lattice in a closed surface will take, before it is made.
+@dataclass(frozen=True)
+class Extent:
+    """What a lattice is to fill: volume, and areas of its wall and of the caps of its openings."""
+
+    volume_mm3: float
+    wall_mm2: float
+    caps_mm2: float
+
+    @classmethod
+    def of(cls, mesh: Mesh) -> "Extent":
+        """Of a closed surface."""
+        area = np.linalg.norm(mesh.area_vectors_mm2(), axis=1)
+        return cls(mesh.volume_mm3(), float(area[mesh.opening == 0].sum()), float(area[mesh.opening > 0].sum()))
+
+
+def expect(extent: Extent, spacing_mm: float, precision: str, memory_gb: float | None) -> dict[str, Any]:
+    """What a lattice will take, before it is made.
 
     Parameters
     ----------
-    mesh : the surface.
+    extent : of the surface, or of the part of it that the lattice repeats.
     spacing_mm : of the lattice.
     precision : of the solver.
     memory_gb : memory of the solver's device, if the user told it.
@@ -205,9 +222,9 @@ def expect(mesh: Mesh, spacing_mm: float, precision: str, memory_gb: float | Non
     StageError
         If that is more than `memory_gb`.
     """
-    area = np.linalg.norm(mesh.area_vectors_mm2(), axis=1)
-    wall, caps = float(area[mesh.opening == 0].sum()), float(area[mesh.opening > 0].sum())
-    size = Size.of_surface(mesh.volume_mm3() / spacing_mm**3, wall / spacing_mm**2, caps / spacing_mm**2)
+    size = Size.of_surface(
+        extent.volume_mm3 / spacing_mm**3, extent.wall_mm2 / spacing_mm**2, extent.caps_mm2 / spacing_mm**2
+    )
     need = size.device_bytes(precision)
     if memory_gb and need > 1e9 * memory_gb:
         fitting = size.fitting_mm(spacing_mm, lambda coarser: coarser.device_bytes(precision), 1e9 * memory_gb)

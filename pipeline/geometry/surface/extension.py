@@ -10,10 +10,10 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.case import SurfaceSettings
 from pipeline.geometry.surface.clip import check_closed, open_edges
 from pipeline.geometry.surface.intersections import self_intersections
 from pipeline.mesh import Mesh, words_mm
+from pipeline.settings.geometry import SurfaceSettings
 from solver.nodes import Opening
 from solver.stage import StageError
 

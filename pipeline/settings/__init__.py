@@ -1,0 +1,1 @@
+"""Settings: the sections of a case."""
