@@ -13,11 +13,14 @@ import pytest
 import yaml
 
 from pipeline.canonical import CanonicalInput, canonical
-from pipeline.case import Case, VoxelizeSettings, parse
+from pipeline.case import Case
 from pipeline.decompose import decompose
 from pipeline.geometry.lattice.grid import Grid
+from pipeline.geometry.lattice.spacing import expect
 from pipeline.geometry.surface.tessellation import TOLERANCE
 from pipeline.haemodynamics.wall import Wall, fit_nodes_to_wall, within_period
+from pipeline.settings.base import parse
+from pipeline.settings.geometry import VoxelizeSettings
 from pipeline.voxelize import voxelize
 from solver.flow import read_flow
 from solver.nodes import Nodes, load
@@ -47,12 +50,15 @@ def surface(geometry: dict, across: float = 10):
     return canonical(CanonicalInput(geometry=geometry, nodes_across=across))
 
 
+def grid_of(more: dict) -> Grid:
+    """Of what the stage writes beside the openings."""
+    return Grid(**{key: value if key == "reference_mm" else tuple(value) for key, value in more["frame"].items()})
+
+
 def nodes_of(geometry: dict, across: float) -> Nodes:
     """Through voxelize and decompose, which check what they must hold."""
     made, more = surface(geometry, across)
-    frame = {key: value if key == "reference_mm" else tuple(value) for key, value in more["frame"].items()}
-    grid = Grid(**frame)
-    lattice, _ = voxelize(made.mesh, made.openings, VoxelizeSettings(nodes_across=across), grid=grid)
+    lattice, _ = voxelize(made.mesh, made.openings, VoxelizeSettings(nodes_across=across), grid=grid_of(more))
     return decompose(lattice, made.mesh, made.openings, patches=tuple(more["patches"]))[0]
 
 
@@ -95,6 +101,29 @@ def test_area_of_the_wall_is_that_of_the_formula(name):
     wall = np.linalg.norm(mesh.area_vectors_mm2()[mesh.opening == 0], axis=1).sum()
     # a polygon of the circle's area is longer by pi^2/(6 n^2)
     assert wall == pytest.approx(area, rel=5 * TOLERANCE)
+
+
+SLIT = CHANNEL | {"ends": "periodic", "sides": "walls", "width_mm": 2}
+REPEATED = {
+    "plates": (PLATES, None), "slit": (SLIT, (4, 12, 0)), "pipe": (ENDLESS, (2 * np.pi, 4 * np.pi, 0)),
+    "sphere": (SPHERE, (36 - 4 / 3 * np.pi, 4 * np.pi, 0)),
+    "row of spheres": (SPHERE | {"ends": "openings"}, (36 - 4 / 3 * np.pi, 4 * np.pi, 18)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", REPEATED)
+def test_forecast_counts_one_period_of_what_repeats(name):
+    geometry, known = REPEATED[name]
+    made, more = surface(geometry)
+    grid = grid_of(more)
+    extent = grid.extent(made.mesh)
+    if known:
+        found = extent.volume_mm3, extent.wall_mm2, extent.caps_mm2
+        np.testing.assert_allclose(found, known, rtol=5 * TOLERANCE, atol=1e-9)
+    _, figures = voxelize(made.mesh, made.openings, VoxelizeSettings(nodes_across=10), grid=grid)
+    expected = expect(extent, figures["spacing_mm"], "fp32", None)
+    # ten nodes across a circle count its area to about a per cent
+    assert expected["expected_fluid_nodes"] == pytest.approx(figures["fluid_nodes"], rel=0.02)
 
 
 def off_the_wall(name: str, points: np.ndarray) -> np.ndarray:

@@ -10,13 +10,16 @@ import pytest
 from shapes import capped_cylinder, vessel
 
 from pipeline import voxelize as module
-from pipeline.case import Case, VoxelizeSettings, parse
+from pipeline.case import Case
 from pipeline.decompose import decompose
-from pipeline.geometry.lattice.spacing import FlowScale, Narrowest, SpacingSettings, choose_spacing, expect
+from pipeline.geometry.lattice.spacing import Extent, FlowScale, Narrowest, SpacingSettings, choose_spacing, expect
+from pipeline.settings.base import parse
+from pipeline.settings.geometry import VoxelizeSettings
 from solver.forecast import Size
 from solver.stage import ROOT, Job, StageError
 
 MESH, OPENINGS = vessel([2.0, 2.0, 3.0], [0.0, 10.0, 20.0], (0, 0, 1), (0, 0, 0), 400)
+EXTENT = Extent.of(MESH)
 NARROW = Narrowest(1.0, (0.0, 1.0, 2.0))
 
 
@@ -95,23 +98,23 @@ def test_expected_lattice_is_the_real_one():
     mesh, openings = capped_cylinder((1, 2, 3), 2.0, 10.0, segments=200, rings=1)
     lattice, figures = module.voxelize(mesh, openings, VoxelizeSettings(spacing_mm=0.2))
     nodes, _ = decompose(lattice, mesh, openings)
-    expected = expect(mesh, 0.2, "fp32", None)
+    expected = expect(Extent.of(mesh), 0.2, "fp32", None)
     assert expected["expected_fluid_nodes"] == pytest.approx(figures["fluid_nodes"], rel=0.01)
     real = Size.of_nodes(nodes).device_bytes("fp64")
     assert expected["expected_solver_gb"]["fp64"] * 1e9 == pytest.approx(real, rel=0.03)
 
 
 def test_lattice_that_the_device_cannot_hold_is_refused_with_a_spacing_that_fits():
-    gigabytes = expect(MESH, 0.1, "fp64", None)["expected_solver_gb"]
-    expect(MESH, 0.1, "fp32", 1.001 * gigabytes["fp32"])
+    gigabytes = expect(EXTENT, 0.1, "fp64", None)["expected_solver_gb"]
+    expect(EXTENT, 0.1, "fp32", 1.001 * gigabytes["fp32"])
     limit = 0.5 * gigabytes["fp64"]
     with pytest.raises(StageError, match=r"in fp64, but voxelize.memory_gb is .* or solve.precision to fp32") as caught:
-        expect(MESH, 0.1, "fp64", limit)
+        expect(EXTENT, 0.1, "fp64", limit)
     fitting = float(str(caught.value).split("set voxelize.spacing_mm to ")[1].split(",")[0])
     assert 0.12 < fitting < 0.13  # about 0.1 * 2^(1/3)
-    expect(MESH, fitting, "fp64", limit)
+    expect(EXTENT, fitting, "fp64", limit)
     with pytest.raises(StageError):
-        expect(MESH, 0.99 * fitting, "fp64", limit)
+        expect(EXTENT, 0.99 * fitting, "fp64", limit)
 
 
 def case(**sections) -> Case:
