@@ -31,6 +31,7 @@ class Tree:
     shape : as of a phantom, about the origin.
     loops : ways around that it has.
     ends : its flat ends, in the image's frame, LPS, mm.
+    sacs : balls around its sacs, centre and radius, in that frame.
     distance : to its wall, of points (N, 3) in that frame.
     occupancy : (Z, Y, X), part of each voxel that it fills.
     """
@@ -38,6 +39,7 @@ class Tree:
     shape: VesselShape
     loops: int
     ends: list[End]
+    sacs: list[tuple[NDArray[np.float64], float]]
     distance: Distance
     occupancy: Volume
 
@@ -186,7 +188,8 @@ def _imaged(shape: VesselShape, loops: int, rng: np.random.Generator) -> Tree | 
     corner = place - image.to_mm((np.array(size) - 1) / 2)
     image = Volume(filled, (voxel,) * 3, tuple(corner.tolist()), turn)
     there = [End(e.name, turn @ (e.centre_mm - middle) + place, turn @ e.normal, e.radius_mm) for e in ends]
-    return Tree(shape, loops, there, lambda points: moved((points - place) @ turn + middle), image)
+    balls = [(turn @ (sac.centre_mm - middle) + place, max(sac.radii_mm)) for sac in shape.sacs]
+    return Tree(shape, loops, there, balls, lambda points: moved((points - place) @ turn + middle), image)
 
 
 def _box(branches: list[Branch], sacs: tuple[Ellipsoid, ...], voxel: float) -> tuple[NDArray, NDArray]:

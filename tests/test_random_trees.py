@@ -15,10 +15,11 @@ from scipy.sparse.csgraph import connected_components
 from vtkmodules.vtkCommonCore import reference
 from vtkmodules.vtkCommonDataModel import vtkStaticCellLocator
 
-from pipeline.case import SurfaceSettings, VoxelizeSettings
 from pipeline.decompose import decompose
 from pipeline.mesh import Mesh
+from pipeline.settings.geometry import SurfaceSettings, VoxelizeSettings
 from pipeline.surface import Surface, extract_surface
+from pipeline.vessel import End
 from pipeline.voxelize import voxelize
 from solver.d3q19 import Q
 from solver.nodes import Neighbours, Nodes, check
@@ -65,14 +66,14 @@ def demand_topology(mesh: Mesh, tree: Tree) -> None:
 
 
 def demand_openings(surface: Surface, tree: Tree) -> None:
-    """Each opening is a cut of one flat end: at most five radii behind it, across it, of its radius to 15 % (vessels
-    taper and bend between cut and end); of every other flat end the stage says why it stays closed.
+    """Each opening is a cut of one flat end: not far behind it, across it, of its radius to 15 % (vessels taper and
+    bend between cut and end); of every other flat end the stage says why it stays closed.
     """
     ends = list(tree.ends)
     for opening in surface.openings:
         near = min(ends, key=lambda end: float(np.linalg.norm(end.centre_mm - opening.centre_mm)))
         away = np.linalg.norm(near.centre_mm - opening.centre_mm)
-        assert away < 5 * near.radius_mm, f"opening {opening.name} at {opening.centre_mm} is at no flat end"
+        assert away < farthest_mm(near, tree), f"opening {opening.name} at {opening.centre_mm} is at no flat end"
         assert near.normal @ opening.normal > np.cos(np.radians(45)), f"opening {opening.name} looks elsewhere"
         assert abs(opening.radius_mm / near.radius_mm - 1) < 0.15, f"radius of opening {opening.name}"
         ends.remove(near)
@@ -81,6 +82,15 @@ def demand_openings(surface: Surface, tree: Tree) -> None:
             np.linalg.norm(end.centre_mm - each["place_mm"]) for each in surface.quality["closed_ends"] if each["why"]
         ]
         assert min(told, default=np.inf) < 4 * end.radius_mm, f"nothing is said of end {end.name}"
+
+
+def farthest_mm(end: End, tree: Tree) -> float:
+    """How far behind a flat end the cut may be: three radii; or a radius behind a sac that begins within these, because
+    the tube before the sac is too short to tell its direction.
+    """
+    sacs = [(np.linalg.norm(centre - end.centre_mm), radius) for centre, radius in tree.sacs]
+    beyond = [away + radius + end.radius_mm for away, radius in sacs if away - radius < 3 * end.radius_mm]
+    return float(max([3 * end.radius_mm, *beyond]))
 
 
 def demand_lattice(nodes: Nodes, mesh: Mesh, tree: Tree) -> None:
