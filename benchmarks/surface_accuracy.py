@@ -33,7 +33,8 @@ import numpy as np
 ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT)]
 
-from pipeline.geometry.surface.closest import ClosestPoint, Facets  # noqa: E402
+from pipeline.geometry.surface.distance import ClosestPoint  # noqa: E402
+from pipeline.geometry.surface.facets import Facets  # noqa: E402
 from pipeline.geometry.surface.half_edges import vertex_normals  # noqa: E402
 from pipeline.geometry.surface.isosurface import fit, smooth_field, zero_surface  # noqa: E402
 from pipeline.geometry.surface.quality import triangle_quality  # noqa: E402

@@ -18,8 +18,8 @@ from pipeline.geometry.branches.openings import Cut, describe, place_cut, withou
 from pipeline.geometry.branches.picture import Mark, Scene
 from pipeline.geometry.branches.side_branches import SideBranch, choose_side_branches, without_side_branches
 from pipeline.geometry.surface.clip import ClipError, check_closed, cut_end
-from pipeline.geometry.surface.closest import Facets
 from pipeline.geometry.surface.extension import extend_openings
+from pipeline.geometry.surface.facets import Facets
 from pipeline.geometry.surface.isosurface import (
     DEFAULT_SMOOTHING_VOXELS,
     LevelSet,

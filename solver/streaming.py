@@ -117,7 +117,7 @@ def _direction(velocity: NDArray[np.int8]) -> int:
     return int(np.flatnonzero((velocity == VELOCITIES).all(axis=1))[0])
 
 
-@njit(parallel=True)
+@njit(parallel=True, cache=True)
 def _fill(row: NDArray[np.unsignedinteger], ends: NDArray[np.int32], there: int, own: int) -> None:
     """Addresses of the links of one direction, where slots of the neighbour begin at `there`, a node's own at `own`."""
     for n in prange(len(row)):

@@ -47,7 +47,7 @@ def total(words: Words) -> NDArray[np.float64]:
     return values
 
 
-@njit
+@njit(cache=True)
 def words_by_group(values: NDArray[np.floating], group: NDArray[np.integer], groups: int) -> Words:
     """Words of the sum of the values of each group, (groups, 3)."""
     words = np.zeros((groups, WORDS), np.int64)

@@ -18,7 +18,6 @@ from numpy.typing import NDArray
 
 from pipeline.geometry.branches.centreline import Centreline, Ends
 from pipeline.mesh import Mesh
-from solver.nodes import Opening
 from solver.stage import StageError
 
 VIEWS = (("coronal", 0, 2, 1, 1), ("sagittal", 1, 2, 0, -1), ("axial", 0, 1, 2, -1))
@@ -62,13 +61,6 @@ class Scene:
         self.marks = [
             Mark("open", points[end.rows[0]], f"open, radius {end.end_radius_mm:.2f} mm") for end in found.open
         ] + [Mark("closed", points[row], f"closed: {why}") for row, why in found.closed.items()]
-
-    def mark_openings(self, openings: tuple[Opening, ...]) -> None:
-        """Take the caps of the surface for the marks of open ends."""
-        self.marks = [
-            Mark("open", np.array(each.centre_mm), f"{each.name} ({each.role}), radius {each.radius_mm:.2f} mm")
-            for each in openings
-        ] + [mark for mark in self.marks if mark.kind != "open"]
 
     @contextmanager
     def on_refusal(self) -> Iterator[None]:

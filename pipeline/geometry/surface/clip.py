@@ -279,15 +279,6 @@ def check_closed(mesh: Mesh, advice: str = "change surface.smoothing_mm, or mend
         raise StageError(f"surface: volume {mesh.volume_mm3():.3g} mm3 is not positive; {advice}")
 
 
-def is_closed(mesh: Mesh) -> bool:
-    """Whether a surface passes :func:`check_closed`."""
-    try:
-        check_closed(mesh)
-    except StageError:
-        return False
-    return True
-
-
 def _fans(triangles: NDArray[np.int64]) -> int:
     """Number of fans of triangles around points: as many as points where no two sheets meet in one."""
     count = len(triangles)

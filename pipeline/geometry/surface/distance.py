@@ -1,4 +1,4 @@
-"""Exact distance of points to a triangle surface, through a tree of boxes around its triangles."""
+"""Exact distances and closest points of triangles, through a tree of boxes around them."""
 
 import numpy as np
 from numba import njit, prange
@@ -10,7 +10,37 @@ from pipeline.mesh import Mesh
 Floats = NDArray[np.float64]
 
 
-class Surface:
+class ClosestPoint:
+    """The place of some triangles that is closest to a point.
+
+    Parameters
+    ----------
+    points_mm : (P, 3).
+    triangles : (T, 3) rows of the points, T > 0; a triangle of two different corners is the line between them.
+    """
+
+    def __init__(self, points_mm: Floats, triangles: NDArray[np.integer]) -> None:
+        corners = points_mm[triangles]
+        low, high = corners.min(axis=1), corners.max(axis=1)
+        self._order = np.argsort(places_on_curve((low + high) / 2), kind="stable")
+        leaves = 1 << max(0, int(np.ceil(np.log2(len(corners) / LEAF))))
+        first = np.linspace(0, len(corners), leaves + 1).astype(np.int64)
+        self._tree = corners[self._order], first, *box_tree(low[self._order], high[self._order], first)
+
+    def __call__(self, points_mm: Floats) -> tuple[Floats, NDArray[np.int64]]:
+        """Closest places to points (N, 3), and the rows of the triangles in which they lie, (N,)."""
+        _, foot, row = self._found(points_mm)
+        return foot, row
+
+    def _found(self, points_mm: Floats, least_mm: Floats | None = None) -> tuple[Floats, Floats, NDArray[np.int64]]:
+        count = len(points_mm)
+        least_mm = np.zeros(count) if least_mm is None else np.ascontiguousarray(least_mm)
+        distance, foot, row = np.empty(count), np.empty((count, 3)), np.zeros(count, np.int64)
+        _nearest(np.ascontiguousarray(points_mm), least_mm, *self._tree, distance, foot, row)
+        return distance, foot, self._order[row]
+
+
+class Surface(ClosestPoint):
     """The triangles of a surface that belong to some openings or to the wall (0).
 
     Parameters
@@ -20,25 +50,15 @@ class Surface:
     """
 
     def __init__(self, mesh: Mesh, parts: tuple[int, ...] = (0,)) -> None:
-        corners = mesh.points_mm[mesh.triangles[np.isin(mesh.opening, parts)]]
-        low, high = corners.min(axis=1), corners.max(axis=1)
-        order = np.argsort(places_on_curve((low + high) / 2), kind="stable")
-        leaves = 1 << max(0, int(np.ceil(np.log2(len(corners) / LEAF))))
-        first = np.linspace(0, len(corners), leaves + 1).astype(np.int64)
-        self._tree = corners[order], first, *box_tree(low[order], high[order], first)
+        super().__init__(mesh.points_mm, mesh.triangles[np.isin(mesh.opening, parts)])
 
     def nearest(self, points_mm: Floats) -> tuple[Floats, Floats]:
         """Distance, (N,), to the surface, and its place there, (N, 3), of points (N, 3), mm."""
-        return self._found(points_mm, np.zeros(len(points_mm)))
+        return self._found(points_mm)[:2]
 
     def distance_mm(self, points_mm: Floats, least_mm: Floats | None = None) -> Floats:
         """Distance, (N,), of points (N, 3), mm; or any that is below `least_mm`, (N,), where it is, which is quick."""
-        return self._found(points_mm, np.zeros(len(points_mm)) if least_mm is None else least_mm)[0]
-
-    def _found(self, points_mm: Floats, least_mm: Floats) -> tuple[Floats, Floats]:
-        distance, foot = np.empty(len(points_mm)), np.empty((len(points_mm), 3))
-        _nearest(np.ascontiguousarray(points_mm), np.ascontiguousarray(least_mm), *self._tree, distance, foot)
-        return distance, foot
+        return self._found(points_mm, least_mm)[0]
 
 
 @njit(cache=True, parallel=True)
@@ -51,6 +71,7 @@ def _nearest(
     high: Floats,
     distance: Floats,
     foot: Floats,
+    nearest: NDArray[np.int64],
 ) -> None:
     """Walk the tree from each point, into the nearer box first, past boxes beyond the nearest triangle so far.
 
@@ -78,7 +99,7 @@ def _nearest(
             for triangle in range(first[leaf], first[leaf + 1]):
                 square, s, t = to_triangle(x, y, z, corners, triangle)
                 if square < best:
-                    best = square
+                    best, nearest[row] = square, triangle
                     for k in range(3):
                         a, b, c = corners[triangle, 0, k], corners[triangle, 1, k], corners[triangle, 2, k]
                         foot[row, k] = a + s * (b - a) + t * (c - a)
