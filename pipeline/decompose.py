@@ -12,9 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.geometry.lattice.band import distances_mm
-from pipeline.geometry.lattice.crossings import Frame, rasterise
+from pipeline.geometry.lattice.crossings import Frame, Raster, rasterise
 from pipeline.geometry.lattice.grid import read_patches
-from pipeline.geometry.lattice.links import links, short_cuts
+from pipeline.geometry.lattice.links import Links, links, short_cuts
 from pipeline.lattice import Lattice, tagged
 from pipeline.mesh import Mesh, read_openings
 from pipeline.settings.base import parse
@@ -61,6 +61,34 @@ def decompose(
         )
     runs = mean_runs(fluid)
     axes = order_of_axes(runs, settings)
+    nodes = _arrays(lattice, mesh, raster, found, openings, patches, axes)
+    if settings.parts > 1:
+        nodes = replace(nodes, part=partition(nodes, settings.parts))
+    check(nodes)
+    return nodes, {
+        "fluid_nodes": nodes.count,
+        "wall_nodes": len(nodes.wall_position),
+        "wall_links": len(nodes.wall_link_q),
+        "opening_links": len(nodes.opening_link_q),
+        "nodes_of_parts": np.bincount(nodes.part).tolist(),
+        "links_removed_end": int(found.removed.sum()),
+        "links_on_surface": found.on_surface,
+        "mean_run_along_axes": [round(run, 1) for run in runs],
+        "order": "".join("xyz"[axis] for axis in axes),
+    }
+
+
+def _arrays(
+    lattice: Lattice,
+    mesh: Mesh,
+    raster: Raster,
+    found: Links,
+    openings: tuple[Opening, ...],
+    patches: tuple[str, ...],
+    axes: tuple[int, int, int],
+) -> Nodes:
+    """The node arrays in one part: nodes in the order of the axes, links in that of directions and nodes."""
+    frame = lattice.frame
     counts = [int(np.count_nonzero(lattice.tag == tag)) for tag in (FLUID, INLET, OUTLET, WALL)]
     position, number = numbered(lattice.tag, frame, axes)
     fluid_count = sum(counts[:3])
@@ -70,7 +98,7 @@ def decompose(
     row = number.reshape(-1)[found.node]
     order = np.argsort(found.direction * np.int64(fluid_count) + row)
     wall, opening = order[found.opening[order] == 0], order[found.opening[order] > 0]
-    nodes = Nodes(
+    return Nodes(
         spacing_mm=frame.spacing_mm,
         origin_mm=frame.origin_mm,
         shape=frame.shape,
@@ -95,20 +123,6 @@ def decompose(
         patches=patches,
         axes=axes,
     )
-    if settings.parts > 1:
-        nodes = replace(nodes, part=partition(nodes, settings.parts))
-    check(nodes)
-    return nodes, {
-        "fluid_nodes": nodes.count,
-        "wall_nodes": len(nodes.wall_position),
-        "wall_links": len(nodes.wall_link_q),
-        "opening_links": len(nodes.opening_link_q),
-        "nodes_of_parts": np.bincount(nodes.part).tolist(),
-        "links_removed_end": int(found.removed.sum()),
-        "links_on_surface": found.on_surface,
-        "mean_run_along_axes": [round(run, 1) for run in runs],
-        "order": "".join("xyz"[axis] for axis in axes),
-    }
 
 
 def order_of_axes(runs: tuple[float, float, float], settings: DecomposeSettings) -> tuple[int, int, int]:
