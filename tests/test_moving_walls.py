@@ -144,20 +144,28 @@ def test_a_slipping_wall_is_a_plane_of_symmetry(walls):
     np.testing.assert_allclose(other.fields().velocity, one.fields().velocity[:, upper], rtol=0, atol=1e-16)
 
 
+def box_that_moves_and_slips() -> tuple[Nodes, dict[str, tuple[float, float, float]], tuple[str, ...]]:
+    """With edges of two slipping walls, of one that slips and one that holds, of a lid: nodes, what moves and slips."""
+    nodes = patched(
+        closed_box((4, 5, 6)), low=lambda p: p[:, 2] < 1, side=lambda p: p[:, 1] < 1, lid=lambda p: p[:, 2] > 6
+    )
+    return nodes, {"lid": (0.02, 0.0, 0.0)}, ("low", "side")
+
+
+def cavern_that_moves_and_slips() -> tuple[Nodes, dict[str, tuple[float, float, float]], tuple[str, ...]]:
+    """The same with openings and walls that slip or move at random."""
+    nodes = random_cavern((7, 6, 5), 3)
+    some = np.random.default_rng(2).random(len(nodes.wall_link_q)) < 0.7
+    q = np.where(some, 0.5, nodes.wall_link_q).astype(np.float32)
+    nodes = replace(nodes, wall_link_q=q, wall_link_patch=(2 - some).astype(np.int8), patches=("some", "lid"))
+    return nodes, {"lid": (0.02, 0.01, -0.01)}, ("some",)
+
+
 @pytest.mark.parametrize("walls", WALLS)
-@pytest.mark.parametrize("geometry", ["box", "cavern"])
+@pytest.mark.parametrize("geometry", [box_that_moves_and_slips, cavern_that_moves_and_slips], ids=["box", "cavern"])
 def test_in_place_streaming_is_two_lattice_streaming(walls, geometry):
-    """With edges of two slipping walls, of one that slips and one that holds, of a lid; in the cavern all at random."""
-    if geometry == "box":
-        nodes, slip = closed_box((4, 5, 6)), ("low", "side")
-        nodes = patched(nodes, low=lambda p: p[:, 2] < 1, side=lambda p: p[:, 1] < 1, lid=lambda p: p[:, 2] > 6)
-    else:
-        nodes, slip = random_cavern((7, 6, 5), 3), ("some",)
-        some = np.random.default_rng(2).random(len(nodes.wall_link_q)) < 0.7
-        q = np.where(some, 0.5, nodes.wall_link_q).astype(np.float32)
-        nodes = replace(nodes, wall_link_q=q, wall_link_patch=(2 - some).astype(np.int8), patches=("some", "lid"))
-    moving, force, steps = {"lid": (0.02, 0.01, -0.01)}, (1e-5, 2e-5, -1e-5), 20
-    moving |= {"lid": (0.02, 0.0, 0.0)} if geometry == "box" else {}
+    nodes, moving, slip = geometry()
+    force, steps = (1e-5, 2e-5, -1e-5), 20
     lattice = build_lattice(nodes, "trt", RATES, walls, "fp64", force=force, moving=moving, slip=slip)
     driver = CpuDriver(lattice)
     naive = Naive(nodes, "trt", RATES, walls, lattice.inlets.weight, np.array(force), moving, slip)

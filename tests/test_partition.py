@@ -5,12 +5,14 @@ import os
 import subprocess
 import sys
 from dataclasses import replace
+from itertools import product
 from math import fsum
 
 import numba
 import numpy as np
 import pytest
 from geometries import closed_box, half_way_walls, nodes_from, periodic_pipe, pipe, random_cavern
+from test_moving_walls import box_that_moves_and_slips, cavern_that_moves_and_slips
 from test_simulation import settings
 
 from solver import nodes as node_arrays
@@ -66,13 +68,14 @@ def assert_equal_bits(lattice, part, conditions):
     assert np.array_equal(whole.opening_drho(), parts.opening_drho())
 
 
-EVERY_MODEL = [(name, precision) for precision in ("fp64", "fp32") for name in COLLISIONS]
+QUICK = "trt", "fp64"
+"""Of the models, each of which is compiled for itself."""
 
 
 @pytest.mark.parametrize("walls", WALLS)
 @pytest.mark.parametrize(("collision", "precision"), [
-    pytest.param(*model, marks=[pytest.mark.slow] if model[1] == "fp32" and model[0] != "trt" else [])
-    for model in EVERY_MODEL
+    pytest.param(*model, marks=[] if model == QUICK else [pytest.mark.slow])
+    for model in product(COLLISIONS, ("fp64", "fp32"))
 ])  # fmt: skip
 def test_parts_of_any_shape_are_the_whole(collision, precision, walls):
     nodes, rng = random_cavern((9, 8, 7), 3), np.random.default_rng(1)
@@ -82,7 +85,7 @@ def test_parts_of_any_shape_are_the_whole(collision, precision, walls):
         assert_equal_bits(lattice, rng.integers(0, parts, nodes.count), conditions)  # each node by itself
 
 
-@pytest.mark.parametrize("precision", ["fp32", "fp64"])
+@pytest.mark.parametrize("precision", [pytest.param("fp32", marks=pytest.mark.slow), "fp64"])
 def test_parts_of_a_pipe_are_the_whole(precision):
     nodes = pipe((1, 2, 3), 8.2, 60)
     lattice = build_lattice(nodes, "trt", RATES, "bouzidi", precision)
@@ -94,6 +97,23 @@ def test_parts_that_meet_across_a_periodic_border_are_the_whole():
     lattice = build_lattice(nodes, "trt", RATES, "bouzidi", "fp64", force=FORCE)
     part = (nodes.position[:, 0] * 5) // (nodes.position[:, 0].max() + 1)
     assert_equal_bits(lattice, part, np.zeros((40, 0)))
+
+
+@pytest.mark.parametrize("walls", WALLS)
+@pytest.mark.parametrize("geometry", [box_that_moves_and_slips, cavern_that_moves_and_slips], ids=["box", "cavern"])
+def test_parts_whose_walls_move_and_slip_are_the_whole(geometry, walls):
+    """Each node goes by itself to a part, so that walls mirror populations into other parts."""
+    nodes, moving, slip = geometry()
+    rng = np.random.default_rng(1)
+    part = rng.integers(0, 4, nodes.count)
+    held, lattice = (
+        build_lattice(nodes, "trt", RATES, walls, "fp64", force=FORCE, moving=moving, slip=slips)
+        for slips in ((), slip)
+    )
+    borders = [sum(one.lattice.halo for one in split(each, part)) for each in (held, lattice)]
+    assert borders[0] < borders[1]
+    assert all((one.lattice.walls.s != 0).any() for one in split(lattice, part))
+    assert_equal_bits(lattice, part, 1e-3 * rng.random((40, lattice.openings)) * (10, 1, -1)[: lattice.openings])
 
 
 def test_halos_hold_one_slot_a_link_and_border_nodes_come_first():
@@ -215,7 +235,7 @@ def test_flow_file_of_parts_is_that_of_the_whole(tmp_path, caplog):
     parted = node_arrays.load(tmp_path / "nodes.h5")
     assert parted.parts == 3
     assert np.array_equal(parted.part, part)
-    wanted, summaries = settings(max_steps=200), []
+    wanted, summaries = settings(max_steps=200, collision=QUICK[0], precision=QUICK[1]), []
     with caplog.at_level(logging.INFO):
         for name, domain in (("whole", nodes), ("parts", parted)):
             paths = tmp_path / f"{name}.vtkhdf", tmp_path / f"{name}.csv"
@@ -251,6 +271,7 @@ assert np.array_equal(whole.opening_drho(), parts.opening_drho())
 """
 
 
+@pytest.mark.slow
 def test_parts_on_simulated_cuda_are_the_whole():
     environment = os.environ | {"NUMBA_ENABLE_CUDASIM": "1", "PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'tests'}"}
     answer = subprocess.run(
