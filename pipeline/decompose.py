@@ -12,7 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.geometry.lattice.band import distances_mm
-from pipeline.geometry.lattice.crossings import Frame, Raster, rasterise
+from pipeline.geometry.lattice.crossings import Raster, rasterise
+from pipeline.geometry.lattice.frame import Frame
 from pipeline.geometry.lattice.grid import read_patches
 from pipeline.geometry.lattice.links import Links, links, short_cuts
 from pipeline.lattice import Lattice, tagged

@@ -19,6 +19,7 @@ from pipeline.geometry.branches.openings import MIRROR, without_frayed_ends
 from pipeline.geometry.branches.picture import Mark, Scene
 from pipeline.geometry.branches.side_branches import SideBranch, choose_side_branches, close_flush
 from pipeline.geometry.lattice.crossings import winding
+from pipeline.geometry.lattice.grid import choose_frame
 from pipeline.geometry.surface.clip import ClipError, cap_of, check_closed, directed_edges
 from pipeline.geometry.surface.extension import extend_openings
 from pipeline.geometry.surface.intersections import self_intersections
@@ -39,7 +40,6 @@ from pipeline.surface import (
     name_openings,
 )
 from pipeline.volume import Volume
-from pipeline.voxelize import choose_frame
 from solver.nodes import Opening
 from solver.stage import Job, StageError, run_stage
 

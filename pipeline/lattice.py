@@ -11,7 +11,7 @@ from vtkmodules.vtkCommonDataModel import vtkImageData
 from vtkmodules.vtkIOCore import vtkZLibDataCompressor
 from vtkmodules.vtkIOXML import vtkXMLImageDataReader, vtkXMLImageDataWriter
 
-from pipeline.geometry.lattice.crossings import Frame
+from pipeline.geometry.lattice.frame import Frame
 from pipeline.geometry.lattice.links import Links
 from solver.d3q19 import VELOCITIES
 from solver.nodes import EXTERNAL, FLUID, INLET, OUTLET, WALL, Opening

@@ -5,18 +5,16 @@ passages one node wide, and parts that no link joins to the largest one are take
 an opening's cap are INLET or OUTLET; solid nodes behind a link through the wall are WALL.
 """
 
-import os
 from typing import Any
 
 import numpy as np
 
-from pipeline.geometry.lattice.crossings import MAX_NODES, Frame, rasterise
-from pipeline.geometry.lattice.grid import MARGIN_NODES, Grid, read_grid
+from pipeline.geometry.lattice.crossings import rasterise
+from pipeline.geometry.lattice.grid import Grid, choose_frame, extent_of, memory_bytes, read_grid
 from pipeline.geometry.lattice.links import Links, links
 from pipeline.geometry.lattice.narrow import without_narrow
 from pipeline.geometry.lattice.spacing import (
     MIN_NODES_ACROSS,
-    Extent,
     Narrowest,
     Spacing,
     SpacingSettings,
@@ -31,13 +29,6 @@ from pipeline.settings.geometry import VoxelizeSettings
 from solver.d3q19 import VELOCITIES, WEIGHTS, Q
 from solver.nodes import WALL, Opening
 from solver.stage import Job, StageError, run_stage
-
-OFFSET = np.array((0.8191725134, 0.6710436067, 0.5497004779))
-"""Low corner of the surface's box beyond its last node, in spacings along x, y, z: powers of the root of x^4 = x + 1.
-Flat caps and walls along axes or diagonals then do not lie on nodes."""
-
-BYTES_PER_NODE, BYTES_PER_FLUID_NODE = 10, 100
-"""Peak memory of this stage and the next."""
 
 MANY_REMOVED = 1e-3
 """Part of the fluid nodes above which what was taken out is worth a warning."""
@@ -123,38 +114,6 @@ def demand_closed(mesh: Mesh, openings: tuple[Opening, ...]) -> None:
         )
 
 
-def choose_frame(mesh: Mesh, spacing_mm: float, grid: Grid | None = None) -> Frame:
-    """Put a lattice around the surface, off its planes or on a grid, if it fits in the memory."""
-    frame = grid.frame(mesh, spacing_mm) if grid else _around(mesh, spacing_mm)
-    depth, height, width = frame.shape
-    need = memory_bytes((depth, height, width), _extent(mesh, grid).volume_mm3 / spacing_mm**3)
-    have = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    if need > have or max(width, height, depth) > MAX_NODES:
-        raise StageError(
-            f"a spacing of {spacing_mm:.3g} mm gives a lattice of {width} x {height} x {depth} nodes, about"
-            f" {need / 1e9:.3g} GB; at most {MAX_NODES} along an axis and {have / 1e9:.3g} GB are there:"
-            f" set a larger voxelize.spacing_mm or a smaller voxelize.nodes_across"
-        )
-    return frame
-
-
-def _extent(mesh: Mesh, grid: Grid | None) -> Extent:
-    return grid.extent(mesh) if grid else Extent.of(mesh)
-
-
-def _around(mesh: Mesh, spacing_mm: float) -> Frame:
-    low, high = mesh.points_mm.min(axis=0), mesh.points_mm.max(axis=0)
-    origin = low - (MARGIN_NODES - 1 + OFFSET) * spacing_mm
-    width, height, depth = (np.ceil((high - origin) / spacing_mm).astype(int) + MARGIN_NODES).tolist()
-    x, y, z = origin.tolist()
-    return Frame(spacing_mm, (x, y, z), (depth, height, width))
-
-
-def memory_bytes(shape: tuple[int, int, int], fluid_nodes: float) -> float:
-    """Peak memory of this stage and the next for a lattice of nodes along (z, y, x)."""
-    return BYTES_PER_NODE * float(np.prod(shape)) + BYTES_PER_FLUID_NODE * fluid_nodes
-
-
 def demand_reached(found: Links, openings: tuple[Opening, ...], spacing_mm: float) -> None:
     """Check that the fluid has links through every opening."""
     for opening in openings:
@@ -209,7 +168,7 @@ def _choose(
             "only %.1f nodes across %s; at least %g are wanted: set voxelize.spacing_mm to at most %.3g",
             across, narrowest.words, MIN_NODES_ACROSS, 2 * narrowest.radius_mm / MIN_NODES_ACROSS,
         )  # fmt: skip
-    expected = expect(_extent(mesh, grid), chosen.spacing_mm, settings.precision, settings.memory_gb)
+    expected = expect(extent_of(mesh, grid), chosen.spacing_mm, settings.precision, settings.memory_gb)
     width, height, depth = choose_frame(mesh, chosen.spacing_mm, grid).shape[::-1]
     job.log.info(
         "forecast: about %d fluid nodes in a lattice of %d x %d x %d; memory %.3g GB here, for the solver %s",

@@ -9,7 +9,8 @@ from shapes import capped_cylinder, frame_of, joined, sphere, stenosis
 
 from pipeline.decompose import decompose, order_of_axes
 from pipeline.geometry.lattice import links as link_module
-from pipeline.geometry.lattice.crossings import Frame, inside, rasterise
+from pipeline.geometry.lattice.crossings import inside, rasterise
+from pipeline.geometry.lattice.frame import Frame
 from pipeline.geometry.lattice.links import SMALLEST_Q, links
 from pipeline.lattice import Lattice
 from pipeline.mesh import Mesh, write_openings

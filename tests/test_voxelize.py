@@ -7,15 +7,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from shapes import capped_cylinder, frame_of, joined, sphere, stenosis, torus, vessel
 
-from pipeline import voxelize as module
-from pipeline.geometry.lattice.crossings import MAX_NODES, SUBDIVISIONS, Frame, crossings, inside, rasterise
+from pipeline.geometry.lattice.crossings import MAX_NODES, SUBDIVISIONS, crossings, inside, rasterise
+from pipeline.geometry.lattice.frame import Frame
+from pipeline.geometry.lattice.grid import choose_frame
 from pipeline.geometry.lattice.links import links, short_cuts
 from pipeline.geometry.lattice.narrow import largest_component, without_passages
 from pipeline.geometry.surface.distance import Surface
 from pipeline.lattice import Lattice
 from pipeline.mesh import Mesh
 from pipeline.settings.geometry import VoxelizeSettings
-from pipeline.voxelize import choose_frame, voxelize
+from pipeline.voxelize import voxelize
 from solver.d3q19 import VELOCITIES, WEIGHTS, Q
 from solver.nodes import EXTERNAL, FLUID, INLET, OUTLET, WALL
 from solver.stage import StageError
@@ -490,7 +491,7 @@ def test_opening_that_is_cut_off_is_refused():
 def test_lattice_that_does_not_fit_is_refused(monkeypatch):
     mesh, openings = PIPE
     assert f"at most {MAX_NODES} along an axis" in refused(mesh, openings, spacing_mm=1e-3)
-    monkeypatch.setattr(module.os, "sysconf", lambda name: 1000)  # a machine with 1 MB
+    monkeypatch.setattr("os.sysconf", lambda name: 1000)  # a machine with 1 MB
     assert "0.001 GB are there" in refused(mesh, openings)
 
 

@@ -17,7 +17,8 @@ from scipy import ndimage
 from pipeline.geometry.branches.centreline import Centreline, join, largest_near_tip
 from pipeline.geometry.branches.midline import arc_length, midline, resampled
 from pipeline.geometry.branches.thinning import thin, tips
-from pipeline.geometry.lattice.crossings import Frame, inside
+from pipeline.geometry.lattice.crossings import inside
+from pipeline.geometry.lattice.frame import Frame
 from pipeline.geometry.surface.distance import Surface
 from pipeline.mesh import Mesh
 from pipeline.volume import Volume

@@ -4,7 +4,7 @@ import numpy as np
 from numba import njit, prange
 from numpy.typing import NDArray
 
-from pipeline.geometry.lattice.crossings import Frame
+from pipeline.geometry.lattice.frame import Frame
 from pipeline.geometry.surface.distance import to_triangle
 from pipeline.mesh import Mesh
 

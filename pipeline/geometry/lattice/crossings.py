@@ -12,18 +12,15 @@ lattice that repeats those of its other side; crossings farther away are left ou
 """
 
 from dataclasses import dataclass
-from typing import TypeVar
 
 import numpy as np
 from numba import njit, prange
 from numpy.typing import NDArray
 
+from pipeline.geometry.lattice.frame import Frame
 from pipeline.mesh import Mesh
 from solver.d3q19 import VELOCITIES, Q
-from solver.nodes import flat_index
 from solver.stage import StageError
-
-Scalar = TypeVar("Scalar", bound=np.generic)
 
 SUBDIVISIONS = 1 << 16
 """Steps of the integer grid in a spacing."""
@@ -33,71 +30,6 @@ MAX_NODES = 1 << 13
 
 CHUNK = 1 << 12
 """Triangles that one thread takes at a time."""
-
-
-@dataclass(frozen=True)
-class Frame:
-    """Where a lattice lies.
-
-    Attributes
-    ----------
-    spacing_mm : distance of neighbouring nodes along an axis, mm.
-    origin_mm : place of index (0, 0, 0), (x, y, z), LPS, mm.
-    shape : nodes along (z, y, x).
-    periodic : whether the lattice repeats along (x, y, z).
-    """
-
-    spacing_mm: float
-    origin_mm: tuple[float, float, float]
-    shape: tuple[int, int, int]
-    periodic: tuple[bool, bool, bool] = (False, False, False)
-
-    @property
-    def strides(self) -> NDArray[np.int64]:
-        """Steps in the flattened lattice to the next node along (x, y, z)."""
-        return np.array((1, self.shape[2], self.shape[1] * self.shape[2]))
-
-    def step(self, direction: int) -> int:
-        """Step in the flattened lattice to the node at the end of a link."""
-        return int(VELOCITIES[direction].astype(np.int64) @ self.strides)
-
-    def position(self, node: NDArray[np.integer]) -> NDArray[np.int32]:
-        """Lattice index (x, y, z), (N, 3), of nodes given by their place in the flattened lattice."""
-        return _positions(node, *self.shape[1:])
-
-    def node(self, position: NDArray[np.int32]) -> NDArray[np.int64]:
-        """Places in the flattened lattice, (N,), of nodes given by their lattice index (x, y, z), (N, 3)."""
-        return flat_index(position, self.strides)
-
-    def padded(self) -> "Frame":
-        """The same with one more layer of nodes at both ends of the axes along which it repeats."""
-        x, y, z = (np.asarray(self.origin_mm) - np.array(self.periodic) * self.spacing_mm).tolist()
-        depth, height, width = (n + 2 * repeats for n, repeats in zip(self.shape, self.periodic[::-1], strict=True))
-        return Frame(self.spacing_mm, (x, y, z), (depth, height, width))
-
-    def pad(self, values: NDArray[Scalar]) -> NDArray[Scalar]:
-        """Values of the nodes, [z, y, x], of the padded lattice."""
-        return np.pad(values, [(int(p), int(p)) for p in self.periodic[::-1]], "wrap") if any(self.periodic) else values
-
-    def core(self, values: NDArray[Scalar]) -> NDArray[Scalar]:
-        """Values of the lattice, [z, y, x], of those of the padded one."""
-        return values[tuple(slice(1, -1) if repeats else slice(None) for repeats in self.periodic[::-1])]
-
-    def core_node(self, node: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Places in the flattened lattice of nodes given by their places in the flattened padded one."""
-        if not any(self.periodic):
-            return node
-        position = self.padded().position(node) - np.array(self.periodic)
-        return self.node((position % self.shape[::-1]).astype(np.int32))
-
-
-@njit(parallel=True, cache=True)
-def _positions(node: NDArray[np.int64], height: int, width: int) -> NDArray[np.int32]:
-    position = np.empty((len(node), 3), np.int32)
-    for n in prange(len(node)):
-        row = node[n] // width
-        position[n, 0], position[n, 1], position[n, 2] = node[n] - row * width, row % height, row // height
-    return position
 
 
 @dataclass(frozen=True)

@@ -1,23 +1,25 @@
-"""Where the nodes of a canonical geometry lie: on a grid whose cells its flat walls fill exactly."""
+"""The choice of a lattice: around a surface, or for a canonical geometry on a grid whose cells its flat walls fill."""
 
 import json
+import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from pipeline.geometry.lattice.crossings import Frame
+from pipeline.geometry.lattice.crossings import MAX_NODES
+from pipeline.geometry.lattice.frame import MARGIN_NODES, Frame, around
 from pipeline.geometry.lattice.spacing import NODES_ACROSS, Extent, Spacing
 from pipeline.mesh import Mesh
 from pipeline.settings.geometry import VoxelizeSettings
 from solver.stage import StageError
 
-MARGIN_NODES = 2
-"""Nodes around the surface along axes on which the lattice does not repeat."""
-
 NEARLY = 1e-6
 """Round-off of a length in spacings."""
+
+BYTES_PER_NODE, BYTES_PER_FLUID_NODE = 10, 100
+"""Peak memory of voxelize and decompose."""
 
 
 @dataclass(frozen=True)
@@ -91,6 +93,31 @@ class Grid:
         width, height, depth = np.where(repeats, count, last - first + 1).astype(int).tolist()
         x, y, z = (anchor + (first + 0.5) * spacing_mm).tolist()
         return Frame(spacing_mm, (x, y, z), (depth, height, width), self.periodic)
+
+
+def choose_frame(mesh: Mesh, spacing_mm: float, grid: Grid | None = None) -> Frame:
+    """Put a lattice around the surface, off its planes or on a grid, if it fits in the memory."""
+    frame = grid.frame(mesh, spacing_mm) if grid else around(mesh, spacing_mm)
+    depth, height, width = frame.shape
+    need = memory_bytes((depth, height, width), extent_of(mesh, grid).volume_mm3 / spacing_mm**3)
+    have = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    if need > have or max(width, height, depth) > MAX_NODES:
+        raise StageError(
+            f"a spacing of {spacing_mm:.3g} mm gives a lattice of {width} x {height} x {depth} nodes, about"
+            f" {need / 1e9:.3g} GB; at most {MAX_NODES} along an axis and {have / 1e9:.3g} GB are there:"
+            f" set a larger voxelize.spacing_mm or a smaller voxelize.nodes_across"
+        )
+    return frame
+
+
+def extent_of(mesh: Mesh, grid: Grid | None) -> Extent:
+    """What is filled with nodes: all that the surface encloses, or one period of it."""
+    return grid.extent(mesh) if grid else Extent.of(mesh)
+
+
+def memory_bytes(shape: tuple[int, int, int], fluid_nodes: float) -> float:
+    """Peak memory of voxelize and decompose for a lattice of nodes along (z, y, x)."""
+    return BYTES_PER_NODE * float(np.prod(shape)) + BYTES_PER_FLUID_NODE * fluid_nodes
 
 
 def read_grid(path: Path) -> Grid | None:

@@ -9,7 +9,8 @@ from scipy import ndimage
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
-from pipeline.geometry.lattice.crossings import Frame, Raster
+from pipeline.geometry.lattice.crossings import Raster
+from pipeline.geometry.lattice.frame import Frame
 from pipeline.geometry.lattice.links import short_cuts
 from solver.stage import StageError
 

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from pipeline.geometry.lattice.frame import OFFSET
 from pipeline.geometry.surface.clip import ClipError, axes_of_plane, cut_end
 from pipeline.geometry.surface.isosurface import zero_surface
 from pipeline.mesh import Mesh
@@ -56,10 +57,6 @@ BEYOND = 0.5
 """How far a surface reaches beyond a period, in reference lengths; and `SPACINGS_BEYOND` at least."""
 
 SPACINGS_BEYOND = 3
-
-OFFSET = np.array((0.8191725134, 0.6710436067, 0.5497004779))
-"""Place of the grid, in spacings, where ends lie across its diagonals: powers of the root of x^4 = x + 1, which keep
-nodes off these planes. Where a shape is symmetric to y or z, it is moved along x alone."""
 
 FORK_CELLS, FORK_TOLERANCE = 40, 2.5e-4
 """Cells across the thinnest branch of the grid on which a fork is found, and how far its triangles leave the wall, in
@@ -389,7 +386,7 @@ def _bend(shape: Bend, spacing_mm: float) -> Tessellated:
         _opening(shape, 1, centres[0], -tangent[0], area), _opening(shape, 2, centres[-1], tangent[-1], area)
     )  # fmt: skip
     mesh = _tube(shape, rings, openings)
-    anchor = OFFSET * (spacing_mm, 0, 0) * (shape.angle_deg % 90 != 0)
+    anchor = OFFSET * (spacing_mm, 0, 0) * (shape.angle_deg % 90 != 0)  # along x alone, to keep the symmetry
     return Tessellated(mesh, openings, anchor, mesh.points_mm.min(axis=0), mesh.points_mm.max(axis=0))
 
 
@@ -447,7 +444,7 @@ def _bifurcation(shape: Bifurcation, spacing_mm: float) -> Tessellated:
             raise StageError(f"input.geometry: {_too_short(shape, number)}: its end lies in the rounding of the fork")
         openings.append(_opening(shape, number, direction * length, direction, area))
     mesh = replace(mesh, patch=np.where(mesh.opening > 0, 0, 1).astype(np.int8))
-    anchor = OFFSET * (spacing_mm, 0, 0)
+    anchor = OFFSET * (spacing_mm, 0, 0)  # along x alone, to keep the symmetry
     return Tessellated(mesh, tuple(openings), anchor, mesh.points_mm.min(axis=0), mesh.points_mm.max(axis=0))
 
 
