@@ -168,7 +168,7 @@ def _imaged(shape: VesselShape, loops: int, rng: np.random.Generator) -> Tree | 
     branches = [Branch(limb) for limb in shape.branches]
     ends = [end for branch in branches for end in branch.ends]
     voxel = min(end.radius_mm for end in ends) / rng.uniform(3.0, 4.5)
-    middle, size = _box(branches, shape.sacs, voxel)
+    middle, size = box_around(branches, shape.sacs, voxel)
     if np.prod(size) > MOST_VOXELS:
         return None
     moved = vessel_distance(shape, branches)
@@ -192,7 +192,7 @@ def _imaged(shape: VesselShape, loops: int, rng: np.random.Generator) -> Tree | 
     return Tree(shape, loops, there, balls, lambda points: moved((points - place) @ turn + middle), image)
 
 
-def _box(branches: list[Branch], sacs: tuple[Ellipsoid, ...], voxel: float) -> tuple[NDArray, NDArray]:
+def box_around(branches: list[Branch], sacs: tuple[Ellipsoid, ...], voxel: float) -> tuple[NDArray, NDArray]:
     """Middle and size in voxels of a box with a margin around all."""
     balls = [(branch.points_mm, branch.radii_mm[:, None]) for branch in branches]
     balls += [(np.array([sac.centre_mm]), np.full((1, 1), max(sac.radii_mm))) for sac in sacs]
