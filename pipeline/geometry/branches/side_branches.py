@@ -25,8 +25,8 @@ from pipeline.settings.geometry import OpeningSettings, SideBranches, SurfaceSet
 from pipeline.volume import Volume
 
 SPUR_RADII = 1.8
-"""A shorter branch, in radii of the vessel that it leaves, hardly leaves that vessel's wall. A way from the axis into the
-rim of a flat end is sqrt(2) radii long, and up to a quarter more in steps of voxels."""
+"""A shorter branch, in radii of the vessel that it leaves, hardly leaves that vessel's wall. A way from the axis into
+the rim of a flat end is sqrt(2) radii long, and up to a quarter more in steps of voxels."""
 LEAST_SLENDERNESS = 2.0
 """A branch is at least so long, in its own radii, outside the vessel that it leaves."""
 BULGE = 0.75
