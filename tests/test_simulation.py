@@ -198,12 +198,12 @@ def test_star_does_not_give_several_inlets_one_flow():
 
 
 def test_settings_are_those_of_the_case_file():
-    case = pytest.importorskip("pipeline.case")
+    flow = pytest.importorskip("pipeline.settings.flow")
     for ours, theirs in (
-        (SolveSettings, case.SolveSettings), (InletSettings, case.InletSettings), (OutletSettings, case.OutletSettings)
+        (SolveSettings, flow.SolveSettings), (InletSettings, flow.InletSettings), (OutletSettings, flow.OutletSettings)
     ):  # fmt: skip
         assert [field.name for field in fields(ours)] == list(theirs.model_fields)
-    values = case.SolveSettings(inlets={"in": {"flow_ml_s": 1}}).model_dump(mode="json")
+    values = flow.SolveSettings(inlets={"in": {"flow_ml_s": 1}}).model_dump(mode="json")
     assert parse(values).inlets["in"] == InletSettings(1.0, None, "parabolic")
     with pytest.raises(StageError, match=r"unknown inlets\.in\.flow"):
         parse(values | {"inlets": {"in": {"flow": 1}}})
