@@ -126,14 +126,15 @@ RENALS = {(-187, -223, 22): 2.1, (-253, -228, 29): 2.1}
 @pytest.mark.slow
 @pytest.mark.parametrize("action", ["keep", "close", "remove"])
 def test_the_aorta_and_each_iliac_are_open_without_a_hint(lumen, action):
-    """Two arteries of the bowel and both renals leave the aorta; they are shorter than six of its radii."""
+    """Two arteries of the bowel and both renals leave the aorta; they are shorter than six of its radii. Where their
+    mouths are left, the first section of the aorta that is as round as those behind lies a radius farther in."""
     branches = SideBranches(action=action, shorter_than_radii=6)
     surface = extract_surface(lumen, SurfaceSettings(side_branches=branches), logging.getLogger("test"))
     check_closed(surface.mesh)
     inlet, *others = sorted(surface.openings, key=lambda opening: -opening.radius_mm)
     assert inlet.role == "inlet"
     assert inlet.radius_mm == pytest.approx(9.4, rel=0.05)
-    assert np.linalg.norm(np.subtract(inlet.centre_mm, AORTA)) < 5
+    assert np.linalg.norm(np.subtract(inlet.centre_mm, AORTA)) < (11 if action == "close" else 5)
     wanted = ILIACS | (RENALS if action == "keep" else {})
     for place, radius in wanted.items():
         nearest = min(others, key=lambda opening: float(np.linalg.norm(np.subtract(opening.centre_mm, place))))

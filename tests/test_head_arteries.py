@@ -20,7 +20,7 @@ ENDS = {
 @pytest.mark.parametrize("case", ENDS)
 def test_real_arteries_are_open_where_a_human_would_cut(real_cases, study, snakemake, monkeypatch, case):
     monkeypatch.setenv("HEMO_CASES", str(real_cases))
-    answer = snakemake(study, case, f"results/{case}/openings.json")
+    answer = snakemake(study, case, "--", f"results/{case}/openings.json")
     assert answer.returncode == 0, answer.stderr
     results = study / "results" / case
     filtered = Volume.read(results / "filtered.nrrd")
