@@ -20,9 +20,10 @@ sys.path[:0] = [str(ROOT), str(ROOT / "tests")]
 
 from geometries import periodic_pipe, pipe, random_cavern  # noqa: E402
 
-from solver import cuda  # noqa: E402
 from solver.collision import COLLISIONS, relaxation_rates  # noqa: E402
-from solver.cpu import CpuDriver  # noqa: E402
+from solver.cpu.driver import CpuDriver  # noqa: E402
+from solver.cuda import device as cuda  # noqa: E402
+from solver.cuda.driver import CudaDriver  # noqa: E402
 from solver.driver import Driver  # noqa: E402
 from solver.lattice import Lattice, build_lattice  # noqa: E402
 from solver.nodes import Nodes  # noqa: E402
@@ -82,14 +83,14 @@ def compare(lattice: Lattice, nodes: Nodes, precision: str) -> dict[str, object]
     rng = np.random.default_rng(0)
     size = np.array([0.02 if opening.role == "inlet" else 1e-3 for opening in nodes.openings])
     conditions = rng.random((STEPS, len(size))) * size
-    on_cuda = state(cuda.CudaDriver(lattice), conditions)
+    on_cuda = state(CudaDriver(lattice), conditions)
     parts: dict[str, np.ndarray] = {
         "3 parts": partition(nodes, 3), "8 parts": partition(nodes, 8), "5 random": rng.integers(0, 5, nodes.count)
     }  # fmt: skip
     row: dict[str, object] = {"cuda - cpu": difference(state(CpuDriver(lattice), conditions), on_cuda)}
     for name, part in parts.items():
-        row[name] = same_bits(on_cuda, state(PartsDriver(lattice, part, cuda.CudaDriver), conditions))
-    row["threads"] = same_bits(on_cuda, with_fewer_threads(lambda: state(cuda.CudaDriver(lattice), conditions)))
+        row[name] = same_bits(on_cuda, state(PartsDriver(lattice, part, CudaDriver), conditions))
+    row["threads"] = same_bits(on_cuda, with_fewer_threads(lambda: state(CudaDriver(lattice), conditions)))
     row["cpu 8 parts"] = same_bits(
         state(CpuDriver(lattice), conditions), state(PartsDriver(lattice, parts["8 parts"], CpuDriver), conditions)
     )
@@ -101,7 +102,7 @@ def compare(lattice: Lattice, nodes: Nodes, precision: str) -> dict[str, object]
 def mass_drift(precision: str, steps: int) -> float:
     """Change of the mass of a closed, stirred cavern on the device, over its number of nodes."""
     nodes = random_cavern((14, 13, 12), 5, openings=False)
-    driver = cuda.CudaDriver(build_lattice(nodes, "trt", relaxation_rates(0.6, 0.05), "bouzidi", precision))
+    driver = CudaDriver(build_lattice(nodes, "trt", relaxation_rates(0.6, 0.05), "bouzidi", precision))
     start = 1e-3 * np.random.default_rng(0).standard_normal((19, nodes.count))
     rows = np.zeros((19, driver.lattice.stride), driver.lattice.real)
     rows[:, : nodes.count] = start - start.mean()

@@ -15,6 +15,20 @@ class InletSettings:
     flow_ml_s: float | None
     waveform: str | None
     profile: str
+    interpolation: str = "spline"
+    harmonics: int | None = None
+
+
+@dataclass(frozen=True)
+class WindkesselSettings:
+    """Vessels behind an outlet."""
+
+    elements: int = 3
+    proximal_mmhg_s_ml: float | None = None
+    distal_mmhg_s_ml: float | None = None
+    compliance_ml_mmhg: float | None = None
+    time_constant_s: float = 1.5
+    distal_pressure_mmhg: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -22,6 +36,18 @@ class OutletSettings:
     """Pressure on the cap of an outlet."""
 
     pressure_mmhg: float
+    waveform: str | None = None
+    windkessel: WindkesselSettings | None = None
+    flow_fraction: float | str | None = None
+
+
+@dataclass(frozen=True)
+class BloodSettings:
+    """How viscosity depends on the shear rate."""
+
+    model: str = "newtonian"
+    set: str | None = None
+    parameters: dict[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -53,6 +79,16 @@ class SolveSettings:
     snapshots: int
     force_n_m3: tuple[float, float, float] = (0.0, 0.0, 0.0)
     patches: dict[str, PatchSettings] = field(default_factory=dict)
+    blood: BloodSettings = field(default_factory=BloodSettings)
+    murray_exponent: float = 3.0
+    magic: float | None = None
+    equilibrium: str = "incompressible"
+    smagorinsky: float | None = None
+    min_cycles: int = 3
+    periodic_tolerance: float = 0.01
+    phases: list[float] | None = None
+    phase_averages: bool = False
+    monitor_s: float | None = None
 
 
 def parse(values: dict[str, Any]) -> SolveSettings:
@@ -65,9 +101,17 @@ def parse(values: dict[str, Any]) -> SolveSettings:
     """
     values = _checked(SolveSettings, values, "")
     inlets = {name: _build(InletSettings, entry, f"inlets.{name}.") for name, entry in values["inlets"].items()}
-    outlets = {name: _build(OutletSettings, entry, f"outlets.{name}.") for name, entry in values["outlets"].items()}
+    outlets = {name: _outlet(entry, f"outlets.{name}.") for name, entry in values["outlets"].items()}
     patches = {name: _build(PatchSettings, entry, f"patches.{name}.") for name, entry in values["patches"].items()}
-    return SolveSettings(**values | {"inlets": inlets, "outlets": outlets, "patches": patches})
+    blood = _build(BloodSettings, values["blood"], "blood.")
+    return SolveSettings(**values | {"inlets": inlets, "outlets": outlets, "patches": patches, "blood": blood})
+
+
+def _outlet(values: dict[str, Any], path: str) -> OutletSettings:
+    outlet = _checked(OutletSettings, values, path)
+    if outlet["windkessel"] is not None:
+        outlet = outlet | {"windkessel": _build(WindkesselSettings, outlet["windkessel"], f"{path}windkessel.")}
+    return OutletSettings(**outlet)
 
 
 def _build(kind: type[T], values: dict[str, Any], path: str) -> T:

@@ -44,7 +44,7 @@ def choose_backend(name: str) -> str:
         raise StageError(f"solve.backend {name!r}: unknown; known are auto, cpu, cuda")
     if name != "auto":
         return name
-    from solver.cuda import device_answers
+    from solver.cuda.device import device_answers
 
     return "cuda" if device_answers() else "cpu"
 
@@ -58,10 +58,10 @@ def find_device(backend: str, precision: str) -> Device:
         If the backend is unknown, or no CUDA device answers where one is asked for.
     """
     if choose_backend(backend) == "cpu":
-        from solver.cpu import cpu_device
+        from solver.cpu.driver import cpu_device
 
         return cpu_device()
-    from solver.cuda import cuda_device
+    from solver.cuda.device import cuda_device
 
     return cuda_device(precision)
 
@@ -77,9 +77,9 @@ def make_driver(backend: str, lattice: Lattice, part: NDArray[np.integer] | None
     """
     make: Callable[[Lattice], LatticeDriver]
     if choose_backend(backend) == "cpu":
-        from solver.cpu import CpuDriver as make
+        from solver.cpu.driver import CpuDriver as make
     else:
-        from solver.cuda import CudaDriver as make
+        from solver.cuda.driver import CudaDriver as make
     return make(lattice) if part is None or not part.any() else PartsDriver(lattice, part, make)
 
 

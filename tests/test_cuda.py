@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from geometries import pipe
 
-from solver import cuda
 from solver.collision import relaxation_rates
-from solver.cpu import CpuDriver
+from solver.cpu.driver import CpuDriver
+from solver.cuda import device
 from solver.lattice import build_lattice
 from solver.stage import ROOT, StageError
 
@@ -18,8 +18,9 @@ COMPARE = """
 import sys
 import numpy as np
 from geometries import random_cavern
-from solver.cpu import CpuDriver
-from solver.cuda import CudaDriver, device_answers
+from solver.cpu.driver import CpuDriver
+from solver.cuda.device import device_answers
+from solver.cuda.driver import CudaDriver
 from solver.lattice import build_lattice
 
 assert not device_answers()
@@ -54,18 +55,20 @@ def test_simulated_cuda_is_the_cpu(precision, tolerance, collision):
 
 
 def test_cuda_without_a_device_is_refused_with_the_remedy():
-    if cuda.device_answers():
+    if device.device_answers():
         pytest.skip("a CUDA device answers")
     with pytest.raises(StageError, match="set it to cpu or auto"):
-        cuda.require_device()
+        device.require_device()
 
 
 def test_device_is_the_cpu():
-    if not cuda.device_answers():
+    if not device.device_answers():
         pytest.skip("no CUDA device")
     nodes = pipe((1, 2, 3), 10.4, 40)
     lattice = build_lattice(nodes, "trt", relaxation_rates(0.6, 0.05))
-    drivers = CpuDriver(lattice), cuda.CudaDriver(lattice)
+    from solver.cuda.driver import CudaDriver
+
+    drivers = CpuDriver(lattice), CudaDriver(lattice)
     conditions = np.tile((5.0, 0.0), (100, 1))
     for driver in drivers:
         driver.advance(conditions)

@@ -12,9 +12,10 @@ import pytest
 from geometries import pipe
 from test_simulation import pipe_case, settings
 
-from solver import cuda, forecast
+from solver import forecast
 from solver.collision import relaxation_rates
-from solver.cpu import CpuDriver
+from solver.cpu.driver import CpuDriver
+from solver.cuda import device as cuda
 from solver.d3q19 import VELOCITIES
 from solver.driver import held_bytes
 from solver.forecast import LINKS_PER_AREA, Device, Size, available_bytes, settling_s
@@ -45,7 +46,8 @@ def test_memory_is_what_the_drivers_hold():
 SIMULATED = """
 from geometries import pipe
 from solver.collision import relaxation_rates
-from solver.cuda import CudaDriver, cuda_device
+from solver.cuda.device import cuda_device
+from solver.cuda.driver import CudaDriver
 from solver.forecast import Size
 from solver.driver import held_bytes
 from solver.lattice import build_lattice

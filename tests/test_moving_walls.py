@@ -11,7 +11,7 @@ from geometries import closed_box, nodes_from, plates, random_cavern
 from naive import Naive
 
 from solver.collision import relaxation_rates
-from solver.cpu import CpuDriver
+from solver.cpu.driver import CpuDriver
 from solver.d3q19 import VELOCITIES
 from solver.lattice import build_lattice
 from solver.nodes import Nodes
@@ -195,8 +195,8 @@ def test_a_wall_cannot_move_through_itself():
 COMPARE = """
 import numpy as np
 from test_moving_walls import closed_box, patched
-from solver.cpu import CpuDriver
-from solver.cuda import CudaDriver
+from solver.cpu.driver import CpuDriver
+from solver.cuda.driver import CudaDriver
 from solver.lattice import build_lattice
 
 nodes = patched(closed_box((4, 3, 4)), low=lambda p: p[:, 2] < 1, lid=lambda p: p[:, 2] > 4)
@@ -216,7 +216,7 @@ print("same")
 
 @pytest.mark.parametrize("simulated", [True, False], ids=["simulator", "device"])
 def test_cuda_is_the_cpu_without_openings(simulated):
-    from solver.cuda import device_answers
+    from solver.cuda.device import device_answers
 
     if not simulated and not device_answers():
         pytest.skip("no CUDA device")

@@ -5,7 +5,7 @@ import pytest
 from geometries import pipe
 
 from solver.collision import relaxation_rates
-from solver.cpu import CpuDriver
+from solver.cpu.driver import CpuDriver
 from solver.lattice import build_lattice
 from solver.openings import PROFILES
 from solver.stage import StageError

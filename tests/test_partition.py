@@ -17,7 +17,7 @@ from test_simulation import settings
 
 from solver import nodes as node_arrays
 from solver.collision import COLLISIONS, relaxation_rates
-from solver.cpu import CpuDriver
+from solver.cpu.driver import CpuDriver
 from solver.d3q19 import VELOCITIES, Q
 from solver.flow import read_flow
 from solver.lattice import build_lattice
@@ -251,7 +251,7 @@ def test_flow_file_of_parts_is_that_of_the_whole(tmp_path, caplog):
 SIMULATED = """
 import numpy as np
 from geometries import random_cavern
-from solver.cuda import CudaDriver
+from solver.cuda.driver import CudaDriver
 from solver.lattice import build_lattice
 from solver.parts import PartsDriver
 

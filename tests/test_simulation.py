@@ -15,7 +15,7 @@ from naive import Naive
 
 from solver import nodes as node_arrays
 from solver.collision import COLLISIONS, relaxation_rates
-from solver.cpu import CpuDriver
+from solver.cpu.driver import CpuDriver
 from solver.flow import read_flow
 from solver.lattice import build_lattice
 from solver.plan import make_plan

@@ -5,7 +5,7 @@ import pytest
 from geometries import closed_box, periodic_box, periodic_pipe, pipe_radius, plates, random_cavern
 
 from solver.collision import relaxation_rates
-from solver.cpu import CpuDriver
+from solver.cpu.driver import CpuDriver
 from solver.d3q19 import VELOCITIES, WEIGHTS
 from solver.lattice import build_lattice
 from solver.stage import StageError

@@ -8,19 +8,28 @@ from pydantic import Field, field_validator, model_validator
 from pipeline.settings.base import Finite, NonNegative, Point, Positive, Section
 
 
+def _existing_file(path: str | None) -> str | None:
+    if path and not Path(path).is_file():
+        raise ValueError("no such file; correct the path")
+    return path
+
+
 class InletSettings(Section):
     """Flow into the vessel: steady, or a waveform that repeats."""
 
     flow_ml_s: Positive | None = Field(None, description="steady flow, or the mean to which the waveform is scaled")
     waveform: str | None = Field(None, description="CSV with the columns time_s and flow_ml_s, one period")
-    profile: Literal["parabolic", "plug"] = Field("parabolic", description="shape of the velocity over the inlet")
+    interpolation: Literal["spline", "fourier", "linear"] = Field(
+        "spline", description="between the waveform's samples; periodic"
+    )
+    harmonics: Annotated[int, Field(ge=1, le=50)] | None = Field(
+        None, description="of the waveform, at most; none: all of them, or 10 with the profile womersley"
+    )
+    profile: Literal["developed", "parabolic", "plug", "womersley"] = Field(
+        "developed", description="velocity over the inlet: developed and womersley follow the shape of its cap"
+    )
 
-    @field_validator("waveform")
-    @classmethod
-    def _exists(cls, path: str | None) -> str | None:
-        if path and not Path(path).is_file():
-            raise ValueError("no such file; correct the path")
-        return path
+    _waveform_exists = field_validator("waveform")(_existing_file)
 
     @model_validator(mode="after")
     def _given(self) -> Self:
@@ -29,10 +38,58 @@ class InletSettings(Section):
         return self
 
 
-class OutletSettings(Section):
-    """Pressure at an outlet."""
+class WindkesselSettings(Section):
+    """Vessels behind an outlet: resistances and a compliance. What is not given follows from the flow and pressure
+    that the outlet is to have on average.
+    """
 
-    pressure_mmhg: Finite = Field(0.0, description="pressure on the cap")
+    elements: Literal[2, 3] = Field(3, description="2: without the proximal resistance")
+    proximal_mmhg_s_ml: NonNegative | None = Field(
+        None, description="resistance in front; none: of a vessel of the outlet's size, a tenth of the sum at most"
+    )
+    distal_mmhg_s_ml: Positive | None = Field(
+        None, description="resistance behind; none: from pressure_mmhg and the outlet's part of the mean flow"
+    )
+    compliance_ml_mmhg: NonNegative | None = Field(
+        None, description="none: of all outlets together as time_constant_s says, shared by area"
+    )
+    time_constant_s: Positive = Field(1.5, description="distal resistance times compliance")
+    distal_pressure_mmhg: Finite = Field(0.0, description="pressure behind the distal resistance")
+
+
+class OutletSettings(Section):
+    """Pressure at an outlet: given, of a Windkessel, or such that a given part of the flow leaves there."""
+
+    pressure_mmhg: Finite = Field(0.0, description="pressure on the cap; with a Windkessel the mean that is wanted")
+    waveform: str | None = Field(
+        None, description="CSV with the columns time_s and pressure_mmhg, one period; pressure_mmhg is added to it"
+    )
+    windkessel: WindkesselSettings | None = Field(None, description="none: the pressure is given")
+    flow_fraction: Annotated[float, Field(gt=0, lt=1)] | Literal["murray"] | None = Field(
+        None,
+        description="part of the mean inflow that leaves here, for a Windkessel's resistances (none: murray), else"
+        " imposed by adjusting the pressure (none: as it comes); murray: by radius to the power of murray_exponent",
+    )
+
+    _waveform_exists = field_validator("waveform")(_existing_file)
+
+    @model_validator(mode="after")
+    def _one_way(self) -> Self:
+        if self.waveform and (self.windkessel or self.flow_fraction):
+            raise ValueError("waveform: not together with windkessel or flow_fraction; a pressure is given or follows")
+        return self
+
+
+class BloodSettings(Section):
+    """How viscosity depends on the shear rate: a model with one of its published sets of parameters, or your own."""
+
+    model: Literal["newtonian", "carreau-yasuda", "casson", "power-law", "bingham", "herschel-bulkley"] = Field(
+        "newtonian", description="newtonian: viscosity_pa_s"
+    )
+    set: str | None = Field(None, description="name of a published set of parameters; none: the model's first")
+    parameters: dict[str, Positive] = Field(
+        default_factory=dict, description="in place of those of the set, in SI, by name"
+    )
 
 
 class PatchSettings(Section):
@@ -55,17 +112,28 @@ class SolveSettings(Section):
     """
 
     density_kg_m3: Positive = 1060.0
-    viscosity_pa_s: Positive = 3.5e-3
+    viscosity_pa_s: Positive = Field(3.5e-3, description="of Newtonian blood")
+    blood: BloodSettings = Field(default_factory=BloodSettings, description="other than Newtonian")
     inlets: dict[str, InletSettings] = Field(
         default_factory=dict, description="required, unless a canonical geometry has none"
     )
     outlets: dict[str, OutletSettings] = Field(default_factory=lambda: {"*": OutletSettings()}, min_length=1)
+    murray_exponent: Annotated[float, Field(ge=1, le=4)] = Field(
+        3.0, description="flow follows radius to this power: 3, or 2 to 2.3 in large arteries"
+    )
     backend: Literal["auto", "cpu", "cuda"] = Field("auto", description="auto: CUDA where a device answers")
-    precision: Literal["fp32", "fp64"] = "fp32"
+    precision: Literal["fp32", "fp64", "fp16"] = Field(
+        "fp32", description="fp16: populations are kept in 16 bits and computed in fp32"
+    )
     collision: Literal["auto", "bgk", "trt", "projected", "recursive"] = Field(
         "auto", description="auto: by the grid Reynolds number"
     )
-    walls: Literal["bouzidi", "half-way"] = "bouzidi"
+    magic: Positive | None = Field(None, description="TRT's Lambda; none: by the grid Reynolds number")
+    equilibrium: Literal["incompressible", "compressible"] = "incompressible"
+    smagorinsky: Annotated[float, Field(gt=0, le=0.3)] | None = Field(
+        None, description="constant of the eddy viscosity, 0.1 to 0.2; none: no model of turbulence"
+    )
+    walls: Literal["bouzidi", "half-way", "yu", "cli"] = "bouzidi"
     lattice_speed: Annotated[float, Field(gt=0, le=0.17)] = Field(
         0.08, description="the expected peak speed in lattice units; sets the time step"
     )
@@ -78,10 +146,23 @@ class SolveSettings(Section):
     steady_tolerance: Positive = Field(
         1e-3, description="steady flow: stop when the relative RMS change over a viscous time is below this"
     )
-    cycles: Annotated[int, Field(ge=1)] = Field(3, description="waveform: periods to run")
+    cycles: Annotated[int, Field(ge=1)] = Field(6, description="waveform: periods to run at most")
+    min_cycles: Annotated[int, Field(ge=1)] = Field(3, description="waveform: periods to run at least")
+    periodic_tolerance: Positive = Field(
+        0.01, description="waveform: stop when velocity and pressures repeat within this from cycle to cycle"
+    )
     max_steps: Annotated[int, Field(ge=1)] = Field(1_000_000, description="give up after this many steps")
     snapshots: Annotated[int, Field(ge=1)] = Field(
         20, description="time steps in the flow file: over the last period of a waveform; a steady run keeps its last"
+    )
+    phases: list[Annotated[float, Field(gt=0, le=1)]] | None = Field(
+        None, description="of these parts of the period, in place of evenly spaced snapshots", min_length=1
+    )
+    phase_averages: bool = Field(
+        False, description="snapshots hold the average over all cycles but the first; memory for each of them"
+    )
+    monitor_s: Positive | None = Field(
+        None, description="time between rows of the monitor; none: 200 a period, or a hundredth of the viscous time"
     )
     force_n_m3: Point = Field((0.0, 0.0, 0.0), description="force on the fluid, x, y, z")
     patches: dict[str, PatchSettings] = Field(

@@ -1,0 +1,139 @@
+"""The CPU driver. Threads share out nodes and links, and sums do not depend on the order of their terms: nor do results
+on threads.
+"""
+
+from typing import Any
+
+import numpy as np
+from numba import get_num_threads
+from numpy.typing import NDArray
+
+from solver.cpu.blocks import BLOCK, chunks
+from solver.cpu.opening_pass import make_opening_pass
+from solver.cpu.reading import make_reading
+from solver.cpu.steps import make_steps
+from solver.cpu.wall_pass import make_wall_pass
+from solver.driver import Fields, LatticeDriver, Tally, held_bytes
+from solver.forecast import Device, available_bytes
+from solver.lattice import Lattice
+from solver.sums import WORDS, Words, join, words_by_group
+
+CORE_UPDATES_S, STEP_S, COMPILE_S = 10e6, 1e-4, 12.0
+"""For the forecast, about: updates a second on a core (either precision: 160e6 on 16, 23e6 on 2), time that a step
+takes however few the nodes, compilation."""
+
+
+def cpu_device() -> Device:
+    """The cores of this machine, as many as Numba uses."""
+    return Device("CPU", available_bytes(), CORE_UPDATES_S * get_num_threads(), STEP_S, COMPILE_S)
+
+
+class CpuDriver(LatticeDriver):
+    """Runs a lattice on the cores of this machine; see :class:`solver.driver.LatticeDriver`."""
+
+    device = "CPU"
+
+    def __init__(self, lattice: Lattice) -> None:
+        self.lattice = lattice
+        self.populations: NDArray[Any] = np.zeros(lattice.slots, dtype=lattice.real)
+        self._even, self._odd = make_steps(lattice.collision, lattice.real)
+        self._interpolate, self._subtract = make_wall_pass()
+        self._inlets, self._outlets, self._probe = make_opening_pass(lattice.real)
+        self._fields, self._observe = make_reading(lattice.real)
+        self._added = np.zeros((chunks(len(lattice.walls.slot)), WORDS), np.int64)
+        self._before = np.zeros((3, lattice.count), dtype=lattice.real)
+        self._inlet_flux = np.zeros(len(lattice.inlets.slot), dtype=lattice.real)
+        self._outlet_flux = np.zeros(len(lattice.outlets.slot), dtype=lattice.real)
+        self._probe_drho = np.zeros(len(lattice.probe_node))
+
+    def memory_bytes(self) -> int:
+        """Memory that the run takes here, a snapshot's fields not counted."""
+        return held_bytes(vars(self))
+
+    def begin(self, conditions: NDArray[np.float64]) -> None:
+        """Take the conditions of the next steps."""
+        self._conditions = conditions.astype(self.lattice.real)
+
+    def collide(self, even: bool, first: int, last: int) -> None:
+        """Stream and collide the nodes of a range of rows, and the padding after it."""
+        lattice = self.lattice
+        last = -(-last // BLOCK) * BLOCK if first < last else first
+        if even:
+            self._even(self.populations, lattice.stride, first, last, lattice.rates, lattice.force)
+        else:
+            self._odd(self.populations, lattice.addresses, lattice.stride, first, last, lattice.rates, lattice.force)
+
+    def treat_openings(self, step: int, even: bool) -> None:
+        """Treat inlets and outlets under the conditions of a step."""
+        inlets, out, lattice, conditions = (
+            self.lattice.inlets,
+            self.lattice.outlets,
+            self.lattice,
+            self._conditions[step],
+        )
+        # outlets first read all of a node's populations as they left it, wall links among them: before the walls
+        links = (out.first, out.slot, out.opening, out.normal, out.velocity, out.weight)
+        force, stride, f = lattice.force, lattice.stride, self.populations
+        self._outlets(f, lattice.addresses, stride, even, out.node, links, force, conditions, self._outlet_flux)
+        self._inlets(f, inlets.slot, inlets.opening, inlets.weight, conditions, self._inlet_flux)
+
+    def treat_walls(self, even: bool) -> Words:
+        """Treat wall links; words of the mass that they added."""
+        walls = self.lattice.walls
+        back, arriving = (walls.inside, walls.upstream) if even else (walls.upstream, walls.inside)
+        self._interpolate(self.populations, walls.slot, back, arriving, walls.a, walls.b, walls.c, walls.s, self._added)
+        added: Words = self._added.sum(axis=0)
+        return added
+
+    def share_mass(self, added: Words) -> None:
+        """Take mass that was added off the wall nodes."""
+        walls = self.lattice.walls
+        self._subtract(self.populations, walls.nodes, self.lattice.real(join(*added.tolist()) / walls.sharers))
+
+    def place(self, slots: NDArray[np.integer]) -> NDArray[np.integer]:
+        """Slots, which are here already."""
+        return slots
+
+    def read(self, slots: Any) -> NDArray[Any]:
+        """Populations in slots, or in a slice of them."""
+        return np.array(self.populations[slots])
+
+    def write(self, slots: Any, values: NDArray[Any]) -> None:
+        """Replace populations in slots, or in a slice of them."""
+        self.populations[slots] = values
+
+    def tally(self, keep: bool) -> Tally:
+        """Partial sums and extremes over all nodes."""
+        lattice = self.lattice
+        tally = Tally.empty(sum(chunks(last - first) for first, last in lattice.ranges))
+        done = 0
+        for first, last in lattice.ranges:
+            mine = slice(done, done := done + chunks(last - first))
+            self._observe(
+                self.populations, lattice.stride, lattice.force, self._before, keep, first, last, tally.sums[mine],
+                tally.extremes[mine],
+            )  # fmt: skip
+        return tally
+
+    def fields(self) -> Fields:
+        """Fields of all nodes."""
+        count, real = self.lattice.count, self.lattice.real
+        fields = Fields(np.empty(count, real), np.empty((3, count), real), np.empty((6, count), real))
+        self._fields(
+            self.populations, self.lattice.stride, self.lattice.force, fields.drho, fields.velocity, fields.stress
+        )
+        return fields
+
+    def inflow_words(self) -> Words:
+        """Words of what entered through each opening in the last step."""
+        inlets, outlets, openings = self.lattice.inlets, self.lattice.outlets, self.lattice.openings
+        entered: Words = words_by_group(self._inlet_flux, inlets.opening, openings)
+        entered += words_by_group(self._outlet_flux, outlets.opening, openings)
+        return entered
+
+    def drho_words(self) -> Words:
+        """Words of the sum of drho over the nodes at each opening."""
+        lattice = self.lattice
+        self._probe(self.populations, lattice.stride, lattice.probe_node, self._probe_drho)
+        words: Words = words_by_group(self._probe_drho, lattice.probe_opening, lattice.openings)
+        return words

@@ -1,0 +1,71 @@
+"""Streaming and collision: blocks of nodes are copied to a small buffer, collided in a vectorised loop, copied back."""
+
+from functools import cache
+from typing import Any
+
+import numpy as np
+from numba import prange
+
+from solver.collision import make_collision
+from solver.cpu.blocks import BLOCK, CHUNK, plain, threaded
+from solver.streaming import load, store
+
+
+@cache
+def make_steps(collision: str, real: Any) -> tuple[Any, Any]:
+    """The even and the odd step of a range of nodes."""
+    collide = make_collision(collision, real)
+
+    @plain
+    def collide_block(buffer: Any, rates: Any, force: Any) -> None:
+        for k in range(BLOCK):
+            store(buffer, k, BLOCK, collide(load(buffer, k, BLOCK), rates, force))
+
+    @plain
+    def even_chunk(f: Any, stride: int, first: int, last: int, rates: Any, force: Any) -> None:
+        buffer = np.empty(19 * BLOCK, f.dtype)
+        for n in range(first, last, BLOCK):
+            for i in range(19):
+                row = f[i * stride + n : i * stride + n + BLOCK]
+                for k in range(BLOCK):
+                    buffer[i * BLOCK + k] = row[k]
+            collide_block(buffer, rates, force)
+            for i in range(19):
+                o = 0 if i == 0 else i + 1 if i % 2 else i - 1
+                row = f[o * stride + n : o * stride + n + BLOCK]
+                for k in range(BLOCK):
+                    row[k] = buffer[i * BLOCK + k]
+
+    @plain
+    def odd_chunk(f: Any, addresses: Any, stride: int, first: int, last: int, rates: Any, force: Any) -> None:
+        buffer = np.empty(19 * BLOCK, f.dtype)
+        for n in range(first, last, BLOCK):
+            rest = f[n : n + BLOCK]
+            for k in range(BLOCK):
+                buffer[k] = rest[k]
+            for i in range(1, 19):
+                o = i + 1 if i % 2 else i - 1
+                at = addresses[(i - 1) * stride + n : (i - 1) * stride + n + BLOCK]
+                for k in range(BLOCK):
+                    buffer[o * BLOCK + k] = f[at[k]]
+            collide_block(buffer, rates, force)
+            for k in range(BLOCK):
+                rest[k] = buffer[k]
+            for i in range(1, 19):
+                at = addresses[(i - 1) * stride + n : (i - 1) * stride + n + BLOCK]
+                for k in range(BLOCK):
+                    f[at[k]] = buffer[i * BLOCK + k]
+
+    @threaded
+    def even_step(f: Any, stride: int, first: int, last: int, rates: Any, force: Any) -> None:
+        for chunk in prange((last - first + CHUNK - 1) // CHUNK):
+            begin = first + chunk * CHUNK
+            even_chunk(f, stride, begin, min(last, begin + CHUNK), rates, force)
+
+    @threaded
+    def odd_step(f: Any, addresses: Any, stride: int, first: int, last: int, rates: Any, force: Any) -> None:
+        for chunk in prange((last - first + CHUNK - 1) // CHUNK):
+            begin = first + chunk * CHUNK
+            odd_chunk(f, addresses, stride, begin, min(last, begin + CHUNK), rates, force)
+
+    return even_step, odd_step

@@ -1,0 +1,149 @@
+"""The CUDA driver: one thread a node, or a link, calling the same functions of one node as the CPU driver.
+
+Sums do not depend on the order of their terms, so that the same input gives the same bits however threads share it out.
+Nothing but sums and extremes, and the few numbers at openings, comes back to the host before a snapshot.
+"""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from solver.cuda.device import THREADS, blocks, cuda, partials, require_device
+from solver.cuda.opening_pass import make_opening_pass
+from solver.cuda.reading import make_exchange, make_reading
+from solver.cuda.steps import make_steps
+from solver.cuda.wall_pass import SUM_THREADS, make_wall_pass
+from solver.driver import EXTREMES, SUMS, Fields, LatticeDriver, Tally, held_bytes
+from solver.lattice import Lattice
+from solver.sums import WORDS, Words, words_by_group
+
+
+class CudaDriver(LatticeDriver):
+    """Runs a lattice on a CUDA device; see :class:`solver.driver.LatticeDriver`."""
+
+    def __init__(self, lattice: Lattice) -> None:
+        self.device = require_device()
+        self.lattice = lattice
+        real, send = lattice.real, cuda.to_device
+        self.populations = send(np.zeros(lattice.slots, dtype=real))
+        self._addresses = send(lattice.addresses)
+        self._even, self._odd = make_steps(lattice.collision, real)
+        self._interpolate, self._add_up, self._subtract = make_wall_pass(real)
+        self._inlets, self._outlets, self._probe = make_opening_pass(real)
+        self._fields, self._observe = make_reading(real)
+        self._read, self._write = make_exchange()
+        walls, into, out = lattice.walls, lattice.inlets, lattice.outlets
+        self._wall_arrays = [send(array) for array in (walls.slot, walls.inside, walls.upstream)]
+        self._wall_coefficients = [send(array) for array in (walls.a, walls.b, walls.c, walls.s)]
+        self._wall_nodes = send(walls.nodes)
+        self._wall_sums = send(np.zeros((partials(len(walls.slot)), WORDS), np.int64))
+        self._added = send(np.zeros(WORDS, np.int64))
+        self._inlet_arrays = [send(array) for array in (into.slot, into.opening, into.weight)]
+        self._outlet_arrays = [
+            send(array) for array in (out.node, out.first, out.slot, out.opening, out.normal, out.velocity, out.weight)
+        ]
+        self._inlet_flux, self._outlet_flux = send(np.zeros(len(into.slot), real)), send(np.zeros(len(out.slot), real))
+        self._probe_node, self._probe_drho = send(lattice.probe_node), send(np.zeros(len(lattice.probe_node)))
+        self._before = send(np.zeros((3, lattice.count), real))
+        parts = partials(max(last - first for first, last in lattice.ranges))
+        self._sums, self._extremes = send(np.zeros((parts, *SUMS), np.int64)), send(np.zeros((parts, EXTREMES)))
+
+    def memory_bytes(self) -> int:
+        """Memory that the run takes on the device, a snapshot's fields not counted."""
+        return held_bytes({name: value for name, value in vars(self).items() if value is not self.lattice})
+
+    def begin(self, conditions: NDArray[np.float64]) -> None:
+        """Take the conditions of the next steps."""
+        self._rows = cuda.to_device(np.ascontiguousarray(conditions, dtype=self.lattice.real).ravel())
+
+    def collide(self, even: bool, first: int, last: int) -> None:
+        """Stream and collide the nodes of a range of rows."""
+        lattice = self.lattice
+        addresses = () if even else (self._addresses,)
+        self._over(last - first, self._even if even else self._odd, self.populations, *addresses, lattice.stride, first,
+                   last, lattice.rates, lattice.force)  # fmt: skip
+
+    def _over(self, count: int, kernel: Any, *arguments: Any) -> None:
+        if count:
+            kernel[blocks(count), THREADS](*arguments)
+
+    def treat_openings(self, step: int, even: bool) -> None:
+        """Treat inlets and outlets under the conditions of a step."""
+        lattice, f, row = self.lattice, self.populations, step * self.lattice.openings
+        self._over(len(lattice.outlets.node), self._outlets, f, self._addresses, lattice.stride, even,
+                   *self._outlet_arrays, lattice.force, self._rows, row, self._outlet_flux)  # fmt: skip
+        self._over(len(lattice.inlets.slot), self._inlets, f, *self._inlet_arrays, self._rows, row, self._inlet_flux)
+
+    def treat_walls(self, even: bool) -> Any:
+        """Treat wall links; words of the mass that they added, on the device."""
+        slot, inside, upstream = self._wall_arrays
+        back, arriving = (inside, upstream) if even else (upstream, inside)
+        parts = partials(len(self.lattice.walls.slot))
+        self._over(parts, self._interpolate, self.populations, slot, back, arriving, *self._wall_coefficients, parts,
+                   self._wall_sums)  # fmt: skip
+        self._add_up[1, SUM_THREADS](self._wall_sums, parts, self._added)
+        return self._added
+
+    def share_mass(self, added: Any) -> None:
+        """Take mass that was added off the wall nodes."""
+        walls = self.lattice.walls
+        words = cuda.to_device(added) if isinstance(added, np.ndarray) else added
+        self._over(len(walls.nodes), self._subtract, self.populations, self._wall_nodes, words, walls.sharers)
+
+    def place(self, slots: NDArray[np.integer]) -> Any:
+        """Slots on the device."""
+        return cuda.to_device(slots)
+
+    def read(self, slots: Any) -> NDArray[Any]:
+        """Populations in slots on the device, or in a slice of them."""
+        if isinstance(slots, slice):
+            values = self.populations[slots]
+        else:
+            values = cuda.device_array(slots.shape, self.lattice.real)
+            self._over(len(slots), self._read, self.populations, slots, values)
+        here: NDArray[Any] = values.copy_to_host()
+        return here
+
+    def write(self, slots: Any, values: NDArray[Any]) -> None:
+        """Replace populations in slots on the device, or in a slice of them."""
+        if isinstance(slots, slice):
+            self.populations[slots].copy_to_device(values)
+        else:
+            self._over(len(slots), self._write, self.populations, slots, cuda.to_device(values))
+
+    def tally(self, keep: bool) -> Tally:
+        """Partial sums and extremes over all nodes."""
+        lattice, sums, extremes = self.lattice, [], []
+        for first, last in lattice.ranges:
+            parts = partials(last - first)
+            self._over(parts, self._observe, self.populations, lattice.stride, lattice.force, self._before, keep, first,
+                       last, parts, self._sums, self._extremes)  # fmt: skip
+            kept = slice(0, min(parts, last - first))  # a thread without a node has nothing to say
+            sums.append(self._sums.copy_to_host()[kept])
+            extremes.append(self._extremes.copy_to_host()[kept])
+        return Tally(np.concatenate(sums), np.concatenate(extremes))
+
+    def fields(self) -> Fields:
+        """Fields of all nodes."""
+        count, real = self.lattice.count, self.lattice.real
+        drho, velocity, stress = (cuda.device_array(shape, real) for shape in (count, (3, count), (6, count)))
+        self._over(count, self._fields, self.populations, self.lattice.stride, self.lattice.force, drho, velocity,
+                   stress)  # fmt: skip
+        return Fields(drho.copy_to_host(), velocity.copy_to_host(), stress.copy_to_host())
+
+    def inflow_words(self) -> Words:
+        """Words of what entered through each opening in the last step."""
+        inlets, outlets, openings = self.lattice.inlets, self.lattice.outlets, self.lattice.openings
+        entered: Words = words_by_group(self._inlet_flux.copy_to_host(), inlets.opening, openings)
+        entered += words_by_group(self._outlet_flux.copy_to_host(), outlets.opening, openings)
+        return entered
+
+    def drho_words(self) -> Words:
+        """Words of the sum of drho over the nodes at each opening."""
+        lattice = self.lattice
+        self._over(len(lattice.probe_node), self._probe, self.populations, lattice.stride, self._probe_node,
+                   self._probe_drho)  # fmt: skip
+        drho = self._probe_drho.copy_to_host()
+        words: Words = words_by_group(drho, lattice.probe_opening, lattice.openings)
+        return words

@@ -1,0 +1,61 @@
+"""Wall links, and the mass that they add."""
+
+from functools import cache
+from typing import Any
+
+import numpy as np
+from numba import int64
+
+from solver.cuda.device import cuda
+from solver.sums import WORDS, join, split
+
+SUM_THREADS = 256
+"""Threads of the one block that adds up partial sums; a power of 2."""
+
+
+@cache
+def make_wall_pass(real: Any) -> tuple[Any, Any, Any]:
+    """Treat all wall links; add up their mass; take a share of it off the nodes next to walls."""
+
+    @cuda.jit
+    def interpolate(
+        f: Any, slot: Any, leaving_back: Any, arriving: Any, a: Any, b: Any, c: Any, s: Any, parts: int, partials: Any
+    ) -> None:
+        t = cuda.grid(1)
+        if t < parts:
+            x, y, z = np.int64(0), np.int64(0), np.int64(0)
+            for k in range(t, slot.shape[0], parts):
+                leaving = f[slot[k]]
+                returning = a[k] * leaving + b[k] * f[leaving_back[k]] + c[k] * f[arriving[k]] + s[k]
+                f[slot[k]] = returning
+                words = split(np.float64(returning) - np.float64(leaving))
+                x, y, z = x + words[0], y + words[1], z + words[2]
+            partials[t, 0], partials[t, 1], partials[t, 2] = x, y, z
+
+    @cuda.jit
+    def add_up(partials: Any, parts: int, added: Any) -> None:
+        shared = cuda.shared.array((SUM_THREADS, WORDS), int64)
+        t = cuda.threadIdx.x
+        for word in range(WORDS):
+            total = np.int64(0)
+            for k in range(t, parts, SUM_THREADS):
+                total += partials[k, word]
+            shared[t, word] = total
+        cuda.syncthreads()
+        width = SUM_THREADS // 2
+        while width > 0:
+            if t < width:
+                for word in range(WORDS):
+                    shared[t, word] += shared[t + width, word]
+            cuda.syncthreads()
+            width //= 2
+        if t < WORDS:
+            added[t] = shared[0, t]
+
+    @cuda.jit
+    def subtract(f: Any, nodes: Any, added: Any, sharers: int) -> None:
+        k = cuda.grid(1)
+        if k < nodes.shape[0]:
+            f[nodes[k]] -= real(join(added[0], added[1], added[2]) / sharers)
+
+    return interpolate, add_up, subtract
