@@ -57,6 +57,41 @@ class Units:
         return self.stress_pa / 3
 
     @property
+    def flow_ml_s(self) -> float:
+        """One lattice unit of flow rate, in mL/s."""
+        return 1e6 * self.flow_m3_s
+
+    @property
+    def force_n_m3(self) -> float:
+        """One lattice unit of force per volume, rho dx/dt^2."""
+        return self.stress_pa / self.dx_m
+
+    @property
+    def resistance_mmhg_s_ml(self) -> float:
+        """Resistance at which one lattice unit of flow rate loses one unit of drho, in mmHg s/mL."""
+        return self.pressure_pa / PASCAL_PER_MMHG / self.flow_ml_s
+
+    @property
+    def compliance_ml_mmhg(self) -> float:
+        """Compliance that one unit of drho fills with one lattice unit of volume, in mL/mmHg."""
+        return 1e6 * self.dx_m**3 * PASCAL_PER_MMHG / self.pressure_pa
+
+    @property
+    def shear_rate_1_s(self) -> float:
+        """One lattice unit of shear rate."""
+        return 1 / self.dt_s
+
+    @property
+    def dynamic_pa_s(self) -> float:
+        """One lattice unit of dynamic viscosity, rho dx^2/dt."""
+        return self.stress_pa * self.dt_s
+
+    @property
+    def power_w(self) -> float:
+        """One lattice unit of power: of energy, rho dx^3 (dx/dt)^2, per step."""
+        return self.stress_pa * self.flow_m3_s
+
+    @property
     def tau(self) -> float:
         """Relaxation time, 1/2 + 3 nu dt/dx^2."""
         return 0.5 + 3 * self.viscosity_m2_s * self.dt_s / self.dx_m**2

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from solver.collision import choose_collision
 from solver.stage import StageError
-from solver.units import Units, choose_units
+from solver.units import PASCAL_PER_MMHG, Units, choose_units
 
 scale = st.floats(1e-6, 1e3)
 
@@ -19,6 +19,23 @@ def test_scales_are_consistent_with_their_dimensions(dx, dt, density, viscosity)
     # a column of one node's height under gravity: pressure = density * acceleration * height
     assert units.stress_pa == pytest.approx(density * dx / dt**2 * dx)
     assert units.pressure_pa == pytest.approx(units.stress_pa / 3)
+    assert units.force_n_m3 == pytest.approx(density * dx / dt**2)
+    assert units.dynamic_pa_s * units.shear_rate_1_s == pytest.approx(units.stress_pa)
+    assert units.dynamic_pa_s / density == pytest.approx(dx**2 / dt)
+    assert units.power_w * dt == pytest.approx(density * dx**3 * units.speed_m_s**2)
+
+
+@given(dx=scale, dt=scale, density=scale, resistance=scale, compliance=scale, flow=scale)
+def test_resistance_and_compliance_mean_the_same_on_the_lattice(dx, dt, density, resistance, compliance, flow):
+    """p = R Q and dp/dt = Q/C, worked out in lattice units and carried back, are those in mmHg, mL and s."""
+    units = Units(dx, dt, density, 1e-6)
+    lattice_flow = flow / units.flow_ml_s
+    drho = resistance / units.resistance_mmhg_s_ml * lattice_flow
+    assert drho * units.pressure_pa / PASCAL_PER_MMHG == pytest.approx(resistance * flow)
+    rise = lattice_flow / (compliance / units.compliance_ml_mmhg)  # of drho in a step
+    assert rise * units.pressure_pa / PASCAL_PER_MMHG / dt == pytest.approx(flow / compliance)
+    product = resistance / units.resistance_mmhg_s_ml * (compliance / units.compliance_ml_mmhg)  # a time, in steps
+    assert product * dt == pytest.approx(resistance * compliance)
 
 
 @given(tau=st.floats(0.501, 1.5), speed=st.floats(1e-3, 2), dx=st.floats(1e-5, 1e-3))
