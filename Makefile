@@ -18,8 +18,11 @@ demo: .venv/.run $(CUDA)
 test: .venv/.dev
 	$(BIN)/python -m pytest -n 2 --dist loadfile -m "not slow"
 
+# Also what of docs/validation.md the ladder's cases measure; a case that fails or does not run shows there.
 validation: .venv/.dev
-	$(BIN)/python -m pytest -m slow
+	rm -f docs/evidence/*.json docs/figures/ladder-*.png
+	HEMO_EVIDENCE=$(CURDIR)/docs $(BIN)/python -m pytest -m "slow or ladder"; status=$$?; \
+	$(BIN)/python tests/evidence.py && exit $$status
 
 smoke: .venv/.run $(CUDA)
 	$(BIN)/snakemake --cores $(CORES) --config cases=tiny
