@@ -4,11 +4,13 @@ For a link i from fluid node n into a wall, o its opposite and * after collision
 
     g_o(n, t + 1) = a g_i*(n, t) + b g_o*(n, t) + c g_i*(n - c_i, t) + s,
 
-where s, from the velocity u_w of the wall, is -6 w_i c_i.u_w times the share m of the scheme. The term with c is what
-arrives at n as g_i at t + 1, so that all three stand in slots of node n: the first in slot (o, n), where streaming
-alone would bounce it back half-way, the others in slot (i, n) and at the address of link o, which change places between
-even and odd steps. A link writes its own slot and reads slots that no link writes, so the order of links does not
-matter.
+where s, from the velocity u_w of the wall, is -6 w_i c_i.u_w times the share m of the scheme. A flow that is linear
+along the link meets the wall's velocity exactly at q, whatever tau, if a + b + c = 1, 2m = 1 + a - b + c and
+2qm = a + b: all interpolated schemes here hold these (put g_i = w_i [3 c_i.u - 3 tau c_i c_i:grad u] into both sides).
+The term with c is what arrives at n as g_i at t + 1, so that all three stand in slots of node n: the first in slot
+(o, n), where streaming alone would bounce it back half-way, the others in slot (i, n) and at the address of link o,
+which change places between even and odd steps. A link writes its own slot and reads slots that no link writes, so the
+order of links does not matter.
 
 Interpolation does not conserve mass. What a pass adds in total, D, is taken off again from the rest populations of
 all nodes next to a wall in equal parts, which keeps the order of accuracy. So is what a moving wall adds where it
@@ -76,7 +78,26 @@ def bouzidi(q: NDArray[np.float64]) -> Coefficients:
     return np.where(near, 2 * q, inverse), np.where(near, none, 1 - inverse), np.where(near, 1 - 2 * q, none), moved
 
 
-WALLS: dict[str, Callable[[NDArray[np.float64]], Coefficients]] = {"bouzidi": bouzidi, "half-way": half_way}
+def yu(q: NDArray[np.float64]) -> Coefficients:
+    """Interpolation to the wall, and from there to the node (Yu, Mei and Shyy 2003, doi:10.2514/6.2003-953).
+
+    One formula for all q, second order: (q, q, 1 - q, 1)/(1 + q).
+    """
+    return q / (1 + q), q / (1 + q), (1 - q) / (1 + q), 1 / (1 + q)
+
+
+def cli(q: NDArray[np.float64]) -> Coefficients:
+    """Central linear interpolation (Ginzburg, Verhaeghe and d'Humières 2008, Commun. Comput. Phys. 3, 427).
+
+    (1, -k, k, 1 + k) with k = (1 - 2q)/(1 + 2q), second order. It does not damp a checkerboard of pressures.
+    """
+    k = (1 - 2 * q) / (1 + 2 * q)
+    return np.ones_like(q), -k, k, 1 + k
+
+
+WALLS: dict[str, Callable[[NDArray[np.float64]], Coefficients]] = {
+    "bouzidi": bouzidi, "half-way": half_way, "yu": yu, "cli": cli,
+}  # fmt: skip
 """Coefficients (a, b, c, m) as functions of q, by name of the scheme."""
 
 
@@ -111,8 +132,9 @@ def wall_links(
     back = OPPOSITE[direction].astype(np.int64)
     upstream = addresses[(back - 1) * stride + node]
     inside = direction * stride + node
-    q = np.where(upstream == inside, 0.5, nodes.wall_link_q.astype(np.float64))
-    a, b, c, share = WALLS[scheme](q)
+    q = nodes.wall_link_q.astype(np.float64)
+    interpolated = zip(half_way(q), WALLS[scheme](q), strict=True)
+    a, b, c, share = (np.where(upstream == inside, plain, fitted) for plain, fitted in interpolated)
     s = share * moving_walls(nodes, moving or {})
     kept = ((b != 0) | (c != 0) | (s != 0)) & ~slip_links(nodes, slip)
     kind, near = addresses.dtype, np.unique(node[kept]).astype(np.int32)

@@ -79,9 +79,24 @@ def direction(velocity: NDArray) -> int:
 COLLISIONS = {"bgk": collide_bgk, "trt": collide_trt, "projected": collide_projected, "recursive": collide_recursive}
 
 
-def bouzidi(q: float) -> tuple[float, float, float, float]:
-    """Shares of g_i*, g_o*, the upstream g_i*, and the moving wall."""
-    return (2 * q, 0.0, 1 - 2 * q, 1.0) if q < 0.5 else (1 / (2 * q), 1 - 1 / (2 * q), 0.0, 1 / (2 * q))
+def returning(walls: str, q: float, leaving: float, back: float, upstream: float | None, push: float) -> float:
+    """What comes back along a wall link: from g_i*, g_o*, the upstream neighbour's g_i*, and the wall's -6 w_i c_i.u_w.
+
+    Interpolated as in the schemes' sources: bouzidi along the way of the population that ends, or begins, at the node;
+    yu what passes the wall's place, then between this and the population a node farther in; cli as half-way with both
+    populations of the link moved by the same part.
+    """
+    if walls == "half-way" or upstream is None:
+        return leaving + push
+    if walls == "bouzidi" and q < 0.5:
+        return 2 * q * leaving + (1 - 2 * q) * upstream + push
+    if walls == "bouzidi":
+        return (leaving + push + (2 * q - 1) * back) / (2 * q)
+    if walls == "yu":
+        at_wall = upstream + q * (leaving - upstream) + push
+        return at_wall + q / (1 + q) * (back - at_wall)
+    k = (1 - 2 * q) / (1 + 2 * q)
+    return leaving + k * (upstream - back) + (1 + k) * push
 
 
 @dataclass
@@ -127,10 +142,10 @@ class Naive:
                 new[r, end] = out[i, n]
                 continue
             upstream = self.upstream(int(n), int(i), out)
-            a, b, c, m = (1, 0, 0, 1) if self.walls == "half-way" or upstream is None else bouzidi(float(q))
-            moved = -6 * W[i] * (C[i] @ np.array(self.moving.get(name, (0, 0, 0))))
-            new[o, n] = a * out[i, n] + b * out[o, n] + (c * upstream if c else 0.0) + m * moved
-            if b or c or moved:
+            push = -6 * W[i] * (C[i] @ np.array(self.moving.get(name, (0, 0, 0))))
+            new[o, n] = returning(self.walls, float(q), out[i, n], out[o, n], upstream, push)
+            half_way = self.walls == "half-way" or upstream is None or (q == 0.5 and self.walls != "yu")
+            if push or not half_way:
                 shared.add(int(n))
             added += new[o, n] - out[i, n]
         if shared:

@@ -134,5 +134,5 @@ def taylor_green_error(plane, n):
 
 
 def test_unknown_scheme_is_told_the_known_ones():
-    with pytest.raises(StageError, match="'guo': unknown; known are bouzidi, half-way"):
+    with pytest.raises(StageError, match="'guo': unknown; known are bouzidi, half-way, yu, cli"):
         build_lattice(closed_box((3, 3, 3)), "trt", (1.0, 1.0), "guo")
