@@ -26,6 +26,24 @@ class Fields:
     velocity: NDArray[np.floating]
     stress: NDArray[np.floating]
 
+    def arrays(self) -> list[Any]:
+        """Its arrays, (N,) or (components, N), wherever they lie."""
+        return [array for array in vars(self).values() if array is not None]
+
+
+@dataclass
+class Mean:
+    """Running mean of the fields, where a driver runs.
+
+    Attributes
+    ----------
+    fields : the mean.
+    count : states that it is made of.
+    """
+
+    fields: Fields
+    count: int = 0
+
 
 @dataclass(frozen=True)
 class Observation:
@@ -102,6 +120,12 @@ class Driver(Protocol):
     def fields(self) -> Fields:
         """Fields of all nodes."""
 
+    def average(self, number: int, anew: bool) -> None:
+        """Take the present fields into the running mean of that number, or begin it with them."""
+
+    def mean(self, number: int) -> Fields:
+        """Mean of the fields that were taken into it."""
+
     def inflow(self) -> NDArray[np.float64]:
         """Fluid that entered through each opening in the last step, (openings,): the exact flux over its links."""
 
@@ -120,11 +144,18 @@ class LatticeDriver(ABC):
     device : what it runs on.
     lattice : what it runs.
     populations : (lattice.slots,) where it runs; between pairs of steps slot (i, n) holds g_i arriving at node n.
+    means : running means of the fields by their number.
     """
 
     device: str
     lattice: Lattice
     populations: Any
+    means: dict[int, Mean]
+
+    def __init__(self, lattice: Lattice) -> None:
+        self.lattice = lattice
+        self.means = {}
+        self._present: Fields | None = None
 
     def advance(self, conditions: NDArray[np.float64]) -> None:
         """Run an even number of steps, one a row of `conditions`."""
@@ -139,6 +170,35 @@ class LatticeDriver(ABC):
     def observe(self, keep: bool) -> Observation:
         """Sums and extremes over all nodes."""
         return self.tally(keep).observation(self.lattice.count)
+
+    def fields(self) -> Fields:
+        """Fields of all nodes."""
+        fields = self.room()
+        self.read_fields(fields)
+        return self.fetch(fields)
+
+    def average(self, number: int, anew: bool) -> None:
+        """Take the present fields into the running mean of that number, or begin it with them.
+
+        m_n = m_(n-1) + (x_n - m_(n-1))/n, which stays near the mean and so keeps its digits in single precision
+        (Welford 1962, doi:10.1080/00401706.1962.10490022).
+        """
+        if number not in self.means:
+            self.means[number] = Mean(self.room())
+        mean = self.means[number]
+        mean.count = 1 if anew else mean.count + 1
+        if mean.count == 1:
+            self.read_fields(mean.fields)
+            return
+        if self._present is None:
+            self._present = self.room()
+        self.read_fields(self._present)
+        for into, values in zip(mean.fields.arrays(), self._present.arrays(), strict=True):
+            self.fold(into, values, 1 / mean.count)
+
+    def mean(self, number: int) -> Fields:
+        """Mean of the fields that were taken into it; it changes with the next."""
+        return self.fetch(self.means[number].fields)
 
     def inflow(self) -> NDArray[np.float64]:
         """Fluid that entered through each opening in the last step."""
@@ -189,8 +249,20 @@ class LatticeDriver(ABC):
         """Partial sums and extremes over all nodes; `keep`: changes are counted from this state on."""
 
     @abstractmethod
-    def fields(self) -> Fields:
-        """Fields of all nodes."""
+    def room(self) -> Fields:
+        """Arrays for the fields of all nodes, where the driver runs."""
+
+    @abstractmethod
+    def read_fields(self, fields: Fields) -> None:
+        """Write the present fields into such arrays."""
+
+    @abstractmethod
+    def fetch(self, fields: Fields) -> Fields:
+        """Such arrays, here."""
+
+    @abstractmethod
+    def fold(self, mean: Any, values: Any, share: float) -> None:
+        """mean += share (values - mean), in two such arrays."""
 
     @abstractmethod
     def inflow_words(self) -> Words:

@@ -14,7 +14,7 @@ they read and write what stays in a part. Nodes at the border are the first rows
 the exchange may begin, while the others follow.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -257,13 +257,24 @@ class PartsDriver:
 
     def fields(self) -> Fields:
         """Fields of all nodes."""
+        return self._gather(driver.fields() for driver in self.drivers)
+
+    def average(self, number: int, anew: bool) -> None:
+        """Take the present fields into the running mean of that number, or begin it with them."""
+        for driver in self.drivers:
+            driver.average(number, anew)
+
+    def mean(self, number: int) -> Fields:
+        """Mean of the fields that were taken into it."""
+        return self._gather(driver.mean(number) for driver in self.drivers)
+
+    def _gather(self, each: Iterable[Fields]) -> Fields:
+        """Fields of all nodes from those of the parts."""
         count, real = self._count, self._real
         whole = Fields(np.empty(count, real), np.empty((3, count), real), np.empty((6, count), real))
-        for part, driver in zip(self.parts, self.drivers, strict=True):
-            fields = driver.fields()
-            whole.drho[part.rows] = fields.drho
-            whole.velocity[:, part.rows] = fields.velocity
-            whole.stress[:, part.rows] = fields.stress
+        for part, fields in zip(self.parts, each, strict=True):
+            for into, values in zip(whole.arrays(), fields.arrays(), strict=True):
+                into[..., part.rows] = values
         return whole
 
     def inflow(self) -> NDArray[np.float64]:

@@ -8,6 +8,7 @@ import numpy as np
 from numba import get_num_threads
 from numpy.typing import NDArray
 
+from solver.cpu.averages import make_fold
 from solver.cpu.blocks import BLOCK, chunks
 from solver.cpu.opening_pass import make_opening_pass
 from solver.cpu.reading import make_reading
@@ -34,12 +35,13 @@ class CpuDriver(LatticeDriver):
     device = "CPU"
 
     def __init__(self, lattice: Lattice) -> None:
-        self.lattice = lattice
+        super().__init__(lattice)
         self.populations: NDArray[Any] = np.zeros(lattice.slots, dtype=lattice.real)
         self._even, self._odd = make_steps(lattice.collision, lattice.real)
         self._interpolate, self._subtract = make_wall_pass()
         self._inlets, self._outlets, self._probe = make_opening_pass(lattice.real)
         self._fields, self._observe = make_reading(lattice.real)
+        self._fold = make_fold()
         self._added = np.zeros((chunks(len(lattice.walls.slot)), WORDS), np.int64)
         self._before = np.zeros((3, lattice.count), dtype=lattice.real)
         self._inlet_flux = np.zeros(len(lattice.inlets.slot), dtype=lattice.real)
@@ -115,14 +117,24 @@ class CpuDriver(LatticeDriver):
             )  # fmt: skip
         return tally
 
-    def fields(self) -> Fields:
-        """Fields of all nodes."""
+    def room(self) -> Fields:
+        """Arrays for the fields of all nodes."""
         count, real = self.lattice.count, self.lattice.real
-        fields = Fields(np.empty(count, real), np.empty((3, count), real), np.empty((6, count), real))
+        return Fields(np.empty(count, real), np.empty((3, count), real), np.empty((6, count), real))
+
+    def read_fields(self, fields: Fields) -> None:
+        """Write the present fields into arrays."""
         self._fields(
             self.populations, self.lattice.stride, self.lattice.force, fields.drho, fields.velocity, fields.stress
         )
+
+    def fetch(self, fields: Fields) -> Fields:
+        """Arrays, which are here already."""
         return fields
+
+    def fold(self, mean: NDArray[Any], values: NDArray[Any], share: float) -> None:
+        """mean += share (values - mean)."""
+        self._fold(mean.reshape(-1), values.reshape(-1), self.lattice.real(share))
 
     def inflow_words(self) -> Words:
         """Words of what entered through each opening in the last step."""

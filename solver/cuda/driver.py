@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from solver.cuda.averages import make_fold
 from solver.cuda.device import THREADS, blocks, cuda, partials, require_device
 from solver.cuda.opening_pass import make_opening_pass
 from solver.cuda.reading import make_exchange, make_reading
@@ -24,7 +25,7 @@ class CudaDriver(LatticeDriver):
 
     def __init__(self, lattice: Lattice) -> None:
         self.device = require_device()
-        self.lattice = lattice
+        super().__init__(lattice)
         real, send = lattice.real, cuda.to_device
         self.populations = send(np.zeros(lattice.slots, dtype=real))
         self._addresses = send(lattice.addresses)
@@ -32,6 +33,7 @@ class CudaDriver(LatticeDriver):
         self._interpolate, self._add_up, self._subtract = make_wall_pass(real)
         self._inlets, self._outlets, self._probe = make_opening_pass(real)
         self._fields, self._observe = make_reading(real)
+        self._fold = make_fold()
         self._read, self._write = make_exchange()
         walls, into, out = lattice.walls, lattice.inlets, lattice.outlets
         self._wall_arrays = [send(array) for array in (walls.slot, walls.inside, walls.upstream)]
@@ -124,13 +126,24 @@ class CudaDriver(LatticeDriver):
             extremes.append(self._extremes.copy_to_host()[kept])
         return Tally(np.concatenate(sums), np.concatenate(extremes))
 
-    def fields(self) -> Fields:
-        """Fields of all nodes."""
+    def room(self) -> Fields:
+        """Arrays for the fields of all nodes, on the device."""
         count, real = self.lattice.count, self.lattice.real
-        drho, velocity, stress = (cuda.device_array(shape, real) for shape in (count, (3, count), (6, count)))
-        self._over(count, self._fields, self.populations, self.lattice.stride, self.lattice.force, drho, velocity,
-                   stress)  # fmt: skip
-        return Fields(drho.copy_to_host(), velocity.copy_to_host(), stress.copy_to_host())
+        return Fields(*(cuda.device_array(shape, real) for shape in (count, (3, count), (6, count))))
+
+    def read_fields(self, fields: Fields) -> None:
+        """Write the present fields into arrays on the device."""
+        self._over(self.lattice.count, self._fields, self.populations, self.lattice.stride, self.lattice.force,
+                   *fields.arrays())  # fmt: skip
+
+    def fetch(self, fields: Fields) -> Fields:
+        """Arrays of the device, here."""
+        return Fields(*(array.copy_to_host() for array in fields.arrays()))
+
+    def fold(self, mean: Any, values: Any, share: float) -> None:
+        """mean += share (values - mean), on the device."""
+        self._over(mean.size, self._fold, mean.reshape(mean.size), values.reshape(values.size),
+                   self.lattice.real(share))  # fmt: skip
 
     def inflow_words(self) -> Words:
         """Words of what entered through each opening in the last step."""
