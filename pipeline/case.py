@@ -12,7 +12,7 @@ from typing import Any, Literal, Self
 from pydantic import Field, field_validator, model_validator
 
 from pipeline.settings.base import Name, Section, existing, parse, read_yaml
-from pipeline.settings.flow import PostprocessSettings, ReportSettings, SolveSettings
+from pipeline.settings.flow import InletSettings, PostprocessSettings, ReportSettings, SolveSettings
 from pipeline.settings.geometry import DecomposeSettings, SurfaceSettings, VoxelizeSettings
 from pipeline.settings.images import FilterSettings, GrownRegion, LoadSettings, Seeds, SegmentSettings
 from pipeline.shapes import Geometry
@@ -149,7 +149,8 @@ class Case(Section):
         """Waveforms that the stage reads."""
         if stage == "voxelize" and not self._spacing_needs().get("flow", {}).get("inlets"):
             return []
-        return [inlet.waveform for inlet in self.solve.inlets.values() if inlet.waveform]
+        openings = [*self.solve.inlets.values(), *(self.solve.outlets.values() if stage == "solve" else ())]
+        return [opening.waveform for opening in openings if opening.waveform]
 
     def _spacing_needs(self) -> dict[str, Any]:
         """What the choice of the spacing takes from the section solve, where it depends on it and no more."""
@@ -160,7 +161,7 @@ class Case(Section):
                 needs["flow"]["peak_speed_m_s"] = self.solve.peak_speed_m_s
             else:
                 entries = self.solve.inlets.items()
-                needs["flow"]["inlets"] = {k: e.model_dump(include={"flow_ml_s", "waveform"}) for k, e in entries}
+                needs["flow"]["inlets"] = {k: e.model_dump(include=_flow_keys(e)) for k, e in entries}
         if self.voxelize.memory_gb:
             needs["precision"] = self.solve.precision
         return needs
@@ -182,6 +183,12 @@ class Cohort(Section):
     def _from_command_line(cls, value: Any) -> Any:
         """``--config cases=a,b`` arrives as one string."""
         return [name.strip() for name in value.split(",")] if isinstance(value, str) else value
+
+
+def _flow_keys(inlet: InletSettings) -> set[str]:
+    """Settings that the peak of an inlet's flow follows from."""
+    curve = {"waveform", "interpolation", "harmonics", "profile"} if inlet.waveform else set()
+    return {"flow_ml_s"} | curve
 
 
 def read_case(name: str, defaults: dict[str, Any], folder: Path = Path("config/cases")) -> Case:

@@ -1,10 +1,14 @@
-"""Inflow over time: steady, or a waveform that repeats; and the speed that it leads to be expected."""
+"""Flow and pressure over time: steady, or a waveform that repeats; and the speed that they lead to be expected.
+
+A waveform is a table of samples over one period and a curve between them: straight lines, a periodic cubic spline, or
+a Fourier series. Mean, extremes and harmonics are those of the curve, not of the samples.
+"""
 
 import csv
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Protocol, TypeVar
+from typing import Protocol, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +17,16 @@ from solver.nodes import Opening
 from solver.stage import StageError
 
 T = TypeVar("T")
+Reals = NDArray[np.float64]
+
+WOMERSLEY_HARMONICS = 10
+"""Harmonics of a waveform that the profile womersley keeps where the settings do not say."""
+
+NEARLY_EVEN = 1e-6
+"""Deviation, in their mean distance, of samples that count as evenly spaced."""
+
+SAMPLES_PER_HARMONIC = 32
+"""Samples over the shortest wave of a Fourier series among which its extremes are looked for."""
 
 
 class InflowSettings(Protocol):
@@ -26,46 +40,303 @@ class InflowSettings(Protocol):
     def waveform(self) -> str | None:
         """File of the waveform."""
 
+    @property
+    def interpolation(self) -> str:
+        """``linear``, ``spline`` or ``fourier``."""
+
+    @property
+    def harmonics(self) -> int | None:
+        """Largest number of harmonics; none: as many as there are, or `WOMERSLEY_HARMONICS`."""
+
+    @property
+    def profile(self) -> str:
+        """Velocity over the inlet; ``womersley`` takes harmonics."""
+
+
+class Periodic(Protocol):
+    """What may repeat."""
+
+    @property
+    def period_s(self) -> float | None:
+        """Length of a cycle; none: it does not change."""
+
+
+class Curve(Periodic, Protocol):
+    """A value over time."""
+
+    @property
+    def mean(self) -> float:
+        """Over a cycle."""
+
+    @property
+    def extremes(self) -> tuple[float, float]:
+        """Least and largest value."""
+
+    def at(self, time_s: Reals) -> Reals:
+        """Value at times, of their shape."""
+
+    def scaled(self, factor: float) -> Self:
+        """The curve times a factor."""
+
+    def series(self, count: int) -> "Series":
+        """Its mean and first harmonics, at most so many."""
+
 
 @dataclass(frozen=True)
-class Inflow:
-    """Flow rate through an inlet, linear between samples and periodic; one sample is a steady flow.
+class Series:
+    """A Fourier series, Re(sum of c_n exp(2 pi i n t / T)), or a constant.
 
     Attributes
     ----------
-    time_s : (S,) from 0 to the period.
-    flow_ml_s : (S,) flow into the vessel; the last equals the first.
+    period_s : T; none for a constant.
+    coefficients : (H + 1,) complex, c_0 real.
     """
 
-    time_s: NDArray[np.float64]
-    flow_ml_s: NDArray[np.float64]
+    period_s: float | None
+    coefficients: NDArray[np.complex128]
+
+    @property
+    def harmonics(self) -> int:
+        """Number of harmonics, H."""
+        return len(self.coefficients) - 1
+
+    @property
+    def mean(self) -> float:
+        """c_0."""
+        return float(self.coefficients[0].real)
+
+    @property
+    def extremes(self) -> tuple[float, float]:
+        """Least and largest value: of many samples, moved up to the top by Newton's method."""
+        if not self.harmonics:
+            return self.mean, self.mean
+        angle = 2 * np.pi * np.arange(count := SAMPLES_PER_HARMONIC * self.harmonics) / count
+        values = self._of_angle(angle, 0)
+        found = []
+        for k in (np.argmin(values), np.argmax(values)):
+            top = angle[[k]]
+            for _ in range(4):
+                slope, bend = self._of_angle(top, 1), self._of_angle(top, 2)
+                top = top - np.divide(slope, bend, out=np.zeros(1), where=bend != 0)
+            found.append(float(self._of_angle(top, 0)[0]))
+        return min(found[0], float(values.min())), max(found[1], float(values.max()))
+
+    def at(self, time_s: Reals) -> Reals:
+        """Value at times, of their shape."""
+        return self._of_angle(self._angle(time_s), 0)
+
+    def modes(self, time_s: Reals) -> NDArray[np.complex128]:
+        """c_n exp(2 pi i n t / T) at times, (T, H + 1)."""
+        return self.coefficients * np.exp(1j * np.multiply.outer(self._angle(time_s), np.arange(self.harmonics + 1)))
+
+    def scaled(self, factor: float) -> "Series":
+        """The series times a factor."""
+        return replace(self, coefficients=self.coefficients * factor)
+
+    def series(self, count: int) -> "Series":
+        """Its mean and first harmonics, at most so many."""
+        return replace(self, coefficients=self.coefficients[: count + 1])
+
+    def _angle(self, time_s: Reals) -> Reals:
+        return 2 * np.pi * np.mod(time_s / self.period_s, 1.0) if self.period_s else np.zeros_like(time_s)
+
+    def _of_angle(self, angle: Reals, derivative: int) -> Reals:
+        n = np.arange(self.harmonics + 1)
+        values: Reals = (np.exp(1j * np.multiply.outer(angle, n)) @ (self.coefficients * (1j * n) ** derivative)).real
+        return values
+
+
+@dataclass(frozen=True)
+class Pieces:
+    """Cubic pieces between knots, periodic.
+
+    Attributes
+    ----------
+    knots_s : (S + 1,) rising from 0 to the period.
+    coefficients : (4, S), of the powers 0 to 3 of the time since the knot before.
+    """
+
+    knots_s: Reals
+    coefficients: Reals
+
+    @property
+    def period_s(self) -> float:
+        """Length of a cycle."""
+        return float(self.knots_s[-1])
+
+    @property
+    def mean(self) -> float:
+        """Over a cycle, by the exact integral of each piece."""
+        length = np.diff(self.knots_s)
+        powers = length ** np.arange(1, 5)[:, None] / np.arange(1, 5)[:, None]
+        return float((self.coefficients * powers).sum() / self.period_s)
+
+    @property
+    def extremes(self) -> tuple[float, float]:
+        """Least and largest value: at knots, and where the derivative of a piece is zero."""
+        first, second, third = self.coefficients[1], 2 * self.coefficients[2], 3 * self.coefficients[3]
+        with np.errstate(all="ignore"):  # no root, or one at infinity: not within the piece
+            q = -(second + np.copysign(np.sqrt(second**2 - 4 * third * first), second)) / 2
+            roots = np.stack((q / third, first / q))
+        inside = (roots > 0) & (roots < np.diff(self.knots_s))
+        values = np.concatenate((self.coefficients[0], self.at((self.knots_s[:-1] + roots)[inside])))
+        return float(values.min()), float(values.max())
+
+    def at(self, time_s: Reals) -> Reals:
+        """Value at times, of their shape."""
+        phase = np.mod(time_s, self.period_s)
+        piece = np.clip(np.searchsorted(self.knots_s, phase, side="right") - 1, 0, len(self.knots_s) - 2)
+        since = phase - self.knots_s[piece]
+        a, b, c, d = self.coefficients[:, piece]
+        values: Reals = a + since * (b + since * (c + since * d))
+        return values
+
+    def scaled(self, factor: float) -> "Pieces":
+        """The curve times a factor."""
+        return replace(self, coefficients=self.coefficients * factor)
+
+    def series(self, count: int) -> Series:
+        """Its mean and first harmonics, exact.
+
+        By parts, the integral of f exp(-i w t) over a period is the sum over derivatives d and knots of the jump of
+        f^(d) there, times exp(-i w t) / (i w)^(d + 1).
+        """
+        length = np.diff(self.knots_s)
+        omega = 2 * np.pi * np.arange(1, count + 1) / self.period_s
+        wave = np.exp(-1j * np.multiply.outer(omega, self.knots_s[:-1]))
+        harmonics, piece = np.zeros(count, np.complex128), self.coefficients
+        for order in range(4):
+            end = (piece * length ** np.arange(len(piece))[:, None]).sum(axis=0)
+            harmonics += wave @ (piece[0] - np.roll(end, 1)) / (1j * omega) ** (order + 1)
+            piece = piece[1:] * np.arange(1, len(piece))[:, None]
+        return Series(self.period_s, np.concatenate(([self.mean], 2 * harmonics / self.period_s)))
+
+
+def linear(time_s: Reals, value: Reals) -> Pieces:
+    """Straight lines between samples; `time_s` (S + 1,) from 0 to the period, the last value is the first."""
+    slope = np.diff(value) / np.diff(time_s)
+    return Pieces(time_s, np.stack((value[:-1], slope, *np.zeros((2, len(slope))))))
+
+
+def spline(time_s: Reals, value: Reals) -> Pieces:
+    """Cubic spline with continuous second derivatives through samples; arguments as those of :func:`linear`.
+
+    The second derivatives solve a cyclic tridiagonal system, which is one of rank one more than a tridiagonal one.
+    """
+    length, slope = np.diff(time_s), np.diff(value) / np.diff(time_s)
+    before = np.roll(length, 1)
+    bend = _solve_cyclic(before, 2 * (before + length), length, 6 * (slope - np.roll(slope, 1)))
+    ahead = np.roll(bend, -1)
+    coefficients = value[:-1], slope - length * (2 * bend + ahead) / 6, bend / 2, (ahead - bend) / (6 * length)
+    return Pieces(time_s, np.stack(coefficients))
+
+
+def _solve_cyclic(lower: Reals, diagonal: Reals, upper: Reals, right: Reals) -> Reals:
+    """Solve a tridiagonal system whose first and last rows also meet, all (S,), by Sherman and Morrison's formula."""
+    pivot, corner = -diagonal[0], np.zeros(len(diagonal))
+    diagonal, corner[0], corner[-1] = diagonal.copy(), pivot, upper[-1]
+    diagonal[0] -= pivot
+    diagonal[-1] -= upper[-1] * lower[0] / pivot
+    sides = np.stack((right, corner), axis=1)
+    for k in range(1, len(diagonal)):
+        factor = lower[k] / diagonal[k - 1]
+        diagonal[k] -= factor * upper[k - 1]
+        sides[k] -= factor * sides[k - 1]
+    sides[-1] /= diagonal[-1]
+    for k in range(len(diagonal) - 2, -1, -1):
+        sides[k] = (sides[k] - upper[k] * sides[k + 1]) / diagonal[k]
+    plain, answer = sides.T
+    share = lower[0] / pivot
+    solution: Reals = plain - answer * (plain[0] + share * plain[-1]) / (1 + answer[0] + share * answer[-1])
+    return solution
+
+
+def fourier(time_s: Reals, value: Reals) -> Series:
+    """The series of all harmonics that samples tell; arguments as those of :func:`linear`.
+
+    It runs through evenly spaced samples; of others it is that of their spline.
+    """
+    count = len(time_s) - 1
+    if np.abs(np.diff(time_s) * count / time_s[-1] - 1).max() > NEARLY_EVEN:
+        return spline(time_s, value).series(count // 2)
+    coefficients = np.fft.rfft(value[:-1]) / count
+    coefficients[1 : (count + 1) // 2] *= 2  # but the harmonic of which there are just two samples a wave
+    return Series(float(time_s[-1]), coefficients)
+
+
+INTERPOLATIONS: dict[str, Callable[[Reals, Reals], Curve]] = {"spline": spline, "fourier": fourier, "linear": linear}
+"""Curves through samples, by name."""
+
+
+@dataclass(frozen=True)
+class Inflow:
+    """Flow rate through an inlet.
+
+    Attributes
+    ----------
+    curve : mL/s over time, into the vessel.
+    lowest_sample_ml_s : least flow among the samples that it was made from.
+    """
+
+    curve: Curve
+    lowest_sample_ml_s: float
 
     @property
     def period_s(self) -> float | None:
         """Length of a cycle; none if the flow is steady."""
-        return float(self.time_s[-1]) if len(self.time_s) > 1 else None
+        return self.curve.period_s
 
     @property
     def mean_ml_s(self) -> float:
         """Mean over a cycle."""
-        if len(self.time_s) == 1:
-            return float(self.flow_ml_s[0])
-        return float(np.trapezoid(self.flow_ml_s, self.time_s) / self.time_s[-1])
+        return self.curve.mean
 
     @property
     def peak_ml_s(self) -> float:
         """Largest flow."""
-        return float(self.flow_ml_s.max())
+        return self.curve.extremes[1]
 
-    def at(self, time_s: NDArray[np.float64]) -> NDArray[np.float64]:
+    @property
+    def minimum_ml_s(self) -> float:
+        """Least flow; below 0 where it reverses."""
+        return self.curve.extremes[0]
+
+    @property
+    def harmonics(self) -> int:
+        """Harmonics of a flow that is a Fourier series; 0 for others."""
+        return self.curve.harmonics if isinstance(self.curve, Series) else 0
+
+    def at(self, time_s: Reals) -> Reals:
         """Flow rate at times, mL/s."""
-        phase = np.mod(time_s, self.period_s) if self.period_s else time_s
-        return np.interp(phase, self.time_s, self.flow_ml_s)
+        return self.curve.at(time_s)
+
+    def amplitudes(self, time_s: Reals, harmonics: int = 0) -> Reals:
+        """Flow rates at times that belong to the rows of :func:`solver.profiles.link_weights`, mL/s.
+
+        Parameters
+        ----------
+        time_s : (T,) times.
+        harmonics : H of the inlet's profile, 0 or that of this flow.
+
+        Returns
+        -------
+        (T, 1 + 2 H) : the flow; with harmonics its mean, then Re q_n and -Im q_n of each q_n = c_n exp(2 pi i n t / T).
+        """
+        if not harmonics or not isinstance(self.curve, Series):
+            return self.at(time_s)[:, None]
+        modes = self.curve.modes(time_s)
+        pairs = np.stack((modes[:, 1:].real, -modes[:, 1:].imag), axis=2).reshape(len(time_s), -1)
+        return np.concatenate((modes[:, :1].real, pairs), axis=1)
 
 
 def steady(flow_ml_s: float) -> Inflow:
     """A flow that does not change."""
-    return Inflow(np.zeros(1), np.array([flow_ml_s]))
+    return Inflow(constant(flow_ml_s), flow_ml_s)
+
+
+def constant(value: float) -> Series:
+    """A value that does not change."""
+    return Series(None, np.array([value], np.complex128))
 
 
 def read_inflow(entry: InflowSettings) -> Inflow:
@@ -80,7 +351,84 @@ def read_inflow(entry: InflowSettings) -> Inflow:
         if entry.flow_ml_s is None:
             raise StageError("solve.inlets: an inlet has neither flow_ml_s nor waveform; give one")
         return steady(entry.flow_ml_s)
-    return read_waveform(Path(entry.waveform), entry.flow_ml_s)
+    path = Path(entry.waveform)
+    kept = entry.harmonics or (WOMERSLEY_HARMONICS if entry.profile == "womersley" else None)
+    time_s, flow_ml_s = read_samples(path, "flow_ml_s")
+    curve = interpolated(time_s, flow_ml_s, entry.interpolation, kept)
+    factor = 1.0
+    if not curve.mean > 0:
+        raise StageError(
+            f"waveform {path.name}: its mean flow is {curve.mean:.3g} mL/s; an inlet takes fluid in on average: turn"
+            " its sign, or take this opening as an outlet"
+        )
+    if entry.flow_ml_s is not None:
+        factor = entry.flow_ml_s / curve.mean
+    return Inflow(curve.scaled(factor), factor * float(flow_ml_s.min()))
+
+
+def read_pressure(path: Path, interpolation: str = "spline") -> Curve:
+    """Pressure over one period, mmHg, from a CSV file with the columns ``time_s`` and ``pressure_mmhg``.
+
+    Raises
+    ------
+    StageError
+        If the file does not hold that.
+    """
+    return interpolated(*read_samples(path, "pressure_mmhg"), interpolation)
+
+
+def interpolated(time_s: Reals, value: Reals, interpolation: str, harmonics: int | None = None) -> Curve:
+    """Curve through samples, or its mean and first harmonics.
+
+    Raises
+    ------
+    StageError
+        If the interpolation is unknown.
+    """
+    if interpolation not in INTERPOLATIONS:
+        raise StageError(f"interpolation {interpolation!r}: unknown; known are {', '.join(INTERPOLATIONS)}")
+    curve = INTERPOLATIONS[interpolation](time_s, value)
+    return curve.series(harmonics) if harmonics else curve
+
+
+def read_samples(path: Path, column: str) -> tuple[Reals, Reals]:
+    """One period from a CSV file with the columns ``time_s`` and `column`; # begins a line of comment.
+
+    The first and the last row are the same instant of the cycle, so that the period is the time between them.
+
+    Returns
+    -------
+    Times from 0 to the period and values, (S + 1,) each; the last value is the first.
+
+    Raises
+    ------
+    StageError
+        If the file is not such a table, or the cycle does not close.
+    """
+    time, value = _columns(path, column)
+    if len(time) < 3 or not (np.diff(time) > 0).all():
+        raise StageError(f"waveform {path.name}: {len(time)} rows with rising time_s wanted, at least 3")
+    if abs(value[-1] - value[0]) > 0.01 * np.abs(value).max():
+        raise StageError(
+            f"waveform {path.name}: {column} ends at {value[-1]:g} but begins at {value[0]:g}; the last row must "
+            "repeat the first, one period later"
+        )
+    value[-1] = value[0]
+    return time - time[0], value
+
+
+def _columns(path: Path, column: str) -> tuple[Reals, Reals]:
+    try:
+        with path.open(newline="", encoding="utf-8-sig") as stream:
+            rows = list(csv.DictReader(line for line in stream if not line.startswith("#")))
+        table = np.array([[float(row["time_s"]), float(row[column])] for row in rows]).reshape(-1, 2)
+    except (OSError, KeyError, TypeError, ValueError) as error:
+        raise StageError(
+            f"waveform {path.name}: not a CSV table with the columns time_s and {column} ({error})"
+        ) from None
+    if not np.isfinite(table).all():
+        raise StageError(f"waveform {path.name}: holds a value that is not a finite number")
+    return table[:, 0], table[:, 1]
 
 
 def by_opening(openings: tuple[Opening, ...], role: str, entries: Mapping[str, T]) -> dict[str, T]:
@@ -111,87 +459,47 @@ def by_opening(openings: tuple[Opening, ...], role: str, entries: Mapping[str, T
     return {name: entries[name if name in entries else "*"] for name in names}
 
 
-def common_period_s(inflow: dict[str, Inflow]) -> float | None:
-    """Period of all inflows by name of the inlet; none if they are steady.
+def common_period_s(waveforms: Mapping[str, Periodic]) -> float | None:
+    """Period of all waveforms by name of the opening; none if they are steady.
 
     Raises
     ------
     StageError
         If they differ.
     """
-    periods = {name: flow.period_s for name, flow in inflow.items() if flow.period_s}
+    periods = {name: waveform.period_s for name, waveform in waveforms.items() if waveform.period_s}
     if not periods:
         return None
     first = next(iter(periods.values()))
     if any(abs(period - first) > 1e-6 * first for period in periods.values()):
         text = ", ".join(f"{name} {period:g} s" for name, period in periods.items())
-        raise StageError(f"solve.inlets: waveforms have different periods ({text}); give them the same")
+        raise StageError(f"solve: waveforms have different periods ({text}); give them the same")
     return first
 
 
-def expected_peak_speed_m_s(openings: tuple[Opening, ...], inflow: dict[str, Inflow]) -> float:
-    """Twice the largest mean speed over the openings at peak flow, outflow shared by area.
+def expected_peak_speed_m_s(openings: tuple[Opening, ...], inflow: Mapping[str, Inflow]) -> float:
+    """Twice the largest mean speed over the openings at the largest flow, in or out, outflow shared by area.
 
     Raises
     ------
     StageError
         If no fluid enters.
     """
-    means = [inflow[o.name].peak_ml_s / o.area_mm2 for o in openings if o.role == "inlet"]
+    largest = {name: max(flow.peak_ml_s, -flow.minimum_ml_s) for name, flow in inflow.items()}
+    means = [largest[o.name] / o.area_mm2 for o in openings if o.role == "inlet"]
     if out_area := sum(o.area_mm2 for o in openings if o.role == "outlet"):
-        means.append(sum(flow.peak_ml_s for flow in inflow.values()) / out_area)
+        means.append(sum(largest.values()) / out_area)
     speed = 2 * max(means)
     if not speed > 0:
         raise StageError("solve.inlets: no flow enters the vessel; give a flow_ml_s above 0")
     return speed
 
 
-def read_waveform(path: Path, mean_ml_s: float | None) -> Inflow:
-    """Read one period from a CSV file with the columns ``time_s`` and ``flow_ml_s``; # begins a line of comment.
-
-    The first and the last row are the same instant of the cycle, so that the period is the time between them.
-
-    Parameters
-    ----------
-    path : the file.
-    mean_ml_s : mean to which the flow is scaled; none: it is taken as it is.
-
-    Raises
-    ------
-    StageError
-        If the file is not such a table, the cycle does not close, or the flow is ever negative.
-    """
-    time, flow = _columns(path)
-    if len(time) < 3 or not (np.diff(time) > 0).all():
-        raise StageError(f"waveform {path.name}: {len(time)} rows with rising time_s wanted, at least 3")
-    inflow = Inflow(time - time[0], flow)
-    if abs(flow[-1] - flow[0]) > 0.01 * np.abs(flow).max():
-        raise StageError(
-            f"waveform {path.name}: the flow ends at {flow[-1]:g} mL/s but begins at {flow[0]:g}; the last row must "
-            "repeat the first, one period later"
-        )
-    if (flow < 0).any():
-        k = int(np.argmin(flow))
-        raise StageError(
-            f"waveform {path.name}: flow {flow[k]:g} mL/s at {time[k]:g} s; an inlet that takes fluid out of the "
-            "vessel is not stable and not supported: raise the waveform to 0 there, or take this opening as an outlet"
-        )
-    if mean_ml_s is None:
-        return inflow
-    if not inflow.mean_ml_s > 0:
-        raise StageError(f"waveform {path.name}: its mean is 0, which cannot be scaled to {mean_ml_s:g} mL/s")
-    return Inflow(inflow.time_s, flow * (mean_ml_s / inflow.mean_ml_s))
-
-
-def _columns(path: Path) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    try:
-        with path.open(newline="", encoding="utf-8-sig") as stream:
-            rows = list(csv.DictReader(line for line in stream if not line.startswith("#")))
-        table = np.array([[float(row["time_s"]), float(row["flow_ml_s"])] for row in rows]).reshape(-1, 2)
-    except (OSError, KeyError, TypeError, ValueError) as error:
-        raise StageError(
-            f"waveform {path.name}: not a CSV table with the columns time_s and flow_ml_s ({error})"
-        ) from None
-    if not np.isfinite(table).all():
-        raise StageError(f"waveform {path.name}: holds a value that is not a finite number")
-    return table[:, 0], table[:, 1]
+def overshoots(inflow: Mapping[str, Inflow]) -> list[str]:
+    """Warnings of flows by name of the inlet that reverse although none of their samples does."""
+    return [
+        f"solve.inlets.{name}: the curve through the waveform's samples falls to {flow.minimum_ml_s:.3g} mL/s, although"
+        " none of them is below 0; interpolation linear does not, or give more samples where they change fast"
+        for name, flow in inflow.items()
+        if flow.minimum_ml_s < -1e-9 * flow.peak_ml_s and flow.lowest_sample_ml_s >= 0
+    ]

@@ -1,4 +1,4 @@
-"""Inlets, outlets, waveforms."""
+"""Inlets and outlets."""
 
 import numpy as np
 import pytest
@@ -8,15 +8,8 @@ from solver.collision import relaxation_rates
 from solver.cpu.driver import CpuDriver
 from solver.lattice import build_lattice
 from solver.openings import PROFILES
-from solver.stage import StageError
-from solver.waveform import read_waveform, steady
 
 RATES = relaxation_rates(0.8, 3 / 16)
-
-
-def write(path, text):
-    path.write_text(text)
-    return path
 
 
 @pytest.mark.parametrize("profile", PROFILES)
@@ -57,26 +50,3 @@ def test_outlet_survives_flow_that_comes_back():
     conditions = np.stack((np.full(6000, 0.5), 0.02 * np.sin(2 * np.pi * times / 1500)), axis=1)
     driver.advance(conditions)
     assert driver.observe(keep=False).max_speed < 0.2
-
-
-def test_waveform_is_linear_between_samples_and_repeats(tmp_path):
-    path = write(tmp_path / "wave.csv", "# one beat\ntime_s,flow_ml_s\n0.1,1\n0.3,5\n0.9,1\n")
-    inflow = read_waveform(path, None)
-    assert inflow.period_s == pytest.approx(0.8)
-    np.testing.assert_allclose(inflow.at(np.array((0.0, 0.1, 0.2, 0.5, 0.8, 1.0))), (1, 3, 5, 3, 1, 5))
-    assert inflow.mean_ml_s == pytest.approx(3)
-    scaled = read_waveform(path, 6.0)
-    assert (scaled.mean_ml_s, scaled.peak_ml_s) == pytest.approx((6, 10))
-    assert steady(2.0).at(np.array((0.0, 9.0))).tolist() == [2, 2]
-
-
-@pytest.mark.parametrize(("rows", "message"), [
-    ("0,1\n0.5,-0.2\n1,1", r"flow -0.2 mL/s at 0.5 s; an inlet that takes fluid out"),
-    ("0,1\n0.5,2\n1,3", r"ends at 3 mL/s but begins at 1"),
-    ("0,1\n0.5,2\n0.4,1", r"3 rows with rising time_s wanted"),
-    ("0,1\n0.5,x\n1,1", r"not a CSV table with the columns"),
-    ("0,1\n0.5,nan\n1,1", r"not a finite number"),
-])  # fmt: skip
-def test_bad_waveforms_are_refused_with_the_reason(tmp_path, rows, message):
-    with pytest.raises(StageError, match=message):
-        read_waveform(write(tmp_path / "wave.csv", "time_s,flow_ml_s\n" + rows), None)

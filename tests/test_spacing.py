@@ -74,9 +74,12 @@ def test_automatic_spacing_is_the_finer_of_diameter_and_grid_reynolds_number():
 def test_peak_of_a_waveform_counts(tmp_path):
     wave = tmp_path / "wave.csv"
     wave.write_text("time_s,flow_ml_s\n0,1\n0.2,100\n1,1\n")
-    pulsed = FlowScale(viscosity_m2_s=3.3e-6, inlets={"inlet": {"waveform": str(wave)}})
+    pulsed = FlowScale(viscosity_m2_s=3.3e-6, inlets={"inlet": {"waveform": str(wave), "interpolation": "linear"}})
     peak = choose_spacing(OPENINGS, VoxelizeSettings(), None, pulsed)
     assert peak == choose_spacing(OPENINGS, VoxelizeSettings(), None, flow(100.0))
+    curved = FlowScale(viscosity_m2_s=3.3e-6, inlets={"inlet": {"waveform": str(wave)}})
+    # the spline through these three rises above the highest
+    assert choose_spacing(OPENINGS, VoxelizeSettings(), None, curved).spacing_mm < peak.spacing_mm
 
 
 @pytest.mark.parametrize(("openings", "wanted", "narrowest", "scale", "message"), [
