@@ -112,7 +112,7 @@ class Driver(Protocol):
         """Memory that the run takes where it runs, a snapshot's fields not counted."""
 
     def advance(self, conditions: NDArray[np.float64]) -> None:
-        """Run an even number of steps under `conditions`, (steps, openings): flow of an inlet, drho of an outlet."""
+        """Run an even number of steps under `conditions`, (steps, columns), see :mod:`solver.conditions`."""
 
     def observe(self, keep: bool) -> Observation:
         """Sums and extremes; `keep`: changes are counted from this state on."""
@@ -129,6 +129,9 @@ class Driver(Protocol):
     def inflow(self) -> NDArray[np.float64]:
         """Fluid that entered through each opening in the last step, (openings,): the exact flux over its links."""
 
+    def backflow(self) -> NDArray[np.float64]:
+        """Fluid that entered through each outlet in the last step at nodes where more came in than went out."""
+
     def opening_drho(self) -> NDArray[np.float64]:
         """Mean density deviation over the nodes at each opening, (openings,)."""
 
@@ -136,8 +139,9 @@ class Driver(Protocol):
 class LatticeDriver(ABC):
     """Drives one lattice, that of a whole domain or of a part of it: a :class:`Driver` made of phases.
 
-    A step collides all nodes, treats the openings, then the wall links, and takes what these added to the mass of the
-    whole domain off again. Phases are apart so that parts of a domain can exchange populations and sums in between.
+    A step collides all nodes, finds the pressures that follow from the flow of the step before, treats the openings,
+    then the wall links, and takes what these added to the mass of the whole domain off again. Phases are apart so that
+    parts of a domain can exchange populations and sums in between.
 
     Attributes
     ----------
@@ -163,6 +167,8 @@ class LatticeDriver(ABC):
         for step in range(len(conditions)):
             even = step % 2 == 0
             self.collide(even, 0, self.lattice.count)
+            if len(self.lattice.control.opening):
+                self.control(step, self.outlet_flux())
             self.treat_openings(step, even)
             if len(self.lattice.walls.slot):
                 self.share_mass(self.treat_walls(even))
@@ -204,6 +210,10 @@ class LatticeDriver(ABC):
         """Fluid that entered through each opening in the last step."""
         return total(self.inflow_words())
 
+    def backflow(self) -> NDArray[np.float64]:
+        """Fluid that entered through each outlet in the last step at nodes where more came in than went out."""
+        return total(self.backflow_words())
+
     def opening_drho(self) -> NDArray[np.float64]:
         """Mean density deviation over the nodes at each opening."""
         return total(self.drho_words()) / np.maximum(self.lattice.probes(), 1)
@@ -219,6 +229,14 @@ class LatticeDriver(ABC):
     @abstractmethod
     def collide(self, even: bool, first: int, last: int) -> None:
         """Stream and collide the nodes of a range of rows; `first` is a multiple of the alignment."""
+
+    @abstractmethod
+    def outlet_flux(self) -> Any:
+        """Words of what entered through each controlled outlet in the last step, (M, 3), where the driver runs."""
+
+    @abstractmethod
+    def control(self, step: int, flux: Any) -> None:
+        """Put the pressures that follow from the whole domain's `flux`, in words, into the conditions of a step."""
 
     @abstractmethod
     def treat_openings(self, step: int, even: bool) -> None:
@@ -267,6 +285,10 @@ class LatticeDriver(ABC):
     @abstractmethod
     def inflow_words(self) -> Words:
         """Words of what entered through each opening in the last step, (openings, 3)."""
+
+    @abstractmethod
+    def backflow_words(self) -> Words:
+        """Words of what entered through each outlet where more came in than went out, (openings, 3)."""
 
     @abstractmethod
     def drho_words(self) -> Words:

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from solver.d3q19 import Q
 from solver.nodes import Nodes
-from solver.openings import InletLinks, OutletLinks, inlet_links, opening_nodes, outlet_links
+from solver.openings import Control, InletLinks, OutletLinks, inlet_links, one_row_weights, opening_nodes, outlet_links
 from solver.streaming import link_addresses, row_stride
 from solver.walls import Vector, WallLinks, wall_links
 
@@ -28,6 +28,8 @@ class Lattice:
     walls, inlets, outlets : links that are treated after each step.
     probe_node, probe_opening : (P,) nodes at openings and their opening's index.
     openings : number of openings.
+    columns : number of columns of the conditions.
+    control : outlets whose pressure follows from their flow.
     collision : name of the collision model.
     rates : (omega+, omega-).
     force : body force per volume, (x, y, z).
@@ -45,6 +47,8 @@ class Lattice:
     probe_node: NDArray[np.int32]
     probe_opening: NDArray[np.int32]
     openings: int
+    columns: int
+    control: Control
     collision: str
     rates: tuple[Any, Any]
     force: tuple[Any, Any, Any]
@@ -77,6 +81,9 @@ def build_lattice(
     force: Vector = (0.0, 0.0, 0.0),
     moving: Mapping[str, Vector] | None = None,
     slip: tuple[str, ...] = (),
+    columns: NDArray[np.int32] | None = None,
+    weights: Mapping[str, NDArray[np.float64]] | None = None,
+    control: Control | None = None,
 ) -> Lattice:
     """Lay out a geometry for the drivers.
 
@@ -90,6 +97,9 @@ def build_lattice(
     force : body force per volume, lattice units.
     moving : velocity of the patches of the wall that move, lattice units, by name.
     slip : names of the patches along which fluid slips.
+    columns : (openings + 1,) where the columns of each opening begin in the conditions; one each if not given.
+    weights : of the links of each inlet for each of its columns, by name, in place of `profiles`.
+    control : outlets whose pressure follows from their flow; none if not given.
 
     Raises
     ------
@@ -98,18 +108,22 @@ def build_lattice(
     """
     real = PRECISIONS[precision]
     stride, addresses = row_stride(nodes.count), link_addresses(nodes, slip)
-    profiles = profiles or {opening.name: "parabolic" for opening in nodes.openings}
+    if weights is None:
+        weights = one_row_weights(nodes, profiles or {opening.name: "parabolic" for opening in nodes.openings})
+    columns = np.arange(len(nodes.openings) + 1, dtype=np.int32) if columns is None else columns
     probe_node, probe_opening = opening_nodes(nodes)
     return Lattice(
         count=nodes.count,
         stride=stride,
         addresses=addresses,
         walls=wall_links(nodes, addresses, stride, walls, real, moving, slip),
-        inlets=inlet_links(nodes, addresses, stride, profiles, real),
-        outlets=outlet_links(nodes, addresses, stride, real),
+        inlets=inlet_links(nodes, addresses, stride, weights, columns, real),
+        outlets=outlet_links(nodes, addresses, stride, columns, real),
         probe_node=probe_node,
         probe_opening=probe_opening,
         openings=len(nodes.openings),
+        columns=int(columns[-1]),
+        control=control or Control.none(),
         collision=collision,
         rates=(real(rates[0]), real(rates[1])),
         force=(real(force[0]), real(force[1]), real(force[2])),

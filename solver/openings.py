@@ -1,43 +1,50 @@
-"""Openings: a prescribed flow rate at inlets, a prescribed pressure at outlets, as short passes after each step.
+"""Openings: a prescribed flow rate at inlets, a pressure at outlets, as short passes after each step.
 
-Inlet: half-way bounce-back with a moving wall. Link k returns g_o = g_i* + Q beta_k / sum(beta) with
-beta_k = 6 w_i |c_i.n| phi, phi the profile where the link meets the cap, so that the fluid that enters in a step is
-exactly Q (Ladd 1994, doi:10.1017/S0022112094001771, normalised).
+Inlet: half-way bounce-back with a moving wall (Ladd 1994, doi:10.1017/S0022112094001771). Link k returns
+g_o = g_i* + sum_r beta_rk s_r, with amplitudes s_r that change in time and shares beta_rk that sum to 1 over the links
+where r stands for a flow, see :mod:`solver.profiles`, so that what enters in a step is exactly what is asked for.
 
 Outlet: anti-bounce-back (Ginzburg, Verhaeghe and d'Humières 2008),
 
     g_o = -g_i* + 2 w_i [3 p + X (4.5 (c.u)^2 - 1.5 u.u)],
 
 with X = 1 where fluid leaves through the cap and 0 where it comes back, which stays stable under reversal of the flow.
+
+Where that pressure follows from the flow, :class:`Control`, it is found anew in each step from what left in the last.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
 import numpy as np
+from numba import njit
 from numpy.typing import NDArray
 
 from solver.d3q19 import OPPOSITE, VELOCITIES, WEIGHTS
 from solver.node_physics import node_function, zeroth_and_first_moments
 from solver.nodes import Nodes, Opening
 from solver.stage import StageError
+from solver.sums import WORDS, Words, split
 
 
 @dataclass(frozen=True)
 class InletLinks:
-    """Links through inlets.
+    """Links through inlets. What enters through link k is sum_r weight[r, k] conditions[column[k] + r], r < rows[k].
 
     Attributes
     ----------
     slot : (K,) slot of the returning population.
     opening : (K,) int32, index of the opening, its id less one.
-    weight : (K,) share of the opening's flow; sums to 1 over an opening.
+    column, rows : (K,) int32, the opening's first column in the conditions, and how many it has there.
+    weight : (R, K) share of the flow that each column stands for, R the most that an inlet has.
     """
 
     slot: NDArray[np.unsignedinteger]
     opening: NDArray[np.int32]
+    column: NDArray[np.int32]
+    rows: NDArray[np.int32]
     weight: NDArray[np.floating]
 
 
@@ -51,6 +58,7 @@ class OutletLinks:
     first : (M + 1,) int32, where the links of each node begin.
     slot : (K,) slot of the returning population.
     opening : (K,) int32, index of the opening, its id less one.
+    column : (K,) int32, the opening's column in the conditions: drho on the cap.
     normal : (K, 3), unit vector out of the vessel.
     velocity : (K, 3), c_i of the link.
     weight : (K,), w_i of the link.
@@ -60,9 +68,53 @@ class OutletLinks:
     first: NDArray[np.int32]
     slot: NDArray[np.unsignedinteger]
     opening: NDArray[np.int32]
+    column: NDArray[np.int32]
     normal: NDArray[np.floating]
     velocity: NDArray[np.floating]
     weight: NDArray[np.floating]
+
+
+@dataclass(frozen=True)
+class Control:
+    """Outlets whose pressure follows from their flow, one linear rule for all; see :func:`adjusted`.
+
+    Each has a second column in the conditions, the flow that belongs to the pressure in its first.
+
+    Attributes
+    ----------
+    opening : (M,) int32, index of the opening.
+    column : (M,) int32, its first column in the conditions.
+    rule : (M, 4) float64: alpha, decay, gain and resistance, in drho and lattice units of flow.
+    start : (M, 2) float64, filtered flow and stored pressure before the first step.
+    """
+
+    opening: NDArray[np.int32]
+    column: NDArray[np.int32]
+    rule: NDArray[np.float64]
+    start: NDArray[np.float64]
+
+    @classmethod
+    def none(cls) -> "Control":
+        """No such outlet."""
+        return cls(np.zeros(0, np.int32), np.zeros(0, np.int32), np.zeros((0, 4)), np.zeros((0, 2)))
+
+
+@node_function
+def adjusted(flow: Any, wanted: Any, state: Any, rule: Any) -> tuple[Any, Any, Any]:
+    """Filtered flow, stored pressure, and what is added to an outlet's pressure, after a step in which `flow` left.
+
+        Qf <- Qf + alpha (Q - Qf),   w <- decay w + gain (Qf - Q0),   p = p0 + w + resistance (Qf - Q0),
+
+    with the flow Q0, `wanted`, that belongs to the pressure p0. A three-element Windkessel of resistances Rp and Rd and
+    compliance C (Westerhof, Lankhaar and Westerhof 2009, doi:10.1007/s11517-008-0359-2), whose steady state is p0 at
+    Q0, has decay = exp(-1/(Rd C)), exact for a flow that does not change within a step, gain = Rd (1 - decay),
+    resistance = Rp; two elements are Rp = 0. An outlet of which Q0 is demanded has decay = 1: w is added up until it
+    comes. The filter, alpha = 1/(1 + Rp/Za) with the impedance Za = c_s/A of the lattice's fluid, keeps the wave that a
+    change of pressure sends into the domain from being answered by a larger one.
+    """
+    filtered = state[0] + rule[0] * (flow - state[0])
+    stored = rule[1] * state[1] + rule[2] * (filtered - wanted)
+    return filtered, stored, stored + rule[3] * (filtered - wanted)
 
 
 def parabolic(radius: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -83,15 +135,16 @@ PROFILES: dict[str, Callable[[NDArray[np.float64]], NDArray[np.float64]]] = {"pa
 def make_outlet(real: Callable[[float], Any]) -> Any:
     """Function ``(f, g, m, links, force, conditions, row, entered)`` that treats the m-th node at an outlet.
 
-    `g` are the node's populations after collision, `links` the arrays of :class:`OutletLinks` after ``node`` in their
-    order, ``conditions[row + opening]`` is drho on the cap; `entered` gets what came in through each link.
+    `g` are the node's populations after collision, `links` the arrays first, slot, column, normal, velocity and weight
+    of :class:`OutletLinks`, ``conditions[row + column]`` is drho on the cap; `entered` gets what came in through each
+    link.
     """
     half, onehalf, two, fourhalf = real(0.5), real(1.5), real(2), real(4.5)
     zero, one = real(0), real(1)
 
     @node_function
     def outlet(f: Any, g: Any, m: int, links: Any, force: Any, conditions: Any, row: int, entered: Any) -> None:
-        first, slot, opening, normal, velocity, weight = links
+        first, slot, column, normal, velocity, weight = links
         _, x, y, z = zeroth_and_first_moments(g)
         x, y, z = x - half * force[0], y - half * force[1], z - half * force[2]
         square = onehalf * (x * x + y * y + z * z)
@@ -100,7 +153,7 @@ def make_outlet(real: Callable[[float], Any]) -> Any:
             out = x * normal[k, 0] + y * normal[k, 1] + z * normal[k, 2]
             cu = velocity[k, 0] * x + velocity[k, 1] * y + velocity[k, 2] * z
             kinetic = (fourhalf * cu * cu - square) * (one if out >= zero else zero)
-            returning = two * weight[k] * (conditions[row + opening[k]] + kinetic) - leaving
+            returning = two * weight[k] * (conditions[row + column[k]] + kinetic) - leaving
             f[slot[k]] = returning
             entered[k] = returning - leaving
 
@@ -108,31 +161,58 @@ def make_outlet(real: Callable[[float], Any]) -> Any:
 
 
 def inlet_links(
-    nodes: Nodes, addresses: NDArray[np.unsignedinteger], stride: int, profiles: dict[str, str], real: Any
+    nodes: Nodes,
+    addresses: NDArray[np.unsignedinteger],
+    stride: int,
+    weights: Mapping[str, NDArray[np.float64]],
+    columns: NDArray[np.int32],
+    real: Any,
 ) -> InletLinks:
-    """Links through inlets, with `profiles` by name of the opening.
+    """Links through inlets.
+
+    Parameters
+    ----------
+    nodes, addresses, stride : the geometry and where its links' populations live.
+    weights : of each inlet, by name, (R, L): the share of each of its columns that enters through each of its links.
+    columns : (openings + 1,) where the columns of each opening begin in the conditions, and how many there are.
+    real : type of the weights.
+    """
+    rows = np.flatnonzero(_of_role(nodes, "inlet")[nodes.opening_link_opening])
+    direction = nodes.opening_link_direction[rows].astype(np.int64)
+    index = nodes.opening_link_opening[rows].astype(np.int32) - 1
+    weight = np.zeros((max((len(each) for each in weights.values()), default=1), len(rows)))
+    for opening in (opening for opening in nodes.openings if opening.role == "inlet"):
+        weight[: len(weights[opening.name]), index == opening.id - 1] = weights[opening.name]
+    return InletLinks(
+        slot=(OPPOSITE[direction].astype(np.int64) * stride + nodes.opening_link_node[rows]).astype(addresses.dtype),
+        opening=index,
+        column=columns[index],
+        rows=np.diff(columns)[index],
+        weight=weight.astype(real),
+    )
+
+
+def one_row_weights(nodes: Nodes, profiles: Mapping[str, str]) -> dict[str, NDArray[np.float64]]:
+    """Weights (1, L) of the links of each inlet, with `profiles` by name of the opening; they sum to 1.
 
     Raises
     ------
     StageError
         If a profile is unknown, or no link of an inlet carries flow.
     """
-    rows = np.flatnonzero(_of_role(nodes, "inlet")[nodes.opening_link_opening])
-    direction = nodes.opening_link_direction[rows].astype(np.int64)
-    index = nodes.opening_link_opening[rows].astype(np.int32) - 1
-    weight = 6 * WEIGHTS[direction]
+    weights = {}
     for opening in (opening for opening in nodes.openings if opening.role == "inlet"):
-        mine = index == opening.id - 1
-        weight[mine] *= _profile(nodes, opening, rows[mine], profiles[opening.name])
-        total = weight[mine].sum()
+        rows = np.flatnonzero(nodes.opening_link_opening == opening.id)
+        weight = 6 * WEIGHTS[nodes.opening_link_direction[rows]]
+        weight *= _profile(nodes, opening, rows, profiles[opening.name])
+        total = weight.sum()
         if not total > 0:
             raise StageError(
-                f"inlet {opening.name}: none of its {mine.sum()} links carries flow (radius {opening.radius_mm:.3g} mm "
+                f"inlet {opening.name}: none of its {len(rows)} links carries flow (radius {opening.radius_mm:.3g} mm "
                 f"at a spacing of {nodes.spacing_mm:.3g} mm); choose a finer voxelize.spacing_mm"
             )
-        weight[mine] /= total
-    slot = OPPOSITE[direction].astype(np.int64) * stride + nodes.opening_link_node[rows]
-    return InletLinks(slot.astype(addresses.dtype), index, weight.astype(real))
+        weights[opening.name] = (weight / total)[None]
+    return weights
 
 
 def _profile(nodes: Nodes, opening: Opening, rows: NDArray[np.intp], name: str) -> NDArray[np.float64]:
@@ -147,7 +227,9 @@ def _profile(nodes: Nodes, opening: Opening, rows: NDArray[np.intp], name: str) 
     return np.abs(velocity @ normal) * PROFILES[name](np.linalg.norm(in_plane, axis=1) / opening.radius_mm)
 
 
-def outlet_links(nodes: Nodes, addresses: NDArray[np.unsignedinteger], stride: int, real: Any) -> OutletLinks:
+def outlet_links(
+    nodes: Nodes, addresses: NDArray[np.unsignedinteger], stride: int, columns: NDArray[np.int32], real: Any
+) -> OutletLinks:
     """Links through outlets, sorted by node: all links of a node need its populations before any is replaced."""
     rows = np.flatnonzero(_of_role(nodes, "outlet")[nodes.opening_link_opening])
     rows = rows[np.lexsort((nodes.opening_link_direction[rows], nodes.opening_link_node[rows]))]
@@ -160,6 +242,7 @@ def outlet_links(nodes: Nodes, addresses: NDArray[np.unsignedinteger], stride: i
         first=np.append(starts, len(rows)).astype(np.int32),
         slot=(OPPOSITE[direction].astype(np.int64) * stride + node).astype(addresses.dtype),
         opening=index,
+        column=columns[index],
         normal=normals[index],
         velocity=VELOCITIES[direction].astype(real),
         weight=WEIGHTS[direction].astype(real),
@@ -170,6 +253,29 @@ def opening_nodes(nodes: Nodes) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
     """Nodes with a link through an opening, and the index of the opening, both (P,), each pair once."""
     pairs = np.unique(np.stack((nodes.opening_link_opening.astype(np.int32) - 1, nodes.opening_link_node)), axis=1)
     return np.ascontiguousarray(pairs[1]), np.ascontiguousarray(pairs[0])
+
+
+@njit(cache=True)
+def backflow_words(entered: Any, first: Any, opening: Any, openings: int) -> Words:
+    """Words of what entered on balance at the nodes of each outlet where more came in than went out, (openings, 3).
+
+    Parameters
+    ----------
+    entered : (K,) what came in through each link.
+    first, opening : of :class:`OutletLinks`.
+    openings : number of openings.
+    """
+    words, net = np.zeros((openings, WORDS), np.int64), np.zeros(openings)
+    for m in range(len(first) - 1):
+        net[:] = 0
+        for k in range(first[m], first[m + 1]):
+            net[opening[k]] += entered[k]
+        for k in range(openings):
+            if net[k] > 0:
+                parts = split(net[k])
+                for word in range(WORDS):
+                    words[k, word] += parts[word]
+    return words
 
 
 def _of_role(nodes: Nodes, role: str) -> NDArray[np.bool_]:

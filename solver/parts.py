@@ -166,7 +166,13 @@ class _Cut:
     def _inlets(self, place: NDArray[np.int64]) -> InletLinks:
         inlets = self._whole.inlets
         mine = self._owner(inlets.slot) == self.number
-        return InletLinks(self.localise(inlets.slot[mine], place), inlets.opening[mine], inlets.weight[mine])
+        return InletLinks(
+            slot=self.localise(inlets.slot[mine], place),
+            opening=inlets.opening[mine],
+            column=inlets.column[mine],
+            rows=inlets.rows[mine],
+            weight=np.ascontiguousarray(inlets.weight[:, mine]),
+        )
 
     def _outlets(self, place: NDArray[np.int64]) -> OutletLinks:
         outlets = self._whole.outlets
@@ -176,6 +182,7 @@ class _Cut:
             first=np.append(0, np.cumsum(np.diff(outlets.first)[mine])).astype(np.int32),
             slot=self.localise(outlets.slot[links], place),
             opening=outlets.opening[links],
+            column=outlets.column[links],
             normal=outlets.normal[links],
             velocity=outlets.velocity[links],
             weight=outlets.weight[links],
@@ -199,6 +206,7 @@ class PartsDriver:
         self.drivers = [make(part.lattice) for part in self.parts]
         self.device = f"{self.drivers[0].device}, {len(self.parts)} parts one after another"
         self._count, self._real, self._probes = whole.count, whole.real, whole.probes()
+        self._controlled = len(whole.control.opening) > 0
         self._lent = [
             {peer: driver.place(slots) for peer, slots in part.lent.items()}
             for part, driver in zip(self.parts, self.drivers, strict=True)
@@ -225,6 +233,10 @@ class PartsDriver:
             for driver in self.drivers:
                 driver.collide(even, 0, driver.lattice.border)
             self._exchange(even)
+            if self._controlled:
+                flux = self._add_up([np.asarray(driver.outlet_flux()) for driver in self.drivers])
+                for driver in self.drivers:
+                    driver.control(step, flux)
             for driver in self.drivers:
                 driver.collide(even, driver.lattice.border, driver.lattice.count)
                 driver.treat_openings(step, even)
@@ -280,6 +292,10 @@ class PartsDriver:
     def inflow(self) -> NDArray[np.float64]:
         """Fluid that entered through each opening in the last step."""
         return total(self._add_up([driver.inflow_words() for driver in self.drivers]))
+
+    def backflow(self) -> NDArray[np.float64]:
+        """Fluid that entered through each outlet in the last step at nodes where more came in than went out."""
+        return total(self._add_up([driver.backflow_words() for driver in self.drivers]))
 
     def opening_drho(self) -> NDArray[np.float64]:
         """Mean density deviation over the nodes at each opening."""

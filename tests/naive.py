@@ -7,6 +7,7 @@ from numpy.typing import NDArray
 
 from solver.d3q19 import OPPOSITE, VELOCITIES, WEIGHTS
 from solver.nodes import Neighbours, Nodes
+from solver.openings import Control
 
 C, W = VELOCITIES.astype(float), WEIGHTS
 CC = np.einsum("ia,ib->iab", C, C)
@@ -104,6 +105,8 @@ class Naive:
     """Two-lattice solver; `g` (19, N) holds the populations that arrive at each node.
 
     `moving` holds the velocity of patches of the wall by name, `slip` the names of those along which fluid slips.
+    `inlet_weight` (R, K) holds the part of each of an inlet's columns of the conditions that enters through each link,
+    `columns` where the columns of each opening begin; `control` are outlets whose pressure follows from their flow.
     """
 
     nodes: Nodes
@@ -114,15 +117,21 @@ class Naive:
     force: NDArray = field(default_factory=lambda: np.zeros(3))
     moving: dict[str, tuple[float, float, float]] = field(default_factory=dict)
     slip: tuple[str, ...] = ()
+    columns: NDArray | None = None
+    control: Control | None = None
 
     def __post_init__(self) -> None:
+        if self.columns is None:
+            self.columns = np.arange(len(self.nodes.openings) + 1)
+        self.entered = np.zeros(len(self.nodes.openings))
+        self.filtered, self.stored = self.control.start.T.copy() if self.control else (None, None)
         self.g = np.zeros((19, self.nodes.count))
         neighbours = Neighbours(self.nodes)
         self.neighbour = np.array([neighbours.along(i) for i in range(19)])
 
     def step(self, conditions: NDArray) -> None:
-        """One step; `conditions` holds the flow of an inlet and drho of an outlet, by opening."""
-        nodes = self.nodes
+        """One step; `conditions` holds the flows of an inlet, drho of an outlet and the flow that belongs to it."""
+        nodes, conditions = self.nodes, self.controlled(conditions)
         out = COLLISIONS[self.collision](self.g, *self.rates, self.force)
         _, u = moments(self.g, self.force)
         new = np.full_like(out, np.nan)
@@ -178,16 +187,32 @@ class Naive:
             return out[OPPOSITE[r], end] if end != n else None
         return None
 
+    def controlled(self, conditions: NDArray) -> NDArray:
+        """The conditions with pressures that answer the flow of the last step."""
+        if not self.control:
+            return conditions
+        conditions = conditions.copy()
+        alpha, decay, gain, resistance = self.control.rule.T
+        at = self.control.column
+        self.filtered += alpha * (-self.entered[self.control.opening] - self.filtered)
+        excess = self.filtered - conditions[at + 1]
+        self.stored = decay * self.stored + gain * excess
+        conditions[at] += self.stored + resistance * excess
+        return conditions
+
     def _openings(self, out: NDArray, u: NDArray, new: NDArray, conditions: NDArray) -> None:
         nodes, k = self.nodes, 0
+        self.entered[:] = 0
         for n, i, identity in zip(
             nodes.opening_link_node, nodes.opening_link_direction, nodes.opening_link_opening, strict=True
         ):
-            o, opening, value = OPPOSITE[i], nodes.openings[identity - 1], conditions[identity - 1]
+            o, opening = OPPOSITE[i], nodes.openings[identity - 1]
+            values = conditions[self.columns[identity - 1] : self.columns[identity]]
             if opening.role == "inlet":
-                new[o, n] = out[i, n] + value * self.inlet_weight[k]
+                new[o, n] = out[i, n] + values @ self.inlet_weight[: len(values), k]
                 k += 1
             else:
                 outward = 1.0 if u[:, n] @ np.array(opening.normal) >= 0 else 0.0
                 square = 4.5 * (C[i] @ u[:, n]) ** 2 - 1.5 * u[:, n] @ u[:, n]
-                new[o, n] = -out[i, n] + 2 * W[i] * (value + outward * square)
+                new[o, n] = -out[i, n] + 2 * W[i] * (values[0] + outward * square)
+            self.entered[identity - 1] += new[o, n] - out[i, n]

@@ -17,6 +17,7 @@ from solver.cpu.wall_pass import make_wall_pass
 from solver.driver import Fields, LatticeDriver, Tally, held_bytes
 from solver.forecast import Device, available_bytes
 from solver.lattice import Lattice
+from solver.openings import backflow_words
 from solver.sums import WORDS, Words, join, words_by_group
 
 CORE_UPDATES_S, STEP_S, COMPILE_S = 10e6, 1e-4, 12.0
@@ -39,13 +40,14 @@ class CpuDriver(LatticeDriver):
         self.populations: NDArray[Any] = np.zeros(lattice.slots, dtype=lattice.real)
         self._even, self._odd = make_steps(lattice.collision, lattice.real)
         self._interpolate, self._subtract = make_wall_pass()
-        self._inlets, self._outlets, self._probe = make_opening_pass(lattice.real)
+        self._inlets, self._outlets, self._control, self._probe = make_opening_pass(lattice.real)
         self._fields, self._observe = make_reading(lattice.real)
         self._fold = make_fold()
         self._added = np.zeros((chunks(len(lattice.walls.slot)), WORDS), np.int64)
         self._before = np.zeros((3, lattice.count), dtype=lattice.real)
         self._inlet_flux = np.zeros(len(lattice.inlets.slot), dtype=lattice.real)
         self._outlet_flux = np.zeros(len(lattice.outlets.slot), dtype=lattice.real)
+        self._state = lattice.control.start.copy()
         self._probe_drho = np.zeros(len(lattice.probe_node))
 
     def memory_bytes(self) -> int:
@@ -65,6 +67,17 @@ class CpuDriver(LatticeDriver):
         else:
             self._odd(self.populations, lattice.addresses, lattice.stride, first, last, lattice.rates, lattice.force)
 
+    def outlet_flux(self) -> Words:
+        """Words of what entered through each controlled outlet in the last step."""
+        out, lattice = self.lattice.outlets, self.lattice
+        words: Words = words_by_group(self._outlet_flux, out.opening, lattice.openings)[lattice.control.opening]
+        return words
+
+    def control(self, step: int, flux: Words) -> None:
+        """Put the pressures that follow from the flow into the conditions of a step."""
+        control = self.lattice.control
+        self._control(flux, control.column, control.rule, self._state, self._conditions[step])
+
     def treat_openings(self, step: int, even: bool) -> None:
         """Treat inlets and outlets under the conditions of a step."""
         inlets, out, lattice, conditions = (
@@ -74,10 +87,10 @@ class CpuDriver(LatticeDriver):
             self._conditions[step],
         )
         # outlets first read all of a node's populations as they left it, wall links among them: before the walls
-        links = (out.first, out.slot, out.opening, out.normal, out.velocity, out.weight)
+        links = (out.first, out.slot, out.column, out.normal, out.velocity, out.weight)
         force, stride, f = lattice.force, lattice.stride, self.populations
         self._outlets(f, lattice.addresses, stride, even, out.node, links, force, conditions, self._outlet_flux)
-        self._inlets(f, inlets.slot, inlets.opening, inlets.weight, conditions, self._inlet_flux)
+        self._inlets(f, inlets.slot, inlets.column, inlets.rows, inlets.weight, conditions, self._inlet_flux)
 
     def treat_walls(self, even: bool) -> Words:
         """Treat wall links; words of the mass that they added."""
@@ -142,6 +155,12 @@ class CpuDriver(LatticeDriver):
         entered: Words = words_by_group(self._inlet_flux, inlets.opening, openings)
         entered += words_by_group(self._outlet_flux, outlets.opening, openings)
         return entered
+
+    def backflow_words(self) -> Words:
+        """Words of what entered through each outlet where more came in than went out."""
+        out = self.lattice.outlets
+        words: Words = backflow_words(self._outlet_flux, out.first, out.opening, self.lattice.openings)
+        return words
 
     def drho_words(self) -> Words:
         """Words of the sum of drho over the nodes at each opening."""

@@ -1,4 +1,4 @@
-"""Inlets, outlets, and the density at them."""
+"""Inlets, outlets, the pressures that follow from the flow, and the density at openings."""
 
 from functools import cache
 from typing import Any
@@ -6,19 +6,22 @@ from typing import Any
 import numpy as np
 
 from solver.cpu.blocks import plain
-from solver.openings import make_outlet
+from solver.openings import adjusted, make_outlet
 from solver.streaming import gather, link_address, load, opposite
+from solver.sums import join
 
 
 @cache
-def make_opening_pass(real: Any) -> tuple[Any, Any, Any]:
-    """Treat all inlets, all outlets; read the density of the nodes at openings."""
+def make_opening_pass(real: Any) -> tuple[Any, Any, Any, Any]:
+    """Treat all inlets, all outlets; control pressures; read the density of the nodes at openings."""
     treat = make_outlet(real)
 
     @plain
-    def inlets(f: Any, slot: Any, opening: Any, weight: Any, conditions: Any, entered: Any) -> None:
+    def inlets(f: Any, slot: Any, column: Any, rows: Any, weight: Any, conditions: Any, entered: Any) -> None:
         for k in range(len(slot)):
-            entered[k] = weight[k] * conditions[opening[k]]
+            entered[k] = weight[0, k] * conditions[column[k]]
+            for r in range(1, rows[k]):
+                entered[k] += weight[r, k] * conditions[column[k] + r]
             f[slot[k]] += entered[k]
 
     @plain
@@ -39,6 +42,13 @@ def make_opening_pass(real: Any) -> tuple[Any, Any, Any]:
             treat(f, g, m, links, force, conditions, 0, entered)
 
     @plain
+    def control(flux: Any, column: Any, rule: Any, state: Any, conditions: Any) -> None:
+        for m in range(len(column)):
+            left = -join(flux[m, 0], flux[m, 1], flux[m, 2])
+            state[m, 0], state[m, 1], more = adjusted(left, conditions[column[m] + 1], state[m], rule[m])
+            conditions[column[m]] = real(conditions[column[m]] + more)
+
+    @plain
     def probe(f: Any, stride: int, node: Any, drho: Any) -> None:
         for k in range(len(node)):
             total = 0.0
@@ -46,4 +56,4 @@ def make_opening_pass(real: Any) -> tuple[Any, Any, Any]:
                 total += np.float64(f[i * stride + node[k]])
             drho[k] = total
 
-    return inlets, outlets, probe
+    return inlets, outlets, control, probe

@@ -1,12 +1,14 @@
 """The CUDA device, or the simulator in its place, and how nodes and links are shared out to its threads."""
 
 import os
+from functools import cache
 from typing import Any
 
 from numba import config
 
 from solver.forecast import Device, available_bytes, update_bytes
 from solver.stage import StageError
+from solver.sums import WORDS
 
 os.environ.setdefault("NUMBA_CUDA_LOW_OCCUPANCY_WARNINGS", "0")  # passes over links are short by nature
 try:
@@ -16,6 +18,8 @@ except ImportError:
 
 THREADS = 128
 """Threads of a block."""
+SUM_THREADS = 256
+"""Threads of a block that adds up partial sums; a power of 2."""
 MOST_PARTS = 32768
 """Threads that each add up every so many nodes or links."""
 EFFICIENCY, STEP_S, COMPILE_S, SIMULATOR_UPDATES_S = 0.6, 3e-4, 4.0, 1e3
@@ -37,6 +41,24 @@ def blocks(count: int) -> int:
 def partials(count: int) -> int:
     """Threads that add up so many terms."""
     return min(MOST_PARTS, blocks(count) * THREADS)
+
+
+@cache
+def make_block_sum() -> Any:
+    """Device function ``(shared, t)``: thread t of a block adds the rows of (SUM_THREADS, WORDS) up into the first."""
+
+    @cuda.jit(device=True)
+    def add_block(shared: Any, t: int) -> None:
+        cuda.syncthreads()
+        width = SUM_THREADS // 2
+        while width > 0:
+            if t < width:
+                for word in range(WORDS):
+                    shared[t, word] += shared[t + width, word]
+            cuda.syncthreads()
+            width //= 2
+
+    return add_block
 
 
 def device_answers() -> bool:

@@ -10,13 +10,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from solver.cuda.averages import make_fold
-from solver.cuda.device import THREADS, blocks, cuda, partials, require_device
-from solver.cuda.opening_pass import make_opening_pass
+from solver.cuda.device import SUM_THREADS, THREADS, blocks, cuda, partials, require_device
+from solver.cuda.opening_pass import make_control_pass, make_opening_pass
 from solver.cuda.reading import make_exchange, make_reading
 from solver.cuda.steps import make_steps
-from solver.cuda.wall_pass import SUM_THREADS, make_wall_pass
+from solver.cuda.wall_pass import make_wall_pass
 from solver.driver import EXTREMES, SUMS, Fields, LatticeDriver, Tally, held_bytes
 from solver.lattice import Lattice
+from solver.openings import backflow_words
 from solver.sums import WORDS, Words, words_by_group
 
 
@@ -35,17 +36,26 @@ class CudaDriver(LatticeDriver):
         self._fields, self._observe = make_reading(real)
         self._fold = make_fold()
         self._read, self._write = make_exchange()
-        walls, into, out = lattice.walls, lattice.inlets, lattice.outlets
+        walls, into, out, control = lattice.walls, lattice.inlets, lattice.outlets, lattice.control
         self._wall_arrays = [send(array) for array in (walls.slot, walls.inside, walls.upstream)]
         self._wall_coefficients = [send(array) for array in (walls.a, walls.b, walls.c, walls.s)]
         self._wall_nodes = send(walls.nodes)
         self._wall_sums = send(np.zeros((partials(len(walls.slot)), WORDS), np.int64))
         self._added = send(np.zeros(WORDS, np.int64))
-        self._inlet_arrays = [send(array) for array in (into.slot, into.opening, into.weight)]
+        self._inlet_arrays = [send(array) for array in (into.slot, into.column, into.rows, into.weight)]
         self._outlet_arrays = [
-            send(array) for array in (out.node, out.first, out.slot, out.opening, out.normal, out.velocity, out.weight)
+            send(array) for array in (out.node, out.first, out.slot, out.column, out.normal, out.velocity, out.weight)
         ]
         self._inlet_flux, self._outlet_flux = send(np.zeros(len(into.slot), real)), send(np.zeros(len(out.slot), real))
+        self._add_up_flux, self._control = make_control_pass(real)
+        self._control_arrays = [send(array) for array in (control.column, control.rule, control.start)]
+        by_outlet = np.argsort(out.opening, kind="stable")
+        begins, ends = (np.searchsorted(out.opening[by_outlet], control.opening, side) for side in ("left", "right"))
+        self._controlled_links = [
+            send(np.concatenate([by_outlet[a:b] for a, b in zip(begins, ends, strict=True)] or [by_outlet[:0]])),
+            send(np.append(0, np.cumsum(ends - begins))),
+        ]
+        self._controlled_flux = send(np.zeros((len(control.opening), WORDS), np.int64))
         self._probe_node, self._probe_drho = send(lattice.probe_node), send(np.zeros(len(lattice.probe_node)))
         self._before = send(np.zeros((3, lattice.count), real))
         parts = partials(max(last - first for first, last in lattice.ranges))
@@ -70,9 +80,22 @@ class CudaDriver(LatticeDriver):
         if count:
             kernel[blocks(count), THREADS](*arguments)
 
+    def outlet_flux(self) -> Any:
+        """Words of what entered through each controlled outlet in the last step, on the device."""
+        self._add_up_flux[len(self.lattice.control.opening), SUM_THREADS](
+            self._outlet_flux, *self._controlled_links, self._controlled_flux
+        )
+        return self._controlled_flux
+
+    def control(self, step: int, flux: Any) -> None:
+        """Put the pressures that follow from the flow into the conditions of a step."""
+        words = cuda.to_device(flux) if isinstance(flux, np.ndarray) else flux
+        count, row = len(self.lattice.control.opening), step * self.lattice.columns
+        self._over(count, self._control, words, *self._control_arrays, self._rows, row)
+
     def treat_openings(self, step: int, even: bool) -> None:
         """Treat inlets and outlets under the conditions of a step."""
-        lattice, f, row = self.lattice, self.populations, step * self.lattice.openings
+        lattice, f, row = self.lattice, self.populations, step * self.lattice.columns
         self._over(len(lattice.outlets.node), self._outlets, f, self._addresses, lattice.stride, even,
                    *self._outlet_arrays, lattice.force, self._rows, row, self._outlet_flux)  # fmt: skip
         self._over(len(lattice.inlets.slot), self._inlets, f, *self._inlet_arrays, self._rows, row, self._inlet_flux)
@@ -151,6 +174,12 @@ class CudaDriver(LatticeDriver):
         entered: Words = words_by_group(self._inlet_flux.copy_to_host(), inlets.opening, openings)
         entered += words_by_group(self._outlet_flux.copy_to_host(), outlets.opening, openings)
         return entered
+
+    def backflow_words(self) -> Words:
+        """Words of what entered through each outlet where more came in than went out."""
+        out, flux = self.lattice.outlets, self._outlet_flux.copy_to_host()
+        words: Words = backflow_words(flux, out.first, out.opening, self.lattice.openings)
+        return words
 
     def drho_words(self) -> Words:
         """Words of the sum of drho over the nodes at each opening."""

@@ -1,13 +1,15 @@
-"""Inlets, outlets, and the density at them."""
+"""Inlets, outlets, the pressures that follow from the flow, and the density at openings."""
 
 from functools import cache
 from typing import Any
 
 import numpy as np
+from numba import int64
 
-from solver.cuda.device import cuda, on_device
-from solver.openings import make_outlet
+from solver.cuda.device import SUM_THREADS, cuda, make_block_sum, on_device
+from solver.openings import adjusted, make_outlet
 from solver.streaming import gather, link_address, load, opposite
+from solver.sums import WORDS, join, split
 
 
 @cache
@@ -17,22 +19,26 @@ def make_opening_pass(real: Any) -> tuple[Any, Any, Any]:
     addresses_of, read_links = on_device(link_address), on_device(gather)
 
     @cuda.jit
-    def inlets(f: Any, slot: Any, opening: Any, weight: Any, conditions: Any, row: int, entered: Any) -> None:
+    def inlets(f: Any, slot: Any, column: Any, rows: Any, weight: Any, conditions: Any, row: int, entered: Any) -> None:
         k = cuda.grid(1)
         if k < slot.shape[0]:
-            entered[k] = weight[k] * conditions[row + opening[k]]
-            f[slot[k]] += entered[k]
+            first = row + column[k]
+            more = weight[0, k] * conditions[first]
+            for r in range(1, rows[k]):
+                more += weight[r, k] * conditions[first + r]
+            entered[k] = more
+            f[slot[k]] += more
 
     @cuda.jit
     def outlets(
-        f: Any, addresses: Any, stride: int, even: bool, node: Any, first: Any, slot: Any, opening: Any, normal: Any,
+        f: Any, addresses: Any, stride: int, even: bool, node: Any, first: Any, slot: Any, column: Any, normal: Any,
         velocity: Any, weight: Any, force: Any, conditions: Any, row: int, entered: Any,
     ) -> None:  # fmt: skip
         m = cuda.grid(1)
         if m < node.shape[0]:
             n = node[m]
             g = opposite(read(f, n, stride)) if even else read_links(f, addresses_of(addresses, n, stride), n)
-            links = (first, slot, opening, normal, velocity, weight)
+            links = (first, slot, column, normal, velocity, weight)
             treat(f, g, m, links, force, conditions, row, entered)
 
     @cuda.jit
@@ -45,3 +51,34 @@ def make_opening_pass(real: Any) -> tuple[Any, Any, Any]:
             drho[k] = total
 
     return inlets, outlets, probe
+
+
+@cache
+def make_control_pass(real: Any) -> tuple[Any, Any]:
+    """Add up the flux of each controlled outlet, a block each; put the pressures that follow into the conditions."""
+    add_block = make_block_sum()
+    rule_of = on_device(adjusted)
+
+    @cuda.jit
+    def add_up(entered: Any, link: Any, ends: Any, flux: Any) -> None:
+        shared = cuda.shared.array((SUM_THREADS, WORDS), int64)
+        m, t = cuda.blockIdx.x, cuda.threadIdx.x
+        x, y, z = np.int64(0), np.int64(0), np.int64(0)
+        for k in range(ends[m] + t, ends[m + 1], SUM_THREADS):
+            words = split(np.float64(entered[link[k]]))
+            x, y, z = x + words[0], y + words[1], z + words[2]
+        shared[t, 0], shared[t, 1], shared[t, 2] = x, y, z
+        add_block(shared, t)
+        if t < WORDS:
+            flux[m, t] = shared[0, t]
+
+    @cuda.jit
+    def control(flux: Any, column: Any, rule: Any, state: Any, conditions: Any, row: int) -> None:
+        m = cuda.grid(1)
+        if m < column.shape[0]:
+            at = row + column[m]
+            left = -join(flux[m, 0], flux[m, 1], flux[m, 2])
+            state[m, 0], state[m, 1], more = rule_of(left, np.float64(conditions[at + 1]), state[m], rule[m])
+            conditions[at] = real(conditions[at] + more)
+
+    return add_up, control

@@ -6,16 +6,14 @@ from typing import Any
 import numpy as np
 from numba import int64
 
-from solver.cuda.device import cuda
+from solver.cuda.device import SUM_THREADS, cuda, make_block_sum
 from solver.sums import WORDS, join, split
-
-SUM_THREADS = 256
-"""Threads of the one block that adds up partial sums; a power of 2."""
 
 
 @cache
 def make_wall_pass(real: Any) -> tuple[Any, Any, Any]:
     """Treat all wall links; add up their mass; take a share of it off the nodes next to walls."""
+    add_block = make_block_sum()
 
     @cuda.jit
     def interpolate(
@@ -41,14 +39,7 @@ def make_wall_pass(real: Any) -> tuple[Any, Any, Any]:
             for k in range(t, parts, SUM_THREADS):
                 total += partials[k, word]
             shared[t, word] = total
-        cuda.syncthreads()
-        width = SUM_THREADS // 2
-        while width > 0:
-            if t < width:
-                for word in range(WORDS):
-                    shared[t, word] += shared[t + width, word]
-            cuda.syncthreads()
-            width //= 2
+        add_block(shared, t)
         if t < WORDS:
             added[t] = shared[0, t]
 
