@@ -1,6 +1,7 @@
 """The flow file: velocity, pressure and viscous stress at the fluid nodes over time, which ParaView opens as it is.
 
-VTKHDF 2, type UnstructuredGrid with a static mesh and a time series. Points are the fluid nodes in the order of the
+VTKHDF 2, type UnstructuredGrid with a static mesh and a time series; means over time stand beside it once, for all
+times. Points are the fluid nodes in the order of the
 node arrays (x, y, z, LPS, mm); cells are the voxels whose eight corners are all fluid. The viscous stress is
 sigma = -(1 - 1/(2 tau)) Pi = 2 mu S, in the order XX, YY, ZZ, XY, YZ, XZ of VTK: with n the normal out of the fluid,
 sigma.n is the traction of the wall on the fluid, against the flow; -sigma.n drags the wall along the flow.
@@ -21,6 +22,10 @@ from solver.stage import StageError
 
 FIELDS = {"velocity_m_s": 3, "pressure_pa": 1, "viscous_stress_pa": 6}
 """Point arrays and their numbers of components."""
+
+MEANS = {"velocity_m_s": "velocity_mean_m_s", "pressure_pa": "pressure_mean_pa",
+         "viscous_stress_pa": "viscous_stress_mean_pa"}  # fmt: skip
+"""Their means over time."""
 
 VOXEL = 11
 """VTK's number for a cell whose corners follow x fastest, then y, then z."""
@@ -72,8 +77,9 @@ class FlowWriter:
         for name, components in FIELDS.items():
             row = () if components == 1 else (components,)
             chunk = (min(nodes.count, 65536), *row)
-            self._data.create_dataset(name, shape=(0, *row), maxshape=(None, *row), chunks=chunk, dtype=np.float32)
-            offsets.create_dataset(name, shape=(0,), maxshape=(None,), dtype=np.int64, chunks=(256,))
+            for array in (name, MEANS[name]):
+                self._data.create_dataset(array, shape=(0, *row), maxshape=(None, *row), chunks=chunk, dtype=np.float32)
+                offsets.create_dataset(array, shape=(0,), maxshape=(None,), dtype=np.int64, chunks=(256,))
         self._steps.create_dataset("Values", shape=(0,), maxshape=(None,), dtype=np.float64, chunks=(256,))
         for name in ("PartOffsets", "NumberOfParts", "PointOffsets"):
             self._steps.create_dataset(name, shape=(0,), maxshape=(None,), dtype=np.int64, chunks=(256,))
@@ -92,13 +98,32 @@ class FlowWriter:
         for name, values in zip(FIELDS, (velocity_m_s, pressure_pa, viscous_stress_pa), strict=True):
             _extend(self._data[name], values)
             _extend(self._steps["PointDataOffsets"][name], [step * self._count])
+            _extend(self._steps["PointDataOffsets"][MEANS[name]], [0])  # static: every step points at the same one
         _extend(self._steps["Values"], [time_s])
         _extend(self._steps["NumberOfParts"], [1])
-        for name in ("PartOffsets", "PointOffsets"):  # static mesh: every step points at the same one
+        for name in ("PartOffsets", "PointOffsets"):  # so is the mesh
             _extend(self._steps[name], [0])
         for name in ("CellOffsets", "ConnectivityIdOffsets"):
             _extend(self._steps[name], [[0]])
         self._steps.attrs["NSteps"] = step + 1
+
+    def average(
+        self,
+        velocity_m_s: NDArray[np.floating],
+        pressure_pa: NDArray[np.floating],
+        viscous_stress_pa: NDArray[np.floating],
+    ) -> None:
+        """Put the means over time, shaped as the arrays of a time step, in place of those that there may be."""
+        for name, values in zip(FIELDS, (velocity_m_s, pressure_pa, viscous_stress_pa), strict=True):
+            self._data[MEANS[name]].resize(len(values), axis=0)
+            self._data[MEANS[name]][:] = values
+
+    def start_over(self) -> None:
+        """Take all time steps out again."""
+        self._steps.attrs["NSteps"] = 0
+        self._steps.visititems(_empty)
+        for name in FIELDS:
+            self._data[name].resize(0, axis=0)
 
     def __enter__(self) -> Self:
         return self
@@ -107,6 +132,11 @@ class FlowWriter:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._file.close()
+
+
+def _empty(_: str, found: Any) -> None:
+    if isinstance(found, h5py.Dataset):
+        found.resize(0, axis=0)
 
 
 def _extend(dataset: Any, values: Any) -> None:
@@ -142,6 +172,18 @@ class Flow:
         """Viscous stress, (N, 6), XX, YY, ZZ, XY, YZ, XZ."""
         return self._read("viscous_stress_pa", step)
 
+    def velocity_mean_m_s(self) -> NDArray[np.float32]:
+        """Mean velocity over time, (N, 3)."""
+        return self._read(MEANS["velocity_m_s"], 0)
+
+    def pressure_mean_pa(self) -> NDArray[np.float32]:
+        """Mean pressure over time, (N,)."""
+        return self._read(MEANS["pressure_pa"], 0)
+
+    def viscous_stress_mean_pa(self) -> NDArray[np.float32]:
+        """Mean viscous stress over time, (N, 6), XX, YY, ZZ, XY, YZ, XZ."""
+        return self._read(MEANS["viscous_stress_pa"], 0)
+
     def _read(self, name: str, step: int) -> NDArray[np.float32]:
         count, step = len(self.points_mm), range(len(self.times_s))[step]
         with h5py.File(self.path, "r") as file:
@@ -161,6 +203,7 @@ def read_flow(path: Path) -> Flow:
             root = file["VTKHDF"]
             points, times = root["Points"][()], root["Steps/Values"][()]
             whole = all(len(root["PointData"][name]) == len(times) * len(points) for name in FIELDS)
+            whole &= all(len(root["PointData"][name]) == len(points) for name in MEANS.values())
     except (OSError, KeyError) as error:
         raise StageError(f"{path}: cannot be read as a flow file ({error}); run solve again") from None
     if not whole or not len(times):

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from solver.driver import Driver, LatticeDriver, Observation, held_bytes
+from solver.driver import Driver, Fields, LatticeDriver, Observation, held_bytes
 from solver.flow import FlowWriter
 from solver.forecast import Device, Forecast, forecast, gigabytes
 from solver.lattice import Lattice, build_lattice
@@ -216,14 +216,19 @@ class Simulation:
         )
 
     def _write(self, writer: FlowWriter) -> None:
-        units, fields = self.plan.units, self.driver.fields()
+        fields = self.driver.fields()
         self.bytes = self.driver.memory_bytes() + held_bytes(fields)
+        writer.append(self.step * self.plan.units.dt_s, *self._in_si(fields))
+        writer.average(*self._in_si(fields))
+
+    def _in_si(self, fields: Fields) -> tuple[NDArray[np.floating], ...]:
+        """Velocity (N, 3), pressure (N,), viscous stress (N, 6) in the order of VTK, XX YY ZZ XY YZ XZ."""
+        units = self.plan.units
         viscous = -(1 - 1 / (2 * units.tau)) * units.stress_pa
-        writer.append(
-            self.step * units.dt_s,
+        return (
             fields.velocity.T * units.speed_m_s,
             fields.drho * units.pressure_pa + self.plan.reference_pa,
-            fields.stress[[0, 1, 2, 3, 5, 4]].T * viscous,  # VTK: XX YY ZZ XY YZ XZ
+            fields.stress[[0, 1, 2, 3, 5, 4]].T * viscous,
         )
 
     def _report(self, row: Row) -> None:

@@ -16,15 +16,20 @@ def fields(nodes, seed):
 @pytest.fixture(scope="module")
 def written(tmp_path_factory):
     nodes, path = pipe((1, 2, 3), 4.2, 12, spacing_mm=0.3), tmp_path_factory.mktemp("flow") / "flow.vtkhdf"
-    steps = [(0.5 * k, *fields(nodes, k)) for k in range(3)]
+    steps, means = [(0.5 * k, *fields(nodes, k)) for k in range(3)], fields(nodes, 3)
     with FlowWriter(path, nodes) as writer:
+        for step in steps[:2]:
+            writer.append(*step)
+            writer.average(*step[1:])
+        writer.start_over()  # what was written before is gone
         for step in steps:
             writer.append(*step)
-    return nodes, path, steps
+        writer.average(*means)
+    return nodes, path, steps, means
 
 
 def test_what_is_written_is_read_back(written):
-    nodes, path, steps = written
+    nodes, path, steps, means = written
     flow = read_flow(path)
     assert flow.times_s.tolist() == [0, 0.5, 1]
     np.testing.assert_allclose(flow.points_mm, nodes.points_mm(), rtol=1e-6)
@@ -33,6 +38,10 @@ def test_what_is_written_is_read_back(written):
             (flow.velocity_m_s, flow.pressure_pa, flow.viscous_stress_pa), steps[k][1:], strict=True
         ):
             np.testing.assert_array_equal(read(k), wanted)
+    for read, wanted in zip(
+        (flow.velocity_mean_m_s, flow.pressure_mean_pa, flow.viscous_stress_mean_pa), means, strict=True
+    ):
+        np.testing.assert_array_equal(read(), wanted)
 
 
 def test_vtk_reads_mesh_times_and_fields(written):
@@ -41,7 +50,7 @@ def test_vtk_reads_mesh_times_and_fields(written):
     from vtkmodules.vtkCommonExecutionModel import vtkStreamingDemandDrivenPipeline as Pipeline
     from vtkmodules.vtkIOHDF import vtkHDFReader
 
-    nodes, path, steps = written
+    nodes, path, steps, means = written
     reader = vtkHDFReader()
     reader.SetFileName(str(path))
     reader.UpdateInformation()
@@ -52,7 +61,9 @@ def test_vtk_reads_mesh_times_and_fields(written):
         grid = reader.GetOutput()
         assert grid.GetNumberOfPoints() == nodes.count
         assert grid.GetNumberOfCells() == len(voxels(nodes)) > 0
-        for name, wanted in zip(("velocity_m_s", "pressure_pa", "viscous_stress_pa"), arrays, strict=True):
+        names = ["velocity_m_s", "pressure_pa", "viscous_stress_pa"]
+        names += ["velocity_mean_m_s", "pressure_mean_pa", "viscous_stress_mean_pa"]
+        for name, wanted in zip(names, (*arrays, *means), strict=True):
             np.testing.assert_array_equal(vtk_to_numpy(grid.GetPointData().GetArray(name)), wanted)
     bounds = np.array([grid.GetCell(k).GetBounds() for k in range(grid.GetNumberOfCells())])
     np.testing.assert_allclose(np.diff(bounds.reshape(-1, 3, 2)), 0.3, rtol=1e-4)  # corners in the right order
@@ -72,4 +83,9 @@ def test_file_of_something_else_is_refused(tmp_path):
     with FlowWriter(path, closed_box((3, 3, 3))):
         pass
     with pytest.raises(StageError, match="holds 0 time steps"):
+        read_flow(path)
+    nodes = closed_box((3, 3, 3))
+    with FlowWriter(path, nodes) as writer:
+        writer.append(0.0, *fields(nodes, 0))
+    with pytest.raises(StageError, match="not complete"):  # the run broke off before its means
         read_flow(path)

@@ -257,7 +257,9 @@ def test_command_line_writes_the_same_bytes_twice(tmp_path):
     pipe.surface(0.2).write(tmp_path / "surface.vtp")
     with FlowWriter(tmp_path / "flow.vtkhdf", nodes) as writer:
         points = nodes.points_mm()
-        writer.append(1.0, pipe.velocity(points), pipe.pressure(points), pipe.stress(points))
+        fields = pipe.velocity(points), pipe.pressure(points), pipe.stress(points)
+        writer.append(1.0, *fields)
+        writer.average(*fields)
     write_openings(nodes.openings, tmp_path / "openings.json")
     (tmp_path / "solve.json").write_text(json.dumps(summary()))
     flow = pipe.flow_ml_s
