@@ -1,0 +1,238 @@
+"""The slow twin of the drivers: the four passes of Collares (2012), each over whole arrays of fluid and wall nodes.
+
+1. *Collision* of the fluid nodes. Each population is left in the slot of the opposite direction: the first half of the
+   swap.
+2. *Wall condition*: what the wall nodes send back, and what comes in through openings.
+3. *Streaming*: the two ends of every link exchange what they sent each other (Mattila, Hyväluoma, Rossi, Aspnäs and
+   Westerholm 2007, doi:10.1016/j.cpc.2006.09.005). A link whose far end has no slot keeps what it sent, which is
+   half-way bounce-back.
+4. *Macroscopic update*: density and velocity of the fluid nodes.
+
+One lattice is enough, as in place, but a step goes through memory four times and a node is the same in every step:
+nothing alternates. Between the first and the third pass populations stand as after an even step of
+:mod:`solver.streaming`, so that openings and wall links are treated by the same passes as there.
+
+With :func:`wall_nodes` the walls are those of the work: wall nodes are nodes of the lattice that carry populations,
+extrapolated along each link from the fluid (Guo, Zheng and Shi 2002, doi:10.1063/1.1471914).
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import cache
+from typing import Any
+
+import numpy as np
+from numba import prange
+from numpy.typing import NDArray
+
+from solver.collision import make_collision
+from solver.cpu.blocks import plain, threaded
+from solver.cpu.driver import CpuDriver
+from solver.d3q19 import OPPOSITE, VELOCITIES, WEIGHTS, Q
+from solver.lattice import Lattice
+from solver.node_physics import make_macroscopic, node_function
+from solver.nodes import Neighbours, Nodes
+from solver.streaming import load, opposite, store
+from solver.walls import Vector, WallLinks, moving_walls
+
+NEAR = 0.75
+"""Distance q of the wall from which on the next fluid node alone is extrapolated from (Guo, Zheng and Shi 2002)."""
+
+
+@dataclass(frozen=True)
+class WallNodes:
+    """Wall nodes that carry populations, and the links along which they get them.
+
+    Attributes
+    ----------
+    count : number of wall nodes W.
+    node : (L,) row of each link's fluid node n.
+    direction : (L,) direction i of the link, into the wall.
+    wall : (L,) row of the wall node at its far end.
+    upstream : (L,) row of the fluid node n - c_i; n itself where it is not needed, -1 where it is missing.
+    near, far : (L,) parts of the velocities of n and n - c_i in that of the wall node.
+    moved : (3, L) part of the wall's velocity in it.
+    kept : (L,) part of n in what the wall node has of non-equilibrium; the rest is of n - c_i.
+    bounced : (L,) -6 w_i c_i.u_b of the wall's velocity u_b, for links that turn round half-way.
+    """
+
+    count: int
+    node: NDArray[np.int32]
+    direction: NDArray[np.uint8]
+    wall: NDArray[np.int32]
+    upstream: NDArray[np.int32]
+    near: NDArray[np.float64]
+    far: NDArray[np.float64]
+    moved: NDArray[np.float64]
+    kept: NDArray[np.float64]
+    bounced: NDArray[np.float64]
+
+
+def wall_nodes(nodes: Nodes, moving: Mapping[str, Vector] | None = None) -> WallNodes:
+    """Wall nodes of a geometry, and how each link extrapolates to its own.
+
+    With q the distance of the wall over the length of the link and u_b its velocity, a wall node has, for the link, the
+    density of n and
+
+        q u = u_b + (q - 1) u(n)                                         for q >= 3/4, else
+        u = u_b + (q - 1) u(n) + (1 - q)/(1 + q) [2 u_b + (q - 1) u(n - c_i)],
+
+    the non-equilibrium part likewise: of n, or q of n and 1 - q of n - c_i. Where n - c_i is wanted but no fluid node,
+    the link turns round half-way.
+
+    Parameters
+    ----------
+    nodes : the geometry.
+    moving : velocity of the patches that move, lattice units, by name.
+
+    Raises
+    ------
+    StageError
+        If a moving patch would push fluid through itself.
+    """
+    moving = moving or {}
+    node, direction = nodes.wall_link_node, nodes.wall_link_direction
+    q = nodes.wall_link_q.astype(np.float64)
+    upstream, neighbours = np.empty_like(node), Neighbours(nodes)
+    for i in range(1, Q):
+        mine = direction == i
+        upstream[mine] = neighbours.along(int(OPPOSITE[i]))[node[mine]]
+    velocity = np.zeros((3, len(node)))
+    for name, of_patch in moving.items():
+        velocity[:, nodes.wall_link_patch == nodes.patches.index(name) + 1] = np.array(of_patch)[:, None]
+    beyond = q < NEAR
+    return WallNodes(
+        count=len(nodes.wall_position),
+        node=node,
+        direction=direction,
+        wall=nodes.wall_link_wall,
+        upstream=np.where(beyond, upstream, node).astype(np.int32),
+        near=np.where(beyond, q - 1, (q - 1) / q),
+        far=np.where(beyond, -((1 - q) ** 2) / (1 + q), 0.0),
+        moved=np.where(beyond, 1 + 2 * (1 - q) / (1 + q), 1 / q) * velocity,
+        kept=np.where(beyond, q, 1.0),
+        bounced=moving_walls(nodes, moving),
+    )
+
+
+def no_links(links: WallLinks) -> WallLinks:
+    """Wall links of a lattice that has none."""
+    arrays: dict[str, Any] = {name: array[:0] for name, array in vars(links).items() if name != "sharers"}
+    return replace(links, **arrays, sharers=0)
+
+
+@cache
+def make_passes(collision: str, real: Any, parallel: bool) -> tuple[Any, Any, Any, Any]:
+    """The four passes for a collision model and a type of populations, over nodes in turn or shared out to threads."""
+    over_nodes = threaded if parallel else plain
+    collide, macroscopic = make_collision(collision, real), make_macroscopic(real)
+    one, onehalf, three, fourhalf = real(1), real(1.5), real(3), real(4.5)
+    velocities, weights = VELOCITIES.astype(real), WEIGHTS.astype(real)
+
+    @node_function
+    def equilibrium(i: int, drho: Any, x: Any, y: Any, z: Any) -> Any:
+        cu = velocities[i, 0] * x + velocities[i, 1] * y + velocities[i, 2] * z
+        return weights[i] * (drho + three * cu + fourhalf * cu * cu - onehalf * (x * x + y * y + z * z))
+
+    @over_nodes
+    def collide_range(f: Any, stride: int, first: int, last: int, rates: Any, force: Any) -> None:
+        for n in prange(first, last):
+            store(f, n, stride, opposite(collide(load(f, n, stride), rates, force)))
+
+    @over_nodes
+    def extrapolate(
+        f: Any, stride: int, links: Any, sent: Any, near: Any, far: Any, moved: Any, kept: Any, bounced: Any,
+        drho: Any, u: Any,
+    ) -> None:  # fmt: skip
+        node, direction, upstream = links
+        for k in prange(len(node)):
+            n, m, i = node[k], upstream[k], int(direction[k])
+            o = i + 1 if i % 2 else i - 1
+            if m < 0:
+                f[sent[k]] = f[o * stride + n] + bounced[k]
+                continue
+            x = moved[0, k] + near[k] * u[0, n] + far[k] * u[0, m]
+            y = moved[1, k] + near[k] * u[1, n] + far[k] * u[1, m]
+            z = moved[2, k] + near[k] * u[2, n] + far[k] * u[2, m]
+            here = f[i * stride + n] - equilibrium(o, drho[n], u[0, n], u[1, n], u[2, n])
+            there = f[i * stride + m] - equilibrium(o, drho[m], u[0, m], u[1, m], u[2, m])
+            f[sent[k]] = equilibrium(o, drho[n], x, y, z) + kept[k] * here + (one - kept[k]) * there
+
+    @over_nodes
+    def swap(f: Any, one_end: Any, other_end: Any) -> None:
+        for k in prange(len(one_end)):
+            f[one_end[k]], f[other_end[k]] = f[other_end[k]], f[one_end[k]]
+
+    @over_nodes
+    def update(f: Any, stride: int, force: Any, drho: Any, u: Any) -> None:
+        for n in prange(len(drho)):
+            drho[n], u[0, n], u[1, n], u[2, n] = macroscopic(load(f, n, stride), force)
+
+    return collide_range, extrapolate, swap, update
+
+
+class FourPass(CpuDriver):
+    """Runs a lattice in four passes a step, see :mod:`solver.four_pass`; in all else as the CPU driver.
+
+    Attributes
+    ----------
+    wall_nodes : wall nodes that carry populations.
+    drho, velocity : (N,), (3, N) of the fluid nodes, as the last macroscopic update left them.
+
+    Parameters
+    ----------
+    lattice : what it runs; of a Newtonian fluid.
+    walls : wall nodes that carry populations, in place of the lattice's own wall scheme; none: the lattice's scheme.
+    parallel : whether its passes are shared out to threads; the work's own CPU version is sequential.
+    """
+
+    device = "CPU, four passes"
+
+    def __init__(self, lattice: Lattice, walls: WallNodes | None = None, parallel: bool = False) -> None:
+        stride, real = lattice.stride, lattice.real
+        if walls:
+            lattice = replace(lattice, walls=no_links(lattice.walls), halo=Q * walls.count)
+        super().__init__(lattice)
+        self.wall_nodes = walls
+        self._collide, self._extrapolate, self._swap, self._update = make_passes(lattice.collision, real, parallel)
+        self.drho, self.velocity = np.zeros(lattice.count, real), np.zeros((3, lattice.count), real)
+        # between collision and streaming slot (o, n) holds what node n sent along i, which is due at the address of i
+        sent = OPPOSITE[1:, None] * np.int64(stride) + np.arange(stride)
+        due = lattice.addresses.astype(np.int64).reshape(Q - 1, stride)
+        if walls:
+            self._sent = Q * stride + walls.direction * np.int64(walls.count) + walls.wall
+            due[walls.direction - 1, walls.node] = self._sent
+            arrays = (walls.near, walls.far, walls.moved, walls.kept, walls.bounced)
+            self._extrapolation = tuple(array.astype(real) for array in arrays)
+        once = due > sent  # each link is named by both of its ends
+        self._ends = sent[once], due[once]
+
+    def advance(self, conditions: NDArray[np.float64]) -> None:
+        """Run steps, one a row of `conditions`."""
+        self.macroscopic_update()
+        for row in conditions:
+            super().advance(row[None])  # collision, then openings and wall links as in an even step
+            self.wall_condition()
+            self.streaming()
+            self.macroscopic_update()
+
+    def collide(self, even: bool, first: int, last: int) -> None:
+        """First pass: collide nodes, and leave each population in the slot of the opposite direction."""
+        lattice = self.lattice
+        self._collide(self.populations, lattice.stride, first, last, lattice.rates, lattice.force)
+
+    def wall_condition(self) -> None:
+        """Second pass: what the wall nodes send back."""
+        if walls := self.wall_nodes:
+            links = walls.node, walls.direction, walls.upstream
+            self._extrapolate(
+                self.populations, self.lattice.stride, links, self._sent, *self._extrapolation, self.drho, self.velocity
+            )
+
+    def streaming(self) -> None:
+        """Third pass: exchange what the ends of every link sent each other."""
+        self._swap(self.populations, *self._ends)
+
+    def macroscopic_update(self) -> None:
+        """Fourth pass: density and velocity of the fluid nodes."""
+        self._update(self.populations, self.lattice.stride, self.lattice.force, self.drho, self.velocity)
