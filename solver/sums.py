@@ -35,15 +35,17 @@ def split(x: Any) -> tuple[Any, Any, Any]:
     return first, second, np.int64((scaled - second) * UP)
 
 
-@node_function
-def join(first: Any, second: Any, third: Any) -> Any:
+def joined(first: Any, second: Any, third: Any) -> Any:
     """The number that words stand for."""
     return ((third * DOWN + second) * DOWN + first) * DOWN
 
 
+join = node_function(joined)
+
+
 def total(words: Words) -> NDArray[np.float64]:
     """The numbers that the words along the last axis stand for."""
-    values: NDArray[np.float64] = join.py_func(*np.moveaxis(words, -1, 0))
+    values: NDArray[np.float64] = joined(*np.moveaxis(words, -1, 0))
     return values
 
 
