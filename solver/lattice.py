@@ -9,7 +9,8 @@ from numpy.typing import NDArray
 
 from solver.d3q19 import Q
 from solver.nodes import Nodes
-from solver.openings import Control, InletLinks, OutletLinks, inlet_links, one_row_weights, opening_nodes, outlet_links
+from solver.openings import Control, InletLinks, OutletLinks, inlet_links, opening_nodes, outlet_links
+from solver.profiles import Profile
 from solver.streaming import link_addresses, row_stride
 from solver.walls import Vector, WallLinks, wall_links
 
@@ -77,12 +78,11 @@ def build_lattice(
     rates: tuple[float, float],
     walls: str = "bouzidi",
     precision: str = "fp32",
-    profiles: dict[str, str] | None = None,
+    profiles: Mapping[str, Profile] | None = None,
     force: Vector = (0.0, 0.0, 0.0),
     moving: Mapping[str, Vector] | None = None,
     slip: tuple[str, ...] = (),
     columns: NDArray[np.int32] | None = None,
-    weights: Mapping[str, NDArray[np.float64]] | None = None,
     control: Control | None = None,
 ) -> Lattice:
     """Lay out a geometry for the drivers.
@@ -93,12 +93,11 @@ def build_lattice(
     collision, walls : names of models.
     rates : (omega+, omega-).
     precision : ``fp32`` or ``fp64``.
-    profiles : profile of each inlet by its name; all parabolic if not given.
+    profiles : velocity over each inlet by its name; all parabolic if not given.
     force : body force per volume, lattice units.
     moving : velocity of the patches of the wall that move, lattice units, by name.
     slip : names of the patches along which fluid slips.
     columns : (openings + 1,) where the columns of each opening begin in the conditions; one each if not given.
-    weights : of the links of each inlet for each of its columns, by name, in place of `profiles`.
     control : outlets whose pressure follows from their flow; none if not given.
 
     Raises
@@ -108,8 +107,7 @@ def build_lattice(
     """
     real = PRECISIONS[precision]
     stride, addresses = row_stride(nodes.count), link_addresses(nodes, slip)
-    if weights is None:
-        weights = one_row_weights(nodes, profiles or {opening.name: "parabolic" for opening in nodes.openings})
+    profiles = profiles or {opening.name: Profile("parabolic") for opening in nodes.openings}
     columns = np.arange(len(nodes.openings) + 1, dtype=np.int32) if columns is None else columns
     probe_node, probe_opening = opening_nodes(nodes)
     return Lattice(
@@ -117,7 +115,7 @@ def build_lattice(
         stride=stride,
         addresses=addresses,
         walls=wall_links(nodes, addresses, stride, walls, real, moving, slip),
-        inlets=inlet_links(nodes, addresses, stride, weights, columns, real),
+        inlets=inlet_links(nodes, addresses, stride, profiles, columns, real),
         outlets=outlet_links(nodes, addresses, stride, columns, real),
         probe_node=probe_node,
         probe_opening=probe_opening,

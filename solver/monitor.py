@@ -68,7 +68,7 @@ class Monitor:
             residual=observation.change / since * plan.viscous_steps,
             balance=float((into - out) / into) if into else np.inf if len(entering) else 0.0,
             flow_ml_s=np.where(entering, inflow, -inflow) * units.flow_m3_s * 1e6,
-            pressure_pa=driver.opening_drho() * units.pressure_pa + plan.reference_pa,
+            pressure_pa=driver.opening_drho() * units.pressure_pa + plan.conditions.reference_pa,
         )
         self.rows.append(row)
         return row

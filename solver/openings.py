@@ -24,8 +24,8 @@ from numpy.typing import NDArray
 
 from solver.d3q19 import OPPOSITE, VELOCITIES, WEIGHTS
 from solver.node_physics import node_function, zeroth_and_first_moments
-from solver.nodes import Nodes, Opening
-from solver.stage import StageError
+from solver.nodes import Nodes
+from solver.profiles import Profile, link_weights
 from solver.sums import WORDS, Words, split
 
 
@@ -117,20 +117,6 @@ def adjusted(flow: Any, wanted: Any, state: Any, rule: Any) -> tuple[Any, Any, A
     return filtered, stored, stored + rule[3] * (filtered - wanted)
 
 
-def parabolic(radius: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Hagen-Poiseuille's profile, max(0, 1 - r^2), over the distance from the centre in equivalent radii."""
-    return np.maximum(0.0, 1 - radius**2)
-
-
-def plug(radius: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The same velocity everywhere on the cap."""
-    return np.ones_like(radius)
-
-
-PROFILES: dict[str, Callable[[NDArray[np.float64]], NDArray[np.float64]]] = {"parabolic": parabolic, "plug": plug}
-"""Velocity over an inlet, by name, as a function of the distance from its centre in equivalent radii."""
-
-
 @cache
 def make_outlet(real: Callable[[float], Any]) -> Any:
     """Function ``(f, g, m, links, force, conditions, row, entered)`` that treats the m-th node at an outlet.
@@ -164,7 +150,7 @@ def inlet_links(
     nodes: Nodes,
     addresses: NDArray[np.unsignedinteger],
     stride: int,
-    weights: Mapping[str, NDArray[np.float64]],
+    profiles: Mapping[str, Profile],
     columns: NDArray[np.int32],
     real: Any,
 ) -> InletLinks:
@@ -173,16 +159,22 @@ def inlet_links(
     Parameters
     ----------
     nodes, addresses, stride : the geometry and where its links' populations live.
-    weights : of each inlet, by name, (R, L): the share of each of its columns that enters through each of its links.
+    profiles : velocity over each inlet, by name.
     columns : (openings + 1,) where the columns of each opening begin in the conditions, and how many there are.
     real : type of the weights.
+
+    Raises
+    ------
+    StageError
+        If a profile is unknown, or no link of an inlet carries flow.
     """
     rows = np.flatnonzero(_of_role(nodes, "inlet")[nodes.opening_link_opening])
     direction = nodes.opening_link_direction[rows].astype(np.int64)
     index = nodes.opening_link_opening[rows].astype(np.int32) - 1
-    weight = np.zeros((max((len(each) for each in weights.values()), default=1), len(rows)))
+    weight = np.zeros((max((profile.rows for profile in profiles.values()), default=1), len(rows)))
     for opening in (opening for opening in nodes.openings if opening.role == "inlet"):
-        weight[: len(weights[opening.name]), index == opening.id - 1] = weights[opening.name]
+        profile, mine = profiles[opening.name], index == opening.id - 1
+        weight[: profile.rows, mine] = link_weights(nodes, opening, rows[mine], profile)
     return InletLinks(
         slot=(OPPOSITE[direction].astype(np.int64) * stride + nodes.opening_link_node[rows]).astype(addresses.dtype),
         opening=index,
@@ -190,41 +182,6 @@ def inlet_links(
         rows=np.diff(columns)[index],
         weight=weight.astype(real),
     )
-
-
-def one_row_weights(nodes: Nodes, profiles: Mapping[str, str]) -> dict[str, NDArray[np.float64]]:
-    """Weights (1, L) of the links of each inlet, with `profiles` by name of the opening; they sum to 1.
-
-    Raises
-    ------
-    StageError
-        If a profile is unknown, or no link of an inlet carries flow.
-    """
-    weights = {}
-    for opening in (opening for opening in nodes.openings if opening.role == "inlet"):
-        rows = np.flatnonzero(nodes.opening_link_opening == opening.id)
-        weight = 6 * WEIGHTS[nodes.opening_link_direction[rows]]
-        weight *= _profile(nodes, opening, rows, profiles[opening.name])
-        total = weight.sum()
-        if not total > 0:
-            raise StageError(
-                f"inlet {opening.name}: none of its {len(rows)} links carries flow (radius {opening.radius_mm:.3g} mm "
-                f"at a spacing of {nodes.spacing_mm:.3g} mm); choose a finer voxelize.spacing_mm"
-            )
-        weights[opening.name] = (weight / total)[None]
-    return weights
-
-
-def _profile(nodes: Nodes, opening: Opening, rows: NDArray[np.intp], name: str) -> NDArray[np.float64]:
-    """|c_i.n| phi at the points where links meet the cap."""
-    if name not in PROFILES:
-        raise StageError(f"profile {name!r}: unknown; known are {', '.join(PROFILES)}")
-    normal = np.asarray(opening.normal)
-    velocity = VELOCITIES[nodes.opening_link_direction[rows]].astype(np.float64)
-    reach = nodes.opening_link_q[rows, None] * velocity * nodes.spacing_mm
-    from_centre = nodes.points_mm()[nodes.opening_link_node[rows]] + reach - opening.centre_mm
-    in_plane = from_centre - (from_centre @ normal)[:, None] * normal
-    return np.abs(velocity @ normal) * PROFILES[name](np.linalg.norm(in_plane, axis=1) / opening.radius_mm)
 
 
 def outlet_links(

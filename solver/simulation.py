@@ -20,7 +20,7 @@ from solver.parts import PartsDriver
 from solver.plan import Plan, make_plan, table
 from solver.settings import SolveSettings
 from solver.stage import StageError
-from solver.units import MAX_DRHO
+from solver.units import MAX_DRHO, PASCAL_PER_MMHG
 
 CHECK_STEPS = 50
 """Steps between two looks for a flow that blows up; even."""
@@ -139,30 +139,12 @@ class Simulation:
 
     def _stretch(self, stop: int) -> Row | None:
         """Run to a step and look at the flow there; a row of the monitor where one is due."""
-        self.driver.advance(self.conditions(self.step, stop))
+        self.driver.advance(self.plan.conditions.at(self.step, stop))
         self.step = stop
         due = stop % self.plan.interval == 0 or stop == self.plan.last_step
         observation = self.driver.observe(keep=due)
         self._guard(observation)
         return self.monitor.record(stop, observation, self.driver) if due else None
-
-    def conditions(self, first: int, last: int) -> NDArray[np.float64]:
-        """Conditions of steps, (steps, openings): flow of inlets, drho of outlets, in lattice units."""
-        plan, openings = self.plan, self.nodes.openings
-        times = np.arange(first + 1, last + 1, dtype=np.float64) * plan.units.dt_s
-        values = np.empty((len(times), len(openings)))
-        for k, opening in enumerate(openings):
-            if opening.role == "inlet":
-                values[:, k] = plan.inflow[opening.name].at(times) * 1e-6 / plan.units.flow_m3_s * self._ramp(times)
-            else:
-                values[:, k] = (plan.pressure_pa[opening.name] - plan.reference_pa) / plan.units.pressure_pa
-        return values
-
-    def _ramp(self, times: NDArray[np.float64]) -> NDArray[np.float64]:
-        """(1 - cos(pi t/t_r))/2 up to t_r, then 1."""
-        if not self.plan.ramp_s:
-            return np.ones_like(times)
-        return (1 - np.cos(np.pi * np.minimum(times / self.plan.ramp_s, 1))) / 2
 
     def _snapshot_steps(self) -> list[int]:
         period, plan, count = self.plan.period_s, self.plan, self.settings.snapshots
@@ -202,7 +184,7 @@ class Simulation:
     def _cause(self) -> str:
         plan, expected = self.plan, self.plan.numbers["expected_peak_speed_m_s"]
         reached = max((row.max_speed_m_s for row in self.monitor.rows), default=0.0)
-        if plan.inflow and plan.ramp_s < 1e-3 * plan.viscous_steps * plan.units.dt_s:
+        if plan.conditions.waves.inflow and plan.ramp_s < 1e-3 * plan.viscous_steps * plan.units.dt_s:
             return "Likely the inflow is raised too fast; lengthen solve.ramp_s, or leave it out"
         if reached > 1.2 * expected or plan.numbers["expected_peak_speed_lattice"] > 0.1:
             return (
@@ -227,7 +209,7 @@ class Simulation:
         viscous = -(1 - 1 / (2 * units.tau)) * units.stress_pa
         return (
             fields.velocity.T * units.speed_m_s,
-            fields.drho * units.pressure_pa + self.plan.reference_pa,
+            fields.drho * units.pressure_pa + self.plan.conditions.reference_pa,
             fields.stress[[0, 1, 2, 3, 5, 4]].T * viscous,
         )
 
@@ -303,8 +285,8 @@ def solve(
     for warning in plan.warnings:
         log.warning("warning: %s", warning)
     lattice = build_lattice(
-        nodes, plan.collision, plan.rates, settings.walls, settings.precision, plan.profiles, plan.force, plan.moving,
-        plan.slip,
+        nodes, plan.collision, plan.rates, settings.walls, settings.precision,
+        plan.conditions.profiles, plan.force, plan.moving, plan.slip, plan.conditions.columns, plan.conditions.control,
     )  # fmt: skip
     driver = make_driver(settings.backend, lattice, nodes.part)
     if isinstance(driver, PartsDriver):
@@ -321,7 +303,7 @@ def solve(
 
 def _told(expected: Forecast, plan: Plan, device: Device) -> str:
     basis = "until friction has settled the flow"
-    if plan.inflow:
+    if plan.conditions.waves.inflow:
         basis = "all cycles" if plan.period_s else "until the wave that the ramp leaves has died away"
     return (
         f"about {expected.steps} steps ({basis}) in {_minutes(expected.seconds)}, at {device.updates_s / 1e6:.3g} MLUPS"
@@ -377,9 +359,11 @@ def _summary(simulation: Simulation, warnings: list[str]) -> dict[str, Any]:
             "role": opening.role, "flow_ml_s": float(flow[k]), "pressure_pa": float(pressure[k])
         }  # fmt: skip
         if opening.role == "inlet":
-            openings[opening.name]["imposed_flow_ml_s"] = plan.inflow[opening.name].mean_ml_s
+            openings[opening.name]["imposed_flow_ml_s"] = plan.conditions.waves.inflow[opening.name].mean_ml_s
         else:
-            openings[opening.name]["imposed_pressure_pa"] = plan.pressure_pa[opening.name]
+            openings[opening.name]["imposed_pressure_pa"] = (
+                plan.conditions.outlets[opening.name].pressure_mmhg * PASCAL_PER_MMHG
+            )
     return {
         "converged": simulation.converged,
         "warnings": warnings,
@@ -398,7 +382,7 @@ def _summary(simulation: Simulation, warnings: list[str]) -> dict[str, Any]:
             "magic": plan.magic if plan.collision in ("trt", "bgk") else None,
             "walls": settings.walls,
             "patches": {name: "slips" if patch.slip else "moves" for name, patch in settings.patches.items()},
-            "inlets": plan.profiles,
+            "inlets": {name: profile.name for name, profile in plan.conditions.profiles.items()},
             "outlets": "anti-bounce-back",
             "precision": settings.precision,
         },

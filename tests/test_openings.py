@@ -7,7 +7,7 @@ from geometries import pipe
 from solver.collision import relaxation_rates
 from solver.cpu.driver import CpuDriver
 from solver.lattice import build_lattice
-from solver.openings import PROFILES
+from solver.profiles import PROFILES, Profile
 
 RATES = relaxation_rates(0.8, 3 / 16)
 
@@ -15,7 +15,7 @@ RATES = relaxation_rates(0.8, 3 / 16)
 @pytest.mark.parametrize("profile", PROFILES)
 def test_inlet_lets_in_exactly_the_flow_that_is_asked_for(profile):
     nodes = pipe((1, 2, 3), 4.2, 12)
-    driver = CpuDriver(build_lattice(nodes, "trt", RATES, "half-way", "fp64", {"in": profile}))
+    driver = CpuDriver(build_lattice(nodes, "trt", RATES, "half-way", "fp64", {"in": Profile(profile)}))
     g = driver.populations.reshape(19, -1)[:, : nodes.count]
     for flow in (0.1, 0.3, 0.05):
         before = g.sum()
