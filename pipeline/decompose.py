@@ -1,8 +1,8 @@
 """Stage 6: the tagged lattice becomes the solver's node arrays.
 
 Every link from a fluid node to a node that is none gets the place where it first meets the surface, in lengths of the
-link: wall links for the curved wall, opening links for the flow through the caps. Nodes near the wall get their exact
-distance to it.
+link: wall links for the curved wall, opening links for the flow through the caps, with the developed velocity there.
+Nodes near the wall get their exact distance to it.
 """
 
 from dataclasses import replace
@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from pipeline.geometry.lattice.band import distances_mm
 from pipeline.geometry.lattice.crossings import Raster, rasterise
+from pipeline.geometry.lattice.developed import developed
 from pipeline.geometry.lattice.frame import Frame
 from pipeline.geometry.lattice.grid import read_patches
 from pipeline.geometry.lattice.links import Links, links, short_cuts
@@ -20,6 +21,7 @@ from pipeline.lattice import Lattice, tagged
 from pipeline.mesh import Mesh, read_openings
 from pipeline.settings.base import parse
 from pipeline.settings.geometry import DecomposeSettings
+from solver.d3q19 import VELOCITIES
 from solver.nodes import FLUID, INLET, OUTLET, WALL, Nodes, Opening, check, mean_runs, save
 from solver.partition import partition
 from solver.stage import Job, StageError, run_stage
@@ -120,10 +122,31 @@ def _arrays(
         opening_link_direction=found.direction[opening],
         opening_link_opening=found.opening[opening],
         opening_link_q=found.q[opening],
+        opening_link_profile=profiles(mesh, frame, openings, position[row[opening]], found, opening),
         periodic=frame.periodic,
         patches=patches,
         axes=axes,
     )
+
+
+def profiles(
+    mesh: Mesh,
+    frame: Frame,
+    openings: tuple[Opening, ...],
+    position: NDArray[np.int32],
+    found: Links,
+    rows: NDArray[np.int64],
+) -> NDArray[np.float32]:
+    """Developed velocity where links through openings meet the caps, (K,), over the largest on each cap.
+
+    `position` (K, 3) are the lattice indices of the links' nodes, `rows` (K,) their rows among all links.
+    """
+    places = (position + found.q[rows, None] * VELOCITIES[found.direction[rows]]) * frame.spacing_mm + frame.origin_mm
+    values = np.zeros(len(rows), np.float32)
+    for opening in openings:
+        mine = found.opening[rows] == opening.id
+        values[mine] = developed(mesh, opening, frame.periodic, places[mine])
+    return values
 
 
 def order_of_axes(runs: tuple[float, float, float], settings: DecomposeSettings) -> tuple[int, int, int]:

@@ -22,7 +22,7 @@ from solver.stage import StageError
 EXTERNAL, WALL, FLUID, INLET, OUTLET = -1, 0, 1, 2, 3
 """Tags of lattice nodes (int8). INLET and OUTLET are fluid nodes with a link through an opening."""
 
-FORMAT = "hemolattice-nodes-2"
+FORMAT = "hemolattice-nodes-3"
 
 Number = TypeVar("Number", int, float, bool)
 
@@ -82,6 +82,8 @@ class Nodes:
     opening_link_node, opening_link_direction : as for walls, (K,).
     opening_link_opening : (K,) int8, id of the opening that the link crosses first.
     opening_link_q : (K,) float32, distance to the cap over the length of the link, in (0, 1].
+    opening_link_profile : (K,) float32, fully developed velocity where the link meets the cap over its largest there,
+        in [0, 1]: phi of Laplace(phi) = -1 on the cap with 0 on its rim.
     periodic : whether the lattice repeats along (x, y, z); links across such a border join fluid nodes.
     patches : names of parts of the wall that can be told from the rest, to move or to slip.
     axes : axes (0: x, 1: y, 2: z) from the one that runs fastest in the order of the nodes to the slowest.
@@ -107,6 +109,7 @@ class Nodes:
     opening_link_direction: NDArray[np.uint8]
     opening_link_opening: NDArray[np.int8]
     opening_link_q: NDArray[np.float32]
+    opening_link_profile: NDArray[np.float32]
     periodic: tuple[bool, bool, bool] = (False, False, False)
     patches: tuple[str, ...] = ()
     axes: tuple[int, int, int] = (0, 1, 2)
@@ -150,6 +153,7 @@ ARRAYS: dict[str, type] = {
     "opening_link_direction": np.uint8,
     "opening_link_opening": np.int8,
     "opening_link_q": np.float32,
+    "opening_link_profile": np.float32,
 }
 """The arrays of :class:`Nodes` and their types, as they stand in the file."""
 
@@ -269,7 +273,8 @@ def check(nodes: Nodes) -> None:
             == len(nodes.wall_link_direction) == len(nodes.wall_link_wall) == len(nodes.wall_link_q)
             == len(nodes.wall_link_patch),
             "opening link arrays are equally long": links[1]
-            == len(nodes.opening_link_direction) == len(nodes.opening_link_opening) == len(nodes.opening_link_q),
+            == len(nodes.opening_link_direction) == len(nodes.opening_link_opening) == len(nodes.opening_link_q)
+            == len(nodes.opening_link_profile),
         }
     )  # fmt: skip
     _demand(
@@ -281,6 +286,9 @@ def check(nodes: Nodes) -> None:
             and _within(nodes.opening_link_direction, 1, Q),
             "link distances are in (0, 1]": all(
                 bool(((q > 0) & (q <= 1)).all()) for q in (nodes.wall_link_q, nodes.opening_link_q)
+            ),
+            "profiles are in [0, 1]": bool(
+                ((nodes.opening_link_profile >= 0) & (nodes.opening_link_profile <= 1)).all()
             ),
             "nodes and links name existing openings": _within(nodes.opening, 0, len(ids) + 1)
             and _within(nodes.opening_link_opening, 1, len(ids) + 1),

@@ -82,6 +82,8 @@ class Pipe:
         opening = np.zeros(len(position), np.int8)
         opening[node[~through_wall]] = cap[~through_wall]
         order = np.argsort(opening, kind="stable")  # fluid, inlet, outlet
+        met = (position[node] + q[:, None] * VELOCITIES[direction]) * spacing_mm + origin
+        profile = np.maximum(1 - ((met @ np.column_stack(self.frame()[:2])) ** 2).sum(1) / self.radius_mm**2, 0)
         node = np.argsort(order)[node]
         return Nodes(
             spacing_mm=spacing_mm,
@@ -104,6 +106,7 @@ class Pipe:
             opening_link_direction=direction[~through_wall].astype(np.uint8),
             opening_link_opening=cap[~through_wall].astype(np.int8),
             opening_link_q=q[~through_wall].astype(np.float32),
+            opening_link_profile=profile[~through_wall].astype(np.float32),
         )
 
     def _inside(self, points):

@@ -24,6 +24,7 @@ def nodes_from(
     """Node arrays of a mask [z, y, x] whose links out of the fluid meet the surface as `crossing` says.
 
     The lattice gets a margin for wall nodes where it does not repeat; `origin_mm` is where the mask's first node lies.
+    Caps are round.
     """
     margin = np.where(periodic, 0, 1)
     fluid = np.pad(fluid, [(m, m) for m in margin[::-1]])
@@ -43,6 +44,12 @@ def nodes_from(
     q, opening = crossing((position[node] - margin).astype(float), VELOCITIES[direction].astype(float))
     q = np.clip(q, 1e-6, 1).astype(np.float32)
     wall = opening == 0
+    met = (position[node[~wall]] - margin + q[~wall, None] * VELOCITIES[direction[~wall]]) * spacing_mm + origin_mm
+    profile = np.zeros(len(met))
+    for cap in openings:
+        off = met - cap.centre_mm
+        square = (off**2).sum(axis=1) - (off @ cap.normal) ** 2
+        profile = np.where(opening[~wall] == cap.id, np.clip(1 - square / cap.radius_mm**2, 0, 1), profile)
     wall_position, wall_row = np.unique(end[wall][:, ::-1], axis=0, return_inverse=True)
     node_opening = np.zeros(len(position), np.int8)
     node_opening[node[~wall]] = opening[~wall]
@@ -71,6 +78,7 @@ def nodes_from(
         opening_link_direction=direction[~wall].astype(np.uint8),
         opening_link_opening=opening[~wall].astype(np.int8),
         opening_link_q=q[~wall],
+        opening_link_profile=profile.astype(np.float32),
         periodic=periodic,
     )
 

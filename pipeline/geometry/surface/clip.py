@@ -214,15 +214,17 @@ def _rim(triangles: NDArray[np.int64], on_plane: NDArray[np.bool_]) -> NDArray[n
     return np.array(rim, dtype=np.int64)
 
 
-def cap_of(rim: NDArray[np.float64], normal: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
-    """Triangulate the flat polygon inside a rim, (m, 3), with triangles about as large as the rim's edges are long.
+def cap_of(
+    rim: NDArray[np.float64], normal: NDArray[np.float64], step: float | None = None
+) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+    """Triangulate the flat polygon inside a rim, (m, 3), with edges about one step long, or as the rim's are.
 
     Returns the points inside, (k, 3), and triangles over the rows of the rim followed by those points.
     """
     origin = rim.mean(axis=0)
     polygon = _flatten(rim - origin, normal)
     nearer, farther = polygon, np.roll(polygon, -1, axis=0)
-    step = float(np.linalg.norm(farther - nearer, axis=1).mean())
+    step = step or float(np.linalg.norm(farther - nearer, axis=1).mean())
     grid = _hexagonal_grid(float(np.abs(polygon).max()), step)
     inside = grid[points_in_poly(grid, polygon)]
     inside = inside[cKDTree(polygon).query(inside)[0] > CAP_GRID * step]
