@@ -20,7 +20,7 @@ Reals = NDArray[np.float64]
 Rows = NDArray[np.int64]
 
 ACROSS = 32
-"""Triangles across a cap, counted on four times its area over its perimeter: the diameter of a round one."""
+"""Triangles across a cap, counted on four times its area over the length of its rim: the diameter of a round one."""
 
 CANDIDATES = 24
 """Triangles among which the one that holds a place is looked for, those with the nearest centroids."""
@@ -40,7 +40,7 @@ def developed(
     opening : whose cap.
     periodic : axes along which the lattice repeats; the surface then ends in planes beyond the period.
     places_mm : (K, 3), (x, y, z), LPS, mm, on the cap.
-    across : triangles on four times the area over the perimeter.
+    across : triangles on four times the area over the length of the rim.
 
     Returns
     -------
@@ -56,8 +56,10 @@ def developed(
         return np.ones(len(places_mm), np.float32)
     normal = np.asarray(opening.normal)
     plane = axes_of_plane(normal)
-    length = np.linalg.norm(np.roll(corners, -1, axis=0) - corners, axis=1)
-    step = 4 * opening.area_mm2 / length.sum() / across
+    following = np.roll(corners, -1, axis=0)
+    length = np.linalg.norm(following - corners, axis=1)
+    area_mm2 = normal @ np.cross(corners - corners[0], following - corners[0]).sum(axis=0) / 2
+    step = 4 * area_mm2 / length[walled].sum() / across
     rim, walled = _divided(corners, walled, np.ceil(length / step).astype(int))
     try:
         inside, triangles = cap_of(rim, normal, step)
