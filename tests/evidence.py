@@ -104,7 +104,7 @@ class Case:
         self.figures.append((draw, caption))
 
     def __enter__(self) -> "Case":
-        self._since = time.monotonic()
+        self._since = time.process_time()
         for file in self._files():
             file.unlink(missing_ok=True)
         return self
@@ -143,7 +143,7 @@ class Case:
         record = {
             "name": self.name, "title": self.title, "reference": self.reference, "failure": failure,
             "goals": [asdict(goal) for goal in self.goals], "tables": self.tables, "figures": kept,
-            "made": _made(time.monotonic() - self._since),
+            "made": _made(time.process_time() - self._since),
         }  # fmt: skip
         text = json.dumps(record, indent=1, ensure_ascii=False)
         (folder / "evidence" / f"{self.name}.json").write_text(text + "\n", encoding="utf-8")
@@ -169,7 +169,7 @@ def _picture(draw: Callable[[Any], Any]) -> bytes:
 
 
 def _made(seconds: float) -> dict[str, Any]:
-    """By which code, when, on what."""
+    """By which code, when, on what, and the processor time that it took."""
     import numba
 
     def git(*words: str) -> str:
@@ -180,7 +180,6 @@ def _made(seconds: float) -> dict[str, Any]:
         "changed": bool(git("status", "--porcelain", "--", "solver", "pipeline", "tests").strip()),
         "date": f"{datetime.now(UTC):%Y-%m-%d}",
         "versions": f"Python {platform.python_version()}, NumPy {np.__version__}, Numba {numba.__version__}",
-        "threads": numba.get_num_threads(),
         "seconds": round(seconds, 1),
     }
 
@@ -215,12 +214,12 @@ def section(record: dict[str, Any]) -> str:
     changed = " and changes on top" if made["changed"] else ""
     parts.append(
         f"Measured {made['date']}, commit `{made['commit']}`{changed}, {made['versions']}, "
-        f"{made['threads']} {'threads' if made['threads'] > 1 else 'thread'}, {made['seconds']:.0f} s."
+        f"{made['seconds']:.0f} s of processor time."
     )
     return "\n\n".join(parts)
 
 
-def overview(names: Iterable[str], records: dict[str, dict[str, Any]]) -> str:
+def overview(names: Sequence[str], records: dict[str, dict[str, Any]]) -> str:
     """Everything that was to be reached, in the order of the page."""
     rows: list[Sequence[Cell]] = []
     for name in names:
@@ -235,7 +234,9 @@ def overview(names: Iterable[str], records: dict[str, dict[str, Any]]) -> str:
             rows.append((title, record["reference"], goal.what, wanted, number(goal.reached), verdict))
         if record["failure"] and not any(Goal(**entry).fault for entry in record["goals"]):
             rows.append((title, record["reference"], "", "", "", f"**failed**: {record['failure']}"))
-    return _rows(("case", "reference", "number", "to reach", "reached", "verdict"), rows)
+    minutes = sum(records[name]["made"]["seconds"] for name in names if name in records) / 60
+    table = _rows(("case", "reference", "number", "to reach", "reached", "verdict"), rows)
+    return f"{table}\n\nTogether {minutes:.0f} minutes of processor time."
 
 
 MARKER = re.compile(r"(<!-- ladder:(?P<name>[\w-]+) -->\n).*?(<!-- /ladder -->)", re.DOTALL)
