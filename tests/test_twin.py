@@ -26,6 +26,7 @@ from solver.four_pass import FourPass
 from solver.lattice import Lattice, build_lattice
 from solver.nodes import Nodes
 from solver.openings import Control
+from solver.profiles import Profile
 from solver.stage import ROOT
 from solver.walls import WALLS
 
@@ -69,7 +70,6 @@ def cavern_with_everything(seed: int) -> Nodes:
 def cavern(models: Models, seed: int) -> tuple[Lattice, Naive, np.ndarray]:
     """A cavern with everything, its lattice and its twin, and conditions."""
     nodes, rng = cavern_with_everything(seed), np.random.default_rng(seed)
-    links = np.count_nonzero(nodes.opening_link_opening == 1)
     columns = np.array([0, 3, 4, 6, 8], np.int32)
     control = Control(  # a Windkessel, and an outlet of which a flow is demanded
         opening=np.array([2, 3], np.int32),
@@ -77,14 +77,14 @@ def cavern(models: Models, seed: int) -> tuple[Lattice, Naive, np.ndarray]:
         rule=np.array([(0.7, 0.9, 0.3, 0.2), (0.3, 1.0, 0.05, 0.0)]),
         start=np.array([(0.01, 0.02), (0.0, 0.0)]),
     )
-    weight = rng.random((3, links)) / links
     through = (WEIGHTS * VELOCITIES.T)[:, nodes.wall_link_direction[nodes.wall_link_patch == 2]].sum(axis=1)
     x, y, z = 0.02 * np.cross(through, (1.0, 2.0, 3.0)) / np.linalg.norm(through)
     moving, slip = {"lid": (x, y, z)}, ("some",)
     lattice = build_lattice(
         nodes, models.collision, RATES, models.walls, "fp64", force=FORCE, moving=moving, slip=slip, columns=columns,
-        weights={"o1": weight}, control=control,
+        profiles={"o1": Profile("womersley", 1, 3.0)}, control=control,
     )  # fmt: skip
+    weight = lattice.inlets.weight
     naive = Naive(nodes, models.collision, RATES, models.walls, weight, np.array(FORCE), moving, slip, columns, control)
     conditions = rng.random((STEPS, 8)) * (0.2, 0.1, -0.1, 0.01, -0.01, 0.1, 0.01, -0.1)
     return lattice, naive, conditions
