@@ -1,11 +1,13 @@
 """Collision models: functions ``(g, rates, force) -> g*`` of one node's 19 populations, in a dict by name.
 
 ``rates`` is (omega+, omega-), the relaxation rates of the even and the odd part; ``force`` a body force per volume.
-All use the incompressible equilibrium of He and Luo (1997), doi:10.1023/B:JOSS.0000015179.12689.e4,
+The equilibrium is
 
-    g_i^eq = w_i [drho + 3 c_i.u + 4.5 (c_i.u)^2 - 1.5 u.u],   u = sum c_i g_i + F/2,   p = drho/3,
+    g_i^eq = w_i [drho + rho (3 c_i.u + 4.5 (c_i.u)^2 - 1.5 u.u)],   rho u = sum c_i g_i + F/2,   p = drho/3,
 
-and nu = (tau - 1/2)/3 with tau = 1/omega+. Directions are treated in opposite pairs, which share most of the work.
+with rho = 1 in the incompressible form of He and Luo (1997), doi:10.1023/B:JOSS.0000015179.12689.e4, the default, and
+rho = 1 + drho in the compressible one; nu = (tau - 1/2)/3 with tau = 1/omega+. Directions are treated in opposite
+pairs, which share most of the work.
 """
 
 from collections.abc import Callable
@@ -13,15 +15,15 @@ from functools import cache
 from typing import Any
 
 from solver.d3q19 import WEIGHTS
-from solver.node_physics import Populations, make_macroscopic, make_stress, node_function
+from solver.node_physics import Populations, make_density, make_macroscopic, make_stress, node_function
 from solver.stage import StageError
 
 Real = Callable[[float], Any]
 
 
-def bgk(real: Real) -> Any:
+def bgk(real: Real, equilibrium: str) -> Any:
     """One relaxation time (Bhatnagar, Gross and Krook 1954): TRT with omega- = omega+."""
-    two_rates = trt(real)
+    two_rates = trt(real, equilibrium)
 
     @node_function
     def collide(g: Populations, rates: Populations, force: Populations) -> Populations:
@@ -30,27 +32,28 @@ def bgk(real: Real) -> Any:
     return collide
 
 
-def trt(real: Real) -> Any:
+def trt(real: Real, equilibrium: str) -> Any:
     """Two relaxation times (Ginzburg, Verhaeghe and d'Humières 2008, Commun. Comput. Phys. 3, 427).
 
-    With g+- = (g_i +- g_o)/2, E+ = w[drho + 4.5 (c.u)^2 - 1.5 u.u], E- = 3 w c.u and the force
+    With g+- = (g_i +- g_o)/2, E+ = w[drho + rho (4.5 (c.u)^2 - 1.5 u.u)], E- = 3 w rho c.u and the force
     S+ = w[9 (c.u)(c.F) - 3 u.F], S- = 3 w c.F:
 
         A = omega+ (g+ - E+) - (1 - omega+/2) S+,   B = omega- (g- - E-) - (1 - omega-/2) S-,
         g_i* = g_i - A - B,   g_o* = g_i - A + B.
     """
-    macroscopic = make_macroscopic(real)
+    macroscopic, density = make_macroscopic(real, equilibrium), make_density(real, equilibrium)
     half, one, onehalf, three, fourhalf, nine = (real(value) for value in (0.5, 1, 1.5, 3, 4.5, 9))
     w_rest, w_axis, w_plane = real(WEIGHTS[0]), real(WEIGHTS[1]), real(WEIGHTS[7])
 
     @node_function
     def relax(
-        a: Any, b: Any, w: Any, cu: Any, cf: Any, isotropic: Any, uf: Any, rates: Populations, forcing: Populations
-    ) -> tuple[Any, Any]:
-        even = rates[0] * (half * (a + b) - w * (isotropic + fourhalf * cu * cu)) - forcing[0] * w * (
+        a: Any, b: Any, w: Any, cu: Any, cf: Any, isotropic: Any, uf: Any, rho: Any, rates: Populations,
+        forcing: Populations,
+    ) -> tuple[Any, Any]:  # fmt: skip
+        even = rates[0] * (half * (a + b) - w * (isotropic + fourhalf * cu * cu * rho)) - forcing[0] * w * (
             nine * cu * cf - uf
         )
-        odd = rates[1] * (half * (a - b) - w * (three * cu)) - forcing[1] * w * (three * cf)
+        odd = rates[1] * (half * (a - b) - w * (three * cu * rho)) - forcing[1] * w * (three * cf)
         return a - even - odd, b - even + odd
 
     @node_function
@@ -58,18 +61,19 @@ def trt(real: Real) -> Any:
         drho, x, y, z = macroscopic(g, force)
         fx, fy, fz = force
         s = (one - half * rates[0], one - half * rates[1])
-        e = drho - onehalf * (x * x + y * y + z * z)
+        rho = density(drho)
+        e = drho - onehalf * (x * x + y * y + z * z) * rho
         uf = three * (x * fx + y * fy + z * fz)
         g0 = g[0] - rates[0] * (g[0] - w_rest * e) - s[0] * w_rest * uf
-        g1, g2 = relax(g[1], g[2], w_axis, x, fx, e, uf, rates, s)
-        g3, g4 = relax(g[3], g[4], w_axis, y, fy, e, uf, rates, s)
-        g5, g6 = relax(g[5], g[6], w_axis, z, fz, e, uf, rates, s)
-        g7, g8 = relax(g[7], g[8], w_plane, x + y, fx + fy, e, uf, rates, s)
-        g9, g10 = relax(g[9], g[10], w_plane, x - y, fx - fy, e, uf, rates, s)
-        g11, g12 = relax(g[11], g[12], w_plane, x + z, fx + fz, e, uf, rates, s)
-        g13, g14 = relax(g[13], g[14], w_plane, x - z, fx - fz, e, uf, rates, s)
-        g15, g16 = relax(g[15], g[16], w_plane, y + z, fy + fz, e, uf, rates, s)
-        g17, g18 = relax(g[17], g[18], w_plane, y - z, fy - fz, e, uf, rates, s)
+        g1, g2 = relax(g[1], g[2], w_axis, x, fx, e, uf, rho, rates, s)
+        g3, g4 = relax(g[3], g[4], w_axis, y, fy, e, uf, rho, rates, s)
+        g5, g6 = relax(g[5], g[6], w_axis, z, fz, e, uf, rho, rates, s)
+        g7, g8 = relax(g[7], g[8], w_plane, x + y, fx + fy, e, uf, rho, rates, s)
+        g9, g10 = relax(g[9], g[10], w_plane, x - y, fx - fy, e, uf, rho, rates, s)
+        g11, g12 = relax(g[11], g[12], w_plane, x + z, fx + fz, e, uf, rho, rates, s)
+        g13, g14 = relax(g[13], g[14], w_plane, x - z, fx - fz, e, uf, rho, rates, s)
+        g15, g16 = relax(g[15], g[16], w_plane, y + z, fy + fz, e, uf, rho, rates, s)
+        g17, g18 = relax(g[17], g[18], w_plane, y - z, fy - fz, e, uf, rho, rates, s)
         return g0, g1, g2, g3, g4, g5, g6, g7, g8, g9, g10, g11, g12, g13, g14, g15, g16, g17, g18
 
     return collide
@@ -79,7 +83,7 @@ def _no_third_order(real: Real) -> Any:
     zero = real(0)
 
     @node_function
-    def coefficients(u: Populations, pi: Populations, kept: Any) -> Populations:
+    def coefficients(u: Populations, rho: Any, pi: Populations, kept: Any) -> Populations:
         return zero, zero, zero, zero, zero, zero
 
     return coefficients
@@ -89,97 +93,100 @@ def _recursive_third_order(real: Real) -> Any:
     two = real(2)
 
     @node_function
-    def coefficients(u: Populations, pi: Populations, kept: Any) -> Populations:
+    def coefficients(u: Populations, rho: Any, pi: Populations, kept: Any) -> Populations:
         x, y, z = u
         xx, yy, zz, xy, xz, yz = pi
         return (
-            x * x * y + kept * (two * x * xy + y * xx),
-            x * x * z + kept * (two * x * xz + z * xx),
-            x * y * y + kept * (two * y * xy + x * yy),
-            y * y * z + kept * (two * y * yz + z * yy),
-            x * z * z + kept * (two * z * xz + x * zz),
-            y * z * z + kept * (two * z * yz + y * zz),
+            rho * x * x * y + kept * (two * x * xy + y * xx),
+            rho * x * x * z + kept * (two * x * xz + z * xx),
+            rho * x * y * y + kept * (two * y * xy + x * yy),
+            rho * y * y * z + kept * (two * y * yz + z * yy),
+            rho * x * z * z + kept * (two * z * xz + x * zz),
+            rho * y * z * z + kept * (two * z * yz + y * zz),
         )
 
     return coefficients
 
 
-def _regularised(real: Real, third_order: Any) -> Any:
+def _regularised(real: Real, equilibrium: str, third_order: Any) -> Any:
     """Rebuild populations from moments: g* = g^eq + (1 - omega) 4.5 w (cc:Pi - tr Pi/3) + w H3 + force.
 
     The third-order part H3 on D3Q19, for coefficients a = (xxy, xxz, xyy, yyz, xzz, yzz), is -9 (a_xyy + a_xzz) along
     +x, likewise y and z, and 9 (a_xxy + a_xyy) along (1, 1, 0), the sign of each following that of the odd component:
     the sum over the three pairs of Hermite polynomials that the lattice carries, written out.
     """
-    macroscopic, stress = make_macroscopic(real), make_stress(real)
+    macroscopic, stress = make_macroscopic(real, equilibrium), make_stress(real, equilibrium)
+    density = make_density(real, equilibrium)
     one, onehalf, three, fourhalf, nine = (real(value) for value in (1, 1.5, 3, 4.5, 9))
     two = real(2)
     w_rest, w_axis, w_plane = real(WEIGHTS[0]), real(WEIGHTS[1]), real(WEIGHTS[7])
 
     @node_function
-    def pair(w: Any, cu: Any, cf: Any, isotropic: Any, viscous: Any, odd: Any) -> tuple[Any, Any]:
-        even = w * (isotropic + fourhalf * (cu * (cu + cf) + viscous))
-        odd = w * (three * cu + onehalf * cf + odd)
+    def pair(w: Any, cu: Any, cf: Any, rho: Any, isotropic: Any, viscous: Any, odd: Any) -> tuple[Any, Any]:
+        even = w * (isotropic + fourhalf * (cu * (rho * cu + cf) + viscous))
+        odd = w * (three * cu * rho + onehalf * cf + odd)
         return even + odd, even - odd
 
     @node_function
     def collide(g: Populations, rates: Populations, force: Populations) -> Populations:
         drho, x, y, z = macroscopic(g, force)
         fx, fy, fz = force
-        kept = one - rates[0]
+        rho, kept = density(drho), one - rates[0]
         pi = stress(g, drho, (x, y, z), force)
-        xxy, xxz, xyy, yyz, xzz, yzz = third_order((x, y, z), pi, kept)
+        xxy, xxz, xyy, yyz, xzz, yzz = third_order((x, y, z), rho, pi, kept)
         xx, yy, zz = kept * pi[0], kept * pi[1], kept * pi[2]
         xy, xz, yz = two * kept * pi[3], two * kept * pi[4], two * kept * pi[5]
-        e = drho - onehalf * (x * (x + fx) + y * (y + fy) + z * (z + fz) + (xx + yy + zz))
+        e = drho - onehalf * (x * (rho * x + fx) + y * (rho * y + fy) + z * (rho * z + fz) + (xx + yy + zz))
         g0 = w_rest * e
-        g1, g2 = pair(w_axis, x, fx, e, xx, -nine * (xyy + xzz))
-        g3, g4 = pair(w_axis, y, fy, e, yy, -nine * (xxy + yzz))
-        g5, g6 = pair(w_axis, z, fz, e, zz, -nine * (xxz + yyz))
-        g7, g8 = pair(w_plane, x + y, fx + fy, e, xx + yy + xy, nine * (xxy + xyy))
-        g9, g10 = pair(w_plane, x - y, fx - fy, e, xx + yy - xy, nine * (xyy - xxy))
-        g11, g12 = pair(w_plane, x + z, fx + fz, e, xx + zz + xz, nine * (xxz + xzz))
-        g13, g14 = pair(w_plane, x - z, fx - fz, e, xx + zz - xz, nine * (xzz - xxz))
-        g15, g16 = pair(w_plane, y + z, fy + fz, e, yy + zz + yz, nine * (yyz + yzz))
-        g17, g18 = pair(w_plane, y - z, fy - fz, e, yy + zz - yz, nine * (yzz - yyz))
+        g1, g2 = pair(w_axis, x, fx, rho, e, xx, -nine * (xyy + xzz))
+        g3, g4 = pair(w_axis, y, fy, rho, e, yy, -nine * (xxy + yzz))
+        g5, g6 = pair(w_axis, z, fz, rho, e, zz, -nine * (xxz + yyz))
+        g7, g8 = pair(w_plane, x + y, fx + fy, rho, e, xx + yy + xy, nine * (xxy + xyy))
+        g9, g10 = pair(w_plane, x - y, fx - fy, rho, e, xx + yy - xy, nine * (xyy - xxy))
+        g11, g12 = pair(w_plane, x + z, fx + fz, rho, e, xx + zz + xz, nine * (xxz + xzz))
+        g13, g14 = pair(w_plane, x - z, fx - fz, rho, e, xx + zz - xz, nine * (xzz - xxz))
+        g15, g16 = pair(w_plane, y + z, fy + fz, rho, e, yy + zz + yz, nine * (yyz + yzz))
+        g17, g18 = pair(w_plane, y - z, fy - fz, rho, e, yy + zz - yz, nine * (yzz - yyz))
         return g0, g1, g2, g3, g4, g5, g6, g7, g8, g9, g10, g11, g12, g13, g14, g15, g16, g17, g18
 
     return collide
 
 
-def projected(real: Real) -> Any:
+def projected(real: Real, equilibrium: str) -> Any:
     """Projected regularised collision (Latt and Chopard 2006, doi:10.1016/j.matcom.2006.05.017).
 
     g* = g^eq + (1 - omega) 4.5 w (cc:Pi - tr Pi/3) + w[1.5 c.F + 4.5 (c.u)(c.F) - 1.5 u.F].
     """
-    return _regularised(real, _no_third_order(real))
+    return _regularised(real, equilibrium, _no_third_order(real))
 
 
-def recursive(real: Real) -> Any:
+def recursive(real: Real, equilibrium: str) -> Any:
     """Recursive regularised collision: the projected one plus the third-order Hermite terms that D3Q19 carries.
 
     a_xxy = ux^2 uy + (1 - omega)(2 ux Pi_xy + uy Pi_xx) and so on (Coreixas et al. 2017,
     doi:10.1103/PhysRevE.96.033306; Jacob, Malaspinas and Sagaut 2018, doi:10.1080/14685248.2018.1540879).
     """
-    return _regularised(real, _recursive_third_order(real))
+    return _regularised(real, equilibrium, _recursive_third_order(real))
 
 
-COLLISIONS: dict[str, Callable[[Real], Any]] = {"bgk": bgk, "trt": trt, "projected": projected, "recursive": recursive}
-"""Makers of the collision function for one floating-point type, by name."""
+COLLISIONS: dict[str, Callable[[Real, str], Any]] = {
+    "bgk": bgk, "trt": trt, "projected": projected, "recursive": recursive,
+}  # fmt: skip
+"""Makers of the collision function for one floating-point type and equilibrium, by name."""
 
 
 @cache
-def make_collision(name: str, real: Real) -> Any:
-    """The collision function of that name for one floating-point type.
+def make_collision(name: str, real: Real, equilibrium: str = "incompressible") -> Any:
+    """The collision function of that name for one floating-point type and equilibrium.
 
     Raises
     ------
     StageError
-        If there is no such model.
+        If there is no such model or equilibrium.
     """
     if name not in COLLISIONS:
         raise StageError(f"collision {name!r}: unknown; known are {', '.join(COLLISIONS)}")
-    return COLLISIONS[name](real)
+    return COLLISIONS[name](real, equilibrium)
 
 
 def relaxation_rates(tau: float, magic: float) -> tuple[float, float]:

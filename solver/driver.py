@@ -19,12 +19,15 @@ class Fields:
     ----------
     drho : (N,) deviation of the density, three times the pressure.
     velocity : (3, N).
-    stress : (6, N) non-equilibrium momentum flux Pi as (xx, yy, zz, xy, xz, yz).
+    stress : (6, N) viscous stress over -(1 - omega+/2) of the lattice's `rates`, as (xx, yy, zz, xy, xz, yz): the
+        non-equilibrium momentum flux Pi where the viscosity is the same everywhere.
+    viscosity : (N,) kinematic viscosity where it varies; else none.
     """
 
     drho: NDArray[np.floating]
     velocity: NDArray[np.floating]
     stress: NDArray[np.floating]
+    viscosity: NDArray[np.floating] | None = None
 
     def arrays(self) -> list[Any]:
         """Its arrays, (N,) or (components, N), wherever they lie."""
@@ -53,6 +56,7 @@ class Observation:
     ----------
     change : root mean square change of the velocity since the last kept observation, over the mean speed.
     mean_speed, max_speed : of the velocity.
+    mean_square : of the speed, mean.
     node : row of the node with the largest speed, the first of several.
     max_drho : largest deviation of the density.
     mean_drho : mean deviation of the density.
@@ -61,6 +65,7 @@ class Observation:
     change: float
     mean_speed: float
     max_speed: float
+    mean_square: float
     node: int
     max_drho: float
     mean_drho: float
@@ -72,7 +77,8 @@ class Tally:
 
     Attributes
     ----------
-    sums : (P, 3, 3) words of the sums of squared changes of the velocity, speeds and drho, see :mod:`solver.sums`.
+    sums : (P, 4, 3) words of the sums of squared changes of the velocity, speeds, their squares and drho, see
+        :mod:`solver.sums`.
     extremes : (P, 3) largest squared speed, the first row where it stands, largest size of drho.
     """
 
@@ -86,20 +92,21 @@ class Tally:
 
     def observation(self, count: int) -> Observation:
         """The observation of `count` nodes."""
-        change, speed, drho = total(self.sums.sum(axis=0))
+        change, speed, squares, drho = total(self.sums.sum(axis=0))
         square = self.extremes[:, 0].max()
         mean_speed = float(speed) / count
         return Observation(
             change=float(np.sqrt(change / count) / mean_speed) if mean_speed > 0 else np.inf,
             mean_speed=mean_speed,
             max_speed=float(np.sqrt(square)),
+            mean_square=float(squares) / count,
             node=int(self.extremes[self.extremes[:, 0] == square, 1].min()),
             max_drho=float(self.extremes[:, 2].max()),
             mean_drho=float(drho) / count,
         )
 
 
-SUMS, EXTREMES = (3, 3), 3
+SUMS, EXTREMES = (4, 3), 3
 """Shapes of a partial result of a :class:`Tally`."""
 
 
@@ -280,7 +287,7 @@ class LatticeDriver(ABC):
 
     @abstractmethod
     def fold(self, mean: Any, values: Any, share: float) -> None:
-        """mean += share (values - mean), in two such arrays."""
+        """Mean += share (values - mean), in two such arrays."""
 
     @abstractmethod
     def inflow_words(self) -> Words:

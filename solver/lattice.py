@@ -11,6 +11,7 @@ from solver.d3q19 import Q
 from solver.nodes import Nodes
 from solver.openings import Control, InletLinks, OutletLinks, inlet_links, opening_nodes, outlet_links
 from solver.profiles import Profile
+from solver.rheology import Rheology
 from solver.streaming import link_addresses, row_stride
 from solver.walls import Vector, WallLinks, wall_links
 
@@ -32,9 +33,11 @@ class Lattice:
     columns : number of columns of the conditions.
     control : outlets whose pressure follows from their flow.
     collision : name of the collision model.
-    rates : (omega+, omega-).
+    rates : (omega+, omega-); where the viscosity varies, at that which units are chosen by.
     force : body force per volume, (x, y, z).
     real : NumPy type of the populations.
+    equilibrium : name of the equilibrium.
+    rheology : how the viscosity varies; none if it is the same everywhere.
     border : the first so many nodes are collided first, for their populations are needed in other parts.
     halo : number of slots of other parts' nodes that links of this one reach, which stand after its own.
     """
@@ -54,6 +57,8 @@ class Lattice:
     rates: tuple[Any, Any]
     force: tuple[Any, Any, Any]
     real: Any
+    equilibrium: str = "incompressible"
+    rheology: Rheology | None = None
     border: int = 0
     halo: int = 0
 
@@ -66,6 +71,24 @@ class Lattice:
     def ranges(self) -> tuple[tuple[int, int], ...]:
         """Rows of the nodes at the border and of the others, where there are any; in each they ascend in the domain."""
         return tuple(ends for ends in ((0, self.border), (self.border, self.count)) if ends[0] < ends[1])
+
+    @property
+    def models(self) -> tuple[str, str | None, bool]:
+        """Equilibrium, model of viscosity that varies, and whether there is a blend: what drivers are compiled for."""
+        rheology = self.rheology
+        return self.equilibrium, rheology and rheology.model, rheology is not None and rheology.blend is not None
+
+    def relaxation(self) -> tuple[tuple[Any, ...], NDArray[np.floating], NDArray[np.floating]]:
+        """`rates`, `omega` and `blend` of :func:`solver.rheology.make_rates` before the first step."""
+        none = np.zeros(0, self.real)
+        if self.rheology is None:
+            return self.rates, none, none
+        blend = none
+        if self.rheology.blend is not None:
+            blend = np.zeros(self.stride, self.real)
+            blend[: self.count] = self.rheology.blend
+        numbers = tuple(self.real(number) for number in self.rheology.numbers)
+        return numbers, np.full(self.stride, self.rates[0], self.real), blend
 
     def probes(self) -> NDArray[np.int64]:
         """Number of nodes at each opening, (openings,)."""
@@ -84,6 +107,8 @@ def build_lattice(
     slip: tuple[str, ...] = (),
     columns: NDArray[np.int32] | None = None,
     control: Control | None = None,
+    equilibrium: str = "incompressible",
+    rheology: Rheology | None = None,
 ) -> Lattice:
     """Lay out a geometry for the drivers.
 
@@ -99,6 +124,8 @@ def build_lattice(
     slip : names of the patches along which fluid slips.
     columns : (openings + 1,) where the columns of each opening begin in the conditions; one each if not given.
     control : outlets whose pressure follows from their flow; none if not given.
+    equilibrium : its name.
+    rheology : how the viscosity varies; constant if not given.
 
     Raises
     ------
@@ -126,4 +153,6 @@ def build_lattice(
         rates=(real(rates[0]), real(rates[1])),
         force=(real(force[0]), real(force[1]), real(force[2])),
         real=real,
+        equilibrium=equilibrium,
+        rheology=rheology,
     )

@@ -14,8 +14,11 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-node_function = njit(forceinline=True)
-"""Decorator of functions that a driver calls for every node: inlined, so that loops over nodes can be vectorised."""
+from solver.stage import StageError
+
+node_function = njit(forceinline=True, error_model="numpy")
+"""Decorator of functions that a driver calls for every node: inlined and without Python's check for division by zero,
+so that loops over nodes can be vectorised."""
 
 Populations = tuple[Any, ...]
 
@@ -51,30 +54,57 @@ def second_moments(g: Populations) -> tuple[Any, ...]:
     )
 
 
+EQUILIBRIA = ("incompressible", "compressible")
+"""Names of the equilibria, which differ in the density rho that momentum rho u and the terms rho u u are taken with."""
+
+
 @cache
-def make_macroscopic(real: Callable[[float], Any]) -> Any:
+def make_density(real: Callable[[float], Any], equilibrium: str) -> Any:
+    """Function ``drho -> rho``: 1 in the incompressible form of He and Luo (1997), else 1 + drho.
+
+    Source: doi:10.1023/B:JOSS.0000015179.12689.e4. Multiplying by the constant 1 is left out by the compiler.
+
+    Raises
+    ------
+    StageError
+        If there is no such equilibrium.
+    """
+    if equilibrium not in EQUILIBRIA:
+        raise StageError(f"solve.equilibrium {equilibrium!r}: unknown; known are {', '.join(EQUILIBRIA)}")
+    one, compressible = real(1), equilibrium == "compressible"
+
+    @node_function
+    def density(drho: Any) -> Any:
+        return one + drho if compressible else one
+
+    return density
+
+
+@cache
+def make_macroscopic(real: Callable[[float], Any], equilibrium: str = "incompressible") -> Any:
     """Function ``(g, force) -> (drho, ux, uy, uz)`` for populations before collision.
 
-    drho = sum g_i; u = sum c_i g_i + F/2, the velocity of the incompressible form (He and Luo 1997,
-    doi:10.1023/B:JOSS.0000015179.12689.e4) with the force of Guo, Zheng and Shi (2002, doi:10.1103/PhysRevE.65.046308).
+    drho = sum g_i; rho u = sum c_i g_i + F/2 with the force of Guo, Zheng and Shi (2002,
+    doi:10.1103/PhysRevE.65.046308), and rho of :func:`make_density`.
     """
-    half = real(0.5)
+    half, density = real(0.5), make_density(real, equilibrium)
 
     @node_function
     def macroscopic(g: Populations, force: Populations) -> tuple[Any, ...]:
         drho, x, y, z = zeroth_and_first_moments(g)
-        return drho, x + half * force[0], y + half * force[1], z + half * force[2]
+        rho = density(drho)
+        return drho, (x + half * force[0]) / rho, (y + half * force[1]) / rho, (z + half * force[2]) / rho
 
     return macroscopic
 
 
 @cache
-def make_observation(real: Callable[[float], Any]) -> Any:
+def make_observation(real: Callable[[float], Any], equilibrium: str = "incompressible") -> Any:
     """Function ``(g, before, force) -> (drho, u, |u|^2, |u - before|^2)``, the squares in double precision.
 
     Where a population is not finite, drho and |u|^2 are infinite, so that a search for the largest finds the place.
     """
-    macroscopic = make_macroscopic(real)
+    macroscopic = make_macroscopic(real, equilibrium)
     infinite = real(np.inf)
 
     @node_function
@@ -90,27 +120,27 @@ def make_observation(real: Callable[[float], Any]) -> Any:
 
 
 @cache
-def make_stress(real: Callable[[float], Any]) -> Any:
+def make_stress(real: Callable[[float], Any], equilibrium: str = "incompressible") -> Any:
     """Function ``(g, drho, u, force) -> Pi`` for populations before collision, (xx, yy, zz, xy, xz, yz).
 
-    Pi = sum c_i c_i g_i - (drho/3) I - u u + (u F + F u)/2, the non-equilibrium part of the momentum flux; the
+    Pi = sum c_i c_i g_i - (drho/3) I - rho u u + (u F + F u)/2, the non-equilibrium part of the momentum flux; the
     viscous stress is -(1 - 1/(2 tau)) Pi (Krüger et al. 2017, section 4.1, doi:10.1007/978-3-319-44649-3).
     """
-    third, half = real(1 / 3), real(0.5)
+    third, half, density = real(1 / 3), real(0.5), make_density(real, equilibrium)
 
     @node_function
     def stress(g: Populations, drho: Any, u: Populations, force: Populations) -> tuple[Any, ...]:
         xx, yy, zz, xy, xz, yz = second_moments(g)
-        p = third * drho
+        p, rho = third * drho, density(drho)
         ux, uy, uz = u
         fx, fy, fz = force
         return (
-            xx - p - ux * (ux - fx),
-            yy - p - uy * (uy - fy),
-            zz - p - uz * (uz - fz),
-            xy - ux * uy + half * (ux * fy + uy * fx),
-            xz - ux * uz + half * (ux * fz + uz * fx),
-            yz - uy * uz + half * (uy * fz + uz * fy),
+            xx - p - ux * (rho * ux - fx),
+            yy - p - uy * (rho * uy - fy),
+            zz - p - uz * (rho * uz - fz),
+            xy - rho * ux * uy + half * (ux * fy + uy * fx),
+            xz - rho * ux * uz + half * (ux * fz + uz * fx),
+            yz - rho * uy * uz + half * (uy * fz + uz * fy),
         )
 
     return stress

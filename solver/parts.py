@@ -24,6 +24,7 @@ from solver.d3q19 import OPPOSITE, Q
 from solver.driver import Fields, LatticeDriver, Observation, Tally, held_bytes
 from solver.lattice import Lattice
 from solver.openings import InletLinks, OutletLinks
+from solver.rheology import Rheology
 from solver.streaming import ALIGNMENT, row_stride
 from solver.sums import Words, total
 from solver.walls import WallLinks
@@ -144,9 +145,16 @@ class _Cut:
             outlets=self._outlets(place),
             probe_node=place[whole.probe_node[probes]].astype(np.int32),
             probe_opening=whole.probe_opening[probes],
+            rheology=self._rheology(),
             border=self._border,
             halo=len(self.outside),
         )
+
+    def _rheology(self) -> Rheology | None:
+        rheology = self._whole.rheology
+        if rheology is None or rheology.blend is None:
+            return rheology
+        return replace(rheology, blend=rheology.blend[self.rows])
 
     def _walls(self, place: NDArray[np.int64]) -> WallLinks:
         walls, near = self._whole.walls, self._whole.walls.nodes
@@ -283,7 +291,8 @@ class PartsDriver:
     def _gather(self, each: Iterable[Fields]) -> Fields:
         """Fields of all nodes from those of the parts."""
         count, real = self._count, self._real
-        whole = Fields(np.empty(count, real), np.empty((3, count), real), np.empty((6, count), real))
+        varying = None if self.parts[0].lattice.rheology is None else np.empty(count, real)
+        whole = Fields(np.empty(count, real), np.empty((3, count), real), np.empty((6, count), real), varying)
         for part, fields in zip(self.parts, each, strict=True):
             for into, values in zip(whole.arrays(), fields.arrays(), strict=True):
                 into[..., part.rows] = values

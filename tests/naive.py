@@ -5,56 +5,70 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from solver.blood import MODELS
 from solver.d3q19 import OPPOSITE, VELOCITIES, WEIGHTS
 from solver.nodes import Neighbours, Nodes
 from solver.openings import Control
 
+Rate = float | NDArray
 C, W = VELOCITIES.astype(float), WEIGHTS
 CC = np.einsum("ia,ib->iab", C, C)
 
 
-def moments(g: NDArray, force: NDArray) -> tuple[NDArray, NDArray]:
-    return g.sum(axis=0), np.einsum("ia,in->an", C, g) + force[:, None] / 2
+def moments(g: NDArray, force: NDArray, compressible: bool = False) -> tuple[NDArray, NDArray]:
+    drho = g.sum(axis=0)
+    return drho, (np.einsum("ia,in->an", C, g) + force[:, None] / 2) / density(drho, compressible)
 
 
-def equilibrium(drho: NDArray, u: NDArray) -> NDArray:
+def density(drho: NDArray, compressible: bool) -> NDArray:
+    """What momentum and the terms of second order are taken with."""
+    return 1 + drho if compressible else np.ones_like(drho)
+
+
+def equilibrium(drho: NDArray, u: NDArray, compressible: bool = False) -> NDArray:
     cu = C @ u
-    return W[:, None] * (drho + 3 * cu + 4.5 * cu**2 - 1.5 * (u**2).sum(axis=0))
+    return W[:, None] * (drho + density(drho, compressible) * (3 * cu + 4.5 * cu**2 - 1.5 * (u**2).sum(axis=0)))
 
 
-def stress(g: NDArray, force: NDArray) -> NDArray:
+def stress(g: NDArray, force: NDArray, compressible: bool = False) -> NDArray:
     """Pi, (3, 3, N)."""
-    drho, u = moments(g, force)
+    drho, u = moments(g, force, compressible)
     uf = np.einsum("an,b->abn", u, force)
-    pi = np.einsum("iab,in->abn", CC, g) - np.einsum("an,bn->abn", u, u) + (uf + uf.transpose(1, 0, 2)) / 2
+    uu = density(drho, compressible) * np.einsum("an,bn->abn", u, u)
+    pi = np.einsum("iab,in->abn", CC, g) - uu + (uf + uf.transpose(1, 0, 2)) / 2
     return pi - np.einsum("ab,n->abn", np.eye(3), drho / 3)
 
 
-def collide_trt(g: NDArray, omega_plus: float, omega_minus: float, force: NDArray) -> NDArray:
-    drho, u = moments(g, force)
+def collide_trt(g: NDArray, omega_plus: Rate, omega_minus: Rate, force: NDArray, compressible: bool = False) -> NDArray:
+    drho, u = moments(g, force, compressible)
     cu, cf, uf = C @ u, (C @ force)[:, None], force @ u
     w, o = W[:, None], OPPOSITE
-    even, odd = (g + g[o]) / 2, (g - g[o]) / 2
-    even_eq = w * (drho + 4.5 * cu**2 - 1.5 * (u**2).sum(axis=0))
+    whole = equilibrium(drho, u, compressible)
+    even, odd, even_eq, odd_eq = (g + g[o]) / 2, (g - g[o]) / 2, (whole + whole[o]) / 2, (whole - whole[o]) / 2
     relaxed = omega_plus * (even - even_eq) - (1 - omega_plus / 2) * w * (9 * cu * cf - 3 * uf)
-    return g - relaxed - omega_minus * (odd - 3 * w * cu) + (1 - omega_minus / 2) * 3 * w * cf
+    return g - relaxed - omega_minus * (odd - odd_eq) + (1 - omega_minus / 2) * 3 * w * cf
 
 
-def collide_bgk(g: NDArray, omega_plus: float, omega_minus: float, force: NDArray) -> NDArray:
-    return collide_trt(g, omega_plus, omega_plus, force)
+def collide_bgk(g: NDArray, omega_plus: Rate, omega_minus: Rate, force: NDArray, compressible: bool = False) -> NDArray:
+    return collide_trt(g, omega_plus, omega_plus, force, compressible)
 
 
-def collide_projected(g: NDArray, omega_plus: float, omega_minus: float, force: NDArray) -> NDArray:
-    drho, u = moments(g, force)
-    pi, kept = stress(g, force), 1 - omega_plus
+def collide_projected(
+    g: NDArray, omega_plus: Rate, omega_minus: Rate, force: NDArray, compressible: bool = False
+) -> NDArray:
+    drho, u = moments(g, force, compressible)
+    pi, kept = stress(g, force, compressible), 1 - omega_plus
     cu, cf, uf = C @ u, (C @ force)[:, None], force @ u
     viscous = np.einsum("iab,abn->in", CC, pi) - np.trace(pi) / 3
-    return equilibrium(drho, u) + W[:, None] * (kept * 4.5 * viscous + 1.5 * cf + 4.5 * cu * cf - 1.5 * uf)
+    relaxed = kept * 4.5 * viscous + 1.5 * cf + 4.5 * cu * cf - 1.5 * uf
+    return equilibrium(drho, u, compressible) + W[:, None] * relaxed
 
 
-def collide_recursive(g: NDArray, omega_plus: float, omega_minus: float, force: NDArray) -> NDArray:
-    _, u = moments(g, force)
-    pi, kept = stress(g, force), 1 - omega_plus
+def collide_recursive(
+    g: NDArray, omega_plus: Rate, omega_minus: Rate, force: NDArray, compressible: bool = False
+) -> NDArray:
+    drho, u = moments(g, force, compressible)
+    pi, kept, rho = stress(g, force, compressible), 1 - omega_plus, density(drho, compressible)
 
     def h(a: int, b: int, c: int) -> NDArray:
         delta = np.eye(3)
@@ -62,15 +76,47 @@ def collide_recursive(g: NDArray, omega_plus: float, omega_minus: float, force: 
         return C[:, a] * C[:, b] * C[:, c] - trace / 3
 
     def coefficient(a: int, b: int) -> NDArray:
-        """a_aab = u_a^2 u_b + (1 - omega)(2 u_a Pi_ab + u_b Pi_aa)."""
-        return u[a] ** 2 * u[b] + kept * (2 * u[a] * pi[a, b] + u[b] * pi[a, a])
+        """a_aab = rho u_a^2 u_b + (1 - omega)(2 u_a Pi_ab + u_b Pi_aa)."""
+        return rho * u[a] ** 2 * u[b] + kept * (2 * u[a] * pi[a, b] + u[b] * pi[a, a])
 
     third = np.zeros_like(g)
     for (a, b), (c, d) in (((0, 1), (2, 1)), ((2, 0), (1, 0)), ((1, 2), (0, 2))):
         first, second = h(a, a, b)[:, None], h(c, c, d)[:, None]
         plus, minus = coefficient(a, b) + coefficient(c, d), coefficient(a, b) - coefficient(c, d)
         third += 13.5 * (first + second) * plus + 4.5 * (first - second) * minus
-    return collide_projected(g, omega_plus, omega_minus, force) + W[:, None] * third
+    return collide_projected(g, omega_plus, omega_minus, force, compressible) + W[:, None] * third
+
+
+@dataclass
+class Thickening:
+    """Viscosity that varies: of a model of `solver.blood` with parameters in lattice units, of eddies, by a blend.
+
+    `omega` holds that of the step before; `bounds` are those of tau where it follows from the model.
+    """
+
+    model: str
+    parameters: tuple[float, ...]
+    omega: NDArray
+    magic: float
+    smagorinsky: float = 0.0
+    blend: NDArray | float = 0.0
+    bounds: tuple[float, float] = (0.5005, 100.0)
+
+    def rates(self, pi: NDArray) -> tuple[NDArray, NDArray]:
+        """Rates of a step from the Pi of each node, (3, 3, N)."""
+        size = np.sqrt((pi**2).sum(axis=(0, 1)))
+        rate = 3 / np.sqrt(2) * size * self.omega
+        model = MODELS[self.model]
+        named = dict(zip(model.parameters, self.parameters, strict=True))
+        with np.errstate(divide="ignore", invalid="ignore"):
+            if self.model == "bingham":
+                flowing = 1 / (0.5 + 3 * named["mu_p_pa_s"])
+                tau = 1 / (flowing * np.maximum(0, 1 - named["yield_stress_pa"] / (size / np.sqrt(2))))
+            else:
+                tau = np.clip(0.5 + 3 * model.viscosity(rate, **named), *self.bounds)
+            tau = tau + 3 * self.smagorinsky**2 * rate
+            self.omega = 1 / tau / (1 - self.blend + self.blend / tau)  # of tau + blend (1 - tau), infinite or not
+            return self.omega, 1 / (0.5 + self.magic / (1 / self.omega - 0.5))
 
 
 def direction(velocity: NDArray) -> int:
@@ -119,6 +165,8 @@ class Naive:
     slip: tuple[str, ...] = ()
     columns: NDArray | None = None
     control: Control | None = None
+    compressible: bool = False
+    rheology: Thickening | None = None
 
     def __post_init__(self) -> None:
         if self.columns is None:
@@ -132,14 +180,15 @@ class Naive:
     def step(self, conditions: NDArray) -> None:
         """One step; `conditions` holds the flows of an inlet, drho of an outlet and the flow that belongs to it."""
         nodes, conditions = self.nodes, self.controlled(conditions)
-        out = COLLISIONS[self.collision](self.g, *self.rates, self.force)
-        _, u = moments(self.g, self.force)
+        rates = self.rheology.rates(stress(self.g, self.force, self.compressible)) if self.rheology else self.rates
+        out = COLLISIONS[self.collision](self.g, *rates, self.force, self.compressible)
+        drho, u = moments(self.g, self.force, self.compressible)
         new = np.full_like(out, np.nan)
         new[0] = out[0]
         for i in range(1, 19):
             end = self.neighbour[i]
             new[i, end[end >= 0]] = out[i, end >= 0]
-        self._openings(out, u, new, conditions)
+        self._openings(out, u, density(drho, self.compressible), new, conditions)
         added, shared = 0.0, set()
         for n, i, q, patch in zip(
             nodes.wall_link_node, nodes.wall_link_direction, nodes.wall_link_q, nodes.wall_link_patch, strict=True
@@ -200,7 +249,7 @@ class Naive:
         conditions[at] += self.stored + resistance * excess
         return conditions
 
-    def _openings(self, out: NDArray, u: NDArray, new: NDArray, conditions: NDArray) -> None:
+    def _openings(self, out: NDArray, u: NDArray, rho: NDArray, new: NDArray, conditions: NDArray) -> None:
         nodes, k = self.nodes, 0
         self.entered[:] = 0
         for n, i, identity in zip(
@@ -214,5 +263,5 @@ class Naive:
             else:
                 outward = 1.0 if u[:, n] @ np.array(opening.normal) >= 0 else 0.0
                 square = 4.5 * (C[i] @ u[:, n]) ** 2 - 1.5 * u[:, n] @ u[:, n]
-                new[o, n] = -out[i, n] + 2 * W[i] * (values[0] + outward * square)
+                new[o, n] = -out[i, n] + 2 * W[i] * (values[0] + outward * rho[n] * square)
             self.entered[identity - 1] += new[o, n] - out[i, n]

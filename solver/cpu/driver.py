@@ -38,10 +38,11 @@ class CpuDriver(LatticeDriver):
     def __init__(self, lattice: Lattice) -> None:
         super().__init__(lattice)
         self.populations: NDArray[Any] = np.zeros(lattice.slots, dtype=lattice.real)
-        self._even, self._odd = make_steps(lattice.collision, lattice.real)
+        self._even, self._odd = make_steps(lattice.collision, lattice.real, *lattice.models)
+        self._rates, self._omega, self._blend = lattice.relaxation()
         self._interpolate, self._subtract = make_wall_pass()
-        self._inlets, self._outlets, self._control, self._probe = make_opening_pass(lattice.real)
-        self._fields, self._observe = make_reading(lattice.real)
+        self._inlets, self._outlets, self._control, self._probe = make_opening_pass(lattice.real, lattice.equilibrium)
+        self._fields, self._observe = make_reading(lattice.real, *lattice.models)
         self._fold = make_fold()
         self._added = np.zeros((chunks(len(lattice.walls.slot)), WORDS), np.int64)
         self._before = np.zeros((3, lattice.count), dtype=lattice.real)
@@ -62,10 +63,11 @@ class CpuDriver(LatticeDriver):
         """Stream and collide the nodes of a range of rows, and the padding after it."""
         lattice = self.lattice
         last = -(-last // BLOCK) * BLOCK if first < last else first
+        nodes = (lattice.stride, first, last, lattice.force, self._rates, self._omega, self._blend)
         if even:
-            self._even(self.populations, lattice.stride, first, last, lattice.rates, lattice.force)
+            self._even(self.populations, *nodes)
         else:
-            self._odd(self.populations, lattice.addresses, lattice.stride, first, last, lattice.rates, lattice.force)
+            self._odd(self.populations, lattice.addresses, *nodes)
 
     def outlet_flux(self) -> Words:
         """Words of what entered through each controlled outlet in the last step."""
@@ -133,20 +135,23 @@ class CpuDriver(LatticeDriver):
     def room(self) -> Fields:
         """Arrays for the fields of all nodes."""
         count, real = self.lattice.count, self.lattice.real
-        return Fields(np.empty(count, real), np.empty((3, count), real), np.empty((6, count), real))
+        varying = None if self.lattice.rheology is None else np.empty(count, real)
+        return Fields(np.empty(count, real), np.empty((3, count), real), np.empty((6, count), real), varying)
 
     def read_fields(self, fields: Fields) -> None:
         """Write the present fields into arrays."""
+        viscosity = self._omega if fields.viscosity is None else fields.viscosity
         self._fields(
-            self.populations, self.lattice.stride, self.lattice.force, fields.drho, fields.velocity, fields.stress
-        )
+            self.populations, self.lattice.stride, self.lattice.force, self._rates, self._omega, self._blend,
+            fields.drho, fields.velocity, fields.stress, viscosity,
+        )  # fmt: skip
 
     def fetch(self, fields: Fields) -> Fields:
         """Arrays, which are here already."""
         return fields
 
     def fold(self, mean: NDArray[Any], values: NDArray[Any], share: float) -> None:
-        """mean += share (values - mean)."""
+        """Mean += share (values - mean)."""
         self._fold(mean.reshape(-1), values.reshape(-1), self.lattice.real(share))
 
     def inflow_words(self) -> Words:

@@ -12,9 +12,9 @@ from solver.sums import join
 
 
 @cache
-def make_opening_pass(real: Any) -> tuple[Any, Any, Any, Any]:
+def make_opening_pass(real: Any, equilibrium: str = "incompressible") -> tuple[Any, Any, Any, Any]:
     """Treat all inlets, all outlets; control pressures; read the density of the nodes at openings."""
-    treat = make_outlet(real)
+    treat = make_outlet(real, equilibrium)
 
     @plain
     def inlets(f: Any, slot: Any, column: Any, rows: Any, weight: Any, conditions: Any, entered: Any) -> None:

@@ -7,25 +7,26 @@ import numpy as np
 from numba import prange
 
 from solver.cpu.blocks import CHUNK, plain, threaded
-from solver.node_physics import make_macroscopic, make_observation, make_stress
+from solver.node_physics import make_observation
+from solver.rheology import make_fields
 from solver.streaming import load
 from solver.sums import WORDS, split
 
 
 @cache
-def make_reading(real: Any) -> tuple[Any, Any]:
+def make_reading(
+    real: Any, equilibrium: str = "incompressible", rheology: str | None = None, blended: bool = False
+) -> tuple[Any, Any]:
     """Fields of all nodes; sums and extremes over them."""
-    macroscopic, stress, look = make_macroscopic(real), make_stress(real), make_observation(real)
+    look, measure = make_observation(real, equilibrium), make_fields(rheology, blended, equilibrium, real)
 
     @threaded
-    def fields(f: Any, stride: int, force: Any, drho: Any, velocity: Any, pi: Any) -> None:
+    def fields(
+        f: Any, stride: int, force: Any, rates: Any, omega: Any, blend: Any, drho: Any, velocity: Any, stress: Any,
+        viscosity: Any,
+    ) -> None:  # fmt: skip
         for n in prange(len(drho)):
-            g = load(f, n, stride)
-            density, x, y, z = macroscopic(g, force)
-            drho[n] = density
-            velocity[0, n], velocity[1, n], velocity[2, n] = x, y, z
-            xx, yy, zz, xy, xz, yz = stress(g, density, (x, y, z), force)
-            pi[0, n], pi[1, n], pi[2, n], pi[3, n], pi[4, n], pi[5, n] = xx, yy, zz, xy, xz, yz
+            measure(load(f, n, stride), n, force, rates, omega, blend, drho, velocity, stress, viscosity)
 
     @plain
     def observe_chunk(
@@ -37,8 +38,8 @@ def make_reading(real: Any) -> tuple[Any, Any]:
             if square > extremes[0]:
                 extremes[0], extremes[1] = square, n
             extremes[2] = max(extremes[2], abs(drho))
-            terms = (change, np.sqrt(square), np.float64(drho))
-            for k in range(3):
+            terms = (change, np.sqrt(square), square, np.float64(drho))
+            for k in range(4):
                 words = split(terms[k])
                 for word in range(WORDS):
                     sums[k, word] += words[word]

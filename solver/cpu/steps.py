@@ -8,28 +8,33 @@ from numba import prange
 
 from solver.collision import make_collision
 from solver.cpu.blocks import BLOCK, CHUNK, plain, threaded
+from solver.rheology import make_rates
 from solver.streaming import load, store
 
 
 @cache
-def make_steps(collision: str, real: Any) -> tuple[Any, Any]:
-    """The even and the odd step of a range of nodes."""
-    collide = make_collision(collision, real)
+def make_steps(
+    collision: str, real: Any, equilibrium: str = "incompressible", rheology: str | None = None, blended: bool = False
+) -> tuple[Any, Any]:
+    """The even and the odd step of a range of nodes; `rates`, `omega` and `blend` as :func:`make_rates` says."""
+    collide = make_collision(collision, real, equilibrium)
+    rates_of = make_rates(rheology, blended, equilibrium, real)
 
     @plain
-    def collide_block(buffer: Any, rates: Any, force: Any) -> None:
+    def collide_block(buffer: Any, n: int, force: Any, rates: Any, omega: Any, blend: Any) -> None:
         for k in range(BLOCK):
-            store(buffer, k, BLOCK, collide(load(buffer, k, BLOCK), rates, force))
+            g = load(buffer, k, BLOCK)
+            store(buffer, k, BLOCK, collide(g, rates_of(g, n + k, force, rates, omega, blend), force))
 
     @plain
-    def even_chunk(f: Any, stride: int, first: int, last: int, rates: Any, force: Any) -> None:
+    def even_chunk(f: Any, stride: int, first: int, last: int, force: Any, rates: Any, omega: Any, blend: Any) -> None:
         buffer = np.empty(19 * BLOCK, f.dtype)
         for n in range(first, last, BLOCK):
             for i in range(19):
                 row = f[i * stride + n : i * stride + n + BLOCK]
                 for k in range(BLOCK):
                     buffer[i * BLOCK + k] = row[k]
-            collide_block(buffer, rates, force)
+            collide_block(buffer, n, force, rates, omega, blend)
             for i in range(19):
                 o = 0 if i == 0 else i + 1 if i % 2 else i - 1
                 row = f[o * stride + n : o * stride + n + BLOCK]
@@ -37,7 +42,9 @@ def make_steps(collision: str, real: Any) -> tuple[Any, Any]:
                     row[k] = buffer[i * BLOCK + k]
 
     @plain
-    def odd_chunk(f: Any, addresses: Any, stride: int, first: int, last: int, rates: Any, force: Any) -> None:
+    def odd_chunk(
+        f: Any, addresses: Any, stride: int, first: int, last: int, force: Any, rates: Any, omega: Any, blend: Any
+    ) -> None:
         buffer = np.empty(19 * BLOCK, f.dtype)
         for n in range(first, last, BLOCK):
             rest = f[n : n + BLOCK]
@@ -48,7 +55,7 @@ def make_steps(collision: str, real: Any) -> tuple[Any, Any]:
                 at = addresses[(i - 1) * stride + n : (i - 1) * stride + n + BLOCK]
                 for k in range(BLOCK):
                     buffer[o * BLOCK + k] = f[at[k]]
-            collide_block(buffer, rates, force)
+            collide_block(buffer, n, force, rates, omega, blend)
             for k in range(BLOCK):
                 rest[k] = buffer[k]
             for i in range(1, 19):
@@ -57,15 +64,17 @@ def make_steps(collision: str, real: Any) -> tuple[Any, Any]:
                     f[at[k]] = buffer[i * BLOCK + k]
 
     @threaded
-    def even_step(f: Any, stride: int, first: int, last: int, rates: Any, force: Any) -> None:
+    def even_step(f: Any, stride: int, first: int, last: int, force: Any, rates: Any, omega: Any, blend: Any) -> None:
         for chunk in prange((last - first + CHUNK - 1) // CHUNK):
             begin = first + chunk * CHUNK
-            even_chunk(f, stride, begin, min(last, begin + CHUNK), rates, force)
+            even_chunk(f, stride, begin, min(last, begin + CHUNK), force, rates, omega, blend)
 
     @threaded
-    def odd_step(f: Any, addresses: Any, stride: int, first: int, last: int, rates: Any, force: Any) -> None:
+    def odd_step(
+        f: Any, addresses: Any, stride: int, first: int, last: int, force: Any, rates: Any, omega: Any, blend: Any
+    ) -> None:
         for chunk in prange((last - first + CHUNK - 1) // CHUNK):
             begin = first + chunk * CHUNK
-            odd_chunk(f, addresses, stride, begin, min(last, begin + CHUNK), rates, force)
+            odd_chunk(f, addresses, stride, begin, min(last, begin + CHUNK), force, rates, omega, blend)
 
     return even_step, odd_step

@@ -30,10 +30,12 @@ class CudaDriver(LatticeDriver):
         real, send = lattice.real, cuda.to_device
         self.populations = send(np.zeros(lattice.slots, dtype=real))
         self._addresses = send(lattice.addresses)
-        self._even, self._odd = make_steps(lattice.collision, real)
+        self._even, self._odd = make_steps(lattice.collision, real, *lattice.models)
+        self._rates, omega, blend = lattice.relaxation()
+        self._omega, self._blend = send(omega), send(blend)
         self._interpolate, self._add_up, self._subtract = make_wall_pass(real)
-        self._inlets, self._outlets, self._probe = make_opening_pass(real)
-        self._fields, self._observe = make_reading(real)
+        self._inlets, self._outlets, self._probe = make_opening_pass(real, lattice.equilibrium)
+        self._fields, self._observe, self._add_up_tally = make_reading(real, *lattice.models)
         self._fold = make_fold()
         self._read, self._write = make_exchange()
         walls, into, out, control = lattice.walls, lattice.inlets, lattice.outlets, lattice.control
@@ -60,6 +62,7 @@ class CudaDriver(LatticeDriver):
         self._before = send(np.zeros((3, lattice.count), real))
         parts = partials(max(last - first for first, last in lattice.ranges))
         self._sums, self._extremes = send(np.zeros((parts, *SUMS), np.int64)), send(np.zeros((parts, EXTREMES)))
+        self._tally = [send(array) for array in vars(Tally.empty(1)).values()]
 
     def memory_bytes(self) -> int:
         """Memory that the run takes on the device, a snapshot's fields not counted."""
@@ -74,7 +77,7 @@ class CudaDriver(LatticeDriver):
         lattice = self.lattice
         addresses = () if even else (self._addresses,)
         self._over(last - first, self._even if even else self._odd, self.populations, *addresses, lattice.stride, first,
-                   last, lattice.rates, lattice.force)  # fmt: skip
+                   last, lattice.force, self._rates, self._omega, self._blend)  # fmt: skip
 
     def _over(self, count: int, kernel: Any, *arguments: Any) -> None:
         if count:
@@ -144,27 +147,29 @@ class CudaDriver(LatticeDriver):
             parts = partials(last - first)
             self._over(parts, self._observe, self.populations, lattice.stride, lattice.force, self._before, keep, first,
                        last, parts, self._sums, self._extremes)  # fmt: skip
-            kept = slice(0, min(parts, last - first))  # a thread without a node has nothing to say
-            sums.append(self._sums.copy_to_host()[kept])
-            extremes.append(self._extremes.copy_to_host()[kept])
+            self._add_up_tally[1, SUM_THREADS](self._sums, self._extremes, parts, *self._tally)
+            sums.append(self._tally[0].copy_to_host())
+            extremes.append(self._tally[1].copy_to_host())
         return Tally(np.concatenate(sums), np.concatenate(extremes))
 
     def room(self) -> Fields:
         """Arrays for the fields of all nodes, on the device."""
         count, real = self.lattice.count, self.lattice.real
-        return Fields(*(cuda.device_array(shape, real) for shape in (count, (3, count), (6, count))))
+        varying = () if self.lattice.rheology is None else (count,)
+        return Fields(*(cuda.device_array(shape, real) for shape in (count, (3, count), (6, count), *varying)))
 
     def read_fields(self, fields: Fields) -> None:
         """Write the present fields into arrays on the device."""
+        viscosity = () if self.lattice.rheology else (self._omega,)
         self._over(self.lattice.count, self._fields, self.populations, self.lattice.stride, self.lattice.force,
-                   *fields.arrays())  # fmt: skip
+                   self._rates, self._omega, self._blend, *fields.arrays(), *viscosity)  # fmt: skip
 
     def fetch(self, fields: Fields) -> Fields:
         """Arrays of the device, here."""
         return Fields(*(array.copy_to_host() for array in fields.arrays()))
 
     def fold(self, mean: Any, values: Any, share: float) -> None:
-        """mean += share (values - mean), on the device."""
+        """Mean += share (values - mean), on the device."""
         self._over(mean.size, self._fold, mean.reshape(mean.size), values.reshape(values.size),
                    self.lattice.real(share))  # fmt: skip
 

@@ -13,9 +13,9 @@ from solver.sums import WORDS, join, split
 
 
 @cache
-def make_opening_pass(real: Any) -> tuple[Any, Any, Any]:
+def make_opening_pass(real: Any, equilibrium: str = "incompressible") -> tuple[Any, Any, Any]:
     """Treat all inlets, all outlets; read the density of the nodes at openings."""
-    treat, read = on_device(make_outlet(real)), on_device(load)
+    treat, read = on_device(make_outlet(real, equilibrium)), on_device(load)
     addresses_of, read_links = on_device(link_address), on_device(gather)
 
     @cuda.jit

@@ -4,29 +4,41 @@ from functools import cache
 from typing import Any
 
 import numpy as np
+from numba import float64, int64
 
-from solver.cuda.device import cuda, on_device
-from solver.node_physics import make_macroscopic, make_observation, make_stress
+from solver.cuda.device import SUM_THREADS, cuda, make_block_sum, on_device
+from solver.driver import EXTREMES, SUMS
+from solver.node_physics import make_observation
+from solver.rheology import make_fields
 from solver.streaming import load
 from solver.sums import WORDS, split
 
+TERMS = SUMS[0]
+
 
 @cache
-def make_reading(real: Any) -> tuple[Any, Any]:
-    """Fields of all nodes; sums and extremes over them."""
-    macroscopic, stress, look = make_macroscopic(real), make_stress(real), make_observation(real)
-    read = on_device(load)
+def make_reading(
+    real: Any, equilibrium: str = "incompressible", rheology: str | None = None, blended: bool = False
+) -> tuple[Any, Any, Any]:
+    """Fields of all nodes; partial sums and extremes over them; these in one."""
+    look, measure = make_observation(real, equilibrium), make_fields(rheology, blended, equilibrium, real)
+    read, measure_node = on_device(load), on_device(measure)
+    add_block = make_block_sum()
+
+    @cuda.jit(device=True)
+    def take(found: Any, t: int, square: Any, node: Any, drho: Any) -> None:
+        if square > found[t, 0] or (square == found[t, 0] and node < found[t, 1]):
+            found[t, 0], found[t, 1] = square, node
+        found[t, 2] = max(found[t, 2], drho)
 
     @cuda.jit
-    def fields(f: Any, stride: int, force: Any, drho: Any, velocity: Any, pi: Any) -> None:
+    def fields(
+        f: Any, stride: int, force: Any, rates: Any, omega: Any, blend: Any, drho: Any, velocity: Any, stress: Any,
+        viscosity: Any,
+    ) -> None:  # fmt: skip
         n = cuda.grid(1)
         if n < drho.shape[0]:
-            g = read(f, n, stride)
-            density, x, y, z = macroscopic(g, force)
-            drho[n] = density
-            velocity[0, n], velocity[1, n], velocity[2, n] = x, y, z
-            xx, yy, zz, xy, xz, yz = stress(g, density, (x, y, z), force)
-            pi[0, n], pi[1, n], pi[2, n], pi[3, n], pi[4, n], pi[5, n] = xx, yy, zz, xy, xz, yz
+            measure_node(read(f, n, stride), n, force, rates, omega, blend, drho, velocity, stress, viscosity)
 
     @cuda.jit
     def observe(
@@ -36,7 +48,7 @@ def make_reading(real: Any) -> tuple[Any, Any]:
         t = cuda.grid(1)
         if t < parts:
             most, place, most_drho = -1.0, first + t, 0.0
-            for k in range(3):
+            for k in range(TERMS):
                 for word in range(WORDS):
                     sums[t, k, word] = 0
             for n in range(first + t, last, parts):
@@ -44,8 +56,8 @@ def make_reading(real: Any) -> tuple[Any, Any]:
                 if square > most:
                     most, place = square, n
                 most_drho = max(most_drho, np.float64(abs(drho)))
-                terms = (change, square**0.5, np.float64(drho))
-                for k in range(3):
+                terms = (change, square**0.5, square, np.float64(drho))
+                for k in range(TERMS):
                     words = split(terms[k])
                     for word in range(WORDS):
                         sums[t, k, word] += words[word]
@@ -53,7 +65,35 @@ def make_reading(real: Any) -> tuple[Any, Any]:
                     before[0, n], before[1, n], before[2, n] = u
             extremes[t, 0], extremes[t, 1], extremes[t, 2] = most, place, most_drho
 
-    return fields, observe
+    @cuda.jit
+    def add_up(sums: Any, extremes: Any, parts: int, tally: Any, most: Any) -> None:
+        shared = cuda.shared.array((SUM_THREADS, WORDS), int64)
+        found = cuda.shared.array((SUM_THREADS, EXTREMES), float64)
+        t = cuda.threadIdx.x
+        for k in range(TERMS):
+            for word in range(WORDS):
+                total = np.int64(0)
+                for part in range(t, parts, SUM_THREADS):
+                    total += sums[part, k, word]
+                shared[t, word] = total
+            add_block(shared, t)
+            if t < WORDS:
+                tally[0, k, t] = shared[0, t]
+            cuda.syncthreads()
+        found[t, 0], found[t, 1], found[t, 2] = -1.0, 0.0, 0.0
+        for part in range(t, parts, SUM_THREADS):
+            take(found, t, extremes[part, 0], extremes[part, 1], extremes[part, 2])
+        cuda.syncthreads()
+        width = SUM_THREADS // 2
+        while width > 0:
+            if t < width:
+                take(found, t, found[t + width, 0], found[t + width, 1], found[t + width, 2])
+            cuda.syncthreads()
+            width //= 2
+        if t < EXTREMES:
+            most[0, t] = found[0, t]
+
+    return fields, observe, add_up
 
 
 @cache

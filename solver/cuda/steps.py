@@ -5,27 +5,35 @@ from typing import Any
 
 from solver.collision import make_collision
 from solver.cuda.device import cuda, on_device
+from solver.rheology import make_rates
 from solver.streaming import gather, link_address, load, opposite, scatter, store
 
 
 @cache
-def make_steps(collision: str, real: Any) -> tuple[Any, Any]:
-    """The even and the odd step of a range of nodes."""
-    collide = make_collision(collision, real)
+def make_steps(
+    collision: str, real: Any, equilibrium: str = "incompressible", rheology: str | None = None, blended: bool = False
+) -> tuple[Any, Any]:
+    """The even and the odd step of a range of nodes; `rates`, `omega` and `blend` as :func:`make_rates` says."""
+    collide = make_collision(collision, real, equilibrium)
+    rates_of = on_device(make_rates(rheology, blended, equilibrium, real))
     read, write, addresses_of = on_device(load), on_device(store), on_device(link_address)
     read_links, write_links = on_device(gather), on_device(scatter)
 
     @cuda.jit
-    def even_step(f: Any, stride: int, first: int, last: int, rates: Any, force: Any) -> None:
+    def even_step(f: Any, stride: int, first: int, last: int, force: Any, rates: Any, omega: Any, blend: Any) -> None:
         n = first + cuda.grid(1)
         if n < last:
-            write(f, n, stride, opposite(collide(read(f, n, stride), rates, force)))
+            g = read(f, n, stride)
+            write(f, n, stride, opposite(collide(g, rates_of(g, n, force, rates, omega, blend), force)))
 
     @cuda.jit
-    def odd_step(f: Any, addresses: Any, stride: int, first: int, last: int, rates: Any, force: Any) -> None:
+    def odd_step(
+        f: Any, addresses: Any, stride: int, first: int, last: int, force: Any, rates: Any, omega: Any, blend: Any
+    ) -> None:
         n = first + cuda.grid(1)
         if n < last:
             at = addresses_of(addresses, n, stride)
-            write_links(f, at, n, collide(opposite(read_links(f, at, n)), rates, force))
+            g = opposite(read_links(f, at, n))
+            write_links(f, at, n, collide(g, rates_of(g, n, force, rates, omega, blend), force))
 
     return even_step, odd_step

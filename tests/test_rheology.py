@@ -1,0 +1,165 @@
+"""Blood whose viscosity depends on the shear rate: the formulas, the flow between plates, and what the user is told."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+from geometries import plates, random_cavern
+from naive import Naive, Thickening
+
+from solver.blood import MODELS
+from solver.collision import relaxation_rates
+from solver.cpu.driver import CpuDriver
+from solver.lattice import build_lattice
+from solver.rheology import VISCOSITIES, make_rheology
+
+TAU = 0.8
+
+
+def developed(height: int, force: float, viscosity, yield_stress: float = 0.0) -> np.ndarray:
+    """Velocity at the nodes between plates from the balance force * y = nu(g) g, y from the middle, all by quadrature.
+
+    The shear rate at a place is found by bisection; the velocity is its integral from there to the plate, by Gauss's
+    rule of 40 points in each of 8 pieces that grow finer towards the middle, where it may be as y^(1/n).
+    """
+    y = np.abs(np.arange(height) - (height - 1) / 2)
+    edges = y[:, None] + (height / 2 - y)[:, None] * np.linspace(0, 1, 9) ** 2
+    points, weights = np.polynomial.legendre.leggauss(40)
+    middle, half = (edges[:, 1:] + edges[:, :-1]) / 2, (edges[:, 1:] - edges[:, :-1]) / 2
+    place = middle[..., None] + half[..., None] * points
+    low, high = np.full(place.shape, -20.0), np.full(place.shape, 2.0)
+    for _ in range(80):
+        exponent = (low + high) / 2
+        less = viscosity(10**exponent) * 10**exponent < force * place
+        low, high = np.where(less, exponent, low), np.where(less, high, exponent)
+    rate = np.where(force * place > yield_stress, 10**low, 0.0)
+    return ((rate * weights).sum(axis=-1) * half).sum(axis=-1)
+
+
+@dataclass(frozen=True)
+class Channel:
+    """Flow between plates of a fluid whose `viscosity_at_wall` is 0.1, at a speed of about 0.05, in lattice units.
+
+    `parameters` is a function of the shear rate and of the stress at the wall.
+    """
+
+    model: str
+    parameters: object
+    reached: float
+    """L2 at 32 nodes that a careful version reaches."""
+
+    def case(self, height: int) -> tuple[float, tuple[float, ...]]:
+        """Force and parameters."""
+        force = 2 * 0.1 * 0.05 / (height / 2) ** 2
+        return force, self.parameters(force * height / 2 / 0.1, force * height / 2)
+
+    def wanted(self, height: int) -> np.ndarray:
+        force, parameters = self.case(height)
+        model = MODELS[self.model]
+        named = dict(zip(model.parameters, parameters, strict=True))
+        return developed(height, force, lambda g: model.viscosity(g, **named), named.get("yield_stress_pa", 0.0))
+
+    def driver(self, height: int, collision: str = "trt") -> CpuDriver:
+        force, parameters = self.case(height)
+        rheology = make_rheology(self.model, parameters, TAU, 3 / 16)
+        return CpuDriver(
+            build_lattice(
+                plates(height), collision, relaxation_rates(TAU, 3 / 16), "half-way", "fp64", None, (force, 0, 0),
+                rheology=rheology,
+            )
+        )  # fmt: skip
+
+    def error(self, height: int) -> float:
+        """Relative L2 error of the velocity once it has become steady."""
+        driver, before = self.driver(height), np.zeros(height)
+        for _ in range(400):
+            driver.advance(np.zeros((1000, 0)))
+            velocity = driver.fields().velocity[0]
+            if np.abs(velocity - before).max() < 1e-7 * velocity.max():
+                break
+            before = velocity
+        wanted = self.wanted(height)
+        return float(np.linalg.norm(velocity - wanted) / np.linalg.norm(wanted))
+
+
+CHANNELS = {
+    "power 0.5": Channel("power-law", lambda rate, stress: (stress / rate**0.5, 0.5), 1.4e-3),
+    "power 1.5": Channel("power-law", lambda rate, stress: (stress / rate**1.5, 1.5), 7.8e-4),
+    "casson": Channel("casson", lambda rate, stress: (0.1 * stress, 0.1 * (1 - 0.1**0.5) ** 2, 5.0), 9.5e-4),
+    "bingham": Channel("bingham", lambda rate, stress: (0.3 * stress, 0.07), 1.1e-3),
+    "carreau-yasuda": Channel(  # as cho-kensey-1991 at 100 1/s at the wall
+        "carreau-yasuda", lambda rate, stress: (16.23 * 0.0733, 0.0733, 331.3 / rate, 2.0, 0.3568), 8.9e-5
+    ),
+    "herschel-bulkley": Channel(
+        "herschel-bulkley", lambda rate, stress: (0.2 * stress, 0.8 * stress / rate**0.7, 0.7, 300 / rate), 1.4e-3
+    ),
+}
+
+
+def analytic(name: str, height: int) -> np.ndarray:
+    """Velocity at the nodes in closed form, for plates at +-h and a force G."""
+    y, h = np.abs(np.arange(height) - (height - 1) / 2), height / 2
+    force, p = CHANNELS[name].case(height)
+    if name.startswith("power"):
+        k, n = p
+        return n / (n + 1) * (force / k) ** (1 / n) * (h ** (1 + 1 / n) - y ** (1 + 1 / n))
+    yield_stress, viscosity = p[:2]
+    if name == "casson":
+        y = np.maximum(y, yield_stress / force)
+        roots = 4 / 3 * np.sqrt(yield_stress * force) * (h**1.5 - y**1.5)
+        return (force * (h**2 - y**2) / 2 - roots + yield_stress * (h - y)) / viscosity
+    y = np.maximum(y, yield_stress / force)
+    return force * (h**2 - y**2) / (2 * viscosity) - yield_stress * (h - y) / viscosity
+
+
+@pytest.mark.parametrize(
+    ("name", "tolerance"), [("power 0.5", 1e-9), ("power 1.5", 1e-9), ("bingham", 1e-6), ("casson", 1e-4)]
+)
+def test_quadrature_of_the_channel_is_its_closed_form(name, tolerance):
+    # Casson's fluid has a limit of its viscosity, 50 times that at the wall, where the closed form has a plug
+    wanted = analytic(name, 16)
+    np.testing.assert_allclose(CHANNELS[name].wanted(16), wanted, rtol=0, atol=tolerance * wanted.max())
+
+
+@pytest.mark.parametrize("name", ["power 0.5", "power 1.5", "bingham"])
+def test_flow_between_plates_converges_at_second_order(name):
+    coarse, fine = (CHANNELS[name].error(height) for height in (16, 32))
+    assert fine < 1.2 * CHANNELS[name].reached
+    assert np.log2(coarse / fine) > 1.8
+
+
+@pytest.mark.parametrize("model", [model for model in MODELS if model != "bingham"])
+def test_viscosity_of_a_node_is_the_models_formula(model):
+    parameters = {"newtonian": (0.1,), "casson": (1e-5, 0.02, 1.0), "power-law": (0.01, 0.7),
+                  "carreau-yasuda": (1.0, 0.02, 300.0, 0.64, 0.2), "herschel-bulkley": (1e-5, 0.01, 0.8, 500.0)}[model]  # fmt: skip
+    viscosity, known = VISCOSITIES[model](np.float64), MODELS[model]
+    rates = np.logspace(-12, -1, 23)
+    wanted = known.viscosity(rates, **dict(zip(known.parameters, parameters, strict=True)))
+    # expm1 and powers of both libraries agree to a few units in the last place
+    np.testing.assert_allclose([viscosity(rate, parameters) for rate in rates], wanted, rtol=1e-13)
+
+
+@pytest.mark.parametrize("model", ["power-law", "bingham"])
+@pytest.mark.parametrize("blended", [False, pytest.param(True, marks=pytest.mark.slow)])
+def test_in_place_flow_of_varying_viscosity_is_that_of_two_lattices(model, blended):
+    """Openings, curved walls, a force, eddies and a blend together; power law and Bingham are both ends of a model."""
+    nodes, steps, force = random_cavern((7, 6, 5), 3), 20, (1e-5, 2e-5, -1e-5)
+    parameters = {"power-law": (0.02, 0.6), "bingham": (2e-5, 0.1)}[model]
+    rng = np.random.default_rng(0)
+    blend = rng.random(nodes.count) if blended else None
+    rheology = make_rheology(model, parameters, TAU, 3 / 16, 0.1, blend)
+    rates = relaxation_rates(TAU, 3 / 16)
+    lattice = build_lattice(nodes, "trt", rates, "bouzidi", "fp64", None, force, rheology=rheology)
+    driver = CpuDriver(lattice)
+    thick = Thickening(model, parameters, np.full(nodes.count, 1 / TAU), 3 / 16, 0.1, blend if blended else 0.0)
+    naive = Naive(nodes, "trt", (0, 0), "bouzidi", lattice.inlets.weight, np.array(force), rheology=thick)
+    naive.g[:] = 1e-3 * rng.standard_normal(naive.g.shape)
+    g = driver.populations.reshape(19, -1)[:, : nodes.count]
+    g[:] = naive.g
+    conditions = 1e-3 * rng.random((steps, len(nodes.openings))) * (10, 1, -1)
+    driver.advance(conditions)
+    for row in conditions:
+        naive.step(row)
+    # round-off of 20 steps, which a rate that follows the shear rate makes a little larger
+    np.testing.assert_allclose(g, naive.g, rtol=0, atol=1e-12 * np.abs(naive.g).max())
+    assert np.ptp(thick.omega) > 0.1
