@@ -156,7 +156,7 @@ class Case(Section):
         """What the choice of the spacing takes from the section solve, where it depends on it and no more."""
         needs: dict[str, Any] = {}
         if self.voxelize.spacing_mm == "auto" and not self.voxelize.nodes_across:
-            needs["flow"] = {"viscosity_m2_s": self.solve.viscosity_pa_s / self.solve.density_kg_m3}
+            needs["flow"] = {"viscosity_m2_s": self.solve.thinnest_pa_s() / self.solve.density_kg_m3}
             if self.solve.peak_speed_m_s:
                 needs["flow"]["peak_speed_m_s"] = self.solve.peak_speed_m_s
             else:

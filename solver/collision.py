@@ -194,12 +194,22 @@ def relaxation_rates(tau: float, magic: float) -> tuple[float, float]:
     return 1 / tau, 1 / (0.5 + magic / (tau - 0.5))
 
 
-def choose_collision(name: str, grid_reynolds: float, tau: float) -> tuple[str, float]:
+def choose_collision(name: str, grid_reynolds: float, tau: float, magic: float | None = None) -> tuple[str, float]:
     """Collision model and magic parameter for a grid Reynolds number Re_g = U dx / nu.
 
     ``auto``: TRT with Lambda 3/16 up to Re_g 10, TRT with Lambda = min(3/16, (tau - 1/2)/2) up to 60, recursive
-    regularised above. A model that is named is kept; TRT's Lambda follows the same rule. BGK's is (tau - 1/2)^2.
+    regularised above. A model that is named is kept; TRT's Lambda follows the same rule unless `magic` is given, with
+    which ``auto`` is TRT. BGK's is (tau - 1/2)^2.
+
+    Raises
+    ------
+    StageError
+        If `magic` is given for a model that has no such parameter.
     """
+    if magic is not None and name not in ("auto", "trt"):
+        raise StageError(f"solve.magic {magic:g}: {name} has no such parameter; leave it out, or set collision to trt")
+    if magic is not None:
+        return "trt", magic
     if name == "auto":
         name = "trt" if grid_reynolds <= 60 else "recursive"
     if name == "bgk":

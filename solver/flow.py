@@ -23,8 +23,11 @@ from solver.stage import StageError
 FIELDS = {"velocity_m_s": 3, "pressure_pa": 1, "viscous_stress_pa": 6}
 """Point arrays and their numbers of components."""
 
+VARYING = {"viscosity_pa_s": 1}
+"""The effective viscosity, beside them where it varies."""
+
 MEANS = {"velocity_m_s": "velocity_mean_m_s", "pressure_pa": "pressure_mean_pa",
-         "viscous_stress_pa": "viscous_stress_mean_pa"}  # fmt: skip
+         "viscous_stress_pa": "viscous_stress_mean_pa", "viscosity_pa_s": "viscosity_mean_pa_s"}  # fmt: skip
 """Their means over time."""
 
 VOXEL = 11
@@ -49,10 +52,12 @@ class FlowWriter:
     ----------
     path : file to write.
     nodes : the geometry.
+    varying : whether the viscosity varies, and is written, too.
     """
 
-    def __init__(self, path: Path, nodes: Nodes) -> None:
+    def __init__(self, path: Path, nodes: Nodes, varying: bool = False) -> None:
         self._file = h5py.File(path, "w")
+        self._fields = FIELDS | VARYING if varying else FIELDS
         self._count = nodes.count
         root = self._file.create_group("VTKHDF")
         root.attrs["Version"] = np.array((2, 0), dtype=np.int64)
@@ -74,7 +79,7 @@ class FlowWriter:
         self._steps.attrs["NSteps"] = 0
         self._data = root.create_group("PointData")
         offsets = self._steps.create_group("PointDataOffsets")
-        for name, components in FIELDS.items():
+        for name, components in self._fields.items():
             row = () if components == 1 else (components,)
             chunk = (min(nodes.count, 65536), *row)
             for array in (name, MEANS[name]):
@@ -92,10 +97,14 @@ class FlowWriter:
         velocity_m_s: NDArray[np.floating],
         pressure_pa: NDArray[np.floating],
         viscous_stress_pa: NDArray[np.floating],
+        *viscosity_pa_s: NDArray[np.floating],
     ) -> None:
-        """Add one time step: velocity (N, 3), pressure (N,), viscous stress (N, 6) in VTK's order, all SI."""
+        """Add one time step: velocity (N, 3), pressure (N,), viscous stress (N, 6) in VTK's order, and the effective
+        viscosity (N,) where it varies, all SI.
+        """
         step = int(self._steps.attrs["NSteps"])
-        for name, values in zip(FIELDS, (velocity_m_s, pressure_pa, viscous_stress_pa), strict=True):
+        fields = (velocity_m_s, pressure_pa, viscous_stress_pa, *viscosity_pa_s)
+        for name, values in zip(self._fields, fields, strict=True):
             _extend(self._data[name], values)
             _extend(self._steps["PointDataOffsets"][name], [step * self._count])
             _extend(self._steps["PointDataOffsets"][MEANS[name]], [0])  # static: every step points at the same one
@@ -112,9 +121,11 @@ class FlowWriter:
         velocity_m_s: NDArray[np.floating],
         pressure_pa: NDArray[np.floating],
         viscous_stress_pa: NDArray[np.floating],
+        *viscosity_pa_s: NDArray[np.floating],
     ) -> None:
         """Put the means over time, shaped as the arrays of a time step, in place of those that there may be."""
-        for name, values in zip(FIELDS, (velocity_m_s, pressure_pa, viscous_stress_pa), strict=True):
+        fields = (velocity_m_s, pressure_pa, viscous_stress_pa, *viscosity_pa_s)
+        for name, values in zip(self._fields, fields, strict=True):
             self._data[MEANS[name]].resize(len(values), axis=0)
             self._data[MEANS[name]][:] = values
 
@@ -122,7 +133,7 @@ class FlowWriter:
         """Take all time steps out again."""
         self._steps.attrs["NSteps"] = 0
         self._steps.visititems(_empty)
-        for name in FIELDS:
+        for name in self._fields:
             self._data[name].resize(0, axis=0)
 
     def __enter__(self) -> Self:
@@ -172,6 +183,12 @@ class Flow:
         """Viscous stress, (N, 6), XX, YY, ZZ, XY, YZ, XZ."""
         return self._read("viscous_stress_pa", step)
 
+    def viscosity_pa_s(self, step: int) -> NDArray[np.float32] | None:
+        """Effective viscosity, (N,); none where it is the same everywhere."""
+        with h5py.File(self.path, "r") as file:
+            varies = "viscosity_pa_s" in file["VTKHDF/PointData"]
+        return self._read("viscosity_pa_s", step) if varies else None
+
     def velocity_mean_m_s(self) -> NDArray[np.float32]:
         """Mean velocity over time, (N, 3)."""
         return self._read(MEANS["velocity_m_s"], 0)
@@ -203,7 +220,7 @@ def read_flow(path: Path) -> Flow:
             root = file["VTKHDF"]
             points, times = root["Points"][()], root["Steps/Values"][()]
             whole = all(len(root["PointData"][name]) == len(times) * len(points) for name in FIELDS)
-            whole &= all(len(root["PointData"][name]) == len(points) for name in MEANS.values())
+            whole &= all(len(root["PointData"][MEANS[name]]) == len(points) for name in FIELDS)
     except (OSError, KeyError) as error:
         raise StageError(f"{path}: cannot be read as a flow file ({error}); run solve again") from None
     if not whole or not len(times):

@@ -9,7 +9,8 @@ from pipeline import case
 from solver.stage import ROOT, imports
 
 PIPELINE_MAY_USE = {
-    f"solver.{module}" for module in ("stage", "nodes", "d3q19", "units", "flow", "waveform", "forecast", "partition")
+    f"solver.{module}"
+    for module in ("stage", "nodes", "d3q19", "units", "flow", "waveform", "forecast", "partition", "blood")
 }
 SOLVER_MAY_USE = {"numpy", "numba", "h5py"}
 STANDARD_LIBRARY = set(sys.stdlib_module_names)

@@ -6,6 +6,8 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, field_validator, model_validator
 
 from pipeline.settings.base import Finite, NonNegative, Point, Positive, Section
+from solver.blood import choose_blood
+from solver.stage import StageError
 
 
 def _existing_file(path: str | None) -> str | None:
@@ -91,6 +93,14 @@ class BloodSettings(Section):
         default_factory=dict, description="in place of those of the set, in SI, by name"
     )
 
+    @model_validator(mode="after")
+    def _known(self) -> Self:
+        try:
+            choose_blood(self.model, self.set, self.parameters, viscosity_pa_s=1.0)
+        except StageError as error:
+            raise ValueError(str(error)) from None
+        return self
+
 
 class PatchSettings(Section):
     """What a patch of the wall does beside holding the fluid."""
@@ -168,6 +178,11 @@ class SolveSettings(Section):
     patches: dict[str, PatchSettings] = Field(
         default_factory=dict, description="patches of a canonical geometry's wall, by name; those not named are at rest"
     )
+
+    def thinnest_pa_s(self) -> float:
+        """Least viscosity that the blood has in arteries, at shear rates of 1 to 1000 1/s."""
+        blood = choose_blood(self.blood.model, self.blood.set, self.blood.parameters, self.viscosity_pa_s)
+        return float(blood.viscosity_pa_s((1.0, 1000.0)).min())
 
 
 class PostprocessSettings(Section):
