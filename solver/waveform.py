@@ -22,8 +22,8 @@ Reals = NDArray[np.float64]
 WOMERSLEY_HARMONICS = 10
 """Harmonics of a waveform that the profile womersley keeps where the settings do not say."""
 
-NEARLY_EVEN = 1e-6
-"""Deviation, in their mean distance, of samples that count as evenly spaced."""
+NEARLY_EVEN = 1e-3
+"""Deviation, in their mean distance, of samples that count as evenly spaced: times are rounded in files."""
 
 SAMPLES_PER_HARMONIC = 32
 """Samples over the shortest wave of a Fourier series among which its extremes are looked for."""

@@ -1,5 +1,6 @@
 """Waveforms: curves through samples, their figures, and the files that hold them."""
 
+import re
 from types import SimpleNamespace
 
 import numpy as np
@@ -8,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.interpolate import CubicSpline
 
-from solver.stage import StageError
+from solver.stage import ROOT, StageError
 from solver.waveform import (
     INTERPOLATIONS,
     WOMERSLEY_HARMONICS,
@@ -19,6 +20,7 @@ from solver.waveform import (
     overshoots,
     read_inflow,
     read_pressure,
+    read_samples,
     spline,
     steady,
 )
@@ -193,6 +195,19 @@ def test_waveforms_of_different_periods_are_refused():
     assert common_period_s({"a": one, "b": steady(1.0)}) == 2
     with pytest.raises(StageError, match=r"different periods \(a 2 s, b 4 s\)"):
         common_period_s({"a": one, "b": other})
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "data/waveforms").glob("*.csv")), ids=lambda path: path.stem)
+@pytest.mark.parametrize("interpolation", INTERPOLATIONS)
+def test_waveforms_of_the_project_say_where_they_come_from(path, interpolation):
+    header = " ".join(line[2:] for line in path.read_text().splitlines() if line.startswith("#"))
+    assert ("doi:10." in header) != ("synthetic: no measurement" in header)
+    inflow = read_inflow(entry(path, interpolation=interpolation))
+    if told := re.search(r"mean ([0-9.]+) mL/s", header):
+        assert inflow.mean_ml_s == pytest.approx(float(told[1]), rel=1e-3)
+    time, flow = read_samples(path, "flow_ml_s")
+    # Fourier series run through even times, which are rounded to 1e-5 s in the files; the aorta's flow is steep
+    np.testing.assert_allclose(inflow.at(time), flow, atol=1e-4 * flow.max())
 
 
 @pytest.mark.parametrize(("rows", "message"), [
