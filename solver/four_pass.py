@@ -30,8 +30,9 @@ from solver.cpu.blocks import plain, threaded
 from solver.cpu.driver import CpuDriver
 from solver.d3q19 import OPPOSITE, VELOCITIES, WEIGHTS, Q
 from solver.lattice import Lattice
-from solver.node_physics import make_macroscopic, node_function
+from solver.node_physics import make_density, make_macroscopic, node_function
 from solver.nodes import Neighbours, Nodes
+from solver.rheology import make_rates
 from solver.streaming import load, opposite, store
 from solver.walls import Vector, WallLinks, moving_walls
 
@@ -122,22 +123,30 @@ def no_links(links: WallLinks) -> WallLinks:
 
 
 @cache
-def make_passes(collision: str, real: Any, parallel: bool) -> tuple[Any, Any, Any, Any]:
-    """The four passes for a collision model and a type of populations, over nodes in turn or shared out to threads."""
+def make_passes(
+    collision: str, real: Any, equilibrium: str, rheology: str | None, blended: bool, parallel: bool
+) -> tuple[Any, Any, Any, Any]:
+    """The four passes for given models and a type of populations, over nodes in turn or shared out to threads."""
     over_nodes = threaded if parallel else plain
-    collide, macroscopic = make_collision(collision, real), make_macroscopic(real)
+    collide, rates_of = make_collision(collision, real, equilibrium), make_rates(rheology, blended, equilibrium, real)
+    macroscopic, density = make_macroscopic(real, equilibrium), make_density(real, equilibrium)
     one, onehalf, three, fourhalf = real(1), real(1.5), real(3), real(4.5)
     velocities, weights = VELOCITIES.astype(real), WEIGHTS.astype(real)
 
     @node_function
-    def equilibrium(i: int, drho: Any, x: Any, y: Any, z: Any) -> Any:
+    def in_equilibrium(i: int, drho: Any, x: Any, y: Any, z: Any) -> Any:
         cu = velocities[i, 0] * x + velocities[i, 1] * y + velocities[i, 2] * z
-        return weights[i] * (drho + three * cu + fourhalf * cu * cu - onehalf * (x * x + y * y + z * z))
+        return weights[i] * (
+            drho + density(drho) * (three * cu + fourhalf * cu * cu - onehalf * (x * x + y * y + z * z))
+        )
 
     @over_nodes
-    def collide_range(f: Any, stride: int, first: int, last: int, rates: Any, force: Any) -> None:
+    def collide_range(
+        f: Any, stride: int, first: int, last: int, force: Any, rates: Any, omega: Any, blend: Any
+    ) -> None:
         for n in prange(first, last):
-            store(f, n, stride, opposite(collide(load(f, n, stride), rates, force)))
+            g = load(f, n, stride)
+            store(f, n, stride, opposite(collide(g, rates_of(g, n, force, rates, omega, blend), force)))
 
     @over_nodes
     def extrapolate(
@@ -154,9 +163,9 @@ def make_passes(collision: str, real: Any, parallel: bool) -> tuple[Any, Any, An
             x = moved[0, k] + near[k] * u[0, n] + far[k] * u[0, m]
             y = moved[1, k] + near[k] * u[1, n] + far[k] * u[1, m]
             z = moved[2, k] + near[k] * u[2, n] + far[k] * u[2, m]
-            here = f[i * stride + n] - equilibrium(o, drho[n], u[0, n], u[1, n], u[2, n])
-            there = f[i * stride + m] - equilibrium(o, drho[m], u[0, m], u[1, m], u[2, m])
-            f[sent[k]] = equilibrium(o, drho[n], x, y, z) + kept[k] * here + (one - kept[k]) * there
+            here = f[i * stride + n] - in_equilibrium(o, drho[n], u[0, n], u[1, n], u[2, n])
+            there = f[i * stride + m] - in_equilibrium(o, drho[m], u[0, m], u[1, m], u[2, m])
+            f[sent[k]] = in_equilibrium(o, drho[n], x, y, z) + kept[k] * here + (one - kept[k]) * there
 
     @over_nodes
     def swap(f: Any, one_end: Any, other_end: Any) -> None:
@@ -181,7 +190,7 @@ class FourPass(CpuDriver):
 
     Parameters
     ----------
-    lattice : what it runs; of a Newtonian fluid.
+    lattice : what it runs.
     walls : wall nodes that carry populations, in place of the lattice's own wall scheme; none: the lattice's scheme.
     parallel : whether its passes are shared out to threads; the work's own CPU version is sequential.
     """
@@ -194,7 +203,9 @@ class FourPass(CpuDriver):
             lattice = replace(lattice, walls=no_links(lattice.walls), halo=Q * walls.count)
         super().__init__(lattice)
         self.wall_nodes = walls
-        self._collide, self._extrapolate, self._swap, self._update = make_passes(lattice.collision, real, parallel)
+        self._collide, self._extrapolate, self._swap, self._update = make_passes(
+            lattice.collision, real, *lattice.models, parallel
+        )
         self.drho, self.velocity = np.zeros(lattice.count, real), np.zeros((3, lattice.count), real)
         # between collision and streaming slot (o, n) holds what node n sent along i, which is due at the address of i
         sent = OPPOSITE[1:, None] * np.int64(stride) + np.arange(stride)
@@ -219,7 +230,9 @@ class FourPass(CpuDriver):
     def collide(self, even: bool, first: int, last: int) -> None:
         """First pass: collide nodes, and leave each population in the slot of the opposite direction."""
         lattice = self.lattice
-        self._collide(self.populations, lattice.stride, first, last, lattice.rates, lattice.force)
+        self._collide(
+            self.populations, lattice.stride, first, last, lattice.force, self._rates, self._omega, self._blend
+        )
 
     def wall_condition(self) -> None:
         """Second pass: what the wall nodes send back."""

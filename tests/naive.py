@@ -102,10 +102,10 @@ class Thickening:
     blend: NDArray | float = 0.0
     bounds: tuple[float, float] = (0.5005, 100.0)
 
-    def rates(self, pi: NDArray) -> tuple[NDArray, NDArray]:
-        """Rates of a step from the Pi of each node, (3, 3, N)."""
+    def rates(self, pi: NDArray, rho: NDArray) -> tuple[NDArray, NDArray]:
+        """Rates of a step from the Pi of each node, (3, 3, N), and its density."""
         size = np.sqrt((pi**2).sum(axis=(0, 1)))
-        rate = 3 / np.sqrt(2) * size * self.omega
+        rate = 3 / np.sqrt(2) * size * self.omega / rho
         model = MODELS[self.model]
         named = dict(zip(model.parameters, self.parameters, strict=True))
         with np.errstate(divide="ignore", invalid="ignore"):
@@ -180,15 +180,16 @@ class Naive:
     def step(self, conditions: NDArray) -> None:
         """One step; `conditions` holds the flows of an inlet, drho of an outlet and the flow that belongs to it."""
         nodes, conditions = self.nodes, self.controlled(conditions)
-        rates = self.rheology.rates(stress(self.g, self.force, self.compressible)) if self.rheology else self.rates
-        out = COLLISIONS[self.collision](self.g, *rates, self.force, self.compressible)
         drho, u = moments(self.g, self.force, self.compressible)
+        rho, pi = density(drho, self.compressible), stress(self.g, self.force, self.compressible)
+        rates = self.rheology.rates(pi, rho) if self.rheology else self.rates
+        out = COLLISIONS[self.collision](self.g, *rates, self.force, self.compressible)
         new = np.full_like(out, np.nan)
         new[0] = out[0]
         for i in range(1, 19):
             end = self.neighbour[i]
             new[i, end[end >= 0]] = out[i, end >= 0]
-        self._openings(out, u, density(drho, self.compressible), new, conditions)
+        self._openings(out, u, rho, new, conditions)
         added, shared = 0.0, set()
         for n, i, q, patch in zip(
             nodes.wall_link_node, nodes.wall_link_direction, nodes.wall_link_q, nodes.wall_link_patch, strict=True
