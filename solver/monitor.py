@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 from solver.driver import Driver, Observation
 from solver.nodes import Nodes
 from solver.plan import Plan
-from solver.units import ROWS_PER_CYCLE
 
 
 @dataclass(frozen=True)
@@ -21,12 +20,16 @@ class Row:
     ----------
     step, time_s : when.
     max_speed_m_s, mach, max_drho : extremes over all nodes.
+    mean_speed_m_s : over all nodes.
+    kinetic_energy_j : of all fluid.
     density_drift : mean density deviation.
-    change : root mean square change of the velocity since the last row over the mean speed.
-    residual : the change over a viscous time at its present rate.
+    change : root mean square change of the velocity over the mean speed, of a steady flow since the last row, of a
+        periodic one since the cycle before; not a number in those phases that are not compared.
+    residual : of a steady flow the change over a viscous time at its present rate.
     balance : (inflow - outflow) / inflow; 0 where there are no openings.
     flow_ml_s : (openings,) into the vessel at inlets, out of it at outlets: the exact flux over the links.
     pressure_pa : (openings,) mean over the nodes at the opening.
+    backflow_ml_s : (openings,) into the vessel through nodes at outlets where more came in than went out.
     """
 
     step: int
@@ -34,12 +37,19 @@ class Row:
     max_speed_m_s: float
     mach: float
     max_drho: float
+    mean_speed_m_s: float
+    kinetic_energy_j: float
     density_drift: float
     change: float
     residual: float
     balance: float
     flow_ml_s: NDArray[np.float64]
     pressure_pa: NDArray[np.float64]
+    backflow_ml_s: NDArray[np.float64]
+
+
+OF_OPENINGS = ("flow_ml_s", "pressure_pa", "backflow_ml_s")
+"""What a row holds of each opening."""
 
 
 @dataclass
@@ -52,57 +62,74 @@ class Monitor:
 
     def record(self, step: int, observation: Observation, driver: Driver) -> Row:
         """Add a row."""
-        units, plan = self.plan.units, self.plan
+        units, plan, schedule = self.plan.units, self.plan, self.plan.schedule
         inflow = driver.inflow()
         entering = np.array([opening.role == "inlet" for opening in self.nodes.openings], np.bool_)
         into, out = inflow[entering].sum(), -inflow[~entering].sum()
         since = step - (self.rows[-1].step if self.rows else 0)
+        counted = not schedule.cycle or (step > schedule.cycle and schedule.change_counted(step))
+        change = observation.change if counted else np.nan
+        volume_m3 = self.nodes.count * units.dx_m**3
         row = Row(
             step=step,
             time_s=step * units.dt_s,
             max_speed_m_s=observation.max_speed * units.speed_m_s,
             mach=observation.max_speed * 3**0.5,
             max_drho=observation.max_drho,
+            mean_speed_m_s=observation.mean_speed * units.speed_m_s,
+            kinetic_energy_j=volume_m3 * units.stress_pa * observation.mean_square / 2,
             density_drift=observation.mean_drho,
-            change=observation.change,
-            residual=observation.change / since * plan.viscous_steps,
+            change=change,
+            residual=np.nan if schedule.cycle else change / since * plan.viscous_steps,
             balance=float((into - out) / into) if into else np.inf if len(entering) else 0.0,
-            flow_ml_s=np.where(entering, inflow, -inflow) * units.flow_m3_s * 1e6,
+            flow_ml_s=np.where(entering, inflow, -inflow) * units.flow_ml_s,
             pressure_pa=driver.opening_drho() * units.pressure_pa + plan.conditions.reference_pa,
+            backflow_ml_s=driver.backflow() * units.flow_ml_s,
         )
         self.rows.append(row)
         return row
 
     def write(self, path: Path) -> None:
-        """Write all rows as CSV; two columns an opening."""
+        """Write all rows as CSV; three columns an opening."""
         names = [opening.name for opening in self.nodes.openings]
-        single = list(Row.__dataclass_fields__)[:-2]
+        single = [name for name in Row.__dataclass_fields__ if name not in OF_OPENINGS]
         with path.open("w", newline="", encoding="utf-8") as stream:
             writer = csv.writer(stream)
-            writer.writerow(
-                single + [f"flow_ml_s:{name}" for name in names] + [f"pressure_pa:{name}" for name in names]
-            )
+            writer.writerow(single + [f"{key}:{name}" for key in OF_OPENINGS for name in names])
             for row in self.rows:
                 values = [getattr(row, name) for name in single]
-                writer.writerow([f"{value:.9g}" for value in (*values, *row.flow_ml_s, *row.pressure_pa)])
+                values += [value for name in OF_OPENINGS for value in getattr(row, name)]
+                writer.writerow([f"{value:.9g}" for value in values])
 
     def last_part(self) -> list[Row]:
         """Rows of the last period, or the last tenth of a steady run's."""
-        if self.plan.period_s:
-            return self.rows[-ROWS_PER_CYCLE:]
+        if self.per_cycle:
+            return self.rows[-self.per_cycle :]
         return self.rows[-max(1, len(self.rows) // 10) :]
 
-    def periodicity(self) -> float | None:
-        """Largest difference of a flow or pressure to one period before, over the widest range among the openings.
+    @property
+    def per_cycle(self) -> int:
+        """Rows of a period; 0 of a steady flow."""
+        schedule = self.plan.schedule
+        return schedule.cycle // schedule.interval if schedule.cycle else 0
 
-        None if less than two periods were run, or the flow is steady.
+    def periodicity(self) -> dict[str, float] | None:
+        """How far the last whole cycle differs from the one before, by what differs.
+
+        The velocity in one phase, as the root mean square over all nodes, relative to the mean speed over the cycle;
+        flow and pressure of the openings in all phases, relative to the widest range among the openings. None if less
+        than two cycles were run, or the flow is steady.
         """
-        if self.plan.period_s is None or len(self.rows) < 2 * ROWS_PER_CYCLE:
+        count = self.per_cycle
+        whole = len(self.rows) // count * count if count else 0
+        if whole < 2 * count or not count:
             return None
-        worst = 0.0
-        for name in ("flow_ml_s", "pressure_pa"):
-            values = np.array([getattr(row, name) for row in self.rows[-2 * ROWS_PER_CYCLE :]])
-            before, last = values[:ROWS_PER_CYCLE], values[ROWS_PER_CYCLE:]
-            span = np.ptp(last, axis=0).max()
-            worst = max(worst, float(np.abs(last - before).max() / max(span, 1e-12)))
-        return worst
+        before, last = self.rows[whole - 2 * count : whole - count], self.rows[whole - count : whole]
+        mean_speed = np.mean([row.mean_speed_m_s for row in last])
+        changed = sum(row.change * row.mean_speed_m_s for row in last if np.isfinite(row.change))
+        found = {"velocity": float(changed / mean_speed) if mean_speed else np.inf}
+        for name, key in (("flow", "flow_ml_s"), ("pressure", "pressure_pa")):
+            values, others = (np.array([getattr(row, key) for row in rows]) for rows in (last, before))
+            span = np.ptp(values, axis=0).max()
+            found[name] = float(np.abs(values - others).max() / max(span, 1e-12))
+        return found

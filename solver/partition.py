@@ -72,6 +72,13 @@ def link_table(nodes: Nodes) -> Links:
     return table
 
 
+def distances(links: Links, seeds: Rows) -> NDArray[np.int32]:
+    """Lengths of the shortest ways from some nodes to all, (N,), in fifths of a spacing; other pieces follow beyond."""
+    distance, part = np.full(len(links), UNSEEN, np.int32), np.zeros(len(links), np.int16)
+    _ways(links, part, np.concatenate((seeds, np.arange(len(links)))), LENGTHS, distance, len(seeds))
+    return distance
+
+
 def cut_links(links: Links, part: NDArray[np.int16]) -> NDArray[np.int64]:
     """Links of each part to nodes of others, which is the number of populations that it receives in a step."""
     across = _crossing(links, part)
@@ -167,20 +174,27 @@ def _seed_pieces(links: Links, part: NDArray[np.int16], members: Rows) -> tuple[
 
 @njit(cache=True)
 def _ways(
-    links: Links, part: NDArray[np.int16], members: Rows, lengths: NDArray[np.int32], distance: NDArray[np.int32]
+    links: Links,
+    part: NDArray[np.int16],
+    members: Rows,
+    lengths: NDArray[np.int32],
+    distance: NDArray[np.int32],
+    together: int = 1,
 ) -> tuple[int, int]:
-    """Lengths of shortest ways from the first member, in other pieces from their first, which follow beyond the last.
+    """Lengths of shortest ways from the first members, so many, in other pieces from their first, beyond the last.
 
     A queue of nodes whose distance has become less: nearly in order of distance, so that few come twice.
     """
     queue, queued = np.empty(len(members) + 1, np.int32), np.zeros(len(part), np.bool_)
     found, far, begin, longest = 0, members[0], 0, 0
-    for seed in members:
-        if distance[seed] != UNSEEN:
+    for k in range(len(members)):
+        if distance[members[k]] != UNSEEN:
             continue
         found += 1
-        distance[seed] = begin
-        queue[0], head, tail = seed, 0, 1
+        head, tail = 0, 0
+        for seed in members[k : k + (together if k == 0 else 1)]:
+            distance[seed], queue[tail] = begin, seed
+            tail += 1
         while head != tail:
             n = queue[head]
             head = head + 1 if head < len(members) else 0

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from solver.driver import Driver, Fields, LatticeDriver, Observation, held_bytes
+from solver.driver import Driver, Fields, LatticeDriver, Observation
 from solver.flow import FlowWriter
 from solver.forecast import Device, Forecast, forecast, gigabytes
 from solver.lattice import Lattice, build_lattice
@@ -18,17 +18,20 @@ from solver.monitor import Monitor, Row
 from solver.nodes import Nodes
 from solver.parts import PartsDriver
 from solver.plan import Plan, make_plan, table
+from solver.schedule import CHECK_STEPS
 from solver.settings import SolveSettings
 from solver.stage import StageError
 from solver.units import MAX_DRHO, PASCAL_PER_MMHG
+from solver.waveform import described
 
-CHECK_STEPS = 50
-"""Steps between two looks for a flow that blows up; even."""
 SPEED_LIMIT = 0.3
 DRHO_LIMIT = 0.3
 """Beyond these, in lattice units, the result is worthless whatever comes."""
 BALANCE = 1e-3
-PERIODICITY = 0.01
+BACKFLOW = 1e-3
+"""Of the largest flow through an opening: what comes back above this is told."""
+MEAN = 0
+"""Number of the mean over time where the driver runs; those of the phases follow."""
 LOG_EVERY_S = 5.0
 
 
@@ -107,6 +110,7 @@ class Simulation:
         self.seconds = 0.0
         self.bytes = 0
         self.converged = False
+        self._averaged = False
         self._logged = time.monotonic()
 
     def run(self, writer: FlowWriter) -> None:
@@ -117,50 +121,74 @@ class Simulation:
         StageError
             If the flow blows up.
         """
-        snapshots = self._snapshot_steps()
         start = time.monotonic()
-        while self.step < self.plan.last_step and not self.converged:
-            row = self._stretch(self._next_stop(snapshots))
+        while self.step < self.plan.schedule.last and not self.converged:
+            row = self._stretch(self.plan.schedule.next_stop(self.step))
+            self._keep(writer)
             self.seconds = time.monotonic() - start
-            if self.step in snapshots:
-                self._write(writer)
             if row:
-                self.converged = self._is_steady(row)
+                self.converged = self._is_periodic() if self.plan.schedule.cycle else self._is_steady(row)
                 self._report(row)
-        if self.plan.period_s is None:
-            self._write(writer)
-        else:
-            periodicity = self.monitor.periodicity()
-            self.converged = periodicity is not None and periodicity <= PERIODICITY
-
-    def _next_stop(self, snapshots: list[int]) -> int:
-        next_row = (self.step // self.plan.interval + 1) * self.plan.interval
-        return min(self.step + CHECK_STEPS, next_row, self.plan.last_step, *(s for s in snapshots if s > self.step))
+        self._finish(writer)
 
     def _stretch(self, stop: int) -> Row | None:
-        """Run to a step and look at the flow there; a row of the monitor where one is due."""
+        """Run to a step and look at the flow there where that is due; a row of the monitor likewise."""
+        schedule = self.plan.schedule
         self.driver.advance(self.plan.conditions.at(self.step, stop))
         self.step = stop
-        due = stop % self.plan.interval == 0 or stop == self.plan.last_step
-        observation = self.driver.observe(keep=due)
+        due, keep = schedule.row_due(stop), schedule.change_counted(stop)
+        if not (due or keep or stop % CHECK_STEPS == 0):
+            return None
+        observation = self.driver.observe(keep)
         self._guard(observation)
         return self.monitor.record(stop, observation, self.driver) if due else None
 
-    def _snapshot_steps(self) -> list[int]:
-        period, plan, count = self.plan.period_s, self.plan, self.settings.snapshots
-        if period is None:
-            return []
-        in_period = np.arange(1, count + 1) / count * period / plan.units.dt_s
-        begin = plan.last_step - period / plan.units.dt_s
-        steps = np.round((begin + in_period) / 2).astype(int) * 2
-        return sorted(set(np.clip(steps, 2, plan.last_step).tolist()))
+    def _keep(self, writer: FlowWriter) -> None:
+        """Take the state into means and snapshots where that is due. Each cycle that may be the last begins anew."""
+        schedule = self.plan.schedule
+        if schedule.sampled(self.step):
+            self.driver.average(MEAN, schedule.begins_mean(self.step))
+            self._averaged = True
+        snapshot = schedule.snapshot(self.step)
+        if snapshot is None:
+            return
+        if schedule.averaged:
+            self.driver.average(MEAN + 1 + snapshot, schedule.place(self.step)[0] == schedule.first_kept)
+            return
+        if snapshot == 0:
+            writer.start_over()
+        writer.append(self.step * self.plan.units.dt_s, *self._in_si(self.driver.fields()))
+
+    def _finish(self, writer: FlowWriter) -> None:
+        """Write what only the end tells: the steady flow, means over phases, the mean over time."""
+        schedule = self.plan.schedule
+        if schedule.cycle is None:
+            fields = self.driver.fields()
+            writer.append(self.step * self.plan.units.dt_s, *self._in_si(fields))
+            settled = self.converged or not self._averaged
+            writer.average(*self._in_si(fields if settled else self.driver.mean(MEAN)))
+        else:
+            for number, step in enumerate(schedule.snapshots if schedule.averaged else ()):
+                time_s = (self.step - schedule.cycle + step) * self.plan.units.dt_s
+                writer.append(time_s, *self._in_si(self.driver.mean(MEAN + 1 + number)))
+            writer.average(*self._in_si(self.driver.mean(MEAN)))
+        self.bytes = self.driver.memory_bytes()
 
     def _is_steady(self, row: Row) -> bool:
-        """Little change, little change over a viscous time, and as much flowing out as in; never with a waveform."""
+        """Little change, little change over a viscous time, and as much flowing out as in, once the ramp is over."""
         limit = self.settings.steady_tolerance
         raised = row.time_s >= self.plan.ramp_s and len(self.monitor.rows) > 1
-        small = row.change < limit and row.residual < limit and abs(row.balance) < BALANCE
-        return self.plan.period_s is None and raised and small
+        return raised and row.change < limit and row.residual < limit and abs(row.balance) < BALANCE
+
+    def _is_periodic(self) -> bool:
+        """Whether a cycle is over, as many as asked for, that differs little from the one before, after the ramp."""
+        schedule = self.plan.schedule
+        cycle, within = schedule.place(self.step)
+        if within != schedule.cycle or cycle < schedule.least_cycles:
+            return False
+        raised = self.plan.ramp_s <= (cycle - 1) * schedule.cycle * self.plan.units.dt_s
+        found = self.monitor.periodicity()
+        return raised and found is not None and max(found.values()) <= self.settings.periodic_tolerance
 
     def _guard(self, seen: Observation) -> None:
         if seen.max_speed <= SPEED_LIMIT and seen.max_drho <= DRHO_LIMIT:
@@ -197,30 +225,30 @@ class Simulation:
             "solve.collision 'projected'"
         )
 
-    def _write(self, writer: FlowWriter) -> None:
-        fields = self.driver.fields()
-        self.bytes = self.driver.memory_bytes() + held_bytes(fields)
-        writer.append(self.step * self.plan.units.dt_s, *self._in_si(fields))
-        writer.average(*self._in_si(fields))
-
     def _in_si(self, fields: Fields) -> tuple[NDArray[np.floating], ...]:
-        """Velocity (N, 3), pressure (N,), viscous stress (N, 6) in the order of VTK, XX YY ZZ XY YZ XZ."""
+        """Velocity (N, 3), pressure (N,), viscous stress (N, 6) in the order of VTK, XX YY ZZ XY YZ XZ, and viscosity
+        (N,) where it varies.
+        """
         units = self.plan.units
         viscous = -(1 - 1 / (2 * units.tau)) * units.stress_pa
         return (
             fields.velocity.T * units.speed_m_s,
             fields.drho * units.pressure_pa + self.plan.conditions.reference_pa,
             fields.stress[[0, 1, 2, 3, 5, 4]].T * viscous,
+            *(() if fields.viscosity is None else (fields.viscosity * units.dynamic_pa_s,)),
         )
 
     def _report(self, row: Row) -> None:
         now = time.monotonic()
-        if now - self._logged < LOG_EVERY_S and not self.converged and self.step < self.plan.last_step:
+        if now - self._logged < LOG_EVERY_S and not self.converged and self.step < self.plan.schedule.last:
             return
         self._logged = now
         state = f"residual {row.residual:.2g} (wanted {self.settings.steady_tolerance:g}), balance {row.balance:+.2%}"
         if self.plan.period_s:
-            state = f"cycle {row.time_s / self.plan.period_s:.2f} of {self.settings.cycles}, balance {row.balance:+.2%}"
+            found = self.monitor.periodicity()
+            differ = f"cycles differ by {max(found.values()):.2%}, " if found else ""
+            cycle = row.time_s / self.plan.period_s
+            state = f"cycle {cycle:.2f} of at most {self.settings.cycles}, {differ}balance {row.balance:+.2%}"
         self.log.info(
             "step %d, %.4g s, %s, max speed %.3g m/s, %.3g MLUPS, %s",
             row.step, row.time_s, state, row.max_speed_m_s, self.mlups, self._time_left(),
@@ -232,16 +260,20 @@ class Simulation:
         return self.step * self.nodes.count / max(self.seconds, 1e-9) / 1e6
 
     def _time_left(self) -> str:
-        most = self.plan.last_step - self.step
+        most = self.plan.schedule.last - self.step
         left, prefix = float(most), "at most "
-        if self.step < (forecast := min(self.forecast.steps, self.plan.last_step)):
-            left, prefix = float(forecast - self.step), "about "
-        if self.plan.period_s or self.converged:
-            left, prefix = (0.0 if self.converged else left), ""
+        if self.step < (expected := min(self.forecast.steps, self.plan.schedule.last)):
+            left, prefix = float(expected - self.step), "about "
+        if self.converged:
+            left, prefix = 0.0, ""
+        elif self.plan.period_s:
+            cycle = self.plan.schedule.cycle or 1
+            left = min(left, most) if prefix == "about " else float(cycle - self.step % cycle)
+            prefix = "about " if most > left else ""
         elif (decay := self._decay()) > 0:
             wanted = np.log(self.monitor.rows[-1].residual / self.settings.steady_tolerance) / decay
             ramp = self.plan.ramp_s / self.plan.units.dt_s - self.step
-            left, prefix = float(min(most, max(wanted, ramp, self.plan.interval))), "about "
+            left, prefix = float(min(most, max(wanted, ramp, self.plan.schedule.interval))), "about "
         return f"{prefix}{_minutes(left * self.seconds / self.step)} left"
 
     def _decay(self) -> float:
@@ -282,22 +314,27 @@ def solve(
              settings.walls, table(plan.numbers))  # fmt: skip
     expected = forecast(nodes, settings.precision, plan.expected_steps, device)
     log.info("forecast: %s", _told(expected, plan, device))
+    for note in plan.notes:
+        log.info("note: %s", note)
     for warning in plan.warnings:
         log.warning("warning: %s", warning)
     lattice = build_lattice(
         nodes, plan.collision, plan.rates, settings.walls, settings.precision,
         plan.conditions.profiles, plan.force, plan.moving, plan.slip, plan.conditions.columns, plan.conditions.control,
+        equilibrium=settings.equilibrium, rheology=plan.rheology,
     )  # fmt: skip
     driver = make_driver(settings.backend, lattice, nodes.part)
     if isinstance(driver, PartsDriver):
         log.info("%s", driver.told())
     simulation = Simulation(nodes, settings, plan, expected, driver, log)
-    with FlowWriter(flow_path, nodes) as writer:
+    with FlowWriter(flow_path, nodes, plan.rheology is not None) as writer:
         simulation.run(writer)
     simulation.monitor.write(monitor_path)
     late = _late_warnings(simulation)
     for warning in late:
         log.warning("warning: %s", warning)
+    for note in _backflow(simulation):
+        log.info("note: %s", note)
     return _summary(simulation, plan.warnings + late)
 
 
@@ -327,11 +364,10 @@ def _late_warnings(simulation: Simulation) -> list[str]:
             "the flow has no steady state"
         )
     elif not simulation.converged:
-        periodicity = monitor.periodicity()
-        told = (
-            f"the last two cycles differ by {periodicity:.1%}" if periodicity is not None else "only one cycle was run"
+        warnings.append(
+            f"not periodic: {_difference(monitor)} (at most {settings.periodic_tolerance:.2%} wanted); raise"
+            " solve.cycles"
         )
-        warnings.append(f"not periodic: {told} (at most {PERIODICITY:.0%} wanted); raise solve.cycles")
     drho = max(row.max_drho for row in rows)
     if drho > MAX_DRHO:
         warnings.append(
@@ -346,6 +382,26 @@ def _late_warnings(simulation: Simulation) -> list[str]:
     return warnings
 
 
+def _difference(monitor: Monitor) -> str:
+    found = monitor.periodicity()
+    if found is None:
+        return "there are no two cycles to compare"
+    return "the last two cycles differ by " + ", ".join(f"{value:.2%} in {name}" for name, value in found.items())
+
+
+def _backflow(simulation: Simulation) -> list[str]:
+    """Notes on outlets through which blood came back, in the part of the run that counts."""
+    rows, notes = simulation.monitor.last_part(), []
+    flow, back = (np.array([getattr(row, name) for row in rows]) for name in ("flow_ml_s", "backflow_ml_s"))
+    for k, opening in enumerate(simulation.nodes.openings):
+        if opening.role == "outlet" and back[:, k].max() > BACKFLOW * (largest := np.abs(flow[:, k]).max()):
+            notes.append(
+                f"blood comes back through outlet {opening.name}: up to {back[:, k].max():.3g} mL/s, at "
+                f"{np.mean(back[:, k] > BACKFLOW * largest):.0%} of the time; its speed is not imposed there"
+            )
+    return notes
+
+
 def _summary(simulation: Simulation, warnings: list[str]) -> dict[str, Any]:
     monitor, plan, settings = simulation.monitor, simulation.plan, simulation.settings
     part, last = monitor.last_part(), monitor.rows[-1]
@@ -353,13 +409,14 @@ def _summary(simulation: Simulation, warnings: list[str]) -> dict[str, Any]:
     pressure = np.mean([row.pressure_pa for row in part], axis=0)
     entering = np.array([opening.role == "inlet" for opening in simulation.nodes.openings], np.bool_)
     into, out = float(flow[entering].sum()), float(flow[~entering].sum())
-    openings = {}
+    openings, waves = {}, plan.conditions.waves
     for k, opening in enumerate(simulation.nodes.openings):
         openings[opening.name] = {
-            "role": opening.role, "flow_ml_s": float(flow[k]), "pressure_pa": float(pressure[k])
+            "role": opening.role, "flow_ml_s": float(flow[k]), "pressure_pa": float(pressure[k]),
+            "largest_backflow_ml_s": float(max(row.backflow_ml_s[k] for row in part)),
         }  # fmt: skip
         if opening.role == "inlet":
-            openings[opening.name]["imposed_flow_ml_s"] = plan.conditions.waves.inflow[opening.name].mean_ml_s
+            openings[opening.name]["imposed_flow_ml_s"] = waves.inflow[opening.name].mean_ml_s
         else:
             openings[opening.name]["imposed_pressure_pa"] = (
                 plan.conditions.outlets[opening.name].pressure_mmhg * PASCAL_PER_MMHG
@@ -367,19 +424,27 @@ def _summary(simulation: Simulation, warnings: list[str]) -> dict[str, Any]:
     return {
         "converged": simulation.converged,
         "warnings": warnings,
-        "residual": last.residual,
-        "change": last.change,
+        "notes": plan.notes + _backflow(simulation),
+        "cycles": simulation.step / plan.schedule.cycle if plan.schedule.cycle else None,
+        "residual": None if plan.period_s else last.residual,
+        "change": None if plan.period_s else last.change,
         "periodicity": monitor.periodicity(),
         "mass_balance": (into - out) / into if into else None,
         "openings": openings,
+        "waveforms": described({name: flow.curve for name, flow in waves.inflow.items()}, "flow_ml_s")
+        | described(waves.pressure_mmhg, "pressure_mmhg"),
         "max_speed_m_s": last.max_speed_m_s,
         "mach": max(row.mach for row in monitor.rows),
         "max_drho": max(row.max_drho for row in monitor.rows),
         "density_drift": last.density_drift,
+        "kinetic_energy_j": float(np.mean([row.kinetic_energy_j for row in part])),
         "numbers": plan.numbers,
         "models": {
             "collision": plan.collision,
             "magic": plan.magic if plan.collision in ("trt", "bgk") else None,
+            "equilibrium": settings.equilibrium,
+            "smagorinsky": settings.smagorinsky,
+            "blood": {"model": plan.blood.model, "parameters": plan.blood.parameters, "source": plan.blood.source},
             "walls": settings.walls,
             "patches": {name: "slips" if patch.slip else "moves" for name, patch in settings.patches.items()},
             "inlets": {name: profile.name for name, profile in plan.conditions.profiles.items()},

@@ -15,8 +15,11 @@ MAX_TAU = 1.5
 MIN_TAU = 0.505
 MAX_GRID_REYNOLDS = 150
 MAX_DRHO = 0.05
+STEPS_PER_NODE = 80
+"""Least steps of a cycle for each node of the domain's length L, in which its fluid, compressible as it is, misses the
+flow by (omega L/c_s)^2/2, 0.9 %."""
 ROWS_PER_CYCLE = 200
-"""Rows of the monitor in one period of the inflow."""
+"""Rows of the monitor in one period, where nothing else is asked for."""
 PASCAL_PER_MMHG = 133.322387415
 
 
@@ -105,19 +108,24 @@ def choose_units(
     lattice_speed: float,
     length_nodes: float,
     period_s: float | None,
-) -> tuple[Units, list[str]]:
-    """Time step for a spacing and an expected peak speed, and what had to be said about it.
+    rows_per_cycle: int = ROWS_PER_CYCLE,
+    pressure_pa: float = 0.0,
+) -> tuple[Units, list[str], list[str]]:
+    """Time step for a spacing and an expected peak speed, notes on how it was found, and warnings.
 
-    The lattice speed asked for is lowered where tau would exceed 1.5, and where a cycle would have fewer than
-    80 L/dx steps, L the length of the domain: pressure waves must cross it many times in a period. A cycle is a
-    multiple of 2 * ROWS_PER_CYCLE steps, so that every cycle is looked at in the same phases.
+    The lattice speed asked for is lowered where tau would exceed 1.5, where the pressure would change the density by
+    more than 0.05, and where a cycle would have fewer than 80 L/dx steps, L the length of the domain: pressure waves
+    must cross it many times in a period. A cycle is a multiple of 2 `rows_per_cycle` steps, so that every cycle is
+    looked at in the same phases.
 
     Parameters
     ----------
     dx_m, peak_speed_m_s, density_kg_m3, viscosity_pa_s : of the flow.
     lattice_speed : wanted peak speed in lattice units.
     length_nodes : L/dx.
-    period_s : period of the inflow; none if it is steady.
+    period_s : period of the conditions; none if they are steady.
+    rows_per_cycle : rows of the monitor in a period.
+    pressure_pa : largest expected difference to the pressure that is zero on the lattice.
 
     Raises
     ------
@@ -129,18 +137,28 @@ def choose_units(
             f"solve.lattice_speed {lattice_speed:g} is above {MAX_LATTICE_SPEED} (Mach {lattice_speed * 3**0.5:.2f}), "
             "where the lattice is no longer nearly incompressible; 0.05 to 0.1 is usual"
         )
-    warnings = []
     viscosity_m2_s = viscosity_pa_s / density_kg_m3
-    dt = lattice_speed * dx_m / peak_speed_m_s
-    if dt > (longest := (MAX_TAU - 0.5) / 3 * dx_m**2 / viscosity_m2_s):
-        dt = longest
-        warnings.append(f"time step lowered to {dt:.3g} s so that tau is not above {MAX_TAU}")
-    if period_s and dt > (longest := period_s / (80 * length_nodes)):
-        dt = longest
-        warnings.append(f"time step lowered to {dt:.3g} s so that a cycle has 80 steps for each node of length")
+    dt, notes, warnings = lattice_speed * dx_m / peak_speed_m_s, [], []
+    for longest, why in (
+        ((MAX_TAU - 0.5) / 3 * dx_m**2 / viscosity_m2_s, f"tau is not above {MAX_TAU}"),
+        (
+            dx_m * (MAX_DRHO * density_kg_m3 / (3 * pressure_pa)) ** 0.5 if pressure_pa else dt,
+            f"the {pressure_pa:.3g} Pa expected along the vessel change the density by at most {MAX_DRHO}",
+        ),
+        (
+            period_s / (STEPS_PER_NODE * length_nodes) if period_s else dt,
+            f"a cycle has {STEPS_PER_NODE} steps for each node of length",
+        ),
+    ):
+        if dt > longest:
+            notes.append(
+                f"time step lowered from {dt:.3g} to {longest:.3g} s, the lattice speed to "
+                f"{longest * peak_speed_m_s / dx_m:.2g}, so that {why}"
+            )
+            dt = longest
     if period_s:
-        pairs = ceil(period_s / dt / (2 * ROWS_PER_CYCLE) - 1e-9)
-        dt = period_s / (2 * ROWS_PER_CYCLE * pairs)
+        pairs = ceil(period_s / dt / (2 * rows_per_cycle) - 1e-9)
+        dt = period_s / (2 * rows_per_cycle * pairs)
     units = Units(dx_m, dt, density_kg_m3, viscosity_m2_s)
     grid_reynolds = peak_speed_m_s * dx_m / viscosity_m2_s
     if grid_reynolds > MAX_GRID_REYNOLDS:
@@ -150,4 +168,4 @@ def choose_units(
         )
     if units.tau < MIN_TAU:
         warnings.append(f"tau {units.tau:.4f} is below {MIN_TAU}: little accuracy is left; choose a finer spacing")
-    return units, warnings
+    return units, notes, warnings

@@ -1,0 +1,157 @@
+"""Schedule of a run: the steps at which it is looked at, averaged, written and may stop. All of them are even."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from solver.settings import SolveSettings
+from solver.stage import StageError
+from solver.units import ROWS_PER_CYCLE
+
+CHECK_STEPS = 100
+"""Steps between two looks for a flow that blows up."""
+SAMPLES = 100
+"""States that a mean over a cycle, or over the last tenth of a steady run, is made of, at least: evenly spaced, they
+give the mean of a periodic flow exactly up to its harmonic SAMPLES - 1."""
+VISCOUS_ROWS, LEAST_INTERVAL = 100, 100
+"""Rows of the monitor in a viscous time of a steady run, and steps between two, at least."""
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """Steps of a run.
+
+    Attributes
+    ----------
+    interval : between two rows of the monitor.
+    sample : between two states of the mean over time.
+    last : at which the run ends at the latest.
+    cycle : of a period; none if the flow is steady.
+    cycles, least_cycles : periods that are run at most and at least.
+    first_kept : the first cycle, from 1, that is kept in snapshots and means, unless another follows.
+    averaged : whether snapshots hold means over the cycles from the first that is kept on.
+    snapshots : within a cycle, ascending, at which one is taken.
+    compared : within a cycle, at which its velocity is compared with that of the cycle before.
+    """
+
+    interval: int
+    sample: int
+    last: int
+    cycle: int | None = None
+    cycles: int = 1
+    least_cycles: int = 1
+    first_kept: int = 1
+    averaged: bool = False
+    snapshots: tuple[int, ...] = ()
+    compared: int = 0
+
+    def next_stop(self, step: int) -> int:
+        """The next step at which something is due."""
+        stops = [(step // every + 1) * every for every in (CHECK_STEPS, self.interval, self.sample)]
+        if self.cycle:
+            done = step // self.cycle * self.cycle
+            stops += [done + each for each in (*self.snapshots, self.compared, self.cycle) if done + each > step]
+        return min(*stops, self.last)
+
+    def place(self, step: int) -> tuple[int, int]:
+        """Number of the cycle that a step belongs to, from 1, and the step within it, from 1 to its length."""
+        if self.cycle is None:
+            return 1, step
+        cycles, within = divmod(step - 1, self.cycle)
+        return cycles + 1, within + 1
+
+    def row_due(self, step: int) -> bool:
+        """Whether the monitor gets a row."""
+        return step % self.interval == 0 or step == self.last
+
+    def change_counted(self, step: int) -> bool:
+        """Whether the velocity is compared with that of the last time: at every row, or once a cycle."""
+        return self.place(step)[1] == self.compared if self.cycle else self.row_due(step)
+
+    def sampled(self, step: int) -> bool:
+        """Whether the mean over time takes the state."""
+        kept = self.place(step)[0] >= self.first_kept if self.cycle else step > self.last - self.last // 10
+        return kept and step % self.sample == 0
+
+    def begins_mean(self, step: int) -> bool:
+        """Whether that state is the first one of a mean over time."""
+        cycle, within = self.place(step)
+        if self.cycle is None:
+            return step - self.sample <= self.last - self.last // 10
+        return within == self.sample and (cycle == self.first_kept or not self.averaged)
+
+    def snapshot(self, step: int) -> int | None:
+        """Which snapshot of a cycle is taken, from 0; none of a steady flow, nor in cycles that are not kept."""
+        cycle, within = self.place(step)
+        if self.cycle is None or cycle < self.first_kept or within not in self.snapshots:
+            return None
+        return self.snapshots.index(within)
+
+
+def rows_per_cycle(settings: SolveSettings, period_s: float | None) -> int:
+    """Rows of the monitor in a period: what is asked for, or as many as usual."""
+    if settings.monitor_s is None or period_s is None:
+        return ROWS_PER_CYCLE
+    return max(1, round(period_s / settings.monitor_s))
+
+
+def moments_per_cycle(rows: int) -> int:
+    """Evenly spaced moments of a period among which are those of the rows and enough for a mean."""
+    return rows * -(-SAMPLES // rows)
+
+
+def make_schedule(
+    settings: SolveSettings, dt_s: float, viscous_steps: float, period_s: float | None, inflow: NDArray[np.float64]
+) -> Schedule:
+    """Schedule of a run.
+
+    Parameters
+    ----------
+    settings : of the stage.
+    dt_s : time of a step, of which a period has a multiple of twice :func:`moments_per_cycle`.
+    viscous_steps : steps of the viscous time.
+    period_s : of the conditions; none if they are steady.
+    inflow : at the rows of a period, in any unit.
+
+    Raises
+    ------
+    StageError
+        If the cycles are more steps than the run may have, or fewer than averages need.
+    """
+    if period_s is None:
+        last = max(2, settings.max_steps // 2 * 2)
+        usual = max(LEAST_INTERVAL, viscous_steps / VISCOUS_ROWS)
+        interval = even(settings.monitor_s / dt_s if settings.monitor_s else usual)
+        return Schedule(interval, even(max(LEAST_INTERVAL, last / 10 / SAMPLES)), last)
+    rows, cycle = rows_per_cycle(settings, period_s), even(period_s / dt_s)
+    moments = moments_per_cycle(rows)
+    stride = max(each for each in range(1, moments // SAMPLES + 1) if moments % each == 0)
+    if settings.cycles * cycle > settings.max_steps:
+        raise StageError(
+            f"solve.cycles {settings.cycles} of {period_s:g} s need {settings.cycles * cycle} steps, above"
+            f" solve.max_steps {settings.max_steps}; raise it, or choose a coarser spacing"
+        )
+    if settings.phase_averages and settings.cycles < 2:
+        raise StageError(
+            "solve.phase_averages: they are over all cycles but the first, and solve.cycles is 1; raise it, or leave"
+            " phase_averages out"
+        )
+    phases = settings.phases or [k / settings.snapshots for k in range(1, settings.snapshots + 1)]
+    return Schedule(
+        interval=cycle // rows,
+        sample=cycle // moments * stride,
+        last=settings.cycles * cycle,
+        cycle=cycle,
+        cycles=settings.cycles,
+        least_cycles=(least := min(settings.min_cycles, settings.cycles)),
+        first_kept=2 if settings.phase_averages else least,
+        averaged=settings.phase_averages,
+        snapshots=tuple(sorted({min(even(phase * cycle), cycle) for phase in phases})),
+        compared=cycle // rows * (int(np.argmax(inflow)) + 1),
+    )
+
+
+def even(steps: float) -> int:
+    """The nearest even number above 0."""
+    return 2 * max(1, round(steps / 2))
