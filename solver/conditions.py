@@ -25,7 +25,10 @@ from solver.windkessel import Outlet, choose_outlets
 
 Reals = NDArray[np.float64]
 
-GAIN, DAMPING = 0.01, 1.0
+FILTER = 0.1
+"""Part of a change of the flow that a pressure without resistance would follow in a step: 1, with the impedance of
+waves alone, lets the flow oscillate from step to step at small tau, 0.2 does not down to tau = 0.505."""
+GAIN, DAMPING = 0.05, 1.0
 """Of a demanded flow: pressure added up in a step, and added at once, over the impedance times the missing flow."""
 LEAST_PROXIMAL, MOST_PROXIMAL = 0.5, 10.0
 """Proximal resistance over the impedance of the lattice's fluid, outside of which waves return from the outlet."""
@@ -218,7 +221,7 @@ def _control(conditions: Conditions, controlled: Mapping[str, Outlet]) -> Contro
             gain, resistance = (1 - decay) * each.distal_mmhg_s_ml, each.proximal_mmhg_s_ml
             start = _start_mmhg(conditions, outlet)
         lattice = conditions.units.resistance_mmhg_s_ml
-        alpha = 1 / (1 + (gain + resistance) / impedance)
+        alpha = FILTER / (1 + (gain + resistance) / impedance)
         rules.append((alpha, decay, gain / lattice, resistance / lattice))
         starts.append((0.0, start * PASCAL_PER_MMHG / conditions.units.pressure_pa))
     return Control(index, conditions.columns[index], np.array(rules), np.array(starts))

@@ -109,8 +109,8 @@ def adjusted(flow: Any, wanted: Any, state: Any, rule: Any) -> tuple[Any, Any, A
     compliance C (Westerhof, Lankhaar and Westerhof 2009, doi:10.1007/s11517-008-0359-2), whose steady state is p0 at
     Q0, has decay = exp(-1/(Rd C)), exact for a flow that does not change within a step, gain = Rd (1 - decay),
     resistance = Rp; two elements are Rp = 0. An outlet of which Q0 is demanded has decay = 1: w is added up until it
-    comes. The filter, alpha = 1/(1 + Rp/Za) with the impedance Za = c_s/A of the lattice's fluid, keeps the wave that a
-    change of pressure sends into the domain from being answered by a larger one.
+    comes. The filter keeps the wave that a change of pressure sends into the domain from being answered by a larger
+    one, see `FILTER` in :mod:`solver.conditions`.
     """
     filtered = state[0] + rule[0] * (flow - state[0])
     stored = rule[1] * state[1] + rule[2] * (filtered - wanted)
