@@ -168,10 +168,11 @@ def compare(lattice: Lattice, naive: Naive, conditions: np.ndarray, drivers=(Cpu
         pi *= (1 - omega / 2) / (1 - RATES[0] / 2)
     for make in drivers:
         driver = make(lattice)
-        g = driver.populations[: 19 * lattice.stride].reshape(19, -1)[:, : lattice.count]
-        g[:] = start
+        rows, slots = np.zeros((19, lattice.stride)), slice(0, 19 * lattice.stride)
+        rows[:, : lattice.count] = start
+        driver.write(slots, rows.ravel())
         driver.advance(conditions)
-        fields = driver.fields()
+        fields, g = driver.fields(), driver.read(slots).reshape(19, -1)[:, : lattice.count]
         for name, found, wanted in (
             ("populations", g, naive.g),
             ("drho", fields.drho, drho),
@@ -192,21 +193,42 @@ def cases() -> Iterator[tuple[str, tuple[Lattice, Naive, np.ndarray]]]:
         yield f"{models} in a pipe", tilted_pipe(models)
 
 
-def test_every_combination_is_two_lattice_streaming():
-    environment = os.environ | {"NUMBA_DISABLE_JIT": "1", "PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'tests'}"}
+def interpreted(command: str, **environment: str) -> str:
+    """What a process in which nothing is compiled says."""
+    environment |= {"NUMBA_DISABLE_JIT": "1", "PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'tests'}"}
     answer = subprocess.run(
-        [sys.executable, "-c", "import test_twin; test_twin.compare_all()"],
-        check=False, env=environment, capture_output=True, text=True,
+        [sys.executable, "-c", f"import test_twin; {command}"],
+        check=False, env=os.environ | environment, capture_output=True, text=True,
     )  # fmt: skip
-    assert answer.returncode == 0, answer.stderr[-4000:]
-    assert f"{len(EVERY)} combinations" in answer.stdout
+    assert answer.returncode == 0, answer.stdout[-200:] + answer.stderr[-4000:]
+    return answer.stdout
 
 
 def compare_all() -> None:
+    """On the CPU, by the slow twin, too."""
     for told, case in cases():
         print(told, flush=True)
         compare(*case)
     print(f"{len(EVERY)} combinations")
+
+
+def compare_on_cuda() -> None:
+    """On the simulator of CUDA."""
+    from solver.cuda.driver import CudaDriver
+
+    for told, (lattice, naive, conditions) in cases():
+        print(told, flush=True)
+        compare(lattice, naive, conditions[:2], (CudaDriver,))
+    print(f"{len(EVERY)} combinations")
+
+
+def test_every_combination_is_two_lattice_streaming():
+    assert f"{len(EVERY)} combinations" in interpreted("test_twin.compare_all()")
+
+
+@pytest.mark.slow
+def test_every_combination_on_simulated_cuda_is_two_lattice_streaming():
+    assert f"{len(EVERY)} combinations" in interpreted("test_twin.compare_on_cuda()", NUMBA_ENABLE_CUDASIM="1")
 
 
 @pytest.mark.slow

@@ -29,8 +29,11 @@ second on the simulator."""
 
 
 def on_device(function: Any) -> Any:
-    """A function that takes arrays, for use in kernels: the simulator's arrays only fit the Python one."""
-    return function.py_func if config.ENABLE_CUDASIM else function
+    """A function that takes arrays, for use in kernels: the simulator's arrays only fit the Python one.
+
+    Where Numba compiles nothing, that is the function itself.
+    """
+    return getattr(function, "py_func", function) if config.ENABLE_CUDASIM else function
 
 
 def blocks(count: int) -> int:
