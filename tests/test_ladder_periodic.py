@@ -6,6 +6,7 @@ settle. fp64 unless precision is what is measured.
 """
 
 import csv
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -13,6 +14,7 @@ import pytest
 from evidence import Case, order
 from geometries import images, nearest_offset, nodes_from, periodic_box, periodic_pipe, plates, random_cavern
 from naive import equilibrium
+from numba import get_num_threads, set_num_threads
 from numpy.typing import NDArray
 from scipy.interpolate import CubicSpline, RegularGridInterpolator
 from scipy.sparse import csr_array
@@ -22,7 +24,7 @@ from test_moving_walls import patched
 
 from pipeline.haemodynamics.wall import Wall, WallFit, fit_to_wall, shear_stress
 from pipeline.mesh import Mesh
-from solver.collision import choose_collision, relaxation_rates
+from solver.collision import COLLISIONS, choose_collision, relaxation_rates
 from solver.cpu.driver import CpuDriver
 from solver.d3q19 import VELOCITIES, WEIGHTS
 from solver.lattice import build_lattice
@@ -34,6 +36,15 @@ C, W = VELOCITIES.astype(float), WEIGHTS[:, None]
 MAGIC = 3 / 16
 DIRECTIONS = [(1, 0, 0), (1, 1, 0), (1, 2, 3), (2, 3, 6)]
 LONG = pytest.mark.timeout(6 * 3600)
+
+
+@pytest.fixture
+def one_thread() -> Iterator[None]:
+    """Lattices of few nodes, whose steps are shorter than it takes to share them out."""
+    before = get_num_threads()
+    set_num_threads(1)
+    yield
+    set_num_threads(before)
 
 
 def advance(driver: CpuDriver, steps: int) -> None:
@@ -86,7 +97,7 @@ def slip_error(height: int, magic: float) -> tuple[float, float]:
 
 
 @pytest.mark.ladder
-def test_half_way_plates_slip_as_the_magic_parameter_says():
+def test_half_way_plates_slip_as_the_magic_parameter_says(one_thread):
     """Ginzburg and d'Humières 2003, doi:10.1103/PhysRevE.68.066614: exact with two relaxation times."""
     law = "law of slip, u_slip/u_max = (16 Λ - 3)/(3 H²)"
     with Case("plates", "Forced flow between plates, half-way walls", law) as case:
@@ -97,8 +108,7 @@ def test_half_way_plates_slip_as_the_magic_parameter_says():
         ]
         case.table(("nodes across", "Λ", "largest relative error", "largest speed across"), worst)
         case.reach("largest relative error", max(row[2] for row in worst), at_most=1e-12)
-        case.reach("one node thick, no gradient along y or z but the plates': speed across",
-                   max(row[3] for row in worst), at_most=1e-16)  # fmt: skip
+        case.reach("speed across the flow, one node thick", max(row[3] for row in worst), at_most=1e-16)
 
 
 # ---- pipes -----------------------------------------------------------------------------------------------------------
@@ -321,7 +331,9 @@ def test_oscillating_flow_converges_at_second_order():
 # ---- vortices --------------------------------------------------------------------------------------------------------
 
 
-def taylor_green_error(plane: tuple[int, int, int], n: int, collision: str = "trt") -> float:
+def taylor_green_error(
+    plane: tuple[int, int, int], n: int, collision: str = "trt", equilibrium: str = "incompressible"
+) -> float:
     """Relative L2 error after the vortex has decayed to exp(-1), at tau 0.8 in diffusive scaling.
 
     Its pressure decays, so that a fluid that is a little compressible flows to where pressure rises: with
@@ -341,7 +353,8 @@ def taylor_green_error(plane: tuple[int, int, int], n: int, collision: str = "tr
     u[a], u[b] = vortex[a] - squeeze * np.sin(2 * x), vortex[b] - squeeze * np.sin(2 * y)
     gradient[a, a] = u0 * k * np.sin(x) * np.sin(y) - 2 * k * squeeze * np.cos(2 * x)
     gradient[b, b] = -u0 * k * np.sin(x) * np.sin(y) - 2 * k * squeeze * np.cos(2 * y)
-    driver = CpuDriver(build_lattice(nodes, collision, relaxation_rates(tau, MAGIC), "half-way", "fp64"))
+    rates = relaxation_rates(tau, MAGIC)
+    driver = CpuDriver(build_lattice(nodes, collision, rates, "half-way", "fp64", equilibrium=equilibrium))
     start(driver, u, gradient, tau, drho)
     steps = 2 * round(1 / (2 * viscosity * k**2) / 2)
     advance(driver, steps)
@@ -352,24 +365,26 @@ PLANES = [(0, 1, 2), (1, 2, 0), (2, 0, 1)]
 
 
 @pytest.mark.parametrize("plane", PLANES)
-def test_taylor_green_vortex_decays_at_second_order(plane):
+def test_taylor_green_vortex_decays_at_second_order(one_thread, plane):
     assert order((32, 64), [taylor_green_error(plane, n) for n in (32, 64)]) > 1.95
 
 
 @pytest.mark.slow
 @pytest.mark.ladder
 @LONG
-def test_taylor_green_vortex_decays_at_second_order_with_every_collision():
+def test_taylor_green_vortex_decays_at_second_order_with_every_collision(one_thread):
     sizes = (32, 48, 64, 96)
+    models = [(collision, "incompressible") for collision in COLLISIONS] + [("bgk", "compressible")]
     with Case("taylor-green", "Taylor-Green vortex, decayed to 1/e", "analytic solution, L2") as case:
         rows = []
-        for collision in ("bgk", "trt", "projected", "recursive"):
-            for plane in PLANES:
-                errors = [taylor_green_error(plane, n, collision) for n in sizes]
-                rows.append((collision, "xyz"[plane[0]] + "xyz"[plane[1]], *errors, order(sizes, errors)))
-            slowest = min(row[-1] for row in rows if row[0] == collision)
-            case.reach(f"{collision}: order in the worst of three planes", slowest, at_least=1.95)
-        case.table(("collision", "plane", *(f"{n} nodes across" for n in sizes), "order"), rows)
+        for model in models:
+            found = np.array([[taylor_green_error(plane, n, *model) for n in sizes] for plane in PLANES])
+            assert np.ptp(found, axis=0).max() < 1e-9, "planes differ"
+            rows.append((*model, *found[0], slope := min(order(sizes, errors) for errors in found)))
+            name = f"{model[0]}, {model[1]} equilibrium"
+            case.reach(f"{name}: order in the worst of three planes", slope, at_least=1.95)
+        case.table(("collision", "equilibrium", *(f"{n} nodes across" for n in sizes), "order"), rows,
+                   "All three planes agree to 1e-9.")  # fmt: skip
 
 
 # ---- closed domains --------------------------------------------------------------------------------------------------
@@ -388,7 +403,7 @@ def lost_mass(walls: str, precision: str, steps: int) -> tuple[float, float]:
 @pytest.mark.slow
 @pytest.mark.ladder
 @LONG
-def test_a_closed_domain_keeps_its_mass():
+def test_a_closed_domain_keeps_its_mass(one_thread):
     """Every wall link has a distance of its own, and the lid keeps the fluid moving all the time."""
     with Case("mass", "Closed cavern under a moving lid, 100,000 steps", "mass at the start") as case:
         rows = [
@@ -472,7 +487,7 @@ def ghia_difference(velocity: NDArray, reynolds: int) -> tuple[float, float]:
     return worst_u, worst_v
 
 
-def test_cavity_of_32_nodes_is_that_of_ghia_and_flat():
+def test_cavity_of_32_nodes_is_that_of_ghia_and_flat(one_thread):
     velocity = steady_cavity(32, 100)
     u, v = ghia_difference(velocity, 100)
     assert u < 0.0115  # second order: 128 nodes leave less than half
@@ -660,14 +675,15 @@ def test_wall_shear_stress_converges():
 def test_single_precision_is_enough_for_the_wall():
     """Against double precision, after the same steps from the same start."""
     with Case("precision", "What single precision changes, pipe along (1,2,3), 21 nodes across", "fp64") as case:
-        pipe = EndlessPipe((1, 2, 3), 10.4, 0.6, 0.05)
+        pipe = EndlessPipe((1, 2, 3), 10.4, 0.6, 0.1)
         shear, speed = {}, {}
         for precision in ("fp64", "fp32"):
             driver = pipe.driver(precision=precision)
             advance(driver, 4000)
             shear[precision], speed[precision] = wall_shear(pipe, driver)[0], pipe.speed(driver)
-        worst = float(np.abs(shear["fp32"] - shear["fp64"]).max())
+        off = np.abs(shear["fp32"] - shear["fp64"])
         fastest = float(np.abs(speed["fp32"] - speed["fp64"]).max() / pipe.peak)
-        case.table(("storage", "largest difference of the wall stress, of it", "of the speed, of its peak"),
-                   [("fp32, shifted", worst, fastest)])  # fmt: skip
-        case.reach("fp32: wall stress", worst, at_most=3e-6)
+        case.table(("storage", "wall stress, largest difference of it", "rms", "speed, of its peak"),
+                   [("fp32, shifted", float(off.max()), rms(off), fastest)])  # fmt: skip
+        case.reach("fp32: largest difference of the wall stress, of it", float(off.max()), at_most=3e-6, held=1e-5,
+                   why="round-off moves the stress of the whole wall alike")  # fmt: skip
