@@ -116,7 +116,7 @@ class Driver(Protocol):
     device: str
 
     def memory_bytes(self) -> int:
-        """Memory that the run takes where it runs, a snapshot's fields not counted."""
+        """Memory that the run takes where it runs, up to now."""
 
     def advance(self, conditions: NDArray[np.float64]) -> None:
         """Run an even number of steps under `conditions`, (steps, columns), see :mod:`solver.conditions`."""
@@ -141,6 +141,9 @@ class Driver(Protocol):
 
     def opening_drho(self) -> NDArray[np.float64]:
         """Mean density deviation over the nodes at each opening, (openings,)."""
+
+    def at_bounds(self) -> NDArray[np.int64]:
+        """Number of nodes whose tau is at its lower and its upper bound, (2,); 0 where the viscosity does not vary."""
 
 
 class LatticeDriver(ABC):
@@ -186,9 +189,7 @@ class LatticeDriver(ABC):
 
     def fields(self) -> Fields:
         """Fields of all nodes."""
-        fields = self.room()
-        self.read_fields(fields)
-        return self.fetch(fields)
+        return self.fetch(self._now())
 
     def average(self, number: int, anew: bool) -> None:
         """Take the present fields into the running mean of that number, or begin it with them.
@@ -203,14 +204,18 @@ class LatticeDriver(ABC):
         if mean.count == 1:
             self.read_fields(mean.fields)
             return
+        for into, values in zip(mean.fields.arrays(), self._now().arrays(), strict=True):
+            self.fold(into, values, 1 / mean.count)
+
+    def _now(self) -> Fields:
+        """The present fields, where the driver runs, in room that is kept."""
         if self._present is None:
             self._present = self.room()
         self.read_fields(self._present)
-        for into, values in zip(mean.fields.arrays(), self._present.arrays(), strict=True):
-            self.fold(into, values, 1 / mean.count)
+        return self._present
 
     def mean(self, number: int) -> Fields:
-        """Mean of the fields that were taken into it; it changes with the next."""
+        """Mean of the fields that were taken into it."""
         return self.fetch(self.means[number].fields)
 
     def inflow(self) -> NDArray[np.float64]:
@@ -227,7 +232,7 @@ class LatticeDriver(ABC):
 
     @abstractmethod
     def memory_bytes(self) -> int:
-        """Memory that the run takes where it runs, a snapshot's fields not counted."""
+        """Memory that the run takes where it runs, up to now."""
 
     @abstractmethod
     def begin(self, conditions: NDArray[np.float64]) -> None:
@@ -274,6 +279,10 @@ class LatticeDriver(ABC):
         """Partial sums and extremes over all nodes; `keep`: changes are counted from this state on."""
 
     @abstractmethod
+    def at_bounds(self) -> NDArray[np.int64]:
+        """Number of nodes whose tau is at its lower and its upper bound, (2,)."""
+
+    @abstractmethod
     def room(self) -> Fields:
         """Arrays for the fields of all nodes, where the driver runs."""
 
@@ -283,7 +292,7 @@ class LatticeDriver(ABC):
 
     @abstractmethod
     def fetch(self, fields: Fields) -> Fields:
-        """Such arrays, here."""
+        """A copy of such arrays, here."""
 
     @abstractmethod
     def fold(self, mean: Any, values: Any, share: float) -> None:

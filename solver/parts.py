@@ -229,7 +229,7 @@ class PartsDriver:
         )
 
     def memory_bytes(self) -> int:
-        """Memory that the run takes where it runs, a snapshot's fields not counted."""
+        """Memory that the run takes where it runs, up to now."""
         return sum(driver.memory_bytes() for driver in self.drivers) + held_bytes(self._lent)
 
     def advance(self, conditions: NDArray[np.float64]) -> None:
@@ -305,6 +305,10 @@ class PartsDriver:
     def backflow(self) -> NDArray[np.float64]:
         """Fluid that entered through each outlet in the last step at nodes where more came in than went out."""
         return total(self._add_up([driver.backflow_words() for driver in self.drivers]))
+
+    def at_bounds(self) -> NDArray[np.int64]:
+        """Number of nodes whose tau is at its lower and its upper bound."""
+        return self._add_up([driver.at_bounds() for driver in self.drivers])
 
     def opening_drho(self) -> NDArray[np.float64]:
         """Mean density deviation over the nodes at each opening."""

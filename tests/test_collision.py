@@ -4,8 +4,9 @@ import naive
 import numpy as np
 import pytest
 
-from solver.collision import COLLISIONS, make_collision, relaxation_rates
-from solver.d3q19 import VELOCITIES
+from solver.collision import COLLISIONS, choose_collision, make_collision, relaxation_rates
+from solver.d3q19 import VELOCITIES, WEIGHTS
+from solver.node_physics import EQUILIBRIA, make_macroscopic
 from solver.stage import StageError
 
 FORCE = np.array((1e-3, -2e-3, 3e-3))
@@ -17,27 +18,43 @@ def populations():
     return 0.02 * np.random.default_rng(1).standard_normal(19)
 
 
+@pytest.mark.parametrize("equilibrium", EQUILIBRIA)
 @pytest.mark.parametrize("name", COLLISIONS)
-def test_collision_is_its_textbook_formula(name, populations):
-    collided = make_collision(name, np.float64)(tuple(populations), RATES, tuple(FORCE))
-    wanted = naive.COLLISIONS[name](populations[:, None], *RATES, FORCE)[:, 0]
+def test_collision_is_its_textbook_formula(name, equilibrium, populations):
+    collided = make_collision(name, np.float64, equilibrium)(tuple(populations), RATES, tuple(FORCE))
+    compressible = equilibrium == "compressible"
+    wanted = naive.COLLISIONS[name](populations[:, None], *RATES, FORCE, compressible)[:, 0]
     # round-off of about a hundred operations on numbers of size 0.1
     np.testing.assert_allclose(collided, wanted, rtol=0, atol=1e-15)
 
 
+@pytest.mark.parametrize("equilibrium", EQUILIBRIA)
 @pytest.mark.parametrize("name", COLLISIONS)
-def test_collision_conserves_mass_and_adds_the_force_to_momentum(name, populations):
-    collided = np.array(make_collision(name, np.float64)(tuple(populations), RATES, tuple(FORCE)))
+def test_collision_conserves_mass_and_adds_the_force_to_momentum(name, equilibrium, populations):
+    collided = np.array(make_collision(name, np.float64, equilibrium)(tuple(populations), RATES, tuple(FORCE)))
     assert collided.sum() == pytest.approx(populations.sum(), abs=1e-15)
     np.testing.assert_allclose((collided - populations) @ VELOCITIES, FORCE, rtol=0, atol=1e-15)
 
 
+@pytest.mark.parametrize("equilibrium", EQUILIBRIA)
 @pytest.mark.parametrize("name", COLLISIONS)
-def test_equilibrium_without_force_stays(name):
-    g = naive.equilibrium(np.array([0.01]), np.array([[0.02], [-0.01], [0.03]]))[:, 0]
-    collided = make_collision(name, np.float64)(tuple(g), RATES, (0.0, 0.0, 0.0))
+def test_equilibrium_without_force_stays(name, equilibrium):
+    g = naive.equilibrium(np.array([0.01]), np.array([[0.02], [-0.01], [0.03]]), equilibrium == "compressible")[:, 0]
+    collided = make_collision(name, np.float64, equilibrium)(tuple(g), RATES, (0.0, 0.0, 0.0))
     # the recursive model adds the third-order equilibrium, of size u^3
     np.testing.assert_allclose(collided, g, rtol=0, atol=1e-15 if name != "recursive" else 3e-5)
+
+
+@pytest.mark.parametrize(("equilibrium", "density"), [("incompressible", 1.0), ("compressible", 1.05)])
+@pytest.mark.parametrize("name", COLLISIONS)
+def test_a_force_accelerates_the_density_of_the_equilibrium(name, equilibrium, density):
+    """Uniform fluid with drho = 0.05 gains n F of momentum in n steps; u = (n + 1/2) F/rho, with 1 or 1 + drho."""
+    collide, g, force = make_collision(name, np.float64, equilibrium), tuple(0.05 * WEIGHTS), tuple(1e-2 * FORCE)
+    for _ in range(10):
+        g = collide(g, RATES, force)
+    drho, *velocity = make_macroscopic(np.float64, equilibrium)(g, force)
+    assert drho == pytest.approx(0.05, rel=1e-13)
+    np.testing.assert_allclose(velocity, 10.5e-2 * FORCE / density, rtol=1e-12)
 
 
 def test_single_precision_stays_single(populations):
@@ -47,6 +64,17 @@ def test_single_precision_stays_single(populations):
     collide(g, rates, force)
     # a constant of double precision would make all that follows double, at half the speed
     assert all(str(kind) == "float32" for kind in collide.nopython_signatures[0].return_type)
+
+
+def test_unknown_equilibrium_is_told_the_known_ones():
+    with pytest.raises(StageError, match="'thermal': unknown; known are incompressible, compressible"):
+        make_collision("trt", np.float64, "thermal")
+
+
+def test_given_magic_is_trts():
+    assert choose_collision("auto", 100, 0.51, 0.1) == ("trt", 0.1)
+    with pytest.raises(StageError, match="bgk has no such parameter; leave it out, or set collision to trt"):
+        choose_collision("bgk", 5, 0.6, 0.1)
 
 
 def test_unknown_collision_is_told_the_known_ones():

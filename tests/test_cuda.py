@@ -22,17 +22,24 @@ from solver.cpu.driver import CpuDriver
 from solver.cuda.device import device_answers
 from solver.cuda.driver import CudaDriver
 from solver.lattice import build_lattice
+from solver.rheology import make_rheology
 
 assert not device_answers()
 precision, tolerance = sys.argv[1], float(sys.argv[2])
 nodes, rng = random_cavern((6, 5, 5), 3), np.random.default_rng(0)
-lattice = build_lattice(nodes, sys.argv[3], (1 / 0.7, 1.2), "bouzidi", precision, force=(1e-5, 2e-5, -1e-5))
+equilibrium, model, walls = sys.argv[4:7]
+parameters = {"power-law": (0.02, 0.6), "bingham": (2e-4, 0.07)}.get(model)
+blend = rng.random(nodes.count) if model == "power-law" else None
+rheology = make_rheology(model, parameters, 0.7, 0.1, 0.1, blend) if parameters else None
+lattice = build_lattice(nodes, sys.argv[3], (1 / 0.7, 1.2), walls, precision, force=(1e-5, 2e-5, -1e-5),
+                        equilibrium=equilibrium, rheology=rheology)
 cpu, cuda = CpuDriver(lattice), CudaDriver(lattice)
 conditions = 1e-3 * rng.random((4, 3)) * (10, 1, -1)
 cpu.advance(conditions)
 cuda.advance(conditions)
 one, other = cpu.fields(), cuda.fields()
-for name in ("drho", "velocity", "stress"):
+assert (cpu.at_bounds() == cuda.at_bounds()).all()
+for name in ("drho", "velocity", "stress", *(("viscosity",) if rheology else ())):
     a, b = getattr(one, name), getattr(other, name)
     assert b.dtype == lattice.real
     np.testing.assert_allclose(a, b, rtol=0, atol=tolerance * np.abs(a).max())
@@ -46,10 +53,17 @@ assert cuda.observe(False).max_speed == np.inf
 """
 
 
-@pytest.mark.parametrize(("precision", "tolerance", "collision"), [("fp32", 1e-6, "trt"), ("fp64", 1e-12, "recursive")])
-def test_simulated_cuda_is_the_cpu(precision, tolerance, collision):
+@pytest.mark.parametrize(
+    ("precision", "tolerance", "models"),
+    [
+        ("fp32", 1e-6, ("trt", "incompressible", "constant", "bouzidi")),
+        ("fp64", 1e-12, ("recursive", "compressible", "power-law", "yu")),
+        pytest.param("fp64", 1e-12, ("trt", "incompressible", "bingham", "cli"), marks=pytest.mark.slow),
+    ],
+)
+def test_simulated_cuda_is_the_cpu(precision, tolerance, models):
     environment = os.environ | {"NUMBA_ENABLE_CUDASIM": "1", "PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'tests'}"}
-    command = [sys.executable, "-c", COMPARE, precision, str(tolerance), collision]
+    command = [sys.executable, "-c", COMPARE, precision, str(tolerance), *models]
     answer = subprocess.run(command, check=False, env=environment, capture_output=True, text=True)
     assert answer.returncode == 0, answer.stderr
 

@@ -4,14 +4,16 @@ from dataclasses import dataclass
 
 import numpy as np
 import pytest
-from geometries import plates, random_cavern
+from evidence import Case, order
+from geometries import periodic_box, plates, random_cavern
 from naive import Naive, Thickening
 
 from solver.blood import MODELS
 from solver.collision import relaxation_rates
 from solver.cpu.driver import CpuDriver
+from solver.d3q19 import VELOCITIES, WEIGHTS
 from solver.lattice import build_lattice
-from solver.rheology import VISCOSITIES, make_rheology
+from solver.rheology import LEAST_TAU, MOST_TAU, VISCOSITIES, make_local_rate, make_rheology
 
 TAU = 0.8
 
@@ -91,7 +93,7 @@ CHANNELS = {
         "carreau-yasuda", lambda rate, stress: (16.23 * 0.0733, 0.0733, 331.3 / rate, 2.0, 0.3568), 8.9e-5
     ),
     "herschel-bulkley": Channel(
-        "herschel-bulkley", lambda rate, stress: (0.2 * stress, 0.8 * stress / rate**0.7, 0.7, 300 / rate), 1.4e-3
+        "herschel-bulkley", lambda rate, stress: (0.2 * stress, 0.8 * stress / rate**0.7, 0.7, 100 / rate), 1.4e-3
     ),
 }
 
@@ -130,8 +132,10 @@ def test_flow_between_plates_converges_at_second_order(name):
 
 @pytest.mark.parametrize("model", [model for model in MODELS if model != "bingham"])
 def test_viscosity_of_a_node_is_the_models_formula(model):
-    parameters = {"newtonian": (0.1,), "casson": (1e-5, 0.02, 1.0), "power-law": (0.01, 0.7),
-                  "carreau-yasuda": (1.0, 0.02, 300.0, 0.64, 0.2), "herschel-bulkley": (1e-5, 0.01, 0.8, 500.0)}[model]  # fmt: skip
+    parameters = {
+        "newtonian": (0.1,), "casson": (1e-5, 0.02, 1.0), "power-law": (0.01, 0.7),
+        "carreau-yasuda": (1.0, 0.02, 300.0, 0.64, 0.2), "herschel-bulkley": (1e-5, 0.01, 0.8, 500.0),
+    }[model]  # fmt: skip
     viscosity, known = VISCOSITIES[model](np.float64), MODELS[model]
     rates = np.logspace(-12, -1, 23)
     wanted = known.viscosity(rates, **dict(zip(known.parameters, parameters, strict=True)))
@@ -160,6 +164,84 @@ def test_in_place_flow_of_varying_viscosity_is_that_of_two_lattices(model, blend
     driver.advance(conditions)
     for row in conditions:
         naive.step(row)
+    at_bounds = (thick.omega >= rheology.numbers[3]).sum(), (thick.omega <= rheology.numbers[2]).sum()
+    assert tuple(driver.at_bounds()) == at_bounds
     # round-off of 20 steps, which a rate that follows the shear rate makes a little larger
     np.testing.assert_allclose(g, naive.g, rtol=0, atol=1e-12 * np.abs(naive.g).max())
     assert np.ptp(thick.omega) > 0.1
+
+
+def populations_with(pi: np.ndarray) -> np.ndarray:
+    """Populations at rest whose non-equilibrium momentum flux is the traceless `pi`, (3, 3)."""
+    return 4.5 * WEIGHTS * np.einsum("ia,ib,ab->i", VELOCITIES, VELOCITIES, pi)
+
+
+@pytest.mark.parametrize("share", [0.0, 0.25])
+def test_eddies_and_a_blend_raise_the_relaxation_time(share):
+    """tau = 1/2 + 3 nu + 3 (C dx)^2 g with g = sqrt(2 S:S) and S = -3/(2 tau) Pi, tau that of the step before."""
+    pi = np.array([[2, 1, 0], [1, -3, 4], [0, 4, 1]]) * 1e-3
+    constant, before, tau = 0.17, 1 / 0.55, 0.51
+    numbers = make_rheology("newtonian", ((tau - 0.5) / 3,), tau, 0.1, constant).numbers
+    local_rate = make_local_rate("newtonian", share > 0, "incompressible", np.float64)
+    omega, found = local_rate(tuple(populations_with(pi)), (0.0, 0.0, 0.0), before, share, numbers)
+    rate = np.sqrt(2 * ((1.5 * before * pi) ** 2).sum())
+    eddies = tau + 3 * constant**2 * rate
+    assert 1 / omega == pytest.approx(eddies + share * (1 - eddies), rel=1e-13)
+    np.testing.assert_allclose(found, pi[[0, 1, 2, 0, 0, 1], [0, 1, 2, 1, 2, 2]], rtol=0, atol=1e-17)
+
+
+@pytest.mark.parametrize(("rate", "tau"), [(1e-18, MOST_TAU), (1e6, LEAST_TAU)])
+def test_relaxation_time_stays_within_its_bounds(rate, tau):
+    pi = np.diag((1.0, -1.0, 0.0)) * rate
+    numbers = make_rheology("power-law", (0.01, 0.5), 0.8, 0.1).numbers
+    local_rate = make_local_rate("power-law", False, "incompressible", np.float64)
+    assert 1 / local_rate(tuple(populations_with(pi)), (0.0,) * 3, 1.0, 0.0, numbers)[0] == pytest.approx(tau)
+
+
+@pytest.mark.slow
+def test_eddies_damp_a_shear_wave_as_their_viscosity_says():
+    """Amplitude A of u_x = A sin(k z): dA/dt = -nu k^2 A - (8/(3 pi)) C^2 k^3 A^2, the part of (nu + C^2 |u'|) u'
+    along the wave; the third harmonic that eddies add to it changes A by less than the tolerance.
+    """
+    length, steps, nu, constant, start = 64, 2000, 5e-3, 0.2, 0.05
+    nodes, k = periodic_box((1, 1, length)), 2 * np.pi / length
+    tau = 0.5 + 3 * nu
+    rheology = make_rheology("newtonian", (nu,), tau, 0.1, constant)
+    rates = relaxation_rates(tau, 0.1)
+    driver = CpuDriver(build_lattice(nodes, "trt", rates, "bouzidi", "fp64", rheology=rheology))
+    wave = np.sin(k * nodes.position[:, 2])
+    g = driver.populations.reshape(19, -1)[:, :length]
+    g[:] = 3 * WEIGHTS[:, None] * VELOCITIES[:, :1] * start * wave
+    driver.advance(np.zeros((steps, 0)))
+    found = 2 * (driver.fields().velocity[0] * wave).mean()
+    a, b, decayed = nu * k**2, 8 / (3 * np.pi) * constant**2 * k**3, np.exp(-nu * k**2 * steps)
+    wanted = a * start * decayed / (a + b * start * (1 - decayed))
+    assert start * decayed / wanted > 1.1  # eddies are felt
+    assert found == pytest.approx(wanted, rel=5e-3)
+    viscosity = driver.fields().viscosity
+    assert viscosity.min() == pytest.approx(nu, rel=0.02)
+    assert viscosity.max() == pytest.approx(nu + constant**2 * k * found, rel=0.05)
+
+
+@pytest.mark.slow
+@pytest.mark.ladder
+def test_flow_between_plates_of_every_model():
+    with Case(
+        "rheology", "Flow between plates of fluids whose viscosity varies", "closed forms and quadrature, L2"
+    ) as case:
+        sizes, errors = (16, 32, 64), {}
+        for name, channel in CHANNELS.items():
+            errors[name] = [channel.error(height) for height in sizes]
+            case.reach(f"{name}, 32 nodes", errors[name][1], at_most=1.2 * channel.reached)
+            case.reach(f"{name}, order from 16 to 32 nodes", order(sizes[:2], errors[name][:2]), at_least=1.8)
+        rows = [(name, *found, order(sizes, found)) for name, found in errors.items()]
+        case.table(("model", *(f"{height} nodes" for height in sizes), "order"), rows)
+
+        def draw(figure):
+            axes = figure.subplots()
+            for name, found in errors.items():
+                axes.loglog(sizes, found, "o-", label=name)
+            axes.set(xlabel="nodes between the plates", ylabel="relative L2 error", xticks=sizes, xticklabels=sizes)
+            axes.legend(ncols=2)
+
+        case.draw(draw, "Error of the velocity between plates against the number of nodes, by model of viscosity")

@@ -27,7 +27,7 @@ takes however few the nodes, compilation."""
 
 def cpu_device() -> Device:
     """The cores of this machine, as many as Numba uses."""
-    return Device("CPU", available_bytes(), CORE_UPDATES_S * get_num_threads(), STEP_S, COMPILE_S)
+    return Device("CPU", available_bytes(), CORE_UPDATES_S * get_num_threads(), STEP_S, COMPILE_S, copies=1)
 
 
 class CpuDriver(LatticeDriver):
@@ -52,7 +52,7 @@ class CpuDriver(LatticeDriver):
         self._probe_drho = np.zeros(len(lattice.probe_node))
 
     def memory_bytes(self) -> int:
-        """Memory that the run takes here, a snapshot's fields not counted."""
+        """Memory that the run takes here, up to now."""
         return held_bytes(vars(self))
 
     def begin(self, conditions: NDArray[np.float64]) -> None:
@@ -132,6 +132,13 @@ class CpuDriver(LatticeDriver):
             )  # fmt: skip
         return tally
 
+    def at_bounds(self) -> NDArray[np.int64]:
+        """Number of nodes whose tau is at its lower and its upper bound."""
+        if self.lattice.rheology is None:
+            return np.zeros(2, np.int64)
+        omega = self._omega[: self.lattice.count]
+        return np.array([np.count_nonzero(omega >= self._rates[3]), np.count_nonzero(omega <= self._rates[2])])
+
     def room(self) -> Fields:
         """Arrays for the fields of all nodes."""
         count, real = self.lattice.count, self.lattice.real
@@ -147,8 +154,8 @@ class CpuDriver(LatticeDriver):
         )  # fmt: skip
 
     def fetch(self, fields: Fields) -> Fields:
-        """Arrays, which are here already."""
-        return fields
+        """A copy of arrays, which the next reading leaves as they are."""
+        return Fields(**{name: None if array is None else array.copy() for name, array in vars(fields).items()})
 
     def fold(self, mean: NDArray[Any], values: NDArray[Any], share: float) -> None:
         """Mean += share (values - mean)."""

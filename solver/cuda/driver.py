@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from solver.cuda.averages import make_fold
 from solver.cuda.device import SUM_THREADS, THREADS, blocks, cuda, partials, require_device
 from solver.cuda.opening_pass import make_control_pass, make_opening_pass
-from solver.cuda.reading import make_exchange, make_reading
+from solver.cuda.reading import make_count, make_exchange, make_reading
 from solver.cuda.steps import make_steps
 from solver.cuda.wall_pass import make_wall_pass
 from solver.driver import EXTREMES, SUMS, Fields, LatticeDriver, Tally, held_bytes
@@ -36,6 +36,7 @@ class CudaDriver(LatticeDriver):
         self._interpolate, self._add_up, self._subtract = make_wall_pass(real)
         self._inlets, self._outlets, self._probe = make_opening_pass(real, lattice.equilibrium)
         self._fields, self._observe, self._add_up_tally = make_reading(real, *lattice.models)
+        self._count = make_count()
         self._fold = make_fold()
         self._read, self._write = make_exchange()
         walls, into, out, control = lattice.walls, lattice.inlets, lattice.outlets, lattice.control
@@ -65,7 +66,7 @@ class CudaDriver(LatticeDriver):
         self._tally = [send(array) for array in vars(Tally.empty(1)).values()]
 
     def memory_bytes(self) -> int:
-        """Memory that the run takes on the device, a snapshot's fields not counted."""
+        """Memory that the run takes on the device, up to now."""
         return held_bytes({name: value for name, value in vars(self).items() if value is not self.lattice})
 
     def begin(self, conditions: NDArray[np.float64]) -> None:
@@ -151,6 +152,15 @@ class CudaDriver(LatticeDriver):
             sums.append(self._tally[0].copy_to_host())
             extremes.append(self._tally[1].copy_to_host())
         return Tally(np.concatenate(sums), np.concatenate(extremes))
+
+    def at_bounds(self) -> NDArray[np.int64]:
+        """Number of nodes whose tau is at its lower and its upper bound."""
+        counts = cuda.to_device(np.zeros(2, np.int64))
+        if self.lattice.rheology:
+            count = self.lattice.count
+            self._over(count, self._count, self._omega, count, self._rates[2], self._rates[3], counts)
+        here: NDArray[np.int64] = counts.copy_to_host()
+        return here
 
     def room(self) -> Fields:
         """Arrays for the fields of all nodes, on the device."""

@@ -113,3 +113,19 @@ def make_exchange() -> tuple[Any, Any]:
             f[slots[k]] = values[k]
 
     return read, write
+
+
+@cache
+def make_count() -> Any:
+    """Kernel ``(omega, count, least, most, counts)`` that counts the nodes at and beyond bounds of their rate."""
+
+    @cuda.jit
+    def tell(omega: Any, count: int, least: Any, most: Any, counts: Any) -> None:
+        n = cuda.grid(1)
+        if n < count:
+            if omega[n] >= most:
+                cuda.atomic.add(counts, 0, 1)
+            if omega[n] <= least:
+                cuda.atomic.add(counts, 1, 1)
+
+    return tell
