@@ -1,6 +1,7 @@
 """Node arrays of shapes that have formulas: exact wall distances, no surface, nothing but NumPy."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from itertools import product
 
 import numpy as np
@@ -224,3 +225,139 @@ def random_cavern(size: tuple[int, int, int], seed: int, openings: bool = True) 
         )
     )
     return nodes_from(fluid, crossing, caps if openings else ())
+
+
+def hollow(
+    level: Callable[[NDArray], NDArray],
+    openings: tuple[Opening, ...],
+    low: NDArray,
+    high: NDArray,
+    spacing_mm: float = 1.0,
+) -> Nodes:
+    """The inside of a wall, `level` < 0, that the caps of `openings` cut off; all in spacings, caps included.
+
+    The plane of a cap cuts off what lies behind it within two radii of its axis. Links meet the wall where `level`
+    changes sign, by bisection.
+    """
+    centres, normals = (np.array([getattr(o, key) for o in openings]) for key in ("centre_mm", "normal"))
+    reach = 2 * np.array([o.radius_mm for o in openings])
+
+    def beyond(points: NDArray) -> NDArray:
+        offset = points[:, None] - centres
+        depth = np.einsum("lkx,kx->lk", offset, normals)
+        return (depth >= 0) & (np.linalg.norm(offset - depth[..., None] * normals, axis=2) < reach)
+
+    size = np.ceil(np.subtract(high, low)).astype(int) + 1
+    z, y, x = np.indices(size[::-1]).reshape(3, -1)
+    points = np.column_stack((x, y, z)) + low
+    fluid = level(points) < 0
+    fluid[fluid] = ~beyond(points[fluid]).any(axis=1)
+
+    def crossing(position: NDArray, velocity: NDArray) -> tuple[NDArray, NDArray]:
+        start = position + low
+        inside, outside = np.zeros(len(start)), np.ones(len(start))
+        for _ in range(30):
+            middle = (inside + outside) / 2
+            deeper = level(start + middle[:, None] * velocity) < 0
+            inside, outside = np.where(deeper, middle, inside), np.where(deeper, outside, middle)
+        ends = start + velocity
+        q_wall = np.where(level(ends) < 0, np.inf, outside)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            depth = np.einsum("lkx,kx->lk", centres - start[:, None], normals) / (velocity @ normals.T)
+        q_cap = np.where(beyond(ends), depth, np.inf)
+        q = np.column_stack((q_wall, q_cap))
+        return q.min(axis=1), q.argmin(axis=1)
+
+    scaled = tuple(
+        replace(o, centre_mm=tuple(np.multiply(o.centre_mm, spacing_mm)), area_mm2=o.area_mm2 * spacing_mm**2,
+                radius_mm=o.radius_mm * spacing_mm)
+        for o in openings
+    )  # fmt: skip
+    return nodes_from(fluid.reshape(size[::-1]), crossing, scaled, (False,) * 3, spacing_mm, tuple(low * spacing_mm))
+
+
+def round_opening(number: int, name: str, role: str, centre: NDArray, normal: NDArray, radius: float) -> Opening:
+    return Opening(number, name, role, tuple(centre), tuple(normal), np.pi * radius**2, radius)
+
+
+def stenosis(
+    direction: tuple[int, int, int], radius: float, before: float, throat: float, behind: float, spacing_mm: float = 1.0
+) -> Nodes:
+    """Pipe along `direction` that narrows to a quarter of its area as a cosine over the length `throat`."""
+    unit = np.array(direction, float) / np.linalg.norm(direction)
+    length = before + throat + behind
+    start = np.array([0.3, 0.2, 0.4])
+
+    def level(points: NDArray) -> NDArray:
+        offset = points - start
+        s = offset @ unit
+        phase = np.clip((s - before) / throat, 0, 1)
+        return np.linalg.norm(offset - np.outer(s, unit), axis=1) - radius * (1 - (1 - np.cos(2 * np.pi * phase)) / 4)
+
+    ends = start, start + length * unit
+    margin = radius * np.sqrt(1 - unit**2) + 2
+    caps = (
+        round_opening(1, "in", "inlet", ends[0], -unit, radius),
+        round_opening(2, "out", "outlet", ends[1], unit, radius),
+    )
+    return hollow(level, caps, np.floor(np.minimum(*ends) - margin), np.ceil(np.maximum(*ends) + margin), spacing_mm)
+
+
+def bifurcation(
+    radius: float,
+    daughters: tuple[tuple[float, float], tuple[float, float]],
+    length: float,
+    turn: NDArray,
+    spacing_mm: float = 1.0,
+) -> Nodes:
+    """Fork of a round parent along x into two daughters, each (radius, angle to +z in degrees), turned by a matrix.
+
+    Branches are `length` of their radii long, from the point where their axes meet.
+    """
+    tubes = [("in", "inlet", np.array([-1.0, 0, 0]), radius)]
+    for name, (r, angle) in zip(("left", "right"), daughters, strict=True):
+        a = np.radians(angle)
+        tubes.append((name, "outlet", np.array([np.cos(a), 0, np.sin(a)]), r))
+    fork = np.array([0.3, 0.2, 0.4])
+    tubes = [(name, role, turn @ unit, r) for name, role, unit, r in tubes]
+
+    def level(points: NDArray) -> NDArray:
+        offset = points - fork
+        away = [np.linalg.norm(offset - np.outer(np.maximum(offset @ u, 0), u), axis=1) - r for _, _, u, r in tubes]
+        return np.min(away, axis=0)
+
+    caps = tuple(
+        round_opening(k, name, role, fork + length * r * u, u, r) for k, (name, role, u, r) in enumerate(tubes, 1)
+    )
+    margins = np.array([r * np.sqrt(1 - u**2) + 2 for _, _, u, r in tubes])
+    centres = np.array([cap.centre_mm for cap in caps])
+    low = np.minimum((centres - margins).min(axis=0), fork - radius - 2)
+    high = np.maximum((centres + margins).max(axis=0), fork + radius + 2)
+    return hollow(level, caps, np.floor(low), np.ceil(high), spacing_mm)
+
+
+def step(rise: int, channel: int, before: int, behind: int, spacing_mm: float = 1.0) -> Nodes:
+    """Channel of one periodic layer whose floor steps down by `rise` nodes to `channel` nodes of height.
+
+    Flow is along x, z is up. The radius of its openings is half their height, their profile that between plates.
+    """
+    length, mouth = before + behind, channel - rise
+    fluid = np.ones((channel, 1, length), bool)
+    fluid[:rise, :, :before] = False
+
+    def crossing(position: NDArray, velocity: NDArray) -> tuple[NDArray, NDArray]:
+        x, _, z = (position + velocity).T
+        opening = np.where((x < 0) & (z >= rise), 1, np.where(x >= length, 2, 0))
+        return np.full(len(position), 0.5), np.where((z < 0) | (z >= channel), 0, opening)
+
+    middle = {1: (-0.5, 0.0, rise + mouth / 2 - 0.5), 2: (length - 0.5, 0.0, channel / 2 - 0.5)}
+    openings = tuple(
+        Opening(number, name, role, tuple(np.multiply(middle[number], spacing_mm)), (sign, 0.0, 0.0),
+                height * spacing_mm**2, height / 2 * spacing_mm)
+        for number, name, role, sign, height in ((1, "in", "inlet", -1.0, mouth), (2, "out", "outlet", 1.0, channel))
+    )  # fmt: skip
+    nodes = nodes_from(fluid, crossing, openings, (False, True, False), spacing_mm)
+    caps = np.array([(o.centre_mm[2], o.radius_mm) for o in openings])[nodes.opening_link_opening - 1]
+    met = nodes.position[nodes.opening_link_node] + 0.5 * VELOCITIES[nodes.opening_link_direction]
+    off = (met[:, 2] * spacing_mm + nodes.origin_mm[2] - caps[:, 0]) / caps[:, 1]
+    return replace(nodes, opening_link_profile=np.clip(1 - off**2, 0, 1).astype(np.float32))
