@@ -19,7 +19,15 @@ from pipeline.haemodynamics.indices import monitor_column, read_json, read_monit
 from pipeline.mesh import read_openings
 from pipeline.reporting.figures import opening_colours
 from pipeline.reporting.page import fill
-from pipeline.reporting.pictures import Pictures, draw_centreline, draw_flow, plot_record, plot_triangles, read_shear
+from pipeline.reporting.pictures import (
+    Pictures,
+    draw_centreline,
+    draw_flow,
+    plot_record,
+    plot_triangles,
+    plot_waveforms,
+    read_shear,
+)
 from pipeline.reporting.render import REMEDY, window_class
 from pipeline.segmentation.page import LABELS, PER_PERCENT, threshold_curve
 from pipeline.segmentation.page import figures as mask_figures
@@ -346,6 +354,7 @@ def _compute(job: Job) -> None:
         draw_centreline(pictures, shear.wall.mesh, openings, read_lines(job.inputs["centreline"]))
     plot_triangles(pictures, _angle_histograms(quality))
     view = draw_flow(pictures, nodes, flow.velocity_m_s(step), shear, inputs.streamlines)
+    plot_waveforms(pictures, summary.get("waveforms", {}))
     plot_record(pictures, monitor, openings)
     records = read_records(job.inputs["indices"].parent)
     page = context(inputs, indices, summary, openings, image, segmentation, quality, tree, records)

@@ -8,7 +8,7 @@ import csv
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Protocol, Self, TypeVar
+from typing import Any, Protocol, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,6 +27,10 @@ NEARLY_EVEN = 1e-3
 
 SAMPLES_PER_HARMONIC = 32
 """Samples over the shortest wave of a Fourier series among which its extremes are looked for."""
+
+
+SHOWN_SAMPLES, SHOWN_HARMONICS = 201, 12
+"""Of a waveform in the summary."""
 
 
 class InflowSettings(Protocol):
@@ -429,6 +433,32 @@ def _columns(path: Path, column: str) -> tuple[Reals, Reals]:
     if not np.isfinite(table).all():
         raise StageError(f"waveform {path.name}: holds a value that is not a finite number")
     return table[:, 0], table[:, 1]
+
+
+def described(curves: Mapping[str, Curve], unit: str) -> dict[str, dict[str, Any]]:
+    """What the summary tells of the curves that change, by name of the opening: figures, and one period of samples.
+
+    Parameters
+    ----------
+    curves : by name of the opening.
+    unit : key of the values, ``flow_ml_s`` or ``pressure_mmhg``.
+
+    Returns
+    -------
+    By name: ``period_s``, ``mean``, ``least``, ``largest``, ``harmonics`` (amplitudes of the first `SHOWN_HARMONICS`),
+    and as lists ``time_s`` and the unit.
+    """
+    told = {}
+    for name, curve in curves.items():
+        if curve.period_s:
+            times = np.linspace(0, curve.period_s, SHOWN_SAMPLES)
+            amplitudes = np.abs(curve.series(SHOWN_HARMONICS).coefficients[1:])
+            told[name] = {
+                "period_s": curve.period_s, "mean": curve.mean, "least": curve.extremes[0],
+                "largest": curve.extremes[1], "harmonics": amplitudes.tolist(), "time_s": times.tolist(),
+                unit: curve.at(times).tolist(),
+            }  # fmt: skip
+    return told
 
 
 def by_opening(openings: tuple[Opening, ...], role: str, entries: Mapping[str, T]) -> dict[str, T]:

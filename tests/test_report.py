@@ -17,6 +17,7 @@ from pipeline.reporting import page, pictures, render
 from solver import nodes as node_files
 from solver.flow import FlowWriter
 from solver.stage import Job, StageError
+from solver.waveform import described, linear, spline
 
 PNG = bytes.fromhex(
     "89504e470d0a1a0a0000000d49484452000000010000000108000000003a7e9b550000000a49444154789c6360000000020001"
@@ -34,6 +35,8 @@ SEGMENTATION = {
     ],
 }  # fmt: skip
 
+
+WAVEFORMS = {"waveform-flow.png", "waveform-pressure.png"}
 
 TRIANGLES = {
     "triangles": 12_345, "needles": 678, "tiny": 9, "smallest_angle_deg": 0.123, "median_angle_deg": 51.5,
@@ -72,6 +75,8 @@ def results(tmp_path_factory):
         "numbers": {"density_kg_m3": 1060.0, "viscosity_m2_s": 3.3e-6, "time_step_s": 3.2e-5},
         "models": {"collision": "trt"},
         "openings": {"inlet": {"imposed_flow_ml_s": pipe.flow_ml_s}, "outlet": {}},
+        "waveforms": described({"inlet": spline(np.array((0, 0.3, 0.8)), np.array((1.0, 4.0, 1.0)))}, "flow_ml_s")
+        | described({"outlet": linear(np.array((0, 0.3, 0.8)), np.array((80.0, 120.0, 80.0)))}, "pressure_mmhg"),
     }  # fmt: skip
     (folder / "solve.json").write_text(json.dumps(summary))
     (folder / "series.json").write_text(json.dumps({"modality": "CT", "matrix": [64, 64, 56], "origin_mm": [1, 2, 3]}))
@@ -138,6 +143,15 @@ def test_warnings_stand_before_the_numbers(made):
     body = without_script(made[0])
     assert 0 < body.index("Read this before the numbers") < body.index("are low") < body.index("At a glance")
     assert "All checks passed" not in body
+
+
+def test_waveforms_are_plotted_with_their_figures(made):
+    body, figures = without_script(made[0]), made[1]
+    assert figures >= WAVEFORMS
+    assert (
+        "The pressure that was asked for, mmHg, and its harmonics. outlet: mean 100, from 80 to 120 in 0.8 s." in body
+    )
+    assert "The flow into the vessel that was asked for, mL/s, and its harmonics. inlet: mean" in body
 
 
 def test_page_says_the_numbers_of_the_pipe(made):
@@ -209,7 +223,7 @@ def test_a_case_that_enters_later_says_so_and_has_no_empty_heading(results, tmp_
 
 def test_figures_are_written_and_shown(made):
     html, files = made
-    always = {"segmentation.png", "slice.png", "convergence.png", "records.png", "triangles.png"}
+    always = {"segmentation.png", "slice.png", "convergence.png", "records.png", "triangles.png", *WAVEFORMS}
     drawn = {"geometry.png", "streamlines.png", "wall.png", "centreline.png"}
     assert files == (always | drawn if render.window_class() else always)
     assert html.count("<figure") == len(files)
@@ -222,7 +236,7 @@ def test_without_anything_to_draw_with_the_page_is_made_and_says_so(results, tmp
     body = without_script(html)
     assert "still pictures are missing" in body
     assert "libegl1" in body
-    assert files == {"segmentation.png", "slice.png", "convergence.png", "records.png", "triangles.png"}
+    assert files == {"segmentation.png", "slice.png", "convergence.png", "records.png", "triangles.png", *WAVEFORMS}
     assert "Plotly.newPlot" in html
 
 

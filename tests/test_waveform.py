@@ -15,6 +15,7 @@ from solver.waveform import (
     WOMERSLEY_HARMONICS,
     Inflow,
     common_period_s,
+    described,
     fourier,
     linear,
     overshoots,
@@ -188,6 +189,17 @@ def test_overshoot_below_zero_is_told(tmp_path):
     assert "solve.inlets.in: the curve through the waveform's samples falls to -" in warning
     reversing = write(tmp_path / "back.csv", "0,0\n0.1,10\n0.2,-1\n0.4,0\n0.6,0\n0.8,0\n")
     assert overshoots({"in": read_inflow(entry(reversing))}) == []
+
+
+def test_summary_tells_a_waveform_by_its_figures_samples_and_harmonics():
+    curve = fourier(np.linspace(0, 0.8, 5), np.array((1.0, 3.0, 1.0, -1.0, 1.0)))  # 1 + 2 sin
+    told = described({"in": curve, "neck": steady(2.0).curve}, "flow_ml_s")
+    assert list(told) == ["in"]
+    figures = [told["in"][key] for key in ("period_s", "mean", "least", "largest")]
+    assert figures == pytest.approx([0.8, 1, -1, 3])
+    assert told["in"]["harmonics"] == pytest.approx([2, 0], abs=1e-12)
+    np.testing.assert_allclose(told["in"]["flow_ml_s"], curve.at(np.array(told["in"]["time_s"])))
+    assert told["in"]["time_s"][-1] == 0.8
 
 
 def test_waveforms_of_different_periods_are_refused():

@@ -271,6 +271,33 @@ def openings_figure(monitor: Mapping[str, NDArray[np.float64]], openings: Iterab
     return figure
 
 
+def waveforms_figure(waveforms: Mapping[str, Mapping[str, Any]], unit: str, label: str) -> Figure:
+    """Waveforms that were asked for over one period, and the amplitudes of their harmonics.
+
+    Parameters
+    ----------
+    waveforms : by name of the opening, as :func:`solver.waveform.described` tells them.
+    unit : key of their values.
+    label : words for these.
+    """
+    with mpl.rc_context(STYLE):
+        figure = Figure(figsize=(8.6, 3.1), layout="constrained")
+        left, right = figure.subplots(1, 2)
+        width = 0.8 / len(waveforms)
+        for k, (name, told) in enumerate(waveforms.items()):
+            colour = (*INLET_COLOURS, *OUTLET_COLOURS)[k % 8]
+            left.plot(told["time_s"], told[unit], color=colour, label=name)
+            left.axhline(told["mean"], color=colour, linewidth=0.8, linestyle=":")
+            order = np.arange(1, len(told["harmonics"]) + 1)
+            right.bar(order + (k + 0.5) * width - 0.4, told["harmonics"], width, color=colour)
+        _label_time(left, f"{label}; dotted: mean")
+        right.set_title(f"amplitude of the harmonics, {label}", loc="left", fontsize=9.5)
+        right.set_xlabel("number of the harmonic")
+        right.xaxis.get_major_locator().set_params(integer=True)
+        figure.legend(loc="outside lower center", ncols=min(len(waveforms), 5))
+    return figure
+
+
 def _label_time(axes: Axes, title: str) -> None:
     axes.set_title(title, loc="left", fontsize=9.5)
     axes.set_xlabel("time (s)")

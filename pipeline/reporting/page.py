@@ -219,6 +219,8 @@ head and foot.</p>
 <h2>How the solution settled</h2>
 <p>The run is over when the velocity no longer changes (or repeats from beat to beat). Flow in and out must meet, and
 pressures must level out or repeat.</p>
+{{ figure('waveform-flow', true) }}
+{{ figure('waveform-pressure', true) }}
 {{ figure('convergence', true) }}
 {{ figure('records', true) }}
 </section>

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from matplotlib.colors import to_rgb
@@ -219,3 +220,22 @@ def plot_record(pictures: Pictures, monitor: Mapping[str, NDArray[np.float64]], 
             "records", "flow and pressure at the openings", "Flow and pressure at the openings while the solver ran.",
             figures.to_png(figures.openings_figure(monitor, openings)),
         )  # fmt: skip
+
+
+def plot_waveforms(pictures: Pictures, waveforms: Mapping[str, Mapping[str, Any]]) -> None:
+    """Make the plots of the waveforms that the solver was given, by name of the opening."""
+    for unit, label, what in (
+        ("flow_ml_s", "flow (mL/s)", "flow into the vessel"), ("pressure_mmhg", "pressure (mmHg)", "pressure"),
+    ):  # fmt: skip
+        chosen = {name: told for name, told in waveforms.items() if unit in told}
+        if chosen:
+            figures_of = "; ".join(
+                f"{name}: mean {told['mean']:.3g}, from {told['least']:.3g} to {told['largest']:.3g} in"
+                f" {told['period_s']:.3g} s"
+                for name, told in chosen.items()
+            )
+            pictures.add(
+                f"waveform-{unit.split('_')[0]}", f"waveform of the {what}",
+                f"The {what} that was asked for, {label[label.index('(') + 1 : -1]}, and its harmonics. {figures_of}.",
+                figures.to_png(figures.waveforms_figure(chosen, unit, label)),
+            )  # fmt: skip
