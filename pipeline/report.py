@@ -37,6 +37,7 @@ from solver import nodes as node_files
 from solver.flow import read_flow
 from solver.nodes import Opening
 from solver.stage import Job, StageError, run_stage
+from solver.units import words
 
 STAGES = (
     "phantom", "load", "filter", "segment", "import_mask", "surface", "import_surface", "canonical", "centreline",
@@ -52,30 +53,6 @@ GIVEN = {
     " nor how far the lumen hangs on a threshold.",
 }
 """What must be said where no image leads to the lumen."""
-
-UNITS = {
-    "_ml_s": "mL/s", "_m_s": "m/s", "_m2_s": "m²/s", "_kg_m3": "kg/m³", "_mm3": "mm³", "_mm2": "mm²", "_mmhg": "mmHg",
-    "_mm": "mm", "_ml": "mL", "_pa": "Pa", "_mb": "MB", "_s": "s",
-}  # fmt: skip
-"""Endings of keys; the longer before the shorter."""
-
-WORDS = {
-    "tau": "relaxation time τ (lattice)",
-    "reynolds": "Reynolds number at the inlet",
-    "grid_reynolds": "grid Reynolds number",
-    "womersley": "Womersley number",
-    "mach": "largest Mach number",
-    "expected_mach": "expected Mach number",
-    "expected_peak_speed_lattice": "expected peak speed (lattice)",
-    "magic": "magic parameter Λ",
-    "max_drho": "largest density deviation (lattice)",
-    "density_drift": "mean density deviation (lattice)",
-    "change": "last relative change of the velocity",
-    "residual": "last change over a viscous time",
-    "mass_balance": "flow balance",
-    "mlups": "speed (million node updates a second)",
-}
-"""Keys that need more than their own words."""
 
 TIMES = "\N{MULTIPLICATION SIGN}"
 
@@ -105,16 +82,6 @@ def column(values: Sequence[float | None]) -> list[str]:
     largest = max((abs(value) for value in values if value is not None), default=0.0)
     decimals = int(np.clip(2 - np.floor(np.log10(largest)), 0, 6)) if largest else 0
     return ["\N{EN DASH}" if value is None else f"{value:z.{decimals}f}" for value in values]
-
-
-def words(key: str) -> str:
-    """A key as words with its unit: ``time_step_s`` -> ``time step (s)``."""
-    if key in WORDS:
-        return WORDS[key]
-    for ending, unit in UNITS.items():
-        if key.endswith(ending):
-            return f"{key.removesuffix(ending).replace('_', ' ')} ({unit})"
-    return key.replace("_", " ")
 
 
 def facts(values: Mapping[str, Any], leave_out: Iterable[str] = ()) -> list[tuple[str, str]]:
@@ -175,7 +142,9 @@ def context(
         "openings": _opening_rows(indices, openings),
         "drops": _drop_rows(indices["pressure_drops"]),
         "wall": _wall_rows(indices["wall"]),
-        "numerics": facts(summary["numbers"]) + facts(summary, leave_out=("converged", "warnings", "device")),
+        "notes": summary.get("notes", []),
+        "expected": facts(summary["numbers"]),
+        "outcome": _outcome(summary),
         "models": facts(summary["models"]) + facts({"device": summary["device"]}),
         "given": None if image else GIVEN[_entry(segmentation, geometry)],
         "image": facts(image or {}, leave_out=("origin_mm", "series", "dtype")),
@@ -204,6 +173,12 @@ def _entry(segmentation: Mapping[str, Any] | None, geometry: Mapping[str, Any]) 
     if segmentation:
         return "mask"
     return "geometry" if geometry.get("source") == "canonical geometry" else "surface"
+
+
+def _outcome(summary: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """What the run came to, and how far the last two cycles differ where there were any."""
+    differ = {f"difference of the last two cycles in {key}": v for key, v in (summary.get("periodicity") or {}).items()}
+    return facts(summary, leave_out=("converged", "device")) + [(name, f"{v:.2%}") for name, v in differ.items()]
 
 
 def _check(check: Mapping[str, Any]) -> dict[str, Any]:
@@ -355,7 +330,7 @@ def _compute(job: Job) -> None:
     plot_triangles(pictures, _angle_histograms(quality))
     view = draw_flow(pictures, nodes, flow.velocity_m_s(step), shear, inputs.streamlines)
     plot_waveforms(pictures, summary.get("waveforms", {}))
-    plot_record(pictures, monitor, openings)
+    plot_record(pictures, monitor, openings, summary["numbers"].get("period_s"))
     records = read_records(job.inputs["indices"].parent)
     page = context(inputs, indices, summary, openings, image, segmentation, quality, tree, records)
     page |= {"figures": pictures.for_page(), "interactive": Markup(view), "moment": _moment(flow.times_s, step)}

@@ -25,8 +25,9 @@ from solver.nodes import Nodes
 from solver.stage import StageError
 from solver.streaming import row_stride
 
-REAL_BYTES = {"fp32": 4, "fp64": 8}
-"""Bytes of a number in each precision."""
+REAL_BYTES = {"fp32": 4, "fp64": 8, "fp16": 4}
+STORED_BYTES = {"fp32": 4, "fp64": 8, "fp16": 2}
+"""Bytes of a number that is computed with, and of a population, in each precision."""
 
 LINKS_PER_AREA = 1.5 + 3 * sqrt(2)
 """Links that cross a surface per dx^2 of it: sum over c_i . n > 0 of c_i . n, averaged over all directions n."""
@@ -34,7 +35,7 @@ LINKS_PER_AREA = 1.5 + 3 * sqrt(2)
 DIFFUSION = 26.4
 """Rate, in nu/R^2, at which the profile of a given flow settles in a tube."""
 
-NODE_SUM_BYTES, LINK_SUM_BYTES = 96, 24
+NODE_SUM_BYTES, LINK_SUM_BYTES = 120, 24
 """What a thread keeps that adds up sums over nodes (`Tally` of solver/driver.py), and over wall links (three words)."""
 
 MEMINFO, OWN_GROUP, GROUPS = Path("/proc/meminfo"), Path("/proc/self/cgroup"), Path("/sys/fs/cgroup")
@@ -68,16 +69,19 @@ class Size:
         """Of the same vessel at a spacing that is `factor` times as large."""
         return Size(self.fluid_nodes / factor**3, self.wall_links / factor**2, self.opening_links / factor**2)
 
-    def device_bytes(self, precision: str) -> int:
+    def device_bytes(self, precision: str, fields: int = 2, varying: bool = False) -> int:
         """Most memory that a driver takes where it runs, which is while it reads the fields for a snapshot.
 
-        A node: 19 populations and 18 addresses, the velocity kept for the residual, ten numbers of a snapshot. A wall
-        link: three addresses and coefficients, its part of the nodes' list. A link through an opening: address,
+        A node: 19 populations and 18 addresses, the velocity kept for the residual, and ten numbers for each set of
+        `fields`, usually those of the moment and their mean; where the viscosity is `varying`, it and a number more. A
+        wall link: three addresses and coefficients, its part of the nodes' list. A link through an opening: address,
         opening, normal, velocity, weight and flux at most, its part of the lists of nodes.
         """
         real, stride = REAL_BYTES[precision], row_stride(ceil(self.fluid_nodes))
         index = 4 if 19 * stride < 2**32 else 8
-        node = stride * (19 * real + 18 * index) + self.fluid_nodes * (3 + 10) * real
+        node = stride * (19 * STORED_BYTES[precision] + 18 * index) + self.fluid_nodes * (3 + 10 * fields) * real
+        if varying:
+            node += (stride + self.fluid_nodes * fields) * real
         return ceil(node + self.wall_links * (3 * index + 3 * real + 1) + self.opening_links * (index + 8 * real + 10))
 
     def fitting_mm(self, spacing_mm: float, need_bytes: Callable[["Size"], float], limit_bytes: float) -> float:
@@ -104,6 +108,7 @@ class Device:
     step_s : time that a step takes however few the nodes.
     compile_s : compilation before the first steps.
     sum_threads : threads that each keep a part of the sums over all nodes, at most.
+    copies : of the fields that lie in its memory while a snapshot is written.
     """
 
     name: str
@@ -112,15 +117,17 @@ class Device:
     step_s: float
     compile_s: float
     sum_threads: int = 0
+    copies: int = 0
 
     def seconds(self, steps: int, fluid_nodes: float) -> float:
         """Expected time of so many steps."""
         return self.compile_s + steps * (self.step_s + fluid_nodes / self.updates_s)
 
-    def bytes(self, size: Size, precision: str) -> int:
-        """Most memory that a run takes on it."""
+    def bytes(self, size: Size, precision: str, means: int = 1, varying: bool = False) -> int:
+        """Most memory that a run takes on it which keeps so many means of the fields."""
         of_nodes, of_links = (min(ceil(count), self.sum_threads) for count in (size.fluid_nodes, size.wall_links))
-        return size.device_bytes(precision) + NODE_SUM_BYTES * of_nodes + LINK_SUM_BYTES * of_links
+        device_bytes = size.device_bytes(precision, 1 + means + self.copies, varying)
+        return device_bytes + NODE_SUM_BYTES * of_nodes + LINK_SUM_BYTES * of_links
 
 
 @dataclass(frozen=True)
@@ -138,8 +145,16 @@ class Forecast:
     bytes: int
 
 
-def forecast(nodes: Nodes, precision: str, steps: int, device: Device) -> Forecast:
+def forecast(
+    nodes: Nodes, precision: str, steps: int, device: Device, means: int = 1, varying: bool = False
+) -> Forecast:
     """Expect memory and time of so many steps.
+
+    Parameters
+    ----------
+    nodes, precision, steps, device : what is run, how long, where.
+    means : running means of the fields that are kept: over time, and over each phase.
+    varying : whether the viscosity varies.
 
     Raises
     ------
@@ -147,10 +162,15 @@ def forecast(nodes: Nodes, precision: str, steps: int, device: Device) -> Foreca
         If the device has too little free memory.
     """
     size = Size.of_nodes(nodes)
-    need, free = device.bytes(size, precision), device.free_bytes
+    need, free = device.bytes(size, precision, means, varying), device.free_bytes
     if need > free:
-        fitting = size.fitting_mm(nodes.spacing_mm, lambda coarser: device.bytes(coarser, precision), free)
-        other = ", solve.precision fp32" if precision != "fp32" else ""
+        fitting = size.fitting_mm(
+            nodes.spacing_mm, lambda coarser: device.bytes(coarser, precision, means, varying), free
+        )
+        other = ", solve.precision fp32" if precision == "fp64" else ""
+        if means > 1:
+            alone = gigabytes(device.bytes(size, precision, 1, varying))
+            other += f", or leave solve.phase_averages out ({alone}), or ask for fewer than {means - 1} snapshots"
         raise StageError(
             f"{nodes.count} fluid nodes need {gigabytes(need)} in {precision}, but {gigabytes(free)} are free on"
             f" {device.name}; set voxelize.spacing_mm to {fitting:.3g} (now"
@@ -166,7 +186,7 @@ def gigabytes(count: float) -> str:
 
 def update_bytes(precision: str) -> int:
     """Bytes that an update of a node moves: 19 populations in and out, and the addresses every other step."""
-    return 2 * 19 * REAL_BYTES[precision] + 18 * 4 // 2
+    return 2 * 19 * STORED_BYTES[precision] + 18 * 4 // 2
 
 
 def available_bytes() -> float:

@@ -14,7 +14,8 @@ MAX_LATTICE_SPEED = 0.17
 MAX_TAU = 1.5
 MIN_TAU = 0.505
 MAX_GRID_REYNOLDS = 150
-MAX_DRHO = 0.05
+MAX_DRHO, EXPECTED_DRHO = 0.05, 0.04
+"""Deviation of the density above which it shows, and the one that is allowed for beforehand."""
 STEPS_PER_NODE = 80
 """Least steps of a cycle for each node of the domain's length L, in which its fluid, compressible as it is, misses the
 flow by (omega L/c_s)^2/2, 0.9 %."""
@@ -114,7 +115,7 @@ def choose_units(
     """Time step for a spacing and an expected peak speed, notes on how it was found, and warnings.
 
     The lattice speed asked for is lowered where tau would exceed 1.5, where the pressure would change the density by
-    more than 0.05, and where a cycle would have fewer than 80 L/dx steps, L the length of the domain: pressure waves
+    more than 0.04, and where a cycle would have fewer than 80 L/dx steps, L the length of the domain: pressure waves
     must cross it many times in a period. A cycle is a multiple of 2 `rows_per_cycle` steps, so that every cycle is
     looked at in the same phases.
 
@@ -142,8 +143,8 @@ def choose_units(
     for longest, why in (
         ((MAX_TAU - 0.5) / 3 * dx_m**2 / viscosity_m2_s, f"tau is not above {MAX_TAU}"),
         (
-            dx_m * (MAX_DRHO * density_kg_m3 / (3 * pressure_pa)) ** 0.5 if pressure_pa else dt,
-            f"the {pressure_pa:.3g} Pa expected along the vessel change the density by at most {MAX_DRHO}",
+            dx_m * (EXPECTED_DRHO * density_kg_m3 / (3 * pressure_pa)) ** 0.5 if pressure_pa else dt,
+            f"the {pressure_pa:.3g} Pa expected along the vessel change the density by at most {EXPECTED_DRHO}",
         ),
         (
             period_s / (STEPS_PER_NODE * length_nodes) if period_s else dt,
@@ -169,3 +170,51 @@ def choose_units(
     if units.tau < MIN_TAU:
         warnings.append(f"tau {units.tau:.4f} is below {MIN_TAU}: little accuracy is left; choose a finer spacing")
     return units, notes, warnings
+
+
+UNITS = {
+    "_mmhg_s_ml": "mmHg s/mL", "_ml_mmhg": "mL/mmHg", "_ml_s": "mL/s", "_m_s": "m/s", "_m2_s": "m²/s",
+    "_kg_m3": "kg/m³", "_pa_s": "Pa s", "_1_s": "1/s", "_mm3": "mm³", "_mm2": "mm²", "_mmhg": "mmHg", "_mm": "mm",
+    "_ml": "mL", "_pa": "Pa", "_mb": "MB", "_j": "J", "_w": "W", "_s": "s",
+}  # fmt: skip
+"""Endings of keys; the longer before the shorter."""
+
+WORDS = {
+    "tau": "relaxation time τ (lattice)",
+    "reynolds": "Reynolds number at the inlet, at peak flow",
+    "grid_reynolds": "grid Reynolds number, of the peak speed and the spacing",
+    "womersley": "Womersley number",
+    "mach": "largest Mach number",
+    "expected_mach": "expected Mach number",
+    "expected_peak_speed_lattice": "expected peak speed (lattice)",
+    "expected_pressure_difference_pa": "expected pressure difference along the vessel (Pa)",
+    "expected_drho": "expected density deviation (lattice)",
+    "magic": "magic parameter Λ of the collision",
+    "nodes_across_inlet": "nodes across the largest inlet",
+    "nodes_across_smallest_opening": "nodes across the smallest opening",
+    "nodes_across_narrowest_section": "nodes across the narrowest section",
+    "acoustic_transit_s": "time of a pressure wave through the domain (s)",
+    "acoustic_transits_per_cycle": "times that a pressure wave crosses the domain in a cycle",
+    "ramp_s": "time over which the inflow is raised (s)",
+    "period_s": "length of a cycle (s)",
+    "wall_radius_mm": "radius of the walls, twice volume over area (mm)",
+    "max_drho": "largest density deviation (lattice)",
+    "density_drift": "mean density deviation (lattice)",
+    "change": "last relative change of the velocity",
+    "residual": "last change over a viscous time",
+    "periodicity": "difference of the last two cycles",
+    "cycles": "cycles that were run",
+    "mass_balance": "flow balance",
+    "mlups": "speed (million node updates a second)",
+}
+"""Keys that need more than their own words."""
+
+
+def words(key: str) -> str:
+    """A key as words with its unit: ``time_step_s`` -> ``time step (s)``."""
+    if key in WORDS:
+        return WORDS[key]
+    for ending, unit in UNITS.items():
+        if key.endswith(ending):
+            return f"{key.removesuffix(ending).replace('_', ' ')} ({unit})"
+    return key.replace("_", " ")

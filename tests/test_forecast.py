@@ -38,9 +38,13 @@ def test_memory_is_what_the_drivers_hold():
         for radius, length in ((4.2, 20.0), (8.2, 30.0)):
             nodes = pipe((1, 2, 3), radius, length)
             driver = CpuDriver(build_lattice(nodes, "trt", relaxation_rates(0.7, 0.1), precision=precision))
-            held = driver.memory_bytes() + held_bytes(driver.fields())
-            assert BIG.bytes(Size.of_nodes(nodes), precision) == pytest.approx(held, rel=0.2)
-            assert BIG.bytes(Size.of_nodes(nodes), precision) > 0.98 * held
+            for means in (1, 3):
+                driver.average(means - 1, anew=True)
+                driver.average(means, anew=True)
+                held = held_bytes(driver.fields()) + driver.memory_bytes()
+                need = replace(BIG, copies=1).bytes(Size.of_nodes(nodes), precision, means + 1)
+                assert need == pytest.approx(held, rel=0.2)
+                assert need > 0.98 * held
 
 
 SIMULATED = """
@@ -55,7 +59,9 @@ from solver.lattice import build_lattice
 nodes = pipe((1, 2, 3), 4.2, 20.0)
 for precision in ("fp32", "fp64"):
     driver = CudaDriver(build_lattice(nodes, "trt", relaxation_rates(0.7, 0.1), precision=precision))
-    held = driver.memory_bytes() + 10 * nodes.count * driver.lattice.real().nbytes
+    driver.average(0, True)
+    driver.fields()
+    held = driver.memory_bytes()
     need = cuda_device(precision).bytes(Size.of_nodes(nodes), precision)
     assert 0.9 < need / held < 1.2, (need, held)
 """
@@ -102,7 +108,7 @@ def demand_steps(radius, length, reynolds, folder):
     expected = summary["forecast"]
     assert expected["steps"] == pytest.approx(summary["steps"], rel=0.5)
     assert summary["steps"] < 2 * expected["steps"]
-    assert expected["memory_mb"] == pytest.approx(summary["memory_mb"], rel=0.2)
+    assert 0.98 * summary["memory_mb"] < expected["memory_mb"] < 1.5 * summary["memory_mb"]  # room for a mean, too
     assert expected["seconds"] > 0 < summary["seconds"]
 
 
@@ -111,7 +117,7 @@ def test_cycles_take_the_steps_that_were_expected(tmp_path):
     wave.write_text("time_s,flow_ml_s\n0,0.05\n0.2,0.2\n0.5,0.1\n1,0.05\n")
     nodes = pipe((1, 2, 3), 4.2, 12, spacing_mm=0.3)
     plan = make_plan(nodes, settings(inlets={"*": InletSettings(None, str(wave), "plug")}))
-    assert plan.expected_steps == plan.last_step == pytest.approx(3 / plan.units.dt_s)
+    assert plan.expected_steps == plan.schedule.last == pytest.approx(3 / plan.units.dt_s)
 
 
 def test_longer_ramps_and_looser_tolerances_settle_sooner():
@@ -156,6 +162,15 @@ def test_run_that_does_not_fit_the_device_is_refused_before_it_begins(monkeypatc
                        r"voxelize.spacing_mm to 0.2[12]\d? \(now 0.2\), solve.precision fp32"):  # fmt: skip
         solve(nodes, replace(wanted, backend="cuda", precision="fp64"), tmp_path / "f", tmp_path / "m", LOG)
     assert not list(tmp_path.iterdir())
+
+
+def test_phase_averages_that_do_not_fit_are_refused_with_what_would():
+    nodes, size = large_pipe(), Size.of_nodes(large_pipe())
+    alone = BIG.bytes(size, "fp32")
+    device = replace(BIG, free_bytes=1.5 * alone)
+    assert forecast.forecast(nodes, "fp32", 10, device).bytes == alone
+    with pytest.raises(StageError, match=r"or leave solve.phase_averages out \(.* GB\), or ask for fewer than 20 snap"):
+        forecast.forecast(nodes, "fp32", 10, device, means=21)
 
 
 def cuda_need(monkeypatch, nodes: Nodes) -> float:

@@ -241,15 +241,17 @@ def triangles_figure(histograms: Mapping[str, Sequence[int]]) -> Figure:
 
 
 def convergence_figure(monitor: Mapping[str, NDArray[np.float64]]) -> Figure:
-    """Residual and largest speed against time."""
+    """Change of the velocity, of a steady flow or from cycle to cycle, and largest speed against time."""
     with mpl.rc_context(STYLE):
         figure = Figure(figsize=(8.6, 2.9), layout="constrained")
         left, right = figure.subplots(1, 2)
-        residual = np.where(monitor["residual"] > 0, monitor["residual"], np.nan)
-        left.semilogy(monitor["time_s"], residual, color=INK)
+        steady = bool((monitor["residual"] > 0).any())
+        change = monitor["residual"] if steady or "change" not in monitor else monitor["change"]
+        told = change > 0
+        left.semilogy(monitor["time_s"][told], change[told], color=INK, marker="" if steady else "o")
         right.plot(monitor["time_s"], monitor["max_speed_m_s"], color=INK)
         right.set_ylim(0, None)
-        _label_time(left, "change of the velocity, relative")
+        _label_time(left, f"change of the velocity{'' if steady else ' from cycle to cycle'}, relative")
         _label_time(right, "largest speed (m/s)")
     return figure
 

@@ -221,13 +221,16 @@ head and foot.</p>
 pressures must level out or repeat.</p>
 {{ figure('waveform-flow', true) }}
 {{ figure('waveform-pressure', true) }}
+{{ figure('cycle', true) }}
 {{ figure('convergence', true) }}
 {{ figure('records', true) }}
 </section>
 <section>
 <h2>How it was computed</h2>
+{% if notes %}<ul class="notes">{% for note in notes %}<li>{{ note }}</li>{% endfor %}</ul>{% endif %}
 <div class="pair">
-<div><h3>Numerics</h3>{{ facts(numerics) }}</div>
+<div><h3>Before the run</h3>{{ facts(expected) }}
+<h3>Outcome</h3>{{ facts(outcome) }}</div>
 <div><h3>Models</h3>{{ facts(models) }}
 {% if image %}<h3>Image</h3>{{ facts(image) }}{% endif %}
 {% if segmentation %}<h3>Segmentation</h3>{{ facts(segmentation) }}{% endif %}

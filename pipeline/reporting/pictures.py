@@ -209,8 +209,20 @@ def _draw_shear(pictures: Pictures, shear: Shear, view: scene.View) -> None:
     )  # fmt: skip
 
 
-def plot_record(pictures: Pictures, monitor: Mapping[str, NDArray[np.float64]], openings: tuple[Opening, ...]) -> None:
-    """Make the plots of the solver's record."""
+def plot_record(
+    pictures: Pictures,
+    monitor: Mapping[str, NDArray[np.float64]],
+    openings: tuple[Opening, ...],
+    period_s: float | None = None,
+) -> None:
+    """Make the plots of the solver's record; of a periodic flow the last cycle, too."""
+    if openings and period_s:
+        last = monitor["time_s"] > monitor["time_s"][-1] - (1 - 1e-6) * period_s
+        pictures.add(
+            "cycle", "flow and pressure over the last cycle",
+            "Flow and pressure at the openings over the last cycle, which pictures and indices are made of.",
+            figures.to_png(figures.openings_figure({key: each[last] for key, each in monitor.items()}, openings)),
+        )  # fmt: skip
     pictures.add(
         "convergence", "convergence", "Change of the velocity and largest speed while the solver ran.",
         figures.to_png(figures.convergence_figure(monitor)),
