@@ -30,8 +30,9 @@ FILTER = 0.1
 waves alone, lets the flow oscillate from step to step at small tau, 0.2 does not down to tau = 0.505."""
 GAIN, DAMPING = 0.05, 1.0
 """Of a demanded flow: pressure added up in a step, and added at once, over the impedance times the missing flow."""
-LEAST_PROXIMAL, MOST_PROXIMAL = 0.5, 10.0
-"""Proximal resistance over the impedance of the lattice's fluid, outside of which waves return from the outlet."""
+LEAST_PROXIMAL, MOST_PROXIMAL = 0.1, 10.0
+"""Proximal resistance r over the impedance of the lattice's fluid, outside of which more than four fifths of a pressure
+wave, (r - 1)/(r + 1), return from the outlet."""
 MOST_COMPLIANCE = 0.1
 """Compliance of the lattice's fluid over that of all Windkessels, above which it shows."""
 CYCLES_PER_CONSTANT = 3.0
@@ -291,7 +292,7 @@ def _warnings(conditions: Conditions, nodes: Nodes, settings: SolveSettings) -> 
         if ratio and not LEAST_PROXIMAL <= ratio <= MOST_PROXIMAL:
             warnings.append(
                 f"solve.outlets.{name}: the proximal resistance {each.proximal_mmhg_s_ml:.3g} mmHg s/mL is {ratio:.2g} "
-                f"times the impedance of the lattice's fluid ({impedance:.3g}), which sends waves back; "
+                f"times the impedance of the lattice's fluid ({impedance:.3g}), which sends most of a wave back; "
                 f"{LEAST_PROXIMAL:g} to {MOST_PROXIMAL:g} times is good: change proximal_mmhg_s_ml, or"
                 " solve.lattice_speed, to which the impedance is inversely proportional"
             )

@@ -13,7 +13,7 @@ with X = 1 where fluid leaves through the cap and 0 where it comes back, which s
 Where that pressure follows from the flow, :class:`Control`, it is found anew in each step from what left in the last.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Container, Mapping
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -22,9 +22,9 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from solver.d3q19 import OPPOSITE, VELOCITIES, WEIGHTS
+from solver.d3q19 import OPPOSITE, VELOCITIES, WEIGHTS, Q
 from solver.node_physics import make_density, node_function, zeroth_and_first_moments
-from solver.nodes import Nodes
+from solver.nodes import Neighbours, Nodes
 from solver.profiles import Profile, link_weights
 from solver.sums import WORDS, Words, split
 
@@ -211,6 +211,29 @@ def opening_nodes(nodes: Nodes) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
     """Nodes with a link through an opening, and the index of the opening, both (P,), each pair once."""
     pairs = np.unique(np.stack((nodes.opening_link_opening.astype(np.int32) - 1, nodes.opening_link_node)), axis=1)
     return np.ascontiguousarray(pairs[1]), np.ascontiguousarray(pairs[0])
+
+
+BLEND_LAYERS = 3
+"""Layers of nodes at an inlet whose flow turns back over which tau is raised."""
+
+
+def inlet_blend(nodes: Nodes, names: Container[str]) -> NDArray[np.float64] | None:
+    """Share of a blend towards tau = 1 at each node, (N,), for inlets through which fluid leaves at times.
+
+    Given velocities that take fluid out of the domain make the flow unstable. The blend is 1 at nodes with a link
+    through such an inlet and falls quadratically over the next layers of nodes; none without such an inlet.
+    """
+    ids = [opening.id for opening in nodes.openings if opening.name in names]
+    if not ids:
+        return None
+    blend, near = np.zeros(nodes.count), np.zeros(nodes.count, np.bool_)
+    near[nodes.opening_link_node[np.isin(nodes.opening_link_opening, ids)]] = True
+    neighbours = Neighbours(nodes)
+    for layer in range(BLEND_LAYERS):
+        blend[near & (blend == 0)] = (1 - layer / BLEND_LAYERS) ** 2
+        beside = [neighbours.along(i)[near] for i in range(1, Q)]
+        near[np.concatenate([ends[ends >= 0] for ends in beside])] = True
+    return blend
 
 
 @njit(cache=True)

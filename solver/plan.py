@@ -13,6 +13,7 @@ from solver.forecast import settling_s
 from solver.lattice import PRECISIONS
 from solver.node_physics import EQUILIBRIA
 from solver.nodes import Nodes
+from solver.openings import BLEND_LAYERS, inlet_blend
 from solver.rheology import Rheology, make_rheology
 from solver.schedule import Schedule, make_schedule, moments_per_cycle, rows_per_cycle
 from solver.sections import Sections, find_sections, wall_areas
@@ -124,6 +125,11 @@ def make_plan(nodes: Nodes, settings: SolveSettings) -> Plan:
         ramp_s = max(TRANSITS * length * 3**0.5 * units.dt_s, (period_s or 0) / 4)
     conditions, said = make_conditions(nodes, settings, waves, units, ramp_s, period_s)
     warnings += overshoots(inflow) + said
+    notes += [
+        f"solve.inlets.{name}: the flow turns back ({inflow[name].minimum_ml_s:.3g} mL/s); to keep it stable, tau is"
+        f" raised towards 1 over {BLEND_LAYERS} layers of nodes there, which costs accuracy within them"
+        for name in conditions.reversing
+    ]
     viscous_steps = radius_m**2 / units.viscosity_m2_s / units.dt_s
     inflow_at_rows = waves.flow_ml_s(np.arange(1, rows + 1) / rows * (period_s or 0.0))
     schedule = make_schedule(settings, units.dt_s, viscous_steps, period_s, inflow_at_rows)
@@ -142,7 +148,12 @@ def make_plan(nodes: Nodes, settings: SolveSettings) -> Plan:
         slip=slip,
         blood=blood,
         rheology=make_rheology(
-            blood.model, blood.scaled(units.stress_pa, units.dt_s), units.tau, magic, settings.smagorinsky or 0.0
+            blood.model,
+            blood.scaled(units.stress_pa, units.dt_s),
+            units.tau,
+            magic,
+            settings.smagorinsky or 0.0,
+            inlet_blend(nodes, conditions.reversing),
         ),
         collision=collision,
         magic=magic,

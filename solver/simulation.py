@@ -314,6 +314,9 @@ def solve(
              settings.walls, table(plan.numbers))  # fmt: skip
     expected = forecast(nodes, settings.precision, plan.expected_steps, device)
     log.info("forecast: %s", _told(expected, plan, device))
+    for name, values in plan.conditions.told().items():
+        log.info("%s: %s", name, ", ".join(f"{key} {value:.4g}" if isinstance(value, float) else f"{key} {value}"
+                                           for key, value in values.items()))  # fmt: skip
     for note in plan.notes:
         log.info("note: %s", note)
     for warning in plan.warnings:
@@ -402,6 +405,17 @@ def _backflow(simulation: Simulation) -> list[str]:
     return notes
 
 
+def _backflow_of(rows: list[Row], k: int) -> dict[str, float]:
+    """What came back through the k-th opening: at most, part of the time, and part of what passed through it."""
+    back, flow = (np.array([getattr(row, name)[k] for row in rows]) for name in ("backflow_ml_s", "flow_ml_s"))
+    passed = float((flow + 2 * back).sum())  # out and in, of which the flow is the difference
+    return {
+        "largest_backflow_ml_s": float(back.max()),
+        "backflow_part_of_time": float((back > BACKFLOW * np.abs(flow).max()).mean()),
+        "backflow_part_of_flow": float(back.sum()) / passed if passed > 0 else 0.0,
+    }
+
+
 def _summary(simulation: Simulation, warnings: list[str]) -> dict[str, Any]:
     monitor, plan, settings = simulation.monitor, simulation.plan, simulation.settings
     part, last = monitor.last_part(), monitor.rows[-1]
@@ -413,7 +427,7 @@ def _summary(simulation: Simulation, warnings: list[str]) -> dict[str, Any]:
     for k, opening in enumerate(simulation.nodes.openings):
         openings[opening.name] = {
             "role": opening.role, "flow_ml_s": float(flow[k]), "pressure_pa": float(pressure[k]),
-            "largest_backflow_ml_s": float(max(row.backflow_ml_s[k] for row in part)),
+            **_backflow_of(part, k),
         }  # fmt: skip
         if opening.role == "inlet":
             openings[opening.name]["imposed_flow_ml_s"] = waves.inflow[opening.name].mean_ml_s
@@ -421,6 +435,7 @@ def _summary(simulation: Simulation, warnings: list[str]) -> dict[str, Any]:
             openings[opening.name]["imposed_pressure_pa"] = (
                 plan.conditions.outlets[opening.name].pressure_mmhg * PASCAL_PER_MMHG
             )
+        openings[opening.name]["imposed"] = plan.conditions.told()[opening.name]
     return {
         "converged": simulation.converged,
         "warnings": warnings,
