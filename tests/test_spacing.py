@@ -140,6 +140,13 @@ def test_settings_of_the_flow_reach_the_stage_only_where_it_depends_on_them(tmp_
     assert chosen.settings("voxelize") != case(solve=thick).settings("voxelize")
     assert chosen.settings("voxelize") == case(solve={"precision": "fp64", "cycles": 5}).settings("voxelize")
     assert case(solve=pulsed).waveform_files("voxelize") == [str(wave)] == case(solve=pulsed).waveform_files("solve")
+    behind = case(solve={"outlets": {"*": {"waveform": str(wave)}}})
+    assert (behind.waveform_files("solve"), behind.waveform_files("voxelize")) == ([str(wave)], [])
+    # how the curve runs between samples moves its peak, and so the spacing; of a steady flow it does not matter
+    assert case(solve=pulsed).settings("voxelize") != case(solve={"inlets": {"*": {
+        "waveform": str(wave), "interpolation": "linear"}}}).settings("voxelize")  # fmt: skip
+    assert chosen.settings("voxelize") == case(solve={"inlets": {"*": {
+        "flow_ml_s": 2, "profile": "plug"}}}).settings("voxelize")  # fmt: skip
     told = {"peak_speed_m_s": 1.0}
     assert case(solve=told).settings("voxelize") == case(solve=told | pulsed).settings("voxelize")
     assert case(solve=told | pulsed).waveform_files("voxelize") == []
