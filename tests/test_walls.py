@@ -38,16 +38,14 @@ def stirred(nodes, walls, precision):
     return driver, g
 
 
-@pytest.mark.parametrize(("walls", "precision", "tolerance"), [
-    ("half-way", "fp64", 1e-11), ("bouzidi", "fp64", 1e-11), ("half-way", "fp32", 1e-3), ("bouzidi", "fp32", 1e-3)
-])  # fmt: skip
-def test_closed_domain_keeps_its_mass(walls, precision, tolerance):
+@pytest.mark.parametrize("walls", ["half-way", "bouzidi"])
+def test_closed_domain_keeps_its_mass_in_single_precision(walls):
     nodes = random_cavern((10, 9, 8), 5, openings=False)
-    driver, g = stirred(nodes, walls, precision)
+    driver, g = stirred(nodes, walls, "fp32")
     before = g.sum(dtype=np.float64)
     run(driver, 500)
     # shifted mass is zero in the mean: the tolerance is round-off of some 1e2 nodes of size 1e-2 over 500 steps
-    assert g.sum(dtype=np.float64) == pytest.approx(before, abs=tolerance)
+    assert g.sum(dtype=np.float64) == pytest.approx(before, abs=1e-3)
 
 
 def test_fluid_at_rest_in_a_box_stays_at_rest():
