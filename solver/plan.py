@@ -8,7 +8,7 @@ import numpy as np
 
 from solver.blood import Blood, choose_blood
 from solver.collision import COLLISIONS, choose_collision, relaxation_rates
-from solver.conditions import Conditions, Waves, make_conditions, read_waves
+from solver.conditions import Conditions, Waves, deviation_pa, make_conditions, read_waves
 from solver.forecast import settling_s
 from solver.lattice import PRECISIONS
 from solver.node_physics import EQUILIBRIA
@@ -19,8 +19,9 @@ from solver.schedule import Schedule, make_schedule, moments_per_cycle, rows_per
 from solver.sections import Sections, find_sections, wall_areas
 from solver.settings import SolveSettings
 from solver.stage import StageError
+from solver.storage import GOOD_KEPT, LEAST_KEPT, kept_by_halves
 from solver.streaming import slip_links
-from solver.units import Units, choose_units
+from solver.units import Units, choose_units, words
 from solver.walls import Vector
 from solver.waveform import Inflow, common_period_s, expected_peak_speed_m_s, overshoots
 
@@ -29,6 +30,8 @@ TRANSITS = 15
 SETTLING = (2.0, 5.8, 9.9, 2.0)
 """Rate, in nu/R^2 with R of `wall_radius_mm`, at which a flow without openings settles, by the number of axes along
 which it repeats: about in a cube, in a tube, between plates, about past a body."""
+SLOW = 0.1
+"""Part of the peak speed that flow in sacs and in diastole has, which halves must still carry."""
 NARROWER = 1.25
 """A section counts as narrower than the openings where its mean speed is larger by this factor."""
 WAVE_SAMPLES = 1000
@@ -105,12 +108,19 @@ def make_plan(nodes: Nodes, settings: SolveSettings) -> Plan:
     shear_rate = 2 * peak_speed / radius_m
     settings = replace(settings, viscosity_pa_s=float(blood.viscosity_pa_s(shear_rate)))
     along_pa = _expected_pressure_pa(nodes, settings, waves, sections, period_s) if sections else 0.0
+    pressure_pa = along_pa
     length = float(np.linalg.norm(np.ptp(nodes.position, axis=0) + 1))
     rows = rows_per_cycle(settings, period_s)
-    units, notes, warnings = choose_units(
-        nodes.spacing_mm * 1e-3, peak_speed, settings.density_kg_m3, settings.viscosity_pa_s, settings.lattice_speed,
-        length, period_s, moments_per_cycle(rows), along_pa,
-    )  # fmt: skip
+    for _ in range(2):  # what outlets add to the pressure is known once there is a time step
+        units, notes, warnings = choose_units(
+            nodes.spacing_mm * 1e-3, peak_speed, settings.density_kg_m3, settings.viscosity_pa_s,
+            settings.lattice_speed, length, period_s, moments_per_cycle(rows), pressure_pa,
+        )  # fmt: skip
+        ramp_s = _ramp_s(settings, inflow, length * 3**0.5 * units.dt_s, period_s)
+        conditions, said = make_conditions(nodes, settings, waves, units, ramp_s, period_s)
+        pressure_pa = along_pa + deviation_pa(conditions)
+    if settings.precision == "fp16":
+        warnings += _check_halves(units, peak_speed, radius_m, along_pa)
     if blood.model != "newtonian":
         notes.append(
             f"{blood.model} blood ({blood.source}): tau, Reynolds and Womersley numbers are those of its viscosity,"
@@ -118,12 +128,6 @@ def make_plan(nodes: Nodes, settings: SolveSettings) -> Plan:
         )
     grid_reynolds = peak_speed * units.dx_m / units.viscosity_m2_s
     collision, magic = choose_collision(settings.collision, grid_reynolds, units.tau, settings.magic)
-    ramp_s = settings.ramp_s
-    if not inflow:
-        ramp_s = 0.0
-    elif ramp_s is None:
-        ramp_s = max(TRANSITS * length * 3**0.5 * units.dt_s, (period_s or 0) / 4)
-    conditions, said = make_conditions(nodes, settings, waves, units, ramp_s, period_s)
     warnings += overshoots(inflow) + said
     notes += [
         f"solve.inlets.{name}: the flow turns back ({inflow[name].minimum_ml_s:.3g} mL/s); to keep it stable, tau is"
@@ -169,7 +173,7 @@ def make_plan(nodes: Nodes, settings: SolveSettings) -> Plan:
             waves,
             period_s,
             peak_speed,
-            along_pa,
+            pressure_pa,
             radius_m,
             length,
             ramp_s,
@@ -215,6 +219,29 @@ def _viscosity_under_force(settings: SolveSettings, blood: Blood, radius_m: floa
             f" {blood.parameters.get('yield_stress_pa', 0):.3g} Pa); raise it"
         )
     return stress / rate
+
+
+def _check_halves(units: Units, peak_speed: float, radius_m: float, along_pa: float) -> list[str]:
+    """What to say of a flow whose populations are kept as halves.
+
+    Raises
+    ------
+    StageError
+        If it would stall where it is slow.
+    """
+    speed, radius = SLOW * peak_speed / units.speed_m_s, radius_m / units.dx_m
+    friction = 4 * (units.tau - 0.5) / 3 * speed / radius**2
+    drho = along_pa / units.pressure_pa
+    kept = kept_by_halves(friction, drho, speed)
+    told = (
+        f"solve.precision fp16: where the flow is slow, {SLOW * peak_speed:.3g} m/s, friction changes a population in a"
+        f" step by {kept:.2g} of half its last digit (beside a density deviation of {drho:.2g})"
+    )
+    if kept < LEAST_KEPT:
+        raise StageError(f"{told}, less than {LEAST_KEPT}, so that it would stall; set solve.precision to fp32")
+    if kept < GOOD_KEPT:
+        return [f"{told}, less than {GOOD_KEPT:g}: pressures, and speeds of what a force drives, may be 10 % off"]
+    return []
 
 
 def wall_radius_mm(nodes: Nodes, slip: tuple[str, ...] = ()) -> float:
@@ -295,6 +322,14 @@ def _expected_pressure_pa(
     return max(friction, sections.inertia_pa(_out(nodes, waves.inflow, fastest), settings.density_kg_m3))
 
 
+def _ramp_s(settings: SolveSettings, inflow: dict[str, Inflow], crossing_s: float, period_s: float | None) -> float:
+    """Time over which the inflow is raised, in terms of that in which a pressure wave crosses the domain."""
+    if not inflow:
+        return 0.0
+    usual = max(TRANSITS * crossing_s, (period_s or 0) / 4)
+    return usual if settings.ramp_s is None else settings.ramp_s
+
+
 def _few_cycles(settings: SolveSettings, period_s: float | None, ramp_s: float) -> list[str]:
     if period_s is None or (settings.cycles >= 3 and ramp_s <= (settings.cycles - 2) * period_s):
         return []
@@ -337,7 +372,7 @@ def _numbers(
     waves: Waves,
     period_s: float | None,
     peak_speed: float,
-    along_pa: float,
+    pressure_pa: float,
     radius_m: float,
     length: float,
     ramp_s: float,
@@ -364,8 +399,8 @@ def _numbers(
         numbers["nodes_across_narrowest_section"] = 2 * float(np.sqrt(sections.narrowest_m2 / np.pi)) / units.dx_m
     if sections:
         numbers |= {
-            "expected_pressure_difference_pa": along_pa,
-            "expected_drho": along_pa / units.pressure_pa,
+            "expected_pressure_difference_pa": pressure_pa,
+            "expected_drho": pressure_pa / units.pressure_pa,
         }
     numbers |= {"acoustic_transit_s": crossing_s, "ramp_s": ramp_s}
     if period_s and waves.inflow:
@@ -390,6 +425,6 @@ def _opening_numbers(nodes: Nodes, units: Units, inflow: dict[str, Inflow]) -> d
 
 
 def table(numbers: dict[str, Any]) -> str:
-    """The numbers as lines for the log."""
-    width = max(len(name) for name in numbers)
-    return "\n".join(f"  {name.ljust(width)}  {value:.5g}" for name, value in numbers.items())
+    """The numbers as lines for the log, in words with their units."""
+    width = max(len(words(name)) for name in numbers)
+    return "\n".join(f"  {words(name).ljust(width)}  {value:.5g}" for name, value in numbers.items())

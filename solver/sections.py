@@ -32,8 +32,7 @@ def wall_areas(nodes: Nodes, holds: NDArray[np.bool_] | slice = slice(None)) -> 
     normal = np.stack([np.bincount(node, weight * velocity[:, k], nodes.count) for k in range(3)], axis=1)
     normal = normal / np.maximum(np.linalg.norm(normal, axis=1, keepdims=True), 1e-12)
     through = 6 * weight * np.abs((velocity * normal[node]).sum(axis=1))
-    area: NDArray[np.float64] = np.bincount(node, through, nodes.count)
-    return area
+    return np.bincount(node, through, nodes.count).astype(np.float64)
 
 
 @dataclass(frozen=True)
@@ -112,7 +111,9 @@ def find_sections(nodes: Nodes) -> Sections:
     whole = through.sum(axis=1) == 0
     inner = whole[first] == whole[second]  # a whole section is not averaged with one that is cut
     around = _with_neighbours(volume, first[inner], second[inner])
-    wall = _with_neighbours(np.bincount(section, wall_areas(nodes), count), first[inner], second[inner])
+    wall = _with_neighbours(
+        np.bincount(section, wall_areas(nodes), count).astype(np.float64), first[inner], second[inner]
+    )
     dx = nodes.spacing_mm * 1e-3
     for k in range(len(first) - 1, -1, -1):
         through[first[k]] += share[k] * through[second[k]]

@@ -18,6 +18,7 @@ from solver.monitor import Monitor, Row
 from solver.nodes import Nodes
 from solver.parts import PartsDriver
 from solver.plan import Plan, make_plan, table
+from solver.rheology import LEAST_TAU, MOST_TAU
 from solver.schedule import CHECK_STEPS
 from solver.settings import SolveSettings
 from solver.stage import StageError
@@ -32,6 +33,8 @@ BACKFLOW = 1e-3
 """Of the largest flow through an opening: what comes back above this is told."""
 MEAN = 0
 """Number of the mean over time where the driver runs; those of the phases follow."""
+MANY = 0.01
+"""Part of the nodes at a bound of the relaxation time that is worth a warning."""
 LOG_EVERY_S = 5.0
 
 
@@ -266,10 +269,8 @@ class Simulation:
             left, prefix = float(expected - self.step), "about "
         if self.converged:
             left, prefix = 0.0, ""
-        elif self.plan.period_s:
-            cycle = self.plan.schedule.cycle or 1
-            left = min(left, most) if prefix == "about " else float(cycle - self.step % cycle)
-            prefix = "about " if most > left else ""
+        elif cycle := self.plan.schedule.cycle:
+            left, prefix = left if prefix == "about " else float(cycle - self.step % cycle), "about "
         elif (decay := self._decay()) > 0:
             wanted = np.log(self.monitor.rows[-1].residual / self.settings.steady_tolerance) / decay
             ramp = self.plan.ramp_s / self.plan.units.dt_s - self.step
@@ -312,7 +313,8 @@ def solve(
     magic = f" (Lambda {plan.magic:.4g})" if plan.collision in ("trt", "bgk") else ""
     log.info("%s on %s, collision %s%s, walls %s\n%s", settings.precision, device.name, plan.collision, magic,
              settings.walls, table(plan.numbers))  # fmt: skip
-    expected = forecast(nodes, settings.precision, plan.expected_steps, device)
+    means = 1 + (len(plan.schedule.snapshots) if plan.schedule.averaged else 0)
+    expected = forecast(nodes, settings.precision, plan.expected_steps, device, means, plan.rheology is not None)
     log.info("forecast: %s", _told(expected, plan, device))
     for name, values in plan.conditions.told().items():
         log.info("%s: %s", name, ", ".join(f"{key} {value:.4g}" if isinstance(value, float) else f"{key} {value}"
@@ -377,6 +379,7 @@ def _late_warnings(simulation: Simulation) -> list[str]:
             f"density deviated by {drho:.2g} (at most {MAX_DRHO} wanted), compressibility may show; lower "
             "solve.lattice_speed"
         )
+    warnings += _bounds_told(simulation)
     speed, expected = max(row.max_speed_m_s for row in rows), plan.numbers["expected_peak_speed_m_s"]
     if speed > 1.5 * expected:
         warnings.append(
@@ -416,6 +419,23 @@ def _backflow_of(rows: list[Row], k: int) -> dict[str, float]:
     }
 
 
+def _bounds_told(simulation: Simulation) -> list[str]:
+    """What to say where much of the fluid is as thin, or as thick, as it is let become."""
+    plan, (thin, thick) = simulation.plan, simulation.driver.at_bounds() / simulation.nodes.count
+    told = []
+    if thin > MANY:
+        told.append(
+            f"{thin:.1%} of the nodes are at the lower bound {LEAST_TAU} of tau, where {plan.blood.model} blood would"
+            " be thinner; choose a finer spacing, or raise solve.lattice_speed"
+        )
+    if thick > MANY and plan.blood.model != "bingham":  # whose plugs are rigid as they should be
+        told.append(
+            f"{thick:.1%} of the nodes are at the upper bound {MOST_TAU:g} of tau, where {plan.blood.model} blood would"
+            " be thicker; lower solve.lattice_speed"
+        )
+    return told
+
+
 def _summary(simulation: Simulation, warnings: list[str]) -> dict[str, Any]:
     monitor, plan, settings = simulation.monitor, simulation.plan, simulation.settings
     part, last = monitor.last_part(), monitor.rows[-1]
@@ -453,6 +473,7 @@ def _summary(simulation: Simulation, warnings: list[str]) -> dict[str, Any]:
         "max_drho": max(row.max_drho for row in monitor.rows),
         "density_drift": last.density_drift,
         "kinetic_energy_j": float(np.mean([row.kinetic_energy_j for row in part])),
+        "nodes_at_bounds": dict(zip(("thin", "thick"), simulation.driver.at_bounds().tolist(), strict=True)),
         "numbers": plan.numbers,
         "models": {
             "collision": plan.collision,

@@ -144,7 +144,7 @@ def choose_units(
         ((MAX_TAU - 0.5) / 3 * dx_m**2 / viscosity_m2_s, f"tau is not above {MAX_TAU}"),
         (
             dx_m * (EXPECTED_DRHO * density_kg_m3 / (3 * pressure_pa)) ** 0.5 if pressure_pa else dt,
-            f"the {pressure_pa:.3g} Pa expected along the vessel change the density by at most {EXPECTED_DRHO}",
+            f"the {pressure_pa:.3g} Pa expected between the openings change the density by at most {EXPECTED_DRHO}",
         ),
         (
             period_s / (STEPS_PER_NODE * length_nodes) if period_s else dt,

@@ -1,0 +1,118 @@
+"""What looking at a run costs: rows of the monitor, looks for a flow that blows up, and the mean over a cycle.
+
+    python benchmarks/monitor_cost.py --radius 20 --backend cpu --json results.json
+
+Needs NumPy, Numba and h5py alone. A part of a cycle of a pipe is run under the schedule of a periodic run, with 80
+steps for each node of its length, and as many steps without it, in turns; the cost is the difference over the latter.
+On a CPU time is that of the processor, which other programs change little; on a GPU that of the clock. What each look
+costs is told in steps.
+"""
+
+import argparse
+import json
+import os
+import platform
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path[:0] = [str(ROOT), str(ROOT / "tests")]
+
+from geometries import pipe  # noqa: E402
+
+from solver.collision import relaxation_rates  # noqa: E402
+from solver.driver import Driver  # noqa: E402
+from solver.lattice import build_lattice  # noqa: E402
+from solver.schedule import CHECK_STEPS, SAMPLES, Schedule  # noqa: E402
+from solver.simulation import make_driver  # noqa: E402
+from solver.units import ROWS_PER_CYCLE, STEPS_PER_NODE  # noqa: E402
+
+TAU, PEAK = 0.55, 0.05
+
+
+def schedule(length: float) -> Schedule:
+    """That of a periodic run through a domain of so many nodes."""
+    interval = 2 * round(STEPS_PER_NODE * length / ROWS_PER_CYCLE / 2)
+    cycle = ROWS_PER_CYCLE * interval
+    return Schedule(interval, cycle // SAMPLES, cycle, cycle, compared=interval)
+
+
+def look(driver: Driver, keep: bool) -> None:
+    """A row of the monitor."""
+    driver.observe(keep)
+    driver.inflow()
+    driver.backflow()
+    driver.opening_drho()
+
+
+def stretch(driver: Driver, flow: float, plan: Schedule | None, steps: int) -> None:
+    """Run so many steps; with a schedule, look at them as it says. Both wait for the device at the same steps."""
+    pace, step = plan or Schedule(steps, steps, steps), 0
+    while step < steps:
+        stop = min(pace.next_stop(step), steps)
+        driver.advance(np.tile((flow, 0.0), (stop - step, 1)))
+        step = stop
+        if plan is None:
+            continue
+        if plan.row_due(step):
+            look(driver, plan.change_counted(step))
+        elif step % CHECK_STEPS == 0:
+            driver.observe(False)
+        if plan.sampled(step):
+            driver.average(0, plan.begins_mean(step))
+    driver.inflow()
+
+
+def seconds(clock: Callable[[], float], work: Callable[[], object]) -> float:
+    """Time of some work."""
+    start = clock()
+    work()
+    return clock() - start
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--radius", type=float, default=20, help="radius of the pipe in nodes; it is 8 radii long")
+    parser.add_argument("--backend", default="cpu", choices=["cpu", "cuda"])
+    parser.add_argument("--precision", default="fp32")
+    parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--json", type=Path, help="file for the results")
+    arguments = parser.parse_args()
+    clock = time.process_time if arguments.backend == "cpu" else time.perf_counter
+    nodes = pipe((2, 3, 6), arguments.radius, 8 * arguments.radius)
+    lattice = build_lattice(nodes, "trt", relaxation_rates(TAU, (TAU - 0.5) / 2), "bouzidi", arguments.precision)
+    driver = make_driver(arguments.backend, lattice)
+    plan = schedule(float(np.linalg.norm(np.ptp(nodes.position, axis=0) + 1)))
+    flow, steps = PEAK / 2 * np.pi * arguments.radius**2, 2 * plan.sample
+    for number in range(3):  # compile
+        driver.average(0, number == 0)
+    stretch(driver, flow, plan, steps)
+    bare, watched = [], []
+    for _ in range(arguments.repeats):
+        bare.append(seconds(clock, lambda: stretch(driver, flow, None, steps)))
+        watched.append(seconds(clock, lambda: stretch(driver, flow, plan, steps)))
+    step = float(np.median(bare)) / steps
+    works = {"row": lambda: look(driver, True), "check": lambda: driver.observe(False),
+             "mean": lambda: driver.average(0, False)}  # fmt: skip
+    parts = {name: np.median([seconds(clock, work) for _ in range(arguments.repeats)]) / step
+             for name, work in works.items()}  # fmt: skip
+    results = {
+        "machine": platform.machine(), "cores": os.cpu_count(), "python": platform.python_version(),
+        "device": driver.device, "precision": arguments.precision, "nodes": nodes.count, "steps_per_cycle": plan.last,
+        "steps_between_rows": plan.interval, "steps_between_samples": plan.sample,
+        "microseconds_per_step": round(1e6 * step, 1),
+        "in_steps": {name: round(float(value), 2) for name, value in parts.items()},
+        "cost": round(float(np.median(watched) / np.median(bare)) - 1, 4),
+        "costs": [round(one / other - 1, 4) for one, other in zip(watched, bare, strict=True)],
+    }  # fmt: skip
+    print(json.dumps(results, indent=2))
+    if arguments.json:
+        arguments.json.write_text(json.dumps(results, indent=2) + "\n")
+
+
+if __name__ == "__main__":
+    main()
