@@ -22,6 +22,7 @@ from pipeline.haemodynamics.wall import Wall, fit_nodes_to_wall, within_period
 from pipeline.settings.base import parse
 from pipeline.settings.geometry import VoxelizeSettings
 from pipeline.voxelize import voxelize
+from solver.d3q19 import VELOCITIES
 from solver.flow import read_flow
 from solver.nodes import Nodes, load
 from solver.settings import parse as parse_solve
@@ -71,6 +72,18 @@ def test_cavity_has_the_nodes_of_the_dissertation(inside, wall, fluid):
     nodes = nodes_of(CAVITY, inside)
     assert (len(nodes.wall_position), nodes.count) == (wall, fluid)
     assert (nodes.wall_link_q == 0.5).all()
+
+
+@pytest.mark.parametrize("geometry", [CHANNEL, DUCT | {"width_mm": 20}])
+def test_links_through_openings_between_plates_carry_the_parabola(geometry):
+    """Where the channel repeats; in the middle of a wide duct, where exp(-5 pi) is left of its sides."""
+    nodes = nodes_of(geometry, 10)
+    reach = nodes.opening_link_q[:, None] * VELOCITIES[nodes.opening_link_direction] * nodes.spacing_mm
+    _, y, z = (nodes.points_mm()[nodes.opening_link_node] + reach).T
+    middle = np.abs(y - 10) < 5 if "width_mm" in geometry else np.full(len(y), True)
+    assert middle.sum() > 100
+    # q and phi are kept in single precision; between plates quadratic elements are exact
+    np.testing.assert_allclose(nodes.opening_link_profile[middle], 4 * (z * (1 - z))[middle], atol=2e-5)
 
 
 VOLUMES = {
