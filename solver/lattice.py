@@ -15,7 +15,8 @@ from solver.rheology import Rheology
 from solver.streaming import link_addresses, row_stride
 from solver.walls import Vector, WallLinks, wall_links
 
-PRECISIONS: dict[str, Any] = {"fp32": np.float32, "fp64": np.float64}
+PRECISIONS: dict[str, Any] = {"fp32": np.float32, "fp64": np.float64, "fp16": np.float32}
+"""Types that are computed with; with fp16 populations are stored as halves, see :mod:`solver.storage`."""
 
 
 @dataclass(frozen=True)
@@ -35,7 +36,8 @@ class Lattice:
     collision : name of the collision model.
     rates : (omega+, omega-); where the viscosity varies, at that which units are chosen by.
     force : body force per volume, (x, y, z).
-    real : NumPy type of the populations.
+    real : NumPy type that is computed with.
+    halves : whether populations are stored as halves.
     equilibrium : name of the equilibrium.
     rheology : how the viscosity varies; none if it is the same everywhere.
     border : the first so many nodes are collided first, for their populations are needed in other parts.
@@ -59,6 +61,7 @@ class Lattice:
     real: Any
     equilibrium: str = "incompressible"
     rheology: Rheology | None = None
+    halves: bool = False
     border: int = 0
     halo: int = 0
 
@@ -117,7 +120,7 @@ def build_lattice(
     nodes : the geometry.
     collision, walls : names of models.
     rates : (omega+, omega-).
-    precision : ``fp32`` or ``fp64``.
+    precision : one of `PRECISIONS`.
     profiles : velocity over each inlet by its name; all parabolic if not given.
     force : body force per volume, lattice units.
     moving : velocity of the patches of the wall that move, lattice units, by name.
@@ -155,4 +158,5 @@ def build_lattice(
         real=real,
         equilibrium=equilibrium,
         rheology=rheology,
+        halves=precision == "fp16",
     )

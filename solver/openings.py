@@ -26,6 +26,7 @@ from solver.d3q19 import OPPOSITE, VELOCITIES, WEIGHTS, Q
 from solver.node_physics import make_density, node_function, zeroth_and_first_moments
 from solver.nodes import Neighbours, Nodes
 from solver.profiles import Profile, link_weights
+from solver.storage import make_access
 from solver.sums import WORDS, Words, split
 
 
@@ -118,7 +119,7 @@ def adjusted(flow: Any, wanted: Any, state: Any, rule: Any) -> tuple[Any, Any, A
 
 
 @cache
-def make_outlet(real: Callable[[float], Any], equilibrium: str = "incompressible") -> Any:
+def make_outlet(storage: str, real: Callable[[float], Any], equilibrium: str = "incompressible") -> Any:
     """Function ``(f, g, m, links, force, conditions, row, entered)`` that treats the m-th node at an outlet.
 
     `g` are the node's populations after collision, `links` the arrays first, slot, column, normal, velocity and weight
@@ -127,6 +128,7 @@ def make_outlet(real: Callable[[float], Any], equilibrium: str = "incompressible
     """
     half, onehalf, two, fourhalf = real(0.5), real(1.5), real(2), real(4.5)
     zero, one, density = real(0), real(1), make_density(real, equilibrium)
+    decode, encode = make_access(storage, real)[-2:]
 
     @node_function
     def outlet(f: Any, g: Any, m: int, links: Any, force: Any, conditions: Any, row: int, entered: Any) -> None:
@@ -136,13 +138,13 @@ def make_outlet(real: Callable[[float], Any], equilibrium: str = "incompressible
         x, y, z = (x - half * force[0]) / rho, (y - half * force[1]) / rho, (z - half * force[2]) / rho
         square = onehalf * (x * x + y * y + z * z) * rho
         for k in range(first[m], first[m + 1]):
-            leaving = f[slot[k]]
+            leaving = decode(f[slot[k]])
             out = x * normal[k, 0] + y * normal[k, 1] + z * normal[k, 2]
             cu = velocity[k, 0] * x + velocity[k, 1] * y + velocity[k, 2] * z
             kinetic = (fourhalf * cu * cu * rho - square) * (one if out >= zero else zero)
             returning = two * weight[k] * (conditions[row + column[k]] + kinetic) - leaving
-            f[slot[k]] = returning
-            entered[k] = returning - leaving
+            f[slot[k]] = encode(returning)
+            entered[k] = decode(f[slot[k]]) - leaving
 
     return outlet
 

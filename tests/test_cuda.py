@@ -59,6 +59,8 @@ assert cuda.observe(False).max_speed == np.inf
         ("fp32", 1e-6, ("trt", "incompressible", "constant", "bouzidi")),
         ("fp64", 1e-12, ("recursive", "compressible", "power-law", "yu")),
         pytest.param("fp64", 1e-12, ("trt", "incompressible", "bingham", "cli"), marks=pytest.mark.slow),
+        # where fp32's round-off tips halves, they are 2^-11 off, some of 19 populations in each of four steps
+        pytest.param("fp16", 2e-3, ("trt", "incompressible", "constant", "bouzidi"), marks=pytest.mark.slow),
     ],
 )
 def test_simulated_cuda_is_the_cpu(precision, tolerance, models):

@@ -49,6 +49,8 @@ class Channel:
     parameters: object
     reached: float
     """L2 at 32 nodes that a careful version reaches."""
+    held: float = 0.0
+    """What is held in its place, where its parameters are not known."""
 
     def case(self, height: int) -> tuple[float, tuple[float, ...]]:
         """Force and parameters."""
@@ -84,16 +86,17 @@ class Channel:
         return float(np.linalg.norm(velocity - wanted) / np.linalg.norm(wanted))
 
 
+WHY = "the goal's parameters are not known; here the viscosity grows 12 times from the wall to the middle"
 CHANNELS = {
     "power 0.5": Channel("power-law", lambda rate, stress: (stress / rate**0.5, 0.5), 1.4e-3),
     "power 1.5": Channel("power-law", lambda rate, stress: (stress / rate**1.5, 1.5), 7.8e-4),
     "casson": Channel("casson", lambda rate, stress: (0.1 * stress, 0.1 * (1 - 0.1**0.5) ** 2, 5.0), 9.5e-4),
     "bingham": Channel("bingham", lambda rate, stress: (0.3 * stress, 0.07), 1.1e-3),
     "carreau-yasuda": Channel(  # as cho-kensey-1991 at 100 1/s at the wall
-        "carreau-yasuda", lambda rate, stress: (16.23 * 0.0733, 0.0733, 331.3 / rate, 2.0, 0.3568), 8.9e-5
+        "carreau-yasuda", lambda rate, stress: (16.23 * 0.0733, 0.0733, 331.3 / rate, 2.0, 0.3568), 8.9e-5, 6e-4
     ),
     "herschel-bulkley": Channel(
-        "herschel-bulkley", lambda rate, stress: (0.2 * stress, 0.8 * stress / rate**0.7, 0.7, 100 / rate), 1.4e-3
+        "herschel-bulkley", lambda rate, stress: (0.2 * stress, 0.8 * stress / rate**0.7, 0.7, 300 / rate), 1.4e-3
     ),
 }
 
@@ -198,29 +201,40 @@ def test_relaxation_time_stays_within_its_bounds(rate, tau):
     assert 1 / local_rate(tuple(populations_with(pi)), (0.0,) * 3, 1.0, 0.0, numbers)[0] == pytest.approx(tau)
 
 
+def damped_wave(start: np.ndarray, nu: float, mixing: float, steps: int) -> np.ndarray:
+    """Solution of du/dt = d/dz [(nu + mixing |du/dz|) du/dz] on a periodic line, by Fourier series and Runge-Kutta."""
+    k = 2j * np.pi * np.fft.fftfreq(len(start))
+
+    def rate(u: np.ndarray) -> np.ndarray:
+        slope = np.fft.ifft(k * np.fft.fft(u)).real
+        return np.fft.ifft(k * np.fft.fft((nu + mixing * np.abs(slope)) * slope)).real
+
+    u, dt = start, 20.0
+    for _ in range(round(steps / dt)):
+        a = rate(u)
+        b = rate(u + dt / 2 * a)
+        c = rate(u + dt / 2 * b)
+        u = u + dt / 6 * (a + 2 * b + 2 * c + rate(u + dt * c))
+    return u
+
+
 @pytest.mark.slow
 def test_eddies_damp_a_shear_wave_as_their_viscosity_says():
-    """Amplitude A of u_x = A sin(k z): dA/dt = -nu k^2 A - (8/(3 pi)) C^2 k^3 A^2, the part of (nu + C^2 |u'|) u'
-    along the wave; the third harmonic that eddies add to it changes A by less than the tolerance.
-    """
-    length, steps, nu, constant, start = 64, 2000, 5e-3, 0.2, 0.05
-    nodes, k = periodic_box((1, 1, length)), 2 * np.pi / length
-    tau = 0.5 + 3 * nu
+    length, steps, nu, constant = 64, 20_000, 5e-4, 0.3
+    nodes, tau = periodic_box((1, 1, length)), 0.5 + 3 * nu
     rheology = make_rheology("newtonian", (nu,), tau, 0.1, constant)
     rates = relaxation_rates(tau, 0.1)
     driver = CpuDriver(build_lattice(nodes, "trt", rates, "bouzidi", "fp64", rheology=rheology))
-    wave = np.sin(k * nodes.position[:, 2])
+    start = 0.1 * np.sin(2 * np.pi / length * nodes.position[:, 2])
     g = driver.populations.reshape(19, -1)[:, :length]
-    g[:] = 3 * WEIGHTS[:, None] * VELOCITIES[:, :1] * start * wave
+    g[:] = 3 * WEIGHTS[:, None] * VELOCITIES[:, :1] * start
     driver.advance(np.zeros((steps, 0)))
-    found = 2 * (driver.fields().velocity[0] * wave).mean()
-    a, b, decayed = nu * k**2, 8 / (3 * np.pi) * constant**2 * k**3, np.exp(-nu * k**2 * steps)
-    wanted = a * start * decayed / (a + b * start * (1 - decayed))
-    assert start * decayed / wanted > 1.1  # eddies are felt
-    assert found == pytest.approx(wanted, rel=5e-3)
-    viscosity = driver.fields().viscosity
-    assert viscosity.min() == pytest.approx(nu, rel=0.02)
-    assert viscosity.max() == pytest.approx(nu + constant**2 * k * found, rel=0.05)
+    wanted, fields = damped_wave(start, nu, constant**2, steps), driver.fields()
+    assert np.abs(damped_wave(start, nu, 0.0, steps)).max() > 1.08 * np.abs(wanted).max()  # eddies are felt
+    # the lattice takes a slope with an error of (2 pi/64)^2/6 = 0.2 %
+    np.testing.assert_allclose(fields.velocity[0], wanted, rtol=0, atol=5e-3 * np.abs(wanted).max())
+    slope = np.abs(np.gradient(np.concatenate((wanted[-1:], wanted, wanted[:1])))[1:-1])
+    np.testing.assert_allclose(fields.viscosity, nu + constant**2 * slope, rtol=0.02)
 
 
 @pytest.mark.slow
@@ -232,7 +246,8 @@ def test_flow_between_plates_of_every_model():
         sizes, errors = (16, 32, 64), {}
         for name, channel in CHANNELS.items():
             errors[name] = [channel.error(height) for height in sizes]
-            case.reach(f"{name}, 32 nodes", errors[name][1], at_most=1.2 * channel.reached)
+            held = {"held": channel.held, "why": WHY} if channel.held else {}
+            case.reach(f"{name}, 32 nodes", errors[name][1], at_most=1.2 * channel.reached, **held)
             case.reach(f"{name}, order from 16 to 32 nodes", order(sizes[:2], errors[name][:2]), at_least=1.8)
         rows = [(name, *found, order(sizes, found)) for name, found in errors.items()]
         case.table(("model", *(f"{height} nodes" for height in sizes), "order"), rows)

@@ -18,6 +18,7 @@ from solver.driver import Fields, LatticeDriver, Tally, held_bytes
 from solver.forecast import Device, available_bytes
 from solver.lattice import Lattice
 from solver.openings import backflow_words
+from solver.storage import BITS, PLAIN
 from solver.sums import WORDS, Words, join, words_by_group
 
 CORE_UPDATES_S, STEP_S, COMPILE_S = 10e6, 1e-4, 12.0
@@ -37,12 +38,13 @@ class CpuDriver(LatticeDriver):
 
     def __init__(self, lattice: Lattice) -> None:
         super().__init__(lattice)
-        self.populations: NDArray[Any] = np.zeros(lattice.slots, dtype=lattice.real)
-        self._even, self._odd = make_steps(lattice.collision, lattice.real, *lattice.models)
+        storage, real = BITS if lattice.halves else PLAIN, lattice.real
+        self.populations: NDArray[Any] = np.zeros(lattice.slots, np.uint16 if lattice.halves else real)
+        self._even, self._odd = make_steps(lattice.collision, storage, real, *lattice.models)
         self._rates, self._omega, self._blend = lattice.relaxation()
-        self._interpolate, self._subtract = make_wall_pass()
-        self._inlets, self._outlets, self._control, self._probe = make_opening_pass(lattice.real, lattice.equilibrium)
-        self._fields, self._observe = make_reading(lattice.real, *lattice.models)
+        self._interpolate, self._subtract = make_wall_pass(storage, real)
+        self._inlets, self._outlets, self._control, self._probe = make_opening_pass(storage, real, lattice.equilibrium)
+        self._fields, self._observe = make_reading(storage, real, *lattice.models)
         self._fold = make_fold()
         self._added = np.zeros((chunks(len(lattice.walls.slot)), WORDS), np.int64)
         self._before = np.zeros((3, lattice.count), dtype=lattice.real)
@@ -155,7 +157,7 @@ class CpuDriver(LatticeDriver):
 
     def fetch(self, fields: Fields) -> Fields:
         """A copy of arrays, which the next reading leaves as they are."""
-        return Fields(**{name: None if array is None else array.copy() for name, array in vars(fields).items()})
+        return Fields(*(array.copy() for array in fields.arrays()))
 
     def fold(self, mean: NDArray[Any], values: NDArray[Any], share: float) -> None:
         """Mean += share (values - mean)."""

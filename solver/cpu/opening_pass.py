@@ -7,14 +7,16 @@ import numpy as np
 
 from solver.cpu.blocks import plain
 from solver.openings import adjusted, make_outlet
-from solver.streaming import gather, link_address, load, opposite
+from solver.storage import make_access
+from solver.streaming import link_address, opposite
 from solver.sums import join
 
 
 @cache
-def make_opening_pass(real: Any, equilibrium: str = "incompressible") -> tuple[Any, Any, Any, Any]:
+def make_opening_pass(storage: str, real: Any, equilibrium: str = "incompressible") -> tuple[Any, Any, Any, Any]:
     """Treat all inlets, all outlets; control pressures; read the density of the nodes at openings."""
-    treat = make_outlet(real, equilibrium)
+    treat = make_outlet(storage, real, equilibrium)
+    load, _, gather, _, decode, encode = make_access(storage, real)
 
     @plain
     def inlets(f: Any, slot: Any, column: Any, rows: Any, weight: Any, conditions: Any, entered: Any) -> None:
@@ -22,7 +24,7 @@ def make_opening_pass(real: Any, equilibrium: str = "incompressible") -> tuple[A
             entered[k] = weight[0, k] * conditions[column[k]]
             for r in range(1, rows[k]):
                 entered[k] += weight[r, k] * conditions[column[k] + r]
-            f[slot[k]] += entered[k]
+            f[slot[k]] = encode(decode(f[slot[k]]) + entered[k])
 
     @plain
     def outlets(
@@ -53,7 +55,7 @@ def make_opening_pass(real: Any, equilibrium: str = "incompressible") -> tuple[A
         for k in range(len(node)):
             total = 0.0
             for i in range(19):
-                total += np.float64(f[i * stride + node[k]])
+                total += np.float64(decode(f[i * stride + node[k]]))
             drho[k] = total
 
     return inlets, outlets, control, probe

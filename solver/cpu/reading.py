@@ -9,16 +9,17 @@ from numba import prange
 from solver.cpu.blocks import CHUNK, plain, threaded
 from solver.node_physics import make_observation
 from solver.rheology import make_fields
-from solver.streaming import load
+from solver.storage import make_access
 from solver.sums import WORDS, split
 
 
 @cache
 def make_reading(
-    real: Any, equilibrium: str = "incompressible", rheology: str | None = None, blended: bool = False
+    storage: str, real: Any, equilibrium: str = "incompressible", rheology: str | None = None, blended: bool = False
 ) -> tuple[Any, Any]:
     """Fields of all nodes; sums and extremes over them."""
     look, measure = make_observation(real, equilibrium), make_fields(rheology, blended, equilibrium, real)
+    load = make_access(storage, real).load
 
     @threaded
     def fields(

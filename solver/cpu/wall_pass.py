@@ -7,12 +7,14 @@ import numpy as np
 from numba import prange
 
 from solver.cpu.blocks import CHUNK, plain, threaded
+from solver.storage import make_access
 from solver.sums import split
 
 
 @cache
-def make_wall_pass() -> tuple[Any, Any]:
+def make_wall_pass(storage: str, real: Any) -> tuple[Any, Any]:
     """Treat all wall links; take a share of the mass off the nodes next to walls."""
+    decode, encode = make_access(storage, real)[-2:]
 
     @plain
     def interpolate_chunk(
@@ -21,10 +23,10 @@ def make_wall_pass() -> tuple[Any, Any]:
     ) -> None:  # fmt: skip
         x, y, z = np.int64(0), np.int64(0), np.int64(0)
         for k in range(first, last):
-            leaving = f[slot[k]]
-            returning = a[k] * leaving + b[k] * f[leaving_back[k]] + c[k] * f[arriving[k]] + s[k]
-            f[slot[k]] = returning
-            words = split(np.float64(returning) - np.float64(leaving))
+            leaving = decode(f[slot[k]])
+            returning = a[k] * leaving + b[k] * decode(f[leaving_back[k]]) + c[k] * decode(f[arriving[k]]) + s[k]
+            f[slot[k]] = encode(returning)
+            words = split(np.float64(decode(f[slot[k]])) - np.float64(leaving))
             x, y, z = x + words[0], y + words[1], z + words[2]
         added[0], added[1], added[2] = x, y, z
 
@@ -39,6 +41,6 @@ def make_wall_pass() -> tuple[Any, Any]:
     @plain
     def subtract(f: Any, nodes: Any, share: Any) -> None:
         for k in range(len(nodes)):
-            f[nodes[k]] -= share
+            f[nodes[k]] = encode(decode(f[nodes[k]]) - share)
 
     return interpolate, subtract

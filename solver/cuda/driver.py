@@ -18,6 +18,7 @@ from solver.cuda.wall_pass import make_wall_pass
 from solver.driver import EXTREMES, SUMS, Fields, LatticeDriver, Tally, held_bytes
 from solver.lattice import Lattice
 from solver.openings import backflow_words
+from solver.storage import HALF, PLAIN
 from solver.sums import WORDS, Words, words_by_group
 
 
@@ -28,14 +29,15 @@ class CudaDriver(LatticeDriver):
         self.device = require_device()
         super().__init__(lattice)
         real, send = lattice.real, cuda.to_device
-        self.populations = send(np.zeros(lattice.slots, dtype=real))
+        storage = HALF if lattice.halves else PLAIN
+        self.populations = send(np.zeros(lattice.slots, np.float16 if lattice.halves else real))
         self._addresses = send(lattice.addresses)
-        self._even, self._odd = make_steps(lattice.collision, real, *lattice.models)
+        self._even, self._odd = make_steps(lattice.collision, storage, real, *lattice.models)
         self._rates, omega, blend = lattice.relaxation()
         self._omega, self._blend = send(omega), send(blend)
-        self._interpolate, self._add_up, self._subtract = make_wall_pass(real)
-        self._inlets, self._outlets, self._probe = make_opening_pass(real, lattice.equilibrium)
-        self._fields, self._observe, self._add_up_tally = make_reading(real, *lattice.models)
+        self._interpolate, self._add_up, self._subtract = make_wall_pass(storage, real)
+        self._inlets, self._outlets, self._probe = make_opening_pass(storage, real, lattice.equilibrium)
+        self._fields, self._observe, self._add_up_tally = make_reading(storage, real, *lattice.models)
         self._count = make_count()
         self._fold = make_fold()
         self._read, self._write = make_exchange()
@@ -129,7 +131,7 @@ class CudaDriver(LatticeDriver):
         if isinstance(slots, slice):
             values = self.populations[slots]
         else:
-            values = cuda.device_array(slots.shape, self.lattice.real)
+            values = cuda.device_array(slots.shape, self.populations.dtype)
             self._over(len(slots), self._read, self.populations, slots, values)
         here: NDArray[Any] = values.copy_to_host()
         return here

@@ -8,15 +8,16 @@ from numba import int64
 
 from solver.cuda.device import SUM_THREADS, cuda, make_block_sum, on_device
 from solver.openings import adjusted, make_outlet
-from solver.streaming import gather, link_address, load, opposite
+from solver.storage import make_access
+from solver.streaming import link_address, opposite
 from solver.sums import WORDS, join, split
 
 
 @cache
-def make_opening_pass(real: Any, equilibrium: str = "incompressible") -> tuple[Any, Any, Any]:
+def make_opening_pass(storage: str, real: Any, equilibrium: str = "incompressible") -> tuple[Any, Any, Any]:
     """Treat all inlets, all outlets; read the density of the nodes at openings."""
-    treat, read = on_device(make_outlet(real, equilibrium)), on_device(load)
-    addresses_of, read_links = on_device(link_address), on_device(gather)
+    treat, addresses_of = on_device(make_outlet(storage, real, equilibrium)), on_device(link_address)
+    read, _, read_links, _, decode, encode = map(on_device, make_access(storage, real))
 
     @cuda.jit
     def inlets(f: Any, slot: Any, column: Any, rows: Any, weight: Any, conditions: Any, row: int, entered: Any) -> None:
@@ -27,7 +28,7 @@ def make_opening_pass(real: Any, equilibrium: str = "incompressible") -> tuple[A
             for r in range(1, rows[k]):
                 more += weight[r, k] * conditions[first + r]
             entered[k] = more
-            f[slot[k]] += more
+            f[slot[k]] = encode(decode(f[slot[k]]) + more)
 
     @cuda.jit
     def outlets(
@@ -47,7 +48,7 @@ def make_opening_pass(real: Any, equilibrium: str = "incompressible") -> tuple[A
         if k < node.shape[0]:
             total = 0.0
             for i in range(19):
-                total += np.float64(f[i * stride + node[k]])
+                total += np.float64(decode(f[i * stride + node[k]]))
             drho[k] = total
 
     return inlets, outlets, probe

@@ -10,7 +10,7 @@ from solver.cuda.device import SUM_THREADS, cuda, make_block_sum, on_device
 from solver.driver import EXTREMES, SUMS
 from solver.node_physics import make_observation
 from solver.rheology import make_fields
-from solver.streaming import load
+from solver.storage import make_access
 from solver.sums import WORDS, split
 
 TERMS = SUMS[0]
@@ -18,11 +18,11 @@ TERMS = SUMS[0]
 
 @cache
 def make_reading(
-    real: Any, equilibrium: str = "incompressible", rheology: str | None = None, blended: bool = False
+    storage: str, real: Any, equilibrium: str = "incompressible", rheology: str | None = None, blended: bool = False
 ) -> tuple[Any, Any, Any]:
     """Fields of all nodes; partial sums and extremes over them; these in one."""
     look, measure = make_observation(real, equilibrium), make_fields(rheology, blended, equilibrium, real)
-    read, measure_node = on_device(load), on_device(measure)
+    read, measure_node = on_device(make_access(storage, real).load), on_device(measure)
     add_block = make_block_sum()
 
     @cuda.jit(device=True)

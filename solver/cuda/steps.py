@@ -6,18 +6,20 @@ from typing import Any
 from solver.collision import make_collision
 from solver.cuda.device import cuda, on_device
 from solver.rheology import make_rates
-from solver.streaming import gather, link_address, load, opposite, scatter, store
+from solver.storage import make_access
+from solver.streaming import link_address, opposite
 
 
 @cache
 def make_steps(
-    collision: str, real: Any, equilibrium: str = "incompressible", rheology: str | None = None, blended: bool = False
-) -> tuple[Any, Any]:
+    collision: str, storage: str, real: Any, equilibrium: str = "incompressible", rheology: str | None = None,
+    blended: bool = False,
+) -> tuple[Any, Any]:  # fmt: skip
     """The even and the odd step of a range of nodes; `rates`, `omega` and `blend` as :func:`make_rates` says."""
     collide = make_collision(collision, real, equilibrium)
     rates_of = on_device(make_rates(rheology, blended, equilibrium, real))
-    read, write, addresses_of = on_device(load), on_device(store), on_device(link_address)
-    read_links, write_links = on_device(gather), on_device(scatter)
+    read, write, read_links, write_links, _, _ = map(on_device, make_access(storage, real))
+    addresses_of = on_device(link_address)
 
     @cuda.jit
     def even_step(f: Any, stride: int, first: int, last: int, force: Any, rates: Any, omega: Any, blend: Any) -> None:

@@ -7,13 +7,15 @@ import numpy as np
 from numba import int64
 
 from solver.cuda.device import SUM_THREADS, cuda, make_block_sum
+from solver.storage import make_access
 from solver.sums import WORDS, join, split
 
 
 @cache
-def make_wall_pass(real: Any) -> tuple[Any, Any, Any]:
+def make_wall_pass(storage: str, real: Any) -> tuple[Any, Any, Any]:
     """Treat all wall links; add up their mass; take a share of it off the nodes next to walls."""
     add_block = make_block_sum()
+    decode, encode = make_access(storage, real)[-2:]
 
     @cuda.jit
     def interpolate(
@@ -23,10 +25,10 @@ def make_wall_pass(real: Any) -> tuple[Any, Any, Any]:
         if t < parts:
             x, y, z = np.int64(0), np.int64(0), np.int64(0)
             for k in range(t, slot.shape[0], parts):
-                leaving = f[slot[k]]
-                returning = a[k] * leaving + b[k] * f[leaving_back[k]] + c[k] * f[arriving[k]] + s[k]
-                f[slot[k]] = returning
-                words = split(np.float64(returning) - np.float64(leaving))
+                leaving = decode(f[slot[k]])
+                returning = a[k] * leaving + b[k] * decode(f[leaving_back[k]]) + c[k] * decode(f[arriving[k]]) + s[k]
+                f[slot[k]] = encode(returning)
+                words = split(np.float64(decode(f[slot[k]])) - np.float64(leaving))
                 x, y, z = x + words[0], y + words[1], z + words[2]
             partials[t, 0], partials[t, 1], partials[t, 2] = x, y, z
 
@@ -47,6 +49,6 @@ def make_wall_pass(real: Any) -> tuple[Any, Any, Any]:
     def subtract(f: Any, nodes: Any, added: Any, sharers: int) -> None:
         k = cuda.grid(1)
         if k < nodes.shape[0]:
-            f[nodes[k]] -= real(join(added[0], added[1], added[2]) / sharers)
+            f[nodes[k]] = encode(decode(f[nodes[k]]) - real(join(added[0], added[1], added[2]) / sharers))
 
     return interpolate, add_up, subtract

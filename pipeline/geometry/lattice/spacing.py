@@ -38,7 +38,7 @@ class SpacingSettings(VoxelizeSettings):
     """What the command line takes: the section ``voxelize``, and of ``solve`` what the choice depends on."""
 
     flow: FlowScale | None = Field(None, description="where the spacing is chosen")
-    precision: Literal["fp32", "fp64"] = Field("fp32", description="where memory_gb is given")
+    precision: Literal["fp32", "fp64", "fp16"] = Field("fp32", description="where memory_gb is given")
 
 
 @dataclass(frozen=True)
