@@ -270,7 +270,7 @@ class Simulation:
         if self.converged:
             left, prefix = 0.0, ""
         elif cycle := self.plan.schedule.cycle:
-            left, prefix = left if prefix == "about " else float(cycle - self.step % cycle), "about "
+            left, prefix = float(min(most, left if prefix == "about " else cycle - self.step % cycle)), "about "
         elif (decay := self._decay()) > 0:
             wanted = np.log(self.monitor.rows[-1].residual / self.settings.steady_tolerance) / decay
             ramp = self.plan.ramp_s / self.plan.units.dt_s - self.step
@@ -345,8 +345,10 @@ def solve(
 
 def _told(expected: Forecast, plan: Plan, device: Device) -> str:
     basis = "until friction has settled the flow"
-    if plan.conditions.waves.inflow:
-        basis = "all cycles" if plan.period_s else "until the wave that the ramp leaves has died away"
+    if cycle := plan.schedule.cycle:
+        basis = f"{expected.steps // cycle} of at most {plan.schedule.cycles} cycles"
+    elif plan.conditions.waves.inflow:
+        basis = "until the wave that the ramp leaves has died away"
     return (
         f"about {expected.steps} steps ({basis}) in {_minutes(expected.seconds)}, at {device.updates_s / 1e6:.3g} MLUPS"
         f" and compilation of {device.compile_s:g} s; memory {gigabytes(expected.bytes)}"
@@ -443,7 +445,8 @@ def _summary(simulation: Simulation, warnings: list[str]) -> dict[str, Any]:
     pressure = np.mean([row.pressure_pa for row in part], axis=0)
     entering = np.array([opening.role == "inlet" for opening in simulation.nodes.openings], np.bool_)
     into, out = float(flow[entering].sum()), float(flow[~entering].sum())
-    openings, waves = {}, plan.conditions.waves
+    openings: dict[str, dict[str, Any]] = {}
+    waves = plan.conditions.waves
     for k, opening in enumerate(simulation.nodes.openings):
         openings[opening.name] = {
             "role": opening.role, "flow_ml_s": float(flow[k]), "pressure_pa": float(pressure[k]),
