@@ -87,7 +87,7 @@ def main() -> None:
     lattice = build_lattice(nodes, "trt", relaxation_rates(TAU, (TAU - 0.5) / 2), "bouzidi", arguments.precision)
     driver = make_driver(arguments.backend, lattice)
     plan = schedule(float(np.linalg.norm(np.ptp(nodes.position, axis=0) + 1)))
-    flow, steps = PEAK / 2 * np.pi * arguments.radius**2, 2 * plan.sample
+    flow, steps = PEAK / 2 * np.pi * arguments.radius**2, plan.sample
     for number in range(3):  # compile
         driver.average(0, number == 0)
     stretch(driver, flow, plan, steps)
