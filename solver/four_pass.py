@@ -33,7 +33,8 @@ from solver.lattice import Lattice
 from solver.node_physics import make_density, make_macroscopic, node_function
 from solver.nodes import Neighbours, Nodes
 from solver.rheology import make_rates
-from solver.streaming import load, opposite, store
+from solver.storage import BITS, PLAIN, make_access
+from solver.streaming import opposite
 from solver.walls import Vector, WallLinks, moving_walls
 
 NEAR = 0.75
@@ -124,12 +125,13 @@ def no_links(links: WallLinks) -> WallLinks:
 
 @cache
 def make_passes(
-    collision: str, real: Any, equilibrium: str, rheology: str | None, blended: bool, parallel: bool
+    collision: str, storage: str, real: Any, equilibrium: str, rheology: str | None, blended: bool, parallel: bool
 ) -> tuple[Any, Any, Any, Any]:
-    """The four passes for given models and a type of populations, over nodes in turn or shared out to threads."""
+    """The four passes for given models and a way of storage, over nodes in turn or shared out to threads."""
     over_nodes = threaded if parallel else plain
     collide, rates_of = make_collision(collision, real, equilibrium), make_rates(rheology, blended, equilibrium, real)
     macroscopic, density = make_macroscopic(real, equilibrium), make_density(real, equilibrium)
+    load, store, _, _, decode, encode = make_access(storage, real)
     one, onehalf, three, fourhalf = real(1), real(1.5), real(3), real(4.5)
     velocities, weights = VELOCITIES.astype(real), WEIGHTS.astype(real)
 
@@ -158,14 +160,15 @@ def make_passes(
             n, m, i = node[k], upstream[k], int(direction[k])
             o = i + 1 if i % 2 else i - 1
             if m < 0:
-                f[sent[k]] = f[o * stride + n] + bounced[k]
+                f[sent[k]] = encode(decode(f[o * stride + n]) + bounced[k])
                 continue
             x = moved[0, k] + near[k] * u[0, n] + far[k] * u[0, m]
             y = moved[1, k] + near[k] * u[1, n] + far[k] * u[1, m]
             z = moved[2, k] + near[k] * u[2, n] + far[k] * u[2, m]
-            here = f[i * stride + n] - in_equilibrium(o, drho[n], u[0, n], u[1, n], u[2, n])
-            there = f[i * stride + m] - in_equilibrium(o, drho[m], u[0, m], u[1, m], u[2, m])
-            f[sent[k]] = in_equilibrium(o, drho[n], x, y, z) + kept[k] * here + (one - kept[k]) * there
+            here = decode(f[i * stride + n]) - in_equilibrium(o, drho[n], u[0, n], u[1, n], u[2, n])
+            there = decode(f[i * stride + m]) - in_equilibrium(o, drho[m], u[0, m], u[1, m], u[2, m])
+            returning = in_equilibrium(o, drho[n], x, y, z) + kept[k] * here + (one - kept[k]) * there
+            f[sent[k]] = encode(returning)
 
     @over_nodes
     def swap(f: Any, one_end: Any, other_end: Any) -> None:
@@ -204,7 +207,7 @@ class FourPass(CpuDriver):
         super().__init__(lattice)
         self.wall_nodes = walls
         self._collide, self._extrapolate, self._swap, self._update = make_passes(
-            lattice.collision, real, *lattice.models, parallel
+            lattice.collision, BITS if lattice.halves else PLAIN, real, *lattice.models, parallel
         )
         self.drho, self.velocity = np.zeros(lattice.count, real), np.zeros((3, lattice.count), real)
         # between collision and streaming slot (o, n) holds what node n sent along i, which is due at the address of i
