@@ -189,8 +189,8 @@ def _resistances(
     if not total > max(proximal, 0.0):
         raise StageError(
             f"solve.outlets.{name}: pressure_mmhg {pressure_mmhg:g}, distal_pressure_mmhg "
-            f"{given.distal_pressure_mmhg:g} and a flow of {flow_ml_s:.3g} mL/s make {total:.3g} mmHg s/mL, which must be"
-            f" above the proximal resistance ({proximal:.3g}); raise pressure_mmhg (arteries have about 90), or give"
+            f"{given.distal_pressure_mmhg:g} and a flow of {flow_ml_s:.3g} mL/s make {total:.3g} mmHg s/mL, which must"
+            f" be above the proximal resistance ({proximal:.3g}); raise pressure_mmhg (arteries have about 90), or give"
             " distal_mmhg_s_ml"
         )
     return proximal, total - proximal

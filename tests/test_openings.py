@@ -3,11 +3,16 @@
 import numpy as np
 import pytest
 from geometries import pipe
+from test_windkessel import fork
 
 from solver.collision import relaxation_rates
 from solver.cpu.driver import CpuDriver
+from solver.cpu.opening_pass import make_opening_pass
 from solver.lattice import build_lattice
+from solver.node_physics import node_function
+from solver.openings import inlet_blend, make_outlet
 from solver.profiles import PROFILES, Profile
+from solver.rheology import make_rheology
 
 RATES = relaxation_rates(0.8, 3 / 16)
 
@@ -50,3 +55,89 @@ def test_outlet_survives_flow_that_comes_back():
     conditions = np.stack((np.full(6000, 0.5), 0.02 * np.sin(2 * np.pi * times / 1500)), axis=1)
     driver.advance(conditions)
     assert driver.observe(keep=False).max_speed < 0.2
+
+
+def fork_that_swings(make=make_outlet):
+    """Largest speed over five periods in which pressures push the flow to and fro between two outlets, tau = 0.505."""
+    nodes, steps, period = fork(20, 20), 10_000, 2000
+    make_opening_pass.cache_clear()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("solver.cpu.opening_pass.make_outlet", make)
+        rates = relaxation_rates(0.505, 0.0025)
+        driver = CpuDriver(build_lattice(nodes, "trt", rates, "bouzidi", "fp32", {"in": Profile("plug")}))
+    make_opening_pass.cache_clear()
+    times = np.arange(steps)
+    pressure = 0.005 * np.sin(2 * np.pi * times / period)
+    flow, speeds = np.minimum(times / 600, 1) * 0.2, []
+    for rows in np.split(np.stack((flow, pressure, -pressure), axis=1), 50):
+        driver.advance(rows)
+        speeds.append(driver.observe(keep=False).max_speed)
+    return np.array(speeds)
+
+
+def make_plain_outlet(*models):
+    """Anti-bounce-back that keeps its quadratic terms where fluid comes back: normals turned out of its way."""
+    outlet = make_outlet(*models)
+
+    @node_function
+    def plain(f, g, m, links, force, conditions, row, entered):
+        first, slot, column, normal, velocity, weight = links
+        outlet(f, g, m, (first, slot, column, 0 * normal, velocity, weight), force, conditions, row, entered)
+
+    return plain
+
+
+@pytest.mark.slow
+def test_flow_through_an_outlet_may_turn_back():
+    speeds = fork_that_swings()
+    assert speeds.max() < 0.1  # 0.06
+    np.testing.assert_allclose(speeds[-10:], speeds[-20:-10], rtol=1e-2)
+
+
+@pytest.mark.slow
+def test_outlet_that_keeps_its_quadratic_terms_under_backflow_diverges():
+    assert not fork_that_swings(make_plain_outlet).max() < 0.5
+
+
+def pipe_with_inlet(flow, blended, tau=0.51):
+    """Largest speed every hundred steps in a pipe with a flow through its inlet."""
+    nodes, magic = pipe((1, 2, 3), 4.2, 16), (tau - 0.5) / 2
+    blend = inlet_blend(nodes, ("in",)) if blended else None
+    rheology = make_rheology("newtonian", ((tau - 0.5) / 3,), tau, magic, blend=blend)
+    rates = relaxation_rates(tau, magic)
+    driver = CpuDriver(
+        build_lattice(nodes, "trt", rates, "bouzidi", "fp32", {"in": Profile("plug")}, rheology=rheology)
+    )
+    speeds = []
+    for rows in np.split(np.stack((flow, 0 * flow), axis=1), len(flow) // 100):
+        driver.advance(rows)
+        speeds.append(driver.observe(keep=False).max_speed)
+    return np.array(speeds)
+
+
+AREA = np.pi * 4.2**2
+
+
+def test_inlet_whose_flow_turns_back_repeats():
+    """Three cycles of a waveform that reverses, with the viscosity raised at the inlet."""
+    times = np.arange(1, 6001)
+    ramp = (1 - np.cos(np.pi * np.minimum(times / 500, 1))) / 2
+    speeds = pipe_with_inlet(AREA * (0.01 + 0.04 * np.sin(2 * np.pi * times / 2000)) * ramp, True)
+    assert speeds.max() < 0.15
+    np.testing.assert_allclose(speeds[-20:], speeds[-40:-20], rtol=1e-3)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("blended", [True, False])
+def test_inlet_that_takes_fluid_out_needs_its_blend(blended):
+    flow = -0.03 * AREA * np.minimum(np.arange(1, 6001) / 500, 1)
+    assert (pipe_with_inlet(flow, blended).max() < 0.1) == blended
+
+
+def test_blend_falls_over_three_layers_of_nodes():
+    nodes = pipe((0, 0, 1), 4.2, 12)
+    blend = inlet_blend(nodes, ("in",))
+    layer = np.rint(nodes.position[:, 2] - nodes.position[:, 2].min())
+    for k, share in enumerate((1, 4 / 9, 1 / 9, 0, 0)):
+        np.testing.assert_allclose(blend[layer == k], share)
+    assert inlet_blend(nodes, ()) is None
