@@ -78,8 +78,9 @@ class Lattice:
     @property
     def models(self) -> tuple[str, str | None, bool]:
         """Equilibrium, model of viscosity that varies, and whether there is a blend: what drivers are compiled for."""
-        rheology = self.rheology
-        return self.equilibrium, rheology and rheology.model, rheology is not None and rheology.blend is not None
+        if self.rheology is None:
+            return self.equilibrium, None, False
+        return self.equilibrium, self.rheology.model, self.rheology.blend is not None
 
     def relaxation(self) -> tuple[tuple[Any, ...], NDArray[np.floating], NDArray[np.floating]]:
         """`rates`, `omega` and `blend` of :func:`solver.rheology.make_rates` before the first step."""

@@ -3,9 +3,12 @@
 import naive
 import numpy as np
 import pytest
+from geometries import plates
 
 from solver.collision import COLLISIONS, choose_collision, make_collision, relaxation_rates
+from solver.cpu.driver import CpuDriver
 from solver.d3q19 import VELOCITIES, WEIGHTS
+from solver.lattice import build_lattice
 from solver.node_physics import EQUILIBRIA, make_macroscopic
 from solver.stage import StageError
 
@@ -55,6 +58,29 @@ def test_a_force_accelerates_the_density_of_the_equilibrium(name, equilibrium, d
     drho, *velocity = make_macroscopic(np.float64, equilibrium)(g, force)
     assert drho == pytest.approx(0.05, rel=1e-13)
     np.testing.assert_allclose(velocity, 10.5e-2 * FORCE / density, rtol=1e-12)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("equilibrium", EQUILIBRIA)
+@pytest.mark.parametrize("name", COLLISIONS)
+def test_a_force_drives_flow_between_plates_to_second_order(name, equilibrium):
+    """Half-way plates at tau = 1: TRT is exact with Lambda 3/16, BGK's Lambda 1/4 makes it slip by 1/(3 H^2)."""
+    viscosity, heights, errors = 1 / 6, (8, 16), []
+    for height in heights:
+        lattice = build_lattice(
+            plates(height), name, relaxation_rates(1.0, 3 / 16), "half-way", "fp64", None,
+            (8 * viscosity * 0.01 / height**2, 0.0, 0.0), equilibrium=equilibrium,
+        )  # fmt: skip
+        driver = CpuDriver(lattice)
+        driver.advance(np.zeros((60 * height**2, 0)))
+        z = np.arange(height) - (height - 1) / 2
+        errors.append(np.abs(driver.fields().velocity[0] / 0.01 - (1 - (2 * z / height) ** 2)).max())
+    if name == "trt":
+        assert max(errors) < 1e-12
+    elif name == "bgk":
+        np.testing.assert_allclose(errors, [1 / (3 * height**2) for height in heights], rtol=1e-9)
+    else:
+        assert np.log2(errors[0] / errors[1]) > 1.95
 
 
 def test_single_precision_stays_single(populations):
