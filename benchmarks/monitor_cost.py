@@ -27,7 +27,7 @@ from geometries import pipe  # noqa: E402
 from solver.collision import relaxation_rates  # noqa: E402
 from solver.driver import Driver  # noqa: E402
 from solver.lattice import build_lattice  # noqa: E402
-from solver.schedule import CHECK_STEPS, SAMPLES, Schedule  # noqa: E402
+from solver.schedule import SAMPLES, Schedule  # noqa: E402
 from solver.simulation import make_driver  # noqa: E402
 from solver.units import ROWS_PER_CYCLE, STEPS_PER_NODE  # noqa: E402
 
@@ -60,7 +60,7 @@ def stretch(driver: Driver, flow: float, plan: Schedule | None, steps: int) -> N
             continue
         if plan.row_due(step):
             look(driver, plan.change_counted(step))
-        elif step % CHECK_STEPS == 0:
+        elif plan.looked_at(step):
             driver.observe(False)
         if plan.sampled(step):
             driver.average(0, plan.begins_mean(step))

@@ -10,7 +10,7 @@ from solver.stage import StageError
 from solver.units import ROWS_PER_CYCLE
 
 CHECK_STEPS = 100
-"""Steps between two looks for a flow that blows up."""
+"""Steps between two looks for a flow that blows up, where no row of the monitor comes before."""
 SAMPLES = 100
 """States that a mean over a cycle, or over the last tenth of a steady run, is made of, at least: evenly spaced, they
 give the mean of a periodic flow exactly up to its harmonic SAMPLES - 1."""
@@ -48,7 +48,9 @@ class Schedule:
 
     def next_stop(self, step: int) -> int:
         """The next step at which something is due."""
-        stops = [(step // every + 1) * every for every in (CHECK_STEPS, self.interval, self.sample)]
+        stops = [(step // every + 1) * every for every in (self.interval, self.sample)]
+        since = step % self.interval
+        stops.append(step - since + (since // CHECK_STEPS + 1) * CHECK_STEPS)
         if self.cycle:
             done = step // self.cycle * self.cycle
             stops += [done + each for each in (*self.snapshots, self.compared, self.cycle) if done + each > step]
@@ -64,6 +66,10 @@ class Schedule:
     def row_due(self, step: int) -> bool:
         """Whether the monitor gets a row."""
         return step % self.interval == 0 or step == self.last
+
+    def looked_at(self, step: int) -> bool:
+        """Whether the flow is looked at: for a row, for a change, or because it was not for long."""
+        return self.row_due(step) or self.change_counted(step) or step % self.interval % CHECK_STEPS == 0
 
     def change_counted(self, step: int) -> bool:
         """Whether the velocity is compared with that of the last time: at every row, or once a cycle."""

@@ -19,7 +19,6 @@ from solver.nodes import Nodes
 from solver.parts import PartsDriver
 from solver.plan import Plan, make_plan, table
 from solver.rheology import LEAST_TAU, MOST_TAU
-from solver.schedule import CHECK_STEPS
 from solver.settings import SolveSettings
 from solver.stage import StageError
 from solver.units import MAX_DRHO, PASCAL_PER_MMHG
@@ -139,12 +138,11 @@ class Simulation:
         schedule = self.plan.schedule
         self.driver.advance(self.plan.conditions.at(self.step, stop))
         self.step = stop
-        due, keep = schedule.row_due(stop), schedule.change_counted(stop)
-        if not (due or keep or stop % CHECK_STEPS == 0):
+        if not schedule.looked_at(stop):
             return None
-        observation = self.driver.observe(keep)
+        observation = self.driver.observe(schedule.change_counted(stop))
         self._guard(observation)
-        return self.monitor.record(stop, observation, self.driver) if due else None
+        return self.monitor.record(stop, observation, self.driver) if schedule.row_due(stop) else None
 
     def _keep(self, writer: FlowWriter) -> None:
         """Take the state into means and snapshots where that is due. Each cycle that may be the last begins anew."""

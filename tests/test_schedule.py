@@ -2,13 +2,14 @@
 
 from dataclasses import replace
 
+import hypothesis
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from test_simulation import settings
 
-from solver.schedule import SAMPLES, Schedule, make_schedule, moments_per_cycle, rows_per_cycle
+from solver.schedule import CHECK_STEPS, SAMPLES, Schedule, make_schedule, moments_per_cycle, rows_per_cycle
 from solver.stage import StageError
 
 
@@ -27,6 +28,7 @@ def stops(schedule: Schedule) -> list[int]:
     return found[1:]
 
 
+@hypothesis.settings(deadline=None, max_examples=30)
 @given(
     rows=st.integers(1, 500), pairs=st.integers(1, 5), cycles=st.integers(1, 4), least=st.integers(1, 5),
     phases=st.lists(st.floats(0.01, 1), min_size=1, max_size=5),
@@ -38,6 +40,8 @@ def test_every_cycle_is_looked_at_in_the_same_phases(rows, pairs, cycles, least,
     assert schedule.last == cycles * cycle == places[-1]
     rows_at = [step for step in places if schedule.row_due(step)]
     assert rows_at == [schedule.interval * (k + 1) for k in range(rows * cycles)]
+    looks = [0] + [step for step in places if schedule.looked_at(step)]
+    assert max(np.diff(looks)) <= CHECK_STEPS
     sampled = [step for step in places if schedule.sampled(step)]
     kept = cycles - min(least, cycles) + 1
     assert len(sampled) % kept == 0
