@@ -187,7 +187,7 @@ WORDS = {
     "mach": "largest Mach number",
     "expected_mach": "expected Mach number",
     "expected_peak_speed_lattice": "expected peak speed (lattice)",
-    "expected_pressure_difference_pa": "expected pressure difference along the vessel (Pa)",
+    "expected_pressure_difference_pa": "largest expected pressure, outlets and friction together (Pa)",
     "expected_drho": "expected density deviation (lattice)",
     "magic": "magic parameter Λ of the collision",
     "nodes_across_inlet": "nodes across the largest inlet",
