@@ -254,10 +254,12 @@ def test_flow_between_plates_of_every_model():
         case.table(("model", *(f"{height} nodes" for height in sizes), "order"), rows)
 
         def draw(figure):
+            figure.set_size_inches(5.5, 3.2)
             axes = figure.subplots()
             for name, found in errors.items():
                 axes.loglog(sizes, found, "o-", label=name)
             axes.set(xlabel="nodes between the plates", ylabel="relative L2 error", xticks=sizes, xticklabels=sizes)
+            axes.minorticks_off()
             axes.legend(ncols=2)
 
         case.draw(draw, "Error of the velocity between plates against the number of nodes, by model of viscosity")
