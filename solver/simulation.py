@@ -223,7 +223,7 @@ class Simulation:
         return (
             f"Likely the lattice is too coarse (grid Reynolds number {plan.numbers['grid_reynolds']:.0f}, tau "
             f"{plan.units.tau:.4f}, collision {plan.collision}); choose a finer voxelize.spacing_mm, or "
-            "solve.collision 'projected'"
+            "solve.smagorinsky 0.1"
         )
 
     def _in_si(self, fields: Fields) -> tuple[NDArray[np.floating], ...]:
