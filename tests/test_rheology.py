@@ -126,7 +126,7 @@ def test_quadrature_of_the_channel_is_its_closed_form(name, tolerance):
     np.testing.assert_allclose(CHANNELS[name].wanted(16), wanted, rtol=0, atol=tolerance * wanted.max())
 
 
-@pytest.mark.parametrize("name", ["power 0.5", "power 1.5", "bingham"])
+@pytest.mark.parametrize("name", ["power 0.5", "power 1.5", pytest.param("bingham", marks=pytest.mark.slow)])
 def test_flow_between_plates_converges_at_second_order(name):
     coarse, fine = (CHANNELS[name].error(height) for height in (16, 32))
     assert fine < 1.2 * CHANNELS[name].reached
@@ -146,7 +146,7 @@ def test_viscosity_of_a_node_is_the_models_formula(model):
     np.testing.assert_allclose([viscosity(rate, parameters) for rate in rates], wanted, rtol=1e-13)
 
 
-@pytest.mark.parametrize("model", ["power-law", "bingham"])
+@pytest.mark.parametrize("model", ["power-law", pytest.param("bingham", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("blended", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_in_place_flow_of_varying_viscosity_is_that_of_two_lattices(model, blended):
     """Openings, curved walls, a force, eddies and a blend together; power law and Bingham are both ends of a model."""
