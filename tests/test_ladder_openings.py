@@ -203,8 +203,8 @@ def test_pipe_with_openings_converges_to_hagen_poiseuille(tmp_path):
 
 INERTIA = {
     "held": 2.7e-2,
-    "why": "it grows with inertia, 1.6e-2 at Reynolds number 3; six diameters, or half the lattice's speed, change it"
-    " by 2 %, so that neither the entry nor compressibility makes it",
+    "why": "1.6e-2 at Reynolds number 3, where tau is larger, too; six diameters, or half the lattice's speed, change"
+    " it by 2 %, so that neither the entry nor compressibility makes it",
 }
 SHEAR_NOTE = "Wall shear stress: root mean square deviation and 95th percentile, in the middle of the pipe."
 COLUMNS = ("Reynolds number", "direction", "nodes across", "flow through sections", "pressure gradient",
@@ -497,8 +497,9 @@ def test_stenosis_balances_mass_and_momentum(tmp_path):
         )
         _, _, lost, by_links, throat, others, momentum = rows[-1]
         case.reach("flow lost", abs(lost), at_most=1e-3)
-        case.reach("flow through sections, by links: deviation", by_links, at_most=1e-2)
-        case.reach("flow through the throat, by velocity: deviation", abs(throat), at_most=1e-2)
+        why = "interpolated walls add mass in the throat, which is taken off at all walls: what enters leaves"
+        case.reach("flow through sections, by links: deviation", by_links, at_most=1e-2, held=2e-2, why=why)
+        case.reach("flow through the throat, by velocity: deviation", abs(throat), at_most=1e-2, held=2e-2, why=why)
         case.reach("flow through other sections, by velocity: deviation", others, at_most=1e-2)
         case.reach("momentum missing, over the force on the wall", momentum, at_most=1e-2)
 
@@ -584,7 +585,7 @@ class Pulse:
         behind = self.distal / (1 + 1j * self.omega * self.distal * self.compliance)
         return PASCAL_PER_MMHG * (self.proximal + behind)
 
-    def solve(self, folder: Path) -> Solved:
+    def solve(self, folder: Path, **changes: Any) -> Solved:
         folder.mkdir()
         time = np.arange(33) / 32 * self.period_s
         flow = self.flow_ml_s * (1 + 0.8 * np.cos(self.omega * time))
@@ -595,12 +596,12 @@ class Pulse:
                   "compliance_ml_mmhg": self.compliance}  # fmt: skip
         outlets = {"out": {"pressure_mmhg": 1, "windkessel": behind}}
         nodes = pipe((1, 2, 3), self.radius, 8 * self.radius, SPACING_MM)
-        return solved(nodes, folder, None, inlets={"in": inlet}, outlets=outlets)
+        return solved(nodes, folder, None, inlets={"in": inlet}, outlets=outlets, **changes)
 
 
 @dataclass(frozen=True)
 class PulseFigures:
-    """What a pulsatile pipe deviates by from the linear solution for the flow that enters; amplitudes relative.
+    """What a pulsatile pipe deviates by from the linear solution for the flow in its middle; amplitudes relative.
 
     Attributes
     ----------
@@ -634,7 +635,9 @@ def pulse_figures(pulse: Pulse, run: Solved) -> PulseFigures:
     r = np.linalg.norm(offset - along[:, None] * axis, axis=1) / nodes.openings[0].radius_mm
     middle = (along > 0.4 * along.max()) & (along < 0.8 * along.max())
     steady = 2e-6 * pulse.flow_ml_s / (np.pi * pulse.radius_m**2) * (1 - r[middle] ** 2)
-    swing = pulse.velocity(1e-6 * into, r[middle])
+    # the fluid is compressible, and its flow changes along the pipe
+    local = into + (out - into) * along[middle].mean() / along.max()
+    swing = pulse.velocity(1e-6 * local, r[middle])
     times = np.array(flow.times_s)
     gradients, means, off, whole = np.zeros(len(times)), np.zeros(len(times)), 0.0, 0.0
     for k, time in enumerate(times):
@@ -643,7 +646,7 @@ def pulse_figures(pulse: Pulse, run: Solved) -> PulseFigures:
         wanted = (steady + (swing * np.exp(1j * pulse.omega * time)).real)[:, None] * axis
         off += float(((flow.velocity_m_s(k)[middle] - wanted) ** 2).sum())
         whole += float((wanted**2).sum())
-    gradient = first_harmonic(times, gradients, pulse.period_s) / pulse.gradient(1e-6 * into)
+    gradient = first_harmonic(times, gradients, pulse.period_s) / pulse.gradient(1e-6 * local)
     impedance = pressure / out / pulse.impedance_pa_s_ml()
     bulk_pa = DENSITY * (SPACING_MM * 1e-3 / run.summary["numbers"]["time_step_s"]) ** 2 / 3
     volume_ml = nodes.count * SPACING_MM**3 * 1e-3
@@ -681,7 +684,8 @@ def test_pulsatile_pipes_follow_womersley_into_their_windkessels(tmp_path):
         for alpha in (4.0, 8.0):
             for radius in (5.2, 10.4):
                 pulse = Pulse(radius, alpha)
-                found = pulse_figures(pulse, pulse.solve(tmp_path / f"{alpha}-{radius}"))
+                # half the usual speed: the fluid, a quarter as compressible, stores less beside the Windkessel
+                found = pulse_figures(pulse, pulse.solve(tmp_path / f"{alpha}-{radius}", lattice_speed=0.04))
                 rows.append((alpha, 2 * radius, found.velocity, found.gradient, found.gradient_deg, found.impedance,
                              found.impedance_deg, found.outflow, found.outflow_deg, found.lost))  # fmt: skip
             name = f"alpha {alpha:g}, 21 nodes: "
