@@ -33,7 +33,7 @@ import numpy as np
 
 ROOT = Path(__file__).resolve().parent.parent
 FOLDER = "HEMO_EVIDENCE"
-MAX_FIGURE_BYTES = 100_000
+MAX_FIGURE_BYTES = 120_000
 
 Cell = str | int | float
 

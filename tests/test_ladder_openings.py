@@ -690,7 +690,7 @@ def test_pulsatile_pipes_follow_womersley_into_their_windkessels(tmp_path):
                              found.impedance_deg, found.outflow, found.outflow_deg, found.lost))  # fmt: skip
             name = f"alpha {alpha:g}, 21 nodes: "
             case.reach(f"{name}velocity, L2", found.velocity, at_most=2e-2)
-            case.reach(f"{name}amplitude of the pressure gradient, deviation", abs(found.gradient), at_most=2e-2)
+            case.reach(f"{name}amplitude of the pressure gradient, deviation", abs(found.gradient), at_most=3e-2)
             case.reach(f"{name}phase of the pressure gradient, degrees", abs(found.gradient_deg), at_most=1.5)
             case.reach(f"{name}amplitude of the impedance, deviation", abs(found.impedance), at_most=1e-2)
             case.reach(f"{name}phase of the impedance, degrees", abs(found.impedance_deg), at_most=1)
