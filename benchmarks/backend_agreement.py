@@ -41,7 +41,7 @@ from solver.walls import WALLS  # noqa: E402
 
 TOLERANCE = {"fp16": 2e-2, "fp32": 2e-5, "fp64": 1e-12}
 """Of a field, over its largest size: backends round differently, by fused multiplication and addition, and in 16 bits a
-population that is rounded the other way is off by 2^-11, and moves the viscosity that follows from differences of them."""
+population that is rounded the other way is off by 2^-11, and so moves a viscosity that follows from their stress."""
 STEPS, MODEL_STEPS = 60, 200
 TAU, MAGIC = 0.7, 0.1
 FORCE = (1e-5, 2e-5, -1e-5)
