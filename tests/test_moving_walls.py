@@ -159,13 +159,18 @@ def test_a_slipping_wall_is_a_plane_of_symmetry(walls):
     np.testing.assert_allclose(other.fields().velocity, one.fields().velocity[:, upper], rtol=0, atol=1e-16)
 
 
-@pytest.mark.parametrize("walls", WALLS)
-def test_edges_of_walls_that_move_and_slip_are_those_of_two_lattices(walls):
-    """Edges of two slipping walls, of one that slips and one that holds, and of a lid."""
+def box_that_moves_and_slips() -> tuple[Nodes, dict[str, tuple[float, float, float]], tuple[str, ...]]:
+    """With edges of two slipping walls, of one that slips and one that holds, of a lid: nodes, what moves and slips."""
     nodes = patched(
         closed_box((4, 5, 6)), low=lambda p: p[:, 2] < 1, side=lambda p: p[:, 1] < 1, lid=lambda p: p[:, 2] > 6
     )
-    moving, slip, force, steps = {"lid": (0.02, 0.0, 0.0)}, ("low", "side"), (1e-5, 2e-5, -1e-5), 20
+    return nodes, {"lid": (0.02, 0.0, 0.0)}, ("low", "side")
+
+
+@pytest.mark.parametrize("walls", WALLS)
+def test_edges_of_walls_that_move_and_slip_are_those_of_two_lattices(walls):
+    nodes, moving, slip = box_that_moves_and_slips()
+    force, steps = (1e-5, 2e-5, -1e-5), 20
     lattice = build_lattice(nodes, "trt", RATES, walls, "fp64", force=force, moving=moving, slip=slip)
     driver = CpuDriver(lattice)
     naive = Naive(nodes, "trt", RATES, walls, lattice.inlets.weight, np.array(force), moving, slip)

@@ -12,7 +12,7 @@ import numba
 import numpy as np
 import pytest
 from geometries import closed_box, half_way_walls, nodes_from, periodic_pipe, pipe, random_cavern
-from test_moving_walls import box_that_moves_and_slips, cavern_that_moves_and_slips
+from test_moving_walls import box_that_moves_and_slips
 from test_simulation import settings
 
 from solver import nodes as node_arrays
@@ -21,7 +21,7 @@ from solver.cpu.driver import CpuDriver
 from solver.d3q19 import VELOCITIES, Q
 from solver.flow import read_flow
 from solver.lattice import build_lattice
-from solver.nodes import Neighbours
+from solver.nodes import Neighbours, Nodes
 from solver.partition import BALANCE, cut_links, link_table, partition, pieces
 from solver.parts import PartsDriver, split
 from solver.simulation import solve
@@ -97,6 +97,15 @@ def test_parts_that_meet_across_a_periodic_border_are_the_whole():
     lattice = build_lattice(nodes, "trt", RATES, "bouzidi", "fp64", force=FORCE)
     part = (nodes.position[:, 0] * 5) // (nodes.position[:, 0].max() + 1)
     assert_equal_bits(lattice, part, np.zeros((40, 0)))
+
+
+def cavern_that_moves_and_slips() -> tuple[Nodes, dict[str, tuple[float, float, float]], tuple[str, ...]]:
+    """The same as the box with openings and walls that slip or move at random."""
+    nodes = random_cavern((7, 6, 5), 3)
+    some = np.random.default_rng(2).random(len(nodes.wall_link_q)) < 0.7
+    q = np.where(some, 0.5, nodes.wall_link_q).astype(np.float32)
+    nodes = replace(nodes, wall_link_q=q, wall_link_patch=(2 - some).astype(np.int8), patches=("some", "lid"))
+    return nodes, {"lid": (0.02, 0.01, -0.01)}, ("some",)
 
 
 @pytest.mark.parametrize("walls", WALLS)

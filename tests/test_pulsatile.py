@@ -21,7 +21,7 @@ def test_aneurysm_under_a_carotid_waveform(study, snakemake):
     case["voxelize"]["nodes_across"] = NODES_ACROSS
     case["solve"] |= {"backend": "cpu", "smagorinsky": EDDIES}
     (study / "config/cases/pulsatile.yaml").write_text(yaml.safe_dump(case))
-    answer = snakemake(study, "pulsatile", "results/pulsatile/solve.json")
+    answer = snakemake(study, "pulsatile", "--", "results/pulsatile/solve.json")
     assert answer.returncode == 0, answer.stderr
     results = study / "results/pulsatile"
     summary = json.loads((results / "solve.json").read_text())

@@ -19,7 +19,15 @@ from solver.cpu.driver import CpuDriver
 from solver.flow import read_flow
 from solver.lattice import build_lattice
 from solver.plan import make_plan
-from solver.settings import InletSettings, OutletSettings, SolveSettings, parse
+from solver.settings import (
+    BloodSettings,
+    InletSettings,
+    OutletSettings,
+    PatchSettings,
+    SolveSettings,
+    WindkesselSettings,
+    parse,
+)  # fmt: skip
 from solver.simulation import solve
 from solver.stage import ROOT, StageError
 from solver.walls import WALLS
@@ -210,11 +218,13 @@ def test_star_does_not_give_several_inlets_one_flow():
 def test_settings_are_those_of_the_case_file():
     flow = pytest.importorskip("pipeline.settings.flow")
     for ours, theirs in (
-        (SolveSettings, flow.SolveSettings), (InletSettings, flow.InletSettings), (OutletSettings, flow.OutletSettings)
+        (SolveSettings, flow.SolveSettings), (InletSettings, flow.InletSettings), (OutletSettings, flow.OutletSettings),
+        (WindkesselSettings, flow.WindkesselSettings), (BloodSettings, flow.BloodSettings),
+        (PatchSettings, flow.PatchSettings),
     ):  # fmt: skip
-        assert [field.name for field in fields(ours)] == list(theirs.model_fields)
+        assert {field.name for field in fields(ours)} == theirs.model_fields.keys()
     values = flow.SolveSettings(inlets={"in": {"flow_ml_s": 1}}).model_dump(mode="json")
-    assert parse(values).inlets["in"] == InletSettings(1.0, None, "parabolic")
+    assert parse(values).inlets["in"] == InletSettings(1.0, None, "developed")
     with pytest.raises(StageError, match=r"unknown inlets\.in\.flow"):
         parse(values | {"inlets": {"in": {"flow": 1}}})
     with pytest.raises(StageError, match="missing cycles"):
