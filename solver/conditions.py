@@ -134,7 +134,7 @@ class Conditions:
     @property
     def reversing(self) -> tuple[str, ...]:
         """Inlets whose flow turns back."""
-        return tuple(name for name, flow in self.waves.inflow.items() if flow.minimum_ml_s < -1e-9 * flow.peak_ml_s)
+        return tuple(name for name, flow in self.waves.inflow.items() if flow.reverses)
 
     def impedance_mmhg_s_ml(self, name: str) -> float:
         """Za = c_s/A of the lattice's fluid at an outlet: pressure of a wave over its flow."""

@@ -8,7 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from solver.lattice import Lattice
-from solver.sums import Words, total
+from solver.openings import backflow_words
+from solver.sums import Words, total, words_by_group
 
 
 @dataclass(frozen=True)
@@ -165,6 +166,8 @@ class LatticeDriver(ABC):
     lattice: Lattice
     populations: Any
     means: dict[int, Mean]
+    _inlet_flux: Any
+    _outlet_flux: Any
 
     def __init__(self, lattice: Lattice) -> None:
         self.lattice = lattice
@@ -229,6 +232,24 @@ class LatticeDriver(ABC):
     def opening_drho(self) -> NDArray[np.float64]:
         """Mean density deviation over the nodes at each opening."""
         return total(self.drho_words()) / np.maximum(self.lattice.probes(), 1)
+
+    def inflow_words(self) -> Words:
+        """Words of what entered through each opening in the last step, (openings, 3)."""
+        inlets, outlets, openings = self.lattice.inlets, self.lattice.outlets, self.lattice.openings
+        entered: Words = words_by_group(self.here(self._inlet_flux), inlets.opening, openings)
+        entered += words_by_group(self.here(self._outlet_flux), outlets.opening, openings)
+        return entered
+
+    def backflow_words(self) -> Words:
+        """Words of what entered through each outlet where more came in than went out, (openings, 3)."""
+        out = self.lattice.outlets
+        words: Words = backflow_words(self.here(self._outlet_flux), out.first, out.opening, self.lattice.openings)
+        return words
+
+    def drho_words(self) -> Words:
+        """Words of the sum of drho over the nodes at each opening, (openings, 3)."""
+        words: Words = words_by_group(self.here(self.probe()), self.lattice.probe_opening, self.lattice.openings)
+        return words
 
     @abstractmethod
     def memory_bytes(self) -> int:
@@ -299,16 +320,12 @@ class LatticeDriver(ABC):
         """Mean += share (values - mean), in two such arrays."""
 
     @abstractmethod
-    def inflow_words(self) -> Words:
-        """Words of what entered through each opening in the last step, (openings, 3)."""
+    def here(self, array: Any) -> NDArray[Any]:
+        """An array of the driver's on the host, to be read before the next step."""
 
     @abstractmethod
-    def backflow_words(self) -> Words:
-        """Words of what entered through each outlet where more came in than went out, (openings, 3)."""
-
-    @abstractmethod
-    def drho_words(self) -> Words:
-        """Words of the sum of drho over the nodes at each opening, (openings, 3)."""
+    def probe(self) -> Any:
+        """Density deviation of each node at an opening, (P,), where the driver runs."""
 
 
 def held_bytes(held: Any) -> int:

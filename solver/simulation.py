@@ -336,9 +336,10 @@ def solve(
     late = _late_warnings(simulation)
     for warning in late:
         log.warning("warning: %s", warning)
-    for note in _backflow(simulation):
+    came_back = _backflow(simulation)
+    for note in came_back:
         log.info("note: %s", note)
-    return _summary(simulation, plan.warnings + late)
+    return _summary(simulation, plan.warnings + late, plan.notes + came_back)
 
 
 def _told(expected: Forecast, plan: Plan, device: Device) -> str:
@@ -398,12 +399,12 @@ def _difference(monitor: Monitor) -> str:
 def _backflow(simulation: Simulation) -> list[str]:
     """Notes on outlets through which blood came back, in the part of the run that counts."""
     rows, notes = simulation.monitor.last_part(), []
-    flow, back = (np.array([getattr(row, name) for row in rows]) for name in ("flow_ml_s", "backflow_ml_s"))
     for k, opening in enumerate(simulation.nodes.openings):
-        if opening.role == "outlet" and back[:, k].max() > BACKFLOW * (largest := np.abs(flow[:, k]).max()):
+        back = _backflow_of(rows, k)
+        if opening.role == "outlet" and back["backflow_part_of_time"] > 0:
             notes.append(
-                f"blood comes back through outlet {opening.name}: up to {back[:, k].max():.3g} mL/s, at "
-                f"{np.mean(back[:, k] > BACKFLOW * largest):.0%} of the time; its speed is not imposed there"
+                f"blood comes back through outlet {opening.name}: up to {back['largest_backflow_ml_s']:.3g} mL/s, at "
+                f"{back['backflow_part_of_time']:.0%} of the time; its speed is not imposed there"
             )
     return notes
 
@@ -436,7 +437,7 @@ def _bounds_told(simulation: Simulation) -> list[str]:
     return told
 
 
-def _summary(simulation: Simulation, warnings: list[str]) -> dict[str, Any]:
+def _summary(simulation: Simulation, warnings: list[str], notes: list[str]) -> dict[str, Any]:
     monitor, plan, settings = simulation.monitor, simulation.plan, simulation.settings
     part, last = monitor.last_part(), monitor.rows[-1]
     flow = np.mean([row.flow_ml_s for row in part], axis=0)
@@ -444,7 +445,7 @@ def _summary(simulation: Simulation, warnings: list[str]) -> dict[str, Any]:
     entering = np.array([opening.role == "inlet" for opening in simulation.nodes.openings], np.bool_)
     into, out = float(flow[entering].sum()), float(flow[~entering].sum())
     openings: dict[str, dict[str, Any]] = {}
-    waves = plan.conditions.waves
+    waves, imposed = plan.conditions.waves, plan.conditions.told()
     for k, opening in enumerate(simulation.nodes.openings):
         openings[opening.name] = {
             "role": opening.role, "flow_ml_s": float(flow[k]), "pressure_pa": float(pressure[k]),
@@ -456,11 +457,11 @@ def _summary(simulation: Simulation, warnings: list[str]) -> dict[str, Any]:
             openings[opening.name]["imposed_pressure_pa"] = (
                 plan.conditions.outlets[opening.name].pressure_mmhg * PASCAL_PER_MMHG
             )
-        openings[opening.name]["imposed"] = plan.conditions.told()[opening.name]
+        openings[opening.name]["imposed"] = imposed[opening.name]
     return {
         "converged": simulation.converged,
         "warnings": warnings,
-        "notes": plan.notes + _backflow(simulation),
+        "notes": notes,
         "cycles": simulation.step / plan.schedule.cycle if plan.schedule.cycle else None,
         "residual": None if plan.period_s else last.residual,
         "change": None if plan.period_s else last.change,

@@ -306,6 +306,11 @@ class Inflow:
         return self.curve.extremes[0]
 
     @property
+    def reverses(self) -> bool:
+        """Whether the flow turns back, beyond round-off."""
+        return self.minimum_ml_s < -1e-9 * self.peak_ml_s
+
+    @property
     def harmonics(self) -> int:
         """Harmonics of a flow that is a Fourier series; 0 for others."""
         return self.curve.harmonics if isinstance(self.curve, Series) else 0
@@ -531,5 +536,5 @@ def overshoots(inflow: Mapping[str, Inflow]) -> list[str]:
         f"solve.inlets.{name}: the curve through the waveform's samples falls to {flow.minimum_ml_s:.3g} mL/s, although"
         " none of them is below 0; interpolation linear does not, or give more samples where they change fast"
         for name, flow in inflow.items()
-        if flow.minimum_ml_s < -1e-9 * flow.peak_ml_s and flow.lowest_sample_ml_s >= 0
+        if flow.reverses and flow.lowest_sample_ml_s >= 0
     ]

@@ -17,7 +17,6 @@ from solver.cpu.wall_pass import make_wall_pass
 from solver.driver import Fields, LatticeDriver, Tally, held_bytes
 from solver.forecast import Device, available_bytes
 from solver.lattice import Lattice
-from solver.openings import backflow_words
 from solver.storage import BITS, PLAIN
 from solver.sums import WORDS, Words, join, words_by_group
 
@@ -84,12 +83,8 @@ class CpuDriver(LatticeDriver):
 
     def treat_openings(self, step: int, even: bool) -> None:
         """Treat inlets and outlets under the conditions of a step."""
-        inlets, out, lattice, conditions = (
-            self.lattice.inlets,
-            self.lattice.outlets,
-            self.lattice,
-            self._conditions[step],
-        )
+        lattice, conditions = self.lattice, self._conditions[step]
+        inlets, out = lattice.inlets, lattice.outlets
         # outlets first read all of a node's populations as they left it, wall links among them: before the walls
         links = (out.first, out.slot, out.column, out.normal, out.velocity, out.weight)
         force, stride, f = lattice.force, lattice.stride, self.populations
@@ -163,22 +158,11 @@ class CpuDriver(LatticeDriver):
         """Mean += share (values - mean)."""
         self._fold(mean.reshape(-1), values.reshape(-1), self.lattice.real(share))
 
-    def inflow_words(self) -> Words:
-        """Words of what entered through each opening in the last step."""
-        inlets, outlets, openings = self.lattice.inlets, self.lattice.outlets, self.lattice.openings
-        entered: Words = words_by_group(self._inlet_flux, inlets.opening, openings)
-        entered += words_by_group(self._outlet_flux, outlets.opening, openings)
-        return entered
+    def here(self, array: NDArray[Any]) -> NDArray[Any]:
+        """The array, which is here already."""
+        return array
 
-    def backflow_words(self) -> Words:
-        """Words of what entered through each outlet where more came in than went out."""
-        out = self.lattice.outlets
-        words: Words = backflow_words(self._outlet_flux, out.first, out.opening, self.lattice.openings)
-        return words
-
-    def drho_words(self) -> Words:
-        """Words of the sum of drho over the nodes at each opening."""
-        lattice = self.lattice
-        self._probe(self.populations, lattice.stride, lattice.probe_node, self._probe_drho)
-        words: Words = words_by_group(self._probe_drho, lattice.probe_opening, lattice.openings)
-        return words
+    def probe(self) -> NDArray[np.float64]:
+        """Density deviation of each node at an opening."""
+        self._probe(self.populations, self.lattice.stride, self.lattice.probe_node, self._probe_drho)
+        return self._probe_drho

@@ -17,9 +17,8 @@ from solver.cuda.steps import make_steps
 from solver.cuda.wall_pass import make_wall_pass
 from solver.driver import EXTREMES, SUMS, Fields, LatticeDriver, Tally, held_bytes
 from solver.lattice import Lattice
-from solver.openings import backflow_words
 from solver.storage import HALF, PLAIN
-from solver.sums import WORDS, Words, words_by_group
+from solver.sums import WORDS
 
 
 class CudaDriver(LatticeDriver):
@@ -185,24 +184,13 @@ class CudaDriver(LatticeDriver):
         self._over(mean.size, self._fold, mean.reshape(mean.size), values.reshape(values.size),
                    self.lattice.real(share))  # fmt: skip
 
-    def inflow_words(self) -> Words:
-        """Words of what entered through each opening in the last step."""
-        inlets, outlets, openings = self.lattice.inlets, self.lattice.outlets, self.lattice.openings
-        entered: Words = words_by_group(self._inlet_flux.copy_to_host(), inlets.opening, openings)
-        entered += words_by_group(self._outlet_flux.copy_to_host(), outlets.opening, openings)
-        return entered
+    def here(self, array: Any) -> NDArray[Any]:
+        """A copy of an array of the device."""
+        copy: NDArray[Any] = array.copy_to_host()
+        return copy
 
-    def backflow_words(self) -> Words:
-        """Words of what entered through each outlet where more came in than went out."""
-        out, flux = self.lattice.outlets, self._outlet_flux.copy_to_host()
-        words: Words = backflow_words(flux, out.first, out.opening, self.lattice.openings)
-        return words
-
-    def drho_words(self) -> Words:
-        """Words of the sum of drho over the nodes at each opening."""
-        lattice = self.lattice
-        self._over(len(lattice.probe_node), self._probe, self.populations, lattice.stride, self._probe_node,
+    def probe(self) -> Any:
+        """Density deviation of each node at an opening, on the device."""
+        self._over(len(self.lattice.probe_node), self._probe, self.populations, self.lattice.stride, self._probe_node,
                    self._probe_drho)  # fmt: skip
-        drho = self._probe_drho.copy_to_host()
-        words: Words = words_by_group(drho, lattice.probe_opening, lattice.openings)
-        return words
+        return self._probe_drho
