@@ -62,6 +62,10 @@ FORK_CELLS, FORK_TOLERANCE = 40, 2.5e-4
 """Cells across the thinnest branch of the grid on which a fork is found, and how far its triangles leave the wall, in
 diameters of the parent."""
 
+RIM = 0.01
+"""Width of the rim of a cavity's lid that stands still with the walls, in spacings. Diagonal links into the edges meet
+it: as the lid's they would push fluid into one edge and draw it out of the other."""
+
 CAP_TOLERANCE = 0.01
 """Largest relative deviation of a daughter's end from its circle: more, and it lies in the rounding of the fork."""
 
@@ -201,11 +205,19 @@ def _walls(shape: BlockShape, normals: Point, below: str, above: str, others: st
 
 
 def _cavity(shape: Cavity, spacing_mm: float) -> Tessellated:
-    breaks = [0.0, shape.length_mm], [0.0, _width(shape, spacing_mm)], [0.0, shape.height]
-    return _blocks(
-        shape, spacing_mm, breaks, lambda places: np.full(places.shape[:-1], True),
-        lambda places, normals: (_none(places), _walls(shape, normals, "walls", "lid", "walls")),
-    )  # fmt: skip
+    rim = RIM * spacing_mm
+    high = shape.length_mm, _width(shape, spacing_mm), shape.height
+    along_x, along_y = ([0.0, rim, end - rim, end] for end in high[:2])
+    breaks = along_x, [0.0, high[1]] if shape.periodic[1] else along_y, [0.0, high[2]]
+
+    def label(places: Point, normals: Point) -> tuple[NDArray[np.int8], NDArray[np.int8]]:
+        patch = _walls(shape, normals, "walls", "lid", "walls")
+        walled = ~np.array(shape.periodic)[:2]
+        outer = (np.minimum(places, np.array(high) - places)[:, :2] < rim)[:, walled].any(axis=1)
+        patch[outer & (normals[:, 2] > 0)] = shape.patches.index("walls") + 1
+        return _none(places), patch
+
+    return _blocks(shape, spacing_mm, breaks, lambda places: np.full(places.shape[:-1], True), label)
 
 
 def _ends(places: Point, low: float, high: float) -> NDArray[np.int8]:
