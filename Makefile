@@ -21,7 +21,8 @@ test: .venv/.dev
 # Also what of docs/validation.md the ladder's cases measure; a case that fails or does not run shows there.
 validation: .venv/.dev
 	rm -f docs/evidence/*.json docs/figures/ladder-*.png
-	HEMO_EVIDENCE=$(CURDIR)/docs $(BIN)/python -m pytest -m "slow or ladder"; status=$$?; \
+	HEMO_EVIDENCE=$(CURDIR)/docs NUMBA_NUM_THREADS=1 \
+	  $(BIN)/python -m pytest -n auto --dist worksteal --timeout 3600 -m "slow or ladder"; status=$$?; \
 	$(BIN)/python tests/evidence.py && exit $$status
 
 smoke: .venv/.run $(CUDA)

@@ -21,11 +21,11 @@ import numpy as np
 ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT), str(ROOT / "tests")]
 
-from geometries import bifurcation, periodic_pipe, pipe, random_cavern  # noqa: E402
+from geometries import bifurcation, numbers, observe, periodic_pipe, pipe, random_cavern  # noqa: E402
 
 from solver.collision import COLLISIONS, relaxation_rates  # noqa: E402
 from solver.cpu.driver import CpuDriver  # noqa: E402
-from solver.cuda import device as cuda  # noqa: E402
+from solver.cuda import device, driver  # noqa: E402
 from solver.cuda.driver import CudaDriver  # noqa: E402
 from solver.d3q19 import VELOCITIES, WEIGHTS  # noqa: E402
 from solver.driver import Driver  # noqa: E402
@@ -59,12 +59,12 @@ def state(driver: Driver, conditions: np.ndarray) -> dict[str, np.ndarray]:
     """Everything that is read of a run, after two stretches of it."""
     for rows in np.split(conditions, 2):
         driver.advance(rows)
-        seen = driver.observe(True)
+        seen = observe(driver, True)
     fields = driver.fields()
     return {
-        "drho": fields.drho, "velocity": fields.velocity, "stress": fields.stress, "inflow": driver.inflow(),
-        "opening drho": driver.opening_drho(),
-        "observation": np.array(list(vars(seen).values())),
+        "drho": fields.drho, "velocity": fields.velocity, "stress": fields.stress, "inflow": seen.inflow,
+        "opening drho": seen.opening_drho,
+        "observation": numbers(seen),
     }  # fmt: skip
 
 
@@ -80,12 +80,14 @@ def difference(one: dict[str, np.ndarray], other: dict[str, np.ndarray]) -> floa
 
 def with_fewer_threads(run: Callable[[], dict[str, np.ndarray]]) -> dict[str, np.ndarray]:
     """A run in which sums are shared out among other numbers of threads."""
-    kept = cuda.THREADS, cuda.MOST_PARTS
-    cuda.THREADS, cuda.MOST_PARTS = 64, 192
+    kept = device.THREADS, driver.LOOK_BLOCKS
+    device.THREADS = driver.THREADS = 64
+    driver.LOOK_BLOCKS = 48
     try:
         return run()
     finally:
-        cuda.THREADS, cuda.MOST_PARTS = kept
+        device.THREADS, driver.LOOK_BLOCKS = kept
+        driver.THREADS = device.THREADS
 
 
 def compare(lattice: Lattice, nodes: Nodes, precision: str) -> dict[str, object]:
@@ -245,7 +247,7 @@ def main() -> None:
     parser.add_argument("--mass-steps", type=int, default=100_000, help="steps of the closed cavern, even; 0: none")
     parser.add_argument("--json", type=Path, help="file for the results")
     arguments = parser.parse_args()
-    device = cuda.require_device()
+    name = device.require_device()
     tables: dict[str, list[dict[str, object]]] = {}
     for table, rows in (("models", compare_models), ("parts", compare_parts)):
         if arguments.only in (None, table):
@@ -261,9 +263,9 @@ def main() -> None:
         drift = {precision: mass_drift(precision, arguments.mass_steps) for precision in ("fp32", "fp64")}
         print(f"mass of a closed cavern over {arguments.mass_steps} steps, a node: {drift}", flush=True)
         good = good and drift["fp64"] < 1e-10
-    print(f"{device}: {'all agree' if good else 'DISAGREEMENT'}")
+    print(f"{name}: {'all agree' if good else 'DISAGREEMENT'}")
     if arguments.json:
-        report = {"device": device, "python": platform.python_version(), **tables, "mass_drift": drift}
+        report = {"device": name, "python": platform.python_version(), **tables, "mass_drift": drift}
         arguments.json.write_text(json.dumps(report, indent=2) + "\n")
     sys.exit(not good)
 

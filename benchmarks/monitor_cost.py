@@ -22,7 +22,7 @@ import numpy as np
 ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT), str(ROOT / "tests")]
 
-from geometries import pipe  # noqa: E402
+from geometries import observe, pipe  # noqa: E402
 
 from solver.collision import relaxation_rates  # noqa: E402
 from solver.driver import Driver  # noqa: E402
@@ -41,30 +41,23 @@ def schedule(length: float) -> Schedule:
     return Schedule(interval, cycle // SAMPLES, cycle, cycle, compared=interval)
 
 
-def look(driver: Driver, keep: bool) -> None:
-    """A row of the monitor."""
-    driver.observe(keep)
-    driver.inflow()
-    driver.backflow()
-    driver.opening_drho()
-
-
 def stretch(driver: Driver, flow: float, plan: Schedule | None, steps: int) -> None:
     """Run so many steps; with a schedule, look at them as it says. Both wait for the device at the same steps."""
-    pace, step = plan or Schedule(steps, steps, steps), 0
+    pace, step, looked = plan or Schedule(steps, steps, steps), 0, False
     while step < steps:
         stop = min(pace.next_stop(step), steps)
         driver.advance(np.tile((flow, 0.0), (stop - step, 1)))
+        if looked:
+            driver.seen()
         step = stop
-        if plan is None:
-            continue
-        if plan.row_due(step):
-            look(driver, plan.change_counted(step))
-        elif plan.looked_at(step):
-            driver.observe(False)
-        if plan.sampled(step):
+        looked = plan is not None and plan.looked_at(step)
+        if plan and looked:
+            driver.look(plan.change_counted(step))
+        if plan and plan.sampled(step):
             driver.average(0, plan.begins_mean(step))
-    driver.inflow()
+    if looked:
+        driver.seen()
+    driver.at_bounds()
 
 
 def seconds(clock: Callable[[], float], work: Callable[[], object]) -> float:
@@ -96,8 +89,7 @@ def main() -> None:
         bare.append(seconds(clock, lambda: stretch(driver, flow, None, steps)))
         watched.append(seconds(clock, lambda: stretch(driver, flow, plan, steps)))
     step = float(np.median(bare)) / steps
-    works = {"row": lambda: look(driver, True), "check": lambda: driver.observe(False),
-             "mean": lambda: driver.average(0, False)}  # fmt: skip
+    works = {"look": lambda: observe(driver, True), "mean": lambda: driver.average(0, False)}
     parts = {name: np.median([seconds(clock, work) for _ in range(arguments.repeats)]) / step
              for name, work in works.items()}  # fmt: skip
     results = {

@@ -40,7 +40,7 @@ def seconds_per_step(driver: Driver, lattice: Lattice, radius: float, steps: int
     for repeat in range(repeats + 1):
         start = time.perf_counter()
         driver.advance(conditions(lattice, radius, steps, begin=200))
-        driver.inflow()
+        driver.at_bounds()
         if repeat:
             times.append((time.perf_counter() - start) / steps)
     return float(np.median(times))

@@ -2,14 +2,14 @@
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, is_dataclass
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from solver.lattice import Lattice
 from solver.openings import backflow_words
-from solver.sums import Words, total, words_by_group
+from solver.sums import WORDS, Words, total, words_by_group
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ class Mean:
 
 @dataclass(frozen=True)
 class Observation:
-    """Sums and extremes over all fluid nodes, lattice units; infinite extremes where a population is not finite.
+    """What is seen of a flow at a look, lattice units; infinite extremes where a population is not finite.
 
     Attributes
     ----------
@@ -61,6 +61,10 @@ class Observation:
     node : row of the node with the largest speed, the first of several.
     max_drho : largest deviation of the density.
     mean_drho : mean deviation of the density.
+    inflow : (openings,) fluid that entered through each opening in the last step: the exact flux over its links.
+    backflow : (openings,) fluid that entered through each outlet in the last step at nodes where more came in than went
+        out.
+    opening_drho : (openings,) mean density deviation over the nodes at each opening.
     """
 
     change: float
@@ -70,32 +74,33 @@ class Observation:
     node: int
     max_drho: float
     mean_drho: float
+    inflow: NDArray[np.float64]
+    backflow: NDArray[np.float64]
+    opening_drho: NDArray[np.float64]
 
 
 @dataclass(frozen=True)
 class Tally:
-    """An observation before it is divided by the number of nodes, as partial results (P, ...) that add up in any order.
+    """An observation before it is divided by numbers of nodes, as partial results that add up in any order.
 
     Attributes
     ----------
     sums : (P, 4, 3) words of the sums of squared changes of the velocity, speeds, their squares and drho, see
         :mod:`solver.sums`.
     extremes : (P, 3) largest squared speed, the first row where it stands, largest size of drho.
+    openings : (3, openings, 3) words of inflow, backflow and the sum of drho over the nodes at each opening.
     """
 
     sums: Words
     extremes: NDArray[np.float64]
+    openings: Words
 
-    @classmethod
-    def empty(cls, partials: int) -> "Tally":
-        """Room for so many partial results."""
-        return cls(np.zeros((partials, *SUMS), np.int64), np.zeros((partials, EXTREMES)))
-
-    def observation(self, count: int) -> Observation:
-        """The observation of `count` nodes."""
+    def observation(self, count: int, probes: NDArray[np.int64]) -> Observation:
+        """The observation of `count` nodes, of which so many lie at each opening."""
         change, speed, squares, drho = total(self.sums.sum(axis=0))
         square = self.extremes[:, 0].max()
         mean_speed = float(speed) / count
+        inflow, backflow, opening_drho = total(self.openings)
         return Observation(
             change=float(np.sqrt(change / count) / mean_speed) if mean_speed > 0 else np.inf,
             mean_speed=mean_speed,
@@ -104,11 +109,31 @@ class Tally:
             node=int(self.extremes[self.extremes[:, 0] == square, 1].min()),
             max_drho=float(self.extremes[:, 2].max()),
             mean_drho=float(drho) / count,
+            inflow=inflow,
+            backflow=backflow,
+            opening_drho=opening_drho / np.maximum(probes, 1),
         )
 
 
-SUMS, EXTREMES = (4, 3), 3
+SUMS, EXTREMES = (4, WORDS), 3
 """Shapes of a partial result of a :class:`Tally`."""
+
+
+class Found(NamedTuple):
+    """What a driver reads of its lattice at a look; arrays are the driver's own, and change with the next one.
+
+    Attributes
+    ----------
+    sums, extremes : of :class:`Tally`.
+    inlet_flux, outlet_flux : fluid that entered through each link in the last step.
+    probe_drho : (P,) density deviation of each node at an opening.
+    """
+
+    sums: Words
+    extremes: NDArray[np.float64]
+    inlet_flux: NDArray[np.floating]
+    outlet_flux: NDArray[np.floating]
+    probe_drho: NDArray[np.float64]
 
 
 class Driver(Protocol):
@@ -122,8 +147,11 @@ class Driver(Protocol):
     def advance(self, conditions: NDArray[np.float64]) -> None:
         """Run an even number of steps under `conditions`, (steps, columns), see :mod:`solver.conditions`."""
 
-    def observe(self, keep: bool) -> Observation:
-        """Sums and extremes; `keep`: changes are counted from this state on."""
+    def look(self, keep: bool) -> None:
+        """Begin to look at the flow; `keep`: changes are counted from this state on."""
+
+    def seen(self) -> Observation:
+        """What the last look saw. A device may have been asked for the next steps meanwhile: they wait for the look."""
 
     def fields(self) -> Fields:
         """Fields of all nodes."""
@@ -133,15 +161,6 @@ class Driver(Protocol):
 
     def mean(self, number: int) -> Fields:
         """Mean of the fields that were taken into it."""
-
-    def inflow(self) -> NDArray[np.float64]:
-        """Fluid that entered through each opening in the last step, (openings,): the exact flux over its links."""
-
-    def backflow(self) -> NDArray[np.float64]:
-        """Fluid that entered through each outlet in the last step at nodes where more came in than went out."""
-
-    def opening_drho(self) -> NDArray[np.float64]:
-        """Mean density deviation over the nodes at each opening, (openings,)."""
 
     def at_bounds(self) -> NDArray[np.int64]:
         """Number of nodes whose tau is at its lower and its upper bound, (2,); 0 where the viscosity does not vary."""
@@ -166,33 +185,52 @@ class LatticeDriver(ABC):
     lattice: Lattice
     populations: Any
     means: dict[int, Mean]
-    _inlet_flux: Any
-    _outlet_flux: Any
 
     def __init__(self, lattice: Lattice) -> None:
         self.lattice = lattice
         self.means = {}
-        self._present: Fields | None = None
 
     def advance(self, conditions: NDArray[np.float64]) -> None:
-        """Run an even number of steps, one a row of `conditions`."""
+        """Run steps, one a row of `conditions`: pairs, and a last even one where their number is odd."""
         self.begin(conditions)
-        for step in range(len(conditions)):
-            even = step % 2 == 0
-            self.collide(even, 0, self.lattice.count)
-            if len(self.lattice.control.opening):
-                self.control(step, self.outlet_flux())
-            self.treat_openings(step, even)
-            if len(self.lattice.walls.slot):
-                self.share_mass(self.treat_walls(even))
+        for step in range(0, len(conditions) - 1, 2):
+            self.pair(step)
+        if len(conditions) % 2:
+            self.step(len(conditions) - 1, True)
 
-    def observe(self, keep: bool) -> Observation:
-        """Sums and extremes over all nodes."""
-        return self.tally(keep).observation(self.lattice.count)
+    def pair(self, number: int) -> None:
+        """Run an even and an odd step, the first of which is counted from :meth:`begin`."""
+        self.step(number, True)
+        self.step(number + 1, False)
+
+    def step(self, number: int, even: bool) -> None:
+        """Run a step, counted from :meth:`begin`."""
+        self.collide(even, 0, self.lattice.count)
+        if len(self.lattice.control.opening):
+            self.control(number, self.outlet_flux())
+        self.treat_openings(number, even)
+        if len(self.lattice.walls.slot):
+            self.share_mass(self.treat_walls(even))
+
+    def seen(self) -> Observation:
+        """What the last look saw."""
+        return self.tally().observation(self.lattice.count, self.lattice.probes())
+
+    def tally(self) -> Tally:
+        """What the last look saw of this lattice."""
+        found, openings = self.found(), self.lattice.openings
+        inlets, outlets = self.lattice.inlets, self.lattice.outlets
+        entered = words_by_group(found.inlet_flux, inlets.opening, openings)
+        entered += words_by_group(found.outlet_flux, outlets.opening, openings)
+        returned = backflow_words(found.outlet_flux, outlets.first, outlets.opening, openings)
+        drho = words_by_group(found.probe_drho, self.lattice.probe_opening, openings)
+        return Tally(found.sums, found.extremes, np.stack((entered, returned, drho)))
 
     def fields(self) -> Fields:
         """Fields of all nodes."""
-        return self.fetch(self._now())
+        fields = self.room()
+        self.take(fields, 1.0)
+        return self.fetch(fields)
 
     def average(self, number: int, anew: bool) -> None:
         """Take the present fields into the running mean of that number, or begin it with them.
@@ -204,52 +242,11 @@ class LatticeDriver(ABC):
             self.means[number] = Mean(self.room())
         mean = self.means[number]
         mean.count = 1 if anew else mean.count + 1
-        if mean.count == 1:
-            self.read_fields(mean.fields)
-            return
-        for into, values in zip(mean.fields.arrays(), self._now().arrays(), strict=True):
-            self.fold(into, values, 1 / mean.count)
-
-    def _now(self) -> Fields:
-        """The present fields, where the driver runs, in room that is kept."""
-        if self._present is None:
-            self._present = self.room()
-        self.read_fields(self._present)
-        return self._present
+        self.take(mean.fields, 1 / mean.count)
 
     def mean(self, number: int) -> Fields:
         """Mean of the fields that were taken into it."""
         return self.fetch(self.means[number].fields)
-
-    def inflow(self) -> NDArray[np.float64]:
-        """Fluid that entered through each opening in the last step."""
-        return total(self.inflow_words())
-
-    def backflow(self) -> NDArray[np.float64]:
-        """Fluid that entered through each outlet in the last step at nodes where more came in than went out."""
-        return total(self.backflow_words())
-
-    def opening_drho(self) -> NDArray[np.float64]:
-        """Mean density deviation over the nodes at each opening."""
-        return total(self.drho_words()) / np.maximum(self.lattice.probes(), 1)
-
-    def inflow_words(self) -> Words:
-        """Words of what entered through each opening in the last step, (openings, 3)."""
-        inlets, outlets, openings = self.lattice.inlets, self.lattice.outlets, self.lattice.openings
-        entered: Words = words_by_group(self.here(self._inlet_flux), inlets.opening, openings)
-        entered += words_by_group(self.here(self._outlet_flux), outlets.opening, openings)
-        return entered
-
-    def backflow_words(self) -> Words:
-        """Words of what entered through each outlet where more came in than went out, (openings, 3)."""
-        out = self.lattice.outlets
-        words: Words = backflow_words(self.here(self._outlet_flux), out.first, out.opening, self.lattice.openings)
-        return words
-
-    def drho_words(self) -> Words:
-        """Words of the sum of drho over the nodes at each opening, (openings, 3)."""
-        words: Words = words_by_group(self.here(self.probe()), self.lattice.probe_opening, self.lattice.openings)
-        return words
 
     @abstractmethod
     def memory_bytes(self) -> int:
@@ -296,8 +293,12 @@ class LatticeDriver(ABC):
         """Replace populations in placed slots, or in a slice of them."""
 
     @abstractmethod
-    def tally(self, keep: bool) -> Tally:
-        """Partial sums and extremes over all nodes; `keep`: changes are counted from this state on."""
+    def look(self, keep: bool) -> None:
+        """Begin to look at all nodes and openings; `keep`: changes are counted from this state on."""
+
+    @abstractmethod
+    def found(self) -> Found:
+        """What the last look found."""
 
     @abstractmethod
     def at_bounds(self) -> NDArray[np.int64]:
@@ -308,24 +309,12 @@ class LatticeDriver(ABC):
         """Arrays for the fields of all nodes, where the driver runs."""
 
     @abstractmethod
-    def read_fields(self, fields: Fields) -> None:
-        """Write the present fields into such arrays."""
+    def take(self, fields: Fields, share: float) -> None:
+        """Take the present fields into such arrays: means += share (present - means)."""
 
     @abstractmethod
     def fetch(self, fields: Fields) -> Fields:
         """A copy of such arrays, here."""
-
-    @abstractmethod
-    def fold(self, mean: Any, values: Any, share: float) -> None:
-        """Mean += share (values - mean), in two such arrays."""
-
-    @abstractmethod
-    def here(self, array: Any) -> NDArray[Any]:
-        """An array of the driver's on the host, to be read before the next step."""
-
-    @abstractmethod
-    def probe(self) -> Any:
-        """Density deviation of each node at an opening, (P,), where the driver runs."""
 
 
 def held_bytes(held: Any) -> int:

@@ -35,9 +35,6 @@ LINKS_PER_AREA = 1.5 + 3 * sqrt(2)
 DIFFUSION = 26.4
 """Rate, in nu/R^2, at which the profile of a given flow settles in a tube."""
 
-NODE_SUM_BYTES, LINK_SUM_BYTES = 120, 24
-"""What a thread keeps that adds up sums over nodes (`Tally` of solver/driver.py), and over wall links (three words)."""
-
 MEMINFO, OWN_GROUP, GROUPS = Path("/proc/meminfo"), Path("/proc/self/cgroup"), Path("/sys/fs/cgroup")
 """Where Linux says how much memory is free, and how much of it a container or a job may have."""
 
@@ -107,7 +104,6 @@ class Device:
     updates_s : updates of fluid nodes a second, about.
     step_s : time that a step takes however few the nodes.
     compile_s : compilation before the first steps.
-    sum_threads : threads that each keep a part of the sums over all nodes, at most.
     copies : of the fields that lie in its memory while a snapshot is written.
     """
 
@@ -116,7 +112,6 @@ class Device:
     updates_s: float
     step_s: float
     compile_s: float
-    sum_threads: int = 0
     copies: int = 0
 
     def seconds(self, steps: int, fluid_nodes: float) -> float:
@@ -125,9 +120,7 @@ class Device:
 
     def bytes(self, size: Size, precision: str, means: int = 1, varying: bool = False) -> int:
         """Most memory that a run takes on it which keeps so many means of the fields."""
-        of_nodes, of_links = (min(ceil(count), self.sum_threads) for count in (size.fluid_nodes, size.wall_links))
-        device_bytes = size.device_bytes(precision, 1 + means + self.copies, varying)
-        return device_bytes + NODE_SUM_BYTES * of_nodes + LINK_SUM_BYTES * of_links
+        return size.device_bytes(precision, 1 + means + self.copies, varying)
 
 
 @dataclass(frozen=True)

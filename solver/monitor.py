@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from solver.driver import Driver, Observation
+from solver.driver import Observation
 from solver.nodes import Nodes
 from solver.plan import Plan
 
@@ -60,10 +60,10 @@ class Monitor:
     plan: Plan
     rows: list[Row] = field(default_factory=list)
 
-    def record(self, step: int, observation: Observation, driver: Driver) -> Row:
+    def record(self, step: int, observation: Observation) -> Row:
         """Add a row."""
         units, plan, schedule = self.plan.units, self.plan, self.plan.schedule
-        inflow = driver.inflow()
+        inflow = observation.inflow
         entering = np.array([opening.role == "inlet" for opening in self.nodes.openings], np.bool_)
         into, out = inflow[entering].sum(), -inflow[~entering].sum()
         since = step - (self.rows[-1].step if self.rows else 0)
@@ -83,8 +83,8 @@ class Monitor:
             residual=np.nan if schedule.cycle else change / since * plan.viscous_steps,
             balance=float((into - out) / into) if into else np.inf if len(entering) else 0.0,
             flow_ml_s=np.where(entering, inflow, -inflow) * units.flow_ml_s,
-            pressure_pa=driver.opening_drho() * units.pressure_pa + plan.conditions.reference_pa,
-            backflow_ml_s=driver.backflow() * units.flow_ml_s,
+            pressure_pa=observation.opening_drho * units.pressure_pa + plan.conditions.reference_pa,
+            backflow_ml_s=observation.backflow * units.flow_ml_s,
         )
         self.rows.append(row)
         return row

@@ -26,7 +26,7 @@ from solver.lattice import Lattice
 from solver.openings import InletLinks, OutletLinks
 from solver.rheology import Rheology
 from solver.streaming import ALIGNMENT, row_stride
-from solver.sums import Words, total
+from solver.sums import Words
 from solver.walls import WallLinks
 
 Slots = NDArray[np.unsignedinteger]
@@ -241,12 +241,13 @@ class PartsDriver:
             for driver in self.drivers:
                 driver.collide(even, 0, driver.lattice.border)
             self._exchange(even)
+            for driver in self.drivers:
+                driver.collide(even, driver.lattice.border, driver.lattice.count)
             if self._controlled:
                 flux = self._add_up([np.asarray(driver.outlet_flux()) for driver in self.drivers])
                 for driver in self.drivers:
                     driver.control(step, flux)
             for driver in self.drivers:
-                driver.collide(even, driver.lattice.border, driver.lattice.count)
                 driver.treat_openings(step, even)
             walled = [driver for driver in self.drivers if len(driver.lattice.walls.slot)]
             added = self._add_up([np.asarray(driver.treat_walls(even)) for driver in walled])
@@ -267,13 +268,20 @@ class PartsDriver:
         """Words of a sum over all parts, from those of each."""
         return np.sum(words, axis=0, dtype=np.int64)
 
-    def observe(self, keep: bool) -> Observation:
-        """Sums and extremes over all nodes."""
-        tallies = [driver.tally(keep) for driver in self.drivers]
+    def look(self, keep: bool) -> None:
+        """Begin to look at the flow."""
+        for driver in self.drivers:
+            driver.look(keep)
+
+    def seen(self) -> Observation:
+        """What the last look saw."""
+        tallies = [driver.tally() for driver in self.drivers]
         for part, tally in zip(self.parts, tallies, strict=True):
             tally.extremes[:, 1] = part.rows[tally.extremes[:, 1].astype(np.int64)]
         sums, extremes = (np.concatenate([getattr(tally, name) for tally in tallies]) for name in ("sums", "extremes"))
-        return Tally(sums, extremes).observation(self._count)
+        return Tally(sums, extremes, self._add_up([tally.openings for tally in tallies])).observation(
+            self._count, self._probes
+        )
 
     def fields(self) -> Fields:
         """Fields of all nodes."""
@@ -298,18 +306,6 @@ class PartsDriver:
                 into[..., part.rows] = values
         return whole
 
-    def inflow(self) -> NDArray[np.float64]:
-        """Fluid that entered through each opening in the last step."""
-        return total(self._add_up([driver.inflow_words() for driver in self.drivers]))
-
-    def backflow(self) -> NDArray[np.float64]:
-        """Fluid that entered through each outlet in the last step at nodes where more came in than went out."""
-        return total(self._add_up([driver.backflow_words() for driver in self.drivers]))
-
     def at_bounds(self) -> NDArray[np.int64]:
         """Number of nodes whose tau is at its lower and its upper bound."""
         return self._add_up([driver.at_bounds() for driver in self.drivers])
-
-    def opening_drho(self) -> NDArray[np.float64]:
-        """Mean density deviation over the nodes at each opening."""
-        return total(self._add_up([driver.drho_words() for driver in self.drivers])) / np.maximum(self._probes, 1)

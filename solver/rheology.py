@@ -222,41 +222,58 @@ def make_rates(model: str | None, blended: bool, equilibrium: str, real: Real) -
 
 @cache
 def make_fields(model: str | None, blended: bool, equilibrium: str, real: Real) -> Any:
-    """Function ``(g, n, force, rates, omega, blend, drho, velocity, stress, viscosity)`` that writes node n's fields.
+    """Function ``(g, n, force, rates, omega, blend) -> (drho, velocity, stress, viscosity)`` of node n.
 
-    `rates`, `omega` and `blend` as for :func:`make_rates`; the others are those of :class:`solver.driver.Fields`. With
-    a model, the stress is that with the omega which the next step would collide with, and Bingham's viscosity, which
-    is infinite where nothing is sheared, is told as if tau were at most `MOST_TAU` there.
+    `rates`, `omega` and `blend` as for :func:`make_rates`; the fields are those of :class:`solver.driver.Fields`, the
+    viscosity 0 without a model. With one, the stress is that with the omega which the next step would collide with, and
+    Bingham's viscosity, which is infinite where nothing is sheared, is told as if tau were at most `MOST_TAU` there.
     """
     macroscopic, stress_of = make_macroscopic(real, equilibrium), make_stress(real, equilibrium)
+    zero, half, one, third = real(0), real(0.5), real(1), real(1 / 3)
 
     @node_function
-    def constant(
-        g: Populations, n: int, force: Populations, rates: Any, omega: Any, blend: Any, drho: Any, velocity: Any,
-        stress: Any, viscosity: Any,
-    ) -> None:  # fmt: skip
-        density, x, y, z = macroscopic(g, force)
-        drho[n] = density
-        velocity[0, n], velocity[1, n], velocity[2, n] = x, y, z
-        xx, yy, zz, xy, xz, yz = stress_of(g, density, (x, y, z), force)
-        stress[0, n], stress[1, n], stress[2, n], stress[3, n], stress[4, n], stress[5, n] = xx, yy, zz, xy, xz, yz
+    def constant(g: Populations, n: int, force: Populations, rates: Any, omega: Any, blend: Any) -> Populations:
+        drho, x, y, z = macroscopic(g, force)
+        return drho, (x, y, z), stress_of(g, drho, (x, y, z), force), zero
 
     if model is None:
         return constant
 
     local_rate = make_local_rate(model, blended, equilibrium, real)
-    zero, half, one, third = real(0), real(0.5), real(1), real(1 / 3)
 
     @node_function
-    def local(
-        g: Populations, n: int, force: Populations, rates: Any, omega: Any, blend: Any, drho: Any, velocity: Any,
-        stress: Any, viscosity: Any,
-    ) -> None:  # fmt: skip
-        drho[n], velocity[0, n], velocity[1, n], velocity[2, n] = macroscopic(g, force)
+    def local(g: Populations, n: int, force: Populations, rates: Any, omega: Any, blend: Any) -> Populations:
+        drho, x, y, z = macroscopic(g, force)
         even, (xx, yy, zz, xy, xz, yz) = local_rate(g, force, omega[n], blend[n] if blended else zero, rates)
-        viscosity[n] = third * (one / max(even, rates[2]) - half)
         share = (one - half * even) / rates[4]
-        stress[0, n], stress[1, n], stress[2, n] = share * xx, share * yy, share * zz
-        stress[3, n], stress[4, n], stress[5, n] = share * xy, share * xz, share * yz
+        stress = (share * xx, share * yy, share * zz, share * xy, share * xz, share * yz)
+        return drho, (x, y, z), stress, third * (one / max(even, rates[2]) - half)
 
     return local
+
+
+@node_function
+def taken_in(mean: Any, value: Any, share: Any) -> Any:
+    """Mean + share (value - mean), the value itself for a share of 1."""
+    return value if share >= 1 else mean + share * (value - mean)
+
+
+@cache
+def make_taking(varying: bool) -> Any:
+    """Function ``(means, n, fields, share)`` that takes what :func:`make_fields` tells of node n into means of fields.
+
+    `means` are the arrays of :class:`solver.driver.Fields`, the last of them where the viscosity is `varying`.
+    """
+
+    @node_function
+    def take(means: Any, n: int, fields: Populations, share: Any) -> None:
+        drho, velocity, stress = means[0], means[1], means[2]
+        drho[n] = taken_in(drho[n], fields[0], share)
+        for a in range(3):
+            velocity[a, n] = taken_in(velocity[a, n], fields[1][a], share)
+        for a in range(6):
+            stress[a, n] = taken_in(stress[a, n], fields[2][a], share)
+        if varying:
+            means[3][n] = taken_in(means[3][n], fields[3], share)
+
+    return take

@@ -71,6 +71,10 @@ class Schedule:
         """Whether the flow is looked at: for a row, for a change, or because it was not for long."""
         return self.row_due(step) or self.change_counted(step) or step % self.interval % CHECK_STEPS == 0
 
+    def may_end(self, step: int) -> bool:
+        """Whether the run may end here, if the flow is steady or periodic: at each row, or at the end of a cycle."""
+        return self.place(step)[1] == self.cycle if self.cycle and step != self.last else self.row_due(step)
+
     def change_counted(self, step: int) -> bool:
         """Whether the velocity is compared with that of the last time: at every row, or once a cycle."""
         return self.place(step)[1] == self.compared if self.cycle else self.row_due(step)

@@ -113,6 +113,7 @@ class Simulation:
         self.bytes = 0
         self.converged = False
         self._averaged = False
+        self._unseen: int | None = None
         self._logged = time.monotonic()
 
     def run(self, writer: FlowWriter) -> None:
@@ -123,26 +124,34 @@ class Simulation:
         StageError
             If the flow blows up.
         """
-        start = time.monotonic()
-        while self.step < self.plan.schedule.last and not self.converged:
-            row = self._stretch(self.plan.schedule.next_stop(self.step))
+        start, schedule = time.monotonic(), self.plan.schedule
+        while self.step < schedule.last and not self.converged:
+            stop = schedule.next_stop(self.step)
+            self.driver.advance(self.plan.conditions.at(self.step, stop))
+            self._see()  # what was looked at before this stretch, with which a device is busy meanwhile
+            self.step = stop
+            if schedule.looked_at(stop):
+                self.driver.look(schedule.change_counted(stop))
+                self._unseen = stop
             self._keep(writer)
             self.seconds = time.monotonic() - start
-            if row:
-                self.converged = self._is_periodic() if self.plan.schedule.cycle else self._is_steady(row)
-                self._report(row)
+            if schedule.may_end(stop):
+                self._see()
+                self.converged = self._is_periodic() if schedule.cycle else self._is_steady(self.monitor.rows[-1])
+                self._report(self.monitor.rows[-1])
         self._finish(writer)
 
-    def _stretch(self, stop: int) -> Row | None:
-        """Run to a step and look at the flow there where that is due; a row of the monitor likewise."""
-        schedule = self.plan.schedule
-        self.driver.advance(self.plan.conditions.at(self.step, stop))
-        self.step = stop
-        if not schedule.looked_at(stop):
-            return None
-        observation = self.driver.observe(schedule.change_counted(stop))
+    def _see(self) -> None:
+        """Take in what was looked at last: a row of the monitor where one is due."""
+        if self._unseen is None:
+            return
+        step, self._unseen = self._unseen, None
+        observation = self.driver.seen()
         self._guard(observation)
-        return self.monitor.record(stop, observation, self.driver) if schedule.row_due(stop) else None
+        if self.plan.schedule.row_due(step):
+            row = self.monitor.record(step, observation)
+            if not self.plan.schedule.may_end(step):
+                self._report(row)
 
     def _keep(self, writer: FlowWriter) -> None:
         """Take the state into means and snapshots where that is due. Each cycle that may be the last begins anew."""

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from solver.d3q19 import VELOCITIES
+from solver.driver import Driver, Observation
 from solver.nodes import FLUID, INLET, OUTLET, Nodes, Opening
 
 Crossing = Callable[[NDArray, NDArray], tuple[NDArray, NDArray]]
@@ -202,6 +203,17 @@ def pipe(direction: tuple[int, int, int], radius: float, length: float, spacing_
         for i, name, role, s, sign in ((1, "in", "inlet", 0.0, -1.0), (2, "out", "outlet", length, 1.0))
     )
     return nodes_from(fluid, crossing, openings, spacing_mm=spacing_mm)
+
+
+def observe(driver: Driver, keep: bool) -> Observation:
+    """Look at the flow and wait for what is seen."""
+    driver.look(keep)
+    return driver.seen()
+
+
+def numbers(seen: Observation) -> np.ndarray:
+    """All numbers of an observation, to compare bits."""
+    return np.concatenate([np.ravel(value) for value in vars(seen).values()])
 
 
 def random_cavern(size: tuple[int, int, int], seed: int, openings: bool = True) -> Nodes:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pytest
 from evidence import Case, order
-from geometries import images, nearest_offset, nodes_from, periodic_box, periodic_pipe, plates, random_cavern
+from geometries import images, nearest_offset, nodes_from, observe, periodic_box, periodic_pipe, plates, random_cavern
 from naive import equilibrium
 from numba import get_num_threads, set_num_threads
 from numpy.typing import NDArray
@@ -69,10 +69,10 @@ def start(driver: CpuDriver, velocity: NDArray, gradient: NDArray, tau: float, d
 
 def settle(driver: CpuDriver, steps: int, tolerance: float, limit: int) -> bool:
     """Run until the velocity changes by less than a part `tolerance` of its mean in so many steps; whether it did."""
-    driver.observe(True)
+    observe(driver, True)
     for _ in range(limit):
         advance(driver, steps)
-        seen = driver.observe(True)
+        seen = observe(driver, True)
         if not seen.max_speed < 1:
             return False
         if seen.change < tolerance:
@@ -405,7 +405,7 @@ def lost_mass(walls: str, precision: str, steps: int) -> tuple[float, float]:
     driver = CpuDriver(build_lattice(nodes, "trt", rates, walls, precision, moving={"lid": (0.05, 0.02, 0.0)}))
     advance(driver, steps)
     total = driver.populations.reshape(19, -1)[:, : nodes.count].sum(dtype=np.float64)
-    return abs(float(total)) / nodes.count, driver.observe(False).max_speed
+    return abs(float(total)) / nodes.count, observe(driver, False).max_speed
 
 
 @pytest.mark.slow
@@ -578,7 +578,7 @@ def outlives(collision: str, tau: float, magic: float, steps: int = 20_000) -> i
     driver.populations.reshape(19, -1)[:, : pipe.nodes.count] += noise
     for done in range(0, steps, 500):
         advance(driver, 500)
-        if not driver.observe(False).max_speed < 0.3:
+        if not observe(driver, False).max_speed < 0.3:
             return done + 500
     return steps
 

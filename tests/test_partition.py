@@ -11,7 +11,7 @@ from math import fsum
 import numba
 import numpy as np
 import pytest
-from geometries import closed_box, half_way_walls, nodes_from, periodic_pipe, pipe, random_cavern
+from geometries import closed_box, half_way_walls, nodes_from, numbers, observe, periodic_pipe, pipe, random_cavern
 from test_moving_walls import box_that_moves_and_slips
 from test_simulation import settings
 
@@ -59,13 +59,11 @@ def assert_equal_bits(lattice, part, conditions):
     for rows in np.split(conditions, 2):
         for driver in (whole, parts):
             driver.advance(rows)
-        assert whole.observe(True) == parts.observe(True)  # the second counts changes from the first
+        assert np.array_equal(*(numbers(observe(driver, True)) for driver in (whole, parts)))  # changes since the last
     assert np.array_equal(of_whole(whole), of_parts(parts))
     one, other = whole.fields(), parts.fields()
     for name in ("drho", "velocity", "stress"):
         assert np.array_equal(getattr(one, name), getattr(other, name))
-    assert np.array_equal(whole.inflow(), parts.inflow())
-    assert np.array_equal(whole.opening_drho(), parts.opening_drho())
 
 
 QUICK = "trt", "fp64"
@@ -259,7 +257,7 @@ def test_flow_file_of_parts_is_that_of_the_whole(tmp_path, caplog):
 
 SIMULATED = """
 import numpy as np
-from geometries import random_cavern
+from geometries import numbers, observe, random_cavern
 from solver.cuda.driver import CudaDriver
 from solver.lattice import build_lattice
 from solver.parts import PartsDriver
@@ -274,9 +272,7 @@ one, other = (driver.fields() for driver in drivers)
 assert np.array_equal(one.drho, other.drho) and np.array_equal(one.velocity, other.velocity)
 assert one.velocity.any()
 whole, parts = drivers
-assert whole.observe(True) == parts.observe(True)
-assert np.array_equal(whole.inflow(), parts.inflow())
-assert np.array_equal(whole.opening_drho(), parts.opening_drho())
+assert np.array_equal(numbers(observe(whole, True)), numbers(observe(parts, True)))
 """
 
 

@@ -8,13 +8,12 @@ import numpy as np
 from numba import get_num_threads
 from numpy.typing import NDArray
 
-from solver.cpu.averages import make_fold
 from solver.cpu.blocks import BLOCK, chunks
 from solver.cpu.opening_pass import make_opening_pass
 from solver.cpu.reading import make_reading
 from solver.cpu.steps import make_steps
 from solver.cpu.wall_pass import make_wall_pass
-from solver.driver import Fields, LatticeDriver, Tally, held_bytes
+from solver.driver import EXTREMES, SUMS, Fields, Found, LatticeDriver, held_bytes
 from solver.forecast import Device, available_bytes
 from solver.lattice import Lattice
 from solver.storage import BITS, PLAIN
@@ -44,7 +43,6 @@ class CpuDriver(LatticeDriver):
         self._interpolate, self._subtract = make_wall_pass(storage, real)
         self._inlets, self._outlets, self._control, self._probe = make_opening_pass(storage, real, lattice.equilibrium)
         self._fields, self._observe = make_reading(storage, real, *lattice.models)
-        self._fold = make_fold()
         self._added = np.zeros((chunks(len(lattice.walls.slot)), WORDS), np.int64)
         self._before = np.zeros((3, lattice.count), dtype=lattice.real)
         self._inlet_flux = np.zeros(len(lattice.inlets.slot), dtype=lattice.real)
@@ -116,18 +114,23 @@ class CpuDriver(LatticeDriver):
         """Replace populations in slots, or in a slice of them."""
         self.populations[slots] = values
 
-    def tally(self, keep: bool) -> Tally:
-        """Partial sums and extremes over all nodes."""
-        lattice = self.lattice
-        tally = Tally.empty(sum(chunks(last - first) for first, last in lattice.ranges))
-        done = 0
+    def look(self, keep: bool) -> None:
+        """Look at all nodes and openings."""
+        lattice, done = self.lattice, 0
+        partials = sum(chunks(last - first) for first, last in lattice.ranges)
+        sums, extremes = np.zeros((partials, *SUMS), np.int64), np.zeros((partials, EXTREMES))
         for first, last in lattice.ranges:
             mine = slice(done, done := done + chunks(last - first))
             self._observe(
-                self.populations, lattice.stride, lattice.force, self._before, keep, first, last, tally.sums[mine],
-                tally.extremes[mine],
+                self.populations, lattice.stride, lattice.force, self._before, keep, first, last, sums[mine],
+                extremes[mine],
             )  # fmt: skip
-        return tally
+        self._probe(self.populations, lattice.stride, lattice.probe_node, self._probe_drho)
+        self._found = Found(sums, extremes, self._inlet_flux.copy(), self._outlet_flux.copy(), self._probe_drho)
+
+    def found(self) -> Found:
+        """What the last look found."""
+        return self._found
 
     def at_bounds(self) -> NDArray[np.int64]:
         """Number of nodes whose tau is at its lower and its upper bound."""
@@ -142,27 +145,13 @@ class CpuDriver(LatticeDriver):
         varying = None if self.lattice.rheology is None else np.empty(count, real)
         return Fields(np.empty(count, real), np.empty((3, count), real), np.empty((6, count), real), varying)
 
-    def read_fields(self, fields: Fields) -> None:
-        """Write the present fields into arrays."""
-        viscosity = self._omega if fields.viscosity is None else fields.viscosity
+    def take(self, fields: Fields, share: float) -> None:
+        """Take the present fields into arrays."""
         self._fields(
             self.populations, self.lattice.stride, self.lattice.force, self._rates, self._omega, self._blend,
-            fields.drho, fields.velocity, fields.stress, viscosity,
+            self.lattice.real(share), tuple(fields.arrays()),
         )  # fmt: skip
 
     def fetch(self, fields: Fields) -> Fields:
         """A copy of arrays, which the next reading leaves as they are."""
         return Fields(*(array.copy() for array in fields.arrays()))
-
-    def fold(self, mean: NDArray[Any], values: NDArray[Any], share: float) -> None:
-        """Mean += share (values - mean)."""
-        self._fold(mean.reshape(-1), values.reshape(-1), self.lattice.real(share))
-
-    def here(self, array: NDArray[Any]) -> NDArray[Any]:
-        """The array, which is here already."""
-        return array
-
-    def probe(self) -> NDArray[np.float64]:
-        """Density deviation of each node at an opening."""
-        self._probe(self.populations, self.lattice.stride, self.lattice.probe_node, self._probe_drho)
-        return self._probe_drho

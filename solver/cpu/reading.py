@@ -8,7 +8,7 @@ from numba import prange
 
 from solver.cpu.blocks import CHUNK, plain, threaded
 from solver.node_physics import make_observation
-from solver.rheology import make_fields
+from solver.rheology import make_fields, make_taking
 from solver.storage import make_access
 from solver.sums import WORDS, split
 
@@ -19,15 +19,12 @@ def make_reading(
 ) -> tuple[Any, Any]:
     """Fields of all nodes; sums and extremes over them."""
     look, measure = make_observation(real, equilibrium), make_fields(rheology, blended, equilibrium, real)
-    load = make_access(storage, real).load
+    load, take = make_access(storage, real).load, make_taking(rheology is not None)
 
     @threaded
-    def fields(
-        f: Any, stride: int, force: Any, rates: Any, omega: Any, blend: Any, drho: Any, velocity: Any, stress: Any,
-        viscosity: Any,
-    ) -> None:  # fmt: skip
-        for n in prange(len(drho)):
-            measure(load(f, n, stride), n, force, rates, omega, blend, drho, velocity, stress, viscosity)
+    def fields(f: Any, stride: int, force: Any, rates: Any, omega: Any, blend: Any, share: Any, into: Any) -> None:
+        for n in prange(len(into[0])):
+            take(into, n, measure(load(f, n, stride), n, force, rates, omega, blend), share)
 
     @plain
     def observe_chunk(

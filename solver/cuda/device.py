@@ -1,10 +1,13 @@
 """The CUDA device, or the simulator in its place, and how nodes and links are shared out to its threads."""
 
 import os
+from collections.abc import Callable
 from functools import cache
 from typing import Any
 
+import numpy as np
 from numba import config
+from numpy.typing import NDArray
 
 from solver.forecast import Device, available_bytes, update_bytes
 from solver.stage import StageError
@@ -16,12 +19,14 @@ try:
 except ImportError:
     cuda = None
 
+ALIGNMENT = 8
+"""Bytes at multiples of which arrays begin that lie in one piece."""
 THREADS = 128
 """Threads of a block."""
 SUM_THREADS = 256
-"""Threads of a block that adds up partial sums; a power of 2."""
-MOST_PARTS = 32768
-"""Threads that each add up every so many nodes or links."""
+"""Threads of a block that adds up; a power of 2."""
+LOOK_BLOCKS = 512
+"""Blocks that share out the nodes at a look, and leave a partial result each."""
 EFFICIENCY, STEP_S, COMPILE_S, SIMULATOR_UPDATES_S = 0.6, 3e-4, 4.0, 1e3
 """For the forecast, about: part of the memory's bandwidth that updates reach (15.2e9 a second of 188 bytes in fp32 and
 9.6e9 of 340 in fp64 are 58 and 66 % of an H200's 4.9e12 bytes/s), time of a step's launches, compilation; updates a
@@ -41,9 +46,99 @@ def blocks(count: int) -> int:
     return max(1, -(-count // THREADS))
 
 
-def partials(count: int) -> int:
-    """Threads that add up so many terms."""
-    return min(MOST_PARTS, blocks(count) * THREADS)
+def sum_blocks(count: int) -> int:
+    """Blocks that add up so many terms, one thread a term."""
+    return max(1, -(-count // SUM_THREADS))
+
+
+class Pieces:
+    """Arrays that lie in one piece on the device, so that one copy moves all of them.
+
+    Copies wait for what was asked of the device before, and the host for neither until it asks for their numbers.
+
+    Attributes
+    ----------
+    arrays : the arrays, on the device.
+    """
+
+    def __init__(self, stream: Any, *values: NDArray[Any]) -> None:
+        self._stream, self._templates = stream, values
+        self._starts = np.cumsum([0, *(-(-array.nbytes // ALIGNMENT) * ALIGNMENT for array in values)])
+        size = max(int(self._starts[-1]), ALIGNMENT)
+        self._whole = cuda.device_array(size, np.uint8)
+        self._staged = [(cuda.pinned_array(size, np.uint8), cuda.event()) for _ in range(2)]
+        self._fetched, self._arrived = cuda.pinned_array(size, np.uint8), cuda.event()
+        self.arrays = self._cut(self._whole)
+        self.replace(*values)
+
+    def replace(self, *values: NDArray[Any]) -> None:
+        """Put other numbers into the arrays, into the first of them where there are fewer."""
+        self._staged.reverse()  # what was put in last may still be on its way
+        staged, sent = self._staged[0]
+        sent.synchronize()
+        for here, array in zip(self._cut(staged), values, strict=True):
+            here.flat[: array.size] = array.flat
+        self._whole.copy_to_device(staged, stream=self._stream)
+        sent.record(self._stream)
+
+    def fetch(self) -> None:
+        """Begin to bring the numbers here."""
+        self._whole.copy_to_host(self._fetched, stream=self._stream)
+        self._arrived.record(self._stream)
+
+    def here(self) -> list[NDArray[Any]]:
+        """The numbers that were fetched last."""
+        self._arrived.synchronize()
+        return self._cut(self._fetched)
+
+    def _cut(self, whole: Any) -> list[Any]:
+        return [
+            whole[first : first + array.nbytes].view(array.dtype).reshape(array.shape)
+            for first, array in zip(self._starts.tolist(), self._templates, strict=False)
+        ]
+
+
+class Queue:
+    """The order in which the device works, and what was recorded to be done again.
+
+    Attributes
+    ----------
+    stream : into which launches go.
+    """
+
+    def __init__(self) -> None:
+        self.stream: Any = cuda.stream()
+        self._order: Any = None
+        self._graphs: dict[str, Any] = {}
+
+    def replay(self, name: str, work: Callable[[], None]) -> None:
+        """Launch again what was launched under this name, as a graph, which spares the host the single launches.
+
+        The first time, `work` is done as it is, which compiles it, and then recorded. The simulator cannot record.
+        """
+        if name in self._graphs:
+            self._graphs[name].launch(self._order)
+            return
+        work()
+        if not config.ENABLE_CUDASIM:
+            self._graphs[name] = self._recorded(work)
+
+    def forget(self, name: str) -> None:
+        """Record anew what is launched under this name: its arrays have changed."""
+        self._graphs.pop(name, None)
+
+    def _recorded(self, work: Callable[[], None]) -> Any:
+        from cuda.core import Device as CoreDevice
+        from cuda.core import Stream
+
+        device = CoreDevice(cuda.get_current_device().id)
+        device.set_current()
+        mine = self.stream
+        self.stream = device.create_stream().create_graph_builder().begin_building()
+        work()
+        graph = self.stream.end_building().complete()
+        self.stream, self._order = mine, Stream.from_handle(int(mine))
+        return graph
 
 
 @cache
@@ -98,9 +193,8 @@ def cuda_device(precision: str) -> Device:
     """
     name = require_device()
     if config.ENABLE_CUDASIM:
-        return Device(name, available_bytes(), SIMULATOR_UPDATES_S, STEP_S, 0.0, MOST_PARTS)
+        return Device(name, available_bytes(), SIMULATOR_UPDATES_S, STEP_S, 0.0)
     device = cuda.get_current_device()
     bandwidth = 2e3 * device.MEMORY_CLOCK_RATE * device.GLOBAL_MEMORY_BUS_WIDTH / 8
     free, _ = cuda.current_context().get_memory_info()
-    return Device(name, float(free), EFFICIENCY * bandwidth / update_bytes(precision), STEP_S, COMPILE_S,
-                  MOST_PARTS)  # fmt: skip
+    return Device(name, float(free), EFFICIENCY * bandwidth / update_bytes(precision), STEP_S, COMPILE_S)

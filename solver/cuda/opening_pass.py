@@ -14,33 +14,30 @@ from solver.sums import WORDS, join, split
 
 
 @cache
-def make_opening_pass(storage: str, real: Any, equilibrium: str = "incompressible") -> tuple[Any, Any, Any]:
-    """Treat all inlets, all outlets; read the density of the nodes at openings."""
+def make_opening_pass(storage: str, real: Any, equilibrium: str = "incompressible") -> tuple[Any, Any]:
+    """Treat all outlets, a thread a node, and inlets, a thread a link; read the density of the nodes at openings."""
     treat, addresses_of = on_device(make_outlet(storage, real, equilibrium)), on_device(link_address)
     read, _, read_links, _, decode, encode = map(on_device, make_access(storage, real))
 
     @cuda.jit
-    def inlets(f: Any, slot: Any, column: Any, rows: Any, weight: Any, conditions: Any, row: int, entered: Any) -> None:
-        k = cuda.grid(1)
-        if k < slot.shape[0]:
-            first = row + column[k]
-            more = weight[0, k] * conditions[first]
-            for r in range(1, rows[k]):
-                more += weight[r, k] * conditions[first + r]
-            entered[k] = more
-            f[slot[k]] = encode(decode(f[slot[k]]) + more)
-
-    @cuda.jit
-    def outlets(
-        f: Any, addresses: Any, stride: int, even: bool, node: Any, first: Any, slot: Any, column: Any, normal: Any,
-        velocity: Any, weight: Any, force: Any, conditions: Any, row: int, entered: Any,
+    def openings(
+        f: Any, addresses: Any, stride: int, even: bool, force: Any, conditions: Any, clock: Any, columns: int,
+        node: Any, first: Any, slot: Any, column: Any, normal: Any, velocity: Any, weight: Any, outlet_flux: Any,
+        inlet_slot: Any, inlet_column: Any, inlet_rows: Any, inlet_weight: Any, inlet_flux: Any,
     ) -> None:  # fmt: skip
-        m = cuda.grid(1)
-        if m < node.shape[0]:
+        m, row = cuda.grid(1), clock[0] * columns
+        k = m - node.shape[0]
+        if k < 0:
             n = node[m]
             g = opposite(read(f, n, stride)) if even else read_links(f, addresses_of(addresses, n, stride), n)
-            links = (first, slot, column, normal, velocity, weight)
-            treat(f, g, m, links, force, conditions, row, entered)
+            treat(f, g, m, (first, slot, column, normal, velocity, weight), force, conditions, row, outlet_flux)
+        elif k < inlet_slot.shape[0]:
+            at = row + inlet_column[k]
+            more = inlet_weight[0, k] * conditions[at]
+            for r in range(1, inlet_rows[k]):
+                more += inlet_weight[r, k] * conditions[at + r]
+            inlet_flux[k] = more
+            f[inlet_slot[k]] = encode(decode(f[inlet_slot[k]]) + more)
 
     @cuda.jit
     def probe(f: Any, stride: int, node: Any, drho: Any) -> None:
@@ -51,7 +48,7 @@ def make_opening_pass(storage: str, real: Any, equilibrium: str = "incompressibl
                 total += np.float64(decode(f[i * stride + node[k]]))
             drho[k] = total
 
-    return inlets, outlets, probe
+    return openings, probe
 
 
 @cache
@@ -74,10 +71,10 @@ def make_control_pass(real: Any) -> tuple[Any, Any]:
             flux[m, t] = shared[0, t]
 
     @cuda.jit
-    def control(flux: Any, column: Any, rule: Any, state: Any, conditions: Any, row: int) -> None:
+    def control(flux: Any, column: Any, rule: Any, state: Any, conditions: Any, clock: Any, columns: int) -> None:
         m = cuda.grid(1)
         if m < column.shape[0]:
-            at = row + column[m]
+            at = clock[0] * columns + column[m]
             left = -join(flux[m, 0], flux[m, 1], flux[m, 2])
             state[m, 0], state[m, 1], more = rule_of(left, np.float64(conditions[at + 1]), state[m], rule[m])
             conditions[at] = real(conditions[at] + more)

@@ -9,7 +9,7 @@ from numba import float64, int64
 from solver.cuda.device import SUM_THREADS, cuda, make_block_sum, on_device
 from solver.driver import EXTREMES, SUMS
 from solver.node_physics import make_observation
-from solver.rheology import make_fields
+from solver.rheology import make_fields, make_taking
 from solver.storage import make_access
 from solver.sums import WORDS, split
 
@@ -19,81 +19,67 @@ TERMS = SUMS[0]
 @cache
 def make_reading(
     storage: str, real: Any, equilibrium: str = "incompressible", rheology: str | None = None, blended: bool = False
-) -> tuple[Any, Any, Any]:
-    """Fields of all nodes; partial sums and extremes over them; these in one."""
+) -> tuple[Any, Any]:
+    """Fields of all nodes; sums and extremes over them, a partial result a block."""
     look, measure = make_observation(real, equilibrium), make_fields(rheology, blended, equilibrium, real)
     read, measure_node = on_device(make_access(storage, real).load), on_device(measure)
-    add_block = make_block_sum()
+    take, add_block = on_device(make_taking(rheology is not None)), make_block_sum()
 
     @cuda.jit(device=True)
-    def take(found: Any, t: int, square: Any, node: Any, drho: Any) -> None:
+    def take_extremes(found: Any, t: int, square: Any, node: Any, drho: Any) -> None:
         if square > found[t, 0] or (square == found[t, 0] and node < found[t, 1]):
             found[t, 0], found[t, 1] = square, node
         found[t, 2] = max(found[t, 2], drho)
 
     @cuda.jit
-    def fields(
-        f: Any, stride: int, force: Any, rates: Any, omega: Any, blend: Any, drho: Any, velocity: Any, stress: Any,
-        viscosity: Any,
-    ) -> None:  # fmt: skip
+    def fields(f: Any, stride: int, force: Any, rates: Any, omega: Any, blend: Any, share: Any, into: Any) -> None:
         n = cuda.grid(1)
-        if n < drho.shape[0]:
-            measure_node(read(f, n, stride), n, force, rates, omega, blend, drho, velocity, stress, viscosity)
+        if n < into[0].shape[0]:
+            take(into, n, measure_node(read(f, n, stride), n, force, rates, omega, blend), share)
 
     @cuda.jit
     def observe(
-        f: Any, stride: int, force: Any, before: Any, keep: bool, first: int, last: int, parts: int, sums: Any,
-        extremes: Any,
-    ) -> None:  # fmt: skip
-        t = cuda.grid(1)
-        if t < parts:
-            most, place, most_drho = -1.0, first + t, 0.0
-            for k in range(TERMS):
-                for word in range(WORDS):
-                    sums[t, k, word] = 0
-            for n in range(first + t, last, parts):
-                drho, u, square, change = look(read(f, n, stride), (before[0, n], before[1, n], before[2, n]), force)
-                if square > most:
-                    most, place = square, n
-                most_drho = max(most_drho, np.float64(abs(drho)))
-                terms = (change, square**0.5, square, np.float64(drho))
-                for k in range(TERMS):
-                    words = split(terms[k])
-                    for word in range(WORDS):
-                        sums[t, k, word] += words[word]
-                if keep:
-                    before[0, n], before[1, n], before[2, n] = u
-            extremes[t, 0], extremes[t, 1], extremes[t, 2] = most, place, most_drho
-
-    @cuda.jit
-    def add_up(sums: Any, extremes: Any, parts: int, tally: Any, most: Any) -> None:
+        f: Any, stride: int, force: Any, before: Any, keep: bool, first: int, last: int, sums: Any, extremes: Any
+    ) -> None:
         shared = cuda.shared.array((SUM_THREADS, WORDS), int64)
         found = cuda.shared.array((SUM_THREADS, EXTREMES), float64)
-        t = cuda.threadIdx.x
+        words = cuda.local.array(SUMS, int64)
+        t, block = cuda.threadIdx.x, cuda.blockIdx.x
         for k in range(TERMS):
             for word in range(WORDS):
-                total = np.int64(0)
-                for part in range(t, parts, SUM_THREADS):
-                    total += sums[part, k, word]
-                shared[t, word] = total
+                words[k, word] = 0
+        most, place, most_drho = -1.0, 0, 0.0
+        for n in range(first + cuda.grid(1), last, cuda.gridsize(1)):
+            drho, u, square, change = look(read(f, n, stride), (before[0, n], before[1, n], before[2, n]), force)
+            if square > most:
+                most, place = square, n
+            most_drho = max(most_drho, np.float64(abs(drho)))
+            terms = (change, square**0.5, square, np.float64(drho))
+            for k in range(TERMS):
+                parts = split(terms[k])
+                for word in range(WORDS):
+                    words[k, word] += parts[word]
+            if keep:
+                before[0, n], before[1, n], before[2, n] = u
+        for k in range(TERMS):
+            for word in range(WORDS):
+                shared[t, word] = words[k, word]
             add_block(shared, t)
             if t < WORDS:
-                tally[0, k, t] = shared[0, t]
+                sums[block, k, t] = shared[0, t]
             cuda.syncthreads()
-        found[t, 0], found[t, 1], found[t, 2] = -1.0, 0.0, 0.0
-        for part in range(t, parts, SUM_THREADS):
-            take(found, t, extremes[part, 0], extremes[part, 1], extremes[part, 2])
+        found[t, 0], found[t, 1], found[t, 2] = most, place, most_drho
         cuda.syncthreads()
         width = SUM_THREADS // 2
         while width > 0:
             if t < width:
-                take(found, t, found[t + width, 0], found[t + width, 1], found[t + width, 2])
+                take_extremes(found, t, found[t + width, 0], found[t + width, 1], found[t + width, 2])
             cuda.syncthreads()
             width //= 2
         if t < EXTREMES:
-            most[0, t] = found[0, t]
+            extremes[block, t] = found[0, t]
 
-    return fields, observe, add_up
+    return fields, observe
 
 
 @cache
