@@ -19,6 +19,8 @@ GENERATIONS, PIECES, LENGTH = 4, 10, 2.5
 FORK, BEND = 0.65, 0.25
 """Half the angle of a fork, and standard deviation of a bend between pieces, in radians."""
 MURRAY = 2 ** (-1 / 3)
+CUT = 1.5
+"""How far from its centre, in radii, a cap cuts off all that lies behind it."""
 CELL = 8
 """Side of the cells that keep lists of the pieces near them, in spacings."""
 BISECTIONS = 24
@@ -128,6 +130,10 @@ def _level(
         bx, by, bz = x - start[p, 0], y - start[p, 1], z - start[p, 2]
         part = (ax * bx + ay * by + az * bz) / (ax * ax + ay * ay + az * az)
         if (flat[p, 0] and part < 0) or (flat[p, 1] and part > 1):
+            if part > 1:
+                bx, by, bz = x - end[p, 0], y - end[p, 1], z - end[p, 2]
+            if bx * bx + by * by + bz * bz < (CUT * radius[p]) ** 2:
+                return np.inf  # the round ends of the pieces before would bulge through the cap
             continue
         part = min(max(part, 0.0), 1.0)
         away = np.sqrt((bx - part * ax) ** 2 + (by - part * ay) ** 2 + (bz - part * az) ** 2)
