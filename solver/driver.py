@@ -193,15 +193,14 @@ class LatticeDriver(ABC):
     def advance(self, conditions: NDArray[np.float64]) -> None:
         """Run steps, one a row of `conditions`: pairs, and a last even one where their number is odd."""
         self.begin(conditions)
-        for step in range(0, len(conditions) - 1, 2):
-            self.pair(step)
+        self.pairs(len(conditions) // 2)
         if len(conditions) % 2:
             self.step(len(conditions) - 1, True)
 
-    def pair(self, number: int) -> None:
-        """Run an even and an odd step, the first of which is counted from :meth:`begin`."""
-        self.step(number, True)
-        self.step(number + 1, False)
+    def pairs(self, count: int) -> None:
+        """Run so many pairs of an even and an odd step."""
+        for number in range(2 * count):
+            self.step(number, number % 2 == 0)
 
     def step(self, number: int, even: bool) -> None:
         """Run a step, counted from :meth:`begin`."""

@@ -32,6 +32,9 @@ STORED_BYTES = {"fp32": 4, "fp64": 8, "fp16": 2}
 LINKS_PER_AREA = 1.5 + 3 * sqrt(2)
 """Links that cross a surface per dx^2 of it: sum over c_i . n > 0 of c_i . n, averaged over all directions n."""
 
+RUNS_PER_LINK = 0.3
+"""Runs of addresses (`Runs` of solver/streaming.py) over wall links, about: 0.27 to 0.31 in pipes and trees."""
+
 DIFFUSION = 26.4
 """Rate, in nu/R^2, at which the profile of a given flow settles in a tube."""
 
@@ -66,17 +69,19 @@ class Size:
         """Of the same vessel at a spacing that is `factor` times as large."""
         return Size(self.fluid_nodes / factor**3, self.wall_links / factor**2, self.opening_links / factor**2)
 
-    def device_bytes(self, precision: str, fields: int = 2, varying: bool = False) -> int:
+    def device_bytes(self, precision: str, fields: int = 2, varying: bool = False, table: bool = True) -> int:
         """Most memory that a driver takes where it runs, which is while it reads the fields for a snapshot.
 
-        A node: 19 populations and 18 addresses, the velocity kept for the residual, and ten numbers for each set of
-        `fields`, usually those of the moment and their mean; where the viscosity is `varying`, it and a number more. A
-        wall link: three addresses and coefficients, its part of the nodes' list. A link through an opening: address,
-        opening, normal, velocity, weight and flux at most, its part of the lists of nodes.
+        A node: 19 populations, the velocity kept for the residual, and ten numbers for each set of `fields`, usually
+        those of the moment and their mean; where the viscosity is `varying`, it and a number more. Addresses: 18 a node
+        where there is a `table` of them, else 18 for each of the runs, of which there are as many as a part of the wall
+        links. A wall link: three addresses and coefficients, its part of the nodes' list. A link through an opening:
+        address, opening, normal, velocity, weight and flux at most, its part of the lists of nodes.
         """
         real, stride = REAL_BYTES[precision], row_stride(ceil(self.fluid_nodes))
         index = 4 if 19 * stride < 2**32 else 8
-        node = stride * (19 * STORED_BYTES[precision] + 18 * index) + self.fluid_nodes * (3 + 10 * fields) * real
+        node = stride * 19 * STORED_BYTES[precision] + self.fluid_nodes * (3 + 10 * fields) * real
+        node += 18 * index * (stride if table else RUNS_PER_LINK * self.wall_links)
         if varying:
             node += (stride + self.fluid_nodes * fields) * real
         return ceil(node + self.wall_links * (3 * index + 3 * real + 1) + self.opening_links * (index + 8 * real + 10))
@@ -105,6 +110,7 @@ class Device:
     step_s : time that a step takes however few the nodes.
     compile_s : compilation before the first steps.
     copies : of the fields that lie in its memory while a snapshot is written.
+    table : whether it keeps all addresses, not runs of them.
     """
 
     name: str
@@ -113,6 +119,7 @@ class Device:
     step_s: float
     compile_s: float
     copies: int = 0
+    table: bool = True
 
     def seconds(self, steps: int, fluid_nodes: float) -> float:
         """Expected time of so many steps."""
@@ -120,7 +127,7 @@ class Device:
 
     def bytes(self, size: Size, precision: str, means: int = 1, varying: bool = False) -> int:
         """Most memory that a run takes on it which keeps so many means of the fields."""
-        return size.device_bytes(precision, 1 + means + self.copies, varying)
+        return size.device_bytes(precision, 1 + means + self.copies, varying, self.table)
 
 
 @dataclass(frozen=True)

@@ -17,6 +17,7 @@ in the same slot: both kinds of steps hold as they are, and the two links exchan
 """
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -65,6 +66,56 @@ def link_addresses(nodes: Nodes, slip: tuple[str, ...] = ()) -> NDArray[np.unsig
         for node, direction, address in _mirrored(nodes, slip_links(nodes, slip), neighbours, stride):
             addresses[direction - 1, node] = address
     return addresses.ravel()
+
+
+GROUP = 32
+"""Rows of a group of :class:`Runs`: the bits of a word."""
+
+
+@dataclass(frozen=True)
+class Runs:
+    """Addresses of all links, compressed: runs of rows over which each of the 18 addresses rises by one a row.
+
+    Rows follow each other along an axis, and so do their neighbours, until one of these meets a wall. Of the r-th run,
+    the address of link i of row n is ``n + offset[18 r + i - 1]``; the run of row n in group g = n // 32 is
+    ``before[g]`` and one more for each bit of ``starts[g]`` up to that of the row.
+
+    Attributes
+    ----------
+    offset : (18 R,) signed.
+    before : (G,) int32, the last run that starts in an earlier group; -1 in the first one.
+    starts : (G,) uint32, bit k is set where row 32 g + k starts a run.
+    """
+
+    offset: NDArray[np.signedinteger]
+    before: NDArray[np.int32]
+    starts: NDArray[np.uint32]
+
+
+def address_runs(addresses: NDArray[np.unsignedinteger], stride: int) -> Runs:
+    """Runs of the addresses that :func:`link_addresses` gives, or of such as reach a halo behind the slots."""
+    table = addresses.reshape(Q - 1, stride)
+    starting = np.zeros(stride, np.bool_)
+    _mark_starts(table, starting)
+    first = np.flatnonzero(starting)
+    kind = np.int32 if int(table.max()) < 2**31 else np.int64
+    offset = (table[:, first].astype(np.int64) - first).T.astype(kind)
+    bits = starting.reshape(-1, GROUP)
+    begun = np.cumsum(bits.sum(axis=1)) - 1
+    return Runs(
+        offset=np.ascontiguousarray(offset).ravel(),
+        before=np.append(-1, begun[:-1]).astype(np.int32),
+        starts=(bits.astype(np.uint32) << np.arange(GROUP, dtype=np.uint32)).sum(axis=1, dtype=np.uint32),
+    )
+
+
+@njit(parallel=True, cache=True)
+def _mark_starts(table: NDArray[np.unsignedinteger], starting: NDArray[np.bool_]) -> None:
+    for n in prange(table.shape[1]):
+        starting[n] = n == 0
+        for i in range(table.shape[0]):
+            if n > 0 and table[i, n] != table[i, n - 1] + 1:
+                starting[n] = True
 
 
 def slip_links(nodes: Nodes, slip: tuple[str, ...]) -> NDArray[np.bool_]:
@@ -168,6 +219,18 @@ def link_address(a: Any, n: int, stride: int) -> Populations:
         a[n + 6 * stride], a[n + 7 * stride], a[n + 8 * stride], a[n + 9 * stride], a[n + 10 * stride],
         a[n + 11 * stride], a[n + 12 * stride], a[n + 13 * stride], a[n + 14 * stride], a[n + 15 * stride],
         a[n + 16 * stride], a[n + 17 * stride],
+    )  # fmt: skip
+
+
+@node_function
+def run_address(offset: Any, run: int, n: int) -> Populations:
+    """The 18 addresses of a node's links, from the offsets of its run."""
+    k = 18 * run
+    return (
+        n + offset[k], n + offset[k + 1], n + offset[k + 2], n + offset[k + 3], n + offset[k + 4], n + offset[k + 5],
+        n + offset[k + 6], n + offset[k + 7], n + offset[k + 8], n + offset[k + 9], n + offset[k + 10],
+        n + offset[k + 11], n + offset[k + 12], n + offset[k + 13], n + offset[k + 14], n + offset[k + 15],
+        n + offset[k + 16], n + offset[k + 17],
     )  # fmt: skip
 
 

@@ -136,7 +136,8 @@ def wall_links(
     interpolated = zip(half_way(q), WALLS[scheme](q), strict=True)
     a, b, c, share = (np.where(upstream == inside, plain, fitted) for plain, fitted in interpolated)
     s = share * moving_walls(nodes, moving or {})
-    kept = ((b != 0) | (c != 0) | (s != 0)) & ~slip_links(nodes, slip)
+    kept = np.flatnonzero(((b != 0) | (c != 0) | (s != 0)) & ~slip_links(nodes, slip))
+    kept = kept[np.argsort(back[kept] * stride + node[kept])]  # links that follow each other lie near in memory
     kind, near = addresses.dtype, np.unique(node[kept]).astype(np.int32)
     return WallLinks(
         slot=(back * stride + node)[kept].astype(kind),

@@ -25,6 +25,10 @@ THREADS = 128
 """Threads of a block."""
 SUM_THREADS = 256
 """Threads of a block that adds up; a power of 2."""
+PAIRS = 8
+"""Pairs of steps that are replayed at once."""
+REGISTERS = {np.float32: 80, np.float64: 128}
+"""Registers of a thread that collides, at most, by the type that is computed with."""
 LOOK_BLOCKS = 512
 """Blocks that share out the nodes at a look, and leave a partial result each."""
 EFFICIENCY, STEP_S, COMPILE_S, SIMULATOR_UPDATES_S = 0.6, 3e-4, 4.0, 1e3
@@ -39,6 +43,11 @@ def on_device(function: Any) -> Any:
     Where Numba compiles nothing, that is the function itself.
     """
     return getattr(function, "py_func", function) if config.ENABLE_CUDASIM else function
+
+
+def step_kernel(real: Any) -> Any:
+    """Decorator of the kernels that collide: fewer registers let more threads wait for memory at a time."""
+    return cuda.jit if config.ENABLE_CUDASIM else cuda.jit(max_registers=REGISTERS[real])
 
 
 def blocks(count: int) -> int:
@@ -123,9 +132,10 @@ class Queue:
         if not config.ENABLE_CUDASIM:
             self._graphs[name] = self._recorded(work)
 
-    def forget(self, name: str) -> None:
-        """Record anew what is launched under this name: its arrays have changed."""
-        self._graphs.pop(name, None)
+    def forget(self, *names: str) -> None:
+        """Record anew what is launched under these names: its arrays have changed."""
+        for name in names:
+            self._graphs.pop(name, None)
 
     def _recorded(self, work: Callable[[], None]) -> Any:
         from cuda.core import Device as CoreDevice
@@ -193,8 +203,8 @@ def cuda_device(precision: str) -> Device:
     """
     name = require_device()
     if config.ENABLE_CUDASIM:
-        return Device(name, available_bytes(), SIMULATOR_UPDATES_S, STEP_S, 0.0)
+        return Device(name, available_bytes(), SIMULATOR_UPDATES_S, STEP_S, 0.0, table=False)
     device = cuda.get_current_device()
     bandwidth = 2e3 * device.MEMORY_CLOCK_RATE * device.GLOBAL_MEMORY_BUS_WIDTH / 8
     free, _ = cuda.current_context().get_memory_info()
-    return Device(name, float(free), EFFICIENCY * bandwidth / update_bytes(precision), STEP_S, COMPILE_S)
+    return Device(name, float(free), EFFICIENCY * bandwidth / update_bytes(precision), STEP_S, COMPILE_S, table=False)

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from solver.cuda.device import (
     LOOK_BLOCKS,
+    PAIRS,
     SUM_THREADS,
     THREADS,
     Pieces,
@@ -27,6 +28,7 @@ from solver.cuda.wall_pass import make_wall_pass
 from solver.driver import SUMS, Fields, Found, LatticeDriver, held_bytes
 from solver.lattice import Lattice
 from solver.storage import HALF, PLAIN
+from solver.streaming import address_runs
 from solver.sums import WORDS
 
 
@@ -39,7 +41,8 @@ class CudaDriver(LatticeDriver):
         real, send = lattice.real, cuda.to_device
         storage = HALF if lattice.halves else PLAIN
         self.populations = send(np.zeros(lattice.slots, np.float16 if lattice.halves else real))
-        self._addresses = send(lattice.addresses)
+        runs = address_runs(lattice.addresses, lattice.stride)
+        self._runs = [send(array) for array in (runs.offset, runs.before, runs.starts)]
         self._even, self._odd = make_steps(lattice.collision, storage, real, *lattice.models)
         self._rates, omega, blend = lattice.relaxation()
         self._omega, self._blend = send(omega), send(blend)
@@ -57,6 +60,9 @@ class CudaDriver(LatticeDriver):
         self._outlet_arrays = [
             send(array) for array in (out.node, out.first, out.slot, out.column, out.normal, out.velocity, out.weight)
         ]
+        of_outlets, of_all = len(out.node), len(out.node) + len(into.slot)
+        both = np.intersect1d(out.node, into.slot % lattice.stride)  # an outlet must read these before an inlet writes
+        self._opening_ranges = [(0, of_outlets), (of_outlets, of_all)] if len(both) else [(0, of_all)]
         most = max(last - first for first, last in lattice.ranges)
         self._look_blocks = min(LOOK_BLOCKS, sum_blocks(most))
         blank = np.tile((-1.0, 0.0, 0.0), (self._look_blocks * len(lattice.ranges), 1))
@@ -88,22 +94,25 @@ class CudaDriver(LatticeDriver):
         rows, clock = conditions.astype(self.lattice.real), np.array([-1])
         if self._script.arrays[1].size < rows.size:
             self._script = Pieces(self._queue.stream, clock, rows.ravel())
-            self._queue.forget("pair")
+            self._queue.forget("pair", "pairs")
         else:
             self._script.replace(clock, rows)
         self._clock, self._rows = self._script.arrays
 
-    def pair(self, number: int) -> None:
-        """Run an even and an odd step."""
-        self._queue.replay("pair", lambda: super(CudaDriver, self).pair(number))
+    def pairs(self, count: int) -> None:
+        """Run so many pairs of an even and an odd step."""
+        many, rest = divmod(count, PAIRS)
+        for _ in range(many):
+            self._queue.replay("pairs", lambda: super(CudaDriver, self).pairs(PAIRS))
+        for _ in range(rest):
+            self._queue.replay("pair", lambda: super(CudaDriver, self).pairs(1))
 
     def collide(self, even: bool, first: int, last: int) -> None:
         """Stream and collide the nodes of a range of rows."""
         lattice = self.lattice
-        addresses = () if even else (self._addresses,)
-        self._over(last - first, self._even if even else self._odd, self.populations, *addresses, self._clock,
-                   self._added, lattice.stride, first, last, lattice.force, self._rates, self._omega,
-                   self._blend)  # fmt: skip
+        kernel, place = (self._even, [lattice.stride]) if even else (self._odd, self._runs)
+        self._over(last - first, kernel, self.populations, *place, self._clock, self._added, first, last, lattice.force,
+                   self._rates, self._omega, self._blend)  # fmt: skip
 
     def _over(self, count: int, kernel: Any, *arguments: Any) -> None:
         if count:
@@ -125,9 +134,10 @@ class CudaDriver(LatticeDriver):
     def treat_openings(self, step: int, even: bool) -> None:
         """Treat inlets and outlets under the conditions of a step."""
         lattice = self.lattice
-        self._over(len(lattice.outlets.node) + len(lattice.inlets.slot), self._openings, self.populations,
-                   self._addresses, lattice.stride, even, lattice.force, self._rows, self._clock, lattice.columns,
-                   *self._outlet_arrays, self._outlet_flux, *self._inlet_arrays, self._inlet_flux)  # fmt: skip
+        for begin, end in self._opening_ranges:
+            self._over(end - begin, self._openings, self.populations, begin, end, *self._runs, lattice.stride, even,
+                       lattice.force, self._rows, self._clock, lattice.columns, *self._outlet_arrays, self._outlet_flux,
+                       *self._inlet_arrays, self._inlet_flux)  # fmt: skip
 
     def treat_walls(self, even: bool) -> Any:
         """Treat wall links; words of the mass that they added, on the device."""

@@ -7,31 +7,33 @@ import numpy as np
 from numba import int64
 
 from solver.cuda.device import SUM_THREADS, cuda, make_block_sum, on_device
+from solver.cuda.steps import make_addresses
 from solver.openings import adjusted, make_outlet
 from solver.storage import make_access
-from solver.streaming import link_address, opposite
+from solver.streaming import opposite
 from solver.sums import WORDS, join, split
 
 
 @cache
 def make_opening_pass(storage: str, real: Any, equilibrium: str = "incompressible") -> tuple[Any, Any]:
-    """Treat all outlets, a thread a node, and inlets, a thread a link; read the density of the nodes at openings."""
-    treat, addresses_of = on_device(make_outlet(storage, real, equilibrium)), on_device(link_address)
+    """Treat outlets, a thread a node, and then inlets, a thread a link; read the density of the nodes at openings."""
+    treat, addresses_of = on_device(make_outlet(storage, real, equilibrium)), make_addresses()
     read, _, read_links, _, decode, encode = map(on_device, make_access(storage, real))
 
     @cuda.jit
     def openings(
-        f: Any, addresses: Any, stride: int, even: bool, force: Any, conditions: Any, clock: Any, columns: int,
-        node: Any, first: Any, slot: Any, column: Any, normal: Any, velocity: Any, weight: Any, outlet_flux: Any,
-        inlet_slot: Any, inlet_column: Any, inlet_rows: Any, inlet_weight: Any, inlet_flux: Any,
+        f: Any, begin: int, end: int, offset: Any, before: Any, starts: Any, stride: int, even: bool, force: Any,
+        conditions: Any, clock: Any, columns: int, node: Any, first: Any, slot: Any, column: Any, normal: Any,
+        velocity: Any, weight: Any, outlet_flux: Any, inlet_slot: Any, inlet_column: Any, inlet_rows: Any,
+        inlet_weight: Any, inlet_flux: Any,
     ) -> None:  # fmt: skip
-        m, row = cuda.grid(1), clock[0] * columns
+        m, row = begin + cuda.grid(1), clock[0] * columns
         k = m - node.shape[0]
-        if k < 0:
+        if m < min(end, node.shape[0]):
             n = node[m]
-            g = opposite(read(f, n, stride)) if even else read_links(f, addresses_of(addresses, n, stride), n)
+            g = opposite(read(f, n, stride)) if even else read_links(f, addresses_of(offset, before, starts, n), n)
             treat(f, g, m, (first, slot, column, normal, velocity, weight), force, conditions, row, outlet_flux)
-        elif k < inlet_slot.shape[0]:
+        elif m < end:
             at = row + inlet_column[k]
             more = inlet_weight[0, k] * conditions[at]
             for r in range(1, inlet_rows[k]):
