@@ -1,0 +1,303 @@
+"""Speed of the solver beside that of the memory: a box, a pipe and a vessel tree of many sizes, on all that is here.
+
+    python benchmarks/bench.py
+    python benchmarks/bench.py --quick --backends cpu
+    python benchmarks/bench.py --draw results.json --figures docs/figures
+
+Measures the CPU and, where a CUDA device answers, the device. Sizes vary with one model in single precision; at the
+largest size precisions vary on each shape, and collisions on the tree. Prints a table as it goes, keeps it as JSON in
+benchmarks/results, and draws it where matplotlib is installed; NumPy, Numba and h5py suffice to measure.
+
+- rate: updates of fluid nodes a second, the median of repeats after a warm-up, walls and openings on.
+- of copy: part of the speed at which the same memory is copied (or updated in place, where that is faster), in the same
+  run; an update reads and writes 19 populations at least.
+- memory: bytes a fluid node that the driver takes where it runs.
+- passes: seconds of each pass by itself, and its part of a step.
+- start: seconds from node arrays on disk to the end of the first two steps, nothing being compiled.
+"""
+
+import argparse
+import json
+import os
+import platform
+import re
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass, replace
+from datetime import UTC, datetime
+from functools import cache
+from importlib import metadata, util
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numba import get_num_threads
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path[:0] = [str(ROOT), str(ROOT / "tests")]
+
+from geometries import closed_box, observe, pipe  # noqa: E402
+from timing import cpu_bandwidth, cuda_bandwidth, median, passes, stopwatch  # noqa: E402
+from vessel_tree import vessel_tree  # noqa: E402
+
+from solver import nodes as node_file  # noqa: E402
+from solver.collision import COLLISIONS, relaxation_rates  # noqa: E402
+from solver.cuda.device import device_answers, require_device  # noqa: E402
+from solver.d3q19 import Q  # noqa: E402
+from solver.driver import LatticeDriver  # noqa: E402
+from solver.forecast import STORED_BYTES, Size  # noqa: E402
+from solver.lattice import Lattice, build_lattice  # noqa: E402
+from solver.nodes import Nodes  # noqa: E402
+from solver.rheology import make_rheology  # noqa: E402
+from solver.simulation import find_device, make_driver  # noqa: E402
+from solver.storage import SCALE  # noqa: E402
+
+TAU, MAGIC, PEAK = 0.55, 3 / 16, 0.05
+"""Relaxation time, TRT's Lambda, peak speed at the inlet in lattice units."""
+THINNING = "carreau-yasuda"
+BLOOD = (0.3, (TAU - 0.5) / 3, 200.0, 0.64, 0.2)
+"""Name and parameters, in lattice units, of blood that thins with the shear rate; it is collided as by TRT."""
+MODEL, PRECISION = "trt", "fp32"
+"""What sizes vary with."""
+NOISE = 1e-3
+"""Size of the populations at the start, which are random: memory full of zeros may be faster than a flow."""
+
+
+def cube(count: float) -> Nodes:
+    """A closed box, dense."""
+    side = round(count ** (1 / 3))
+    return closed_box((side, side, side))
+
+
+def tilted_pipe(count: float) -> Nodes:
+    """A straight pipe, askew to the lattice and 8 radii long."""
+    radius = (count / (8 * np.pi)) ** (1 / 3)
+    return pipe((2, 3, 6), radius, 8 * radius)
+
+
+SHAPES: dict[str, Callable[[float], Nodes]] = {"tree": vessel_tree, "pipe": tilted_pipe, "cavity": cube}
+SIZES = {
+    "cpu": {"tree": (0.1, 0.5, 1, 2, 4), "pipe": (0.5, 2), "cavity": (0.1, 1, 4)},
+    "cuda": {"tree": (0.1, 0.2, 0.5, 1, 2, 5, 10, 20), "pipe": (0.2, 1, 5), "cavity": (0.1, 1, 8, 32.768)},
+}
+QUICK = {"cpu": {"tree": (0.1, 1)}, "cuda": {"tree": (0.2, 2)}}
+"""Millions of fluid nodes."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """What is measured: a shape of so many million nodes, with what it is run, and whether its passes are timed."""
+
+    shape: str
+    size: float
+    backend: str
+    collision: str = MODEL
+    precision: str = PRECISION
+    detailed: bool = False
+
+    @property
+    def effort(self) -> float:
+        """About how long it takes: compilation, and what grows with the nodes."""
+        return 1 + self.size / (20 if self.backend == "cuda" else 1) * (3 if self.detailed else 1)
+
+
+def choose(options: argparse.Namespace) -> list[Case]:
+    """Cases in an order in which each geometry is made once."""
+    cases = []
+    for backend in options.backends:
+        for shape in options.shapes:
+            sizes = options.sizes or (QUICK if options.quick else SIZES)[backend].get(shape, ())
+            cases += [Case(shape, size, backend, detailed=size == max(sizes)) for size in sizes]
+            if sizes:
+                models = [(MODEL, precision) for precision in options.precisions]
+                models += [(model, PRECISION) for model in options.collisions if shape == options.shapes[0]]
+                cases += [Case(shape, max(sizes), backend, *model) for model in models if model != (MODEL, PRECISION)]
+    return sorted(cases, key=lambda case: (options.shapes.index(case.shape), case.size))
+
+
+def conditions(nodes: Nodes) -> np.ndarray:
+    """Conditions of a step: each inlet's flow, for about the same peak speed in all; outlets at rest pressure."""
+    return np.array([PEAK / 2 * cap.area_mm2 / nodes.spacing_mm**2 * (cap.role == "inlet") for cap in nodes.openings])
+
+
+def layouts(nodes: Nodes) -> Callable[[Case], Lattice]:
+    """Lattices of one geometry, which share their addresses."""
+
+    @cache
+    def base(precision: str) -> Lattice:
+        return build_lattice(nodes, MODEL, relaxation_rates(TAU, MAGIC), "bouzidi", precision)
+
+    def lattice(case: Case) -> Lattice:
+        if case.collision == THINNING:
+            return replace(base(case.precision), rheology=make_rheology(THINNING, BLOOD, TAU, MAGIC))
+        return replace(base(case.precision), collision=case.collision)
+
+    return lattice
+
+
+def started(backend: str, lattice: Lattice) -> LatticeDriver:
+    """A driver whose populations are random."""
+    driver = make_driver(backend, lattice)
+    assert isinstance(driver, LatticeDriver)
+    noise = NOISE * np.random.default_rng(0).random(lattice.stride, np.float32)
+    stored = (SCALE * noise).astype(np.float16).view(driver.populations.dtype) if lattice.halves else noise
+    for first in range(0, lattice.slots, lattice.stride):
+        driver.write(slice(first, first + lattice.stride), stored.astype(driver.populations.dtype))
+    return driver
+
+
+def measure(case: Case, nodes: Nodes, lattice: Lattice, roof: float, options: argparse.Namespace) -> dict[str, Any]:
+    """All that is measured of one case."""
+    driver, row = started(case.backend, lattice), conditions(nodes)
+    watch = stopwatch(driver)
+    driver.advance(np.tile(row, (2, 1)))  # compiles
+    pair = watch(lambda: driver.advance(np.tile(row, (2, 1)))).seconds
+    steps = 2 * max(1, round(options.seconds / max(pair, 1e-5)))
+    rows = np.tile(row, (steps, 1))
+    taken = median(watch, lambda: driver.advance(rows), options.repeats)
+    if not np.isfinite(observe(driver, False).max_speed):
+        raise SystemExit(f"{case}: the flow blew up, and its rate means nothing")
+    step = taken.seconds / steps
+    found = {
+        **asdict(case), "device": driver.device, "nodes": nodes.count, "wall_links": len(lattice.walls.slot),
+        "opening_links": len(nodes.opening_link_node), "steps": steps, "step_s": step,
+        "processor_s": taken.processor / steps, "updates_s": nodes.count / step,
+        "update_bytes": update_bytes(case.precision),
+        "of_copy": nodes.count / step * update_bytes(case.precision) / roof,
+        "memory_bytes": driver.memory_bytes() / nodes.count,
+    }  # fmt: skip
+    if case.detailed:
+        found["passes_s"] = passes(driver, row, options.repeats)
+        del driver
+        found["start_s"] = start(case.backend, nodes, row)
+    return found
+
+
+def update_bytes(precision: str) -> int:
+    """Least traffic of an update: all populations of a node, in and out."""
+    return 2 * Q * STORED_BYTES[precision]
+
+
+def start(backend: str, nodes: Nodes, row: np.ndarray) -> dict[str, float]:
+    """Seconds from node arrays on disk to the end of the first steps, by what is done."""
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "nodes.h5"
+        node_file.save(nodes, file)
+        times = [time.perf_counter()]
+        nodes = node_file.load(file)
+        times.append(time.perf_counter())
+        lattice = build_lattice(nodes, MODEL, relaxation_rates(TAU, MAGIC))
+        times.append(time.perf_counter())
+        driver = make_driver(backend, lattice)
+        driver.advance(np.tile(row, (2, 1)))
+        observe(driver, False)  # waits for the device
+        times.append(time.perf_counter())
+    return dict(zip(("load", "addresses", "first steps"), np.diff(times).tolist(), strict=True))
+
+
+def fits(case: Case, nodes: Nodes) -> bool:
+    """Whether there is memory for a case."""
+    needed = Size.of_nodes(nodes).device_bytes(case.precision, 1, case.collision == THINNING)
+    return needed < find_device(case.backend, case.precision).free_bytes
+
+
+def run(cases: list[Case], bandwidth: dict[str, dict[str, float]], options: argparse.Namespace) -> Iterator[dict]:
+    """What is found, case by case, which is told as a line of the table."""
+    begin, done, effort = time.monotonic(), 0.0, sum(case.effort for case in cases)
+    for (shape, size), group in groupby(cases, lambda case: (case.shape, case.size)):
+        nodes = SHAPES[shape](size * 1e6)
+        lattice = layouts(nodes)
+        for case in group:
+            done += case.effort
+            if not fits(case, nodes):
+                print(f"{case.backend:5} {shape:7} {nodes.count:>11,}  {case.precision}: more than the free memory")
+                continue
+            found = measure(case, nodes, lattice(case), max(bandwidth[case.backend].values()), options)
+            left = (time.monotonic() - begin) / done * (effort - done)
+            print(
+                f"{case.backend:5} {shape:7} {nodes.count:>11,}  {case.collision:15} {case.precision:5}"
+                f"{found['updates_s'] / 1e6:10,.1f} {1e6 * found['step_s']:12,.1f} {100 * found['of_copy']:7.1f} %"
+                f"{found['memory_bytes']:8.1f}   {left / 60:4.1f} min left", flush=True
+            )  # fmt: skip
+            yield found
+
+
+def provenance(options: argparse.Namespace) -> dict[str, Any]:
+    """When, on what and with what this is measured."""
+    packages = [name for name in ("numpy", "numba", "numba-cuda", "h5py") if util.find_spec(name.replace("-", "_"))]
+    git = subprocess.run(["git", "rev-parse", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=False)
+    model = [line for line in Path("/proc/cpuinfo").read_text().splitlines() if line.startswith("model name")]
+    return {
+        "date": f"{datetime.now(UTC):%Y-%m-%d}", "commit": options.commit or git.stdout.strip(),
+        "options": {name: value for name, value in vars(options).items() if not isinstance(value, Path)},
+        "hardware": {
+            "machine": platform.machine(), "cpu": model[0].split(": ")[1] if model else platform.processor(),
+            "cores": os.cpu_count(), "threads": get_num_threads(), "load_before": os.getloadavg()[0],
+            **({"gpu": require_device()} if "cuda" in options.backends else {}),
+        },
+        "versions": {"python": platform.python_version(), **{name: metadata.version(name) for name in packages}},
+    }  # fmt: skip
+
+
+def parse() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    here = ["cpu", "cuda"] if device_answers() else ["cpu"]
+    parser.add_argument("--backends", nargs="+", default=here, choices=("cpu", "cuda"))
+    parser.add_argument("--shapes", nargs="+", default=list(SHAPES), choices=list(SHAPES))
+    parser.add_argument("--sizes", nargs="+", type=float, help="millions of fluid nodes, for all shapes")
+    parser.add_argument("--collisions", nargs="*", default=[*COLLISIONS, THINNING], choices=[*COLLISIONS, THINNING])
+    parser.add_argument("--precisions", nargs="*", default=list(STORED_BYTES), choices=list(STORED_BYTES))
+    parser.add_argument("--quick", action="store_true", help="two sizes of the tree, few repeats")
+    parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--seconds", type=float, default=0.3, help="of one timing, about")
+    parser.add_argument("--copied", type=float, default=1.0, help="GiB that the memory's speed is measured on")
+    parser.add_argument("--commit", help="of what is measured, where git cannot tell it")
+    parser.add_argument("--json", type=Path, help="file for the results; default: in benchmarks/results by the date")
+    parser.add_argument("--figures", type=Path, help="folder for the figures; default: beside the results")
+    parser.add_argument("--draw", type=Path, help="draw these results, and measure nothing")
+    return parser.parse_args()
+
+
+def default_file(hardware: dict[str, Any]) -> Path:
+    """Results are named by the date and the device."""
+    device = hardware.get("gpu") or f"{hardware['cpu']} {hardware['threads']} threads"
+    name = re.sub(r"[^a-z0-9]+", "-", device.lower()).strip("-")
+    return ROOT / "benchmarks" / "results" / f"{datetime.now(UTC):%Y-%m-%d}-bench-{name}.json"
+
+
+def main() -> None:
+    options = parse()
+    if options.quick:
+        options.repeats, options.seconds = min(options.repeats, 3), min(options.seconds, 0.1)
+    file = options.draw or options.json
+    if not options.draw:
+        begin, told = time.monotonic(), provenance(options)
+        file = file or default_file(told["hardware"])
+        size = int(options.copied * 2**30)
+        speeds = {"cpu": cpu_bandwidth, "cuda": cuda_bandwidth}
+        bandwidth = {backend: speeds[backend](size, options.repeats) for backend in options.backends}
+        for backend, found in bandwidth.items():
+            print(backend, *(f"{name}: {speed / 1e9:,.0f} GB/s" for name, speed in found.items()), sep="  ")
+        print(f"{'':13} {'nodes':>11}  {'collision':20} {'MLUPS':>10} {'us/step':>12} {'of copy':>9} {'B/node':>7}")
+        results = {**told, "bandwidth": bandwidth, "cases": []}
+        for case in run(choose(options), bandwidth, options):
+            results["cases"].append(case)
+            results["seconds"] = round(time.monotonic() - begin, 1)
+            file.write_text(json.dumps(results, indent=1) + "\n")
+        print(file)
+    if util.find_spec("matplotlib") is None:
+        print("matplotlib is not here: draw elsewhere with --draw")
+        return
+    from drawing import draw
+
+    results = json.loads(file.read_text())
+    stem = options.figures / "bench" if options.figures else file.with_suffix("")
+    draw(results, stem)
+
+
+if __name__ == "__main__":
+    main()

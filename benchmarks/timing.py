@@ -1,0 +1,138 @@
+"""How long work takes where a driver runs, and how fast the memory is there.
+
+On a CUDA device time is that between two events on the driver's stream, else that of the clock; processor time is the
+program's own, which other programs on a shared machine change little.
+"""
+
+import time
+from collections import defaultdict
+from collections.abc import Callable
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+from numba import prange
+from numpy.typing import NDArray
+
+from solver.cpu.blocks import threaded
+from solver.cuda.device import cuda
+from solver.driver import LatticeDriver
+
+Work = Callable[[], object]
+LAUNCHES = 10
+"""How often a pass is done between two looks at the clock; on a device in one graph, which spares single launches."""
+
+
+class Taken(NamedTuple):
+    """Time of some work in seconds, and the processor's."""
+
+    seconds: float
+    processor: float
+
+
+Stopwatch = Callable[[Work], Taken]
+
+
+def by_clock(work: Work) -> Taken:
+    """Time that passes on the host."""
+    clock, processor = time.perf_counter(), time.process_time()
+    work()
+    return Taken(time.perf_counter() - clock, time.process_time() - processor)
+
+
+def by_events(stream: Any) -> Stopwatch:
+    """What times work on a stream of a CUDA device."""
+    begin, end = cuda.event(), cuda.event()
+
+    def watch(work: Work) -> Taken:
+        processor = time.process_time()
+        begin.record(stream)
+        work()
+        end.record(stream)
+        processor = time.process_time() - processor
+        end.synchronize()
+        return Taken(begin.elapsed_time(end) / 1e3, processor)
+
+    return watch
+
+
+def queue_of(driver: LatticeDriver) -> Any:
+    """The order in which a device works for a driver; none on a CPU."""
+    return getattr(driver, "_queue", None)
+
+
+def stopwatch(driver: LatticeDriver) -> Stopwatch:
+    """What times the work of a driver."""
+    queue = queue_of(driver)
+    return by_events(queue.stream) if queue else by_clock
+
+
+def median(watch: Stopwatch, work: Work, repeats: int) -> Taken:
+    """Medians of the times of some work after a warm-up."""
+    work()
+    return Taken(*np.median([watch(work) for _ in range(repeats)], axis=0).tolist())
+
+
+def passes(driver: LatticeDriver, conditions: NDArray[np.float64], repeats: int) -> dict[str, float]:
+    """Seconds of a step's passes, of a look at the flow and of taking it into a mean, each done again and again.
+
+    Even and odd steps alternate: each kind of a pass counts half. `conditions` are those of one step.
+    """
+    lattice, watch, queue = driver.lattice, stopwatch(driver), queue_of(driver)
+    driver.begin(np.tile(conditions, (2 * LAUNCHES * (repeats + 1), 1)))  # a device counts steps by their collisions
+    driver.average(0, True)
+    added = driver.treat_walls(True)
+    steps: dict[str, Callable[[bool], object]] = {
+        "streaming and collision, {}": lambda even: driver.collide(even, 0, lattice.count)
+    }
+    if lattice.openings:
+        steps["openings"] = lambda even: driver.treat_openings(0, even)
+    if len(lattice.walls.slot):
+        steps |= {"walls": driver.treat_walls, "sharing of mass": lambda even: driver.share_mass(added)}
+
+    def taken(work: Work) -> float:
+        return median(watch, work, repeats).seconds / LAUNCHES
+
+    found: dict[str, float] = defaultdict(float)
+    for name, work in steps.items():
+        for kind, even in (("even", True), ("odd", False)):
+            launches = partial(often, partial(work, even))
+            again = partial(queue.replay, f"{name}, {kind}", launches) if queue else launches
+            found[name.format(kind)] += taken(again) / 2
+    found["look"] = taken(partial(often, partial(driver.look, True)))
+    found["mean"] = taken(partial(often, partial(driver.average, 0, False)))
+    return dict(found)
+
+
+def often(work: Work) -> None:
+    """Do some work so many times."""
+    for _ in range(LAUNCHES):
+        work()
+
+
+def cpu_bandwidth(size: int, repeats: int) -> dict[str, float]:
+    """Bytes read and written a second by all threads, in an update in place and in a copy of so many bytes."""
+    one = np.float32(1)
+
+    @threaded
+    def update(a: Any) -> None:
+        for k in prange(len(a)):
+            a[k] = one - a[k]
+
+    @threaded
+    def copy(a: Any, b: Any) -> None:
+        for k in prange(len(a)):
+            b[k] = a[k]
+
+    a, b = np.empty(size // 4, np.float32), np.empty(size // 4, np.float32)
+    copy(b, a)  # the threads that will use a page are the first to touch it
+    works = {"in place": lambda: update(a), "copy": lambda: copy(a, b)}
+    return {name: 2 * size / median(by_clock, work, repeats).seconds for name, work in works.items()}
+
+
+def cuda_bandwidth(size: int, repeats: int) -> dict[str, float]:
+    """Bytes read and written a second by a copy of so many bytes on the device."""
+    stream = cuda.stream()
+    one, other = cuda.device_array(size, np.uint8), cuda.device_array(size, np.uint8)
+    taken = median(by_events(stream), lambda: other.copy_to_device(one, stream=stream), repeats)
+    return {"copy": 2 * size / taken.seconds}
