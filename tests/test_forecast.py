@@ -107,7 +107,8 @@ def demand_steps(radius, length, reynolds, folder):
     expected = summary["forecast"]
     assert expected["steps"] == pytest.approx(summary["steps"], rel=0.5)
     assert summary["steps"] < 2 * expected["steps"]
-    assert 0.98 * summary["memory_mb"] < expected["memory_mb"] < 1.5 * summary["memory_mb"]  # room for a mean, too
+    held = summary["memory_mb"]  # without the mean of a run that does not settle, and the room for a snapshot
+    assert 0.98 * held < expected["memory_mb"] < 2 * held
     assert expected["seconds"] > 0 < summary["seconds"]
 
 
