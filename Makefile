@@ -34,7 +34,7 @@ lint: .venv/.dev
 	$(BIN)/mypy
 
 bench: .venv/.run $(CUDA)
-	$(BIN)/python benchmarks/solver_speed.py --radius 40
+	$(BIN)/python benchmarks/bench.py
 
 schema: .venv/.run
 	$(BIN)/python -m pipeline.case > config/case.schema.json
