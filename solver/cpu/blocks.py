@@ -7,9 +7,7 @@ from numba import njit
 # threads that spin while they wait slow each other down tenfold where cores are shared with other programs
 os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 
-BLOCK = 64
-"""Nodes in the buffer of a step; divides the alignment."""
-CHUNK = 64 * BLOCK
+CHUNK = 4096
 """Nodes, or links, that one thread takes at a time."""
 
 plain = njit(error_model="numpy")  # Python's check for division by zero would keep loops from being vectorised

@@ -8,15 +8,17 @@ import numpy as np
 from numba import get_num_threads
 from numpy.typing import NDArray
 
-from solver.cpu.blocks import BLOCK, chunks
+from solver.cpu.blocks import chunks
 from solver.cpu.opening_pass import make_opening_pass
+from solver.cpu.pieces import address_pieces
 from solver.cpu.reading import make_reading
 from solver.cpu.steps import make_steps
 from solver.cpu.wall_pass import make_wall_pass
-from solver.driver import EXTREMES, SUMS, Fields, Found, LatticeDriver, held_bytes
+from solver.driver import EXTREMES, SUMS, Fields, Found, LatticeDriver, Mean, held_bytes
 from solver.forecast import Device, available_bytes
 from solver.lattice import Lattice
 from solver.storage import BITS, PLAIN
+from solver.streaming import row_stride
 from solver.sums import WORDS, Words, join, words_by_group
 
 CORE_UPDATES_S, STEP_S, COMPILE_S = 10e6, 1e-4, 12.0
@@ -39,6 +41,7 @@ class CpuDriver(LatticeDriver):
         storage, real = BITS if lattice.halves else PLAIN, lattice.real
         self.populations: NDArray[Any] = np.zeros(lattice.slots, np.uint16 if lattice.halves else real)
         self._even, self._odd = make_steps(lattice.collision, storage, real, *lattice.models)
+        self._pieces = address_pieces(lattice.addresses)
         self._rates, self._omega, self._blend = lattice.relaxation()
         self._interpolate, self._subtract = make_wall_pass(storage, real)
         self._inlets, self._outlets, self._control, self._probe = make_opening_pass(storage, real, lattice.equilibrium)
@@ -60,13 +63,12 @@ class CpuDriver(LatticeDriver):
 
     def collide(self, even: bool, first: int, last: int) -> None:
         """Stream and collide the nodes of a range of rows, and the padding after it."""
-        lattice = self.lattice
-        last = -(-last // BLOCK) * BLOCK if first < last else first
-        nodes = (lattice.stride, first, last, lattice.force, self._rates, self._omega, self._blend)
+        last = row_stride(last) if first < last else first
+        nodes = (first, last, self.lattice.force, self._rates, self._omega, self._blend)
         if even:
-            self._even(self.populations, *nodes)
+            self._even(self.populations, self.lattice.stride, *nodes)
         else:
-            self._odd(self.populations, lattice.addresses, *nodes)
+            self._odd(self.populations, self._pieces, *nodes)
 
     def outlet_flux(self) -> Words:
         """Words of what entered through each controlled outlet in the last step."""
@@ -145,8 +147,15 @@ class CpuDriver(LatticeDriver):
         varying = None if self.lattice.rheology is None else np.empty(count, real)
         return Fields(np.empty(count, real), np.empty((3, count), real), np.empty((6, count), real), varying)
 
-    def take(self, fields: Fields, share: float) -> None:
-        """Take the present fields into arrays."""
+    def read_fields(self, fields: Fields) -> None:
+        """Write the present fields into arrays."""
+        self._take(fields, 1.0)
+
+    def fold(self, number: int, mean: Mean) -> None:
+        """Take the present fields into a mean."""
+        self._take(mean.fields, 1 / mean.count)
+
+    def _take(self, fields: Fields, share: float) -> None:
         self._fields(
             self.populations, self.lattice.stride, self.lattice.force, self._rates, self._omega, self._blend,
             self.lattice.real(share), tuple(fields.arrays()),

@@ -7,10 +7,16 @@ import numpy as np
 from numba import prange
 
 from solver.collision import make_collision
-from solver.cpu.blocks import BLOCK, CHUNK, plain, threaded
+from solver.cpu.blocks import CHUNK, plain, threaded
+from solver.cpu.moving import move
+from solver.node_physics import node_function
 from solver.rheology import make_rates
-from solver.storage import make_access
-from solver.streaming import load, store
+from solver.storage import BITS, make_access
+from solver.streaming import ALIGNMENT, load, store
+
+BLOCK_BYTES, PADDING_BYTES = 1024, 64
+"""Of a row of the buffer: numbers of one direction that are copied at once, and what keeps the rows of 19 directions
+from falling on the same lines of the cache."""
 
 
 @cache
@@ -22,49 +28,63 @@ def make_steps(
     collide = make_collision(collision, real, equilibrium)
     rates_of = make_rates(rheology, blended, equilibrium, real)
     decode, encode = make_access(storage, real)[-2:]
+    halves = storage == BITS
+    stored: Any = np.uint16 if halves else real
+    block, width = (size // np.dtype(real).itemsize for size in (BLOCK_BYTES, BLOCK_BYTES + PADDING_BYTES))
 
-    @plain
-    def collide_block(buffer: Any, n: int, force: Any, rates: Any, omega: Any, blend: Any) -> None:
-        for k in range(BLOCK):
-            g = load(buffer, k, BLOCK)
-            store(buffer, k, BLOCK, collide(g, rates_of(g, n + k, force, rates, omega, blend), force))
+    @node_function
+    def collide_block(buffer: Any, n: int, count: int, force: Any, rates: Any, omega: Any, blend: Any) -> None:
+        numbers = decoded(buffer) if halves else buffer
+        for begin in range(0, count, ALIGNMENT):
+            part = numbers[begin:]
+            for k in range(ALIGNMENT):  # a length that is known needs no loop for the rest of vectors
+                g = load(part, k, width)
+                store(part, k, width, collide(g, rates_of(g, n + begin + k, force, rates, omega, blend), force))
+        if halves:
+            for k in range(len(buffer)):
+                buffer[k] = encode(numbers[k])
+
+    @node_function
+    def decoded(buffer: Any) -> Any:
+        numbers = np.empty(len(buffer), real)
+        for k in range(len(buffer)):
+            numbers[k] = decode(buffer[k])
+        return numbers
 
     @plain
     def even_chunk(f: Any, stride: int, first: int, last: int, force: Any, rates: Any, omega: Any, blend: Any) -> None:
-        buffer = np.empty(19 * BLOCK, real)
-        for n in range(first, last, BLOCK):
+        buffer = np.empty(19 * width, stored)
+        for n in range(first, last, block):
+            count = min(block, last - n)
             for i in range(19):
-                row = f[i * stride + n : i * stride + n + BLOCK]
-                for k in range(BLOCK):
-                    buffer[i * BLOCK + k] = decode(row[k])
-            collide_block(buffer, n, force, rates, omega, blend)
+                move(buffer, i * width, f, i * stride + n, count)
+            collide_block(buffer, n, count, force, rates, omega, blend)
             for i in range(19):
                 o = 0 if i == 0 else i + 1 if i % 2 else i - 1
-                row = f[o * stride + n : o * stride + n + BLOCK]
-                for k in range(BLOCK):
-                    row[k] = encode(buffer[i * BLOCK + k])
+                move(f, o * stride + n, buffer, i * width, count)
 
     @plain
-    def odd_chunk(
-        f: Any, addresses: Any, stride: int, first: int, last: int, force: Any, rates: Any, omega: Any, blend: Any
-    ) -> None:
-        buffer = np.empty(19 * BLOCK, real)
-        for n in range(first, last, BLOCK):
-            rest = f[n : n + BLOCK]
-            for k in range(BLOCK):
-                buffer[k] = decode(rest[k])
+    def odd_chunk(f: Any, pieces: Any, first: int, last: int, force: Any, rates: Any, omega: Any, blend: Any) -> None:
+        buffer = np.empty(19 * width, stored)
+        for n in range(first, last, block):
+            end = min(n + block, last)
+            begins = pieces.first[n // ALIGNMENT]
+            move(buffer, 0, f, n, end - n)
             for i in range(1, 19):
                 o = i + 1 if i % 2 else i - 1
-                at = addresses[(i - 1) * stride + n : (i - 1) * stride + n + BLOCK]
-                for k in range(BLOCK):
-                    buffer[o * BLOCK + k] = decode(f[at[k]])
-            collide_block(buffer, n, force, rates, omega, blend)
-            for k in range(BLOCK):
-                rest[k] = encode(buffer[k])
+                piece, m = np.intp(begins[i - 1]), n
+                while m < end:
+                    until = min(end, np.intp(pieces.start[piece + 1]))
+                    move(buffer, o * width + m - n, f, m + np.intp(pieces.shift[piece]), until - m)
+                    piece, m = piece + 1, until
+            collide_block(buffer, n, end - n, force, rates, omega, blend)
+            move(f, n, buffer, 0, end - n)
             for i in range(1, 19):
-                at = addresses[(i - 1) * stride + n : (i - 1) * stride + n + BLOCK]
-                for k in range(BLOCK):
-                    f[at[k]] = encode(buffer[i * BLOCK + k])
+                piece, m = np.intp(begins[i - 1]), n
+                while m < end:
+                    until = min(end, np.intp(pieces.start[piece + 1]))
+                    move(f, m + np.intp(pieces.shift[piece]), buffer, i * width + m - n, until - m)
+                    piece, m = piece + 1, until
 
     @threaded
     def even_step(f: Any, stride: int, first: int, last: int, force: Any, rates: Any, omega: Any, blend: Any) -> None:
@@ -73,11 +93,9 @@ def make_steps(
             even_chunk(f, stride, begin, min(last, begin + CHUNK), force, rates, omega, blend)
 
     @threaded
-    def odd_step(
-        f: Any, addresses: Any, stride: int, first: int, last: int, force: Any, rates: Any, omega: Any, blend: Any
-    ) -> None:
+    def odd_step(f: Any, pieces: Any, first: int, last: int, force: Any, rates: Any, omega: Any, blend: Any) -> None:
         for chunk in prange((last - first + CHUNK - 1) // CHUNK):
             begin = first + chunk * CHUNK
-            odd_chunk(f, addresses, stride, begin, min(last, begin + CHUNK), force, rates, omega, blend)
+            odd_chunk(f, pieces, begin, min(last, begin + CHUNK), force, rates, omega, blend)
 
     return even_step, odd_step
