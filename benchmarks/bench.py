@@ -41,7 +41,7 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT), str(ROOT / "tests")]
 
 from geometries import closed_box, observe, pipe  # noqa: E402
-from timing import cpu_bandwidth, cuda_bandwidth, median, passes, stopwatch  # noqa: E402
+from timing import cpu_bandwidth, cuda_bandwidth, passes, steps  # noqa: E402
 from vessel_tree import vessel_tree  # noqa: E402
 
 from solver import nodes as node_file  # noqa: E402
@@ -54,9 +54,10 @@ from solver.lattice import Lattice, build_lattice  # noqa: E402
 from solver.nodes import Nodes  # noqa: E402
 from solver.rheology import make_rheology  # noqa: E402
 from solver.simulation import find_device, make_driver  # noqa: E402
+from solver.stage import StageError  # noqa: E402
 from solver.storage import SCALE  # noqa: E402
 
-TAU, MAGIC, PEAK = 0.55, 3 / 16, 0.05
+TAU, MAGIC, PEAK = 0.55, 3 / 16, 0.02
 """Relaxation time, TRT's Lambda, peak speed at the inlet in lattice units."""
 THINNING = "carreau-yasuda"
 BLOOD = (0.3, (TAU - 0.5) / 3, 200.0, 0.64, 0.2)
@@ -139,35 +140,31 @@ def layouts(nodes: Nodes) -> Callable[[Case], Lattice]:
     return lattice
 
 
-def started(backend: str, lattice: Lattice) -> LatticeDriver:
-    """A driver whose populations are random."""
-    driver = make_driver(backend, lattice)
-    assert isinstance(driver, LatticeDriver)
+def stirred(driver: LatticeDriver) -> LatticeDriver:
+    """The driver with random populations."""
+    lattice, kind = driver.lattice, driver.populations.dtype
     noise = NOISE * np.random.default_rng(0).random(lattice.stride, np.float32)
-    stored = (SCALE * noise).astype(np.float16).view(driver.populations.dtype) if lattice.halves else noise
-    for first in range(0, lattice.slots, lattice.stride):
-        driver.write(slice(first, first + lattice.stride), stored.astype(driver.populations.dtype))
+    stored = (SCALE * noise).astype(np.float16).view(kind) if lattice.halves else noise.astype(kind)
+    for i in range(Q):
+        driver.write(slice(i * lattice.stride, (i + 1) * lattice.stride), stored)
     return driver
 
 
 def measure(case: Case, nodes: Nodes, lattice: Lattice, roof: float, options: argparse.Namespace) -> dict[str, Any]:
-    """All that is measured of one case."""
-    driver, row = started(case.backend, lattice), conditions(nodes)
-    watch = stopwatch(driver)
-    driver.advance(np.tile(row, (2, 1)))  # compiles
-    pair = watch(lambda: driver.advance(np.tile(row, (2, 1)))).seconds
-    steps = 2 * max(1, round(options.seconds / max(pair, 1e-5)))
-    rows = np.tile(row, (steps, 1))
-    taken = median(watch, lambda: driver.advance(rows), options.repeats)
+    """All that is measured of one case; a StageError tells why it cannot be."""
+    needed = Size.of_nodes(nodes).device_bytes(case.precision, 1, case.collision == THINNING)
+    if needed > find_device(case.backend, case.precision).free_bytes:
+        raise StageError(f"{case.shape}, {nodes.count:,} nodes, {case.precision}: needs {needed / 1e9:.1f} GB")
+    driver, row = stirred(make_driver(case.backend, lattice)), conditions(nodes)
+    count, step = steps(driver, row, options.seconds, options.repeats)
+    updates = nodes.count / step.seconds
     if not np.isfinite(observe(driver, False).max_speed):
-        raise SystemExit(f"{case}: the flow blew up, and its rate means nothing")
-    step = taken.seconds / steps
+        raise StageError(f"{case}: the flow blew up, and its rate means nothing")
+    moved = update_bytes(case.precision)
     found = {
         **asdict(case), "device": driver.device, "nodes": nodes.count, "wall_links": len(lattice.walls.slot),
-        "opening_links": len(nodes.opening_link_node), "steps": steps, "step_s": step,
-        "processor_s": taken.processor / steps, "updates_s": nodes.count / step,
-        "update_bytes": update_bytes(case.precision),
-        "of_copy": nodes.count / step * update_bytes(case.precision) / roof,
+        "opening_links": len(nodes.opening_link_node), "steps": count, "step_s": step.seconds,
+        "processor_s": step.processor, "updates_s": updates, "update_bytes": moved, "of_copy": updates * moved / roof,
         "memory_bytes": driver.memory_bytes() / nodes.count,
     }  # fmt: skip
     if case.detailed:
@@ -199,12 +196,6 @@ def start(backend: str, nodes: Nodes, row: np.ndarray) -> dict[str, float]:
     return dict(zip(("load", "addresses", "first steps"), np.diff(times).tolist(), strict=True))
 
 
-def fits(case: Case, nodes: Nodes) -> bool:
-    """Whether there is memory for a case."""
-    needed = Size.of_nodes(nodes).device_bytes(case.precision, 1, case.collision == THINNING)
-    return needed < find_device(case.backend, case.precision).free_bytes
-
-
 def run(cases: list[Case], bandwidth: dict[str, dict[str, float]], options: argparse.Namespace) -> Iterator[dict]:
     """What is found, case by case, which is told as a line of the table."""
     begin, done, effort = time.monotonic(), 0.0, sum(case.effort for case in cases)
@@ -213,10 +204,11 @@ def run(cases: list[Case], bandwidth: dict[str, dict[str, float]], options: argp
         lattice = layouts(nodes)
         for case in group:
             done += case.effort
-            if not fits(case, nodes):
-                print(f"{case.backend:5} {shape:7} {nodes.count:>11,}  {case.precision}: more than the free memory")
+            try:
+                found = measure(case, nodes, lattice(case), max(bandwidth[case.backend].values()), options)
+            except StageError as reason:
+                print(f"{case.backend:5} left out: {reason}", flush=True)
                 continue
-            found = measure(case, nodes, lattice(case), max(bandwidth[case.backend].values()), options)
             left = (time.monotonic() - begin) / done * (effort - done)
             print(
                 f"{case.backend:5} {shape:7} {nodes.count:>11,}  {case.collision:15} {case.precision:5}"
@@ -262,11 +254,11 @@ def parse() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def default_file(hardware: dict[str, Any]) -> Path:
-    """Results are named by the date and the device."""
+def default_file(what: str, hardware: dict[str, Any]) -> Path:
+    """Results are named by the date, what they are of, and the device."""
     device = hardware.get("gpu") or f"{hardware['cpu']} {hardware['threads']} threads"
     name = re.sub(r"[^a-z0-9]+", "-", device.lower()).strip("-")
-    return ROOT / "benchmarks" / "results" / f"{datetime.now(UTC):%Y-%m-%d}-bench-{name}.json"
+    return ROOT / "benchmarks" / "results" / f"{datetime.now(UTC):%Y-%m-%d}-{what}-{name}.json"
 
 
 def main() -> None:
@@ -276,7 +268,7 @@ def main() -> None:
     file = options.draw or options.json
     if not options.draw:
         begin, told = time.monotonic(), provenance(options)
-        file = file or default_file(told["hardware"])
+        file = file or default_file("bench", told["hardware"])
         size = int(options.copied * 2**30)
         speeds = {"cpu": cpu_bandwidth, "cuda": cuda_bandwidth}
         bandwidth = {backend: speeds[backend](size, options.repeats) for backend in options.backends}

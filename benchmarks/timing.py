@@ -73,6 +73,17 @@ def median(watch: Stopwatch, work: Work, repeats: int) -> Taken:
     return Taken(*np.median([watch(work) for _ in range(repeats)], axis=0).tolist())
 
 
+def steps(driver: LatticeDriver, conditions: NDArray[np.float64], seconds: float, repeats: int) -> tuple[int, Taken]:
+    """How many steps, about so many seconds of them, were timed at once, and the time of one of them."""
+    watch, two = stopwatch(driver), np.tile(conditions, (2, 1))
+    driver.advance(two)  # compiles
+    pair = watch(lambda: driver.advance(two)).seconds
+    count = 2 * max(1, round(seconds / max(pair, 1e-5)))
+    rows = np.tile(conditions, (count, 1))
+    taken = median(watch, lambda: driver.advance(rows), repeats)
+    return count, Taken(taken.seconds / count, taken.processor / count)
+
+
 def passes(driver: LatticeDriver, conditions: NDArray[np.float64], repeats: int) -> dict[str, float]:
     """Seconds of a step's passes, of a look at the flow and of taking it into a mean, each done again and again.
 
@@ -82,19 +93,19 @@ def passes(driver: LatticeDriver, conditions: NDArray[np.float64], repeats: int)
     driver.begin(np.tile(conditions, (2 * LAUNCHES * (repeats + 1), 1)))  # a device counts steps by their collisions
     driver.average(0, True)
     added = driver.treat_walls(True)
-    steps: dict[str, Callable[[bool], object]] = {
+    works: dict[str, Callable[[bool], object]] = {
         "streaming and collision, {}": lambda even: driver.collide(even, 0, lattice.count)
     }
     if lattice.openings:
-        steps["openings"] = lambda even: driver.treat_openings(0, even)
+        works["openings"] = lambda even: driver.treat_openings(0, even)
     if len(lattice.walls.slot):
-        steps |= {"walls": driver.treat_walls, "sharing of mass": lambda even: driver.share_mass(added)}
+        works |= {"walls": driver.treat_walls, "sharing of mass": lambda even: driver.share_mass(added)}
 
     def taken(work: Work) -> float:
         return median(watch, work, repeats).seconds / LAUNCHES
 
     found: dict[str, float] = defaultdict(float)
-    for name, work in steps.items():
+    for name, work in works.items():
         for kind, even in (("even", True), ("odd", False)):
             launches = partial(often, partial(work, even))
             again = partial(queue.replay, f"{name}, {kind}", launches) if queue else launches
