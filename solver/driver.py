@@ -228,7 +228,7 @@ class LatticeDriver(ABC):
     def fields(self) -> Fields:
         """Fields of all nodes."""
         fields = self.room()
-        self.take(fields, 1.0)
+        self.read_fields(fields)
         return self.fetch(fields)
 
     def average(self, number: int, anew: bool) -> None:
@@ -241,7 +241,7 @@ class LatticeDriver(ABC):
             self.means[number] = Mean(self.room())
         mean = self.means[number]
         mean.count = 1 if anew else mean.count + 1
-        self.take(mean.fields, 1 / mean.count)
+        self.fold(number, mean)
 
     def mean(self, number: int) -> Fields:
         """Mean of the fields that were taken into it."""
@@ -308,8 +308,12 @@ class LatticeDriver(ABC):
         """Arrays for the fields of all nodes, where the driver runs."""
 
     @abstractmethod
-    def take(self, fields: Fields, share: float) -> None:
-        """Take the present fields into such arrays: means += share (present - means)."""
+    def read_fields(self, fields: Fields) -> None:
+        """Write the present fields into such arrays."""
+
+    @abstractmethod
+    def fold(self, number: int, mean: Mean) -> None:
+        """Take the present fields into the mean of that number, with the share 1/count of a count that has them."""
 
     @abstractmethod
     def fetch(self, fields: Fields) -> Fields:

@@ -25,7 +25,7 @@ from solver.cuda.opening_pass import make_control_pass, make_opening_pass
 from solver.cuda.reading import make_count, make_exchange, make_reading
 from solver.cuda.steps import make_steps
 from solver.cuda.wall_pass import make_wall_pass
-from solver.driver import SUMS, Fields, Found, LatticeDriver, held_bytes
+from solver.driver import SUMS, Fields, Found, LatticeDriver, Mean, held_bytes
 from solver.lattice import Lattice
 from solver.storage import HALF, PLAIN
 from solver.streaming import address_runs
@@ -48,7 +48,7 @@ class CudaDriver(LatticeDriver):
         self._omega, self._blend = send(omega), send(blend)
         self._interpolate, self._subtract = make_wall_pass(storage, real)
         self._openings, self._probe = make_opening_pass(storage, real, lattice.equilibrium)
-        self._fields, self._observe = make_reading(storage, real, *lattice.models)
+        self._fields, self._raise, self._observe = make_reading(storage, real, *lattice.models)
         self._count = make_count()
         self._read, self._write = make_exchange()
         walls, into, out, control = lattice.walls, lattice.inlets, lattice.outlets, lattice.control
@@ -83,6 +83,7 @@ class CudaDriver(LatticeDriver):
         ]
         self._controlled_flux = send(np.zeros((len(control.opening), WORDS), np.int64))
         self._probe_node = send(lattice.probe_node)
+        self._one, self._counts = send(np.ones(1, np.int64)), dict[int, Any]()
         self._before = send(np.zeros((3, lattice.count), real))
 
     def memory_bytes(self) -> int:
@@ -212,10 +213,23 @@ class CudaDriver(LatticeDriver):
         varying = () if self.lattice.rheology is None else (count,)
         return Fields(*(cuda.device_array(shape, real) for shape in (count, (3, count), (6, count), *varying)))
 
-    def take(self, fields: Fields, share: float) -> None:
-        """Take the present fields into arrays on the device."""
+    def read_fields(self, fields: Fields) -> None:
+        """Write the present fields into arrays on the device."""
+        self._take(fields, self._one)
+
+    def fold(self, number: int, mean: Mean) -> None:
+        """Take the present fields into a mean, which the device counts for itself."""
+        count, anew = self._counts.setdefault(number, cuda.to_device(np.zeros(1, np.int64))), mean.count == 1
+
+        def work() -> None:
+            self._raise[1, 1, self._queue.stream](count, anew)
+            self._take(mean.fields, count)
+
+        self._queue.replay(f"mean {number}, anew {anew}", work)
+
+    def _take(self, fields: Fields, count: Any) -> None:
         self._over(self.lattice.count, self._fields, self.populations, self.lattice.stride, self.lattice.force,
-                   self._rates, self._omega, self._blend, self.lattice.real(share), tuple(fields.arrays()))  # fmt: skip
+                   self._rates, self._omega, self._blend, count, tuple(fields.arrays()))  # fmt: skip
 
     def fetch(self, fields: Fields) -> Fields:
         """Arrays of the device, here."""

@@ -19,8 +19,8 @@ TERMS = SUMS[0]
 @cache
 def make_reading(
     storage: str, real: Any, equilibrium: str = "incompressible", rheology: str | None = None, blended: bool = False
-) -> tuple[Any, Any]:
-    """Fields of all nodes; sums and extremes over them, a partial result a block."""
+) -> tuple[Any, Any, Any]:
+    """Take the fields of all nodes into a mean; count a mean's states; sums and extremes, a partial result a block."""
     look, measure = make_observation(real, equilibrium), make_fields(rheology, blended, equilibrium, real)
     read, measure_node = on_device(make_access(storage, real).load), on_device(measure)
     take, add_block = on_device(make_taking(rheology is not None)), make_block_sum()
@@ -32,10 +32,15 @@ def make_reading(
         found[t, 2] = max(found[t, 2], drho)
 
     @cuda.jit
-    def fields(f: Any, stride: int, force: Any, rates: Any, omega: Any, blend: Any, share: Any, into: Any) -> None:
+    def fields(f: Any, stride: int, force: Any, rates: Any, omega: Any, blend: Any, count: Any, into: Any) -> None:
         n = cuda.grid(1)
         if n < into[0].shape[0]:
+            share = real(1.0 / count[0])
             take(into, n, measure_node(read(f, n, stride), n, force, rates, omega, blend), share)
+
+    @cuda.jit
+    def count_state(count: Any, anew: bool) -> None:
+        count[0] = 1 if anew else count[0] + 1
 
     @cuda.jit
     def observe(
@@ -79,7 +84,7 @@ def make_reading(
         if t < EXTREMES:
             extremes[block, t] = found[0, t]
 
-    return fields, observe
+    return fields, count_state, observe
 
 
 @cache
