@@ -43,6 +43,29 @@ def _copy_vector_compiled(to: Any, at: Any, source: Any, begin: Any) -> Any:
     return lambda to, at, source, begin: _copy_vector(to, at, source, begin)
 
 
+def prefetch(array: Any, index: int) -> None:
+    """Ask for the number at an index, which may lie beyond the end, to be brought near; it is going to be written."""
+
+
+@intrinsic
+def _prefetch(typing: Any, array: Any, index: Any) -> Any:
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        place = builder.bitcast(_place(context, builder, signature.args[0], *arguments), cgutils.voidptr_t)
+        to_write, to_nearest, data = (cgutils.int32_t(number) for number in (1, 3, 1))
+        kinds = [cgutils.voidptr_t, *3 * [cgutils.int32_t]]
+        kind = cgutils.ir.FunctionType(cgutils.ir.VoidType(), kinds)
+        function = builder.module.declare_intrinsic("llvm.prefetch", kinds[:1], kind)
+        builder.call(function, [place, to_write, to_nearest, data])
+        return context.get_dummy_value()
+
+    return types.void(array, types.intp), generate
+
+
+@overload(prefetch, strict=False)
+def _prefetch_compiled(array: Any, index: Any) -> Any:
+    return lambda array, index: _prefetch(array, index)
+
+
 @node_function
 def move(to: Any, at: int, source: Any, begin: int, count: int) -> None:
     """Copy consecutive numbers: in vectors, the last of which ends where they end and may overlap the one before."""

@@ -7,8 +7,12 @@ import numpy as np
 from numba import prange
 
 from solver.cpu.blocks import CHUNK, plain, threaded
+from solver.cpu.moving import prefetch
 from solver.storage import make_access
 from solver.sums import split
+
+AHEAD = 32
+"""Links between the one that is treated and the one whose populations are asked for."""
 
 
 @cache
@@ -23,6 +27,10 @@ def make_wall_pass(storage: str, real: Any) -> tuple[Any, Any]:
     ) -> None:  # fmt: skip
         x, y, z = np.int64(0), np.int64(0), np.int64(0)
         for k in range(first, last):
+            later = min(k + AHEAD, last - 1)
+            prefetch(f, slot[later])
+            prefetch(f, leaving_back[later])
+            prefetch(f, arriving[later])
             leaving = decode(f[slot[k]])
             returning = a[k] * leaving + b[k] * decode(f[leaving_back[k]]) + c[k] * decode(f[arriving[k]]) + s[k]
             f[slot[k]] = encode(returning)
