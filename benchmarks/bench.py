@@ -140,8 +140,8 @@ def layouts(nodes: Nodes) -> Callable[[Case], Lattice]:
     return lattice
 
 
-def stirred(driver: LatticeDriver) -> LatticeDriver:
-    """The driver with random populations."""
+def stirred(driver: Any) -> LatticeDriver:
+    """The driver of a lattice, with random populations."""
     lattice, kind = driver.lattice, driver.populations.dtype
     noise = NOISE * np.random.default_rng(0).random(lattice.stride, np.float32)
     stored = (SCALE * noise).astype(np.float16).view(kind) if lattice.halves else noise.astype(kind)
@@ -210,12 +210,21 @@ def run(cases: list[Case], bandwidth: dict[str, dict[str, float]], options: argp
                 print(f"{case.backend:5} left out: {reason}", flush=True)
                 continue
             left = (time.monotonic() - begin) / done * (effort - done)
-            print(
-                f"{case.backend:5} {shape:7} {nodes.count:>11,}  {case.collision:15} {case.precision:5}"
-                f"{found['updates_s'] / 1e6:10,.1f} {1e6 * found['step_s']:12,.1f} {100 * found['of_copy']:7.1f} %"
-                f"{found['memory_bytes']:8.1f}   {left / 60:4.1f} min left", flush=True
-            )  # fmt: skip
+            print(line(found), f"  {left / 60:4.1f} min left", flush=True)
             yield found
+
+
+def line(found: dict[str, Any]) -> str:
+    """A case in the table, above it its passes where they were timed."""
+    above = ""
+    if passes_s := found.get("passes_s"):
+        parts = (f"{name} {100 * seconds / found['step_s']:.1f} %" for name, seconds in passes_s.items())
+        above = f"{'':6}{', '.join(parts)}; start {sum(found['start_s'].values()):.1f} s\n"
+    return above + (
+        f"{found['backend']:5} {found['shape']:7} {found['nodes']:>11,}  {found['collision']:15} {found['precision']:5}"
+        f"{found['updates_s'] / 1e6:10,.1f} {1e6 * found['step_s']:12,.1f} {100 * found['of_copy']:7.1f} %"
+        f"{found['memory_bytes']:8.1f}"
+    )
 
 
 def provenance(options: argparse.Namespace) -> dict[str, Any]:
@@ -251,7 +260,10 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--json", type=Path, help="file for the results; default: in benchmarks/results by the date")
     parser.add_argument("--figures", type=Path, help="folder for the figures; default: beside the results")
     parser.add_argument("--draw", type=Path, help="draw these results, and measure nothing")
-    return parser.parse_args()
+    options = parser.parse_args()
+    if options.quick:
+        options.repeats, options.seconds = min(options.repeats, 3), min(options.seconds, 0.1)
+    return options
 
 
 def default_file(what: str, hardware: dict[str, Any]) -> Path:
@@ -261,34 +273,33 @@ def default_file(what: str, hardware: dict[str, Any]) -> Path:
     return ROOT / "benchmarks" / "results" / f"{datetime.now(UTC):%Y-%m-%d}-{what}-{name}.json"
 
 
+def measure_all(options: argparse.Namespace) -> Path:
+    """Measure, and keep after each case what is found so far; the file."""
+    begin, told = time.monotonic(), provenance(options)
+    file: Path = options.json or default_file("bench", told["hardware"])
+    size, speeds = int(options.copied * 2**30), {"cpu": cpu_bandwidth, "cuda": cuda_bandwidth}
+    bandwidth = {backend: speeds[backend](size, options.repeats) for backend in options.backends}
+    for backend, found in bandwidth.items():
+        print(backend, *(f"{name}: {speed / 1e9:,.0f} GB/s" for name, speed in found.items()), sep="  ", flush=True)
+    print(f"{'':13} {'nodes':>11}  {'collision':20} {'MLUPS':>10} {'us/step':>12} {'of copy':>9} {'B/node':>7}")
+    results: dict[str, Any] = {**told, "bandwidth": bandwidth, "cases": []}
+    for case in run(choose(options), bandwidth, options):
+        results["cases"].append(case)
+        results["seconds"] = round(time.monotonic() - begin, 1)
+        file.write_text(json.dumps(results, indent=1) + "\n")
+    return file
+
+
 def main() -> None:
     options = parse()
-    if options.quick:
-        options.repeats, options.seconds = min(options.repeats, 3), min(options.seconds, 0.1)
-    file = options.draw or options.json
-    if not options.draw:
-        begin, told = time.monotonic(), provenance(options)
-        file = file or default_file("bench", told["hardware"])
-        size = int(options.copied * 2**30)
-        speeds = {"cpu": cpu_bandwidth, "cuda": cuda_bandwidth}
-        bandwidth = {backend: speeds[backend](size, options.repeats) for backend in options.backends}
-        for backend, found in bandwidth.items():
-            print(backend, *(f"{name}: {speed / 1e9:,.0f} GB/s" for name, speed in found.items()), sep="  ")
-        print(f"{'':13} {'nodes':>11}  {'collision':20} {'MLUPS':>10} {'us/step':>12} {'of copy':>9} {'B/node':>7}")
-        results = {**told, "bandwidth": bandwidth, "cases": []}
-        for case in run(choose(options), bandwidth, options):
-            results["cases"].append(case)
-            results["seconds"] = round(time.monotonic() - begin, 1)
-            file.write_text(json.dumps(results, indent=1) + "\n")
-        print(file)
-    if util.find_spec("matplotlib") is None:
-        print("matplotlib is not here: draw elsewhere with --draw")
+    file = options.draw or measure_all(options)
+    print(file)
+    try:
+        from drawing import draw
+    except ImportError as missing:
+        print(f"not drawn, do that elsewhere with --draw: {missing}")
         return
-    from drawing import draw
-
-    results = json.loads(file.read_text())
-    stem = options.figures / "bench" if options.figures else file.with_suffix("")
-    draw(results, stem)
+    draw(json.loads(file.read_text()), options.figures / "bench" if options.figures else file.with_suffix(""))
 
 
 if __name__ == "__main__":

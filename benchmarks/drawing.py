@@ -15,6 +15,9 @@ from pipeline.reporting.figures import FAINT, OUTLET_COLOURS, STYLE, to_png
 Cases = list[dict[str, Any]]
 MARKERS = {"tree": "o", "pipe": "s", "cavity": "^"}
 COLOURS = dict(zip(MARKERS, OUTLET_COLOURS[:1] + OUTLET_COLOURS[2:], strict=False))
+UNITS = {"cpu": (1e6, "MLUPS"), "cuda": (1e9, "GLUPS")}
+SIZES = (0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50)
+"""Ticks, million nodes."""
 
 
 def draw(results: dict[str, Any], stem: Path) -> None:
@@ -34,42 +37,49 @@ def roofline(results: dict[str, Any]) -> Figure:
     rows = figure.subplots(len(bandwidth), 2, squeeze=False)
     for (backend, speeds), (left, right) in zip(bandwidth.items(), rows, strict=True):
         cases = [case for case in results["cases"] if case["backend"] == backend]
-        against_traffic(left, cases, max(speeds.values()))
-        against_size(right, cases, max(speeds.values()))
+        unit, name = UNITS[backend]
+        against_traffic(left, cases, max(speeds.values()), unit)
+        against_size(right, cases, max(speeds.values()), unit)
+        left.set_ylabel(name)
+        right.set_ylabel(name)
         left.set_title(cases[0]["device"] if cases else backend)
     return figure
 
 
-def against_traffic(axes: Axes, cases: Cases, speed: float) -> None:
+def against_traffic(axes: Axes, cases: Cases, speed: float, unit: float) -> None:
     """The largest case of each shape with each model, under the roof of the memory's speed."""
     traffic = np.geomspace(50, 450)
-    axes.loglog(traffic, speed / traffic / 1e9, color=FAINT, label=f"{speed / 1e9:,.0f} GB/s")
+    axes.loglog(traffic, speed / traffic / unit, color=FAINT, label=f"{speed / 1e9:,.0f} GB/s")
     for shape, of_shape in by_shape(cases):
         largest = [case for case in of_shape if case["size"] == max(other["size"] for other in of_shape)]
         axes.plot(
-            [case["update_bytes"] for case in largest], [case["updates_s"] / 1e9 for case in largest],
+            [case["update_bytes"] for case in largest], [case["updates_s"] / unit for case in largest],
             MARKERS[shape], color=COLOURS[shape], fillstyle="none", label=shape,
         )  # fmt: skip
-    axes.set(xlabel="bytes an update moves at least", ylabel="10⁹ updates a second")
+    axes.set(xlabel="bytes an update moves at least")
     axes.set_xticks(known := sorted({case["update_bytes"] for case in cases}), [str(value) for value in known])
     axes.minorticks_off()
     axes.legend()
 
 
-def against_size(axes: Axes, cases: Cases, speed: float) -> None:
+def against_size(axes: Axes, cases: Cases, speed: float, unit: float) -> None:
     """The base model on all sizes; the roof is at the top of the right-hand scale."""
     base = [case for case in cases if (case["collision"], case["precision"]) == ("trt", "fp32")]
     for shape, of_shape in by_shape(base):
         axes.semilogx(
-            [case["nodes"] / 1e6 for case in of_shape], [case["updates_s"] / 1e9 for case in of_shape],
+            [case["nodes"] / 1e6 for case in of_shape], [case["updates_s"] / unit for case in of_shape],
             MARKERS[shape] + "-", color=COLOURS[shape], label=shape,
         )  # fmt: skip
+    axes.set_xticks(SIZES, [f"{size:g}" for size in SIZES])
+    axes.minorticks_off()
+    axes.set(xlabel="million fluid nodes", ylim=(0, None))
     if base:
-        percent = 100 * base[0]["update_bytes"] / speed * 1e9
+        sizes = [case["nodes"] / 1e6 for case in base]
+        axes.set_xlim(0.7 * min(sizes), 1.4 * max(sizes))
+        percent = 100 * base[0]["update_bytes"] / speed * unit
         scale = axes.secondary_yaxis("right", functions=(lambda rate: percent * rate, lambda part: part / percent))
         scale.set_ylabel("% of the memory's speed")
-    axes.set(xlabel="million fluid nodes", ylabel="10⁹ updates a second", ylim=(0, None))
-    axes.legend()
+        axes.legend()
 
 
 def by_shape(cases: Cases) -> list[tuple[str, Cases]]:
