@@ -219,7 +219,9 @@ class CudaDriver(LatticeDriver):
 
     def fold(self, number: int, mean: Mean) -> None:
         """Take the present fields into a mean, which the device counts for itself."""
-        count, anew = self._counts.setdefault(number, cuda.to_device(np.zeros(1, np.int64))), mean.count == 1
+        if number not in self._counts:
+            self._counts[number] = cuda.to_device(np.zeros(1, np.int64))
+        count, anew = self._counts[number], mean.count == 1
 
         def work() -> None:
             self._raise[1, 1, self._queue.stream](count, anew)
