@@ -9,6 +9,7 @@ import matplotlib as mpl
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import LogLocator
 
 from pipeline.reporting.figures import FAINT, OUTLET_COLOURS, STYLE, to_png
 
@@ -59,6 +60,8 @@ def against_traffic(axes: Axes, cases: Cases, speed: float, unit: float) -> None
     axes.set(xlabel="bytes an update moves at least")
     axes.set_xticks(known := sorted({case["update_bytes"] for case in cases}), [str(value) for value in known])
     axes.minorticks_off()
+    axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+    axes.yaxis.set_major_formatter("{x:g}")
     axes.legend()
 
 
@@ -92,7 +95,7 @@ def passes(results: dict[str, Any]) -> Figure:
     """Each pass by itself, a look and a mean, in percent of a step: a bar for each shape and device."""
     cases = [case for case in results["cases"] if "passes_s" in case]
     names = list(dict.fromkeys(name for case in cases for name in case["passes_s"]))
-    figure = Figure(figsize=(8.6, 1 + 0.22 * len(names) * max(1, len(cases))), layout="constrained")
+    figure = Figure(figsize=(8.6, 1 + 0.14 * len(names) * max(1, len(cases))), layout="constrained")
     axes = figure.subplots()
     height = 0.8 / max(1, len(cases))
     for number, case in enumerate(cases):
@@ -104,6 +107,8 @@ def passes(results: dict[str, Any]) -> Figure:
         axes.bar_label(bars, [f"{part:.1f}" if part else "" for part in parts], padding=2, fontsize=7)
     axes.set_yticks(np.arange(len(names)) + 0.4 - height / 2, names)
     axes.invert_yaxis()
+    axes.grid(visible=False, axis="y")
+    axes.set_axisbelow(True)
     axes.set(xlabel="% of a step (a look and a mean: if done once a step)")
-    axes.legend()
+    figure.legend(loc="outside upper center", ncols=2)
     return figure
