@@ -20,7 +20,7 @@ from solver.driver import LatticeDriver
 
 Work = Callable[[], object]
 LAUNCHES = 10
-"""How often a pass is done between two looks at the clock; on a device in one graph, which spares single launches."""
+"""How often a device does a pass between two events, in one graph, so that the host's launches do not count."""
 
 
 class Taken(NamedTuple):
@@ -90,7 +90,8 @@ def passes(driver: LatticeDriver, conditions: NDArray[np.float64], repeats: int)
     Even and odd steps alternate: each kind of a pass counts half. `conditions` are those of one step.
     """
     lattice, watch, queue = driver.lattice, stopwatch(driver), queue_of(driver)
-    driver.begin(np.tile(conditions, (2 * LAUNCHES * (repeats + 1), 1)))  # a device counts steps by their collisions
+    times = LAUNCHES if queue else 1
+    driver.begin(np.tile(conditions, (2 * times * (repeats + 1), 1)))  # a device counts steps by their collisions
     driver.average(0, True)
     added = driver.treat_walls(True)
     works: dict[str, Callable[[bool], object]] = {
@@ -102,22 +103,22 @@ def passes(driver: LatticeDriver, conditions: NDArray[np.float64], repeats: int)
         works |= {"walls": driver.treat_walls, "sharing of mass": lambda even: driver.share_mass(added)}
 
     def taken(work: Work) -> float:
-        return median(watch, work, repeats).seconds / LAUNCHES
+        return median(watch, work, repeats).seconds / times
 
     found: dict[str, float] = defaultdict(float)
     for name, work in works.items():
         for kind, even in (("even", True), ("odd", False)):
-            launches = partial(often, partial(work, even))
+            launches = partial(often, times, partial(work, even))
             again = partial(queue.replay, f"{name}, {kind}", launches) if queue else launches
             found[name.format(kind)] += taken(again) / 2
-    found["look"] = taken(partial(often, partial(driver.look, True)))
-    found["mean"] = taken(partial(often, partial(driver.average, 0, False)))
+    found["look"] = taken(partial(often, times, partial(driver.look, True)))
+    found["mean"] = taken(partial(often, times, partial(driver.average, 0, False)))
     return dict(found)
 
 
-def often(work: Work) -> None:
+def often(times: int, work: Work) -> None:
     """Do some work so many times."""
-    for _ in range(LAUNCHES):
+    for _ in range(times):
         work()
 
 
