@@ -2,6 +2,7 @@
 on threads.
 """
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from solver.cpu.pieces import address_pieces
 from solver.cpu.reading import make_reading
 from solver.cpu.steps import make_steps
 from solver.cpu.wall_pass import make_wall_pass
+from solver.d3q19 import Q
 from solver.driver import EXTREMES, SUMS, Fields, Found, LatticeDriver, Mean, held_bytes
 from solver.forecast import Device, available_bytes
 from solver.lattice import Lattice
@@ -28,7 +30,8 @@ takes however few the nodes, compilation."""
 
 def cpu_device() -> Device:
     """The cores of this machine, as many as Numba uses."""
-    return Device("CPU", available_bytes(), CORE_UPDATES_S * get_num_threads(), STEP_S, COMPILE_S, copies=1)
+    updates_s = CORE_UPDATES_S * get_num_threads()
+    return Device("CPU", available_bytes(), updates_s, STEP_S, COMPILE_S, copies=1, table=False)
 
 
 class CpuDriver(LatticeDriver):
@@ -37,11 +40,12 @@ class CpuDriver(LatticeDriver):
     device = "CPU"
 
     def __init__(self, lattice: Lattice) -> None:
-        super().__init__(lattice)
+        self._pieces = address_pieces(lattice.addresses)
+        self._outlet_addresses = lattice.addresses.reshape(Q - 1, -1)[:, lattice.outlets.node].ravel()
+        super().__init__(replace(lattice, addresses=self._outlet_addresses[:0]))  # the table is not needed any more
         storage, real = BITS if lattice.halves else PLAIN, lattice.real
         self.populations: NDArray[Any] = np.zeros(lattice.slots, np.uint16 if lattice.halves else real)
         self._even, self._odd = make_steps(lattice.collision, storage, real, *lattice.models)
-        self._pieces = address_pieces(lattice.addresses)
         self._rates, self._omega, self._blend = lattice.relaxation()
         self._interpolate, self._subtract = make_wall_pass(storage, real)
         self._inlets, self._outlets, self._control, self._probe = make_opening_pass(storage, real, lattice.equilibrium)
@@ -88,7 +92,7 @@ class CpuDriver(LatticeDriver):
         # outlets first read all of a node's populations as they left it, wall links among them: before the walls
         links = (out.first, out.slot, out.column, out.normal, out.velocity, out.weight)
         force, stride, f = lattice.force, lattice.stride, self.populations
-        self._outlets(f, lattice.addresses, stride, even, out.node, links, force, conditions, self._outlet_flux)
+        self._outlets(f, self._outlet_addresses, stride, even, out.node, links, force, conditions, self._outlet_flux)
         self._inlets(f, inlets.slot, inlets.column, inlets.rows, inlets.weight, conditions, self._inlet_flux)
 
     def treat_walls(self, even: bool) -> Words:

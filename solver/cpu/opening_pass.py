@@ -40,7 +40,7 @@ def make_opening_pass(storage: str, real: Any, equilibrium: str = "incompressibl
     ) -> None:
         for m in range(len(node)):
             n = node[m]
-            g = opposite(load(f, n, stride)) if even else gather(f, link_address(addresses, n, stride), n)
+            g = opposite(load(f, n, stride)) if even else gather(f, link_address(addresses, m, len(node)), n)
             treat(f, g, m, links, force, conditions, 0, entered)
 
     @plain

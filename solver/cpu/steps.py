@@ -8,7 +8,7 @@ from numba import prange
 
 from solver.collision import make_collision
 from solver.cpu.blocks import CHUNK, plain, threaded
-from solver.cpu.moving import move
+from solver.cpu.moving import move, prefetch
 from solver.node_physics import node_function
 from solver.rheology import make_rates
 from solver.storage import BITS, make_access
@@ -30,6 +30,7 @@ def make_steps(
     decode, encode = make_access(storage, real)[-2:]
     halves = storage == BITS
     stored: Any = np.uint16 if halves else real
+    line = PADDING_BYTES // np.dtype(stored).itemsize
     block, width = (size // np.dtype(real).itemsize for size in (BLOCK_BYTES, BLOCK_BYTES + PADDING_BYTES))
 
     @node_function
@@ -45,6 +46,11 @@ def make_steps(
                 buffer[k] = encode(numbers[k])
 
     @node_function
+    def prefetch_row(f: Any, begin: int) -> None:
+        for k in range(0, block, line):
+            prefetch(f, begin + k)
+
+    @node_function
     def decoded(buffer: Any) -> Any:
         numbers = np.empty(len(buffer), real)
         for k in range(len(buffer)):
@@ -53,11 +59,12 @@ def make_steps(
 
     @plain
     def even_chunk(f: Any, stride: int, first: int, last: int, force: Any, rates: Any, omega: Any, blend: Any) -> None:
-        buffer = np.empty(19 * width, stored)
+        buffer = np.zeros(19 * width, stored)
         for n in range(first, last, block):
             count = min(block, last - n)
             for i in range(19):
                 move(buffer, i * width, f, i * stride + n, count)
+                prefetch_row(f, i * stride + n + block)
             collide_block(buffer, n, count, force, rates, omega, blend)
             for i in range(19):
                 o = 0 if i == 0 else i + 1 if i % 2 else i - 1
@@ -65,7 +72,7 @@ def make_steps(
 
     @plain
     def odd_chunk(f: Any, pieces: Any, first: int, last: int, force: Any, rates: Any, omega: Any, blend: Any) -> None:
-        buffer = np.empty(19 * width, stored)
+        buffer = np.zeros(19 * width, stored)
         for n in range(first, last, block):
             end = min(n + block, last)
             begins = pieces.first[n // ALIGNMENT]
@@ -77,6 +84,7 @@ def make_steps(
                     until = min(end, np.intp(pieces.start[piece + 1]))
                     move(buffer, o * width + m - n, f, m + np.intp(pieces.shift[piece]), until - m)
                     piece, m = piece + 1, until
+                prefetch_row(f, m + np.intp(pieces.shift[piece - 1]))
             collide_block(buffer, n, end - n, force, rates, omega, blend)
             move(f, n, buffer, 0, end - n)
             for i in range(1, 19):
