@@ -255,7 +255,10 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--quick", action="store_true", help="two sizes of the tree, few repeats")
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--seconds", type=float, default=0.3, help="of one timing, about")
-    parser.add_argument("--copied", type=float, default=1.0, help="GiB that the memory's speed is measured on")
+    parser.add_argument(
+        "--copied", type=float, help="GiB that the memory's speed is measured on; 1 on a CPU, 8 on a device, which is not"
+        " at its full speed with less",
+    )  # fmt: skip
     parser.add_argument("--commit", help="of what is measured, where git cannot tell it")
     parser.add_argument("--json", type=Path, help="file for the results; default: in benchmarks/results by the date")
     parser.add_argument("--figures", type=Path, help="folder for the figures; default: beside the results")
@@ -277,8 +280,11 @@ def measure_all(options: argparse.Namespace) -> Path:
     """Measure, and keep after each case what is found so far; the file."""
     begin, told = time.monotonic(), provenance(options)
     file: Path = options.json or default_file("bench", told["hardware"])
-    size, speeds = int(options.copied * 2**30), {"cpu": cpu_bandwidth, "cuda": cuda_bandwidth}
-    bandwidth = {backend: speeds[backend](size, options.repeats) for backend in options.backends}
+    speeds = {"cpu": (cpu_bandwidth, 1.0), "cuda": (cuda_bandwidth, 8.0)}
+    bandwidth = {}
+    for backend in options.backends:
+        speed, gibibytes = speeds[backend]
+        bandwidth[backend] = speed(int((options.copied or gibibytes) * 2**30), options.repeats)
     for backend, found in bandwidth.items():
         print(backend, *(f"{name}: {speed / 1e9:,.0f} GB/s" for name, speed in found.items()), sep="  ", flush=True)
     print(f"{'':13} {'nodes':>11}  {'collision':20} {'MLUPS':>10} {'us/step':>12} {'of copy':>9} {'B/node':>7}")

@@ -58,7 +58,7 @@ def by_events(stream: Any) -> Stopwatch:
 
 def queue_of(driver: LatticeDriver) -> Any:
     """The order in which a device works for a driver; none on a CPU."""
-    return getattr(driver, "_queue", None)
+    return getattr(driver, "queue", None)
 
 
 def stopwatch(driver: LatticeDriver) -> Stopwatch:

@@ -33,7 +33,12 @@ from solver.sums import WORDS
 
 
 class CudaDriver(LatticeDriver):
-    """Runs a lattice on a CUDA device; see :class:`solver.driver.LatticeDriver`."""
+    """Runs a lattice on a CUDA device; see :class:`solver.driver.LatticeDriver`.
+
+    Attributes
+    ----------
+    queue : the order in which the device works for it.
+    """
 
     def __init__(self, lattice: Lattice) -> None:
         self.device = require_device()
@@ -66,13 +71,13 @@ class CudaDriver(LatticeDriver):
         most = max(last - first for first, last in lattice.ranges)
         self._look_blocks = min(LOOK_BLOCKS, sum_blocks(most))
         blank = np.tile((-1.0, 0.0, 0.0), (self._look_blocks * len(lattice.ranges), 1))
-        self._queue = Queue()
+        self.queue = Queue()
         self._seen = Pieces(
-            self._queue.stream, np.zeros((len(blank), *SUMS), np.int64), blank, np.zeros(len(into.slot), real),
+            self.queue.stream, np.zeros((len(blank), *SUMS), np.int64), blank, np.zeros(len(into.slot), real),
             np.zeros(len(out.slot), real), np.zeros(len(lattice.probe_node)),
         )  # fmt: skip
         self._sums, self._extremes, self._inlet_flux, self._outlet_flux, self._probe_drho = self._seen.arrays
-        self._script = Pieces(self._queue.stream, np.zeros(1, np.int64), np.zeros(0, real))
+        self._script = Pieces(self.queue.stream, np.zeros(1, np.int64), np.zeros(0, real))
         self._add_up_flux, self._control = make_control_pass(real)
         self._control_arrays = [send(array) for array in (control.column, control.rule, control.start)]
         by_outlet = np.argsort(out.opening, kind="stable")
@@ -94,8 +99,8 @@ class CudaDriver(LatticeDriver):
         """Take the conditions of the next steps, of which the device counts off the rows."""
         rows, clock = conditions.astype(self.lattice.real), np.array([-1])
         if self._script.arrays[1].size < rows.size:
-            self._script = Pieces(self._queue.stream, clock, rows.ravel())
-            self._queue.forget("pair", "pairs")
+            self._script = Pieces(self.queue.stream, clock, rows.ravel())
+            self.queue.forget("pair", "pairs")
         else:
             self._script.replace(clock, rows)
         self._clock, self._rows = self._script.arrays
@@ -104,9 +109,9 @@ class CudaDriver(LatticeDriver):
         """Run so many pairs of an even and an odd step."""
         many, rest = divmod(count, PAIRS)
         for _ in range(many):
-            self._queue.replay("pairs", lambda: super(CudaDriver, self).pairs(PAIRS))
+            self.queue.replay("pairs", lambda: super(CudaDriver, self).pairs(PAIRS))
         for _ in range(rest):
-            self._queue.replay("pair", lambda: super(CudaDriver, self).pairs(1))
+            self.queue.replay("pair", lambda: super(CudaDriver, self).pairs(1))
 
     def collide(self, even: bool, first: int, last: int) -> None:
         """Stream and collide the nodes of a range of rows."""
@@ -117,11 +122,11 @@ class CudaDriver(LatticeDriver):
 
     def _over(self, count: int, kernel: Any, *arguments: Any) -> None:
         if count:
-            kernel[blocks(count), THREADS, self._queue.stream](*arguments)
+            kernel[blocks(count), THREADS, self.queue.stream](*arguments)
 
     def outlet_flux(self) -> Any:
         """Words of what entered through each controlled outlet in the last step, on the device."""
-        self._add_up_flux[len(self.lattice.control.opening), SUM_THREADS, self._queue.stream](
+        self._add_up_flux[len(self.lattice.control.opening), SUM_THREADS, self.queue.stream](
             self._outlet_flux, *self._controlled_links, self._controlled_flux
         )
         return self._controlled_flux
@@ -146,7 +151,7 @@ class CudaDriver(LatticeDriver):
         back, arriving = (inside, upstream) if even else (upstream, inside)
         links = len(self.lattice.walls.slot)
         if links:
-            self._interpolate[sum_blocks(links), SUM_THREADS, self._queue.stream](
+            self._interpolate[sum_blocks(links), SUM_THREADS, self.queue.stream](
                 self.populations, slot, back, arriving, *self._wall_coefficients, self._added
             )
         return self._added
@@ -180,7 +185,7 @@ class CudaDriver(LatticeDriver):
 
     def look(self, keep: bool) -> None:
         """Begin to look at all nodes and openings; one copy brings here what is found."""
-        self._queue.replay(f"look, keep {keep}", lambda: self._look(keep))
+        self.queue.replay(f"look, keep {keep}", lambda: self._look(keep))
         self._seen.fetch()
 
     def found(self) -> Found:
@@ -191,7 +196,7 @@ class CudaDriver(LatticeDriver):
         lattice = self.lattice
         for k, (first, last) in enumerate(lattice.ranges):
             mine = slice(k * self._look_blocks, (k + 1) * self._look_blocks)
-            self._observe[self._look_blocks, SUM_THREADS, self._queue.stream](
+            self._observe[self._look_blocks, SUM_THREADS, self.queue.stream](
                 self.populations, lattice.stride, lattice.force, self._before, keep, first, last, self._sums[mine],
                 self._extremes[mine],
             )  # fmt: skip
@@ -224,10 +229,10 @@ class CudaDriver(LatticeDriver):
         count, anew = self._counts[number], mean.count == 1
 
         def work() -> None:
-            self._raise[1, 1, self._queue.stream](count, anew)
+            self._raise[1, 1, self.queue.stream](count, anew)
             self._take(mean.fields, count)
 
-        self._queue.replay(f"mean {number}, anew {anew}", work)
+        self.queue.replay(f"mean {number}, anew {anew}", work)
 
     def _take(self, fields: Fields, count: Any) -> None:
         self._over(self.lattice.count, self._fields, self.populations, self.lattice.stride, self.lattice.force,
