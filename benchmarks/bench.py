@@ -256,8 +256,8 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--seconds", type=float, default=0.3, help="of one timing, about")
     parser.add_argument(
-        "--copied", type=float, help="GiB that the memory's speed is measured on; 1 on a CPU, 8 on a device, which is not"
-        " at its full speed with less",
+        "--copied", type=float,
+        help="GiB that the memory's speed is measured on: 1 on a CPU, 8 on a device, whose full speed needs them",
     )  # fmt: skip
     parser.add_argument("--commit", help="of what is measured, where git cannot tell it")
     parser.add_argument("--json", type=Path, help="file for the results; default: in benchmarks/results by the date")

@@ -69,19 +69,19 @@ class Size:
         """Of the same vessel at a spacing that is `factor` times as large."""
         return Size(self.fluid_nodes / factor**3, self.wall_links / factor**2, self.opening_links / factor**2)
 
-    def device_bytes(self, precision: str, fields: int = 2, varying: bool = False, table: bool = True) -> int:
+    def device_bytes(self, precision: str, fields: int = 2, varying: bool = False) -> int:
         """Most memory that a driver takes where it runs, which is while it reads the fields for a snapshot.
 
         A node: 19 populations, the velocity kept for the residual, and ten numbers for each set of `fields`, usually
-        those of the moment and their mean; where the viscosity is `varying`, it and a number more. Addresses: 18 a node
-        where there is a `table` of them, else 18 for each of the runs, of which there are as many as a part of the wall
-        links. A wall link: three addresses and coefficients, its part of the nodes' list. A link through an opening:
-        address, opening, normal, velocity, weight and flux at most, its part of the lists of nodes.
+        those of the moment and their mean; where the viscosity is `varying`, it and a number more. Addresses: 18 for
+        each run of them, of which there are as many as a part of the wall links. A wall link: three addresses and
+        coefficients, its part of the nodes' list. A link through an opening: address, opening, normal, velocity, weight
+        and flux at most, its part of the lists of nodes.
         """
         real, stride = REAL_BYTES[precision], row_stride(ceil(self.fluid_nodes))
         index = 4 if 19 * stride < 2**32 else 8
         node = stride * 19 * STORED_BYTES[precision] + self.fluid_nodes * (3 + 10 * fields) * real
-        node += 18 * index * (stride if table else RUNS_PER_LINK * self.wall_links)
+        node += 18 * index * RUNS_PER_LINK * self.wall_links
         if varying:
             node += (stride + self.fluid_nodes * fields) * real
         return ceil(node + self.wall_links * (3 * index + 3 * real + 1) + self.opening_links * (index + 8 * real + 10))
@@ -110,7 +110,6 @@ class Device:
     step_s : time that a step takes however few the nodes.
     compile_s : compilation before the first steps.
     copies : of the fields that lie in its memory while a snapshot is written.
-    table : whether it keeps all addresses, not runs of them.
     """
 
     name: str
@@ -119,7 +118,6 @@ class Device:
     step_s: float
     compile_s: float
     copies: int = 0
-    table: bool = True
 
     def seconds(self, steps: int, fluid_nodes: float) -> float:
         """Expected time of so many steps."""
@@ -127,7 +125,7 @@ class Device:
 
     def bytes(self, size: Size, precision: str, means: int = 1, varying: bool = False) -> int:
         """Most memory that a run takes on it which keeps so many means of the fields."""
-        return size.device_bytes(precision, 1 + means + self.copies, varying, self.table)
+        return size.device_bytes(precision, 1 + means + self.copies, varying)
 
 
 @dataclass(frozen=True)

@@ -42,7 +42,7 @@ def test_memory_is_what_the_drivers_hold():
                 driver.average(means - 1, anew=True)
                 driver.average(means, anew=True)
                 held = held_bytes(driver.fields()) + driver.memory_bytes()
-                need = replace(BIG, copies=1, table=False).bytes(Size.of_nodes(nodes), precision, means + 1)
+                need = replace(BIG, copies=1).bytes(Size.of_nodes(nodes), precision, means + 1)
                 assert need == pytest.approx(held, rel=0.2)
                 assert need > 0.98 * held
 

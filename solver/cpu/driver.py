@@ -31,7 +31,7 @@ takes however few the nodes, compilation."""
 def cpu_device() -> Device:
     """The cores of this machine, as many as Numba uses."""
     updates_s = CORE_UPDATES_S * get_num_threads()
-    return Device("CPU", available_bytes(), updates_s, STEP_S, COMPILE_S, copies=1, table=False)
+    return Device("CPU", available_bytes(), updates_s, STEP_S, COMPILE_S, copies=1)
 
 
 class CpuDriver(LatticeDriver):

@@ -203,8 +203,8 @@ def cuda_device(precision: str) -> Device:
     """
     name = require_device()
     if config.ENABLE_CUDASIM:
-        return Device(name, available_bytes(), SIMULATOR_UPDATES_S, STEP_S, 0.0, table=False)
+        return Device(name, available_bytes(), SIMULATOR_UPDATES_S, STEP_S, 0.0)
     device = cuda.get_current_device()
     bandwidth = 2e3 * device.MEMORY_CLOCK_RATE * device.GLOBAL_MEMORY_BUS_WIDTH / 8
     free, _ = cuda.current_context().get_memory_info()
-    return Device(name, float(free), EFFICIENCY * bandwidth / update_bytes(precision), STEP_S, COMPILE_S, table=False)
+    return Device(name, float(free), EFFICIENCY * bandwidth / update_bytes(precision), STEP_S, COMPILE_S)
