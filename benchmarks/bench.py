@@ -49,7 +49,7 @@ from solver.collision import COLLISIONS, relaxation_rates  # noqa: E402
 from solver.cuda.device import device_answers, require_device  # noqa: E402
 from solver.d3q19 import Q  # noqa: E402
 from solver.driver import LatticeDriver  # noqa: E402
-from solver.forecast import STORED_BYTES, Size  # noqa: E402
+from solver.forecast import STORED_BYTES, Size, update_bytes  # noqa: E402
 from solver.lattice import Lattice, build_lattice  # noqa: E402
 from solver.nodes import Nodes  # noqa: E402
 from solver.rheology import make_rheology  # noqa: E402
@@ -172,11 +172,6 @@ def measure(case: Case, nodes: Nodes, lattice: Lattice, roof: float, options: ar
         del driver
         found["start_s"] = start(case.backend, nodes, row)
     return found
-
-
-def update_bytes(precision: str) -> int:
-    """Least traffic of an update: all populations of a node, in and out."""
-    return 2 * Q * STORED_BYTES[precision]
 
 
 def start(backend: str, nodes: Nodes, row: np.ndarray) -> dict[str, float]:

@@ -183,8 +183,8 @@ def gigabytes(count: float) -> str:
 
 
 def update_bytes(precision: str) -> int:
-    """Bytes that an update of a node moves: 19 populations in and out, and the addresses every other step."""
-    return 2 * 19 * STORED_BYTES[precision] + 18 * 4 // 2
+    """Bytes that an update of a node moves at least: 19 populations in and out."""
+    return 2 * 19 * STORED_BYTES[precision]
 
 
 def available_bytes() -> float:

@@ -1,6 +1,5 @@
 """The CUDA device, or the simulator in its place, and how nodes and links are shared out to its threads."""
 
-import os
 from collections.abc import Callable
 from functools import cache
 from typing import Any
@@ -13,7 +12,7 @@ from solver.forecast import Device, available_bytes, update_bytes
 from solver.stage import StageError
 from solver.sums import WORDS
 
-os.environ.setdefault("NUMBA_CUDA_LOW_OCCUPANCY_WARNINGS", "0")  # passes over links are short by nature
+config.CUDA_LOW_OCCUPANCY_WARNINGS = 0  # passes over links are short by nature
 try:
     from numba import cuda
 except ImportError:
@@ -31,10 +30,10 @@ REGISTERS = {np.float32: 80, np.float64: 128}
 """Registers of a thread that collides, at most, by the type that is computed with."""
 LOOK_BLOCKS = 512
 """Blocks that share out the nodes at a look, and leave a partial result each."""
-EFFICIENCY, STEP_S, COMPILE_S, SIMULATOR_UPDATES_S = 0.6, 3e-4, 4.0, 1e3
-"""For the forecast, about: part of the memory's bandwidth that updates reach (15.2e9 a second of 188 bytes in fp32 and
-9.6e9 of 340 in fp64 are 58 and 66 % of an H200's 4.9e12 bytes/s), time of a step's launches, compilation; updates a
-second on the simulator."""
+EFFICIENCY, STEP_S, COMPILE_S, SIMULATOR_UPDATES_S = 0.55, 1.2e-5, 4.0, 1e3
+"""For the forecast, about: part of the memory's bandwidth that updates reach (17.0e9 a second of 152 bytes in fp32 and
+10.1e9 of 304 in fp64 are 53 and 63 % of an H200's 4.9e12 bytes/s), time that a step takes however few the nodes,
+compilation; updates a second on the simulator."""
 
 
 def on_device(function: Any) -> Any:
