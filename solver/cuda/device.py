@@ -59,7 +59,7 @@ def sum_blocks(count: int) -> int:
     return max(1, -(-count // SUM_THREADS))
 
 
-class Pieces:
+class Bundle:
     """Arrays that lie in one piece on the device, so that one copy moves all of them.
 
     Copies wait for what was asked of the device before, and the host for neither until it asks for their numbers.

@@ -14,7 +14,7 @@ from solver.cuda.device import (
     PAIRS,
     SUM_THREADS,
     THREADS,
-    Pieces,
+    Bundle,
     Queue,
     blocks,
     cuda,
@@ -25,7 +25,7 @@ from solver.cuda.opening_pass import make_control_pass, make_opening_pass
 from solver.cuda.reading import make_count, make_exchange, make_reading
 from solver.cuda.steps import make_steps
 from solver.cuda.wall_pass import make_wall_pass
-from solver.driver import SUMS, Fields, Found, LatticeDriver, Mean, held_bytes
+from solver.driver import EXTREMES, SUMS, Fields, Found, LatticeDriver, Mean, held_bytes
 from solver.lattice import Lattice
 from solver.storage import HALF, PLAIN
 from solver.streaming import address_runs
@@ -70,14 +70,15 @@ class CudaDriver(LatticeDriver):
         self._opening_ranges = [(0, of_outlets), (of_outlets, of_all)] if len(both) else [(0, of_all)]
         most = max(last - first for first, last in lattice.ranges)
         self._look_blocks = min(LOOK_BLOCKS, sum_blocks(most))
-        blank = np.tile((-1.0, 0.0, 0.0), (self._look_blocks * len(lattice.ranges), 1))
+        partials = self._look_blocks * len(lattice.ranges)
         self.queue = Queue()
-        self._seen = Pieces(
-            self.queue.stream, np.zeros((len(blank), *SUMS), np.int64), blank, np.zeros(len(into.slot), real),
+        self._seen = Bundle(
+            self.queue.stream, np.zeros((partials, *SUMS), np.int64), np.zeros((partials, EXTREMES)),
+            np.zeros(len(into.slot), real),
             np.zeros(len(out.slot), real), np.zeros(len(lattice.probe_node)),
         )  # fmt: skip
         self._sums, self._extremes, self._inlet_flux, self._outlet_flux, self._probe_drho = self._seen.arrays
-        self._script = Pieces(self.queue.stream, np.zeros(1, np.int64), np.zeros(0, real))
+        self._script = Bundle(self.queue.stream, np.zeros(1, np.int64), np.zeros(0, real))
         self._add_up_flux, self._control = make_control_pass(real)
         self._control_arrays = [send(array) for array in (control.column, control.rule, control.start)]
         by_outlet = np.argsort(out.opening, kind="stable")
@@ -99,7 +100,7 @@ class CudaDriver(LatticeDriver):
         """Take the conditions of the next steps, of which the device counts off the rows."""
         rows, clock = conditions.astype(self.lattice.real), np.array([-1])
         if self._script.arrays[1].size < rows.size:
-            self._script = Pieces(self.queue.stream, clock, rows.ravel())
+            self._script = Bundle(self.queue.stream, clock, rows.ravel())
             self.queue.forget("pair", "pairs")
         else:
             self._script.replace(clock, rows)
