@@ -119,34 +119,37 @@ def adjusted(flow: Any, wanted: Any, state: Any, rule: Any) -> tuple[Any, Any, A
 
 
 @cache
-def make_outlet(storage: str, real: Callable[[float], Any], equilibrium: str = "incompressible") -> Any:
-    """Function ``(f, g, m, links, force, conditions, row, entered)`` that treats the m-th node at an outlet.
+def make_outlet(storage: str, real: Callable[[float], Any], equilibrium: str = "incompressible") -> tuple[Any, Any]:
+    """Function ``(g, force)`` of the flow at a node, and ``(f, k, flow, links, conditions, row, entered)`` of a link.
 
-    `g` are the node's populations after collision, `links` the arrays first, slot, column, normal, velocity and weight
-    of :class:`OutletLinks`, ``conditions[row + column]`` is drho on the cap; `entered` gets what came in through each
-    link.
+    The first takes the node's populations after collision, before any of its links is treated; the second treats the
+    k-th link at an outlet. `links` are the arrays slot, column, normal, velocity and weight of :class:`OutletLinks`,
+    ``conditions[row + column]`` is drho on the cap; `entered` gets what came in through each link.
     """
     half, onehalf, two, fourhalf = real(0.5), real(1.5), real(2), real(4.5)
     zero, one, density = real(0), real(1), make_density(real, equilibrium)
     decode, encode = make_access(storage, real)[-2:]
 
     @node_function
-    def outlet(f: Any, g: Any, m: int, links: Any, force: Any, conditions: Any, row: int, entered: Any) -> None:
-        first, slot, column, normal, velocity, weight = links
+    def flow_at(g: Any, force: Any) -> tuple[Any, ...]:
         drho, x, y, z = zeroth_and_first_moments(g)
         rho = density(drho)
-        x, y, z = (x - half * force[0]) / rho, (y - half * force[1]) / rho, (z - half * force[2]) / rho
-        square = onehalf * (x * x + y * y + z * z) * rho
-        for k in range(first[m], first[m + 1]):
-            leaving = decode(f[slot[k]])
-            out = x * normal[k, 0] + y * normal[k, 1] + z * normal[k, 2]
-            cu = velocity[k, 0] * x + velocity[k, 1] * y + velocity[k, 2] * z
-            kinetic = (fourhalf * cu * cu * rho - square) * (one if out >= zero else zero)
-            returning = two * weight[k] * (conditions[row + column[k]] + kinetic) - leaving
-            f[slot[k]] = encode(returning)
-            entered[k] = decode(f[slot[k]]) - leaving
+        return rho, (x - half * force[0]) / rho, (y - half * force[1]) / rho, (z - half * force[2]) / rho
 
-    return outlet
+    @node_function
+    def treat(f: Any, k: int, flow: Any, links: Any, conditions: Any, row: int, entered: Any) -> None:
+        slot, column, normal, velocity, weight = links
+        rho, x, y, z = flow
+        place = slot[k]
+        leaving = decode(f[place])
+        out = x * normal[k, 0] + y * normal[k, 1] + z * normal[k, 2]
+        cu = velocity[k, 0] * x + velocity[k, 1] * y + velocity[k, 2] * z
+        square = onehalf * (x * x + y * y + z * z) * rho
+        kinetic = (fourhalf * cu * cu * rho - square) * (one if out >= zero else zero)
+        f[place] = encode(two * weight[k] * (conditions[row + column[k]] + kinetic) - leaving)
+        entered[k] = decode(f[place]) - leaving
+
+    return flow_at, treat
 
 
 def inlet_links(

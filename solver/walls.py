@@ -32,6 +32,8 @@ from solver.streaming import slip_links
 Coefficients = tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]
 Vector = tuple[float, float, float]
 
+NEAR = 16384
+"""Rows of nodes that lie near to each other in memory: their links follow each other, in the order of their slots."""
 MAX_THROUGH = 0.1
 """Largest part of a moving wall's speed that may push fluid through the wall."""
 
@@ -137,7 +139,7 @@ def wall_links(
     a, b, c, share = (np.where(upstream == inside, plain, fitted) for plain, fitted in interpolated)
     s = share * moving_walls(nodes, moving or {})
     kept = np.flatnonzero(((b != 0) | (c != 0) | (s != 0)) & ~slip_links(nodes, slip))
-    kept = kept[np.argsort(back[kept] * stride + node[kept])]  # links that follow each other lie near in memory
+    kept = kept[np.lexsort((back[kept] * stride + node[kept], node[kept] // NEAR))]
     kind, near = addresses.dtype, np.unique(node[kept]).astype(np.int32)
     return WallLinks(
         slot=(back * stride + node)[kept].astype(kind),

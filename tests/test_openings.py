@@ -77,14 +77,14 @@ def fork_that_swings(make=make_outlet):
 
 def make_plain_outlet(*models):
     """Anti-bounce-back that keeps its quadratic terms where fluid comes back: normals turned out of its way."""
-    outlet = make_outlet(*models)
+    flow_at, treat = make_outlet(*models)
 
     @node_function
-    def plain(f, g, m, links, force, conditions, row, entered):
-        first, slot, column, normal, velocity, weight = links
-        outlet(f, g, m, (first, slot, column, 0 * normal, velocity, weight), force, conditions, row, entered)
+    def plain(f, k, flow, links, conditions, row, entered):
+        slot, column, normal, velocity, weight = links
+        treat(f, k, flow, (slot, column, 0 * normal, velocity, weight), conditions, row, entered)
 
-    return plain
+    return flow_at, plain
 
 
 @pytest.mark.slow

@@ -90,9 +90,9 @@ class CpuDriver(LatticeDriver):
         lattice, conditions = self.lattice, self._conditions[step]
         inlets, out = lattice.inlets, lattice.outlets
         # outlets first read all of a node's populations as they left it, wall links among them: before the walls
-        links = (out.first, out.slot, out.column, out.normal, out.velocity, out.weight)
+        nodes, links = (out.node, out.first), (out.slot, out.column, out.normal, out.velocity, out.weight)
         force, stride, f = lattice.force, lattice.stride, self.populations
-        self._outlets(f, self._outlet_addresses, stride, even, out.node, links, force, conditions, self._outlet_flux)
+        self._outlets(f, self._outlet_addresses, stride, even, *nodes, links, force, conditions, self._outlet_flux)
         self._inlets(f, inlets.slot, inlets.column, inlets.rows, inlets.weight, conditions, self._inlet_flux)
 
     def treat_walls(self, even: bool) -> Words:

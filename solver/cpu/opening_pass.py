@@ -15,7 +15,7 @@ from solver.sums import join
 @cache
 def make_opening_pass(storage: str, real: Any, equilibrium: str = "incompressible") -> tuple[Any, Any, Any, Any]:
     """Treat all inlets, all outlets; control pressures; read the density of the nodes at openings."""
-    treat = make_outlet(storage, real, equilibrium)
+    flow_at, treat = make_outlet(storage, real, equilibrium)
     load, _, gather, _, decode, encode = make_access(storage, real)
 
     @plain
@@ -33,6 +33,7 @@ def make_opening_pass(storage: str, real: Any, equilibrium: str = "incompressibl
         stride: int,
         even: bool,
         node: Any,
+        first: Any,
         links: Any,
         force: Any,
         conditions: Any,
@@ -41,7 +42,9 @@ def make_opening_pass(storage: str, real: Any, equilibrium: str = "incompressibl
         for m in range(len(node)):
             n = node[m]
             g = opposite(load(f, n, stride)) if even else gather(f, link_address(addresses, m, len(node)), n)
-            treat(f, g, m, links, force, conditions, 0, entered)
+            flow = flow_at(g, force)
+            for k in range(first[m], first[m + 1]):
+                treat(f, k, flow, links, conditions, 0, entered)
 
     @plain
     def control(flux: Any, column: Any, rule: Any, state: Any, conditions: Any) -> None:
