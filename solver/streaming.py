@@ -100,13 +100,18 @@ def address_runs(addresses: NDArray[np.unsignedinteger], stride: int) -> Runs:
     first = np.flatnonzero(starting)
     kind = np.int32 if int(table.max()) < 2**31 else np.int64
     offset = (table[:, first].astype(np.int64) - first).T.astype(kind)
-    bits = starting.reshape(-1, GROUP)
-    begun = np.cumsum(bits.sum(axis=1)) - 1
+    begun = np.cumsum(starting.reshape(-1, GROUP).sum(axis=1)) - 1
     return Runs(
         offset=np.ascontiguousarray(offset).ravel(),
         before=np.append(-1, begun[:-1]).astype(np.int32),
-        starts=(bits.astype(np.uint32) << np.arange(GROUP, dtype=np.uint32)).sum(axis=1, dtype=np.uint32),
+        starts=bit_words(starting),
     )
+
+
+def bit_words(flags: NDArray[np.bool_]) -> NDArray[np.uint32]:
+    """Flags as bits: that of row 32 g + k is bit k of word g."""
+    bits = flags.reshape(-1, GROUP).astype(np.uint32)
+    return (bits << np.arange(GROUP, dtype=np.uint32)).sum(axis=1, dtype=np.uint32)
 
 
 @njit(parallel=True, cache=True)

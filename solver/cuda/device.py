@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 
 from solver.forecast import Device, available_bytes, update_bytes
 from solver.stage import StageError
-from solver.sums import WORDS
 
 config.CUDA_LOW_OCCUPANCY_WARNINGS = 0  # passes over links are short by nature
 try:
@@ -26,9 +25,10 @@ SUM_THREADS = 256
 """Threads of a block that adds up; a power of 2."""
 PAIRS = 8
 """Pairs of steps that are replayed at once."""
-REGISTERS = {np.float32: 80, np.float64: 128}
-"""Registers of a thread that collides, at most, by the type that is computed with."""
-LOOK_BLOCKS = 512
+NODE_REGISTERS = {np.float32: 80, np.float64: 128}
+LINK_REGISTERS = {np.float32: 40, np.float64: 64}
+"""Registers of a thread that collides, and that treats links, at most, by the type that is computed with."""
+LOOK_BLOCKS = 384
 """Blocks that share out the nodes at a look, and leave a partial result each."""
 EFFICIENCY, STEP_S, COMPILE_S, SIMULATOR_UPDATES_S = 0.55, 1.2e-5, 4.0, 1e3
 """For the forecast, about: part of the memory's bandwidth that updates reach (17.0e9 a second of 152 bytes in fp32 and
@@ -44,19 +44,14 @@ def on_device(function: Any) -> Any:
     return getattr(function, "py_func", function) if config.ENABLE_CUDASIM else function
 
 
-def step_kernel(real: Any) -> Any:
-    """Decorator of the kernels that collide: fewer registers let more threads wait for memory at a time."""
-    return cuda.jit if config.ENABLE_CUDASIM else cuda.jit(max_registers=REGISTERS[real])
+def kernel(registers: int) -> Any:
+    """Decorator of kernels of at most so many registers a thread: with fewer, more threads wait for memory at once."""
+    return cuda.jit if config.ENABLE_CUDASIM else cuda.jit(max_registers=registers)
 
 
-def blocks(count: int) -> int:
-    """Blocks of one thread a node or link."""
-    return max(1, -(-count // THREADS))
-
-
-def sum_blocks(count: int) -> int:
-    """Blocks that add up so many terms, one thread a term."""
-    return max(1, -(-count // SUM_THREADS))
+def blocks_of(count: int, size: int) -> int:
+    """Blocks that take so many nodes or links each."""
+    return (count + size - 1) // size
 
 
 class Bundle:
@@ -70,12 +65,12 @@ class Bundle:
     """
 
     def __init__(self, stream: Any, *values: NDArray[Any]) -> None:
-        self._stream, self._templates = stream, values
+        self._stream, self._beside, self._templates = stream, cuda.stream(), values
         self._starts = np.cumsum([0, *(-(-array.nbytes // ALIGNMENT) * ALIGNMENT for array in values)])
         size = max(int(self._starts[-1]), ALIGNMENT)
         self._whole = cuda.device_array(size, np.uint8)
         self._staged = [(cuda.pinned_array(size, np.uint8), cuda.event()) for _ in range(2)]
-        self._fetched, self._arrived = cuda.pinned_array(size, np.uint8), cuda.event()
+        self._fetched, self._left, self._arrived = cuda.pinned_array(size, np.uint8), cuda.event(), cuda.event()
         self.arrays = self._cut(self._whole)
         self.replace(*values)
 
@@ -90,9 +85,11 @@ class Bundle:
         sent.record(self._stream)
 
     def fetch(self) -> None:
-        """Begin to bring the numbers here."""
-        self._whole.copy_to_host(self._fetched, stream=self._stream)
-        self._arrived.record(self._stream)
+        """Begin to bring the numbers here, beside what the device is asked for next, which must leave them alone."""
+        self._left.record(self._stream)
+        self._left.wait(self._beside)
+        self._whole.copy_to_host(self._fetched, stream=self._beside)
+        self._arrived.record(self._beside)
 
     def here(self) -> list[NDArray[Any]]:
         """The numbers that were fetched last."""
@@ -151,21 +148,49 @@ class Queue:
 
 
 @cache
-def make_block_sum() -> Any:
-    """Device function ``(shared, t)``: thread t of a block adds the rows of (SUM_THREADS, WORDS) up into the first."""
+def make_block_sum(rows: int) -> Any:
+    """Device function ``(terms, t)``: thread t of a block adds each row of (rows, SUM_THREADS) up into its first."""
 
     @cuda.jit(device=True)
-    def add_block(shared: Any, t: int) -> None:
+    def add_block(terms: Any, t: int) -> None:
         cuda.syncthreads()
         width = SUM_THREADS // 2
         while width > 0:
             if t < width:
-                for word in range(WORDS):
-                    shared[t, word] += shared[t + width, word]
+                for row in range(rows):
+                    terms[row, t] += terms[row, t + width]
             cuda.syncthreads()
             width //= 2
 
     return add_block
+
+
+def prefetch(array: Any, index: int) -> None:
+    """Ask for the line of the number at an index to be brought into the cache that all threads share."""
+
+
+def _instruct_to_prefetch() -> Any:
+    """What that is on a device, in its own words: Numba has none for it."""
+    from numba import types
+    from numba.core.cgutils import ir
+    from numba.cuda.extending import intrinsic
+
+    @intrinsic
+    def instruction(typing: Any, array: Any, index: Any) -> Any:
+        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            data = context.make_array(signature.args[0])(context, builder, arguments[0]).data
+            address = builder.ptrtoint(builder.gep(data, [arguments[1]]), ir.IntType(64))
+            kind = ir.FunctionType(ir.VoidType(), [address.type])
+            builder.call(ir.InlineAsm(kind, "prefetch.global.L2 [$0];", "l", side_effect=True), [address])
+            return context.get_dummy_value()
+
+        return types.void(array, types.int64), generate
+
+    return instruction
+
+
+if cuda and not config.ENABLE_CUDASIM:
+    prefetch = _instruct_to_prefetch()
 
 
 def device_answers() -> bool:

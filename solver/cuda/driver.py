@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from solver.cuda.boundary_pass import Boundaries, has_two_terms, make_boundary_pass
+from solver.cuda.control_pass import make_control_pass
 from solver.cuda.device import (
     LOOK_BLOCKS,
     PAIRS,
@@ -16,19 +18,16 @@ from solver.cuda.device import (
     THREADS,
     Bundle,
     Queue,
-    blocks,
+    blocks_of,
     cuda,
     require_device,
-    sum_blocks,
 )
-from solver.cuda.opening_pass import make_control_pass, make_opening_pass
 from solver.cuda.reading import make_count, make_exchange, make_reading
 from solver.cuda.steps import make_steps
-from solver.cuda.wall_pass import make_wall_pass
 from solver.driver import EXTREMES, SUMS, Fields, Found, LatticeDriver, Mean, held_bytes
 from solver.lattice import Lattice
 from solver.storage import HALF, PLAIN
-from solver.streaming import address_runs
+from solver.streaming import address_runs, bit_words
 from solver.sums import WORDS
 
 
@@ -47,37 +46,30 @@ class CudaDriver(LatticeDriver):
         storage = HALF if lattice.halves else PLAIN
         self.populations = send(np.zeros(lattice.slots, np.float16 if lattice.halves else real))
         runs = address_runs(lattice.addresses, lattice.stride)
-        self._runs = [send(array) for array in (runs.offset, runs.before, runs.starts)]
+        self._runs = tuple(send(array) for array in (runs.offset, runs.before, runs.starts))
         self._even, self._odd = make_steps(lattice.collision, storage, real, *lattice.models)
         self._rates, omega, blend = lattice.relaxation()
         self._omega, self._blend = send(omega), send(blend)
-        self._interpolate, self._subtract = make_wall_pass(storage, real)
-        self._openings, self._probe = make_opening_pass(storage, real, lattice.equilibrium)
         self._fields, self._raise, self._observe = make_reading(storage, real, *lattice.models)
         self._count = make_count()
         self._read, self._write = make_exchange()
         walls, into, out, control = lattice.walls, lattice.inlets, lattice.outlets, lattice.control
-        self._wall_arrays = [send(array) for array in (walls.slot, walls.inside, walls.upstream)]
-        self._wall_coefficients = [send(array) for array in (walls.a, walls.b, walls.c, walls.s)]
+        self._treat, self._subtract = make_boundary_pass(storage, real, lattice.equilibrium, has_two_terms(walls))
+        self._boundaries = Boundaries.of(lattice)
         self._wall_nodes = send(walls.nodes)
-        self._added = send(np.zeros(WORDS, np.int64))
-        self._inlet_arrays = [send(array) for array in (into.slot, into.column, into.rows, into.weight)]
-        self._outlet_arrays = [
-            send(array) for array in (out.node, out.first, out.slot, out.column, out.normal, out.velocity, out.weight)
-        ]
-        of_outlets, of_all = len(out.node), len(out.node) + len(into.slot)
-        both = np.intersect1d(out.node, into.slot % lattice.stride)  # an outlet must read these before an inlet writes
-        self._opening_ranges = [(0, of_outlets), (of_outlets, of_all)] if len(both) else [(0, of_all)]
+        self._sharing = send(bit_words(np.isin(np.arange(lattice.stride), walls.nodes)))
+        self._added = {even: send(np.zeros(WORDS, np.int64)) for even in (True, False)}
         most = max(last - first for first, last in lattice.ranges)
-        self._look_blocks = min(LOOK_BLOCKS, sum_blocks(most))
+        self._look_blocks = min(LOOK_BLOCKS, max(1, blocks_of(most, SUM_THREADS)))
         partials = self._look_blocks * len(lattice.ranges)
         self.queue = Queue()
+        self._flux = [send(np.zeros(len(links.slot), real)) for links in (into, out)]
+        self._probe_node = send(lattice.probe_node)
         self._seen = Bundle(
             self.queue.stream, np.zeros((partials, *SUMS), np.int64), np.zeros((partials, EXTREMES)),
-            np.zeros(len(into.slot), real),
-            np.zeros(len(out.slot), real), np.zeros(len(lattice.probe_node)),
+            np.zeros(len(into.slot), real), np.zeros(len(out.slot), real), np.zeros(len(lattice.probe_node)),
         )  # fmt: skip
-        self._sums, self._extremes, self._inlet_flux, self._outlet_flux, self._probe_drho = self._seen.arrays
+        self._sums, self._extremes, *self._at_openings = self._seen.arrays
         self._script = Bundle(self.queue.stream, np.zeros(1, np.int64), np.zeros(0, real))
         self._add_up_flux, self._control = make_control_pass(real)
         self._control_arrays = [send(array) for array in (control.column, control.rule, control.start)]
@@ -88,7 +80,6 @@ class CudaDriver(LatticeDriver):
             send(np.append(0, np.cumsum(ends - begins))),
         ]
         self._controlled_flux = send(np.zeros((len(control.opening), WORDS), np.int64))
-        self._probe_node = send(lattice.probe_node)
         self._one, self._counts = send(np.ones(1, np.int64)), dict[int, Any]()
         self._before = send(np.zeros((3, lattice.count), real))
 
@@ -110,25 +101,42 @@ class CudaDriver(LatticeDriver):
         """Run so many pairs of an even and an odd step."""
         many, rest = divmod(count, PAIRS)
         for _ in range(many):
-            self.queue.replay("pairs", lambda: super(CudaDriver, self).pairs(PAIRS))
+            self.queue.replay("pairs", lambda: self._pairs(PAIRS))
         for _ in range(rest):
-            self.queue.replay("pair", lambda: super(CudaDriver, self).pairs(1))
+            self.queue.replay("pair", lambda: self._pairs(1))
+
+    def _pairs(self, count: int) -> None:
+        """Pairs in as few launches as there can be: each step takes off what the walls of the one before added."""
+        owing = False
+        for number in range(2 * count):
+            even = number % 2 == 0
+            self._collide(even, 0, self.lattice.count, owing)
+            if len(self.lattice.control.opening):
+                self.control(number, self.outlet_flux())
+            self._treat_boundaries(even, 0, self._boundaries.ends[2])
+            owing = bool(len(self.lattice.walls.slot))
+        if owing:
+            self.share_mass(self._added[False])
 
     def collide(self, even: bool, first: int, last: int) -> None:
         """Stream and collide the nodes of a range of rows."""
+        self._collide(even, first, last, False)
+
+    def _collide(self, even: bool, first: int, last: int, owing: bool) -> None:
         lattice = self.lattice
-        kernel, place = (self._even, [lattice.stride]) if even else (self._odd, self._runs)
-        self._over(last - first, kernel, self.populations, *place, self._clock, self._added, first, last, lattice.force,
-                   self._rates, self._omega, self._blend)  # fmt: skip
+        debt = (self._sharing, self._added[not even], lattice.walls.sharers if owing else 0)
+        self._over(last - first, self._even if even else self._odd, self.populations, lattice.stride, self._runs,
+                   self._clock, self._added[even], debt, first, last, lattice.force, self._rates, self._omega,
+                   self._blend)  # fmt: skip
 
     def _over(self, count: int, kernel: Any, *arguments: Any) -> None:
         if count:
-            kernel[blocks(count), THREADS, self.queue.stream](*arguments)
+            kernel[blocks_of(count, THREADS), THREADS, self.queue.stream](*arguments)
 
     def outlet_flux(self) -> Any:
         """Words of what entered through each controlled outlet in the last step, on the device."""
         self._add_up_flux[len(self.lattice.control.opening), SUM_THREADS, self.queue.stream](
-            self._outlet_flux, *self._controlled_links, self._controlled_flux
+            self._flux[1], *self._controlled_links, self._controlled_flux
         )
         return self._controlled_flux
 
@@ -139,23 +147,24 @@ class CudaDriver(LatticeDriver):
                    self._clock, self.lattice.columns)  # fmt: skip
 
     def treat_openings(self, step: int, even: bool) -> None:
-        """Treat inlets and outlets under the conditions of a step."""
-        lattice = self.lattice
-        for begin, end in self._opening_ranges:
-            self._over(end - begin, self._openings, self.populations, begin, end, *self._runs, lattice.stride, even,
-                       lattice.force, self._rows, self._clock, lattice.columns, *self._outlet_arrays, self._outlet_flux,
-                       *self._inlet_arrays, self._inlet_flux)  # fmt: skip
+        """Treat inlets and outlets under the conditions of a step, and the wall links of nodes at outlets."""
+        self._treat_boundaries(even, 0, self._boundaries.ends[1])
 
     def treat_walls(self, even: bool) -> Any:
-        """Treat wall links; words of the mass that they added, on the device."""
-        slot, inside, upstream = self._wall_arrays
-        back, arriving = (inside, upstream) if even else (upstream, inside)
-        links = len(self.lattice.walls.slot)
-        if links:
-            self._interpolate[sum_blocks(links), SUM_THREADS, self.queue.stream](
-                self.populations, slot, back, arriving, *self._wall_coefficients, self._added
-            )
-        return self._added
+        """Treat the other wall links; words of the mass that all of them added, on the device."""
+        self._treat_boundaries(even, *self._boundaries.ends[1:])
+        return self._added[even]
+
+    def _treat_boundaries(self, even: bool, first: int, last: int) -> None:
+        """Treat openings and wall links by the numbers of their blocks."""
+        lattice, these = self.lattice, self._boundaries
+        into, out = self._flux
+        for begin, count in these.launches(first, last):
+            self._treat[count, SUM_THREADS, self.queue.stream](
+                self.populations, these.ends, begin, self._runs, lattice.stride, even, lattice.force, self._rows,
+                self._clock, lattice.columns, these.outlets, these.outlet_links, out, these.inlets, into,
+                these.wall_slot, these.partners[even], these.shares, self._added[even],
+            )  # fmt: skip
 
     def share_mass(self, added: Any) -> None:
         """Take mass that was added off the wall nodes."""
@@ -199,10 +208,8 @@ class CudaDriver(LatticeDriver):
             mine = slice(k * self._look_blocks, (k + 1) * self._look_blocks)
             self._observe[self._look_blocks, SUM_THREADS, self.queue.stream](
                 self.populations, lattice.stride, lattice.force, self._before, keep, first, last, self._sums[mine],
-                self._extremes[mine],
+                self._extremes[mine], (self._probe_node, *self._flux), tuple(self._at_openings),
             )  # fmt: skip
-        self._over(len(lattice.probe_node), self._probe, self.populations, lattice.stride, self._probe_node,
-                   self._probe_drho)  # fmt: skip
 
     def at_bounds(self) -> NDArray[np.int64]:
         """Number of nodes whose tau is at its lower and its upper bound."""

@@ -1,5 +1,6 @@
 """What is read between pairs of steps: the fields of all nodes, sums and extremes over them, single populations."""
 
+import math
 from functools import cache
 from typing import Any
 
@@ -14,16 +15,22 @@ from solver.storage import make_access
 from solver.sums import WORDS, split
 
 TERMS = SUMS[0]
+ROWS = TERMS * WORDS
 
 
 @cache
 def make_reading(
     storage: str, real: Any, equilibrium: str = "incompressible", rheology: str | None = None, blended: bool = False
 ) -> tuple[Any, Any, Any]:
-    """Take the fields of all nodes into a mean; count a mean's states; sums and extremes, a partial result a block."""
+    """Take the fields of all nodes into a mean; count a mean's states; look at nodes and openings.
+
+    A look leaves sums and extremes, a partial result a block, the density of the nodes at openings, and copies of what
+    came in through their links, which the next step writes anew.
+    """
     look, measure = make_observation(real, equilibrium), make_fields(rheology, blended, equilibrium, real)
-    read, measure_node = on_device(make_access(storage, real).load), on_device(measure)
-    take, add_block = on_device(make_taking(rheology is not None)), make_block_sum()
+    access = make_access(storage, real)
+    read, decode, measure_node = on_device(access.load), on_device(access.decode), on_device(measure)
+    take, add_block = on_device(make_taking(rheology is not None)), make_block_sum(ROWS)
 
     @cuda.jit(device=True)
     def take_extremes(found: Any, t: int, square: Any, node: Any, drho: Any) -> None:
@@ -42,37 +49,47 @@ def make_reading(
     def count_state(count: Any, anew: bool) -> None:
         count[0] = 1 if anew else count[0] + 1
 
+    @cuda.jit(device=True)
+    def look_at_openings(f: Any, stride: int, here: Any, seen: Any) -> None:
+        node, inlet_flux, outlet_flux = here
+        into, out, drho = seen
+        for k in range(cuda.grid(1), node.shape[0], cuda.gridsize(1)):
+            total = 0.0
+            for i in range(19):
+                total += np.float64(decode(f[i * stride + node[k]]))
+            drho[k] = total
+        for k in range(cuda.grid(1), into.shape[0], cuda.gridsize(1)):
+            into[k] = inlet_flux[k]
+        for k in range(cuda.grid(1), out.shape[0], cuda.gridsize(1)):
+            out[k] = outlet_flux[k]
+
     @cuda.jit
     def observe(
-        f: Any, stride: int, force: Any, before: Any, keep: bool, first: int, last: int, sums: Any, extremes: Any
-    ) -> None:
-        shared = cuda.shared.array((SUM_THREADS, WORDS), int64)
+        f: Any, stride: int, force: Any, before: Any, keep: bool, first: int, last: int, sums: Any, extremes: Any,
+        at_openings: Any, seen_at_openings: Any,
+    ) -> None:  # fmt: skip
+        look_at_openings(f, stride, at_openings, seen_at_openings)
+        shared = cuda.shared.array((ROWS, SUM_THREADS), int64)
         found = cuda.shared.array((SUM_THREADS, EXTREMES), float64)
-        words = cuda.local.array(SUMS, int64)
         t, block = cuda.threadIdx.x, cuda.blockIdx.x
-        for k in range(TERMS):
-            for word in range(WORDS):
-                words[k, word] = 0
+        for row in range(ROWS):
+            shared[row, t] = 0
         most, place, most_drho = -1.0, 0, 0.0
         for n in range(first + cuda.grid(1), last, cuda.gridsize(1)):
             drho, u, square, change = look(read(f, n, stride), (before[0, n], before[1, n], before[2, n]), force)
             if square > most:
                 most, place = square, n
             most_drho = max(most_drho, np.float64(abs(drho)))
-            terms = (change, square**0.5, square, np.float64(drho))
+            terms = (change, math.sqrt(square), square, np.float64(drho))
             for k in range(TERMS):
-                parts = split(terms[k])
+                words = split(terms[k])
                 for word in range(WORDS):
-                    words[k, word] += parts[word]
+                    shared[k * WORDS + word, t] += words[word]
             if keep:
                 before[0, n], before[1, n], before[2, n] = u
-        for k in range(TERMS):
-            for word in range(WORDS):
-                shared[t, word] = words[k, word]
-            add_block(shared, t)
-            if t < WORDS:
-                sums[block, k, t] = shared[0, t]
-            cuda.syncthreads()
+        add_block(shared, t)
+        if t < ROWS:
+            sums[block, t // WORDS, t % WORDS] = shared[t, 0]
         found[t, 0], found[t, 1], found[t, 2] = most, place, most_drho
         cuda.syncthreads()
         width = SUM_THREADS // 2

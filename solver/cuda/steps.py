@@ -1,6 +1,7 @@
 """Streaming and collision: one thread a node, addresses from runs.
 
-The thread of the first node counts the step, and clears the sum that its wall links will add up.
+The thread of the first node counts the step, and clears the sum to which the links of its walls will add. Nodes next to
+walls first pay their part of the mass that walls added in the step before, where that is still to be done.
 """
 
 from functools import cache
@@ -9,25 +10,71 @@ from typing import Any
 import numpy as np
 
 from solver.collision import make_collision
-from solver.cuda.device import cuda, on_device, step_kernel
+from solver.cuda.device import NODE_REGISTERS, cuda, kernel, on_device, prefetch
 from solver.rheology import make_rates
-from solver.storage import make_access
+from solver.storage import HALF, make_access
 from solver.streaming import GROUP, opposite, run_address
-from solver.sums import WORDS
+from solver.sums import WORDS, join
+
+AHEAD = 16384
+"""Nodes ahead of which populations are asked for: some that wait for memory are a few times fewer at any time."""
+WARP, LINE = 32, 128
+"""Threads that work together, and bytes of a line of the cache."""
 
 
 @cache
 def make_addresses() -> Any:
-    """Device function ``(offset, before, starts, n)`` that gives the 18 addresses of node n, from `Runs`."""
+    """Device function ``(runs, n)`` that gives the 18 addresses of node n from the arrays of `Runs`."""
     address_in_run = on_device(run_address)
 
     @cuda.jit(device=True)
-    def addresses_of(offset: Any, before: Any, starts: Any, n: Any) -> Any:
+    def addresses_of(runs: Any, n: Any) -> Any:
+        offset, before, starts = runs
         group = n // GROUP
         begun = starts[group] & (np.uint32(0xFFFFFFFF) >> np.uint32(GROUP - 1 - n % GROUP))
         return address_in_run(offset, before[group] + cuda.popc(begun), n)
 
     return addresses_of
+
+
+@cache
+def make_fetching(storage: str, real: Any) -> Any:
+    """Device function ``(f, stride, n, last)``: a warp asks for the lines that another will need, one a thread."""
+    size = 2 if storage == HALF else np.dtype(real).itemsize
+    lines = max(1, WARP * size // LINE)
+    rounds = -(-19 * lines // WARP)
+
+    @cuda.jit(device=True)
+    def fetch_ahead(f: Any, stride: int, n: Any, last: int) -> None:
+        thread = n % WARP
+        there = n - thread + AHEAD
+        if there < last:
+            for number in range(rounds):
+                line = thread + number * WARP
+                if line < 19 * lines:
+                    prefetch(f, line // lines * stride + there + line % lines * (LINE // size))
+
+    return fetch_ahead
+
+
+@cache
+def make_paying(storage: str, real: Any) -> Any:
+    """Device function ``(f, g, n, debt)``: populations of node n less its part of the mass that walls added.
+
+    `debt` are bits of the nodes that share it, 32 a word, the words of the mass, and how many share it, 0 for no debt.
+    The population at rest, slot n, is left as :func:`make_boundary_pass` leaves it, rounded as it is stored.
+    """
+    decode, encode = map(on_device, make_access(storage, real)[-2:])
+
+    @cuda.jit(device=True)
+    def paid(f: Any, g: Any, n: Any, debt: Any) -> Any:
+        sharing, added, sharers = debt
+        if sharers > 0 and (sharing[n // GROUP] >> np.uint32(n % GROUP)) & np.uint32(1):
+            f[n] = encode(g[0] - real(join(added[0], added[1], added[2]) / sharers))
+            return (decode(f[n]), *g[1:])
+        return g
+
+    return paid
 
 
 @cache
@@ -39,7 +86,7 @@ def make_steps(
     collide = make_collision(collision, real, equilibrium)
     rates_of = on_device(make_rates(rheology, blended, equilibrium, real))
     read, write, read_links, write_links, _, _ = map(on_device, make_access(storage, real))
-    addresses_of = make_addresses()
+    addresses_of, fetch_ahead, paid = make_addresses(), make_fetching(storage, real), make_paying(storage, real)
 
     @cuda.jit(device=True)
     def turn(clock: Any, added: Any) -> None:
@@ -47,29 +94,31 @@ def make_steps(
         for word in range(WORDS):
             added[word] = 0
 
-    @step_kernel(real)
+    @kernel(NODE_REGISTERS[real])
     def even_step(
-        f: Any, stride: int, clock: Any, added: Any, first: int, last: int, force: Any, rates: Any, omega: Any,
-        blend: Any,
-    ) -> None:  # fmt: skip
-        n = first + cuda.grid(1)
-        if n == 0:
-            turn(clock, added)
-        if n < last:
-            g = read(f, n, stride)
-            write(f, n, stride, opposite(collide(g, rates_of(g, n, force, rates, omega, blend), force)))
-
-    @step_kernel(real)
-    def odd_step(
-        f: Any, offset: Any, before: Any, starts: Any, clock: Any, added: Any, first: int, last: int, force: Any,
+        f: Any, stride: int, runs: Any, clock: Any, added: Any, debt: Any, first: int, last: int, force: Any,
         rates: Any, omega: Any, blend: Any,
     ) -> None:  # fmt: skip
         n = first + cuda.grid(1)
         if n == 0:
             turn(clock, added)
         if n < last:
-            at = addresses_of(offset, before, starts, n)
-            g = opposite(read_links(f, at, n))
+            fetch_ahead(f, stride, n, last)
+            g = paid(f, read(f, n, stride), n, debt)
+            write(f, n, stride, opposite(collide(g, rates_of(g, n, force, rates, omega, blend), force)))
+
+    @kernel(NODE_REGISTERS[real])
+    def odd_step(
+        f: Any, stride: int, runs: Any, clock: Any, added: Any, debt: Any, first: int, last: int, force: Any,
+        rates: Any, omega: Any, blend: Any,
+    ) -> None:  # fmt: skip
+        n = first + cuda.grid(1)
+        if n == 0:
+            turn(clock, added)
+        if n < last:
+            fetch_ahead(f, stride, n, last)
+            at = addresses_of(runs, n)
+            g = paid(f, opposite(read_links(f, at, n)), n, debt)
             write_links(f, at, n, collide(g, rates_of(g, n, force, rates, omega, blend), force))
 
     return even_step, odd_step
