@@ -2,7 +2,7 @@
 
 import os
 
-from numba import njit
+from solver.compilation import kept
 
 # threads that spin while they wait slow each other down tenfold where cores are shared with other programs
 os.environ.setdefault("OMP_WAIT_POLICY", "passive")
@@ -10,8 +10,7 @@ os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 CHUNK = 4096
 """Nodes, or links, that one thread takes at a time."""
 
-plain = njit(error_model="numpy")  # Python's check for division by zero would keep loops from being vectorised
-threaded = njit(parallel=True, error_model="numpy")
+plain, threaded = kept(), kept(parallel=True)
 
 
 def chunks(count: int) -> int:

@@ -187,7 +187,7 @@ def make_boundary_pass(storage: str, real: Any, equilibrium: str, two_terms: boo
         if t < WORDS:
             cuda.atomic.add(added, t, sums[t, 0])
 
-    @cuda.jit
+    @kernel()
     def subtract(f: Any, nodes: Any, added: Any, sharers: int) -> None:
         k = cuda.grid(1)
         if k < nodes.shape[0]:

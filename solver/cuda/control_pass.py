@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numba import int64
 
-from solver.cuda.device import SUM_THREADS, cuda, make_block_sum, on_device
+from solver.cuda.device import SUM_THREADS, cuda, kernel, make_block_sum, on_device
 from solver.openings import adjusted
 from solver.sums import WORDS, join, split
 
@@ -17,7 +17,7 @@ def make_control_pass(real: Any) -> tuple[Any, Any]:
     add_block = make_block_sum(WORDS)
     rule_of = on_device(adjusted)
 
-    @cuda.jit
+    @kernel()
     def add_up(entered: Any, link: Any, ends: Any, flux: Any) -> None:
         sums = cuda.shared.array((WORDS, SUM_THREADS), int64)
         m, t = cuda.blockIdx.x, cuda.threadIdx.x
@@ -30,7 +30,7 @@ def make_control_pass(real: Any) -> tuple[Any, Any]:
         if t < WORDS:
             flux[m, t] = sums[t, 0]
 
-    @cuda.jit
+    @kernel()
     def control(flux: Any, column: Any, rule: Any, state: Any, conditions: Any, clock: Any, columns: int) -> None:
         m = cuda.grid(1)
         if m < column.shape[0]:

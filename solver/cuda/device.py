@@ -8,6 +8,7 @@ import numpy as np
 from numba import config
 from numpy.typing import NDArray
 
+from solver.compilation import BySource
 from solver.forecast import Device, available_bytes, update_bytes
 from solver.stage import StageError
 
@@ -44,9 +45,31 @@ def on_device(function: Any) -> Any:
     return getattr(function, "py_func", function) if config.ENABLE_CUDASIM else function
 
 
-def kernel(registers: int) -> Any:
-    """Decorator of kernels of at most so many registers a thread: with fewer, more threads wait for memory at once."""
-    return cuda.jit if config.ENABLE_CUDASIM else cuda.jit(max_registers=registers)
+@cache
+def _kernel_cache() -> Any:
+    """Where kernels are kept that run on a device."""
+    from numba.cuda.dispatcher import CUDACache
+
+    class KernelCache(BySource, CUDACache):
+        pass
+
+    return KernelCache
+
+
+def kernel(registers: int | None = None) -> Any:
+    """Decorator of kernels, compiled once and kept, of at most so many registers a thread.
+
+    With fewer registers, more threads wait for memory at once.
+    """
+    if config.ENABLE_CUDASIM:
+        return cuda.jit
+
+    def decorator(function: Any) -> Any:
+        compiled = cuda.jit(**{"max_registers": registers} if registers else {})(function)
+        compiled._cache = _kernel_cache()(compiled.py_func)
+        return compiled
+
+    return decorator
 
 
 def blocks_of(count: int, size: int) -> int:

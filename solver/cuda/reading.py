@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numba import float64, int64
 
-from solver.cuda.device import SUM_THREADS, cuda, make_block_sum, on_device
+from solver.cuda.device import SUM_THREADS, cuda, kernel, make_block_sum, on_device
 from solver.driver import EXTREMES, SUMS
 from solver.node_physics import make_observation
 from solver.rheology import make_fields, make_taking
@@ -38,14 +38,14 @@ def make_reading(
             found[t, 0], found[t, 1] = square, node
         found[t, 2] = max(found[t, 2], drho)
 
-    @cuda.jit
+    @kernel()
     def fields(f: Any, stride: int, force: Any, rates: Any, omega: Any, blend: Any, count: Any, into: Any) -> None:
         n = cuda.grid(1)
         if n < into[0].shape[0]:
             share = real(1.0 / count[0])
             take(into, n, measure_node(read(f, n, stride), n, force, rates, omega, blend), share)
 
-    @cuda.jit
+    @kernel()
     def count_state(count: Any, anew: bool) -> None:
         count[0] = 1 if anew else count[0] + 1
 
@@ -63,7 +63,7 @@ def make_reading(
         for k in range(cuda.grid(1), out.shape[0], cuda.gridsize(1)):
             out[k] = outlet_flux[k]
 
-    @cuda.jit
+    @kernel()
     def observe(
         f: Any, stride: int, force: Any, before: Any, keep: bool, first: int, last: int, sums: Any, extremes: Any,
         at_openings: Any, seen_at_openings: Any,
@@ -108,13 +108,13 @@ def make_reading(
 def make_exchange() -> tuple[Any, Any]:
     """Read and write populations in given slots."""
 
-    @cuda.jit
+    @kernel()
     def read(f: Any, slots: Any, values: Any) -> None:
         k = cuda.grid(1)
         if k < slots.shape[0]:
             values[k] = f[slots[k]]
 
-    @cuda.jit
+    @kernel()
     def write(f: Any, slots: Any, values: Any) -> None:
         k = cuda.grid(1)
         if k < slots.shape[0]:
@@ -127,7 +127,7 @@ def make_exchange() -> tuple[Any, Any]:
 def make_count() -> Any:
     """Kernel ``(omega, count, least, most, counts)`` that counts the nodes at and beyond bounds of their rate."""
 
-    @cuda.jit
+    @kernel()
     def tell(omega: Any, count: int, least: Any, most: Any, counts: Any) -> None:
         n = cuda.grid(1)
         if n < count:

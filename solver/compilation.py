@@ -1,0 +1,62 @@
+"""Compilation by Numba, kept on disk from one run to the next.
+
+Models are chosen before compilation: loops over nodes close over the functions of a node that were chosen. Numba finds
+what it compiled before by a pickle of what a loop closes over, in which compiled functions have a random name. Here
+they are told by what they are made of, and by the source of the whole solver, any change of which compiles all anew.
+"""
+
+from collections.abc import Callable
+from functools import cache
+from hashlib import sha256
+from pathlib import Path
+from types import CodeType
+from typing import Any
+
+from numba import njit
+from numba.core.caching import FunctionCache
+
+
+@cache
+def source() -> str:
+    """Digest of the solver's source."""
+    files = sorted(Path(__file__).parent.rglob("*.py"))
+    return sha256(b"\0".join(file.read_bytes() for file in files)).hexdigest()
+
+
+def identity(value: Any) -> str:
+    """What a function closes over, told alike in each process: a function by its code and by what it closes over."""
+    function = getattr(value, "py_func", value)
+    if isinstance(code := getattr(function, "__code__", function), CodeType):
+        cells = tuple(cell.cell_contents for cell in getattr(function, "__closure__", None) or ())
+        return f"{code.co_qualname} {code.co_code.hex()} {code.co_names} {identity(code.co_consts)} {identity(cells)}"
+    if isinstance(value, tuple):
+        return f"({', '.join(map(identity, value))})"
+    return repr(value)
+
+
+class BySource:
+    """Of a cache of Numba: keeps functions by their identity and by the solver's source."""
+
+    _py_func: Any
+
+    def _index_key(self, signature: Any, codegen: Any) -> tuple[Any, ...]:
+        made_of = sha256(f"{source()} {identity(self._py_func)}".encode()).hexdigest()
+        return signature, codegen.magic_tuple(), made_of
+
+
+class KernelCache(BySource, FunctionCache):
+    """Where loops are kept that run on the CPU."""
+
+
+def kept(**options: Any) -> Callable[[Any], Any]:
+    """Decorator of loops that are compiled for the CPU, and kept.
+
+    They are without Python's check for division by zero, which would keep them from being made of vectors.
+    """
+
+    def decorator(function: Any) -> Any:
+        compiled = njit(error_model="numpy", **options)(function)
+        compiled._cache = KernelCache(compiled.py_func)
+        return compiled
+
+    return decorator

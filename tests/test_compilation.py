@@ -1,0 +1,64 @@
+"""Compiled loops are kept between runs, and found again only by the same model from the same source."""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from solver.collision import make_collision
+from solver.compilation import identity
+
+ROOT = Path(__file__).resolve().parent.parent
+COUNT = """
+import numpy as np
+from solver.cpu.opening_pass import make_opening_pass
+control = make_opening_pass("plain", np.float64)[2]
+conditions, rule = np.zeros(2), np.array([[1.0, 0.0, 0.0, 1.0]])
+control(np.array([[1, 0, 0]]), np.array([0]), rule, np.zeros((1, 2)), conditions)
+print(conditions[0], sum(control.stats.cache_hits.values()), sum(control.stats.cache_misses.values()))
+"""
+
+
+def found_and_compiled(solver: Path, store: Path) -> tuple[int, int]:
+    """How often a new process found a loop on disk, and how often it compiled it."""
+    answer = subprocess.run(
+        [sys.executable, "-c", COUNT], cwd=solver.parent, env=os.environ | {"NUMBA_CACHE_DIR": str(store)},
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    value, hits, misses = answer.stdout.split()
+    assert float(value) == -(2.0**-30)
+    return int(hits), int(misses)
+
+
+def test_next_process_finds_what_was_compiled_until_the_source_changes(tmp_path):
+    solver = tmp_path / "solver"
+    shutil.copytree(ROOT / "solver", solver, ignore=shutil.ignore_patterns("__pycache__"))
+    store = tmp_path / "store"
+    assert found_and_compiled(solver, store) == (0, 1)
+    assert found_and_compiled(solver, store) == (1, 0)
+    with (solver / "sums.py").open("a") as file:  # which the loop calls, and does not close over
+        file.write("# changed\n")
+    assert found_and_compiled(solver, store) == (0, 1)
+
+
+def adding(number, also=None):
+    def added(x):
+        return x + number if also is None else also(x)
+
+    return added
+
+
+def test_function_is_known_by_what_it_closes_over():
+    assert identity(adding(1.0)) == identity(adding(1.0))
+    others = [adding(2.0), adding(np.float32(1)), adding(1.0, adding(1.0)), adding(1.0, adding(2.0)), lambda x: x]
+    assert len({identity(function) for function in (adding(1.0), *others)}) == 6
+
+
+@pytest.mark.parametrize("other", [("bgk", np.float32), ("trt", np.float64), ("recursive", np.float32)])
+def test_models_and_precisions_are_told_apart(other):
+    assert identity(make_collision("trt", np.float32)) != identity(make_collision(*other))
+    assert "0x" not in identity(make_collision(*other))  # no place in memory, which differs in each process
