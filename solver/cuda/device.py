@@ -31,10 +31,10 @@ LINK_REGISTERS = {np.float32: 40, np.float64: 64}
 """Registers of a thread that collides, and that treats links, at most, by the type that is computed with."""
 LOOK_BLOCKS = 384
 """Blocks that share out the nodes at a look, and leave a partial result each."""
-EFFICIENCY, STEP_S, COMPILE_S, SIMULATOR_UPDATES_S = 0.55, 1.2e-5, 4.0, 1e3
-"""For the forecast, about: part of the memory's bandwidth that updates reach (17.0e9 a second of 152 bytes in fp32 and
-10.1e9 of 304 in fp64 are 53 and 63 % of an H200's 4.9e12 bytes/s), time that a step takes however few the nodes,
-compilation; updates a second on the simulator."""
+EFFICIENCY, STEP_S, COMPILE_S, SIMULATOR_UPDATES_S = 0.62, 8e-6, 8.0, 1e3
+"""For the forecast, about: part of the memory's bandwidth that updates reach (19.6e9 a second of 152 bytes in fp32 and
+11.2e9 of 304 in fp64 are 61 and 69 % of an H200's 4.9e12 bytes/s), time that a step takes however few the nodes,
+compilation where none is kept; updates a second on the simulator."""
 
 
 def on_device(function: Any) -> Any:
