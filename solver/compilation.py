@@ -12,7 +12,7 @@ from pathlib import Path
 from types import CodeType
 from typing import Any
 
-from numba import njit
+from numba import config, njit
 from numba.core.caching import FunctionCache
 
 
@@ -56,7 +56,8 @@ def kept(**options: Any) -> Callable[[Any], Any]:
 
     def decorator(function: Any) -> Any:
         compiled = njit(error_model="numpy", **options)(function)
-        compiled._cache = KernelCache(compiled.py_func)
+        if not config.DISABLE_JIT:
+            compiled._cache = KernelCache(function)
         return compiled
 
     return decorator

@@ -148,8 +148,8 @@ def test_cuda_device_is_asked_for_its_memory_and_speed(monkeypatch):
     monkeypatch.setattr(cuda, "cuda", faked(5e9))
     device = cuda.cuda_device("fp32")
     assert (device.name, device.free_bytes) == ("a card", 5e9)
-    assert device.updates_s == pytest.approx(0.55 * 256e9 / (19 * 2 * 4))
-    assert cuda.cuda_device("fp64").updates_s == pytest.approx(0.55 * 256e9 / (19 * 2 * 8))
+    assert device.updates_s == pytest.approx(cuda.EFFICIENCY * 256e9 / (19 * 2 * 4))
+    assert cuda.cuda_device("fp64").updates_s == pytest.approx(cuda.EFFICIENCY * 256e9 / (19 * 2 * 8))
 
 
 def test_run_that_does_not_fit_the_device_is_refused_before_it_begins(monkeypatch, tmp_path):
