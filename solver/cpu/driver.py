@@ -23,9 +23,9 @@ from solver.storage import BITS, PLAIN
 from solver.streaming import row_stride
 from solver.sums import WORDS, Words, join, words_by_group
 
-CORE_UPDATES_S, STEP_S, COMPILE_S = 10e6, 1e-4, 12.0
-"""For the forecast, about: updates a second on a core (either precision: 160e6 on 16, 23e6 on 2), time that a step
-takes however few the nodes, compilation."""
+CORE_UPDATES_S, STEP_S, COMPILE_S = 15e6, 1e-4, 12.0
+"""For the forecast, about: updates a second on a core (32e6 on 2 for 80 thousand nodes, 29e6 to 47e6 for 2 million),
+time that a step takes however few the nodes, compilation where none is kept."""
 
 
 def cpu_device() -> Device:

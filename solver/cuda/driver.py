@@ -57,7 +57,9 @@ class CudaDriver(LatticeDriver):
         self._treat, self._subtract = make_boundary_pass(storage, real, lattice.equilibrium, has_two_terms(walls))
         self._boundaries = Boundaries.of(lattice)
         self._wall_nodes = send(walls.nodes)
-        self._sharing = send(bit_words(np.isin(np.arange(lattice.stride), walls.nodes)))
+        sharing = np.zeros(lattice.stride, np.bool_)
+        sharing[walls.nodes] = True
+        self._sharing = send(bit_words(sharing))
         self._added = {even: send(np.zeros(WORDS, np.int64)) for even in (True, False)}
         most = max(last - first for first, last in lattice.ranges)
         self._look_blocks = min(LOOK_BLOCKS, max(1, blocks_of(most, SUM_THREADS)))
