@@ -15,12 +15,12 @@ from numba import float32, float64, int64
 from numpy.typing import NDArray
 
 from solver.cuda.device import LINK_REGISTERS, SUM_THREADS, blocks_of, cuda, kernel, make_block_sum, on_device
-from solver.cuda.steps import make_addresses
+from solver.cuda.steps import make_addresses, make_paying
 from solver.lattice import Lattice
 from solver.openings import OutletLinks, make_outlet
 from solver.storage import make_access
 from solver.streaming import opposite
-from solver.sums import WORDS, join, split
+from solver.sums import WORDS, split
 from solver.walls import WallLinks
 
 OUTLET_NODES = 64
@@ -39,6 +39,7 @@ class Boundaries:
     wall_slot : slots of the wall links, those of nodes at outlets first.
     partners : slots of their other populations after an even and after an odd step.
     shares : shares of what returns, see :func:`shares`.
+    two_terms : whether each link returns a share of what left and a share of one other population, as Bouzidi's do.
     ends : numbers of the blocks at which those of outlets, inlets and walls end.
     apart : whether outlets need a launch of their own: they must read what inlets of the same nodes are going to write.
     """
@@ -49,6 +50,7 @@ class Boundaries:
     wall_slot: Any
     partners: dict[bool, tuple[Any, ...]]
     shares: tuple[Any, ...]
+    two_terms: bool
     ends: tuple[int, int, int]
     apart: bool
 
@@ -64,13 +66,15 @@ class Boundaries:
             blocks_of(len(walls.slot) - int(own[-1]), SUM_THREADS),
         )
         ends = np.cumsum(of_each).tolist()
+        two_terms = not ((walls.b != 0) & (walls.c != 0)).any() and not walls.s.any()
         return cls(
             outlets=tuple(map(send, (out.node, out.first, own, node_of_link))),
             outlet_links=tuple(map(send, (out.slot, out.column, out.normal, out.velocity, out.weight))),
             inlets=tuple(map(send, (into.slot, into.column, into.rows, into.weight))),
             wall_slot=send(walls.slot[order]),
-            partners={even: tuple(map(send, partners(walls, even, order))) for even in (True, False)},
-            shares=tuple(map(send, shares(walls, order))),
+            partners={even: tuple(map(send, partners(walls, even, order, two_terms))) for even in (True, False)},
+            shares=tuple(map(send, shares(walls, order, two_terms))),
+            two_terms=two_terms,
             ends=(ends[0], ends[1], ends[2]),
             apart=len(np.intersect1d(out.node, into.slot % lattice.stride)) > 0,
         )
@@ -92,22 +96,17 @@ def outlets_first(walls: WallLinks, outlets: OutletLinks, stride: int) -> tuple[
     return order, np.searchsorted(place[order], np.arange(len(outlets.node) + 1)).astype(np.int32)
 
 
-def has_two_terms(walls: WallLinks) -> bool:
-    """Whether each link returns a share of what left and a share of one other population, as Bouzidi's do."""
-    return not ((walls.b != 0) & (walls.c != 0)).any() and not walls.s.any()
-
-
-def partners(walls: WallLinks, even: bool, order: NDArray[np.intp]) -> list[NDArray[Any]]:
+def partners(walls: WallLinks, even: bool, order: NDArray[np.intp], two_terms: bool) -> list[NDArray[Any]]:
     """Slots of the links' other populations after a step, one or two (L,); see :mod:`solver.walls`."""
     back, arriving = (walls.inside, walls.upstream) if even else (walls.upstream, walls.inside)
-    if has_two_terms(walls):
+    if two_terms:
         return [np.where(walls.c != 0, arriving, back)[order]]
     return [back[order], arriving[order]]
 
 
-def shares(walls: WallLinks, order: NDArray[np.intp]) -> list[NDArray[Any]]:
+def shares(walls: WallLinks, order: NDArray[np.intp], two_terms: bool) -> list[NDArray[Any]]:
     """What goes with each of them: the share of what left, those of the partners, and what the wall's motion adds."""
-    if has_two_terms(walls):
+    if two_terms:
         return [walls.a[order], (walls.b + walls.c)[order]]
     return [walls.a[order], walls.b[order], walls.c[order], walls.s[order]]
 
@@ -116,7 +115,7 @@ def shares(walls: WallLinks, order: NDArray[np.intp]) -> list[NDArray[Any]]:
 def make_boundary_pass(storage: str, real: Any, equilibrium: str, two_terms: bool) -> tuple[Any, Any]:
     """Treat a range of openings and wall links, and add up the mass of the latter; take it off nodes next to walls."""
     flow_at, treat_link = map(on_device, make_outlet(storage, real, equilibrium))
-    addresses_of = make_addresses()
+    addresses_of, pay = make_addresses(), make_paying(storage, real)
     kind = float64 if real is np.float64 else float32
     read, _, read_links, _, decode, encode = map(on_device, make_access(storage, real))
     add_block = make_block_sum(WORDS)
@@ -191,6 +190,6 @@ def make_boundary_pass(storage: str, real: Any, equilibrium: str, two_terms: boo
     def subtract(f: Any, nodes: Any, added: Any, sharers: int) -> None:
         k = cuda.grid(1)
         if k < nodes.shape[0]:
-            f[nodes[k]] = encode(decode(f[nodes[k]]) - real(join(added[0], added[1], added[2]) / sharers))
+            pay(f, nodes[k], added, sharers)
 
     return treat, subtract

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from solver.cuda.boundary_pass import Boundaries, has_two_terms, make_boundary_pass
+from solver.cuda.boundary_pass import Boundaries, make_boundary_pass
 from solver.cuda.control_pass import make_control_pass
 from solver.cuda.device import (
     LOOK_BLOCKS,
@@ -54,8 +54,8 @@ class CudaDriver(LatticeDriver):
         self._count = make_count()
         self._read, self._write = make_exchange()
         walls, into, out, control = lattice.walls, lattice.inlets, lattice.outlets, lattice.control
-        self._treat, self._subtract = make_boundary_pass(storage, real, lattice.equilibrium, has_two_terms(walls))
         self._boundaries = Boundaries.of(lattice)
+        self._treat, self._subtract = make_boundary_pass(storage, real, lattice.equilibrium, self._boundaries.two_terms)
         self._wall_nodes = send(walls.nodes)
         sharing = np.zeros(lattice.stride, np.bool_)
         sharing[walls.nodes] = True

@@ -59,22 +59,18 @@ def make_fetching(storage: str, real: Any) -> Any:
 
 @cache
 def make_paying(storage: str, real: Any) -> Any:
-    """Device function ``(f, g, n, debt)``: populations of node n less its part of the mass that walls added.
+    """Device function ``(f, n, added, sharers)`` that takes node n's part of the mass `added`, in words, off slot n.
 
-    `debt` are bits of the nodes that share it, 32 a word, the words of the mass, and how many share it, 0 for no debt.
-    The population at rest, slot n, is left as :func:`make_boundary_pass` leaves it, rounded as it is stored.
+    That is its population at rest. What is left there, as it is stored, is returned.
     """
     decode, encode = map(on_device, make_access(storage, real)[-2:])
 
     @cuda.jit(device=True)
-    def paid(f: Any, g: Any, n: Any, debt: Any) -> Any:
-        sharing, added, sharers = debt
-        if sharers > 0 and (sharing[n // GROUP] >> np.uint32(n % GROUP)) & np.uint32(1):
-            f[n] = encode(g[0] - real(join(added[0], added[1], added[2]) / sharers))
-            return (decode(f[n]), *g[1:])
-        return g
+    def pay(f: Any, n: Any, added: Any, sharers: int) -> Any:
+        f[n] = encode(decode(f[n]) - real(join(added[0], added[1], added[2]) / sharers))
+        return decode(f[n])
 
-    return paid
+    return pay
 
 
 @cache
@@ -82,17 +78,28 @@ def make_steps(
     collision: str, storage: str, real: Any, equilibrium: str = "incompressible", rheology: str | None = None,
     blended: bool = False,
 ) -> tuple[Any, Any]:  # fmt: skip
-    """The even and the odd step of a range of nodes; `rates`, `omega` and `blend` as :func:`make_rates` says."""
+    """The even and the odd step of a range of nodes; `rates`, `omega` and `blend` as :func:`make_rates` says.
+
+    `debt` is what walls added in the step before: bits of the nodes that share it, 32 a word, the words of the mass,
+    and how many share it, 0 for no debt.
+    """
     collide = make_collision(collision, real, equilibrium)
     rates_of = on_device(make_rates(rheology, blended, equilibrium, real))
     read, write, read_links, write_links, _, _ = map(on_device, make_access(storage, real))
-    addresses_of, fetch_ahead, paid = make_addresses(), make_fetching(storage, real), make_paying(storage, real)
+    addresses_of, fetch_ahead, pay = make_addresses(), make_fetching(storage, real), make_paying(storage, real)
 
     @cuda.jit(device=True)
     def turn(clock: Any, added: Any) -> None:
         clock[0] += 1
         for word in range(WORDS):
             added[word] = 0
+
+    @cuda.jit(device=True)
+    def paid(f: Any, g: Any, n: Any, debt: Any) -> Any:
+        sharing, added, sharers = debt
+        if sharers > 0 and (sharing[n // GROUP] >> np.uint32(n % GROUP)) & np.uint32(1):
+            return (pay(f, n, added, sharers), *g[1:])
+        return g
 
     @kernel(NODE_REGISTERS[real])
     def even_step(
