@@ -137,9 +137,16 @@ class Found(NamedTuple):
 
 
 class Driver(Protocol):
-    """What the time loop asks of a backend. Steps come in pairs; all reading is between pairs."""
+    """What the time loop asks of a backend. Steps come in pairs; all reading is between pairs.
+
+    Attributes
+    ----------
+    device : what it runs on.
+    layout : how the work is shared out there, for the log.
+    """
 
     device: str
+    layout: str
 
     def memory_bytes(self) -> int:
         """Memory that the run takes where it runs, up to now."""
@@ -175,13 +182,14 @@ class LatticeDriver(ABC):
 
     Attributes
     ----------
-    device : what it runs on.
+    device, layout : what it runs on, and how.
     lattice : what it runs.
     populations : (lattice.slots,) where it runs; between pairs of steps slot (i, n) holds g_i arriving at node n.
     means : running means of the fields by their number.
     """
 
     device: str
+    layout: str
     lattice: Lattice
     populations: Any
     means: dict[int, Mean]

@@ -131,7 +131,7 @@ def make_passes(
     over_nodes = threaded if parallel else plain
     collide, rates_of = make_collision(collision, real, equilibrium), make_rates(rheology, blended, equilibrium, real)
     macroscopic, density = make_macroscopic(real, equilibrium), make_density(real, equilibrium)
-    load, store, _, _, decode, encode = make_access(storage, real)
+    take, put, load, store = make_access(storage, real)[:4]
     one, onehalf, three, fourhalf = real(1), real(1.5), real(3), real(4.5)
     velocities, weights = VELOCITIES.astype(real), WEIGHTS.astype(real)
 
@@ -160,15 +160,15 @@ def make_passes(
             n, m, i = node[k], upstream[k], int(direction[k])
             o = i + 1 if i % 2 else i - 1
             if m < 0:
-                f[sent[k]] = encode(decode(f[o * stride + n]) + bounced[k])
+                put(f, sent[k], take(f, o * stride + n) + bounced[k])
                 continue
             x = moved[0, k] + near[k] * u[0, n] + far[k] * u[0, m]
             y = moved[1, k] + near[k] * u[1, n] + far[k] * u[1, m]
             z = moved[2, k] + near[k] * u[2, n] + far[k] * u[2, m]
-            here = decode(f[i * stride + n]) - in_equilibrium(o, drho[n], u[0, n], u[1, n], u[2, n])
-            there = decode(f[i * stride + m]) - in_equilibrium(o, drho[m], u[0, m], u[1, m], u[2, m])
+            here = take(f, i * stride + n) - in_equilibrium(o, drho[n], u[0, n], u[1, n], u[2, n])
+            there = take(f, i * stride + m) - in_equilibrium(o, drho[m], u[0, m], u[1, m], u[2, m])
             returning = in_equilibrium(o, drho[n], x, y, z) + kept[k] * here + (one - kept[k]) * there
-            f[sent[k]] = encode(returning)
+            put(f, sent[k], returning)
 
     @over_nodes
     def swap(f: Any, one_end: Any, other_end: Any) -> None:

@@ -128,7 +128,7 @@ def make_outlet(storage: str, real: Callable[[float], Any], equilibrium: str = "
     """
     half, onehalf, two, fourhalf = real(0.5), real(1.5), real(2), real(4.5)
     zero, one, density = real(0), real(1), make_density(real, equilibrium)
-    decode, encode = make_access(storage, real)[-2:]
+    take, put = make_access(storage, real)[:2]
 
     @node_function
     def flow_at(g: Any, force: Any) -> tuple[Any, ...]:
@@ -141,13 +141,13 @@ def make_outlet(storage: str, real: Callable[[float], Any], equilibrium: str = "
         slot, column, normal, velocity, weight = links
         rho, x, y, z = flow
         place = slot[k]
-        leaving = decode(f[place])
+        leaving = take(f, place)
         out = x * normal[k, 0] + y * normal[k, 1] + z * normal[k, 2]
         cu = velocity[k, 0] * x + velocity[k, 1] * y + velocity[k, 2] * z
         square = onehalf * (x * x + y * y + z * z) * rho
         kinetic = (fourhalf * cu * cu * rho - square) * (one if out >= zero else zero)
-        f[place] = encode(two * weight[k] * (conditions[row + column[k]] + kinetic) - leaving)
-        entered[k] = decode(f[place]) - leaving
+        put(f, place, two * weight[k] * (conditions[row + column[k]] + kinetic) - leaving)
+        entered[k] = take(f, place) - leaving
 
     return flow_at, treat
 

@@ -205,7 +205,7 @@ class PartsDriver:
 
     Attributes
     ----------
-    device : what it runs on.
+    device, layout : what it runs on, and how.
     parts, drivers : the parts and who runs each.
     """
 
@@ -213,20 +213,14 @@ class PartsDriver:
         self.parts = split(whole, part)
         self.drivers = [make(part.lattice) for part in self.parts]
         self.device = f"{self.drivers[0].device}, {len(self.parts)} parts one after another"
+        counts, cut = [len(part.rows) for part in self.parts], sum(part.lattice.halo for part in self.parts)
+        self.layout = f"{min(counts)} to {max(counts)} nodes a part, {cut} links between them; {self.drivers[0].layout}"
         self._count, self._real, self._probes = whole.count, whole.real, whole.probes()
         self._controlled = len(whole.control.opening) > 0
         self._lent = [
             {peer: driver.place(slots) for peer, slots in part.lent.items()}
             for part, driver in zip(self.parts, self.drivers, strict=True)
         ]
-
-    def told(self) -> str:
-        """How the domain is split, for the log."""
-        counts = [len(part.rows) for part in self.parts]
-        return (
-            f"{len(counts)} parts of {min(counts)} to {max(counts)} nodes, run one after another; "
-            f"{sum(part.lattice.halo for part in self.parts)} links between them"
-        )
 
     def memory_bytes(self) -> int:
         """Memory that the run takes where it runs, up to now."""

@@ -17,12 +17,14 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from solver.node_physics import Populations, make_density, make_macroscopic, make_stress, node_function
+from solver.power import make_parts, make_power
+from solver.storage import PLAIN, make_access
 
 Real = Callable[[float], Any]
 
@@ -74,7 +76,28 @@ def make_rheology(
     return Rheology(model, numbers, blend)
 
 
-def newtonian(real: Real) -> Any:
+class Numbers(NamedTuple):
+    """How numbers of nodes are worked with, one or several at a time.
+
+    Attributes
+    ----------
+    read : ``(array, n)``, that of node n.
+    write : ``(array, n, number)``, to there.
+    power : ``(x, e) -> x^e`` of positive numbers, see :mod:`solver.power`.
+    """
+
+    read: Any
+    write: Any
+    power: Any
+
+
+@cache
+def one_number(real: Real) -> Numbers:
+    """A node at a time."""
+    return Numbers(*make_access(PLAIN, real)[:2], make_power(real, make_parts(real)))
+
+
+def newtonian(real: Real, power: Any) -> Any:
     """nu(g) of (nu,)."""
 
     @node_function
@@ -84,18 +107,18 @@ def newtonian(real: Real) -> Any:
     return viscosity
 
 
-def carreau_yasuda(real: Real) -> Any:
+def carreau_yasuda(real: Real, power: Any) -> Any:
     """nu(g) of (nu_0, nu_inf, lambda, a, n)."""
     one = real(1)
 
     @node_function
     def viscosity(rate: Any, p: Any) -> Any:
-        return p[1] + (p[0] - p[1]) * (one + (p[2] * rate) ** p[3]) ** ((p[4] - one) / p[3])
+        return p[1] + (p[0] - p[1]) * power(one + power(p[2] * rate, p[3]), (p[4] - one) / p[3])
 
     return viscosity
 
 
-def casson(real: Real) -> Any:
+def casson(real: Real, power: Any) -> Any:
     """nu(g) of (tau_y, nu_c, nu_max)."""
 
     @node_function
@@ -106,36 +129,37 @@ def casson(real: Real) -> Any:
     return viscosity
 
 
-def power_law(real: Real) -> Any:
+def power_law(real: Real, power: Any) -> Any:
     """nu(g) of (k, n)."""
     one = real(1)
 
     @node_function
     def viscosity(rate: Any, p: Any) -> Any:
-        return p[0] * rate ** (p[1] - one)
+        return p[0] * power(rate, p[1] - one)
 
     return viscosity
 
 
-def herschel_bulkley(real: Real) -> Any:
+def herschel_bulkley(real: Real, power: Any) -> Any:
     """nu(g) of (tau_y, k, n, m)."""
     one = real(1)
 
     @node_function
     def viscosity(rate: Any, p: Any) -> Any:
-        return p[1] * rate ** (p[2] - one) - p[0] * math.expm1(-p[3] * rate) / rate
+        return p[1] * power(rate, p[2] - one) - p[0] * math.expm1(-p[3] * rate) / rate
 
     return viscosity
 
 
-VISCOSITIES: dict[str, Callable[[Real], Any]] = {
+VISCOSITIES: dict[str, Callable[[Real, Any], Any]] = {
     "newtonian": newtonian,
     "carreau-yasuda": carreau_yasuda,
     "casson": casson,
     "power-law": power_law,
     "herschel-bulkley": herschel_bulkley,
 }
-"""Makers of the function ``(g, parameters) -> nu`` for one floating-point type, by name; Bingham's is `_yielding`."""
+"""Makers of the function ``(g, parameters) -> nu`` for a floating-point type and its power, by name; Bingham's is
+`_yielding`."""
 
 
 def _by_viscosity(real: Real, viscosity: Any) -> Any:
@@ -162,14 +186,14 @@ def _yielding(real: Real) -> Any:
 
 
 @cache
-def make_local_rate(model: str, blended: bool, equilibrium: str, real: Real) -> Any:
+def make_local_rate(model: str, blended: bool, equilibrium: str, real: Real, power: Any) -> Any:
     """Function ``(g, force, before, share, numbers) -> (omega, Pi)`` of one node's arriving populations.
 
     `before` is its omega in the step before, `share` that of the blend, which is left out unless `blended`.
     """
     macroscopic, stress = make_macroscopic(real, equilibrium), make_stress(real, equilibrium)
     density = make_density(real, equilibrium)
-    relaxation = _yielding(real) if model == "bingham" else _by_viscosity(real, VISCOSITIES[model](real))
+    relaxation = _yielding(real) if model == "bingham" else _by_viscosity(real, VISCOSITIES[model](real, power))
     one, two, three = real(1), real(2), real(3)
     to_rate, least = real(3 / 2**0.5), real(LEAST_RATE)
 
@@ -190,7 +214,7 @@ def make_local_rate(model: str, blended: bool, equilibrium: str, real: Real) -> 
 
 
 @cache
-def make_rates(model: str | None, blended: bool, equilibrium: str, real: Real) -> Any:
+def make_rates(model: str | None, blended: bool, equilibrium: str, real: Real, numbers: Numbers | None = None) -> Any:
     """Function ``(g, n, force, rates, omega, blend) -> (omega+, omega-)`` of node n for a step.
 
     Without a model these are `rates`, and the arrays are not touched. With one, `rates` are `Rheology.numbers`, `omega`
@@ -198,7 +222,7 @@ def make_rates(model: str | None, blended: bool, equilibrium: str, real: Real) -
 
         omega- = 1/(1/2 + Lambda/(tau - 1/2)) = (2 - omega)/(1 - omega/2 + 2 Lambda omega),
 
-    which holds for omega = 0, too.
+    which holds for omega = 0, too. `numbers` tells how to work on several nodes at once, of which n is the first.
     """
     if model is None:
 
@@ -208,16 +232,32 @@ def make_rates(model: str | None, blended: bool, equilibrium: str, real: Real) -
 
         return constant
 
-    local_rate = make_local_rate(model, blended, equilibrium, real)
-    zero, half, one, two = real(0), real(0.5), real(1), real(2)
+    read, write, power = numbers or one_number(real)
+    local_rate, share = make_local_rate(model, blended, equilibrium, real, power), _make_share(blended, real, read)
+    half, one, two = real(0.5), real(1), real(2)
 
     @node_function
     def local(g: Populations, n: int, force: Populations, rates: Any, omega: Any, blend: Any) -> Populations:
-        even, _ = local_rate(g, force, omega[n], blend[n] if blended else zero, rates)
-        omega[n] = even
+        even, _ = local_rate(g, force, read(omega, n), share(blend, n), rates)
+        write(omega, n, even)
         return even, (two - even) / (one - half * even + two * rates[0] * even)
 
     return local
+
+
+def _make_share(blended: bool, real: Real, read: Any) -> Any:
+    """Function ``(blend, n)`` of node n's share of the blend."""
+    zero = real(0)
+
+    @node_function
+    def none(blend: Any, n: int) -> Any:
+        return zero
+
+    @node_function
+    def share(blend: Any, n: int) -> Any:
+        return read(blend, n)
+
+    return share if blended else none
 
 
 @cache
@@ -239,12 +279,13 @@ def make_fields(model: str | None, blended: bool, equilibrium: str, real: Real) 
     if model is None:
         return constant
 
-    local_rate = make_local_rate(model, blended, equilibrium, real)
+    read, _, power = one_number(real)
+    local_rate, share_of = make_local_rate(model, blended, equilibrium, real, power), _make_share(blended, real, read)
 
     @node_function
     def local(g: Populations, n: int, force: Populations, rates: Any, omega: Any, blend: Any) -> Populations:
         drho, x, y, z = macroscopic(g, force)
-        even, (xx, yy, zz, xy, xz, yz) = local_rate(g, force, omega[n], blend[n] if blended else zero, rates)
+        even, (xx, yy, zz, xy, xz, yz) = local_rate(g, force, read(omega, n), share_of(blend, n), rates)
         share = (one - half * even) / rates[4]
         stress = (share * xx, share * yy, share * zz, share * xy, share * xz, share * yz)
         return drho, (x, y, z), stress, third * (one / max(even, rates[2]) - half)

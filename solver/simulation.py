@@ -336,8 +336,7 @@ def solve(
         equilibrium=settings.equilibrium, rheology=plan.rheology,
     )  # fmt: skip
     driver = make_driver(settings.backend, lattice, nodes.part)
-    if isinstance(driver, PartsDriver):
-        log.info("%s", driver.told())
+    log.info("%s: %s", driver.device, driver.layout)
     simulation = Simulation(nodes, settings, plan, expected, driver, log)
     with FlowWriter(flow_path, nodes, plan.rheology is not None) as writer:
         simulation.run(writer)

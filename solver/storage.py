@@ -9,10 +9,9 @@ from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import config
 
-from solver.node_physics import Populations, node_function
-from solver.streaming import gather, load, scatter, store
+from solver.node_physics import node_function
+from solver.streaming import make_moves
 
 PLAIN, BITS, HALF = "plain", "bits", "half"
 """Ways of storage: numbers as they are, bits of halves (uint16), halves of the device (float16)."""
@@ -47,20 +46,21 @@ def kept_by_halves(force: float, drho: float, speed: float) -> float:
 
 
 class Access(NamedTuple):
-    """Reads and writes of one way of storage, as of :mod:`solver.streaming`, and of single populations.
+    """Reads and writes of one way of storage.
 
     Attributes
     ----------
-    load, store, gather, scatter : all populations of a node.
-    decode, encode : one population from and to what is stored.
+    take : ``(f, k)``, the population in a slot.
+    put : ``(f, k, population)``, to there.
+    load, store, gather, scatter : all populations of a node, as of :class:`solver.streaming.Moves`.
     """
 
+    take: Any
+    put: Any
     load: Any
     store: Any
     gather: Any
     scatter: Any
-    decode: Any
-    encode: Any
 
 
 @node_function
@@ -109,54 +109,26 @@ def _as_it_is(population: Any) -> Any:
 @cache
 def make_access(storage: str, real: Any) -> Access:
     """Reads and writes for a way of storage and the type that is computed with."""
-    if storage == PLAIN:
-        return Access(load, store, gather, scatter, _as_it_is, _as_it_is)
     up, down = real(SCALE), real(1 / SCALE)
-    raw = load, store, gather, scatter
-    compiled: Any = node_function
-    if storage == HALF and config.ENABLE_CUDASIM:  # the CPU's compiler knows no halves, the simulator needs none
-        compiled, raw = _as_it_is.py_func, tuple(function.py_func for function in raw)
-    load_raw, store_raw, gather_raw, scatter_raw = raw
     to_real, to_stored = (half_to_single, single_to_half) if storage == BITS else (real, _as_it_is)
 
-    @compiled
+    @node_function
     def decode(stored: Any) -> Any:
         return to_real(stored) * down
 
-    @compiled
+    @node_function
     def encode(population: Any) -> Any:
         return to_stored(population * up)
 
-    @compiled
-    def decoded(g: Populations) -> Populations:
-        return (
-            decode(g[0]), decode(g[1]), decode(g[2]), decode(g[3]), decode(g[4]), decode(g[5]), decode(g[6]),
-            decode(g[7]), decode(g[8]), decode(g[9]), decode(g[10]), decode(g[11]), decode(g[12]), decode(g[13]),
-            decode(g[14]), decode(g[15]), decode(g[16]), decode(g[17]), decode(g[18]),
-        )  # fmt: skip
+    if storage == PLAIN:
+        decode = encode = _as_it_is
 
-    @compiled
-    def encoded(g: Populations) -> Populations:
-        return (
-            encode(g[0]), encode(g[1]), encode(g[2]), encode(g[3]), encode(g[4]), encode(g[5]), encode(g[6]),
-            encode(g[7]), encode(g[8]), encode(g[9]), encode(g[10]), encode(g[11]), encode(g[12]), encode(g[13]),
-            encode(g[14]), encode(g[15]), encode(g[16]), encode(g[17]), encode(g[18]),
-        )  # fmt: skip
+    @node_function
+    def take(f: Any, k: int) -> Any:
+        return decode(f[k])
 
-    @compiled
-    def load_all(f: Any, first: int, stride: int) -> Populations:
-        return decoded(load_raw(f, first, stride))
+    @node_function
+    def put(f: Any, k: int, population: Any) -> None:
+        f[k] = encode(population)
 
-    @compiled
-    def store_all(f: Any, first: int, stride: int, g: Populations) -> None:
-        store_raw(f, first, stride, encoded(g))
-
-    @compiled
-    def gather_all(f: Any, a: Populations, n: int) -> Populations:
-        return decoded(gather_raw(f, a, n))
-
-    @compiled
-    def scatter_all(f: Any, a: Populations, n: int, g: Populations) -> None:
-        scatter_raw(f, a, n, encoded(g))
-
-    return Access(load_all, store_all, gather_all, scatter_all, decode, encode)
+    return Access(take, put, *make_moves(take, put))

@@ -17,8 +17,7 @@ in the same slot: both kinds of steps hold as they are, and the two links exchan
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numba import njit, prange
@@ -68,28 +67,20 @@ def link_addresses(nodes: Nodes, slip: tuple[str, ...] = ()) -> NDArray[np.unsig
     return addresses.ravel()
 
 
-GROUP = 32
-"""Rows of a group of :class:`Runs`: the bits of a word."""
-
-
-@dataclass(frozen=True)
-class Runs:
+class Runs(NamedTuple):
     """Addresses of all links, compressed: runs of rows over which each of the 18 addresses rises by one a row.
 
     Rows follow each other along an axis, and so do their neighbours, until one of these meets a wall. Of the r-th run,
-    the address of link i of row n is ``n + offset[18 r + i - 1]``; the run of row n in group g = n // 32 is
-    ``before[g]`` and one more for each bit of ``starts[g]`` up to that of the row.
+    the address of link i of row n is ``n + offset[18 r + i - 1]``.
 
     Attributes
     ----------
+    first : (R + 1,) first row of each run, and the end of the last one.
     offset : (18 R,) signed.
-    before : (G,) int32, the last run that starts in an earlier group; -1 in the first one.
-    starts : (G,) uint32, bit k is set where row 32 g + k starts a run.
     """
 
+    first: NDArray[np.int64]
     offset: NDArray[np.signedinteger]
-    before: NDArray[np.int32]
-    starts: NDArray[np.uint32]
 
 
 def address_runs(addresses: NDArray[np.unsignedinteger], stride: int) -> Runs:
@@ -100,12 +91,26 @@ def address_runs(addresses: NDArray[np.unsignedinteger], stride: int) -> Runs:
     first = np.flatnonzero(starting)
     kind = np.int32 if int(table.max()) < 2**31 else np.int64
     offset = (table[:, first].astype(np.int64) - first).T.astype(kind)
+    return Runs(np.append(first, stride), np.ascontiguousarray(offset).ravel())
+
+
+GROUP = 32
+"""Rows of a group: the bits of a word."""
+
+
+def runs_by_group(runs: Runs) -> tuple[NDArray[np.int32], NDArray[np.uint32]]:
+    """How a row finds its run: that of row n in group g = n // 32 is ``before[g]`` and one more for each bit of
+    ``starts[g]`` up to that of the row.
+
+    Returns
+    -------
+    before : (G,), the last run that starts in an earlier group; -1 in the first one.
+    starts : (G,), bit k is set where row 32 g + k starts a run.
+    """
+    starting = np.zeros(runs.first[-1], np.bool_)
+    starting[runs.first[:-1]] = True
     begun = np.cumsum(starting.reshape(-1, GROUP).sum(axis=1)) - 1
-    return Runs(
-        offset=np.ascontiguousarray(offset).ravel(),
-        before=np.append(-1, begun[:-1]).astype(np.int32),
-        starts=bit_words(starting),
-    )
+    return np.append(-1, begun[:-1]).astype(np.int32), bit_words(starting)
 
 
 def bit_words(flags: NDArray[np.bool_]) -> NDArray[np.uint32]:
@@ -189,31 +194,91 @@ def opposite(g: Populations) -> Populations:
     )  # fmt: skip
 
 
-@node_function
-def load(f: Any, first: int, stride: int) -> Populations:
-    """The 19 numbers at ``first``, ``first + stride``, ..."""
-    return (
-        f[first], f[first + stride], f[first + 2 * stride], f[first + 3 * stride], f[first + 4 * stride],
-        f[first + 5 * stride], f[first + 6 * stride], f[first + 7 * stride], f[first + 8 * stride],
-        f[first + 9 * stride], f[first + 10 * stride], f[first + 11 * stride], f[first + 12 * stride],
-        f[first + 13 * stride], f[first + 14 * stride], f[first + 15 * stride], f[first + 16 * stride],
-        f[first + 17 * stride], f[first + 18 * stride],
-    )  # fmt: skip
+class Moves(NamedTuple):
+    """Reads and writes of all populations of a node.
+
+    Attributes
+    ----------
+    load : ``(f, first, stride)``, the 19 at ``first``, ``first + stride``, ...
+    store : ``(f, first, stride, g)``, to there.
+    gather : ``(f, a, n)``, those at the addresses `a` of the node's links 1..18, after the one at rest.
+    scatter : ``(f, a, n, g)``, to there.
+    """
+
+    load: Any
+    store: Any
+    gather: Any
+    scatter: Any
 
 
-@node_function
-def store(f: Any, first: int, stride: int, g: Populations) -> None:
-    """Write the 19 numbers to ``first``, ``first + stride``, ..."""
-    f[first] = g[0]
-    f[first + stride], f[first + 2 * stride] = g[1], g[2]
-    f[first + 3 * stride], f[first + 4 * stride] = g[3], g[4]
-    f[first + 5 * stride], f[first + 6 * stride] = g[5], g[6]
-    f[first + 7 * stride], f[first + 8 * stride] = g[7], g[8]
-    f[first + 9 * stride], f[first + 10 * stride] = g[9], g[10]
-    f[first + 11 * stride], f[first + 12 * stride] = g[11], g[12]
-    f[first + 13 * stride], f[first + 14 * stride] = g[13], g[14]
-    f[first + 15 * stride], f[first + 16 * stride] = g[15], g[16]
-    f[first + 17 * stride], f[first + 18 * stride] = g[17], g[18]
+def make_moves(take: Any, put: Any) -> Moves:
+    """Reads and writes made of those of single slots, ``take(f, slot)`` and ``put(f, slot, population)``."""
+
+    @node_function
+    def load(f: Any, first: int, stride: int) -> Populations:
+        return (
+            take(f, first), take(f, first + stride), take(f, first + 2 * stride), take(f, first + 3 * stride),
+            take(f, first + 4 * stride), take(f, first + 5 * stride), take(f, first + 6 * stride),
+            take(f, first + 7 * stride), take(f, first + 8 * stride), take(f, first + 9 * stride),
+            take(f, first + 10 * stride), take(f, first + 11 * stride), take(f, first + 12 * stride),
+            take(f, first + 13 * stride), take(f, first + 14 * stride), take(f, first + 15 * stride),
+            take(f, first + 16 * stride), take(f, first + 17 * stride), take(f, first + 18 * stride),
+        )  # fmt: skip
+
+    @node_function
+    def store(f: Any, first: int, stride: int, g: Populations) -> None:
+        put(f, first, g[0])
+        put(f, first + stride, g[1])
+        put(f, first + 2 * stride, g[2])
+        put(f, first + 3 * stride, g[3])
+        put(f, first + 4 * stride, g[4])
+        put(f, first + 5 * stride, g[5])
+        put(f, first + 6 * stride, g[6])
+        put(f, first + 7 * stride, g[7])
+        put(f, first + 8 * stride, g[8])
+        put(f, first + 9 * stride, g[9])
+        put(f, first + 10 * stride, g[10])
+        put(f, first + 11 * stride, g[11])
+        put(f, first + 12 * stride, g[12])
+        put(f, first + 13 * stride, g[13])
+        put(f, first + 14 * stride, g[14])
+        put(f, first + 15 * stride, g[15])
+        put(f, first + 16 * stride, g[16])
+        put(f, first + 17 * stride, g[17])
+        put(f, first + 18 * stride, g[18])
+
+    @node_function
+    def gather(f: Any, a: Populations, n: int) -> Populations:
+        return (
+            take(f, n), take(f, a[0]), take(f, a[1]), take(f, a[2]), take(f, a[3]), take(f, a[4]),
+            take(f, a[5]), take(f, a[6]), take(f, a[7]), take(f, a[8]), take(f, a[9]), take(f, a[10]),
+            take(f, a[11]), take(f, a[12]), take(f, a[13]), take(f, a[14]), take(f, a[15]), take(f, a[16]),
+            take(f, a[17]),
+        )  # fmt: skip
+
+    @node_function
+    def scatter(f: Any, a: Populations, n: int, g: Populations) -> None:
+        put(f, n, g[0])
+        put(f, a[0], g[1])
+        put(f, a[1], g[2])
+        put(f, a[2], g[3])
+        put(f, a[3], g[4])
+        put(f, a[4], g[5])
+        put(f, a[5], g[6])
+        put(f, a[6], g[7])
+        put(f, a[7], g[8])
+        put(f, a[8], g[9])
+        put(f, a[9], g[10])
+        put(f, a[10], g[11])
+        put(f, a[11], g[12])
+        put(f, a[12], g[13])
+        put(f, a[13], g[14])
+        put(f, a[14], g[15])
+        put(f, a[15], g[16])
+        put(f, a[16], g[17])
+        put(f, a[17], g[18])
+
+    return Moves(load, store, gather, scatter)
 
 
 @node_function
@@ -227,31 +292,18 @@ def link_address(a: Any, n: int, stride: int) -> Populations:
     )  # fmt: skip
 
 
-@node_function
-def run_address(offset: Any, run: int, n: int) -> Populations:
-    """The 18 addresses of a node's links, from the offsets of its run."""
-    k = 18 * run
-    return (
-        n + offset[k], n + offset[k + 1], n + offset[k + 2], n + offset[k + 3], n + offset[k + 4], n + offset[k + 5],
-        n + offset[k + 6], n + offset[k + 7], n + offset[k + 8], n + offset[k + 9], n + offset[k + 10],
-        n + offset[k + 11], n + offset[k + 12], n + offset[k + 13], n + offset[k + 14], n + offset[k + 15],
-        n + offset[k + 16], n + offset[k + 17],
-    )  # fmt: skip
+def make_run_address(take: Any) -> Any:
+    """Function ``(offset, run, n)`` of the 18 addresses of a node's links, from the offsets of its run."""
 
+    @node_function
+    def run_address(offset: Any, run: int, n: int) -> Populations:
+        k = 18 * run
+        return (
+            n + take(offset, k), n + take(offset, k + 1), n + take(offset, k + 2), n + take(offset, k + 3),
+            n + take(offset, k + 4), n + take(offset, k + 5), n + take(offset, k + 6), n + take(offset, k + 7),
+            n + take(offset, k + 8), n + take(offset, k + 9), n + take(offset, k + 10), n + take(offset, k + 11),
+            n + take(offset, k + 12), n + take(offset, k + 13), n + take(offset, k + 14), n + take(offset, k + 15),
+            n + take(offset, k + 16), n + take(offset, k + 17),
+        )  # fmt: skip
 
-@node_function
-def gather(f: Any, a: Populations, n: int) -> Populations:
-    """What stands at the addresses of a node's links 1..18, after the number at rest."""
-    return (
-        f[n], f[a[0]], f[a[1]], f[a[2]], f[a[3]], f[a[4]], f[a[5]], f[a[6]], f[a[7]], f[a[8]], f[a[9]], f[a[10]],
-        f[a[11]], f[a[12]], f[a[13]], f[a[14]], f[a[15]], f[a[16]], f[a[17]],
-    )  # fmt: skip
-
-
-@node_function
-def scatter(f: Any, a: Populations, n: int, g: Populations) -> None:
-    """Write populations to the addresses of a node's links 1..18, and the one at rest to its slot."""
-    f[n] = g[0]
-    f[a[0]], f[a[1]], f[a[2]], f[a[3]], f[a[4]], f[a[5]] = g[1], g[2], g[3], g[4], g[5], g[6]
-    f[a[6]], f[a[7]], f[a[8]], f[a[9]], f[a[10]], f[a[11]] = g[7], g[8], g[9], g[10], g[11], g[12]
-    f[a[12]], f[a[13]], f[a[14]], f[a[15]], f[a[16]], f[a[17]] = g[13], g[14], g[15], g[16], g[17], g[18]
+    return run_address

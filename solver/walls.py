@@ -19,15 +19,19 @@ begins and takes where it ends.
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from solver.d3q19 import OPPOSITE, VELOCITIES, WEIGHTS
+from solver.node_physics import node_function
 from solver.nodes import Nodes
 from solver.stage import StageError
+from solver.storage import make_access
 from solver.streaming import slip_links
+from solver.sums import split
 
 Coefficients = tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]
 Vector = tuple[float, float, float]
@@ -62,6 +66,49 @@ class WallLinks:
     s: NDArray[np.floating]
     nodes: NDArray[np.int32]
     sharers: int
+
+    @property
+    def two_terms(self) -> bool:
+        """Whether each link returns shares of what left and of one other population, as all of Bouzidi's do."""
+        return not ((self.b != 0) & (self.c != 0)).any() and not self.s.any()
+
+    def partners(self, even: bool) -> list[NDArray[np.unsignedinteger]]:
+        """Slots of the other populations of each link after a step, one or two (L,)."""
+        back, arriving = (self.inside, self.upstream) if even else (self.upstream, self.inside)
+        return [np.where(self.c != 0, arriving, back)] if self.two_terms else [back, arriving]
+
+    def shares(self) -> list[NDArray[np.floating]]:
+        """Share of what left, those of the other populations, and, where there are two, what the wall's motion adds."""
+        return [self.a, self.b + self.c] if self.two_terms else [self.a, self.b, self.c, self.s]
+
+
+@cache
+def make_interpolation(storage: str, real: Any, two_terms: bool) -> Any:
+    """Function ``(f, k, slot, partners, shares)`` that treats the k-th link; words of the mass that it added.
+
+    The arrays are those of :class:`WallLinks`.
+    """
+    take, put = make_access(storage, real)[:2]
+
+    @node_function
+    def of_two(f: Any, k: int, leaving: Any, partners: Any, shares: Any) -> Any:
+        return shares[0][k] * leaving + shares[1][k] * take(f, partners[0][k])
+
+    @node_function
+    def of_three(f: Any, k: int, leaving: Any, partners: Any, shares: Any) -> Any:
+        returning = shares[0][k] * leaving + shares[1][k] * take(f, partners[0][k])
+        return returning + shares[2][k] * take(f, partners[1][k]) + shares[3][k]
+
+    returning = of_two if two_terms else of_three
+
+    @node_function
+    def interpolate(f: Any, k: int, slot: Any, partners: Any, shares: Any) -> Any:
+        place = slot[k]
+        leaving = take(f, place)
+        put(f, place, returning(f, k, leaving, partners, shares))
+        return split(np.float64(take(f, place)) - np.float64(leaving))
+
+    return interpolate
 
 
 def half_way(q: NDArray[np.float64]) -> Coefficients:

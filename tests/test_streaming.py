@@ -9,16 +9,20 @@ from hypothesis.extra.numpy import arrays
 
 from solver.lattice import build_lattice
 from solver.parts import split
-from solver.streaming import GROUP, Runs, address_runs, link_addresses, row_stride, run_address
+from solver.storage import PLAIN, make_access
+from solver.streaming import GROUP, Runs, address_runs, link_addresses, make_run_address, row_stride, runs_by_group
 
 
 def addresses_of(runs: Runs, stride: int) -> np.ndarray:
     """The table, (18, stride), node by node."""
-    table = []
+    run_address = make_run_address(make_access(PLAIN, np.float32).take)
+    table, (before, starts) = [], runs_by_group(runs)
     for n in range(stride):
         group, place = divmod(n, GROUP)
-        begun = int(runs.starts[group]) & ((2 << place) - 1)
-        table.append(run_address(runs.offset, int(runs.before[group]) + begun.bit_count(), n))
+        begun = int(starts[group]) & ((2 << place) - 1)
+        run = int(before[group]) + begun.bit_count()
+        assert runs.first[run] <= n < runs.first[run + 1]
+        table.append(run_address(runs.offset, run, n))
     return np.array(table).T
 
 

@@ -4,8 +4,11 @@ import os
 
 from solver.compilation import kept
 
-# threads that spin while they wait slow each other down tenfold where cores are shared with other programs
-os.environ.setdefault("OMP_WAIT_POLICY", "passive")
+# Threads that spin for long while they wait slow each other down tenfold where cores are shared with other programs;
+# such that sleep at once take 0.2 ms to wake. They spin for some microseconds, which most waits between loops last.
+if "OMP_WAIT_POLICY" not in os.environ:
+    os.environ["OMP_WAIT_POLICY"] = "passive"
+    os.environ.setdefault("GOMP_SPINCOUNT", "1000")
 
 CHUNK = 4096
 """Nodes, or links, that one thread takes at a time."""

@@ -10,8 +10,8 @@ from numba import get_num_threads
 from numpy.typing import NDArray
 
 from solver.cpu.blocks import chunks
+from solver.cpu.lanes import make_lanes
 from solver.cpu.opening_pass import make_opening_pass
-from solver.cpu.pieces import address_pieces
 from solver.cpu.reading import make_reading
 from solver.cpu.steps import make_steps
 from solver.cpu.wall_pass import make_wall_pass
@@ -20,7 +20,7 @@ from solver.driver import EXTREMES, SUMS, Fields, Found, LatticeDriver, Mean, he
 from solver.forecast import Device, available_bytes
 from solver.lattice import Lattice
 from solver.storage import BITS, PLAIN
-from solver.streaming import row_stride
+from solver.streaming import address_runs, row_stride
 from solver.sums import WORDS, Words, join, words_by_group
 
 CORE_UPDATES_S, STEP_S, COMPILE_S = 15e6, 1e-4, 12.0
@@ -40,14 +40,18 @@ class CpuDriver(LatticeDriver):
     device = "CPU"
 
     def __init__(self, lattice: Lattice) -> None:
-        self._pieces = address_pieces(lattice.addresses)
+        self._runs = address_runs(lattice.addresses, lattice.stride)
         self._outlet_addresses = lattice.addresses.reshape(Q - 1, -1)[:, lattice.outlets.node].ravel()
         super().__init__(replace(lattice, addresses=self._outlet_addresses[:0]))  # the table is not needed any more
         storage, real = BITS if lattice.halves else PLAIN, lattice.real
         self.populations: NDArray[Any] = np.zeros(lattice.slots, np.uint16 if lattice.halves else real)
         self._even, self._odd = make_steps(lattice.collision, storage, real, *lattice.models)
+        self.layout = f"{get_num_threads()} threads, {make_lanes(storage, real).width} nodes at once"
         self._rates, self._omega, self._blend = lattice.relaxation()
-        self._interpolate, self._subtract = make_wall_pass(storage, real)
+        walls = lattice.walls
+        self._treat_walls, self._subtract = make_wall_pass(storage, real, walls.two_terms)
+        self._partners = {even: tuple(walls.partners(even)) for even in (True, False)}
+        self._shares = tuple(walls.shares())
         self._inlets, self._outlets, self._control, self._probe = make_opening_pass(storage, real, lattice.equilibrium)
         self._fields, self._observe = make_reading(storage, real, *lattice.models)
         self._added = np.zeros((chunks(len(lattice.walls.slot)), WORDS), np.int64)
@@ -72,7 +76,7 @@ class CpuDriver(LatticeDriver):
         if even:
             self._even(self.populations, self.lattice.stride, *nodes)
         else:
-            self._odd(self.populations, self._pieces, *nodes)
+            self._odd(self.populations, self._runs, *nodes)
 
     def outlet_flux(self) -> Words:
         """Words of what entered through each controlled outlet in the last step."""
@@ -97,9 +101,8 @@ class CpuDriver(LatticeDriver):
 
     def treat_walls(self, even: bool) -> Words:
         """Treat wall links; words of the mass that they added."""
-        walls = self.lattice.walls
-        back, arriving = (walls.inside, walls.upstream) if even else (walls.upstream, walls.inside)
-        self._interpolate(self.populations, walls.slot, back, arriving, walls.a, walls.b, walls.c, walls.s, self._added)
+        slot, partners = self.lattice.walls.slot, self._partners[even]
+        self._treat_walls(self.populations, slot, partners, self._shares, self._added)
         added: Words = self._added.sum(axis=0)
         return added
 

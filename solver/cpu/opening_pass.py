@@ -4,8 +4,9 @@ from functools import cache
 from typing import Any
 
 import numpy as np
+from numba import prange
 
-from solver.cpu.blocks import plain
+from solver.cpu.blocks import plain, threaded
 from solver.openings import adjusted, make_outlet
 from solver.storage import make_access
 from solver.streaming import link_address, opposite
@@ -16,17 +17,18 @@ from solver.sums import join
 def make_opening_pass(storage: str, real: Any, equilibrium: str = "incompressible") -> tuple[Any, Any, Any, Any]:
     """Treat all inlets, all outlets; control pressures; read the density of the nodes at openings."""
     flow_at, treat = make_outlet(storage, real, equilibrium)
-    load, _, gather, _, decode, encode = make_access(storage, real)
+    access = make_access(storage, real)
+    take, put, load, gather = access.take, access.put, access.load, access.gather
 
-    @plain
+    @threaded
     def inlets(f: Any, slot: Any, column: Any, rows: Any, weight: Any, conditions: Any, entered: Any) -> None:
-        for k in range(len(slot)):
+        for k in prange(len(slot)):
             entered[k] = weight[0, k] * conditions[column[k]]
             for r in range(1, rows[k]):
                 entered[k] += weight[r, k] * conditions[column[k] + r]
-            f[slot[k]] = encode(decode(f[slot[k]]) + entered[k])
+            put(f, slot[k], take(f, slot[k]) + entered[k])
 
-    @plain
+    @threaded
     def outlets(
         f: Any,
         addresses: Any,
@@ -39,7 +41,7 @@ def make_opening_pass(storage: str, real: Any, equilibrium: str = "incompressibl
         conditions: Any,
         entered: Any,
     ) -> None:
-        for m in range(len(node)):
+        for m in prange(len(node)):
             n = node[m]
             g = opposite(load(f, n, stride)) if even else gather(f, link_address(addresses, m, len(node)), n)
             flow = flow_at(g, force)
@@ -58,7 +60,7 @@ def make_opening_pass(storage: str, real: Any, equilibrium: str = "incompressibl
         for k in range(len(node)):
             total = 0.0
             for i in range(19):
-                total += np.float64(decode(f[i * stride + node[k]]))
+                total += np.float64(take(f, i * stride + node[k]))
             drho[k] = total
 
     return inlets, outlets, control, probe

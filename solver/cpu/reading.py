@@ -19,12 +19,12 @@ def make_reading(
 ) -> tuple[Any, Any]:
     """Fields of all nodes; sums and extremes over them."""
     look, measure = make_observation(real, equilibrium), make_fields(rheology, blended, equilibrium, real)
-    load, take = make_access(storage, real).load, make_taking(rheology is not None)
+    load, take_in = make_access(storage, real).load, make_taking(rheology is not None)
 
     @threaded
     def fields(f: Any, stride: int, force: Any, rates: Any, omega: Any, blend: Any, share: Any, into: Any) -> None:
         for n in prange(len(into[0])):
-            take(into, n, measure(load(f, n, stride), n, force, rates, omega, blend), share)
+            take_in(into, n, measure(load(f, n, stride), n, force, rates, omega, blend), share)
 
     @plain
     def observe_chunk(

@@ -20,8 +20,8 @@ from solver.lattice import Lattice
 from solver.openings import OutletLinks, make_outlet
 from solver.storage import make_access
 from solver.streaming import opposite
-from solver.sums import WORDS, split
-from solver.walls import WallLinks
+from solver.sums import WORDS
+from solver.walls import WallLinks, make_interpolation
 
 OUTLET_NODES = 64
 """Nodes at outlets of a block, which has a few times as many links."""
@@ -38,8 +38,7 @@ class Boundaries:
     inlets : of the links at inlets: slot, column, rows, weight.
     wall_slot : slots of the wall links, those of nodes at outlets first.
     partners : slots of their other populations after an even and after an odd step.
-    shares : shares of what returns, see :func:`shares`.
-    two_terms : whether each link returns a share of what left and a share of one other population, as Bouzidi's do.
+    shares : what goes with each of them, see :class:`solver.walls.WallLinks`.
     ends : numbers of the blocks at which those of outlets, inlets and walls end.
     apart : whether outlets need a launch of their own: they must read what inlets of the same nodes are going to write.
     """
@@ -50,7 +49,6 @@ class Boundaries:
     wall_slot: Any
     partners: dict[bool, tuple[Any, ...]]
     shares: tuple[Any, ...]
-    two_terms: bool
     ends: tuple[int, int, int]
     apart: bool
 
@@ -66,15 +64,13 @@ class Boundaries:
             blocks_of(len(walls.slot) - int(own[-1]), SUM_THREADS),
         )
         ends = np.cumsum(of_each).tolist()
-        two_terms = not ((walls.b != 0) & (walls.c != 0)).any() and not walls.s.any()
         return cls(
             outlets=tuple(map(send, (out.node, out.first, own, node_of_link))),
             outlet_links=tuple(map(send, (out.slot, out.column, out.normal, out.velocity, out.weight))),
             inlets=tuple(map(send, (into.slot, into.column, into.rows, into.weight))),
             wall_slot=send(walls.slot[order]),
-            partners={even: tuple(map(send, partners(walls, even, order, two_terms))) for even in (True, False)},
-            shares=tuple(map(send, shares(walls, order, two_terms))),
-            two_terms=two_terms,
+            partners={even: tuple(send(each[order]) for each in walls.partners(even)) for even in (True, False)},
+            shares=tuple(send(each[order]) for each in walls.shares()),
             ends=(ends[0], ends[1], ends[2]),
             apart=len(np.intersect1d(out.node, into.slot % lattice.stride)) > 0,
         )
@@ -96,47 +92,15 @@ def outlets_first(walls: WallLinks, outlets: OutletLinks, stride: int) -> tuple[
     return order, np.searchsorted(place[order], np.arange(len(outlets.node) + 1)).astype(np.int32)
 
 
-def partners(walls: WallLinks, even: bool, order: NDArray[np.intp], two_terms: bool) -> list[NDArray[Any]]:
-    """Slots of the links' other populations after a step, one or two (L,); see :mod:`solver.walls`."""
-    back, arriving = (walls.inside, walls.upstream) if even else (walls.upstream, walls.inside)
-    if two_terms:
-        return [np.where(walls.c != 0, arriving, back)[order]]
-    return [back[order], arriving[order]]
-
-
-def shares(walls: WallLinks, order: NDArray[np.intp], two_terms: bool) -> list[NDArray[Any]]:
-    """What goes with each of them: the share of what left, those of the partners, and what the wall's motion adds."""
-    if two_terms:
-        return [walls.a[order], (walls.b + walls.c)[order]]
-    return [walls.a[order], walls.b[order], walls.c[order], walls.s[order]]
-
-
 @cache
 def make_boundary_pass(storage: str, real: Any, equilibrium: str, two_terms: bool) -> tuple[Any, Any]:
     """Treat a range of openings and wall links, and add up the mass of the latter; take it off nodes next to walls."""
     flow_at, treat_link = map(on_device, make_outlet(storage, real, equilibrium))
     addresses_of, pay = make_addresses(), make_paying(storage, real)
     kind = float64 if real is np.float64 else float32
-    read, _, read_links, _, decode, encode = map(on_device, make_access(storage, real))
-    add_block = make_block_sum(WORDS)
-
-    @cuda.jit(device=True)
-    def returning_of_two(f: Any, k: Any, leaving: Any, partner: Any, share: Any) -> Any:
-        return share[0][k] * leaving + share[1][k] * decode(f[partner[0][k]])
-
-    @cuda.jit(device=True)
-    def returning_of_three(f: Any, k: Any, leaving: Any, partner: Any, share: Any) -> Any:
-        returning = share[0][k] * leaving + share[1][k] * decode(f[partner[0][k]])
-        return returning + share[2][k] * decode(f[partner[1][k]]) + share[3][k]
-
-    returning = returning_of_two if two_terms else returning_of_three
-
-    @cuda.jit(device=True)
-    def interpolate(f: Any, k: Any, slot: Any, partner: Any, share: Any) -> Any:
-        place = slot[k]
-        leaving = decode(f[place])
-        f[place] = encode(returning(f, k, leaving, partner, share))
-        return split(np.float64(decode(f[place])) - np.float64(leaving))
+    access = make_access(storage, real)
+    take, put, load, gather = map(on_device, (access.take, access.put, access.load, access.gather))
+    interpolate, add_block = on_device(make_interpolation(storage, real, two_terms)), make_block_sum(WORDS)
 
     @kernel(LINK_REGISTERS[real])
     def treat(
@@ -158,7 +122,7 @@ def make_boundary_pass(storage: str, real: Any, equilibrium: str, two_terms: boo
             beyond = min(begins + OUTLET_NODES, nodes)
             if t < beyond - begins:
                 n = node[begins + t]
-                g = opposite(read(f, n, stride)) if even else read_links(f, addresses_of(runs, n), n)
+                g = opposite(load(f, n, stride)) if even else gather(f, addresses_of(runs, n), n)
                 flows[t, 0], flows[t, 1], flows[t, 2], flows[t, 3] = flow_at(g, force)
             cuda.syncthreads()
             for k in range(first[begins] + t, first[beyond], SUM_THREADS):
@@ -176,7 +140,7 @@ def make_boundary_pass(storage: str, real: Any, equilibrium: str, two_terms: boo
                 for r in range(1, inlet_rows[k]):
                     more += inlet_weight[r, k] * conditions[at + r]
                 inlet_flux[k] = more
-                f[inlet_slot[k]] = encode(decode(f[inlet_slot[k]]) + more)
+                put(f, inlet_slot[k], take(f, inlet_slot[k]) + more)
         else:
             k = own[nodes] + (block - of_openings) * SUM_THREADS + t
             if k < slot.shape[0]:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from functools import cache
+from types import CellType, FunctionType
 from typing import Any
 
 import numpy as np
@@ -21,14 +22,16 @@ except ImportError:
 ALIGNMENT = 8
 """Bytes at multiples of which arrays begin that lie in one piece."""
 THREADS = 128
-"""Threads of a block."""
+"""Threads of a block whose size does not matter."""
 SUM_THREADS = 256
 """Threads of a block that adds up; a power of 2."""
 PAIRS = 8
 """Pairs of steps that are replayed at once."""
 NODE_REGISTERS = {np.float32: 80, np.float64: 128}
+VARYING_REGISTERS = {np.float32: 96, np.float64: 128}
 LINK_REGISTERS = {np.float32: 40, np.float64: 64}
-"""Registers of a thread that collides, and that treats links, at most, by the type that is computed with."""
+"""Registers of a thread that collides, where the viscosity is the same everywhere and where it varies, and of one that
+treats links, at most, by the type that is computed with."""
 LOOK_BLOCKS = 384
 """Blocks that share out the nodes at a look, and leave a partial result each."""
 EFFICIENCY, STEP_S, COMPILE_S, SIMULATOR_UPDATES_S = 0.62, 8e-6, 8.0, 1e3
@@ -38,11 +41,15 @@ compilation where none is kept; updates a second on the simulator."""
 
 
 def on_device(function: Any) -> Any:
-    """A function that takes arrays, for use in kernels: the simulator's arrays only fit the Python one.
+    """A function that takes arrays, for use in kernels: the simulator's arrays only fit Python ones.
 
-    Where Numba compiles nothing, that is the function itself.
+    So there it is the Python function, as are those that it closes over. Where Numba compiles nothing, it is one.
     """
-    return getattr(function, "py_func", function) if config.ENABLE_CUDASIM else function
+    python = getattr(function, "py_func", None)
+    if python is None or not config.ENABLE_CUDASIM:
+        return function
+    cells = tuple(CellType(on_device(cell.cell_contents)) for cell in python.__closure__ or ())
+    return FunctionType(python.__code__, python.__globals__, python.__name__, python.__defaults__, cells)
 
 
 @cache
@@ -70,6 +77,24 @@ def kernel(registers: int | None = None) -> Any:
         return compiled
 
     return decorator
+
+
+def node_registers(real: Any, varying: bool) -> int:
+    """Registers of a thread that collides a node, at most."""
+    return (VARYING_REGISTERS if varying else NODE_REGISTERS)[real]
+
+
+def fitting_threads(registers: int) -> tuple[int, int]:
+    """Threads of a block, of so many registers each, of which most run at once on a multiprocessor; and how many do.
+
+    The more there are, the more wait for memory at the same time; of sizes that are alike in this, `THREADS` is taken.
+    """
+    if config.ENABLE_CUDASIM:
+        return THREADS, THREADS
+    device = cuda.get_current_device()
+    warps = device.MAX_REGISTERS_PER_MULTIPROCESSOR // (registers * device.WARP_SIZE)
+    most = min(warps * device.WARP_SIZE, device.MAX_THREADS_PER_MULTIPROCESSOR)
+    return max(((size, most // size * size) for size in (THREADS, 64, 256, 512)), key=lambda sizes: sizes[1])
 
 
 def blocks_of(count: int, size: int) -> int:

@@ -20,6 +20,8 @@ from solver.cuda.device import (
     Queue,
     blocks_of,
     cuda,
+    fitting_threads,
+    node_registers,
     require_device,
 )
 from solver.cuda.reading import make_count, make_exchange, make_reading
@@ -27,7 +29,7 @@ from solver.cuda.steps import make_steps
 from solver.driver import EXTREMES, SUMS, Fields, Found, LatticeDriver, Mean, held_bytes
 from solver.lattice import Lattice
 from solver.storage import HALF, PLAIN
-from solver.streaming import address_runs, bit_words
+from solver.streaming import address_runs, bit_words, runs_by_group
 from solver.sums import WORDS
 
 
@@ -46,8 +48,11 @@ class CudaDriver(LatticeDriver):
         storage = HALF if lattice.halves else PLAIN
         self.populations = send(np.zeros(lattice.slots, np.float16 if lattice.halves else real))
         runs = address_runs(lattice.addresses, lattice.stride)
-        self._runs = tuple(send(array) for array in (runs.offset, runs.before, runs.starts))
+        self._runs = tuple(send(array) for array in (runs.offset, *runs_by_group(runs)))
         self._even, self._odd = make_steps(lattice.collision, storage, real, *lattice.models)
+        registers = node_registers(real, lattice.rheology is not None)
+        self._threads, resident = fitting_threads(registers)
+        self.layout = f"{self._threads} threads a block, {registers} registers each, {resident} a multiprocessor"
         self._rates, omega, blend = lattice.relaxation()
         self._omega, self._blend = send(omega), send(blend)
         self._fields, self._raise, self._observe = make_reading(storage, real, *lattice.models)
@@ -55,7 +60,7 @@ class CudaDriver(LatticeDriver):
         self._read, self._write = make_exchange()
         walls, into, out, control = lattice.walls, lattice.inlets, lattice.outlets, lattice.control
         self._boundaries = Boundaries.of(lattice)
-        self._treat, self._subtract = make_boundary_pass(storage, real, lattice.equilibrium, self._boundaries.two_terms)
+        self._treat, self._subtract = make_boundary_pass(storage, real, lattice.equilibrium, walls.two_terms)
         self._wall_nodes = send(walls.nodes)
         sharing = np.zeros(lattice.stride, np.bool_)
         sharing[walls.nodes] = True
@@ -127,9 +132,12 @@ class CudaDriver(LatticeDriver):
     def _collide(self, even: bool, first: int, last: int, owing: bool) -> None:
         lattice = self.lattice
         debt = (self._sharing, self._added[not even], lattice.walls.sharers if owing else 0)
-        self._over(last - first, self._even if even else self._odd, self.populations, lattice.stride, self._runs,
-                   self._clock, self._added[even], debt, first, last, lattice.force, self._rates, self._omega,
-                   self._blend)  # fmt: skip
+        step = self._even if even else self._odd
+        if last > first:
+            step[blocks_of(last - first, self._threads), self._threads, self.queue.stream](
+                self.populations, lattice.stride, self._runs, self._clock, self._added[even], debt, first, last,
+                lattice.force, self._rates, self._omega, self._blend,
+            )  # fmt: skip
 
     def _over(self, count: int, kernel: Any, *arguments: Any) -> None:
         if count:

@@ -29,8 +29,8 @@ def make_reading(
     """
     look, measure = make_observation(real, equilibrium), make_fields(rheology, blended, equilibrium, real)
     access = make_access(storage, real)
-    read, decode, measure_node = on_device(access.load), on_device(access.decode), on_device(measure)
-    take, add_block = on_device(make_taking(rheology is not None)), make_block_sum(ROWS)
+    take, load, measure_node = on_device(access.take), on_device(access.load), on_device(measure)
+    take_in, add_block = on_device(make_taking(rheology is not None)), make_block_sum(ROWS)
 
     @cuda.jit(device=True)
     def take_extremes(found: Any, t: int, square: Any, node: Any, drho: Any) -> None:
@@ -43,7 +43,7 @@ def make_reading(
         n = cuda.grid(1)
         if n < into[0].shape[0]:
             share = real(1.0 / count[0])
-            take(into, n, measure_node(read(f, n, stride), n, force, rates, omega, blend), share)
+            take_in(into, n, measure_node(load(f, n, stride), n, force, rates, omega, blend), share)
 
     @kernel()
     def count_state(count: Any, anew: bool) -> None:
@@ -56,7 +56,7 @@ def make_reading(
         for k in range(cuda.grid(1), node.shape[0], cuda.gridsize(1)):
             total = 0.0
             for i in range(19):
-                total += np.float64(decode(f[i * stride + node[k]]))
+                total += np.float64(take(f, i * stride + node[k]))
             drho[k] = total
         for k in range(cuda.grid(1), into.shape[0], cuda.gridsize(1)):
             into[k] = inlet_flux[k]
@@ -76,7 +76,7 @@ def make_reading(
             shared[row, t] = 0
         most, place, most_drho = -1.0, 0, 0.0
         for n in range(first + cuda.grid(1), last, cuda.gridsize(1)):
-            drho, u, square, change = look(read(f, n, stride), (before[0, n], before[1, n], before[2, n]), force)
+            drho, u, square, change = look(load(f, n, stride), (before[0, n], before[1, n], before[2, n]), force)
             if square > most:
                 most, place = square, n
             most_drho = max(most_drho, np.float64(abs(drho)))

@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 
 from solver.collision import make_collision
-from solver.cuda.device import NODE_REGISTERS, cuda, kernel, on_device, prefetch
+from solver.cuda.device import cuda, kernel, node_registers, on_device, prefetch
 from solver.rheology import make_rates
-from solver.storage import HALF, make_access
-from solver.streaming import GROUP, opposite, run_address
+from solver.storage import HALF, PLAIN, make_access
+from solver.streaming import GROUP, make_run_address, opposite
 from solver.sums import WORDS, join
 
 AHEAD = 16384
@@ -25,7 +25,7 @@ WARP, LINE = 32, 128
 @cache
 def make_addresses() -> Any:
     """Device function ``(runs, n)`` that gives the 18 addresses of node n from the arrays of `Runs`."""
-    address_in_run = on_device(run_address)
+    address_in_run = on_device(make_run_address(make_access(PLAIN, np.float32).take))
 
     @cuda.jit(device=True)
     def addresses_of(runs: Any, n: Any) -> Any:
@@ -63,12 +63,12 @@ def make_paying(storage: str, real: Any) -> Any:
 
     That is its population at rest. What is left there, as it is stored, is returned.
     """
-    decode, encode = map(on_device, make_access(storage, real)[-2:])
+    take, put = map(on_device, make_access(storage, real)[:2])
 
     @cuda.jit(device=True)
     def pay(f: Any, n: Any, added: Any, sharers: int) -> Any:
-        f[n] = encode(decode(f[n]) - real(join(added[0], added[1], added[2]) / sharers))
-        return decode(f[n])
+        put(f, n, take(f, n) - real(join(added[0], added[1], added[2]) / sharers))
+        return take(f, n)
 
     return pay
 
@@ -85,7 +85,8 @@ def make_steps(
     """
     collide = make_collision(collision, real, equilibrium)
     rates_of = on_device(make_rates(rheology, blended, equilibrium, real))
-    read, write, read_links, write_links, _, _ = map(on_device, make_access(storage, real))
+    load, store, gather, scatter = map(on_device, make_access(storage, real)[2:])
+    registers = node_registers(real, rheology is not None)
     addresses_of, fetch_ahead, pay = make_addresses(), make_fetching(storage, real), make_paying(storage, real)
 
     @cuda.jit(device=True)
@@ -101,7 +102,7 @@ def make_steps(
             return (pay(f, n, added, sharers), *g[1:])
         return g
 
-    @kernel(NODE_REGISTERS[real])
+    @kernel(registers)
     def even_step(
         f: Any, stride: int, runs: Any, clock: Any, added: Any, debt: Any, first: int, last: int, force: Any,
         rates: Any, omega: Any, blend: Any,
@@ -111,10 +112,10 @@ def make_steps(
             turn(clock, added)
         if n < last:
             fetch_ahead(f, stride, n, last)
-            g = paid(f, read(f, n, stride), n, debt)
-            write(f, n, stride, opposite(collide(g, rates_of(g, n, force, rates, omega, blend), force)))
+            g = paid(f, load(f, n, stride), n, debt)
+            store(f, n, stride, opposite(collide(g, rates_of(g, n, force, rates, omega, blend), force)))
 
-    @kernel(NODE_REGISTERS[real])
+    @kernel(registers)
     def odd_step(
         f: Any, stride: int, runs: Any, clock: Any, added: Any, debt: Any, first: int, last: int, force: Any,
         rates: Any, omega: Any, blend: Any,
@@ -125,7 +126,7 @@ def make_steps(
         if n < last:
             fetch_ahead(f, stride, n, last)
             at = addresses_of(runs, n)
-            g = paid(f, opposite(read_links(f, at, n)), n, debt)
-            write_links(f, at, n, collide(g, rates_of(g, n, force, rates, omega, blend), force))
+            g = paid(f, opposite(gather(f, at, n)), n, debt)
+            scatter(f, at, n, collide(g, rates_of(g, n, force, rates, omega, blend), force))
 
     return even_step, odd_step
