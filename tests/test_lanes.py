@@ -135,7 +135,7 @@ def test_steps_in_vectors_are_those_of_one_node_at_a_time(precision, blood, monk
     one = lanes.make_access(BITS if precision == "fp16" else PLAIN, lattice.real)
     stored = lanes.make_access(PLAIN, lattice.real)
     alone = lanes.Several(1, one.take, one.put, stored.take, stored.put, one_number(lattice.real))
-    monkeypatch.setattr(steps, "make_lanes", lambda storage, real: alone)
+    monkeypatch.setattr(steps, "make_lanes", lambda storage, real, part=1: alone)
     steps.make_steps.cache_clear()
     one_by_one = CpuDriver(lattice)
     steps.make_steps.cache_clear()

@@ -10,7 +10,7 @@ if "OMP_WAIT_POLICY" not in os.environ:
     os.environ["OMP_WAIT_POLICY"] = "passive"
     os.environ.setdefault("GOMP_SPINCOUNT", "1000")
 
-CHUNK = 4096
+CHUNK = 1024
 """Nodes, or links, that one thread takes at a time."""
 
 plain, threaded = kept(), kept(parallel=True)

@@ -40,11 +40,11 @@ CONVERTS_HALVES = _can("f16c")
 
 
 class Lanes(types.Type):
-    """Numba's type of a vector of numbers of a type."""
+    """Numba's type of a vector of so many numbers of a type."""
 
-    def __init__(self, dtype: Any) -> None:
-        self.dtype, self.width = dtype, BYTES * 8 // dtype.bitwidth
-        super().__init__(f"Lanes({dtype})")
+    def __init__(self, dtype: Any, width: int) -> None:
+        self.dtype, self.width = dtype, width
+        super().__init__(f"Lanes({dtype}, {width})")
 
 
 @register_default(Lanes)
@@ -181,16 +181,16 @@ def _as_stored(context: Any, builder: Any, array: Any, arguments: Any, width: in
     return place, array.dtype.bitwidth // 8
 
 
-@intrinsic
-def _take(typing: Any, array: Any, index: Any) -> Any:
-    lanes = Lanes(types.float32 if array.dtype == types.uint16 else array.dtype)
+@intrinsic(prefer_literal=True)
+def _take(typing: Any, array: Any, index: Any, width: Any) -> Any:
+    lanes = Lanes(types.float32 if array.dtype == types.uint16 else array.dtype, width.literal_value)
 
     def generate(context: Any, builder: Any, called: Any, arguments: Any) -> Any:
-        place, alignment = _as_stored(context, builder, array, arguments, lanes.width)
+        place, alignment = _as_stored(context, builder, array, arguments[:2], lanes.width)
         stored, wanted = builder.load(place, align=alignment), context.get_value_type(lanes)
         return stored if stored.type == wanted else builder.fpext(stored, wanted)
 
-    return lanes(array, types.intp), generate
+    return lanes(array, types.intp, width), generate
 
 
 @intrinsic
@@ -225,13 +225,16 @@ class Several(NamedTuple):
 
 
 @cache
-def make_lanes(storage: str, real: Any) -> Several:
-    """Work on vectors; on one node at a time where nothing is compiled, or the processor converts no halves."""
+def make_lanes(storage: str, real: Any, part: int = 1) -> Several:
+    """Work on vectors of the given part of their full length.
+
+    Where nothing is compiled, or the processor converts no halves itself, on one node at a time.
+    """
     if config.DISABLE_JIT or (storage == BITS and not CONVERTS_HALVES):
         access = make_access(storage, real)
         stored = make_access(PLAIN, real)
         return Several(1, access.take, access.put, stored.take, stored.put, one_number(real))
-    down, up = real(1 / SCALE), real(SCALE)
+    down, up, width = real(1 / SCALE), real(SCALE), BYTES // int(np.dtype(real).itemsize) // part
 
     @node_function
     def get(f: Any, k: int) -> Any:
@@ -243,7 +246,7 @@ def make_lanes(storage: str, real: Any) -> Several:
 
     @node_function
     def take(f: Any, k: int) -> Any:
-        return _take(f, k)
+        return _take(f, k, width)
 
     @node_function
     def put(f: Any, k: int, value: Any) -> None:
@@ -251,12 +254,11 @@ def make_lanes(storage: str, real: Any) -> Several:
 
     @node_function
     def take_halves(f: Any, k: int) -> Any:
-        return _take(f, k) * down
+        return _take(f, k, width) * down
 
     @node_function
     def put_halves(f: Any, k: int, value: Any) -> None:
         _put(f, k, value * up)
 
     populations = (take_halves, put_halves) if storage == BITS else (take, put)
-    width = BYTES // int(np.dtype(real).itemsize)
     return Several(width, *populations, get, set_, Numbers(take, put, make_power(real, Parts(_apart, _together))))

@@ -1,7 +1,8 @@
 """Streaming and collision of several nodes at once, straight on the populations where their links allow it.
 
 In an even step they do. In an odd step the addresses of all links follow each other within a run: as many nodes of it
-are collided at once as fill vectors. What is left of runs is copied to a small buffer first, a node a column.
+are collided at once as fill vectors, then one of half their length where it fits. What is left of runs is copied to a
+small buffer first, a node a column.
 """
 
 from functools import cache
@@ -30,7 +31,7 @@ def make_steps(
     """The even and the odd step of a range of nodes; `rates`, `omega` and `blend` as :func:`make_rates` says."""
     collide, lanes = make_collision(collision, real, equilibrium), make_lanes(storage, real)
     rates_of = make_rates(rheology, blended, equilibrium, real, lanes.numbers)
-    width, (load, store, gather, scatter) = lanes.width, make_moves(lanes.take, lanes.put)
+    width, (load, store, _, _) = lanes.width, make_moves(lanes.take, lanes.put)
     load_one, store_one, gather_one, scatter_one = make_moves(lanes.get, lanes.set)
     run_address = make_run_address(lanes.get)
     stored: Any = np.uint16 if storage == BITS else real
@@ -41,6 +42,27 @@ def make_steps(
         for n in range(first, last, width):
             g = load(f, n, stride)
             store(f, n, stride, opposite(collide(g, rates_of(g, n, force, rates, omega, blend), force)))
+
+    def make_run(part: int) -> Any:
+        """Function that collides nodes of a run up to its end, as many as fill vectors; the node that comes next."""
+        lanes = make_lanes(storage, real, part)
+        width, (_, _, gather, scatter) = lanes.width, make_moves(lanes.take, lanes.put)
+        rates_of = make_rates(rheology, blended, equilibrium, real, lanes.numbers)
+
+        @node_function
+        def collide_run(
+            f: Any, runs: Any, r: int, n: int, end: int, force: Any, rates: Any, omega: Any, blend: Any
+        ) -> int:
+            while n + width <= end:
+                at = run_address(runs.offset, r, n)
+                g = opposite(gather(f, at, n))
+                scatter(f, at, n, collide(g, rates_of(g, n, force, rates, omega, blend), force))
+                n += width
+            return n
+
+        return collide_run
+
+    collide_full, collide_half = make_run(1), make_run(2)
 
     @node_function
     def collide_rest(f: Any, runs: Any, rest: Any, count: int, force: Any, rates: Any, omega: Any, blend: Any) -> None:
@@ -62,11 +84,8 @@ def make_steps(
         n, r = first, np.searchsorted(runs.first, first, "right") - 1
         while n < last:
             end = min(last, runs.first[r + 1])
-            while n + width <= end:
-                at = run_address(runs.offset, r, n)
-                g = opposite(gather(f, at, n))
-                scatter(f, at, n, collide(g, rates_of(g, n, force, rates, omega, blend), force))
-                n += width
+            n = collide_full(f, runs, r, n, end, force, rates, omega, blend)
+            n = collide_half(f, runs, r, n, end, force, rates, omega, blend)
             while n < end:
                 store_one(columns, count, REST, opposite(gather_one(f, run_address(runs.offset, r, n), n)))
                 node[count], run[count] = n, r
