@@ -6,7 +6,8 @@
 Driven cavities of Collares (2012): BGK, single precision, seconds for 3,000 steps, and the speed-up over the work's
 four passes (solver/four_pass.py) on one thread of the same machine. The work's own times, of its sequential version and
 of its best one on a GPU, are beside them; `four passes, n threads` shares its passes out to threads, which the work did
-not. And a dense box of 128^3 nodes with a lid, TRT, beside lbmpy's scenario of the same, on all threads.
+not, and `four passes, GPU` (solver/cuda/four_pass.py) launches one after the other, as it did. And a dense box of 128^3
+nodes with a lid, TRT, beside lbmpy's scenario of the same, on all threads.
 Prints tables in Markdown and keeps them as JSON in benchmarks/results.
 """
 
@@ -71,6 +72,9 @@ def versions(nodes: Nodes) -> dict[str, tuple[int, Callable[[], LatticeDriver]]]
         f"HemoLattice, {many} threads": (many, lambda: make_driver("cpu", lattice)),
     }
     if device_answers():
+        from solver.cuda.four_pass import CudaFourPass
+
+        found["four passes, GPU"] = (many, lambda: CudaFourPass(plain, walls))
         found["HemoLattice, GPU"] = (many, lambda: make_driver("cuda", lattice))
     return found
 

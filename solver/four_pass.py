@@ -124,14 +124,10 @@ def no_links(links: WallLinks) -> WallLinks:
 
 
 @cache
-def make_passes(
-    collision: str, storage: str, real: Any, equilibrium: str, rheology: str | None, blended: bool, parallel: bool
-) -> tuple[Any, Any, Any, Any]:
-    """The four passes for given models and a way of storage, over nodes in turn or shared out to threads."""
-    over_nodes = threaded if parallel else plain
-    collide, rates_of = make_collision(collision, real, equilibrium), make_rates(rheology, blended, equilibrium, real)
+def make_pass_functions(storage: str, real: Any, equilibrium: str) -> tuple[Any, Any, Any]:
+    """The passes after collision: of a link to a wall node, of the two ends of a link, of a fluid node."""
     macroscopic, density = make_macroscopic(real, equilibrium), make_density(real, equilibrium)
-    take, put, load, store = make_access(storage, real)[:4]
+    take, put, load, _ = make_access(storage, real)[:4]
     one, onehalf, three, fourhalf = real(1), real(1.5), real(3), real(4.5)
     velocities, weights = VELOCITIES.astype(real), WEIGHTS.astype(real)
 
@@ -142,6 +138,44 @@ def make_passes(
             drho + density(drho) * (three * cu + fourhalf * cu * cu - onehalf * (x * x + y * y + z * z))
         )
 
+    @node_function
+    def extrapolate_link(f: Any, stride: int, k: int, links: Any, shares: Any, drho: Any, u: Any) -> None:
+        node, direction, upstream, sent = links
+        near, far, moved, kept, bounced = shares
+        n, m, i = node[k], upstream[k], int(direction[k])
+        o = i + 1 if i % 2 else i - 1
+        if m < 0:
+            put(f, sent[k], take(f, o * stride + n) + bounced[k])
+            return
+        x = moved[0, k] + near[k] * u[0, n] + far[k] * u[0, m]
+        y = moved[1, k] + near[k] * u[1, n] + far[k] * u[1, m]
+        z = moved[2, k] + near[k] * u[2, n] + far[k] * u[2, m]
+        here = take(f, i * stride + n) - in_equilibrium(o, drho[n], u[0, n], u[1, n], u[2, n])
+        there = take(f, i * stride + m) - in_equilibrium(o, drho[m], u[0, m], u[1, m], u[2, m])
+        put(f, sent[k], in_equilibrium(o, drho[n], x, y, z) + kept[k] * here + (one - kept[k]) * there)
+
+    @node_function
+    def swap_ends(f: Any, k: int, one_end: Any, other_end: Any) -> None:
+        f[one_end[k]], f[other_end[k]] = f[other_end[k]], f[one_end[k]]
+
+    @node_function
+    def update_node(f: Any, stride: int, n: int, force: Any, drho: Any, u: Any) -> None:
+        drho[n], u[0, n], u[1, n], u[2, n] = macroscopic(load(f, n, stride), force)
+
+    return extrapolate_link, swap_ends, update_node
+
+
+@cache
+def make_passes(
+    collision: str, storage: str, real: Any, equilibrium: str, rheology: str | None, blended: bool, parallel: bool
+) -> tuple[Any, Any, Any, Any]:
+    """The four passes for given models and a way of storage, over nodes in turn or shared out to threads."""
+    over_nodes = threaded if parallel else plain
+    collide, rates_of = make_collision(collision, real, equilibrium), make_rates(rheology, blended, equilibrium, real)
+    access = make_access(storage, real)
+    load, store = access.load, access.store
+    extrapolate_link, swap_ends, update_node = make_pass_functions(storage, real, equilibrium)
+
     @over_nodes
     def collide_range(
         f: Any, stride: int, first: int, last: int, force: Any, rates: Any, omega: Any, blend: Any
@@ -151,36 +185,57 @@ def make_passes(
             store(f, n, stride, opposite(collide(g, rates_of(g, n, force, rates, omega, blend), force)))
 
     @over_nodes
-    def extrapolate(
-        f: Any, stride: int, links: Any, sent: Any, near: Any, far: Any, moved: Any, kept: Any, bounced: Any,
-        drho: Any, u: Any,
-    ) -> None:  # fmt: skip
-        node, direction, upstream = links
-        for k in prange(len(node)):
-            n, m, i = node[k], upstream[k], int(direction[k])
-            o = i + 1 if i % 2 else i - 1
-            if m < 0:
-                put(f, sent[k], take(f, o * stride + n) + bounced[k])
-                continue
-            x = moved[0, k] + near[k] * u[0, n] + far[k] * u[0, m]
-            y = moved[1, k] + near[k] * u[1, n] + far[k] * u[1, m]
-            z = moved[2, k] + near[k] * u[2, n] + far[k] * u[2, m]
-            here = take(f, i * stride + n) - in_equilibrium(o, drho[n], u[0, n], u[1, n], u[2, n])
-            there = take(f, i * stride + m) - in_equilibrium(o, drho[m], u[0, m], u[1, m], u[2, m])
-            returning = in_equilibrium(o, drho[n], x, y, z) + kept[k] * here + (one - kept[k]) * there
-            put(f, sent[k], returning)
+    def extrapolate(f: Any, stride: int, links: Any, shares: Any, drho: Any, u: Any) -> None:
+        for k in prange(len(links[0])):
+            extrapolate_link(f, stride, k, links, shares, drho, u)
 
     @over_nodes
     def swap(f: Any, one_end: Any, other_end: Any) -> None:
         for k in prange(len(one_end)):
-            f[one_end[k]], f[other_end[k]] = f[other_end[k]], f[one_end[k]]
+            swap_ends(f, k, one_end, other_end)
 
     @over_nodes
     def update(f: Any, stride: int, force: Any, drho: Any, u: Any) -> None:
         for n in prange(len(drho)):
-            drho[n], u[0, n], u[1, n], u[2, n] = macroscopic(load(f, n, stride), force)
+            update_node(f, stride, n, force, drho, u)
 
     return collide_range, extrapolate, swap, update
+
+
+@dataclass(frozen=True)
+class Ends:
+    """What the passes after collision take of a lattice.
+
+    Attributes
+    ----------
+    lattice : without wall links and with slots of wall nodes, where these carry populations.
+    links : of the links to wall nodes: fluid node, direction, upstream node, slot of what the wall node sends.
+    shares : what their extrapolation takes: near, far, moved, kept, bounced of :class:`WallNodes`.
+    swapped : slots of both ends of every link along which fluid nodes, or a wall node and one, exchange what they sent.
+    """
+
+    lattice: Lattice
+    links: tuple[NDArray[Any], ...]
+    shares: tuple[NDArray[Any], ...]
+    swapped: tuple[NDArray[np.int64], NDArray[np.int64]]
+
+    @classmethod
+    def of(cls, lattice: Lattice, walls: WallNodes | None) -> "Ends":
+        """Those of a lattice and its wall nodes; none: the lattice's own wall scheme."""
+        # between collision and streaming slot (o, n) holds what node n sent along i, which is due at the address of i
+        sent = OPPOSITE[1:, None] * np.int64(lattice.stride) + np.arange(lattice.stride)
+        due = lattice.addresses.astype(np.int64).reshape(Q - 1, lattice.stride)
+        links: tuple[NDArray[Any], ...] = ()
+        shares: tuple[NDArray[Any], ...] = ()
+        if walls:
+            lattice = replace(lattice, walls=no_links(lattice.walls), halo=Q * walls.count)
+            from_wall = Q * lattice.stride + walls.direction * np.int64(walls.count) + walls.wall
+            due[walls.direction - 1, walls.node] = from_wall
+            links = (walls.node, walls.direction, walls.upstream, from_wall)
+            arrays = (walls.near, walls.far, walls.moved, walls.kept, walls.bounced)
+            shares = tuple(array.astype(lattice.real) for array in arrays)
+        once = due > sent  # each link is named by both of its ends
+        return cls(lattice, links, shares, (sent[once], due[once]))
 
 
 class FourPass(CpuDriver):
@@ -188,7 +243,6 @@ class FourPass(CpuDriver):
 
     Attributes
     ----------
-    wall_nodes : wall nodes that carry populations.
     drho, velocity : (N,), (3, N) of the fluid nodes, as the last macroscopic update left them.
 
     Parameters
@@ -201,25 +255,13 @@ class FourPass(CpuDriver):
     device = "CPU, four passes"
 
     def __init__(self, lattice: Lattice, walls: WallNodes | None = None, parallel: bool = False) -> None:
-        stride, real = lattice.stride, lattice.real
-        if walls:
-            lattice = replace(lattice, walls=no_links(lattice.walls), halo=Q * walls.count)
+        self._ends = Ends.of(lattice, walls)
+        lattice = self._ends.lattice
         super().__init__(lattice)
-        self.wall_nodes = walls
         self._collide, self._extrapolate, self._swap, self._update = make_passes(
-            lattice.collision, BITS if lattice.halves else PLAIN, real, *lattice.models, parallel
+            lattice.collision, BITS if lattice.halves else PLAIN, lattice.real, *lattice.models, parallel
         )
-        self.drho, self.velocity = np.zeros(lattice.count, real), np.zeros((3, lattice.count), real)
-        # between collision and streaming slot (o, n) holds what node n sent along i, which is due at the address of i
-        sent = OPPOSITE[1:, None] * np.int64(stride) + np.arange(stride)
-        due = lattice.addresses.astype(np.int64).reshape(Q - 1, stride)
-        if walls:
-            self._sent = Q * stride + walls.direction * np.int64(walls.count) + walls.wall
-            due[walls.direction - 1, walls.node] = self._sent
-            arrays = (walls.near, walls.far, walls.moved, walls.kept, walls.bounced)
-            self._extrapolation = tuple(array.astype(real) for array in arrays)
-        once = due > sent  # each link is named by both of its ends
-        self._ends = sent[once], due[once]
+        self.drho, self.velocity = np.zeros(lattice.count, lattice.real), np.zeros((3, lattice.count), lattice.real)
 
     def advance(self, conditions: NDArray[np.float64]) -> None:
         """Run steps, one a row of `conditions`."""
@@ -239,15 +281,14 @@ class FourPass(CpuDriver):
 
     def wall_condition(self) -> None:
         """Second pass: what the wall nodes send back."""
-        if walls := self.wall_nodes:
-            links = walls.node, walls.direction, walls.upstream
-            self._extrapolate(
-                self.populations, self.lattice.stride, links, self._sent, *self._extrapolation, self.drho, self.velocity
-            )
+        ends = self._ends
+        if ends.links:
+            stride = self.lattice.stride
+            self._extrapolate(self.populations, stride, ends.links, ends.shares, self.drho, self.velocity)
 
     def streaming(self) -> None:
         """Third pass: exchange what the ends of every link sent each other."""
-        self._swap(self.populations, *self._ends)
+        self._swap(self.populations, *self._ends.swapped)
 
     def macroscopic_update(self) -> None:
         """Fourth pass: density and velocity of the fluid nodes."""

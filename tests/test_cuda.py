@@ -53,6 +53,28 @@ cuda.advance(conditions[:2] * np.nan)
 assert observe(cuda, False).max_speed == np.inf
 """
 
+FOUR_PASSES = """
+from dataclasses import replace
+import numpy as np
+from geometries import random_cavern
+from solver.cuda.four_pass import CudaFourPass
+from solver.four_pass import FourPass, wall_nodes
+from solver.lattice import build_lattice
+
+nodes = random_cavern((7, 6, 5), 3)
+patch = (np.random.default_rng(2).random(len(nodes.wall_link_q)) < 0.4).astype(np.int8)
+nodes, lid = replace(nodes, wall_link_patch=patch, patches=("lid",)), {"lid": (0.02, 0.01, -0.01)}
+conditions = 1e-3 * np.random.default_rng(0).random((3, 3)) * (10, 1, -1)
+for scheme, walls in (("half-way", wall_nodes(nodes, lid)), ("bouzidi", None)):
+    lattice = build_lattice(nodes, "bgk", (1.2, 1.2), scheme, "fp64", force=(1e-4, 2e-4, -1e-4), moving=lid)
+    twins = FourPass(lattice, walls), CudaFourPass(lattice, walls)
+    for twin in twins:
+        twin.advance(conditions)
+    one, other = (twin.read(slice(None, 19 * lattice.stride)) for twin in twins)
+    np.testing.assert_allclose(other, one, rtol=0, atol=1e-13 * np.abs(one).max())
+    np.testing.assert_allclose(twins[1].velocity, twins[0].velocity, rtol=0, atol=1e-13 * np.abs(one).max())
+"""
+
 
 @pytest.mark.parametrize(
     ("precision", "tolerance", "models"),
@@ -65,8 +87,17 @@ assert observe(cuda, False).max_speed == np.inf
     ],
 )
 def test_simulated_cuda_is_the_cpu(precision, tolerance, models):
+    simulated(COMPARE, precision, str(tolerance), *models)
+
+
+def test_simulated_four_passes_are_those_of_the_cpu():
+    """Wall nodes that carry populations and a moving wall; interpolated walls; openings."""
+    simulated(FOUR_PASSES)
+
+
+def simulated(program, *arguments):
     environment = os.environ | {"NUMBA_ENABLE_CUDASIM": "1", "PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'tests'}"}
-    command = [sys.executable, "-c", COMPARE, precision, str(tolerance), *models]
+    command = [sys.executable, "-c", program, *arguments]
     answer = subprocess.run(command, check=False, env=environment, capture_output=True, text=True)
     assert answer.returncode == 0, answer.stderr
 
