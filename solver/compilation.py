@@ -35,12 +35,16 @@ def identity(value: Any) -> str:
 
 
 class BySource:
-    """Of a cache of Numba: keeps functions by their identity and by the solver's source."""
+    """Of a cache of Numba: keeps functions by their identity, how they are compiled, and the solver's source."""
 
     _py_func: Any
 
+    def __init__(self, function: Any, options: dict[str, Any]) -> None:
+        super().__init__(function)  # type: ignore[call-arg]
+        self._options = options
+
     def _index_key(self, signature: Any, codegen: Any) -> tuple[Any, ...]:
-        made_of = sha256(f"{source()} {identity(self._py_func)}".encode()).hexdigest()
+        made_of = sha256(f"{source()} {identity(self._py_func)} {self._options}".encode()).hexdigest()
         return signature, codegen.magic_tuple(), made_of
 
 
@@ -57,7 +61,7 @@ def kept(**options: Any) -> Callable[[Any], Any]:
     def decorator(function: Any) -> Any:
         compiled = njit(error_model="numpy", **options)(function)
         if not config.DISABLE_JIT:
-            compiled._cache = KernelCache(function)
+            compiled._cache = KernelCache(function, options)
         return compiled
 
     return decorator

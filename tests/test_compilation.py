@@ -6,11 +6,13 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numba
 import numpy as np
 import pytest
+from numba import prange
 
 from solver.collision import make_collision
-from solver.compilation import identity
+from solver.compilation import identity, kept
 
 ROOT = Path(__file__).resolve().parent.parent
 COUNT = """
@@ -62,3 +64,27 @@ def test_function_is_known_by_what_it_closes_over():
 def test_models_and_precisions_are_told_apart(other):
     assert identity(make_collision("trt", np.float32)) != identity(make_collision(*other))
     assert "0x" not in identity(make_collision(*other))  # no place in memory, which differs in each process
+
+
+def test_loops_compiled_in_different_ways_are_kept_apart(tmp_path, monkeypatch):
+    """Else a loop that is shared out to threads would be found where it should run in turn."""
+    monkeypatch.setattr(numba.config, "CACHE_DIR", str(tmp_path))
+
+    def make(**options):
+        @kept(**options)
+        def doubled(x):
+            for k in prange(len(x)):
+                x[k] *= 2.0
+
+        return doubled
+
+    def found(loop):
+        x = np.ones(3)
+        loop(x)
+        assert (x == 2).all()
+        return sum(loop.stats.cache_hits.values())
+
+    assert found(make()) == 0
+    assert found(make()) == 1
+    assert found(make(parallel=True)) == 0
+    assert found(make(parallel=True)) == 1

@@ -72,8 +72,9 @@ def kernel(registers: int | None = None) -> Any:
         return cuda.jit
 
     def decorator(function: Any) -> Any:
-        compiled = cuda.jit(**{"max_registers": registers} if registers else {})(function)
-        compiled._cache = _kernel_cache()(compiled.py_func)
+        options = {"max_registers": registers} if registers else {}
+        compiled = cuda.jit(**options)(function)
+        compiled._cache = _kernel_cache()(compiled.py_func, options)
         return compiled
 
     return decorator
