@@ -11,7 +11,7 @@ from pipeline.case import Case
 from pipeline.settings.base import parse
 from solver.blood import MODELS, choose_blood
 from solver.plan import make_plan
-from solver.rheology import VISCOSITIES
+from solver.rheology import VISCOSITIES, one_number
 from solver.settings import BloodSettings, InletSettings
 from solver.stage import StageError
 
@@ -48,7 +48,7 @@ def test_viscosity_at_a_shear_rate(model, rate, mpa_s):
 @pytest.mark.parametrize("model", VISCOSITIES)
 def test_parameters_in_lattice_units_give_the_same_viscosity(model):
     blood, stress_pa, dt_s = choose_blood(model, None, {}, 3.5e-3), 70.0, 2e-5
-    lattice = VISCOSITIES[model](np.float64)
+    lattice = VISCOSITIES[model](np.float64, one_number(np.float64).power)
     scaled = blood.scaled(stress_pa, dt_s)
     for rate in (0.3, 20.0, 900.0):
         viscosity = lattice(rate * dt_s, scaled) * stress_pa * dt_s

@@ -247,7 +247,7 @@ def test_flow_file_of_parts_is_that_of_the_whole(tmp_path, caplog):
         for name, domain in (("whole", nodes), ("parts", parted)):
             paths = tmp_path / f"{name}.vtkhdf", tmp_path / f"{name}.csv"
             summaries.append(solve(domain, wanted, *paths, logging.getLogger("test")))
-    assert "3 parts of" in caplog.text
+    assert "CPU, 3 parts one after another: " in caplog.text
     assert summaries[1]["device"] == "CPU, 3 parts one after another"
     assert (tmp_path / "whole.csv").read_text() == (tmp_path / "parts.csv").read_text()
     one, other = (read_flow(tmp_path / f"{name}.vtkhdf") for name in ("whole", "parts"))

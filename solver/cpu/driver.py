@@ -23,8 +23,8 @@ from solver.storage import BITS, PLAIN
 from solver.streaming import address_runs, row_stride
 from solver.sums import WORDS, Words, join, words_by_group
 
-CORE_UPDATES_S, STEP_S, COMPILE_S = 15e6, 1e-4, 12.0
-"""For the forecast, about: updates a second on a core (32e6 on 2 for 80 thousand nodes, 29e6 to 47e6 for 2 million),
+CORE_UPDATES_S, STEP_S, COMPILE_S = 24e6, 4e-5, 25.0
+"""For the forecast, about: updates a second on a core (47e6 on 2 for 80 thousand nodes, 65e6 to 79e6 for 2 million),
 time that a step takes however few the nodes, compilation where none is kept."""
 
 

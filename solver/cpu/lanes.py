@@ -53,7 +53,7 @@ class _LanesModel(models.PrimitiveModel):
         super().__init__(manager, kind, ir.VectorType(manager.lookup(kind.dtype).get_value_type(), kind.width))
 
 
-class _Together(AbstractTemplate):
+class _OfVectors(AbstractTemplate):
     """Types of a function of vectors, or of a vector and a number."""
 
     def generic(self, args: Any, kws: Any) -> Any:
@@ -71,7 +71,7 @@ def _lane_by_lane(function: Any, generate: Callable[..., Any]) -> None:
         together = zip(values, called.args, strict=True)
         return generate(context, builder, *(_spread(builder, value, kind, width) for value, kind in together))
 
-    infer_global(function)(type("Together", (_Together,), {"key": function}))
+    infer_global(function)(type("OfVectors", (_OfVectors,), {"key": function}))
     for kinds in ((Lanes,), (Lanes, Lanes), (Lanes, types.Float), (types.Float, Lanes)):
         lower_builtin(function, *kinds)(lower)
 
