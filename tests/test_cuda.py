@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -107,6 +108,15 @@ def test_cuda_without_a_device_is_refused_with_the_remedy():
         pytest.skip("a CUDA device answers")
     with pytest.raises(StageError, match="set it to cpu or auto"):
         device.require_device()
+
+
+def test_blocks_have_the_size_of_which_most_threads_fit(monkeypatch):
+    """As many as registers, then as many as the device allows; 64 where 128 would leave half a block's room."""
+    holds = SimpleNamespace(MAX_REGISTERS_PER_MULTIPROCESSOR=65536, MAX_THREADS_PER_MULTIPROCESSOR=1024, WARP_SIZE=32)
+    monkeypatch.setattr(device, "cuda", SimpleNamespace(get_current_device=lambda: holds))
+    assert device.fitting_threads(80) == (128, 768)
+    assert device.fitting_threads(104) == (64, 576)
+    assert device.fitting_threads(40) == (128, 1024)
 
 
 def test_device_is_the_cpu():
