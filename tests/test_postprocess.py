@@ -10,7 +10,7 @@ from analytic_pipe import Pipe
 
 from pipeline.haemodynamics.indices import imbalance, monitored_flows_ml_s, read_monitor, weighted_percentiles
 from pipeline.haemodynamics.tally import Fields, Tally, slab_inside
-from pipeline.haemodynamics.wall import Wall, fit_to_wall, near_openings, shear_stress
+from pipeline.haemodynamics.wall import Wall, fit_to_wall, near_openings, shear_stress, surface_gradient
 from pipeline.mesh import Mesh, write_openings
 from pipeline.postprocess import postprocess
 from pipeline.settings.flow import PostprocessSettings
@@ -167,6 +167,7 @@ def test_oscillating_flow_has_the_indices_of_its_formula():
         "ECAP (1/Pa)": index / (magnitude * tau),
     }.items():
         np.testing.assert_allclose(arrays[name], expected, rtol=2e-4, err_msg=name)
+    assert arrays["TAWSS gradient (Pa/mm)"].max() < 1e-3 * tau  # the same everywhere, but for rounding over an edge
     assert found["wall"]["osi_mean"] == pytest.approx(index, rel=1e-6)
     assert found["openings"][0]["flow_ml_s"] == pytest.approx(offset * pipe.flow_ml_s, rel=5e-3)
 
@@ -178,6 +179,59 @@ def test_purely_reversing_flow_has_index_one_half_and_still_fluid_no_nan():
     _, arrays, found = run(pipe, 0.4, lambda nodes: [flow_of(pipe, nodes, 0.0)] * 2)
     assert all(np.isfinite(values).all() for values in arrays.values())
     assert found["wall"]["low_shear_fraction"]["0.4 Pa"] == 1.0
+
+
+def test_transverse_shear_is_what_swings_across_the_mean_direction():
+    """An axial stress with a swirl that swings to and fro: mean |b cos wt| across, 2 b/pi (with 40 times 0.1 % off).
+
+    The swirl's stress, b (e_r e_t + e_t e_r) r^2/R^2, is a quadratic field, which the linear fit overshoots by some
+    per cent at this spacing.
+    """
+    pipe, swirl = Pipe(), 0.5 * Pipe().shear_stress_pa
+    first, second, axis = pipe.frame()
+    nodes = pipe.nodes(0.1)
+    x, y = nodes.points_mm() @ first / pipe.radius_mm, nodes.points_mm() @ second / pipe.radius_mm
+    turned = -2 * x * y, 2 * x * y, x**2 - y**2  # xx, yy, xy in the frame of the section
+    tensor = (
+        np.einsum("n,i,j->nij", turned[0], first, first) + np.einsum("n,i,j->nij", turned[1], second, second)
+        + np.einsum("n,i,j->nij", turned[2], first, second) + np.einsum("n,i,j->nij", turned[2], second, first)
+    )  # fmt: skip
+    across = -swirl * tensor[:, [0, 1, 2, 0, 1, 0], [0, 1, 2, 1, 2, 2]]
+    still = flow_of(pipe, nodes)
+    times = [
+        Fields(still.velocity_m_s, still.pressure_pa, still.stress_pa + np.cos(phase) * across)
+        for phase in 2 * np.pi * np.arange(40) / 40
+    ]
+    monitored = {"inlet": pipe.flow_ml_s, "outlet": pipe.flow_ml_s}
+    _, arrays, _ = postprocess(nodes, pipe.surface(0.2), times, summary(), monitored, PostprocessSettings())
+    np.testing.assert_allclose(arrays["transverse WSS (Pa)"], 2 / np.pi * swirl, rtol=0.03)
+    np.testing.assert_allclose(arrays["WSS (Pa)"] @ axis, pipe.shear_stress_pa, rtol=1e-3)
+
+
+def test_shear_along_the_mean_direction_alone_has_no_transverse_part():
+    pipe = Pipe()
+    _, arrays, _ = run(pipe, 0.4, lambda nodes: [flow_of(pipe, nodes, factor) for factor in (1.0, -0.4, 0.2)])
+    assert arrays["transverse WSS (Pa)"].max() < 1e-5 * pipe.shear_stress_pa  # single precision
+
+
+def test_gradient_along_the_wall_of_a_linear_and_of_a_round_function():
+    """x.d changes by d less its part along the normal; cos(angle) by 1/R around the pipe: both at second order."""
+    pipe, errors = Pipe(), []
+    first, second, axis = pipe.frame()
+    for edge in (0.4, 0.2):
+        wall = Wall.of(pipe.surface(edge))
+        points = wall.mesh.points_mm
+        inner = np.abs(points @ axis) < pipe.length_mm / 2 - 0.5
+        slope = np.array([3.0, -2.0, 0.7])
+        expected = slope - (wall.normals @ slope)[:, None] * wall.normals
+        straight = np.abs(surface_gradient(wall, points @ slope) - expected)[inner].max()
+        assert straight < 0.25 * (edge / pipe.radius_mm) ** 2 * np.linalg.norm(slope)  # facets are inclined to the wall
+        angle = np.arctan2(points @ second, points @ first)
+        around = np.cross(axis, wall.normals)
+        expected = -np.sin(angle)[:, None] / pipe.radius_mm * around
+        errors.append(np.abs(surface_gradient(wall, np.cos(angle)) - expected)[inner].max())
+    assert np.log2(errors[0] / errors[1]) > 1.5
+    assert errors[1] < 0.01 / pipe.radius_mm
 
 
 def test_low_shear_area_is_a_fraction_of_the_counted_wall():

@@ -201,6 +201,32 @@ def shear_stress(fit: WallFit, normals: NDArray[np.float64], stress_pa: ArrayLik
     return np.einsum("ij,ij->i", traction, normals)[:, None] * normals - traction
 
 
+def surface_gradient(wall: Wall, values: NDArray[np.floating]) -> NDArray[np.float64]:
+    """Gradient along the wall of a quantity at its vertices, (V, 3), per mm.
+
+    On a triangle with corners p_k and unit normal m the gradient of the linear function is
+    sum of f_k m x (p_(k+2) - p_(k+1)) / (2 A); that of a vertex is the mean over its triangles by area, freed of its
+    part along the normal.
+
+    Parameters
+    ----------
+    wall : the wall.
+    values : (V,), any unit.
+    """
+    mesh = wall.mesh
+    corners, vectors = mesh.points_mm[mesh.triangles], mesh.area_vectors_mm2()
+    size = np.linalg.norm(vectors, axis=1, keepdims=True)
+    normal = np.divide(vectors, size, out=np.zeros_like(vectors), where=size > 0)
+    of_triangles = np.zeros_like(vectors)  # times their area
+    for k in range(3):
+        edge = corners[:, (k + 2) % 3] - corners[:, (k + 1) % 3]
+        of_triangles += np.asarray(values, np.float64)[mesh.triangles[:, k], None] * np.cross(normal, edge) / 2
+    around = np.column_stack([_gather(mesh, of_triangles[:, k]) for k in range(3)])
+    weight = 3 * wall.areas_mm2[:, None]
+    mean = np.divide(around, weight, out=np.zeros_like(around), where=weight > 0)
+    return mean - np.einsum("ij,ij->i", mean, wall.normals)[:, None] * wall.normals
+
+
 def near_openings(wall: Wall, openings: Iterable[Opening], distance_mm: float) -> NDArray[np.bool_]:
     """Which vertices lie within a distance of a cap's plane and beside that cap, (V,)."""
     near = np.zeros(len(wall.normals), bool)
