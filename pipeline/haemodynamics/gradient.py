@@ -60,6 +60,12 @@ class Gradient:
             _gradient(self._ends, self._q, velocity, rows.start, self._spacing_m, found)
             yield rows, found
 
+    def curl(self, velocity_m_s: NDArray[np.floating]) -> NDArray[np.float32]:
+        """Vorticity curl u of all nodes, (N, 3), 1/s, without keeping the gradient."""
+        found = np.empty((len(velocity_m_s), 3), np.float32)
+        _curl(self._ends, self._q, np.ascontiguousarray(velocity_m_s, np.float32), self._spacing_m, found)
+        return found
+
 
 @njit(parallel=True, cache=True)
 def _gradient(
@@ -73,27 +79,53 @@ def _gradient(
     for k in prange(len(found)):
         for axis in range(3):
             for i in range(3):
-                ahead = _reach(ends[axis, 0], q, velocity[:, i], first + k)
-                behind = _reach(ends[axis, 1], q, velocity[:, i], first + k)
-                found[k, i, axis] = _slope(float(velocity[first + k, i]), ahead, behind) / spacing_m
+                found[k, i, axis] = _derivative(ends, q, velocity, first + k, i, axis) / spacing_m
+
+
+@njit(parallel=True, cache=True)
+def _curl(
+    ends: NDArray[np.int32],
+    q: NDArray[np.float32],
+    velocity: NDArray[np.float32],
+    spacing_m: float,
+    found: NDArray[np.float32],
+) -> None:
+    for n in prange(len(found)):
+        for i in range(3):
+            j, k = (i + 1) % 3, (i + 2) % 3
+            turning = _derivative(ends, q, velocity, n, k, j) - _derivative(ends, q, velocity, n, j, k)
+            found[n, i] = turning / spacing_m
+
+
+@njit(cache=True)
+def _derivative(
+    ends: NDArray[np.int32], q: NDArray[np.float32], velocity: NDArray[np.float32], node: int, i: int, axis: int
+) -> float:
+    """Derivative of component i along an axis, per spacing."""
+    forward, backward = ends[axis, 0, node], ends[axis, 1, node]
+    if forward >= 0 and backward >= 0:
+        return float(velocity[forward, i] - velocity[backward, i]) / 2
+    ahead = _reach(ends[axis, 0], q, velocity, node, i)
+    behind = _reach(ends[axis, 1], q, velocity, node, i)
+    return _slope(float(velocity[node, i]), ahead, behind)
 
 
 @njit(cache=True)
 def _reach(
-    ends: NDArray[np.int32], q: NDArray[np.float32], values: NDArray[np.float32], node: int
+    ends: NDArray[np.int32], q: NDArray[np.float32], velocity: NDArray[np.float32], node: int, i: int
 ) -> tuple[int, float, float, float, float]:
-    """Places along one way from a node where a value is known: how many, distance and value of two of them."""
+    """Places along one way from a node where a value is known: how many, distance and component i of two."""
     end = ends[node]
     if end < NONE:
         return 1, q[NONE - 1 - end], 0.0, 0.0, 0.0
     if end == NONE:
         return 0, 0.0, 0.0, 0.0, 0.0
-    far, value = ends[end], float(values[end])
+    far, value = ends[end], float(velocity[end, i])
     if far < NONE:
         return 2, 1.0, value, 1.0 + q[NONE - 1 - far], 0.0
     if far == NONE:
         return 1, 1.0, value, 0.0, 0.0
-    return 2, 1.0, value, 2.0, float(values[far])
+    return 2, 1.0, value, 2.0, float(velocity[far, i])
 
 
 @njit(cache=True)
@@ -125,11 +157,6 @@ def _parabola(a: float, at_a: float, b: float, at_b: float, c: float, at_c: floa
     """Slope at 0 of the parabola through (a, at_a), (b, at_b) and (c, at_c)."""
     first, second = (at_b - at_a) / (b - a), (at_c - at_b) / (c - b)
     return first - (second - first) / (c - a) * (a + b)
-
-
-def vorticity(gradient: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Vorticity, curl u, (K, 3), 1/s, of gradients (K, 3, 3)."""
-    return np.stack([gradient[:, k, j] - gradient[:, j, k] for j, k in ((1, 2), (2, 0), (0, 1))], axis=1)
 
 
 def q_criterion(gradient: NDArray[np.float64]) -> NDArray[np.float64]:
