@@ -122,7 +122,7 @@ class Tally:
         self.shear += shear
         self.shear_magnitude += magnitude
         self.shear_peak = np.maximum(self.shear_peak, magnitude)
-        self.pressure += self._fit.weights @ fields.pressure_pa.astype(np.float64)
+        self.pressure += self._fit.carry(fields.pressure_pa)
         velocity = fields.velocity_m_s.astype(np.float64)
         speed = np.linalg.norm(velocity, axis=1)
         for k, (opening, slab) in enumerate(zip(self._nodes.openings, self._slabs, strict=True)):

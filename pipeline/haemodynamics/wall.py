@@ -2,9 +2,11 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
+from scipy.ndimage import binary_dilation
 from scipy.sparse import csr_array
 from scipy.spatial import cKDTree
 
@@ -75,7 +77,7 @@ class WallFit:
 
     Attributes
     ----------
-    weights : (V, N) sparse; ``weights @ values`` are the values at the vertices.
+    weights : (V, N) sparse; ``weights @ values`` are the values at the vertices, as of :meth:`carry`.
     widened : vertices whose fit needed a wider radius.
     nearest : vertices that take the nearest node's value, for want of a fit.
     """
@@ -83,6 +85,17 @@ class WallFit:
     weights: csr_array
     widened: int
     nearest: int
+
+    def carry(self, values: NDArray[np.floating]) -> NDArray[np.float64]:
+        """A field of the fluid nodes, (N,) or (N, components), at the vertices; only nodes near the wall are read."""
+        rows, weights = self._used
+        return weights @ values[rows].astype(np.float64)
+
+    @cached_property
+    def _used(self) -> tuple[NDArray[np.int64], csr_array]:
+        """Nodes that have a weight, and the weights of these alone."""
+        rows, column = np.unique(self.weights.indices, return_inverse=True)
+        return rows, csr_array((self.weights.data, column, self.weights.indptr), (self.weights.shape[0], len(rows)))
 
 
 def fit_to_wall(nodes_mm: NDArray[np.float64], spacing_mm: float, wall: Wall, fit_nodes: float) -> WallFit:
@@ -121,10 +134,11 @@ def fit_to_wall(nodes_mm: NDArray[np.float64], spacing_mm: float, wall: Wall, fi
 
 def fit_nodes_to_wall(nodes: Nodes, wall: Wall, fit_nodes: float) -> WallFit:
     """:func:`fit_to_wall` with the images of the nodes beyond the periods of a lattice that repeats."""
-    points = nodes.points_mm()
-    rows = np.arange(len(points))
-    low, high = period_mm(nodes)
     reach = WIDENING[-1] * fit_nodes * nodes.spacing_mm
+    points = nodes.points_mm()
+    rows = _near(points, wall.mesh.points_mm, reach) if not any(nodes.periodic) else np.arange(nodes.count)
+    points = points[rows]
+    low, high = period_mm(nodes)
     for axis in np.flatnonzero(nodes.periodic):
         period = high[axis] - low[axis]
         times = np.arange(-np.ceil(reach / period), np.ceil(reach / period) + 1)
@@ -133,10 +147,22 @@ def fit_nodes_to_wall(nodes: Nodes, wall: Wall, fit_nodes: float) -> WallFit:
         near = (points[:, axis] > low[axis] - reach) & (points[:, axis] < high[axis] + reach)
         points, rows = points[near], rows[near]
     fit = fit_to_wall(points, nodes.spacing_mm, wall, fit_nodes)
-    if len(rows) == nodes.count:
-        return fit
-    images = csr_array((np.ones(len(rows)), (np.arange(len(rows)), rows)), shape=(len(rows), nodes.count))
-    return replace(fit, weights=fit.weights @ images)
+    found = fit.weights
+    weights = csr_array((found.data, rows[found.indices], found.indptr), shape=(found.shape[0], nodes.count))
+    return replace(fit, weights=weights)
+
+
+def _near(points: NDArray[np.float64], others: NDArray[np.float64], reach: float) -> NDArray[np.int64]:
+    """Rows of all points within reach of one of the others, and of some more: those in cells beside one of theirs."""
+    low = others.min(axis=0) - 2 * reach
+    shape = np.ceil((others.max(axis=0) + 2 * reach - low) / reach).astype(np.int64)
+    marked = np.zeros(shape, bool)
+    marked[tuple(((others - low) // reach).astype(np.int64).T)] = True
+    marked = binary_dilation(marked, np.ones((3, 3, 3), bool))
+    cells = ((points - low) // reach).astype(np.int32)
+    inside = ((cells >= 0) & (cells < shape)).all(axis=1)
+    inside[inside] = marked[tuple(cells[inside].T)]
+    return np.flatnonzero(inside)
 
 
 def period_mm(nodes: Nodes) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
@@ -180,7 +206,7 @@ def _fit(
     return vertex[kept], node[kept], weight[kept], good
 
 
-def shear_stress(fit: WallFit, normals: NDArray[np.float64], stress_pa: ArrayLike) -> NDArray[np.float64]:
+def shear_stress(fit: WallFit, normals: NDArray[np.float64], stress_pa: NDArray[np.floating]) -> NDArray[np.float64]:
     """Wall shear stress: the tangential part of the traction that the fluid exerts on the wall.
 
     tau_w = -(sigma.n - (n.sigma.n) n) with n out of the fluid, so that it points along the flow near the wall.
@@ -195,7 +221,7 @@ def shear_stress(fit: WallFit, normals: NDArray[np.float64], stress_pa: ArrayLik
     -------
     (V, 3), Pa.
     """
-    xx, yy, zz, xy, yz, xz = (fit.weights @ np.asarray(stress_pa, np.float64)).T
+    xx, yy, zz, xy, yz, xz = fit.carry(stress_pa).T
     x, y, z = normals.T
     traction = np.column_stack((xx * x + xy * y + xz * z, xy * x + yy * y + yz * z, xz * x + yz * y + zz * z))
     return np.einsum("ij,ij->i", traction, normals)[:, None] * normals - traction
