@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from pipeline.centreline import read_lines
-from pipeline.haemodynamics.indices import monitor_column, read_json, read_monitor
+from pipeline.haemodynamics.indices import read_json, read_monitor, shown_step
 from pipeline.mesh import read_openings
 from pipeline.reporting.figures import opening_colours
 from pipeline.reporting.page import fill
@@ -287,17 +287,6 @@ def _wall_rows(wall: Mapping[str, Any]) -> list[tuple[str, str]]:
         rows.append(("oscillatory shear index (0: one direction, 0.5: to and fro), mean", number(wall["osi_mean"])))
     counted = wall["counted_area_mm2"] / wall["area_mm2"]
     return [*rows, ("area of the wall", f"{number(wall['area_mm2'])} mm², of which {100 * counted:.0f} % counted")]
-
-
-def shown_step(
-    times_s: NDArray[np.float64], monitor: Mapping[str, NDArray[np.float64]], openings: tuple[Opening, ...]
-) -> int:
-    """The time step that pictures show: the one with the largest inflow."""
-    inflow = sum(
-        np.interp(times_s, monitor["time_s"], monitor[monitor_column(opening, "flow_ml_s")])
-        for opening in openings if opening.role == "inlet"
-    )  # fmt: skip
-    return int(np.argmax(inflow))
 
 
 def read_records(folder: Path) -> dict[str, dict[str, Any]]:

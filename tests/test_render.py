@@ -4,6 +4,8 @@ import numpy as np
 import pytest
 from analytic_pipe import Pipe
 
+from pipeline.haemodynamics import streamlines
+from pipeline.haemodynamics.streamlines import Grid
 from pipeline.haemodynamics.wall import Wall
 from pipeline.mesh import Mesh
 from pipeline.reporting import render, scene
@@ -19,7 +21,7 @@ def pipe():
 @pytest.fixture(scope="module")
 def grid(pipe):
     nodes = pipe.nodes(0.25)
-    return scene.Grid.of(nodes, pipe.velocity(nodes.points_mm()))
+    return Grid.of(nodes, pipe.velocity(nodes.points_mm()))
 
 
 @pytest.fixture
@@ -59,7 +61,7 @@ def test_walking_around_turns_to_the_viewers_right():
 
 def test_velocity_is_interpolated_exactly_where_it_is_linear_and_zero_outside(pipe):
     nodes = pipe.nodes(0.25)
-    grid = scene.Grid.of(nodes, nodes.points_mm() @ np.diag([1.0, 2.0, 3.0]))
+    grid = Grid.of(nodes, nodes.points_mm() @ np.diag([1.0, 2.0, 3.0]))
     inner = 0.3 * Wall.of(pipe.surface(0.5)).mesh.points_mm
     velocity, inside = grid.sample(inner)
     assert inside.all()
@@ -71,8 +73,8 @@ def test_velocity_is_interpolated_exactly_where_it_is_linear_and_zero_outside(pi
 
 def test_a_large_lattice_is_thinned_to_the_same_velocity(pipe, monkeypatch):
     nodes = pipe.nodes(0.25)
-    monkeypatch.setattr(scene, "MAX_GRID_POINTS", 20_000)
-    grid = scene.Grid.of(nodes, nodes.points_mm())
+    monkeypatch.setattr(streamlines, "MAX_GRID_POINTS", 20_000)
+    grid = Grid.of(nodes, nodes.points_mm())
     assert grid.fluid.size <= 20_000
     assert grid.spacing_mm == 0.5
     points = 0.3 * Wall.of(pipe.surface(0.5)).mesh.points_mm
@@ -80,7 +82,7 @@ def test_a_large_lattice_is_thinned_to_the_same_velocity(pipe, monkeypatch):
 
 
 def test_streamlines_of_a_pipe_are_straight_and_reach_the_outlet(pipe, grid):
-    lines = scene.streamlines_from_inlets(grid, pipe.openings(), 40)
+    lines = streamlines.streamlines_from_inlets(grid, pipe.openings(), 40)
     across, axis = np.column_stack(pipe.frame()[:2]), pipe.frame()[2]
     assert len(lines) >= 35
     for line in lines:

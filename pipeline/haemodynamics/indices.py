@@ -263,3 +263,14 @@ def monitored_flows_ml_s(
 def monitor_column(opening: Opening, quantity: str) -> str:
     """Name of an opening's column in the solver's record; the quantity is ``flow_ml_s`` or ``pressure_pa``."""
     return f"{quantity}:{opening.name}"
+
+
+def shown_step(
+    times_s: NDArray[np.float64], monitor: Mapping[str, NDArray[np.float64]], openings: tuple[Opening, ...]
+) -> int:
+    """The time step that pictures show: the one with the largest inflow."""
+    inflow = sum(
+        np.interp(times_s, monitor["time_s"], monitor[monitor_column(opening, "flow_ml_s")])
+        for opening in openings if opening.role == "inlet"
+    )  # fmt: skip
+    return int(np.argmax(inflow))

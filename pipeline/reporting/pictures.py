@@ -12,6 +12,7 @@ from vtkmodules.util.numpy_support import vtk_to_numpy
 from vtkmodules.vtkIOXML import vtkXMLPolyDataReader
 
 from pipeline.haemodynamics.indices import weighted_percentiles
+from pipeline.haemodynamics.streamlines import Grid, streamlines_from_inlets
 from pipeline.haemodynamics.wall import Wall
 from pipeline.mesh import Mesh
 from pipeline.reporting import figures, render, scene, view3d
@@ -97,8 +98,8 @@ def draw_flow(
     lines_wanted : streamlines from the inlets.
     """
     openings, wall = nodes.openings, shear.wall.mesh
-    grid = scene.Grid.of(nodes, velocity_m_s)
-    lines = scene.streamlines_from_inlets(grid, openings, lines_wanted)
+    grid = Grid.of(nodes, velocity_m_s)
+    lines = streamlines_from_inlets(grid, openings, lines_wanted)
     caps, colours = scene.caps(wall, openings), figures.opening_colours(openings)
     view = scene.front_view(wall.points_mm)
     turned = scene.around(wall.points_mm, view, [25])[0]
