@@ -1,8 +1,8 @@
 """What drives a lattice: the phases of a step, the state that is read, and sums that parts of a domain can add up."""
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, is_dataclass
-from typing import Any, NamedTuple, Protocol
+from dataclasses import dataclass, fields, is_dataclass
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,6 +10,9 @@ from numpy.typing import NDArray
 from solver.lattice import Lattice
 from solver.openings import backflow_words
 from solver.sums import WORDS, Words, total, words_by_group
+
+MEAN = 0
+"""Number of the mean over time, which has statistics beside it."""
 
 
 @dataclass(frozen=True)
@@ -35,6 +38,33 @@ class Fields:
         return [array for array in vars(self).values() if array is not None]
 
 
+@dataclass(frozen=True)
+class Statistics:
+    """What several states leave at each fluid node besides the mean of their fields, (N,) each, in lattice units.
+
+    With sigma the viscous stress, nu the viscosity of the node and S = sigma/(2 nu), at rest density:
+
+    Attributes
+    ----------
+    peak_speed : largest |u|.
+    square : mean of |u|^2, twice the kinetic energy.
+    shear_rate : mean of sqrt(2 S:S).
+    dissipation : mean of sigma:S = 2 nu S:S.
+    """
+
+    peak_speed: NDArray[np.floating]
+    square: NDArray[np.floating]
+    shear_rate: NDArray[np.floating]
+    dissipation: NDArray[np.floating]
+
+    def arrays(self) -> list[Any]:
+        """Its arrays, wherever they lie."""
+        return list(vars(self).values())
+
+
+Held = TypeVar("Held", Fields, Statistics)
+
+
 @dataclass
 class Mean:
     """Running mean of the fields, where a driver runs.
@@ -42,11 +72,17 @@ class Mean:
     Attributes
     ----------
     fields : the mean.
+    statistics : of the same states; none of a phase.
     count : states that it is made of.
     """
 
     fields: Fields
+    statistics: Statistics | None = None
     count: int = 0
+
+    def held(self) -> tuple[Fields | Statistics, ...]:
+        """The fields, and the statistics where there are some."""
+        return (self.fields,) if self.statistics is None else (self.fields, self.statistics)
 
 
 @dataclass(frozen=True)
@@ -164,10 +200,13 @@ class Driver(Protocol):
         """Fields of all nodes."""
 
     def average(self, number: int, anew: bool) -> None:
-        """Take the present fields into the running mean of that number, or begin it with them."""
+        """Take the present state into the running mean of that number, or begin it with it; `MEAN` has statistics."""
 
     def mean(self, number: int) -> Fields:
         """Mean of the fields that were taken into it."""
+
+    def statistics(self) -> Statistics:
+        """Statistics of the states that were taken into the mean over time."""
 
     def at_bounds(self) -> NDArray[np.int64]:
         """Number of nodes whose tau is at its lower and its upper bound, (2,); 0 where the viscosity does not vary."""
@@ -240,13 +279,13 @@ class LatticeDriver(ABC):
         return self.fetch(fields)
 
     def average(self, number: int, anew: bool) -> None:
-        """Take the present fields into the running mean of that number, or begin it with them.
+        """Take the present state into the running mean of that number, or begin it with it; `MEAN` has statistics.
 
         m_n = m_(n-1) + (x_n - m_(n-1))/n, which stays near the mean and so keeps its digits in single precision
         (Welford 1962, doi:10.1080/00401706.1962.10490022).
         """
         if number not in self.means:
-            self.means[number] = Mean(self.room())
+            self.means[number] = Mean(self.room(), self.statistics_room() if number == MEAN else None)
         mean = self.means[number]
         mean.count = 1 if anew else mean.count + 1
         self.fold(number, mean)
@@ -254,6 +293,21 @@ class LatticeDriver(ABC):
     def mean(self, number: int) -> Fields:
         """Mean of the fields that were taken into it."""
         return self.fetch(self.means[number].fields)
+
+    def statistics(self) -> Statistics:
+        """Statistics of the states that were taken into the mean over time."""
+        statistics = self.means[MEAN].statistics
+        assert statistics is not None
+        return self.fetch(statistics)
+
+    def room(self) -> Fields:
+        """Arrays for the fields of all nodes, where the driver runs."""
+        varying = () if self.lattice.rheology is None else ((),)
+        return Fields(*(self.empty((*row, self.lattice.count)) for row in ((), (3,), (6,), *varying)))
+
+    def statistics_room(self) -> Statistics:
+        """Arrays for the statistics of all nodes, where the driver runs."""
+        return Statistics(*(self.empty((self.lattice.count,)) for _ in fields(Statistics)))
 
     @abstractmethod
     def memory_bytes(self) -> int:
@@ -312,8 +366,8 @@ class LatticeDriver(ABC):
         """Number of nodes whose tau is at its lower and its upper bound, (2,)."""
 
     @abstractmethod
-    def room(self) -> Fields:
-        """Arrays for the fields of all nodes, where the driver runs."""
+    def empty(self, shape: tuple[int, ...]) -> Any:
+        """An array of numbers, where the driver runs."""
 
     @abstractmethod
     def read_fields(self, fields: Fields) -> None:
@@ -321,10 +375,10 @@ class LatticeDriver(ABC):
 
     @abstractmethod
     def fold(self, number: int, mean: Mean) -> None:
-        """Take the present fields into the mean of that number, with the share 1/count of a count that has them."""
+        """Take the present state into the mean of that number, with the share 1/count of a count that has it."""
 
     @abstractmethod
-    def fetch(self, fields: Fields) -> Fields:
+    def fetch(self, held: Held) -> Held:
         """A copy of such arrays, here."""
 
 

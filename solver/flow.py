@@ -1,7 +1,7 @@
 """The flow file: velocity, pressure and viscous stress at the fluid nodes over time, which ParaView opens as it is.
 
-VTKHDF 2, type UnstructuredGrid with a static mesh and a time series; means over time stand beside it once, for all
-times. Points are the fluid nodes in the order of the
+VTKHDF 2, type UnstructuredGrid with a static mesh and a time series; means and statistics over time stand beside it
+once, for all times. Points are the fluid nodes in the order of the
 node arrays (x, y, z, LPS, mm); cells are the voxels whose eight corners are all fluid. The viscous stress is
 sigma = -(1 - 1/(2 tau)) Pi = 2 mu S, in the order XX, YY, ZZ, XY, YZ, XZ of VTK: with n the normal out of the fluid,
 sigma.n is the traction of the wall on the fluid, against the flow; -sigma.n drags the wall along the flow.
@@ -10,7 +10,7 @@ sigma.n is the traction of the wall on the fluid, against the flow; -sigma.n dra
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import h5py
 import numpy as np
@@ -29,6 +29,46 @@ VARYING = {"viscosity_pa_s": 1}
 MEANS = {"velocity_m_s": "velocity_mean_m_s", "pressure_pa": "pressure_mean_pa",
          "viscous_stress_pa": "viscous_stress_mean_pa", "viscosity_pa_s": "viscosity_mean_pa_s"}  # fmt: skip
 """Their means over time."""
+
+
+class FlowStatistics(NamedTuple):
+    """Statistics over time at the fluid nodes, (N,) each; arrays of the file by these names.
+
+    With sigma the viscous stress, mu the viscosity of the node and S = sigma/(2 mu):
+
+    Attributes
+    ----------
+    speed_peak_m_s : largest |u|.
+    kinetic_energy_mean_j_m3 : mean of rho |u|^2/2.
+    shear_rate_mean_1_s : mean of sqrt(2 S:S).
+    dissipation_mean_w_m3 : mean of sigma:S = 2 mu S:S.
+    """
+
+    speed_peak_m_s: NDArray[np.floating]
+    kinetic_energy_mean_j_m3: NDArray[np.floating]
+    shear_rate_mean_1_s: NDArray[np.floating]
+    dissipation_mean_w_m3: NDArray[np.floating]
+
+
+def steady_statistics(
+    velocity_m_s: NDArray[np.floating],
+    viscous_stress_pa: NDArray[np.floating],
+    viscosity_pa_s: NDArray[np.floating] | float,
+    density_kg_m3: float,
+) -> FlowStatistics:
+    """Statistics of a flow that stays as it is: velocity (N, 3), viscous stress (N, 6) in VTK's order, viscosity (N,)
+    or the same everywhere.
+    """
+    square = (velocity_m_s**2).sum(axis=1)
+    contracted = (viscous_stress_pa[:, :3] ** 2).sum(axis=1) + 2 * (viscous_stress_pa[:, 3:] ** 2).sum(axis=1)
+    shear_rate = np.sqrt(contracted / 2) / viscosity_pa_s
+    return FlowStatistics(np.sqrt(square), density_kg_m3 / 2 * square, shear_rate, viscosity_pa_s * shear_rate**2)
+
+
+CHUNK_ROWS = 65536
+"""Rows of a chunk of a point array, at most: as many chunks as a time step needs share its rows evenly."""
+CHUNK_IDS = 262144
+"""Numbers of a chunk of the mesh, at most: 1 MiB, what HDF5 keeps of an array while it is read."""
 
 VOXEL = 11
 """VTK's number for a cell whose corners follow x fastest, then y, then z."""
@@ -63,28 +103,27 @@ class FlowWriter:
         root.attrs["Version"] = np.array((2, 0), dtype=np.int64)
         root.attrs.create("Type", b"UnstructuredGrid", dtype=h5py.string_dtype("ascii", len("UnstructuredGrid")))
         cells = voxels(nodes)
-        packing: dict[str, Any] = {"compression": "gzip", "compression_opts": 1, "shuffle": True}
         root.create_dataset("NumberOfPoints", data=[nodes.count])
         root.create_dataset("NumberOfCells", data=[len(cells)])
         root.create_dataset("NumberOfConnectivityIds", data=[cells.size])
-        root.create_dataset("Points", data=nodes.points_mm().astype(np.float32))
-        if len(cells):
-            root.create_dataset("Connectivity", data=cells.ravel(), **packing)
-            root.create_dataset("Types", data=np.full(len(cells), VOXEL, np.uint8), **packing)
-        else:
-            root.create_dataset("Connectivity", shape=0, dtype=np.int64)
-            root.create_dataset("Types", shape=0, dtype=np.uint8)
-        root.create_dataset("Offsets", data=8 * np.arange(len(cells) + 1), **packing)
+        ids = np.int32 if max(cells.size, nodes.count) < 2**31 else np.int64  # VTK wants one kind for both arrays
+        _pack(root, "Points", nodes.points_mm().astype(np.float32))
+        _pack(root, "Connectivity", cells.ravel().astype(ids))
+        _pack(root, "Offsets", 8 * np.arange(len(cells) + 1, dtype=ids))
+        _pack(root, "Types", np.full(len(cells), VOXEL, np.uint8))
         self._steps = root.create_group("Steps")
         self._steps.attrs["NSteps"] = 0
         self._data = root.create_group("PointData")
         offsets = self._steps.create_group("PointDataOffsets")
-        for name, components in self._fields.items():
-            row = () if components == 1 else (components,)
-            chunk = (min(nodes.count, 65536), *row)
-            for array in (name, MEANS[name]):
-                self._data.create_dataset(array, shape=(0, *row), maxshape=(None, *row), chunks=chunk, dtype=np.float32)
-                offsets.create_dataset(array, shape=(0,), maxshape=(None,), dtype=np.int64, chunks=(256,))
+        self._static = [*(MEANS[name] for name in self._fields), *FlowStatistics._fields]
+        rows = -(-nodes.count // -(-nodes.count // CHUNK_ROWS))
+        components = self._fields | {MEANS[name]: count for name, count in self._fields.items()}
+        for name in (*self._fields, *self._static):
+            row = () if (count := components.get(name, 1)) == 1 else (count,)
+            self._data.create_dataset(
+                name, shape=(0, *row), maxshape=(None, *row), chunks=(rows, *row), dtype=np.float32
+            )
+            offsets.create_dataset(name, shape=(0,), maxshape=(None,), dtype=np.int64, chunks=(256,))
         self._steps.create_dataset("Values", shape=(0,), maxshape=(None,), dtype=np.float64, chunks=(256,))
         for name in ("PartOffsets", "NumberOfParts", "PointOffsets"):
             self._steps.create_dataset(name, shape=(0,), maxshape=(None,), dtype=np.int64, chunks=(256,))
@@ -107,7 +146,8 @@ class FlowWriter:
         for name, values in zip(self._fields, fields, strict=True):
             _extend(self._data[name], values)
             _extend(self._steps["PointDataOffsets"][name], [step * self._count])
-            _extend(self._steps["PointDataOffsets"][MEANS[name]], [0])  # static: every step points at the same one
+        for name in self._static:  # every step points at the same one
+            _extend(self._steps["PointDataOffsets"][name], [0])
         _extend(self._steps["Values"], [time_s])
         _extend(self._steps["NumberOfParts"], [1])
         for name in ("PartOffsets", "PointOffsets"):  # so is the mesh
@@ -122,12 +162,15 @@ class FlowWriter:
         pressure_pa: NDArray[np.floating],
         viscous_stress_pa: NDArray[np.floating],
         *viscosity_pa_s: NDArray[np.floating],
+        statistics: FlowStatistics,
     ) -> None:
-        """Put the means over time, shaped as the arrays of a time step, in place of those that there may be."""
-        fields = (velocity_m_s, pressure_pa, viscous_stress_pa, *viscosity_pa_s)
-        for name, values in zip(self._fields, fields, strict=True):
-            self._data[MEANS[name]].resize(len(values), axis=0)
-            self._data[MEANS[name]][:] = values
+        """Put the means over time, shaped as the arrays of a time step, and statistics in place of those that there
+        may be.
+        """
+        arrays = (velocity_m_s, pressure_pa, viscous_stress_pa, *viscosity_pa_s, *statistics)
+        for name, values in zip(self._static, arrays, strict=True):
+            self._data[name].resize(len(values), axis=0)
+            self._data[name][:] = values
 
     def start_over(self) -> None:
         """Take all time steps out again."""
@@ -143,6 +186,15 @@ class FlowWriter:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._file.close()
+
+
+def _pack(root: Any, name: str, values: NDArray[Any]) -> None:
+    """Write an array once and for all, compressed column by column."""
+    if not values.size:
+        root.create_dataset(name, data=values)
+        return
+    chunk = (min(len(values), CHUNK_IDS), *(1 for _ in values.shape[1:]))
+    root.create_dataset(name, data=values, chunks=chunk, compression="gzip", compression_opts=1, shuffle=True)
 
 
 def _empty(_: str, found: Any) -> None:
@@ -185,9 +237,7 @@ class Flow:
 
     def viscosity_pa_s(self, step: int) -> NDArray[np.float32] | None:
         """Effective viscosity, (N,); none where it is the same everywhere."""
-        with h5py.File(self.path, "r") as file:
-            varies = "viscosity_pa_s" in file["VTKHDF/PointData"]
-        return self._read("viscosity_pa_s", step) if varies else None
+        return self._read("viscosity_pa_s", step) if self._varies() else None
 
     def velocity_mean_m_s(self) -> NDArray[np.float32]:
         """Mean velocity over time, (N, 3)."""
@@ -200,6 +250,30 @@ class Flow:
     def viscous_stress_mean_pa(self) -> NDArray[np.float32]:
         """Mean viscous stress over time, (N, 6), XX, YY, ZZ, XY, YZ, XZ."""
         return self._read(MEANS["viscous_stress_pa"], 0)
+
+    def viscosity_mean_pa_s(self) -> NDArray[np.float32] | None:
+        """Mean effective viscosity over time, (N,); none where it is the same everywhere."""
+        return self._read(MEANS["viscosity_pa_s"], 0) if self._varies() else None
+
+    def speed_peak_m_s(self) -> NDArray[np.float32]:
+        """Largest speed over time, (N,)."""
+        return self._read("speed_peak_m_s", 0)
+
+    def kinetic_energy_mean_j_m3(self) -> NDArray[np.float32]:
+        """Mean of the kinetic energy rho |u|^2/2 over time, (N,)."""
+        return self._read("kinetic_energy_mean_j_m3", 0)
+
+    def shear_rate_mean_1_s(self) -> NDArray[np.float32]:
+        """Mean of the shear rate sqrt(2 S:S) over time, (N,)."""
+        return self._read("shear_rate_mean_1_s", 0)
+
+    def dissipation_mean_w_m3(self) -> NDArray[np.float32]:
+        """Mean of the viscous dissipation 2 mu S:S over time, (N,)."""
+        return self._read("dissipation_mean_w_m3", 0)
+
+    def _varies(self) -> bool:
+        with h5py.File(self.path, "r") as file:
+            return "viscosity_pa_s" in file["VTKHDF/PointData"]
 
     def _read(self, name: str, step: int) -> NDArray[np.float32]:
         count, step = len(self.points_mm), range(len(self.times_s))[step]
@@ -220,7 +294,8 @@ def read_flow(path: Path) -> Flow:
             root = file["VTKHDF"]
             points, times = root["Points"][()], root["Steps/Values"][()]
             whole = all(len(root["PointData"][name]) == len(times) * len(points) for name in FIELDS)
-            whole &= all(len(root["PointData"][MEANS[name]]) == len(points) for name in FIELDS)
+            static = (*(MEANS[name] for name in FIELDS), *FlowStatistics._fields)
+            whole &= all(len(root["PointData"][name]) == len(points) for name in static)
     except (OSError, KeyError) as error:
         raise StageError(f"{path}: cannot be read as a flow file ({error}); run solve again") from None
     if not whole or not len(times):

@@ -35,6 +35,9 @@ LINKS_PER_AREA = 1.5 + 3 * sqrt(2)
 RUNS_PER_LINK = 0.3
 """Runs of addresses (`Runs` of solver/streaming.py) over wall links, about: 0.27 to 0.31 in pipes and trees."""
 
+STATISTICS = 4
+"""Numbers of a node that a run keeps beside the mean over time (`Statistics` of solver/driver.py)."""
+
 DIFFUSION = 26.4
 """Rate, in nu/R^2, at which the profile of a given flow settles in a tube."""
 
@@ -73,14 +76,15 @@ class Size:
         """Most memory that a driver takes where it runs, which is while it reads the fields for a snapshot.
 
         A node: 19 populations, the velocity kept for the residual, and ten numbers for each set of `fields`, usually
-        those of the moment and their mean; where the viscosity is `varying`, it and a number more. Addresses: 18 for
-        each run of them, of which there are as many as a part of the wall links. A wall link: three addresses and
-        coefficients, its part of the nodes' list. A link through an opening: address, opening, normal, velocity, weight
-        and flux at most, its part of the lists of nodes.
+        those of the moment and their mean; `STATISTICS` numbers where there is a mean; where the viscosity is
+        `varying`, it and a number more. Addresses: 18 for each run of them, of which there are as many as a part of the
+        wall links. A wall link: three addresses and coefficients, its part of the nodes' list. A link through an
+        opening: address, opening, normal, velocity, weight and flux at most, its part of the lists of nodes.
         """
         real, stride = REAL_BYTES[precision], row_stride(ceil(self.fluid_nodes))
         index = 4 if 19 * stride < 2**32 else 8
-        node = stride * 19 * STORED_BYTES[precision] + self.fluid_nodes * (3 + 10 * fields) * real
+        kept = 3 + 10 * fields + (STATISTICS if fields > 1 else 0)
+        node = stride * 19 * STORED_BYTES[precision] + self.fluid_nodes * kept * real
         node += 18 * index * RUNS_PER_LINK * self.wall_links
         if varying:
             node += (stride + self.fluid_nodes * fields) * real

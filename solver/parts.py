@@ -14,14 +14,15 @@ they read and write what stays in a part. Nodes at the border are the first rows
 the exchange may begin, while the others follow.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from itertools import chain
 
 import numpy as np
 from numpy.typing import NDArray
 
 from solver.d3q19 import OPPOSITE, Q
-from solver.driver import Fields, LatticeDriver, Observation, Tally, held_bytes
+from solver.driver import Fields, Held, LatticeDriver, Observation, Statistics, Tally, held_bytes
 from solver.lattice import Lattice
 from solver.openings import InletLinks, OutletLinks
 from solver.rheology import Rheology
@@ -282,7 +283,7 @@ class PartsDriver:
         return self._gather(driver.fields() for driver in self.drivers)
 
     def average(self, number: int, anew: bool) -> None:
-        """Take the present fields into the running mean of that number, or begin it with them."""
+        """Take the present state into the running mean of that number, or begin it with it; `MEAN` has statistics."""
         for driver in self.drivers:
             driver.average(number, anew)
 
@@ -290,15 +291,22 @@ class PartsDriver:
         """Mean of the fields that were taken into it."""
         return self._gather(driver.mean(number) for driver in self.drivers)
 
-    def _gather(self, each: Iterable[Fields]) -> Fields:
-        """Fields of all nodes from those of the parts."""
-        count, real = self._count, self._real
-        varying = None if self.parts[0].lattice.rheology is None else np.empty(count, real)
-        whole = Fields(np.empty(count, real), np.empty((3, count), real), np.empty((6, count), real), varying)
-        for part, fields in zip(self.parts, each, strict=True):
-            for into, values in zip(whole.arrays(), fields.arrays(), strict=True):
+    def statistics(self) -> Statistics:
+        """Statistics of the states that were taken into the mean over time."""
+        return self._gather(driver.statistics() for driver in self.drivers)
+
+    def _gather(self, each: Iterator[Held]) -> Held:
+        """What is held of all nodes, from what is held of those of each part."""
+        first = next(each)
+        whole = type(first)(*map(self._room, first.arrays()))
+        for part, held in zip(self.parts, chain((first,), each), strict=True):
+            for into, values in zip(whole.arrays(), held.arrays(), strict=True):
                 into[..., part.rows] = values
         return whole
+
+    def _room(self, of_part: NDArray[np.floating]) -> NDArray[np.floating]:
+        """Room for numbers of all nodes that look like these of a part."""
+        return np.empty((*of_part.shape[:-1], self._count), self._real)
 
     def at_bounds(self) -> NDArray[np.int64]:
         """Number of nodes whose tau is at its lower and its upper bound."""

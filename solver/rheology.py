@@ -318,3 +318,55 @@ def make_taking(varying: bool) -> Any:
             means[3][n] = taken_in(means[3][n], fields[3], share)
 
     return take
+
+
+@cache
+def make_motion(varying: bool, real: Real) -> Any:
+    """Function ``(fields, rates) -> (|u|, |u|^2, shear rate, dissipation)`` of one node.
+
+    `fields` are what :func:`make_fields` tells, `rates` as for :func:`make_rates`. With sigma the viscous stress and
+    S = sigma/(2 nu), at density 1, the shear rate is sqrt(2 S:S) and the dissipation sigma:S, nu times its square.
+    """
+    half, one, third = real(0.5), real(1), real(1 / 3)
+
+    @node_function
+    def of_node(fields: Populations, rates: Any) -> tuple[Any, Any]:
+        return rates[4], fields[3]
+
+    @node_function
+    def of_all(fields: Populations, rates: Any) -> tuple[Any, Any]:
+        return one - half * rates[0], third * (one / rates[0] - half)
+
+    part_and_viscosity = of_node if varying else of_all
+
+    @node_function
+    def motion(fields: Populations, rates: Any) -> tuple[Any, ...]:
+        x, y, z = fields[1]
+        xx, yy, zz, xy, xz, yz = fields[2]
+        part, viscosity = part_and_viscosity(fields, rates)
+        square = x * x + y * y + z * z
+        size = math.sqrt(half * (xx * xx + yy * yy + zz * zz) + (xy * xy + xz * xz + yz * yz))
+        rate = part * size / viscosity
+        return math.sqrt(square), square, rate, viscosity * (rate * rate)
+
+    return motion
+
+
+@cache
+def make_gathering(varying: bool, real: Real) -> Any:
+    """Function ``(statistics, n, fields, rates, share)`` that takes what :func:`make_fields` tells of node n into them.
+
+    `statistics` are the arrays of :class:`solver.driver.Statistics`.
+    """
+    motion = make_motion(varying, real)
+
+    @node_function
+    def gather(statistics: Any, n: int, fields: Populations, rates: Any, share: Any) -> None:
+        speed, square, rate, dissipation = motion(fields, rates)
+        peak, squares, shear_rate, dissipated = statistics
+        peak[n] = speed if share >= 1 else max(peak[n], speed)
+        squares[n] = taken_in(squares[n], square, share)
+        shear_rate[n] = taken_in(shear_rate[n], rate, share)
+        dissipated[n] = taken_in(dissipated[n], dissipation, share)
+
+    return gather

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from solver.driver import Driver, Fields, LatticeDriver, Observation
-from solver.flow import FlowWriter
+from solver.driver import MEAN, Driver, Fields, LatticeDriver, Observation, Statistics
+from solver.flow import FlowStatistics, FlowWriter, steady_statistics
 from solver.forecast import Device, Forecast, forecast, gigabytes
 from solver.lattice import Lattice, build_lattice
 from solver.monitor import Monitor, Row
@@ -30,8 +30,6 @@ DRHO_LIMIT = 0.3
 BALANCE = 1e-3
 BACKFLOW = 1e-3
 """Of the largest flow through an opening: what comes back above this is told."""
-MEAN = 0
-"""Number of the mean over time where the driver runs; those of the phases follow."""
 MANY = 0.01
 """Part of the nodes at a bound of the relaxation time that is worth a warning."""
 LOG_EVERY_S = 5.0
@@ -170,18 +168,20 @@ class Simulation:
         writer.append(self.step * self.plan.units.dt_s, *self._in_si(self.driver.fields()))
 
     def _finish(self, writer: FlowWriter) -> None:
-        """Write what only the end tells: the steady flow, means over phases, the mean over time."""
+        """Write what only the end tells: the steady flow, means over phases, mean and statistics over time."""
         schedule = self.plan.schedule
         if schedule.cycle is None:
-            fields = self.driver.fields()
-            writer.append(self.step * self.plan.units.dt_s, *self._in_si(fields))
-            settled = self.converged or not self._averaged
-            writer.average(*self._in_si(fields if settled else self.driver.mean(MEAN)))
-        else:
-            for number, step in enumerate(schedule.snapshots if schedule.averaged else ()):
+            last = self._in_si(self.driver.fields())
+            writer.append(self.step * self.plan.units.dt_s, *last)
+        elif schedule.averaged:
+            for number, step in enumerate(schedule.snapshots):
                 time_s = (self.step - schedule.cycle + step) * self.plan.units.dt_s
                 writer.append(time_s, *self._in_si(self.driver.mean(MEAN + 1 + number)))
-            writer.average(*self._in_si(self.driver.mean(MEAN)))
+        if schedule.cycle is None and (self.converged or not self._averaged):
+            writer.average(*last, statistics=self._steady(*last))
+        else:
+            statistics = self._statistics_in_si(self.driver.statistics())
+            writer.average(*self._in_si(self.driver.mean(MEAN)), statistics=statistics)
         self.bytes = self.driver.memory_bytes()
 
     def _is_steady(self, row: Row) -> bool:
@@ -247,6 +247,27 @@ class Simulation:
             fields.stress[[0, 1, 2, 3, 5, 4]].T * viscous,
             *(() if fields.viscosity is None else (fields.viscosity * units.dynamic_pa_s,)),
         )
+
+    def _statistics_in_si(self, found: Statistics) -> FlowStatistics:
+        units = self.plan.units
+        return FlowStatistics(
+            speed_peak_m_s=found.peak_speed * units.speed_m_s,
+            kinetic_energy_mean_j_m3=found.square * (units.stress_pa / 2),
+            shear_rate_mean_1_s=found.shear_rate * units.shear_rate_1_s,
+            dissipation_mean_w_m3=found.dissipation * (units.stress_pa * units.shear_rate_1_s),
+        )
+
+    def _steady(
+        self,
+        velocity_m_s: NDArray[np.floating],
+        _: NDArray[np.floating],
+        viscous_stress_pa: NDArray[np.floating],
+        *viscosity_pa_s: NDArray[np.floating],
+    ) -> FlowStatistics:
+        """Statistics of a flow that has settled, from what :meth:`_in_si` tells of it."""
+        units = self.plan.units
+        viscosity = viscosity_pa_s[0] if viscosity_pa_s else units.viscosity_m2_s * units.density_kg_m3
+        return steady_statistics(velocity_m_s, viscous_stress_pa, viscosity, units.density_kg_m3)
 
     def _report(self, row: Row) -> None:
         now = time.monotonic()

@@ -6,6 +6,7 @@ import numpy as np
 
 from pipeline.mesh import Mesh
 from solver.d3q19 import VELOCITIES, Q
+from solver.flow import FlowStatistics, steady_statistics
 from solver.nodes import FLUID, INLET, OUTLET, Nodes, Opening
 
 AXIS = np.array([2.0, 3.0, 6.0]) / 7
@@ -162,3 +163,7 @@ class Pipe:
         slope = -self.shear_stress_pa / self.radius_mm * across
         tensor = slope[:, :, None] * axis + (slope[:, :, None] * axis).transpose(0, 2, 1)
         return np.stack([tensor[:, i, j] for i, j in ((0, 0), (1, 1), (2, 2), (0, 1), (1, 2), (0, 2))], axis=1)
+
+    def statistics(self, points_mm) -> FlowStatistics:
+        velocity, stress = self.velocity(points_mm), self.stress(points_mm)
+        return steady_statistics(velocity, stress, self.viscosity_pa_s, self.density_kg_m3)

@@ -313,7 +313,7 @@ def test_command_line_writes_the_same_bytes_twice(tmp_path):
         points = nodes.points_mm()
         fields = pipe.velocity(points), pipe.pressure(points), pipe.stress(points)
         writer.append(1.0, *fields)
-        writer.average(*fields)
+        writer.average(*fields, statistics=pipe.statistics(points))
     write_openings(nodes.openings, tmp_path / "openings.json")
     (tmp_path / "solve.json").write_text(json.dumps(summary()))
     flow = pipe.flow_ml_s

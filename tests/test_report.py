@@ -66,7 +66,7 @@ def results(tmp_path_factory):
     with FlowWriter(folder / "flow.vtkhdf", nodes) as writer:
         fields = pipe.velocity(points), pipe.pressure(points), pipe.stress(points)
         writer.append(0.4, *fields)
-        writer.average(*fields)
+        writer.average(*fields, statistics=pipe.statistics(points))
     columns = "time_s,residual,max_speed_m_s,flow_ml_s:inlet,flow_ml_s:outlet,pressure_pa:inlet,pressure_pa:outlet"
     rows = [f"{0.1 * k},{10.0**-k},0.2,{pipe.flow_ml_s},{pipe.flow_ml_s},4.2,0" for k in range(5)]
     (folder / "monitor.csv").write_text("\n".join([columns, *rows]) + "\n")

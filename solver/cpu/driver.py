@@ -16,7 +16,7 @@ from solver.cpu.reading import make_reading
 from solver.cpu.steps import make_steps
 from solver.cpu.wall_pass import make_wall_pass
 from solver.d3q19 import Q
-from solver.driver import EXTREMES, SUMS, Fields, Found, LatticeDriver, Mean, held_bytes
+from solver.driver import EXTREMES, SUMS, Fields, Found, Held, LatticeDriver, Mean, Statistics, held_bytes
 from solver.forecast import Device, available_bytes
 from solver.lattice import Lattice
 from solver.storage import BITS, PLAIN
@@ -53,7 +53,7 @@ class CpuDriver(LatticeDriver):
         self._partners = {even: tuple(walls.partners(even)) for even in (True, False)}
         self._shares = tuple(walls.shares())
         self._inlets, self._outlets, self._control, self._probe = make_opening_pass(storage, real, lattice.equilibrium)
-        self._fields, self._observe = make_reading(storage, real, *lattice.models)
+        self._fields, self._gather, self._observe = make_reading(storage, real, *lattice.models)
         self._added = np.zeros((chunks(len(lattice.walls.slot)), WORDS), np.int64)
         self._before = np.zeros((3, lattice.count), dtype=lattice.real)
         self._inlet_flux = np.zeros(len(lattice.inlets.slot), dtype=lattice.real)
@@ -148,26 +148,24 @@ class CpuDriver(LatticeDriver):
         omega = self._omega[: self.lattice.count]
         return np.array([np.count_nonzero(omega >= self._rates[3]), np.count_nonzero(omega <= self._rates[2])])
 
-    def room(self) -> Fields:
-        """Arrays for the fields of all nodes."""
-        count, real = self.lattice.count, self.lattice.real
-        varying = None if self.lattice.rheology is None else np.empty(count, real)
-        return Fields(np.empty(count, real), np.empty((3, count), real), np.empty((6, count), real), varying)
+    def empty(self, shape: tuple[int, ...]) -> NDArray[np.floating]:
+        """An array of numbers."""
+        return np.empty(shape, self.lattice.real)
 
     def read_fields(self, fields: Fields) -> None:
         """Write the present fields into arrays."""
-        self._take(fields, 1.0)
+        self._take(self._fields, 1.0, fields)
 
     def fold(self, number: int, mean: Mean) -> None:
-        """Take the present fields into a mean."""
-        self._take(mean.fields, 1 / mean.count)
+        """Take the present state into a mean."""
+        self._take(self._gather if mean.statistics else self._fields, 1 / mean.count, *mean.held())
 
-    def _take(self, fields: Fields, share: float) -> None:
-        self._fields(
+    def _take(self, loop: Any, share: float, *into: Fields | Statistics) -> None:
+        loop(
             self.populations, self.lattice.stride, self.lattice.force, self._rates, self._omega, self._blend,
-            self.lattice.real(share), tuple(fields.arrays()),
+            self.lattice.real(share), *(tuple(each.arrays()) for each in into),
         )  # fmt: skip
 
-    def fetch(self, fields: Fields) -> Fields:
+    def fetch(self, held: Held) -> Held:
         """A copy of arrays, which the next reading leaves as they are."""
-        return Fields(*(array.copy() for array in fields.arrays()))
+        return type(held)(*(array.copy() for array in held.arrays()))

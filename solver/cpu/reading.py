@@ -8,7 +8,7 @@ from numba import prange
 
 from solver.cpu.blocks import CHUNK, plain, threaded
 from solver.node_physics import make_observation
-from solver.rheology import make_fields, make_taking
+from solver.rheology import make_fields, make_gathering, make_taking
 from solver.storage import make_access
 from solver.sums import WORDS, split
 
@@ -16,15 +16,25 @@ from solver.sums import WORDS, split
 @cache
 def make_reading(
     storage: str, real: Any, equilibrium: str = "incompressible", rheology: str | None = None, blended: bool = False
-) -> tuple[Any, Any]:
-    """Fields of all nodes; sums and extremes over them."""
+) -> tuple[Any, Any, Any]:
+    """Fields of all nodes; the same with statistics; sums and extremes over them."""
     look, measure = make_observation(real, equilibrium), make_fields(rheology, blended, equilibrium, real)
-    load, take_in = make_access(storage, real).load, make_taking(rheology is not None)
+    load, varying = make_access(storage, real).load, rheology is not None
+    take_in, gather = make_taking(varying), make_gathering(varying, real)
 
     @threaded
     def fields(f: Any, stride: int, force: Any, rates: Any, omega: Any, blend: Any, share: Any, into: Any) -> None:
         for n in prange(len(into[0])):
             take_in(into, n, measure(load(f, n, stride), n, force, rates, omega, blend), share)
+
+    @threaded
+    def fields_and_statistics(
+        f: Any, stride: int, force: Any, rates: Any, omega: Any, blend: Any, share: Any, into: Any, statistics: Any
+    ) -> None:
+        for n in prange(len(into[0])):
+            found = measure(load(f, n, stride), n, force, rates, omega, blend)
+            take_in(into, n, found, share)
+            gather(statistics, n, found, rates, share)
 
     @plain
     def observe_chunk(
@@ -52,4 +62,4 @@ def make_reading(
             begin = first + chunk * CHUNK
             observe_chunk(f, stride, force, before, keep, begin, min(last, begin + CHUNK), sums[chunk], extremes[chunk])
 
-    return fields, observe
+    return fields, fields_and_statistics, observe

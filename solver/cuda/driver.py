@@ -26,7 +26,7 @@ from solver.cuda.device import (
 )
 from solver.cuda.reading import make_count, make_exchange, make_reading
 from solver.cuda.steps import make_steps
-from solver.driver import EXTREMES, SUMS, Fields, Found, LatticeDriver, Mean, held_bytes
+from solver.driver import EXTREMES, SUMS, Fields, Found, Held, LatticeDriver, Mean, Statistics, held_bytes
 from solver.lattice import Lattice
 from solver.storage import HALF, PLAIN
 from solver.streaming import address_runs, bit_words, runs_by_group
@@ -55,7 +55,7 @@ class CudaDriver(LatticeDriver):
         self.layout = f"{self._threads} threads a block, {registers} registers each, {resident} a multiprocessor"
         self._rates, omega, blend = lattice.relaxation()
         self._omega, self._blend = send(omega), send(blend)
-        self._fields, self._raise, self._observe = make_reading(storage, real, *lattice.models)
+        self._fields, self._gather, self._raise, self._observe = make_reading(storage, real, *lattice.models)
         self._count = make_count()
         self._read, self._write = make_exchange()
         walls, into, out, control = lattice.walls, lattice.inlets, lattice.outlets, lattice.control
@@ -230,32 +230,30 @@ class CudaDriver(LatticeDriver):
         here: NDArray[np.int64] = counts.copy_to_host()
         return here
 
-    def room(self) -> Fields:
-        """Arrays for the fields of all nodes, on the device."""
-        count, real = self.lattice.count, self.lattice.real
-        varying = () if self.lattice.rheology is None else (count,)
-        return Fields(*(cuda.device_array(shape, real) for shape in (count, (3, count), (6, count), *varying)))
+    def empty(self, shape: tuple[int, ...]) -> Any:
+        """An array of numbers on the device."""
+        return cuda.device_array(shape, self.lattice.real)
 
     def read_fields(self, fields: Fields) -> None:
         """Write the present fields into arrays on the device."""
-        self._take(fields, self._one)
+        self._take(self._fields, self._one, fields)
 
     def fold(self, number: int, mean: Mean) -> None:
-        """Take the present fields into a mean, which the device counts for itself."""
+        """Take the present state into a mean, which the device counts for itself."""
         if number not in self._counts:
             self._counts[number] = cuda.to_device(np.zeros(1, np.int64))
         count, anew = self._counts[number], mean.count == 1
 
         def work() -> None:
             self._raise[1, 1, self.queue.stream](count, anew)
-            self._take(mean.fields, count)
+            self._take(self._gather if mean.statistics else self._fields, count, *mean.held())
 
         self.queue.replay(f"mean {number}, anew {anew}", work)
 
-    def _take(self, fields: Fields, count: Any) -> None:
-        self._over(self.lattice.count, self._fields, self.populations, self.lattice.stride, self.lattice.force,
-                   self._rates, self._omega, self._blend, count, tuple(fields.arrays()))  # fmt: skip
+    def _take(self, kernel: Any, count: Any, *into: Fields | Statistics) -> None:
+        self._over(self.lattice.count, kernel, self.populations, self.lattice.stride, self.lattice.force,
+                   self._rates, self._omega, self._blend, count, *(tuple(each.arrays()) for each in into))  # fmt: skip
 
-    def fetch(self, fields: Fields) -> Fields:
+    def fetch(self, held: Held) -> Held:
         """Arrays of the device, here."""
-        return Fields(*(array.copy_to_host() for array in fields.arrays()))
+        return type(held)(*(array.copy_to_host() for array in held.arrays()))

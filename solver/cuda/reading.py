@@ -10,7 +10,7 @@ from numba import float64, int64
 from solver.cuda.device import SUM_THREADS, cuda, kernel, make_block_sum, on_device
 from solver.driver import EXTREMES, SUMS
 from solver.node_physics import make_observation
-from solver.rheology import make_fields, make_taking
+from solver.rheology import make_fields, make_gathering, make_taking
 from solver.storage import make_access
 from solver.sums import WORDS, split
 
@@ -21,8 +21,9 @@ ROWS = TERMS * WORDS
 @cache
 def make_reading(
     storage: str, real: Any, equilibrium: str = "incompressible", rheology: str | None = None, blended: bool = False
-) -> tuple[Any, Any, Any]:
-    """Take the fields of all nodes into a mean; count a mean's states; look at nodes and openings.
+) -> tuple[Any, Any, Any, Any]:
+    """Take the fields of all nodes into a mean; the same with statistics; count a mean's states; look at nodes and
+    openings.
 
     A look leaves sums and extremes, a partial result a block, the density of the nodes at openings, and copies of what
     came in through their links, which the next step writes anew.
@@ -30,7 +31,8 @@ def make_reading(
     look, measure = make_observation(real, equilibrium), make_fields(rheology, blended, equilibrium, real)
     access = make_access(storage, real)
     take, load, measure_node = on_device(access.take), on_device(access.load), on_device(measure)
-    take_in, add_block = on_device(make_taking(rheology is not None)), make_block_sum(ROWS)
+    varying, add_block = rheology is not None, make_block_sum(ROWS)
+    take_in, gather = on_device(make_taking(varying)), on_device(make_gathering(varying, real))
 
     @cuda.jit(device=True)
     def take_extremes(found: Any, t: int, square: Any, node: Any, drho: Any) -> None:
@@ -44,6 +46,17 @@ def make_reading(
         if n < into[0].shape[0]:
             share = real(1.0 / count[0])
             take_in(into, n, measure_node(load(f, n, stride), n, force, rates, omega, blend), share)
+
+    @kernel()
+    def fields_and_statistics(
+        f: Any, stride: int, force: Any, rates: Any, omega: Any, blend: Any, count: Any, into: Any, statistics: Any
+    ) -> None:
+        n = cuda.grid(1)
+        if n < into[0].shape[0]:
+            share = real(1.0 / count[0])
+            found = measure_node(load(f, n, stride), n, force, rates, omega, blend)
+            take_in(into, n, found, share)
+            gather(statistics, n, found, rates, share)
 
     @kernel()
     def count_state(count: Any, anew: bool) -> None:
@@ -101,7 +114,7 @@ def make_reading(
         if t < EXTREMES:
             extremes[block, t] = found[0, t]
 
-    return fields, count_state, observe
+    return fields, fields_and_statistics, count_state, observe
 
 
 @cache
