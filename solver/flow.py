@@ -7,18 +7,18 @@ sigma = -(1 - 1/(2 tau)) Pi = 2 mu S, in the order XX, YY, ZZ, XY, YZ, XZ of VTK
 sigma.n is the traction of the wall on the fluid, against the flow; -sigma.n drags the wall along the flow.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import Any, NamedTuple, Self
+from typing import NamedTuple, Self
 
 import h5py
 import numpy as np
 from numpy.typing import NDArray
 
-from solver.d3q19 import VELOCITIES
-from solver.nodes import Neighbours, Nodes
+from solver.nodes import Nodes
 from solver.stage import StageError
+from solver.vtkhdf import Steps, add_points, begin, extend, write_lattice
 
 FIELDS = {"velocity_m_s": 3, "pressure_pa": 1, "viscous_stress_pa": 6}
 """Point arrays and their numbers of components."""
@@ -65,26 +65,6 @@ def steady_statistics(
     return FlowStatistics(np.sqrt(square), density_kg_m3 / 2 * square, shear_rate, viscosity_pa_s * shear_rate**2)
 
 
-CHUNK_ROWS = 65536
-"""Rows of a chunk of a point array, at most: as many chunks as a time step needs share its rows evenly."""
-CHUNK_IDS = 262144
-"""Numbers of a chunk of the mesh, at most: 1 MiB, what HDF5 keeps of an array while it is read."""
-
-VOXEL = 11
-"""VTK's number for a cell whose corners follow x fastest, then y, then z."""
-
-
-def voxels(nodes: Nodes) -> NDArray[np.int64]:
-    """Rows of the eight corners of every voxel whose corners are all fluid, (C, 8), in VTK's order."""
-    neighbours = Neighbours(replace(nodes, periodic=(False, False, False)))
-    corners = [np.arange(nodes.count)]
-    for axis in np.eye(3):
-        ends = neighbours.along(int(np.flatnonzero((axis == VELOCITIES).all(axis=1))[0]))
-        corners += [np.where(corner >= 0, ends[corner], -1) for corner in corners]
-    cells = np.stack(corners, axis=1)
-    return cells[(cells >= 0).all(axis=1)]
-
-
 class FlowWriter:
     """Writes a flow file step by step; a context manager.
 
@@ -98,37 +78,15 @@ class FlowWriter:
     def __init__(self, path: Path, nodes: Nodes, varying: bool = False) -> None:
         self._file = h5py.File(path, "w")
         self._fields = FIELDS | VARYING if varying else FIELDS
-        self._count = nodes.count
-        root = self._file.create_group("VTKHDF")
-        root.attrs["Version"] = np.array((2, 0), dtype=np.int64)
-        root.attrs.create("Type", b"UnstructuredGrid", dtype=h5py.string_dtype("ascii", len("UnstructuredGrid")))
-        cells = voxels(nodes)
-        root.create_dataset("NumberOfPoints", data=[nodes.count])
-        root.create_dataset("NumberOfCells", data=[len(cells)])
-        root.create_dataset("NumberOfConnectivityIds", data=[cells.size])
-        ids = np.int32 if max(cells.size, nodes.count) < 2**31 else np.int64  # VTK wants one kind for both arrays
-        _pack(root, "Points", nodes.points_mm().astype(np.float32))
-        _pack(root, "Connectivity", cells.ravel().astype(ids))
-        _pack(root, "Offsets", 8 * np.arange(len(cells) + 1, dtype=ids))
-        _pack(root, "Types", np.full(len(cells), VOXEL, np.uint8))
-        self._steps = root.create_group("Steps")
-        self._steps.attrs["NSteps"] = 0
-        self._data = root.create_group("PointData")
-        offsets = self._steps.create_group("PointDataOffsets")
         self._static = [*(MEANS[name] for name in self._fields), *FlowStatistics._fields]
-        rows = -(-nodes.count // -(-nodes.count // CHUNK_ROWS))
+        self._count = nodes.count
+        root = begin(self._file, "UnstructuredGrid")
+        write_lattice(root, nodes)
+        self._data = root.create_group("PointData")
         components = self._fields | {MEANS[name]: count for name, count in self._fields.items()}
         for name in (*self._fields, *self._static):
-            row = () if (count := components.get(name, 1)) == 1 else (count,)
-            self._data.create_dataset(
-                name, shape=(0, *row), maxshape=(None, *row), chunks=(rows, *row), dtype=np.float32
-            )
-            offsets.create_dataset(name, shape=(0,), maxshape=(None,), dtype=np.int64, chunks=(256,))
-        self._steps.create_dataset("Values", shape=(0,), maxshape=(None,), dtype=np.float64, chunks=(256,))
-        for name in ("PartOffsets", "NumberOfParts", "PointOffsets"):
-            self._steps.create_dataset(name, shape=(0,), maxshape=(None,), dtype=np.int64, chunks=(256,))
-        for name in ("CellOffsets", "ConnectivityIdOffsets"):
-            self._steps.create_dataset(name, shape=(0, 1), maxshape=(None, 1), dtype=np.int64, chunks=(256, 1))
+            add_points(self._data, name, nodes.count, components.get(name, 1))
+        self._steps = Steps(root, (*self._fields, *self._static))
 
     def append(
         self,
@@ -141,20 +99,10 @@ class FlowWriter:
         """Add one time step: velocity (N, 3), pressure (N,), viscous stress (N, 6) in VTK's order, and the effective
         viscosity (N,) where it varies, all SI.
         """
-        step = int(self._steps.attrs["NSteps"])
         fields = (velocity_m_s, pressure_pa, viscous_stress_pa, *viscosity_pa_s)
         for name, values in zip(self._fields, fields, strict=True):
-            _extend(self._data[name], values)
-            _extend(self._steps["PointDataOffsets"][name], [step * self._count])
-        for name in self._static:  # every step points at the same one
-            _extend(self._steps["PointDataOffsets"][name], [0])
-        _extend(self._steps["Values"], [time_s])
-        _extend(self._steps["NumberOfParts"], [1])
-        for name in ("PartOffsets", "PointOffsets"):  # so is the mesh
-            _extend(self._steps[name], [0])
-        for name in ("CellOffsets", "ConnectivityIdOffsets"):
-            _extend(self._steps[name], [[0]])
-        self._steps.attrs["NSteps"] = step + 1
+            extend(self._data[name], values)
+        self._steps.append(time_s, dict.fromkeys(self._fields, self._steps.count * self._count))
 
     def average(
         self,
@@ -174,8 +122,7 @@ class FlowWriter:
 
     def start_over(self) -> None:
         """Take all time steps out again."""
-        self._steps.attrs["NSteps"] = 0
-        self._steps.visititems(_empty)
+        self._steps.empty()
         for name in self._fields:
             self._data[name].resize(0, axis=0)
 
@@ -186,26 +133,6 @@ class FlowWriter:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._file.close()
-
-
-def _pack(root: Any, name: str, values: NDArray[Any]) -> None:
-    """Write an array once and for all, compressed column by column."""
-    if not values.size:
-        root.create_dataset(name, data=values)
-        return
-    chunk = (min(len(values), CHUNK_IDS), *(1 for _ in values.shape[1:]))
-    root.create_dataset(name, data=values, chunks=chunk, compression="gzip", compression_opts=1, shuffle=True)
-
-
-def _empty(_: str, found: Any) -> None:
-    if isinstance(found, h5py.Dataset):
-        found.resize(0, axis=0)
-
-
-def _extend(dataset: Any, values: Any) -> None:
-    length = len(dataset)
-    dataset.resize(length + len(values), axis=0)
-    dataset[length:] = values
 
 
 @dataclass(frozen=True)

@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 from geometries import closed_box, pipe
 
-from solver.flow import FlowStatistics, FlowWriter, read_flow, steady_statistics, voxels
+from solver.flow import FlowStatistics, FlowWriter, read_flow, steady_statistics
 from solver.stage import StageError
+from solver.vtkhdf import voxels
 
 
 def fields(nodes, seed, rows=((3,), (), (6,))):
