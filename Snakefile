@@ -75,6 +75,12 @@ def narrowest(wildcards):
     return [] if entry == "geometry" else [summary.format(case=wildcards.case)]
 
 
+def lines(wildcards):
+    """The lines of the branches, along which the flow is told; a canonical geometry has none."""
+    entry, centreline = CASES[wildcards.case].input.entry, rules.centreline.output.centreline
+    return [] if entry == "geometry" else [centreline.format(case=wildcards.case)]
+
+
 def page(wildcards):
     """The report's section with what the page says of the case."""
     case = CASES[wildcards.case]
@@ -362,19 +368,26 @@ rule postprocess:
         openings=rules.surface.output.openings,
         monitor=rules.solve.output.monitor,
         summary=rules.solve.output.summary,
+        centreline=lines,
         code=sources("pipeline.postprocess"),
     output:
         wall=OUT + "wall.vtp",
         indices=OUT + "indices.json",
+        indices_table=OUT + "indices.csv",
+        openings_table=OUT + "openings.csv",
+        along=OUT + "centreline_flow.vtp",
+        along_table=OUT + "centreline_flow.csv",
         provenance=OUT + "postprocess.provenance.json",
     log:
         OUT + "logs/postprocess.log",
     params:
         settings=settings("postprocess"),
+        centreline=lambda wildcards: " ".join(f"--centreline {path}" for path in lines(wildcards)),
     shell:
         "{PYTHON} -m pipeline.postprocess --nodes {input.nodes} --flow {input.flow} --surface {input.surface}"
-        " --openings {input.openings} --monitor {input.monitor} --summary {input.summary}"
-        " --wall {output.wall} --indices {output.indices}"
+        " --openings {input.openings} --monitor {input.monitor} --summary {input.summary} {params.centreline}"
+        " --wall {output.wall} --indices {output.indices} --indices-table {output.indices_table}"
+        " --openings-table {output.openings_table} --along {output.along} --along-table {output.along_table}"
         " --settings {params.settings:q} --provenance {output.provenance} --log {log}"
 
 

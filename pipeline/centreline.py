@@ -4,8 +4,8 @@ It is found from the closed surface alone, and so in the same way whether that w
 the centre of one cap to that of another, over bifurcations; radii are those of the largest balls in the vessel.
 """
 
-import csv
 import json
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,7 @@ from pipeline.geometry.branches.tree import Branch, Tree, trace_tree
 from pipeline.mesh import Mesh, read_openings
 from pipeline.settings.base import parse
 from pipeline.settings.geometry import SurfaceSettings
+from pipeline.table import write_table
 from solver.stage import Job, StageError, run_stage
 
 
@@ -80,51 +81,60 @@ def summary(tree: Tree) -> dict[str, Any]:
     }
 
 
-def write_table(tree: Tree, path: Path) -> None:
-    """Write ``branches.csv``: one row a branch, empty where there is no such thing."""
-    with path.open("w", newline="", encoding="utf-8") as stream:
-        rows = [row(branch) for branch in tree.branches]
-        writer = csv.DictWriter(stream, rows[0], lineterminator="\n")
-        writer.writeheader()
-        writer.writerows({key: _shown(value) for key, value in each.items()} for each in rows)
-
-
-def _shown(value: Any) -> Any:
-    return str(value).lower() if isinstance(value, bool) else f"{value:.6g}" if isinstance(value, float) else value
-
-
 def write_lines(tree: Tree, path: Path) -> None:
     """Write ``centreline.vtp``: one polyline a branch.
 
     Point arrays ``radius_mm``, ``way_mm`` (from the start of the branch) and ``own`` (1 outside bifurcations and blind
     ends); cell arrays with the columns of the table.
     """
-    sizes = [len(branch.points_mm) for branch in tree.branches]
+    arrays: dict[str, list[NDArray[Any]]] = {
+        "radius_mm": [branch.radius_mm for branch in tree.branches],
+        "way_mm": [branch.way_mm for branch in tree.branches],
+        "own": [branch.own.astype(np.int8) for branch in tree.branches],
+    }
+    write_polylines(path, [branch.points_mm for branch in tree.branches], arrays, [row(each) for each in tree.branches])
+
+
+def write_polylines(
+    path: Path,
+    lines_mm: Sequence[NDArray[np.float64]],
+    arrays: Mapping[str, Sequence[NDArray[Any]]],
+    rows: Sequence[Mapping[str, Any]],
+) -> None:
+    """Write lines as VTP; a file without points where there are no lines.
+
+    Parameters
+    ----------
+    path : file to write.
+    lines_mm : points of each line, (n, 3), LPS, mm.
+    arrays : values at the points of each line by name, each (n,).
+    rows : what is said of each line; becomes the cell arrays.
+
+    Raises
+    ------
+    StageError
+        If the file cannot be written.
+    """
+    sizes = [len(points) for points in lines_mm]
     polydata, points, lines = vtkPolyData(), vtkPoints(), vtkCellArray()
-    points.SetData(numpy_to_vtk(np.concatenate([branch.points_mm for branch in tree.branches]), deep=True))
+    points.SetData(numpy_to_vtk(np.concatenate([np.empty((0, 3)), *lines_mm]), deep=True))
     polydata.SetPoints(points)
     lines.SetData(
         numpy_to_vtkIdTypeArray(np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64), deep=True),
         numpy_to_vtkIdTypeArray(np.arange(sum(sizes), dtype=np.int64), deep=True),
     )
     polydata.SetLines(lines)
-    arrays: dict[str, list[NDArray[Any]]] = {
-        "radius_mm": [branch.radius_mm for branch in tree.branches],
-        "way_mm": [branch.way_mm for branch in tree.branches],
-        "own": [branch.own.astype(np.int8) for branch in tree.branches],
-    }
     for name, parts in arrays.items():
-        array = numpy_to_vtk(np.concatenate(parts), deep=True)
+        array = numpy_to_vtk(np.concatenate(parts) if len(parts) else np.empty(0), deep=True)
         array.SetName(name)
         polydata.GetPointData().AddArray(array)
-    rows = [row(branch) for branch in tree.branches]
-    for name in rows[0]:
+    for name in rows[0] if rows else ():
         polydata.GetCellData().AddArray(_column(name, [each[name] for each in rows]))
     writer = vtkXMLPolyDataWriter()
     writer.SetFileName(str(path))
     writer.SetInputData(polydata)
     if not writer.Write():
-        raise StageError(f"{path}: the centreline could not be written; is the disk full?")
+        raise StageError(f"{path}: the lines could not be written; is the disk full?")
 
 
 def _column(name: str, values: list[Any]) -> Any:
@@ -143,16 +153,43 @@ def _column(name: str, values: list[Any]) -> Any:
 
 def read_lines(path: Path) -> list[NDArray[np.float64]]:
     """Lines of a file written by :func:`write_lines`: one array a branch, (n, 4): x, y, z and radius, mm."""
+    return [np.column_stack([branch.points_mm, branch.radius_mm]) for branch in read_branches(path)]
+
+
+def read_branches(path: Path) -> tuple[Branch, ...]:
+    """Branches of a file written by :func:`write_lines`.
+
+    Raises
+    ------
+    StageError
+        If the file holds no lines.
+    """
     reader = vtkXMLPolyDataReader()
     reader.SetFileName(str(path))
     reader.Update()
     polydata = reader.GetOutput()
     if not polydata.GetNumberOfLines():
         raise StageError(f"{path}: no lines in this file; run centreline again")
-    points = vtk_to_numpy(polydata.GetPoints().GetData()).astype(np.float64)
-    table = np.column_stack([points, vtk_to_numpy(polydata.GetPointData().GetArray("radius_mm"))])
-    offsets = vtk_to_numpy(polydata.GetLines().GetOffsetsArray())
-    return np.split(table[vtk_to_numpy(polydata.GetLines().GetConnectivityArray())], offsets[1:-1])
+    order = vtk_to_numpy(polydata.GetLines().GetConnectivityArray())
+    offsets = vtk_to_numpy(polydata.GetLines().GetOffsetsArray())[1:-1]
+    points = np.split(vtk_to_numpy(polydata.GetPoints().GetData()).astype(np.float64)[order], offsets)
+    radius, own = (
+        np.split(vtk_to_numpy(polydata.GetPointData().GetArray(name))[order], offsets) for name in ("radius_mm", "own")
+    )
+    of_branch = polydata.GetCellData()
+    return tuple(
+        Branch(
+            id=of_branch.GetArray("branch").GetValue(k),
+            start=of_branch.GetAbstractArray("from").GetValue(k),
+            stop=of_branch.GetAbstractArray("to").GetValue(k),
+            parent=of_branch.GetArray("parent").GetValue(k),
+            points_mm=points[k],
+            radius_mm=radius[k],
+            own=own[k] > 0,
+            leads=bool(of_branch.GetArray("leads_to_opening").GetValue(k)),
+        )
+        for k in range(polydata.GetNumberOfLines())
+    )
 
 
 def _compute(job: Job) -> None:
@@ -167,7 +204,7 @@ def _compute(job: Job) -> None:
         job.log.warning("warning: %s", warning)
     job.log.info("narrowest: radius %(narrowest_radius_mm).3f mm in branch %(narrowest_branch)d", found)
     write_lines(tree, job.outputs["centreline"])
-    write_table(tree, job.outputs["branches"])
+    write_table(job.outputs["branches"], tuple(found["branches"][0]), found["branches"])
     job.outputs["summary"].write_text(json.dumps(found, indent=2) + "\n")
     job.facts |= {key: found[key] for key in ("narrowest_radius_mm", "total_length_mm", "loops", "spacing_mm")}
     job.facts["branches"] = len(tree.branches)

@@ -7,18 +7,33 @@ inside it, so that they check the conditions that the solver was given instead o
 
 import json
 import logging
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import groupby
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.haemodynamics.indices import indices, monitored_flows_ml_s, read_json, read_monitor
+from pipeline.centreline import read_branches, write_polylines
+from pipeline.geometry.branches.tree import Branch
+from pipeline.haemodynamics.along import COLUMNS, WORDS, Along, Row
+from pipeline.haemodynamics.energy import Energy
+from pipeline.haemodynamics.indices import (
+    LONG_COLUMNS,
+    indices,
+    long_rows,
+    monitored_flows_ml_s,
+    read_json,
+    read_monitor,
+)
+from pipeline.haemodynamics.sections import find_stations, wall_of_stations
 from pipeline.haemodynamics.tally import Fields, Tally
-from pipeline.haemodynamics.wall import Wall, fit_nodes_to_wall, within_period
+from pipeline.haemodynamics.wall import Wall, fit_nodes_to_wall, near_openings, within_period
 from pipeline.mesh import Mesh, read_openings
 from pipeline.settings.base import parse
 from pipeline.settings.flow import PostprocessSettings
+from pipeline.table import write_table
 from solver import nodes as node_files
 from solver.flow import Flow, read_flow
 from solver.nodes import Nodes
@@ -32,7 +47,9 @@ def postprocess(
     summary: Mapping[str, Any],
     monitored_ml_s: Mapping[str, float],
     settings: PostprocessSettings,
-) -> tuple[Wall, dict[str, NDArray[np.float32]], dict[str, Any]]:
+    branches: Sequence[Branch] = (),
+    record: Mapping[str, NDArray[np.float64]] | None = None,
+) -> tuple[Wall, dict[str, NDArray[np.float32]], dict[str, Any], list[Row]]:
     """Haemodynamic quantities of a flow.
 
     Parameters
@@ -43,10 +60,12 @@ def postprocess(
     summary : what the solver says of its run (``solve.json``).
     monitored_ml_s : flow through each opening, counted by the solver link by link, positive along the opening's role.
     settings : radius of the fit.
+    branches : of the vessel's tree; empty where it has no centreline.
+    record : columns of the solver's record over the whole run (``monitor.csv``); none is taken as one without rows.
 
     Returns
     -------
-    The wall, its point arrays by name, and the indices.
+    The wall, its point arrays by name, the indices, and a row for each place along the branches.
 
     Raises
     ------
@@ -55,13 +74,52 @@ def postprocess(
     """
     wall = Wall.of(within_period(surface, nodes))
     fit = fit_nodes_to_wall(nodes, wall, settings.fit_nodes)
-    tally = Tally(nodes, wall, fit, summary["numbers"]["density_kg_m3"])
+    density = summary["numbers"]["density_kg_m3"]
+    viscosity = density * summary["numbers"]["viscosity_m2_s"]
+    tally = Tally(nodes, wall, fit, density)
+    energy = Energy(nodes, surface, wall, fit, density, viscosity)
+    along = _along(branches, surface, nodes, wall, settings, density, viscosity) if branches else None
     for fields in times:
         tally.add(fields)
+        energy.add(fields)
+        if along:
+            along.add(fields)
     if not tally.times:
         raise StageError("the flow file holds no time step; run solve again")
-    found = indices(nodes, wall, fit, tally, summary, monitored_ml_s, settings.fit_nodes)
-    return wall, tally.wall_arrays(), found
+    oscillatory = tally.oscillatory_index() if tally.times > 1 else None
+    rows = along.rows(tally.shear_magnitude / tally.times, oscillatory) if along else []
+    lengthwise = (along, rows) if along else None
+    found = indices(
+        nodes, wall, fit, tally, energy, lengthwise, summary, monitored_ml_s, record or {}, settings.fit_nodes
+    )
+    return wall, tally.wall_arrays(), found, rows
+
+
+def _along(
+    branches: Sequence[Branch],
+    surface: Mesh,
+    nodes: Nodes,
+    wall: Wall,
+    settings: PostprocessSettings,
+    density_kg_m3: float,
+    viscosity_pa_s: float,
+) -> Along:
+    """Places along the branches, and the wall that belongs to them as far as its stress is not touched by openings."""
+    stations = find_stations(branches, surface, nodes)
+    counted = ~near_openings(wall, nodes.openings, settings.fit_nodes * nodes.spacing_mm)
+    belongs = wall_of_stations(stations, branches, wall, counted)
+    return Along(branches, stations, belongs, density_kg_m3, viscosity_pa_s)
+
+
+def write_along(rows: Sequence[Row], path: Path) -> None:
+    """Write ``centreline_flow.vtp``: a polyline a branch through its places, with what is known there in words.
+
+    Where there is no centreline, it has no points.
+    """
+    lines = [list(mine) for _, mine in groupby(rows, lambda row: row["branch"])]
+    points = [np.array([[row["x_mm"], row["y_mm"], row["z_mm"]] for row in line]) for line in lines]
+    arrays = {words: [np.array([row[key] for row in line]) for line in lines] for key, words in WORDS.items()}
+    write_polylines(path, points, arrays, [{key: line[0][key] for key in ("branch", "from", "to")} for line in lines])
 
 
 def fields_of(flow: Flow, nodes: Nodes, log: logging.Logger) -> Iterator[Fields]:
@@ -76,7 +134,9 @@ def fields_of(flow: Flow, nodes: Nodes, log: logging.Logger) -> Iterator[Fields]
         raise StageError(f"{flow.path}: {len(flow.points_mm)} nodes, the node arrays {nodes.count}; run solve again")
     progress = Progress(log, len(flow.times_s), "times")
     for step in range(len(flow.times_s)):
-        yield Fields(flow.velocity_m_s(step), flow.pressure_pa(step), flow.viscous_stress_pa(step))
+        yield Fields(
+            flow.velocity_m_s(step), flow.pressure_pa(step), flow.viscous_stress_pa(step), flow.viscosity_pa_s(step)
+        )
         progress.update(step + 1)
 
 
@@ -86,12 +146,20 @@ def _compute(job: Job) -> None:
     if read_openings(job.inputs["openings"]) != nodes.openings:
         raise StageError("openings and nodes do not belong together; run decompose again")
     flow, summary = read_flow(job.inputs["flow"]), read_json(job.inputs["summary"])
-    monitored = monitored_flows_ml_s(read_monitor(job.inputs["monitor"]), nodes.openings, float(flow.times_s[0]))
-    wall, arrays, found = postprocess(nodes, surface, fields_of(flow, nodes, job.log), summary, monitored, settings)
+    record = read_monitor(job.inputs["monitor"])
+    monitored = monitored_flows_ml_s(record, nodes.openings, float(flow.times_s[0]))
+    branches = read_branches(job.inputs["centreline"]) if "centreline" in job.inputs else ()
+    wall, arrays, found, rows = postprocess(
+        nodes, surface, fields_of(flow, nodes, job.log), summary, monitored, settings, branches, record
+    )
     for warning in found["warnings"]:
         job.log.warning("warning: %s", warning)
     wall.mesh.write(job.outputs["wall"], arrays)
     job.outputs["indices"].write_text(json.dumps(found, indent=2) + "\n", encoding="utf-8")
+    write_table(job.outputs["indices-table"], LONG_COLUMNS, long_rows(found))
+    write_table(job.outputs["openings-table"], tuple(found["openings"][0]) if nodes.openings else (), found["openings"])
+    write_table(job.outputs["along-table"], COLUMNS, rows)
+    write_along(rows, job.outputs["along"])
 
 
 if __name__ == "__main__":
@@ -105,10 +173,16 @@ if __name__ == "__main__":
             "openings": "the openings, from surface (openings.json)",
             "monitor": "flow and pressure against time, from solve (monitor.csv)",
             "summary": "choices and outcome, from solve (solve.json)",
+            "centreline": "lines of the branches, from centreline (centreline.vtp); none of a canonical shape",
         },
         outputs={
             "wall": "the wall with stresses and pressure (.vtp)",
             "indices": "numbers that sum up the flow, checks and warnings (.json)",
+            "indices-table": "the numbers of it, one a row (.csv)",
+            "openings-table": "flow, pressure and speed at the openings, one a row (.csv)",
+            "along": "the same and shear stress along the branches, as lines (.vtp); empty without a centreline",
+            "along-table": "the same, one place a row (.csv)",
         },
         compute=_compute,
+        optional=("centreline",),
     )

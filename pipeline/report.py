@@ -192,7 +192,7 @@ def _check(check: Mapping[str, Any]) -> dict[str, Any]:
     percent = check["unit"] == "%"
     value = f"{100 * check['value']:z.2f} %" if percent else number(check["value"])
     limit = f"{100 * check['limit']:g} %" if percent else f"{check['limit']:g}"
-    bound = "at least" if check["name"] == "nodes across" else "at most"
+    bound = "at least" if check["name"].startswith("nodes across") else "at most"
     return {"name": check["name"], "passed": check["passed"], "value": value, "limit": f"({bound} {limit})"}
 
 

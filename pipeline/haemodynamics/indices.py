@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from pipeline.haemodynamics.along import Along, Row
+from pipeline.haemodynamics.energy import Energy, kinetic_change_w
 from pipeline.haemodynamics.tally import Tally
 from pipeline.haemodynamics.wall import Wall, WallFit, near_openings
 from solver.nodes import Nodes, Opening
 from solver.stage import StageError
-
-PA_PER_MMHG = 133.322387415
-"""Pascal per conventional millimetre of mercury (BIPM, SI brochure, 8th edition, table 8)."""
+from solver.units import PASCAL_PER_MMHG
 
 LOW_SHEAR_PA = (0.4, 1.0, 1.5)
 """Limits for the area of low wall shear stress: arteries are prone to disease below 0.4 Pa, usually above 1 Pa, and
@@ -25,7 +25,28 @@ MAX_IMBALANCE = 0.01
 MAX_MACH = 0.2
 MIN_NODES_ACROSS = 10
 MAX_NEAREST = 0.01
-"""What breaks the trust in a result: each becomes a warning."""
+MAX_DEVIATION = 0.02
+"""What breaks the trust in a result: each becomes a warning. Along a branch the flow may differ by twice what it may at
+the openings, since branches may be thinner than these: in a tube 6 nodes across sections alone let it differ by 1 %."""
+
+MIN_SECTIONS = 3
+"""Sections from which the flow along a branch is judged."""
+
+MIN_RATIO_MMHG = 20.0
+"""A ratio of pressures is told where the mean pressure at every opening is at least this: pressures are computed up to
+the level that is set at the outlets. At the default of 0 mmHg a ratio says nothing; no artery has so low a mean."""
+
+RATIO = (
+    "Mean static pressure behind over that in front, computed for the flow that was assumed, in rigid walls, and not"
+    " under hyperaemia unless the inflow was that of hyperaemia. It is not a measured fractional flow reserve"
+    " (Pijls et al. 1996, doi:10.1056/NEJM199606273342604) and no substitute for it."
+)
+
+UNITS = {
+    "_mm2": "mm2", "_mm": "mm", "_ml_s": "mL/s", "_m_s": "m/s", "_pa": "Pa", "_mmhg": "mmHg", "_j": "J", "_w": "W",
+    "_pa_s": "Pa s",
+}  # fmt: skip
+"""Units by the end of a quantity's name; those without are numbers, and fractions."""
 
 
 def indices(
@@ -33,47 +54,76 @@ def indices(
     wall: Wall,
     fit: WallFit,
     tally: Tally,
+    energy: Energy,
+    along: tuple[Along, list[Row]] | None,
     summary: Mapping[str, Any],
     monitored_ml_s: Mapping[str, float],
+    record: Mapping[str, NDArray[np.float64]],
     fit_nodes: float,
 ) -> dict[str, Any]:
     """Numbers that sum up a flow, warnings first.
 
     Parameters
     ----------
-    nodes, wall, fit, tally : the lattice, the wall, the operator onto it, and the sums over the times.
+    nodes, wall, fit : the lattice, the wall, and the operator onto it.
+    tally, energy : the sums over the times.
+    along : the sums over the times along the branches, and their rows; none where there is no centreline.
     summary : what the solver says of its run (``solve.json``).
     monitored_ml_s : flow through each opening, counted by the solver link by link, positive along the opening's role.
+    record : columns of the solver's record over the whole run (``monitor.csv``); may be empty.
     fit_nodes : radius of the fit in spacings; the wall that near to a cap is left out of the statistics.
 
     Returns
     -------
     As it stands in ``indices.json``; means over the times unless the key says otherwise.
     """
-    openings = _openings(nodes, tally, summary, monitored_ml_s)
+    openings = _openings(nodes, tally, energy, summary, monitored_ml_s, record)
+    lowest = min(openings, key=lambda opening: opening["pressure_mmhg"], default=None)
+    physiological = bool(lowest and lowest["pressure_mmhg"] >= MIN_RATIO_MMHG)
+    branches = along[0].of_branches(along[1]) if along else []
+    moving = "moves" in summary.get("models", {}).get("patches", {}).values()
     found = {
         "times": tally.times,
         "openings": openings,
-        "pressure_drops": _pressure_drops(nodes, tally),
+        "pressure_drops": _pressure_drops(nodes, tally, physiological),
+        "pressure_ratio_note": RATIO if physiological else _no_ratio(lowest),
+        "centreline": branches,
+        "stenoses": along[0].narrowings(along[1], physiological) if along else [],
         "wall": _wall(nodes, wall, tally, fit_nodes),
         "peak_speed_m_s": tally.peak_speed_m_s,
         "peak_speed_at_mm": tally.peak_at_mm.tolist(),
         "kinetic_energy_j": tally.kinetic_energy_j / tally.times,
+        "energy": energy.balance(kinetic_change_w(record, summary["numbers"].get("period_s")), moving),
+        "mach_max": float(np.max(record["mach"])) if "mach" in record else float(summary["mach"]),
     }
     checks = _checks(nodes, openings, fit.nearest / len(wall.normals), summary)
+    checks += _centreline_checks(nodes, along[0], branches) if along else []
     warnings = [*summary["warnings"], *(check["advice"] for check in checks if not check["passed"])]
     return {"warnings": warnings, "checks": checks} | found
 
 
 def _openings(
-    nodes: Nodes, tally: Tally, summary: Mapping[str, Any], monitored_ml_s: Mapping[str, float]
+    nodes: Nodes,
+    tally: Tally,
+    energy: Energy,
+    summary: Mapping[str, Any],
+    monitored_ml_s: Mapping[str, float],
+    record: Mapping[str, NDArray[np.float64]],
 ) -> list[dict[str, Any]]:
-    """Flow, speed, pressure and Reynolds number 2 R U / nu of each opening."""
-    found = []
+    """Flow, speed, pressure, Reynolds number 2 R U/nu and Womersley number R sqrt(omega/nu) of each opening.
+
+    nu is the mean effective viscosity at the opening over the density; omega that of the period.
+    """
+    found, period = [], summary["numbers"].get("period_s")
+    flows, totals = tally.flow_ml_s / tally.times, energy.total_pressures_pa()
     for k, opening in enumerate(nodes.openings):
-        flow = float(tally.flow_ml_s[k] / tally.times)
+        flow = float(flows[k])
         mean_speed = flow / opening.area_mm2
         pressure = float(tally.opening_pressure_pa[k] / tally.times)
+        kinematic = float(energy.opening_viscosity_pa_s[k] / energy.times / summary["numbers"]["density_kg_m3"])
+        per_speed = 2e-3 * opening.radius_mm / kinematic
+        of_role = sum(flows[j] for j, other in enumerate(nodes.openings) if other.role == opening.role)
+        ranges = _ranges(opening, record, period) or {"flow": (flow, flow), "pressure": (pressure, pressure)}
         found.append(
             {
                 "id": opening.id,
@@ -83,28 +133,69 @@ def _openings(
                 "imposed_flow_ml_s": summary["openings"][opening.name].get("imposed_flow_ml_s"),
                 "monitored_flow_ml_s": monitored_ml_s[opening.name],
                 "flow_ml_s": flow,
+                "flow_min_ml_s": ranges["flow"][0],
+                "flow_max_ml_s": ranges["flow"][1],
+                "flow_share": float(flow / of_role) if of_role else None,
                 "mean_speed_m_s": mean_speed,
                 "peak_speed_m_s": float(tally.opening_peak_m_s[k]),
                 "pressure_pa": pressure,
-                "pressure_mmhg": pressure / PA_PER_MMHG,
-                "reynolds": 2e-3 * opening.radius_mm * abs(mean_speed) / summary["numbers"]["viscosity_m2_s"],
+                "pressure_mmhg": pressure / PASCAL_PER_MMHG,
+                "pressure_min_pa": ranges["pressure"][0],
+                "pressure_max_pa": ranges["pressure"][1],
+                "total_pressure_pa": totals[k],
+                "reynolds": per_speed * abs(mean_speed),
+                "reynolds_peak": per_speed * max(map(abs, ranges["flow"])) / opening.area_mm2,
+                "womersley": 1e-3 * opening.radius_mm * float(np.sqrt(2 * np.pi / (period * kinematic)))
+                if period
+                else None,
             }
         )
     return found
 
 
-def _pressure_drops(nodes: Nodes, tally: Tally) -> list[dict[str, Any]]:
-    """Static pressure of each inlet less that of each outlet."""
+def _ranges(
+    opening: Opening, record: Mapping[str, NDArray[np.float64]], period_s: float | None
+) -> dict[str, tuple[float, float]] | None:
+    """Least and largest flow, mL/s, and pressure, Pa, over the last period of the record; none of a steady flow."""
+    if not period_s or not len(record.get("time_s", ())):
+        return None
+    time = record["time_s"]
+    last = time > time[-1] - period_s * (1 - 1e-9)
+    columns = {
+        key: record[monitor_column(opening, quantity)][last]
+        for key, quantity in (("flow", "flow_ml_s"), ("pressure", "pressure_pa"))
+    }
+    return {key: (float(values.min()), float(values.max())) for key, values in columns.items()}
+
+
+def _pressure_drops(nodes: Nodes, tally: Tally, physiological: bool) -> list[dict[str, Any]]:
+    """Static pressure of each inlet less that of each outlet, and their ratio where it has a meaning."""
     pressure = dict(zip((o.name for o in nodes.openings), tally.opening_pressure_pa / tally.times, strict=True))
-    drops = {
-        (inlet.name, outlet.name): float(pressure[inlet.name] - pressure[outlet.name])
+    pairs = [
+        (inlet.name, outlet.name)
         for inlet in nodes.openings if inlet.role == "inlet"
         for outlet in nodes.openings if outlet.role == "outlet"
-    }  # fmt: skip
+    ]  # fmt: skip
     return [
-        {"inlet": inlet, "outlet": outlet, "drop_pa": drop, "drop_mmhg": drop / PA_PER_MMHG}
-        for (inlet, outlet), drop in drops.items()
+        {
+            "inlet": inlet,
+            "outlet": outlet,
+            "drop_pa": float(pressure[inlet] - pressure[outlet]),
+            "drop_mmhg": float(pressure[inlet] - pressure[outlet]) / PASCAL_PER_MMHG,
+            "pressure_ratio": float(pressure[outlet] / pressure[inlet]) if physiological else None,
+        }
+        for inlet, outlet in pairs
     ]
+
+
+def _no_ratio(lowest: Mapping[str, Any] | None) -> str:
+    if lowest is None:
+        return "No ratio of pressures: there are no openings."
+    return (
+        f"No ratio of pressures: the mean pressure at {lowest['name']} is {lowest['pressure_mmhg']:.3g} mmHg, less than"
+        f" the {MIN_RATIO_MMHG:g} mmHg below which no artery is. Pressures count from those that are set at the"
+        " outlets; for a ratio give these their true level (solve.outlets)."
+    )
 
 
 def _wall(nodes: Nodes, wall: Wall, tally: Tally, fit_nodes: float) -> dict[str, Any]:
@@ -205,6 +296,35 @@ def _opening_checks(nodes: Nodes, openings: list[dict[str, Any]]) -> list[dict[s
     ]  # fmt: skip
 
 
+def _centreline_checks(nodes: Nodes, along: Along, branches: list[Row]) -> list[dict[str, Any]]:
+    """Checks of what flows through the branches: mass along them, and nodes across the narrowest of them."""
+    judged = [each for each in branches if each["flow_deviation"] is not None and each["sections"] >= MIN_SECTIONS]
+    worst = max(judged, key=lambda each: float(each["flow_deviation"]), default=None)
+    checks = []
+    if worst:
+        deviation = worst["flow_deviation"]
+        checks.append(
+            _check(
+                "flow along the centreline", "%", deviation, MAX_DEVIATION, deviation <= MAX_DEVIATION,
+                f"the flow along branch {worst['branch']} differs by {deviation:.2%} from section to section;"
+                " run longer or use a finer spacing",
+            )
+        )  # fmt: skip
+    passed = [branch for branch in along.branches if branch.leads]
+    if passed:
+        narrowest = min(passed, key=lambda branch: float(branch.radius_mm[branch.narrowest]))
+        across = 2 * float(narrowest.radius_mm[narrowest.narrowest]) / nodes.spacing_mm
+        checks.append(
+            _check(
+                "nodes across the narrowest place", "", across, MIN_NODES_ACROSS, across >= MIN_NODES_ACROSS,
+                f"only {across:.1f} nodes across the narrowest place, in branch {narrowest.id}: speed and wall shear"
+                " stress there may be off by more than 5 %; use a finer voxelize.spacing_mm, or voxelize.across:"
+                " narrowest-branch with voxelize.nodes_across of 20 or more",
+            )
+        )  # fmt: skip
+    return checks
+
+
 def _check(name: str, unit: str, value: float, limit: float, passed: bool, advice: str) -> dict[str, Any]:
     return {
         "name": name,
@@ -214,6 +334,40 @@ def _check(name: str, unit: str, value: float, limit: float, passed: bool, advic
         "passed": passed,
         "advice": None if passed else advice,
     }
+
+
+def long_rows(found: Mapping[str, Any]) -> list[Row]:
+    """The numbers of ``indices.json`` one a row: quantity, name of what it is of, value, unit.
+
+    The quantity is the way to it by keys with dots, as ``openings.flow_ml_s``; the name tells the entry of a list.
+    Words, places and what has no value are left out; whether a check has passed is 1 or 0.
+    """
+    return [row for key, value in found.items() for row in _rows_of(key, "", value)]
+
+
+def _rows_of(quantity: str, name: str, value: Any) -> list[Row]:
+    if isinstance(value, Mapping):
+        return [row for key, each in value.items() for row in _rows_of(f"{quantity}.{key}", name, each)]
+    if isinstance(value, list):
+        entries = [each for each in value if isinstance(each, Mapping)]
+        return [row for k, each in enumerate(entries, 1) for row in _rows_of(quantity, _called(each, k), each)]
+    if not isinstance(value, int | float):
+        return []
+    unit = next((unit for end, unit in UNITS.items() if quantity.endswith(end)), "")
+    return [{"quantity": quantity, "name": name, "value": float(value), "unit": unit}]
+
+
+def _called(entry: Mapping[str, Any], number: int) -> str:
+    """What tells an entry of a list from the others."""
+    if "name" in entry:
+        return str(entry["name"])
+    if "inlet" in entry:
+        return f"{entry['inlet']} to {entry['outlet']}"
+    return f"branch {entry['branch']}" if "sections" in entry else str(number)
+
+
+LONG_COLUMNS = ("quantity", "name", "value", "unit")
+"""Columns of ``indices.csv``."""
 
 
 def read_json(path: Path) -> dict[str, Any]:

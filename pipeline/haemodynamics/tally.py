@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.haemodynamics.wall import Wall, WallFit, shear_stress, surface_gradient
+from pipeline.haemodynamics.wall import Wall, WallFit, place_at, shear_stress, surface_gradient
 from solver.nodes import Nodes, Opening
 from solver.stage import StageError
 
@@ -22,11 +22,13 @@ class Fields:
     velocity_m_s : (N, 3), (x, y, z), LPS.
     pressure_pa : (N,).
     stress_pa : (N, 6), viscous stress, components xx, yy, zz, xy, yz, xz.
+    viscosity_pa_s : (N,), the effective viscosity where it varies; else none.
     """
 
     velocity_m_s: NDArray[np.floating]
     pressure_pa: NDArray[np.floating]
     stress_pa: NDArray[np.floating]
+    viscosity_pa_s: NDArray[np.floating] | None = None
 
 
 @dataclass(frozen=True)
@@ -66,9 +68,7 @@ def slab_inside(nodes: Nodes, opening: Opening) -> Slab:
         If no fluid node lies there.
     """
     dx, half = nodes.spacing_mm, SLAB_HALF_WIDTH * nodes.spacing_mm
-    offset = nodes.points_mm() - np.asarray(opening.centre_mm)
-    depth = -offset @ np.asarray(opening.normal)
-    beside = np.linalg.norm(offset + depth[:, None] * np.asarray(opening.normal), axis=1)
+    depth, beside = place_at(opening, nodes.points_mm())
     distance = np.abs(depth - SLAB_CENTRE * dx)
     rows = np.flatnonzero((distance < half) & (beside < 2 * opening.radius_mm + dx))
     if not len(rows):
@@ -76,8 +76,12 @@ def slab_inside(nodes: Nodes, opening: Opening) -> Slab:
             f"opening {opening.name}: no fluid node within {SLAB_CENTRE + SLAB_HALF_WIDTH:g} spacings of {dx:g} mm"
             " inside its cap; openings and nodes do not belong together, run surface and decompose again"
         )
-    window = (1 + np.cos(np.pi * distance[rows] / half)) / (2 * half)
-    return Slab(rows, window * dx**3, depth[rows])
+    return Slab(rows, hann(distance[rows], half) * dx**3, depth[rows])
+
+
+def hann(distance_mm: NDArray[np.float64], half_mm: float) -> NDArray[np.float64]:
+    """Hann's window, of integral 1, at distances from its middle, none beyond its half width; 1/mm."""
+    return (1 + np.cos(np.pi * distance_mm / half_mm)) / (2 * half_mm)
 
 
 class Tally:
@@ -113,7 +117,7 @@ class Tally:
         StageError
             If a value is not finite.
         """
-        if not all(np.isfinite(values).all() for values in vars(fields).values()):
+        if not all(np.isfinite(values).all() for values in vars(fields).values() if values is not None):
             raise StageError("the flow is not finite; run solve again with a finer spacing or a lower lattice_speed")
         self.times += 1
         shear = shear_stress(self._fit, self._wall.normals, fields.stress_pa)

@@ -261,3 +261,10 @@ def near_openings(wall: Wall, openings: Iterable[Opening], distance_mm: float) -
         depth = np.abs(offset @ np.asarray(opening.normal))
         near |= (depth < distance_mm) & (np.linalg.norm(offset, axis=1) < 2 * opening.radius_mm + distance_mm)
     return near
+
+
+def place_at(opening: Opening, points_mm: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Depth of points, (N, 3), behind the plane of a cap, and their distance from its axis, (N,) each; mm."""
+    offset, normal = points_mm - np.asarray(opening.centre_mm), np.asarray(opening.normal)
+    depth = -offset @ normal
+    return depth, np.linalg.norm(offset + depth[:, None] * normal, axis=1)
