@@ -372,6 +372,8 @@ rule postprocess:
         code=sources("pipeline.postprocess"),
     output:
         wall=OUT + "wall.vtp",
+        wall_over_time=OUT + "wall_over_time.vtkhdf",
+        statistics=OUT + "flow_statistics.vtkhdf",
         indices=OUT + "indices.json",
         indices_table=OUT + "indices.csv",
         openings_table=OUT + "openings.csv",
@@ -386,7 +388,8 @@ rule postprocess:
     shell:
         "{PYTHON} -m pipeline.postprocess --nodes {input.nodes} --flow {input.flow} --surface {input.surface}"
         " --openings {input.openings} --monitor {input.monitor} --summary {input.summary} {params.centreline}"
-        " --wall {output.wall} --indices {output.indices} --indices-table {output.indices_table}"
+        " --wall {output.wall} --wall-over-time {output.wall_over_time} --statistics {output.statistics}"
+        " --indices {output.indices} --indices-table {output.indices_table}"
         " --openings-table {output.openings_table} --along {output.along} --along-table {output.along_table}"
         " --settings {params.settings:q} --provenance {output.provenance} --log {log}"
 

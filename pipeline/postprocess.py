@@ -8,10 +8,12 @@ inside it, so that they check the conditions that the solver was given instead o
 import json
 import logging
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
 from typing import Any
 
+import h5py
 import numpy as np
 from numpy.typing import NDArray
 
@@ -26,9 +28,11 @@ from pipeline.haemodynamics.indices import (
     monitored_flows_ml_s,
     read_json,
     read_monitor,
+    shown_step,
 )
 from pipeline.haemodynamics.sections import find_stations, wall_of_stations
 from pipeline.haemodynamics.tally import Fields, Tally
+from pipeline.haemodynamics.volume import Volume
 from pipeline.haemodynamics.wall import Wall, fit_nodes_to_wall, near_openings, within_period
 from pipeline.mesh import Mesh, read_openings
 from pipeline.settings.base import parse
@@ -38,6 +42,27 @@ from solver import nodes as node_files
 from solver.flow import Flow, read_flow
 from solver.nodes import Nodes
 from solver.stage import Job, Progress, StageError, run_stage
+from solver.vtkhdf import SURFACE_CELLS, Steps, add_points, begin, extend, write_still, write_surface
+
+
+@dataclass(frozen=True)
+class Results:
+    """What is found of a flow.
+
+    Attributes
+    ----------
+    wall : the wall without caps.
+    tally : sums over the times, the point arrays of the wall among them.
+    indices : what stands in ``indices.json``, but for the volume, some of whose figures stand in the flow file.
+    along : a row for each place along the branches.
+    volume : derivatives of the velocity.
+    """
+
+    wall: Wall
+    tally: Tally
+    indices: dict[str, Any]
+    along: list[Row]
+    volume: Volume
 
 
 def postprocess(
@@ -49,7 +74,8 @@ def postprocess(
     settings: PostprocessSettings,
     branches: Sequence[Branch] = (),
     record: Mapping[str, NDArray[np.float64]] | None = None,
-) -> tuple[Wall, dict[str, NDArray[np.float32]], dict[str, Any], list[Row]]:
+    shown: int = 0,
+) -> Results:
     """Haemodynamic quantities of a flow.
 
     Parameters
@@ -62,10 +88,7 @@ def postprocess(
     settings : radius of the fit.
     branches : of the vessel's tree; empty where it has no centreline.
     record : columns of the solver's record over the whole run (``monitor.csv``); none is taken as one without rows.
-
-    Returns
-    -------
-    The wall, its point arrays by name, the indices, and a row for each place along the branches.
+    shown : number of the time, from 0, whose vortices are told.
 
     Raises
     ------
@@ -79,9 +102,11 @@ def postprocess(
     tally = Tally(nodes, wall, fit, density)
     energy = Energy(nodes, surface, wall, fit, density, viscosity)
     along = _along(branches, surface, nodes, wall, settings, density, viscosity) if branches else None
+    volume = Volume(nodes, shown)
     for fields in times:
         tally.add(fields)
         energy.add(fields)
+        volume.add(fields.velocity_m_s)
         if along:
             along.add(fields)
     if not tally.times:
@@ -92,7 +117,7 @@ def postprocess(
     found = indices(
         nodes, wall, fit, tally, energy, lengthwise, summary, monitored_ml_s, record or {}, settings.fit_nodes
     )
-    return wall, tally.wall_arrays(), found, rows
+    return Results(wall, tally, found, rows, volume)
 
 
 def _along(
@@ -109,6 +134,22 @@ def _along(
     counted = ~near_openings(wall, nodes.openings, settings.fit_nodes * nodes.spacing_mm)
     belongs = wall_of_stations(stations, branches, wall, counted)
     return Along(branches, stations, belongs, density_kg_m3, viscosity_pa_s)
+
+
+def write_wall_over_time(results: Results, times_s: NDArray[np.float64], path: Path) -> None:
+    """Write ``wall_over_time.vtkhdf``: stress and pressure on the wall as a time series that ParaView opens."""
+    mesh, tally = results.wall.mesh, results.tally
+    arrays = {"WSS (Pa)": 3, "WSS magnitude (Pa)": 1, "pressure (Pa)": 1}
+    with h5py.File(path, "w") as file:
+        root = begin(file, "PolyData")
+        write_surface(root, mesh.points_mm, mesh.triangles)
+        data, steps = root.create_group("PointData"), Steps(root, tuple(arrays), len(SURFACE_CELLS))
+        for name, components in arrays.items():
+            add_points(data, name, len(mesh.points_mm), components)
+        for time_s, shear, pressure in zip(times_s, tally.shear_over_time, tally.pressure_over_time, strict=True):
+            steps.append(float(time_s), dict.fromkeys(arrays, steps.count * len(shear)))
+            for name, values in zip(arrays, (shear, np.linalg.norm(shear, axis=1), pressure), strict=True):
+                extend(data[name], values)
 
 
 def write_along(rows: Sequence[Row], path: Path) -> None:
@@ -149,17 +190,20 @@ def _compute(job: Job) -> None:
     record = read_monitor(job.inputs["monitor"])
     monitored = monitored_flows_ml_s(record, nodes.openings, float(flow.times_s[0]))
     branches = read_branches(job.inputs["centreline"]) if "centreline" in job.inputs else ()
-    wall, arrays, found, rows = postprocess(
-        nodes, surface, fields_of(flow, nodes, job.log), summary, monitored, settings, branches, record
-    )
+    shown = shown_step(flow.times_s, record, nodes.openings) if nodes.openings else 0
+    times = fields_of(flow, nodes, job.log)
+    results = postprocess(nodes, surface, times, summary, monitored, settings, branches, record, shown)
+    found = results.indices | {"volume": results.volume.figures(flow, nodes)}
     for warning in found["warnings"]:
         job.log.warning("warning: %s", warning)
-    wall.mesh.write(job.outputs["wall"], arrays)
+    results.wall.mesh.write(job.outputs["wall"], results.tally.wall_arrays())
+    write_wall_over_time(results, flow.times_s, job.outputs["wall-over-time"])
+    write_still(job.outputs["statistics"], nodes, results.volume.arrays(flow))
     job.outputs["indices"].write_text(json.dumps(found, indent=2) + "\n", encoding="utf-8")
     write_table(job.outputs["indices-table"], LONG_COLUMNS, long_rows(found))
     write_table(job.outputs["openings-table"], tuple(found["openings"][0]) if nodes.openings else (), found["openings"])
-    write_table(job.outputs["along-table"], COLUMNS, rows)
-    write_along(rows, job.outputs["along"])
+    write_table(job.outputs["along-table"], COLUMNS, results.along)
+    write_along(results.along, job.outputs["along"])
 
 
 if __name__ == "__main__":
@@ -177,6 +221,8 @@ if __name__ == "__main__":
         },
         outputs={
             "wall": "the wall with stresses and pressure (.vtp)",
+            "wall-over-time": "stress and pressure on the wall over time (.vtkhdf)",
+            "statistics": "means and peaks over time, vortices at the fluid nodes (.vtkhdf)",
             "indices": "numbers that sum up the flow, checks and warnings (.json)",
             "indices-table": "the numbers of it, one a row (.csv)",
             "openings-table": "flow, pressure and speed at the openings, one a row (.csv)",

@@ -48,10 +48,10 @@ class Slab:
 
     def at_cap(self, values: NDArray[np.floating]) -> float:
         """Mean of a field, (N,), over the section, carried to the cap by a straight line through the depths."""
-        shares = self.areas_mm2 / self.areas_mm2.sum()
-        depth, value = shares @ self.depths_mm, shares @ values[self.rows]
+        here, shares = values[self.rows].astype(np.float64), self.areas_mm2 / self.areas_mm2.sum()
+        depth, value = shares @ self.depths_mm, shares @ here
         spread = shares @ (self.depths_mm - depth) ** 2
-        slope = shares @ ((self.depths_mm - depth) * (values[self.rows] - value)) / spread if spread else 0.0
+        slope = shares @ ((self.depths_mm - depth) * (here - value)) / spread if spread else 0.0
         return float(value - slope * depth)
 
 
@@ -90,6 +90,10 @@ class Tally:
     Parameters
     ----------
     nodes, wall, fit, density_kg_m3 : what the sums need.
+
+    Attributes
+    ----------
+    shear_over_time, pressure_over_time : (V, 3) and (V,) on the wall at each time, Pa.
     """
 
     def __init__(self, nodes: Nodes, wall: Wall, fit: WallFit, density_kg_m3: float) -> None:
@@ -98,6 +102,7 @@ class Tally:
         vertices, openings = len(wall.normals), len(nodes.openings)
         self.times = 0
         self.shear_over_time: list[NDArray[np.float32]] = []
+        self.pressure_over_time: list[NDArray[np.float32]] = []
         self.shear = np.zeros((vertices, 3))
         self.shear_magnitude = np.zeros(vertices)
         self.shear_peak = np.zeros(vertices)
@@ -126,13 +131,15 @@ class Tally:
         self.shear += shear
         self.shear_magnitude += magnitude
         self.shear_peak = np.maximum(self.shear_peak, magnitude)
-        self.pressure += self._fit.carry(fields.pressure_pa)
+        pressure = self._fit.carry(fields.pressure_pa)
+        self.pressure_over_time.append(pressure.astype(np.float32))
+        self.pressure += pressure
         velocity = fields.velocity_m_s.astype(np.float64)
         speed = np.linalg.norm(velocity, axis=1)
         for k, (opening, slab) in enumerate(zip(self._nodes.openings, self._slabs, strict=True)):
             through = velocity[slab.rows] @ np.asarray(opening.normal) * (1 if opening.role == "outlet" else -1)
             self.flow_ml_s[k] += slab.areas_mm2 @ through  # mm2 m/s = mL/s
-            self.opening_pressure_pa[k] += slab.at_cap(fields.pressure_pa.astype(np.float64))
+            self.opening_pressure_pa[k] += slab.at_cap(fields.pressure_pa)
             self.opening_peak_m_s[k] = max(self.opening_peak_m_s[k], speed[slab.rows].max())
         self.kinetic_energy_j += self._density / 2 * float((speed**2).sum()) * (self._nodes.spacing_mm * 1e-3) ** 3
         fastest = int(speed.argmax())

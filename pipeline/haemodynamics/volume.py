@@ -8,9 +8,7 @@ from numpy.typing import NDArray
 from pipeline.haemodynamics.gradient import Gradient, lambda2, q_criterion
 from solver.flow import Flow
 from solver.nodes import Nodes
-
-PA_PER_MMHG = 133.322387415
-"""Pascal per conventional millimetre of mercury (BIPM, SI brochure, 8th edition, table 8)."""
+from solver.units import PASCAL_PER_MMHG
 
 
 class Volume:
@@ -62,7 +60,7 @@ class Volume:
         found = {
             f"{mean}velocity (m/s)": flow.velocity_mean_m_s(),
             f"{mean}pressure (Pa)": pressure,
-            f"{mean}pressure (mmHg)": pressure / np.float32(PA_PER_MMHG),
+            f"{mean}pressure (mmHg)": pressure / np.float32(PASCAL_PER_MMHG),
             f"{mean}shear rate (1/s)": flow.shear_rate_mean_1_s(),
             f"{mean}kinetic energy (J/m3)": flow.kinetic_energy_mean_j_m3(),
             f"{mean}viscous dissipation (W/m3)": flow.dissipation_mean_w_m3(),
