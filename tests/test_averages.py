@@ -1,20 +1,23 @@
-"""Means over time that are kept where a driver runs."""
+"""Means and statistics over time that are kept where a driver runs."""
 
 import os
 import subprocess
 import sys
 
 import numpy as np
+import pytest
 from geometries import pipe, plates
 
 from solver.collision import relaxation_rates
 from solver.cpu.driver import CpuDriver
-from solver.driver import Driver, Fields, held_bytes
-from solver.lattice import build_lattice
+from solver.driver import Driver, Fields, Statistics, held_bytes
+from solver.lattice import Lattice, build_lattice
 from solver.parts import PartsDriver
+from solver.rheology import make_rheology
 from solver.stage import ROOT
 
 RATES = relaxation_rates(0.8, 3 / 16)
+BLOOD = make_rheology("carreau-yasuda", (0.3, 0.03, 200.0, 0.64, 0.3), 0.8, 3 / 16)
 
 
 def oscillating(driver: Driver, steps: int, period: int, samples: int) -> list[Fields]:
@@ -30,6 +33,75 @@ def oscillating(driver: Driver, steps: int, period: int, samples: int) -> list[F
         driver.average(1, anew=step > wanted[-3])  # begun anew with the last two
         seen.append(driver.fields())
     return seen
+
+
+def told(lattice: Lattice, fields: Fields) -> Statistics:
+    """Slow twin: statistics of one state from its fields, in double precision, by the whole tensors."""
+    omega = float(lattice.rates[0])
+    viscosity = (1 / omega - 0.5) / 3 if fields.viscosity is None else fields.viscosity.astype(float)
+    part = 1 - omega / 2 if lattice.rheology is None else lattice.rheology.numbers[4]
+    xx, yy, zz, xy, xz, yz = -part * fields.stress.astype(float)
+    sigma = np.array([[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]])
+    strain = sigma / (2 * viscosity)
+    square = (fields.velocity.astype(float) ** 2).sum(axis=0)
+    shear_rate = np.sqrt(2 * (strain * strain).sum(axis=(0, 1)))
+    return Statistics(np.sqrt(square), square, shear_rate, (sigma * strain).sum(axis=(0, 1)))
+
+
+@pytest.mark.parametrize(("precision", "rheology"), [("fp32", None), ("fp64", BLOOD)])
+def test_statistics_are_those_of_the_fields_of_each_state(precision, rheology):
+    """To some digits of the precision: a shear rate takes ten roundings, a running mean of 20 states 20 more. Means of
+    the fields are the same bits whether there are statistics beside them or not.
+    """
+    lattice = build_lattice(pipe((1, 2, 3), 4.2, 12), "trt", RATES, precision=precision, rheology=rheology)
+    driver = CpuDriver(lattice)
+    seen = [told(lattice, fields) for fields in oscillating(driver, 120, 80, 20)]
+    found, digit = driver.statistics(), float(np.finfo(lattice.real).eps)
+    np.testing.assert_allclose(found.peak_speed, np.max([each.peak_speed for each in seen], axis=0), rtol=4 * digit)
+    for name in ("square", "shear_rate", "dissipation"):
+        values = np.array([getattr(each, name) for each in seen])
+        np.testing.assert_allclose(getattr(found, name), values.mean(axis=0), rtol=0, atol=40 * digit * values.max())
+    for k in range(3):
+        driver.advance(np.zeros((2, 2)))
+        for number in (0, 1):
+            driver.average(number, anew=k == 0)
+    for one, other in zip(driver.mean(0).arrays(), driver.mean(1).arrays(), strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+def test_a_mean_begun_anew_begins_statistics_anew():
+    """What was faster before is forgotten."""
+    lattice = build_lattice(pipe((1, 2, 3), 4.2, 12), "trt", RATES)
+    driver = CpuDriver(lattice)
+    oscillating(driver, 120, 80, 4)
+    peak = driver.statistics().peak_speed.max()
+    driver.advance(np.zeros((400, 2)))
+    driver.average(0, anew=True)
+    now = told(lattice, driver.fields())
+    assert driver.statistics().peak_speed.max() < 0.1 * peak
+    for name, wanted in vars(now).items():
+        np.testing.assert_allclose(getattr(driver.statistics(), name), wanted, rtol=0, atol=1e-6 * wanted.max())
+
+
+def test_plates_dissipate_what_the_force_puts_in():
+    """Poiseuille between plates H apart under a force F: the shear rate is F |y|/nu from the middle, to rounding, as
+    stress follows from momentum; the sums over nodes of dissipation and of F u are integrals by the midpoint rule, H^3
+    F^2/nu/12 times 1 - 1/H^2 and 1 + 1/(2 H^2): they differ by 3/(2 H^2), and nothing else.
+    """
+    height, force, viscosity = 12, 1e-6, 0.1
+    nodes = plates(height)
+    lattice = build_lattice(nodes, "trt", RATES, precision="fp64", force=(force, 0.0, 0.0))
+    driver = CpuDriver(lattice)
+    driver.advance(np.zeros((12_000, 0)))  # 8 times H^2/nu: what is left is exp(-8 pi^2)
+    for number in range(3):
+        driver.average(0, anew=number == 0)
+    found, velocity = driver.statistics(), driver.fields().velocity
+    axis = int(np.argmax(np.ptp(nodes.position, axis=0)))
+    off = nodes.position[:, axis] - nodes.position[:, axis].mean()
+    np.testing.assert_allclose(found.shear_rate, force * np.abs(off) / viscosity, rtol=1e-9)
+    np.testing.assert_allclose(found.peak_speed, np.linalg.norm(velocity, axis=0), rtol=1e-12)
+    dissipated, work = found.dissipation.sum(), force * velocity[0].sum()
+    assert dissipated / work == pytest.approx((1 - 1 / height**2) / (1 + 0.5 / height**2), rel=1e-9)
 
 
 def test_mean_is_the_mean_of_the_fields_to_the_precision_of_the_run():
@@ -74,39 +146,44 @@ def test_parts_have_the_means_of_the_whole():
     drivers = [CpuDriver(lattice), PartsDriver(lattice, part, CpuDriver)]
     for driver in drivers:
         oscillating(driver, 60, 40, 4)
-    for one, other in zip(*(driver.mean(0).arrays() for driver in drivers), strict=True):
+    kept = [(*driver.mean(0).arrays(), *driver.statistics().arrays()) for driver in drivers]
+    for one, other in zip(*kept, strict=True):
         np.testing.assert_array_equal(one, other)
 
 
-def test_means_are_counted_in_the_memory():
+def test_means_are_counted_in_the_memory_with_statistics_over_time_alone():
     driver = CpuDriver(build_lattice(plates(4), "trt", RATES))
     before = driver.memory_bytes()
-    for _ in range(2):
-        driver.average(0, anew=False)
-    assert driver.memory_bytes() == before + held_bytes(driver.fields())
+    for number in (0, 0, 1):
+        driver.average(number, anew=False)
+    assert driver.memory_bytes() == before + 2 * held_bytes(driver.fields()) + held_bytes(driver.statistics())
 
 
 SIMULATED = """
 import numpy as np
 from geometries import pipe
-from test_averages import RATES, oscillating
+from test_averages import BLOOD, RATES, oscillating
 
 from solver.cpu.driver import CpuDriver
 from solver.cuda.driver import CudaDriver
 from solver.lattice import build_lattice
+from solver.parts import PartsDriver
 
-lattice = build_lattice(pipe((0, 0, 1), 2.2, 4), "trt", RATES)
-means = []
-for make in (CpuDriver, CudaDriver):
-    driver = make(lattice)
-    oscillating(driver, 6, 6, 3)
-    means.append(driver.mean(0))
-for here, there in zip(*(mean.arrays() for mean in means), strict=True):
-    np.testing.assert_allclose(there, here, rtol=0, atol=1e-6 * np.abs(here).max())
+nodes = pipe((0, 0, 1), 2.2, 4)
+part = (np.arange(nodes.count) >= nodes.count // 2).astype(np.int16)
+for rheology in (None, BLOOD):
+    lattice = build_lattice(nodes, "trt", RATES, rheology=rheology)
+    kept = []
+    for driver in CpuDriver(lattice), CudaDriver(lattice), PartsDriver(lattice, part, CudaDriver):
+        oscillating(driver, 6, 6, 3)
+        kept.append((*driver.mean(0).arrays(), *driver.statistics().arrays()))
+    for here, there, parts in zip(*kept, strict=True):
+        np.testing.assert_allclose(there, here, rtol=0, atol=1e-6 * np.abs(here).max())
+        np.testing.assert_array_equal(parts, there)
 """
 
 
-def test_simulated_device_has_the_means_of_the_cpu():
+def test_simulated_device_and_its_parts_have_the_means_and_statistics_of_the_cpu():
     environment = os.environ | {"NUMBA_ENABLE_CUDASIM": "1", "PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'tests'}"}
     environment["NUMBA_DISABLE_JIT"] = "1"  # compiling would take longer than all else
     answer = subprocess.run(

@@ -19,7 +19,7 @@ from solver import nodes as node_arrays
 from solver.collision import COLLISIONS, relaxation_rates
 from solver.cpu.driver import CpuDriver
 from solver.d3q19 import VELOCITIES, Q
-from solver.flow import read_flow
+from solver.flow import FlowStatistics, read_flow
 from solver.lattice import build_lattice
 from solver.nodes import Neighbours, Nodes
 from solver.partition import BALANCE, cut_links, link_table, partition, pieces
@@ -253,6 +253,8 @@ def test_flow_file_of_parts_is_that_of_the_whole(tmp_path, caplog):
     one, other = (read_flow(tmp_path / f"{name}.vtkhdf") for name in ("whole", "parts"))
     for name in ("velocity_m_s", "pressure_pa", "viscous_stress_pa"):
         assert np.array_equal(getattr(one, name)(-1), getattr(other, name)(-1))
+    for name in ("viscous_stress_mean_pa", *FlowStatistics._fields):
+        assert np.array_equal(getattr(one, name)(), getattr(other, name)())
 
 
 SIMULATED = """

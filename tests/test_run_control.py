@@ -8,10 +8,10 @@ import pytest
 from geometries import bifurcation, pipe, stenosis
 from test_simulation import DENSITY, VISCOSITY, pipe_case, settings
 
-from solver.flow import read_flow
+from solver.flow import FlowStatistics, read_flow, steady_statistics
 from solver.plan import make_plan
 from solver.sections import find_sections
-from solver.settings import InletSettings
+from solver.settings import BloodSettings, InletSettings
 from solver.simulation import solve
 from solver.units import EXPECTED_DRHO, MAX_DRHO
 
@@ -79,6 +79,34 @@ def test_phase_averages_are_those_of_the_cycles_after_the_first(repeated, tmp_pa
     )  # fmt: skip
 
 
+def of_snapshot(flow, step):
+    viscosity = flow.viscosity_pa_s(step)
+    viscosity = VISCOSITY if viscosity is None else viscosity
+    return steady_statistics(flow.velocity_m_s(step), flow.viscous_stress_pa(step), viscosity, DENSITY)
+
+
+def test_statistics_are_those_of_the_states_of_the_last_cycle(tmp_path):
+    """Of 100 states, each of which is a snapshot here, to single precision: 100 roundings of 6e-8 of the largest."""
+    _, flow, _ = pulsatile(tmp_path, phases=[k / 100 for k in range(1, 101)])
+    assert len(flow.times_s) == 100
+    each = [of_snapshot(flow, k) for k in range(100)]
+    peaks = np.max([found.speed_peak_m_s for found in each], axis=0)
+    np.testing.assert_allclose(flow.speed_peak_m_s(), peaks, rtol=1e-6)
+    for name in FlowStatistics._fields[1:]:
+        values = np.array([getattr(found, name) for found in each], float)
+        np.testing.assert_allclose(getattr(flow, name)(), values.mean(axis=0), rtol=0, atol=1e-5 * values.max())
+
+
+def test_statistics_of_a_steady_run_take_the_viscosity_of_each_node(tmp_path):
+    """Those of the last state where no mean was begun; with mu of the file, to single precision."""
+    nodes, wanted, _ = pipe_case((0, 0, 1), 20, 4.2, 12, max_steps=60, blood=BloodSettings("carreau-yasuda"))
+    solve(nodes, wanted, tmp_path / "flow.vtkhdf", tmp_path / "monitor.csv", LOG)
+    flow = read_flow(tmp_path / "flow.vtkhdf")
+    assert np.ptp(flow.viscosity_mean_pa_s()) > 0.1 * flow.viscosity_mean_pa_s().min()
+    for found, wanted in zip(FlowStatistics._fields, of_snapshot(flow, -1), strict=True):
+        np.testing.assert_allclose(getattr(flow, found)(), wanted, rtol=0, atol=1e-6 * wanted.max())
+
+
 @pytest.mark.slow
 def test_run_that_does_not_repeat_says_in_what(tmp_path):
     summary, _, _ = pulsatile(tmp_path, periodic_tolerance=1e-9)
@@ -95,6 +123,10 @@ def test_steady_run_that_does_not_settle_leaves_a_mean(tmp_path):
     assert not summary["converged"]
     away = np.abs(flow.velocity_mean_m_s() - flow.velocity_m_s(-1)).max() / np.abs(flow.velocity_m_s(-1)).max()
     assert 0 < away < 0.01  # the last tenth of the run, not its last state
+    settled = of_snapshot(flow, -1)
+    for name in FlowStatistics._fields:
+        far = np.abs(getattr(flow, name)() - getattr(settled, name)).max() / getattr(settled, name).max()
+        assert 0 < far < 0.02  # as of the mean, of squares twice as much
 
 
 @pytest.mark.parametrize("direction", [(0, 0, 1), (1, 1, 0), (1, 2, 3)])

@@ -99,6 +99,14 @@ def solve_pipe(direction, folder):
     return nodes, wanted, mean_m_s, summary, folder
 
 
+def places(nodes, points_mm):
+    """Of points in a pipe, mm along it, vectors from its axis, and which of them lie in its middle."""
+    axis = np.array(nodes.openings[1].normal)
+    offset = points_mm - np.array(nodes.openings[0].centre_mm)
+    along = offset @ axis
+    return along, offset - np.outer(along, axis), (along > 0.4 * along.max()) & (along < 0.9 * along.max())
+
+
 def check_pipe(nodes, wanted, mean_m_s, summary, folder):
     """Flow within 0.3 %, pressure gradient within 1 %, velocity and shear stress near Hagen-Poiseuille's."""
     assert summary["converged"]
@@ -107,13 +115,9 @@ def check_pipe(nodes, wanted, mean_m_s, summary, folder):
         assert entry["flow_ml_s"] == pytest.approx(wanted.inlets["in"].flow_ml_s, rel=3e-3)
     assert abs(summary["mass_balance"]) < 1e-3
     flow = read_flow(folder / "flow.vtkhdf")
-    start, axis = np.array(nodes.openings[0].centre_mm), np.array(nodes.openings[1].normal)
-    radius = nodes.openings[0].radius_mm
-    offset = flow.points_mm - start
-    along = offset @ axis
-    across = offset - np.outer(along, axis)
+    axis, radius = np.array(nodes.openings[1].normal), nodes.openings[0].radius_mm
+    along, across, middle = places(nodes, flow.points_mm)
     r = np.linalg.norm(across, axis=1) / radius
-    middle = (along > 0.4 * along.max()) & (along < 0.9 * along.max())
     gradient = np.polyfit(along[middle] * 1e-3, flow.pressure_pa(-1)[middle], 1)[0]
     assert -gradient == pytest.approx(8 * VISCOSITY * mean_m_s / (radius * 1e-3) ** 2, rel=1e-2)
     speed = flow.velocity_m_s(-1) @ axis
@@ -134,6 +138,22 @@ def test_pipe_with_inlet_and_outlet_is_hagen_poiseuille(solved):
 @pytest.mark.parametrize("direction", [(1, 0, 0), (1, 1, 0), (2, 3, 6)])
 def test_pipe_in_other_directions_is_hagen_poiseuille(direction, tmp_path):
     check_pipe(*solve_pipe(direction, tmp_path))
+
+
+def test_pipe_dissipates_what_its_pressure_drop_puts_in(solved):
+    """Shear rate 4 U r/R^2, and G Q of dissipation in each length: within 2 %, as the stress and as the gradient."""
+    nodes, _, mean_m_s, _, folder = solved
+    flow, radius_m = read_flow(folder / "flow.vtkhdf"), nodes.openings[0].radius_mm * 1e-3
+    along, across, middle = places(nodes, flow.points_mm)
+    shear_rate = 4 * mean_m_s * np.linalg.norm(across[middle], axis=1) * 1e-3 / radius_m**2
+    error = np.linalg.norm(flow.shear_rate_mean_1_s()[middle] - shear_rate) / np.linalg.norm(shear_rate)
+    assert error < 0.02
+    dissipated_w = flow.dissipation_mean_w_m3()[middle].sum() * 0.2e-3**3
+    gradient, flow_m3_s = 8 * VISCOSITY * mean_m_s / radius_m**2, mean_m_s * np.pi * radius_m**2
+    assert dissipated_w == pytest.approx(gradient * flow_m3_s * 0.5 * along.max() * 1e-3, rel=0.02)
+    square = (flow.velocity_m_s(-1).astype(float) ** 2).sum(axis=1)  # it has settled
+    np.testing.assert_allclose(flow.speed_peak_m_s(), np.sqrt(square), rtol=1e-6)
+    np.testing.assert_allclose(flow.kinetic_energy_mean_j_m3(), DENSITY / 2 * square, rtol=1e-6)
 
 
 def test_monitor_and_summary_tell_the_run(solved):
