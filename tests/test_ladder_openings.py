@@ -720,7 +720,20 @@ def test_pipe_through_the_stages_is_the_pipe_by_formula(tmp_path):
         ("voxelize", made | {"lattice": "lattice.vti"}),
         ("decompose", made | {"lattice": "lattice.vti", "nodes": "nodes.h5"}),
         ("solve", of_solve | {"nodes": "nodes.h5"}),
-        ("postprocess", made | of_solve | {"nodes": "nodes.h5", "wall": "wall.vtp", "indices": "indices.json"}),
+        (
+            "postprocess",
+            made
+            | of_solve
+            | {
+                "nodes": "nodes.h5",
+                "wall": "wall.vtp",
+                "indices": "indices.json",
+                "indices-table": "indices.csv",
+                "openings-table": "openings.csv",
+                "along": "centreline_flow.vtp",
+                "along-table": "centreline_flow.csv",
+            },
+        ),
     ):
         stage("solver" if name == "solve" else f"pipeline.{name}", tmp_path, settings.settings(name), **files)
     run = Solved(load(tmp_path / "nodes.h5"), json.loads((tmp_path / "solve.json").read_text()), None, tmp_path)

@@ -43,7 +43,7 @@ def run(pipe, spacing_mm, times=None, **changes):
     nodes = pipe.nodes(spacing_mm)
     monitored = {"inlet": pipe.flow_ml_s, "outlet": pipe.flow_ml_s}
     times = times(nodes) if times else [flow_of(pipe, nodes)]
-    return postprocess(nodes, pipe.surface(0.2), times, summary(**changes), monitored, PostprocessSettings())
+    return postprocess(nodes, pipe.surface(0.2), times, summary(**changes), monitored, PostprocessSettings())[:3]
 
 
 @pytest.mark.parametrize("direction", DIRECTIONS)
@@ -324,10 +324,14 @@ def test_command_line_writes_the_same_bytes_twice(tmp_path):
     }  # fmt: skip
     written = []
     for run_name in ("first", "second"):
-        outputs = {"wall": f"{run_name}.vtp", "indices": f"{run_name}.json", "provenance": f"{run_name}.p.json"}
+        outputs = {
+            "wall": f"{run_name}.vtp", "indices": f"{run_name}.json", "provenance": f"{run_name}.p.json",
+            "indices-table": f"{run_name}.i.csv", "openings-table": f"{run_name}.o.csv",
+            "along": f"{run_name}.a.vtp", "along-table": f"{run_name}.a.csv",
+        }  # fmt: skip
         options = [part for role, name in (inputs | outputs).items() for part in (f"--{role}", str(tmp_path / name))]
         subprocess.run([sys.executable, "-m", "pipeline.postprocess", *options], cwd=ROOT, check=True)
-        written.append([(tmp_path / outputs[role]).read_bytes() for role in ("wall", "indices")])
+        written.append([(tmp_path / name).read_bytes() for role, name in outputs.items() if role != "provenance"])
     assert written[0] == written[1]
     found = json.loads(written[0][1])
     assert found["openings"][1]["flow_ml_s"] == pytest.approx(flow, rel=5e-3)

@@ -87,9 +87,12 @@ def results(tmp_path_factory):
             {"stage": "load", "seconds": 1.25, "peak_memory_mb": 100, "settings": {"series": None}, "versions": {}}
         )
     )
-    names = ("nodes.h5", "flow.vtkhdf", "surface.vtp", "openings.json", "monitor.csv", "solve.json")
-    roles = ("nodes", "flow", "surface", "openings", "monitor", "summary")
-    outputs = {"wall": folder / "wall.vtp", "indices": folder / "indices.json"}
+    names = ("nodes.h5", "flow.vtkhdf", "surface.vtp", "openings.json", "monitor.csv", "solve.json", "centreline.vtp")
+    roles = ("nodes", "flow", "surface", "openings", "monitor", "summary", "centreline")
+    made = {"wall": "wall.vtp", "indices": "indices.json", "indices-table": "indices.csv",
+            "openings-table": "openings.csv", "along": "centreline_flow.vtp",
+            "along-table": "centreline_flow.csv"}  # fmt: skip
+    outputs = {role: folder / name for role, name in made.items()}
     postprocess(job("postprocess", {r: folder / n for r, n in zip(roles, names, strict=True)}, outputs, {}))
     return folder
 

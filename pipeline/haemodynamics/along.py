@@ -22,7 +22,7 @@ MIN_STATIONS = 5
 """Sections of a branch with fewer say nothing of narrowings."""
 
 REFERENCE_SPAN = 0.5
-"""Where the unobstructed sections span less of the branch, the reference is their median, not a straight line."""
+"""Sections that span less of a branch are not enough to fit the line of its reference to."""
 
 COLUMNS = (
     "branch", "from", "to", "way_mm", "x_mm", "y_mm", "z_mm", "radius_mm", "area_mm2", "flow_ml_s", "mean_speed_m_s",
@@ -232,26 +232,32 @@ class Along:
 def reference_diameters(way_mm: Floats, diameter_mm: Floats) -> Floats:
     """Diameters that a branch would have without narrowings and widenings, (n,).
 
-    A straight line through the unobstructed sections: those within 10 % of it, found by fitting it to those within 10 %
-    of the median, then to those near the line, until these stay the same. More than half of the branch has to be
-    unobstructed.
+    A straight line through the unobstructed sections: those within 10 % of it, found by fitting it to those near the
+    median line, of the median of the slopes between all sections (Theil and Sen), then to those near the line so found,
+    until these stay the same. More than half of the branch has to be unobstructed.
+
+    Source: Sen (1968), doi:10.1080/01621459.1968.10480934.
 
     Parameters
     ----------
     way_mm, diameter_mm : (n,), of the sections in the order of the way.
     """
-    line = np.full(len(way_mm), np.median(diameter_mm))
+    first, second = np.triu_indices(len(way_mm), 1)
+    slope = np.median((diameter_mm[second] - diameter_mm[first]) / (way_mm[second] - way_mm[first]))
+    line = slope * way_mm + np.median(diameter_mm - slope * way_mm)
     kept = np.zeros(len(way_mm), bool)
     for _ in range(len(way_mm)):
-        near = np.abs(diameter_mm / line - 1) <= UNOBSTRUCTED
-        if np.array_equal(near, kept) or not near.any():
-            break
-        if np.ptp(way_mm[near]) < REFERENCE_SPAN * np.ptp(way_mm):
+        near = np.abs(diameter_mm - line) <= UNOBSTRUCTED * line
+        if np.array_equal(near, kept) or _span(way_mm[near]) < REFERENCE_SPAN * np.ptp(way_mm):
             break
         kept = near
         slope, start = np.polyfit(way_mm[kept], diameter_mm[kept], 1)
         line = start + slope * way_mm
     return line
+
+
+def _span(way_mm: Floats) -> float:
+    return float(np.ptp(way_mm)) if len(way_mm) else 0.0
 
 
 def _runs(flags: NDArray[np.bool_]) -> list[tuple[int, int]]:
