@@ -40,9 +40,8 @@ def found(pipe, spacing_mm, factors=(1.0,), level_pa=0.0, edge_mm=0.1, branches=
     monitored = {"inlet": pipe.flow_ml_s, "outlet": pipe.flow_ml_s}
     times = [flow_of(pipe, nodes, factor, level_pa) for factor in factors]
     said = summary(pipe, **numbers)
-    return postprocess(
-        nodes, pipe.surface(edge_mm), times, said, monitored, PostprocessSettings(), branches, record
-    )[2:]  # fmt: skip
+    results = postprocess(nodes, pipe.surface(edge_mm), times, said, monitored, PostprocessSettings(), branches, record)
+    return results.indices, results.along
 
 
 def friction_w(pipe, spacing_mm):
@@ -121,7 +120,9 @@ def test_what_drives_the_flow_beside_the_openings_leaves_nothing_to_tell():
     nodes = pipe.nodes(0.4)
     said = summary(pipe) | {"models": {"patches": {"lid": "moves"}}}
     monitored = {"inlet": 1.0, "outlet": 1.0}
-    indices = postprocess(nodes, pipe.surface(0.2), [flow_of(pipe, nodes)], said, monitored, PostprocessSettings())[2]
+    indices = postprocess(
+        nodes, pipe.surface(0.2), [flow_of(pipe, nodes)], said, monitored, PostprocessSettings()
+    ).indices
     assert indices["energy"]["unaccounted_w"] is None
     assert indices["energy"]["unaccounted_fraction"] is None
 
@@ -195,7 +196,7 @@ def test_blood_that_is_thicker_at_the_openings_lowers_their_numbers():
         postprocess(
             nodes, pipe.surface(0.2), [replace(flow_of(pipe, nodes), viscosity_pa_s=viscosity)], said, monitored,
             PostprocessSettings(), record=record_of(pipe),
-        )[2]["openings"][0]
+        ).indices["openings"][0]
         for viscosity in (None, np.full(nodes.count, 4 * pipe.viscosity_pa_s))
     )  # fmt: skip
     for key, factor in (("reynolds", 4), ("reynolds_peak", 4), ("womersley", 2), ("flow_ml_s", 1)):
@@ -234,7 +235,7 @@ def test_the_narrowest_place_of_the_centreline_needs_nodes_and_a_leak_along_it_i
     monitored = {"inlet": pipe.flow_ml_s, "outlet": pipe.flow_ml_s}
     indices = postprocess(
         nodes, pipe.surface(0.2), [leaking], summary(pipe), monitored, PostprocessSettings(), (straight(pipe),)
-    )[2]
+    ).indices
     checks = {check["name"]: check for check in indices["checks"]}
     assert not checks["flow along the centreline"]["passed"]
     assert checks["flow along the centreline"]["value"] == pytest.approx(0.04, abs=0.008)  # 1 %/mm, 4 mm to both sides

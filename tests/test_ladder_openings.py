@@ -727,6 +727,8 @@ def test_pipe_through_the_stages_is_the_pipe_by_formula(tmp_path):
             | {
                 "nodes": "nodes.h5",
                 "wall": "wall.vtp",
+                "wall-over-time": "wall_over_time.vtkhdf",
+                "statistics": "flow_statistics.vtkhdf",
                 "indices": "indices.json",
                 "indices-table": "indices.csv",
                 "openings-table": "openings.csv",

@@ -43,7 +43,8 @@ def run(pipe, spacing_mm, times=None, **changes):
     nodes = pipe.nodes(spacing_mm)
     monitored = {"inlet": pipe.flow_ml_s, "outlet": pipe.flow_ml_s}
     times = times(nodes) if times else [flow_of(pipe, nodes)]
-    return postprocess(nodes, pipe.surface(0.2), times, summary(**changes), monitored, PostprocessSettings())[:3]
+    results = postprocess(nodes, pipe.surface(0.2), times, summary(**changes), monitored, PostprocessSettings())
+    return results.wall, results.tally.wall_arrays(), results.indices
 
 
 @pytest.mark.parametrize("direction", DIRECTIONS)
@@ -203,7 +204,8 @@ def test_transverse_shear_is_what_swings_across_the_mean_direction():
         for phase in 2 * np.pi * np.arange(40) / 40
     ]
     monitored = {"inlet": pipe.flow_ml_s, "outlet": pipe.flow_ml_s}
-    _, arrays, _ = postprocess(nodes, pipe.surface(0.2), times, summary(), monitored, PostprocessSettings())
+    results = postprocess(nodes, pipe.surface(0.2), times, summary(), monitored, PostprocessSettings())
+    arrays = results.tally.wall_arrays()
     np.testing.assert_allclose(arrays["transverse WSS (Pa)"], 2 / np.pi * swirl, rtol=0.03)
     np.testing.assert_allclose(arrays["WSS (Pa)"] @ axis, pipe.shear_stress_pa, rtol=1e-3)
 

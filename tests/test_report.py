@@ -89,7 +89,8 @@ def results(tmp_path_factory):
     )
     names = ("nodes.h5", "flow.vtkhdf", "surface.vtp", "openings.json", "monitor.csv", "solve.json", "centreline.vtp")
     roles = ("nodes", "flow", "surface", "openings", "monitor", "summary", "centreline")
-    made = {"wall": "wall.vtp", "indices": "indices.json", "indices-table": "indices.csv",
+    made = {"wall": "wall.vtp", "wall-over-time": "wall_over_time.vtkhdf", "statistics": "flow_statistics.vtkhdf",
+            "indices": "indices.json", "indices-table": "indices.csv",
             "openings-table": "openings.csv", "along": "centreline_flow.vtp",
             "along-table": "centreline_flow.csv"}  # fmt: skip
     outputs = {role: folder / name for role, name in made.items()}

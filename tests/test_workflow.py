@@ -25,8 +25,8 @@ FILES = {
     "truth.json", "truth.nrrd", "volume.nrrd", "series.json", "filtered.nrrd", "lumen.nrrd", "occupancy.nrrd",
     "segmentation.json", "segmentation.png", "segmentation.html", "surface.vtp", "openings.json",
     "centreline.vtp", "branches.csv", "centreline.json", "lattice.vti", "nodes.h5", "flow.vtkhdf", "monitor.csv",
-    "solve.json", "wall.vtp", "indices.json", "indices.csv", "openings.csv",
-    "centreline_flow.vtp", "centreline_flow.csv", "report.html",
+    "solve.json", "wall.vtp", "wall_over_time.vtkhdf", "flow_statistics.vtkhdf", "indices.json",
+    "indices.csv", "openings.csv", "centreline_flow.vtp", "centreline_flow.csv", "report.html",
 }  # fmt: skip
 
 

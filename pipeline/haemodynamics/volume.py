@@ -39,15 +39,15 @@ class Volume:
             parts = [(q_criterion(found), lambda2(found)) for _, found in self._gradient.of(velocity_m_s)]
             q, middle = (np.concatenate(each).astype(np.float32) for each in zip(*parts, strict=True))
             self._vortices = {
-                "vorticity (1/s)": curl,
-                "Q (1/s2)": q,
-                "lambda2 (1/s2)": middle,
+                "vorticity (s-1)": curl,
+                "Q (s-2)": q,
+                "lambda2 (s-2)": middle,
                 "local normalised helicity": np.divide(helicity, size, out=np.zeros_like(size), where=size > 0),
             }
         self._times += 1
 
     def arrays(self, flow: Flow) -> dict[str, NDArray[np.float32]]:
-        """Point arrays of the fluid nodes: name with unit -> (N,) or (N, 3).
+        """Point arrays of the fluid nodes: name with unit, in which HDF5 allows no slash -> (N,) or (N, 3).
 
         Means and peaks over the period are those that the solver took while it ran; of a steady flow they are the flow.
         Helicity is u.curl u, normalised (LNH) by |u| |curl u|: 1 where the flow turns like a right-handed screw, -1
@@ -58,16 +58,16 @@ class Volume:
         pressure, viscosity = flow.pressure_mean_pa(), flow.viscosity_mean_pa_s()
         mean, moment = ("", "") if self._times == 1 else ("mean ", " at peak inflow")
         found = {
-            f"{mean}velocity (m/s)": flow.velocity_mean_m_s(),
+            f"{mean}velocity (m s-1)": flow.velocity_mean_m_s(),
             f"{mean}pressure (Pa)": pressure,
             f"{mean}pressure (mmHg)": pressure / np.float32(PASCAL_PER_MMHG),
-            f"{mean}shear rate (1/s)": flow.shear_rate_mean_1_s(),
-            f"{mean}kinetic energy (J/m3)": flow.kinetic_energy_mean_j_m3(),
-            f"{mean}viscous dissipation (W/m3)": flow.dissipation_mean_w_m3(),
-            f"{mean}helicity (m/s2)": self._helicity / np.float32(self._times),
+            f"{mean}shear rate (s-1)": flow.shear_rate_mean_1_s(),
+            f"{mean}kinetic energy (J m-3)": flow.kinetic_energy_mean_j_m3(),
+            f"{mean}viscous dissipation (W m-3)": flow.dissipation_mean_w_m3(),
+            f"{mean}helicity (m s-2)": self._helicity / np.float32(self._times),
         }
         if self._times > 1:
-            found["peak speed (m/s)"] = flow.speed_peak_m_s()
+            found["peak speed (m s-1)"] = flow.speed_peak_m_s()
         if viscosity is not None:
             found[f"{mean}viscosity (Pa s)"] = viscosity
         vortices = {name.replace(" (", f"{moment} (", 1): values for name, values in self._vortices.items()}
