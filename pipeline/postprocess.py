@@ -23,6 +23,7 @@ from pipeline.haemodynamics.along import COLUMNS, WORDS, Along, Row
 from pipeline.haemodynamics.energy import Energy
 from pipeline.haemodynamics.indices import (
     LONG_COLUMNS,
+    OPENING_COLUMNS,
     indices,
     long_rows,
     monitored_flows_ml_s,
@@ -201,7 +202,7 @@ def _compute(job: Job) -> None:
     write_still(job.outputs["statistics"], nodes, results.volume.arrays(flow))
     job.outputs["indices"].write_text(json.dumps(found, indent=2) + "\n", encoding="utf-8")
     write_table(job.outputs["indices-table"], LONG_COLUMNS, long_rows(found))
-    write_table(job.outputs["openings-table"], tuple(found["openings"][0]) if nodes.openings else (), found["openings"])
+    write_table(job.outputs["openings-table"], OPENING_COLUMNS, found["openings"])
     write_table(job.outputs["along-table"], COLUMNS, results.along)
     write_along(results.along, job.outputs["along"])
 

@@ -8,7 +8,7 @@ import pytest
 from analytic_pipe import Pipe
 
 from pipeline.haemodynamics.energy import dissipation_w_m3, kinetic_change_w
-from pipeline.haemodynamics.indices import LONG_COLUMNS, long_rows
+from pipeline.haemodynamics.indices import LONG_COLUMNS, OPENING_COLUMNS, long_rows
 from pipeline.haemodynamics.tally import Fields
 from pipeline.postprocess import postprocess, write_along
 from pipeline.settings.flow import PostprocessSettings
@@ -258,7 +258,8 @@ def test_tables_say_what_the_indices_say(tmp_path):
     pipe = Pipe()
     blind = branch(2, straight(pipe).points_mm[:5], 2.0, own=np.zeros(5, bool), leads=False)
     indices, rows = found(pipe, 0.4, branches=(straight(pipe), blind))
-    write_table(tmp_path / "openings.csv", tuple(indices["openings"][0]), indices["openings"])
+    assert [tuple(opening) for opening in indices["openings"]] == [OPENING_COLUMNS] * 2
+    write_table(tmp_path / "openings.csv", OPENING_COLUMNS, indices["openings"])
     for told, opening in zip(read(tmp_path / "openings.csv"), indices["openings"], strict=True):
         assert told.keys() == opening.keys()
         for key, value in opening.items():
