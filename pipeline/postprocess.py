@@ -7,13 +7,15 @@ inside it, so that they check the conditions that the solver was given instead o
 
 import json
 import logging
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from pipeline.centreline import read_lines
 from pipeline.haemodynamics.indices import indices, monitored_flows_ml_s, read_json, read_monitor
+from pipeline.haemodynamics.sac import Sacs
 from pipeline.haemodynamics.tally import Fields, Tally
 from pipeline.haemodynamics.wall import Wall, fit_nodes_to_wall, within_period
 from pipeline.mesh import Mesh, read_openings
@@ -32,7 +34,8 @@ def postprocess(
     summary: Mapping[str, Any],
     monitored_ml_s: Mapping[str, float],
     settings: PostprocessSettings,
-) -> tuple[Wall, dict[str, NDArray[np.float32]], dict[str, Any]]:
+    lines: Sequence[NDArray[np.float64]] = (),
+) -> tuple[Wall, dict[str, NDArray[Any]], dict[str, Any]]:
     """Haemodynamic quantities of a flow.
 
     Parameters
@@ -42,7 +45,8 @@ def postprocess(
     times : the flow, one entry a time; evenly spaced over one period, or a single entry for a steady flow.
     summary : what the solver says of its run (``solve.json``).
     monitored_ml_s : flow through each opening, counted by the solver link by link, positive along the opening's role.
-    settings : radius of the fit.
+    settings : radius of the fit; sacs.
+    lines : of the centreline's branches, (n, 4): x, y, z and radius, mm; none of canonical shapes.
 
     Returns
     -------
@@ -51,17 +55,22 @@ def postprocess(
     Raises
     ------
     StageError
-        If the flow holds no time or is not finite, or if the inputs do not belong together.
+        If the flow holds no time or is not finite, if the inputs do not belong together, or if a neck that was marked
+        severs no sac.
     """
     wall = Wall.of(within_period(surface, nodes))
     fit = fit_nodes_to_wall(nodes, wall, settings.fit_nodes)
     tally = Tally(nodes, wall, fit, summary["numbers"]["density_kg_m3"])
+    sacs = Sacs(nodes, surface, settings, lines, summary["numbers"]["density_kg_m3"])
     for fields in times:
         tally.add(fields)
+        sacs.add(fields)
     if not tally.times:
         raise StageError("the flow file holds no time step; run solve again")
     found = indices(nodes, wall, fit, tally, summary, monitored_ml_s, settings.fit_nodes)
-    return wall, tally.wall_arrays(), found
+    found["sacs"] = sacs.figures(wall, tally)
+    found["warnings"] += sacs.warnings
+    return wall, tally.wall_arrays() | sacs.arrays(), found
 
 
 def fields_of(flow: Flow, nodes: Nodes, log: logging.Logger) -> Iterator[Fields]:
@@ -87,7 +96,9 @@ def _compute(job: Job) -> None:
         raise StageError("openings and nodes do not belong together; run decompose again")
     flow, summary = read_flow(job.inputs["flow"]), read_json(job.inputs["summary"])
     monitored = monitored_flows_ml_s(read_monitor(job.inputs["monitor"]), nodes.openings, float(flow.times_s[0]))
-    wall, arrays, found = postprocess(nodes, surface, fields_of(flow, nodes, job.log), summary, monitored, settings)
+    lines = read_lines(job.inputs["centreline"]) if "centreline" in job.inputs else []
+    times = fields_of(flow, nodes, job.log)
+    wall, arrays, found = postprocess(nodes, surface, times, summary, monitored, settings, lines)
     for warning in found["warnings"]:
         job.log.warning("warning: %s", warning)
     wall.mesh.write(job.outputs["wall"], arrays)
@@ -103,6 +114,7 @@ if __name__ == "__main__":
             "flow": "velocity, pressure and stress, from solve (flow.vtkhdf)",
             "surface": "smooth surface, from surface (surface.vtp)",
             "openings": "the openings, from surface (openings.json)",
+            "centreline": "lines of the branches, from centreline (centreline.vtp); none of canonical shapes",
             "monitor": "flow and pressure against time, from solve (monitor.csv)",
             "summary": "choices and outcome, from solve (solve.json)",
         },
@@ -111,4 +123,5 @@ if __name__ == "__main__":
             "indices": "numbers that sum up the flow, checks and warnings (.json)",
         },
         compute=_compute,
+        optional=("centreline",),
     )
