@@ -75,6 +75,12 @@ def narrowest(wildcards):
     return [] if entry == "geometry" else [summary.format(case=wildcards.case)]
 
 
+def lines(wildcards):
+    """The lines of a vessel's branches; a canonical geometry has none."""
+    entry, centreline = CASES[wildcards.case].input.entry, rules.centreline.output.centreline
+    return [] if entry == "geometry" else [centreline.format(case=wildcards.case)]
+
+
 def page(wildcards):
     """The report's section with what the page says of the case."""
     case = CASES[wildcards.case]
@@ -360,6 +366,7 @@ rule postprocess:
         flow=rules.solve.output.flow,
         surface=rules.surface.output.surface,
         openings=rules.surface.output.openings,
+        centreline=lines,
         monitor=rules.solve.output.monitor,
         summary=rules.solve.output.summary,
         code=sources("pipeline.postprocess"),
@@ -371,9 +378,10 @@ rule postprocess:
         OUT + "logs/postprocess.log",
     params:
         settings=settings("postprocess"),
+        centreline=lambda wildcards: " ".join(f"--centreline {path}" for path in lines(wildcards)),
     shell:
         "{PYTHON} -m pipeline.postprocess --nodes {input.nodes} --flow {input.flow} --surface {input.surface}"
-        " --openings {input.openings} --monitor {input.monitor} --summary {input.summary}"
+        " --openings {input.openings} {params.centreline} --monitor {input.monitor} --summary {input.summary}"
         " --wall {output.wall} --indices {output.indices}"
         " --settings {params.settings:q} --provenance {output.provenance} --log {log}"
 

@@ -136,9 +136,7 @@ def section_around(mesh: Mesh, at_mm: Floats, normal: Floats) -> Section:
     return Section(at_mm, normal, edges[kept], places[kept], renumbered[segments[own]], crossed[own])
 
 
-def _segments(
-    triangles: NDArray[np.int64], beyond: NDArray[np.bool_]
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def _segments(triangles: NDArray[np.int64], beyond: NDArray[np.bool_]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Crossed edges of crossed triangles, (k, 2), and the segment in each triangle as two rows of them, (n, 2).
 
     A triangle's segment runs along the rim of the part beyond the plane.
@@ -203,7 +201,7 @@ def sever(mesh: Mesh, section: Section, names: Mapping[int, str]) -> Severed:
     on_rim = shares[count:-1]
     ends = np.concatenate([section.edges[:, 0], section.edges[:, 1]])
     shares = shares[:count] + np.bincount(ends, np.concatenate([(1 - part) * on_rim, part * on_rim]), count)
-    return Severed(vertices, closed, shares)
+    return Severed(vertices, closed, shares.astype(np.float64))
 
 
 def _beyond(mesh: Mesh, section: Section) -> NDArray[np.bool_]:
@@ -223,9 +221,7 @@ def _beyond(mesh: Mesh, section: Section) -> NDArray[np.bool_]:
 def _require_sac(mesh: Mesh, vertices: NDArray[np.bool_], names: Mapping[int, str]) -> None:
     caps = mesh.opening > 0
     of_part = vertices[mesh.triangles[caps]].any(axis=1)
-    within, outside = (
-        [names[k] for k in np.unique(mesh.opening[caps][side]).tolist()] for side in (of_part, ~of_part)
-    )
+    within, outside = ([names[k] for k in np.unique(mesh.opening[caps][side]).tolist()] for side in (of_part, ~of_part))
     if within and not outside:
         raise NeckError("all openings lie on the side that its normal points to; the normal must point into the sac")
     if within:

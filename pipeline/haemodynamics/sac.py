@@ -5,6 +5,7 @@ A sac is the part of the lumen beyond the plane of its neck, whether the plane w
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import count
 from typing import Any, Literal
 
 import numpy as np
@@ -149,7 +150,9 @@ class Sacs:
         density_kg_m3: float,
     ) -> None:
         self._nodes, self._surface, self._density = nodes, surface, density_kg_m3
-        self.sacs = [_marked(nodes, surface, given, k) for k, given in enumerate(settings.sacs)]
+        self.sacs: list[Sac] = []
+        for k, given in enumerate(settings.sacs):
+            self.sacs.append(_marked(nodes, surface, given, k, self.sacs))
         self.warnings: list[str] = []
         if settings.find_sacs:
             self._find(settings.find_sacs, lines)
@@ -169,16 +172,21 @@ class Sacs:
         self._times = 0
 
     def _find(self, factor: float, lines: Sequence[Floats]) -> None:
-        taken = np.zeros(len(self._surface.points_mm), bool)
-        for sac in self.sacs:
-            taken |= sac.part.vertices
         try:
-            neck = find_neck(self._surface, self._nodes.openings, lines, factor, taken)
+            neck = find_neck(self._surface, self._nodes.openings, lines, factor, self._taken())
             if neck is not None:
-                name = next(name for name in _names() if name not in {sac.name for sac in self.sacs})
+                names = {sac.name for sac in self.sacs}
+                name = next(name for k in count(1) if (name := f"sac_{k}" if k > 1 else "sac") not in names)
                 self.sacs.append(severed_sac(self._nodes, self._surface, neck, name, "radius"))
         except NeckError as doubt:
             self.warnings.append(f"find_sacs: {doubt}; no figures of it are given, mark its neck with postprocess.sacs")
+
+    def _taken(self) -> NDArray[np.bool_]:
+        """Vertices of the surface that are in a sac, (P,)."""
+        taken = np.zeros(len(self._surface.points_mm), bool)
+        for sac in self.sacs:
+            taken |= sac.part.vertices
+        return taken
 
     def add(self, fields: Fields) -> None:
         """Take one time into the sums; the fields are finite."""
@@ -198,7 +206,8 @@ class Sacs:
 
     def arrays(self) -> dict[str, NDArray[np.int8]]:
         """Point array ``sac`` of the wall, (V,): number of the sac from 1 in the order of the figures, 0 for none;
-        nothing where there are no sacs."""
+        nothing where there are no sacs.
+        """
         found = np.zeros(len(self._of_wall), np.int8)
         for k, sac in enumerate(self.sacs):
             found[sac.part.vertices[self._of_wall]] = k + 1
@@ -227,7 +236,7 @@ class Sacs:
         - ``low_shear_index``: (F_l / F_a) (A_l / A_a), F the integral of tau over the area A, a all of the sac's wall
           and l where tau is below the parent's mean less its standard deviation (Cebral et al. 2011). Authors differ
           in this threshold: it is ``low_shear_index_below_pa``.
-        - ``kinetic_energy_j``, ``mean_speed_m_s``, ``peak_speed_m_s``: over the nodes in the sac; the peak of all times.
+        - ``kinetic_energy_j``, ``mean_speed_m_s``, ``peak_speed_m_s``: of the nodes in the sac, the peak of all times.
         """
         return [self._figures(k, wall, tally) for k in range(len(self.sacs))]
 
@@ -292,7 +301,7 @@ class Sacs:
         near = self._parent_wall(sac, wall, within_mm)
         found: dict[str, float | None] = {
             "shear_mean_pa": force / total,
-            "shear_max_pa": float(shear[area > 0].max()),
+            "shear_max_pa": float(shear[sac.part.vertices[self._of_wall]].max()),
             "parent_within_mm": within_mm,
             "parent_shear_mean_pa": None,
             "shear_ratio": None,
@@ -321,11 +330,8 @@ class Sacs:
 
     def _parent_wall(self, sac: Sac, wall: Wall, within_mm: float) -> NDArray[np.bool_]:
         """Vertices of the wall around the neck, in no sac, joined to the neck and off the openings' rims, (V,)."""
-        taken = np.zeros(len(self._surface.points_mm), bool)
-        for each in self.sacs:
-            taken |= each.part.vertices
         near = np.linalg.norm(wall.mesh.points_mm - sac.neck.centre_mm, axis=1) < within_mm
-        near &= ~taken[self._of_wall]
+        near &= ~self._taken()[self._of_wall]
         edges = directed_edges(wall.mesh.triangles)
         edges = edges[near[edges].all(axis=1)]
         graph = coo_array((np.ones(len(edges), np.int8), edges.T), shape=(len(near),) * 2)
@@ -335,20 +341,12 @@ class Sacs:
         return joined & ~near_openings(wall, self._nodes.openings, self._rim_mm)
 
 
-def _names() -> Any:
-    yield "sac"
-    k = 2
-    while True:
-        yield f"sac_{k}"
-        k += 1
-
-
 def _ratio(over: float | None, under: float) -> float | None:
     return over / under if over is not None and under > 0 else None
 
 
-def _marked(nodes: Nodes, surface: Mesh, given: SacSettings, k: int) -> Sac:
-    """The sac beyond a plane that the user marked."""
+def _marked(nodes: Nodes, surface: Mesh, given: SacSettings, k: int, others: Sequence[Sac]) -> Sac:
+    """The sac beyond a plane that the user marked; it shares no wall with those marked before."""
     normal = np.asarray(given.normal) / np.linalg.norm(given.normal)
     try:
         neck = section_around(surface, np.asarray(given.neck_mm), normal)
@@ -358,7 +356,10 @@ def _marked(nodes: Nodes, surface: Mesh, given: SacSettings, k: int) -> Sac:
                 f"its section reaches {reach:.2f} mm away, radius_mm is {given.radius_mm:g}: the plane cuts more than"
                 " the neck"
             )
-        return severed_sac(nodes, surface, neck, given.name, "neck plane")
+        sac = severed_sac(nodes, surface, neck, given.name, "neck plane")
+        if twice := [other.name for other in others if (other.part.vertices & sac.part.vertices).any()]:
+            raise NeckError(f"the sac shares wall with {', '.join(twice)}")
+        return sac
     except NeckError as error:
         raise StageError(
             f"postprocess.sacs[{k}].neck_mm = {list(given.neck_mm)} (sac {given.name}): {error}; move it into the neck"
@@ -389,14 +390,15 @@ def _parent_sections(
     nodes: Nodes, surface: Mesh, sac: Sac, radius_mm: float, lines: Sequence[Floats]
 ) -> tuple[tuple[Section, Slab], ...]:
     """Sections across the parent's line on both sides of the neck, half a diameter beyond its rim; fewer where the
-    line ends, or the plane cuts no section there."""
+    line ends, or the plane cuts no section there.
+    """
     found = []
     ways = ways_through(lines, nodes.openings)
     if not ways:
         return ()
-    gaps = [np.linalg.norm(way[:, :3] - sac.neck.centre_mm, axis=1) for way in ways]
+    gaps = [np.linalg.norm(way.line[:, :3] - sac.neck.centre_mm, axis=1) for way in ways]
     nearest = int(np.argmin([gap.min() for gap in gaps]))
-    line = ways[nearest][:, :3]
+    line = ways[nearest].line[:, :3]
     arc = np.concatenate([[0.0], np.cumsum(np.linalg.norm(np.diff(line, axis=0), axis=1))])
     middle, beside = arc[int(gaps[nearest].argmin())], sac.neck_diameter_mm / 2 + radius_mm
     for place in (middle - beside, middle + beside):

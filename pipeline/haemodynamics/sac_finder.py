@@ -1,12 +1,14 @@
 """Finds the sac of an aneurysm beside the vessel that it sits on, and the plane of its neck.
 
 The parent is what balls along the lines between openings fill. Their radius is that of the largest ball in the vessel,
-but where the line or the ball leans into a sac, which it does over a few diameters at most: there line and radius are
-carried on from both sides. With g the distance of a place on the wall from the parent's line over the parent's radius
-there, the parent has g near 1, and a sac is a piece of wall with g > 1 + `MARGIN` that reaches the factor of the user.
+but where the line or the ball leans into a sac, which it does over a few diameters at most, and where a branch that
+ends blind draws the line aside: there line and radius are carried on from both sides. With g the distance of a place on
+the wall from the parent's line over the parent's radius there, the parent has g near 1, and a sac is a piece of wall
+with g > 1 + `MARGIN` that reaches the factor of the user.
 """
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -46,17 +48,26 @@ SLIDE, SLIDE_STEP = 0.5, 0.02
 """The neck is looked for so far beyond the first plane that is clear of the parent, and in such steps, in radii."""
 
 
-def ways_through(lines: Sequence[Floats], openings: Sequence[Opening]) -> list[Floats]:
+class Way(NamedTuple):
+    """A line through which flow can pass, from opening or bifurcation to the next.
+
+    Attributes
+    ----------
+    line : (n, 4): x, y, z and radius of the largest ball, mm.
+    left_at : (m, 3), where branches that end blind leave it.
+    """
+
+    line: Floats
+    left_at: Floats
+
+
+def ways_through(lines: Sequence[Floats], openings: Sequence[Opening]) -> list[Way]:
     """The lines through which flow can pass: without those that end blind, and joined where only such leave them.
 
     Parameters
     ----------
     lines : one a branch, (n, 4): x, y, z and radius, mm; branches that meet share their last point.
     openings : of the vessel.
-
-    Returns
-    -------
-    Lines from opening or bifurcation to the next, (n, 4).
     """
     lines = [np.asarray(line, float) for line in lines]
     tips = np.array([line[k, :3] for line in lines for k in (0, -1)]).reshape(-1, 3)
@@ -76,14 +87,15 @@ def ways_through(lines: Sequence[Floats], openings: Sequence[Opening]) -> list[F
     ]:
         for k in blind:
             del kept[k]
-    ways = {k: lines[k] for k in kept}
+    ways = {k: Way(lines[k], np.empty((0, 3))) for k in kept}
     for joint in sorted({end for pair in kept.values() for end in pair} - open_ends):
         at = [k for k, pair in kept.items() if joint in pair]
         if len(at) == 2 and all(kept[k][0] != kept[k][1] for k in at):
             first, second = at
-            one = ways[first] if kept[first][1] == joint else ways[first][::-1]
-            other = ways[second] if kept[second][0] == joint else ways[second][::-1]
-            ways[first] = np.concatenate([one, other[1:]])
+            one = ways[first].line[:: 1 if kept[first][1] == joint else -1]
+            other = ways[second].line[:: 1 if kept[second][0] == joint else -1]
+            left_at = np.concatenate([ways[first].left_at, ways[second].left_at, one[-1:, :3]])
+            ways[first] = Way(np.concatenate([one, other[1:]]), left_at)
             kept[first] = [sum(kept[first]) - joint, sum(kept[second]) - joint]
             del kept[second], ways[second]
     return list(ways.values())
@@ -93,18 +105,23 @@ def _meeting(kept: dict[int, list[int]], end: int) -> int:
     return sum(pair.count(end) for pair in kept.values())
 
 
-def parent_line(way: Floats) -> Floats:
+def parent_line(way: Way) -> Floats:
     """The line of the parent with its radius, (n, 4), points `STEP` radii apart.
 
-    Its radius is opened (Serra 1982: the largest function below that has no peak shorter than `SURROUNDINGS`). Where
-    the ball is wider than that by `LEAN` the place is a cubic, and the radius a straight line, between both sides.
+    Its radius is opened, as in mathematical morphology: the largest function below it without a peak that is shorter
+    than `SURROUNDINGS`. Where the ball is wider than that by `LEAN`, or a blind branch leaves within a radius, places
+    lie on a cubic, and radii on a straight line, between both sides.
     """
-    arc, typical = arc_length(way[:, :3]), float(np.median(way[:, 3]))
+    arc, typical = arc_length(way.line[:, :3]), float(np.median(way.line[:, 3]))
     fine = np.linspace(0, arc[-1], max(int(arc[-1] / (STEP * typical)), 8) + 1)
-    line = np.column_stack([np.interp(fine, arc, way[:, k]) for k in range(4)])
+    line = np.column_stack([np.interp(fine, arc, way.line[:, k]) for k in range(4)])
     window = min(2 * int(SURROUNDINGS / STEP / 2) + 1, 2 * (len(fine) // 3) + 1)
     opened = grey_opening(line[:, 3], window, mode="nearest")
-    bumps, count = label(line[:, 3] > LEAN * opened)
+    leans = line[:, 3] > LEAN * opened
+    for place in way.left_at:
+        at = arc[int(np.linalg.norm(way.line[:, :3] - place, axis=1).argmin())]
+        leans |= np.abs(fine - at) < typical
+    bumps, count = label(leans)
     for k in range(1, count + 1):
         rows = np.flatnonzero(bumps == k)
         first, last = max(rows[0] - int(1 / STEP), 0), min(rows[-1] + int(1 / STEP), len(fine) - 1)
@@ -131,7 +148,7 @@ def _carried_on(fine: Floats, line: Floats, first: int, last: int) -> Floats:
 
 
 def _wideness(points_mm: Floats, lines: list[Floats]) -> Floats:
-    """g of places, (N,): the least distance from a point of the parents' lines over its radius."""
+    """What the module calls g, (N,), of places: the least distance from a point of a parent's line over its radius."""
     least = np.full(len(points_mm), np.inf)
     for line in lines:
         distance, row = cKDTree(line[:, :3]).query(points_mm, k=min(len(line), int(2 / STEP)))
@@ -205,9 +222,9 @@ def _connected(surface: Mesh, chosen: NDArray[np.bool_]) -> tuple[NDArray[np.int
     return result, len(kept)
 
 
-def _forks(ways: list[Floats]) -> Floats:
+def _forks(ways: list[Way]) -> Floats:
     """Places and radii of bifurcations, (m, 4): ends that more than one way has."""
-    ends = np.array([way[k] for way in ways for k in (0, -1)])
+    ends = np.array([way.line[k] for way in ways for k in (0, -1)])
     near = cKDTree(ends[:, :3]).query_ball_point(ends[:, :3], 1e-4, return_length=True)
     return ends[near > 1]
 
@@ -215,41 +232,49 @@ def _forks(ways: list[Floats]) -> Floats:
 def _neck_of(
     surface: Mesh, piece: NDArray[np.bool_], place: Floats, wide: Floats, parents: list[Floats], forks: Floats
 ) -> Section:
-    """The neck of a piece of wall beyond the parent."""
-    rest, count = _connected(surface, ~piece)
+    """The neck of a piece of wall beyond the parent that is widest at a place."""
+    rest, _ = _connected(surface, ~piece)
     with_caps = np.unique(rest[surface.triangles[surface.opening > 0]])
-    if len(with_caps[with_caps >= 0]) > 1:
+    if len(with_caps) > 1:
         raise NeckError(f"the vessel is wider all round at {words_mm(place)}, as a fusiform aneurysm")
     piece = piece | ~np.isin(rest, with_caps)
-    edges = directed_edges(surface.triangles)
-    edges = edges[piece[edges[:, 0]] & ~piece[edges[:, 1]]]
-    part = ((wide[edges[:, 0]] - 1 - MARGIN) / (wide[edges[:, 0]] - wide[edges[:, 1]])).clip(0, 1)[:, None]
-    rim = (1 - part) * surface.points_mm[edges[:, 0]] + part * surface.points_mm[edges[:, 1]]
+    rim = _rim(surface, piece, wide)
     middle, normal, bend = _plane(rim)
     rim_radius = float(np.linalg.norm(rim - middle, axis=1).mean())
-    normal = normal * np.sign((surface.points_mm[piece].mean(axis=0) - middle) @ normal)
-    radius = _radius_near(middle, parents)
-    for fork in forks:
-        if np.linalg.norm(fork[:3] - rim, axis=1).min() < (1 + NEAR_FORK) * fork[3]:
-            raise NeckError(f"the wide place at {words_mm(place)} lies at a bifurcation, whose shape hides its neck")
+    if any(np.linalg.norm(fork[:3] - rim, axis=1).min() < (1 + NEAR_FORK) * fork[3] for fork in forks):
+        raise NeckError(f"the wide place at {words_mm(place)} lies at a bifurcation, whose shape hides its neck")
     if bend > MAX_BEND * rim_radius:
         raise NeckError(
             f"the rim of the wide place at {words_mm(place)} leaves its plane by {bend:.2f} mm, of a radius of"
-            f" {rim_radius:.2f} mm: no neck can be told"
+            f" {rim_radius:.2f} mm, so that no neck can be told"
         )
+    normal = normal * np.sign((surface.points_mm[piece].mean(axis=0) - middle) @ normal)
+    radius = _radius_near(middle, parents)
     neck = _slid(surface, middle, normal, piece, radius)
-    height = float(((surface.points_mm[piece] - neck.at_mm) @ neck.normal).max())
+    _require_shape(surface.points_mm[piece], neck, radius, place)
+    return neck
+
+
+def _rim(surface: Mesh, piece: NDArray[np.bool_], wide: Floats) -> Floats:
+    """Places on the edges out of a piece where it ends, (k, 3)."""
+    edges = directed_edges(surface.triangles)
+    edges = edges[piece[edges[:, 0]] & ~piece[edges[:, 1]]]
+    part = ((wide[edges[:, 0]] - 1 - MARGIN) / (wide[edges[:, 0]] - wide[edges[:, 1]])).clip(0, 1)[:, None]
+    return np.asarray((1 - part) * surface.points_mm[edges[:, 0]] + part * surface.points_mm[edges[:, 1]])
+
+
+def _require_shape(points_mm: Floats, neck: Section, radius: float, place: Floats) -> None:
+    """Refuse what is too flat for a sac, or as long and even as a branch; of the piece's vertices, (n, 3)."""
+    away = points_mm - neck.at_mm
+    height, diameter = float((away @ neck.normal).max()), float(2 * np.sqrt(neck.area_mm2 / np.pi))
     if height < MIN_HEIGHT * radius:
         raise NeckError(f"the wide place at {words_mm(place)} rises only {height:.2f} mm above its neck")
-    diameter = 2 * np.sqrt(neck.area_mm2 / np.pi)
-    away = surface.points_mm[piece] - neck.at_mm
     across = 2 * float(np.linalg.norm(away - (away @ neck.normal)[:, None] * neck.normal, axis=1).max())
     if height > STUB_LENGTH * diameter and across < STUB_WIDTH * diameter:
         raise NeckError(
             f"the wide place at {words_mm(place)} is {height:.1f} mm long and {diameter:.1f} mm wide at its mouth, as a"
             " branch that ends blind"
         )
-    return neck
 
 
 def _plane(points: Floats) -> tuple[Floats, Floats, float]:
