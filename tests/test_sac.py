@@ -260,9 +260,9 @@ def test_a_marked_sac_is_the_ball_beyond_the_plane(aneurysm):
     assert (found["name"], found["found_by"]) == ("left", "neck plane")
     assert found["volume_ml"] == pytest.approx(cap_volume(SAC_RADIUS, height) * 1e-3, rel=8e-3)
     assert found["surface_area_mm2"] == pytest.approx(2 * np.pi * SAC_RADIUS * height, rel=5e-3)
-    assert found["neck_area_mm2"] == pytest.approx(np.pi * neck**2, rel=5e-3)
+    assert found["neck_area_mm2"] == pytest.approx(np.pi * neck**2, rel=0.012)  # the wall meets it at 45 degrees
     assert found["height_mm"] == pytest.approx(height, rel=2e-3)
-    assert found["aspect_ratio"] == pytest.approx(height / (2 * neck), rel=5e-3)
+    assert found["aspect_ratio"] == pytest.approx(height / (2 * neck), rel=8e-3)
     assert found["dome_diameter_mm"] == pytest.approx(2 * SAC_RADIUS, rel=5e-3)
     assert found["parent_diameter_mm"] == pytest.approx(2 * RADIUS, rel=0.05)  # of nodes 0.4 mm apart
     np.testing.assert_allclose(found["neck_mm"], [0, 0, 2.3], atol=0.02)
