@@ -76,7 +76,7 @@ def narrowest(wildcards):
 
 
 def lines(wildcards):
-    """The lines of the branches, along which the flow is told; a canonical geometry has none."""
+    """The lines of a vessel's branches, along which the flow is told; a canonical geometry has none."""
     entry, centreline = CASES[wildcards.case].input.entry, rules.centreline.output.centreline
     return [] if entry == "geometry" else [centreline.format(case=wildcards.case)]
 

@@ -31,6 +31,7 @@ from pipeline.haemodynamics.indices import (
     read_monitor,
     shown_step,
 )
+from pipeline.haemodynamics.sac import Sacs
 from pipeline.haemodynamics.sections import find_stations, wall_of_stations
 from pipeline.haemodynamics.tally import Fields, Tally
 from pipeline.haemodynamics.volume import Volume
@@ -53,13 +54,15 @@ class Results:
     Attributes
     ----------
     wall : the wall without caps.
-    tally : sums over the times, the point arrays of the wall among them.
+    arrays : its point arrays by name.
+    tally : sums over the times.
     indices : what stands in ``indices.json``, but for the volume, some of whose figures stand in the flow file.
     along : a row for each place along the branches.
     volume : derivatives of the velocity.
     """
 
     wall: Wall
+    arrays: dict[str, NDArray[Any]]
     tally: Tally
     indices: dict[str, Any]
     along: list[Row]
@@ -86,7 +89,7 @@ def postprocess(
     times : the flow, one entry a time; evenly spaced over one period, or a single entry for a steady flow.
     summary : what the solver says of its run (``solve.json``).
     monitored_ml_s : flow through each opening, counted by the solver link by link, positive along the opening's role.
-    settings : radius of the fit.
+    settings : radius of the fit; sacs.
     branches : of the vessel's tree; empty where it has no centreline.
     record : columns of the solver's record over the whole run (``monitor.csv``); none is taken as one without rows.
     shown : number of the time, from 0, whose vortices are told.
@@ -104,10 +107,13 @@ def postprocess(
     energy = Energy(nodes, surface, wall, fit, density, viscosity)
     along = _along(branches, surface, nodes, wall, settings, density, viscosity) if branches else None
     volume = Volume(nodes, shown)
+    lines = [np.column_stack((branch.points_mm, branch.radius_mm)) for branch in branches]
+    sacs = Sacs(nodes, surface, settings, lines, density)
     for fields in times:
         tally.add(fields)
         energy.add(fields)
         volume.add(fields.velocity_m_s)
+        sacs.add(fields)
         if along:
             along.add(fields)
     if not tally.times:
@@ -118,7 +124,9 @@ def postprocess(
     found = indices(
         nodes, wall, fit, tally, energy, lengthwise, summary, monitored_ml_s, record or {}, settings.fit_nodes
     )
-    return Results(wall, tally, found, rows, volume)
+    found["sacs"] = sacs.figures(wall, tally)
+    found["warnings"] += sacs.warnings
+    return Results(wall, tally.wall_arrays() | sacs.arrays(), tally, found, rows, volume)
 
 
 def _along(
@@ -197,7 +205,7 @@ def _compute(job: Job) -> None:
     found = results.indices | {"volume": results.volume.figures(flow, nodes)}
     for warning in found["warnings"]:
         job.log.warning("warning: %s", warning)
-    results.wall.mesh.write(job.outputs["wall"], results.tally.wall_arrays())
+    results.wall.mesh.write(job.outputs["wall"], results.arrays)
     write_wall_over_time(results, flow.times_s, job.outputs["wall-over-time"])
     write_still(job.outputs["statistics"], nodes, results.volume.arrays(flow))
     job.outputs["indices"].write_text(json.dumps(found, indent=2) + "\n", encoding="utf-8")

@@ -44,7 +44,7 @@ def run(pipe, spacing_mm, times=None, **changes):
     monitored = {"inlet": pipe.flow_ml_s, "outlet": pipe.flow_ml_s}
     times = times(nodes) if times else [flow_of(pipe, nodes)]
     results = postprocess(nodes, pipe.surface(0.2), times, summary(**changes), monitored, PostprocessSettings())
-    return results.wall, results.tally.wall_arrays(), results.indices
+    return results.wall, results.arrays, results.indices
 
 
 @pytest.mark.parametrize("direction", DIRECTIONS)
@@ -205,7 +205,7 @@ def test_transverse_shear_is_what_swings_across_the_mean_direction():
     ]
     monitored = {"inlet": pipe.flow_ml_s, "outlet": pipe.flow_ml_s}
     results = postprocess(nodes, pipe.surface(0.2), times, summary(), monitored, PostprocessSettings())
-    arrays = results.tally.wall_arrays()
+    arrays = results.arrays
     np.testing.assert_allclose(arrays["transverse WSS (Pa)"], 2 / np.pi * swirl, rtol=0.03)
     np.testing.assert_allclose(arrays["WSS (Pa)"] @ axis, pipe.shear_stress_pa, rtol=1e-3)
 

@@ -5,7 +5,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
-from pipeline.settings.base import Finite, NonNegative, Point, Positive, Section
+from pipeline.settings.base import Finite, Name, NonNegative, Point, Positive, Section
 from solver.blood import choose_blood
 from solver.stage import StageError
 
@@ -185,12 +185,45 @@ class SolveSettings(Section):
         return float(blood.viscosity_pa_s((1.0, 1000.0)).min())
 
 
+class SacSettings(Section):
+    """An aneurysm's sac, by a plane through its neck: what lies beyond the plane, and is connected to it there."""
+
+    name: Name = Field("sac", description="in indices.json and messages")
+    neck_mm: Point = Field(description="a point in the neck, in the lumen, x, y, z, LPS")
+    normal: Point = Field(description="from the parent vessel into the sac, of any length")
+    radius_mm: Positive | None = Field(
+        None, description="the neck reaches no farther from neck_mm, else the plane is refused; none: no limit"
+    )
+
+    @field_validator("normal")
+    @classmethod
+    def _points_somewhere(cls, normal: Point) -> Point:
+        if not any(normal):
+            raise ValueError("has no direction; give a vector from the parent vessel into the sac")
+        return normal
+
+
 class PostprocessSettings(Section):
     """Wall shear stress and cross-sections."""
 
     fit_nodes: Annotated[float, Field(ge=2, le=6)] = Field(
         3.0, description="radius, in lattice spacings, of the fit that carries the stress to the wall"
     )
+    sacs: list[SacSettings] = Field(
+        default_factory=list, description="sacs of aneurysms, each by a plane through its neck"
+    )
+    find_sacs: Literal[False] | Annotated[float, Field(gt=1, le=4)] = Field(
+        False,
+        description="look for a sac, beside those in sacs: wall farther from the parent's line than so many of the"
+        " parent's radii, 1.3 to 2; none is told where it is in doubt",
+    )
+
+    @model_validator(mode="after")
+    def _names_differ(self) -> Self:
+        names = [sac.name for sac in self.sacs]
+        if twice := sorted({name for name in names if names.count(name) > 1}):
+            raise ValueError(f"sacs: the name {', '.join(twice)} is given more than once; names must differ")
+        return self
 
 
 class ReportSettings(Section):

@@ -1,0 +1,417 @@
+"""The sac of an aneurysm: its shape, what flows in and out, and the shear stress on its wall beside its parent's.
+
+A sac is the part of the lumen beyond the plane of its neck, whether the plane was marked or found.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import count
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import coo_array
+from scipy.sparse.csgraph import connected_components
+from scipy.spatial import ConvexHull
+from scipy.spatial.distance import pdist
+
+from pipeline.geometry.lattice.crossings import inside
+from pipeline.geometry.lattice.frame import Frame
+from pipeline.geometry.surface.clip import axes_of_plane, directed_edges
+from pipeline.geometry.surface.distance import Surface
+from pipeline.haemodynamics.indices import MIN_NODES_ACROSS
+from pipeline.haemodynamics.neck import NeckError, Section, Severed, section_around, sever
+from pipeline.haemodynamics.sac_finder import find_neck, ways_through
+from pipeline.haemodynamics.tally import Fields, Slab, Tally
+from pipeline.haemodynamics.wall import Wall, near_openings, within_period
+from pipeline.mesh import Mesh
+from pipeline.settings.flow import PostprocessSettings, SacSettings
+from solver.nodes import Nodes
+from solver.stage import StageError
+
+Floats = NDArray[np.float64]
+
+SLAB_HALF_WIDTH = 2.0
+"""Of the slab around a neck, in spacings."""
+
+LOW_SHEAR_OF_PARENT = 0.1
+"""Shear stress below this part of the parent's mean is low. Source: Xiang et al. (2011),
+doi:10.1161/STROKEAHA.110.592923."""
+
+MAX_NET_INFLOW = 0.1
+"""Net flow into a sac, over its inflow, above which the inflow is not to be trusted: walls are rigid, so that it should
+be 0."""
+
+
+@dataclass(frozen=True)
+class Sac:
+    """A sac, severed from its parent by the plane of its neck.
+
+    Attributes
+    ----------
+    name : as it is called.
+    found_by : ``neck plane`` or ``radius``.
+    neck : the loop of the neck; its normal points into the sac.
+    part : what the neck severs of the surface.
+    rows : (K,), rows of the fluid nodes in the sac.
+    """
+
+    name: str
+    found_by: Literal["neck plane", "radius"]
+    neck: Section
+    part: Severed
+    rows: NDArray[np.int64]
+
+    @property
+    def volume_mm3(self) -> float:
+        """Volume between the wall and the plane of the neck: that of the polyhedron."""
+        return self.part.closed.volume_mm3()
+
+    @property
+    def neck_diameter_mm(self) -> float:
+        """Diameter of the circle with the neck's area."""
+        return float(2 * np.sqrt(self.neck.area_mm2 / np.pi))
+
+    @property
+    def height_mm(self) -> float:
+        """Largest distance of the sac's wall from the plane of its neck."""
+        return float(((self.part.closed.points_mm - self.neck.at_mm) @ self.neck.normal).max())
+
+    @property
+    def dome_diameter_mm(self) -> float:
+        """Largest extent of the sac along any direction in the plane of its neck."""
+        flat = self.part.closed.points_mm @ axes_of_plane(self.neck.normal)
+        return float(pdist(flat[ConvexHull(flat).vertices]).max())
+
+
+def severed_sac(
+    nodes: Nodes, surface: Mesh, neck: Section, name: str, found_by: Literal["neck plane", "radius"]
+) -> Sac:
+    """The sac beyond a neck.
+
+    Raises
+    ------
+    NeckError
+        If the neck severs no sac, or one without a fluid node.
+    """
+    part = sever(surface, neck, {opening.id: opening.name for opening in nodes.openings})
+    rows = nodes_within(nodes, part.closed)
+    if not len(rows):
+        raise NeckError(f"no fluid node lies in the sac; nodes are {nodes.spacing_mm:.3g} mm apart")
+    return Sac(name, found_by, neck, part, rows)
+
+
+def nodes_within(nodes: Nodes, closed: Mesh) -> NDArray[np.int64]:
+    """Rows of the fluid nodes that a closed surface encloses."""
+    origin, spacing = np.asarray(nodes.origin_mm), nodes.spacing_mm
+    low = np.floor((closed.points_mm.min(axis=0) - origin) / spacing).astype(int) - 2
+    high = np.ceil((closed.points_mm.max(axis=0) - origin) / spacing).astype(int) + 3
+    x, y, z = (origin + low * spacing).tolist()
+    width, height, depth = (high - low).tolist()
+    enclosed = inside(closed, Frame(spacing, (x, y, z), (depth, height, width)))
+    rows = np.flatnonzero(((nodes.position >= low) & (nodes.position < high)).all(axis=1))
+    i, j, k = (nodes.position[rows] - low).T
+    return rows[enclosed[k, j, i]]
+
+
+@dataclass(frozen=True)
+class _Flow:
+    """What is summed for one sac over the times: see :meth:`Sacs.add`."""
+
+    neck: Slab
+    parent: tuple[tuple[Section, Slab], ...]
+    sums: dict[str, float]
+
+
+class Sacs:
+    """The sacs of a vessel, and sums over the times of a flow in them.
+
+    Parameters
+    ----------
+    nodes : the lattice and its openings.
+    surface : the closed surface.
+    settings : which sacs are marked, and whether one is to be found.
+    lines : lines of the centreline's branches, each (n, 4): x, y, z and the radius of the largest ball, mm; where there
+        are none nothing is found, and a sac's inflow is compared with that of the inlets.
+    density_kg_m3 : of the blood.
+
+    Raises
+    ------
+    StageError
+        If a neck that was marked severs no sac.
+    """
+
+    def __init__(
+        self,
+        nodes: Nodes,
+        surface: Mesh,
+        settings: PostprocessSettings,
+        lines: Sequence[Floats],
+        density_kg_m3: float,
+    ) -> None:
+        self._nodes, self._surface, self._density = nodes, surface, density_kg_m3
+        self.sacs: list[Sac] = []
+        for k, given in enumerate(settings.sacs):
+            self.sacs.append(_marked(nodes, surface, given, k, self.sacs))
+        self.warnings: list[str] = []
+        if settings.find_sacs:
+            self._find(settings.find_sacs, lines)
+        wall = within_period(surface, nodes)
+        self._of_wall = np.unique(wall.triangles[wall.opening == 0])
+        self._rim_mm = settings.fit_nodes * nodes.spacing_mm
+        self._parent_radius_mm = [parent_radius_mm(nodes, surface, sac) for sac in self.sacs]
+        self._flows = [
+            _Flow(
+                sac.neck.slab(nodes, SLAB_HALF_WIDTH),
+                _parent_sections(nodes, surface, sac, radius, lines),
+                dict.fromkeys(("in", "net", "area_in", "energy", "speed", "peak"), 0.0),
+            )
+            for sac, radius in zip(self.sacs, self._parent_radius_mm, strict=True)
+        ]
+        self._parent_ml_s = [np.zeros(len(flow.parent)) for flow in self._flows]
+        self._times = 0
+
+    def _find(self, factor: float, lines: Sequence[Floats]) -> None:
+        try:
+            neck = find_neck(self._surface, self._nodes.openings, lines, factor, self._taken())
+            if neck is not None:
+                names = {sac.name for sac in self.sacs}
+                name = next(name for k in count(1) if (name := f"sac_{k}" if k > 1 else "sac") not in names)
+                self.sacs.append(severed_sac(self._nodes, self._surface, neck, name, "radius"))
+        except NeckError as doubt:
+            self.warnings.append(f"find_sacs: {doubt}; no figures of it are given, mark its neck with postprocess.sacs")
+
+    def _taken(self) -> NDArray[np.bool_]:
+        """Vertices of the surface that are in a sac, (P,)."""
+        taken = np.zeros(len(self._surface.points_mm), bool)
+        for sac in self.sacs:
+            taken |= sac.part.vertices
+        return taken
+
+    def add(self, fields: Fields) -> None:
+        """Take one time into the sums; the fields are finite."""
+        self._times += 1
+        for sac, flow, parent_ml_s in zip(self.sacs, self._flows, self._parent_ml_s, strict=True):
+            sums = flow.sums
+            through = fields.velocity_m_s[flow.neck.rows].astype(np.float64) @ sac.neck.normal
+            sums["in"] += float(flow.neck.areas_mm2 @ np.abs(through)) / 2
+            sums["net"] += float(flow.neck.areas_mm2 @ through)
+            sums["area_in"] += float(flow.neck.areas_mm2[through > 0].sum())
+            square = (fields.velocity_m_s[sac.rows].astype(np.float64) ** 2).sum(axis=1)
+            sums["energy"] += self._density / 2 * float(square.mean()) * sac.volume_mm3 * 1e-9
+            sums["speed"] += float(np.sqrt(square).mean())
+            sums["peak"] = max(sums["peak"], float(np.sqrt(square.max())))
+            for k, (section, slab) in enumerate(flow.parent):
+                parent_ml_s[k] += slab.areas_mm2 @ (fields.velocity_m_s[slab.rows].astype(np.float64) @ section.normal)
+
+    def arrays(self) -> dict[str, NDArray[np.int8]]:
+        """Point array ``sac`` of the wall, (V,): number of the sac from 1 in the order of the figures, 0 for none;
+        nothing where there are no sacs.
+        """
+        found = np.zeros(len(self._of_wall), np.int8)
+        for k, sac in enumerate(self.sacs):
+            found[sac.part.vertices[self._of_wall]] = k + 1
+        return {"sac": found} if self.sacs else {}
+
+    def figures(self, wall: Wall, tally: Tally) -> list[dict[str, Any]]:
+        """Figures of the sacs, one entry each as it stands in ``indices.json``; doubts go to `warnings`.
+
+        Means over the times, unless the key says otherwise; tau is the shear stress on the wall (TAWSS of several
+        times). None where a figure would be divided by nothing.
+
+        - ``volume_ml``, ``surface_area_mm2``, ``neck_area_mm2``: of the polyhedron that the plane of the neck cuts off
+          the surface; ``neck_diameter_mm`` is that of a circle of this area.
+        - ``height_mm``: largest distance from the neck's plane; ``aspect_ratio``: over the neck's diameter (Ujiie et
+          al. 2001, doi:10.1097/00006123-200103000-00007). ``dome_diameter_mm``: largest extent along the neck's plane.
+        - ``inflow_ml_s``: half the integral of |u.n| over the neck; ``net_inflow_fraction``: integral of u.n over the
+          inflow, which mass balance makes 0. ``turnover_time_s``: volume over inflow.
+        - ``inflow_share``: inflow over the flow of ``inflow_share_of``: the larger of the flows through the parent on
+          both sides of the neck, or the sum of the inlets. ``inflow_concentration_index``: this share over the part of
+          the neck through which blood flows in (Cebral et al. 2011, doi:10.3174/ajnr.A2419).
+        - ``shear_mean_pa``: area-weighted over the sac's wall; ``parent_shear_mean_pa``: over the parent's wall within
+          ``parent_within_mm`` of the neck's centre: the neck's radius and a diameter of the parent, that is twice the
+          radius of the largest ball near the neck; ``shear_ratio`` is of these two.
+        - ``low_shear_area_fraction``: part of the sac's wall with tau below a tenth of the parent's mean (Xiang et al.
+          2011, doi:10.1161/STROKEAHA.110.592923).
+        - ``low_shear_index``: (F_l / F_a) (A_l / A_a), F the integral of tau over the area A, a all of the sac's wall
+          and l where tau is below the parent's mean less its standard deviation (Cebral et al. 2011). Authors differ
+          in this threshold: it is ``low_shear_index_below_pa``.
+        - ``kinetic_energy_j``, ``mean_speed_m_s``, ``peak_speed_m_s``: of the nodes in the sac, the peak of all times.
+        """
+        return [self._figures(k, wall, tally) for k in range(len(self.sacs))]
+
+    def _figures(self, k: int, wall: Wall, tally: Tally) -> dict[str, Any]:
+        sac, sums, times = self.sacs[k], self._flows[k].sums, self._times
+        inflow, volume_ml = sums["in"] / times, sac.volume_mm3 * 1e-3
+        parent_ml_s, of = self._parent_flow_ml_s(k, tally)
+        share = _ratio(inflow, parent_ml_s)
+        inward = sums["area_in"] / times / float(self._flows[k].neck.areas_mm2.sum())
+        net = _ratio(sums["net"] / times, inflow)
+        self._doubt(sac, net)
+        return {
+            "name": sac.name,
+            "found_by": sac.found_by,
+            "neck_mm": sac.neck.centre_mm.tolist(),
+            "neck_normal": sac.neck.normal.tolist(),
+            "volume_ml": volume_ml,
+            "surface_area_mm2": float(sac.part.shares_mm2.sum()),
+            "neck_area_mm2": sac.neck.area_mm2,
+            "neck_diameter_mm": sac.neck_diameter_mm,
+            "height_mm": sac.height_mm,
+            "aspect_ratio": sac.height_mm / sac.neck_diameter_mm,
+            "dome_diameter_mm": sac.dome_diameter_mm,
+            "parent_diameter_mm": 2 * self._parent_radius_mm[k],
+            "inflow_ml_s": inflow,
+            "net_inflow_fraction": net,
+            "inflow_share": share,
+            "inflow_share_of": of,
+            "inflow_concentration_index": _ratio(share, inward),
+            "turnover_time_s": _ratio(volume_ml, inflow),
+            **self._shear(k, wall, tally),
+            "kinetic_energy_j": sums["energy"] / times,
+            "mean_speed_m_s": sums["speed"] / times,
+            "peak_speed_m_s": sums["peak"],
+        }
+
+    def _doubt(self, sac: Sac, net: float | None) -> None:
+        across = sac.neck_diameter_mm / self._nodes.spacing_mm
+        if across < MIN_NODES_ACROSS:
+            self.warnings.append(
+                f"sac {sac.name}: only {across:.1f} nodes across its neck: its inflow is a rough figure; use a finer"
+                " voxelize.spacing_mm"
+            )
+        if net is not None and abs(net) > MAX_NET_INFLOW:
+            self.warnings.append(
+                f"sac {sac.name}: {net:+.1%} of its inflow stays in it: its inflow and turnover time are not to be"
+                " trusted; use a finer voxelize.spacing_mm, or move its neck's plane off the parent"
+            )
+
+    def _parent_flow_ml_s(self, k: int, tally: Tally) -> tuple[float, str]:
+        if len(self._parent_ml_s[k]):
+            return float(np.abs(self._parent_ml_s[k]).max()) / self._times, "parent"
+        inlets = [opening.role == "inlet" for opening in self._nodes.openings]
+        return float(tally.flow_ml_s[inlets].sum()) / tally.times, "inlets"
+
+    def _shear(self, k: int, wall: Wall, tally: Tally) -> dict[str, float | None]:
+        """What is told of the shear stress on the sac's wall."""
+        sac, shear = self.sacs[k], tally.shear_magnitude / tally.times
+        area = sac.part.shares_mm2[self._of_wall]
+        total, force = float(area.sum()), float(area @ shear)
+        within_mm = sac.neck_diameter_mm / 2 + 2 * self._parent_radius_mm[k]
+        near = self._parent_wall(sac, wall, within_mm)
+        found: dict[str, float | None] = {
+            "shear_mean_pa": force / total,
+            "shear_max_pa": float(shear[sac.part.vertices[self._of_wall]].max()),
+            "parent_within_mm": within_mm,
+            "parent_shear_mean_pa": None,
+            "shear_ratio": None,
+            "low_shear_area_fraction": None,
+            "low_shear_index": None,
+            "low_shear_index_below_pa": None,
+        }
+        if tally.times > 1:
+            found["osi_mean"] = float(area @ tally.oscillatory_index()) / total
+        if not near.any():
+            self.warnings.append(
+                f"sac {sac.name}: its neck is so near to an opening that none of its parent's wall can be compared with"
+            )
+            return found
+        weights = wall.areas_mm2[near]
+        mean = float(np.average(shear[near], weights=weights))
+        deviation = float(np.sqrt(np.average((shear[near] - mean) ** 2, weights=weights)))
+        low = shear < mean - deviation
+        return found | {
+            "parent_shear_mean_pa": mean,
+            "shear_ratio": _ratio(force / total, mean),
+            "low_shear_area_fraction": float(area[shear < LOW_SHEAR_OF_PARENT * mean].sum()) / total,
+            "low_shear_index": _ratio(float((area * shear)[low].sum() * area[low].sum()), force * total),
+            "low_shear_index_below_pa": mean - deviation,
+        }
+
+    def _parent_wall(self, sac: Sac, wall: Wall, within_mm: float) -> NDArray[np.bool_]:
+        """Vertices of the wall around the neck, in no sac, joined to the neck and off the openings' rims, (V,)."""
+        near = np.linalg.norm(wall.mesh.points_mm - sac.neck.centre_mm, axis=1) < within_mm
+        near &= ~self._taken()[self._of_wall]
+        edges = directed_edges(wall.mesh.triangles)
+        edges = edges[near[edges].all(axis=1)]
+        graph = coo_array((np.ones(len(edges), np.int8), edges.T), shape=(len(near),) * 2)
+        label = connected_components(graph, directed=False)[1]
+        at_neck = np.isin(self._of_wall, sac.neck.edges[:, 1]) & near
+        joined = near & np.isin(label, np.unique(label[at_neck]))
+        return joined & ~near_openings(wall, self._nodes.openings, self._rim_mm)
+
+
+def _ratio(over: float | None, under: float) -> float | None:
+    return over / under if over is not None and under > 0 else None
+
+
+def _marked(nodes: Nodes, surface: Mesh, given: SacSettings, k: int, others: Sequence[Sac]) -> Sac:
+    """The sac beyond a plane that the user marked; it shares no wall with those marked before."""
+    normal = np.asarray(given.normal) / np.linalg.norm(given.normal)
+    try:
+        neck = section_around(surface, np.asarray(given.neck_mm), normal)
+        reach = float(np.linalg.norm(neck.places_mm - neck.at_mm, axis=1).max())
+        if given.radius_mm is not None and reach > given.radius_mm:
+            raise NeckError(
+                f"its section reaches {reach:.2f} mm away, radius_mm is {given.radius_mm:g}: the plane cuts more than"
+                " the neck"
+            )
+        sac = severed_sac(nodes, surface, neck, given.name, "neck plane")
+        if twice := [other.name for other in others if (other.part.vertices & sac.part.vertices).any()]:
+            raise NeckError(f"the sac shares wall with {', '.join(twice)}")
+        return sac
+    except NeckError as error:
+        raise StageError(
+            f"postprocess.sacs[{k}].neck_mm = {list(given.neck_mm)} (sac {given.name}): {error}; move it into the neck"
+            " of the sac and turn normal from the parent into the sac"
+        ) from None
+
+
+def parent_radius_mm(nodes: Nodes, surface: Mesh, sac: Sac) -> float:
+    """Radius of the largest ball in the parent vessel near the neck of a sac, about a fluid node outside the sac.
+
+    The ball is looked for within a neck's diameter of the neck's centre, and farther away as long as 3/2 of its radius
+    is more: so the parent's middle is reached from a narrow neck too.
+    """
+    outside = np.ones(nodes.count, bool)
+    outside[sac.rows] = False
+    rows, wall = np.flatnonzero(outside), Surface(surface)
+    away = np.linalg.norm(nodes.points_mm()[rows] - sac.neck.centre_mm, axis=1)
+    reach, radius = sac.neck_diameter_mm, 0.0
+    while True:
+        near = nodes.points_mm()[rows[away < reach]]
+        radius = float(wall.distance_mm(near).max(initial=radius))
+        if 1.5 * radius <= reach:
+            return radius
+        reach = 1.5 * radius
+
+
+def _parent_sections(
+    nodes: Nodes, surface: Mesh, sac: Sac, radius_mm: float, lines: Sequence[Floats]
+) -> tuple[tuple[Section, Slab], ...]:
+    """Sections across the parent's line on both sides of the neck, half a diameter beyond its rim; fewer where the
+    line ends, or the plane cuts no section there.
+    """
+    found = []
+    ways = ways_through(lines, nodes.openings)
+    if not ways:
+        return ()
+    gaps = [np.linalg.norm(way.line[:, :3] - sac.neck.centre_mm, axis=1) for way in ways]
+    nearest = int(np.argmin([gap.min() for gap in gaps]))
+    line = ways[nearest].line[:, :3]
+    arc = np.concatenate([[0.0], np.cumsum(np.linalg.norm(np.diff(line, axis=0), axis=1))])
+    middle, beside = arc[int(gaps[nearest].argmin())], sac.neck_diameter_mm / 2 + radius_mm
+    for place in (middle - beside, middle + beside):
+        if not SLAB_HALF_WIDTH * nodes.spacing_mm < place < arc[-1] - SLAB_HALF_WIDTH * nodes.spacing_mm:
+            continue
+        at, before, after = (
+            np.array([np.interp(place + step, arc, line[:, axis]) for axis in range(3)])
+            for step in (0.0, -radius_mm / 2, radius_mm / 2)
+        )
+        try:
+            section = section_around(surface, at, (after - before) / np.linalg.norm(after - before))
+        except NeckError:
+            continue
+        if section.area_mm2 < 4 * np.pi * radius_mm**2:
+            found.append((section, section.slab(nodes, SLAB_HALF_WIDTH)))
+    return tuple(found)
