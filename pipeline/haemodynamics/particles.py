@@ -12,8 +12,6 @@ from it to that distance, where the flow along the wall carries it on.
 A particle leaves where its step crosses the plane of an opening outwards within `REACH` radii of the centre. Along the
 rim, between wall and cap, there are cells without a fluid node, in which the interpolation ends: a particle that goes
 there within `RIM` spacings of the plane has left, too.
-
-Sources: Darmofal and Haimes (1996), doi:10.1006/jcph.1996.0020, for the order of the methods in time and space.
 """
 
 from collections.abc import Callable, Iterator
@@ -93,6 +91,7 @@ class Particles:
     state : (P,) int8, MOVING, LOST where the interpolation ended, or the opening through which it left.
     velocity_m_s : (P, 3) float32, where it is.
     held : (P,) bool, whether its last step ended at the wall.
+    end_s : (P,) float64, time at which each stops.
     """
 
     place: NDArray[np.float64]
@@ -100,14 +99,15 @@ class Particles:
     state: NDArray[np.int8]
     velocity_m_s: NDArray[np.float32]
     held: NDArray[np.bool_]
+    end_s: NDArray[np.float64]
 
     @staticmethod
-    def at(place: NDArray[np.float64], released_s: NDArray[np.float64]) -> "Particles":
-        """Particles that are released at places, (P, 3), at times, (P,)."""
+    def at(place: NDArray[np.float64], released_s: NDArray[np.float64], lasts_s: float) -> "Particles":
+        """Particles that are released at places, (P, 3), at times, (P,), and go on for a time, below 0 backwards."""
         count = len(place)
         return Particles(
             np.array(place, np.float64), np.array(released_s, np.float64), np.zeros(count, np.int8),
-            np.zeros((count, 3), np.float32), np.zeros(count, np.bool_),
+            np.zeros((count, 3), np.float32), np.zeros(count, np.bool_), np.asarray(released_s) + lasts_s,
         )  # fmt: skip
 
 
@@ -131,29 +131,49 @@ class Tracer:
         ).reshape(-1, 7)
         self._ids = np.array([opening.id for opening in openings], np.int8)
 
-    def advance(self, particles: Particles, until_s: float, rows: NDArray[np.int64] | None = None) -> None:
-        """Trace particles from their own clocks up to a time, before or after; those that have left stay where they
-        are, and so do those that are released only later.
+    def advance(self, particles: Particles, until_s: float) -> None:
+        """Trace particles up to a time as :meth:`follow` does, without looking at them on the way."""
+        self.follow(particles, np.arange(len(particles.place)), np.array([until_s]), looks=False)
+
+    def follow(
+        self, particles: Particles, rows: NDArray[np.int64], stops_s: NDArray[np.float64], looks: bool = True
+    ) -> NDArray[np.float64]:
+        """Trace particles from their own clocks up to the last of several times, and look at them at each.
+
+        If any clock stands before that time, particles go forwards, and those with later clocks stay where they are;
+        else they go backwards. Those that have left or come to their end stay, too.
 
         Parameters
         ----------
         particles : to be moved.
-        until_s : the time; a particle whose clock stands there is only told its velocity.
-        rows : which of them; none: all.
+        rows : which of them.
+        stops_s : (S,) times in the order in which they are passed.
+        looks : whether to look.
+
+        Returns
+        -------
+        (R, S, 7): lattice indices x, y, z, clock, and velocity (m/s) of each particle at each time at which it moved,
+        or where it left or ended since the time before; else NaN. Without looks (R, 0, 7).
         """
-        rows = np.arange(len(particles.place)) if rows is None else rows
-        rows = rows[particles.state[rows] == MOVING]
-        if not len(rows):
-            return
-        clocks = particles.clock_s[rows]
-        since_s = float(clocks.min() if clocks.min() < until_s else max(clocks.max(), until_s))
-        forwards = since_s <= until_s
+        seen = np.full((len(rows), len(stops_s) if looks else 0, 7), np.nan)
+        on_way = particles.state[rows] == MOVING
+        if not on_way.any():
+            return seen
+        clocks, last = particles.clock_s[rows[on_way]], float(stops_s[-1])
+        since_s = float(clocks.min() if clocks.min() < last else max(clocks.max(), last))
         if self._field.period_s is None:
-            self._move(particles, rows, 0, (0.0, 1.0), until_s, forwards)
-            return
-        for number, end in self._field.intervals(since_s, until_s):
+            self._move(particles, rows, 0, (0.0, 1.0), stops_s, since_s <= last, seen)
+            return seen
+        sign, passed = (1 if since_s <= last else -1), 0
+        for number, end in self._field.intervals(since_s, last):
             span = self._field.moment(number), self._field.moment(number + 1)
-            self._move(particles, rows, number, span, end, forwards)
+            reached = int(np.searchsorted(sign * stops_s, sign * end, "right"))
+            stops, part = stops_s[passed:reached], seen[:, passed:reached] if looks else seen
+            if not len(stops) or stops[-1] != end:
+                stops = np.append(stops, end)
+            self._move(particles, rows, number, span, stops, sign > 0, part)
+            passed = reached
+        return seen
 
     def _snapshots(self, number: int) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
         """A snapshot and the next, the only two that are kept."""
@@ -172,40 +192,36 @@ class Tracer:
         rows: NDArray[np.int64],
         number: int,
         span_s: tuple[float, float],
-        until_s: float,
+        stops_s: NDArray[np.float64],
         forwards: bool,
+        seen: NDArray[np.float64],
     ) -> None:
         lattice = self._lattice
         before, after = self._snapshots(number)
         _advance(
             rows, particles.place, particles.clock_s, particles.state, particles.velocity_m_s, particles.held,
-            before, after, *span_s, until_s, forwards, 1e3 / lattice.nodes.spacing_mm, self._step, lattice.distance,
-            self._openings, self._ids, lattice.low, lattice.top, lattice.blocks, lattice.wrap,
+            particles.end_s, before, after, *span_s, stops_s, forwards, 1e3 / lattice.nodes.spacing_mm, self._step,
+            lattice.distance, self._openings, self._ids, lattice.low, lattice.top, lattice.blocks, lattice.wrap, seen,
         )  # fmt: skip
 
 
 @njit(cache=True)
-def _velocity(
-    x: float,
-    y: float,
-    z: float,
+def _blend(
+    row: NDArray[np.int64],
+    a: float,
+    b: float,
+    c: float,
     later: float,
     before: NDArray[np.float32],
     after: NDArray[np.float32],
-    low: NDArray[np.int64],
-    top: NDArray[np.int32],
-    blocks: NDArray[np.int32],
-    wrap: NDArray[np.int64],
-    row: NDArray[np.int64],
 ) -> tuple[float, float, float]:
-    """Velocity at a place at the part `later` of the interval between two snapshots; corners without value count 0."""
-    a, b, c, _ = corners(x, y, z, low, top, blocks, wrap, row)
+    """Velocity in a cell at the part `later` of the interval between two snapshots; corners without value count 0."""
     u = v = w = 0.0
     for corner in range(8):
         n = row[corner]
         if n >= 0:
-            old = weight_of(corner, a, b, c) * (1 - later)
-            new = weight_of(corner, a, b, c) * later
+            weight = weight_of(corner, a, b, c)
+            old, new = weight * (1 - later), weight * later
             u += old * before[n, 0] + new * after[n, 0]
             v += old * before[n, 1] + new * after[n, 1]
             w += old * before[n, 2] + new * after[n, 2]
@@ -283,9 +299,9 @@ def _at_rim(old: NDArray[np.float64], new: NDArray[np.float64], openings: NDArra
     return -1
 
 
-@njit(parallel=True, cache=True)
-def _advance(
-    rows: NDArray[np.int64],
+@njit(cache=True)
+def _go(
+    n: int,
     places: NDArray[np.float64],
     clocks: NDArray[np.float64],
     states: NDArray[np.int8],
@@ -296,6 +312,79 @@ def _advance(
     begin: float,
     finish: float,
     until: float,
+    scale: float,
+    longest: float,
+    distance: NDArray[np.float32],
+    openings: NDArray[np.float64],
+    ids: NDArray[np.int8],
+    low: NDArray[np.int64],
+    top: NDArray[np.int32],
+    blocks: NDArray[np.int32],
+    wrap: NDArray[np.int64],
+    row: NDArray[np.int64],
+    old: NDArray[np.float64],
+    new: NDArray[np.float64],
+    slope: NDArray[np.float64],
+) -> None:
+    """Classical Runge-Kutta steps of one particle up to a time; the last four are room to work in."""
+    sign = 1.0 if until >= clocks[n] else -1.0
+    while True:
+        clock = clocks[n]
+        for axis in range(3):
+            old[axis] = places[n, axis]
+        a, b, c, _ = corners(old[0], old[1], old[2], low, top, blocks, wrap, row)
+        u, v, w = _blend(row, a, b, c, (clock - begin) / (finish - begin), before, after)
+        velocities[n, 0], velocities[n, 1], velocities[n, 2] = u, v, w
+        left = until - clock
+        if left == 0:
+            return
+        u0, v0, w0 = _blend(row, a, b, c, 0.0, before, after)
+        u1, v1, w1 = _blend(row, a, b, c, 1.0, before, after)
+        fastest = scale * np.sqrt(max(u0 * u0 + v0 * v0 + w0 * w0, u1 * u1 + v1 * v1 + w1 * w1))
+        whole = fastest * abs(left) <= longest
+        step = left if whole else sign * longest / fastest
+        slope[0, 0], slope[0, 1], slope[0, 2] = u, v, w
+        for stage in range(1, 4):
+            part = 1.0 if stage == 3 else 0.5
+            for axis in range(3):
+                new[axis] = old[axis] + scale * step * part * slope[stage - 1, axis]
+            a, b, c, _ = corners(new[0], new[1], new[2], low, top, blocks, wrap, row)
+            later = (clock + part * step - begin) / (finish - begin)
+            slope[stage, 0], slope[stage, 1], slope[stage, 2] = _blend(row, a, b, c, later, before, after)
+        for axis in range(3):
+            sum_of = slope[0, axis] + 2 * slope[1, axis] + 2 * slope[2, axis] + slope[3, axis]
+            new[axis] = old[axis] + scale * step * sum_of / 6
+        opening, part = _crossing(old, new, openings)
+        if opening >= 0:
+            for axis in range(3):
+                places[n, axis] = old[axis] + part * (new[axis] - old[axis])
+            clocks[n] = clock + part * step
+            states[n] = ids[opening]
+            return
+        held[n], inside = _keep_off_wall(new, distance, low, top, blocks, wrap, row)
+        for axis in range(3):
+            places[n, axis] = new[axis]
+        clocks[n] = until if whole else clock + step
+        if not inside:
+            opening = _at_rim(old, new, openings)
+            states[n] = ids[opening] if opening >= 0 else LOST
+            return
+
+
+@njit(parallel=True, cache=True)
+def _advance(
+    rows: NDArray[np.int64],
+    places: NDArray[np.float64],
+    clocks: NDArray[np.float64],
+    states: NDArray[np.int8],
+    velocities: NDArray[np.float32],
+    held: NDArray[np.bool_],
+    ends: NDArray[np.float64],
+    before: NDArray[np.float32],
+    after: NDArray[np.float32],
+    begin: float,
+    finish: float,
+    stops: NDArray[np.float64],
     forwards: bool,
     scale: float,
     longest: float,
@@ -306,58 +395,28 @@ def _advance(
     top: NDArray[np.int32],
     blocks: NDArray[np.int32],
     wrap: NDArray[np.int64],
+    seen: NDArray[np.float64],
 ) -> None:
-    """Classical Runge-Kutta steps of each particle by itself, so that the order and number of threads do not matter.
+    """Each particle by itself, so that the order and number of threads do not matter, from stop to stop.
 
     `scale` turns m/s into spacings a second; `begin` and `finish` are the times of the two snapshots.
     """
     sign = 1.0 if forwards else -1.0
     for k in prange(len(rows)):
         n = rows[k]
-        if states[n] != MOVING or sign * (until - clocks[n]) < 0:
-            continue
         row, old, new = np.empty(8, np.int64), np.empty(3), np.empty(3)
         slope = np.empty((4, 3))
-        while True:
-            for axis in range(3):
-                old[axis] = places[n, axis]
-            clock = clocks[n]
-            x, y, z = old[0], old[1], old[2]
-            later = (clock - begin) / (finish - begin)
-            u, v, w = _velocity(x, y, z, later, before, after, low, top, blocks, wrap, row)
-            velocities[n, 0], velocities[n, 1], velocities[n, 2] = u, v, w
-            left = until - clock
-            if left == 0:
-                break
-            u0, v0, w0 = _velocity(x, y, z, 0.0, before, after, low, top, blocks, wrap, row)
-            u1, v1, w1 = _velocity(x, y, z, 1.0, before, after, low, top, blocks, wrap, row)
-            fastest = scale * np.sqrt(max(u0 * u0 + v0 * v0 + w0 * w0, u1 * u1 + v1 * v1 + w1 * w1))
-            whole = fastest * abs(left) <= longest
-            step = left if whole else sign * longest / fastest
-            slope[0, 0], slope[0, 1], slope[0, 2] = u, v, w
-            for stage in range(1, 4):
-                part = 1.0 if stage == 3 else 0.5
-                ahead = scale * step * part
-                later = (clock + part * step - begin) / (finish - begin)
-                slope[stage, 0], slope[stage, 1], slope[stage, 2] = _velocity(
-                    x + ahead * slope[stage - 1, 0], y + ahead * slope[stage - 1, 1], z + ahead * slope[stage - 1, 2],
-                    later, before, after, low, top, blocks, wrap, row,
-                )  # fmt: skip
-            for axis in range(3):
-                sum_of = slope[0, axis] + 2 * slope[1, axis] + 2 * slope[2, axis] + slope[3, axis]
-                new[axis] = old[axis] + scale * step * sum_of / 6
-            opening, part = _crossing(old, new, openings)
-            if opening >= 0:
+        for stop in range(len(stops)):
+            until = stops[stop] if sign * (ends[n] - stops[stop]) > 0 else ends[n]
+            done = stop > 0 and sign * (ends[n] - stops[stop - 1]) <= 0
+            if states[n] != MOVING or done or sign * (until - clocks[n]) < 0:
+                continue
+            _go(
+                n, places, clocks, states, velocities, held, before, after, begin, finish, until, scale, longest,
+                distance, openings, ids, low, top, blocks, wrap, row, old, new, slope,
+            )  # fmt: skip
+            if stop < seen.shape[1]:
                 for axis in range(3):
-                    places[n, axis] = old[axis] + part * (new[axis] - old[axis])
-                clocks[n] = clock + part * step
-                states[n] = ids[opening]
-                break
-            held[n], inside = _keep_off_wall(new, distance, low, top, blocks, wrap, row)
-            for axis in range(3):
-                places[n, axis] = new[axis]
-            clocks[n] = until if whole else clock + step
-            if not inside:
-                opening = _at_rim(old, new, openings)
-                states[n] = ids[opening] if opening >= 0 else LOST
-                break
+                    seen[k, stop, axis] = places[n, axis]
+                    seen[k, stop, 4 + axis] = velocities[n, axis]
+                seen[k, stop, 3] = clocks[n]
