@@ -360,6 +360,34 @@ rule solve:
         " --settings {params.settings:q} --provenance {output.provenance} --log {log}"
 
 
+rule trace:
+    input:
+        nodes=rules.decompose.output.nodes,
+        flow=rules.solve.output.flow,
+        surface=rules.surface.output.surface,
+        monitor=rules.solve.output.monitor,
+        summary=rules.solve.output.summary,
+        code=sources("pipeline.trace"),
+    output:
+        streamlines=OUT + "streamlines.vtp",
+        pathlines=OUT + "pathlines.vtp",
+        residence=OUT + "residence.vtp",
+        numbers=OUT + "particles.json",
+        animation=OUT + "particles.gif",
+        provenance=OUT + "trace.provenance.json",
+    log:
+        OUT + "logs/trace.log",
+    params:
+        settings=settings("trace"),
+    threads: workflow.cores
+    shell:
+        "NUMBA_NUM_THREADS={threads} {PYTHON} -m pipeline.trace --nodes {input.nodes} --flow {input.flow}"
+        " --surface {input.surface} --monitor {input.monitor} --summary {input.summary}"
+        " --streamlines {output.streamlines} --pathlines {output.pathlines} --residence {output.residence}"
+        " --numbers {output.numbers} --animation {output.animation}"
+        " --settings {params.settings:q} --provenance {output.provenance} --log {log}"
+
+
 rule postprocess:
     input:
         nodes=rules.decompose.output.nodes,

@@ -12,7 +12,7 @@ from typing import Any, Literal, Self
 from pydantic import Field, field_validator, model_validator
 
 from pipeline.settings.base import Name, Section, existing, parse, read_yaml
-from pipeline.settings.flow import InletSettings, PostprocessSettings, ReportSettings, SolveSettings
+from pipeline.settings.flow import InletSettings, PostprocessSettings, ReportSettings, SolveSettings, TraceSettings
 from pipeline.settings.geometry import DecomposeSettings, SurfaceSettings, VoxelizeSettings
 from pipeline.settings.images import FilterSettings, GrownRegion, LoadSettings, Seeds, SegmentSettings
 from pipeline.shapes import Geometry
@@ -95,6 +95,7 @@ class Case(Section):
     decompose: DecomposeSettings = DecomposeSettings()
     solve: SolveSettings
     postprocess: PostprocessSettings = PostprocessSettings()
+    trace: TraceSettings = TraceSettings()
     report: ReportSettings = ReportSettings()
 
     @model_validator(mode="after")

@@ -93,6 +93,8 @@ def seeds_at(openings: Iterable[Opening], grid: Grid, count: int) -> NDArray[np.
 def streamlines(grid: Grid, seeds_mm: NDArray[np.float64], both: bool = False) -> list[NDArray[np.float64]]:
     """Lines along the velocity from each seed, by Runge-Kutta 4-5.
 
+    The time of a point is the integral of ds/|u| from the seed on along the line, negative against the flow.
+
     Parameters
     ----------
     grid : the velocity.
@@ -101,7 +103,7 @@ def streamlines(grid: Grid, seeds_mm: NDArray[np.float64], both: bool = False) -
 
     Returns
     -------
-    One array a line, (P, 4): x, y, z in mm, speed in m/s.
+    One array a line, (P, 5): x, y, z in mm, speed in m/s, time since the seed in s.
     """
     points = vtkPoints()
     points.SetData(numpy_to_vtk(np.ascontiguousarray(seeds_mm), deep=True))
@@ -126,7 +128,8 @@ def streamlines(grid: Grid, seeds_mm: NDArray[np.float64], both: bool = False) -
         return []
     place = vtk_to_numpy(result.GetPoints().GetData()).astype(np.float64)
     speed = np.linalg.norm(vtk_to_numpy(result.GetPointData().GetArray("velocity")), axis=1)
-    table = np.column_stack((place, speed))
+    since_s = vtk_to_numpy(result.GetPointData().GetArray("IntegrationTime")) * 1e-3  # mm over m/s
+    table = np.column_stack((place, speed, since_s))
     offsets = vtk_to_numpy(result.GetLines().GetOffsetsArray())
     order = vtk_to_numpy(result.GetLines().GetConnectivityArray())
     inside = grid.sample(place)[1]

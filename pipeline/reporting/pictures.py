@@ -99,7 +99,7 @@ def draw_flow(
     """
     openings, wall = nodes.openings, shear.wall.mesh
     grid = Grid.of(nodes, velocity_m_s)
-    lines = streamlines_from_inlets(grid, openings, lines_wanted)
+    lines = [line[:, :4] for line in streamlines_from_inlets(grid, openings, lines_wanted)]
     caps, colours = scene.caps(wall, openings), figures.opening_colours(openings)
     view = scene.front_view(wall.points_mm)
     turned = scene.around(wall.points_mm, view, [25])[0]

@@ -1,4 +1,4 @@
-"""Settings of the stages of the flow: solve, postprocess, report."""
+"""Settings of the stages of the flow: solve, postprocess, trace, report."""
 
 from pathlib import Path
 from typing import Annotated, Literal, Self
@@ -224,6 +224,28 @@ class PostprocessSettings(Section):
         if twice := sorted({name for name in names if names.count(name) > 1}):
             raise ValueError(f"sacs: the name {', '.join(twice)} is given more than once; names must differ")
         return self
+
+
+class TraceSettings(Section):
+    """Streamlines, particles, and how long the blood stays."""
+
+    streamlines: Annotated[int, Field(ge=1, le=5000)] = Field(150, description="number of streamlines from the inlets")
+    pathlines: Annotated[int, Field(ge=10, le=100_000)] = Field(
+        2000, description="particles released at the inlets, over one period of a periodic flow"
+    )
+    particles: Annotated[int, Field(ge=100, le=10_000_000)] = Field(
+        20_000, description="particles spread over the volume for the residence time"
+    )
+    limit_cycles: Annotated[float, Field(gt=0, le=100)] = Field(
+        5.0, description="periodic flow: periods over which a particle is traced at most"
+    )
+    limit_transits: Annotated[float, Field(gt=0, le=1000)] = Field(
+        20.0, description="steady flow: the same in mean transit times, volume over inflow"
+    )
+    step: Annotated[float, Field(gt=0, le=1)] = Field(
+        0.5, description="longest way of a particle in one step, in lattice spacings"
+    )
+    frames: Annotated[int, Field(ge=8, le=200)] = Field(48, description="pictures of the animation")
 
 
 class ReportSettings(Section):

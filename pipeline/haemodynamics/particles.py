@@ -1,0 +1,422 @@
+"""Particles without mass that go with the flow: dx/dt = u(x, t), forwards or backwards in time.
+
+Fourth-order Runge-Kutta in time; the velocity is trilinear in space (:mod:`interpolation`) and linear in time between
+the snapshots of the flow, of which two are in memory. A periodic flow goes on from its last snapshot to its first; a
+flow with one snapshot is steady. A step is as long as the particle takes for a fraction of a spacing, so that slow
+particles make few of them, and no longer than to the next snapshot.
+
+The interpolated velocity is 0 on the wall up to errors of the second order, and of such errors particles would cross it
+or come to rest on it. A particle that ends a step nearer to the wall than `KEPT_OFF` is therefore moved straight away
+from it to that distance, where the flow along the wall carries it on.
+
+A particle leaves where its step crosses the plane of an opening outwards within `REACH` radii of the centre. Along the
+rim, between wall and cap, there are cells without a fluid node, in which the interpolation ends: a particle that goes
+there within `RIM` spacings of the plane has left, too.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numba import njit, prange
+from numpy.typing import NDArray
+
+from pipeline.haemodynamics.interpolation import Interpolation, corners, weight_of
+from solver.nodes import Opening
+
+KEPT_OFF = 0.02
+"""Least distance of a particle to the wall, in spacings."""
+
+REACH = 1.5
+"""How far from an opening's centre, in radii, its plane is an opening."""
+
+RIM = 1.0
+"""How far from the plane of an opening, in spacings, its rim reaches."""
+
+MOVING, LOST = 0, -1
+"""States of particles; another state is the id of the opening through which one has left."""
+
+
+@dataclass(frozen=True)
+class Field:
+    """A velocity over time.
+
+    Attributes
+    ----------
+    times_s : (T,) ascending times of the snapshots, within one period.
+    period_s : after which the flow repeats; none of a steady flow, which has one snapshot.
+    velocity_m_s : snapshot by number at the fluid nodes, (N, 3).
+    """
+
+    times_s: NDArray[np.float64]
+    period_s: float | None
+    velocity_m_s: Callable[[int], NDArray[np.floating]]
+
+    def moment(self, number: int) -> float:
+        """Time of a snapshot, whose numbers go on over all periods."""
+        period, step = divmod(number, len(self.times_s))
+        return float(self.times_s[step]) + period * (self.period_s or 0.0)
+
+    def intervals(self, since_s: float, until_s: float) -> Iterator[tuple[int, float]]:
+        """Intervals between snapshots on the way from one time to another, at least one, in the order of the way.
+
+        Returns
+        -------
+        The number of each one's first snapshot, and the time up to which the way is in it.
+        """
+        forwards, now = until_s >= since_s, since_s
+        cycle = int(np.floor((now - self.times_s[0]) / (self.period_s or 1.0)))
+        phase = now - cycle * (self.period_s or 0.0)
+        within = int(np.searchsorted(self.times_s, phase, "right" if forwards else "left")) - 1
+        number = cycle * len(self.times_s) + within
+        while True:
+            if forwards:
+                now = max(now, min(self.moment(number + 1), until_s))
+            else:
+                now = min(now, max(self.moment(number), until_s))
+            yield number, now
+            if now == until_s:
+                return
+            number += 1 if forwards else -1
+
+
+@dataclass
+class Particles:
+    """Where particles are, and since when or until when.
+
+    Attributes
+    ----------
+    place : (P, 3) float64, lattice indices (x, y, z).
+    clock_s : (P,) float64, time up to which each has been traced; it starts with that of its release.
+    state : (P,) int8, MOVING, LOST where the interpolation ended, or the opening through which it left.
+    velocity_m_s : (P, 3) float32, where it is.
+    held : (P,) bool, whether its last step ended at the wall.
+    end_s : (P,) float64, time at which each stops.
+    """
+
+    place: NDArray[np.float64]
+    clock_s: NDArray[np.float64]
+    state: NDArray[np.int8]
+    velocity_m_s: NDArray[np.float32]
+    held: NDArray[np.bool_]
+    end_s: NDArray[np.float64]
+
+    @staticmethod
+    def at(place: NDArray[np.float64], released_s: NDArray[np.float64], lasts_s: float) -> "Particles":
+        """Particles that are released at places, (P, 3), at times, (P,), and go on for a time, below 0 backwards."""
+        count = len(place)
+        return Particles(
+            np.array(place, np.float64), np.array(released_s, np.float64), np.zeros(count, np.int8),
+            np.zeros((count, 3), np.float32), np.zeros(count, np.bool_), np.asarray(released_s) + lasts_s,
+        )  # fmt: skip
+
+
+class Tracer:
+    """Moves particles through a flow.
+
+    Parameters
+    ----------
+    lattice : where values are between the nodes.
+    field : the velocity.
+    openings : through which particles leave.
+    step : longest way of a step, in spacings.
+    """
+
+    def __init__(self, lattice: Interpolation, field: Field, openings: tuple[Opening, ...], step: float) -> None:
+        self._lattice, self._field, self._step = lattice, field, step
+        self._kept: dict[int, NDArray[np.float32]] = {}
+        spacing = lattice.nodes.spacing_mm
+        self._openings = np.array(
+            [(*lattice.place(np.array(o.centre_mm)), *o.normal, REACH * o.radius_mm / spacing) for o in openings]
+        ).reshape(-1, 7)
+        self._ids = np.array([opening.id for opening in openings], np.int8)
+
+    def advance(self, particles: Particles, until_s: float) -> None:
+        """Trace particles up to a time as :meth:`follow` does, without looking at them on the way."""
+        self.follow(particles, np.arange(len(particles.place)), np.array([until_s]), looks=False)
+
+    def follow(
+        self, particles: Particles, rows: NDArray[np.int64], stops_s: NDArray[np.float64], looks: bool = True
+    ) -> NDArray[np.float64]:
+        """Trace particles from their own clocks up to the last of several times, and look at them at each.
+
+        If any clock stands before that time, particles go forwards, and those with later clocks stay where they are;
+        else they go backwards. Those that have left or come to their end stay, too.
+
+        Parameters
+        ----------
+        particles : to be moved.
+        rows : which of them.
+        stops_s : (S,) times in the order in which they are passed.
+        looks : whether to look.
+
+        Returns
+        -------
+        (R, S, 7): lattice indices x, y, z, clock, and velocity (m/s) of each particle at each time at which it moved,
+        or where it left or ended since the time before; else NaN. Without looks (R, 0, 7).
+        """
+        seen = np.full((len(rows), len(stops_s) if looks else 0, 7), np.nan)
+        on_way = particles.state[rows] == MOVING
+        if not on_way.any():
+            return seen
+        clocks, last = particles.clock_s[rows[on_way]], float(stops_s[-1])
+        since_s = float(clocks.min() if clocks.min() < last else max(clocks.max(), last))
+        if self._field.period_s is None:
+            self._move(particles, rows, 0, (0.0, 1.0), stops_s, since_s <= last, seen)
+            return seen
+        sign, passed = (1 if since_s <= last else -1), 0
+        for number, end in self._field.intervals(since_s, last):
+            span = self._field.moment(number), self._field.moment(number + 1)
+            reached = int(np.searchsorted(sign * stops_s, sign * end, "right"))
+            stops, part = stops_s[passed:reached], seen[:, passed:reached] if looks else seen
+            if not len(stops) or stops[-1] != end:
+                stops = np.append(stops, end)
+            self._move(particles, rows, number, span, stops, sign > 0, part)
+            passed = reached
+        return seen
+
+    def _snapshots(self, number: int) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+        """A snapshot and the next, the only two that are kept."""
+        count = len(self._field.times_s)
+        wanted = number % count, (number + 1) % count
+        self._kept = {step: values for step, values in self._kept.items() if step in wanted}
+        for step in wanted:
+            if step not in self._kept:
+                velocity = self._field.velocity_m_s(step)
+                self._kept[step] = self._lattice.extended(velocity, zero_at_wall=True)
+        return self._kept[wanted[0]], self._kept[wanted[1]]
+
+    def _move(
+        self,
+        particles: Particles,
+        rows: NDArray[np.int64],
+        number: int,
+        span_s: tuple[float, float],
+        stops_s: NDArray[np.float64],
+        forwards: bool,
+        seen: NDArray[np.float64],
+    ) -> None:
+        lattice = self._lattice
+        before, after = self._snapshots(number)
+        _advance(
+            rows, particles.place, particles.clock_s, particles.state, particles.velocity_m_s, particles.held,
+            particles.end_s, before, after, *span_s, stops_s, forwards, 1e3 / lattice.nodes.spacing_mm, self._step,
+            lattice.distance, self._openings, self._ids, lattice.low, lattice.top, lattice.blocks, lattice.wrap, seen,
+        )  # fmt: skip
+
+
+@njit(cache=True)
+def _blend(
+    row: NDArray[np.int64],
+    a: float,
+    b: float,
+    c: float,
+    later: float,
+    before: NDArray[np.float32],
+    after: NDArray[np.float32],
+) -> tuple[float, float, float]:
+    """Velocity in a cell at the part `later` of the interval between two snapshots; corners without value count 0."""
+    u = v = w = 0.0
+    for corner in range(8):
+        n = row[corner]
+        if n >= 0:
+            weight = weight_of(corner, a, b, c)
+            old, new = weight * (1 - later), weight * later
+            u += old * before[n, 0] + new * after[n, 0]
+            v += old * before[n, 1] + new * after[n, 1]
+            w += old * before[n, 2] + new * after[n, 2]
+    return u, v, w
+
+
+@njit(cache=True)
+def _keep_off_wall(
+    place: NDArray[np.float64],
+    distance: NDArray[np.float32],
+    low: NDArray[np.int64],
+    top: NDArray[np.int32],
+    blocks: NDArray[np.int32],
+    wrap: NDArray[np.int64],
+    row: NDArray[np.int64],
+) -> tuple[bool, bool]:
+    """Move a particle that is too near to the wall, along the gradient of the distance.
+
+    Returns
+    -------
+    Whether it was, and whether it is where all corners have values.
+    """
+    a, b, c, whole = corners(place[0], place[1], place[2], low, top, blocks, wrap, row)
+    if not whole:
+        return False, False
+    found = along = across = up = 0.0
+    for corner in range(8):
+        value = distance[row[corner]]
+        wx, wy, wz = (a if corner & 1 else 1 - a), (b if corner >> 1 & 1 else 1 - b), (c if corner >> 2 else 1 - c)
+        found += wx * wy * wz * value
+        along += (value if corner & 1 else -value) * wy * wz
+        across += (value if corner >> 1 & 1 else -value) * wx * wz
+        up += (value if corner >> 2 else -value) * wx * wy
+    if found >= KEPT_OFF:
+        return False, True
+    square = along * along + across * across + up * up
+    if square > 0:
+        way = (KEPT_OFF - found) / max(square, 0.25)  # a distance rises by 1 a spacing, less where walls are close
+        place[0] += way * along
+        place[1] += way * across
+        place[2] += way * up
+    return True, True
+
+
+@njit(cache=True)
+def _crossing(old: NDArray[np.float64], new: NDArray[np.float64], openings: NDArray[np.float64]) -> tuple[int, float]:
+    """The opening, by number, through which a step leads outwards, and after which part of it; -1 for none."""
+    first, part = -1, 1.0
+    for k in range(len(openings)):
+        inside = beyond = 0.0
+        for axis in range(3):
+            inside += (old[axis] - openings[k, axis]) * openings[k, 3 + axis]
+            beyond += (new[axis] - openings[k, axis]) * openings[k, 3 + axis]
+        if inside <= 0 < beyond:
+            here = inside / (inside - beyond)
+            square = 0.0
+            for axis in range(3):
+                square += (old[axis] + here * (new[axis] - old[axis]) - openings[k, axis]) ** 2
+            if square <= openings[k, 6] ** 2 and here <= part:
+                first, part = k, here
+    return first, part
+
+
+@njit(cache=True)
+def _at_rim(old: NDArray[np.float64], new: NDArray[np.float64], openings: NDArray[np.float64]) -> int:
+    """The opening, by number, towards which a step leads that ends beside its rim; -1 for none."""
+    for k in range(len(openings)):
+        height = towards = square = 0.0
+        for axis in range(3):
+            height += (new[axis] - openings[k, axis]) * openings[k, 3 + axis]
+            towards += (new[axis] - old[axis]) * openings[k, 3 + axis]
+            square += (new[axis] - openings[k, axis]) ** 2
+        if towards > 0 and abs(height) <= RIM and square <= openings[k, 6] ** 2:
+            return k
+    return -1
+
+
+@njit(cache=True)
+def _go(
+    n: int,
+    places: NDArray[np.float64],
+    clocks: NDArray[np.float64],
+    states: NDArray[np.int8],
+    velocities: NDArray[np.float32],
+    held: NDArray[np.bool_],
+    before: NDArray[np.float32],
+    after: NDArray[np.float32],
+    begin: float,
+    finish: float,
+    until: float,
+    scale: float,
+    longest: float,
+    distance: NDArray[np.float32],
+    openings: NDArray[np.float64],
+    ids: NDArray[np.int8],
+    low: NDArray[np.int64],
+    top: NDArray[np.int32],
+    blocks: NDArray[np.int32],
+    wrap: NDArray[np.int64],
+    row: NDArray[np.int64],
+    old: NDArray[np.float64],
+    new: NDArray[np.float64],
+    slope: NDArray[np.float64],
+) -> None:
+    """Classical Runge-Kutta steps of one particle up to a time; the last four are room to work in."""
+    sign = 1.0 if until >= clocks[n] else -1.0
+    while True:
+        clock = clocks[n]
+        for axis in range(3):
+            old[axis] = places[n, axis]
+        a, b, c, _ = corners(old[0], old[1], old[2], low, top, blocks, wrap, row)
+        u, v, w = _blend(row, a, b, c, (clock - begin) / (finish - begin), before, after)
+        velocities[n, 0], velocities[n, 1], velocities[n, 2] = u, v, w
+        left = until - clock
+        if left == 0:
+            return
+        u0, v0, w0 = _blend(row, a, b, c, 0.0, before, after)
+        u1, v1, w1 = _blend(row, a, b, c, 1.0, before, after)
+        fastest = scale * np.sqrt(max(u0 * u0 + v0 * v0 + w0 * w0, u1 * u1 + v1 * v1 + w1 * w1))
+        whole = fastest * abs(left) <= longest
+        step = left if whole else sign * longest / fastest
+        slope[0, 0], slope[0, 1], slope[0, 2] = u, v, w
+        for stage in range(1, 4):
+            part = 1.0 if stage == 3 else 0.5
+            for axis in range(3):
+                new[axis] = old[axis] + scale * step * part * slope[stage - 1, axis]
+            a, b, c, _ = corners(new[0], new[1], new[2], low, top, blocks, wrap, row)
+            later = (clock + part * step - begin) / (finish - begin)
+            slope[stage, 0], slope[stage, 1], slope[stage, 2] = _blend(row, a, b, c, later, before, after)
+        for axis in range(3):
+            sum_of = slope[0, axis] + 2 * slope[1, axis] + 2 * slope[2, axis] + slope[3, axis]
+            new[axis] = old[axis] + scale * step * sum_of / 6
+        opening, part = _crossing(old, new, openings)
+        if opening >= 0:
+            for axis in range(3):
+                places[n, axis] = old[axis] + part * (new[axis] - old[axis])
+            clocks[n] = clock + part * step
+            states[n] = ids[opening]
+            return
+        held[n], inside = _keep_off_wall(new, distance, low, top, blocks, wrap, row)
+        for axis in range(3):
+            places[n, axis] = new[axis]
+        clocks[n] = until if whole else clock + step
+        if not inside:
+            opening = _at_rim(old, new, openings)
+            states[n] = ids[opening] if opening >= 0 else LOST
+            return
+
+
+@njit(parallel=True, cache=True)
+def _advance(
+    rows: NDArray[np.int64],
+    places: NDArray[np.float64],
+    clocks: NDArray[np.float64],
+    states: NDArray[np.int8],
+    velocities: NDArray[np.float32],
+    held: NDArray[np.bool_],
+    ends: NDArray[np.float64],
+    before: NDArray[np.float32],
+    after: NDArray[np.float32],
+    begin: float,
+    finish: float,
+    stops: NDArray[np.float64],
+    forwards: bool,
+    scale: float,
+    longest: float,
+    distance: NDArray[np.float32],
+    openings: NDArray[np.float64],
+    ids: NDArray[np.int8],
+    low: NDArray[np.int64],
+    top: NDArray[np.int32],
+    blocks: NDArray[np.int32],
+    wrap: NDArray[np.int64],
+    seen: NDArray[np.float64],
+) -> None:
+    """Each particle by itself, so that the order and number of threads do not matter, from stop to stop.
+
+    `scale` turns m/s into spacings a second; `begin` and `finish` are the times of the two snapshots.
+    """
+    sign = 1.0 if forwards else -1.0
+    for k in prange(len(rows)):
+        n = rows[k]
+        row, old, new = np.empty(8, np.int64), np.empty(3), np.empty(3)
+        slope = np.empty((4, 3))
+        for stop in range(len(stops)):
+            until = stops[stop] if sign * (ends[n] - stops[stop]) > 0 else ends[n]
+            done = stop > 0 and sign * (ends[n] - stops[stop - 1]) <= 0
+            if states[n] != MOVING or done or sign * (until - clocks[n]) < 0:
+                continue
+            _go(
+                n, places, clocks, states, velocities, held, before, after, begin, finish, until, scale, longest,
+                distance, openings, ids, low, top, blocks, wrap, row, old, new, slope,
+            )  # fmt: skip
+            if stop < seen.shape[1]:
+                for axis in range(3):
+                    seen[k, stop, axis] = places[n, axis]
+                    seen[k, stop, 4 + axis] = velocities[n, axis]
+                seen[k, stop, 3] = clocks[n]

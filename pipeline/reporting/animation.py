@@ -1,0 +1,225 @@
+"""A moving picture of particles in the vessel, as a GIF that repeats without a jump.
+
+Each particle repeats its path: in a periodic flow with the period, in a steady flow with the median time of the blood's
+way through the vessel, each with a phase of its own. Particles are picked in proportion to the flow for which they
+stand, so that all over the vessel they are equally dense, and drawn with a tail: where they were a moment before.
+"""
+
+import io
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import matplotlib as mpl
+import numpy as np
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.collections import LineCollection, PolyCollection
+from matplotlib.figure import Figure
+from numpy.typing import NDArray
+from PIL import Image
+
+from pipeline.haemodynamics.indices import weighted_percentiles
+from pipeline.haemodynamics.paths import SPREAD, Paths
+from pipeline.mesh import Mesh
+from pipeline.reporting import figures, render
+from pipeline.reporting.scene import View, front_view
+from solver.nodes import Nodes
+from solver.stage import Progress
+
+MAX_BYTES = 2_000_000
+"""A larger file is made of smaller pictures."""
+
+SMALLER = 0.85
+"""Factor on the size of the pictures, until the file is small enough."""
+
+SHOWN = 400
+"""Particles in a picture, about."""
+
+TAIL = 0.04
+"""Length of a tail in time: a part of the median way through the vessel."""
+
+THICK = 0.045
+"""Radius of a tail as a part of the radius of the smallest opening."""
+
+TAIL_POINTS = 6
+LONGEST = 700
+DOTS_PER_INCH = 110
+COLOURS, BAR_ROWS = 160, 200
+"""Colours of the file; so many rows of the colour map are among the pixels that they are chosen for."""
+
+FRAME_MS = 80
+
+SPEED_PERCENTILE = 99.5
+"""Colours end at this percentile of the speeds on the paths."""
+
+
+@dataclass(frozen=True)
+class Animation:
+    """A moving picture.
+
+    Attributes
+    ----------
+    gif : the file's contents.
+    drawn_by : name of VTK's window, or ``matplotlib`` where it cannot draw.
+    """
+
+    gif: bytes
+    drawn_by: str
+
+
+def animate(
+    paths: Paths, nodes: Nodes, wall: Mesh, period_s: float | None, frames: int, log: logging.Logger
+) -> Animation:
+    """Draw particles on their paths over one round.
+
+    Parameters
+    ----------
+    paths : of particles; they may be none.
+    nodes : the lattice that places of paths are of.
+    wall : the wall without caps.
+    period_s : of the flow; none of a steady one.
+    frames : number of pictures.
+    log : told the progress.
+    """
+    view = front_view(wall.points_mm)
+    round_s = period_s or _median_way_s(paths)
+    tail_s = TAIL * min(round_s, _median_way_s(paths))
+    shown, phase_s = _pick(paths, round_s, period_s is not None)
+    speeds = (0.0, float(np.percentile(paths.speed_m_s, SPEED_PERCENTILE)) if len(paths.speed_m_s) else 1.0)
+    radius = min((opening.radius_mm for opening in nodes.openings), default=min(view.width_mm, view.height_mm) / 12)
+    moments = np.arange(frames) * round_s / frames
+    progress = Progress(log, frames, "pictures")
+    glass = render.see_through_actors(wall) if render.window_class() else []
+    images = []
+    for done, moment in enumerate(moments.tolist(), 1):
+        lines = _tails(paths, nodes, shown, phase_s, moment, round_s, tail_s)
+        if not glass:
+            images.append(draw_flat(wall, lines, radius, speeds, view, LONGEST))
+        else:
+            tubes = [render.tube_actor(lines, THICK * radius, speeds, figures.SPEED_COLOURS)] if lines else []
+            images.append(render.draw([*glass, *tubes], [view], LONGEST)[0])
+        progress.update(done)
+    pictures = _captioned(images, view, speeds, moments, round_s, period_s is not None)
+    return Animation(_to_gif(pictures), render.window_class() or "matplotlib")
+
+
+def _median_way_s(paths: Paths) -> float:
+    """Median time from release to the end of a path, weighted by flow."""
+    return weighted_percentiles(paths.lasted_s(), paths.flux, (50,))[0] if len(paths.flux) else 1.0
+
+
+def _pick(paths: Paths, round_s: float, released: bool) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    """Paths that are shown, as often as they stand for flow, and the time of each one's release in a round."""
+    if not len(paths.flux):
+        return np.empty(0, np.int64), np.empty(0)
+    at_once = float(paths.lasted_s() @ paths.flux) / float(paths.flux.sum()) / round_s  # of one path, on average
+    count = int(np.clip(round(SHOWN / max(at_once, 1e-9)), 1, len(paths.flux)))
+    total = np.cumsum(paths.flux)
+    rows = np.unique(np.searchsorted(total, (np.arange(count) + 0.5) / count * total[-1]))
+    phase = paths.released_s[rows] if released else np.arange(len(rows)) * SPREAD % 1 * round_s
+    return rows, phase
+
+
+def _tails(
+    paths: Paths,
+    nodes: Nodes,
+    rows: NDArray[np.int64],
+    phase_s: NDArray[np.float64],
+    moment_s: float,
+    round_s: float,
+    tail_s: float,
+) -> list[NDArray[np.float64]]:
+    """Where particles are and were, each (TAIL_POINTS, 4): x, y, z in mm and speed in m/s; the newest point last."""
+    found, lasted = [], paths.lasted_s()
+    back: NDArray[np.float64] = np.linspace(-tail_s, 0, TAIL_POINTS)
+    for row, phase in zip(rows.tolist(), phase_s.tolist(), strict=True):
+        part = slice(paths.offsets[row], paths.offsets[row + 1])
+        age, lasts = paths.time_s[part] - paths.released_s[row], lasted[row]
+        table = np.column_stack((paths.place[part] * nodes.spacing_mm + nodes.origin_mm, paths.speed_m_s[part]))
+        for head in np.arange((moment_s - phase) % round_s, lasts + tail_s, round_s):
+            at = np.clip(head + back, 0, lasts)
+            if at[-1] > at[0]:
+                found.append(np.column_stack([np.interp(at, age, table[:, k]) for k in range(4)]))
+    return found
+
+
+def draw_flat(
+    wall: Mesh,
+    lines: Sequence[NDArray[np.float64]],
+    radius_mm: float,
+    speeds: tuple[float, float],
+    view: View,
+    longest: int,
+) -> NDArray[np.uint8]:
+    """The same without VTK's windows: lines, each (P, 4), over the outline of the wall, (H, W, 3).
+
+    Parameters
+    ----------
+    wall : the wall without caps.
+    lines : x, y, z in mm and speed in m/s.
+    radius_mm : of the smallest opening, for the width of lines.
+    speeds : range of the colours.
+    view, longest : point of view; longer side of the picture in pixels.
+    """
+    scale = longest / max(view.width_mm, view.height_mm)
+    size = np.round(np.array([view.width_mm, view.height_mm]) * scale)
+    figure = Figure(figsize=tuple(size / 100), dpi=100)
+    canvas = FigureCanvasAgg(figure)
+    axes = figure.add_axes((0, 0, 1, 1))
+    axes.set_axis_off()
+    axes.set_xlim(-view.width_mm / 2, view.width_mm / 2)
+    axes.set_ylim(-view.height_mm / 2, view.height_mm / 2)
+    triangles = view.project(wall.points_mm)[wall.triangles]
+    for colour, width in ((figures.FAINT, 2.0), (render.GLASS, 0.5)):
+        axes.add_collection(PolyCollection(list(triangles), facecolors=[colour], edgecolors=[colour], linewidths=width))
+    if lines:
+        pieces = np.concatenate([np.stack((line[:-1], line[1:]), axis=1) for line in lines])
+        drawn = LineCollection(
+            list(view.project(pieces[..., :3])), cmap=figures.SPEED_COLOURS, norm=mpl.colors.Normalize(*speeds),
+            linewidths=2 * THICK * radius_mm * scale * 0.72, capstyle="round",
+        )  # fmt: skip
+        drawn.set_array(pieces[..., 3].mean(axis=1))
+        axes.add_collection(drawn)
+    canvas.draw()
+    return np.asarray(canvas.buffer_rgba())[..., :3].copy()
+
+
+def _captioned(
+    images: Sequence[NDArray[np.uint8]],
+    view: View,
+    speeds: tuple[float, float],
+    moments_s: NDArray[np.float64],
+    round_s: float,
+    periodic: bool,
+) -> list[Image.Image]:
+    """Pictures with scale bar, patient directions, colour bar and the time."""
+    figure = figures.speed_figure(images[0], view, speeds)
+    figure.set_dpi(DOTS_PER_INCH)
+    canvas, axes = FigureCanvasAgg(figure), figure.axes[0]
+    told = axes.text(0.01, 0.99, "", transform=axes.transAxes, ha="left", va="top", color=figures.INK, fontsize=9)
+    found = []
+    for image, moment in zip(images, moments_s, strict=True):
+        axes.images[0].set_data(image)
+        told.set_text(f"{moment:.3f} s of a cycle of {round_s:.3f} s" if periodic else f"{moment:.3f} s")
+        canvas.draw()
+        found.append(Image.fromarray(np.asarray(canvas.buffer_rgba())[..., :3].copy()))
+    return found
+
+
+def _to_gif(pictures: Sequence[Image.Image]) -> bytes:
+    """A GIF that repeats, of pictures as large as the limit of its size allows, all with the same colours."""
+    factor = 1.0
+    while True:
+        size = round(pictures[0].width * factor), round(pictures[0].height * factor)
+        scaled = [each.resize(size, Image.Resampling.LANCZOS) if factor < 1 else each for each in pictures]
+        bar = (mpl.colormaps[figures.SPEED_COLOURS](np.linspace(0, 1, size[0])) * 255).round().astype(np.uint8)
+        sample = np.concatenate([scaled[0], scaled[len(scaled) // 2], np.tile(bar[:, :3], (BAR_ROWS, 1, 1))])
+        palette = Image.fromarray(sample).quantize(COLOURS, dither=Image.Dither.NONE)
+        mapped = [each.quantize(palette=palette, dither=Image.Dither.NONE) for each in scaled]
+        stream = io.BytesIO()
+        mapped[0].save(
+            stream, "GIF", save_all=True, append_images=mapped[1:], duration=FRAME_MS, loop=0, optimize=False
+        )
+        if stream.tell() <= MAX_BYTES:
+            return stream.getvalue()
+        factor *= SMALLER
