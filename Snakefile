@@ -104,6 +104,7 @@ rule all:
     default_target: True
     input:
         expand(OUT + "report.html", case=CASES),
+        expand(OUT + "open-in-paraview.py", case=CASES),
         expand(OUT + "grid_convergence.json", case=[name for name in CASES if CASES[name].convergence.spacings > 1]),
 
 
@@ -391,6 +392,23 @@ rule postprocess:
         "{PYTHON} -m pipeline.postprocess --nodes {input.nodes} --flow {input.flow} --surface {input.surface}"
         " --openings {input.openings} --monitor {input.monitor} --summary {input.summary}"
         " --wall {output.wall} --indices {output.indices}"
+        " --settings {params.settings:q} --provenance {output.provenance} --log {log}"
+
+
+rule paraview:
+    input:
+        wall=own(rules.postprocess.output.wall),
+        flow=own(rules.solve.output.flow),
+        code=sources("pipeline.paraview"),
+    output:
+        script=OUT + "open-in-paraview.py",
+        provenance=OUT + "paraview.provenance.json",
+    log:
+        OUT + "logs/paraview.log",
+    params:
+        settings=lambda wildcards: json.dumps({"case": wildcards.case}),
+    shell:
+        "{PYTHON} -m pipeline.paraview --wall {input.wall} --flow {input.flow} --script {output.script}"
         " --settings {params.settings:q} --provenance {output.provenance} --log {log}"
 
 
