@@ -26,11 +26,25 @@ except StageError as error:
 
 PYTHON = shlex.quote(sys.executable)
 OUT = "results/{case}/"
+LEVELS = ("", "coarser-1/", "coarser-2/")
+ANY_LEVEL = OUT + "{level}"  # folder of a lattice: of the case's own, or of a coarser one of the section convergence
 
 
 def settings(stage):
     """The stage's section of the case as JSON: a parameter, so that a change reruns the stage."""
     return lambda wildcards: CASES[wildcards.case].settings(stage)
+
+
+def own(path):
+    """A file of the case's own lattice, of the name that it has on any."""
+    return path.replace("{level}", "")
+
+
+def on_every_lattice(path):
+    """The file on all lattices that the section convergence asks for, the case's own first."""
+    return lambda wildcards: expand(
+        path, case=wildcards.case, level=LEVELS[: CASES[wildcards.case].convergence.spacings]
+    )
 
 
 def entering(*entries):
@@ -89,12 +103,15 @@ def page(wildcards):
 
 wildcard_constraints:
     case=r"[A-Za-z0-9][A-Za-z0-9_.-]*",
+    level=r"(?:coarser-[12]/)?",
 
 
 rule all:
     default_target: True
     input:
         expand(OUT + "report.html", case=CASES),
+        expand(OUT + "open-in-paraview.py", case=CASES),
+        expand(OUT + "grid_convergence.json", case=[name for name in CASES if CASES[name].convergence.spacings > 1]),
 
 
 rule phantom:
@@ -304,12 +321,12 @@ rule voxelize:
         waveforms=waveforms("voxelize"),
         code=sources("pipeline.voxelize"),
     output:
-        lattice=OUT + "lattice.vti",
-        provenance=OUT + "voxelize.provenance.json",
+        lattice=ANY_LEVEL + "lattice.vti",
+        provenance=ANY_LEVEL + "voxelize.provenance.json",
     log:
-        OUT + "logs/voxelize.log",
+        ANY_LEVEL + "logs/voxelize.log",
     params:
-        settings=settings("voxelize"),
+        settings=lambda wildcards: CASES[wildcards.case].settings("voxelize", LEVELS.index(wildcards.level)),
         centreline=lambda wildcards: " ".join(f"--centreline {path}" for path in narrowest(wildcards)),
     threads: workflow.cores
     shell:
@@ -326,10 +343,10 @@ rule decompose:
         openings=rules.surface.output.openings,
         code=sources("pipeline.decompose"),
     output:
-        nodes=OUT + "nodes.h5",
-        provenance=OUT + "decompose.provenance.json",
+        nodes=ANY_LEVEL + "nodes.h5",
+        provenance=ANY_LEVEL + "decompose.provenance.json",
     log:
-        OUT + "logs/decompose.log",
+        ANY_LEVEL + "logs/decompose.log",
     params:
         settings=settings("decompose"),
     threads: workflow.cores
@@ -345,12 +362,12 @@ rule solve:
         waveforms=waveforms("solve"),
         code=sources("solver.__main__"),
     output:
-        flow=OUT + "flow.vtkhdf",
-        monitor=OUT + "monitor.csv",
-        summary=OUT + "solve.json",
-        provenance=OUT + "solve.provenance.json",
+        flow=ANY_LEVEL + "flow.vtkhdf",
+        monitor=ANY_LEVEL + "monitor.csv",
+        summary=ANY_LEVEL + "solve.json",
+        provenance=ANY_LEVEL + "solve.provenance.json",
     log:
-        OUT + "logs/solve.log",
+        ANY_LEVEL + "logs/solve.log",
     params:
         settings=settings("solve"),
     threads: workflow.cores
@@ -399,17 +416,17 @@ rule postprocess:
         centreline=lines,
         code=sources("pipeline.postprocess"),
     output:
-        wall=OUT + "wall.vtp",
-        wall_over_time=OUT + "wall_over_time.vtkhdf",
-        statistics=OUT + "flow_statistics.vtkhdf",
-        indices=OUT + "indices.json",
-        indices_table=OUT + "indices.csv",
-        openings_table=OUT + "openings.csv",
-        along=OUT + "centreline_flow.vtp",
-        along_table=OUT + "centreline_flow.csv",
-        provenance=OUT + "postprocess.provenance.json",
+        wall=ANY_LEVEL + "wall.vtp",
+        wall_over_time=ANY_LEVEL + "wall_over_time.vtkhdf",
+        statistics=ANY_LEVEL + "flow_statistics.vtkhdf",
+        indices=ANY_LEVEL + "indices.json",
+        indices_table=ANY_LEVEL + "indices.csv",
+        openings_table=ANY_LEVEL + "openings.csv",
+        along=ANY_LEVEL + "centreline_flow.vtp",
+        along_table=ANY_LEVEL + "centreline_flow.csv",
+        provenance=ANY_LEVEL + "postprocess.provenance.json",
     log:
-        OUT + "logs/postprocess.log",
+        ANY_LEVEL + "logs/postprocess.log",
     params:
         settings=settings("postprocess"),
         centreline=lambda wildcards: " ".join(f"--centreline {path}" for path in lines(wildcards)),
@@ -422,16 +439,54 @@ rule postprocess:
         " --settings {params.settings:q} --provenance {output.provenance} --log {log}"
 
 
+rule paraview:
+    input:
+        wall=own(rules.postprocess.output.wall),
+        flow=own(rules.solve.output.flow),
+        code=sources("pipeline.paraview"),
+    output:
+        script=OUT + "open-in-paraview.py",
+        provenance=OUT + "paraview.provenance.json",
+    log:
+        OUT + "logs/paraview.log",
+    params:
+        settings=lambda wildcards: json.dumps({"case": wildcards.case}),
+    shell:
+        "{PYTHON} -m pipeline.paraview --wall {input.wall} --flow {input.flow} --script {output.script}"
+        " --settings {params.settings:q} --provenance {output.provenance} --log {log}"
+
+
+rule convergence:
+    input:
+        indices=on_every_lattice(rules.postprocess.output.indices),
+        summary=on_every_lattice(rules.solve.output.summary),
+        wall=on_every_lattice(rules.postprocess.output.wall),
+        openings=rules.surface.output.openings,
+        code=sources("pipeline.convergence"),
+    output:
+        grid=OUT + "grid_convergence.json",
+        table=OUT + "grid_convergence.csv",
+        provenance=OUT + "convergence.provenance.json",
+    log:
+        OUT + "logs/convergence.log",
+    params:
+        settings=settings("convergence"),
+    shell:
+        "{PYTHON} -m pipeline.convergence --indices {input.indices} --summary {input.summary} --wall {input.wall}"
+        " --openings {input.openings} --grid {output.grid} --table {output.table}"
+        " --settings {params.settings:q} --provenance {output.provenance} --log {log}"
+
+
 rule report:
     input:
         unpack(evidence),
         openings=rules.surface.output.openings,
-        nodes=rules.decompose.output.nodes,
-        flow=rules.solve.output.flow,
-        monitor=rules.solve.output.monitor,
-        summary=rules.solve.output.summary,
-        wall=rules.postprocess.output.wall,
-        indices=rules.postprocess.output.indices,
+        nodes=own(rules.decompose.output.nodes),
+        flow=own(rules.solve.output.flow),
+        monitor=own(rules.solve.output.monitor),
+        summary=own(rules.solve.output.summary),
+        wall=own(rules.postprocess.output.wall),
+        indices=own(rules.postprocess.output.indices),
         code=sources("pipeline.report"),
     output:
         report=OUT + "report.html",

@@ -12,7 +12,14 @@ from typing import Any, Literal, Self
 from pydantic import Field, field_validator, model_validator
 
 from pipeline.settings.base import Name, Section, existing, parse, read_yaml
-from pipeline.settings.flow import InletSettings, PostprocessSettings, ReportSettings, SolveSettings, TraceSettings
+from pipeline.settings.flow import (
+    ConvergenceSettings,
+    InletSettings,
+    PostprocessSettings,
+    ReportSettings,
+    SolveSettings,
+    TraceSettings,
+)
 from pipeline.settings.geometry import DecomposeSettings, SurfaceSettings, VoxelizeSettings
 from pipeline.settings.images import FilterSettings, GrownRegion, LoadSettings, Seeds, SegmentSettings
 from pipeline.shapes import Geometry
@@ -96,6 +103,7 @@ class Case(Section):
     solve: SolveSettings
     postprocess: PostprocessSettings = PostprocessSettings()
     trace: TraceSettings = TraceSettings()
+    convergence: ConvergenceSettings = ConvergenceSettings()
     report: ReportSettings = ReportSettings()
 
     @model_validator(mode="after")
@@ -115,10 +123,11 @@ class Case(Section):
                     raise ValueError(f"solve.{section}.{name}: no {role} of this name in {place} ({known})")
         return self
 
-    def settings(self, stage: str) -> str:
+    def settings(self, stage: str, level: int = 0) -> str:
         """The stage's section as JSON with all defaults, as its command line takes it.
 
-        A stage that imports takes what the input says of the file, with what it needs of another section.
+        A stage that imports takes what the input says of the file, with what it needs of another section. `level`
+        counts the coarser lattices of the section convergence; 0 is the case's own.
         """
         if stage == "import_mask":
             return json.dumps({"segment": self.input.mask_segment, "fill_holes": self.segment.fill_holes})
@@ -134,7 +143,12 @@ class Case(Section):
             return json.dumps(spacing | {"geometry": geometry}, sort_keys=True)
         section = getattr(self, stage)
         if stage == "voxelize":
-            return json.dumps(section.model_dump(mode="json") | self._spacing_needs(), sort_keys=True)
+            coarser = {"coarser": self.convergence.ratio**level} if level else {}
+            return json.dumps(section.model_dump(mode="json") | self._spacing_needs() | coarser, sort_keys=True)
+        if stage == "convergence":
+            needs = {"safety", "fit_nodes"}
+            both = section.model_dump(mode="json") | self.postprocess.model_dump(mode="json")
+            return json.dumps({key: both[key] for key in needs}, sort_keys=True)
         if stage == "filter" and section.region_grown:
             section = section.model_copy(update={"region_grown": self._grown(section.region_grown)})
         return json.dumps(section.model_dump(mode="json"), sort_keys=True)

@@ -97,6 +97,15 @@ class Mesh:
         return Mesh.from_vtk(reader.GetOutput())
 
 
+def read_point_arrays(path: Path) -> dict[str, NDArray[Any]]:
+    """Values at the points of a VTP file by name, each (P,) or (P, components)."""
+    reader = vtkXMLPolyDataReader()
+    reader.SetFileName(str(path))
+    reader.Update()
+    data = reader.GetOutput().GetPointData()
+    return {data.GetArrayName(k): vtk_to_numpy(data.GetArray(k)) for k in range(data.GetNumberOfArrays())}
+
+
 def words_mm(point: ArrayLike) -> str:
     """A place in words."""
     x, y, z = np.asarray(point, float)

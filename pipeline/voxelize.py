@@ -133,6 +133,19 @@ def link_area(found: Links, opening: Opening) -> float:
 
 def _compute(job: Job) -> None:
     settings = parse(SpacingSettings, job.settings, "--settings")
+    try:
+        _voxelize(job, settings)
+    except StageError as error:
+        if settings.coarser == 1:
+            raise
+        raise StageError(
+            f"{error}. This lattice is {settings.coarser:.4g} times as coarse as the case's own, as the section"
+            " convergence asks: give a smaller convergence.ratio, fewer convergence.spacings, or a finer spacing of the"
+            " case"
+        ) from None
+
+
+def _voxelize(job: Job, settings: SpacingSettings) -> None:
     mesh, openings = Mesh.read(job.inputs["surface"]), read_openings(job.inputs["openings"])
     demand_closed(mesh, openings)
     grid = read_grid(job.inputs["openings"])
@@ -159,7 +172,12 @@ def _choose(
 ) -> Spacing:
     """The spacing, with what decided it and what it will cost in the log and the provenance."""
     narrowest = Narrowest.read(job.inputs["centreline"]) if "centreline" in job.inputs else None
-    chosen = grid.spacing(settings) if grid else choose_spacing(openings, settings, narrowest, settings.flow)
+    coarser = settings.coarser
+    chosen = (
+        grid.spacing(settings, coarser)
+        if grid
+        else choose_spacing(openings, settings, narrowest, settings.flow, coarser)
+    )
     job.log.info("spacing %.4g mm: %s", chosen.spacing_mm, chosen.reason)
     if not (narrowest or grid):
         job.log.info("no centreline is given: the spacing looks at the openings alone, not at what is between them")

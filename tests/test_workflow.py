@@ -19,14 +19,14 @@ from solver.stage import checksum
 
 STAGES = [
     "phantom", "load", "filter", "segment", "surface", "centreline", "voxelize", "decompose", "solve", "postprocess",
-    "report",
+    "paraview", "report",
 ]  # fmt: skip
 FILES = {
     "truth.json", "truth.nrrd", "volume.nrrd", "series.json", "filtered.nrrd", "lumen.nrrd", "occupancy.nrrd",
     "segmentation.json", "segmentation.png", "segmentation.html", "surface.vtp", "openings.json",
     "centreline.vtp", "branches.csv", "centreline.json", "lattice.vti", "nodes.h5", "flow.vtkhdf", "monitor.csv",
     "solve.json", "wall.vtp", "wall_over_time.vtkhdf", "flow_statistics.vtkhdf", "indices.json",
-    "indices.csv", "openings.csv", "centreline_flow.vtp", "centreline_flow.csv", "report.html",
+    "indices.csv", "openings.csv", "centreline_flow.vtp", "centreline_flow.csv", "open-in-paraview.py", "report.html",
 }  # fmt: skip
 
 
@@ -223,7 +223,9 @@ def project_with_entries(project) -> Path:
 
 def test_a_cohort_may_mix_entries_and_each_case_runs_what_it_needs(project_with_entries, snakemake):
     """The first case has run; of the others one enters with a mask and one with a surface."""
-    later = dict.fromkeys(("centreline", "voxelize", "decompose", "solve", "postprocess", "report"), 2) | {"all": 1}
+    later = dict.fromkeys(("centreline", "voxelize", "decompose", "solve", "postprocess", "paraview", "report"), 2) | {
+        "all": 1
+    }
     planned = rules_of(snakemake(project_with_entries, "tiny,tiny.mask,tiny.surface", "--dry-run"))
     assert planned == later | {"import_mask": 1, "surface": 1, "import_surface": 1}
 

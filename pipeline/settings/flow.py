@@ -248,6 +248,18 @@ class TraceSettings(Section):
     frames: Annotated[int, Field(ge=8, le=200)] = Field(48, description="pictures of the animation")
 
 
+class ConvergenceSettings(Section):
+    """The case once more on coarser lattices, and what follows of the error of its spacing."""
+
+    spacings: Literal[1, 2, 3] = Field(1, description="lattices that the case runs on: 1, its own alone; 2 or 3")
+    ratio: Annotated[float, Field(gt=1.2, le=3)] = Field(
+        1.5, description="each further lattice is so much coarser than the one before"
+    )
+    safety: Annotated[float, Field(ge=1, le=10)] | None = Field(
+        None, description="factor of safety on the estimated error; none: 1.25 with three spacings, 3 with two"
+    )
+
+
 class ReportSettings(Section):
     """The page."""
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from pipeline.geometry.lattice.crossings import MAX_NODES
 from pipeline.geometry.lattice.frame import MARGIN_NODES, Frame, around
-from pipeline.geometry.lattice.spacing import NODES_ACROSS, Extent, Spacing
+from pipeline.geometry.lattice.spacing import MIN_NODES_ACROSS, NODES_ACROSS, Extent, Spacing
 from pipeline.mesh import Mesh
 from pipeline.settings.geometry import VoxelizeSettings
 from solver.stage import StageError
@@ -40,12 +40,34 @@ class Grid:
     low_mm: tuple[float, float, float]
     high_mm: tuple[float, float, float]
 
-    def spacing(self, settings: VoxelizeSettings) -> Spacing:
-        """The spacing of the settings, or the one that puts the wanted nodes on the reference length."""
-        if settings.spacing_mm != "auto":
-            return Spacing(settings.spacing_mm, "as voxelize.spacing_mm says")
+    def spacing(self, settings: VoxelizeSettings, coarser: float = 1.0) -> Spacing:
+        """The spacing of the settings, or the one that puts the wanted nodes on the reference length.
+
+        Parameters
+        ----------
+        settings : what the user wants.
+        coarser : factor on it. Where whole spacings fill the reference length they do so again, so that walls that
+            were half-way between nodes remain so: the factor is then the nearest that does it.
+
+        Raises
+        ------
+        StageError
+            If the coarser lattice has fewer than `MIN_NODES_ACROSS` nodes on the reference length.
+        """
         across = settings.nodes_across or NODES_ACROSS
-        return Spacing(self.reference_mm / across, f"{across:g} nodes on the geometry's {self.reference_mm:g} mm")
+        chosen = Spacing(self.reference_mm / across, f"{across:g} nodes on the geometry's {self.reference_mm:g} mm")
+        if settings.spacing_mm != "auto":
+            chosen = Spacing(settings.spacing_mm, "as voxelize.spacing_mm says")
+        if coarser == 1:
+            return chosen
+        count = self.reference_mm / chosen.spacing_mm
+        fewer = count / coarser if abs(count - round(count)) > NEARLY * count else round(count / coarser)
+        if fewer < MIN_NODES_ACROSS:
+            raise StageError(
+                f"{fewer:.3g} nodes on the geometry's {self.reference_mm:g} mm, where the case has {count:.4g}; at"
+                f" least {MIN_NODES_ACROSS:g} are wanted"
+            )
+        return chosen.coarsened(self.reference_mm / fewer)
 
     def extent(self, mesh: Mesh) -> Extent:
         """What the surface encloses within the period, on whose planes edges of its triangles lie.

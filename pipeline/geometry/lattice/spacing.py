@@ -4,7 +4,7 @@ import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
 from pydantic import Field
@@ -39,6 +39,9 @@ class SpacingSettings(VoxelizeSettings):
 
     flow: FlowScale | None = Field(None, description="where the spacing is chosen")
     precision: Literal["fp32", "fp64", "fp16"] = Field("fp32", description="where memory_gb is given")
+    coarser: Annotated[float, Field(ge=1, allow_inf_nan=False)] = Field(
+        1.0, description="factor on whatever spacing is chosen, of the lattices that the section convergence adds"
+    )
 
 
 @dataclass(frozen=True)
@@ -88,12 +91,18 @@ class Spacing:
     spacing_mm: float
     reason: str
 
+    def coarsened(self, spacing_mm: float) -> "Spacing":
+        """Another spacing in place of this one; the reason tells both."""
+        times = spacing_mm / self.spacing_mm
+        return Spacing(spacing_mm, f"{times:.4g} times the {self.spacing_mm:.4g} mm of the case ({self.reason})")
+
 
 def choose_spacing(
     openings: tuple[Opening, ...],
     settings: VoxelizeSettings,
     narrowest: Narrowest | None = None,
     flow: FlowScale | None = None,
+    coarser: float = 1.0,
 ) -> Spacing:
     """The spacing of the settings, or the one that follows from the vessel.
 
@@ -106,6 +115,7 @@ def choose_spacing(
     settings : what the user wants.
     narrowest : of the branches, where the centreline is known.
     flow : viscosity and speed, where these are known.
+    coarser : factor on what is chosen.
 
     Raises
     ------
@@ -119,6 +129,8 @@ def choose_spacing(
         chosen = Spacing(diameter_mm / settings.nodes_across, f"{settings.nodes_across:g} nodes across {what}")
     else:
         chosen = _automatic(openings, narrowest, flow)
+    if coarser > 1:
+        chosen = chosen.coarsened(coarser * chosen.spacing_mm)
     for opening in openings:
         across = 2 * opening.radius_mm / chosen.spacing_mm
         if across < MIN_NODES_ACROSS:
