@@ -379,11 +379,11 @@ rule solve:
 
 rule trace:
     input:
-        nodes=rules.decompose.output.nodes,
-        flow=rules.solve.output.flow,
+        nodes=own(rules.decompose.output.nodes),
+        flow=own(rules.solve.output.flow),
         surface=rules.surface.output.surface,
-        monitor=rules.solve.output.monitor,
-        summary=rules.solve.output.summary,
+        monitor=own(rules.solve.output.monitor),
+        summary=own(rules.solve.output.summary),
         code=sources("pipeline.trace"),
     output:
         streamlines=OUT + "streamlines.vtp",
@@ -430,8 +430,9 @@ rule postprocess:
     params:
         settings=settings("postprocess"),
         centreline=lambda wildcards: " ".join(f"--centreline {path}" for path in lines(wildcards)),
+    threads: workflow.cores
     shell:
-        "{PYTHON} -m pipeline.postprocess --nodes {input.nodes} --flow {input.flow} --surface {input.surface}"
+        "NUMBA_NUM_THREADS={threads} {PYTHON} -m pipeline.postprocess --nodes {input.nodes} --flow {input.flow} --surface {input.surface}"
         " --openings {input.openings} --monitor {input.monitor} --summary {input.summary} {params.centreline}"
         " --wall {output.wall} --wall-over-time {output.wall_over_time} --statistics {output.statistics}"
         " --indices {output.indices} --indices-table {output.indices_table}"
