@@ -106,7 +106,7 @@ class FlowWriter:
         root.create_dataset("NumberOfPoints", data=[nodes.count])
         root.create_dataset("NumberOfCells", data=[len(cells)])
         root.create_dataset("NumberOfConnectivityIds", data=[cells.size])
-        ids = np.int32 if max(cells.size, nodes.count) < 2**31 else np.int64  # VTK wants one kind for both arrays
+        ids = np.int32 if max(cells.size, nodes.count) < 2**31 else np.int64  # half to read, and as VTK holds them
         _pack(root, "Points", nodes.points_mm().astype(np.float32))
         _pack(root, "Connectivity", cells.ravel().astype(ids))
         _pack(root, "Offsets", 8 * np.arange(len(cells) + 1, dtype=ids))
