@@ -70,7 +70,7 @@ def voxels(nodes: Nodes) -> NDArray[np.int64]:
 
 def _write_cells(group: h5py.Group, cells: NDArray[np.integer], points: int) -> None:
     """Write cells with equally many corners, rows of points, (C, corners)."""
-    ids = np.int32 if max(cells.size, points) < 2**31 else np.int64  # VTK wants one kind for both arrays
+    ids = np.int32 if max(cells.size, points) < 2**31 else np.int64  # half to read, and as VTK holds them
     group.create_dataset("NumberOfCells", data=[len(cells)])
     group.create_dataset("NumberOfConnectivityIds", data=[cells.size])
     pack(group, "Connectivity", cells.ravel().astype(ids))

@@ -86,9 +86,10 @@ def test_a_mean_begun_anew_begins_statistics_anew():
 def test_plates_dissipate_what_the_force_puts_in():
     """Poiseuille between plates H apart under a force F: the shear rate is F |y|/nu from the middle, to rounding, as
     stress follows from momentum; the sums over nodes of dissipation and of F u are integrals by the midpoint rule, H^3
-    F^2/nu/12 times 1 - 1/H^2 and 1 + 1/(2 H^2): they differ by 3/(2 H^2), and nothing else.
+    F^2/nu/12 times 1 - 1/H^2 and 1 + 1/(2 H^2): they differ by 3/(2 H^2), and nothing else. The force is so small that
+    normal stresses of the order of the squared shear rate, which a lattice has, do not show.
     """
-    height, force, viscosity = 12, 1e-6, 0.1
+    height, force, viscosity = 12, 1e-8, 0.1
     nodes = plates(height)
     lattice = build_lattice(nodes, "trt", RATES, precision="fp64", force=(force, 0.0, 0.0))
     driver = CpuDriver(lattice)
@@ -171,19 +172,18 @@ from solver.parts import PartsDriver
 
 nodes = pipe((0, 0, 1), 2.2, 4)
 part = (np.arange(nodes.count) >= nodes.count // 2).astype(np.int16)
-for rheology in (None, BLOOD):
-    lattice = build_lattice(nodes, "trt", RATES, rheology=rheology)
+lattices = [build_lattice(nodes, "trt", RATES, rheology=rheology) for rheology in (None, BLOOD)]
+for lattice, other in zip(lattices, (CudaDriver(lattices[0]), PartsDriver(lattices[1], part, CudaDriver)), strict=True):
     kept = []
-    for driver in CpuDriver(lattice), CudaDriver(lattice), PartsDriver(lattice, part, CudaDriver):
+    for driver in CpuDriver(lattice), other:
         oscillating(driver, 6, 6, 3)
         kept.append((*driver.mean(0).arrays(), *driver.statistics().arrays()))
-    for here, there, parts in zip(*kept, strict=True):
+    for here, there in zip(*kept, strict=True):
         np.testing.assert_allclose(there, here, rtol=0, atol=1e-6 * np.abs(here).max())
-        np.testing.assert_array_equal(parts, there)
 """
 
 
-def test_simulated_device_and_its_parts_have_the_means_and_statistics_of_the_cpu():
+def test_simulated_device_and_parts_of_one_have_the_means_and_statistics_of_the_cpu():
     environment = os.environ | {"NUMBA_ENABLE_CUDASIM": "1", "PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'tests'}"}
     environment["NUMBA_DISABLE_JIT"] = "1"  # compiling would take longer than all else
     answer = subprocess.run(
