@@ -7,6 +7,7 @@ names that it uses; ParaView itself did not run it here.
 
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
+from itertools import islice
 from pathlib import Path
 from pprint import pformat
 from string import Template
@@ -39,6 +40,9 @@ TUBE_PART = 0.006
 
 DISTANCE = 10.0
 """How far the camera stands away, in heights of the picture: in parallel projection it must only be outside."""
+
+MOST_STATISTICS = 4
+"""Arrays of the statistics that get a view; the others can be chosen in ParaView."""
 
 VIRIDIS, INFERNO, PLASMA = (f"{name} (matplotlib)" for name in ("Viridis", "Inferno", "Plasma"))
 """ParaView's names of colour maps whose steps look alike in size: of speed, of stress, and of the rest, as in the
@@ -163,7 +167,7 @@ def panels(
             limits, vector = _range(name, values, np.ones(len(values))), values.ndim > 1
             title = before + words(name)
             found.append(Panel("tubes", files[role], name, vector, title, *limits, colours, front, radius_mm=radius_mm))
-    for name, values in statistics.items():
+    for name, values in islice(statistics.items(), MOST_STATISTICS):
         limits = _range(name, values, np.ones(len(values)))
         found.append(plane(files["statistics"], name, values.ndim > 1, words(name), limits, view))
     if len(found) < 4:

@@ -158,3 +158,24 @@ def test_spoilt_entry_is_refused(tmp_path, spoilt):
     path.write_text(json.dumps({"openings": []} | spoilt))
     with pytest.raises(StageError, match="make the surface again"):
         (read_grid(path), read_patches(path))
+
+
+@pytest.mark.parametrize(("across", "coarser", "count"), [(18, 1.5, 12), (18, 2.25, 8), (20, 1.5, 13), (20, 2.25, 9)])
+def test_a_coarser_grid_keeps_whole_spacings_on_the_reference_length(across, coarser, count):
+    """The nearest whole number to the nodes divided by the factor, so that walls remain half-way."""
+    chosen = grid_of().spacing(VoxelizeSettings(nodes_across=across), coarser)
+    assert chosen.spacing_mm == pytest.approx(2.0 / count, rel=1e-12)
+    given = grid_of().spacing(VoxelizeSettings(spacing_mm=2.0 / across), coarser)
+    assert given.spacing_mm == pytest.approx(chosen.spacing_mm, rel=1e-9)
+
+
+def test_a_coarser_grid_of_no_whole_spacings_is_so_much_coarser():
+    chosen = grid_of().spacing(VoxelizeSettings(nodes_across=15.5), 1.5)
+    assert chosen.spacing_mm == pytest.approx(1.5 * 2.0 / 15.5, rel=1e-12)
+
+
+def test_a_coarser_grid_with_too_few_nodes_is_refused():
+    with pytest.raises(
+        StageError, match="5 nodes on the geometry's 2 mm, where the case has 12; at least 6 are wanted"
+    ):
+        grid_of().spacing(VoxelizeSettings(nodes_across=12), 2.25)

@@ -13,6 +13,7 @@ from pipeline import voxelize as module
 from pipeline.case import Case
 from pipeline.decompose import decompose
 from pipeline.geometry.lattice.spacing import Extent, FlowScale, Narrowest, SpacingSettings, choose_spacing, expect
+from pipeline.mesh import write_openings
 from pipeline.settings.base import parse
 from pipeline.settings.geometry import VoxelizeSettings
 from solver.forecast import Size
@@ -50,6 +51,40 @@ def test_inlet_and_smallest_opening_differ():
 def test_given_spacing_is_kept():
     chosen = choose_spacing(OPENINGS, VoxelizeSettings(spacing_mm=0.3), NARROW, flow(100.0))
     assert (chosen.spacing_mm, chosen.reason) == (0.3, "as voxelize.spacing_mm says")
+
+
+@pytest.mark.parametrize("wanted", [{"spacing_mm": 0.2}, {"nodes_across": 20}, {}])
+def test_a_coarser_lattice_multiplies_whatever_is_chosen(wanted):
+    plain = choose_spacing(OPENINGS, VoxelizeSettings(**wanted), NARROW, flow())
+    coarser = choose_spacing(OPENINGS, VoxelizeSettings(**wanted), NARROW, flow(), 1.5)
+    assert coarser.spacing_mm == pytest.approx(1.5 * plain.spacing_mm, rel=1e-12)
+    assert coarser.reason.startswith("1.5 times the ")
+    assert plain.reason in coarser.reason
+
+
+def test_a_coarser_lattice_that_an_opening_cannot_have_is_refused_with_the_section_that_asked(tmp_path):
+    """6 nodes are wanted across; 12 / 2.25 are fewer."""
+    MESH.write(tmp_path / "surface.vtp")
+    write_openings(OPENINGS, tmp_path / "openings.json")
+    inputs = {role: tmp_path / file for role, file in (("surface", "surface.vtp"), ("openings", "openings.json"))}
+    outputs = {"lattice": tmp_path / "lattice.vti"}
+    for coarser, told in ((2.25, "has 5.3 nodes across.*2.25 times as coarse.*convergence.ratio"), (1.0, "at most")):
+        settings = {"spacing_mm": 4 / 12 if coarser > 1 else 4 / 5.3, "coarser": coarser}
+        with pytest.raises(StageError, match=told) as caught:
+            module._compute(Job("voxelize", inputs, outputs, settings, logging.getLogger("test")))
+        assert ("convergence" in str(caught.value)) == (coarser > 1)
+
+
+def test_the_case_tells_the_factor_of_each_level_to_voxelize_alone():
+    values = {"input": {"geometry": {"shape": "pipe", "diameter_mm": 4, "length_mm": 20, "ends": "openings"}},
+              "convergence": {"spacings": 3, "ratio": 1.6}, "solve": {"inlets": {"*": {"flow_ml_s": 2}}}}  # fmt: skip
+    case = parse(Case, values, "a")
+    told = [json.loads(case.settings("voxelize", level)) for level in range(3)]
+    assert [each.get("coarser", 1.0) for each in told] == pytest.approx([1.0, 1.6, 2.56])
+    assert "coarser" not in told[0]
+    for stage in ("decompose", "solve", "postprocess"):
+        assert case.settings(stage, 2) == case.settings(stage)
+    assert json.loads(case.settings("convergence")) == {"safety": None, "fit_nodes": 3.0}
 
 
 def test_automatic_spacing_is_the_finer_of_diameter_and_grid_reynolds_number():
