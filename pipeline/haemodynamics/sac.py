@@ -21,7 +21,7 @@ from pipeline.geometry.surface.clip import axes_of_plane, directed_edges
 from pipeline.geometry.surface.distance import Surface
 from pipeline.haemodynamics.indices import MIN_NODES_ACROSS
 from pipeline.haemodynamics.neck import NeckError, Section, Severed, section_around, sever
-from pipeline.haemodynamics.sac_finder import find_neck, ways_through
+from pipeline.haemodynamics.sac_finder import Way, find_neck, parent_line, radius_near, ways_through
 from pipeline.haemodynamics.tally import Fields, Slab, Tally
 from pipeline.haemodynamics.wall import Wall, near_openings, within_period
 from pipeline.mesh import Mesh
@@ -159,11 +159,12 @@ class Sacs:
         wall = within_period(surface, nodes)
         self._of_wall = np.unique(wall.triangles[wall.opening == 0])
         self._rim_mm = settings.fit_nodes * nodes.spacing_mm
-        self._parent_radius_mm = [parent_radius_mm(nodes, surface, sac) for sac in self.sacs]
+        ways = ways_through(lines, nodes.openings) if self.sacs else []
+        self._parent_radius_mm = [parent_radius_mm(nodes, surface, sac, ways) for sac in self.sacs]
         self._flows = [
             _Flow(
                 sac.neck.slab(nodes, SLAB_HALF_WIDTH),
-                _parent_sections(nodes, surface, sac, radius, lines),
+                _parent_sections(nodes, surface, sac, radius, ways),
                 dict.fromkeys(("in", "net", "area_in", "energy", "speed", "peak"), 0.0),
             )
             for sac, radius in zip(self.sacs, self._parent_radius_mm, strict=True)
@@ -229,8 +230,8 @@ class Sacs:
           both sides of the neck, or the sum of the inlets. ``inflow_concentration_index``: this share over the part of
           the neck through which blood flows in (Cebral et al. 2011, doi:10.3174/ajnr.A2419).
         - ``shear_mean_pa``: area-weighted over the sac's wall; ``parent_shear_mean_pa``: over the parent's wall within
-          ``parent_within_mm`` of the neck's centre: the neck's radius and a diameter of the parent, that is twice the
-          radius of the largest ball near the neck; ``shear_ratio`` is of these two.
+          ``parent_within_mm`` of the neck's centre: the neck's radius and ``parent_diameter_mm``, twice what
+          :func:`parent_radius_mm` finds; ``shear_ratio`` is of these two.
         - ``low_shear_area_fraction``: part of the sac's wall with tau below a tenth of the parent's mean (Xiang et al.
           2011, doi:10.1161/STROKEAHA.110.592923).
         - ``low_shear_index``: (F_l / F_a) (A_l / A_a), F the integral of tau over the area A, a all of the sac's wall
@@ -367,12 +368,17 @@ def _marked(nodes: Nodes, surface: Mesh, given: SacSettings, k: int, others: Seq
         ) from None
 
 
-def parent_radius_mm(nodes: Nodes, surface: Mesh, sac: Sac) -> float:
-    """Radius of the largest ball in the parent vessel near the neck of a sac, about a fluid node outside the sac.
+def parent_radius_mm(nodes: Nodes, surface: Mesh, sac: Sac, ways: Sequence[Way]) -> float:
+    """Radius of the parent vessel at the neck of a sac.
 
-    The ball is looked for within a neck's diameter of the neck's centre, and farther away as long as 3/2 of its radius
-    is more: so the parent's middle is reached from a narrow neck too.
+    It is that of the parent's line, see :func:`parent_line`, where that is nearest to the neck. Where there is no line
+    it is that of the largest ball about a fluid node outside the sac: smaller by the distance of the nearest node from
+    the parent's middle, and larger where the ball leans into a wide neck. The ball is looked for within a neck's
+    diameter of the neck's centre, and farther away as long as 3/2 of its radius is more: so the parent's middle is
+    reached from a narrow neck too.
     """
+    if ways:
+        return radius_near(sac.neck.centre_mm, [parent_line(way) for way in ways])
     outside = np.ones(nodes.count, bool)
     outside[sac.rows] = False
     rows, wall = np.flatnonzero(outside), Surface(surface)
@@ -387,13 +393,12 @@ def parent_radius_mm(nodes: Nodes, surface: Mesh, sac: Sac) -> float:
 
 
 def _parent_sections(
-    nodes: Nodes, surface: Mesh, sac: Sac, radius_mm: float, lines: Sequence[Floats]
+    nodes: Nodes, surface: Mesh, sac: Sac, radius_mm: float, ways: Sequence[Way]
 ) -> tuple[tuple[Section, Slab], ...]:
     """Sections across the parent's line on both sides of the neck, half a diameter beyond its rim; fewer where the
     line ends, or the plane cuts no section there.
     """
-    found = []
-    ways = ways_through(lines, nodes.openings)
+    found: list[tuple[Section, Slab]] = []
     if not ways:
         return ()
     gaps = [np.linalg.norm(way.line[:, :3] - sac.neck.centre_mm, axis=1) for way in ways]

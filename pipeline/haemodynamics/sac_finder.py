@@ -44,8 +44,9 @@ STUB_LENGTH = 2.5
 """Of a blind vessel, in diameters of its mouth, above which it may be a branch and no sac, unless it widens."""
 STUB_WIDTH = 1.3
 """Extent of a sac that widens, in diameters of its neck."""
-SLIDE, SLIDE_STEP = 0.5, 0.02
-"""The neck is looked for so far beyond the first plane that is clear of the parent, and in such steps, in radii."""
+SLIDE, SLIDE_STEP = 0.75, 0.02
+"""A plane clear of the parent is looked for so far from the rim's, and the narrowest so far from that, and in such
+steps, in the parent's radii."""
 
 
 class Way(NamedTuple):
@@ -166,7 +167,7 @@ def find_neck(
     """The neck of the only sac of a vessel.
 
     Its plane fits the rim of the wall beyond the parent best, and is then moved along its normal, out of the parent, to
-    where its section is clear of the parent; if the section is narrowest a little beyond, there.
+    where its section is clear of the parent, and on or back to where the section is narrowest, if it is so nearby.
 
     Parameters
     ----------
@@ -249,7 +250,7 @@ def _neck_of(
             f" {rim_radius:.2f} mm, so that no neck can be told"
         )
     normal = normal * np.sign((surface.points_mm[piece].mean(axis=0) - middle) @ normal)
-    radius = _radius_near(middle, parents)
+    radius = radius_near(middle, parents)
     neck = _slid(surface, middle, normal, piece, radius)
     _require_shape(surface.points_mm[piece], neck, radius, place)
     return neck
@@ -284,27 +285,42 @@ def _plane(points: Floats) -> tuple[Floats, Floats, float]:
     return middle, axes[2], float(spread[2] / np.sqrt(len(points)))
 
 
-def _radius_near(place: Floats, parents: list[Floats]) -> float:
+def radius_near(place: Floats, parents: Sequence[Floats]) -> float:
+    """Radius of the parent, of its lines by :func:`parent_line`, at the point that is nearest to a place, mm."""
     line = min(parents, key=lambda line: float(np.linalg.norm(line[:, :3] - place, axis=1).min()))
     return float(line[np.linalg.norm(line[:, :3] - place, axis=1).argmin(), 3])
 
 
 def _slid(surface: Mesh, middle: Floats, normal: Floats, piece: NDArray[np.bool_], radius: float) -> Section:
-    """The narrowest section clear of the parent, if there is one a little beyond the first, else the first."""
-    clear: list[Section] = []
-    first = 0.0
-    for step in np.arange(0, 2 * SLIDE + SLIDE_STEP, SLIDE_STEP):
-        if clear and step > first + SLIDE:
-            break
+    """The narrowest section near the first that is clear of the parent, if sections widen again behind it; else the
+    first.
+    """
+    along, first = _first_clear(surface, middle, normal, piece, radius)
+    for way in (-1, 1):
+        narrowest = first
+        for k in range(1, int(SLIDE / SLIDE_STEP)):
+            try:
+                beside = section_around(surface, middle + (along + way * k * SLIDE_STEP * radius) * normal, normal)
+            except NeckError:
+                break
+            if beside.area_mm2 < narrowest.area_mm2:
+                narrowest = beside
+            elif narrowest is not first:
+                return narrowest
+            else:
+                break
+    return first
+
+
+def _first_clear(
+    surface: Mesh, middle: Floats, normal: Floats, piece: NDArray[np.bool_], radius: float
+) -> tuple[float, Section]:
+    """The first section along the normal that lies in a piece of the wall only, and its distance from the middle."""
+    for along in np.arange(0, SLIDE, SLIDE_STEP) * radius:
         try:
-            section = section_around(surface, middle + step * radius * normal, normal)
+            section = section_around(surface, middle + along * normal, normal)
         except NeckError:
             continue
         if piece[section.edges[:, 0]].all():
-            first = first if clear else step
-            clear.append(section)
-    if not clear:
-        raise NeckError(f"no plane near {words_mm(middle)} parts the wide place from the parent")
-    areas = [section.area_mm2 for section in clear]
-    narrowest = int(np.argmin(areas))
-    return clear[narrowest if narrowest < len(clear) - 1 else 0]
+            return float(along), section
+    raise NeckError(f"no plane near {words_mm(middle)} parts the wide place from the parent")
