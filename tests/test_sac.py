@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipeline.geometry.branches.tree import Branch, trace_tree
+from pipeline.geometry.branches.tree import Branch as Line
+from pipeline.geometry.branches.tree import trace_tree
 from pipeline.geometry.lattice.crossings import inside
 from pipeline.geometry.lattice.frame import Frame
 from pipeline.geometry.surface.clip import cut_end
@@ -561,7 +562,7 @@ def test_a_pipe_has_no_sacs_in_its_indices():
     flows = {"inlet": pipe.flow_ml_s, "outlet": pipe.flow_ml_s}
     flow = Fields(pipe.velocity(points), pipe.pressure(points), pipe.stress(points))
     line = straight(*(np.array(o.centre_mm) for o in pipe.openings()))
-    branch = Branch(1, "inlet", "outlet", 0, line[:, :3], line[:, 3], np.ones(len(line), bool), True)
+    branch = Line(1, "inlet", "outlet", 0, line[:, :3], line[:, 3], np.ones(len(line), bool), True)
     for chosen, branches in (({}, ()), ({"find_sacs": 1.3}, (branch,))):
         wanted = parse(PostprocessSettings, chosen, "case")
         results = postprocess(nodes, pipe.surface(0.3), [flow], summary, flows, wanted, branches)
