@@ -260,35 +260,29 @@ def test_a_case_that_enters_later_runs_to_the_report(project_with_entries, snake
     assert abs(checks["flow balance"]) < 0.005
 
 
-LEVELLED = ("voxelize", "decompose", "solve", "postprocess")
-"""Stages that run on every lattice."""
+def test_a_case_that_asks_runs_on_coarser_lattices_too_and_no_other_does(study, snakemake):
+    """One case on its own lattice, one on two, one on three."""
+    for spacings in (1, 2, 3):
+        add_case(
+            study, f"on{spacings}", geometry={"shape": "pipe", "diameter_mm": 2, "length_mm": 5, "ends": "openings"}
+        )
+        with (study / f"config/cases/on{spacings}.yaml").open("a") as file:
+            file.write(f"convergence: {{spacings: {spacings}}}\n")
+    answer = snakemake(study, "on1,on2,on3", "--dry-run")
+    each = dict.fromkeys(("canonical", "paraview", "report"), 3)
+    levelled = dict.fromkeys(("voxelize", "decompose", "solve", "postprocess"), 1 + 2 + 3)
+    assert rules_of(answer) == each | levelled | {"convergence": 2, "all": 1}
+    folders = ("", "coarser-1/", "coarser-2/")
+    for spacings in (1, 2, 3):
+        made = set(re.findall(rf"results/on{spacings}/(\S*)nodes\.h5", answer.stdout + answer.stderr))
+        assert made == set(folders[:spacings])
 
 
-@pytest.mark.parametrize("spacings", [2, 3])
-def test_a_case_that_asks_runs_on_coarser_lattices_too_and_no_other_does(study, snakemake, spacings):
+def test_no_other_folder_is_taken_for_a_lattice(study, snakemake):
     add_case(study, "other", geometry={"shape": "pipe", "diameter_mm": 2, "length_mm": 5, "ends": "openings"})
-    text = (study / "config/cases/other.yaml").read_text()
-    (study / "config/cases/asking.yaml").write_text(text + f"convergence: {{spacings: {spacings}}}\n")
-    once = dict.fromkeys(("canonical", "paraview", "report"), 1)
-    plain = once | dict.fromkeys(LEVELLED, 1) | {"all": 1}
-    assert rules_of(snakemake(study, "other", "--dry-run")) == plain
-    answer = snakemake(study, "asking", "--dry-run")
-    assert rules_of(answer) == plain | dict.fromkeys(LEVELLED, spacings) | {"convergence": 1}
-    both = rules_of(snakemake(study, "asking,other", "--dry-run"))
-    assert both == {name: 2 * count for name, count in once.items()} | dict.fromkeys(LEVELLED, spacings + 1) | {
-        "convergence": 1, "all": 1
-    }  # fmt: skip
-    told = answer.stdout + answer.stderr
-    made = set(re.findall(r"results/asking/(\S*)nodes\.h5", told))
-    assert made == {"", "coarser-1/", "coarser-2/"} if spacings == 3 else {"", "coarser-1/"}
-
-
-@pytest.mark.parametrize("level", ["coarser-3", "coarser-", "finer-1", "coarser-1/coarser-1"])
-def test_no_other_folder_is_taken_for_a_lattice(study, snakemake, level):
-    add_case(study, "other", geometry={"shape": "pipe", "diameter_mm": 2, "length_mm": 5, "ends": "openings"})
-    answer = snakemake(study, "other", "--dry-run", "--", f"results/other/{level}/nodes.h5")
+    answer = snakemake(study, "other", "--dry-run", "--", "results/other/coarser-3/nodes.h5")
     assert answer.returncode != 0
-    assert "No rule to produce" in answer.stdout + answer.stderr
+    assert "MissingRuleException" in answer.stdout + answer.stderr
 
 
 MISTAKES: dict[str, tuple[dict[str, object], str]] = {
