@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from analytic_pipe import Pipe
 from PIL import Image, ImageSequence
-from test_particles import measured
+from test_particles import BOX, abc, measured
 from vtkmodules.util.numpy_support import vtk_to_numpy
 from vtkmodules.vtkIOXML import vtkXMLPolyDataReader
 
@@ -18,8 +18,10 @@ from pipeline.haemodynamics.streamlines import Grid, streamlines_from_inlets
 from pipeline.mesh import Mesh
 from pipeline.reporting import animation, render
 from pipeline.reporting.scene import front_view
+from pipeline.settings.base import parse
+from pipeline.settings.flow import TraceSettings
 from solver import nodes as node_files
-from solver.flow import FlowWriter
+from solver.flow import FlowWriter, read_flow
 from solver.stage import Job, StageError
 
 PIPE = Pipe(length_mm=8.0)
@@ -214,6 +216,30 @@ def test_one_snapshot_of_a_period_is_taken_as_steady_with_a_warning(tmp_path):
 def test_a_flow_at_rest_is_refused(tmp_path):
     with pytest.raises(StageError, match=r"nothing moves.*0 m/s"):
         write_case(tmp_path, [0.0], None)
+
+
+def test_a_flow_without_openings_has_lines_and_paths_but_no_age(tmp_path):
+    """In the box that repeats nothing comes in or leaves: all that can be told is the limit."""
+    nodes = BOX.nodes
+    velocity = abc(nodes.points_mm(), 12)
+    with FlowWriter(tmp_path / "flow.vtkhdf", nodes) as writer:
+        fields = velocity, np.zeros(nodes.count), np.zeros((nodes.count, 6))
+        writer.append(1.0, *fields)
+        writer.average(*fields)
+    monitor = {"time_s": np.ones(1), "max_speed_m_s": np.full(1, 3e-3)}
+    settings = parse(TraceSettings, SETTINGS, "test")
+    flow = read_flow(tmp_path / "flow.vtkhdf")
+    traced = trace.trace(nodes, flow, monitor, None, settings, logging.getLogger("test"))
+    assert len(traced.lines) > 5
+    assert len(traced.paths.left) == SETTINGS["pathlines"]
+    assert (traced.paths.left == 0).all()
+    limit = traced.numbers["limit_s"]
+    assert (traced.entry.time_s == limit).all()
+    assert (traced.exit.time_s == limit).all()
+    assert traced.numbers["volume_over_inflow_s"] is None
+    assert traced.numbers["outlets"] == []
+    assert traced.numbers["warnings"] == []
+    np.testing.assert_allclose(traced.paths.lasted_s(), limit)
 
 
 def pictures_of(path):
