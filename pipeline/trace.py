@@ -57,6 +57,7 @@ class Traced:
     paths : of particles from the inlets, or, where there are none, from places all over the fluid.
     points_mm : (R, 3), where particles were spread over the volume at the shown moment.
     entry, exit : how these came in, backwards in time, and how they left.
+    lattice : values between the nodes.
     numbers : as they stand in ``particles.json``.
     """
 
@@ -65,6 +66,7 @@ class Traced:
     points_mm: NDArray[np.float64]
     entry: Arrivals
     exit: Arrivals
+    lattice: Interpolation
     numbers: dict[str, Any]
 
 
@@ -147,11 +149,11 @@ def trace(
     )  # fmt: skip
     numbers = _numbers(nodes, flows, clock, paths, entered, left, field.period_s)
     numbers["warnings"] = _warnings(numbers, field, period_s)
-    return Traced(lines, paths, points, entered, left, numbers)
+    return Traced(lines, paths, points, entered, left, lattice, numbers)
 
 
 def _inflow_ml_s(nodes: Nodes, flows: Mapping[str, float]) -> float:
-    return sum(flows[opening.name] for opening in nodes.openings if opening.role == "inlet")
+    return sum((flows[opening.name] for opening in nodes.openings if opening.role == "inlet"), 0.0)
 
 
 def _volume_ml(nodes: Nodes) -> float:
@@ -183,8 +185,8 @@ def _clock(
 
 def _width_mm(nodes: Nodes) -> float:
     """Radius of the smallest opening; without openings, a tenth of the cube root of the volume."""
-    usual = 1e1 * np.cbrt(_volume_ml(nodes)) / 10
-    return min((opening.radius_mm for opening in nodes.openings), default=float(usual))
+    tenth = float(10 * np.cbrt(_volume_ml(nodes))) / 10  # of a cube root in mm
+    return min((opening.radius_mm for opening in nodes.openings), default=tenth)
 
 
 def _forwards(
@@ -322,8 +324,8 @@ def _compute(job: Job) -> None:
     traced = trace(nodes, flow, monitor, summary["numbers"].get("period_s"), settings, job.log)
     for warning in traced.numbers["warnings"]:
         job.log.warning("warning: %s", warning)
-    _write_streamlines(job, traced, nodes, flow)
-    _write_paths(job, traced.paths, nodes)
+    _write_streamlines(job, traced, flow)
+    _write_paths(job, traced)
     _write_residence(job, traced)
     wall = Wall.of(within_period(Mesh.read(job.inputs["surface"]), nodes)).mesh
     job.outputs["numbers"].write_text(json.dumps(traced.numbers, indent=2) + "\n", encoding="utf-8")
@@ -332,8 +334,8 @@ def _compute(job: Job) -> None:
     job.facts["drawn_by"] = made.drawn_by
 
 
-def _write_streamlines(job: Job, traced: Traced, nodes: Nodes, flow: Flow) -> None:
-    lattice = Interpolation.of(nodes)
+def _write_streamlines(job: Job, traced: Traced, flow: Flow) -> None:
+    lattice = traced.lattice
     step = int(np.searchsorted(flow.times_s, traced.numbers["moment_s"]))
     table = np.concatenate([np.empty((0, 5)), *traced.lines])
     velocity = lattice.sample(lattice.extended(flow.velocity_m_s(step), zero_at_wall=True), table[:, :3])
@@ -348,8 +350,9 @@ def _write_streamlines(job: Job, traced: Traced, nodes: Nodes, flow: Flow) -> No
     write_lines(job.outputs["streamlines"], table[:, :3], offsets, _single(arrays), {})
 
 
-def _write_paths(job: Job, paths: Paths, nodes: Nodes) -> None:
-    points = paths.place * nodes.spacing_mm + np.asarray(nodes.origin_mm)
+def _write_paths(job: Job, traced: Traced) -> None:
+    paths = traced.paths
+    points = traced.lattice.points_mm(paths.place)
     arrays: dict[str, NDArray[Any]] = {
         "time (s)": paths.time_s,
         "speed (m/s)": paths.speed_m_s,
