@@ -76,6 +76,20 @@ def make_rheology(
     return Rheology(model, numbers, blend)
 
 
+def thinned(viscosity: NDArray[np.floating], blend: NDArray[np.floating], reference: float) -> NDArray[np.float64]:
+    """Viscosity without the blend over that with it, (N,), of nu = (1 - b) nu_blood + b/6, which is tau + b (1 - tau).
+
+    Parameters
+    ----------
+    viscosity : (N,) nu, lattice units.
+    blend : (N,) share b.
+    reference : what nu_blood is taken for where b is 1 and nu tells nothing of it.
+    """
+    nu, share = np.asarray(viscosity, np.float64), np.asarray(blend, np.float64)
+    blood = np.divide(nu - share / 6, 1 - share, out=np.full_like(nu, reference), where=share < 1)
+    return np.divide(blood, nu, out=np.ones_like(nu), where=share > 0)
+
+
 class Numbers(NamedTuple):
     """How numbers of nodes are worked with, one or several at a time.
 

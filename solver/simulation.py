@@ -18,7 +18,7 @@ from solver.monitor import Monitor, Row
 from solver.nodes import Nodes
 from solver.parts import PartsDriver
 from solver.plan import Plan, make_plan, table
-from solver.rheology import LEAST_TAU, MOST_TAU
+from solver.rheology import LEAST_TAU, MOST_TAU, thinned
 from solver.settings import SolveSettings
 from solver.stage import StageError
 from solver.units import MAX_DRHO, PASCAL_PER_MMHG
@@ -238,9 +238,13 @@ class Simulation:
     def _in_si(self, fields: Fields) -> tuple[NDArray[np.floating], ...]:
         """Velocity (N, 3), pressure (N,), viscous stress (N, 6) in the order of VTK, XX YY ZZ XY YZ XZ, and viscosity
         (N,) where it varies.
+
+        Where nodes are thickened, at an inlet whose flow turns back, the stress is that of blood at their shear rate.
         """
-        units = self.plan.units
-        viscous = -(1 - 1 / (2 * units.tau)) * units.stress_pa
+        units, rheology = self.plan.units, self.plan.rheology
+        viscous: float | NDArray[np.float64] = -(1 - 1 / (2 * units.tau)) * units.stress_pa
+        if rheology is not None and rheology.blend is not None and fields.viscosity is not None:
+            viscous = viscous * thinned(fields.viscosity, rheology.blend, (units.tau - 0.5) / 3)[:, None]
         return (
             fields.velocity.T * units.speed_m_s,
             fields.drho * units.pressure_pa + self.plan.conditions.reference_pa,

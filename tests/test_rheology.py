@@ -13,7 +13,7 @@ from solver.collision import relaxation_rates
 from solver.cpu.driver import CpuDriver
 from solver.d3q19 import VELOCITIES, WEIGHTS
 from solver.lattice import build_lattice
-from solver.rheology import LEAST_TAU, MOST_TAU, VISCOSITIES, make_local_rate, make_rheology, one_number
+from solver.rheology import LEAST_TAU, MOST_TAU, VISCOSITIES, make_local_rate, make_rheology, one_number, thinned
 
 TAU = 0.8
 POWER = one_number(np.float64).power
@@ -192,6 +192,14 @@ def test_eddies_and_a_blend_raise_the_relaxation_time(share):
     eddies = tau + 3 * constant**2 * rate
     assert 1 / omega == pytest.approx(eddies + share * (1 - eddies), rel=1e-13)
     np.testing.assert_allclose(found, pi[[0, 1, 2, 0, 0, 1], [0, 1, 2, 1, 2, 2]], rtol=0, atol=1e-17)
+
+
+def test_blood_of_thickened_nodes_is_told_from_what_its_blend_makes_of_it():
+    """tau + b (1 - tau) for any tau; where b is 1 nothing of it is left, and where b is 0 there is nothing to do."""
+    tau, share = np.array([0.51, 0.6, 0.51, 0.6, 1.7, 0.51]), np.array([1 / 9, 1 / 9, 4 / 9, 4 / 9, 4 / 9, 1])
+    blended = tau + share * (1 - tau)
+    np.testing.assert_allclose(thinned((blended - 0.5) / 3, share, 0.01 / 3), (tau - 0.5) / (blended - 0.5), rtol=1e-12)
+    np.testing.assert_array_equal(thinned(np.array([0.0, 0.3]), np.zeros(2), 0.1), 1)
 
 
 @pytest.mark.parametrize(("rate", "tau"), [(1e-18, MOST_TAU), (1e6, LEAST_TAU)])
