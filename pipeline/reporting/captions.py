@@ -1,7 +1,7 @@
 """What is said below each picture: ``captions.rst``, which Snakemake's own report reads, too.
 
-The file is a template in Jinja's language that chooses the text by ``snakemake.wildcards.name``, the picture's file name
-without ``.png``, because Snakemake fills in one template for all pictures of a folder.
+The file is a template in Jinja's language that chooses the text by ``snakemake.wildcards.name``, the picture's file
+name without ``.png``, because Snakemake fills in one template for all pictures of a folder.
 """
 
 from functools import cache

@@ -35,9 +35,9 @@ AT_LEAST = ("nodes across",)
 """Checks whose limit is a lower one."""
 
 LIMIT_PRESSURE_RATIO = (
-    "A measured fractional flow reserve is a ratio of mean pressures at the largest flow that drugs bring about; at 0.80"
-    " or less a coronary stenosis takes treatment (Tonino et al. 2009, doi:10.1056/NEJMoa0807611). The ratio here holds"
-    " for the flow that was assumed, and is no such measurement."
+    "A measured fractional flow reserve is a ratio of mean pressures at the largest flow that drugs bring about; at"
+    " 0.80 or less a coronary stenosis takes treatment (Tonino et al. 2009, doi:10.1056/NEJMoa0807611). The ratio"
+    " here holds for the flow that was assumed, and is no such measurement."
 )
 
 
@@ -203,9 +203,10 @@ def _says(checks: Mapping[str, Mapping[str, Any]], name: str, words: str) -> tup
 
 
 def _mach(given: Evidence, checks: Mapping[str, Mapping[str, Any]]) -> tuple[bool, str] | None:
-    expected = given.summary["numbers"].get("expected_mach")
-    words = f"Mach number reached, {number(expected)} expected" if expected else "Mach number reached"
-    return _says(checks, "Mach number", words)
+    """The Mach number that was reached and the one that was expected."""
+    check, expected = checks.get("Mach number"), given.summary["numbers"].get("expected_mach")
+    foreseen = f", {number(expected)} expected" if expected else ""
+    return (check["passed"], f"Mach number {check['value']}{foreseen} ({check['limit']})") if check else None
 
 
 def _index(grid: Mapping[str, Any] | None, *words_in: str) -> str | None:
@@ -318,6 +319,13 @@ def angle_histograms(geometry: Mapping[str, Any]) -> dict[str, list[int]]:
     return {name: counts for name, counts in found.items() if counts}
 
 
+TOLD_OF_THE_WALL = {
+    "area_mm2", "counted_area_mm2", "osi_mean",
+    *(f"shear_{which}_pa" for which in ("mean", "min", "p01", "median", "p99", "max")),
+}  # fmt: skip
+"""Keys of the wall's statistics that have words of their own."""
+
+
 def _wall_rows(wall: Mapping[str, Any]) -> list[tuple[str, str]]:
     rows = [
         ("mean", f"{number(wall['shear_mean_pa'])} Pa"),
@@ -328,8 +336,13 @@ def _wall_rows(wall: Mapping[str, Any]) -> list[tuple[str, str]]:
     rows += [(f"area below {limit}", f"{100 * share:.1f} %") for limit, share in wall["low_shear_fraction"].items()]
     if "osi_mean" in wall:
         rows.append(("oscillatory shear index (0: one direction, 0.5: to and fro), mean", number(wall["osi_mean"])))
+    more = facts(wall, leave_out=TOLD_OF_THE_WALL)
     counted = wall["counted_area_mm2"] / wall["area_mm2"]
-    return [*rows, ("area of the wall", f"{number(wall['area_mm2'])} mm², of which {100 * counted:.0f} % counted")]
+    return [
+        *rows,
+        *more,
+        ("area of the wall", f"{number(wall['area_mm2'])} mm², of which {100 * counted:.0f} % counted"),
+    ]
 
 
 def _provenance(stages: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.ndimage import distance_transform_edt
 
 from pipeline.mesh import Mesh
 from pipeline.reporting.scene import Grid, Slice, View, lengthwise_slice
@@ -27,7 +28,7 @@ class Cut:
     title : where it lies.
     view : how it is seen, from the side towards which blood flows where it lies across.
     section : speed, velocity in the plane and outline.
-    pressure_pa : (H, W), on the points of the section; not a number outside the lumen.
+    pressure_pa : (H, W), on the points of the section; outside the lumen that of the nearest point inside.
     """
 
     title: str
@@ -60,8 +61,10 @@ def cut(
         + section.up_mm[:, None, None] * view.up
     )
     carried = pressure.sample(places)[0]
-    weight = np.where(carried[..., 1] > 0, carried[..., 1], np.nan)
-    return Cut(title, view, section, carried[..., 0] / weight)
+    weight = carried[..., 1]
+    values = carried[..., 0] / np.where(weight > 0, weight, 1.0)
+    nearest = distance_transform_edt(weight <= 0, return_distances=False, return_indices=True)
+    return Cut(title, view, section, values[tuple(nearest)])
 
 
 def pressure_grid(nodes: Nodes, pressure_pa: NDArray[np.floating]) -> Grid:

@@ -12,6 +12,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.cm import ScalarMappable
 from matplotlib.colors import Normalize
 from matplotlib.figure import Figure
+from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.patches import PathPatch
 from matplotlib.path import Path
 from numpy.typing import NDArray
@@ -125,8 +126,7 @@ def wall_figure(images: Sequence[NDArray[np.uint8]], views: Sequence[View], show
     """The wall coloured by a quantity, from several sides with one colour bar."""
     columns = len(views) if views[0].height_mm > views[0].width_mm else 2
     with mpl.rc_context(STYLE):
-        figure, panels = _panels(-(-len(views) // columns), columns, views[0], 9.0)
-        figure.get_layout_engine().set(w_pad=0.1, h_pad=0.08)
+        figure, panels = _panels(-(-len(views) // columns), columns, views[0], 9.0, gap_in=0.1)
         for axes, image, view in zip(panels, images, views, strict=True):
             _picture(axes, image, view)
             axes.set_title(f"from the {direction_words(view.toward)}", fontsize=9.5, color=FAINT)
@@ -217,10 +217,12 @@ def _field(axes: Axes, cut: Cut, values: NDArray[np.float64], limits: tuple[floa
     _frame(axes, cut.view)
 
 
-def _panels(rows: int, columns: int, view: View, width_in: float, bar_in: float = 0.9) -> tuple[Figure, list[Axes]]:
+def _panels(
+    rows: int, columns: int, view: View, width_in: float, bar_in: float = 0.9, gap_in: float = 0.04
+) -> tuple[Figure, list[Axes]]:
     """A figure whose panels have the shape of the view, with room for a colour bar."""
     height = (width_in - bar_in) / columns * rows * min(max(view.height_mm / view.width_mm, 0.4), 1.7)
-    figure = Figure(figsize=(width_in, height), layout="constrained")
+    figure = Figure(figsize=(width_in, height), layout=ConstrainedLayoutEngine(w_pad=gap_in, h_pad=gap_in))
     panels = figure.subplots(rows, columns, squeeze=False).ravel().tolist()
     for axes in panels:
         axes.set_axis_off()

@@ -135,8 +135,8 @@ def quantity(name: str, values: NDArray[np.floating], areas_mm2: NDArray[np.floa
     words, _, unit = re.fullmatch(r"(.*?)( \((.*)\))?", name).groups()  # type: ignore[union-attr]
     slug = re.sub(r"[^a-z0-9]+", "-", words.lower()).strip("-")
     kind = KINDS.get(name, Kind(f"wall-{slug}", words, "viridis", "", from_zero=bool(values.min() >= 0)))
-    values = values.astype(np.float64)
-    return Quantity(values, unit or "", kind, _limits(kind, name in KINDS, values, areas_mm2))
+    exact = values.astype(np.float64)
+    return Quantity(exact, unit or "", kind, _limits(kind, name in KINDS, exact, areas_mm2))
 
 
 def _limits(

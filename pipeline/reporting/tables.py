@@ -32,6 +32,11 @@ SHARES = ("_fraction", "_share")
 """Keys that end so hold parts of 1, shown in per cent."""
 
 
+def _signed(text: str) -> str:
+    """A number with a true minus sign."""
+    return text.replace("-", "\N{MINUS SIGN}")
+
+
 def heading(key: str) -> str:
     """A key as words with its unit."""
     return HEADINGS.get(key) or words(key)
@@ -42,12 +47,12 @@ def number(value: float, digits: int = 3) -> str:
     if not np.isfinite(value):
         return "not finite"
     if float(value).is_integer() and abs(value) < 1e6:
-        return f"{value:.0f}"
+        return _signed(f"{value:.0f}")
     power = int(np.floor(np.log10(abs(value))))
     if -4 <= power < 6:
-        return f"{value:.{max(digits - 1 - power, 0)}f}"
+        return _signed(f"{value:.{max(digits - 1 - power, 0)}f}")
     exponent = str(power).translate(str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"))
-    return f"{value / 10.0**power:.{digits - 1}f} {TIMES} 10{exponent}"
+    return _signed(f"{value / 10.0**power:.{digits - 1}f} {TIMES} 10{exponent}")
 
 
 def column(values: Sequence[float | None]) -> list[str]:
@@ -59,12 +64,12 @@ def column(values: Sequence[float | None]) -> list[str]:
     if 0 < largest < 1e-4:
         return [DASH if value is None else number(value) for value in values]
     decimals = int(np.clip(2 - np.floor(np.log10(largest)), 0, 6)) if largest else 0
-    return [DASH if value is None else f"{value:z.{decimals}f}" for value in values]
+    return [DASH if value is None else _signed(f"{value:z.{decimals}f}") for value in values]
 
 
 def percent(fraction: float) -> str:
-    """A part of 1 in per cent, with two significant digits and two decimals at least."""
-    return f"{100 * fraction:z.2f} %"
+    """A part of 1 in per cent, with two decimals."""
+    return _signed(f"{100 * fraction:z.2f} %")
 
 
 def facts(values: Mapping[str, Any], leave_out: Iterable[str] = ()) -> list[tuple[str, str]]:
@@ -101,12 +106,12 @@ def plain(value: Any, key: str = "") -> str | None:
     if isinstance(value, int | float):
         if key.endswith(SHARES):
             return percent(value)
-        return f"{value:.4g}" if 1e-4 <= abs(value) < 1e4 else number(value)
+        return _signed(f"{value:.4g}") if 1e-4 <= abs(value) < 1e4 else number(value)
     if isinstance(value, str):
         return value
     if isinstance(value, list) and value and all(isinstance(each, int | float | str) for each in value):
         if key.endswith(PLACES) and all(isinstance(each, int | float) for each in value):
-            return ", ".join(f"{each:.1f}" for each in value)
+            return ", ".join(_signed(f"{each:z.1f}") for each in value)
         return f" {TIMES} ".join(plain(each) or "" for each in value) if len(value) <= 4 else None
     return None
 
