@@ -64,7 +64,8 @@ def evidence(wildcards):
         "centreline": rules.centreline.output.centreline,
         "branches": rules.centreline.output.summary,
     }
-    missing = {"mask": ["series"], "surface": ["series", "segmentation", "picture"], "geometry": list(made)}
+    of_the_vessel = {"mask": ["series"], "surface": ["series", "segmentation", "picture"]}
+    missing = of_the_vessel | {"geometry": [*of_the_vessel["surface"], "centreline", "branches"]}
     left_out = missing.get(CASES[wildcards.case].input.entry, [])
     return {role: path.format(case=wildcards.case) for role, path in made.items() if role not in left_out}
 
@@ -89,6 +90,7 @@ rule all:
     default_target: True
     input:
         expand(OUT + "report.html", case=CASES),
+        "results/cohort.html",
 
 
 rule phantom:
@@ -391,7 +393,13 @@ rule report:
         code=sources("pipeline.report"),
     output:
         report=OUT + "report.html",
-        figures=directory(OUT + "figures"),
+        figures=report(
+            directory(OUT + "figures"),
+            patterns=["{name}.png"],
+            caption="pipeline/reporting/captions.rst",
+            category="{case}",
+            labels={"figure": "{name}"},
+        ),
         provenance=OUT + "report.provenance.json",
     log:
         OUT + "logs/report.log",
@@ -403,3 +411,30 @@ rule report:
         " --monitor {input.monitor} --summary {input.summary} --wall {input.wall} --indices {input.indices}"
         " --report {output.report} --figures {output.figures}"
         " --settings {params.settings:q} --provenance {output.provenance} --log {log}"
+
+
+rule cohort:
+    input:
+        indices=expand(rules.postprocess.output.indices, case=CASES),
+        records=expand(rules.report.output.provenance, case=CASES),
+        figures=expand(rules.report.output.figures, case=CASES),
+        code=sources("pipeline.cohort"),
+    output:
+        page=report(
+            "results/cohort.html",
+            caption="pipeline/reporting/cohort.rst",
+            category="All cases",
+            labels={"figure": "the cases side by side"},
+        ),
+        table=report(
+            "results/cohort.csv",
+            caption="pipeline/reporting/cohort.rst",
+            category="All cases",
+            labels={"figure": "the same as a table"},
+        ),
+        provenance="results/cohort.provenance.json",
+    log:
+        "results/cohort.log",
+    shell:
+        "{PYTHON} -m pipeline.cohort --indices {input.indices} --records {input.records} --figures {input.figures}"
+        " --page {output.page} --table {output.table} --provenance {output.provenance} --log {log}"

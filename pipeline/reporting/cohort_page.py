@@ -15,8 +15,11 @@ from pipeline.reporting.tables import DASH, number
 FEWEST_FOR_A_BOX = 5
 """Of fewer cases quartiles say nothing: they are dots alone."""
 
-WIDTH, HEIGHT, EDGE = 320, 76, 16
-"""Of a plot, in its own units."""
+WIDTH, HEIGHT, EDGE = 320, 96, 16
+BOX_AT, DOTS_AT, DOTS_HIGH, DOT = 24, 58, 36, 4.0
+"""Of a plot, in its own units: size, heights of the box and of the middle of the dots, extent and radius of these."""
+
+GOLDEN = (5**0.5 - 1) / 2
 
 
 @dataclass(frozen=True)
@@ -114,7 +117,7 @@ COLUMNS = (
     Column("pressure_drop_mmhg", "largest pressure drop", "mmHg", _over("pressure_drops", "drop_mmhg", _largest)),
     Column("pressure_ratio_min", "least pressure ratio", "", _over("pressure_drops", "pressure_ratio", min)),
     Column("shear_mean_pa", "mean wall shear stress", "Pa", _at("wall", "shear_mean_pa")),
-    Column("shear_p99_pa", "99th percentile of it", "Pa", _at("wall", "shear_p99_pa")),
+    Column("shear_p99_pa", "99th percentile of the wall shear stress", "Pa", _at("wall", "shear_p99_pa")),
     Column("wall_below_0.4_pa_fraction", "wall below 0.4 Pa", "%", _at("wall", "low_shear_fraction", "0.4 Pa"), 100.0),
     Column("osi_mean", "mean oscillatory shear index", "", _at("wall", "osi_mean")),
     Column("narrowing_percent", "largest narrowing", "%", _over("stenoses", "percent_diameter", max)),
@@ -158,35 +161,36 @@ def _cell(column: Column, value: float | None) -> tuple[str, str]:
 
 
 def spread(column: Column, rows: Sequence[Row]) -> Markup:
-    """The spread of a key figure over the cases as an SVG: a dot a case, which leads to its row, and behind them a box.
+    """The spread of a key figure over the cases as an SVG: a dot a case, which leads to its row, and above them a box.
 
     The box reaches from the lower to the upper quartile with a line at the median; whiskers reach to the outermost
     values within 1.5 box lengths of it. Source: Tukey (1977), Exploratory Data Analysis.
     """
     given = [(row, column.factor * value) for row in rows if (value := row.values[column.key]) is not None]
+    given.sort(key=lambda each: ("passed", "warned", "failed").index(each[0].state))  # these lie on top
     values = np.array([value for _, value in given])
     low, high = float(values.min()), float(values.max())
-    span = high - low or abs(high) or 1.0
-    middle = (HEIGHT - 20) / 2
 
     def across(value: float) -> float:
-        return EDGE + (value - low) / span * (WIDTH - 2 * EDGE) if high > low else WIDTH / 2
+        return EDGE + (value - low) / (high - low) * (WIDTH - 2 * EDGE) if high > low else WIDTH / 2
 
     parts = [f'<svg class="spread" viewBox="0 0 {WIDTH} {HEIGHT}" role="img"><title>{escape(column.label)}</title>']
     if len(values) >= FEWEST_FOR_A_BOX:
         first, median, third = np.percentile(values, (25, 50, 75))
         inner = values[(values >= first - 1.5 * (third - first)) & (values <= third + 1.5 * (third - first))]
         a, b, c, d, e = (across(float(each)) for each in (inner.min(), first, median, third, inner.max()))
+        y = BOX_AT
         parts.append(
-            f'<path class="box" d="M{a:.1f} {middle - 7}v14M{a:.1f} {middle}H{b:.1f}M{d:.1f} {middle}H{e:.1f}'
-            f'M{e:.1f} {middle - 7}v14M{b:.1f} {middle - 14}H{d:.1f}v28H{b:.1f}z"/>'
-            f'<path class="median" d="M{c:.1f} {middle - 14}v28"/>'
+            f'<path class="box" d="M{a:.1f} {y - 4}v8M{a:.1f} {y}H{b:.1f}M{d:.1f} {y}H{e:.1f}M{e:.1f} {y - 4}v8'
+            f'M{b:.1f} {y - 8}H{d:.1f}v16H{b:.1f}z"/><path class="median" d="M{c:.1f} {y - 8}v16"/>'
+            f'<text x="{c:.1f}" y="{y - 11}" text-anchor="middle">{number(float(median))}</text>'
         )
+    size = DOT / np.sqrt(max(len(given) / 60, 1))
     for k, (row, value) in enumerate(given):
-        x, y = across(value), middle + 11 * np.sin(2.4 * k)  # spread upwards and downwards so that dots stay apart
+        y = DOTS_AT + (k * GOLDEN % 1 - 0.5) * DOTS_HIGH  # so that dots of close values stay apart
         parts.append(
-            f'<a href="#case-{escape(row.case)}"><circle class="{row.state}" cx="{x:.1f}" cy="{y:.1f}" r="3.6">'
-            f"<title>{escape(row.case)}: {number(value)}</title></circle></a>"
+            f'<a href="#case-{escape(row.case)}"><circle class="{row.state}" cx="{across(value):.1f}" cy="{y:.1f}"'
+            f' r="{size:.1f}"><title>{escape(row.case)}: {number(value)}</title></circle></a>'
         )
     ends = [(low, EDGE, "start"), (high, WIDTH - EDGE, "end")] if high > low else [(low, WIDTH / 2, "middle")]
     for value, x, anchor in ends:
