@@ -226,7 +226,8 @@ def _grid_rows(grid: Mapping[str, Any]) -> tuple[list[str], Rows]:
     rows = []
     for each in grid["quantities"]:
         values = column([*each["values"], each["extrapolated"]])
-        name = f"{heading(each['name'])} ({each['unit']})" if each["unit"] else heading(each["name"])
+        words = heading(each["name"])
+        name = f"{words} ({each['unit']})" if each["unit"] and not words.endswith(")") else words
         order = DASH if each["order"] is None else f"{each['order']:.2f}"
         gci = DASH if each["gci"] is None else f"{100 * each['gci']:.2f}"
         rows.append((name, *values[:-1], values[-1], order, gci, str(each["behaviour"])))
