@@ -1,6 +1,5 @@
 """A folder as the stages before the report leave it, for Poiseuille flow in a pipe, and the report made of it."""
 
-import csv
 import json
 import logging
 import shutil
@@ -152,7 +151,7 @@ OPTIONAL = {
 
 
 def enrich(results: Path, folder: Path) -> Path:
-    """A copy of the folder with what later stages add: a pulsating wall, openings with more figures, the files above."""
+    """A copy of the folder with what later stages add: a pulsating wall, more of the openings, the files above."""
     shutil.copytree(results, folder, dirs_exist_ok=True)
     indices = json.loads((folder / "indices.json").read_text()) | MORE
     for k, opening in enumerate(indices["openings"]):

@@ -4,6 +4,7 @@ import base64
 import csv
 import io
 import re
+from itertools import pairwise
 
 import chromium
 import numpy as np
@@ -92,7 +93,7 @@ def test_the_vessel_is_drawn_and_turns_by_mouse_keys_and_menu(report):
         eyes.append(report.run(camera))
         pictures.append(report.shot("#vessel"))
     assert len(set(eyes)) == 4
-    for before, after in zip(pictures, pictures[1:], strict=False):
+    for before, after in pairwise(pictures):
         assert (np.abs(before - after).max(axis=-1) > 30).mean() > 0.003
     np.testing.assert_allclose(
         report.run("(({ x, y, z }) => [x, y, z])(document.querySelector('#vessel').layout.scene.camera.eye)"),
@@ -197,7 +198,9 @@ def column(browser, heading: str) -> tuple[int, list[str]]:
     """Number of a column and what its cells sort by, from top to bottom."""
     heads = browser.run("[...document.querySelectorAll('thead th')].map((head) => head.textContent.trim())")
     index = heads.index(heading)
-    return index, browser.run(f"[...document.querySelectorAll('tbody tr')].map((row) => row.cells[{index}].dataset.value)")
+    return index, browser.run(
+        f"[...document.querySelectorAll('tbody tr')].map((row) => row.cells[{index}].dataset.value)"
+    )
 
 
 def test_tables_sort_by_number_both_ways_by_mouse_and_keys_and_gaps_stay_last(cohort):

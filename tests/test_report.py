@@ -9,7 +9,7 @@ from analytic_pipe import Pipe
 from reported import WAVEFORMS, leave, make
 
 from pipeline import report
-from pipeline.reporting import page, pictures, quantities, render, tables
+from pipeline.reporting import page, quantities, render, tables
 from pipeline.reporting.content import SURFACES
 from solver.stage import StageError
 

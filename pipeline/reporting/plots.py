@@ -116,7 +116,7 @@ def along_figure(branches: Sequence[BranchLine]) -> Figure:
             for k, each in enumerate(branches):
                 if key in each.values:
                     name = f"{each.branch}: {each.start} to {each.stop}"
-                    axes.plot(each.way_mm, each.values[key], color=colours[k % 8], label=name)
+                    axes.plot(each.way_mm, each.values[key], color=colours[k % 8], marker=".", markersize=3, label=name)
             axes.set_title(SHOWN[key], loc="left", fontsize=9.5)
             if key != "pressure_pa":
                 axes.set_ylim(0, None)

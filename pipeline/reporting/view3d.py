@@ -20,7 +20,7 @@ from pipeline.reporting.quantities import Quantity
 from pipeline.reporting.scene import LETTERS, View
 from solver.nodes import Opening
 
-SCENE_SIZE = 2.15
+SCENE_SIZE = 1.95
 """Longest edge of the scene, in plotly's units: the vessel fills the view."""
 
 MAX_TRIANGLES, MAX_LINE_POINTS = 30_000, 40_000
