@@ -179,11 +179,11 @@ def spread(column: Column, rows: Sequence[Row]) -> Markup:
         first, median, third = np.percentile(values, (25, 50, 75))
         inner = values[(values >= first - 1.5 * (third - first)) & (values <= third + 1.5 * (third - first))]
         a, b, c, d, e = (across(float(each)) for each in (inner.min(), first, median, third, inner.max()))
-        y = BOX_AT
+        top, cap, label = BOX_AT - 8, BOX_AT - 4, BOX_AT - 11
         parts.append(
-            f'<path class="box" d="M{a:.1f} {y - 4}v8M{a:.1f} {y}H{b:.1f}M{d:.1f} {y}H{e:.1f}M{e:.1f} {y - 4}v8'
-            f'M{b:.1f} {y - 8}H{d:.1f}v16H{b:.1f}z"/><path class="median" d="M{c:.1f} {y - 8}v16"/>'
-            f'<text x="{c:.1f}" y="{y - 11}" text-anchor="middle">{number(float(median))}</text>'
+            f'<path class="box" d="M{a:.1f} {cap}v8M{a:.1f} {BOX_AT}H{b:.1f}M{d:.1f} {BOX_AT}H{e:.1f}M{e:.1f} {cap}v8'
+            f'M{b:.1f} {top}H{d:.1f}v16H{b:.1f}z"/><path class="median" d="M{c:.1f} {top}v16"/>'
+            f'<text x="{c:.1f}" y="{label}" text-anchor="middle">{number(float(median))}</text>'
         )
     size = DOT / np.sqrt(max(len(given) / 60, 1))
     for k, (row, value) in enumerate(given):
