@@ -70,15 +70,21 @@ def waveforms(stage):
 
 
 def evidence(wildcards):
-    """What the report shows of the way to the lumen: less of it where the case enters later."""
+    """What the report shows where there is such a thing: less of the way to the lumen where the case enters later."""
     made = {
         "series": rules.load.output.series,
         "segmentation": rules.segment.output.segmentation,
         "picture": rules.segment.output.picture,
         "centreline": rules.centreline.output.centreline,
         "branches": rules.centreline.output.summary,
+        "along": own(rules.postprocess.output.along_table),
+        "particles": rules.trace.output.numbers,
+        "animation": rules.trace.output.animation,
     }
-    missing = {"mask": ["series"], "surface": ["series", "segmentation", "picture"], "geometry": list(made)}
+    if CASES[wildcards.case].convergence.spacings > 1:
+        made["grid"] = rules.convergence.output.grid
+    of_the_vessel = {"mask": ["series"], "surface": ["series", "segmentation", "picture"]}
+    missing = of_the_vessel | {"geometry": [*of_the_vessel["surface"], "centreline", "branches", "along"]}
     left_out = missing.get(CASES[wildcards.case].input.entry, [])
     return {role: path.format(case=wildcards.case) for role, path in made.items() if role not in left_out}
 
@@ -112,6 +118,7 @@ rule all:
         expand(OUT + "report.html", case=CASES),
         expand(OUT + "open-in-paraview.py", case=CASES),
         expand(OUT + "grid_convergence.json", case=[name for name in CASES if CASES[name].convergence.spacings > 1]),
+        "results/cohort.html",
 
 
 rule phantom:
@@ -444,6 +451,10 @@ rule paraview:
     input:
         wall=own(rules.postprocess.output.wall),
         flow=own(rules.solve.output.flow),
+        statistics=own(rules.postprocess.output.statistics),
+        streamlines=rules.trace.output.streamlines,
+        pathlines=rules.trace.output.pathlines,
+        along=lambda wildcards: [own(rules.postprocess.output.along).format(case=wildcards.case)] if lines(wildcards) else [],
         code=sources("pipeline.paraview"),
     output:
         script=OUT + "open-in-paraview.py",
@@ -452,8 +463,10 @@ rule paraview:
         OUT + "logs/paraview.log",
     params:
         settings=lambda wildcards: json.dumps({"case": wildcards.case}),
+        along=lambda wildcards, input: f"--along {input.along}" if lines(wildcards) else "",
     shell:
-        "{PYTHON} -m pipeline.paraview --wall {input.wall} --flow {input.flow} --script {output.script}"
+        "{PYTHON} -m pipeline.paraview --wall {input.wall} --flow {input.flow} --statistics {input.statistics}"
+        " --streamlines {input.streamlines} --pathlines {input.pathlines} {params.along} --script {output.script}"
         " --settings {params.settings:q} --provenance {output.provenance} --log {log}"
 
 
@@ -491,7 +504,13 @@ rule report:
         code=sources("pipeline.report"),
     output:
         report=OUT + "report.html",
-        figures=directory(OUT + "figures"),
+        figures=report(
+            directory(OUT + "figures"),
+            patterns=["{name}.png"],
+            caption="pipeline/reporting/captions.rst",
+            category="{case}",
+            labels={"figure": "{name}"},
+        ),
         provenance=OUT + "report.provenance.json",
     log:
         OUT + "logs/report.log",
@@ -503,3 +522,30 @@ rule report:
         " --monitor {input.monitor} --summary {input.summary} --wall {input.wall} --indices {input.indices}"
         " --report {output.report} --figures {output.figures}"
         " --settings {params.settings:q} --provenance {output.provenance} --log {log}"
+
+
+rule cohort:
+    input:
+        indices=expand(own(rules.postprocess.output.indices), case=CASES),
+        records=expand(rules.report.output.provenance, case=CASES),
+        figures=expand(rules.report.output.figures, case=CASES),
+        code=sources("pipeline.cohort"),
+    output:
+        page=report(
+            "results/cohort.html",
+            caption="pipeline/reporting/cohort.rst",
+            category="All cases",
+            labels={"figure": "the cases side by side"},
+        ),
+        table=report(
+            "results/cohort.csv",
+            caption="pipeline/reporting/cohort.rst",
+            category="All cases",
+            labels={"figure": "the same as a table"},
+        ),
+        provenance="results/cohort.provenance.json",
+    log:
+        "results/cohort.log",
+    shell:
+        "{PYTHON} -m pipeline.cohort --indices {input.indices} --records {input.records} --figures {input.figures}"
+        " --page {output.page} --table {output.table} --provenance {output.provenance} --log {log}"

@@ -63,7 +63,8 @@ def folder(tmp_path_factory):
             writer.append(
                 0.1 * k, factor * pipe.velocity(points), factor * pipe.pressure(points), factor * pipe.stress(points)
             )
-        writer.average(pipe.velocity(points), pipe.pressure(points), pipe.stress(points))
+        fields = pipe.velocity(points), pipe.pressure(points), pipe.stress(points)
+        writer.average(*fields, statistics=pipe.statistics(points))
     mesh = Wall.of(pipe.surface(0.4)).mesh
     count = len(mesh.points_mm)
     arrays = {
@@ -78,7 +79,7 @@ def folder(tmp_path_factory):
     with FlowWriter(folder / "flow_statistics.vtkhdf", nodes) as writer:
         fields = pipe.velocity(points), pipe.pressure(points), pipe.stress(points)
         writer.append(0.1, *fields)
-        writer.average(*fields)
+        writer.average(*fields, statistics=pipe.statistics(points))
     return folder
 
 

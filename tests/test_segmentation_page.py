@@ -4,17 +4,12 @@ import base64
 import io
 import json
 import logging
-import os
 import re
-import shutil
-import subprocess
-import sys
-import time
 import zlib
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
+import chromium
 import numpy as np
 import pytest
 import yaml
@@ -93,73 +88,13 @@ def embedded(text: str, name: str) -> bytes:
 # ---- the browser ----
 
 
-class Browser:
-    """Headless Chromium, driven over its own protocol (https://chromedevtools.github.io/devtools-protocol) by pipes."""
+class Views(chromium.Browser):
+    """The browser with what the views of this page need."""
 
-    def __init__(self, program: str, profile: Path):
-        reads, self.out = os.pipe()
-        into, writes = os.pipe()
-        command = [
-            program, "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
-            "--disable-background-networking", "--disable-component-update", "--disable-sync",
-            f"--user-data-dir={profile}", "--remote-debugging-pipe", "about:blank",
-        ]  # fmt: skip
-        move = f"import os, sys; os.dup2({reads}, 3); os.dup2({writes}, 4); os.execv(sys.argv[1], sys.argv[1:])"
-        launcher = [sys.executable, "-c", move, *command]  # Chromium reads from 3 and writes to 4
-        self.process = subprocess.Popen(launcher, pass_fds=(reads, writes), stderr=subprocess.DEVNULL)
-        os.close(reads)
-        os.close(writes)
-        self.answers = os.fdopen(into, "rb")
-        self.number, self.session, self.faults = 0, None, []
-        target = self.call("Target.createTarget", url="about:blank")["targetId"]
-        self.session = self.call("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
-        for domain in ("Page", "Runtime", "Log"):
-            self.call(f"{domain}.enable")
-        self.call("Emulation.setDeviceMetricsOverride", width=1200, height=900, deviceScaleFactor=1, mobile=False)
-
-    def call(self, method: str, **parameters) -> dict:
-        self.number += 1
-        message = {"id": self.number, "method": method, "params": parameters}
-        if self.session:
-            message["sessionId"] = self.session
-        os.write(self.out, json.dumps(message).encode() + b"\0")
-        while (answer := self._next()).get("id") != self.number:
-            if answer["method"] in ("Runtime.exceptionThrown", "Runtime.consoleAPICalled", "Log.entryAdded"):
-                self.faults.append(answer["params"])
-        assert "error" not in answer, answer["error"]
-        return answer["result"]
-
-    def _next(self) -> dict:
-        message = bytearray()
-        while (byte := self.answers.read(1)) != b"\0":
-            assert byte, "the browser has ended"
-            message += byte
-        return json.loads(message)
-
-    def open(self, text: str, folder: Path, before: str = "") -> None:
-        """Show a page and wait until it is ready (or says why not)."""
-        file = folder / "page.html"
-        file.write_text(text, encoding="utf-8")
-        script = self.call("Page.addScriptToEvaluateOnNewDocument", source=before)["identifier"]
-        self.faults.clear()
-        self.call("Page.navigate", url=file.as_uri())
-        ready = 'document.body && (document.body.dataset.ready || document.querySelector("#failure:not([hidden])"))'
-        deadline = time.monotonic() + 60
-        while not self.run(f"Boolean(document.readyState === 'complete' && ({ready}))"):
-            assert time.monotonic() < deadline, self.faults
-            time.sleep(0.02)
-        self.call("Page.removeScriptToEvaluateOnNewDocument", identifier=script)
+    def open(self, page: str | Path, folder: Path, before: str = "") -> None:
+        super().open(page, folder, before)
         self.run("window.slicesShown = () => Object.fromEntries(views.map(({ name, figure }) => "
                  "[name, figure.querySelector('.slice').textContent]))")  # fmt: skip
-
-    def run(self, script: str) -> Any:
-        """The value of an expression, awaited where it is a promise."""
-        answer = self.call("Runtime.evaluate", expression=script, awaitPromise=True, returnByValue=True)
-        assert "exceptionDetails" not in answer, answer["exceptionDetails"]
-        return answer["result"].get("value")
-
-    def settle(self) -> None:
-        self.run("new Promise((next) => requestAnimationFrame(() => requestAnimationFrame(() => next(0))))")
 
     def canvas(self, name: str) -> dict:
         """Box of a view's canvas on the page."""
@@ -216,23 +151,16 @@ class Browser:
         assert np.abs(np.array(image.shape[:2]) - (box["height"], box["width"])).max() <= 0.5
         return np.rint(image * 255).astype(int)
 
-    def close(self) -> None:
-        self.call("Browser.close")
-        self.process.wait(timeout=30)
-
 
 @pytest.fixture(scope="module")
 def browser(tmp_path_factory):
-    program = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
-    if not program:
-        pytest.skip("no Chromium: install chromium to test the page")
-    browser = Browser(program, tmp_path_factory.mktemp("profile"))
+    browser = chromium.start(tmp_path_factory.mktemp("profile"), Views)
     yield browser
     browser.close()
 
 
 @pytest.fixture
-def aligned(browser, tmp_path) -> Browser:
+def aligned(browser, tmp_path) -> Views:
     """The page of a volume along the patient's axes; its index x is SIZE[0] - 1 less the array's, y alike."""
     browser.open(made(coded(DIRECTIONS["aligned"])), tmp_path)
     yield browser

@@ -21,7 +21,7 @@ from pipeline.reporting.scene import front_view
 from pipeline.settings.base import parse
 from pipeline.settings.flow import TraceSettings
 from solver import nodes as node_files
-from solver.flow import FlowWriter, read_flow
+from solver.flow import FlowWriter, read_flow, steady_statistics
 from solver.stage import Job, StageError
 
 PIPE = Pipe(length_mm=8.0)
@@ -44,7 +44,7 @@ def write_case(folder, factors, period_s):
         for time, factor in zip(times, factors, strict=True):
             fields = [factor * values for values in (PIPE.velocity(points), PIPE.pressure(points), PIPE.stress(points))]
             writer.append(time, *fields)
-        writer.average(*fields)
+        writer.average(*fields, statistics=PIPE.statistics(points))
     rows = [f"{t},{0.2 * f},{f * PIPE.flow_ml_s},{f * PIPE.flow_ml_s}" for t, f in zip(times, factors, strict=True)]
     head = "time_s,max_speed_m_s,flow_ml_s:inlet,flow_ml_s:outlet"
     (folder / "monitor.csv").write_text("\n".join([head, *rows]) + "\n")
@@ -225,7 +225,7 @@ def test_a_flow_without_openings_has_lines_and_paths_but_no_age(tmp_path):
     with FlowWriter(tmp_path / "flow.vtkhdf", nodes) as writer:
         fields = velocity, np.zeros(nodes.count), np.zeros((nodes.count, 6))
         writer.append(1.0, *fields)
-        writer.average(*fields)
+        writer.average(*fields, statistics=steady_statistics(velocity, fields[2], 3.5e-3, 1060.0))
     monitor = {"time_s": np.ones(1), "max_speed_m_s": np.full(1, 3e-3)}
     settings = parse(TraceSettings, SETTINGS, "test")
     flow = read_flow(tmp_path / "flow.vtkhdf")

@@ -15,6 +15,7 @@ import yaml
 from vtkmodules.vtkIOGeometry import vtkSTLWriter
 
 from pipeline.mesh import Mesh, read_openings
+from pipeline.reporting.captions import caption
 from solver.stage import checksum
 
 STAGES = [
@@ -92,6 +93,26 @@ def test_flow_is_balanced_and_as_imposed(finished):
     assert abs(checks["flow balance"]) < 0.005  # what is asked of the demo, at half its resolution
     assert abs(checks["inflow against imposed"]) < 0.01
     assert abs(checks["flow balance of the velocity field"]) < 0.01  # sampled in outlets of 6 nodes across
+
+
+def test_the_page_of_all_cases_stands_beside_them(finished):
+    text = (finished / "results/cohort.html").read_text()
+    assert '<a href="tiny/report.html">tiny</a>' in text
+    table = (finished / "results/cohort.csv").read_text().splitlines()
+    assert [line.split(",")[0] for line in table] == ["case", "tiny"]
+
+
+def test_the_report_of_the_workflow_carries_the_figures_with_their_captions(finished, snakemake, tmp_path):
+    answer = snakemake(finished, "tiny", "--report", str(tmp_path / "workflow.html"))
+    assert answer.returncode == 0, answer.stderr
+    text = (tmp_path / "workflow.html").read_text()
+    figures = sorted((finished / "results/tiny/figures").glob("*.png"))
+    assert len(figures) >= 5
+    for figure in figures:
+        assert f'"{figure.name}"' in text
+        first = caption(figure.stem).split(".")[0].split("'")[0]  # up to a sign that the page writes otherwise
+        assert first in " ".join(text.replace("\\n", " ").split())
+    assert not re.findall(r'<(?:script|link|img)[^>]+(?:src|href)="https?:', text)
 
 
 def test_nothing_is_left_to_do_after_a_run(finished, planned):
@@ -223,9 +244,8 @@ def project_with_entries(project) -> Path:
 
 def test_a_cohort_may_mix_entries_and_each_case_runs_what_it_needs(project_with_entries, snakemake):
     """The first case has run; of the others one enters with a mask and one with a surface."""
-    later = dict.fromkeys(("centreline", "voxelize", "decompose", "solve", "postprocess", "paraview", "report"), 2) | {
-        "all": 1
-    }
+    later = dict.fromkeys(("centreline", "voxelize", "decompose", "solve", "postprocess", "paraview", "report"), 2)
+    later |= {"cohort": 1, "all": 1}
     planned = rules_of(snakemake(project_with_entries, "tiny,tiny.mask,tiny.surface", "--dry-run"))
     assert planned == later | {"import_mask": 1, "surface": 1, "import_surface": 1}
 

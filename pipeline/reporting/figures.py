@@ -1,7 +1,7 @@
-"""Figures of the report: pictures with names, scales and patient directions, and plots of the solver's record."""
+"""Pictures of the report with names, scales, colour bars and patient directions."""
 
 import io
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from itertools import cycle
 from typing import Any
 
@@ -12,16 +12,21 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.cm import ScalarMappable
 from matplotlib.colors import Normalize
 from matplotlib.figure import Figure
+from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.patches import PathPatch
 from matplotlib.path import Path
 from numpy.typing import NDArray
 
-from pipeline.haemodynamics.indices import monitor_column
-from pipeline.reporting.scene import Slice, View
+from pipeline.reporting.cuts import Cut
+from pipeline.reporting.quantities import KINDS, Quantity
+from pipeline.reporting.scene import View, direction_letters
 from solver.nodes import Opening
 
-SPEED_COLOURS, SHEAR_COLOURS, RADIUS_COLOURS = "viridis", "inferno", "plasma"
+SPEED_COLOURS, RADIUS_COLOURS, PRESSURE_COLOURS = "viridis", "plasma", KINDS["pressure (Pa)"].colours
 """Perceptually uniform colour maps."""
+
+DIRECTIONS = {"L": "left", "R": "right", "A": "front", "P": "back", "H": "head", "F": "feet"}
+"""The patient's directions in words."""
 
 INLET_COLOURS = ("#0072B2", "#56B4E9")
 OUTLET_COLOURS = ("#D55E00", "#E69F00", "#CC79A7", "#009E73", "#7F3C8D", "#8C6D31")
@@ -117,20 +122,82 @@ def speed_figure(image: NDArray[np.uint8], view: View, limits: tuple[float, floa
     return figure
 
 
-def wall_figure(
-    images: Sequence[NDArray[np.uint8]], views: Sequence[View], limits: tuple[float, float], label: str
-) -> Figure:
+def wall_figure(images: Sequence[NDArray[np.uint8]], views: Sequence[View], shown: Quantity) -> Figure:
     """The wall coloured by a quantity, from several sides with one colour bar."""
+    columns = len(views) if views[0].height_mm > views[0].width_mm else 2
     with mpl.rc_context(STYLE):
-        figure, panels = _panels(1, len(views), views[0], 9.0)
+        figure, panels = _panels(-(-len(views) // columns), columns, views[0], 9.0, gap_in=0.1)
         for axes, image, view in zip(panels, images, views, strict=True):
             _picture(axes, image, view)
-        _colour_bar(figure, panels, limits, SHEAR_COLOURS, label, "max")
+            axes.set_title(f"from the {direction_words(view.toward)}", fontsize=9.5, color=FAINT)
+        extend = "neither" if shown.kind.limits else "max" if shown.kind.from_zero else "both"
+        _colour_bar(figure, panels, shown.limits, shown.colours, shown.label, extend)
     return figure
 
 
-def slice_figure(section: Slice, view: View, limits: tuple[float, float]) -> Figure:
-    """Speed in a lengthwise slice, with arrows along the velocity in the plane."""
+def direction_words(vector: NDArray[np.float64]) -> str:
+    """A direction in LPS in words, such as ``front left``."""
+    return " ".join(DIRECTIONS[letter] for letter in direction_letters(vector))
+
+
+def slice_figure(section: Cut, speeds: tuple[float, float], pressures: tuple[float, float]) -> Figure:
+    """A cut along the vessel: speed with arrows along the velocity in it, and pressure."""
+    with mpl.rc_context(STYLE):
+        figure, panels = _panels(1, 2, section.view, 10.0, bar_in=1.8)
+        _speed(panels[0], section, speeds, speeds[1])
+        _pressure(panels[1], section, pressures)
+        _colour_bar(figure, panels[:1], speeds, SPEED_COLOURS, "speed (m/s)", "max")
+        _colour_bar(figure, panels[1:], pressures, PRESSURE_COLOURS, "pressure (Pa)", "both")
+    return figure
+
+
+def cross_figure(cuts: Sequence[Cut]) -> Figure:
+    """Cuts across the vessel, a row each: speed with arrows along the velocity in the cut, and pressure; each picture
+    with colours of its own, since pressure hardly changes across a vessel.
+    """
+    with mpl.rc_context(STYLE):
+        figure, panels = _panels(len(cuts), 2, cuts[0].view, 7.6, bar_in=1.8)
+        for k, section in enumerate(cuts):
+            left, right = panels[2 * k], panels[2 * k + 1]
+            speeds = (0.0, float(section.section.speed_m_s.max()) or 1.0)
+            pressures = _range(section.pressure_pa[section.section.inside])
+            swirl = float(np.linalg.norm(section.section.in_plane_m_s[section.section.inside], axis=-1).max(initial=0))
+            _speed(left, section, speeds, swirl or 1.0)
+            _pressure(right, section, pressures)
+            left.set_title(f"{section.title}; arrows: at most {swirl:.2g} m/s", loc="left", fontsize=9)
+            _colour_bar(figure, [left], speeds, SPEED_COLOURS, "speed (m/s)", "neither")
+            _colour_bar(figure, [right], pressures, PRESSURE_COLOURS, "pressure (Pa)", "neither")
+    return figure
+
+
+def _range(values: NDArray[np.float64]) -> tuple[float, float]:
+    low, high = (float(np.nanmin(values)), float(np.nanmax(values))) if len(values) else (0.0, 0.0)
+    return (low, high) if high > low else (low - 0.5, low + 0.5)
+
+
+def _speed(axes: Axes, cut: Cut, limits: tuple[float, float], longest_m_s: float) -> None:
+    """Speed and arrows; an arrow of `longest_m_s` spans the distance to the next but one."""
+    section = cut.section
+    _field(axes, cut, section.speed_m_s, limits, SPEED_COLOURS)
+    step = max(1, len(section.right_mm) // (45 if len(section.right_mm) > 90 else 20))
+    rows, columns = (index * step + step // 2 for index in np.indices([n // step for n in section.inside.shape]))
+    shown = section.inside[rows, columns]
+    rows, columns = rows[shown], columns[shown]
+    arrows = section.in_plane_m_s[rows, columns].T / longest_m_s
+    spacing = float(np.diff(section.right_mm[:2])[0]) * step
+    axes.quiver(
+        section.right_mm[columns], section.up_mm[rows], *arrows, color="white", alpha=0.9, width=0.0035,
+        scale=1.0 / (2.2 * spacing), scale_units="xy", angles="xy", pivot="mid",
+    )  # fmt: skip
+
+
+def _pressure(axes: Axes, cut: Cut, limits: tuple[float, float]) -> None:
+    _field(axes, cut, cut.pressure_pa, limits, PRESSURE_COLOURS)
+
+
+def _field(axes: Axes, cut: Cut, values: NDArray[np.float64], limits: tuple[float, float], colours: str) -> None:
+    """Values in a cut, within the outline of the wall where there is one, else where the lattice shows the lumen."""
+    section = cut.section
     half = np.diff(section.right_mm[:2])[0] / 2
     extent = (
         section.right_mm[0] - half,
@@ -138,35 +205,24 @@ def slice_figure(section: Slice, view: View, limits: tuple[float, float]) -> Fig
         section.up_mm[0] - half,
         section.up_mm[-1] + half,
     )
-    with mpl.rc_context(STYLE):
-        figure, panels = _panels(1, 1, view, 6.0)
-        axes = panels[0]
-        image = axes.imshow(
-            section.speed_m_s, extent=extent, origin="lower", interpolation="bilinear",
-            cmap=SPEED_COLOURS, vmin=limits[0], vmax=limits[1],
-        )  # fmt: skip
-        if section.outline_mm:
-            outline = PathPatch(Path.make_compound_path(*map(Path, section.outline_mm)), fill=False, edgecolor=INK)
-            axes.add_patch(outline)
-            image.set_clip_path(outline)
-        step = max(1, len(section.right_mm) // 45)
-        rows, columns = (index * step + step // 2 for index in np.indices([n // step for n in section.inside.shape]))
-        shown = section.inside[rows, columns]
-        rows, columns = rows[shown], columns[shown]
-        arrows = section.in_plane_m_s[rows, columns].T / limits[1]
-        axes.quiver(
-            section.right_mm[columns], section.up_mm[rows], *arrows, color="white", alpha=0.9, width=0.0022,
-            scale=1.0 / (2.2 * step * 2 * half), scale_units="xy", angles="xy", pivot="mid",
-        )  # fmt: skip
-        _frame(axes, view)
-        _colour_bar(figure, panels, limits, SPEED_COLOURS, "speed (m/s)", "max")
-    return figure
+    if not section.outline_mm:
+        values = np.where(section.inside, values, np.nan)
+    image = axes.imshow(
+        values, extent=extent, origin="lower", interpolation="bilinear", cmap=colours, vmin=limits[0], vmax=limits[1]
+    )
+    if section.outline_mm:
+        outline = PathPatch(Path.make_compound_path(*map(Path, section.outline_mm)), fill=False, edgecolor=INK)
+        axes.add_patch(outline)
+        image.set_clip_path(outline)
+    _frame(axes, cut.view)
 
 
-def _panels(rows: int, columns: int, view: View, width_in: float, bar_in: float = 0.9) -> tuple[Figure, list[Axes]]:
+def _panels(
+    rows: int, columns: int, view: View, width_in: float, bar_in: float = 0.9, gap_in: float = 0.04
+) -> tuple[Figure, list[Axes]]:
     """A figure whose panels have the shape of the view, with room for a colour bar."""
     height = (width_in - bar_in) / columns * rows * min(max(view.height_mm / view.width_mm, 0.4), 1.7)
-    figure = Figure(figsize=(width_in, height), layout="constrained")
+    figure = Figure(figsize=(width_in, height), layout=ConstrainedLayoutEngine(w_pad=gap_in, h_pad=gap_in))
     panels = figure.subplots(rows, columns, squeeze=False).ravel().tolist()
     for axes in panels:
         axes.set_axis_off()
@@ -216,91 +272,3 @@ def _colour_bar(
         pad=0.02,
     )
     bar.outline.set_visible(False)
-
-
-def triangles_figure(histograms: Mapping[str, Sequence[int]]) -> Figure:
-    """Smallest angles of the triangles.
-
-    Parameters
-    ----------
-    histograms : by what they are of: counts in bins of equal width from 0 to 60 degrees.
-    """
-    with mpl.rc_context(STYLE):
-        figure = Figure(figsize=(5.1, 3.1), layout="constrained")
-        axes = figure.subplots()
-        for (name, counts), colour in zip(histograms.items(), (FAINT, INLET_COLOURS[0]), strict=False):
-            edges = np.linspace(0, 60, len(counts) + 1)
-            axes.stairs(
-                100 * np.asarray(counts) / max(sum(counts), 1), edges, fill=True, color=colour, alpha=0.55, label=name
-            )
-        axes.set_xlim(0, 60)
-        axes.set_xlabel("smallest angle of a triangle (degrees); 60: equilateral")
-        axes.set_ylabel("triangles (%)")
-        axes.legend(loc="upper left")
-    return figure
-
-
-def convergence_figure(monitor: Mapping[str, NDArray[np.float64]]) -> Figure:
-    """Change of the velocity, of a steady flow or from cycle to cycle, and largest speed against time."""
-    with mpl.rc_context(STYLE):
-        figure = Figure(figsize=(8.6, 2.9), layout="constrained")
-        left, right = figure.subplots(1, 2)
-        steady = bool((monitor["residual"] > 0).any())
-        change = monitor["residual"] if steady or "change" not in monitor else monitor["change"]
-        told = change > 0
-        left.semilogy(monitor["time_s"][told], change[told], color=INK, marker="" if steady else "o")
-        right.plot(monitor["time_s"], monitor["max_speed_m_s"], color=INK)
-        right.set_ylim(0, None)
-        _label_time(left, f"change of the velocity{'' if steady else ' from cycle to cycle'}, relative")
-        _label_time(right, "largest speed (m/s)")
-    return figure
-
-
-def openings_figure(monitor: Mapping[str, NDArray[np.float64]], openings: Iterable[Opening]) -> Figure:
-    """Flow and pressure at the openings against time."""
-    openings = tuple(openings)
-    colours = opening_colours(openings)
-    with mpl.rc_context(STYLE):
-        figure = Figure(figsize=(8.6, 3.1), layout="constrained")
-        left, right = figure.subplots(1, 2)
-        for opening in openings:
-            style = {"color": colours[opening.id], "linestyle": "-" if opening.role == "inlet" else "--"}
-            left.plot(monitor["time_s"], monitor[monitor_column(opening, "flow_ml_s")], **style)
-            right.plot(monitor["time_s"], monitor[monitor_column(opening, "pressure_pa")], label=opening.name, **style)
-        _label_time(left, "flow (mL/s): inlets in, outlets out")
-        _label_time(right, "pressure (Pa)")
-        figure.legend(loc="outside lower center", ncols=min(len(openings), 5))
-    return figure
-
-
-def waveforms_figure(waveforms: Mapping[str, Mapping[str, Any]], unit: str, label: str) -> Figure:
-    """Waveforms that were asked for over one period, and the amplitudes of their harmonics.
-
-    Parameters
-    ----------
-    waveforms : by name of the opening, as :func:`solver.waveform.described` tells them.
-    unit : key of their values.
-    label : words for these.
-    """
-    with mpl.rc_context(STYLE):
-        figure = Figure(figsize=(8.6, 3.1), layout="constrained")
-        left, right = figure.subplots(1, 2)
-        width = 0.8 / len(waveforms)
-        for k, (name, told) in enumerate(waveforms.items()):
-            colour = (*INLET_COLOURS, *OUTLET_COLOURS)[k % 8]
-            left.plot(told["time_s"], told[unit], color=colour, label=name)
-            left.axhline(told["mean"], color=colour, linewidth=0.8, linestyle=":")
-            order = np.arange(1, len(told["harmonics"]) + 1)
-            right.bar(order + (k + 0.5) * width - 0.4, told["harmonics"], width, color=colour)
-        _label_time(left, f"{label}; dotted: mean")
-        right.set_title(f"amplitude of the harmonics, {label}", loc="left", fontsize=9.5)
-        right.set_xlabel("number of the harmonic")
-        right.xaxis.get_major_locator().set_params(integer=True)
-        figure.legend(loc="outside lower center", ncols=min(len(waveforms), 5))
-    return figure
-
-
-def _label_time(axes: Axes, title: str) -> None:
-    axes.set_title(title, loc="left", fontsize=9.5)
-    axes.set_xlabel("time (s)")
-    axes.ticklabel_format(axis="x", scilimits=(-3, 4))

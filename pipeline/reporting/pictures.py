@@ -1,47 +1,48 @@
-"""All pictures of the report: what is drawn, from where, in which colours, and what the caption says."""
+"""All pictures of the report: what is drawn, from where and in which colours; :mod:`captions` says what they show."""
 
+import io
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from matplotlib.colors import to_rgb
 from numpy.typing import NDArray
-from vtkmodules.util.numpy_support import vtk_to_numpy
-from vtkmodules.vtkIOXML import vtkXMLPolyDataReader
+from PIL import Image
 
-from pipeline.haemodynamics.indices import weighted_percentiles
-from pipeline.haemodynamics.streamlines import Grid, streamlines_from_inlets
-from pipeline.haemodynamics.wall import Wall
+from pipeline.haemodynamics.streamlines import Grid
 from pipeline.mesh import Mesh
-from pipeline.reporting import figures, render, scene, view3d
+from pipeline.reporting import cuts, figures, plots, render, scene
+from pipeline.reporting.along import BranchLine
+from pipeline.reporting.captions import caption
 from pipeline.reporting.page import embed
+from pipeline.reporting.quantities import Quantity
 from solver.nodes import Nodes, Opening
 
-SHEAR_PERCENTILE, SPEED_PERCENTILE = 99.0, 99.9
-"""Colours end at these percentiles of the wall's area and of the nodes, so that single values do not use them up."""
+SPEED_PERCENTILE = 99.9
+"""Colours of the speed end at this percentile of the nodes, so that single values do not use them up."""
+
+PRESSURE_PERCENTILES = (0.5, 99.5)
+"""Colours of the pressure lie between these percentiles of the nodes."""
+
+MAPPED = ("wall", "wall-osi", "wall-rrt", "wall-pressure")
+"""Quantities of which there are still pictures, by their keys; the view to turn offers all."""
 
 
-@dataclass(frozen=True)
-class Shear:
-    """The wall and what is shown on it.
+WEBP_QUALITY = 88
+"""Out of 100: lines and letters stay sharp."""
 
-    Attributes
-    ----------
-    wall : the wall without caps.
-    values : (V,), Pa.
-    label : what they are, with the unit.
-    """
 
-    wall: Wall
-    values: NDArray[np.float64]
-    label: str
-
-    def limits(self) -> tuple[float, float]:
-        """Range of the colours, Pa."""
-        high = weighted_percentiles(self.values, self.wall.areas_mm2, (SHEAR_PERCENTILE,))[0]
-        return 0.0, high or 1.0
+def to_webp(png: bytes, longest: int | None = None) -> bytes:
+    """A PNG as WebP, its longer side scaled down to so many pixels where it is longer."""
+    stream = io.BytesIO()
+    with Image.open(io.BytesIO(png)) as image:
+        shown = image.convert("RGB")
+        if longest:
+            shown.thumbnail((longest, longest))
+        shown.save(stream, "webp", quality=WEBP_QUALITY, method=4)
+    return stream.getvalue()
 
 
 @dataclass
@@ -50,14 +51,14 @@ class Pictures:
 
     Attributes
     ----------
-    shown : by key: title, caption, PNG.
+    shown : by key: title, caption, picture.
     """
 
     shown: dict[str, tuple[str, str, bytes]] = field(default_factory=dict)
 
-    def add(self, key: str, title: str, caption: str, png: bytes) -> None:
-        """Keep a figure."""
-        self.shown[key] = (title, caption, png)
+    def add(self, key: str, title: str, png: bytes, more: str = "") -> None:
+        """Keep a figure under its caption, to which `more` is added."""
+        self.shown[key] = (title, f"{caption(key)} {more}".strip(), png)
 
     def write(self, folder: Path) -> None:
         """Write every figure as ``<key>.png``."""
@@ -66,148 +67,152 @@ class Pictures:
             (folder / f"{key}.png").write_bytes(png)
 
     def for_page(self) -> dict[str, dict[str, str]]:
-        """As the page takes them."""
+        """As the page takes them: in WebP, at a fifth of the size."""
         return {
-            key: {"title": title, "caption": caption, "source": embed(png)}
+            key: {"title": title, "caption": caption, "source": embed(to_webp(png), "webp")}
             for key, (title, caption, png) in self.shown.items()
         }
 
 
-def read_shear(path: Path) -> Shear:
-    """Read the wall and its (time-averaged) wall shear stress from the file that postprocess wrote."""
-    reader = vtkXMLPolyDataReader()
-    reader.SetFileName(str(path))
-    reader.Update()
-    arrays = reader.GetOutput().GetPointData()
-    averaged = arrays.HasArray("TAWSS (Pa)")
-    values = vtk_to_numpy(arrays.GetArray("TAWSS (Pa)" if averaged else "WSS magnitude (Pa)")).astype(np.float64)
-    label = "time-averaged wall shear stress (Pa)" if averaged else "wall shear stress (Pa)"
-    return Shear(Wall.of(Mesh.from_vtk(reader.GetOutput())), values, label)
+@dataclass(frozen=True)
+class Shown:
+    """The flow at the time that pictures show.
 
-
-def draw_flow(
-    pictures: Pictures, nodes: Nodes, velocity_m_s: NDArray[np.floating], shear: Shear, lines_wanted: int
-) -> str:
-    """Make all pictures of the vessel and the view to turn, which is returned as HTML.
-
-    Parameters
+    Attributes
     ----------
-    pictures : gets the still pictures; three-dimensional ones only where they can be drawn.
-    nodes, velocity_m_s : the lattice and the velocity at its fluid nodes, (N, 3).
-    shear : the wall and what is shown on it.
-    lines_wanted : streamlines from the inlets.
-    """
-    openings, wall = nodes.openings, shear.wall.mesh
-    grid = Grid.of(nodes, velocity_m_s)
-    lines = [line[:, :4] for line in streamlines_from_inlets(grid, openings, lines_wanted)]
-    caps, colours = scene.caps(wall, openings), figures.opening_colours(openings)
-    view = scene.front_view(wall.points_mm)
-    turned = scene.around(wall.points_mm, view, [25])[0]
-    speed = np.linalg.norm(velocity_m_s.astype(np.float64), axis=1)
-    speeds = (0.0, float(np.percentile(speed, SPEED_PERCENTILE)) or 1.0)
-    if render.window_class():
-        _draw_vessel(pictures, wall, caps, openings, turned)
-        usual = float(np.median(np.ptp(wall.points_mm, axis=0))) / 12
-        _draw_lines(pictures, wall, lines, min((o.radius_mm for o in openings), default=usual), speeds, view)
-        _draw_shear(pictures, shear, view)
-    middle = wall.points_mm.mean(axis=0)
-    section = scene.lengthwise_slice(grid, scene.closed(wall, caps), view, middle)
-    if any(nodes.periodic):
-        section = replace(section, outline_mm=[])  # open where the shape repeats
-    pictures.add(
-        "slice", "speed in a slice", "Speed in a flat slice along the vessel, with arrows along the velocity in it.",
-        figures.to_png(figures.slice_figure(section, view, speeds)),
-    )  # fmt: skip
-    return view3d.to_html(
-        view3d.interactive_figure(
-            wall, shear.values, shear.limits(), shear.label, lines, speeds, caps, openings, colours, turned
-        )
-    )
-
-
-def draw_centreline(
-    pictures: Pictures, wall: Mesh, openings: tuple[Opening, ...], lines: list[NDArray[np.float64]]
-) -> None:
-    """Make the picture of the centreline in the wall, where it can be drawn.
-
-    Parameters
-    ----------
-    pictures : gets it.
+    nodes : the lattice and its openings.
+    velocity_m_s, pressure_pa : (N, 3), (N,), at the fluid nodes.
     wall : the wall without caps.
-    openings : named in the picture.
-    lines : one array a branch, (n, 4): x, y, z and radius, mm.
+    quantities : on the wall, wall shear stress first.
+    tree, lines : summary and branches of the centreline; none where there is none.
+    """
+
+    nodes: Nodes
+    velocity_m_s: NDArray[np.floating]
+    pressure_pa: NDArray[np.floating]
+    wall: Mesh
+    quantities: list[Quantity]
+    tree: Mapping[str, Any] | None
+    lines: list[NDArray[np.float64]]
+
+    def speeds(self) -> tuple[float, float]:
+        """Range of the colours of the speed, m/s."""
+        speed = np.linalg.norm(self.velocity_m_s.astype(np.float64), axis=1)
+        return 0.0, float(np.percentile(speed, SPEED_PERCENTILE)) or 1.0
+
+    def pressures(self) -> tuple[float, float]:
+        """Range of the colours of the pressure, Pa."""
+        low, high = (float(each) for each in np.percentile(self.pressure_pa, PRESSURE_PERCENTILES))
+        return (low, high) if high > low else (low - 0.5, low + 0.5)
+
+
+def turned(wall: Mesh) -> scene.View:
+    """The look at the vessel that shows its depth, too."""
+    return scene.around(wall.points_mm, scene.front_view(wall.points_mm), [25])[0]
+
+
+def draw_still(pictures: Pictures, shown: Shown, lines: Sequence[NDArray[np.float64]]) -> None:
+    """Make the three-dimensional pictures, where they can be drawn: vessel, centreline, streamlines and wall.
+
+    Parameters
+    ----------
+    pictures : gets them.
+    shown : the flow.
+    lines : streamlines, each (P, 4): x, y, z in mm and speed in m/s.
     """
     if not render.window_class():
         return
-    view = scene.around(wall.points_mm, scene.front_view(wall.points_mm), [25])[0]
-    caps, colours = scene.caps(wall, openings), figures.opening_colours(openings)
-    radius = np.concatenate(lines)[:, 3]
-    limits = float(np.percentile(radius, 2)), float(radius.max())  # the least are those at the tips of blind ends
-    thickness = 0.15 * min(opening.radius_mm for opening in openings)
-    image = render.draw(
-        [
-            *render.see_through_actors(wall),
-            *(render.surface_actor(caps[key], to_rgb(colours[key]), flat=True) for key in caps),
-            render.tube_actor(lines, thickness, limits, figures.RADIUS_COLOURS),
-        ],
-        [view],
-        1100,
-    )[0]
-    pictures.add(
-        "centreline", "centreline", "The centreline, coloured by the radius of the largest ball around each point.",
-        figures.to_png(figures.centreline_figure(image, view, openings, limits)),
-    )  # fmt: skip
+    openings, wall = shown.nodes.openings, shown.wall
+    caps, view = scene.caps(wall, openings), scene.front_view(wall.points_mm)
+    _draw_vessel(pictures, wall, caps, openings, turned(wall))
+    if shown.lines:
+        _draw_centreline(pictures, wall, caps, openings, shown.lines)
+    if lines:
+        usual = float(np.median(np.ptp(wall.points_mm, axis=0))) / 12
+        radius = min((opening.radius_mm for opening in openings), default=usual)
+        _draw_lines(pictures, wall, lines, radius, shown.speeds(), view)
+    for each in shown.quantities:
+        if each.kind.key in MAPPED:
+            _draw_quantity(pictures, wall, each, view)
 
 
-def plot_triangles(pictures: Pictures, histograms: Mapping[str, Sequence[int]]) -> None:
-    """Make the histogram of the triangles' smallest angles, by what it is of; none where there are no counts."""
-    if histograms:
-        pictures.add(
-            "triangles", "angles of the triangles", "Smallest angles of the triangles of the surface.",
-            figures.to_png(figures.triangles_figure(histograms)),
-        )  # fmt: skip
+def draw_cuts(pictures: Pictures, shown: Shown, grid: Grid) -> None:
+    """Make the pictures of the cuts along and across the vessel; these need nothing to draw with."""
+    wall = shown.wall
+    surface = scene.closed(wall, scene.caps(wall, shown.nodes.openings))
+    pressure = cuts.pressure_grid(shown.nodes, shown.pressure_pa)
+
+    def made(title: str, view: scene.View, through_mm: NDArray[np.float64]) -> cuts.Cut:
+        return cuts.cut(title, shown.nodes, grid, pressure, surface, view, through_mm)
+
+    along = made("along the vessel", scene.front_view(wall.points_mm), wall.points_mm.mean(axis=0))
+    picture = figures.slice_figure(along, shown.speeds(), shown.pressures())
+    pictures.add("slice", "speed and pressure in a cut along the vessel", figures.to_png(picture))
+    places = cuts.places_across(shown.nodes.openings, shown.tree, shown.lines)
+    across = [made(title, cuts.view_across(centre, along, radius), centre) for title, centre, along, radius in places]
+    if across:
+        title = "speed and pressure in cuts across the vessel"
+        pictures.add("cross", title, figures.to_png(figures.cross_figure(across)))
+
+
+def _cap_actors(caps: Mapping[int, Mesh], openings: tuple[Opening, ...]) -> list[Any]:
+    colours = figures.opening_colours(openings)
+    return [render.surface_actor(caps[key], to_rgb(colours[key]), flat=True) for key in caps]
 
 
 def _draw_vessel(
     pictures: Pictures, wall: Mesh, caps: Mapping[int, Mesh], openings: tuple[Opening, ...], view: scene.View
 ) -> None:
-    colours = figures.opening_colours(openings)
-    actors = [render.surface_actor(caps[key], to_rgb(colours[key]), flat=True) for key in caps]
-    image = render.draw([render.surface_actor(wall, render.GLASS), *actors], [view], 1100)[0]
-    pictures.add(
-        "geometry", "geometry", "The vessel as it was computed, with its openings.",
-        figures.to_png(figures.geometry_figure(image, view, openings)),
-    )  # fmt: skip
+    actors = [render.surface_actor(wall, render.GLASS), *_cap_actors(caps, openings)]
+    image = render.draw(actors, [view], 1100)[0]
+    pictures.add("geometry", "geometry", figures.to_png(figures.geometry_figure(image, view, openings)))
+
+
+def _draw_centreline(
+    pictures: Pictures,
+    wall: Mesh,
+    caps: Mapping[int, Mesh],
+    openings: tuple[Opening, ...],
+    lines: list[NDArray[np.float64]],
+) -> None:
+    view = turned(wall)
+    radius = np.concatenate(lines)[:, 3]
+    limits = float(np.percentile(radius, 2)), float(radius.max())  # the least are those at the tips of blind ends
+    thickness = 0.15 * min(opening.radius_mm for opening in openings)
+    tubes = render.tube_actor(lines, thickness, limits, figures.RADIUS_COLOURS)
+    image = render.draw([*render.see_through_actors(wall), *_cap_actors(caps, openings), tubes], [view], 1100)[0]
+    pictures.add("centreline", "centreline", figures.to_png(figures.centreline_figure(image, view, openings, limits)))
 
 
 def _draw_lines(
     pictures: Pictures,
     wall: Mesh,
-    lines: list[NDArray[np.float64]],
+    lines: Sequence[NDArray[np.float64]],
     radius_mm: float,
     speeds: tuple[float, float],
     view: scene.View,
 ) -> None:
-    if not lines:
-        return
     tubes = render.tube_actor(lines, 0.05 * radius_mm, speeds, figures.SPEED_COLOURS)
     image = render.draw([*render.see_through_actors(wall), tubes], [view], 1100)[0]
-    pictures.add(
-        "streamlines", "streamlines", "Streamlines, coloured by speed.",
-        figures.to_png(figures.speed_figure(image, view, speeds)),
-    )  # fmt: skip
+    pictures.add("streamlines", "streamlines", figures.to_png(figures.speed_figure(image, view, speeds)))
 
 
-def _draw_shear(pictures: Pictures, shear: Shear, view: scene.View) -> None:
-    mesh, limits = shear.wall.mesh, shear.limits()
-    views = scene.around(mesh.points_mm, view, (0, 90, 180, 270), margin=0.1)
-    images = render.draw(
-        [render.coloured_actor(mesh, shear.values, limits, figures.SHEAR_COLOURS)], views, 800
-    )  # fmt: skip
-    pictures.add(
-        "wall", shear.label, f"The {shear.label.removesuffix(' (Pa)')} from four sides, a quarter turn apart.",
-        figures.to_png(figures.wall_figure(images, views, limits, shear.label)),
-    )  # fmt: skip
+def _draw_quantity(pictures: Pictures, wall: Mesh, shown: Quantity, view: scene.View) -> None:
+    views = scene.around(wall.points_mm, view, (0, 90, 180, 270), margin=0.1)
+    images = render.draw([render.coloured_actor(wall, shown.values, shown.limits, shown.colours)], views, 800)
+    pictures.add(shown.kind.key, shown.label, figures.to_png(figures.wall_figure(images, views, shown)))
+
+
+def plot_triangles(pictures: Pictures, histograms: Mapping[str, Sequence[int]]) -> None:
+    """Make the histogram of the triangles' smallest angles, by what it is of; none where there are no counts."""
+    if histograms:
+        pictures.add("triangles", "angles of the triangles", figures.to_png(plots.triangles_figure(histograms)))
+
+
+def plot_along(pictures: Pictures, branches: Sequence[BranchLine]) -> None:
+    """Make the plot of what postprocess found along the centreline; none where there is no branch with a value."""
+    if any(np.isfinite(values).any() for each in branches for values in each.values.values()):
+        pictures.add("along", "pressure along the centreline", figures.to_png(plots.along_figure(branches)))
 
 
 def plot_record(
@@ -219,20 +224,12 @@ def plot_record(
     """Make the plots of the solver's record; of a periodic flow the last cycle, too."""
     if openings and period_s:
         last = monitor["time_s"] > monitor["time_s"][-1] - (1 - 1e-6) * period_s
-        pictures.add(
-            "cycle", "flow and pressure over the last cycle",
-            "Flow and pressure at the openings over the last cycle, which pictures and indices are made of.",
-            figures.to_png(figures.openings_figure({key: each[last] for key, each in monitor.items()}, openings)),
-        )  # fmt: skip
-    pictures.add(
-        "convergence", "convergence", "Change of the velocity and largest speed while the solver ran.",
-        figures.to_png(figures.convergence_figure(monitor)),
-    )  # fmt: skip
+        cycle = plots.openings_figure({key: each[last] for key, each in monitor.items()}, openings)
+        pictures.add("cycle", "flow and pressure over the last cycle", figures.to_png(cycle))
+    pictures.add("convergence", "convergence", figures.to_png(plots.convergence_figure(monitor)))
     if openings:
-        pictures.add(
-            "records", "flow and pressure at the openings", "Flow and pressure at the openings while the solver ran.",
-            figures.to_png(figures.openings_figure(monitor, openings)),
-        )  # fmt: skip
+        title = "flow and pressure at the openings"
+        pictures.add("records", title, figures.to_png(plots.openings_figure(monitor, openings)))
 
 
 def plot_waveforms(pictures: Pictures, waveforms: Mapping[str, Mapping[str, Any]]) -> None:
@@ -247,8 +244,5 @@ def plot_waveforms(pictures: Pictures, waveforms: Mapping[str, Mapping[str, Any]
                 f" {told['period_s']:.3g} s"
                 for name, told in chosen.items()
             )
-            pictures.add(
-                f"waveform-{unit.split('_')[0]}", f"waveform of the {what}",
-                f"The {what} that was asked for, {label[label.index('(') + 1 : -1]}, and its harmonics. {figures_of}.",
-                figures.to_png(figures.waveforms_figure(chosen, unit, label)),
-            )  # fmt: skip
+            key, picture = f"waveform-{unit.split('_')[0]}", plots.waveforms_figure(chosen, unit, label)
+            pictures.add(key, f"waveform of the {what}", figures.to_png(picture), f"{figures_of}.")

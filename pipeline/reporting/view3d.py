@@ -1,26 +1,57 @@
-"""The view to turn: wall, openings and streamlines as a plotly figure that carries its own JavaScript."""
+"""The view to turn: wall, openings and streamlines for plotly's JavaScript, which ``page.js`` draws."""
 
+import base64
+import json
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
+import matplotlib as mpl
 import numpy as np
 import plotly.graph_objects as go
+from matplotlib.colors import to_hex
 from numpy.typing import NDArray
 from scipy.spatial import cKDTree
 from vtkmodules.vtkFiltersCore import vtkQuadricDecimation
 
 from pipeline.mesh import Mesh
-from pipeline.reporting.figures import FAINT, INK, SHEAR_COLOURS, SPEED_COLOURS
+from pipeline.reporting.figures import FAINT, INK, SPEED_COLOURS, nice_length
+from pipeline.reporting.quantities import Quantity
 from pipeline.reporting.scene import LETTERS, View
 from solver.nodes import Opening
 
-SCENE_SIZE = 1.8
+SCENE_SIZE = 1.95
 """Longest edge of the scene, in plotly's units: the vessel fills the view."""
 
 MAX_TRIANGLES, MAX_LINE_POINTS = 30_000, 40_000
 """What a page should carry."""
 
-CONFIG = {"displaylogo": False, "responsive": True, "modeBarButtonsToRemove": ["toImage", "tableRotation"]}
+EYE = 1.05
+"""Distance of the viewer from the middle, in plotly's units; the projection is parallel."""
+
+
+@dataclass(frozen=True)
+class Scene:
+    """What the view shows.
+
+    Attributes
+    ----------
+    wall : the wall without caps.
+    quantities : on the wall, at least one.
+    lines, speeds : streamlines, each (P, 4): x, y, z in mm and speed in m/s; range of their colours.
+    caps, colours : by the opening's id.
+    openings : named in the view.
+    view : where the reader starts.
+    """
+
+    wall: Mesh
+    quantities: Sequence[Quantity]
+    lines: Sequence[NDArray[np.float64]]
+    speeds: tuple[float, float]
+    caps: Mapping[int, Mesh]
+    openings: Iterable[Opening]
+    colours: Mapping[int, str]
+    view: View
 
 
 def decimated(mesh: Mesh, triangles: int) -> Mesh:
@@ -38,49 +69,59 @@ def decimated(mesh: Mesh, triangles: int) -> Mesh:
     return Mesh.from_vtk(decimation.GetOutput())
 
 
-def interactive_figure(
-    wall: Mesh,
-    values: NDArray[np.floating],
-    limits: tuple[float, float],
-    label: str,
-    lines: Sequence[NDArray[np.float64]],
-    speed_limits: tuple[float, float],
-    caps: Mapping[int, Mesh],
-    openings: Iterable[Opening],
-    colours: Mapping[int, str],
-    view: View,
-) -> go.Figure:
-    """Wall coloured by a quantity, or as glass around the streamlines, to be turned and zoomed.
+def for_page(shown: Scene) -> str:
+    """The view as JSON: plotly's figure, whose first three traces are the wall, the glass wall and the streamlines; the
+    quantities whose values take turns on the first; and ``bar``, the length of the scale's legs.
 
-    Parameters
-    ----------
-    wall : the wall without caps.
-    values, limits, label : (P,) quantity at the wall's points, range of its colours, name with unit.
-    lines, speed_limits : streamlines, each (P, 4): x, y, z in mm and speed in m/s; range of their colours.
-    caps, openings, colours : by the opening's id.
-    view : where the reader starts.
+    Values are base64 of little-endian float32, so that the mesh stands on the page once and each quantity costs 16/3
+    bytes a point. No ``<`` is left that could end the script around it.
     """
-    small = decimated(wall, MAX_TRIANGLES)
-    nearest = cKDTree(wall.points_mm).query(small.points_mm)[1]
+    small = decimated(shown.wall, MAX_TRIANGLES)
+    nearest = cKDTree(shown.wall.points_mm).query(small.points_mm)[1]
+    bar = nice_length(float(np.ptp(shown.wall.points_mm, axis=0).max()) / 5)
+    quantities = [
+        {
+            "label": each.label,
+            "unit": each.unit,
+            "note": each.kind.note,
+            "limits": each.limits,
+            "colours": scale(each.colours),
+            "values": base64.b64encode(each.values[nearest].astype("<f4").tobytes()).decode(),
+        }
+        for each in shown.quantities
+    ]
+    figure = go.Figure(_traces(shown, small, bar), _layout(shown)).to_dict()
+    figure["layout"].pop("template", None)
+    told = {"figure": figure, "quantities": quantities, "bar": f"{bar:g} mm"}
+    return json.dumps(told, separators=(",", ":")).replace("<", r"\u003c")
+
+
+def scale(colours: str) -> list[tuple[float, str]]:
+    """A matplotlib colour map as plotly takes it."""
+    places = np.linspace(0, 1, 33)
+    return [
+        (float(place), to_hex(colour)) for place, colour in zip(places, mpl.colormaps[colours](places), strict=True)
+    ]
+
+
+def _traces(shown: Scene, small: Mesh, bar_mm: float) -> list[Any]:
+    first = shown.quantities[0]
     traces: list[Any] = [
-        _surface(
-            small, intensity=np.asarray(values[nearest], np.float32), cmin=limits[0], cmax=limits[1],
-            colorscale=SHEAR_COLOURS, colorbar=_bar(label), hovertemplate="%{intensity:.2f} Pa<extra></extra>",
-        ),
+        _surface(small, cmin=first.limits[0], cmax=first.limits[1], colorscale=scale(first.colours),
+                 colorbar=_bar(first.label)),
         _surface(small, color="#c9d1da", opacity=0.16, hoverinfo="skip", visible=False),
-        _lines(lines, speed_limits),
+        _lines(shown.lines, shown.speeds),
     ]  # fmt: skip
-    for opening in openings:
-        if opening.id in caps:
-            traces.append(_surface(caps[opening.id], color=colours[opening.id], hoverinfo="skip"))
-        x, y, z = np.add(opening.centre_mm, np.multiply(opening.normal, 2.2 * opening.radius_mm))
-        text = {"color": colours[opening.id], "size": 14}
-        traces.append(
-            go.Scatter3d(x=[x], y=[y], z=[z], mode="text", text=[opening.name], textfont=text, hoverinfo="skip")
-        )
-    middle, reach = _extent(wall)
-    traces.append(_directions(middle, reach))
-    return go.Figure(traces, _layout(len(traces), view, middle, reach))
+    for opening in shown.openings:
+        if opening.id in shown.caps:
+            cap = shown.caps[opening.id]
+            traces.append(_surface(cap, color=shown.colours[opening.id], hoverinfo="skip"))
+        place = np.add(opening.centre_mm, np.multiply(opening.normal, 2.2 * opening.radius_mm))
+        traces.append(_text([place], [opening.name], shown.colours[opening.id], 14))
+    middle, reach = _extent(shown.wall)
+    letters = [middle + sign * reach * np.eye(3)[axis] for axis in range(3) for sign in (1, -1)]
+    traces.append(_text(letters, list("".join(LETTERS)), FAINT, 13))
+    return [*traces, *_legs(shown.wall, bar_mm)]
 
 
 def _surface(mesh: Mesh, **options: Any) -> go.Mesh3d:
@@ -98,17 +139,36 @@ def _lines(lines: Sequence[NDArray[np.float64]], limits: tuple[float, float]) ->
     style = {
         "width": 4,
         "color": np.nan_to_num(speed),
-        "colorscale": SPEED_COLOURS,
+        "colorscale": scale(SPEED_COLOURS),
         "cmin": limits[0],
         "cmax": limits[1],
+        "colorbar": _bar("speed (m/s)"),
     }
-    style |= {"colorbar": _bar("speed (m/s)")}
     return go.Scatter3d(x=x, y=y, z=z, mode="lines", line=style, hoverinfo="skip", visible=False)
 
 
+def _text(places: Sequence[NDArray[np.float64]], texts: list[str], colour: str, size: int) -> go.Scatter3d:
+    x, y, z = np.array(places, float).T
+    font = {"color": colour, "size": size}
+    return go.Scatter3d(x=x, y=y, z=z, mode="text", text=texts, textfont=font, hoverinfo="skip")
+
+
+def _legs(wall: Mesh, bar_mm: float) -> list[go.Scatter3d]:
+    """The scale: three legs of one length along the patient's axes from a corner of the box, since a single one would
+    look shorter from most sides, and the length beside them.
+    """
+    corner = wall.points_mm.min(axis=0)
+    ends = corner + bar_mm * np.eye(3)
+    x, y, z = np.array([point for end in ends for point in (corner, end, np.full(3, np.nan))]).T
+    legs = go.Scatter3d(x=x, y=y, z=z, mode="lines", line={"color": INK, "width": 5}, hoverinfo="skip")
+    return [legs, _text([corner - 0.25 * bar_mm], [f"{bar_mm:g} mm"], INK, 12)]
+
+
 def _bar(label: str) -> dict[str, Any]:
-    title = {"text": label, "side": "right"}
-    return {"title": title, "thickness": 12, "len": 0.7, "outlinewidth": 0, "tickfont": {"color": FAINT}}
+    return {
+        "title": {"text": label, "side": "top"}, "orientation": "h", "thickness": 10, "len": 0.8, "outlinewidth": 0,
+        "x": 0.5, "y": 0, "yanchor": "top", "tickfont": {"color": FAINT},
+    }  # fmt: skip
 
 
 def _extent(wall: Mesh) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
@@ -117,45 +177,21 @@ def _extent(wall: Mesh) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     return (low + high) / 2, 0.58 * (high - low) + 0.06 * (high - low).max()
 
 
-def _directions(middle: NDArray[np.float64], reach: NDArray[np.float64]) -> go.Scatter3d:
-    """Letters of the patient's directions around the vessel."""
-    places = [middle + sign * reach * np.eye(3)[axis] for axis in range(3) for sign in (1, -1)]
-    x, y, z = np.array(places).T
-    font = {"color": FAINT, "size": 13}
-    return go.Scatter3d(x=x, y=y, z=z, mode="text", text=list("".join(LETTERS)), textfont=font, hoverinfo="skip")
-
-
-def _layout(traces: int, view: View, middle: NDArray[np.float64], reach: NDArray[np.float64]) -> dict[str, Any]:
-    def button(name: str, shear: bool) -> dict[str, Any]:
-        visible = [shear, not shear, not shear] + [True] * (traces - 3)
-        return {"label": name, "method": "restyle", "args": [{"visible": visible}]}
-
+def _layout(shown: Scene) -> dict[str, Any]:
+    middle, reach = _extent(shown.wall)
     edges = SCENE_SIZE * reach / reach.max()
     axes = {
         f"{axis}axis": {"visible": False, "range": [float(m - r), float(m + r)]}
         for axis, m, r in zip("xyz", middle, 1.1 * reach, strict=True)
     }
-    up, eye = (dict(zip("xyz", map(float, vector), strict=True)) for vector in (view.up, 1.05 * view.toward))
+    up, eye = (dict(zip("xyz", map(float, vector), strict=True)) for vector in (shown.view.up, EYE * shown.view.toward))
     return {
         "scene": {
             **axes, "aspectmode": "manual", "aspectratio": dict(zip("xyz", map(float, edges), strict=True)),
-            "camera": {"up": up, "eye": eye, "projection": {"type": "orthographic"}},
+            "camera": {"up": up, "eye": eye, "projection": {"type": "orthographic"}}, "dragmode": "orbit",
         },
-        "updatemenus": [
-            {
-                "type": "buttons", "direction": "right", "x": 0, "y": 1, "xanchor": "left", "yanchor": "bottom",
-                "showactive": True, "buttons": [button("wall shear stress", True), button("streamlines", False)],
-            }
-        ],
-        "margin": {"l": 0, "r": 0, "t": 44, "b": 0},
+        "margin": {"l": 0, "r": 0, "t": 0, "b": 70},
         "showlegend": False,
         "font": {"family": "Segoe UI, Roboto, Noto Sans, Liberation Sans, Arial, sans-serif", "color": INK, "size": 13},
         "paper_bgcolor": "white",
     }  # fmt: skip
-
-
-def to_html(figure: go.Figure) -> str:
-    """The figure with its library as one piece of HTML that needs no network."""
-    return figure.to_html(
-        full_html=False, include_plotlyjs=True, config=CONFIG, div_id="vessel", default_height="min(80vh, 620px)"
-    )

@@ -1,0 +1,198 @@
+"""The page of all cases: a table, and how each key figure is spread over the cases."""
+
+import base64
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from markupsafe import Markup, escape
+
+from pipeline.reporting.page import fill
+from pipeline.reporting.tables import DASH, number
+
+FEWEST_FOR_A_BOX = 5
+"""Of fewer cases quartiles say nothing: they are dots alone."""
+
+WIDTH, HEIGHT, EDGE = 320, 96, 16
+BOX_AT, DOTS_AT, DOTS_HIGH, DOT = 24, 58, 36, 4.0
+"""Of a plot, in its own units: size, heights of the box and of the middle of the dots, extent and radius of these."""
+
+GOLDEN = (5**0.5 - 1) / 2
+
+
+@dataclass(frozen=True)
+class Column:
+    """A key figure.
+
+    Attributes
+    ----------
+    key : name in the table of numbers, with its unit.
+    words, unit : for reading.
+    of : its value in ``indices.json``; none where a case does not have it.
+    factor : from the value to what is shown, 100 for per cent.
+    spread : whether its spread over the cases is plotted.
+    """
+
+    key: str
+    words: str
+    unit: str
+    of: Callable[[Mapping[str, Any]], float | None]
+    factor: float = 1.0
+    spread: bool = True
+
+    @property
+    def label(self) -> str:
+        """Name with unit."""
+        return f"{self.words} ({self.unit})" if self.unit else self.words
+
+
+@dataclass(frozen=True)
+class Row:
+    """A case.
+
+    Attributes
+    ----------
+    case, description : its name and what it is.
+    failed, warnings : names of the checks that failed, and warnings in words.
+    values : by key of the column; none where the case does not have it.
+    pictures : addresses of small pictures.
+    """
+
+    case: str
+    description: str
+    failed: list[str]
+    warnings: list[str]
+    values: Mapping[str, float | None]
+    pictures: list[str]
+
+    @property
+    def state(self) -> str:
+        """``failed``, ``warned`` or ``passed``."""
+        return "failed" if self.failed else "warned" if self.warnings else "passed"
+
+
+def _at(*keys: str) -> Callable[[Mapping[str, Any]], float | None]:
+    """The number under keys of objects within objects; none where there is none."""
+
+    def found(indices: Mapping[str, Any]) -> float | None:
+        value: Any = indices
+        for key in keys:
+            value = value.get(key) if isinstance(value, Mapping) else None
+        return float(value) if isinstance(value, int | float) else None
+
+    return found
+
+
+def _over(
+    group: str, key: str, choose: Callable[[list[float]], float], role: str | None = None
+) -> Callable[[Mapping[str, Any]], float | None]:
+    """What is chosen from the numbers of a list of objects, of one role where that is given."""
+
+    def found(indices: Mapping[str, Any]) -> float | None:
+        objects = [each for each in indices.get(group) or () if role is None or each["role"] == role]
+        values = [float(each[key]) for each in objects if each.get(key) is not None]
+        return choose(values) if values else None
+
+    return found
+
+
+def _check(name: str) -> Callable[[Mapping[str, Any]], float | None]:
+    """The value that a check looked at."""
+
+    def found(indices: Mapping[str, Any]) -> float | None:
+        return next((float(check["value"]) for check in indices["checks"] if check["name"] == name), None)
+
+    return found
+
+
+def _largest(values: list[float]) -> float:
+    return max(values, key=abs)
+
+
+COLUMNS = (
+    Column("inflow_ml_s", "inflow", "mL/s", _over("openings", "flow_ml_s", sum, "inlet")),
+    Column("peak_speed_m_s", "peak speed", "m/s", _at("peak_speed_m_s")),
+    Column("pressure_drop_mmhg", "largest pressure drop", "mmHg", _over("pressure_drops", "drop_mmhg", _largest)),
+    Column("pressure_ratio_min", "least pressure ratio", "", _over("pressure_drops", "pressure_ratio", min)),
+    Column("shear_mean_pa", "mean wall shear stress", "Pa", _at("wall", "shear_mean_pa")),
+    Column("shear_p99_pa", "99th percentile of the wall shear stress", "Pa", _at("wall", "shear_p99_pa")),
+    Column("wall_below_0.4_pa_fraction", "wall below 0.4 Pa", "%", _at("wall", "low_shear_fraction", "0.4 Pa"), 100.0),
+    Column("osi_mean", "mean oscillatory shear index", "", _at("wall", "osi_mean")),
+    Column("narrowing_percent", "largest narrowing", "%", _over("stenoses", "percent_diameter", max)),
+    Column("reynolds_max", "largest Reynolds number", "", _over("openings", "reynolds", max)),
+    Column("sac_volume_ml", "volume of sacs", "mL", _over("sacs", "volume_ml", sum)),
+    Column("volume_ml", "volume", "mL", _at("volume", "volume_ml")),
+    Column("dissipated_w", "power lost to friction", "W", _at("energy", "dissipated_w")),
+    Column("nodes_across", "nodes across", "", _check("nodes across"), spread=False),
+    Column("flow_balance_fraction", "flow balance", "%", _check("flow balance"), 100.0, spread=False),
+    Column("mach", "Mach number", "", _check("Mach number"), spread=False),
+)
+"""Key figures in their order; those that no case has are left out."""
+
+
+def cohort_page(rows: Sequence[Row], table: str) -> str:
+    """The page.
+
+    Parameters
+    ----------
+    rows : cases in the order in which they are shown at first.
+    table : the same as CSV, which the page carries for download.
+    """
+    shown = [column for column in COLUMNS if any(row.values[column.key] is not None for row in rows)]
+    states = [row.state for row in rows]
+    context = {
+        "head": [column.label for column in shown],
+        "rows": [(row, [_cell(column, row.values[column.key]) for column in shown]) for row in rows],
+        "plots": [(column.label, spread(column, rows)) for column in shown if column.spread],
+        "box": len(rows) >= FEWEST_FOR_A_BOX,
+        "count": len(rows),
+        "failed": states.count("failed"),
+        "warned": states.count("warned"),
+        "table": "data:text/csv;charset=utf-8;base64," + base64.b64encode(table.encode()).decode(),
+    }
+    return fill(Path(__file__), context)
+
+
+def _cell(column: Column, value: float | None) -> tuple[str, str]:
+    """What sorts and what is read."""
+    return ("", DASH) if value is None else (repr(value), number(column.factor * value))
+
+
+def spread(column: Column, rows: Sequence[Row]) -> Markup:
+    """The spread of a key figure over the cases as an SVG: a dot a case, which leads to its row, and above them a box.
+
+    The box reaches from the lower to the upper quartile with a line at the median; whiskers reach to the outermost
+    values within 1.5 box lengths of it. Source: Tukey (1977), Exploratory Data Analysis.
+    """
+    given = [(row, column.factor * value) for row in rows if (value := row.values[column.key]) is not None]
+    given.sort(key=lambda each: ("passed", "warned", "failed").index(each[0].state))  # these lie on top
+    values = np.array([value for _, value in given])
+    low, high = float(values.min()), float(values.max())
+
+    def across(value: float) -> float:
+        return EDGE + (value - low) / (high - low) * (WIDTH - 2 * EDGE) if high > low else WIDTH / 2
+
+    parts = [f'<svg class="spread" viewBox="0 0 {WIDTH} {HEIGHT}" role="img"><title>{escape(column.label)}</title>']
+    if len(values) >= FEWEST_FOR_A_BOX:
+        first, median, third = np.percentile(values, (25, 50, 75))
+        inner = values[(values >= first - 1.5 * (third - first)) & (values <= third + 1.5 * (third - first))]
+        a, b, c, d, e = (across(float(each)) for each in (inner.min(), first, median, third, inner.max()))
+        top, cap, label = BOX_AT - 8, BOX_AT - 4, BOX_AT - 11
+        parts.append(
+            f'<path class="box" d="M{a:.1f} {cap}v8M{a:.1f} {BOX_AT}H{b:.1f}M{d:.1f} {BOX_AT}H{e:.1f}M{e:.1f} {cap}v8'
+            f'M{b:.1f} {top}H{d:.1f}v16H{b:.1f}z"/><path class="median" d="M{c:.1f} {top}v16"/>'
+            f'<text x="{c:.1f}" y="{label}" text-anchor="middle">{number(float(median))}</text>'
+        )
+    size = DOT / np.sqrt(max(len(given) / 60, 1))
+    for k, (row, value) in enumerate(given):
+        y = DOTS_AT + (k * GOLDEN % 1 - 0.5) * DOTS_HIGH  # so that dots of close values stay apart
+        parts.append(
+            f'<a href="#case-{escape(row.case)}"><circle class="{row.state}" cx="{across(value):.1f}" cy="{y:.1f}"'
+            f' r="{size:.1f}"><title>{escape(row.case)}: {number(value)}</title></circle></a>'
+        )
+    ends = [(low, EDGE, "start"), (high, WIDTH - EDGE, "end")] if high > low else [(low, WIDTH / 2, "middle")]
+    for value, x, anchor in ends:
+        parts.append(f'<text x="{x}" y="{HEIGHT - 4}" text-anchor="{anchor}">{number(value)}</text>')
+    return Markup("".join(parts) + "</svg>")

@@ -1,0 +1,360 @@
+"""What the page says: texts and tables made of what the stages before it wrote."""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pipeline.reporting.figures import opening_colours
+from pipeline.reporting.tables import DASH, Rows, column, facts, heading, nested_facts, number, percent, records
+from pipeline.segmentation.page import LABELS, PER_PERCENT, threshold_curve
+from pipeline.segmentation.page import figures as mask_figures
+from solver.nodes import Opening
+
+GIVEN = {
+    "mask": "This case enters with a given mask: the image that it was made from is not known here, nor how far the"
+    " lumen hangs on a threshold.",
+    "geometry": "This case enters with a canonical geometry: no image, no patient.",
+    "surface": "This case enters with a given surface: the image and the mask that it was made from are not known here,"
+    " nor how far the lumen hangs on a threshold.",
+}
+"""What must be said where no image leads to the lumen."""
+
+MEANING = {
+    "converged": "the flow settled before the run ended",
+    "flow balance": "what flows in less what flows out, counted by the solver, as a part of the inflow",
+    "flow balance of the velocity field": "the same, read off the velocity just inside the openings",
+    "inflow against imposed": "flow through the inlet, read off the velocity, against the flow that was set",
+    "nodes across": "points of the lattice across the narrowest opening; more of them, finer wall shear stress",
+    "Mach number": "largest speed over that of sound in the model; small, so that blood stays incompressible",
+    "wall without a fit": "part of the wall whose stress comes from a single node",
+}
+"""What each check looks at, by its name."""
+
+AT_LEAST = ("nodes across",)
+"""Checks whose limit is a lower one."""
+
+LIMIT_PRESSURE_RATIO = (
+    "A measured fractional flow reserve is a ratio of mean pressures at the largest flow that drugs bring about; at"
+    " 0.80 or less a coronary stenosis takes treatment (Tonino et al. 2009, doi:10.1056/NEJMoa0807611). The ratio"
+    " here holds for the flow that was assumed, and is no such measurement."
+)
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """What the stages wrote.
+
+    Attributes
+    ----------
+    indices, summary : ``indices.json``, ``solve.json``.
+    openings : of the vessel.
+    geometry : how the surface was made, from ``openings.json``.
+    image, segmentation : ``series.json``, ``segmentation.json``; none where the case enters with a mask or a surface.
+    tree : ``centreline.json``; none where the vessel has no centreline.
+    particles, grid : ``particles.json``, ``grid_convergence.json``; none where they were not made.
+    records : provenance by stage.
+    """
+
+    indices: Mapping[str, Any]
+    summary: Mapping[str, Any]
+    openings: tuple[Opening, ...]
+    geometry: Mapping[str, Any]
+    image: Mapping[str, Any] | None
+    segmentation: Mapping[str, Any] | None
+    tree: Mapping[str, Any] | None
+    particles: Mapping[str, Any] | None
+    grid: Mapping[str, Any] | None
+    records: Mapping[str, Mapping[str, Any]]
+
+
+def context(given: Evidence) -> dict[str, Any]:
+    """Texts and tables of the page, by the names in its template; what is not there is empty or none."""
+    indices, mask = given.indices, given.segmentation or {}
+    grid = given.grid or {}
+    warnings = [*mask.get("warnings", []), *indices["warnings"], *grid.get("warnings", [])]
+    return {
+        "warnings": warnings,
+        "trusted": not warnings and all(check["passed"] for check in indices["checks"]),
+        "checks": [_check(check) for check in indices["checks"]],
+        "figures_first": key_figures(given),
+        **_flow(given),
+        "wall": _wall_rows(indices["wall"]),
+        "residence": nested_facts(given.particles or {}),
+        "grid": _grid_rows(grid),
+        "grid_spacings": ", ".join(f"{each:.3g}" for each in grid.get("spacings_mm", [])),
+        "notes": given.summary.get("notes", []),
+        "expected": facts(given.summary["numbers"]),
+        "outcome": _outcome(given.summary),
+        "models": facts(given.summary["models"]) + facts({"device": given.summary["device"]}),
+        "given": None if given.image else GIVEN[_entry(given)],
+        "image": facts(given.image or {}, leave_out=("origin_mm", "series", "dtype")),
+        "segmented": given.segmentation is not None,
+        "mask": mask_figures(mask),
+        "curve": threshold_curve(mask),
+        "segmentation": facts(mask, leave_out=LABELS.keys() | PER_PERCENT.keys()),
+        "geometry": [] if given.segmentation else facts(given.geometry),
+        "branches": _branch_rows(given.tree["branches"]) if given.tree else [],
+        "forks": _fork_rows(given.tree["bifurcations"]) if given.tree else [],
+        "narrowest": _narrowest(given.tree) if given.tree else None,
+        "doubts": given.tree["warnings"] if given.tree else [],
+        "triangles": _triangle_rows(given.geometry),
+        **_provenance(given.records),
+    }
+
+
+def _flow(given: Evidence) -> dict[str, Any]:
+    """What is known of the flow beyond pictures: openings, pressure, narrow places, sacs, volume and energy."""
+    indices = given.indices
+    sacs = [(str(sac.get("name", n)), facts(sac, ("name",))) for n, sac in enumerate(indices.get("sacs", ()), 1)]
+    branches = indices.get("centreline") or ()
+    rows = list(branches.values()) if isinstance(branches, Mapping) else list(branches)
+    drops = indices["pressure_drops"]
+    return {
+        "openings": _opening_rows(indices, given.openings, FLOW_COLUMNS),
+        "opening_pressures": _opening_rows(indices, given.openings, PRESSURE_COLUMNS),
+        "drops": _drop_table(drops),
+        "ratio_notes": list(
+            dict.fromkeys(drop["pressure_ratio_note"] for drop in drops if drop.get("pressure_ratio_note"))
+        ),
+        "ratio_limit": LIMIT_PRESSURE_RATIO if any(drop.get("pressure_ratio") for drop in drops) else None,
+        "stenoses": records(indices.get("stenoses") or ()),
+        "sacs": sacs,
+        "volume": nested_facts(indices.get("volume") or {}),
+        "energy": nested_facts(indices.get("energy") or {}),
+        "along_branches": records(rows),
+    }
+
+
+def _entry(given: Evidence) -> str:
+    """With what a case without an image enters."""
+    if given.segmentation:
+        return "mask"
+    return "geometry" if given.geometry.get("source") == "canonical geometry" else "surface"
+
+
+def _outcome(summary: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """What the run came to, and how far the last two cycles differ where there were any."""
+    differ = {f"difference of the last two cycles in {key}": v for key, v in (summary.get("periodicity") or {}).items()}
+    return facts(summary, leave_out=("converged", "device")) + [(name, percent(v)) for name, v in differ.items()]
+
+
+def _check(check: Mapping[str, Any]) -> dict[str, Any]:
+    told = {"name": check["name"], "passed": check["passed"], "meaning": MEANING.get(check["name"], "")}
+    if isinstance(check["value"], bool):
+        return told | {"value": "yes" if check["value"] else "no", "limit": ""}
+    in_percent = check["unit"] == "%"
+    value = percent(check["value"]) if in_percent else number(check["value"])
+    limit = f"{100 * check['limit']:g} %" if in_percent else f"{check['limit']:g}"
+    return told | {"value": value, "limit": f"{'at least' if check['name'] in AT_LEAST else 'at most'} {limit}"}
+
+
+def key_figures(given: Evidence) -> list[dict[str, Any]]:
+    """Key figures, each with what its trust rests on and with what is usual where a range is established."""
+    indices, checks = given.indices, {check["name"]: _check(check) for check in given.indices["checks"]}
+    inlets = [opening for opening in indices["openings"] if opening["role"] == "inlet"]
+    drop = max(indices["pressure_drops"], key=lambda each: abs(each["drop_pa"]), default=None)
+    wall, averaged = indices["wall"], "time-averaged " if indices["times"] > 1 else ""
+    resolved = _says(checks, "nodes across", "nodes across the narrowest opening")
+    found = [
+        _figure("peak speed", number(indices["peak_speed_m_s"]), "m/s", _mach(given, checks), "",
+                _index(given.grid, "speed")),
+        _figure(f"mean {averaged}wall shear stress", number(wall["shear_mean_pa"]), "Pa", resolved,
+                "usual in arteries: 1 to 7 Pa", _index(given.grid, "shear", "mean")),
+        _figure(f"99th percentile of the {averaged}wall shear stress", number(wall["shear_p99_pa"]), "Pa",
+                _says(checks, "wall without a fit", "of the wall without a fit"), "",
+                _index(given.grid, "shear", "99")),
+        _figure("of the wall below 0.4 Pa", f"{100 * wall['low_shear_fraction']['0.4 Pa']:.1f}", "%", resolved,
+                "below 0.4 Pa walls are prone to plaque", _index(given.grid, "low")),
+    ]  # fmt: skip
+    if inlets:
+        flow = number(sum(opening["flow_ml_s"] for opening in inlets))
+        imposed = [opening["imposed_flow_ml_s"] for opening in inlets if opening["imposed_flow_ml_s"]]
+        set_to = f" ({number(sum(imposed))} mL/s)" if imposed else ""
+        trust = _says(checks, "inflow against imposed", f"against the flow that was imposed{set_to}")
+        found.insert(0, _figure("inflow", flow, "mL/s", trust, "", _index(given.grid, "inflow")))
+    if drop:
+        name = f"pressure drop, {drop['inlet']} to {drop['outlet']} ({number(drop['drop_pa'])} Pa)"
+        trust = _says(checks, "flow balance", "between flow in and out")
+        value = number(drop["drop_mmhg"])
+        found.insert(2, _figure(name, value, "mmHg", trust, "", _index(given.grid, "pressure")))
+    if "osi_mean" in wall:
+        usual = "0: one direction; 0.5: to and fro"
+        found.append(
+            _figure("mean oscillatory shear index", number(wall["osi_mean"]), "", resolved, usual,
+                    _index(given.grid, "oscillatory"))
+        )  # fmt: skip
+    return found
+
+
+def _figure(
+    name: str, value: str, unit: str, trust: tuple[bool, str] | None, usual: str, index: str | None
+) -> dict[str, Any]:
+    told = [{"passed": trust[0], "text": trust[1]}] if trust else []
+    if index:
+        told.append({"passed": True, "text": index})
+    return {"name": name, "value": value, "unit": unit, "trust": told, "usual": usual}
+
+
+def _says(checks: Mapping[str, Mapping[str, Any]], name: str, words: str) -> tuple[bool, str] | None:
+    """Whether a check passed and what it found, in words; none where it was not made."""
+    check = checks.get(name)
+    return (check["passed"], f"{check['value']} {words} ({check['limit']})") if check else None
+
+
+def _mach(given: Evidence, checks: Mapping[str, Mapping[str, Any]]) -> tuple[bool, str] | None:
+    """The Mach number that was reached and the one that was expected."""
+    check, expected = checks.get("Mach number"), given.summary["numbers"].get("expected_mach")
+    foreseen = f", {number(expected)} expected" if expected else ""
+    return (check["passed"], f"Mach number {check['value']}{foreseen} ({check['limit']})") if check else None
+
+
+def _index(grid: Mapping[str, Any] | None, *words_in: str) -> str | None:
+    """The grid convergence index of the first quantity whose name has all words; none where there is none."""
+    for quantity in (grid or {}).get("quantities", ()):
+        name = heading(quantity["name"]).lower()
+        if quantity["gci"] is not None and all(word in name for word in words_in):
+            return f"grid convergence index {percent(quantity['gci'])}"
+    return None
+
+
+def _grid_rows(grid: Mapping[str, Any]) -> tuple[list[str], Rows]:
+    """A row for each quantity of the study of the grid: its values from coarse to fine, order, limit and index."""
+    if not grid.get("quantities"):
+        return [], []
+    head = ["quantity", *(f"at {each:.3g} mm" for each in grid["spacings_mm"])]
+    rows = []
+    for each in grid["quantities"]:
+        values = column([*each["values"], each["extrapolated"]])
+        words = heading(each["name"])
+        name = f"{words} ({each['unit']})" if each["unit"] and not words.endswith(")") else words
+        order = DASH if each["order"] is None else f"{each['order']:.2f}"
+        gci = DASH if each["gci"] is None else f"{100 * each['gci']:.2f}"
+        rows.append((name, *values[:-1], values[-1], order, gci, str(each["behaviour"])))
+    return [*head, "extrapolated", "order", "grid convergence index (%)", "behaviour"], rows
+
+
+FLOW_COLUMNS = {
+    "radius_mm": "radius (mm)", "flow_ml_s": "flow (mL/s)", "imposed_flow_ml_s": "imposed (mL/s)",
+    "flow_share": "share of the flow (%)", "flow_min_ml_s": "least flow (mL/s)", "flow_max_ml_s": "largest flow (mL/s)",
+    "mean_speed_m_s": "mean speed (m/s)", "peak_speed_m_s": "peak speed (m/s)", "reynolds": "Reynolds number",
+    "reynolds_peak": "Reynolds number at peak flow", "womersley": "Womersley number",
+}  # fmt: skip
+PRESSURE_COLUMNS = {
+    "pressure_pa": "pressure (Pa)", "pressure_mmhg": "pressure (mmHg)", "pressure_min_pa": "lowest (Pa)",
+    "pressure_max_pa": "highest (Pa)", "total_pressure_pa": "total pressure (Pa)",
+}  # fmt: skip
+"""Columns of the tables of openings; those without a value are left out."""
+
+
+def _opening_rows(
+    indices: Mapping[str, Any], openings: tuple[Opening, ...], columns: Mapping[str, str]
+) -> dict[str, Any] | None:
+    rows = indices["openings"]
+    keys = [key for key in columns if any(row.get(key) is not None for row in rows)]
+    if not rows:
+        return None
+    shown = []
+    for key in keys:
+        values = [row.get(key) for row in rows]
+        factor = 100 if key == "flow_share" else 1
+        shown.append(column([None if value is None else factor * value for value in values]))
+    colours = opening_colours(openings)
+    return {
+        "head": [columns[key] for key in keys],
+        "rows": [
+            {"name": row["name"], "role": row["role"], "colour": colours[row["id"]], "numbers": numbers}
+            for row, numbers in zip(rows, zip(*shown, strict=True), strict=True)
+        ],
+    }
+
+
+def _drop_table(drops: Sequence[Mapping[str, Any]]) -> tuple[list[str], Rows]:
+    head = {"drop_pa": "drop (Pa)", "drop_mmhg": "drop (mmHg)", "pressure_ratio": "outlet over inlet pressure"}
+    keys = [key for key in head if any(drop.get(key) is not None for drop in drops)]
+    names = [(drop["inlet"], drop["outlet"]) for drop in drops]
+    shown = zip(*(column([drop.get(key) for drop in drops]) for key in keys), strict=True)
+    rows = [(*pair, *numbers) for pair, numbers in zip(names, shown, strict=True)]
+    return ["from", "to", *(head[key] for key in keys)], rows
+
+
+def _branch_rows(branches: Sequence[Mapping[str, Any]]) -> Rows:
+    keys = ("length_mm", "tortuosity", "min_radius_mm", "mean_radius_mm", "max_radius_mm")
+    shown = zip(*(column([branch[key] for branch in branches]) for key in keys), strict=True)
+    places = [(str(branch["branch"]), branch["from"], branch["to"]) for branch in branches]
+    return [(*place, *numbers) for place, numbers in zip(places, shown, strict=True)]
+
+
+def _fork_rows(forks: Sequence[Mapping[str, Any]]) -> Rows:
+    return [
+        (
+            fork["name"],
+            ", ".join(f"{x:.1f}" for x in fork["place_mm"]),
+            "; ".join(f"{a['branches'][0]} and {a['branches'][1]}: {a['angle_deg']:.0f}°" for a in fork["angles"]),
+            number(fork["radius_mm"]),
+        )
+        for fork in forks
+    ]
+
+
+def _narrowest(tree: Mapping[str, Any]) -> str:
+    branch = next(each for each in tree["branches"] if each["branch"] == tree["narrowest_branch"])
+    radius, way = number(tree["narrowest_radius_mm"]), number(branch["min_at_mm"])
+    return f"radius {radius} mm, in branch {branch['branch']}, {way} mm from {branch['from']}"
+
+
+SURFACES = {"before": "as first made", "after": "as used"}
+"""Surfaces whose triangles are counted, by their keys in the quality of the surface."""
+
+
+def _triangle_rows(geometry: Mapping[str, Any]) -> Rows:
+    """Triangles, needles and tiny ones of the surface as first made and as used; none where they were not counted."""
+    keys = ("triangles", "needles", "tiny", "smallest_angle_deg", "median_angle_deg")
+    counted = {name: geometry[key] for key, name in SURFACES.items() if key in geometry}
+    return [(name, *(number(quality[key]) for key in keys)) for name, quality in counted.items()]
+
+
+def angle_histograms(geometry: Mapping[str, Any]) -> dict[str, list[int]]:
+    """Counts of the triangles' smallest angles by what they are of; none where they were not counted."""
+    found = {name: geometry.get(key, {}).get("angle_histogram") for key, name in SURFACES.items()}
+    return {name: counts for name, counts in found.items() if counts}
+
+
+TOLD_OF_THE_WALL = {
+    "area_mm2", "counted_area_mm2", "osi_mean",
+    *(f"shear_{which}_pa" for which in ("mean", "min", "p01", "median", "p99", "max")),
+}  # fmt: skip
+"""Keys of the wall's statistics that have words of their own."""
+
+
+def _wall_rows(wall: Mapping[str, Any]) -> list[tuple[str, str]]:
+    rows = [
+        ("mean", f"{number(wall['shear_mean_pa'])} Pa"),
+        ("median", f"{number(wall['shear_median_pa'])} Pa"),
+        ("1st to 99th percentile", f"{number(wall['shear_p01_pa'])} to {number(wall['shear_p99_pa'])} Pa"),
+        ("lowest and highest", f"{number(wall['shear_min_pa'])} and {number(wall['shear_max_pa'])} Pa"),
+    ]
+    rows += [(f"area below {limit}", f"{100 * share:.1f} %") for limit, share in wall["low_shear_fraction"].items()]
+    if "osi_mean" in wall:
+        rows.append(("oscillatory shear index (0: one direction, 0.5: to and fro), mean", number(wall["osi_mean"])))
+    more = facts(wall, leave_out=TOLD_OF_THE_WALL)
+    counted = wall["counted_area_mm2"] / wall["area_mm2"]
+    return [
+        *rows,
+        *more,
+        ("area of the wall", f"{number(wall['area_mm2'])} mm², of which {100 * counted:.0f} % counted"),
+    ]
+
+
+def _provenance(stages: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+    """What each stage took, the versions and the settings."""
+    return {
+        "stages": [
+            (stage, number(record["seconds"]), number(record["peak_memory_mb"]), record.get("finished", DASH))
+            for stage, record in stages.items()
+        ],
+        "versions": list(stages["postprocess"]["versions"].items()) if "postprocess" in stages else [],
+        "settings": [
+            (stage, json.dumps(record["settings"], indent=2)) for stage, record in stages.items() if record["settings"]
+        ],
+    }

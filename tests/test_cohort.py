@@ -1,0 +1,133 @@
+"""The page of all cases: nothing is hidden, and its numbers are those of the cases."""
+
+import base64
+import csv
+import io
+import json
+import logging
+import re
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from pipeline import cohort
+from pipeline.reporting.cohort_page import COLUMNS, cohort_page, spread
+from solver.stage import Job, StageError
+
+
+def indices(factor=1.0, passed=True, warnings=()):
+    """As postprocess writes it, as far as the page reads it; all key figures go with the factor."""
+    return {
+        "warnings": list(warnings),
+        "checks": [
+            {"name": "converged", "unit": "", "value": True, "limit": True, "passed": True},
+            {"name": "nodes across", "unit": "", "value": 12.0 * factor, "limit": 10, "passed": passed},
+            {"name": "flow balance", "unit": "%", "value": -1e-4 * factor, "limit": 0.01, "passed": True},
+            {"name": "Mach number", "unit": "", "value": 0.1, "limit": 0.2, "passed": True},
+        ],
+        "openings": [
+            {"role": "inlet", "flow_ml_s": 2.0 * factor, "reynolds": 190.0 * factor},
+            {"role": "outlet", "flow_ml_s": 2.0 * factor, "reynolds": 150.0 * factor},
+        ],
+        "pressure_drops": [{"drop_mmhg": -0.5 * factor}, {"drop_mmhg": 0.4 * factor}],
+        "wall": {"shear_mean_pa": 1.3 * factor, "shear_p99_pa": 3.1, "low_shear_fraction": {"0.4 Pa": 0.18}},
+        "peak_speed_m_s": 0.3 * factor,
+    }  # fmt: skip
+
+
+def case(name, **given):
+    return cohort.row(name, f"vessel of {name}", indices(**given), [])
+
+
+def test_a_case_with_failed_checks_comes_first_and_is_marked_not_hidden(tmp_path):
+    text = made(tmp_path, {"a": indices(), "b": indices(warnings=["tau <low>"]), "c": indices(passed=False)})
+    assert re.findall(r'<tr id="case-(\w)" class="(\w+)"', text) == [("c", "failed"), ("b", "warned"), ("a", "passed")]
+    assert "1 with failed checks, 1 with warnings alone" in text
+    assert "nodes across</small>" in text
+    assert "tau &lt;low&gt;" in text
+
+
+def made(folder, cases):
+    """The page of cases in a folder, by name: what postprocess and the report left of each."""
+    paths = {"indices": [], "records": [], "figures": []}
+    for name, told in cases.items():
+        figures = folder / name / "figures"
+        figures.mkdir(parents=True)
+        (folder / name / "indices.json").write_text(json.dumps(told))
+        (folder / name / "report.provenance.json").write_text(json.dumps({"settings": {"description": f"of {name}"}}))
+        Image.new("RGB", (600, 300), "red").save(figures / "geometry.png")
+        for role, path in zip(paths, ("indices.json", "report.provenance.json", "figures"), strict=True):
+            paths[role].append(folder / name / path)
+    outputs = {"page": folder / "cohort.html", "table": folder / "cohort.csv"}
+    cohort._compute(Job("cohort", {}, outputs, {}, logging.getLogger("test"), lists=paths))
+    return outputs["page"].read_text()
+
+
+def test_one_case_makes_a_page_with_its_picture_link_and_table(tmp_path):
+    text = made(tmp_path, {"only.one": indices()})
+    assert '<a href="only.one/report.html">only.one</a>' in text
+    (picture,) = re.findall(r'<img src="data:image/webp;base64,([^"]*)', text)
+    with Image.open(io.BytesIO(base64.b64decode(picture))) as small:
+        assert small.size == (cohort.THUMBNAIL_PIXELS, cohort.THUMBNAIL_PIXELS // 2)
+    assert "Spread over the cases" not in text  # of one there is none
+    assert re.findall(r'(?:src|href)="(https?:[^"]*)', text) == []
+
+
+def test_the_table_holds_the_numbers_of_the_cases_to_the_last_digit(tmp_path):
+    factors = {"a": 1 / 3, "b": np.pi, "c": 1.0}
+    text = made(tmp_path, {name: indices(factor) for name, factor in factors.items()})
+    rows = {row["case"]: row for row in csv.DictReader(io.StringIO((tmp_path / "cohort.csv").read_text()))}
+    for name, factor in factors.items():
+        assert float(rows[name]["inflow_ml_s"]) == 2.0 * factor
+        assert float(rows[name]["pressure_drop_mmhg"]) == -0.5 * factor  # the largest by size
+        assert float(rows[name]["reynolds_max"]) == 190.0 * factor
+        assert float(rows[name]["flow_balance_fraction"]) == -1e-4 * factor
+    assert "osi_mean" not in rows["a"]  # which no case has
+    (link,) = re.findall(r'href="data:text/csv;charset=utf-8;base64,([^"]*)" download="cohort.csv"', text)
+    assert base64.b64decode(link).decode() == (tmp_path / "cohort.csv").read_text()
+
+
+def test_what_a_case_does_not_have_is_a_gap_not_a_zero():
+    with_osi = indices()
+    with_osi["wall"]["osi_mean"] = 0.05
+    rows = [cohort.row("a", "", with_osi, []), case("b")]
+    given = {row["case"]: row["osi_mean"] for row in csv.DictReader(io.StringIO(cohort.table(rows)))}
+    assert given == {"a": "0.05", "b": ""}
+    osi = next(column for column in COLUMNS if column.key == "osi_mean")
+    assert spread(osi, rows).count("<circle") == 1
+
+
+def test_boxes_are_quartiles_and_every_case_has_its_dot():
+    rows = [case(f"c{k}", factor=float(k)) for k in range(1, 10)]
+    speed = next(column for column in COLUMNS if column.key == "peak_speed_m_s")
+    plot = spread(speed, rows)
+    assert plot.count("<circle") == 9
+    assert sorted(re.findall(r"#case-(c\d)", plot)) == [row.case for row in rows]
+    low, high = 16.0, 304.0  # edges of the axis
+    box = re.search(r'class="box" d="M([\d.]+) .*?H([\d.]+)M([\d.]+) .*?H([\d.]+)M', plot)
+    lower, first, third, upper = (float(each) for each in box.groups())
+    np.testing.assert_allclose(
+        [lower, first, third, upper],
+        [low, low + (high - low) / 4, low + 3 * (high - low) / 4, high],
+        atol=0.05,  # one decimal
+    )
+    assert 'class="box"' not in spread(speed, rows[:4])
+
+
+def test_three_hundred_cases_stay_a_page_that_a_mail_carries(tmp_path):
+    rng = np.random.default_rng(3)
+    rows = [case(f"case-{k:03d}", factor=float(rng.lognormal())) for k in range(300)]
+    picture = "data:image/webp;base64," + "A" * 4000  # two pictures of 150 pixels are smaller
+    rows = [cohort.Row(r.case, r.description, r.failed, r.warnings, r.values, [picture, picture]) for r in rows]
+    text = cohort_page(rows, cohort.table(rows))
+    assert text.count("<tr id=") == 300
+    assert len(text) < 5e6
+
+
+def test_files_of_different_cases_are_refused(tmp_path):
+    made(tmp_path, {"a": indices(), "b": indices()})
+    a, b = tmp_path / "a", tmp_path / "b"
+    lists = {"indices": [a / "indices.json"], "records": [b / "report.provenance.json"], "figures": [a / "figures"]}
+    with pytest.raises(StageError, match="different cases"):
+        cohort._compute(Job("cohort", {}, {}, {}, logging.getLogger("test"), lists=lists))
