@@ -133,21 +133,30 @@ GRID = {
 }  # fmt: skip
 
 MORE = {
-    "energy": {"supplied_w": 1.4e-4, "dissipated_w": 1.3e-4, "kinetic_change_w": 2e-6, "unaccounted_fraction": 0.057},
+    "times": 4,
+    "energy": {"power_in_w": 1.4e-4, "power_out_w": 5e-5, "dissipation_w": 1.3e-4, "kinetic_energy_change_w": 2e-6,
+               "unaccounted_fraction": 0.057},
     "volume": {"volume_ml": 0.176, "kinetic_energy_j": 8.8e-6, "dissipation_w": 1.3e-4, "mean_shear_rate_1_s": 311.0},
     "stenoses": [
-        {"place_mm": [1.0, -2.0, 3.5], "branch": 1, "percent_diameter": 52.5, "percent_area": 77.4, "drop_pa": 33.0,
-         "peak_speed_m_s": 0.61, "pressure_ratio": None},
+        {"at_mm": [1.0, -2.0, 3.5], "branch": 1, "from": "inlet", "way_mm": 4.5, "stenosis_by_diameter": 0.525,
+         "stenosis_by_area": 0.774, "pressure_drop_mmhg": 0.25, "max_speed_m_s": 0.61, "pressure_ratio": None},
     ],
     "sacs": [
         {"name": "sac 1", "volume_ml": 0.141, "neck_area_mm2": 9.5, "inflow_ml_s": 0.31, "inflow_share": 0.155,
          "shear_mean_pa": 0.12, "parent_shear_mean_pa": 1.5, "shear_ratio": 0.08, "low_shear_index": 0.11,
          "found_by": "the neck's ring"},
     ],
-    "centreline": [{"branch": 1, "from": "inlet", "to": "outlet", "drop_pa": 40.5}],
+    "centreline": [
+        {"branch": 1, "from": "inlet", "to": "outlet", "leads_to_opening": True, "pressure_drop_pa": 40.5},
+        {"branch": 2, "from": "fork", "to": "blind end", "leads_to_opening": False, "pressure_drop_pa": None},
+    ],
+    "pressure_ratio_note": "of mean pressures, at the flow that was assumed",
 }  # fmt: skip
 
-PARTICLES = {"released": 500, "residence_mean_s": 0.42, "outlets": {"outlet": {"share": 0.98}}}
+PARTICLES = {
+    "warnings": [], "in_volume": {"not_washed_out_share": 0.025},
+    "outlets": [{"name": "outlet", "particle_share": 0.98, "flow_share": 0.97}],
+}  # fmt: skip
 
 OPTIONAL = {
     "along": "centreline_flow.csv", "particles": "particles.json", "animation": "particles.gif",
@@ -164,7 +173,7 @@ def enrich(results: Path, folder: Path) -> Path:
                     "flow_max_ml_s": 4.25, "pressure_min_pa": -3.0 + k, "pressure_max_pa": 9.5,
                     "total_pressure_pa": 12.25}  # fmt: skip
     for drop in indices["pressure_drops"]:
-        drop |= {"pressure_ratio": 0.925, "pressure_ratio_note": "of mean pressures, at the flow that was assumed"}
+        drop["pressure_ratio"] = 0.925
     (folder / "indices.json").write_text(json.dumps(indices))
     (folder / "centreline_flow.csv").write_text(ALONG)
     (folder / "grid_convergence.json").write_text(json.dumps(GRID))

@@ -7,13 +7,15 @@ import pytest
 from analytic_pipe import Pipe
 from reported import ALONG, GRID, OPTIONAL, enrich, leave, make, wall_arrays
 
+from pipeline.haemodynamics.streamlines import Grid
 from pipeline.haemodynamics.wall import Wall
 from pipeline.reporting import captions, cuts, figures, quantities, tables
 from pipeline.reporting.along import read_along
-from pipeline.reporting.content import _grid_rows
+from pipeline.reporting.content import _check, _grid_rows
 from pipeline.reporting.pictures import MAPPED
-from pipeline.reporting.scene import Grid, closed
 from pipeline.reporting.scene import caps as caps_of
+from pipeline.reporting.scene import closed
+from pipeline.reporting.wording import Line, tabled, told
 from solver.stage import StageError
 
 
@@ -38,7 +40,7 @@ def test_trust_stands_beside_each_key_figure(rich):
     tiles = re.findall(r'<div class="tile">(.*?)</div>', rich[0], re.DOTALL)
     assert len(tiles) == 6
     assert all('class="trust' in tile for tile in tiles)
-    shear = next(tile for tile in tiles if "mean wall shear stress" in tile)
+    shear = next(tile for tile in tiles if "mean time-averaged wall shear stress" in tile)
     assert "grid convergence index 5.12 %" in shear
     assert "nodes across the narrowest opening (at least 10)" in shear
     assert "1 to 7 Pa" in shear
@@ -74,16 +76,17 @@ def test_openings_tell_what_is_known_of_the_pulse(rich):
 
 def test_narrow_places_sacs_energy_volume_and_residence_are_told(rich):
     html, _ = rich
-    told = rows(html)
-    assert '<td class="n">1.0, \N{MINUS SIGN}2.0, 3.5</td>' in html
+    said = rows(html)
     assert ">narrowing of the diameter (%)</th>" in html
+    assert '<td class="n">52.5</td>' in html
     assert "<h3>sac 1</h3>" in html
-    assert told["inflow share"] == "15.50 %"
-    assert told["found by"] == "the neck&#39;s ring"
-    assert told["part of the power that is not accounted for"] == "5.70 %"
-    assert told["mean shear rate (1/s)"] == "311"
-    assert told["residence mean (s)"] == "0.42"
-    assert told["outlets: outlet: share"] == "0.98"
+    assert said["inflow, as a part of the flow beside it"] == "15.5 %"
+    assert said["found by"] == "the neck&#39;s ring"
+    assert said["not accounted for"] == "5.70 %"
+    assert said["power that enters"] == "140 µW"
+    assert said["mean shear rate"] == "311 1/s"
+    assert said["blood that had not left by then"] == "2.50 %"
+    assert '<td>outlet</td><td class="n">98.00 %</td><td class="n">97.00 %</td>' in html
     assert "data:image/gif;base64," in html
 
 
@@ -97,7 +100,7 @@ def test_figures_of_a_pulsating_wall(rich):
 
 def test_what_is_not_there_leaves_no_section(plain, tmp_path):
     html, files = make(plain, tmp_path)
-    for absent in ("Narrow places", 'id="sacs"', "Volume and energy", "Residence", 'id="grid"', "Along the centreline",
+    for absent in ("Narrow places", 'id="sacs"', 'id="grid"', "Residence",
                    "Womersley", "data:image/gif"):  # fmt: skip
         assert absent not in html.partition("<script>")[0]
     assert "not studied for this case" in html
@@ -201,7 +204,21 @@ def test_directions_are_told_in_words():
 
 
 def test_tables_of_objects_share_decimals_and_mark_what_is_missing():
-    head, body = tables.records([{"name": "a", "flow_share": 0.5, "drop_pa": 12.0}, {"name": "b", "drop_pa": None}])
-    assert head == ["name", "flow share (%)", "drop (Pa)"]
-    assert body == [("a", "50.0", "12.0"), ("b", tables.DASH, tables.DASH)]
-    assert tables.records([]) == ([], [])
+    lines = (Line("name", "name"), Line("n", "sections"), Line("deep.share", "share", "%", 100), Line("none", "none"))
+    objects = [{"name": "a", "n": 7, "deep": {"share": 0.5}}, {"name": "b", "n": 12, "deep": None}]
+    head, body = tabled(objects, lines)
+    assert head == ["name", "sections", "share (%)"]
+    assert body == [("a", "7", "50.0"), ("b", "12", tables.DASH)]
+    assert tabled([], lines) == ([], [])
+    assert told(objects[0], lines) == [("name", "a"), ("sections", "7"), ("share", "50 %")]
+
+
+def test_a_steady_flow_has_no_range_over_time(plain, tmp_path):
+    html, _ = make(plain, tmp_path)
+    for absent in ("least flow", "largest flow", "at peak flow", "lowest (Pa)", "highest (Pa)"):
+        assert absent not in html
+
+
+def test_a_lower_limit_is_told_as_one():
+    check = {"name": "nodes across the narrowest place", "unit": "", "value": 12.6, "limit": 10, "passed": True}
+    assert _check(check)["limit"] == "at least 10"

@@ -6,10 +6,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from pipeline.reporting.figures import opening_colours
-from pipeline.reporting.tables import DASH, Rows, column, facts, heading, nested_facts, number, percent, records
+from pipeline.reporting.tables import DASH, Rows, column, facts, number, percent
+from pipeline.reporting.wording import BRANCHES, ENERGY, RESIDENCE, SAC, STENOSES, VOLUME, tabled, told
 from pipeline.segmentation.page import LABELS, PER_PERCENT, threshold_curve
 from pipeline.segmentation.page import figures as mask_figures
 from solver.nodes import Opening
+from solver.units import words
 
 GIVEN = {
     "mask": "This case enters with a given mask: the image that it was made from is not known here, nor how far the"
@@ -25,13 +27,15 @@ MEANING = {
     "flow balance": "what flows in less what flows out, counted by the solver, as a part of the inflow",
     "flow balance of the velocity field": "the same, read off the velocity just inside the openings",
     "inflow against imposed": "flow through the inlet, read off the velocity, against the flow that was set",
+    "flow along the centreline": "largest difference of the flow from section to section of a branch",
+    "nodes across the narrowest place": "points of the lattice across the narrowest place through which blood passes",
     "nodes across": "points of the lattice across the narrowest opening; more of them, finer wall shear stress",
     "Mach number": "largest speed over that of sound in the model; small, so that blood stays incompressible",
     "wall without a fit": "part of the wall whose stress comes from a single node",
 }
 """What each check looks at, by its name."""
 
-AT_LEAST = ("nodes across",)
+AT_LEAST = ("nodes across", "nodes across the narrowest place")
 """Checks whose limit is a lower one."""
 
 LIMIT_PRESSURE_RATIO = (
@@ -72,7 +76,8 @@ def context(given: Evidence) -> dict[str, Any]:
     """Texts and tables of the page, by the names in its template; what is not there is empty or none."""
     indices, mask = given.indices, given.segmentation or {}
     grid = given.grid or {}
-    warnings = [*mask.get("warnings", []), *indices["warnings"], *grid.get("warnings", [])]
+    warned = (mask, indices, grid, given.particles or {})
+    warnings = [warning for each in warned for warning in each.get("warnings", ())]
     return {
         "warnings": warnings,
         "trusted": not warnings and all(check["passed"] for check in indices["checks"]),
@@ -80,7 +85,8 @@ def context(given: Evidence) -> dict[str, Any]:
         "figures_first": key_figures(given),
         **_flow(given),
         "wall": _wall_rows(indices["wall"]),
-        "residence": nested_facts(given.particles or {}),
+        "residence": told(given.particles or {}, RESIDENCE),
+        "particle_shares": _particle_shares(given.particles or {}),
         "grid": _grid_rows(grid),
         "grid_spacings": ", ".join(f"{each:.3g}" for each in grid.get("spacings_mm", [])),
         "notes": given.summary.get("notes", []),
@@ -106,24 +112,33 @@ def context(given: Evidence) -> dict[str, Any]:
 def _flow(given: Evidence) -> dict[str, Any]:
     """What is known of the flow beyond pictures: openings, pressure, narrow places, sacs, volume and energy."""
     indices = given.indices
-    sacs = [(str(sac.get("name", n)), facts(sac, ("name",))) for n, sac in enumerate(indices.get("sacs", ()), 1)]
-    branches = indices.get("centreline") or ()
-    rows = list(branches.values()) if isinstance(branches, Mapping) else list(branches)
-    drops = indices["pressure_drops"]
+    sacs = indices.get("sacs", ())
+    drops, branches = indices["pressure_drops"], indices.get("centreline", ())
+    openings = indices if indices["times"] > 1 else _without_pulse(indices)
     return {
-        "openings": _opening_rows(indices, given.openings, FLOW_COLUMNS),
-        "opening_pressures": _opening_rows(indices, given.openings, PRESSURE_COLUMNS),
+        "openings": _opening_rows(openings, given.openings, FLOW_COLUMNS),
+        "opening_pressures": _opening_rows(openings, given.openings, PRESSURE_COLUMNS),
         "drops": _drop_table(drops),
-        "ratio_notes": list(
-            dict.fromkeys(drop["pressure_ratio_note"] for drop in drops if drop.get("pressure_ratio_note"))
-        ),
+        "ratio_note": indices.get("pressure_ratio_note") if drops else None,
         "ratio_limit": LIMIT_PRESSURE_RATIO if any(drop.get("pressure_ratio") for drop in drops) else None,
-        "stenoses": records(indices.get("stenoses") or ()),
-        "sacs": sacs,
-        "volume": nested_facts(indices.get("volume") or {}),
-        "energy": nested_facts(indices.get("energy") or {}),
-        "along_branches": records(rows),
+        "stenoses": tabled(indices.get("stenoses", ()), STENOSES),
+        "sacs": [(str(sac["name"]), told(sac, SAC)) for sac in sacs],
+        "volume": told(indices.get("volume", {}), VOLUME),
+        "energy": told(indices.get("energy", {}), ENERGY),
+        "along_branches": tabled([each for each in branches if each["leads_to_opening"]], BRANCHES),
     }
+
+
+def _without_pulse(indices: Mapping[str, Any]) -> dict[str, Any]:
+    """The openings of a steady flow: ranges over time that are none are left out."""
+    kept = [{key: value for key, value in row.items() if key not in OF_PULSE} for row in indices["openings"]]
+    return {"openings": kept}
+
+
+def _particle_shares(particles: Mapping[str, Any]) -> Rows:
+    """Where particles from the inlets leave, beside where the flow does."""
+    outlets = particles.get("outlets", ())
+    return [(each["name"], percent(each["particle_share"]), percent(each["flow_share"])) for each in outlets]
 
 
 def _entry(given: Evidence) -> str:
@@ -140,13 +155,13 @@ def _outcome(summary: Mapping[str, Any]) -> list[tuple[str, str]]:
 
 
 def _check(check: Mapping[str, Any]) -> dict[str, Any]:
-    told = {"name": check["name"], "passed": check["passed"], "meaning": MEANING.get(check["name"], "")}
+    shown = {"name": check["name"], "passed": check["passed"], "meaning": MEANING.get(check["name"], "")}
     if isinstance(check["value"], bool):
-        return told | {"value": "yes" if check["value"] else "no", "limit": ""}
+        return shown | {"value": "yes" if check["value"] else "no", "limit": ""}
     in_percent = check["unit"] == "%"
     value = percent(check["value"]) if in_percent else number(check["value"])
     limit = f"{100 * check['limit']:g} %" if in_percent else f"{check['limit']:g}"
-    return told | {"value": value, "limit": f"{'at least' if check['name'] in AT_LEAST else 'at most'} {limit}"}
+    return shown | {"value": value, "limit": f"{'at least' if check['name'] in AT_LEAST else 'at most'} {limit}"}
 
 
 def key_figures(given: Evidence) -> list[dict[str, Any]]:
@@ -190,16 +205,16 @@ def key_figures(given: Evidence) -> list[dict[str, Any]]:
 def _figure(
     name: str, value: str, unit: str, trust: tuple[bool, str] | None, usual: str, index: str | None
 ) -> dict[str, Any]:
-    told = [{"passed": trust[0], "text": trust[1]}] if trust else []
+    rests_on = [{"passed": trust[0], "text": trust[1]}] if trust else []
     if index:
-        told.append({"passed": True, "text": index})
-    return {"name": name, "value": value, "unit": unit, "trust": told, "usual": usual}
+        rests_on.append({"passed": True, "text": index})
+    return {"name": name, "value": value, "unit": unit, "trust": rests_on, "usual": usual}
 
 
-def _says(checks: Mapping[str, Mapping[str, Any]], name: str, words: str) -> tuple[bool, str] | None:
+def _says(checks: Mapping[str, Mapping[str, Any]], name: str, meaning: str) -> tuple[bool, str] | None:
     """Whether a check passed and what it found, in words; none where it was not made."""
     check = checks.get(name)
-    return (check["passed"], f"{check['value']} {words} ({check['limit']})") if check else None
+    return (check["passed"], f"{check['value']} {meaning} ({check['limit']})") if check else None
 
 
 def _mach(given: Evidence, checks: Mapping[str, Mapping[str, Any]]) -> tuple[bool, str] | None:
@@ -212,7 +227,7 @@ def _mach(given: Evidence, checks: Mapping[str, Mapping[str, Any]]) -> tuple[boo
 def _index(grid: Mapping[str, Any] | None, *words_in: str) -> str | None:
     """The grid convergence index of the first quantity whose name has all words; none where there is none."""
     for quantity in (grid or {}).get("quantities", ()):
-        name = heading(quantity["name"]).lower()
+        name = words(quantity["name"]).lower()
         if quantity["gci"] is not None and all(word in name for word in words_in):
             return f"grid convergence index {percent(quantity['gci'])}"
     return None
@@ -226,8 +241,8 @@ def _grid_rows(grid: Mapping[str, Any]) -> tuple[list[str], Rows]:
     rows = []
     for each in grid["quantities"]:
         values = column([*each["values"], each["extrapolated"]])
-        words = heading(each["name"])
-        name = f"{words} ({each['unit']})" if each["unit"] and not words.endswith(")") else words
+        told_as = words(each["name"])
+        name = f"{told_as} ({each['unit']})" if each["unit"] and not told_as.endswith(")") else told_as
         order = DASH if each["order"] is None else f"{each['order']:.2f}"
         gci = DASH if each["gci"] is None else f"{100 * each['gci']:.2f}"
         rows.append((name, *values[:-1], values[-1], order, gci, str(each["behaviour"])))
@@ -245,6 +260,9 @@ PRESSURE_COLUMNS = {
     "pressure_max_pa": "highest (Pa)", "total_pressure_pa": "total pressure (Pa)",
 }  # fmt: skip
 """Columns of the tables of openings; those without a value are left out."""
+
+OF_PULSE = ("flow_min_ml_s", "flow_max_ml_s", "reynolds_peak", "pressure_min_pa", "pressure_max_pa")
+"""Columns that say nothing of a steady flow."""
 
 
 def _opening_rows(

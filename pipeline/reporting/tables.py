@@ -11,20 +11,6 @@ TIMES, DASH = "\N{MULTIPLICATION SIGN}", "\N{EN DASH}"
 
 Rows = list[tuple[str, ...]]
 
-HEADINGS = {
-    "percent_diameter": "narrowing of the diameter (%)",
-    "percent_area": "narrowing of the area (%)",
-    "supplied_w": "power supplied at the openings (W)",
-    "dissipated_w": "power lost to friction (W)",
-    "kinetic_change_w": "change of the kinetic energy (W)",
-    "unaccounted_fraction": "part of the power that is not accounted for",
-    "dissipation_w": "power lost to friction (W)",
-    "mean_shear_rate_1_s": "mean shear rate (1/s)",
-    "low_shear_index": "low shear index",
-    "found_by": "found by",
-}
-"""Names of keys that need more than :func:`solver.units.words` makes of them."""
-
 PLACES = ("place_mm", "_at_mm", "centre_mm", "origin_mm")
 """Keys that end so hold points, whose coordinates are set apart by commas."""
 
@@ -35,11 +21,6 @@ SHARES = ("_fraction", "_share")
 def _signed(text: str) -> str:
     """A number with a true minus sign."""
     return text.replace("-", "\N{MINUS SIGN}")
-
-
-def heading(key: str) -> str:
-    """A key as words with its unit."""
-    return HEADINGS.get(key) or words(key)
 
 
 def number(value: float, digits: int = 3) -> str:
@@ -79,23 +60,7 @@ def facts(values: Mapping[str, Any], leave_out: Iterable[str] = ()) -> list[tupl
     for key, value in values.items():
         text = plain(value, key)
         if text is not None and key not in left_out:
-            rows.append((heading(key), text))
-    return rows
-
-
-def nested_facts(values: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """As :func:`facts`, and of objects within an object, whose names stand in front: ``outlets, large: share``."""
-    rows = []
-    for key, value in values.items():
-        if isinstance(value, Mapping):
-            rows += [(f"{heading(key)}: {name}", text) for name, text in nested_facts(value)]
-        elif isinstance(value, list) and value and all(isinstance(each, Mapping) for each in value):
-            for n, each in enumerate(value, start=1):
-                name = str(each.get("name", n))
-                inner = {k: v for k, v in each.items() if k != "name"}
-                rows += [(f"{heading(key)}, {name}: {what}", text) for what, text in nested_facts(inner)]
-        else:
-            rows += facts({key: value})
+            rows.append((words(key), text))
     return rows
 
 
@@ -114,23 +79,3 @@ def plain(value: Any, key: str = "") -> str | None:
             return ", ".join(_signed(f"{each:z.1f}") for each in value)
         return f" {TIMES} ".join(plain(each) or "" for each in value) if len(value) <= 4 else None
     return None
-
-
-def records(objects: Sequence[Mapping[str, Any]], leave_out: Iterable[str] = ()) -> tuple[list[str], Rows]:
-    """Headings and rows of a table with a row for each object and a column for each key that holds plain values.
-
-    Columns of numbers share their decimals (:func:`column`); a value that is missing is a dash.
-    """
-    keys = dict.fromkeys(key for each in objects for key in each if key not in set(leave_out))
-    shown: dict[str, list[str]] = {}
-    for key in keys:
-        values = [each.get(key) for each in objects]
-        if all(value is None or (isinstance(value, int | float) and not isinstance(value, bool)) for value in values):
-            if any(value is not None for value in values):
-                shares = key.endswith(SHARES)
-                shown[f"{heading(key)} (%)" if shares else heading(key)] = column(
-                    [None if value is None else 100 * value if shares else value for value in values]
-                )
-        elif any(plain(value, key) is not None for value in values):
-            shown[heading(key)] = [plain(value, key) or DASH for value in values]
-    return list(shown), list(zip(*shown.values(), strict=True))
