@@ -163,7 +163,7 @@ class SolveSettings(Section):
     )
     max_steps: Annotated[int, Field(ge=1)] = Field(1_000_000, description="give up after this many steps")
     snapshots: Annotated[int, Field(ge=1)] = Field(
-        20, description="time steps in the flow file: over the last period of a waveform; a steady run keeps its last"
+        40, description="time steps in the flow file: over the last period of a waveform; a steady run keeps its last"
     )
     phases: list[Annotated[float, Field(gt=0, le=1)]] | None = Field(
         None, description="of these parts of the period, in place of evenly spaced snapshots", min_length=1
