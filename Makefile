@@ -16,7 +16,7 @@ demo: .venv/.run $(CUDA)
 	@echo "Report:  file://$(CURDIR)/results/demo/report.html"
 
 test: .venv/.dev
-	$(BIN)/python -m pytest -n 2 --dist loadfile -m "not slow"
+	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder -m "not slow"
 
 # Also what of docs/validation.md the ladder's cases measure; a case that fails or does not run shows there.
 validation: .venv/.dev

@@ -11,7 +11,18 @@ import pytest
 
 from solver.stage import ROOT
 
+LONG = (
+    "test_workflow.py", "test_pages_in_browser.py", "test_pulsatile_workflow.py", "test_accuracy.py",
+    "test_segmentation_page.py", "test_report_sections.py", "test_ladder_results.py", "test_rheology.py",
+)  # fmt: skip
+"""Files that take minutes for few tests: first, so that no worker is left with one of them at the end."""
+
 Snakemake = Callable[..., subprocess.CompletedProcess]
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Put the tests of long files first; all others stay in their order."""
+    items.sort(key=lambda item: LONG.index(item.path.name) if item.path.name in LONG else len(LONG))
 
 
 @pytest.fixture(scope="session")
