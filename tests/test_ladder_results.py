@@ -82,11 +82,11 @@ def see(run: Solved, every: int = 1) -> Seen:
     monitored = monitored_flows_ml_s(run.monitor, nodes.openings, float(run.flow.times_s[0]))
     settings = PostprocessSettings()
     times = islice(fields_of(run.flow, nodes, LOG), every - 1, None, every)
-    wall, arrays, indices = postprocess(nodes, surface, times, run.summary, monitored, settings)
+    found = postprocess(nodes, surface, times, run.summary, monitored, settings)
     axis, offset = (end - start) / length, nodes.points_mm() - start
     along = offset @ axis
     return Seen(
-        wall, arrays, indices, ~near_openings(wall, nodes.openings, settings.fit_nodes * nodes.spacing_mm),
+        found.wall, found.arrays, found.indices, ~near_openings(found.wall, nodes.openings, settings.fit_nodes * nodes.spacing_mm),
         axis, along, np.linalg.norm(offset - along[:, None] * axis, axis=1) / radius,
     )  # fmt: skip
 

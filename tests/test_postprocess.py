@@ -330,6 +330,7 @@ def test_command_line_writes_the_same_bytes_twice(tmp_path):
             "wall": f"{run_name}.vtp", "indices": f"{run_name}.json", "provenance": f"{run_name}.p.json",
             "indices-table": f"{run_name}.i.csv", "openings-table": f"{run_name}.o.csv",
             "along": f"{run_name}.a.vtp", "along-table": f"{run_name}.a.csv",
+            "wall-over-time": f"{run_name}.w.vtkhdf", "statistics": f"{run_name}.s.vtkhdf",
         }  # fmt: skip
         options = [part for role, name in (inputs | outputs).items() for part in (f"--{role}", str(tmp_path / name))]
         subprocess.run([sys.executable, "-m", "pipeline.postprocess", *options], cwd=ROOT, check=True)

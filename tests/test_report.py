@@ -12,6 +12,7 @@ from pipeline import report
 from pipeline.reporting import page, quantities, render, tables
 from pipeline.reporting.content import SURFACES
 from solver.stage import StageError
+from solver.units import words
 
 
 @pytest.fixture(scope="module")
@@ -199,9 +200,9 @@ def test_columns_share_their_decimals_and_know_no_negative_zero():
 
 
 def test_keys_become_words_with_units():
-    assert tables.heading("time_step_s") == "time step (s)"
-    assert tables.heading("viscosity_m2_s") == "viscosity (m²/s)"
-    assert tables.heading("volume_mm3") == "volume (mm³)"
+    assert words("time_step_s") == "time step (s)"
+    assert words("viscosity_m2_s") == "viscosity (m²/s)"
+    assert words("volume_mm3") == "volume (mm³)"
     rows = tables.facts({"lossy": False, "size_mm": [0.4, 0.4], "nested": {"a": 1}, "none": None, "far": [[1]]})
     assert rows == [("lossy", "no"), ("size (mm)", "0.4 × 0.4")]  # noqa: RUF001
 

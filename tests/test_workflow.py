@@ -19,15 +19,16 @@ from pipeline.reporting.captions import caption
 from solver.stage import checksum
 
 STAGES = [
-    "phantom", "load", "filter", "segment", "surface", "centreline", "voxelize", "decompose", "solve", "postprocess",
-    "paraview", "report",
+    "phantom", "load", "filter", "segment", "surface", "centreline", "voxelize", "decompose", "solve", "trace",
+    "postprocess", "paraview", "report",
 ]  # fmt: skip
 FILES = {
     "truth.json", "truth.nrrd", "volume.nrrd", "series.json", "filtered.nrrd", "lumen.nrrd", "occupancy.nrrd",
     "segmentation.json", "segmentation.png", "segmentation.html", "surface.vtp", "openings.json",
     "centreline.vtp", "branches.csv", "centreline.json", "lattice.vti", "nodes.h5", "flow.vtkhdf", "monitor.csv",
     "solve.json", "wall.vtp", "wall_over_time.vtkhdf", "flow_statistics.vtkhdf", "indices.json",
-    "indices.csv", "openings.csv", "centreline_flow.vtp", "centreline_flow.csv", "open-in-paraview.py", "report.html",
+    "indices.csv", "openings.csv", "centreline_flow.vtp", "centreline_flow.csv", "open-in-paraview.py",
+    "streamlines.vtp", "pathlines.vtp", "residence.vtp", "particles.json", "particles.gif", "report.html",
 }  # fmt: skip
 
 
@@ -244,8 +245,8 @@ def project_with_entries(project) -> Path:
 
 def test_a_cohort_may_mix_entries_and_each_case_runs_what_it_needs(project_with_entries, snakemake):
     """The first case has run; of the others one enters with a mask and one with a surface."""
-    later = dict.fromkeys(("centreline", "voxelize", "decompose", "solve", "postprocess", "paraview", "report"), 2)
-    later |= {"cohort": 1, "all": 1}
+    of_both = ("centreline", "voxelize", "decompose", "solve", "trace", "postprocess", "paraview", "report")
+    later = dict.fromkeys(of_both, 2) | {"cohort": 1, "all": 1}
     planned = rules_of(snakemake(project_with_entries, "tiny,tiny.mask,tiny.surface", "--dry-run"))
     assert planned == later | {"import_mask": 1, "surface": 1, "import_surface": 1}
 
@@ -289,9 +290,9 @@ def test_a_case_that_asks_runs_on_coarser_lattices_too_and_no_other_does(study, 
         with (study / f"config/cases/on{spacings}.yaml").open("a") as file:
             file.write(f"convergence: {{spacings: {spacings}}}\n")
     answer = snakemake(study, "on1,on2,on3", "--dry-run")
-    each = dict.fromkeys(("canonical", "paraview", "report"), 3)
+    each = dict.fromkeys(("canonical", "trace", "paraview", "report"), 3)
     levelled = dict.fromkeys(("voxelize", "decompose", "solve", "postprocess"), 1 + 2 + 3)
-    assert rules_of(answer) == each | levelled | {"convergence": 2, "all": 1}
+    assert rules_of(answer) == each | levelled | {"convergence": 2, "cohort": 1, "all": 1}
     folders = ("", "coarser-1/", "coarser-2/")
     for spacings in (1, 2, 3):
         made = set(re.findall(rf"results/on{spacings}/(\S*)nodes\.h5", answer.stdout + answer.stderr))
