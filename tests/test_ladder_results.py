@@ -85,8 +85,9 @@ def see(run: Solved, every: int = 1) -> Seen:
     found = postprocess(nodes, surface, times, run.summary, monitored, settings)
     axis, offset = (end - start) / length, nodes.points_mm() - start
     along = offset @ axis
+    counted = ~near_openings(found.wall, nodes.openings, settings.fit_nodes * nodes.spacing_mm)
     return Seen(
-        found.wall, found.arrays, found.indices, ~near_openings(found.wall, nodes.openings, settings.fit_nodes * nodes.spacing_mm),
+        found.wall, found.arrays, found.indices, counted,
         axis, along, np.linalg.norm(offset - along[:, None] * axis, axis=1) / radius,
     )  # fmt: skip
 
