@@ -131,9 +131,9 @@ class Nodes:
         """Number of parts of the domain."""
         return int(self.part.max(initial=0)) + 1
 
-    def points_mm(self) -> NDArray[np.float64]:
-        """Places of the fluid nodes, (N, 3), (x, y, z), LPS, mm."""
-        return self.position * self.spacing_mm + np.asarray(self.origin_mm)
+    def points_mm(self, rows: slice | NDArray[np.integer] = slice(None)) -> NDArray[np.float64]:
+        """Places of the fluid nodes, or of some of them, (N, 3), (x, y, z), LPS, mm."""
+        return self.position[rows] * self.spacing_mm + np.asarray(self.origin_mm)
 
 
 ARRAYS: dict[str, type] = {

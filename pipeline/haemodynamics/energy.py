@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.haemodynamics.tally import SLAB_CENTRE, SLAB_HALF_WIDTH, Fields, slab_inside
+from pipeline.haemodynamics.tally import SLAB_CENTRE, SLAB_HALF_WIDTH, Fields, rows_near, slab_inside
 from pipeline.haemodynamics.wall import Wall, WallFit, place_at
 from pipeline.mesh import Mesh
 from solver.nodes import Nodes
@@ -28,14 +28,15 @@ def between_slabs(nodes: Nodes) -> Floats:
     These are averages over sections with the window of the slabs; a node counts as far as they lie beyond it: the
     window's integral from the cap to the node, 1 in front of the slabs.
     """
-    points, inside = nodes.points_mm(), np.ones(nodes.count)
+    inside = np.ones(nodes.count)
     for opening in nodes.openings:
-        depth, beside = place_at(opening, points)
+        rows = rows_near(nodes, opening)
+        depth, beside = place_at(opening, nodes.points_mm(rows))
         height = depth / nodes.spacing_mm - SLAB_CENTRE
         near = (height < SLAB_HALF_WIDTH) & (depth > -nodes.spacing_mm)
         near &= beside < 2 * opening.radius_mm + nodes.spacing_mm
         part = np.maximum(height[near] / SLAB_HALF_WIDTH, -1)
-        inside[near] *= (1 + part + np.sin(np.pi * part) / np.pi) / 2
+        inside[rows[near]] *= (1 + part + np.sin(np.pi * part) / np.pi) / 2
     return inside
 
 
@@ -77,19 +78,20 @@ class Energy:
     def add(self, fields: Fields) -> None:
         """Take one time into the sums."""
         self.times += 1
-        viscosity = self._constant if fields.viscosity_pa_s is None else fields.viscosity_pa_s.astype(np.float64)
-        dissipation = dissipation_w_m3(fields.stress_pa.astype(np.float64), viscosity)
+        viscosity = self._constant if fields.viscosity_pa_s is None else fields.viscosity_pa_s
+        dissipation = dissipation_w_m3(fields.stress_pa, viscosity)
         self.inner_w += float(self._boxes_m3 @ dissipation)
         self.at_wall_w += float(self._beyond_m3 @ dissipation)
-        velocity, pressure = fields.velocity_m_s.astype(np.float64), fields.pressure_pa.astype(np.float64)
         for k, (opening, slab) in enumerate(zip(self._nodes.openings, self._slabs, strict=True)):
-            out = 1e-6 * slab.areas_mm2 * (velocity[slab.rows] @ np.asarray(opening.normal))
+            velocity = fields.velocity_m_s[slab.rows].astype(np.float64)
+            pressure = fields.pressure_pa[slab.rows].astype(np.float64)
+            out = 1e-6 * slab.areas_mm2 * (velocity @ np.asarray(opening.normal))
             self.flow_m3_s[k] += out.sum()
-            self.pressure_power_w[k] += out @ pressure[slab.rows]
-            self.kinetic_power_w[k] += self._density / 2 * out @ (velocity[slab.rows] ** 2).sum(axis=1)
+            self.pressure_power_w[k] += out @ pressure
+            self.kinetic_power_w[k] += self._density / 2 * out @ (velocity**2).sum(axis=1)
             shares = slab.areas_mm2 / slab.areas_mm2.sum()
             self.opening_viscosity_pa_s[k] += np.broadcast_to(viscosity, self._nodes.count)[slab.rows] @ shares
-            self.to_cap_pa[k] += slab.at_cap(pressure) - shares @ pressure[slab.rows]
+            self.to_cap_pa[k] += slab.at_cap(fields.pressure_pa) - shares @ pressure
 
     def total_pressures_pa(self) -> list[float | None]:
         """Mean of p + rho |u|^2/2 at each cap, weighted with the flow; none where next to nothing flows.
@@ -137,7 +139,9 @@ class Energy:
         }
 
 
-def dissipation_w_m3(stress_pa: Floats, viscosity_pa_s: Floats | float) -> Floats:
+def dissipation_w_m3(
+    stress_pa: NDArray[np.floating], viscosity_pa_s: NDArray[np.floating] | float
+) -> NDArray[np.floating]:
     """Power that friction takes from a unit of volume, sigma:sigma/(2 mu), (N,).
 
     Parameters
@@ -145,7 +149,9 @@ def dissipation_w_m3(stress_pa: Floats, viscosity_pa_s: Floats | float) -> Float
     stress_pa : (N, 6), viscous stress, components xx, yy, zz, xy, yz, xz.
     viscosity_pa_s : (N,) or one for all.
     """
-    return np.asarray((stress_pa**2) @ np.array([1, 1, 1, 2, 2, 2]) / (2 * viscosity_pa_s))
+    along, across = stress_pa[:, :3], stress_pa[:, 3:]
+    contracted = np.einsum("ij,ij->i", along, along) + 2 * np.einsum("ij,ij->i", across, across)
+    return np.asarray(contracted / (2 * viscosity_pa_s))
 
 
 def kinetic_change_w(record: Mapping[str, Floats], period_s: float | None) -> float:
