@@ -48,7 +48,9 @@ def told(lattice: Lattice, fields: Fields) -> Statistics:
     return Statistics(np.sqrt(square), square, shear_rate, (sigma * strain).sum(axis=(0, 1)))
 
 
-@pytest.mark.parametrize(("precision", "rheology"), [("fp32", None), ("fp64", BLOOD)])
+@pytest.mark.parametrize(
+    ("precision", "rheology"), [("fp32", None), pytest.param("fp64", BLOOD, marks=pytest.mark.slow)]
+)
 def test_statistics_are_those_of_the_fields_of_each_state(precision, rheology):
     """To some digits of the precision: a shear rate takes ten roundings, a running mean of 20 states 20 more. Means of
     the fields are the same bits whether there are statistics beside them or not.

@@ -407,6 +407,7 @@ def test_pulsatile_pipe_through_the_chain(tmp_path):
     assert abs(found.degrees) < 2
 
 
+@pytest.mark.slow
 def test_stress_behind_an_inlet_that_turns_back_is_that_of_blood(tmp_path):
     """Nodes there are thickened by up to 75 times; their stress as it is would be 5 to 35 times that of blood.
 

@@ -19,6 +19,7 @@ CASE = {
         "snapshots": 8,
         "backend": "cpu",
     },
+    "trace": {"pathlines": 200, "particles": 1000, "frames": 8},
 }  # fmt: skip
 
 

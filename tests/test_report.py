@@ -121,7 +121,7 @@ def test_a_vessel_without_a_centreline_and_without_counts_has_no_empty_section(r
 @pytest.mark.parametrize("entry", ["mask", "surface"])
 def test_a_case_that_enters_later_says_so_and_has_no_empty_heading(results, tmp_path, entry):
     without = ("series",) if entry == "mask" else ("series", "segmentation", "picture")
-    html, files = make(results, tmp_path, without)
+    html, files = make(results, tmp_path, without, still=False)
     body = without_script(html)
     assert f"enters with a given {entry}" in body
     assert ("<h2>Segmentation</h2>" in body) == (entry == "mask")

@@ -97,6 +97,7 @@ def test_statistics_are_those_of_the_states_of_the_last_cycle(tmp_path):
         np.testing.assert_allclose(getattr(flow, name)(), values.mean(axis=0), rtol=0, atol=1e-5 * values.max())
 
 
+@pytest.mark.slow
 def test_statistics_of_a_steady_run_take_the_viscosity_of_each_node(tmp_path):
     """Those of the last state where no mean was begun; with mu of the file, to single precision."""
     nodes, wanted, _ = pipe_case((0, 0, 1), 20, 4.2, 12, max_steps=60, blood=BloodSettings("carreau-yasuda"))
