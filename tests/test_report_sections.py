@@ -16,6 +16,7 @@ from pipeline.reporting.pictures import MAPPED
 from pipeline.reporting.scene import caps as caps_of
 from pipeline.reporting.scene import closed
 from pipeline.reporting.wording import Line, tabled, told
+from solver.nodes import Opening
 from solver.stage import StageError
 
 
@@ -180,8 +181,8 @@ def test_the_narrowest_place_is_cut_across_its_line():
     line = np.column_stack((np.zeros(20), np.linspace(0, 19, 20), np.zeros(20), np.ones(20)))
     tree = {"narrowest_place_mm": [0.1, 7.0, 0.0], "narrowest_radius_mm": 0.8}
     (_, (title, centre, along, radius)) = cuts.places_across(Pipe().openings(), tree, [line])
-    assert (title, radius) == ("narrowest place", 0.8)
-    np.testing.assert_allclose(centre, [0.1, 7, 0])
+    assert (title, radius) == ("narrowest place", 1.0)  # of the line's own point
+    np.testing.assert_allclose(centre, [0, 7, 0])
     np.testing.assert_allclose(along, [0, 1, 0])
 
 
@@ -222,3 +223,19 @@ def test_a_steady_flow_has_no_range_over_time(plain, tmp_path):
 def test_a_lower_limit_is_told_as_one():
     check = {"name": "nodes across the narrowest place", "unit": "", "value": 12.6, "limit": 10, "passed": True}
     assert _check(check)["limit"] == "at least 10"
+
+
+def test_cuts_follow_the_line_of_a_vessel_that_bends_and_keep_off_the_caps():
+    """A quarter of a circle of 10 mm: 4 mm along it, not straight ahead of the opening; narrow only at its outlet."""
+    angle = np.linspace(0, np.pi / 2, 200)
+    line = np.column_stack([10 * np.sin(angle), 10 * (1 - np.cos(angle)), 0 * angle, 2 - 0.2 * angle])
+    area = 4 * np.pi
+    inlet = Opening(1, "inlet", "inlet", (0, 0, 0), (-1, 0, 0), area, 2.0)
+    outlet = Opening(2, "outlet", "outlet", (10, 10, 0), (0, 1, 0), area, 2.0)
+    tree = {"narrowest_place_mm": [10, 10, 0], "narrowest_radius_mm": 1.7}
+    for given in (line, line[::-1]):
+        (_, place, along, _), (_, narrow, _, radius) = cuts.places_across((inlet, outlet), tree, [given])
+        np.testing.assert_allclose(place, [10 * np.sin(0.4), 10 * (1 - np.cos(0.4)), 0], atol=0.1)
+        np.testing.assert_allclose(along, [np.cos(0.4), np.sin(0.4), 0], atol=0.01)
+        assert 2 <= np.linalg.norm(narrow - outlet.centre_mm) < 2.2
+        assert radius == pytest.approx(2 - 0.2 * (np.pi / 2 - 0.2), abs=0.01)

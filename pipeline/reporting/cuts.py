@@ -95,18 +95,38 @@ def places_across(
         chosen = max((o for o in openings if o.role == role), key=lambda o: o.radius_mm, default=None)
         if chosen is None or (role == "outlet" and tree):
             continue
+        depth_mm = INSIDE_RADII * chosen.radius_mm
         along = np.asarray(chosen.normal) * (-1 if role == "inlet" else 1)
-        depth = -INSIDE_RADII * chosen.radius_mm * np.asarray(chosen.normal)
-        title = f"{INSIDE_RADII * chosen.radius_mm:.1f} mm inside {chosen.name}"
-        found.append((title, np.asarray(chosen.centre_mm) + depth, along, chosen.radius_mm))
+        place = np.asarray(chosen.centre_mm) - depth_mm * np.asarray(chosen.normal)
+        if lines:
+            place, along = _inside(lines, chosen, depth_mm)
+        found.append((f"{depth_mm:.1f} mm inside {chosen.name}", place, along, chosen.radius_mm))
     if tree and lines and openings:
         place = np.asarray(tree["narrowest_place_mm"], float)
         line = min(lines, key=lambda each: np.linalg.norm(each[:, :3] - place, axis=1).min())
-        at = int(np.linalg.norm(line[:, :3] - place, axis=1).argmin())
-        ahead, behind = line[min(at + 2, len(line) - 1), :3], line[max(at - 2, 0), :3]
-        along = (ahead - behind) / np.linalg.norm(ahead - behind)
-        found.append(("narrowest place", place, along, float(tree["narrowest_radius_mm"])))
+        away = np.array([np.linalg.norm(line[:, :3] - o.centre_mm, axis=1) / o.radius_mm for o in openings]).min(axis=0)
+        free = np.flatnonzero(away >= 1)  # a cut nearer to a cap would be cut off by it
+        if len(free):
+            at = int(free[np.linalg.norm(line[free, :3] - place, axis=1).argmin()])
+            found.append(("narrowest place", line[at, :3], _tangent(line, at), float(line[at, 3])))
     return found
+
+
+def _inside(
+    lines: Sequence[NDArray[np.float64]], opening: Opening, depth_mm: float
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Place on the centreline so far from an opening, and the direction of the line away from it: vessels bend."""
+    ends = [line[::step] for line in lines for step in (1, -1)]
+    line = min(ends, key=lambda each: float(np.linalg.norm(each[0, :3] - opening.centre_mm)))
+    way = np.concatenate([[0.0], np.cumsum(np.linalg.norm(np.diff(line[:, :3], axis=0), axis=1))])
+    at = min(int(np.searchsorted(way, depth_mm)), len(line) - 1)
+    return line[at, :3], _tangent(line, at)
+
+
+def _tangent(line: NDArray[np.float64], at: int) -> NDArray[np.float64]:
+    """Unit vector along a line at one of its points."""
+    ahead, behind = line[min(at + 2, len(line) - 1), :3], line[max(at - 2, 0), :3]
+    return np.asarray((ahead - behind) / np.linalg.norm(ahead - behind))
 
 
 def view_across(centre_mm: NDArray[np.float64], along: NDArray[np.float64], radius_mm: float) -> View:
