@@ -10,6 +10,7 @@ import re
 import numpy as np
 import pytest
 from PIL import Image
+from reported import leave
 
 from pipeline import cohort
 from pipeline.reporting.cohort_page import COLUMNS, cohort_page, spread
@@ -131,3 +132,14 @@ def test_files_of_different_cases_are_refused(tmp_path):
     lists = {"indices": [a / "indices.json"], "records": [b / "report.provenance.json"], "figures": [a / "figures"]}
     with pytest.raises(StageError, match="different cases"):
         cohort._compute(Job("cohort", {}, {}, {}, logging.getLogger("test"), lists=lists))
+
+
+def test_key_figures_are_found_where_postprocess_puts_them(tmp_path):
+    """A key that is spelt otherwise there would leave its column out, of all cases."""
+    told = json.loads((leave(tmp_path) / "indices.json").read_text())
+    values = cohort.row("pipe", "", told, []).values
+    missing = {key for key, value in values.items() if value is None}
+    assert missing == {"pressure_ratio_min", "osi_mean", "narrowing_fraction", "sac_volume_ml"}  # a steady plain pipe
+    assert values["dissipated_w"] == told["energy"]["dissipation_w"]
+    narrow = told | {"stenoses": [{"stenosis_by_diameter": 0.4}, {"stenosis_by_diameter": 0.525}]}
+    assert cohort.row("pipe", "", narrow, []).values["narrowing_fraction"] == 0.525
