@@ -20,6 +20,7 @@ Source of the method: Tseng and Ferziger (2003), doi:10.1016/j.jcp.2003.07.024.
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import product
+from typing import NamedTuple
 
 import numpy as np
 from numba import njit, prange
@@ -44,6 +45,23 @@ FAR = 2.0
 """Distance, in spacings, of nodes beyond the band in which distances to the wall are known."""
 
 
+class Blocks(NamedTuple):
+    """Where the row of a lattice index is looked up.
+
+    Attributes
+    ----------
+    low : (3,) int64, lattice index of the first node of the first block.
+    top : [z, y, x] int32, number of the block there, -1 where there is none.
+    blocks : (B, 8, 8, 8) int32, row at each node of a block, -1 where there is no value.
+    wrap : (3,) int64, nodes along axes that repeat, 0 along others.
+    """
+
+    low: NDArray[np.int64]
+    top: NDArray[np.int32]
+    blocks: NDArray[np.int32]
+    wrap: NDArray[np.int64]
+
+
 @dataclass(frozen=True)
 class Interpolation:
     """Rows of values at the corners of cells.
@@ -54,20 +72,14 @@ class Interpolation:
     Attributes
     ----------
     nodes : the lattice.
-    low : (3,) int64, lattice index of the first node of the first block.
-    top : [z, y, x] int32, number of the block there, -1 where there is none.
-    blocks : (B, 8, 8, 8) int32, row at each node of a block, -1 where there is no value.
-    wrap : (3,) int64, nodes along axes that repeat, 0 along others.
+    table : of the rows.
     carried, mirrored : operators from values at the fluid nodes to the corners that links reach: values that are
         carried on, such as pressure; and those that are 0 at the wall, such as velocity.
     diagonal : operator from all these to the corners that no link reaches.
     """
 
     nodes: Nodes
-    low: NDArray[np.int64]
-    top: NDArray[np.int32]
-    blocks: NDArray[np.int32]
-    wrap: NDArray[np.int64]
+    table: Blocks
     carried: csr_array
     mirrored: csr_array
     diagonal: csr_array
@@ -92,7 +104,7 @@ class Interpolation:
         table.add(ends)
         diagonal = _diagonals(nodes, np.unique(node), table)
         return Interpolation(
-            nodes, low, table.top, table.blocks, wrap,
+            nodes, table.finished(),
             csr_array((share, (corner, node)), shape), csr_array((weight, (corner, node)), shape), diagonal,
         )  # fmt: skip
 
@@ -114,12 +126,12 @@ class Interpolation:
 
     def rows(self, position: NDArray[np.integer]) -> NDArray[np.int32]:
         """Rows of nodes by lattice index (x, y, z), (M, 3); -1 where there is no value."""
-        return _rows(np.ascontiguousarray(position, np.int64), self.low, self.top, self.blocks, self.wrap)
+        return _rows(np.ascontiguousarray(position, np.int64), self.table)
 
     def sample(self, values: NDArray[np.float32], points_mm: NDArray[np.float64]) -> NDArray[np.float64]:
         """Extended values, (E, C), at places in the patient, (M, 3), mm: (M, C). Corners without a value count as 0."""
         found = np.zeros((len(points_mm), values.shape[1]))
-        _sample(self.place(points_mm), values, self.low, self.top, self.blocks, self.wrap, found)
+        _sample(self.place(points_mm), values, self.table, found)
         return found
 
     def place(self, points_mm: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -159,8 +171,11 @@ class _Table:
         _fill(position, self.low, self.top, self.blocks, self.count)
         self.count += len(position)
 
+    def finished(self) -> Blocks:
+        return Blocks(self.low, self.top, self.blocks, self.wrap)
+
     def rows(self, position: NDArray[np.int64]) -> NDArray[np.int32]:
-        return _rows(position, self.low, self.top, self.blocks, self.wrap)
+        return _rows(position, self.finished())
 
 
 def _diagonals(nodes: Nodes, linked: NDArray[np.int32], table: _Table) -> csr_array:
@@ -215,12 +230,10 @@ def row_at(
     x: int,
     y: int,
     z: int,
-    low: NDArray[np.int64],
-    top: NDArray[np.int32],
-    blocks: NDArray[np.int32],
-    wrap: NDArray[np.int64],
+    table: Blocks,
 ) -> int:
     """Row of the value at a lattice index, -1 where there is none."""
+    low, top, blocks, wrap = table
     if wrap[0]:
         x %= wrap[0]
     if wrap[1]:
@@ -239,10 +252,7 @@ def corners(
     x: float,
     y: float,
     z: float,
-    low: NDArray[np.int64],
-    top: NDArray[np.int32],
-    blocks: NDArray[np.int32],
-    wrap: NDArray[np.int64],
+    table: Blocks,
     row: NDArray[np.int64],
 ) -> tuple[float, float, float, bool]:
     """Rows of the corners of the cell around a place, x fastest, into `row`, (8,); the place in the cell, and whether
@@ -252,7 +262,7 @@ def corners(
     whole = True
     for corner in range(8):
         row[corner] = row_at(
-            i + (corner & 1), j + (corner >> 1 & 1), k + (corner >> 2), low, top, blocks, wrap
+            i + (corner & 1), j + (corner >> 1 & 1), k + (corner >> 2), table
         )  # fmt: skip
         whole &= row[corner] >= 0
     return x - i, y - j, z - k, whole
@@ -267,14 +277,11 @@ def weight_of(corner: int, a: float, b: float, c: float) -> float:
 @njit(parallel=True, cache=True)
 def _rows(
     position: NDArray[np.int64],
-    low: NDArray[np.int64],
-    top: NDArray[np.int32],
-    blocks: NDArray[np.int32],
-    wrap: NDArray[np.int64],
+    table: Blocks,
 ) -> NDArray[np.int32]:
     found = np.empty(len(position), np.int32)
     for n in prange(len(position)):
-        found[n] = row_at(position[n, 0], position[n, 1], position[n, 2], low, top, blocks, wrap)
+        found[n] = row_at(position[n, 0], position[n, 1], position[n, 2], table)
     return found
 
 
@@ -282,15 +289,12 @@ def _rows(
 def _sample(
     place: NDArray[np.float64],
     values: NDArray[np.float32],
-    low: NDArray[np.int64],
-    top: NDArray[np.int32],
-    blocks: NDArray[np.int32],
-    wrap: NDArray[np.int64],
+    table: Blocks,
     found: NDArray[np.float64],
 ) -> None:
     for n in prange(len(place)):
         row = np.empty(8, np.int64)
-        a, b, c, _ = corners(place[n, 0], place[n, 1], place[n, 2], low, top, blocks, wrap, row)
+        a, b, c, _ = corners(place[n, 0], place[n, 1], place[n, 2], table, row)
         for corner in range(8):
             if row[corner] >= 0:
                 for component in range(values.shape[1]):

@@ -16,12 +16,13 @@ there within `RIM` spacings of the plane has left, too.
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numba import njit, prange
 from numpy.typing import NDArray
 
-from pipeline.haemodynamics.interpolation import Interpolation, corners, weight_of
+from pipeline.haemodynamics.interpolation import Blocks, Interpolation, corners, weight_of
 from solver.nodes import Opening
 
 KEPT_OFF = 0.03
@@ -81,9 +82,8 @@ class Field:
             number += 1 if forwards else -1
 
 
-@dataclass
-class Particles:
-    """Where particles are, and since when or until when.
+class Particles(NamedTuple):
+    """Where particles are, and since when or until when; arrays that change as they go.
 
     Attributes
     ----------
@@ -200,9 +200,8 @@ class Tracer:
         lattice = self._lattice
         before, after = self._snapshots(number)
         _advance(
-            rows, particles.place, particles.clock_s, particles.state, particles.velocity_m_s, particles.held,
-            particles.end_s, before, after, *span_s, stops_s, forwards, 1e3 / lattice.nodes.spacing_mm, self._step,
-            lattice.distance, self._openings, self._ids, lattice.low, lattice.top, lattice.blocks, lattice.wrap, seen,
+            rows, particles, before, after, *span_s, stops_s, forwards, 1e3 / lattice.nodes.spacing_mm, self._step,
+            lattice.distance, self._openings, self._ids, lattice.table, seen,
         )  # fmt: skip
 
 
@@ -247,10 +246,7 @@ def _liveliness(row: NDArray[np.int64], a: float, b: float, c: float, values: ND
 def _keep_off_wall(
     place: NDArray[np.float64],
     distance: NDArray[np.float32],
-    low: NDArray[np.int64],
-    top: NDArray[np.int32],
-    blocks: NDArray[np.int32],
-    wrap: NDArray[np.int64],
+    table: Blocks,
     row: NDArray[np.int64],
 ) -> tuple[bool, bool]:
     """Move a particle that is too near to the wall, along the gradient of the distance.
@@ -259,7 +255,7 @@ def _keep_off_wall(
     -------
     Whether it was, and whether it is where all corners have values.
     """
-    a, b, c, whole = corners(place[0], place[1], place[2], low, top, blocks, wrap, row)
+    a, b, c, whole = corners(place[0], place[1], place[2], table, row)
     if not whole:
         return False, False
     found = along = across = up = 0.0
@@ -317,11 +313,7 @@ def _at_rim(old: NDArray[np.float64], new: NDArray[np.float64], openings: NDArra
 @njit(cache=True)
 def _go(
     n: int,
-    places: NDArray[np.float64],
-    clocks: NDArray[np.float64],
-    states: NDArray[np.int8],
-    velocities: NDArray[np.float32],
-    held: NDArray[np.bool_],
+    particles: Particles,
     before: NDArray[np.float32],
     after: NDArray[np.float32],
     begin: float,
@@ -332,22 +324,20 @@ def _go(
     distance: NDArray[np.float32],
     openings: NDArray[np.float64],
     ids: NDArray[np.int8],
-    low: NDArray[np.int64],
-    top: NDArray[np.int32],
-    blocks: NDArray[np.int32],
-    wrap: NDArray[np.int64],
+    table: Blocks,
     row: NDArray[np.int64],
     old: NDArray[np.float64],
     new: NDArray[np.float64],
     slope: NDArray[np.float64],
 ) -> None:
     """Classical Runge-Kutta steps of one particle up to a time; the last four are room to work in."""
+    places, clocks, states, velocities, held, _ = particles
     sign = 1.0 if until >= clocks[n] else -1.0
     while True:
         clock = clocks[n]
         for axis in range(3):
             old[axis] = places[n, axis]
-        a, b, c, _ = corners(old[0], old[1], old[2], low, top, blocks, wrap, row)
+        a, b, c, _ = corners(old[0], old[1], old[2], table, row)
         u, v, w = _blend(row, a, b, c, (clock - begin) / (finish - begin), before, after)
         velocities[n, 0], velocities[n, 1], velocities[n, 2] = u, v, w
         left = until - clock
@@ -361,7 +351,7 @@ def _go(
             part = 1.0 if stage == 3 else 0.5
             for axis in range(3):
                 new[axis] = old[axis] + scale * step * part * slope[stage - 1, axis]
-            a, b, c, _ = corners(new[0], new[1], new[2], low, top, blocks, wrap, row)
+            a, b, c, _ = corners(new[0], new[1], new[2], table, row)
             later = (clock + part * step - begin) / (finish - begin)
             slope[stage, 0], slope[stage, 1], slope[stage, 2] = _blend(row, a, b, c, later, before, after)
         for axis in range(3):
@@ -374,7 +364,7 @@ def _go(
             clocks[n] = clock + part * step
             states[n] = ids[opening]
             return
-        held[n], inside = _keep_off_wall(new, distance, low, top, blocks, wrap, row)
+        held[n], inside = _keep_off_wall(new, distance, table, row)
         for axis in range(3):
             places[n, axis] = new[axis]
         clocks[n] = until if whole else clock + step
@@ -387,12 +377,7 @@ def _go(
 @njit(parallel=True, cache=True)
 def _advance(
     rows: NDArray[np.int64],
-    places: NDArray[np.float64],
-    clocks: NDArray[np.float64],
-    states: NDArray[np.int8],
-    velocities: NDArray[np.float32],
-    held: NDArray[np.bool_],
-    ends: NDArray[np.float64],
+    particles: Particles,
     before: NDArray[np.float32],
     after: NDArray[np.float32],
     begin: float,
@@ -404,16 +389,14 @@ def _advance(
     distance: NDArray[np.float32],
     openings: NDArray[np.float64],
     ids: NDArray[np.int8],
-    low: NDArray[np.int64],
-    top: NDArray[np.int32],
-    blocks: NDArray[np.int32],
-    wrap: NDArray[np.int64],
+    table: Blocks,
     seen: NDArray[np.float64],
 ) -> None:
     """Each particle by itself, so that the order and number of threads do not matter, from stop to stop.
 
     `scale` turns m/s into spacings a second; `begin` and `finish` are the times of the two snapshots.
     """
+    places, clocks, states, velocities, _, ends = particles
     sign = 1.0 if forwards else -1.0
     for k in prange(len(rows)):
         n = rows[k]
@@ -425,8 +408,8 @@ def _advance(
             if states[n] != MOVING or done or sign * (until - clocks[n]) < 0:
                 continue
             _go(
-                n, places, clocks, states, velocities, held, before, after, begin, finish, until, scale, longest,
-                distance, openings, ids, low, top, blocks, wrap, row, old, new, slope,
+                n, particles, before, after, begin, finish, until, scale, longest,
+                distance, openings, ids, table, row, old, new, slope,
             )  # fmt: skip
             if stop < seen.shape[1]:
                 for axis in range(3):
