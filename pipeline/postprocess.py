@@ -104,7 +104,7 @@ def postprocess(
     density = summary["numbers"]["density_kg_m3"]
     viscosity = density * summary["numbers"]["viscosity_m2_s"]
     tally = Tally(nodes, wall, fit, density)
-    energy = Energy(nodes, surface, wall, fit, density, viscosity)
+    energy = Energy(nodes, surface, wall, fit, tally.slabs, density, viscosity)
     along = _along(branches, surface, nodes, wall, settings, density, viscosity) if branches else None
     volume = Volume(nodes, shown)
     lines = [np.column_stack((branch.points_mm, branch.radius_mm)) for branch in branches]

@@ -185,7 +185,7 @@ def _clock(
 
 def _width_mm(nodes: Nodes) -> float:
     """Radius of the smallest opening; without openings, a tenth of the cube root of the volume."""
-    tenth = float(10 * np.cbrt(_volume_ml(nodes))) / 10  # of a cube root in mm
+    tenth = float(np.cbrt(_volume_ml(nodes)))  # a cube root in cm is a tenth of it in mm
     return min((opening.radius_mm for opening in nodes.openings), default=tenth)
 
 

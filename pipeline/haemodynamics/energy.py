@@ -5,13 +5,13 @@ energy K, the normal n out of the vessel and the viscous stress sigma = 2 mu S (
 doi:10.1017/CBO9780511800955). What is left over says how well the numbers belong together.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.haemodynamics.tally import SLAB_CENTRE, SLAB_HALF_WIDTH, Fields, rows_near, slab_inside
+from pipeline.haemodynamics.tally import SLAB_CENTRE, SLAB_HALF_WIDTH, Fields, Slab, rows_near
 from pipeline.haemodynamics.wall import Wall, WallFit, place_at
 from pipeline.mesh import Mesh
 from solver.nodes import Nodes
@@ -49,6 +49,7 @@ class Energy:
     Parameters
     ----------
     nodes, surface, wall, fit : the lattice, the closed surface, its wall and the operator onto it.
+    slabs : inside each opening.
     density_kg_m3, viscosity_pa_s : of the fluid; the viscosity where it is the same everywhere.
 
     Attributes
@@ -60,10 +61,16 @@ class Energy:
     """
 
     def __init__(
-        self, nodes: Nodes, surface: Mesh, wall: Wall, fit: WallFit, density_kg_m3: float, viscosity_pa_s: float
+        self,
+        nodes: Nodes,
+        surface: Mesh,
+        wall: Wall,
+        fit: WallFit,
+        slabs: Sequence[Slab],
+        density_kg_m3: float,
+        viscosity_pa_s: float,
     ) -> None:
-        self._nodes, self._density, self._constant = nodes, density_kg_m3, viscosity_pa_s
-        self._slabs = [slab_inside(nodes, opening) for opening in nodes.openings]
+        self._nodes, self._slabs, self._density, self._constant = nodes, slabs, density_kg_m3, viscosity_pa_s
         box_m3 = (nodes.spacing_mm * 1e-3) ** 3
         self._boxes_m3 = between_slabs(nodes) * box_m3
         depth_mm = SLAB_CENTRE * nodes.spacing_mm

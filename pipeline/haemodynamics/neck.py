@@ -9,7 +9,7 @@ from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
 from pipeline.geometry.surface.clip import axes_of_plane, directed_edges
-from pipeline.haemodynamics.tally import Slab
+from pipeline.haemodynamics.tally import Slab, hann
 from pipeline.mesh import Mesh, words_mm
 from solver.nodes import Nodes
 
@@ -84,8 +84,7 @@ class Section:
         height = (points - self.at_mm) @ self.normal
         rows = np.flatnonzero(np.abs(height) < half)
         rows = rows[self.encloses(points[rows])]
-        window = (1 + np.cos(np.pi * height[rows] / half)) / (2 * half)
-        return Slab(rows, window * dx**3, -height[rows])
+        return Slab(rows, hann(height[rows], half) * dx**3, -height[rows])
 
 
 def _turns(points: Floats, segments: Floats) -> Floats:

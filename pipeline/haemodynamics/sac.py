@@ -15,6 +15,7 @@ from scipy.sparse.csgraph import connected_components
 from scipy.spatial import ConvexHull
 from scipy.spatial.distance import pdist
 
+from pipeline.geometry.branches.midline import arc_length
 from pipeline.geometry.lattice.crossings import inside
 from pipeline.geometry.lattice.frame import Frame
 from pipeline.geometry.surface.clip import axes_of_plane, directed_edges
@@ -404,7 +405,7 @@ def _parent_sections(
     gaps = [np.linalg.norm(way.line[:, :3] - sac.neck.centre_mm, axis=1) for way in ways]
     nearest = int(np.argmin([gap.min() for gap in gaps]))
     line = ways[nearest].line[:, :3]
-    arc = np.concatenate([[0.0], np.cumsum(np.linalg.norm(np.diff(line, axis=0), axis=1))])
+    arc = arc_length(line)
     middle, beside = arc[int(gaps[nearest].argmin())], sac.neck_diameter_mm / 2 + radius_mm
     for place in (middle - beside, middle + beside):
         if not SLAB_HALF_WIDTH * nodes.spacing_mm < place < arc[-1] - SLAB_HALF_WIDTH * nodes.spacing_mm:

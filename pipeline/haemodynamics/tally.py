@@ -107,12 +107,13 @@ class Tally:
 
     Attributes
     ----------
+    slabs : inside each opening.
     shear_over_time, pressure_over_time : (V, 3) and (V,) on the wall at each time, Pa.
     """
 
     def __init__(self, nodes: Nodes, wall: Wall, fit: WallFit, density_kg_m3: float) -> None:
         self._nodes, self._wall, self._fit, self._density = nodes, wall, fit, density_kg_m3
-        self._slabs = [slab_inside(nodes, opening) for opening in nodes.openings]
+        self.slabs = [slab_inside(nodes, opening) for opening in nodes.openings]
         vertices, openings = len(wall.normals), len(nodes.openings)
         self.times = 0
         self.shear_over_time: list[NDArray[np.float32]] = []
@@ -150,7 +151,7 @@ class Tally:
         self.pressure += pressure
         velocity = fields.velocity_m_s
         square = np.einsum("ij,ij->i", velocity, velocity)
-        for k, (opening, slab) in enumerate(zip(self._nodes.openings, self._slabs, strict=True)):
+        for k, (opening, slab) in enumerate(zip(self._nodes.openings, self.slabs, strict=True)):
             here = velocity[slab.rows].astype(np.float64)
             through = here @ np.asarray(opening.normal) * (1 if opening.role == "outlet" else -1)
             self.flow_ml_s[k] += slab.areas_mm2 @ through  # mm2 m/s = mL/s

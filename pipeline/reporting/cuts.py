@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.ndimage import distance_transform_edt
 
+from pipeline.geometry.branches.midline import arc_length
 from pipeline.mesh import Mesh
 from pipeline.reporting.scene import Grid, Slice, View, lengthwise_slice
 from solver.nodes import Nodes, Opening
@@ -118,8 +119,7 @@ def _inside(
     """Place on the centreline so far from an opening, and the direction of the line away from it: vessels bend."""
     ends = [line[::step] for line in lines for step in (1, -1)]
     line = min(ends, key=lambda each: float(np.linalg.norm(each[0, :3] - opening.centre_mm)))
-    way = np.concatenate([[0.0], np.cumsum(np.linalg.norm(np.diff(line[:, :3], axis=0), axis=1))])
-    at = min(int(np.searchsorted(way, depth_mm)), len(line) - 1)
+    at = min(int(np.searchsorted(arc_length(line[:, :3]), depth_mm)), len(line) - 1)
     return line[at, :3], _tangent(line, at)
 
 
