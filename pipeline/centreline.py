@@ -11,12 +11,11 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from vtkmodules.util.numpy_support import numpy_to_vtk, numpy_to_vtkIdTypeArray, vtk_to_numpy
-from vtkmodules.vtkCommonCore import vtkPoints, vtkStringArray
-from vtkmodules.vtkCommonDataModel import vtkCellArray, vtkPolyData
-from vtkmodules.vtkIOXML import vtkXMLPolyDataReader, vtkXMLPolyDataWriter
+from vtkmodules.util.numpy_support import vtk_to_numpy
+from vtkmodules.vtkIOXML import vtkXMLPolyDataReader
 
 from pipeline.geometry.branches.tree import Branch, Tree, trace_tree
+from pipeline.lines import write_lines as write_vtp
 from pipeline.mesh import Mesh, read_openings
 from pipeline.settings.base import parse
 from pipeline.settings.geometry import SurfaceSettings
@@ -115,40 +114,19 @@ def write_polylines(
     StageError
         If the file cannot be written.
     """
-    sizes = [len(points) for points in lines_mm]
-    polydata, points, lines = vtkPolyData(), vtkPoints(), vtkCellArray()
-    points.SetData(numpy_to_vtk(np.concatenate([np.empty((0, 3)), *lines_mm]), deep=True))
-    polydata.SetPoints(points)
-    lines.SetData(
-        numpy_to_vtkIdTypeArray(np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64), deep=True),
-        numpy_to_vtkIdTypeArray(np.arange(sum(sizes), dtype=np.int64), deep=True),
-    )
-    polydata.SetLines(lines)
-    for name, parts in arrays.items():
-        array = numpy_to_vtk(np.concatenate(parts) if len(parts) else np.empty(0), deep=True)
-        array.SetName(name)
-        polydata.GetPointData().AddArray(array)
-    for name in rows[0] if rows else ():
-        polydata.GetCellData().AddArray(_column(name, [each[name] for each in rows]))
-    writer = vtkXMLPolyDataWriter()
-    writer.SetFileName(str(path))
-    writer.SetInputData(polydata)
-    if not writer.Write():
-        raise StageError(f"{path}: the lines could not be written; is the disk full?")
+    offsets = np.concatenate([[0], np.cumsum([len(points) for points in lines_mm])]).astype(np.int64)
+    at_points = {name: np.concatenate(parts) if len(parts) else np.empty(0) for name, parts in arrays.items()}
+    columns = {name: _column(name, [each[name] for each in rows]) for name in (rows[0] if rows else ())}
+    write_vtp(path, np.concatenate([np.empty((0, 3)), *lines_mm]), offsets, at_points, columns)
 
 
-def _column(name: str, values: list[Any]) -> Any:
+def _column(name: str, values: list[Any]) -> NDArray[Any]:
     """A cell array: words, whole numbers (0 for none), or numbers (NaN for none)."""
     if isinstance(values[0], str):
-        array = vtkStringArray()
-        for value in values:
-            array.InsertNextValue(value)
-    elif name in ("branch", "parent", "leads_to_opening"):
-        array = numpy_to_vtk(np.array([value or 0 for value in values], np.int32), deep=True)
-    else:
-        array = numpy_to_vtk(np.array([np.nan if value is None else value for value in values]), deep=True)
-    array.SetName(name)
-    return array
+        return np.array(values)
+    if name in ("branch", "parent", "leads_to_opening"):
+        return np.array([value or 0 for value in values], np.int32)
+    return np.array([np.nan if value is None else value for value in values])
 
 
 def read_lines(path: Path) -> list[NDArray[np.float64]]:

@@ -24,7 +24,7 @@ from scipy.spatial import cKDTree
 from pipeline.haemodynamics.extrapolation import SAFETY, WIDE_SAFETY, Estimate, estimate
 from pipeline.haemodynamics.indices import LOW_SHEAR_PA, read_json, weighted_percentiles
 from pipeline.haemodynamics.wall import Wall, near_openings
-from pipeline.mesh import Mesh, read_openings, read_point_arrays
+from pipeline.mesh import Mesh, read_mesh, read_openings
 from pipeline.settings.base import Positive, Section, parse
 from solver.nodes import Opening
 from solver.stage import Job, StageError, run_stage
@@ -79,8 +79,7 @@ class Level:
     def read(indices: Path, summary: Path, wall: Path) -> "Level":
         """From the files of the stages solve and postprocess."""
         solved = read_json(summary)
-        arrays = read_point_arrays(wall)
-        return Level(float(solved["numbers"]["spacing_mm"]), read_json(indices), solved, Mesh.read(wall), arrays)
+        return Level(float(solved["numbers"]["spacing_mm"]), read_json(indices), solved, *read_mesh(wall))
 
 
 def grid_convergence(

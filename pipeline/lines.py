@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from vtkmodules.util.numpy_support import numpy_to_vtk, numpy_to_vtkIdTypeArray
-from vtkmodules.vtkCommonCore import vtkPoints
+from vtkmodules.vtkCommonCore import vtkPoints, vtkStringArray
 from vtkmodules.vtkCommonDataModel import vtkCellArray, vtkPolyData
 from vtkmodules.vtkIOXML import vtkXMLPolyDataWriter
 
@@ -26,9 +26,14 @@ def write_lines(
     Parameters
     ----------
     path : VTP file to write.
-    points_mm : (P, 3), line after line.
+    points_mm : (P, 3), line after line, written in their precision.
     offsets : (L + 1,), the first point of each line, and the number of points.
-    at_points, on_lines : arrays by name, (P, ...) and (L, ...).
+    at_points, on_lines : arrays by name, (P, ...) and (L, ...), of numbers or of words.
+
+    Raises
+    ------
+    StageError
+        If the file cannot be written.
     """
     polydata = _with_points(points_mm, at_points)
     polydata.SetLines(_cells(offsets))
@@ -46,7 +51,7 @@ def write_points(path: Path, points_mm: NDArray[np.floating], at_points: Mapping
 
 def _with_points(points_mm: NDArray[np.floating], arrays: Mapping[str, NDArray[Any]]) -> vtkPolyData:
     polydata, points = vtkPolyData(), vtkPoints()
-    points.SetData(numpy_to_vtk(np.ascontiguousarray(points_mm, np.float32).reshape(-1, 3), deep=True))
+    points.SetData(numpy_to_vtk(np.ascontiguousarray(points_mm).reshape(-1, 3), deep=True))
     polydata.SetPoints(points)
     for name, values in arrays.items():
         polydata.GetPointData().AddArray(_array(name, values))
@@ -63,7 +68,12 @@ def _cells(offsets: NDArray[np.integer]) -> vtkCellArray:
 
 
 def _array(name: str, values: NDArray[Any]) -> Any:
-    array = numpy_to_vtk(np.ascontiguousarray(values), deep=True)
+    if values.dtype.kind == "U":
+        array = vtkStringArray()
+        for word in values.tolist():
+            array.InsertNextValue(word)
+    else:
+        array = numpy_to_vtk(np.ascontiguousarray(values), deep=True)
     array.SetName(name)
     return array
 

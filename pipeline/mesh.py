@@ -89,20 +89,37 @@ class Mesh:
     @staticmethod
     def read(path: Path) -> "Mesh":
         """Read a VTP file written by :meth:`write`."""
-        reader = vtkXMLPolyDataReader()
-        reader.SetFileName(str(path))
-        reader.Update()
-        if not reader.GetOutput().GetNumberOfPolys():
-            raise StageError(f"{path}: no surface in this file; run the surface stage again")
-        return Mesh.from_vtk(reader.GetOutput())
+        return read_mesh(path)[0]
+
+
+def read_mesh(path: Path) -> tuple[Mesh, dict[str, NDArray[Any]]]:
+    """A surface of a file written by :meth:`Mesh.write`, and the values at its points by name.
+
+    Raises
+    ------
+    StageError
+        If there is no surface in it.
+    """
+    polydata = _read(path)
+    if not polydata.GetNumberOfPolys():
+        raise StageError(f"{path}: no surface in this file; run the surface stage again")
+    return Mesh.from_vtk(polydata), _point_arrays(polydata)
 
 
 def read_point_arrays(path: Path) -> dict[str, NDArray[Any]]:
     """Values at the points of a VTP file by name, each (P,) or (P, components)."""
+    return _point_arrays(_read(path))
+
+
+def _read(path: Path) -> vtkPolyData:
     reader = vtkXMLPolyDataReader()
     reader.SetFileName(str(path))
     reader.Update()
-    data = reader.GetOutput().GetPointData()
+    return reader.GetOutput()
+
+
+def _point_arrays(polydata: vtkPolyData) -> dict[str, NDArray[Any]]:
+    data = polydata.GetPointData()
     return {data.GetArrayName(k): vtk_to_numpy(data.GetArray(k)) for k in range(data.GetNumberOfArrays())}
 
 

@@ -20,7 +20,7 @@ from pydantic import Field
 
 from pipeline.haemodynamics.indices import weighted_percentiles
 from pipeline.haemodynamics.wall import Wall
-from pipeline.mesh import Mesh, read_point_arrays
+from pipeline.mesh import read_mesh, read_point_arrays
 from pipeline.reporting.scene import View, around, front_view
 from pipeline.settings.base import Name, Section, parse
 from solver.flow import Flow, read_flow
@@ -229,8 +229,8 @@ def _compute(job: Job) -> None:
     lines = {role: read_point_arrays(given[role]) for role in LINES if role in given}
     statistics = read_statistics(given["statistics"]) if "statistics" in given else {}
     files = {role: path.name for role, path in given.items()}
-    wall, flow = Wall.of(Mesh.read(given["wall"])), read_flow(given["flow"])
-    shown = panels(wall, read_point_arrays(given["wall"]), flow, lines, statistics, files)
+    mesh, arrays = read_mesh(given["wall"])
+    shown = panels(Wall.of(mesh), arrays, read_flow(given["flow"]), lines, statistics, files)
     job.outputs["script"].write_text(script(settings.case, files["wall"], shown), encoding="utf-8")
 
 

@@ -347,12 +347,12 @@ def _write_streamlines(job: Job, traced: Traced, flow: Flow) -> None:
         "pressure (Pa)": pressure[:, 0],
         "time since seed (s)": table[:, 4],
     }
-    write_lines(job.outputs["streamlines"], table[:, :3], offsets, _single(arrays), {})
+    write_lines(job.outputs["streamlines"], table[:, :3].astype(np.float32), offsets, _single(arrays), {})
 
 
 def _write_paths(job: Job, traced: Traced) -> None:
     paths = traced.paths
-    points = traced.lattice.points_mm(paths.place)
+    points = traced.lattice.points_mm(paths.place).astype(np.float32)
     arrays: dict[str, NDArray[Any]] = {
         "time (s)": paths.time_s,
         "speed (m/s)": paths.speed_m_s,
@@ -375,7 +375,7 @@ def _write_residence(job: Job, traced: Traced) -> None:
         "not entered": (entry.through == 0).astype(np.int8),
         "not left": (left.through == 0).astype(np.int8),
     }
-    write_points(job.outputs["residence"], traced.points_mm, _single(arrays) | marks)
+    write_points(job.outputs["residence"], traced.points_mm.astype(np.float32), _single(arrays) | marks)
 
 
 def _single(arrays: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:

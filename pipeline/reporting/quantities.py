@@ -7,12 +7,10 @@ from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
-from vtkmodules.util.numpy_support import vtk_to_numpy
-from vtkmodules.vtkIOXML import vtkXMLPolyDataReader
 
 from pipeline.haemodynamics.indices import weighted_percentiles
 from pipeline.haemodynamics.wall import Wall
-from pipeline.mesh import Mesh
+from pipeline.mesh import read_mesh
 from solver.stage import StageError
 
 DIVERGING = "coolwarm"
@@ -164,17 +162,10 @@ def read_wall(path: Path) -> tuple[Wall, list[Quantity]]:
     StageError
         If the file holds no wall shear stress.
     """
-    reader = vtkXMLPolyDataReader()
-    reader.SetFileName(str(path))
-    reader.Update()
-    arrays = reader.GetOutput().GetPointData()
-    found = {}
-    for k in range(arrays.GetNumberOfArrays()):
-        array = arrays.GetArray(k)
-        if array is not None and array.GetNumberOfComponents() == 1:
-            found[array.GetName()] = vtk_to_numpy(array)
+    mesh, arrays = read_mesh(path)
+    found = {name: values for name, values in arrays.items() if values.ndim == 1}
     if not any(name in found for name in SHEAR):
         raise StageError(f"{path}: no wall shear stress on this wall; run postprocess again")
-    wall = Wall.of(Mesh.from_vtk(reader.GetOutput()))
+    wall = Wall.of(mesh)
     names = [*(name for name in KINDS if name in found), *(name for name in found if name not in KINDS)]
     return wall, [quantity(name, found[name], wall.areas_mm2) for name in names]
