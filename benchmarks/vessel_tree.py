@@ -217,8 +217,9 @@ def _nodes(
     _list_links(mask, velocities, starts[0], starts[1], position, node, direction)
     place, velocity, q = position[node].astype(float), VELOCITIES[direction].astype(float), np.empty(len(node))
     _cross((-(-shape[1] // CELL), -(-shape[2] // CELL)), *near, start, end, radius, flat, place, velocity, q)
-    opening, off = _caps(place + q[:, None] * velocity, start, end, radius, tips)
-    return _arrays(position, node, direction, q, opening, off, _openings(start, end, radius, tips), shape)
+    openings = _openings(start, end, radius, tips)
+    opening, off = _caps(place + q[:, None] * velocity, place + 0.5 * velocity, openings)
+    return _arrays(position, node, direction, q, opening, off, openings, shape)
 
 
 def _openings(start: NDArray, end: NDArray, radius: NDArray, tips: NDArray) -> tuple[Opening, ...]:
@@ -234,16 +235,21 @@ def _openings(start: NDArray, end: NDArray, radius: NDArray, tips: NDArray) -> t
     return tuple(openings)
 
 
-def _caps(met: NDArray, start: NDArray, end: NDArray, radius: NDArray, tips: NDArray) -> tuple[NDArray, NDArray]:
-    """Opening whose cap each place lies on, 0 for none, and its distance to the cap's centre in radii."""
+def _caps(met: NDArray, middle: NDArray, openings: tuple[Opening, ...]) -> tuple[NDArray, NDArray]:
+    """Opening on whose cap links end, 0 for none, and the distance of their middles to its axis in radii, at most 1."""
     opening, off = np.zeros(len(met), np.int8), np.zeros(len(met))
-    for cap in _openings(start, end, radius, tips):
-        away = met - cap.centre_mm
-        depth = away @ np.array(cap.normal)
-        distance = np.sqrt(np.maximum((away**2).sum(axis=1) - depth**2, 0)) / cap.radius_mm
+    for cap in openings:
+        depth, distance = _cylindrical(met, cap)
         mine = (np.abs(depth) < 1e-4) & (distance < 1 - 1e-4)
-        opening[mine], off[mine] = cap.id, distance[mine]
+        opening[mine], off[mine] = cap.id, np.minimum(_cylindrical(middle[mine], cap)[1], 1)
     return opening, off
+
+
+def _cylindrical(place: NDArray, cap: Opening) -> tuple[NDArray, NDArray]:
+    """Distance to a cap along its normal, and to its axis in radii."""
+    away = place - cap.centre_mm
+    depth = away @ np.array(cap.normal)
+    return depth, np.sqrt(np.maximum((away**2).sum(axis=1) - depth**2, 0)) / cap.radius_mm
 
 
 def _arrays(

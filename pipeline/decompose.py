@@ -137,11 +137,14 @@ def profiles(
     found: Links,
     rows: NDArray[np.int64],
 ) -> NDArray[np.float32]:
-    """Developed velocity where links through openings meet the caps, (K,), over the largest on each cap.
+    """Developed velocity at the middle of links through openings, (K,), over the largest on each cap.
+
+    There a bounce-back sees its wall, and the velocity given to it, wherever the cap is: with the velocity where links
+    meet the cap, links that slant outwards carry too little beside the wall.
 
     `position` (K, 3) are the lattice indices of the links' nodes, `rows` (K,) their rows among all links.
     """
-    places = (position + found.q[rows, None] * VELOCITIES[found.direction[rows]]) * frame.spacing_mm + frame.origin_mm
+    places = (position + 0.5 * VELOCITIES[found.direction[rows]]) * frame.spacing_mm + frame.origin_mm
     values = np.zeros(len(rows), np.float32)
     for opening in openings:
         mine = found.opening[rows] == opening.id

@@ -22,7 +22,7 @@ from solver.stage import StageError
 EXTERNAL, WALL, FLUID, INLET, OUTLET = -1, 0, 1, 2, 3
 """Tags of lattice nodes (int8). INLET and OUTLET are fluid nodes with a link through an opening."""
 
-FORMAT = "hemolattice-nodes-3"
+FORMAT = "hemolattice-nodes-4"
 
 Number = TypeVar("Number", int, float, bool)
 
@@ -82,8 +82,8 @@ class Nodes:
     opening_link_node, opening_link_direction : as for walls, (K,).
     opening_link_opening : (K,) int8, id of the opening that the link crosses first.
     opening_link_q : (K,) float32, distance to the cap over the length of the link, in (0, 1].
-    opening_link_profile : (K,) float32, fully developed velocity where the link meets the cap over its largest there,
-        in [0, 1]: phi of Laplace(phi) = -1 on the cap with 0 on its rim.
+    opening_link_profile : (K,) float32, fully developed velocity at the middle of the link over its largest, in [0, 1]:
+        phi of Laplace(phi) = -1 on the cap with 0 on its rim, the same all along the cap's normal, 0 outside.
     periodic : whether the lattice repeats along (x, y, z); links across such a border join fluid nodes.
     patches : names of parts of the wall that can be told from the rest, to move or to slip.
     axes : axes (0: x, 1: y, 2: z) from the one that runs fastest in the order of the nodes to the slowest.

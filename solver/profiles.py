@@ -1,8 +1,8 @@
 """Profiles: how the flow through an inlet is shared by its links.
 
-Link k gets W_k of the flow, W_k = beta_k / sum(beta) with beta_k = 6 w_i |c_i.n| phi, phi the velocity where the link
-meets the cap, so that the flow through the discrete inlet is exact. A pulsatile flow Q = Re(sum of Q_n exp(i n w t))
-has a profile for each harmonic (Womersley 1955, doi:10.1113/jphysiol.1955.sp005276),
+Link k gets W_k of the flow, W_k = beta_k / sum(beta) with beta_k = 6 w_i |c_i.n| phi, phi the velocity in the
+middle of the link, so that the flow through the discrete inlet is exact. A pulsatile flow
+Q = Re(sum of Q_n exp(i n w t)) has a profile for each harmonic (Womersley 1955, doi:10.1113/jphysiol.1955.sp005276),
 
     phi_n = 1 - J0(l_n r/R) / J0(l_n),  l_n = i^(3/2) alpha sqrt(n),  alpha = R sqrt(w/nu),
 
@@ -106,8 +106,7 @@ def developed(nodes: Nodes, opening: Opening, rows: NDArray[np.intp]) -> NDArray
 def parabolic(nodes: Nodes, opening: Opening, rows: NDArray[np.intp]) -> NDArray[np.float64]:
     """Hagen-Poiseuille's profile, max(0, 1 - r^2/R^2), R the equivalent radius."""
     normal = np.asarray(opening.normal)
-    velocity = VELOCITIES[nodes.opening_link_direction[rows]].astype(np.float64)
-    reach = nodes.opening_link_q[rows, None] * velocity * nodes.spacing_mm
+    reach = 0.5 * nodes.spacing_mm * VELOCITIES[nodes.opening_link_direction[rows]]
     from_centre = nodes.points_mm()[nodes.opening_link_node[rows]] + reach - opening.centre_mm
     in_plane = from_centre - (from_centre @ normal)[:, None] * normal
     return np.maximum(0.0, 1 - (in_plane**2).sum(axis=1) / opening.radius_mm**2)

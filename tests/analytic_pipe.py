@@ -83,8 +83,8 @@ class Pipe:
         opening = np.zeros(len(position), np.int8)
         opening[node[~through_wall]] = cap[~through_wall]
         order = np.argsort(opening, kind="stable")  # fluid, inlet, outlet
-        met = (position[node] + q[:, None] * VELOCITIES[direction]) * spacing_mm + origin
-        profile = np.maximum(1 - ((met @ np.column_stack(self.frame()[:2])) ** 2).sum(1) / self.radius_mm**2, 0)
+        middle = (position[node] + 0.5 * VELOCITIES[direction]) * spacing_mm + origin
+        profile = np.maximum(1 - ((middle @ np.column_stack(self.frame()[:2])) ** 2).sum(1) / self.radius_mm**2, 0)
         node = np.argsort(order)[node]
         return Nodes(
             spacing_mm=spacing_mm,

@@ -46,10 +46,10 @@ def nodes_from(
     q, opening = crossing((position[node] - margin).astype(float), VELOCITIES[direction].astype(float))
     q = np.clip(q, 1e-6, 1).astype(np.float32)
     wall = opening == 0
-    met = (position[node[~wall]] - margin + q[~wall, None] * VELOCITIES[direction[~wall]]) * spacing_mm + origin_mm
-    profile = np.zeros(len(met))
+    middle = (position[node[~wall]] - margin + 0.5 * VELOCITIES[direction[~wall]]) * spacing_mm + origin_mm
+    profile = np.zeros(len(middle))
     for cap in openings:
-        off = met - cap.centre_mm
+        off = middle - cap.centre_mm
         square = (off**2).sum(axis=1) - (off @ cap.normal) ** 2
         profile = np.where(opening[~wall] == cap.id, np.clip(1 - square / cap.radius_mm**2, 0, 1), profile)
     wall_position, wall_row = np.unique(end[wall][:, ::-1], axis=0, return_inverse=True)

@@ -141,8 +141,8 @@ def duct(width, height, length):
         for i, name, role, x, sign in ((1, "in", "inlet", -0.5, -1.0), (2, "out", "outlet", length - 0.5, 1.0))
     )
     nodes = nodes_from(np.ones(size[::-1], bool), crossing, caps)
-    links = VELOCITIES[nodes.opening_link_direction] * nodes.opening_link_q[:, None]
-    y, z = (nodes.points_mm()[nodes.opening_link_node] + links - middle)[:, 1:].T
+    half = 0.5 * VELOCITIES[nodes.opening_link_direction]
+    y, z = (nodes.points_mm()[nodes.opening_link_node] + half - middle)[:, 1:].T
     phi, _ = series(np.append(y, 0), np.append(z, 0), width / 2, height / 2)
     return replace(nodes, opening_link_profile=np.clip(phi[:-1] / phi[-1], 0, 1).astype(np.float32))
 

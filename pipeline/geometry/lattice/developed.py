@@ -39,12 +39,12 @@ def developed(
     mesh : surface with the cap.
     opening : whose cap.
     periodic : axes along which the lattice repeats; the surface then ends in planes beyond the period.
-    places_mm : (K, 3), (x, y, z), LPS, mm, on the cap.
+    places_mm : (K, 3), (x, y, z), LPS, mm; the velocity is the same all along the cap's normal.
     across : triangles on four times the area over the length of the rim.
 
     Returns
     -------
-    (K,) values in [0, 1]; 1 everywhere if the cap ends at no wall.
+    (K,) values in [0, 1], beyond the rim those on it; 1 everywhere if the cap ends at no wall.
 
     Raises
     ------
@@ -143,12 +143,12 @@ def _evaluated(points: Reals, triangles: Rows, dofs: Rows, values: Reals, places
     frames = np.linalg.inv(np.stack((second - first, third - first), axis=2))
     _, near = cKDTree((first + second + third) / 3).query(places, k=min(CANDIDATES, len(triangles)))
     local = np.einsum("kcij,kcj->kci", frames[near], places[:, None] - first[near])
-    coordinates = np.concatenate((1 - local.sum(axis=2, keepdims=True), local), axis=2)
-    best = coordinates.min(axis=2).argmax(axis=1)
-    held, rows = near[np.arange(len(places)), best], np.arange(len(places))
-    place = np.maximum(coordinates[rows, best], 0)  # on the rim to within round-off
-    place /= place.sum(axis=1, keepdims=True)
-    found = (_functions(place) * values[dofs[held]]).sum(axis=1)
+    coordinates = np.maximum(np.concatenate((1 - local.sum(axis=2, keepdims=True), local), axis=2), 0)
+    coordinates /= coordinates.sum(axis=2, keepdims=True)
+    inside = np.einsum("kcm,kcmi->kci", coordinates, points[triangles[near]])
+    best = ((inside - places[:, None]) ** 2).sum(axis=2).argmin(axis=1)
+    rows = np.arange(len(places))
+    found = (_functions(coordinates[rows, best]) * values[dofs[near[rows, best]]]).sum(axis=1)
     i, j = (index.ravel() for index in np.indices((FINE + 1, FINE + 1)))
     lattice = np.stack((i, j, FINE - i - j), axis=1)[i + j <= FINE] / FINE
     at_top = (dofs == values.argmax()).any(axis=1)
