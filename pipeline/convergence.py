@@ -315,7 +315,7 @@ def _notes(levels: Sequence[Level]) -> list[str]:
     if None in magic or len(set(magic)) == 1:
         return []
     listed = ", ".join(f"{each:.3g}" for each in magic)
-    return [f"the collision's magic parameter follows the grid Reynolds number: {listed}; solve.magic holds it"]
+    return [f"the collision's magic parameter follows the relaxation time: {listed}; solve.magic holds it"]
 
 
 def write_table(found: Mapping[str, Any], path: Path) -> None:

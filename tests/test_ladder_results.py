@@ -199,16 +199,14 @@ def label(direction: Sequence[float]) -> str:
     return "(" + ",".join(f"{x:g}" for x in direction) + ")"
 
 
-SQUARE = "behind an inlet square to the lattice the stress is too low for some radii, see the figure"
-TWO_TIMES = (
-    "from grid Reynolds number 10 down, TRT's Lambda is 3/16 in place of (tau - 1/2)/2, which shows here: see the rows"
-    " where it is set by hand"
-)
+USUAL_MAGIC = 3 / 16
+"""Lambda as it is often advised; ours falls with tau."""
 
-
-def by_hand(grid_reynolds: float) -> float:
-    """TRT's Lambda = (tau - 1/2)/2 at the usual speed of the lattice, 0.08, as it is above grid Reynolds number 10."""
-    return 0.08 * 3 / grid_reynolds / 2
+EVEN_AT_FIRST = {
+    "held": 0.6,
+    "why": "3 % at 10 nodes across already; what is left lies behind the inlet, where inertia spoils the profile that"
+    " its links give by the lattice's speed over the nodes across",
+}
 
 
 @pytest.mark.slow
@@ -222,13 +220,13 @@ def test_wall_shear_stress_through_the_whole_chain(tmp_path):
             for k, direction in enumerate(DIRECTIONS)
             for radius in RADII
         }
-        hand = {
-            direction: steady_figures(direction, 14.0, tmp_path / f"{k}-hand", magic=by_hand(100 / 14))
+        usual = {
+            direction: steady_figures(direction, 14.0, tmp_path / f"{k}-usual", magic=USUAL_MAGIC)
             for k, direction in enumerate(DIRECTIONS[:2])
         }
         columns = ("direction", "nodes across")
         rows = [(label(direction), 2 * radius, each) for (direction, radius), each in found.items()]
-        rows += [(f"{label(direction)}, Λ = (τ - ½)/2", 28.0, each) for direction, each in hand.items()]
+        rows += [(f"{label(direction)}, Λ = 3/16", 28.0, each) for direction, each in usual.items()]
         shear = ("mean", "mean size", "rms", "95th percentile", "95th, half further from the inlet",
                  "angle, degrees, mean", "95th percentile")  # fmt: skip
         case.table((*columns, *shear), [
@@ -245,7 +243,7 @@ def test_wall_shear_stress_through_the_whole_chain(tmp_path):
            f" wall than {BESIDE_WALL:g} spacings and of all others.")  # fmt: skip
         orders = {
             direction: {
-                name: order(RADII[:3], [abs(getattr(found[direction, radius], name)) for radius in RADII[:3]])
+                name: order(RADII, [abs(getattr(found[direction, radius], name)) for radius in RADII])
                 for name in ("shear_mean", "shear_rms", "shear_95", "gradient", "drop", "curl_beside", "curl_inside")
             }
             for direction in DIRECTIONS
@@ -253,13 +251,11 @@ def test_wall_shear_stress_through_the_whole_chain(tmp_path):
         case.table(("direction", "stress, mean size", "rms", "95th percentile", "gradient", "drop",
                     "vorticity beside the wall", "inside"),
                    [(label(direction), *each.values()) for direction, each in orders.items()],
-                   "Order with the spacing from 10 to 20 nodes across: at 28 Lambda is another.")  # fmt: skip
+                   "Order with the spacing.")  # fmt: skip
         for direction in DIRECTIONS:
             each, name = found[direction, 10.0], f"{label(direction)}, 20 nodes: "
-            square = direction == (1, 0, 0)
-            miss = {"held": 0.14, "why": SQUARE} if square else {}
             case.reach(f"{name}wall shear stress, mean size of the error", each.shear_mean, at_most=0.05)
-            case.reach(f"{name}95th percentile", each.shear_95, at_most=0.1, **miss)
+            case.reach(f"{name}95th percentile", each.shear_95, at_most=0.1)
             case.reach(f"{name}95th percentile, half further from the inlet", each.shear_far_95, at_most=0.1)
             case.reach(f"{name}its direction, mean, degrees", each.degrees_mean, at_most=1)
             case.reach(f"{name}pressure gradient", abs(each.gradient), at_most=0.05)
@@ -267,15 +263,14 @@ def test_wall_shear_stress_through_the_whole_chain(tmp_path):
             case.reach(f"{name}peak speed", abs(each.peak), at_most=0.05)
             case.reach(f"{name}vorticity beside the wall, rms", each.curl_beside, at_most=0.05)
             case.reach(f"{name}vorticity inside, rms", each.curl_inside, at_most=0.05)
-            miss = {"held": 0.7, "why": SQUARE} if square else {}
             each_order = orders[direction]["shear_mean"]
+            miss = EVEN_AT_FIRST if direction == (1, 0, 0) else {}
             case.reach(
                 f"{label(direction)}: order of the wall shear stress, mean size", each_order, at_least=0.9, **miss
             )
             each, name = found[direction, 14.0], f"{label(direction)}, 28 nodes: "
-            miss = [{"held": held, "why": TWO_TIMES} if square else {} for held in (0.06, 0.2)]
-            case.reach(f"{name}wall shear stress, mean size of the error", each.shear_mean, at_most=0.05, **miss[0])
-            case.reach(f"{name}95th percentile", each.shear_95, at_most=0.1, **miss[1])
+            case.reach(f"{name}wall shear stress, mean size of the error", each.shear_mean, at_most=0.05)
+            case.reach(f"{name}95th percentile", each.shear_95, at_most=0.1)
 
         def draw(figure: Any) -> None:
             left, right = figure.subplots(1, 2)
@@ -431,15 +426,15 @@ def test_indices_of_a_pulsatile_pipe_through_the_whole_chain(tmp_path):
         radii, directions = RADII[:3], DIRECTIONS[:2]
         found: dict[tuple[Any, float], SwingFigures] = {}
         half: dict[Any, SwingFigures] = {}
-        hand: dict[Any, SwingFigures] = {}
+        usual: dict[Any, SwingFigures] = {}
         for direction in directions:
             for radius in radii:
                 pulse = Swing(radius, 4.5, direction)
                 run = pulse.run(tmp_path / f"{direction[0]}-{direction[1]}-{radius:g}")
                 found[direction, radius] = swing_figures(pulse, run)
             half[direction] = swing_figures(pulse, run, 2)
-            magic = (run.summary["numbers"]["tau"] - 0.5) / 2
-            hand[direction] = swing_figures(pulse, pulse.run(tmp_path / f"{direction[0]}-{direction[1]}", magic=magic))
+            run = pulse.run(tmp_path / f"{direction[0]}-{direction[1]}", magic=USUAL_MAGIC)
+            usual[direction] = swing_figures(pulse, run)
         exact = shear_indices(pulse.shear_pa(np.arange(FINE) / FINE))
 
         def row(each: SwingFigures) -> tuple[float, ...]:
@@ -450,7 +445,7 @@ def test_indices_of_a_pulsatile_pipe_through_the_whole_chain(tmp_path):
                    "RRT, mean size", "95th", "OSI", "its error, mean size", "95th", "transverse WSS")  # fmt: skip
         rows = [(label(direction), 2 * radius, *row(each)) for (direction, radius), each in found.items()]
         rows += [(f"{label(direction)}, 20 snapshots", 2 * radii[-1], *row(each)) for direction, each in half.items()]
-        rows += [(f"{label(direction)}, Λ = (τ - ½)/2", 2 * radii[-1], *row(each)) for direction, each in hand.items()]
+        rows += [(f"{label(direction)}, Λ = 3/16", 2 * radii[-1], *row(each)) for direction, each in usual.items()]
         case.table(
             columns,
             rows,
@@ -469,16 +464,15 @@ def test_indices_of_a_pulsatile_pipe_through_the_whole_chain(tmp_path):
         case.table(("direction", "TAWSS", "peak WSS", "RRT", "OSI"), orders, "Order with the spacing.")
         for direction, tawss_order, *_ in zip(directions, [each[1] for each in orders], strict=True):
             each, name = found[direction, radii[-1]], f"{label(direction)}, 20 nodes: "
-            miss = [{"held": held, "why": TWO_TIMES} if direction == (1, 0, 0) else {} for held in (0.16, 0.016, 0.7)]
             case.reach(f"{name}TAWSS, mean size of the error", each.tawss_mean, at_most=0.05)
-            case.reach(f"{name}TAWSS, 95th percentile", each.tawss_95, at_most=0.1, **miss[0])
+            case.reach(f"{name}TAWSS, 95th percentile", each.tawss_95, at_most=0.1)
             case.reach(f"{name}peak WSS, mean size", each.peak_mean, at_most=0.05)
             case.reach(f"{name}RRT, mean size", each.rrt_mean, at_most=0.1)
             case.reach(f"{name}OSI, mean size, absolute", each.osi_mean, at_most=0.01)
-            case.reach(f"{name}transverse WSS over TAWSS", each.transverse, at_most=0.01, **miss[1])
+            case.reach(f"{name}transverse WSS over TAWSS", each.transverse, at_most=0.01)
             case.reach(f"{name}amplitude of the pressure gradient", abs(each.gradient), at_most=0.05)
             case.reach(f"{name}its phase, degrees", abs(each.degrees), at_most=1.5)
-            case.reach(f"{label(direction)}: order of TAWSS", tawss_order, at_least=0.9, **miss[2])
+            case.reach(f"{label(direction)}: order of TAWSS", tawss_order, at_least=0.9)
 
         def draw(figure: Any) -> None:
             left, right = figure.subplots(1, 2)
