@@ -46,6 +46,9 @@ MAX_GAP = 0.1
 particles from its part of the flow; that of the mean transit time from volume over flow; and the part of the period
 between two snapshots."""
 
+ROUND_OFF = 1e-6
+"""By which part the time of a particle that is followed no longer may fall short of the limit."""
+
 
 @dataclass(frozen=True)
 class Traced:
@@ -262,9 +265,9 @@ def _numbers(
             "not_washed_out_share": float(((left.through == 0) & ~left.lost).mean()),
             "lost_share": float((~counted).mean()),
             "stuck_share": float((entry.stuck | left.stuck).mean()),
-            "time_since_entry_s": _statistics(entry.time_s[counted]),
-            "time_to_leave_s": _statistics(left.time_s[counted]),
-            "residence_time_s": _statistics(residence[counted]),
+            "time_since_entry_s": _statistics(entry.time_s[counted], clock.limit_s),
+            "time_to_leave_s": _statistics(left.time_s[counted], clock.limit_s),
+            "residence_time_s": _statistics(residence[counted], clock.limit_s),
         },
         "from_inlets": {
             "particles": len(paths.left),
@@ -279,11 +282,14 @@ def _share(part: float, whole: float) -> float | None:
     return float(part / whole) if whole else None
 
 
-def _statistics(times_s: NDArray[np.float64]) -> dict[str, float]:
+def _statistics(times_s: NDArray[np.float64], limit_s: float) -> dict[str, float | None]:
+    """Median and 90th percentile, none from the limit on: particles that were followed no longer count with at least
+    the limit, so that percentiles below it hold, and no others, and no mean.
+    """
     if not len(times_s):
         return {}
-    median, high = np.percentile(times_s, (50, 90))
-    return {"mean": float(times_s.mean()), "median": float(median), "p90": float(high)}
+    found = dict(zip(("median", "p90"), np.percentile(times_s, (50, 90)).tolist(), strict=True))
+    return {name: value if value < (1 - ROUND_OFF) * limit_s else None for name, value in found.items()}
 
 
 def _warnings(numbers: Mapping[str, Any], field: Field, period_s: float | None) -> list[str]:

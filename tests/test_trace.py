@@ -188,11 +188,22 @@ def test_numbers_of_a_pipe_are_those_of_its_flow(steady):
     assert told["limit_s"] == pytest.approx(10 * told["volume_over_inflow_s"], rel=1e-9)
     volume = told["in_volume"]
     assert volume["time_since_entry_s"]["median"] == pytest.approx(0.5 * transit, rel=0.15)
+    # of s/(2(1 - t)), P(more than a) = 1/(4a) for a >= 1/2
+    assert volume["time_since_entry_s"]["p90"] == pytest.approx(2.5 * transit, rel=0.3)
     assert volume["lost_share"] == volume["stuck_share"] == 0
     assert volume["left_share"] + volume["not_washed_out_share"] == pytest.approx(1)
     assert told["outlets"] == [{"id": 2, "name": "outlet", "particle_share": 1.0, "flow_share": 1.0}]
     assert told["warnings"] == []
     assert told["period_s"] is None
+
+
+def test_times_of_particles_that_were_not_followed_to_the_end_are_not_told():
+    limit = 2.0
+    times = np.concatenate([np.linspace(0.1, 1.0, 85), np.full(15, limit)])
+    told = trace._statistics(times, limit)
+    assert told["median"] == pytest.approx(np.median(times))
+    assert told["p90"] is None
+    assert trace._statistics(times[:90], limit)["p90"] == pytest.approx(np.percentile(times[:90], 90))
 
 
 def test_particles_in_the_volume_start_when_the_inflow_is_largest(pulse):

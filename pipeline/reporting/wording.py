@@ -41,7 +41,7 @@ RESIDENCE = (
     Line("volume_over_inflow_s", "mean time in the vessel by volume over inflow", "s"),
     Line("flow_weighted_residence_s", "the same by the particles", "s"),
     Line("in_volume.time_since_entry_s.median", "time since entry of the blood in the vessel: median", "s"),
-    Line("in_volume.time_since_entry_s.p90", "90 % are there for less than", "s"),
+    Line("in_volume.time_since_entry_s.p90", "90 % entered less than so long ago", "s"),
     Line("in_volume.residence_time_s.median", "time from entry to exit of the blood in the vessel: median", "s"),
     Line("in_volume.residence_time_s.p90", "90 % are through in less than", "s"),
     Line("limit_s", "followed for at most", "s"),
