@@ -23,7 +23,7 @@ validation: .venv/.dev
 	rm -f docs/evidence/*.json docs/figures/ladder-*.png
 	HEMO_EVIDENCE=$(CURDIR)/docs NUMBA_NUM_THREADS=1 \
 	  $(BIN)/python -m pytest -n auto --dist worksteal --timeout 3600 -m "slow or ladder"; status=$$?; \
-	$(BIN)/python tests/evidence.py && exit $$status
+	$(BIN)/python -m pipeline.evidence && exit $$status
 
 smoke: .venv/.run $(CUDA)
 	$(BIN)/snakemake --cores $(CORES) --config cases=tiny

@@ -3,6 +3,8 @@
     snakemake --cores all                           every case of config/config.yaml
     snakemake --cores all --config cases=demo       one case (or several: cases=demo,other)
     snakemake --cores all results/demo/pick.html    a page to pick seeds on, before there are any
+    snakemake --cores all validation                the studies of config/studies/, of published works
+    snakemake --cores all --config validation=full studies=plates -- validation    one study, all of its runs
 
 A changed setting reruns its stage and those after it; so does an edit of a module that the stage uses.
 """
@@ -11,8 +13,10 @@ import json
 import re
 import shlex
 import sys
+from pathlib import Path
 
 from pipeline.case import read_cohort
+from pipeline.studies.study import read_studies
 from solver.stage import StageError, sources
 
 
@@ -20,9 +24,20 @@ configfile: "config/config.yaml"
 
 
 try:
-    CASES = read_cohort(config)
+    COHORT = read_cohort(config)
+    STUDIES = read_studies(config)
 except StageError as error:
     sys.exit(str(error))
+
+RUN = "{study}.{run}"
+RUNS = {
+    RUN.format(study=study, run=run): case
+    for study, settings_of_study in STUDIES.items()
+    for run, case in settings_of_study.cases(study).items()
+}
+CASES = COHORT | RUNS
+RUNS_OF = config.get("validation", "quick")
+CHOSEN = [name for name, chosen in STUDIES.items() if RUNS_OF in chosen.sets]
 
 PYTHON = shlex.quote(sys.executable)
 OUT = "results/{case}/"
@@ -110,14 +125,15 @@ def page(wildcards):
 wildcard_constraints:
     case=r"[A-Za-z0-9][A-Za-z0-9_.-]*",
     level=r"(?:coarser-[12]/)?",
+    study=r"[A-Za-z0-9][A-Za-z0-9_-]*",
 
 
 rule all:
     default_target: True
     input:
-        expand(OUT + "report.html", case=CASES),
-        expand(OUT + "open-in-paraview.py", case=CASES),
-        expand(OUT + "grid_convergence.json", case=[name for name in CASES if CASES[name].convergence.spacings > 1]),
+        expand(OUT + "report.html", case=COHORT),
+        expand(OUT + "open-in-paraview.py", case=COHORT),
+        expand(OUT + "grid_convergence.json", case=[name for name in COHORT if COHORT[name].convergence.spacings > 1]),
         "results/cohort.html",
 
 
@@ -526,9 +542,9 @@ rule report:
 
 rule cohort:
     input:
-        indices=expand(own(rules.postprocess.output.indices), case=CASES),
-        records=expand(rules.report.output.provenance, case=CASES),
-        figures=expand(rules.report.output.figures, case=CASES),
+        indices=expand(own(rules.postprocess.output.indices), case=COHORT),
+        records=expand(rules.report.output.provenance, case=COHORT),
+        figures=expand(rules.report.output.figures, case=COHORT),
         code=sources("pipeline.cohort"),
     output:
         page=report(
@@ -549,3 +565,70 @@ rule cohort:
     shell:
         "{PYTHON} -m pipeline.cohort --indices {input.indices} --records {input.records} --figures {input.figures}"
         " --page {output.page} --table {output.table} --provenance {output.provenance} --log {log}"
+
+
+def runs_of_study(path):
+    """The file of each run of a study's set, in its order."""
+    return lambda wildcards: [
+        own(path).format(case=RUN.format(study=wildcards.study, run=run)) for run in STUDIES[wildcards.study].sets[RUNS_OF]
+    ]
+
+
+def study_settings(wildcards):
+    """The study with its name and the set of runs."""
+    return STUDIES[wildcards.study].input(wildcards.study, RUNS_OF)
+
+
+rule study:
+    input:
+        nodes=runs_of_study(rules.decompose.output.nodes),
+        flow=runs_of_study(rules.solve.output.flow),
+        monitor=runs_of_study(rules.solve.output.monitor),
+        summary=runs_of_study(rules.solve.output.summary),
+        references=sorted(str(path) for path in Path("data/reference").glob("*.csv")),
+        code=sources("pipeline.study"),
+        measure=lambda wildcards: sources(f"pipeline.studies.{STUDIES[wildcards.study].measure}"),
+    output:
+        record="results/studies/{study}.json",
+        figures=directory("results/studies/{study}"),
+        provenance="results/studies/{study}.provenance.json",
+    log:
+        "results/studies/{study}.log",
+    params:
+        settings=study_settings,
+    shell:
+        "{PYTHON} -m pipeline.study --nodes {input.nodes} --flow {input.flow}"
+        " --monitor {input.monitor} --summary {input.summary} --record {output.record} --figures {output.figures}"
+        " --settings {params.settings:q} --provenance {output.provenance} --log {log}"
+
+
+rule validation_page:
+    input:
+        records=expand("results/studies/{study}.json", study=CHOSEN),
+        figures=expand("results/studies/{study}", study=CHOSEN),
+        code=sources("pipeline.validation"),
+    output:
+        page="results/validation.html",
+        goals="results/validation.json",
+        docs=update("docs/validation.md"),
+        kept=update(directory("docs/studies")),
+        provenance="results/validation_page.provenance.json",
+    log:
+        "results/validation_page.log",
+    shell:
+        "{PYTHON} -m pipeline.validation --records {input.records} --figures {input.figures}"
+        " --old-docs {output.docs} --old-kept {output.kept}"
+        " --page {output.page} --goals {output.goals} --docs {output.docs} --kept {output.kept}"
+        " --provenance {output.provenance} --log {log}"
+
+
+rule validation:
+    input:
+        goals=rules.validation_page.output.goals,
+        code=sources("pipeline.verdict"),
+    output:
+        provenance="results/validation.provenance.json",
+    log:
+        "results/validation.log",
+    shell:
+        "{PYTHON} -m pipeline.verdict --goals {input.goals} --provenance {output.provenance} --log {log}"

@@ -85,6 +85,9 @@ class InputSettings(Section):
         return next(key for key in ENTRIES if getattr(self, key))
 
 
+RunSet = Literal["ci", "quick", "full"]
+"""Sets of runs of the studies, from minutes on a few cores to hours on a GPU."""
+
 ENTRIES = ("dicom", "volume", "mask", "surface", "phantom", "geometry")
 """Keys of the input of which a case has exactly one."""
 
@@ -188,12 +191,14 @@ class Case(Section):
 
 
 class Cohort(Section):
-    """``config/config.yaml``: which cases run, and defaults for all of them."""
+    """``config/config.yaml``: which cases and studies run, and defaults for all cases."""
 
     cases: tuple[Name, ...] = Field(min_length=1, description="names of files in config/cases/")
     defaults: dict[str, Any] = Field(default_factory=dict, description="sections merged under each case's own")
+    studies: tuple[Name, ...] | None = Field(None, description="names of files in config/studies/; none: all of them")
+    validation: RunSet = Field("quick", description="which runs of the studies: ci, quick or full")
 
-    @field_validator("cases", mode="before")
+    @field_validator("cases", "studies", mode="before")
     @classmethod
     def _from_command_line(cls, value: Any) -> Any:
         """``--config cases=a,b`` arrives as one string."""
@@ -215,13 +220,24 @@ def read_case(name: str, defaults: dict[str, Any], folder: Path = Path("config/c
         One line a mistake.
     """
     path = folder / f"{name}.yaml"
+    demand_listed("cases", name, path)
+    return parse(Case, merged(defaults, read_yaml(path)), str(path))
+
+
+def demand_listed(key: str, name: str, path: Path) -> None:
+    """Check that what a key of the configuration names has its file.
+
+    Raises
+    ------
+    StageError
+        With what is there.
+    """
     if not path.is_file():
-        known = sorted(file.stem for file in folder.glob("*.yaml"))
+        known = sorted(file.stem for file in path.parent.glob("*.yaml"))
         near = difflib.get_close_matches(name, known, n=1)
         raise StageError(
-            f"cases: {name!r}: no file {path}; " + (f"did you mean {near[0]}?" if near else f"known: {known}")
+            f"{key}: {name!r}: no file {path}; " + (f"did you mean {near[0]}?" if near else f"known: {known}")
         )
-    return parse(Case, _merge(defaults, read_yaml(path)), str(path))
 
 
 def read_cohort(config: dict[str, Any], source: str = "config/config.yaml") -> dict[str, Case]:
@@ -244,12 +260,13 @@ def read_cohort(config: dict[str, Any], source: str = "config/config.yaml") -> d
     return cases
 
 
-def _merge(under: dict[str, Any], over: dict[str, Any]) -> dict[str, Any]:
-    merged = dict(under)
+def merged(under: dict[str, Any], over: dict[str, Any]) -> dict[str, Any]:
+    """Sections with those of another file in place of theirs, key by key."""
+    both = dict(under)
     for key, value in over.items():
-        both = isinstance(value, dict) and isinstance(merged.get(key), dict)
-        merged[key] = _merge(merged[key], value) if both else value
-    return merged
+        sections = isinstance(value, dict) and isinstance(both.get(key), dict)
+        both[key] = merged(both[key], value) if sections else value
+    return both
 
 
 def schema() -> str:

@@ -15,7 +15,6 @@ from unittest import mock
 
 import numpy as np
 import pytest
-from evidence import Case, order
 from geometries import bifurcation, pipe, stenosis, step
 from naive import COLLISIONS
 from numpy.typing import NDArray
@@ -25,6 +24,7 @@ from shapes import capped_cylinder
 from test_canonical import stage
 
 from pipeline.case import Case as CaseFile
+from pipeline.evidence import Evidence, order
 from pipeline.haemodynamics.tally import SLAB_CENTRE, SLAB_HALF_WIDTH, Slab, slab_inside
 from pipeline.haemodynamics.wall import Wall, fit_nodes_to_wall, shear_stress
 from pipeline.mesh import Mesh
@@ -218,7 +218,7 @@ COLUMNS = ("Reynolds number", "direction", "nodes across", "flow through section
 @pytest.mark.ladder
 @LONG
 def test_pipes_with_openings_along_any_direction(tmp_path):
-    with Case("pipe-openings", "Pipes with inlet and outlet, four diameters", "Hagen-Poiseuille") as case:
+    with Evidence("pipe-openings", "Pipes with inlet and outlet, four diameters", "Hagen-Poiseuille") as case:
         runs = [(30, direction, 10.4) for direction in DIRECTIONS]
         runs += [(30, (1, 2, 3), 5.2), (30, (1, 2, 3), 15.6), (100, (1, 2, 3), 10.4)]
         found = {run: solve_pipe(run[1], run[2], tmp_path / str(k), run[0]) for k, run in enumerate(runs)}
@@ -266,7 +266,7 @@ def test_pipes_with_openings_along_any_direction(tmp_path):
 def test_pipe_does_not_depend_on_its_direction(tmp_path):
     towards = np.random.default_rng(7).normal(size=(10, 3))
     towards /= np.linalg.norm(towards, axis=1, keepdims=True)
-    with Case("pipe-directions", "The same pipe in ten random directions, 21 nodes across", "itself") as case:
+    with Evidence("pipe-directions", "The same pipe in ten random directions, 21 nodes across", "itself") as case:
         found = [solve_pipe(tuple(d / np.linalg.norm(d)), 10.4, tmp_path / str(k)) for k, d in enumerate(towards)]
         rows = [
             (
@@ -329,7 +329,7 @@ def test_step_reattaches_nearer_to_erturk_the_finer_the_lattice(tmp_path):
 @pytest.mark.ladder
 @LONG
 def test_step_reattaches_where_erturk_says(tmp_path):
-    with Case(
+    with Evidence(
         "step", "Backward-facing step, expansion ratio 2", "Erturk 2008, doi:10.1016/j.compfluid.2007.09.003"
     ) as case:
         wanted = {int(reynolds): length for reynolds, length in reference("erturk2008")}
@@ -355,7 +355,7 @@ def test_step_reattaches_where_erturk_says(tmp_path):
 def test_step_reattaches_where_armaly_measured(tmp_path):
     """The experiment is three-dimensional above Re 400."""
     source = "Armaly et al. 1983, doi:10.1017/S0022112083002839, read off their plot"
-    with Case("step-experiment", "Backward-facing step, expansion ratio 1.94", source) as case:
+    with Evidence("step-experiment", "Backward-facing step, expansion ratio 1.94", source) as case:
         rows = []
         for reynolds, behind in ((100, 10), (200, 14), (400, 20)):
             wanted = float(np.interp(reynolds, *reference("armaly1983").T))
@@ -465,7 +465,9 @@ def test_symmetric_fork_splits_evenly_and_balances_momentum(tmp_path):
 @pytest.mark.ladder
 @LONG
 def test_fork_splits_by_symmetry_and_balances_momentum(tmp_path):
-    with Case("fork", "Symmetric fork by Murray's law, tilted, Reynolds number 100", "symmetry, conservation") as case:
+    with Evidence(
+        "fork", "Symmetric fork by Murray's law, tilted, Reynolds number 100", "symmetry, conservation"
+    ) as case:
         rows = []
         for radius in (6.0, 10.4):
             run = solve_fork(radius, tmp_path / str(radius))
@@ -484,7 +486,7 @@ def test_fork_splits_by_symmetry_and_balances_momentum(tmp_path):
 @LONG
 def test_stenosis_balances_mass_and_momentum(tmp_path):
     title = "Stenosis of 75 % of the area, tilted, Reynolds number 100 before and 200 in the throat"
-    with Case("stenosis", title, "conservation") as case:
+    with Evidence("stenosis", title, "conservation") as case:
         rows = []
         for radius in (6.0, 10.0):
             nodes = stenosis((1, 2, 3), radius, 4 * radius, 4 * radius, 8 * radius, SPACING_MM)
@@ -533,7 +535,7 @@ def test_windkessels_split_the_flow_as_set(tmp_path):
 @LONG
 def test_windkessels_split_the_flow_by_murray_or_as_given(tmp_path):
     title = "Unequal fork by Murray's law, tilted, a Windkessel behind each outlet"
-    with Case("windkessel-split", title, "the split that was set") as case:
+    with Evidence("windkessel-split", title, "the split that was set") as case:
         rows = []
         for fraction in ("murray", 0.4):
             part, off = split_error(10.4, tmp_path / str(fraction), fraction)
@@ -683,7 +685,7 @@ def test_pulsatile_pipe_follows_womersley_into_its_windkessel(tmp_path):
 @LONG
 def test_pulsatile_pipes_follow_womersley_into_their_windkessels(tmp_path):
     title = "Pulsatile flow through a tilted pipe into a Windkessel of three elements"
-    with Case("pulse", title, "Womersley's solution; the impedance of the Windkessel") as case:
+    with Evidence("pulse", title, "Womersley's solution; the impedance of the Windkessel") as case:
         columns = ("Womersley number", "nodes across", "velocity, L2", "gradient", "degrees", "impedance", "degrees",
                    "outflow", "degrees", "lost")  # fmt: skip
         rows = []
@@ -748,7 +750,7 @@ def test_pipe_through_the_stages_is_the_pipe_by_formula(tmp_path):
     staged = pipe_figures(run, flow, Wall.of(Mesh.read(tmp_path / "surface.vtp")))
     indices = json.loads((tmp_path / "indices.json").read_text())
     formula = solve_pipe((1, 2, 3), radius, tmp_path / "formula")
-    with Case("pipe-stages", "The pipe along (1,2,3) at Re 30 through all stages", "Hagen-Poiseuille") as case:
+    with Evidence("pipe-stages", "The pipe along (1,2,3) at Re 30 through all stages", "Hagen-Poiseuille") as case:
         columns = ("pipe", "flow through sections", "pressure gradient", "velocity, L2", "stress, rms", "mean")
         case.table(columns, [
             (name, each.flow, each.gradient, each.velocity, each.shear_rms, each.shear_mean)

@@ -11,7 +11,6 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
-from evidence import Case, order
 from geometries import images, nearest_offset, nodes_from, observe, periodic_box, periodic_pipe, plates, random_cavern
 from naive import equilibrium
 from numba import get_num_threads, set_num_threads
@@ -22,6 +21,7 @@ from scipy.spatial import cKDTree
 from scipy.special import jv
 from test_moving_walls import patched
 
+from pipeline.evidence import Evidence, order
 from pipeline.haemodynamics.wall import Wall, WallFit, fit_to_wall, shear_stress
 from pipeline.mesh import Mesh
 from solver.collision import COLLISIONS, choose_collision, relaxation_rates
@@ -104,7 +104,7 @@ def slip_error(height: int, magic: float) -> tuple[float, float]:
 def test_half_way_plates_slip_as_the_magic_parameter_says(one_thread):
     """Ginzburg and d'Humières 2003, doi:10.1103/PhysRevE.68.066614: exact with two relaxation times."""
     law = "law of slip, u_slip/u_max = (16 Λ - 3)/(3 H²)"
-    with Case("plates", "Forced flow between plates, half-way walls", law) as case:
+    with Evidence("plates", "Forced flow between plates, half-way walls", law) as case:
         worst = [
             (height, label, *slip_error(height, magic))
             for height in (5, 8)
@@ -182,7 +182,7 @@ def test_poiseuille_in_a_tilted_pipe_converges_at_second_order():
 @pytest.mark.ladder
 @LONG
 def test_poiseuille_along_any_direction_with_every_wall():
-    with Case("pipe", "Endless pipes, driven by a force", "Hagen-Poiseuille's parabola, L2") as case:
+    with Evidence("pipe", "Endless pipes, driven by a force", "Hagen-Poiseuille's parabola, L2") as case:
         rows, errors = [], {}
         for direction in DIRECTIONS:
             radii = (5.2, 10.4, 20.8) if direction == (2, 3, 6) else (5.2, 10.4, 15.6)
@@ -222,7 +222,7 @@ def test_poiseuille_along_any_direction_with_every_wall():
 @LONG
 def test_only_one_relaxation_time_lets_the_flow_depend_on_the_viscosity():
     """At one flow and no inertia the flow through a pipe with half-way walls depends on Lambda alone."""
-    with Case("bgk", "Half-way walls and the viscosity: flow in a pipe along (1,1,1), 21 nodes across",
+    with Evidence("bgk", "Half-way walls and the viscosity: flow in a pipe along (1,1,1), 21 nodes across",
               "Hagen-Poiseuille's flow") as case:  # fmt: skip
         rows = []
         for tau in (0.51, 0.6, 0.8, 1.0, 1.5):
@@ -310,7 +310,7 @@ def test_oscillating_flow_in_a_tilted_pipe_is_womersleys():
 @pytest.mark.ladder
 @LONG
 def test_oscillating_flow_converges_at_second_order():
-    with Case(
+    with Evidence(
         "womersley", "Oscillating flow in a pipe along (2,3,6)", "Womersley's solution, L2 over a period"
     ) as case:
         radii, wanted = (5.5, 8.0, 15.5), {4: (None, 1.5e-2, 3.7e-3), 8: (None, 3.1e-2, 8.0e-3)}
@@ -383,7 +383,7 @@ def test_taylor_green_vortex_decays_at_second_order(one_thread, plane):
 def test_taylor_green_vortex_decays_at_second_order_with_every_collision(one_thread):
     sizes = (32, 48, 64, 96)
     models = [(collision, "incompressible") for collision in COLLISIONS] + [("bgk", "compressible")]
-    with Case("taylor-green", "Taylor-Green vortex, decayed to 1/e", "analytic solution, L2") as case:
+    with Evidence("taylor-green", "Taylor-Green vortex, decayed to 1/e", "analytic solution, L2") as case:
         rows = []
         for model in models:
             found = np.array([[taylor_green_error(plane, n, *model) for n in sizes] for plane in PLANES])
@@ -413,7 +413,7 @@ def lost_mass(walls: str, precision: str, steps: int) -> tuple[float, float]:
 @LONG
 def test_a_closed_domain_keeps_its_mass(one_thread):
     """Every wall link has a distance of its own, and the lid keeps the fluid moving all the time."""
-    with Case("mass", "Closed cavern under a moving lid, 100,000 steps", "mass at the start") as case:
+    with Evidence("mass", "Closed cavern under a moving lid, 100,000 steps", "mass at the start") as case:
         rows = [
             (walls, precision, *lost_mass(walls, precision, 100_000))
             for precision in ("fp64", "fp32")
@@ -519,7 +519,7 @@ def test_cavity_of_32_nodes_is_that_of_ghia_and_flat(one_thread):
 def test_cavity_is_that_of_the_references():
     goals = {100: (0.0049, 0.0091), 400: (0.0029, 0.0049), 1000: (0.0048, 0.0126)}
     title = "Lid-driven cavity, one periodic layer"
-    with Case("cavity", title, "Ghia, Ghia and Shin 1982; Botella and Peyret 1998 (Re 1000)") as case:
+    with Evidence("cavity", title, "Ghia, Ghia and Shin 1982; Botella and Peyret 1998 (Re 1000)") as case:
         flows = {reynolds: steady_cavity(128, reynolds) for reynolds in goals}
         flow_64 = steady_cavity(64, 1000)
         rows = []
@@ -591,7 +591,7 @@ def outlives(collision: str, tau: float, magic: float, steps: int = 20_000) -> i
 def test_the_collision_that_is_chosen_is_stable():
     """Whether a flow blows up, not whether it is right: at the lowest tau it is not resolved."""
     title = "Stability: pipe along (1,1,1), 21 nodes across, peak speed 0.1, 1 % noise, 20,000 steps"
-    with Case("stability", title, "no blow-up") as case:
+    with Evidence("stability", title, "no blow-up") as case:
         rows, words = [], {True: "stable"}
         for tau in (0.51, 0.505, 0.502, 0.5005):
             reynolds = 0.1 / ((tau - 0.5) / 3)
@@ -663,7 +663,7 @@ def shear_errors(
 def test_wall_shear_stress_converges():
     title = "Wall shear stress in a pipe along (1,2,3), driven by a force"
     wanted = {8: (12, 4.5, 6.8), 10: (9.3, 3.4, 5.1), 21: (4.6, 1.6, 2.1), 42: (2.3, 0.8, 1.1)}
-    with Case("wall-shear", title, "4 mu U/R at every place of the wall") as case:
+    with Evidence("wall-shear", title, "4 mu U/R at every place of the wall") as case:
         found = {across: shear_errors(across) for across in wanted}
         others = [(walls, across, *shear_errors(across, walls))
                   for walls, across in (("half-way", 10), ("half-way", 21), ("yu", 10), ("yu", 21))]  # fmt: skip
@@ -698,7 +698,7 @@ def test_wall_shear_stress_converges():
 def test_single_precision_is_enough_for_the_wall():
     """Against double precision, after the same steps from the same start."""
     title = "What storage changes: pipe along (1,2,3), 21 nodes across, peak speed 0.1"
-    with Case("precision", title, "the same in fp64") as case:
+    with Evidence("precision", title, "the same in fp64") as case:
         pipe = EndlessPipe((1, 2, 3), 10.4, 0.6, 0.1)
         shear, speed = {}, {}
         for precision in ("fp64", "fp32", "fp16"):

@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from evidence import Case, order
 from geometries import pipe
 from numpy.typing import NDArray
 from scipy.special import jv
@@ -31,6 +30,7 @@ from test_ladder_openings import (
     solved,
 )
 
+from pipeline.evidence import Evidence, order
 from pipeline.haemodynamics.gradient import Gradient
 from pipeline.haemodynamics.indices import monitored_flows_ml_s
 from pipeline.haemodynamics.wall import Wall, near_openings
@@ -214,7 +214,7 @@ EVEN_AT_FIRST = {
 @LONG
 def test_wall_shear_stress_through_the_whole_chain(tmp_path):
     title = "Steady pipes with inlet and outlet, four diameters, Reynolds number 100, through postprocess"
-    with Case("results-steady", title, "Hagen-Poiseuille") as case:
+    with Evidence("results-steady", title, "Hagen-Poiseuille") as case:
         found = {
             (direction, radius): steady_figures(direction, radius, tmp_path / f"{k}-{radius:g}")
             for k, direction in enumerate(DIRECTIONS)
@@ -422,7 +422,7 @@ def test_stress_behind_an_inlet_that_turns_back_is_that_of_blood(tmp_path):
 @LONG
 def test_indices_of_a_pulsatile_pipe_through_the_whole_chain(tmp_path):
     title = "Pulsatile pipes with inlet and outlet, Womersley number 4.5, through postprocess, 40 snapshots"
-    with Case("results-pulse", title, "Womersley's solution") as case:
+    with Evidence("results-pulse", title, "Womersley's solution") as case:
         radii, directions = RADII[:3], DIRECTIONS[:2]
         found: dict[tuple[Any, float], SwingFigures] = {}
         half: dict[Any, SwingFigures] = {}
@@ -534,7 +534,7 @@ def test_wall_shear_of_slow_harmonics_is_that_of_a_steady_flow_and_of_fast_ones_
 def test_forty_snapshots_a_cycle_are_enough():
     """What the number alone adds: less than half of what 20 nodes across may add, but to the peak, which is as much."""
     title = "Indices from snapshots of a cycle, wall shear stress of Womersley's solution"
-    with Case("results-snapshots", title, "20,000 snapshots") as case:
+    with Evidence("results-snapshots", title, "20,000 snapshots") as case:
         counts = (10, 20, 40, 80)
         found = {(name, count): sampling_errors(name, count) for name in VESSELS for count in counts}
         fine = {name: shear_of_waveform(name, radius, np.arange(FINE) / FINE) for name, radius in VESSELS.items()}

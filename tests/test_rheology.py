@@ -4,10 +4,10 @@ from dataclasses import dataclass
 
 import numpy as np
 import pytest
-from evidence import Case, order
 from geometries import periodic_box, plates, random_cavern
 from naive import Naive, Thickening, equilibrium
 
+from pipeline.evidence import Evidence, order
 from solver.blood import MODELS
 from solver.collision import relaxation_rates
 from solver.cpu.driver import CpuDriver
@@ -250,7 +250,7 @@ def test_eddies_damp_a_shear_wave_as_their_viscosity_says():
 @pytest.mark.slow
 @pytest.mark.ladder
 def test_flow_between_plates_of_every_model():
-    with Case(
+    with Evidence(
         "rheology", "Flow between plates of fluids whose viscosity varies", "closed forms and quadrature, L2"
     ) as case:
         sizes, errors = (16, 32, 64), {}

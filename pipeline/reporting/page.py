@@ -14,14 +14,15 @@ def embed(picture: bytes, kind: str = "png") -> str:
     return f"data:image/{kind};base64," + base64.b64encode(picture).decode()
 
 
-def fill(module: Path, context: Mapping[str, Any]) -> str:
+def fill(module: Path, context: Mapping[str, Any], style_of: Path | None = None) -> str:
     """A page from the template, style and script that stand beside a module; every text is escaped but those marked
-    as markup.
+    as markup. A page may have no script.
 
     Parameters
     ----------
     module : path of the module's file, ``page.py`` for ``page.html.j2``, ``page.css`` and ``page.js``.
     context : what the template asks for.
+    style_of : a module whose style comes before the page's own.
 
     Raises
     ------
@@ -29,9 +30,11 @@ def fill(module: Path, context: Mapping[str, Any]) -> str:
         If the context lacks a part.
     """
     environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
+    styles = [each.with_suffix(".css") for each in (style_of, module) if each]
+    script = module.with_suffix(".js")
     parts = {
-        role: Markup(module.with_suffix(ending).read_text(encoding="utf-8"))
-        for role, ending in (("style", ".css"), ("script", ".js"))
+        "style": Markup("".join(file.read_text(encoding="utf-8") for file in styles)),
+        "script": Markup(script.read_text(encoding="utf-8") if script.is_file() else ""),
     }
     template = module.with_suffix(".html.j2").read_text(encoding="utf-8")
     return environment.from_string(template).render({**context, **parts})

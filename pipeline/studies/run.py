@@ -1,0 +1,83 @@
+"""Run: one case of a study and what the stages left of it, read when asked for."""
+
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pipeline.case import Case
+from pipeline.haemodynamics.indices import read_json, read_monitor
+from solver.flow import Flow, read_flow
+from solver.nodes import Nodes, load
+
+
+@dataclass(frozen=True)
+class Run:
+    """A run.
+
+    Attributes
+    ----------
+    name : within its study.
+    case : its settings.
+    folder : where the stages left their files.
+    """
+
+    name: str
+    case: Case
+    folder: Path
+
+    @cached_property
+    def nodes(self) -> Nodes:
+        """The node arrays."""
+        return load(self.folder / "nodes.h5")
+
+    @cached_property
+    def flow(self) -> Flow:
+        """The flow file."""
+        return read_flow(self.folder / "flow.vtkhdf")
+
+    @cached_property
+    def summary(self) -> dict[str, Any]:
+        """``solve.json``."""
+        return read_json(self.folder / "solve.json")
+
+    @cached_property
+    def monitor(self) -> dict[str, NDArray[np.float64]]:
+        """Columns of ``monitor.csv`` by name, (rows,) each."""
+        return read_monitor(self.folder / "monitor.csv")
+
+    @property
+    def spacing_m(self) -> float:
+        """Of the lattice."""
+        return 1e-3 * self.nodes.spacing_mm
+
+    @property
+    def time_step_s(self) -> float:
+        """One step."""
+        return float(self.summary["numbers"]["time_step_s"])
+
+    @property
+    def speed_m_s(self) -> float:
+        """One lattice unit of velocity."""
+        return self.spacing_m / self.time_step_s
+
+    @property
+    def tau(self) -> float:
+        """Relaxation time in steps."""
+        return float(self.summary["numbers"]["tau"])
+
+    @cached_property
+    def velocity_m_s(self) -> NDArray[np.float64]:
+        """Velocity at the end of the run, (N, 3)."""
+        return self.flow.velocity_m_s(-1).astype(np.float64)
+
+    def layer(self, values: NDArray[np.floating]) -> NDArray[np.float64]:
+        """Values at the nodes, (N,), in the lowest layer of nodes across y: (Z, X), NaN where no fluid is."""
+        x, y, z = self.nodes.position.T
+        lowest = y == y.min()
+        image = np.full((int(np.ptp(z)) + 1, int(np.ptp(x)) + 1), np.nan)
+        image[z[lowest] - z.min(), x[lowest] - x.min()] = values[lowest]
+        return image
