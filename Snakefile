@@ -30,14 +30,10 @@ except StageError as error:
     sys.exit(str(error))
 
 RUN = "{study}.{run}"
-RUNS = {
-    RUN.format(study=study, run=run): case
-    for study, settings_of_study in STUDIES.items()
-    for run, case in settings_of_study.cases(study).items()
-}
+RUNS = {RUN.format(study=name, run=run): case for name in STUDIES for run, case in STUDIES[name].cases(name).items()}
 CASES = COHORT | RUNS
 RUNS_OF = config.get("validation", "quick")
-CHOSEN = [name for name, chosen in STUDIES.items() if RUNS_OF in chosen.sets]
+IN_SET = [name for name in STUDIES if RUNS_OF in STUDIES[name].sets]
 
 PYTHON = shlex.quote(sys.executable)
 OUT = "results/{case}/"
@@ -604,8 +600,8 @@ rule study:
 
 rule validation_page:
     input:
-        records=expand("results/studies/{study}.json", study=CHOSEN),
-        figures=expand("results/studies/{study}", study=CHOSEN),
+        records=expand("results/studies/{study}.json", study=IN_SET),
+        figures=expand("results/studies/{study}", study=IN_SET),
         code=sources("pipeline.validation"),
     output:
         page="results/validation.html",

@@ -243,7 +243,6 @@ def _rows(columns: Sequence[str], rows: Iterable[Sequence[Cell]]) -> str:
 
 def section(record: dict[str, Any]) -> str:
     """What docs/validation.md shows of a case."""
-    made = record["made"]
     parts = [record["question"]] if "question" in record else []
     parts.append(f"Reference: {record['reference']}.")
     if record["failure"]:
@@ -251,7 +250,8 @@ def section(record: dict[str, Any]) -> str:
     for table in record["tables"]:
         parts += ([table["note"]] if table["note"] else []) + [_rows(table["columns"], table["rows"])]
     parts += [f"![{figure['caption']}]({figure['file']})" for figure in record["figures"]]
-    parts.append(made_by(made))
+    parts += [f"Warning of the solver: {warning}" for warning in record.get("warnings", ())]
+    parts.append(made_by(record["made"]))
     return "\n\n".join(parts)
 
 
@@ -269,11 +269,13 @@ def clock_of(made: dict[str, Any]) -> str:
     return str(made.get("clock", "processor time"))
 
 
-def verdict(goal: Goal) -> str:
-    """In a word, with the reason where there is one."""
+def verdict(goal: Goal, failed: bool = False) -> str:
+    """In a word, with the reason where there is one; `failed`: of a case that fails by such a fault."""
     if goal.lost:
         return "**failed**: it was reached before"
-    return "reached" if goal.met else f"**not reached**: {goal.why}" if not goal.fault else "**failed**"
+    if goal.fault and failed:
+        return "**failed**"
+    return "reached" if goal.met else f"**not reached**: {goal.why}" if goal.why else "**not reached**"
 
 
 def overview(names: Sequence[str], records: dict[str, dict[str, Any]]) -> str:
@@ -287,7 +289,16 @@ def overview(names: Sequence[str], records: dict[str, dict[str, Any]]) -> str:
         title = record["title"]
         for goal in (Goal(**entry) for entry in record["goals"]):
             wanted = bound(goal.sign, goal.wanted)
-            rows.append((title, record["reference"], goal.what, wanted, number(goal.reached), verdict(goal)))
+            rows.append(
+                (
+                    title,
+                    record["reference"],
+                    goal.what,
+                    wanted,
+                    number(goal.reached),
+                    verdict(goal, bool(record["failure"])),
+                )
+            )
         if record["failure"] and not any(Goal(**entry).fault for entry in record["goals"]):
             rows.append((title, record["reference"], "", "", "", f"**failed**: {record['failure']}"))
     minutes = sum(records[name]["made"]["seconds"] for name in names if name in records) / 60

@@ -95,7 +95,7 @@ class VoxelizeSettings(Section):
         description="auto: from nodes_across; without it 20 nodes across the narrowest branch or opening, or finer"
         " where the grid Reynolds number asks for it",
     )
-    nodes_across: Annotated[float, Field(ge=6, le=400)] | None = Field(
+    nodes_across: Annotated[float, Field(ge=6, le=2048)] | None = Field(
         None, description="nodes across a diameter; none: unless spacing_mm is given, chosen"
     )
     across: Literal["inlet", "smallest-opening", "narrowest-branch"] = Field(

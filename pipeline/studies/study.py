@@ -122,13 +122,16 @@ def read_studies(config: dict[str, Any], folder: Path = FOLDER) -> dict[str, Stu
     StageError
         One line a mistake, over all files.
     """
-    names = parse(Cohort, config, "config/config.yaml").studies
-    if names is None:
-        names = tuple(sorted(file.stem for file in folder.glob("*.yaml")))
+    chosen = parse(Cohort, config, "config/config.yaml")
     studies, mistakes = {}, []
-    for name in names:
+    for name in chosen.studies or sorted(file.stem for file in folder.glob("*.yaml")):
         try:
             studies[name] = read_study(name, folder)
+            if chosen.studies and chosen.validation not in studies[name].sets:
+                raise StageError(
+                    f"studies: {name}: has no runs in the set {chosen.validation}; give validation="
+                    f"{' or validation='.join(studies[name].sets)}"
+                )
         except StageError as error:
             mistakes.append(str(error))
     if mistakes:
