@@ -46,6 +46,12 @@ def settings(stage):
     return lambda wildcards: CASES[wildcards.case].settings(stage)
 
 
+def cores(wildcards):
+    """All cores, or as many as the study says that a run of it takes."""
+    study = STUDIES.get(wildcards.case.split(".")[0]) if wildcards.case in RUNS else None
+    return study.threads if study and study.threads else workflow.cores
+
+
 def own(path):
     """A file of the case's own lattice, of the name that it has on any."""
     return path.replace("{level}", "")
@@ -347,7 +353,7 @@ rule voxelize:
     params:
         settings=lambda wildcards: CASES[wildcards.case].settings("voxelize", LEVELS.index(wildcards.level)),
         centreline=lambda wildcards: " ".join(f"--centreline {path}" for path in narrowest(wildcards)),
-    threads: workflow.cores
+    threads: cores
     shell:
         "NUMBA_NUM_THREADS={threads} {PYTHON} -m pipeline.voxelize"
         " --surface {input.surface} --openings {input.openings} {params.centreline}"
@@ -368,7 +374,7 @@ rule decompose:
         ANY_LEVEL + "logs/decompose.log",
     params:
         settings=settings("decompose"),
-    threads: workflow.cores
+    threads: cores
     shell:
         "NUMBA_NUM_THREADS={threads} {PYTHON} -m pipeline.decompose"
         " --lattice {input.lattice} --surface {input.surface} --openings {input.openings} --nodes {output.nodes}"
@@ -389,7 +395,7 @@ rule solve:
         ANY_LEVEL + "logs/solve.log",
     params:
         settings=settings("solve"),
-    threads: workflow.cores
+    threads: cores
     shell:
         "NUMBA_NUM_THREADS={threads} {PYTHON} -m solver --nodes {input.nodes}"
         " --flow {output.flow} --monitor {output.monitor} --summary {output.summary}"

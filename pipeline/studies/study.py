@@ -8,7 +8,7 @@ import importlib
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Protocol, Self
+from typing import Annotated, Any, Protocol, Self
 
 from pydantic import Field, model_validator
 
@@ -45,6 +45,9 @@ class Study(Section):
     question: str = Field(description="the physical question that it answers, in a few sentences")
     measure: str = Field(description="module of pipeline/studies/")
     options: dict[str, Any] = Field(default_factory=dict, description="of the measure")
+    threads: Annotated[int, Field(ge=1)] | None = Field(
+        None, description="cores that a run takes, so that several can run side by side; none: all"
+    )
     case: dict[str, Any] = Field(description="sections as of a file in config/cases/, the same for all runs")
     runs: dict[Name, dict[str, Any]] = Field(min_length=1, description="sections merged over case, by name of the run")
     sets: dict[RunSet, tuple[str, ...]] = Field(
