@@ -126,7 +126,7 @@ def test_plates_reach_what_the_work_published(measured):
             slip, rel=1e-3
         )  # what is left of the start is 1e-7 of the flow, 2e-4 of the error
     assert [row[2] for row in steps["rows"]] == ["", 4160]
-    assert steps["rows"][1][1] == pytest.approx(4160, abs=10)  # the work looked every ten steps
+    assert steps["rows"][1][1] == pytest.approx(4160, abs=10)  # the work's numbers are multiples of ten
     assert {file.name for file in (measured / "plates").iterdir()} == {"plates.png", "plates-2.png"}
     assert record["warnings"] == []
 
