@@ -92,7 +92,7 @@ class Panel:
 
     Attributes
     ----------
-    kind : the wall, a plane through the flow, or tubes around lines.
+    kind : the wall, a plane through the flow, all of a flow of one layer of nodes, or tubes around lines.
     file : beside the script.
     array, vector : point array that colours it, and whether its magnitude does.
     title : of the colour bar, with the unit.
@@ -103,7 +103,7 @@ class Panel:
     radius_mm : of tubes.
     """
 
-    kind: Literal["wall", "plane", "tubes"]
+    kind: Literal["wall", "plane", "layer", "tubes"]
     file: str
     array: str
     vector: bool
@@ -152,17 +152,18 @@ def panels(
         for step in range(len(flow.times_s))
     )
     middle = _plain(wall.mesh.points_mm.mean(axis=0))
+    kind: Literal["plane", "layer"] = "plane" if np.ptp(flow.points_mm, axis=0).all() else "layer"
 
     def plane(file: str, array: str, vector: bool, title: str, limits: tuple[float, float], seen: View) -> Panel:
         normal = _plain(seen.toward)
-        return Panel("plane", file, array, vector, title, *limits, VIRIDIS, Look.of(seen), middle, normal)
+        return Panel(kind, file, array, vector, title, *limits, VIRIDIS, Look.of(seen), middle, normal)
 
     speed = (files["flow"], "velocity_m_s", True, "speed (m/s)", (0.0, top or 1.0))
     found.append(plane(*speed, view))
     for role, arrays in lines.items():
         before, preferred, colours = LINES[role]
         name = next((name for name in preferred if name in arrays), next(iter(arrays), None))
-        if name:
+        if name and len(arrays[name]):
             values, radius_mm = arrays[name], round(TUBE_PART * view.height_mm, 4)
             limits, vector = _range(name, values, np.ones(len(values))), values.ndim > 1
             title = before + words(name)

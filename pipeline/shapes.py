@@ -12,8 +12,8 @@ from pydantic import Field, model_validator
 
 from pipeline.settings.base import Name, NonNegative, Point, Positive, Section
 
-LAYERS = 3
-"""Nodes across a shape that repeats along an axis where nothing else is said: the fewest that the lattice can have."""
+LAYERS = 1
+"""Nodes across a shape that repeats along an axis where nothing else is said: a flow in two dimensions needs one."""
 
 Axes = tuple[bool, bool, bool]
 Ends = Literal["openings", "periodic"]
@@ -47,7 +47,7 @@ class Shape(Section):
 class BlockShape(Shape):
     """Base of shapes that may repeat along x instead of having openings, and along y instead of having side walls."""
 
-    width_mm: Positive | None = Field(None, description="along y; none, where it repeats: three nodes")
+    width_mm: Positive | None = Field(None, description="along y; none, where it repeats: one node")
     sides: Sides = Field("walls", description="across y")
 
     @model_validator(mode="after")
@@ -103,7 +103,7 @@ class Channel(BlockShape):
 
     shape: Literal["channel"]
     height_mm: Positive = Field(description="along z, counted by nodes_across")
-    length_mm: Positive | None = Field(None, description="along x; none, where it repeats: three nodes")
+    length_mm: Positive | None = Field(None, description="along x; none, where it repeats: one node")
     ends: Ends = Field("openings", description="across x")
     sides: Sides = Field("periodic", description="across y")
 

@@ -1,8 +1,8 @@
 """The flow file: velocity, pressure and viscous stress at the fluid nodes over time, which ParaView opens as it is.
 
 VTKHDF 2, type UnstructuredGrid with a static mesh and a time series; means and statistics over time stand beside it
-once, for all times. Points are the fluid nodes in the order of the
-node arrays (x, y, z, LPS, mm); cells are the voxels whose eight corners are all fluid. The viscous stress is
+once, for all times. Points are the fluid nodes in the order of the node arrays (x, y, z, LPS, mm); cells are the voxels
+whose eight corners are all fluid, or, of one layer of nodes, the squares. The viscous stress is
 sigma = -(1 - 1/(2 tau)) Pi = 2 mu S, in the order XX, YY, ZZ, XY, YZ, XZ of VTK: with n the normal out of the fluid,
 sigma.n is the traction of the wall on the fluid, against the flow; -sigma.n drags the wall along the flow.
 """

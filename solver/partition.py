@@ -65,10 +65,14 @@ def partition(nodes: Nodes, count: int, heights: Iterable[str] | None = None) ->
 
 
 def link_table(nodes: Nodes) -> Links:
-    """Rows of the nodes at the ends of the 18 links of each, (N, 18); -1 where that is no fluid node."""
+    """Rows of the nodes at the ends of the 18 links of each, (N, 18); -1 where that is no other fluid node.
+
+    Where a lattice repeats after one node, links join a node to itself: no border ever crosses them.
+    """
     neighbours, table = Neighbours(nodes), np.empty((nodes.count, Q - 1), np.int32)
     for i in range(1, Q):
-        table[:, i - 1] = neighbours.along(i)
+        ends = neighbours.along(i)
+        table[:, i - 1] = np.where(ends == np.arange(nodes.count), -1, ends)
     return table
 
 

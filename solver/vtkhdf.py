@@ -24,8 +24,8 @@ CHUNK_IDS = 262144
 TIMES = 256
 """Times of a chunk of the tables of steps."""
 
-VOXEL = 11
-"""VTK's number for a cell whose corners follow x fastest, then y, then z."""
+CELL_TYPES = {1: 1, 2: 3, 4: 8, 8: 11}
+"""VTK's numbers of vertex, line, pixel and voxel by their corners, which follow x fastest, then y, then z."""
 
 SURFACE_CELLS = ("Vertices", "Lines", "Polygons", "Strips")
 """Kinds of cells of a surface, all of which its file must tell of."""
@@ -40,12 +40,12 @@ def begin(file: h5py.File, kind: str) -> h5py.Group:
 
 
 def write_lattice(root: h5py.Group, nodes: Nodes) -> None:
-    """Write the fluid nodes as points, x, y, z, LPS, mm, and the voxels between them as cells."""
+    """Write the fluid nodes as points, x, y, z, LPS, mm, and what lies between them as cells."""
     cells = voxels(nodes)
     root.create_dataset("NumberOfPoints", data=[nodes.count])
     pack(root, "Points", nodes.points_mm().astype(np.float32))
     _write_cells(root, cells, nodes.count)
-    pack(root, "Types", np.full(len(cells), VOXEL, np.uint8))
+    pack(root, "Types", np.full(len(cells), CELL_TYPES[cells.shape[1]], np.uint8))
 
 
 def write_surface(root: h5py.Group, points_mm: NDArray[np.floating], triangles: NDArray[np.integer]) -> None:
@@ -58,10 +58,13 @@ def write_surface(root: h5py.Group, points_mm: NDArray[np.floating], triangles: 
 
 
 def voxels(nodes: Nodes) -> NDArray[np.int64]:
-    """Rows of the eight corners of every voxel whose corners are all fluid, (C, 8), in VTK's order."""
+    """Rows of the eight corners of every voxel whose corners are all fluid, (C, 8), in VTK's order.
+
+    Along an axis on which the lattice repeats after one node cells have no extent: pixels (C, 4), lines (C, 2).
+    """
     neighbours = Neighbours(replace(nodes, periodic=(False, False, False)))
     corners = [np.arange(nodes.count)]
-    for axis in np.eye(3):
+    for axis in np.eye(3)[np.array(nodes.shape[::-1]) > 1]:
         ends = neighbours.along(int(np.flatnonzero((axis == VELOCITIES).all(axis=1))[0]))
         corners += [np.where(corner >= 0, ends[corner], -1) for corner in corners]
     cells = np.stack(corners, axis=1)

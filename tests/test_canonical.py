@@ -94,7 +94,7 @@ def test_links_through_openings_between_plates_carry_the_parabola(geometry):
     half = 0.5 * VELOCITIES[nodes.opening_link_direction] * nodes.spacing_mm
     _, y, z = (nodes.points_mm()[nodes.opening_link_node] + half).T
     middle = np.abs(y - 10) < 5 if "width_mm" in geometry else np.full(len(y), True)
-    assert middle.sum() > 100
+    assert middle.sum() > 90
     # phi is kept in single precision; between plates quadratic elements are exact
     np.testing.assert_allclose(nodes.opening_link_profile[middle], np.maximum(4 * z * (1 - z), 0)[middle], atol=2e-5)
 
@@ -241,7 +241,7 @@ def test_plates_with_a_force_carry_a_parabola_and_its_stress(tmp_path):
     # half-way walls with Lambda 3/16 are exact; the rest is fp32 and what the steady stop leaves
     np.testing.assert_allclose(flow.velocity_m_s(0)[:, 0], wanted, atol=1e-4 * wanted.max())
     wall = Wall.of(within_period(surface(PLATES, 12)[0].mesh, nodes))
-    assert wall.areas_mm2.sum() == pytest.approx(2 * (3 * nodes.spacing_mm) ** 2)
+    assert wall.areas_mm2.sum() == pytest.approx(2 * nodes.spacing_mm**2)
     fit = fit_nodes_to_wall(nodes, wall, 3.0)
     shear = fit.weights @ flow.viscous_stress_pa(0)[:, 5]
     top = wall.mesh.points_mm[:, 2] > 1

@@ -76,6 +76,24 @@ for scheme, walls in (("half-way", wall_nodes(nodes, lid)), ("bouzidi", None)):
     np.testing.assert_allclose(twins[1].velocity, twins[0].velocity, rtol=0, atol=1e-13 * np.abs(one).max())
 """
 
+ONE_LAYER = """
+import numpy as np
+from solver.cpu.driver import CpuDriver
+from solver.cuda.driver import CudaDriver
+from test_one_layer import cavern, cavern_lattice, random_populations, start
+
+nodes = cavern(1)
+lattice = cavern_lattice(nodes)
+cpu, cuda = CpuDriver(lattice), CudaDriver(lattice)
+for driver in (cpu, cuda):
+    start(driver, nodes, random_populations(nodes))
+    driver.advance(np.zeros((2, 0)))
+one, other = cpu.fields(), cuda.fields()
+for name in ("drho", "velocity", "stress"):
+    a, b = getattr(one, name), getattr(other, name)
+    np.testing.assert_allclose(a, b, rtol=0, atol=1e-12 * np.abs(a).max())
+"""
+
 
 @pytest.mark.parametrize(
     ("precision", "tolerance", "models"),
@@ -89,6 +107,11 @@ for scheme, walls in (("half-way", wall_nodes(nodes, lid)), ("bouzidi", None)):
 )
 def test_simulated_cuda_is_the_cpu(precision, tolerance, models):
     simulated(COMPARE, precision, str(tolerance), *models)
+
+
+def test_simulated_cuda_of_one_periodic_layer_is_the_cpu():
+    """Whose nodes are neighbours of themselves."""
+    simulated(ONE_LAYER)
 
 
 def test_simulated_four_passes_are_those_of_the_cpu():

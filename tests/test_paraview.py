@@ -10,6 +10,7 @@ import numpy as np
 import paraview_record
 import pytest
 from analytic_pipe import Pipe
+from geometries import half_way_walls, nodes_from
 from paraview_record import PRESETS
 from vtkmodules.util.numpy_support import numpy_to_vtk, vtk_to_numpy
 from vtkmodules.vtkCommonCore import vtkPoints
@@ -20,7 +21,7 @@ from vtkmodules.vtkIOXML import vtkXMLPolyDataReader, vtkXMLPolyDataWriter
 
 from pipeline.haemodynamics.wall import Wall
 from pipeline.paraview import MOST_STATISTICS, _compute
-from solver.flow import FlowWriter
+from solver.flow import FlowStatistics, FlowWriter
 from solver.stage import Job, StageError
 
 SPACING_MM = 0.4
@@ -129,6 +130,20 @@ def test_colours_are_even_to_the_eye_and_reach_to_the_percentiles_of_the_report(
     (low, high), *_ = record.colours["velocity_m_s"].called("RescaleTransferFunction")
     assert low == 0
     assert 0.95 < high / (2 * 0.1) <= 1  # twice the mean speed on the axis, which a node is near, at the faster time
+
+
+def test_a_flow_of_one_layer_is_shown_whole_and_lines_that_are_not_there_are_not(folder, tmp_path):
+    """A plane through squares that lie in it cuts nothing."""
+    (tmp_path / "wall.vtp").write_bytes((folder / "wall.vtp").read_bytes())
+    nodes = nodes_from(np.ones((4, 1, 5), bool), half_way_walls, (), (False, True, False))
+    fields = np.ones((nodes.count, 3)), np.ones(nodes.count), np.ones((nodes.count, 6))
+    with FlowWriter(tmp_path / "flow.vtkhdf", nodes) as writer:
+        writer.append(0.0, *fields)
+        writer.average(*fields, statistics=FlowStatistics(*np.ones((4, nodes.count))))
+    write_lines(tmp_path / "streamlines.vtp", "speed (m/s)", [])
+    _compute(job(tmp_path, streamlines=tmp_path / "streamlines.vtp"))
+    shown = panels_of(paraview_record.run(tmp_path / "open-in-paraview.py"))
+    assert [source.kind for source, *_ in shown] == ["XMLPolyDataReader"] * 2 + ["VTKHDFReader"] * 2
 
 
 def test_pressures_are_not_shown_from_zero(folder, tmp_path):

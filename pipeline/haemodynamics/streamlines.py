@@ -23,7 +23,8 @@ MAX_GRID_POINTS = 40_000_000
 
 @dataclass(frozen=True)
 class Grid:
-    """Velocity on the box around the fluid nodes, zero outside the lumen.
+    """Velocity on the box around the fluid nodes, with one more layer: zero there, or as on the other side where the
+    lattice repeats. It is zero outside the lumen.
 
     Attributes
     ----------
@@ -45,11 +46,12 @@ class Grid:
         stride = 1
         while np.prod((high - low) // stride + 1) > MAX_GRID_POINTS:
             stride += 1
-        kept = np.flatnonzero(((nodes.position - low) % stride == 0).all(axis=1))
-        x, y, z = ((nodes.position[kept] - low) // stride).T
+        position, rows = _repeated(nodes)
+        kept = ((position >= low) & (position < high) & ((position - low) % stride == 0)).all(axis=1)
+        x, y, z = ((position[kept] - low) // stride).T
         shape = tuple((high - low - 1) // stride + 1)[::-1]
         velocity, fluid = np.zeros((*shape, 3), np.float32), np.zeros(shape, bool)
-        velocity[z, y, x], fluid[z, y, x] = velocity_m_s[kept], True
+        velocity[z, y, x], fluid[z, y, x] = velocity_m_s[rows[kept]], True
         origin = low * nodes.spacing_mm + np.asarray(nodes.origin_mm)
         return Grid(velocity, fluid, nodes.spacing_mm * stride, origin)
 
@@ -70,6 +72,17 @@ class Grid:
         array.SetName("velocity")
         image.GetPointData().SetVectors(array)
         return image
+
+
+def _repeated(nodes: Nodes) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
+    """Lattice indices of the fluid nodes and of their images next to the borders where it repeats, and their rows."""
+    position, rows = nodes.position, np.arange(nodes.count)
+    for axis in np.flatnonzero(nodes.periodic):
+        period = nodes.shape[2 - axis] * np.eye(3, dtype=np.int32)[axis]
+        first, last = position[:, axis] == 0, position[:, axis] == nodes.shape[2 - axis] - 1
+        position = np.concatenate((position, position[first] + period, position[last] - period))
+        rows = np.concatenate((rows, rows[first], rows[last]))
+    return position, rows
 
 
 def seeds_at(openings: Iterable[Opening], grid: Grid, count: int) -> NDArray[np.float64]:
@@ -145,8 +158,8 @@ def streamlines_from_inlets(grid: Grid, openings: Iterable[Opening], count: int)
     lines = streamlines(grid, seeds_at(openings, grid, count)) if openings else []
     if openings and not lines:
         return []
-    z, y, x = np.nonzero(grid.fluid)
-    nodes_mm = np.column_stack((x, y, z)) * grid.spacing_mm + grid.origin_mm
+    z, y, x = np.nonzero(grid.fluid[1:-1, 1:-1, 1:-1])  # not in the layer around the nodes
+    nodes_mm = np.column_stack((x + 1, y + 1, z + 1)) * grid.spacing_mm + grid.origin_mm
     nodes_mm = nodes_mm[:: max(1, len(nodes_mm) // 20_000)]
     distance = np.full(len(nodes_mm), np.inf)
     if lines:

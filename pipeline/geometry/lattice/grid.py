@@ -89,7 +89,7 @@ class Grid:
         Raises
         ------
         StageError
-            If a period is no whole number of spacings, or of fewer than three.
+            If a period is no whole number of spacings.
         """
         anchor, repeats = np.array(self.anchor_mm), np.array(self.periodic)
         low = np.where(repeats, self.low_mm, mesh.points_mm.min(axis=0))
@@ -103,10 +103,10 @@ class Grid:
                     f"the geometry repeats along {'xyz'[axis]}, but its surface reaches only {reach:g} mm beyond the"
                     f" period: at least {MARGIN_NODES} spacings of {spacing_mm:.6g} mm are wanted; let it reach farther"
                 )
-            if abs(length - count[axis]) > NEARLY * max(1, count[axis]) or count[axis] < 3:
+            if abs(length - count[axis]) > NEARLY * max(1, count[axis]) or count[axis] < 1:
                 raise StageError(
                     f"the geometry repeats along {'xyz'[axis]} after {high[axis] - low[axis]:g} mm, that is"
-                    f" {length:.6g} spacings of {spacing_mm:.6g} mm: a whole number of at least 3 is wanted; change"
+                    f" {length:.6g} spacings of {spacing_mm:.6g} mm: a whole number is wanted; change"
                     " voxelize.nodes_across or voxelize.spacing_mm, or the length of the geometry"
                 )
         first = np.ceil((low - anchor) / spacing_mm - 0.5 - NEARLY)
