@@ -1,6 +1,5 @@
 """Canonical geometries: surfaces against formulas, lattices against surfaces, and flows that have solutions."""
 
-import csv
 import json
 import logging
 import os
@@ -21,10 +20,12 @@ from pipeline.geometry.surface.tessellation import TOLERANCE
 from pipeline.haemodynamics.wall import Wall, fit_nodes_to_wall, within_period
 from pipeline.settings.base import parse
 from pipeline.settings.geometry import VoxelizeSettings
+from pipeline.studies.cavity import differences, reynolds, section
+from pipeline.studies.run import Run
 from pipeline.voxelize import voxelize
 from solver.d3q19 import VELOCITIES
 from solver.flow import read_flow
-from solver.nodes import Nodes, load
+from solver.nodes import Nodes
 from solver.settings import parse as parse_solve
 from solver.simulation import solve
 from solver.stage import ROOT, StageError
@@ -288,12 +289,6 @@ def stage(module: str, folder, settings: str, **files) -> None:
     assert answer.returncode == 0, answer.stderr
 
 
-def reference(name: str, column: str) -> np.ndarray:
-    with (ROOT / "data/reference" / f"ghia1982_{name}_centreline.csv").open() as file:
-        rows = list(csv.DictReader(line for line in file if not line.startswith("#")))
-    return np.array([[float(row[next(iter(row))]), float(row[column])] for row in rows])
-
-
 @pytest.mark.slow
 def test_cavity_at_reynolds_100_is_that_of_ghia(tmp_path):
     """Through the command lines, with the settings of the example case."""
@@ -302,21 +297,11 @@ def test_cavity_at_reynolds_100_is_that_of_ghia(tmp_path):
     stage("pipeline.canonical", tmp_path, case.settings("canonical"), **made)
     stage("pipeline.voxelize", tmp_path, case.settings("voxelize"), **made, lattice="lattice.vti")
     stage("pipeline.decompose", tmp_path, case.settings("decompose"), **made, lattice="lattice.vti", nodes="nodes.h5")
-    stage("solver", tmp_path, case.settings("solve"), nodes="nodes.h5", flow="flow", monitor="monitor.csv",
+    stage("solver", tmp_path, case.settings("solve"), nodes="nodes.h5", flow="flow.vtkhdf", monitor="monitor.csv",
           summary="solve.json")  # fmt: skip
-    summary = json.loads((tmp_path / "solve.json").read_text())
-    assert summary["converged"]
-    nodes, velocity = load(tmp_path / "nodes.h5"), read_flow(tmp_path / "flow").velocity_m_s(0) / 0.01
-    x, y, z = nodes.position.T
-    np.testing.assert_allclose(velocity[:, 1], 0, atol=1e-6)  # one slice is as another
-    slab = y == y.min()
-    across = (np.arange(32) + 0.5) / 32
-    middle = {}
-    for name, line, component, along in (("u", x, 0, z), ("v", z, 2, x)):
-        chosen = [np.flatnonzero(slab & (line - line.min() == k)) for k in (15, 16)]  # half a spacing to both sides
-        middle[name] = np.mean([velocity[rows[np.argsort(along[rows])], component] for rows in chosen], axis=0)
-    for name, table, ends in (("u", reference("u_vertical", "u_Re100"), (0, 1)),
-                              ("v", reference("v_horizontal", "v_Re100"), (0, 0))):  # fmt: skip
-        ours = np.interp(table[:, 0], [0, *across, 1], [ends[0], *middle[name], ends[1]])
-        # Ghia's own grid of 129 differs from spectral solutions by 0.005, and 32 nodes are linear between them
-        assert np.abs(ours - table[:, 1]).max() < 0.008
+    run = Run("cavity", case, tmp_path)
+    assert run.summary["converged"]
+    assert reynolds(run) == 100
+    assert not section(run)[1].any()
+    # Ghia's own grid of 129 differs from spectral solutions by 0.005
+    assert max(differences(section(run), "ghia1982", 100, "largest")) < 0.008

@@ -5,7 +5,6 @@ started from the known answer where there is one, so that what is measured, the 
 settle. fp64 unless precision is what is measured.
 """
 
-import csv
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
@@ -15,7 +14,7 @@ from geometries import images, nearest_offset, nodes_from, observe, periodic_box
 from naive import equilibrium
 from numba import get_num_threads, set_num_threads
 from numpy.typing import NDArray
-from scipy.interpolate import CubicSpline, RegularGridInterpolator
+from scipy.interpolate import RegularGridInterpolator
 from scipy.sparse import csr_array
 from scipy.spatial import cKDTree
 from scipy.special import jv
@@ -24,12 +23,12 @@ from test_moving_walls import patched
 from pipeline.evidence import Evidence, order
 from pipeline.haemodynamics.wall import Wall, WallFit, fit_to_wall, shear_stress
 from pipeline.mesh import Mesh
+from pipeline.studies.cavity import differences, draw_profiles
 from solver.collision import COLLISIONS, choose_collision, relaxation_rates
 from solver.cpu.driver import CpuDriver
 from solver.d3q19 import VELOCITIES, WEIGHTS
 from solver.lattice import build_lattice
 from solver.nodes import Nodes
-from solver.stage import ROOT
 from solver.storage import SCALE
 from solver.walls import WALLS
 
@@ -476,38 +475,9 @@ def steady_cavity(size: int, reynolds: float) -> NDArray:
     return velocity
 
 
-def centrelines(velocity: NDArray) -> tuple[CubicSpline, CubicSpline]:
-    """u over z on the vertical centreline, v (along z) over x on the horizontal one, with their values at the walls."""
-    size = velocity.shape[1]
-    places = np.array([0, *(np.arange(size) + 0.5) / size, 1])
-    middle = slice(size // 2 - 1, size // 2 + 1)
-    u, v = velocity[0][:, middle].mean(axis=1), velocity[2][middle].mean(axis=0)
-    return CubicSpline(places, [0, *u, 1]), CubicSpline(places, [0, *v, 0])
-
-
-def reference(file: str, column: str) -> tuple[NDArray, NDArray]:
-    """Places and values of a table in data/reference, without points that are held to be misprints."""
-    with (ROOT / "data/reference" / f"{file}_centreline.csv").open() as lines:
-        rows = list(csv.DictReader(line for line in lines if not line.startswith("#")))
-    suspect = f"suspect_{column[2:]}"
-    rows = [row for row in rows if row.get(suspect, "0") == "0"]
-    return np.array([float(row[next(iter(row))]) for row in rows]), np.array([float(row[column]) for row in rows])
-
-
-def ghia_difference(velocity: NDArray, reynolds: int) -> tuple[float, float]:
-    """Largest difference of u and v on the centrelines to Ghia, Ghia and Shin (1982), of the lid's speed."""
-    u, v = centrelines(velocity)
-    tables = (
-        (u, *reference("ghia1982_u_vertical", f"u_Re{reynolds}")),
-        (v, *reference("ghia1982_v_horizontal", f"v_Re{reynolds}")),
-    )
-    worst_u, worst_v = (float(np.abs(line(place) - value).max()) for line, place, value in tables)
-    return worst_u, worst_v
-
-
 def test_cavity_of_32_nodes_is_that_of_ghia_and_flat(one_thread):
     velocity = steady_cavity(32, 100)
-    u, v = ghia_difference(velocity, 100)
+    u, v = differences(velocity, "ghia1982", 100, "largest")
     assert u < 0.004  # Ghia's own 129 nodes are off by as much
     assert v < 0.007
     assert np.abs(velocity[1]).max() < 1e-15  # one node thick: nothing moves along y
@@ -524,7 +494,7 @@ def test_cavity_is_that_of_the_references():
         flow_64 = steady_cavity(64, 1000)
         rows = []
         for reynolds, wanted in goals.items():
-            found = ghia_difference(flows[reynolds], reynolds)
+            found = differences(flows[reynolds], "ghia1982", reynolds, "largest")
             rows.append((reynolds, *found))
             for name, value, goal in zip("uv", found, wanted, strict=True):
                 miss = {} if reynolds == 400 else {"held": 1.03 * goal, "why": "by less than 2 %"}
@@ -535,14 +505,7 @@ def test_cavity_is_that_of_the_references():
                    "128 nodes across. Ghia's point at Re 400, x = 0.9063, is held to be a misprint.")  # fmt: skip
         rows = []
         for size, flow, wanted in ((64, flow_64, (3.0e-2, 4.2e-2)), (128, flows[1000], (6.0e-3, 8.9e-3))):
-            u, v = centrelines(flow)
-            found = (
-                l2(u(place), value) if line is u else l2(v(place), value)
-                for line, place, value in (
-                    (u, *reference("botella1998_u_vertical", "u_Re1000")),
-                    (v, *reference("botella1998_v_horizontal", "v_Re1000")),
-                )
-            )
+            found = differences(flow, "botella1998", 1000, "l2")
             rows.append((size, *found))
             for name, value, goal in zip("uv", rows[-1][1:], wanted, strict=True):
                 case.reach(f"Re 1000, {size} nodes: L2 of {name} to Botella", value, at_most=goal)
@@ -550,22 +513,8 @@ def test_cavity_is_that_of_the_references():
         across = max(float(np.abs(flow[1]).max()) for flow in flows.values())
         case.reach("one node thick: largest speed along the third axis, of the lid's", across, at_most=1e-14)
 
-        def draw(figure):
-            left, right = figure.subplots(1, 2)
-            place = np.linspace(0, 1, 100)
-            for reynolds, flow in flows.items():
-                u, v = centrelines(flow)
-                colour = left.plot(u(place), place, label=f"Re {reynolds}")[0].get_color()
-                right.plot(place, v(place), color=colour)
-                there, value = reference("ghia1982_u_vertical", f"u_Re{reynolds}")
-                left.plot(value, there, ".", color=colour)
-                there, value = reference("ghia1982_v_horizontal", f"v_Re{reynolds}")
-                right.plot(there, value, ".", color=colour)
-            left.set(xlabel="u along the lid, of the lid's speed", ylabel="height, of the cavity's")
-            right.set(xlabel="place along the lid, of the cavity's width", ylabel="v to the lid, of its speed")
-            left.legend()
-
-        case.draw(draw, "Velocity on the centrelines of the cavity: 128 nodes (lines), Ghia et al. (dots)")
+        caption = "Velocity on the centrelines of the cavity: 128 nodes (lines), Ghia et al. (dots)"
+        case.draw(lambda figure: draw_profiles(figure, flows, "ghia1982"), caption)
 
 
 # ---- stability -------------------------------------------------------------------------------------------------------
