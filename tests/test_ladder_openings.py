@@ -30,6 +30,8 @@ from pipeline.haemodynamics.wall import Wall, fit_nodes_to_wall, shear_stress
 from pipeline.mesh import Mesh
 from pipeline.settings import base
 from pipeline.settings.flow import SolveSettings
+from pipeline.studies.run import layer
+from pipeline.studies.step import reattachment
 from solver import simulation
 from solver.d3q19 import OPPOSITE, VELOCITIES
 from solver.driver import Driver
@@ -292,19 +294,6 @@ def reference(name: str) -> NDArray[np.float64]:
     return np.loadtxt(ROOT / "data/reference" / f"{name}_reattachment.csv", delimiter=",", skiprows=4)
 
 
-def reattachment(run: Solved, rise: int) -> float:
-    """Where the stress on the floor behind the step turns from negative to positive, in heights of the step.
-
-    The slope of the velocity on the floor is that of the parabola through 0 there and the two nodes above.
-    """
-    x, y, z = run.nodes.position.T - run.nodes.position.min(axis=0)[:, None]
-    rows = [np.flatnonzero((y == 0) & (z == level)) for level in (0, 1)]
-    low, next_to = (run.velocity[row[np.argsort(x[row])], 0] for row in rows)
-    slope = 9 * low - next_to
-    turn = np.flatnonzero((slope[:-1] < 0) & (slope[1:] >= 0))[-1]
-    return float((turn + 0.5 + slope[turn] / (slope[turn] - slope[turn + 1])) / rise)
-
-
 def solve_step(reynolds: float, rise: int, channel: int, behind: int, folder: Path) -> float:
     """Reattachment length behind a step; Re with twice the height of the inlet and its mean speed.
 
@@ -314,7 +303,7 @@ def solve_step(reynolds: float, rise: int, channel: int, behind: int, folder: Pa
     mean = mean_speed(reynolds, 2 * mouth)
     nodes = step(rise, channel, 4 * rise, behind * rise, SPACING_MM)
     run = solved(nodes, folder, mean * mouth * SPACING_MM**2, peak_speed_m_s=1.5 * mean)
-    return reattachment(run, rise)
+    return reattachment(layer(run.nodes, run.velocity[:, 0]), rise)
 
 
 def test_step_reattaches_nearer_to_erturk_the_finer_the_lattice(tmp_path):

@@ -8,6 +8,7 @@ from geometries import periodic_box, plates, random_cavern
 from naive import Naive, Thickening, equilibrium
 
 from pipeline.evidence import Evidence, order
+from pipeline.studies.viscoplastic import Fluid, velocity_by_quadrature
 from solver.blood import MODELS
 from solver.collision import relaxation_rates
 from solver.cpu.driver import CpuDriver
@@ -19,24 +20,9 @@ TAU = 0.8
 POWER = one_number(np.float64).power
 
 
-def developed(height: int, force: float, viscosity, yield_stress: float = 0.0) -> np.ndarray:
-    """Velocity at the nodes between plates from the balance force * y = nu(g) g, y from the middle, all by quadrature.
-
-    The shear rate at a place is found by bisection; the velocity is its integral from there to the plate, by Gauss's
-    rule of 40 points in each of 8 pieces that grow finer towards the middle, where it may be as y^(1/n).
-    """
-    y = np.abs(np.arange(height) - (height - 1) / 2)
-    edges = y[:, None] + (height / 2 - y)[:, None] * np.linspace(0, 1, 9) ** 2
-    points, weights = np.polynomial.legendre.leggauss(40)
-    middle, half = (edges[:, 1:] + edges[:, :-1]) / 2, (edges[:, 1:] - edges[:, :-1]) / 2
-    place = middle[..., None] + half[..., None] * points
-    low, high = np.full(place.shape, -20.0), np.full(place.shape, 2.0)
-    for _ in range(80):
-        exponent = (low + high) / 2
-        less = viscosity(10**exponent) * 10**exponent < force * place
-        low, high = np.where(less, exponent, low), np.where(less, high, exponent)
-    rate = np.where(force * place > yield_stress, 10**low, 0.0)
-    return ((rate * weights).sum(axis=-1) * half).sum(axis=-1)
+def places(height: int) -> np.ndarray:
+    """Places of the nodes between plates, from the middle."""
+    return np.arange(height) - (height - 1) / 2
 
 
 @dataclass(frozen=True)
@@ -62,7 +48,10 @@ class Channel:
         force, parameters = self.case(height)
         model = MODELS[self.model]
         named = dict(zip(model.parameters, parameters, strict=True))
-        return developed(height, force, lambda g: model.viscosity(g, **named), named.get("yield_stress_pa", 0.0))
+        yield_stress = named.get("yield_stress_pa", 0.0)
+        return velocity_by_quadrature(
+            places(height), height / 2, force, lambda g: model.viscosity(g, **named), yield_stress
+        )
 
     def driver(self, height: int, collision: str = "trt") -> CpuDriver:
         force, parameters = self.case(height)
@@ -104,18 +93,16 @@ CHANNELS = {
 
 def analytic(name: str, height: int) -> np.ndarray:
     """Velocity at the nodes in closed form, for plates at +-h and a force G."""
-    y, h = np.abs(np.arange(height) - (height - 1) / 2), height / 2
+    y, h = places(height), height / 2
     force, p = CHANNELS[name].case(height)
     if name.startswith("power"):
-        k, n = p
-        return n / (n + 1) * (force / k) ** (1 / n) * (h ** (1 + 1 / n) - y ** (1 + 1 / n))
+        return Fluid(0.0, *p).velocity(y, h, force)
+    if name == "bingham":
+        return Fluid(*p, 1.0).velocity(y, h, force)
     yield_stress, viscosity = p[:2]
-    if name == "casson":
-        y = np.maximum(y, yield_stress / force)
-        roots = 4 / 3 * np.sqrt(yield_stress * force) * (h**1.5 - y**1.5)
-        return (force * (h**2 - y**2) / 2 - roots + yield_stress * (h - y)) / viscosity
-    y = np.maximum(y, yield_stress / force)
-    return force * (h**2 - y**2) / (2 * viscosity) - yield_stress * (h - y) / viscosity
+    y = np.maximum(np.abs(y), yield_stress / force)
+    roots = 4 / 3 * np.sqrt(yield_stress * force) * (h**1.5 - y**1.5)
+    return (force * (h**2 - y**2) / 2 - roots + yield_stress * (h - y)) / viscosity
 
 
 @pytest.mark.parametrize(

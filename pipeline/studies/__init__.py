@@ -1,0 +1,1 @@
+"""The published studies: what each measures of its runs."""

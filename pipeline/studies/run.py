@@ -76,8 +76,13 @@ class Run:
 
     def layer(self, values: NDArray[np.floating]) -> NDArray[np.float64]:
         """Values at the nodes, (N,), in the lowest layer of nodes across y: (Z, X), NaN where no fluid is."""
-        x, y, z = self.nodes.position.T
-        lowest = y == y.min()
-        image = np.full((int(np.ptp(z)) + 1, int(np.ptp(x)) + 1), np.nan)
-        image[z[lowest] - z.min(), x[lowest] - x.min()] = values[lowest]
-        return image
+        return layer(self.nodes, values)
+
+
+def layer(nodes: Nodes, values: NDArray[np.floating]) -> NDArray[np.float64]:
+    """Values at the nodes, (N,), in the lowest layer of nodes across y: (Z, X), NaN where no fluid is."""
+    x, y, z = nodes.position.T
+    lowest = y == y.min()
+    image = np.full((int(np.ptp(z)) + 1, int(np.ptp(x)) + 1), np.nan)
+    image[z[lowest] - z.min(), x[lowest] - x.min()] = values[lowest]
+    return image
