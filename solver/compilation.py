@@ -3,6 +3,10 @@
 Models are chosen before compilation: loops over nodes close over the functions of a node that were chosen. Numba finds
 what it compiled before by a pickle of what a loop closes over, in which compiled functions have a random name. Here
 they are told by what they are made of, and by the source of the whole solver, any change of which compiles all anew.
+
+Numba tells machine code of the same function over other models apart by a number that counts from 1 in each process.
+Two such, found on disk where different processes left them, may have the same name, and the first is then run in place
+of the second. Hence loops bear what they are made of in their names.
 """
 
 from collections.abc import Callable
@@ -14,6 +18,9 @@ from typing import Any
 
 from numba import config, njit
 from numba.core.caching import FunctionCache
+
+DIGITS = 24
+"""Of the digest in the name of a loop."""
 
 
 @cache
@@ -34,6 +41,11 @@ def identity(value: Any) -> str:
     return repr(value)
 
 
+def made_of(function: Any, options: dict[str, Any]) -> str:
+    """Digest of a function's identity, of how it is compiled, and of the solver's source."""
+    return sha256(f"{source()} {identity(function)} {options}".encode()).hexdigest()
+
+
 class BySource:
     """Of a cache of Numba: keeps functions by their identity, how they are compiled, and the solver's source."""
 
@@ -44,8 +56,7 @@ class BySource:
         self._options = options
 
     def _index_key(self, signature: Any, codegen: Any) -> tuple[Any, ...]:
-        made_of = sha256(f"{source()} {identity(self._py_func)} {self._options}".encode()).hexdigest()
-        return signature, codegen.magic_tuple(), made_of
+        return signature, codegen.magic_tuple(), made_of(self._py_func, self._options)
 
 
 class KernelCache(BySource, FunctionCache):
@@ -59,6 +70,7 @@ def kept(**options: Any) -> Callable[[Any], Any]:
     """
 
     def decorator(function: Any) -> Any:
+        function.__qualname__ += f"_{made_of(function, options)[:DIGITS]}"
         compiled = njit(error_model="numpy", **options)(function)
         if not config.DISABLE_JIT:
             compiled._cache = KernelCache(function, options)

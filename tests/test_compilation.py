@@ -88,3 +88,42 @@ def test_loops_compiled_in_different_ways_are_kept_apart(tmp_path, monkeypatch):
     assert found(make()) == 1
     assert found(make(parallel=True)) == 0
     assert found(make(parallel=True)) == 1
+
+
+SCALE = """
+import sys
+import numpy as np
+from numba import prange
+from solver.compilation import kept
+
+def make(factor):
+    @kept()
+    def chunk(x, first, last):  # so long that it stays a function of its own in machine code
+        x[first:last] = np.sort(x[first:last]) * factor + np.median(x[first:last]) - np.mean(x[first:last])
+
+    @kept(parallel=True)
+    def scaled(x):
+        for k in prange(2):
+            chunk(x, 4 * k, 4 * k + 3)
+            chunk(x, 4 * k + 3, 4 * k + 4)
+    return scaled
+
+for word in sys.argv[1:]:
+    loop, x = make(float(word)), np.ones(8)
+    loop(x)
+    assert (x == float(word)).all(), f"{x} times {word}"
+print(sum(loop.stats.cache_hits.values()))
+"""
+
+
+def test_loops_of_several_models_found_on_disk_are_each_its_own(tmp_path):
+    """Each was compiled in a process of its own, where Numba numbered it alike."""
+    script = tmp_path / "scale.py"
+    script.write_text(SCALE)
+    environment = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path / "store"), "PYTHONPATH": str(ROOT)}
+    for factors, found in ((["2"], 0), (["3"], 0), (["2", "3"], 1)):
+        answer = subprocess.run(
+            [sys.executable, str(script), *factors], env=environment, capture_output=True, text=True, check=False
+        )
+        assert answer.returncode == 0, answer.stderr
+        assert int(answer.stdout) == found
