@@ -18,7 +18,6 @@ benchmarks/results, and draws it where matplotlib is installed; NumPy, Numba and
 
 import argparse
 import json
-import os
 import platform
 import re
 import subprocess
@@ -35,27 +34,23 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numba import get_num_threads
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT), str(ROOT / "tests")]
 
 from geometries import closed_box, observe, pipe  # noqa: E402
-from timing import cpu_bandwidth, cuda_bandwidth, passes, steps  # noqa: E402
 from vessel_tree import vessel_tree  # noqa: E402
 
 from solver import nodes as node_file  # noqa: E402
 from solver.collision import COLLISIONS, relaxation_rates  # noqa: E402
-from solver.cuda.device import device_answers, require_device  # noqa: E402
-from solver.d3q19 import Q  # noqa: E402
-from solver.driver import LatticeDriver  # noqa: E402
+from solver.cuda.device import device_answers  # noqa: E402
 from solver.forecast import STORED_BYTES, Size, update_bytes  # noqa: E402
 from solver.lattice import Lattice, build_lattice  # noqa: E402
 from solver.nodes import Nodes  # noqa: E402
 from solver.rheology import make_rheology  # noqa: E402
 from solver.simulation import find_device, make_driver  # noqa: E402
 from solver.stage import StageError  # noqa: E402
-from solver.storage import SCALE  # noqa: E402
+from solver.timing import cpu_bandwidth, cuda_bandwidth, hardware, passes, steps, stirred  # noqa: E402
 
 TAU, MAGIC, PEAK = 0.55, 3 / 16, 0.02
 """Relaxation time, TRT's Lambda, peak speed at the inlet in lattice units."""
@@ -64,8 +59,6 @@ BLOOD = (0.3, (TAU - 0.5) / 3, 200.0, 0.64, 0.2)
 """Name and parameters, in lattice units, of blood that thins with the shear rate; it is collided as by TRT."""
 MODEL, PRECISION = "trt", "fp32"
 """What sizes vary with."""
-NOISE = 1e-3
-"""Size of the populations at the start, which are random: memory full of zeros may be faster than a flow."""
 
 
 def cube(count: float) -> Nodes:
@@ -138,16 +131,6 @@ def layouts(nodes: Nodes) -> Callable[[Case], Lattice]:
         return replace(base(case.precision), collision=case.collision)
 
     return lattice
-
-
-def stirred(driver: Any) -> LatticeDriver:
-    """The driver of a lattice, with random populations."""
-    lattice, kind = driver.lattice, driver.populations.dtype
-    noise = NOISE * np.random.default_rng(0).random(lattice.stride, np.float32)
-    stored = (SCALE * noise).astype(np.float16).view(kind) if lattice.halves else noise.astype(kind)
-    for i in range(Q):
-        driver.write(slice(i * lattice.stride, (i + 1) * lattice.stride), stored)
-    return driver
 
 
 def measure(case: Case, nodes: Nodes, lattice: Lattice, roof: float, options: argparse.Namespace) -> dict[str, Any]:
@@ -226,15 +209,10 @@ def provenance(options: argparse.Namespace) -> dict[str, Any]:
     """When, on what and with what this is measured."""
     packages = [name for name in ("numpy", "numba", "numba-cuda", "h5py") if util.find_spec(name.replace("-", "_"))]
     git = subprocess.run(["git", "rev-parse", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=False)
-    model = [line for line in Path("/proc/cpuinfo").read_text().splitlines() if line.startswith("model name")]
     return {
         "date": f"{datetime.now(UTC):%Y-%m-%d}", "commit": options.commit or git.stdout.strip(),
         "options": {name: value for name, value in vars(options).items() if not isinstance(value, Path)},
-        "hardware": {
-            "machine": platform.machine(), "cpu": model[0].split(": ")[1] if model else platform.processor(),
-            "cores": os.cpu_count(), "threads": get_num_threads(), "load_before": os.getloadavg()[0],
-            **({"gpu": require_device()} if "cuda" in options.backends else {}),
-        },
+        "hardware": hardware(),
         "versions": {"python": platform.python_version(), **{name: metadata.version(name) for name in packages}},
     }  # fmt: skip
 

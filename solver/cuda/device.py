@@ -85,17 +85,27 @@ def node_registers(real: Any, varying: bool) -> int:
     return (VARYING_REGISTERS if varying else NODE_REGISTERS)[real]
 
 
-def fitting_threads(registers: int) -> tuple[int, int]:
+def fitting_threads(registers: int, asked: int | None = None) -> tuple[int, int]:
     """Threads of a block, of so many registers each, of which most run at once on a multiprocessor; and how many do.
 
     The more there are, the more wait for memory at the same time; of sizes that are alike in this, `THREADS` is taken.
+    Where a size is `asked` for, it is that.
+
+    Raises
+    ------
+    StageError
+        If so many do not fit on a multiprocessor.
     """
+    sizes = (asked,) if asked else (THREADS, 64, 256, 512)
     if config.ENABLE_CUDASIM:
-        return THREADS, THREADS
+        return sizes[0], sizes[0]
     device = cuda.get_current_device()
     warps = device.MAX_REGISTERS_PER_MULTIPROCESSOR // (registers * device.WARP_SIZE)
     most = min(warps * device.WARP_SIZE, device.MAX_THREADS_PER_MULTIPROCESSOR)
-    return max(((size, most // size * size) for size in (THREADS, 64, 256, 512)), key=lambda sizes: sizes[1])
+    chosen, resident = max(((size, most // size * size) for size in sizes), key=lambda sizes: sizes[1])
+    if not resident:
+        raise StageError(f"{asked} threads a block, {registers} registers each: at most {most} fit; choose fewer")
+    return chosen, resident
 
 
 def blocks_of(count: int, size: int) -> int:

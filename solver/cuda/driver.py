@@ -39,9 +39,14 @@ class CudaDriver(LatticeDriver):
     Attributes
     ----------
     queue : the order in which the device works for it.
+
+    Parameters
+    ----------
+    lattice : what it runs.
+    threads : of a block that collides; as many as fit best if not given.
     """
 
-    def __init__(self, lattice: Lattice) -> None:
+    def __init__(self, lattice: Lattice, threads: int | None = None) -> None:
         self.device = require_device()
         super().__init__(lattice)
         real, send = lattice.real, cuda.to_device
@@ -51,7 +56,7 @@ class CudaDriver(LatticeDriver):
         self._runs = tuple(send(array) for array in (runs.offset, *runs_by_group(runs)))
         self._even, self._odd = make_steps(lattice.collision, storage, real, *lattice.models)
         registers = node_registers(real, lattice.rheology is not None)
-        self._threads, resident = fitting_threads(registers)
+        self._threads, resident = fitting_threads(registers, threads)
         self.layout = f"{self._threads} threads a block, {registers} registers each, {resident} a multiprocessor"
         self._rates, omega, blend = lattice.relaxation()
         self._omega, self._blend = send(omega), send(blend)

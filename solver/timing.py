@@ -4,21 +4,29 @@ On a CUDA device time is that between two events on the driver's stream, else th
 program's own, which other programs on a shared machine change little.
 """
 
+import os
+import platform
 import time
 from collections import defaultdict
 from collections.abc import Callable
 from functools import partial
-from typing import Any, NamedTuple
+from pathlib import Path
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
-from numba import prange
+from numba import get_num_threads, prange
 from numpy.typing import NDArray
 
 from solver.cpu.blocks import threaded
-from solver.cuda.device import cuda
+from solver.cuda.device import cuda, device_answers, require_device
+from solver.d3q19 import Q
 from solver.driver import LatticeDriver
+from solver.storage import SCALE
 
 Work = Callable[[], object]
+AnyDriver = TypeVar("AnyDriver", bound=LatticeDriver)
+NOISE = 1e-3
+"""Size of the populations at the start, which are random: memory full of zeros may be faster than a flow."""
 LAUNCHES = 10
 """How often a device does a pass between two events, in one graph, so that the host's launches do not count."""
 
@@ -31,6 +39,26 @@ class Taken(NamedTuple):
 
 
 Stopwatch = Callable[[Work], Taken]
+
+
+def hardware() -> dict[str, Any]:
+    """What this machine is."""
+    model = [line for line in Path("/proc/cpuinfo").read_text().splitlines() if line.startswith("model name")]
+    return {
+        "machine": platform.machine(), "cpu": model[0].split(": ")[1] if model else platform.processor(),
+        "cores": os.cpu_count(), "threads": get_num_threads(), "load_before": os.getloadavg()[0],
+        **({"gpu": require_device()} if device_answers() else {}),
+    }  # fmt: skip
+
+
+def stirred(driver: AnyDriver) -> AnyDriver:
+    """A driver with random populations."""
+    lattice, kind = driver.lattice, driver.populations.dtype
+    noise = NOISE * np.random.default_rng(0).random(lattice.stride, np.float32)
+    stored = (SCALE * noise).astype(np.float16).view(kind) if lattice.halves else noise.astype(kind)
+    for i in range(Q):
+        driver.write(slice(i * lattice.stride, (i + 1) * lattice.stride), stored)
+    return driver
 
 
 def by_clock(work: Work) -> Taken:
@@ -67,21 +95,41 @@ def stopwatch(driver: LatticeDriver) -> Stopwatch:
     return by_events(queue.stream) if queue else by_clock
 
 
+def repeated(watch: Stopwatch, work: Work, repeats: int) -> NDArray[np.float64]:
+    """Times of some work after a warm-up, (repeats, 2) as :class:`Taken`."""
+    work()
+    return np.array([watch(work) for _ in range(repeats)])
+
+
 def median(watch: Stopwatch, work: Work, repeats: int) -> Taken:
     """Medians of the times of some work after a warm-up."""
-    work()
-    return Taken(*np.median([watch(work) for _ in range(repeats)], axis=0).tolist())
+    return Taken(*np.median(repeated(watch, work, repeats), axis=0).tolist())
 
 
-def steps(driver: LatticeDriver, conditions: NDArray[np.float64], seconds: float, repeats: int) -> tuple[int, Taken]:
-    """How many steps, about so many seconds of them, were timed at once, and the time of one of them."""
+def repeated_steps(
+    driver: LatticeDriver, conditions: NDArray[np.float64], seconds: float, repeats: int
+) -> tuple[int, NDArray[np.float64]]:
+    """How many steps, about so many seconds of them, were timed at once, and times of one of them, (repeats, 2)."""
     watch, two = stopwatch(driver), np.tile(conditions, (2, 1))
     driver.advance(two)  # compiles
     pair = watch(lambda: driver.advance(two)).seconds
     count = 2 * max(1, round(seconds / max(pair, 1e-5)))
     rows = np.tile(conditions, (count, 1))
-    taken = median(watch, lambda: driver.advance(rows), repeats)
-    return count, Taken(taken.seconds / count, taken.processor / count)
+    return count, repeated(watch, lambda: driver.advance(rows), repeats) / count
+
+
+def steps(driver: LatticeDriver, conditions: NDArray[np.float64], seconds: float, repeats: int) -> tuple[int, Taken]:
+    """How many steps were timed at once, and the median time of one of them."""
+    count, taken = repeated_steps(driver, conditions, seconds, repeats)
+    return count, Taken(*np.median(taken, axis=0).tolist())
+
+
+def mean_step(
+    driver: LatticeDriver, conditions: NDArray[np.float64], seconds: float, repeats: int
+) -> tuple[int, float]:
+    """How many steps were timed at once, and the mean time of one of them in seconds."""
+    count, taken = repeated_steps(driver, conditions, seconds, repeats)
+    return count, float(taken[:, 0].mean())
 
 
 def passes(driver: LatticeDriver, conditions: NDArray[np.float64], repeats: int) -> dict[str, float]:
