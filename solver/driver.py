@@ -252,6 +252,10 @@ class LatticeDriver(ABC):
     def step(self, number: int, even: bool) -> None:
         """Run a step, counted from :meth:`begin`."""
         self.collide(even, 0, self.lattice.count)
+        self.treat_boundaries(number, even)
+
+    def treat_boundaries(self, number: int, even: bool) -> None:
+        """All of a step that follows its collision."""
         if len(self.lattice.control.opening):
             self.control(number, self.outlet_flux())
         self.treat_openings(number, even)

@@ -16,7 +16,8 @@ With :func:`wall_nodes` the walls are those of the work: wall nodes are nodes of
 extrapolated along each link from the fluid (Guo, Zheng and Shi 2002, doi:10.1063/1.1471914).
 """
 
-from collections.abc import Mapping
+from abc import abstractmethod
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
@@ -29,6 +30,7 @@ from solver.collision import make_collision
 from solver.cpu.blocks import plain, threaded
 from solver.cpu.driver import CpuDriver
 from solver.d3q19 import OPPOSITE, VELOCITIES, WEIGHTS, Q
+from solver.driver import LatticeDriver
 from solver.lattice import Lattice
 from solver.node_physics import make_density, make_macroscopic, node_function
 from solver.nodes import Neighbours, Nodes
@@ -238,7 +240,44 @@ class Ends:
         return cls(lattice, links, shares, (sent[once], due[once]))
 
 
-class FourPass(CpuDriver):
+class FourPasses(LatticeDriver):
+    """Steps made of the four passes, wherever they run."""
+
+    def advance(self, conditions: NDArray[np.float64]) -> None:
+        """Run steps, one a row of `conditions`."""
+        self.begin(conditions)
+        self.macroscopic_update()
+        for number in range(len(conditions)):
+            for work in self.passes(number).values():
+                work()
+
+    def passes(self, number: int) -> dict[str, Callable[[], None]]:
+        """The passes of a step, counted from :meth:`begin`, in their order; openings belong to the walls."""
+        return {
+            "collision": lambda: self.collide(True, 0, self.lattice.count),
+            "walls": lambda: self._treat_ends(number),
+            "streaming": self.streaming,
+            "macroscopic": self.macroscopic_update,
+        }
+
+    def _treat_ends(self, number: int) -> None:
+        self.treat_boundaries(number, True)  # openings and wall links as in an even step
+        self.wall_condition()
+
+    @abstractmethod
+    def wall_condition(self) -> None:
+        """Second pass: what the wall nodes send back."""
+
+    @abstractmethod
+    def streaming(self) -> None:
+        """Third pass: exchange what the ends of every link sent each other."""
+
+    @abstractmethod
+    def macroscopic_update(self) -> None:
+        """Fourth pass: density and velocity of the fluid nodes."""
+
+
+class FourPass(FourPasses, CpuDriver):
     """Runs a lattice in four passes a step, see :mod:`solver.four_pass`; in all else as the CPU driver.
 
     Attributes
@@ -262,15 +301,6 @@ class FourPass(CpuDriver):
             lattice.collision, BITS if lattice.halves else PLAIN, lattice.real, *lattice.models, parallel
         )
         self.drho, self.velocity = np.zeros(lattice.count, lattice.real), np.zeros((3, lattice.count), lattice.real)
-
-    def advance(self, conditions: NDArray[np.float64]) -> None:
-        """Run steps, one a row of `conditions`."""
-        self.macroscopic_update()
-        for row in conditions:
-            super().advance(row[None])  # collision, then openings and wall links as in an even step
-            self.wall_condition()
-            self.streaming()
-            self.macroscopic_update()
 
     def collide(self, even: bool, first: int, last: int) -> None:
         """First pass: collide nodes, and leave each population in the slot of the opposite direction."""

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from solver.cuda.device import cuda, kernel, on_device
 from solver.cuda.driver import CudaDriver
-from solver.four_pass import Ends, WallNodes, make_pass_functions
+from solver.four_pass import Ends, FourPasses, WallNodes, make_pass_functions
 from solver.lattice import Lattice
 from solver.storage import HALF, PLAIN
 
@@ -39,7 +39,7 @@ def make_passes(storage: str, real: Any, equilibrium: str) -> tuple[Any, Any, An
     return extrapolate, swap, update
 
 
-class CudaFourPass(CudaDriver):
+class CudaFourPass(FourPasses, CudaDriver):
     """Runs a lattice in four passes a step on a CUDA device; in all else as the CUDA driver.
 
     Parameters
@@ -69,19 +69,18 @@ class CudaFourPass(CudaDriver):
         here: NDArray[Any] = self._velocity.copy_to_host(stream=self.queue.stream)
         return here
 
-    def advance(self, conditions: NDArray[np.float64]) -> None:
-        """Run steps, one a row of `conditions`."""
-        self.begin(conditions)
-        self._macroscopic_update()
-        for number in range(len(conditions)):
-            self.step(number, True)  # collision, then openings and wall links as in an even step
-            if self._links:
-                links = len(self._links[0])
-                self._over(links, self._extrapolate, self.populations, self.lattice.stride, self._links, self._shares,
-                           self._drho, self._velocity)  # fmt: skip
-            self._over(len(self._swapped[0]), self._swap, self.populations, *self._swapped)
-            self._macroscopic_update()
+    def wall_condition(self) -> None:
+        """Second pass: what the wall nodes send back."""
+        if self._links:
+            links, stride = len(self._links[0]), self.lattice.stride
+            self._over(links, self._extrapolate, self.populations, stride, self._links, self._shares, self._drho,
+                       self._velocity)  # fmt: skip
 
-    def _macroscopic_update(self) -> None:
+    def streaming(self) -> None:
+        """Third pass: exchange what the ends of every link sent each other."""
+        self._over(len(self._swapped[0]), self._swap, self.populations, *self._swapped)
+
+    def macroscopic_update(self) -> None:
+        """Fourth pass: density and velocity of the fluid nodes."""
         count, stride = self.lattice.count, self.lattice.stride
         self._over(count, self._update, self.populations, stride, self.lattice.force, self._drho, self._velocity)
