@@ -569,6 +569,24 @@ rule cohort:
         " --page {output.page} --table {output.table} --provenance {output.provenance} --log {log}"
 
 
+rule race:
+    input:
+        nodes=rules.decompose.output.nodes,
+        waveforms=waveforms("solve"),
+        code=sources("solver.race"),
+    output:
+        speed=ANY_LEVEL + "speed.json",
+        provenance=ANY_LEVEL + "race.provenance.json",
+    log:
+        ANY_LEVEL + "logs/race.log",
+    params:
+        settings=settings("solve"),
+    threads: workflow.cores
+    shell:
+        "NUMBA_NUM_THREADS={threads} {PYTHON} -m solver.race --nodes {input.nodes} --speed {output.speed}"
+        " --settings {params.settings:q} --provenance {output.provenance} --log {log}"
+
+
 def runs_of_study(path):
     """The file of each run of a study's set, in its order."""
     return lambda wildcards: [
@@ -587,6 +605,9 @@ rule study:
         flow=runs_of_study(rules.solve.output.flow),
         monitor=runs_of_study(rules.solve.output.monitor),
         summary=runs_of_study(rules.solve.output.summary),
+        also=lambda wildcards: [
+            path for file in STUDIES[wildcards.study].files() for path in runs_of_study(OUT + file)(wildcards)
+        ],
         references=sorted(str(path) for path in Path("data/reference").glob("*.csv")),
         code=sources("pipeline.study"),
         measure=lambda wildcards: sources(f"pipeline.studies.{STUDIES[wildcards.study].measure}"),

@@ -86,6 +86,15 @@ def make_driver(backend: str, lattice: Lattice, part: NDArray[np.integer] | None
     return make(lattice) if part is None or not part.any() else PartsDriver(lattice, part, make)
 
 
+def lay_out(nodes: Nodes, settings: SolveSettings, plan: Plan, walls: str) -> Lattice:
+    """The lattice of a plan, with the named walls."""
+    return build_lattice(
+        nodes, plan.collision, plan.rates, walls, settings.precision,
+        plan.conditions.profiles, plan.force, plan.moving, plan.slip, plan.conditions.columns, plan.conditions.control,
+        equilibrium=settings.equilibrium, rheology=plan.rheology,
+    )  # fmt: skip
+
+
 @dataclass
 class Simulation:
     """One run of a geometry under a plan.
@@ -355,12 +364,7 @@ def solve(
         log.info("note: %s", note)
     for warning in plan.warnings:
         log.warning("warning: %s", warning)
-    lattice = build_lattice(
-        nodes, plan.collision, plan.rates, settings.walls, settings.precision,
-        plan.conditions.profiles, plan.force, plan.moving, plan.slip, plan.conditions.columns, plan.conditions.control,
-        equilibrium=settings.equilibrium, rheology=plan.rheology,
-    )  # fmt: skip
-    driver = make_driver(settings.backend, lattice, nodes.part)
+    driver = make_driver(settings.backend, lay_out(nodes, settings, plan, settings.walls), nodes.part)
     log.info("%s: %s", driver.device, driver.layout)
     simulation = Simulation(nodes, settings, plan, expected, driver, log)
     with FlowWriter(flow_path, nodes, plan.rheology is not None) as writer:

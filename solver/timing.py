@@ -8,7 +8,7 @@ import os
 import platform
 import time
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
@@ -162,6 +162,17 @@ def passes(driver: LatticeDriver, conditions: NDArray[np.float64], repeats: int)
     found["look"] = taken(partial(often, times, partial(driver.look, True)))
     found["mean"] = taken(partial(often, times, partial(driver.average, 0, False)))
     return dict(found)
+
+
+def each(driver: LatticeDriver, works: Mapping[str, Work], repeats: int) -> dict[str, float]:
+    """Seconds of each work of a driver by itself, medians; on a device as a graph of `LAUNCHES`."""
+    watch, queue = stopwatch(driver), queue_of(driver)
+    found = {}
+    for name, work in works.items():
+        launches = partial(often, LAUNCHES, work)
+        again = partial(queue.replay, f"{name} by itself", launches) if queue else launches
+        found[name] = median(watch, again, repeats).seconds / LAUNCHES
+    return found
 
 
 def often(times: int, work: Work) -> None:

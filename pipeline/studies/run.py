@@ -49,6 +49,11 @@ class Run:
         """Columns of ``monitor.csv`` by name, (rows,) each."""
         return read_monitor(self.folder / "monitor.csv")
 
+    @cached_property
+    def speed(self) -> dict[str, Any]:
+        """``speed.json``."""
+        return read_json(self.folder / "speed.json")
+
     @property
     def spacing_m(self) -> float:
         """Of the lattice."""

@@ -29,6 +29,7 @@ class Measure(Protocol):
     Attributes
     ----------
     Options : what the key ``options`` of a study file may hold.
+    FILES : names of files that it reads of each run beside its nodes and its flow; none if left out.
     """
 
     Options: type[Section]
@@ -90,6 +91,11 @@ class Study(Section):
         """
         module: Any = importlib.import_module(f"pipeline.studies.{self.measure}")
         return module, parse(module.Options, self.options, f"{source}: options")
+
+
+    def files(self) -> tuple[str, ...]:
+        """Names of files that the measure reads of each run beside its nodes and its flow."""
+        return getattr(importlib.import_module(f"pipeline.studies.{self.measure}"), "FILES", ())
 
 
 class StudyInput(Study):

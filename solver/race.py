@@ -1,0 +1,187 @@
+"""Races this solver against the four passes of Collares (2012) on the nodes of a case, and sees whether they agree.
+
+    python -m solver.race --nodes nodes.h5 --speed speed.json --provenance race.json --settings '{...}'
+
+Both run on one thread and on all of them, and on a CUDA device where one answers. The work ran its passes on one
+thread, over which speed-ups are, and on a device; its walls are wall nodes that carry populations.
+"""
+
+import json
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numba import get_num_threads, set_num_threads
+from numpy.typing import NDArray
+
+from solver.conditions import raised
+from solver.cpu.driver import CpuDriver
+from solver.cuda.device import device_answers
+from solver.driver import LatticeDriver
+from solver.four_pass import FourPass, FourPasses, wall_nodes
+from solver.lattice import Lattice
+from solver.nodes import Nodes, load
+from solver.plan import Plan, make_plan
+from solver.settings import SolveSettings, parse
+from solver.simulation import lay_out
+from solver.stage import Job, StageError, run_stage
+from solver.timing import LAUNCHES, each, hardware, repeated_steps, stirred
+from solver.walls import Vector
+
+STEPS, REPEATS, SECONDS = 3000, 5, 0.2
+"""Steps whose time is told, as in the work; repeats, of which it is the mean, and about how long each takes."""
+AGREED_STEPS = 200
+"""Steps from rest after which velocities are compared."""
+FOUR_PASSES, OURS = "four passes", "HemoLattice"
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One that takes part.
+
+    Attributes
+    ----------
+    program : `FOUR_PASSES` or `OURS`.
+    threads : on which it runs; 0: on a CUDA device.
+    make : makes its driver.
+    """
+
+    program: str
+    threads: int
+    make: Callable[[], LatticeDriver]
+
+    @property
+    def name(self) -> str:
+        """Program and where it runs."""
+        return f"{self.program}, {f'{self.threads} threads' if self.threads else 'GPU'}".replace(
+            " 1 threads", " 1 thread"
+        )
+
+
+def entries(nodes: Nodes, plain: Lattice, lattice: Lattice, moving: dict[str, Vector]) -> list[Entry]:
+    """All that take part, the slowest, which is the work's own on one thread, first.
+
+    Parameters
+    ----------
+    nodes : the geometry.
+    plain : its lattice for the four passes, whose walls are taken by wall nodes.
+    lattice : its lattice for this solver.
+    moving : velocity of the patches of the wall that move, lattice units, by name.
+    """
+    walls, many = wall_nodes(nodes, moving), get_num_threads()
+    found = [Entry(FOUR_PASSES, 1, lambda: FourPass(plain, walls)), Entry(OURS, 1, lambda: CpuDriver(lattice))]
+    if many > 1:
+        found += [
+            Entry(FOUR_PASSES, many, lambda: FourPass(plain, walls, parallel=True)),
+            Entry(OURS, many, lambda: CpuDriver(lattice)),
+        ]
+    if device_answers():
+        from solver.cuda.driver import CudaDriver
+        from solver.cuda.four_pass import CudaFourPass
+
+        found += [
+            Entry(FOUR_PASSES, 0, lambda: CudaFourPass(plain, walls)),
+            Entry(OURS, 0, lambda: CudaDriver(lattice)),
+        ]
+    return found
+
+
+def timed(entry: Entry, row: NDArray[np.float64]) -> dict[str, Any]:
+    """Times of one that takes part: of all steps, and of each of its four passes where it has them.
+
+    Parameters
+    ----------
+    entry : who.
+    row : conditions of a step.
+    """
+    many = get_num_threads()
+    set_num_threads(entry.threads or many)
+    driver = stirred(entry.make())
+    count, taken = repeated_steps(driver, row, SECONDS, REPEATS)
+    step_s = float(taken[:, 0].mean())
+    found = {
+        "name": entry.name, "program": entry.program, "threads": entry.threads, "device": driver.device,
+        "timed_steps": count, "step_s": step_s, "spread": float(np.ptp(taken[:, 0])) / step_s,
+        "seconds": STEPS * step_s, "updates_s": driver.lattice.count / step_s,
+    }  # fmt: skip
+    if isinstance(driver, FourPasses):
+        driver.begin(np.tile(row, (LAUNCHES * (REPEATS + 2), 1)))  # a device counts steps by their collisions
+        found["passes_s"] = each(driver, driver.passes(0), REPEATS)
+    set_num_threads(many)
+    return found
+
+
+def velocity(driver: LatticeDriver, row: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Velocity (3, N) after `AGREED_STEPS` from rest, over which the conditions are raised to those of `row`."""
+    driver.advance(np.outer(raised(np.arange(1.0, AGREED_STEPS + 1), AGREED_STEPS), row))
+    return driver.fields().velocity.astype(np.float64)
+
+
+def agreement(chosen: list[Entry], lattice: Lattice, row: NDArray[np.float64]) -> dict[str, Any]:
+    """Largest differences of the velocity, each over the largest speed.
+
+    The programs differ in their walls alone: with the walls of this solver the four passes give the same to round-off.
+    So each is compared with the four passes that have its own walls, and these with each other.
+    """
+    work, same = velocity(chosen[0].make(), row), velocity(FourPass(lattice), row)
+    largest = float(np.linalg.norm(same, axis=0).max())
+
+    def difference(one: NDArray[np.float64], other: NDArray[np.float64]) -> float:
+        return float(np.linalg.norm(one - other, axis=0).max()) / largest
+
+    round_off = {
+        entry.name: difference(velocity(entry.make(), row), work if entry.program == FOUR_PASSES else same)
+        for entry in chosen[1:]
+    }
+    return {"steps": AGREED_STEPS, "largest_speed": largest, "round_off": round_off, "walls": difference(work, same)}
+
+
+def race(nodes: Nodes, settings: SolveSettings, log: logging.Logger) -> dict[str, Any]:
+    """What is found of all that take part, as it is written to ``speed.json``.
+
+    Raises
+    ------
+    StageError
+        If settings do not fit the geometry, or fluid slips along a wall, which wall nodes cannot let it do.
+    """
+    plan = make_plan(nodes, settings)
+    if plan.slip:
+        raise StageError(
+            f"solve.patches.{plan.slip[0]}: fluid slips there, which the four passes cannot do; let it rest"
+        )
+    lattice = lay_out(nodes, settings, plan, settings.walls)
+    chosen = entries(nodes, lay_out(nodes, settings, plan, "half-way"), lattice, plan.moving)
+    row, found = full_flow(plan), []
+    for entry in chosen:
+        found.append(timed(entry, row))
+        log.info("%s: %.3g s for %d steps, %.3g MLUPS", entry.name, found[-1]["seconds"], STEPS,
+                 found[-1]["updates_s"] / 1e6)  # fmt: skip
+    return {
+        "hardware": hardware(), "steps": STEPS, "repeats": REPEATS, "fluid_nodes": nodes.count,
+        "wall_nodes": len(nodes.wall_position), "tau": plan.units.tau, "precision": settings.precision,
+        "entries": found, "agreement": agreement(chosen, lattice, row),
+    }  # fmt: skip
+
+
+def full_flow(plan: Plan) -> NDArray[np.float64]:
+    """Conditions of a step once the inflow is raised."""
+    last = int(np.ceil(plan.ramp_s / plan.units.dt_s)) + 1
+    return plan.conditions.at(last, last + 1)[0]
+
+
+def _compute(job: Job) -> None:
+    found = race(load(job.inputs["nodes"]), parse(job.settings), job.log)
+    job.outputs["speed"].write_text(json.dumps(found, indent=1, allow_nan=False) + "\n")
+    job.facts["device"] = sorted({entry["device"] for entry in found["entries"]})
+
+
+if __name__ == "__main__":
+    run_stage(
+        "race",
+        __doc__,
+        inputs={"nodes": "node arrays (nodes.h5)"},
+        outputs={"speed": "times of all that take part, and their differences (speed.json)"},
+        compute=_compute,
+    )
