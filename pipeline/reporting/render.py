@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 from vtkmodules.util.numpy_support import numpy_to_vtk, numpy_to_vtkIdTypeArray, vtk_to_numpy
 from vtkmodules.vtkCommonCore import vtkLookupTable, vtkPoints
 from vtkmodules.vtkCommonDataModel import vtkCellArray, vtkPolyData
-from vtkmodules.vtkFiltersCore import vtkPolyDataNormals, vtkTubeFilter
+from vtkmodules.vtkFiltersCore import vtkGlyph3D, vtkPolyDataNormals, vtkTubeFilter
+from vtkmodules.vtkFiltersSources import vtkArrowSource
 from vtkmodules.vtkRenderingCore import (
     vtkActor,
     vtkPolyDataMapper,
@@ -181,6 +182,31 @@ def tube_actor(
     tubes.CappingOn()
     tubes.Update()
     actor = _actor(tubes.GetOutput())
+    _colour(actor, limits, colours)
+    return actor
+
+
+def arrow_actor(
+    points_mm: NDArray[np.float64],
+    velocity: NDArray[np.floating],
+    length_mm: float,
+    limits: tuple[float, float],
+    colours: str,
+) -> vtkActor:
+    """Arrows of one length at points, (P, 3), along a velocity, (P, 3), coloured by its size."""
+    polydata, points = vtkPolyData(), vtkPoints()
+    points.SetData(numpy_to_vtk(np.ascontiguousarray(points_mm), deep=True))
+    polydata.SetPoints(points)
+    polydata.GetPointData().SetVectors(numpy_to_vtk(np.ascontiguousarray(velocity, np.float32), deep=True))
+    speed = np.linalg.norm(velocity, axis=1).astype(np.float32)
+    polydata.GetPointData().SetScalars(numpy_to_vtk(speed, deep=True))
+    glyphs, arrow = vtkGlyph3D(), vtkArrowSource()
+    glyphs.SetSourceConnection(arrow.GetOutputPort())
+    glyphs.SetInputData(polydata)
+    glyphs.SetScaleModeToDataScalingOff()
+    glyphs.SetScaleFactor(length_mm)
+    glyphs.Update()
+    actor = _actor(glyphs.GetOutput())
     _colour(actor, limits, colours)
     return actor
 

@@ -19,7 +19,7 @@ from pipeline.studies.run import Run
 from solver.stage import StageError
 
 FOLDER = Path("config/studies")
-NO_MEASURES = ("__init__", "reference", "run", "study")
+NO_MEASURES = ("__init__", "pictures", "reference", "run", "study")
 """Modules of this folder that measure nothing."""
 
 
@@ -91,7 +91,6 @@ class Study(Section):
         """
         module: Any = importlib.import_module(f"pipeline.studies.{self.measure}")
         return module, parse(module.Options, self.options, f"{source}: options")
-
 
     def files(self) -> tuple[str, ...]:
         """Names of files that the measure reads of each run beside its nodes and its flow."""
