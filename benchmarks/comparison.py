@@ -2,27 +2,29 @@
 
     python benchmarks/comparison.py
     python benchmarks/comparison.py --tell results.json
+    python benchmarks/comparison.py --sides --no-boxes --races results/collares-* --json 2026-11-22-race-h200.json
 
-Driven cavities of Collares (2012): BGK, single precision, seconds for 3,000 steps, and the speed-up over the work's
-four passes (solver/four_pass.py) on one thread of the same machine. The work's own times, of its sequential version and
-of its best one on a GPU, are beside them; `four passes, n threads` shares its passes out to threads, which the work did
-not, and `four passes, GPU` (solver/cuda/four_pass.py) launches one after the other, as it did. And a dense box of 128^3
-nodes with a lid, TRT, beside lbmpy's scenario of the same, on all threads.
+Driven cavities of Collares (2012), raced by solver/race.py: BGK, single precision, seconds for 3,000 steps, and the
+speed-up over the work's four passes on one thread of the same machine. The work's own times, of its sequential version
+and of its best one on a GPU, are beside them; `four passes, n threads` shares its passes out to threads, which the work
+did not, and `four passes, GPU` launches one after the other, as it did. And a dense box of 128^3 nodes with a lid, TRT,
+beside lbmpy's scenario of the same, on all threads. With --races the same for cases that were solved elsewhere, of
+which `nodes.h5` and `solve.provenance.json` are wanted: what studies show of a machine that has a GPU.
 Prints tables in Markdown and keeps them as JSON in benchmarks/results.
 """
 
 import argparse
 import json
+import logging
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from bench import MAGIC, TAU, default_file, provenance, stirred
-from numba import get_num_threads, set_num_threads
-from timing import steps
+from bench import MAGIC, TAU, default_file, provenance
+from numba import get_num_threads
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT), str(ROOT / "tests")]
@@ -31,13 +33,14 @@ from geometries import nodes_from  # noqa: E402
 
 from solver.collision import relaxation_rates  # noqa: E402
 from solver.cuda.device import device_answers  # noqa: E402
-from solver.driver import LatticeDriver  # noqa: E402
-from solver.four_pass import FourPass, wall_nodes  # noqa: E402
 from solver.lattice import build_lattice  # noqa: E402
-from solver.nodes import Nodes  # noqa: E402
+from solver.nodes import Nodes, load  # noqa: E402
+from solver.race import STEPS, entries, race, timed  # noqa: E402
+from solver.settings import parse  # noqa: E402
 from solver.simulation import make_driver  # noqa: E402
+from solver.timing import steps, stirred  # noqa: E402
 
-STEPS, LID = 3000, {"lid": (0.05, 0.0, 0.0)}
+LID = {"lid": (0.05, 0.0, 0.0)}
 PUBLISHED = {
     12: (14.00, 0.85), 22: (99.92, 1.65), 32: (336.28, 3.96), 42: (789.05, 8.60), 52: (1528.20, 15.86)
 }  # fmt: skip
@@ -59,37 +62,25 @@ def cavity(side: int, distance: float) -> Nodes:
     return replace(nodes, wall_link_patch=((z > side) & inside).astype(np.int8), patches=tuple(LID))
 
 
-def versions(nodes: Nodes) -> dict[str, tuple[int, Callable[[], LatticeDriver]]]:
-    """What runs a cavity of the work: its name, on how many threads, and how it is made."""
-    rates, many = relaxation_rates(TAU, MAGIC), get_num_threads()
-    plain = build_lattice(nodes, "bgk", rates, "half-way", "fp32", moving=LID)
-    lattice = build_lattice(nodes, "bgk", rates, "bouzidi", "fp32", moving=LID)
-    walls = wall_nodes(nodes, LID)
-    found: dict[str, tuple[int, Callable[[], Any]]] = {
-        SLOW: (1, lambda: FourPass(plain, walls)),
-        f"four passes, {many} threads": (many, lambda: FourPass(plain, walls, parallel=True)),
-        "HemoLattice, 1 thread": (1, lambda: make_driver("cpu", lattice)),
-        f"HemoLattice, {many} threads": (many, lambda: make_driver("cpu", lattice)),
-    }
-    if device_answers():
-        from solver.cuda.four_pass import CudaFourPass
-
-        found["four passes, GPU"] = (many, lambda: CudaFourPass(plain, walls))
-        found["HemoLattice, GPU"] = (many, lambda: make_driver("cuda", lattice))
-    return found
-
-
-def compare_cavities(sides: list[int], options: argparse.Namespace) -> Iterator[dict[str, Any]]:
-    """Seconds for 3,000 steps of each version on each cavity."""
+def compare_cavities(sides: list[int]) -> Iterator[dict[str, Any]]:
+    """Seconds for 3,000 steps of each program on each cavity."""
     for side in sides:
-        nodes, many = cavity(side - 2, 1.0), get_num_threads()
+        nodes, rates = cavity(side - 2, 1.0), relaxation_rates(TAU, MAGIC)
+        plain, lattice = (
+            build_lattice(nodes, "bgk", rates, walls, "fp32", moving=LID) for walls in ("half-way", "bouzidi")
+        )
         seconds = dict(zip(PUBLISHED_NAMES, PUBLISHED[side], strict=True)) if side in PUBLISHED else {}
-        for name, (threads, make) in versions(nodes).items():
-            set_num_threads(threads)
-            _, step = steps(stirred(make()), np.zeros(0), options.seconds, options.repeats)
-            set_num_threads(many)
-            seconds[name] = STEPS * step.seconds
+        for entry in entries(nodes, plain, lattice, LID):
+            seconds[entry.name] = timed(entry, np.zeros(0))["seconds"]
         yield {"side": side, "nodes": nodes.count, "seconds": seconds}
+
+
+def race_cases(folders: list[str]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Races of cases that were solved, out of their folders in results/, by the names of these."""
+    log = logging.getLogger("race")
+    for folder in map(Path, folders):
+        settings = json.loads((folder / "solve.provenance.json").read_text())["settings"]
+        yield folder.name, race(load(folder / "nodes.h5"), parse(settings), log)
 
 
 def compare_boxes(options: argparse.Namespace) -> Iterator[dict[str, Any]]:
@@ -159,10 +150,11 @@ def tell(results: dict[str, Any]) -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--sides", nargs="+", type=int, default=[*PUBLISHED, LARGER], help="of the cavities, in nodes")
+    parser.add_argument("--sides", nargs="*", type=int, default=[*PUBLISHED, LARGER], help="of the cavities, in nodes")
     parser.add_argument("--no-boxes", action="store_true", help="leave the dense boxes out")
-    parser.add_argument("--repeats", type=int, default=5)
-    parser.add_argument("--seconds", type=float, default=0.3, help="of one timing, about")
+    parser.add_argument("--races", nargs="*", default=[], help="folders of cases that were solved")
+    parser.add_argument("--repeats", type=int, default=5, help="of the boxes")
+    parser.add_argument("--seconds", type=float, default=0.3, help="of one timing of a box, about")
     parser.add_argument("--commit", help="of what is measured, where git cannot tell it")
     parser.add_argument("--json", type=Path, help="file for the results; default: in benchmarks/results by the date")
     parser.add_argument("--tell", type=Path, help="print the tables of these results, and measure nothing")
@@ -170,15 +162,17 @@ def main() -> None:
     if options.tell:
         print(tell(json.loads(options.tell.read_text())))
         return
-    options.backends = ["cpu", "cuda"] if device_answers() else ["cpu"]
-    results: dict[str, Any] = {**provenance(options), "cavities": [], "boxes": []}
+    results: dict[str, Any] = {**provenance(options), "cavities": [], "boxes": [], "races": {}}
     file = options.json or default_file("comparison", results["hardware"])
-    for row in compare_cavities(options.sides, options):
+    for row in compare_cavities(options.sides):
         results["cavities"].append(row)
         print(json.dumps(row), flush=True)
     for row in () if options.no_boxes else compare_boxes(options):
         results["boxes"].append(row)
         print(json.dumps(row), flush=True)
+    for name, found in race_cases(options.races):
+        results["races"][name] = found
+        print(name, {entry["name"]: round(entry["seconds"], 3) for entry in found["entries"]}, flush=True)
     file.write_text(json.dumps(results, indent=1) + "\n")
     print(tell(results), file, sep="\n\n")
 
