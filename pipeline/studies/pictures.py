@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -16,8 +17,8 @@ from pipeline.reporting.figures import INLET_COLOURS, OUTLET_COLOURS, SPEED_COLO
 from pipeline.studies.run import Run
 from solver.nodes import INLET, OUTLET
 
-LONGEST, LEVEL, LINES, ARROWS = 280, 15, 24, 250
-"""Pixels of a picture's longer side, steps of its colours out of 255 (which keeps its file small), streamlines, arrows."""
+LONGEST, LEVEL, LINES, ARROWS = 240, 15, 16, 250
+"""Pixels of a picture's longer side, steps of its colours out of 255 (for small files), streamlines, arrows."""
 ASKEW = np.array([0.45, -0.8, 0.4])
 """Where a box is seen from."""
 FACES = [(axis, side) for axis in range(3) for side in (-1, 1)]
@@ -42,7 +43,7 @@ def block(position: NDArray[np.int32]) -> tuple[Mesh, NDArray[np.intp]]:
         bare = np.flatnonzero(~there[tuple((beside - low).T)])
         first, second = (axis + 1) % 3, (axis + 2) % 3
         around = np.zeros((4, 3))
-        around[:, axis], around[:, first], around[:, second] = side, (-1, side, 1, -side), (-side, -1, side, 1)
+        around[:, axis], around[:, first], around[:, second] = side, (-1, side, 1, -side), (-1, -side, 1, side)
         corners.append((position[bare, None] + around / 2).reshape(-1, 3))
         owners.append(np.repeat(bare, 4))
     points = np.concatenate(corners)
@@ -58,9 +59,10 @@ def draw_flow(evidence: Evidence, run: Run) -> None:
     speed = np.linalg.norm(run.velocity_m_s, axis=1)
     limits = (0.0, float(np.percentile(speed, 99)))
     panels = _vessel(run, limits) if run.nodes.openings else _box(run, speed, limits)
-    evidence.draw(
-        lambda figure: _panels(figure, panels, limits), f"{run.name}: " + ", ".join(title for title, _ in panels)
-    )
+    for first in range(0, len(panels), 2):
+        pair = panels[first : first + 2]
+        draw = partial(_panels, panels=pair, limits=limits)
+        evidence.draw(draw, f"{run.name}: " + ", ".join(title for title, _ in pair))
 
 
 def _panels(figure: Any, panels: Sequence[Panel], limits: tuple[float, float]) -> None:
@@ -68,6 +70,7 @@ def _panels(figure: Any, panels: Sequence[Panel], limits: tuple[float, float]) -
     from matplotlib.cm import ScalarMappable
     from matplotlib.colors import Normalize
 
+    figure.set_size_inches(2 * len(panels) + 1, 2.6)
     axes = figure.subplots(1, len(panels), squeeze=False)[0]
     for place, (title, image) in zip(axes, panels, strict=True):
         place.imshow((image / LEVEL).round() * LEVEL / 255, interpolation="nearest")
@@ -113,7 +116,9 @@ def _vessel(run: Run, limits: tuple[float, float]) -> list[Panel]:
     """Kinds of nodes behind a transparent wall, the direction of the flow, and streamlines, thin and thick."""
     nodes, points = run.nodes, run.nodes.points_mm()
     toward = scene.front_view(points).toward
-    glass = render.surface_actor(_cubes(run, nodes.wall_position)[0], render.GLASS, 0.15)
+    wall = run.surface
+    wall = replace(wall, triangles=wall.triangles[wall.opening == 0], opening=wall.opening[wall.opening == 0])
+    glass = render.surface_actor(wall, render.GLASS, 0.3)
     kinds = [
         render.surface_actor(_cubes(run, nodes.position[nodes.tag == tag])[0], to_rgb(colour))
         for tag, colour in ((INLET, INLET_COLOURS[0]), (OUTLET, OUTLET_COLOURS[0]))
@@ -123,7 +128,7 @@ def _vessel(run: Run, limits: tuple[float, float]) -> list[Panel]:
     arrows = render.arrow_actor(points[some], run.velocity_m_s[some], radius, limits, SPEED_COLOURS)
     thin, thick = (_tubes(run, width * radius, limits) for width in (0.03, 0.1))
     return [
-        ("inlet, outlet, wall nodes", _seen([*kinds, glass], points, toward)),
+        ("inlet, outlet, wall", _seen([*kinds, glass], points, toward)),
         ("direction", _seen([arrows, glass], points, toward)),
         ("streamlines", _seen([thin, glass], points, toward)),
         ("thick streamlines", _seen([thick], points, toward)),

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from pipeline.case import Case
 from pipeline.haemodynamics.indices import read_json, read_monitor
+from pipeline.mesh import Mesh
 from solver.flow import Flow, read_flow
 from solver.nodes import Nodes, load
 
@@ -53,6 +54,11 @@ class Run:
     def speed(self) -> dict[str, Any]:
         """``speed.json``."""
         return read_json(self.folder / "speed.json")
+
+    @cached_property
+    def surface(self) -> Mesh:
+        """The closed surface."""
+        return Mesh.read(self.folder / "surface.vtp")
 
     @property
     def spacing_m(self) -> float:

@@ -18,7 +18,7 @@ from pipeline.studies.reference import read_reference
 from pipeline.studies.run import Run
 from solver.stage import ROOT
 
-FILES = ("speed.json",)
+FILES = ("speed.json", "surface.vtp")
 FLOATS = 2.0**-24
 """Relative round-off of a number in single precision."""
 PUBLISHED = {"q9450": "Q9450, one core (2012)", "gtx_460_opt": "GTX 460 (2012)"}

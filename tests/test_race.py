@@ -1,0 +1,112 @@
+"""The race of this solver against the four passes: who takes part and that they agree. Never how fast anything is."""
+
+import logging
+from dataclasses import replace
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from geometries import nodes_from
+
+from pipeline.case import Case
+from pipeline.evidence import Evidence
+from pipeline.studies import speed
+from pipeline.studies.pictures import block
+from solver import race as race_module
+from solver import sweeps
+from solver.collision import relaxation_rates
+from solver.cpu.driver import CpuDriver
+from solver.lattice import build_lattice
+from solver.nodes import Nodes
+from solver.race import race
+from solver.settings import parse
+from solver.stage import StageError
+
+SETTINGS = {
+    "density_kg_m3": 1000, "viscosity_pa_s": 1e-3, "patches": {"lid": {"velocity_m_s": [0.01, 0, 0]}},
+    "collision": "bgk", "lattice_speed": 0.05,
+}  # fmt: skip
+
+
+def cavity(side: int) -> Nodes:
+    """A closed cube, its upper wall a lid."""
+    nodes = nodes_from(np.ones((side,) * 3, bool), lambda p, c: (np.full(len(p), 0.5), np.zeros(len(p), int)))
+    z = nodes.wall_position[nodes.wall_link_wall][:, 2]
+    return replace(nodes, wall_link_patch=(z > side).astype(np.int8), patches=("lid",))
+
+
+def settings(**more):
+    case = Case.model_validate(
+        {"input": {"geometry": {"shape": "cavity", "length_mm": 8, "width_mm": 8}}, "solve": SETTINGS | more}
+    )
+    return parse(case.solve.model_dump(mode="json"))
+
+
+@pytest.fixture
+def short(monkeypatch):
+    monkeypatch.setattr(race_module, "REPEATS", 1)
+    monkeypatch.setattr(race_module, "SECONDS", 1e-4)
+    monkeypatch.setattr(race_module, "AGREED_STEPS", 20)
+
+
+def test_race_compares_all_programs_and_times_their_passes(short):
+    found = race(cavity(8), settings(), logging.getLogger())
+    names = [entry["name"] for entry in found["entries"]]
+    assert names[:2] == ["four passes, 1 thread", "HemoLattice, 1 thread"]
+    assert (found["fluid_nodes"], found["wall_nodes"]) == (8**3, 10**3 - 8**3 - 8)  # without corners
+    for entry in found["entries"]:
+        assert entry["seconds"] == pytest.approx(3000 * entry["step_s"])
+        assert ("passes_s" in entry) == (entry["program"] == "four passes")
+    assert list(found["entries"][0]["passes_s"]) == ["collision", "walls", "streaming", "macroscopic"]
+    agreement = found["agreement"]
+    assert set(agreement["round_off"]) == set(names[1:])
+    assert max(agreement["round_off"].values()) < speed.round_off(20)
+    assert 0 < agreement["walls"] < 0.5  # another scheme, but the same flow
+    assert agreement["largest_speed"] > 0.01
+
+
+def test_race_refuses_walls_along_which_fluid_slips(short):
+    slips = {"lid": {"velocity_m_s": [0.01, 0, 0]}, "walls": {"slip": True}}
+    nodes = replace(cavity(8), patches=("lid", "walls"))
+    with pytest.raises(StageError, match="fluid slips there"):
+        race(nodes, settings(patches=slips), logging.getLogger())
+
+
+def test_snapshots_are_taken_at_each_interval(monkeypatch):
+    monkeypatch.setattr(sweeps, "INTERVALS", (2, 4))
+    nodes = cavity(6)
+    lattice = build_lattice(nodes, "bgk", relaxation_rates(0.8, 0.09), "half-way", moving={"lid": (0.05, 0.0, 0.0)})
+    rows = sweeps.sweep_snapshots(CpuDriver(lattice), nodes, np.zeros(0), 1e-4, 100.0)
+    assert [row["every"] for row in rows] == [None, 2, 4]
+    threads = [row["threads"] for row in sweeps.sweep_threads("cpu", lattice, np.zeros(0), 1e-4, 1)]
+    assert threads[0] == 1
+    assert threads == sorted(set(threads))
+
+
+def test_block_has_the_faces_of_a_cube_and_encloses_its_nodes():
+    z, y, x = np.indices((2, 3, 4)).reshape(3, -1)
+    position = np.column_stack((x, y, z)).astype(np.int32)
+    mesh, owner = block(position)
+    assert len(mesh.triangles) == 2 * 2 * (2 * 3 + 3 * 4 + 2 * 4)
+    assert mesh.volume_mm3() == pytest.approx(2 * 3 * 4)  # outward: positive
+    assert np.abs(mesh.points_mm - position[owner]).max() == 0.5
+
+
+def raced(fluid: int, wall: int, off: float) -> SimpleNamespace:
+    passes = dict.fromkeys(("collision", "walls", "streaming", "macroscopic"), 1.0)
+    slow = {"name": "four passes, 1 thread", "program": "four passes", "threads": 1, "seconds": 8.0, "updates_s": 1e6}
+    fast = {"name": "HemoLattice, 1 thread", "program": "HemoLattice", "threads": 1, "seconds": 2.0, "updates_s": 4e6}
+    agreement = {"steps": 200, "round_off": {fast["name"]: off}, "walls": 0.01}
+    found = {"fluid_nodes": fluid, "wall_nodes": wall, "entries": [slow | {"passes_s": passes}, fast],
+             "agreement": agreement, "hardware": {}}  # fmt: skip
+    return SimpleNamespace(speed=found)
+
+
+@pytest.mark.parametrize(("wall", "off", "reached"), [(728, 0.0, [True] * 3), (727, 1e-3, [False, False, True])])
+def test_measure_holds_numbers_of_nodes_and_agreement(monkeypatch, wall, off, reached):
+    monkeypatch.setattr(speed, "draw_flow", lambda evidence, run: None)
+    evidence = Evidence("x", "x", "x")
+    runs = {"12": raced(1000, wall, off), "22": raced(8000, 2648, 0.0)}
+    speed.measure(evidence, runs, speed.Options(reference="collares2012_cavity", walls=0.05))
+    assert [goal.met for goal in evidence.goals] == reached
+    assert evidence.tables[2]["rows"][0][-2:] == [1.0, 4.0]  # speed-up over the four passes
