@@ -133,14 +133,32 @@ def _times(
 
 def _passes(evidence: Evidence, names: Sequence[str], races: Sequence[list[dict[str, Any]]]) -> None:
     """Shares of the four passes."""
-    rows = []
-    for name, race in zip(names, races, strict=True):
-        for entry in race:
-            if "passes_s" in entry:
-                whole = sum(entry["passes_s"].values())
-                rows.append((name, entry["name"], *(100 * seconds / whole for seconds in entry["passes_s"].values())))
+    shares: dict[str, list[NDArray[np.float64]]] = {}
+    for race in races:
+        for entry in (each for each in race if "passes_s" in each):
+            seconds = np.array([*entry["passes_s"].values()])
+            shares.setdefault(entry["name"], []).append(100 * seconds / seconds.sum())
+    columns = ("mesh", "on", *races[0][0]["passes_s"])
+    rows = [(name, on, *parts) for on, of in shares.items() for name, parts in zip(names, of, strict=True)]
     note = "Shares of the four passes, %, each timed by itself. The work's collision took 64 to 74 % on one core."
-    evidence.table(("mesh", "on", "collision", "walls", "streaming", "macroscopic"), rows, note)
+    evidence.table(columns, rows, note)
+    evidence.draw(lambda figure: _bars(figure, names, shares, columns[2:]), "Shares of the four passes")
+
+
+def _bars(
+    figure: Any, names: Sequence[str], shares: Mapping[str, Sequence[NDArray[np.float64]]], passes: Sequence[str]
+) -> None:
+    """Shares on top of each other, a panel for each that takes part."""
+    panels = figure.subplots(1, len(shares), squeeze=False, sharey=True)[0]
+    for axes, (on, parts) in zip(panels, shares.items(), strict=True):
+        bottom = np.zeros(len(names))
+        for label, part in zip(passes, np.array(parts).T, strict=True):
+            axes.bar(names, part, bottom=bottom, label=label)
+            bottom = bottom + part
+        axes.set_axisbelow(True)
+        axes.set_title(on, fontsize=9)
+    panels[0].set(ylabel="% of a step")
+    figure.legend(*panels[0].get_legend_handles_labels(), loc="outside right upper", fontsize=7)
 
 
 def _agreement(evidence: Evidence, races: Sequence[Race], walls: float) -> None:
