@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from solver.d3q19 import VELOCITIES
 from solver.driver import Driver, Observation
 from solver.nodes import FLUID, INLET, OUTLET, Nodes, Opening
+from solver.plain import distance_to_cylinder
 
 Crossing = Callable[[NDArray, NDArray], tuple[NDArray, NDArray]]
 """From nodes (L, 3) and directions (L, 3): distance q to the surface and id of the opening (0: wall), both (L,)."""
@@ -159,16 +160,6 @@ def nearest_offset(points: NDArray, axis: NDArray, unit: NDArray, shifts: NDArra
         closer = distance < best
         best[closer], nearest[closer] = distance[closer], offset[closer]
     return nearest
-
-
-def distance_to_cylinder(offset: NDArray, velocity: NDArray, unit: NDArray, radius: float) -> NDArray:
-    """Length along `velocity` from inside to the cylinder, in lengths of `velocity`; inf along the axis."""
-    across = velocity - np.outer(velocity @ unit, unit)
-    a, b = (across**2).sum(axis=1), (offset * across).sum(axis=1)
-    c = (offset**2).sum(axis=1) - radius**2
-    with np.errstate(divide="ignore", invalid="ignore"):
-        q = (-b + np.sqrt(b * b - a * c)) / a
-    return np.where(a > 1e-12, q, np.inf)
 
 
 def pipe(direction: tuple[int, int, int], radius: float, length: float, spacing_mm: float = 1.0) -> Nodes:

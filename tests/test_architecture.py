@@ -11,7 +11,7 @@ from solver.stage import ROOT, imports
 PIPELINE_MAY_USE = {
     f"solver.{module}"
     for module in ("stage", "nodes", "d3q19", "units", "flow", "waveform", "forecast", "partition", "blood", "vtkhdf")
-}
+} | {"solver.velocity_sets", "solver.plain"}
 SOLVER_MAY_USE = {"numpy", "numba", "h5py"}
 STANDARD_LIBRARY = set(sys.stdlib_module_names)
 
