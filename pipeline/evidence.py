@@ -36,7 +36,7 @@ import numpy as np
 from solver.stage import ROOT
 
 FOLDER = "HEMO_EVIDENCE"
-MAX_FIGURE_BYTES = 120_000
+MAX_FIGURE_BYTES = 200_000
 
 Cell = str | int | float
 
