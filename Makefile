@@ -1,13 +1,14 @@
-# make demo | make test | make validation | make lint | make bench | make lock
+# make demo | make test | make studies [SET=ci|quick|full] | make validation | make lint | make bench | make lock
 # Needs Python 3.11 or newer and make; everything else goes into .venv.
 
 PYTHON ?= python3
 BIN := .venv/bin
 CORES ?= all
+SET ?= quick
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r
 CUDA := $(shell command -v nvidia-smi >/dev/null 2>&1 && nvidia-smi -L >/dev/null 2>&1 && echo .venv/.cuda)
 
-.PHONY: demo test validation smoke lint bench schema lock clean
+.PHONY: demo test studies validation smoke lint bench schema lock clean
 .DELETE_ON_ERROR:
 
 demo: .venv/.run $(CUDA)
@@ -32,6 +33,9 @@ lint: .venv/.dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+
+studies: .venv/.run $(CUDA)
+	$(BIN)/snakemake --cores $(CORES) --config validation=$(SET) -- validation
 
 bench: .venv/.run $(CUDA)
 	$(BIN)/python benchmarks/bench.py
