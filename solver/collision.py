@@ -198,10 +198,11 @@ def choose_collision(name: str, grid_reynolds: float, tau: float, magic: float |
     """Collision model and magic parameter for a grid Reynolds number Re_g = U dx / nu.
 
     ``auto``: TRT up to Re_g 30, projected regularised above: in pulsatile flow through an aneurysm and a fork, every
-    other model blew up from Re_g 43 on. Lambda is min(3/16, 2 (tau - 1/2)), so that the odd part of the populations
-    relaxes within 2.5 steps: the longer it takes, the more does inertia spoil the velocity that an inlet's links give,
-    and the stress on the wall behind it. A model that is named is kept, BGK's Lambda is (tau - 1/2)^2; `magic` is taken
-    instead where it is given, and ``auto`` is then TRT.
+    other model blew up from Re_g 43 on. Lambda is min(3/16, 2 (tau - 1/2)) up to Re_g 10, so that the odd part of the
+    populations relaxes within 2.5 steps: the longer it takes, the more does inertia spoil the velocity that an inlet's
+    links give, and the stress on the wall behind it. It is min(3/16, (tau - 1/2)/2) above, where waves of some nodes
+    would grow with more. A model that is named is kept, BGK's Lambda is (tau - 1/2)^2; `magic` is taken instead where
+    it is given, and ``auto`` is then TRT.
 
     Raises
     ------
@@ -216,4 +217,4 @@ def choose_collision(name: str, grid_reynolds: float, tau: float, magic: float |
         name = "trt" if grid_reynolds <= 30 else "projected"
     if name == "bgk":
         return name, (tau - 0.5) ** 2
-    return name, min(3 / 16, 2 * (tau - 0.5))
+    return name, min(3 / 16, (2 if grid_reynolds <= 10 else 0.5) * (tau - 0.5))

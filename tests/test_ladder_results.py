@@ -202,12 +202,6 @@ def label(direction: Sequence[float]) -> str:
 USUAL_MAGIC = 3 / 16
 """Lambda as it is often advised; ours falls with tau."""
 
-EVEN_AT_FIRST = {
-    "held": 0.6,
-    "why": "3 % at 10 nodes across already; what is left lies behind the inlet, where inertia spoils the profile that"
-    " its links give by the lattice's speed over the nodes across",
-}
-
 
 @pytest.mark.slow
 @pytest.mark.ladder
@@ -243,7 +237,7 @@ def test_wall_shear_stress_through_the_whole_chain(tmp_path):
            f" wall than {BESIDE_WALL:g} spacings and of all others.")  # fmt: skip
         orders = {
             direction: {
-                name: order(RADII, [abs(getattr(found[direction, radius], name)) for radius in RADII])
+                name: order(RADII[:3], [abs(getattr(found[direction, radius], name)) for radius in RADII[:3]])
                 for name in ("shear_mean", "shear_rms", "shear_95", "gradient", "drop", "curl_beside", "curl_inside")
             }
             for direction in DIRECTIONS
@@ -251,7 +245,7 @@ def test_wall_shear_stress_through_the_whole_chain(tmp_path):
         case.table(("direction", "stress, mean size", "rms", "95th percentile", "gradient", "drop",
                     "vorticity beside the wall", "inside"),
                    [(label(direction), *each.values()) for direction, each in orders.items()],
-                   "Order with the spacing.")  # fmt: skip
+                   "Order with the spacing from 10 to 20 nodes across: at 28 Lambda is another.")  # fmt: skip
         for direction in DIRECTIONS:
             each, name = found[direction, 10.0], f"{label(direction)}, 20 nodes: "
             case.reach(f"{name}wall shear stress, mean size of the error", each.shear_mean, at_most=0.05)
@@ -264,10 +258,7 @@ def test_wall_shear_stress_through_the_whole_chain(tmp_path):
             case.reach(f"{name}vorticity beside the wall, rms", each.curl_beside, at_most=0.05)
             case.reach(f"{name}vorticity inside, rms", each.curl_inside, at_most=0.05)
             each_order = orders[direction]["shear_mean"]
-            miss = EVEN_AT_FIRST if direction == (1, 0, 0) else {}
-            case.reach(
-                f"{label(direction)}: order of the wall shear stress, mean size", each_order, at_least=0.9, **miss
-            )
+            case.reach(f"{label(direction)}: order of the wall shear stress, mean size", each_order, at_least=0.9)
             each, name = found[direction, 14.0], f"{label(direction)}, 28 nodes: "
             case.reach(f"{name}wall shear stress, mean size of the error", each.shear_mean, at_most=0.05)
             case.reach(f"{name}95th percentile", each.shear_95, at_most=0.1)

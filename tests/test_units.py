@@ -108,6 +108,6 @@ def test_compressible_lattice_speed_is_refused():
 def test_collision_follows_the_grid_reynolds_number():
     assert choose_collision("auto", 5, 0.9) == ("trt", 3 / 16)
     assert choose_collision("auto", 5, 0.55) == ("trt", pytest.approx(0.1))
-    assert choose_collision("auto", 30, 0.508) == ("trt", pytest.approx(0.016))
+    assert choose_collision("auto", 30, 0.508) == ("trt", pytest.approx(0.004))
     assert choose_collision("auto", 100, 0.505)[0] == "projected"
     assert choose_collision("bgk", 100, 0.6) == ("bgk", pytest.approx(0.01))

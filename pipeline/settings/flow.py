@@ -138,7 +138,7 @@ class SolveSettings(Section):
     collision: Literal["auto", "bgk", "trt", "projected", "recursive"] = Field(
         "auto", description="auto: by the grid Reynolds number"
     )
-    magic: Positive | None = Field(None, description="TRT's Lambda; none: min(3/16, 2 (tau - 1/2))")
+    magic: Positive | None = Field(None, description="TRT's Lambda; none: by tau and the grid Reynolds number")
     equilibrium: Literal["incompressible", "compressible"] = "incompressible"
     smagorinsky: Annotated[float, Field(gt=0, le=0.3)] | None = Field(
         None, description="constant of the eddy viscosity, 0.1 to 0.2; none: no model of turbulence"
