@@ -185,6 +185,9 @@ def _plots(figure: Any, races: Sequence[list[dict[str, Any]]], theirs: Mapping[s
     for key, dashes in zip(PUBLISHED, (":", "--"), strict=True):
         rate.loglog(nodes, 3000 * nodes / theirs[key], dashes, color="grey", label=PUBLISHED[key])
         gain.loglog(nodes, theirs["q9450"] / theirs[key], dashes, color="grey")
-    rate.set(xlabel="fluid nodes", ylabel="updates a second")
-    gain.set(xlabel="fluid nodes", ylabel="speed-up over one thread")
+    rate.set(ylabel="updates a second")
+    gain.set(ylabel="speed-up over one thread")
+    for axes in (rate, gain):
+        axes.minorticks_off()
+        axes.set(xlabel="fluid nodes, thousands", xticks=nodes, xticklabels=[f"{each / 1e3:.0f}" for each in nodes])
     figure.legend(*rate.get_legend_handles_labels(), loc="outside right upper", fontsize=7)
