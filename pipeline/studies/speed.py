@@ -179,7 +179,8 @@ def _plots(figure: Any, races: Sequence[list[dict[str, Any]]], theirs: Mapping[s
     rate, gain = figure.subplots(1, 2)
     nodes = theirs["fluid"]
     for number, entry in enumerate(races[0]):
-        style = {"marker": "o", "markersize": 3, "color": f"C{number}" if number < 5 else None, "label": entry["name"]}
+        colour = f"C{number}" if number < 5 else "tab:red"  # the style has five
+        style = {"marker": "o", "markersize": 3, "color": colour, "label": entry["name"]}
         rate.loglog(nodes, [race[number]["updates_s"] for race in races], **style)
         gain.loglog(nodes, [race[number]["gain"] for race in races], **style)
     for key, dashes in zip(PUBLISHED, (":", "--"), strict=True):
