@@ -25,18 +25,18 @@ from test_canonical import stage
 
 from pipeline.case import Case as CaseFile
 from pipeline.evidence import Evidence, order
-from pipeline.haemodynamics.tally import SLAB_CENTRE, SLAB_HALF_WIDTH, Slab, slab_inside
+from pipeline.haemodynamics.tally import SLAB_HALF_WIDTH
 from pipeline.haemodynamics.wall import Wall, fit_nodes_to_wall, shear_stress
 from pipeline.mesh import Mesh
 from pipeline.settings import base
 from pipeline.settings.flow import SolveSettings
-from pipeline.studies.run import layer
+from pipeline.studies.run import layer, section
 from pipeline.studies.step import reattachment
 from solver import simulation
 from solver.d3q19 import OPPOSITE, VELOCITIES
 from solver.driver import Driver
 from solver.flow import read_flow
-from solver.nodes import Nodes, Opening, load
+from solver.nodes import Nodes, load
 from solver.settings import parse
 from solver.stage import ROOT
 from solver.units import PASCAL_PER_MMHG
@@ -104,13 +104,6 @@ def solved(nodes: Nodes, folder: Path, flow_ml_s: float | None, **changes: Any) 
         summary = simulation.solve(nodes, parse(given), folder / "flow.vtkhdf", folder / "monitor.csv", LOG)
     assert summary["converged"], summary["warnings"]
     return Solved(nodes, summary, drivers[0], folder)
-
-
-def section(nodes: Nodes, centre_mm: NDArray, normal: NDArray, radius_mm: float) -> Slab:
-    """Nodes in the smooth window around a round section, and what part of the section each stands for."""
-    cap = np.asarray(centre_mm) + SLAB_CENTRE * nodes.spacing_mm * np.asarray(normal)
-    opening = Opening(1, "section", "outlet", tuple(cap), tuple(normal), np.pi * radius_mm**2, radius_mm)
-    return slab_inside(nodes, opening)
 
 
 def mean_speed(reynolds: float, length: float) -> float:

@@ -10,9 +10,10 @@ from numpy.typing import NDArray
 
 from pipeline.case import Case
 from pipeline.haemodynamics.indices import read_json, read_monitor
+from pipeline.haemodynamics.tally import SLAB_CENTRE, Slab, slab_inside
 from pipeline.mesh import Mesh
 from solver.flow import Flow, read_flow
-from solver.nodes import Nodes, load
+from solver.nodes import Nodes, Opening, load
 
 
 @dataclass(frozen=True)
@@ -85,6 +86,29 @@ class Run:
         """Velocity at the end of the run, (N, 3)."""
         return self.flow.velocity_m_s(-1).astype(np.float64)
 
+    @cached_property
+    def pressure_pa(self) -> NDArray[np.float64]:
+        """Pressure at the end of the run, (N,)."""
+        return self.flow.pressure_pa(-1).astype(np.float64)
+
+    @cached_property
+    def viscous_stress_pa(self) -> NDArray[np.float64]:
+        """Viscous stress at the end of the run, (N, 6): xx, yy, zz, xy, yz, zx."""
+        return self.flow.viscous_stress_pa(-1).astype(np.float64)
+
+    def opening(self, name: str) -> Opening:
+        """An opening by its name."""
+        return next(opening for opening in self.nodes.openings if opening.name == name)
+
+    def leaving_ml_s(self, name: str) -> float:
+        """Flow through an opening at the end of the run, as the links count it."""
+        return float(self.summary["openings"][name]["flow_ml_s"])
+
+    def through_ml_s(self, centre_mm: NDArray[np.floating], normal: NDArray[np.floating], radius_mm: float) -> float:
+        """Flow through a round section of the field of velocity at the end of the run."""
+        slab = section(self.nodes, centre_mm, normal, radius_mm)
+        return float(slab.areas_mm2 @ (self.velocity_m_s[slab.rows] @ normal))
+
     def layer(self, values: NDArray[np.floating]) -> NDArray[np.float64]:
         """Values at the nodes, (N,), in the lowest layer of nodes across y: (Z, X), NaN where no fluid is."""
         return layer(self.nodes, values)
@@ -97,3 +121,10 @@ def layer(nodes: Nodes, values: NDArray[np.floating]) -> NDArray[np.float64]:
     image = np.full((int(np.ptp(z)) + 1, int(np.ptp(x)) + 1), np.nan)
     image[z[lowest] - z.min(), x[lowest] - x.min()] = values[lowest]
     return image
+
+
+def section(nodes: Nodes, centre_mm: NDArray[np.floating], normal: NDArray[np.floating], radius_mm: float) -> Slab:
+    """Nodes in the smooth window around a round section, and what area of it each stands for."""
+    cap = np.asarray(centre_mm) + SLAB_CENTRE * nodes.spacing_mm * np.asarray(normal)
+    opening = Opening(1, "section", "outlet", tuple(cap), tuple(normal), np.pi * radius_mm**2, radius_mm)
+    return slab_inside(nodes, opening)
