@@ -19,7 +19,6 @@ from geometries import bifurcation, pipe, stenosis, step
 from naive import COLLISIONS
 from numpy.typing import NDArray
 from scipy.spatial.transform import Rotation
-from scipy.special import jv
 from shapes import capped_cylinder
 from test_canonical import stage
 
@@ -32,6 +31,7 @@ from pipeline.settings import base
 from pipeline.settings.flow import SolveSettings
 from pipeline.studies.run import layer, section
 from pipeline.studies.step import reattachment
+from pipeline.studies.womersley import Cycle, PulsatilePipe, Windkessel, pulse_figures
 from solver import simulation
 from solver.d3q19 import OPPOSITE, VELOCITIES
 from solver.driver import Driver
@@ -39,7 +39,6 @@ from solver.flow import read_flow
 from solver.nodes import Nodes, load
 from solver.settings import parse
 from solver.stage import ROOT
-from solver.units import PASCAL_PER_MMHG
 
 LOG = logging.getLogger("test")
 VISCOSITY, DENSITY, SPACING_MM = 3.5e-3, 1060.0, 0.2
@@ -532,21 +531,11 @@ def test_windkessels_split_the_flow_by_murray_or_as_given(tmp_path):
 # ---- pulsatile flow --------------------------------------------------------------------------------------------------
 
 
-def first_harmonic(times_s: NDArray, values: NDArray, period_s: float) -> complex:
-    """The amplitude a of Re(a exp(i w t)) in samples spread evenly over whole periods."""
-    return complex(2 * np.mean(values * np.exp(-2j * np.pi * times_s / period_s)))
-
-
-def phase_deg(ratio: complex) -> float:
-    return float(np.degrees(np.angle(ratio)))
-
-
 @dataclass
 class Pulse:
     """Flow Q (1 + 0.8 cos wt), mean Reynolds number 50, through a tilted pipe into a Windkessel of 1 mmHg on average.
 
-    `radius` is in spacings, `alpha` the Womersley number. The solution is that of Womersley (1955),
-    doi:10.1113/jphysiol.1955.sp005276, with l = i^(3/2) alpha and k = 1 - 2 J1(l)/(l J0(l)).
+    `radius` is in spacings, `alpha` the Womersley number.
     """
 
     radius: float
@@ -554,138 +543,34 @@ class Pulse:
 
     def __post_init__(self) -> None:
         self.flow_ml_s = round_flow(50, self.radius)
-        self.radius_m = self.radius * SPACING_MM * 1e-3
-        self.omega = (self.alpha / self.radius_m) ** 2 * VISCOSITY / DENSITY
-        self.period_s = 2 * np.pi / self.omega
-        self.l = 1j**1.5 * self.alpha
-        self.k = 1 - 2 * jv(1, self.l) / (self.l * jv(0, self.l))
-        self.proximal, self.distal = 0.2 / self.flow_ml_s, 0.8 / self.flow_ml_s
-        self.compliance = self.period_s / 4 / self.distal
-
-    def gradient(self, flow_m3_s: complex) -> complex:
-        """-dp/dx = i w rho U / k."""
-        return 1j * self.omega * DENSITY * flow_m3_s / (np.pi * self.radius_m**2) / self.k
-
-    def velocity(self, flow_m3_s: complex, r: NDArray) -> NDArray:
-        """U (1 - J0(l r)/J0(l)) / k along the pipe at r radii from its axis."""
-        return flow_m3_s / (np.pi * self.radius_m**2) * (1 - jv(0, self.l * r) / jv(0, self.l)) / self.k
-
-    def impedance_pa_s_ml(self) -> complex:
-        """Rp + Rd / (1 + i w Rd C)."""
-        behind = self.distal / (1 + 1j * self.omega * self.distal * self.compliance)
-        return PASCAL_PER_MMHG * (self.proximal + behind)
+        radius_m, viscosity = self.radius * SPACING_MM * 1e-3, VISCOSITY / DENSITY
+        period_s = 2 * np.pi * (radius_m / self.alpha) ** 2 / viscosity
+        self.pipe = PulsatilePipe(radius_m, period_s, viscosity, DENSITY, self.flow_ml_s)
+        distal = 0.8 / self.flow_ml_s
+        self.behind = Windkessel(0.2 / self.flow_ml_s, distal, period_s / 4 / distal)
 
     def solve(self, folder: Path, **changes: Any) -> Solved:
         folder.mkdir()
-        time = np.arange(33) / 32 * self.period_s
-        flow = self.flow_ml_s * (1 + 0.8 * np.cos(self.omega * time))
+        time = np.arange(33) / 32 * self.pipe.period_s
+        flow = self.flow_ml_s * (1 + 0.8 * np.cos(self.pipe.omega * time))
         wave = folder / "wave.csv"
         np.savetxt(wave, np.column_stack((time, flow)), "%.17g", ",", header="time_s,flow_ml_s", comments="")
         inlet = {"waveform": str(wave), "interpolation": "fourier", "harmonics": 1, "profile": "womersley"}
-        behind = {"proximal_mmhg_s_ml": self.proximal, "distal_mmhg_s_ml": self.distal,
-                  "compliance_ml_mmhg": self.compliance}  # fmt: skip
-        outlets = {"out": {"pressure_mmhg": 1, "windkessel": behind}}
+        outlets = {"out": {"pressure_mmhg": 1, "windkessel": vars(self.behind)}}
         nodes = pipe((1, 2, 3), self.radius, 8 * self.radius, SPACING_MM)
         return solved(nodes, folder, None, inlets={"in": inlet}, outlets=outlets, **changes)
-
-
-@dataclass(frozen=True)
-class PulseFigures:
-    """What a pulsatile pipe deviates by from the linear solution for the flow in its middle; amplitudes relative.
-
-    Attributes
-    ----------
-    velocity : L2 of the velocity in the middle of the pipe over the cycle.
-    gradient, gradient_deg : amplitude and phase of the pressure gradient there.
-    impedance, impedance_deg : of pressure over flow at the outlet, against its Windkessel.
-    outflow, outflow_deg : of the flow that leaves, against that which enters.
-    lost : of the flow that enters, what neither leaves nor is stored by the compressible fluid, i w p V/(rho c^2).
-    """
-
-    velocity: float
-    gradient: float
-    gradient_deg: float
-    impedance: float
-    impedance_deg: float
-    outflow: float
-    outflow_deg: float
-    lost: float
-
-
-def pulse_figures(pulse: Pulse, run: Solved) -> PulseFigures:
-    nodes, monitor, flow = run.nodes, run.monitor, run.flow
-    last = monitor["time_s"] > monitor["time_s"][-1] - pulse.period_s * (1 - 1e-6)
-    into, out, pressure = (
-        first_harmonic(monitor["time_s"][last], monitor[column][last], pulse.period_s)
-        for column in ("flow_ml_s:in", "flow_ml_s:out", "pressure_pa:out")
-    )
-    axis = np.array(nodes.openings[1].normal)
-    offset = nodes.points_mm() - nodes.openings[0].centre_mm
-    along = offset @ axis
-    r = np.linalg.norm(offset - along[:, None] * axis, axis=1) / nodes.openings[0].radius_mm
-    middle = (along > 0.4 * along.max()) & (along < 0.8 * along.max())
-    steady = 2e-6 * pulse.flow_ml_s / (np.pi * pulse.radius_m**2) * (1 - r[middle] ** 2)
-    # the fluid is compressible, and its flow changes along the pipe
-    local = into + (out - into) * along[middle].mean() / along.max()
-    swing = pulse.velocity(1e-6 * local, r[middle])
-    times = np.array(flow.times_s)
-    gradients, means, off, whole = np.zeros(len(times)), np.zeros(len(times)), 0.0, 0.0
-    for k, time in enumerate(times):
-        field = flow.pressure_pa(k).astype(float)
-        gradients[k], means[k] = -np.polyfit(along[middle] * 1e-3, field[middle], 1)[0], field.mean()
-        wanted = (steady + (swing * np.exp(1j * pulse.omega * time)).real)[:, None] * axis
-        off += float(((flow.velocity_m_s(k)[middle] - wanted) ** 2).sum())
-        whole += float((wanted**2).sum())
-    gradient = first_harmonic(times, gradients, pulse.period_s) / pulse.gradient(1e-6 * local)
-    impedance = pressure / out / pulse.impedance_pa_s_ml()
-    bulk_pa = DENSITY * (SPACING_MM * 1e-3 / run.summary["numbers"]["time_step_s"]) ** 2 / 3
-    volume_ml = nodes.count * SPACING_MM**3 * 1e-3
-    stored = 1j * pulse.omega * first_harmonic(times, means, pulse.period_s) * volume_ml / bulk_pa
-    return PulseFigures(
-        velocity=(off / whole) ** 0.5,
-        gradient=abs(gradient) - 1, gradient_deg=phase_deg(gradient),
-        impedance=abs(impedance) - 1, impedance_deg=phase_deg(impedance),
-        outflow=abs(out / into) - 1, outflow_deg=phase_deg(out / into),
-        lost=abs(into - out - stored) / abs(into),
-    )  # fmt: skip
 
 
 def test_pulsatile_pipe_follows_womersley_into_its_windkessel(tmp_path):
     """At 10 nodes across; the velocity's 3.7e-3 at 31 are 3.6e-2 here at second order."""
     pulse = Pulse(5.2, 4.0)
-    found = pulse_figures(pulse, pulse.solve(tmp_path / "pulse"))
+    found = pulse_figures(Cycle(pulse.solve(tmp_path / "pulse"), pulse.pipe, pulse.behind))
     assert found.velocity < 5e-2
     assert abs(found.gradient) < 5e-2
     assert abs(found.gradient_deg) < 3
     assert abs(found.impedance) < 2e-2
     assert abs(found.impedance_deg) < 2
     assert found.lost < 5e-3
-
-
-@pytest.mark.slow
-@pytest.mark.ladder
-@LONG
-def test_pulsatile_pipes_follow_womersley_into_their_windkessels(tmp_path):
-    title = "Pulsatile flow through a tilted pipe into a Windkessel of three elements"
-    with Evidence("pulse", title, "Womersley's solution; the impedance of the Windkessel") as case:
-        columns = ("Womersley number", "nodes across", "velocity, L2", "gradient", "degrees", "impedance", "degrees",
-                   "outflow", "degrees", "lost")  # fmt: skip
-        rows = []
-        for alpha in (4.0, 8.0):
-            for radius in (5.2, 10.4):
-                pulse = Pulse(radius, alpha)
-                # half the usual speed: the fluid, a quarter as compressible, stores less beside the Windkessel
-                found = pulse_figures(pulse, pulse.solve(tmp_path / f"{alpha}-{radius}", lattice_speed=0.04))
-                rows.append((alpha, 2 * radius, found.velocity, found.gradient, found.gradient_deg, found.impedance,
-                             found.impedance_deg, found.outflow, found.outflow_deg, found.lost))  # fmt: skip
-            name = f"alpha {alpha:g}, 21 nodes: "
-            case.reach(f"{name}velocity, L2", found.velocity, at_most=2e-2)
-            case.reach(f"{name}amplitude of the pressure gradient, deviation", abs(found.gradient), at_most=3e-2)
-            case.reach(f"{name}phase of the pressure gradient, degrees", abs(found.gradient_deg), at_most=1.5)
-            case.reach(f"{name}amplitude of the impedance, deviation", abs(found.impedance), at_most=1e-2)
-            case.reach(f"{name}phase of the impedance, degrees", abs(found.impedance_deg), at_most=1)
-            case.reach(f"{name}flow that is neither stored nor leaves", found.lost, at_most=5e-3)
-        case.table(columns, rows, "Deviations of amplitude and phase of the first harmonic.")
 
 
 # ---- the same through the stages -------------------------------------------------------------------------------------

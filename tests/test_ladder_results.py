@@ -14,7 +14,6 @@ import numpy as np
 import pytest
 from geometries import pipe
 from numpy.typing import NDArray
-from scipy.special import jv
 from shapes import capped_cylinder
 from test_ladder_openings import (
     DENSITY,
@@ -24,8 +23,6 @@ from test_ladder_openings import (
     VISCOSITY,
     Pulse,
     Solved,
-    first_harmonic,
-    phase_deg,
     round_flow,
     solved,
 )
@@ -36,6 +33,7 @@ from pipeline.haemodynamics.indices import monitored_flows_ml_s
 from pipeline.haemodynamics.wall import Wall, near_openings
 from pipeline.postprocess import fields_of, postprocess
 from pipeline.settings.flow import PostprocessSettings
+from pipeline.studies.womersley import first_harmonic, harmonic_shear, phase_deg, shear_indices
 from solver.nodes import Nodes
 from solver.stage import ROOT
 from solver.waveform import Series, read_samples, spline
@@ -286,23 +284,6 @@ def test_wall_shear_stress_through_the_whole_chain(tmp_path):
 # ---- pulsatile -------------------------------------------------------------------------------------------------------
 
 
-def harmonic_shear(alpha: NDArray[np.float64]) -> NDArray[np.complex128]:
-    """Wall shear stress of a flow that swings over that of the same flow when steady, 4 mu U/R, at Womersley numbers.
-
-    The balance of forces on the blood, tau = R/2 (-dp/dx - i w rho U), with Womersley's -dp/dx = i w rho U/k gives
-    tau/(4 mu U/R) = i alpha^2/8 (1/k - 1), k = 1 - 2 J1(l)/(l J0(l)), l = i^(3/2) alpha.
-    """
-    scaled = 1j**1.5 * alpha
-    k = 1 - 2 * jv(1, scaled) / (scaled * jv(0, scaled))
-    return 1j * alpha**2 / 8 * (1 / k - 1)
-
-
-def shear_indices(shear: NDArray[np.float64]) -> dict[str, NDArray[np.float64]]:
-    """TAWSS, OSI, RRT and peak of a stress along one direction; times lie along the last axis."""
-    mean, size = np.abs(shear.mean(axis=-1)), np.abs(shear).mean(axis=-1)
-    return {"TAWSS": size, "OSI": (1 - mean / size) / 2, "RRT": 1 / mean, "peak": np.abs(shear).max(axis=-1)}
-
-
 FINE = 20_000
 """Times of a period that stand for all of them."""
 
@@ -319,16 +300,15 @@ class Swing(Pulse):
         phase = np.arange(33) / 32
         flow = self.flow_ml_s * (1 + self.swing * np.cos(2 * np.pi * phase))
         wave = folder / "wave.csv"
-        np.savetxt(wave, np.column_stack((phase * self.period_s, flow)), "%.17g", ",", header="time_s,flow_ml_s",
+        np.savetxt(wave, np.column_stack((phase * self.pipe.period_s, flow)), "%.17g", ",", header="time_s,flow_ml_s",
                    comments="")  # fmt: skip
         inlet = {"waveform": str(wave), "interpolation": "fourier", "harmonics": 1, "profile": "womersley"}
         return solved(pipe_of(self.direction, self.radius), folder, None, inlets={"in": inlet}, snapshots=40, **changes)
 
     def shear_pa(self, phase: NDArray[np.float64]) -> NDArray[np.float64]:
         """Along the axis, at parts of the period."""
-        steady = 4e-6 * VISCOSITY * self.flow_ml_s / (np.pi * self.radius_m**3)
-        swing = self.swing * harmonic_shear(np.array(self.alpha)) * np.exp(2j * np.pi * phase)
-        return steady * (1 + swing.real)
+        swing = self.pipe.shear_pa(self.swing * self.flow_ml_s) * np.exp(2j * np.pi * phase)
+        return self.pipe.steady_shear_pa(self.flow_ml_s).real + swing.real
 
 
 @dataclass(frozen=True)
@@ -371,8 +351,8 @@ def swing_figures(pulse: Swing, run: Solved, every: int = 1) -> SwingFigures:
     times = np.array(run.flow.times_s)
     slopes = [-np.polyfit(seen.along_mm[inner] * 1e-3, run.flow.pressure_pa(k)[inner].astype(float), 1)[0]
               for k in range(len(times))]  # fmt: skip
-    wanted = pulse.gradient(1e-6 * pulse.swing * pulse.flow_ml_s)
-    gradient = first_harmonic(times, np.array(slopes), pulse.period_s) / wanted
+    wanted = pulse.pipe.gradient(pulse.swing * pulse.flow_ml_s)
+    gradient = first_harmonic(times, np.array(slopes), pulse.pipe.period_s) / wanted
     return SwingFigures(
         **off, osi=float(seen.on_wall("OSI").mean()),
         transverse=float(seen.on_wall("transverse WSS (Pa)").mean() / exact["TAWSS"]),
@@ -513,12 +493,6 @@ def sampling_errors(name: str, snapshots: int) -> dict[str, float]:
     start = np.arange(SHIFTS)[:, None] / SHIFTS
     seen = shear_indices(shear_of_waveform(name, VESSELS[name], (np.arange(snapshots) + start) / snapshots))
     return {key: float(np.abs(seen[key] - exact[key]).max() / (1 if key == "OSI" else exact[key])) for key in exact}
-
-
-def test_wall_shear_of_slow_harmonics_is_that_of_a_steady_flow_and_of_fast_ones_that_of_a_plate():
-    """alpha -> 0: 1; alpha -> infinity: Stokes' layer, i w rho U R/(2 l/i) over 4 mu U/R, alpha exp(i pi/4)/4."""
-    assert harmonic_shear(np.array(1e-2)) == pytest.approx(1, abs=1e-4)
-    assert harmonic_shear(np.array(300.0)) == pytest.approx(300 * np.exp(0.25j * np.pi) / 4, rel=0.02)
 
 
 @pytest.mark.ladder
