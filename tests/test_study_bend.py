@@ -90,9 +90,7 @@ def test_friction_is_that_of_experiments(dean):
 
 def test_flow_that_is_not_found_is_refused(monkeypatch):
     monkeypatch.setattr(torus_flow, "NEWTON", 1)
-    with pytest.raises(
-        StageError, match="curvature 0.2 at Reynolds number 50: not found in 1 steps"
-    ):
+    with pytest.raises(StageError, match=r"curvature 0\.2 at Reynolds number 50: not found in 1 steps"):
         torus_flow.torus_flow(0.2, 50.0, 4, 8)
 
 

@@ -389,15 +389,15 @@ def _profiles(figure: Any, flows: Mapping[str, Sequence[Found]]) -> None:
 
 
 def _contours(figure: Any, found: Found) -> None:
-    across = np.linspace(-1, 1, 141)
-    x, y = np.meshgrid(across, across)
+    r, angle = np.meshgrid(np.linspace(0, 1, 41), np.linspace(0, 2 * np.pi, 121))
+    x, y = r * np.cos(angle), r * np.sin(angle)
     arrows = np.stack(np.meshgrid(*[np.arange(ARROWS / 2 - 1, 1, ARROWS)] * 2)).reshape(2, -1)
     arrows = arrows[:, (arrows**2).sum(axis=0) < 0.9]
     levels = np.linspace(0, 2, 21)
     plots = figure.subplots(1, 2, sharey=True)
     both = (("here", found.velocity), ("in a torus", found.flow.wanted.at))
     for plot, (title, velocity) in zip(plots, both, strict=True):
-        w = np.where(x**2 + y**2 <= 1, velocity(x.ravel(), y.ravel())[2].reshape(x.shape), np.nan)
+        w = velocity(x.ravel(), y.ravel())[2].reshape(x.shape)
         drawn = plot.contourf(x, y, w, levels=levels)
         u, v, _ = velocity(*arrows)
         plot.quiver(*arrows, u, v, color="white", scale=12 * found.peaks[1][2], width=0.006)
