@@ -37,7 +37,7 @@ COARSE = 20
 class Options(Section):
     """Where the flow is looked at, and what is to be reached by the finest grid of a flow.
 
-    Bounds of errors are for 20 nodes across, and in proportion to the spacing on other grids.
+    Bounds of profile, friction and across are for 20 nodes across, and in proportion to the spacing on other grids.
     """
 
     settled: tuple[str, ...] = Field(description="flows that have settled before the second section, to be compared")
@@ -318,10 +318,11 @@ def _reach(evidence: Evidence, grids: Sequence[Found], options: Options) -> None
         ("L2 error of the velocity along the bend", finest.profile_error, options.profile),
         ("error of the friction", finest.friction_error, options.friction),
         ("error of the largest speed across", finest.across_error, options.across),
-        ("flow through sections less what enters", finest.through, options.flow),
     )
     for what, error, bound in errors:
         evidence.reach(f"{finest.flow.what}: {what}", abs(error), at_most=bound * COARSE / finest.flow.nodes)
+    what = f"{finest.flow.what}: flow through sections less what enters"
+    evidence.reach(what, abs(finest.through), at_most=options.flow)
     what = f"{finest.flow.what}: change of the velocity from {first:g}° to {last:g}°"
     evidence.reach(what, finest.change, at_most=options.change)
     if len(grids) > 2:
