@@ -17,8 +17,7 @@ of the whole curvature, not only to its first order; w = s = ds/dr = 0 at the wa
 solved by Newton's method at the points of a polar grid, of Chebyshev along whole diameters and of equal angles.
 
 Source: Dean (1927), doi:10.1080/14786440708564324, for the equations; Trefethen (2000), Spectral Methods in MATLAB,
-doi:10.1137/1.9780898719598, chapter 11, for the grid; Canton, Örlü and Schlatter (2017),
-doi:10.1016/j.ijheatfluidflow.2017.05.014, for the same flow at all curvatures.
+doi:10.1137/1.9780898719598, chapter 11, for the grid.
 """
 
 from dataclasses import dataclass
