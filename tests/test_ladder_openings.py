@@ -5,7 +5,6 @@ run at the resolution that a user has, and docs/validation.md shows what they me
 """
 
 import csv
-import json
 import logging
 from dataclasses import dataclass
 from functools import cached_property
@@ -20,29 +19,25 @@ from naive import COLLISIONS
 from numpy.typing import NDArray
 from scipy.spatial.transform import Rotation
 from shapes import capped_cylinder
-from test_canonical import stage
 
-from pipeline.case import Case as CaseFile
 from pipeline.evidence import Evidence, order
 from pipeline.haemodynamics.tally import SLAB_HALF_WIDTH
-from pipeline.haemodynamics.wall import Wall, fit_nodes_to_wall, shear_stress
-from pipeline.mesh import Mesh
-from pipeline.settings import base
+from pipeline.haemodynamics.wall import Wall
 from pipeline.settings.flow import SolveSettings
-from pipeline.studies.run import layer, section
+from pipeline.studies.pipe import PipeFigures, Poiseuille, pipe_figures, wall_shear
+from pipeline.studies.run import Run, layer, section
 from pipeline.studies.step import reattachment
 from pipeline.studies.womersley import Cycle, PulsatilePipe, Windkessel, pulse_figures
 from solver import simulation
 from solver.d3q19 import OPPOSITE, VELOCITIES
 from solver.driver import Driver
 from solver.flow import read_flow
-from solver.nodes import Nodes, load
+from solver.nodes import Nodes, save
 from solver.settings import parse
 from solver.stage import ROOT
 
 LOG = logging.getLogger("test")
 VISCOSITY, DENSITY, SPACING_MM = 3.5e-3, 1060.0, 0.2
-DIRECTIONS = [(1, 0, 0), (1, 1, 0), (1, 2, 3), (2, 3, 6)]
 LONG = pytest.mark.timeout(6 * 3600)
 TILT = Rotation.from_euler("xyz", (20, 35, 50), degrees=True).as_matrix()
 
@@ -118,164 +113,30 @@ def round_flow(reynolds: float, radius: float) -> float:
 # ---- pipes -----------------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class PipeFigures:
-    """What a pipe deviates by from Hagen and Poiseuille, relative.
-
-    Attributes
-    ----------
-    flow : through nine sections, the largest deviation from what is wanted.
-    gradient : of the pressure in the middle.
-    outlet : by how many spacings of the pipe's length the pressure on the outlet's cap is off.
-    velocity : L2 of the velocity in the middle.
-    shear_mean, shear_rms, shear_95 : wall shear stress in the middle, carried to the wall: mean deviation, root mean
-        square of the deviation, 95th percentile of its size.
-    """
-
-    flow: float
-    gradient: float
-    outlet: float
-    velocity: float
-    shear_mean: float
-    shear_rms: float
-    shear_95: float
-
-
-def pipe_figures(run: Solved, flow_ml_s: float, wall: Wall) -> PipeFigures:
-    start, end = (np.array(opening.centre_mm) for opening in run.nodes.openings)
-    radius, length = run.nodes.openings[0].radius_mm, float(np.linalg.norm(end - start))
-    axis, dx = (end - start) / length, run.nodes.spacing_mm
-    mean = flow_ml_s / (np.pi * radius**2)
-    places = np.linspace(radius / 2, length - radius / 2, 9)
-    flows = [run.through(start + place * axis, axis, radius) / flow_ml_s - 1 for place in places]
-
-    def middle(points: NDArray) -> tuple[NDArray, NDArray, NDArray]:
-        """Places along the axis, distances from it, and which are far from the inlet and not at the outlet."""
-        along = (points - start) @ axis
-        away = np.linalg.norm(points - start - along[:, None] * axis, axis=1)
-        return along, away, (along > 0.4 * length) & (along < 0.9 * length)
-
-    along, away, inner = middle(run.nodes.points_mm())
-    slope, at_start = np.polyfit(along[inner], run.pressure[inner], 1)
-    gradient = 8 * VISCOSITY * mean / (radius * 1e-3) ** 2 * 1e-3
-    parabola = 2 * mean * (1 - (away[inner] / radius) ** 2)[:, None] * axis
-    shear = shear_stress(fit_nodes_to_wall(run.nodes, wall, 3.0), wall.normals, run.stress)
-    shear = np.linalg.norm(shear[middle(wall.mesh.points_mm)[2]], axis=1)
-    off = shear / (4 * VISCOSITY * mean / (radius * 1e-3)) - 1
-    return PipeFigures(
-        flow=float(np.abs(flows).max()),
-        gradient=float(-slope / gradient - 1),
-        outlet=float((slope * length + at_start) / gradient / dx),
-        velocity=float(np.linalg.norm(run.velocity[inner] - parabola) / np.linalg.norm(parabola)),
-        shear_mean=float(off.mean()),
-        shear_rms=float(np.sqrt((off**2).mean())),
-        shear_95=float(np.percentile(np.abs(off), 95)),
-    )
-
-
-def solve_pipe(
-    direction: tuple[float, float, float], radius: float, folder: Path, reynolds: float = 30.0, **changes: Any
-) -> PipeFigures:
-    """A pipe of four diameters, with its radius in spacings."""
-    nodes = pipe(direction, radius, 8 * radius, SPACING_MM)
-    run = solved(nodes, folder, round_flow(reynolds, radius), **changes)
-    start, end = (np.array(opening.centre_mm) for opening in nodes.openings)
-    mesh, _ = capped_cylinder(end - start, radius * SPACING_MM, 8 * radius * SPACING_MM, (start + end) / 2, 96)
-    return pipe_figures(run, round_flow(reynolds, radius), Wall.of(mesh))
+def solve_pipe(direction: tuple[float, float, float], radius: float, folder: Path, **changes: Any) -> PipeFigures:
+    """A pipe of four diameters, with its radius in spacings, at Reynolds number 30."""
+    nodes, flow = pipe(direction, radius, 8 * radius, SPACING_MM), round_flow(30, radius)
+    solved(nodes, folder, flow, **changes)
+    save(nodes, folder / "nodes.h5")
+    exact = Poiseuille.between(nodes, flow, VISCOSITY)
+    centre = exact.start_mm + exact.length_mm / 2 * exact.axis
+    mesh, _ = capped_cylinder(exact.axis, exact.radius_mm, exact.length_mm, centre, 96)
+    run = Run("pipe", None, folder)
+    return pipe_figures(run, exact, wall_shear(run, exact, Wall.of(mesh)))
 
 
 def test_pipe_with_openings_converges_to_hagen_poiseuille(tmp_path):
-    """At 10 and 15 nodes across. The limits at 15 are those of the ladder at 21 times (21/15)^2, stress times 21/15."""
-    coarse, fine = (solve_pipe((1, 2, 3), r, tmp_path / str(r), magic=SAME_MAGIC) for r in (5.2, 7.3))
+    """At 10 and 15 nodes across, with one Lambda: the one that is chosen changes with the size, and the error with it.
+
+    The limits at 15 are those of the ladder at 21 times (21/15)^2, stress times 21/15.
+    """
+    coarse, fine = (solve_pipe((1, 2, 3), r, tmp_path / str(r), magic=3 / 16) for r in (5.2, 7.3))
     assert order((5.2, 7.3), (coarse.velocity, fine.velocity)) > 1.5
     assert fine.flow < 3e-3 * 2
     assert abs(fine.gradient) < 1e-2 * 2
     assert abs(fine.outlet) < 1
     assert fine.shear_rms < 1.6e-2 * 1.4 * 1.3  # less smooth at few nodes: 4.5 % at 8, 3.4 % at 10, 1.6 % at 21
     assert fine.shear_rms < coarse.shear_rms
-
-
-SAME_MAGIC = 3 / 16
-"""For orders: the Lambda that is chosen changes with the size, and the error with it."""
-
-INERTIA = {
-    "held": 2.7e-2,
-    "why": "1.6e-2 at Reynolds number 3, where tau is larger, too; six diameters, or half the lattice's speed, change"
-    " it by 2 %, so that neither the entry nor compressibility makes it",
-}
-SHEAR_NOTE = "Wall shear stress: root mean square deviation and 95th percentile, in the middle of the pipe."
-COLUMNS = ("Reynolds number", "direction", "nodes across", "flow through sections", "pressure gradient",
-           "outlet off by, spacings", "velocity, L2", "stress, rms", "95th percentile")  # fmt: skip
-
-
-@pytest.mark.slow
-@pytest.mark.ladder
-@LONG
-def test_pipes_with_openings_along_any_direction(tmp_path):
-    with Evidence("pipe-openings", "Pipes with inlet and outlet, four diameters", "Hagen-Poiseuille") as case:
-        runs = [(30, direction, 10.4) for direction in DIRECTIONS]
-        runs += [(30, (1, 2, 3), 5.2), (30, (1, 2, 3), 15.6), (100, (1, 2, 3), 10.4)]
-        found = {run: solve_pipe(run[1], run[2], tmp_path / str(k), run[0]) for k, run in enumerate(runs)}
-        case.table(COLUMNS, [
-            (reynolds, str(direction), 2 * radius, each.flow, each.gradient, each.outlet, each.velocity,
-             each.shear_rms, each.shear_95)
-            for (reynolds, direction, radius), each in found.items()
-        ], SHEAR_NOTE)  # fmt: skip
-        for direction in DIRECTIONS:
-            each, name = found[30, direction, 10.4], f"{direction}, 21 nodes: ".replace(", ", ",", 2)
-            case.reach(f"{name}flow through sections", each.flow, at_most=3e-3)
-            case.reach(f"{name}pressure gradient", abs(each.gradient), at_most=1e-2)
-            case.reach(f"{name}outlet's pressure off by, spacings", abs(each.outlet), at_most=1)
-            case.reach(f"{name}wall shear stress, rms", each.shear_rms, at_most=1.6e-2)
-            out_of_reach = INERTIA if direction == (1, 2, 3) else {}
-            case.reach(f"{name}wall shear stress, 95th percentile", each.shear_95, at_most=2.1e-2, **out_of_reach)
-        sizes = (5.2, 10.4, 15.6)
-        finer = [solve_pipe((1, 2, 3), r, tmp_path / f"same-{r}", magic=SAME_MAGIC) for r in sizes]
-        case.table(("nodes across", "velocity, L2", "stress, rms"),
-                   [(2 * r, each.velocity, each.shear_rms) for r, each in zip(sizes, finer, strict=True)],
-                   "Along (1, 2, 3) at Reynolds number 30 with Λ = 3/16 at all sizes, for the order.")  # fmt: skip
-        case.reach("(1,2,3): order of the velocity", order(sizes, [each.velocity for each in finer]), at_least=1.8)
-        case.reach("(1,2,3): order of the wall shear stress, rms", order(sizes, [each.shear_rms for each in finer]),
-                   at_least=0.9)  # fmt: skip
-
-        def draw(figure: Any) -> None:
-            axes = figure.subplots()
-            across = 2 * np.array(sizes)
-            for label, values in (
-                ("velocity, L2", [each.velocity for each in finer]),
-                ("wall shear stress, rms", [each.shear_rms for each in finer]),
-            ):
-                axes.loglog(across, values, "o-", label=label)
-            axes.loglog(across, finer[0].velocity * (across[0] / across) ** 2, "k:", lw=1, label="second order")
-            axes.set(xlabel="nodes across", ylabel="relative error", xticks=across, xticklabels=across)
-            axes.minorticks_off()
-            axes.legend()
-
-        case.draw(draw, "Error in the pipe along (1, 2, 3) with inlet and outlet, Λ = 3/16")
-
-
-@pytest.mark.slow
-@pytest.mark.ladder
-@LONG
-def test_pipe_does_not_depend_on_its_direction(tmp_path):
-    towards = np.random.default_rng(7).normal(size=(10, 3))
-    towards /= np.linalg.norm(towards, axis=1, keepdims=True)
-    with Evidence("pipe-directions", "The same pipe in ten random directions, 21 nodes across", "itself") as case:
-        found = [solve_pipe(tuple(d / np.linalg.norm(d)), 10.4, tmp_path / str(k)) for k, d in enumerate(towards)]
-        rows = [
-            (
-                *np.round(d / np.linalg.norm(d), 3).tolist(),
-                each.shear_mean,
-                each.shear_rms,
-                each.shear_95,
-                each.gradient,
-            )
-            for d, each in zip(towards, found, strict=True)
-        ]
-        case.table(("x", "y", "z", "mean stress", "rms", "95th percentile", "pressure gradient"), rows,
-                   "Deviations from Hagen-Poiseuille.")  # fmt: skip
-        means = [1 + each.shear_mean for each in found]
-        case.reach("spread of the mean wall shear stress", np.ptp(means) / np.mean(means), at_most=3e-2)
 
 
 # ---- backward-facing step --------------------------------------------------------------------------------------------
@@ -571,65 +432,3 @@ def test_pulsatile_pipe_follows_womersley_into_its_windkessel(tmp_path):
     assert abs(found.impedance) < 2e-2
     assert abs(found.impedance_deg) < 2
     assert found.lost < 5e-3
-
-
-# ---- the same through the stages -------------------------------------------------------------------------------------
-
-
-@pytest.mark.slow
-@pytest.mark.ladder
-@LONG
-def test_pipe_through_the_stages_is_the_pipe_by_formula(tmp_path):
-    """Shape, lattice, node arrays, solver and postprocessing by their command lines, as a case runs them."""
-    radius, reynolds = 10.4, 30.0
-    diameter_mm = 2 * radius * SPACING_MM
-    geometry = {"shape": "pipe", "diameter_mm": diameter_mm, "length_mm": 4 * diameter_mm, "direction": [1, 2, 3]}
-    flow = round_flow(reynolds, radius)
-    case_file = {"input": {"geometry": geometry}, "voxelize": {"nodes_across": 2 * radius},
-                 "solve": {"backend": "cpu", "inlets": {"inlet": {"flow_ml_s": flow}}}}  # fmt: skip
-    settings = base.parse(CaseFile, case_file, "test")
-    made = {"surface": "surface.vtp", "openings": "openings.json"}
-    of_solve = {"flow": "flow.vtkhdf", "monitor": "monitor.csv", "summary": "solve.json"}
-    for name, files in (
-        ("canonical", made),
-        ("voxelize", made | {"lattice": "lattice.vti"}),
-        ("decompose", made | {"lattice": "lattice.vti", "nodes": "nodes.h5"}),
-        ("solve", of_solve | {"nodes": "nodes.h5"}),
-        (
-            "postprocess",
-            made
-            | of_solve
-            | {
-                "nodes": "nodes.h5",
-                "wall": "wall.vtp",
-                "wall-over-time": "wall_over_time.vtkhdf",
-                "statistics": "flow_statistics.vtkhdf",
-                "indices": "indices.json",
-                "indices-table": "indices.csv",
-                "openings-table": "openings.csv",
-                "along": "centreline_flow.vtp",
-                "along-table": "centreline_flow.csv",
-            },
-        ),
-    ):
-        stage("solver" if name == "solve" else f"pipeline.{name}", tmp_path, settings.settings(name), **files)
-    run = Solved(load(tmp_path / "nodes.h5"), json.loads((tmp_path / "solve.json").read_text()), None, tmp_path)
-    staged = pipe_figures(run, flow, Wall.of(Mesh.read(tmp_path / "surface.vtp")))
-    indices = json.loads((tmp_path / "indices.json").read_text())
-    formula = solve_pipe((1, 2, 3), radius, tmp_path / "formula")
-    with Evidence("pipe-stages", "The pipe along (1,2,3) at Re 30 through all stages", "Hagen-Poiseuille") as case:
-        columns = ("pipe", "flow through sections", "pressure gradient", "velocity, L2", "stress, rms", "mean")
-        case.table(columns, [
-            (name, each.flow, each.gradient, each.velocity, each.shear_rms, each.shear_mean)
-            for name, each in (("through the stages", staged), ("by formula", formula))
-        ])  # fmt: skip
-        shear = 4 * VISCOSITY * mean_speed(reynolds, 2 * radius) / (radius * SPACING_MM * 1e-3)
-        case.reach("flow through sections", staged.flow, at_most=3e-3)
-        case.reach("pressure gradient", abs(staged.gradient), at_most=1e-2)
-        case.reach("wall shear stress, rms", staged.shear_rms, at_most=1.6e-2)
-        case.reach("difference of the mean wall shear stress to the pipe by formula",
-                   abs(staged.shear_mean - formula.shear_mean), at_most=1e-2)  # fmt: skip
-        case.reach(
-            "mean wall shear stress in indices.json", abs(indices["wall"]["shear_mean_pa"] / shear - 1), at_most=2e-2
-        )
-        assert not [check["name"] for check in indices["checks"] if not check["passed"]]

@@ -4,7 +4,6 @@ formulas; steady, and pulsatile with a stress that turns back.
 Quick tests hold a coarse lattice to the ladder's figures at its size; the ladder's own give errors over the spacing.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -33,6 +32,7 @@ from pipeline.haemodynamics.indices import monitored_flows_ml_s
 from pipeline.haemodynamics.wall import Wall, near_openings
 from pipeline.postprocess import fields_of, postprocess
 from pipeline.settings.flow import PostprocessSettings
+from pipeline.studies.pipe import label
 from pipeline.studies.womersley import first_harmonic, harmonic_shear, phase_deg, shear_indices
 from solver.nodes import Nodes
 from solver.stage import ROOT
@@ -191,10 +191,6 @@ def test_steady_pipe_through_the_chain(tmp_path):
     assert found.degrees_mean < 5
     assert max(abs(found.gradient), abs(found.drop), abs(found.peak)) < 0.1
     assert max(found.curl_beside, found.curl_inside) < 0.1
-
-
-def label(direction: Sequence[float]) -> str:
-    return "(" + ",".join(f"{x:g}" for x in direction) + ")"
 
 
 USUAL_MAGIC = 3 / 16

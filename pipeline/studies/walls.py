@@ -13,9 +13,8 @@ from pydantic import Field
 
 from pipeline.evidence import Evidence, order
 from pipeline.settings.base import Positive, Section
-from pipeline.shapes import Pipe
+from pipeline.studies.pipe import PipeRun
 from pipeline.studies.run import Run
-from solver.stage import StageError
 
 AWAY = 1.5
 """Radii from the caps on, where what they disturb has faded away."""
@@ -39,34 +38,16 @@ class PipeErrors:
     gradient: float
 
 
-def shape_of(run: Run) -> Pipe:
-    """The run's geometry.
-
-    Raises
-    ------
-    StageError
-        If it is no pipe.
-    """
-    shape = run.case.input.geometry
-    if not isinstance(shape, Pipe):
-        raise StageError(f"run {run.name}: input.geometry is no pipe, which walls measures; let it be one")
-    return shape
-
-
 def errors(run: Run) -> PipeErrors:
     """Relative L2 of the velocity, and relative error of the pressure gradient."""
-    shape, solve, points = shape_of(run), run.case.solve, run.nodes.points_mm()
-    along = points @ shape.unit
-    middle = np.abs(along - shape.length_mm / 2) < shape.length_mm / 2 - AWAY * shape.radius_mm
-    r = np.linalg.norm(points - np.outer(along, shape.unit), axis=1)[middle] / shape.radius_mm
-    flow_ml_s = next(iter(solve.inlets.values())).flow_ml_s or 0.0
-    mean = 1e-3 * flow_ml_s / (np.pi * (1e-3 * shape.radius_mm) ** 2) * 1e-3
-    wanted = np.outer(2 * mean * (1 - r**2), shape.unit)
-    found = run.velocity_m_s[middle]
-    slope = np.polyfit(1e-3 * along[middle], run.flow.pressure_pa(-1)[middle], 1)[0]
-    exact = -8 * solve.viscosity_pa_s * mean / (1e-3 * shape.radius_mm) ** 2
-    l2 = np.linalg.norm(found - wanted) / np.linalg.norm(wanted)
-    return PipeErrors(round(shape.diameter_mm / run.nodes.spacing_mm), float(l2), float(slope / exact - 1))
+    pipe = PipeRun(run)
+    exact = pipe.exact
+    along, away = exact.place(run.nodes.points_mm())
+    middle = np.abs(along - exact.length_mm / 2) < exact.length_mm / 2 - AWAY * exact.radius_mm
+    wanted = exact.speed_m_s(away[middle])[:, None] * exact.axis
+    slope = np.polyfit(along[middle], run.pressure_pa[middle], 1)[0]
+    l2 = np.linalg.norm(run.velocity_m_s[middle] - wanted) / np.linalg.norm(wanted)
+    return PipeErrors(round(pipe.across), float(l2), float(-slope / exact.gradient_pa_mm - 1))
 
 
 def measure(evidence: Evidence, runs: Mapping[str, Run], options: Options) -> None:
