@@ -414,7 +414,7 @@ def _by_direction(figure: Any, pipes: Sequence[PipeRun]) -> None:
         ("stress, mean", "o", "shear_mean"),
     ):
         values = [100 * getattr(pipe.figures, key) for pipe in pipes]
-        each.scatter(range(len(pipes)), values, s=20, c=colours, marker=marker, label=words)
+        each.scatter(range(len(pipes)), values, s=20, c=colours, marker=marker, label=words, zorder=3)
     each.axhline(0, color="grey", lw=0.8)
     each.set(ylabel="deviation, %", xlim=(-0.5, len(pipes) - 0.5))
     each.set_xticks(range(len(pipes)), [pipe.direction for pipe in pipes], rotation=40, ha="right", fontsize=7)
