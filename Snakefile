@@ -46,10 +46,22 @@ def settings(stage):
     return lambda wildcards: CASES[wildcards.case].settings(stage)
 
 
+def study_of(wildcards):
+    """The study that the case is a run of; none if it is a user's."""
+    return STUDIES.get(wildcards.case.split(".")[0]) if wildcards.case in RUNS else None
+
+
 def cores(wildcards):
     """All cores, or as many as the study says that a run of it takes."""
-    study = STUDIES.get(wildcards.case.split(".")[0]) if wildcards.case in RUNS else None
+    study = study_of(wildcards)
     return study.threads if study and study.threads else workflow.cores
+
+
+def timed(wildcards):
+    """The solver's section of the case, and how its sweeps are timed where the study says so."""
+    study = study_of(wildcards)
+    timing = study.options.get("timing", {}) if study else {}
+    return json.dumps(json.loads(CASES[wildcards.case].settings("solve")) | {"timing": timing})
 
 
 def own(path):
@@ -584,6 +596,24 @@ rule race:
     threads: workflow.cores
     shell:
         "NUMBA_NUM_THREADS={threads} {PYTHON} -m solver.race --nodes {input.nodes} --speed {output.speed}"
+        " --settings {params.settings:q} --provenance {output.provenance} --log {log}"
+
+
+rule sweep:
+    input:
+        nodes=rules.decompose.output.nodes,
+        waveforms=waveforms("solve"),
+        code=sources("solver.sweeps"),
+    output:
+        sweeps=ANY_LEVEL + "sweeps.json",
+        provenance=ANY_LEVEL + "sweep.provenance.json",
+    log:
+        ANY_LEVEL + "logs/sweep.log",
+    params:
+        settings=timed,
+    threads: workflow.cores
+    shell:
+        "NUMBA_NUM_THREADS={threads} {PYTHON} -m solver.sweeps --nodes {input.nodes} --sweeps {output.sweeps}"
         " --settings {params.settings:q} --provenance {output.provenance} --log {log}"
 
 

@@ -1,5 +1,4 @@
-"""Figures of what benchmarks/bench.py and sweeps.py measured, from their JSON: speed against the memory's, shares of
-the passes; speed against threads, steps between snapshots, and size."""
+"""Figures of what benchmarks/bench.py measured, from its JSON: speed against the memory's, shares of the passes."""
 
 from collections.abc import Callable
 from itertools import groupby
@@ -113,44 +112,3 @@ def passes(results: dict[str, Any]) -> Figure:
     axes.set(xlabel="% of a step (a look and a mean: if done once a step)")
     figure.legend(loc="outside upper center", ncols=2)
     return figure
-
-
-def draw_sweeps(results: dict[str, Any], file: Path) -> None:
-    """Leave the figure of the sweeps in a file."""
-    with mpl.rc_context(STYLE):
-        file.write_bytes(to_png(sweeps(results)))
-        print(file)
-
-
-def sweeps(results: dict[str, Any]) -> Figure:
-    """Three panels: rate against threads, in parts of the best; against steps between snapshots; against size."""
-    unit, name = UNITS[results["backend"]]
-    figure = Figure(figsize=(10, 3.3), layout="constrained")
-    threads, snapshots, sizes = figure.subplots(1, 3)
-    for number, ((nodes, precision), rows) in enumerate(grouped(results["threads"], "nodes", "precision")):
-        best = max(row["updates_s"] for row in rows)
-        threads.semilogx([row["threads"] for row in rows], [100 * row["updates_s"] / best for row in rows],
-                         "os^v"[number] + "-", label=f"{nodes / 1e6:.2g} M, {precision}", markersize=4)  # fmt: skip
-    of_block = " of a block" if results["backend"] == "cuda" else ""
-    threads.set(xlabel=f"threads{of_block}", ylabel="% of the best", ylim=(0, 105))
-    none, *every = results["snapshots"]
-    snapshots.axhline(none["fetched_updates_s"] / unit, color=FAINT, linewidth=1, label="no snapshots")
-    for key, marker in (("fetched", "o-"), ("written", "s-")):
-        rates = [row[f"{key}_updates_s"] / unit for row in every]
-        snapshots.semilogx([row["every"] for row in every], rates, marker, label=key, markersize=4)
-    snapshots.set(xlabel=f"steps between snapshots, {none['nodes'] / 1e6:.2g} M nodes", ylabel=name, ylim=(0, None))
-    for (shape,), rows in grouped(results["sizes"], "shape"):
-        rates = [row["updates_s"] / unit for row in rows]
-        sizes.semilogx([row["nodes"] for row in rows], rates, MARKERS[shape] + "-", color=COLOURS[shape], label=shape)
-    sizes.set(xlabel="fluid nodes", ylabel=name, ylim=(0, None))
-    for axes in (threads, snapshots, sizes):
-        axes.legend(fontsize=7.5)
-    threads.set_xticks(ticks := sorted({row["threads"] for row in results["threads"]})[::2], [str(t) for t in ticks])
-    threads.minorticks_off()
-    return figure
-
-
-def grouped(rows: Cases, *keys: str) -> list[tuple[tuple[Any, ...], Cases]]:
-    """Rows that have the same values of some keys, in the order in which these first occur."""
-    values = dict.fromkeys(tuple(row[key] for key in keys) for row in rows)
-    return [(value, [row for row in rows if tuple(row[key] for key in keys) == value]) for value in values]

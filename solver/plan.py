@@ -5,6 +5,7 @@ from math import ceil, log
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from solver.blood import Blood, choose_blood
 from solver.collision import COLLISIONS, choose_collision, relaxation_rates
@@ -80,6 +81,12 @@ class Plan:
     numbers: dict[str, float]
     notes: list[str]
     warnings: list[str]
+
+    @property
+    def full_flow(self) -> NDArray[np.float64]:
+        """Conditions of a step once the inflow is raised, (columns,)."""
+        last = ceil(self.ramp_s / self.units.dt_s) + 1
+        return self.conditions.at(last, last + 1)[0]
 
 
 def make_plan(nodes: Nodes, settings: SolveSettings) -> Plan:

@@ -23,7 +23,7 @@ from solver.driver import LatticeDriver
 from solver.four_pass import FourPass, FourPasses, wall_nodes
 from solver.lattice import Lattice
 from solver.nodes import Nodes, load
-from solver.plan import Plan, make_plan
+from solver.plan import make_plan
 from solver.settings import SolveSettings, parse
 from solver.simulation import lay_out
 from solver.stage import Job, StageError, run_stage
@@ -150,7 +150,7 @@ def race(nodes: Nodes, settings: SolveSettings, log: logging.Logger) -> dict[str
         )
     lattice = lay_out(nodes, settings, plan, settings.walls)
     chosen = entries(nodes, lay_out(nodes, settings, plan, "half-way"), lattice, plan.moving)
-    row, found = full_flow(plan), []
+    row, found = plan.full_flow, []
     for entry in chosen:
         found.append(timed(entry, row))
         log.info("%s: %.3g s for %d steps, %.3g MLUPS", entry.name, found[-1]["seconds"], STEPS,
@@ -160,12 +160,6 @@ def race(nodes: Nodes, settings: SolveSettings, log: logging.Logger) -> dict[str
         "wall_nodes": len(nodes.wall_position), "tau": plan.units.tau, "precision": settings.precision,
         "entries": found, "agreement": agreement(chosen, lattice, row),
     }  # fmt: skip
-
-
-def full_flow(plan: Plan) -> NDArray[np.float64]:
-    """Conditions of a step once the inflow is raised."""
-    last = int(np.ceil(plan.ramp_s / plan.units.dt_s)) + 1
-    return plan.conditions.at(last, last + 1)[0]
 
 
 def _compute(job: Job) -> None:

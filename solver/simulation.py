@@ -95,6 +95,24 @@ def lay_out(nodes: Nodes, settings: SolveSettings, plan: Plan, walls: str) -> La
     )  # fmt: skip
 
 
+def in_si(fields: Fields, plan: Plan) -> tuple[NDArray[np.floating], ...]:
+    """Velocity (N, 3), pressure (N,), viscous stress (N, 6) in the order of VTK, XX YY ZZ XY YZ XZ, and viscosity (N,)
+    where it varies.
+
+    Where nodes are thickened, at an inlet whose flow turns back, the stress is that of blood at their shear rate.
+    """
+    units, rheology = plan.units, plan.rheology
+    viscous: float | NDArray[np.float64] = -(1 - 1 / (2 * units.tau)) * units.stress_pa
+    if rheology is not None and rheology.blend is not None and fields.viscosity is not None:
+        viscous = viscous * thinned(fields.viscosity, rheology.blend, (units.tau - 0.5) / 3)[:, None]
+    return (
+        fields.velocity.T * units.speed_m_s,
+        fields.drho * units.pressure_pa + plan.conditions.reference_pa,
+        fields.stress[[0, 1, 2, 3, 5, 4]].T * viscous,
+        *(() if fields.viscosity is None else (fields.viscosity * units.dynamic_pa_s,)),
+    )
+
+
 @dataclass
 class Simulation:
     """One run of a geometry under a plan.
@@ -174,23 +192,23 @@ class Simulation:
             return
         if snapshot == 0:
             writer.start_over()
-        writer.append(self.step * self.plan.units.dt_s, *self._in_si(self.driver.fields()))
+        writer.append(self.step * self.plan.units.dt_s, *in_si(self.driver.fields(), self.plan))
 
     def _finish(self, writer: FlowWriter) -> None:
         """Write what only the end tells: the steady flow, means over phases, mean and statistics over time."""
         schedule = self.plan.schedule
         if schedule.cycle is None:
-            last = self._in_si(self.driver.fields())
+            last = in_si(self.driver.fields(), self.plan)
             writer.append(self.step * self.plan.units.dt_s, *last)
         elif schedule.averaged:
             for number, step in enumerate(schedule.snapshots):
                 time_s = (self.step - schedule.cycle + step) * self.plan.units.dt_s
-                writer.append(time_s, *self._in_si(self.driver.mean(MEAN + 1 + number)))
+                writer.append(time_s, *in_si(self.driver.mean(MEAN + 1 + number), self.plan))
         if schedule.cycle is None and (self.converged or not self._averaged):
             writer.average(*last, statistics=self._steady(*last))
         else:
             statistics = self._statistics_in_si(self.driver.statistics())
-            writer.average(*self._in_si(self.driver.mean(MEAN)), statistics=statistics)
+            writer.average(*in_si(self.driver.mean(MEAN), self.plan), statistics=statistics)
         self.bytes = self.driver.memory_bytes()
 
     def _is_steady(self, row: Row) -> bool:
@@ -244,23 +262,6 @@ class Simulation:
             "solve.smagorinsky 0.1"
         )
 
-    def _in_si(self, fields: Fields) -> tuple[NDArray[np.floating], ...]:
-        """Velocity (N, 3), pressure (N,), viscous stress (N, 6) in the order of VTK, XX YY ZZ XY YZ XZ, and viscosity
-        (N,) where it varies.
-
-        Where nodes are thickened, at an inlet whose flow turns back, the stress is that of blood at their shear rate.
-        """
-        units, rheology = self.plan.units, self.plan.rheology
-        viscous: float | NDArray[np.float64] = -(1 - 1 / (2 * units.tau)) * units.stress_pa
-        if rheology is not None and rheology.blend is not None and fields.viscosity is not None:
-            viscous = viscous * thinned(fields.viscosity, rheology.blend, (units.tau - 0.5) / 3)[:, None]
-        return (
-            fields.velocity.T * units.speed_m_s,
-            fields.drho * units.pressure_pa + self.plan.conditions.reference_pa,
-            fields.stress[[0, 1, 2, 3, 5, 4]].T * viscous,
-            *(() if fields.viscosity is None else (fields.viscosity * units.dynamic_pa_s,)),
-        )
-
     def _statistics_in_si(self, found: Statistics) -> FlowStatistics:
         units = self.plan.units
         return FlowStatistics(
@@ -277,7 +278,7 @@ class Simulation:
         viscous_stress_pa: NDArray[np.floating],
         *viscosity_pa_s: NDArray[np.floating],
     ) -> FlowStatistics:
-        """Statistics of a flow that has settled, from what :meth:`_in_si` tells of it."""
+        """Statistics of a flow that has settled, from what :func:`in_si` tells of it."""
         units = self.plan.units
         viscosity = viscosity_pa_s[0] if viscosity_pa_s else units.viscosity_m2_s * units.density_kg_m3
         return steady_statistics(velocity_m_s, viscous_stress_pa, viscosity, units.density_kg_m3)

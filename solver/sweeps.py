@@ -1,108 +1,226 @@
-"""Sweeps over what a run's speed depends on beside its lattice: threads, and how often its fields are wanted.
+"""Sweeps over what the speed of a run depends on beside its models: threads, and how often its fields are wanted.
 
-Rates are updates of fluid nodes a second, means of repeats after a warm-up, walls and openings on.
+    python -m solver.sweeps --nodes nodes.h5 --sweeps sweeps.json --provenance sweep.json --settings '{...}'
+
+On a CUDA device, where one answers, threads are those of a block; else they are all that are used on this machine.
+Runs of several sizes show how the speed depends on these. Settings are those of the stage solve, and `timing` where
+other times than usual are wanted. Populations are random at first; walls and openings are on, the inflow is raised.
 """
 
+import json
+import logging
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numba import get_num_threads, set_num_threads
 from numpy.typing import NDArray
 
-from solver.cpu.driver import CpuDriver
 from solver.driver import LatticeDriver
 from solver.flow import FlowWriter
-from solver.lattice import Lattice
-from solver.nodes import Nodes
-from solver.stage import StageError
-from solver.timing import AnyDriver, mean_step, stirred
+from solver.nodes import Nodes, load
+from solver.plan import Plan, make_plan
+from solver.schedule import even
+from solver.settings import SolveSettings, parse
+from solver.simulation import choose_backend, in_si, lay_out, make_driver
+from solver.stage import Job, StageError, run_stage
+from solver.timing import Taken, hardware, repeated_steps, stirred, stopwatch
+from solver.units import STEPS_PER_NODE
 
 BLOCKS = (16, 32, 64, 96, 128, 192, 256, 384, 512, 768, 1024)
-"""Threads of a block on a CUDA device; its work is done by warps of 32."""
-INTERVALS = (2, 4, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000)
+"""Threads of a block on a CUDA device, whose work is done by warps of 32."""
+INTERVALS = (2, 10, 50, 200, 1000, 5000)
 """Steps between two snapshots; steps come in pairs."""
+CYCLE = 16_000
+"""Steps of a cycle, at least: those of a vessel that is 200 nodes long, see `STEPS_PER_NODE`."""
+
+LEAST = 3
+"""Snapshots of which a time is the median, at least."""
 
 
-def thread_drivers(backend: str, lattice: Lattice) -> Iterator[tuple[int, LatticeDriver]]:
-    """Drivers of a lattice by their threads: of a block on a CUDA device, else all that are used, 1, 2, 4, ..."""
-    if backend == "cuda":
-        from solver.cuda.driver import CudaDriver
+@dataclass(frozen=True)
+class Timing:
+    """How it is timed.
 
-        for threads in BLOCKS:
-            try:
-                yield threads, CudaDriver(lattice, threads)
-            except StageError:  # so many do not fit
-                return
-    else:
+    Attributes
+    ----------
+    seconds : of one timing, about.
+    repeats : of each but the snapshots, which are taken `LEAST` times at least.
+    longest_s : between two snapshots; longer intervals are left out, but for the first.
+    """
+
+    seconds: float = 0.1
+    repeats: int = 5
+    longest_s: float = 2.0
+
+
+def timing_of(values: Any) -> Timing:
+    """What is given of a timing, the rest as usual.
+
+    Raises
+    ------
+    StageError
+        If it is none, or has other keys or values that are not above 0.
+    """
+    known = {each.name: type(each.default) for each in fields(Timing)}
+    if not isinstance(values, dict) or (unknown := sorted(values.keys() - known.keys())):
+        named = ", ".join(unknown) if isinstance(values, dict) else repr(values)
+        raise StageError(f"--settings timing: {named} is not known; known are {', '.join(known)}")
+    for name, value in values.items():
+        whole = known[name] is int
+        if not isinstance(value, int if whole else int | float) or isinstance(value, bool) or not 0 < value < np.inf:
+            raise StageError(f"--settings timing.{name} {value!r}: give a{' whole' if whole else ''} number above 0")
+    return Timing(**values)
+
+
+def threads_of(backend: str, driver: Any) -> tuple[Callable[[int], None], int, list[int]]:
+    """What sets the threads of a driver, how many it takes by itself, and how many it can have.
+
+    They are those of a block on a CUDA device, else all that are used: 1, 2, 4 and so on.
+    """
+    if backend == "cpu":
         most = get_num_threads()
-        for threads in sorted({most, *(2**k for k in range(most.bit_length()))}):
-            set_num_threads(threads)
-            yield threads, CpuDriver(lattice)
-        set_num_threads(most)
+        return set_num_threads, most, sorted({most, *(2**k for k in range(most.bit_length()))})
+    chosen, found = driver.threads, []
+    for threads in BLOCKS:
+        try:
+            driver.share_out(threads)
+        except StageError:  # so many do not fit
+            break
+        found.append(threads)
+    driver.share_out(chosen)
+    return driver.share_out, chosen, found
 
 
-def sweep_threads(
-    backend: str, lattice: Lattice, row: NDArray[np.float64], seconds: float, repeats: int
-) -> list[dict[str, Any]]:
-    """Rate by the number of threads, see :func:`thread_drivers`.
+def sweep_threads(backend: str, driver: LatticeDriver, row: NDArray[np.float64], timing: Timing) -> dict[str, Any]:
+    """Seconds of a step by the number of threads, see :func:`threads_of`.
+
+    They take turns, so that what else a machine does meanwhile hits all of them. With it stands which part of their
+    cores the threads had: where other programs have cores, some threads wait for others.
 
     Parameters
     ----------
     backend : ``cpu`` or ``cuda``.
-    lattice : what is run.
+    driver : what is run.
     row : conditions of a step.
-    seconds, repeats : of one timing, about, and how many.
+    timing : how it is timed.
     """
+    share_out, usual, counts = threads_of(backend, driver)
+    taken: dict[int, list[Taken]] = {threads: [] for threads in counts}
+    for _ in range(timing.repeats):
+        for threads in counts:
+            share_out(threads)
+            _, step = repeated_steps(driver, row, timing.seconds, 1)
+            taken[threads].append(Taken(*step[0].tolist()))
+    share_out(usual)
     found = []
-    for threads, driver in thread_drivers(backend, lattice):
-        _, step_s = mean_step(stirred(driver), row, seconds, repeats)
-        found.append({"threads": threads, "updates_s": lattice.count / step_s})
-    return found
+    for threads, each in taken.items():
+        had = [one.processor / (threads * one.seconds) for one in each] if backend == "cpu" else []
+        found.append({"threads": threads, "step_s": [one.seconds for one in each], "had": had})
+    return {"usual": usual, "found": found}
 
 
 def sweep_snapshots(
-    driver: AnyDriver, nodes: Nodes, row: NDArray[np.float64], seconds: float, most_s: float
+    driver: LatticeDriver, nodes: Nodes, plan: Plan, step_s: float, timing: Timing, folder: Path
 ) -> list[dict[str, Any]]:
-    """Rate by the steps between two snapshots: with the fields of all nodes brought to the host, and written, too.
+    """Seconds of the steps between two snapshots, of bringing the fields of all nodes to the host, and of writing them.
+
+    Medians, by the number of steps; a file is begun anew at each, as it is in each cycle of a run.
 
     Parameters
     ----------
-    driver, nodes : what is run.
-    row : conditions of a step.
-    seconds, most_s : of one timing, about, and at most: longer intervals are left out.
+    driver, nodes, plan : what is run.
+    step_s : time of a step, about.
+    timing : how it is timed.
+    folder : where the file is written, and removed.
     """
-    _, step_s = mean_step(stirred(driver), row, seconds, 1)
-    found: list[dict[str, Any]] = [{"every": None, "fetched_updates_s": nodes.count / step_s}]
-    for every in INTERVALS:
-        if every * step_s > most_s:
-            break
-        fetched = _with_snapshots(driver, row, every, seconds)
-        with tempfile.TemporaryDirectory() as folder, FlowWriter(Path(folder) / "flow.vtkhdf", nodes) as writer:
-            written = _with_snapshots(driver, row, every, seconds, writer)
-        found.append({"every": every, "fetched_updates_s": every * nodes.count / fetched,
-                      "written_updates_s": every * nodes.count / written})  # fmt: skip
+    watch, found = stopwatch(driver), list[dict[str, Any]]()
+    with (
+        tempfile.TemporaryDirectory(dir=folder) as place,
+        FlowWriter(Path(place) / "flow.vtkhdf", nodes, plan.rheology is not None) as writer,
+    ):
+
+        def trip(rows: NDArray[np.float64]) -> NDArray[np.float64]:
+            begin = time.perf_counter()
+            watch(lambda: driver.advance(rows))  # which waits for a device
+            stepped = time.perf_counter()
+            fields = driver.fields()
+            fetched = time.perf_counter()
+            writer.append(0.0, *in_si(fields, plan))
+            return np.diff([begin, stepped, fetched, time.perf_counter()])
+
+        for every in INTERVALS:
+            if found and every * step_s > timing.longest_s:
+                break
+            rows = np.tile(plan.full_flow, (every, 1))
+            writer.start_over()
+            trip(rows)
+            trips, begin = list[NDArray[np.float64]](), time.perf_counter()
+            while len(trips) < LEAST or time.perf_counter() - begin < timing.seconds:
+                trips.append(trip(rows))
+            steps_s, fetch_s, write_s = np.median(trips, axis=0).tolist()
+            found.append({"every": every, "steps_s": steps_s, "fetch_s": fetch_s, "write_s": write_s})
     return found
 
 
-def _with_snapshots(
-    driver: LatticeDriver, row: NDArray[np.float64], every: int, seconds: float, writer: FlowWriter | None = None
-) -> float:
-    """Seconds of so many steps and the snapshot after them: the mean over about `seconds`, after a warm-up."""
-    rows = np.tile(row, (every, 1))
+def cycle_steps(nodes: Nodes, plan: Plan) -> int:
+    """Steps of a cycle: of the run's own, or the fewest that a cycle on these nodes may have, `CYCLE` at least."""
+    length = float(np.linalg.norm(np.ptp(nodes.position, axis=0) + 1))
+    return plan.schedule.cycle or max(CYCLE, even(STEPS_PER_NODE * length))
 
-    def round_trip() -> None:
-        driver.advance(rows)
-        fields = driver.fields()
-        if writer:
-            writer.append(0.0, fields.velocity.T, fields.drho, fields.stress[[0, 1, 2, 3, 5, 4]].T)
 
-    round_trip()
-    begin, count = time.perf_counter(), 0
-    while count == 0 or time.perf_counter() - begin < seconds:
-        round_trip()
-        count += 1
-    return (time.perf_counter() - begin) / count
+def sweep(nodes: Nodes, settings: SolveSettings, timing: Timing, folder: Path, log: logging.Logger) -> dict[str, Any]:
+    """What is found on the nodes of a case, as it is written to ``sweeps.json``.
+
+    Parameters
+    ----------
+    nodes, settings : of the case.
+    timing : how it is timed.
+    folder : where snapshots are written, and removed.
+    log : where progress goes.
+
+    Raises
+    ------
+    StageError
+        If settings do not fit the geometry, or no device answers where one is asked for.
+    """
+    backend, plan = choose_backend(settings.backend), make_plan(nodes, settings)
+    driver = cast(LatticeDriver, make_driver(backend, lay_out(nodes, settings, plan, settings.walls)))
+    log.info("%d nodes on %s: %s", nodes.count, driver.device, driver.layout)
+    threads = sweep_threads(backend, stirred(driver), plan.full_flow, timing)
+    for each in threads["found"]:
+        log.info("%d threads: %.3g MLUPS", each["threads"], nodes.count / np.median(each["step_s"]) / 1e6)
+    step_s = next(float(np.median(each["step_s"])) for each in threads["found"] if each["threads"] == threads["usual"])
+    snapshots = sweep_snapshots(driver, nodes, plan, step_s, timing, folder)
+    for each in snapshots:
+        taken = each["steps_s"] + each["fetch_s"] + each["write_s"]
+        log.info("a snapshot every %d steps: %.3g MLUPS", each["every"], each["every"] * nodes.count / taken / 1e6)
+    return {
+        "hardware": hardware(), "device": driver.device, "backend": backend, "timing": asdict(timing),
+        "fluid_nodes": nodes.count, "openings": len(nodes.openings), "precision": settings.precision,
+        "threads": threads, "snapshots": snapshots,
+        "cycle": {"steps": cycle_steps(nodes, plan), "snapshots": settings.snapshots, "least": settings.min_cycles},
+    }  # fmt: skip
+
+
+def _compute(job: Job) -> None:
+    given = dict(job.settings)
+    timing = timing_of(given.pop("timing", {}))
+    target = job.outputs["sweeps"]
+    found = sweep(load(job.inputs["nodes"]), parse(given), timing, target.parent, job.log)
+    target.write_text(json.dumps(found, indent=1, allow_nan=False) + "\n")
+    job.facts["device"] = found["device"]
+
+
+if __name__ == "__main__":
+    run_stage(
+        "sweep",
+        __doc__,
+        inputs={"nodes": "node arrays (nodes.h5)"},
+        outputs={"sweeps": "times by threads and by steps between snapshots (sweeps.json)"},
+        compute=_compute,
+    )

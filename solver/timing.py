@@ -124,14 +124,6 @@ def steps(driver: LatticeDriver, conditions: NDArray[np.float64], seconds: float
     return count, Taken(*np.median(taken, axis=0).tolist())
 
 
-def mean_step(
-    driver: LatticeDriver, conditions: NDArray[np.float64], seconds: float, repeats: int
-) -> tuple[int, float]:
-    """How many steps were timed at once, and the mean time of one of them in seconds."""
-    count, taken = repeated_steps(driver, conditions, seconds, repeats)
-    return count, float(taken[:, 0].mean())
-
-
 def passes(driver: LatticeDriver, conditions: NDArray[np.float64], repeats: int) -> dict[str, float]:
     """Seconds of a step's passes, of a look at the flow and of taking it into a mean, each done again and again.
 

@@ -88,6 +88,10 @@ cpu, cuda = CpuDriver(lattice), CudaDriver(lattice)
 for driver in (cpu, cuda):
     start(driver, nodes, random_populations(nodes))
     driver.advance(np.zeros((2, 0)))
+cuda.share_out(32)
+assert cuda.threads == 32 and cuda.layout.startswith("32 threads a block")
+for driver in (cpu, cuda):
+    driver.advance(np.zeros((2, 0)))
 one, other = cpu.fields(), cuda.fields()
 for name in ("drho", "velocity", "stress"):
     a, b = getattr(one, name), getattr(other, name)
@@ -110,7 +114,7 @@ def test_simulated_cuda_is_the_cpu(precision, tolerance, models):
 
 
 def test_simulated_cuda_of_one_periodic_layer_is_the_cpu():
-    """Whose nodes are neighbours of themselves."""
+    """Whose nodes are neighbours of themselves; also in blocks of another size."""
     simulated(ONE_LAYER)
 
 

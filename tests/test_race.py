@@ -13,10 +13,6 @@ from pipeline.evidence import Evidence
 from pipeline.studies import speed
 from pipeline.studies.pictures import block
 from solver import race as race_module
-from solver import sweeps
-from solver.collision import relaxation_rates
-from solver.cpu.driver import CpuDriver
-from solver.lattice import build_lattice
 from solver.nodes import Nodes
 from solver.race import race
 from solver.settings import parse
@@ -70,17 +66,6 @@ def test_race_refuses_walls_along_which_fluid_slips(short):
     nodes = replace(cavity(8), patches=("lid", "walls"))
     with pytest.raises(StageError, match="fluid slips there"):
         race(nodes, settings(patches=slips), logging.getLogger())
-
-
-def test_snapshots_are_taken_at_each_interval(monkeypatch):
-    monkeypatch.setattr(sweeps, "INTERVALS", (2, 4))
-    nodes = cavity(6)
-    lattice = build_lattice(nodes, "bgk", relaxation_rates(0.8, 0.09), "half-way", moving={"lid": (0.05, 0.0, 0.0)})
-    rows = sweeps.sweep_snapshots(CpuDriver(lattice), nodes, np.zeros(0), 1e-4, 100.0)
-    assert [row["every"] for row in rows] == [None, 2, 4]
-    threads = [row["threads"] for row in sweeps.sweep_threads("cpu", lattice, np.zeros(0), 1e-4, 1)]
-    assert threads[0] == 1
-    assert threads == sorted(set(threads))
 
 
 def test_block_has_the_faces_of_a_cube_and_encloses_its_nodes():

@@ -57,6 +57,11 @@ class Run:
         return read_json(self.folder / "speed.json")
 
     @cached_property
+    def sweeps(self) -> dict[str, Any]:
+        """``sweeps.json``."""
+        return read_json(self.folder / "sweeps.json")
+
+    @cached_property
     def surface(self) -> Mesh:
         """The closed surface."""
         return Mesh.read(self.folder / "surface.vtp")

@@ -188,7 +188,7 @@ class Queue:
             self._graphs[name] = self._recorded(work)
 
     def forget(self, *names: str) -> None:
-        """Record anew what is launched under these names: its arrays have changed."""
+        """Record anew what is launched under these names: its arrays, or how it is shared out, have changed."""
         for name in names:
             self._graphs.pop(name, None)
 

@@ -39,14 +39,14 @@ class CudaDriver(LatticeDriver):
     Attributes
     ----------
     queue : the order in which the device works for it.
+    threads : of a block that collides.
 
     Parameters
     ----------
     lattice : what it runs.
-    threads : of a block that collides; as many as fit best if not given.
     """
 
-    def __init__(self, lattice: Lattice, threads: int | None = None) -> None:
+    def __init__(self, lattice: Lattice) -> None:
         self.device = require_device()
         super().__init__(lattice)
         real, send = lattice.real, cuda.to_device
@@ -55,9 +55,6 @@ class CudaDriver(LatticeDriver):
         runs = address_runs(lattice.addresses, lattice.stride)
         self._runs = tuple(send(array) for array in (runs.offset, *runs_by_group(runs)))
         self._even, self._odd = make_steps(lattice.collision, storage, real, *lattice.models)
-        registers = node_registers(real, lattice.rheology is not None)
-        self._threads, resident = fitting_threads(registers, threads)
-        self.layout = f"{self._threads} threads a block, {registers} registers each, {resident} a multiprocessor"
         self._rates, omega, blend = lattice.relaxation()
         self._omega, self._blend = send(omega), send(blend)
         self._fields, self._gather, self._raise, self._observe = make_reading(storage, real, *lattice.models)
@@ -75,6 +72,7 @@ class CudaDriver(LatticeDriver):
         self._look_blocks = min(LOOK_BLOCKS, max(1, blocks_of(most, SUM_THREADS)))
         partials = self._look_blocks * len(lattice.ranges)
         self.queue = Queue()
+        self.share_out()
         self._flux = [send(np.zeros(len(links.slot), real)) for links in (into, out)]
         self._probe_node = send(lattice.probe_node)
         self._seen = Bundle(
@@ -94,6 +92,19 @@ class CudaDriver(LatticeDriver):
         self._controlled_flux = send(np.zeros((len(control.opening), WORDS), np.int64))
         self._one, self._counts = send(np.ones(1, np.int64)), dict[int, Any]()
         self._before = send(np.zeros((3, lattice.count), real))
+
+    def share_out(self, threads: int | None = None) -> None:
+        """Let a block that collides have so many threads; as many as fit best if not given.
+
+        Raises
+        ------
+        StageError
+            If so many do not fit on a multiprocessor.
+        """
+        registers = node_registers(self.lattice.real, self.lattice.rheology is not None)
+        self.threads, resident = fitting_threads(registers, threads)
+        self.layout = f"{self.threads} threads a block, {registers} registers each, {resident} a multiprocessor"
+        self.queue.forget("pair", "pairs")
 
     def memory_bytes(self) -> int:
         """Memory that the run takes on the device, up to now."""
@@ -139,7 +150,7 @@ class CudaDriver(LatticeDriver):
         debt = (self._sharing, self._added[not even], lattice.walls.sharers if owing else 0)
         step = self._even if even else self._odd
         if last > first:
-            step[blocks_of(last - first, self._threads), self._threads, self.queue.stream](
+            step[blocks_of(last - first, self.threads), self.threads, self.queue.stream](
                 self.populations, lattice.stride, self._runs, self._clock, self._added[even], debt, first, last,
                 lattice.force, self._rates, self._omega, self._blend,
             )  # fmt: skip
