@@ -605,7 +605,7 @@ rule sweep:
         waveforms=waveforms("solve"),
         code=sources("solver.sweeps"),
     output:
-        sweeps=ANY_LEVEL + "sweeps.json",
+        sweeps=ANY_LEVEL + "sweep.json",  # a study may be called sweeps: results/studies/sweeps.json is its record
         provenance=ANY_LEVEL + "sweep.provenance.json",
     log:
         ANY_LEVEL + "logs/sweep.log",

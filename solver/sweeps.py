@@ -1,6 +1,6 @@
 """Sweeps over what the speed of a run depends on beside its models: threads, and how often its fields are wanted.
 
-    python -m solver.sweeps --nodes nodes.h5 --sweeps sweeps.json --provenance sweep.json --settings '{...}'
+    python -m solver.sweeps --nodes nodes.h5 --sweeps sweep.json --provenance made.json --settings '{...}'
 
 On a CUDA device, where one answers, threads are those of a block; else they are all that are used on this machine.
 Runs of several sizes show how the speed depends on these. Settings are those of the stage solve, and `timing` where
@@ -174,7 +174,7 @@ def cycle_steps(nodes: Nodes, plan: Plan) -> int:
 
 
 def sweep(nodes: Nodes, settings: SolveSettings, timing: Timing, folder: Path, log: logging.Logger) -> dict[str, Any]:
-    """What is found on the nodes of a case, as it is written to ``sweeps.json``.
+    """What is found on the nodes of a case, as it is written to ``sweep.json``.
 
     Parameters
     ----------
@@ -221,6 +221,6 @@ if __name__ == "__main__":
         "sweep",
         __doc__,
         inputs={"nodes": "node arrays (nodes.h5)"},
-        outputs={"sweeps": "times by threads and by steps between snapshots (sweeps.json)"},
+        outputs={"sweeps": "times by threads and by steps between snapshots (sweep.json)"},
         compute=_compute,
     )

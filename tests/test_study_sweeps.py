@@ -109,11 +109,11 @@ def test_timings_are_as_usual_where_nothing_is_given():
 
 def test_command_line_writes_what_was_found_and_refuses_what_it_does_not_know(tmp_path):
     save(pipe((0, 0, 1), 8.0, 8), tmp_path / "nodes.h5")
-    target = tmp_path / "sweeps.json"
+    target = tmp_path / "sweep.json"
 
     def run(**given) -> subprocess.CompletedProcess:
         command = [sys.executable, "-m", "solver.sweeps", "--nodes", tmp_path / "nodes.h5", "--sweeps", target,
-                   "--provenance", tmp_path / "sweep.json", "--settings", json.dumps(given)]  # fmt: skip
+                   "--provenance", tmp_path / "made.json", "--settings", json.dumps(given)]  # fmt: skip
         return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
 
     for given, message in (
@@ -127,14 +127,14 @@ def test_command_line_writes_what_was_found_and_refuses_what_it_does_not_know(tm
     answer = run(**settings(), timing={"seconds": 1e-3, "repeats": 1, "longest_s": 1e-3})
     assert answer.returncode == 0, answer.stderr
     assert json.loads(target.read_text())["device"] == "CPU"
-    assert json.loads((tmp_path / "sweep.json").read_text())["device"] == "CPU"
+    assert json.loads((tmp_path / "made.json").read_text())["device"] == "CPU"
 
 
 # ---- measure ---------------------------------------------------------------------------------------------------------
 
 
 def found(nodes=64_000, rates=(1e6, 2e6), usual=2, backend="cpu", had=1.0, fetch=1e-3, write=3e-3, precision="fp32"):
-    """``sweeps.json`` of a machine with known rates, (updates a second, by threads 1, 2, 4, ...)."""
+    """``sweep.json`` of a machine with known rates, (updates a second, by threads 1, 2, 4, ...)."""
     step_s = [[nodes / rate] * 3 for rate in rates]
     of = [{"threads": 2**k, "step_s": each, "had": [had] * 3 if backend == "cpu" else []}
           for k, each in enumerate(step_s)]  # fmt: skip

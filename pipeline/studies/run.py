@@ -58,8 +58,8 @@ class Run:
 
     @cached_property
     def sweeps(self) -> dict[str, Any]:
-        """``sweeps.json``."""
-        return read_json(self.folder / "sweeps.json")
+        """``sweep.json``."""
+        return read_json(self.folder / "sweep.json")
 
     @cached_property
     def surface(self) -> Mesh:

@@ -17,8 +17,10 @@ from pipeline.evidence import Evidence
 from pipeline.settings.base import Positive, Section
 from pipeline.studies.run import Run
 
-FILES = ("sweeps.json",)
-MARKERS = "os^vDP<>"
+FILES = ("sweep.json",)
+COLOURS, MARKERS = ("C0", "C2", "C4", "tab:red"), "osv^"
+ON_A_DEVICE = 0.9
+"""Of a cycle's time, what snapshots may take on a device: a disk of 8e7 bytes/s beside 2e10 updates a second."""
 OF_A_DEVICE = (
     "a GPU does the steps between two snapshots in less time than it takes to bring one to the host and to write it; "
     "only the last cycle pays, and what must be seen often is found on the device"
@@ -52,7 +54,7 @@ class Swept:
     Attributes
     ----------
     name : of the run.
-    found : ``sweeps.json``.
+    found : ``sweep.json``.
     """
 
     name: str
@@ -183,6 +185,11 @@ def _kinds(swept: Sequence[Swept]) -> dict[str, list[Swept]]:
     return {kind: list(group) for kind, group in groupby(swept, lambda each: each.kind)}
 
 
+def _whole(value: float) -> float:
+    """A number without its fraction where it has four digits before it."""
+    return round(value) if value >= 1000 else value
+
+
 def _unit(swept: Sequence[Swept]) -> str:
     """What threads are those of."""
     return "threads of a block" if swept[0].on_gpu else "threads"
@@ -190,14 +197,12 @@ def _unit(swept: Sequence[Swept]) -> str:
 
 def _threads(evidence: Evidence, swept: Sequence[Swept], options: Options) -> None:
     """Rates, and what the usual number of threads lacks of the best."""
-    rows = []
+    rows: list[tuple[str | float, ...]] = []
     for each in swept:
-        best = each.threads[int(np.argmax(each.rates))]
-        lacks = each.lacks(options.had)
-        rows.append(
-            (each.name, each.nodes, each.found["precision"], 1e6 * each.nodes / each.rate, each.rate / 1e6, each.usual,
-             best, "not told" if np.isnan(lacks) else 100 * lacks)
-        )  # fmt: skip
+        best, lacks = each.threads[int(np.argmax(each.rates))], each.lacks(options.had)
+        speed = 1e6 * each.nodes / each.rate, _whole(each.rate / 1e6)
+        told = "not told" if np.isnan(lacks) else 100 * lacks
+        rows.append((each.name, each.nodes, each.found["precision"], *speed, each.usual, best, told))
     unit, device = _unit(swept), swept[0].found["device"]
     note = (
         f"On {device}: medians of {options.timing.repeats} timings of some {options.timing.seconds:g} s, in which the "
@@ -213,8 +218,8 @@ def _threads(evidence: Evidence, swept: Sequence[Swept], options: Options) -> No
         bound, least, what = options.block, options.block_nodes, "the usual block lacks"
         where = f"{options.block_nodes} nodes"
     lacking = [each.lacks(options.had) for each in swept if each.nodes >= least]
-    if told := [value for value in lacking if np.isfinite(value)]:
-        evidence.reach(f"part of the best rate that {what}, {where} and more", max(told), at_most=bound)
+    if counted := [value for value in lacking if np.isfinite(value)]:
+        evidence.reach(f"part of the best rate that {what}, {where} and more", max(counted), at_most=bound)
 
 
 def _snapshots(evidence: Evidence, swept: Sequence[Swept], options: Options) -> None:
@@ -235,7 +240,7 @@ def _snapshots(evidence: Evidence, swept: Sequence[Swept], options: Options) -> 
     evidence.table(columns, rows, note)
     largest = _largest(swept)
     where = "GPU" if largest.on_gpu else "CPU"
-    held: dict[str, Any] = {"held": 0.9, "why": OF_A_DEVICE} if largest.on_gpu else {}
+    held: dict[str, Any] = {"held": ON_A_DEVICE, "why": OF_A_DEVICE} if largest.on_gpu else {}
     evidence.reach(
         f"{where}: part of a cycle's time that its snapshots take, largest lattice with openings",
         largest.of_a_cycle, at_most=options.snapshots, **held,
@@ -243,24 +248,30 @@ def _snapshots(evidence: Evidence, swept: Sequence[Swept], options: Options) -> 
 
 
 def _draw_threads(figure: Any, swept: Sequence[Swept]) -> None:
-    """Rates, and the same over the best."""
+    """Rates, and the same over the best, of the least and the largest lattice of each kind."""
     rate, part = figure.subplots(1, 2)
-    ends = [each for of in _kinds(swept).values() for each in ([of[0], of[-1]] if len(of) > 1 else of)]
-    for number, each in enumerate(ends):
-        style = {"marker": MARKERS[number % len(MARKERS)], "markersize": 4, "color": f"C{number % 5}", "mfc": "white"}
-        at = each.threads.index(each.usual)
-        rate.loglog(each.threads, each.rates / 1e6, label=f"{each.name}, {each.found['precision']}", **style)
-        part.semilogx(each.threads, 100 * each.rates / each.rates.max(), **style)
-        for axes, values in ((rate, each.rates / 1e6), (part, 100 * each.rates / each.rates.max())):
-            axes.plot(each.usual, values[at], style["marker"], color=style["color"], markersize=6)
+    kinds = _kinds(swept).values()
+    for number, of in enumerate(kinds):
+        for each, marker in zip(of[:: max(1, len(of) - 1)], MARKERS, strict=False):
+            style = {"marker": marker, "color": COLOURS[number % 4]}
+            at = each.threads.index(each.usual)
+            for axes, values in ((rate, each.rates / 1e6), (part, 100 * each.rates / each.rates.max())):
+                axes.plot(each.threads, values, markersize=4, mfc="white", label=each.name, **style)
+                axes.plot(each.usual, values[at], markersize=6, **style)
     ticks = swept[0].threads if len(swept[0].threads) < 8 else swept[0].threads[::2]
     for axes in (rate, part):
+        axes.set_xscale("log")
+        axes.minorticks_off()
         axes.set_xticks(ticks, [str(tick) for tick in ticks])
-        axes.tick_params(axis="x", which="minor", bottom=False)
         axes.set(xlabel=_unit(swept))
-    rate.set(ylabel="MLUPS")
-    part.set(ylabel="% of the best", ylim=(0, 105))
+    rate.set(ylabel="MLUPS", yscale="log")
+    part.set(ylabel="% of the best")
     figure.legend(*rate.get_legend_handles_labels(), loc="outside right upper", fontsize=7)
+
+
+def _style(number: int, label: str) -> dict[str, Any]:
+    """Of a kind's line."""
+    return {"marker": MARKERS[number % 4], "color": COLOURS[number % 4], "markersize": 4, "label": label}
 
 
 def _draw_snapshots(figure: Any, swept: Sequence[Swept], largest: Swept) -> None:
@@ -281,8 +292,7 @@ def _draw_snapshots(figure: Any, swept: Sequence[Swept], largest: Swept) -> None
     rate.set(xlabel="steps between snapshots", ylabel="MLUPS", ylim=(0, None))
     rate.legend(fontsize=7)
     for number, (kind, of) in enumerate(_kinds(swept).items()):
-        cost.semilogx([each.nodes for each in of], [100 * each.of_a_cycle for each in of], "osv^"[number % 4] + "-",
-                      color=f"C{number}", markersize=4, label=kind)  # fmt: skip
+        cost.semilogx([each.nodes for each in of], [100 * each.of_a_cycle for each in of], **_style(number, kind))
     cost.set(xlabel="fluid nodes", ylabel="% of a cycle's time", ylim=(0, None))
     cost.legend(fontsize=7)
 
@@ -291,7 +301,7 @@ def _draw_sizes(figure: Any, swept: Sequence[Swept]) -> None:
     """Rates and times of a step by size."""
     rate, step = figure.subplots(1, 2)
     for number, (kind, of) in enumerate(_kinds(swept).items()):
-        style = {"marker": "osv^"[number % 4], "markersize": 4, "color": f"C{number}", "label": kind}
+        style = _style(number, kind)
         rate.semilogx([each.nodes for each in of], [each.rate / 1e6 for each in of], **style)
         step.loglog([each.nodes for each in of], [1e6 * each.nodes / each.rate for each in of], **style)
     rate.set(xlabel="fluid nodes", ylabel="MLUPS", ylim=(0, None))
