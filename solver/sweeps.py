@@ -28,7 +28,7 @@ from solver.schedule import even
 from solver.settings import SolveSettings, parse
 from solver.simulation import choose_backend, in_si, lay_out, make_driver
 from solver.stage import Job, StageError, run_stage
-from solver.timing import Taken, hardware, repeated_steps, stirred, stopwatch
+from solver.timing import hardware, repeated_steps, stirred, stopwatch, waited_s
 from solver.units import STEPS_PER_NODE
 
 BLOCKS = (16, 32, 64, 96, 128, 192, 256, 384, 512, 768, 1024)
@@ -99,8 +99,8 @@ def threads_of(backend: str, driver: Any) -> tuple[Callable[[int], None], int, l
 def sweep_threads(backend: str, driver: LatticeDriver, row: NDArray[np.float64], timing: Timing) -> dict[str, Any]:
     """Seconds of a step by the number of threads, see :func:`threads_of`.
 
-    They take turns, so that what else a machine does meanwhile hits all of them. With it stands which part of their
-    cores the threads had: where other programs have cores, some threads wait for others.
+    They take turns, so that what else a machine does meanwhile hits all of them. Of a CPU it also tells which part of
+    the time that threads had something to do they had a core to do it on: other programs may have the cores.
 
     Parameters
     ----------
@@ -110,17 +110,19 @@ def sweep_threads(backend: str, driver: LatticeDriver, row: NDArray[np.float64],
     timing : how it is timed.
     """
     share_out, usual, counts = threads_of(backend, driver)
-    taken: dict[int, list[Taken]] = {threads: [] for threads in counts}
+    taken: dict[int, list[tuple[float, float]]] = {threads: [] for threads in counts}
     for _ in range(timing.repeats):
         for threads in counts:
             share_out(threads)
+            worked, waited = time.process_time(), waited_s()
             _, step = repeated_steps(driver, row, timing.seconds, 1)
-            taken[threads].append(Taken(*step[0].tolist()))
+            worked, waited = time.process_time() - worked, waited_s() - waited
+            taken[threads].append((float(step[0, 0]), worked / (worked + waited)))
     share_out(usual)
     found = []
     for threads, each in taken.items():
-        had = [one.processor / (threads * one.seconds) for one in each] if backend == "cpu" else []
-        found.append({"threads": threads, "step_s": [one.seconds for one in each], "had": had})
+        step_s, had = zip(*each, strict=True)
+        found.append({"threads": threads, "step_s": step_s, "had": had if backend == "cpu" else ()})
     return {"usual": usual, "found": found}
 
 

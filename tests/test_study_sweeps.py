@@ -4,6 +4,7 @@ import json
 import logging
 import subprocess
 import sys
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -48,6 +49,29 @@ def test_sweep_times_all_numbers_of_threads_in_turn_and_snapshots_at_all_interva
     assert min(value for each in found["snapshots"] for value in each.values()) > 0
     assert found["cycle"] == {"steps": sweeps.CYCLE, "snapshots": 40, "least": 3}
     assert list(tmp_path.iterdir()) == []
+
+
+SHARED = """
+import os
+import time
+from solver.timing import waited_s
+
+os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
+before, other, end = waited_s(), os.fork(), time.monotonic() + 0.5
+while time.monotonic() < end:
+    pass
+if other:
+    os.waitpid(other, 0)
+    print(waited_s() - before)
+"""
+
+
+def test_who_shares_a_core_waits_for_it():
+    """Two processes tied to one core for half a second, of which each has half."""
+    if not Path("/proc/self/schedstat").exists():
+        pytest.skip("the system does not tell how long threads wait")
+    answer = subprocess.run([sys.executable, "-c", SHARED], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert float(answer.stdout) > 0.15
 
 
 def test_intervals_that_take_too_long_are_left_out_but_for_the_first(monkeypatch, tmp_path):

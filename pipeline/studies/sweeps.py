@@ -43,7 +43,7 @@ class Options(Section):
     block_nodes: int = Field(200_000, description="of a lattice from which on that is asked: smaller ones leave room")
     cores: Positive = Field(0.1, description="of the best rate, that all threads of a CPU lack, at most")
     cores_nodes: int = Field(10_000, description="for each thread, from which on that is asked")
-    had: Positive = Field(0.8, description="part of their cores that threads must have had for a timing to count")
+    had: Positive = Field(0.9, description="part of the time that threads must have had a core for a timing to count")
     snapshots: Positive = Field(0.05, description="of the time of a cycle whose snapshots are written, at most")
 
 
@@ -107,7 +107,7 @@ class Swept:
 
         Parameters
         ----------
-        had : part of its cores that each number of threads must have had for a repeat to count.
+        had : part of the time that each number of threads must have had a core for a repeat to count.
         """
         cores = np.array([each["had"] for each in self.found["threads"]["found"]])
         counts = (cores >= had).all(axis=0) if cores.size else np.ones(self.step_s.shape[1], bool)
@@ -209,7 +209,9 @@ def _threads(evidence: Evidence, swept: Sequence[Swept], options: Options) -> No
         "numbers of threads take turns. What is lacked is the median of comparisons in the same turn."
     )
     if not swept[0].on_gpu:
-        note += f" Turns in which other programs left threads less than {options.had:.0%} of their cores do not count."
+        note += (
+            f" Turns in which threads waited for a core for more than {1 - options.had:.0%} of the time do not count."
+        )
     columns = ("lattice", "fluid nodes", "precision", "us a step", "MLUPS", unit, "best", "lacks of the best, %")
     evidence.table(columns, rows, note)
     bound, least, what = options.cores, options.cores_nodes * swept[0].usual, "all threads lack"
