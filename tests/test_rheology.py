@@ -8,7 +8,7 @@ from geometries import periodic_box, plates, random_cavern
 from naive import Naive, Thickening, equilibrium
 
 from pipeline.evidence import Evidence, order
-from pipeline.studies.viscoplastic import Fluid, velocity_by_quadrature
+from pipeline.studies.viscoplastic import Casson, Fluid, velocity_by_quadrature
 from solver.blood import MODELS
 from solver.collision import relaxation_rates
 from solver.cpu.driver import CpuDriver
@@ -99,10 +99,7 @@ def analytic(name: str, height: int) -> np.ndarray:
         return Fluid(0.0, *p).velocity(y, h, force)
     if name == "bingham":
         return Fluid(*p, 1.0).velocity(y, h, force)
-    yield_stress, viscosity = p[:2]
-    y = np.maximum(np.abs(y), yield_stress / force)
-    roots = 4 / 3 * np.sqrt(yield_stress * force) * (h**1.5 - y**1.5)
-    return (force * (h**2 - y**2) / 2 - roots + yield_stress * (h - y)) / viscosity
+    return Casson(*p[:2]).velocity(y, h, force)
 
 
 @pytest.mark.parametrize(

@@ -11,8 +11,8 @@ from pipeline.evidence import Evidence
 from pipeline.shapes import Step
 from pipeline.studies import step, viscoplastic
 from pipeline.studies.step import reattachment
-from pipeline.studies.viscoplastic import Fluid, plug_width, velocity_by_quadrature
-from solver.blood import herschel_bulkley
+from pipeline.studies.viscoplastic import Fluid, plug_width, shear_between, velocity_by_quadrature
+from solver.blood import choose_blood, herschel_bulkley
 from solver.stage import StageError
 
 HALF, FORCE = 1e-3, 20.0
@@ -51,15 +51,15 @@ def test_regularised_fluid_nears_the_one_that_yields_as_its_exponent_grows():
 def test_plug_width_is_told_from_the_profile(fluid):
     """Differences over a spacing are exact where the profile is a parabola, and of second order else."""
     y = places(64)
-    found = plug_width(y, fluid.velocity(y, HALF, FORCE), fluid.index)
+    found = plug_width(*shear_between(y, fluid.velocity(y, HALF, FORCE)), fluid.straight)
     assert found == pytest.approx(fluid.plug_width(FORCE), rel=1e-9 if fluid.index == 1 else 1e-3)
 
 
 def test_fluid_without_a_yield_stress_has_no_plug():
     """But for what differences over a spacing make of it: a thousandth of the channel."""
     y = places(64)
-    for index in (0.5, 1.0, 1.5):
-        assert plug_width(y, Fluid(0.0, 5e-3, index).velocity(y, HALF, FORCE), index) < 2e-3 * HALF
+    for fluid in (Fluid(0.0, 5e-3, index) for index in (0.5, 1.0, 1.5)):
+        assert plug_width(*shear_between(y, fluid.velocity(y, HALF, FORCE)), fluid.straight) < 2e-3 * HALF
 
 
 def test_flow_reattaches_where_the_slope_on_the_floor_turns():
@@ -138,8 +138,8 @@ def test_errors_of_yielding_fluids_and_their_order_are_what_was_put_in():
 
 
 def test_fluid_without_a_closed_form_is_refused():
-    run = plates("blood-64", 64, "casson", BLOOD, 0.0)
-    with pytest.raises(StageError, match="run blood-64: casson blood has no profile here; known are power-law"):
+    run = plates("blood-64", 64, "carreau-yasuda", choose_blood("carreau-yasuda", None, {}, 1.0).parameters, 0.0)
+    with pytest.raises(StageError, match="carreau-yasuda blood has no closed form here; known are newtonian, power"):
         measured(viscoplastic, [run])
 
 

@@ -114,17 +114,20 @@ class Run:
         slab = section(self.nodes, centre_mm, normal, radius_mm)
         return float(slab.areas_mm2 @ (self.velocity_m_s[slab.rows] @ normal))
 
-    def layer(self, values: NDArray[np.floating]) -> NDArray[np.float64]:
-        """Values at the nodes, (N,), in the lowest layer of nodes across y: (Z, X), NaN where no fluid is."""
-        return layer(self.nodes, values)
+    def layer(self, values: NDArray[np.floating], across: int = 1) -> NDArray[np.float64]:
+        """:func:`layer` of values at the nodes, (N,)."""
+        return layer(self.nodes, values, across)
 
 
-def layer(nodes: Nodes, values: NDArray[np.floating]) -> NDArray[np.float64]:
-    """Values at the nodes, (N,), in the lowest layer of nodes across y: (Z, X), NaN where no fluid is."""
-    x, y, z = nodes.position.T
-    lowest = y == y.min()
-    image = np.full((int(np.ptp(z)) + 1, int(np.ptp(x)) + 1), np.nan)
-    image[z[lowest] - z.min(), x[lowest] - x.min()] = values[lowest]
+def layer(nodes: Nodes, values: NDArray[np.floating], across: int = 1) -> NDArray[np.float64]:
+    """Values at the nodes, (N,), in the lowest layer of nodes across an axis, NaN where no fluid is.
+
+    It is (Z, X) across y, which is 1, and (Z, Y) across x, 0.
+    """
+    first, second = (nodes.position[:, axis] for axis in range(3) if axis != across)
+    lowest = nodes.position[:, across] == nodes.position[:, across].min()
+    image = np.full((int(np.ptp(second)) + 1, int(np.ptp(first)) + 1), np.nan)
+    image[second[lowest] - second.min(), first[lowest] - first.min()] = values[lowest]
     return image
 
 

@@ -1,6 +1,7 @@
 """Flow that a force drives between plates of fluids whose viscosity follows the shear rate, beside what theory says.
 
-The theory holds in any coherent units. y is the distance from the middle, h half the distance of the plates.
+The theory holds in any coherent units. y is the distance from the middle, h half the distance of the plates, and G y
+the stress. In a round pipe of radius h the stress is G y/2: all that is said of plates holds there with half the force.
 Runs are named by their fluid and a number, ``bingham-64``; ``regularised-300`` and ``relaxed-62`` are for the tables of
 Papanastasiou's exponent and of the relaxation time alone.
 """
@@ -22,7 +23,7 @@ from solver.stage import StageError
 
 Array = NDArray[np.float64]
 
-LEAST_RATE, MOST_RATE = 1e-20, 1e2
+LEAST_RATE, MOST_RATE = 1e-20, 1e4
 """Between these the quadrature looks for shear rates."""
 SHEARED = 0.1
 """Of the largest shear rate: what is sheared by more tells where the plug ends."""
@@ -32,7 +33,7 @@ SHEARED = 0.1
 class Fluid:
     """Herschel and Bulkley's fluid, whose stress is tau_y + k g^n where it is sheared.
 
-    Bingham's where n = 1, a power law where tau_y = 0.
+    Bingham's where n = 1, a power law where tau_y = 0, Newton's where both hold.
 
     Attributes
     ----------
@@ -52,6 +53,20 @@ class Fluid:
         sheared = (half - edge) ** power - np.maximum(np.abs(y) - edge, 0) ** power
         return (force / self.consistency) ** (1 / self.index) / power * sheared
 
+    def pipe_flow(self, radius: float, stress: float) -> float:
+        """Flow through a round pipe, with s = t - tau_y of the stress t at its wall.
+
+        Q = pi R^3 n/t^3 (s/k)^(1/n) s [s^2/(3 n + 1) + 2 tau_y s/(2 n + 1) + tau_y^2/(n + 1)],
+
+        from Rabinowitsch's integral (:func:`pipe_flow_by_quadrature`). Of Bingham's fluid it is
+        pi R^3 t/(4 k) [1 - 4/3 (tau_y/t) + 1/3 (tau_y/t)^4] (Buckingham 1921, Proc. ASTM 21, 1154).
+        """
+        over, n = stress - self.yield_stress, self.index
+        if over <= 0:
+            return 0.0
+        parts = over**2 / (3 * n + 1) + 2 * self.yield_stress * over / (2 * n + 1) + self.yield_stress**2 / (n + 1)
+        return float(np.pi * radius**3 * n / stress**3 * self.shear_rate(stress) * over * parts)
+
     def shear_rate(self, stress: float) -> float:
         """Shear rate at a stress."""
         return float((max(stress - self.yield_stress, 0.0) / self.consistency) ** (1 / self.index))
@@ -60,48 +75,131 @@ class Fluid:
         """Width 2 tau_y/G over which the stress does not suffice to shear the fluid."""
         return 2 * self.yield_stress / force
 
+    @property
+    def straight(self) -> tuple[float, float]:
+        """Powers of the shear rate and of the distance from the middle that are linear in each other: n, 1."""
+        return self.index, 1.0
+
+
+@dataclass(frozen=True)
+class Casson:
+    """Casson's fluid: the root of its stress is sqrt(tau_y) + sqrt(mu g) where it is sheared.
+
+    Source: Fung (1993), Biomechanics, chapter 3, doi:10.1007/978-1-4757-2257-4.
+
+    Attributes
+    ----------
+    yield_stress, viscosity : tau_y, mu.
+    """
+
+    yield_stress: float
+    viscosity: float
+
+    def velocity(self, y: Array, half: float, force: float) -> Array:
+        """Velocity, of the shape of `y`, under a force G per volume; y is at least y_0 = tau_y/G.
+
+        u = [G (h^2 - y^2)/2 - 4/3 sqrt(tau_y G) (h^(3/2) - y^(3/2)) + tau_y (h - y)]/mu.
+        """
+        y = np.maximum(np.abs(y), self.plug_width(force) / 2)
+        roots = 4 / 3 * np.sqrt(self.yield_stress * force) * (half**1.5 - y**1.5)
+        return (force * (half**2 - y**2) / 2 - roots + self.yield_stress * (half - y)) / self.viscosity
+
+    def pipe_flow(self, radius: float, stress: float) -> float:
+        """Flow through a round pipe at whose wall the stress is t, with s = tau_y/t.
+
+        Q = pi R^3 t/(4 mu) (1 - 16/7 sqrt(s) + 4/3 s - s^4/21).
+        """
+        s = min(self.yield_stress / stress, 1.0)
+        part = 1 - 16 / 7 * s**0.5 + 4 / 3 * s - s**4 / 21
+        return float(np.pi * radius**3 * stress / (4 * self.viscosity) * part)
+
+    def shear_rate(self, stress: float) -> float:
+        """Shear rate at a stress."""
+        return max(stress**0.5 - self.yield_stress**0.5, 0.0) ** 2 / self.viscosity
+
+    def plug_width(self, force: float) -> float:
+        """Width 2 tau_y/G over which the stress does not suffice to shear the fluid."""
+        return 2 * self.yield_stress / force
+
+    @property
+    def straight(self) -> tuple[float, float]:
+        """Powers of the shear rate and of the distance from the middle that are linear in each other: the roots."""
+        return 0.5, 0.5
+
+
+def shear_rate_of(stress: Array, viscosity: Callable[[Array], Array], yield_stress: float = 0.0) -> Array:
+    """Shear rate g of any fluid at stresses mu(g) g, of the same shape, by bisection."""
+    low, high = np.full(stress.shape, np.log10(LEAST_RATE)), np.full(stress.shape, np.log10(MOST_RATE))
+    for _ in range(80):
+        exponent = (low + high) / 2
+        less = viscosity(10**exponent) * 10**exponent < stress
+        low, high = np.where(less, exponent, low), np.where(less, high, exponent)
+    return np.where(stress > yield_stress, 10**low, 0.0)
+
+
+def _places(y: Array, half: float) -> tuple[Array, Array]:
+    """Places from each of `y`, (N,), to the wall and weights of integrals over these, (N, 8, 40).
+
+    Gauss's rule of 40 points in each of 8 pieces that grow finer towards the middle, where the velocity may be as
+    y^(1/n).
+    """
+    edges = y[:, None] + (half - y)[:, None] * np.linspace(0, 1, 9) ** 2
+    points, weights = np.polynomial.legendre.leggauss(40)
+    middle, reach = (edges[:, 1:] + edges[:, :-1]) / 2, (edges[:, 1:] - edges[:, :-1]) / 2
+    return middle[..., None] + reach[..., None] * points, reach[..., None] * weights
+
 
 def velocity_by_quadrature(
     y: Array, half: float, force: float, viscosity: Callable[[Array], Array], yield_stress: float = 0.0
 ) -> Array:
-    """Velocity, (N,), from the balance G y = mu(g) g of any fluid, by quadrature.
+    """Velocity, (N,), from the balance G y = mu(g) g of any fluid: the integral of g from there to the wall."""
+    place, weight = _places(np.abs(y), half)
+    return (shear_rate_of(force * place, viscosity, yield_stress) * weight).sum(axis=(1, 2))
 
-    The shear rate at a place is found by bisection; the velocity is its integral from there to the plate, by Gauss's
-    rule of 40 points in each of 8 pieces that grow finer towards the middle, where it may be as y^(1/n).
+
+def pipe_flow_by_quadrature(
+    radius: float, stress: float, viscosity: Callable[[Array], Array], yield_stress: float = 0.0
+) -> float:
+    """Flow of any fluid through a round pipe at whose wall the stress is t: pi times the integral of r^2 g(t r/R).
+
+    It is that of 2 pi r u by parts, u = 0 at the wall (Rabinowitsch 1929, Z. Phys. Chem. A 145, 1).
     """
-    y = np.abs(y)
-    edges = y[:, None] + (half - y)[:, None] * np.linspace(0, 1, 9) ** 2
-    points, weights = np.polynomial.legendre.leggauss(40)
-    middle, reach = (edges[:, 1:] + edges[:, :-1]) / 2, (edges[:, 1:] - edges[:, :-1]) / 2
-    place = middle[..., None] + reach[..., None] * points
-    low, high = np.full(place.shape, np.log10(LEAST_RATE)), np.full(place.shape, np.log10(MOST_RATE))
-    for _ in range(80):
-        exponent = (low + high) / 2
-        less = viscosity(10**exponent) * 10**exponent < force * place
-        low, high = np.where(less, exponent, low), np.where(less, high, exponent)
-    rate = np.where(force * place > yield_stress, 10**low, 0.0)
-    return ((rate * weights).sum(axis=-1) * reach).sum(axis=-1)
+    place, weight = _places(np.zeros(1), radius)
+    return float(np.pi * (place**2 * shear_rate_of(stress / radius * place, viscosity, yield_stress) * weight).sum())
 
 
-def plug_width(y: Array, velocity: Array, index: float) -> float:
-    """Width of the plug as a profile of the velocity shows it; 0 where there is none.
+def shear_between(y: Array, velocity: Array) -> tuple[Array, Array]:
+    """Distances from the middle and shear rates, (N - 1,), half-way between evenly spaced places, (N,)."""
+    return np.abs(y[1:] + y[:-1]) / 2, np.abs(np.diff(velocity) / np.diff(y))
 
-    g^n grows linearly with the distance from the plug: its edge is where the line through g^n of the fluid that is
-    well sheared, by least squares, reaches zero.
+
+def plug_width(place: Array, rate: Array, straight: tuple[float, float]) -> float:
+    """Width of the plug as shear rates at distances from the middle, (N,), show it; 0 where there is none.
+
+    A power of the shear rate grows linearly with one of the distance from the plug: its edge is where the line through
+    that of the fluid that is well sheared, by least squares, reaches zero.
 
     Parameters
     ----------
-    y, velocity : (N,) evenly spaced places and what flows there.
-    index : the exponent n of the fluid.
+    place, rate : (N,) distances from the middle and the shear rates there.
+    straight : the powers of rate and place, :attr:`Fluid.straight`.
     """
-    place, rate = np.abs(y[1:] + y[:-1]) / 2, np.abs(np.diff(velocity) / np.diff(y))
+    of_rate, of_place = straight
     well = rate > SHEARED * rate.max()
-    slope, at_zero = np.polyfit(place[well], rate[well] ** index, 1)
-    return max(0.0, float(-2 * at_zero / slope))
+    slope, at_zero = np.polyfit(place[well] ** of_place, rate[well] ** of_rate, 1)
+    return 2 * max(0.0, float(-at_zero / slope)) ** (1 / of_place)
 
 
-MODELS = ("power-law", "bingham", "herschel-bulkley")
-"""Models of `solver.blood` whose profile :class:`Fluid` tells."""
+CLOSED: dict[str, Callable[[Mapping[str, float]], Fluid | Casson]] = {
+    "newtonian": lambda given: Fluid(0.0, given["mu_pa_s"], 1.0),
+    "power-law": lambda given: Fluid(0.0, given["k_pa_s_n"], given["n"]),
+    "bingham": lambda given: Fluid(given["yield_stress_pa"], given["mu_p_pa_s"], 1.0),
+    "herschel-bulkley": lambda given: Fluid(given["yield_stress_pa"], given["k_pa_s_n"], given["n"]),
+    "casson": lambda given: Casson(given["yield_stress_pa"], given["mu_c_pa_s"]),
+}
+"""Makers of the fluid with a closed form, which yields at once, from parameters of models of `solver.blood`."""
+CREEPING = ("m_s", "mu_max_pa_s")
+"""Parameters that let a fluid creep below its yield stress."""
 REGULARISED, RELAXED = "regularised", "relaxed"
 """Names of runs for tables of their own."""
 COLUMNS = ("least tau", "largest tau", "nodes at its bound", "L2", "width of the plug", "theory")
@@ -119,7 +217,10 @@ class Options(Section):
 
 @dataclass(frozen=True)
 class Profile:
-    """What a run shows across its channel, in SI."""
+    """What a run shows across its channel, in SI.
+
+    One of a round pipe takes its radius as `half`, and half the force, which makes the same stress as between plates.
+    """
 
     run: Run
 
@@ -159,21 +260,19 @@ class Profile:
         return np.arange(0.5, self.nodes) * self.run.spacing_m - self.half
 
     @property
-    def fluid(self) -> Fluid:
+    def fluid(self) -> Fluid | Casson:
         """The fluid, which yields at once where it has a yield stress.
 
         Raises
         ------
         StageError
-            If the model of the run is none of these.
+            If the model of the run has no closed form.
         """
-        given = self.blood.parameters
-        if self.blood.model not in MODELS:
+        if self.blood.model not in CLOSED:
             raise StageError(
-                f"run {self.run.name}: {self.blood.model} blood has no profile here; known are {', '.join(MODELS)}"
+                f"run {self.run.name}: {self.blood.model} blood has no closed form here; known are {', '.join(CLOSED)}"
             )
-        consistency = given["mu_p_pa_s"] if self.blood.model == "bingham" else given["k_pa_s_n"]
-        return Fluid(given.get("yield_stress_pa", 0.0), consistency, given.get("n", 1.0))
+        return CLOSED[self.blood.model](self.blood.parameters)
 
     @property
     def ideal(self) -> Array:
@@ -181,11 +280,20 @@ class Profile:
         return self.fluid.velocity(self.y, self.half, self.force)
 
     @property
-    def regularised(self) -> Array:
-        """Velocity of the fluid as it is solved, which creeps where Papanastasiou's law makes it do so, (N,)."""
-        if "m_s" not in self.blood.parameters:
-            return self.ideal
-        return velocity_by_quadrature(self.y, self.half, self.force, self.blood.viscosity_pa_s)
+    def creeps(self) -> bool:
+        """Whether the fluid as it is solved is none of closed form: one that creeps, or another law."""
+        return self.blood.model not in CLOSED or any(name in self.blood.parameters for name in CREEPING)
+
+    @cached_property
+    def solved(self) -> Array:
+        """Velocity of the fluid as it is solved, (N,)."""
+        return self.solved_at(self.y)
+
+    def solved_at(self, y: Array) -> Array:
+        """The same at any distances from the middle, m, (M,)."""
+        if not self.creeps:
+            return self.fluid.velocity(y, self.half, self.force)
+        return velocity_by_quadrature(y, self.half, self.force, self.blood.viscosity_pa_s)
 
     @property
     def sharpness(self) -> float:
@@ -193,9 +301,14 @@ class Profile:
         return self.blood.parameters.get("m_s", np.inf) * self.fluid.shear_rate(self.force * self.half)
 
     @property
+    def sheared(self) -> tuple[Array, Array]:
+        """Distances from the middle, m, and shear rates there, 1/s, (M,) each."""
+        return shear_between(self.y, self.velocity)
+
+    @property
     def plug(self) -> float:
         """Width of the plug over the distance of the plates."""
-        return plug_width(self.y, self.velocity, self.fluid.index) / (2 * self.half)
+        return plug_width(*self.sheared, self.fluid.straight) / (2 * self.half)
 
     @property
     def plug_wanted(self) -> float:
@@ -205,7 +318,8 @@ class Profile:
     @cached_property
     def tau(self) -> tuple[float, float]:
         """Least and largest relaxation time of the nodes, in steps."""
-        viscosity = np.asarray(self.run.flow.viscosity_pa_s(-1))
+        if (viscosity := self.run.flow.viscosity_pa_s(-1)) is None:
+            return self.run.tau, self.run.tau
         scale = 3 * self.run.time_step_s / (self.run.case.solve.density_kg_m3 * self.run.spacing_m**2)
         return 0.5 + scale * float(viscosity.min()), 0.5 + scale * float(viscosity.max())
 
@@ -241,7 +355,7 @@ def _convergence(evidence: Evidence, fluids: Mapping[str, Sequence[Profile]], op
     sizes = sorted({each.nodes for profiles in fluids.values() for each in profiles})
     rows = []
     for name, profiles in fluids.items():
-        errors = {each.nodes: each.error(each.regularised) for each in profiles}
+        errors = {each.nodes: each.error(each.solved) for each in profiles}
         rows.append([name, *(errors.get(size, "") for size in sizes), ""])
         if len(errors) > 1:
             rows[-1][-1] = slope = order(errors, errors.values())
@@ -263,7 +377,7 @@ def _plugs(evidence: Evidence, shown: Mapping[str, Profile], options: Options) -
 
 def _regularised(evidence: Evidence, profiles: Sequence[Profile]) -> None:
     ordered = sorted(profiles, key=lambda each: each.sharpness)
-    rows = [(each.sharpness, each.error(each.regularised), *each.row) for each in ordered]
+    rows = [(each.sharpness, each.error(each.solved), *each.row) for each in ordered]
     note = (
         f"{_lattice(profiles)}. m: Papanastasiou's exponent, times the shear rate at the plates. The first error is "
         "that of the lattice, against the law with this m; the second, against the fluid that yields at once, has both."
@@ -291,7 +405,7 @@ def _draw(figure: Any, shown: Mapping[str, Profile], fluids: Mapping[str, Sequen
         nodes = slice(each.nodes // 2, None, 3)
         profile.plot(each.velocity[nodes] / ideal[0], each.y[nodes] / each.half, ".", color=line.get_color())
     for profiles in fluids.values():
-        convergence.loglog([each.nodes for each in profiles], [each.error(each.regularised) for each in profiles], "o-")
+        convergence.loglog([each.nodes for each in profiles], [each.error(each.solved) for each in profiles], "o-")
     profile.set(xlabel="velocity, of the largest", ylabel="y / h")
     profile.legend()
     sizes = sorted({each.nodes for profiles in fluids.values() for each in profiles})
