@@ -12,6 +12,9 @@ from pydantic import Field, model_validator
 
 from pipeline.settings.base import Name, NonNegative, Point, Positive, Section
 
+TURNED_BACK = 1e-9
+"""Two directions whose cosine is so near to -1 are opposite."""
+
 LAYERS = 1
 """Nodes across a shape that repeats along an axis where nothing else is said: a flow in two dimensions needs one."""
 
@@ -176,37 +179,57 @@ class RoundShape(Shape):
         return self.diameter_mm / 2
 
 
-class StraightShape(RoundShape):
-    """Base of straight round vessels."""
+class DirectedShape(RoundShape):
+    """Base of round vessels whose flow enters along any direction, turned with all they have from x by the least angle."""
 
-    length_mm: Positive
-    ends: Ends = "openings"
-
-    @property
-    def roles(self) -> dict[str, str]:
-        """At both ends, or none."""
-        return super().roles if self.ends == "openings" else {}
-
-
-class Pipe(StraightShape):
-    """A straight round pipe through the origin."""
-
-    shape: Literal["pipe"]
-    direction: Point = Field((1.0, 0.0, 0.0), description="of the flow; the length does not count")
+    direction: Point = Field((1.0, 0.0, 0.0), description="of the flow that enters; the length does not count")
 
     @model_validator(mode="after")
     def _directed(self) -> Self:
         if not any(self.direction):
             raise ValueError("direction is (0, 0, 0); give a direction")
-        if self.ends == "periodic" and sum(component != 0 for component in self.direction) > 1:
-            raise ValueError(f"direction {self.direction}: only pipes along x, y or z can repeat; let it have openings")
         return self
 
     @property
     def unit(self) -> NDArray[np.float64]:
-        """Unit vector along the flow."""
+        """Unit vector along the flow that enters."""
         direction = np.array(self.direction)
         return direction / np.linalg.norm(direction)
+
+    @property
+    def oblique(self) -> bool:
+        """Whether that is along none of x, y, z."""
+        return sum(component != 0 for component in self.direction) > 1
+
+    @property
+    def turn(self) -> NDArray[np.float64]:
+        """Rotation, (3, 3), that takes x to :attr:`unit`: I + K + K^2/(1 + x.u) with K v = (x cross u) cross v.
+
+        Half a turn is one about z.
+        """
+        x, y, z = self.unit
+        if x < TURNED_BACK - 1:
+            return np.diag((-1.0, -1.0, 1.0))
+        cross = np.array(((0.0, -y, -z), (y, 0.0, 0.0), (z, 0.0, 0.0)))
+        return np.asarray(np.eye(3) + cross + cross @ cross / (1 + x))
+
+
+class StraightShape(DirectedShape):
+    """Base of straight round vessels from the origin on."""
+
+    length_mm: Positive
+    ends: Ends = "openings"
+
+    @model_validator(mode="after")
+    def _repeats_along_an_axis(self) -> Self:
+        if self.ends == "periodic" and self.oblique:
+            raise ValueError(f"direction {self.direction}: only pipes along x, y or z can repeat; let it have openings")
+        return self
+
+    @property
+    def roles(self) -> dict[str, str]:
+        """At both ends, or none."""
+        return super().roles if self.ends == "openings" else {}
 
     @property
     def periodic(self) -> Axes:
@@ -215,11 +238,18 @@ class Pipe(StraightShape):
         return x, y, z
 
 
-class Stenosis(StraightShape):
-    """A straight round pipe along x with a narrowing in its middle, a cosine wave in the radius.
+class Pipe(StraightShape):
+    """A straight round pipe."""
 
-    r(x) = R - (R - r_min) (1 + cos(2 pi x / throat_mm)) / 2, r_min = R sqrt(1 - area_reduction). The centre of the
-    section moves towards +z with the narrowing, by eccentricity (R - r): at 1 one side of the wall stays straight.
+    shape: Literal["pipe"]
+
+
+class Stenosis(StraightShape):
+    """A straight round pipe with a narrowing in its middle, a cosine wave in the radius.
+
+    r(x) = R - (R - r_min) (1 + cos(2 pi x / throat_mm)) / 2, r_min = R sqrt(1 - area_reduction), x along the flow from
+    the throat on. The centre of the section moves towards +z, turned as the pipe is, with the narrowing, by
+    eccentricity (R - r): at 1 one side of the wall stays straight.
     """
 
     shape: Literal["stenosis"]
@@ -234,11 +264,6 @@ class Stenosis(StraightShape):
         if self.throat_mm >= self.length_mm:
             raise ValueError(f"throat_mm {self.throat_mm:g} is not below length_mm {self.length_mm:g}")
         return self
-
-    @property
-    def periodic(self) -> Axes:
-        """Along x, without openings."""
-        return not self.roles, False, False
 
     def radius_at(self, x_mm: NDArray[np.float64]) -> NDArray[np.float64]:
         """Radius of the sections."""
@@ -274,8 +299,9 @@ class Daughter(Section):
     angle_deg: Annotated[float, Field(ge=10, le=120)] = Field(description="away from the parent's direction")
 
 
-class Bifurcation(RoundShape):
-    """A round parent along x that forks in the plane of x and z, the first daughter towards +z, the second towards -z.
+class Bifurcation(DirectedShape):
+    """A round parent along x that forks in the plane of x and z, the first daughter towards +z, the second towards -z;
+    turned with its direction. Where the axes meet is the origin.
 
     Murray's law, d_0^m = d_1^m + d_2^m with the exponent m, gives a diameter that is left out, or both, which are then
     equal. Source: Murray (1926), doi:10.1073/pnas.12.3.207.

@@ -16,8 +16,9 @@ from pipeline.case import Case
 from pipeline.decompose import decompose
 from pipeline.geometry.lattice.grid import Grid
 from pipeline.geometry.lattice.spacing import expect
-from pipeline.geometry.surface.tessellation import TOLERANCE
+from pipeline.geometry.surface.tessellation import TOLERANCE, _near_zero
 from pipeline.haemodynamics.wall import Wall, fit_nodes_to_wall, within_period
+from pipeline.mesh import Mesh
 from pipeline.settings.base import parse
 from pipeline.settings.geometry import VoxelizeSettings
 from pipeline.studies.cavity import differences, reynolds, section
@@ -105,6 +106,7 @@ VOLUMES = {
     "bend": (BEND, np.pi * (3 * np.pi / 2 + 1.5)), "sphere": (TUNNEL, 36 - 4 / 3 * np.pi),
     # of r = 1 - (1 + cos)/4 over the throat: mean square 1 - 1/2 + 3/32
     "stenosis": (STENOSIS, np.pi * (2 + 3 * (1 - 1 / 2 + 3 / 32))),
+    "tilted stenosis": (STENOSIS | {"direction": [1, 2, 3]}, np.pi * (2 + 3 * (1 - 1 / 2 + 3 / 32))),
 }  # fmt: skip
 
 
@@ -128,6 +130,45 @@ def test_area_of_the_wall_is_that_of_the_formula(name):
     wall = np.linalg.norm(mesh.area_vectors_mm2()[mesh.opening == 0], axis=1).sum()
     # a polygon of the circle's area is longer by pi^2/(6 n^2)
     assert wall == pytest.approx(area, rel=5 * TOLERANCE)
+
+
+@pytest.mark.parametrize("direction", [(1, 0, 0), (-2, 0, 0), (0, 0, 1), (1, 2, 3), (-1, 0.1, -0.1)])
+def test_shapes_turn_by_the_least_angle_from_x_to_their_direction(direction):
+    shape = CanonicalInput(geometry=STENOSIS | {"direction": direction}).geometry
+    np.testing.assert_allclose(shape.turn @ shape.turn.T, np.eye(3), atol=1e-14)
+    np.testing.assert_allclose(shape.turn[:, 0], np.array(direction) / np.linalg.norm(direction), atol=1e-14)
+    # of the rotations that do this, that of the least angle has the largest trace, 1 + 2 cos
+    assert np.trace(shape.turn) == pytest.approx(1 + 2 * shape.unit[0], abs=1e-14)
+    assert np.linalg.det(shape.turn) == pytest.approx(1)
+
+
+@pytest.mark.parametrize("geometry", [STENOSIS, FORK], ids=lambda geometry: geometry["shape"])
+def test_turned_shapes_are_the_same_shapes(geometry):
+    straight, turned = (surface(geometry | {"direction": d})[0] for d in ((1, 0, 0), (1, 2, 3)))
+    turn = CanonicalInput(geometry=geometry | {"direction": (1, 2, 3)}).geometry.turn
+    for plain, other in zip(straight.openings, turned.openings, strict=True):
+        np.testing.assert_allclose(turn @ plain.centre_mm, other.centre_mm, atol=1e-12)
+        np.testing.assert_allclose(turn @ plain.normal, other.normal, atol=1e-12)
+    # second moments of the surface, which do not depend on how its triangles are numbered
+    first, second = (second_moments(made.mesh) for made in (straight, turned))
+    np.testing.assert_allclose(turn @ first @ turn.T, second, atol=1e-4 * np.abs(first).max())
+
+
+def second_moments(mesh: Mesh) -> np.ndarray:
+    """Sum of x x^T over the triangles, by area, (3, 3)."""
+    centres, areas = mesh.points_mm[mesh.triangles].mean(axis=1), np.linalg.norm(mesh.area_vectors_mm2(), axis=1)
+    return np.einsum("t,ti,tj->ij", areas, centres, centres)
+
+
+def test_a_function_is_told_where_its_zero_may_pass():
+    """Of a sphere's distance: exactly within a cell of the surface, elsewhere with the right sign."""
+    axes, step = [np.arange(n) * 0.1 - 1.5 for n in (31, 30, 33)], 0.1
+    found = _near_zero(lambda places: np.linalg.norm(places, axis=1) - 1, axes, step)
+    x, y, z = np.meshgrid(*axes, indexing="ij")
+    wanted = (np.sqrt(x**2 + y**2 + z**2) - 1).transpose(2, 1, 0)
+    near = np.abs(wanted) < 3**0.5 * step
+    np.testing.assert_allclose(found[near], wanted[near], rtol=0, atol=1e-7)  # single precision
+    assert ((found > 0) == (wanted > 0))[np.abs(wanted) > 1e-6].all()
 
 
 SLIT = CHANNEL | {"ends": "periodic", "sides": "walls", "width_mm": 2}
@@ -187,7 +228,8 @@ def test_lattice_of_a_stenosis_holds_its_volume_at_second_order():
 
 @pytest.mark.parametrize("across", [8, 13])
 @pytest.mark.parametrize(
-    "geometry", [PLATES, CHANNEL, DUCT, TILTED, ENDLESS, STEP, STENOSIS | {"length_mm": 4, "ends": "periodic"}, BEND],
+    "geometry", [PLATES, CHANNEL, DUCT, TILTED, ENDLESS, STEP, STENOSIS | {"length_mm": 4, "ends": "periodic"}, BEND,
+     STENOSIS | {"direction": [-1, 2, 0]}],
     ids=lambda geometry: geometry["shape"],
 )  # fmt: skip
 def test_every_shape_becomes_a_lattice(geometry, across):

@@ -66,6 +66,9 @@ RIM = 0.01
 """Width of the rim of a cavity's lid that stands still with the walls, in spacings. Diagonal links into the edges meet
 it: as the lid's they would push fluid into one edge and draw it out of the other."""
 
+BLOCK = 8
+"""Points on a side of the blocks of that grid which are looked at closely or not."""
+
 CAP_TOLERANCE = 0.01
 """Largest relative deviation of a daughter's end from its circle: more, and it lies in the rounding of the fork."""
 
@@ -334,11 +337,11 @@ def _tube(shape: Shape, rings: NDArray[np.float64], openings: tuple[Opening, ...
 def _straight(
     shape: Pipe | Stenosis,
     spacing_mm: float,
-    unit: Point,
     stations: Point,
     ring_at: Callable[[Point], tuple[Point, Point]],
 ) -> Tessellated:
-    """Straight tube from the origin along `unit`, with radii (K,) and centres (K, 3) at its stations, (K,)."""
+    """Straight tube from the origin along the flow, with radii (K,) and centres (K, 3) at its stations, (K,)."""
+    unit = shape.unit
     beyond = max(BEYOND * shape.reference_mm, SPACINGS_BEYOND * spacing_mm)
     if not shape.roles:
         stations = np.concatenate((stations[:1] - beyond, stations, stations[-1:] + beyond))
@@ -349,15 +352,14 @@ def _straight(
     ends = ((1, np.zeros(3), -unit), (2, unit * shape.length_mm, unit)) if shape.roles else ()
     openings = tuple(_opening(shape, number, centre, normal, area) for number, centre, normal in ends)
     far = unit * shape.length_mm
-    oblique = np.count_nonzero(unit) > 1
     low, high = np.minimum(far, 0.0), np.maximum(far, 0.0)
-    return Tessellated(_tube(shape, rings, openings), openings, OFFSET * spacing_mm * oblique, low, high)
+    return Tessellated(_tube(shape, rings, openings), openings, OFFSET * spacing_mm * shape.oblique, low, high)
 
 
 def _pipe(shape: Pipe, spacing_mm: float) -> Tessellated:
     stations = _cuts([0.0, shape.length_mm], 2 * shape.diameter_mm / CELLS)
     return _straight(
-        shape, spacing_mm, shape.unit, stations, lambda s: (np.full(len(s), shape.radius_mm), np.zeros((len(s), 3)))
+        shape, spacing_mm, stations, lambda s: (np.full(len(s), shape.radius_mm), np.zeros((len(s), 3)))
     )
 
 
@@ -374,9 +376,9 @@ def _stenosis(shape: Stenosis, spacing_mm: float) -> Tessellated:
 
     def ring_at(x: Point) -> tuple[Point, Point]:
         radius = shape.radius_at(x - middle)
-        return radius, (shape.eccentricity * (shape.radius_mm - radius))[:, None] * np.array((0.0, 0.0, 1.0))
+        return radius, (shape.eccentricity * (shape.radius_mm - radius))[:, None] * shape.turn[:, 2]
 
-    return _straight(shape, spacing_mm, np.array((1.0, 0.0, 0.0)), stations, ring_at)
+    return _straight(shape, spacing_mm, stations, ring_at)
 
 
 def _bend(shape: Bend, spacing_mm: float) -> Tessellated:
@@ -437,12 +439,12 @@ def _bifurcation(shape: Bifurcation, spacing_mm: float) -> Tessellated:
     low, high = (np.concatenate((reach, np.zeros((1, 3)))) for _ in range(2))
     low, high = low.min(axis=0) - 2 * radii.max(), high.max(axis=0) + 2 * radii.max()
     axes = [np.arange(a, b, step) for a, b in zip(low, high, strict=True)]
-    z, y, x = np.meshgrid(*axes[::-1], indexing="ij")
-    places = np.stack((x, y, z), axis=-1).reshape(-1, 3)
-    field = -distance(places)
-    for direction, length, radius in zip(directions, lengths, radii, strict=True):
-        field = np.minimum(field, length + radius - places @ direction)  # the ends are cut off below
-    volume = Volume(field.reshape(x.shape).astype(np.float32), (step,) * 3, tuple(low.tolist()), np.eye(3))
+
+    def inside(places: Point) -> NDArray[np.float64]:
+        ends = lengths + radii - places @ directions.T  # cut off below
+        return np.minimum(-distance(places), ends.min(axis=1))
+
+    volume = Volume(_near_zero(inside, axes, step), (step,) * 3, tuple(low.tolist()), np.eye(3))
     found = zero_surface(volume)
     mesh = Mesh(_on_wall(found.points_mm, distance, lengths + radii / 2, directions), found.triangles, found.opening)
     openings = []
@@ -454,10 +456,38 @@ def _bifurcation(shape: Bifurcation, spacing_mm: float) -> Tessellated:
         area = float(np.linalg.norm(mesh.area_vectors_mm2()[mesh.opening == number], axis=1).sum())
         if abs(area / (np.pi * radius**2) - 1) > CAP_TOLERANCE:
             raise StageError(f"input.geometry: {_too_short(shape, number)}: its end lies in the rounding of the fork")
-        openings.append(_opening(shape, number, direction * length, direction, area))
-    mesh = replace(mesh, patch=np.where(mesh.opening > 0, 0, 1).astype(np.int8))
-    anchor = OFFSET * (spacing_mm, 0, 0)  # along x alone, to keep the symmetry
+        turned = shape.turn @ direction
+        openings.append(_opening(shape, number, turned * length, turned, area))
+    patch = np.where(mesh.opening > 0, 0, 1).astype(np.int8)
+    mesh = replace(mesh, points_mm=mesh.points_mm @ shape.turn.T, patch=patch)
+    anchor = OFFSET * spacing_mm * (1 if shape.oblique else np.abs(shape.unit))  # keeps the symmetry there is
     return Tessellated(mesh, tuple(openings), anchor, mesh.points_mm.min(axis=0), mesh.points_mm.max(axis=0))
+
+
+def _near_zero(function: Callable[[Point], NDArray[np.float64]], axes: list[Point], step: float) -> NDArray[np.float32]:
+    """A function on a grid along x, y, z, [z, y, x], told exactly where its zero may pass, and elsewhere by its sign.
+
+    The function must change by no more than the distance, as distances do: only blocks of the grid are looked at
+    closely in whose middle it is smaller than half their diagonal, and a cell more.
+
+    Parameters
+    ----------
+    function : of places (N, 3).
+    axes : places along x, y, z, `step` apart.
+    """
+    middles = [axis[::BLOCK] + (BLOCK - 1) / 2 * step for axis in axes]
+    coarse = function(_places(middles)).reshape([len(axis) for axis in middles[::-1]])
+    z, y, x = (np.arange(len(axis)) // BLOCK for axis in axes[::-1])
+    values = coarse[np.ix_(z, y, x)].astype(np.float32)
+    rows = np.nonzero(np.abs(values) < 3**0.5 * ((BLOCK - 1) / 2 + 1) * step)
+    values[rows] = function(np.stack([axis[row] for axis, row in zip(axes, rows[::-1], strict=True)], axis=1))
+    return values
+
+
+def _places(axes: list[Point]) -> Point:
+    """Points of a grid along x, y, z, (N, 3), x fastest."""
+    z, y, x = np.meshgrid(*axes[::-1], indexing="ij")
+    return np.stack((x, y, z), axis=-1).reshape(-1, 3)
 
 
 def _too_short(shape: Bifurcation, number: int) -> str:
