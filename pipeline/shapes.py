@@ -180,7 +180,7 @@ class RoundShape(Shape):
 
 
 class DirectedShape(RoundShape):
-    """Base of round vessels whose flow enters along any direction, turned with all they have from x by the least angle."""
+    """Base of round vessels that are turned from x, by the least angle, to the direction in which the flow enters."""
 
     direction: Point = Field((1.0, 0.0, 0.0), description="of the flow that enters; the length does not count")
 

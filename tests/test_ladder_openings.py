@@ -1,4 +1,4 @@
-"""The ladder of validation with openings: pipes, a step, a fork, a narrowing and pulsatile flow, solved as cases are.
+"""The ladder of validation with openings: pipes, a step, a fork and pulsatile flow, solved as cases are.
 
 Quick tests hold coarse lattices to what the orders of convergence leave of the ladder's figures there; the ladder's own
 run at the resolution that a user has, and docs/validation.md shows what they measured, by `make validation`.
@@ -14,16 +14,16 @@ from unittest import mock
 
 import numpy as np
 import pytest
-from geometries import bifurcation, pipe, stenosis, step
+from geometries import bifurcation, pipe, step
 from naive import COLLISIONS
 from numpy.typing import NDArray
 from scipy.spatial.transform import Rotation
 from shapes import capped_cylinder
 
 from pipeline.evidence import Evidence, order
-from pipeline.haemodynamics.tally import SLAB_HALF_WIDTH
 from pipeline.haemodynamics.wall import Wall
 from pipeline.settings.flow import SolveSettings
+from pipeline.studies.balance import smooth_step, times_normal
 from pipeline.studies.pipe import PipeFigures, Poiseuille, pipe_figures, wall_shear
 from pipeline.studies.run import Run, layer, section
 from pipeline.studies.step import reattachment
@@ -218,23 +218,6 @@ def populations(run: Solved) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     return g, COLLISIONS[lattice.collision](g, *lattice.rates, np.array(lattice.force, float))
 
 
-def smooth_step(depth: NDArray) -> NDArray:
-    """From 0 to 1 over the window of a section, whose integral it is, against the depth in spacings."""
-    t = np.clip(depth / SLAB_HALF_WIDTH, -1, 1)
-    return (1 + t + np.sin(np.pi * t) / np.pi) / 2
-
-
-def counted_through(run: Solved, centre_mm: NDArray, normal: NDArray) -> float:
-    """Flow in mL/s across a plane as links carry it, sum g_i* (W(x + c) - W(x)), averaged over a section's window."""
-    nodes, dx = run.nodes, run.nodes.spacing_mm
-    leaving = populations(run)[1]
-    for kind in ("wall", "opening"):
-        leaving[getattr(nodes, f"{kind}_link_direction"), getattr(nodes, f"{kind}_link_node")] = 0
-    depth, along = (nodes.points_mm() - centre_mm) @ normal / dx, VELOCITIES @ normal
-    carried = leaving * (smooth_step(depth + along[:, None]) - smooth_step(depth))
-    return float(carried.sum() * dx**3 * 1e-3 / run.summary["numbers"]["time_step_s"])
-
-
 def wall_forces(run: Solved) -> NDArray[np.float64]:
     """Momentum that the wall takes through each of its links in a step, (L, 3), lattice units: c_i (g_i* + g_o), what
     leaves by it and what returns.
@@ -257,8 +240,6 @@ def momentum_imbalance(run: Solved, inside_radii: float) -> float:
     links = VELOCITIES[nodes.wall_link_direction]
     places = nodes.points_mm()[nodes.wall_link_node] + nodes.wall_link_q[:, None] * links * dx
     weight, surface = np.ones(len(places)), np.zeros(3)
-    xx, yy, zz, xy, yz, xz = run.stress.T
-    tensor = np.array([[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]])
     for opening in nodes.openings:
         normal, radius = np.array(opening.normal), opening.radius_mm
         centre = opening.centre_mm - inside_radii * radius * normal
@@ -269,7 +250,7 @@ def momentum_imbalance(run: Solved, inside_radii: float) -> float:
         area, velocity = slab.areas_mm2, run.velocity[slab.rows]
         pressure = area @ run.pressure[slab.rows] / area.sum() * opening.area_mm2
         surface += pressure * normal + DENSITY * (area * (velocity @ normal)) @ velocity
-        surface -= np.einsum("abn,b,n->a", tensor[:, :, slab.rows], normal, area)
+        surface -= area @ times_normal(run.stress[slab.rows], normal)
     force_n = DENSITY * (dx * 1e-3) ** 4 / run.summary["numbers"]["time_step_s"] ** 2
     on_wall = weight @ wall_forces(run) * force_n
     return float(np.linalg.norm(surface * 1e-6 + on_wall) / np.linalg.norm(on_wall))
@@ -303,57 +284,6 @@ def test_symmetric_fork_splits_evenly_and_balances_momentum(tmp_path):
     assert momentum_imbalance(run, 1.5) < 1e-2
 
 
-@pytest.mark.slow
-@pytest.mark.ladder
-@LONG
-def test_fork_splits_by_symmetry_and_balances_momentum(tmp_path):
-    with Evidence(
-        "fork", "Symmetric fork by Murray's law, tilted, Reynolds number 100", "symmetry, conservation"
-    ) as case:
-        rows = []
-        for radius in (6.0, 10.4):
-            run = solve_fork(radius, tmp_path / str(radius))
-            flow = round_flow(100, radius)
-            balance = 1 - (run.leaving("left") + run.leaving("right")) / flow
-            rows.append((2 * radius, run.nodes.count, asymmetry(run), balance, momentum_imbalance(run, 1.5)))
-        note = "Asymmetry is the difference of both flows over their sum; momentum over the force on the wall."
-        case.table(("nodes across the parent", "fluid nodes", "asymmetry", "flow lost", "momentum missing"), rows, note)
-        case.reach("asymmetry of the flow", rows[-1][2], at_most=5e-3)
-        case.reach("flow lost", abs(rows[-1][3]), at_most=1e-3)
-        case.reach("momentum missing", rows[-1][4], at_most=1e-2)
-
-
-@pytest.mark.slow
-@pytest.mark.ladder
-@LONG
-def test_stenosis_balances_mass_and_momentum(tmp_path):
-    title = "Stenosis of 75 % of the area, tilted, Reynolds number 100 before and 200 in the throat"
-    with Evidence("stenosis", title, "conservation") as case:
-        rows = []
-        for radius in (6.0, 10.0):
-            nodes = stenosis((1, 2, 3), radius, 4 * radius, 4 * radius, 8 * radius, SPACING_MM)
-            flow, mean = round_flow(100, radius), mean_speed(100, 2 * radius)
-            run = solved(nodes, tmp_path / str(radius), flow, peak_speed_m_s=7 * mean)
-            start, axis = np.array(nodes.openings[0].centre_mm), np.array(nodes.openings[1].normal)
-            places = [start + place * radius * SPACING_MM * axis for place in (1, 2, 3, 6, 9, 11, 13, 15)]
-            carried = np.array([counted_through(run, place, axis) / flow - 1 for place in places])
-            seen = np.array([run.through(place, axis, radius * SPACING_MM) / flow - 1 for place in places])
-            rows.append((2 * radius, nodes.count, 1 - run.leaving("out") / flow, np.abs(carried).max(), seen[3],
-                         np.abs(np.delete(seen, 3)).max(), momentum_imbalance(run, 1.5)))  # fmt: skip
-        columns = ("nodes across", "fluid nodes", "lost", "largest deviation of a section, by links",
-                   "of the throat, by velocity", "of the others", "momentum missing")  # fmt: skip
-        case.table(
-            columns, rows, "Flow through eight sections, as links carry it and as the field of velocity shows it."
-        )
-        _, _, lost, by_links, throat, others, momentum = rows[-1]
-        case.reach("flow lost", abs(lost), at_most=1e-3)
-        why = "interpolated walls add mass in the throat, which is taken off at all walls: what enters leaves"
-        case.reach("flow through sections, by links: deviation", by_links, at_most=1e-2, held=2e-2, why=why)
-        case.reach("flow through the throat, by velocity: deviation", abs(throat), at_most=1e-2, held=2e-2, why=why)
-        case.reach("flow through other sections, by velocity: deviation", others, at_most=1e-2)
-        case.reach("momentum missing, over the force on the wall", momentum, at_most=1e-2)
-
-
 # ---- vessels behind the outlets --------------------------------------------------------------------------------------
 
 BEHIND = {"pressure_mmhg": 20.0, "windkessel": {"time_constant_s": 0.02}}
@@ -370,23 +300,6 @@ def split_error(radius: float, folder: Path, fraction: float | str) -> tuple[flo
 
 def test_windkessels_split_the_flow_as_set(tmp_path):
     assert split_error(6.0, tmp_path, 0.45)[1] < 1e-2
-
-
-@pytest.mark.slow
-@pytest.mark.ladder
-@LONG
-def test_windkessels_split_the_flow_by_murray_or_as_given(tmp_path):
-    title = "Unequal fork by Murray's law, tilted, a Windkessel behind each outlet"
-    with Evidence("windkessel-split", title, "the split that was set") as case:
-        rows = []
-        for fraction in ("murray", 0.4):
-            part, off = split_error(10.4, tmp_path / str(fraction), fraction)
-            rows.append((str(fraction), part, off))
-            case.reach(f"split {fraction}: part of the flow that is off", off, at_most=1e-2)
-        flow = round_flow(100, 10.4)
-        alone = solved(fork_of(10.4, UNEQUAL, (30, -50)), tmp_path / "alone", flow).leaving("left") / flow
-        rows.append(("none, both outlets at one pressure", alone, ""))
-        case.table(("split", "part that leaves on the left", "off by"), rows)
 
 
 # ---- pulsatile flow --------------------------------------------------------------------------------------------------

@@ -14,6 +14,7 @@ from pipeline.haemodynamics.streamlines import Grid, streamlines_from_inlets
 from pipeline.mesh import Mesh
 from pipeline.reporting import render, scene
 from pipeline.reporting.figures import INLET_COLOURS, OUTLET_COLOURS, SPEED_COLOURS
+from pipeline.shapes import DirectedShape
 from pipeline.studies.run import Run
 from solver.nodes import INLET, OUTLET
 
@@ -63,6 +64,29 @@ def draw_flow(evidence: Evidence, run: Run) -> None:
         pair = panels[first : first + 2]
         draw = partial(_panels, panels=pair, limits=limits)
         evidence.draw(draw, f"{run.name}: " + ", ".join(title for title, _ in pair))
+
+
+def lengthwise(run: Run, shape: DirectedShape) -> scene.Slice:
+    """The flow in the plane in which a shape along x is mirrored by y = 0, seen with the flow to the right."""
+    right, behind, up = shape.turn.T
+    across = run.surface.points_mm @ np.column_stack((right, up))
+    low, high = across.min(axis=0) - run.nodes.spacing_mm, across.max(axis=0) + run.nodes.spacing_mm
+    middle = (low + high) / 2 @ np.stack((right, up))
+    view = scene.View(right, up, -behind, middle, *(high - low).tolist())
+    return scene.lengthwise_slice(Grid.of(run.nodes, run.velocity_m_s), run.surface, view, middle)
+
+
+def draw_plane(axes: Any, run: Run, shape: DirectedShape, unit_mm: float = 1.0) -> scene.Slice:
+    """Draw the speed in that plane, with the outline of the vessel, in units of length about its middle."""
+    plane = lengthwise(run, shape)
+    ends = [place / unit_mm for places in (plane.right_mm, plane.up_mm) for place in (places[0], places[-1])]
+    speed = np.where(plane.inside, plane.speed_m_s, np.nan)
+    drawn = axes.imshow(speed, origin="lower", extent=ends, cmap=SPEED_COLOURS, interpolation="nearest")
+    for line in plane.outline_mm:
+        axes.plot(*line.T / unit_mm, color="grey", linewidth=0.8)
+    axes.set_axis_off()
+    axes.figure.colorbar(drawn, ax=axes, orientation="horizontal", label="speed (m/s)", shrink=0.7, aspect=40)
+    return plane
 
 
 def _panels(figure: Any, panels: Sequence[Panel], limits: tuple[float, float]) -> None:

@@ -358,9 +358,7 @@ def _straight(
 
 def _pipe(shape: Pipe, spacing_mm: float) -> Tessellated:
     stations = _cuts([0.0, shape.length_mm], 2 * shape.diameter_mm / CELLS)
-    return _straight(
-        shape, spacing_mm, stations, lambda s: (np.full(len(s), shape.radius_mm), np.zeros((len(s), 3)))
-    )
+    return _straight(shape, spacing_mm, stations, lambda s: (np.full(len(s), shape.radius_mm), np.zeros((len(s), 3))))
 
 
 def _stenosis(shape: Stenosis, spacing_mm: float) -> Tessellated:
