@@ -35,7 +35,7 @@ FROM_FORK, FROM_CAP = 1.0, 0.5
 BESIDE = 1.25
 """What lies farther from the axis of a branch, in its radii, belongs to another one."""
 SLICE = 0.25
-"""Length of the pieces of a branch over which its stress is averaged for the picture, in diameters."""
+"""Length of the pieces of a branch over which its stress is averaged at least, in diameters."""
 
 
 class Options(Section):
@@ -222,7 +222,7 @@ def _stresses(evidence: Evidence, forks: Sequence[Fork], options: Options) -> No
     for fork in forks:
         for opening in fork.openings:
             low, high = fork.developed(opening)
-            ratio = fork.shear_ratio(opening, low, high)
+            ratio = fork.shear_ratio(opening, low, high) if high - low >= SLICE else float("nan")
             where = f"{low:.1f} to {high:.1f}" if np.isfinite(ratio) else "too short"
             rows.append((fork.run.name, opening.name, fork.flow_through_ml_s(opening), fork.shear_wanted_pa(opening),
                          where, ratio - 1 if np.isfinite(ratio) else ""))  # fmt: skip
