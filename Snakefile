@@ -15,7 +15,7 @@ import shlex
 import sys
 from pathlib import Path
 
-from pipeline.case import read_cohort
+from pipeline.case import read_cohort, read_config
 from pipeline.studies.study import read_studies
 from solver.stage import StageError, sources
 
@@ -26,6 +26,7 @@ configfile: "config/config.yaml"
 try:
     COHORT = read_cohort(config)
     STUDIES = read_studies(config)
+    CHECKPOINT_MINUTES = read_config(config).checkpoint_minutes
 except StageError as error:
     sys.exit(str(error))
 
@@ -407,10 +408,12 @@ rule solve:
         ANY_LEVEL + "logs/solve.log",
     params:
         settings=settings("solve"),
+        checkpoint=ANY_LEVEL + "checkpoint",  # no output: what a killed run leaves there is what the next one goes on from
     threads: cores
     shell:
         "NUMBA_NUM_THREADS={threads} {PYTHON} -m solver --nodes {input.nodes}"
         " --flow {output.flow} --monitor {output.monitor} --summary {output.summary}"
+        " --checkpoint {params.checkpoint} --checkpoint-minutes {CHECKPOINT_MINUTES}"
         " --settings {params.settings:q} --provenance {output.provenance} --log {log}"
 
 

@@ -11,7 +11,7 @@ from typing import Any, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
-from pipeline.settings.base import Name, Section, existing, parse, read_yaml
+from pipeline.settings.base import Name, Positive, Section, existing, parse, read_yaml
 from pipeline.settings.flow import (
     ConvergenceSettings,
     InletSettings,
@@ -197,6 +197,7 @@ class Cohort(Section):
     defaults: dict[str, Any] = Field(default_factory=dict, description="sections merged under each case's own")
     studies: tuple[Name, ...] | None = Field(None, description="names of files in config/studies/; none: all of them")
     validation: RunSet = Field("quick", description="which runs of the studies: ci, quick or full")
+    checkpoint_minutes: Positive = Field(10.0, description="between two states that solve keeps on the way")
 
     @field_validator("cases", "studies", mode="before")
     @classmethod
@@ -240,7 +241,18 @@ def demand_listed(key: str, name: str, path: Path) -> None:
         )
 
 
-def read_cohort(config: dict[str, Any], source: str = "config/config.yaml") -> dict[str, Case]:
+def read_config(config: dict[str, Any]) -> Cohort:
+    """The configuration of the workflow.
+
+    Raises
+    ------
+    StageError
+        One line a mistake.
+    """
+    return parse(Cohort, config, "config/config.yaml")
+
+
+def read_cohort(config: dict[str, Any]) -> dict[str, Case]:
     """All cases of the cohort by name, every one validated before anything runs.
 
     Raises
@@ -248,7 +260,7 @@ def read_cohort(config: dict[str, Any], source: str = "config/config.yaml") -> d
     StageError
         One line a mistake, over all files.
     """
-    cohort = parse(Cohort, config, source)
+    cohort = read_config(config)
     cases, mistakes = {}, []
     for name in cohort.cases:
         try:

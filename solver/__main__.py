@@ -2,19 +2,46 @@
 
 Reads the node arrays; writes velocity, pressure and viscous stress over time as one VTKHDF file that ParaView opens,
 what was monitored on the way, and a summary. Runs on a CUDA device where one answers, else on this machine's cores.
+
+With --checkpoint the state is kept in that folder every so many minutes, and when a signal stops the run (SIGTERM,
+SIGINT); the next run with the same nodes, settings and code goes on from there, to the same bits. Once the run is over
+the folder is removed.
 """
 
+import hashlib
 import json
+from pathlib import Path
 
+from solver.checkpoint import Checkpoints
+from solver.compilation import source
 from solver.nodes import load
-from solver.settings import parse
-from solver.simulation import solve
-from solver.stage import Job, run_stage
+from solver.settings import SolveSettings, parse
+from solver.simulation import choose_backend, solve
+from solver.stage import Job, checksum, run_stage
+
+
+def identity(nodes: Path, settings: SolveSettings) -> str:
+    """What the bits of a run depend on: node arrays, settings, waveforms, backend and the solver's source."""
+    files = [each.waveform for entries in (settings.inlets, settings.outlets) for each in entries.values()]
+    waveforms = [checksum(Path(file)) for file in files if file]
+    made_of = [checksum(nodes), repr(settings), *waveforms, choose_backend(settings.backend), source()]
+    return hashlib.sha256("\n".join(made_of).encode()).hexdigest()
+
+
+def _checkpoints(job: Job, settings: SolveSettings) -> Checkpoints | None:
+    folder, minutes = job.more["checkpoint"], job.more["checkpoint-minutes"]
+    return Checkpoints(folder, identity(job.inputs["nodes"], settings), 60 * minutes, job.log) if folder else None
+
+
+def _tidy(job: Job) -> None:
+    if job.more["checkpoint"]:
+        Checkpoints(job.more["checkpoint"], "", 0.0, job.log).remove()
 
 
 def _compute(job: Job) -> None:
     settings = parse(job.settings)
-    summary = solve(load(job.inputs["nodes"]), settings, job.outputs["flow"], job.outputs["monitor"], job.log)
+    nodes, checkpoints = load(job.inputs["nodes"]), _checkpoints(job, settings)
+    summary = solve(nodes, settings, job.outputs["flow"], job.outputs["monitor"], job.log, checkpoints)
     job.outputs["summary"].write_text(json.dumps(summary, indent=2, allow_nan=False) + "\n")
     job.facts["device"] = summary["device"]
 
@@ -30,4 +57,14 @@ if __name__ == "__main__":
             "summary": "summary of the run (solve.json)",
         },
         compute=_compute,
+        more={
+            "checkpoint": {"type": Path, "metavar": "PATH", "help": "folder for the state on the way (default: none)"},
+            "checkpoint-minutes": {
+                "type": float,
+                "default": 10.0,
+                "metavar": "N",
+                "help": "between two (default: 10)",
+            },
+        },
+        afterwards=_tidy,
     )

@@ -1,6 +1,7 @@
 """What drives a lattice: the phases of a step, the state that is read, and sums that parts of a domain can add up."""
 
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from dataclasses import dataclass, fields, is_dataclass
 from typing import Any, NamedTuple, Protocol, TypeVar
 
@@ -211,6 +212,12 @@ class Driver(Protocol):
     def at_bounds(self) -> NDArray[np.int64]:
         """Number of nodes whose tau is at its lower and its upper bound, (2,); 0 where the viscosity does not vary."""
 
+    def state(self) -> dict[str, NDArray[Any]]:
+        """All that the next steps, looks and means depend on, between pairs of steps: copies, by name."""
+
+    def restore(self, state: Mapping[str, NDArray[Any]]) -> None:
+        """Go on from a state of a driver of the same lattice."""
+
 
 class LatticeDriver(ABC):
     """Drives one lattice, that of a whole domain or of a part of it: a :class:`Driver` made of phases.
@@ -289,7 +296,7 @@ class LatticeDriver(ABC):
         (Welford 1962, doi:10.1080/00401706.1962.10490022).
         """
         if number not in self.means:
-            self.means[number] = Mean(self.room(), self.statistics_room() if number == MEAN else None)
+            self.means[number] = self.new_mean(number)
         mean = self.means[number]
         mean.count = 1 if anew else mean.count + 1
         self.fold(number, mean)
@@ -303,6 +310,30 @@ class LatticeDriver(ABC):
         statistics = self.means[MEAN].statistics
         assert statistics is not None
         return self.fetch(statistics)
+
+    def state(self) -> dict[str, NDArray[Any]]:
+        """All that the next steps, looks and means depend on, between pairs of steps: copies, by name."""
+        state = {name: self.here(array) for name, array in self.held().items()}
+        for number, mean in self.means.items():
+            arrays = [self.here(array) for held in mean.held() for array in held.arrays()]
+            state |= {f"mean-{number}/{k}": array for k, array in enumerate(arrays)}
+            state[f"mean-{number}/count"] = np.array(mean.count)
+        return state
+
+    def restore(self, state: Mapping[str, NDArray[Any]]) -> None:
+        """Go on from a state of a driver of the same lattice."""
+        for name, array in self.held().items():
+            self.put(array, state[name])
+        for number in sorted({int(name.split("/")[0][5:]) for name in state if name.startswith("mean-")}):
+            mean = self.means[number] = self.new_mean(number)
+            mean.count = int(state[f"mean-{number}/count"])
+            arrays = [array for held in mean.held() for array in held.arrays()]
+            for k, array in enumerate(arrays):
+                self.put(array, state[f"mean-{number}/{k}"])
+
+    def new_mean(self, number: int) -> Mean:
+        """Room for the running mean of that number."""
+        return Mean(self.room(), self.statistics_room() if number == MEAN else None)
 
     def room(self) -> Fields:
         """Arrays for the fields of all nodes, where the driver runs."""
@@ -380,6 +411,18 @@ class LatticeDriver(ABC):
     @abstractmethod
     def fold(self, number: int, mean: Mean) -> None:
         """Take the present state into the mean of that number, with the share 1/count of a count that has it."""
+
+    @abstractmethod
+    def held(self) -> dict[str, Any]:
+        """Arrays that the next steps and looks depend on, where the driver runs, by name; means are apart."""
+
+    @abstractmethod
+    def here(self, array: Any) -> NDArray[Any]:
+        """A copy of an array of the driver, here."""
+
+    @abstractmethod
+    def put(self, array: Any, values: NDArray[Any]) -> None:
+        """Put numbers into an array of the driver."""
 
     @abstractmethod
     def fetch(self, held: Held) -> Held:

@@ -7,21 +7,25 @@ sigma = -(1 - 1/(2 tau)) Pi = 2 mu S, in the order XX, YY, ZZ, XY, YZ, XZ of VTK
 sigma.n is the traction of the wall on the fluid, against the flow; -sigma.n drags the wall along the flow.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
 import h5py
 import numpy as np
 from numpy.typing import NDArray
 
 from solver.nodes import Nodes
-from solver.stage import StageError
+from solver.stage import StageError, demand_room
 from solver.vtkhdf import Steps, add_points, begin, extend, write_lattice
 
 FIELDS = {"velocity_m_s": 3, "pressure_pa": 1, "viscous_stress_pa": 6}
 """Point arrays and their numbers of components."""
+
+ITEM_BYTES = 4
+"""Of a number in them."""
 
 VARYING = {"viscosity_pa_s": 1}
 """The effective viscosity, beside them where it varies."""
@@ -100,6 +104,7 @@ class FlowWriter:
         viscosity (N,) where it varies, all SI.
         """
         fields = (velocity_m_s, pressure_pa, viscous_stress_pa, *viscosity_pa_s)
+        self._demand_room(fields)
         for name, values in zip(self._fields, fields, strict=True):
             extend(self._data[name], values)
         self._steps.append(time_s, dict.fromkeys(self._fields, self._steps.count * self._count))
@@ -116,9 +121,23 @@ class FlowWriter:
         may be.
         """
         arrays = (velocity_m_s, pressure_pa, viscous_stress_pa, *viscosity_pa_s, *statistics)
+        self._demand_room(arrays)
         for name, values in zip(self._static, arrays, strict=True):
             self._data[name].resize(len(values), axis=0)
             self._data[name][:] = values
+
+    def taken(self, step: int) -> dict[str, NDArray[np.float64] | NDArray[np.float32]]:
+        """A time step that was added, as :meth:`retake` takes it."""
+        first = step * self._count
+        fields = {name: self._data[name][first : first + self._count] for name in self._fields}
+        return {"time_s": np.array(self._steps.time_s(step)), **fields}
+
+    def retake(self, taken: Mapping[str, NDArray[Any]]) -> None:
+        """Add a time step again that another writer had taken."""
+        self.append(float(taken["time_s"]), *(taken[name] for name in self._fields))
+
+    def _demand_room(self, arrays: tuple[NDArray[np.floating], ...]) -> None:
+        demand_room(Path(self._file.filename), sum(array.size * ITEM_BYTES for array in arrays))
 
     def start_over(self) -> None:
         """Take all time steps out again."""

@@ -1,8 +1,10 @@
 """Monitor: what is known of the flow every so many steps, its file, and its summary."""
 
 import csv
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -50,6 +52,8 @@ class Row:
 
 OF_OPENINGS = ("flow_ml_s", "pressure_pa", "backflow_ml_s")
 """What a row holds of each opening."""
+SINGLE = tuple(field.name for field in fields(Row) if field.name not in OF_OPENINGS)
+"""What else it holds."""
 
 
 @dataclass
@@ -92,14 +96,29 @@ class Monitor:
     def write(self, path: Path) -> None:
         """Write all rows as CSV; three columns an opening."""
         names = [opening.name for opening in self.nodes.openings]
-        single = [name for name in Row.__dataclass_fields__ if name not in OF_OPENINGS]
         with path.open("w", newline="", encoding="utf-8") as stream:
             writer = csv.writer(stream)
-            writer.writerow(single + [f"{key}:{name}" for key in OF_OPENINGS for name in names])
+            writer.writerow([*SINGLE, *(f"{key}:{name}" for key in OF_OPENINGS for name in names)])
             for row in self.rows:
-                values = [getattr(row, name) for name in single]
+                values = [getattr(row, name) for name in SINGLE]
                 values += [value for name in OF_OPENINGS for value in getattr(row, name)]
                 writer.writerow([f"{value:.9g}" for value in values])
+
+    def state(self) -> dict[str, NDArray[np.float64]]:
+        """All rows: what is single of each, (rows, values), and what is of each opening, (rows, names, openings)."""
+        count, openings = len(self.rows), len(self.nodes.openings)
+        single = [[getattr(row, name) for name in SINGLE] for row in self.rows]
+        each = [[getattr(row, name) for name in OF_OPENINGS] for row in self.rows]
+        return {
+            "rows": np.array(single, np.float64).reshape(count, len(SINGLE)),
+            "openings": np.array(each, np.float64).reshape(count, len(OF_OPENINGS), openings),
+        }
+
+    def restore(self, state: Mapping[str, NDArray[Any]]) -> None:
+        """Go on from the rows of another monitor of the same run."""
+        for single, each in zip(state["rows"].tolist(), state["openings"], strict=True):
+            values: dict[str, Any] = dict(zip(SINGLE, single, strict=True)) | dict(zip(OF_OPENINGS, each, strict=True))
+            self.rows.append(Row(**values | {"step": int(values["step"])}))
 
     def last_part(self) -> list[Row]:
         """Rows of the last period, or the last tenth of a steady run's."""

@@ -14,9 +14,10 @@ they read and write what stays in a part. Nodes at the border are the first rows
 the exchange may begin, while the others follow.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import chain
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -311,3 +312,17 @@ class PartsDriver:
     def at_bounds(self) -> NDArray[np.int64]:
         """Number of nodes whose tau is at its lower and its upper bound."""
         return self._add_up([driver.at_bounds() for driver in self.drivers])
+
+    def state(self) -> dict[str, NDArray[Any]]:
+        """The states of all parts."""
+        return {
+            f"part-{k}/{name}": array
+            for k, driver in enumerate(self.drivers)
+            for name, array in driver.state().items()
+        }  # fmt: skip
+
+    def restore(self, state: Mapping[str, NDArray[Any]]) -> None:
+        """Go on from a state of a driver of the same parts."""
+        for k, driver in enumerate(self.drivers):
+            own = f"part-{k}/"
+            driver.restore({name.removeprefix(own): array for name, array in state.items() if name.startswith(own)})

@@ -2,14 +2,16 @@
 
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from solver.checkpoint import Checkpoints
 from solver.driver import MEAN, Driver, Fields, LatticeDriver, Observation, Statistics
 from solver.flow import FlowStatistics, FlowWriter, steady_statistics
 from solver.forecast import Device, Forecast, forecast, gigabytes
@@ -20,7 +22,7 @@ from solver.parts import PartsDriver
 from solver.plan import Plan, make_plan, table
 from solver.rheology import LEAST_TAU, MOST_TAU, thinned
 from solver.settings import SolveSettings
-from solver.stage import StageError
+from solver.stage import Interruption, StageError
 from solver.units import MAX_DRHO, PASCAL_PER_MMHG
 from solver.waveform import described
 
@@ -122,6 +124,7 @@ class Simulation:
     nodes, settings, plan, forecast : what is run, and what that is expected to take.
     driver : who runs it.
     log : where progress goes.
+    checkpoints : where the state is kept on the way; none: nowhere.
     """
 
     nodes: Nodes
@@ -130,6 +133,7 @@ class Simulation:
     forecast: Forecast
     driver: Driver
     log: logging.Logger
+    checkpoints: Checkpoints | None = None
 
     def __post_init__(self) -> None:
         self.monitor = Monitor(self.nodes, self.plan)
@@ -139,17 +143,25 @@ class Simulation:
         self.converged = False
         self._averaged = False
         self._unseen: int | None = None
+        self._snapshots: list[int] = []
         self._logged = time.monotonic()
 
     def run(self, writer: FlowWriter) -> None:
-        """Run to a steady flow, or over all cycles, and write the flow.
+        """Run to a steady flow, or over all cycles, and write the flow; go on from a checkpoint where there is one.
 
         Raises
         ------
         StageError
-            If the flow blows up.
+            If the flow blows up, or a signal stops the run, whose state is then kept.
         """
-        start, schedule = time.monotonic(), self.plan.schedule
+        if self.checkpoints:
+            self._go_on(self.checkpoints, writer)
+        with Interruption() as interruption:
+            self._advance(writer, interruption)
+        self._finish(writer)
+
+    def _advance(self, writer: FlowWriter, interruption: Interruption) -> None:
+        start, schedule = time.monotonic() - self.seconds, self.plan.schedule
         while self.step < schedule.last and not self.converged:
             stop = schedule.next_stop(self.step)
             self.driver.advance(self.plan.conditions.at(self.step, stop))
@@ -164,7 +176,37 @@ class Simulation:
                 self._see()
                 self.converged = self._is_periodic() if schedule.cycle else self._is_steady(self.monitor.rows[-1])
                 self._report(self.monitor.rows[-1])
-        self._finish(writer)
+            if self.checkpoints and (self.checkpoints.due or interruption.number) and not self.converged:
+                self._keep_state(self.checkpoints, writer)
+            if interruption.number and not self.converged:
+                kept = "the state is kept, run the workflow again to go on" if self.checkpoints else "nothing is kept"
+                raise StageError(f"stopped by signal {interruption.number} after step {self.step}; {kept}")
+
+    def _keep_state(self, checkpoints: Checkpoints, writer: FlowWriter) -> None:
+        """Write a checkpoint. A flow that has blown up is refused first, and leaves those from before."""
+        self._see()
+        arrays = {f"driver/{name}": array for name, array in self.driver.state().items()}
+        arrays |= {f"monitor/{name}": array for name, array in self.monitor.state().items()}
+        arrays |= {"seconds": np.array(self.seconds), "averaged": np.array(self._averaged)}
+        taken = {step: partial(writer.taken, k) for k, step in enumerate(self._snapshots)}
+        begin = time.monotonic()
+        checkpoints.write(self.step, arrays, taken)
+        size = sum(array.nbytes for array in arrays.values()) / 1e6
+        self.log.info("checkpoint of step %d: %.3g MB in %.2g s", self.step, size, time.monotonic() - begin)
+
+    def _go_on(self, checkpoints: Checkpoints, writer: FlowWriter) -> None:
+        """Take the newest checkpoint of this run in, or remove those that are of no use."""
+        state = checkpoints.newest(lambda: {f"driver/{name}": each for name, each in self.driver.state().items()})
+        if state is None:
+            checkpoints.remove()
+            return
+        self.driver.restore(_under("driver/", state.arrays))
+        self.monitor.restore(_under("monitor/", state.arrays))
+        for snapshot in state.snapshots.values():
+            writer.retake(snapshot)
+        self.step, self._snapshots = state.step, [*state.snapshots]
+        self.seconds, self._averaged = float(state.arrays["seconds"]), bool(state.arrays["averaged"])
+        self.log.info("going on from the checkpoint of step %d, after %s", self.step, _minutes(self.seconds))
 
     def _see(self) -> None:
         """Take in what was looked at last: a row of the monitor where one is due."""
@@ -192,6 +234,8 @@ class Simulation:
             return
         if snapshot == 0:
             writer.start_over()
+            self._snapshots.clear()
+        self._snapshots.append(self.step)
         writer.append(self.step * self.plan.units.dt_s, *in_si(self.driver.fields(), self.plan))
 
     def _finish(self, writer: FlowWriter) -> None:
@@ -328,8 +372,18 @@ class Simulation:
         return max(0.0, -float(slope))
 
 
+def _under(prefix: str, arrays: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
+    """Arrays whose names begin so, by the rest of their names."""
+    return {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
+
+
 def solve(
-    nodes: Nodes, settings: SolveSettings, flow_path: Path, monitor_path: Path, log: logging.Logger
+    nodes: Nodes,
+    settings: SolveSettings,
+    flow_path: Path,
+    monitor_path: Path,
+    log: logging.Logger,
+    checkpoints: Checkpoints | None = None,
 ) -> dict[str, Any]:
     """Solve the flow through a vessel.
 
@@ -340,6 +394,7 @@ def solve(
     flow_path : where the flow file goes, see :mod:`solver.flow`.
     monitor_path : where the monitor's CSV goes.
     log : where progress goes.
+    checkpoints : where the state is kept on the way; none: nowhere.
 
     Returns
     -------
@@ -348,7 +403,7 @@ def solve(
     Raises
     ------
     StageError
-        If settings do not fit the geometry, or the flow blows up.
+        If settings do not fit the geometry, the flow blows up, or a signal stops the run.
     """
     plan = make_plan(nodes, settings)
     device = find_device(settings.backend, settings.precision)
@@ -367,7 +422,7 @@ def solve(
         log.warning("warning: %s", warning)
     driver = make_driver(settings.backend, lay_out(nodes, settings, plan, settings.walls), nodes.part)
     log.info("%s: %s", driver.device, driver.layout)
-    simulation = Simulation(nodes, settings, plan, expected, driver, log)
+    simulation = Simulation(nodes, settings, plan, expected, driver, log, checkpoints)
     with FlowWriter(flow_path, nodes, plan.rheology is not None) as writer:
         simulation.run(writer)
     simulation.monitor.write(monitor_path)

@@ -17,14 +17,14 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from importlib import metadata
 from pathlib import Path
-from types import FrameType
-from typing import Any
+from types import FrameType, TracebackType
+from typing import Any, Self
 
 ROOT = Path(__file__).resolve().parent.parent
 """Folder of the project."""
@@ -91,6 +91,7 @@ class Job:
     lists : the same for inputs that are several paths.
     settings : the stage's section of the case.
     log : logger to the terminal and to the log file.
+    more : values of the options of the stage's own.
     facts : what the stage wants kept in its provenance beside the common part (device, choices made).
     """
 
@@ -100,6 +101,7 @@ class Job:
     settings: dict[str, Any]
     log: logging.Logger
     facts: dict[str, Any] = field(default_factory=dict)
+    more: dict[str, Any] = field(default_factory=dict)
     lists: dict[str, list[Path]] = field(default_factory=dict)
 
 
@@ -111,6 +113,8 @@ def run_stage(
     compute: Callable[[Job], None],
     several: tuple[str, ...] = (),
     optional: tuple[str, ...] = (),
+    more: Mapping[str, Mapping[str, Any]] | None = None,
+    afterwards: Callable[[Job], None] | None = None,
 ) -> None:
     """Command line of a stage: parse, compute, then let all outputs appear together with their provenance.
 
@@ -122,6 +126,8 @@ def run_stage(
     compute : does the work; raises :class:`StageError` for what the user must mend.
     several : roles of inputs that take one path or more.
     optional : roles of inputs that may be left out; the job then has none of that role.
+    afterwards : called once the outputs are where they belong.
+    more : options of the stage's own, which what it makes does not depend on, by name: what `argparse` is told of each.
     """
     parser = argparse.ArgumentParser(
         prog=f"python -m {_module_name()}",
@@ -133,6 +139,8 @@ def run_stage(
         parser.add_argument(
             f"--{role}", dest=role, type=Path, required=required, help=text, metavar="PATH", nargs=count
         )
+    for name, told in (more or {}).items():
+        parser.add_argument(f"--{name}", dest=name, **told)
     parser.add_argument(
         "--settings", default="{}", metavar="JSON", help="the stage's section of the case file, as JSON"
     )
@@ -153,13 +161,17 @@ def run_stage(
         for role, path in [*sources.items(), *((many, path) for many, paths in lists.items() for path in paths)]:
             if not path.exists():
                 raise StageError(f"--{role} {path}: no such file; run the stage that makes it, or correct the path")
-        signal.signal(signal.SIGTERM, _stop)
+        for number in STOP_SIGNALS:
+            signal.signal(number, _stop)
         with _outputs(targets | {"provenance": arguments["provenance"]}) as partial:
             job = Job(stage, sources, {role: partial[role] for role in outputs}, settings, log, lists=lists)
+            job.more = {name: arguments[name] for name in more or {}}
             started = time.monotonic()
             compute(job)
             record = _provenance(job, time.monotonic() - started)
             partial["provenance"].write_text(json.dumps(record, indent=2) + "\n")
+        if afterwards:
+            afterwards(job)
     except StageError as error:
         if picture and error.picture:
             picture.write_bytes(error.picture)
@@ -209,6 +221,37 @@ def _open_log(stage: str, path: Path | None) -> logging.Logger:
     return log
 
 
+ROOM, LEAST_ROOM = 1.02, 1_000_000
+"""Of what is written, and beside it: what a file's own tables take, at most."""
+STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT)
+
+
+class Interruption:
+    """Remembers a signal to stop until the work is where it can; a second one stops it where it is. A context manager.
+
+    Attributes
+    ----------
+    number : of the signal; 0 while there is none.
+    """
+
+    number = 0
+
+    def __enter__(self) -> Self:
+        self._before = {number: signal.signal(number, self._note) for number in STOP_SIGNALS}
+        return self
+
+    def _note(self, number: int, frame: FrameType | None) -> None:
+        if self.number:
+            _stop(number, frame)
+        self.number = number
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
+
+
 def _stop(number: int, frame: FrameType | None) -> None:
     raise StageError(f"stopped by signal {number}; nothing was written, run the workflow again to continue")
 
@@ -253,6 +296,24 @@ def _provenance(job: Job, seconds: float) -> dict[str, Any]:
         "seconds": round(seconds, 3),
         "peak_memory_mb": round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024, 1),
     }
+
+
+def demand_room(path: Path, size: int) -> None:
+    """Check that the disk has room for so many bytes more of a file, before HDF5 writes them.
+
+    HDF5 tells of a full disk too late, when it gives its buffers back, and may crash then.
+
+    Raises
+    ------
+    StageError
+        With what is needed and what is free.
+    """
+    free = shutil.disk_usage(next(folder for folder in path.absolute().parents if folder.is_dir())).free
+    if free < ROOM * size + LEAST_ROOM:
+        raise StageError(
+            f"{path}: {size / 1e6:.3g} MB more are to be written, and {free / 1e6:.3g} MB are free on its disk; make"
+            " room, or let results/ lie on a larger disk, and run the workflow again"
+        )
 
 
 def checksum(*paths: Path) -> str:

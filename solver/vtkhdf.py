@@ -134,6 +134,10 @@ class Steps:
         """Number of steps."""
         return int(self._group.attrs["NSteps"])
 
+    def time_s(self, step: int) -> float:
+        """Time of a step."""
+        return float(self._group["Values"][step])
+
     def append(self, time_s: float, first: Mapping[str, int]) -> None:
         """Add a step; `first` is the row of its first value in arrays that change, all others are the same as ever."""
         extend(self._group["Values"], [time_s])

@@ -54,6 +54,38 @@ cuda.advance(conditions[:2] * np.nan)
 assert observe(cuda, False).max_speed == np.inf
 """
 
+RESTART = """
+import numpy as np
+from geometries import observe, random_cavern
+from solver.cuda.driver import CudaDriver
+from solver.driver import MEAN
+from solver.lattice import build_lattice
+from solver.rheology import make_rheology
+
+nodes, rng = random_cavern((6, 5, 5), 3), np.random.default_rng(0)
+rheology = make_rheology("power-law", (0.02, 0.6), 0.7, 0.1, 0.1, rng.random(nodes.count))
+lattice = build_lattice(nodes, "trt", (1 / 0.7, 1.2), "bouzidi", "fp32", rheology=rheology)
+conditions = 1e-3 * rng.random((4, 3)) * (10, 1, -1)
+
+def go_on(driver):
+    driver.advance(conditions[2:])
+    driver.average(MEAN, False)
+    driver.average(3, False)
+    return observe(driver, True), driver.state()
+
+one, other = CudaDriver(lattice), CudaDriver(lattice)
+one.advance(conditions[:2])
+for number in (MEAN, 3):
+    one.average(number, True)
+observe(one, True)
+other.restore(one.state())
+(seen, state), (seen_again, state_again) = go_on(one), go_on(other)
+assert state.keys() == state_again.keys() and state["mean-3/count"] == 2
+for name in state:
+    assert np.array_equal(state[name], state_again[name]), name
+assert seen.change == seen_again.change and (seen.inflow == seen_again.inflow).all()
+"""
+
 FOUR_PASSES = """
 from dataclasses import replace
 import numpy as np
@@ -116,6 +148,11 @@ def test_simulated_cuda_is_the_cpu(precision, tolerance, models):
 def test_simulated_cuda_of_one_periodic_layer_is_the_cpu():
     """Whose nodes are neighbours of themselves; also in blocks of another size."""
     simulated(ONE_LAYER)
+
+
+def test_simulated_cuda_goes_on_from_its_state():
+    """To the same bits in populations, relaxation, fluxes and means."""
+    simulated(RESTART)
 
 
 def test_simulated_four_passes_are_those_of_the_cpu():

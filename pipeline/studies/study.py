@@ -12,7 +12,7 @@ from typing import Annotated, Any, Protocol, Self
 
 from pydantic import Field, model_validator
 
-from pipeline.case import Case, Cohort, RunSet, demand_listed, merged
+from pipeline.case import Case, RunSet, demand_listed, merged, read_config
 from pipeline.evidence import Evidence
 from pipeline.settings.base import Name, Section, parse, read_yaml
 from pipeline.studies.run import Run
@@ -130,7 +130,7 @@ def read_studies(config: dict[str, Any], folder: Path = FOLDER) -> dict[str, Stu
     StageError
         One line a mistake, over all files.
     """
-    chosen = parse(Cohort, config, "config/config.yaml")
+    chosen = read_config(config)
     studies, mistakes = {}, []
     for name in chosen.studies or sorted(file.stem for file in folder.glob("*.yaml")):
         try:

@@ -166,6 +166,21 @@ class CpuDriver(LatticeDriver):
             self.lattice.real(share), *(tuple(each.arrays()) for each in into),
         )  # fmt: skip
 
+    def held(self) -> dict[str, Any]:
+        """Arrays that the next steps and looks depend on."""
+        return {
+            "populations": self.populations, "omega": self._omega, "before": self._before, "pressure": self._state,
+            "inlet_flux": self._inlet_flux, "outlet_flux": self._outlet_flux,
+        }  # fmt: skip
+
+    def here(self, array: NDArray[Any]) -> NDArray[Any]:
+        """A copy of an array."""
+        return array.copy()
+
+    def put(self, array: NDArray[Any], values: NDArray[Any]) -> None:
+        """Put numbers into an array."""
+        array[...] = values
+
     def fetch(self, held: Held) -> Held:
         """A copy of arrays, which the next reading leaves as they are."""
         return type(held)(*(array.copy() for array in held.arrays()))

@@ -4,6 +4,7 @@ Sums do not depend on the order of their terms, so that the same input gives the
 Nothing but sums and extremes, and the few numbers at openings, comes back to the host before a snapshot.
 """
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -256,8 +257,6 @@ class CudaDriver(LatticeDriver):
 
     def fold(self, number: int, mean: Mean) -> None:
         """Take the present state into a mean, which the device counts for itself."""
-        if number not in self._counts:
-            self._counts[number] = cuda.to_device(np.zeros(1, np.int64))
         count, anew = self._counts[number], mean.count == 1
 
         def work() -> None:
@@ -269,6 +268,35 @@ class CudaDriver(LatticeDriver):
     def _take(self, kernel: Any, count: Any, *into: Fields | Statistics) -> None:
         self._over(self.lattice.count, kernel, self.populations, self.lattice.stride, self.lattice.force,
                    self._rates, self._omega, self._blend, count, *(tuple(each.arrays()) for each in into))  # fmt: skip
+
+    def held(self) -> dict[str, Any]:
+        """Arrays on the device that the next steps and looks depend on. Between pairs of steps no mass is owed."""
+        into, out = self._flux
+        return {
+            "populations": self.populations, "omega": self._omega, "before": self._before,
+            "pressure": self._control_arrays[-1], "inlet_flux": into, "outlet_flux": out,
+        }  # fmt: skip
+
+    def new_mean(self, number: int) -> Mean:
+        """Room for a mean, of which the device counts the states."""
+        self._counts[number] = cuda.to_device(np.zeros(1, np.int64))
+        return super().new_mean(number)
+
+    def restore(self, state: Mapping[str, NDArray[Any]]) -> None:
+        """Go on from a state."""
+        super().restore(state)
+        for number, mean in self.means.items():
+            self._counts[number].copy_to_device(np.array([mean.count]))
+
+    def here(self, array: Any) -> NDArray[Any]:
+        """A copy of an array of the device, here."""
+        copy: NDArray[Any] = array.copy_to_host() if array.size else np.empty(array.shape, array.dtype)
+        return copy
+
+    def put(self, array: Any, values: NDArray[Any]) -> None:
+        """Put numbers into an array on the device."""
+        if array.size:
+            array.copy_to_device(np.ascontiguousarray(values))
 
     def fetch(self, held: Held) -> Held:
         """Arrays of the device, here."""
