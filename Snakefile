@@ -16,11 +16,15 @@ import sys
 from pathlib import Path
 
 from pipeline.case import read_cohort, read_config
+from pipeline.recovery import recover
 from pipeline.studies.study import read_studies
 from solver.stage import StageError, sources
 
 
 configfile: "config/config.yaml"
+
+
+AT_WORK = recover()  # open as long as this process lives
 
 
 try:
