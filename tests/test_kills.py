@@ -1,0 +1,102 @@
+"""The workflow is killed at random moments, over and over: the next run always finishes, with the same results."""
+
+import json
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from solver.stage import ROOT, checksum
+
+VARYING = {".log", ".html", ".json"}
+"""Files that tell times, or the time that something took; of JSON what else they hold is compared."""
+TIMES = {
+    "seconds",
+    "mlups",
+    "memory_mb",
+    "forecast",
+    "finished",
+    "peak_memory_mb",
+    "made",
+    "outputs_sha256",
+    "inputs_sha256",
+}
+LONGEST_S = {"tiny": 12.0, "demo": 20.0}
+"""Before a kill: about as long as the longest stages, so that all stages are hit."""
+
+
+@pytest.fixture
+def project(tmp_path) -> Path:
+    """A copy of the project without results."""
+    for folder in ("pipeline", "solver", "config", "data"):
+        shutil.copytree(ROOT / folder, tmp_path / folder, ignore=shutil.ignore_patterns("patients"))
+    shutil.copy(ROOT / "Snakefile", tmp_path)
+    return tmp_path
+
+
+def start(project: Path, case: str) -> subprocess.Popen[str]:
+    command = [sys.executable, "-m", "snakemake", "--cores", "2", "--config", f"cases={case}"]
+    return subprocess.Popen(
+        command, cwd=project, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, start_new_session=True
+    )
+
+
+def without_times(value: object) -> object:
+    """A record without what differs from run to run."""
+    if isinstance(value, dict):
+        return {key: without_times(each) for key, each in value.items() if key not in TIMES}
+    return [without_times(each) for each in value] if isinstance(value, list) else value
+
+
+def results(folder: Path) -> dict[str, object]:
+    """What a case left, by file: checksums, and records without times."""
+    found: dict[str, object] = {}
+    for path in sorted(path for path in folder.rglob("*") if path.is_file()):
+        name = str(path.relative_to(folder))
+        if path.suffix not in VARYING:
+            found[name] = checksum(path)
+        else:
+            found[name] = without_times(json.loads(path.read_text())) if path.suffix == ".json" else "made"
+    return found
+
+
+def logs(folder: Path, since: float) -> set[str]:
+    """Stages that have begun to work."""
+    return {path.stem for path in folder.glob("logs/*.log") if path.stat().st_mtime > since}
+
+
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize(("case", "kills"), [("tiny", 4), pytest.param("demo", 30, marks=pytest.mark.slow)])
+def test_killed_at_random_moments_the_workflow_finishes_with_the_results_of_a_run_that_was_not(project, case, kills):
+    whole = start(project, case)
+    errors = whole.communicate(timeout=900)[1]
+    assert whole.returncode == 0, errors
+    folder = project / "results" / case
+    wanted = results(folder)
+    shutil.rmtree(project / "results")
+    moments, done, reached = random.Random(1), 0, set[str]()
+    while done < kills:
+        run, since = start(project, case), time.time()
+        while run.poll() is None and not logs(folder, since):
+            time.sleep(0.02)
+        try:
+            run.communicate(timeout=moments.uniform(0, LONGEST_S))
+            assert run.returncode == 0
+            shutil.rmtree(project / "results")  # and from the beginning again
+        except subprocess.TimeoutExpired:
+            os.killpg(run.pid, signal.SIGKILL)
+            run.communicate(timeout=60)
+            done += 1
+            reached |= logs(folder, since)
+    last = start(project, case)
+    errors = last.communicate(timeout=900)[1]
+    assert last.returncode == 0, errors
+    assert results(folder) == wanted
+    print(f"killed {done} times in runs of the stages {', '.join(sorted(reached))}")
+    assert len(reached) > 3
