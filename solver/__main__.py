@@ -10,10 +10,12 @@ the folder is removed.
 
 import hashlib
 import json
+from contextlib import nullcontext
 from pathlib import Path
 
 from solver.checkpoint import Checkpoints
 from solver.compilation import source
+from solver.cuda.device import own_device
 from solver.nodes import load
 from solver.settings import SolveSettings, parse
 from solver.simulation import choose_backend, solve
@@ -41,7 +43,8 @@ def _tidy(job: Job) -> None:
 def _compute(job: Job) -> None:
     settings = parse(job.settings)
     nodes, checkpoints = load(job.inputs["nodes"]), _checkpoints(job, settings)
-    summary = solve(nodes, settings, job.outputs["flow"], job.outputs["monitor"], job.log, checkpoints)
+    with own_device(job.log) if settings.backend != "cpu" else nullcontext():
+        summary = solve(nodes, settings, job.outputs["flow"], job.outputs["monitor"], job.log, checkpoints)
     job.outputs["summary"].write_text(json.dumps(summary, indent=2, allow_nan=False) + "\n")
     job.facts["device"] = summary["device"]
 

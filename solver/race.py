@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from solver.conditions import raised
 from solver.cpu.driver import CpuDriver
-from solver.cuda.device import device_answers
+from solver.cuda.device import device_answers, own_device
 from solver.driver import LatticeDriver
 from solver.four_pass import FourPass, FourPasses, wall_nodes
 from solver.lattice import Lattice
@@ -163,7 +163,8 @@ def race(nodes: Nodes, settings: SolveSettings, log: logging.Logger) -> dict[str
 
 
 def _compute(job: Job) -> None:
-    found = race(load(job.inputs["nodes"]), parse(job.settings), job.log)
+    with own_device(job.log):
+        found = race(load(job.inputs["nodes"]), parse(job.settings), job.log)
     job.outputs["speed"].write_text(json.dumps(found, indent=1, allow_nan=False) + "\n")
     job.facts["device"] = sorted({entry["device"] for entry in found["entries"]})
 

@@ -54,6 +54,13 @@ def choose_backend(name: str) -> str:
     return "cuda" if device_answers() else "cpu"
 
 
+def no_device() -> str | None:
+    """Why there is no CUDA device; none if there is one."""
+    from solver.cuda.device import fault
+
+    return fault()
+
+
 def find_device(backend: str, precision: str) -> Device:
     """What a backend runs on.
 
@@ -407,6 +414,8 @@ def solve(
     """
     plan = make_plan(nodes, settings)
     device = find_device(settings.backend, settings.precision)
+    if settings.backend == "auto" and (missing := no_device()):
+        log.info("on the CPU: %s", missing)
     magic = f" (Lambda {plan.magic:.4g})" if plan.collision in ("trt", "bgk") else ""
     log.info("%s on %s, collision %s%s, walls %s\n%s", settings.precision, device.name, plan.collision, magic,
              settings.walls, table(plan.numbers))  # fmt: skip

@@ -1,6 +1,9 @@
 """The CUDA device, or the simulator in its place, and how nodes and links are shared out to its threads."""
 
-from collections.abc import Callable
+import logging
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import cache
 from types import CellType, FunctionType
 from typing import Any
@@ -10,6 +13,7 @@ from numba import config
 from numpy.typing import NDArray
 
 from solver.compilation import BySource
+from solver.cuda.claim import claimed
 from solver.forecast import Device, available_bytes, update_bytes
 from solver.stage import StageError
 
@@ -32,6 +36,8 @@ VARYING_REGISTERS = {np.float32: 96, np.float64: 128}
 LINK_REGISTERS = {np.float32: 40, np.float64: 64}
 """Registers of a thread that collides, where the viscosity is the same everywhere and where it varies, and of one that
 treats links, at most, by the type that is computed with."""
+LEAST_CUDA = (12, 0)
+"""Of the driver, for what requirements-cuda.lock holds."""
 LOOK_BLOCKS = 384
 """Blocks that share out the nodes at a look, and leave a partial result each."""
 EFFICIENCY, STEP_S, COMPILE_S, SIMULATOR_UPDATES_S = 0.62, 8e-6, 8.0, 1e3
@@ -253,8 +259,40 @@ if cuda and not config.ENABLE_CUDASIM:
 
 
 def device_answers() -> bool:
-    """Whether there is a CUDA device; the simulator is none."""
-    return cuda is not None and not config.ENABLE_CUDASIM and bool(cuda.is_available())
+    """Whether there is a CUDA device that can be used; the simulator is none."""
+    return not config.ENABLE_CUDASIM and fault() is None
+
+
+def fault() -> str | None:
+    """Why no CUDA device can be used, with the remedy; none if one can."""
+    if cuda is None:
+        return "numba.cuda is not installed; install requirements-cuda.lock"
+    shown = os.environ.get("CUDA_VISIBLE_DEVICES")
+    if shown is not None and shown.strip() in ("", "-1"):
+        return f"CUDA_VISIBLE_DEVICES is {shown.strip() or 'empty'}, which hides all devices; unset it, or name one"
+    if error := cuda.cuda_error():
+        return f"no CUDA device answers ({' '.join(str(error).split())}); install the NVIDIA driver, or see nvidia-smi"
+    if (version := cuda.driver.driver.get_version()) < LEAST_CUDA:
+        return (
+            f"the NVIDIA driver knows CUDA {version[0]}.{version[1]}, and {LEAST_CUDA[0]}.{LEAST_CUDA[1]} at least is"
+            " needed; update the driver"
+        )
+    if not cuda.is_available():
+        return "no CUDA device answers; see nvidia-smi"
+    return None
+
+
+@contextmanager
+def own_device(log: logging.Logger) -> Iterator[None]:
+    """Work on a CUDA device that no other run of this machine has meanwhile, see :mod:`solver.cuda.claim`; where none
+    answers, on none.
+    """
+    if not device_answers():
+        yield
+        return
+    with claimed([str(device.uuid) for device in cuda.gpus], log) as number:
+        cuda.select_device(number)
+        yield
 
 
 def require_device() -> str:
@@ -267,11 +305,8 @@ def require_device() -> str:
     """
     if cuda is not None and config.ENABLE_CUDASIM:
         return "CUDA simulator"
-    if not device_answers():
-        missing = "numba.cuda is not installed" if cuda is None else "no CUDA device answers (see nvidia-smi)"
-        raise StageError(
-            f"solve.backend cuda: {missing}; install the driver and requirements-cuda.lock, or set it to cpu or auto"
-        )
+    if found := fault():
+        raise StageError(f"solve.backend cuda: {found}, or set it to cpu or auto")
     name = cuda.get_current_device().name
     return name.decode() if isinstance(name, bytes) else str(name)
 

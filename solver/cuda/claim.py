@@ -1,0 +1,55 @@
+"""Claim: a CUDA device belongs to one run of this machine at a time, whoever starts it.
+
+A run holds a lock of the operating system for its device, which no process outlives. It takes the first of the devices
+that it may see (``CUDA_VISIBLE_DEVICES``) which is free, and waits while none is.
+"""
+
+import fcntl
+import logging
+import os
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+FOLDER = Path(tempfile.gettempdir()) / "hemolattice-devices"
+WAIT_S = 1.0
+
+
+@contextmanager
+def claimed(devices: Sequence[str], log: logging.Logger, folder: Path = FOLDER) -> Iterator[int]:
+    """Hold one of several devices, and wait until one is free.
+
+    Parameters
+    ----------
+    devices : what they are known by on this machine, whatever is visible of them: their UUIDs.
+    log : told when all are taken.
+    folder : of the locks, the same for all runs.
+
+    Yields
+    ------
+    Number of the device among `devices`.
+    """
+    folder.mkdir(exist_ok=True)
+    locks = [os.open(folder / name, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o666) for name in devices]
+    told = False
+    try:
+        while (mine := next((k for k, lock in enumerate(locks) if _taken(lock)), None)) is None:
+            if not told:
+                log.info("all of %d CUDA devices are taken by other runs; waiting for one", len(devices))
+                told = True
+            time.sleep(WAIT_S)
+        yield mine
+    finally:
+        for lock in locks:
+            os.close(lock)
+
+
+def _taken(lock: int) -> bool:
+    """Whether the lock could be taken now."""
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True

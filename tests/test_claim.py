@@ -1,0 +1,98 @@
+"""Runs share out the CUDA devices of a machine, faked here: never two on one; and why a device cannot be used."""
+
+import logging
+import subprocess
+import sys
+import time
+from itertools import pairwise
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from solver.cuda import claim, device
+from solver.cuda.claim import claimed
+from solver.stage import ROOT, StageError
+
+LOG = logging.getLogger("test_claim")
+RUN = """
+import logging, sys, time
+from pathlib import Path
+from solver.cuda.claim import claimed
+folder, seconds = Path(sys.argv[1]), float(sys.argv[2])
+with claimed(["GPU-a", "GPU-b"], logging.getLogger("run"), folder / "locks") as number:
+    begin = time.time()
+    time.sleep(seconds)
+    (folder / f"{time.time()}").write_text(f"{number} {begin} {time.time()}")
+"""
+
+
+def start(folder: Path, seconds: float) -> subprocess.Popen[bytes]:
+    return subprocess.Popen([sys.executable, "-c", RUN, str(folder), str(seconds)], cwd=ROOT)
+
+
+def test_no_device_has_two_runs_at_a_time(tmp_path):
+    runs = [start(tmp_path, 0.3) for _ in range(6)]
+    assert [run.wait(timeout=60) for run in runs] == [0] * 6
+    spans = [tuple(map(float, path.read_text().split())) for path in tmp_path.iterdir() if path.is_file()]
+    assert len(spans) == 6
+    assert {number for number, _, _ in spans} == {0, 1}
+    for number in (0, 1):
+        mine = sorted((begin, end) for on, begin, end in spans if on == number)
+        assert all(end <= begin for (_, end), (begin, _) in pairwise(mine))
+
+
+def test_the_device_of_a_killed_run_is_free(tmp_path):
+    run = start(tmp_path, 60)
+    while not (tmp_path / "locks/GPU-b").exists():
+        time.sleep(0.02)
+    run.kill()
+    run.wait(timeout=30)
+    with claimed(["GPU-a"], LOG, tmp_path / "locks") as number:
+        assert number == 0
+
+
+def test_a_run_that_waits_says_so(tmp_path, caplog, monkeypatch):
+    def stop_waiting(seconds: float) -> None:
+        raise TimeoutError
+
+    monkeypatch.setattr(claim, "time", SimpleNamespace(sleep=stop_waiting))
+    waiting = claimed(["GPU-a", "GPU-b"], LOG, tmp_path)
+    caplog.set_level(logging.INFO)
+    with claimed(["GPU-a"], LOG, tmp_path), claimed(["GPU-b"], LOG, tmp_path), pytest.raises(TimeoutError):
+        waiting.__enter__()
+    assert caplog.messages == ["all of 2 CUDA devices are taken by other runs; waiting for one"]
+
+
+FAULTS = {
+    "not installed": (None, {}, "numba.cuda is not installed; install requirements-cuda.lock"),
+    "hidden": ({}, {"CUDA_VISIBLE_DEVICES": ""}, "CUDA_VISIBLE_DEVICES is empty, which hides all devices; unset it"),
+    "hidden by number": ({}, {"CUDA_VISIBLE_DEVICES": "-1"}, "CUDA_VISIBLE_DEVICES is -1, which hides all devices"),
+    "no driver": ({"error": "libcuda.so\n not found"}, {}, r"no CUDA device answers \(libcuda.so not found\); install"),
+    "old driver": ({"version": (11, 4)}, {}, "the NVIDIA driver knows CUDA 11.4, and 12.0 at least is needed; update"),
+    "no device": ({"devices": False}, {}, "no CUDA device answers; see nvidia-smi"),
+}
+
+
+@pytest.mark.parametrize("name", FAULTS)
+def test_why_no_device_can_be_used_is_told_with_the_remedy(name, monkeypatch):
+    given, environment, message = FAULTS[name]
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    for key, value in environment.items():
+        monkeypatch.setenv(key, value)
+    monkeypatch.setattr(device, "cuda", faked(**given) if given is not None else None)
+    assert not device.device_answers()
+    with pytest.raises(StageError, match=f"^solve.backend cuda: {message}.*, or set it to cpu or auto$"):
+        device.require_device()
+
+
+def faked(error: str | None = None, version: tuple[int, int] = (12, 9), devices: bool = True) -> SimpleNamespace:
+    """What is asked of numba.cuda."""
+    driver = SimpleNamespace(driver=SimpleNamespace(get_version=lambda: version))
+    return SimpleNamespace(cuda_error=lambda: error, driver=driver, is_available=lambda: devices)
+
+
+def test_a_device_that_answers_has_no_fault(monkeypatch):
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    monkeypatch.setattr(device, "cuda", faked())
+    assert device.device_answers()
