@@ -2,6 +2,7 @@
 
     snakemake --cores all                           every case of config/config.yaml
     snakemake --cores all --config cases=demo       one case (or several: cases=demo,other)
+    snakemake --cores all --keep-going              all that can be done, whichever cases fail
     snakemake --cores all results/demo/pick.html    a page to pick seeds on, before there are any
     snakemake --cores all validation                the studies of config/studies/, of published works
     snakemake --cores all --config validation=full studies=plates -- validation    one study, all of its runs
@@ -12,11 +13,15 @@ A changed setting reruns its stage and those after it; so does an edit of a modu
 import json
 import re
 import shlex
+import subprocess
 import sys
+import time
 from pathlib import Path
 
 from pipeline.case import read_cohort, read_config
+from pipeline.outcome import outcome
 from pipeline.recovery import recover
+from pipeline.sharing import SHARED, STAGES, owners
 from pipeline.studies.study import read_studies
 from solver.stage import StageError, sources
 
@@ -25,18 +30,20 @@ configfile: "config/config.yaml"
 
 
 AT_WORK = recover()  # open as long as this process lives
+BEGAN = time.time()
 
 
 try:
     COHORT = read_cohort(config)
     STUDIES = read_studies(config)
-    CHECKPOINT_MINUTES = read_config(config).checkpoint_minutes
+    CHOSEN = read_config(config)
 except StageError as error:
     sys.exit(str(error))
 
 RUN = "{study}.{run}"
 RUNS = {RUN.format(study=name, run=run): case for name in STUDIES for run, case in STUDIES[name].cases(name).items()}
 CASES = COHORT | RUNS
+OWNERS = owners(CASES)
 RUNS_OF = config.get("validation", "quick")
 IN_SET = [name for name in STUDIES if RUNS_OF in STUDIES[name].sets]
 
@@ -57,9 +64,8 @@ def study_of(wildcards):
 
 
 def cores(wildcards):
-    """All cores, or as many as the study says that a run of it takes."""
-    study = study_of(wildcards)
-    return study.threads if study and study.threads else workflow.cores
+    """All cores, or as many as the configuration says of a case, or a study of a run of it."""
+    return (study_of(wildcards) or CHOSEN).threads or workflow.cores
 
 
 def timed(wildcards):
@@ -81,10 +87,20 @@ def on_every_lattice(path):
     )
 
 
-def entering(*entries):
-    """The names of the cases that enter so, as a pattern: two rules that make the same file are kept apart by it."""
-    names = [re.escape(name) for name, case in CASES.items() if case.input.entry in entries]
-    return "|".join(names) or "(?!)"  # which matches nothing
+def computing(stage):
+    """The runs that compute a stage up to the lattice, as a pattern: those that link to it have a rule of their own, and
+    two stages that make the same files are kept apart by it.
+    """
+    return any_of(run for (of, run), owner in OWNERS.items() if of == stage and owner == run)
+
+
+def linking(stage):
+    """The runs that have a stage in common with an earlier scenario, as a pattern."""
+    return any_of(run for (of, run), owner in OWNERS.items() if of == stage and owner != run)
+
+
+def any_of(names):
+    return "|".join(re.escape(name) for name in names) or "(?!)"  # which matches nothing
 
 
 def source(wildcards):
@@ -142,7 +158,7 @@ def page(wildcards):
 
 
 wildcard_constraints:
-    case=r"[A-Za-z0-9][A-Za-z0-9_.-]*",
+    case=r"[A-Za-z0-9][A-Za-z0-9_.-]*(?:@[A-Za-z0-9][A-Za-z0-9_.-]*)?",
     level=r"(?:coarser-[12]/)?",
     study=r"[A-Za-z0-9][A-Za-z0-9_-]*",
 
@@ -181,6 +197,8 @@ rule load:
         volume=OUT + "volume.nrrd",
         series=OUT + "series.json",
         provenance=OUT + "load.provenance.json",
+    wildcard_constraints:
+        case=computing("load"),
     log:
         OUT + "logs/load.log",
     params:
@@ -215,6 +233,8 @@ rule filter:
     output:
         filtered=OUT + "filtered.nrrd",
         provenance=OUT + "filter.provenance.json",
+    wildcard_constraints:
+        case=computing("filter"),
     log:
         OUT + "logs/filter.log",
     params:
@@ -239,7 +259,7 @@ rule segment:
         page=OUT + "segmentation.html",
         provenance=OUT + "segment.provenance.json",
     wildcard_constraints:
-        case=entering("dicom", "volume", "phantom"),
+        case=computing("segment"),
     log:
         OUT + "logs/segment.log",
     params:
@@ -263,7 +283,7 @@ rule import_mask:
         page=OUT + "segmentation.html",
         provenance=OUT + "import_mask.provenance.json",
     wildcard_constraints:
-        case=entering("mask"),
+        case=computing("import_mask"),
     log:
         OUT + "logs/import_mask.log",
     params:
@@ -283,7 +303,7 @@ rule surface:
         openings=OUT + "openings.json",
         provenance=OUT + "surface.provenance.json",
     wildcard_constraints:
-        case=entering("dicom", "volume", "phantom", "mask"),
+        case=computing("surface"),
     log:
         OUT + "logs/surface.log",
     params:
@@ -303,7 +323,7 @@ rule import_surface:
         openings=OUT + "openings.json",
         provenance=OUT + "import_surface.provenance.json",
     wildcard_constraints:
-        case=entering("surface"),
+        case=computing("import_surface"),
     log:
         OUT + "logs/import_surface.log",
     params:
@@ -322,7 +342,7 @@ rule canonical:
         openings=OUT + "openings.json",
         provenance=OUT + "canonical.provenance.json",
     wildcard_constraints:
-        case=entering("geometry"),
+        case=computing("canonical"),
     log:
         OUT + "logs/canonical.log",
     params:
@@ -343,11 +363,13 @@ rule centreline:
         branches=OUT + "branches.csv",
         summary=OUT + "centreline.json",
         provenance=OUT + "centreline.provenance.json",
+    wildcard_constraints:
+        case=computing("centreline"),
     log:
         OUT + "logs/centreline.log",
     params:
         settings=settings("surface"),
-    threads: workflow.cores
+    threads: cores
     shell:
         "NUMBA_NUM_THREADS={threads} {PYTHON} -m pipeline.centreline"
         " --surface {input.surface} --openings {input.openings}"
@@ -365,6 +387,8 @@ rule voxelize:
     output:
         lattice=ANY_LEVEL + "lattice.vti",
         provenance=ANY_LEVEL + "voxelize.provenance.json",
+    wildcard_constraints:
+        case=computing("voxelize"),
     log:
         ANY_LEVEL + "logs/voxelize.log",
     params:
@@ -387,6 +411,8 @@ rule decompose:
     output:
         nodes=ANY_LEVEL + "nodes.h5",
         provenance=ANY_LEVEL + "decompose.provenance.json",
+    wildcard_constraints:
+        case=computing("decompose"),
     log:
         ANY_LEVEL + "logs/decompose.log",
     params:
@@ -396,6 +422,48 @@ rule decompose:
         "NUMBA_NUM_THREADS={threads} {PYTHON} -m pipeline.decompose"
         " --lattice {input.lattice} --surface {input.surface} --openings {input.openings} --nodes {output.nodes}"
         " --settings {params.settings:q} --provenance {output.provenance} --log {log}"
+
+
+def of_owner(stage, *paths):
+    """Files of the run that computes the stage."""
+    return lambda wildcards: [
+        path.format(case=OWNERS[stage, wildcards.case], level=wildcards.get("level", "")) for path in paths
+    ]
+
+
+def stage_before(stage):
+    """What the stage before left of the same run, so that no link is left out."""
+
+    def path(wildcards):
+        stages = STAGES[CASES[wildcards.case].input.entry]
+        before = stages[: stages.index(stage)][-1:]
+        level = wildcards.get("level", "")
+        return [getattr(rules, name).output.provenance.format(case=wildcards.case, level=level) for name in before]
+
+    return path
+
+
+for STAGE in SHARED:
+    OUTPUTS = [str(path) for path in getattr(rules, STAGE).output]
+    LOG = (ANY_LEVEL if "{level}" in OUTPUTS[0] else OUT) + f"logs/{STAGE}.log"
+
+    rule:
+        name:
+            f"link_{STAGE}"
+        input:
+            given=of_owner(STAGE, *OUTPUTS),
+            before=stage_before(STAGE),
+            code=sources("pipeline.link"),
+        output:
+            OUTPUTS,
+        wildcard_constraints:
+            case=linking(STAGE),
+        log:
+            LOG,
+        params:
+            log=of_owner(STAGE, LOG),
+        shell:
+            "{PYTHON} -m pipeline.link --given {input.given} --made {output} --given-log {params.log} --log {log}"
 
 
 rule solve:
@@ -417,7 +485,7 @@ rule solve:
     shell:
         "NUMBA_NUM_THREADS={threads} {PYTHON} -m solver --nodes {input.nodes}"
         " --flow {output.flow} --monitor {output.monitor} --summary {output.summary}"
-        " --checkpoint {params.checkpoint} --checkpoint-minutes {CHECKPOINT_MINUTES}"
+        " --checkpoint {params.checkpoint} --checkpoint-minutes {CHOSEN.checkpoint_minutes}"
         " --settings {params.settings:q} --provenance {output.provenance} --log {log}"
 
 
@@ -440,7 +508,7 @@ rule trace:
         OUT + "logs/trace.log",
     params:
         settings=settings("trace"),
-    threads: workflow.cores
+    threads: cores
     shell:
         "NUMBA_NUM_THREADS={threads} {PYTHON} -m pipeline.trace --nodes {input.nodes} --flow {input.flow}"
         " --surface {input.surface} --monitor {input.monitor} --summary {input.summary}"
@@ -474,7 +542,7 @@ rule postprocess:
     params:
         settings=settings("postprocess"),
         centreline=lambda wildcards: " ".join(f"--centreline {path}" for path in lines(wildcards)),
-    threads: workflow.cores
+    threads: cores
     shell:
         "NUMBA_NUM_THREADS={threads} {PYTHON} -m pipeline.postprocess --nodes {input.nodes} --flow {input.flow} --surface {input.surface}"
         " --openings {input.openings} --monitor {input.monitor} --summary {input.summary} {params.centreline}"
@@ -586,6 +654,46 @@ rule cohort:
     shell:
         "{PYTHON} -m pipeline.cohort --indices {input.indices} --records {input.records} --figures {input.figures}"
         " --page {output.page} --table {output.table} --provenance {output.provenance} --log {log}"
+
+
+def unfinished():
+    """Stage and message of each run of the cohort that is not finished."""
+    order = [rule.name for rule in workflow.rules]
+    logs = {run: [] for run in COHORT}
+    for job in workflow.dag.needrun_jobs():
+        run = job.wildcards.get("case")
+        if run in logs and job.log:
+            stage = job.rule.name.removeprefix("link_")
+            of_run = str(job.log[0])
+            of_owner = of_run.replace(f"/{run}/", f"/{OWNERS.get((stage, run), run)}/")
+            logs[run].append((order.index(stage), stage, of_owner))
+    told = {run: outcome([(stage, Path(log)) for _, stage, log in sorted(left)], BEGAN) for run, left in logs.items() if left}
+    return {run: [why.stage, why.message] for run, why in told.items()}
+
+
+def cohort_of_what_there_is():
+    """The page of all cases without those that are not finished; the rule makes it again when they are."""
+    left = unfinished()
+    done = [run for run in COHORT if run not in left]
+    files = {
+        "indices": own(rules.postprocess.output.indices), "records": rules.report.output.provenance,
+        "figures": rules.report.output.figures,
+    }
+    options = [each for role, path in files.items() for each in (f"--{role}", *expand(path, case=done)) if done]
+    subprocess.run(
+        [
+            sys.executable, "-m", "pipeline.cohort", *options, "--page", rules.cohort.output.page, "--table", rules.cohort.output.table,
+            "--settings", json.dumps({"unfinished": left}), "--provenance", "results/cohort.partial.provenance.json",
+            "--log", "results/cohort.log",
+        ],
+        check=False,
+    )
+    Path(rules.cohort.output.provenance).unlink(missing_ok=True)
+
+
+onerror:
+    if any(job.rule.name == "cohort" for job in workflow.dag.jobs) and unfinished():
+        cohort_of_what_there_is()
 
 
 rule race:

@@ -1,17 +1,21 @@
 """Case: the validated settings of one patient case, and of the cohort.
 
-A case file has one section a stage; every key has a default but the input and the inflow.
+A case file has one section a stage; every key has a default but the input and the inflow. A case runs once, or once in
+each scenario: a run is called by the name of the case, or ``<case>@<scenario>``.
 The JSON schema for editors and the commented demo case follow from the models.
 """
 
 import difflib
 import json
+import logging
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
-from pipeline.settings.base import Name, Positive, Section, existing, parse, read_yaml
+from pipeline.cohort_table import TableRow, read_table
+from pipeline.settings.base import Name, Positive, Section, dotted_keys, existing, parse, read_yaml
 from pipeline.settings.flow import (
     ConvergenceSettings,
     InletSettings,
@@ -191,10 +195,21 @@ class Case(Section):
 
 
 class Cohort(Section):
-    """``config/config.yaml``: which cases and studies run, and defaults for all cases."""
+    """``config/config.yaml``: which cases and studies run, in which scenarios, and defaults for all cases."""
 
-    cases: tuple[Name, ...] = Field(min_length=1, description="names of files in config/cases/")
+    cases: tuple[Name, ...] | None = Field(
+        None,
+        description="names of rows of the cohort table, or of files in config/cases/; none: all rows",
+        min_length=1,
+    )
+    cohort: str | None = Field(None, description="table of cases (CSV)")
+    scenarios: dict[Name, dict[str, Any]] = Field(
+        default_factory=dict, description="sections merged over each case's own, by name; none: each case runs once"
+    )
     defaults: dict[str, Any] = Field(default_factory=dict, description="sections merged under each case's own")
+    threads: Annotated[int, Field(ge=1)] | None = Field(
+        None, description="cores that a stage of a case takes, so that cases run side by side; none: all"
+    )
     studies: tuple[Name, ...] | None = Field(None, description="names of files in config/studies/; none: all of them")
     validation: RunSet = Field("quick", description="which runs of the studies: ci, quick or full")
     checkpoint_minutes: Positive = Field(10.0, description="between two states that solve keeps on the way")
@@ -204,6 +219,23 @@ class Cohort(Section):
     def _from_command_line(cls, value: Any) -> Any:
         """``--config cases=a,b`` arrives as one string."""
         return [name.strip() for name in value.split(",")] if isinstance(value, str) else value
+
+    @field_validator("scenarios", mode="before")
+    @classmethod
+    def _as_the_case_is(cls, value: Any) -> Any:
+        """A scenario without any key changes nothing."""
+        return {name: over or {} for name, over in value.items()} if isinstance(value, dict) else value
+
+    @field_validator("cohort")
+    @classmethod
+    def _table_exists(cls, path: str | None) -> str | None:
+        return existing(path) if path else None
+
+    @model_validator(mode="after")
+    def _any_case(self) -> Self:
+        if not self.cases and not self.cohort:
+            raise ValueError("neither cases nor cohort is given; name files of config/cases/, or give a table of cases")
+        return self
 
 
 def _flow_keys(inlet: InletSettings) -> set[str]:
@@ -252,8 +284,8 @@ def read_config(config: dict[str, Any]) -> Cohort:
     return parse(Cohort, config, "config/config.yaml")
 
 
-def read_cohort(config: dict[str, Any]) -> dict[str, Case]:
-    """All cases of the cohort by name, every one validated before anything runs.
+def read_cohort(config: dict[str, Any], folder: Path = Path("config/cases")) -> dict[str, Case]:
+    """All runs of the cohort by name, every one validated before anything runs.
 
     Raises
     ------
@@ -261,15 +293,65 @@ def read_cohort(config: dict[str, Any]) -> dict[str, Case]:
         One line a mistake, over all files.
     """
     cohort = read_config(config)
-    cases, mistakes = {}, []
-    for name in cohort.cases:
-        try:
-            cases[name] = read_case(name, cohort.defaults)
-        except StageError as error:
-            mistakes.append(str(error))
+    rows = read_table(Path(cohort.cohort), dotted_keys(Case)) if cohort.cohort else {}
+    if rows and cohort.cases and not rows.keys() & {*cohort.cases}:
+        logging.getLogger(__name__).warning(
+            "cases: %s, none of them a row of %s; leave the key cases out to run all %d rows",
+            ", ".join(cohort.cases), cohort.cohort, len(rows),
+        )  # fmt: skip
+    cases, mistakes = {}, list[str]()
+    for name in cohort.cases or rows:
+        for scenario in cohort.scenarios or ("",):
+            try:
+                cases[f"{name}@{scenario}" if scenario else name] = _read_run(
+                    cohort, name, rows.get(name), scenario, folder
+                )
+            except StageError as error:
+                mistakes += str(error).splitlines()
     if mistakes:
-        raise StageError("\n".join(mistakes))
+        raise StageError("\n".join(dict.fromkeys(mistakes)))  # what several runs share is told once
     return cases
+
+
+def _read_run(cohort: Cohort, name: str, row: TableRow | None, scenario: str, folder: Path) -> Case:
+    """A case in a scenario: defaults, the case file, the row of the table and the scenario, the later over the former."""
+    path = folder / f"{row.file if row else name}.yaml"
+    demand_listed(f"{row.place}, column file" if row else "cases", path.stem, path)
+    over = cohort.scenarios.get(scenario, {})
+    values = merged(merged(cohort.defaults, read_yaml(path)), row.sections() if row else {})
+    return parse(Case, merged(values, over), _place_of(str(path), row, scenario, list(_dotted(over))))
+
+
+def _place_of(file: str, row: TableRow | None, scenario: str, over: list[str]) -> Callable[[str], str]:
+    """What tells where a key's value comes from: the scenario, the row of the table, or the case file; or all of these,
+    of a mistake in how values go together.
+    """
+
+    def below(path: str, keys: list[str]) -> str | None:
+        return next((key for key in keys if path == key or path.startswith(f"{key}.")), None)
+
+    def place(path: str) -> str:
+        columns = list(row.values) if row else []
+        if below(path, over):
+            return f"config/config.yaml, scenario {scenario}: {path}"
+        if row and (column := below(path, columns)):
+            return f"{row.place}, column {column}"
+        files = [file]
+        if any(key.startswith(f"{path}." if path else "") for key in (*columns, *over)):
+            files += [row.place] if row else []
+            files += [f"scenario {scenario}"] if scenario else []
+        return f"{' with '.join(files)}: {path or 'case'}"
+
+    return place
+
+
+def _dotted(sections: dict[str, Any], path: str = "") -> Iterator[str]:
+    """Keys of what is no section, with those of the sections that they lie in."""
+    for key, value in sections.items():
+        if isinstance(value, dict) and value:
+            yield from _dotted(value, f"{path}{key}.")
+        else:
+            yield f"{path}{key}"
 
 
 def merged(under: dict[str, Any], over: dict[str, Any]) -> dict[str, Any]:

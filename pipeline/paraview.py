@@ -22,7 +22,7 @@ from pipeline.haemodynamics.indices import weighted_percentiles
 from pipeline.haemodynamics.wall import Wall
 from pipeline.mesh import read_mesh, read_point_arrays
 from pipeline.reporting.scene import View, around, front_view
-from pipeline.settings.base import Name, Section, parse
+from pipeline.settings.base import RunName, Section, parse
 from solver.flow import Flow, read_flow
 from solver.stage import Job, StageError, run_stage
 from solver.units import words
@@ -67,7 +67,7 @@ LINES = {
 class ParaviewInput(Section):
     """What the command line takes."""
 
-    case: Name = Field(description="name of the case")
+    case: RunName = Field(description="name of the case")
 
 
 @dataclass(frozen=True)

@@ -28,7 +28,7 @@ from pipeline.reporting.page import embed, report_page
 from pipeline.reporting.quantities import read_wall
 from pipeline.reporting.render import REMEDY, window_class
 from pipeline.reporting.tables import number
-from pipeline.settings.base import Name, parse
+from pipeline.settings.base import RunName, parse
 from pipeline.settings.flow import ReportSettings
 from solver import nodes as node_files
 from solver.flow import read_flow
@@ -45,7 +45,7 @@ STAGES = (
 class ReportInput(ReportSettings):
     """What the command line takes: the report's section of the case, and what the page says of the case."""
 
-    case: Name = Field(description="name of the case")
+    case: RunName = Field(description="name of the case")
     description: str = Field("", description="what this case is; no name of a patient")
 
 

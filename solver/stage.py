@@ -125,7 +125,7 @@ def run_stage(
     inputs, outputs : role (the name of the option) and help text of each file.
     compute : does the work; raises :class:`StageError` for what the user must mend.
     several : roles of inputs that take one path or more.
-    optional : roles of inputs that may be left out; the job then has none of that role.
+    optional : roles of inputs that may be left out; the job then has none of that role, or an empty list.
     afterwards : called once the outputs are where they belong.
     more : options of the stage's own, which what it makes does not depend on, by name: what `argparse` is told of each.
     """
@@ -157,7 +157,7 @@ def run_stage(
         settings = _parse_settings(arguments["settings"])
         targets = {role: arguments[role] for role in outputs}
         sources = {role: arguments[role] for role in inputs if role not in several and arguments[role]}
-        lists = {role: arguments[role] for role in several}
+        lists = {role: arguments[role] or [] for role in several}
         for role, path in [*sources.items(), *((many, path) for many, paths in lists.items() for path in paths)]:
             if not path.exists():
                 raise StageError(f"--{role} {path}: no such file; run the stage that makes it, or correct the path")
@@ -287,7 +287,7 @@ def _provenance(job: Job, seconds: float) -> dict[str, Any]:
         "stage": job.stage,
         "settings": job.settings,
         "inputs_sha256": {role: checksum(path) for role, path in job.inputs.items()}
-        | {role: checksum(*paths) for role, paths in job.lists.items()},
+        | {role: checksum(*paths) for role, paths in job.lists.items() if paths},
         "outputs_sha256": {role: checksum(path) for role, path in job.outputs.items()},
         **job.facts,
         "versions": _versions(),

@@ -26,7 +26,8 @@
     const words = text.toLowerCase().split(/\s+/).filter(Boolean);
     let shown = 0;
     for (const row of rows) {
-      const told = `${row.cells[0].textContent} ${row.cells[1].textContent}`.toLowerCase();
+      const told = [...row.cells].filter((cell) => !cell.classList.contains("n")).map((cell) => cell.textContent)
+        .join(" ").toLowerCase();
       row.hidden = !words.every((word) => told.includes(word));
       shown += !row.hidden;
     }

@@ -50,26 +50,46 @@ class Column:
 
 @dataclass(frozen=True)
 class Row:
-    """A case.
+    """A run: a case, in one of the scenarios where there are any.
 
     Attributes
     ----------
-    case, description : its name and what it is.
+    run, description : name of its folder, ``<case>`` or ``<case>@<scenario>``, and what the case is.
     failed, warnings : names of the checks that failed, and warnings in words.
     values : by key of the column; none where the case does not have it.
     pictures : addresses of small pictures.
+    stage, message : of a run that was not finished the stage that failed, if any was begun, and what is said of it.
     """
 
-    case: str
+    run: str
     description: str
     failed: list[str]
     warnings: list[str]
     values: Mapping[str, float | None]
     pictures: list[str]
+    stage: str = ""
+    message: str = ""
+
+    @property
+    def case(self) -> str:
+        """Name of the case."""
+        return self.run.partition("@")[0]
+
+    @property
+    def scenario(self) -> str:
+        """Name of the scenario; empty where there are none."""
+        return self.run.partition("@")[2]
+
+    @property
+    def finished(self) -> bool:
+        """Whether there are results."""
+        return not self.message
 
     @property
     def state(self) -> str:
-        """``failed``, ``warned`` or ``passed``."""
+        """``unfinished``, ``failed``, ``warned`` or ``passed``."""
+        if not self.finished:
+            return "unfinished"
         return "failed" if self.failed else "warned" if self.warnings else "passed"
 
 
@@ -137,22 +157,31 @@ def cohort_page(rows: Sequence[Row], table: str) -> str:
 
     Parameters
     ----------
-    rows : cases in the order in which they are shown at first.
+    rows : runs in the order in which they are shown at first.
     table : the same as CSV, which the page carries for download.
     """
     shown = [column for column in COLUMNS if any(row.values[column.key] is not None for row in rows)]
     states = [row.state for row in rows]
+    scenarios = len({row.scenario for row in rows} - {""})
+    finished = len(rows) - states.count("unfinished")
     context = {
         "head": [column.label for column in shown],
         "rows": [(row, [_cell(column, row.values[column.key]) for column in shown]) for row in rows],
         "plots": [(column.label, spread(column, rows)) for column in shown if column.spread],
-        "box": len(rows) >= FEWEST_FOR_A_BOX,
+        "box": finished >= FEWEST_FOR_A_BOX,
         "count": len(rows),
+        "finished": finished,
+        "heading": _counted(len({row.case for row in rows}), "case"),
+        "scenarios": _counted(scenarios, "scenario") if scenarios else "",
         "failed": states.count("failed"),
         "warned": states.count("warned"),
         "table": "data:text/csv;charset=utf-8;base64," + base64.b64encode(table.encode()).decode(),
     }
     return fill(Path(__file__), context)
+
+
+def _counted(count: int, thing: str) -> str:
+    return f"{count} {thing}" if count == 1 else f"{count} {thing}s"
 
 
 def _cell(column: Column, value: float | None) -> tuple[str, str]:
@@ -161,7 +190,7 @@ def _cell(column: Column, value: float | None) -> tuple[str, str]:
 
 
 def spread(column: Column, rows: Sequence[Row]) -> Markup:
-    """The spread of a key figure over the cases as an SVG: a dot a case, which leads to its row, and above them a box.
+    """The spread of a key figure over the cases as an SVG: a dot a run, which leads to its row, and above them a box.
 
     The box reaches from the lower to the upper quartile with a line at the median; whiskers reach to the outermost
     values within 1.5 box lengths of it. Source: Tukey (1977), Exploratory Data Analysis.
@@ -189,8 +218,8 @@ def spread(column: Column, rows: Sequence[Row]) -> Markup:
     for k, (row, value) in enumerate(given):
         y = DOTS_AT + (k * GOLDEN % 1 - 0.5) * DOTS_HIGH  # so that dots of close values stay apart
         parts.append(
-            f'<a href="#case-{escape(row.case)}"><circle class="{row.state}" cx="{across(value):.1f}" cy="{y:.1f}"'
-            f' r="{size:.1f}"><title>{escape(row.case)}: {number(value)}</title></circle></a>'
+            f'<a href="#case-{escape(row.run)}"><circle class="{row.state}" cx="{across(value):.1f}" cy="{y:.1f}"'
+            f' r="{size:.1f}"><title>{escape(row.run)}: {number(value)}</title></circle></a>'
         )
     ends = [(low, EDGE, "start"), (high, WIDTH - EDGE, "end")] if high > low else [(low, WIDTH / 2, "middle")]
     for value, x, anchor in ends:

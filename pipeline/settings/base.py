@@ -3,6 +3,7 @@
 import difflib
 import os
 import re
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
@@ -18,8 +19,12 @@ NonNegative = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 Finite = Annotated[float, Field(allow_inf_nan=False)]
 Point = tuple[Finite, Finite, Finite]
 
-Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$")]
+_NAME = r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}"
+Name = Annotated[str, Field(pattern=f"^{_NAME}$")]
 """Names of cases and openings: they become names of files, columns and options."""
+
+RunName = Annotated[str, Field(pattern=f"^{_NAME}(@{_NAME})?$")]
+"""Name of a case, with that of the scenario that it runs in where there are scenarios."""
 
 
 class Section(BaseModel):
@@ -39,14 +44,15 @@ def existing(path: str) -> str:
     return expanded
 
 
-def parse(model: type[T], values: dict[str, Any], source: str) -> T:
+def parse(model: type[T], values: dict[str, Any], source: str | Callable[[str], str]) -> T:
     """Validate settings.
 
     Parameters
     ----------
     model : the settings' class.
     values : as read from YAML or JSON.
-    source : file or option that they came from, for the message.
+    source : file or option that they came from, for the message; where they came from several, what tells the place of
+        a dotted key, together with the key.
 
     Raises
     ------
@@ -59,22 +65,23 @@ def parse(model: type[T], values: dict[str, Any], source: str) -> T:
         raise StageError("\n".join(_line(model, detail, source) for detail in error.errors())) from None
 
 
-def _line(model: type[Section], detail: Any, source: str) -> str:
+def _line(model: type[Section], detail: Any, source: str | Callable[[str], str]) -> str:
     path = ".".join(str(part) for part in detail["loc"])
+    place = source(path) if callable(source) else f"{source}: {path or 'case'}"
     if detail["type"] == "extra_forbidden":
         known = _keys_at(model, detail["loc"][:-1])
         near = difflib.get_close_matches(str(detail["loc"][-1]), known, n=1, cutoff=0.5)
         advice = f"did you mean {near[0]}?" if near else f"known keys: {', '.join(known)}"
-        return f"{source}: {path}: unknown key (value {_short(detail['input'])}); {advice}"
+        return f"{place}: unknown key (value {_short(detail['input'])}); {advice}"
     if detail["type"] == "missing":
-        return f"{source}: {path}: missing; it has no default"
+        return f"{place}: missing; it has no default"
     reason = detail["msg"].removeprefix("Value error, ")
     value = (
         "" if detail["type"] == "value_error" and isinstance(detail["input"], dict) else f" = {_short(detail['input'])}"
     )
     unit = _unit(path)
     hint = f" (a plain number in {unit})" if unit and isinstance(detail["input"], str) else ""
-    return f"{source}: {path or 'case'}{value}: {reason[:1].lower()}{reason[1:]}{hint}"
+    return f"{place}{value}: {reason[:1].lower()}{reason[1:]}{hint}"
 
 
 UNITS = {
@@ -110,6 +117,33 @@ def _keys_at(model: type[Section], location: tuple[Any, ...]) -> list[str]:
         child = node.get("items") if isinstance(part, int) else node.get("properties", {}).get(part)
         node = resolve(child or node.get("additionalProperties") or {})
     return sorted(node.get("properties", {}))
+
+
+def dotted_keys(model: type[Section]) -> list[str]:
+    """Keys of settings that hold a value, each with the sections that it lies in: ``solve.inlets.*.flow_ml_s``.
+
+    ``*`` stands where a name is free, ``[]`` behind a list of sections.
+    """
+    schema = model.model_json_schema()
+
+    def options(node: dict[str, Any]) -> list[dict[str, Any]]:
+        """What a place may hold."""
+        if "$ref" in node:
+            return options(schema["$defs"][node["$ref"].rsplit("/", 1)[1]])
+        either = [*node.get("anyOf", ()), *node.get("oneOf", ())]
+        return [option for each in either for option in options(each)] or [node]
+
+    def walk(node: dict[str, Any], path: str) -> Iterator[str]:
+        for option in options(node):
+            free = option.get("additionalProperties")
+            children = option.get("properties", {}) | ({"*": free} if isinstance(free, dict) else {})
+            for key, child in children.items():
+                yield from walk(child, f"{path}.{key}" if path else key)
+            sections = any("properties" in item for item in options(option.get("items", {})))
+            if not children and option.get("type") not in ("null", "object"):
+                yield f"{path}[]" if sections else path
+
+    return list(dict.fromkeys(walk(schema, "")))
 
 
 def read_yaml(path: Path) -> dict[str, Any]:
