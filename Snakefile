@@ -443,7 +443,7 @@ def stage_before(stage):
     return path
 
 
-for STAGE in SHARED:
+for STAGE in SHARED:  # links are as old as what they link to: no code among the inputs, which may be younger
     OUTPUTS = [str(path) for path in getattr(rules, STAGE).output]
     LOG = (ANY_LEVEL if "{level}" in OUTPUTS[0] else OUT) + f"logs/{STAGE}.log"
 
@@ -453,7 +453,6 @@ for STAGE in SHARED:
         input:
             given=of_owner(STAGE, *OUTPUTS),
             before=stage_before(STAGE),
-            code=sources("pipeline.link"),
         output:
             OUTPUTS,
         wildcard_constraints:
@@ -657,18 +656,25 @@ rule cohort:
 
 
 def unfinished():
-    """Stage and message of each run of the cohort that is not finished."""
+    """Stage and message of each run of the cohort that is not finished, of its own or of one whose stage it links to."""
     order = [rule.name for rule in workflow.rules]
-    logs = {run: [] for run in COHORT}
+    left = {}
     for job in workflow.dag.needrun_jobs():
-        run = job.wildcards.get("case")
-        if run in logs and job.log:
-            stage = job.rule.name.removeprefix("link_")
-            of_run = str(job.log[0])
-            of_owner = of_run.replace(f"/{run}/", f"/{OWNERS.get((stage, run), run)}/")
-            logs[run].append((order.index(stage), stage, of_owner))
-    told = {run: outcome([(stage, Path(log)) for _, stage, log in sorted(left)], BEGAN) for run, left in logs.items() if left}
-    return {run: [why.stage, why.message] for run, why in told.items()}
+        run, stage = job.wildcards.get("case"), job.rule.name.removeprefix("link_")
+        if run in COHORT and job.log:
+            left.setdefault(run, []).append((order.index(stage), stage, Path(job.log[0])))
+    told = {}
+    for run in left:
+        owners_of_run = dict.fromkeys(OWNERS.get((stage, run), run) for _, stage, _ in sorted(left[run]))
+        logs = [
+            (stage, log)
+            for owner in owners_of_run
+            for _, stage, log in sorted(left.get(owner, []))
+            if owner == run or stage in ("phantom", *SHARED)
+        ]
+        why = outcome(logs, BEGAN)
+        told[run] = [why.stage, why.message]
+    return told
 
 
 def cohort_of_what_there_is():

@@ -314,7 +314,7 @@ def read_cohort(config: dict[str, Any], folder: Path = Path("config/cases")) -> 
 
 
 def _read_run(cohort: Cohort, name: str, row: TableRow | None, scenario: str, folder: Path) -> Case:
-    """A case in a scenario: defaults, the case file, the row of the table and the scenario, the later over the former."""
+    """A case in a scenario: defaults, case file, row of the table and scenario, the later over the former."""
     path = folder / f"{row.file if row else name}.yaml"
     demand_listed(f"{row.place}, column file" if row else "cases", path.stem, path)
     over = cohort.scenarios.get(scenario, {})

@@ -48,13 +48,13 @@ def row(run: str, description: str, indices: dict[str, Any], pictures: list[byte
 
 def unfinished_row(run: str, stage: str, message: str) -> Row:
     """A run that was not finished, as the page shows it."""
-    return Row(run, "", [], [], dict.fromkeys((column.key for column in COLUMNS)), [], stage, message)
+    return Row(run, "", [], [], dict.fromkeys(column.key for column in COLUMNS), [], stage, message)
 
 
 def table(rows: list[Row]) -> str:
-    """The rows as CSV: case and scenario, whether it was finished and its checks passed, how many warnings it has, its key
-    figures, then in words what failed and what was warned of, and the stage that failed with its message. Numbers have
-    all their digits; what a case does not have is empty.
+    """The rows as CSV: case and scenario, whether it was finished and its checks passed, how many warnings it has, its
+    key figures, then in words what failed and what was warned of, and the stage that failed with its message. Numbers
+    have all their digits; what a case does not have is empty.
     """
     stream = io.StringIO()
     writer = csv.writer(stream, lineterminator="\n")

@@ -11,17 +11,24 @@ import sys
 from pathlib import Path
 
 
-def link(given: Path, made: Path) -> None:
-    """Let a file appear in another place, whole or not at all."""
-    partial = made.with_name(f".{made.name}.partial")
-    made.parent.mkdir(parents=True, exist_ok=True)
-    partial.unlink(missing_ok=True)
-    try:
-        os.link(given, partial)
-    except OSError:
-        shutil.copy2(given, partial)
-    partial.replace(made)
-    partial.unlink(missing_ok=True)  # left where both are one file already
+def link(given: list[Path], made: list[Path]) -> None:
+    """Let files appear in another place, each whole or not at all.
+
+    All are then as old as the youngest of them, in both places: what is made must not be older than any of what is
+    given, and what was made of these since stays younger.
+    """
+    latest_ns = max(path.stat().st_mtime_ns for path in given)
+    for old, new in zip(given, made, strict=True):
+        partial = new.with_name(f".{new.name}.partial")
+        new.parent.mkdir(parents=True, exist_ok=True)
+        partial.unlink(missing_ok=True)  # of a killed run
+        try:
+            os.link(old, partial)
+        except OSError:
+            shutil.copy2(old, partial)
+        os.utime(partial, ns=(latest_ns, latest_ns))
+        partial.replace(new)
+        partial.unlink(missing_ok=True)  # which is left where both were one file already
 
 
 def main() -> None:
@@ -33,8 +40,7 @@ def main() -> None:
     parser.add_argument("--log", type=Path, required=True, help="where to copy it", metavar="PATH")
     arguments = parser.parse_args()
     try:
-        for given, made in zip(arguments.given, arguments.made, strict=True):
-            link(given, made)
+        link(arguments.given, arguments.made)
         arguments.log.parent.mkdir(parents=True, exist_ok=True)
         if arguments.given_log.is_file():
             shutil.copy2(arguments.given_log, arguments.log)

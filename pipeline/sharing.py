@@ -1,7 +1,7 @@
 """Sharing: which run of a case computes a stage for its other scenarios.
 
-The stages up to the lattice know the flow only as far as it chooses the spacing. Scenarios whose settings of a stage and
-of all those before it are the same have the same outputs of it: the first of them computes it, the others link to these.
+The stages up to the lattice know the flow only as far as it chooses the spacing. Scenarios whose settings of a stage
+and of all before it are the same have the same outputs of it: the first of them computes it, the others link to these.
 """
 
 import json

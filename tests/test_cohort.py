@@ -5,6 +5,7 @@ import csv
 import io
 import json
 import logging
+import os
 import re
 
 import numpy as np
@@ -13,6 +14,8 @@ from PIL import Image
 from reported import leave
 
 from pipeline import cohort
+from pipeline.link import link
+from pipeline.outcome import Outcome, outcome
 from pipeline.reporting.cohort_page import COLUMNS, cohort_page, spread
 from solver.stage import Job, StageError
 
@@ -143,3 +146,54 @@ def test_key_figures_are_found_where_postprocess_puts_them(tmp_path):
     assert values["dissipated_w"] == told["energy"]["dissipation_w"]
     narrow = told | {"stenoses": [{"stenosis_by_diameter": 0.4}, {"stenosis_by_diameter": 0.525}]}
     assert cohort.row("pipe", "", narrow, []).values["narrowing_fraction"] == 0.525
+
+
+def test_a_case_that_was_not_finished_stands_first_without_numbers_or_link():
+    finished = [cohort.row(run, "", indices(), []) for run in ("a@low", "a@rest")]
+    rows = [cohort.unfinished_row("b@rest", "solve", "Mach <number>"), *finished]
+    page = cohort_page(rows, cohort.table(rows))
+    assert re.findall(r'<tr id="case-(\S+)" class="(\w+)"', page) == [
+        ("b@rest", "unfinished"), ("a@low", "passed"), ("a@rest", "passed"),
+    ]  # fmt: skip
+    assert "✗ solve failed" in page
+    assert "Mach &lt;number&gt;" in page
+    assert "b@rest/report.html" not in page
+    assert page.count("<circle") == 2 * page.count('href="#case-a@rest"') > 0
+    only = cohort_page(rows[:1], cohort.table(rows[:1]))
+    assert "1 of 1 not finished" in only
+    assert "checks" not in only.partition("<main>")[0]  # nothing is said of checks that were not made
+
+
+def test_why_a_run_was_not_finished_is_the_first_message_of_this_workflow(tmp_path):
+    logs = [(stage, tmp_path / f"{stage}.log") for stage in ("load", "segment", "surface", "solve")]
+    logs[1][1].write_text("10:00:00 segment: error: of an earlier run\n")
+    logs[2][1].write_text("10:00:00 surface: smooths\n10:00:01 surface: error: area = 0: no area; raise it\nand more\n")
+    logs[3][1].write_text("10:00:02 solve: error: later\n")
+    os.utime(logs[1][1], (1000, 1000))
+    assert outcome(logs, 2000) == Outcome("surface", "area = 0: no area; raise it")
+    logs[2][1].write_text("10:00:00 surface: smooths\n")
+    killed = outcome(logs, 2000)
+    assert killed.stage == "surface"
+    assert "without a message" in killed.message
+    assert outcome(logs[:2], 2000).stage == ""
+
+
+@pytest.mark.parametrize("links", [True, False])
+def test_links_are_whole_files_as_young_as_the_youngest(tmp_path, monkeypatch, links):
+    given = [tmp_path / "a.nrrd", tmp_path / "b.json"]
+    made = [tmp_path / "other" / path.name for path in given]
+    for k, path in enumerate(given):
+        path.write_text(path.name)
+        os.utime(path, (1000 + k, 1000 + k))
+    if not links:
+        monkeypatch.setattr(os, "link", refuse)
+    link(given, made)
+    link(given, made)
+    assert [path.read_text() for path in made] == ["a.nrrd", "b.json"]
+    assert [path.stat().st_mtime for path in made] == [1001, 1001]
+    assert [old.samefile(new) for old, new in zip(given, made, strict=True)] == [links, links]
+    assert sorted(path.name for path in made[0].parent.iterdir()) == ["a.nrrd", "b.json"]
+
+
+def refuse(*_: object) -> None:
+    raise OSError
