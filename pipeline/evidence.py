@@ -303,8 +303,8 @@ def overview(names: Sequence[str], records: dict[str, dict[str, Any]]) -> str:
             rows.append((title, record["reference"], "", "", "", f"**failed**: {record['failure']}"))
     minutes = sum(records[name]["made"]["seconds"] for name in names if name in records) / 60
     table = _rows(("case", "reference", "number", "to reach", "reached", "verdict"), rows)
-    clock = next((clock_of(record["made"]) for record in records.values()), "")
-    return f"{table}\n\nTogether {minutes:.0f} minutes of {clock}."
+    clocks = dict.fromkeys(clock_of(records[name]["made"]) for name in names if name in records)
+    return f"{table}\n\nTogether {minutes:.0f} minutes of {' and '.join(clocks)}."
 
 
 def markers(page: str, kind: str) -> list[str]:

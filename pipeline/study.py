@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from pipeline.evidence import Evidence, made
+from pipeline.evidence import Evidence, made, verdict
 from pipeline.settings.base import parse
 from pipeline.studies.run import Run
 from pipeline.studies.study import StudyInput
@@ -63,7 +63,7 @@ def _compute(job: Job) -> None:
         made=_made(runs),
     )
     for goal in evidence.goals:
-        job.log.info("%s: %s", goal.what, goal.fault or "reached" if not goal.met else "reached")
+        job.log.info("%s: %s", goal.what, goal.fault or verdict(goal).replace("*", ""))
 
 
 if __name__ == "__main__":

@@ -20,6 +20,7 @@ import numpy as np
 from numba import get_num_threads, set_num_threads
 from numpy.typing import NDArray
 
+from solver.cuda.device import own_device
 from solver.driver import LatticeDriver
 from solver.flow import FlowWriter
 from solver.nodes import Nodes, load
@@ -213,7 +214,8 @@ def _compute(job: Job) -> None:
     given = dict(job.settings)
     timing = timing_of(given.pop("timing", {}))
     target = job.outputs["sweeps"]
-    found = sweep(load(job.inputs["nodes"]), parse(given), timing, target.parent, job.log)
+    with own_device(job.log):
+        found = sweep(load(job.inputs["nodes"]), parse(given), timing, target.parent, job.log)
     target.write_text(json.dumps(found, indent=1, allow_nan=False) + "\n")
     job.facts["device"] = found["device"]
 
