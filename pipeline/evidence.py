@@ -38,6 +38,9 @@ from solver.stage import ROOT
 FOLDER = "HEMO_EVIDENCE"
 MAX_FIGURE_BYTES = 200_000
 
+SOLVING = "solving on "
+"""What the clock of a study begins with, before its devices."""
+
 Cell = str | int | float
 
 
@@ -303,8 +306,11 @@ def overview(names: Sequence[str], records: dict[str, dict[str, Any]]) -> str:
             rows.append((title, record["reference"], "", "", "", f"**failed**: {record['failure']}"))
     minutes = sum(records[name]["made"]["seconds"] for name in names if name in records) / 60
     table = _rows(("case", "reference", "number", "to reach", "reached", "verdict"), rows)
-    clocks = dict.fromkeys(clock_of(records[name]["made"]) for name in names if name in records)
-    return f"{table}\n\nTogether {minutes:.0f} minutes of {' and '.join(clocks)}."
+    clocks = sorted({clock_of(records[name]["made"]) for name in names if name in records})
+    if len(clocks) > 1:
+        devices = sorted({device for clock in clocks for device in clock.removeprefix(SOLVING).split(", ")})
+        clocks = [SOLVING + ", ".join(devices)]
+    return f"{table}\n\nTogether {minutes:.0f} minutes of {''.join(clocks)}."
 
 
 def markers(page: str, kind: str) -> list[str]:

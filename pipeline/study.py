@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from pipeline.evidence import Evidence, made, verdict
+from pipeline.evidence import SOLVING, Evidence, made, verdict
 from pipeline.settings.base import parse
 from pipeline.studies.run import Run
 from pipeline.studies.study import StudyInput
@@ -35,7 +35,7 @@ def _made(runs: Mapping[str, Run]) -> dict[str, Any]:
     """How the runs were made, with the time that the solver took for all of them."""
     devices = sorted({run.summary["device"] for run in runs.values()})
     seconds = sum(float(run.summary["seconds"]) for run in runs.values())
-    return made() | {"seconds": round(seconds, 1), "clock": f"solving on {', '.join(devices)}"}
+    return made() | {"seconds": round(seconds, 1), "clock": SOLVING + ", ".join(devices)}
 
 
 def _runs(settings: StudyInput, flows: list[Path]) -> dict[str, Run]:
