@@ -42,6 +42,8 @@ except StageError as error:
 
 RUN = "{study}.{run}"
 RUNS = {RUN.format(study=name, run=run): case for name in STUDIES for run, case in STUDIES[name].cases(name).items()}
+if twice := sorted(COHORT.keys() & RUNS.keys()):
+    sys.exit(f"cases: {twice[0]!r}: a run of a study has this name, too; rename the file in config/cases/")
 CASES = COHORT | RUNS
 OWNERS = owners(CASES)
 RUNS_OF = config.get("validation", "quick")
@@ -151,6 +153,12 @@ def lines(wildcards):
     return [] if entry == "geometry" else [centreline.format(case=wildcards.case)]
 
 
+def options(**paths):
+    """Options of a command line, each with its path or paths, of which there may be none, in quotes."""
+    given = {role: [path] if isinstance(path, str) else path for role, path in paths.items()}
+    return " ".join(f"--{role} {shlex.quote(path)}" for role, each in given.items() for path in each)
+
+
 def page(wildcards):
     """The report's section with what the page says of the case."""
     case = CASES[wildcards.case]
@@ -185,8 +193,8 @@ rule phantom:
         OUT + "logs/phantom.log",
     shell:
         "{PYTHON} -m pipeline.phantom --vessel {input.vessel:q}"
-        " --dicom {output.dicom} --truth {output.truth} --truth-mask {output.mask}"
-        " --provenance {output.provenance} --log {log}"
+        " --dicom {output.dicom:q} --truth {output.truth:q} --truth-mask {output.mask:q}"
+        " --provenance {output.provenance:q} --log {log:q}"
 
 
 rule load:
@@ -205,8 +213,8 @@ rule load:
         settings=settings("load"),
     shell:
         "{PYTHON} -m pipeline.load --source {input.source:q}"
-        " --volume {output.volume} --series {output.series}"
-        " --settings {params.settings:q} --provenance {output.provenance} --log {log}"
+        " --volume {output.volume:q} --series {output.series:q}"
+        " --settings {params.settings:q} --provenance {output.provenance:q} --log {log:q}"
 
 
 rule pick:
@@ -221,8 +229,8 @@ rule pick:
     params:
         settings=settings("filter"),
     shell:
-        "{PYTHON} -m pipeline.pick --volume {input.volume} --page {output.page}"
-        " --settings {params.settings:q} --provenance {output.provenance} --log {log}"
+        "{PYTHON} -m pipeline.pick --volume {input.volume:q} --page {output.page:q}"
+        " --settings {params.settings:q} --provenance {output.provenance:q} --log {log:q}"
 
 
 rule filter:
@@ -240,8 +248,8 @@ rule filter:
     params:
         settings=settings("filter"),
     shell:
-        "{PYTHON} -m pipeline.filter --volume {input.volume} --filtered {output.filtered}"
-        " --settings {params.settings:q} --provenance {output.provenance} --log {log}"
+        "{PYTHON} -m pipeline.filter --volume {input.volume:q} --filtered {output.filtered:q}"
+        " --settings {params.settings:q} --provenance {output.provenance:q} --log {log:q}"
 
 
 rule segment:
@@ -265,10 +273,10 @@ rule segment:
     params:
         settings=settings("segment"),
     shell:
-        "{PYTHON} -m pipeline.segment --filtered {input.filtered} --volume {input.volume} --series {input.series}"
-        " --lumen {output.lumen} --occupancy {output.occupancy}"
-        " --segmentation {output.segmentation} --picture {output.picture} --page {output.page}"
-        " --settings {params.settings:q} --provenance {output.provenance} --log {log}"
+        "{PYTHON} -m pipeline.segment --filtered {input.filtered:q} --volume {input.volume:q} --series {input.series:q}"
+        " --lumen {output.lumen:q} --occupancy {output.occupancy:q}"
+        " --segmentation {output.segmentation:q} --picture {output.picture:q} --page {output.page:q}"
+        " --settings {params.settings:q} --provenance {output.provenance:q} --log {log:q}"
 
 
 rule import_mask:
@@ -289,9 +297,9 @@ rule import_mask:
     params:
         settings=settings("import_mask"),
     shell:
-        "{PYTHON} -m pipeline.import_mask --mask {input.mask:q} --lumen {output.lumen} --occupancy {output.occupancy}"
-        " --segmentation {output.segmentation} --picture {output.picture} --page {output.page}"
-        " --settings {params.settings:q} --provenance {output.provenance} --log {log}"
+        "{PYTHON} -m pipeline.import_mask --mask {input.mask:q} --lumen {output.lumen:q} --occupancy {output.occupancy:q}"
+        " --segmentation {output.segmentation:q} --picture {output.picture:q} --page {output.page:q}"
+        " --settings {params.settings:q} --provenance {output.provenance:q} --log {log:q}"
 
 
 rule surface:
@@ -309,9 +317,9 @@ rule surface:
     params:
         settings=settings("surface"),
     shell:
-        "{PYTHON} -m pipeline.surface --occupancy {input.occupancy}"
-        " --surface {output.surface} --openings {output.openings}"
-        " --settings {params.settings:q} --provenance {output.provenance} --log {log}"
+        "{PYTHON} -m pipeline.surface --occupancy {input.occupancy:q}"
+        " --surface {output.surface:q} --openings {output.openings:q}"
+        " --settings {params.settings:q} --provenance {output.provenance:q} --log {log:q}"
 
 
 rule import_surface:
@@ -330,8 +338,8 @@ rule import_surface:
         settings=settings("import_surface"),
     shell:
         "{PYTHON} -m pipeline.import_surface --given {input.given:q}"
-        " --surface {output.surface} --openings {output.openings}"
-        " --settings {params.settings:q} --provenance {output.provenance} --log {log}"
+        " --surface {output.surface:q} --openings {output.openings:q}"
+        " --settings {params.settings:q} --provenance {output.provenance:q} --log {log:q}"
 
 
 rule canonical:
@@ -349,8 +357,8 @@ rule canonical:
         settings=settings("canonical"),
     shell:
         "{PYTHON} -m pipeline.canonical"
-        " --surface {output.surface} --openings {output.openings}"
-        " --settings {params.settings:q} --provenance {output.provenance} --log {log}"
+        " --surface {output.surface:q} --openings {output.openings:q}"
+        " --settings {params.settings:q} --provenance {output.provenance:q} --log {log:q}"
 
 
 rule centreline:
@@ -372,9 +380,9 @@ rule centreline:
     threads: cores
     shell:
         "NUMBA_NUM_THREADS={threads} {PYTHON} -m pipeline.centreline"
-        " --surface {input.surface} --openings {input.openings}"
-        " --centreline {output.centreline} --branches {output.branches} --summary {output.summary}"
-        " --settings {params.settings:q} --provenance {output.provenance} --log {log}"
+        " --surface {input.surface:q} --openings {input.openings:q}"
+        " --centreline {output.centreline:q} --branches {output.branches:q} --summary {output.summary:q}"
+        " --settings {params.settings:q} --provenance {output.provenance:q} --log {log:q}"
 
 
 rule voxelize:
@@ -393,13 +401,13 @@ rule voxelize:
         ANY_LEVEL + "logs/voxelize.log",
     params:
         settings=lambda wildcards: CASES[wildcards.case].settings("voxelize", LEVELS.index(wildcards.level)),
-        centreline=lambda wildcards: " ".join(f"--centreline {path}" for path in narrowest(wildcards)),
+        centreline=lambda wildcards: options(centreline=narrowest(wildcards)),
     threads: cores
     shell:
         "NUMBA_NUM_THREADS={threads} {PYTHON} -m pipeline.voxelize"
-        " --surface {input.surface} --openings {input.openings} {params.centreline}"
-        " --lattice {output.lattice}"
-        " --settings {params.settings:q} --provenance {output.provenance} --log {log}"
+        " --surface {input.surface:q} --openings {input.openings:q} {params.centreline}"
+        " --lattice {output.lattice:q}"
+        " --settings {params.settings:q} --provenance {output.provenance:q} --log {log:q}"
 
 
 rule decompose:
@@ -420,8 +428,8 @@ rule decompose:
     threads: cores
     shell:
         "NUMBA_NUM_THREADS={threads} {PYTHON} -m pipeline.decompose"
-        " --lattice {input.lattice} --surface {input.surface} --openings {input.openings} --nodes {output.nodes}"
-        " --settings {params.settings:q} --provenance {output.provenance} --log {log}"
+        " --lattice {input.lattice:q} --surface {input.surface:q} --openings {input.openings:q} --nodes {output.nodes:q}"
+        " --settings {params.settings:q} --provenance {output.provenance:q} --log {log:q}"
 
 
 def of_owner(stage, *paths):
@@ -462,7 +470,7 @@ for STAGE in SHARED:  # links are as old as what they link to: no code among the
         params:
             log=of_owner(STAGE, LOG),
         shell:
-            "{PYTHON} -m pipeline.link --given {input.given} --made {output} --given-log {params.log} --log {log}"
+            "{PYTHON} -m pipeline.link --given {input.given:q} --made {output:q} --given-log {params.log:q} --log {log:q}"
 
 
 rule solve:
@@ -482,10 +490,10 @@ rule solve:
         checkpoint=ANY_LEVEL + "checkpoint",  # no output: what a killed run leaves there is what the next one goes on from
     threads: cores
     shell:
-        "NUMBA_NUM_THREADS={threads} {PYTHON} -m solver --nodes {input.nodes}"
-        " --flow {output.flow} --monitor {output.monitor} --summary {output.summary}"
-        " --checkpoint {params.checkpoint} --checkpoint-minutes {CHOSEN.checkpoint_minutes}"
-        " --settings {params.settings:q} --provenance {output.provenance} --log {log}"
+        "NUMBA_NUM_THREADS={threads} {PYTHON} -m solver --nodes {input.nodes:q}"
+        " --flow {output.flow:q} --monitor {output.monitor:q} --summary {output.summary:q}"
+        " --checkpoint {params.checkpoint:q} --checkpoint-minutes {CHOSEN.checkpoint_minutes}"
+        " --settings {params.settings:q} --provenance {output.provenance:q} --log {log:q}"
 
 
 rule trace:
@@ -509,11 +517,11 @@ rule trace:
         settings=settings("trace"),
     threads: cores
     shell:
-        "NUMBA_NUM_THREADS={threads} {PYTHON} -m pipeline.trace --nodes {input.nodes} --flow {input.flow}"
-        " --surface {input.surface} --monitor {input.monitor} --summary {input.summary}"
-        " --streamlines {output.streamlines} --pathlines {output.pathlines} --residence {output.residence}"
-        " --numbers {output.numbers} --animation {output.animation}"
-        " --settings {params.settings:q} --provenance {output.provenance} --log {log}"
+        "NUMBA_NUM_THREADS={threads} {PYTHON} -m pipeline.trace --nodes {input.nodes:q} --flow {input.flow:q}"
+        " --surface {input.surface:q} --monitor {input.monitor:q} --summary {input.summary:q}"
+        " --streamlines {output.streamlines:q} --pathlines {output.pathlines:q} --residence {output.residence:q}"
+        " --numbers {output.numbers:q} --animation {output.animation:q}"
+        " --settings {params.settings:q} --provenance {output.provenance:q} --log {log:q}"
 
 
 rule postprocess:
@@ -540,15 +548,15 @@ rule postprocess:
         ANY_LEVEL + "logs/postprocess.log",
     params:
         settings=settings("postprocess"),
-        centreline=lambda wildcards: " ".join(f"--centreline {path}" for path in lines(wildcards)),
+        centreline=lambda wildcards: options(centreline=lines(wildcards)),
     threads: cores
     shell:
-        "NUMBA_NUM_THREADS={threads} {PYTHON} -m pipeline.postprocess --nodes {input.nodes} --flow {input.flow} --surface {input.surface}"
-        " --openings {input.openings} --monitor {input.monitor} --summary {input.summary} {params.centreline}"
-        " --wall {output.wall} --wall-over-time {output.wall_over_time} --statistics {output.statistics}"
-        " --indices {output.indices} --indices-table {output.indices_table}"
-        " --openings-table {output.openings_table} --along {output.along} --along-table {output.along_table}"
-        " --settings {params.settings:q} --provenance {output.provenance} --log {log}"
+        "NUMBA_NUM_THREADS={threads} {PYTHON} -m pipeline.postprocess --nodes {input.nodes:q} --flow {input.flow:q} --surface {input.surface:q}"
+        " --openings {input.openings:q} --monitor {input.monitor:q} --summary {input.summary:q} {params.centreline}"
+        " --wall {output.wall:q} --wall-over-time {output.wall_over_time:q} --statistics {output.statistics:q}"
+        " --indices {output.indices:q} --indices-table {output.indices_table:q}"
+        " --openings-table {output.openings_table:q} --along {output.along:q} --along-table {output.along_table:q}"
+        " --settings {params.settings:q} --provenance {output.provenance:q} --log {log:q}"
 
 
 rule paraview:
@@ -567,11 +575,11 @@ rule paraview:
         OUT + "logs/paraview.log",
     params:
         settings=lambda wildcards: json.dumps({"case": wildcards.case}),
-        along=lambda wildcards, input: f"--along {input.along}" if lines(wildcards) else "",
+        along=lambda wildcards, input: options(along=input.along),
     shell:
-        "{PYTHON} -m pipeline.paraview --wall {input.wall} --flow {input.flow} --statistics {input.statistics}"
-        " --streamlines {input.streamlines} --pathlines {input.pathlines} {params.along} --script {output.script}"
-        " --settings {params.settings:q} --provenance {output.provenance} --log {log}"
+        "{PYTHON} -m pipeline.paraview --wall {input.wall:q} --flow {input.flow:q} --statistics {input.statistics:q}"
+        " --streamlines {input.streamlines:q} --pathlines {input.pathlines:q} {params.along} --script {output.script:q}"
+        " --settings {params.settings:q} --provenance {output.provenance:q} --log {log:q}"
 
 
 rule convergence:
@@ -590,9 +598,9 @@ rule convergence:
     params:
         settings=settings("convergence"),
     shell:
-        "{PYTHON} -m pipeline.convergence --indices {input.indices} --summary {input.summary} --wall {input.wall}"
-        " --openings {input.openings} --grid {output.grid} --table {output.table}"
-        " --settings {params.settings:q} --provenance {output.provenance} --log {log}"
+        "{PYTHON} -m pipeline.convergence --indices {input.indices:q} --summary {input.summary:q} --wall {input.wall:q}"
+        " --openings {input.openings:q} --grid {output.grid:q} --table {output.table:q}"
+        " --settings {params.settings:q} --provenance {output.provenance:q} --log {log:q}"
 
 
 rule report:
@@ -620,12 +628,12 @@ rule report:
         OUT + "logs/report.log",
     params:
         settings=page,
-        evidence=lambda wildcards: " ".join(f"--{role} {path}" for role, path in evidence(wildcards).items()),
+        evidence=lambda wildcards: options(**evidence(wildcards)),
     shell:
-        "{PYTHON} -m pipeline.report {params.evidence} --openings {input.openings} --nodes {input.nodes} --flow {input.flow}"
-        " --monitor {input.monitor} --summary {input.summary} --wall {input.wall} --indices {input.indices}"
-        " --report {output.report} --figures {output.figures}"
-        " --settings {params.settings:q} --provenance {output.provenance} --log {log}"
+        "{PYTHON} -m pipeline.report {params.evidence} --openings {input.openings:q} --nodes {input.nodes:q} --flow {input.flow:q}"
+        " --monitor {input.monitor:q} --summary {input.summary:q} --wall {input.wall:q} --indices {input.indices:q}"
+        " --report {output.report:q} --figures {output.figures:q}"
+        " --settings {params.settings:q} --provenance {output.provenance:q} --log {log:q}"
 
 
 rule cohort:
@@ -651,8 +659,8 @@ rule cohort:
     log:
         "results/cohort.log",
     shell:
-        "{PYTHON} -m pipeline.cohort --indices {input.indices} --records {input.records} --figures {input.figures}"
-        " --page {output.page} --table {output.table} --provenance {output.provenance} --log {log}"
+        "{PYTHON} -m pipeline.cohort --indices {input.indices:q} --records {input.records:q} --figures {input.figures:q}"
+        " --page {output.page:q} --table {output.table:q} --provenance {output.provenance:q} --log {log:q}"
 
 
 def unfinished():
@@ -716,8 +724,8 @@ rule race:
         settings=settings("solve"),
     threads: workflow.cores
     shell:
-        "NUMBA_NUM_THREADS={threads} {PYTHON} -m solver.race --nodes {input.nodes} --speed {output.speed}"
-        " --settings {params.settings:q} --provenance {output.provenance} --log {log}"
+        "NUMBA_NUM_THREADS={threads} {PYTHON} -m solver.race --nodes {input.nodes:q} --speed {output.speed:q}"
+        " --settings {params.settings:q} --provenance {output.provenance:q} --log {log:q}"
 
 
 rule sweep:
@@ -734,8 +742,8 @@ rule sweep:
         settings=timed,
     threads: workflow.cores
     shell:
-        "NUMBA_NUM_THREADS={threads} {PYTHON} -m solver.sweeps --nodes {input.nodes} --sweeps {output.sweeps}"
-        " --settings {params.settings:q} --provenance {output.provenance} --log {log}"
+        "NUMBA_NUM_THREADS={threads} {PYTHON} -m solver.sweeps --nodes {input.nodes:q} --sweeps {output.sweeps:q}"
+        " --settings {params.settings:q} --provenance {output.provenance:q} --log {log:q}"
 
 
 def runs_of_study(path):
@@ -771,9 +779,9 @@ rule study:
     params:
         settings=study_settings,
     shell:
-        "{PYTHON} -m pipeline.study --nodes {input.nodes} --flow {input.flow}"
-        " --monitor {input.monitor} --summary {input.summary} --record {output.record} --figures {output.figures}"
-        " --settings {params.settings:q} --provenance {output.provenance} --log {log}"
+        "{PYTHON} -m pipeline.study --nodes {input.nodes:q} --flow {input.flow:q}"
+        " --monitor {input.monitor:q} --summary {input.summary:q} --record {output.record:q} --figures {output.figures:q}"
+        " --settings {params.settings:q} --provenance {output.provenance:q} --log {log:q}"
 
 
 rule validation_page:
@@ -790,10 +798,10 @@ rule validation_page:
     log:
         "results/validation_page.log",
     shell:
-        "{PYTHON} -m pipeline.validation --records {input.records} --figures {input.figures}"
-        " --old-docs {output.docs} --old-kept {output.kept}"
-        " --page {output.page} --goals {output.goals} --docs {output.docs} --kept {output.kept}"
-        " --provenance {output.provenance} --log {log}"
+        "{PYTHON} -m pipeline.validation --records {input.records:q} --figures {input.figures:q}"
+        " --old-docs {output.docs:q} --old-kept {output.kept:q}"
+        " --page {output.page:q} --goals {output.goals:q} --docs {output.docs:q} --kept {output.kept:q}"
+        " --provenance {output.provenance:q} --log {log:q}"
 
 
 rule validation:
@@ -805,4 +813,4 @@ rule validation:
     log:
         "results/validation.log",
     shell:
-        "{PYTHON} -m pipeline.verdict --goals {input.goals} --provenance {output.provenance} --log {log}"
+        "{PYTHON} -m pipeline.verdict --goals {input.goals:q} --provenance {output.provenance:q} --log {log:q}"

@@ -40,8 +40,9 @@ from pipeline.phantom import PhantomSettings, SeriesHeader, synthesize, write_se
 from pipeline.segment import Segmentation, segment  # noqa: E402
 from pipeline.segmentation.methods import METHODS  # noqa: E402
 from pipeline.segmentation.region_growing import wall_points  # noqa: E402
-from pipeline.settings.base import parse, read_yaml  # noqa: E402
+from pipeline.settings.base import parse  # noqa: E402
 from pipeline.settings.images import FilterSettings, LoadSettings, SegmentSettings  # noqa: E402
+from pipeline.settings.yaml_file import read_yaml  # noqa: E402
 from pipeline.vessel import Branch, Distance, vessel_distance  # noqa: E402
 from pipeline.volume import Volume  # noqa: E402
 from solver.stage import StageError  # noqa: E402

@@ -15,7 +15,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import Field, field_validator, model_validator
 
 from pipeline.cohort_table import TableRow, read_table
-from pipeline.settings.base import Name, Positive, Section, dotted_keys, existing, parse, read_yaml
+from pipeline.settings.base import Name, Positive, Section, dotted_keys, existing, parse
 from pipeline.settings.flow import (
     ConvergenceSettings,
     InletSettings,
@@ -26,6 +26,7 @@ from pipeline.settings.flow import (
 )
 from pipeline.settings.geometry import DecomposeSettings, SurfaceSettings, VoxelizeSettings
 from pipeline.settings.images import FilterSettings, GrownRegion, LoadSettings, Seeds, SegmentSettings
+from pipeline.settings.yaml_file import read_yaml
 from pipeline.shapes import Geometry
 from solver.stage import StageError
 
@@ -96,10 +97,17 @@ ENTRIES = ("dicom", "volume", "mask", "surface", "phantom", "geometry")
 """Keys of the input of which a case has exactly one."""
 
 
+STAGES = (
+    "load", "filter", "segment", "import_mask", "import_surface", "canonical", "surface", "voxelize", "decompose",
+    "solve", "postprocess", "trace", "convergence", "report",
+)  # fmt: skip
+"""Stages that take settings of a case."""
+
+
 class Case(Section):
     """One patient case: one section a stage."""
 
-    description: str = Field("", description="what this case is; write no name of a patient")
+    description: str = Field("", max_length=5000, description="what this case is; write no name of a patient")
     input: InputSettings
     load: LoadSettings = LoadSettings()
     filter: FilterSettings = FilterSettings()
@@ -121,13 +129,13 @@ class Case(Section):
             raise ValueError("solve.inlets: missing; give the flow through the inlet, as flow_ml_s or waveform")
         if unknown := self.solve.patches.keys() - set(geometry.patches if geometry else ()):
             known = ", ".join(geometry.patches) if geometry else "only canonical geometries have patches"
-            raise ValueError(f"solve.patches.{min(unknown)}: no patch of this name in the wall ({known})")
+            raise ValueError(f"solve.patches.{min(unknown)}: no patch of this name in the wall ({known}); correct it")
         for section, role in (("inlets", "inlet"), ("outlets", "outlet")):
             for name in getattr(self.solve, section):
                 if name != "*" and roles.get(name) != role:
                     known = ", ".join(sorted(n for n, r in roles.items() if r == role)) or "none"
                     place = "the geometry" if geometry else "surface.openings"
-                    raise ValueError(f"solve.{section}.{name}: no {role} of this name in {place} ({known})")
+                    raise ValueError(f"solve.{section}.{name}: no {role} of this name in {place} ({known}); correct it")
         return self
 
     def settings(self, stage: str, level: int = 0) -> str:
@@ -194,6 +202,13 @@ class Case(Section):
         return region.model_copy(update={key: getattr(self.segment, key) for key in wanted})
 
 
+RESERVED = ("cohort", "studies", "validation", "validation_page")
+"""First parts of what lies in results/ beside the folders of cases."""
+
+MAX_SETTINGS = 100_000
+"""Characters of a stage's settings: an argument of a command line takes 128 KiB on Linux."""
+
+
 class Cohort(Section):
     """``config/config.yaml``: which cases and studies run, in which scenarios, and defaults for all cases."""
 
@@ -252,9 +267,7 @@ def read_case(name: str, defaults: dict[str, Any], folder: Path = Path("config/c
     StageError
         One line a mistake.
     """
-    path = folder / f"{name}.yaml"
-    demand_listed("cases", name, path)
-    return parse(Case, merged(defaults, read_yaml(path)), str(path))
+    return _read_run(Cohort(cases=(name,), defaults=defaults), name, None, "", folder)
 
 
 def demand_listed(key: str, name: str, path: Path) -> None:
@@ -265,7 +278,7 @@ def demand_listed(key: str, name: str, path: Path) -> None:
     StageError
         With what is there.
     """
-    if not path.is_file():
+    if not path.exists():
         known = sorted(file.stem for file in path.parent.glob("*.yaml"))
         near = difflib.get_close_matches(name, known, n=1)
         raise StageError(
@@ -315,11 +328,21 @@ def read_cohort(config: dict[str, Any], folder: Path = Path("config/cases")) -> 
 
 def _read_run(cohort: Cohort, name: str, row: TableRow | None, scenario: str, folder: Path) -> Case:
     """A case in a scenario: defaults, case file, row of the table and scenario, the later over the former."""
+    if name.split(".")[0] in RESERVED:
+        place = f"{row.place}, column case" if row else "cases"
+        raise StageError(f"{place} = {name!r}: results/{name} is made of all cases or studies; call the case otherwise")
     path = folder / f"{row.file if row else name}.yaml"
     demand_listed(f"{row.place}, column file" if row else "cases", path.stem, path)
     over = cohort.scenarios.get(scenario, {})
     values = merged(merged(cohort.defaults, read_yaml(path)), row.sections() if row else {})
-    return parse(Case, merged(values, over), _place_of(str(path), row, scenario, list(_dotted(over))))
+    case = parse(Case, merged(values, over), _place_of(str(path), row, scenario, list(_dotted(over))))
+    for stage in STAGES:
+        if (size := len(case.settings(stage).encode())) > MAX_SETTINGS:
+            raise StageError(
+                f"{path}: {stage}: its settings have {size} bytes as JSON, {MAX_SETTINGS} at most can be handed over;"
+                " shorten them, long lists of points can stand in a markups file"
+            )
+    return case
 
 
 def _place_of(file: str, row: TableRow | None, scenario: str, over: list[str]) -> Callable[[str], str]:

@@ -21,7 +21,8 @@ from pydicom.valuerep import format_number_as_ds
 from scipy.ndimage import gaussian_filter
 from scipy.spatial.transform import Rotation
 
-from pipeline.settings.base import Finite, Name, NonNegative, Point, Positive, Section, parse, read_yaml
+from pipeline.settings.base import Finite, Name, NonNegative, Point, Positive, Section, parse
+from pipeline.settings.yaml_file import read_yaml
 from pipeline.vessel import Branch, Distance, Ellipsoid, VesselShape, coverage, vessel_distance
 from pipeline.volume import Volume
 from solver.stage import Job, StageError, run_stage

@@ -262,7 +262,7 @@ class Stenosis(StraightShape):
     @model_validator(mode="after")
     def _fits(self) -> Self:
         if self.throat_mm >= self.length_mm:
-            raise ValueError(f"throat_mm {self.throat_mm:g} is not below length_mm {self.length_mm:g}")
+            raise ValueError(f"throat_mm {self.throat_mm:g} is not below length_mm {self.length_mm:g}; correct one")
         return self
 
     def radius_at(self, x_mm: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -285,7 +285,8 @@ class Bend(RoundShape):
     def _open(self) -> Self:
         if self.bend_radius_mm <= self.diameter_mm / 2:
             raise ValueError(
-                f"bend_radius_mm {self.bend_radius_mm:g} is not above half of diameter_mm {self.diameter_mm:g}"
+                f"bend_radius_mm {self.bend_radius_mm:g} is not above half of diameter_mm {self.diameter_mm:g};"
+                " correct one"
             )
         return self
 
@@ -358,7 +359,7 @@ class Sphere(Shape):
     @model_validator(mode="after")
     def _fits(self) -> Self:
         if min(self.box_mm) <= self.diameter_mm:
-            raise ValueError(f"box_mm {self.box_mm} does not hold a sphere of diameter {self.diameter_mm:g}")
+            raise ValueError(f"box_mm {self.box_mm} is no larger than diameter_mm {self.diameter_mm:g}; enlarge it")
         return self
 
     @property

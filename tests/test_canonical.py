@@ -305,8 +305,8 @@ def test_what_nothing_drives_or_what_is_not_there_is_refused():
 
 
 MISTAKES = [
-    ({"shape": "pip"}, {}, "input.geometry = {'shape': 'pip'}: input tag 'pip'"),
-    ({"shape": "pipe", "diameter_m": 1}, {}, "input.geometry.pipe.diameter_m: unknown key (value 1); did you mean"),
+    ({"shape": "pip"}, {}, "input.geometry = {'shape': 'pip'}: its key shape is 'pip'; give one of 'cavity'"),
+    ({"shape": "pipe", "diameter_m": 1}, {}, "input.geometry.diameter_m: unknown key (value 1); did you mean"),
     (CAVITY, {"inlets": {"in": {"flow_ml_s": 1}}}, "solve.inlets.in: no inlet of this name in the geometry (none)"),
     (PIPE, {}, "solve.inlets: missing"),
     (CAVITY, {"patches": {"lit": {"slip": True}}}, "solve.patches.lit: no patch of this name in the wall (lid, walls"),

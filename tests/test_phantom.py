@@ -11,7 +11,8 @@ from pydicom.uid import CTImageStorage
 from scipy.ndimage import binary_erosion
 
 from pipeline.phantom import Phantom, PhantomSettings, SeriesHeader, localizer, synthesize, write_series
-from pipeline.settings.base import parse, read_yaml
+from pipeline.settings.base import parse
+from pipeline.settings.yaml_file import read_yaml
 from pipeline.vessel import Branch, BranchShape, Ellipsoid, VesselShape, coverage, vessel_distance
 from pipeline.volume import Volume
 from solver.stage import ROOT, StageError

@@ -20,8 +20,9 @@ from pipeline.haemodynamics.wall import Wall, fit_nodes_to_wall
 from pipeline.mesh import Mesh
 from pipeline.phantom import PhantomSettings
 from pipeline.postprocess import postprocess
-from pipeline.settings.base import parse, read_yaml
+from pipeline.settings.base import parse
 from pipeline.settings.flow import PostprocessSettings
+from pipeline.settings.yaml_file import read_yaml
 from pipeline.vessel import Branch, vessel_distance
 from solver.nodes import FLUID, Nodes, Opening
 from solver.stage import ROOT, StageError

@@ -3,11 +3,11 @@
 import difflib
 import os
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
+from reprlib import Repr
 from typing import Annotated, Any, TypeVar
 
-import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from solver.stage import StageError
@@ -27,6 +27,10 @@ RunName = Annotated[str, Field(pattern=f"^{_NAME}(@{_NAME})?$")]
 """Name of a case, with that of the scenario that it runs in where there are scenarios."""
 
 
+SIZE = (1e-20, 1e20)
+"""Between these lies every number of a case that is not 0, whatever its unit."""
+
+
 class Section(BaseModel):
     """Base of all settings: unknown keys are errors, values cannot be changed."""
 
@@ -34,17 +38,52 @@ class Section(BaseModel):
 
 
 def existing(path: str) -> str:
-    """A path with its variables and ``~`` filled in, for a validator: ValueError if there is no such file or folder."""
+    """A path with its variables and ``~`` filled in, for a validator.
+
+    Raises
+    ------
+    ValueError
+        If there is no such file or folder, or no stage could take it.
+    """
+    if not path or not path.isprintable():
+        raise ValueError(
+            f"{'holds a character that does not show' if path else 'is empty'}; give the path of a file or a folder"
+        )
     expanded = os.path.expandvars(path)
     if unset := re.search(r"\$\{?(\w+)", expanded):
         raise ValueError(f"the environment variable {unset[1]} is not set; set it, or write the path out")
-    expanded = str(Path(expanded).expanduser())
-    if not Path(expanded).exists():
-        raise ValueError("no such file or folder; correct the path")
-    return expanded
+    try:
+        found = Path(expanded).expanduser()
+        if not found.exists():
+            raise ValueError("no such file or folder; correct the path")
+        if not (found.is_file() or found.is_dir()):
+            raise ValueError("is a device or a pipe; give a file or a folder")
+    except OSError as error:
+        raise ValueError(f"cannot be reached ({error.strerror}); correct the path") from None
+    except RuntimeError:
+        raise ValueError("there is no such user; write the path out") from None
+    return str(found.absolute() if str(found).startswith("-") else found)  # else it would be taken for an option
 
 
-def parse(model: type[T], values: dict[str, Any], source: str | Callable[[str], str]) -> T:
+def existing_file(path: str) -> str:
+    """As :func:`existing`, but no folder."""
+    found = existing(path)
+    if not Path(found).is_file():
+        raise ValueError("no such file, but a folder; correct the path")
+    return found
+
+
+MAX_MISTAKES = 100
+"""Lines about one file; more follow from one cause."""
+MAX_LINE, HEAD, TAIL = 1000, 600, 390
+"""Characters of a line, and of its ends where it is shortened: the remedy stands at the end."""
+
+
+Source = str | Callable[[str], str]
+"""A file or option that settings came from, or what tells the place of a dotted key, together with the key."""
+
+
+def parse(model: type[T], values: dict[str, Any], source: Source) -> T:
     """Validate settings.
 
     Parameters
@@ -60,28 +99,118 @@ def parse(model: type[T], values: dict[str, Any], source: str | Callable[[str], 
         One line a mistake: source, key, value, and what would be right.
     """
     try:
-        return model.model_validate(values)
+        found = model.model_validate(values)
+        lines = [
+            f"{_placed(source, '.'.join(place))} = {given!r}: {reason}"
+            for place, given, reason in _doubts(values, found)
+        ]
     except ValidationError as error:
-        raise StageError("\n".join(_line(model, detail, source) for detail in error.errors())) from None
+        lines = [_line(model, place, details, source) for place, details in _mistakes(error, values)]
+    else:
+        if not lines:
+            return found
+    more = [f"{len(lines) - MAX_MISTAKES} more mistakes; mend these first"] * (len(lines) > MAX_MISTAKES)
+    raise StageError("\n".join([*map(_one_line, lines[:MAX_MISTAKES]), *more]))
 
 
-def _line(model: type[Section], detail: Any, source: str | Callable[[str], str]) -> str:
-    path = ".".join(str(part) for part in detail["loc"])
-    place = source(path) if callable(source) else f"{source}: {path or 'case'}"
+def _doubts(given: Any, taken: Any, place: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any, str]]:
+    """Values that pass for what they hardly are, each with its place: ``true`` for 1, and numbers of no quantity."""
+    if isinstance(given, dict):
+        for key, value in given.items():
+            within = taken[key] if isinstance(taken, dict) else getattr(taken, key)
+            yield from _doubts(value, within, (*place, _brief(key)))
+    elif isinstance(given, list | tuple):
+        for number, pair in enumerate(zip(given, taken, strict=True)):
+            yield from _doubts(*pair, (*place, str(number)))
+    elif isinstance(given, bool) and not isinstance(taken, bool):
+        yield place, given, "input should be no true or false; write what is meant"
+    elif isinstance(taken, int | float) and taken and not SIZE[0] <= abs(taken) <= SIZE[1]:
+        yield place, given, f"input should be 0 or, without its sign, from {SIZE[0]:g} to {SIZE[1]:g}"
+
+
+Location = tuple[Any, ...]
+
+
+def _mistakes(error: ValidationError, values: Any) -> Iterator[tuple[Location, list[Any]]]:
+    """Mistakes by their place in the values, each with all that was said of it: a value that may be of several kinds is
+    told that it is none of them, of a list or a mapping that may be just its parts.
+    """
+    found: dict[Location, list[Any]] = {}
+    for detail in error.errors(include_url=False):
+        found.setdefault(_place(detail, values), []).append(detail)
+    for path, details in found.items():
+        if not any(len(other) > len(path) and other[: len(path)] == path for other in found):
+            yield path, details
+
+
+def _place(detail: Any, values: Any) -> Location:
+    """Where a mistake stands in the values: its location without the names of the kinds that were tried."""
+    place: list[Any] = []
+    for part in detail["loc"]:
+        inside = part in values if isinstance(values, Mapping) else isinstance(part, int) and _has(values, part)
+        if inside:
+            values = values[part]
+            place.append(part)
+    missing = detail["type"] == "missing"
+    return (*place, detail["loc"][-1]) if missing else tuple(place)
+
+
+def _has(values: Any, index: int) -> bool:
+    return isinstance(values, list | tuple) and index < len(values)
+
+
+def _placed(source: Source, path: str) -> str:
+    """Where a key's value comes from, with the key."""
+    return source(path) if callable(source) else f"{source}: {path}" if path else source
+
+
+def _line(model: type[Section], location: Location, details: list[Any], source: Source) -> str:
+    path, detail = ".".join(_brief(str(part)) for part in location), details[0]
+    place = _placed(source, path)
     if detail["type"] == "extra_forbidden":
         known = _keys_at(model, detail["loc"][:-1])
-        near = difflib.get_close_matches(str(detail["loc"][-1]), known, n=1, cutoff=0.5)
+        near = difflib.get_close_matches(str(location[-1])[:60], known, n=1, cutoff=0.5)
         advice = f"did you mean {near[0]}?" if near else f"known keys: {', '.join(known)}"
         return f"{place}: unknown key (value {_short(detail['input'])}); {advice}"
     if detail["type"] == "missing":
-        return f"{place}: missing; it has no default"
-    reason = detail["msg"].removeprefix("Value error, ")
-    value = (
-        "" if detail["type"] == "value_error" and isinstance(detail["input"], dict) else f" = {_short(detail['input'])}"
-    )
+        return f"{place}: missing; give it, it has no default"
+    about_several = detail["type"] == "value_error" and isinstance(detail["input"], dict)
+    value = "" if about_several else f" = {_short(detail['input'])}"
     unit = _unit(path)
     hint = f" (a plain number in {unit})" if unit and isinstance(detail["input"], str) else ""
-    return f"{place}{value}: {reason[:1].lower()}{reason[1:]}{hint}"
+    return f"{place}{value}: {_reason(details)}{hint}"
+
+
+ASKS = "input should be "
+
+
+def _reason(details: list[Any]) -> str:
+    """What was said, each thing once, in one sentence."""
+    said = list(dict.fromkeys(_said(detail) for detail in details))
+    asks = [text.removeprefix(ASKS) for text in said if text.startswith(ASKS)]
+    return "; ".join([*([ASKS + " or ".join(asks)] if asks else []), *(t for t in said if not t.startswith(ASKS))])
+
+
+def _said(detail: Any) -> str:
+    """What pydantic says, where its words are not those of a case file in such words."""
+    if detail["type"] in ("model_type", "dict_type", "model_attributes_type"):
+        return f"{ASKS}a mapping of keys to values"
+    if detail["type"] == "union_tag_invalid":
+        key, tag = detail["ctx"]["discriminator"].strip("'"), _brief(detail["ctx"]["tag"])
+        return f"its key {key} is {tag!r}; give one of {detail['ctx']['expected_tags']}"
+    if detail["type"] == "union_tag_not_found":
+        key = detail["ctx"]["discriminator"].strip("'")
+        return f"its key {key} is missing; give it"
+    if detail["type"] == "string_pattern_mismatch":  # of a Name: no other text has a pattern
+        return f"{ASKS}a name of at most 64 letters, digits and _ . -, and begin with a letter or a digit"
+    text = detail["msg"].removeprefix("Value error, ")
+    return text[:1].lower() + text[1:]
+
+
+def _one_line(text: str) -> str:
+    """With what breaks a line, or what a terminal obeys, written out; and not too long."""
+    text = "".join(each if each.isprintable() else each.encode("unicode_escape").decode() for each in text)
+    return text if len(text) <= MAX_LINE else f"{text[:HEAD]} ... {text[-TAIL:]}"
 
 
 UNITS = {
@@ -94,8 +223,18 @@ def _unit(path: str) -> str | None:
     return next((unit for suffix, unit in UNITS.items() if path.rstrip(".0123456789").endswith(suffix)), None)
 
 
+_REPR = Repr()
+_REPR.maxlevel, _REPR.maxlist, _REPR.maxtuple, _REPR.maxdict, _REPR.maxstring, _REPR.maxother = 3, 4, 4, 4, 60, 60
+
+
 def _short(value: Any) -> str:
-    text = repr(value)
+    try:
+        return _brief(_REPR.repr(value))
+    except ValueError:  # an integer of thousands of digits
+        return "a number of very many digits"
+
+
+def _brief(text: str) -> str:
     return text if len(text) <= 60 else text[:57] + "..."
 
 
@@ -144,26 +283,3 @@ def dotted_keys(model: type[Section]) -> list[str]:
                 yield f"{path}[]" if sections else path
 
     return list(dict.fromkeys(walk(schema, "")))
-
-
-def read_yaml(path: Path) -> dict[str, Any]:
-    """Read a mapping from a YAML file.
-
-    Raises
-    ------
-    StageError
-        If there is no such file, or it holds something else.
-    """
-    try:
-        values = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise StageError(f"{path}: no such file") from None
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        mark = getattr(error, "problem_mark", None)
-        place = f", line {mark.line + 1}, column {mark.column + 1}" if mark else ""
-        raise StageError(
-            f"{path}{place}: not readable as YAML ({getattr(error, 'problem', None) or 'not text'})"
-        ) from None
-    if not isinstance(values, dict):
-        raise StageError(f"{path}: holds {type(values).__name__}, a mapping of keys to values is wanted")
-    return values

@@ -1,19 +1,12 @@
 """Settings of the stages of the flow: solve, postprocess, trace, report."""
 
-from pathlib import Path
 from typing import Annotated, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
-from pipeline.settings.base import Finite, Name, NonNegative, Point, Positive, Section
+from pipeline.settings.base import Finite, Name, NonNegative, Point, Positive, Section, existing_file
 from solver.blood import choose_blood
 from solver.stage import StageError
-
-
-def _existing_file(path: str | None) -> str | None:
-    if path and not Path(path).is_file():
-        raise ValueError("no such file; correct the path")
-    return path
 
 
 class InletSettings(Section):
@@ -31,7 +24,7 @@ class InletSettings(Section):
         "developed", description="velocity over the inlet: developed and womersley follow the shape of its cap"
     )
 
-    _waveform_exists = field_validator("waveform")(_existing_file)
+    _waveform_exists = field_validator("waveform")(existing_file)
 
     @model_validator(mode="after")
     def _given(self) -> Self:
@@ -73,7 +66,7 @@ class OutletSettings(Section):
         " imposed by adjusting the pressure (none: as it comes); murray: by radius to the power of murray_exponent",
     )
 
-    _waveform_exists = field_validator("waveform")(_existing_file)
+    _waveform_exists = field_validator("waveform")(existing_file)
 
     @model_validator(mode="after")
     def _one_way(self) -> Self:
@@ -263,5 +256,7 @@ class ConvergenceSettings(Section):
 class ReportSettings(Section):
     """The page."""
 
-    title: str | None = Field(None, description="none: the name of the case; write no name of a patient")
+    title: str | None = Field(
+        None, max_length=300, description="none: the name of the case; write no name of a patient"
+    )
     streamlines: Annotated[int, Field(ge=1, le=2000)] = Field(60, description="number of streamlines from the inlet")

@@ -4,7 +4,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
-from pipeline.settings.base import Finite, Point, Positive, Section, existing
+from pipeline.settings.base import Finite, Point, Positive, Section, existing_file
 
 Policy = Literal["refuse", "resample"]
 
@@ -41,7 +41,7 @@ class Box(Section):
     @model_validator(mode="after")
     def _ordered(self) -> Self:
         if not all(low < high for low, high in zip(self.low_mm, self.high_mm, strict=True)):
-            raise ValueError(f"low_mm {self.low_mm} is not below high_mm {self.high_mm} in x, y and z")
+            raise ValueError(f"low_mm {self.low_mm} is not below high_mm {self.high_mm} in x, y and z; correct one")
         return self
 
 
@@ -54,7 +54,7 @@ class VoxelBox(Section):
     @model_validator(mode="after")
     def _ordered(self) -> Self:
         if not all(0 <= low < high for low, high in zip(self.low, self.high, strict=True)):
-            raise ValueError(f"low {self.low} is not at least 0 and below high {self.high} in x, y and z")
+            raise ValueError(f"low {self.low} is not at least 0 and below high {self.high} in x, y and z; correct one")
         return self
 
 
@@ -70,7 +70,7 @@ class Seeds(Section):
     @field_validator("seeds_file", "background_file", check_fields=False)
     @classmethod
     def _file_exists(cls, path: str | None) -> str | None:
-        return None if path is None else existing(path)
+        return None if path is None else existing_file(path)
 
     @property
     def seeded(self) -> bool:
@@ -178,7 +178,7 @@ class SegmentSettings(Seeds):
     @model_validator(mode="after")
     def _consistent(self) -> Self:
         if self.upper is not None and self.lower is not None and self.upper <= self.lower:
-            raise ValueError(f"lower {self.lower:g} is not below upper {self.upper:g}")
+            raise ValueError(f"lower {self.lower:g} is not below upper {self.upper:g}; correct one")
         if self.radii_mm[0] >= self.radii_mm[1]:
-            raise ValueError(f"radii_mm {self.radii_mm}: the first is not below the second")
+            raise ValueError(f"radii_mm {self.radii_mm}: the first is not below the second; correct one")
         return self

@@ -14,7 +14,8 @@ from pydantic import Field, model_validator
 
 from pipeline.case import Case, RunSet, demand_listed, merged, read_config
 from pipeline.evidence import Evidence
-from pipeline.settings.base import Name, Section, parse, read_yaml
+from pipeline.settings.base import Name, Section, parse
+from pipeline.settings.yaml_file import read_yaml
 from pipeline.studies.run import Run
 from solver.stage import StageError
 
@@ -60,11 +61,11 @@ class Study(Section):
         known = {file.stem for file in Path(__file__).parent.glob("*.py")} - {*NO_MEASURES}
         if self.measure not in known:
             raise ValueError(
-                f"measure: no module {self.measure} in pipeline/studies (known: {', '.join(sorted(known))})"
+                f"measure: no module {self.measure} in pipeline/studies; known: {', '.join(sorted(known))}"
             )
         for name, runs in self.sets.items():
             if unknown := [run for run in runs if run not in self.runs] or ([] if runs else ["nothing"]):
-                raise ValueError(f"sets.{name}: names {unknown[0]}, which is no run (known: {', '.join(self.runs)})")
+                raise ValueError(f"sets.{name}: names {unknown[0]}, which is no run; known: {', '.join(self.runs)}")
         return self
 
     def cases(self, source: str) -> dict[str, Case]:
