@@ -102,7 +102,8 @@ def linking(stage):
 
 
 def any_of(names):
-    return "|".join(re.escape(name) for name in names) or "(?!)"  # which matches nothing
+    """A pattern that these names match and nothing else."""
+    return "|".join(map(re.escape, names)) or "(?!)"
 
 
 def source(wildcards):
@@ -166,9 +167,9 @@ def page(wildcards):
 
 
 wildcard_constraints:
-    case=r"[A-Za-z0-9][A-Za-z0-9_.-]*(?:@[A-Za-z0-9][A-Za-z0-9_.-]*)?",
+    case=any_of(CASES),
     level=r"(?:coarser-[12]/)?",
-    study=r"[A-Za-z0-9][A-Za-z0-9_-]*",
+    study=any_of(STUDIES),
 
 
 rule all:
@@ -693,10 +694,10 @@ def cohort_of_what_there_is():
         "indices": own(rules.postprocess.output.indices), "records": rules.report.output.provenance,
         "figures": rules.report.output.figures,
     }
-    options = [each for role, path in files.items() for each in (f"--{role}", *expand(path, case=done)) if done]
+    given = [each for role, path in files.items() for each in (f"--{role}", *expand(path, case=done)) if done]
     subprocess.run(
         [
-            sys.executable, "-m", "pipeline.cohort", *options, "--page", rules.cohort.output.page, "--table", rules.cohort.output.table,
+            sys.executable, "-m", "pipeline.cohort", *given, "--page", rules.cohort.output.page, "--table", rules.cohort.output.table,
             "--settings", json.dumps({"unfinished": left}), "--provenance", "results/cohort.partial.provenance.json",
             "--log", "results/cohort.log",
         ],

@@ -62,7 +62,10 @@ def existing(path: str) -> str:
         raise ValueError(f"cannot be reached ({error.strerror}); correct the path") from None
     except RuntimeError:
         raise ValueError("there is no such user; write the path out") from None
-    return str(found.absolute() if str(found).startswith("-") else found)  # else it would be taken for an option
+    expanded = str(found.absolute() if str(found).startswith("-") else found)  # else it would be taken for an option
+    if marks := sorted({*expanded} & {*"{}<"}):
+        raise ValueError(f"holds {' '.join(marks)}, which Snakemake would fill in; rename the file or the folder")
+    return expanded
 
 
 def existing_file(path: str) -> str:
@@ -135,11 +138,13 @@ def _mistakes(error: ValidationError, values: Any) -> Iterator[tuple[Location, l
     """Mistakes by their place in the values, each with all that was said of it: a value that may be of several kinds is
     told that it is none of them, of a list or a mapping that may be just its parts.
     """
-    found: dict[Location, list[Any]] = {}
+    found: dict[tuple[Location, str], list[Any]] = {}
     for detail in error.errors(include_url=False):
-        found.setdefault(_place(detail, values), []).append(detail)
-    for path, details in found.items():
-        if not any(len(other) > len(path) and other[: len(path)] == path for other in found):
+        found.setdefault((_place(detail, values), _short(detail["input"])), []).append(detail)
+    for (path, given), details in found.items():
+        left_out = details[0]["type"] == "too_short"  # a list, of its wrong parts
+        within = [place for place, value in found if place[: len(path)] == path and (place, value) != (path, given)]
+        if not any(left_out or place != path for place in within):
             yield path, details
 
 
