@@ -143,9 +143,10 @@ def test_any_value_of_a_section_is_parsed_or_refused_in_words(section, value):
 
 
 @pytest.mark.parametrize("file", sorted((ROOT / "config/cases").glob("*.yaml")), ids=lambda file: file.stem)
-def test_shipped_cases_are_valid(file, monkeypatch, real_cases):
+def test_shipped_cases_are_valid(file, monkeypatch, request):
     monkeypatch.chdir(ROOT)
-    monkeypatch.setenv("HEMO_CASES", str(real_cases))
+    if "HEMO_CASES" in file.read_text():
+        monkeypatch.setenv("HEMO_CASES", str(request.getfixturevalue("real_cases")))
     case = read_case(file.stem, {})
     assert case.input.geometry or case.segment.lower > 0
 

@@ -68,8 +68,10 @@ def existing(path: str) -> str:
     return expanded
 
 
-def existing_file(path: str) -> str:
-    """As :func:`existing`, but no folder."""
+def existing_file(path: str | None) -> str | None:
+    """As :func:`existing`, but no folder; none if there is none."""
+    if path is None:
+        return None
     found = existing(path)
     if not Path(found).is_file():
         raise ValueError("no such file, but a folder; correct the path")

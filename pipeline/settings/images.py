@@ -70,7 +70,7 @@ class Seeds(Section):
     @field_validator("seeds_file", "background_file", check_fields=False)
     @classmethod
     def _file_exists(cls, path: str | None) -> str | None:
-        return None if path is None else existing_file(path)
+        return existing_file(path)
 
     @property
     def seeded(self) -> bool:
