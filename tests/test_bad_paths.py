@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.case import read_config
+from pipeline.case import read_cohort
 from solver.stage import ROOT, StageError
 
-BY_PARTS = {"PYTHON", "threads", "CHECKPOINT_MINUTES", "params.centreline", "params.along", "params.evidence"}
+BY_PARTS = {"PYTHON", "threads", "CHOSEN.checkpoint_minutes", "params.centreline", "params.along", "params.evidence"}
 """What stands in commands without being quoted there: numbers, and what is quoted where it is put together."""
 
 COMMANDS = ("$(touch canary)", "`touch canary`", ";touch canary;", "&touch canary", "|touch canary", ">canary", "\"'")
@@ -20,7 +20,7 @@ ODD = (f"a b ü漢字 {' '.join(COMMANDS[:4])}", f"#*?[a]~%s\\!!,= {' '.join(COM
 
 def test_every_path_of_a_command_is_quoted():
     text = (ROOT / "Snakefile").read_text()
-    commands = re.findall(r"^    shell:\n((?: {8}\"[^\n]*\n)+)", text, re.MULTILINE)
+    commands = re.findall(r"^ +shell:\n((?: +\"[^\n]*\n)+)", text, re.MULTILINE)
     assert len(commands) == text.count("    shell:")
     places = [place for command in commands for place in re.findall(r"\{([^}]+)\}", command)]
     assert len(places) > 150
@@ -108,8 +108,12 @@ def test_mistakes_of_the_command_line_are_told_in_one_line_each(project, snakema
 
 
 def test_no_case_takes_the_place_of_what_is_made_of_all():
-    with pytest.raises(StageError, match=r"cases = .*: results/studies is made of all cases or studies; call the case"):
-        read_config({"cases": "tiny,studies,cohort.html"})
+    with pytest.raises(StageError) as refused:
+        read_cohort({"cases": "pipe,studies,cohort.html"}, ROOT / "config/cases")
+    assert re.findall(r"^cases = '(\S+)': results/\1 is made of all cases", str(refused.value), re.MULTILINE) == [
+        "studies",
+        "cohort.html",
+    ]
 
 
 def test_no_file_is_made_for_a_case_that_the_cohort_does_not_have(project, snakemake):
