@@ -283,6 +283,29 @@ def round_opening(number: int, name: str, role: str, centre: NDArray, normal: ND
     return Opening(number, name, role, tuple(centre), tuple(normal), np.pi * radius**2, radius)
 
 
+def stenosis(
+    direction: tuple[int, int, int], radius: float, before: float, throat: float, behind: float, spacing_mm: float = 1.0
+) -> Nodes:
+    """Pipe along `direction` that narrows to a quarter of its area as a cosine over the length `throat`."""
+    unit = np.array(direction, float) / np.linalg.norm(direction)
+    length = before + throat + behind
+    start = np.array([0.3, 0.2, 0.4])
+
+    def level(points: NDArray) -> NDArray:
+        offset = points - start
+        s = offset @ unit
+        phase = np.clip((s - before) / throat, 0, 1)
+        return np.linalg.norm(offset - np.outer(s, unit), axis=1) - radius * (1 - (1 - np.cos(2 * np.pi * phase)) / 4)
+
+    ends = start, start + length * unit
+    margin = radius * np.sqrt(1 - unit**2) + 2
+    caps = (
+        round_opening(1, "in", "inlet", ends[0], -unit, radius),
+        round_opening(2, "out", "outlet", ends[1], unit, radius),
+    )
+    return hollow(level, caps, np.floor(np.minimum(*ends) - margin), np.ceil(np.maximum(*ends) + margin), spacing_mm)
+
+
 def bifurcation(
     radius: float,
     daughters: tuple[tuple[float, float], tuple[float, float]],

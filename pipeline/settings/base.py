@@ -114,7 +114,8 @@ def parse(model: type[T], values: dict[str, Any], source: Source) -> T:
     else:
         if not lines:
             return found
-    more = [f"{len(lines) - MAX_MISTAKES} more mistakes; mend these first"] * (len(lines) > MAX_MISTAKES)
+    left = len(lines) - MAX_MISTAKES
+    more = [f"{_placed(source, '')}: {left} more mistakes; mend these first"] if left > 0 else []
     raise StageError("\n".join([*map(_one_line, lines[:MAX_MISTAKES]), *more]))
 
 
