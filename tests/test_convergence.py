@@ -230,8 +230,8 @@ def solved(across: float, folder) -> tuple[Level, tuple]:
     summary = simulation.solve(nodes, parse(settings), folder / "flow.vtkhdf", folder / "monitor.csv", LOG)
     times = fields_of(read_flow(folder / "flow.vtkhdf"), nodes, LOG)
     monitored = dict.fromkeys((opening.name for opening in nodes.openings), 0.2)
-    wall, arrays, indices = postprocess(nodes, made.mesh, times, summary, monitored, PostprocessSettings())
-    return Level(nodes.spacing_mm, indices, summary, wall.mesh, arrays), made.openings
+    found = postprocess(nodes, made.mesh, times, summary, monitored, PostprocessSettings())
+    return Level(nodes.spacing_mm, found.indices, summary, found.wall.mesh, found.arrays), made.openings
 
 
 @pytest.mark.slow
