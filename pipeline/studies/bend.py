@@ -17,7 +17,7 @@ from pydantic import Field
 from pipeline.evidence import Evidence, order
 from pipeline.settings.base import Positive, Section
 from pipeline.shapes import Bend
-from pipeline.studies.run import Run
+from pipeline.studies.run import Run, shape_of
 from pipeline.studies.torus_flow import TorusFlow, mishra_gupta, torus_flow, white
 from solver.nodes import Nodes
 from solver.stage import StageError
@@ -145,10 +145,7 @@ class Flow:
         StageError
             If it is no bend.
         """
-        shape = self.run.case.input.geometry
-        if not isinstance(shape, Bend):
-            raise StageError(f"run {self.run.name}: its geometry is no bend; set input.geometry.shape to bend")
-        return shape
+        return shape_of(self.run, Bend)
 
     @property
     def nodes(self) -> int:

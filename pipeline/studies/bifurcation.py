@@ -20,9 +20,8 @@ from pipeline.settings.base import Positive, Section
 from pipeline.shapes import Bifurcation
 from pipeline.studies.balance import MOMENTUM_NOTE, SHEAR_ERROR, SHEAR_NODES, Vessel, reach_momentum, shear_error
 from pipeline.studies.pictures import draw_plane
-from pipeline.studies.run import Run
+from pipeline.studies.run import Run, shape_of
 from solver.nodes import Opening
-from solver.stage import StageError
 from solver.units import PASCAL_PER_MMHG
 
 Array = NDArray[np.float64]
@@ -67,12 +66,7 @@ class Fork(Vessel):
         StageError
             If it is no fork.
         """
-        shape = self.run.case.input.geometry
-        if not isinstance(shape, Bifurcation):
-            raise StageError(
-                f"run {self.run.name}: its geometry is no bifurcation; set input.geometry.shape to bifurcation"
-            )
-        return shape
+        return shape_of(self.run, Bifurcation)
 
     @property
     def outlets(self) -> tuple[Opening, ...]:

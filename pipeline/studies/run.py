@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,8 +12,12 @@ from pipeline.case import Case
 from pipeline.haemodynamics.indices import read_json, read_monitor
 from pipeline.haemodynamics.tally import SLAB_CENTRE, Slab, slab_inside
 from pipeline.mesh import Mesh
+from pipeline.shapes import Shape
 from solver.flow import Flow, read_flow
 from solver.nodes import Nodes, Opening, load
+from solver.stage import StageError
+
+S = TypeVar("S", bound=Shape)
 
 
 @dataclass(frozen=True)
@@ -101,10 +105,6 @@ class Run:
         """Viscous stress at the end of the run, (N, 6): xx, yy, zz, xy, yz, zx."""
         return self.flow.viscous_stress_pa(-1).astype(np.float64)
 
-    def opening(self, name: str) -> Opening:
-        """An opening by its name."""
-        return next(opening for opening in self.nodes.openings if opening.name == name)
-
     def leaving_ml_s(self, name: str) -> float:
         """Flow through an opening at the end of the run, as the links count it."""
         return float(self.summary["openings"][name]["flow_ml_s"])
@@ -117,6 +117,21 @@ class Run:
     def layer(self, values: NDArray[np.floating], across: int = 1) -> NDArray[np.float64]:
         """:func:`layer` of values at the nodes, (N,)."""
         return layer(self.nodes, values, across)
+
+
+def shape_of(run: Run, kind: type[S]) -> S:
+    """The geometry of a run, which is to be of a kind.
+
+    Raises
+    ------
+    StageError
+        If it is another one.
+    """
+    shape = run.case.input.geometry
+    if not isinstance(shape, kind):
+        (word,) = get_args(kind.model_fields["shape"].annotation)
+        raise StageError(f"run {run.name}: its geometry is no {word}; set input.geometry.shape to {word}")
+    return shape
 
 
 def layer(nodes: Nodes, values: NDArray[np.floating], across: int = 1) -> NDArray[np.float64]:

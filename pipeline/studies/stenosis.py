@@ -20,8 +20,7 @@ from pipeline.settings.base import Positive, Section
 from pipeline.shapes import Stenosis
 from pipeline.studies.balance import MOMENTUM_NOTE, Vessel, reach_momentum
 from pipeline.studies.pictures import draw_plane
-from pipeline.studies.run import Run
-from solver.stage import StageError
+from pipeline.studies.run import Run, shape_of
 
 Array = NDArray[np.float64]
 
@@ -89,10 +88,7 @@ class Narrowing(Vessel):
         StageError
             If it is no stenosis.
         """
-        shape = self.run.case.input.geometry
-        if not isinstance(shape, Stenosis):
-            raise StageError(f"run {self.run.name}: its geometry is no stenosis; set input.geometry.shape to stenosis")
-        return shape
+        return shape_of(self.run, Stenosis)
 
     @property
     def nodes_across_throat(self) -> float:

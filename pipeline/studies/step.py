@@ -18,8 +18,7 @@ from pipeline.evidence import Evidence
 from pipeline.settings.base import Positive, Section
 from pipeline.shapes import Step
 from pipeline.studies.reference import read_reference
-from pipeline.studies.run import Run
-from solver.stage import StageError
+from pipeline.studies.run import Run, shape_of
 
 Array = NDArray[np.float64]
 
@@ -71,10 +70,7 @@ class Channel:
     @property
     def rise(self) -> int:
         """Nodes on the height of the step."""
-        shape = self.run.case.input.geometry
-        if not isinstance(shape, Step):
-            raise StageError(f"run {self.run.name}: its geometry is no step; set input.geometry.shape to step")
-        return round(1e-3 * shape.step_mm / self.run.spacing_m)
+        return round(1e-3 * shape_of(self.run, Step).step_mm / self.run.spacing_m)
 
     @cached_property
     def velocity(self) -> Array:
