@@ -1,13 +1,13 @@
 """Fixtures that several test files share."""
 
 import os
-import shutil
 import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from project_copy import copy_project
 
 from solver.stage import ROOT
 
@@ -48,9 +48,4 @@ def snakemake() -> Snakemake:
 @pytest.fixture(scope="session")
 def study(tmp_path_factory) -> Path:
     """A copy of the project in which cases may run; those that have run are shared by the tests."""
-    project = tmp_path_factory.mktemp("study") / "project"
-    project.mkdir()
-    for folder in ("pipeline", "solver", "config", "data"):
-        shutil.copytree(ROOT / folder, project / folder, ignore=shutil.ignore_patterns("patients"))
-    shutil.copy(ROOT / "Snakefile", project)
-    return project
+    return copy_project(tmp_path_factory.mktemp("study") / "project")

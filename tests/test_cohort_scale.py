@@ -1,6 +1,5 @@
 """Many cases of a table, each in two scenarios: three to the page of all cases, fifty as far as their numbers."""
 
-import shutil
 import subprocess
 import sys
 import time
@@ -9,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import yaml
+from project_copy import copy_project
 
 from pipeline.cohort import row
 from pipeline.haemodynamics.indices import read_json
@@ -31,9 +31,7 @@ def scaled(factor: float) -> dict:
 
 def write_cohort(project: Path, factors: list[float]) -> None:
     """A table of one vessel a row, the threshold of every other row a column's, and two inflows as scenarios."""
-    for folder in ("pipeline", "solver", "config", "data"):
-        shutil.copytree(ROOT / folder, project / folder, ignore=shutil.ignore_patterns("patients", "__pycache__"))
-    shutil.copy(ROOT / "Snakefile", project)
+    copy_project(project)
     base = yaml.safe_load((ROOT / "config/cases/tiny.yaml").read_text())
     base = base | {"voxelize": {"nodes_across": 9.5}, "trace": {"streamlines": 20, "particles": 500, "frames": 8}}
     del base["input"]

@@ -17,6 +17,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+from project_copy import copy_project
 from test_cohort import indices
 
 from solver.stage import ROOT
@@ -74,9 +75,7 @@ CONFIG = {
 @pytest.fixture(scope="module")
 def pristine(tmp_path_factory) -> Path:
     """A copy of the project with stand-ins for the stages, two cases and two scenarios."""
-    project = tmp_path_factory.mktemp("cohort") / "project"
-    for folder in ("pipeline", "solver", "config", "data"):
-        shutil.copytree(ROOT / folder, project / folder, ignore=shutil.ignore_patterns("patients", "__pycache__"))
+    project = copy_project(tmp_path_factory.mktemp("cohort") / "project")
     text = (ROOT / "Snakefile").read_text()
     python = "PYTHON = shlex.quote(sys.executable)\n"
     assert python in text

@@ -11,8 +11,9 @@ import time
 from pathlib import Path
 
 import pytest
+from project_copy import copy_project
 
-from solver.stage import ROOT, checksum
+from solver.stage import checksum
 
 VARYING = {".log", ".html", ".json"}
 """Files that tell times, or the time that something took; of JSON what else they hold is compared."""
@@ -34,10 +35,7 @@ LONGEST_S = 10.0
 @pytest.fixture
 def project(tmp_path) -> Path:
     """A copy of the project without results."""
-    for folder in ("pipeline", "solver", "config", "data"):
-        shutil.copytree(ROOT / folder, tmp_path / folder, ignore=shutil.ignore_patterns("patients"))
-    shutil.copy(ROOT / "Snakefile", tmp_path)
-    return tmp_path
+    return copy_project(tmp_path)
 
 
 def start(project: Path, case: str) -> subprocess.Popen[str]:
