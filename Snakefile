@@ -16,6 +16,7 @@ import shlex
 import subprocess
 import sys
 import time
+from functools import cache
 from pathlib import Path
 
 from pipeline.case import read_cohort, read_config
@@ -23,7 +24,7 @@ from pipeline.outcome import outcome
 from pipeline.recovery import recover
 from pipeline.sharing import SHARED, STAGES, owners
 from pipeline.studies.study import read_studies
-from solver.stage import StageError, sources
+from solver.stage import ROOT, StageError, checksum, sources
 
 
 configfile: "config/config.yaml"
@@ -55,9 +56,23 @@ LEVELS = ("", "coarser-1/", "coarser-2/")
 ANY_LEVEL = OUT + "{level}"  # folder of a lattice: of the case's own, or of a coarser one of the section convergence
 
 
+@cache  # a parameter of every job that is ready is asked for each time that Snakemake chooses the next one
+def section(case, stage, level=0):
+    """The stage's section of the case as JSON."""
+    return CASES[case].settings(stage, level)
+
+
+@cache
+def code(module):
+    """Checksum of the modules that a stage is made of: a parameter, so that an edit reruns the stage. As inputs they
+    would be looked up on disk for every job that is ready each time that Snakemake chooses the next one.
+    """
+    return checksum(*(ROOT / path for path in sources(module)))
+
+
 def settings(stage):
     """The stage's section of the case as JSON: a parameter, so that a change reruns the stage."""
-    return lambda wildcards: CASES[wildcards.case].settings(stage)
+    return lambda wildcards: section(wildcards.case, stage)
 
 
 def study_of(wildcards):
@@ -74,7 +89,7 @@ def timed(wildcards):
     """The solver's section of the case, and how its sweeps are timed where the study says so."""
     study = study_of(wildcards)
     timing = study.options.get("timing", {}) if study else {}
-    return json.dumps(json.loads(CASES[wildcards.case].settings("solve")) | {"timing": timing})
+    return json.dumps(json.loads(section(wildcards.case, "solve")) | {"timing": timing})
 
 
 def own(path):
@@ -163,7 +178,7 @@ def options(**paths):
 def page(wildcards):
     """The report's section with what the page says of the case."""
     case = CASES[wildcards.case]
-    return json.dumps(json.loads(case.settings("report")) | {"case": wildcards.case, "description": case.description})
+    return json.dumps(json.loads(section(wildcards.case, "report")) | {"case": wildcards.case, "description": case.description})
 
 
 wildcard_constraints:
@@ -184,7 +199,6 @@ rule all:
 rule phantom:
     input:
         vessel=lambda wildcards: CASES[wildcards.case].input.phantom,
-        code=sources("pipeline.phantom"),
     output:
         dicom=directory(OUT + "dicom"),
         truth=OUT + "truth.json",
@@ -192,6 +206,8 @@ rule phantom:
         provenance=OUT + "phantom.provenance.json",
     log:
         OUT + "logs/phantom.log",
+    params:
+        code=code("pipeline.phantom"),
     shell:
         "{PYTHON} -m pipeline.phantom --vessel {input.vessel:q}"
         " --dicom {output.dicom:q} --truth {output.truth:q} --truth-mask {output.mask:q}"
@@ -201,7 +217,6 @@ rule phantom:
 rule load:
     input:
         source=source,
-        code=sources("pipeline.load"),
     output:
         volume=OUT + "volume.nrrd",
         series=OUT + "series.json",
@@ -212,6 +227,7 @@ rule load:
         OUT + "logs/load.log",
     params:
         settings=settings("load"),
+        code=code("pipeline.load"),
     shell:
         "{PYTHON} -m pipeline.load --source {input.source:q}"
         " --volume {output.volume:q} --series {output.series:q}"
@@ -221,7 +237,6 @@ rule load:
 rule pick:
     input:
         volume=rules.load.output.volume,
-        code=sources("pipeline.pick"),
     output:
         page=OUT + "pick.html",
         provenance=OUT + "pick.provenance.json",
@@ -229,6 +244,7 @@ rule pick:
         OUT + "logs/pick.log",
     params:
         settings=settings("filter"),
+        code=code("pipeline.pick"),
     shell:
         "{PYTHON} -m pipeline.pick --volume {input.volume:q} --page {output.page:q}"
         " --settings {params.settings:q} --provenance {output.provenance:q} --log {log:q}"
@@ -238,7 +254,6 @@ rule filter:
     input:
         volume=rules.load.output.volume,
         points=points("filter"),
-        code=sources("pipeline.filter"),
     output:
         filtered=OUT + "filtered.nrrd",
         provenance=OUT + "filter.provenance.json",
@@ -248,6 +263,7 @@ rule filter:
         OUT + "logs/filter.log",
     params:
         settings=settings("filter"),
+        code=code("pipeline.filter"),
     shell:
         "{PYTHON} -m pipeline.filter --volume {input.volume:q} --filtered {output.filtered:q}"
         " --settings {params.settings:q} --provenance {output.provenance:q} --log {log:q}"
@@ -259,7 +275,6 @@ rule segment:
         volume=rules.load.output.volume,
         series=rules.load.output.series,
         points=points("segment"),
-        code=sources("pipeline.segment"),
     output:
         lumen=OUT + "lumen.nrrd",
         occupancy=OUT + "occupancy.nrrd",
@@ -273,6 +288,7 @@ rule segment:
         OUT + "logs/segment.log",
     params:
         settings=settings("segment"),
+        code=code("pipeline.segment"),
     shell:
         "{PYTHON} -m pipeline.segment --filtered {input.filtered:q} --volume {input.volume:q} --series {input.series:q}"
         " --lumen {output.lumen:q} --occupancy {output.occupancy:q}"
@@ -283,7 +299,6 @@ rule segment:
 rule import_mask:
     input:
         mask=lambda wildcards: CASES[wildcards.case].input.mask,
-        code=sources("pipeline.import_mask"),
     output:
         lumen=OUT + "lumen.nrrd",
         occupancy=OUT + "occupancy.nrrd",
@@ -297,6 +312,7 @@ rule import_mask:
         OUT + "logs/import_mask.log",
     params:
         settings=settings("import_mask"),
+        code=code("pipeline.import_mask"),
     shell:
         "{PYTHON} -m pipeline.import_mask --mask {input.mask:q} --lumen {output.lumen:q} --occupancy {output.occupancy:q}"
         " --segmentation {output.segmentation:q} --picture {output.picture:q} --page {output.page:q}"
@@ -306,7 +322,6 @@ rule import_mask:
 rule surface:
     input:
         occupancy=rules.segment.output.occupancy,
-        code=sources("pipeline.surface"),
     output:
         surface=OUT + "surface.vtp",
         openings=OUT + "openings.json",
@@ -317,6 +332,7 @@ rule surface:
         OUT + "logs/surface.log",
     params:
         settings=settings("surface"),
+        code=code("pipeline.surface"),
     shell:
         "{PYTHON} -m pipeline.surface --occupancy {input.occupancy:q}"
         " --surface {output.surface:q} --openings {output.openings:q}"
@@ -326,7 +342,6 @@ rule surface:
 rule import_surface:
     input:
         given=lambda wildcards: CASES[wildcards.case].input.surface,
-        code=sources("pipeline.import_surface"),
     output:
         surface=OUT + "surface.vtp",
         openings=OUT + "openings.json",
@@ -337,6 +352,7 @@ rule import_surface:
         OUT + "logs/import_surface.log",
     params:
         settings=settings("import_surface"),
+        code=code("pipeline.import_surface"),
     shell:
         "{PYTHON} -m pipeline.import_surface --given {input.given:q}"
         " --surface {output.surface:q} --openings {output.openings:q}"
@@ -345,7 +361,6 @@ rule import_surface:
 
 rule canonical:
     input:
-        code=sources("pipeline.canonical"),
     output:
         surface=OUT + "surface.vtp",
         openings=OUT + "openings.json",
@@ -356,6 +371,7 @@ rule canonical:
         OUT + "logs/canonical.log",
     params:
         settings=settings("canonical"),
+        code=code("pipeline.canonical"),
     shell:
         "{PYTHON} -m pipeline.canonical"
         " --surface {output.surface:q} --openings {output.openings:q}"
@@ -366,7 +382,6 @@ rule centreline:
     input:
         surface=rules.surface.output.surface,
         openings=rules.surface.output.openings,
-        code=sources("pipeline.centreline"),
     output:
         centreline=OUT + "centreline.vtp",
         branches=OUT + "branches.csv",
@@ -378,6 +393,7 @@ rule centreline:
         OUT + "logs/centreline.log",
     params:
         settings=settings("surface"),
+        code=code("pipeline.centreline"),
     threads: cores
     shell:
         "NUMBA_NUM_THREADS={threads} {PYTHON} -m pipeline.centreline"
@@ -392,7 +408,6 @@ rule voxelize:
         openings=rules.surface.output.openings,
         centreline=narrowest,
         waveforms=waveforms("voxelize"),
-        code=sources("pipeline.voxelize"),
     output:
         lattice=ANY_LEVEL + "lattice.vti",
         provenance=ANY_LEVEL + "voxelize.provenance.json",
@@ -401,8 +416,9 @@ rule voxelize:
     log:
         ANY_LEVEL + "logs/voxelize.log",
     params:
-        settings=lambda wildcards: CASES[wildcards.case].settings("voxelize", LEVELS.index(wildcards.level)),
+        settings=lambda wildcards: section(wildcards.case, "voxelize", LEVELS.index(wildcards.level)),
         centreline=lambda wildcards: options(centreline=narrowest(wildcards)),
+        code=code("pipeline.voxelize"),
     threads: cores
     shell:
         "NUMBA_NUM_THREADS={threads} {PYTHON} -m pipeline.voxelize"
@@ -416,7 +432,6 @@ rule decompose:
         lattice=rules.voxelize.output.lattice,
         surface=rules.surface.output.surface,
         openings=rules.surface.output.openings,
-        code=sources("pipeline.decompose"),
     output:
         nodes=ANY_LEVEL + "nodes.h5",
         provenance=ANY_LEVEL + "decompose.provenance.json",
@@ -426,6 +441,7 @@ rule decompose:
         ANY_LEVEL + "logs/decompose.log",
     params:
         settings=settings("decompose"),
+        code=code("pipeline.decompose"),
     threads: cores
     shell:
         "NUMBA_NUM_THREADS={threads} {PYTHON} -m pipeline.decompose"
@@ -452,7 +468,7 @@ def stage_before(stage):
     return path
 
 
-for STAGE in SHARED:  # links are as old as what they link to: no code among the inputs, which may be younger
+for STAGE in SHARED:
     OUTPUTS = [str(path) for path in getattr(rules, STAGE).output]
     LOG = (ANY_LEVEL if "{level}" in OUTPUTS[0] else OUT) + f"logs/{STAGE}.log"
 
@@ -478,7 +494,6 @@ rule solve:
     input:
         nodes=rules.decompose.output.nodes,
         waveforms=waveforms("solve"),
-        code=sources("solver.__main__"),
     output:
         flow=ANY_LEVEL + "flow.vtkhdf",
         monitor=ANY_LEVEL + "monitor.csv",
@@ -489,6 +504,7 @@ rule solve:
     params:
         settings=settings("solve"),
         checkpoint=ANY_LEVEL + "checkpoint",  # no output: what a killed run leaves there is what the next one goes on from
+        code=code("solver.__main__"),
     threads: cores
     shell:
         "NUMBA_NUM_THREADS={threads} {PYTHON} -m solver --nodes {input.nodes:q}"
@@ -504,7 +520,6 @@ rule trace:
         surface=rules.surface.output.surface,
         monitor=own(rules.solve.output.monitor),
         summary=own(rules.solve.output.summary),
-        code=sources("pipeline.trace"),
     output:
         streamlines=OUT + "streamlines.vtp",
         pathlines=OUT + "pathlines.vtp",
@@ -516,6 +531,7 @@ rule trace:
         OUT + "logs/trace.log",
     params:
         settings=settings("trace"),
+        code=code("pipeline.trace"),
     threads: cores
     shell:
         "NUMBA_NUM_THREADS={threads} {PYTHON} -m pipeline.trace --nodes {input.nodes:q} --flow {input.flow:q}"
@@ -534,7 +550,6 @@ rule postprocess:
         monitor=rules.solve.output.monitor,
         summary=rules.solve.output.summary,
         centreline=lines,
-        code=sources("pipeline.postprocess"),
     output:
         wall=ANY_LEVEL + "wall.vtp",
         wall_over_time=ANY_LEVEL + "wall_over_time.vtkhdf",
@@ -550,6 +565,7 @@ rule postprocess:
     params:
         settings=settings("postprocess"),
         centreline=lambda wildcards: options(centreline=lines(wildcards)),
+        code=code("pipeline.postprocess"),
     threads: cores
     shell:
         "NUMBA_NUM_THREADS={threads} {PYTHON} -m pipeline.postprocess --nodes {input.nodes:q} --flow {input.flow:q} --surface {input.surface:q}"
@@ -568,7 +584,6 @@ rule paraview:
         streamlines=rules.trace.output.streamlines,
         pathlines=rules.trace.output.pathlines,
         along=lambda wildcards: [own(rules.postprocess.output.along).format(case=wildcards.case)] if lines(wildcards) else [],
-        code=sources("pipeline.paraview"),
     output:
         script=OUT + "open-in-paraview.py",
         provenance=OUT + "paraview.provenance.json",
@@ -577,6 +592,7 @@ rule paraview:
     params:
         settings=lambda wildcards: json.dumps({"case": wildcards.case}),
         along=lambda wildcards, input: options(along=input.along),
+        code=code("pipeline.paraview"),
     shell:
         "{PYTHON} -m pipeline.paraview --wall {input.wall:q} --flow {input.flow:q} --statistics {input.statistics:q}"
         " --streamlines {input.streamlines:q} --pathlines {input.pathlines:q} {params.along} --script {output.script:q}"
@@ -589,7 +605,6 @@ rule convergence:
         summary=on_every_lattice(rules.solve.output.summary),
         wall=on_every_lattice(rules.postprocess.output.wall),
         openings=rules.surface.output.openings,
-        code=sources("pipeline.convergence"),
     output:
         grid=OUT + "grid_convergence.json",
         table=OUT + "grid_convergence.csv",
@@ -598,6 +613,7 @@ rule convergence:
         OUT + "logs/convergence.log",
     params:
         settings=settings("convergence"),
+        code=code("pipeline.convergence"),
     shell:
         "{PYTHON} -m pipeline.convergence --indices {input.indices:q} --summary {input.summary:q} --wall {input.wall:q}"
         " --openings {input.openings:q} --grid {output.grid:q} --table {output.table:q}"
@@ -614,7 +630,6 @@ rule report:
         summary=own(rules.solve.output.summary),
         wall=own(rules.postprocess.output.wall),
         indices=own(rules.postprocess.output.indices),
-        code=sources("pipeline.report"),
     output:
         report=OUT + "report.html",
         figures=report(
@@ -630,6 +645,7 @@ rule report:
     params:
         settings=page,
         evidence=lambda wildcards: options(**evidence(wildcards)),
+        code=code("pipeline.report"),
     shell:
         "{PYTHON} -m pipeline.report {params.evidence} --openings {input.openings:q} --nodes {input.nodes:q} --flow {input.flow:q}"
         " --monitor {input.monitor:q} --summary {input.summary:q} --wall {input.wall:q} --indices {input.indices:q}"
@@ -642,7 +658,6 @@ rule cohort:
         indices=expand(own(rules.postprocess.output.indices), case=COHORT),
         records=expand(rules.report.output.provenance, case=COHORT),
         figures=expand(rules.report.output.figures, case=COHORT),
-        code=sources("pipeline.cohort"),
     output:
         page=report(
             "results/cohort.html",
@@ -659,6 +674,8 @@ rule cohort:
         provenance="results/cohort.provenance.json",
     log:
         "results/cohort.log",
+    params:
+        code=code("pipeline.cohort"),
     shell:
         "{PYTHON} -m pipeline.cohort --indices {input.indices:q} --records {input.records:q} --figures {input.figures:q}"
         " --page {output.page:q} --table {output.table:q} --provenance {output.provenance:q} --log {log:q}"
@@ -715,7 +732,6 @@ rule race:
     input:
         nodes=rules.decompose.output.nodes,
         waveforms=waveforms("solve"),
-        code=sources("solver.race"),
     output:
         speed=ANY_LEVEL + "speed.json",
         provenance=ANY_LEVEL + "race.provenance.json",
@@ -723,6 +739,7 @@ rule race:
         ANY_LEVEL + "logs/race.log",
     params:
         settings=settings("solve"),
+        code=code("solver.race"),
     threads: workflow.cores
     shell:
         "NUMBA_NUM_THREADS={threads} {PYTHON} -m solver.race --nodes {input.nodes:q} --speed {output.speed:q}"
@@ -733,7 +750,6 @@ rule sweep:
     input:
         nodes=rules.decompose.output.nodes,
         waveforms=waveforms("solve"),
-        code=sources("solver.sweeps"),
     output:
         sweeps=ANY_LEVEL + "sweep.json",  # a study may be called sweeps: results/studies/sweeps.json is its record
         provenance=ANY_LEVEL + "sweep.provenance.json",
@@ -741,6 +757,7 @@ rule sweep:
         ANY_LEVEL + "logs/sweep.log",
     params:
         settings=timed,
+        code=code("solver.sweeps"),
     threads: workflow.cores
     shell:
         "NUMBA_NUM_THREADS={threads} {PYTHON} -m solver.sweeps --nodes {input.nodes:q} --sweeps {output.sweeps:q}"
@@ -769,8 +786,6 @@ rule study:
             path for file in STUDIES[wildcards.study].files() for path in runs_of_study(OUT + file)(wildcards)
         ],
         references=sorted(str(path) for path in Path("data/reference").glob("*.csv")),
-        code=sources("pipeline.study"),
-        measure=lambda wildcards: sources(f"pipeline.studies.{STUDIES[wildcards.study].measure}"),
     output:
         record="results/studies/{study}.json",
         figures=directory("results/studies/{study}"),
@@ -779,6 +794,8 @@ rule study:
         "results/studies/{study}.log",
     params:
         settings=study_settings,
+        code=code("pipeline.study"),
+        measure=lambda wildcards: code(f"pipeline.studies.{STUDIES[wildcards.study].measure}"),
     shell:
         "{PYTHON} -m pipeline.study --nodes {input.nodes:q} --flow {input.flow:q}"
         " --monitor {input.monitor:q} --summary {input.summary:q} --record {output.record:q} --figures {output.figures:q}"
@@ -789,7 +806,6 @@ rule validation_page:
     input:
         records=expand("results/studies/{study}.json", study=IN_SET),
         figures=expand("results/studies/{study}", study=IN_SET),
-        code=sources("pipeline.validation"),
     output:
         page="results/validation.html",
         goals="results/validation.json",
@@ -798,6 +814,8 @@ rule validation_page:
         provenance="results/validation_page.provenance.json",
     log:
         "results/validation_page.log",
+    params:
+        code=code("pipeline.validation"),
     shell:
         "{PYTHON} -m pipeline.validation --records {input.records:q} --figures {input.figures:q}"
         " --old-docs {output.docs:q} --old-kept {output.kept:q}"
@@ -808,10 +826,11 @@ rule validation_page:
 rule validation:
     input:
         goals=rules.validation_page.output.goals,
-        code=sources("pipeline.verdict"),
     output:
         provenance="results/validation.provenance.json",
     log:
         "results/validation.log",
+    params:
+        code=code("pipeline.verdict"),
     shell:
         "{PYTHON} -m pipeline.verdict --goals {input.goals:q} --provenance {output.provenance:q} --log {log:q}"

@@ -21,6 +21,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import cache
 from importlib import metadata
 from pathlib import Path
 from types import FrameType, TracebackType
@@ -348,6 +349,7 @@ def sources(module: str) -> list[str]:
     return sorted(found)
 
 
+@cache
 def imports(file: Path) -> list[str]:
     """Dotted names that a Python file imports, with ``from a import b`` given as ``a`` and ``a.b``."""
     names: list[str] = []
