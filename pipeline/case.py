@@ -9,6 +9,7 @@ import difflib
 import json
 import logging
 from collections.abc import Callable, Iterator
+from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
@@ -259,17 +260,6 @@ def _flow_keys(inlet: InletSettings) -> set[str]:
     return {"flow_ml_s"} | curve
 
 
-def read_case(name: str, defaults: dict[str, Any], folder: Path = Path("config/cases")) -> Case:
-    """Read ``<folder>/<name>.yaml`` over the defaults of the cohort.
-
-    Raises
-    ------
-    StageError
-        One line a mistake.
-    """
-    return _read_run(Cohort(cases=(name,), defaults=defaults), name, None, "", folder)
-
-
 def demand_listed(key: str, name: str, path: Path) -> None:
     """Check that what a key of the configuration names has its file.
 
@@ -313,11 +303,12 @@ def read_cohort(config: dict[str, Any], folder: Path = Path("config/cases")) -> 
             ", ".join(cohort.cases), cohort.cohort, len(rows),
         )  # fmt: skip
     cases, mistakes = {}, list[str]()
+    read = cache(read_yaml)  # a file is that of all rows and scenarios that start from it
     for name in cohort.cases or rows:
         for scenario in cohort.scenarios or ("",):
             try:
                 cases[f"{name}@{scenario}" if scenario else name] = _read_run(
-                    cohort, name, rows.get(name), scenario, folder
+                    cohort, name, rows.get(name), scenario, folder, read
                 )
             except StageError as error:
                 mistakes += str(error).splitlines()
@@ -326,7 +317,14 @@ def read_cohort(config: dict[str, Any], folder: Path = Path("config/cases")) -> 
     return cases
 
 
-def _read_run(cohort: Cohort, name: str, row: TableRow | None, scenario: str, folder: Path) -> Case:
+def _read_run(
+    cohort: Cohort,
+    name: str,
+    row: TableRow | None,
+    scenario: str,
+    folder: Path,
+    read: Callable[[Path], dict[str, Any]],
+) -> Case:
     """A case in a scenario: defaults, case file, row of the table and scenario, the later over the former."""
     if name.split(".")[0] in RESERVED:
         place = f"{row.place}, column case" if row else "cases"
@@ -334,7 +332,7 @@ def _read_run(cohort: Cohort, name: str, row: TableRow | None, scenario: str, fo
     path = folder / f"{row.file if row else name}.yaml"
     demand_listed(f"{row.place}, column file" if row else "cases", path.stem, path)
     over = cohort.scenarios.get(scenario, {})
-    values = merged(merged(cohort.defaults, read_yaml(path)), row.sections() if row else {})
+    values = merged(merged(cohort.defaults, read(path)), row.sections() if row else {})
     case = parse(Case, merged(values, over), _place_of(str(path), row, scenario, list(_dotted(over))))
     for stage in STAGES:
         if (size := len(case.settings(stage).encode())) > MAX_SETTINGS:

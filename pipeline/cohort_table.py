@@ -1,8 +1,8 @@
 """Cohort table: cases as rows of a CSV file, each a case file with some of its keys changed.
 
 The column ``case`` names the folder of results, ``file`` the file of ``config/cases/`` that the case starts from; every
-other heading is a dotted key of it (``solve.inlets.inlet.flow_ml_s``). A cell is read as YAML; an empty one leaves the
-key as it is.
+other heading is a dotted key of it (``solve.inlets.inlet.flow_ml_s``). A cell is read as the value of a key in a case
+file is; an empty one leaves the key as it is.
 """
 
 import csv
@@ -14,10 +14,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import yaml
 from pydantic import TypeAdapter
 
 from pipeline.settings.base import Name
+from pipeline.settings.yaml_file import value_of
 from solver.stage import StageError
 
 CASE, FILE = "case", "file"
@@ -175,11 +175,7 @@ def _value(text: str) -> Any:
     ValueError
         In words.
     """
-    try:
-        value = yaml.safe_load(text)
-    except (yaml.YAMLError, ValueError) as error:  # of a date that does not exist
-        reason = getattr(error, "problem", None) or "no such date"
-        raise ValueError(f"not readable as YAML ({reason}); put a text with signs into single quotes") from None
+    value = value_of(text)
     if _holds_sections(value):
         raise ValueError("holds a section; give its keys in columns of their own, or put a text into single quotes")
     return value

@@ -350,7 +350,7 @@ def sources(module: str) -> list[str]:
 
 
 @cache
-def imports(file: Path) -> list[str]:
+def imports(file: Path) -> tuple[str, ...]:
     """Dotted names that a Python file imports, with ``from a import b`` given as ``a`` and ``a.b``."""
     names: list[str] = []
     for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
@@ -358,7 +358,7 @@ def imports(file: Path) -> list[str]:
             names += [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom) and node.module:
             names += [node.module, *(f"{node.module}.{alias.name}" for alias in node.names)]
-    return names
+    return tuple(names)
 
 
 def _file_of(module: str) -> Path | None:

@@ -17,13 +17,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from pipeline.canonical import CanonicalInput
-from pipeline.case import STAGES, Case, read_case
+from pipeline.case import STAGES, Case, read_cohort
 from pipeline.convergence import ConvergenceInput
 from pipeline.geometry.lattice.spacing import SpacingSettings
 from pipeline.import_mask import MaskSettings
 from pipeline.import_surface import GivenSurface
 from pipeline.settings.base import MAX_LINE, parse
-from pipeline.settings.yaml_file import read_yaml
+from pipeline.settings.yaml_file import read_yaml, value_of
 from solver.settings import parse as parse_solve
 from solver.stage import ROOT, StageError
 
@@ -81,7 +81,7 @@ def judge(path: Path) -> list[str]:
     """The lines of a refusal; none of a case that is valid."""
     start = time.monotonic()
     try:
-        case = read_case(path.stem, {}, path.parent)
+        case = read_cohort({"cases": [path.stem]}, path.parent)[path.stem]
     except StageError as error:
         return demand_one_line_a_mistake(str(error), str(path))
     finally:
@@ -300,3 +300,4 @@ def test_words_and_numbers_are_told_apart_as_editors_do(tmp_path):
     (tmp_path / "a.yaml").write_text(f"a: {text}\nb: {{<<: {{x: 1}}, y: 2}}\nc: &c [1]\nd: *c\n")
     wanted = [1e-3, 10, "1:30", "no", "on", "2020-01-01", "0x1F", "1_000", True, None, float("inf"), -0.5, "1", 3]
     assert read_yaml(tmp_path / "a.yaml") == {"a": wanted, "b": {"x": 1, "y": 2}, "c": [1], "d": [1]}
+    assert value_of(text) == wanted  # as a cell of a table

@@ -8,7 +8,7 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipeline.case import Case, read_case, read_cohort, schema
+from pipeline.case import Case, read_cohort, schema
 from pipeline.settings.base import parse
 from solver.stage import ROOT, StageError
 
@@ -95,7 +95,8 @@ def test_mistakes_of_all_cases_are_told_at_once(tmp_path, monkeypatch):
 
 def test_cohort_defaults_lie_under_the_case(tmp_path):
     (tmp_path / "a.yaml").write_text(yaml.safe_dump(GOOD))
-    case = read_case("a", {"solve": {"viscosity_pa_s": 0.004, "inlets": {"*": {"flow_ml_s": 9}}}}, tmp_path)
+    defaults = {"solve": {"viscosity_pa_s": 0.004, "inlets": {"*": {"flow_ml_s": 9}}}}
+    case = read_cohort({"cases": ["a"], "defaults": defaults}, tmp_path)["a"]
     assert case.solve.viscosity_pa_s == 0.004
     assert case.solve.inlets["*"].flow_ml_s == 2
 
@@ -147,7 +148,7 @@ def test_shipped_cases_are_valid(file, monkeypatch, request):
     monkeypatch.chdir(ROOT)
     if "HEMO_CASES" in file.read_text():
         monkeypatch.setenv("HEMO_CASES", str(request.getfixturevalue("real_cases")))
-    case = read_case(file.stem, {})
+    case = read_cohort({"cases": [file.stem]})[file.stem]
     assert case.input.geometry or case.segment.lower > 0
 
 

@@ -53,6 +53,13 @@ def test_cells_go_over_the_case_file_and_empty_ones_leave_it_as_it_is(write):
     assert second.input.phantom == PHANTOM
 
 
+@pytest.mark.parametrize("word", ["no", "on", "1:30", "2026-02-30", "0x1F", "1_000"])
+def test_words_are_the_same_in_a_cell_as_in_a_case_file(write, tmp_path, word):
+    (tmp_path / "config/cases/titled.yaml").write_text(yaml.safe_dump(BASE) + f"report: {{title: {word}}}\n")
+    cases = read_cohort(write(f"case,file,report.title\np1,base,{word}\np2,titled,\n"))
+    assert [case.report.title for case in cases.values()] == [word, word]
+
+
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig"])
 @pytest.mark.parametrize("separator", [",", ";", "\t"])
 def test_tables_of_any_spreadsheet_are_read(write, separator, encoding):
@@ -104,6 +111,7 @@ MISTAKES = {
     "path": ("case,file,input.volume\np1,base,no.nii\n", ["(p1), column input.volume = 'no.nii'", "no such file"]),
     "mapping": (HEAD + "p1,base,a: b\n", ["row 2, column segment.lower = 'a: b'", "single quotes"]),
     "yaml": (HEAD + 'p1,base,"[1"\n', ["row 2, column segment.lower = '[1'", "not readable as YAML"]),
+    "tag": (HEAD + "p1,base,!!int 3\n", ["row 2, column segment.lower = '!!int 3'", "is not followed"]),
     "long": (HEAD + "p1,base,1,2\n", ["row 2: 4 cells below 3 headings", "quotes"]),
     "empty": ("", ["is empty"]),
     "none": (HEAD, ["holds no case"]),

@@ -137,21 +137,35 @@ def read_yaml(path: Path) -> dict[str, Any]:
     except UnicodeDecodeError:
         raise StageError(f"{path}: is no text in UTF-8; save it as such") from None
     except yaml.YAMLError as error:
-        raise StageError(f"{path}{_told_of(error)}") from None
+        mark = getattr(error, "problem_mark", None)
+        place = f", line {mark.line + 1}, column {mark.column + 1}" if mark else ""
+        raise StageError(f"{path}{place}: {_told_of(error, 'correct it there')}") from None
     if not isinstance(values, dict):
         raise StageError(f"{path}: holds {_kind(values)}, a mapping of keys to values is wanted; see config/cases/")
     return values
 
 
-def _told_of(error: yaml.YAMLError) -> str:
-    """Where a file breaks the rules, and how."""
-    mark = getattr(error, "problem_mark", None)
-    place = f", line {mark.line + 1}, column {mark.column + 1}" if mark else ""
+def value_of(text: str) -> Any:
+    """What a text stands for as a value of a key.
+
+    Raises
+    ------
+    ValueError
+        In words, if it is no value.
+    """
+    try:
+        return yaml.load(text, _Loader)  # a safe one
+    except yaml.YAMLError as error:
+        raise ValueError(_told_of(error, "put a text with signs into single quotes")) from None
+
+
+def _told_of(error: yaml.YAMLError, remedy: str) -> str:
+    """How a text breaks the rules; the remedy is of what is no YAML."""
     if isinstance(error, _Fault):
-        return f"{place}: {error.problem}"
+        return str(error.problem)
     said = [getattr(error, "context", None), getattr(error, "problem", None) or getattr(error, "reason", "not text")]
     text = CONTROL.sub("?", " ".join(part for part in said if part)).replace("\n", " ")
-    return f"{place}: not readable as YAML ({text[:200]}); correct it there"
+    return f"not readable as YAML ({text[:200]}); {remedy}"
 
 
 def _kind(value: Any) -> str:
