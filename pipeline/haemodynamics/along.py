@@ -1,16 +1,18 @@
 """Along the branches: flow, pressure, speed and shear stress section by section, and the narrowings."""
 
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from pipeline.geometry.branches.tree import Branch
 from pipeline.haemodynamics.sections import Stations
 from pipeline.haemodynamics.tally import Fields
 from solver.units import PASCAL_PER_MMHG
+
+if TYPE_CHECKING:  # thinning and its libraries, which those who read numbers do not need
+    from pipeline.geometry.branches.tree import Branch
 
 UNOBSTRUCTED = 0.1
 """A diameter within this part of the reference is that of an unobstructed vessel."""
@@ -67,7 +69,7 @@ class Along:
 
     def __init__(
         self,
-        branches: Sequence[Branch],
+        branches: Sequence["Branch"],
         stations: Stations,
         belongs_mm2: csr_array,
         density_kg_m3: float,
@@ -221,7 +223,7 @@ class Along:
                 )
         return found
 
-    def _whole(self) -> Iterator[tuple[Branch, NDArray[np.int64]]]:
+    def _whole(self) -> Iterator[tuple["Branch", NDArray[np.int64]]]:
         """Each branch with its stations that have a section, if there are any."""
         for k, branch in enumerate(self.branches):
             mine = np.flatnonzero((self.stations.branch == k) & self.stations.whole)

@@ -7,6 +7,7 @@ the values at the nodes: an operator that is found once serves all times.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,11 +16,13 @@ from scipy.sparse import csr_array
 from scipy.sparse.csgraph import connected_components
 from scipy.spatial import cKDTree
 
-from pipeline.geometry.branches.tree import Branch
 from pipeline.haemodynamics.tally import SLAB_CENTRE, SLAB_HALF_WIDTH, hann
 from pipeline.haemodynamics.wall import Wall, place_at
 from pipeline.mesh import Mesh
 from solver.nodes import Nodes
+
+if TYPE_CHECKING:  # thinning and its libraries, which those who read numbers do not need
+    from pipeline.geometry.branches.tree import Branch
 
 STEP_RADII, STEP_SPACINGS = 0.5, 2.0
 """Distance of neighbouring stations along a branch, in radii of the vessel, but at least so many spacings."""
@@ -171,7 +174,7 @@ class Stations:
         return np.isfinite(self.area_mm2)
 
 
-def find_stations(branches: Sequence[Branch], surface: Mesh, nodes: Nodes) -> Stations:
+def find_stations(branches: Sequence["Branch"], surface: Mesh, nodes: Nodes) -> Stations:
     """Places along the branches and their sections.
 
     A station stands every half radius, but not nearer to the last than two spacings, and at the narrowest place; not in
@@ -216,7 +219,7 @@ def find_stations(branches: Sequence[Branch], surface: Mesh, nodes: Nodes) -> St
 _NONE = (np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0), np.empty(0))
 
 
-def _station_rows(branch: Branch, nodes: Nodes) -> list[int]:
+def _station_rows(branch: "Branch", nodes: Nodes) -> list[int]:
     """Points of a branch's line at which stations stand."""
     way, free = branch.way_mm, branch.own & ~_near_caps(branch.points_mm, nodes)
     rows: list[int] = []
@@ -236,7 +239,7 @@ def _near_caps(points_mm: Floats, nodes: Nodes) -> NDArray[np.bool_]:
     return near
 
 
-def _is_of_one(loop: Loop, branches: Sequence[Branch]) -> bool:
+def _is_of_one(loop: Loop, branches: Sequence["Branch"]) -> bool:
     """Whether a section lies across one branch: the lines of all branches pass through it once, as does the wall."""
     if loop.tilt > MAX_TILT:
         return False
@@ -289,7 +292,7 @@ def _at_section(numbers: NDArray[np.int64], areas: Floats, heights: Floats, coun
 
 
 def wall_of_stations(
-    stations: Stations, branches: Sequence[Branch], wall: Wall, counted: NDArray[np.bool_]
+    stations: Stations, branches: Sequence["Branch"], wall: Wall, counted: NDArray[np.bool_]
 ) -> csr_array:
     """Area of the wall at each vertex that belongs to each station, (S, V) sparse, mm2.
 

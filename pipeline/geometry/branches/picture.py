@@ -1,6 +1,7 @@
 """Picture of a vessel for a refusal: what was found before it, in three views along the patient's axes.
 
-matplotlib draws it, so that a refusal needs no graphics library. It shows shape and places alone, and no image.
+matplotlib draws it, so that a refusal needs no graphics library; it is imported when one comes. The picture shows shape
+and places alone, and no image.
 """
 
 import io
@@ -8,12 +9,9 @@ import textwrap
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
-from matplotlib.axes import Axes
-from matplotlib.backends.backend_agg import FigureCanvasAgg
-from matplotlib.collections import PolyCollection
-from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 from pipeline.geometry.branches.centreline import Centreline, Ends
@@ -81,6 +79,9 @@ def draw(scene: Scene, title: str) -> bytes:
     scene : with a mesh.
     title : the sentence below which the marks are listed.
     """
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
     figure = Figure(figsize=(11, 9.5), layout="constrained")
     panels = figure.subplots(2, 2).ravel()
     for panel, view in zip(panels, VIEWS, strict=False):
@@ -99,7 +100,9 @@ def draw(scene: Scene, title: str) -> bytes:
     return stream.getvalue()
 
 
-def _draw_view(panel: Axes, scene: Scene, name: str, right: int, up: int, along: int, back: int) -> None:
+def _draw_view(panel: Any, scene: Scene, name: str, right: int, up: int, along: int, back: int) -> None:
+    from matplotlib.collections import PolyCollection
+
     if scene.mesh is not None:
         _draw_mesh(panel, scene.mesh, right, up, along, back)
     if scene.centreline is not None:
@@ -122,8 +125,10 @@ def _draw_view(panel: Axes, scene: Scene, name: str, right: int, up: int, along:
     panel.autoscale_view()
 
 
-def _draw_mesh(panel: Axes, mesh: Mesh, right: int, up: int, along: int, back: int) -> None:
+def _draw_mesh(panel: Any, mesh: Mesh, right: int, up: int, along: int, back: int) -> None:
     """The side of a surface that faces the viewer, darker where it turns away; caps in colour."""
+    from matplotlib.collections import PolyCollection
+
     vectors = mesh.area_vectors_mm2()
     facing = -back * vectors[:, along] / np.maximum(np.linalg.norm(vectors, axis=1), 1e-30)
     front = np.flatnonzero(facing > 0)
