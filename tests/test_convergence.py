@@ -237,17 +237,18 @@ def solved(across: float, folder) -> tuple[Level, tuple]:
 @pytest.mark.slow
 def test_index_of_a_solved_pipe_bounds_its_error(tmp_path):
     """Hagen and Poiseuille: 8 mu L Q / (pi R^4) = 8.91 Pa and 4 mu Q / (pi R^3) = 0.891 Pa. With 8, 12 and 18 nodes
-    across the pressure drop is 16, 6 and 4 % too low: faster than second order, which is not believed. The stress comes
-    nearer by as much from step to step, which has no order. The index bounds the error of both."""
+    across the pressure drop is 3.7, 1.3 and 1.9 % too low, to and fro; the stress is 2.5, 2.1 and 1.4 % too low and
+    changes more between the finer two. So neither has an order, none is told, and the index, by the spread of the
+    values, bounds the error of both.
+    """
     levels, openings = zip(*(solved(across, tmp_path) for across in (18, 12, 8)), strict=True)
     result = grid_convergence(levels, openings[0], ConvergenceInput())
     assert result["ratios"] == pytest.approx([1.5, 1.5])
     quantities = by_name(result)
     drop, stress = quantities["pressure drop from inlet to outlet"], quantities["wall shear stress, mean"]
     true_drop, true_stress = 8 * 3.5e-3 * 5e-3 * 0.2e-6 / (np.pi * 1e-12), 4 * 3.5e-3 * 0.2e-6 / (np.pi * 1e-9)
-    assert drop["behaviour"] == "monotonic"
-    assert drop["order"] > 1
-    assert 0.5 <= drop["order_used"] <= 2
-    assert abs(drop["extrapolated"] - true_drop) < abs(drop["values"][0] - true_drop)
+    assert (drop["behaviour"], stress["behaviour"]) == ("oscillatory", "diverging")
     for each, true in ((drop, true_drop), (stress, true_stress)):
         assert 0 < abs(each["values"][0] - true) <= each["uncertainty"]
+        assert each["order"] is each["order_used"] is each["extrapolated"] is None
+        assert any(each["name"] in warning for warning in result["warnings"])
