@@ -1,4 +1,4 @@
-"""Many cases of a table, each in two scenarios: three to the page of all cases, fifty as far as their numbers."""
+"""Many cases of a table, each in two scenarios, from DICOM to the page of all cases."""
 
 import subprocess
 import sys
@@ -61,10 +61,8 @@ def test_a_cohort_in_two_scenarios_is_finished_and_right(tmp_path, count):
     project.mkdir()
     write_cohort(project, [float(factor) for factor in factors])
     runs = [[project / f"results/p{k:02d}@{name}" for name in FLOWS_ML_S] for k in range(1, count + 1)]
-    wanted = [str(run.relative_to(project) / "indices.json") for pair in runs for run in pair]
-    targets = ["all"] if count == 3 else wanted
     began = time.monotonic()
-    command = [sys.executable, "-m", "snakemake", "--cores", "2", "--keep-going", "--", *targets]
+    command = [sys.executable, "-m", "snakemake", "--cores", "2", "--keep-going"]
     answer = subprocess.run(command, cwd=project, capture_output=True, text=True, check=False)
     took_s = time.monotonic() - began
     print(f"{count} cases in {len(FLOWS_ML_S)} scenarios: {took_s / 60:.1f} min")
@@ -83,7 +81,6 @@ def test_a_cohort_in_two_scenarios_is_finished_and_right(tmp_path, count):
         true = max(opening["radius_mm"] for opening in read_json(rest / "truth.json")["openings"])
         assert radii[-1] == pytest.approx(true, rel=0.06)  # of a vessel of 4 voxels in radius
     assert np.polyfit(factors, radii, 1)[0] / np.mean(radii) == pytest.approx(1, abs=0.3)  # none has another's vessel
-    if count == 3:
-        assert (project / "results/cohort.csv").read_text().count(",yes,") >= 2 * count
-    else:
+    assert (project / "results/cohort.csv").read_text().count(",yes,") >= 2 * count
+    if count == 50:
         assert took_s <= LONGEST_S
