@@ -24,6 +24,7 @@ from pipeline.mesh import read_mesh, read_point_arrays
 from pipeline.reporting.scene import View, around, front_view
 from pipeline.settings.base import RunName, Section, parse
 from solver.flow import Flow, read_flow
+from solver.seal import demand_sealed
 from solver.stage import Job, StageError, run_stage
 from solver.units import words
 
@@ -213,15 +214,16 @@ def read_statistics(path: Path) -> dict[str, NDArray[Any]]:
     Raises
     ------
     StageError
-        If it is no such file.
+        If it is no such file, or damaged.
     """
     try:
+        demand_sealed(path)
         with h5py.File(path, "r") as file:
             count = int(file["VTKHDF/NumberOfPoints"][0])
             data = file["VTKHDF/PointData"]
             return {name: data[name][:count] for name in data if len(data[name]) >= count > 0}
-    except (OSError, KeyError) as error:
-        raise StageError(f"{path}: cannot be read as VTKHDF ({error}); run solve again") from None
+    except (OSError, KeyError, ValueError) as error:
+        raise StageError(f"{path}: cannot be read as VTKHDF ({error}); run postprocess again") from None
 
 
 def _compute(job: Job) -> None:

@@ -4,10 +4,13 @@ Nothing names the file, whose name may hold a patient's.
 """
 
 import gzip
+import math
+import re
 import struct
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import takewhile
 from pathlib import Path
 
 import numpy as np
@@ -15,8 +18,10 @@ import SimpleITK as sitk
 from numpy.typing import NDArray
 from scipy.spatial.transform import Rotation
 
+from pipeline.dicom.dataset import DEFLATE_RATIO
 from pipeline.dicom.grid import MIN_SLICES, ORTHONORMAL_TOLERANCE, SPACING_RANGE_MM, Check, orthonormal_error
 from pipeline.volume import Volume
+from solver.memory import available_bytes, gigabytes
 from solver.stage import StageError
 
 SUFFIXES = (".nrrd", ".nhdr", ".nii", ".nii.gz", ".mha", ".mhd")
@@ -29,6 +34,9 @@ PLACE_TOLERANCE_VOXELS = 0.1
 
 HEADER_BYTES = 2**16
 """Text headers are shorter."""
+
+VOXELS_BESIDE = {"NRRD": r"^data ?file: *(.*)$", "MHA": r"^ *ElementDataFile *[=:](.*)$"}
+"""Where a text header names the files of its voxels."""
 
 
 def read_volume_file(path: Path) -> tuple[Volume, list[Check]]:
@@ -79,7 +87,7 @@ def require_known_place(path: Path, what: str = "volume file") -> None:
     """
     name = path.name.lower()
     kind = "NIfTI" if name.endswith((".nii", ".nii.gz")) else "NRRD" if name.endswith((".nrrd", ".nhdr")) else "MHA"
-    fault = {"NIfTI": _nifti_fault, "NRRD": _nrrd_fault, "MHA": _mha_fault}[kind](path)
+    fault = _voxels_fault(path, kind) or {"NIfTI": _nifti_fault, "NRRD": _nrrd_fault, "MHA": _mha_fault}[kind](path)
     if fault:
         raise StageError(f"{what}: {kind}: {fault}")
 
@@ -100,6 +108,45 @@ def _read(path: Path) -> Volume:
         return Volume.read(path)
     except StageError as error:
         raise StageError(str(error).replace(str(path), "volume file")) from None
+
+
+def _voxels_beside(path: Path, kind: str) -> list[str]:
+    """Names of files of voxels that a text header gives, as its readers find them, in small letters or not."""
+    if kind == "NIfTI":
+        return []
+    with path.open("rb") as stream:
+        head = stream.read(HEADER_BYTES)
+    if kind == "NRRD":
+        head = head.split(b"\n\n")[0].split(b"\r\n\r\n")[0]
+    names = re.findall(VOXELS_BESIDE[kind], head.decode("latin-1"), re.IGNORECASE | re.MULTILINE)
+    return [*takewhile(lambda name: name.strip() != "LOCAL", names)]
+
+
+def _voxels_fault(path: Path, kind: str) -> str | None:
+    """What a header says of its voxels against what can be, before anything is unpacked."""
+    names = [name.strip() for name in _voxels_beside(path, kind)]
+    if any(name != Path(name).name or name[:1] in ".%" or "%" in name or name[:4].upper() == "LIST" for name in names):
+        return "its header names several files of voxels, or one in another folder; save it again as one file"
+    files = [path, *(path.parent / name for name in names)]
+    if not all(file.is_file() and file.resolve().parent == path.resolve().parent for file in files):
+        return "the file of voxels that its header names is not beside it; save it again as one file"
+    reader = sitk.ImageFileReader()
+    reader.SetFileName(str(path))
+    try:
+        reader.ReadImageInformation()
+        item = sitk.Image((1, 1), reader.GetPixelID(), 1).GetSizeOfPixelComponent()
+    except RuntimeError:
+        return None
+    claimed = math.prod(reader.GetSize()) * reader.GetNumberOfComponents() * item
+    packed = sum(file.stat().st_size for file in files)
+    if claimed > DEFLATE_RATIO * packed:
+        return f"its header claims {gigabytes(claimed)}, which its {packed} bytes cannot hold; export it again"
+    if claimed > (free := available_bytes()):
+        return (
+            f"its voxels take {gigabytes(claimed)}, and {gigabytes(free)} of memory are free; cut out the"
+            " region that is wanted and save that"
+        )
+    return None
 
 
 def _nifti_fault(path: Path) -> str | None:

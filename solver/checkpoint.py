@@ -1,15 +1,15 @@
 """Checkpoints: the state of a run on disk, from which it goes on after a stop to the same bits as if there was none.
 
-A checkpoint is a file of plain arrays under their checksum, written beside the one before it and renamed when it is
-whole. The two newest are kept; the newest that is valid, and belongs to the same run, is used. The snapshots that a run
-has taken so far, which are larger than its state, stand beside them, each in a file of its own, written once.
+A checkpoint is a sealed file of plain arrays, written beside the one before it and renamed when it is whole. The two
+newest are kept; the newest that is valid, and belongs to the same run, is used. The snapshots that a run has taken so
+far, which are larger than its state, stand beside them, each in a file of its own, written once.
 """
 
-import hashlib
 import logging
 import os
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -17,16 +17,16 @@ import h5py
 import numpy as np
 from numpy.typing import NDArray
 
+from solver.seal import demand_sealed, seal
 from solver.stage import StageError, demand_room
 
 Arrays = Mapping[str, NDArray[np.generic]]
 
-FORMAT = 1
 KEPT = 2
 """Checkpoints that are kept: the newest, and the one before it in case that one is damaged."""
 SUFFIX = ".h5"
-DIGEST, IDENTITY, SNAPSHOTS = "sha256", "identity", "snapshots"
-"""Attributes with the checksum of all arrays and with what the run is made of; array with the steps of snapshots."""
+IDENTITY, SNAPSHOTS = "identity", "snapshots"
+"""Attribute with what the run is made of; array with the steps of snapshots."""
 
 
 @dataclass(frozen=True)
@@ -62,6 +62,8 @@ class Checkpoints:
     every_s: float
     log: logging.Logger
     _last: float = field(default_factory=time.monotonic)
+    _needed: dict[Path, set[Path]] = field(default_factory=dict)
+    """Files of the snapshots that a state needs, by its own; of states that this process wrote or read."""
 
     @property
     def due(self) -> bool:
@@ -84,11 +86,13 @@ class Checkpoints:
         """
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
+            kept = set().union(*self._needed.values())
             for taken, snapshot in snapshots.items():
-                if not self._snapshot(taken).is_file():
+                if self._snapshot(taken) not in kept:
                     _write(self._snapshot(taken), snapshot())
             path = self.folder / f"step-{step:012d}{SUFFIX}"
             _write(path, {**arrays, SNAPSHOTS: np.array([*snapshots], np.int64)}, self.identity)
+            self._needed[path] = {*map(self._snapshot, snapshots)}
             self._prune()
         except OSError as error:
             raise StageError(
@@ -107,14 +111,18 @@ class Checkpoints:
         for path in reversed(self._files("step-")):
             step = int(path.stem.removeprefix("step-"))
             try:
-                if _identity(path) != self.identity:
-                    self.log.info("checkpoint of step %d: of other settings, geometry or code; it is not used", step)
-                    continue
-                found = _read(path, like())
+                with _opened(path) as file:
+                    if file.attrs[IDENTITY] != self.identity:
+                        told = "checkpoint of step %d: of other settings, geometry or code; it is not used"
+                        self.log.info(told, step)
+                        continue
+                    _demand_alike(file, like())
+                    found = _arrays(file)
                 snapshots = {int(taken): _read(self._snapshot(int(taken))) for taken in found[SNAPSHOTS]}
             except (OSError, KeyError, ValueError) as error:
                 self.log.warning("warning: checkpoint of step %d is damaged (%s); it is not used", step, error)
                 continue
+            self._needed[path] = {*map(self._snapshot, snapshots)}
             return State(step, found, snapshots)
         return None
 
@@ -136,20 +144,21 @@ class Checkpoints:
         files = self._files("step-")
         for path in files[:-KEPT]:
             path.unlink()
-        needed = {self._snapshot(taken) for path in files[-KEPT:] for taken in _listed(path)}
-        for path in {*self._files("snapshot-")} - needed:
+        self._needed = {path: self._needed.get(path, set()) for path in files[-KEPT:]}
+        for path in {*self._files("snapshot-")}.difference(*self._needed.values()):
             path.unlink()
 
 
 def _write(path: Path, arrays: Arrays, identity: str = "") -> None:
-    """Write arrays under their checksum; the file appears whole, also after a loss of power, or not at all."""
+    """Write arrays, sealed; the file appears whole, also after a loss of power, or not at all."""
     partial = path.with_name(f".{path.name}")
     demand_room(path, sum(array.nbytes for array in arrays.values()))
     try:
         with h5py.File(partial, "w") as file:
-            file.attrs["format"], file.attrs[DIGEST], file.attrs[IDENTITY] = FORMAT, _digest(arrays), identity
+            file.attrs[IDENTITY] = identity
             for name, array in arrays.items():
                 file.create_dataset(name, data=array)
+        seal(partial)
         with partial.open("rb") as stream:
             os.fsync(stream.fileno())
         partial.replace(path)
@@ -157,30 +166,31 @@ def _write(path: Path, arrays: Arrays, identity: str = "") -> None:
         partial.unlink(missing_ok=True)
 
 
-def _read(path: Path, like: Arrays | None = None) -> dict[str, NDArray[np.generic]]:
-    """The arrays of a file.
+@contextmanager
+def _opened(path: Path) -> Iterator[h5py.File]:
+    """A file that is what was written.
 
     Raises
     ------
     OSError, KeyError, ValueError
-        If it is no such file, holds others than are wanted, or is damaged.
+        If it is no such file, or damaged.
     """
-    arrays: dict[str, NDArray[np.generic]] = {}
+    demand_sealed(path)
     with h5py.File(path, "r") as file:
-        if file.attrs["format"] != FORMAT:
-            raise ValueError(f"format {file.attrs['format']}, {FORMAT} is wanted")
-        if like is not None:
-            _demand_alike(file, like)
-        names: list[str] = []
-        file.visit(names.append)
-        for name in names:
-            if isinstance(file[name], h5py.Dataset):
-                if file[name].nbytes > path.stat().st_size:  # a damaged file may claim any size
-                    raise ValueError(f"{name} is larger than the file")
-                arrays[name] = file[name][()]
-        if _digest(arrays) != file.attrs[DIGEST]:
-            raise ValueError("its checksum does not hold")
-    return arrays
+        yield file
+
+
+def _read(path: Path) -> dict[str, NDArray[np.generic]]:
+    """The arrays of a file; errors are those of :func:`_opened`."""
+    with _opened(path) as file:
+        return _arrays(file)
+
+
+def _arrays(file: h5py.File) -> dict[str, NDArray[np.generic]]:
+    """The arrays of a file, those in groups too."""
+    names: list[str] = []
+    file.visit(names.append)
+    return {name: file[name][()] for name in names if isinstance(file[name], h5py.Dataset)}
 
 
 def _demand_alike(file: h5py.File, like: Arrays) -> None:
@@ -189,28 +199,3 @@ def _demand_alike(file: h5py.File, like: Arrays) -> None:
         found = file[name]
         if found.shape != array.shape or found.dtype != array.dtype:
             raise ValueError(f"{name} is {found.dtype} {found.shape}, {array.dtype} {array.shape} is wanted")
-
-
-def _digest(arrays: Arrays) -> str:
-    """SHA-256 of the arrays with their names, types and shapes."""
-    digest = hashlib.sha256()
-    for name in sorted(arrays):
-        array = np.ascontiguousarray(arrays[name])
-        digest.update(f"{name} {array.dtype.str} {array.shape}".encode())
-        digest.update(array.reshape(-1).view(np.uint8).data)
-    return digest.hexdigest()
-
-
-def _identity(path: Path) -> str:
-    """What the run of a checkpoint is made of."""
-    with h5py.File(path, "r") as file:
-        return str(file.attrs[IDENTITY])
-
-
-def _listed(path: Path) -> list[int]:
-    """Steps of the snapshots that a checkpoint needs; none of one that cannot be read."""
-    try:
-        with h5py.File(path, "r") as file:
-            return [int(step) for step in file[SNAPSHOTS]]
-    except (OSError, KeyError):
-        return []

@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from solver.nodes import Nodes
+from solver.seal import demand_sealed, seal
 from solver.stage import StageError, demand_room
 from solver.vtkhdf import Steps, add_points, begin, extend, write_lattice
 
@@ -70,7 +71,7 @@ def steady_statistics(
 
 
 class FlowWriter:
-    """Writes a flow file step by step; a context manager.
+    """Writes a flow file step by step; a context manager, at whose end the file is sealed.
 
     Parameters
     ----------
@@ -80,6 +81,7 @@ class FlowWriter:
     """
 
     def __init__(self, path: Path, nodes: Nodes, varying: bool = False) -> None:
+        self._path = path
         self._file = h5py.File(path, "w")
         self._fields = FIELDS | VARYING if varying else FIELDS
         self._static = [*(MEANS[name] for name in self._fields), *FlowStatistics._fields]
@@ -137,7 +139,7 @@ class FlowWriter:
         self.append(float(taken["time_s"]), *(taken[name] for name in self._fields))
 
     def _demand_room(self, arrays: tuple[NDArray[np.floating], ...]) -> None:
-        demand_room(Path(self._file.filename), sum(array.size * ITEM_BYTES for array in arrays))
+        demand_room(self._path, sum(array.size * ITEM_BYTES for array in arrays))
 
     def start_over(self) -> None:
         """Take all time steps out again."""
@@ -152,6 +154,8 @@ class FlowWriter:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._file.close()
+        if not error:
+            seal(self._path)
 
 
 @dataclass(frozen=True)
@@ -233,16 +237,17 @@ def read_flow(path: Path) -> Flow:
     Raises
     ------
     StageError
-        If it is not one of ours, or holds no time step.
+        If it is not one of ours, is damaged, or holds no time step.
     """
     try:
+        demand_sealed(path)
         with h5py.File(path, "r") as file:
             root = file["VTKHDF"]
             points, times = root["Points"][()], root["Steps/Values"][()]
             whole = all(len(root["PointData"][name]) == len(times) * len(points) for name in FIELDS)
             static = (*(MEANS[name] for name in FIELDS), *FlowStatistics._fields)
             whole &= all(len(root["PointData"][name]) == len(points) for name in static)
-    except (OSError, KeyError) as error:
+    except (OSError, KeyError, ValueError) as error:
         raise StageError(f"{path}: cannot be read as a flow file ({error}); run solve again") from None
     if not whole or not len(times):
         raise StageError(f"{path}: holds {len(times)} time steps that are not complete; run solve again")

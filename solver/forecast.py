@@ -15,12 +15,11 @@ against it. At given flow the profile settles at 26.4/T (the first zero of J_2, 
 over T, is alpha^2 times as much at its end.
 """
 
-import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from math import ceil, floor, log, log10, pi, sqrt
-from pathlib import Path
 
+from solver.memory import gigabytes
 from solver.nodes import Nodes
 from solver.stage import StageError
 from solver.streaming import row_stride
@@ -40,9 +39,6 @@ STATISTICS = 4
 
 DIFFUSION = 26.4
 """Rate, in nu/R^2, at which the profile of a given flow settles in a tube."""
-
-MEMINFO, OWN_GROUP, GROUPS = Path("/proc/meminfo"), Path("/proc/self/cgroup"), Path("/sys/fs/cgroup")
-"""Where Linux says how much memory is free, and how much of it a container or a job may have."""
 
 
 @dataclass(frozen=True)
@@ -181,34 +177,9 @@ def forecast(
     return Forecast(steps, device.seconds(steps, nodes.count), need)
 
 
-def gigabytes(count: float) -> str:
-    """Bytes as text."""
-    return f"{count / 1e9:.3g} GB"
-
-
 def update_bytes(precision: str) -> int:
     """Bytes that an update of a node moves at least: 19 populations in and out."""
     return 2 * 19 * STORED_BYTES[precision]
-
-
-def available_bytes() -> float:
-    """Memory of this machine that a process can still take: what the kernel says, or all of it where it says nothing,
-    and no more than the process's control groups may have (containers, jobs of a cluster).
-    """
-    available = float(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
-    if MEMINFO.exists():
-        fields = dict(line.split(":", 1) for line in MEMINFO.read_text().splitlines())
-        available = 1024.0 * int(fields["MemAvailable"].split()[0])
-    return min([available, *_group_limits()])
-
-
-def _group_limits() -> list[float]:
-    """Limits of the control groups (version 2) that the process belongs to."""
-    lines = OWN_GROUP.read_text().splitlines() if OWN_GROUP.exists() else []
-    group = GROUPS / next((line.removeprefix("0::/") for line in lines if line.startswith("0::/")), "")
-    files = [folder / "memory.max" for folder in (group, *group.parents) if folder.is_relative_to(GROUPS)]
-    texts = [file.read_text().strip() for file in files if file.exists()]
-    return [float(text) for text in texts if text != "max"]
 
 
 def settling_s(

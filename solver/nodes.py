@@ -17,6 +17,7 @@ from numba import njit, prange
 from numpy.typing import NDArray
 
 from solver.d3q19 import VELOCITIES, Q
+from solver.seal import demand_sealed, seal
 from solver.stage import StageError
 
 EXTERNAL, WALL, FLUID, INLET, OUTLET = -1, 0, 1, 2, 3
@@ -159,7 +160,7 @@ ARRAYS: dict[str, type] = {
 
 
 def save(nodes: Nodes, path: Path) -> None:
-    """Write the node arrays as HDF5: one data set an array, the rest as attributes."""
+    """Write the node arrays as HDF5: one data set an array, the rest as attributes; sealed."""
     with h5py.File(path, "w") as file:
         file.attrs["format"] = FORMAT
         file.attrs["spacing_mm"] = nodes.spacing_mm
@@ -171,6 +172,7 @@ def save(nodes: Nodes, path: Path) -> None:
         file.attrs["openings"] = json.dumps([asdict(opening) for opening in nodes.openings])
         for name in ARRAYS:
             file.create_dataset(name, data=getattr(nodes, name), compression="gzip", compression_opts=1, shuffle=True)
+    seal(path)
 
 
 def load(path: Path) -> Nodes:
@@ -182,6 +184,7 @@ def load(path: Path) -> Nodes:
         If the file is not one of ours, is damaged, or breaks an invariant.
     """
     try:
+        demand_sealed(path)
         with h5py.File(path, "r") as file:
             if file.attrs.get("format") != FORMAT:
                 raise StageError(f"format {file.attrs.get('format')!r}, {FORMAT!r} is wanted; run decompose again")

@@ -14,8 +14,9 @@ from numpy.typing import NDArray
 from solver.checkpoint import Checkpoints
 from solver.driver import MEAN, Driver, Fields, LatticeDriver, Observation, Statistics
 from solver.flow import FlowStatistics, FlowWriter, steady_statistics
-from solver.forecast import Device, Forecast, forecast, gigabytes
+from solver.forecast import Device, Forecast, forecast
 from solver.lattice import Lattice, build_lattice
+from solver.memory import gigabytes
 from solver.monitor import Monitor, Row
 from solver.nodes import Nodes
 from solver.parts import PartsDriver

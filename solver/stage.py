@@ -162,6 +162,7 @@ def run_stage(
         for role, path in [*sources.items(), *((many, path) for many, paths in lists.items() for path in paths)]:
             if not path.exists():
                 raise StageError(f"--{role} {path}: no such file; run the stage that makes it, or correct the path")
+            demand_as_written(path)
         for number in STOP_SIGNALS:
             signal.signal(number, _stop)
         with _outputs(targets | {"provenance": arguments["provenance"]}) as partial:
@@ -169,7 +170,8 @@ def run_stage(
             job.more = {name: arguments[name] for name in more or {}}
             started = time.monotonic()
             compute(job)
-            record = _provenance(job, time.monotonic() - started)
+            names = {role: path.name for role, path in targets.items()}
+            record = _provenance(job, names, time.monotonic() - started)
             partial["provenance"].write_text(json.dumps(record, indent=2) + "\n")
         if afterwards:
             afterwards(job)
@@ -222,6 +224,8 @@ def _open_log(stage: str, path: Path | None) -> logging.Logger:
     return log
 
 
+RECORDS = "*.provenance.json"
+"""Where stages of the workflow tell what they wrote, beside it."""
 ROOM, LEAST_ROOM = 1.02, 1_000_000
 """Of what is written, and beside it: what a file's own tables take, at most."""
 STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT)
@@ -282,14 +286,16 @@ def _remove(path: Path) -> None:
         path.unlink(missing_ok=True)
 
 
-def _provenance(job: Job, seconds: float) -> dict[str, Any]:
-    """How the outputs were made. Inputs appear by role and checksum: their names may hold a patient's."""
+def _provenance(job: Job, names: dict[str, str], seconds: float) -> dict[str, Any]:
+    """How the outputs, of some names by role, were made. Inputs appear by role and checksum: their names may hold a
+    patient's.
+    """
     return {
         "stage": job.stage,
         "settings": job.settings,
         "inputs_sha256": {role: checksum(path) for role, path in job.inputs.items()}
         | {role: checksum(*paths) for role, paths in job.lists.items() if paths},
-        "outputs_sha256": {role: checksum(path) for role, path in job.outputs.items()},
+        "outputs_sha256": {names[role]: checksum(path) for role, path in job.outputs.items()},
         **job.facts,
         "versions": _versions(),
         "host": {"machine": platform.machine(), "system": platform.platform(), "cores": os.cpu_count()},
@@ -297,6 +303,30 @@ def _provenance(job: Job, seconds: float) -> dict[str, Any]:
         "seconds": round(seconds, 3),
         "peak_memory_mb": round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024, 1),
     }
+
+
+def demand_as_written(path: Path) -> None:
+    """Check that an input is what a stage wrote, where the provenance of one beside it tells of a file of its name.
+
+    Raises
+    ------
+    StageError
+        If it is not, or the provenance cannot be read.
+    """
+    wanted: dict[str, str] = {}
+    for record in path.parent.glob(RECORDS):
+        stage = record.name.removesuffix(RECORDS[1:])
+        try:
+            written = json.loads(record.read_bytes()).get("outputs_sha256", {})
+            wanted |= {written[path.name]: stage} if path.name in written else {}
+        except (ValueError, AttributeError, TypeError):
+            raise StageError(f"{record}: is damaged; run {stage} again") from None
+    if wanted and checksum(path) not in wanted:
+        stages = " or ".join(sorted(wanted.values()))
+        raise StageError(
+            f"{path}: is not what {stages} wrote, by the SHA-256 in the provenance beside it: it is damaged, or was"
+            f" changed by hand; run {stages} again"
+        )
 
 
 def demand_room(path: Path, size: int) -> None:

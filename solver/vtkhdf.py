@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from solver.d3q19 import VELOCITIES
 from solver.nodes import Neighbours, Nodes
+from solver.seal import seal
 
 CHUNK_ROWS = 65536
 """Rows of a chunk of a point array, at most: as many chunks as a time step needs share its rows evenly."""
@@ -159,7 +160,7 @@ def _empty(_: str, found: Any) -> None:
 
 
 def write_still(path: Path, nodes: Nodes, arrays: Mapping[str, NDArray[np.floating]]) -> None:
-    """Write a file of arrays at the fluid nodes, (N,) or (N, components), that hold for all times."""
+    """Write a file of arrays at the fluid nodes, (N,) or (N, components), that hold for all times; sealed."""
     with h5py.File(path, "w") as file:
         root = begin(file, "UnstructuredGrid")
         write_lattice(root, nodes)
@@ -167,3 +168,4 @@ def write_still(path: Path, nodes: Nodes, arrays: Mapping[str, NDArray[np.floati
         for name, values in arrays.items():
             add_points(data, name, nodes.count, 1 if values.ndim == 1 else values.shape[1])
             extend(data[name], values)
+    seal(path)

@@ -573,7 +573,7 @@ def main() -> None:
         for name, number in CASES[first::step][:count]:
             print(json.dumps({"kind": name, "number": number}), flush=True)
             print(json.dumps(judge(name, number, Path(folder) / "PLANTED")), flush=True)
-    for process in codecs._processes:  # so that its memory counts as a child's
+    if process := codecs.PROCESS.process:  # so that its memory counts as a child's
         process.kill()
         process.wait()
     # of this program alone: what getrusage says of it counts the one that started it, too

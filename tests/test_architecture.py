@@ -1,5 +1,6 @@
 """Who may import whom (docs/architecture.md), and files that are generated from others."""
 
+import ast
 import sys
 from pathlib import Path
 
@@ -10,8 +11,8 @@ from solver.stage import ROOT, imports
 
 PIPELINE_MAY_USE = {
     f"solver.{module}"
-    for module in ("stage", "nodes", "d3q19", "units", "flow", "waveform", "forecast", "partition", "blood", "vtkhdf")
-} | {"solver.velocity_sets", "solver.plain"}
+    for module in ("stage", "seal", "memory", "nodes", "d3q19", "units", "flow", "waveform", "forecast", "partition")
+} | {"solver.blood", "solver.vtkhdf", "solver.velocity_sets", "solver.plain"}
 SOLVER_MAY_USE = {"numpy", "numba", "h5py"}
 STANDARD_LIBRARY = set(sys.stdlib_module_names)
 
@@ -46,3 +47,16 @@ def test_one_place_for_cuda_and_one_room_for_dicom_beside_the_phantom():
 
 def test_schema_file_equals_the_model():
     assert (ROOT / "config" / "case.schema.json").read_text() == case.schema(), "run `make schema`"
+
+
+def test_nothing_that_is_read_is_run():
+    """No pickles, no evaluation of text, no shell; YAML by safe loaders, which follow no tags."""
+    for file in modules("pipeline") + modules("solver"):
+        tops = {name.split(".")[0] for name in imports(file)}
+        assert not tops & {"pickle", "marshal", "shelve", "dill", "joblib"}, file
+        for call in (node for node in ast.walk(ast.parse(file.read_text())) if isinstance(node, ast.Call)):
+            called = ast.unparse(call.func)
+            options = {word.arg: ast.unparse(word.value) for word in call.keywords}
+            assert called not in ("eval", "exec", "os.system", "os.popen", "yaml.unsafe_load", "yaml.full_load"), file
+            assert called != "yaml.load" or file.name == "yaml_file.py", file
+            assert options.get("shell", "False") == options.get("allow_pickle", "False") == "False", file

@@ -12,14 +12,15 @@ import pytest
 from geometries import pipe
 from test_simulation import pipe_case, settings
 
-from solver import forecast
+from solver import forecast, memory
 from solver.collision import relaxation_rates
 from solver.cpu.driver import CpuDriver
 from solver.cuda import device as cuda
 from solver.d3q19 import VELOCITIES
 from solver.driver import held_bytes
-from solver.forecast import LINKS_PER_AREA, Device, Size, available_bytes, settling_s
+from solver.forecast import LINKS_PER_AREA, Device, Size, settling_s
 from solver.lattice import build_lattice
+from solver.memory import available_bytes
 from solver.nodes import Nodes
 from solver.plan import make_plan
 from solver.settings import InletSettings
@@ -217,14 +218,14 @@ def test_available_memory_is_what_the_kernel_and_the_group_leave(monkeypatch, tm
     (tmp_path / "meminfo").write_text("MemTotal: 2000 kB\nMemAvailable: 1000 kB\n")
     (tmp_path / "cgroup").write_text("1:cpu:/\n0::/job/step\n")
     (tmp_path / "groups/job/step").mkdir(parents=True)
-    monkeypatch.setattr(forecast, "MEMINFO", tmp_path / "meminfo")
-    monkeypatch.setattr(forecast, "OWN_GROUP", tmp_path / "cgroup")
-    monkeypatch.setattr(forecast, "GROUPS", tmp_path / "groups")
+    monkeypatch.setattr(memory, "MEMINFO", tmp_path / "meminfo")
+    monkeypatch.setattr(memory, "OWN_GROUP", tmp_path / "cgroup")
+    monkeypatch.setattr(memory, "GROUPS", tmp_path / "groups")
     assert available_bytes() == 1000 * 1024
     (tmp_path / "groups/job/step/memory.max").write_text("max\n")
     assert available_bytes() == 1000 * 1024
     (tmp_path / "groups/job/memory.max").write_text("5000\n")
     assert available_bytes() == 5000
-    monkeypatch.setattr(forecast, "MEMINFO", tmp_path / "no file")
-    monkeypatch.setattr(forecast, "OWN_GROUP", tmp_path / "no file")
+    monkeypatch.setattr(memory, "MEMINFO", tmp_path / "no file")
+    monkeypatch.setattr(memory, "OWN_GROUP", tmp_path / "no file")
     assert available_bytes() > 1e8

@@ -50,7 +50,7 @@ def test_a_stage_writes_outputs_log_and_provenance(tmp_path):
     assert process.returncode == 0, errors
     assert files(tmp_path) == {"in.txt", "out.txt", "out/file", "trial.json", "logs/trial.log"}
     record = json.loads((tmp_path / "trial.json").read_text())
-    assert record["inputs_sha256"]["text"] == checksum(tmp_path / "in.txt") == record["outputs_sha256"]["copy"]
+    assert record["inputs_sha256"]["text"] == checksum(tmp_path / "in.txt") == record["outputs_sha256"]["out.txt"]
     assert record["device"] == "none"
     assert record["peak_memory_mb"] > 1
     assert (tmp_path / "logs/trial.log").read_text() == errors  # terminal and log file alike

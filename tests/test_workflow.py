@@ -81,7 +81,7 @@ def test_every_stage_leaves_its_outputs_log_and_provenance(finished):
 def test_checksums_chain_the_stages(finished):
     results = finished / "results/tiny"
     record = json.loads((results / "decompose.provenance.json").read_text())
-    assert record["outputs_sha256"]["nodes"] == checksum(results / "nodes.h5")
+    assert record["outputs_sha256"]["nodes.h5"] == checksum(results / "nodes.h5")
     assert json.loads((results / "solve.provenance.json").read_text())["inputs_sha256"]["nodes"] == checksum(
         results / "nodes.h5"
     )

@@ -48,12 +48,20 @@ def read_dataset(path: Path, tags: list[str], **options: Any) -> Dataset:
     Exception
         Almost any, if it is no proper DICOM file.
     """
-    if path.stat().st_size * DEFLATE_RATIO > MAX_INFLATED_BYTES:
-        _require_small_when_inflated(path)
+    require_small_when_inflated(path)
     return pydicom.dcmread(path, specific_tags=list(tags), **options)
 
 
-def _require_small_when_inflated(path: Path) -> None:
+def require_small_when_inflated(path: Path) -> None:
+    """Refuse a deflated file that blows up, before it does.
+
+    Raises
+    ------
+    ValueError
+        If it would inflate to more than `MAX_INFLATED_BYTES`.
+    """
+    if path.stat().st_size * DEFLATE_RATIO <= MAX_INFLATED_BYTES:
+        return
     meta = read_file_meta_info(path)
     if meta.get("TransferSyntaxUID") != DeflatedExplicitVRLittleEndian:
         return

@@ -1,5 +1,6 @@
 """DICOM segmentation: one segment of a SEG object as a mask on the regular grid of its frames."""
 
+import math
 from pathlib import Path
 from typing import Any
 
@@ -7,18 +8,29 @@ import highdicom as hd
 import numpy as np
 import pydicom
 from numpy.typing import NDArray
-from pydicom.errors import InvalidDicomError
 from pydicom.sr._snomed_dict import mapping as snomed
 from pydicom.sr.codedict import CONCEPTS
-from pydicom.uid import UID, RTStructureSetStorage, SegmentationStorage
+from pydicom.uid import (
+    UID,
+    DeflatedExplicitVRLittleEndian,
+    ExplicitVRBigEndian,
+    ExplicitVRLittleEndian,
+    ImplicitVRLittleEndian,
+    RTStructureSetStorage,
+    SegmentationStorage,
+)
 
-from pipeline.dicom.dataset import quiet
+from pipeline.dicom.dataset import DEFLATE_RATIO, number, quiet, read_dataset, require_small_when_inflated
 from pipeline.mask_file import GivenMask, Segment, check_geometry, choose
 from pipeline.volume import Volume
+from solver.memory import available_bytes
 from solver.stage import StageError
 
 LABEL_MAP_STORAGE = UID("1.2.840.10008.5.1.4.1.1.66.7")
 """Segmentations as label maps (DICOM 2024d)."""
+
+PLAIN = {ImplicitVRLittleEndian, ExplicitVRLittleEndian, ExplicitVRBigEndian, DeflatedExplicitVRLittleEndian}
+"""Transfer syntaxes of frames that need no decoder; those of others may crash over damaged frames."""
 
 LEAST_PART = 0.5
 """A voxel of a fractional segment belongs to the lumen from this part (or probability) on."""
@@ -51,7 +63,7 @@ def find_segmentation(folder: Path) -> Path:
 
 def _kind(path: Path) -> str | None:
     try:
-        return pydicom.dcmread(path, specific_tags=["SOPClassUID"], stop_before_pixels=True).get("SOPClassUID")
+        return read_dataset(path, ["SOPClassUID"], stop_before_pixels=True).get("SOPClassUID")
     except Exception:  # pydicom raises almost anything for a damaged file
         return None
 
@@ -90,19 +102,37 @@ def read_segmentation(path: Path, wanted: int | str | None) -> GivenMask:
 
 def _open(path: Path) -> hd.seg.Segmentation:
     try:
+        require_small_when_inflated(path)
         dataset = pydicom.dcmread(path)
-    except (InvalidDicomError, EOFError, OSError):
+    except Exception:  # pydicom raises almost anything for a damaged file
         raise StageError("input.mask: the DICOM file is damaged; export it again") from None
     if dataset.get("SOPClassUID") not in (SegmentationStorage, LABEL_MAP_STORAGE):
         contours = dataset.get("SOPClassUID") == RTStructureSetStorage
         what = "contours (RTSTRUCT), which have to be made a mask first" if contours else "no segmentation but an image"
         raise StageError(f"input.mask: the DICOM file holds {what}; give a DICOM segmentation (SEG) or a label map")
+    _demand_what_can_be(dataset, path.stat().st_size)
     try:
         return hd.seg.Segmentation.from_dataset(dataset, copy=False)
     except Exception as error:  # of any kind, with values of the header in its text
         raise StageError(
             f"input.mask: the DICOM segmentation lacks a required part ({type(error).__name__}); export it again"
         ) from None
+
+
+def _demand_what_can_be(dataset: pydicom.Dataset, stored: int) -> None:
+    """Frames that a file of so many bytes can hold and this machine can take, and that need no decoder."""
+    if dataset.file_meta.get("TransferSyntaxUID") not in PLAIN:
+        raise StageError(
+            "input.mask: the frames of the DICOM segmentation are stored as images with compression; decompress it (for"
+            " instance gdcmconv --raw), or export it again"
+        )
+    sizes = [number(dataset.get(key, 1)) or 0 for key in ("Rows", "Columns", "NumberOfFrames")]
+    claimed = math.prod(sizes)
+    if not 0 < claimed <= min(8 * DEFLATE_RATIO * stored, available_bytes()):
+        raise StageError(
+            f"input.mask: the DICOM segmentation claims {sizes[2]:g} frames of {sizes[0]:g} x {sizes[1]:g} voxels,"
+            f" which its {stored} bytes cannot hold or this machine cannot take; export it again"
+        )
 
 
 def _segment(segmentation: hd.seg.Segmentation, number: int) -> Segment:

@@ -17,8 +17,9 @@ from solver.cpu.steps import make_steps
 from solver.cpu.wall_pass import make_wall_pass
 from solver.d3q19 import Q
 from solver.driver import EXTREMES, SUMS, Fields, Found, Held, LatticeDriver, Mean, Statistics, held_bytes
-from solver.forecast import Device, available_bytes
+from solver.forecast import Device
 from solver.lattice import Lattice
+from solver.memory import available_bytes
 from solver.storage import BITS, PLAIN
 from solver.streaming import address_runs, row_stride
 from solver.sums import WORDS, Words, join, words_by_group

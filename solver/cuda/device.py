@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 
 from solver.compilation import BySource
 from solver.cuda.claim import claimed
-from solver.forecast import Device, available_bytes, update_bytes
+from solver.forecast import Device, update_bytes
+from solver.memory import available_bytes
 from solver.stage import StageError
 
 config.CUDA_LOW_OCCUPANCY_WARNINGS = 0  # passes over links are short by nature

@@ -13,7 +13,8 @@ from pipeline.mesh import Mesh
 from pipeline.settings.base import Positive, Section
 from pipeline.settings.flow import InletSettings
 from pipeline.settings.geometry import VoxelizeSettings
-from solver.forecast import REAL_BYTES, Size, gigabytes
+from solver.forecast import REAL_BYTES, Size
+from solver.memory import gigabytes
 from solver.nodes import Opening
 from solver.stage import StageError
 from solver.units import MAX_GRID_REYNOLDS

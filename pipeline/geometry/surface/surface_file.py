@@ -2,11 +2,13 @@
 
 Files tell no unit. 3D Slicer writes the axes of the coordinates into the head of the file as ``SPACE=LPS`` or
 ``SPACE=RAS`` (VTP: a field of that name). Nothing here names the file, whose name may hold a patient's.
+
+VTK crashes over some damaged files: it reads in a process of its own, which this module is when it is run as a program.
 """
 
+import io
 import re
 from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import cycle
 from pathlib import Path
@@ -15,13 +17,13 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 from vtkmodules.util.numpy_support import vtk_to_numpy
-from vtkmodules.vtkCommonCore import vtkLogger
 from vtkmodules.vtkCommonDataModel import vtkPolyData
 from vtkmodules.vtkFiltersCore import vtkTriangleFilter
 from vtkmodules.vtkIOGeometry import vtkOBJReader, vtkSTLReader
 from vtkmodules.vtkIOPLY import vtkPLYReader
 from vtkmodules.vtkIOXML import vtkXMLPolyDataReader
 
+from pipeline.contained import Contained, ContainedError, serve
 from solver.stage import StageError
 
 READERS: dict[str, Any] = {
@@ -43,6 +45,12 @@ PLY_BYTES |= dict.fromkeys(("int", "uint", "int32", "uint32", "float", "float32"
 
 HEAD_BYTES = 4096
 """The axes stand in the first lines."""
+
+MEMORY_BYTES = 2**33
+"""Address space of the process; thirty million triangles take as much."""
+SECONDS, SECONDS_A_MEGABYTE = 60.0, 2.0
+"""Longest that a file may take, by its size: a hundred times what a sound one does."""
+PROCESS = Contained("pipeline.geometry.surface.surface_file")
 
 
 @dataclass(frozen=True)
@@ -76,14 +84,41 @@ def read_surface_file(path: Path) -> SurfaceFile:
         raise StageError(
             f"input.surface: no file of the kinds {', '.join(READERS)}; export the surface as one of these"
         )
+    seconds = SECONDS + SECONDS_A_MEGABYTE * path.stat().st_size / 1e6
+    try:
+        answer = PROCESS.ask({"path": str(path.absolute())}, b"", seconds)
+    except ContainedError:
+        raise StageError(f"input.surface: the {kind[1:].upper()} file is damaged; export it again") from None
+    with np.load(io.BytesIO(answer)) as found:
+        faces = dict(zip(found["names"].tolist(), found["faces"], strict=True))
+        return SurfaceFile(found["points"], found["triangles"], str(found["frame"]) or None, faces)
+
+
+def _packed(surface: SurfaceFile) -> bytes:
+    """A surface as bytes of plain arrays."""
+    faces = np.array([*surface.faces.values()], np.int64).reshape(-1, len(surface.triangles))
+    packed = io.BytesIO()
+    np.savez(
+        packed,
+        points=surface.points,
+        triangles=surface.triangles,
+        frame=surface.frame or "",
+        names=np.array([*surface.faces], str),
+        faces=faces,
+    )
+    return packed.getvalue()
+
+
+def _read(path: Path) -> SurfaceFile:
+    """What VTK reads, checked."""
+    kind = path.suffix.lower()
     if kind == ".ply" and not _ply_is_whole(path):
         raise StageError("input.surface: the PLY file is damaged or breaks off; export it again")
     reader = READERS[kind]()
     errors: list[int] = []
     reader.AddObserver("ErrorEvent", lambda *_: errors.append(1))
-    with _quiet():
-        reader.SetFileName(str(path))
-        reader.Update()
+    reader.SetFileName(str(path))
+    reader.Update()
     polydata = reader.GetOutput()
     if errors or not _in_range(polydata):
         raise StageError(f"input.surface: the {kind[1:].upper()} file is damaged{_bad_line(path)}; export it again")
@@ -189,17 +224,6 @@ def _in_range(polydata: vtkPolyData) -> bool:
     return True
 
 
-@contextmanager
-def _quiet() -> Iterator[None]:
-    """Keep VTK from writing its errors, which name the file, to the terminal."""
-    shown = vtkLogger.GetCurrentVerbosityCutoff()
-    vtkLogger.SetStderrVerbosity(vtkLogger.VERBOSITY_OFF)
-    try:
-        yield
-    finally:
-        vtkLogger.SetStderrVerbosity(shown)
-
-
 def _frame(path: Path, polydata: vtkPolyData) -> str | None:
     """Axes that the file names.
 
@@ -243,3 +267,7 @@ def _are_numbers(words: list[str], complete: bool) -> bool:
         return complete and all(np.isfinite([float(word) for word in words]))
     except ValueError:
         return False
+
+
+if __name__ == "__main__":
+    serve(lambda request, _: _packed(_read(Path(request["path"]))), MEMORY_BYTES)
