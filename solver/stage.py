@@ -229,6 +229,8 @@ RECORDS = "*.provenance.json"
 ROOM, LEAST_ROOM = 1.02, 1_000_000
 """Of what is written, and beside it: what a file's own tables take, at most."""
 STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT)
+STAMP = ".snakemake_timestamp"
+"""What Snakemake leaves in a folder that a stage made."""
 
 
 class Interruption:
@@ -350,7 +352,9 @@ def demand_room(path: Path, size: int) -> None:
 def checksum(*paths: Path) -> str:
     """SHA-256 of a file, or of the contents of several files or of all files of a folder whatever their names."""
     if len(paths) > 1 or paths[0].is_dir():
-        files = paths if len(paths) > 1 else [file for file in paths[0].rglob("*") if file.is_file()]
+        files = (
+            paths if len(paths) > 1 else [file for file in paths[0].rglob("*") if file.is_file() and file.name != STAMP]
+        )
         return hashlib.sha256("".join(sorted(checksum(file) for file in files)).encode()).hexdigest()
     with paths[0].open("rb") as stream:
         return hashlib.file_digest(stream, "sha256").hexdigest()

@@ -1,6 +1,6 @@
 """Damaged files, made from sound ones by seeds, and what reading makes of them.
 
-    python tests/file_mutations.py KIND COUNT [FIRST]    # judges so many cases of a kind, one line of JSON each
+    python tests/file_mutations.py KINDS COUNT [FIRST]    # judges so many cases of each kind, a line of JSON each
 
 Whatever is done to a file of the workflow, it is refused with one line, unless it is still the same byte for byte.
 Files from elsewhere have no checksum of ours: they are refused, or what is read is sound in itself.
@@ -248,18 +248,19 @@ def case(kind: str, number: int, folder: Path) -> dict[str, Any]:
     outcome = judge(damaged, read)
     faulthandler.cancel_dump_traceback_later()
     seconds = round(time.monotonic() - start, 3)
-    told = {"file": name, "damage": damage.__name__, "number": number, "changed": after != before}
+    told = {"kind": kind, "file": name, "damage": damage.__name__, "number": number, "changed": after != before}
     return told | {"outcome": outcome, "seconds": seconds}
 
 
 def main() -> None:
-    kind, count, first = sys.argv[1], int(sys.argv[2]), int(sys.argv[3]) if len(sys.argv) > 3 else 0
+    kinds, count, first = sys.argv[1].split(","), int(sys.argv[2]), int(sys.argv[3]) if len(sys.argv) > 3 else 0
     logging.disable()
     _, hard = resource.getrlimit(resource.RLIMIT_AS)
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, hard))
     with tempfile.TemporaryDirectory() as folder:
-        for number in range(first, first + count):
-            print(json.dumps(case(kind, number, Path(folder))), flush=True)
+        for kind in kinds:
+            for number in range(first, first + count):
+                print(json.dumps(case(kind, number, Path(folder) / kind)), flush=True)
     if process := surface_file.PROCESS.process:  # so that its memory counts as a child's
         process.kill()
         process.wait()

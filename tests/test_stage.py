@@ -3,6 +3,7 @@
 import json
 import logging
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -105,6 +106,32 @@ def test_a_missing_input_and_bad_settings_are_refused_in_words(tmp_path):
     )
     assert answer.returncode == 1
     assert "not JSON" in answer.stderr
+
+
+@pytest.mark.parametrize(
+    ("record", "told"),
+    [
+        ('{"outputs_sha256": {"in.txt": "0"}}', "is not what write wrote.*; run write again"),
+        ("{", "write.provenance.json: is damaged; run write again"),
+        ("[1]", "write.provenance.json: is damaged; run write again"),
+    ],
+)
+def test_an_input_that_is_not_what_its_stage_wrote_is_refused(tmp_path, record, told):
+    (tmp_path / "write.provenance.json").write_text(record)
+    _, errors = (process := start(tmp_path)).communicate(timeout=60)
+    assert process.returncode == 1
+    assert re.search(told, errors)
+    assert len(errors.splitlines()) == 1
+    assert files(tmp_path) == {"in.txt", "write.provenance.json", "logs/trial.log"}
+
+
+def test_an_input_that_is_what_one_of_two_stages_wrote_is_taken(tmp_path):
+    """A case may have entered elsewhere before: the records of both stages are there."""
+    (tmp_path / "in.txt").write_text("text")
+    for name, written in (("new", checksum(tmp_path / "in.txt")), ("old", "0")):
+        (tmp_path / f"{name}.provenance.json").write_text(json.dumps({"outputs_sha256": {"in.txt": written}}))
+    _, errors = (process := start(tmp_path)).communicate(timeout=60)
+    assert process.returncode == 0, errors
 
 
 def test_progress_tells_share_rate_and_time_left(caplog):
