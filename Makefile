@@ -1,4 +1,4 @@
-# make demo | make test | make studies [SET=ci|quick|full] | make validation | make lint | make bench | make lock
+# make demo | make test | make studies [SET=ci|quick|full] | make validation | make lint | make bench | make lock | make slurm | make cuda
 # Needs Python 3.11 or newer and make; everything else goes into .venv.
 
 PYTHON ?= python3
@@ -8,7 +8,7 @@ SET ?= quick
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r
 CUDA := $(shell command -v nvidia-smi >/dev/null 2>&1 && nvidia-smi -L >/dev/null 2>&1 && echo .venv/.cuda)
 
-.PHONY: demo test studies validation smoke lint bench schema lock clean
+.PHONY: demo test studies validation smoke lint bench schema slurm cuda lock clean
 .DELETE_ON_ERROR:
 
 demo: .venv/.run $(CUDA)
@@ -40,6 +40,11 @@ studies: .venv/.run $(CUDA)
 bench: .venv/.run $(CUDA)
 	$(BIN)/python benchmarks/bench.py
 
+# On a cluster, whose login node has no GPU: make slurm cuda
+slurm: .venv/.slurm
+
+cuda: .venv/.cuda
+
 schema: .venv/.run
 	$(BIN)/python -m pipeline.case > config/case.schema.json
 
@@ -61,8 +66,13 @@ schema: .venv/.run
 	touch $@
 
 .venv/.cuda: requirements-cuda.lock | .venv/.run
-	@echo "NVIDIA driver found: installing the packages of requirements-cuda.lock into .venv (once)"
+	@echo "Installing the packages of requirements-cuda.lock into .venv (once)"
 	$(INSTALL) requirements-cuda.lock
+	touch $@
+
+.venv/.slurm: requirements-slurm.lock | .venv/.run
+	@echo "Installing the packages of requirements-slurm.lock into .venv (once)"
+	$(INSTALL) requirements-slurm.lock
 	touch $@
 
 # Needs uv. The locks hold hashes for all supported Python versions and platforms, and no address of an index.
@@ -70,7 +80,8 @@ COMPILE := uv pip compile --quiet --universal --generate-hashes --no-emit-index-
 lock:
 	$(COMPILE) -o requirements.lock
 	$(COMPILE) --extra cuda -c requirements.lock -o requirements-cuda.lock
-	$(COMPILE) --extra dev -c requirements-cuda.lock -o requirements-dev.lock
+	$(COMPILE) --extra slurm -c requirements.lock -o requirements-slurm.lock
+	$(COMPILE) --extra dev --extra slurm -c requirements-cuda.lock -c requirements-slurm.lock -o requirements-dev.lock
 
 clean:
 	rm -rf results .snakemake

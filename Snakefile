@@ -6,6 +6,7 @@
     snakemake --cores all results/demo/pick.html    a page to pick seeds on, before there are any
     snakemake --cores all validation                the studies of config/studies/, of published works
     snakemake --cores all --config validation=full studies=plates -- validation    one study, all of its runs
+    snakemake --profile config/profiles/slurm      on a SLURM cluster, by what that folder says
 
 A changed setting reruns its stage and those after it; so does an edit of a module that the stage uses.
 """
@@ -30,7 +31,8 @@ from solver.stage import ROOT, StageError, checksum, sources
 configfile: "config/config.yaml"
 
 
-AT_WORK = recover()  # open as long as this process lives
+# Open as long as this process lives; a Snakemake that works on a job of another leaves what that one keeps alone.
+AT_WORK = recover() if workflow.is_main_process else None
 BEGAN = time.time()
 
 
@@ -83,6 +85,28 @@ def study_of(wildcards):
 def cores(wildcards):
     """All cores, or as many as the configuration says of a case, or a study of a run of it."""
     return (study_of(wildcards) or CHOSEN).threads or workflow.cores
+
+
+def gpus(wildcards):
+    """How many GPUs solve asks a cluster for, one or none."""
+    backend = CASES[wildcards.case].solve.backend
+    return int(backend == "cuda" or (backend == "auto" and CHOSEN.cluster.gpu)) if CHOSEN.cluster else None
+
+
+def asked(quantity):
+    """What solve asks a cluster for, by the forecast of the run once there are nodes; nothing on one machine."""
+
+    def ask(wildcards, input, threads, attempt):
+        cluster = CHOSEN.cluster
+        if not cluster or not workflow.is_main_process:
+            return None
+        from solver.walltime import expected  # only now: it takes a second
+
+        bytes_s = 1e9 * cluster.gpu_memory_gb_s if gpus(wildcards) else None
+        found = expected(str(input.nodes), CASES[wildcards.case].settings("solve"), threads, bytes_s)
+        return {"minutes": cluster.minutes(found.seconds, attempt), "memory": cluster.memory_mb(found.bytes, attempt)}[quantity]
+
+    return ask
 
 
 def timed(wildcards):
@@ -475,6 +499,7 @@ for STAGE in SHARED:
     rule:
         name:
             f"link_{STAGE}"
+        localrule: True
         input:
             given=of_owner(STAGE, *OUTPUTS),
             before=stage_before(STAGE),
@@ -506,8 +531,13 @@ rule solve:
         checkpoint=ANY_LEVEL + "checkpoint",  # no output: what a killed run leaves there is what the next one goes on from
         code=code("solver.__main__"),
     threads: cores
+    resources:
+        gpu=gpus,
+        runtime=asked("minutes"),
+        mem=asked("memory"),
+    retries: CHOSEN.cluster.retries if CHOSEN.cluster else None
     shell:
-        "NUMBA_NUM_THREADS={threads} {PYTHON} -m solver --nodes {input.nodes:q}"
+        "NUMBA_NUM_THREADS={threads} exec {PYTHON} -m solver --nodes {input.nodes:q}"
         " --flow {output.flow:q} --monitor {output.monitor:q} --summary {output.summary:q}"
         " --checkpoint {params.checkpoint:q} --checkpoint-minutes {CHOSEN.checkpoint_minutes}"
         " --settings {params.settings:q} --provenance {output.provenance:q} --log {log:q}"
@@ -577,6 +607,7 @@ rule postprocess:
 
 
 rule paraview:
+    localrule: True
     input:
         wall=own(rules.postprocess.output.wall),
         flow=own(rules.solve.output.flow),

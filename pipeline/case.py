@@ -17,6 +17,7 @@ from pydantic import Field, field_validator, model_validator
 
 from pipeline.cohort_table import TableRow, read_table
 from pipeline.settings.base import Name, Positive, Section, dotted_keys, existing, parse
+from pipeline.settings.cluster import ClusterSettings
 from pipeline.settings.flow import (
     ConvergenceSettings,
     InletSettings,
@@ -229,6 +230,7 @@ class Cohort(Section):
     studies: tuple[Name, ...] | None = Field(None, description="names of files in config/studies/; none: all of them")
     validation: RunSet = Field("quick", description="which runs of the studies: ci, quick or full")
     checkpoint_minutes: Positive = Field(10.0, description="between two states that solve keeps on the way")
+    cluster: ClusterSettings | None = Field(None, description="what solve asks a cluster for; none: nothing")
 
     @field_validator("cases", "studies", mode="before")
     @classmethod

@@ -1,6 +1,7 @@
 """The time loop: conditions over time, monitoring, when to stop, what to write."""
 
 import logging
+import os
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -416,12 +417,12 @@ def solve(
     plan = make_plan(nodes, settings)
     device = find_device(settings.backend, settings.precision)
     if settings.backend == "auto" and (missing := no_device()):
+        _demand_no_promise(missing)
         log.info("on the CPU: %s", missing)
     magic = f" (Lambda {plan.magic:.4g})" if plan.collision in ("trt", "bgk") else ""
     log.info("%s on %s, collision %s%s, walls %s\n%s", settings.precision, device.name, plan.collision, magic,
              settings.walls, table(plan.numbers))  # fmt: skip
-    means = 1 + (len(plan.schedule.snapshots) if plan.schedule.averaged else 0)
-    expected = forecast(nodes, settings.precision, plan.expected_steps, device, means, plan.rheology is not None)
+    expected = foresee(nodes, settings, plan, device)
     log.info("forecast: %s", _told(expected, plan, device))
     for name, values in plan.conditions.told().items():
         log.info("%s: %s", name, ", ".join(f"{key} {value:.4g}" if isinstance(value, float) else f"{key} {value}"
@@ -443,6 +444,22 @@ def solve(
     for note in came_back:
         log.info("note: %s", note)
     return _summary(simulation, plan.warnings + late, plan.notes + came_back)
+
+
+def _demand_no_promise(missing: str) -> None:
+    """Check that a job without a device was given none: its time would end long before a run on the CPU does."""
+    for name in ("SLURM_GPUS", "SLURM_GPUS_ON_NODE"):
+        if (given := os.environ.get(name, "0")) != "0":
+            raise StageError(
+                f"solve.backend auto: SLURM gave this job GPUs ({name} is {given}), and none can be used: {missing};"
+                " or set solve.backend to cpu, and ask for none"
+            )
+
+
+def foresee(nodes: Nodes, settings: SolveSettings, plan: Plan, device: Device) -> Forecast:
+    """What the run of a plan is expected to take on a device, which fails as :func:`forecast` does."""
+    means = 1 + (len(plan.schedule.snapshots) if plan.schedule.averaged else 0)
+    return forecast(nodes, settings.precision, plan.expected_steps, device, means, plan.rheology is not None)
 
 
 def _told(expected: Forecast, plan: Plan, device: Device) -> str:

@@ -29,9 +29,9 @@ CORE_UPDATES_S, STEP_S, COMPILE_S = 24e6, 4e-5, 25.0
 time that a step takes however few the nodes, compilation where none is kept."""
 
 
-def cpu_device() -> Device:
-    """The cores of this machine, as many as Numba uses."""
-    updates_s = CORE_UPDATES_S * get_num_threads()
+def cpu_device(threads: int | None = None) -> Device:
+    """The cores of this machine, as many as Numba uses unless told."""
+    updates_s = CORE_UPDATES_S * (threads or get_num_threads())
     return Device("CPU", available_bytes(), updates_s, STEP_S, COMPILE_S, copies=1)
 
 

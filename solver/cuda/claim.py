@@ -31,8 +31,8 @@ def claimed(devices: Sequence[str], log: logging.Logger, folder: Path = FOLDER) 
     ------
     Number of the device among `devices`.
     """
-    folder.mkdir(exist_ok=True)
-    locks = [os.open(folder / name, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o666) for name in devices]
+    _make_folder(folder)
+    locks = [_open_lock(folder / name) for name in devices]
     told = False
     try:
         while (mine := next((k for k, lock in enumerate(locks) if _taken(lock)), None)) is None:
@@ -44,6 +44,23 @@ def claimed(devices: Sequence[str], log: logging.Logger, folder: Path = FOLDER) 
     finally:
         for lock in locks:
             os.close(lock)
+
+
+def _make_folder(folder: Path) -> None:
+    """A folder in which all users of the machine may make locks, and remove none of another."""
+    try:
+        folder.mkdir()
+    except FileExistsError:
+        return
+    folder.chmod(0o1777)
+
+
+def _open_lock(path: Path) -> int:
+    """Open a lock, which another user may have made, who alone may write to it."""
+    try:
+        return os.open(path, os.O_RDONLY | os.O_NOFOLLOW)
+    except FileNotFoundError:
+        return os.open(path, os.O_RDONLY | os.O_CREAT | os.O_NOFOLLOW, 0o644)
 
 
 def _taken(lock: int) -> bool:

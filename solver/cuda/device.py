@@ -326,4 +326,9 @@ def cuda_device(precision: str) -> Device:
     device = cuda.get_current_device()
     bandwidth = 2e3 * device.MEMORY_CLOCK_RATE * device.GLOBAL_MEMORY_BUS_WIDTH / 8
     free, _ = cuda.current_context().get_memory_info()
-    return Device(name, float(free), EFFICIENCY * bandwidth / update_bytes(precision), STEP_S, COMPILE_S)
+    return device_of(name, float(free), bandwidth, precision)
+
+
+def device_of(name: str, free_bytes: float, bytes_s: float, precision: str) -> Device:
+    """What a device is expected to do whose memory moves so many bytes a second."""
+    return Device(name, free_bytes, EFFICIENCY * bytes_s / update_bytes(precision), STEP_S, COMPILE_S)
