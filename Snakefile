@@ -535,7 +535,7 @@ rule solve:
         gpu=gpus,
         runtime=asked("minutes"),
         mem=asked("memory"),
-    retries: CHOSEN.cluster.retries if CHOSEN.cluster else None
+    retries: CHOSEN.cluster.retries if CHOSEN.cluster and workflow.is_main_process else None  # not within its job, too
     shell:
         "NUMBA_NUM_THREADS={threads} exec {PYTHON} -m solver --nodes {input.nodes:q}"
         " --flow {output.flow:q} --monitor {output.monitor:q} --summary {output.summary:q}"
