@@ -96,3 +96,13 @@ def test_a_device_that_answers_has_no_fault(monkeypatch):
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
     monkeypatch.setattr(device, "cuda", faked())
     assert device.device_answers()
+
+
+def test_locks_are_shared_by_the_users_of_a_machine(tmp_path):
+    """Whoever comes first makes folder and lock; others may add locks, and open those that they may not write to."""
+    with claimed(["GPU-a"], LOG, tmp_path / "locks"):
+        assert (tmp_path / "locks").stat().st_mode & 0o7777 == 0o1777
+        assert (tmp_path / "locks/GPU-a").stat().st_mode & 0o444 == 0o444
+    (tmp_path / "locks/GPU-a").chmod(0o444)
+    with claimed(["GPU-a"], LOG, tmp_path / "locks") as number:
+        assert number == 0

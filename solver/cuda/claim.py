@@ -60,7 +60,9 @@ def _open_lock(path: Path) -> int:
     try:
         return os.open(path, os.O_RDONLY | os.O_NOFOLLOW)
     except FileNotFoundError:
-        return os.open(path, os.O_RDONLY | os.O_CREAT | os.O_NOFOLLOW, 0o644)
+        lock = os.open(path, os.O_RDONLY | os.O_CREAT | os.O_NOFOLLOW, 0o644)
+        os.fchmod(lock, 0o644)  # whatever the user lets others read
+        return lock
 
 
 def _taken(lock: int) -> bool:
