@@ -103,7 +103,7 @@ def asked(quantity):
         from solver.walltime import expected  # only now: it takes a second
 
         bytes_s = 1e9 * cluster.gpu_memory_gb_s if gpus(wildcards) else None
-        found = expected(str(input.nodes), CASES[wildcards.case].settings("solve"), threads, bytes_s)
+        found = expected(str(input.nodes), section(wildcards.case, "solve"), threads, bytes_s)
         return {"minutes": cluster.minutes(found.seconds, attempt), "memory": cluster.memory_mb(found.bytes, attempt)}[quantity]
 
     return ask

@@ -65,9 +65,12 @@ def asked(project: Path, *options: str) -> dict[str, dict[str, str]]:
 
 
 def test_solve_asks_for_what_is_expected_of_it(project):
-    """Twice the expected time and memory beside ten minutes and the libraries, of the device that the case runs on."""
-    both = "cases=pipe,on-cores"
-    told = asked(project, *PROFILE, "--config", both)
+    """Twice the expected time and memory beside ten minutes and the libraries, of the device that the case runs on; of
+    a case without nodes that cannot be told yet.
+    """
+    told = asked(project, *PROFILE, "--config", "cases=pipe,on-cores,tiny")
+    waiting = told.pop("tiny")
+    assert (waiting["gpu"], waiting["runtime"]) == ("1", "<TBD>")
     assert {case: one["gpu"] for case, one in told.items()} == {"pipe": "1", "on-cores": "0"}
     for case, bytes_s in (("pipe", 900e9), ("on-cores", None)):
         wanted = read_case(case, {}, project / "config/cases").settings("solve")
@@ -75,13 +78,8 @@ def test_solve_asks_for_what_is_expected_of_it(project):
         assert int(told[case]["runtime"]) == -(-(600 + 2 * found.seconds) // 60)
         assert int(told[case]["mem_mb"]) == -(-(LIBRARIES_MB * 1e6 + 2 * found.bytes) // 1e6)
     given = {"gpu": False, "margin": 50, "max_minutes": 25}
-    told = asked(project, *PROFILE, "--config", both, f"cluster={given}")
+    told = asked(project, *PROFILE, "--config", "cases=pipe,on-cores", f"cluster={given}")
     assert {(one["gpu"], one["runtime"]) for one in told.values()} == {("0", "25")}
-
-
-def test_what_solve_asks_for_is_told_once_there_are_nodes(project):
-    told = asked(project, *PROFILE, "--config", "cases=tiny")["tiny"]
-    assert (told["gpu"], told["runtime"]) == ("1", "<TBD>")
 
 
 def test_on_one_machine_solve_asks_for_nothing(project):
