@@ -1,6 +1,5 @@
 """The workflow is killed at random moments, over and over: the next run always finishes, with the same results."""
 
-import json
 import os
 import random
 import shutil
@@ -11,23 +10,9 @@ import time
 from pathlib import Path
 
 import pytest
+from left import results
 from project_copy import copy_project
 
-from solver.stage import checksum
-
-VARYING = {".log", ".html", ".json"}
-"""Files that tell times, or the time that something took; of JSON what else they hold is compared."""
-TIMES = {
-    "seconds",
-    "mlups",
-    "memory_mb",
-    "forecast",
-    "finished",
-    "peak_memory_mb",
-    "made",
-    "outputs_sha256",
-    "inputs_sha256",
-}
 LONGEST_S = 10.0
 """From the first stage of a run to a kill, at most: about as long as the longest stage."""
 
@@ -43,25 +28,6 @@ def start(project: Path, case: str) -> subprocess.Popen[str]:
     return subprocess.Popen(
         command, cwd=project, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, start_new_session=True
     )
-
-
-def without_times(value: object) -> object:
-    """A record without what differs from run to run."""
-    if isinstance(value, dict):
-        return {key: without_times(each) for key, each in value.items() if key not in TIMES}
-    return [without_times(each) for each in value] if isinstance(value, list) else value
-
-
-def results(folder: Path) -> dict[str, object]:
-    """What a case left, by file: checksums, and records without times."""
-    found: dict[str, object] = {}
-    for path in sorted(path for path in folder.rglob("*") if path.is_file()):
-        name = str(path.relative_to(folder))
-        if path.suffix not in VARYING:
-            found[name] = checksum(path)
-        else:
-            found[name] = without_times(json.loads(path.read_text())) if path.suffix == ".json" else "made"
-    return found
 
 
 def logs(folder: Path, since: float) -> set[str]:

@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 import yaml
+from left import results
+from project_copy import copy_project
 from vtkmodules.vtkIOGeometry import vtkSTLWriter
 
 from pipeline.mesh import Mesh, read_openings
@@ -94,6 +96,29 @@ def test_flow_is_balanced_and_as_imposed(finished):
     assert abs(checks["flow balance"]) < 0.005  # what is asked of the demo, at half its resolution
     assert abs(checks["inflow against imposed"]) < 0.01
     assert abs(checks["flow balance of the velocity field"]) < 0.01  # sampled in outlets of 6 nodes across
+
+
+THREADS = (
+    "NUMBA_NUM_THREADS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "ITK_GLOBAL_DEFAULT_NUMBER_OF_THREADS",
+    "VTK_SMP_MAX_THREADS",
+)  # fmt: skip
+"""How many threads each library that shares work out takes."""
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+def test_all_results_have_the_same_bits_whatever_the_number_of_cores(
+    finished, snakemake, tmp_path, monkeypatch, threads
+):
+    """Those of two cores, of one, and of three threads a stage in every library, more than CI's machines have cores."""
+    for name in THREADS:
+        monkeypatch.setenv(name, str(threads))
+    other = copy_project(tmp_path / "other")
+    answer = snakemake(other, "tiny", "--cores", str(threads))
+    assert answer.returncode == 0, answer.stderr
+    mine, theirs = (project / "results/tiny" for project in (finished, other))
+    for name in ("flow.vtkhdf", "indices.json"):
+        assert (mine / name).read_bytes() == (theirs / name).read_bytes(), name
+    assert results(mine) == results(theirs)
 
 
 def test_the_page_of_all_cases_stands_beside_them(finished):
