@@ -31,12 +31,12 @@ from solver.stage import ROOT, StageError, checksum, sources
 configfile: "config/config.yaml"
 
 
-# Open as long as this process lives; a Snakemake that works on a job of another leaves what that one keeps alone.
-AT_WORK = recover() if workflow.is_main_process else None
 BEGAN = time.time()
 
 
 try:
+    # Open as long as this process lives; a Snakemake that works on a job of another leaves what that one keeps alone.
+    AT_WORK = recover() if workflow.is_main_process else None
     COHORT = read_cohort(config)
     STUDIES = read_studies(config)
     CHOSEN = read_config(config)

@@ -11,6 +11,7 @@ from vtkmodules.vtkCommonDataModel import vtkImageData
 from vtkmodules.vtkIOCore import vtkZLibDataCompressor
 from vtkmodules.vtkIOXML import vtkXMLImageDataReader, vtkXMLImageDataWriter
 
+from pipeline import vtk_file
 from pipeline.geometry.lattice.frame import Frame
 from pipeline.geometry.lattice.links import Links
 from solver.d3q19 import VELOCITIES
@@ -60,14 +61,11 @@ class Lattice:
         repeats.SetName("periodic")
         image.GetFieldData().AddArray(repeats)
         writer = vtkXMLImageDataWriter()
-        writer.SetFileName(str(path))
-        writer.SetInputData(image)
         compressor = vtkZLibDataCompressor()
         compressor.SetCompressionLevel(1)
         writer.SetCompressor(compressor)
         writer.EncodeAppendedDataOff()
-        if not writer.Write():
-            raise StageError(f"{path}: the lattice could not be written; is the disk full?")
+        vtk_file.write(writer, image, path)
 
     @staticmethod
     def read(path: Path) -> "Lattice":

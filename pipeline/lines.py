@@ -11,7 +11,7 @@ from vtkmodules.vtkCommonCore import vtkPoints, vtkStringArray
 from vtkmodules.vtkCommonDataModel import vtkCellArray, vtkPolyData
 from vtkmodules.vtkIOXML import vtkXMLPolyDataWriter
 
-from solver.stage import StageError
+from pipeline import vtk_file
 
 
 def write_lines(
@@ -79,8 +79,4 @@ def _array(name: str, values: NDArray[Any]) -> Any:
 
 
 def _write(polydata: vtkPolyData, path: Path) -> None:
-    writer = vtkXMLPolyDataWriter()
-    writer.SetFileName(str(path))
-    writer.SetInputData(polydata)
-    if not writer.Write():
-        raise StageError(f"{path}: the lines could not be written; is the disk full?")
+    vtk_file.write(vtkXMLPolyDataWriter(), polydata, path)

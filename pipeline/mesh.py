@@ -13,6 +13,7 @@ from vtkmodules.vtkCommonCore import vtkPoints
 from vtkmodules.vtkCommonDataModel import vtkCellArray, vtkPolyData
 from vtkmodules.vtkIOXML import vtkXMLPolyDataReader, vtkXMLPolyDataWriter
 
+from pipeline import vtk_file
 from solver.nodes import Opening, parse_openings
 from solver.stage import StageError
 
@@ -80,11 +81,7 @@ class Mesh:
             array = numpy_to_vtk(np.ascontiguousarray(values), deep=True)
             array.SetName(name)
             polydata.GetPointData().AddArray(array)
-        writer = vtkXMLPolyDataWriter()
-        writer.SetFileName(str(path))
-        writer.SetInputData(polydata)
-        if not writer.Write():
-            raise StageError(f"{path}: the surface could not be written; is the disk full?")
+        vtk_file.write(vtkXMLPolyDataWriter(), polydata, path)
 
     @staticmethod
     def read(path: Path) -> "Mesh":

@@ -41,9 +41,9 @@ from pipeline.settings.base import parse
 from pipeline.settings.flow import PostprocessSettings
 from pipeline.table import write_table
 from solver import nodes as node_files
-from solver.flow import Flow, read_flow
+from solver.flow import ITEM_BYTES, Flow, read_flow
 from solver.nodes import Nodes
-from solver.stage import Job, Progress, StageError, run_stage
+from solver.stage import Job, Progress, StageError, demand_room, run_stage
 from solver.vtkhdf import SURFACE_CELLS, Steps, add_points, begin, extend, write_still, write_surface
 
 
@@ -149,6 +149,7 @@ def write_wall_over_time(results: Results, times_s: NDArray[np.float64], path: P
     """Write ``wall_over_time.vtkhdf``: stress and pressure on the wall as a time series that ParaView opens."""
     mesh, tally = results.wall.mesh, results.tally
     arrays = {"WSS (Pa)": 3, "WSS magnitude (Pa)": 1, "pressure (Pa)": 1}
+    demand_room(path, len(times_s) * len(mesh.points_mm) * sum(arrays.values()) * ITEM_BYTES)
     with h5py.File(path, "w") as file:
         root = begin(file, "PolyData")
         write_surface(root, mesh.points_mm, mesh.triangles)

@@ -5,29 +5,52 @@ for whose outputs it asks for an option. Here they are cleared away, but never w
 same folder: each holds a lock of the operating system, which no process outlives.
 """
 
+import errno
 import fcntl
 import json
+import os
 import shutil
 from base64 import urlsafe_b64decode
 from collections.abc import Iterator
 from pathlib import Path
 from typing import IO
 
+from solver.stage import StageError, remedy_of
+
 STATE = Path(".snakemake")
 """Where Snakemake keeps its own files, in the folder in which it runs."""
+RESULTS = Path("results")
+"""Where it lets everything be made."""
 
 
-def recover(state: Path = STATE) -> IO[str] | None:
+def recover(state: Path = STATE, results: Path = RESULTS) -> IO[str] | None:
     """Clear away what a killed Snakemake left, unless another is at work.
 
     Parameters
     ----------
     state : folder of Snakemake's own files; what a run makes lies below the folder that holds it.
+    results : where that is, which must take it, too.
 
     Returns
     -------
     A lock that tells others that this one is at work while it is open; none where the file system has no locks.
+
+    Raises
+    ------
+    StageError
+        If one of the folders cannot be written to.
     """
+    try:
+        if results.is_dir() and not os.access(results, os.W_OK):
+            code = errno.EROFS if os.statvfs(results).f_flag & os.ST_RDONLY else errno.EACCES
+            raise OSError(code, os.strerror(code), str(results / "any"))
+        return _recovered(state)
+    except OSError as error:
+        remedy = remedy_of(error) or "make it writable, and run the workflow again"
+        raise StageError(f"{Path(error.filename or state).absolute().parent}: {error.strerror}; {remedy}") from None
+
+
+def _recovered(state: Path) -> IO[str] | None:
     state.mkdir(parents=True, exist_ok=True)
     lock = (state / "hemolattice.lock").open("w")
     try:

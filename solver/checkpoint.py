@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from solver.seal import demand_sealed, seal
-from solver.stage import StageError, demand_room
+from solver.stage import StageError, demand_room, remedy_of
 
 Arrays = Mapping[str, NDArray[np.generic]]
 
@@ -95,18 +95,22 @@ class Checkpoints:
             self._needed[path] = {*map(self._snapshot, snapshots)}
             self._prune()
         except OSError as error:
+            remedy = remedy_of(error) or "let results/ lie where it can, and run the workflow again"
             raise StageError(
                 f"--checkpoint {self.folder}: cannot be written ({os.strerror(error.errno) if error.errno else error});"
-                " let results/ lie where it can, and run the workflow again"
+                f" {remedy}, which goes on from the last state that was kept"
             ) from None
         self._last = time.monotonic()
 
-    def newest(self, like: Callable[[], Arrays]) -> State | None:
+    def newest(
+        self, like: Callable[[], Arrays], fits: Callable[[int, Arrays], bool] = lambda step, arrays: True
+    ) -> State | None:
         """The newest state that is valid and belongs to this run; none if there is none.
 
         Parameters
         ----------
         like : what gives arrays that it must hold, of these types and shapes.
+        fits : whether the run comes by the state of a step with such arrays.
         """
         for path in reversed(self._files("step-")):
             step = int(path.stem.removeprefix("step-"))
@@ -118,6 +122,9 @@ class Checkpoints:
                         continue
                     _demand_alike(file, like())
                     found = _arrays(file)
+                if not fits(step, found):
+                    self.log.info("checkpoint of step %d: of a run with another end; it is not used", step)
+                    continue
                 snapshots = {int(taken): _read(self._snapshot(int(taken))) for taken in found[SNAPSHOTS]}
             except (OSError, KeyError, ValueError) as error:
                 self.log.warning("warning: checkpoint of step %d is damaged (%s); it is not used", step, error)

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from solver.d3q19 import VELOCITIES, Q
 from solver.seal import demand_sealed, seal
-from solver.stage import StageError
+from solver.stage import StageError, demand_room
 
 EXTERNAL, WALL, FLUID, INLET, OUTLET = -1, 0, 1, 2, 3
 """Tags of lattice nodes (int8). INLET and OUTLET are fluid nodes with a link through an opening."""
@@ -161,6 +161,7 @@ ARRAYS: dict[str, type] = {
 
 def save(nodes: Nodes, path: Path) -> None:
     """Write the node arrays as HDF5: one data set an array, the rest as attributes; sealed."""
+    demand_room(path, sum(getattr(nodes, name).nbytes for name in ARRAYS))
     with h5py.File(path, "w") as file:
         file.attrs["format"] = FORMAT
         file.attrs["spacing_mm"] = nodes.spacing_mm

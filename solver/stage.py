@@ -6,6 +6,7 @@ It lives beside the solver because the solver must run where `pipeline` cannot b
 
 import argparse
 import ast
+import errno
 import hashlib
 import json
 import logging
@@ -18,7 +19,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import cache
@@ -150,11 +151,12 @@ def run_stage(
     )
     parser.add_argument("--log", type=Path, metavar="PATH", help="log file (default: terminal only)")
     arguments = vars(parser.parse_args())
-    log = _open_log(stage, arguments["log"])
+    log = _open_log(stage)
     picture = arguments["log"].with_suffix(".png") if arguments["log"] else None
-    if picture:
-        picture.unlink(missing_ok=True)  # of an earlier refusal
     try:
+        if picture:
+            _keep_log(log, arguments["log"])
+            picture.unlink(missing_ok=True)  # of an earlier refusal
         settings = _parse_settings(arguments["settings"])
         targets = {role: arguments[role] for role in outputs}
         sources = {role: arguments[role] for role in inputs if role not in several and arguments[role]}
@@ -181,8 +183,32 @@ def run_stage(
         log.error("error: %s%s", error, f"; see {picture}" if picture and error.picture else "")
         sys.exit(1)
     except OSError as error:
-        log.error("error: %s: %s", _place(error, arguments.values()) or stage, error.strerror or type(error).__name__)
+        made = [path for role, path in arguments.items() if path and role in (*outputs, "provenance", "log")]
+        log.error("error: %s", _told(error, arguments.values(), made) or f"{stage}: {error}")
         sys.exit(1)
+
+
+REMEDIES = {
+    errno.ENOSPC: "make room, or let results/ lie on a larger disk, and run the workflow again",
+    errno.EDQUOT: "make room, or let results/ lie on a larger disk, and run the workflow again",
+    errno.EROFS: "make it writable, or let results/ lie on a disk that is, and run the workflow again",
+}
+"""What helps where a disk does not take what is written."""
+
+
+def _told(error: OSError, arguments: Iterable[Any], made: list[Path]) -> str:
+    """What is said of an error of the system; `made` are the paths that are written to."""
+    reason = error.strerror or type(error).__name__
+    if remedy := remedy_of(error):
+        path = Path(os.fsdecode(error.filename)) if error.filename else made[0]
+        return f"{path if path.is_dir() else path.parent}: {reason}; {remedy}"
+    place = _place(error, arguments)
+    return f"{place}: {reason}" if place else ""
+
+
+def remedy_of(error: OSError) -> str:
+    """What helps against an error of writing; empty where it is none."""
+    return REMEDIES.get(error.errno or 0, "")
 
 
 def _place(error: OSError, arguments: Iterable[Any]) -> str:
@@ -210,24 +236,38 @@ def _parse_settings(text: str) -> dict[str, Any]:
     return settings
 
 
-def _open_log(stage: str, path: Path | None) -> logging.Logger:
+def _open_log(stage: str) -> logging.Logger:
     log = logging.getLogger(stage)
     log.setLevel(logging.INFO)
     log.propagate = False
-    handlers: list[logging.Handler] = [logging.StreamHandler(sys.stderr)]
-    if path:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        handlers.append(logging.FileHandler(path, mode="w"))
-    for handler in handlers:
-        handler.setFormatter(logging.Formatter("%(asctime)s %(name)s: %(message)s", "%H:%M:%S"))
-        log.addHandler(handler)
+    _add(log, logging.StreamHandler(sys.stderr))
     return log
+
+
+def _keep_log(log: logging.Logger, path: Path) -> None:
+    """Let the lines go to a file, too."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    _add(log, _LogFile(path, mode="w"))
+
+
+def _add(log: logging.Logger, handler: logging.Handler) -> None:
+    handler.setFormatter(logging.Formatter("%(asctime)s %(name)s: %(message)s", "%H:%M:%S"))
+    log.addHandler(handler)
+
+
+class _LogFile(logging.FileHandler):
+    """A log file that may lack lines which a full disk does not take: the terminal has them."""
+
+    def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802
+        """Say nothing of it here."""
 
 
 RECORDS = "*.provenance.json"
 """Where stages of the workflow tell what they wrote, beside it."""
 ROOM, LEAST_ROOM = 1.02, 1_000_000
 """Of what is written, and beside it: what a file's own tables take, at most."""
+FULL = 2**16
+"""A disk with less room than this does not take what a library still holds back."""
 STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT)
 STAMP = ".snakemake_timestamp"
 """What Snakemake leaves in a folder that a stage made."""
@@ -271,14 +311,41 @@ def _outputs(targets: dict[str, Path]) -> Iterator[dict[str, Path]]:
         path.parent.mkdir(parents=True, exist_ok=True)
         _remove(partial[role])  # left by a killed run
     try:
-        yield partial
+        with _full_disk_told(targets.values()):
+            yield partial
         for role, path in targets.items():
             if path.is_dir():
                 shutil.rmtree(path)
             partial[role].replace(path)
     finally:
         for path in partial.values():
-            _remove(path)
+            with suppress(OSError):  # a disk that became read-only keeps them, until the next run
+                _remove(path)
+
+
+@contextmanager
+def _full_disk_told(targets: Iterable[Path]) -> Iterator[None]:
+    """Libraries tell of a full disk each in words of its own, or not at all: then it is told here.
+
+    Raises
+    ------
+    OSError
+        If a disk that was written to is full.
+    """
+    try:
+        yield
+    except (StageError, OSError):
+        raise
+    except Exception:
+        _demand_free(targets)
+        raise
+    _demand_free(targets)
+
+
+def _demand_free(targets: Iterable[Path]) -> None:
+    for path in targets:
+        if shutil.disk_usage(path.parent).free < FULL:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path)) from None
 
 
 def _remove(path: Path) -> None:

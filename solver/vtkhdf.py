@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from solver.d3q19 import VELOCITIES
 from solver.nodes import Neighbours, Nodes
 from solver.seal import seal
+from solver.stage import demand_room
 
 CHUNK_ROWS = 65536
 """Rows of a chunk of a point array, at most: as many chunks as a time step needs share its rows evenly."""
@@ -24,6 +25,8 @@ CHUNK_IDS = 262144
 """Numbers of a chunk of the mesh, at most: 1 MiB, what HDF5 keeps of an array while it is read."""
 TIMES = 256
 """Times of a chunk of the tables of steps."""
+PACKED_BYTES = 10
+"""Of a node: its place and what lies beside it, packed, about."""
 
 CELL_TYPES = {1: 1, 2: 3, 4: 8, 8: 11}
 """VTK's numbers of vertex, line, pixel and voxel by their corners, which follow x fastest, then y, then z."""
@@ -43,6 +46,7 @@ def begin(file: h5py.File, kind: str) -> h5py.Group:
 def write_lattice(root: h5py.Group, nodes: Nodes) -> None:
     """Write the fluid nodes as points, x, y, z, LPS, mm, and what lies between them as cells."""
     cells = voxels(nodes)
+    demand_room(Path(root.file.filename), PACKED_BYTES * nodes.count)
     root.create_dataset("NumberOfPoints", data=[nodes.count])
     pack(root, "Points", nodes.points_mm().astype(np.float32))
     _write_cells(root, cells, nodes.count)
@@ -161,6 +165,7 @@ def _empty(_: str, found: Any) -> None:
 
 def write_still(path: Path, nodes: Nodes, arrays: Mapping[str, NDArray[np.floating]]) -> None:
     """Write a file of arrays at the fluid nodes, (N,) or (N, components), that hold for all times; sealed."""
+    demand_room(path, sum(array.nbytes for array in arrays.values()))
     with h5py.File(path, "w") as file:
         root = begin(file, "UnstructuredGrid")
         write_lattice(root, nodes)
