@@ -11,6 +11,7 @@ the folder is removed.
 import hashlib
 import json
 from contextlib import nullcontext
+from dataclasses import replace
 from pathlib import Path
 
 from solver.checkpoint import Checkpoints
@@ -23,10 +24,15 @@ from solver.stage import Job, checksum, run_stage
 
 
 def identity(nodes: Path, settings: SolveSettings) -> str:
-    """What the bits of a run depend on: node arrays, settings, waveforms, backend and the solver's source."""
+    """What the bits of a run depend on up to where it ends: node arrays, settings, waveforms, backend and the solver's
+    source.
+
+    Where it ends at the latest, and what is done if it has not settled then, are left out: raised limits go on.
+    """
     files = [each.waveform for entries in (settings.inlets, settings.outlets) for each in entries.values()]
     waveforms = [checksum(Path(file)) for file in files if file]
-    made_of = [checksum(nodes), repr(settings), *waveforms, choose_backend(settings.backend), source()]
+    same = replace(settings, max_steps=0, cycles=min(settings.cycles, settings.min_cycles), unsettled="")
+    made_of = [checksum(nodes), repr(same), *waveforms, choose_backend(settings.backend), source()]
     return hashlib.sha256("\n".join(made_of).encode()).hexdigest()
 
 

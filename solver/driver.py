@@ -95,8 +95,9 @@ class Observation:
     change : root mean square change of the velocity since the last kept observation, over the mean speed.
     mean_speed, max_speed : of the velocity.
     mean_square : of the speed, mean.
-    node : row of the node with the largest speed, the first of several.
-    max_drho : largest deviation of the density.
+    node, dense_node : rows of the nodes with the largest speed and the largest deviation of the density, each the first
+        of several.
+    max_drho : that deviation.
     mean_drho : mean deviation of the density.
     inflow : (openings,) fluid that entered through each opening in the last step: the exact flux over its links.
     backflow : (openings,) fluid that entered through each outlet in the last step at nodes where more came in than went
@@ -109,6 +110,7 @@ class Observation:
     max_speed: float
     mean_square: float
     node: int
+    dense_node: int
     max_drho: float
     mean_drho: float
     inflow: NDArray[np.float64]
@@ -124,7 +126,7 @@ class Tally:
     ----------
     sums : (P, 4, 3) words of the sums of squared changes of the velocity, speeds, their squares and drho, see
         :mod:`solver.sums`.
-    extremes : (P, 3) largest squared speed, the first row where it stands, largest size of drho.
+    extremes : (P, 4) largest squared speed and the first row where it stands, largest size of drho and the same.
     openings : (3, openings, 3) words of inflow, backflow and the sum of drho over the nodes at each opening.
     """
 
@@ -135,7 +137,7 @@ class Tally:
     def observation(self, count: int, probes: NDArray[np.int64]) -> Observation:
         """The observation of `count` nodes, of which so many lie at each opening."""
         change, speed, squares, drho = total(self.sums.sum(axis=0))
-        square = self.extremes[:, 0].max()
+        (square, node), (max_drho, dense_node) = (_largest(self.extremes[:, k : k + 2]) for k in (0, 2))
         mean_speed = float(speed) / count
         inflow, backflow, opening_drho = total(self.openings)
         return Observation(
@@ -143,8 +145,9 @@ class Tally:
             mean_speed=mean_speed,
             max_speed=float(np.sqrt(square)),
             mean_square=float(squares) / count,
-            node=int(self.extremes[self.extremes[:, 0] == square, 1].min()),
-            max_drho=float(self.extremes[:, 2].max()),
+            node=node,
+            dense_node=dense_node,
+            max_drho=max_drho,
             mean_drho=float(drho) / count,
             inflow=inflow,
             backflow=backflow,
@@ -152,7 +155,13 @@ class Tally:
         )
 
 
-SUMS, EXTREMES = (4, WORDS), 3
+def _largest(found: NDArray[np.float64]) -> tuple[float, int]:
+    """The largest of (P, 2) values and rows, and the first row that has it."""
+    value = found[:, 0].max()
+    return float(value), int(found[found[:, 0] == value, 1].min())
+
+
+SUMS, EXTREMES = (4, WORDS), 4
 """Shapes of a partial result of a :class:`Tally`."""
 
 

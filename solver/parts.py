@@ -273,7 +273,7 @@ class PartsDriver:
         """What the last look saw."""
         tallies = [driver.tally() for driver in self.drivers]
         for part, tally in zip(self.parts, tallies, strict=True):
-            tally.extremes[:, 1] = part.rows[tally.extremes[:, 1].astype(np.int64)]
+            tally.extremes[:, 1::2] = part.rows[tally.extremes[:, 1::2].astype(np.int64)]
         sums, extremes = (np.concatenate([getattr(tally, name) for tally in tallies]) for name in ("sums", "extremes"))
         return Tally(sums, extremes, self._add_up([tally.openings for tally in tallies])).observation(
             self._count, self._probes

@@ -28,6 +28,8 @@ from solver.waveform import Inflow, common_period_s, expected_peak_speed_m_s, ov
 
 TRANSITS = 15
 """Acoustic transits of the domain over which the inflow is raised."""
+UNSETTLED = ("refuse", "report")
+"""What is done with a flow that has not settled when its steps or cycles are over."""
 SETTLING = (2.0, 5.8, 9.9, 2.0)
 """Rate, in nu/R^2 with R of `wall_radius_mm`, at which a flow without openings settles, by the number of axes along
 which it repeats: about in a cube, in a tube, between plates, about past a body."""
@@ -103,6 +105,8 @@ def make_plan(nodes: Nodes, settings: SolveSettings) -> Plan:
         raise StageError(f"solve.precision {settings.precision!r}: unknown; known are {', '.join(PRECISIONS)}")
     if settings.equilibrium not in EQUILIBRIA:
         raise StageError(f"solve.equilibrium {settings.equilibrium!r}: unknown; known are {', '.join(EQUILIBRIA)}")
+    if settings.unsettled not in UNSETTLED:
+        raise StageError(f"solve.unsettled {settings.unsettled!r}: unknown; known are {', '.join(UNSETTLED)}")
     chosen = settings.blood
     blood = choose_blood(chosen.model, chosen.set, chosen.parameters, settings.viscosity_pa_s)
     waves = read_waves(nodes, settings)

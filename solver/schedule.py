@@ -9,8 +9,9 @@ from solver.settings import SolveSettings
 from solver.stage import StageError
 from solver.units import ROWS_PER_CYCLE
 
-CHECK_STEPS = 100
-"""Steps between two looks for a flow that blows up, where no row of the monitor comes before."""
+CHECK_STEPS = 50
+"""Steps between two looks for a flow that blows up, where no row of the monitor comes before. What a look saw is taken
+in after the steps up to the next one, so that such a flow is stopped within twice as many."""
 SAMPLES = 100
 """States that a mean over a cycle, or over the last tenth of a steady run, is made of, at least: evenly spaced, they
 give the mean of a periodic flow exactly up to its harmonic SAMPLES - 1."""
@@ -130,9 +131,10 @@ def make_schedule(
         If the cycles are more steps than the run may have, or fewer than averages need.
     """
     if period_s is None:
-        last = max(2, settings.max_steps // 2 * 2)
+        most = max(2, settings.max_steps // 2 * 2)
         usual = max(LEAST_INTERVAL, viscous_steps / VISCOUS_ROWS)
-        interval = even(settings.monitor_s / dt_s if settings.monitor_s else usual)
+        interval = min(most, even(settings.monitor_s / dt_s if settings.monitor_s else usual))
+        last = most // interval * interval  # a row, which a run that ends later has, too
         return Schedule(interval, even(max(LEAST_INTERVAL, last / 10 / SAMPLES)), last)
     rows, cycle = rows_per_cycle(settings, period_s), even(period_s / dt_s)
     moments = moments_per_cycle(rows)

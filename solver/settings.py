@@ -89,6 +89,7 @@ class SolveSettings:
     phases: list[float] | None = None
     phase_averages: bool = False
     monitor_s: float | None = None
+    unsettled: str = "refuse"
 
 
 def parse(values: dict[str, Any]) -> SolveSettings:

@@ -12,8 +12,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from solver.checkpoint import Checkpoints
-from solver.driver import MEAN, Driver, Fields, LatticeDriver, Observation, Statistics
+from solver import blowup
+from solver.checkpoint import Arrays, Checkpoints
+from solver.driver import MEAN, Driver, Fields, LatticeDriver, Statistics
 from solver.flow import FlowStatistics, FlowWriter, steady_statistics
 from solver.forecast import Device, Forecast, forecast
 from solver.lattice import Lattice, build_lattice
@@ -28,12 +29,11 @@ from solver.stage import Interruption, StageError
 from solver.units import MAX_DRHO, PASCAL_PER_MMHG
 from solver.waveform import described
 
-SPEED_LIMIT = 0.3
-DRHO_LIMIT = 0.3
-"""Beyond these, in lattice units, the result is worthless whatever comes."""
 BALANCE = 1e-3
 BACKFLOW = 1e-3
 """Of the largest flow through an opening: what comes back above this is told."""
+MARGIN = 1.2
+"""Of the steps after which a flow is expected to have settled, those that are advised."""
 MANY = 0.01
 """Part of the nodes at a bound of the relaxation time that is worth a warning."""
 LOG_EVERY_S = 5.0
@@ -161,13 +161,44 @@ class Simulation:
         Raises
         ------
         StageError
-            If the flow blows up, or a signal stops the run, whose state is then kept.
+            If the flow blows up, or has not settled where that is refused, or a signal stops the run; in the last two
+            the state is kept.
         """
         if self.checkpoints:
             self._go_on(self.checkpoints, writer)
         with Interruption() as interruption:
             self._advance(writer, interruption)
+            if not self.converged and self.settings.unsettled == "refuse":
+                self._refuse(writer)
         self._finish(writer)
+
+    def _refuse(self, writer: FlowWriter) -> None:
+        kept = ""
+        if self.checkpoints:
+            self._keep_state(self.checkpoints, writer)
+            kept = ", which goes on from here"
+        raise StageError(
+            f"{self.unsettled()}. Then run the workflow again{kept}; or set solve.unsettled to report, to have the"
+            " results as they are, marked as not settled"
+        )
+
+    def unsettled(self) -> str | None:
+        """By how much the flow had not settled when its time was up, and what to raise; none of one that had."""
+        if self.converged:
+            return None
+        settings = self.settings
+        if self.plan.schedule.cycle:
+            return (
+                f"not periodic: {_difference(self.monitor)} (at most {settings.periodic_tolerance:.2%} wanted); raise"
+                f" solve.cycles (now {settings.cycles})"
+            )
+        row, wanted = self.monitor.rows[-1], self._steps_to_settle()
+        enough = f" to {float(f'{MARGIN * wanted:.1e}'):.0f}" if wanted else ""
+        return (
+            f"not converged: after {self.step} steps ({row.time_s:.3g} s) the residual is {row.residual:.2g} (wanted"
+            f" {settings.steady_tolerance:g}) and the balance {row.balance:+.2%} (at most {BALANCE:.1%}); raise"
+            f" solve.max_steps{enough} (now {settings.max_steps}), unless the flow has no steady state"
+        )
 
     def _advance(self, writer: FlowWriter, interruption: Interruption) -> None:
         start, schedule = time.monotonic() - self.seconds, self.plan.schedule
@@ -196,7 +227,7 @@ class Simulation:
         self._see()
         arrays = {f"driver/{name}": array for name, array in self.driver.state().items()}
         arrays |= {f"monitor/{name}": array for name, array in self.monitor.state().items()}
-        arrays |= {"seconds": np.array(self.seconds), "averaged": np.array(self._averaged)}
+        arrays |= {"seconds": np.array(self.seconds), "averaged": np.array(self._averaged), "end": self._end()}
         taken = {step: partial(writer.taken, k) for k, step in enumerate(self._snapshots)}
         begin = time.monotonic()
         checkpoints.write(self.step, arrays, taken)
@@ -205,17 +236,41 @@ class Simulation:
 
     def _go_on(self, checkpoints: Checkpoints, writer: FlowWriter) -> None:
         """Take the newest checkpoint of this run in, or remove those that are of no use."""
-        state = checkpoints.newest(lambda: {f"driver/{name}": each for name, each in self.driver.state().items()})
+        state = checkpoints.newest(
+            lambda: {f"driver/{name}": each for name, each in self.driver.state().items()}, self._on_the_way
+        )
         if state is None:
             checkpoints.remove()
             return
-        self.driver.restore(_under("driver/", state.arrays))
+        driver, averaged = _under("driver/", state.arrays), bool(state.arrays["averaged"])
+        if not np.array_equal(state.arrays["end"], self._end()):  # the mean of this run begins elsewhere
+            driver, averaged = {name: array for name, array in driver.items() if "mean-" not in name}, False
+        self.driver.restore(driver)
         self.monitor.restore(_under("monitor/", state.arrays))
         for snapshot in state.snapshots.values():
             writer.retake(snapshot)
         self.step, self._snapshots = state.step, [*state.snapshots]
-        self.seconds, self._averaged = float(state.arrays["seconds"]), bool(state.arrays["averaged"])
+        self.seconds, self._averaged = float(state.arrays["seconds"]), averaged
         self.log.info("going on from the checkpoint of step %d, after %s", self.step, _minutes(self.seconds))
+
+    def _end(self) -> NDArray[np.int64]:
+        """What of a steady run's rows and mean hangs on where it ends at the latest; nothing of a periodic one's."""
+        schedule = self.plan.schedule
+        return np.array([] if schedule.cycle else [schedule.interval, schedule.sample, schedule.last], np.int64)
+
+    def _on_the_way(self, step: int, arrays: Arrays) -> bool:
+        """Whether this run comes by a state of one that is alike up to where it ends.
+
+        A steady one does with the same rows, before its mean begins; or later, where no mean is told since what has
+        not settled is refused.
+        """
+        schedule, end = self.plan.schedule, self._end()
+        if step > schedule.last:
+            return False
+        if np.array_equal(arrays["end"], end):
+            return True
+        without_mean = self.settings.unsettled == "refuse" or step <= schedule.last - schedule.last // 10
+        return without_mean and bool(arrays["end"][0] == schedule.interval)
 
     def _see(self) -> None:
         """Take in what was looked at last: a row of the monitor where one is due."""
@@ -223,7 +278,8 @@ class Simulation:
             return
         step, self._unseen = self._unseen, None
         observation = self.driver.seen()
-        self._guard(observation)
+        if blowup.seen_in(observation):
+            raise StageError(blowup.message(self.nodes, self.settings, self.plan, self.monitor.rows, step, observation))
         if self.plan.schedule.row_due(step):
             row = self.monitor.record(step, observation)
             if not self.plan.schedule.may_end(step):
@@ -233,7 +289,7 @@ class Simulation:
         """Take the state into means and snapshots where that is due. Each cycle that may be the last begins anew."""
         schedule = self.plan.schedule
         if schedule.sampled(self.step):
-            self.driver.average(MEAN, schedule.begins_mean(self.step))
+            self.driver.average(MEAN, schedule.begins_mean(self.step) or not self._averaged)
             self._averaged = True
         snapshot = schedule.snapshot(self.step)
         if snapshot is None:
@@ -279,41 +335,6 @@ class Simulation:
         raised = self.plan.ramp_s <= (cycle - 1) * schedule.cycle * self.plan.units.dt_s
         found = self.monitor.periodicity()
         return raised and found is not None and max(found.values()) <= self.settings.periodic_tolerance
-
-    def _guard(self, seen: Observation) -> None:
-        if seen.max_speed <= SPEED_LIMIT and seen.max_drho <= DRHO_LIMIT:
-            return
-        plan, place = self.plan, self.nodes.points_mm()[seen.node]
-        away = {o.name: float(np.linalg.norm(place - o.centre_mm)) for o in self.nodes.openings}
-        near = min(away, key=lambda name: away[name]) if away else None
-        finite = np.isfinite(seen.max_speed)
-        what = (
-            f"speed {seen.max_speed * plan.units.speed_m_s:.3g} m/s is {seen.max_speed:.2g} in lattice units (Mach "
-            f"{seen.max_speed * 3**0.5:.2f}, at most {SPEED_LIMIT * 3**0.5:.2f}), density deviation {seen.max_drho:.2g}"
-            if finite
-            else "a population is no longer finite"
-        )
-        raise StageError(
-            f"the flow blew up at step {self.step}, time {self.step * plan.units.dt_s:.4g} s, at ({place[0]:.2f}, "
-            f"{place[1]:.2f}, {place[2]:.2f}) mm LPS{f', {away[near]:.1f} mm from opening {near}' if near else ''}: "
-            f"{what}. {self._cause()}"
-        )
-
-    def _cause(self) -> str:
-        plan, expected = self.plan, self.plan.numbers["expected_peak_speed_m_s"]
-        reached = max((row.max_speed_m_s for row in self.monitor.rows), default=0.0)
-        if plan.conditions.waves.inflow and plan.ramp_s < 1e-3 * plan.viscous_steps * plan.units.dt_s:
-            return "Likely the inflow is raised too fast; lengthen solve.ramp_s, or leave it out"
-        if reached > 1.2 * expected or plan.numbers["expected_peak_speed_lattice"] > 0.1:
-            return (
-                f"Likely the flow is faster than expected (it had reached {reached:.3g} m/s, expected was "
-                f"{expected:.3g}); raise solve.peak_speed_m_s, or lower solve.lattice_speed"
-            )
-        return (
-            f"Likely the lattice is too coarse (grid Reynolds number {plan.numbers['grid_reynolds']:.0f}, tau "
-            f"{plan.units.tau:.4f}, collision {plan.collision}); choose a finer voxelize.spacing_mm, or "
-            "solve.smagorinsky 0.1"
-        )
 
     def _statistics_in_si(self, found: Statistics) -> FlowStatistics:
         units = self.plan.units
@@ -366,11 +387,17 @@ class Simulation:
             left, prefix = 0.0, ""
         elif cycle := self.plan.schedule.cycle:
             left, prefix = float(min(most, left if prefix == "about " else cycle - self.step % cycle)), "about "
-        elif (decay := self._decay()) > 0:
-            wanted = np.log(self.monitor.rows[-1].residual / self.settings.steady_tolerance) / decay
-            ramp = self.plan.ramp_s / self.plan.units.dt_s - self.step
-            left, prefix = float(min(most, max(wanted, ramp, self.plan.schedule.interval))), "about "
+        elif wanted := self._steps_to_settle():
+            left, prefix = float(min(most, wanted - self.step)), "about "
         return f"{prefix}{_minutes(left * self.seconds / self.step)} left"
+
+    def _steps_to_settle(self) -> float:
+        """Steps after which a steady flow will have settled, if its residual goes on to fall; 0 where it does not."""
+        if (decay := self._decay()) <= 0:
+            return 0.0
+        left = np.log(self.monitor.rows[-1].residual / self.settings.steady_tolerance) / decay
+        ramp = self.plan.ramp_s / self.plan.units.dt_s - self.step
+        return float(self.step + max(left, ramp, self.plan.schedule.interval))
 
     def _decay(self) -> float:
         """Rate at which the residual falls, per step; 0 where that cannot be said."""
@@ -412,8 +439,11 @@ def solve(
     Raises
     ------
     StageError
-        If settings do not fit the geometry, the flow blows up, or a signal stops the run.
+        If settings do not fit the geometry, the flow blows up, or has not settled where that is refused, a signal stops
+        the run, or its device fails.
     """
+    from solver.cuda.device import failures_told
+
     plan = make_plan(nodes, settings)
     device = find_device(settings.backend, settings.precision)
     if settings.backend == "auto" and (missing := no_device()):
@@ -431,19 +461,21 @@ def solve(
         log.info("note: %s", note)
     for warning in plan.warnings:
         log.warning("warning: %s", warning)
-    driver = make_driver(settings.backend, lay_out(nodes, settings, plan, settings.walls), nodes.part)
-    log.info("%s: %s", driver.device, driver.layout)
-    simulation = Simulation(nodes, settings, plan, expected, driver, log, checkpoints)
-    with FlowWriter(flow_path, nodes, plan.rheology is not None) as writer:
-        simulation.run(writer)
-    simulation.monitor.write(monitor_path)
-    late = _late_warnings(simulation)
-    for warning in late:
-        log.warning("warning: %s", warning)
-    came_back = _backflow(simulation)
-    for note in came_back:
-        log.info("note: %s", note)
-    return _summary(simulation, plan.warnings + late, plan.notes + came_back)
+    wanted = f"{gigabytes(expected.bytes)} in {settings.precision}"
+    with failures_told(wanted, kept=checkpoints is not None):
+        driver = make_driver(settings.backend, lay_out(nodes, settings, plan, settings.walls), nodes.part)
+        log.info("%s: %s", driver.device, driver.layout)
+        simulation = Simulation(nodes, settings, plan, expected, driver, log, checkpoints)
+        with FlowWriter(flow_path, nodes, plan.rheology is not None) as writer:
+            simulation.run(writer)
+        simulation.monitor.write(monitor_path)
+        late = _late_warnings(simulation)
+        for warning in late:
+            log.warning("warning: %s", warning)
+        came_back = _backflow(simulation)
+        for note in came_back:
+            log.info("note: %s", note)
+        return _summary(simulation, plan.warnings + late, plan.notes + came_back)
 
 
 def _demand_no_promise(missing: str) -> None:
@@ -481,19 +513,10 @@ def _minutes(seconds: float) -> str:
 
 
 def _late_warnings(simulation: Simulation) -> list[str]:
-    monitor, plan, settings = simulation.monitor, simulation.plan, simulation.settings
-    rows, warnings = monitor.rows, []
-    if not simulation.converged and plan.period_s is None:
-        warnings.append(
-            f"not converged: after {simulation.step} steps the residual is {rows[-1].residual:.2g} (wanted "
-            f"{settings.steady_tolerance:g}) and the balance {rows[-1].balance:+.2%}; raise solve.max_steps, unless "
-            "the flow has no steady state"
-        )
-    elif not simulation.converged:
-        warnings.append(
-            f"not periodic: {_difference(monitor)} (at most {settings.periodic_tolerance:.2%} wanted); raise"
-            " solve.cycles"
-        )
+    plan, rows = simulation.plan, simulation.monitor.rows
+    warnings: list[str] = []
+    if unsettled := simulation.unsettled():
+        warnings.append(unsettled)
     drho = max(row.max_drho for row in rows)
     if drho > MAX_DRHO:
         warnings.append(
@@ -580,6 +603,7 @@ def _summary(simulation: Simulation, warnings: list[str], notes: list[str]) -> d
         openings[opening.name]["imposed"] = imposed[opening.name]
     return {
         "converged": simulation.converged,
+        "unsettled": simulation.unsettled(),
         "warnings": warnings,
         "notes": notes,
         "cycles": simulation.step / plan.schedule.cycle if plan.schedule.cycle else None,

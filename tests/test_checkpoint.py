@@ -19,6 +19,7 @@ import h5py
 import numpy as np
 import pytest
 from geometries import pipe
+from small_disk import made_read_only, mounted
 from test_simulation import settings
 
 from solver import stage
@@ -178,15 +179,8 @@ def test_a_full_disk_ends_the_run_in_words_and_leaves_the_checkpoints_from_befor
 @pytest.fixture
 def small_disk(tmp_path) -> Iterator[Path]:
     """A file system of 3 MB."""
-    folder = tmp_path / "small"
-    folder.mkdir()
-    mounted = subprocess.run(
-        ["mount", "-t", "tmpfs", "-o", "size=3m", "tmpfs", folder], capture_output=True, check=False
-    )
-    if mounted.returncode:
-        pytest.skip(f"this user may not mount a small disk: {mounted.stderr.decode().strip()}")
-    yield folder
-    subprocess.run(["umount", folder], check=True)
+    with mounted(tmp_path / "small", "3m") as folder:
+        yield folder
 
 
 def test_a_disk_that_fills_up_ends_the_stage_in_words_and_the_next_run_goes_on(small_disk, tmp_path):
@@ -210,6 +204,31 @@ def test_a_disk_that_fills_up_ends_the_stage_in_words_and_the_next_run_goes_on(s
     assert files(small_disk) == files(tmp_path / "whole")
 
 
+def test_a_disk_that_becomes_read_only_ends_the_stage_in_words_and_the_next_run_goes_on(tmp_path):
+    """That of the checkpoints, since no disk can be made so while other files on it are being written."""
+    save(short_pipe(), tmp_path / "nodes.h5")
+    wanted = settings(steady_tolerance=1e-6)
+    with mounted(tmp_path / "kept", "30m") as folder:
+        process, deadline = start(tmp_path, wanted, "kept/checkpoint"), time.monotonic() + 120
+        while len([*folder.glob("checkpoint/step-*.h5")]) < 2 and time.monotonic() < deadline:
+            time.sleep(0.01)
+        while not made_read_only(folder):  # it is busy while a checkpoint is being written
+            time.sleep(0.001)
+        errors = process.communicate(timeout=60)[1]
+        assert process.returncode == 1, errors
+        told = "cannot be written (Read-only file system); make it writable, or let results/ lie on a disk that is"
+        assert told in errors.splitlines()[-1]
+        assert "Traceback" not in errors
+        assert not {"flow.vtkhdf", "solve.json"} & {path.name for path in tmp_path.iterdir()}
+        assert made_read_only(folder, False)
+        process = start(tmp_path, wanted, "kept/checkpoint")
+        errors = process.communicate(timeout=60)[1]
+        assert process.returncode == 0, errors
+        assert "going on from the checkpoint of step" in errors
+    run(short_pipe(), wanted, tmp_path / "whole")
+    assert files(tmp_path) == files(tmp_path / "whole")
+
+
 def test_a_folder_that_cannot_be_written_is_told(tmp_path):
     (tmp_path / "checkpoint").write_text("a file in its place")
     with pytest.raises(StageError, match=r"--checkpoint .*: cannot be written \(File exists\); let results/ lie"):
@@ -219,9 +238,9 @@ def test_a_folder_that_cannot_be_written_is_told(tmp_path):
 # ---- the stage -------------------------------------------------------------------------------------------------------
 
 
-def start(folder: Path, wanted: SolveSettings) -> subprocess.Popen[str]:
+def start(folder: Path, wanted: SolveSettings, checkpoint: str = "checkpoint") -> subprocess.Popen[str]:
     roles = {"nodes": "nodes.h5", "flow": "flow.vtkhdf", "monitor": "monitor.csv", "summary": "solve.json",
-             "provenance": "solve.provenance.json", "log": "solve.log", "checkpoint": "checkpoint"}  # fmt: skip
+             "provenance": "solve.provenance.json", "log": "solve.log", "checkpoint": checkpoint}  # fmt: skip
     options = [part for role, name in roles.items() for part in (f"--{role}", str(folder / name))]
     options += ["--checkpoint-minutes", "0.0001", "--settings", json.dumps(asdict(wanted))]
     environment = os.environ | {"NUMBA_NUM_THREADS": "1"}

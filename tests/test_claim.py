@@ -4,12 +4,20 @@ import logging
 import subprocess
 import sys
 import time
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
+from unittest import mock
 
+import numpy as np
 import pytest
+from numpy.typing import NDArray
+from test_checkpoint import files, kept, run, short_pipe
+from test_simulation import settings
 
+from solver.cpu.driver import CpuDriver
 from solver.cuda import claim, device
 from solver.cuda.claim import claimed
 from solver.stage import ROOT, StageError
@@ -106,3 +114,110 @@ def test_locks_are_shared_by_the_users_of_a_machine(tmp_path):
     (tmp_path / "locks/GPU-a").chmod(0o444)
     with claimed(["GPU-a"], LOG, tmp_path / "locks") as number:
         assert number == 0
+
+
+# ---- devices that fail -----------------------------------------------------------------------------------------------
+
+
+class CudaAPIError(Exception):
+    """As numba.cuda tells what the driver answers."""
+
+    def __init__(self, code: int, call: str, name: str) -> None:
+        super().__init__(f"[{code}] Call to {call} results in {name}")
+
+
+FULL = CudaAPIError(2, "cuMemAlloc", "CUDA_ERROR_OUT_OF_MEMORY")
+FAILED = {
+    "illegal address": CudaAPIError(700, "cuStreamSynchronize", "CUDA_ERROR_ILLEGAL_ADDRESS"),
+    "memory at fault": CudaAPIError(214, "cuEventSynchronize", "CUDA_ERROR_ECC_UNCORRECTABLE"),
+    "gone": RuntimeError("CUDA_ERROR_DEVICE_UNAVAILABLE: the device is busy or unavailable"),  # as cuda.core tells it
+}
+
+
+def two_devices(select=lambda number: None) -> SimpleNamespace:
+    """A machine with two devices, of which the second is smaller."""
+    names = (b"Large", b"Small")
+    chosen = []
+
+    def take(number: int) -> None:
+        select(number)
+        chosen.append(number)
+
+    return SimpleNamespace(
+        **vars(faked()), gpus=[SimpleNamespace(uuid=f"GPU-{each}") for each in "ab"], select_device=take,
+        get_current_device=lambda: SimpleNamespace(name=names[chosen[-1]]),
+        current_context=lambda: SimpleNamespace(get_memory_info=lambda: (300_000_000, 80_000_000_000)),
+    )  # fmt: skip
+
+
+@pytest.fixture
+def locks(tmp_path, monkeypatch) -> Path:
+    """A folder for the claims of devices."""
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    folder = tmp_path / "locks"
+    monkeypatch.setattr(device, "claimed", partial(claimed, folder=folder))
+    return folder
+
+
+def test_of_several_devices_the_log_names_the_one_that_is_taken(locks, monkeypatch, caplog):
+    monkeypatch.setattr(device, "cuda", two_devices())
+    caplog.set_level(logging.INFO)
+    with claimed(["GPU-a"], LOG, locks), device.own_device(LOG):
+        assert caplog.messages == ["CUDA device 1 of those numbered 0 to 1: Small"]
+
+
+def test_a_device_without_memory_for_its_context_is_told(locks, monkeypatch):
+    def select(number: int) -> None:
+        raise FULL
+
+    monkeypatch.setattr(device, "cuda", two_devices(select))
+    message = r"^the CUDA device has no memory left: 0.3 GB of 80 GB are free; .* or set solve.backend to cpu$"
+    with pytest.raises(StageError, match=message), device.own_device(LOG):
+        pass
+
+
+def failing_at(error: Exception, step: int) -> Any:
+    """The driver's device fails when so many steps are done; at 0 when its arrays are laid out."""
+    done = 0
+
+    def begin(driver: CpuDriver, conditions: NDArray[np.float64]) -> None:
+        nonlocal done
+        if (done := done + len(conditions)) > step:
+            raise error
+        begun(driver, conditions)
+
+    begun = CpuDriver.begin
+    return mock.patch.object(CpuDriver, "begin", begin)
+
+
+@pytest.mark.parametrize("step", [0, 300])
+def test_memory_that_another_program_takes_is_told_with_what_was_wanted(step, tmp_path, monkeypatch):
+    monkeypatch.setattr(device, "cuda", two_devices())
+    device.cuda.select_device(0)
+    message = (
+        r"^the CUDA device has no memory left: \S+ GB in fp32 were wanted, 0.3 GB of 80 GB are free; choose a coarser"
+        r" voxelize.spacing_mm or a smaller solve.precision, or wait until other programs free it, or set solve.backend"
+        r" to cpu$"
+    )
+    with pytest.raises(StageError, match=message), failing_at(FULL, step):
+        run(short_pipe(), settings(), tmp_path)
+
+
+@pytest.mark.parametrize("name", FAILED)
+def test_a_device_that_fails_leaves_the_last_checkpoint(name, tmp_path, caplog):
+    message = (
+        r"^the CUDA device failed \(CUDA_ERROR_\w+\); the last checkpoint is kept, and the workflow goes on from it"
+    )
+    with pytest.raises(StageError, match=message), failing_at(FAILED[name], 300):
+        run(short_pipe(), settings(), tmp_path / "stopped", kept(tmp_path))
+    caplog.set_level(logging.INFO)
+    run(short_pipe(), settings(), tmp_path / "stopped", kept(tmp_path))
+    assert "going on from the checkpoint of step" in caplog.text
+    run(short_pipe(), settings(), tmp_path / "whole")
+    assert files(tmp_path / "stopped") == files(tmp_path / "whole")
+
+
+def test_a_machine_without_memory_is_told(tmp_path):
+    message = r"^this machine has no memory left: \S+ GB in fp32 were wanted, \S+ GB are free; choose a coarser"
+    with pytest.raises(StageError, match=message), failing_at(MemoryError(), 0):
+        run(short_pipe(), settings(), tmp_path)

@@ -41,7 +41,7 @@ def test_every_cycle_is_looked_at_in_the_same_phases(rows, pairs, cycles, least,
     rows_at = [step for step in places if schedule.row_due(step)]
     assert rows_at == [schedule.interval * (k + 1) for k in range(rows * cycles)]
     looks = [0] + [step for step in places if schedule.looked_at(step)]
-    assert max(np.diff(looks)) <= CHECK_STEPS
+    assert max(np.diff(looks)) <= CHECK_STEPS <= 50  # what is seen is taken in one look later
     sampled = [step for step in places if schedule.sampled(step)]
     kept = cycles - min(least, cycles) + 1
     assert len(sampled) % kept == 0
@@ -78,7 +78,8 @@ def test_phase_averages_leave_the_first_cycle_out_and_begin_once():
 def test_steady_flow_is_averaged_over_the_last_tenth_and_never_beyond_its_steps():
     for most in (2, 3, 118, 120, 10_000, 99_999):
         schedule = make_schedule(settings(max_steps=most), 1e-5, 5e4, None, np.zeros(0))
-        assert schedule.last == max(2, most // 2 * 2)
+        assert schedule.last % schedule.interval == 0
+        assert 0 <= max(2, most // 2 * 2) - schedule.last < schedule.interval
         sampled = [step for step in stops(schedule) if schedule.sampled(step)]
         assert all(step > 0.9 * schedule.last for step in sampled)
         assert [schedule.begins_mean(step) for step in sampled] == [k == 0 for k in range(len(sampled))]

@@ -110,7 +110,7 @@ def indices(
     checks = _checks(nodes, openings, fit.nearest / len(wall.normals), summary)
     checks += _centreline_checks(nodes, along[0], branches) if along else []
     warnings = [*summary["warnings"], *(check["advice"] for check in checks if not check["passed"])]
-    return {"warnings": warnings, "checks": checks} | found
+    return {"warnings": warnings, "unsettled": summary.get("unsettled"), "checks": checks} | found
 
 
 def _openings(

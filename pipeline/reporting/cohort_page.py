@@ -59,6 +59,7 @@ class Row:
     values : by key of the column; none where the case does not have it.
     pictures : addresses of small pictures.
     stage, message : of a run that was not finished the stage that failed, if any was begun, and what is said of it.
+    unsettled : by how much the flow had not settled; empty where it had.
     """
 
     run: str
@@ -69,6 +70,7 @@ class Row:
     pictures: list[str]
     stage: str = ""
     message: str = ""
+    unsettled: str = ""
 
     @property
     def case(self) -> str:

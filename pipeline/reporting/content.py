@@ -77,8 +77,10 @@ def context(given: Evidence) -> dict[str, Any]:
     indices, mask = given.indices, given.segmentation or {}
     grid = given.grid or {}
     warned = (mask, indices, grid, given.particles or {})
-    warnings = [warning for each in warned for warning in each.get("warnings", ())]
+    unsettled = indices.get("unsettled")
+    warnings = [warning for each in warned for warning in each.get("warnings", ()) if warning != unsettled]
     return {
+        "unsettled": unsettled,
         "warnings": warnings,
         "trusted": not warnings and all(check["passed"] for check in indices["checks"]),
         "checks": [_check(check) for check in indices["checks"]],
@@ -151,7 +153,9 @@ def _entry(given: Evidence) -> str:
 def _outcome(summary: Mapping[str, Any]) -> list[tuple[str, str]]:
     """What the run came to, and how far the last two cycles differ where there were any."""
     differ = {f"difference of the last two cycles in {key}": v for key, v in (summary.get("periodicity") or {}).items()}
-    return facts(summary, leave_out=("converged", "device")) + [(name, percent(v)) for name, v in differ.items()]
+    return facts(summary, leave_out=("converged", "unsettled", "device")) + [
+        (name, percent(v)) for name, v in differ.items()
+    ]
 
 
 def _check(check: Mapping[str, Any]) -> dict[str, Any]:

@@ -155,6 +155,11 @@ class SolveSettings(Section):
         0.01, description="waveform: stop when velocity and pressures repeat within this from cycle to cycle"
     )
     max_steps: Annotated[int, Field(ge=1)] = Field(1_000_000, description="give up after this many steps")
+    unsettled: Literal["refuse", "report"] = Field(
+        "refuse",
+        description="a flow that has not settled, or does not repeat, when steps or cycles are over. refuse: an error;"
+        " with higher limits the next run goes on. report: results that say so in their first line",
+    )
     snapshots: Annotated[int, Field(ge=1)] = Field(
         40, description="time steps in the flow file: over the last period of a waveform; a steady run keeps its last"
     )

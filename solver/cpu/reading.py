@@ -40,12 +40,13 @@ def make_reading(
     def observe_chunk(
         f: Any, stride: int, force: Any, before: Any, keep: bool, first: int, last: int, sums: Any, extremes: Any
     ) -> None:
-        extremes[0] = -1
+        extremes[0] = extremes[2] = -1
         for n in range(first, last):
             drho, u, square, change = look(load(f, n, stride), (before[0, n], before[1, n], before[2, n]), force)
             if square > extremes[0]:
                 extremes[0], extremes[1] = square, n
-            extremes[2] = max(extremes[2], abs(drho))
+            if abs(drho) > extremes[2]:
+                extremes[2], extremes[3] = abs(drho), n
             terms = (change, np.sqrt(square), square, np.float64(drho))
             for k in range(4):
                 words = split(terms[k])

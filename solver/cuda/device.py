@@ -2,6 +2,7 @@
 
 import logging
 import os
+import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache
@@ -15,7 +16,7 @@ from numpy.typing import NDArray
 from solver.compilation import BySource
 from solver.cuda.claim import claimed
 from solver.forecast import Device, update_bytes
-from solver.memory import available_bytes
+from solver.memory import available_bytes, gigabytes
 from solver.stage import StageError
 
 config.CUDA_LOW_OCCUPANCY_WARNINGS = 0  # passes over links are short by nature
@@ -287,13 +288,74 @@ def fault() -> str | None:
 def own_device(log: logging.Logger) -> Iterator[None]:
     """Work on a CUDA device that no other run of this machine has meanwhile, see :mod:`solver.cuda.claim`; where none
     answers, on none.
+
+    Raises
+    ------
+    StageError
+        If it has no memory left, or fails.
     """
     if not device_answers():
         yield
         return
-    with claimed([str(device.uuid) for device in cuda.gpus], log) as number:
+    devices = list(cuda.gpus)
+    with claimed([str(device.uuid) for device in devices], log) as number, failures_told():
         cuda.select_device(number)
+        log.info("CUDA device %d of those numbered 0 to %d: %s", number, len(devices) - 1, _name())
         yield
+
+
+@contextmanager
+def failures_told(wanted: str = "", kept: bool = False) -> Iterator[None]:
+    """Tell in words what a device, or this machine's memory, fails with.
+
+    Parameters
+    ----------
+    wanted : how much memory the work takes; empty where that is not known.
+    kept : whether there are checkpoints.
+
+    Raises
+    ------
+    StageError
+        In place of errors of the CUDA driver, whatever library raises them, and of MemoryError.
+    """
+    try:
+        yield
+    except StageError:
+        raise
+    except MemoryError:
+        free = f"{gigabytes(available_bytes())} are free"
+        raise StageError(_memory_told("this machine", wanted, free, "free memory there")) from None
+    except Exception as error:
+        code = re.search(r"CUDA_ERROR_\w+", str(error))
+        if code is None:
+            raise
+        if code[0] == "CUDA_ERROR_OUT_OF_MEMORY":
+            other = "wait until other programs free it, or set solve.backend to cpu"
+            raise StageError(_memory_told("the CUDA device", wanted, _free(), other)) from None
+        going_on = (
+            "; the last checkpoint is kept, and the workflow goes on from it when it is run again" if kept else ""
+        )
+        raise StageError(
+            f"the CUDA device failed ({code[0]}){going_on}. See nvidia-smi; if it fails again, take another device"
+            " (CUDA_VISIBLE_DEVICES), or set solve.backend to cpu"
+        ) from None
+
+
+def _memory_told(where: str, wanted: str, free: str, other: str) -> str:
+    needed = f"{wanted} were wanted, {free}" if wanted else free
+    return (
+        f"{where} has no memory left: {needed}; choose a coarser voxelize.spacing_mm or a smaller solve.precision, or"
+        f" {other}"
+    )
+
+
+def _free() -> str:
+    """What is free on the device now, if it still tells."""
+    try:
+        free, total = cuda.current_context().get_memory_info()
+    except Exception:
+        return "none could be had"
+    return f"{gigabytes(free)} of {gigabytes(total)} are free"
 
 
 def require_device() -> str:
@@ -308,6 +370,11 @@ def require_device() -> str:
         return "CUDA simulator"
     if found := fault():
         raise StageError(f"solve.backend cuda: {found}, or set it to cpu or auto")
+    return _name()
+
+
+def _name() -> str:
+    """Name of the device that is worked on."""
     name = cuda.get_current_device().name
     return name.decode() if isinstance(name, bytes) else str(name)
 

@@ -35,10 +35,11 @@ def make_reading(
     take_in, gather = on_device(make_taking(varying)), on_device(make_gathering(varying, real))
 
     @cuda.jit(device=True)
-    def take_extremes(found: Any, t: int, square: Any, node: Any, drho: Any) -> None:
-        if square > found[t, 0] or (square == found[t, 0] and node < found[t, 1]):
-            found[t, 0], found[t, 1] = square, node
-        found[t, 2] = max(found[t, 2], drho)
+    def take_extremes(found: Any, t: int, other: int) -> None:
+        for k in range(0, EXTREMES, 2):
+            value, node = found[other, k], found[other, k + 1]
+            if value > found[t, k] or (value == found[t, k] and node < found[t, k + 1]):
+                found[t, k], found[t, k + 1] = value, node
 
     @kernel()
     def fields(f: Any, stride: int, force: Any, rates: Any, omega: Any, blend: Any, count: Any, into: Any) -> None:
@@ -87,12 +88,13 @@ def make_reading(
         t, block = cuda.threadIdx.x, cuda.blockIdx.x
         for row in range(ROWS):
             shared[row, t] = 0
-        most, place, most_drho = -1.0, 0, 0.0
+        most, place, most_drho, dense = -1.0, 0, -1.0, 0
         for n in range(first + cuda.grid(1), last, cuda.gridsize(1)):
             drho, u, square, change = look(load(f, n, stride), (before[0, n], before[1, n], before[2, n]), force)
             if square > most:
                 most, place = square, n
-            most_drho = max(most_drho, np.float64(abs(drho)))
+            if np.float64(abs(drho)) > most_drho:
+                most_drho, dense = np.float64(abs(drho)), n
             terms = (change, math.sqrt(square), square, np.float64(drho))
             for k in range(TERMS):
                 words = split(terms[k])
@@ -103,12 +105,12 @@ def make_reading(
         add_block(shared, t)
         if t < ROWS:
             sums[block, t // WORDS, t % WORDS] = shared[t, 0]
-        found[t, 0], found[t, 1], found[t, 2] = most, place, most_drho
+        found[t, 0], found[t, 1], found[t, 2], found[t, 3] = most, place, most_drho, dense
         cuda.syncthreads()
         width = SUM_THREADS // 2
         while width > 0:
             if t < width:
-                take_extremes(found, t, found[t + width, 0], found[t + width, 1], found[t + width, 2])
+                take_extremes(found, t, t + width)
             cuda.syncthreads()
             width //= 2
         if t < EXTREMES:

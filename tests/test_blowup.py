@@ -1,0 +1,190 @@
+"""A flow that blows up is stopped within 100 steps, with time, place, cause and remedy, and leaves nothing."""
+
+import json
+import logging
+import os
+import re
+import subprocess
+import sys
+from dataclasses import asdict, replace
+from unittest import mock
+
+import numpy as np
+import pytest
+from test_checkpoint import in_parts, pulsatile, short_pipe
+from test_simulation import pipe_case, settings
+
+from solver import simulation
+from solver.d3q19 import VELOCITIES, WEIGHTS
+from solver.driver import LatticeDriver
+from solver.nodes import Nodes, save
+from solver.parts import PartsDriver
+from solver.schedule import CHECK_STEPS
+from solver.settings import SolveSettings
+from solver.simulation import make_driver
+from solver.stage import ROOT, StageError
+
+LOG = logging.getLogger("test_blowup")
+MOST = 100
+"""Steps from the onset to the stop."""
+ROW = 11
+FAULTS = {
+    "not finite": (np.full(19, np.nan), "a population is no longer finite"),
+    "Mach": (WEIGHTS * 3 * (VELOCITIES @ (0.5, 0, 0)), r"is 0\.5 in lattice units \(Mach 0\.87, at most 0\.52\)"),
+    "density": (WEIGHTS * 0.35, r"the density is 35% off that at rest \(at most 30%\), on average \+\d+%"),
+}
+"""What the populations of a node become, and what is said of it."""
+
+
+class Troubled:
+    """Runs a lattice, one node of which holds other populations after every pair of steps from an onset on.
+
+    Parameters
+    ----------
+    driver : what runs it.
+    onset : an even step.
+    populations : (19,) of the node.
+    """
+
+    def __init__(self, driver, onset: int, populations: np.ndarray) -> None:
+        self._driver, self._onset, self._held, self.done = driver, onset, populations, 0
+
+    def __getattr__(self, name):
+        return getattr(self._driver, name)
+
+    def advance(self, conditions):
+        for pair in conditions.reshape(-1, 2, conditions.shape[1]):
+            self._driver.advance(pair)
+            self.done += 2
+            if self.done >= self._onset:
+                self._disturb()
+
+    def _disturb(self):
+        """In the part of the node, where the domain is in parts."""
+        driver, row = self._driver, ROW
+        if isinstance(driver, PartsDriver):
+            number = next(k for k, part in enumerate(driver.parts) if ROW in part.rows)
+            driver, row = driver.drivers[number], int(np.flatnonzero(driver.parts[number].rows == ROW)[0])
+        assert isinstance(driver, LatticeDriver)
+        populations = driver.here(driver.populations)
+        populations[: 19 * driver.lattice.stride].reshape(19, -1)[:, row] = self._held
+        driver.put(driver.populations, populations)
+
+
+def stopped(nodes: Nodes, wanted: SolveSettings, fault: str, onset: int, folder) -> None:
+    """Check that the run ends in time, and with all that must be said."""
+    populations, said = FAULTS[fault]
+    driven = []
+
+    def make(*given):
+        driven.append(Troubled(make_driver(*given), onset, populations))
+        return driven[0]
+
+    with mock.patch.object(simulation, "make_driver", make), pytest.raises(StageError) as caught:
+        simulation.solve(nodes, wanted, folder / "flow.vtkhdf", folder / "monitor.csv", LOG)
+    message, after = str(caught.value), driven[0].done - onset
+    assert 0 < after <= MOST
+    told = re.match(r"the flow blew up at step (\d+), time (\S+) s, at \((.*)\) mm LPS, .* mm from opening ", message)
+    assert told, message
+    assert onset <= int(told[1]) <= onset + MOST // 2  # the first look that saw it
+    assert float(told[2]) > 0
+    spread = CHECK_STEPS * nodes.spacing_mm if fault == "not finite" else 0.006  # else as far as digits are told
+    np.testing.assert_allclose([float(x) for x in told[3].split(",")], nodes.points_mm()[ROW], atol=spread)
+    assert re.search(said, message)
+    assert re.search(r"Likely .*(solve\.\w+|voxelize\.spacing_mm) (to )?\d", message)
+
+
+@pytest.mark.parametrize("onset", [402, 450])
+@pytest.mark.parametrize("fault", FAULTS)
+@pytest.mark.parametrize("flow", ["steady", "pulsatile", "two parts"])
+def test_the_run_stops_within_a_hundred_steps_of_the_onset(flow, fault, onset, tmp_path):
+    """The earlier onset is as soon after a look as can be, the later one as long before the next one is taken in."""
+    wanted = settings() if flow == "steady" else pulsatile(tmp_path / "wave")
+    nodes = in_parts(short_pipe()) if flow == "two parts" else short_pipe()
+    stopped(nodes, wanted, fault, onset, tmp_path)
+
+
+SIMULATED = """
+import sys, tempfile
+from dataclasses import replace
+from pathlib import Path
+from geometries import pipe
+from test_blowup import FAULTS, stopped
+from test_checkpoint import pulsatile
+from test_simulation import settings
+
+folder = Path(tempfile.mkdtemp())
+wanted = settings() if sys.argv[1] == "steady" else pulsatile(folder / "wave")
+stopped(pipe((0, 0, 1), 1.6, 3, spacing_mm=0.3), replace(wanted, backend="cuda"), sys.argv[2], 2, folder)
+"""
+
+
+@pytest.mark.parametrize(
+    ("flow", "fault"),
+    [
+        ("steady", "Mach"),
+        pytest.param("pulsatile", "density", marks=pytest.mark.slow),
+        *(pytest.param(flow, "not finite", marks=pytest.mark.slow) for flow in ("steady", "pulsatile")),
+    ],
+)
+def test_so_it_does_on_simulated_cuda(flow, fault):
+    environment = os.environ | {"NUMBA_ENABLE_CUDASIM": "1", "PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'tests'}"}
+    command = [sys.executable, "-c", SIMULATED, flow, fault]
+    answer = subprocess.run(command, check=False, env=environment, capture_output=True, text=True)
+    assert answer.returncode == 0, answer.stderr
+
+
+# ---- the advice ------------------------------------------------------------------------------------------------------
+
+
+def too_fast() -> tuple[Nodes, SolveSettings]:
+    nodes, wanted, mean_m_s = pipe_case((1, 2, 3), 150, 5.2, 30)
+    return nodes, replace(wanted, peak_speed_m_s=mean_m_s / 8)
+
+
+def too_coarse() -> tuple[Nodes, SolveSettings]:
+    nodes, wanted, _ = pipe_case((1, 2, 3), 300, 5.2, 40)
+    return nodes, replace(wanted, collision="bgk")
+
+
+REAL = {
+    "solve.peak_speed_m_s": (too_fast, "the flow is faster than expected"),
+    "solve.collision": (too_coarse, "the lattice is too coarse for this collision model"),
+}
+"""Flows that blow up by themselves, by what is advised against it."""
+
+
+def outcome(nodes: Nodes, wanted: SolveSettings, folder) -> str:
+    """What the run says in the end."""
+    try:
+        simulation.solve(nodes, wanted, folder / "flow.vtkhdf", folder / "monitor.csv", LOG)
+    except StageError as error:
+        return str(error)
+    return "no error"
+
+
+@pytest.mark.parametrize("key", REAL)
+def test_a_flow_that_blows_up_does_not_with_what_is_advised(key, tmp_path):
+    case, cause = REAL[key]
+    nodes, wanted = case()
+    said = outcome(nodes, replace(wanted, max_steps=6000), tmp_path)
+    assert re.match(r"the flow blew up at step \d+, time", said)
+    assert f"Likely {cause}" in said
+    advised = re.search(rf"{re.escape(key)} to ([^\s,]+)", said)[1]
+    name = key.partition(".")[2]
+    value = advised if name == "collision" else float(advised)
+    assert outcome(nodes, replace(wanted, max_steps=6000, **{name: value}), tmp_path) == "no error"
+
+
+def test_the_stage_leaves_nothing_of_a_flow_that_blew_up(tmp_path):
+    nodes, wanted = too_fast()
+    save(nodes, tmp_path / "nodes.h5")
+    roles = {"nodes": "nodes.h5", "flow": "flow.vtkhdf", "monitor": "monitor.csv", "summary": "solve.json",
+             "provenance": "p.json", "log": "solve.log"}  # fmt: skip
+    options = [part for role, name in roles.items() for part in (f"--{role}", str(tmp_path / name))]
+    command = [sys.executable, "-m", "solver", *options, "--settings", json.dumps(asdict(wanted))]
+    answer = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert answer.returncode == 1
+    assert "Traceback" not in answer.stderr
+    assert "error: the flow blew up at step" in answer.stderr.splitlines()[-1]
+    assert {path.name for path in tmp_path.iterdir()} == {"nodes.h5", "solve.log"}
