@@ -101,7 +101,7 @@ ENTRIES = ("dicom", "volume", "mask", "surface", "phantom", "geometry")
 
 STAGES = (
     "load", "filter", "segment", "import_mask", "import_surface", "canonical", "surface", "voxelize", "decompose",
-    "solve", "postprocess", "trace", "convergence", "report",
+    "solve", "postprocess", "trace", "convergence", "report", "crate",
 )  # fmt: skip
 """Stages that take settings of a case."""
 
@@ -143,9 +143,11 @@ class Case(Section):
     def settings(self, stage: str, level: int = 0) -> str:
         """The stage's section as JSON with all defaults, as its command line takes it.
 
-        A stage that imports takes what the input says of the file, with what it needs of another section. `level`
-        counts the coarser lattices of the section convergence; 0 is the case's own.
+        A stage that imports takes what the input says of the file, with what it needs of another section; the crate
+        takes the whole case. `level` counts the coarser lattices of the section convergence; 0 is the case's own.
         """
+        if stage == "crate":
+            return self.model_dump_json()
         if stage == "import_mask":
             return json.dumps({"segment": self.input.mask_segment, "fill_holes": self.segment.fill_holes})
         if stage == "import_surface":

@@ -249,6 +249,8 @@ def _compute(job: Job) -> None:
     settings = parse(MaskSettings, job.settings, "--settings")
     given = read_mask(job.inputs["mask"], settings.segment)
     result = import_mask(given, settings, job.log)
+    if settings.segment is not None:  # a label may hold a name
+        job.settings |= {"segment": given.record["segment"]}
     for warning in result.record["warnings"]:
         job.log.warning("warning: %s", warning)
     result.lumen.write(job.outputs["lumen"])

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from solver.checkpoint import Checkpoints
 from solver.compilation import source
-from solver.cuda.device import own_device
+from solver.cuda.device import driver_version, own_device
 from solver.nodes import load
 from solver.settings import SolveSettings, parse
 from solver.simulation import choose_backend, solve
@@ -53,6 +53,8 @@ def _compute(job: Job) -> None:
         summary = solve(nodes, settings, job.outputs["flow"], job.outputs["monitor"], job.log, checkpoints)
     job.outputs["summary"].write_text(json.dumps(summary, indent=2, allow_nan=False) + "\n")
     job.facts["device"] = summary["device"]
+    if settings.backend != "cpu" and (version := driver_version()):
+        job.facts["driver"] = version
 
 
 if __name__ == "__main__":

@@ -12,7 +12,6 @@ import json
 import logging
 import os
 import platform
-import resource
 import shutil
 import signal
 import subprocess
@@ -31,7 +30,21 @@ from typing import Any, Self
 ROOT = Path(__file__).resolve().parent.parent
 """Folder of the project."""
 
-PACKAGES = ("numpy", "numba", "numba-cuda", "h5py", "scipy", "scikit-image", "SimpleITK", "pydicom", "vtk", "snakemake")
+PACKAGES = (
+    "numpy", "numba", "llvmlite", "numba-cuda", "h5py", "scipy", "scikit-image", "SimpleITK", "pydicom", "highdicom",
+    "python-gdcm", "pyjpegls", "pylibjpeg", "pylibjpeg-openjpeg", "pylibjpeg-rle", "vtk", "pydantic", "pyyaml",
+    "jinja2", "matplotlib", "pillow", "plotly", "rich", "snakemake",
+)  # fmt: skip
+"""All that the project asks for (pyproject.toml), and what makes Numba's machine code."""
+
+SOURCES = (".py", ".j2", ".css", ".js", ".txt", ".rst")
+"""Files that the project's own programs and pages are made of."""
+
+FILE_KEYS = ("phantom", "mask", "surface", "waveform", "seeds_file", "background_file")
+"""Keys of settings that name a file which the user gives."""
+
+BY_CHECKSUM = "sha256:"
+"""Begins what stands in place of the path of such a file: its checksum."""
 
 
 class StageError(Exception):
@@ -170,10 +183,10 @@ def run_stage(
         with _outputs(targets | {"provenance": arguments["provenance"]}) as partial:
             job = Job(stage, sources, {role: partial[role] for role in outputs}, settings, log, lists=lists)
             job.more = {name: arguments[name] for name in more or {}}
-            started = time.monotonic()
+            started, clock = datetime.now(UTC), time.monotonic()
             compute(job)
             names = {role: path.name for role, path in targets.items()}
-            record = _provenance(job, names, time.monotonic() - started)
+            record = _provenance(job, names, started, time.monotonic() - clock)
             partial["provenance"].write_text(json.dumps(record, indent=2) + "\n")
         if afterwards:
             afterwards(job)
@@ -355,22 +368,29 @@ def _remove(path: Path) -> None:
         path.unlink(missing_ok=True)
 
 
-def _provenance(job: Job, names: dict[str, str], seconds: float) -> dict[str, Any]:
+def _provenance(job: Job, names: dict[str, str], started: datetime, seconds: float) -> dict[str, Any]:
     """How the outputs, of some names by role, were made. Inputs appear by role and checksum: their names may hold a
     patient's.
     """
     return {
         "stage": job.stage,
-        "settings": job.settings,
+        "program": _module_name(),
+        "settings": by_checksum(job.settings),
         "inputs_sha256": {role: checksum(path) for role, path in job.inputs.items()}
         | {role: checksum(*paths) for role, paths in job.lists.items() if paths},
         "outputs_sha256": {names[role]: checksum(path) for role, path in job.outputs.items()},
         **job.facts,
-        "versions": _versions(),
-        "host": {"machine": platform.machine(), "system": platform.platform(), "cores": os.cpu_count()},
+        "versions": versions(),
+        "host": {
+            "machine": platform.machine(),
+            "system": platform.platform(),
+            "processor": _processor(),
+            "cores": os.cpu_count(),
+        },
+        "started": started.isoformat(timespec="seconds"),
         "finished": datetime.now(UTC).isoformat(timespec="seconds"),
         "seconds": round(seconds, 3),
-        "peak_memory_mb": round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024, 1),
+        **_peak_memory_mb(),
     }
 
 
@@ -398,6 +418,45 @@ def demand_as_written(path: Path) -> None:
         )
 
 
+def by_checksum(settings: Any) -> Any:
+    """Settings with the checksum of each file that the user gives in place of its path (:data:`BY_CHECKSUM`)."""
+    if isinstance(settings, Mapping):
+        return {
+            key: f"{BY_CHECKSUM}{checksum(Path(os.path.expandvars(value)).expanduser())}"
+            if key in FILE_KEYS and isinstance(value, str) and not value.startswith(BY_CHECKSUM)
+            else by_checksum(value)
+            for key, value in settings.items()
+        }
+    return [by_checksum(value) for value in settings] if isinstance(settings, list | tuple) else settings
+
+
+def _processor() -> str:
+    """Model of the processor; nothing where the system does not tell."""
+    told = Path("/proc/cpuinfo")
+    lines = told.read_text(errors="replace").splitlines() if told.is_file() else []
+    return next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), "")
+
+
+def _peak_memory_mb() -> dict[str, float]:
+    """The most memory that this process has held, and that of the processes that work for it, where there are any.
+
+    Linux counts for each program from its start; the figure of :mod:`resource` also counts the program that a process
+    ran before, which is Snakemake.
+    """
+    own, helpers = 0.0, 0.0
+    for file in Path("/proc").glob("[0-9]*/status"):
+        try:
+            told = dict(line.partition(":\t")[::2] for line in file.read_text(errors="replace").splitlines())
+        except OSError:  # ended meanwhile
+            continue
+        megabytes = int(told.get("VmHWM", "0 kB").split()[0]) / 1024
+        if told.get("Pid") == str(os.getpid()):
+            own = megabytes
+        elif told.get("PPid") == str(os.getpid()):
+            helpers += megabytes
+    return {"peak_memory_mb": round(own, 1)} | ({"peak_memory_of_helpers_mb": round(helpers, 1)} if helpers else {})
+
+
 def demand_room(path: Path, size: int) -> None:
     """Check that the disk has room for so many bytes more of a file, before HDF5 writes them.
 
@@ -417,14 +476,21 @@ def demand_room(path: Path, size: int) -> None:
 
 
 def checksum(*paths: Path) -> str:
-    """SHA-256 of a file, or of the contents of several files or of all files of a folder whatever their names."""
+    """SHA-256 of a file, or of the contents of several files or of all files of a folder, whatever their names, but for
+    :data:`STAMP`.
+    """
     if len(paths) > 1 or paths[0].is_dir():
         files = (
             paths if len(paths) > 1 else [file for file in paths[0].rglob("*") if file.is_file() and file.name != STAMP]
         )
-        return hashlib.sha256("".join(sorted(checksum(file) for file in files)).encode()).hexdigest()
+        return combined(checksum(file) for file in files)
     with paths[0].open("rb") as stream:
         return hashlib.file_digest(stream, "sha256").hexdigest()
+
+
+def combined(checksums: Iterable[str]) -> str:
+    """Checksum of several files by those of each, whatever their order."""
+    return hashlib.sha256("".join(sorted(checksums)).encode()).hexdigest()
 
 
 def sources(module: str) -> list[str]:
@@ -470,18 +536,28 @@ def _file_of(module: str) -> Path | None:
     )
 
 
-def _versions() -> dict[str, str]:
-    versions = {"python": platform.python_version()}
+def versions() -> dict[str, str]:
+    """Versions of Python and of the packages; the checksum of the project's source; its commit, where Git keeps it,
+    with ``-dirty`` where the source differs from it.
+    """
+    found = {"python": platform.python_version()}
     for package in PACKAGES:
         try:
-            versions[package] = metadata.version(package)
+            found[package] = metadata.version(package)
         except metadata.PackageNotFoundError:
             continue
-    git = shutil.which("git")
-    if git and (ROOT / ".git").exists():
-        answer = subprocess.run(
-            [git, "-C", str(ROOT), "rev-parse", "HEAD"], capture_output=True, text=True, check=False
-        )
-        if answer.returncode == 0:
-            versions["hemolattice_commit"] = answer.stdout.strip()
-    return versions
+    rooms = [ROOT / room for room in ("pipeline", "solver")]
+    files = [file for room in rooms for file in room.rglob("*") if file.suffix in SOURCES]
+    found["hemolattice_source"] = checksum(*ROOT.glob("Snakefile"), *files)
+    if (ROOT / ".git").exists() and (commit := _git("rev-parse", "HEAD").stdout.strip()):
+        changed = _git("diff", "--quiet", "HEAD", "--", "Snakefile", "pipeline", "solver").returncode
+        found["hemolattice_commit"] = commit + ("-dirty" if changed else "")
+    return found
+
+
+def _git(*words: str) -> subprocess.CompletedProcess[str]:
+    """What Git says of the project; nothing where there is no Git."""
+    try:
+        return subprocess.run(["git", "-C", str(ROOT), *words], capture_output=True, text=True, check=False)
+    except FileNotFoundError:
+        return subprocess.CompletedProcess(words, 127, "", "")

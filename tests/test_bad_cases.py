@@ -36,6 +36,7 @@ MODELS: dict[str, Any] = {
     "canonical": CanonicalInput,
     "voxelize": SpacingSettings,
     "convergence": ConvergenceInput,
+    "crate": Case,
 }
 """What command lines take that is not a section of the case."""
 

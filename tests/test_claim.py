@@ -221,3 +221,14 @@ def test_a_machine_without_memory_is_told(tmp_path):
     message = r"^this machine has no memory left: \S+ GB in fp32 were wanted, \S+ GB are free; choose a coarser"
     with pytest.raises(StageError, match=message), failing_at(MemoryError(), 0):
         run(short_pipe(), settings(), tmp_path)
+
+
+def test_the_version_of_the_driver_is_told_where_a_device_answers(monkeypatch):
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    monkeypatch.setattr(device, "cuda", faked())
+    monkeypatch.setattr(device, "DRIVER_VERSION", (sys.executable, "-c", "print('570.1\\n570.1')"))
+    assert device.driver_version() == "570.1, CUDA 12.9"
+    monkeypatch.setattr(device, "DRIVER_VERSION", ("no-such-command",))
+    assert device.driver_version() == "CUDA 12.9"
+    monkeypatch.setattr(device, "cuda", faked(devices=False))
+    assert device.driver_version() is None

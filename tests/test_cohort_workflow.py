@@ -23,7 +23,7 @@ from test_cohort import indices
 from solver.stage import ROOT
 
 CHAIN = ["load", "filter", "segment", "surface", "centreline", "voxelize", "decompose"]
-FLOW = ["solve", "postprocess", "trace", "paraview", "report"]
+FLOW = ["solve", "postprocess", "trace", "paraview", "report", "crate"]
 
 STAND_IN = f"""
 import json, re, runpy, sys, time

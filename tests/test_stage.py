@@ -3,16 +3,19 @@
 import json
 import logging
 import os
+import platform
 import re
 import signal
 import subprocess
 import sys
 import time
+import tomllib
 from pathlib import Path
 
 import pytest
 
-from solver.stage import ROOT, Progress, checksum, sources
+from solver import stage
+from solver.stage import PACKAGES, ROOT, Progress, checksum, sources, versions
 
 STAGE = """
 import sys, time
@@ -56,6 +59,9 @@ def test_a_stage_writes_outputs_log_and_provenance(tmp_path):
     assert record["peak_memory_mb"] > 1
     assert (tmp_path / "logs/trial.log").read_text() == errors  # terminal and log file alike
     assert str(tmp_path) not in (tmp_path / "trial.json").read_text()  # a path may hold a patient's name
+    assert record["started"] <= record["finished"]
+    assert {*record["host"]} == {"machine", "system", "processor", "cores"}
+    assert platform.node() not in record["host"].values()
 
 
 def test_a_refusal_is_one_message_without_traceback_or_output(tmp_path):
@@ -154,3 +160,54 @@ def test_sources_follow_imports_through_the_project():
 def test_sources_hold_the_template_style_and_script_of_a_page():
     parts = {"page.py", "page.html.j2", "page.css", "page.js"}
     assert {f"pipeline/segmentation/{part}" for part in parts} <= set(sources("pipeline.segmentation.page"))
+
+
+def test_versions_are_those_of_all_packages_that_the_project_asks_for():
+    asked = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["dependencies"]
+    names = {text.partition(">")[0].lower() for text in asked}
+    assert names <= {name.lower() for name in PACKAGES}
+    assert names <= {name.lower() for name in versions()}
+
+
+def git(folder: Path, *words: str) -> str:
+    who = ("-c", "user.name=n", "-c", "user.email=n@localhost")
+    return subprocess.run(
+        ["git", "-C", folder, *who, *words], capture_output=True, text=True, check=True
+    ).stdout.strip()
+
+
+def test_the_commit_is_told_and_whether_the_source_differs_from_it(tmp_path, monkeypatch):
+    monkeypatch.setattr(stage, "ROOT", tmp_path)
+    for file in ("Snakefile", "solver/flow.py", "pipeline/page.css", "config/config.yaml"):
+        (tmp_path / file).parent.mkdir(exist_ok=True)
+        (tmp_path / file).write_text("as it was")
+    alone = versions()
+    assert "hemolattice_commit" not in alone
+    git(tmp_path, "init")
+    git(tmp_path, "add", ".")
+    git(tmp_path, "commit", "-m", "all")
+    (tmp_path / "config/config.yaml").write_text("which cases run is no source")
+    clean = versions()
+    assert clean == alone | {"hemolattice_commit": git(tmp_path, "rev-parse", "HEAD")}
+    (tmp_path / "pipeline/page.css").write_text("other")
+    changed = versions()
+    assert changed["hemolattice_commit"] == clean["hemolattice_commit"] + "-dirty"
+    assert changed["hemolattice_source"] != clean["hemolattice_source"]
+
+
+def test_the_memory_of_a_helper_is_counted_beside_that_of_the_stage():
+    """A helper that holds 200 MB (191 MiB)."""
+    helper = "import sys; held = b'x' * 200_000_000; print(flush=True); sys.stdin.read()"
+    code = f"""
+import subprocess, sys
+from solver.stage import _peak_memory_mb
+assert set(_peak_memory_mb()) == {{"peak_memory_mb"}}
+with subprocess.Popen([sys.executable, "-c", {helper!r}], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+    process.stdout.readline()
+    print(*_peak_memory_mb().values())
+    process.stdin.close()
+"""
+    answer = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
+    own, of_helper = map(float, answer.stdout.split())
+    assert 1 < own < 150  # an interpreter with the imports of solver.stage: some 30 MB
+    assert 190 < of_helper < 300

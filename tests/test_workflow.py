@@ -16,13 +16,14 @@ from left import results
 from project_copy import copy_project
 from vtkmodules.vtkIOGeometry import vtkSTLWriter
 
+from pipeline.crate import differences, faults, read_runs
 from pipeline.mesh import Mesh, read_openings
 from pipeline.reporting.captions import caption
 from solver.stage import checksum
 
 STAGES = [
     "phantom", "load", "filter", "segment", "surface", "centreline", "voxelize", "decompose", "solve", "trace",
-    "postprocess", "paraview", "report",
+    "postprocess", "paraview", "report", "crate",
 ]  # fmt: skip
 FILES = {
     "truth.json", "truth.nrrd", "volume.nrrd", "series.json", "filtered.nrrd", "lumen.nrrd", "occupancy.nrrd",
@@ -31,6 +32,7 @@ FILES = {
     "solve.json", "wall.vtp", "wall_over_time.vtkhdf", "flow_statistics.vtkhdf", "indices.json",
     "indices.csv", "openings.csv", "centreline_flow.vtp", "centreline_flow.csv", "open-in-paraview.py",
     "streamlines.vtp", "pathlines.vtp", "residence.vtp", "particles.json", "particles.gif", "report.html",
+    "ro-crate-metadata.json", "case.yaml", "workflow.smk",
 }  # fmt: skip
 
 
@@ -144,6 +146,43 @@ def test_the_report_of_the_workflow_carries_the_figures_with_their_captions(fini
 
 def test_nothing_is_left_to_do_after_a_run(finished, planned):
     assert planned(finished) == []
+
+
+NAME = "Doe_Jane"
+
+
+@pytest.fixture(scope="module")
+def again(finished, snakemake, tmp_path_factory) -> Path:
+    """Another copy of the project, below a folder that bears a name, in which the case has run from its crate."""
+    project = copy_project(tmp_path_factory.mktemp(NAME) / "other")
+    shutil.copy(finished / "results/tiny/case.yaml", project / "config/cases/again.yaml")
+    answer = snakemake(project, "again")
+    assert answer.returncode == 0, answer.stderr
+    return project
+
+
+def test_a_crate_holds_what_it_says(finished):
+    crate = finished / "results/tiny"
+    assert faults(crate) == []
+    assert [run.name for run in read_runs(crate)] == STAGES[:-1]
+
+
+def test_a_case_runs_again_from_its_crate_to_the_same_bits(finished, again):
+    one, other = finished / "results/tiny", again / "results/again"
+    for file in ("flow.vtkhdf", "indices.json"):
+        assert (one / file).read_bytes() == (other / file).read_bytes()
+    assert differences(read_runs(one), read_runs(other)) == []
+    command = [sys.executable, "-m", "pipeline.crate", "--check", str(one), str(other)]
+    answer = subprocess.run(command, capture_output=True, text=True, cwd=finished, check=False)
+    assert answer.returncode == 0, answer.stdout + answer.stderr
+    assert answer.stdout.splitlines()[-1] == "the same bits in all results"
+
+
+def test_no_file_of_a_crate_tells_where_it_was_made(again):
+    crate = again / "results/again"
+    files = [path for path in crate.rglob("*") if path.is_file()]
+    assert len(files) > len(FILES)
+    assert [path for path in files if NAME.encode() in path.read_bytes()] == []
 
 
 @pytest.mark.parametrize(
@@ -271,7 +310,7 @@ def project_with_entries(project) -> Path:
 
 def test_a_cohort_may_mix_entries_and_each_case_runs_what_it_needs(project_with_entries, snakemake):
     """The first case has run; of the others one enters with a mask and one with a surface."""
-    of_both = ("centreline", "voxelize", "decompose", "solve", "trace", "postprocess", "paraview", "report")
+    of_both = ("centreline", "voxelize", "decompose", "solve", "trace", "postprocess", "paraview", "report", "crate")
     later = dict.fromkeys(of_both, 2) | {"cohort": 1, "all": 1}
     planned = rules_of(snakemake(project_with_entries, "tiny,tiny.mask,tiny.surface", "--dry-run"))
     assert planned == later | {"import_mask": 1, "surface": 1, "import_surface": 1}
@@ -316,7 +355,7 @@ def test_a_case_that_asks_runs_on_coarser_lattices_too_and_no_other_does(study, 
         with (study / f"config/cases/on{spacings}.yaml").open("a") as file:
             file.write(f"convergence: {{spacings: {spacings}}}\n")
     answer = snakemake(study, "on1,on2,on3", "--dry-run")
-    each = dict.fromkeys(("canonical", "trace", "paraview", "report"), 3)
+    each = dict.fromkeys(("canonical", "trace", "paraview", "report", "crate"), 3)
     levelled = dict.fromkeys(("voxelize", "decompose", "solve", "postprocess"), 1 + 2 + 3)
     assert rules_of(answer) == each | levelled | {"convergence": 2, "cohort": 1, "all": 1}
     folders = ("", "coarser-1/", "coarser-2/")

@@ -10,7 +10,7 @@ from typing import Annotated, Any, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from solver.stage import StageError
+from solver.stage import BY_CHECKSUM, StageError, checksum
 
 T = TypeVar("T", bound="Section")
 
@@ -27,6 +27,9 @@ RunName = Annotated[str, Field(pattern=f"^{_NAME}(@{_NAME})?$")]
 """Name of a case, with that of the scenario that it runs in where there are scenarios."""
 
 
+KEPT = (Path("data/phantoms"), Path("data/waveforms"))
+"""Folders of the project in which a file is found by its checksum."""
+
 SIZE = (1e-20, 1e20)
 """Between these lies every number of a case that is not 0, whatever its unit."""
 
@@ -38,7 +41,8 @@ class Section(BaseModel):
 
 
 def existing(path: str) -> str:
-    """A path with its variables and ``~`` filled in, for a validator.
+    """A path with its variables and ``~`` filled in, for a validator. A checksum, ``sha256:...``, stands for the
+    file of :data:`KEPT` that has it.
 
     Raises
     ------
@@ -49,6 +53,8 @@ def existing(path: str) -> str:
         raise ValueError(
             f"{'holds a character that does not show' if path else 'is empty'}; give the path of a file or a folder"
         )
+    if path.startswith(BY_CHECKSUM):
+        return _of_checksum(path.removeprefix(BY_CHECKSUM))
     expanded = os.path.expandvars(path)
     if unset := re.search(r"\$\{?(\w+)", expanded):
         raise ValueError(f"the environment variable {unset[1]} is not set; set it, or write the path out")
@@ -66,6 +72,15 @@ def existing(path: str) -> str:
     if marks := sorted({*expanded} & {*"{}<"}):
         raise ValueError(f"holds {' '.join(marks)}, which Snakemake would fill in; rename the file or the folder")
     return expanded
+
+
+def _of_checksum(wanted: str) -> str:
+    files = [file for folder in KEPT for file in sorted(folder.glob("*")) if file.is_file()]
+    found = next((str(file) for file in files if checksum(file) == wanted), None)
+    if not found:
+        folders = " or ".join(map(str, KEPT))
+        raise ValueError(f"stands for a file with this checksum, and none in {folders} has it; write the file's path")
+    return found
 
 
 def existing_file(path: str | None) -> str | None:

@@ -1,4 +1,4 @@
-"""YAML file: a mapping of keys to values, read with the care that a file from anywhere needs.
+"""YAML file: a mapping of keys to values, read with the care that a file from anywhere needs, and written.
 
 Plain words and numbers are told apart as in the core schema of YAML 1.2 (so ``1e-3`` is a number, and ``no`` a word).
 No tag is followed, so that nothing but words, numbers, lists and mappings can come of a file; keys are words, and stand
@@ -109,6 +109,17 @@ def _teach(name: str, pattern: str, first: str, value: Callable[[str], Any]) -> 
 for _name, _told in PLAIN.items():
     _teach(_name, *_told)
 _Loader.add_implicit_resolver(MERGE, re.compile(r"<<\Z"), ["<"])
+
+
+class _Dumper(yaml.SafeDumper):
+    """Puts texts into quotes that would be read as something else."""
+
+    yaml_implicit_resolvers = _Loader.yaml_implicit_resolvers
+
+
+def write_yaml(values: dict[str, Any]) -> str:
+    """Values as the text of a file that :func:`read_yaml` reads as the same, innermost sections in a line."""
+    return yaml.dump(values, Dumper=_Dumper, sort_keys=False, allow_unicode=True, default_flow_style=None, width=120)
 
 
 def read_yaml(path: Path) -> dict[str, Any]:

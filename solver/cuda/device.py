@@ -3,6 +3,7 @@
 import logging
 import os
 import re
+import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache
@@ -40,6 +41,8 @@ LINK_REGISTERS = {np.float32: 40, np.float64: 64}
 treats links, at most, by the type that is computed with."""
 LEAST_CUDA = (12, 0)
 """Of the driver, for what requirements-cuda.lock holds."""
+DRIVER_VERSION = ("nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader")
+"""Command that tells it, in a line for each device."""
 LOOK_BLOCKS = 384
 """Blocks that share out the nodes at a look, and leave a partial result each."""
 EFFICIENCY, STEP_S, COMPILE_S, SIMULATOR_UPDATES_S = 0.62, 8e-6, 8.0, 1e3
@@ -356,6 +359,18 @@ def _free() -> str:
     except Exception:
         return "none could be had"
     return f"{gigabytes(free)} of {gigabytes(total)} are free"
+
+
+def driver_version() -> str | None:
+    """Version of the NVIDIA driver, and the newest CUDA that it knows; none where no device answers."""
+    if not device_answers():
+        return None
+    known = ".".join(map(str, cuda.driver.driver.get_version()))
+    try:
+        told = subprocess.run(DRIVER_VERSION, capture_output=True, text=True, check=True).stdout.split()[0]
+    except (OSError, subprocess.CalledProcessError, IndexError):
+        return f"CUDA {known}"
+    return f"{told}, CUDA {known}"
 
 
 def require_device() -> str:
