@@ -10,13 +10,17 @@ TIMES = {
     "mlups",
     "memory_mb",
     "forecast",
+    "started",
     "finished",
     "peak_memory_mb",
+    "peak_memory_of_helpers_mb",
     "made",
     "outputs_sha256",
     "inputs_sha256",
 }
 """Keys of JSON whose values differ from run to run."""
+
+TELLING = ("report.html", "ro-crate-metadata.json")
 
 
 def without_times(value: object) -> object:
@@ -27,12 +31,14 @@ def without_times(value: object) -> object:
 
 
 def results(folder: Path) -> dict[str, object]:
-    """What a case left, by file: checksums, and records without times; of logs and the report that they are there."""
+    """What a case left, by file: checksums, and records without times; of what tells times or checksums of what does,
+    which are logs, the report and the crate, that they are there.
+    """
     found: dict[str, object] = {}
     for path in sorted(path for path in folder.rglob("*") if path.is_file()):
         name = str(path.relative_to(folder))
-        if path.suffix == ".json":
-            found[name] = without_times(json.loads(path.read_text()))
+        if path.suffix == ".log" or path.name in TELLING:
+            found[name] = "made"
         else:
-            found[name] = "made" if path.suffix == ".log" or path.name == "report.html" else checksum(path)
+            found[name] = without_times(json.loads(path.read_text())) if path.suffix == ".json" else checksum(path)
     return found

@@ -18,7 +18,7 @@ from geometries import pipe
 from project_copy import copy_project
 from test_simulation import settings
 
-from pipeline.case import read_case
+from pipeline.case import read_cohort
 from pipeline.settings.cluster import LIBRARIES_MB, ClusterSettings
 from solver.nodes import save
 from solver.simulation import solve
@@ -73,7 +73,7 @@ def test_solve_asks_for_what_is_expected_of_it(project):
     assert (waiting["gpu"], waiting["runtime"]) == ("1", "<TBD>")
     assert {case: one["gpu"] for case, one in told.items()} == {"pipe": "1", "on-cores": "0"}
     for case, bytes_s in (("pipe", 900e9), ("on-cores", None)):
-        wanted = read_case(case, {}, project / "config/cases").settings("solve")
+        wanted = read_cohort({"cases": [case]}, project / "config/cases")[case].settings("solve")
         found = expected(str(project / f"results/{case}/nodes.h5"), wanted, 8, bytes_s)
         assert int(told[case]["runtime"]) == -(-(600 + 2 * found.seconds) // 60)
         assert int(told[case]["mem_mb"]) == -(-(LIBRARIES_MB * 1e6 + 2 * found.bytes) // 1e6)
@@ -94,7 +94,7 @@ def test_jobs_get_longer_up_to_what_the_partition_allows():
 
 def test_a_case_that_solve_will_refuse_is_left_to_it(tmp_path):
     save(pipe((0, 0, 1), 4.2, 10, spacing_mm=0.3), tmp_path / "nodes.h5")
-    wanted = json.loads(read_case("tiny", {}, ROOT / "config/cases").settings("solve"))
+    wanted = json.loads(read_cohort({"cases": ["tiny"]}, ROOT / "config/cases")["tiny"].settings("solve"))
     found = expected(str(tmp_path / "nodes.h5"), json.dumps(wanted), 2, None)
     assert found.steps > 0
     wrong = json.dumps(wanted | {"inlets": {"no such opening": wanted["inlets"]["*"]}})
@@ -165,7 +165,7 @@ def test_a_solve_that_its_time_stops_goes_on_in_the_next_job_to_the_same_bits(at
     assert (first["signal"], first["cpus-per-task"], first["mem"]) == ("TERM@120", "8", "2001")
     assert "gpus" not in first
     summary = json.loads((project / "results/on-cores/solve.json").read_text())
-    wanted = read_case("on-cores", {}, project / "config/cases").settings("solve")
+    wanted = read_cohort({"cases": ["on-cores"]}, project / "config/cases")["on-cores"].settings("solve")
     whole = {name: tmp_path / name for name in ("flow.vtkhdf", "monitor.csv", "solve.json", "provenance.json")}
     roles = dict(zip(("flow", "monitor", "summary", "provenance"), whole.values(), strict=True))
     options = [text for role, path in roles.items() for text in (f"--{role}", str(path))]

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -107,16 +108,23 @@ THREADS = (
 """How many threads each library that shares work out takes."""
 
 
-@pytest.mark.parametrize("threads", [1, 3])
-def test_all_results_have_the_same_bits_whatever_the_number_of_cores(
-    finished, snakemake, tmp_path, monkeypatch, threads
-):
-    """Those of two cores, of one, and of three threads a stage in every library, more than CI's machines have cores."""
-    for name in THREADS:
-        monkeypatch.setenv(name, str(threads))
+@pytest.fixture(scope="module")
+def with_threads(snakemake) -> Callable[[Path, str, int], None]:
+    """A run of a case on so many cores, with as many threads in every library."""
+
+    def run(project: Path, case: str, threads: int) -> None:
+        with pytest.MonkeyPatch.context() as patch:
+            for name in THREADS:
+                patch.setenv(name, str(threads))
+            answer = snakemake(project, case, "--cores", str(threads))
+        assert answer.returncode == 0, answer.stderr
+
+    return run
+
+
+def test_all_results_have_the_same_bits_on_one_core_as_on_two(finished, with_threads, tmp_path):
     other = copy_project(tmp_path / "other")
-    answer = snakemake(other, "tiny", "--cores", str(threads))
-    assert answer.returncode == 0, answer.stderr
+    with_threads(other, "tiny", 1)
     mine, theirs = (project / "results/tiny" for project in (finished, other))
     for name in ("flow.vtkhdf", "indices.json"):
         assert (mine / name).read_bytes() == (theirs / name).read_bytes(), name
@@ -152,12 +160,13 @@ NAME = "Doe_Jane"
 
 
 @pytest.fixture(scope="module")
-def again(finished, snakemake, tmp_path_factory) -> Path:
-    """Another copy of the project, below a folder that bears a name, in which the case has run from its crate."""
+def again(finished, with_threads, tmp_path_factory) -> Path:
+    """Another copy of the project, below a folder that bears a name, in which the case has run from its crate, with
+    three threads a stage in every library, more than CI's machines have cores.
+    """
     project = copy_project(tmp_path_factory.mktemp(NAME) / "other")
     shutil.copy(finished / "results/tiny/case.yaml", project / "config/cases/again.yaml")
-    answer = snakemake(project, "again")
-    assert answer.returncode == 0, answer.stderr
+    with_threads(project, "again", 3)
     return project
 
 
