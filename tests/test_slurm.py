@@ -29,7 +29,12 @@ LOG = logging.getLogger("test_slurm")
 CASE = {
     "input": {"geometry": {"shape": "pipe", "diameter_mm": 2, "length_mm": 5, "ends": "openings"}},
     "voxelize": {"nodes_across": 9},
-    "solve": {"inlets": {"*": {"flow_ml_s": 1.0}}, "steady_tolerance": 1e-12, "max_steps": 60000},
+    "solve": {
+        "inlets": {"*": {"flow_ml_s": 1.0}},
+        "steady_tolerance": 1e-12,
+        "max_steps": 60000,
+        "unsettled": "report",
+    },
 }
 PROFILE = ("--profile", "config/profiles/slurm")
 FAST = ("--slurm-init-seconds-before-status-checks", "1", "--seconds-between-status-checks", "1", "--latency-wait", "5")
@@ -141,6 +146,7 @@ def at_work(project, tmp_path) -> Iterator[tuple[Path, object, subprocess.Popen]
     process.kill()
 
 
+@pytest.mark.slow
 def test_a_solve_that_its_time_stops_goes_on_in_the_next_job_to_the_same_bits(at_work, tmp_path):
     """SLURM sends SIGTERM to the step before its time is over. Its locks are taken away meanwhile, as on file systems
     whose locks other machines do not see; what the Snakemake of the second job finds is left as it is all the same.
