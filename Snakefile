@@ -791,6 +791,13 @@ def cohort_of_what_there_is():
     Path(rules.cohort.output.provenance).unlink(missing_ok=True)
 
 
+onstart:
+    # Under Snakemake's limit of jobs a second, which a cluster may need, each job that was begun wakes the scheduler once
+    # a second from then on: after some hundred jobs that keeps a core busy.
+    if workflow.local_exec:
+        workflow.scheduler.job_rate_limiter = None
+
+
 onerror:
     if any(job.rule.name == "cohort" for job in workflow.dag.jobs) and unfinished():
         cohort_of_what_there_is()
