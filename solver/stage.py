@@ -390,7 +390,7 @@ def _provenance(job: Job, names: dict[str, str], started: datetime, seconds: flo
         "started": started.isoformat(timespec="seconds"),
         "finished": datetime.now(UTC).isoformat(timespec="seconds"),
         "seconds": round(seconds, 3),
-        **_peak_memory_mb(),
+        **peak_memory_mb(),
     }
 
 
@@ -437,7 +437,7 @@ def _processor() -> str:
     return next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), "")
 
 
-def _peak_memory_mb() -> dict[str, float]:
+def peak_memory_mb() -> dict[str, float]:
     """The most memory that this process has held, and that of the processes that work for it, where there are any.
 
     Linux counts for each program from its start; the figure of :mod:`resource` also counts the program that a process

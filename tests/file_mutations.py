@@ -37,7 +37,7 @@ from pipeline.volume_file import read_volume_file  # noqa: E402
 from solver import nodes as node_files  # noqa: E402
 from solver.checkpoint import Checkpoints  # noqa: E402
 from solver.flow import FlowStatistics, FlowWriter, read_flow  # noqa: E402
-from solver.stage import StageError, checksum, demand_as_written  # noqa: E402
+from solver.stage import StageError, checksum, demand_as_written, peak_memory_mb  # noqa: E402
 
 Rng = np.random.Generator
 SECONDS, MEMORY_BYTES = 90, 4 * 2**30
@@ -261,11 +261,7 @@ def main() -> None:
         for kind in kinds:
             for number in range(first, first + count):
                 print(json.dumps(case(kind, number, Path(folder) / kind)), flush=True)
-    if process := surface_file.PROCESS.process:  # so that its memory counts as a child's
-        process.kill()
-        process.wait()
-    peaks = [resource.getrusage(who).ru_maxrss / 1024 for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
-    print(json.dumps({"peak_memory_mb": round(max(peaks), 1)}))
+    print(json.dumps({"peak_memory_mb": max(peak_memory_mb().values())}))  # its own, or that of the reader of surfaces
 
 
 if __name__ == "__main__":

@@ -200,11 +200,11 @@ def test_the_memory_of_a_helper_is_counted_beside_that_of_the_stage():
     helper = "import sys; held = b'x' * 200_000_000; print(flush=True); sys.stdin.read()"
     code = f"""
 import subprocess, sys
-from solver.stage import _peak_memory_mb
-assert set(_peak_memory_mb()) == {{"peak_memory_mb"}}
+from solver.stage import peak_memory_mb
+assert set(peak_memory_mb()) == {{"peak_memory_mb"}}
 with subprocess.Popen([sys.executable, "-c", {helper!r}], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
     process.stdout.readline()
-    print(*_peak_memory_mb().values())
+    print(*peak_memory_mb().values())
     process.stdin.close()
 """
     answer = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
