@@ -1,7 +1,8 @@
 """Link: the outputs of a stage for a run that has them in common with another scenario of its case.
 
-Stages replace their outputs and never change them, so that a hard link keeps what it was made of; where the disk has no
-hard links the files are copied.
+The links are symbolic, since Snakemake sets the time of each output of a job when it has ended: through a hard link
+that would be the time of the given file, too, and whatever had been made of it would be made again. Where the disk has
+no symbolic links the files are copied.
 """
 
 import argparse
@@ -14,21 +15,19 @@ from pathlib import Path
 def link(given: list[Path], made: list[Path]) -> None:
     """Let files appear in another place, each whole or not at all.
 
-    All are then as old as the youngest of them, in both places: what is made must not be older than any of what is
-    given, and what was made of these since stays younger.
+    The way from one to the other is relative, so that the folder of all results can be moved.
     """
-    latest_ns = max(path.stat().st_mtime_ns for path in given)
     for old, new in zip(given, made, strict=True):
-        partial = new.with_name(f".{new.name}.partial")
+        target, partial = old.resolve(strict=True), new.with_name(f".{new.name}.partial")
+        if target == new.resolve():
+            continue  # one file already
         new.parent.mkdir(parents=True, exist_ok=True)
         partial.unlink(missing_ok=True)  # of a killed run
         try:
-            os.link(old, partial)
+            partial.symlink_to(os.path.relpath(target, new.parent.resolve()))
         except OSError:
             shutil.copy2(old, partial)
-        os.utime(partial, ns=(latest_ns, latest_ns))
         partial.replace(new)
-        partial.unlink(missing_ok=True)  # which is left where both were one file already
 
 
 def main() -> None:

@@ -7,6 +7,7 @@ import json
 import logging
 import os
 import re
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -179,20 +180,34 @@ def test_why_a_run_was_not_finished_is_the_first_message_of_this_workflow(tmp_pa
 
 
 @pytest.mark.parametrize("links", [True, False])
-def test_links_are_whole_files_as_young_as_the_youngest(tmp_path, monkeypatch, links):
-    given = [tmp_path / "a.nrrd", tmp_path / "b.json"]
-    made = [tmp_path / "other" / path.name for path in given]
+def test_links_are_whole_files_whose_times_are_their_own(tmp_path, monkeypatch, links):
+    """Snakemake sets the times of what a job made, one after the other, when it has ended."""
+    given = [tmp_path / "first" / name for name in ("a.nrrd", "b.json")]
+    made = [tmp_path / "second" / path.name for path in given]
+    given[0].parent.mkdir()
     for k, path in enumerate(given):
         path.write_text(path.name)
         os.utime(path, (1000 + k, 1000 + k))
     if not links:
-        monkeypatch.setattr(os, "link", refuse)
-    link(given, made)
-    link(given, made)
+        monkeypatch.setattr(Path, "symlink_to", refuse)
+    for _ in range(2):
+        link(given, made)
+        for k, path in enumerate(made):
+            os.utime(path, (2000 + k, 2000 + k), follow_symlinks=False)
     assert [path.read_text() for path in made] == ["a.nrrd", "b.json"]
-    assert [path.stat().st_mtime for path in made] == [1001, 1001]
+    assert [path.stat().st_mtime for path in given] == [1000, 1001]
     assert [old.samefile(new) for old, new in zip(given, made, strict=True)] == [links, links]
     assert sorted(path.name for path in made[0].parent.iterdir()) == ["a.nrrd", "b.json"]
+    link(made, given)  # as after a change of the scenarios' order that was made half
+    assert [path.read_text() for path in given] == ["a.nrrd", "b.json"]
+    moved = tmp_path.rename(tmp_path.with_name(f"{tmp_path.name}-moved"))
+    assert (moved / "second/b.json").read_text() == "b.json"
+
+
+def test_what_is_not_there_is_not_linked_to(tmp_path):
+    with pytest.raises(FileNotFoundError):
+        link([tmp_path / "no.nrrd"], [tmp_path / "second" / "no.nrrd"])
+    assert list(tmp_path.iterdir()) == []
 
 
 def refuse(*_: object) -> None:

@@ -190,12 +190,17 @@ def test_the_runs_after_a_failure_and_a_kill_compute_what_is_missing_and_nothing
     assert "not finished" not in (project / "results/cohort.html").read_text()
 
 
-def planned(project: Path) -> Counter[str]:
+def planned(project: Path, *options: str) -> Counter[str]:
     """How often each rule would run."""
-    answer = run(project, "--dry-run")
+    answer = run(project, "--dry-run", *options)
     assert answer.returncode == 0, answer.stderr
     stats = (answer.stdout + answer.stderr).partition("Job stats:")[2].partition("total")[0]
     return Counter({name: int(count) for name, count in re.findall(r"^(\w+) +(\d+)$", stats, re.MULTILINE)})
+
+
+def test_nothing_is_made_again_for_a_link_to_a_large_file(mended):
+    """Of small files Snakemake compares the contents before it goes by their times, of large ones it does not."""
+    assert planned(mended[0], "--max-checksum-file-size", "0") == Counter()
 
 
 def test_a_scenario_more_links_to_what_is_there_and_a_changed_one_leaves_the_others_alone(mended, tmp_path):
