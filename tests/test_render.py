@@ -176,12 +176,25 @@ def test_pictures_are_the_same_twice(pipe, can_draw):
     np.testing.assert_array_equal(*pictures)
 
 
+def test_one_window_draws_what_a_window_each_would(pipe, can_draw):
+    """What a picture no longer shows has gone, what it shows again is back."""
+    wall = Wall.of(pipe.surface(0.3)).mesh
+    views = scene.around(wall.points_mm, scene.front_view(wall.points_mm), (0, 90))
+    glass, red = render.see_through_actors(wall), render.surface_actor(pipe.surface(0.3), (1.0, 0.0, 0.0))
+    frames = [(glass, views[0]), ([*glass, red], views[1]), ([red], views[0]), ([], views[1]), (glass, views[0])]
+    with render.Canvas(views[0], 200) as canvas:
+        pictures = [canvas.picture(actors, view) for actors, view in frames]
+    for picture, (actors, view) in zip(pictures, frames, strict=True):
+        np.testing.assert_array_equal(picture, render.draw(actors, [view], 200)[0])
+    assert (pictures[3] == 255).all()
+
+
 def test_without_a_library_to_draw_with_the_remedy_is_named(monkeypatch):
     monkeypatch.setattr(render, "WINDOWS", ("vtkNoSuchWindow",))
     render.window_class.cache_clear()
     try:
         assert render.window_class() is None
         with pytest.raises(RuntimeError, match="libosmesa6"):
-            render.draw([], [], 100)
+            render.draw([], [scene.View(*np.eye(3), np.zeros(3), 1.0, 1.0)], 100)
     finally:
         render.window_class.cache_clear()
