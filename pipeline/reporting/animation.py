@@ -7,8 +7,8 @@ stand, so that all over the vessel they are equally dense, and drawn with a tail
 
 import io
 import logging
-from collections.abc import Callable, Sequence
-from contextlib import ExitStack
+from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 
 import matplotlib as mpl
@@ -90,29 +90,19 @@ def animate(
     radius = min((opening.radius_mm for opening in nodes.openings), default=min(view.width_mm, view.height_mm) / 12)
     moments = np.arange(frames) * round_s / frames
     progress = Progress(log, frames, "pictures")
+    glass = render.see_through_actors(wall) if render.window_class() else []
     images = []
-    with ExitStack() as closing:
-        draw = _drawing(wall, view, radius, speeds, closing)
+    with render.Canvas(view, LONGEST) if glass else nullcontext() as canvas:
         for done, moment in enumerate(moments.tolist(), 1):
-            images.append(draw(_tails(paths, nodes, shown, phase_s, moment, round_s, tail_s)))
+            lines = _tails(paths, nodes, shown, phase_s, moment, round_s, tail_s)
+            if canvas is None:
+                images.append(draw_flat(wall, lines, radius, speeds, view, LONGEST))
+            else:
+                tubes = [render.tube_actor(lines, THICK * radius, speeds, figures.SPEED_COLOURS)] if lines else []
+                images.append(canvas.picture([*glass, *tubes], view))
             progress.update(done)
     pictures = _captioned(images, view, speeds, moments, round_s, period_s is not None)
     return Animation(_to_gif(pictures), render.window_class() or "matplotlib")
-
-
-def _drawing(
-    wall: Mesh, view: View, radius_mm: float, speeds: tuple[float, float], closing: ExitStack
-) -> Callable[[list[NDArray[np.float64]]], NDArray[np.uint8]]:
-    """What draws lines in the wall: a window that is kept open until `closing`, or what works without one."""
-    if not render.window_class():
-        return lambda lines: draw_flat(wall, lines, radius_mm, speeds, view, LONGEST)
-    canvas, glass = closing.enter_context(render.Canvas(view, LONGEST)), render.see_through_actors(wall)
-
-    def in_glass(lines: list[NDArray[np.float64]]) -> NDArray[np.uint8]:
-        tubes = [render.tube_actor(lines, THICK * radius_mm, speeds, figures.SPEED_COLOURS)] if lines else []
-        return canvas.picture([*glass, *tubes], view)
-
-    return in_glass
 
 
 def _median_way_s(paths: Paths) -> float:
