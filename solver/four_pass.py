@@ -32,7 +32,7 @@ from solver.cpu.driver import CpuDriver
 from solver.d3q19 import OPPOSITE, VELOCITIES, WEIGHTS, Q
 from solver.driver import LatticeDriver
 from solver.lattice import Lattice
-from solver.node_physics import make_density, make_macroscopic, node_function
+from solver.node_physics import make_density, make_link_quadratic, make_macroscopic, node_function
 from solver.nodes import Neighbours, Nodes
 from solver.rheology import make_rates
 from solver.storage import BITS, PLAIN, make_access
@@ -129,16 +129,16 @@ def no_links(links: WallLinks) -> WallLinks:
 def make_pass_functions(storage: str, real: Any, equilibrium: str) -> tuple[Any, Any, Any]:
     """The passes after collision: of a link to a wall node, of the two ends of a link, of a fluid node."""
     macroscopic, density = make_macroscopic(real, equilibrium), make_density(real, equilibrium)
+    quadratic = make_link_quadratic(real, equilibrium)
     take, put, load, _ = make_access(storage, real)[:4]
-    one, onehalf, three, fourhalf = real(1), real(1.5), real(3), real(4.5)
+    one, three = real(1), real(3)
     velocities, weights = VELOCITIES.astype(real), WEIGHTS.astype(real)
 
     @node_function
     def in_equilibrium(i: int, drho: Any, x: Any, y: Any, z: Any) -> Any:
-        cu = velocities[i, 0] * x + velocities[i, 1] * y + velocities[i, 2] * z
-        return weights[i] * (
-            drho + density(drho) * (three * cu + fourhalf * cu * cu - onehalf * (x * x + y * y + z * z))
-        )
+        c = velocities[i, 0], velocities[i, 1], velocities[i, 2]
+        cu = c[0] * x + c[1] * y + c[2] * z
+        return weights[i] * (drho + density(drho) * (three * cu + quadratic(c, (x, y, z))))
 
     @node_function
     def extrapolate_link(f: Any, stride: int, k: int, links: Any, shares: Any, drho: Any, u: Any) -> None:

@@ -54,8 +54,9 @@ def second_moments(g: Populations) -> tuple[Any, ...]:
     )
 
 
-EQUILIBRIA = ("incompressible", "compressible")
-"""Names of the equilibria, which differ in the density rho that momentum rho u and the terms rho u u are taken with."""
+EQUILIBRIA = ("incompressible", "compressible", "incompressible-standard", "compressible-standard")
+"""Names of the equilibria. They differ in the density rho that momentum rho u and the terms rho u u are taken with, and
+in the fourth moments, which are isotropic unless the name ends with -standard: see :func:`make_quadratic`."""
 
 
 @cache
@@ -71,13 +72,66 @@ def make_density(real: Callable[[float], Any], equilibrium: str) -> Any:
     """
     if equilibrium not in EQUILIBRIA:
         raise StageError(f"solve.equilibrium {equilibrium!r}: unknown; known are {', '.join(EQUILIBRIA)}")
-    one, compressible = real(1), equilibrium == "compressible"
+    one, compressible = real(1), equilibrium.startswith("compressible")
 
     @node_function
     def density(drho: Any) -> Any:
         return one + drho if compressible else one
 
     return density
+
+
+@cache
+def make_quadratic(real: Callable[[float], Any], equilibrium: str) -> Any:
+    """Function ``(xx, yy, zz) -> (rest, x, y, z, xy, xz, yz)``: the terms of second order of the equilibrium over w_i.
+
+    From the products a_x b_x, a_y b_y, a_z b_z of two vectors follow, as a form B_i(a, b) that is u u's for a = b = u,
+    the whole term for the population at rest and for those along the axes, and what the planes xy, xz and yz have
+    beside 4.5 (c_i.a)(c_i.b). The textbook form is
+
+        B_i = 4.5 (c_i.a)(c_i.b) - 1.5 a.b,
+
+    whose fourth moment on D3Q19, sum w c_x^2 c_y^2 B_i = a.b/9 + ... - a_z b_z/6, is not isotropic: it bends jets into
+    the shape of the lattice. Bauer and Rüde (2018, arXiv:1803.04937) take that part off and leave all lower moments:
+
+        B_rest = -a.b,   B_x = 6 a_x b_x - 3 a.b,   B_xy = 4.5 (c_i.a)(c_i.b) - 1.5 (a_x b_x + a_y b_y),
+
+    which is the default. Why D3Q27 has no such part: Silva and Semiao (2014, J. Comput. Phys. 269, 259).
+    """
+    minus_one, minus_onehalf, three, fourhalf, six = (real(value) for value in (-1, -1.5, 3, 4.5, 6))
+
+    @node_function
+    def isotropic(xx: Any, yy: Any, zz: Any) -> tuple[Any, ...]:
+        xy, xz, yz = xx + yy, xx + zz, yy + zz
+        less = three * (xy + zz)
+        along = six * xx - less, six * yy - less, six * zz - less
+        return minus_one * (xy + zz), *along, minus_onehalf * xy, minus_onehalf * xz, minus_onehalf * yz
+
+    @node_function
+    def standard(xx: Any, yy: Any, zz: Any) -> tuple[Any, ...]:
+        less = minus_onehalf * (xx + yy + zz)
+        return less, fourhalf * xx + less, fourhalf * yy + less, fourhalf * zz + less, less, less, less
+
+    return standard if equilibrium.endswith("-standard") else isotropic
+
+
+@cache
+def make_link_quadratic(real: Callable[[float], Any], equilibrium: str) -> Any:
+    """Function ``(c, u) -> B_i(u, u)`` of :func:`make_quadratic` for any moving direction c = c_i as a tuple."""
+    onehalf, two, three, fourhalf = real(1.5), real(2), real(3), real(4.5)
+    standard = equilibrium.endswith("-standard")
+
+    @node_function
+    def quadratic(c: Populations, u: Populations) -> Any:
+        cu = c[0] * u[0] + c[1] * u[1] + c[2] * u[2]
+        axes = c[0] * c[0] + c[1] * c[1] + c[2] * c[2]  # 1 along an axis, 2 in a plane
+        outside = (u[0] * u[0] + u[1] * u[1] + u[2] * u[2]) - (
+            c[0] * c[0] * u[0] * u[0] + c[1] * c[1] * u[1] * u[1] + c[2] * c[2] * u[2] * u[2]
+        )
+        plain = fourhalf * cu * cu - onehalf * (u[0] * u[0] + u[1] * u[1] + u[2] * u[2])
+        return plain if standard else plain + onehalf * (two * axes - three) * outside
+
+    return quadratic
 
 
 @cache

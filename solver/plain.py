@@ -1,7 +1,8 @@
 """The plain solver: two lattices, textbook formulas over arrays, any velocity set; nothing shared with the drivers.
 
 It is what these are compared with, and what runs D3Q27, for which they are not written. Some hundred times slower.
-Arrays of populations are (Q, N), shifted, g_i = f_i - w_i; vectors are (3, N); all in lattice units.
+Arrays of populations are (Q, N), shifted, g_i = f_i - w_i; vectors are (3, N); all in lattice units. `form` is the name
+of the equilibrium, one of `solver.node_physics.EQUILIBRIA`.
 """
 
 from collections.abc import Callable
@@ -17,29 +18,42 @@ Rate = float | NDArray[np.float64]
 Array = NDArray[np.float64]
 
 
-def density(drho: Array, compressible: bool) -> Array:
-    """What momentum and the terms of second order are taken with."""
-    return 1 + drho if compressible else np.ones_like(drho)
+def density(drho: Array, form: str) -> Array:
+    """What momentum and the terms of second order are taken with, in the form of the equilibrium of that name."""
+    return 1 + drho if form in ("compressible", "compressible-standard") else np.ones_like(drho)
 
 
-def moments(stencil: VelocitySet, g: Array, force: Array, compressible: bool = False) -> tuple[Array, Array]:
+def moments(stencil: VelocitySet, g: Array, force: Array, form: str = "incompressible") -> tuple[Array, Array]:
     """Density deviation (N,) and velocity (3, N) of populations before collision, half of the force in it."""
     drho = g.sum(axis=0)
-    return drho, (stencil.velocities.T @ g + force[:, None] / 2) / density(drho, compressible)
+    return drho, (stencil.velocities.T @ g + force[:, None] / 2) / density(drho, form)
 
 
-def equilibrium(stencil: VelocitySet, drho: Array, u: Array, compressible: bool = False) -> Array:
-    """w_i [drho + rho (3 c_i.u + 4.5 (c_i.u)^2 - 1.5 u.u)], (Q, N)."""
-    cu = stencil.velocities @ u
-    second = 3 * cu + 4.5 * cu**2 - 1.5 * (u**2).sum(axis=0)
-    return stencil.weights[:, None] * (drho + density(drho, compressible) * second)
+def equilibrium(stencil: VelocitySet, drho: Array, u: Array, form: str = "incompressible") -> Array:
+    """w_i [drho + rho (3 c_i.u + B_i(u, u))], (Q, N)."""
+    second = 3 * stencil.velocities @ u + quadratic(stencil, u, u, form)
+    return stencil.weights[:, None] * (drho + density(drho, form) * second)
 
 
-def stress(stencil: VelocitySet, g: Array, force: Array, compressible: bool = False) -> Array:
+def quadratic(stencil: VelocitySet, a: Array, b: Array, form: str) -> Array:
+    """B_i(a, b) = 4.5 (c_i.a)(c_i.b) - 1.5 a.b, (Q, N), on D3Q19 without its anisotropic fourth moment.
+
+    That moment, -a_z b_z/6 of c_x^2 c_y^2 and so on, is taken off by adding S_k = a_k b_k/6 to w_i B_i at rest, -S_k/2
+    along each axis but k, and S_k/4 in the plane across k (Bauer and Rüde 2018, arXiv:1803.04937). D3Q27 has none.
+    """
+    c = stencil.velocities
+    standard = 4.5 * (c @ a) * (c @ b) - 1.5 * (a * b).sum(axis=0)
+    if len(stencil) != 19 or form.endswith("-standard"):
+        return standard
+    share = np.array((1, -1 / 2, 1 / 4))[np.count_nonzero(c, axis=1)]
+    return standard + (share / stencil.weights)[:, None] * ((c == 0) @ (a * b)) / 6
+
+
+def stress(stencil: VelocitySet, g: Array, force: Array, form: str = "incompressible") -> Array:
     """Pi = sum c_i c_i g_i - (drho/3) I - rho u u + (u F + F u)/2, (3, 3, N)."""
-    drho, u = moments(stencil, g, force, compressible)
+    drho, u = moments(stencil, g, force, form)
     uf = np.einsum("an,b->abn", u, force)
-    uu = density(drho, compressible) * np.einsum("an,bn->abn", u, u)
+    uu = density(drho, form) * np.einsum("an,bn->abn", u, u)
     pi = np.tensordot(stencil.products, g, (0, 0)) - uu + (uf + uf.transpose(1, 0, 2)) / 2
     return pi - np.einsum("ab,n->abn", np.eye(3), drho / 3)
 
@@ -50,51 +64,49 @@ def relaxation(tau: Rate, magic: float) -> tuple[Rate, Rate]:
 
 
 def collide_trt(
-    stencil: VelocitySet, g: Array, omega_plus: Rate, omega_minus: Rate, force: Array, compressible: bool = False
+    stencil: VelocitySet, g: Array, omega_plus: Rate, omega_minus: Rate, force: Array, form: str = "incompressible"
 ) -> Array:
     """Two relaxation times, of the even and the odd part of g - g^eq (Ginzburg, Verhaeghe and d'Humières 2008)."""
-    drho, u = moments(stencil, g, force, compressible)
-    cu, cf, uf = stencil.velocities @ u, (stencil.velocities @ force)[:, None], force @ u
-    w, rest = stencil.weights[:, None], g - equilibrium(stencil, drho, u, compressible)
+    drho, u = moments(stencil, g, force, form)
+    cf, uf = (stencil.velocities @ force)[:, None], quadratic(stencil, u, force[:, None], form)
+    w, rest = stencil.weights[:, None], g - equilibrium(stencil, drho, u, form)
     even, odd = (rest + rest[stencil.opposite]) / 2, (rest - rest[stencil.opposite]) / 2
-    relaxed = omega_plus * even - (1 - omega_plus / 2) * w * (9 * cu * cf - 3 * uf)
+    relaxed = omega_plus * even - (1 - omega_plus / 2) * 2 * w * uf
     return g - relaxed - omega_minus * odd + (1 - omega_minus / 2) * 3 * w * cf
 
 
 def collide_bgk(
-    stencil: VelocitySet, g: Array, omega_plus: Rate, omega_minus: Rate, force: Array, compressible: bool = False
+    stencil: VelocitySet, g: Array, omega_plus: Rate, omega_minus: Rate, force: Array, form: str = "incompressible"
 ) -> Array:
     """One relaxation time."""
-    return collide_trt(stencil, g, omega_plus, omega_plus, force, compressible)
+    return collide_trt(stencil, g, omega_plus, omega_plus, force, form)
 
 
 def collide_projected(
-    stencil: VelocitySet, g: Array, omega_plus: Rate, omega_minus: Rate, force: Array, compressible: bool = False
+    stencil: VelocitySet, g: Array, omega_plus: Rate, omega_minus: Rate, force: Array, form: str = "incompressible"
 ) -> Array:
     """Projected regularised: of g - g^eq only the stress is kept (Latt and Chopard 2006)."""
-    drho, u = moments(stencil, g, force, compressible)
-    pi = stress(stencil, g, force, compressible)
-    cu, cf, uf = stencil.velocities @ u, (stencil.velocities @ force)[:, None], force @ u
+    drho, u = moments(stencil, g, force, form)
+    pi = stress(stencil, g, force, form)
+    cf, uf = (stencil.velocities @ force)[:, None], quadratic(stencil, u, force[:, None], form)
     viscous = np.tensordot(stencil.products, pi) - np.trace(pi) / 3
-    relaxed = (1 - omega_plus) * 4.5 * viscous + 1.5 * cf + 4.5 * cu * cf - 1.5 * uf
-    return equilibrium(stencil, drho, u, compressible) + stencil.weights[:, None] * relaxed
+    relaxed = (1 - omega_plus) * 4.5 * viscous + 1.5 * cf + uf
+    return equilibrium(stencil, drho, u, form) + stencil.weights[:, None] * relaxed
 
 
 def collide_recursive(
-    stencil: VelocitySet, g: Array, omega_plus: Rate, omega_minus: Rate, force: Array, compressible: bool = False
+    stencil: VelocitySet, g: Array, omega_plus: Rate, omega_minus: Rate, force: Array, form: str = "incompressible"
 ) -> Array:
     """Recursive regularised: adds third-order terms rebuilt from the stress (Coreixas et al. 2017).
 
     a_abc = rho u_a u_b u_c + (1 - omega)(u_a Pi_bc + u_b Pi_ac + u_c Pi_ab).
     """
-    drho, u = moments(stencil, g, force, compressible)
-    viscous = np.einsum("an,bcn->abcn", u, (1 - omega_plus) * stress(stencil, g, force, compressible))
-    third = density(drho, compressible) * np.einsum("an,bn,cn->abcn", u, u, u)
+    drho, u = moments(stencil, g, force, form)
+    viscous = np.einsum("an,bcn->abcn", u, (1 - omega_plus) * stress(stencil, g, force, form))
+    third = density(drho, form) * np.einsum("an,bn,cn->abcn", u, u, u)
     third += viscous + viscous.transpose(1, 0, 2, 3) + viscous.transpose(1, 2, 0, 3)
     added = np.tensordot(stencil.third_order, third, 3)
-    return collide_projected(stencil, g, omega_plus, omega_minus, force, compressible) + (
-        stencil.weights[:, None] * added
-    )
+    return collide_projected(stencil, g, omega_plus, omega_minus, force, form) + stencil.weights[:, None] * added
 
 
 COLLISIONS: dict[str, Callable[..., Array]] = {
@@ -106,7 +118,8 @@ COLLISIONS: dict[str, Callable[..., Array]] = {
 class Thickening:
     """Viscosity that varies: of a model of `solver.blood` with parameters in lattice units, of eddies, by a blend.
 
-    `omega` holds that of the step before; `bounds` are those of tau where it follows from the model.
+    `omega` holds that of the step before; `onset` is the shear rate from which on there are eddies; `bounds` are those
+    of tau where it follows from the model.
     """
 
     model: str
@@ -115,6 +128,7 @@ class Thickening:
     magic: float
     smagorinsky: float = 0.0
     blend: Array | float = 0.0
+    onset: float = 0.0
     bounds: tuple[float, float] = (0.5005, 100.0)
 
     def rates(self, pi: Array, rho: Array) -> tuple[Rate, Rate]:
@@ -129,7 +143,7 @@ class Thickening:
                 tau = 1 / (flowing * np.maximum(0, 1 - named["yield_stress_pa"] / (size / np.sqrt(2))))
             else:
                 tau = np.clip(0.5 + 3 * model.viscosity(rate, **named), *self.bounds)
-            tau = tau + 3 * self.smagorinsky**2 * rate
+            tau = tau + 3 * self.smagorinsky**2 * np.maximum(rate - self.onset, 0)
             self.omega = 1 / tau / (1 - self.blend + self.blend / tau)  # of tau + blend (1 - tau), infinite or not
             return relaxation(1 / self.omega, self.magic)
 
@@ -257,7 +271,7 @@ class Plain:
     rates: tuple[Rate, Rate]
     walls: str = "bouzidi"
     force: Array = field(default_factory=lambda: np.zeros(3))
-    compressible: bool = False
+    form: str = "incompressible"
     rheology: Thickening | None = None
     push: Array | float = 0.0
 
@@ -270,7 +284,7 @@ class Plain:
 
     def start(self, u: Array, drho: Array | float = 0.0) -> None:
         """Equilibrium of a velocity (3, N)."""
-        self.g = equilibrium(self.stencil, np.broadcast_to(drho, u[0].shape), u, self.compressible)
+        self.g = equilibrium(self.stencil, np.broadcast_to(drho, u[0].shape), u, self.form)
 
     def step(self) -> None:
         """Collision, streaming, walls."""
@@ -281,9 +295,9 @@ class Plain:
         """Populations after collision."""
         rates = self.rates
         if self.rheology:
-            rho = density(self.g.sum(axis=0), self.compressible)
-            rates = self.rheology.rates(stress(self.stencil, self.g, self.force, self.compressible), rho)
-        return COLLISIONS[self.collision](self.stencil, self.g, *rates, self.force, self.compressible)
+            rho = density(self.g.sum(axis=0), self.form)
+            rates = self.rheology.rates(stress(self.stencil, self.g, self.force, self.form), rho)
+        return COLLISIONS[self.collision](self.stencil, self.g, *rates, self.force, self.form)
 
     def streamed(self, out: Array) -> Array:
         """Populations that arrive from fluid nodes; NaN where none does."""
@@ -310,4 +324,4 @@ class Plain:
 
     def velocity(self) -> Array:
         """(3, N)."""
-        return moments(self.stencil, self.g, self.force, self.compressible)[1]
+        return moments(self.stencil, self.g, self.force, self.form)[1]

@@ -36,7 +36,7 @@ class Naive(Plain):
         self, nodes: Nodes, collision: str, rates: tuple[float, float], walls: str, inlet_weight: NDArray,
         force: NDArray | None = None, moving: Mapping[str, tuple[float, float, float]] | None = None,
         slip: tuple[str, ...] = (), columns: NDArray | None = None, control: Control | None = None,
-        compressible: bool = False, rheology: Thickening | None = None,
+        form: str = "incompressible", rheology: Thickening | None = None,
     ) -> None:  # fmt: skip
         self.nodes, self.inlet_weight, self.control = nodes, inlet_weight, control
         self.columns = np.arange(len(nodes.openings) + 1) if columns is None else columns
@@ -50,7 +50,7 @@ class Naive(Plain):
         self.sliding = {*zip(ends[0][slips].tolist(), ends[1][slips].tolist(), strict=True)}
         held = Links(self.neighbour, *(end[~slips] for end in ends), nodes.wall_link_q[~slips].astype(float))
         super().__init__(
-            D3Q19, held, collision, rates, walls, np.zeros(3) if force is None else force, compressible, rheology,
+            D3Q19, held, collision, rates, walls, np.zeros(3) if force is None else force, form, rheology,
             wall_pushes(nodes, moving or {})[~slips],
         )  # fmt: skip
         self._reflect_sources()
@@ -58,10 +58,10 @@ class Naive(Plain):
     def step(self, conditions: NDArray) -> None:
         """One step; `conditions` holds the flows of an inlet, drho of an outlet and the flow that belongs to it."""
         conditions = self.controlled(conditions)
-        drho, u = moments(self.g, self.force, self.compressible)
+        drho, u = moments(self.g, self.force, self.form)
         out = self.collided()
         new = self.streamed(out)
-        self._openings(out, u, density(drho, self.compressible), new, conditions)
+        self._openings(out, u, density(drho, self.form), new, conditions)
         for n, i in self.sliding:
             end, r = self.reflected(n, i)
             new[r, end] = out[i, n]
@@ -93,9 +93,9 @@ class Naive(Plain):
         if not self.control:
             return conditions
         conditions = conditions.copy()
-        alpha, decay, gain, resistance = self.control.rule.T
-        at = self.control.column
-        self.filtered += alpha * (-self.entered[self.control.opening] - self.filtered)
+        alpha, decay, gain, resistance, share = self.control.rule.T
+        at, own = self.control.column, -self.entered[self.control.opening]
+        self.filtered += alpha * ((1 - share) * own + share * own.sum() - self.filtered)
         excess = self.filtered - conditions[at + 1]
         self.stored = decay * self.stored + gain * excess
         conditions[at] += self.stored + resistance * excess
@@ -114,6 +114,6 @@ class Naive(Plain):
                 k += 1
             else:
                 outward = 1.0 if u[:, n] @ np.array(opening.normal) >= 0 else 0.0
-                square = 4.5 * (C[i] @ u[:, n]) ** 2 - 1.5 * u[:, n] @ u[:, n]
+                square = plain.quadratic(D3Q19, u[:, [n]], u[:, [n]], self.form)[i, 0]
                 new[o, n] = -out[i, n] + 2 * W[i] * (values[0] + outward * rho[n] * square)
             self.entered[identity - 1] += new[o, n] - out[i, n]

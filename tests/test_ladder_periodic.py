@@ -24,10 +24,11 @@ from pipeline.evidence import Evidence, order
 from pipeline.haemodynamics.wall import Wall, WallFit, fit_to_wall, shear_stress
 from pipeline.mesh import Mesh
 from pipeline.studies.cavity import differences, draw_profiles
-from solver.collision import COLLISIONS, choose_collision, relaxation_rates
+from solver.collision import COLLISIONS, relaxation_rates
 from solver.cpu.driver import CpuDriver
 from solver.d3q19 import VELOCITIES, WEIGHTS
 from solver.lattice import build_lattice
+from solver.models import choose_models
 from solver.nodes import Nodes
 from solver.storage import SCALE
 from solver.walls import WALLS
@@ -449,9 +450,11 @@ def cavity(size: int, reynolds: float) -> tuple[Nodes, CpuDriver]:
     viscosity = LID * size / reynolds
     tau, grid_reynolds = 0.5 + 3 * viscosity, LID / viscosity
     # no opening asks for less: walls stand half-way whatever the viscosity, where that is stable
-    collision, magic = choose_collision("auto", grid_reynolds, tau, MAGIC if grid_reynolds <= 10 else None)
-    rates = relaxation_rates(tau, magic)
-    return nodes, CpuDriver(build_lattice(nodes, collision, rates, "half-way", "fp64", moving={"lid": (LID, 0.0, 0.0)}))
+    models = choose_models("auto", grid_reynolds, tau, MAGIC if grid_reynolds <= 10 else None)[0]
+    rates = relaxation_rates(tau, models.magic)
+    return nodes, CpuDriver(
+        build_lattice(nodes, models.collision, rates, "half-way", "fp64", moving={"lid": (LID, 0.0, 0.0)})
+    )
 
 
 def steady_cavity(size: int, reynolds: float) -> NDArray:
@@ -544,7 +547,8 @@ def test_the_collision_that_is_chosen_is_stable():
         rows, words = [], {True: "stable"}
         for tau in (0.51, 0.505, 0.502, 0.5005):
             reynolds = 0.1 / ((tau - 0.5) / 3)
-            chosen = choose_collision("auto", reynolds, tau)
+            first = choose_models("auto", reynolds, tau)[0]
+            chosen = first.collision, first.magic
             models = {
                 "trt, Λ = 3/16": ("trt", 3 / 16), "trt, Λ = 1/12": ("trt", 1 / 12), "bgk": ("bgk", (tau - 0.5) ** 2),
                 "projected": ("projected", MAGIC), "recursive": ("recursive", MAGIC),
@@ -600,7 +604,7 @@ def shear_errors(
 ) -> tuple[float, float, float]:
     """Errors of the wall shear stress, %: rms of the nearest node's; rms and 95th percentile of the fit's."""
     pipe = EndlessPipe((1, 2, 3), across / 2, tau, peak)
-    driver = pipe.driver(collision, choose_collision(collision, peak / pipe.viscosity, tau)[1], walls)
+    driver = pipe.driver(collision, choose_models(collision, peak / pipe.viscosity, tau)[0].magic, walls)
     assert pipe.settle(driver, 2e-4)
     fitted, nearest = (100 * np.abs(shear - 1) for shear in wall_shear(pipe, driver))
     return rms(nearest), rms(fitted), float(np.percentile(fitted, 95))

@@ -12,7 +12,8 @@ from solver.collision import relaxation_rates
 from solver.cpu.driver import CpuDriver
 from solver.d3q19 import VELOCITIES
 from solver.lattice import build_lattice
-from solver.plain import COLLISIONS, EndlessPipe, Plain, equilibrium, moments, stress
+from solver.node_physics import EQUILIBRIA
+from solver.plain import COLLISIONS, EndlessPipe, Plain, density, equilibrium, moments, stress
 from solver.velocity_sets import D3Q19, D3Q27, VELOCITY_SETS, VelocitySet
 
 SETS = pytest.mark.parametrize("stencil", VELOCITY_SETS.values(), ids=VELOCITY_SETS)
@@ -131,14 +132,45 @@ def test_poiseuille_in_a_tilted_pipe_converges_at_second_order(stencil):
     assert order(radii, errors) > 1.8
 
 
-def test_flow_along_an_axis_stays_on_it_with_d3q27_alone():
-    """Summed over c_x, D3Q27 is D2Q9, in which u_x does not occur; in D3Q19 w_i (4.5 c_x^2 - 1.5) u_x^2 stays."""
+def test_flow_along_an_axis_leaves_it_with_the_standard_equilibrium_of_d3q19_alone():
+    """Summed over c_x, D3Q27 is D2Q9, in which u_x does not occur, and so is D3Q19 with isotropic fourth moments.
+
+    In the standard equilibrium of D3Q19 w_i (4.5 c_x^2 - 1.5) u_x^2 stays.
+    """
     pipe, peak = EndlessPipe((1, 0, 0), 5.2), 0.1
     across = {}
-    for stencil in (D3Q19, D3Q27):
+    for stencil, form in ((D3Q19, "incompressible"), (D3Q19, "incompressible-standard"), (D3Q27, "incompressible")):
         solver = forced(pipe, stencil, 0.52, peak)
+        solver.form = form
         for _ in range(600):
             solver.step()
-        across[stencil] = np.abs(solver.velocity()[1:]).max()
-    assert across[D3Q27] < 1e-14 * peak * 600
-    assert across[D3Q19] > 1e-3 * peak
+        across[stencil.name, form] = np.abs(solver.velocity()[1:]).max()
+    assert across["D3Q27", "incompressible"] < 1e-14 * peak * 600
+    assert across["D3Q19", "incompressible"] < 1e-14 * peak * 600
+    assert across["D3Q19", "incompressible-standard"] > 1e-3 * peak
+
+
+@pytest.mark.parametrize("form", EQUILIBRIA)
+@SETS
+def test_moments_of_the_equilibrium(stencil, form):
+    """All up to the third are those of the fluid; the fourth are isotropic but in D3Q19's standard form.
+
+    sum c_a c_b c_c c_d g^eq = drho (dd + dd + dd)/9 + rho (dd uu, six times)/3, of which the two-axes part is compared:
+    c_x^2 c_y^2 has drho/9 + rho (u_x^2 + u_y^2)/3, and the standard form of D3Q19 - rho u_z^2/6 beside it.
+    """
+    rng = np.random.default_rng(4)
+    drho, u, c = 0.02 * rng.standard_normal(20), 0.1 * rng.standard_normal((3, 20)), stencil.velocities
+    g, rho = equilibrium(stencil, drho, u, form), density(drho, form)
+    wanted = np.einsum("n,an,bn->abn", rho, u, u) + np.einsum("ab,n->abn", np.eye(3) / 3, drho)
+    np.testing.assert_allclose(g.sum(axis=0), drho, rtol=0, atol=1e-16)
+    np.testing.assert_allclose(c.T @ g, rho * u, rtol=0, atol=1e-16)
+    np.testing.assert_allclose(np.einsum("i...,ia,ib->ab...", g, c, c), wanted, rtol=0, atol=1e-16)
+    third = np.einsum("i...,ia,ib,ic->abc...", g, c, c, c)
+    of_flow = sum(np.einsum(axes, np.eye(3) / 3, rho * u) for axes in ("ab,cn->abcn", "ac,bn->abcn", "bc,an->abcn"))
+    seen = [abc for abc in np.ndindex(3, 3, 3) if len({*abc}) == 2]  # c_x^3 is c_x
+    for abc in seen:
+        np.testing.assert_allclose(third[abc], of_flow[abc], rtol=0, atol=1e-16)
+    for a, b, outside in ((0, 1, 2), (0, 2, 1), (1, 2, 0)):
+        fourth = (c[:, a] ** 2 * c[:, b] ** 2) @ g
+        bent = rho * u[outside] ** 2 / 6 if stencil is D3Q19 and form.endswith("-standard") else 0.0
+        np.testing.assert_allclose(fourth, drho / 9 + rho * (u[a] ** 2 + u[b] ** 2) / 3 - bent, rtol=0, atol=1e-16)

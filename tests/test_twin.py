@@ -51,6 +51,10 @@ BLOOD = {
 """Parameters of each model in lattice units, at which tau varies over the shear rates of a random state."""
 
 
+ONSET = 0.02
+"""Shear rate from which on there are eddies, beside a blend: about the median of a random state."""
+
+
 @dataclass(frozen=True)
 class Models:
     """A combination; `blood` none: a viscosity that is the same everywhere; `eddies`: with those of Smagorinsky."""
@@ -72,10 +76,17 @@ class Models:
             return None, None
         blend = np.random.default_rng(5).random(nodes.count) if self.blended else None
         eddies, parameters = 1.0 if self.eddies else 0.0, BLOOD[self.blood]
+        onset = ONSET if self.blended else 0.0
         thickening = Thickening(
-            self.blood, parameters, np.full(nodes.count, RATES[0]), MAGIC, eddies, 0.0 if blend is None else blend
+            self.blood,
+            parameters,
+            np.full(nodes.count, RATES[0]),
+            MAGIC,
+            eddies,
+            0.0 if blend is None else blend,
+            onset,
         )
-        return make_rheology(self.blood, parameters, TAU, MAGIC, eddies, blend), thickening
+        return make_rheology(self.blood, parameters, TAU, MAGIC, eddies, blend, onset), thickening
 
 
 NEWTONIAN = [Models(*names) for names in product(COLLISIONS, WALLS, EQUILIBRIA)]
@@ -115,10 +126,10 @@ def cavern(models: Models, seed: int, precision: str = "fp64") -> tuple[Lattice,
     """A cavern with everything, its lattice and its twin, and conditions."""
     nodes, rng = cavern_with_everything(seed), np.random.default_rng(seed)
     columns = np.array([0, 3, 4, 6, 8], np.int32)
-    control = Control(  # a Windkessel, and an outlet of which a flow is demanded
+    control = Control(  # a Windkessel, and an outlet whose pressure follows from half of its flow and half of all
         opening=np.array([2, 3], np.int32),
         column=np.array([4, 6], np.int32),
-        rule=np.array([(0.7, 0.9, 0.3, 0.2), (0.3, 1.0, 0.05, 0.0)]),
+        rule=np.array([(0.7, 0.9, 0.3, 0.2, 0.0), (0.3, 1.0, 0.05, 0.0, 0.5)]),
         start=np.array([(0.01, 0.02), (0.0, 0.0)]),
     )
     through = (WEIGHTS * VELOCITIES.T)[:, nodes.wall_link_direction[nodes.wall_link_patch == 2]].sum(axis=1)
@@ -132,7 +143,7 @@ def cavern(models: Models, seed: int, precision: str = "fp64") -> tuple[Lattice,
     )  # fmt: skip
     naive = Naive(
         nodes, models.collision, RATES, models.walls, lattice.inlets.weight, np.array(FORCE), moving, slip, columns,
-        control, models.equilibrium == "compressible", thickening,
+        control, models.equilibrium, thickening,
     )  # fmt: skip
     conditions = rng.random((STEPS, 8)) * (0.2, 0.1, -0.1, 0.01, -0.01, 0.1, 0.01, -0.1)
     return lattice, naive, conditions
@@ -148,7 +159,7 @@ def tilted_pipe(models: Models) -> tuple[Lattice, Naive, np.ndarray]:
     )  # fmt: skip
     naive = Naive(
         nodes, models.collision, RATES, models.walls, lattice.inlets.weight, np.array(FORCE),
-        compressible=models.equilibrium == "compressible", rheology=thickening,
+        form=models.equilibrium, rheology=thickening,
     )  # fmt: skip
     return lattice, naive, np.tile((0.5, 0.01), (STEPS, 1))
 
@@ -161,10 +172,10 @@ def compare(lattice: Lattice, naive: Naive, conditions: np.ndarray, drivers=(Cpu
         naive.step(row)
     largest = np.abs(naive.g).max()
     assert not naive.rheology or np.ptp(naive.rheology.omega) > 0.02  # the viscosity does vary
-    drho, u = moments(naive.g, naive.force, naive.compressible)
-    pi = stress(naive.g, naive.force, naive.compressible)
+    drho, u = moments(naive.g, naive.force, naive.form)
+    pi = stress(naive.g, naive.force, naive.form)
     if naive.rheology:  # its part that is viscous, over what that is at the viscosity that units are chosen by
-        omega, _ = naive.rheology.rates(pi, density(drho, naive.compressible))
+        omega, _ = naive.rheology.rates(pi, density(drho, naive.form))
         pi *= (1 - omega / 2) / (1 - RATES[0] / 2)
     for make in drivers:
         driver = make(lattice)

@@ -50,8 +50,10 @@ def make_opening_pass(storage: str, real: Any, equilibrium: str = "incompressibl
 
     @plain
     def control(flux: Any, column: Any, rule: Any, state: Any, conditions: Any) -> None:
+        total = -join(flux[:, 0].sum(), flux[:, 1].sum(), flux[:, 2].sum())
         for m in range(len(column)):
-            left = -join(flux[m, 0], flux[m, 1], flux[m, 2])
+            own = -join(flux[m, 0], flux[m, 1], flux[m, 2])
+            left = own + rule[m, 4] * (total - own)
             state[m, 0], state[m, 1], more = adjusted(left, conditions[column[m] + 1], state[m], rule[m])
             conditions[column[m]] = real(conditions[column[m]] + more)
 

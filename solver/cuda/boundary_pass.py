@@ -105,7 +105,7 @@ def make_boundary_pass(storage: str, real: Any, equilibrium: str, two_terms: boo
     @kernel(LINK_REGISTERS[real])
     def treat(
         f: Any, ends: Any, begin: int, runs: Any, stride: int, even: bool, force: Any, conditions: Any, clock: Any,
-        columns: int, outlets: Any, outlet_links: Any, outlet_flux: Any, inlets: Any, inlet_flux: Any, slot: Any,
+        width: int, outlets: Any, outlet_links: Any, outlet_flux: Any, inlets: Any, inlet_flux: Any, slot: Any,
         partner: Any, share: Any, added: Any,
     ) -> None:  # fmt: skip
         sums = cuda.shared.array((WORDS, SUM_THREADS), int64)
@@ -115,7 +115,8 @@ def make_boundary_pass(storage: str, real: Any, equilibrium: str, two_terms: boo
         inlet_slot, inlet_column, inlet_rows, inlet_weight = inlets
         nodes = node.shape[0]
         of_outlets, of_openings, _ = ends
-        row = clock[0] * columns
+        row = clock[0] * width
+        motion = conditions[row + width - 1]
         x, y, z = np.int64(0), np.int64(0), np.int64(0)
         if block < of_outlets:
             begins = block * OUTLET_NODES
@@ -130,7 +131,7 @@ def make_boundary_pass(storage: str, real: Any, equilibrium: str, two_terms: boo
                 flow = (flows[m, 0], flows[m, 1], flows[m, 2], flows[m, 3])
                 treat_link(f, k, flow, outlet_links, conditions, row, outlet_flux)
             for k in range(own[begins] + t, own[beyond], SUM_THREADS):
-                words = interpolate(f, k, slot, partner, share)
+                words = interpolate(f, k, slot, partner, share, motion)
                 x, y, z = x + words[0], y + words[1], z + words[2]
         elif block < of_openings:
             k = (block - of_outlets) * SUM_THREADS + t
@@ -144,7 +145,7 @@ def make_boundary_pass(storage: str, real: Any, equilibrium: str, two_terms: boo
         else:
             k = own[nodes] + (block - of_openings) * SUM_THREADS + t
             if k < slot.shape[0]:
-                x, y, z = interpolate(f, k, slot, partner, share)
+                x, y, z = interpolate(f, k, slot, partner, share, motion)
         sums[0, t], sums[1, t], sums[2, t] = x, y, z
         add_block(sums, t)
         if t < WORDS:
