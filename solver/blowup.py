@@ -1,18 +1,19 @@
 """A flow that blows up: how that is seen, and what is told of it: when, where, why, and what would avoid it."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
-from solver.collision import choose_collision
 from solver.conditions import raised
 from solver.driver import Observation
 from solver.monitor import Row
 from solver.nodes import Nodes
-from solver.plan import TRANSITS, Plan
+from solver.plan import Plan
 from solver.schedule import CHECK_STEPS
 from solver.settings import SolveSettings
-from solver.units import MAX_DRHO, MAX_GRID_REYNOLDS, MAX_PULSATILE_GRID_REYNOLDS
+from solver.stage import StageError
+from solver.units import MAX_DRHO
 
 SPEED_LIMIT = 0.3
 DRHO_LIMIT = 0.3
@@ -25,24 +26,39 @@ GOOD_SPEED, FINER = 0.08, 1.5
 """Expected speed in lattice units, and how much finer a spacing, that are advised where nothing tells them."""
 
 
+class BlowUpError(StageError):
+    """A flow that blew up.
+
+    Attributes
+    ----------
+    step : at which it was looked at.
+    node : row of the node at which it was seen.
+    happened : what was seen, as a sentence.
+    reached_m_s : largest speed before, as it would be with the whole inflow; 0 if nothing was seen before.
+    drho : deviation of the density where that alone went too far; else none.
+    changes : the :func:`advice`.
+    """
+
+    def __init__(
+        self, nodes: Nodes, settings: SolveSettings, plan: Plan, rows: Sequence[Row], step: int, seen: Observation
+    ) -> None:
+        self.step = step
+        self.node = seen.dense_node if seen.max_speed <= SPEED_LIMIT else seen.node
+        self.happened = _happened(nodes, plan, step, seen, self.node)
+        self.reached_m_s = _reached_m_s(plan, rows)
+        self.drho = seen.max_drho if seen.max_speed <= SPEED_LIMIT else None
+        self.changes = advice(nodes, settings, plan, self.reached_m_s, self.drho)
+        super().__init__(f"{self.happened}. {told(self.changes, settings, nodes)}")
+
+
 def seen_in(seen: Observation) -> bool:
     """Whether a flow is beyond what a result may be: not finite, too fast for the sound of the lattice, too dense."""
     return not (seen.max_speed <= SPEED_LIMIT and seen.max_drho <= DRHO_LIMIT)
 
 
-def message(
-    nodes: Nodes, settings: SolveSettings, plan: Plan, rows: Sequence[Row], step: int, seen: Observation
-) -> str:
-    """What is said of a flow that blew up.
-
-    Parameters
-    ----------
-    nodes, settings, plan : of the run.
-    rows : of its monitor before.
-    step, seen : when it was looked at, and what was seen.
-    """
+def _happened(nodes: Nodes, plan: Plan, step: int, seen: Observation, node: int) -> str:
     fast = not seen.max_speed <= SPEED_LIMIT
-    place = nodes.points_mm()[seen.node if fast else seen.dense_node]
+    place = nodes.points_mm()[node]
     away = {o.name: float(np.linalg.norm(place - o.centre_mm)) for o in nodes.openings}
     near = min(away, key=lambda name: away[name]) if away else None
     if not np.isfinite(seen.max_speed):
@@ -61,55 +77,73 @@ def message(
     x, y, z = place
     return (
         f"the flow blew up at step {step}, time {step * plan.units.dt_s:.4g} s, at ({x:.2f}, {y:.2f}, {z:.2f}) mm LPS"
-        f"{f', {away[near]:.1f} mm from opening {near}' if near else ''}: {what}."
-        f" {_cause(settings, plan, rows, None if fast else seen.max_drho)}"
+        f"{f', {away[near]:.1f} mm from opening {near}' if near else ''}: {what}; grid Reynolds number"
+        f" {plan.numbers['grid_reynolds']:.0f}, tau {plan.units.tau:.4f}, {plan.models}"
     )
 
 
-def _cause(settings: SolveSettings, plan: Plan, rows: Sequence[Row], drho: float | None) -> str:
-    """The likely cause, and settings that would avoid it; `drho` where it is the density alone that went too far."""
-    numbers = plan.numbers
-    expected, in_lattice = numbers["expected_peak_speed_m_s"], numbers["expected_peak_speed_lattice"]
-    usual_ramp_s = max(TRANSITS * numbers["acoustic_transit_s"], (plan.period_s or 0.0) / 4)
-    if plan.conditions.waves.inflow and plan.ramp_s < 2 * numbers["acoustic_transit_s"]:
-        return (
-            f"Likely the inflow is raised too fast; lengthen solve.ramp_s to {usual_ramp_s:.3g} (now"
-            f" {plan.ramp_s:.3g}), or leave it out"
-        )
-    if drho is not None:
-        slower = in_lattice * (MAX_DRHO / drho) ** 0.5
-        return (
-            f"Likely the pressure along the vessel is more than the time step allows for; lower solve.lattice_speed to"
-            f" {slower:.2g} (now {in_lattice:.2g})"
-        )
-    if choose_collision("auto", numbers["grid_reynolds"], plan.units.tau)[0] != plan.collision:
-        return f"Likely the lattice is too coarse for this collision model {_remedy_of_coarse(settings, plan)}"
-    reached = max((row.max_speed_m_s for row in rows), default=0.0)
-    if reached > FASTER * expected:
-        times = np.array([row.time_s for row in rows])
-        speeds = np.array([row.max_speed_m_s for row in rows])
-        whole = MARGIN * float((speeds / np.maximum(raised(times, plan.ramp_s), LEAST_RAISED)).max())
-        return (
-            f"Likely the flow is faster than expected (it had reached {reached:.3g} m/s, expected was {expected:.3g});"
-            f" set solve.peak_speed_m_s to {whole:.3g}"
-        )
-    if in_lattice > 0.1:
-        return (
-            f"Likely the expected speed is too near that of sound in the lattice; lower solve.lattice_speed to"
-            f" {GOOD_SPEED} (now {in_lattice:.2g})"
-        )
-    return f"Likely the lattice is too coarse {_remedy_of_coarse(settings, plan)}"
+def _reached_m_s(plan: Plan, rows: Sequence[Row]) -> float:
+    """Largest speed of the rows, each as it would be with the whole inflow."""
+    times = np.array([row.time_s for row in rows])
+    speeds = np.array([row.max_speed_m_s for row in rows])
+    return float((speeds / np.maximum(raised(times, plan.ramp_s), LEAST_RAISED)).max(initial=0.0))
 
 
-def _remedy_of_coarse(settings: SolveSettings, plan: Plan) -> str:
-    reynolds, spacing_mm = plan.numbers["grid_reynolds"], plan.numbers["spacing_mm"]
-    limit = MAX_PULSATILE_GRID_REYNOLDS if plan.period_s else MAX_GRID_REYNOLDS
-    advice = [f"choose voxelize.spacing_mm {min(limit / reynolds, 1 / FINER) * spacing_mm:.3g} (now {spacing_mm:.3g})"]
-    if settings.smagorinsky is None:
-        advice.append("solve.smagorinsky 0.1")
-    if (other := choose_collision("auto", reynolds, plan.units.tau)[0]) != plan.collision:
-        advice.insert(0, f"set solve.collision to {other}")
-    return (
-        f"(grid Reynolds number {reynolds:.0f}, tau {plan.units.tau:.4f}, collision {plan.collision});"
-        f" {', or '.join(advice)}"
-    )
+def faster(plan: Plan, reached_m_s: float) -> float | None:
+    """The peak speed that is to be expected instead, m/s, where the flow was faster than expected; else none."""
+    expected = plan.numbers["expected_peak_speed_m_s"]
+    return float(f"{MARGIN * reached_m_s:.3g}") if reached_m_s > FASTER * expected else None
+
+
+def slower(plan: Plan, drho: float | None) -> float | None:
+    """The lattice speed with which a density that went too far stays in its bounds; none where it did not."""
+    if drho is None:
+        return None
+    return float(f"{plan.numbers['expected_peak_speed_lattice'] * (MAX_DRHO / drho) ** 0.5:.2g}")
+
+
+def advice(
+    nodes: Nodes, settings: SolveSettings, plan: Plan, reached_m_s: float = 0.0, drho: float | None = None
+) -> dict[str, Any]:
+    """Changes of settings, all together, with which a flow that blew up is expected to settle.
+
+    What the user set against the usual is taken back first: collision, walls, a short ramp, a high lattice speed.
+    Where there is none of it, the spacing is made finer.
+
+    Parameters
+    ----------
+    nodes, settings, plan : of the run.
+    reached_m_s, drho : of :class:`BlowUpError`.
+
+    Returns
+    -------
+    Keys of `solve` and their values, none for a key that is left out; ``spacing_mm`` stands for that of voxelize.
+    """
+    usual: dict[str, Any] = {"collision": "auto", "magic": None, "walls": "bouzidi"}
+    changes = {key: value for key, value in usual.items() if getattr(settings, key) != value}
+    if settings.ramp_s is not None and settings.ramp_s < plan.usual_ramp_s:
+        changes["ramp_s"] = None
+    speed = min(plan.numbers["expected_peak_speed_lattice"], slower(plan, drho) or GOOD_SPEED)
+    if settings.lattice_speed > GOOD_SPEED or drho is not None:
+        changes["lattice_speed"] = min(speed, GOOD_SPEED)
+    if (whole := faster(plan, reached_m_s)) is not None and drho is None:
+        changes["peak_speed_m_s"] = whole
+    if not changes:
+        changes["spacing_mm"] = float(f"{nodes.spacing_mm / FINER:.3g}")
+    return changes
+
+
+def told(changes: dict[str, Any], settings: SolveSettings, nodes: Nodes) -> str:
+    """Advice as a sentence."""
+    parts = []
+    for key, value in changes.items():
+        if key == "spacing_mm":
+            parts.append(f"choose voxelize.spacing_mm {value:g} (now {nodes.spacing_mm:.3g})")
+        elif value is None:
+            parts.append(f"leave solve.{key} out (now {getattr(settings, key):g})")
+        else:
+            now = getattr(settings, key)
+            shown = "" if now is None else f" (now {now:g})" if isinstance(now, float) else f" (now {now})"
+            parts.append(f"set solve.{key} to {value if isinstance(value, str) else f'{value:g}'}{shown}")
+    sentence = ", and ".join(parts)
+    return sentence[0].upper() + sentence[1:]

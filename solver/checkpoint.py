@@ -133,6 +133,18 @@ class Checkpoints:
             return State(step, found, snapshots)
         return None
 
+    def peek(self, name: str) -> NDArray[np.generic] | None:
+        """An array of the newest state that is valid and belongs to this run; none if there is none."""
+        for path in reversed(self._files("step-")):
+            try:
+                with _opened(path) as file:
+                    if file.attrs[IDENTITY] == self.identity:
+                        found: NDArray[np.generic] = file[name][()]
+                        return found
+            except (OSError, KeyError, ValueError):
+                continue  # which is told when the state is taken
+        return None
+
     def remove(self) -> None:
         """Remove all, once the run is over or where none of them is of use."""
         for path in (*self._files("step-"), *self._files("snapshot-"), *self._files(".")):

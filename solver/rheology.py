@@ -4,9 +4,10 @@ The non-equilibrium momentum flux Pi tells the shear rate at the node, g = K/tau
 step takes one explicit step of the fixed point tau = 1/2 + 3 nu(K/tau): from Pi as it arrives and the omega = 1/tau of
 the step before follows the omega of this one, which the node keeps. In this order,
 
-    tau = clip(1/2 + 3 nu(g)),    tau + 3 (C dx)^2 g (Smagorinsky 1963, C dx in lattice units),    tau + b (1 - tau),
+    tau = clip(1/2 + 3 nu(g)),    tau + 3 (C dx)^2 max(g - g_0, 0),    tau + b (1 - tau),
 
-b the node's share of a blend towards tau = 1. Bingham's model has a closed form, with no shear below the yield stress,
+the second after Smagorinsky (1963), C dx in lattice units, with an onset g_0 of the shear rate; b the node's share of a
+blend towards tau = 1. Bingham's model has a closed form, with no shear below the yield stress,
 
     omega = omega_p max(0, 1 - tau_y / sqrt(Pi:Pi/2)),    omega_p = 1/(1/2 + 3 nu_p),
 
@@ -32,7 +33,7 @@ LEAST_TAU, MOST_TAU = 0.5005, 100.0
 """Bounds of tau where it follows the shear rate: what is thinner is hardly damped, what is thicker moves as a block."""
 LEAST_RATE = 1e-20
 """Shear rates are at least this, in lattice units: models divide by them."""
-NUMERICS = 5
+NUMERICS = 6
 """Numbers in front of the model's own parameters, see `Rheology.numbers`."""
 
 
@@ -44,7 +45,7 @@ class Rheology:
     ----------
     model : name of one of `solver.blood.MODELS`.
     numbers : TRT's Lambda, (C dx)^2 of Smagorinsky, least and largest omega, 1 - omega/2 at the viscosity that units
-        are chosen by, the model's parameters in its order.
+        are chosen by, the shear rate g_0 from which on there are eddies, the model's parameters in its order.
     blend : (N,) share of the blend towards tau = 1, in 0..1; none if there is no such node.
     """
 
@@ -60,6 +61,7 @@ def make_rheology(
     magic: float,
     smagorinsky: float = 0.0,
     blend: NDArray[np.floating] | None = None,
+    onset: float = 0.0,
 ) -> Rheology | None:
     """Rheology of a model; none if the viscosity is the same everywhere.
 
@@ -67,12 +69,13 @@ def make_rheology(
     ----------
     model, parameters : of :class:`solver.blood.Blood`, in lattice units.
     tau, magic : relaxation time at the viscosity that units are chosen by, and TRT's Lambda.
-    smagorinsky : constant C of the eddy viscosity (C dx)^2 g; 0 for none.
+    smagorinsky : constant C of the eddy viscosity (C dx)^2 (g - g_0); 0 for none.
     blend : (N,) share of the blend towards tau = 1.
+    onset : g_0, lattice units.
     """
     if model == "newtonian" and not smagorinsky and blend is None:
         return None
-    numbers = (magic, smagorinsky**2, 1 / MOST_TAU, 1 / LEAST_TAU, 1 - 0.5 / tau, *parameters)
+    numbers = (magic, smagorinsky**2, 1 / MOST_TAU, 1 / LEAST_TAU, 1 - 0.5 / tau, onset, *parameters)
     return Rheology(model, numbers, blend)
 
 
@@ -208,7 +211,7 @@ def make_local_rate(model: str, blended: bool, equilibrium: str, real: Real, pow
     macroscopic, stress = make_macroscopic(real, equilibrium), make_stress(real, equilibrium)
     density = make_density(real, equilibrium)
     relaxation = _yielding(real) if model == "bingham" else _by_viscosity(real, VISCOSITIES[model](real, power))
-    one, two, three = real(1), real(2), real(3)
+    zero, one, two, three = real(0), real(1), real(2), real(3)
     to_rate, least = real(3 / 2**0.5), real(LEAST_RATE)
 
     @node_function
@@ -219,7 +222,7 @@ def make_local_rate(model: str, blended: bool, equilibrium: str, real: Real, pow
         size = math.sqrt(xx * xx + yy * yy + zz * zz + two * (xy * xy + xz * xz + yz * yz))
         rate = max(to_rate * size * before / density(drho), least)
         omega = relaxation(size, rate, numbers)
-        omega = omega / (one + omega * (three * numbers[1] * rate))
+        omega = omega / (one + omega * (three * numbers[1] * max(rate - numbers[5], zero)))
         if blended:
             omega = omega / (one - share + share * omega)
         return omega, pi

@@ -73,7 +73,7 @@ def pulsatile(folder: Path) -> SolveSettings:
     """Every kind of state: a viscosity that varies, nodes that are thickened, a Windkessel, snapshots, statistics."""
     return settings(
         inlets={"*": InletSettings(None, wave(folder), "parabolic")},
-        outlets={"*": OutletSettings(5.0, windkessel=WindkesselSettings(time_constant_s=0.1))},
+        outlets={"*": OutletSettings(0.2, windkessel=WindkesselSettings(time_constant_s=0.1))},
         blood=BloodSettings("carreau-yasuda"),
         cycles=3,
         phases=[0.2, 0.4, 0.6, 0.8, 1.0],

@@ -1,0 +1,109 @@
+"""Models of a run: the collision, what damps a flow that the lattice cannot hold, and the ladder to safer ones.
+
+The more a model damps, the safer it is, and the more accuracy it costs. So a run begins with the first rung of a
+ladder that is meant for its expected grid Reynolds number Re_g = U dx/nu, and climbs: to the next rung where the flow
+turns out faster than the present one is for, or where it blows up. Three means stand on the rungs:
+
+*Collision.* TRT with Lambda = min(3/16, 2 (tau - 1/2)) up to Re_g 10, so that the odd part of the populations relaxes
+within 2.5 steps: the longer it takes, the more does inertia spoil the velocity that an inlet's links give, and the
+stress on the wall behind it. TRT with min(3/16, (tau - 1/2)/2) up to 30, where waves of some nodes would grow with
+more. Projected regularised above, whose even part has no moments that are hardly damped.
+
+*Limiter.* An eddy viscosity (C dx)^2 (g - g_0) where the shear rate g is above g_0, none below. The onset is
+g_0 = U/(2 dx), at which the speed changes by half of the expected peak U from node to node, or 16 nu/dx^2 if that is
+more. At the wall of a pipe N nodes across the shear rate is 4 U/(N dx), so that a flow that the lattice resolves is
+left alone. Smagorinsky's model (1963, doi:10.1175/1520-0493(1963)091<0099:GCEWTP>2.3.CO;2) is that of onset 0.
+
+*Layers at outlets.* Most blow-ups begin there, where a pressure is imposed on a flow that is hardly damped. Over the
+last `OUTLET_LAYERS` layers of nodes tau rises quadratically to that of the grid Reynolds number `OUTLET_REYNOLDS`.
+"""
+
+from dataclasses import dataclass, replace
+
+from solver.collision import COLLISIONS, demand_collision
+from solver.stage import StageError
+
+OUTLET_LAYERS = 8
+OUTLET_REYNOLDS = 10.0
+"""Of the expected peak speed and the viscosity at the outlet itself."""
+LEAST_ONSET = 16.0
+"""Of the limiter, g_0 dx^2/nu."""
+SEEN = 1.5
+"""Of the grid Reynolds number that a rung is for, what the speed of a run may reach on it."""
+
+
+@dataclass(frozen=True)
+class Models:
+    """A rung of the ladder.
+
+    Attributes
+    ----------
+    collision, magic : name of the collision model, TRT's Lambda.
+    eddies, onset : C of the eddy viscosity, 0 for none, and g_0 dx^2/nu.
+    layers : whether the viscosity rises towards outlets.
+    most : grid Reynolds number up to which it is meant to be used; none if for any.
+    rung : its place on the ladder, from 0.
+    """
+
+    collision: str
+    magic: float
+    eddies: float = 0.0
+    onset: float = 0.0
+    layers: bool = False
+    most: float | None = None
+    rung: int = 0
+
+    def beyond(self, grid_reynolds: float) -> bool:
+        """Whether a run has become faster than it is meant for."""
+        return self.most is not None and grid_reynolds > SEEN * self.most
+
+    def __str__(self) -> str:
+        magic = f" (Lambda {self.magic:.4g})" if self.collision in ("trt", "bgk") else ""
+        limit = f"above the shear rate {self.onset:g} nu/dx^2" if self.onset else "at any shear rate"
+        eddies = f", eddy viscosity C = {self.eddies:g} {limit}" if self.eddies else ""
+        return f"{self.collision}{magic}{eddies}{', damped at outlets' if self.layers else ''}"
+
+
+def choose_models(
+    name: str,
+    grid_reynolds: float,
+    tau: float,
+    magic: float | None = None,
+    smagorinsky: float | None = None,
+    least: int = 0,
+) -> tuple[Models, ...]:
+    """Models of a run, and the safer ones that it may climb to, in their order.
+
+    Parameters
+    ----------
+    name : of the collision model, ``auto`` for the ladder; a model that is named stays alone.
+    grid_reynolds, tau : expected ones.
+    magic : TRT's Lambda; none: see the module; BGK's is (tau - 1/2)^2. With ``auto`` it means TRT.
+    smagorinsky : constant of an eddy viscosity at any shear rate, in place of the limiter's.
+    least : rung of the ladder that it begins with at least.
+
+    Raises
+    ------
+    StageError
+        If the model is unknown, or `magic` is given for one that has no such parameter.
+    """
+    demand_collision(name, ("auto", *COLLISIONS))
+    if magic is not None and name not in ("auto", "trt"):
+        raise StageError(f"solve.magic {magic:g}: {name} has no such parameter; leave it out, or set collision to trt")
+    low, high = min(3 / 16, 2 * (tau - 0.5)), min(3 / 16, (tau - 0.5) / 2)
+    onset = max(LEAST_ONSET, grid_reynolds / 2)
+    if name == "auto" and magic is None:
+        rungs = [
+            Models("trt", low, most=10.0, rung=0),
+            Models("trt", high, 0.1, onset, layers=True, most=30.0, rung=1),
+            Models("projected", high, 0.1, onset, layers=True, rung=2),
+            Models("projected", high, 0.2, 4.0, layers=True, rung=3),
+        ]
+        first = next(rung.rung for rung in rungs if rung.most is None or grid_reynolds <= rung.most)
+        chosen = tuple(rungs[max(first, least) :])
+    else:
+        usual = (tau - 0.5) ** 2 if name == "bgk" else low if grid_reynolds <= 10 else high
+        chosen = (Models("trt" if name == "auto" else name, usual if magic is None else magic),)
+    if smagorinsky:
+        chosen = tuple(replace(rung, eddies=smagorinsky, onset=0.0) for rung in chosen)
+    return chosen
