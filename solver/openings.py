@@ -6,9 +6,10 @@ where r stands for a flow, see :mod:`solver.profiles`, so that what enters in a 
 
 Outlet: anti-bounce-back (Ginzburg, Verhaeghe and d'Humières 2008),
 
-    g_o = -g_i* + 2 w_i [3 p + X (4.5 (c.u)^2 - 1.5 u.u)],
+    g_o = -g_i* + 2 w_i [3 p + X rho B_i(u, u)],
 
-with X = 1 where fluid leaves through the cap and 0 where it comes back, which stays stable under reversal of the flow.
+with the form B_i of the equilibrium, and X = 1 where fluid leaves through the cap and 0 where it comes back, which
+stays stable under reversal of the flow.
 
 Where that pressure follows from the flow, :class:`Control`, it is found anew in each step from what left in the last.
 """
@@ -23,7 +24,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from solver.d3q19 import OPPOSITE, VELOCITIES, WEIGHTS, Q
-from solver.node_physics import make_density, node_function, zeroth_and_first_moments
+from solver.node_physics import make_density, make_link_quadratic, node_function, zeroth_and_first_moments
 from solver.nodes import Neighbours, Nodes
 from solver.profiles import Profile, link_weights
 from solver.storage import make_access
@@ -74,18 +75,25 @@ class OutletLinks:
     velocity: NDArray[np.floating]
     weight: NDArray[np.floating]
 
+    def entering(self, velocity: NDArray[np.floating]) -> NDArray[np.floating]:
+        """What comes in through each link in a step where fluid has the velocity (3, N): -6 w_i c_i.u, (K,)."""
+        at_links = velocity[:, np.repeat(self.node, np.diff(self.first))]
+        entered: NDArray[np.floating] = -6 * self.weight * (self.velocity.T * at_links).sum(axis=0)
+        return entered
+
 
 @dataclass(frozen=True)
 class Control:
     """Outlets whose pressure follows from their flow, one linear rule for all; see :func:`adjusted`.
 
-    Each has a second column in the conditions, the flow that belongs to the pressure in its first.
+    Each has a second column in the conditions, the flow that belongs to the pressure in its first. The flow that a rule
+    follows is the outlet's own, Q_m, or that of all controlled ones: Q = Q_m + share (sum of Q_k - Q_m).
 
     Attributes
     ----------
     opening : (M,) int32, index of the opening.
     column : (M,) int32, its first column in the conditions.
-    rule : (M, 4) float64: alpha, decay, gain and resistance, in drho and lattice units of flow.
+    rule : (M, 5) float64: alpha, decay, gain and resistance, in drho and lattice units of flow, and share.
     start : (M, 2) float64, filtered flow and stored pressure before the first step.
     """
 
@@ -97,7 +105,7 @@ class Control:
     @classmethod
     def none(cls) -> "Control":
         """No such outlet."""
-        return cls(np.zeros(0, np.int32), np.zeros(0, np.int32), np.zeros((0, 4)), np.zeros((0, 2)))
+        return cls(np.zeros(0, np.int32), np.zeros(0, np.int32), np.zeros((0, 5)), np.zeros((0, 2)))
 
 
 @node_function
@@ -110,8 +118,9 @@ def adjusted(flow: Any, wanted: Any, state: Any, rule: Any) -> tuple[Any, Any, A
     compliance C (Westerhof, Lankhaar and Westerhof 2009, doi:10.1007/s11517-008-0359-2), whose steady state is p0 at
     Q0, has decay = exp(-1/(Rd C)), exact for a flow that does not change within a step, gain = Rd (1 - decay),
     resistance = Rp; two elements are Rp = 0. An outlet of which Q0 is demanded has decay = 1: w is added up until it
-    comes. The filter keeps the wave that a change of pressure sends into the domain from being answered by a larger
-    one, see `FILTER` in :mod:`solver.conditions`.
+    comes. With decay = gain = 0 and the impedance of the lattice's fluid as the resistance waves leave, and the steady
+    state is p0 whatever the resistance, if Q0 is the flow that must come. The filter keeps the wave that a change of
+    pressure sends into the domain from being answered by a larger one, see `FILTER` in :mod:`solver.conditions`.
     """
     filtered = state[0] + rule[0] * (flow - state[0])
     stored = rule[1] * state[1] + rule[2] * (filtered - wanted)
@@ -126,8 +135,8 @@ def make_outlet(storage: str, real: Callable[[float], Any], equilibrium: str = "
     k-th link at an outlet. `links` are the arrays slot, column, normal, velocity and weight of :class:`OutletLinks`,
     ``conditions[row + column]`` is drho on the cap; `entered` gets what came in through each link.
     """
-    half, onehalf, two, fourhalf = real(0.5), real(1.5), real(2), real(4.5)
-    zero, one, density = real(0), real(1), make_density(real, equilibrium)
+    zero, half, one, two = (real(value) for value in (0, 0.5, 1, 2))
+    density, quadratic = make_density(real, equilibrium), make_link_quadratic(real, equilibrium)
     take, put = make_access(storage, real)[:2]
 
     @node_function
@@ -143,9 +152,8 @@ def make_outlet(storage: str, real: Callable[[float], Any], equilibrium: str = "
         place = slot[k]
         leaving = take(f, place)
         out = x * normal[k, 0] + y * normal[k, 1] + z * normal[k, 2]
-        cu = velocity[k, 0] * x + velocity[k, 1] * y + velocity[k, 2] * z
-        square = onehalf * (x * x + y * y + z * z) * rho
-        kinetic = (fourhalf * cu * cu * rho - square) * (one if out >= zero else zero)
+        c = velocity[k, 0], velocity[k, 1], velocity[k, 2]
+        kinetic = rho * quadratic(c, (x, y, z)) * (one if out >= zero else zero)
         put(f, place, two * weight[k] * (conditions[row + column[k]] + kinetic) - leaving)
         entered[k] = take(f, place) - leaving
 
@@ -229,15 +237,41 @@ def inlet_blend(nodes: Nodes, names: Container[str]) -> NDArray[np.float64] | No
     through such an inlet and falls quadratically over the next layers of nodes; none without such an inlet.
     """
     ids = [opening.id for opening in nodes.openings if opening.name in names]
-    if not ids:
-        return None
-    blend, near = np.zeros(nodes.count), np.zeros(nodes.count, np.bool_)
-    near[nodes.opening_link_node[np.isin(nodes.opening_link_opening, ids)]] = True
-    neighbours = Neighbours(nodes)
-    for layer in range(BLEND_LAYERS):
-        blend[near & (blend == 0)] = (1 - layer / BLEND_LAYERS) ** 2
-        beside = [neighbours.along(i)[near] for i in range(1, Q)]
-        near[np.concatenate([ends[ends >= 0] for ends in beside])] = True
+    return _layered(nodes, ids, BLEND_LAYERS) if ids else None
+
+
+def outlet_blend(nodes: Nodes, tau: float, wanted: float, layers: int) -> NDArray[np.float64]:
+    """Share of a blend towards tau = 1 at each node, (N,), with which tau rises to that `wanted` at the outlets.
+
+    It falls quadratically over so many layers of nodes; 0 everywhere if tau is `wanted` or more. Both are below 1.
+    """
+    ids = [opening.id for opening in nodes.openings if opening.role == "outlet"]
+    return (
+        max(0.0, (min(wanted, 1.0) - tau) / (1 - tau)) * _layered(nodes, ids, layers)
+        if tau < 1
+        else np.zeros(nodes.count)
+    )
+
+
+def _layered(nodes: Nodes, ids: list[int], layers: int) -> NDArray[np.float64]:
+    """1 at nodes with a link through these openings, falling quadratically over so many layers below them, (N,).
+
+    Layers are a spacing thick along the cap's normal, whatever its direction; the first is half a spacing below the
+    cap. A node belongs to an opening that so many links lead to.
+    """
+    blend, neighbours = np.zeros(nodes.count), Neighbours(nodes)
+    beside = [neighbours.along(i) for i in range(1, Q)]
+    for opening in (nodes.openings[number - 1] for number in ids):
+        linked = np.unique(nodes.opening_link_node[nodes.opening_link_opening == opening.id])
+        near = np.zeros(nodes.count, np.bool_)
+        near[linked] = True
+        for _ in range(layers):
+            reached = np.concatenate([ends[near] for ends in beside])
+            near[reached[reached >= 0]] = True
+        rows = np.flatnonzero(near)
+        depth = (np.array(opening.centre_mm) - nodes.points_mm(rows)) @ np.array(opening.normal) / nodes.spacing_mm
+        blend[rows] = np.maximum(blend[rows], np.clip(1 - (depth - 0.5) / layers, 0, 1) ** 2)
+        blend[linked] = 1
     return blend
 
 
