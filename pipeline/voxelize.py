@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from pipeline.decompose import decompose
 from pipeline.geometry.lattice.crossings import rasterise
 from pipeline.geometry.lattice.grid import Grid, choose_frame, extent_of, memory_bytes, read_grid
 from pipeline.geometry.lattice.links import Links, links
@@ -18,8 +19,10 @@ from pipeline.geometry.lattice.spacing import (
     Narrowest,
     Spacing,
     SpacingSettings,
+    bearable_spacing,
     choose_spacing,
     expect,
+    narrowest_mm,
     too_coarse,
 )
 from pipeline.lattice import Lattice, tagged
@@ -28,8 +31,11 @@ from pipeline.settings.base import parse
 from pipeline.settings.geometry import VoxelizeSettings
 from solver.d3q19 import VELOCITIES, WEIGHTS, Q
 from solver.nodes import WALL, Opening
+from solver.sections import Sections, find_sections
 from solver.stage import Job, StageError, run_stage
 
+SURVEY_ACROSS = 8.0
+"""Nodes across the narrowest diameter that tell its area within a tenth, see tests/test_expected.py."""
 MANY_REMOVED = 1e-3
 """Part of the fluid nodes above which what was taken out is worth a warning."""
 
@@ -89,6 +95,17 @@ def voxelize(
             for opening in openings
         },
     }
+
+
+def survey(mesh: Mesh, openings: tuple[Opening, ...], narrowest: Narrowest | None = None) -> Sections:
+    """Sections across a vessel, found as the solver does, on a lattice of `SURVEY_ACROSS` nodes across its narrowest
+    opening or branch.
+    """
+    diameter_mm, what = narrowest_mm(openings, narrowest)
+    coarse = Spacing(diameter_mm / SURVEY_ACROSS, f"{SURVEY_ACROSS:g} nodes across {what}")
+    lattice, _ = voxelize(mesh, openings, chosen=coarse)
+    nodes, _ = decompose(lattice, mesh, openings)
+    return find_sections(nodes)
 
 
 def demand_closed(mesh: Mesh, openings: tuple[Opening, ...]) -> None:
@@ -172,11 +189,13 @@ def _choose(
 ) -> Spacing:
     """The spacing, with what decided it and what it will cost in the log and the provenance."""
     narrowest = Narrowest.read(job.inputs["centreline"]) if "centreline" in job.inputs else None
-    coarser = settings.coarser
+    bearable = None
+    if settings.flow and not grid:
+        bearable = bearable_spacing(openings, settings.flow, lambda: survey(mesh, openings, narrowest))
     chosen = (
-        grid.spacing(settings, coarser)
+        grid.spacing(settings, settings.coarser)
         if grid
-        else choose_spacing(openings, settings, narrowest, settings.flow, coarser)
+        else choose_spacing(openings, settings, narrowest, bearable, settings.coarser)
     )
     job.log.info("spacing %.4g mm: %s", chosen.spacing_mm, chosen.reason)
     if not (narrowest or grid):

@@ -5,21 +5,26 @@ In lattice units the spacing dx, the time step dt and the rest density are 1:
     dt = u_lat dx / U_peak,   tau = 1/2 + 3 nu dt / dx^2,   drho = 3 p dt^2 / (rho dx^2).
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from math import ceil
+
+import numpy as np
 
 from solver.stage import StageError
 
 MAX_LATTICE_SPEED = 0.17
 MAX_TAU = 1.5
 MIN_TAU = 0.505
-MAX_GRID_REYNOLDS, MAX_PULSATILE_GRID_REYNOLDS = 150, 80
-"""Above the first the flow is under-resolved; above the second one that pulsates has been seen to blow up."""
+MAX_GRID_REYNOLDS = 150
+"""Above it the flow is under-resolved."""
 MAX_DRHO, EXPECTED_DRHO = 0.05, 0.04
 """Deviation of the density above which it shows, and the one that is allowed for beforehand."""
-STEPS_PER_NODE = 80
-"""Least steps of a cycle for each node of the domain's length L, in which its fluid, compressible as it is, misses the
-flow by (omega L/c_s)^2/2, 0.9 %."""
+MAX_LOSS, MOST_STEPS = 0.01, 4.0
+"""Part of the first harmonic of an outlet's flow that the lattice's compressibility may take, and the factor on the
+steps of a cycle that this may cost."""
+REFINEMENTS = 5
+"""Halvings of the range in which the time step that reaches this is looked for."""
 ROWS_PER_CYCLE = 200
 """Rows of the monitor in one period, where nothing else is asked for."""
 PASCAL_PER_MMHG = 133.322387415
@@ -108,26 +113,26 @@ def choose_units(
     density_kg_m3: float,
     viscosity_pa_s: float,
     lattice_speed: float,
-    length_nodes: float,
-    period_s: float | None,
+    period_s: float | None = None,
     rows_per_cycle: int = ROWS_PER_CYCLE,
     pressure_pa: float = 0.0,
+    loss: Callable[[float], float] | None = None,
 ) -> tuple[Units, list[str], list[str]]:
     """Time step for a spacing and an expected peak speed, notes on how it was found, and warnings.
 
     The lattice speed asked for is lowered where tau would exceed 1.5, where the pressure would change the density by
-    more than 0.04, and where a cycle would have fewer than 80 L/dx steps, L the length of the domain: pressure waves
-    must cross it many times in a period. A cycle is a multiple of 2 `rows_per_cycle` steps, so that every cycle is
-    looked at in the same phases.
+    more than 0.04, and where the fluid, compressible as it is, would take more than 1 % of the first harmonic of an
+    outlet's flow; but for the last to no less than a quarter. A cycle is a multiple of 2 `rows_per_cycle` steps, so
+    that every cycle is looked at in the same phases.
 
     Parameters
     ----------
     dx_m, peak_speed_m_s, density_kg_m3, viscosity_pa_s : of the flow.
     lattice_speed : wanted peak speed in lattice units.
-    length_nodes : L/dx.
     period_s : period of the conditions; none if they are steady.
     rows_per_cycle : rows of the monitor in a period.
     pressure_pa : largest expected difference to the pressure that is zero on the lattice.
+    loss : part of a first harmonic that is lost at a time step, see :mod:`solver.sound`; none of a steady flow.
 
     Raises
     ------
@@ -141,37 +146,60 @@ def choose_units(
         )
     viscosity_m2_s = viscosity_pa_s / density_kg_m3
     dt, notes, warnings = lattice_speed * dx_m / peak_speed_m_s, [], []
-    for longest, why in (
+    bounds = (
         ((MAX_TAU - 0.5) / 3 * dx_m**2 / viscosity_m2_s, f"tau is not above {MAX_TAU}"),
         (
             dx_m * (EXPECTED_DRHO * density_kg_m3 / (3 * pressure_pa)) ** 0.5 if pressure_pa else dt,
             f"the {pressure_pa:.3g} Pa expected between the openings change the density by at most {EXPECTED_DRHO}",
         ),
-        (
-            period_s / (STEPS_PER_NODE * length_nodes) if period_s else dt,
-            f"a cycle has {STEPS_PER_NODE} steps for each node of length",
-        ),
-    ):
+    )
+    for longest, why in bounds:
         if dt > longest:
-            notes.append(
-                f"time step lowered from {dt:.3g} to {longest:.3g} s, the lattice speed to "
-                f"{longest * peak_speed_m_s / dx_m:.2g}, so that {why}"
-            )
+            notes.append(_lowered(dt, longest, peak_speed_m_s / dx_m, why))
             dt = longest
+    if loss and loss(dt) > MAX_LOSS:
+        quiet = _quiet(dt, loss)
+        why = f"the lattice's compressibility takes about {loss(quiet):.2g} of a first harmonic, not {loss(dt):.2g}"
+        notes.append(_lowered(dt, quiet, peak_speed_m_s / dx_m, why))
+        dt = quiet
     if period_s:
         pairs = ceil(period_s / dt / (2 * rows_per_cycle) - 1e-9)
         dt = period_s / (2 * rows_per_cycle * pairs)
     units = Units(dx_m, dt, density_kg_m3, viscosity_m2_s)
     grid_reynolds = peak_speed_m_s * dx_m / viscosity_m2_s
-    if grid_reynolds > (most := MAX_PULSATILE_GRID_REYNOLDS if period_s else MAX_GRID_REYNOLDS):
+    if grid_reynolds > MAX_GRID_REYNOLDS:
         warnings.append(
-            f"grid Reynolds number {grid_reynolds:.0f} is above {most}: the flow is under-resolved and may blow up; "
-            f"a spacing of {1e3 * dx_m * most / grid_reynolds:.2g} mm would reach it, and solve.smagorinsky 0.1 damps "
-            "what the lattice cannot hold"
+            f"grid Reynolds number {grid_reynolds:.0f} is above {MAX_GRID_REYNOLDS}: the flow is under-resolved; a"
+            f" spacing of {1e3 * dx_m * MAX_GRID_REYNOLDS / grid_reynolds:.2g} mm would reach it"
         )
     if units.tau < MIN_TAU:
         warnings.append(f"tau {units.tau:.4f} is below {MIN_TAU}: little accuracy is left; choose a finer spacing")
     return units, notes, warnings
+
+
+def _lowered(before_s: float, after_s: float, lattice_speed_s: float, why: str) -> str:
+    return (
+        f"time step lowered from {before_s:.3g} to {after_s:.3g} s, the lattice speed to"
+        f" {after_s * lattice_speed_s:.2g}, so that {why}"
+    )
+
+
+def _quiet(dt_s: float, loss: Callable[[float], float]) -> float:
+    """Longest time step, up to one that loses too much, at and below which at most `MAX_LOSS` is lost; but at least its
+    `MOST_STEPS`th part.
+
+    It is looked for from below: a loss grows with dt^2, but beyond a resonance of the vessel it is less again.
+    """
+    low, high = 1 / MOST_STEPS, 1.0
+    for factor in np.geomspace(low, high, 2 * REFINEMENTS):
+        if loss(factor * dt_s) > MAX_LOSS:
+            high = float(factor)
+            break
+        low = float(factor)
+    for _ in range(REFINEMENTS if low < high else 0):
+        middle = (low * high) ** 0.5
+        low, high = (low, middle) if loss(middle * dt_s) > MAX_LOSS else (middle, high)
+    return low * dt_s
 
 
 UNITS = {
@@ -191,13 +219,17 @@ WORDS = {
     "expected_peak_speed_lattice": "expected peak speed (lattice)",
     "expected_pressure_difference_pa": "largest expected pressure, outlets and friction together (Pa)",
     "expected_drho": "expected density deviation (lattice)",
-    "magic": "magic parameter Λ of the collision",
     "nodes_across_inlet": "nodes across the largest inlet",
     "nodes_across_smallest_opening": "nodes across the smallest opening",
     "nodes_across_narrowest_section": "nodes across the narrowest section",
+    "first_harmonic_loss": "largest part of a first harmonic lost to the lattice's compressibility, expected",
+    "first_harmonic_delay_deg": "largest delay of a first harmonic by it, expected (degrees)",
+    "peak_flow_loss": "largest part of an outlet's peak flow lost to it, expected",
+    "lattice_compliance_ml_mmhg": "compliance of the lattice's fluid (mL/mmHg)",
+    "windkessel_compliance_ml_mmhg": "compliance of all Windkessels (mL/mmHg)",
     "acoustic_transit_s": "time of a pressure wave through the domain (s)",
     "acoustic_transits_per_cycle": "times that a pressure wave crosses the domain in a cycle",
-    "ramp_s": "time over which the inflow is raised (s)",
+    "ramp_s": "time over which inflow and moving walls are raised (s)",
     "period_s": "length of a cycle (s)",
     "wall_radius_mm": "radius of the walls, twice volume over area (mm)",
     "max_drho": "largest density deviation (lattice)",

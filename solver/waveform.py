@@ -1,4 +1,4 @@
-"""Flow and pressure over time: steady, or a waveform that repeats; and the speed that they lead to be expected.
+"""Flow and pressure over time: steady, or a waveform that repeats.
 
 A waveform is a table of samples over one period and a curve between them: straight lines, a periodic cubic spline, or
 a Fourier series. Mean, extremes and harmonics are those of the curve, not of the samples.
@@ -55,6 +55,26 @@ class InflowSettings(Protocol):
     @property
     def profile(self) -> str:
         """Velocity over the inlet; ``womersley`` takes harmonics."""
+
+
+class PressureSettings(Protocol):
+    """What the settings of an outlet say of its pressure over time."""
+
+    @property
+    def waveform(self) -> str | None:
+        """File of the waveform; none: the pressure is given, or follows."""
+
+
+class WaveSettings(Protocol):
+    """What the settings say of the openings, by name or ``*``."""
+
+    @property
+    def inlets(self) -> Mapping[str, InflowSettings]:
+        """Flow through each inlet."""
+
+    @property
+    def outlets(self) -> Mapping[str, PressureSettings]:
+        """Pressure at each outlet."""
 
 
 class Periodic(Protocol):
@@ -512,22 +532,43 @@ def common_period_s(waveforms: Mapping[str, Periodic]) -> float | None:
     return first
 
 
-def expected_peak_speed_m_s(openings: tuple[Opening, ...], inflow: Mapping[str, Inflow]) -> float:
-    """Twice the largest mean speed over the openings at the largest flow, in or out, outflow shared by area.
+@dataclass(frozen=True)
+class Waves:
+    """What changes in time at the openings, by their names.
+
+    Attributes
+    ----------
+    inflow : flow through each inlet.
+    pressure_mmhg : pressure at the outlets that have a waveform.
+    """
+
+    inflow: dict[str, Inflow]
+    pressure_mmhg: dict[str, Curve]
+
+    @property
+    def mean_ml_s(self) -> float:
+        """Mean flow into the vessel."""
+        return sum(flow.mean_ml_s for flow in self.inflow.values())
+
+    def flow_ml_s(self, times_s: Reals) -> Reals:
+        """Flow into the vessel at times."""
+        return sum((flow.at(times_s) for flow in self.inflow.values()), np.zeros_like(times_s))
+
+
+def read_waves(openings: tuple[Opening, ...], settings: WaveSettings) -> Waves:
+    """Flows and pressures over time, as the settings or their files say.
 
     Raises
     ------
     StageError
-        If no fluid enters.
+        If settings do not fit the openings, or a file does not hold a waveform.
     """
-    largest = {name: max(flow.peak_ml_s, -flow.minimum_ml_s) for name, flow in inflow.items()}
-    means = [largest[o.name] / o.area_mm2 for o in openings if o.role == "inlet"]
-    if out_area := sum(o.area_mm2 for o in openings if o.role == "outlet"):
-        means.append(sum(largest.values()) / out_area)
-    speed = 2 * max(means)
-    if not speed > 0:
-        raise StageError("solve.inlets: no flow enters the vessel; give a flow_ml_s above 0")
-    return speed
+    inlets = by_opening(openings, "inlet", settings.inlets)
+    outlets = by_opening(openings, "outlet", settings.outlets)
+    return Waves(
+        {name: read_inflow(entry) for name, entry in inlets.items()},
+        {name: read_pressure(Path(entry.waveform)) for name, entry in outlets.items() if entry.waveform},
+    )
 
 
 def overshoots(inflow: Mapping[str, Inflow]) -> list[str]:

@@ -13,14 +13,15 @@ area A would; and compliances in proportion to A, together what makes all outlet
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from math import exp
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from solver.nodes import Opening
-from solver.settings import OutletSettings, WindkesselSettings
 from solver.stage import StageError
 from solver.units import PASCAL_PER_MMHG
+from solver.waveform import Waves, WaveSettings, by_opening
 
 WAVE_SPEED_M_S = 6.0
 """Speed of the pulse wave behind an outlet, that of healthy carotid arteries."""
@@ -28,6 +29,70 @@ PROXIMAL_PART = 0.1
 """Largest part of the resistance behind an outlet that is proximal, unless it is given."""
 SUM_TOLERANCE = 1e-3
 """Error to which the parts of the flow must add up to 1 where all of them are given."""
+
+
+class WindkesselSettings(Protocol):
+    """What the settings say of the vessels behind an outlet; none: it follows."""
+
+    @property
+    def elements(self) -> int:
+        """2 or 3."""
+
+    @property
+    def proximal_mmhg_s_ml(self) -> float | None:
+        """Rp."""
+
+    @property
+    def distal_mmhg_s_ml(self) -> float | None:
+        """Rd."""
+
+    @property
+    def compliance_ml_mmhg(self) -> float | None:
+        """C."""
+
+    @property
+    def time_constant_s(self) -> float:
+        """Rd C."""
+
+    @property
+    def distal_pressure_mmhg(self) -> float:
+        """Pressure pd behind them."""
+
+
+class OutletSettings(Protocol):
+    """What the settings say of an outlet."""
+
+    @property
+    def pressure_mmhg(self) -> float:
+        """On the cap."""
+
+    @property
+    def waveform(self) -> str | None:
+        """File of the pressure's waveform."""
+
+    @property
+    def windkessel(self) -> WindkesselSettings | None:
+        """Vessels behind it."""
+
+    @property
+    def flow_fraction(self) -> float | str | None:
+        """Part of the flow that leaves here."""
+
+
+class OpeningSettings(WaveSettings, Protocol):
+    """What the settings say of the openings, and of how the flow is shared."""
+
+    @property
+    def outlets(self) -> Mapping[str, OutletSettings]:
+        """What holds at each outlet."""
+
+    @property
+    def murray_exponent(self) -> float:
+        """Of the radius in Murray's law."""
+
+    @property
+    def density_kg_m3(self) -> float:
+        """Of blood."""
 
 
 @dataclass(frozen=True)
@@ -166,6 +231,13 @@ def choose_outlets(
     if any(entry.windkessel and entry.windkessel.distal_mmhg_s_ml is not None for entry in entries.values()):
         return _steady(outlets, inflow_ml_s)
     return outlets
+
+
+def outlets_of(openings: tuple[Opening, ...], settings: OpeningSettings, waves: Waves) -> dict[str, Outlet]:
+    """What settings and waves make hold at each outlet, by name, which fails as :func:`choose_outlets` does."""
+    entries = by_opening(openings, "outlet", settings.outlets)
+    means = {name: curve.mean for name, curve in waves.pressure_mmhg.items()}
+    return choose_outlets(openings, entries, means, waves.mean_ml_s, settings.murray_exponent, settings.density_kg_m3)
 
 
 def _resistances(

@@ -12,7 +12,16 @@ from shapes import capped_cylinder, vessel
 from pipeline import voxelize as module
 from pipeline.case import Case
 from pipeline.decompose import decompose
-from pipeline.geometry.lattice.spacing import Extent, FlowScale, Narrowest, SpacingSettings, choose_spacing, expect
+from pipeline.geometry.lattice.spacing import (
+    Extent,
+    FlowScale,
+    Narrowest,
+    Spacing,
+    SpacingSettings,
+    bearable_spacing,
+    choose_spacing,
+    expect,
+)  # fmt: skip
 from pipeline.mesh import write_openings
 from pipeline.settings.base import parse
 from pipeline.settings.geometry import VoxelizeSettings
@@ -24,8 +33,15 @@ EXTENT = Extent.of(MESH)
 NARROW = Narrowest(1.0, (0.0, 1.0, 2.0))
 
 
-def flow(flow_ml_s=1.0, **changes) -> FlowScale:
-    return FlowScale(viscosity_m2_s=3.3e-6, inlets={"*": {"flow_ml_s": flow_ml_s}}, **changes)
+SECTIONS = module.survey(MESH, OPENINGS)
+
+
+def flow(flow_ml_s=1.0, **changes) -> Spacing:
+    return bearable(FlowScale(viscosity_m2_s=3.3e-6, inlets={"*": {"flow_ml_s": flow_ml_s}}, **changes))
+
+
+def bearable(scale: FlowScale, openings=OPENINGS) -> Spacing:
+    return bearable_spacing(openings, scale, lambda: SECTIONS)
 
 
 @pytest.mark.parametrize(("wanted", "diameter", "words"), [
@@ -110,23 +126,24 @@ def test_peak_of_a_waveform_counts(tmp_path):
     wave = tmp_path / "wave.csv"
     wave.write_text("time_s,flow_ml_s\n0,1\n0.2,100\n1,1\n")
     pulsed = FlowScale(viscosity_m2_s=3.3e-6, inlets={"inlet": {"waveform": str(wave), "interpolation": "linear"}})
-    peak = choose_spacing(OPENINGS, VoxelizeSettings(), None, pulsed)
+    peak = choose_spacing(OPENINGS, VoxelizeSettings(), None, bearable(pulsed))
     assert peak == choose_spacing(OPENINGS, VoxelizeSettings(), None, flow(100.0))
     curved = FlowScale(viscosity_m2_s=3.3e-6, inlets={"inlet": {"waveform": str(wave)}})
     # the spline through these three rises above the highest
-    assert choose_spacing(OPENINGS, VoxelizeSettings(), None, curved).spacing_mm < peak.spacing_mm
+    assert choose_spacing(OPENINGS, VoxelizeSettings(), None, bearable(curved)).spacing_mm < peak.spacing_mm
 
 
 @pytest.mark.parametrize(("openings", "wanted", "narrowest", "scale", "message"), [
     (OPENINGS, {"nodes_across": 12, "across": "narrowest-branch"}, None, None, "no centreline is there to tell it"),
     (OPENINGS[1:], {"nodes_across": 12}, None, None, "no opening is an inlet.*give voxelize.spacing_mm"),
-    (OPENINGS[1:], {}, None, flow(), "the vessel has no inlet"),
     (OPENINGS, {"spacing_mm": 0.8}, None, None,
      r"opening inlet \(radius 2 mm\) has 5.0 nodes across at a spacing of 0.8 mm; .* at most 0.667"),
 ])  # fmt: skip
 def test_choice_that_cannot_be_made_is_refused_with_the_remedy(openings, wanted, narrowest, scale, message):
     with pytest.raises(StageError, match=message):
         choose_spacing(openings, VoxelizeSettings(**wanted), narrowest, scale)
+    with pytest.raises(StageError, match="the vessel has no inlet"):
+        bearable(FlowScale(viscosity_m2_s=3.3e-6, inlets={"*": {"flow_ml_s": 1.0}}), OPENINGS[1:])
 
 
 def test_expected_lattice_is_the_real_one():
@@ -176,7 +193,7 @@ def test_settings_of_the_flow_reach_the_stage_only_where_it_depends_on_them(tmp_
     assert chosen.settings("voxelize") == case(solve={"precision": "fp64", "cycles": 5}).settings("voxelize")
     assert case(solve=pulsed).waveform_files("voxelize") == [str(wave)] == case(solve=pulsed).waveform_files("solve")
     behind = case(solve={"outlets": {"*": {"waveform": str(wave)}}})
-    assert (behind.waveform_files("solve"), behind.waveform_files("voxelize")) == ([str(wave)], [])
+    assert behind.waveform_files("solve") == behind.waveform_files("voxelize") == [str(wave)]  # which shares the flow
     # how the curve runs between samples moves its peak, and so the spacing; of a steady flow it does not matter
     assert case(solve=pulsed).settings("voxelize") != case(solve={"inlets": {"*": {
         "waveform": str(wave), "interpolation": "linear"}}}).settings("voxelize")  # fmt: skip

@@ -11,14 +11,17 @@ from pydantic import Field
 
 from pipeline.mesh import Mesh
 from pipeline.settings.base import Positive, Section
-from pipeline.settings.flow import InletSettings
+from pipeline.settings.flow import InletSettings, OutletSettings
 from pipeline.settings.geometry import VoxelizeSettings
+from solver.expected import leaving_m3_s, peak_speed_m_s
 from solver.forecast import REAL_BYTES, Size
 from solver.memory import gigabytes
 from solver.nodes import Opening
+from solver.sections import Sections
 from solver.stage import StageError
 from solver.units import MAX_GRID_REYNOLDS
-from solver.waveform import by_opening, expected_peak_speed_m_s, read_inflow
+from solver.waveform import read_waves
+from solver.windkessel import outlets_of
 
 NODES_ACROSS = 20.0
 """Nodes across the narrowest diameter where the settings do not say (PHYSICS: wall shear stress within 2 %)."""
@@ -28,11 +31,14 @@ MIN_NODES_ACROSS = 6.0
 
 
 class FlowScale(Section):
-    """What the grid Reynolds number follows from: the peak speed where it is given, else the inlets."""
+    """What the grid Reynolds number follows from: the peak speed where it is given, else what holds at the openings."""
 
     viscosity_m2_s: Positive
+    density_kg_m3: Positive = 1060.0
     peak_speed_m_s: Positive | None = None
     inlets: dict[str, InletSettings] = Field(default_factory=dict)
+    outlets: dict[str, OutletSettings] = Field(default_factory=lambda: {"*": OutletSettings()})
+    murray_exponent: Positive = 3.0
 
 
 class SpacingSettings(VoxelizeSettings):
@@ -102,20 +108,20 @@ def choose_spacing(
     openings: tuple[Opening, ...],
     settings: VoxelizeSettings,
     narrowest: Narrowest | None = None,
-    flow: FlowScale | None = None,
+    bearable: Spacing | None = None,
     coarser: float = 1.0,
 ) -> Spacing:
     """The spacing of the settings, or the one that follows from the vessel.
 
-    Without a spacing or nodes across, dx = min(D/20, Re nu/U): D the narrowest diameter of all openings and branches,
-    U the expected peak speed, Re the largest grid Reynolds number that the solver resolves.
+    Without a spacing or nodes across it is D/20, D the narrowest diameter of all openings and branches, or what the
+    flow bears, if that is less.
 
     Parameters
     ----------
     openings : ends of the vessel.
     settings : what the user wants.
     narrowest : of the branches, where the centreline is known.
-    flow : viscosity and speed, where these are known.
+    bearable : the largest that the flow bears, see :func:`bearable_spacing`, where that is known.
     coarser : factor on what is chosen.
 
     Raises
@@ -129,7 +135,9 @@ def choose_spacing(
         diameter_mm, what = ACROSS[settings.across](openings, narrowest)
         chosen = Spacing(diameter_mm / settings.nodes_across, f"{settings.nodes_across:g} nodes across {what}")
     else:
-        chosen = _automatic(openings, narrowest, flow)
+        diameter_mm, what = narrowest_mm(openings, narrowest)
+        resolved = Spacing(diameter_mm / NODES_ACROSS, f"{NODES_ACROSS:g} nodes across {what}")
+        chosen = min(resolved, bearable or resolved, key=lambda spacing: spacing.spacing_mm)
     if coarser > 1:
         chosen = chosen.coarsened(coarser * chosen.spacing_mm)
     for opening in openings:
@@ -171,25 +179,28 @@ ACROSS: dict[str, Callable[[tuple[Opening, ...], Narrowest | None], tuple[float,
 """Diameter in mm and words for it, by name."""
 
 
-def _automatic(openings: tuple[Opening, ...], narrowest: Narrowest | None, flow: FlowScale | None) -> Spacing:
-    diameters = [_across_smallest(openings, narrowest)] + ([_across_branch(openings, narrowest)] if narrowest else [])
-    diameter_mm, what = min(diameters)
-    resolved = Spacing(diameter_mm / NODES_ACROSS, f"{NODES_ACROSS:g} nodes across {what}")
-    if flow is None:
-        return resolved
-    speed, told = expected_speed_m_s(openings, flow)
-    limited_mm = 1e3 * MAX_GRID_REYNOLDS * flow.viscosity_m2_s / speed
-    stable = Spacing(limited_mm, f"grid Reynolds number {MAX_GRID_REYNOLDS} at {told} {speed:.3g} m/s")
-    return min(resolved, stable, key=lambda spacing: spacing.spacing_mm)
+def narrowest_mm(openings: tuple[Opening, ...], narrowest: Narrowest | None) -> tuple[float, str]:
+    """The least diameter of all openings and branches, and words for it."""
+    return min([_across_smallest(openings, narrowest)] + ([_across_branch(openings, narrowest)] if narrowest else []))
 
 
-def expected_speed_m_s(openings: tuple[Opening, ...], flow: FlowScale) -> tuple[float, str]:
-    """The peak speed that the solver will expect, and words for it."""
-    if flow.peak_speed_m_s:
-        return flow.peak_speed_m_s, "solve.peak_speed_m_s"
-    inlets = by_opening(openings, "inlet", flow.inlets)
-    inflow = {name: read_inflow(entry) for name, entry in inlets.items()}
-    return expected_peak_speed_m_s(openings, inflow), "the expected peak speed"
+def bearable_spacing(openings: tuple[Opening, ...], flow: FlowScale, survey: Callable[[], Sections]) -> Spacing:
+    """The largest spacing that a flow bears, Re nu/U: U the peak speed that the solver will expect, Re the largest grid
+    Reynolds number that it resolves.
+
+    Parameters
+    ----------
+    openings, flow : of the vessel.
+    survey : makes its sections, where the peak speed is not given.
+    """
+    speed, told = flow.peak_speed_m_s, "solve.peak_speed_m_s"
+    if not speed:
+        waves, sections = read_waves(openings, flow), survey()
+        outlets = outlets_of(openings, flow, waves)
+        out = leaving_m3_s(openings, sections, waves.inflow, outlets, flow.density_kg_m3, flow.viscosity_m2_s)
+        speed, told = peak_speed_m_s(openings, sections, out), "the expected peak speed"
+    limit_mm = 1e3 * MAX_GRID_REYNOLDS * flow.viscosity_m2_s / speed
+    return Spacing(limit_mm, f"grid Reynolds number {MAX_GRID_REYNOLDS} at {told} {speed:.3g} m/s")
 
 
 def too_coarse(opening: Opening, spacing_mm: float, what: str) -> str:
