@@ -1,0 +1,43 @@
+"""What a run began with."""
+
+from dataclasses import astuple, dataclass, replace
+from typing import Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+KINDS = ("rest", "coarse")
+
+
+@dataclass(frozen=True)
+class Start:
+    """What a run began with, and what it took to make it.
+
+    Attributes
+    ----------
+    kind : ``rest``, or ``coarse``: the flow on a lattice of twice the spacing.
+    corrections : that this lattice gave on the way.
+    steps, node_updates : of the coarser lattices, for the start and the corrections.
+    seconds : that the start took.
+    """
+
+    kind: str = "rest"
+    corrections: int = 0
+    steps: int = 0
+    node_updates: int = 0
+    seconds: float = 0.0
+
+    def corrected(self, steps: int, nodes: int) -> "Start":
+        """The same after one more correction, of so many steps of a lattice of so many nodes."""
+        updates = self.node_updates + steps * nodes
+        return replace(self, corrections=self.corrections + 1, steps=self.steps + steps, node_updates=updates)
+
+    def array(self) -> NDArray[np.float64]:
+        """As numbers, for a checkpoint."""
+        return np.array([KINDS.index(self.kind), *astuple(self)[1:]], np.float64)
+
+    @classmethod
+    def of_array(cls, numbers: NDArray[np.generic]) -> Self:
+        """From these numbers."""
+        kind, corrections, steps, updates, seconds = numbers.tolist()
+        return cls(KINDS[int(kind)], int(corrections), int(steps), int(updates), seconds)
