@@ -29,7 +29,8 @@ from solver.driver import Driver  # noqa: E402
 from solver.lattice import build_lattice  # noqa: E402
 from solver.schedule import SAMPLES, Schedule  # noqa: E402
 from solver.simulation import make_driver  # noqa: E402
-from solver.units import ROWS_PER_CYCLE, STEPS_PER_NODE  # noqa: E402
+from solver.sweeps import STEPS_PER_NODE  # noqa: E402
+from solver.units import ROWS_PER_CYCLE  # noqa: E402
 
 TAU, PEAK = 0.55, 0.05
 STRETCH = 10

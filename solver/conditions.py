@@ -3,12 +3,19 @@
 They are a table with a row for each step. An inlet has a column for each row of its weights (:mod:`solver.profiles`),
 the first of them its flow if it is the only one; an outlet has one with drho on its cap. Where that follows from the
 flow (:class:`solver.openings.Control`) a second column holds the flow that belongs to it: with a Windkessel the mean
-flow, raised as the inflow is, so that its state is held up meanwhile; else the flow that is demanded.
+flow, raised as the inflow is, so that its state is held up meanwhile; else the flow that is demanded. The last column
+holds the part of their velocity with which walls move, which is raised in the same way.
+
+Of a steady flow the outlets whose pressure p0 is given let waves leave: a wave that comes to an opening of given
+pressure, or of given flow, is sent back whole, and goes to and fro until friction has taken it. They all have
+
+    p = p0 + Z (sum of Q - Q_in),    Z = c_s over the area of all outlets,
+
+which is what a wave that travels out of the domain does, and p0 exactly once as much leaves as enters.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -19,8 +26,8 @@ from solver.openings import Control
 from solver.profiles import Profile, inlet_profile
 from solver.settings import SolveSettings
 from solver.units import PASCAL_PER_MMHG, Units
-from solver.waveform import Curve, Inflow, by_opening, read_inflow, read_pressure
-from solver.windkessel import Outlet, choose_outlets
+from solver.waveform import Waves, by_opening
+from solver.windkessel import Outlet, outlets_of
 
 Reals = NDArray[np.float64]
 
@@ -32,49 +39,8 @@ GAIN, DAMPING = 0.05, 1.0
 LEAST_PROXIMAL, MOST_PROXIMAL = 0.1, 10.0
 """Proximal resistance r over the impedance of the lattice's fluid, outside of which more than four fifths of a pressure
 wave, (r - 1)/(r + 1), return from the outlet."""
-MOST_COMPLIANCE = 0.1
-"""Compliance of the lattice's fluid over that of all Windkessels, above which it shows."""
 CYCLES_PER_CONSTANT = 3.0
 """Time constants that a run should last."""
-
-
-@dataclass(frozen=True)
-class Waves:
-    """What changes in time at the openings, by their names.
-
-    Attributes
-    ----------
-    inflow : flow through each inlet.
-    pressure_mmhg : pressure at the outlets that have a waveform.
-    """
-
-    inflow: dict[str, Inflow]
-    pressure_mmhg: dict[str, Curve]
-
-    @property
-    def mean_ml_s(self) -> float:
-        """Mean flow into the vessel."""
-        return sum(flow.mean_ml_s for flow in self.inflow.values())
-
-    def flow_ml_s(self, times_s: Reals) -> Reals:
-        """Flow into the vessel at times."""
-        return sum((flow.at(times_s) for flow in self.inflow.values()), np.zeros_like(times_s))
-
-
-def read_waves(nodes: Nodes, settings: SolveSettings) -> Waves:
-    """Flows and pressures over time, as the settings or their files say.
-
-    Raises
-    ------
-    StageError
-        If settings do not fit the openings, or a file does not hold a waveform.
-    """
-    inlets = by_opening(nodes.openings, "inlet", settings.inlets)
-    outlets = by_opening(nodes.openings, "outlet", settings.outlets)
-    return Waves(
-        {name: read_inflow(entry) for name, entry in inlets.items()},
-        {name: read_pressure(Path(entry.waveform)) for name, entry in outlets.items() if entry.waveform},
-    )
 
 
 @dataclass(frozen=True)
@@ -89,7 +55,7 @@ class Conditions:
     profiles : velocity over each inlet, by name.
     outlets : what holds at each outlet, by name.
     reference_pa : pressure that is zero on the lattice, the mean of the outlets'; 0 without outlets.
-    ramp_s : time over which the inflow is raised.
+    ramp_s : time over which inflow and moving walls are raised.
     period_s : period of flows and pressures; none if they are steady.
     columns : (openings + 1,) where the columns of each opening begin.
     control : outlets whose pressure follows from their flow.
@@ -107,10 +73,11 @@ class Conditions:
     control: Control
 
     def at(self, first: int, last: int) -> Reals:
-        """Conditions of the steps after `first` up to `last`, (steps, columns)."""
+        """Conditions of the steps after `first` up to `last`, (steps, columns + 1)."""
         times = np.arange(first + 1, last + 1, dtype=np.float64) * self.units.dt_s
         ramp = raised(times, self.ramp_s)
-        values = np.empty((len(times), int(self.columns[-1])))
+        values = np.empty((len(times), int(self.columns[-1]) + 1))
+        values[:, -1] = ramp
         for k, opening in enumerate(self.openings):
             mine = values[:, self.columns[k] : self.columns[k + 1]]
             if opening.role == "inlet":
@@ -128,8 +95,9 @@ class Conditions:
 
     def _flow(self, outlet: Outlet, times: Reals, ramp: Reals) -> Reals:
         """Flow that belongs to an outlet's pressure, lattice units."""
-        flow_ml_s = self.waves.flow_ml_s(times) if outlet.demanded else np.full_like(times, self.waves.mean_ml_s)
-        return ramp * flow_ml_s * (outlet.fraction or 0.0) / self.units.flow_ml_s
+        flow_ml_s = np.full_like(times, self.waves.mean_ml_s) if outlet.windkessel else self.waves.flow_ml_s(times)
+        part = outlet.fraction if outlet.windkessel or outlet.demanded else 1.0
+        return ramp * flow_ml_s * (part or 0.0) / self.units.flow_ml_s
 
     @property
     def reversing(self) -> tuple[str, ...]:
@@ -178,11 +146,7 @@ def make_conditions(
     StageError
         If settings contradict each other.
     """
-    entries = by_opening(nodes.openings, "outlet", settings.outlets)
-    means = {name: curve.mean for name, curve in waves.pressure_mmhg.items()}
-    outlets = choose_outlets(
-        nodes.openings, entries, means, waves.mean_ml_s, settings.murray_exponent, settings.density_kg_m3
-    )
+    outlets = outlets_of(nodes.openings, settings, waves)
     inlets = by_opening(nodes.openings, "inlet", settings.inlets)
     radius = {o.name: o.radius_mm for o in nodes.openings}
     profiles = {
@@ -191,6 +155,8 @@ def make_conditions(
     }
     pressures_pa = [outlet.pressure_mmhg * PASCAL_PER_MMHG for outlet in outlets.values()]
     controlled = {name: outlet for name, outlet in outlets.items() if outlet.windkessel or outlet.demanded}
+    if period_s is None and inlets:
+        controlled = outlets
     widths = [profiles[o.name].rows if o.role == "inlet" else 1 + (o.name in controlled) for o in nodes.openings]
     plain = Conditions(
         openings=nodes.openings,
@@ -205,25 +171,40 @@ def make_conditions(
         control=Control.none(),
     )
     conditions = replace(plain, control=_control(plain, controlled)) if controlled else plain
-    return conditions, _warnings(conditions, nodes, settings)
+    return conditions, _warnings(conditions, settings)
 
 
 def _control(conditions: Conditions, controlled: Mapping[str, Outlet]) -> Control:
     index = np.array([k for k, o in enumerate(conditions.openings) if o.name in controlled], np.int32)
     rules, starts, dt_s = [], [], conditions.units.dt_s
+    joint = 1 / sum(1 / conditions.impedance_mmhg_s_ml(name) for name in conditions.outlets)
     for k in index:
         name = conditions.openings[k].name
-        outlet, impedance = controlled[name], conditions.impedance_mmhg_s_ml(name)
-        decay, gain, resistance, start = 1.0, GAIN * impedance, DAMPING * impedance, 0.0
-        if each := outlet.windkessel:
-            decay = each.decay(dt_s)
-            gain, resistance = (1 - decay) * each.distal_mmhg_s_ml, each.proximal_mmhg_s_ml
-            start = _start_mmhg(conditions, outlet)
-        lattice = conditions.units.resistance_mmhg_s_ml
-        alpha = FILTER / (1 + (gain + resistance) / impedance)
-        rules.append((alpha, decay, gain / lattice, resistance / lattice))
+        outlet, share = controlled[name], 0.0
+        alpha, decay, *resistances = control_rule(outlet, conditions.impedance_mmhg_s_ml(name), dt_s)
+        if not (outlet.windkessel or outlet.demanded):
+            alpha, decay, resistances, share = FILTER / 2, 0.0, [0.0, joint], 1.0
+        rules.append((alpha, decay, *(each / conditions.units.resistance_mmhg_s_ml for each in resistances), share))
+        start = _start_mmhg(conditions, outlet) if outlet.windkessel else 0.0
         starts.append((0.0, start * PASCAL_PER_MMHG / conditions.units.pressure_pa))
     return Control(index, conditions.columns[index], np.array(rules), np.array(starts))
+
+
+def control_rule(outlet: Outlet, impedance_mmhg_s_ml: float, dt_s: float) -> tuple[float, float, float, float]:
+    """Alpha, decay, gain and resistance of the rule by which an outlet's pressure follows from its flow, see
+    :func:`solver.openings.adjusted`; of its Windkessel, or of a flow that is demanded.
+
+    Parameters
+    ----------
+    outlet : what holds there.
+    impedance_mmhg_s_ml : Za of the lattice's fluid.
+    dt_s : time step.
+    """
+    decay, gain, resistance = 1.0, GAIN * impedance_mmhg_s_ml, DAMPING * impedance_mmhg_s_ml
+    if each := outlet.windkessel:
+        decay = each.decay(dt_s)
+        gain, resistance = (1 - decay) * each.distal_mmhg_s_ml, each.proximal_mmhg_s_ml
+    return FILTER / (1 + (gain + resistance) / impedance_mmhg_s_ml), decay, gain, resistance
 
 
 def _excess_ml_s(conditions: Conditions, outlet: Outlet, times: Reals) -> Reals:
@@ -269,7 +250,7 @@ def deviation_pa(conditions: Conditions) -> float:
     return max((abs(each * PASCAL_PER_MMHG - conditions.reference_pa) for each in expected), default=0.0)
 
 
-def _warnings(conditions: Conditions, nodes: Nodes, settings: SolveSettings) -> list[str]:
+def _warnings(conditions: Conditions, settings: SolveSettings) -> list[str]:
     warnings = []
     behind = {name: outlet.windkessel for name, outlet in conditions.outlets.items() if outlet.windkessel}
     for name, each in behind.items():
@@ -287,15 +268,5 @@ def _warnings(conditions: Conditions, nodes: Nodes, settings: SolveSettings) -> 
                 f"solve.outlets.{name}: the time constant {each.time_constant_s:.3g} s of its Windkessel is long for "
                 f"{settings.cycles} cycles of {conditions.period_s:.3g} s; raise solve.cycles to "
                 f"{np.ceil(CYCLES_PER_CONSTANT * each.time_constant_s / (conditions.period_s or 1)):.0f}"
-            )
-    if behind:
-        units = conditions.units
-        own = nodes.count * 1e6 * units.dx_m**3 / units.pressure_pa * PASCAL_PER_MMHG
-        total = sum(each.compliance_ml_mmhg for each in behind.values())
-        if conditions.period_s and total and own > MOST_COMPLIANCE * total:
-            warnings.append(
-                f"the lattice's fluid itself takes up {own:.3g} mL/mmHg, {own / total:.0%} of what the Windkessels do "
-                f"({total:.3g}; at most {MOST_COMPLIANCE:.0%} is wanted): waves are delayed; lower solve.lattice_speed "
-                f"{(own / total / MOST_COMPLIANCE) ** 0.5:.1f} times"
             )
     return warnings

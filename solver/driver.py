@@ -8,6 +8,7 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from solver.beginning import populations
 from solver.lattice import Lattice
 from solver.openings import backflow_words
 from solver.sums import WORDS, Words, total, words_by_group
@@ -198,7 +199,7 @@ class Driver(Protocol):
         """Memory that the run takes where it runs, up to now."""
 
     def advance(self, conditions: NDArray[np.float64]) -> None:
-        """Run an even number of steps under `conditions`, (steps, columns), see :mod:`solver.conditions`."""
+        """Run an even number of steps under `conditions`, (steps, width): see :meth:`solver.lattice.Lattice.script`."""
 
     def look(self, keep: bool) -> None:
         """Begin to look at the flow; `keep`: changes are counted from this state on."""
@@ -220,6 +221,21 @@ class Driver(Protocol):
 
     def at_bounds(self) -> NDArray[np.int64]:
         """Number of nodes whose tau is at its lower and its upper bound, (2,); 0 where the viscosity does not vary."""
+
+    def begin_with(self, fields: Fields, pressures: NDArray[np.float64]) -> None:
+        """Begin with a flow instead of fluid at rest; where the viscosity varies it follows from the flow.
+
+        Parameters
+        ----------
+        fields : of all nodes, whose viscosity is not used.
+        pressures : (M, 2) filtered flow and stored pressure of each controlled outlet, see `Control`.
+        """
+
+    def shift(self, before: Fields, after: Fields) -> None:
+        """Change the flow from its present fields to others; what fields do not tell of it stays as it is."""
+
+    def pressures(self) -> NDArray[np.float64]:
+        """Filtered flow and stored pressure of each controlled outlet, (M, 2)."""
 
     def state(self) -> dict[str, NDArray[Any]]:
         """All that the next steps, looks and means depend on, between pairs of steps: copies, by name."""
@@ -276,7 +292,7 @@ class LatticeDriver(ABC):
             self.control(number, self.outlet_flux())
         self.treat_openings(number, even)
         if len(self.lattice.walls.slot):
-            self.share_mass(self.treat_walls(even))
+            self.share_mass(self.treat_walls(number, even))
 
     def seen(self) -> Observation:
         """What the last look saw."""
@@ -319,6 +335,32 @@ class LatticeDriver(ABC):
         statistics = self.means[MEAN].statistics
         assert statistics is not None
         return self.fetch(statistics)
+
+    def begin_with(self, fields: Fields, pressures: NDArray[np.float64]) -> None:
+        """Begin with a flow instead of fluid at rest."""
+        held, real = self.held(), self.lattice.real
+        self.put(held["populations"], self._populations(fields).view(self.populations.dtype))
+        self.put(held["pressure"], pressures)
+        self.put(held["outlet_flux"], self.lattice.outlets.entering(fields.velocity).astype(real))
+        self.put(held["omega"], self.lattice.relaxation()[1])
+
+    def _populations(self, fields: Fields, flux: Any = 1.0) -> NDArray[Any]:
+        """Populations of fields, where the momentum flux Pi is so many times their stress."""
+        return populations(self.lattice, fields.drho, fields.velocity, fields.stress * flux)
+
+    def shift(self, before: Fields, after: Fields) -> None:
+        """Change the flow from its present fields to others; what fields do not tell of it stays as it is."""
+        flux = 1.0
+        if before.viscosity is not None:
+            omega = 1 / (0.5 + 3 * before.viscosity)
+            flux = (1 - self.lattice.rates[0] / 2) / (1 - omega / 2)
+        kept, old, new = self.here(self.populations), self._populations(before, flux), self._populations(after, flux)
+        kept, old, new = (slots.view(old.dtype) for slots in (kept, old, new))
+        self.put(self.populations, (kept + (new - old)).view(self.populations.dtype))
+
+    def pressures(self) -> NDArray[np.float64]:
+        """Filtered flow and stored pressure of each controlled outlet, (M, 2)."""
+        return self.here(self.held()["pressure"])
 
     def state(self) -> dict[str, NDArray[Any]]:
         """All that the next steps, looks and means depend on, between pairs of steps: copies, by name."""
@@ -378,8 +420,10 @@ class LatticeDriver(ABC):
         """Treat inlets and outlets under the conditions of a step, counted from :meth:`begin`."""
 
     @abstractmethod
-    def treat_walls(self, even: bool) -> Any:
-        """Treat wall links; words of the mass that they added, (3,), where the driver runs."""
+    def treat_walls(self, step: int, even: bool) -> Any:
+        """Treat wall links under the conditions of a step; words of the mass that they added, (3,), where the driver
+        runs.
+        """
 
     @abstractmethod
     def share_mass(self, added: Any) -> None:

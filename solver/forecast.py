@@ -17,7 +17,7 @@ over T, is alpha^2 times as much at its end.
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from math import ceil, floor, log, log10, pi, sqrt
+from math import ceil, floor, inf, log, log10, pi, sqrt
 
 from solver.memory import gigabytes
 from solver.nodes import Nodes
@@ -190,19 +190,49 @@ def settling_s(
     speed_m_s: float,
     ramp_s: float,
     tolerance: float,
+    viscous_s: float | None = None,
+    most: float = inf,
 ) -> float:
     """Time from the end of the ramp until the residual of a steady run is below the tolerance: see the module.
 
     Parameters
     ----------
-    length_m, radius_m : of the vessel, R that of the residual's viscous time.
+    length_m, radius_m : of the vessel, R twice its volume over the area of its walls.
     viscosity_m2_s, sound_m_s, speed_m_s : nu, c_s, U.
     ramp_s : t_r.
     tolerance : of the residual.
+    viscous_s : the residual's viscous time; R^2/nu if not given.
+    most : rate, in nu/R^2, at which flow settles that friction moves alone, as behind a widening: most of the stream
+        passes it by.
     """
-    viscous_s = radius_m**2 / viscosity_m2_s
+    time_s = radius_m**2 / viscosity_m2_s
     omega = pi / 2 * sound_m_s / length_m
-    alpha = sqrt(omega * viscous_s)
-    friction = min(1 + alpha / sqrt(2), alpha**4 / 8, DIFFUSION) / viscous_s
-    left = 0.5 * min(2.0, (pi / (omega * ramp_s)) ** 2) if ramp_s else 1.0
-    return max(0.0, log(alpha**2 * left / tolerance)) / (friction + 4 * speed_m_s / (3 * length_m))
+    alpha = sqrt(omega * time_s)
+    friction = min(1 + alpha / sqrt(2), alpha**4 / 8, DIFFUSION) / time_s
+    left = _left(omega * ramp_s)
+    carried = 4 * speed_m_s / (3 * length_m)
+    rate = min(friction + carried, most / time_s + carried / 3)
+    return max(0.0, log(omega * (viscous_s or time_s) * left / tolerance)) / rate
+
+
+def raised_s(rate_1_s: float, viscous_s: float, ramp_s: float, tolerance: float) -> float:
+    """Time from the end of the ramp until the residual of a closed domain is below the tolerance.
+
+    A velocity (1 - cos(pi t/t_r))/2 of the walls leaves the part (pi/(s t_r))^2/2, at most 1, of the motion that
+    settles at the rate s; the residual is s times the viscous time as much.
+
+    Parameters
+    ----------
+    rate_1_s : s.
+    viscous_s : the residual's viscous time.
+    ramp_s : t_r; 0 if it is not raised.
+    tolerance : of the residual.
+    """
+    left = _left(rate_1_s * ramp_s)
+    return max(0.0, log(rate_1_s * viscous_s * left / tolerance)) / rate_1_s
+
+
+def _left(ramp: float) -> float:
+    """Part (pi/(omega t_r))^2/2, at most 1, that a ramp leaves of a motion at the rate omega, for omega t_r."""
+    swing = pi / ramp if ramp else inf
+    return 0.5 * min(2.0, swing * swing)

@@ -71,6 +71,17 @@ class Lattice:
         return Q * self.stride + self.halo
 
     @property
+    def width(self) -> int:
+        """Numbers that a step takes as its conditions: the columns, and the part of their velocity that walls have."""
+        return self.columns + 1
+
+    def script(self, conditions: NDArray[np.float64]) -> NDArray[np.floating]:
+        """Conditions of steps, (steps, width), of given ones; without the last column walls move at full speed."""
+        script = np.ones((len(conditions), self.width), self.real)
+        script[:, : conditions.shape[1]] = conditions
+        return script
+
+    @property
     def ranges(self) -> tuple[tuple[int, int], ...]:
         """Rows of the nodes at the border and of the others, where there are any; in each they ascend in the domain."""
         return tuple(ends for ends in ((0, self.border), (self.border, self.count)) if ends[0] < ends[1])

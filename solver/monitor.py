@@ -25,8 +25,8 @@ class Row:
     mean_speed_m_s : over all nodes.
     kinetic_energy_j : of all fluid.
     density_drift : mean density deviation.
-    change : root mean square change of the velocity over the mean speed, of a steady flow since the last row, of a
-        periodic one since the cycle before; not a number in those phases that are not compared.
+    change : root mean square change of the velocity over the mean speed, of a steady flow between the last two rows
+        that were compared, of a periodic one since the cycle before; not a number in phases that are not compared.
     residual : of a steady flow the change over a viscous time at its present rate.
     balance : (inflow - outflow) / inflow; 0 where there are no openings.
     flow_ml_s : (openings,) into the vessel at inlets, out of it at outlets: the exact flux over the links.
@@ -66,13 +66,11 @@ class Monitor:
 
     def record(self, step: int, observation: Observation) -> Row:
         """Add a row."""
-        units, plan, schedule = self.plan.units, self.plan, self.plan.schedule
+        units, plan = self.plan.units, self.plan
         inflow = observation.inflow
         entering = np.array([opening.role == "inlet" for opening in self.nodes.openings], np.bool_)
         into, out = inflow[entering].sum(), -inflow[~entering].sum()
-        since = step - (self.rows[-1].step if self.rows else 0)
-        counted = not schedule.cycle or (step > schedule.cycle and schedule.change_counted(step))
-        change = observation.change if counted else np.nan
+        change, residual = self._change(step, observation.change)
         volume_m3 = self.nodes.count * units.dx_m**3
         row = Row(
             step=step,
@@ -84,7 +82,7 @@ class Monitor:
             kinetic_energy_j=volume_m3 * units.stress_pa * observation.mean_square / 2,
             density_drift=observation.mean_drho,
             change=change,
-            residual=np.nan if schedule.cycle else change / since * plan.viscous_steps,
+            residual=residual,
             balance=float((into - out) / into) if into else np.inf if len(entering) else 0.0,
             flow_ml_s=np.where(entering, inflow, -inflow) * units.flow_ml_s,
             pressure_pa=observation.opening_drho * units.pressure_pa + plan.conditions.reference_pa,
@@ -92,6 +90,20 @@ class Monitor:
         )
         self.rows.append(row)
         return row
+
+    def _change(self, step: int, change: float) -> tuple[float, float]:
+        """Change of the velocity and residual of a row, from the change since the last state that was kept.
+
+        Rows of a steady flow that are not compared have those of the last one that was.
+        """
+        schedule = self.plan.schedule
+        if schedule.cycle:
+            counted = step > schedule.cycle and schedule.change_counted(step)
+            return change if counted else np.nan, np.nan
+        if not schedule.change_counted(step) and step > schedule.counted:
+            return self.rows[-1].change, self.rows[-1].residual
+        since = step if step < schedule.counted else schedule.counted
+        return change, change / since * self.plan.viscous_steps
 
     def write(self, path: Path) -> None:
         """Write all rows as CSV; three columns an opening."""

@@ -246,7 +246,7 @@ class PartsDriver:
             for driver in self.drivers:
                 driver.treat_openings(step, even)
             walled = [driver for driver in self.drivers if len(driver.lattice.walls.slot)]
-            added = self._add_up([np.asarray(driver.treat_walls(even)) for driver in walled])
+            added = self._add_up([np.asarray(driver.treat_walls(step, even)) for driver in walled])
             for driver in walled:
                 driver.share_mass(added)
 
@@ -312,6 +312,20 @@ class PartsDriver:
     def at_bounds(self) -> NDArray[np.int64]:
         """Number of nodes whose tau is at its lower and its upper bound."""
         return self._add_up([driver.at_bounds() for driver in self.drivers])
+
+    def begin_with(self, fields: Fields, pressures: NDArray[np.float64]) -> None:
+        """Begin with a flow instead of fluid at rest."""
+        for part, driver in zip(self.parts, self.drivers, strict=True):
+            driver.begin_with(Fields(*(array[..., part.rows] for array in fields.arrays())), pressures)
+
+    def shift(self, before: Fields, after: Fields) -> None:
+        """Change the flow by what two sets of fields differ in."""
+        for part, driver in zip(self.parts, self.drivers, strict=True):
+            driver.shift(*(Fields(*(array[..., part.rows] for array in each.arrays())) for each in (before, after)))
+
+    def pressures(self) -> NDArray[np.float64]:
+        """Filtered flow and stored pressure of each controlled outlet, which all parts know."""
+        return self.drivers[0].pressures()
 
     def state(self) -> dict[str, NDArray[Any]]:
         """The states of all parts."""

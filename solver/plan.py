@@ -1,42 +1,53 @@
 """Plan of a run: conditions matched to the openings, and everything chosen before the first step."""
 
 from dataclasses import dataclass, replace
-from math import ceil, log
+from math import ceil
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from solver.blood import Blood, choose_blood
-from solver.collision import COLLISIONS, choose_collision, relaxation_rates
-from solver.conditions import Conditions, Waves, deviation_pa, make_conditions, read_waves
-from solver.forecast import settling_s
+from solver.collision import relaxation_rates
+from solver.conditions import Conditions, deviation_pa, make_conditions
+from solver.driver import Fields
+from solver.expected import leaving_m3_s, peak_speed_m_s
+from solver.forecast import raised_s, settling_s
 from solver.lattice import PRECISIONS
+from solver.models import OUTLET_LAYERS, OUTLET_REYNOLDS, Models, choose_models
 from solver.node_physics import EQUILIBRIA
 from solver.nodes import Nodes
-from solver.openings import BLEND_LAYERS, inlet_blend
+from solver.openings import BLEND_LAYERS, inlet_blend, outlet_blend
 from solver.rheology import Rheology, make_rheology
 from solver.schedule import Schedule, make_schedule, moments_per_cycle, rows_per_cycle
 from solver.sections import Sections, find_sections, wall_areas
 from solver.settings import SolveSettings
+from solver.sound import Loss, Pulse, too_lossy
 from solver.stage import StageError
 from solver.storage import GOOD_KEPT, LEAST_KEPT, kept_by_halves
 from solver.streaming import slip_links
 from solver.units import Units, choose_units, words
 from solver.walls import Vector
-from solver.waveform import Inflow, common_period_s, expected_peak_speed_m_s, overshoots
+from solver.waveform import Inflow, Waves, common_period_s, overshoots, read_waves
+from solver.windkessel import outlets_of
 
 TRANSITS = 15
-"""Acoustic transits of the domain over which the inflow is raised."""
+"""Acoustic transits of the domain over which inflow and moving walls are raised."""
+STARTS = ("auto", "rest", "coarse")
+"""What a run begins with: fluid at rest, or the flow on a lattice of twice the spacing."""
 UNSETTLED = ("refuse", "report")
 """What is done with a flow that has not settled when its steps or cycles are over."""
-SETTLING = (2.0, 5.8, 9.9, 2.0)
+SETTLING, TURNING = (9.0, 5.8, 9.9), 0.036
 """Rate, in nu/R^2 with R of `wall_radius_mm`, at which a flow without openings settles, by the number of axes along
-which it repeats: about in a cube, in a tube, between plates, about past a body."""
+which it repeats: in a cube, in a tube, between plates; and what moving walls of speed U add, in U/R, by turning the
+fluid over."""
+SEPARATED, WIDER = 14.0, 1.5
+"""Rate at which flow behind a widening settles, in nu/R^2 with R of `wall_radius_mm`; and the largest opening over the
+narrowest section, in area, that counts as one."""
 SLOW = 0.1
 """Part of the peak speed that flow in sacs and in diastole has, which halves must still carry."""
-NARROWER = 1.25
-"""A section counts as narrower than the openings where its mean speed is larger by this factor."""
+TURN = 0.01
+"""Part of the viscous time that a flow-through time of a closed domain is at least."""
 WAVE_SAMPLES = 1000
 """Of a period, at which flow and its change in time are looked at."""
 
@@ -54,13 +65,16 @@ class Plan:
     slip : names of the patches along which fluid slips.
     blood : how viscosity depends on the shear rate.
     rheology : the same in lattice units, and eddies; none if the viscosity is the same everywhere.
-    collision, magic, rates : the collision model, TRT's Lambda, (omega+, omega-).
-    ramp_s : time over which the inflow is raised.
+    models, safer : collision and what damps the flow, and the safer ones that are left, in their order.
+    ramp_s : time over which inflow and moving walls are raised.
     period_s : period of the inflow; none if it is steady.
     viscous_steps : R^2/nu in steps, R the radius of the largest opening, or that of the walls without openings.
+    through_steps : a flow-through time: volume over inflow, or the time in which the driver crosses the domain.
     schedule : when the run is looked at, averaged and written, and may stop.
     expected_steps : where it is expected to end: after all cycles, or when it is steady.
     numbers : dimensionless numbers and scales for the log and the summary.
+    out_m3_s : what is expected to leave through each opening by its index at the largest flow; none without inflow.
+    pulse : the flow as it pulsates, of which the lattice's compressibility takes a part; none of a steady one.
     notes : what was chosen for the user.
     warnings : what the user should mend, or know before the result is used.
     """
@@ -72,17 +86,46 @@ class Plan:
     slip: tuple[str, ...]
     blood: Blood
     rheology: Rheology | None
-    collision: str
-    magic: float
-    rates: tuple[float, float]
+    models: Models
+    safer: tuple[Models, ...]
     ramp_s: float
     period_s: float | None
     viscous_steps: float
+    through_steps: float
     schedule: Schedule
     expected_steps: int
     numbers: dict[str, float]
+    out_m3_s: dict[int, float]
+    pulse: Pulse | None
     notes: list[str]
     warnings: list[str]
+
+    @property
+    def shear_limit(self) -> float | None:
+        """Shear rate above which an eddy viscosity acts, lattice units; none if there is none."""
+        return self.models.onset * (self.units.tau - 0.5) / 3 if self.models.eddies else None
+
+    def shear_rate(self, fields: Fields) -> NDArray[np.floating]:
+        """Shear rate sqrt(2 S:S) at each node, (N,), lattice units, where the viscosity varies."""
+        assert fields.viscosity is not None
+        xx, yy, zz, xy, xz, yz = (1 - 0.5 / self.units.tau) * fields.stress
+        size = np.sqrt((xx**2 + yy**2 + zz**2) / 2 + xy**2 + xz**2 + yz**2)
+        return np.asarray(size / fields.viscosity)
+
+    @property
+    def usual_ramp_s(self) -> float:
+        """Time over which the inflow is raised where nothing else is asked for."""
+        return max(TRANSITS * self.numbers["acoustic_transit_s"], (self.period_s or 0.0) / 4)
+
+    @property
+    def rates(self) -> tuple[float, float]:
+        """(omega+, omega-) at the viscosity that units are chosen by."""
+        return relaxation_rates(self.units.tau, self.models.magic)
+
+    @property
+    def losses(self) -> dict[str, Loss]:
+        """What outlets are expected to lack for the lattice's compressibility, by name."""
+        return self.pulse.losses(self.units.dt_s) if self.pulse else {}
 
     @property
     def full_flow(self) -> NDArray[np.float64]:
@@ -90,44 +133,53 @@ class Plan:
         last = ceil(self.ramp_s / self.units.dt_s) + 1
         return self.conditions.at(last, last + 1)[0]
 
+    def at_full_flow(self) -> "Plan":
+        """The same plan with nothing raised, for a run that begins with a flow."""
+        conditions = replace(self.conditions, ramp_s=0.0)
+        return replace(self, ramp_s=0.0, conditions=conditions, numbers=self.numbers | {"ramp_s": 0.0})
 
-def make_plan(nodes: Nodes, settings: SolveSettings) -> Plan:
-    """Choose units, models and times for a geometry.
+
+def make_plan(nodes: Nodes, settings: SolveSettings, least_rung: int = 0) -> Plan:
+    """Choose units, models and times for a geometry; models from a rung of the ladder on.
 
     Raises
     ------
     StageError
         If conditions do not fit the openings, or the flow cannot be run as asked.
     """
-    if settings.collision != "auto" and settings.collision not in COLLISIONS:
-        raise StageError(f"solve.collision {settings.collision!r}: unknown; known are auto, {', '.join(COLLISIONS)}")
     if settings.precision not in PRECISIONS:
         raise StageError(f"solve.precision {settings.precision!r}: unknown; known are {', '.join(PRECISIONS)}")
     if settings.equilibrium not in EQUILIBRIA:
         raise StageError(f"solve.equilibrium {settings.equilibrium!r}: unknown; known are {', '.join(EQUILIBRIA)}")
     if settings.unsettled not in UNSETTLED:
         raise StageError(f"solve.unsettled {settings.unsettled!r}: unknown; known are {', '.join(UNSETTLED)}")
+    if settings.start not in STARTS:
+        raise StageError(f"solve.start {settings.start!r}: unknown; known are {', '.join(STARTS)}")
     chosen = settings.blood
     blood = choose_blood(chosen.model, chosen.set, chosen.parameters, settings.viscosity_pa_s)
-    waves = read_waves(nodes, settings)
+    waves = read_waves(nodes.openings, settings)
     inflow, period_s = waves.inflow, common_period_s({**waves.inflow, **waves.pressure_mmhg})
+    if period_s and settings.start == "coarse":
+        raise StageError("solve.start coarse: flows with a waveform start at rest; set it to auto, or leave it out")
     moving_m_s, slip = _patches(nodes, settings)
     radius_m = max((o.radius_mm for o in nodes.openings), default=0.0) * 1e-3 or wall_radius_mm(nodes, slip) * 1e-3
     sections = find_sections(nodes) if inflow else None
     settings = replace(settings, viscosity_pa_s=_viscosity_under_force(settings, blood, radius_m))
-    peak_speed = settings.peak_speed_m_s or _expected_speed(nodes, settings, inflow, sections, moving_m_s, radius_m)
+    out = _leaving(nodes, settings, waves, sections) if sections else {}
+    peak_speed = settings.peak_speed_m_s or _expected_speed(nodes, settings, sections, out, moving_m_s, radius_m)
     shear_rate = 2 * peak_speed / radius_m
     settings = replace(settings, viscosity_pa_s=float(blood.viscosity_pa_s(shear_rate)))
-    along_pa = _expected_pressure_pa(nodes, settings, waves, sections, period_s) if sections else 0.0
+    along_pa = _expected_pressure_pa(settings, waves, sections, out, period_s) if sections else 0.0
     pressure_pa = along_pa
+    pulse = _pulse(nodes, settings, waves, sections, out, period_s) if sections and period_s else None
     length = float(np.linalg.norm(np.ptp(nodes.position, axis=0) + 1))
     rows = rows_per_cycle(settings, period_s)
     for _ in range(2):  # what outlets add to the pressure is known once there is a time step
         units, notes, warnings = choose_units(
             nodes.spacing_mm * 1e-3, peak_speed, settings.density_kg_m3, settings.viscosity_pa_s,
-            settings.lattice_speed, length, period_s, moments_per_cycle(rows), pressure_pa,
+            settings.lattice_speed, period_s, moments_per_cycle(rows), pressure_pa, pulse.worst if pulse else None,
         )  # fmt: skip
-        ramp_s = _ramp_s(settings, inflow, length * 3**0.5 * units.dt_s, period_s)
+        ramp_s = _ramp_s(settings, bool(inflow or moving_m_s), length * 3**0.5 * units.dt_s, period_s)
         conditions, said = make_conditions(nodes, settings, waves, units, ramp_s, period_s)
         pressure_pa = along_pa + deviation_pa(conditions)
     if settings.precision == "fp16":
@@ -138,8 +190,11 @@ def make_plan(nodes: Nodes, settings: SolveSettings) -> Plan:
             f" {settings.viscosity_pa_s:.4g} Pa s, at the shear rate 2 U/R = {shear_rate:.4g} 1/s"
         )
     grid_reynolds = peak_speed * units.dx_m / units.viscosity_m2_s
-    collision, magic = choose_collision(settings.collision, grid_reynolds, units.tau, settings.magic)
-    warnings += overshoots(inflow) + said
+    models, *safer = choose_models(
+        settings.collision, grid_reynolds, units.tau, settings.magic, settings.smagorinsky, least_rung
+    )
+    losses = pulse.losses(units.dt_s) if pulse else {}
+    warnings += overshoots(inflow) + said + too_lossy(losses, peak_speed / units.speed_m_s)
     notes += [
         f"solve.inlets.{name}: the flow turns back ({inflow[name].minimum_ml_s:.3g} mL/s); to keep it stable, tau is"
         f" raised towards 1 over {BLEND_LAYERS} layers of nodes there, which costs accuracy within them"
@@ -147,35 +202,32 @@ def make_plan(nodes: Nodes, settings: SolveSettings) -> Plan:
     ]
     viscous_steps = radius_m**2 / units.viscosity_m2_s / units.dt_s
     inflow_at_rows = waves.flow_ml_s(np.arange(1, rows + 1) / rows * (period_s or 0.0))
-    schedule = make_schedule(settings, units.dt_s, viscous_steps, period_s, inflow_at_rows)
+    through_steps = _through_steps(nodes, units, waves, peak_speed, length, viscous_steps)
+    crossing_steps = length * units.speed_m_s / peak_speed
+    schedule = make_schedule(settings, units.dt_s, viscous_steps, period_s, inflow_at_rows, crossing_steps)
     warnings += _few_cycles(settings, period_s, ramp_s)
-    expected_steps = _expected_steps(nodes, settings, units, waves, schedule, length, radius_m, ramp_s)
+    expected_steps = _expected_steps(
+        nodes, settings, units, waves, schedule, length, radius_m, ramp_s, peak_speed, sections, slip
+    )
     if period_s is None and expected_steps > schedule.last:
         warnings.append(
             f"about {expected_steps} steps are expected until the flow is steady, above solve.max_steps "
             f"{settings.max_steps}; raise it, or choose a coarser spacing"
         )
-    return Plan(
+    plan = Plan(
         units=units,
         conditions=conditions,
         force=_scaled(settings.force_n_m3, units.dx_m / units.stress_pa),
         moving={name: _scaled(velocity, 1 / units.speed_m_s) for name, velocity in moving_m_s.items()},
         slip=slip,
         blood=blood,
-        rheology=make_rheology(
-            blood.model,
-            blood.scaled(units.stress_pa, units.dt_s),
-            units.tau,
-            magic,
-            settings.smagorinsky or 0.0,
-            inlet_blend(nodes, conditions.reversing),
-        ),
-        collision=collision,
-        magic=magic,
-        rates=relaxation_rates(units.tau, magic),
+        rheology=None,
+        models=models,
+        safer=tuple(safer),
         ramp_s=ramp_s,
         period_s=period_s,
         viscous_steps=viscous_steps,
+        through_steps=through_steps,
         schedule=schedule,
         expected_steps=expected_steps,
         numbers=_numbers(
@@ -188,13 +240,35 @@ def make_plan(nodes: Nodes, settings: SolveSettings) -> Plan:
             radius_m,
             length,
             ramp_s,
-            magic if collision in ("trt", "bgk") else None,
             sections,
             settings,
-        ),
+        )
+        | (pulse.numbers(units.dt_s, losses) if pulse else {}),
+        out_m3_s=out,
+        pulse=pulse,
         notes=notes,
         warnings=warnings,
     )
+    return with_models(plan, nodes, models, tuple(safer))
+
+
+def with_models(plan: Plan, nodes: Nodes, models: Models, safer: tuple[Models, ...]) -> Plan:
+    """The same plan with other models, and those that are left to climb to."""
+    speed, tau = plan.numbers["expected_peak_speed_lattice"], plan.units.tau
+    blend = inlet_blend(nodes, plan.conditions.reversing)
+    if models.layers:
+        damped = outlet_blend(nodes, tau, 0.5 + 3 * speed / OUTLET_REYNOLDS, OUTLET_LAYERS)
+        blend = damped if blend is None else np.maximum(blend, damped)
+    rheology = make_rheology(
+        plan.blood.model,
+        plan.blood.scaled(plan.units.stress_pa, plan.units.dt_s),
+        tau,
+        models.magic,
+        models.eddies,
+        None if blend is None or not blend.any() else blend,
+        models.onset * (tau - 0.5) / 3,
+    )
+    return replace(plan, models=models, safer=safer, rheology=rheology)
 
 
 def _scaled(vector: Vector, factor: float) -> Vector:
@@ -266,27 +340,17 @@ def wall_radius_mm(nodes: Nodes, slip: tuple[str, ...] = ()) -> float:
     return nodes.spacing_mm * (min(radius, longest) if all(nodes.periodic) else radius)
 
 
-def _out(nodes: Nodes, inflow: dict[str, Inflow], total: float) -> dict[int, float]:
-    """What leaves through each opening by its index where so much enters in total: by area, or as inlets peak."""
-    peak = sum(flow.peak_ml_s for flow in inflow.values())
-    area = sum(o.area_mm2 for o in nodes.openings if o.role == "outlet")
-    return {
-        k: -total * inflow[o.name].peak_ml_s / peak if o.role == "inlet" else total * o.area_mm2 / area
-        for k, o in enumerate(nodes.openings)
-    }
-
-
 def _expected_speed(
     nodes: Nodes,
     settings: SolveSettings,
-    inflow: dict[str, Inflow],
     sections: Sections | None,
+    out_m3_s: dict[int, float],
     moving_m_s: dict[str, Vector],
     radius_m: float,
 ) -> float:
     """Peak speed, m/s: of inflow, fastest wall, and of the force, F R^2/(4 mu) in a tube, F H^2/(8 mu) between plates.
 
-    That of the inflow is twice the largest mean speed over the openings, or over the narrowest section.
+    That of the inflow is that of :func:`peak_speed_m_s`.
 
     Raises
     ------
@@ -294,10 +358,8 @@ def _expected_speed(
         If nothing drives the flow, or that speed cannot be told.
     """
     speed = max((float(np.linalg.norm(velocity)) for velocity in moving_m_s.values()), default=0.0)
-    if inflow and sections:
-        openings = expected_peak_speed_m_s(nodes.openings, inflow)
-        narrowest = 2 * sections.speed_m_s(_out(nodes, inflow, _peak_m3_s(inflow)))
-        speed += narrowest if narrowest > NARROWER * openings else openings
+    if sections:
+        speed += peak_speed_m_s(nodes.openings, sections, out_m3_s)
     if force := float(np.linalg.norm(settings.force_n_m3)):
         if all(nodes.periodic):
             raise StageError(
@@ -313,32 +375,65 @@ def _expected_speed(
     return speed
 
 
-def _peak_m3_s(inflow: dict[str, Inflow]) -> float:
-    return 1e-6 * sum(flow.peak_ml_s for flow in inflow.values())
+def _leaving(nodes: Nodes, settings: SolveSettings, waves: Waves, sections: Sections) -> dict[int, float]:
+    """What leaves through each opening by its index, m3/s, at the largest flow."""
+    viscosity = settings.viscosity_pa_s / settings.density_kg_m3
+    outlets = outlets_of(nodes.openings, settings, waves)
+    return leaving_m3_s(nodes.openings, sections, waves.inflow, outlets, settings.density_kg_m3, viscosity)
+
+
+def _pulse(
+    nodes: Nodes, settings: SolveSettings, waves: Waves, sections: Sections, out_m3_s: dict[int, float], period_s: float
+) -> Pulse:
+    """The flow as it pulsates, of which the lattice's compressibility takes a part."""
+    entering = -sum(out_m3_s[k] for k, opening in enumerate(nodes.openings) if opening.role == "inlet")
+    return Pulse(
+        openings=nodes.openings,
+        sections=sections,
+        waves=waves,
+        outlets=outlets_of(nodes.openings, settings, waves),
+        mean_m3_s=np.array(list(out_m3_s.values())) * 1e-6 * waves.mean_ml_s / entering,
+        period_s=period_s,
+        dx_m=nodes.spacing_mm * 1e-3,
+        density_kg_m3=settings.density_kg_m3,
+        viscosity_m2_s=settings.viscosity_pa_s / settings.density_kg_m3,
+    )
 
 
 def _expected_pressure_pa(
-    nodes: Nodes, settings: SolveSettings, waves: Waves, sections: Sections, period_s: float | None
+    settings: SolveSettings, waves: Waves, sections: Sections, out_m3_s: dict[int, float], period_s: float | None
 ) -> float:
     """Largest pressure along the vessel: by friction at peak flow and the pressure that its largest speed takes, or by
     what changes the flow the fastest.
     """
-    out = _out(nodes, waves.inflow, _peak_m3_s(waves.inflow))
-    dynamic = settings.density_kg_m3 * sections.speed_m_s(out) ** 2 / 2
-    friction = sections.friction_pa(out, settings.viscosity_pa_s) + dynamic
+    dynamic = settings.density_kg_m3 * sections.speed_m_s(out_m3_s) ** 2 / 2
+    friction = sections.friction_pa(out_m3_s, settings.viscosity_pa_s) + dynamic
     if period_s is None:
         return friction
     times = np.arange(WAVE_SAMPLES + 1) / WAVE_SAMPLES * period_s
-    fastest = 1e-6 * float(np.abs(np.diff(waves.flow_ml_s(times))).max() / times[1])
-    return max(friction, sections.inertia_pa(_out(nodes, waves.inflow, fastest), settings.density_kg_m3))
+    flow = waves.flow_ml_s(times)
+    rate_1_s = float(np.abs(np.diff(flow)).max() / np.abs(flow).max() / times[1])
+    faster = {k: rate_1_s * each for k, each in out_m3_s.items()}
+    return max(friction, sections.inertia_pa(faster, settings.density_kg_m3))
 
 
-def _ramp_s(settings: SolveSettings, inflow: dict[str, Inflow], crossing_s: float, period_s: float | None) -> float:
-    """Time over which the inflow is raised, in terms of that in which a pressure wave crosses the domain."""
-    if not inflow:
+def _ramp_s(settings: SolveSettings, driven: bool, crossing_s: float, period_s: float | None) -> float:
+    """Time over which inflow and moving walls, if there are any, are raised, in terms of that in which a pressure wave
+    crosses the domain; a force acts from the first step on.
+    """
+    if not driven:
         return 0.0
     usual = max(TRANSITS * crossing_s, (period_s or 0) / 4)
     return usual if settings.ramp_s is None else settings.ramp_s
+
+
+def _through_steps(
+    nodes: Nodes, units: Units, waves: Waves, peak_speed: float, length: float, viscous_steps: float
+) -> float:
+    """Steps of a flow-through time; `length` is that of the domain in nodes."""
+    if waves.inflow:
+        return nodes.count * units.flow_m3_s / (1e-6 * sum(flow.peak_ml_s for flow in waves.inflow.values()))
+    return max(length * units.speed_m_s / peak_speed, TURN * viscous_steps)
 
 
 def _few_cycles(settings: SolveSettings, period_s: float | None, ramp_s: float) -> list[str]:
@@ -359,22 +454,39 @@ def _expected_steps(
     length: float,
     radius_m: float,
     ramp_s: float,
+    peak_speed: float,
+    sections: Sections | None,
+    slip: tuple[str, ...],
 ) -> int:
     """Steps until the flow is steady, or has repeated: one cycle more than it takes to settle."""
     viscous_s = radius_m**2 / units.viscosity_m2_s
-    rate = SETTLING[sum(nodes.periodic)]
     tolerance = settings.periodic_tolerance if schedule.cycle else settings.steady_tolerance
-    settled_s = max(0.0, log(rate / tolerance)) / rate * viscous_s
-    if waves.inflow:
+    if waves.inflow and sections:
         speed = max(waves.inflow[o.name].peak_ml_s / o.area_mm2 for o in nodes.openings if o.role == "inlet")
-        settled_s = ramp_s + settling_s(
-            length * units.dx_m, radius_m, units.viscosity_m2_s, units.speed_m_s / 3**0.5, speed, ramp_s, tolerance
-        )
-    steps = settled_s / units.dt_s
+        widest = 1e-6 * max(o.area_mm2 for o in nodes.openings)
+        narrowest = min(sections.narrowest_m2, 1e-6 * min(o.area_mm2 for o in nodes.openings))
+        settled_s = settling_s(
+            length * units.dx_m, 1e-3 * wall_radius_mm(nodes, slip), units.viscosity_m2_s, units.speed_m_s / 3**0.5,
+            speed, ramp_s, tolerance, viscous_s, SEPARATED if widest > WIDER * narrowest else np.inf,
+        )  # fmt: skip
+    else:
+        settled_s = raised_s(_closed_rate(nodes, settings, units, radius_m, peak_speed), viscous_s, ramp_s, tolerance)
+    steps = (ramp_s + settled_s) / units.dt_s
     if schedule.cycle:
         cycles = min(max(ceil(steps / schedule.cycle) + 1, schedule.least_cycles), schedule.cycles)
         return cycles * schedule.cycle
-    return ceil(steps / schedule.interval) * schedule.interval
+    return (ceil(steps / schedule.interval) + 1) * schedule.interval  # a row more, whose change is small
+
+
+def _closed_rate(nodes: Nodes, settings: SolveSettings, units: Units, radius_m: float, peak_speed: float) -> float:
+    """Rate, 1/s, at which a flow without openings settles.
+
+    Past bodies a force per volume F balances a drag that is proportional to the speed, at 2/3 of the peak: F/(rho U).
+    """
+    if all(nodes.periodic):
+        return 1.5 * float(np.linalg.norm(settings.force_n_m3)) / (settings.density_kg_m3 * peak_speed)
+    viscous = SETTLING[sum(nodes.periodic)] * units.viscosity_m2_s / radius_m**2
+    return viscous + (TURNING * peak_speed / radius_m if settings.patches else 0.0)
 
 
 def _numbers(
@@ -387,7 +499,6 @@ def _numbers(
     radius_m: float,
     length: float,
     ramp_s: float,
-    magic: float | None,
     sections: Sections | None,
     settings: SolveSettings,
 ) -> dict[str, float]:
@@ -403,7 +514,6 @@ def _numbers(
         "expected_peak_speed_lattice": peak_speed / units.speed_m_s,
         "expected_mach": peak_speed / units.speed_m_s * 3**0.5,
         "grid_reynolds": peak_speed * units.dx_m / units.viscosity_m2_s,
-        **({"magic": magic} if magic else {}),
         **(_opening_numbers(nodes, units, waves.inflow) if waves.inflow else {"wall_radius_mm": 1e3 * radius_m}),
     }
     if sections and np.isfinite(sections.narrowest_m2):

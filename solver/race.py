@@ -114,8 +114,11 @@ def timed(entry: Entry, row: NDArray[np.float64]) -> dict[str, Any]:
 
 
 def velocity(driver: LatticeDriver, row: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Velocity (3, N) after `AGREED_STEPS` from rest, over which the conditions are raised to those of `row`."""
-    driver.advance(np.outer(raised(np.arange(1.0, AGREED_STEPS + 1), AGREED_STEPS), row))
+    """Velocity (3, N) after `AGREED_STEPS` from rest, over which openings are raised to the conditions of `row`; walls
+    move from the first step on, as those of the four passes can only do.
+    """
+    openings = row[: driver.lattice.columns]
+    driver.advance(np.outer(raised(np.arange(1.0, AGREED_STEPS + 1), AGREED_STEPS), openings))
     return driver.fields().velocity.astype(np.float64)
 
 

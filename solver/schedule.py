@@ -1,6 +1,7 @@
 """Schedule of a run: the steps at which it is looked at, averaged, written and may stop. All of them are even."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from math import ceil, inf
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,10 +14,11 @@ CHECK_STEPS = 50
 """Steps between two looks for a flow that blows up, where no row of the monitor comes before. What a look saw is taken
 in after the steps up to the next one, so that such a flow is stopped within twice as many."""
 SAMPLES = 100
-"""States that a mean over a cycle, or over the last tenth of a steady run, is made of, at least: evenly spaced, they
-give the mean of a periodic flow exactly up to its harmonic SAMPLES - 1."""
-VISCOUS_ROWS, LEAST_INTERVAL = 100, 100
-"""Rows of the monitor in a viscous time of a steady run, and steps between two, at least."""
+"""States that a mean over a cycle is made of, at least: evenly spaced, they give the mean of a periodic flow exactly up
+to its harmonic SAMPLES - 1. Rows of the monitor while what drives a steady run crosses the domain, at most."""
+VISCOUS_ROWS, MOST_COUNTED, LEAST_INTERVAL = 100, 1000, 100
+"""Rows of the monitor in a viscous time of a steady run, at least; those at which the velocity is compared, at most,
+lest round-off shows in its change; and steps between two rows, at least."""
 
 
 @dataclass(frozen=True)
@@ -27,6 +29,8 @@ class Schedule:
     ----------
     interval : between two rows of the monitor.
     sample : between two states of the mean over time.
+    counted : between two states whose velocities are compared, of a steady flow.
+    quiet : rows over which a steady flow must have settled for the run to end.
     last : at which the run ends at the latest.
     cycle : of a period; none if the flow is steady.
     cycles, least_cycles : periods that are run at most and at least.
@@ -39,6 +43,8 @@ class Schedule:
     interval: int
     sample: int
     last: int
+    counted: int = 1
+    quiet: int = 1
     cycle: int | None = None
     cycles: int = 1
     least_cycles: int = 1
@@ -46,6 +52,17 @@ class Schedule:
     averaged: bool = False
     snapshots: tuple[int, ...] = ()
     compared: int = 0
+
+    def later(self, cycles: int) -> "Schedule":
+        """The same with so many periods more before those that count."""
+        assert self.cycle is not None
+        return replace(
+            self,
+            last=self.last + cycles * self.cycle,
+            cycles=self.cycles + cycles,
+            least_cycles=self.least_cycles + cycles,
+            first_kept=self.first_kept + cycles,
+        )
 
     def next_stop(self, step: int) -> int:
         """The next step at which something is due."""
@@ -77,20 +94,25 @@ class Schedule:
         return self.place(step)[1] == self.cycle if self.cycle and step != self.last else self.row_due(step)
 
     def change_counted(self, step: int) -> bool:
-        """Whether the velocity is compared with that of the last time: at every row, or once a cycle."""
-        return self.place(step)[1] == self.compared if self.cycle else self.row_due(step)
+        """Whether the velocity is compared with that of the last time: at rows, or once a cycle."""
+        if self.cycle:
+            return self.place(step)[1] == self.compared
+        return self.row_due(step) and step % self.counted == 0
 
-    def sampled(self, step: int) -> bool:
-        """Whether the mean over time takes the state."""
-        kept = self.place(step)[0] >= self.first_kept if self.cycle else step > self.last - self.last // 10
+    def sampled(self, step: int, begun: int | None = None) -> bool:
+        """Whether the mean over time takes the state: that of a steady flow after a step, or in its last tenth."""
+        kept = self.place(step)[0] >= self.first_kept if self.cycle else step > self._mean_from(begun)
         return kept and step % self.sample == 0
 
-    def begins_mean(self, step: int) -> bool:
+    def begins_mean(self, step: int, begun: int | None = None) -> bool:
         """Whether that state is the first one of a mean over time."""
         cycle, within = self.place(step)
         if self.cycle is None:
-            return step - self.sample <= self.last - self.last // 10
+            return step - self.sample <= self._mean_from(begun)
         return within == self.sample and (cycle == self.first_kept or not self.averaged)
+
+    def _mean_from(self, begun: int | None) -> int:
+        return self.last - self.last // 10 if begun is None else begun
 
     def snapshot(self, step: int) -> int | None:
         """Which snapshot of a cycle is taken, from 0; none of a steady flow, nor in cycles that are not kept."""
@@ -113,7 +135,12 @@ def moments_per_cycle(rows: int) -> int:
 
 
 def make_schedule(
-    settings: SolveSettings, dt_s: float, viscous_steps: float, period_s: float | None, inflow: NDArray[np.float64]
+    settings: SolveSettings,
+    dt_s: float,
+    viscous_steps: float,
+    period_s: float | None,
+    inflow: NDArray[np.float64],
+    crossing_steps: float = inf,
 ) -> Schedule:
     """Schedule of a run.
 
@@ -124,6 +151,7 @@ def make_schedule(
     viscous_steps : steps of the viscous time.
     period_s : of the conditions; none if they are steady.
     inflow : at the rows of a period, in any unit.
+    crossing_steps : of a steady flow, steps in which the fastest fluid, or the driver, crosses the domain.
 
     Raises
     ------
@@ -132,10 +160,13 @@ def make_schedule(
     """
     if period_s is None:
         most = max(2, settings.max_steps // 2 * 2)
-        usual = max(LEAST_INTERVAL, viscous_steps / VISCOUS_ROWS)
-        interval = min(most, even(settings.monitor_s / dt_s if settings.monitor_s else usual))
+        usual = min(viscous_steps / VISCOUS_ROWS, crossing_steps / SAMPLES)
+        interval = min(most, even(settings.monitor_s / dt_s if settings.monitor_s else max(LEAST_INTERVAL, usual)))
         last = most // interval * interval  # a row, which a run that ends later has, too
-        return Schedule(interval, even(max(LEAST_INTERVAL, last / 10 / SAMPLES)), last)
+        quiet = max(1, round(viscous_steps / VISCOUS_ROWS / interval))
+        sample = even(max(LEAST_INTERVAL, min(interval, crossing_steps / SAMPLES)))
+        counted = interval * max(1, ceil(viscous_steps / MOST_COUNTED / interval))
+        return Schedule(interval, sample, last, counted, quiet)
     rows, cycle = rows_per_cycle(settings, period_s), even(period_s / dt_s)
     moments = moments_per_cycle(rows)
     stride = max(each for each in range(1, moments // SAMPLES + 1) if moments % each == 0)

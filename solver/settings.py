@@ -90,6 +90,9 @@ class SolveSettings:
     phase_averages: bool = False
     monitor_s: float | None = None
     unsettled: str = "refuse"
+    start: str = "auto"
+    unsteady_tolerance: float = 0.01
+    unsteady_throughs: float = 50.0
 
 
 def parse(values: dict[str, Any]) -> SolveSettings:

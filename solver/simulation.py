@@ -3,8 +3,8 @@
 import logging
 import os
 import time
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -12,26 +12,36 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from solver import blowup
+from solver import blowup, time_left
+from solver.blowup import BlowUpError
 from solver.checkpoint import Arrays, Checkpoints
+from solver.coarse import Coarse, from_coarser
 from solver.driver import MEAN, Driver, Fields, LatticeDriver, Statistics
+from solver.fallback import FIRST, Attempt
 from solver.flow import FlowStatistics, FlowWriter, steady_statistics
 from solver.forecast import Device, Forecast, forecast
 from solver.lattice import Lattice, build_lattice
 from solver.memory import gigabytes
+from solver.models import OUTLET_LAYERS
 from solver.monitor import Monitor, Row
 from solver.nodes import Nodes
 from solver.parts import PartsDriver
-from solver.plan import Plan, make_plan, table
+from solver.plan import Plan, table
 from solver.rheology import LEAST_TAU, MOST_TAU, thinned
 from solver.settings import SolveSettings
+from solver.settling import CERTAIN, Fluctuation, Watch, fluctuation, standard_error
+from solver.sound import Loss
 from solver.stage import Interruption, StageError
+from solver.start import Start
 from solver.units import MAX_DRHO, PASCAL_PER_MMHG
 from solver.waveform import described
 
 BALANCE = 1e-3
 BACKFLOW = 1e-3
 """Of the largest flow through an opening: what comes back above this is told."""
+QUIET = 1e-3
+"""Root mean square fluctuation of the velocity, over its mean, below which a flow counts as steady: that of single
+precision and of sound that stays in a closed domain."""
 MARGIN = 1.2
 """Of the steps after which a flow is expected to have settled, those that are advised."""
 MANY = 0.01
@@ -100,7 +110,7 @@ def make_driver(backend: str, lattice: Lattice, part: NDArray[np.integer] | None
 def lay_out(nodes: Nodes, settings: SolveSettings, plan: Plan, walls: str) -> Lattice:
     """The lattice of a plan, with the named walls."""
     return build_lattice(
-        nodes, plan.collision, plan.rates, walls, settings.precision,
+        nodes, plan.models.collision, plan.rates, walls, settings.precision,
         plan.conditions.profiles, plan.force, plan.moving, plan.slip, plan.conditions.columns, plan.conditions.control,
         equilibrium=settings.equilibrium, rheology=plan.rheology,
     )  # fmt: skip
@@ -124,6 +134,39 @@ def in_si(fields: Fields, plan: Plan) -> tuple[NDArray[np.floating], ...]:
     )
 
 
+@dataclass(frozen=True)
+class Carried:
+    """What a run hands over to the one that goes on with other models.
+
+    Attributes
+    ----------
+    step, seconds : how far it came, and what that took.
+    state : of its driver, without means.
+    rows : of its monitor.
+    start : what it began with.
+    """
+
+    step: int
+    seconds: float
+    state: Mapping[str, NDArray[Any]]
+    rows: list[Row]
+    start: Start
+
+
+class OutgrownError(Exception):
+    """Raised by a run whose flow is faster than its models are for.
+
+    Attributes
+    ----------
+    carried : what goes on.
+    grid_reynolds : that the flow had reached.
+    """
+
+    def __init__(self, carried: Carried, grid_reynolds: float) -> None:
+        super().__init__()
+        self.carried, self.grid_reynolds = carried, grid_reynolds
+
+
 @dataclass
 class Simulation:
     """One run of a geometry under a plan.
@@ -134,6 +177,13 @@ class Simulation:
     driver : who runs it.
     log : where progress goes.
     checkpoints : where the state is kept on the way; none: nowhere.
+    attempt : how it is tried, and why not otherwise.
+    start : what it began with.
+    monitor : rows of the run.
+    watch : what a steady run's rows say of whether it settles.
+    step, seconds, bytes : how far it has come, what that took, and memory.
+    state : ``steady``, ``periodic``, ``unsteady`` (a fluctuating flow whose mean was taken), or ``unsettled``.
+    fluctuation : of a flow that is not steady under steady conditions.
     """
 
     nodes: Nodes
@@ -143,34 +193,91 @@ class Simulation:
     driver: Driver
     log: logging.Logger
     checkpoints: Checkpoints | None = None
+    attempt: Attempt = FIRST
+    start: Start = field(default_factory=Start)
 
     def __post_init__(self) -> None:
         self.monitor = Monitor(self.nodes, self.plan)
         self.step = 0
         self.seconds = 0.0
         self.bytes = 0
-        self.converged = False
+        schedule, dt_s = self.plan.schedule, self.plan.units.dt_s
+        self.state = "unsettled"
+        self.fluctuation: Fluctuation | None = None
+        self.watch = Watch(
+            schedule.interval, self.plan.through_steps, self._raised_s / dt_s, self.settings.steady_tolerance,
+            self.settings.unsteady_tolerance, self.settings.unsteady_throughs,
+        )  # fmt: skip
+        self._ended = False
         self._averaged = False
         self._unseen: int | None = None
         self._snapshots: list[int] = []
         self._logged = time.monotonic()
+        self._marks: list[tuple[int, float]] = []
+        self._outgrown: tuple[int, float] | None = None
+        self._limited: list[float] = []
+        self._coarse: Coarse | None = None
+
+    @property
+    def _raised_s(self) -> float:
+        """Time from which on the flow is what it was asked for, under the present models."""
+        return max(self.plan.ramp_s, self.attempt.since * self.plan.units.dt_s)
+
+    def take_over(self, carried: Carried) -> None:
+        """Go on from where a run with other models came to; what is kept of each node for the viscosity begins anew."""
+        own = self.driver.state()
+        alike = {
+            name: array
+            for name, array in carried.state.items()
+            if name in own and own[name].shape == array.shape and own[name].dtype == array.dtype
+        }
+        self.driver.restore(own | alike)
+        self.monitor.rows[:] = carried.rows
+        self.step, self.seconds = carried.step, carried.seconds
+        self._began(carried.start)
 
     def run(self, writer: FlowWriter) -> None:
-        """Run to a steady flow, or over all cycles, and write the flow; go on from a checkpoint where there is one.
+        """Run to a steady flow, to the mean of one that fluctuates, or over all cycles, and write the flow; go on from
+        a checkpoint where there is one.
 
         Raises
         ------
         StageError
             If the flow blows up, or has not settled where that is refused, or a signal stops the run; in the last two
             the state is kept.
+        OutgrownError
+            If the flow is faster than the models are for, and there are others.
         """
-        if self.checkpoints:
+        if self.checkpoints and not self.step:
             self._go_on(self.checkpoints, writer)
+        if not self.step and (found := from_coarser(self)):
+            self._coarse, start = found
+            self._began(start)
         with Interruption() as interruption:
             self._advance(writer, interruption)
+            if self.plan.schedule.cycle is None and not self.converged:
+                self._judge_mean()
             if not self.converged and self.settings.unsettled == "refuse":
                 self._refuse(writer)
         self._finish(writer)
+
+    def _began(self, start: Start) -> None:
+        """Take in what the run began with: where that is a flow, nothing is raised."""
+        self.start = start
+        if start.kind == "coarse":
+            self.plan = self.monitor.plan = self.plan.at_full_flow()
+
+    def _correct(self, coarse: Coarse) -> None:
+        """Let the coarse lattice correct the flow where that is due."""
+        if steps := coarse.correct(self.step, self.monitor.rows[-1].residual):
+            self.start = self.start.corrected(steps, coarse.nodes.count)
+            self.driver.look(True)  # changes are counted from here on
+            self.driver.seen()
+
+    @property
+    def converged(self) -> bool:
+        """Whether the flow is what it was run for: steady, periodic, or the mean of one that fluctuates."""
+        return self.state != "unsettled"
 
     def _refuse(self, writer: FlowWriter) -> None:
         kept = ""
@@ -192,8 +299,15 @@ class Simulation:
                 f"not periodic: {_difference(self.monitor)} (at most {settings.periodic_tolerance:.2%} wanted); raise"
                 f" solve.cycles (now {settings.cycles})"
             )
-        row, wanted = self.monitor.rows[-1], self._steps_to_settle()
-        enough = f" to {float(f'{MARGIN * wanted:.1e}'):.0f}" if wanted else ""
+        if self.fluctuation:
+            balance = float(np.mean([row.balance for row in self.counted_rows]))
+            return (
+                f"out of balance: the flow only fluctuates by now, but on average outflow and inflow differ by"
+                f" {balance:+.2%} of the inflow (at most {BALANCE:.1%}); choose a finer spacing"
+            )
+        row = self.monitor.rows[-1]
+        left, _ = time_left.by_residual(self.monitor.rows, self.watch.ramp, settings.steady_tolerance)
+        enough = f" to {float(f'{MARGIN * (self.step + left):.1e}'):.0f}" if np.isfinite(left) else ""
         return (
             f"not converged: after {self.step} steps ({row.time_s:.3g} s) the residual is {row.residual:.2g} (wanted"
             f" {settings.steady_tolerance:g}) and the balance {row.balance:+.2%} (at most {BALANCE:.1%}); raise"
@@ -202,25 +316,76 @@ class Simulation:
 
     def _advance(self, writer: FlowWriter, interruption: Interruption) -> None:
         start, schedule = time.monotonic() - self.seconds, self.plan.schedule
-        while self.step < schedule.last and not self.converged:
+        while self.step < schedule.last and not self._ended:
             stop = schedule.next_stop(self.step)
             self.driver.advance(self.plan.conditions.at(self.step, stop))
             self._see()  # what was looked at before this stretch, with which a device is busy meanwhile
-            self.step = stop
+            self.step, self.seconds = stop, time.monotonic() - start
+            if self._outgrown:
+                self._hand_over(self._outgrown[1])
             if schedule.looked_at(stop):
                 self.driver.look(schedule.change_counted(stop))
                 self._unseen = stop
             self._keep(writer)
             self.seconds = time.monotonic() - start
+            self._mark()
             if schedule.may_end(stop):
                 self._see()
-                self.converged = self._is_periodic() if schedule.cycle else self._is_steady(self.monitor.rows[-1])
+                self._ended = self._may_end()
                 self._report(self.monitor.rows[-1])
-            if self.checkpoints and (self.checkpoints.due or interruption.number) and not self.converged:
+                if self._coarse and not self._ended:
+                    self._correct(self._coarse)
+            if self.checkpoints and (self.checkpoints.due or interruption.number) and not self._ended:
                 self._keep_state(self.checkpoints, writer)
-            if interruption.number and not self.converged:
+            if interruption.number and not self._ended:
                 kept = "the state is kept, run the workflow again to go on" if self.checkpoints else "nothing is kept"
                 raise StageError(f"stopped by signal {interruption.number} after step {self.step}; {kept}")
+
+    def _hand_over(self, grid_reynolds: float) -> None:
+        state = {name: array for name, array in self.driver.state().items() if "mean-" not in name}
+        raise OutgrownError(Carried(self.step, self.seconds, state, self.monitor.rows, self.start), grid_reynolds)
+
+    def _may_end(self) -> bool:
+        """Whether the run ends here: the flow is periodic, steady, or fluctuates about a mean that is good enough."""
+        if self.plan.schedule.cycle:
+            self.state = "periodic" if self._is_periodic() else self.state
+        elif self._is_steady():
+            self.state = "steady"
+        else:
+            return self._watched()
+        return self.converged
+
+    def _watched(self) -> bool:
+        """Let the watch take in the newest row, and say what it finds."""
+        before, ended = self.watch.begun, self.watch.take(self.monitor.rows)
+        if self.watch.begun is not None and before is None:
+            row = self.monitor.rows[-1]
+            self.log.info(
+                "step %d, %.4g s: the flow does not come to rest, it fluctuates (residual %.2g); it goes on as an"
+                " unsteady flow, whose mean is taken from here on", row.step, row.time_s, row.residual,
+            )  # fmt: skip
+        elif self.watch.begun != before:
+            self.log.info("step %d: the flow %s after all; a mean will begin anew", self.step, self.watch.verdict)
+        return ended
+
+    def _judge_mean(self) -> None:
+        """Tell a flow that fluctuates about a mean that was taken: unsteady, or steady but for what does not matter."""
+        rows = self.watch.averaged(self.monitor.rows)
+        if not self._ended and not self.watch.stationary(rows):
+            return
+        square = float(self.driver.statistics().square.sum(dtype=np.float64))
+        of_mean = float(np.square(self.driver.mean(MEAN).velocity, dtype=np.float64).sum())
+        velocity_rms = float(np.sqrt(max(square / max(of_mean, 1e-300) - 1, 0.0)))
+        through_s = self.plan.through_steps * self.plan.units.dt_s
+        self.fluctuation = fluctuation(rows, through_s, velocity_rms)
+        balance = [row.balance for row in rows]
+        if abs(np.mean(balance)) < BALANCE + CERTAIN * standard_error(np.array(balance)[:, None]):
+            self.state = "steady" if velocity_rms < QUIET else "unsteady"
+
+    @property
+    def counted_rows(self) -> Sequence[Row]:
+        """Rows that the result is told by: of the mean, of the last period, or of the last tenth of a run."""
+        return self.watch.averaged(self.monitor.rows) if self.fluctuation else self.monitor.last_part()
 
     def _keep_state(self, checkpoints: Checkpoints, writer: FlowWriter) -> None:
         """Write a checkpoint. A flow that has blown up is refused first, and leaves those from before."""
@@ -228,6 +393,10 @@ class Simulation:
         arrays = {f"driver/{name}": array for name, array in self.driver.state().items()}
         arrays |= {f"monitor/{name}": array for name, array in self.monitor.state().items()}
         arrays |= {"seconds": np.array(self.seconds), "averaged": np.array(self._averaged), "end": self._end()}
+        arrays |= {"attempt": self.attempt.packed(), "outgrown": np.array(self._outgrown or ())}
+        arrays |= {"start": self.start.array()}
+        if self._coarse:
+            arrays |= {f"coarse/{name}": array for name, array in self._coarse.state().items()}
         taken = {step: partial(writer.taken, k) for k, step in enumerate(self._snapshots)}
         begin = time.monotonic()
         checkpoints.write(self.step, arrays, taken)
@@ -243,14 +412,22 @@ class Simulation:
             checkpoints.remove()
             return
         driver, averaged = _under("driver/", state.arrays), bool(state.arrays["averaged"])
-        if not np.array_equal(state.arrays["end"], self._end()):  # the mean of this run begins elsewhere
+        self.monitor.restore(_under("monitor/", state.arrays))
+        if self.plan.schedule.cycle is None:
+            self._ended = self.watch.retake(self.monitor.rows)
+        if not np.array_equal(state.arrays["end"], self._end()) and self.watch.begun is None:
+            # the mean of this run begins elsewhere
             driver, averaged = {name: array for name, array in driver.items() if "mean-" not in name}, False
         self.driver.restore(driver)
-        self.monitor.restore(_under("monitor/", state.arrays))
         for snapshot in state.snapshots.values():
             writer.retake(snapshot)
         self.step, self._snapshots = state.step, [*state.snapshots]
         self.seconds, self._averaged = float(state.arrays["seconds"]), averaged
+        self._outgrown = tuple(state.arrays["outgrown"].tolist()) or None
+        if held := _under("coarse/", state.arrays):
+            self._coarse = Coarse(self)
+            self._coarse.restore(held)
+        self._began(Start.of_array(state.arrays["start"]))
         self.log.info("going on from the checkpoint of step %d, after %s", self.step, _minutes(self.seconds))
 
     def _end(self) -> NDArray[np.int64]:
@@ -279,7 +456,10 @@ class Simulation:
         step, self._unseen = self._unseen, None
         observation = self.driver.seen()
         if blowup.seen_in(observation):
-            raise StageError(blowup.message(self.nodes, self.settings, self.plan, self.monitor.rows, step, observation))
+            raise BlowUpError(self.nodes, self.settings, self.plan, self.monitor.rows, step, observation)
+        grid_reynolds = observation.max_speed / ((self.plan.units.tau - 0.5) / 3)
+        if self.plan.safer and self.plan.models.beyond(grid_reynolds):
+            self._outgrown = self._outgrown or (step, grid_reynolds)
         if self.plan.schedule.row_due(step):
             row = self.monitor.record(step, observation)
             if not self.plan.schedule.may_end(step):
@@ -288,8 +468,9 @@ class Simulation:
     def _keep(self, writer: FlowWriter) -> None:
         """Take the state into means and snapshots where that is due. Each cycle that may be the last begins anew."""
         schedule = self.plan.schedule
-        if schedule.sampled(self.step):
-            self.driver.average(MEAN, schedule.begins_mean(self.step) or not self._averaged)
+        begun = self.watch.begun
+        if schedule.sampled(self.step, begun):
+            self.driver.average(MEAN, schedule.begins_mean(self.step, begun) or not self._averaged)
             self._averaged = True
         snapshot = schedule.snapshot(self.step)
         if snapshot is None:
@@ -301,30 +482,47 @@ class Simulation:
             writer.start_over()
             self._snapshots.clear()
         self._snapshots.append(self.step)
-        writer.append(self.step * self.plan.units.dt_s, *in_si(self.driver.fields(), self.plan))
+        writer.append(self.step * self.plan.units.dt_s, *in_si(self._fields(), self.plan))
+
+    def _fields(self) -> Fields:
+        """Fields of all nodes; at which part of them the limiter acts is noted."""
+        fields = self.driver.fields()
+        if (limit := self.plan.shear_limit) is not None:
+            self._limited.append(float((self.plan.shear_rate(fields) > limit).mean()))
+        return fields
+
+    @property
+    def limited(self) -> float | None:
+        """Mean part of the nodes at which the limiter acted, over the states that were read; none without one."""
+        return float(np.mean(self._limited)) if self._limited else None
 
     def _finish(self, writer: FlowWriter) -> None:
         """Write what only the end tells: the steady flow, means over phases, mean and statistics over time."""
         schedule = self.plan.schedule
         if schedule.cycle is None:
-            last = in_si(self.driver.fields(), self.plan)
+            present = self._fields()
+            last = in_si(self.driver.mean(MEAN) if self.state == "unsteady" else present, self.plan)
             writer.append(self.step * self.plan.units.dt_s, *last)
         elif schedule.averaged:
             for number, step in enumerate(schedule.snapshots):
                 time_s = (self.step - schedule.cycle + step) * self.plan.units.dt_s
                 writer.append(time_s, *in_si(self.driver.mean(MEAN + 1 + number), self.plan))
-        if schedule.cycle is None and (self.converged or not self._averaged):
+        if self.state == "steady" or (schedule.cycle is None and not self._averaged):
             writer.average(*last, statistics=self._steady(*last))
         else:
             statistics = self._statistics_in_si(self.driver.statistics())
             writer.average(*in_si(self.driver.mean(MEAN), self.plan), statistics=statistics)
         self.bytes = self.driver.memory_bytes()
 
-    def _is_steady(self, row: Row) -> bool:
-        """Little change, little change over a viscous time, and as much flowing out as in, once the ramp is over."""
-        limit = self.settings.steady_tolerance
-        raised = row.time_s >= self.plan.ramp_s and len(self.monitor.rows) > 1
-        return raised and row.change < limit and row.residual < limit and abs(row.balance) < BALANCE
+    def _is_steady(self) -> bool:
+        """Little change, little change over a viscous time, and as much flowing out as in, once the ramp is over, over
+        as many rows as `quiet` of the schedule asks for.
+        """
+        limit, rows = self.settings.steady_tolerance, self.monitor.rows[-self.plan.schedule.quiet :]
+        raised = rows[0].time_s >= self._raised_s and len(self.monitor.rows) > max(1, self.plan.schedule.quiet - 1)
+        return raised and all(
+            row.change < limit and row.residual < limit and abs(row.balance) < BALANCE for row in rows
+        )
 
     def _is_periodic(self) -> bool:
         """Whether a cycle is over, as many as asked for, that differs little from the one before, after the ramp."""
@@ -332,7 +530,7 @@ class Simulation:
         cycle, within = schedule.place(self.step)
         if within != schedule.cycle or cycle < schedule.least_cycles:
             return False
-        raised = self.plan.ramp_s <= (cycle - 1) * schedule.cycle * self.plan.units.dt_s
+        raised = self._raised_s <= (cycle - 1) * schedule.cycle * self.plan.units.dt_s
         found = self.monitor.periodicity()
         return raised and found is not None and max(found.values()) <= self.settings.periodic_tolerance
 
@@ -359,7 +557,7 @@ class Simulation:
 
     def _report(self, row: Row) -> None:
         now = time.monotonic()
-        if now - self._logged < LOG_EVERY_S and not self.converged and self.step < self.plan.schedule.last:
+        if now - self._logged < LOG_EVERY_S and not self._ended and self.step < self.plan.schedule.last:
             return
         self._logged = now
         state = f"residual {row.residual:.2g} (wanted {self.settings.steady_tolerance:g}), balance {row.balance:+.2%}"
@@ -379,33 +577,25 @@ class Simulation:
         return self.step * self.nodes.count / max(self.seconds, 1e-9) / 1e6
 
     def _time_left(self) -> str:
-        most = self.plan.schedule.last - self.step
-        left, prefix = float(most), "at most "
-        if self.step < (expected := min(self.forecast.steps, self.plan.schedule.last)):
-            left, prefix = float(expected - self.step), "about "
-        if self.converged:
-            left, prefix = 0.0, ""
-        elif cycle := self.plan.schedule.cycle:
-            left, prefix = float(min(most, left if prefix == "about " else cycle - self.step % cycle)), "about "
-        elif wanted := self._steps_to_settle():
-            left, prefix = float(min(most, wanted - self.step)), "about "
-        return f"{prefix}{_minutes(left * self.seconds / self.step)} left"
+        schedule = self.plan.schedule
+        most = float(schedule.last - self.step)
+        if self._ended:
+            left = 0.0
+        elif schedule.cycle:
+            expected = self.forecast.steps - self.step
+            left = min(most, expected if expected > 0 else schedule.cycle - self.step % schedule.cycle)
+        elif self.watch.begun is not None:
+            left = self.watch.steps_left(self.monitor.rows)
+        else:
+            left = time_left.settling(
+                self.monitor.rows, self.forecast.steps, self.watch.ramp, self.settings.steady_tolerance
+            )
+        prefix = "" if self._ended else "about " if left <= most else "at most "
+        return f"{prefix}{_minutes(min(left, most) * time_left.seconds_a_step(self._marks))} left"
 
-    def _steps_to_settle(self) -> float:
-        """Steps after which a steady flow will have settled, if its residual goes on to fall; 0 where it does not."""
-        if (decay := self._decay()) <= 0:
-            return 0.0
-        left = np.log(self.monitor.rows[-1].residual / self.settings.steady_tolerance) / decay
-        ramp = self.plan.ramp_s / self.plan.units.dt_s - self.step
-        return float(self.step + max(left, ramp, self.plan.schedule.interval))
-
-    def _decay(self) -> float:
-        """Rate at which the residual falls, per step; 0 where that cannot be said."""
-        rows = [row for row in self.monitor.rows[-20:] if row.time_s > self.plan.ramp_s and np.isfinite(row.residual)]
-        if len(rows) < 5:
-            return 0.0
-        slope = np.polyfit([row.step for row in rows], np.log([max(row.residual, 1e-30) for row in rows]), 1)[0]
-        return max(0.0, -float(slope))
+    def _mark(self) -> None:
+        """Keep what the speed of this run follows from: the first two stops, and the last one."""
+        self._marks = [*self._marks[:2], (self.step, self.seconds)]
 
 
 def _under(prefix: str, arrays: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
@@ -444,14 +634,14 @@ def solve(
     """
     from solver.cuda.device import failures_told
 
-    plan = make_plan(nodes, settings)
+    attempt = Attempt.unpacked(checkpoints.peek("attempt") if checkpoints else None)
+    plan = attempt.plan(nodes, settings)
     device = find_device(settings.backend, settings.precision)
     if settings.backend == "auto" and (missing := no_device()):
         _demand_no_promise(missing)
         log.info("on the CPU: %s", missing)
-    magic = f" (Lambda {plan.magic:.4g})" if plan.collision in ("trt", "bgk") else ""
-    log.info("%s on %s, collision %s%s, walls %s\n%s", settings.precision, device.name, plan.collision, magic,
-             settings.walls, table(plan.numbers))  # fmt: skip
+    log.info("%s on %s, collision %s, walls %s\n%s", settings.precision, device.name, plan.models, settings.walls,
+             table(plan.numbers))  # fmt: skip
     expected = foresee(nodes, settings, plan, device)
     log.info("forecast: %s", _told(expected, plan, device))
     for name, values in plan.conditions.told().items():
@@ -463,11 +653,8 @@ def solve(
         log.warning("warning: %s", warning)
     wanted = f"{gigabytes(expected.bytes)} in {settings.precision}"
     with failures_told(wanted, kept=checkpoints is not None):
-        driver = make_driver(settings.backend, lay_out(nodes, settings, plan, settings.walls), nodes.part)
-        log.info("%s: %s", driver.device, driver.layout)
-        simulation = Simulation(nodes, settings, plan, expected, driver, log, checkpoints)
-        with FlowWriter(flow_path, nodes, plan.rheology is not None) as writer:
-            simulation.run(writer)
+        simulation = _run(nodes, settings, attempt, plan, expected, flow_path, log, checkpoints)
+        plan = simulation.plan
         simulation.monitor.write(monitor_path)
         late = _late_warnings(simulation)
         for warning in late:
@@ -475,7 +662,43 @@ def solve(
         came_back = _backflow(simulation)
         for note in came_back:
             log.info("note: %s", note)
-        return _summary(simulation, plan.warnings + late, plan.notes + came_back)
+        return _summary(simulation, plan.warnings + late, [*plan.notes, *simulation.attempt.past, *came_back])
+
+
+def _run(
+    nodes: Nodes,
+    settings: SolveSettings,
+    attempt: Attempt,
+    plan: Plan,
+    expected: Forecast,
+    flow_path: Path,
+    log: logging.Logger,
+    checkpoints: Checkpoints | None,
+) -> Simulation:
+    """Run an attempt, and those that follow it where its models do not hold the flow; the one that came to its end."""
+    carried: Carried | None = None
+    while True:
+        driver = make_driver(settings.backend, lay_out(nodes, settings, plan, settings.walls), nodes.part)
+        log.info("%s: %s", driver.device, driver.layout)
+        simulation = Simulation(nodes, settings, plan, expected, driver, log, checkpoints, attempt)
+        if carried:
+            simulation.take_over(carried)
+        try:
+            with FlowWriter(flow_path, nodes, plan.rheology is not None) as writer:
+                simulation.run(writer)
+            return simulation
+        except OutgrownError as outgrown:
+            carried = outgrown.carried
+            attempt = attempt.climbed(plan, carried.step, outgrown.grid_reynolds)
+        except BlowUpError as blown:
+            following = attempt.after(settings, plan, blown)
+            if following is None:
+                raise
+            attempt, carried = following, None
+            if checkpoints:
+                checkpoints.remove()
+        log.warning("fall-back: %s", attempt.past[-1])
+        plan = attempt.plan(nodes, settings)
 
 
 def _demand_no_promise(missing: str) -> None:
@@ -517,6 +740,8 @@ def _late_warnings(simulation: Simulation) -> list[str]:
     warnings: list[str] = []
     if unsettled := simulation.unsettled():
         warnings.append(unsettled)
+    if simulation.state == "unsteady" and simulation.fluctuation:
+        warnings += simulation.fluctuation.warnings(simulation.settings.unsteady_tolerance)
     drho = max(row.max_drho for row in rows)
     if drho > MAX_DRHO:
         warnings.append(
@@ -541,7 +766,7 @@ def _difference(monitor: Monitor) -> str:
 
 def _backflow(simulation: Simulation) -> list[str]:
     """Notes on outlets through which blood came back, in the part of the run that counts."""
-    rows, notes = simulation.monitor.last_part(), []
+    rows, notes = simulation.counted_rows, []
     for k, opening in enumerate(simulation.nodes.openings):
         back = _backflow_of(rows, k)
         if opening.role == "outlet" and back["backflow_part_of_time"] > 0:
@@ -552,7 +777,7 @@ def _backflow(simulation: Simulation) -> list[str]:
     return notes
 
 
-def _backflow_of(rows: list[Row], k: int) -> dict[str, float]:
+def _backflow_of(rows: Sequence[Row], k: int) -> dict[str, float]:
     """What came back through the k-th opening: at most, part of the time, and part of what passed through it."""
     back, flow = (np.array([getattr(row, name)[k] for row in rows]) for name in ("backflow_ml_s", "flow_ml_s"))
     passed = float((flow + 2 * back).sum())  # out and in, of which the flow is the difference
@@ -560,6 +785,22 @@ def _backflow_of(rows: list[Row], k: int) -> dict[str, float]:
         "largest_backflow_ml_s": float(back.max()),
         "backflow_part_of_time": float((back > BACKFLOW * np.abs(flow).max()).mean()),
         "backflow_part_of_flow": float(back.sum()) / passed if passed > 0 else 0.0,
+    }
+
+
+def _first_harmonic(rows: Sequence[Row], k: int, loss: Loss) -> dict[str, float]:
+    """Amplitude of the k-th opening's flow at the frequency of the cycle that the rows fill, as it is, and with what
+    the lattice's compressibility is expected to have taken; and that expectation.
+    """
+    flow = np.array([row.flow_ml_s[k] for row in rows])
+    wave = np.exp(-2j * np.pi * np.arange(len(rows)) / len(rows))
+    amplitude = 2 * abs(flow @ wave) / len(rows)
+    return {
+        "flow_ml_s": amplitude,
+        "corrected_flow_ml_s": amplitude / (1 - loss.first_harmonic),
+        "expected_loss": loss.first_harmonic,
+        "expected_delay_deg": loss.delay_deg,
+        "expected_peak_loss": loss.peak,
     }
 
 
@@ -582,13 +823,13 @@ def _bounds_told(simulation: Simulation) -> list[str]:
 
 def _summary(simulation: Simulation, warnings: list[str], notes: list[str]) -> dict[str, Any]:
     monitor, plan, settings = simulation.monitor, simulation.plan, simulation.settings
-    part, last = monitor.last_part(), monitor.rows[-1]
+    part, last, fluctuating = simulation.counted_rows, monitor.rows[-1], simulation.fluctuation
     flow = np.mean([row.flow_ml_s for row in part], axis=0)
     pressure = np.mean([row.pressure_pa for row in part], axis=0)
     entering = np.array([opening.role == "inlet" for opening in simulation.nodes.openings], np.bool_)
     into, out = float(flow[entering].sum()), float(flow[~entering].sum())
     openings: dict[str, dict[str, Any]] = {}
-    waves, imposed = plan.conditions.waves, plan.conditions.told()
+    waves, imposed, losses = plan.conditions.waves, plan.conditions.told(), plan.losses
     for k, opening in enumerate(simulation.nodes.openings):
         openings[opening.name] = {
             "role": opening.role, "flow_ml_s": float(flow[k]), "pressure_pa": float(pressure[k]),
@@ -600,10 +841,15 @@ def _summary(simulation: Simulation, warnings: list[str], notes: list[str]) -> d
             openings[opening.name]["imposed_pressure_pa"] = (
                 plan.conditions.outlets[opening.name].pressure_mmhg * PASCAL_PER_MMHG
             )
+        if loss := losses.get(opening.name):
+            openings[opening.name]["first_harmonic"] = _first_harmonic(monitor.last_part(), k, loss)
         openings[opening.name]["imposed"] = imposed[opening.name]
     return {
+        "state": simulation.state,
         "converged": simulation.converged,
         "unsettled": simulation.unsettled(),
+        "unsteady": fluctuating.told() if fluctuating and simulation.state == "unsteady" else None,
+        "fluctuation": fluctuating.summary() if fluctuating else None,
         "warnings": warnings,
         "notes": notes,
         "cycles": simulation.step / plan.schedule.cycle if plan.schedule.cycle else None,
@@ -622,10 +868,14 @@ def _summary(simulation: Simulation, warnings: list[str], notes: list[str]) -> d
         "nodes_at_bounds": dict(zip(("thin", "thick"), simulation.driver.at_bounds().tolist(), strict=True)),
         "numbers": plan.numbers,
         "models": {
-            "collision": plan.collision,
-            "magic": plan.magic if plan.collision in ("trt", "bgk") else None,
+            "collision": plan.models.collision,
+            "magic": plan.models.magic if plan.models.collision in ("trt", "bgk") else None,
             "equilibrium": settings.equilibrium,
-            "smagorinsky": settings.smagorinsky,
+            "eddies": {"constant": plan.models.eddies, "onset": plan.models.onset, "part_of_nodes": simulation.limited}
+            if plan.models.eddies
+            else None,
+            "outlet_layers": OUTLET_LAYERS if plan.models.layers else 0,
+            "fallbacks": list(simulation.attempt.past),
             "blood": {"model": plan.blood.model, "parameters": plan.blood.parameters, "source": plan.blood.source},
             "walls": settings.walls,
             "patches": {name: "slips" if patch.slip else "moves" for name, patch in settings.patches.items()},
@@ -638,6 +888,7 @@ def _summary(simulation: Simulation, warnings: list[str], notes: list[str]) -> d
             "seconds": simulation.forecast.seconds,
             "memory_mb": simulation.forecast.bytes / 1e6,
         },
+        "start": asdict(simulation.start),
         "device": simulation.driver.device,
         "steps": simulation.step,
         "time_s": last.time_s,

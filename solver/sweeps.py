@@ -30,12 +30,14 @@ from solver.settings import SolveSettings, parse
 from solver.simulation import choose_backend, in_si, lay_out, make_driver
 from solver.stage import Job, StageError, run_stage
 from solver.timing import hardware, repeated_steps, stirred, stopwatch, waited_s
-from solver.units import STEPS_PER_NODE
 
 BLOCKS = (16, 32, 64, 96, 128, 192, 256, 384, 512, 768, 1024)
 """Threads of a block on a CUDA device, whose work is done by warps of 32."""
 INTERVALS = (2, 10, 50, 200, 1000, 5000)
 """Steps between two snapshots; steps come in pairs."""
+STEPS_PER_NODE = 80
+"""Steps of a cycle for each node of the vessel's length, at which a standing wave in it takes (omega L/c_s)^2/2 of a
+flow between a given one and a given pressure, 0.9 %: see :mod:`solver.sound`."""
 CYCLE = 16_000
 """Steps of a cycle, at least: those of a vessel that is 200 nodes long, see `STEPS_PER_NODE`."""
 

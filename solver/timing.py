@@ -138,14 +138,15 @@ def passes(driver: LatticeDriver, conditions: NDArray[np.float64], repeats: int)
     times = LAUNCHES if queue else 1
     driver.begin(np.tile(conditions, (2 * times * (repeats + 1), 1)))  # a device counts steps by their collisions
     driver.average(0, True)
-    added = driver.treat_walls(True)
+    added = driver.treat_walls(0, True)
     works: dict[str, Callable[[bool], object]] = {
         "streaming and collision, {}": lambda even: driver.collide(even, 0, lattice.count)
     }
     if lattice.openings:
         works["openings"] = lambda even: driver.treat_openings(0, even)
     if len(lattice.walls.slot):
-        works |= {"walls": driver.treat_walls, "sharing of mass": lambda even: driver.share_mass(added)}
+        works["walls"] = lambda even: driver.treat_walls(0, even)
+        works["sharing of mass"] = lambda even: driver.share_mass(added)
 
     def taken(work: Work) -> float:
         return median(watch, work, repeats).seconds / times

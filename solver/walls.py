@@ -14,7 +14,8 @@ order of links does not matter.
 
 Interpolation does not conserve mass. What a pass adds in total, D, is taken off again from the rest populations of
 all nodes next to a wall in equal parts, which keeps the order of accuracy. So is what a moving wall adds where it
-begins and takes where it ends.
+begins and takes where it ends. While walls are set in motion, s is multiplied by the part of their velocity that they
+have reached.
 """
 
 from collections.abc import Callable, Mapping
@@ -84,28 +85,28 @@ class WallLinks:
 
 @cache
 def make_interpolation(storage: str, real: Any, two_terms: bool) -> Any:
-    """Function ``(f, k, slot, partners, shares)`` that treats the k-th link; words of the mass that it added.
+    """Function ``(f, k, slot, partners, shares, motion)`` that treats the k-th link; words of the mass that it added.
 
-    The arrays are those of :class:`WallLinks`.
+    The arrays are those of :class:`WallLinks`; `motion` is the part of their velocity with which walls move now.
     """
     take, put = make_access(storage, real)[:2]
 
     @node_function
-    def of_two(f: Any, k: int, leaving: Any, partners: Any, shares: Any) -> Any:
+    def of_two(f: Any, k: int, leaving: Any, partners: Any, shares: Any, motion: Any) -> Any:
         return shares[0][k] * leaving + shares[1][k] * take(f, partners[0][k])
 
     @node_function
-    def of_three(f: Any, k: int, leaving: Any, partners: Any, shares: Any) -> Any:
+    def of_three(f: Any, k: int, leaving: Any, partners: Any, shares: Any, motion: Any) -> Any:
         returning = shares[0][k] * leaving + shares[1][k] * take(f, partners[0][k])
-        return returning + shares[2][k] * take(f, partners[1][k]) + shares[3][k]
+        return returning + shares[2][k] * take(f, partners[1][k]) + motion * shares[3][k]
 
     returning = of_two if two_terms else of_three
 
     @node_function
-    def interpolate(f: Any, k: int, slot: Any, partners: Any, shares: Any) -> Any:
+    def interpolate(f: Any, k: int, slot: Any, partners: Any, shares: Any, motion: Any) -> Any:
         place = slot[k]
         leaving = take(f, place)
-        put(f, place, returning(f, k, leaving, partners, shares))
+        put(f, place, returning(f, k, leaving, partners, shares, motion))
         return split(np.float64(take(f, place)) - np.float64(leaving))
 
     return interpolate

@@ -19,7 +19,7 @@ COUNT = """
 import numpy as np
 from solver.cpu.opening_pass import make_opening_pass
 control = make_opening_pass("plain", np.float64)[2]
-conditions, rule = np.zeros(2), np.array([[1.0, 0.0, 0.0, 1.0]])
+conditions, rule = np.zeros(2), np.array([[1.0, 0.0, 0.0, 1.0, 0.0]])
 control(np.array([[1, 0, 0]]), np.array([0]), rule, np.zeros((1, 2)), conditions)
 print(conditions[0], sum(control.stats.cache_hits.values()), sum(control.stats.cache_misses.values()))
 """

@@ -9,8 +9,9 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from geometries import pipe
-from test_simulation import pipe_case, settings
+from geometries import closed_box, pipe, step
+from test_moving_walls import patched
+from test_simulation import DENSITY, VISCOSITY, pipe_case, settings
 
 from solver import forecast, memory
 from solver.collision import relaxation_rates
@@ -23,7 +24,7 @@ from solver.lattice import build_lattice
 from solver.memory import available_bytes
 from solver.nodes import Nodes
 from solver.plan import make_plan
-from solver.settings import InletSettings
+from solver.settings import InletSettings, PatchSettings
 from solver.simulation import solve
 from solver.stage import ROOT, StageError
 
@@ -93,7 +94,7 @@ CASES = [(4.2, 17.0, 5), (4.2, 17.0, 50), (4.2, 50.0, 50), (4.2, 120.0, 50), (8.
 @pytest.mark.slow
 @pytest.mark.parametrize(("radius", "length", "reynolds"), CASES)
 def test_steady_runs_take_the_steps_that_were_expected(radius, length, reynolds, tmp_path):
-    """Within a factor of 2; the pipes that the formula was compared with lay between 0.80 and 1.25."""
+    """Within a factor of 1.5; the pipes that the formula was compared with lay between 0.80 and 1.25."""
     demand_steps(radius, length, reynolds, tmp_path)
 
 
@@ -106,11 +107,40 @@ def demand_steps(radius, length, reynolds, folder):
     summary = solve(nodes, wanted, folder / "flow.vtkhdf", folder / "monitor.csv", LOG)
     assert summary["converged"]
     expected = summary["forecast"]
-    assert expected["steps"] == pytest.approx(summary["steps"], rel=0.5)
-    assert summary["steps"] < 2 * expected["steps"]
+    demand_near(summary)
     held = summary["memory_mb"]  # without the mean of a run that does not settle, and the room for a snapshot
     assert 0.98 * held < expected["memory_mb"] < 2 * held
     assert expected["seconds"] > 0 < summary["seconds"]
+
+
+def demand_near(summary):
+    assert 1 / 1.5 < summary["forecast"]["steps"] / summary["steps"] < 1.5
+
+
+@pytest.mark.parametrize("reynolds", [3.0, 90.0])
+def test_a_cavity_takes_the_steps_that_were_expected(reynolds, tmp_path):
+    nodes = closed_box((12, 12, 12))
+    nodes = replace(patched(nodes, lid=lambda place: place[:, 2] > 12), spacing_mm=0.2)
+    speed = reynolds * VISCOSITY / DENSITY / (12 * 0.2e-3)
+    wanted = settings(inlets={}, patches={"lid": PatchSettings((speed, 0.0, 0.0), False)})
+    summary = solve(nodes, wanted, tmp_path / "flow.vtkhdf", tmp_path / "monitor.csv", LOG)
+    assert summary["state"] == "steady"
+    assert summary["numbers"]["ramp_s"] > 0
+    demand_near(summary)
+
+
+TOO_MANY = "the forecast does not know that outlets let waves leave: 1.7 times the steps"
+
+
+@pytest.mark.parametrize("reynolds", [pytest.param(20.0, marks=pytest.mark.xfail(reason=TOO_MANY)), 60.0])
+def test_flow_over_a_step_takes_the_steps_that_were_expected(reynolds, tmp_path):
+    nodes = step(6, 12, 12, 90, 0.2)
+    inlet = nodes.openings[0]
+    flow_ml_s = reynolds * VISCOSITY / DENSITY / (2e-3 * inlet.radius_mm) * inlet.area_mm2
+    wanted = settings(inlets={"*": InletSettings(flow_ml_s, None, "developed")})
+    summary = solve(nodes, wanted, tmp_path / "flow.vtkhdf", tmp_path / "monitor.csv", LOG)
+    assert summary["state"] == "steady"
+    demand_near(summary)
 
 
 def test_cycles_take_the_steps_that_were_expected(tmp_path):

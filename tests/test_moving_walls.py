@@ -11,6 +11,7 @@ from geometries import closed_box, nodes_from, plates
 from naive import Naive
 
 from solver.collision import relaxation_rates
+from solver.conditions import raised
 from solver.cpu.driver import CpuDriver
 from solver.d3q19 import VELOCITIES
 from solver.lattice import build_lattice
@@ -61,6 +62,25 @@ def test_couette_flow_is_linear_to_round_off(walls, gap):
     drag = driver.fields().stress[4]  # Pi_xz = -tau mu du/dz ...
     np.testing.assert_allclose(drag, drag[0], rtol=1e-9)
     assert drag[0] < 0
+
+
+def test_a_wall_is_set_in_motion_as_smoothly_as_is_asked_for():
+    """Start of a Couette flow under a velocity U(t): u = U z/H + sum a_n sin(n pi z/H), in which
+
+    a_n' = -nu (n pi/H)^2 a_n + 2 (-1)^n U'/(n pi). Second order in space and time.
+    """
+    height, steps, ramp = 16, 300, 200
+    nodes, driver = sheared_plates(height, "half-way")
+    driver.advance(raised(np.arange(1.0, steps + 1), ramp)[:, None])
+    time = np.arange(0, steps, 0.1)
+    rate = np.gradient(raised(time, ramp), time)
+    z = (nodes.position[:, 2] - 0.5) / height
+    wanted = z.copy()
+    for n in range(1, 40):
+        decay = np.exp(-0.1 * (n * np.pi / height) ** 2 * (steps - time))  # nu is 0.1 at tau 0.8
+        wanted += 0.1 * 2 * (-1) ** n / (n * np.pi) * float(decay @ rate) * np.sin(n * np.pi * z)
+    assert np.abs(wanted - z).max() > 0.05  # on its way
+    np.testing.assert_allclose(driver.fields().velocity[0] / 0.01, wanted, rtol=0, atol=2e-3)
 
 
 @pytest.mark.parametrize("walls", EXACT)
@@ -203,16 +223,25 @@ from solver.cpu.driver import CpuDriver
 from solver.cuda.driver import CudaDriver
 from solver.lattice import build_lattice
 
+from solver.parts import PartsDriver
+
 nodes = patched(closed_box((4, 3, 4)), low=lambda p: p[:, 2] < 1, lid=lambda p: p[:, 2] > 4)
 lattice = build_lattice(nodes, "trt", (1 / 0.7, 1.2), "bouzidi", "fp64", None, (1e-5, 0.0, 0.0),
                         {"lid": (0.02, 0.01, 0.0)}, ("low",))
 assert not lattice.openings
-drivers = CpuDriver(lattice), CudaDriver(lattice)
+part = (nodes.position[:, 0] > 2).astype(int)
+drivers = CpuDriver(lattice), CudaDriver(lattice), PartsDriver(lattice, part, CpuDriver)
+rising = np.linspace(0.1, 1, 6)[:, None]  # what part of their velocity walls have
 for driver in drivers:
     driver.advance(np.zeros((6, 0)))
-one, other = (driver.fields().velocity for driver in drivers)
+    driver.advance(rising)
+one, *others = (driver.fields().velocity for driver in drivers)
 assert np.abs(one).max() > 1e-3
-np.testing.assert_allclose(one, other, rtol=0, atol=1e-16)
+for other in others:
+    np.testing.assert_allclose(one, other, rtol=0, atol=1e-16)
+drivers[2].advance(rising)
+drivers[0].advance(np.ones((6, 1)))
+assert np.abs(drivers[0].fields().velocity - drivers[2].fields().velocity).max() > 1e-4
 seen = observe(drivers[1], False)
 assert not len(seen.inflow) and not len(seen.opening_drho)
 print("same")

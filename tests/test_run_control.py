@@ -132,27 +132,27 @@ def test_steady_run_that_does_not_settle_leaves_a_mean(tmp_path):
 
 @pytest.mark.parametrize("direction", [(0, 0, 1), (1, 1, 0), (1, 2, 3)])
 def test_sections_of_a_pipe_are_its_own(direction):
-    """Area within 15 % (ways along links are longer than straight ones), friction and inertia within 20 %."""
+    """Area, of 55 nodes, within 6 %; the wall that its nodes see is 5 % too small, which friction shows twice."""
     nodes = pipe(direction, 4.2, 40, spacing_mm=0.2)
     sections, flow = find_sections(nodes), 1e-6
     radius, length, out = 4.2 * 0.2e-3, 40 * 0.2e-3, {0: -flow, 1: flow}
     area = np.pi * radius**2
-    assert sections.speed_m_s(out) == pytest.approx(flow / area, rel=0.15)
+    assert sections.speed_m_s(out) == pytest.approx(flow / area, rel=0.06)
     friction = 8 * VISCOSITY * flow * length / (area * radius**2)
-    assert sections.friction_pa(out, VISCOSITY) == pytest.approx(friction, rel=0.2)
-    assert sections.inertia_pa(out, DENSITY) == pytest.approx(DENSITY * flow * length / area, rel=0.2)
+    assert sections.friction_pa(out, VISCOSITY) == pytest.approx(friction, rel=0.25)
+    assert sections.inertia_pa(out, DENSITY) == pytest.approx(DENSITY * flow * length / area, rel=0.15)
     np.testing.assert_allclose(sections.through[sections.whole], [[0, 1]] * sections.whole.sum(), atol=1e-12)
 
 
 def test_time_step_knows_a_stenosis():
-    """A quarter of the area means four times the speed; slices of two spacings blur the throat by 20 % at most."""
+    """A quarter of the area means four times the speed; planes of two spacings blur the throat by 10 % at most."""
     nodes = stenosis((1, 2, 3), 8.4, 20, 16, 24, spacing_mm=0.2)
     flow = 1e-6
     mean_m_s = flow / (nodes.openings[0].area_mm2 * 1e-6)
-    assert find_sections(nodes).speed_m_s({0: -flow, 1: flow}) == pytest.approx(4 * mean_m_s, rel=0.2)
+    assert find_sections(nodes).speed_m_s({0: -flow, 1: flow}) == pytest.approx(4 * mean_m_s, rel=0.1)
     plan = make_plan(nodes, settings(inlets={"in": InletSettings(1e6 * flow, None, "parabolic")}))
-    assert plan.numbers["expected_peak_speed_m_s"] == pytest.approx(8 * mean_m_s, rel=0.2)
-    assert plan.numbers["nodes_across_narrowest_section"] == pytest.approx(8.4, rel=0.15)
+    assert plan.numbers["expected_peak_speed_m_s"] == pytest.approx(8 * mean_m_s, rel=0.1)
+    assert plan.numbers["nodes_across_narrowest_section"] == pytest.approx(8.4, rel=0.05)
 
 
 def test_flow_in_the_branches_of_a_fork_is_known():

@@ -17,6 +17,7 @@ from solver.__main__ import identity
 from solver.nodes import save
 from solver.stage import StageError
 
+FLUCTUATES = "unsteady: mean over 1.2 s (25 flow-through times); the velocity fluctuates by 12.0%"
 SAID = "not converged: after 2000 steps the residual is 0.02 (wanted 0.001); raise solve.max_steps"
 
 
@@ -135,6 +136,24 @@ def test_the_first_line_of_the_report_says_that_the_flow_had_not_settled(page):
     )
     assert "<title>NOT SETTLED · " in page
     assert body.count(SAID) == 1
+
+
+def test_report_and_row_of_an_unsteady_flow_say_so_first_and_pass(tmp_path):
+    folder = leave(tmp_path)
+    told = json.loads((folder / "indices.json").read_text())
+    told |= {"unsteady": FLUCTUATES, "warnings": []}
+    for check in told["checks"]:
+        check["passed"] = True
+    (folder / "indices.json").write_text(json.dumps(told))
+    page = make(folder, tmp_path / "report", still=False, without=("segmentation", "picture"))[0]
+    words = " ".join(re.sub(r"<[^>]*>", "", page.partition("<body>")[2]).split())
+    assert words.startswith("The flow is unsteady though its conditions are steady: fields and numbers are those of its"
+                            f" mean. {FLUCTUATES.capitalize()}.")  # fmt: skip
+    assert "<title>UNSTEADY · " in page
+    assert "All checks passed, by the mean of an unsteady flow" in words
+    row = cohort.row("a", "", indices() | {"unsteady": FLUCTUATES}, [])
+    assert row.state == "passed"
+    assert re.search(rf"≈ unsteady</strong>\s*<small>{re.escape(FLUCTUATES)}</small>", cohort_page([row], ""))
 
 
 def test_the_row_of_the_case_says_that_the_flow_had_not_settled():

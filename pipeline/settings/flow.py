@@ -129,10 +129,12 @@ class SolveSettings(Section):
         "fp32", description="fp16: populations are kept in 16 bits and computed in fp32"
     )
     collision: Literal["auto", "bgk", "trt", "projected", "recursive"] = Field(
-        "auto", description="auto: by the grid Reynolds number"
+        "auto", description="auto: by the grid Reynolds number, and safer ones where the flow asks for them"
     )
     magic: Positive | None = Field(None, description="TRT's Lambda; none: by tau and the grid Reynolds number")
-    equilibrium: Literal["incompressible", "compressible"] = "incompressible"
+    equilibrium: Literal["incompressible", "compressible", "incompressible-standard", "compressible-standard"] = Field(
+        "incompressible", description="-standard: with the anisotropic fourth moment of D3Q19, as in older works"
+    )
     smagorinsky: Annotated[float, Field(gt=0, le=0.3)] | None = Field(
         None, description="constant of the eddy viscosity, 0.1 to 0.2; none: no model of turbulence"
     )
@@ -141,10 +143,15 @@ class SolveSettings(Section):
         0.08, description="the expected peak speed in lattice units; sets the time step"
     )
     peak_speed_m_s: Positive | None = Field(
-        None, description="expected peak speed; none: twice the largest mean speed over the openings"
+        None, description="expected peak speed; none: twice the largest mean speed over the openings and sections"
     )
     ramp_s: NonNegative | None = Field(
-        None, description="time over which the inflow is raised; none: 15 acoustic transits"
+        None, description="time over which inflow and moving walls are raised; none: 15 acoustic transits"
+    )
+    start: Literal["auto", "rest", "coarse"] = Field(
+        "auto",
+        description="what a steady flow starts from. rest: fluid at rest, with an inflow that is raised. coarse: the"
+        " flow at twice the spacing. auto: coarse where that takes less time; waveforms start at rest",
     )
     steady_tolerance: Positive = Field(
         1e-3, description="steady flow: stop when the relative RMS change over a viscous time is below this"
@@ -154,11 +161,21 @@ class SolveSettings(Section):
     periodic_tolerance: Positive = Field(
         0.01, description="waveform: stop when velocity and pressures repeat within this from cycle to cycle"
     )
-    max_steps: Annotated[int, Field(ge=1)] = Field(1_000_000, description="give up after this many steps")
+    max_steps: Annotated[int, Field(ge=1)] = Field(
+        1_000_000, description="give up after this many steps; a flow that fluctuates ends long before"
+    )
     unsettled: Literal["refuse", "report"] = Field(
         "refuse",
         description="a flow that has not settled, or does not repeat, when steps or cycles are over. refuse: an error;"
         " with higher limits the next run goes on. report: results that say so in their first line",
+    )
+    unsteady_tolerance: Positive = Field(
+        0.01,
+        description="steady conditions, a flow that fluctuates: its mean is taken until the standard errors of means of"
+        " energy, speeds, pressures and flows are below this part of them",
+    )
+    unsteady_throughs: Annotated[float, Field(ge=10)] = Field(
+        50.0, description="the same, flow-through times (volume over inflow) over which its mean is taken at most"
     )
     snapshots: Annotated[int, Field(ge=1)] = Field(
         40, description="time steps in the flow file: over the last period of a waveform; a steady run keeps its last"
@@ -170,7 +187,9 @@ class SolveSettings(Section):
         False, description="snapshots hold the average over all cycles but the first; memory for each of them"
     )
     monitor_s: Positive | None = Field(
-        None, description="time between rows of the monitor; none: 200 a period, or a hundredth of the viscous time"
+        None,
+        description="time between rows of the monitor; none: 200 a period, or a hundredth of what is shorter: the"
+        " viscous time, or that in which the fastest fluid crosses the domain",
     )
     force_n_m3: Point = Field((0.0, 0.0, 0.0), description="force on the fluid, x, y, z")
     patches: dict[str, PatchSettings] = Field(

@@ -68,7 +68,7 @@ class CpuDriver(LatticeDriver):
 
     def begin(self, conditions: NDArray[np.float64]) -> None:
         """Take the conditions of the next steps."""
-        self._conditions = conditions.astype(self.lattice.real)
+        self._conditions = self.lattice.script(conditions)
 
     def collide(self, even: bool, first: int, last: int) -> None:
         """Stream and collide the nodes of a range of rows, and the padding after it."""
@@ -100,10 +100,10 @@ class CpuDriver(LatticeDriver):
         self._outlets(f, self._outlet_addresses, stride, even, *nodes, links, force, conditions, self._outlet_flux)
         self._inlets(f, inlets.slot, inlets.column, inlets.rows, inlets.weight, conditions, self._inlet_flux)
 
-    def treat_walls(self, even: bool) -> Words:
+    def treat_walls(self, step: int, even: bool) -> Words:
         """Treat wall links; words of the mass that they added."""
-        slot, partners = self.lattice.walls.slot, self._partners[even]
-        self._treat_walls(self.populations, slot, partners, self._shares, self._added)
+        slot, partners, motion = self.lattice.walls.slot, self._partners[even], self._conditions[step, -1]
+        self._treat_walls(self.populations, slot, partners, self._shares, motion, self._added)
         added: Words = self._added.sum(axis=0)
         return added
 

@@ -22,22 +22,24 @@ def make_wall_pass(storage: str, real: Any, two_terms: bool) -> tuple[Any, Any]:
     take, put = make_access(storage, real)[:2]
 
     @plain
-    def treat_chunk(f: Any, slot: Any, partners: Any, shares: Any, first: int, last: int, added: Any) -> None:
+    def treat_chunk(
+        f: Any, slot: Any, partners: Any, shares: Any, motion: Any, first: int, last: int, added: Any
+    ) -> None:
         x, y, z = np.int64(0), np.int64(0), np.int64(0)
         for k in range(first, last):
             later = min(k + AHEAD, last - 1)
             prefetch(f, slot[later])
             for m in range(others):
                 prefetch(f, partners[m][later])
-            words = interpolate(f, k, slot, partners, shares)
+            words = interpolate(f, k, slot, partners, shares, motion)
             x, y, z = x + words[0], y + words[1], z + words[2]
         added[0], added[1], added[2] = x, y, z
 
     @threaded
-    def treat(f: Any, slot: Any, partners: Any, shares: Any, added: Any) -> None:
+    def treat(f: Any, slot: Any, partners: Any, shares: Any, motion: Any, added: Any) -> None:
         for chunk in prange(len(added)):
             last = min(len(slot), (chunk + 1) * CHUNK)
-            treat_chunk(f, slot, partners, shares, chunk * CHUNK, last, added[chunk])
+            treat_chunk(f, slot, partners, shares, motion, chunk * CHUNK, last, added[chunk])
 
     @plain
     def subtract(f: Any, nodes: Any, share: Any) -> None:

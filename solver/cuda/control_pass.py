@@ -31,11 +31,15 @@ def make_control_pass(real: Any) -> tuple[Any, Any]:
             flux[m, t] = sums[t, 0]
 
     @kernel()
-    def control(flux: Any, column: Any, rule: Any, state: Any, conditions: Any, clock: Any, columns: int) -> None:
+    def control(flux: Any, column: Any, rule: Any, state: Any, conditions: Any, clock: Any, width: int) -> None:
         m = cuda.grid(1)
         if m < column.shape[0]:
-            at = clock[0] * columns + column[m]
-            left = -join(flux[m, 0], flux[m, 1], flux[m, 2])
+            at = clock[0] * width + column[m]
+            x, y, z = np.int64(0), np.int64(0), np.int64(0)
+            for k in range(column.shape[0]):
+                x, y, z = x + flux[k, 0], y + flux[k, 1], z + flux[k, 2]
+            own = -join(flux[m, 0], flux[m, 1], flux[m, 2])
+            left = own + rule[m, 4] * (-join(x, y, z) - own)
             state[m, 0], state[m, 1], more = rule_of(left, np.float64(conditions[at + 1]), state[m], rule[m])
             conditions[at] = real(conditions[at] + more)
 

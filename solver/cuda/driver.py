@@ -113,7 +113,7 @@ class CudaDriver(LatticeDriver):
 
     def begin(self, conditions: NDArray[np.float64]) -> None:
         """Take the conditions of the next steps, of which the device counts off the rows."""
-        rows, clock = conditions.astype(self.lattice.real), np.array([-1])
+        rows, clock = self.lattice.script(conditions), np.array([-1])
         if self._script.arrays[1].size < rows.size:
             self._script = Bundle(self.queue.stream, clock, rows.ravel())
             self.queue.forget("pair", "pairs")
@@ -171,13 +171,13 @@ class CudaDriver(LatticeDriver):
         """Put the pressures that follow from the flow into the conditions of a step."""
         words = cuda.to_device(flux) if isinstance(flux, np.ndarray) else flux
         self._over(len(self.lattice.control.opening), self._control, words, *self._control_arrays, self._rows,
-                   self._clock, self.lattice.columns)  # fmt: skip
+                   self._clock, self.lattice.width)  # fmt: skip
 
     def treat_openings(self, step: int, even: bool) -> None:
         """Treat inlets and outlets under the conditions of a step, and the wall links of nodes at outlets."""
         self._treat_boundaries(even, 0, self._boundaries.ends[1])
 
-    def treat_walls(self, even: bool) -> Any:
+    def treat_walls(self, step: int, even: bool) -> Any:
         """Treat the other wall links; words of the mass that all of them added, on the device."""
         self._treat_boundaries(even, *self._boundaries.ends[1:])
         return self._added[even]
@@ -189,7 +189,7 @@ class CudaDriver(LatticeDriver):
         for begin, count in these.launches(first, last):
             self._treat[count, SUM_THREADS, self.queue.stream](
                 self.populations, these.ends, begin, self._runs, lattice.stride, even, lattice.force, self._rows,
-                self._clock, lattice.columns, these.outlets, these.outlet_links, out, these.inlets, into,
+                self._clock, lattice.width, these.outlets, these.outlet_links, out, these.inlets, into,
                 these.wall_slot, these.partners[even], these.shares, self._added[even],
             )  # fmt: skip
 
