@@ -13,9 +13,11 @@ from pipeline.geometry.lattice.grid import choose_frame
 from pipeline.geometry.lattice.links import links, short_cuts
 from pipeline.geometry.lattice.narrow import largest_component, without_passages
 from pipeline.geometry.surface.distance import Surface
+from pipeline.geometry.surface.tessellation import tessellate
 from pipeline.lattice import Lattice
 from pipeline.mesh import Mesh
 from pipeline.settings.geometry import VoxelizeSettings
+from pipeline.shapes import Nozzle
 from pipeline.voxelize import voxelize
 from solver.d3q19 import VELOCITIES, WEIGHTS, Q
 from solver.nodes import EXTERNAL, FLUID, INLET, OUTLET, WALL
@@ -240,6 +242,21 @@ def test_no_link_joins_vessels_that_nearly_touch(axis, gap):
     fluid.reshape(-1)[nodes] = False
     assert links_between(fluid) == 0
     assert len(short_cuts(raster, fluid)) == 0
+
+
+def test_an_edge_of_the_wall_keeps_its_nodes():
+    """At the end of a nozzle links cut off the edge, but two others join their ends."""
+    shape = Nozzle(shape="nozzle", diameter_mm=2, outlet_diameter_mm=4, throat_mm=1, outlet_mm=2, direction=(1, 2, 3))
+    mesh = tessellate(shape, 0.1).mesh
+    raster = rasterise(mesh, frame_around(mesh, 0.1))
+    start, end = pairs_of_fluid(raster.enclosed)
+    on_the_way = (
+        np.stack([start + part * (end - start) for part in (0.2, 0.4, 0.6, 0.8)]) * 0.1 + raster.frame.origin_mm
+    )
+    along = on_the_way @ shape.unit
+    away = np.linalg.norm(on_the_way - along[..., None] * shape.unit, axis=-1)
+    assert ((along < 0) & (away > 1)).any(axis=0).sum() > 10
+    assert len(short_cuts(raster, raster.enclosed)) == 0
 
 
 def test_vessels_that_nearly_touch_are_parted():

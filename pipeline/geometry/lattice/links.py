@@ -7,12 +7,16 @@ from numba import njit, prange
 from numpy.typing import NDArray
 
 from pipeline.geometry.lattice.crossings import Crossings, Raster
-from solver.d3q19 import Q
+from pipeline.geometry.lattice.frame import Frame
+from solver.d3q19 import OPPOSITE, VELOCITIES, Q
 from solver.stage import StageError
 
 SMALLEST_Q = 1e-4
 """Smallest link distance given out; the surface is not known any better. A link that leaves the vessel over no longer
 a part of its length only touches the surface."""
+
+PARTNER = (VELOCITIES[:, None, None] == VELOCITIES[:, None] + VELOCITIES).all(axis=-1) @ np.arange(Q)
+"""Direction of the link that leads, after one along the second index, to where one along the first does; 0 for none."""
 
 ROUND_OFF = 1e-6
 """A crossing this near a node, in lengths of the link, may belong to the links on both sides of the node."""
@@ -179,23 +183,64 @@ def _borrowed(node: int, step: int, found: Crossings, backward: bool) -> tuple[f
 def short_cuts(raster: Raster, fluid: NDArray[np.bool_]) -> NDArray[np.int64]:
     """Nodes that end a link between two fluid nodes which leaves the vessel on its way: the one nearer to the surface.
 
-    Where vessels nearly touch, or at the edge of a fork, fluid would flow through the wall along such a link.
+    Where vessels nearly touch fluid would flow through the wall along such a link. One that cuts off an edge of the
+    wall, as at the end of a nozzle, joins what two links inside the vessel join as well: fluid flows past there anyway,
+    and the link stays. Without its end the wall would have a dent, of the shape of the lattice.
 
     Returns
     -------
     Places in the flattened lattice, sorted, each once.
     """
+    mask, taken = fluid.reshape(-1).copy(), [np.empty(0, np.int64)]
+    node, direction, nearer = _leaving_links(raster, fluid)
+    while True:
+        end = _beyond(raster.frame, node, direction)
+        wrong = mask[node] & mask[end] & ~_joined_within(raster.frame, mask, node, direction)
+        if not wrong.any():
+            return np.unique(np.concatenate(taken))
+        taken.append(nearer[wrong])
+        mask[taken[-1]] = False
+
+
+def _leaving_links(
+    raster: Raster, fluid: NDArray[np.bool_]
+) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+    """Links between two fluid nodes that leave the vessel on their way, each from both ends: node, direction, and the
+    end that is nearer to the surface, all (L,).
+    """
     frame = raster.frame
-    padded, mask, nodes = frame.padded(), np.ascontiguousarray(frame.pad(fluid)).reshape(-1), []
-    for forward, found in raster.crossings.items():
+    padded, mask = frame.padded(), np.ascontiguousarray(frame.pad(fluid)).reshape(-1)
+    found: list[tuple[int, int, int]] = []
+    for forward, crossed in raster.crossings.items():
         step = padded.step(forward)
-        rows = np.flatnonzero(mask[found.node] & mask[found.node + step])
-        for start in np.unique(found.node[rows]):
-            on_link = slice(*np.searchsorted(found.node, (start, start + 1)).tolist())
-            times = int(raster.winding.reshape(-1)[start]) - np.cumsum(found.leaving[on_link], dtype=int)
-            place, outside = found.fraction[on_link], times[:-1] <= 0
+        rows = np.flatnonzero(mask[crossed.node] & mask[crossed.node + step])
+        for start in np.unique(crossed.node[rows]):
+            on_link = slice(*np.searchsorted(crossed.node, (start, start + 1)).tolist())
+            times = int(raster.winding.reshape(-1)[start]) - np.cumsum(crossed.leaving[on_link], dtype=int)
+            place, outside = crossed.fraction[on_link], times[:-1] <= 0
             if (np.diff(place)[outside] > SMALLEST_Q).any():
                 left, back = place[:-1][outside][0], place[1:][outside][-1]
-                ends = frame.core_node(np.array((start, start + step)))
-                nodes.append(ends[0] if (left, -ends[0]) < (1 - back, -ends[1]) else ends[1])
-    return np.unique(np.array(nodes, np.int64))
+                first, last = frame.core_node(np.array((start, start + step))).tolist()
+                nearer = first if (left, -first) < (1 - back, -last) else last
+                found += [(first, forward, nearer), (last, int(OPPOSITE[forward]), nearer)]
+    node, direction, nearest = np.array(found, np.int64).reshape(-1, 3).T
+    return node, direction, nearest
+
+
+def _beyond(frame: Frame, node: NDArray[np.int64], direction: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Places in the flattened lattice of the nodes at the ends of links."""
+    ends = frame.position(node) + VELOCITIES[direction]
+    return frame.node(np.where(frame.periodic, ends % frame.shape[::-1], ends).astype(np.int32))
+
+
+def _joined_within(
+    frame: Frame, mask: NDArray[np.bool_], node: NDArray[np.int64], direction: NDArray[np.int64]
+) -> NDArray[np.bool_]:
+    """Whether the ends of the links that leave the vessel, (L,), are also joined by two links that do not."""
+    leaving, joined = np.unique(node * Q + direction), np.zeros(len(node), np.bool_)
+    for first in range(1, Q):
+        second = PARTNER[direction, first]
+        between = _beyond(frame, node, np.full(len(node), first))
+        inside = (second > 0) & mask[between] & ~np.isin(node * Q + first, leaving)
+        joined |= inside & ~np.isin(between * Q + second, leaving)
+    return joined

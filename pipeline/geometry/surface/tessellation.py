@@ -28,6 +28,7 @@ from pipeline.shapes import (
     Channel,
     Duct,
     Geometry,
+    Nozzle,
     Pipe,
     Shape,
     Sphere,
@@ -309,15 +310,15 @@ def geodesic(radius_mm: float, faces: int = FACES) -> tuple[Point, NDArray[np.in
 # round shapes: rings along a centreline
 
 
-def circle() -> NDArray[np.float64]:
-    """Corners of the polygon that has the area of the unit circle, (AROUND, 2)."""
-    angle = 2 * np.pi * np.arange(AROUND) / AROUND
-    corner = np.sqrt(2 * np.pi / AROUND / np.sin(2 * np.pi / AROUND))
+def circle(corners: int = AROUND) -> NDArray[np.float64]:
+    """Corners of the polygon that has the area of the unit circle, (corners, 2)."""
+    angle = 2 * np.pi * np.arange(corners) / corners
+    corner = np.sqrt(2 * np.pi / corners / np.sin(2 * np.pi / corners))
     return corner * np.stack((np.cos(angle), np.sin(angle)), axis=1)
 
 
 def _tube(shape: Shape, rings: NDArray[np.float64], openings: tuple[Opening, ...]) -> Mesh:
-    """Tube through rings, (K, AROUND, 3), that turn right-handed about its direction, with a flat fan at both ends."""
+    """Tube through rings, (K, corners, 3), that turn right-handed about its direction, with a flat fan at both ends."""
     count, around = rings.shape[:2]
     points = np.concatenate((rings.reshape(-1, 3), rings[[0, -1]].mean(axis=1)))
     k, j = (index.ravel() for index in np.indices((count - 1, around)))
@@ -379,6 +380,32 @@ def _stenosis(shape: Stenosis, spacing_mm: float) -> Tessellated:
     return _straight(shape, spacing_mm, stations, ring_at)
 
 
+def _nozzle(shape: Nozzle, spacing_mm: float) -> Tessellated:
+    unit, corners = shape.unit, shape.profile
+    parts = [_between(a, b, shape.diameter_mm) for a, b in pairwise(corners)]
+    along, radius = np.concatenate([corners[:1], *parts]).T
+    widest = radius.max() / shape.radius_mm
+    around = 8 * int(np.ceil(AROUND * np.sqrt(widest) / 8))  # chords of a wider tube are to be as near to its wall
+    rings = along[:, None, None] * unit + radius[:, None, None] * (circle(around) @ axes_of_plane(unit).T)
+    ends = np.outer(along[[0, -1]], unit)
+    openings = tuple(
+        _opening(shape, number, ends[k], side * unit, np.pi * radius[k] ** 2)
+        for number, k, side in ((1, 0, -1), (2, -1, 1))
+    )
+    anchor = OFFSET * spacing_mm * shape.oblique
+    return Tessellated(_tube(shape, rings, openings), openings, anchor, ends.min(axis=0), ends.max(axis=0))
+
+
+def _between(a: Point, b: Point, reference_mm: float) -> Point:
+    """Places and radii from one corner of a nozzle's wall to the next, (K, 2), without the first; none of no length.
+
+    As far apart as the rings of a pipe as wide as the narrower end are, but the narrowest.
+    """
+    length, narrow = float(np.linalg.norm(b - a)), max(2 * min(a[1], b[1]), reference_mm)
+    parts = int(np.ceil(length / (2 * narrow / CELLS) - 1e-9))
+    return np.asarray(a + (b - a) * (np.arange(1, parts + 1) / max(parts, 1))[:, None])
+
+
 def _bend(shape: Bend, spacing_mm: float) -> Tessellated:
     radius, angle = shape.bend_radius_mm, np.radians(shape.angle_deg)
     fine = np.sqrt(8 * TOLERANCE * shape.diameter_mm / (radius + shape.radius_mm))
@@ -393,12 +420,14 @@ def _bend(shape: Bend, spacing_mm: float) -> Tessellated:
     centres = radius * np.array((0.0, 0.0, 1.0)) - radius * inward + along[:, None] * tangent
     x, y = circle().T * shape.radius_mm
     rings = centres[:, None] + x[:, None] * np.array((0.0, 1.0, 0.0)) + y[:, None] * inward[:, None]
+    rings, centres, tangent = (places @ shape.turn.T for places in (rings, centres, tangent))
     area = np.pi * shape.radius_mm**2
     openings = (
         _opening(shape, 1, centres[0], -tangent[0], area), _opening(shape, 2, centres[-1], tangent[-1], area)
     )  # fmt: skip
     mesh = _tube(shape, rings, openings)
-    anchor = OFFSET * (spacing_mm, 0, 0) * (shape.angle_deg % 90 != 0)  # along x alone, to keep the symmetry
+    first = np.abs(shape.unit) * (shape.angle_deg % 90 != 0)  # along the first axis alone, to keep the symmetry
+    anchor = OFFSET * spacing_mm * (1 if shape.oblique else first)
     return Tessellated(mesh, openings, anchor, mesh.points_mm.min(axis=0), mesh.points_mm.max(axis=0))
 
 
@@ -519,6 +548,7 @@ MAKERS: dict[type, Callable[..., Tessellated]] = {
     Step: _step,
     Pipe: _pipe,
     Stenosis: _stenosis,
+    Nozzle: _nozzle,
     Bend: _bend,
     Bifurcation: _bifurcation,
     Sphere: _sphere,
