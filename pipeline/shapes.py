@@ -18,6 +18,9 @@ TURNED_BACK = 1e-9
 LAYERS = 1
 """Nodes across a shape that repeats along an axis where nothing else is said: a flow in two dimensions needs one."""
 
+THROAT_DIAMETERS, OUTLET_DIAMETERS = 4, 10
+"""Lengths of a nozzle's throat and outlet where none are given, in their diameters."""
+
 Axes = tuple[bool, bool, bool]
 Ends = Literal["openings", "periodic"]
 Sides = Literal["walls", "periodic"]
@@ -272,8 +275,53 @@ class Stenosis(StraightShape):
         return self.radius_mm * (1 - narrow * wave)
 
 
-class Bend(RoundShape):
-    """A round pipe that comes along x and bends towards z on an arc, between straight ends."""
+class Nozzle(DirectedShape):
+    """A round tube that narrows in a cone to a throat and widens by a sudden step, which stands at the origin.
+
+    Without a cone and an inlet of another diameter it is a sudden expansion; with such an inlet, but no cone, there is
+    a sudden narrowing before that.
+    """
+
+    shape: Literal["nozzle"]
+    diameter_mm: Positive = Field(description="of the throat, counted by nodes_across")
+    inlet_diameter_mm: Positive | None = Field(None, description="before the cone; none: as the throat's")
+    outlet_diameter_mm: Positive = Field(description="behind the step")
+    inlet_mm: NonNegative | None = Field(None, description="length of the tube before the cone; none: its diameter")
+    cone_mm: NonNegative = Field(0.0, description="length of the cone")
+    throat_mm: Positive | None = Field(None, description=f"length of the throat; none: {THROAT_DIAMETERS} diameters")
+    outlet_mm: Positive | None = Field(
+        None, description=f"length of the tube behind the step; none: {OUTLET_DIAMETERS} of its diameters"
+    )
+
+    @model_validator(mode="after")
+    def _begins_with_its_inlet(self) -> Self:
+        if self.inlet_mm == 0 == self.cone_mm and self.inlet_diameter_mm not in (None, self.diameter_mm):
+            raise ValueError(
+                f"inlet_diameter_mm {self.inlet_diameter_mm:g} is that of no part; give inlet_mm or cone_mm, or"
+                " leave it out"
+            )
+        return self
+
+    @property
+    def profile(self) -> NDArray[np.float64]:
+        """Places along the flow and radii of the corners of the wall, (6, 2), from the inlet to the outlet.
+
+        Two corners at one place are a step, or one and the same.
+        """
+        wide, narrow, behind = self.inlet_diameter_mm or self.diameter_mm, self.diameter_mm, self.outlet_diameter_mm
+        inlet = wide if self.inlet_mm is None else self.inlet_mm
+        throat = self.throat_mm or THROAT_DIAMETERS * narrow
+        outlet = self.outlet_mm or OUTLET_DIAMETERS * behind
+        cone = -throat - self.cone_mm
+        places = (cone - inlet, cone, -throat, 0.0, 0.0, outlet)
+        return np.column_stack((places, np.array((wide, wide, narrow, narrow, behind, behind)) / 2))
+
+
+class Bend(DirectedShape):
+    """A round pipe that comes along x and bends towards z on an arc, between straight ends; turned with its direction.
+
+    Where the arc begins is the origin.
+    """
 
     shape: Literal["bend"]
     bend_radius_mm: Positive = Field(description="of the centreline")
@@ -385,6 +433,7 @@ class Sphere(Shape):
 
 
 Geometry = Annotated[
-    Cavity | Channel | Duct | Pipe | Step | Bend | Bifurcation | Stenosis | Sphere, Field(discriminator="shape")
+    Cavity | Channel | Duct | Pipe | Step | Bend | Bifurcation | Stenosis | Nozzle | Sphere,
+    Field(discriminator="shape"),
 ]
 """A canonical geometry, told by its key ``shape``."""

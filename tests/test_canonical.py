@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 from dataclasses import replace
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -15,6 +16,7 @@ from pipeline.canonical import CanonicalInput, canonical
 from pipeline.case import Case
 from pipeline.decompose import decompose
 from pipeline.geometry.lattice.grid import Grid
+from pipeline.geometry.lattice.links import SMALLEST_Q
 from pipeline.geometry.lattice.spacing import expect
 from pipeline.geometry.surface.tessellation import TOLERANCE, _near_zero
 from pipeline.haemodynamics.wall import Wall, fit_nodes_to_wall, within_period
@@ -43,6 +45,8 @@ ENDLESS = {"shape": "pipe", "diameter_mm": 2, "length_mm": 2, "direction": [0, 0
 STEP = {"shape": "step", "step_mm": 1, "expansion_ratio": 2, "inlet_mm": 1, "outlet_mm": 3}
 STENOSIS = {"shape": "stenosis", "diameter_mm": 2, "length_mm": 5, "throat_mm": 3, "eccentricity": 0.5}
 BEND = {"shape": "bend", "diameter_mm": 2, "bend_radius_mm": 3, "inlet_mm": 1, "outlet_mm": 0.5}
+NOZZLE = {"shape": "nozzle", "diameter_mm": 2, "inlet_diameter_mm": 5, "outlet_diameter_mm": 6, "inlet_mm": 1,
+          "cone_mm": 4, "throat_mm": 3, "outlet_mm": 6, "direction": [1, 2, 3]}  # fmt: skip
 FORK = {"shape": "bifurcation", "diameter_mm": 2, "length_mm": 4, "daughters": [
     {"name": "left", "length_mm": 4, "angle_deg": 40}, {"name": "right", "length_mm": 4, "angle_deg": 40}]}  # fmt: skip
 SPHERE = {"shape": "sphere", "diameter_mm": 2, "box_mm": [4, 3, 3]}
@@ -106,6 +110,8 @@ VOLUMES = {
     "bend": (BEND, np.pi * (3 * np.pi / 2 + 1.5)), "sphere": (TUNNEL, 36 - 4 / 3 * np.pi),
     # of r = 1 - (1 + cos)/4 over the throat: mean square 1 - 1/2 + 3/32
     "stenosis": (STENOSIS, np.pi * (2 + 3 * (1 - 1 / 2 + 3 / 32))),
+    "nozzle": (NOZZLE, np.pi * (6.25 + 4 * (6.25 + 2.5 + 1) / 3 + 3 + 54)),
+    "sudden expansion": ({"shape": "nozzle", "diameter_mm": 2, "outlet_diameter_mm": 4}, np.pi * (2 + 8 + 40 * 4)),
     "tilted stenosis": (STENOSIS | {"direction": [1, 2, 3]}, np.pi * (2 + 3 * (1 - 1 / 2 + 3 / 32))),
 }  # fmt: skip
 
@@ -120,6 +126,8 @@ def test_volume_of_the_surface_is_that_of_the_formula(name):
 AREAS = {
     "cavity": (CAVITY, 600), "duct": (DUCT, 9), "pipe": (PIPE, 8 * np.pi), "sphere": (TUNNEL, 48 + 4 * np.pi),
     "bend": (BEND, 2 * np.pi * (3 * np.pi / 2 + 1.5)),
+    # tubes, the cone's slope, and the ring of the step
+    "nozzle": (NOZZLE, np.pi * (5 + 3.5 * np.hypot(4, 1.5) + 6 + 8 + 36)),
 }  # fmt: skip
 
 
@@ -142,7 +150,7 @@ def test_shapes_turn_by_the_least_angle_from_x_to_their_direction(direction):
     assert np.linalg.det(shape.turn) == pytest.approx(1)
 
 
-@pytest.mark.parametrize("geometry", [STENOSIS, FORK], ids=lambda geometry: geometry["shape"])
+@pytest.mark.parametrize("geometry", [STENOSIS, FORK, BEND, NOZZLE], ids=lambda geometry: geometry["shape"])
 def test_turned_shapes_are_the_same_shapes(geometry):
     straight, turned = (surface(geometry | {"direction": d})[0] for d in ((1, 0, 0), (1, 2, 3)))
     turn = CanonicalInput(geometry=geometry | {"direction": (1, 2, 3)}).geometry.turn
@@ -169,6 +177,53 @@ def test_a_function_is_told_where_its_zero_may_pass():
     near = np.abs(wanted) < 3**0.5 * step
     np.testing.assert_allclose(found[near], wanted[near], rtol=0, atol=1e-7)  # single precision
     assert ((found > 0) == (wanted > 0))[np.abs(wanted) > 1e-6].all()
+
+
+def off_the_profile(points: np.ndarray, shape) -> np.ndarray:
+    """Distance of points from the wall of a nozzle, whose section through the axis is a line with corners."""
+    along = points @ shape.unit
+    place = np.stack((along, np.linalg.norm(points - np.outer(along, shape.unit), axis=1)), axis=1)
+    parts = []
+    for a, b in pairwise(shape.profile):
+        length = max((b - a) @ (b - a), 1e-30)
+        parts.append(
+            np.linalg.norm(place - a - np.clip((place - a) @ (b - a) / length, 0, 1)[:, None] * (b - a), axis=1)
+        )
+    return np.min(parts, axis=0)
+
+
+def in_the_nozzle(points: np.ndarray, shape) -> np.ndarray:
+    """Whether points lie within the wall, between the caps."""
+    along = points @ shape.unit
+    place, radius = shape.profile.T
+    throat = np.interp(along, place[:4], radius[:4])
+    inside = np.linalg.norm(points - np.outer(along, shape.unit), axis=1) < np.where(along < 0, throat, radius[-1])
+    return inside & (along > place[0]) & (along < place[-1])
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_links_of_nozzles_end_where_they_first_meet_the_wall(seed):
+    """Of any sizes and directions, one without a cone among them."""
+    rng = np.random.default_rng(seed)
+    wide, wider, inlet, cone, throat, outlet = rng.uniform((1, 1.2, 0.3, 0.2, 0.3, 0.5), (2.5, 3, 1, 2, 2, 2)).tolist()
+    geometry = {"shape": "nozzle", "diameter_mm": 1, "inlet_diameter_mm": wide, "outlet_diameter_mm": wider,
+                "inlet_mm": inlet, "cone_mm": cone * (seed > 0), "throat_mm": throat, "outlet_mm": outlet,
+                "direction": rng.standard_normal(3).tolist()}  # fmt: skip
+    nodes, shape = nodes_of(geometry, 7), CanonicalInput(geometry=geometry).geometry
+    link = VELOCITIES[nodes.wall_link_direction] * nodes.spacing_mm
+    start, q = nodes.points_mm()[nodes.wall_link_node], nodes.wall_link_q[:, None].astype(float)
+    # a circle is a polygon that leaves it by TOLERANCE diameters of the throat, more by the root of how much wider
+    allowed = 2 * TOLERANCE * np.sqrt(max(wide, wider)) + SMALLEST_Q * nodes.spacing_mm
+    cut = nodes.wall_link_patch == 0  # they end at nodes in a slit one node wide, which were taken out
+    assert off_the_profile(start + q * link, shape)[~cut].max() < allowed
+    assert (in_the_nozzle(start + link, shape) | (off_the_profile(start + link, shape) < allowed))[cut].all()
+    assert cut.mean() < 0.01
+    before = np.concatenate([start + part * q * link for part in (0, 0.25, 0.5, 0.75, 0.99)])
+    assert (in_the_nozzle(before, shape) | (off_the_profile(before, shape) < allowed)).all()
+    through = nodes.points_mm()[nodes.opening_link_node] @ shape.unit
+    to_cap = np.minimum(*(np.abs(through - place) for place in shape.profile[[0, -1], 0]))
+    assert to_cap.max() < 2**0.5 * nodes.spacing_mm
+    assert measured_volume(nodes) == pytest.approx(surface(geometry)[0].mesh.volume_mm3(), rel=0.02)
 
 
 SLIT = CHANNEL | {"ends": "periodic", "sides": "walls", "width_mm": 2}
@@ -229,7 +284,7 @@ def test_lattice_of_a_stenosis_holds_its_volume_at_second_order():
 @pytest.mark.parametrize("across", [8, 13])
 @pytest.mark.parametrize(
     "geometry", [PLATES, CHANNEL, DUCT, TILTED, ENDLESS, STEP, STENOSIS | {"length_mm": 4, "ends": "periodic"}, BEND,
-     STENOSIS | {"direction": [-1, 2, 0]}],
+     STENOSIS | {"direction": [-1, 2, 0]}, BEND | {"direction": [1, 1, 0]}, NOZZLE, NOZZLE | {"direction": [0, 0, 1]}],
     ids=lambda geometry: geometry["shape"],
 )  # fmt: skip
 def test_every_shape_becomes_a_lattice(geometry, across):
@@ -311,6 +366,11 @@ MISTAKES = [
     (PIPE, {}, "solve.inlets: missing"),
     (CAVITY, {"patches": {"lit": {"slip": True}}}, "solve.patches.lit: no patch of this name in the wall (lid, walls"),
     (CAVITY, {"patches": {"lid": {}}}, "solve.patches.lid: velocity_m_s and slip: neither given"),
+    (
+        {"shape": "nozzle", "diameter_mm": 2, "inlet_diameter_mm": 3, "outlet_diameter_mm": 4, "inlet_mm": 0},
+        {},
+        "inlet_diameter_mm 3 is that of no part; give inlet_mm or cone_mm",
+    ),
     (TILTED | {"ends": "periodic"}, {}, "only pipes along x, y or z can repeat"),
 ]
 

@@ -120,7 +120,7 @@ def _runs(evidence: Evidence, runs: Mapping[str, Run], options: Options) -> None
         flow = of_run(run)
         wanted = 2 * (1 - flow.r**2)
         l2 = float(np.linalg.norm(flow.along - wanted) / np.linalg.norm(wanted))
-        rows.append((run.case.solve.collision, run.summary["numbers"].get("magic", ""), l2, 100 * flow.flow_error))
+        rows.append((run.case.solve.collision, run.summary["models"]["magic"] or "", l2, 100 * flow.flow_error))
         evidence.reach(f"pipe, {name}: L2 of the velocity", l2, at_most=options.l2)
     grid = next(iter(runs.values())).summary["numbers"]["grid_reynolds"]
     note = f"Endless pipe along x, driven by a force, at a grid Reynolds number of {grid:.0f}."

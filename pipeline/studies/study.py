@@ -20,7 +20,7 @@ from pipeline.studies.run import Run
 from solver.stage import StageError
 
 FOLDER = Path("config/studies")
-NO_MEASURES = ("__init__", "balance", "pictures", "reference", "run", "study", "torus_flow")
+NO_MEASURES = ("__init__", "balance", "pictures", "reference", "rings", "run", "study", "torus_flow")
 """Modules of this folder that measure nothing."""
 
 

@@ -1,7 +1,8 @@
 """D3Q19 beside D3Q27: the flow that a force drives through an endless pipe, along x and askew to the lattice.
 
-A run is the flow along x on the drivers' D3Q19; the plain solver adds D3Q27, and both sets along other directions, at
-the run's relaxation times, speed and radius. Nothing but the lattice tells directions apart.
+A run is the flow along x on the drivers' D3Q19; the plain solver adds D3Q27, D3Q19 with its standard equilibrium, and
+all of them along other directions, at the run's relaxation times, speed and radius. Nothing but the lattice tells
+directions apart.
 """
 
 from collections.abc import Mapping
@@ -22,6 +23,13 @@ from solver.velocity_sets import D3Q19, D3Q27, VelocitySet
 
 Direction = tuple[int, int, int]
 X: Direction = (1, 0, 0)
+STANDARD = "D3Q19 standard"
+LATTICES: dict[str, tuple[VelocitySet, str]] = {
+    "D3Q19": (D3Q19, "incompressible"),
+    STANDARD: (D3Q19, "incompressible-standard"),
+    "D3Q27": (D3Q27, "incompressible"),
+}
+"""Velocity sets and equilibria that are compared, by name."""
 
 
 class Options(Section):
@@ -121,13 +129,14 @@ def of_run(run: Run) -> PipeFlow:
     return PipeFlow(pipe, run.velocity_m_s[ordered].T / (mean_speed(run) * run.speed_m_s))
 
 
-def computed(run: Run, stencil: VelocitySet, direction: Direction, viscous_times: float) -> PipeFlow:
-    """The flow of the plain solver."""
+def computed(run: Run, lattice: str, direction: Direction, viscous_times: float) -> PipeFlow:
+    """The flow of the plain solver on one of `LATTICES`."""
+    stencil, form = LATTICES[lattice]
     pipe, mean, viscosity = pipe_of(run, direction), mean_speed(run), (run.tau - 0.5) / 3
-    collision, magic = run.summary["models"]["collision"], run.summary["numbers"].get("magic", 3 / 16)
+    collision, magic = run.summary["models"]["collision"], run.summary["models"]["magic"] or 3 / 16
     rates = relaxation(run.tau, magic)  # regularised models take the first of them alone
     force = 8 * viscosity * mean / pipe.radius**2 * pipe.unit
-    solver = Plain(stencil, pipe.links(stencil), collision, rates, run.case.solve.walls, force)
+    solver = Plain(stencil, pipe.links(stencil), collision, rates, run.case.solve.walls, force, form)
     r = np.linalg.norm(pipe.offset(pipe.nodes()), axis=1) / pipe.radius
     solver.start(np.outer(pipe.unit, 2 * mean * (1 - r**2)))
     for _ in range(round(viscous_times * pipe.radius**2 / viscosity)):
@@ -139,17 +148,15 @@ Flows = dict[tuple[Direction, str], PipeFlow]
 
 
 def flows_of(run: Run, options: Options) -> Flows:
-    """By direction and velocity set."""
-    flows = {(X, "D3Q19"): of_run(run), (X, "D3Q27"): computed(run, D3Q27, X, options.viscous_times)}
-    for direction in options.directions:
-        for stencil in (D3Q19, D3Q27):
-            flows[direction, stencil.name] = computed(run, stencil, direction, options.viscous_times)
-    return flows
+    """By direction and lattice."""
+    asked = [(direction, lattice) for direction in (X, *options.directions) for lattice in LATTICES]
+    flows = {each: computed(run, each[1], each[0], options.viscous_times) for each in asked if each != (X, "D3Q19")}
+    return {(X, "D3Q19"): of_run(run)} | flows
 
 
-def most_uneven(flows: Flows, stencil: str) -> float:
+def most_uneven(flows: Flows, lattice: str) -> float:
     """Over all directions."""
-    return max(flow.uneven for (_, name), flow in flows.items() if name == stencil)
+    return max(flow.uneven for (_, name), flow in flows.items() if name == lattice)
 
 
 def measure(evidence: Evidence, runs: Mapping[str, Run], options: Options) -> None:
@@ -157,16 +164,16 @@ def measure(evidence: Evidence, runs: Mapping[str, Run], options: Options) -> No
     found = {name: flows_of(run, options) for name, run in runs.items()}
     _tables(evidence, runs, found)
     first = next(iter(runs.values()))
-    plain, driver = computed(first, D3Q19, X, options.viscous_times), of_run(first)
+    plain, driver = computed(first, "D3Q19", X, options.viscous_times), of_run(first)
     off = np.linalg.norm(plain.velocity - driver.velocity) / np.linalg.norm(driver.velocity)
     evidence.reach("plain solver on D3Q19 against the run along x: L2", float(off), at_most=options.agreement)
     for name, flows in found.items():
         evidence.reach(f"{name}: currents along x on D3Q27", flows[X, "D3Q27"].currents, at_most=1e-12)
         if 2 * pipe_of(runs[name]).radius >= 20:
             evidence.reach(f"{name}: currents along x on D3Q19", flows[X, "D3Q19"].currents, at_most=options.currents)
-            for stencil, most in options.uneven.items():
+            for lattice, most in options.uneven.items():
                 evidence.reach(
-                    f"{name}: unevenness in any direction on {stencil}", most_uneven(flows, stencil), at_most=most
+                    f"{name}: unevenness in any direction on {lattice}", most_uneven(flows, lattice), at_most=most
                 )
     evidence.draw(
         lambda figure: _sections(figure, found),
@@ -181,11 +188,11 @@ def _tables(evidence: Evidence, runs: Mapping[str, Run], found: Mapping[str, Flo
         run = runs[name]
         shown = round(reynolds(run)), round(2 * pipe_of(run).radius), run.summary["models"]["collision"]
         for direction in dict.fromkeys(direction for direction, _ in flows):
-            pair = [flows[direction, stencil] for stencil in ("D3Q19", "D3Q27")]
-            numbers = [100 * getattr(flow, key) for key in ("currents", "uneven", "flow_error") for flow in pair]
+            each = [flows[direction, lattice] for lattice in LATTICES]
+            numbers = [100 * getattr(flow, key) for key in ("currents", "uneven", "flow_error") for flow in each]
             rows.append((*shown, str(direction), *numbers))
     what = ("currents", "uneven", "error of the flow")
-    columns = [f"{name}, %, {stencil}" for name in what for stencil in ("D3Q19", "D3Q27")]
+    columns = [f"{name}, %, {lattice}" for name in what for lattice in LATTICES]
     note = "Rms of the currents across the pipe and of what depends on the angle, of the mean speed; error of the flow."
     evidence.table(("Re", "nodes across", "collision", "direction", *columns), rows, note)
     kinds = {name: (round(reynolds(run)), run.summary["models"]["collision"]) for name, run in runs.items()}
@@ -193,25 +200,25 @@ def _tables(evidence: Evidence, runs: Mapping[str, Run], found: Mapping[str, Flo
         alike = [name for name in runs if kinds[name] == kind]
         if len(alike) > 1:
             sizes = [pipe_of(runs[name]).radius for name in alike]
-            fall = order(sizes, [found[name][X, "D3Q19"].currents for name in alike])
-            goal = f"Re {kind[0]}, {kind[1]}: order at which currents along x fall on D3Q19"
+            fall = order(sizes, [found[name][X, STANDARD].currents for name in alike])
+            goal = f"Re {kind[0]}, {kind[1]}: order at which currents along x fall on {STANDARD}"
             evidence.reach(goal, fall, at_least=1.8)
 
 
 def _sections(figure: Any, found: Mapping[str, Flows]) -> None:
     """The section of the last run's last direction on both sets; unevenness of all runs."""
-    *sections, everywhere = figure.subplots(1, 3)
+    *sections, everywhere = figure.subplots(1, 1 + len(LATTICES))
     direction = [*[*found.values()][-1]][-1][0]
-    pair = {stencil: [*found.values()][-1][direction, stencil] for stencil in ("D3Q19", "D3Q27")}
-    largest = max(100 * np.abs(flow.depends).max() for flow in pair.values())
-    for axes, (stencil, flow) in zip(sections, pair.items(), strict=True):
+    each = {lattice: [*found.values()][-1][direction, lattice] for lattice in LATTICES}
+    largest = max(100 * np.abs(flow.depends).max() for flow in each.values())
+    for axes, (lattice, flow) in zip(sections, each.items(), strict=True):
         _, y, z = axes_of(flow.pipe) @ flow.pipe.offset(flow.pipe.nodes()).T / flow.pipe.radius
         drawn = axes.tricontourf(y, z, 100 * flow.depends, np.linspace(-largest, largest, 13), cmap="RdBu")
-        axes.set(aspect="equal", xticks=(), yticks=(), title=f"{stencil}, {direction}")
+        axes.set(aspect="equal", xticks=(), yticks=(), title=f"{lattice}, {direction}")
     figure.colorbar(drawn, ax=sections, shrink=0.7, format="%.1f")
-    for stencil, marker in (("D3Q19", "o-"), ("D3Q27", "s--")):
+    for lattice, marker in zip(LATTICES, ("o-", "^:", "s--"), strict=True):
         everywhere.semilogy(
-            [*found], [100 * most_uneven(flows, stencil) for flows in found.values()], marker, label=stencil
+            [*found], [100 * most_uneven(flows, lattice) for flows in found.values()], marker, label=lattice
         )
     everywhere.tick_params(axis="x", rotation=60)
     everywhere.set(ylabel="unevenness, %")

@@ -1,0 +1,178 @@
+"""Runs of a study on a machine that has a device, but only NumPy, Numba and h5py.
+
+    python benchmarks/study_runs.py pack fda-nozzle full runs/           here: node arrays and settings of each run
+    python benchmarks/study_runs.py solve runs/ out/                     there
+    for part in out/*.tar; do tar -xf $part -C runs/; done               here
+    python benchmarks/study_runs.py measure fda-nozzle full runs/ out/   record and pictures of the study
+
+What comes back is small: of the flow the velocity at the end, in single precision rounded to `BITS` bits; all
+other arrays of the flow file are NaN. It serves studies that look at nothing else. A run that fails leaves its log, the
+others go on, and the status is 1.
+"""
+
+import argparse
+import shutil
+import subprocess
+import sys
+import tarfile
+import tempfile
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import h5py
+import numpy as np
+from numpy.typing import NDArray
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path[:0] = [str(ROOT)]
+
+from solver.flow import FIELDS, MEANS, FlowStatistics  # noqa: E402
+from solver.nodes import Nodes, save  # noqa: E402
+from solver.seal import seal  # noqa: E402
+
+BITS = 13
+"""Of a velocity's mantissa, 23 in single precision: a part in 16,000 of each component is lost at most."""
+PART_BYTES = 15 * 2**20
+"""Of the files that come back, at most."""
+KEPT = "velocity_m_s"
+
+
+def pack(study: str, runs_of: Any, folder: Path) -> None:
+    """Write ``nodes.h5`` and ``settings.json`` of each run of a set into ``<folder>/<study>.<run>/``."""
+    from pipeline.studies.study import read_study
+
+    chosen = read_study(study)
+    cases = chosen.cases(study)
+    for run in chosen.sets[runs_of]:
+        to, case = folder / f"{study}.{run}", cases[run]
+        to.mkdir(parents=True, exist_ok=True)
+        sections = case.voxelize.model_dump_json(), case.decompose.model_dump_json()
+        save(_nodes(case.settings("canonical"), *sections), to / "nodes.h5")
+        (to / "settings.json").write_text(case.settings("solve"))
+        print(f"{to}: {(to / 'nodes.h5').stat().st_size / 2**20:.1f} MiB", flush=True)
+
+
+@cache
+def _nodes(geometry: str, voxels: str, order: str) -> Nodes:
+    """Node arrays of a canonical geometry, by the settings of its stages."""
+    from pipeline.canonical import CanonicalInput, canonical
+    from pipeline.decompose import decompose
+    from pipeline.geometry.lattice.grid import Grid
+    from pipeline.settings.geometry import DecomposeSettings, VoxelizeSettings
+    from pipeline.voxelize import voxelize
+
+    made, more = canonical(CanonicalInput.model_validate_json(geometry))
+    settings = VoxelizeSettings.model_validate_json(voxels)
+    lattice, _ = voxelize(made.mesh, made.openings, settings, grid=Grid(**more["frame"]))
+    ordered = DecomposeSettings.model_validate_json(order)
+    return decompose(lattice, made.mesh, made.openings, ordered, patches=tuple(more["patches"]))[0]
+
+
+def solve(folder: Path, out: Path) -> list[str]:
+    """Run the solver on all runs of a folder and leave what is kept of them in ``<out>/runs-<k>.tar``; names of those
+    that failed.
+    """
+    failed: list[str] = []
+    out.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory() as made:
+        for run in sorted(file.parent for file in folder.glob("*/settings.json")):
+            to = Path(made) / run.name
+            to.mkdir()
+            if not _solved(run, to):
+                failed.append(run.name)
+            _gather(Path(made), out)
+    return failed
+
+
+def _solved(run: Path, to: Path) -> bool:
+    """Whether the solver got through; its files, the flow thinned."""
+    names = {"flow": "flow.vtkhdf", "monitor": "monitor.csv", "summary": "solve.json", "provenance": "provenance.json",
+             "log": "solve.log"}  # fmt: skip
+    options = [part for role, name in names.items() for part in (f"--{role}", str(to / name))]
+    command = [sys.executable, "-m", "solver", "--nodes", str(run / "nodes.h5"), *options]
+    command += ["--settings", (run / "settings.json").read_text()]
+    print(run.name, flush=True)
+    ended = subprocess.run(command, cwd=ROOT, check=False)
+    flow = to / names["flow"]
+    if flow.exists():
+        thin(flow, to / "thin")
+        (to / "thin").replace(flow)
+    return ended.returncode == 0
+
+
+def thin(flow: Path, to: Path) -> None:
+    """Copy a flow file with nothing but the velocity at its end."""
+    with h5py.File(flow) as whole, h5py.File(to, "w") as file:
+        root, points = whole["VTKHDF"], whole["VTKHDF/Points"].shape
+        _missing(file, "VTKHDF/Points", points)
+        file["VTKHDF/Steps/Values"] = root["Steps/Values"][-1:]
+        data = root["PointData"]
+        for name in (*FIELDS, *(MEANS[name] for name in FIELDS), *FlowStatistics._fields):
+            if name == KEPT:
+                packed = {"chunks": True, "compression": "gzip", "compression_opts": 9, "shuffle": True}
+                file.create_dataset(f"VTKHDF/PointData/{name}", data=rounded(data[name][-points[0] :]), **packed)
+            else:
+                _missing(file, f"VTKHDF/PointData/{name}", (points[0], *data[name].shape[1:]))
+    seal(to)
+
+
+def _missing(file: h5py.File, name: str, shape: tuple[int, ...]) -> None:
+    """An array of NaN that takes no room."""
+    file.create_dataset(name, shape=shape, dtype=np.float32, chunks=True, fillvalue=np.nan)
+
+
+def rounded(values: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Numbers with so few bits that they can be packed."""
+    mantissa, exponent = np.frexp(values)
+    return np.ldexp(np.rint(mantissa * 2**BITS) / 2**BITS, exponent).astype(np.float32)
+
+
+def _gather(made: Path, out: Path) -> None:
+    """Move the folders of finished runs into the last part, or a new one where that would grow too large."""
+    for folder in sorted(made.iterdir()):
+        size = sum(file.stat().st_size for file in folder.iterdir())
+        parts = sorted(out.glob("runs-*.tar"))
+        if not parts or parts[-1].stat().st_size + size > PART_BYTES:
+            parts.append(out / f"runs-{len(parts):02}.tar")
+        with tarfile.open(parts[-1], "a") as part:
+            part.add(folder, folder.name)
+        shutil.rmtree(folder)
+
+
+def measure(study: str, runs_of: Any, folder: Path, out: Path) -> None:
+    """Record and pictures of a study from the runs of a folder, ``<out>/<study>.json`` and ``<out>/<study>/``."""
+    from pipeline.studies.study import read_study
+
+    chosen = read_study(study)
+    files = {"nodes": "nodes.h5", "flow": "flow.vtkhdf", "monitor": "monitor.csv", "summary": "solve.json"}
+    command = [sys.executable, "-m", "pipeline.study", "--settings", chosen.input(study, runs_of)]
+    for role, name in files.items():
+        command += [f"--{role}", *(str(folder / f"{study}.{run}" / name) for run in chosen.sets[runs_of])]
+    command += ["--record", str(out / f"{study}.json"), "--figures", str(out / study)]
+    subprocess.run([*command, "--provenance", str(out / f"{study}.provenance.json")], cwd=ROOT, check=True)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    commands = parser.add_subparsers(dest="command", required=True)
+    for name, arguments in {"pack": ("study", "set", "folder"), "solve": ("folder", "out"),
+                            "measure": ("study", "set", "folder", "out")}.items():  # fmt: skip
+        command = commands.add_parser(name)
+        for argument in arguments:
+            command.add_argument(
+                argument, type=str if argument in ("study", "set") else lambda path: Path(path).resolve()
+            )
+    chosen = parser.parse_args()
+    if chosen.command == "pack":
+        pack(chosen.study, chosen.set, chosen.folder)
+    elif chosen.command == "measure":
+        measure(chosen.study, chosen.set, chosen.folder, chosen.out)
+    elif failed := solve(chosen.folder, chosen.out):
+        print(f"failed: {', '.join(failed)}", file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
