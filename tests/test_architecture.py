@@ -12,7 +12,10 @@ from solver.stage import ROOT, imports
 PIPELINE_MAY_USE = {
     f"solver.{module}"
     for module in ("stage", "seal", "memory", "nodes", "d3q19", "units", "flow", "waveform", "forecast", "partition")
-} | {"solver.blood", "solver.vtkhdf", "solver.velocity_sets", "solver.plain"}
+} | {
+    f"solver.{module}"
+    for module in ("blood", "vtkhdf", "velocity_sets", "plain", "windkessel", "sections", "expected")
+}  # fmt: skip
 SOLVER_MAY_USE = {"numpy", "numba", "h5py"}
 STANDARD_LIBRARY = set(sys.stdlib_module_names)
 
