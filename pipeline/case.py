@@ -183,8 +183,9 @@ class Case(Section):
         """Waveforms that the stage reads."""
         if stage == "voxelize" and not self._spacing_needs().get("flow", {}).get("inlets"):
             return []
-        openings = [*self.solve.inlets.values(), *(self.solve.outlets.values() if stage == "solve" else ())]
-        return [opening.waveform for opening in openings if opening.waveform]
+        inlets = [inlet.waveform for inlet in self.solve.inlets.values()]
+        outlets = [outlet.waveform for outlet in self.solve.outlets.values()]
+        return [waveform for waveform in inlets + outlets if waveform]
 
     def _spacing_needs(self) -> dict[str, Any]:
         """What the choice of the spacing takes from the section solve, where it depends on it and no more."""
@@ -196,6 +197,8 @@ class Case(Section):
             else:
                 entries = self.solve.inlets.items()
                 needs["flow"]["inlets"] = {k: e.model_dump(include=_flow_keys(e)) for k, e in entries}
+                needs["flow"]["outlets"] = {k: e.model_dump() for k, e in self.solve.outlets.items()}
+                needs["flow"] |= {key: getattr(self.solve, key) for key in ("density_kg_m3", "murray_exponent")}
         if self.voxelize.memory_gb:
             needs["precision"] = self.solve.precision
         return needs

@@ -43,8 +43,8 @@ def row(run: str, description: str, indices: dict[str, Any], pictures: list[byte
     failed = [check["name"] for check in indices["checks"] if not check["passed"]]
     values = {column.key: column.of(indices) for column in COLUMNS}
     small = [embed(to_webp(png, THUMBNAIL_PIXELS), "webp") for png in pictures]
-    unsettled = indices.get("unsettled") or ""
-    return Row(run, description, failed, list(indices["warnings"]), values, small, unsettled=unsettled)
+    state = {key: indices.get(key) or "" for key in ("unsettled", "unsteady")}
+    return Row(run, description, failed, list(indices["warnings"]), values, small, **state)
 
 
 def unfinished_row(run: str, stage: str, message: str) -> Row:

@@ -288,6 +288,12 @@ def _warnings(levels: Sequence[Level], quantities: Sequence[Mapping[str, Any]]) 
         for level in levels
         if not level.summary["converged"]
     ]
+    found += [
+        f"on the lattice of {level.spacing_mm:.3g} mm the flow is {unsteady}: numbers are those of its mean, and"
+        " differ by chance, too"
+        for level in levels
+        if (unsteady := level.summary.get("unsteady"))
+    ]
     models = [level.summary["models"]["collision"] for level in levels]
     if len(set(models)) > 1:
         found.append(

@@ -15,7 +15,7 @@ from pipeline.haemodynamics.tally import Tally
 from pipeline.haemodynamics.wall import Wall, WallFit, near_openings
 from solver.nodes import Nodes, Opening
 from solver.stage import StageError
-from solver.units import PASCAL_PER_MMHG
+from solver.units import MAX_LOSS, PASCAL_PER_MMHG
 
 LOW_SHEAR_PA = (0.4, 1.0, 1.5)
 """Limits for the area of low wall shear stress: arteries are prone to disease below 0.4 Pa, usually above 1 Pa, and
@@ -110,7 +110,8 @@ def indices(
     checks = _checks(nodes, openings, fit.nearest / len(wall.normals), summary)
     checks += _centreline_checks(nodes, along[0], branches) if along else []
     warnings = [*summary["warnings"], *(check["advice"] for check in checks if not check["passed"])]
-    return {"warnings": warnings, "unsettled": summary.get("unsettled"), "checks": checks} | found
+    state = {key: summary.get(key) for key in ("unsettled", "unsteady")}
+    return {"warnings": warnings, **state, "checks": checks} | found
 
 
 def _openings(
@@ -264,7 +265,7 @@ def _checks(
     mach, converged = float(summary["mach"]), bool(summary["converged"])
     return [
         _check(
-            "converged", "", converged, True, converged,
+            "mean of an unsteady flow" if summary.get("unsteady") else "converged", "", converged, True, converged,
             "the flow had not settled when the solver stopped; raise solve.max_steps or solve.cycles",
         ),
         *(_opening_checks(nodes, openings) if openings else ()),
@@ -272,10 +273,24 @@ def _checks(
             "Mach number", "", mach, MAX_MACH, mach <= MAX_MACH,
             f"a Mach number of {mach:.2g} makes the fluid compressible; lower solve.lattice_speed",
         ),
+        *_sound_checks(summary),
         _check(
             "wall without a fit", "%", nearest, MAX_NEAREST, nearest <= MAX_NEAREST,
             f"{nearest:.1%} of the wall takes its shear stress from the nearest node alone; use a finer spacing",
         ),
+    ]  # fmt: skip
+
+
+def _sound_checks(summary: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Whether the lattice's fluid takes up little of a flow that pulsates."""
+    if (loss := summary["numbers"].get("first_harmonic_loss")) is None:
+        return []
+    return [
+        _check(
+            "first harmonic lost to compressibility", "%", loss, MAX_LOSS, abs(loss) <= MAX_LOSS,
+            f"the lattice's compressibility is expected to take {loss:.1%} of the first harmonic of an outlet's flow;"
+            " lower solve.lattice_speed, to which it is proportional squared",
+        )
     ]  # fmt: skip
 
 

@@ -60,6 +60,7 @@ class Row:
     pictures : addresses of small pictures.
     stage, message : of a run that was not finished the stage that failed, if any was begun, and what is said of it.
     unsettled : by how much the flow had not settled; empty where it had.
+    unsteady : how a flow under steady conditions fluctuates; empty where it does not.
     """
 
     run: str
@@ -71,6 +72,7 @@ class Row:
     stage: str = ""
     message: str = ""
     unsettled: str = ""
+    unsteady: str = ""
 
     @property
     def case(self) -> str:

@@ -24,6 +24,7 @@ GIVEN = {
 
 MEANING = {
     "converged": "the flow settled before the run ended",
+    "mean of an unsteady flow": "the flow fluctuates under steady conditions: its mean was taken for long enough",
     "flow balance": "what flows in less what flows out, counted by the solver, as a part of the inflow",
     "flow balance of the velocity field": "the same, read off the velocity just inside the openings",
     "inflow against imposed": "flow through the inlet, read off the velocity, against the flow that was set",
@@ -31,6 +32,8 @@ MEANING = {
     "nodes across the narrowest place": "points of the lattice across the narrowest place through which blood passes",
     "nodes across": "points of the lattice across the narrowest opening; more of them, finer wall shear stress",
     "Mach number": "largest speed over that of sound in the model; small, so that blood stays incompressible",
+    "first harmonic lost to compressibility": "largest part of an outlet's pulse that the model's compressible fluid is"
+    " expected to take up, or to add where it is less than 0",
     "wall without a fit": "part of the wall whose stress comes from a single node",
 }
 """What each check looks at, by its name."""
@@ -81,6 +84,7 @@ def context(given: Evidence) -> dict[str, Any]:
     warnings = [warning for each in warned for warning in each.get("warnings", ()) if warning != unsettled]
     return {
         "unsettled": unsettled,
+        "unsteady": indices.get("unsteady"),
         "warnings": warnings,
         "trusted": not warnings and all(check["passed"] for check in indices["checks"]),
         "checks": [_check(check) for check in indices["checks"]],
@@ -153,7 +157,7 @@ def _entry(given: Evidence) -> str:
 def _outcome(summary: Mapping[str, Any]) -> list[tuple[str, str]]:
     """What the run came to, and how far the last two cycles differ where there were any."""
     differ = {f"difference of the last two cycles in {key}": v for key, v in (summary.get("periodicity") or {}).items()}
-    return facts(summary, leave_out=("converged", "unsettled", "device")) + [
+    return facts(summary, leave_out=("converged", "unsettled", "unsteady", "device")) + [
         (name, percent(v)) for name, v in differ.items()
     ]
 
