@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from solver.collision import make_collision
 from solver.cpu.blocks import threaded
+from solver.d3q19 import Q
 from solver.lattice import Lattice
 from solver.node_physics import make_density
 from solver.storage import BITS, PLAIN, make_access
@@ -17,15 +18,15 @@ Reals = NDArray[np.floating]
 
 
 @cache
-def make_beginning(storage: str, real: Any, equilibrium: str) -> Any:
+def make_beginning(storage: str, real: Any, equilibrium: str, q: int) -> Any:
     """Loop ``(f, stride, force, drho, velocity, stress)`` that writes the populations which arrive at each node.
 
     With the moments that fields tell, sum g = drho, sum c g = rho u - F/2 and
     sum c c g = (drho/3) I + rho u u - (u F + F u)/2 + Pi, they are those that the regularised collision leaves where it
     relaxes nothing: the equilibrium and the part of Pi, 4.5 w (c c:Pi - tr Pi/3), with no higher moments.
     """
-    density, store = make_density(real, equilibrium), make_access(storage, real).store
-    regularise = make_collision("projected", real, equilibrium)
+    density, store = make_density(real, equilibrium), make_access(storage, real, q).store
+    regularise, corners = make_collision("projected", real, equilibrium, q), (real(0),) * (q - Q)
     zero, half, third = real(0), real(0.5), real(1 / 3)
 
     @threaded
@@ -47,7 +48,7 @@ def make_beginning(storage: str, real: Any, equilibrium: str) -> Any:
                 half * (zz - jz), half * xy, half * xy, zero, zero, half * xz, half * xz, zero, zero, half * yz,
                 half * yz, zero, zero,
             )  # fmt: skip
-            store(f, n, stride, regularise(g, (zero, zero), (zero, zero, zero)))
+            store(f, n, stride, regularise(g + corners, (zero, zero), (zero, zero, zero)))
 
     return begin
 
@@ -63,6 +64,6 @@ def populations(lattice: Lattice, drho: Reals, velocity: Reals, stress: Reals) -
     real = lattice.real
     storage, kind = (BITS, np.uint16) if lattice.halves else (PLAIN, real)
     slots = np.zeros(lattice.slots, kind)
-    loop = make_beginning(storage, real, lattice.equilibrium)
+    loop = make_beginning(storage, real, lattice.equilibrium, lattice.q)
     loop(slots, lattice.stride, lattice.force, *(np.ascontiguousarray(each, real) for each in (drho, velocity, stress)))
     return slots.view(np.float16) if lattice.halves else slots

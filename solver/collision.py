@@ -1,4 +1,4 @@
-"""Collision models: functions ``(g, rates, force) -> g*`` of one node's 19 populations, in a dict by name.
+"""Collision models: functions ``(g, rates, force) -> g*`` of one node's 19 or 27 populations, in a dict by name.
 
 ``rates`` is (omega+, omega-), the relaxation rates of the even and the odd part; ``force`` a body force per volume.
 The equilibrium is
@@ -8,14 +8,14 @@ The equilibrium is
 with rho = 1 in the incompressible form of He and Luo (1997), doi:10.1023/B:JOSS.0000015179.12689.e4, the default, and
 rho = 1 + drho in the compressible one; nu = (tau - 1/2)/3 with tau = 1/omega+. B_i is the form of second order of
 :func:`solver.node_physics.make_quadratic`, 4.5 (c_i.u)^2 - 1.5 u.u with or without its anisotropic fourth moment.
-Directions are treated in opposite pairs, which share most of the work.
+Directions are treated in opposite pairs, which share most of the work; those of D3Q27's corners come last.
 """
 
 from collections.abc import Callable, Iterable
 from functools import cache
 from typing import Any
 
-from solver.d3q19 import WEIGHTS
+from solver.d3q19 import Q
 from solver.node_physics import (
     Populations,
     make_density,
@@ -25,13 +25,14 @@ from solver.node_physics import (
     node_function,
 )
 from solver.stage import StageError
+from solver.velocity_sets import velocity_set
 
 Real = Callable[[float], Any]
 
 
-def bgk(real: Real, equilibrium: str) -> Any:
+def bgk(real: Real, equilibrium: str, q: int) -> Any:
     """One relaxation time (Bhatnagar, Gross and Krook 1954): TRT with omega- = omega+."""
-    two_rates = trt(real, equilibrium)
+    two_rates = trt(real, equilibrium, q)
 
     @node_function
     def collide(g: Populations, rates: Populations, force: Populations) -> Populations:
@@ -40,7 +41,7 @@ def bgk(real: Real, equilibrium: str) -> Any:
     return collide
 
 
-def trt(real: Real, equilibrium: str) -> Any:
+def trt(real: Real, equilibrium: str, q: int) -> Any:
     """Two relaxation times (Ginzburg, Verhaeghe and d'Humières 2008, Commun. Comput. Phys. 3, 427).
 
     With g+- = (g_i +- g_o)/2, E+ = w[drho + rho B(u, u)], E- = 3 w rho c.u and the force S+ = 2 w B(u, F),
@@ -49,10 +50,10 @@ def trt(real: Real, equilibrium: str) -> Any:
         A = omega+ (g+ - E+) - (1 - omega+/2) S+,   B = omega- (g- - E-) - (1 - omega-/2) S-,
         g_i* = g_i - A - B,   g_o* = g_i - A + B.
     """
-    macroscopic, density = make_macroscopic(real, equilibrium), make_density(real, equilibrium)
-    quadratic = make_quadratic(real, equilibrium)
+    macroscopic, density = make_macroscopic(real, equilibrium, q), make_density(real, equilibrium)
+    quadratic = make_quadratic(real, equilibrium, q)
     half, one, two, three, fourhalf = (real(value) for value in (0.5, 1, 2, 3, 4.5))
-    w_rest, w_axis, w_plane = real(WEIGHTS[0]), real(WEIGHTS[1]), real(WEIGHTS[7])
+    w_rest, w_axis, w_plane, w_corner = _weights(real, q)
 
     @node_function
     def relax(
@@ -64,11 +65,11 @@ def trt(real: Real, equilibrium: str) -> Any:
         return a - even - odd, b - even + odd
 
     @node_function
-    def relax_plane(
-        a: Any, b: Any, cu: Any, cf: Any, uu: Any, uf: Any, drho: Any, rho: Any, rates: Populations,
+    def relax_diagonal(
+        a: Any, b: Any, w: Any, cu: Any, cf: Any, uu: Any, uf: Any, drho: Any, rho: Any, rates: Populations,
         forcing: Populations,
     ) -> tuple[Any, Any]:  # fmt: skip
-        return relax(a, b, w_plane, cu, cf, uu + fourhalf * cu * cu, uf + fourhalf * cu * cf, drho, rho, rates, forcing)
+        return relax(a, b, w, cu, cf, uu + fourhalf * cu * cu, uf + fourhalf * cu * cf, drho, rho, rates, forcing)
 
     @node_function
     def collide(g: Populations, rates: Populations, force: Populations) -> Populations:
@@ -82,15 +83,34 @@ def trt(real: Real, equilibrium: str) -> Any:
         g1, g2 = relax(g[1], g[2], w_axis, x, fx, u_x, f_x, drho, rho, rates, s)
         g3, g4 = relax(g[3], g[4], w_axis, y, fy, u_y, f_y, drho, rho, rates, s)
         g5, g6 = relax(g[5], g[6], w_axis, z, fz, u_z, f_z, drho, rho, rates, s)
-        g7, g8 = relax_plane(g[7], g[8], x + y, fx + fy, u_xy, f_xy, drho, rho, rates, s)
-        g9, g10 = relax_plane(g[9], g[10], x - y, fx - fy, u_xy, f_xy, drho, rho, rates, s)
-        g11, g12 = relax_plane(g[11], g[12], x + z, fx + fz, u_xz, f_xz, drho, rho, rates, s)
-        g13, g14 = relax_plane(g[13], g[14], x - z, fx - fz, u_xz, f_xz, drho, rho, rates, s)
-        g15, g16 = relax_plane(g[15], g[16], y + z, fy + fz, u_yz, f_yz, drho, rho, rates, s)
-        g17, g18 = relax_plane(g[17], g[18], y - z, fy - fz, u_yz, f_yz, drho, rho, rates, s)
+        g7, g8 = relax_diagonal(g[7], g[8], w_plane, x + y, fx + fy, u_xy, f_xy, drho, rho, rates, s)
+        g9, g10 = relax_diagonal(g[9], g[10], w_plane, x - y, fx - fy, u_xy, f_xy, drho, rho, rates, s)
+        g11, g12 = relax_diagonal(g[11], g[12], w_plane, x + z, fx + fz, u_xz, f_xz, drho, rho, rates, s)
+        g13, g14 = relax_diagonal(g[13], g[14], w_plane, x - z, fx - fz, u_xz, f_xz, drho, rho, rates, s)
+        g15, g16 = relax_diagonal(g[15], g[16], w_plane, y + z, fy + fz, u_yz, f_yz, drho, rho, rates, s)
+        g17, g18 = relax_diagonal(g[17], g[18], w_plane, y - z, fy - fz, u_yz, f_yz, drho, rho, rates, s)
         return g0, g1, g2, g3, g4, g5, g6, g7, g8, g9, g10, g11, g12, g13, g14, g15, g16, g17, g18
 
-    return collide
+    @node_function
+    def collide_27(g: Populations, rates: Populations, force: Populations) -> Populations:
+        drho, x, y, z = macroscopic(g, force)
+        fx, fy, fz = force
+        s = (one - half * rates[0], one - half * rates[1])
+        rho, u, f = density(drho), quadratic(x * x, y * y, z * z)[0], quadratic(x * fx, y * fy, z * fz)[0]
+        p, fp, m, fm = x + y, fx + fy, x - y, fx - fy
+        g19, g20 = relax_diagonal(g[19], g[20], w_corner, p + z, fp + fz, u, f, drho, rho, rates, s)
+        g21, g22 = relax_diagonal(g[21], g[22], w_corner, p - z, fp - fz, u, f, drho, rho, rates, s)
+        g23, g24 = relax_diagonal(g[23], g[24], w_corner, m + z, fm + fz, u, f, drho, rho, rates, s)
+        g25, g26 = relax_diagonal(g[25], g[26], w_corner, m - z, fm - fz, u, f, drho, rho, rates, s)
+        return collide(g, rates, force) + (g19, g20, g21, g22, g23, g24, g25, g26)
+
+    return collide_27 if q == 27 else collide
+
+
+def _weights(real: Real, q: int) -> tuple[Any, Any, Any, Any]:
+    """Those at rest, along the axes, in the planes, to the corners: 0 where there are none."""
+    w = velocity_set(q).weights
+    return real(w[0]), real(w[1]), real(w[7]), real(w[19] if q == 27 else 0)
 
 
 def _no_third_order(real: Real) -> Any:
@@ -98,7 +118,7 @@ def _no_third_order(real: Real) -> Any:
 
     @node_function
     def coefficients(u: Populations, rho: Any, pi: Populations, kept: Any) -> Populations:
-        return zero, zero, zero, zero, zero, zero
+        return zero, zero, zero, zero, zero, zero, zero
 
     return coefficients
 
@@ -117,23 +137,26 @@ def _recursive_third_order(real: Real) -> Any:
             rho * y * y * z + kept * (two * y * yz + z * yy),
             rho * x * z * z + kept * (two * z * xz + x * zz),
             rho * y * z * z + kept * (two * z * yz + y * zz),
+            rho * x * y * z + kept * (x * yz + y * xz + z * xy),
         )
 
     return coefficients
 
 
-def _regularised(real: Real, equilibrium: str, third_order: Any) -> Any:
+def _regularised(real: Real, equilibrium: str, q: int, third_order: Any) -> Any:
     """Rebuild populations from moments: g* = g^eq + (1 - omega) 4.5 w (cc:Pi - tr Pi/3) + w H3 + w[1.5 c.F + B(u, F)].
 
-    The third-order part H3 on D3Q19, for coefficients a = (xxy, xxz, xyy, yyz, xzz, yzz), is -9 (a_xyy + a_xzz) along
-    +x, likewise y and z, and 9 (a_xxy + a_xyy) along (1, 1, 0), the sign of each following that of the odd component:
-    the sum over the three pairs of Hermite polynomials that the lattice carries, written out.
+    The third-order part H3 is the sum over the Hermite polynomials that a lattice carries, written out, for
+    coefficients a = (xxy, xxz, xyy, yyz, xzz, yzz, xyz); the sign of each follows that of the odd component. On D3Q19,
+    which carries them in pairs and xyz not at all, it is -9 (a_xyy + a_xzz) along +x, likewise y and z, and
+    9 (a_xxy + a_xyy) along (1, 1, 0). On D3Q27 it is -4.5 (a_xyy + a_xzz) along +x, 9 (a_xxy + a_xyy) - 4.5 (a_xzz + a_yzz)
+    along (1, 1, 0), and 9 times the sum of the first six + 27 a_xyz along (1, 1, 1).
     """
-    macroscopic, stress = make_macroscopic(real, equilibrium), make_stress(real, equilibrium)
-    density, quadratic = make_density(real, equilibrium), make_quadratic(real, equilibrium)
-    one, onehalf, three, fourhalf, nine = (real(value) for value in (1, 1.5, 3, 4.5, 9))
-    two = real(2)
-    w_rest, w_axis, w_plane = real(WEIGHTS[0]), real(WEIGHTS[1]), real(WEIGHTS[7])
+    macroscopic, stress = make_macroscopic(real, equilibrium, q), make_stress(real, equilibrium, q)
+    density, quadratic = make_density(real, equilibrium), make_quadratic(real, equilibrium, q)
+    one, onehalf, three, fourhalf, nine, many = (real(value) for value in (1, 1.5, 3, 4.5, 9, 27))
+    two, along, beside = real(2), real(-4.5 if q == 27 else -9), real(-4.5 if q == 27 else 0)
+    w_rest, w_axis, w_plane, w_corner = _weights(real, q)
 
     @node_function
     def pair(w: Any, cu: Any, cf: Any, rho: Any, even: Any, viscous: Any, odd: Any) -> tuple[Any, Any]:
@@ -142,8 +165,8 @@ def _regularised(real: Real, equilibrium: str, third_order: Any) -> Any:
         return even + odd, even - odd
 
     @node_function
-    def plane(cu: Any, cf: Any, rho: Any, even: Any, viscous: Any, odd: Any) -> tuple[Any, Any]:
-        return pair(w_plane, cu, cf, rho, even, cu * (rho * cu + cf) + viscous, odd)
+    def diagonal(w: Any, cu: Any, cf: Any, rho: Any, even: Any, viscous: Any, odd: Any) -> tuple[Any, Any]:
+        return pair(w, cu, cf, rho, even, cu * (rho * cu + cf) + viscous, odd)
 
     @node_function
     def collide(g: Populations, rates: Populations, force: Populations) -> Populations:
@@ -151,47 +174,69 @@ def _regularised(real: Real, equilibrium: str, third_order: Any) -> Any:
         fx, fy, fz = force
         rho, kept = density(drho), one - rates[0]
         pi = stress(g, drho, (x, y, z), force)
-        xxy, xxz, xyy, yyz, xzz, yzz = third_order((x, y, z), rho, pi, kept)
+        xxy, xxz, xyy, yyz, xzz, yzz, _ = third_order((x, y, z), rho, pi, kept)
         xx, yy, zz = kept * pi[0], kept * pi[1], kept * pi[2]
         xy, xz, yz = two * kept * pi[3], two * kept * pi[4], two * kept * pi[5]
         e = drho - onehalf * (xx + yy + zz)
         b, bx, by, bz, bxy, bxz, byz = quadratic(x * (rho * x + fx), y * (rho * y + fy), z * (rho * z + fz))
         g0 = w_rest * (e + b)
-        g1, g2 = pair(w_axis, x, fx, rho, e + bx, xx, -nine * (xyy + xzz))
-        g3, g4 = pair(w_axis, y, fy, rho, e + by, yy, -nine * (xxy + yzz))
-        g5, g6 = pair(w_axis, z, fz, rho, e + bz, zz, -nine * (xxz + yyz))
-        g7, g8 = plane(x + y, fx + fy, rho, e + bxy, xx + yy + xy, nine * (xxy + xyy))
-        g9, g10 = plane(x - y, fx - fy, rho, e + bxy, xx + yy - xy, nine * (xyy - xxy))
-        g11, g12 = plane(x + z, fx + fz, rho, e + bxz, xx + zz + xz, nine * (xxz + xzz))
-        g13, g14 = plane(x - z, fx - fz, rho, e + bxz, xx + zz - xz, nine * (xzz - xxz))
-        g15, g16 = plane(y + z, fy + fz, rho, e + byz, yy + zz + yz, nine * (yyz + yzz))
-        g17, g18 = plane(y - z, fy - fz, rho, e + byz, yy + zz - yz, nine * (yzz - yyz))
+        g1, g2 = pair(w_axis, x, fx, rho, e + bx, xx, along * (xyy + xzz))
+        g3, g4 = pair(w_axis, y, fy, rho, e + by, yy, along * (xxy + yzz))
+        g5, g6 = pair(w_axis, z, fz, rho, e + bz, zz, along * (xxz + yyz))
+        z_p, z_m = beside * (xzz + yzz), beside * (xzz - yzz)
+        y_p, y_m = beside * (xyy + yyz), beside * (xyy - yyz)
+        x_p, x_m = beside * (xxy + xxz), beside * (xxy - xxz)
+        g7, g8 = diagonal(w_plane, x + y, fx + fy, rho, e + bxy, xx + yy + xy, nine * (xxy + xyy) + z_p)
+        g9, g10 = diagonal(w_plane, x - y, fx - fy, rho, e + bxy, xx + yy - xy, nine * (xyy - xxy) + z_m)
+        g11, g12 = diagonal(w_plane, x + z, fx + fz, rho, e + bxz, xx + zz + xz, nine * (xxz + xzz) + y_p)
+        g13, g14 = diagonal(w_plane, x - z, fx - fz, rho, e + bxz, xx + zz - xz, nine * (xzz - xxz) + y_m)
+        g15, g16 = diagonal(w_plane, y + z, fy + fz, rho, e + byz, yy + zz + yz, nine * (yyz + yzz) + x_p)
+        g17, g18 = diagonal(w_plane, y - z, fy - fz, rho, e + byz, yy + zz - yz, nine * (yzz - yyz) + x_m)
         return g0, g1, g2, g3, g4, g5, g6, g7, g8, g9, g10, g11, g12, g13, g14, g15, g16, g17, g18
 
-    return collide
+    @node_function
+    def collide_27(g: Populations, rates: Populations, force: Populations) -> Populations:
+        drho, x, y, z = macroscopic(g, force)
+        fx, fy, fz = force
+        rho, kept = density(drho), one - rates[0]
+        pi = stress(g, drho, (x, y, z), force)
+        xxy, xxz, xyy, yyz, xzz, yzz, xyz = third_order((x, y, z), rho, pi, kept)
+        trace = kept * (pi[0] + pi[1] + pi[2])
+        xy, xz, yz = two * kept * pi[3], two * kept * pi[4], two * kept * pi[5]
+        e = drho - onehalf * trace + quadratic(x * (rho * x + fx), y * (rho * y + fy), z * (rho * z + fz))[0]
+        on_x, on_y, on_z, skew = nine * (xyy + xzz), nine * (xxy + yzz), nine * (xxz + yyz), many * xyz
+        p, fp, m, fm = x + y, fx + fy, x - y, fx - fy
+        p_on, m_on = on_x + on_y, on_x - on_y
+        g19, g20 = diagonal(w_corner, p + z, fp + fz, rho, e, trace + xy + xz + yz, p_on + on_z + skew)
+        g21, g22 = diagonal(w_corner, p - z, fp - fz, rho, e, trace + xy - xz - yz, p_on - on_z - skew)
+        g23, g24 = diagonal(w_corner, m + z, fm + fz, rho, e, trace - xy + xz - yz, m_on + on_z - skew)
+        g25, g26 = diagonal(w_corner, m - z, fm - fz, rho, e, trace - xy - xz + yz, m_on - on_z + skew)
+        return collide(g, rates, force) + (g19, g20, g21, g22, g23, g24, g25, g26)
+
+    return collide_27 if q == 27 else collide
 
 
-def projected(real: Real, equilibrium: str) -> Any:
+def projected(real: Real, equilibrium: str, q: int) -> Any:
     """Projected regularised collision (Latt and Chopard 2006, doi:10.1016/j.matcom.2006.05.017).
 
     g* = g^eq + (1 - omega) 4.5 w (cc:Pi - tr Pi/3) + w[1.5 c.F + B(u, F)].
     """
-    return _regularised(real, equilibrium, _no_third_order(real))
+    return _regularised(real, equilibrium, q, _no_third_order(real))
 
 
-def recursive(real: Real, equilibrium: str) -> Any:
-    """Recursive regularised collision: the projected one plus the third-order Hermite terms that D3Q19 carries.
+def recursive(real: Real, equilibrium: str, q: int) -> Any:
+    """Recursive regularised collision: the projected one plus the third-order Hermite terms that the lattice carries.
 
     a_xxy = ux^2 uy + (1 - omega)(2 ux Pi_xy + uy Pi_xx) and so on (Coreixas et al. 2017,
     doi:10.1103/PhysRevE.96.033306; Jacob, Malaspinas and Sagaut 2018, doi:10.1080/14685248.2018.1540879).
     """
-    return _regularised(real, equilibrium, _recursive_third_order(real))
+    return _regularised(real, equilibrium, q, _recursive_third_order(real))
 
 
-COLLISIONS: dict[str, Callable[[Real, str], Any]] = {
+COLLISIONS: dict[str, Callable[[Real, str, int], Any]] = {
     "bgk": bgk, "trt": trt, "projected": projected, "recursive": recursive,
 }  # fmt: skip
-"""Makers of the collision function for one floating-point type and equilibrium, by name."""
+"""Makers of the collision function for one floating-point type, equilibrium and number of populations, by name."""
 
 
 def demand_collision(name: str, known: Iterable[str]) -> None:
@@ -207,8 +252,8 @@ def demand_collision(name: str, known: Iterable[str]) -> None:
 
 
 @cache
-def make_collision(name: str, real: Real, equilibrium: str = "incompressible") -> Any:
-    """The collision function of that name for one floating-point type and equilibrium.
+def make_collision(name: str, real: Real, equilibrium: str = "incompressible", q: int = Q) -> Any:
+    """The collision function of that name for one floating-point type, equilibrium and number of populations.
 
     Raises
     ------
@@ -216,7 +261,7 @@ def make_collision(name: str, real: Real, equilibrium: str = "incompressible") -
         If there is no such model or equilibrium.
     """
     demand_collision(name, COLLISIONS)
-    return COLLISIONS[name](real, equilibrium)
+    return COLLISIONS[name](real, equilibrium, q)
 
 
 def relaxation_rates(tau: float, magic: float) -> tuple[float, float]:

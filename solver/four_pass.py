@@ -29,14 +29,14 @@ from numpy.typing import NDArray
 from solver.collision import make_collision
 from solver.cpu.blocks import plain, threaded
 from solver.cpu.driver import CpuDriver
-from solver.d3q19 import OPPOSITE, VELOCITIES, WEIGHTS, Q
 from solver.driver import LatticeDriver
 from solver.lattice import Lattice
 from solver.node_physics import make_density, make_link_quadratic, make_macroscopic, node_function
 from solver.nodes import Neighbours, Nodes
 from solver.rheology import make_rates
 from solver.storage import BITS, PLAIN, make_access
-from solver.streaming import opposite
+from solver.streaming import make_opposite
+from solver.velocity_sets import velocity_set
 from solver.walls import Vector, WallLinks, moving_walls
 
 NEAR = 0.75
@@ -98,9 +98,9 @@ def wall_nodes(nodes: Nodes, moving: Mapping[str, Vector] | None = None) -> Wall
     node, direction = nodes.wall_link_node, nodes.wall_link_direction
     q = nodes.wall_link_q.astype(np.float64)
     upstream, neighbours = np.empty_like(node), Neighbours(nodes)
-    for i in range(1, Q):
+    for i, back in enumerate(velocity_set(nodes.q).opposite[1:].tolist(), 1):
         mine = direction == i
-        upstream[mine] = neighbours.along(int(OPPOSITE[i]))[node[mine]]
+        upstream[mine] = neighbours.along(back)[node[mine]]
     velocity = np.zeros((3, len(node)))
     for name, of_patch in moving.items():
         velocity[:, nodes.wall_link_patch == nodes.patches.index(name) + 1] = np.array(of_patch)[:, None]
@@ -126,13 +126,13 @@ def no_links(links: WallLinks) -> WallLinks:
 
 
 @cache
-def make_pass_functions(storage: str, real: Any, equilibrium: str) -> tuple[Any, Any, Any]:
+def make_pass_functions(storage: str, real: Any, equilibrium: str, q: int) -> tuple[Any, Any, Any]:
     """The passes after collision: of a link to a wall node, of the two ends of a link, of a fluid node."""
-    macroscopic, density = make_macroscopic(real, equilibrium), make_density(real, equilibrium)
-    quadratic = make_link_quadratic(real, equilibrium)
-    take, put, load, _ = make_access(storage, real)[:4]
+    macroscopic, density = make_macroscopic(real, equilibrium, q), make_density(real, equilibrium)
+    quadratic, stencil = make_link_quadratic(real, equilibrium, q), velocity_set(q)
+    take, put, load, _ = make_access(storage, real, q)[:4]
     one, three = real(1), real(3)
-    velocities, weights = VELOCITIES.astype(real), WEIGHTS.astype(real)
+    velocities, weights = stencil.velocities.astype(real), stencil.weights.astype(real)
 
     @node_function
     def in_equilibrium(i: int, drho: Any, x: Any, y: Any, z: Any) -> Any:
@@ -169,14 +169,22 @@ def make_pass_functions(storage: str, real: Any, equilibrium: str) -> tuple[Any,
 
 @cache
 def make_passes(
-    collision: str, storage: str, real: Any, equilibrium: str, rheology: str | None, blended: bool, parallel: bool
+    collision: str,
+    storage: str,
+    real: Any,
+    equilibrium: str,
+    rheology: str | None,
+    blended: bool,
+    q: int,
+    parallel: bool,
 ) -> tuple[Any, Any, Any, Any]:
     """The four passes for given models and a way of storage, over nodes in turn or shared out to threads."""
     over_nodes = threaded if parallel else plain
-    collide, rates_of = make_collision(collision, real, equilibrium), make_rates(rheology, blended, equilibrium, real)
-    access = make_access(storage, real)
+    collide = make_collision(collision, real, equilibrium, q)
+    rates_of = make_rates(rheology, blended, equilibrium, real, q=q)
+    access, opposite = make_access(storage, real, q), make_opposite(q)
     load, store = access.load, access.store
-    extrapolate_link, swap_ends, update_node = make_pass_functions(storage, real, equilibrium)
+    extrapolate_link, swap_ends, update_node = make_pass_functions(storage, real, equilibrium, q)
 
     @over_nodes
     def collide_range(
@@ -225,13 +233,13 @@ class Ends:
     def of(cls, lattice: Lattice, walls: WallNodes | None) -> "Ends":
         """Those of a lattice and its wall nodes; none: the lattice's own wall scheme."""
         # between collision and streaming slot (o, n) holds what node n sent along i, which is due at the address of i
-        sent = OPPOSITE[1:, None] * np.int64(lattice.stride) + np.arange(lattice.stride)
-        due = lattice.addresses.astype(np.int64).reshape(Q - 1, lattice.stride)
+        sent = velocity_set(lattice.q).opposite[1:, None] * lattice.stride + np.arange(lattice.stride)
+        due = lattice.addresses.astype(np.int64).reshape(lattice.q - 1, lattice.stride)
         links: tuple[NDArray[Any], ...] = ()
         shares: tuple[NDArray[Any], ...] = ()
         if walls:
-            lattice = replace(lattice, walls=no_links(lattice.walls), halo=Q * walls.count)
-            from_wall = Q * lattice.stride + walls.direction * np.int64(walls.count) + walls.wall
+            lattice = replace(lattice, walls=no_links(lattice.walls), halo=lattice.q * walls.count)
+            from_wall = lattice.q * lattice.stride + walls.direction * np.int64(walls.count) + walls.wall
             due[walls.direction - 1, walls.node] = from_wall
             links = (walls.node, walls.direction, walls.upstream, from_wall)
             arrays = (walls.near, walls.far, walls.moved, walls.kept, walls.bounced)

@@ -27,7 +27,7 @@ class Lattice:
     ----------
     count : number of fluid nodes N.
     stride : length of a row of populations.
-    addresses : (18 * stride,) address of each link, see :mod:`solver.streaming`.
+    addresses : ((q - 1) * stride,) address of each link, see :mod:`solver.streaming`.
     walls, inlets, outlets : links that are treated after each step.
     probe_node, probe_opening : (P,) nodes at openings and their opening's index.
     openings : number of openings.
@@ -42,6 +42,7 @@ class Lattice:
     rheology : how the viscosity varies; none if it is the same everywhere.
     border : the first so many nodes are collided first, for their populations are needed in other parts.
     halo : number of slots of other parts' nodes that links of this one reach, which stand after its own.
+    q : number of populations of a node.
     """
 
     count: int
@@ -64,11 +65,12 @@ class Lattice:
     halves: bool = False
     border: int = 0
     halo: int = 0
+    q: int = Q
 
     @property
     def slots(self) -> int:
         """Length of the array of populations."""
-        return Q * self.stride + self.halo
+        return self.q * self.stride + self.halo
 
     @property
     def width(self) -> int:
@@ -87,11 +89,11 @@ class Lattice:
         return tuple(ends for ends in ((0, self.border), (self.border, self.count)) if ends[0] < ends[1])
 
     @property
-    def models(self) -> tuple[str, str | None, bool]:
-        """Equilibrium, model of viscosity that varies, and whether there is a blend: what drivers are compiled for."""
+    def models(self) -> tuple[str, str | None, bool, int]:
+        """Equilibrium, model of viscosity that varies, whether there is a blend, and q: what drivers are compiled for."""
         if self.rheology is None:
-            return self.equilibrium, None, False
-        return self.equilibrium, self.rheology.model, self.rheology.blend is not None
+            return self.equilibrium, None, False, self.q
+        return self.equilibrium, self.rheology.model, self.rheology.blend is not None, self.q
 
     def relaxation(self) -> tuple[tuple[Any, ...], NDArray[np.floating], NDArray[np.floating]]:
         """`rates`, `omega` and `blend` of :func:`solver.rheology.make_rates` before the first step."""
@@ -129,7 +131,7 @@ def build_lattice(
 
     Parameters
     ----------
-    nodes : the geometry.
+    nodes : the geometry, whose links are those of the velocity set.
     collision, walls : names of models.
     rates : (omega+, omega-).
     precision : one of `PRECISIONS`.
@@ -171,4 +173,5 @@ def build_lattice(
         equilibrium=equilibrium,
         rheology=rheology,
         halves=precision == "fp16",
+        q=nodes.q,
     )

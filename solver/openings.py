@@ -23,12 +23,13 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from solver.d3q19 import OPPOSITE, VELOCITIES, WEIGHTS, Q
-from solver.node_physics import make_density, make_link_quadratic, node_function, zeroth_and_first_moments
+from solver.d3q19 import Q
+from solver.node_physics import make_density, make_link_quadratic, make_moments, node_function
 from solver.nodes import Neighbours, Nodes
 from solver.profiles import Profile, link_weights
 from solver.storage import make_access
 from solver.sums import WORDS, Words, split
+from solver.velocity_sets import velocity_set
 
 
 @dataclass(frozen=True)
@@ -128,7 +129,9 @@ def adjusted(flow: Any, wanted: Any, state: Any, rule: Any) -> tuple[Any, Any, A
 
 
 @cache
-def make_outlet(storage: str, real: Callable[[float], Any], equilibrium: str = "incompressible") -> tuple[Any, Any]:
+def make_outlet(
+    storage: str, real: Callable[[float], Any], equilibrium: str = "incompressible", q: int = Q
+) -> tuple[Any, Any]:
     """Function ``(g, force)`` of the flow at a node, and ``(f, k, flow, links, conditions, row, entered)`` of a link.
 
     The first takes the node's populations after collision, before any of its links is treated; the second treats the
@@ -136,7 +139,8 @@ def make_outlet(storage: str, real: Callable[[float], Any], equilibrium: str = "
     ``conditions[row + column]`` is drho on the cap; `entered` gets what came in through each link.
     """
     zero, half, one, two = (real(value) for value in (0, 0.5, 1, 2))
-    density, quadratic = make_density(real, equilibrium), make_link_quadratic(real, equilibrium)
+    density, quadratic = make_density(real, equilibrium), make_link_quadratic(real, equilibrium, q)
+    zeroth_and_first_moments, _ = make_moments(q)
     take, put = make_access(storage, real)[:2]
 
     @node_function
@@ -182,7 +186,7 @@ def inlet_links(
     StageError
         If a profile is unknown, or no link of an inlet carries flow.
     """
-    rows = np.flatnonzero(_of_role(nodes, "inlet")[nodes.opening_link_opening])
+    rows, stencil = np.flatnonzero(_of_role(nodes, "inlet")[nodes.opening_link_opening]), velocity_set(nodes.q)
     direction = nodes.opening_link_direction[rows].astype(np.int64)
     index = nodes.opening_link_opening[rows].astype(np.int32) - 1
     weight = np.zeros((max((profile.rows for profile in profiles.values()), default=1), len(rows)))
@@ -190,7 +194,7 @@ def inlet_links(
         profile, mine = profiles[opening.name], index == opening.id - 1
         weight[: profile.rows, mine] = link_weights(nodes, opening, rows[mine], profile)
     return InletLinks(
-        slot=(OPPOSITE[direction].astype(np.int64) * stride + nodes.opening_link_node[rows]).astype(addresses.dtype),
+        slot=(stencil.opposite[direction] * stride + nodes.opening_link_node[rows]).astype(addresses.dtype),
         opening=index,
         column=columns[index],
         rows=np.diff(columns)[index],
@@ -202,7 +206,7 @@ def outlet_links(
     nodes: Nodes, addresses: NDArray[np.unsignedinteger], stride: int, columns: NDArray[np.int32], real: Any
 ) -> OutletLinks:
     """Links through outlets, sorted by node: all links of a node need its populations before any is replaced."""
-    rows = np.flatnonzero(_of_role(nodes, "outlet")[nodes.opening_link_opening])
+    rows, stencil = np.flatnonzero(_of_role(nodes, "outlet")[nodes.opening_link_opening]), velocity_set(nodes.q)
     rows = rows[np.lexsort((nodes.opening_link_direction[rows], nodes.opening_link_node[rows]))]
     node, index = nodes.opening_link_node[rows], nodes.opening_link_opening[rows].astype(np.int32) - 1
     direction = nodes.opening_link_direction[rows].astype(np.int64)
@@ -211,12 +215,12 @@ def outlet_links(
     return OutletLinks(
         node=node[starts],
         first=np.append(starts, len(rows)).astype(np.int32),
-        slot=(OPPOSITE[direction].astype(np.int64) * stride + node).astype(addresses.dtype),
+        slot=(stencil.opposite[direction] * stride + node).astype(addresses.dtype),
         opening=index,
         column=columns[index],
         normal=normals[index],
-        velocity=VELOCITIES[direction].astype(real),
-        weight=WEIGHTS[direction].astype(real),
+        velocity=stencil.velocities[direction].astype(real),
+        weight=stencil.weights[direction].astype(real),
     )
 
 

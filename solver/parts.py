@@ -22,13 +22,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from solver.d3q19 import OPPOSITE, Q
 from solver.driver import Fields, Held, LatticeDriver, Observation, Statistics, Tally, held_bytes
 from solver.lattice import Lattice
 from solver.openings import InletLinks, OutletLinks
 from solver.rheology import Rheology
 from solver.streaming import ALIGNMENT, row_stride
 from solver.sums import Words
+from solver.velocity_sets import velocity_set
 from solver.walls import WallLinks
 
 Slots = NDArray[np.unsignedinteger]
@@ -97,7 +97,7 @@ class _Cut:
         self._whole, self._part, self.number = whole, part, number
         mine = np.flatnonzero(part == number)
         at_border, reached = np.zeros(len(mine), np.bool_), []
-        for addresses in whole.addresses.reshape(Q - 1, whole.stride):
+        for addresses in whole.addresses.reshape(whole.q - 1, whole.stride):
             slots = addresses[mine]
             outward = self._owner(slots) != number
             at_border |= outward
@@ -113,7 +113,7 @@ class _Cut:
         self._border = int(at_border.sum())
         self.rows = np.concatenate((mine[at_border], mine[~at_border]))
         self._stride = row_stride(len(mine))
-        self.own_slots = Q * self._stride
+        self.own_slots = whole.q * self._stride
 
     def _owner(self, slots: Slots) -> NDArray[np.integer]:
         owner: NDArray[np.integer] = self._part[slots % self._whole.stride]
@@ -131,10 +131,11 @@ class _Cut:
     def lattice(self, place: NDArray[np.int64]) -> Lattice:
         """The lattice of the part."""
         whole, count = self._whole, len(self.rows)
-        addresses = whole.addresses.reshape(Q - 1, whole.stride)
-        own = OPPOSITE[1:, None].astype(np.int64) * self._stride + np.arange(self._stride)  # of padding nodes
+        addresses = whole.addresses.reshape(whole.q - 1, whole.stride)
+        back = velocity_set(whole.q).opposite[1:, None]
+        own = back * self._stride + np.arange(self._stride)  # of padding nodes
         local = own.astype(self.localise(addresses[0, :1], place).dtype)
-        for i in range(Q - 1):
+        for i in range(whole.q - 1):
             local[i, :count] = self.localise(addresses[i, self.rows], place)
         probes = self._part[whole.probe_node] == self.number
         return replace(

@@ -17,9 +17,9 @@ from math import pi
 import numpy as np
 from numpy.typing import NDArray
 
-from solver.d3q19 import VELOCITIES, WEIGHTS
 from solver.nodes import Nodes, Opening
 from solver.stage import StageError
+from solver.velocity_sets import velocity_set
 from solver.waveform import Inflow
 
 Shape = Callable[[Nodes, Opening, NDArray[np.intp]], NDArray[np.float64]]
@@ -82,7 +82,8 @@ def link_weights(nodes: Nodes, opening: Opening, rows: NDArray[np.intp], profile
     if profile.name not in PROFILES:
         raise StageError(f"profile {profile.name!r}: unknown; known are {', '.join(PROFILES)}")
     direction = nodes.opening_link_direction[rows]
-    seen = 6 * WEIGHTS[direction] * np.abs(VELOCITIES[direction] @ np.asarray(opening.normal))
+    stencil = velocity_set(nodes.q)
+    seen = 6 * stencil.weights[direction] * np.abs(stencil.velocities[direction] @ np.asarray(opening.normal))
     steady = seen * PROFILES[profile.name](nodes, opening, rows)
     if not steady.sum() > 0:
         raise StageError(
@@ -106,7 +107,7 @@ def developed(nodes: Nodes, opening: Opening, rows: NDArray[np.intp]) -> NDArray
 def parabolic(nodes: Nodes, opening: Opening, rows: NDArray[np.intp]) -> NDArray[np.float64]:
     """Hagen-Poiseuille's profile, max(0, 1 - r^2/R^2), R the equivalent radius."""
     normal = np.asarray(opening.normal)
-    reach = 0.5 * nodes.spacing_mm * VELOCITIES[nodes.opening_link_direction[rows]]
+    reach = 0.5 * nodes.spacing_mm * velocity_set(nodes.q).velocities[nodes.opening_link_direction[rows]]
     from_centre = nodes.points_mm()[nodes.opening_link_node[rows]] + reach - opening.centre_mm
     in_plane = from_centre - (from_centre @ normal)[:, None] * normal
     return np.maximum(0.0, 1 - (in_plane**2).sum(axis=1) / opening.radius_mm**2)

@@ -23,6 +23,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from solver.d3q19 import Q
 from solver.node_physics import Populations, make_density, make_macroscopic, make_stress, node_function
 from solver.power import make_parts, make_power
 from solver.storage import PLAIN, make_access
@@ -203,12 +204,12 @@ def _yielding(real: Real) -> Any:
 
 
 @cache
-def make_local_rate(model: str, blended: bool, equilibrium: str, real: Real, power: Any) -> Any:
+def make_local_rate(model: str, blended: bool, equilibrium: str, real: Real, power: Any, q: int = Q) -> Any:
     """Function ``(g, force, before, share, numbers) -> (omega, Pi)`` of one node's arriving populations.
 
     `before` is its omega in the step before, `share` that of the blend, which is left out unless `blended`.
     """
-    macroscopic, stress = make_macroscopic(real, equilibrium), make_stress(real, equilibrium)
+    macroscopic, stress = make_macroscopic(real, equilibrium, q), make_stress(real, equilibrium, q)
     density = make_density(real, equilibrium)
     relaxation = _yielding(real) if model == "bingham" else _by_viscosity(real, VISCOSITIES[model](real, power))
     zero, one, two, three = real(0), real(1), real(2), real(3)
@@ -231,7 +232,9 @@ def make_local_rate(model: str, blended: bool, equilibrium: str, real: Real, pow
 
 
 @cache
-def make_rates(model: str | None, blended: bool, equilibrium: str, real: Real, numbers: Numbers | None = None) -> Any:
+def make_rates(
+    model: str | None, blended: bool, equilibrium: str, real: Real, numbers: Numbers | None = None, q: int = Q
+) -> Any:
     """Function ``(g, n, force, rates, omega, blend) -> (omega+, omega-)`` of node n for a step.
 
     Without a model these are `rates`, and the arrays are not touched. With one, `rates` are `Rheology.numbers`, `omega`
@@ -250,7 +253,7 @@ def make_rates(model: str | None, blended: bool, equilibrium: str, real: Real, n
         return constant
 
     read, write, power = numbers or one_number(real)
-    local_rate, share = make_local_rate(model, blended, equilibrium, real, power), _make_share(blended, real, read)
+    local_rate, share = make_local_rate(model, blended, equilibrium, real, power, q), _make_share(blended, real, read)
     half, one, two = real(0.5), real(1), real(2)
 
     @node_function
@@ -278,14 +281,14 @@ def _make_share(blended: bool, real: Real, read: Any) -> Any:
 
 
 @cache
-def make_fields(model: str | None, blended: bool, equilibrium: str, real: Real) -> Any:
+def make_fields(model: str | None, blended: bool, equilibrium: str, real: Real, q: int = Q) -> Any:
     """Function ``(g, n, force, rates, omega, blend) -> (drho, velocity, stress, viscosity)`` of node n.
 
     `rates`, `omega` and `blend` as for :func:`make_rates`; the fields are those of :class:`solver.driver.Fields`, the
     viscosity 0 without a model. With one, the stress is that with the omega which the next step would collide with, and
     Bingham's viscosity, which is infinite where nothing is sheared, is told as if tau were at most `MOST_TAU` there.
     """
-    macroscopic, stress_of = make_macroscopic(real, equilibrium), make_stress(real, equilibrium)
+    macroscopic, stress_of = make_macroscopic(real, equilibrium, q), make_stress(real, equilibrium, q)
     zero, half, one, third = real(0), real(0.5), real(1), real(1 / 3)
 
     @node_function
@@ -297,7 +300,8 @@ def make_fields(model: str | None, blended: bool, equilibrium: str, real: Real) 
         return constant
 
     read, _, power = one_number(real)
-    local_rate, share_of = make_local_rate(model, blended, equilibrium, real, power), _make_share(blended, real, read)
+    local_rate = make_local_rate(model, blended, equilibrium, real, power, q)
+    share_of = _make_share(blended, real, read)
 
     @node_function
     def local(g: Populations, n: int, force: Populations, rates: Any, omega: Any, blend: Any) -> Populations:

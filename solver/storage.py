@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from solver.d3q19 import Q
 from solver.node_physics import node_function
 from solver.streaming import make_moves
 
@@ -107,8 +108,8 @@ def _as_it_is(population: Any) -> Any:
 
 
 @cache
-def make_access(storage: str, real: Any) -> Access:
-    """Reads and writes for a way of storage and the type that is computed with."""
+def make_access(storage: str, real: Any, q: int = Q) -> Access:
+    """Reads and writes for a way of storage, the type that is computed with, and so many populations a node."""
     up, down = real(SCALE), real(1 / SCALE)
     to_real, to_stored = (half_to_single, single_to_half) if storage == BITS else (real, _as_it_is)
 
@@ -131,4 +132,4 @@ def make_access(storage: str, real: Any) -> Access:
     def put(f: Any, k: int, population: Any) -> None:
         f[k] = encode(population)
 
-    return Access(take, put, *make_moves(take, put))
+    return Access(take, put, *make_moves(take, put, q))

@@ -1,6 +1,6 @@
 """In-place streaming on the node list (AA pattern): where a population lives before and after each step.
 
-Populations are one flat array of 19 rows of `stride` numbers; slot (i, n) is ``i * stride + n``. With o the opposite of
+Populations are one flat array of q rows of `stride` numbers, q = 19 or 27; slot (i, n) is ``i * stride + n``. With o the opposite of
 i, the address of link i of node n is slot (i, neighbour) where n + c_i is fluid, else slot (o, n), which folds half-way
 bounce-back into streaming. Steps come in pairs:
 
@@ -23,10 +23,11 @@ import numpy as np
 from numba import njit, prange
 from numpy.typing import NDArray
 
-from solver.d3q19 import OPPOSITE, VELOCITIES, Q
+from solver.d3q19 import VELOCITIES, Q
 from solver.node_physics import Populations, node_function
 from solver.nodes import Neighbours, Nodes
 from solver.stage import StageError
+from solver.velocity_sets import velocity_set
 
 ALIGNMENT = 64
 """Rows of populations start at multiples of this many numbers."""
@@ -41,7 +42,7 @@ def row_stride(count: int) -> int:
 
 
 def link_addresses(nodes: Nodes, slip: tuple[str, ...] = ()) -> NDArray[np.unsignedinteger]:
-    """Address of link i of node n at ``[(i - 1) * stride + n]``, flat, 18 rows; 32-bit where it suffices.
+    """Address of link i of node n at ``[(i - 1) * stride + n]``, flat, q - 1 rows; 32-bit where it suffices.
 
     Padding nodes are enclosed by walls: their addresses are their own slots.
 
@@ -53,30 +54,34 @@ def link_addresses(nodes: Nodes, slip: tuple[str, ...] = ()) -> NDArray[np.unsig
     Raises
     ------
     StageError
-        If such a patch does not lie half-way between nodes, along the lattice.
+        If such a patch does not lie half-way between nodes, along the lattice, or links along corners are listed.
     """
-    stride = row_stride(nodes.count)
-    kind = np.uint32 if Q * stride < 2**32 else np.uint64
-    addresses = np.empty((Q - 1, stride), dtype=kind)
+    stride, opposite = row_stride(nodes.count), velocity_set(nodes.q).opposite
+    kind = np.uint32 if nodes.q * stride < 2**32 else np.uint64
+    addresses = np.empty((nodes.q - 1, stride), dtype=kind)
     neighbours = Neighbours(nodes)
-    for i in range(1, Q):
-        _fill(addresses[i - 1], neighbours.along(i), i * stride, int(OPPOSITE[i]) * stride)
+    for i in range(1, nodes.q):
+        _fill(addresses[i - 1], neighbours.along(i), i * stride, int(opposite[i]) * stride)
     if slip:
+        if nodes.q != Q:
+            raise StageError(
+                f"solve.patches.{slip[0]}: fluid slips along walls on D3Q19 alone; set solve.velocity_set to D3Q19"
+            )
         for node, direction, address in _mirrored(nodes, slip_links(nodes, slip), neighbours, stride):
             addresses[direction - 1, node] = address
     return addresses.ravel()
 
 
 class Runs(NamedTuple):
-    """Addresses of all links, compressed: runs of rows over which each of the 18 addresses rises by one a row.
+    """Addresses of all links, compressed: runs of rows over which each of a node's addresses rises by one a row.
 
     Rows follow each other along an axis, and so do their neighbours, until one of these meets a wall. Of the r-th run,
-    the address of link i of row n is ``n + offset[18 r + i - 1]``.
+    the address of link i of row n is ``n + offset[(q - 1) r + i - 1]``.
 
     Attributes
     ----------
     first : (R + 1,) first row of each run, and the end of the last one.
-    offset : (18 R,) signed.
+    offset : ((q - 1) R,) signed.
     """
 
     first: NDArray[np.int64]
@@ -85,7 +90,7 @@ class Runs(NamedTuple):
 
 def address_runs(addresses: NDArray[np.unsignedinteger], stride: int) -> Runs:
     """Runs of the addresses that :func:`link_addresses` gives, or of such as reach a halo behind the slots."""
-    table = addresses.reshape(Q - 1, stride)
+    table = addresses.reshape(-1, stride)
     starting = np.zeros(stride, np.bool_)
     _mark_starts(table, starting)
     first = np.flatnonzero(starting)
@@ -186,12 +191,21 @@ def _fill(row: NDArray[np.unsignedinteger], ends: NDArray[np.int32], there: int,
 
 
 @node_function
-def opposite(g: Populations) -> Populations:
-    """Populations with those of opposite directions exchanged."""
+def _opposite(g: Populations) -> Populations:
     return (
         g[0], g[2], g[1], g[4], g[3], g[6], g[5], g[8], g[7], g[10], g[9], g[12], g[11], g[14], g[13], g[16], g[15],
         g[18], g[17],
     )  # fmt: skip
+
+
+@node_function
+def _opposite_27(g: Populations) -> Populations:
+    return _opposite(g[:19]) + (g[20], g[19], g[22], g[21], g[24], g[23], g[26], g[25])
+
+
+def make_opposite(q: int = Q) -> Any:
+    """Function ``g -> g`` that exchanges the populations of opposite directions."""
+    return _opposite_27 if q == 27 else _opposite
 
 
 class Moves(NamedTuple):
@@ -199,9 +213,9 @@ class Moves(NamedTuple):
 
     Attributes
     ----------
-    load : ``(f, first, stride)``, the 19 at ``first``, ``first + stride``, ...
+    load : ``(f, first, stride)``, those at ``first``, ``first + stride``, ...
     store : ``(f, first, stride, g)``, to there.
-    gather : ``(f, a, n)``, those at the addresses `a` of the node's links 1..18, after the one at rest.
+    gather : ``(f, a, n)``, those at the addresses `a` of the node's links, after the one at rest.
     scatter : ``(f, a, n, g)``, to there.
     """
 
@@ -211,8 +225,11 @@ class Moves(NamedTuple):
     scatter: Any
 
 
-def make_moves(take: Any, put: Any) -> Moves:
-    """Reads and writes made of those of single slots, ``take(f, slot)`` and ``put(f, slot, population)``."""
+def make_moves(take: Any, put: Any, q: int = Q) -> Moves:
+    """Reads and writes made of those of single slots, ``take(f, slot)`` and ``put(f, slot, population)``.
+
+    Each population is named: loops over a tuple would not be unrolled.
+    """
 
     @node_function
     def load(f: Any, first: int, stride: int) -> Populations:
@@ -278,12 +295,58 @@ def make_moves(take: Any, put: Any) -> Moves:
         put(f, a[16], g[17])
         put(f, a[17], g[18])
 
+    moves = Moves(load, store, gather, scatter)
+    return _with_corners(moves, take, put) if q == 27 else moves
+
+
+def _with_corners(moves: Moves, take: Any, put: Any) -> Moves:
+    """Those of D3Q27, from those of D3Q19, whose directions come first."""
+    load_19, store_19, gather_19, scatter_19 = moves
+
+    @node_function
+    def load(f: Any, first: int, stride: int) -> Populations:
+        return load_19(f, first, stride) + (
+            take(f, first + 19 * stride), take(f, first + 20 * stride), take(f, first + 21 * stride),
+            take(f, first + 22 * stride), take(f, first + 23 * stride), take(f, first + 24 * stride),
+            take(f, first + 25 * stride), take(f, first + 26 * stride),
+        )  # fmt: skip
+
+    @node_function
+    def store(f: Any, first: int, stride: int, g: Populations) -> None:
+        store_19(f, first, stride, g)
+        put(f, first + 19 * stride, g[19])
+        put(f, first + 20 * stride, g[20])
+        put(f, first + 21 * stride, g[21])
+        put(f, first + 22 * stride, g[22])
+        put(f, first + 23 * stride, g[23])
+        put(f, first + 24 * stride, g[24])
+        put(f, first + 25 * stride, g[25])
+        put(f, first + 26 * stride, g[26])
+
+    @node_function
+    def gather(f: Any, a: Populations, n: int) -> Populations:
+        return gather_19(f, a, n) + (
+            take(f, a[18]), take(f, a[19]), take(f, a[20]), take(f, a[21]), take(f, a[22]), take(f, a[23]),
+            take(f, a[24]), take(f, a[25]),
+        )  # fmt: skip
+
+    @node_function
+    def scatter(f: Any, a: Populations, n: int, g: Populations) -> None:
+        scatter_19(f, a, n, g)
+        put(f, a[18], g[19])
+        put(f, a[19], g[20])
+        put(f, a[20], g[21])
+        put(f, a[21], g[22])
+        put(f, a[22], g[23])
+        put(f, a[23], g[24])
+        put(f, a[24], g[25])
+        put(f, a[25], g[26])
+
     return Moves(load, store, gather, scatter)
 
 
 @node_function
-def link_address(a: Any, n: int, stride: int) -> Populations:
-    """The 18 addresses of a node's links, from the table `a`."""
+def _link_address(a: Any, n: int, stride: int) -> Populations:
     return (
         a[n], a[n + stride], a[n + 2 * stride], a[n + 3 * stride], a[n + 4 * stride], a[n + 5 * stride],
         a[n + 6 * stride], a[n + 7 * stride], a[n + 8 * stride], a[n + 9 * stride], a[n + 10 * stride],
@@ -292,12 +355,24 @@ def link_address(a: Any, n: int, stride: int) -> Populations:
     )  # fmt: skip
 
 
-def make_run_address(take: Any) -> Any:
-    """Function ``(offset, run, n)`` of the 18 addresses of a node's links, from the offsets of its run."""
+@node_function
+def _link_address_27(a: Any, n: int, stride: int) -> Populations:
+    return _link_address(a, n, stride) + (
+        a[n + 18 * stride], a[n + 19 * stride], a[n + 20 * stride], a[n + 21 * stride], a[n + 22 * stride],
+        a[n + 23 * stride], a[n + 24 * stride], a[n + 25 * stride],
+    )  # fmt: skip
+
+
+def make_link_address(q: int = Q) -> Any:
+    """Function ``(a, n, stride)`` of the addresses of a node's links, from the table `a`."""
+    return _link_address_27 if q == 27 else _link_address
+
+
+def make_run_address(take: Any, q: int = Q) -> Any:
+    """Function ``(offset, run, n)`` of the addresses of a node's links, from the offsets of its run."""
 
     @node_function
-    def run_address(offset: Any, run: int, n: int) -> Populations:
-        k = 18 * run
+    def address_19(offset: Any, k: int, n: int) -> Populations:
         return (
             n + take(offset, k), n + take(offset, k + 1), n + take(offset, k + 2), n + take(offset, k + 3),
             n + take(offset, k + 4), n + take(offset, k + 5), n + take(offset, k + 6), n + take(offset, k + 7),
@@ -306,4 +381,16 @@ def make_run_address(take: Any) -> Any:
             n + take(offset, k + 16), n + take(offset, k + 17),
         )  # fmt: skip
 
-    return run_address
+    @node_function
+    def run_address(offset: Any, run: int, n: int) -> Populations:
+        return address_19(offset, 18 * run, n)
+
+    @node_function
+    def run_address_27(offset: Any, run: int, n: int) -> Populations:
+        k = 26 * run
+        return address_19(offset, k, n) + (
+            n + take(offset, k + 18), n + take(offset, k + 19), n + take(offset, k + 20), n + take(offset, k + 21),
+            n + take(offset, k + 22), n + take(offset, k + 23), n + take(offset, k + 24), n + take(offset, k + 25),
+        )  # fmt: skip
+
+    return run_address_27 if q == 27 else run_address

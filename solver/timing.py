@@ -19,7 +19,6 @@ from numpy.typing import NDArray
 
 from solver.cpu.blocks import threaded
 from solver.cuda.device import cuda, device_answers, require_device
-from solver.d3q19 import Q
 from solver.driver import LatticeDriver
 from solver.storage import SCALE
 
@@ -56,7 +55,7 @@ def stirred(driver: AnyDriver) -> AnyDriver:
     lattice, kind = driver.lattice, driver.populations.dtype
     noise = NOISE * np.random.default_rng(0).random(lattice.stride, np.float32)
     stored = (SCALE * noise).astype(np.float16).view(kind) if lattice.halves else noise.astype(kind)
-    for i in range(Q):
+    for i in range(lattice.q):
         driver.write(slice(i * lattice.stride, (i + 1) * lattice.stride), stored)
     return driver
 

@@ -1,4 +1,4 @@
-"""Velocity sets as data, for solvers that are written for any of them; the drivers' own is :mod:`solver.d3q19`."""
+"""Velocity sets as data. The drivers run both; geometry is told by the directions of :mod:`solver.d3q19` alone."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -58,7 +58,7 @@ class VelocitySet:
 
 
 D3Q19 = VelocitySet("D3Q19", d3q19.VELOCITIES.astype(np.float64), d3q19.WEIGHTS)
-"""The drivers' set."""
+"""The set of the fewest velocities that gives the right stress; its moments of fourth order are not all isotropic."""
 
 _CORNERS = np.array([sign * np.array((1.0, *rest)) for rest in product((1, -1), repeat=2) for sign in (1, -1)])
 
@@ -70,3 +70,8 @@ D3Q27 = VelocitySet(
 """All of {-1, 0, 1}^3, those of D3Q19 first (He and Luo 1997b, doi:10.1103/PhysRevE.56.6811)."""
 
 VELOCITY_SETS = {stencil.name: stencil for stencil in (D3Q19, D3Q27)}
+
+
+def velocity_set(q: int) -> VelocitySet:
+    """The set of so many velocities."""
+    return next(stencil for stencil in VELOCITY_SETS.values() if len(stencil) == q)

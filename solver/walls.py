@@ -26,13 +26,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from solver.d3q19 import OPPOSITE, VELOCITIES, WEIGHTS
 from solver.node_physics import node_function
 from solver.nodes import Nodes
 from solver.stage import StageError
 from solver.storage import make_access
 from solver.streaming import slip_links
 from solver.sums import split
+from solver.velocity_sets import velocity_set
 
 Coefficients = tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]
 Vector = tuple[float, float, float]
@@ -179,7 +179,7 @@ def wall_links(
         raise StageError(f"walls {scheme!r}: unknown; known are {', '.join(WALLS)}")
     node = nodes.wall_link_node.astype(np.int64)
     direction = nodes.wall_link_direction.astype(np.int64)
-    back = OPPOSITE[direction].astype(np.int64)
+    back = velocity_set(nodes.q).opposite[direction]
     upstream = addresses[(back - 1) * stride + node]
     inside = direction * stride + node
     q = nodes.wall_link_q.astype(np.float64)
@@ -210,11 +210,11 @@ def moving_walls(nodes: Nodes, moving: Mapping[str, Vector]) -> NDArray[np.float
     StageError
         If a patch would push fluid through itself: a wall of the lattice stays where it is, and may only slide.
     """
-    added = np.zeros(len(nodes.wall_link_q))
+    added, stencil = np.zeros(len(nodes.wall_link_q)), velocity_set(nodes.q)
     for name, velocity in moving.items():
         mine = nodes.wall_link_patch == nodes.patches.index(name) + 1
         direction = nodes.wall_link_direction[mine]
-        added[mine] = -6 * WEIGHTS[direction] * (VELOCITIES[direction] @ np.array(velocity))
+        added[mine] = -6 * stencil.weights[direction] * (stencil.velocities[direction] @ np.array(velocity))
         through = abs(added[mine].sum()) / max(np.abs(added[mine]).sum(), 1e-300)
         if through > MAX_THROUGH:
             raise StageError(

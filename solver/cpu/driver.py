@@ -15,7 +15,6 @@ from solver.cpu.opening_pass import make_opening_pass
 from solver.cpu.reading import make_reading
 from solver.cpu.steps import make_steps
 from solver.cpu.wall_pass import make_wall_pass
-from solver.d3q19 import Q
 from solver.driver import EXTREMES, SUMS, Fields, Found, Held, LatticeDriver, Mean, Statistics, held_bytes
 from solver.forecast import Device
 from solver.lattice import Lattice
@@ -42,7 +41,7 @@ class CpuDriver(LatticeDriver):
 
     def __init__(self, lattice: Lattice) -> None:
         self._runs = address_runs(lattice.addresses, lattice.stride)
-        self._outlet_addresses = lattice.addresses.reshape(Q - 1, -1)[:, lattice.outlets.node].ravel()
+        self._outlet_addresses = lattice.addresses.reshape(lattice.q - 1, -1)[:, lattice.outlets.node].ravel()
         super().__init__(replace(lattice, addresses=self._outlet_addresses[:0]))  # the table is not needed any more
         storage, real = BITS if lattice.halves else PLAIN, lattice.real
         self.populations: NDArray[Any] = np.zeros(lattice.slots, np.uint16 if lattice.halves else real)
@@ -53,7 +52,9 @@ class CpuDriver(LatticeDriver):
         self._treat_walls, self._subtract = make_wall_pass(storage, real, walls.two_terms)
         self._partners = {even: tuple(walls.partners(even)) for even in (True, False)}
         self._shares = tuple(walls.shares())
-        self._inlets, self._outlets, self._control, self._probe = make_opening_pass(storage, real, lattice.equilibrium)
+        self._inlets, self._outlets, self._control, self._probe = make_opening_pass(
+            storage, real, lattice.equilibrium, lattice.q
+        )
         self._fields, self._gather, self._observe = make_reading(storage, real, *lattice.models)
         self._added = np.zeros((chunks(len(lattice.walls.slot)), WORDS), np.int64)
         self._before = np.zeros((3, lattice.count), dtype=lattice.real)

@@ -7,18 +7,22 @@ import numpy as np
 from numba import prange
 
 from solver.cpu.blocks import plain, threaded
+from solver.d3q19 import Q
 from solver.openings import adjusted, make_outlet
 from solver.storage import make_access
-from solver.streaming import link_address, opposite
+from solver.streaming import make_link_address, make_opposite
 from solver.sums import join
 
 
 @cache
-def make_opening_pass(storage: str, real: Any, equilibrium: str = "incompressible") -> tuple[Any, Any, Any, Any]:
+def make_opening_pass(
+    storage: str, real: Any, equilibrium: str = "incompressible", q: int = Q
+) -> tuple[Any, Any, Any, Any]:
     """Treat all inlets, all outlets; control pressures; read the density of the nodes at openings."""
-    flow_at, treat = make_outlet(storage, real, equilibrium)
-    access = make_access(storage, real)
+    flow_at, treat = make_outlet(storage, real, equilibrium, q)
+    access = make_access(storage, real, q)
     take, put, load, gather = access.take, access.put, access.load, access.gather
+    opposite, link_address = make_opposite(q), make_link_address(q)
 
     @threaded
     def inlets(f: Any, slot: Any, column: Any, rows: Any, weight: Any, conditions: Any, entered: Any) -> None:
@@ -61,7 +65,7 @@ def make_opening_pass(storage: str, real: Any, equilibrium: str = "incompressibl
     def probe(f: Any, stride: int, node: Any, drho: Any) -> None:
         for k in range(len(node)):
             total = 0.0
-            for i in range(19):
+            for i in range(q):
                 total += np.float64(take(f, i * stride + node[k]))
             drho[k] = total
 

@@ -7,6 +7,7 @@ import numpy as np
 from numba import prange
 
 from solver.cpu.blocks import CHUNK, plain, threaded
+from solver.d3q19 import Q
 from solver.node_physics import make_observation
 from solver.rheology import make_fields, make_gathering, make_taking
 from solver.storage import make_access
@@ -15,11 +16,12 @@ from solver.sums import WORDS, split
 
 @cache
 def make_reading(
-    storage: str, real: Any, equilibrium: str = "incompressible", rheology: str | None = None, blended: bool = False
-) -> tuple[Any, Any, Any]:
+    storage: str, real: Any, equilibrium: str = "incompressible", rheology: str | None = None, blended: bool = False,
+    q: int = Q,
+) -> tuple[Any, Any, Any]:  # fmt: skip
     """Fields of all nodes; the same with statistics; sums and extremes over them."""
-    look, measure = make_observation(real, equilibrium), make_fields(rheology, blended, equilibrium, real)
-    load, varying = make_access(storage, real).load, rheology is not None
+    look, measure = make_observation(real, equilibrium, q), make_fields(rheology, blended, equilibrium, real, q)
+    load, varying = make_access(storage, real, q).load, rheology is not None
     take_in, gather = make_taking(varying), make_gathering(varying, real)
 
     @threaded

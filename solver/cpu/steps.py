@@ -14,10 +14,11 @@ from numba import prange
 from solver.collision import make_collision
 from solver.cpu.blocks import CHUNK, plain, threaded
 from solver.cpu.lanes import make_lanes
+from solver.d3q19 import Q
 from solver.node_physics import node_function
 from solver.rheology import make_rates
 from solver.storage import BITS
-from solver.streaming import make_moves, make_run_address, opposite
+from solver.streaming import make_moves, make_opposite, make_run_address
 
 REST = 64
 """Nodes that the buffer holds."""
@@ -26,14 +27,14 @@ REST = 64
 @cache
 def make_steps(
     collision: str, storage: str, real: Any, equilibrium: str = "incompressible", rheology: str | None = None,
-    blended: bool = False,
+    blended: bool = False, q: int = Q,
 ) -> tuple[Any, Any]:  # fmt: skip
     """The even and the odd step of a range of nodes; `rates`, `omega` and `blend` as :func:`make_rates` says."""
-    collide, lanes = make_collision(collision, real, equilibrium), make_lanes(storage, real)
-    rates_of = make_rates(rheology, blended, equilibrium, real, lanes.numbers)
-    width, (load, store, _, _) = lanes.width, make_moves(lanes.take, lanes.put)
-    load_one, store_one, gather_one, scatter_one = make_moves(lanes.get, lanes.set)
-    run_address = make_run_address(lanes.get)
+    collide, lanes = make_collision(collision, real, equilibrium, q), make_lanes(storage, real)
+    rates_of = make_rates(rheology, blended, equilibrium, real, lanes.numbers, q)
+    width, (load, store, _, _) = lanes.width, make_moves(lanes.take, lanes.put, q)
+    load_one, store_one, gather_one, scatter_one = make_moves(lanes.get, lanes.set, q)
+    run_address, opposite = make_run_address(lanes.get, q), make_opposite(q)
     stored: Any = np.uint16 if storage == BITS else real
     varying = rheology is not None
 
@@ -46,8 +47,8 @@ def make_steps(
     def make_run(part: int) -> Any:
         """Function that collides nodes of a run up to its end, as many as fill vectors; the node that comes next."""
         lanes = make_lanes(storage, real, part)
-        width, (_, _, gather, scatter) = lanes.width, make_moves(lanes.take, lanes.put)
-        rates_of = make_rates(rheology, blended, equilibrium, real, lanes.numbers)
+        width, (_, _, gather, scatter) = lanes.width, make_moves(lanes.take, lanes.put, q)
+        rates_of = make_rates(rheology, blended, equilibrium, real, lanes.numbers, q)
 
         @node_function
         def collide_run(
@@ -78,7 +79,7 @@ def make_steps(
 
     @plain
     def odd_chunk(f: Any, runs: Any, first: int, last: int, force: Any, rates: Any, omega: Any, blend: Any) -> None:
-        columns, node, run = np.zeros(19 * REST, stored), np.zeros(REST, np.intp), np.zeros(REST, np.intp)
+        columns, node, run = np.zeros(q * REST, stored), np.zeros(REST, np.intp), np.zeros(REST, np.intp)
         its_omega, its_blend = np.ones(REST, real), np.zeros(REST, real)
         rest, count = (columns, node, run, its_omega, its_blend), 0
         n, r = first, np.searchsorted(runs.first, first, "right") - 1

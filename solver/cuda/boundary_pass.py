@@ -19,7 +19,7 @@ from solver.cuda.steps import make_addresses, make_paying
 from solver.lattice import Lattice
 from solver.openings import OutletLinks, make_outlet
 from solver.storage import make_access
-from solver.streaming import opposite
+from solver.streaming import make_opposite
 from solver.sums import WORDS
 from solver.walls import WallLinks, make_interpolation
 
@@ -93,12 +93,12 @@ def outlets_first(walls: WallLinks, outlets: OutletLinks, stride: int) -> tuple[
 
 
 @cache
-def make_boundary_pass(storage: str, real: Any, equilibrium: str, two_terms: bool) -> tuple[Any, Any]:
+def make_boundary_pass(storage: str, real: Any, equilibrium: str, two_terms: bool, q: int) -> tuple[Any, Any]:
     """Treat a range of openings and wall links, and add up the mass of the latter; take it off nodes next to walls."""
-    flow_at, treat_link = map(on_device, make_outlet(storage, real, equilibrium))
-    addresses_of, pay = make_addresses(), make_paying(storage, real)
+    flow_at, treat_link = map(on_device, make_outlet(storage, real, equilibrium, q))
+    addresses_of, pay, opposite = make_addresses(q), make_paying(storage, real), on_device(make_opposite(q))
     kind = float64 if real is np.float64 else float32
-    access = make_access(storage, real)
+    access = make_access(storage, real, q)
     take, put, load, gather = map(on_device, (access.take, access.put, access.load, access.gather))
     interpolate, add_block = on_device(make_interpolation(storage, real, two_terms)), make_block_sum(WORDS)
 

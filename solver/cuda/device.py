@@ -36,9 +36,10 @@ PAIRS = 8
 """Pairs of steps that are replayed at once."""
 NODE_REGISTERS = {np.float32: 80, np.float64: 128}
 VARYING_REGISTERS = {np.float32: 96, np.float64: 128}
+CORNER_REGISTERS = {np.float32: 128, np.float64: 168}
 LINK_REGISTERS = {np.float32: 40, np.float64: 64}
-"""Registers of a thread that collides, where the viscosity is the same everywhere and where it varies, and of one that
-treats links, at most, by the type that is computed with."""
+"""Registers of a thread that collides, where the viscosity is the same everywhere, where it varies, and with 27
+populations (not timed on a device), and of one that treats links, at most, by the type that is computed with."""
 LEAST_CUDA = (12, 0)
 """Of the driver, for what requirements-cuda.lock holds."""
 DRIVER_VERSION = ("nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader")
@@ -91,9 +92,10 @@ def kernel(registers: int | None = None) -> Any:
     return decorator
 
 
-def node_registers(real: Any, varying: bool) -> int:
-    """Registers of a thread that collides a node, at most."""
-    return (VARYING_REGISTERS if varying else NODE_REGISTERS)[real]
+def node_registers(real: Any, varying: bool, q: int = 19) -> int:
+    """Registers of a thread that collides a node of q populations, at most."""
+    held = (VARYING_REGISTERS if varying else NODE_REGISTERS)[real]
+    return held if q == 19 else CORNER_REGISTERS[real]
 
 
 def fitting_threads(registers: int, asked: int | None = None) -> tuple[int, int]:

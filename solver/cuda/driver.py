@@ -63,7 +63,7 @@ class CudaDriver(LatticeDriver):
         self._read, self._write = make_exchange()
         walls, into, out, control = lattice.walls, lattice.inlets, lattice.outlets, lattice.control
         self._boundaries = Boundaries.of(lattice)
-        self._treat, self._subtract = make_boundary_pass(storage, real, lattice.equilibrium, walls.two_terms)
+        self._treat, self._subtract = make_boundary_pass(storage, real, lattice.equilibrium, walls.two_terms, lattice.q)
         self._wall_nodes = send(walls.nodes)
         sharing = np.zeros(lattice.stride, np.bool_)
         sharing[walls.nodes] = True
@@ -102,7 +102,7 @@ class CudaDriver(LatticeDriver):
         StageError
             If so many do not fit on a multiprocessor.
         """
-        registers = node_registers(self.lattice.real, self.lattice.rheology is not None)
+        registers = node_registers(self.lattice.real, self.lattice.rheology is not None, self.lattice.q)
         self.threads, resident = fitting_threads(registers, threads)
         self.layout = f"{self.threads} threads a block, {registers} registers each, {resident} a multiprocessor"
         self.queue.forget("pair", "pairs")

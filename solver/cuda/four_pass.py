@@ -14,9 +14,9 @@ from solver.storage import HALF, PLAIN
 
 
 @cache
-def make_passes(storage: str, real: Any, equilibrium: str) -> tuple[Any, Any, Any]:
+def make_passes(storage: str, real: Any, equilibrium: str, q: int) -> tuple[Any, Any, Any]:
     """Wall condition, streaming and macroscopic update."""
-    extrapolate_link, swap_ends, update_node = map(on_device, make_pass_functions(storage, real, equilibrium))
+    extrapolate_link, swap_ends, update_node = map(on_device, make_pass_functions(storage, real, equilibrium, q))
 
     @kernel()
     def extrapolate(f: Any, stride: int, links: Any, shares: Any, drho: Any, u: Any) -> None:
@@ -58,7 +58,7 @@ class CudaFourPass(FourPasses, CudaDriver):
             tuple(map(send, arrays)) for arrays in (ends.links, ends.shares, ends.swapped)
         )
         self._extrapolate, self._swap, self._update = make_passes(
-            HALF if lattice.halves else PLAIN, lattice.real, lattice.equilibrium
+            HALF if lattice.halves else PLAIN, lattice.real, lattice.equilibrium, lattice.q
         )
         self._drho = send(np.zeros(lattice.count, lattice.real))
         self._velocity = send(np.zeros((3, lattice.count), lattice.real))

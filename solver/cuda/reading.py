@@ -8,6 +8,7 @@ import numpy as np
 from numba import float64, int64
 
 from solver.cuda.device import SUM_THREADS, cuda, kernel, make_block_sum, on_device
+from solver.d3q19 import Q
 from solver.driver import EXTREMES, SUMS
 from solver.node_physics import make_observation
 from solver.rheology import make_fields, make_gathering, make_taking
@@ -20,16 +21,17 @@ ROWS = TERMS * WORDS
 
 @cache
 def make_reading(
-    storage: str, real: Any, equilibrium: str = "incompressible", rheology: str | None = None, blended: bool = False
-) -> tuple[Any, Any, Any, Any]:
+    storage: str, real: Any, equilibrium: str = "incompressible", rheology: str | None = None, blended: bool = False,
+    q: int = Q,
+) -> tuple[Any, Any, Any, Any]:  # fmt: skip
     """Take the fields of all nodes into a mean; the same with statistics; count a mean's states; look at nodes and
     openings.
 
     A look leaves sums and extremes, a partial result a block, the density of the nodes at openings, and copies of what
     came in through their links, which the next step writes anew.
     """
-    look, measure = make_observation(real, equilibrium), make_fields(rheology, blended, equilibrium, real)
-    access = make_access(storage, real)
+    look, measure = make_observation(real, equilibrium, q), make_fields(rheology, blended, equilibrium, real, q)
+    access = make_access(storage, real, q)
     take, load, measure_node = on_device(access.take), on_device(access.load), on_device(measure)
     varying, add_block = rheology is not None, make_block_sum(ROWS)
     take_in, gather = on_device(make_taking(varying)), on_device(make_gathering(varying, real))
@@ -69,7 +71,7 @@ def make_reading(
         into, out, drho = seen
         for k in range(cuda.grid(1), node.shape[0], cuda.gridsize(1)):
             total = 0.0
-            for i in range(19):
+            for i in range(q):
                 total += np.float64(take(f, i * stride + node[k]))
             drho[k] = total
         for k in range(cuda.grid(1), into.shape[0], cuda.gridsize(1)):

@@ -11,9 +11,10 @@ import numpy as np
 
 from solver.collision import make_collision
 from solver.cuda.device import cuda, kernel, node_registers, on_device, prefetch
+from solver.d3q19 import Q
 from solver.rheology import make_rates
 from solver.storage import HALF, PLAIN, make_access
-from solver.streaming import GROUP, make_run_address, opposite
+from solver.streaming import GROUP, make_opposite, make_run_address
 from solver.sums import WORDS, join
 
 AHEAD = 16384
@@ -23,9 +24,9 @@ WARP, LINE = 32, 128
 
 
 @cache
-def make_addresses() -> Any:
-    """Device function ``(runs, n)`` that gives the 18 addresses of node n from the arrays of `Runs`."""
-    address_in_run = on_device(make_run_address(make_access(PLAIN, np.float32).take))
+def make_addresses(q: int) -> Any:
+    """Device function ``(runs, n)`` that gives the addresses of node n's links from the arrays of `Runs`."""
+    address_in_run = on_device(make_run_address(make_access(PLAIN, np.float32).take, q))
 
     @cuda.jit(device=True)
     def addresses_of(runs: Any, n: Any) -> Any:
@@ -38,11 +39,11 @@ def make_addresses() -> Any:
 
 
 @cache
-def make_fetching(storage: str, real: Any) -> Any:
+def make_fetching(storage: str, real: Any, q: int) -> Any:
     """Device function ``(f, stride, n, last)``: a warp asks for the lines that another will need, one a thread."""
     size = 2 if storage == HALF else np.dtype(real).itemsize
     lines = max(1, WARP * size // LINE)
-    rounds = -(-19 * lines // WARP)
+    rounds = -(-q * lines // WARP)
 
     @cuda.jit(device=True)
     def fetch_ahead(f: Any, stride: int, n: Any, last: int) -> None:
@@ -51,7 +52,7 @@ def make_fetching(storage: str, real: Any) -> Any:
         if there < last:
             for number in range(rounds):
                 line = thread + number * WARP
-                if line < 19 * lines:
+                if line < q * lines:
                     prefetch(f, line // lines * stride + there + line % lines * (LINE // size))
 
     return fetch_ahead
@@ -76,18 +77,18 @@ def make_paying(storage: str, real: Any) -> Any:
 @cache
 def make_steps(
     collision: str, storage: str, real: Any, equilibrium: str = "incompressible", rheology: str | None = None,
-    blended: bool = False,
+    blended: bool = False, q: int = Q,
 ) -> tuple[Any, Any]:  # fmt: skip
     """The even and the odd step of a range of nodes; `rates`, `omega` and `blend` as :func:`make_rates` says.
 
     `debt` is what walls added in the step before: bits of the nodes that share it, 32 a word, the words of the mass,
     and how many share it, 0 for no debt.
     """
-    collide = make_collision(collision, real, equilibrium)
-    rates_of = on_device(make_rates(rheology, blended, equilibrium, real))
-    load, store, gather, scatter = map(on_device, make_access(storage, real)[2:])
-    registers = node_registers(real, rheology is not None)
-    addresses_of, fetch_ahead, pay = make_addresses(), make_fetching(storage, real), make_paying(storage, real)
+    collide, opposite = make_collision(collision, real, equilibrium, q), make_opposite(q)
+    rates_of = on_device(make_rates(rheology, blended, equilibrium, real, q=q))
+    load, store, gather, scatter = map(on_device, make_access(storage, real, q)[2:])
+    registers = node_registers(real, rheology is not None, q)
+    addresses_of, fetch_ahead, pay = make_addresses(q), make_fetching(storage, real, q), make_paying(storage, real)
 
     @cuda.jit(device=True)
     def turn(clock: Any, added: Any) -> None:
