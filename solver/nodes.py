@@ -6,24 +6,28 @@ Positions are lattice indices ``(x, y, z)``; the place of index ``(0, 0, 0)`` in
 
 import json
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, field, fields, replace
 from itertools import pairwise, product
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Any, Final, Literal, TypeVar
 
 import h5py
 import numpy as np
 from numba import njit, prange
 from numpy.typing import NDArray
 
-from solver.d3q19 import VELOCITIES, Q
+from solver.d3q19 import Q
 from solver.seal import demand_sealed, seal
 from solver.stage import StageError, demand_room
+from solver.velocity_sets import D3Q27
 
 EXTERNAL, WALL, FLUID, INLET, OUTLET = -1, 0, 1, 2, 3
 """Tags of lattice nodes (int8). INLET and OUTLET are fluid nodes with a link through an opening."""
 
-FORMAT = "hemolattice-nodes-4"
+FORMAT = "hemolattice-nodes-5"
+
+STEPS: Final = D3Q27.velocities.astype(np.int8)
+"""Steps to the end of a link along each direction, (27, 3), (x, y, z): those of D3Q19, then 19..26 along corners."""
 
 Number = TypeVar("Number", int, float, bool)
 
@@ -85,9 +89,18 @@ class Nodes:
     opening_link_q : (K,) float32, distance to the cap over the length of the link, in (0, 1].
     opening_link_profile : (K,) float32, fully developed velocity at the middle of the link over its largest, in [0, 1]:
         phi of Laplace(phi) = -1 on the cap with 0 on its rim, the same all along the cap's normal, 0 outside.
+    corner_link_node : (C,) int32, row of the fluid node of links along corners, (1, 1, 1): those that end on no fluid
+        node, and those between two fluid nodes, listed from both, that leave the vessel on their way where nothing
+        joins the two inside. C is 0 where they are not known.
+    corner_link_direction : (C,) uint8, 19..26, from the fluid node into the wall or opening.
+    corner_link_q : (C,) float32, distance to the surface over the length of the link, in (0, 1].
+    corner_link_patch : (C,) int8, the patch of the wall that the link crosses first, 0 for none.
+    corner_link_opening : (C,) int8, id of the opening that the link crosses first, 0 for a wall.
+    corner_link_profile : (C,) float32, as of opening links; 0 for a wall.
     periodic : whether the lattice repeats along (x, y, z); links across such a border join fluid nodes.
     patches : names of parts of the wall that can be told from the rest, to move or to slip.
     axes : axes (0: x, 1: y, 2: z) from the one that runs fastest in the order of the nodes to the slowest.
+    q : directions that wall and opening links are listed for: 19, or 27 behind :meth:`with_corners`.
     """
 
     spacing_mm: float
@@ -114,6 +127,13 @@ class Nodes:
     periodic: tuple[bool, bool, bool] = (False, False, False)
     patches: tuple[str, ...] = ()
     axes: tuple[int, int, int] = (0, 1, 2)
+    corner_link_node: NDArray[np.int32] = field(default_factory=lambda: np.empty(0, np.int32))
+    corner_link_direction: NDArray[np.uint8] = field(default_factory=lambda: np.empty(0, np.uint8))
+    corner_link_q: NDArray[np.float32] = field(default_factory=lambda: np.empty(0, np.float32))
+    corner_link_patch: NDArray[np.int8] = field(default_factory=lambda: np.empty(0, np.int8))
+    corner_link_opening: NDArray[np.int8] = field(default_factory=lambda: np.empty(0, np.int8))
+    corner_link_profile: NDArray[np.float32] = field(default_factory=lambda: np.empty(0, np.float32))
+    q: int = Q
 
     @property
     def count(self) -> int:
@@ -136,6 +156,35 @@ class Nodes:
         """Places of the fluid nodes, or of some of them, (N, 3), (x, y, z), LPS, mm."""
         return self.position[rows] * self.spacing_mm + np.asarray(self.origin_mm)
 
+    def with_corners(self) -> "Nodes":
+        """The same for a solver with 27 populations: links along corners stand among those of wall and openings.
+
+        They follow the others, sorted by direction and node. Ends that are no wall node so far, behind the rim of a cap
+        or in the fluid on the other side of a thin wall, become one, behind the others; their distance is infinite.
+
+        Raises
+        ------
+        StageError
+            If the links along corners are not known.
+        """
+        if self.q == len(STEPS):
+            return self
+        if not len(self.corner_link_node) and not _corners_are_joined(self):
+            raise StageError("node arrays were made without links along corners; run decompose again")
+        order = np.lexsort((self.corner_link_node, self.corner_link_direction))
+        wall, through = (order[(self.corner_link_opening[order] > 0) == kind] for kind in (False, True))
+        rows, position = _wall_rows(self, wall)
+        return replace(
+            self,
+            wall_position=np.concatenate((self.wall_position, position)),
+            wall_distance_mm=np.pad(self.wall_distance_mm, (0, len(position)), constant_values=np.inf),
+            wall_link_wall=np.concatenate((self.wall_link_wall, rows)),
+            **_appended(self, "wall", ("node", "direction", "q", "patch"), wall),
+            **_appended(self, "opening", ("node", "direction", "q", "opening", "profile"), through),
+            **{name: getattr(self, name)[:0] for name in ARRAYS if name.startswith("corner_link")},
+            q=len(STEPS),
+        )
+
 
 ARRAYS: dict[str, type] = {
     "position": np.int32,
@@ -155,12 +204,53 @@ ARRAYS: dict[str, type] = {
     "opening_link_opening": np.int8,
     "opening_link_q": np.float32,
     "opening_link_profile": np.float32,
+    "corner_link_node": np.int32,
+    "corner_link_direction": np.uint8,
+    "corner_link_q": np.float32,
+    "corner_link_patch": np.int8,
+    "corner_link_opening": np.int8,
+    "corner_link_profile": np.float32,
 }
 """The arrays of :class:`Nodes` and their types, as they stand in the file."""
 
 
+def _appended(nodes: Nodes, kind: str, names: tuple[str, ...], rows: NDArray[np.integer]) -> dict[str, Any]:
+    """Arrays of the links of a kind, and behind them those of some links along corners."""
+    return {
+        f"{kind}_link_{name}": np.concatenate(
+            (getattr(nodes, f"{kind}_link_{name}"), getattr(nodes, f"corner_link_{name}")[rows])
+        )
+        for name in names
+    }
+
+
+def _wall_rows(nodes: Nodes, links: NDArray[np.integer]) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+    """Rows of the wall nodes at the ends of links along corners, (C,), and positions of those to append, (A, 3)."""
+    ends = _ends(nodes, nodes.corner_link_node[links], nodes.corner_link_direction[links])
+    position = np.concatenate((nodes.wall_position, ends))
+    _, first, number = np.unique(_keys(nodes, position), return_index=True, return_inverse=True)
+    known = len(nodes.wall_position)
+    new = np.sort(first[first >= known])
+    rows = first[number.ravel()[known:]]
+    return np.where(rows < known, rows, known + np.searchsorted(new, rows)).astype(np.int32), position[new]
+
+
+def _ends(nodes: Nodes, node: NDArray[np.integer], direction: NDArray[np.integer]) -> NDArray[np.int32]:
+    """Lattice index (x, y, z) of the nodes at the ends of links, (L, 3)."""
+    ends = nodes.position[node] + STEPS[direction]
+    return np.where(nodes.periodic, ends % np.array(nodes.shape[::-1], np.int32), ends)
+
+
+def _corners_are_joined(nodes: Nodes) -> bool:
+    """Whether there is a fluid node at the end of every link along corners."""
+    neighbours = Neighbours(nodes)
+    return all((neighbours.along(forward) >= 0).all() for forward in range(Q, len(STEPS), 2))
+
+
 def save(nodes: Nodes, path: Path) -> None:
     """Write the node arrays as HDF5: one data set an array, the rest as attributes; sealed."""
+    if nodes.q != Q:
+        raise ValueError("node arrays whose links along corners are merged stay in the solver")
     demand_room(path, sum(getattr(nodes, name).nbytes for name in ARRAYS))
     with h5py.File(path, "w") as file:
         file.attrs["format"] = FORMAT
@@ -189,6 +279,7 @@ def load(path: Path) -> Nodes:
         with h5py.File(path, "r") as file:
             if file.attrs.get("format") != FORMAT:
                 raise StageError(f"format {file.attrs.get('format')!r}, {FORMAT!r} is wanted; run decompose again")
+            arrays: dict[str, Any] = {name: np.asarray(file[name][()]) for name in ARRAYS}
             nodes = Nodes(
                 spacing_mm=float(file.attrs["spacing_mm"]),
                 origin_mm=_triple(file.attrs["origin_mm"], float),
@@ -197,7 +288,7 @@ def load(path: Path) -> Nodes:
                 periodic=_triple(file.attrs["periodic"], bool),
                 axes=_triple(file.attrs["axes"], int),
                 patches=tuple(str(name) for name in json.loads(file.attrs["patches"])),
-                **{name: np.asarray(file[name][()]) for name in ARRAYS},
+                **arrays,
             )
         check(nodes)
     except StageError as error:
@@ -279,24 +370,32 @@ def check(nodes: Nodes) -> None:
             "opening link arrays are equally long": links[1]
             == len(nodes.opening_link_direction) == len(nodes.opening_link_opening) == len(nodes.opening_link_q)
             == len(nodes.opening_link_profile),
+            "corner link arrays are equally long": len(nodes.corner_link_node)
+            == len(nodes.corner_link_direction) == len(nodes.corner_link_q) == len(nodes.corner_link_patch)
+            == len(nodes.corner_link_opening) == len(nodes.corner_link_profile),
         }
     )  # fmt: skip
     _demand(
         {
             "links name existing nodes": _within(nodes.wall_link_node, 0, nodes.count)
             and _within(nodes.opening_link_node, 0, nodes.count)
+            and _within(nodes.corner_link_node, 0, nodes.count)
             and _within(nodes.wall_link_wall, 0, len(nodes.wall_position)),
             "link directions are 1..18": _within(nodes.wall_link_direction, 1, Q)
             and _within(nodes.opening_link_direction, 1, Q),
+            "directions of links along corners are 19..26": _within(nodes.corner_link_direction, Q, len(STEPS)),
             "link distances are in (0, 1]": all(
-                bool(((q > 0) & (q <= 1)).all()) for q in (nodes.wall_link_q, nodes.opening_link_q)
+                bool(((q > 0) & (q <= 1)).all()) for q in (nodes.wall_link_q, nodes.opening_link_q, nodes.corner_link_q)
             ),
-            "profiles are in [0, 1]": bool(
-                ((nodes.opening_link_profile >= 0) & (nodes.opening_link_profile <= 1)).all()
+            "profiles are in [0, 1]": all(
+                bool(((profile >= 0) & (profile <= 1)).all())
+                for profile in (nodes.opening_link_profile, nodes.corner_link_profile)
             ),
             "nodes and links name existing openings": _within(nodes.opening, 0, len(ids) + 1)
-            and _within(nodes.opening_link_opening, 1, len(ids) + 1),
-            "links name existing patches": _within(nodes.wall_link_patch, 0, len(nodes.patches) + 1),
+            and _within(nodes.opening_link_opening, 1, len(ids) + 1)
+            and _within(nodes.corner_link_opening, 0, len(ids) + 1),
+            "links name existing patches": _within(nodes.wall_link_patch, 0, len(nodes.patches) + 1)
+            and _within(nodes.corner_link_patch, 0, len(nodes.patches) + 1),
             "tags are fluid, inlet or outlet": _within(nodes.tag, FLUID, OUTLET + 1),
             "tags ascend": bool((nodes.tag[1:] >= nodes.tag[:-1]).all()),
             "distances of fluid nodes are not negative": bool((nodes.distance_mm >= 0).all()),
@@ -319,6 +418,8 @@ def check(nodes: Nodes) -> None:
             "wall links end on their wall nodes": _walls_are_at_the_ends(nodes),
             "every wall node is at the end of a link, or in a corner of the wall": _walls_are_next_to_fluid(nodes),
             "every missing neighbour is behind exactly one link": _links_are_complete(nodes),
+            "every missing corner neighbour is behind exactly one link": _corner_links_are_complete(nodes),
+            "corner links through the wall end in the lattice": _corner_walls_are_in_the_lattice(nodes),
             "nodes at openings, and no others, have a link through theirs": _openings_are_linked(nodes),
             "tags follow from the roles of the openings": _tags_follow(nodes),
         }
@@ -387,12 +488,18 @@ class Neighbours:
         self._keys = keys[self._rows]
 
     def along(self, direction: int) -> NDArray[np.int32]:
-        """Row of the fluid node at the end of each node's link, (N,); -1 where that is no fluid node."""
+        """Row of the fluid node at the end of each node's link, (N,); -1 where that is no fluid node.
+
+        Among nodes :meth:`Nodes.with_corners` it is -1 also where a thin wall cuts a link along a corner.
+        """
         nodes = self._nodes
-        moves = VELOCITIES[direction] * _strides(nodes)
-        wraps = VELOCITIES[direction] * np.array(nodes.periodic)
+        moves = STEPS[direction] * _strides(nodes)
+        wraps = STEPS[direction] * np.array(nodes.periodic)
         ends = np.empty(nodes.count, np.int32)
         _find(self._keys, self._rows, nodes.position, moves, wraps, np.array(nodes.shape[::-1]), ends)
+        if direction >= Q:  # along the others no link between two fluid nodes leaves the vessel
+            ends[nodes.wall_link_node[nodes.wall_link_direction == direction]] = -1
+            ends[nodes.opening_link_node[nodes.opening_link_direction == direction]] = -1
         return ends
 
 
@@ -431,9 +538,13 @@ def _find(
 
 
 def _walls_are_at_the_ends(nodes: Nodes) -> bool:
-    ends = nodes.position[nodes.wall_link_node] + VELOCITIES[nodes.wall_link_direction]
-    size = np.array(nodes.shape[::-1])
-    return np.array_equal(np.where(nodes.periodic, ends % size, ends), nodes.wall_position[nodes.wall_link_wall])
+    ends = _ends(nodes, nodes.wall_link_node, nodes.wall_link_direction)
+    return np.array_equal(ends, nodes.wall_position[nodes.wall_link_wall])
+
+
+def _corner_walls_are_in_the_lattice(nodes: Nodes) -> bool:
+    wall = nodes.corner_link_opening == 0
+    return _in_lattice(nodes, _ends(nodes, nodes.corner_link_node[wall], nodes.corner_link_direction[wall]))
 
 
 def _walls_are_next_to_fluid(nodes: Nodes) -> bool:
@@ -455,7 +566,17 @@ def _links_are_complete(nodes: Nodes) -> bool:
         if not _list(listed, getattr(nodes, f"{kind}_link_node"), getattr(nodes, f"{kind}_link_direction")):
             return False  # a link is listed twice
     neighbours = Neighbours(nodes)
-    return all(_agrees(listed, neighbours.along(forward), forward) for forward in range(1, Q, 2))
+    return all(_agrees(listed, neighbours.along(forward), forward, False) for forward in range(1, Q, 2))
+
+
+def _corner_links_are_complete(nodes: Nodes) -> bool:
+    """Whether all links along corners are listed that end on no fluid node, or none at all, as where none are known."""
+    if not len(nodes.corner_link_node):
+        return True
+    listed, neighbours = np.zeros(nodes.count, np.uint32), Neighbours(nodes)
+    return _list(listed, nodes.corner_link_node, nodes.corner_link_direction) and all(
+        _agrees(listed, neighbours.along(forward), forward, True) for forward in range(Q, len(STEPS), 2)
+    )
 
 
 @njit(cache=True)
@@ -469,17 +590,19 @@ def _list(listed: NDArray[np.uint32], node: NDArray[np.int32], direction: NDArra
 
 
 @njit(parallel=True, cache=True)
-def _agrees(listed: NDArray[np.uint32], ends: NDArray[np.int32], forward: int) -> bool:
+def _agrees(listed: NDArray[np.uint32], ends: NDArray[np.int32], forward: int, cut: bool) -> bool:
     """Whether just those links are listed, in a direction and its opposite, that end on no fluid node.
 
-    No two links in one direction end on the same node: as many nodes are reached as there are ends.
+    With `cut` one between two fluid nodes may be listed as well, from both. No two links in one direction end on the
+    same node: as many nodes are reached as there are ends.
     """
     there, back = np.uint32(1) << np.uint32(forward), np.uint32(1) << np.uint32(forward + 1)
     wrong = joined = unlisted = 0
     for n in prange(len(ends)):
         if ends[n] >= 0:
-            joined += 1
-            wrong += (listed[n] & there) != 0 or (listed[ends[n]] & back) != 0
+            out, home = (listed[n] & there) != 0, (listed[ends[n]] & back) != 0
+            joined += not (out and home and cut)
+            wrong += out != home or (out and not cut)
         else:
             wrong += (listed[n] & there) == 0
         unlisted += (listed[n] & back) == 0

@@ -7,9 +7,8 @@ from itertools import product
 import numpy as np
 from numpy.typing import NDArray
 
-from solver.d3q19 import VELOCITIES
 from solver.driver import Driver, Observation
-from solver.nodes import FLUID, INLET, OUTLET, Nodes, Opening
+from solver.nodes import FLUID, INLET, OUTLET, STEPS, Nodes, Opening
 from solver.plain import distance_to_cylinder
 
 Crossing = Callable[[NDArray, NDArray], tuple[NDArray, NDArray]]
@@ -31,34 +30,24 @@ def nodes_from(
     """
     margin = np.where(periodic, 0, 1)
     fluid = np.pad(fluid, [(m, m) for m in margin[::-1]])
-    size = np.array(fluid.shape[::-1])
     position = np.argwhere(fluid)[:, ::-1].astype(np.int32)
-    rows, directions, ends = [], [], []
-    for i in range(1, 19):
-        end = position + VELOCITIES[i]
-        end = np.where(periodic, end % size, end)
-        inside = ((end >= 0) & (end < size)).all(axis=1)
-        x, y, z = np.where(inside[:, None], end, 0).T
-        out = np.flatnonzero(~(inside & fluid[z, y, x]))
-        rows.append(out)
-        directions.append(np.full(len(out), i))
-        ends.append(end[out])
-    node, direction, end = np.concatenate(rows), np.concatenate(directions), np.concatenate(ends)
-    q, opening = crossing((position[node] - margin).astype(float), VELOCITIES[direction].astype(float))
-    q = np.clip(q, 1e-6, 1).astype(np.float32)
+    node, direction, end = links_out(fluid, position, periodic, range(1, 19))
+    q, opening = crossed(crossing, position[node] - margin, direction)
+    # Links along corners come after the others, so that a crossing that draws random numbers gives those the same.
+    corner_node, corner_direction, _ = links_out(fluid, position, periodic, range(19, 27))
+    corner_q, corner_opening = crossed(crossing, position[corner_node] - margin, corner_direction)
     wall = opening == 0
-    middle = (position[node[~wall]] - margin + 0.5 * VELOCITIES[direction[~wall]]) * spacing_mm + origin_mm
-    profile = np.zeros(len(middle))
-    for cap in openings:
-        off = middle - cap.centre_mm
-        square = (off**2).sum(axis=1) - (off @ cap.normal) ** 2
-        profile = np.where(opening[~wall] == cap.id, np.clip(1 - square / cap.radius_mm**2, 0, 1), profile)
+    middle, corner_middle = (
+        (position[rows] - margin + 0.5 * STEPS[along]) * spacing_mm + origin_mm
+        for rows, along in ((node[~wall], direction[~wall]), (corner_node, corner_direction))
+    )
     wall_position, wall_row = np.unique(end[wall][:, ::-1], axis=0, return_inverse=True)
     node_opening = np.zeros(len(position), np.int8)
     node_opening[node[~wall]] = opening[~wall]
     tags = np.array([FLUID] + [INLET if o.role == "inlet" else OUTLET for o in openings], np.int8)
     order = np.argsort(tags[node_opening], kind="stable")
-    node = np.argsort(order)[node]
+    node, corner_node = np.argsort(order)[node], np.argsort(order)[corner_node]
+    listed = np.lexsort((corner_node, corner_direction))
     position, node_opening = position[order], node_opening[order]
     return Nodes(
         spacing_mm=spacing_mm,
@@ -81,9 +70,47 @@ def nodes_from(
         opening_link_direction=direction[~wall].astype(np.uint8),
         opening_link_opening=opening[~wall].astype(np.int8),
         opening_link_q=q[~wall],
-        opening_link_profile=profile.astype(np.float32),
+        opening_link_profile=parabolas(openings, opening[~wall], middle),
+        corner_link_node=corner_node[listed].astype(np.int32),
+        corner_link_direction=corner_direction[listed].astype(np.uint8),
+        corner_link_q=corner_q[listed],
+        corner_link_patch=np.zeros(len(listed), np.int8),
+        corner_link_opening=corner_opening[listed].astype(np.int8),
+        corner_link_profile=parabolas(openings, corner_opening, corner_middle)[listed],
         periodic=periodic,
     )
+
+
+def links_out(
+    fluid: NDArray[np.bool_], position: NDArray[np.int32], periodic: tuple[bool, bool, bool], directions: range
+) -> tuple[NDArray, NDArray, NDArray]:
+    """Rows of the nodes, directions and ends of links that leave a mask [z, y, x] of fluid nodes."""
+    size = np.array(fluid.shape[::-1])
+    rows, ends = [], []
+    for i in directions:
+        end = position + STEPS[i]
+        end = np.where(periodic, end % size, end)
+        inside = ((end >= 0) & (end < size)).all(axis=1)
+        x, y, z = np.where(inside[:, None], end, 0).T
+        rows.append(np.flatnonzero(~(inside & fluid[z, y, x])))
+        ends.append(end[rows[-1]])
+    return np.concatenate(rows), np.repeat(list(directions), [len(out) for out in rows]), np.concatenate(ends)
+
+
+def crossed(crossing: Crossing, position: NDArray, direction: NDArray) -> tuple[NDArray, NDArray]:
+    """Distance q of links, in (0, 1], and id of the opening (0: wall)."""
+    q, opening = crossing(position.astype(float), STEPS[direction].astype(float))
+    return np.clip(q, 1e-6, 1).astype(np.float32), opening
+
+
+def parabolas(openings: tuple[Opening, ...], opening: NDArray, places_mm: NDArray) -> NDArray[np.float32]:
+    """Developed velocity at places before the round caps of their openings, (L,); 0 where that is none."""
+    profile = np.zeros(len(places_mm))
+    for cap in openings:
+        off = places_mm - cap.centre_mm
+        square = (off**2).sum(axis=1) - (off @ cap.normal) ** 2
+        profile = np.where(opening == cap.id, np.clip(1 - square / cap.radius_mm**2, 0, 1), profile)
+    return profile.astype(np.float32)
 
 
 def half_way_walls(position: NDArray, velocity: NDArray) -> tuple[NDArray, NDArray]:
@@ -360,7 +387,19 @@ def step(rise: int, channel: int, before: int, behind: int, spacing_mm: float = 
         for number, name, role, sign, height in ((1, "in", "inlet", -1.0, mouth), (2, "out", "outlet", 1.0, channel))
     )  # fmt: skip
     nodes = nodes_from(fluid, crossing, openings, (False, True, False), spacing_mm)
-    caps = np.array([(o.centre_mm[2], o.radius_mm) for o in openings])[nodes.opening_link_opening - 1]
-    met = nodes.position[nodes.opening_link_node] + 0.5 * VELOCITIES[nodes.opening_link_direction]
-    off = (met[:, 2] * spacing_mm + nodes.origin_mm[2] - caps[:, 0]) / caps[:, 1]
-    return replace(nodes, opening_link_profile=np.clip(1 - off**2, 0, 1).astype(np.float32))
+    caps = np.array([(0, 1)] + [(o.centre_mm[2], o.radius_mm) for o in openings])
+
+    def between_plates(node: NDArray, direction: NDArray, opening: NDArray) -> NDArray[np.float32]:
+        height = (nodes.position[node] + 0.5 * STEPS[direction])[:, 2] * spacing_mm + nodes.origin_mm[2]
+        off = (height - caps[opening, 0]) / caps[opening, 1]
+        return np.where(opening > 0, np.clip(1 - off**2, 0, 1), 0).astype(np.float32)
+
+    return replace(
+        nodes,
+        opening_link_profile=between_plates(
+            nodes.opening_link_node, nodes.opening_link_direction, nodes.opening_link_opening
+        ),
+        corner_link_profile=between_plates(
+            nodes.corner_link_node, nodes.corner_link_direction, nodes.corner_link_opening
+        ),
+    )

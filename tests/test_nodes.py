@@ -3,26 +3,27 @@ from dataclasses import replace
 import h5py
 import numpy as np
 import pytest
+from geometries import periodic_box
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from shapes import capped_cylinder
 
 from solver import nodes as node_module
 from solver.d3q19 import VELOCITIES, Q
-from solver.nodes import ARRAYS, FLUID, INLET, OUTLET, Neighbours, Nodes, check, load, save
+from solver.nodes import ARRAYS, FLUID, INLET, OUTLET, STEPS, Neighbours, Nodes, check, load, save
 from solver.stage import StageError
 
 OPENINGS = capped_cylinder((0, 0, 1), 1.0, 4.0)[1]
 
 
 def naive_neighbours(position, shape, periodic):
-    """Row of the neighbour in every direction by dictionary, (N, 19)."""
+    """Row of the neighbour in every direction by dictionary, (N, 27)."""
     row = {tuple(place): n for n, place in enumerate(position.tolist())}
     size = shape[::-1]
-    rows = np.full((len(position), Q), -1, np.int32)
+    rows = np.full((len(position), len(STEPS)), -1, np.int32)
     for n, place in enumerate(position.tolist()):
-        for i in range(Q):
-            end = [place[k] + int(VELOCITIES[i, k]) for k in range(3)]
+        for i in range(len(STEPS)):
+            end = [place[k] + int(STEPS[i, k]) for k in range(3)]
             rows[n, i] = row.get(tuple(e % s if p else e for e, s, p in zip(end, size, periodic, strict=True)), -1)
     return rows
 
@@ -34,7 +35,7 @@ def random_nodes(seed, shape, filled, periodic) -> Nodes:
     fluid.reshape(-1)[rng.integers(fluid.size)] = True
     position = np.argwhere(fluid)[:, ::-1].astype(np.int32)
     axes = tuple(rng.permutation(3).tolist())
-    node, direction = np.nonzero(naive_neighbours(position, shape, periodic)[:, 1:] < 0)
+    node, direction = np.nonzero(naive_neighbours(position, shape, periodic)[:, 1:Q] < 0)
     direction = direction.astype(np.uint8) + np.uint8(1)
     end = position[node] + VELOCITIES[direction]
     end = np.where(periodic, end % np.array(shape[::-1]), end)
@@ -74,7 +75,30 @@ def random_nodes(seed, shape, filled, periodic) -> Nodes:
         periodic=periodic,
         patches=("lid", "floor"),
         axes=axes,
+        **random_corner_links(rng, position, shape, periodic),
     )
+
+
+def random_corner_links(rng, position, shape, periodic):
+    """Links along corners that end on no fluid node, and a tenth of the others, from both ends, as if cut."""
+    ends = naive_neighbours(position, shape, periodic)
+    listed = ends < 0
+    for forward in range(Q, len(STEPS), 2):
+        cut = np.flatnonzero((ends[:, forward] >= 0) & (rng.random(len(position)) < 0.1))
+        listed[cut, forward] = listed[ends[cut, forward], forward + 1] = True
+    direction, node = np.nonzero(listed.T[Q:])
+    direction = (direction + Q).astype(np.uint8)
+    end = position[node] + STEPS[direction]
+    inside = (((end >= 0) & (end < shape[::-1])) | periodic).all(axis=1)
+    opening = np.where(inside & (rng.random(len(node)) < 0.7), 0, rng.integers(1, 3, len(node))).astype(np.int8)
+    return {
+        "corner_link_node": node.astype(np.int32),
+        "corner_link_direction": direction,
+        "corner_link_q": rng.uniform(1e-4, 1, len(node)).astype(np.float32),
+        "corner_link_patch": rng.integers(0, 3, len(node)).astype(np.int8) * (opening == 0),
+        "corner_link_opening": opening,
+        "corner_link_profile": rng.random(len(node), np.float32) * (opening > 0),
+    }
 
 
 sets = st.builds(
@@ -103,8 +127,76 @@ def test_file_gives_back_the_same_nodes(tmp_path_factory, nodes):
 @settings(max_examples=40, deadline=None)
 def test_neighbours_are_those_of_a_dictionary(nodes):
     naive, neighbours = naive_neighbours(nodes.position, nodes.shape, nodes.periodic), Neighbours(nodes)
-    for i in range(Q):
+    for i in range(len(STEPS)):
         np.testing.assert_array_equal(neighbours.along(i), naive[:, i])
+
+
+@given(nodes=sets)
+@settings(max_examples=40, deadline=None)
+def test_every_one_of_26_neighbours_is_fluid_or_behind_one_link_of_merged_nodes(nodes):
+    merged = nodes.with_corners()
+    assert merged.q == 27
+    naive, neighbours = naive_neighbours(nodes.position, nodes.shape, nodes.periodic), Neighbours(merged)
+    listed = np.zeros(naive.shape, int)
+    for kind in ("wall", "opening"):
+        np.add.at(listed, (getattr(merged, f"{kind}_link_node"), getattr(merged, f"{kind}_link_direction")), 1)
+    for i in range(1, len(STEPS)):
+        ends = neighbours.along(i)
+        np.testing.assert_array_equal(listed[:, i], ends < 0)
+        np.testing.assert_array_equal(ends, np.where(listed[:, i], -1, naive[:, i]))
+        joined = np.flatnonzero(ends >= 0)
+        back = neighbours.along(i + 1 if i % 2 else i - 1)
+        np.testing.assert_array_equal(back[ends[joined]], joined)
+
+
+@given(nodes=sets)
+@settings(max_examples=40, deadline=None)
+def test_merged_links_stand_behind_the_others_and_end_on_their_wall_nodes(nodes):
+    merged = nodes.with_corners()
+    for name in ARRAYS:
+        if not name.startswith("corner_link"):
+            values = getattr(nodes, name)
+            np.testing.assert_array_equal(getattr(merged, name)[: len(values)], values)
+            assert getattr(merged, name).dtype == values.dtype
+        else:
+            assert len(getattr(merged, name)) == 0
+    end = nodes.position[merged.wall_link_node] + STEPS[merged.wall_link_direction]
+    end = np.where(nodes.periodic, end % np.array(nodes.shape[::-1]), end)
+    np.testing.assert_array_equal(merged.wall_position[merged.wall_link_wall], end)
+    assert len(np.unique(merged.wall_position, axis=0)) == len(merged.wall_position)
+    more = slice(len(nodes.wall_position), None)
+    assert np.isin(np.arange(len(merged.wall_position))[more], merged.wall_link_wall).all()
+    assert np.isinf(merged.wall_distance_mm[more]).all()
+    for kind, wall in (("wall", True), ("opening", False)):
+        mine = (nodes.corner_link_opening == 0) == wall
+        more = slice(len(getattr(nodes, f"{kind}_link_node")), None)
+        for name in ("node", "direction", "q", *(("patch",) if wall else ("opening", "profile"))):
+            np.testing.assert_array_equal(
+                getattr(merged, f"{kind}_link_{name}")[more], getattr(nodes, f"corner_link_{name}")[mine]
+            )
+    assert merged.with_corners() is merged
+
+
+def without_corner_links(nodes):
+    return replace(nodes, **{name: getattr(nodes, name)[:0] for name in ARRAYS if name.startswith("corner_link")})
+
+
+def test_corner_links_may_be_unknown_but_are_not_merged_then(nodes):
+    bare = without_corner_links(nodes)
+    check(bare)
+    with pytest.raises(StageError, match="without links along corners; run decompose again"):
+        bare.with_corners()
+
+
+def test_a_box_that_repeats_has_no_corner_links_to_know():
+    merged = periodic_box((3, 4, 2)).with_corners()
+    assert merged.q == 27
+    assert len(merged.wall_link_node) == len(merged.opening_link_node) == 0
+
+
+def test_merged_nodes_are_not_written(nodes, tmp_path):
+    with pytest.raises(ValueError, match="stay in the solver"):
+        save(nodes.with_corners(), tmp_path / "nodes.h5")
 
 
 @given(nodes=sets)
@@ -112,12 +204,12 @@ def test_neighbours_are_those_of_a_dictionary(nodes):
 def test_chunks_of_threads_do_not_matter(nodes):
     """Chunks of 5 nodes, where the whole set otherwise is one."""
     whole, chunked = Neighbours(nodes), Neighbours(nodes)
-    for i in range(Q):
+    for i in range(len(STEPS)):
         expected = whole.along(i)
         find = node_module._find.py_func
         ends = np.empty_like(expected)
-        moves = VELOCITIES[i] * node_module._strides(nodes)
-        wraps = VELOCITIES[i] * np.array(nodes.periodic)
+        moves = STEPS[i] * node_module._strides(nodes)
+        wraps = STEPS[i] * np.array(nodes.periodic)
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(node_module, "CHUNK", 5)
             find(chunked._keys, chunked._rows, nodes.position, moves, wraps, np.array(nodes.shape[::-1]), ends)
@@ -137,6 +229,13 @@ def changed(values, row, value):
     values = values.copy()
     values[row] = value
     return values
+
+
+def cut_from_one_end(nodes):
+    """Without one of the two links along a corner between two fluid nodes that a wall cuts."""
+    keys = naive_neighbours(nodes.position, nodes.shape, nodes.periodic)
+    one = np.flatnonzero(keys[nodes.corner_link_node, nodes.corner_link_direction] >= 0)[0]
+    return {name: np.delete(getattr(nodes, name), one) for name in ARRAYS if name.startswith("corner_link")}
 
 
 @pytest.mark.parametrize(
@@ -190,6 +289,22 @@ def changed(values, row, value):
         ("wall node arrays are equally long", lambda n: {"wall_distance_mm": n.wall_distance_mm[1:]}),
         ("end on their wall nodes", lambda n: {"wall_link_wall": np.roll(n.wall_link_wall, 1)}),
         ("exactly one link", lambda n: {k: getattr(n, k)[:-1] for k in ARRAYS if k.startswith("opening_link")}),
+        ("corner link arrays are equally long", lambda n: {"corner_link_q": n.corner_link_q[1:]}),
+        ("existing nodes", lambda n: {"corner_link_node": changed(n.corner_link_node, 0, n.count)}),
+        ("along corners are 19..26", lambda n: {"corner_link_direction": changed(n.corner_link_direction, 0, 18)}),
+        ("along corners are 19..26", lambda n: {"corner_link_direction": changed(n.corner_link_direction, 0, 27)}),
+        ("distances", lambda n: {"corner_link_q": changed(n.corner_link_q, 0, np.nan)}),
+        ("profiles are in", lambda n: {"corner_link_profile": changed(n.corner_link_profile, 0, -0.1)}),
+        ("existing openings", lambda n: {"corner_link_opening": changed(n.corner_link_opening, 0, 3)}),
+        ("existing patches", lambda n: {"corner_link_patch": changed(n.corner_link_patch, 0, 3)}),
+        ("end in the lattice", lambda n: {"corner_link_opening": np.zeros_like(n.corner_link_opening)}),
+        ("corner neighbour", lambda n: {k: getattr(n, k)[:-1] for k in ARRAYS if k.startswith("corner_link")}),
+        ("corner neighbour", lambda n: {k: getattr(n, k)[1:] for k in ARRAYS if k.startswith("corner_link")}),
+        (
+            "corner neighbour",
+            lambda n: {k: np.append(getattr(n, k), getattr(n, k)[:1]) for k in ARRAYS if k.startswith("corner_link")},
+        ),
+        ("corner neighbour", cut_from_one_end),
         (
             "exactly one link",
             lambda n: {k: np.append(getattr(n, k), getattr(n, k)[-1:]) for k in ARRAYS if k.startswith("wall_link")},
