@@ -234,6 +234,7 @@ def _prepared(simulation: "Simulation", coarse: Nodes) -> "Simulation":
         fine,
         inlets={name: replace(each, flow_ml_s=(each.flow_ml_s or 0.0) * thicker) for name, each in fine.inlets.items()},
         peak_speed_m_s=plan.numbers["expected_peak_speed_m_s"],
+        velocity_set="D3Q19",
         precision="fp32" if fine.precision == "fp16" else fine.precision,
         steady_tolerance=max(fine.steady_tolerance, ROUGH / (_across(nodes, plan) / 2) ** 2),
         max_steps=plan.expected_steps,

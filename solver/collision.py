@@ -102,7 +102,7 @@ def trt(real: Real, equilibrium: str, q: int) -> Any:
         g21, g22 = relax_diagonal(g[21], g[22], w_corner, p - z, fp - fz, u, f, drho, rho, rates, s)
         g23, g24 = relax_diagonal(g[23], g[24], w_corner, m + z, fm + fz, u, f, drho, rho, rates, s)
         g25, g26 = relax_diagonal(g[25], g[26], w_corner, m - z, fm - fz, u, f, drho, rho, rates, s)
-        return collide(g, rates, force) + (g19, g20, g21, g22, g23, g24, g25, g26)
+        return (*collide(g, rates, force), g19, g20, g21, g22, g23, g24, g25, g26)
 
     return collide_27 if q == 27 else collide
 
@@ -149,8 +149,9 @@ def _regularised(real: Real, equilibrium: str, q: int, third_order: Any) -> Any:
     The third-order part H3 is the sum over the Hermite polynomials that a lattice carries, written out, for
     coefficients a = (xxy, xxz, xyy, yyz, xzz, yzz, xyz); the sign of each follows that of the odd component. On D3Q19,
     which carries them in pairs and xyz not at all, it is -9 (a_xyy + a_xzz) along +x, likewise y and z, and
-    9 (a_xxy + a_xyy) along (1, 1, 0). On D3Q27 it is -4.5 (a_xyy + a_xzz) along +x, 9 (a_xxy + a_xyy) - 4.5 (a_xzz + a_yzz)
-    along (1, 1, 0), and 9 times the sum of the first six + 27 a_xyz along (1, 1, 1).
+    9 (a_xxy + a_xyy) along (1, 1, 0). On D3Q27 it is -4.5 (a_xyy + a_xzz) along +x,
+    9 (a_xxy + a_xyy) - 4.5 (a_xzz + a_yzz) along (1, 1, 0), and 9 times the sum of the first six + 27 a_xyz along
+    (1, 1, 1).
     """
     macroscopic, stress = make_macroscopic(real, equilibrium, q), make_stress(real, equilibrium, q)
     density, quadratic = make_density(real, equilibrium), make_quadratic(real, equilibrium, q)
@@ -211,7 +212,7 @@ def _regularised(real: Real, equilibrium: str, q: int, third_order: Any) -> Any:
         g21, g22 = diagonal(w_corner, p - z, fp - fz, rho, e, trace + xy - xz - yz, p_on - on_z - skew)
         g23, g24 = diagonal(w_corner, m + z, fm + fz, rho, e, trace - xy + xz - yz, m_on + on_z - skew)
         g25, g26 = diagonal(w_corner, m - z, fm - fz, rho, e, trace - xy - xz + yz, m_on - on_z + skew)
-        return collide(g, rates, force) + (g19, g20, g21, g22, g23, g24, g25, g26)
+        return (*collide(g, rates, force), g19, g20, g21, g22, g23, g24, g25, g26)
 
     return collide_27 if q == 27 else collide
 

@@ -16,8 +16,10 @@ over T, is alpha^2 times as much at its end.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import ceil, floor, inf, log, log10, pi, sqrt
+
+import numpy as np
 
 from solver.memory import gigabytes
 from solver.nodes import Nodes
@@ -53,11 +55,16 @@ class Size:
     fluid_nodes: float
     wall_links: float
     opening_links: float
+    q: int = 19
 
     @classmethod
-    def of_nodes(cls, nodes: Nodes) -> "Size":
-        """Of given node arrays."""
-        return cls(nodes.count, len(nodes.wall_link_node), len(nodes.opening_link_node))
+    def of_nodes(cls, nodes: Nodes, q: int = 19) -> "Size":
+        """Of given node arrays, with so many populations a node."""
+        walls, openings = len(nodes.wall_link_node), len(nodes.opening_link_node)
+        if q == 27:
+            through = int(np.count_nonzero(nodes.corner_link_opening))
+            walls, openings = walls + len(nodes.corner_link_opening) - through, openings + through
+        return cls(nodes.count, walls, openings, q)
 
     @classmethod
     def of_surface(cls, volume: float, wall_area: float, cap_area: float) -> "Size":
@@ -66,22 +73,25 @@ class Size:
 
     def coarser(self, factor: float) -> "Size":
         """Of the same vessel at a spacing that is `factor` times as large."""
-        return Size(self.fluid_nodes / factor**3, self.wall_links / factor**2, self.opening_links / factor**2)
+        return replace(
+            self, fluid_nodes=self.fluid_nodes / factor**3, wall_links=self.wall_links / factor**2,
+            opening_links=self.opening_links / factor**2,
+        )  # fmt: skip
 
     def device_bytes(self, precision: str, fields: int = 2, varying: bool = False) -> int:
         """Most memory that a driver takes where it runs, which is while it reads the fields for a snapshot.
 
-        A node: 19 populations, the velocity kept for the residual, and ten numbers for each set of `fields`, usually
+        A node: q populations, the velocity kept for the residual, and ten numbers for each set of `fields`, usually
         those of the moment and their mean; `STATISTICS` numbers where there is a mean; where the viscosity is
-        `varying`, it and a number more. Addresses: 18 for each run of them, of which there are as many as a part of the
+        `varying`, it and a number more. Addresses: q - 1 for each run of them, of which there are as many as a part of the
         wall links. A wall link: three addresses and coefficients, its part of the nodes' list. A link through an
         opening: address, opening, normal, velocity, weight and flux at most, its part of the lists of nodes.
         """
         real, stride = REAL_BYTES[precision], row_stride(ceil(self.fluid_nodes))
-        index = 4 if 19 * stride < 2**32 else 8
+        index = 4 if self.q * stride < 2**32 else 8
         kept = 3 + 10 * fields + (STATISTICS if fields > 1 else 0)
-        node = stride * 19 * STORED_BYTES[precision] + self.fluid_nodes * kept * real
-        node += 18 * index * RUNS_PER_LINK * self.wall_links
+        node = stride * self.q * STORED_BYTES[precision] + self.fluid_nodes * kept * real
+        node += (self.q - 1) * index * RUNS_PER_LINK * self.wall_links
         if varying:
             node += (stride + self.fluid_nodes * fields) * real
         return ceil(node + self.wall_links * (3 * index + 3 * real + 1) + self.opening_links * (index + 8 * real + 10))
@@ -106,7 +116,7 @@ class Device:
     ----------
     name : as the log calls it.
     free_bytes : memory that is free on it.
-    updates_s : updates of fluid nodes a second, about.
+    updates_s : updates of fluid nodes of 19 populations a second, about.
     step_s : time that a step takes however few the nodes.
     compile_s : compilation before the first steps.
     copies : of the fields that lie in its memory while a snapshot is written.
@@ -119,9 +129,9 @@ class Device:
     compile_s: float
     copies: int = 0
 
-    def seconds(self, steps: int, fluid_nodes: float) -> float:
-        """Expected time of so many steps."""
-        return self.compile_s + steps * (self.step_s + fluid_nodes / self.updates_s)
+    def seconds(self, steps: int, fluid_nodes: float, q: int = 19) -> float:
+        """Expected time of so many steps with so many populations a node, which memory has to move."""
+        return self.compile_s + steps * (self.step_s + fluid_nodes * q / 19 / self.updates_s)
 
     def bytes(self, size: Size, precision: str, means: int = 1, varying: bool = False) -> int:
         """Most memory that a run takes on it which keeps so many means of the fields."""
@@ -144,7 +154,7 @@ class Forecast:
 
 
 def forecast(
-    nodes: Nodes, precision: str, steps: int, device: Device, means: int = 1, varying: bool = False
+    nodes: Nodes, precision: str, steps: int, device: Device, means: int = 1, varying: bool = False, q: int = 19
 ) -> Forecast:
     """Expect memory and time of so many steps.
 
@@ -153,13 +163,14 @@ def forecast(
     nodes, precision, steps, device : what is run, how long, where.
     means : running means of the fields that are kept: over time, and over each phase.
     varying : whether the viscosity varies.
+    q : populations of a node.
 
     Raises
     ------
     StageError
         If the device has too little free memory.
     """
-    size = Size.of_nodes(nodes)
+    size = Size.of_nodes(nodes, q)
     need, free = device.bytes(size, precision, means, varying), device.free_bytes
     if need > free:
         fitting = size.fitting_mm(
@@ -169,12 +180,15 @@ def forecast(
         if means > 1:
             alone = gigabytes(device.bytes(size, precision, 1, varying))
             other += f", or leave solve.phase_averages out ({alone}), or ask for fewer than {means - 1} snapshots"
+        if q == 27:
+            fewer = gigabytes(device.bytes(Size.of_nodes(nodes), precision, means, varying))
+            other += f", or solve.velocity_set to D3Q19 ({fewer})"
         raise StageError(
             f"{nodes.count} fluid nodes need {gigabytes(need)} in {precision}, but {gigabytes(free)} are free on"
             f" {device.name}; set voxelize.spacing_mm to {fitting:.3g} (now"
             f" {nodes.spacing_mm:.3g}){other}, or free memory there"
         )
-    return Forecast(steps, device.seconds(steps, nodes.count), need)
+    return Forecast(steps, device.seconds(steps, nodes.count, q), need)
 
 
 def update_bytes(precision: str) -> int:

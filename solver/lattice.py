@@ -90,7 +90,7 @@ class Lattice:
 
     @property
     def models(self) -> tuple[str, str | None, bool, int]:
-        """Equilibrium, model of viscosity that varies, whether there is a blend, and q: what drivers are compiled for."""
+        """What drivers are compiled for: equilibrium, model of viscosity that varies, whether there is a blend, q."""
         if self.rheology is None:
             return self.equilibrium, None, False, self.q
         return self.equilibrium, self.rheology.model, self.rheology.blend is not None, self.q

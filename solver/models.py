@@ -1,4 +1,8 @@
-"""Models of a run: the collision, what damps a flow that the lattice cannot hold, and the ladder to safer ones.
+"""Models of a run: velocity set, collision, what damps a flow that the lattice cannot hold, the ladder to safer ones.
+
+*Velocity set.* D3Q19's moments c_x^2 c_y c_z are 0, where isotropy asks for u_y u_z/3, and no equilibrium mends that: a
+fast flow across the axes feels the lattice. D3Q27 has them, for 27/19 of the memory and the traffic. It is taken above
+the grid Reynolds number `CORNERS_ABOVE`.
 
 The more a model damps, the safer it is, and the more accuracy it costs. So a run begins with the first rung of a
 ladder that is meant for its expected grid Reynolds number Re_g = U dx/nu, and climbs: to the next rung where the flow
@@ -22,12 +26,15 @@ from dataclasses import dataclass, replace
 
 from solver.collision import COLLISIONS, demand_collision
 from solver.stage import StageError
+from solver.velocity_sets import D3Q19, D3Q27, VELOCITY_SETS
 
 OUTLET_LAYERS = 8
 OUTLET_REYNOLDS = 10.0
 """Of the expected peak speed and the viscosity at the outlet itself."""
 LEAST_ONSET = 16.0
 """Of the limiter, g_0 dx^2/nu."""
+CORNERS_ABOVE = 30.0
+"""Of the grid Reynolds number, see docs/validation.md."""
 SEEN = 1.5
 """Of the grid Reynolds number that a rung is for, what the speed of a run may reach on it."""
 
@@ -62,6 +69,29 @@ class Models:
         limit = f"above the shear rate {self.onset:g} nu/dx^2" if self.onset else "at any shear rate"
         eddies = f", eddy viscosity C = {self.eddies:g} {limit}" if self.eddies else ""
         return f"{self.collision}{magic}{eddies}{', damped at outlets' if self.layers else ''}"
+
+
+def choose_velocity_set(name: str, grid_reynolds: float, equilibrium: str, slip: tuple[str, ...]) -> int:
+    """Number of velocities of a run.
+
+    Parameters
+    ----------
+    name : of a velocity set; ``auto``: D3Q27 where the lattice would bend the flow.
+    grid_reynolds : the expected one.
+    equilibrium : its name; the standard one is that of D3Q19.
+    slip : patches of the wall along which fluid slips, which is written for D3Q19.
+
+    Raises
+    ------
+    StageError
+        If the set is unknown.
+    """
+    if name in VELOCITY_SETS:
+        return len(VELOCITY_SETS[name])
+    if name != "auto":
+        raise StageError(f"solve.velocity_set {name!r}: unknown; known are auto, {', '.join(VELOCITY_SETS)}")
+    bent = grid_reynolds > CORNERS_ABOVE and not slip and not equilibrium.endswith("-standard")
+    return len(D3Q27 if bent else D3Q19)
 
 
 def choose_models(

@@ -1,7 +1,8 @@
 """Physics of one node, written once for the CPU and the CUDA driver: moments, velocity, stress.
 
 A node's populations are a tuple ``g`` of q = 19 or 27 numbers, shifted: g_i = f_i - w_i, so that a fluid at rest is all
-zeros and single precision keeps its digits. The first 19 directions of D3Q27 are those of D3Q19. Everything is in lattice units: spacing, time step and rest density are 1.
+zeros and single precision keeps its digits. The first 19 directions of D3Q27 are those of D3Q19. Everything is in
+lattice units: spacing, time step and rest density are 1.
 
 Constants must have the type of the populations, since a Python number would turn a single-precision expression into
 double precision. Functions that need some are therefore made for one type by a function that takes ``real``.

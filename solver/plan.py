@@ -14,7 +14,7 @@ from solver.driver import Fields
 from solver.expected import leaving_m3_s, peak_speed_m_s
 from solver.forecast import raised_s, settling_s
 from solver.lattice import PRECISIONS
-from solver.models import OUTLET_LAYERS, OUTLET_REYNOLDS, Models, choose_models
+from solver.models import OUTLET_LAYERS, OUTLET_REYNOLDS, Models, choose_models, choose_velocity_set
 from solver.node_physics import EQUILIBRIA
 from solver.nodes import Nodes
 from solver.openings import BLEND_LAYERS, inlet_blend, outlet_blend
@@ -88,6 +88,7 @@ class Plan:
     rheology: Rheology | None
     models: Models
     safer: tuple[Models, ...]
+    q: int
     ramp_s: float
     period_s: float | None
     viscous_steps: float
@@ -224,6 +225,7 @@ def make_plan(nodes: Nodes, settings: SolveSettings, least_rung: int = 0) -> Pla
         rheology=None,
         models=models,
         safer=tuple(safer),
+        q=choose_velocity_set(settings.velocity_set, grid_reynolds, settings.equilibrium, slip),
         ramp_s=ramp_s,
         period_s=period_s,
         viscous_steps=viscous_steps,

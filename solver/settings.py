@@ -93,6 +93,7 @@ class SolveSettings:
     start: str = "auto"
     unsteady_tolerance: float = 0.01
     unsteady_throughs: float = 50.0
+    velocity_set: str = "auto"
 
 
 def parse(values: dict[str, Any]) -> SolveSettings:

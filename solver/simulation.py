@@ -16,6 +16,7 @@ from solver import blowup, time_left
 from solver.blowup import BlowUpError
 from solver.checkpoint import Arrays, Checkpoints
 from solver.coarse import Coarse, from_coarser
+from solver.d3q19 import Q
 from solver.driver import MEAN, Driver, Fields, LatticeDriver, Statistics
 from solver.fallback import FIRST, Attempt
 from solver.flow import FlowStatistics, FlowWriter, steady_statistics
@@ -34,6 +35,7 @@ from solver.sound import Loss
 from solver.stage import Interruption, StageError
 from solver.start import Start
 from solver.units import MAX_DRHO, PASCAL_PER_MMHG
+from solver.velocity_sets import velocity_set
 from solver.waveform import described
 
 BALANCE = 1e-3
@@ -110,7 +112,7 @@ def make_driver(backend: str, lattice: Lattice, part: NDArray[np.integer] | None
 def lay_out(nodes: Nodes, settings: SolveSettings, plan: Plan, walls: str) -> Lattice:
     """The lattice of a plan, with the named walls."""
     return build_lattice(
-        nodes, plan.models.collision, plan.rates, walls, settings.precision,
+        nodes if plan.q == Q else nodes.with_corners(), plan.models.collision, plan.rates, walls, settings.precision,
         plan.conditions.profiles, plan.force, plan.moving, plan.slip, plan.conditions.columns, plan.conditions.control,
         equilibrium=settings.equilibrium, rheology=plan.rheology,
     )  # fmt: skip
@@ -714,7 +716,7 @@ def _demand_no_promise(missing: str) -> None:
 def foresee(nodes: Nodes, settings: SolveSettings, plan: Plan, device: Device) -> Forecast:
     """What the run of a plan is expected to take on a device, which fails as :func:`forecast` does."""
     means = 1 + (len(plan.schedule.snapshots) if plan.schedule.averaged else 0)
-    return forecast(nodes, settings.precision, plan.expected_steps, device, means, plan.rheology is not None)
+    return forecast(nodes, settings.precision, plan.expected_steps, device, means, plan.rheology is not None, plan.q)
 
 
 def _told(expected: Forecast, plan: Plan, device: Device) -> str:
@@ -868,6 +870,7 @@ def _summary(simulation: Simulation, warnings: list[str], notes: list[str]) -> d
         "nodes_at_bounds": dict(zip(("thin", "thick"), simulation.driver.at_bounds().tolist(), strict=True)),
         "numbers": plan.numbers,
         "models": {
+            "velocity_set": velocity_set(plan.q).name,
             "collision": plan.models.collision,
             "magic": plan.models.magic if plan.models.collision in ("trt", "bgk") else None,
             "equilibrium": settings.equilibrium,

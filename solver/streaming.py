@@ -1,8 +1,8 @@
 """In-place streaming on the node list (AA pattern): where a population lives before and after each step.
 
-Populations are one flat array of q rows of `stride` numbers, q = 19 or 27; slot (i, n) is ``i * stride + n``. With o the opposite of
-i, the address of link i of node n is slot (i, neighbour) where n + c_i is fluid, else slot (o, n), which folds half-way
-bounce-back into streaming. Steps come in pairs:
+Populations are one flat array of q rows of `stride` numbers, q = 19 or 27; slot (i, n) is ``i * stride + n``. With o
+the opposite of i, the address of link i of node n is slot (i, neighbour) where n + c_i is fluid, else slot (o, n),
+which folds half-way bounce-back into streaming. Steps come in pairs:
 
 * even: node n reads g_i from slot (i, n), collides, and writes g_i* to slot (o, n);
 * odd: node n reads g_o from the address of its link i, collides, and writes g_i* to the same address.
@@ -200,7 +200,7 @@ def _opposite(g: Populations) -> Populations:
 
 @node_function
 def _opposite_27(g: Populations) -> Populations:
-    return _opposite(g[:19]) + (g[20], g[19], g[22], g[21], g[24], g[23], g[26], g[25])
+    return (*_opposite(g[:19]), g[20], g[19], g[22], g[21], g[24], g[23], g[26], g[25])
 
 
 def make_opposite(q: int = Q) -> Any:
@@ -305,7 +305,8 @@ def _with_corners(moves: Moves, take: Any, put: Any) -> Moves:
 
     @node_function
     def load(f: Any, first: int, stride: int) -> Populations:
-        return load_19(f, first, stride) + (
+        return (
+            *load_19(f, first, stride),
             take(f, first + 19 * stride), take(f, first + 20 * stride), take(f, first + 21 * stride),
             take(f, first + 22 * stride), take(f, first + 23 * stride), take(f, first + 24 * stride),
             take(f, first + 25 * stride), take(f, first + 26 * stride),
@@ -325,7 +326,8 @@ def _with_corners(moves: Moves, take: Any, put: Any) -> Moves:
 
     @node_function
     def gather(f: Any, a: Populations, n: int) -> Populations:
-        return gather_19(f, a, n) + (
+        return (
+            *gather_19(f, a, n),
             take(f, a[18]), take(f, a[19]), take(f, a[20]), take(f, a[21]), take(f, a[22]), take(f, a[23]),
             take(f, a[24]), take(f, a[25]),
         )  # fmt: skip
@@ -357,7 +359,8 @@ def _link_address(a: Any, n: int, stride: int) -> Populations:
 
 @node_function
 def _link_address_27(a: Any, n: int, stride: int) -> Populations:
-    return _link_address(a, n, stride) + (
+    return (
+        *_link_address(a, n, stride),
         a[n + 18 * stride], a[n + 19 * stride], a[n + 20 * stride], a[n + 21 * stride], a[n + 22 * stride],
         a[n + 23 * stride], a[n + 24 * stride], a[n + 25 * stride],
     )  # fmt: skip
@@ -388,7 +391,8 @@ def make_run_address(take: Any, q: int = Q) -> Any:
     @node_function
     def run_address_27(offset: Any, run: int, n: int) -> Populations:
         k = 26 * run
-        return address_19(offset, k, n) + (
+        return (
+            *address_19(offset, k, n),
             n + take(offset, k + 18), n + take(offset, k + 19), n + take(offset, k + 20), n + take(offset, k + 21),
             n + take(offset, k + 22), n + take(offset, k + 23), n + take(offset, k + 24), n + take(offset, k + 25),
         )  # fmt: skip

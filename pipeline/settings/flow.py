@@ -131,6 +131,10 @@ class SolveSettings(Section):
     collision: Literal["auto", "bgk", "trt", "projected", "recursive"] = Field(
         "auto", description="auto: by the grid Reynolds number, and safer ones where the flow asks for them"
     )
+    velocity_set: Literal["auto", "D3Q19", "D3Q27"] = Field(
+        "auto",
+        description="auto: by the grid Reynolds number; D3Q27 does not bend a fast flow, and takes 1.4 times as much",
+    )
     magic: Positive | None = Field(None, description="TRT's Lambda; none: by tau and the grid Reynolds number")
     equilibrium: Literal["incompressible", "compressible", "incompressible-standard", "compressible-standard"] = Field(
         "incompressible", description="-standard: with the anisotropic fourth moment of D3Q19, as in older works"
