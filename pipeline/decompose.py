@@ -2,7 +2,7 @@
 
 Every link from a fluid node to a node that is none gets the place where it first meets the surface, in lengths of the
 link: wall links for the curved wall, opening links for the flow through the caps, with the developed velocity there.
-Nodes near the wall get their exact distance to it.
+Those along corners stand apart, for solvers with 27 populations. Nodes near the wall get their exact distance to it.
 """
 
 from dataclasses import replace
@@ -16,13 +16,13 @@ from pipeline.geometry.lattice.crossings import Raster, rasterise
 from pipeline.geometry.lattice.developed import developed
 from pipeline.geometry.lattice.frame import Frame
 from pipeline.geometry.lattice.grid import read_patches
-from pipeline.geometry.lattice.links import Links, links, short_cuts
+from pipeline.geometry.lattice.links import Links, corner_links, links, short_cuts
 from pipeline.lattice import Lattice, tagged
 from pipeline.mesh import Mesh, read_openings
 from pipeline.settings.base import parse
 from pipeline.settings.geometry import DecomposeSettings
-from solver.d3q19 import VELOCITIES
-from solver.nodes import FLUID, INLET, OUTLET, WALL, Nodes, Opening, check, mean_runs, save
+from solver.d3q19 import Q
+from solver.nodes import FLUID, INLET, OUTLET, STEPS, WALL, Nodes, Opening, check, mean_runs, save
 from solver.partition import partition
 from solver.stage import Job, StageError, run_stage
 
@@ -35,6 +35,7 @@ def decompose(
     openings: tuple[Opening, ...],
     settings: DecomposeSettings | None = None,
     patches: tuple[str, ...] = (),
+    corners: bool = True,
 ) -> tuple[Nodes, dict[str, Any]]:
     """Number the fluid and the wall nodes, and measure the links between them.
 
@@ -44,6 +45,7 @@ def decompose(
     mesh, openings : the surface that the lattice was made from, and its openings.
     settings : order of the nodes, number of parts.
     patches : names of the surface's patches 1, 2, ...
+    corners : whether links along corners are wanted, which only flow in 27 directions needs.
 
     Returns
     -------
@@ -56,7 +58,7 @@ def decompose(
     """
     settings = settings or DecomposeSettings()
     frame, fluid = lattice.frame, lattice.tag >= FLUID
-    raster = rasterise(mesh, frame)
+    raster = rasterise(mesh, frame, len(STEPS) if corners else Q)
     found = links(raster, fluid)
     if not np.array_equal(tagged(frame, fluid, found, openings).tag, lattice.tag) or len(short_cuts(raster, fluid)):
         raise StageError(
@@ -65,6 +67,8 @@ def decompose(
     runs = mean_runs(fluid)
     axes = order_of_axes(runs, settings)
     nodes = _arrays(lattice, mesh, raster, found, openings, patches, axes)
+    if corners:
+        nodes = _with_corner_links(nodes, mesh, frame, corner_links(raster, fluid))
     if settings.parts > 1:
         nodes = replace(nodes, part=partition(nodes, settings.parts))
     check(nodes)
@@ -73,6 +77,7 @@ def decompose(
         "wall_nodes": len(nodes.wall_position),
         "wall_links": len(nodes.wall_link_q),
         "opening_links": len(nodes.opening_link_q),
+        "corner_links": len(nodes.corner_link_q),
         "nodes_of_parts": np.bincount(nodes.part).tolist(),
         "links_removed_end": int(found.removed.sum()),
         "links_on_surface": found.on_surface,
@@ -129,6 +134,26 @@ def _arrays(
     )
 
 
+def _with_corner_links(nodes: Nodes, mesh: Mesh, frame: Frame, found: Links) -> Nodes:
+    """The node arrays with links along corners, in the order of directions and nodes."""
+    number = np.full(int(np.prod(frame.shape)), -1, np.int32)
+    number[frame.node(nodes.position)] = np.arange(nodes.count, dtype=np.int32)
+    row = number[found.node]
+    order = np.lexsort((row, found.direction))
+    through = order[found.opening[order] > 0]
+    profile = np.zeros(len(order), np.float32)
+    profile[through] = profiles(mesh, frame, nodes.openings, nodes.position[row[through]], found, through)
+    return replace(
+        nodes,
+        corner_link_node=row[order],
+        corner_link_direction=found.direction[order],
+        corner_link_q=found.q[order],
+        corner_link_patch=found.patch[order],
+        corner_link_opening=found.opening[order],
+        corner_link_profile=profile[order],
+    )
+
+
 def profiles(
     mesh: Mesh,
     frame: Frame,
@@ -144,7 +169,7 @@ def profiles(
 
     `position` (K, 3) are the lattice indices of the links' nodes, `rows` (K,) their rows among all links.
     """
-    places = (position + 0.5 * VELOCITIES[found.direction[rows]]) * frame.spacing_mm + frame.origin_mm
+    places = (position + 0.5 * STEPS[found.direction[rows]]) * frame.spacing_mm + frame.origin_mm
     values = np.zeros(len(rows), np.float32)
     for opening in openings:
         mine = found.opening[rows] == opening.id

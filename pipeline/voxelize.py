@@ -104,7 +104,7 @@ def survey(mesh: Mesh, openings: tuple[Opening, ...], narrowest: Narrowest | Non
     diameter_mm, what = narrowest_mm(openings, narrowest)
     coarse = Spacing(diameter_mm / SURVEY_ACROSS, f"{SURVEY_ACROSS:g} nodes across {what}")
     lattice, _ = voxelize(mesh, openings, chosen=coarse)
-    nodes, _ = decompose(lattice, mesh, openings)
+    nodes, _ = decompose(lattice, mesh, openings, corners=False)
     return find_sections(nodes)
 
 

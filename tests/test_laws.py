@@ -17,7 +17,7 @@ from solver.d3q19 import OPPOSITE, VELOCITIES, WEIGHTS
 from solver.driver import Fields
 from solver.four_pass import FourPass
 from solver.lattice import build_lattice
-from solver.nodes import Nodes, check
+from solver.nodes import STEPS, Nodes, check
 from solver.walls import WALLS
 
 RATES = relaxation_rates(0.7, 0.1)
@@ -184,6 +184,8 @@ def moved(nodes: Nodes, turn: np.ndarray, shift: tuple[int, int, int], axes: tup
         wall_link_wall=wall_row_of[nodes.wall_link_wall].astype(np.int32),
         opening_link_node=row_of[nodes.opening_link_node].astype(np.int32),
         opening_link_direction=direction[nodes.opening_link_direction],
+        corner_link_node=row_of[nodes.corner_link_node].astype(np.int32),
+        corner_link_direction=direction[nodes.corner_link_direction],
         periodic=tuple((np.abs(turn) @ nodes.periodic > 0).tolist()),
         axes=axes,
     )
@@ -192,9 +194,9 @@ def moved(nodes: Nodes, turn: np.ndarray, shift: tuple[int, int, int], axes: tup
 
 
 def turned_directions(turn: np.ndarray) -> np.ndarray:
-    """Direction that each one becomes, (19,)."""
-    ends = VELOCITIES @ turn.T
-    return (ends[:, None] == VELOCITIES).all(axis=2).argmax(axis=1).astype(np.uint8)
+    """Direction that each one becomes, (27,)."""
+    ends = STEPS @ turn.T
+    return (ends[:, None] == STEPS).all(axis=2).argmax(axis=1).astype(np.uint8)
 
 
 def run(nodes: Nodes, start: np.ndarray, collision: str, walls: str, force: np.ndarray) -> tuple[Fields, np.ndarray]:
@@ -210,7 +212,7 @@ def compare_moved(nodes, turn, shift, axes, collision, walls, same: Callable) ->
     here, inflow = run(nodes, start, collision, walls, FORCE)
     there, rows = moved(nodes, turn, shift, axes)
     turned = np.empty_like(start)
-    turned[turned_directions(turn)] = start[:, rows]
+    turned[turned_directions(turn)[: len(start)]] = start[:, rows]
     fields, flow = run(there, turned, collision, walls, turn @ FORCE)
     same(fields.drho, here.drho[rows])
     same(fields.velocity, turn @ here.velocity[:, rows])

@@ -1,11 +1,11 @@
 """Where the surface crosses the lattice, and which nodes are inside.
 
-A lattice line runs through nodes along one of the nine pairs of opposite directions. Seen along it, every triangle is
-a triangle of the plane and every line a point of it, so that all crossings are found by rasterising the triangles,
-once a pair. Corners are rounded to 1/65536 of a spacing, which makes the test exact in integers; a line that meets an
-edge or a corner belongs to one side as if it were shifted by an infinitesimal amount (Edelsbrunner and Mücke 1990,
-doi:10.1145/77635.77639). A closed surface thus has no gap and no double hit, and the nodes inside and the links'
-crossings cannot disagree unless a node lies on the surface to within round-off.
+A lattice line runs through nodes along one of nine pairs of opposite directions, or thirteen with corners. Seen along
+it, every triangle is a triangle of the plane and every line a point of it, so that all crossings are found by
+rasterising the triangles, once a pair. Corners are rounded to 1/65536 of a spacing, which makes the test exact in
+integers; a line that meets an edge or a corner belongs to one side as if it were shifted by an infinitesimal amount
+(Edelsbrunner and Mücke 1990, doi:10.1145/77635.77639). A closed surface thus has no gap and no double hit, and the
+nodes inside and the links' crossings cannot disagree unless a node lies on the surface to within round-off.
 
 Along axes on which the lattice repeats the surface reaches beyond it. There one layer of nodes stands around the
 lattice that repeats those of its other side; crossings farther away are left out.
@@ -19,14 +19,15 @@ from numpy.typing import NDArray
 
 from pipeline.geometry.lattice.frame import Frame
 from pipeline.mesh import Mesh
-from solver.d3q19 import VELOCITIES, Q
+from solver.d3q19 import Q
+from solver.nodes import STEPS
 from solver.stage import StageError
 
 SUBDIVISIONS = 1 << 16
 """Steps of the integer grid in a spacing."""
 
 MAX_NODES = 1 << 13
-"""Nodes along an axis for which products of two sheared integer lengths stay below 2^61."""
+"""Nodes along an axis, or beyond the lattice, for which products of two sheared integer lengths are at most 2^62."""
 
 CHUNK = 1 << 12
 """Triangles that one thread takes at a time."""
@@ -58,7 +59,7 @@ class Raster:
     ----------
     frame : where the lattice lies.
     winding : [z, y, x] of the padded lattice, see :func:`winding`.
-    crossings : along the directions 1, 3, ... 17.
+    crossings : along the directions 1, 3, ... 17, or 25 with corners.
     """
 
     frame: Frame
@@ -71,8 +72,8 @@ class Raster:
         return np.ascontiguousarray(self.frame.core(self.winding) > 0)
 
 
-def rasterise(mesh: Mesh, frame: Frame) -> Raster:
-    """Cross the surface with all lattice lines.
+def rasterise(mesh: Mesh, frame: Frame, q: int = Q) -> Raster:
+    """Cross the surface with all lattice lines along the directions of D3Q19, or with `q` = 27 of D3Q27.
 
     Raises
     ------
@@ -80,7 +81,7 @@ def rasterise(mesh: Mesh, frame: Frame) -> Raster:
         As :func:`crossings` and :func:`winding`.
     """
     return Raster(
-        frame, _padded_winding(mesh, frame), {forward: crossings(mesh, frame, forward) for forward in range(1, Q, 2)}
+        frame, _padded_winding(mesh, frame), {forward: crossings(mesh, frame, forward) for forward in range(1, q, 2)}
     )
 
 
@@ -139,7 +140,7 @@ def _sum_along_x(times: NDArray[np.int8]) -> None:
 
 def _scan(mesh: Mesh, frame: Frame, direction: int, clamped: bool) -> Crossings:
     """Crossings in the order of the triangles; `clamped`: those before the padded lattice stand at its border."""
-    velocity = VELOCITIES[direction].astype(np.int64)
+    velocity = STEPS[direction].astype(np.int64)
     along = int(np.flatnonzero(velocity)[0])
     across = (along + 1) % 3, (along + 2) % 3
     points = _integer_points(mesh, frame)

@@ -8,8 +8,7 @@ from numba import njit, prange
 from numpy.typing import NDArray
 
 from pipeline.mesh import Mesh
-from solver.d3q19 import VELOCITIES
-from solver.nodes import flat_index
+from solver.nodes import STEPS, flat_index
 
 Scalar = TypeVar("Scalar", bound=np.generic)
 
@@ -45,7 +44,7 @@ class Frame:
 
     def step(self, direction: int) -> int:
         """Step in the flattened lattice to the node at the end of a link."""
-        return int(VELOCITIES[direction].astype(np.int64) @ self.strides)
+        return int(STEPS[direction].astype(np.int64) @ self.strides)
 
     def position(self, node: NDArray[np.integer]) -> NDArray[np.int32]:
         """Lattice index (x, y, z), (N, 3), of nodes given by their place in the flattened lattice."""
