@@ -11,13 +11,13 @@ from pipeline.decompose import decompose, order_of_axes
 from pipeline.geometry.lattice import links as link_module
 from pipeline.geometry.lattice.crossings import inside, rasterise
 from pipeline.geometry.lattice.frame import Frame
-from pipeline.geometry.lattice.links import SMALLEST_Q, links
+from pipeline.geometry.lattice.links import SMALLEST_Q, corner_links, links
 from pipeline.lattice import Lattice
 from pipeline.mesh import Mesh, write_openings
 from pipeline.settings.geometry import DecomposeSettings, VoxelizeSettings
 from pipeline.voxelize import voxelize
 from solver.d3q19 import VELOCITIES
-from solver.nodes import ARRAYS, FLUID, WALL, load
+from solver.nodes import ARRAYS, FLUID, STEPS, WALL, load
 from solver.partition import partition
 from solver.stage import ROOT, StageError
 
@@ -27,7 +27,7 @@ CENTRE = np.array((5.0, -70.0, 30.0))
 def starts_and_steps(nodes, kind):
     """Fluid node's place and the link, (L, 3) each, mm, of the wall or opening links."""
     row, direction = getattr(nodes, f"{kind}_link_node"), getattr(nodes, f"{kind}_link_direction")
-    return nodes.points_mm()[row], VELOCITIES[direction] * nodes.spacing_mm
+    return nodes.points_mm()[row], STEPS[direction] * nodes.spacing_mm
 
 
 def distance_along(start, step, radius_mm, axis=None):
@@ -47,10 +47,13 @@ def depth_at(start, step, q, radius_mm, axis=None):
     return radius_mm - np.linalg.norm(place, axis=1)
 
 
+@pytest.mark.parametrize("corners", [False, True], ids=["18 directions", "with corners"])
 @pytest.mark.parametrize("axis", [(0, 0, 1), (1, 2, 3), (2, 3, 6), (-3, 1, 0.2)])
-def test_q_in_a_tilted_cylinder_is_that_of_the_formula(axis):
+def test_q_in_a_tilted_cylinder_is_that_of_the_formula(axis, corners):
     mesh, openings = capped_cylinder(axis, 2.0, 8.0, CENTRE, segments=2000, rings=1)
-    nodes, _ = decompose(voxelize(mesh, openings)[0], mesh, openings)
+    nodes, _ = decompose(voxelize(mesh, openings)[0], mesh, openings, corners=corners)
+    nodes = nodes.with_corners() if corners else nodes
+    assert nodes.wall_link_direction.max() == nodes.opening_link_direction.max() == (26 if corners else 18)
     along, spacing = frame_of(axis)[2], nodes.spacing_mm
     start, step = starts_and_steps(nodes, "wall")
     depth = depth_at(start - CENTRE, step, nodes.wall_link_q, 2.0, along)[nodes.wall_link_q > SMALLEST_Q]
@@ -66,10 +69,12 @@ def test_q_in_a_tilted_cylinder_is_that_of_the_formula(axis):
     np.testing.assert_array_equal(nodes.opening_link_opening, np.where(step @ along < 0, 1, 2))
 
 
-def test_q_in_a_sphere_is_that_of_the_formula():
+@pytest.mark.parametrize("corners", [False, True], ids=["18 directions", "with corners"])
+def test_q_in_a_sphere_is_that_of_the_formula(corners):
     mesh = sphere(2.0, CENTRE, segments=600, axis=(1, 2, 3))
     lattice, figures = voxelize_closed(mesh, 0.2)
-    nodes, _ = decompose(lattice, mesh, ())
+    nodes, _ = decompose(lattice, mesh, (), corners=corners)
+    nodes = nodes.with_corners() if corners else nodes
     start, step = starts_and_steps(nodes, "wall")
     depth = depth_at(start - CENTRE, step, nodes.wall_link_q, 2.0)[nodes.wall_link_q > SMALLEST_Q]
     # The middle of a facet lies up to 2 R (1 - cos(pi/600)) = 5.5e-5 mm = 2.7e-4 spacings inside the sphere.
@@ -289,18 +294,22 @@ def consistent(nodes):
 
 @pytest.mark.parametrize("axis", [(1, 0, 0), (0, 1, 0), (1, 1, 0), (0, -1, 1), (3, -2, 1)], ids=str)
 def test_q_is_exact_in_every_direction_after_nodes_were_taken_out(axis):
-    """q against the cylinder to 1e-3 of a spacing for each of 18 directions; links to nodes taken out end on them."""
+    """q against the cylinder to 1e-3 of a spacing for each of 26 directions; links to nodes taken out end on them."""
     mesh, openings = capped_cylinder(axis, 2.0, 8.0, CENTRE, segments=1500, rings=1)
     lattice, _ = voxelize(mesh, openings)
-    raster = rasterise(mesh, lattice.frame)
+    raster = rasterise(mesh, lattice.frame, 27)
     fluid = raster.enclosed
     taken = np.random.default_rng(8).choice(np.flatnonzero(fluid), 300, replace=False)
     fluid.reshape(-1)[taken] = False
-    found = links(raster, fluid)
-    np.testing.assert_array_equal(np.unique(found.direction), np.arange(1, 19))
+    for found, directions in ((links(raster, fluid), range(1, 19)), (corner_links(raster, fluid), range(19, 27))):
+        np.testing.assert_array_equal(np.unique(found.direction), directions)
+        compare_with_cylinder(found, lattice, axis, taken)
+
+
+def compare_with_cylinder(found, lattice, axis, taken):
     wall = (found.opening == 0) & ~found.removed
     start = lattice.frame.position(found.node[wall]) * lattice.spacing_mm + lattice.origin_mm - CENTRE
-    step = VELOCITIES[found.direction[wall]] * lattice.spacing_mm
+    step = STEPS[found.direction[wall]] * lattice.spacing_mm
     exact = distance_along(start, step, 2.0, frame_of(axis)[2])
     length = np.linalg.norm(step, axis=1) / lattice.spacing_mm
     for direction in np.unique(found.direction[wall]):
