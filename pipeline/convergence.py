@@ -294,11 +294,13 @@ def _warnings(levels: Sequence[Level], quantities: Sequence[Mapping[str, Any]]) 
         for level in levels
         if (unsteady := level.summary.get("unsteady"))
     ]
-    models = [level.summary["models"]["collision"] for level in levels]
+    models = [
+        f"{level.summary['models']['collision']} on {level.summary['models']['velocity_set']}" for level in levels
+    ]
     if len(set(models)) > 1:
         found.append(
             f"the lattices of {spacings} mm ran with the collision models {', '.join(models)}, so that their difference"
-            " is not of the spacing alone; name solve.collision"
+            " is not of the spacing alone; name solve.collision and solve.velocity_set"
         )
     mach = [float(level.summary["mach"]) for level in levels]
     if np.ptp(mach) > MACH_SPREAD * max(mach):

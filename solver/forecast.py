@@ -83,8 +83,8 @@ class Size:
 
         A node: q populations, the velocity kept for the residual, and ten numbers for each set of `fields`, usually
         those of the moment and their mean; `STATISTICS` numbers where there is a mean; where the viscosity is
-        `varying`, it and a number more. Addresses: q - 1 for each run of them, of which there are as many as a part of the
-        wall links. A wall link: three addresses and coefficients, its part of the nodes' list. A link through an
+        `varying`, it and a number more. Addresses: q - 1 for each run of them, of which there are as many as a part of
+        the wall links. A wall link: three addresses and coefficients, its part of the nodes' list. A link through an
         opening: address, opening, normal, velocity, weight and flux at most, its part of the lists of nodes.
         """
         real, stride = REAL_BYTES[precision], row_stride(ceil(self.fluid_nodes))

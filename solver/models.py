@@ -33,7 +33,7 @@ OUTLET_REYNOLDS = 10.0
 """Of the expected peak speed and the viscosity at the outlet itself."""
 LEAST_ONSET = 16.0
 """Of the limiter, g_0 dx^2/nu."""
-CORNERS_ABOVE = 30.0
+CORNERS_ABOVE = 10.0
 """Of the grid Reynolds number, see docs/validation.md."""
 SEEN = 1.5
 """Of the grid Reynolds number that a rung is for, what the speed of a run may reach on it."""

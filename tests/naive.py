@@ -10,9 +10,8 @@ from solver import plain
 from solver.nodes import Neighbours, Nodes
 from solver.openings import Control
 from solver.plain import Links, Plain, Thickening, density
-from solver.velocity_sets import D3Q19
+from solver.velocity_sets import D3Q19, velocity_set
 
-C, W, OPPOSITE = D3Q19.velocities, D3Q19.weights, D3Q19.opposite
 COLLISIONS = {name: partial(collide, D3Q19) for name, collide in plain.COLLISIONS.items()}
 moments, equilibrium, stress = (partial(f, D3Q19) for f in (plain.moments, plain.equilibrium, plain.stress))
 
@@ -20,8 +19,8 @@ moments, equilibrium, stress = (partial(f, D3Q19) for f in (plain.moments, plain
 def wall_pushes(nodes: Nodes, moving: Mapping[str, tuple[float, float, float]]) -> NDArray:
     """-6 w_i c_i.u_w of each wall link, for the velocity of patches of the wall by name."""
     velocity = np.array([(0.0, 0.0, 0.0), *(moving.get(name, (0.0, 0.0, 0.0)) for name in nodes.patches)])
-    i = nodes.wall_link_direction
-    return -6 * W[i] * (C[i] * velocity[nodes.wall_link_patch]).sum(axis=1)
+    i, stencil = nodes.wall_link_direction, velocity_set(nodes.q)
+    return -6 * stencil.weights[i] * (stencil.velocities[i] * velocity[nodes.wall_link_patch]).sum(axis=1)
 
 
 class Naive(Plain):
@@ -43,14 +42,15 @@ class Naive(Plain):
         self.entered = np.zeros(len(nodes.openings))
         self.filtered, self.stored = control.start.T.copy() if control else (None, None)
         neighbours = Neighbours(nodes)
-        self.neighbour = np.array([neighbours.along(i) for i in range(19)])
+        self.neighbour = np.array([neighbours.along(i) for i in range(nodes.q)])
         patch = np.array(("", *nodes.patches))[nodes.wall_link_patch]
         slips = np.isin(patch, slip)
         ends = nodes.wall_link_node.astype(int), nodes.wall_link_direction.astype(int)
         self.sliding = {*zip(ends[0][slips].tolist(), ends[1][slips].tolist(), strict=True)}
         held = Links(self.neighbour, *(end[~slips] for end in ends), nodes.wall_link_q[~slips].astype(float))
         super().__init__(
-            D3Q19, held, collision, rates, walls, np.zeros(3) if force is None else force, form, rheology,
+            velocity_set(nodes.q), held, collision, rates, walls, np.zeros(3) if force is None else force, form,
+            rheology,
             wall_pushes(nodes, moving or {})[~slips],
         )  # fmt: skip
         self._reflect_sources()
@@ -58,7 +58,7 @@ class Naive(Plain):
     def step(self, conditions: NDArray) -> None:
         """One step; `conditions` holds the flows of an inlet, drho of an outlet and the flow that belongs to it."""
         conditions = self.controlled(conditions)
-        drho, u = moments(self.g, self.force, self.form)
+        drho, u = plain.moments(self.stencil, self.g, self.force, self.form)
         out = self.collided()
         new = self.streamed(out)
         self._openings(out, u, density(drho, self.form), new, conditions)
@@ -69,13 +69,14 @@ class Naive(Plain):
 
     def reflected(self, n: int, i: int) -> tuple[int, int]:
         """Where what leaves `n` along `i` into a slipping wall arrives, and along which direction."""
-        parts = [np.where(np.arange(3) == axis, C[i], 0) for axis in np.flatnonzero(C[i])]
+        c = D3Q19.velocities[i]
+        parts = [np.where(np.arange(3) == axis, c, 0) for axis in np.flatnonzero(c)]
         for into, along in (parts, parts[::-1]) if len(parts) == 2 else ():
             beside = self.neighbour[D3Q19.direction(along), n]
             crossing = (n, into), (beside, into), (beside, into - along)
             if beside >= 0 and all((row, D3Q19.direction(c)) in self.sliding for row, c in crossing):
                 return beside, D3Q19.direction(along - into)
-        return n, OPPOSITE[i]
+        return n, self.stencil.opposite[i]
 
     def _reflect_sources(self) -> None:
         """Where a slipping wall is behind a node at a wall: n is the image of the end that it would send to."""
@@ -85,7 +86,7 @@ class Naive(Plain):
             if (n, o) in self.sliding:
                 end, r = self.reflected(n, o)
                 if end != n:
-                    along[k], behind[k] = OPPOSITE[r], end
+                    along[k], behind[k] = self.stencil.opposite[r], end
         self.source = along, behind
 
     def controlled(self, conditions: NDArray) -> NDArray:
@@ -107,13 +108,13 @@ class Naive(Plain):
         for n, i, identity in zip(
             nodes.opening_link_node, nodes.opening_link_direction, nodes.opening_link_opening, strict=True
         ):
-            o, opening = OPPOSITE[i], nodes.openings[identity - 1]
+            o, opening = self.stencil.opposite[i], nodes.openings[identity - 1]
             values = conditions[self.columns[identity - 1] : self.columns[identity]]
             if opening.role == "inlet":
                 new[o, n] = out[i, n] + values @ self.inlet_weight[: len(values), k]
                 k += 1
             else:
                 outward = 1.0 if u[:, n] @ np.array(opening.normal) >= 0 else 0.0
-                square = plain.quadratic(D3Q19, u[:, [n]], u[:, [n]], self.form)[i, 0]
-                new[o, n] = -out[i, n] + 2 * W[i] * (values[0] + outward * rho[n] * square)
+                square = plain.quadratic(self.stencil, u[:, [n]], u[:, [n]], self.form)[i, 0]
+                new[o, n] = -out[i, n] + 2 * self.stencil.weights[i] * (values[0] + outward * rho[n] * square)
             self.entered[identity - 1] += new[o, n] - out[i, n]

@@ -5,11 +5,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from geometries import nodes_from, observe, periodic_pipe, pipe, pipe_radius, random_cavern
-from naive import COLLISIONS, C, W, equilibrium, moments
+from naive import COLLISIONS, equilibrium, moments
 
 from pipeline.studies.cavity import published
 from solver.collision import relaxation_rates
-from solver.d3q19 import OPPOSITE
+from solver.d3q19 import OPPOSITE, VELOCITIES, WEIGHTS
 from solver.four_pass import FourPass, wall_nodes
 from solver.lattice import build_lattice
 from solver.nodes import Neighbours, Nodes
@@ -45,7 +45,7 @@ def stepped(nodes: Nodes, g: np.ndarray, force: np.ndarray, moving: dict) -> np.
             near, far = (u_b + (q - 1) * u[:, n]) / q, (2 * u_b + (q - 1) * u[:, behind]) / (1 + q)
             u_w, rest_w = q * near + (1 - q) * far, q * rest[o, n] + (1 - q) * rest[o, behind]
         else:
-            new[o, n] = out[i, n] - 6 * W[i] * C[i] @ u_b
+            new[o, n] = out[i, n] - 6 * WEIGHTS[i] * VELOCITIES[i] @ u_b
             continue
         new[o, n] = equilibrium(drho[n : n + 1], u_w[:, None])[o, 0] + rest_w
     return new

@@ -13,9 +13,9 @@ from solver.storage import PLAIN, make_access
 from solver.streaming import GROUP, Runs, address_runs, link_addresses, make_run_address, row_stride, runs_by_group
 
 
-def addresses_of(runs: Runs, stride: int) -> np.ndarray:
-    """The table, (18, stride), node by node."""
-    run_address = make_run_address(make_access(PLAIN, np.float32).take)
+def addresses_of(runs: Runs, stride: int, q: int = 19) -> np.ndarray:
+    """The table, (q - 1, stride), node by node."""
+    run_address = make_run_address(make_access(PLAIN, np.float32).take, q)
     table, (before, starts) = [], runs_by_group(runs)
     for n in range(stride):
         group, place = divmod(n, GROUP)
@@ -26,20 +26,34 @@ def addresses_of(runs: Runs, stride: int) -> np.ndarray:
     return np.array(table).T
 
 
+@pytest.mark.parametrize("q", [19, 27])
 @pytest.mark.parametrize("seed", range(3))
-def test_runs_are_the_table_of_a_cavern(seed):
+def test_runs_are_the_table_of_a_cavern(seed, q):
     nodes = random_cavern((9, 8, 7), seed)
+    nodes = nodes.with_corners() if q == 27 else nodes
     stride, addresses = row_stride(nodes.count), link_addresses(nodes)
-    assert np.array_equal(addresses_of(address_runs(addresses, stride), stride).ravel(), addresses)
+    assert np.array_equal(addresses_of(address_runs(addresses, stride), stride, q).ravel(), addresses)
+    assert np.array_equal(np.sort(addresses_with_rest(addresses, stride)), np.arange(q * stride))
 
 
-@pytest.mark.parametrize("nodes", [pipe((1, 2, 3), 5.3, 20), periodic_pipe((1, 1, 0), 4.2), periodic_box((5, 4, 3))])
+def addresses_with_rest(addresses: np.ndarray, stride: int) -> np.ndarray:
+    """Of all populations: each slot is one's, or two nodes would write to it in a step."""
+    return np.concatenate((np.arange(stride), addresses.astype(np.int64)))
+
+
+@pytest.mark.parametrize(
+    "nodes",
+    [
+        pipe((1, 2, 3), 5.3, 20), pipe((1, 2, 3), 5.3, 20).with_corners(), periodic_pipe((1, 1, 0), 4.2),
+        periodic_box((5, 4, 3)),
+    ],
+)  # fmt: skip
 def test_runs_are_the_table_in_parts_too(nodes):
     """Of which the addresses in other parts lie behind the slots."""
     lattice = build_lattice(nodes, "trt", (1.0, 1.0))
     for part in split(lattice, np.arange(nodes.count) * 3 // nodes.count):
         runs = address_runs(part.lattice.addresses, part.lattice.stride)
-        assert np.array_equal(addresses_of(runs, part.lattice.stride).ravel(), part.lattice.addresses)
+        assert np.array_equal(addresses_of(runs, part.lattice.stride, nodes.q).ravel(), part.lattice.addresses)
 
 
 @settings(deadline=None)  # the first example compiles

@@ -17,19 +17,20 @@ from itertools import cycle, product
 import numpy as np
 import pytest
 from geometries import observe, pipe, random_cavern
-from naive import Naive, Thickening, density, moments, stress
+from naive import Naive
 
 from solver.collision import COLLISIONS, relaxation_rates
 from solver.cpu.driver import CpuDriver
-from solver.d3q19 import VELOCITIES, WEIGHTS
 from solver.four_pass import FourPass
 from solver.lattice import Lattice, build_lattice
 from solver.node_physics import EQUILIBRIA
 from solver.nodes import Nodes
 from solver.openings import Control
+from solver.plain import Thickening, density, moments, stress
 from solver.profiles import Profile
 from solver.rheology import Rheology, make_rheology
 from solver.stage import ROOT
+from solver.velocity_sets import velocity_set
 from solver.walls import WALLS
 
 FORCE = (1e-4, 2e-4, -1e-4)
@@ -65,9 +66,10 @@ class Models:
     blood: str | None = None
     eddies: bool = False
     blended: bool = False
+    q: int = 19
 
     def __str__(self) -> str:
-        extras = (self.blood, "eddies" if self.eddies else None, "blend" if self.blended else None)
+        extras = (self.blood, "eddies" if self.eddies else None, "blend" if self.blended else None, f"D3Q{self.q}")
         return " ".join((self.collision, self.walls, self.equilibrium, *filter(None, extras)))
 
     def rheology(self, nodes: Nodes) -> tuple[Rheology | None, Thickening | None]:
@@ -103,28 +105,39 @@ BLOODS = [
     )
 ]  # fmt: skip
 """Every model of blood, alone and with eddies and a blend, each with another collision, wall and equilibrium."""
-EVERY = NEWTONIAN + BLOODS
+CORNERS = [
+    Models(collision, walls, equilibrium, *blood, q=27)
+    for blood, walls, (equilibrium, collision) in zip(
+        [(), (), (), (), ("newtonian", True, True), ("casson", False, False), ("bingham", True, True), ()],
+        cycle(WALLS), product(("incompressible", "compressible"), COLLISIONS), strict=False,
+    )
+]  # fmt: skip
+"""D3Q27: every collision with both densities, and viscosities that vary."""
+EVERY = NEWTONIAN + BLOODS + CORNERS
 
 
-def cavern_with_everything(seed: int) -> Nodes:
-    """A random cavern with an inlet and three outlets, a patch that is to move and one that is to slip."""
+def cavern_with_everything(seed: int, q: int = 19) -> Nodes:
+    """A random cavern with an inlet and three outlets, a patch that is to move and, on D3Q19, one that is to slip."""
     nodes, rng = random_cavern((4, 5, 4), seed), np.random.default_rng(seed)
     opening = nodes.opening_link_opening.copy()
     opening[(opening == 2) & (nodes.position[nodes.opening_link_node, 2] < 3)] = 4
     patch = rng.choice(3, len(nodes.wall_link_q), p=(0.4, 0.3, 0.3)).astype(np.int8)
-    return replace(
+    corner = np.where(nodes.corner_link_opening == 0, 2 * rng.choice(2, len(nodes.corner_link_q)), 0).astype(np.int8)
+    made = replace(
         nodes,
+        corner_link_patch=corner,
         openings=(*nodes.openings, replace(nodes.openings[1], id=4, name="o4")),
         opening_link_opening=opening,
         wall_link_q=np.where(patch == 1, 0.5, nodes.wall_link_q).astype(np.float32),
         wall_link_patch=patch,
         patches=("some", "lid"),
     )
+    return made.with_corners() if q == 27 else made
 
 
 def cavern(models: Models, seed: int, precision: str = "fp64") -> tuple[Lattice, Naive, np.ndarray]:
     """A cavern with everything, its lattice and its twin, and conditions."""
-    nodes, rng = cavern_with_everything(seed), np.random.default_rng(seed)
+    nodes, rng = cavern_with_everything(seed, models.q), np.random.default_rng(seed)
     columns = np.array([0, 3, 4, 6, 8], np.int32)
     control = Control(  # a Windkessel, and an outlet whose pressure follows from half of its flow and half of all
         opening=np.array([2, 3], np.int32),
@@ -132,9 +145,11 @@ def cavern(models: Models, seed: int, precision: str = "fp64") -> tuple[Lattice,
         rule=np.array([(0.7, 0.9, 0.3, 0.2, 0.0), (0.3, 1.0, 0.05, 0.0, 0.5)]),
         start=np.array([(0.01, 0.02), (0.0, 0.0)]),
     )
-    through = (WEIGHTS * VELOCITIES.T)[:, nodes.wall_link_direction[nodes.wall_link_patch == 2]].sum(axis=1)
+    stencil = velocity_set(nodes.q)
+    weighted = stencil.weights * stencil.velocities.T
+    through = weighted[:, nodes.wall_link_direction[nodes.wall_link_patch == 2]].sum(axis=1)
     x, y, z = 0.02 * np.cross(through, (1.0, 2.0, 3.0)) / np.linalg.norm(through)
-    moving, slip = {"lid": (x, y, z)}, ("some",)
+    moving, slip = {"lid": (x, y, z)}, ("some",) if models.q == 19 else ()
     rheology, thickening = models.rheology(nodes)
     lattice = build_lattice(
         nodes, models.collision, RATES, models.walls, precision, force=FORCE, moving=moving, slip=slip, columns=columns,
@@ -152,6 +167,7 @@ def cavern(models: Models, seed: int, precision: str = "fp64") -> tuple[Lattice,
 def tilted_pipe(models: Models) -> tuple[Lattice, Naive, np.ndarray]:
     """A short tilted pipe, its lattice and its twin, and conditions."""
     nodes = pipe((1, 2, 3), 2.6, 6)
+    nodes = nodes.with_corners() if models.q == 27 else nodes
     rheology, thickening = models.rheology(nodes)
     lattice = build_lattice(
         nodes, models.collision, RATES, models.walls, "fp64", force=FORCE, equilibrium=models.equilibrium,
@@ -172,18 +188,18 @@ def compare(lattice: Lattice, naive: Naive, conditions: np.ndarray, drivers=(Cpu
         naive.step(row)
     largest = np.abs(naive.g).max()
     assert not naive.rheology or np.ptp(naive.rheology.omega) > 0.02  # the viscosity does vary
-    drho, u = moments(naive.g, naive.force, naive.form)
-    pi = stress(naive.g, naive.force, naive.form)
+    drho, u = moments(naive.stencil, naive.g, naive.force, naive.form)
+    pi = stress(naive.stencil, naive.g, naive.force, naive.form)
     if naive.rheology:  # its part that is viscous, over what that is at the viscosity that units are chosen by
         omega, _ = naive.rheology.rates(pi, density(drho, naive.form))
         pi *= (1 - omega / 2) / (1 - RATES[0] / 2)
     for make in drivers:
         driver = make(lattice)
-        rows, slots = np.zeros((19, lattice.stride)), slice(0, 19 * lattice.stride)
+        rows, slots = np.zeros((lattice.q, lattice.stride)), slice(0, lattice.q * lattice.stride)
         rows[:, : lattice.count] = start
         driver.write(slots, rows.ravel())
         driver.advance(conditions)
-        fields, g = driver.fields(), driver.read(slots).reshape(19, -1)[:, : lattice.count]
+        fields, g = driver.fields(), driver.read(slots).reshape(lattice.q, -1)[:, : lattice.count]
         for name, found, wanted in (
             ("populations", g, naive.g),
             ("drho", fields.drho, drho),
@@ -201,7 +217,7 @@ def compare_halves(lattice: Lattice, naive: Naive, conditions: np.ndarray) -> No
     drivers = CpuDriver(lattice), FourPass(lattice)
     for driver in drivers:
         driver.advance(conditions)
-    one, other = (driver.populations.reshape(19, -1)[:, : lattice.count] for driver in drivers)
+    one, other = (driver.populations.reshape(lattice.q, -1)[:, : lattice.count] for driver in drivers)
     assert one.dtype == np.uint16
     assert np.count_nonzero(one) > one.size / 2
     np.testing.assert_array_equal(one, other)
