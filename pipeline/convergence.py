@@ -299,7 +299,7 @@ def _warnings(levels: Sequence[Level], quantities: Sequence[Mapping[str, Any]]) 
     ]
     if len(set(models)) > 1:
         found.append(
-            f"the lattices of {spacings} mm ran with the collision models {', '.join(models)}, so that their difference"
+            f"the lattices of {spacings} mm ran with the models {', '.join(models)}, so that their difference"
             " is not of the spacing alone; name solve.collision and solve.velocity_set"
         )
     mach = [float(level.summary["mach"]) for level in levels]

@@ -73,7 +73,7 @@ def leave(folder: Path) -> Path:
     summary = {
         "converged": True, "mach": 0.1, "warnings": ["tau & <tau> are low"], "device": "CPU", "mlups": 10.25,
         "numbers": {"density_kg_m3": 1060.0, "viscosity_m2_s": 3.3e-6, "time_step_s": 3.2e-5},
-        "models": {"collision": "trt"},
+        "models": {"velocity_set": "D3Q19", "collision": "trt"},
         "openings": {"inlet": {"imposed_flow_ml_s": pipe.flow_ml_s}, "outlet": {}},
         "waveforms": described({"inlet": spline(np.array((0, 0.3, 0.8)), np.array((1.0, 4.0, 1.0)))}, "flow_ml_s")
         | described({"outlet": linear(np.array((0, 0.3, 0.8)), np.array((80.0, 120.0, 80.0)))}, "pressure_mmhg"),

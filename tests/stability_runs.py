@@ -17,6 +17,7 @@ from solver.simulation import solve
 from solver.stage import StageError
 
 LOG = logging.getLogger("stability")
+KEPT_MODELS = ("velocity_set", "collision", "magic", "eddies", "outlet_layers")
 
 
 def record_of(nodes: Nodes, settings: SolveSettings, folder: Path) -> dict[str, Any]:
@@ -76,7 +77,9 @@ def ended(summary: dict[str, Any], folder: Path, nodes: Nodes) -> dict[str, Any]
         "planned_grid_reynolds": numbers["grid_reynolds"],
         "peak_over_expected": float(mach.max()) / numbers["expected_mach"],
         "tau": numbers["tau"],
-        "models": {key: summary["models"][key] for key in ("collision", "magic", "eddies", "outlet_layers")},
+        "models": {
+            key: summary["models"][key] for key in ("velocity_set", "collision", "magic", "eddies", "outlet_layers")
+        },
         "fallbacks": summary["models"]["fallbacks"],
         "device": summary["device"],
         "mean": means(summary, read_flow(folder / "flow.vtkhdf"), nodes),

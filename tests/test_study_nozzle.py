@@ -17,6 +17,8 @@ from solver.stage import StageError
 SPACING_MM, RADIUS_MM, PEAK_M_S = 0.25, 6.0, 0.7
 DIRECTIONS = [(0, 0, 1), (1, 1, 0), (1, 2, 3)]
 
+MODELS = {"velocity_set": "D3Q19", "collision": "trt"}
+
 
 def made_up(shape, velocity, name="made-up", equilibrium="incompressible", spacing_mm=SPACING_MM):
     """A run with nodes within the wall about the step, and a velocity along the axis by place, radius and angle."""
@@ -34,7 +36,7 @@ def made_up(shape, velocity, name="made-up", equilibrium="incompressible", spaci
         name=name, case=SimpleNamespace(input=SimpleNamespace(geometry=shape), solve=solve),
         nodes=SimpleNamespace(points_mm=lambda: points, spacing_mm=spacing_mm, count=len(points)),
         velocity_m_s=speed[:, None] * shape.unit, summary={
-            "residual": 5e-4, "steps": 100, "numbers": {"grid_reynolds": 50.0}, "models": {"collision": "trt"}},
+            "residual": 5e-4, "steps": 100, "numbers": {"grid_reynolds": 50.0}, "models": MODELS},
     )  # fmt: skip
 
 
@@ -168,7 +170,7 @@ def flow_in(shape, wave: float, name: str, standard: bool = False) -> Run:
     solve = SimpleNamespace(equilibrium="incompressible" + isotropy.STANDARD * standard)
     run = Run(name, SimpleNamespace(input=SimpleNamespace(geometry=shape), solve=solve), Path())
     nodes = SimpleNamespace(points_mm=lambda: points, spacing_mm=1.0, count=len(points))
-    summary = {"residual": 1e-4, "numbers": {"grid_reynolds": 30.0}, "models": {"collision": "trt"}}
+    summary = {"residual": 1e-4, "numbers": {"grid_reynolds": 30.0}, "models": MODELS}
     run.__dict__.update(nodes=nodes, velocity_m_s=speed[:, None] * along, summary=summary)
     return run
 

@@ -126,7 +126,10 @@ def _table(evidence: Evidence, flows: Pairs) -> None:
     rows = []
     for flow, other in flows:
         direction = " ".join(f"{component:g}" for component in flow.shape.direction)
-        told = [(each.run.summary["models"]["collision"], each.run.summary["residual"]) for each in (other, flow)]
+        told = [
+            (models["velocity_set"], models["collision"], each.run.summary["residual"])
+            for each in (other, flow) for models in (each.run.summary["models"],)
+        ]  # fmt: skip
         deviations = other.deviation, flow.deviation
         rows.append((flow.kind, direction, flow.grid_reynolds, flow.run.nodes.count, *told[0], *told[1], *deviations))
     note = (
@@ -134,8 +137,8 @@ def _table(evidence: Evidence, flows: Pairs) -> None:
         " pipe and behind a step what depends on the angle, behind a bend half of the difference between both sides of"
         " its plane. Before: the standard equilibrium."
     )
-    columns = ("shape", "direction", "grid Reynolds number", "fluid nodes", "collision before", "residual before",
-               "collision", "residual", "deviation before", "deviation")  # fmt: skip
+    columns = ("shape", "direction", "grid Reynolds number", "fluid nodes", "velocities before", "collision before",
+               "residual before", "velocities", "collision", "residual", "deviation before", "deviation")  # fmt: skip
     evidence.table(columns, rows, note)
 
 
