@@ -9,7 +9,7 @@ decides as one that was not.
 """
 
 import json
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from math import ceil
 from typing import Any
 
@@ -35,6 +35,7 @@ class Attempt:
     since : step at which its models took over.
     peak_speed_m_s, lattice_speed : in place of those that are expected and set; none: those.
     past : why earlier models were left, a sentence each.
+    restored : whether a checkpoint told of it, and no state was taken from there yet.
     """
 
     rung: int = 0
@@ -42,6 +43,7 @@ class Attempt:
     peak_speed_m_s: float | None = None
     lattice_speed: float | None = None
     past: tuple[str, ...] = ()
+    restored: bool = field(default=False, compare=False)
 
     def plan(self, nodes: Nodes, settings: SolveSettings) -> Plan:
         """The plan of this attempt; periods that were over before its models took over do not count."""
@@ -61,7 +63,7 @@ class Attempt:
             f"from step {step} on {plan.safer[0]}, after {plan.models}: the grid Reynolds number had reached"
             f" {grid_reynolds:.0f}, and these models are for about {plan.models.most:.0f}"
         )
-        return replace(self, rung=plan.safer[0].rung, since=step, past=(*self.past, why))
+        return replace(self, rung=plan.safer[0].rung, since=step, past=(*self.past, why), restored=False)
 
     def after(self, settings: SolveSettings, plan: Plan, blown: BlowUpError) -> "Attempt | None":
         """What begins again from rest after a flow blew up; none where nothing is left to try."""
@@ -87,7 +89,7 @@ class Attempt:
 
     def packed(self) -> NDArray[np.uint8]:
         """As an array, for checkpoints."""
-        return np.frombuffer(json.dumps(asdict(self)).encode(), np.uint8)
+        return np.frombuffer(json.dumps(asdict(replace(self, restored=True))).encode(), np.uint8)
 
     @classmethod
     def unpacked(cls, array: NDArray[Any] | None) -> "Attempt":

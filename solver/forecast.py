@@ -1,18 +1,24 @@
 """Forecast of a run: memory, steps and time, before anything is computed.
 
-A steady run ends when what its ramp has left behind has died away. The slowest motion of a vessel between an inlet of
-given flow and an outlet of given pressure is a standing wave, a quarter of a wavelength on the length L, of frequency
-omega = pi c_s/(2 L). In a tube of radius R, with T = R^2/nu and Womersley's number alpha = R sqrt(omega/nu), friction
-damps it at the rate
+A run ends when what its ramp has left behind has died away. Outlets of a steady flow let waves leave
+(:mod:`solver.conditions`), so that the profile is what is left. Where the vessel is widest, with the radius R, it
+settles at some 20 nu/R^2 by friction (26.4 nu/R^2 in a tube at given flow, the first zero of J_2, squared), and the
+flow Q carries it out of the length L at 4.5 Q/(pi R^2 L). A stream that separates where the vessel widens passes by
+what turns there, which settles at some 16 nu/R^2. These numbers are fitted to 42 flows of the matrix in
+tests/stability_matrix.py, whose steps they give within 1.5 times for 37, and tried on others
+(benchmarks/settling_forecast.py).
+
+Where waves stay, behind Windkessels and in flows that pulsate, the slowest motion of a vessel between an inlet of given
+flow and an outlet of given pressure is a standing wave, a quarter of a wavelength long, of frequency
+omega = pi c_s/(2 L). With Womersley's number alpha = R sqrt(omega/nu) friction damps it at the rate
 
     (1 + alpha/sqrt 2)/T    where it swings (the dispersion of Womersley 1955, doi:10.1113/jphysiol.1955.sp005276,
                             expanded for large alpha),
     alpha^4/(8 T)           where it creeps, alpha below about 2 (Poiseuille's friction),
 
-whichever is smaller, and the mean flow U carries it out at 4 U/(3 L), since waves run faster with the stream than
-against it. At given flow the profile settles at 26.4/T (the first zero of J_2, squared), which bounds the rate. A ramp
-(1 - cos(pi t/t_r))/2 leaves the part (pi/(omega t_r))^2/2 of the flow in that wave, so that the residual, the change
-over T, is alpha^2 times as much at its end.
+whichever is smaller, and the mean flow carries it out at 4 U/(3 L), since waves run faster with the stream than against
+it; the rate of the profile bounds that. A ramp (1 - cos(pi t/t_r))/2 leaves the part (pi/(omega t_r))^2/2 of what moves
+at a rate omega, and the residual, the change over T, is T times that rate as much.
 """
 
 from collections.abc import Callable
@@ -41,6 +47,9 @@ STATISTICS = 4
 
 DIFFUSION = 26.4
 """Rate, in nu/R^2, at which the profile of a given flow settles in a tube."""
+SETTLING, CARRIED, PASSED = 20.0, 4.5, 16.0
+"""Rates at which a profile settles and is carried out where waves leave, and at which it settles where the stream
+passes it by: see the module."""
 
 
 @dataclass(frozen=True)
@@ -191,9 +200,9 @@ def forecast(
     return Forecast(steps, device.seconds(steps, nodes.count, q), need)
 
 
-def update_bytes(precision: str) -> int:
-    """Bytes that an update of a node moves at least: 19 populations in and out."""
-    return 2 * 19 * STORED_BYTES[precision]
+def update_bytes(precision: str, q: int = 19) -> int:
+    """Bytes that an update of a node moves at least: q populations in and out."""
+    return 2 * q * STORED_BYTES[precision]
 
 
 def settling_s(
@@ -207,7 +216,7 @@ def settling_s(
     viscous_s: float | None = None,
     most: float = inf,
 ) -> float:
-    """Time from the end of the ramp until the residual of a steady run is below the tolerance: see the module.
+    """Time from the end of the ramp until the residual of a run in which waves stay is below the tolerance.
 
     Parameters
     ----------
@@ -229,11 +238,25 @@ def settling_s(
     return max(0.0, log(omega * (viscous_s or time_s) * left / tolerance)) / rate
 
 
-def raised_s(rate_1_s: float, viscous_s: float, ramp_s: float, tolerance: float) -> float:
-    """Time from the end of the ramp until the residual of a closed domain is below the tolerance.
+def profile_rate(length_m: float, radius_m: float, viscosity_m2_s: float, flow_m3_s: float, separated: bool) -> float:
+    """Rate, 1/s, at which a profile settles where waves leave: see the module.
 
-    A velocity (1 - cos(pi t/t_r))/2 of the walls leaves the part (pi/(s t_r))^2/2, at most 1, of the motion that
-    settles at the rate s; the residual is s times the viscous time as much.
+    Parameters
+    ----------
+    length_m, radius_m : of the vessel, R where it is widest.
+    viscosity_m2_s, flow_m3_s : nu, Q.
+    separated : whether the stream separates.
+    """
+    friction = viscosity_m2_s / radius_m**2
+    carried = flow_m3_s / (pi * radius_m**2 * length_m)
+    return PASSED * friction if separated else SETTLING * friction + CARRIED * carried
+
+
+def raised_s(rate_1_s: float, viscous_s: float, ramp_s: float, tolerance: float) -> float:
+    """Time from the end of the ramp until the residual of what settles at one rate is below the tolerance.
+
+    What is raised as (1 - cos(pi t/t_r))/2, the inflow or a velocity of the walls, leaves the part (pi/(s t_r))^2/2, at
+    most 1, of the motion that settles at the rate s; the residual is s times the viscous time as much.
 
     Parameters
     ----------

@@ -1,5 +1,6 @@
 """Plan of a run: conditions matched to the openings, and everything chosen before the first step."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from math import ceil
 from typing import Any
@@ -12,7 +13,7 @@ from solver.collision import relaxation_rates
 from solver.conditions import Conditions, deviation_pa, make_conditions
 from solver.driver import Fields
 from solver.expected import leaving_m3_s, peak_speed_m_s
-from solver.forecast import raised_s, settling_s
+from solver.forecast import profile_rate, raised_s, settling_s
 from solver.lattice import PRECISIONS
 from solver.models import OUTLET_LAYERS, OUTLET_REYNOLDS, Models, choose_models, choose_velocity_set
 from solver.node_physics import EQUILIBRIA
@@ -20,7 +21,7 @@ from solver.nodes import Nodes
 from solver.openings import BLEND_LAYERS, inlet_blend, outlet_blend
 from solver.rheology import Rheology, make_rheology
 from solver.schedule import Schedule, make_schedule, moments_per_cycle, rows_per_cycle
-from solver.sections import Sections, find_sections, wall_areas
+from solver.sections import Sections, find_sections, wall_areas, widest_radius_mm
 from solver.settings import SolveSettings
 from solver.sound import Loss, Pulse, too_lossy
 from solver.stage import StageError
@@ -208,7 +209,7 @@ def make_plan(nodes: Nodes, settings: SolveSettings, least_rung: int = 0) -> Pla
     schedule = make_schedule(settings, units.dt_s, viscous_steps, period_s, inflow_at_rows, crossing_steps)
     warnings += _few_cycles(settings, period_s, ramp_s)
     expected_steps = _expected_steps(
-        nodes, settings, units, waves, schedule, length, radius_m, ramp_s, peak_speed, sections, slip
+        nodes, settings, units, waves, schedule, length, radius_m, ramp_s, peak_speed, sections, slip, out
     )
     if period_s is None and expected_steps > schedule.last:
         warnings.append(
@@ -459,18 +460,28 @@ def _expected_steps(
     peak_speed: float,
     sections: Sections | None,
     slip: tuple[str, ...],
+    out: Mapping[int, float],
 ) -> int:
     """Steps until the flow is steady, or has repeated: one cycle more than it takes to settle."""
     viscous_s = radius_m**2 / units.viscosity_m2_s
     tolerance = settings.periodic_tolerance if schedule.cycle else settings.steady_tolerance
     if waves.inflow and sections:
-        speed = max(waves.inflow[o.name].peak_ml_s / o.area_mm2 for o in nodes.openings if o.role == "inlet")
-        widest = 1e-6 * max(o.area_mm2 for o in nodes.openings)
-        narrowest = min(sections.narrowest_m2, 1e-6 * min(o.area_mm2 for o in nodes.openings))
-        settled_s = settling_s(
-            length * units.dx_m, 1e-3 * wall_radius_mm(nodes, slip), units.viscosity_m2_s, units.speed_m_s / 3**0.5,
-            speed, ramp_s, tolerance, viscous_s, SEPARATED if widest > WIDER * narrowest else np.inf,
-        )  # fmt: skip
+        outlets = outlets_of(nodes.openings, settings, waves).values()
+        if schedule.cycle or any(outlet.windkessel or outlet.demanded for outlet in outlets):
+            speed = max(waves.inflow[o.name].peak_ml_s / o.area_mm2 for o in nodes.openings if o.role == "inlet")
+            widest = 1e-6 * max(o.area_mm2 for o in nodes.openings)
+            narrowest = min(sections.narrowest_m2, 1e-6 * min(o.area_mm2 for o in nodes.openings))
+            settled_s = settling_s(
+                length * units.dx_m, 1e-3 * wall_radius_mm(nodes, slip), units.viscosity_m2_s, units.speed_m_s / 3**0.5,
+                speed, ramp_s, tolerance, viscous_s, SEPARATED if widest > WIDER * narrowest else np.inf,
+            )  # fmt: skip
+        else:
+            radius_wide_m, entering_m3_s = 1e-3 * widest_radius_mm(nodes), sum(max(-each, 0.0) for each in out.values())
+            rate_1_s = profile_rate(
+                length * units.dx_m, radius_wide_m, units.viscosity_m2_s, entering_m3_s,
+                _separates(nodes, sections, out),
+            )  # fmt: skip
+            settled_s = raised_s(rate_1_s, viscous_s, ramp_s, tolerance)
     else:
         settled_s = raised_s(_closed_rate(nodes, settings, units, radius_m, peak_speed), viscous_s, ramp_s, tolerance)
     steps = (ramp_s + settled_s) / units.dt_s
@@ -478,6 +489,15 @@ def _expected_steps(
         cycles = min(max(ceil(steps / schedule.cycle) + 1, schedule.least_cycles), schedule.cycles)
         return cycles * schedule.cycle
     return (ceil(steps / schedule.interval) + 1) * schedule.interval  # a row more, whose change is small
+
+
+def _separates(nodes: Nodes, sections: Sections, out_m3_s: Mapping[int, float]) -> bool:
+    """Whether the stream is faster somewhere, by `WIDER`, than where it leaves."""
+    at_openings = [abs(out_m3_s[k]) / (1e-6 * opening.area_mm2) for k, opening in enumerate(nodes.openings)]
+    outlets = [k for k, opening in enumerate(nodes.openings) if opening.role == "outlet"]
+    area_m2 = 1e-6 * sum(nodes.openings[k].area_mm2 for k in outlets)
+    leaving = sum(out_m3_s[k] for k in outlets) / area_m2
+    return max(sections.speed_m_s(out_m3_s), *at_openings) > WIDER * leaving
 
 
 def _closed_rate(nodes: Nodes, settings: SolveSettings, units: Units, radius_m: float, peak_speed: float) -> float:

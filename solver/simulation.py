@@ -155,6 +155,10 @@ class Carried:
     start: Start
 
 
+class StaleError(Exception):
+    """A checkpoint told of an attempt, but its state is of no use: the run begins as any other."""
+
+
 class OutgrownError(Exception):
     """Raised by a run whose flow is faster than its models are for.
 
@@ -412,6 +416,8 @@ class Simulation:
         )
         if state is None:
             checkpoints.remove()
+            if self.attempt.restored:
+                raise StaleError
             return
         driver, averaged = _under("driver/", state.arrays), bool(state.arrays["averaged"])
         self.monitor.restore(_under("monitor/", state.arrays))
@@ -689,6 +695,11 @@ def _run(
             with FlowWriter(flow_path, nodes, plan.rheology is not None) as writer:
                 simulation.run(writer)
             return simulation
+        except StaleError:
+            attempt = FIRST
+            plan = attempt.plan(nodes, settings)
+            expected = foresee(nodes, settings, plan, find_device(settings.backend, settings.precision))
+            continue
         except OutgrownError as outgrown:
             carried = outgrown.carried
             attempt = attempt.climbed(plan, carried.step, outgrown.grid_reynolds)
@@ -716,7 +727,8 @@ def _demand_no_promise(missing: str) -> None:
 def foresee(nodes: Nodes, settings: SolveSettings, plan: Plan, device: Device) -> Forecast:
     """What the run of a plan is expected to take on a device, which fails as :func:`forecast` does."""
     means = 1 + (len(plan.schedule.snapshots) if plan.schedule.averaged else 0)
-    return forecast(nodes, settings.precision, plan.expected_steps, device, means, plan.rheology is not None, plan.q)
+    varying = plan.rheology is not None or any(models.eddies or models.layers for models in plan.safer)
+    return forecast(nodes, settings.precision, plan.expected_steps, device, means, varying, plan.q)
 
 
 def _told(expected: Forecast, plan: Plan, device: Device) -> str:

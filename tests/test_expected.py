@@ -6,6 +6,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from geometries import bifurcation, hollow, pipe, round_opening
+from hypothesis import given
+from hypothesis import settings as hypothesis_settings
+from hypothesis import strategies as st
 from shapes import stenosis as stenosed_surface
 from test_simulation import DENSITY, VISCOSITY, settings
 
@@ -14,7 +17,7 @@ from pipeline.geometry.lattice.spacing import FlowScale, Narrowest, Spacing, bea
 from pipeline.voxelize import survey, voxelize
 from solver.expected import NARROWER, PEAK_OVER_MEAN
 from solver.plan import make_plan
-from solver.sections import find_sections
+from solver.sections import find_sections, widest_radius_mm
 from solver.settings import InletSettings, OutletSettings, WindkesselSettings
 from solver.simulation import solve
 from solver.units import MAX_GRID_REYNOLDS
@@ -147,3 +150,28 @@ def test_peak_of_a_fork_is_expected_within_a_factor(seed, tmp_path):
     nodes = bifurcation(4.5, daughters, rng.uniform(5, 7), turn, 0.2)
     ratio = ratio_to_run(nodes, 10 ** rng.uniform(0.3, 2.0), tmp_path)
     assert 0.9 < ratio < 2.0
+
+
+@hypothesis_settings(deadline=None, max_examples=15)
+@given(seed=st.integers(0, 2**32 - 1), radius=st.floats(3, 8))
+def test_a_tube_is_as_wide_in_any_direction(seed, radius):
+    """Chords end at nodes, so to half a spacing; the line nearest to across makes them a tenth longer at most."""
+    nodes = pipe(tuple(np.random.default_rng(seed).standard_normal(3)), radius, 4 * radius, 0.3)
+    assert radius - 0.6 < widest_radius_mm(nodes) / 0.3 < 1.1 * radius + 0.6
+
+
+def test_the_widest_place_is_found():
+    """A ball of three times the tube's radius in its middle."""
+    start, along, narrow, wide = np.array([0.3, 0.2, 0.4]), np.array([1.0, 0, 0]), 3.2, 9.6
+
+    def level(points):
+        offset = points - start
+        tube = np.hypot(*offset[:, 1:].T) - narrow
+        return np.minimum(tube, np.linalg.norm(offset - 20 * along, axis=1) - wide)
+
+    caps = (
+        round_opening(1, "in", "inlet", start, -along, narrow),
+        round_opening(2, "out", "outlet", start + 40 * along, along, narrow),
+    )
+    nodes = hollow(level, caps, np.floor(start - 12), np.ceil(start + np.array((42, 12, 12))))
+    assert widest_radius_mm(nodes) == pytest.approx(wide, rel=0.06)

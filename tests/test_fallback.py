@@ -65,6 +65,18 @@ def test_a_run_that_was_stopped_after_it_fell_back_leaves_the_same_bits(fallen, 
     assert found["models"] == summary["models"]
 
 
+def test_a_run_whose_checkpoint_is_of_no_use_begins_with_the_first_models(fallen, tmp_path):
+    """A lower limit of steps than the state's: it is not used, nor what that run had fallen back to."""
+    nodes, wanted, _, _ = fallen
+    with pytest.raises(KilledError), killed_at(3000):
+        run(nodes, wanted, tmp_path, kept(tmp_path))
+    short = replace(wanted, max_steps=800)
+    found, fresh = run(nodes, short, tmp_path, kept(tmp_path, every_s=3600)), run(nodes, short, tmp_path / "fresh")
+    assert files(tmp_path) == files(tmp_path / "fresh")
+    assert found["models"] == fresh["models"]
+    assert found["forecast"] == fresh["forecast"]
+
+
 def test_a_model_that_is_named_stays_alone():
     nodes, wanted = underrated()
     plan = make_plan(nodes, replace(wanted, collision="projected"))

@@ -98,7 +98,7 @@ def context(given: Evidence) -> dict[str, Any]:
         "notes": given.summary.get("notes", []),
         "expected": facts(given.summary["numbers"]),
         "outcome": _outcome(given.summary),
-        "models": facts(given.summary["models"]) + facts({"device": given.summary["device"]}),
+        "models": facts(_models(given.summary)),
         "given": None if given.image else GIVEN[_entry(given)],
         "image": facts(given.image or {}, leave_out=("origin_mm", "series", "dtype")),
         "segmented": given.segmentation is not None,
@@ -113,6 +113,13 @@ def context(given: Evidence) -> dict[str, Any]:
         "triangles": _triangle_rows(given.geometry),
         **_provenance(given.records),
     }
+
+
+def _models(summary: Mapping[str, Any]) -> dict[str, Any]:
+    """The models of a run as plain values, those of the eddy viscosity among them, and where it ran."""
+    models = summary["models"]
+    eddies = {f"eddy_viscosity_{key}": value for key, value in (models.get("eddies") or {}).items()}
+    return models | eddies | {"device": summary["device"]}
 
 
 def _flow(given: Evidence) -> dict[str, Any]:

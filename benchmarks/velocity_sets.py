@@ -1,0 +1,100 @@
+"""D3Q19 beside D3Q27: speed, memory, and by how much fast flow askew to the axes feels the lattice.
+
+    PYTHONPATH=.:tests:benchmarks python benchmarks/velocity_sets.py [--radius 40] [--backend cuda]
+
+Speed is that of a pipe along (1, 2, 3) with inlet, outlet and walls; the sets take turns, so that what else a machine
+does meanwhile hits both. The deviation is the rms of what depends on the angle, over the peak speed, of the flow that a
+force drives through endless pipes 16 nodes across, from the parabola on. Prints two tables.
+"""
+
+import argparse
+import json
+from pathlib import Path
+
+import numpy as np
+from bench import default_file, provenance
+from comparison import table
+from geometries import periodic_pipe, pipe
+from test_velocity_sets import uneven
+
+from solver.collision import relaxation_rates
+from solver.forecast import update_bytes
+from solver.lattice import build_lattice
+from solver.models import choose_models
+from solver.simulation import make_driver
+from solver.timing import repeated_steps, stirred
+
+SETS = (19, 27)
+TAU, MAGIC = 0.55, 0.025
+DIRECTIONS = ((1, 1, 0), (1, 1, 1), (1, 2, 3))
+GRID_REYNOLDS = (5, 10, 20, 30, 60, 120)
+SPEED, RADIUS = 0.08, 8.2
+TURNS = 5
+
+
+def speeds(options: argparse.Namespace) -> list[dict]:
+    """Of each collision and set: updates a second in each turn, and memory of a node."""
+    nodes, found = pipe((1, 2, 3), options.radius, 6 * options.radius), []
+    for collision in ("trt", "projected"):
+        drivers = {}
+        for q in SETS:
+            on = nodes.with_corners() if q == 27 else nodes
+            lattice = build_lattice(on, collision, relaxation_rates(TAU, MAGIC), "bouzidi")
+            drivers[q] = stirred(make_driver(options.backend, lattice))
+        taken = {q: [] for q in SETS}
+        for _ in range(TURNS):
+            for q, driver in drivers.items():
+                step_s = repeated_steps(driver, np.array((1e-3, 0.0)), options.seconds, 1)[1][0, 0]
+                taken[q].append(nodes.count / step_s / 1e6)
+        found += [
+            {
+                "collision": collision, "q": q, "nodes": nodes.count, "mlups": taken[q],
+                "node_bytes": driver.memory_bytes() / nodes.count, "update_bytes": update_bytes("fp32", q),
+                "device": driver.device,
+            }
+            for q, driver in drivers.items()
+        ]  # fmt: skip
+    return found
+
+
+def deviations() -> list[dict]:
+    """Of each direction, grid Reynolds number and set."""
+    found = []
+    for direction in DIRECTIONS:
+        nodes = periodic_pipe(direction, RADIUS)
+        for number in GRID_REYNOLDS:
+            tau = 0.5 + 3 * SPEED / number
+            models = choose_models("auto", number, tau)[0]
+            parts = [uneven(nodes, direction, q, tau, RADIUS, SPEED, models.collision, models.magic) for q in SETS]
+            found.append({
+                "direction": direction, "grid_reynolds": number, "collision": models.collision, "magic": models.magic,
+                **{f"D3Q{q}": part for q, part in zip(SETS, parts, strict=True)},
+            })  # fmt: skip
+            print(found[-1], flush=True)
+    return found
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--radius", type=float, default=24.0, help="of the pipe that is timed, in nodes")
+    parser.add_argument("--seconds", type=float, default=2.0, help="of one timing, about")
+    parser.add_argument("--backend", default="cpu", choices=("cpu", "cuda"))
+    parser.add_argument("--json", type=Path, help="file for the results")
+    parser.add_argument("--commit", help="of what was run, where git cannot tell it")
+    options = parser.parse_args()
+    results = {**provenance(options), "speeds": speeds(options), "deviations": deviations()}
+    file = options.json or default_file("velocity-sets", results["hardware"])
+    file.write_text(json.dumps(results, indent=1) + "\n")
+    rows = [
+        [each["collision"], f"D3Q{each['q']}", f"{np.median(each['mlups']):.1f}", f"{each['node_bytes']:.0f}",
+         str(each["update_bytes"])]
+        for each in results["speeds"]
+    ]  # fmt: skip
+    print(table(["collision", "velocities", "MLUPS, median", "bytes a node", "bytes an update"], rows))
+    numbers = [[str(each["direction"]), str(each["grid_reynolds"]), each["collision"],
+                *(f"{100 * each[f'D3Q{q}']:.2f}" for q in SETS)] for each in results["deviations"]]  # fmt: skip
+    print(table(["direction", "Re_g", "collision", "D3Q19, %", "D3Q27, %"], numbers), file, sep="\n\n")
+
+
+if __name__ == "__main__":
+    main()
