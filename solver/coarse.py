@@ -187,7 +187,10 @@ def from_coarser(simulation: "Simulation") -> tuple[Coarse, Start] | None:
         simulation.log.info("note: no start from twice the spacing: %s", reason)
         return None
     rows = coarse.run.monitor.rows
-    simulation.log.info("start from twice the spacing: %d steps there, residual %.2g", start.steps, rows[-1].residual)
+    simulation.log.info(
+        "start from twice the spacing: %d steps there, residual %.2g; about %d steps are expected here",
+        start.steps, rows[-1].residual, simulation.forecast.from_flow().steps,
+    )  # fmt: skip
     return coarse, start
 
 

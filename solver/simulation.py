@@ -272,6 +272,7 @@ class Simulation:
         self.start = start
         if start.kind == "coarse":
             self.plan = self.monitor.plan = self.plan.at_full_flow()
+            self.forecast = self.forecast.from_flow()
 
     def _correct(self, coarse: Coarse) -> None:
         """Let the coarse lattice correct the flow where that is due."""
