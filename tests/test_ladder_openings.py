@@ -15,7 +15,6 @@ from unittest import mock
 import numpy as np
 import pytest
 from geometries import bifurcation, pipe, step
-from naive import COLLISIONS
 from numpy.typing import NDArray
 from scipy.spatial.transform import Rotation
 from shapes import capped_cylinder
@@ -29,12 +28,13 @@ from pipeline.studies.run import Run, layer, section
 from pipeline.studies.step import reattachment
 from pipeline.studies.womersley import Cycle, PulsatilePipe, Windkessel, pulse_figures
 from solver import simulation
-from solver.d3q19 import OPPOSITE, VELOCITIES
 from solver.driver import Driver
 from solver.flow import read_flow
 from solver.nodes import Nodes, save
+from solver.plain import COLLISIONS
 from solver.settings import parse
 from solver.stage import ROOT
+from solver.velocity_sets import velocity_set
 
 LOG = logging.getLogger("test")
 VISCOSITY, DENSITY, SPACING_MM = 3.5e-3, 1060.0, 0.2
@@ -50,6 +50,11 @@ class Solved:
     summary: dict[str, Any]
     driver: Driver | None
     folder: Path
+
+    @property
+    def linked(self) -> Nodes:
+        """The nodes with the links of the driver's velocity set."""
+        return self.nodes.with_corners() if self.driver.lattice.q == 27 else self.nodes
 
     @cached_property
     def velocity(self) -> NDArray[np.float64]:
@@ -212,10 +217,11 @@ def test_step_reattaches_where_armaly_measured(tmp_path):
 
 
 def populations(run: Solved) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """What arrives at each node and what leaves it, (19, N), lattice units; of a steady flow."""
+    """What arrives at each node and what leaves it, (q, N), lattice units; of a steady flow."""
     lattice = run.driver.lattice
-    g = run.driver.populations[: 19 * lattice.stride].reshape(19, -1)[:, : lattice.count].astype(float)
-    return g, COLLISIONS[lattice.collision](g, *lattice.rates, np.array(lattice.force, float))
+    g = run.driver.populations[: lattice.q * lattice.stride].reshape(lattice.q, -1)[:, : lattice.count].astype(float)
+    collide = COLLISIONS[lattice.collision]
+    return g, collide(velocity_set(lattice.q), g, *lattice.rates, np.array(lattice.force, float))
 
 
 def wall_forces(run: Solved) -> NDArray[np.float64]:
@@ -223,8 +229,10 @@ def wall_forces(run: Solved) -> NDArray[np.float64]:
     leaves by it and what returns.
     """
     arriving, leaving = populations(run)
-    node, direction = run.nodes.wall_link_node, run.nodes.wall_link_direction
-    return (leaving[direction, node] + arriving[OPPOSITE[direction], node])[:, None] * VELOCITIES[direction]
+    nodes, stencil = run.linked, velocity_set(run.driver.lattice.q)
+    node, direction = nodes.wall_link_node, nodes.wall_link_direction
+    given = leaving[direction, node] + arriving[stencil.opposite[direction], node]
+    return given[:, None] * stencil.velocities[direction]
 
 
 def momentum_imbalance(run: Solved, inside_radii: float) -> float:
@@ -236,8 +244,8 @@ def momentum_imbalance(run: Solved, inside_radii: float) -> float:
 
     f what a link gives the wall in a step. Pressure and stress come from the fields, the force from the populations.
     """
-    nodes, dx = run.nodes, run.nodes.spacing_mm
-    links = VELOCITIES[nodes.wall_link_direction]
+    nodes, dx = run.linked, run.nodes.spacing_mm
+    links = velocity_set(nodes.q).velocities[nodes.wall_link_direction]
     places = nodes.points_mm()[nodes.wall_link_node] + nodes.wall_link_q[:, None] * links * dx
     weight, surface = np.ones(len(places)), np.zeros(3)
     for opening in nodes.openings:
@@ -246,7 +254,7 @@ def momentum_imbalance(run: Solved, inside_radii: float) -> float:
         depth = (centre - places) @ normal / dx
         beside = np.linalg.norm(places - centre + depth[:, None] * normal * dx, axis=1) < 2 * radius
         weight *= np.where(beside, smooth_step(depth), 1)
-        slab = section(nodes, centre, normal, radius)
+        slab = section(run.nodes, centre, normal, radius)
         area, velocity = slab.areas_mm2, run.velocity[slab.rows]
         pressure = area @ run.pressure[slab.rows] / area.sum() * opening.area_mm2
         surface += pressure * normal + DENSITY * (area * (velocity @ normal)) @ velocity
