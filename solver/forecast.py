@@ -129,6 +129,7 @@ class Device:
     step_s : time that a step takes however few the nodes.
     compile_s : compilation before the first steps.
     copies : of the fields that lie in its memory while a snapshot is written.
+    corners : time of a node with 27 populations over that with 19; that of moving them if not given.
     """
 
     name: str
@@ -137,10 +138,15 @@ class Device:
     step_s: float
     compile_s: float
     copies: int = 0
+    corners: float = 27 / 19
 
     def seconds(self, steps: int, fluid_nodes: float, q: int = 19) -> float:
-        """Expected time of so many steps with so many populations a node, which memory has to move."""
-        return self.compile_s + steps * (self.step_s + fluid_nodes * q / 19 / self.updates_s)
+        """Expected time of so many steps with so many populations a node."""
+        return self.compile_s + steps * (self.step_s + fluid_nodes / self.speed(q))
+
+    def speed(self, q: int) -> float:
+        """Updates of fluid nodes of so many populations a second, about."""
+        return self.updates_s / (self.corners if q == 27 else 1.0)
 
     def bytes(self, size: Size, precision: str, means: int = 1, varying: bool = False) -> int:
         """Most memory that a run takes on it which keeps so many means of the fields."""

@@ -737,11 +737,11 @@ def _told(expected: Forecast, plan: Plan, device: Device) -> str:
     if cycle := plan.schedule.cycle:
         basis = f"{expected.steps // cycle} of at most {plan.schedule.cycles} cycles"
     elif plan.conditions.waves.inflow:
-        basis = "until the wave that the ramp leaves has died away"
+        basis = "until what the ramp leaves has died away"
     return (
-        f"about {expected.steps} steps ({basis}) in {_minutes(expected.seconds)}, at {device.updates_s / 1e6:.3g} MLUPS"
-        f" and compilation of {device.compile_s:g} s; memory {gigabytes(expected.bytes)}"
-        f" of {gigabytes(device.free_bytes)} free on {device.name}"
+        f"about {expected.steps} steps ({basis}) in {_minutes(expected.seconds)}, at"
+        f" {device.speed(plan.q) / 1e6:.3g} MLUPS and compilation of {device.compile_s:g} s; memory"
+        f" {gigabytes(expected.bytes)} of {gigabytes(device.free_bytes)} free on {device.name}"
     )
 
 

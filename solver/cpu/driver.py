@@ -26,12 +26,14 @@ from solver.sums import WORDS, Words, join, words_by_group
 CORE_UPDATES_S, STEP_S, COMPILE_S = 24e6, 4e-5, 25.0
 """For the forecast, about: updates a second on a core (47e6 on 2 for 80 thousand nodes, 65e6 to 79e6 for 2 million),
 time that a step takes however few the nodes, compilation where none is kept."""
+CORNERS = 1.9
+"""Time of a node with 27 populations over that with 19: two cores spend it computing rather than waiting for memory."""
 
 
 def cpu_device(threads: int | None = None) -> Device:
     """The cores of this machine, as many as Numba uses unless told."""
     updates_s = CORE_UPDATES_S * (threads or get_num_threads())
-    return Device("CPU", available_bytes(), updates_s, STEP_S, COMPILE_S, copies=1)
+    return Device("CPU", available_bytes(), updates_s, STEP_S, COMPILE_S, copies=1, corners=CORNERS)
 
 
 class CpuDriver(LatticeDriver):
