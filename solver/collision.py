@@ -72,9 +72,8 @@ def trt(real: Real, equilibrium: str, q: int) -> Any:
         return relax(a, b, w, cu, cf, uu + fourhalf * cu * cu, uf + fourhalf * cu * cf, drho, rho, rates, forcing)
 
     @node_function
-    def collide(g: Populations, rates: Populations, force: Populations) -> Populations:
-        drho, x, y, z = macroscopic(g, force)
-        fx, fy, fz = force
+    def first(g: Populations, rates: Populations, force: Populations, drho: Any, u: Populations) -> Populations:
+        (x, y, z), (fx, fy, fz) = u, force
         s = (one - half * rates[0], one - half * rates[1])
         rho = density(drho)
         u_rest, u_x, u_y, u_z, u_xy, u_xz, u_yz = quadratic(x * x, y * y, z * z)
@@ -92,17 +91,26 @@ def trt(real: Real, equilibrium: str, q: int) -> Any:
         return g0, g1, g2, g3, g4, g5, g6, g7, g8, g9, g10, g11, g12, g13, g14, g15, g16, g17, g18
 
     @node_function
+    def corners(g: Populations, rates: Populations, force: Populations, drho: Any, u: Populations) -> Populations:
+        (x, y, z), (fx, fy, fz) = u, force
+        s = (one - half * rates[0], one - half * rates[1])
+        rho, uu, uf = density(drho), quadratic(x * x, y * y, z * z)[0], quadratic(x * fx, y * fy, z * fz)[0]
+        p, fp, m, fm = x + y, fx + fy, x - y, fx - fy
+        g19, g20 = relax_diagonal(g[19], g[20], w_corner, p + z, fp + fz, uu, uf, drho, rho, rates, s)
+        g21, g22 = relax_diagonal(g[21], g[22], w_corner, p - z, fp - fz, uu, uf, drho, rho, rates, s)
+        g23, g24 = relax_diagonal(g[23], g[24], w_corner, m + z, fm + fz, uu, uf, drho, rho, rates, s)
+        g25, g26 = relax_diagonal(g[25], g[26], w_corner, m - z, fm - fz, uu, uf, drho, rho, rates, s)
+        return g19, g20, g21, g22, g23, g24, g25, g26
+
+    @node_function
+    def collide(g: Populations, rates: Populations, force: Populations) -> Populations:
+        drho, x, y, z = macroscopic(g, force)
+        return first(g, rates, force, drho, (x, y, z))
+
+    @node_function
     def collide_27(g: Populations, rates: Populations, force: Populations) -> Populations:
         drho, x, y, z = macroscopic(g, force)
-        fx, fy, fz = force
-        s = (one - half * rates[0], one - half * rates[1])
-        rho, u, f = density(drho), quadratic(x * x, y * y, z * z)[0], quadratic(x * fx, y * fy, z * fz)[0]
-        p, fp, m, fm = x + y, fx + fy, x - y, fx - fy
-        g19, g20 = relax_diagonal(g[19], g[20], w_corner, p + z, fp + fz, u, f, drho, rho, rates, s)
-        g21, g22 = relax_diagonal(g[21], g[22], w_corner, p - z, fp - fz, u, f, drho, rho, rates, s)
-        g23, g24 = relax_diagonal(g[23], g[24], w_corner, m + z, fm + fz, u, f, drho, rho, rates, s)
-        g25, g26 = relax_diagonal(g[25], g[26], w_corner, m - z, fm - fz, u, f, drho, rho, rates, s)
-        return (*collide(g, rates, force), g19, g20, g21, g22, g23, g24, g25, g26)
+        return (*first(g, rates, force, drho, (x, y, z)), *corners(g, rates, force, drho, (x, y, z)))
 
     return collide_27 if q == 27 else collide
 
@@ -170,12 +178,9 @@ def _regularised(real: Real, equilibrium: str, q: int, third_order: Any) -> Any:
         return pair(w, cu, cf, rho, even, cu * (rho * cu + cf) + viscous, odd)
 
     @node_function
-    def collide(g: Populations, rates: Populations, force: Populations) -> Populations:
-        drho, x, y, z = macroscopic(g, force)
-        fx, fy, fz = force
-        rho, kept = density(drho), one - rates[0]
-        pi = stress(g, drho, (x, y, z), force)
-        xxy, xxz, xyy, yyz, xzz, yzz, _ = third_order((x, y, z), rho, pi, kept)
+    def first(drho: Any, u: Populations, force: Populations, kept: Any, pi: Populations) -> Populations:
+        (x, y, z), (fx, fy, fz), rho = u, force, density(drho)
+        xxy, xxz, xyy, yyz, xzz, yzz, _ = third_order(u, rho, pi, kept)
         xx, yy, zz = kept * pi[0], kept * pi[1], kept * pi[2]
         xy, xz, yz = two * kept * pi[3], two * kept * pi[4], two * kept * pi[5]
         e = drho - onehalf * (xx + yy + zz)
@@ -196,12 +201,9 @@ def _regularised(real: Real, equilibrium: str, q: int, third_order: Any) -> Any:
         return g0, g1, g2, g3, g4, g5, g6, g7, g8, g9, g10, g11, g12, g13, g14, g15, g16, g17, g18
 
     @node_function
-    def collide_27(g: Populations, rates: Populations, force: Populations) -> Populations:
-        drho, x, y, z = macroscopic(g, force)
-        fx, fy, fz = force
-        rho, kept = density(drho), one - rates[0]
-        pi = stress(g, drho, (x, y, z), force)
-        xxy, xxz, xyy, yyz, xzz, yzz, xyz = third_order((x, y, z), rho, pi, kept)
+    def corners(drho: Any, u: Populations, force: Populations, kept: Any, pi: Populations) -> Populations:
+        (x, y, z), (fx, fy, fz), rho = u, force, density(drho)
+        xxy, xxz, xyy, yyz, xzz, yzz, xyz = third_order(u, rho, pi, kept)
         trace = kept * (pi[0] + pi[1] + pi[2])
         xy, xz, yz = two * kept * pi[3], two * kept * pi[4], two * kept * pi[5]
         e = drho - onehalf * trace + quadratic(x * (rho * x + fx), y * (rho * y + fy), z * (rho * z + fz))[0]
@@ -212,7 +214,18 @@ def _regularised(real: Real, equilibrium: str, q: int, third_order: Any) -> Any:
         g21, g22 = diagonal(w_corner, p - z, fp - fz, rho, e, trace + xy - xz - yz, p_on - on_z - skew)
         g23, g24 = diagonal(w_corner, m + z, fm + fz, rho, e, trace - xy + xz - yz, m_on + on_z - skew)
         g25, g26 = diagonal(w_corner, m - z, fm - fz, rho, e, trace - xy - xz + yz, m_on - on_z + skew)
-        return (*collide(g, rates, force), g19, g20, g21, g22, g23, g24, g25, g26)
+        return g19, g20, g21, g22, g23, g24, g25, g26
+
+    @node_function
+    def collide(g: Populations, rates: Populations, force: Populations) -> Populations:
+        drho, x, y, z = macroscopic(g, force)
+        return first(drho, (x, y, z), force, one - rates[0], stress(g, drho, (x, y, z), force))
+
+    @node_function
+    def collide_27(g: Populations, rates: Populations, force: Populations) -> Populations:
+        drho, x, y, z = macroscopic(g, force)
+        u, kept, pi = (x, y, z), one - rates[0], stress(g, drho, (x, y, z), force)
+        return (*first(drho, u, force, kept, pi), *corners(drho, u, force, kept, pi))
 
     return collide_27 if q == 27 else collide
 
