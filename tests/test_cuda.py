@@ -27,7 +27,7 @@ from solver.rheology import make_rheology
 
 assert not device_answers()
 precision, tolerance = sys.argv[1], float(sys.argv[2])
-nodes, rng = random_cavern((6, 5, 5), 3), np.random.default_rng(0)
+nodes, rng = random_cavern((5, 4, 4), 3), np.random.default_rng(0)
 equilibrium, model, walls, velocities = sys.argv[4:8]
 nodes = nodes.with_corners() if velocities == "D3Q27" else nodes
 parameters = {"power-law": (0.02, 0.6), "bingham": (2e-4, 0.07)}.get(model)
@@ -64,7 +64,7 @@ from solver.driver import MEAN, Fields
 from solver.lattice import build_lattice
 from solver.rheology import make_rheology
 
-nodes, rng = random_cavern((6, 5, 5), 3), np.random.default_rng(0)
+nodes, rng = random_cavern((5, 4, 4), 3), np.random.default_rng(0)
 rheology = make_rheology("power-law", (0.02, 0.6), 0.7, 0.1, 0.1, rng.random(nodes.count))
 lattice = build_lattice(nodes, "trt", (1 / 0.7, 1.2), "bouzidi", "fp32", rheology=rheology)
 conditions = 1e-3 * rng.random((4, 3)) * (10, 1, -1)
