@@ -172,8 +172,8 @@ class Forecast:
         return replace(self, steps=ceil(FROM_FLOW * self.steps), seconds=FROM_FLOW * self.seconds)
 
 
-FROM_FLOW = 0.4
-"""Of the steps from rest, what those from the flow at twice the spacing are: 0.29 on the demo, 0.42 on the carotid."""
+FROM_FLOW = 1 / 3
+"""Of the steps from rest, what those from the flow at twice the spacing are: 0.27 on the demo, 0.42 on the carotid."""
 
 
 def forecast(
