@@ -17,6 +17,7 @@ in the same slot: both kinds of steps hold as they are, and the two links exchan
 """
 
 from collections.abc import Iterator
+from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -371,6 +372,7 @@ def make_link_address(q: int = Q) -> Any:
     return _link_address_27 if q == 27 else _link_address
 
 
+@cache
 def make_run_address(take: Any, q: int = Q) -> Any:
     """Function ``(offset, run, n)`` of the addresses of a node's links, from the offsets of its run."""
 
