@@ -57,6 +57,11 @@ def leaving_m3_s(
     return dict(enumerate(sections.leaving(ends, steady)[:, 0].real.tolist()))
 
 
+def speed_at_openings_m_s(openings: tuple[Opening, ...], out_m3_s: Mapping[int, float]) -> float:
+    """Largest mean speed over an opening, for what leaves through each by its index."""
+    return max(abs(out_m3_s[k]) / (1e-6 * opening.area_mm2) for k, opening in enumerate(openings))
+
+
 def peak_speed_m_s(openings: tuple[Opening, ...], sections: Sections, out_m3_s: Mapping[int, float]) -> float:
     """Largest speed in a vessel, `PEAK_OVER_MEAN` times the largest mean speed over its openings and sections.
 
@@ -70,7 +75,7 @@ def peak_speed_m_s(openings: tuple[Opening, ...], sections: Sections, out_m3_s: 
     StageError
         If no fluid enters.
     """
-    at_openings = max(abs(out_m3_s[k]) / (1e-6 * opening.area_mm2) for k, opening in enumerate(openings))
+    at_openings = speed_at_openings_m_s(openings, out_m3_s)
     if not at_openings > 0:
         raise StageError("solve.inlets: no flow enters the vessel; give a flow_ml_s above 0")
     within = sections.speed_m_s(out_m3_s)

@@ -12,7 +12,7 @@ from solver.blood import Blood, choose_blood
 from solver.collision import relaxation_rates
 from solver.conditions import Conditions, deviation_pa, make_conditions
 from solver.driver import Fields
-from solver.expected import leaving_m3_s, peak_speed_m_s
+from solver.expected import leaving_m3_s, peak_speed_m_s, speed_at_openings_m_s
 from solver.forecast import profile_rate, raised_s, settling_s
 from solver.lattice import PRECISIONS
 from solver.models import OUTLET_LAYERS, OUTLET_REYNOLDS, Models, choose_models, choose_velocity_set
@@ -493,11 +493,10 @@ def _expected_steps(
 
 def _separates(nodes: Nodes, sections: Sections, out_m3_s: Mapping[int, float]) -> bool:
     """Whether the stream is faster somewhere, by `WIDER`, than where it leaves."""
-    at_openings = [abs(out_m3_s[k]) / (1e-6 * opening.area_mm2) for k, opening in enumerate(nodes.openings)]
     outlets = [k for k, opening in enumerate(nodes.openings) if opening.role == "outlet"]
     area_m2 = 1e-6 * sum(nodes.openings[k].area_mm2 for k in outlets)
     leaving = sum(out_m3_s[k] for k in outlets) / area_m2
-    return max(sections.speed_m_s(out_m3_s), *at_openings) > WIDER * leaving
+    return max(sections.speed_m_s(out_m3_s), speed_at_openings_m_s(nodes.openings, out_m3_s)) > WIDER * leaving
 
 
 def _closed_rate(nodes: Nodes, settings: SolveSettings, units: Units, radius_m: float, peak_speed: float) -> float:

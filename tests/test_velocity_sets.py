@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from test_simulation import DENSITY, VISCOSITY, settings
 
 from solver.collision import relaxation_rates
-from solver.cpu.driver import CpuDriver
+from solver.cpu.driver import CpuDriver, cpu_device
 from solver.driver import Fields
 from solver.forecast import Size
 from solver.lattice import build_lattice
@@ -70,8 +70,6 @@ def plans(nodes: Nodes, grid_reynolds: float) -> tuple[int, int, int]:
     speed_m_s = grid_reynolds * VISCOSITY / DENSITY / (1e-3 * nodes.spacing_mm)
     wanted = settings(inlets={"in": InletSettings(speed_m_s / 2 * np.pi * radius_mm**2, None, "parabolic")})
     plan = make_plan(nodes, wanted)
-    from solver.cpu.driver import cpu_device
-
     return plan.q, foresee(nodes, wanted, plan, cpu_device()).bytes, lay_out(nodes, wanted, plan, "bouzidi").q
 
 
