@@ -11,9 +11,11 @@ time is compilation: each model of a node is compiled for both backends in each 
 import argparse
 import json
 import platform
+import re
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -154,6 +156,7 @@ class Models:
     profile: str = "developed"
     outlets: str = "given"
     patches: bool = False
+    velocities: str = "D3Q19"
 
     def told(self) -> str:
         """What is not as in the base."""
@@ -175,6 +178,19 @@ def variants() -> Iterator[Models]:
         for value in values:
             if value != getattr(base, name):
                 yield replace(base, **{name: value})
+    yield from with_corners()
+
+
+def with_corners() -> Iterator[Models]:
+    """On D3Q27, which has no standard equilibria and no patches: each collision, and other models by themselves."""
+    for collision in COLLISIONS:
+        for equilibrium in EQUILIBRIA:
+            if not equilibrium.endswith("-standard"):
+                yield Models(collision, equilibrium, velocities="D3Q27")
+    yield Models("projected", walls="half-way", velocities="D3Q27")
+    yield Models("projected", blood="carreau-yasuda", velocities="D3Q27")
+    yield Models("projected", eddies=0.15, velocities="D3Q27")
+    yield Models("projected", blended=True, outlets="windkessel", profile="womersley", velocities="D3Q27")
 
 
 def with_patches(nodes: Nodes) -> tuple[Nodes, dict[str, tuple[float, float, float]]]:
@@ -197,6 +213,7 @@ def flow(nodes: Nodes, models: Models, precision: str) -> tuple[Lattice, np.ndar
         models.blood, BLOOD.get(models.blood, ((TAU - 0.5) / 3,)), TAU, MAGIC, models.eddies, blend
     )
     nodes, moving = with_patches(nodes) if models.patches else (nodes, {})
+    nodes = nodes.with_corners() if models.velocities == "D3Q27" else nodes
     lattice = build_lattice(
         nodes, models.collision, relaxation_rates(TAU, MAGIC), models.walls, precision, {"in": profile}, FORCE, moving,
         ("smooth",) if models.patches else (), columns, control if rule else None, models.equilibrium, rheology,
@@ -209,13 +226,13 @@ def flow(nodes: Nodes, models: Models, precision: str) -> tuple[Lattice, np.ndar
     return lattice, conditions
 
 
-def compare_models(precisions: list[str]) -> Iterator[dict[str, object]]:
+def compare_models(precisions: list[str], wanted: str) -> Iterator[dict[str, object]]:
     """CPU and CUDA after a run of each model, one row of the table each."""
     nodes = bifurcation(
         8.3, ((6.6, 35.0), (5.7, -50.0)), 4.0, np.linalg.qr(np.array([(2, 1, 0), (-1, 2, 1), (0, -1, 2)]))[0]
     )
     for precision in precisions:
-        for models in variants():
+        for models in filter(lambda each: re.fullmatch(wanted, each.told()), variants()):
             lattice, conditions = flow(nodes, models, precision)
             cpu, gpu = (state(make(lattice), conditions) for make in (CpuDriver, CudaDriver))
             off = difference(cpu, gpu)
@@ -227,23 +244,23 @@ def compare_models(precisions: list[str]) -> Iterator[dict[str, object]]:
             }  # fmt: skip
 
 
-def compare_parts(precisions: list[str]) -> Iterator[dict[str, object]]:
-    """Parts and threads against the whole, and CUDA against the CPU: each collision with each wall."""
-    for name, nodes in geometries().items():
-        for precision in precisions:
-            for collision in COLLISIONS:
-                for walls in WALLS:
-                    lattice = build_lattice(
-                        nodes, collision, relaxation_rates(TAU, MAGIC), walls, precision, force=FORCE
-                    )
-                    found = compare(lattice, nodes, precision)
-                    yield {"geometry": name, "precision": precision, "collision": collision, "walls": walls} | found
+def compare_parts(precisions: list[str], wanted: str) -> Iterator[dict[str, object]]:
+    """Parts and threads against the whole, and CUDA against the CPU: each collision with each wall and velocity set."""
+    rows = product(geometries().items(), precisions, COLLISIONS, WALLS, ("D3Q19", "D3Q27"))
+    for (name, nodes), precision, collision, walls, velocities in rows:
+        if not re.fullmatch(wanted, f"{name} {collision} {walls} {velocities}"):
+            continue
+        on = nodes.with_corners() if velocities == "D3Q27" else nodes
+        lattice = build_lattice(on, collision, relaxation_rates(TAU, MAGIC), walls, precision, force=FORCE)
+        row = {"geometry": name, "precision": precision, "collision": collision, "walls": walls}
+        yield row | {"velocities": velocities} | compare(lattice, on, precision)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--precisions", nargs="+", default=list(PRECISIONS), choices=list(PRECISIONS))
     parser.add_argument("--only", choices=("models", "parts"), help="one of the two tables; both if not given")
+    parser.add_argument("--rows", default=".*", help="regular expression that a row's words fit as a whole")
     parser.add_argument("--mass-steps", type=int, default=100_000, help="steps of the closed cavern, even; 0: none")
     parser.add_argument("--json", type=Path, help="file for the results")
     arguments = parser.parse_args()
@@ -252,7 +269,7 @@ def main() -> None:
     for table, rows in (("models", compare_models), ("parts", compare_parts)):
         if arguments.only in (None, table):
             tables[table] = []
-            for row in rows(arguments.precisions):
+            for row in rows(arguments.precisions, arguments.rows):
                 if not tables[table]:
                     print("  ".join(row), flush=True)
                 tables[table].append(row)

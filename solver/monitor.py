@@ -58,11 +58,12 @@ SINGLE = tuple(field.name for field in fields(Row) if field.name not in OF_OPENI
 
 @dataclass
 class Monitor:
-    """Rows of a run."""
+    """Rows of a run; `kept` is the step of the state from which changes of the velocity are counted."""
 
     nodes: Nodes
     plan: Plan
     rows: list[Row] = field(default_factory=list)
+    kept: int = 0
 
     def record(self, step: int, observation: Observation) -> Row:
         """Add a row."""
@@ -100,9 +101,11 @@ class Monitor:
         if schedule.cycle:
             counted = step > schedule.cycle and schedule.change_counted(step)
             return change if counted else np.nan, np.nan
-        if not schedule.change_counted(step) and step > schedule.counted:
+        counted, since = schedule.change_counted(step), step - self.kept
+        if not counted and step > schedule.counted:
             return self.rows[-1].change, self.rows[-1].residual
-        since = step if step < schedule.counted else schedule.counted
+        if counted:
+            self.kept = step
         return change, change / since * self.plan.viscous_steps
 
     def write(self, path: Path) -> None:
@@ -124,10 +127,12 @@ class Monitor:
         return {
             "rows": np.array(single, np.float64).reshape(count, len(SINGLE)),
             "openings": np.array(each, np.float64).reshape(count, len(OF_OPENINGS), openings),
+            "kept": np.array(self.kept),
         }
 
     def restore(self, state: Mapping[str, NDArray[Any]]) -> None:
         """Go on from the rows of another monitor of the same run."""
+        self.kept = int(state["kept"])
         for single, each in zip(state["rows"].tolist(), state["openings"], strict=True):
             values: dict[str, Any] = dict(zip(SINGLE, single, strict=True)) | dict(zip(OF_OPENINGS, each, strict=True))
             self.rows.append(Row(**values | {"step": int(values["step"])}))

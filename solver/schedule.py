@@ -17,8 +17,11 @@ SAMPLES = 100
 """States that a mean over a cycle is made of, at least: evenly spaced, they give the mean of a periodic flow exactly up
 to its harmonic SAMPLES - 1. Rows of the monitor while what drives a steady run crosses the domain, at most."""
 VISCOUS_ROWS, MOST_COUNTED, LEAST_INTERVAL = 100, 1000, 100
-"""Rows of the monitor in a viscous time of a steady run, at least; those at which the velocity is compared, at most,
-lest round-off shows in its change; and steps between two rows, at least."""
+"""Rows of the monitor in a viscous time of a steady run, at least; those at which the velocity is compared, at most;
+and steps between two rows, at least."""
+ROUND_OFF = {"fp16": 3 * 2.0**-11, "fp32": 3 * 2.0**-23, "fp64": 3 * 2.0**-52}
+"""Change of the velocity over its peak that may be round-off, three times what was seen of a jet that had settled: it
+is to stay below the tolerance of the residual, so that velocities are compared the farther apart the larger it is."""
 
 
 @dataclass(frozen=True)
@@ -141,6 +144,7 @@ def make_schedule(
     period_s: float | None,
     inflow: NDArray[np.float64],
     crossing_steps: float = inf,
+    through_steps: float = 0.0,
 ) -> Schedule:
     """Schedule of a run.
 
@@ -152,6 +156,7 @@ def make_schedule(
     period_s : of the conditions; none if they are steady.
     inflow : at the rows of a period, in any unit.
     crossing_steps : of a steady flow, steps in which the fastest fluid, or the driver, crosses the domain.
+    through_steps : the same of fluid of the mean speed.
 
     Raises
     ------
@@ -165,7 +170,9 @@ def make_schedule(
         last = most // interval * interval  # a row, which a run that ends later has, too
         quiet = max(1, round(viscous_steps / VISCOUS_ROWS / interval))
         sample = even(max(LEAST_INTERVAL, min(interval, crossing_steps / SAMPLES)))
-        counted = interval * max(1, ceil(viscous_steps / MOST_COUNTED / interval))
+        change = ROUND_OFF[settings.precision] * max(1.0, through_steps / crossing_steps)  # over the mean speed
+        part = min(max(1 / MOST_COUNTED, change / settings.steady_tolerance), 1 / VISCOUS_ROWS)
+        counted = interval * max(1, ceil(part * viscous_steps / interval))
         return Schedule(interval, sample, last, counted, quiet)
     rows, cycle = rows_per_cycle(settings, period_s), even(period_s / dt_s)
     moments = moments_per_cycle(rows)

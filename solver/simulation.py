@@ -144,14 +144,14 @@ class Carried:
     ----------
     step, seconds : how far it came, and what that took.
     state : of its driver, without means.
-    rows : of its monitor.
+    monitor : its rows, and from where on changes are counted.
     start : what it began with.
     """
 
     step: int
     seconds: float
     state: Mapping[str, NDArray[Any]]
-    rows: list[Row]
+    monitor: Monitor
     start: Start
 
 
@@ -238,7 +238,7 @@ class Simulation:
             if name in own and own[name].shape == array.shape and own[name].dtype == array.dtype
         }
         self.driver.restore(own | alike)
-        self.monitor.rows[:] = carried.rows
+        self.monitor.rows[:], self.monitor.kept = carried.monitor.rows, carried.monitor.kept
         self.step, self.seconds = carried.step, carried.seconds
         self._began(carried.start)
 
@@ -278,8 +278,9 @@ class Simulation:
         """Let the coarse lattice correct the flow where that is due."""
         if steps := coarse.correct(self.step, self.monitor.rows[-1].residual):
             self.start = self.start.corrected(steps, coarse.nodes.count)
-            self.driver.look(True)  # changes are counted from here on
+            self.driver.look(True)
             self.driver.seen()
+            self.monitor.kept = self.step
 
     @property
     def converged(self) -> bool:
@@ -350,7 +351,7 @@ class Simulation:
 
     def _hand_over(self, grid_reynolds: float) -> None:
         state = {name: array for name, array in self.driver.state().items() if "mean-" not in name}
-        raise OutgrownError(Carried(self.step, self.seconds, state, self.monitor.rows, self.start), grid_reynolds)
+        raise OutgrownError(Carried(self.step, self.seconds, state, self.monitor, self.start), grid_reynolds)
 
     def _may_end(self) -> bool:
         """Whether the run ends here: the flow is periodic, steady, or fluctuates about a mean that is good enough."""
