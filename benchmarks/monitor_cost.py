@@ -55,7 +55,7 @@ def stretch(driver: Driver, flow: float, plan: Schedule | None, steps: int) -> N
         step = stop
         looked = plan is not None and plan.looked_at(step)
         if plan and looked:
-            driver.look(plan.change_counted(step))
+            driver.look(plan.compares(step))
         if plan and plan.sampled(step):
             driver.average(0, plan.begins_mean(step))
     if looked:

@@ -13,7 +13,8 @@ adds what the coarse lattice gets wrong, so that it settles to what the fine one
 settled. The fine lattice gets the difference v - F(u), interpolated. This is a full approximation scheme of two grids
 (Brandt 1977, doi:10.1090/S0025-5718-1977-0431719-X; for lattice Boltzmann Mavriplis 2006,
 doi:10.1016/j.compfluid.2005.07.020) with time steps in place of relaxation. Steps of the fine lattice decide when the
-flow has settled, as ever: a correction that is none costs time alone, and there are no more of them.
+flow has settled, as ever: a correction that is none costs time alone, and there are no more of them. Corrections are
+computed on the host, so that a run on a device takes the start alone: the steps that they save are done sooner there.
 """
 
 import time

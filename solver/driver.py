@@ -190,10 +190,12 @@ class Driver(Protocol):
     ----------
     device : what it runs on.
     layout : how the work is shared out there, for the log.
+    on_host : whether fields lie in the memory of the processor, where they are at hand.
     """
 
     device: str
     layout: str
+    on_host: bool
 
     def memory_bytes(self) -> int:
         """Memory that the run takes where it runs, up to now."""
@@ -253,7 +255,7 @@ class LatticeDriver(ABC):
 
     Attributes
     ----------
-    device, layout : what it runs on, and how.
+    device, layout, on_host : what it runs on, and how.
     lattice : what it runs.
     populations : (lattice.slots,) where it runs; between pairs of steps slot (i, n) holds g_i arriving at node n.
     means : running means of the fields by their number.
@@ -261,6 +263,7 @@ class LatticeDriver(ABC):
 
     device: str
     layout: str
+    on_host: bool
     lattice: Lattice
     populations: Any
     means: dict[int, Mean]

@@ -12,6 +12,11 @@ from numpy.typing import NDArray
 from solver.driver import Observation
 from solver.nodes import Nodes
 from solver.plan import Plan
+from solver.schedule import LEAST_COUNTED
+
+FALL = 0.25
+"""Of the logarithm of the residual within a twentieth of the viscous time, below which it does not fall: what settles
+last in a pipe falls by 1 in that time."""
 
 
 @dataclass(frozen=True)
@@ -58,12 +63,36 @@ SINGLE = tuple(field.name for field in fields(Row) if field.name not in OF_OPENI
 
 @dataclass
 class Monitor:
-    """Rows of a run; `kept` is the step of the state from which changes of the velocity are counted."""
+    """Rows of a run.
+
+    Attributes
+    ----------
+    tolerance : of the residual.
+    rows : so far.
+    kept : step of the state from which changes of the velocity are counted.
+    apart : steps from there to the next one, of a steady flow.
+    """
 
     nodes: Nodes
     plan: Plan
+    tolerance: float
     rows: list[Row] = field(default_factory=list)
     kept: int = 0
+    apart: int = 0
+
+    def __post_init__(self) -> None:
+        self.apart = self.plan.schedule.counted
+
+    def compares(self, step: int) -> bool:
+        """Whether the velocity is compared with the state that was kept, and kept: at rows, or once a cycle."""
+        schedule = self.plan.schedule
+        return schedule.compares(step) or (
+            schedule.cycle is None and schedule.row_due(step) and step - self.kept >= self.apart
+        )
+
+    def keep(self, step: int) -> None:
+        """Count changes from the state of a step on that is none of those compared."""
+        self.kept, self.apart = step, self.plan.schedule.counted
 
     def record(self, step: int, observation: Observation) -> Row:
         """Add a row."""
@@ -97,16 +126,31 @@ class Monitor:
 
         Rows of a steady flow that are not compared have those of the last one that was.
         """
-        schedule = self.plan.schedule
+        schedule, counted = self.plan.schedule, self.compares(step)
         if schedule.cycle:
-            counted = step > schedule.cycle and schedule.change_counted(step)
-            return change if counted else np.nan, np.nan
-        counted, since = schedule.change_counted(step), step - self.kept
+            return change if counted and step > schedule.cycle else np.nan, np.nan
         if not counted and step > schedule.counted:
             return self.rows[-1].change, self.rows[-1].residual
+        residual = change / (step - self.kept) * self.plan.viscous_steps
         if counted:
             self.kept = step
-        return change, change / since * self.plan.viscous_steps
+            if self._is_noise(change, residual):
+                self.apart = min(2 * self.apart, schedule.most_counted)
+        return change, residual
+
+    def _is_noise(self, change: float, residual: float) -> bool:
+        """Whether the change seems to be as large over any time, as round-off and slight fluctuations are.
+
+        The velocity of a flow that settles goes on in one direction: its change is in proportion to the time in
+        between, and falls. So such a change is small, makes a residual that is too large, and does not fall over a
+        tenth of the viscous time.
+        """
+        schedule, tolerance = self.plan.schedule, self.tolerance
+        half = schedule.most_counted // schedule.interval // 2
+        if residual < tolerance or change > tolerance / LEAST_COUNTED or len(self.rows) < 2 * half:
+            return False
+        before, after = np.split(np.log([max(row.residual, 1e-30) for row in self.rows[-2 * half :]]), 2)
+        return bool(before.mean() - after.mean() < FALL)
 
     def write(self, path: Path) -> None:
         """Write all rows as CSV; three columns an opening."""
@@ -127,12 +171,12 @@ class Monitor:
         return {
             "rows": np.array(single, np.float64).reshape(count, len(SINGLE)),
             "openings": np.array(each, np.float64).reshape(count, len(OF_OPENINGS), openings),
-            "kept": np.array(self.kept),
+            "compared": np.array((self.kept, self.apart)),
         }
 
     def restore(self, state: Mapping[str, NDArray[Any]]) -> None:
         """Go on from the rows of another monitor of the same run."""
-        self.kept = int(state["kept"])
+        self.kept, self.apart = state["compared"].tolist()
         for single, each in zip(state["rows"].tolist(), state["openings"], strict=True):
             values: dict[str, Any] = dict(zip(SINGLE, single, strict=True)) | dict(zip(OF_OPENINGS, each, strict=True))
             self.rows.append(Row(**values | {"step": int(values["step"])}))

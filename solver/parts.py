@@ -208,7 +208,7 @@ class PartsDriver:
 
     Attributes
     ----------
-    device, layout : what it runs on, and how.
+    device, layout, on_host : what it runs on, and how.
     parts, drivers : the parts and who runs each.
     """
 
@@ -218,6 +218,7 @@ class PartsDriver:
         self.device = f"{self.drivers[0].device}, {len(self.parts)} parts one after another"
         counts, cut = [len(part.rows) for part in self.parts], sum(part.lattice.halo for part in self.parts)
         self.layout = f"{min(counts)} to {max(counts)} nodes a part, {cut} links between them; {self.drivers[0].layout}"
+        self.on_host = self.drivers[0].on_host
         self._count, self._real, self._probes = whole.count, whole.real, whole.probes()
         self._controlled = len(whole.control.opening) > 0
         self._lent = [

@@ -206,9 +206,7 @@ def make_plan(nodes: Nodes, settings: SolveSettings, least_rung: int = 0) -> Pla
     inflow_at_rows = waves.flow_ml_s(np.arange(1, rows + 1) / rows * (period_s or 0.0))
     through_steps = _through_steps(nodes, units, waves, peak_speed, length, viscous_steps)
     crossing_steps = length * units.speed_m_s / peak_speed
-    schedule = make_schedule(
-        settings, units.dt_s, viscous_steps, period_s, inflow_at_rows, crossing_steps, through_steps
-    )
+    schedule = make_schedule(settings, units.dt_s, viscous_steps, period_s, inflow_at_rows, crossing_steps)
     warnings += _few_cycles(settings, period_s, ramp_s)
     expected_steps = _expected_steps(
         nodes, settings, units, waves, schedule, length, radius_m, ramp_s, peak_speed, sections, slip, out

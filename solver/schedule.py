@@ -16,12 +16,9 @@ in after the steps up to the next one, so that such a flow is stopped within twi
 SAMPLES = 100
 """States that a mean over a cycle is made of, at least: evenly spaced, they give the mean of a periodic flow exactly up
 to its harmonic SAMPLES - 1. Rows of the monitor while what drives a steady run crosses the domain, at most."""
-VISCOUS_ROWS, MOST_COUNTED, LEAST_INTERVAL = 100, 1000, 100
-"""Rows of the monitor in a viscous time of a steady run, at least; those at which the velocity is compared, at most;
-and steps between two rows, at least."""
-ROUND_OFF = {"fp16": 3 * 2.0**-11, "fp32": 3 * 2.0**-23, "fp64": 3 * 2.0**-52}
-"""Change of the velocity over its peak that may be round-off, three times what was seen of a jet that had settled: it
-is to stay below the tolerance of the residual, so that velocities are compared the farther apart the larger it is."""
+VISCOUS_ROWS, MOST_COUNTED, LEAST_COUNTED, LEAST_INTERVAL = 100, 1000, 10, 100
+"""In a viscous time of a steady run: rows of the monitor, at least; those at which the velocity is compared, at most,
+and at least where its change is round-off or fluctuates; and steps between two rows, at least."""
 
 
 @dataclass(frozen=True)
@@ -32,7 +29,7 @@ class Schedule:
     ----------
     interval : between two rows of the monitor.
     sample : between two states of the mean over time.
-    counted : between two states whose velocities are compared, of a steady flow.
+    counted, most_counted : between two states whose velocities are compared, of a steady flow, at least and at most.
     quiet : rows over which a steady flow must have settled for the run to end.
     last : at which the run ends at the latest.
     cycle : of a period; none if the flow is steady.
@@ -47,6 +44,7 @@ class Schedule:
     sample: int
     last: int
     counted: int = 1
+    most_counted: int = 1
     quiet: int = 1
     cycle: int | None = None
     cycles: int = 1
@@ -90,17 +88,15 @@ class Schedule:
 
     def looked_at(self, step: int) -> bool:
         """Whether the flow is looked at: for a row, for a change, or because it was not for long."""
-        return self.row_due(step) or self.change_counted(step) or step % self.interval % CHECK_STEPS == 0
+        return self.row_due(step) or self.compares(step) or step % self.interval % CHECK_STEPS == 0
 
     def may_end(self, step: int) -> bool:
         """Whether the run may end here, if the flow is steady or periodic: at each row, or at the end of a cycle."""
         return self.place(step)[1] == self.cycle if self.cycle and step != self.last else self.row_due(step)
 
-    def change_counted(self, step: int) -> bool:
-        """Whether the velocity is compared with that of the last time: at rows, or once a cycle."""
-        if self.cycle:
-            return self.place(step)[1] == self.compared
-        return self.row_due(step) and step % self.counted == 0
+    def compares(self, step: int) -> bool:
+        """Whether the velocity is compared with that of the cycle before."""
+        return self.cycle is not None and self.place(step)[1] == self.compared
 
     def sampled(self, step: int, begun: int | None = None) -> bool:
         """Whether the mean over time takes the state: that of a steady flow after a step, or in its last tenth."""
@@ -144,7 +140,6 @@ def make_schedule(
     period_s: float | None,
     inflow: NDArray[np.float64],
     crossing_steps: float = inf,
-    through_steps: float = 0.0,
 ) -> Schedule:
     """Schedule of a run.
 
@@ -156,7 +151,6 @@ def make_schedule(
     period_s : of the conditions; none if they are steady.
     inflow : at the rows of a period, in any unit.
     crossing_steps : of a steady flow, steps in which the fastest fluid, or the driver, crosses the domain.
-    through_steps : the same of fluid of the mean speed.
 
     Raises
     ------
@@ -170,10 +164,10 @@ def make_schedule(
         last = most // interval * interval  # a row, which a run that ends later has, too
         quiet = max(1, round(viscous_steps / VISCOUS_ROWS / interval))
         sample = even(max(LEAST_INTERVAL, min(interval, crossing_steps / SAMPLES)))
-        change = ROUND_OFF[settings.precision] * max(1.0, through_steps / crossing_steps)  # over the mean speed
-        part = min(max(1 / MOST_COUNTED, change / settings.steady_tolerance), 1 / VISCOUS_ROWS)
-        counted = interval * max(1, ceil(part * viscous_steps / interval))
-        return Schedule(interval, sample, last, counted, quiet)
+        counted, most = (
+            interval * max(1, ceil(viscous_steps / times / interval)) for times in (MOST_COUNTED, LEAST_COUNTED)
+        )
+        return Schedule(interval, sample, last, counted, most, quiet)
     rows, cycle = rows_per_cycle(settings, period_s), even(period_s / dt_s)
     moments = moments_per_cycle(rows)
     stride = max(each for each in range(1, moments // SAMPLES + 1) if moments % each == 0)

@@ -203,7 +203,7 @@ class Simulation:
     start: Start = field(default_factory=Start)
 
     def __post_init__(self) -> None:
-        self.monitor = Monitor(self.nodes, self.plan)
+        self.monitor = Monitor(self.nodes, self.plan, self.settings.steady_tolerance)
         self.step = 0
         self.seconds = 0.0
         self.bytes = 0
@@ -257,7 +257,8 @@ class Simulation:
         if self.checkpoints and not self.step:
             self._go_on(self.checkpoints, writer)
         if not self.step and (found := from_coarser(self)):
-            self._coarse, start = found
+            coarse, start = found
+            self._coarse = coarse if self.driver.on_host else None
             self._began(start)
         with Interruption() as interruption:
             self._advance(writer, interruption)
@@ -280,7 +281,7 @@ class Simulation:
             self.start = self.start.corrected(steps, coarse.nodes.count)
             self.driver.look(True)
             self.driver.seen()
-            self.monitor.kept = self.step
+            self.monitor.keep(self.step)
 
     @property
     def converged(self) -> bool:
@@ -332,7 +333,7 @@ class Simulation:
             if self._outgrown:
                 self._hand_over(self._outgrown[1])
             if schedule.looked_at(stop):
-                self.driver.look(schedule.change_counted(stop))
+                self.driver.look(self.monitor.compares(stop))
                 self._unseen = stop
             self._keep(writer)
             self.seconds = time.monotonic() - start

@@ -40,6 +40,7 @@ class CpuDriver(LatticeDriver):
     """Runs a lattice on the cores of this machine; see :class:`solver.driver.LatticeDriver`."""
 
     device = "CPU"
+    on_host = True
 
     def __init__(self, lattice: Lattice) -> None:
         self._runs = address_runs(lattice.addresses, lattice.stride)

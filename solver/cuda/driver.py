@@ -47,6 +47,8 @@ class CudaDriver(LatticeDriver):
     lattice : what it runs.
     """
 
+    on_host = False
+
     def __init__(self, lattice: Lattice) -> None:
         self.device = require_device()
         super().__init__(lattice)
