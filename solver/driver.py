@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from solver.beginning import populations
+from solver.isotropy import PAIRS
 from solver.lattice import Lattice
 from solver.openings import backflow_words
 from solver.sums import WORDS, Words, total, words_by_group
@@ -258,6 +259,8 @@ class LatticeDriver(ABC):
     device, layout, on_host : what it runs on, and how.
     lattice : what it runs.
     populations : (lattice.slots,) where it runs; between pairs of steps slot (i, n) holds g_i arriving at node n.
+    squares, fluxes : (3, count + ghosts) where it runs, that the force of :mod:`solver.isotropy` follows from.
+    since : pairs of steps since that force was found, where it acts.
     means : running means of the fields by their number.
     """
 
@@ -266,23 +269,42 @@ class LatticeDriver(ABC):
     on_host: bool
     lattice: Lattice
     populations: Any
+    squares: Any
+    fluxes: Any
+    since: int
     means: dict[int, Mean]
 
     def __init__(self, lattice: Lattice) -> None:
         self.lattice = lattice
         self.means = {}
+        self.since = 0
 
     def advance(self, conditions: NDArray[np.float64]) -> None:
         """Run steps, one a row of `conditions`: pairs, and a last even one where their number is odd."""
         self.begin(conditions)
-        self.pairs(len(conditions) // 2)
+        first, last = 0, len(conditions) // 2
+        while first < last:
+            count = min(last - first, PAIRS - self.since if self.lattice.isotropic else last)
+            self.pairs(first, count)
+            first, self.since = first + count, self.since + count
+            if self.lattice.isotropic and self.since == PAIRS:
+                self.renew()
         if len(conditions) % 2:
             self.step(len(conditions) - 1, True)
 
-    def pairs(self, count: int) -> None:
-        """Run so many pairs of an even and an odd step."""
-        for number in range(2 * count):
+    def pairs(self, first: int, count: int) -> None:
+        """Run so many pairs of an even and an odd step, the first of this number, counted from :meth:`begin`."""
+        for number in range(2 * first, 2 * (first + count)):
             self.step(number, number % 2 == 0)
+            if self.lattice.isotropic and number % 2:
+                self.push()
+
+    def renew(self) -> None:
+        """Find the force of :mod:`solver.isotropy` anew."""
+        self.square()
+        self.conduct()
+        self.collect()
+        self.since = 0
 
     def step(self, number: int, even: bool) -> None:
         """Run a step, counted from :meth:`begin`."""
@@ -372,12 +394,15 @@ class LatticeDriver(ABC):
             arrays = [self.here(array) for held in mean.held() for array in held.arrays()]
             state |= {f"mean-{number}/{k}": array for k, array in enumerate(arrays)}
             state[f"mean-{number}/count"] = np.array(mean.count)
+        if self.lattice.isotropic:
+            state["since"] = np.array(self.since)
         return state
 
     def restore(self, state: Mapping[str, NDArray[Any]]) -> None:
         """Go on from a state of a driver of the same lattice."""
         for name, array in self.held().items():
             self.put(array, state[name])
+        self.since = int(state.get("since", 0))
         for number in sorted({int(name.split("/")[0][5:]) for name in state if name.startswith("mean-")}):
             mean = self.means[number] = self.new_mean(number)
             mean.count = int(state[f"mean-{number}/count"])
@@ -431,6 +456,22 @@ class LatticeDriver(ABC):
     @abstractmethod
     def share_mass(self, added: Any) -> None:
         """Take the mass `added` in the whole domain, in words, here or where the driver runs, off its wall nodes."""
+
+    @abstractmethod
+    def square(self) -> None:
+        """Write the squares of the velocity's components into `squares`."""
+
+    @abstractmethod
+    def conduct(self) -> None:
+        """Write the fluxes that follow from these into `fluxes`."""
+
+    @abstractmethod
+    def collect(self) -> None:
+        """Keep the momentum that follows from these."""
+
+    @abstractmethod
+    def push(self) -> None:
+        """Add that momentum to the populations, after a pair of steps."""
 
     @abstractmethod
     def place(self, slots: NDArray[np.integer]) -> Any:

@@ -94,7 +94,8 @@ class Size:
         those of the moment and their mean; `STATISTICS` numbers where there is a mean; where the viscosity is
         `varying`, it and a number more. Addresses: q - 1 for each run of them, of which there are as many as a part of
         the wall links. A wall link: three addresses and coefficients, its part of the nodes' list. A link through an
-        opening: address, opening, normal, velocity, weight and flux at most, its part of the lists of nodes.
+        opening: address, opening, normal, velocity, weight and flux at most, its part of the lists of nodes. With 27
+        populations, neighbours, squares, fluxes and momentum along the axes.
         """
         real, stride = REAL_BYTES[precision], row_stride(ceil(self.fluid_nodes))
         index = 4 if self.q * stride < 2**32 else 8
@@ -103,6 +104,8 @@ class Size:
         node += (self.q - 1) * index * RUNS_PER_LINK * self.wall_links
         if varying:
             node += (stride + self.fluid_nodes * fields) * real
+        if self.q == 27 and precision != "fp16":
+            node += self.fluid_nodes * (6 * 4 + 9 * real)
         return ceil(node + self.wall_links * (3 * index + 3 * real + 1) + self.opening_links * (index + 8 * real + 10))
 
     def fitting_mm(self, spacing_mm: float, need_bytes: Callable[["Size"], float], limit_bytes: float) -> float:

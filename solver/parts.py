@@ -23,6 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from solver.driver import Fields, Held, LatticeDriver, Observation, Statistics, Tally, held_bytes
+from solver.isotropy import PAIRS
 from solver.lattice import Lattice
 from solver.openings import InletLinks, OutletLinks
 from solver.rheology import Rheology
@@ -45,6 +46,8 @@ class Part:
     rows : (lattice.count,) rows of these nodes in the whole domain.
     halo : by the number of each other part that links of this one reach, the halo slots that stand for slots there.
     lent : by the number of each other part that reaches slots of this one, these slots, in the order of its halo.
+    ghosts : by the number of each other part, the rows behind the own ones that stand for its nodes.
+    shown : by the number of each other part that has such rows for nodes of this one, these nodes.
     """
 
     number: int
@@ -52,6 +55,8 @@ class Part:
     rows: NDArray[np.int64]
     halo: dict[int, slice]
     lent: dict[int, Slots]
+    ghosts: dict[int, slice]
+    shown: dict[int, NDArray[np.int64]]
 
 
 def split(whole: Lattice, part: NDArray[np.integer]) -> list[Part]:
@@ -76,6 +81,11 @@ def split(whole: Lattice, part: NDArray[np.integer]) -> list[Part]:
                 peer.number: cut.localise(peer.outside[slice(*peer.ranges[cut.number])], place)
                 for peer in cuts if cut.number in peer.ranges
             },
+            ghosts={peer: slice(*(len(cut.rows) + ends)) for peer, ends in cut.ghost_ranges.items()},
+            shown={
+                peer.number: place[peer.ghosts[slice(*peer.ghost_ranges[cut.number])]]
+                for peer in cuts if cut.number in peer.ghost_ranges
+            },
         )
         for cut in cuts
     ]  # fmt: skip
@@ -91,6 +101,7 @@ class _Cut:
     outside : slots of the whole domain that its links reach in other parts, by owner and then in their order.
     ranges : by the number of the owner, first and last of its slots in `outside`.
     own_slots : number of its own slots, after which the halo stands.
+    ghosts, ghost_ranges : nodes of other parts beside its own along the axes, likewise.
     """
 
     def __init__(self, whole: Lattice, part: NDArray[np.integer], number: int) -> None:
@@ -105,9 +116,11 @@ class _Cut:
         outside = np.concatenate(reached)
         self.outside = outside[np.lexsort((outside, self._owner(outside)))]
         self._ascending = np.argsort(self.outside)
-        owners, first = np.unique(self._owner(self.outside), return_index=True)
-        ends = np.append(first, len(self.outside))
-        self.ranges = {int(owner): ends[k : k + 2] for k, owner in enumerate(owners)}
+        self.ranges = _by_owner(self._owner(self.outside))
+        beside = np.unique(whole.beside[:, mine] if whole.isotropic else whole.beside)
+        beside = beside[(beside >= 0) & (part[beside] != number)]
+        self.ghosts = beside[np.argsort(part[beside], kind="stable")].astype(np.int64)
+        self.ghost_ranges = _by_owner(part[self.ghosts])
         wanted = -(-int(at_border.sum()) // ALIGNMENT) * ALIGNMENT
         at_border[np.flatnonzero(~at_border)[: max(0, wanted - int(at_border.sum()))]] = True
         self._border = int(at_border.sum())
@@ -151,7 +164,19 @@ class _Cut:
             rheology=self._rheology(),
             border=self._border,
             halo=len(self.outside),
+            beside=self._beside(place),
+            ghosts=len(self.ghosts),
         )
+
+    def _beside(self, place: NDArray[np.int64]) -> NDArray[np.int32]:
+        if not self._whole.isotropic:
+            return self._whole.beside
+        beside = self._whole.beside[:, self.rows]
+        ascending = np.argsort(self.ghosts)
+        found = np.searchsorted(self.ghosts, beside, sorter=ascending).clip(max=len(ascending) - 1)
+        rows = len(self.rows) + ascending[found] if len(ascending) else found
+        local = np.where(self._part[beside] == self.number, place[beside], rows)
+        return np.where(beside < 0, -1, local).astype(np.int32)
 
     def _rheology(self) -> Rheology | None:
         rheology = self._whole.rheology
@@ -200,11 +225,18 @@ class _Cut:
         )
 
 
+def _by_owner(owner: NDArray[np.integer]) -> dict[int, NDArray[np.int64]]:
+    """First and last place of each owner in an ascending list of them."""
+    owners, first = np.unique(owner, return_index=True)
+    ends = np.append(first, len(owner))
+    return {int(each): ends[k : k + 2] for k, each in enumerate(owners)}
+
+
 class PartsDriver:
     """Runs the parts of a domain one after another in one process; see :class:`solver.driver.Driver`.
 
-    What passes between parts goes through two methods, `_exchange` and `_add_up`: messages between neighbours and a sum
-    over all parts, which is all that a distributed run has to replace.
+    What passes between parts goes through three methods, `_exchange`, `_show` and `_add_up`: messages between
+    neighbours and a sum over all parts, which is all that a distributed run has to replace.
 
     Attributes
     ----------
@@ -220,7 +252,7 @@ class PartsDriver:
         self.layout = f"{min(counts)} to {max(counts)} nodes a part, {cut} links between them; {self.drivers[0].layout}"
         self.on_host = self.drivers[0].on_host
         self._count, self._real, self._probes = whole.count, whole.real, whole.probes()
-        self._controlled = len(whole.control.opening) > 0
+        self._controlled, self._isotropic, self._since = len(whole.control.opening) > 0, whole.isotropic, 0
         self._lent = [
             {peer: driver.place(slots) for peer, slots in part.lent.items()}
             for part, driver in zip(self.parts, self.drivers, strict=True)
@@ -251,6 +283,32 @@ class PartsDriver:
             added = self._add_up([np.asarray(driver.treat_walls(step, even)) for driver in walled])
             for driver in walled:
                 driver.share_mass(added)
+            if self._isotropic and not even:
+                self._push()
+
+    def _push(self) -> None:
+        """Let the force of :mod:`solver.isotropy` act on a pair of steps, and find it anew where that is due."""
+        for driver in self.drivers:
+            driver.push()
+        self._since += 1
+        if self._since == PAIRS:
+            for driver in self.drivers:
+                driver.square()
+            self._show("squares")
+            for driver in self.drivers:
+                driver.conduct()
+            self._show("fluxes")
+            for driver in self.drivers:
+                driver.collect()
+            self._since = 0
+
+    def _show(self, name: str) -> None:
+        """Numbers of nodes beside those of other parts, from owners to ghosts."""
+        held = [driver.here(getattr(driver, name)) for driver in self.drivers]
+        for driver, part, mine in zip(self.drivers, self.parts, held, strict=True):
+            for peer, ghosts in part.ghosts.items():
+                mine[:, ghosts] = held[peer][:, self.parts[peer].shown[part.number]]
+            driver.put(getattr(driver, name), mine)
 
     def _exchange(self, even: bool) -> None:
         """From owners to halos after an even step's collision, back after an odd one's."""
@@ -331,14 +389,16 @@ class PartsDriver:
 
     def state(self) -> dict[str, NDArray[Any]]:
         """The states of all parts."""
-        return {
+        states = {
             f"part-{k}/{name}": array
             for k, driver in enumerate(self.drivers)
             for name, array in driver.state().items()
         }  # fmt: skip
+        return states | {"since": np.array(self._since)}
 
     def restore(self, state: Mapping[str, NDArray[Any]]) -> None:
         """Go on from a state of a driver of the same parts."""
+        self._since = int(state["since"])
         for k, driver in enumerate(self.drivers):
             own = f"part-{k}/"
             driver.restore({name.removeprefix(own): array for name, array in state.items() if name.startswith(own)})

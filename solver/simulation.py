@@ -115,6 +115,7 @@ def lay_out(nodes: Nodes, settings: SolveSettings, plan: Plan, walls: str) -> La
         nodes if plan.q == Q else nodes.with_corners(), plan.models.collision, plan.rates, walls, settings.precision,
         plan.conditions.profiles, plan.force, plan.moving, plan.slip, plan.conditions.columns, plan.conditions.control,
         equilibrium=settings.equilibrium, rheology=plan.rheology,
+        isotropic=plan.q != Q and settings.precision != "fp16",  # halves do not keep so small a momentum
     )  # fmt: skip
 
 

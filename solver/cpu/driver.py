@@ -10,6 +10,7 @@ from numba import get_num_threads
 from numpy.typing import NDArray
 
 from solver.cpu.blocks import chunks
+from solver.cpu.isotropy_pass import make_isotropy_pass
 from solver.cpu.lanes import make_lanes
 from solver.cpu.opening_pass import make_opening_pass
 from solver.cpu.reading import make_reading
@@ -64,6 +65,11 @@ class CpuDriver(LatticeDriver):
         self._inlet_flux = np.zeros(len(lattice.inlets.slot), dtype=lattice.real)
         self._outlet_flux = np.zeros(len(lattice.outlets.slot), dtype=lattice.real)
         self._state = lattice.control.start.copy()
+        self.squares, self.fluxes = np.zeros((2, 3, lattice.beside.shape[1] + lattice.ghosts), lattice.real)
+        self._momentum = np.zeros((3, lattice.beside.shape[1]), lattice.real)
+        self._square, self._conduct, self._collect, self._push = make_isotropy_pass(
+            storage, real, lattice.equilibrium, lattice.rheology is not None, lattice.q
+        )
         self._probe_drho = np.zeros(len(lattice.probe_node))
 
     def memory_bytes(self) -> int:
@@ -115,6 +121,24 @@ class CpuDriver(LatticeDriver):
         """Take mass that was added off the wall nodes."""
         walls = self.lattice.walls
         self._subtract(self.populations, walls.nodes, self.lattice.real(join(*added.tolist()) / walls.sharers))
+
+    def square(self) -> None:
+        """Write the squares of the velocity's components into `squares`."""
+        lattice = self.lattice
+        self._square(self.populations, lattice.stride, lattice.force, lattice.count, self.squares)
+
+    def conduct(self) -> None:
+        """Write the fluxes that follow from these into `fluxes`."""
+        lattice = self.lattice
+        self._conduct(self.squares, lattice.beside, lattice.count, self._rates, self._omega, self.fluxes)
+
+    def collect(self) -> None:
+        """Keep the momentum that follows from these."""
+        self._collect(self.fluxes, self.lattice.beside, self.lattice.count, self._momentum)
+
+    def push(self) -> None:
+        """Add that momentum to the populations, after a pair of steps."""
+        self._push(self.populations, self.lattice.stride, self._momentum, self.lattice.count)
 
     def place(self, slots: NDArray[np.integer]) -> NDArray[np.integer]:
         """Slots, which are here already."""
@@ -175,7 +199,7 @@ class CpuDriver(LatticeDriver):
         """Arrays that the next steps and looks depend on."""
         return {
             "populations": self.populations, "omega": self._omega, "before": self._before, "pressure": self._state,
-            "inlet_flux": self._inlet_flux, "outlet_flux": self._outlet_flux,
+            "inlet_flux": self._inlet_flux, "outlet_flux": self._outlet_flux, "momentum": self._momentum,
         }  # fmt: skip
 
     def here(self, array: NDArray[Any]) -> NDArray[Any]:

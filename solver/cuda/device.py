@@ -32,8 +32,6 @@ THREADS = 128
 """Threads of a block whose size does not matter."""
 SUM_THREADS = 256
 """Threads of a block that adds up; a power of 2."""
-PAIRS = 8
-"""Pairs of steps that are replayed at once."""
 NODE_REGISTERS = {np.float32: 80, np.float64: 128}
 VARYING_REGISTERS = {np.float32: 96, np.float64: 128}
 CORNER_REGISTERS = {np.float32: 128, np.float64: 168}

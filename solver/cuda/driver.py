@@ -14,7 +14,6 @@ from solver.cuda.boundary_pass import Boundaries, make_boundary_pass
 from solver.cuda.control_pass import make_control_pass
 from solver.cuda.device import (
     LOOK_BLOCKS,
-    PAIRS,
     SUM_THREADS,
     THREADS,
     Bundle,
@@ -25,9 +24,11 @@ from solver.cuda.device import (
     node_registers,
     require_device,
 )
+from solver.cuda.isotropy_pass import make_isotropy_pass
 from solver.cuda.reading import make_count, make_exchange, make_reading
 from solver.cuda.steps import make_steps
 from solver.driver import EXTREMES, SUMS, Fields, Found, Held, LatticeDriver, Mean, Statistics, held_bytes
+from solver.isotropy import PAIRS
 from solver.lattice import Lattice
 from solver.storage import HALF, PLAIN
 from solver.streaming import address_runs, bit_words, runs_by_group
@@ -95,6 +96,14 @@ class CudaDriver(LatticeDriver):
         self._controlled_flux = send(np.zeros((len(control.opening), WORDS), np.int64))
         self._one, self._counts = send(np.ones(1, np.int64)), dict[int, Any]()
         self._before = send(np.zeros((3, lattice.count), real))
+        self.squares, self.fluxes = (
+            send(np.zeros((3, lattice.beside.shape[1] + lattice.ghosts), real)) for _ in range(2)
+        )
+        self._beside = send(lattice.beside)
+        self._momentum = send(np.zeros((3, lattice.beside.shape[1]), real))
+        self._square, self._conduct, self._collect, self._push = make_isotropy_pass(
+            storage, real, lattice.equilibrium, lattice.rheology is not None, lattice.q
+        )
 
     def share_out(self, threads: int | None = None) -> None:
         """Let a block that collides have so many threads; as many as fit best if not given.
@@ -123,8 +132,8 @@ class CudaDriver(LatticeDriver):
             self._script.replace(clock, rows)
         self._clock, self._rows = self._script.arrays
 
-    def pairs(self, count: int) -> None:
-        """Run so many pairs of an even and an odd step."""
+    def pairs(self, first: int, count: int) -> None:
+        """Run so many pairs of an even and an odd step, of which the device counts the number."""
         many, rest = divmod(count, PAIRS)
         for _ in range(many):
             self.queue.replay("pairs", lambda: self._pairs(PAIRS))
@@ -141,6 +150,8 @@ class CudaDriver(LatticeDriver):
                 self.control(number, self.outlet_flux())
             self._treat_boundaries(even, 0, self._boundaries.ends[2])
             owing = bool(len(self.lattice.walls.slot))
+            if self.lattice.isotropic and not even:
+                self.push()
         if owing:
             self.share_mass(self._added[False])
 
@@ -200,6 +211,32 @@ class CudaDriver(LatticeDriver):
         walls = self.lattice.walls
         words = cuda.to_device(added) if isinstance(added, np.ndarray) else added
         self._over(len(walls.nodes), self._subtract, self.populations, self._wall_nodes, words, walls.sharers)
+
+    def renew(self) -> None:
+        """Find the force of :mod:`solver.isotropy` anew."""
+        self.queue.replay("renew", super().renew)
+        self.since = 0
+
+    def square(self) -> None:
+        """Write the squares of the velocity's components into `squares`."""
+        lattice = self.lattice
+        self._over(lattice.count, self._square, self.populations, lattice.stride, lattice.force, lattice.count,
+                   self.squares)  # fmt: skip
+
+    def conduct(self) -> None:
+        """Write the fluxes that follow from these into `fluxes`."""
+        count = self.lattice.count
+        self._over(count, self._conduct, self.squares, self._beside, count, self._rates, self._omega, self.fluxes)
+
+    def collect(self) -> None:
+        """Keep the momentum that follows from these."""
+        count = self.lattice.count
+        self._over(count, self._collect, self.fluxes, self._beside, count, self._momentum)
+
+    def push(self) -> None:
+        """Add that momentum to the populations, after a pair of steps."""
+        count = self.lattice.count
+        self._over(count, self._push, self.populations, self.lattice.stride, self._momentum, count)
 
     def place(self, slots: NDArray[np.integer]) -> Any:
         """Slots on the device."""
@@ -277,6 +314,7 @@ class CudaDriver(LatticeDriver):
         return {
             "populations": self.populations, "omega": self._omega, "before": self._before,
             "pressure": self._control_arrays[-1], "inlet_flux": into, "outlet_flux": out,
+            "momentum": self._momentum,
         }  # fmt: skip
 
     def new_mean(self, number: int) -> Mean:
