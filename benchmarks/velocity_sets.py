@@ -5,7 +5,7 @@
 Speed is that of a pipe along (1, 2, 3) with inlet, outlet and walls, on D3Q19 with the standard equilibrium, too; the
 variants take turns, so that what else a machine does meanwhile hits all. The deviation is the rms of what depends on
 the angle, over the peak speed, of the flow that a force drives through endless pipes 16 nodes across, from the parabola
-on. Prints two tables.
+on. That of jets 10 nodes wide in fluid at rest follows. Prints two tables.
 """
 
 import argparse
@@ -16,6 +16,7 @@ import numpy as np
 from bench import default_file, provenance
 from comparison import table
 from geometries import periodic_pipe, pipe
+from test_isotropy import jet
 from test_velocity_sets import uneven
 
 from solver.collision import relaxation_rates
@@ -25,8 +26,12 @@ from solver.models import choose_models
 from solver.simulation import make_driver
 from solver.timing import repeated_steps, stirred
 
-SETS = (19, 27)
-VARIANTS = ((19, "incompressible-standard"), (19, "incompressible"), (27, "incompressible"))
+SETS = ((19, False), (27, False), (27, True))
+"""Velocities, and whether the force of `solver/isotropy.py` acts."""
+VARIANTS = (
+    (19, "incompressible-standard", False), (19, "incompressible", False), (27, "incompressible", False),
+    (27, "incompressible", True),
+)  # fmt: skip
 TAU, MAGIC = 0.55, 0.025
 DIRECTIONS = ((1, 1, 0), (1, 1, 1), (1, 2, 3))
 GRID_REYNOLDS = (5, 10, 20, 30, 60, 120)
@@ -34,29 +39,34 @@ SPEED, RADIUS = 0.08, 8.2
 TURNS = 5
 
 
+def key(q: int, force: bool) -> str:
+    """In tables and the record."""
+    return f"D3Q{q}" + (" with the force" if force else "")
+
+
 def speeds(options: argparse.Namespace) -> list[dict]:
     """Of each collision and variant: updates a second in each turn, and memory of a node."""
     nodes, found = pipe((1, 2, 3), options.radius, 6 * options.radius), []
     for collision in ("trt", "projected"):
         drivers = {}
-        for q, equilibrium in VARIANTS:
+        for q, equilibrium, force in VARIANTS:
             lattice = build_lattice(
                 nodes.with_corners() if q == 27 else nodes, collision, relaxation_rates(TAU, MAGIC), "bouzidi",
-                equilibrium=equilibrium,
+                equilibrium=equilibrium, isotropic=force,
             )  # fmt: skip
-            drivers[q, equilibrium] = stirred(make_driver(options.backend, lattice))
-        taken: dict[tuple[int, str], list[float]] = {variant: [] for variant in VARIANTS}
+            drivers[q, equilibrium, force] = stirred(make_driver(options.backend, lattice))
+        taken: dict[tuple[int, str, bool], list[float]] = {variant: [] for variant in VARIANTS}
         for _ in range(TURNS):
             for variant, driver in drivers.items():
                 step_s = repeated_steps(driver, np.array((1e-3, 0.0)), options.seconds, 1)[1][0, 0]
                 taken[variant].append(nodes.count / step_s / 1e6)
         found += [
             {
-                "collision": collision, "q": q, "equilibrium": equilibrium, "nodes": nodes.count,
-                "mlups": taken[q, equilibrium], "node_bytes": driver.memory_bytes() / nodes.count,
+                "collision": collision, "q": q, "equilibrium": equilibrium, "force": force, "nodes": nodes.count,
+                "mlups": taken[q, equilibrium, force], "node_bytes": driver.memory_bytes() / nodes.count,
                 "update_bytes": update_bytes("fp32", q), "device": driver.device,
             }
-            for (q, equilibrium), driver in drivers.items()
+            for (q, equilibrium, force), driver in drivers.items()
         ]  # fmt: skip
     return found
 
@@ -69,10 +79,12 @@ def deviations() -> list[dict]:
         for number in GRID_REYNOLDS:
             tau = 0.5 + 3 * SPEED / number
             models = choose_models("auto", number, tau)[0]
-            parts = [uneven(nodes, direction, q, tau, RADIUS, SPEED, models.collision, models.magic) for q in SETS]
+            with_models = tau, RADIUS, SPEED, models.collision, models.magic
+            pipes = {key(*each): uneven(nodes, direction, each[0], *with_models, each[1]) for each in SETS}
+            jets = {key(27, force): jet(direction, force, number)[0] for force in (False, True)}
             found.append({
                 "direction": direction, "grid_reynolds": number, "collision": models.collision, "magic": models.magic,
-                **{f"D3Q{q}": part for q, part in zip(SETS, parts, strict=True)},
+                "pipe": pipes, "jet": jets,
             })  # fmt: skip
             print(found[-1], flush=True)
     return found
@@ -92,14 +104,18 @@ def main() -> None:
     file = options.json or default_file("velocity-sets", results["hardware"])
     file.write_text(json.dumps(results, indent=1) + "\n")
     rows = [
-        [each["collision"], f"D3Q{each['q']}", each["equilibrium"], f"{np.median(each['mlups']):.1f}",
+        [each["collision"], key(each["q"], each["force"]), each["equilibrium"], f"{np.median(each['mlups']):.1f}",
          f"{each['node_bytes']:.0f}", str(each["update_bytes"])]
         for each in results["speeds"]
     ]  # fmt: skip
     print(table(["collision", "velocities", "equilibrium", "MLUPS, median", "bytes a node", "bytes an update"], rows))
-    numbers = [[str(each["direction"]), str(each["grid_reynolds"]), each["collision"],
-                *(f"{100 * each[f'D3Q{q}']:.2f}" for q in SETS)] for each in results["deviations"]]  # fmt: skip
-    print(table(["direction", "Re_g", "collision", "D3Q19, %", "D3Q27, %"], numbers), file, sep="\n\n")
+    numbers = [
+        [str(each["direction"]), str(each["grid_reynolds"]), each["collision"],
+         *(f"{100 * part:.2f}" for flow in ("pipe", "jet") for part in each[flow].values())]
+        for each in results["deviations"]
+    ]  # fmt: skip
+    names = *(f"pipe, {key(*each)}, %" for each in SETS), *(f"jet, {key(*each)}, %" for each in SETS[1:])
+    print(table(["direction", "Re_g", "collision", *names], numbers), file, sep="\n\n")
 
 
 if __name__ == "__main__":

@@ -190,7 +190,7 @@ def from_coarser(simulation: "Simulation") -> tuple[Coarse, Start] | None:
     rows = coarse.run.monitor.rows
     simulation.log.info(
         "start from twice the spacing: %d steps there, residual %.2g; about %d steps are expected here",
-        start.steps, rows[-1].residual, simulation.forecast.from_flow().steps,
+        start.steps, rows[-1].residual, simulation.forecast.from_flow(simulation.driver.on_host).steps,
     )  # fmt: skip
     return coarse, start
 

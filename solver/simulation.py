@@ -115,8 +115,17 @@ def lay_out(nodes: Nodes, settings: SolveSettings, plan: Plan, walls: str) -> La
         nodes if plan.q == Q else nodes.with_corners(), plan.models.collision, plan.rates, walls, settings.precision,
         plan.conditions.profiles, plan.force, plan.moving, plan.slip, plan.conditions.columns, plan.conditions.control,
         equilibrium=settings.equilibrium, rheology=plan.rheology,
-        isotropic=plan.q != Q and settings.precision != "fp16",  # halves do not keep so small a momentum
+        isotropic=_is_isotropic(settings, plan),
     )  # fmt: skip
+
+
+def _is_isotropic(settings: SolveSettings, plan: Plan) -> bool:
+    """Whether the force of :mod:`solver.isotropy` acts.
+
+    It is that of D3Q27. Halves do not keep so small a momentum. In the corners of moving walls, where the speed changes
+    as a whole from node to node, it would be a negative viscosity.
+    """
+    return plan.q != Q and settings.precision != "fp16" and not plan.moving
 
 
 def in_si(fields: Fields, plan: Plan) -> tuple[NDArray[np.floating], ...]:
@@ -274,7 +283,7 @@ class Simulation:
         self.start = start
         if start.kind == "coarse":
             self.plan = self.monitor.plan = self.plan.at_full_flow()
-            self.forecast = self.forecast.from_flow()
+            self.forecast = self.forecast.from_flow(self.driver.on_host)
 
     def _correct(self, coarse: Coarse) -> None:
         """Let the coarse lattice correct the flow where that is due."""
@@ -893,6 +902,7 @@ def _summary(simulation: Simulation, warnings: list[str], notes: list[str]) -> d
             "eddies": {"constant": plan.models.eddies, "onset": plan.models.onset, "part_of_nodes": simulation.limited}
             if plan.models.eddies
             else None,
+            "isotropic_force": _is_isotropic(settings, plan),
             "outlet_layers": OUTLET_LAYERS if plan.models.layers else 0,
             "fallbacks": list(simulation.attempt.past),
             "blood": {"model": plan.blood.model, "parameters": plan.blood.parameters, "source": plan.blood.source},

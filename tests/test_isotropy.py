@@ -3,11 +3,13 @@
 import os
 import subprocess
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pytest
-from geometries import periodic_box, periodic_pipe, pipe_radius, random_cavern
+from geometries import periodic_box, periodic_pipe, pipe, pipe_radius, random_cavern
 from numpy.typing import NDArray
+from test_simulation import settings
 
 from solver.collision import relaxation_rates
 from solver.cpu.driver import CpuDriver
@@ -16,7 +18,10 @@ from solver.isotropy import PAIRS
 from solver.lattice import Lattice, build_lattice
 from solver.nodes import Nodes
 from solver.parts import PartsDriver
+from solver.plan import make_plan
 from solver.rheology import make_rheology
+from solver.settings import InletSettings, PatchSettings
+from solver.simulation import lay_out
 from solver.stage import ROOT
 
 TAU, EVERY = 0.52, 2 * PAIRS
@@ -137,6 +142,18 @@ def test_flow_along_an_axis_knows_nothing_of_it():
     """Its squares do not change along the axis, and across it there is next to no flow."""
     (_, one), (_, other) = (jet((0, 0, 1), isotropic, 60.0) for isotropic in (True, False))
     np.testing.assert_allclose(one, other, atol=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("changes", "acts"),
+    [({}, True), ({"precision": "fp16"}, False), ({"velocity_set": "D3Q19"}, False),
+     ({"patches": {"wall": PatchSettings((0.0, 0.0, 0.1), False)}}, False)],
+)  # fmt: skip
+def test_runs_on_d3q27_have_it_unless_walls_move_or_populations_are_halves(changes, acts):
+    nodes = replace(pipe((0, 0, 1), 5.3, 24, 0.2), patches=("wall",))
+    wanted = settings(velocity_set="D3Q27", inlets={"in": InletSettings(0.3, None, "parabolic")})
+    wanted = replace(wanted, **changes)
+    assert lay_out(nodes, wanted, make_plan(nodes, wanted), "bouzidi").isotropic == acts
 
 
 ON_DEVICE = """

@@ -89,13 +89,15 @@ def test_a_run_is_planned_and_laid_out_on_the_set_of_its_grid_reynolds_number():
 
 def uneven(
     nodes: Nodes, direction: tuple[int, int, int], q: int, tau: float, radius: float, speed: float,
-    collision: str = "projected", magic: float = 0.01,
+    collision: str = "projected", magic: float = 0.01, isotropic: bool = False,
 ) -> float:  # fmt: skip
     """Rms of what depends on the angle, over the peak speed, of flow that a force drives, from the parabola on."""
     nodes = nodes.with_corners() if q == 27 else nodes
     unit, viscosity = np.array(direction) / np.linalg.norm(direction), (tau - 0.5) / 3
     force = 4 * viscosity * speed / radius**2 * unit
-    lattice = build_lattice(nodes, collision, relaxation_rates(tau, magic), "bouzidi", "fp64", force=tuple(force))
+    lattice = build_lattice(
+        nodes, collision, relaxation_rates(tau, magic), "bouzidi", "fp64", force=tuple(force), isotropic=isotropic
+    )
     driver, r = CpuDriver(lattice), pipe_radius(nodes, direction) / radius
     parabola = speed * np.outer(unit, 1 - r**2)
     driver.begin_with(Fields(np.zeros(nodes.count), parabola, np.zeros((6, nodes.count))), np.zeros((0, 2)))

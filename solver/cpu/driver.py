@@ -27,8 +27,9 @@ from solver.sums import WORDS, Words, join, words_by_group
 CORE_UPDATES_S, STEP_S, COMPILE_S = 24e6, 4e-5, 25.0
 """For the forecast, about: updates a second on a core (47e6 on 2 for 80 thousand nodes, 65e6 to 79e6 for 2 million),
 time that a step takes however few the nodes, compilation where none is kept."""
-CORNERS = 1.9
-"""Time of a node with 27 populations over that with 19, as measured on two cores: 1.7 to 2.0."""
+CORNERS = 2.2
+"""Time of a node with 27 populations over that with 19, as measured on two cores: 1.7 to 2.0, and 1.15 to 1.2
+times as much with the force of `solver/isotropy.py`."""
 
 
 def cpu_device(threads: int | None = None) -> Device:
