@@ -12,6 +12,7 @@ from test_simulation import DENSITY, VISCOSITY, settings
 
 from solver.checkpoint import Checkpoints
 from solver.conditions import Conditions
+from solver.cpu.driver import CpuDriver
 from solver.flow import read_flow
 from solver.nodes import Nodes
 from solver.plan import make_plan
@@ -154,3 +155,14 @@ def test_what_no_coarse_lattice_stands_for_starts_at_rest_and_says_why(tmp_path,
         make_plan(nodes, replace(wanted, inlets=wave))
     with pytest.raises(StageError, match=r"solve\.start 'fine': unknown; known are auto, rest, coarse"):
         make_plan(nodes, replace(wanted, start="fine"))
+
+
+def test_a_run_on_a_device_takes_the_start_alone(tmp_path, monkeypatch):
+    """And expects two thirds of the steps from rest, not one."""
+    monkeypatch.setattr(CpuDriver, "on_host", False)
+    nodes, wanted = drawn(0)
+    steps = make_plan(nodes, wanted).expected_steps
+    summary, _ = run(nodes, replace(wanted, start="coarse"), tmp_path)
+    assert (summary["start"]["kind"], summary["start"]["corrections"]) == ("coarse", 0)
+    assert summary["start"]["steps"] > 0
+    assert summary["forecast"]["steps"] == pytest.approx(2 / 3 * steps, rel=0.01)
