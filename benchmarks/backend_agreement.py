@@ -157,6 +157,7 @@ class Models:
     outlets: str = "given"
     patches: bool = False
     velocities: str = "D3Q19"
+    isotropic: bool = False
 
     def told(self) -> str:
         """What is not as in the base."""
@@ -187,6 +188,8 @@ def with_corners() -> Iterator[Models]:
         for equilibrium in EQUILIBRIA:
             if not equilibrium.endswith("-standard"):
                 yield Models(collision, equilibrium, velocities="D3Q27")
+    yield Models("trt", velocities="D3Q27", isotropic=True)
+    yield Models("projected", eddies=0.15, velocities="D3Q27", isotropic=True)
     yield Models("projected", walls="half-way", velocities="D3Q27")
     yield Models("projected", blood="carreau-yasuda", velocities="D3Q27")
     yield Models("projected", eddies=0.15, velocities="D3Q27")
@@ -217,6 +220,7 @@ def flow(nodes: Nodes, models: Models, precision: str) -> tuple[Lattice, np.ndar
     lattice = build_lattice(
         nodes, models.collision, relaxation_rates(TAU, MAGIC), models.walls, precision, {"in": profile}, FORCE, moving,
         ("smooth",) if models.patches else (), columns, control if rule else None, models.equilibrium, rheology,
+        models.isotropic,
     )  # fmt: skip
     phase = 2 * np.pi * np.arange(MODEL_STEPS)[:, None] / MODEL_STEPS
     conditions = 1e-3 * np.sin(phase + np.arange(lattice.columns))
@@ -246,12 +250,15 @@ def compare_models(precisions: list[str], wanted: str) -> Iterator[dict[str, obj
 
 def compare_parts(precisions: list[str], wanted: str) -> Iterator[dict[str, object]]:
     """Parts and threads against the whole, and CUDA against the CPU: each collision with each wall and velocity set."""
-    rows = product(geometries().items(), precisions, COLLISIONS, WALLS, ("D3Q19", "D3Q27"))
+    rows = product(geometries().items(), precisions, COLLISIONS, WALLS, ("D3Q19", "D3Q27", "D3Q27 isotropic"))
     for (name, nodes), precision, collision, walls, velocities in rows:
         if not re.fullmatch(wanted, f"{name} {collision} {walls} {velocities}"):
             continue
-        on = nodes.with_corners() if velocities == "D3Q27" else nodes
-        lattice = build_lattice(on, collision, relaxation_rates(TAU, MAGIC), walls, precision, force=FORCE)
+        on = nodes if velocities == "D3Q19" else nodes.with_corners()
+        lattice = build_lattice(
+            on, collision, relaxation_rates(TAU, MAGIC), walls, precision, force=FORCE,
+            isotropic=velocities.endswith("isotropic"),
+        )  # fmt: skip
         row = {"geometry": name, "precision": precision, "collision": collision, "walls": walls}
         yield row | {"velocities": velocities} | compare(lattice, on, precision)
 

@@ -288,7 +288,7 @@ class LatticeDriver(ABC):
             self.pairs(first, count)
             first, self.since = first + count, self.since + count
             if self.lattice.isotropic and self.since == PAIRS:
-                self.renew()
+                self.renew_force()
         if len(conditions) % 2:
             self.step(len(conditions) - 1, True)
 
@@ -297,13 +297,13 @@ class LatticeDriver(ABC):
         for number in range(2 * first, 2 * (first + count)):
             self.step(number, number % 2 == 0)
             if self.lattice.isotropic and number % 2:
-                self.push()
+                self.add_momentum()
 
-    def renew(self) -> None:
+    def renew_force(self) -> None:
         """Find the force of :mod:`solver.isotropy` anew."""
-        self.square()
-        self.conduct()
-        self.collect()
+        self.write_squares()
+        self.write_fluxes()
+        self.write_momentum()
         self.since = 0
 
     def step(self, number: int, even: bool) -> None:
@@ -458,19 +458,19 @@ class LatticeDriver(ABC):
         """Take the mass `added` in the whole domain, in words, here or where the driver runs, off its wall nodes."""
 
     @abstractmethod
-    def square(self) -> None:
+    def write_squares(self) -> None:
         """Write the squares of the velocity's components into `squares`."""
 
     @abstractmethod
-    def conduct(self) -> None:
+    def write_fluxes(self) -> None:
         """Write the fluxes that follow from these into `fluxes`."""
 
     @abstractmethod
-    def collect(self) -> None:
+    def write_momentum(self) -> None:
         """Keep the momentum that follows from these."""
 
     @abstractmethod
-    def push(self) -> None:
+    def add_momentum(self) -> None:
         """Add that momentum to the populations, after a pair of steps."""
 
     @abstractmethod

@@ -147,7 +147,7 @@ class Monitor:
         """
         schedule, tolerance = self.plan.schedule, self.tolerance
         half = schedule.most_counted // schedule.interval // 2
-        if residual < tolerance or change > tolerance / LEAST_COUNTED or len(self.rows) < 2 * half:
+        if residual < tolerance or change > tolerance / LEAST_COUNTED or not 0 < 2 * half <= len(self.rows):
             return False
         before, after = np.split(np.log([max(row.residual, 1e-30) for row in self.rows[-2 * half :]]), 2)
         return bool(before.mean() - after.mean() < FALL)

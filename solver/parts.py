@@ -47,7 +47,7 @@ class Part:
     halo : by the number of each other part that links of this one reach, the halo slots that stand for slots there.
     lent : by the number of each other part that reaches slots of this one, these slots, in the order of its halo.
     ghosts : by the number of each other part, the rows behind the own ones that stand for its nodes.
-    shown : by the number of each other part that has such rows for nodes of this one, these nodes.
+    lent_nodes : by the number of each other part that has such rows for nodes of this one, these nodes.
     """
 
     number: int
@@ -56,7 +56,7 @@ class Part:
     halo: dict[int, slice]
     lent: dict[int, Slots]
     ghosts: dict[int, slice]
-    shown: dict[int, NDArray[np.int64]]
+    lent_nodes: dict[int, NDArray[np.int64]]
 
 
 def split(whole: Lattice, part: NDArray[np.integer]) -> list[Part]:
@@ -82,7 +82,7 @@ def split(whole: Lattice, part: NDArray[np.integer]) -> list[Part]:
                 for peer in cuts if cut.number in peer.ranges
             },
             ghosts={peer: slice(*(len(cut.rows) + ends)) for peer, ends in cut.ghost_ranges.items()},
-            shown={
+            lent_nodes={
                 peer.number: place[peer.ghosts[slice(*peer.ghost_ranges[cut.number])]]
                 for peer in cuts if cut.number in peer.ghost_ranges
             },
@@ -171,12 +171,9 @@ class _Cut:
     def _beside(self, place: NDArray[np.int64]) -> NDArray[np.int32]:
         if not self._whole.isotropic:
             return self._whole.beside
-        beside = self._whole.beside[:, self.rows]
-        ascending = np.argsort(self.ghosts)
-        found = np.searchsorted(self.ghosts, beside, sorter=ascending).clip(max=len(ascending) - 1)
-        rows = len(self.rows) + ascending[found] if len(ascending) else found
-        local = np.where(self._part[beside] == self.number, place[beside], rows)
-        return np.where(beside < 0, -1, local).astype(np.int32)
+        beside, local = self._whole.beside[:, self.rows], place.astype(np.int32)
+        local[self.ghosts] = len(self.rows) + np.arange(len(self.ghosts))
+        return np.where(beside < 0, np.int32(-1), local[beside])
 
     def _rheology(self) -> Rheology | None:
         rheology = self._whole.rheology
@@ -235,7 +232,7 @@ def _by_owner(owner: NDArray[np.integer]) -> dict[int, NDArray[np.int64]]:
 class PartsDriver:
     """Runs the parts of a domain one after another in one process; see :class:`solver.driver.Driver`.
 
-    What passes between parts goes through three methods, `_exchange`, `_show` and `_add_up`: messages between
+    What passes between parts goes through three methods, `_exchange`, `_fill_ghosts` and `_add_up`: messages between
     neighbours and a sum over all parts, which is all that a distributed run has to replace.
 
     Attributes
@@ -284,30 +281,30 @@ class PartsDriver:
             for driver in walled:
                 driver.share_mass(added)
             if self._isotropic and not even:
-                self._push()
+                self._apply_force()
 
-    def _push(self) -> None:
+    def _apply_force(self) -> None:
         """Let the force of :mod:`solver.isotropy` act on a pair of steps, and find it anew where that is due."""
         for driver in self.drivers:
-            driver.push()
+            driver.add_momentum()
         self._since += 1
         if self._since == PAIRS:
             for driver in self.drivers:
-                driver.square()
-            self._show("squares")
+                driver.write_squares()
+            self._fill_ghosts("squares")
             for driver in self.drivers:
-                driver.conduct()
-            self._show("fluxes")
+                driver.write_fluxes()
+            self._fill_ghosts("fluxes")
             for driver in self.drivers:
-                driver.collect()
+                driver.write_momentum()
             self._since = 0
 
-    def _show(self, name: str) -> None:
+    def _fill_ghosts(self, name: str) -> None:
         """Numbers of nodes beside those of other parts, from owners to ghosts."""
         held = [driver.here(getattr(driver, name)) for driver in self.drivers]
         for driver, part, mine in zip(self.drivers, self.parts, held, strict=True):
             for peer, ghosts in part.ghosts.items():
-                mine[:, ghosts] = held[peer][:, self.parts[peer].shown[part.number]]
+                mine[:, ghosts] = held[peer][:, self.parts[peer].lent_nodes[part.number]]
             driver.put(getattr(driver, name), mine)
 
     def _exchange(self, even: bool) -> None:

@@ -1,14 +1,12 @@
 """The force that makes up for D3Q27's fourth moments along the axes: what it is, and that jets need it."""
 
-import os
-import subprocess
-import sys
 from dataclasses import replace
 
 import numpy as np
 import pytest
 from geometries import periodic_box, periodic_pipe, pipe, pipe_radius, random_cavern
 from numpy.typing import NDArray
+from test_cuda import simulated
 from test_simulation import settings
 
 from solver.collision import relaxation_rates
@@ -22,7 +20,6 @@ from solver.plan import make_plan
 from solver.rheology import make_rheology
 from solver.settings import InletSettings, PatchSettings
 from solver.simulation import lay_out
-from solver.stage import ROOT
 
 TAU, EVERY = 0.52, 2 * PAIRS
 
@@ -79,8 +76,8 @@ def test_momentum_is_that_of_the_force_in_two_steps(nodes, varying):
     driver.advance(np.zeros((2, lattice.columns)))
     before = driver.fields()
     tau = 1 / driver.held()["omega"][: nodes.count] if varying else TAU
-    driver.renew()
-    driver.push()
+    driver.renew_force()
+    driver.add_momentum()
     after = driver.fields()
     momentum = 2 * forces(nodes, before.velocity, 1 / 3 - tau / 2)
     np.testing.assert_allclose(after.velocity - before.velocity, momentum, atol=1e-15)
@@ -163,6 +160,7 @@ from geometries import random_cavern
 from solver.cpu.driver import CpuDriver
 from solver.cuda.driver import CudaDriver
 from solver.isotropy import PAIRS
+from solver.parts import PartsDriver
 from solver.rheology import make_rheology
 
 nodes = random_cavern((5, 4, 4), 3, openings=False)
@@ -174,12 +172,19 @@ for rheology in (None, make_rheology("power-law", (0.02, 0.6), TAU, 0.01, 0.1)):
         driver.advance(np.zeros((4, 0)))
     for a, b in zip(cpu.fields().arrays(), cuda.fields().arrays(), strict=True):
         np.testing.assert_allclose(a, b, rtol=0, atol=1e-12 * np.abs(a).max())
+
+whole, parts = begun(lattice, random_flow(nodes.count), CudaDriver), PartsDriver(
+    lattice, np.arange(nodes.count) % 2, CudaDriver)
+parts.restore(parts.state() | {"since": np.array(PAIRS - 1)})
+parts.begin_with(random_flow(nodes.count), np.zeros((0, 2)))
+whole.since = PAIRS - 1
+for driver in (whole, parts):
+    driver.advance(np.zeros((4, 0)))
+for a, b in zip(whole.fields().arrays(), parts.fields().arrays(), strict=True):
+    np.testing.assert_array_equal(a, b)
 """
 
 
 def test_the_simulated_device_agrees():
-    """As in test_cuda: to what rounding in another order grows to in four steps."""
-    environment = os.environ | {
-        "NUMBA_ENABLE_CUDASIM": "1", "NUMBA_NUM_THREADS": "1", "PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'tests'}",
-    }  # fmt: skip
-    subprocess.run([sys.executable, "-c", ON_DEVICE], env=environment, check=True)
+    """As in test_cuda: to what rounding in another order grows to in four steps; parts give the bits of the whole."""
+    simulated(ON_DEVICE)

@@ -45,9 +45,9 @@ def observation(change: float) -> Observation:
 @trials(max_examples=20, deadline=None)
 @given(rate=st.floats(5, 50), noise=st.floats(1e-9, 4e-5))
 def test_noise_delays_the_end_by_little(rate, noise):
-    """Noise up to a half of what the tolerance allows within a tenth of the viscous time, that is 2e2 times the
-    tolerance between the first two compared states: at most the tenth in which the residual has to stand still, and as
-    much again for states that are ever farther apart.
+    """Noise up to 0.4 of what the tolerance allows within a tenth of the viscous time, a residual of up to 40 times the
+    tolerance between states as far apart as at first. The end is delayed by the tenth in which the residual does not
+    fall, by the states that are ever farther apart, and by a tenth for rows that lie between them: 0.35 at most.
     """
     end, alone = settled(rate, noise)
     assert alone - 0.01 < end < alone + 0.35

@@ -68,7 +68,7 @@ class CpuDriver(LatticeDriver):
         self._state = lattice.control.start.copy()
         self.squares, self.fluxes = np.zeros((2, 3, lattice.beside.shape[1] + lattice.ghosts), lattice.real)
         self._momentum = np.zeros((3, lattice.beside.shape[1]), lattice.real)
-        self._square, self._conduct, self._collect, self._push = make_isotropy_pass(
+        self._square_pass, self._flux_pass, self._momentum_pass, self._add_pass = make_isotropy_pass(
             storage, real, lattice.equilibrium, lattice.rheology is not None, lattice.q
         )
         self._probe_drho = np.zeros(len(lattice.probe_node))
@@ -123,23 +123,23 @@ class CpuDriver(LatticeDriver):
         walls = self.lattice.walls
         self._subtract(self.populations, walls.nodes, self.lattice.real(join(*added.tolist()) / walls.sharers))
 
-    def square(self) -> None:
+    def write_squares(self) -> None:
         """Write the squares of the velocity's components into `squares`."""
         lattice = self.lattice
-        self._square(self.populations, lattice.stride, lattice.force, lattice.count, self.squares)
+        self._square_pass(self.populations, lattice.stride, lattice.force, lattice.count, self.squares)
 
-    def conduct(self) -> None:
+    def write_fluxes(self) -> None:
         """Write the fluxes that follow from these into `fluxes`."""
         lattice = self.lattice
-        self._conduct(self.squares, lattice.beside, lattice.count, self._rates, self._omega, self.fluxes)
+        self._flux_pass(self.squares, lattice.beside, lattice.count, self._rates, self._omega, self.fluxes)
 
-    def collect(self) -> None:
+    def write_momentum(self) -> None:
         """Keep the momentum that follows from these."""
-        self._collect(self.fluxes, self.lattice.beside, self.lattice.count, self._momentum)
+        self._momentum_pass(self.fluxes, self.lattice.beside, self.lattice.count, self._momentum)
 
-    def push(self) -> None:
+    def add_momentum(self) -> None:
         """Add that momentum to the populations, after a pair of steps."""
-        self._push(self.populations, self.lattice.stride, self._momentum, self.lattice.count)
+        self._add_pass(self.populations, self.lattice.stride, self._momentum, self.lattice.count)
 
     def place(self, slots: NDArray[np.integer]) -> NDArray[np.integer]:
         """Slots, which are here already."""

@@ -20,37 +20,37 @@ def make_isotropy_pass(
     half = real(0.5)
 
     @threaded
-    def square(f: Any, stride: int, force: Any, count: int, into: Any) -> None:
+    def write_squares(f: Any, stride: int, force: Any, count: int, into: Any) -> None:
         for chunk in prange((count + CHUNK - 1) // CHUNK):
             for n in range(chunk * CHUNK, min(count, (chunk + 1) * CHUNK)):
                 into[0, n], into[1, n], into[2, n] = squares_of(load(f, n, stride), force)
 
     @threaded
-    def conduct(squares: Any, beside: Any, count: int, rates: Any, omega: Any, into: Any) -> None:
+    def write_fluxes(squares: Any, beside: Any, count: int, rates: Any, omega: Any, into: Any) -> None:
         for chunk in prange((count + CHUNK - 1) // CHUNK):
             for a in range(AXES):
                 for n in range(chunk * CHUNK, min(count, (chunk + 1) * CHUNK)):
                     into[a, n] = flux_of(squares, beside, a, n, rates, omega)
 
     @threaded
-    def collect(fluxes: Any, beside: Any, count: int, into: Any) -> None:
+    def write_momentum(fluxes: Any, beside: Any, count: int, into: Any) -> None:
         for chunk in prange((count + CHUNK - 1) // CHUNK):
             for a in range(AXES):
                 for n in range(chunk * CHUNK, min(count, (chunk + 1) * CHUNK)):
                     into[a, n] = momentum_of(fluxes, beside, a, n)
 
     @plain
-    def push_chunk(f: Any, up: int, down: int, momentum: Any, first: int, last: int) -> None:
+    def add_chunk(f: Any, up: int, down: int, momentum: Any, first: int, last: int) -> None:
         for n in range(first, last):
             more = half * momentum[n]
             put(f, up + n, take(f, up + n) + more)
             put(f, down + n, take(f, down + n) - more)
 
     @threaded
-    def push(f: Any, stride: int, momentum: Any, count: int) -> None:
+    def add_momentum(f: Any, stride: int, momentum: Any, count: int) -> None:
         for chunk in prange((count + CHUNK - 1) // CHUNK):
             for a in range(AXES):
                 first, last = chunk * CHUNK, min(count, (chunk + 1) * CHUNK)
-                push_chunk(f, (2 * a + 1) * stride, (2 * a + 2) * stride, momentum[a], first, last)
+                add_chunk(f, (2 * a + 1) * stride, (2 * a + 2) * stride, momentum[a], first, last)
 
-    return square, conduct, collect, push
+    return write_squares, write_fluxes, write_momentum, add_momentum

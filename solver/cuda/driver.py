@@ -101,7 +101,7 @@ class CudaDriver(LatticeDriver):
         )
         self._beside = send(lattice.beside)
         self._momentum = send(np.zeros((3, lattice.beside.shape[1]), real))
-        self._square, self._conduct, self._collect, self._push = make_isotropy_pass(
+        self._square_pass, self._flux_pass, self._momentum_pass, self._add_pass = make_isotropy_pass(
             storage, real, lattice.equilibrium, lattice.rheology is not None, lattice.q
         )
 
@@ -151,7 +151,7 @@ class CudaDriver(LatticeDriver):
             self._treat_boundaries(even, 0, self._boundaries.ends[2])
             owing = bool(len(self.lattice.walls.slot))
             if self.lattice.isotropic and not even:
-                self.push()
+                self.add_momentum()
         if owing:
             self.share_mass(self._added[False])
 
@@ -212,31 +212,31 @@ class CudaDriver(LatticeDriver):
         words = cuda.to_device(added) if isinstance(added, np.ndarray) else added
         self._over(len(walls.nodes), self._subtract, self.populations, self._wall_nodes, words, walls.sharers)
 
-    def renew(self) -> None:
+    def renew_force(self) -> None:
         """Find the force of :mod:`solver.isotropy` anew."""
-        self.queue.replay("renew", super().renew)
+        self.queue.replay("renew force", super().renew_force)
         self.since = 0
 
-    def square(self) -> None:
+    def write_squares(self) -> None:
         """Write the squares of the velocity's components into `squares`."""
         lattice = self.lattice
-        self._over(lattice.count, self._square, self.populations, lattice.stride, lattice.force, lattice.count,
+        self._over(lattice.count, self._square_pass, self.populations, lattice.stride, lattice.force, lattice.count,
                    self.squares)  # fmt: skip
 
-    def conduct(self) -> None:
+    def write_fluxes(self) -> None:
         """Write the fluxes that follow from these into `fluxes`."""
         count = self.lattice.count
-        self._over(count, self._conduct, self.squares, self._beside, count, self._rates, self._omega, self.fluxes)
+        self._over(count, self._flux_pass, self.squares, self._beside, count, self._rates, self._omega, self.fluxes)
 
-    def collect(self) -> None:
+    def write_momentum(self) -> None:
         """Keep the momentum that follows from these."""
         count = self.lattice.count
-        self._over(count, self._collect, self.fluxes, self._beside, count, self._momentum)
+        self._over(count, self._momentum_pass, self.fluxes, self._beside, count, self._momentum)
 
-    def push(self) -> None:
+    def add_momentum(self) -> None:
         """Add that momentum to the populations, after a pair of steps."""
         count = self.lattice.count
-        self._over(count, self._push, self.populations, self.lattice.stride, self._momentum, count)
+        self._over(count, self._add_pass, self.populations, self.lattice.stride, self._momentum, count)
 
     def place(self, slots: NDArray[np.integer]) -> Any:
         """Slots on the device."""

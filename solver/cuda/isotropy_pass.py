@@ -19,27 +19,27 @@ def make_isotropy_pass(
     half = real(0.5)
 
     @kernel()
-    def square(f: Any, stride: int, force: Any, count: int, into: Any) -> None:
+    def write_squares(f: Any, stride: int, force: Any, count: int, into: Any) -> None:
         n = cuda.grid(1)
         if n < count:
             into[0, n], into[1, n], into[2, n] = squares_of(load(f, n, stride), force)
 
     @kernel()
-    def conduct(squares: Any, beside: Any, count: int, rates: Any, omega: Any, into: Any) -> None:
+    def write_fluxes(squares: Any, beside: Any, count: int, rates: Any, omega: Any, into: Any) -> None:
         n = cuda.grid(1)
         if n < count:
             for a in range(AXES):
                 into[a, n] = flux_of(squares, beside, a, n, rates, omega)
 
     @kernel()
-    def collect(fluxes: Any, beside: Any, count: int, into: Any) -> None:
+    def write_momentum(fluxes: Any, beside: Any, count: int, into: Any) -> None:
         n = cuda.grid(1)
         if n < count:
             for a in range(AXES):
                 into[a, n] = momentum_of(fluxes, beside, a, n)
 
     @kernel()
-    def push(f: Any, stride: int, momentum: Any, count: int) -> None:
+    def add_momentum(f: Any, stride: int, momentum: Any, count: int) -> None:
         n = cuda.grid(1)
         if n < count:
             for a in range(AXES):
@@ -47,4 +47,4 @@ def make_isotropy_pass(
                 put(f, up, take(f, up) + more)
                 put(f, down, take(f, down) - more)
 
-    return square, conduct, collect, push
+    return write_squares, write_fluxes, write_momentum, add_momentum
