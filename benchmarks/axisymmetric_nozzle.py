@@ -1,18 +1,18 @@
 """The jet of the study `fda-nozzle` by another method: steady axisymmetric Navier-Stokes equations on staggered rings.
 
-    python benchmarks/axisymmetric_nozzle.py --rings 60 120
+    PYTHONPATH=. python benchmarks/axisymmetric_nozzle.py --rings 60 120
 
-Tells which of the laboratories' stations a right solution reaches. Rings of the cross-section and slices of equal
-length hold pressures at their centres and velocities on their faces; differences are central, the cone a staircase,
-the throat a third of the rings. Newton's method goes from creeping flow to the wanted Reynolds number, in steps as long
-as it converges. Prints, for each number of rings, speed on the axis and half-width, and by how much they leave the
-range.
+Tells which of the laboratories' stations a right solution reaches. The cross-section is divided into rings, the length
+into slices; pressures stand at the centres of their cells, velocities on the faces. Differences are central, the cone
+is a staircase, the throat as wide as a third of the rings. Newton's method goes from creeping flow to the study's
+Reynolds number, in strides as long as it converges. Prints, for each number of rings, speed on the axis and half-width,
+and by which part they leave the laboratories' range.
 """
 
 import argparse
-import csv
 import json
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 import numpy as np
@@ -22,27 +22,29 @@ from numpy.typing import NDArray
 from scipy import sparse
 from scipy.sparse.linalg import splu
 
-ROOT = Path(__file__).resolve().parent.parent
-REFERENCE = ROOT / "data/reference/fda_nozzle_re500.csv"
-VISCOSITY_M2_S, FLOW_M3_S = 0.0035 / 1056, 5.20624e-6
-WIDE_M, NARROW_M = 6e-3, 2e-3
-PLACES_M, RADII_M = (-0.076, -0.062685, -0.040, 0.0), (WIDE_M, WIDE_M, NARROW_M, NARROW_M)
+from pipeline.case import Case
+from pipeline.studies.nozzle import Options, outside
+from pipeline.studies.reference import read_reference
+from pipeline.studies.study import read_study
+
+STUDY, RUN = "fda-nozzle", "z-20"
 UNIFORM_TO_M, OUTLET_M, LONGEST_M, STRETCH = 0.1, 0.35, 8e-4, 1.02
 """Slices are as long as two rings are wide up to the first place, and behind it each is longer than the one before by
-the factor, up to the longest."""
-STATIONS_MM = (-48, -20, -8, 0, 8, 16, 24, 32, 60)
-FIRST, STRIDE, LEAST_STRIDE, LARGEST_CHANGE, SMALLEST_CHANGE = 0.02, 0.05, 1e-3, 1.5, 1e-7
-"""Reynolds number to begin with and the first stride, over the wanted one; changes of the speed, m/s, at which Newton's
-method has failed or ended."""
+the factor, up to the longest. The outlet lies farther than the study's, so that no fluid comes back through it."""
+FIRST, STRIDE, LEAST_STRIDE = 0.02, 0.05, 1e-3
+"""Parts of the Reynolds number: to begin with, the first stride, and the shortest that is tried."""
+ITERATIONS, LARGEST_CHANGE, SMALLEST_CHANGE = 12, 1.5, 1e-7
+"""Of Newton's method: the most that are made, and changes of the speed, m/s, at which it has failed or ended."""
 Array = NDArray[np.float64]
+Matrix = sparse.csr_matrix
 
 
-def differences(lower: Array, upper: Array) -> sparse.csr_matrix:
-    """Rows with a factor for one number and one for the next."""
+def differences(lower: Array, upper: Array) -> Matrix:
+    """From faces to centres: factors for the face below and above each centre."""
     return sparse.diags_array([lower, upper], offsets=[0, 1], shape=(len(lower), len(lower) + 1), format="csr")
 
 
-def inner(lower: Array, upper: Array, ends: tuple[float, float] = (0.0, 0.0)) -> sparse.csr_matrix:
+def inner(lower: Array, upper: Array, ends: tuple[float, float] = (0.0, 0.0)) -> Matrix:
     """From centres to faces: factors for the centre below and above each inner face; of the only one at both ends."""
     return sparse.diags_array(
         [np.append(lower, ends[1]), np.append(ends[0], upper)], offsets=[-1, 0],
@@ -50,155 +52,208 @@ def inner(lower: Array, upper: Array, ends: tuple[float, float] = (0.0, 0.0)) ->
     )  # fmt: skip
 
 
-def shear(known: NDArray[np.bool_], apart: Array, to_face: Array, axis: int, free: int) -> sparse.csr_matrix:
-    """Differences of a velocity across faces along an axis of its array, (faces, velocities); in walls it is 0.
-
-    `known` tells where it is not; `apart` are the distances over each face, `to_face` those from places to faces;
-    across the face `free`, the first or the last, there is no difference.
-    """
-    wide = [(1, 1) if a == axis else (0, 0) for a in range(2)]
-    padded, place = np.pad(known, wide), np.pad(np.arange(known.size).reshape(known.shape), wide)
-    shape = [-1 if a == axis else 1 for a in range(2)]
-    near, over = np.pad(to_face, 1).reshape(shape), apart.reshape(shape)
-    sides = [np.take(each, range(k, each.shape[axis] - 1 + k), axis) for each in (padded, place) for k in (0, 1)]
-    known_below, known_above, below, above = sides
-    near_below, near_above = (np.take(near, range(k, near.shape[axis] - 1 + k), axis) for k in (0, 1))
-    face, entries = np.arange(known_below.size).reshape(known_below.shape), []
-    for mine, other, column, close, sign in (
-        (known_above, known_below, above, near_above, 1.0), (known_below, known_above, below, near_below, -1.0),
-    ):  # fmt: skip
-        used = mine.copy()
-        used[free if axis == 0 else slice(None), slice(None) if axis == 0 else free] = False
-        distance = np.where(other, over, close)
-        entries.append((face[used], column[used], sign / distance[used]))
-    rows, columns, values = (np.concatenate(part) for part in zip(*entries, strict=True))
-    return sparse.csr_matrix((values, (rows, columns)), shape=(face.size, known.size))
+def scaled(known: NDArray[np.bool_], apart: Array | float, to_wall: float, plain: Matrix) -> Matrix:
+    """Differences of a velocity over their distances, across faces with velocities on both sides, or with a wall."""
+    return sparse.diags_array(np.where(known, 1 / np.asarray(apart), 1 / to_wall).ravel()) @ plain
 
 
-def picked(known: NDArray[np.bool_]) -> sparse.csr_matrix:
+def picked(known: NDArray[np.bool_]) -> Matrix:
     """From the unknown numbers to all of an array."""
     rows = np.flatnonzero(known)
     return sparse.csr_matrix((np.ones(len(rows)), (rows, np.arange(len(rows)))), shape=(known.size, len(rows)))
 
 
 @dataclass(frozen=True)
-class Jet:
-    """Axial velocity, (faces along, rings), m/s, at places along the axis and radii, m."""
+class Cells:
+    """Slices and rings of the study's nozzle; lengths in m.
 
-    places_m: Array
-    radii_m: Array
-    axial_m_s: Array
+    Attributes
+    ----------
+    case : of the study's run.
+    rings : a multiple of three.
+    """
 
-    def at(self, place_mm: float) -> tuple[float, float]:
-        """Speed on the axis, m/s, by a parabola through the two innermost rings, and half-width, mm."""
-        profile = np.array([np.interp(place_mm * 1e-3, self.places_m, ring) for ring in self.axial_m_s.T])
-        centre = profile[0] + (profile[0] - profile[1]) / 8
-        k = int(np.argmax(profile < centre / 2))
-        return centre, 1e3 * float(np.interp(-centre / 2, -profile[k - 1 : k + 1], self.radii_m[k - 1 : k + 1]))
+    case: Case
+    rings: int
+
+    @cached_property
+    def corners(self) -> Array:
+        """Places and radii of the wall's, (6, 2)."""
+        return 1e-3 * self.case.input.geometry.profile
+
+    @property
+    def ring(self) -> float:
+        """Width of one."""
+        return float(self.corners[-1, 1]) / self.rings
+
+    @cached_property
+    def faces(self) -> Array:
+        """Places of the slices' faces, one of them at the step."""
+        slice_ = 2 * self.ring
+        before = int(np.ceil(-self.corners[0, 0] / slice_))
+        faces = list(np.arange(-before, round(UNIFORM_TO_M / slice_) + 1) * slice_)
+        while faces[-1] < OUTLET_M:
+            slice_ = min(slice_ * STRETCH, LONGEST_M)
+            faces.append(faces[-1] + slice_)
+        return np.array(faces)
+
+    @cached_property
+    def radii(self) -> Array:
+        """Of the rings' middles."""
+        return (np.arange(self.rings) + 0.5) * self.ring
+
+    @cached_property
+    def fluid(self) -> NDArray[np.bool_]:
+        """Whether a cell is, (slices, rings)."""
+        middle = (self.faces[1:] + self.faces[:-1]) / 2
+        places, radii = self.corners[:4].T
+        wall = np.where(middle <= 0, np.interp(middle, places, radii), self.corners[-1, 1])
+        return self.radii < wall[:, None]
+
+    @cached_property
+    def inflow(self) -> Array:
+        """Axial velocity, m/s, all 0 but on the first face, (faces, rings)."""
+        flow_m3_s = 1e-6 * self.case.solve.inlets["inlet"].flow_ml_s
+        inflow = np.zeros((len(self.faces), self.rings))
+        inflow[0] = 1 - (self.radii / self.corners[0, 1]) ** 2
+        return inflow * flow_m3_s / (inflow[0] @ (2 * np.pi * self.radii * self.ring))
 
 
-def solve(rings: int) -> Jet:
-    """The steady flow on so many rings, a multiple of three."""
-    dr, dz = WIDE_M / rings, 2 * WIDE_M / rings
-    faces = list(np.arange(round((UNIFORM_TO_M - PLACES_M[0]) / dz) + 1) * dz + PLACES_M[0])
-    step = dz
-    while faces[-1] < OUTLET_M:
-        step = min(step * STRETCH, LONGEST_M)
-        faces.append(faces[-1] + step)
-    z = np.array(faces)
-    centre, length = (z[1:] + z[:-1]) / 2, np.diff(z)
-    edge, radius = np.arange(rings + 1) * dr, (np.arange(rings) + 0.5) * dr
-    wall = np.where(centre <= 0, np.interp(centre, PLACES_M, RADII_M), WIDE_M)
-    fluid = radius < wall[:, None]
-    axial, radial = np.zeros((len(z), rings), bool), np.zeros((len(centre), rings + 1), bool)
-    axial[1:-1], axial[-1] = fluid[1:] & fluid[:-1], fluid[-1]
-    radial[:, 1:-1] = fluid[:, 1:] & fluid[:, :-1]
-    inflow = np.zeros((len(z), rings))
-    inflow[0] = 1 - (radius / WIDE_M) ** 2
-    inflow *= FLOW_M3_S / (inflow[0] @ (2 * np.pi * radius * dr))
+class Equations:
+    """Momentum and mass of the axial and radial velocities and pressures of all fluid cells."""
 
-    def along(matrix: sparse.csr_matrix, count: int) -> sparse.csr_matrix:
-        return sparse.kron(matrix, sparse.identity(count), format="csr")
+    def __init__(self, cells: Cells) -> None:
+        faces, rings, dr, fluid = cells.faces, cells.rings, cells.ring, cells.fluid
+        length, radius, edge, slices = np.diff(faces), cells.radii, np.arange(rings + 1) * dr, len(faces) - 1
+        gap = (faces[2:] - faces[:-2]) / 2
 
-    def across(matrix: sparse.csr_matrix, count: int) -> sparse.csr_matrix:
-        return sparse.kron(sparse.identity(count), matrix, format="csr")
+        def along(matrix: Matrix, count: int) -> Matrix:
+            return sparse.kron(matrix, sparse.identity(count), format="csr")
 
-    one, gap, many = np.ones(rings), np.diff(centre), len(centre)
-    half_z, half_r = np.full(many, 0.5), np.full(rings, 0.5)
-    between = np.concatenate(([length[0] / 2], gap, [length[-1] / 2]))
-    moved = axial.copy()
-    moved[0] = True
-    u_mean, u_slope = along(differences(half_z, half_z), rings), along(differences(-1 / length, 1 / length), rings)
-    v_mean = across(differences(half_r, half_r), many)
-    u_edge = across(inner(half_r[1:], half_r[1:], (1.0, 0.0)), many + 1)
-    v_edge = along(inner(half_z[1:], half_z[1:], (0.0, 1.0)), rings + 1)
-    u_shear = shear(moved, np.full(rings + 1, dr), np.full(rings, dr / 2), 1, 0)
-    v_shear = shear(radial, between, length / 2, 0, -1)
-    u_spread = across(differences(-edge[:-1] / (radius * dr), edge[1:] / (radius * dr)), many + 1)
-    v_spread = along(differences(-1 / length, 1 / length), rings + 1)
-    to_faces = along(inner(-1 / gap, 1 / gap), rings)
-    pressure_z = along(inner(-1 / gap, 1 / gap, (0.0, -2 / length[-1])), rings)
-    ring_r = across(inner(-radius[:-1] / (edge[1:-1] * dr), radius[1:] / (edge[1:-1] * dr)), many)
-    pressure_r = across(inner(-one[1:] / dr, one[1:] / dr), many)
-    v_out = across(differences(-edge[:-1] / (radius * dr), edge[1:] / (radius * dr)), many)
-    curved = across(sparse.diags_array(np.append(0.0, 1 / edge[1:] ** 2)), many)
-    u_rub = to_faces @ u_slope + u_spread @ u_shear
-    v_rub = v_spread @ v_shear + ring_r @ across(differences(-one / dr, one / dr), many) - curved
-    of_u, of_v, of_p = (picked(each) for each in (axial, radial, fluid))
-    ends = np.cumsum([of_u.shape[1], of_v.shape[1]])
+        def across(matrix: Matrix, count: int) -> Matrix:
+            return sparse.kron(sparse.identity(count), matrix, format="csr")
 
-    def newton(x: Array, viscosity: float) -> Array | None:
-        for _ in range(12):
-            part_u, part_v, part_p = np.split(x, ends)
-            u, v, p = inflow.ravel() + of_u @ part_u, of_v @ part_v, of_p @ part_p
-            uu, vv, ur, vz = (sparse.diags_array(each) for each in (u_mean @ u, v_mean @ v, u_edge @ u, v_edge @ v))
-            rest = np.concatenate((
-                of_u.T @ ((to_faces @ uu @ u_mean + u_spread @ vz @ u_edge - viscosity * u_rub) @ u + pressure_z @ p),
-                of_v.T @ ((v_spread @ ur @ v_edge + ring_r @ vv @ v_mean - viscosity * v_rub) @ v + pressure_r @ p),
-                of_p.T @ (u_slope @ u + v_out @ v),
-            ))  # fmt: skip
-            slope = sparse.bmat([
-                [of_u.T @ (to_faces @ (2 * uu) @ u_mean + u_spread @ vz @ u_edge - viscosity * u_rub) @ of_u,
-                 of_u.T @ u_spread @ ur @ v_edge @ of_v, of_u.T @ pressure_z @ of_p],
-                [of_v.T @ v_spread @ vz @ u_edge @ of_u,
-                 of_v.T @ (v_spread @ ur @ v_edge + ring_r @ (2 * vv) @ v_mean - viscosity * v_rub) @ of_v,
-                 of_v.T @ pressure_r @ of_p],
-                [of_p.T @ u_slope @ of_u, of_p.T @ v_out @ of_v, None],
-            ], format="csc")  # fmt: skip
-            change = splu(slope).solve(-rest)
-            largest = np.abs(change[: ends[0]]).max()
-            if not largest < LARGEST_CHANGE:
-                return None
-            x = x + change
-            if largest < SMALLEST_CHANGE:
-                return x
-        return None
+        axial, radial = np.zeros((slices + 1, rings), bool), np.zeros((slices, rings + 1), bool)
+        axial[1:-1], axial[-1] = fluid[1:] & fluid[:-1], fluid[-1]
+        radial[:, 1:-1] = fluid[:, 1:] & fluid[:, :-1]
+        self.of_u, self.of_v, self.of_p = picked(axial), picked(radial), picked(fluid)
+        self.inflow = cells.inflow.ravel()
 
-    found, reached, stride = newton(np.zeros(ends[1] + of_p.shape[1]), VISCOSITY_M2_S / FIRST), FIRST, STRIDE
-    while found is None or reached < 1:
+        halves_z, halves_r, ones_z, ones_r = (np.full(n, x) for x in (0.5, 1.0) for n in (slices, rings))
+        slope_z, slope_r = differences(-1 / length, 1 / length), differences(-ones_r / dr, ones_r / dr)
+        out_r = differences(-edge[:-1] / (radius * dr), edge[1:] / (radius * dr))
+        centred_r = inner(-radius[:-1] / (edge[1:-1] * dr), radius[1:] / (edge[1:-1] * dr))
+        self.u_centre, self.v_centre = (
+            along(differences(halves_z, halves_z), rings), across(differences(halves_r, halves_r), slices)
+        )  # fmt: skip
+        self.u_edge = across(inner(halves_r[1:], halves_r[1:], (1.0, 0.0)), slices + 1)
+        self.v_edge = along(inner(halves_z[1:], halves_z[1:], (0.0, 1.0)), rings + 1)
+        self.z_to_u, self.r_to_u = along(inner(-1 / gap, 1 / gap), rings), across(out_r, slices + 1)
+        self.z_to_v, self.r_to_v = along(slope_z, rings + 1), across(centred_r, slices)
+        self.pressure_z = along(inner(-1 / gap, 1 / gap, (0.0, -2 / length[-1])), rings)
+        self.pressure_r = across(inner(-ones_r[1:] / dr, ones_r[1:] / dr), slices)
+        self.u_out, self.v_out = along(slope_z, rings), across(out_r, slices)
+
+        both_u = np.pad(axial[:, 1:] & axial[:, :-1], ((0, 0), (1, 1)))
+        both_v = np.pad(radial[1:] & radial[:-1], ((1, 1), (0, 0)))
+        u_plain = across(inner(-ones_r[1:], ones_r[1:], (0.0, -1.0)), slices + 1)  # none across the axis
+        v_plain = along(inner(-ones_z[1:], ones_z[1:], (1.0, 0.0)), rings + 1)  # none across the outlet
+        between = np.pad(gap, 1, mode="edge")[:, None]
+        u_shear, v_shear = scaled(both_u, dr, dr / 2, u_plain), scaled(both_v, between, length[0] / 2, v_plain)
+        curved = across(sparse.diags_array(np.append(0.0, 1 / edge[1:] ** 2)), slices)
+        self.u_friction = self.z_to_u @ self.u_out + self.r_to_u @ u_shear
+        self.v_friction = self.z_to_v @ v_shear + self.r_to_v @ across(slope_r, slices) - curved
+
+    @property
+    def ends(self) -> NDArray[np.intp]:
+        """Of the axial velocities, the radial ones and the pressures among the unknowns."""
+        return np.cumsum([part.shape[1] for part in (self.of_u, self.of_v, self.of_p)])
+
+    def axial(self, x: Array) -> Array:
+        """Axial velocity on all faces."""
+        return self.inflow + self.of_u @ x[: self.ends[0]]
+
+    def __call__(self, x: Array, viscosity: float) -> tuple[Array, Matrix]:
+        """What is to vanish, and its derivatives."""
+        _, part_v, part_p, _ = np.split(x, self.ends)
+        u, v, p = self.axial(x), self.of_v @ part_v, self.of_p @ part_p
+        uu, vv, ur, vz = (
+            sparse.diags_array(each)
+            for each in (self.u_centre @ u, self.v_centre @ v, self.u_edge @ u, self.v_edge @ v)
+        )
+        along_z, along_r = self.z_to_u @ uu @ self.u_centre, self.r_to_v @ vv @ self.v_centre
+        mixed_u = self.r_to_u @ vz @ self.u_edge - viscosity * self.u_friction
+        mixed_v = self.z_to_v @ ur @ self.v_edge - viscosity * self.v_friction
+        rest = np.concatenate((
+            self.of_u.T @ ((along_z + mixed_u) @ u + self.pressure_z @ p),
+            self.of_v.T @ ((along_r + mixed_v) @ v + self.pressure_r @ p),
+            self.of_p.T @ (self.u_out @ u + self.v_out @ v),
+        ))  # fmt: skip
+        full = (
+            (2 * along_z + mixed_u, self.r_to_u @ ur @ self.v_edge, self.pressure_z),
+            (self.z_to_v @ vz @ self.u_edge, 2 * along_r + mixed_v, self.pressure_r),
+            (self.u_out, self.v_out, None),
+        )
+        parts = self.of_u, self.of_v, self.of_p
+        blocks = [
+            [None if block is None else to.T @ block @ of for block, of in zip(row, parts, strict=True)]
+            for row, to in zip(full, parts, strict=True)
+        ]
+        return rest, sparse.bmat(blocks, format="csc")
+
+
+def newton(equations: Equations, x: Array, viscosity: float) -> Array | None:
+    """The solution near x; none where it is not found."""
+    for _ in range(ITERATIONS):
+        rest, slope = equations(x, viscosity)
+        change = splu(slope).solve(-rest)
+        largest = np.abs(change[: equations.ends[0]]).max()
+        if not largest < LARGEST_CHANGE:
+            return None
+        x = x + change
+        if largest < SMALLEST_CHANGE:
+            return x
+    return None
+
+
+def solve(equations: Equations, viscosity: float) -> Array:
+    """The steady flow, by strides from the smallest Reynolds number on."""
+    found, reached, stride = np.zeros(equations.ends[-1]), 0.0, FIRST
+    while reached < 1:
         wanted = min(1.0, reached + stride)
-        further = None if found is None else newton(found, VISCOSITY_M2_S / wanted)
-        if further is None:
+        further = newton(equations, found, viscosity / wanted)
+        if further is not None:
+            stride = STRIDE if reached == 0 else 1.5 * stride
+            found, reached = further, wanted
+        else:
             stride /= 2
             if stride < LEAST_STRIDE:
-                raise SystemExit(f"no steady flow found beyond {reached:.2f} of the Reynolds number on {rings} rings")
-        else:
-            found, reached, stride = further, wanted, stride * 1.5
-    return Jet(z, radius, (inflow.ravel() + of_u @ found[: ends[0]]).reshape(inflow.shape))
-
-
-def compared(jet: Jet) -> list[dict[str, float]]:
-    """Speed and width at the stations, and by which part of its nearer end each range is left; negative within it."""
-    with REFERENCE.open(encoding="utf-8") as stream:
-        rows = {float(row["z_mm"]): row for row in csv.DictReader(line for line in stream if line[0] != "#")}
-    found = []
-    for place in STATIONS_MM:
-        row: dict[str, float] = {"z_mm": place}
-        for key, value in zip(("axis_m_s", "half_width_mm"), jet.at(place), strict=True):
-            low, high = (float(rows[place][key.replace("_m", f"_{end}_m", 1)]) for end in ("min", "max"))
-            row |= {key: value, f"{key}_outside": max(1 - value / low, value / high - 1)}
-        found.append(row)
+                raise SystemExit(f"no steady flow found beyond {reached:.2f} of the Reynolds number")
     return found
+
+
+def at(cells: Cells, axial: Array, place_mm: float) -> tuple[float, float]:
+    """Speed on the axis, m/s, by a parabola through the two innermost rings, and half-width, mm."""
+    profile = np.array([np.interp(place_mm * 1e-3, cells.faces, ring) for ring in axial.T])
+    centre = profile[0] + (profile[0] - profile[1]) / 8
+    k = int(np.argmax(profile < centre / 2))
+    return centre, 1e3 * float(np.interp(-centre / 2, -profile[k - 1 : k + 1], cells.radii[k - 1 : k + 1]))
+
+
+def compared(case: Case, options: Options, rings: int) -> list[dict[str, float]]:
+    """Speed and width at the stations, and by which part of its nearer end each range is left; negative within it."""
+    cells = Cells(case, rings)
+    equations = Equations(cells)
+    found = solve(equations, case.solve.viscosity_pa_s / case.solve.density_kg_m3)
+    axial, measured = equations.axial(found).reshape(cells.inflow.shape), read_reference(options.reference)
+    rows = []
+    for place in options.stations_mm:
+        row, here = {"z_mm": place}, measured["z_mm"] == place
+        for name, unit, value in zip(("axis", "half_width"), ("m_s", "mm"), at(cells, axial, place), strict=True):
+            low, high = (measured[f"{name}_{end}_{unit}"][here] for end in ("min", "max"))
+            row |= {f"{name}_{unit}": value, f"{name}_{unit}_outside": float(outside(value, low, high)[0])}
+        rows.append(row)
+    return rows
 
 
 def main() -> None:
@@ -207,7 +262,9 @@ def main() -> None:
     parser.add_argument("--json", type=Path, help="file for the results; default: in benchmarks/results by date")
     parser.add_argument("--commit", help="of what was run, where git cannot tell it")
     options = parser.parse_args()
-    results = provenance(options) | {"rings": {str(rings): compared(solve(rings)) for rings in options.rings}}
+    study = read_study(STUDY)
+    case, stations = study.cases(STUDY)[RUN], Options.model_validate(study.options)
+    results = provenance(options) | {"rings": {str(rings): compared(case, stations, rings) for rings in options.rings}}
     file = options.json or default_file("axisymmetric-nozzle", results["hardware"])
     file.write_text(json.dumps(results, indent=1) + "\n")
     for rings, rows in results["rings"].items():

@@ -1,26 +1,14 @@
-"""A cumulant collision on D3Q27, tried beside walls; not part of the solver yet.
-
-    PYTHONPATH=.:tests:benchmarks python benchmarks/cumulants.py [--magic 0.25] [--limit 0.01]
+"""A cumulant collision on D3Q27, tried beside walls by `wall_friction.py`; not part of the solver yet.
 
 Geier, Schönherr, Pasquali and Krafczyk (2015, doi:10.1016/j.camwa.2015.05.001): cumulants of the populations relax in
 place of their moments, so that fluid in motion is treated as fluid at rest, and the second ones also make up for
 c_x^3 = c_x. Those of second order relax by omega, those above the third are 0. Those of third order keep, of what
 they are, 1 - omega-, omega- by Lambda = (tau - 1/2)(1/omega- - 1/2), and less the larger they are, a part of
-limit rho/(limit rho + |C|), as in Geier, Pasquali and Schönherr (2017, doi:10.1016/j.jcp.2017.05.040). Prints what
-`wall_friction.py` does for the regularised collision, also with the force of `solver/isotropy.py`.
+limit rho/(limit rho + |C|), as in Geier, Pasquali and Schönherr (2017, doi:10.1016/j.jcp.2017.05.040).
 """
 
-import argparse
-import json
-from itertools import product
-from pathlib import Path
 from typing import Any
 
-import wall_friction
-from bench import default_file, provenance
-from comparison import table
-
-from solver import collision
 from solver.collision import Real
 from solver.node_physics import Populations, make_moments, node_function
 from solver.velocity_sets import velocity_set
@@ -91,6 +79,11 @@ def cumulant(real: Real, magic: float, limit: float) -> Any:
         return part * c * (little * rho / (little * rho + max(c, zero - c)))
 
     @node_function
+    def kept_pair(a: Any, b: Any, part: Any, rho: Any) -> tuple[Any, Any]:
+        total, difference = kept(a + b, part, rho), kept(a - b, part, rho)
+        return half * (total + difference), half * (total - difference)
+
+    @node_function
     def relaxed(k: Populations, omega: Any, u: Any, v: Any, w: Any) -> Populations:
         (
             k000, k001, k002, k010, k011, k012, k020, k021, k022,
@@ -109,12 +102,9 @@ def cumulant(real: Real, magic: float, limit: float) -> Any:
         k020, k002 = k200 - xy, k200 - xz
         k110, k101, k011 = keep * k110, keep * k101, keep * k011
         part = one - one / (half + between / (one / omega - half))
-        plus, minus = kept(k120 + k102, part, k000), kept(k120 - k102, part, k000)
-        k120, k102 = half * (plus + minus), half * (plus - minus)
-        plus, minus = kept(k210 + k012, part, k000), kept(k210 - k012, part, k000)
-        k210, k012 = half * (plus + minus), half * (plus - minus)
-        plus, minus = kept(k201 + k021, part, k000), kept(k201 - k021, part, k000)
-        k201, k021 = half * (plus + minus), half * (plus - minus)
+        k120, k102 = kept_pair(k120, k102, part, k000)
+        k210, k012 = kept_pair(k210, k012, part, k000)
+        k201, k021 = kept_pair(k201, k021, part, k000)
         k111 = kept(k111, part, k000)
         k211 = over * (k200 * k011 + two * k110 * k101)
         k121 = over * (k020 * k101 + two * k110 * k011)
@@ -148,40 +138,3 @@ def cumulant(real: Real, magic: float, limit: float) -> Any:
         return shifted(turned(populations(turned(populations(turned(populations(k, w)), v)), u)))
 
     return collide
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--radius", type=float, default=5.1, help="of the pipe, in nodes")
-    parser.add_argument("--magic", type=float, default=0.25, help="Lambda of the cumulants of third order")
-    parser.add_argument("--limit", type=float, default=0.01, help="size at which they are kept by half")
-    parser.add_argument("--walls", default="bouzidi")
-    parser.add_argument("--json", type=Path, help="file for the results")
-    parser.add_argument("--commit", help="of what was run, where git cannot tell it")
-    options = parser.parse_args()
-    collision.COLLISIONS["cumulant"] = lambda real, equilibrium, q: cumulant(real, options.magic, options.limit)
-    options.collision, speed, found = "cumulant", wall_friction.SPEED, []
-    for direction, number in product(wall_friction.DIRECTIONS, wall_friction.GRID_REYNOLDS):
-        tau = 0.5 + 3 * speed / number
-        shares = {
-            name: wall_friction.share(options, direction, 27, force, tau, peak)
-            for name, force, peak in (
-                ("slow", False, speed / wall_friction.SLOWER),
-                ("fast", False, speed),
-                ("fast with the force", True, speed),
-            )
-        }  # fmt: skip
-        found.append({"direction": direction, "grid_reynolds": number, "tau": tau, "shares": shares})
-        print(found[-1], flush=True)
-    results = {**provenance(options), "shares": found}
-    file = options.json or default_file("cumulants", results["hardware"])
-    file.write_text(json.dumps(results, indent=1) + "\n")
-    rows = [
-        [str(each["direction"]), str(each["grid_reynolds"]), *(f"{share:.3f}" for share in each["shares"].values())]
-        for each in found
-    ]
-    print(table(["direction", "Re_g", *found[0]["shares"]], rows), file, sep="\n\n")
-
-
-if __name__ == "__main__":
-    main()

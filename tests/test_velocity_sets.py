@@ -87,22 +87,32 @@ def test_a_run_is_planned_and_laid_out_on_the_set_of_its_grid_reynolds_number():
 # ---- what it is for --------------------------------------------------------------------------------------------------
 
 
+def driven(
+    nodes: Nodes, direction: tuple[int, int, int], q: int, tau: float, radius: float, speed: float, pairs: float,
+    collision: str = "projected", magic: float = 0.01, isotropic: bool = False, walls: str = "bouzidi",
+) -> tuple[NDArray, NDArray]:  # fmt: skip
+    """Speed along an endless pipe and r/R at each node: a force drives the flow from its parabola on, for so many times
+    R^2/nu pairs of steps.
+    """
+    nodes = nodes.with_corners() if q == 27 else nodes
+    unit, viscosity = np.array(direction) / np.linalg.norm(direction), (tau - 0.5) / 3
+    force = 4 * viscosity * speed / radius**2 * unit
+    lattice = build_lattice(
+        nodes, collision, relaxation_rates(tau, magic), walls, "fp64", force=tuple(force), isotropic=isotropic
+    )
+    driver, r = CpuDriver(lattice), pipe_radius(nodes, direction) / radius
+    parabola = speed * np.outer(unit, 1 - r**2)
+    driver.begin_with(Fields(np.zeros(nodes.count), parabola, np.zeros((6, nodes.count))), np.zeros((0, 2)))
+    driver.advance(np.zeros((2 * round(pairs * radius**2 / viscosity), 0)))
+    return unit @ driver.fields().velocity, r
+
+
 def uneven(
     nodes: Nodes, direction: tuple[int, int, int], q: int, tau: float, radius: float, speed: float,
     collision: str = "projected", magic: float = 0.01, isotropic: bool = False,
 ) -> float:  # fmt: skip
     """Rms of what depends on the angle, over the peak speed, of flow that a force drives, from the parabola on."""
-    nodes = nodes.with_corners() if q == 27 else nodes
-    unit, viscosity = np.array(direction) / np.linalg.norm(direction), (tau - 0.5) / 3
-    force = 4 * viscosity * speed / radius**2 * unit
-    lattice = build_lattice(
-        nodes, collision, relaxation_rates(tau, magic), "bouzidi", "fp64", force=tuple(force), isotropic=isotropic
-    )
-    driver, r = CpuDriver(lattice), pipe_radius(nodes, direction) / radius
-    parabola = speed * np.outer(unit, 1 - r**2)
-    driver.begin_with(Fields(np.zeros(nodes.count), parabola, np.zeros((6, nodes.count))), np.zeros((0, 2)))
-    driver.advance(np.zeros((2 * round(0.1 * radius**2 / viscosity), 0)))
-    along: NDArray = unit @ driver.fields().velocity
+    along, r = driven(nodes, direction, q, tau, radius, speed, 0.1, collision, magic, isotropic)
     fit = np.polynomial.Polynomial.fit(r**2, along, 4)
     return float(np.sqrt(np.mean((along - fit(r**2)) ** 2)) / speed)
 
