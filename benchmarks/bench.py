@@ -42,7 +42,7 @@ from geometries import closed_box, observe, pipe  # noqa: E402
 from vessel_tree import vessel_tree  # noqa: E402
 
 from solver import nodes as node_file  # noqa: E402
-from solver.collision import COLLISIONS, relaxation_rates  # noqa: E402
+from solver.collision import ON_D3Q19, relaxation_rates  # noqa: E402
 from solver.cuda.device import device_answers  # noqa: E402
 from solver.forecast import STORED_BYTES, Size, update_bytes  # noqa: E402
 from solver.lattice import Lattice, build_lattice  # noqa: E402
@@ -223,7 +223,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--backends", nargs="+", default=here, choices=("cpu", "cuda"))
     parser.add_argument("--shapes", nargs="+", default=list(SHAPES), choices=list(SHAPES))
     parser.add_argument("--sizes", nargs="+", type=float, help="millions of fluid nodes, for all shapes")
-    parser.add_argument("--collisions", nargs="*", default=[*COLLISIONS, THINNING], choices=[*COLLISIONS, THINNING])
+    parser.add_argument("--collisions", nargs="*", default=[*ON_D3Q19, THINNING], choices=[*ON_D3Q19, THINNING])
     parser.add_argument("--precisions", nargs="*", default=list(STORED_BYTES), choices=list(STORED_BYTES))
     parser.add_argument("--quick", action="store_true", help="two sizes of the tree, few repeats")
     parser.add_argument("--repeats", type=int, default=5)

@@ -44,6 +44,7 @@ def make(options: argparse.Namespace) -> None:
     """Write lattices, waveforms, and the list of jobs with their settings."""
     from stability_matrix import VESSELS, flows, nodes_of, settings_of
 
+    options.folder.mkdir(parents=True, exist_ok=True)
     os.environ["HEMO_MATRIX"] = str(options.folder)
     jobs = []
     for entry in flows():

@@ -1,7 +1,7 @@
 """Friction of curved walls: how much of Poiseuille's flow a force drives through endless pipes, by velocity set.
 
     PYTHONPATH=.:tests:benchmarks python benchmarks/wall_friction.py [--radius 5.1] [--collision projected]
-    PYTHONPATH=.:tests:benchmarks python benchmarks/wall_friction.py --collision cumulant --magic 0.25
+    PYTHONPATH=.:tests:benchmarks python benchmarks/wall_friction.py --collision cumulant --magic 0.0833
 
 Tau follows from the grid Reynolds number at a fixed peak speed; slow flow at the same tau tells what is linear from
 what the speed adds. Prints the mean speed over that of the parabola.
@@ -14,18 +14,15 @@ from pathlib import Path
 
 from bench import default_file, provenance
 from comparison import table
-from cumulants import cumulant
 from geometries import periodic_pipe
 from test_velocity_sets import driven
 from velocity_sets import SETS, SPEED, key
 
-from solver.collision import COLLISIONS
+from solver.collision import COLLISIONS, ON_D3Q19
 from solver.walls import WALLS
 
 DIRECTIONS = ((0, 0, 1), (1, 1, 0), (1, 1, 1), (1, 2, 3))
 GRID_REYNOLDS = (5, 20, 60, 120)
-CUMULANT = "cumulant"
-"""Name of the collision of `cumulants.py`, which is for D3Q27 alone."""
 SLOWER, PAIRS = 10, 0.35
 """By how much the slow flow is slower; for how many pairs of steps, over R^2/nu, flows run from the parabola on."""
 
@@ -44,17 +41,13 @@ def share(
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--radius", type=float, default=5.1, help="of the pipe, in nodes")
-    parser.add_argument("--collision", default="projected", choices=[*COLLISIONS, CUMULANT])
+    parser.add_argument("--collision", default="projected", choices=COLLISIONS)
     parser.add_argument("--magic", type=float, default=0.01, help="Lambda of TRT or of the cumulants of third order")
-    parser.add_argument("--limit", type=float, default=0.01, help="size at which these cumulants are kept by half")
     parser.add_argument("--walls", default="bouzidi", choices=WALLS)
     parser.add_argument("--json", type=Path, help="file for the results")
     parser.add_argument("--commit", help="of what was run, where git cannot tell it")
     options = parser.parse_args()
-    sets = SETS
-    if options.collision == CUMULANT:
-        COLLISIONS[CUMULANT] = lambda real, equilibrium, q: cumulant(real, options.magic, options.limit)
-        sets = [each for each in SETS if each[0] == 27]
+    sets = [each for each in SETS if each[0] == 27 or options.collision in ON_D3Q19]
     found = []
     for direction, number in product(DIRECTIONS, GRID_REYNOLDS):
         tau = 0.5 + 3 * SPEED / number

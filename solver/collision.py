@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable
 from functools import cache
 from typing import Any
 
+from solver.cumulants import make_cumulant
 from solver.d3q19 import Q
 from solver.node_physics import (
     Populations,
@@ -247,10 +248,26 @@ def recursive(real: Real, equilibrium: str, q: int) -> Any:
     return _regularised(real, equilibrium, q, _recursive_third_order(real))
 
 
+def cumulant(real: Real, equilibrium: str, q: int) -> Any:
+    """Cumulant collision, see :mod:`solver.cumulants`.
+
+    Raises
+    ------
+    StageError
+        On D3Q19.
+    """
+    if q != 27:
+        raise StageError("solve.collision cumulant: is for D3Q27; set solve.velocity_set to D3Q27 or auto")
+    return make_cumulant(real, equilibrium)
+
+
+ON_D3Q27 = ("cumulant",)
+"""Names of the collision models that only D3Q27 has."""
 COLLISIONS: dict[str, Callable[[Real, str, int], Any]] = {
-    "bgk": bgk, "trt": trt, "projected": projected, "recursive": recursive,
+    "bgk": bgk, "trt": trt, "projected": projected, "recursive": recursive, "cumulant": cumulant,
 }  # fmt: skip
 """Makers of the collision function for one floating-point type, equilibrium and number of populations, by name."""
+ON_D3Q19 = tuple(name for name in COLLISIONS if name not in ON_D3Q27)
 
 
 def demand_collision(name: str, known: Iterable[str]) -> None:

@@ -7,11 +7,13 @@ of the equilibrium, one of `solver.node_physics.EQUILIBRIA`.
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from itertools import combinations
 
 import numpy as np
 from numpy.typing import NDArray
 
 from solver.blood import MODELS
+from solver.cumulants import LIMIT
 from solver.velocity_sets import VelocitySet
 
 Rate = float | NDArray[np.float64]
@@ -109,8 +111,84 @@ def collide_recursive(
     return collide_projected(stencil, g, omega_plus, omega_minus, force, form) + stencil.weights[:, None] * added
 
 
+def collide_cumulant(
+    stencil: VelocitySet, g: Array, omega_plus: Rate, omega_minus: Rate, force: Array, form: str = "incompressible"
+) -> Array:
+    """Cumulants relax (Geier, Schönherr, Pasquali and Krafczyk 2015); D3Q27 alone.
+
+    By definition: central moments are sums over the populations, which after collision solve 27 equations for them. In
+    the incompressible form fluid of density 1 collides, without w_i drho.
+    """
+    drho, u = moments(stencil, g, force, form)
+    rho = density(drho, form)
+    at_rest = stencil.weights[:, None] * (rho - drho)
+    powers = np.stack([
+        np.prod([(c[:, None] - v) ** n for c, v, n in zip(stencil.velocities.T, u, order, strict=True)], axis=0)
+        for order in ORDERS
+    ])  # fmt: skip
+    central = np.einsum("kqn,qn->kn", powers, g + at_rest)
+    cumulants = relaxed_cumulants(dict(zip(ORDERS, central / rho, strict=True)), u, omega_plus, omega_minus)
+    after = np.stack([rho * moment(np.repeat(range(3), order).tolist(), cumulants) for order in ORDERS])
+    for axis in range(3):
+        after[ORDERS.index(order_of(axis))] = force[axis] / 2
+    solved = np.linalg.solve(powers.transpose(2, 0, 1), after.T[:, :, None])[:, :, 0].T
+    return np.asarray(solved - at_rest)
+
+
+ORDERS = list(np.ndindex(3, 3, 3))
+"""Exponents of the moments of D3Q27."""
+
+
+def order_of(*axes: int) -> tuple[int, ...]:
+    """How often each axis is among some."""
+    return tuple(axes.count(axis) for axis in range(3))
+
+
+def relaxed_cumulants(
+    k: dict[tuple[int, ...], Array], u: Array, omega_plus: Rate, omega_minus: Rate
+) -> dict[tuple[int, ...], Array]:
+    """Cumulants of second and third order after collision, over the density, from what they were, by their exponents.
+
+    Those of second order relax by omega+, but their trace at once, both with what makes up for c_x^3 = c_x; those of
+    third order by omega-, and less is kept of them the larger they are. All above are 0.
+    """
+    variances = np.stack([k[order_of(a, a)] for a in range(3)])
+    trace = variances.sum(axis=0) - 1
+    cubic = -(u**2) / 2 * (omega_plus * (3 * variances - trace - 1) + trace)  # u_a^2 d_a u_a
+    deviator = (1 - omega_plus) * (variances - (trace + 1) / 3) - 3 * (1 - omega_plus / 2) * (
+        cubic - cubic.mean(axis=0)
+    )
+    after = {order_of(a, a): 1 / 3 + deviator[a] - cubic.sum(axis=0) / 2 for a in range(3)}
+    after |= {order_of(a, b): (1 - omega_plus) * k[order_of(a, b)] for a, b in combinations(range(3), 2)}
+
+    def kept(cumulant: Array) -> Array:
+        return (1 - omega_minus) * cumulant * LIMIT / (LIMIT + np.abs(cumulant))
+
+    for a, b, d in ((0, 1, 2), (1, 0, 2), (2, 0, 1)):
+        one, other = k[order_of(a, b, b)], k[order_of(a, d, d)]
+        total, difference = kept(one + other), kept(one - other)
+        after |= {order_of(a, b, b): (total + difference) / 2, order_of(a, d, d): (total - difference) / 2}
+    return after | {(1, 1, 1): kept(k[1, 1, 1])}
+
+
+def moment(axes: list[int], cumulants: dict[tuple[int, ...], Array]) -> Array | float:
+    """Central moment of a product of components, over the density: the sum over all ways to part them into pairs and
+    triples, of the products of their cumulants.
+    """
+    if not axes:
+        return 1.0
+    head, *others = axes
+    total = np.zeros_like(cumulants[1, 1, 1])
+    for size in (1, 2):
+        for with_head in combinations(range(len(others)), size):
+            left = [axis for n, axis in enumerate(others) if n not in with_head]
+            total += cumulants[order_of(head, *(others[n] for n in with_head))] * moment(left, cumulants)
+    return total
+
+
 COLLISIONS: dict[str, Callable[..., Array]] = {
     "bgk": collide_bgk, "trt": collide_trt, "projected": collide_projected, "recursive": collide_recursive,
+    "cumulant": collide_cumulant,
 }  # fmt: skip
 
 

@@ -15,7 +15,7 @@ from solver.driver import Fields
 from solver.expected import leaving_m3_s, peak_speed_m_s, speed_at_openings_m_s
 from solver.forecast import profile_rate, raised_s, settling_s
 from solver.lattice import PRECISIONS
-from solver.models import OUTLET_LAYERS, OUTLET_REYNOLDS, Models, choose_models, choose_velocity_set
+from solver.models import OUTLET_REYNOLDS, Models, choose_models, choose_velocity_set
 from solver.node_physics import EQUILIBRIA
 from solver.nodes import Nodes
 from solver.openings import BLEND_LAYERS, inlet_blend, outlet_blend
@@ -192,8 +192,9 @@ def make_plan(nodes: Nodes, settings: SolveSettings, least_rung: int = 0) -> Pla
             f" {settings.viscosity_pa_s:.4g} Pa s, at the shear rate 2 U/R = {shear_rate:.4g} 1/s"
         )
     grid_reynolds = peak_speed * units.dx_m / units.viscosity_m2_s
+    q = choose_velocity_set(settings.velocity_set, settings.collision, grid_reynolds, settings.equilibrium, slip)
     models, *safer = choose_models(
-        settings.collision, grid_reynolds, units.tau, settings.magic, settings.smagorinsky, least_rung
+        settings.collision, grid_reynolds, units.tau, settings.magic, settings.smagorinsky, least_rung, q
     )
     losses = pulse.losses(units.dt_s) if pulse else {}
     warnings += overshoots(inflow) + said + too_lossy(losses, peak_speed / units.speed_m_s)
@@ -226,7 +227,7 @@ def make_plan(nodes: Nodes, settings: SolveSettings, least_rung: int = 0) -> Pla
         rheology=None,
         models=models,
         safer=tuple(safer),
-        q=choose_velocity_set(settings.velocity_set, grid_reynolds, settings.equilibrium, slip),
+        q=q,
         ramp_s=ramp_s,
         period_s=period_s,
         viscous_steps=viscous_steps,
@@ -260,7 +261,7 @@ def with_models(plan: Plan, nodes: Nodes, models: Models, safer: tuple[Models, .
     speed, tau = plan.numbers["expected_peak_speed_lattice"], plan.units.tau
     blend = inlet_blend(nodes, plan.conditions.reversing)
     if models.layers:
-        damped = outlet_blend(nodes, tau, 0.5 + 3 * speed / OUTLET_REYNOLDS, OUTLET_LAYERS)
+        damped = outlet_blend(nodes, tau, 0.5 + 3 * speed / OUTLET_REYNOLDS, models.layers)
         blend = damped if blend is None else np.maximum(blend, damped)
     rheology = make_rheology(
         plan.blood.model,

@@ -23,7 +23,7 @@ from solver.flow import FlowStatistics, FlowWriter, steady_statistics
 from solver.forecast import Device, Forecast, forecast
 from solver.lattice import Lattice, build_lattice
 from solver.memory import gigabytes
-from solver.models import OUTLET_LAYERS
+from solver.models import WITH_MAGIC
 from solver.monitor import Monitor, Row
 from solver.nodes import Nodes
 from solver.parts import PartsDriver
@@ -897,13 +897,13 @@ def _summary(simulation: Simulation, warnings: list[str], notes: list[str]) -> d
         "models": {
             "velocity_set": velocity_set(plan.q).name,
             "collision": plan.models.collision,
-            "magic": plan.models.magic if plan.models.collision in ("trt", "bgk") else None,
+            "magic": plan.models.magic if plan.models.collision in WITH_MAGIC else None,
             "equilibrium": settings.equilibrium,
             "eddies": {"constant": plan.models.eddies, "onset": plan.models.onset, "part_of_nodes": simulation.limited}
             if plan.models.eddies
             else None,
             "isotropic_force": _is_isotropic(settings, plan),
-            "outlet_layers": OUTLET_LAYERS if plan.models.layers else 0,
+            "outlet_layers": plan.models.layers,
             "fallbacks": list(simulation.attempt.past),
             "blood": {"model": plan.blood.model, "parameters": plan.blood.parameters, "source": plan.blood.source},
             "walls": settings.walls,

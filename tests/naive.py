@@ -7,12 +7,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from solver import plain
+from solver.collision import ON_D3Q19
 from solver.nodes import Neighbours, Nodes
 from solver.openings import Control
 from solver.plain import Links, Plain, Thickening, density
 from solver.velocity_sets import D3Q19, velocity_set
 
-COLLISIONS = {name: partial(collide, D3Q19) for name, collide in plain.COLLISIONS.items()}
+COLLISIONS = {name: partial(plain.COLLISIONS[name], D3Q19) for name in ON_D3Q19}
 moments, equilibrium, stress = (partial(f, D3Q19) for f in (plain.moments, plain.equilibrium, plain.stress))
 
 

@@ -6,7 +6,8 @@ from geometries import pipe
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from solver.models import OUTLET_LAYERS, choose_models
+from solver.collision import COLLISIONS
+from solver.models import CUMULANT_LAYERS, CUMULANT_MAGIC, LAYERS, choose_models
 from solver.openings import outlet_blend
 from solver.rheology import make_local_rate, make_rheology, one_number
 from solver.stage import StageError
@@ -14,9 +15,9 @@ from solver.stage import StageError
 TAU = st.floats(0.5005, 1.4)
 
 
-@given(grid_reynolds=st.floats(0.1, 500), tau=TAU)
-def test_the_ladder_ends_with_what_serves_any_flow(grid_reynolds, tau):
-    ladder = choose_models("auto", grid_reynolds, tau)
+@given(grid_reynolds=st.floats(0.1, 500), tau=TAU, q=st.sampled_from((19, 27)))
+def test_the_ladder_ends_with_what_serves_any_flow(grid_reynolds, tau, q):
+    ladder = choose_models("auto", grid_reynolds, tau, q=q)
     assert ladder[0].most is None or ladder[0].most >= grid_reynolds
     assert ladder[-1].most is None
     assert [rung.rung for rung in ladder] == list(range(ladder[0].rung, 4))
@@ -29,15 +30,19 @@ def test_the_ladder_ends_with_what_serves_any_flow(grid_reynolds, tau):
 def test_the_first_models_follow_the_grid_reynolds_number():
     first = {number: choose_models("auto", number, tau)[0] for number, tau in ((5, 0.55), (30, 0.508), (31, 0.508))}
     assert (first[5].collision, first[5].magic, first[5].eddies) == ("trt", pytest.approx(0.1), 0)
-    assert (first[30].collision, first[30].magic, first[30].layers) == ("trt", pytest.approx(0.004), True)
+    assert (first[30].collision, first[30].magic, first[30].layers) == ("trt", pytest.approx(0.004), LAYERS)
     assert first[31].collision == "projected"
     assert choose_models("auto", 5, 0.9)[0].magic == 3 / 16
+    for number in (11, 300):
+        cumulants, *safer = choose_models("auto", number, 0.508, q=27)
+        assert (cumulants.collision, cumulants.magic, cumulants.layers) == ("cumulant", CUMULANT_MAGIC, CUMULANT_LAYERS)
+        assert [models.collision for models in safer] == ["projected"] * 2
 
 
-@given(name=st.sampled_from(("bgk", "trt", "projected", "recursive")), grid_reynolds=st.floats(0.1, 500), tau=TAU)
+@given(name=st.sampled_from([*COLLISIONS]), grid_reynolds=st.floats(0.1, 500), tau=TAU)
 def test_models_that_are_named_stay_alone(name, grid_reynolds, tau):
     (models,) = choose_models(name, grid_reynolds, tau)
-    assert (models.collision, models.eddies, models.layers, models.most) == (name, 0, False, None)
+    assert (models.collision, models.eddies, models.layers, models.most) == (name, 0, 0, None)
     if name == "bgk":
         assert models.magic == pytest.approx((tau - 0.5) ** 2)
 
@@ -46,9 +51,11 @@ def test_given_numbers_are_taken():
     assert [(m.collision, m.magic) for m in choose_models("auto", 100, 0.51, 0.1)] == [("trt", 0.1)]
     assert {(m.eddies, m.onset) for m in choose_models("auto", 5, 0.51, smagorinsky=0.12)} == {(0.12, 0.0)}
     assert choose_models("auto", 5, 0.51, least=2)[0].rung == 2
-    with pytest.raises(StageError, match="bgk has no such parameter; leave it out, or set collision to trt"):
+    assert choose_models("cumulant", 100, 0.51, 0.1)[0].magic == 0.1
+    assert choose_models("cumulant", 100, 0.51)[0].magic == CUMULANT_MAGIC
+    with pytest.raises(StageError, match="leave it out, or set collision to trt or cumulant"):
         choose_models("bgk", 5, 0.6, 0.1)
-    with pytest.raises(StageError, match="'mrt': unknown; known are auto, bgk, trt, projected, recursive"):
+    with pytest.raises(StageError, match="'mrt': unknown; known are auto, bgk, trt, projected, recursive, cumulant"):
         choose_models("mrt", 5, 0.6)
 
 
@@ -70,11 +77,13 @@ def test_the_limiter_thickens_what_is_sheared_faster_than_its_onset_alone(shear,
 
 
 @settings(deadline=None, max_examples=10)
-@given(seed=st.integers(0, 2**32 - 1), tau=st.floats(0.501, 0.9), wanted=st.floats(0.51, 0.95))
-def test_layers_at_outlets_reach_the_wanted_relaxation_and_no_other_opening(seed, tau, wanted):
+@given(
+    seed=st.integers(0, 2**32 - 1), tau=st.floats(0.501, 0.9), wanted=st.floats(0.51, 0.95), layers=st.integers(1, 8)
+)  # fmt: skip
+def test_layers_at_outlets_reach_the_wanted_relaxation_and_no_other_opening(seed, tau, wanted, layers):
     rng = np.random.default_rng(seed)
     nodes = pipe(tuple(rng.standard_normal(3)), 3.3, 24, 0.5)
-    blend = outlet_blend(nodes, tau, wanted, OUTLET_LAYERS)
+    blend = outlet_blend(nodes, tau, wanted, layers)
     thicker = tau + blend * (1 - tau)
     if tau >= wanted:
         assert not blend.any()
@@ -83,6 +92,6 @@ def test_layers_at_outlets_reach_the_wanted_relaxation_and_no_other_opening(seed
     np.testing.assert_allclose(thicker[of_outlet], wanted, rtol=1e-12)
     start, end = (np.array(opening.centre_mm) for opening in nodes.openings)
     away = (nodes.points_mm() - end) @ (start - end) / np.linalg.norm(start - end) / nodes.spacing_mm
-    falling = np.clip(1 - (away - 0.5) / OUTLET_LAYERS, 0, 1) ** 2
+    falling = np.clip(1 - (away - 0.5) / layers, 0, 1) ** 2
     falling[of_outlet] = 1
     np.testing.assert_allclose(blend, blend.max() * falling, atol=1e-6)

@@ -16,7 +16,7 @@ from test_moving_walls import box_that_moves_and_slips
 from test_simulation import settings
 
 from solver import nodes as node_arrays
-from solver.collision import COLLISIONS, relaxation_rates
+from solver.collision import ON_D3Q19, relaxation_rates
 from solver.cpu.driver import CpuDriver
 from solver.d3q19 import VELOCITIES, Q
 from solver.flow import FlowStatistics, read_flow
@@ -73,7 +73,7 @@ QUICK = "trt", "fp64"
 @pytest.mark.parametrize("walls", WALLS)
 @pytest.mark.parametrize(("collision", "precision"), [
     pytest.param(*model, marks=[] if model == QUICK else [pytest.mark.slow])
-    for model in product(COLLISIONS, ("fp64", "fp32"))
+    for model in product(ON_D3Q19, ("fp64", "fp32"))
 ])  # fmt: skip
 def test_parts_of_any_shape_are_the_whole(collision, precision, walls):
     nodes, rng = random_cavern((9, 8, 7), 3), np.random.default_rng(1)

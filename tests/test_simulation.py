@@ -14,7 +14,7 @@ from geometries import numbers, observe, pipe, random_cavern
 from naive import Naive
 
 from solver import nodes as node_arrays
-from solver.collision import COLLISIONS, relaxation_rates
+from solver.collision import ON_D3Q19, relaxation_rates
 from solver.cpu.driver import CpuDriver
 from solver.flow import read_flow
 from solver.lattice import build_lattice
@@ -47,7 +47,7 @@ def settings(**changes) -> SolveSettings:
 
 
 @pytest.mark.parametrize("walls", WALLS)
-@pytest.mark.parametrize("collision", COLLISIONS)
+@pytest.mark.parametrize("collision", ON_D3Q19)
 def test_in_place_streaming_is_two_lattice_streaming(collision, walls):
     nodes, rng = random_cavern((7, 6, 5), 3), np.random.default_rng(0)
     force, rates, steps = (1e-5, 2e-5, -1e-5), relaxation_rates(0.7, 0.1), 30

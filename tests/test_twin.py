@@ -19,7 +19,7 @@ import pytest
 from geometries import observe, pipe, random_cavern
 from naive import Naive
 
-from solver.collision import COLLISIONS, relaxation_rates
+from solver.collision import COLLISIONS, ON_D3Q19, relaxation_rates
 from solver.cpu.driver import CpuDriver
 from solver.four_pass import FourPass
 from solver.lattice import Lattice, build_lattice
@@ -91,7 +91,7 @@ class Models:
         return make_rheology(self.blood, parameters, TAU, MAGIC, eddies, blend, onset), thickening
 
 
-NEWTONIAN = [Models(*names) for names in product(COLLISIONS, WALLS, EQUILIBRIA)]
+NEWTONIAN = [Models(*names) for names in product(ON_D3Q19, WALLS, EQUILIBRIA)]
 BLOODS = [
     Models(collision, walls, equilibrium, *blood)
     for blood, walls, (collision, equilibrium) in zip(
@@ -101,14 +101,15 @@ BLOODS = [
             ("newtonian", False, True),
             *((name, True, True) for name in BLOOD),
         ],
-        cycle(WALLS), cycle(product(COLLISIONS, EQUILIBRIA)), strict=False,
+        cycle(WALLS), cycle(product(ON_D3Q19, EQUILIBRIA)), strict=False,
     )
 ]  # fmt: skip
 """Every model of blood, alone and with eddies and a blend, each with another collision, wall and equilibrium."""
 CORNERS = [
     Models(collision, walls, equilibrium, *blood, q=27)
     for blood, walls, (equilibrium, collision) in zip(
-        [(), (), (), (), ("newtonian", True, True), ("casson", False, False), ("bingham", True, True), ()],
+        [(), (), (), (), (), ("newtonian", True, True), ("casson", False, False), ("bingham", True, True), (),
+         ("casson", True, True)],
         cycle(WALLS), product(("incompressible", "compressible"), COLLISIONS), strict=False,
     )
 ]  # fmt: skip

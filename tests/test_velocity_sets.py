@@ -52,14 +52,14 @@ def test_directions_of_d3q19_come_first_and_opposites_side_by_side():
 def test_auto_takes_d3q27_where_the_lattice_would_bend_the_flow(grid_reynolds, equilibrium, slips):
     slip = ("lid",) if slips else ()
     corners = grid_reynolds > CORNERS_ABOVE and not equilibrium.endswith("-standard") and not slips
-    assert choose_velocity_set("auto", grid_reynolds, equilibrium, slip) == (27 if corners else 19)
+    assert choose_velocity_set("auto", "auto", grid_reynolds, equilibrium, slip) == (27 if corners else 19)
     for name in ("D3Q19", "D3Q27"):
-        assert choose_velocity_set(name, grid_reynolds, equilibrium, slip) == int(name[3:])
+        assert choose_velocity_set(name, "auto", grid_reynolds, equilibrium, slip) == int(name[3:])
 
 
 def test_sets_and_walls_that_there_are_not_are_refused():
     with pytest.raises(StageError, match=r"solve\.velocity_set 'D2Q9': unknown; known are auto, D3Q19, D3Q27"):
-        choose_velocity_set("D2Q9", 1.0, "incompressible", ())
+        choose_velocity_set("D2Q9", "auto", 1.0, "incompressible", ())
     with pytest.raises(StageError, match=r"solve\.patches\.lid: .* set solve\.velocity_set to D3Q19"):
         link_addresses(pipe((0, 0, 1), 3.2, 6).with_corners(), ("lid",))
 

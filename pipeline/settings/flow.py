@@ -128,15 +128,19 @@ class SolveSettings(Section):
     precision: Literal["fp32", "fp64", "fp16"] = Field(
         "fp32", description="fp16: populations are kept in 16 bits and computed in fp32"
     )
-    collision: Literal["auto", "bgk", "trt", "projected", "recursive"] = Field(
-        "auto", description="auto: by the grid Reynolds number, and safer ones where the flow asks for them"
+    collision: Literal["auto", "bgk", "trt", "projected", "recursive", "cumulant"] = Field(
+        "auto",
+        description="auto: by the grid Reynolds number, and safer ones where the flow asks for them; cumulant is for"
+        " D3Q27",
     )
     velocity_set: Literal["auto", "D3Q19", "D3Q27"] = Field(
         "auto",
         description="auto: by the grid Reynolds number. D3Q27 bends a fast flow less than D3Q19, and takes 1.4 times as"
         " much memory",
     )
-    magic: Positive | None = Field(None, description="TRT's Lambda; none: by tau and the grid Reynolds number")
+    magic: Positive | None = Field(
+        None, description="Lambda of trt and cumulant; none: by tau and the grid Reynolds number"
+    )
     equilibrium: Literal["incompressible", "compressible", "incompressible-standard", "compressible-standard"] = Field(
         "incompressible", description="-standard: with the anisotropic fourth moment of D3Q19, as in older works"
     )
