@@ -45,11 +45,16 @@ def bgk(real: Real, equilibrium: str, q: int) -> Any:
 def trt(real: Real, equilibrium: str, q: int) -> Any:
     """Two relaxation times (Ginzburg, Verhaeghe and d'Humières 2008, Commun. Comput. Phys. 3, 427).
 
-    With g+- = (g_i +- g_o)/2, E+ = w[drho + rho B(u, u)], E- = 3 w rho c.u and the force S+ = 2 w B(u, F),
-    S- = 3 w c.F:
+    With g+- = (g_i +- g_o)/2, the equilibrium's parts E+ = w[drho + rho B(u, u)], E- = 3 w rho c.u, and the force's
+    S+ = 2 w B(u, F), S- = 3 w c.F:
 
         A = omega+ (g+ - E+) - (1 - omega+/2) S+,   B = omega- (g- - E-) - (1 - omega-/2) S-,
         g_i* = g_i - A - B,   g_o* = g_i - A + B.
+
+    Velocity and force come in as two vectors, since B is bilinear:
+
+        h = omega+ rho u + 2 (1 - omega+/2) F,   A = omega+ g+ - w[omega+ drho + B(u, h)],
+        v = 3 omega- rho u + 3 (1 - omega-/2) F,   B = omega- g- - w c.v.
     """
     macroscopic, density = make_macroscopic(real, equilibrium, q), make_density(real, equilibrium)
     quadratic = make_quadratic(real, equilibrium, q)
@@ -57,50 +62,51 @@ def trt(real: Real, equilibrium: str, q: int) -> Any:
     w_rest, w_axis, w_plane, w_corner = _weights(real, q)
 
     @node_function
-    def relax(
-        a: Any, b: Any, w: Any, cu: Any, cf: Any, uu: Any, uf: Any, drho: Any, rho: Any, rates: Populations,
-        forcing: Populations,
-    ) -> tuple[Any, Any]:  # fmt: skip
-        even = rates[0] * (half * (a + b) - w * (drho + rho * uu)) - forcing[0] * w * (two * uf)
-        odd = rates[1] * (half * (a - b) - w * (three * cu * rho)) - forcing[1] * w * (three * cf)
+    def relax(a: Any, b: Any, w: Any, even: Any, cv: Any, rates: Populations) -> tuple[Any, Any]:
+        even = rates[0] * (half * (a + b)) - w * even
+        odd = rates[1] * (half * (a - b)) - w * cv
         return a - even - odd, b - even + odd
 
     @node_function
     def relax_diagonal(
-        a: Any, b: Any, w: Any, cu: Any, cf: Any, uu: Any, uf: Any, drho: Any, rho: Any, rates: Populations,
-        forcing: Populations,
-    ) -> tuple[Any, Any]:  # fmt: skip
-        return relax(a, b, w, cu, cf, uu + fourhalf * cu * cu, uf + fourhalf * cu * cf, drho, rho, rates, forcing)
+        a: Any, b: Any, w: Any, cu: Any, ch: Any, even: Any, cv: Any, rates: Populations
+    ) -> tuple[Any, Any]:
+        return relax(a, b, w, even + fourhalf * cu * ch, cv, rates)
+
+    @node_function
+    def driving(rates: Populations, force: Populations, drho: Any, u: Populations) -> tuple[Populations, Populations]:
+        (x, y, z), (fx, fy, fz), rho = u, force, density(drho)
+        even, odd = rates[0] * rho, three * (rates[1] * rho)
+        of_even, of_odd = two * (one - half * rates[0]), three * (one - half * rates[1])
+        h = even * x + of_even * fx, even * y + of_even * fy, even * z + of_even * fz
+        return h, (odd * x + of_odd * fx, odd * y + of_odd * fy, odd * z + of_odd * fz)
 
     @node_function
     def first(g: Populations, rates: Populations, force: Populations, drho: Any, u: Populations) -> Populations:
-        (x, y, z), (fx, fy, fz) = u, force
-        s = (one - half * rates[0], one - half * rates[1])
-        rho = density(drho)
-        u_rest, u_x, u_y, u_z, u_xy, u_xz, u_yz = quadratic(x * x, y * y, z * z)
-        f_rest, f_x, f_y, f_z, f_xy, f_xz, f_yz = quadratic(x * fx, y * fy, z * fz)
-        g0 = g[0] - rates[0] * (g[0] - w_rest * (drho + rho * u_rest)) + s[0] * w_rest * (two * f_rest)
-        g1, g2 = relax(g[1], g[2], w_axis, x, fx, u_x, f_x, drho, rho, rates, s)
-        g3, g4 = relax(g[3], g[4], w_axis, y, fy, u_y, f_y, drho, rho, rates, s)
-        g5, g6 = relax(g[5], g[6], w_axis, z, fz, u_z, f_z, drho, rho, rates, s)
-        g7, g8 = relax_diagonal(g[7], g[8], w_plane, x + y, fx + fy, u_xy, f_xy, drho, rho, rates, s)
-        g9, g10 = relax_diagonal(g[9], g[10], w_plane, x - y, fx - fy, u_xy, f_xy, drho, rho, rates, s)
-        g11, g12 = relax_diagonal(g[11], g[12], w_plane, x + z, fx + fz, u_xz, f_xz, drho, rho, rates, s)
-        g13, g14 = relax_diagonal(g[13], g[14], w_plane, x - z, fx - fz, u_xz, f_xz, drho, rho, rates, s)
-        g15, g16 = relax_diagonal(g[15], g[16], w_plane, y + z, fy + fz, u_yz, f_yz, drho, rho, rates, s)
-        g17, g18 = relax_diagonal(g[17], g[18], w_plane, y - z, fy - fz, u_yz, f_yz, drho, rho, rates, s)
+        (x, y, z), ((hx, hy, hz), (vx, vy, vz)) = u, driving(rates, force, drho, u)
+        e, (rest, on_x, on_y, on_z, in_xy, in_xz, in_yz) = rates[0] * drho, quadratic(x * hx, y * hy, z * hz)
+        xy, xz, yz = e + in_xy, e + in_xz, e + in_yz
+        g0 = g[0] - rates[0] * g[0] + w_rest * (e + rest)
+        g1, g2 = relax(g[1], g[2], w_axis, e + on_x, vx, rates)
+        g3, g4 = relax(g[3], g[4], w_axis, e + on_y, vy, rates)
+        g5, g6 = relax(g[5], g[6], w_axis, e + on_z, vz, rates)
+        g7, g8 = relax_diagonal(g[7], g[8], w_plane, x + y, hx + hy, xy, vx + vy, rates)
+        g9, g10 = relax_diagonal(g[9], g[10], w_plane, x - y, hx - hy, xy, vx - vy, rates)
+        g11, g12 = relax_diagonal(g[11], g[12], w_plane, x + z, hx + hz, xz, vx + vz, rates)
+        g13, g14 = relax_diagonal(g[13], g[14], w_plane, x - z, hx - hz, xz, vx - vz, rates)
+        g15, g16 = relax_diagonal(g[15], g[16], w_plane, y + z, hy + hz, yz, vy + vz, rates)
+        g17, g18 = relax_diagonal(g[17], g[18], w_plane, y - z, hy - hz, yz, vy - vz, rates)
         return g0, g1, g2, g3, g4, g5, g6, g7, g8, g9, g10, g11, g12, g13, g14, g15, g16, g17, g18
 
     @node_function
     def corners(g: Populations, rates: Populations, force: Populations, drho: Any, u: Populations) -> Populations:
-        (x, y, z), (fx, fy, fz) = u, force
-        s = (one - half * rates[0], one - half * rates[1])
-        rho, uu, uf = density(drho), quadratic(x * x, y * y, z * z)[0], quadratic(x * fx, y * fy, z * fz)[0]
-        p, fp, m, fm = x + y, fx + fy, x - y, fx - fy
-        g19, g20 = relax_diagonal(g[19], g[20], w_corner, p + z, fp + fz, uu, uf, drho, rho, rates, s)
-        g21, g22 = relax_diagonal(g[21], g[22], w_corner, p - z, fp - fz, uu, uf, drho, rho, rates, s)
-        g23, g24 = relax_diagonal(g[23], g[24], w_corner, m + z, fm + fz, uu, uf, drho, rho, rates, s)
-        g25, g26 = relax_diagonal(g[25], g[26], w_corner, m - z, fm - fz, uu, uf, drho, rho, rates, s)
+        (x, y, z), ((hx, hy, hz), (vx, vy, vz)) = u, driving(rates, force, drho, u)
+        e = rates[0] * drho + quadratic(x * hx, y * hy, z * hz)[0]
+        p, hp, vp, m, hm, vm = x + y, hx + hy, vx + vy, x - y, hx - hy, vx - vy
+        g19, g20 = relax_diagonal(g[19], g[20], w_corner, p + z, hp + hz, e, vp + vz, rates)
+        g21, g22 = relax_diagonal(g[21], g[22], w_corner, p - z, hp - hz, e, vp - vz, rates)
+        g23, g24 = relax_diagonal(g[23], g[24], w_corner, m + z, hm + hz, e, vm + vz, rates)
+        g25, g26 = relax_diagonal(g[25], g[26], w_corner, m - z, hm - hz, e, vm - vz, rates)
         return g19, g20, g21, g22, g23, g24, g25, g26
 
     @node_function
