@@ -1,4 +1,4 @@
-"""Stability of the defaults in flows that nobody chose: drawn at random, from a seed, and run with nothing but the flow.
+"""Stability of the defaults in flows drawn at random, from a seed, and run with nothing but the flow.
 
     PYTHONPATH=.:tests:benchmarks python benchmarks/stability_drawn.py 40 --seed 1 [--steps 20000]
 
@@ -34,7 +34,8 @@ def geometry(shape: str, rng: np.random.Generator) -> tuple[dict[str, Any], floa
     if shape == "step":
         height = d / 2
         return {"shape": "step", "step_mm": height * rng.uniform(0.5, 1.5), "expansion_ratio": rng.uniform(1.5, 2.5),
-                "inlet_mm": length[0], "outlet_mm": 2 * length[1] + 3 * d, "width_mm": d, "sides": "walls"}, 0.0  # fmt: skip
+                "inlet_mm": length[0], "outlet_mm": 2 * length[1] + 3 * d,
+                "width_mm": d, "sides": "walls"}, 0.0  # fmt: skip
     more: dict[str, Any] = {}
     if shape == "pipe":
         more = {"diameter_mm": d, "length_mm": 2 * length[0] + d}
