@@ -95,7 +95,8 @@ class Size:
         `varying`, it and a number more. Addresses: q - 1 for each run of them, of which there are as many as a part of
         the wall links. A wall link: three addresses and coefficients, its part of the nodes' list. A link through an
         opening: address, opening, normal, velocity, weight and flux at most, its part of the lists of nodes. With 27
-        populations, neighbours, squares, fluxes and momentum along the axes.
+        populations, two nodes along each axis and ends of differences there, how often these count, squares, fluxes
+        and momentum.
         """
         real, stride = REAL_BYTES[precision], row_stride(ceil(self.fluid_nodes))
         index = 4 if self.q * stride < 2**32 else 8
@@ -105,7 +106,7 @@ class Size:
         if varying:
             node += (stride + self.fluid_nodes * fields) * real
         if self.q == 27 and precision != "fp16":
-            node += self.fluid_nodes * (6 * 4 + 9 * real)
+            node += self.fluid_nodes * (12 * 4 + 3 + 9 * real)
         return ceil(node + self.wall_links * (3 * index + 3 * real + 1) + self.opening_links * (index + 8 * real + 10))
 
     def fitting_mm(self, spacing_mm: float, need_bytes: Callable[["Size"], float], limit_bytes: float) -> float:
@@ -133,7 +134,7 @@ class Device:
     compile_s : compilation before the first steps.
     copies : of the fields that lie in its memory while a snapshot is written.
     corners : time of a node with 27 populations over that with 19; that of the bytes moved if not given, of which the
-        force of :mod:`solver.isotropy` takes 42 a step: 60 to add it to a pair of steps, 190 to find it for 16.
+        force of :mod:`solver.isotropy` takes 44 a step: 60 to add it to a pair of steps, 217 to find it for 16.
     """
 
     name: str
@@ -142,7 +143,7 @@ class Device:
     step_s: float
     compile_s: float
     copies: int = 0
-    corners: float = (27 * 8 + 42) / (19 * 8)
+    corners: float = (27 * 8 + 44) / (19 * 8)
 
     def seconds(self, steps: int, fluid_nodes: float, q: int = 19) -> float:
         """Expected time of so many steps with so many populations a node."""

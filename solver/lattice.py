@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from solver.d3q19 import Q
-from solver.isotropy import axis_neighbours
+from solver.isotropy import Stencils
 from solver.nodes import Nodes
 from solver.openings import Control, InletLinks, OutletLinks, inlet_links, opening_nodes, outlet_links
 from solver.profiles import Profile
@@ -18,10 +18,6 @@ from solver.walls import Vector, WallLinks, wall_links
 
 PRECISIONS: dict[str, Any] = {"fp32": np.float32, "fp64": np.float64, "fp16": np.float32}
 """Types that are computed with; with fp16 populations are stored as halves, see :mod:`solver.storage`."""
-
-
-def _no_neighbours() -> NDArray[np.int32]:
-    return np.zeros((6, 0), np.int32)
 
 
 @dataclass(frozen=True)
@@ -48,8 +44,8 @@ class Lattice:
     border : the first so many nodes are collided first, for their populations are needed in other parts.
     halo : number of slots of other parts' nodes that links of this one reach, which stand after its own.
     q : number of populations of a node.
-    beside : (6, count) neighbours along the axes, for the force of :mod:`solver.isotropy`; (6, 0) without it. Rows from
-        `count` on are nodes of other parts.
+    stencils : of the force of :mod:`solver.isotropy`; of no node without it. Rows from `count` on are nodes of other
+        parts.
     ghosts : number of such nodes.
     """
 
@@ -74,13 +70,13 @@ class Lattice:
     border: int = 0
     halo: int = 0
     q: int = Q
-    beside: NDArray[np.int32] = field(default_factory=_no_neighbours)
+    stencils: Stencils = field(default_factory=Stencils.none)
     ghosts: int = 0
 
     @property
     def isotropic(self) -> bool:
         """Whether the force of :mod:`solver.isotropy` acts."""
-        return self.beside.size > 0
+        return self.stencils.count > 0
 
     @property
     def slots(self) -> int:
@@ -191,5 +187,5 @@ def build_lattice(
         rheology=rheology,
         halves=precision == "fp16",
         q=nodes.q,
-        beside=axis_neighbours(nodes) if isotropic else _no_neighbours(),
+        stencils=Stencils.of_nodes(nodes) if isotropic else Stencils.none(),
     )

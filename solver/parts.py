@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from solver.driver import Fields, Held, LatticeDriver, Observation, Statistics, Tally, held_bytes
-from solver.isotropy import PAIRS
+from solver.isotropy import PAIRS, Stencils
 from solver.lattice import Lattice
 from solver.openings import InletLinks, OutletLinks
 from solver.rheology import Rheology
@@ -101,7 +101,7 @@ class _Cut:
     outside : slots of the whole domain that its links reach in other parts, by owner and then in their order.
     ranges : by the number of the owner, first and last of its slots in `outside`.
     own_slots : number of its own slots, after which the halo stands.
-    ghosts, ghost_ranges : nodes of other parts beside its own along the axes, likewise.
+    ghosts, ghost_ranges : nodes of other parts whose squares and fluxes its own need, likewise.
     """
 
     def __init__(self, whole: Lattice, part: NDArray[np.integer], number: int) -> None:
@@ -117,7 +117,8 @@ class _Cut:
         self.outside = outside[np.lexsort((outside, self._owner(outside)))]
         self._ascending = np.argsort(self.outside)
         self.ranges = _by_owner(self._owner(self.outside))
-        beside = np.unique(whole.beside[:, mine] if whole.isotropic else whole.beside)
+        stencils = whole.stencils
+        beside = np.unique([rows[:, mine] if whole.isotropic else rows for rows in (stencils.beside, stencils.ends)])
         beside = beside[(beside >= 0) & (part[beside] != number)]
         self.ghosts = beside[np.argsort(part[beside], kind="stable")].astype(np.int64)
         self.ghost_ranges = _by_owner(part[self.ghosts])
@@ -164,16 +165,17 @@ class _Cut:
             rheology=self._rheology(),
             border=self._border,
             halo=len(self.outside),
-            beside=self._beside(place),
+            stencils=self._stencils(place),
             ghosts=len(self.ghosts),
         )
 
-    def _beside(self, place: NDArray[np.int64]) -> NDArray[np.int32]:
+    def _stencils(self, place: NDArray[np.int64]) -> Stencils:
+        stencils, local = self._whole.stencils, place.astype(np.int32)
         if not self._whole.isotropic:
-            return self._whole.beside
-        beside, local = self._whole.beside[:, self.rows], place.astype(np.int32)
+            return stencils
         local[self.ghosts] = len(self.rows) + np.arange(len(self.ghosts))
-        return np.where(beside < 0, np.int32(-1), local[beside])
+        beside, ends = (np.where(rows < 0, np.int32(-1), local[rows]) for rows in (stencils.beside, stencils.ends))
+        return Stencils(beside[:, self.rows], ends[:, self.rows], stencils.times[:, self.rows])
 
     def _rheology(self) -> Rheology | None:
         rheology = self._whole.rheology

@@ -41,29 +41,40 @@ def begun(lattice: Lattice, fields: Fields, make=CpuDriver):
 
 
 def forces(nodes: Nodes, velocity: NDArray, share: NDArray | float) -> NDArray:
-    """By dictionaries and loops: the central difference of `share` times the second one of u_a^2, (3, N)."""
+    """By dictionaries and loops: the difference along a of `share` times D_a - (D_x + D_y + D_z)/2, (3, N), where D_a
+    is the second difference of u_a^2; central, else as if that went on linearly.
+    """
     share = np.broadcast_to(share, nodes.count)
     row = {tuple(place): n for n, place in enumerate(nodes.position.tolist())}
 
-    def beside(n: int, a: int, sign: int) -> int | None:
+    def beside(n: int | None, a: int, sign: int) -> int | None:
+        if n is None:
+            return None
         place = nodes.position[n] + sign * np.eye(3, dtype=int)[a]
         wrapped = np.where(nodes.periodic, place % np.array(nodes.shape[::-1]), place)
         return row.get(tuple(wrapped.tolist()))
 
-    def second(n: int, a: int) -> float | None:
-        up, down = beside(n, a, 1), beside(n, a, -1)
-        if up is None or down is None:
+    def flux(n: int | None) -> NDArray | None:
+        ends = [[beside(n, a, sign) for sign in (1, -1)] for a in range(3)]
+        if n is None or any(None in pair for pair in ends):
             return None
-        square = velocity[a] ** 2
-        return share[n] * (square[up] - 2 * square[n] + square[down])
+        second = np.array([velocity[a][ends[a]].sum() - 2 * velocity[a, n] for a in range(3)])
+        return share[n] * (second - second.sum() / 2)
 
-    found = np.zeros_like(velocity)
-    for a in range(3):
-        for n in range(nodes.count):
-            if (own := second(n, a)) is not None:
-                high, low = (own if other is None else other for other in (second(beside(n, a, s), a) for s in (1, -1)))
-                found[a, n] = (high - low) / 2
-    return found
+    def slope(n: int, a: int) -> float:
+        on = {k: flux(n) for k, n in ((k, reached(n, a, k)) for k in range(-2, 3))}
+        for high, low in ((1, -1), *(((1, 0), (2, 1)) if on[-1] is None else ((0, -1), (-1, -2)))):
+            if on[high] is not None and on[low] is not None:
+                return float(on[high][a] - on[low][a]) / (high - low)
+        return 0.0
+
+    def reached(n: int, a: int, k: int) -> int | None:
+        for _ in range(abs(k)):
+            n = beside(n, a, 1 if k > 0 else -1)
+        return n
+
+    velocity = velocity**2
+    return np.array([[slope(n, a) for n in range(nodes.count)] for a in range(3)])
 
 
 @pytest.mark.parametrize("varying", [False, True])

@@ -77,7 +77,7 @@ def test_a_run_is_planned_and_laid_out_on_the_set_of_its_grid_reynolds_number():
     nodes = pipe((1, 2, 3), 5.3, 24, 0.2)
     (slow, less, _), (fast, more, laid_out) = plans(nodes, 8.0), plans(nodes, 12.0)
     assert (slow, fast, laid_out) == (19, 27, 27)
-    force = nodes.count * (6 * 4 + 9 * 4) / less  # neighbours, squares, fluxes and momentum along the axes
+    force = nodes.count * (12 * 4 + 3 + 9 * 4) / less  # stencils, squares, fluxes and momentum along the axes
     assert 1.1 < more / less - force < 27 / 19 + 0.05  # fields, and what else a run keeps, are the same
     links = Size.of_nodes(nodes, 27)
     merged = nodes.with_corners()

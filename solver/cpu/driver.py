@@ -66,8 +66,8 @@ class CpuDriver(LatticeDriver):
         self._inlet_flux = np.zeros(len(lattice.inlets.slot), dtype=lattice.real)
         self._outlet_flux = np.zeros(len(lattice.outlets.slot), dtype=lattice.real)
         self._state = lattice.control.start.copy()
-        self.squares, self.fluxes = np.zeros((2, 3, lattice.beside.shape[1] + lattice.ghosts), lattice.real)
-        self._momentum = np.zeros((3, lattice.beside.shape[1]), lattice.real)
+        self.squares, self.fluxes = np.zeros((2, 3, lattice.stencils.count + lattice.ghosts), lattice.real)
+        self._momentum = np.zeros((3, lattice.stencils.count), lattice.real)
         self._square_pass, self._flux_pass, self._momentum_pass, self._add_pass = make_isotropy_pass(
             storage, real, lattice.equilibrium, lattice.rheology is not None, lattice.q
         )
@@ -131,11 +131,12 @@ class CpuDriver(LatticeDriver):
     def write_fluxes(self) -> None:
         """Write the fluxes that follow from these into `fluxes`."""
         lattice = self.lattice
-        self._flux_pass(self.squares, lattice.beside, lattice.count, self._rates, self._omega, self.fluxes)
+        self._flux_pass(self.squares, lattice.stencils.beside, lattice.count, self._rates, self._omega, self.fluxes)
 
     def write_momentum(self) -> None:
         """Keep the momentum that follows from these."""
-        self._momentum_pass(self.fluxes, self.lattice.beside, self.lattice.count, self._momentum)
+        stencils = self.lattice.stencils
+        self._momentum_pass(self.fluxes, stencils.ends, stencils.times, self.lattice.count, self._momentum)
 
     def add_momentum(self) -> None:
         """Add that momentum to the populations, after a pair of steps."""

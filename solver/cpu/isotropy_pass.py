@@ -6,7 +6,7 @@ from typing import Any
 from numba import prange
 
 from solver.cpu.blocks import CHUNK, plain, threaded
-from solver.isotropy import AXES, make_flux, make_momentum, make_squares
+from solver.isotropy import AXES, make_fluxes, make_momentum, make_squares
 from solver.storage import make_access
 
 
@@ -16,7 +16,7 @@ def make_isotropy_pass(
 ) -> tuple[Any, Any, Any, Any]:  # fmt: skip
     """Keep squares of the velocity; find the fluxes; find the momentum; add it to the populations along the axes."""
     access, squares_of = make_access(storage, real, q), make_squares(real, equilibrium, q)
-    (take, put, load), flux_of, momentum_of = access[:3], make_flux(real, varying), make_momentum(real)
+    (take, put, load), fluxes_of, momentum_of = access[:3], make_fluxes(real, varying), make_momentum(real)
     half = real(0.5)
 
     @threaded
@@ -28,16 +28,15 @@ def make_isotropy_pass(
     @threaded
     def write_fluxes(squares: Any, beside: Any, count: int, rates: Any, omega: Any, into: Any) -> None:
         for chunk in prange((count + CHUNK - 1) // CHUNK):
-            for a in range(AXES):
-                for n in range(chunk * CHUNK, min(count, (chunk + 1) * CHUNK)):
-                    into[a, n] = flux_of(squares, beside, a, n, rates, omega)
+            for n in range(chunk * CHUNK, min(count, (chunk + 1) * CHUNK)):
+                into[0, n], into[1, n], into[2, n] = fluxes_of(squares, beside, n, rates, omega)
 
     @threaded
-    def write_momentum(fluxes: Any, beside: Any, count: int, into: Any) -> None:
+    def write_momentum(fluxes: Any, ends: Any, times: Any, count: int, into: Any) -> None:
         for chunk in prange((count + CHUNK - 1) // CHUNK):
             for a in range(AXES):
                 for n in range(chunk * CHUNK, min(count, (chunk + 1) * CHUNK)):
-                    into[a, n] = momentum_of(fluxes, beside, a, n)
+                    into[a, n] = momentum_of(fluxes, ends, times, a, n)
 
     @plain
     def add_chunk(f: Any, up: int, down: int, momentum: Any, first: int, last: int) -> None:

@@ -97,10 +97,11 @@ class CudaDriver(LatticeDriver):
         self._one, self._counts = send(np.ones(1, np.int64)), dict[int, Any]()
         self._before = send(np.zeros((3, lattice.count), real))
         self.squares, self.fluxes = (
-            send(np.zeros((3, lattice.beside.shape[1] + lattice.ghosts), real)) for _ in range(2)
+            send(np.zeros((3, lattice.stencils.count + lattice.ghosts), real)) for _ in range(2)
         )
-        self._beside = send(lattice.beside)
-        self._momentum = send(np.zeros((3, lattice.beside.shape[1]), real))
+        stencils = lattice.stencils
+        self._beside, self._ends, self._times = send(stencils.beside), send(stencils.ends), send(stencils.times)
+        self._momentum = send(np.zeros((3, lattice.stencils.count), real))
         self._square_pass, self._flux_pass, self._momentum_pass, self._add_pass = make_isotropy_pass(
             storage, real, lattice.equilibrium, lattice.rheology is not None, lattice.q
         )
@@ -231,7 +232,7 @@ class CudaDriver(LatticeDriver):
     def write_momentum(self) -> None:
         """Keep the momentum that follows from these."""
         count = self.lattice.count
-        self._over(count, self._momentum_pass, self.fluxes, self._beside, count, self._momentum)
+        self._over(count, self._momentum_pass, self.fluxes, self._ends, self._times, count, self._momentum)
 
     def add_momentum(self) -> None:
         """Add that momentum to the populations, after a pair of steps."""

@@ -4,7 +4,7 @@ from functools import cache
 from typing import Any
 
 from solver.cuda.device import cuda, kernel, on_device
-from solver.isotropy import AXES, make_flux, make_momentum, make_squares
+from solver.isotropy import AXES, make_fluxes, make_momentum, make_squares
 from solver.storage import make_access
 
 
@@ -15,7 +15,7 @@ def make_isotropy_pass(
     """Keep squares of the velocity; find the fluxes; find the momentum; add it to the populations along the axes."""
     access, squares_of = make_access(storage, real, q), make_squares(real, equilibrium, q)
     take, put, load = map(on_device, access[:3])
-    flux_of, momentum_of = on_device(make_flux(real, varying)), on_device(make_momentum(real))
+    fluxes_of, momentum_of = on_device(make_fluxes(real, varying)), on_device(make_momentum(real))
     half = real(0.5)
 
     @kernel()
@@ -28,15 +28,14 @@ def make_isotropy_pass(
     def write_fluxes(squares: Any, beside: Any, count: int, rates: Any, omega: Any, into: Any) -> None:
         n = cuda.grid(1)
         if n < count:
-            for a in range(AXES):
-                into[a, n] = flux_of(squares, beside, a, n, rates, omega)
+            into[0, n], into[1, n], into[2, n] = fluxes_of(squares, beside, n, rates, omega)
 
     @kernel()
-    def write_momentum(fluxes: Any, beside: Any, count: int, into: Any) -> None:
+    def write_momentum(fluxes: Any, ends: Any, times: Any, count: int, into: Any) -> None:
         n = cuda.grid(1)
         if n < count:
             for a in range(AXES):
-                into[a, n] = momentum_of(fluxes, beside, a, n)
+                into[a, n] = momentum_of(fluxes, ends, times, a, n)
 
     @kernel()
     def add_momentum(f: Any, stride: int, momentum: Any, count: int) -> None:
