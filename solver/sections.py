@@ -87,7 +87,7 @@ class Sections:
     radius_m : (S,) for friction, averaged likewise; very large where there is no wall.
     length_m : (S,) along the way, volume over area.
     volume_m3 : (S,) of its nodes.
-    whole : (S,) whether no opening cuts a part off it, or off one that it touches.
+    whole : (S,) whether no opening cuts a part off it, off one that it touches, or off the plane across the way.
     first, second : (E,) sections that touch, the second further on by one slice.
     share : (E,) part of the second's links backwards that lead to the first.
     through : (S, openings) part of what leaves through each opening that flows through the section.
@@ -205,7 +205,9 @@ def find_sections(nodes: Nodes) -> Sections:
         _with_neighbours(each, first, second)
         for each in (volume, np.bincount(section, wall_areas(nodes), count).astype(np.float64))
     )
-    across = _planes(links, nodes.position, section, middle, _smoothed(direction, first, second))
+    ways = _smoothed(direction, first, second)
+    across, reaches_opening = _planes(links, nodes.position, nodes.opening > 0, section, middle, ways)
+    whole &= ~reaches_opening
     across = _up_to_ends(np.where(whole, across, np.nan), first, second)
     area = np.where(np.isnan(across), volume / SPACINGS, across)
     through = caps.copy()
@@ -290,15 +292,18 @@ def _smoothed(steps: NDArray[np.float64], first: NDArray[np.int64], second: NDAr
 def _planes(
     links: Links,
     position: NDArray[np.int32],
+    at_opening: NDArray[np.bool_],
     section: NDArray[np.int64],
     middle: NDArray[np.float64],
     direction: NDArray[np.float64],
-) -> NDArray[np.float64]:
+) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
     """Area, in squared spacings, of the plane across a direction through the node next to the middle of each section:
-    of the nodes that are joined to it within the plane, which count 1 - d/`HALF` at the distance d from it.
+    of the nodes that are joined to it within the plane, which count 1 - d/`HALF` at the distance d from it. And whether
+    one of them is at an opening, which may cut off a part of the plane.
     """
     count = len(middle)
     area, least, seed = np.zeros(count), np.full(count, np.inf), np.zeros(count, np.int64)
+    reaches_opening = np.zeros(count, np.bool_)
     seen, stack = np.full(len(position), -1, np.int64), np.empty(len(position), np.int32)
     for n in range(len(position)):
         away = ((position[n] - middle[section[n]]) ** 2).sum()
@@ -315,12 +320,13 @@ def _planes(
             if abs(far) >= HALF:
                 continue
             area[s] += (1 - abs(far) / HALF) / HALF
+            reaches_opening[s] = reaches_opening[s] or at_opening[n]
             for i in range(links.shape[1]):
                 m = links[n, i]
                 if m >= 0 and seen[m] != s:
                     seen[m], stack[high] = s, m
                     high += 1
-    return area
+    return area, reaches_opening
 
 
 @njit(cache=True)

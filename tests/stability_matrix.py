@@ -124,9 +124,9 @@ def of_shape(geometry: dict[str, Any]) -> Callable[[float], Nodes]:
     return build
 
 
-def slab(spacing_mm: float) -> Nodes:
+def slab(spacing_mm: float, direction: tuple[float, float, float] = OBLIQUE) -> Nodes:
     """A piece of an aorta of 21 mm radius between the borders of an image: oblique, its ends cut across z."""
-    axis = np.array(OBLIQUE) / np.linalg.norm(OBLIQUE)
+    axis = np.array(direction) / np.linalg.norm(direction)
     along = np.array((axis[0], axis[1], 0)) / np.hypot(axis[0], axis[1])
     columns = (along / axis[2], np.cross((0.0, 0.0, 1.0), along), axis / axis[2])
     tube, _ = capped_cylinder((0, 0, 1), 21.0, 70.0)

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 from shapes import stenosis as stenosed_surface
+from stability_matrix import slab
 from test_simulation import DENSITY, VISCOSITY, settings
 
 from pipeline.decompose import decompose
@@ -65,6 +66,19 @@ def test_straight_pipe_is_no_narrower_than_its_openings(seed):
     plan = make_plan(nodes, settings(inlets={"in": InletSettings(0.1, None, "parabolic")}))
     mean = 0.1 / nodes.openings[0].area_mm2
     assert plan.numbers["expected_peak_speed_m_s"] == pytest.approx(PEAK_OVER_MEAN * mean, rel=1e-12)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_planes_that_oblique_ends_cut_do_not_count(seed):
+    """A tube of 21 mm radius cut flat, askew by up to 45 degrees: its mean speed within the 4 % by which counting
+    scatters. Planes that reach an end told up to 36 % more.
+    """
+    rng = np.random.default_rng(seed)
+    tilt, turn = np.radians(rng.uniform(25, 45)), rng.uniform(0, 2 * np.pi)
+    across = np.sin(tilt)
+    nodes = slab(rng.uniform(1.2, 2.0), (across * np.cos(turn), across * np.sin(turn), np.cos(tilt)))
+    out = {k: {"inlet": -1e-6, "outlet": 1e-6}[opening.role] for k, opening in enumerate(nodes.openings)}
+    assert find_sections(nodes).speed_m_s(out) == pytest.approx(1e-6 / (np.pi * 0.021**2), rel=0.04)
 
 
 def peak_speed(nodes, outlets, flow_ml_s=0.5):
