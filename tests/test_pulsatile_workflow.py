@@ -41,7 +41,8 @@ def test_waveform_reaches_the_report(study, snakemake):
     assert flow.times_s[-1] == pytest.approx(summary["cycles"] * period)
     page = (results / "report.html").read_text()
     for told in (
-        "Flow and pressure at the openings over the last cycle", "difference of the last two cycles in pressure",
+        "Flow (mL/s) and pressure (Pa) at the openings over the last cycle",
+        "difference of the last two cycles in pressure",
         "Womersley number", "times that a pressure wave crosses the domain in a cycle", "expected density deviation",
     ):  # fmt: skip
         assert told in page
