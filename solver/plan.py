@@ -49,6 +49,9 @@ SLOW = 0.1
 """Part of the peak speed that flow in sacs and in diastole has, which halves must still carry."""
 TURN = 0.01
 """Part of the viscous time that a flow-through time of a closed domain is at least."""
+ACCURATE, DROP_ERROR = 10.0, 0.005
+"""Grid Reynolds number above which a run is told how far off its pressure drop may be, and that error over the grid
+Reynolds number: the largest of pipe, bend, fork and stenosis against half the spacing, see docs/validation.md."""
 WAVE_SAMPLES = 1000
 """Of a period, at which flow and its change in time are looked at."""
 
@@ -196,6 +199,12 @@ def make_plan(nodes: Nodes, settings: SolveSettings, least_rung: int = 0) -> Pla
     models, *safer = choose_models(
         settings.collision, grid_reynolds, units.tau, settings.magic, settings.smagorinsky, least_rung, q
     )
+    if sections and grid_reynolds > ACCURATE:
+        notes.append(
+            f"grid Reynolds number {grid_reynolds:.0f}: pressure drops by friction may be up to about"
+            f" {grid_reynolds * DROP_ERROR:.0%} too large at this spacing, as measured with 12 to 14 nodes across; a"
+            " finer voxelize.spacing_mm lessens it more than in proportion"
+        )
     losses = pulse.losses(units.dt_s) if pulse else {}
     warnings += overshoots(inflow) + said + too_lossy(losses, peak_speed / units.speed_m_s)
     notes += [

@@ -612,7 +612,8 @@ class Simulation:
                 self.monitor.rows, self.forecast.steps, self.watch.ramp, self.settings.steady_tolerance
             )
         prefix = "" if self._ended else "about " if left <= most else "at most "
-        return f"{prefix}{_minutes(min(left, most) * time_left.seconds_a_step(self._marks))} left"
+        step_s = time_left.seconds_a_step(self._marks, self.forecast.seconds / self.forecast.steps)
+        return f"{prefix}{_minutes(min(left, most) * step_s)} left"
 
     def _mark(self) -> None:
         """Keep what the speed of this run follows from: the first two stops, and the last one."""

@@ -66,12 +66,13 @@ def settling(rows: Sequence[Row], expected: float, ramp: float, tolerance: float
     return float(max(weights @ (max(0.0, of_forecast), left) / weights.sum(), ramp - now))
 
 
-def seconds_a_step(marks: Sequence[tuple[int, float]]) -> float:
+def seconds_a_step(marks: Sequence[tuple[int, float]], forecast_s: float) -> float:
     """Time of a step of this run, from steps and the seconds at which they were done, compilation left out.
 
-    The first steps compile; from the second mark on it is the whole time over the whole steps.
+    The first steps compile, so that they tell nothing: up to the second mark it is that of the forecast, then the time
+    since that mark over the steps since.
     """
-    (first, begin), (last, end) = marks[min(1, len(marks) - 1)], marks[-1]
-    if last > first:
-        return (end - begin) / (last - first)
-    return end / max(last, 1)
+    if len(marks) < 2 or marks[-1][0] == marks[1][0]:
+        return forecast_s
+    (first, begin), (last, end) = marks[1], marks[-1]
+    return (end - begin) / (last - first)

@@ -165,6 +165,17 @@ def test_flow_in_the_branches_of_a_fork_is_known():
     assert np.isclose(carried[:, None], (0.0, 0.3, 0.7, 1.0)).any(axis=1).all()
 
 
+@pytest.mark.parametrize(
+    ("reynolds", "told"),
+    [(30, None), (200, "grid Reynolds number 48: pressure drops by friction may be up to about 24%")],
+)
+def test_fast_flow_is_told_how_far_off_its_pressure_drop_may_be(reynolds, told):
+    """Peak speed over 8.4 nodes across: the grid Reynolds number is 2 Re/8.4."""
+    nodes, wanted, _ = pipe_case((0, 0, 1), reynolds, 4.2, 40)
+    notes = [note for note in make_plan(nodes, wanted).notes if note.startswith("grid Reynolds number")]
+    assert [note.startswith(told or "") for note in notes] == ([True] if told else [])
+
+
 @pytest.mark.parametrize(("reynolds", "diameters"), [(1, 15), (2, 10), (5, 15)])
 def test_long_slow_pipe_gets_a_time_step_that_its_pressure_lets_run(reynolds, diameters):
     nodes, wanted, mean_m_s = pipe_case((0, 0, 1), reynolds, 4.2, 8.4 * diameters)

@@ -61,8 +61,8 @@ def test_a_residual_that_does_not_fall_leaves_the_forecast():
 
 def test_the_speed_of_a_run_leaves_its_compilation_out():
     marks = [(50, 21.0), (100, 22.0), (2100, 24.0)]
-    assert seconds_a_step(marks) == pytest.approx(1e-3)
-    assert seconds_a_step(marks[:1]) == pytest.approx(0.42)
+    assert seconds_a_step(marks, 2e-3) == pytest.approx(1e-3)
+    assert [seconds_a_step(marks[:n], 2e-3) for n in range(3)] == [2e-3] * 3
 
 
 def test_steps_left_of_a_run_fall_as_it_goes(tmp_path):
