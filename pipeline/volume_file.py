@@ -16,7 +16,7 @@ from pipeline.dicom.dataset import DEFLATE_RATIO
 from pipeline.dicom.grid import MIN_SLICES, ORTHONORMAL_TOLERANCE, SPACING_RANGE_MM, Check, orthonormal_error
 from pipeline.volume import Volume
 from pipeline.volume_bytes import require_as_stored, verify
-from pipeline.volume_header import HEADER_BYTES, DamageError, Stored, read_header
+from pipeline.volume_header import HEADER_BYTES, LONGEST_NAME, DamageError, Stored, read_header
 from pipeline.volume_place import place_fault
 from solver.memory import available_bytes, gigabytes
 from solver.stage import StageError
@@ -145,13 +145,19 @@ def _require_files(path: Path, kind: str) -> None:
             " to another folder"
         )
     names = [name.strip() for name in _voxels_beside(path, kind)]
-    if any(name != Path(name).name or name[:1] in ".%" or "%" in name or name[:4].upper() == "LIST" for name in names):
+    if not all(_plain(name) for name in names):
         raise DamageError(
             "its header names several files of voxels, or one in another folder; save it again as one file"
         )
     files = [path, *(path.parent / name for name in names)]
     if not all(file.is_file() and file.resolve().parent == path.resolve().parent for file in files):
         raise DamageError("the file of voxels that its header names is not beside it; save it again as one file")
+
+
+def _plain(name: str) -> bool:
+    """Whether it is the name of one file in the header's folder, and no pattern or list."""
+    special = name[:1] in ".%" or "%" in name or name[:4].upper() == "LIST"
+    return name == Path(name).name and len(name.encode()) <= LONGEST_NAME and not special
 
 
 def _require_room(path: Path, stored: Stored) -> None:

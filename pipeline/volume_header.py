@@ -16,6 +16,9 @@ import numpy as np
 HEADER_BYTES = 2**20
 """Text headers are shorter."""
 
+LONGEST_NAME = 255
+"""Bytes of the name of a file; of a longer one file systems do not just say that there is none."""
+
 AGAIN = "copy the file again from where it came from, or export it again"
 
 OTHER_ENCODING = "save it again with encoding raw or gzip (text tells of no voxel where it stands)"
@@ -117,16 +120,16 @@ def unreadable(why: str) -> DamageError:
 def _beside(path: Path, name: str) -> Path:
     """A file of voxels in the folder of the header."""
     file = path.parent / name
-    if name != Path(name).name or not file.is_file():
+    if name != Path(name).name or len(name.encode()) > LONGEST_NAME or not file.is_file():
         raise unreadable("the file of voxels that it names is not beside it")
     return file
 
 
-def numbers(fields: dict[str, str], name: str, count: int | None = None) -> list[float]:
+def numbers(fields: dict[str, str], name: str, count: int) -> list[float]:
     """Finite numbers of a field, so many."""
     words = fields.get(name, "").split()
-    if not words or (count is not None and len(words) != count):
-        raise unreadable(f"its field {name} has {len(words)} numbers" + (f", not {count}" if count else ""))
+    if not words or len(words) != count:
+        raise unreadable(f"its field {name} has {len(words)} numbers, not {count}")
     try:
         values = [float(word) for word in words if "_" not in word]
     except ValueError:
@@ -136,7 +139,7 @@ def numbers(fields: dict[str, str], name: str, count: int | None = None) -> list
     return values
 
 
-def _whole(fields: dict[str, str], name: str, count: int | None = None) -> tuple[int, ...]:
+def _whole(fields: dict[str, str], name: str, count: int) -> tuple[int, ...]:
     """Whole numbers of a field."""
     numbers(fields, name, count)
     words = fields[name].split()
@@ -284,8 +287,8 @@ def _nrrd_lists(fields: dict[str, str], dimension: int) -> list[int]:
 
 def _nrrd_skips(stored: Stored, fields: dict[str, str]) -> Stored:
     """The same behind the lines and bytes that the header says to skip."""
-    (lines,) = _whole(fields, "lineskip") if "lineskip" in fields else (0,)
-    (skip,) = _whole(fields, "byteskip") if "byteskip" in fields else (0,)
+    (lines,) = _whole(fields, "lineskip", 1) if "lineskip" in fields else (0,)
+    (skip,) = _whole(fields, "byteskip", 1) if "byteskip" in fields else (0,)
     start = stored.start
     with stored.file.open("rb") as stream:
         stream.seek(start)
