@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 
 from pipeline.dicom.grid import ORTHONORMAL_TOLERANCE, SPACING_RANGE_MM, orthonormal_error
 from pipeline.volume import Volume
-from pipeline.volume_file import SUFFIXES, require_known_place, silent
+from pipeline.volume_bytes import require_as_stored
+from pipeline.volume_file import SUFFIXES, as_refusal, require_sound, silent
 from solver.stage import StageError
 
 MAX_LABELS = 1000
@@ -139,9 +140,10 @@ def _read(path: Path) -> tuple[sitk.Image, dict[tuple[int, int], str]]:
             " have no place in the patient, so export the mask as one of these kinds"
         )
     try:
-        with silent():
-            require_known_place(path, "input.mask")
+        with silent(), as_refusal(path, "input.mask"):
+            stored, checksum = require_sound(path)
             image = sitk.ReadImage(str(path))
+            require_as_stored(stored, checksum, sitk.GetArrayViewFromImage(image))
     except RuntimeError:
         raise StageError(
             "input.mask: the file cannot be read, it is damaged or of another kind; export it again"

@@ -111,7 +111,8 @@ def test_a_file_that_is_sealed_again_is_read(nodes_file):
 
 NRRD = ["NRRD0004", "type: uchar", "dimension: 3", "space: LPS", "space directions: (1,0,0) (0,1,0) (0,0,1)",
         "space origin: (0,0,0)"]  # fmt: skip
-MHA = ["ObjectType = Image", "NDims = 3", "ElementSpacing = 1 1 1", "BinaryData = True", "ElementType = MET_UCHAR"]
+MHA = ["ObjectType = Image", "NDims = 3", "ElementSpacing = 1 1 1", "TransformMatrix = 1 0 0 0 1 0 0 0 1",
+       "Offset = 0 0 0", "BinaryData = True", "ElementType = MET_UCHAR"]  # fmt: skip
 
 
 def nrrd(path: Path, sizes: str, *fields: str, data: bytes = b"") -> Path:

@@ -336,7 +336,7 @@ def mistake(kind: str, path: Path) -> Path:
     [
         ("image", "is no label.*input.volume"),
         ("integer image", "more than 1000 different values.*input.volume"),
-        ("not finite", "nan is no label"),
+        ("not finite", r"1 of \d+ values \(float32\) are NaN or infinite"),
         ("empty", "marks nothing"),
         ("background", "background"),
         ("tiny", "27 voxels.*at least 100"),
