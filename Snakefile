@@ -187,6 +187,23 @@ def narrowest(wildcards):
     return [] if entry == "geometry" else [summary.format(case=wildcards.case)]
 
 
+def plausible(wildcards):
+    """What is said of blood, openings and flow before the run; a canonical geometry may hold any fluid."""
+    entry, told = CASES[wildcards.case].input.entry, rules.plausibility.output.plausibility
+    return [] if entry == "geometry" else [told.format(case=wildcards.case)]
+
+
+def gate(wildcards, input):
+    """The command that refuses what no patient has before the solver steps. Since it changes no result, a parameter that
+    follows from the input, which reruns nothing: a case that accepts more does not run again.
+    """
+    if not plausible(wildcards):
+        return ""
+    log = (ANY_LEVEL + "logs/solve.log").format(**wildcards)
+    given = options(openings=input.openings, settings=section(wildcards.case, "plausibility"), log=log)
+    return f"{PYTHON} -m pipeline.plausibility --check {given} && "
+
+
 def lines(wildcards):
     """The lines of a vessel's branches, along which the flow is told; a canonical geometry has none."""
     entry, centreline = CASES[wildcards.case].input.entry, rules.centreline.output.centreline
@@ -215,7 +232,8 @@ def records(wildcards):
     case, run = CASES[wildcards.case], wildcards.case
     first = ["phantom"] if case.input.phantom and OWNERS["load", run] == run else []  # its files lie with the owner
     last = ["convergence"] if case.convergence.spacings > 1 else []
-    stages = [*first, *STAGES[case.input.entry], "solve", "trace", "postprocess", *last, "paraview", "report"]
+    judged = [] if case.input.entry == "geometry" else ["plausibility"]
+    stages = [*first, *STAGES[case.input.entry], *judged, "solve", "trace", "postprocess", *last, "paraview", "report"]
     paths = [getattr(rules, stage).output.provenance for stage in stages]
     levels = LEVELS[: case.convergence.spacings]
     return list(dict.fromkeys(path.format(case=run, level=level) for path in paths for level in levels))
@@ -532,10 +550,29 @@ for STAGE in SHARED:
             "{PYTHON} -m pipeline.link --given {input.given:q} --made {output:q} --given-log {params.log:q} --log {log:q}"
 
 
+rule plausibility:
+    localrule: True
+    input:
+        openings=rules.surface.output.openings,
+        waveforms=waveforms("plausibility"),
+    output:
+        plausibility=OUT + "plausibility.json",
+        provenance=OUT + "plausibility.provenance.json",
+    log:
+        OUT + "logs/plausibility.log",
+    params:
+        settings=settings("plausibility"),
+        code=code("pipeline.plausibility"),
+    shell:
+        "{PYTHON} -m pipeline.plausibility --openings {input.openings:q} --plausibility {output.plausibility:q}"
+        " --settings {params.settings:q} --provenance {output.provenance:q} --log {log:q}"
+
+
 rule solve:
     input:
         nodes=rules.decompose.output.nodes,
         waveforms=waveforms("solve"),
+        openings=rules.surface.output.openings,
     output:
         flow=ANY_LEVEL + "flow.vtkhdf",
         monitor=ANY_LEVEL + "monitor.csv",
@@ -545,6 +582,7 @@ rule solve:
         ANY_LEVEL + "logs/solve.log",
     params:
         settings=settings("solve"),
+        gate=gate,
         checkpoint=ANY_LEVEL + "checkpoint",  # no output: what a killed run leaves there is what the next one goes on from
         code=code("solver.__main__"),
     threads: cores
@@ -554,7 +592,7 @@ rule solve:
         mem=asked("memory"),
     retries: CHOSEN.cluster.retries if CHOSEN.cluster and workflow.is_main_process else None  # not within its job, too
     shell:
-        "NUMBA_NUM_THREADS={threads} exec {PYTHON} -m solver --nodes {input.nodes:q}"
+        "{params.gate}NUMBA_NUM_THREADS={threads} exec {PYTHON} -m solver --nodes {input.nodes:q}"
         " --flow {output.flow:q} --monitor {output.monitor:q} --summary {output.summary:q}"
         " --checkpoint {params.checkpoint:q} --checkpoint-minutes {CHOSEN.checkpoint_minutes}"
         " --settings {params.settings:q} --provenance {output.provenance:q} --log {log:q}"
@@ -597,6 +635,7 @@ rule postprocess:
         monitor=rules.solve.output.monitor,
         summary=rules.solve.output.summary,
         centreline=lines,
+        plausibility=plausible,
     output:
         wall=ANY_LEVEL + "wall.vtp",
         wall_over_time=ANY_LEVEL + "wall_over_time.vtkhdf",
@@ -611,12 +650,12 @@ rule postprocess:
         ANY_LEVEL + "logs/postprocess.log",
     params:
         settings=settings("postprocess"),
-        centreline=lambda wildcards: options(centreline=lines(wildcards)),
+        more=lambda wildcards: options(centreline=lines(wildcards), plausibility=plausible(wildcards)),
         code=code("pipeline.postprocess"),
     threads: cores
     shell:
         "NUMBA_NUM_THREADS={threads} {PYTHON} -m pipeline.postprocess --nodes {input.nodes:q} --flow {input.flow:q} --surface {input.surface:q}"
-        " --openings {input.openings:q} --monitor {input.monitor:q} --summary {input.summary:q} {params.centreline}"
+        " --openings {input.openings:q} --monitor {input.monitor:q} --summary {input.summary:q} {params.more}"
         " --wall {output.wall:q} --wall-over-time {output.wall_over_time:q} --statistics {output.statistics:q}"
         " --indices {output.indices:q} --indices-table {output.indices_table:q}"
         " --openings-table {output.openings_table:q} --along {output.along:q} --along-table {output.along_table:q}"

@@ -16,8 +16,11 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import Field, field_validator, model_validator
 
 from pipeline.cohort_table import TableRow, read_table
+from pipeline.limits import of_blood, refusals
+from pipeline.physiology import Quantity, Vessel
 from pipeline.settings.base import Name, Positive, Section, dotted_keys, existing, parse
 from pipeline.settings.cluster import ClusterSettings
+from pipeline.settings.entry import InputSettings
 from pipeline.settings.flow import (
     ConvergenceSettings,
     InletSettings,
@@ -29,79 +32,14 @@ from pipeline.settings.flow import (
 from pipeline.settings.geometry import DecomposeSettings, SurfaceSettings, VoxelizeSettings
 from pipeline.settings.images import FilterSettings, GrownRegion, LoadSettings, Seeds, SegmentSettings
 from pipeline.settings.yaml_file import read_yaml
-from pipeline.shapes import Geometry
 from solver.stage import StageError
-
-
-class InputSettings(Section):
-    """Where the case enters: exactly one of the keys. ``${NAME}`` in a path is an environment variable."""
-
-    dicom: str | tuple[str, ...] | None = Field(
-        None,
-        description="DICOM series: a folder (at any depth), a DICOMDIR, a ZIP file, or a list of these and of files",
-    )
-    volume: str | None = Field(None, description="volume file: NRRD, NIfTI or MHA")
-    mask: str | None = Field(None, description="mask of the lumen: NRRD, NIfTI or MHA, or a DICOM segmentation")
-    surface: str | None = Field(None, description="surface of the lumen: STL, VTP, OBJ or PLY")
-    phantom: str | None = Field(None, description="parametric vessel (data/phantoms/*.yaml), made into a DICOM series")
-    geometry: Geometry | None = Field(None, description="canonical geometry, told by its key shape")
-    mask_segment: int | str | None = Field(
-        None, description="mask: number or label of the segment; none: the only one that there is"
-    )
-    surface_unit: Literal["mm", "cm", "m", "um", "inch"] | None = Field(
-        None, description="surface: unit of its coordinates, which its file does not tell; required"
-    )
-    surface_frame: Literal["LPS", "RAS"] | None = Field(
-        None, description="surface: axes of its coordinates; none: what the file says of itself, or else LPS"
-    )
-    surface_face_array: str | None = Field(
-        None,
-        description="surface: array of face numbers whose flat faces are the openings (of an OBJ: GroupIds); none:"
-        " ModelFaceID, CapID or opening where a VTP has one; ignore: none of these",
-    )
-
-    @field_validator("dicom", "volume", "mask", "surface", "phantom")
-    @classmethod
-    def _expand(cls, given: str | tuple[str, ...] | None) -> str | tuple[str, ...] | None:
-        if given is None:
-            return None
-        if isinstance(given, str):
-            return existing(given)
-        if not given:
-            raise ValueError("an empty list; name at least one file or folder")
-        return tuple(existing(path) for path in given)
-
-    @model_validator(mode="after")
-    def _one(self) -> Self:
-        given = [key for key in ENTRIES if getattr(self, key)]
-        if len(given) != 1:
-            raise ValueError(f"{len(given)} of {', '.join(ENTRIES)} given ({', '.join(given)}); give exactly one")
-        if self.surface and not self.surface_unit:
-            raise ValueError(
-                "surface_unit is missing: a surface's file does not tell its unit; give mm, cm, m, um or inch"
-            )
-        for key in ("mask_segment", "surface_unit", "surface_frame", "surface_face_array"):
-            entry = key.split("_")[0]
-            if getattr(self, key) is not None and entry != given[0]:
-                raise ValueError(f"{key} belongs to {entry}, but the case enters with {given[0]}; leave it out")
-        return self
-
-    @property
-    def entry(self) -> str:
-        """The key of `ENTRIES` that is given."""
-        return next(key for key in ENTRIES if getattr(self, key))
-
 
 RunSet = Literal["ci", "quick", "full"]
 """Sets of runs of the studies, from minutes on a few cores to hours on a GPU."""
 
-ENTRIES = ("dicom", "volume", "mask", "surface", "phantom", "geometry")
-"""Keys of the input of which a case has exactly one."""
-
-
 STAGES = (
     "load", "filter", "segment", "import_mask", "import_surface", "canonical", "surface", "voxelize", "decompose",
-    "solve", "postprocess", "trace", "convergence", "report", "crate",
+    "plausibility", "solve", "postprocess", "trace", "convergence", "report", "crate",
 )  # fmt: skip
 """Stages that take settings of a case."""
 
@@ -111,6 +49,12 @@ class Case(Section):
 
     description: str = Field("", max_length=5000, description="what this case is; write no name of a patient")
     input: InputSettings
+    vessel: Vessel | None = Field(
+        None, description="what the inlet is of, whose physiological ranges then hold; none: those of any vessel"
+    )
+    accept: tuple[Quantity, ...] = Field(
+        (), description="quantities that may have values which no patient has; without it they are refused"
+    )
     load: LoadSettings = LoadSettings()
     filter: FilterSettings = FilterSettings()
     segment: SegmentSettings = SegmentSettings()
@@ -140,6 +84,14 @@ class Case(Section):
                     raise ValueError(f"solve.{section}.{name}: no {role} of this name in {place} ({known}); correct it")
         return self
 
+    @model_validator(mode="after")
+    def _blood_is_blood(self) -> Self:
+        if self.input.geometry:
+            return self
+        if lines := refusals(of_blood(**self._blood()), self.vessel, self.accept):
+            raise ValueError("; ".join(lines))
+        return self
+
     def settings(self, stage: str, level: int = 0) -> str:
         """The stage's section as JSON with all defaults, as its command line takes it.
 
@@ -160,6 +112,10 @@ class Case(Section):
             spacing = self.voxelize.model_dump(mode="json", include={"spacing_mm", "nodes_across"})
             geometry = self.input.geometry.model_dump(mode="json") if self.input.geometry else None
             return json.dumps(spacing | {"geometry": geometry}, sort_keys=True)
+        if stage == "plausibility":
+            inlets = {name: inlet.model_dump(mode="json") for name, inlet in self.solve.inlets.items()}
+            judged = {"entry": self.input.entry, "vessel": self.vessel, "accept": self.accept, "inlets": inlets}
+            return json.dumps(judged | self._blood(), sort_keys=True)
         section = getattr(self, stage)
         if stage == "voxelize":
             coarser = {"coarser": self.convergence.ratio**level} if level else {}
@@ -186,6 +142,14 @@ class Case(Section):
         inlets = [inlet.waveform for inlet in self.solve.inlets.values()]
         outlets = [outlet.waveform for outlet in self.solve.outlets.values()]
         return [waveform for waveform in inlets + outlets if waveform]
+
+    def _blood(self) -> dict[str, Any]:
+        """What is judged of the blood."""
+        solve = self.solve
+        newtonian = solve.blood.model == "newtonian"
+        return {
+            "viscosity_pa_s": solve.thinnest_pa_s(), "density_kg_m3": solve.density_kg_m3, "newtonian": newtonian
+        }  # fmt: skip
 
     def _spacing_needs(self) -> dict[str, Any]:
         """What the choice of the spacing takes from the section solve, where it depends on it and no more."""

@@ -37,6 +37,7 @@ from pipeline.haemodynamics.tally import Fields, Tally
 from pipeline.haemodynamics.volume import Volume
 from pipeline.haemodynamics.wall import Wall, fit_nodes_to_wall, near_openings, within_period
 from pipeline.mesh import Mesh, read_openings
+from pipeline.plausibility import with_limits
 from pipeline.settings.base import parse
 from pipeline.settings.flow import PostprocessSettings
 from pipeline.table import write_table
@@ -204,6 +205,8 @@ def _compute(job: Job) -> None:
     times = fields_of(flow, nodes, job.log)
     results = postprocess(nodes, surface, times, summary, monitored, settings, branches, record, shown)
     found = results.indices | {"volume": results.volume.figures(flow, nodes)}
+    if "plausibility" in job.inputs:
+        found = with_limits(found, read_json(job.inputs["plausibility"]))
     for warning in found["warnings"]:
         job.log.warning("warning: %s", warning)
     results.wall.mesh.write(job.outputs["wall"], results.arrays)
@@ -228,6 +231,7 @@ if __name__ == "__main__":
             "monitor": "flow and pressure against time, from solve (monitor.csv)",
             "summary": "choices and outcome, from solve (solve.json)",
             "centreline": "lines of the branches, from centreline (centreline.vtp); none of a canonical shape",
+            "plausibility": "checks before the run, from plausibility (plausibility.json); none of a canonical shape",
         },
         outputs={
             "wall": "the wall with stresses and pressure (.vtp)",
@@ -240,5 +244,5 @@ if __name__ == "__main__":
             "along-table": "the same, one place a row (.csv)",
         },
         compute=_compute,
-        optional=("centreline",),
+        optional=("centreline", "plausibility"),
     )

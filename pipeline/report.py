@@ -37,7 +37,7 @@ from solver.stage import Job, StageError, run_stage
 
 STAGES = (
     "phantom", "load", "filter", "segment", "import_mask", "surface", "import_surface", "canonical", "centreline",
-    "voxelize", "decompose", "solve", "trace", "postprocess", "convergence",
+    "voxelize", "decompose", "plausibility", "solve", "trace", "postprocess", "convergence",
 )  # fmt: skip
 """In the order in which they run; a case that enters with a mask or a surface has no stages before that."""
 

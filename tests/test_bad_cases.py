@@ -22,6 +22,7 @@ from pipeline.convergence import ConvergenceInput
 from pipeline.geometry.lattice.spacing import SpacingSettings
 from pipeline.import_mask import MaskSettings
 from pipeline.import_surface import GivenSurface
+from pipeline.plausibility import PlausibilityInput
 from pipeline.settings.base import MAX_LINE, parse
 from pipeline.settings.yaml_file import read_yaml, value_of
 from solver.settings import parse as parse_solve
@@ -36,6 +37,7 @@ MODELS: dict[str, Any] = {
     "canonical": CanonicalInput,
     "voxelize": SpacingSettings,
     "convergence": ConvergenceInput,
+    "plausibility": PlausibilityInput,
     "crate": Case,
 }
 """What command lines take that is not a section of the case."""
@@ -55,7 +57,7 @@ def demand_that_every_stage_takes(case: Case) -> None:
     """What is handed over comes back the same from the command line's parser."""
     for stage in STAGES:
         entry = {"import_surface": "surface", "canonical": "geometry"}.get(stage)
-        if entry and case.input.entry != entry:
+        if (entry and case.input.entry != entry) or (stage == "plausibility" and case.input.geometry):
             continue
         for level in range(3):
             values = strict(case.settings(stage, level))

@@ -23,14 +23,14 @@ from pipeline.reporting.captions import caption
 from solver.stage import checksum
 
 STAGES = [
-    "phantom", "load", "filter", "segment", "surface", "centreline", "voxelize", "decompose", "solve", "trace",
-    "postprocess", "paraview", "report", "crate",
+    "phantom", "load", "filter", "segment", "surface", "centreline", "voxelize", "decompose", "plausibility", "solve",
+    "trace", "postprocess", "paraview", "report", "crate",
 ]  # fmt: skip
 FILES = {
     "truth.json", "truth.nrrd", "volume.nrrd", "series.json", "filtered.nrrd", "lumen.nrrd", "occupancy.nrrd",
     "segmentation.json", "segmentation.png", "segmentation.html", "surface.vtp", "openings.json",
     "centreline.vtp", "branches.csv", "centreline.json", "lattice.vti", "nodes.h5", "flow.vtkhdf", "monitor.csv",
-    "solve.json", "wall.vtp", "wall_over_time.vtkhdf", "flow_statistics.vtkhdf", "indices.json",
+    "plausibility.json", "solve.json", "wall.vtp", "wall_over_time.vtkhdf", "flow_statistics.vtkhdf", "indices.json",
     "indices.csv", "openings.csv", "centreline_flow.vtp", "centreline_flow.csv", "open-in-paraview.py",
     "streamlines.vtp", "pathlines.vtp", "residence.vtp", "particles.json", "particles.gif", "report.html",
     "ro-crate-metadata.json", "case.yaml", "workflow.smk",
@@ -199,13 +199,22 @@ def test_no_file_of_a_crate_tells_where_it_was_made(again):
     [
         ("segment", "leak_growth", 1.6, "segment"),
         ("voxelize", "nodes_across", 9, "voxelize"),
-        ("solve", "viscosity_pa_s", 0.004, "solve"),
+        ("solve", "viscosity_pa_s", 0.004, "plausibility"),
+        ("solve", "lattice_speed", 0.07, "solve"),
         ("report", "title", "Other", "report"),
     ],
 )
 def test_a_changed_setting_reruns_its_stage_and_those_after_it(project, planned, section, key, value, first):
     change_case(project, section, key, value)
-    assert planned(project) == STAGES[STAGES.index(first) :]
+    judged_before = {"plausibility"} if first == "voxelize" else set()  # it looks at the openings alone
+    assert planned(project) == [stage for stage in STAGES[STAGES.index(first) :] if stage not in judged_before]
+
+
+@pytest.mark.parametrize(("key", "value"), [("accept", ["wall_shear_stress"]), ("vessel", "carotid")])
+def test_other_limits_of_plausibility_judge_again_and_solve_nothing_again(project, planned, key, value):
+    file = project / "config/cases/tiny.yaml"
+    file.write_text(yaml.safe_dump(yaml.safe_load(file.read_text()) | {key: value}))
+    assert planned(project) == ["plausibility", "postprocess", "paraview", "report", "crate"]
 
 
 @pytest.mark.parametrize(
@@ -319,7 +328,10 @@ def project_with_entries(project) -> Path:
 
 def test_a_cohort_may_mix_entries_and_each_case_runs_what_it_needs(project_with_entries, snakemake):
     """The first case has run; of the others one enters with a mask and one with a surface."""
-    of_both = ("centreline", "voxelize", "decompose", "solve", "trace", "postprocess", "paraview", "report", "crate")
+    of_both = (
+        "centreline", "voxelize", "decompose", "plausibility", "solve", "trace", "postprocess", "paraview", "report",
+        "crate",
+    )  # fmt: skip
     later = dict.fromkeys(of_both, 2) | {"cohort": 1, "all": 1}
     planned = rules_of(snakemake(project_with_entries, "tiny,tiny.mask,tiny.surface", "--dry-run"))
     assert planned == later | {"import_mask": 1, "surface": 1, "import_surface": 1}

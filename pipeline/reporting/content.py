@@ -173,6 +173,10 @@ def _check(check: Mapping[str, Any]) -> dict[str, Any]:
     shown = {"name": check["name"], "passed": check["passed"], "meaning": MEANING.get(check["name"], "")}
     if isinstance(check["value"], bool):
         return shown | {"value": "yes" if check["value"] else "no", "limit": ""}
+    if "usual" in check:
+        low, high = check["usual"]
+        value = f"{number(check['value'])} {check['unit']}".rstrip()
+        return shown | {"value": value, "limit": f"usual: {low:g} to {high:g}", "meaning": check["source"]}
     in_percent = check["unit"] == "%"
     value = percent(check["value"]) if in_percent else number(check["value"])
     limit = f"{100 * check['limit']:g} %" if in_percent else f"{check['limit']:g}"
