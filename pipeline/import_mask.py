@@ -18,7 +18,8 @@ from scipy import ndimage
 
 from pipeline.dicom.segmentation_object import find_segmentation, is_dicom, read_segmentation
 from pipeline.mask_file import GivenMask, read_mask_file
-from pipeline.segmentation.leak import Levels, border_contact
+from pipeline.segmentation.leak import border_contact
+from pipeline.segmentation.levels import Levels
 from pipeline.segmentation.page import render
 from pipeline.segmentation.picture import draw
 from pipeline.segmentation.region_growing import Mask, bounding_box, centre_line, fill_holes

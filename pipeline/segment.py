@@ -18,17 +18,16 @@ from pipeline.segmentation.automatic import find_lower, find_seed, seed_level
 from pipeline.segmentation.barrier import barrier, faults
 from pipeline.segmentation.leak import (
     CONTRAST_HU,
-    Levels,
     Row,
     border_contact,
     check_border,
     check_contrast,
     check_growth,
     growth,
-    levels,
     plain_growing,
     sensitivity,
 )
+from pipeline.segmentation.levels import Levels, dark_limit, levels
 from pipeline.segmentation.methods import METHODS, threshold
 from pipeline.segmentation.page import render
 from pipeline.segmentation.picture import draw
@@ -121,7 +120,7 @@ def segment(
     _check_seeds(problem, found)
     contact = border_contact(found.mask, filtered.direction)
     check_border(contact, found, settings)
-    intensity = levels(filtered.voxels, found.mask, problem.places, found.wall)
+    intensity = levels(filtered.voxels, found.mask, problem.places, found.wall, problem.dark)
     check_contrast(intensity, found, modality)
     mask, holes = _without_cavities(found.mask, problem)
     _check_background(problem, found, mask)
@@ -146,7 +145,8 @@ def _pose(
     seeds = place_seeds(seed_places(settings, loaded), filtered, loaded)
     background = place_seeds(background_places(settings, loaded), filtered, loaded)
     cut = barrier(settings.cut_planes, filtered)
-    problem = Problem(filtered, seeds, background, cut, settings, settings.lower or 0.0, log)
+    dark = dark_limit(filtered.voxels, modality)
+    problem = Problem(filtered, seeds, background, cut, settings, settings.lower or 0.0, dark, log)
     told: dict[str, Any] = {"seeds_are_automatic": not seeds, "lower_is_automatic": settings.lower is None}
     if not seeds:
         seed, told["seeds_found_as"] = find_seed(problem, modality)

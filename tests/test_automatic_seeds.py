@@ -1,12 +1,19 @@
 """What the user did not give is found from the image, or refused where there is no contrast-filled vessel."""
 
+from collections.abc import Callable
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import SimpleITK as sitk
+from neighbours import Phantom, aortic_slab, neighboured
 from vessels import HALF_WAY, centre_line_mm, true_lumen, tube_volume
 
 from pipeline.filter import filter_volume
 from pipeline.segment import segment
+from pipeline.segmentation.leak import check_contrast
+from pipeline.segmentation.levels import Levels
+from pipeline.segmentation.problem import Lumen
 from pipeline.settings.images import FilterSettings, SegmentSettings, VoxelBox
 from pipeline.volume import Volume
 from solver.stage import StageError
@@ -106,3 +113,53 @@ def test_seeds_in_the_chest_s_blood_are_refused_at_any_threshold(chest):
         for lower in (None, -300, 0, 30, 100, 150):
             with pytest.raises(StageError, match="no contrast-filled vessel at the seed"):
                 segment(filtered, SegmentSettings(seeds_mm=(point,), lower=lower), chest, "CT")
+
+
+PHANTOMS: dict[str, Callable[..., Phantom]] = {
+    "aortic slab": aortic_slab,
+    "CT": neighboured,
+    "MR": lambda seed: neighboured(seed, ct=False),
+}
+
+
+@pytest.mark.parametrize(("kind", "seed"), [("aortic slab", 901), ("CT", 901), ("CT", 902), ("MR", 901), ("MR", 902)])
+def test_the_automatic_threshold_is_half_way_to_soft_tissue_whatever_else_is_near(kind, seed):
+    """Within a tenth of the contrast, the correction for blur included, and the guards let the vessel pass."""
+    phantom = PHANTOMS[kind](seed)
+    coarser = 1.2 if kind == "aortic slab" else None  # saves time
+    filtered = filter_volume(phantom.image, FilterSettings(spacing_mm=coarser))
+    given_ = SegmentSettings(seeds_voxel=(phantom.seed,), border_fraction=0.6)
+    record = segment(filtered, given_, phantom.image, "MR" if kind == "MR" else "CT").record
+    assert record["lower"] == pytest.approx(phantom.half_way, abs=0.1 * (phantom.lumen - phantom.tissue))
+    assert record["surroundings_level"] == pytest.approx(phantom.tissue, abs=0.15 * (phantom.lumen - phantom.tissue))
+
+
+def test_an_aorta_of_254_hu_is_a_vessel_at_a_threshold_75_hu_below():
+    """Its spread is 26 HU: what counts is how far it lies above the tissue around it, not above the threshold."""
+    lumen = Lumen(np.ones((1, 1, 1), bool), 179.0, "segment.lower", 179.0, lambda _: iter(()), {})
+    found = Levels(lumen=254, mask=254, surroundings=40, bright_surroundings=58, noise=26, spread=26)
+    check_contrast(found, lumen, "CT")
+    with pytest.raises(StageError, match=r"2\.9 times its own spread.*half way to its surroundings \(120\)"):
+        check_contrast(replace(found, surroundings=120), lumen, "CT")
+
+
+def test_the_threshold_of_a_real_aorta_beside_the_lung_is_half_way_to_soft_tissue(real_cases):
+    """True lumen 487 HU, soft tissue 0 to 60: half way is 245 to 275 HU, and a tenth of the contrast is 45 HU. In a
+    region of 90 mm that holds lung and heart."""
+    loaded = Volume.read(real_cases / "chest-cta-dissection" / "ct_cropped.nii.gz")
+    low, high = (21, 17, 74), (81, 77, 134)
+    filtered = filter_volume(loaded, FilterSettings(region_voxels=VoxelBox(low=low, high=high), smoothing="none"))
+    given_ = SegmentSettings(seeds_voxel=((51, 47, 104),), leak_growth=5, border_fraction=0.9)
+    assert segment(filtered, given_, loaded).record["lower"] == pytest.approx(260, abs=45)
+
+
+@pytest.mark.slow
+def test_seeds_in_two_branches_of_a_real_circle_of_willis_find_its_tree(real_cases):
+    """From one seed what joins below 139 is taken for a leak, and a tenth of the tree of 4.3 ml (at 60) is left; the
+    second seed, in a branch, shows that it is none."""
+    loaded = Volume.read(real_cases / "tof-circle-of-willis" / "chris_MRA.nii.gz")
+    filtered = filter_volume(loaded, FilterSettings())
+    given_ = SegmentSettings(seeds_voxel=((38, 115, 0), (117, 154, 26)))
+    record = segment(filtered, given_, loaded, "MR").record
+    assert record["lower"] == pytest.approx(record["lumen_level"] / 2, abs=0.1 * record["lumen_level"])
+    assert record["volume_ml"] == pytest.approx(4.3, rel=0.25)

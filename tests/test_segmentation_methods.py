@@ -11,7 +11,8 @@ from vessels import HALF_WAY, oblique, true_lumen, tube_volume
 from pipeline.filter import filter_volume
 from pipeline.segment import segment
 from pipeline.segmentation.barrier import barrier
-from pipeline.segmentation.leak import Levels, plain_growing
+from pipeline.segmentation.leak import plain_growing
+from pipeline.segmentation.levels import Levels
 from pipeline.segmentation.methods import METHODS
 from pipeline.segmentation.problem import Lumen
 from pipeline.settings.images import CutPlane, FilterSettings, SegmentSettings, VoxelBox

@@ -9,16 +9,15 @@ from scipy import ndimage
 
 from pipeline.segmentation.leak import (
     CONTRAST_HU,
-    Levels,
     Row,
     border_contact,
     check_border,
     check_contrast,
     find_leak,
     growth,
-    levels,
     sensitivity,
 )
+from pipeline.segmentation.levels import AIR_HU, TISSUE_PART, Levels, levels, looks_like_ct, no_signal
 from pipeline.segmentation.methods import scales, threshold
 from pipeline.segmentation.problem import Lumen, Problem
 from pipeline.segmentation.region_growing import Box, Index, bounding_box, centre_line, centres, occupancy
@@ -31,15 +30,14 @@ from solver.stage import StageError
 REACH_MM = 60.0
 """How far from the seeds the threshold is looked for: the intensities of one stretch of the vessel decide."""
 
-BACKGROUND_PERCENTILE = 25
-"""Percentile of the intensities around the seeds from which the search for the surroundings' level starts."""
+START_STEPS = 5
+"""Steps of the search for a first threshold, without a mask: each leaves out what lies above the last."""
 
 STEPS, TOLERANCE = 20, 0.005
 """Most steps of the search for the half-way threshold, and the part of the contrast by which the last may differ."""
 
-BONE_HU, AIR_HU = 700.0, -200.0
-"""Levels in CT that no contrast-filled lumen reaches, and that its surroundings do not fall below: bone, and lung or
-the air around the body."""
+BONE_HU = 700.0
+"""Level in CT that no contrast-filled lumen reaches: bone."""
 
 TUBE_MIDDLE = 0.5
 """Vesselness of the middle of a tube: 0.7 in a straight one, 0.6 in a sac or a fork."""
@@ -56,9 +54,6 @@ CANDIDATES = 12
 CORE_VOXELS, CORE_DEPTH = 20, 1.5
 """A vessel four voxels across has a middle two voxels deep; so many voxels must be deeper than the second number."""
 
-DARK_PERCENTILE = 1
-"""A file without a modality whose percentile lies below `AIR_HU` is taken for CT: magnitudes of MR are not negative."""
-
 UNEVEN_CT, UNEVEN_OTHER = 0.2, 0.3
 """Largest standard deviation of the middle of a tube over its contrast: vessels have 0.03 to 0.15, ribs 0.35 and more.
 Coils of MR fade along a vessel."""
@@ -73,12 +68,14 @@ class Threshold:
 
 
 def find_lower(problem: Problem) -> Threshold:
-    """The threshold half way between the lumen and its surroundings, corrected for blur, clear of a leak.
+    """The threshold half way between the lumen and the soft tissue around it, corrected for blur, clear of a leak.
 
-    Half way is where t = (lumen(t) + surroundings(t))/2, with the levels of the mask that t makes; it is found by
-    repetition, as Ridler and Calvard (1978) do for a whole image, but within `REACH_MM` of the seeds. Then follows the
-    correction of :func:`pipeline.segmentation.wall.unbiased_lower`, and, where the leak guard would refuse the result,
-    the lowest threshold that is clear of the leak.
+    Half way is where t = (lumen(t) + surroundings(t))/2, with the levels of the mask that t makes
+    (:func:`pipeline.segmentation.levels.levels`); it is found by repetition, as Ridler and Calvard (1978) do for a
+    whole image, but within `REACH_MM` of the seeds, and from a threshold that parts the seeds from the soft tissue
+    there: from a lower one the mask would fill the body, and its surroundings be the lung. Then follows the correction
+    of :func:`pipeline.segmentation.wall.unbiased_lower`, and, where the leak guard would refuse the result, the lowest
+    threshold that is clear of the leak.
 
     Parameters
     ----------
@@ -90,21 +87,7 @@ def find_lower(problem: Problem) -> Threshold:
         If the seeds are not brighter than what is around them, or no threshold up to the lumen's level is clear.
     """
     near = _near_the_seeds(problem)
-    voxels = near.open_voxels[np.isfinite(near.open_voxels)]
-    highest = float(min(near.filtered.voxels[place[::-1]] for place in near.places))  # seeds stay in
-    lower = min((seed_level(near, near.places) + float(np.percentile(voxels, BACKGROUND_PERCENTILE))) / 2, highest)
-    lumen, found = _at(near, lower)
-    for _ in range(STEPS):
-        half_way = (found.lumen + found.surroundings) / 2
-        if abs(half_way - lower) <= TOLERANCE * abs(found.contrast):
-            break
-        lower = min((half_way + lower) / 2, highest)  # half the step: the levels answer to the threshold
-        lumen, found = _at(near, lower)
-    if found.contrast <= 0:
-        raise StageError(
-            "no contrast-filled vessel at the seed: no threshold makes the seeds brighter than their surroundings:"
-            " correct the seed, choose a series with contrast agent, or give segment.lower"
-        )
+    lower, lumen, found = _half_way(near)
     how = "half way between lumen and surroundings, less the correction for blur"
     lower = _corrected(near, lumen, found, lower)
     lumen, found = _at(near, lower)
@@ -113,18 +96,63 @@ def find_lower(problem: Problem) -> Threshold:
         if leak.clear is None:
             raise StageError(
                 f"segment.lower: none is given, and what grows from the seed half way to its surroundings, at"
-                f" {lower:.4g}, leaks, as it does at every higher threshold up to the lumen's level: give"
-                " segment.lower, narrow the region to the vessel, or part it from what it touches (segment.cut_planes)"
+                f" {lower:.4g}, leaks, as it does at every higher threshold up to the lumen's level: narrow the region"
+                " to the vessel, part it from what it touches (segment.cut_planes), give a seed in each branch, or give"
+                " segment.lower"
             )
-        lower, how = leak.clear, f"lowest threshold clear of a leak; half way is at {lower:.4g}"
+        how = (
+            f"lowest threshold clear of a leak; half way is at {lower:.4g}: if what joins below are branches of the"
+            " vessel, give a seed in each"
+        )
+        lower = leak.clear
     digits = int(np.ceil(-np.log10(abs(found.contrast)))) + 4
     return Threshold(round(lower, digits), how)
+
+
+def _half_way(problem: Problem) -> tuple[float, Lumen, Levels]:
+    """The threshold half way between the lumen and the soft tissue around it, with its mask and levels."""
+    highest = float(min(problem.filtered.voxels[place[::-1]] for place in problem.places))  # seeds stay in
+    lower = min(_first_lower(problem), highest)
+    lumen, found = _at(problem, lower)
+    for _ in range(STEPS):
+        half_way = (found.lumen + found.surroundings) / 2
+        if abs(half_way - lower) <= TOLERANCE * abs(found.contrast):
+            break
+        lower = min((half_way + lower) / 2, highest)  # half the step: the levels answer to the threshold
+        lumen, found = _at(problem, lower)
+    if found.contrast <= 0:
+        raise StageError(
+            "no contrast-filled vessel at the seed: no threshold makes the seeds brighter than their surroundings"
+            f" (seeds {found.lumen:.4g}, surroundings {found.surroundings:.4g} at the last, {lower:.4g}):"
+            " correct the seed, choose a series with contrast agent, or give segment.lower"
+        )
+    return lower, lumen, found
+
+
+def _first_lower(problem: Problem) -> float:
+    """Half way between the seeds' level and the median of what is soft tissue below it, whatever its place.
+
+    The search comes from below: so a lumen that fills most of the region is not taken for its own surroundings.
+    """
+    level = seed_level(problem, problem.places)
+    voxels = problem.open_voxels
+    values = voxels[np.isfinite(voxels) & (voxels < level)]
+    dark = problem.dark if np.isfinite(problem.dark) else no_signal(values, level)
+    tissue = values[values >= dark]
+    if tissue.size < TISSUE_PART * values.size:
+        tissue = values
+    if not tissue.size:
+        return level
+    lower = (level + float(tissue.min())) / 2
+    for _ in range(START_STEPS):
+        lower = (level + float(np.median(tissue[tissue <= lower]))) / 2
+    return lower
 
 
 def _at(problem: Problem, lower: float) -> tuple[Lumen, Levels]:
     """Mask and levels of a threshold."""
     lumen = threshold(replace(problem, lower=lower))
-    return lumen, levels(problem.filtered.voxels, lumen.mask, problem.places, lower)
+    return lumen, levels(problem.filtered.voxels, lumen.mask, problem.places, lower, problem.dark)
 
 
 def _table(problem: Problem, lumen: Lumen, found: Levels) -> list[Row]:
@@ -192,7 +220,7 @@ def find_seed(problem: Problem, modality: str | None) -> tuple[Seed, str]:
     StageError
         If there is none.
     """
-    if modality is None and np.percentile(problem.filtered.voxels, DARK_PERCENTILE) < AIR_HU:
+    if modality is None and looks_like_ct(problem.filtered.voxels):
         modality = "CT"
     found = candidates(problem, modality)
     for n, candidate in enumerate(found):
@@ -268,7 +296,7 @@ def check_vessel(problem: Problem, modality: str | None) -> None:
     lumen = threshold(near)
     voxels = near.filtered.voxels
     check_border(border_contact(lumen.mask, near.filtered.direction), lumen, near.settings)
-    found = levels(voxels, lumen.mask, near.places, near.lower)
+    found = levels(voxels, lumen.mask, near.places, near.lower, near.dark)
     check_contrast(found, lumen, modality)
     box = bounding_box(lumen.mask)
     inside = voxels[box][lumen.mask[box]]

@@ -1,14 +1,13 @@
 """Is a grown mask the lumen? Contrast, border and growth of the volume with a falling threshold."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import ndimage
 
+from pipeline.segmentation.levels import Levels
 from pipeline.segmentation.problem import Lumen
-from pipeline.segmentation.region_growing import Box, Index, Mask, bounding_box, grow, mean_radius, occupancy, shift
+from pipeline.segmentation.region_growing import Box, Mask, mean_radius, occupancy
 from pipeline.settings.images import SegmentSettings
 from solver.stage import StageError
 
@@ -17,109 +16,20 @@ CONTRAST_TO_NOISE = 4.0
 since the brightest quarter of the surroundings, not their mean, is what the lumen is compared with."""
 
 LUMEN_TO_SPREAD = 3.0
-"""How far, in standard deviations, the lumen's level lies above the lower threshold: of a normal distribution, 1 voxel
-in 700 is then darker than the threshold. Less means that the threshold cuts through the noise of a tissue."""
+"""How far, in standard deviations, the lumen's level lies above half way to its surroundings: of a normal distribution,
+1 voxel in 700 is then darker than half way. Less means that lumen and surroundings are the noise of one tissue."""
 
 CONTRAST_HU = 100.0
 """Least level of a contrast-filled lumen in CT: blood has 30 to 70 HU, with contrast agent 150 to 600."""
 
 CLEAR_CONTRAST, TEXTURE_TO_SPREAD = 12.0, 2.25
 """Not in CT: with so much contrast to noise the spread is no noise of a tissue but that of the signal, which fades with
-the distance to the coils of MR and with slow flow; the lumen's level must then be so many spreads above the threshold
+the distance to the coils of MR and with slow flow; the lumen's level must then be so many spreads above half way
 (the aorta of a real MR has 2.5 to 2.9). In CT blood is even, and what varies so much is bone."""
-
-SHELL_VOXELS = (2, 4)
-"""The surroundings are so far from the mask: beyond the blur of the wall, before the next organ."""
-
-NOISE_LAG = 3
-"""Distance in voxels of the pairs that measure noise: beyond the reach of the smoothing, within one tissue."""
-
-MAD_TO_SIGMA = 1.4826
-"""Standard deviation of a normal distribution over its median absolute deviation."""
-
-
-@dataclass(frozen=True)
-class Levels:
-    """Intensities in and around the mask.
-
-    Attributes
-    ----------
-    lumen : median of the core: what grows from the seeds half way between the lower threshold and the seeds'
-        intensity. A leak hardly changes it.
-    mask : median of the whole mask.
-    surroundings, bright_surroundings : median and upper quartile of a shell around the mask.
-    noise : standard deviation, from differences of voxels `NOISE_LAG` apart in the shell; at least the last digit.
-    spread : standard deviation, robust, within the core; at least the noise.
-    """
-
-    lumen: float
-    mask: float
-    surroundings: float
-    bright_surroundings: float
-    noise: float
-    spread: float
-
-    @property
-    def contrast(self) -> float:
-        """Lumen above surroundings."""
-        return self.lumen - self.surroundings
-
-    @property
-    def contrast_to_noise(self) -> float:
-        """How far, in standard deviations of the noise, the mask is above its brighter surroundings."""
-        return (self.mask - self.bright_surroundings) / self.noise
-
-
-def levels(voxels: NDArray[np.floating], mask: Mask, seeds: Sequence[Index], lower: float) -> Levels:
-    """Measure the intensities in and around a mask grown at `lower`.
-
-    Parameters
-    ----------
-    voxels : (Z, Y, X).
-    mask : (Z, Y, X).
-    seeds : indices x, y, z.
-    lower : threshold.
-
-    Raises
-    ------
-    StageError
-        If the mask leaves no surroundings in the region.
-    """
-    inner, outer = SHELL_VOXELS
-    box = bounding_box(mask, margin=outer)
-    part, near = mask[box], voxels[box]
-    shell = ndimage.binary_dilation(part, iterations=outer) & ~ndimage.binary_dilation(part, iterations=inner)
-    differences = np.concatenate([_differences(near, shell, axis) for axis in range(3)])
-    if not differences.size:
-        raise StageError(
-            f"segment.lower = {lower:g}: the mask of {int(mask.sum())} voxels leaves no surroundings in the region:"
-            " raise the threshold, or widen the region (filter)"
-        )
-    half_way = (lower + float(np.median([voxels[seed[::-1]] for seed in seeds]))) / 2
-    core = grow(np.where(part, near, -np.inf), [shift(seed, box) for seed in seeds], half_way)
-    median, quartile = np.percentile(near[shell], [50, 75])
-    last_digit = np.spacing(np.abs(near).max())
-    noise = max(float(MAD_TO_SIGMA * np.median(differences) / np.sqrt(2)), float(last_digit))
-    lumen = np.median(near[core])
-    return Levels(
-        lumen=float(lumen),
-        mask=float(np.median(near[part])),
-        surroundings=float(median),
-        bright_surroundings=float(quartile),
-        noise=noise,
-        spread=max(float(MAD_TO_SIGMA * np.median(np.abs(near[core] - lumen))), noise),
-    )
-
-
-def _differences(voxels: NDArray[np.floating], mask: Mask, axis: int) -> NDArray[np.floating]:
-    """Absolute differences of the voxels of a mask that are `NOISE_LAG` apart along an axis."""
-    along, inside = np.moveaxis(voxels, axis, 0), np.moveaxis(mask, axis, 0)
-    both = inside[NOISE_LAG:] & inside[:-NOISE_LAG]
-    return np.abs(along[NOISE_LAG:][both] - along[:-NOISE_LAG][both])
 
 
 def check_contrast(found: Levels, lumen: Lumen, modality: str | None) -> None:
-    """Refuse a mask that is hardly brighter than what is around it, or a wall within the noise of the tissue.
+    """Refuse a mask that is hardly brighter than the soft tissue around it, or no brighter than noise makes one.
 
     Parameters
     ----------
@@ -131,10 +41,11 @@ def check_contrast(found: Levels, lumen: Lumen, modality: str | None) -> None:
     ------
     StageError
         If the contrast to noise is below `CONTRAST_TO_NOISE`, the lumen is less than `LUMEN_TO_SPREAD` times its own
-        spread above the wall (`TEXTURE_TO_SPREAD` where the contrast is clear, but not in CT), or, in CT, below
-        `CONTRAST_HU`.
+        spread above half way to its surroundings, or above a wall that is lower (`TEXTURE_TO_SPREAD` where the contrast
+        is clear, but not in CT), or, in CT, below `CONTRAST_HU`.
     """
-    above = (found.lumen - lumen.wall) / found.spread
+    reference = min(lumen.wall, found.lumen - found.contrast / 2)
+    above = (found.lumen - reference) / found.spread
     fades = modality != "CT" and found.contrast_to_noise >= CLEAR_CONTRAST
     needed = TEXTURE_TO_SPREAD if fades else LUMEN_TO_SPREAD
     if found.contrast_to_noise < CONTRAST_TO_NOISE:
@@ -146,7 +57,8 @@ def check_contrast(found: Levels, lumen: Lumen, modality: str | None) -> None:
     elif above < needed:
         reason = (
             f"the level at the seed {found.lumen:.4g} is {above:.1f} times its own spread ({found.spread:.3g}) above"
-            f" the threshold, which cuts through the noise of the tissue; at least {needed:g} times are needed"
+            f" {reference:.4g}, the lower of the threshold and half way to its surroundings ({found.surroundings:.4g}),"
+            f" at least {needed:g} times are needed"
         )
     elif modality == "CT" and found.lumen < CONTRAST_HU:
         reason = (
@@ -291,7 +203,8 @@ def check_growth(table: list[Row], lumen: Lumen, found: Levels, settings: Segmen
         f" {below.level:.4g} the mask grows from {above.voxels} to {below.voxels} voxels,"
         f" {below.voxels / max(above.voxels, 1):.1f} times (limit {leak.limit:.3g}, from segment.leak_growth; lumen"
         f" {found.lumen:.4g}, surroundings {found.surroundings:.4g}): {_advice(leak, lumen)}, narrow the region to the"
-        " vessel, part it from what it touches (segment.cut_planes), or smooth more (filter)"
+        " vessel, part it from what it touches (segment.cut_planes), or smooth more (filter); if what joins is a branch"
+        " of the vessel, give a seed in it"
     )
 
 

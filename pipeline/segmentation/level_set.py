@@ -22,7 +22,7 @@ from numba import njit
 from numpy.typing import NDArray
 from scipy import ndimage
 
-from pipeline.segmentation.leak import Levels, levels
+from pipeline.segmentation.levels import Levels, levels
 from pipeline.segmentation.problem import Lumen, Problem
 from pipeline.segmentation.region_growing import Box, Mask, bounding_box, grow, shift
 from pipeline.segmentation.wall import blur, wall_slope
@@ -153,7 +153,7 @@ def _inside(field: Field, problem: Problem, box: Box) -> Mask:
 def _prepare(problem: Problem) -> tuple[Box, Image]:
     voxels, spacing_mm = problem.filtered.voxels, problem.filtered.spacing_mm[0]
     grown = grow(problem.open_voxels, problem.places[:1], problem.lower, problem.upper)
-    found = levels(voxels, grown, problem.places, problem.lower)
+    found = levels(voxels, grown, problem.places, problem.lower, problem.dark)
     if found.contrast <= 0:
         raise StageError(
             f"no contrast-filled vessel at the seed: its surroundings are as bright, {found.surroundings:.4g}"

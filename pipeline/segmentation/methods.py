@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 from scipy import ndimage
 from skimage import segmentation
 
-from pipeline.segmentation.leak import levels
 from pipeline.segmentation.level_set import level_set
+from pipeline.segmentation.levels import levels
 from pipeline.segmentation.problem import Lumen, Problem
 from pipeline.segmentation.region_growing import Box, Mask, bounding_box, grow, grow_family
 from pipeline.segmentation.vesselness import vesselness
@@ -226,7 +226,7 @@ def _divide(problem: Problem, divide: Divide) -> tuple[Box, Mask]:
     core = grow(problem.open_voxels, problem.places, half_way(problem), problem.upper)
     voxels = problem.filtered.voxels
     grown = grow(problem.open_voxels, problem.places[:1], problem.lower, problem.upper)
-    found = levels(voxels, grown, problem.places, problem.lower)
+    found = levels(voxels, grown, problem.places, problem.lower, problem.dark)
     markers = np.zeros(voxels.shape, np.int32)
     markers[voxels < (problem.lower + found.surroundings) / 2] = BACKGROUND
     markers[voxels > problem.upper] = BACKGROUND

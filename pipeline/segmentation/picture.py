@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 from matplotlib.patheffects import withStroke
 from numpy.typing import NDArray
 
-from pipeline.segmentation.leak import Levels
+from pipeline.segmentation.levels import Levels
 from pipeline.segmentation.region_growing import Index, bounding_box
 from pipeline.volume import Volume
 

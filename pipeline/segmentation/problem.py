@@ -25,6 +25,7 @@ class Problem:
     barrier : (Z, Y, X) bool, voxels of the cut planes, which no lumen holds; None without any.
     settings : the user's.
     lower : smallest intensity of the lumen, given or found.
+    dark : intensity below which there is no soft tissue; -inf where the image has no unit.
     log : where progress goes.
     """
 
@@ -34,6 +35,7 @@ class Problem:
     barrier: Mask | None
     settings: SegmentSettings
     lower: float
+    dark: float
     log: logging.Logger
 
     @property

@@ -4,7 +4,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import ndimage, special
 
-from pipeline.segmentation.leak import Levels
+from pipeline.segmentation.levels import Levels
 from pipeline.segmentation.region_growing import Mask, bounding_box
 
 RISE_LIMIT = 1 - 1e-9
