@@ -548,7 +548,7 @@ def _numbers(
         **(_opening_numbers(nodes, units, waves.inflow) if waves.inflow else {"wall_radius_mm": 1e3 * radius_m}),
     }
     if sections and np.isfinite(sections.narrowest_m2):
-        numbers["nodes_across_narrowest_section"] = 2 * float(np.sqrt(sections.narrowest_m2 / np.pi)) / units.dx_m
+        numbers["nodes_across_narrowest_section"] = _nodes_across(nodes, sections.narrowest_m2 / units.dx_m**2)
     if sections:
         numbers |= {
             "expected_pressure_difference_pa": pressure_pa,
@@ -563,6 +563,12 @@ def _numbers(
         largest = max((o for o in nodes.openings if o.role == "inlet"), key=lambda opening: opening.radius_mm)
         numbers["womersley"] = 1e-3 * largest.radius_mm * float(np.sqrt(omega / units.viscosity_m2_s))
     return {name: float(value) for name, value in numbers.items()}
+
+
+def _nodes_across(nodes: Nodes, area: float) -> float:
+    """Diameter of a round section of so many nodes; in one layer of nodes they are its height."""
+    one_layer = not np.ptp(nodes.position, axis=0).all()
+    return float(area if one_layer else 2 * np.sqrt(area / np.pi))
 
 
 def _opening_numbers(nodes: Nodes, units: Units, inflow: dict[str, Inflow]) -> dict[str, float]:
