@@ -10,7 +10,8 @@ import pytest
 from pipeline.case import read_cohort
 from solver.stage import ROOT, StageError
 
-BY_PARTS = {"PYTHON", "threads", "CHOSEN.checkpoint_minutes", "params.centreline", "params.along", "params.evidence"}
+BY_PARTS = {"PYTHON", "threads", "CHOSEN.checkpoint_minutes", "params.centreline", "params.along", "params.evidence",
+            "params.gate", "params.more"}  # fmt: skip
 """What stands in commands without being quoted there: numbers, and what is quoted where it is put together."""
 
 COMMANDS = ("$(touch canary)", "`touch canary`", ";touch canary;", "&touch canary", "|touch canary", ">canary", "\"'")
