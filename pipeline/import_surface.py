@@ -470,7 +470,8 @@ def _cut(mesh: Mesh, settings: GivenSurface, log: logging.Logger, scene: Scene) 
     close_on_request(found, settings, REMEDY)
     least = max(settings.min_radius_mm, MIN_RADIUS_VOXELS * voxels.spacing_mm)
     fine = _split(mesh, min(end.end_radius_mm for end in found.open) / EDGES_PER_RADIUS)
-    return cut_ends(fine, voxels.field, found, settings, least, REMEDY, log, scene), closed_ends(found)
+    cut, _, _ = cut_ends(fine, voxels.field, found, settings, least, REMEDY, log, scene, border=[])
+    return cut, closed_ends(found)
 
 
 def _resolved(mesh: Mesh, settings: GivenSurface, log: logging.Logger) -> _Voxels:

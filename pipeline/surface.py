@@ -7,16 +7,28 @@ with a flat cap. The surface leaves this stage closed, and every triangle knows 
 
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from pipeline.geometry.branches.border import (
+    Section,
+    beyond_border,
+    border_sections,
+    ends_at_border,
+    section_beyond,
+    volumes_nearest,
+)
 from pipeline.geometry.branches.centreline import Centreline, Ends, find_ends, trace_centreline
 from pipeline.geometry.branches.openings import Cut, describe, place_cut, without_frayed_ends
 from pipeline.geometry.branches.picture import Mark, Scene
-from pipeline.geometry.branches.side_branches import SideBranch, choose_side_branches, without_side_branches
+from pipeline.geometry.branches.side_branches import (
+    choose_side_branches,
+    own_rows,
+    without_side_branches,
+)
 from pipeline.geometry.surface.clip import ClipError, check_closed, cut_end
 from pipeline.geometry.surface.extension import extend_openings
 from pipeline.geometry.surface.facets import Facets
@@ -31,6 +43,7 @@ from pipeline.geometry.surface.isosurface import (
 from pipeline.geometry.surface.quality import triangle_quality
 from pipeline.geometry.surface.remesh import Shape, remesh_vessel
 from pipeline.geometry.surface.smooth_mesh import smooth_mesh
+from pipeline.geometry.surface.volumes import MOST_LOST, loss_in_words, share_lost
 from pipeline.mesh import Mesh, words_mm, write_openings
 from pipeline.settings.base import parse
 from pipeline.settings.geometry import SurfaceSettings
@@ -42,6 +55,9 @@ MIN_RADIUS_VOXELS = 2.0
 """The image does not resolve thinner vessels."""
 MAX_ANISOTROPY = 1.5
 """Largest ratio of the voxel's edges: with more, the surface has the steps of the slices."""
+TIP_RADII = 1.0
+"""Within so many of its radii from its tip a vessel narrows; what is cut off there is asked for."""
+WALL = 0
 MASK_REMEDY = "resample finer with filter.spacing_mm, or let the mask reach further along the vessel"
 """Where fewer than two ends are open."""
 
@@ -90,45 +106,147 @@ def extract_surface(lumen: Volume, settings: SurfaceSettings, log: logging.Logge
         return _extract(lumen, settings, log, scene)
 
 
+@dataclass(frozen=True)
+class _Traced:
+    """A lumen that goes on beyond the image where its border cuts a vessel, and its centreline.
+
+    Attributes
+    ----------
+    lumen : (Z, Y, X), with the tubes beyond the border.
+    field, raw : smooth field of it, and the surface on which that is zero.
+    centreline, frayed : not pruned, and the rows at which it frays.
+    border : the sections of the border by the rows of the ends beyond them.
+    """
+
+    lumen: Volume
+    field: Volume
+    raw: Mesh
+    centreline: Centreline
+    frayed: frozenset[int]
+    border: dict[int, Section]
+
+    def ends(self, centreline: Centreline, settings: SurfaceSettings, least_mm: float) -> Ends:
+        """Open and closed ends of the centreline or of a part of it."""
+        kept = self.frayed | self.border.keys()
+        return find_ends(
+            centreline, settings.min_branch_radii, least_mm, _at_border(self.lumen, centreline), frozenset(kept)
+        )
+
+
 def _extract(lumen: Volume, settings: SurfaceSettings, log: logging.Logger, scene: Scene) -> Surface:
     _demand_isotropic(lumen)
     least_mm = max(settings.min_radius_mm, MIN_RADIUS_VOXELS * max(lumen.spacing_mm))
-    lumen, sides = _without_side_branches(lumen, settings, least_mm, log, scene)
-    volume_mm3 = float(np.count_nonzero(lumen.voxels >= 0.5) * np.prod(lumen.spacing_mm))
-    field = smooth_field(lumen, settings.smoothing_mm)
-    raw = scene.mesh = zero_surface(field)
-    check_closed(raw)
-    log.info("iso-surface: %d triangles, %.1f mm3", len(raw.triangles), raw.volume_mm3())
-    centreline, frayed = _trace(field, raw)
-    found = find_ends(centreline, settings.min_branch_radii, least_mm, _at_border(lumen, centreline), frayed)
+    given_mm3 = volume_of(lumen)
+    traced, shaved = _trace_beyond(lumen, settings, least_mm, log, scene)
+    traced, sides = _without_side_branches(traced, settings, least_mm, log, scene)
+    found = traced.ends(traced.centreline, settings, least_mm)
     scene.mark_ends(found)
     close_on_request(found, settings, MASK_REMEDY)
-    mesh, field = fit(raw, field, volume_mm3)
-    mesh, shape_of = smooth_wall(mesh, field, lumen, settings, volume_mm3)
-    change = mesh.volume_mm3() / volume_mm3 - 1
+    asked_mm3 = given_mm3 - sum(side["volume_mm3"] for side in sides)
+    mesh, field, whole_mm3 = _fitted(traced, asked_mm3, scene)
+    mesh, shape_of = smooth_wall(mesh, field, traced.lumen, settings, whole_mm3)
+    whole = mesh
+    mesh, inside_mm3, lost = cut_ends(
+        mesh, field, found, settings, least_mm, MASK_REMEDY, log, scene, [*traced.border.values()]
+    )
+    change = inside_mm3 / asked_mm3 - 1
     if abs(change) > settings.volume_tolerance:
         raise StageError(
-            f"surface: smoothing changed the volume by {100 * change:+.2f} % of {volume_mm3:.1f} mm3, more than"
+            f"surface: smoothing changed the volume by {100 * change:+.2f} % of {asked_mm3:.1f} mm3, more than"
             f" surface.volume_tolerance = {settings.volume_tolerance:g}; lower surface.smoothing_mm,"
             " or resample finer with filter.spacing_mm"
         )
-    whole, mesh = mesh, cut_ends(mesh, field, found, settings, least_mm, MASK_REMEDY, log, scene)
     mesh = remesh_vessel(mesh, shape_of(mesh), settings.edges_per_radius, max(lumen.spacing_mm))
     check_closed(mesh)
     openings = name_openings(mesh, settings, log)
+    cut_mm3 = mesh.volume_mm3()
     mesh, openings = extend_openings(mesh, openings, settings, log)
     quality = {
-        "mask_volume_mm3": volume_mm3,
-        "raw_volume_change": raw.volume_mm3() / volume_mm3 - 1,
+        "mask_volume_mm3": given_mm3,
+        "raw_volume_change": traced.raw.volume_mm3() / volume_of(traced.lumen) - 1,
         "volume_change": change,
+        "cut_ends": lost,
+        "extensions_mm3": mesh.volume_mm3() - cut_mm3,
         "volume_mm3": mesh.volume_mm3(),
         "closed_ends": closed_ends(found),
-        "side_branches": [side.record(settings.side_branches.action) for side in sides],
-        "before": triangle_quality(raw),
+        "side_branches": sides,
+        "border": [
+            {"place_mm": each.cut.centre_mm.tolist(), "area_mm2": each.area_mm2, "opening": not side}
+            for side, sections in ((False, traced.border.values()), (True, shaved))
+            for each in sections
+        ],
+        "before": triangle_quality(traced.raw),
         "uncut": triangle_quality(whole),
         "after": triangle_quality(mesh),
     }
+    _tell_volumes(quality, log)
     return Surface(mesh, openings, quality)
+
+
+def volume_of(lumen: Volume) -> float:
+    """Volume of the voxels that are at least half full, mm3."""
+    return float(np.count_nonzero(lumen.voxels >= 0.5) * np.prod(lumen.spacing_mm))
+
+
+def _tell_volumes(quality: dict[str, Any], log: logging.Logger) -> None:
+    """Log the way from the mask's volume to the surface's, and warn of what the settings did not ask for."""
+    sides = sum(side["volume_mm3"] for side in quality["side_branches"])
+    ends = sum(end["volume_mm3"] for end in quality["cut_ends"])
+    log.info(
+        "volume: mask %.3f mL, side branches -%.3f mL, ends cut off -%.3f mL, extensions +%.3f mL: surface %.3f mL",
+        *(mm3 / 1000 for mm3 in (quality["mask_volume_mm3"], sides, ends, quality["extensions_mm3"])),
+        quality["volume_mm3"] / 1000,
+    )
+    if (share := share_lost(quality)) > MOST_LOST:
+        log.warning("warning: %s", loss_in_words(quality, share))
+
+
+def _trace_beyond(
+    lumen: Volume, settings: SurfaceSettings, least_mm: float, log: logging.Logger, scene: Scene
+) -> tuple[_Traced, list[Section]]:
+    """The lumen beyond the border with its centreline, and the sections in which the border shaves off a side."""
+    sections, shaved = border_sections(lumen, least_mm)
+    while True:
+        traced = _traced(beyond_border(lumen, sections), settings, log, scene)
+        centreline, border, sides = ends_at_border(traced.centreline, sections, settings.min_branch_radii)
+        shaved += sides
+        if not sides:
+            break
+        gone = {id(section) for section in sides}
+        sections = [section for section in sections if id(section) not in gone]
+    for section in border.values():
+        log.info("%s: an opening", section.words)
+    for section in shaved:
+        log.warning("warning: %s: cuts the side of the vessel, which is closed there", section.words)
+    return replace(traced, centreline=centreline, border=border), shaved
+
+
+def _traced(lumen: Volume, settings: SurfaceSettings, log: logging.Logger, scene: Scene) -> _Traced:
+    """Surface and centreline of a lumen."""
+    field = smooth_field(lumen, settings.smoothing_mm, log)
+    raw = scene.mesh = zero_surface(field)
+    check_closed(raw)
+    log.info("iso-surface: %d triangles, %.1f mm3", len(raw.triangles), raw.volume_mm3())
+    traced = trace_centreline(field.with_voxels(field.voxels > 0), raw.points_mm)
+    return _Traced(lumen, field, raw, *without_frayed_ends(traced), {})
+
+
+def _fitted(traced: _Traced, wanted_mm3: float, scene: Scene) -> tuple[Mesh, Volume, float]:
+    """The surface, whose volume within the image is the wanted one, its field, and its volume with the tubes.
+
+    The ends of the tubes lose some volume to smoothing, which is not to be made up for within the image.
+    """
+    whole_mm3 = volume_of(traced.lumen)
+    mesh, field = fit(traced.raw, traced.field, whole_mm3)
+    if traced.border:
+        inside = mesh
+        sections = list(traced.border.values())
+        for section in sections:
+            inside = _cut(inside, section.cut, WALL, [each.cut for each in sections], scene)
+        area_mm2 = (float(np.linalg.norm(each.area_vectors_mm2(), axis=1).sum()) for each in (mesh, inside))
+        whole_mm3 -= (inside.volume_mm3() - wanted_mm3) * next(area_mm2) / next(area_mm2)
+        mesh, field = fit(mesh, field, whole_mm3)
+    return mesh, field, whole_mm3
 
 
 def smooth_wall(
@@ -145,28 +263,29 @@ def smooth_wall(
     return mesh, lambda cut: Facets(wall, cut)
 
 
-def _trace(field: Volume, surface: Mesh) -> tuple[Centreline, frozenset[int]]:
-    """Centreline of what is positive in a field, and the rows at which it frays."""
-    return without_frayed_ends(trace_centreline(field.with_voxels(field.voxels > 0), surface.points_mm))
-
-
 def _without_side_branches(
-    lumen: Volume, settings: SurfaceSettings, least_mm: float, log: logging.Logger, scene: Scene
-) -> tuple[Volume, list[SideBranch]]:
-    """The lumen without the side branches that the settings take out of it, and these."""
-    if settings.side_branches.action == "keep":
-        return lumen, []
-    field = smooth_field(lumen, settings.smoothing_mm)
-    raw = scene.mesh = zero_surface(field)
-    centreline, frayed = _trace(field, raw)
-    border = _at_border(lumen, centreline)
+    traced: _Traced, settings: SurfaceSettings, least_mm: float, log: logging.Logger, scene: Scene
+) -> tuple[_Traced, list[dict[str, Any]]]:
+    """The lumen without the side branches that the settings take out of it, and records of these with their volumes."""
+    action = settings.side_branches.action
+    if action == "keep":
+        return traced, []
 
     def open_ends(rest: Centreline) -> int:
-        return len(find_ends(rest, settings.min_branch_radii, least_mm, border, frayed).open)
+        return len(traced.ends(rest, settings, least_mm).open)
 
-    sides, rest = choose_side_branches(centreline, settings, open_ends, log)
-    flat = settings.side_branches.action == "close"
-    return (without_side_branches(lumen, raw.points_mm, sides, rest, flat) if sides else lumen), sides
+    sides, rest = choose_side_branches(traced.centreline, settings, open_ends, log)
+    if not sides:
+        return traced, []
+    lumen = without_side_branches(traced.lumen, traced.raw.points_mm, sides, rest, flat=action == "close")
+    without = _traced(lumen, settings, log, scene)
+    sections = list(traced.border.values())
+    centreline, border, _ = ends_at_border(without.centreline, sections, settings.min_branch_radii)
+    lost = np.argwhere((traced.lumen.voxels >= 0.5) & (lumen.voxels < 0.5))[:, ::-1]
+    ways = [traced.centreline.points_mm[own_rows(side.branch)] for side in sides]
+    volumes = volumes_nearest(lumen.to_mm(lost), ways, float(np.prod(lumen.spacing_mm)))
+    records = [side.record(action) | {"volume_mm3": mm3} for side, mm3 in zip(sides, volumes, strict=True)]
+    return replace(without, centreline=centreline, border=border), records
 
 
 def _demand_isotropic(lumen: Volume) -> None:
@@ -197,7 +316,8 @@ def cut_ends(
     remedy: str,
     log: logging.Logger,
     scene: Scene,
-) -> Mesh:
+    border: list[Section],
+) -> tuple[Mesh, float, list[dict[str, Any]]]:
     """Cut and cap the open ends of a closed surface.
 
     Parameters
@@ -210,19 +330,39 @@ def cut_ends(
     remedy : what helps where fewer than two ends can be cut, for the message.
     log : for why ends stay closed.
     scene : gets the cuts and what is cut, for the picture of a refusal.
+    border : sections of the image's border, where the ends beyond it are cut off.
+
+    Returns
+    -------
+    The surface; its volume in the image, before any end was cut there, mm3; and for each end that was cut there its
+    place, the volume that was cut off and how much of that the settings asked for.
 
     Raises
     ------
     StageError
         If fewer than two ends can be cut, cuts overlap, or the surface is not closed in the end.
     """
-    cuts = _place_cuts(field, found, settings, least_mm, remedy, scene)
+    cuts = _place_cuts(field, found, settings, least_mm, remedy, scene, border)
     for row, why in found.closed.items():
         log.info("end at %s stays closed: %s", words_mm(found.centreline.points_mm[row]), why)
-    for number, cut in enumerate(cuts, 1):
+    numbers = {id(cut): number for number, cut in enumerate(cuts, 1)}
+    for section in border:
+        mesh = scene.mesh = _cut(mesh, section.cut, numbers.pop(id(section.cut), WALL), cuts, scene)
+    inside_mm3, lost = mesh.volume_mm3(), []
+    for number in numbers.values():
+        cut, before = cuts[number - 1], mesh
         mesh = scene.mesh = _cut(mesh, cut, number, cuts, scene)
+        cap_mm2 = float(np.linalg.norm(mesh.area_vectors_mm2()[mesh.opening == number].sum(axis=0)))
+        asked_mm = (settings.cut_radii + TIP_RADII) * np.sqrt(cap_mm2 / np.pi)
+        lost.append(
+            {
+                "place_mm": cut.centre_mm.tolist(),
+                "volume_mm3": before.volume_mm3() - mesh.volume_mm3(),
+                "asked_mm3": cap_mm2 * asked_mm,
+            }
+        )
     check_closed(mesh)
-    return mesh
+    return mesh, inside_mm3, lost
 
 
 def name_openings(mesh: Mesh, settings: SurfaceSettings, log: logging.Logger) -> tuple[Opening, ...]:
@@ -248,11 +388,20 @@ def closed_ends(found: Ends) -> list[dict[str, Any]]:
 
 
 def _place_cuts(
-    field: Volume, found: Ends, settings: SurfaceSettings, least_mm: float, remedy: str, scene: Scene
+    field: Volume,
+    found: Ends,
+    settings: SurfaceSettings,
+    least_mm: float,
+    remedy: str,
+    scene: Scene,
+    border: list[Section],
 ) -> list[Cut]:
     """Cuts of the open ends, and what cannot be cut is closed."""
     cuts = []
     for end in list(found.open):
+        if section := section_beyond(found.centreline, end, border):
+            cuts.append(section.cut)
+            continue
         cut = place_cut(field, found.centreline, end, settings.cut_radii, least_mm, settings.cut_roundness)
         if cut:
             cuts.append(cut)

@@ -5,6 +5,8 @@ the surface of a vessel of mean curvature H inwards by about ``s^2 H``; in this 
 shift cancels, so that thin and thick vessels keep their radii (of 2.5 to 10 voxels to 1 % for s = 1.25 voxels).
 """
 
+import logging
+
 import numpy as np
 from numba import njit
 from numpy.typing import NDArray
@@ -31,13 +33,14 @@ MARGIN = 4
 """Voxels around the lumen's bounding box."""
 
 
-def smooth_field(mask: Volume, smoothing_mm: float | None) -> Volume:
+def smooth_field(mask: Volume, smoothing_mm: float | None, log: logging.Logger | None = None) -> Volume:
     """Smooth field of a mask, positive inside, zero on the surface, over the mask's bounding box and a margin.
 
     Parameters
     ----------
     mask : (Z, Y, X), not 0 in the lumen.
     smoothing_mm : standard deviation of the Gaussian, mm; None: 1.25 voxels. At least 0.8 voxels are taken.
+    log : for the specks that were dropped.
 
     Raises
     ------
@@ -53,8 +56,8 @@ def smooth_field(mask: Volume, smoothing_mm: float | None) -> Volume:
     field = 2 * ndimage.gaussian_filter(voxels, sigma, mode="constant", truncate=3.0)
     field -= ndimage.gaussian_filter(voxels, 2 * sigma, mode="constant", truncate=3.0)
     field -= 0.5
-    _keep_one_piece(field, sigma_mm)
     field[np.abs(field) < 1e-4] = -1e-4  # a vertex on a voxel would give empty triangles
+    _keep_one_piece(field, sigma_mm, log)
     return lumen.with_voxels(field)
 
 
@@ -67,13 +70,13 @@ def occupancy_surface(lumen: Volume) -> Mesh:
     """
     near = crop(lumen, margin=MARGIN)
     field = near.voxels.astype(np.float32) - np.float32(0.5)
-    _keep_one_piece(field, 0.0)
     field[np.abs(field) < 1e-2] = -1e-2  # a vertex near a voxel would give empty triangles
+    _keep_one_piece(field, 0.0)
     return zero_surface(near.with_voxels(field))
 
 
-def _keep_one_piece(field: NDArray[np.float32], sigma_mm: float) -> None:
-    """Remove crumbs and cavities that smoothing made of thin places, in place; refuse where they are large."""
+def _keep_one_piece(field: NDArray[np.float32], sigma_mm: float, log: logging.Logger | None = None) -> None:
+    """Remove specks and cavities that smoothing made of thin places, in place; refuse where they are large."""
     label, parts = ndimage.label(field > 0)
     if not parts:
         raise StageError(
@@ -83,15 +86,23 @@ def _keep_one_piece(field: NDArray[np.float32], sigma_mm: float) -> None:
     sizes = np.bincount(label.ravel())[1:]
     vessel = label == 1 + np.argmax(sizes)
     filled = ndimage.binary_fill_holes(vessel)
-    crumbs, cavities = (label > 0) & ~filled, filled & ~vessel
-    for lost, what in ((crumbs, "a thin place of the vessel breaks, and"), (cavities, "a cavity of the lumen, with")):
+    specks, cavities = (label > 0) & ~filled, filled & ~vessel
+    for lost, what in ((specks, "a thin place of the vessel breaks, and"), (cavities, "a cavity of the lumen, with")):
         if (share := np.count_nonzero(lost) / sizes.sum()) > MAX_LOST:
             raise StageError(
                 f"surface.smoothing_mm = {sigma_mm:g} mm: {what} {100 * share:.1f} % of its volume, would be lost;"
                 " lower it, resample finer with filter.spacing_mm, or fill cavities with segment.fill_holes"
             )
-    field[crumbs] = -0.5
+    field[specks] = -0.5
     field[cavities] = 0.5
+    if log and (dropped := np.count_nonzero(specks)):
+        count = len(np.unique(label[specks]))
+        log.info(
+            "%d specks beside the vessel dropped, %d voxels in all (%.2g %%)",
+            count,
+            dropped,
+            100 * dropped / sizes.sum(),
+        )
 
 
 def crop(mask: Volume, margin: int) -> Volume:
