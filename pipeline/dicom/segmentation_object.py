@@ -20,7 +20,7 @@ from pydicom.uid import (
     SegmentationStorage,
 )
 
-from pipeline.dicom.dataset import DEFLATE_RATIO, number, quiet, read_dataset, require_small_when_inflated
+from pipeline.dicom.dataset import DEFLATE_RATIO, number, quiet, read_dataset, require_small_when_inflated, value
 from pipeline.mask_file import GivenMask, Segment, check_geometry, choose
 from pipeline.volume import Volume
 from solver.memory import available_bytes
@@ -111,6 +111,7 @@ def _open(path: Path) -> hd.seg.Segmentation:
         what = "contours (RTSTRUCT), which have to be made a mask first" if contours else "no segmentation but an image"
         raise StageError(f"input.mask: the DICOM file holds {what}; give a DICOM segmentation (SEG) or a label map")
     _demand_what_can_be(dataset, path.stat().st_size)
+    _demand_agreement(dataset)
     try:
         return hd.seg.Segmentation.from_dataset(dataset, copy=False)
     except Exception as error:  # of any kind, with values of the header in its text
@@ -132,6 +133,19 @@ def _demand_what_can_be(dataset: pydicom.Dataset, stored: int) -> None:
         raise StageError(
             f"input.mask: the DICOM segmentation claims {sizes[2]:g} frames of {sizes[0]:g} x {sizes[1]:g} voxels,"
             f" which its {stored} bytes cannot hold or this machine cannot take; export it again"
+        )
+
+
+def _demand_agreement(dataset: pydicom.Dataset) -> None:
+    """Refuse a file whose numbers of frames disagree: a slice without a frame would be taken as empty."""
+    claimed = int(number(dataset.get("NumberOfFrames")) or 0)
+    described = len(value(dataset, "PerFrameFunctionalGroupsSequence") or [])
+    size = [int(number(dataset.get(key)) or 0) for key in ("Rows", "Columns", "BitsAllocated")]
+    needed, stored = math.ceil(claimed * math.prod(size) / 8), len(value(dataset, "PixelData") or b"")
+    if claimed != described or stored not in (needed, needed + needed % 2):
+        raise StageError(
+            f"input.mask: the DICOM segmentation claims {claimed} frames and describes {described}, and its pixels have"
+            f" {stored} bytes where its frames take {needed}: some are missing or too many; copy or export it again"
         )
 
 
