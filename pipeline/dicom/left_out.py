@@ -1,0 +1,152 @@
+"""Left out: files that are no slices of the chosen series as they are, but could be lost ones of it.
+
+A slice whose header is damaged, or whose SeriesInstanceUID is, leaves no gap where it is at the end of the stack. So
+whatever cannot be excluded from being a slice is told, and refused unless the case says that it may be left out.
+"""
+
+import logging
+import re
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pipeline.dicom.deviations import POSITION_FLOOR_MM, POSITION_TOLERANCE, SHEAR_TOLERANCE
+from pipeline.dicom.files import NOT_DICOM, Doubtful, Scan
+from pipeline.dicom.grid import MIN_SLICES
+from pipeline.dicom.header import SliceHeader, may_hold_slice
+from pipeline.dicom.parts import SAME_ORIENTATION
+from pipeline.dicom.series import LISTED, Series
+from pipeline.settings.images import LoadSettings
+from solver.stage import StageError
+
+HEAD_BYTES = 2**16
+"""Where the UIDs of a file stand."""
+STORAGE = re.compile(rb"1\.2\.840\.10008\.5\.1\.4\.1\.1\.[0-9.]*[0-9]")
+"""A SOP class of something stored; the first one in a file is its own."""
+STEPS_BEYOND = 3
+"""How many steps beyond the stack a slice may lie that could belong to it."""
+
+
+@dataclass(frozen=True)
+class LeftOut:
+    """A file that could be a slice of the series, by the words of messages, and why it is none as it is."""
+
+    file: str
+    why: str
+
+
+def left_out(chosen: Series, part: Series, every: list[Series], scan: Scan) -> list[LeftOut]:
+    """Files that cannot be excluded from being slices of a part of a series.
+
+    Parameters
+    ----------
+    chosen, part : the series, and the part of it that is meant.
+    every, scan : all series, and all that was found beside them.
+    """
+    damaged = [each for each in scan.doubtful if _could_belong(each, chosen, every, scan)]
+    return [
+        *(LeftOut(each.file.label, each.reason.why) for each in damaged),
+        *(LeftOut(header.label, _why_apart(header)) for header in _strays(part, every)),
+    ]
+
+
+def require_complete_series(part: Series, lost: list[LeftOut], settings: LoadSettings, log: logging.Logger) -> None:
+    """Refuse a series of which slices may be lost, unless the case says that they may be.
+
+    Raises
+    ------
+    StageError
+        Naming the files by their numbers.
+    """
+    if not lost:
+        return
+    shown = ", ".join(f"{each.file}: {each.why}" for each in lost[:LISTED])
+    more = f" and {len(lost) - LISTED} more" if len(lost) > LISTED else ""
+    told = f"{part.name}: {len(lost)} file{'s' if len(lost) > 1 else ''} could be slices of it ({shown}{more})"
+    if settings.doubtful_files == "refuse":
+        raise StageError(
+            f"{told}; copy or export them again, take them out if they do not belong, or load without them by"
+            " load.doubtful_files: leave_out"
+        )
+    log.warning("warning: %s; left out, as load.doubtful_files says", told)
+
+
+def record(lost: list[LeftOut]) -> list[dict[str, str]]:
+    """The same for ``series.json``."""
+    return [asdict(each) for each in lost]
+
+
+def _could_belong(doubtful: Doubtful, chosen: Series, every: list[Series], scan: Scan) -> bool:
+    """By the series that it names or whose UID stands in its bytes, or else by the folder and the name of the file."""
+    if doubtful.reason.series:
+        return doubtful.reason.series == chosen.headers[0].series
+    with doubtful.file.path.open("rb") as stream:
+        head = stream.read(HEAD_BYTES)
+    named = {series.hash for series in every if _names(head, series.headers[0].series)}
+    if named:
+        return chosen.hash in named
+    own = {scan.names[header.path] for header in chosen.headers}
+    if doubtful.file.pattern in {file.pattern for file in own}:
+        return True
+    marked = doubtful.reason.why != NOT_DICOM
+    stored = STORAGE.search(head) if marked or b"\0" in head else None  # a text may speak of DICOM
+    may_be_slice = may_hold_slice(stored.group().decode()) if stored else marked
+    return may_be_slice and doubtful.file.name.parent in {file.name.parent for file in own}
+
+
+def _names(head: bytes, uid: str) -> bool:
+    """Whether a UID stands in some bytes, and not as the beginning of a longer one."""
+    return re.search(rb"(?<![0-9.])" + re.escape(uid.encode()) + rb"(?![0-9.])", head) is not None
+
+
+def _why_apart(stray: SliceHeader) -> str:
+    missing = "SeriesInstanceUID" in stray.missing
+    return f"{'no' if missing else 'another'} SeriesInstanceUID, but its place is one of the stack"
+
+
+def _strays(part: Series, every: list[Series]) -> Iterator[SliceHeader]:
+    """Slices of series too small for a volume that lie on the grid of a part, where it has none."""
+    headers = part.headers
+    if len(headers) < 2 or any(None in header.place for header in headers):
+        return
+    first = headers[0]
+    axes = _axes(first)
+    places = np.array([header.position_mm for header in headers]) @ axes
+    places = places[np.argsort(places[:, 2], kind="stable")]
+    steps = np.diff(places[:, 2])
+    steps = steps[steps >= POSITION_FLOOR_MM]
+    if not len(steps):
+        return
+    count = round(float(places[-1, 2] - places[0, 2]) / float(np.median(steps)))
+    step = (places[-1] - places[0]) / max(count, 1)
+    taken = {round(float(place)) for place in (places[:, 2] - places[0, 2]) / step[2]}
+    limit = np.full(3, SHEAR_TOLERANCE * min(first.pixel_spacing_mm or (0.0,)))
+    limit[2] = max(POSITION_TOLERANCE * step[2], POSITION_FLOOR_MM)
+    for series in every:
+        if series.headers[0].series == first.series or len(series.headers) >= MIN_SLICES:
+            continue
+        for header in series.headers:
+            if not _alike(header, first):
+                continue
+            off = np.array(header.position_mm) @ axes - places[0]
+            number = round(float(off[2] / step[2]))
+            near = -STEPS_BEYOND <= number <= count + STEPS_BEYOND and number not in taken
+            if near and (np.abs(off - number * step) <= limit).all():
+                yield header
+
+
+def _axes(header: SliceHeader) -> NDArray[np.float64]:
+    """Directions of rows, columns and normal, as columns."""
+    x, y = np.array(header.orientation, float).reshape(2, 3)
+    return np.column_stack([x, y, np.cross(x, y)])
+
+
+def _alike(header: SliceHeader, other: SliceHeader) -> bool:
+    """Whether two slices could belong to one stack."""
+    if None in header.place or header.kind == "localizer":
+        return False
+    same = ("modality", "rows", "columns", "pixel_spacing_mm")
+    turned = np.abs(np.array(header.orientation, float) - np.array(other.orientation, float)).max()
+    return turned <= SAME_ORIENTATION and all(getattr(header, name) == getattr(other, name) for name in same)
