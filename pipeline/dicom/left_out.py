@@ -60,17 +60,20 @@ def require_complete_series(part: Series, lost: list[LeftOut], settings: LoadSet
     StageError
         Naming the files by their numbers.
     """
-    if not lost:
-        return
+    if lost and settings.doubtful_files == "refuse":
+        raise StageError(f"{told(part, lost)}, or load without them by load.doubtful_files: leave_out")
+    if lost:
+        log.warning("warning: %s; load.doubtful_files leaves them out", told(part, lost))
+
+
+def told(part: Series, lost: list[LeftOut]) -> str:
+    """Which files could be slices of a part, and what can be done about it."""
     shown = ", ".join(f"{each.file}: {each.why}" for each in lost[:LISTED])
     more = f" and {len(lost) - LISTED} more" if len(lost) > LISTED else ""
-    told = f"{part.name}: {len(lost)} file{'s' if len(lost) > 1 else ''} could be slices of it ({shown}{more})"
-    if settings.doubtful_files == "refuse":
-        raise StageError(
-            f"{told}; copy or export them again, take them out if they do not belong, or load without them by"
-            " load.doubtful_files: leave_out"
-        )
-    log.warning("warning: %s; left out, as load.doubtful_files says", told)
+    return (
+        f"{part.name}: {len(lost)} file{'s' if len(lost) > 1 else ''} could be slices of it ({shown}{more}); copy or"
+        " export them again, take them out if they do not belong"
+    )
 
 
 def record(lost: list[LeftOut]) -> list[dict[str, str]]:

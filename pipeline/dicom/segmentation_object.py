@@ -42,23 +42,23 @@ def is_dicom(path: Path) -> bool:
         return file.read(132)[128:] == b"DICM"
 
 
-def find_segmentation(folder: Path) -> Path:
-    """The one DICOM segmentation below a folder.
+def find_segmentation(folder: Path) -> Path | None:
+    """The one DICOM segmentation below a folder; None where there is none.
 
     Raises
     ------
     StageError
-        If there is none, or more than one.
+        If there is more than one.
     """
     files = [path for path in sorted(folder.rglob("*")) if path.is_file() and is_dicom(path)]
     with quiet():
         found = [path for path in files if _kind(path) in (SegmentationStorage, LABEL_MAP_STORAGE)]
-    if len(found) != 1:
+    if len(found) > 1:
         raise StageError(
             f"input.mask: {len(found)} DICOM segmentations among {len(files)} DICOM files of the folder; give the file"
             " itself"
         )
-    return found[0]
+    return found[0] if found else None
 
 
 def _kind(path: Path) -> str | None:
@@ -109,7 +109,10 @@ def _open(path: Path) -> hd.seg.Segmentation:
     if dataset.get("SOPClassUID") not in (SegmentationStorage, LABEL_MAP_STORAGE):
         contours = dataset.get("SOPClassUID") == RTStructureSetStorage
         what = "contours (RTSTRUCT), which have to be made a mask first" if contours else "no segmentation but an image"
-        raise StageError(f"input.mask: the DICOM file holds {what}; give a DICOM segmentation (SEG) or a label map")
+        raise StageError(
+            f"input.mask: the DICOM file holds {what}; give a DICOM segmentation (SEG), a label map, or the folder of a"
+            " series whose images are the mask"
+        )
     _demand_what_can_be(dataset, path.stat().st_size)
     _demand_agreement(dataset)
     try:

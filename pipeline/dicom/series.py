@@ -280,13 +280,13 @@ def _uncertain_intensity(header: SliceHeader) -> str | None:
     return None
 
 
-def grid(series: Series, settings: LoadSettings) -> Grid:
+def grid(series: Series, settings: LoadSettings | None) -> Grid:
     """The regular grid that the slices form.
 
     Parameters
     ----------
     series : its slices, one at a place.
-    settings : what becomes of slices that form none.
+    settings : what becomes of slices that form none; without any they are refused.
 
     Raises
     ------
