@@ -126,7 +126,7 @@ def test_a_map_of_many_labels_is_none_of_those_images(seed, tmp_path):
     assert read_mask(tmp_path, number).lumen.voxels.sum() == (labels == number).sum()
 
 
-def test_real_images_are_not_taken_for_masks(real_cases):
+def test_a_real_image_is_not_taken_for_a_mask(real_cases):
     for name in (
         "head-arteries-mr/dicom",
         "negative-chest-ct/dicom",

@@ -57,9 +57,10 @@ class SourceFile:
 
 @dataclass
 class Collection:
-    """Files of a source, and numbers of those passed over, by reason."""
+    """Files of a source, those beside a DICOMDIR that it does not name, and numbers of those passed over, by reason."""
 
     files: list[SourceFile] = field(default_factory=list)
+    unnamed: list[SourceFile] = field(default_factory=list)
     skipped: Counter[str] = field(default_factory=Counter)
 
 
@@ -80,12 +81,14 @@ class Scan:
     headers : of all slices.
     skipped : numbers of the other files, by reason.
     doubtful : those among them that could be damaged slices.
+    unnamed : headers of slices in files beside a DICOMDIR that does not name them.
     names : the file of each path.
     """
 
     headers: list[SliceHeader]
     skipped: Counter[str]
     doubtful: list[Doubtful]
+    unnamed: list[SliceHeader]
     names: dict[Path, SourceFile]
 
 
@@ -117,6 +120,7 @@ def collect(sources: list[Path]) -> Iterator[Collection]:
                 new = _numbered(_below(source), where or "the folder")
             elif _is_directory(source):
                 new = _numbered(_named_by(source, where or "the DICOMDIR"), where or "those that the DICOMDIR names")
+                found.unnamed += _numbered(_below(source.parent), f"those beside {where or 'the DICOMDIR'}")
             elif _is_zip(source):
                 new = _unpacked(source, Path(unpacked) / str(number), where or "the ZIP file", found.skipped)
             else:
@@ -127,6 +131,7 @@ def collect(sources: list[Path]) -> Iterator[Collection]:
                 else:
                     known.add(real)
                     found.files.append(file)
+        found.unnamed = [file for file in found.unnamed if file.path.resolve() not in known]
         yield found
 
 
@@ -160,7 +165,9 @@ def scan(found: Collection, modalities: Sequence[str] = MODALITIES) -> Scan:
             f"no {', '.join(others)} or {last} image among {skipped.total()} files (skipped: {counted(skipped)}); give"
             " the folder of the series"
         )
-    return Scan(headers, skipped, doubtful, {file.path: file for file in found.files})
+    beside = [slices for file in found.unnamed if isinstance(slices := _slices(file, modalities), list)]
+    unnamed = [header for slices in beside for header in slices]
+    return Scan(headers, skipped, doubtful, unnamed, {file.path: file for file in found.files})
 
 
 def files_of(headers: Iterable[SliceHeader]) -> set[Path]:

@@ -46,9 +46,12 @@ def left_out(chosen: Series, part: Series, every: list[Series], scan: Scan) -> l
     every, scan : all series, and all that was found beside them.
     """
     damaged = [each for each in scan.doubtful if _could_belong(each, chosen, every, scan)]
+    known = {header.instance for header in chosen.headers}
+    own = [header for header in scan.unnamed if header.series == chosen.headers[0].series]
     return [
         *(LeftOut(each.file.label, each.reason.why) for each in damaged),
         *(LeftOut(header.label, _why_apart(header)) for header in _strays(part, every)),
+        *(LeftOut(header.label, "not named by the DICOMDIR") for header in own if header.instance not in known),
     ]
 
 
