@@ -3,6 +3,7 @@
 import logging
 import shutil
 import zipfile
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ import pytest
 from dicom_files import edit, files, put
 from linear_field import TOLERANCE, Slice, slices, worst_error, write
 from pydicom.uid import SecondaryCaptureImageStorage, UltrasoundImageStorage
+from series_mutations import judge
 
 from pipeline.dicom.listing import listing
 from pipeline.load import SeriesFacts, load
@@ -127,7 +129,9 @@ def test_a_lost_slice_is_told_where_each_slice_has_a_folder_and_in_a_zip_file(tm
 def add_other_objects(folder: Path) -> None:
     """What lies beside slices and is none: texts, pictures, a report, another series, in the same folder."""
     (folder / "README").write_text("1.2.840.10008.5.1.4.1.1.2")
-    (folder / "001.txt").write_text("dump of 1.2.840.10008.5.1.4.1.1.2")
+    uid = pydicom.dcmread(folder / "001.dcm").SeriesInstanceUID
+    (folder / "001.txt").write_text(f"dump of 1.2.840.10008.5.1.4.1.1.2 in {uid}")
+    (folder / "index.sql").write_bytes(f"SQLite 3.45 {uid} 1.2.840.10008.5.1.4.1.1.2".encode() + bytes(9))
     (folder / "._001.dcm").write_bytes(bytes(99))
     (folder / "Thumbs.db").write_bytes(bytes(range(256)) * 9)
     source = folder / "003.dcm"
@@ -149,7 +153,23 @@ def test_what_is_certainly_no_slice_refuses_nothing(tmp_path):
     add_other_objects(tmp_path)
     volume, facts = read(tmp_path)
     require_right(volume, slices())
-    assert sum(facts.files["skipped"].values()) == 8
+    assert sum(facts.files["skipped"].values()) == 9
+
+
+def test_a_damaged_file_that_names_another_series_refuses_that_one_alone(tmp_path):
+    """Both series lie in one folder, under names of one kind."""
+    write(slices(), tmp_path)
+    write(
+        [each.tagged(SeriesInstanceUID="1.2.3.4", SOPInstanceUID=f"1.2.3.4.{k}") for k, each in enumerate(slices())],
+        tmp_path / "b",
+    )
+    for path in files(tmp_path / "b"):
+        path.rename(tmp_path / f"1{path.name}")
+    mine, other = ({"series": pydicom.dcmread(tmp_path / name).SeriesInstanceUID} for name in ("001.dcm", "1001.dcm"))
+    data = (tmp_path / "1009.dcm").read_bytes()
+    (tmp_path / "1009.dcm").write_bytes(data.replace(b"DICM", b"DISM"))
+    require_right(read(tmp_path, **mine)[0], slices())
+    refused(tmp_path, "1 file could be slices of it", **other)
 
 
 @pytest.mark.parametrize("tag", ["PatientID", "PatientName", "PatientBirthDate"])
@@ -268,3 +288,29 @@ def test_a_damaged_stack_of_two_orientations_offers_no_choice_that_fails(tmp_pat
     refused(tmp_path, r"name one in load\.phase.*: 1: orientation 1 \(6 slices\); these", missing_slices="resample")
     volume, _ = read(tmp_path, missing_slices="resample", phase=1)
     require_right(volume, slices()[:9])
+
+
+def sound(first: int, count: int) -> Counter[str]:
+    """First outcomes of cases of series_mutations.py, all of them as they may be; counted."""
+    judged = [judge(number) for number in range(first, first + count)]
+    assert [case for case in judged if not case["sound"]] == []
+    return Counter(case["first"] for case in judged)
+
+
+def test_a_sample_of_mixed_up_series_is_right_refused_or_told():
+    outcomes = sound(first=6000, count=64)
+    assert min(outcomes["refused"], outcomes["right"]) > 5  # neither is everything refused nor everything taken
+
+
+@pytest.mark.slow
+def test_every_mixed_up_series_is_right_refused_or_told():
+    sound(first=7000, count=1000)
+
+
+def test_the_judge_of_mixed_up_series_sees_what_is_wrong(monkeypatch):
+    """Without the checks of this file it finds patients mixed and ends lost."""
+    monkeypatch.setattr("pipeline.load.left_out", lambda *_: [])
+    assert any(case["first"] == "short" and not case["sound"] for case in map(judge, range(6000, 6064)))
+    monkeypatch.setattr("pipeline.dicom.parts._by_patient", lambda piece: [piece])
+    mixed = [judge(number) for number in range(6007, 6064, 8)]
+    assert any(case["first"].startswith(("wrong", "blind")) and not case["sound"] for case in mixed)

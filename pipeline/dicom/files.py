@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path, PurePath
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -25,6 +26,11 @@ from solver.stage import StageError
 
 PREAMBLE = 132
 """Bytes of a DICOM file up to and with the letters DICM."""
+HEAD_BYTES = 2**16
+"""Where the UIDs of a file stand."""
+UID_TEXT = re.compile(rb"[0-9]+(?:\.[0-9]+){2,}")
+CLASS_TAGS = (b"\x02\x00\x02\x00", b"\x08\x00\x16\x00", b"\x00\x08\x00\x16")
+"""MediaStorageSOPClassUID, and SOPClassUID in both byte orders."""
 NOT_DICOM = "not DICOM"
 """Why a file without the letters DICM is passed over."""
 MAX_UNPACKED_BYTES = 64 * 2**30
@@ -73,6 +79,14 @@ class Doubtful:
 
 
 @dataclass(frozen=True)
+class Head:
+    """The UIDs in the first bytes of a file, in their order, and whether the tag of a SOP class stands there, too."""
+
+    uids: list[str]
+    tagged: bool
+
+
+@dataclass(frozen=True)
 class Scan:
     """What was found in the files of a source.
 
@@ -90,6 +104,11 @@ class Scan:
     doubtful: list[Doubtful]
     unnamed: list[SliceHeader]
     names: dict[Path, SourceFile]
+
+    @cached_property
+    def heads(self) -> dict[SourceFile, Head]:
+        """Of the doubtful files."""
+        return {each.file: _head(each.file.path) for each in self.doubtful}
 
 
 def holds_dicom(path: Path) -> bool:
@@ -168,6 +187,12 @@ def scan(found: Collection, modalities: Sequence[str] = MODALITIES) -> Scan:
     beside = [slices for file in found.unnamed if isinstance(slices := _slices(file, modalities), list)]
     unnamed = [header for slices in beside for header in slices]
     return Scan(headers, skipped, doubtful, unnamed, {file.path: file for file in found.files})
+
+
+def _head(path: Path) -> Head:
+    with path.open("rb") as stream:
+        found = stream.read(HEAD_BYTES)
+    return Head([uid.decode() for uid in UID_TEXT.findall(found)], tagged=any(tag in found for tag in CLASS_TAGS))
 
 
 def files_of(headers: Iterable[SliceHeader]) -> set[Path]:

@@ -13,7 +13,7 @@ from typing import Any
 
 from pydicom._uid_dict import UID_dictionary
 from pydicom.dataset import Dataset
-from pydicom.uid import MediaStorageDirectoryStorage
+from pydicom.uid import UID, MediaStorageDirectoryStorage
 
 from pipeline.dicom.dataset import Finder, read_header, value
 from pipeline.dicom.image_type import MARK_TAGS, TYPE_TAGS, component, kind, marks
@@ -38,6 +38,9 @@ MULTI_FRAME = {
 
 SINGLE_FRAME = ("1.2.840.10008.5.1.4.1.1.2", "1.2.840.10008.5.1.4.1.1.4", "1.2.840.10008.5.1.4.1.1.12.1")
 """SOP classes that hold one slice in a file: CT, MR, XA."""
+
+STANDARD_ROOT = "1.2.840.10008."
+"""How the UIDs of the standard begin."""
 
 UIDS = ("StudyInstanceUID", "SeriesInstanceUID", "SOPInstanceUID")
 """What every image should have."""
@@ -186,11 +189,10 @@ def read_headers(path: Path, label: str, modalities: Sequence[str] = MODALITIES)
         return NoSlice("directory of a medium")
     top = Finder([dataset])
     if not (top.whole("Rows") and top.whole("Columns")):
-        return NoSlice("no image", may_hold_slice(top.text("SOPClassUID")), top.text("SeriesInstanceUID"))
+        return _no_slice("no image", top)
     modality = top.text("Modality")
     if modality not in modalities:
-        why = f"modality {modality if modality in OTHER_MODALITIES else 'other'}"
-        return NoSlice(why, may_hold_slice(top.text("SOPClassUID")), top.text("SeriesInstanceUID"))
+        return _no_slice(f"modality {modality if modality in OTHER_MODALITIES else 'other'}", top)
     file = _File(path, label, str(dataset.file_meta.get("TransferSyntaxUID", "")), pixels)
     groups = top("PerFrameFunctionalGroupsSequence")
     frames = top.whole("NumberOfFrames") or 1
@@ -205,9 +207,20 @@ def read_headers(path: Path, label: str, modalities: Sequence[str] = MODALITIES)
     ]
 
 
-def may_hold_slice(storage: str) -> bool:
-    """Whether a SOP class is one of slices, or none of the standard's: damaged, or private."""
-    return storage in MULTI_FRAME or storage in SINGLE_FRAME or storage not in UID_dictionary
+def may_hold_slice(storage: str, series: str = "") -> bool:
+    """Whether a file of a SOP class could hold a slice, as it is or damaged.
+
+    A class that is none of the standard's is private if it is well-formed and the file names its series; else damaged.
+    """
+    if storage in MULTI_FRAME or storage in SINGLE_FRAME:
+        return True
+    private = UID(storage).is_valid and not storage.startswith(STANDARD_ROOT) and series
+    return not (storage in UID_dictionary or private)
+
+
+def _no_slice(why: str, find: Finder) -> NoSlice:
+    series = find.text("SeriesInstanceUID")
+    return NoSlice(why, may_hold_slice(find.text("SOPClassUID"), series), series)
 
 
 @dataclass(frozen=True)

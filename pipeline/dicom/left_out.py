@@ -5,8 +5,7 @@ whatever cannot be excluded from being a slice is told, and refused unless the c
 """
 
 import logging
-import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 
 import numpy as np
@@ -21,10 +20,6 @@ from pipeline.dicom.series import LISTED, Series
 from pipeline.settings.images import LoadSettings
 from solver.stage import StageError
 
-HEAD_BYTES = 2**16
-"""Where the UIDs of a file stand."""
-STORAGE = re.compile(rb"1\.2\.840\.10008\.5\.1\.4\.1\.1\.[0-9.]*[0-9]")
-"""A SOP class of something stored; the first one in a file is its own."""
 STEPS_BEYOND = 3
 """How many steps beyond the stack a slice may lie that could belong to it."""
 
@@ -50,7 +45,7 @@ def left_out(chosen: Series, part: Series, every: list[Series], scan: Scan) -> l
     own = [header for header in scan.unnamed if header.series == chosen.headers[0].series]
     return [
         *(LeftOut(each.file.label, each.reason.why) for each in damaged),
-        *(LeftOut(header.label, _why_apart(header)) for header in _strays(part, every)),
+        *(LeftOut(header.label, _why_apart(header)) for header in _strays(part, every, scan)),
         *(LeftOut(header.label, "not named by the DICOMDIR") for header in own if header.instance not in known),
     ]
 
@@ -86,61 +81,68 @@ def record(lost: list[LeftOut]) -> list[dict[str, str]]:
 
 def _could_belong(doubtful: Doubtful, chosen: Series, every: list[Series], scan: Scan) -> bool:
     """By the series that it names or whose UID stands in its bytes, or else by the folder and the name of the file."""
-    if doubtful.reason.series:
+    if doubtful.reason.series in {series.headers[0].series for series in every}:
         return doubtful.reason.series == chosen.headers[0].series
-    with doubtful.file.path.open("rb") as stream:
-        head = stream.read(HEAD_BYTES)
-    named = {series.hash for series in every if _names(head, series.headers[0].series)}
+    own = {scan.names[header.path] for header in chosen.headers}
+    alike = doubtful.file.pattern in {file.pattern for file in own}
+    head = scan.heads[doubtful.file]
+    if doubtful.reason.why == NOT_DICOM and not head.tagged:
+        return alike  # a text or a database may name the series, too
+    named = {series.hash for series in every if series.headers[0].series in head.uids}
     if named:
         return chosen.hash in named
-    own = {scan.names[header.path] for header in chosen.headers}
-    if doubtful.file.pattern in {file.pattern for file in own}:
-        return True
-    marked = doubtful.reason.why != NOT_DICOM
-    stored = STORAGE.search(head) if marked or b"\0" in head else None  # a text may speak of DICOM
-    may_be_slice = may_hold_slice(stored.group().decode()) if stored else marked
-    return may_be_slice and doubtful.file.name.parent in {file.name.parent for file in own}
-
-
-def _names(head: bytes, uid: str) -> bool:
-    """Whether a UID stands in some bytes, and not as the beginning of a longer one."""
-    return re.search(rb"(?<![0-9.])" + re.escape(uid.encode()) + rb"(?![0-9.])", head) is not None
+    classes = [uid for uid in head.uids if uid.startswith("1.2.840.10008.5.1.4.1.1.")]  # the first is the file's own
+    may_be_slice = may_hold_slice(classes[0]) if classes else True
+    return may_be_slice and (alike or doubtful.file.name.parent in {file.name.parent for file in own})
 
 
 def _why_apart(stray: SliceHeader) -> str:
     missing = "SeriesInstanceUID" in stray.missing
-    return f"{'no' if missing else 'another'} SeriesInstanceUID, but its place is one of the stack"
+    return f"{'no' if missing else 'another'} SeriesInstanceUID, but else as one of the stack"
 
 
-def _strays(part: Series, every: list[Series]) -> Iterator[SliceHeader]:
-    """Slices of series too small for a volume that lie on the grid of a part, where it has none."""
-    headers = part.headers
-    if len(headers) < 2 or any(None in header.place for header in headers):
-        return
-    first = headers[0]
-    axes = _axes(first)
-    places = np.array([header.position_mm for header in headers]) @ axes
-    places = places[np.argsort(places[:, 2], kind="stable")]
-    steps = np.diff(places[:, 2])
-    steps = steps[steps >= POSITION_FLOOR_MM]
-    if not len(steps):
-        return
-    count = round(float(places[-1, 2] - places[0, 2]) / float(np.median(steps)))
-    step = (places[-1] - places[0]) / max(count, 1)
-    taken = {round(float(place)) for place in (places[:, 2] - places[0, 2]) / step[2]}
-    limit = np.full(3, SHEAR_TOLERANCE * min(first.pixel_spacing_mm or (0.0,)))
-    limit[2] = max(POSITION_TOLERANCE * step[2], POSITION_FLOOR_MM)
+def _strays(part: Series, every: list[Series], scan: Scan) -> Iterator[SliceHeader]:
+    """Slices of series too small for a volume that have a place on the grid of a part, or its number and folder."""
+    first = part.headers[0]
+    folders = {scan.names[header.path].name.parent for header in part.headers}
+    taken, free = {header.place for header in part.headers}, _free_places(part.headers)
     for series in every:
         if series.headers[0].series == first.series or len(series.headers) >= MIN_SLICES:
             continue
         for header in series.headers:
-            if not _alike(header, first):
-                continue
-            off = np.array(header.position_mm) @ axes - places[0]
-            number = round(float(off[2] / step[2]))
-            near = -STEPS_BEYOND <= number <= count + STEPS_BEYOND and number not in taken
-            if near and (np.abs(off - number * step) <= limit).all():
+            of_number = first.series_number is not None and header.series_number in (None, first.series_number)
+            beside = header.modality == first.modality and scan.names[header.path].name.parent in folders
+            lost = free(header) or (of_number and beside and header.place not in taken)
+            if lost and header.kind != "localizer":
                 yield header
+
+
+def _free_places(headers: list[SliceHeader]) -> Callable[[SliceHeader], bool]:
+    """Whether a slice lies on the regular grid of a stack, between its slices or near its ends, where it has none."""
+    first = headers[0]
+    if len(headers) < 2 or any(None in header.place for header in headers):
+        return lambda header: False
+    axes = _axes(first)
+    places = np.array([header.position_mm for header in headers]) @ axes
+    places = places[np.argsort(places[:, 2], kind="stable")]
+    steps = np.diff(places[:, 2])
+    if not (steps >= POSITION_FLOOR_MM).any():
+        return lambda header: False
+    count = round(float(np.ptp(places[:, 2]) / np.median(steps[steps >= POSITION_FLOOR_MM])))
+    step = (places[-1] - places[0]) / count
+    taken = {round(float(place)) for place in (places[:, 2] - places[0, 2]) / step[2]}
+    limit = np.full(3, SHEAR_TOLERANCE * min(first.pixel_spacing_mm or (0.0,)))
+    limit[2] = max(POSITION_TOLERANCE * step[2], POSITION_FLOOR_MM)
+
+    def free(header: SliceHeader) -> bool:
+        if not _alike(header, first):
+            return False
+        off = np.array(header.position_mm) @ axes - places[0]
+        number = round(float(off[2] / step[2]))
+        near = -STEPS_BEYOND <= number <= count + STEPS_BEYOND and number not in taken
+        return near and bool((np.abs(off - number * step) <= limit).all())
+
+    return free
 
 
 def _axes(header: SliceHeader) -> NDArray[np.float64]:
@@ -151,7 +153,7 @@ def _axes(header: SliceHeader) -> NDArray[np.float64]:
 
 def _alike(header: SliceHeader, other: SliceHeader) -> bool:
     """Whether two slices could belong to one stack."""
-    if None in header.place or header.kind == "localizer":
+    if None in header.place:
         return False
     same = ("modality", "rows", "columns", "pixel_spacing_mm")
     turned = np.abs(np.array(header.orientation, float) - np.array(other.orientation, float)).max()

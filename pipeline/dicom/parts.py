@@ -145,12 +145,11 @@ def _by(headers: list[SliceHeader], key: Callable[[SliceHeader], Any]) -> list[t
 
 
 def _by_patient(piece: _Piece) -> list[_Piece]:
-    """Groups of one patient, by the first of the identifying tags that differs; one that is absent says nothing."""
-    told_apart = [(tag, {header.patient[tag] for header in piece.headers} - {""}) for tag in range(len(PATIENT_TAGS))]
-    tag = next((tag for tag, found in told_apart if len(found) > 1), None)
-    if tag is None:
-        return [piece]
-    groups = [found for _, found in _by(piece.headers, lambda header: header.patient[tag])]
+    """Groups of one patient, by all identifying tags that differ; one that only some slices have differs from none."""
+    differing = [
+        tag for tag, _ in enumerate(PATIENT_TAGS) if len({header.patient[tag] for header in piece.headers} - {""}) > 1
+    ]
+    groups = [found for _, found in _by(piece.headers, lambda header: tuple(header.patient[tag] for tag in differing))]
     return piece.cut([(f"patient {number}", found) for number, found in enumerate(_in_order(groups), start=1)])
 
 

@@ -167,7 +167,7 @@ def _several(series: Series, settings: LoadSettings) -> str:
         shown = [f"{_numbered(k, series.parts[k - 1])}{faults[k - 1] and f': {faults[k - 1]}'}" for k in numbered]
         told[usable] = "; ".join(shown[:LISTED]) + (f"; and {len(shown) - LISTED} more" if len(shown) > LISTED else "")
     persons = [len({header.patient[k] for header in series.headers} - {""}) for k in range(len(PATIENT_TAGS))]
-    mixed = f" of {max(persons)} patients (by {' or '.join(PATIENT_TAGS)})" if max(persons) > 1 else ""
+    mixed = f", slices of {max(persons)} patients (by {' or '.join(PATIENT_TAGS)})" if max(persons) > 1 else ""
     count = f"{series.name} holds {len(series.candidates)} parts that could be meant{mixed}"
     if not told[True]:
         return f"{count}, and none of them forms a volume: {told[False]}"
