@@ -22,7 +22,7 @@ from pathlib import Path
 
 from pipeline.case import read_cohort, read_config
 from pipeline.outcome import outcome
-from pipeline.recovery import recover
+from pipeline.recovery import RESULTS, recover, require_folders
 from pipeline.sharing import SHARED, STAGES, owners
 from pipeline.studies.study import read_studies
 from solver.stage import ROOT, StageError, checksum, sources
@@ -38,6 +38,7 @@ try:
     # Open as long as this process lives; a Snakemake that works on a job of another leaves what that one keeps alone.
     AT_WORK = recover() if workflow.is_main_process else None
     COHORT = read_cohort(config)
+    require_folders(RESULTS / run for run in COHORT)
     STUDIES = read_studies(config)
     CHOSEN = read_config(config)
 except StageError as error:

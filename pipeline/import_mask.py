@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from pydantic import Field
 from scipy import ndimage
 
+from pipeline.dicom.mask_series import read_mask_series
 from pipeline.dicom.segmentation_object import find_segmentation, is_dicom, read_segmentation
 from pipeline.mask_file import GivenMask, read_mask_file
 from pipeline.segmentation.leak import border_contact
@@ -72,9 +73,12 @@ class ImportedMask:
 
 
 def read_mask(path: Path, wanted: int | str | None) -> GivenMask:
-    """Read a mask from a label map, a DICOM segmentation, or a folder with one DICOM segmentation."""
+    """Read a mask from a label map, a DICOM segmentation, a folder with one, or the folder of a mask as images."""
     if path.is_dir():
-        path = find_segmentation(path)
+        found = find_segmentation(path)
+        if found is None:
+            return read_mask_series(path, wanted)
+        path = found
     return read_segmentation(path, wanted) if is_dicom(path) else read_mask_file(path, wanted)
 
 
@@ -266,7 +270,7 @@ if __name__ == "__main__":
     run_stage(
         "import_mask",
         __doc__,
-        {"mask": "label map (NRRD, NIfTI, MHA, .seg.nrrd), DICOM segmentation, or a folder with one"},
+        {"mask": "label map (NRRD, NIfTI, MHA, .seg.nrrd), DICOM segmentation, or a folder with one or a DICOM series"},
         {
             "lumen": "lumen.nrrd, uint8 0/1, cubes",
             "occupancy": "occupancy.nrrd, float32, part of each voxel that the lumen fills",

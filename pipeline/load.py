@@ -22,8 +22,9 @@ from typing import Any
 import numpy as np
 
 from pipeline.dicom.dataset import quiet
-from pipeline.dicom.files import Collection, collect, counted, files_of, holds_dicom, scan, whole
-from pipeline.dicom.header import SliceHeader
+from pipeline.dicom.files import Collection, Scan, collect, counted, files_of, holds_dicom, scan, whole
+from pipeline.dicom.header import UIDS
+from pipeline.dicom.left_out import left_out, record, require_complete_series
 from pipeline.dicom.listing import show
 from pipeline.dicom.pixels import compact, decode, fill, require_same
 from pipeline.dicom.regrid import regrid
@@ -48,13 +49,15 @@ class SeriesFacts:
     matrix, spacing_mm, origin_mm, direction : geometry, (x, y, z), LPS; `direction` as rows of the matrix whose columns
         are the unit vectors of x, y, z.
     dtype : type of the voxels.
-    files : how many were seen, used, and skipped for which reason.
+    files : how many were seen, used, and skipped for which reason; and those that could be slices of the series but
+        were left out, as the case said that they may be.
     series_seen : the image series of the source, with the parts of each.
     transfer_syntaxes : how the pixels were stored.
     intensity_unit : "HU" for CT, unless its RescaleType says otherwise; None where there is no unit.
     contrast_agent_recorded : whether the header names one; it may have been given all the same; None for a volume file.
     lossy : whether the images were ever compressed with loss; None for a volume file.
     frames_of_reference : number of FrameOfReferenceUIDs in the series, 1 in a proper one; None for a volume file.
+    missing_uids : how many slices lack which UID; None for a volume file.
     checks : what was checked, the value found and the limit.
     policies : what was chosen for slices that form no regular grid, and what was found and done; empty for a file.
     padding_voxels : voxels that are padding, or lie beside it after resampling; set to the smallest measured intensity.
@@ -79,6 +82,7 @@ class SeriesFacts:
     contrast_agent_recorded: bool | None
     lossy: bool | None
     frames_of_reference: int | None
+    missing_uids: dict[str, int] | None
     checks: list[dict[str, Any]]
     policies: dict[str, dict[str, Any]]
     padding_voxels: int
@@ -121,21 +125,24 @@ def load(source: Path | Sequence[Path], settings: LoadSettings, log: logging.Log
 
 
 def _load_dicom(found: Collection, settings: LoadSettings, log: logging.Logger) -> tuple[Volume, SeriesFacts]:
-    headers, skipped = scan(found)
-    every = group(headers)
-    log.info("%d files, skipped: %s", len(files_of(headers)) + skipped.total(), counted(skipped))
+    seen = scan(found)
+    every = group(seen.headers)
+    log.info("%d files, skipped: %s", len(files_of(seen.headers)) + seen.skipped.total(), counted(seen.skipped))
     for each in every:
         log.info("%s", each.summary)
     chosen = choose(every, settings.series)
-    series = choose_part(chosen, settings.phase)
+    series = choose_part(chosen, settings)
     if series.part:
         log.info("%s: %d slices of %d", series.name, len(series.headers), len(chosen.headers))
+    lost = left_out(chosen, series, every, seen)
+    require_complete_series(series, lost, settings, log)
     require_supported(series)
     require_decoder(series)
     require_same(series)
     frames_of_reference = len({header.frame_of_reference for header in series.headers})
     if frames_of_reference > 1:
         log.info("%s: %d frames of reference; positions are taken as they are", series.name, frames_of_reference)
+    missing_uids = _missing_uids(series, log)
     place = grid(series, settings)
     slices = Series([series.headers[k] for k in place.order], part=series.part)
     volume, outside = regrid(decode(slices, log), place, log)
@@ -148,13 +155,14 @@ def _load_dicom(found: Collection, settings: LoadSettings, log: logging.Logger) 
         series=series.hash,
         series_number=series.headers[0].series_number,
         part=series.part or None,
-        files=_files(series, chosen, headers, skipped),
+        files=_files(series, chosen, seen) | ({"could_belong": record(lost)} if lost else {}),
         series_seen=[_summary(each) for each in every],
         transfer_syntaxes=sorted({syntax_name(header.transfer_syntax) for header in series.headers}),
         intensity_unit=_intensity_unit(series),
         contrast_agent_recorded=any(header.contrast_agent for header in series.headers),
         lossy=any(is_lossy(header) for header in series.headers),
         frames_of_reference=frames_of_reference,
+        missing_uids=missing_uids,
         checks=[asdict(check) for check in place.checks],
         policies=place.policies,
         padding_voxels=unmeasured - outside,
@@ -175,7 +183,7 @@ def _facts(volume: Volume, **given: Any) -> SeriesFacts:
     voxels = volume.voxels
     depth, height, width = voxels.shape
     nothing = ("modality", "series", "series_number", "part", "intensity_unit", "contrast_agent_recorded", "lossy")
-    of_a_file: dict[str, Any] = dict.fromkeys([*nothing, "frames_of_reference"])
+    of_a_file: dict[str, Any] = dict.fromkeys([*nothing, "frames_of_reference", "missing_uids"])
     of_a_file |= {"series_seen": [], "transfer_syntaxes": [], "policies": {}, "padding_voxels": 0, "outside_voxels": 0}
     of_the_voxels = {
         "matrix": (width, height, depth),
@@ -192,18 +200,28 @@ def _facts(volume: Volume, **given: Any) -> SeriesFacts:
     return SeriesFacts(**of_a_file | of_the_voxels | given)
 
 
-def _files(series: Series, chosen: Series, headers: list[SliceHeader], skipped: Counter[str]) -> dict[str, Any]:
+def _missing_uids(series: Series, log: logging.Logger) -> dict[str, int]:
+    """How many slices lack which UID, which is also told."""
+    missing = Counter(keyword for header in series.headers for keyword in header.missing)
+    for keyword in UIDS:
+        if missing[keyword]:
+            what = f"{missing[keyword]} of {len(series.headers)} {series.headers[0].modality} images without {keyword}"
+            log.warning("warning: %s: %s; they were taken together by what else they have in common", series.name, what)
+    return dict(missing)
+
+
+def _files(series: Series, chosen: Series, seen: Scan) -> dict[str, Any]:
     """How many files were seen, used, and passed over for which reason; a file with any slice in use is used."""
     used, copies = files_of(series.headers), files_of([again for _, again in chosen.duplicates])
-    of_series, every = files_of(chosen.headers), files_of(headers)
-    reasons = skipped + Counter(
+    of_series, every = files_of(chosen.headers), files_of(seen.headers)
+    reasons = seen.skipped + Counter(
         {
             "duplicate of a slice": len(copies - of_series),
             "other part of the series": len(of_series - used),
             "other series": len(every - of_series - copies),
         }
     )
-    return {"seen": len(every) + skipped.total(), "used": len(used), "skipped": dict(sorted((+reasons).items()))}
+    return {"seen": len(every) + seen.skipped.total(), "used": len(used), "skipped": dict(sorted((+reasons).items()))}
 
 
 def _summary(series: Series) -> dict[str, Any]:

@@ -117,11 +117,11 @@ def read_mask_file(path: Path, wanted: int | str | None) -> GivenMask:
     check_geometry(image.GetSpacing(), np.array(image.GetDirection()).reshape(3, 3))
     layers = layers[None] if image.GetNumberOfComponentsPerPixel() == 1 else np.moveaxis(layers, -1, 0)
     voxel_ml = float(np.prod(image.GetSpacing())) / 1000
-    segments = []
-    for layer, voxels in enumerate(layers):
-        for value, count in _labels(voxels):
-            facts = f"{count} voxels, {count * voxel_ml:.3g} ml"
-            segments.append(Segment(value, names.get((layer, value)), layer, facts))
+    segments = [
+        Segment(value, names.get((layer, value)), layer, size(count, voxel_ml))
+        for layer, voxels in enumerate(layers)
+        for value, count in labels(voxels, "input.volume")
+    ]
     chosen = choose(segments, wanted)
     lumen = Volume(
         layers[chosen.layer] == chosen.number,
@@ -169,8 +169,19 @@ def _names(header: dict[str, str]) -> dict[tuple[int, int], str]:
     return names
 
 
-def _labels(voxels: NDArray[Any]) -> list[tuple[int, int]]:
-    """Values that are not 0, in order, and how many voxels have them."""
+def size(count: int, voxel_ml: float) -> str:
+    """Size of a segment, for messages."""
+    return f"{count} voxels, {count * voxel_ml:.3g} ml"
+
+
+def labels(voxels: NDArray[Any], entry_of_images: str) -> list[tuple[int, int]]:
+    """Values that are not 0, in order, and how many voxels have them.
+
+    Raises
+    ------
+    StageError
+        If they are no labels but the intensities of an image, whose entry is named.
+    """
     counts: Counter[float] = Counter()
     for plane in voxels:  # an image ends this early
         values, times = np.unique(plane, return_counts=True)
@@ -179,8 +190,8 @@ def _labels(voxels: NDArray[Any]) -> list[tuple[int, int]]:
         if len(odd) or len(counts) > MAX_LABELS:
             why = f"{odd[0]:g} is no label" if len(odd) else f"more than {MAX_LABELS} different values"
             raise StageError(
-                f"input.mask: {why}; a mask holds few whole numbers, 0 outside. An image goes to input.volume; a map of"
-                " fractions has to be made a mask first"
+                f"input.mask: {why}; a mask holds few whole numbers, 0 outside. An image goes to {entry_of_images}; a"
+                " map of fractions has to be made a mask first"
             )
     return sorted((int(value), count) for value, count in counts.items() if value)
 

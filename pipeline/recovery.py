@@ -11,7 +11,7 @@ import json
 import os
 import shutil
 from base64 import urlsafe_b64decode
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import IO
 
@@ -38,8 +38,9 @@ def recover(state: Path = STATE, results: Path = RESULTS) -> IO[str] | None:
     Raises
     ------
     StageError
-        If one of the folders cannot be written to.
+        If one of the folders cannot be written to, or a file stands in its place.
     """
+    require_folders([state, results])
     try:
         if results.is_dir() and not os.access(results, os.W_OK):
             code = errno.EROFS if os.statvfs(results).f_flag & os.ST_RDONLY else errno.EACCES
@@ -48,6 +49,22 @@ def recover(state: Path = STATE, results: Path = RESULTS) -> IO[str] | None:
     except OSError as error:
         remedy = remedy_of(error) or "make it writable, and run the workflow again"
         raise StageError(f"{Path(error.filename or state).absolute().parent}: {error.strerror}; {remedy}") from None
+
+
+def require_folders(paths: Iterable[Path]) -> None:
+    """Refuse anything else where the workflow keeps folders, before Snakemake fails over it.
+
+    Raises
+    ------
+    StageError
+        Naming the first such path.
+    """
+    for path in paths:
+        if (path.exists() or path.is_symlink()) and not path.is_dir():
+            raise StageError(
+                f"{path}: a file, or a link that leads to no folder, where the workflow keeps a folder; rename or move"
+                " it, and run the workflow again"
+            )
 
 
 def _recovered(state: Path) -> IO[str] | None:

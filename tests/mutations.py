@@ -6,7 +6,7 @@ The sound series is the linear field. Whatever is made of its files, loading mus
 a volume in which every voxel holds the field at its place. One thing cannot be seen by anybody: other, possible, values
 in the pixels, the rescaling or the position of a single file. For the kinds of damage that do this (`blind`), planes
 may be wrong where the damaged slice lies: between two neighbouring undamaged slices, or beyond the last one, and
-nowhere else.
+nowhere else. No slice may be lost at an end of the stack.
 """
 
 import faulthandler
@@ -556,6 +556,8 @@ def judge(name: str, number: int, folder: Path) -> dict[str, Any]:
     else:
         planes = wrong_planes(volume)
         outcome = "right" if not planes else "blind" if explained(planes) else "wrong"
+        if (len(volume.voxels) - 0.5) * volume.spacing_mm[2] < 0.8 * (len(STACK) - 1):
+            outcome = "a slice at an end is lost"
         if outcome not in kind.may_be(number):
             outcome = f"wrong at {planes}"
         seen = repr(facts)

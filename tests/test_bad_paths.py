@@ -6,6 +6,7 @@ import shutil
 from pathlib import Path
 
 import pytest
+from project_copy import copy_project
 
 from pipeline.case import read_cohort
 from solver.stage import ROOT, StageError
@@ -105,6 +106,17 @@ def test_mistakes_of_the_command_line_are_told_in_one_line_each(project, snakema
     assert len(lines) == len(MISTAKES)
     for said in MISTAKES.values():
         assert sum(bool(re.search(said, line)) for line in lines) == 1
+    assert "Traceback" not in answer.stderr
+
+
+@pytest.mark.parametrize("name", ["results", "results/tiny"])
+def test_a_file_where_results_belong_is_told_in_one_line(name, tmp_path, snakemake):
+    project = copy_project(tmp_path / "project")
+    (project / name).parent.mkdir(exist_ok=True)
+    (project / name).touch()
+    answer = snakemake(project, "tiny", "--dry-run")
+    assert answer.returncode == 1
+    assert answer.stderr.splitlines()[-1].startswith(f"{name}: a file, or a link that leads to no folder")
     assert "Traceback" not in answer.stderr
 
 

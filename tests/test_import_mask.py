@@ -191,6 +191,42 @@ def test_frames_that_form_no_grid_and_other_objects_are_refused(tmp_path):
         read_mask(tmp_path, None)
 
 
+def fewer_frames(dataset: pydicom.Dataset) -> None:
+    dataset.NumberOfFrames -= 1
+
+
+def fewer_groups(dataset: pydicom.Dataset) -> None:
+    dataset.PerFrameFunctionalGroupsSequence.pop()
+
+
+def fewer_pixels(dataset: pydicom.Dataset) -> None:
+    dataset.PixelData = dataset.PixelData[: -dataset.Rows * dataset.Columns // 8]
+
+
+def fewer_of_both(dataset: pydicom.Dataset) -> None:
+    fewer_frames(dataset)
+    fewer_groups(dataset)
+
+
+def without_pixels(dataset: pydicom.Dataset) -> None:
+    del dataset.PixelData
+
+
+@pytest.mark.parametrize("change", [fewer_frames, fewer_groups, fewer_pixels, fewer_of_both, without_pixels])
+@pytest.mark.parametrize("kind", ["BINARY", "FRACTIONAL"])
+def test_a_segmentation_whose_numbers_of_frames_disagree_is_refused(kind, change, tmp_path):
+    mask = ball()
+    path = write_segmentation(
+        tmp_path, mask, {"a": mask.voxels.astype(float if kind == "FRACTIONAL" else np.uint8)}, kind
+    )
+    assert brought_in(path).record["given_voxels"] == mask.voxels.sum()
+    dataset = pydicom.dcmread(path)
+    change(dataset)
+    dataset.save_as(path)
+    with pytest.raises(StageError, match=r"claims \d+ frames and describes \d+, and its pixels have \d+ bytes"):
+        brought_in(path)
+
+
 def test_real_segmentation_and_label_map_agree(real_cases):
     folder = real_cases / "dicom-oddities/r18-ct-multiframe-seg-24x38x3"
     found, truth = (read_mask(folder / name, None).lumen for name in ("seg/label.seg", "nrrd/label.nrrd"))

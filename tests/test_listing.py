@@ -21,7 +21,7 @@ def table(*sources: Path) -> tuple[str, list[dict[str, str]], dict[int, str]]:
     rows: list[dict[str, str]] = []
     reasons = {}
     for line in lines:
-        if line.startswith("        ") and not line[starts[4] :].startswith(tuple("123456789")):
+        if line[:8].isspace() and not line[8].isspace():
             reasons[len(rows) - 1] = line.strip()
         else:
             cells = [line[a:b].strip() for a, b in zip(starts, [*starts[1:], None], strict=True)]

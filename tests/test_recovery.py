@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from pipeline.recovery import recover
-from solver.stage import ROOT
+from solver.stage import ROOT, StageError
 
 WORKFLOW = f"""
 import sys
@@ -83,3 +83,17 @@ def test_what_a_cluster_may_be_at_is_left_alone(tmp_path):
     recover(tmp_path / ".snakemake")
     assert not made.exists()
     assert not [*marks.iterdir()]
+
+
+@pytest.mark.parametrize("name", ["results", ".snakemake"])
+@pytest.mark.parametrize("link", [False, True])
+def test_a_file_where_a_folder_belongs_is_told_in_one_line_and_moving_it_helps(name, link, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    if link:
+        Path(name).symlink_to("nowhere")
+    else:
+        Path(name).touch()
+    with pytest.raises(StageError, match=rf"^{name}: a file, or a link that leads to no folder, .*rename or move it"):
+        recover()
+    Path(name).rename("moved")
+    recover().close()

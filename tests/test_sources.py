@@ -202,6 +202,20 @@ def test_a_file_that_inflates_without_end_is_no_image(series, monkeypatch):
     assert facts.files["skipped"] == {"damaged header": 1}
 
 
+def test_a_slice_that_the_dicomdir_does_not_name_is_told(series, tmp_path):
+    directory = medium(series, tmp_path / "medium")
+    whole = pydicom.dcmread(directory)
+    records = whole.DirectoryRecordSequence
+    last = max((each for each in records if "ReferencedFileID" in each), key=lambda each: each.InstanceNumber)
+    last.RecordInUseFlag = 0
+    whole.save_as(directory)
+    with pytest.raises(
+        StageError, match=r"1 file could be slices of it \(file \d of those beside the DICOMDIR .*not named"
+    ):
+        read(directory)
+    np.testing.assert_array_equal(read(directory.parent)[0].voxels, noise())
+
+
 def load(tmp_path: Path, *sources: Path) -> subprocess.CompletedProcess:
     roles = {name: str(tmp_path / name) for name in ("volume.nrrd", "series.json", "provenance.json")}
     options = [part for name, path in roles.items() for part in (f"--{name.split('.')[0]}", path)]

@@ -14,12 +14,15 @@ from typing import Any
 import numpy as np
 import pydicom
 from pydicom.dataset import Dataset
-from pydicom.filereader import read_file_meta_info
+from pydicom.filereader import read_file_meta_info, read_partial
+from pydicom.tag import BaseTag, Tag
 from pydicom.uid import DeflatedExplicitVRLittleEndian
 
 MAX_INFLATED_BYTES = 2**30
 DEFLATE_RATIO = 1032
 """Most bytes that deflate makes of one."""
+PIXEL_DATA = (0x7FE00008, 0x7FE00009, 0x7FE00010)
+"""FloatPixelData, DoubleFloatPixelData, PixelData."""
 META_START = 144
 """Preamble, DICM, and the element that tells the length of the rest of the file meta information."""
 
@@ -50,6 +53,29 @@ def read_dataset(path: Path, tags: list[str], **options: Any) -> Dataset:
     """
     require_small_when_inflated(path)
     return pydicom.dcmread(path, specific_tags=list(tags), **options)
+
+
+def read_header(path: Path, tags: list[str]) -> tuple[Dataset, bool]:
+    """Some tags of a file in front of its pixels, and whether it has any pixels.
+
+    Raises
+    ------
+    pydicom.errors.InvalidDicomError
+        If it is no DICOM file.
+    Exception
+        Almost any, if it is a damaged one, or inflates to more than `MAX_INFLATED_BYTES`.
+    """
+    lengths: list[int] = []
+
+    def at_pixels(tag: BaseTag, _: str | None, length: int) -> bool:
+        if int(tag) in PIXEL_DATA:
+            lengths.append(length)
+        return bool(lengths)
+
+    require_small_when_inflated(path)
+    with path.open("rb") as stream:
+        dataset = read_partial(stream, at_pixels, specific_tags=[Tag(tag) for tag in tags])
+    return dataset, bool(lengths and lengths[0])
 
 
 def require_small_when_inflated(path: Path) -> None:

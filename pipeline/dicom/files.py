@@ -4,13 +4,15 @@ Messages call a file by its number, because its name may hold a patient's.
 """
 
 import os
+import re
 import shutil
 import zipfile
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from pathlib import Path
+from functools import cached_property
+from pathlib import Path, PurePath
 from tempfile import TemporaryDirectory
 from typing import Any
 
@@ -19,11 +21,18 @@ from pydicom.filereader import read_file_meta_info
 from pydicom.uid import MediaStorageDirectoryStorage
 
 from pipeline.dicom.dataset import read_dataset
-from pipeline.dicom.header import SliceHeader, read_headers
+from pipeline.dicom.header import MODALITIES, NoSlice, SliceHeader, read_headers
 from solver.stage import StageError
 
 PREAMBLE = 132
 """Bytes of a DICOM file up to and with the letters DICM."""
+HEAD_BYTES = 2**16
+"""Where the UIDs of a file stand."""
+UID_TEXT = re.compile(rb"[0-9]+(?:\.[0-9]+){2,}")
+CLASS_TAGS = (b"\x02\x00\x02\x00", b"\x08\x00\x16\x00", b"\x00\x08\x00\x16")
+"""MediaStorageSOPClassUID, and SOPClassUID in both byte orders."""
+NOT_DICOM = "not DICOM"
+"""Why a file without the letters DICM is passed over."""
 MAX_UNPACKED_BYTES = 64 * 2**30
 MAX_RATIO = 200
 """A ZIP file of images that is more than this many times smaller than they are is made to fill a disk ..."""
@@ -31,12 +40,75 @@ RATIO_FROM_BYTES = 2**30
 """... if it would unpack to more than this."""
 
 
+@dataclass(frozen=True)
+class SourceFile:
+    """A file of a source.
+
+    Attributes
+    ----------
+    path : where it can be read.
+    label : how messages call it.
+    name : its name with its folder in the source, to be compared with others and never written.
+    """
+
+    path: Path
+    label: str
+    name: PurePath
+
+    @property
+    def pattern(self) -> str:
+        """Its name with numbers, decimal or hexadecimal, left open: files of one export have the same."""
+        return re.sub("[0-9a-f]+", "#", str(self.name).lower())
+
+
 @dataclass
 class Collection:
-    """Files of a source, each with the words by which messages call it, and those passed over, by reason."""
+    """Files of a source, those beside a DICOMDIR that it does not name, and numbers of those passed over, by reason."""
 
-    files: list[tuple[Path, str]] = field(default_factory=list)
+    files: list[SourceFile] = field(default_factory=list)
+    unnamed: list[SourceFile] = field(default_factory=list)
     skipped: Counter[str] = field(default_factory=Counter)
+
+
+@dataclass(frozen=True)
+class Doubtful:
+    """A file that holds no slice as it is, but could be a damaged one, and why."""
+
+    file: SourceFile
+    reason: NoSlice
+
+
+@dataclass(frozen=True)
+class Head:
+    """The UIDs in the first bytes of a file, in their order, and whether the tag of a SOP class stands there, too."""
+
+    uids: list[str]
+    tagged: bool
+
+
+@dataclass(frozen=True)
+class Scan:
+    """What was found in the files of a source.
+
+    Attributes
+    ----------
+    headers : of all slices.
+    skipped : numbers of the other files, by reason.
+    doubtful : those among them that could be damaged slices.
+    unnamed : headers of slices in files beside a DICOMDIR that does not name them.
+    names : the file of each path.
+    """
+
+    headers: list[SliceHeader]
+    skipped: Counter[str]
+    doubtful: list[Doubtful]
+    unnamed: list[SliceHeader]
+    names: dict[Path, SourceFile]
+
+    @cached_property
+    def heads(self) -> dict[SourceFile, Head]:
+        """Of the doubtful files."""
+        return {each.file: _head(each.file.path) for each in self.doubtful}
 
 
 def holds_dicom(path: Path) -> bool:
@@ -67,16 +139,18 @@ def collect(sources: list[Path]) -> Iterator[Collection]:
                 new = _numbered(_below(source), where or "the folder")
             elif _is_directory(source):
                 new = _numbered(_named_by(source, where or "the DICOMDIR"), where or "those that the DICOMDIR names")
+                found.unnamed += _numbered(_below(source.parent), f"those beside {where or 'the DICOMDIR'}")
             elif _is_zip(source):
                 new = _unpacked(source, Path(unpacked) / str(number), where or "the ZIP file", found.skipped)
             else:
-                new = [(source, f"file {number} of the list" if where else "the file")]
-            for path, label in new:
-                if (real := path.resolve()) in known:
+                new = [SourceFile(source, f"file {number} of the list" if where else "the file", source)]
+            for file in new:
+                if (real := file.path.resolve()) in known:
                     found.skipped["file given twice"] += 1
                 else:
                     known.add(real)
-                    found.files.append((path, label))
+                    found.files.append(file)
+        found.unnamed = [file for file in found.unnamed if file.path.resolve() not in known]
         yield found
 
 
@@ -86,8 +160,8 @@ def whole(sources: list[Path]) -> list[Path]:
     return [*sources, *named]
 
 
-def scan(found: Collection) -> tuple[list[SliceHeader], Counter[str]]:
-    """Headers of all slices in some files, and how many other files there are, by reason.
+def scan(found: Collection, modalities: Sequence[str] = MODALITIES) -> Scan:
+    """Headers of all slices in some files, and what the other files are.
 
     Raises
     ------
@@ -95,19 +169,30 @@ def scan(found: Collection) -> tuple[list[SliceHeader], Counter[str]]:
         If a file may not be read, or there is no slice at all.
     """
     headers: list[SliceHeader] = []
-    skipped = Counter(found.skipped)
-    for path, label in found.files:
-        slices = _slices(path, label)
-        if isinstance(slices, str):
-            skipped[slices] += 1
-        else:
+    skipped, doubtful = Counter(found.skipped), []
+    for file in found.files:
+        slices = _slices(file, modalities)
+        if isinstance(slices, list):
             headers += slices
+            continue
+        skipped[slices.why] += 1
+        if slices.doubtful:
+            doubtful.append(Doubtful(file, slices))
     if not headers:
+        *others, last = modalities
         raise StageError(
-            f"no CT, MR or XA image among {skipped.total()} files (skipped: {counted(skipped)}); give the folder of the"
-            " series"
+            f"no {', '.join(others)} or {last} image among {skipped.total()} files (skipped: {counted(skipped)}); give"
+            " the folder of the series"
         )
-    return headers, skipped
+    beside = [slices for file in found.unnamed if isinstance(slices := _slices(file, modalities), list)]
+    unnamed = [header for slices in beside for header in slices]
+    return Scan(headers, skipped, doubtful, unnamed, {file.path: file for file in found.files})
+
+
+def _head(path: Path) -> Head:
+    with path.open("rb") as stream:
+        found = stream.read(HEAD_BYTES)
+    return Head([uid.decode() for uid in UID_TEXT.findall(found)], tagged=any(tag in found for tag in CLASS_TAGS))
 
 
 def files_of(headers: Iterable[SliceHeader]) -> set[Path]:
@@ -120,23 +205,27 @@ def counted(skipped: Counter[str]) -> str:
     return ", ".join(f"{count} {reason}" for reason, count in sorted((+skipped).items())) or "none"
 
 
-def _slices(path: Path, label: str) -> list[SliceHeader] | str:
+def _slices(file: SourceFile, modalities: Sequence[str]) -> list[SliceHeader] | NoSlice:
     """Slices in a file, or why there are none."""
     try:
-        return read_headers(path, label)
+        return read_headers(file.path, file.label, modalities)
     except InvalidDicomError:
-        return "not DICOM"
+        return NoSlice(NOT_DICOM, doubtful=True)
     except Exception as error:  # pydicom raises almost anything for a damaged header, OSError without a number too
         if isinstance(error, OSError) and error.errno is not None:
             raise StageError(
-                f"{label} cannot be read ({error.strerror}) and could belong to the series; mend its permissions or"
-                " take it out"
+                f"{file.label} cannot be read ({error.strerror}) and could belong to the series; mend its permissions"
+                " or take it out"
             ) from None
-        return "damaged header"
+        return NoSlice("damaged header", doubtful=True)
 
 
-def _numbered(paths: list[Path], where: str) -> list[tuple[Path, str]]:
-    return [(path, f"file {number} of {where} (by name)") for number, path in enumerate(paths, start=1)]
+def _numbered(paths: list[Path], where: str) -> list[SourceFile]:
+    return [SourceFile(path, _label(number, where), path) for number, path in enumerate(paths, start=1)]
+
+
+def _label(number: int, where: str) -> str:
+    return f"file {number} of {where} (by name)"
 
 
 def _below(folder: Path) -> list[Path]:
@@ -221,18 +310,25 @@ def _entries(folder: Path) -> list[Path]:
         return []
 
 
-def _unpacked(path: Path, folder: Path, where: str, skipped: Counter[str]) -> list[tuple[Path, str]]:
-    """DICOM files of a ZIP file, unpacked under names of our own; others are counted."""
+def _unpacked(path: Path, folder: Path, where: str, skipped: Counter[str]) -> list[SourceFile]:
+    """DICOM files of a ZIP file and those of like names, unpacked under names of our own; others are counted."""
     try:
         with zipfile.ZipFile(path) as archive:
             members = sorted((m for m in archive.infolist() if not m.is_dir()), key=lambda member: member.filename)
             if any(member.flag_bits & 1 for member in members):
                 raise StageError(f"{where} is encrypted; unpack it and give the folder")
-            numbered = [(k, member) for k, member in enumerate(members, start=1) if _member_is_dicom(archive, member)]
-            skipped["not DICOM"] += len(members) - len(numbered)
+            files = [
+                (SourceFile(folder / str(k), _label(k, where), PurePath(member.filename)), member)
+                for k, member in enumerate(members, start=1)
+            ]
+            patterns = {file.pattern for file, member in files if _member_is_dicom(archive, member)}
+            wanted = [(file, member) for file, member in files if file.pattern in patterns]
+            skipped[NOT_DICOM] += len(members) - len(wanted)
             folder.mkdir()
-            _require_room([member for _, member in numbered], path, folder, where)
-            return [(_unpack(archive, m, folder / str(k)), f"file {k} of {where} (by name)") for k, m in numbered]
+            _require_room([member for _, member in wanted], path, folder, where)
+            for file, member in wanted:
+                _unpack(archive, member, file.path)
+            return [file for file, _ in wanted]
     except (zipfile.BadZipFile, NotImplementedError, EOFError, ValueError, RuntimeError) as error:
         what = "packed in a way that is not known" if isinstance(error, NotImplementedError) else "damaged"
         raise StageError(f"{where} is {what}; copy it again, or unpack it and give the folder") from None
@@ -266,7 +362,6 @@ def _require_room(members: list[Any], path: Path, folder: Path, where: str) -> N
         )
 
 
-def _unpack(archive: zipfile.ZipFile, member: zipfile.ZipInfo, target: Path) -> Path:
+def _unpack(archive: zipfile.ZipFile, member: zipfile.ZipInfo, target: Path) -> None:
     with archive.open(member) as stream, target.open("wb") as file:
         shutil.copyfileobj(stream, file)
-    return target

@@ -2,18 +2,20 @@
 
 A slice is a single-frame file, or one frame of an enhanced multi-frame file (CT, MR, X-ray 3-D, and what is converted
 from older files), whose place and rescaling stand in its functional groups (DICOM PS3.3, C.7.6.16).
-Who the patient is, is not read.
+Who the patient is, is kept only as checksums, which tell two patients apart and are never written.
 """
 
-from collections.abc import Mapping
+import hashlib
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from pydicom._uid_dict import UID_dictionary
 from pydicom.dataset import Dataset
-from pydicom.uid import MediaStorageDirectoryStorage
+from pydicom.uid import UID, MediaStorageDirectoryStorage
 
-from pipeline.dicom.dataset import Finder, read_dataset, value
+from pipeline.dicom.dataset import Finder, read_header, value
 from pipeline.dicom.image_type import MARK_TAGS, TYPE_TAGS, component, kind, marks
 from pipeline.dicom.words import plain_words
 
@@ -33,6 +35,18 @@ MULTI_FRAME = {
     "1.2.840.10008.5.1.4.1.1.13.1.1": "X-Ray 3D Angiographic",
 }
 """SOP classes that hold several frames in one file."""
+
+SINGLE_FRAME = ("1.2.840.10008.5.1.4.1.1.2", "1.2.840.10008.5.1.4.1.1.4", "1.2.840.10008.5.1.4.1.1.12.1")
+"""SOP classes that hold one slice in a file: CT, MR, XA."""
+
+STANDARD_ROOT = "1.2.840.10008."
+"""How the UIDs of the standard begin."""
+
+UIDS = ("StudyInstanceUID", "SeriesInstanceUID", "SOPInstanceUID")
+"""What every image should have."""
+
+PATIENT_TAGS = ("PatientID", "PatientName", "PatientBirthDate")
+"""What tells two patients apart."""
 
 FRAME_TAGS = {
     "PlanePositionSequence": ["ImagePositionPatient"],
@@ -71,8 +85,9 @@ HEADER_TAGS = [
     "RescaleType", "ModalityLUTSequence", "BitsAllocated", "BitsStored", "HighBit", "PixelRepresentation",
     "PixelPaddingValue", "PixelPaddingRangeLimit", "ContrastBolusAgent", "ContrastBolusAgentSequence",
     "LossyImageCompression", "SharedFunctionalGroupsSequence", "PerFrameFunctionalGroupsSequence", *_MARKS, *TYPE_TAGS,
+    "StudyInstanceUID", *PATIENT_TAGS,
 ]  # fmt: skip
-"""All that is read of a header: who the patient is, is not."""
+"""All that is read of a header."""
 
 
 @dataclass(frozen=True)
@@ -84,7 +99,9 @@ class SliceHeader:
     path, label : the file, and how messages call it.
     frame, frames : index in its file, from 0, and how many the file has.
     groups : number of frames that the functional groups describe; None without any.
-    series, instance, frame_of_reference : UIDs.
+    series, instance, frame_of_reference : UIDs; where the first two are missing, texts of our own in their place.
+    missing : the UIDs of `UIDS` that it lacks.
+    patient : checksums of `PATIENT_TAGS`, to be compared; empty where one is absent.
     description : of the series, only its plain words.
     multi_frame : name of the SOP class if it is a multi-frame one, else empty.
     kind : "original", "derived", "map", "rendered" or "localizer".
@@ -96,6 +113,7 @@ class SliceHeader:
     table : whether intensities go through a lookup table instead.
     bits_allocated, bits_stored, high_bit, signed : how a value is stored.
     lossy : whether it was ever compressed with loss, as far as the header says so.
+    pixels : whether there are any behind the header.
     padding : ends of the range of stored values that means "not measured", as written.
     """
 
@@ -107,6 +125,8 @@ class SliceHeader:
     series: str
     instance: str
     frame_of_reference: str
+    missing: tuple[str, ...]
+    patient: tuple[str, ...]
     series_number: int | None
     description: str
     modality: str
@@ -133,6 +153,7 @@ class SliceHeader:
     contrast_agent: bool
     lossy: bool | None
     transfer_syntax: str
+    pixels: bool
 
     @property
     def place(self) -> tuple[tuple[float, ...] | None, ...]:
@@ -140,7 +161,18 @@ class SliceHeader:
         return self.position_mm, self.orientation, self.pixel_spacing_mm
 
 
-def read_headers(path: Path, label: str) -> list[SliceHeader] | str:
+@dataclass(frozen=True)
+class NoSlice:
+    """Why a file holds no slice; whether it could be one all the same, damaged or without what a slice needs; and the
+    SeriesInstanceUID that it names, if it can be read.
+    """
+
+    why: str
+    doubtful: bool = False
+    series: str = ""
+
+
+def read_headers(path: Path, label: str, modalities: Sequence[str] = MODALITIES) -> list[SliceHeader] | NoSlice:
     """Headers of the slices in a file, or why it holds none.
 
     A multi-frame file whose frames are not described one by one is one record.
@@ -152,29 +184,53 @@ def read_headers(path: Path, label: str) -> list[SliceHeader] | str:
     Exception
         Almost any, if it is a damaged one.
     """
-    dataset = read_dataset(path, HEADER_TAGS, stop_before_pixels=True)
+    dataset, pixels = read_header(path, HEADER_TAGS)
     if dataset.file_meta.get("MediaStorageSOPClassUID") == MediaStorageDirectoryStorage:
-        return "directory of a medium"
+        return NoSlice("directory of a medium")
     top = Finder([dataset])
     if not (top.whole("Rows") and top.whole("Columns")):
-        return "no image"
+        return _no_slice("no image", top)
     modality = top.text("Modality")
-    if modality not in MODALITIES:
-        return f"modality {modality if modality in OTHER_MODALITIES else 'other'}"
-    if not (top.text("SeriesInstanceUID") and top.text("SOPInstanceUID")):
-        return "no UID of series or image"
-    syntax = str(dataset.file_meta.get("TransferSyntaxUID", ""))
+    if modality not in modalities:
+        return _no_slice(f"modality {modality if modality in OTHER_MODALITIES else 'other'}", top)
+    file = _File(path, label, str(dataset.file_meta.get("TransferSyntaxUID", "")), pixels)
     groups = top("PerFrameFunctionalGroupsSequence")
     frames = top.whole("NumberOfFrames") or 1
     described = None if groups is None else len(groups)
     if described != frames:
-        return [_slice(top, path, label, 0, frames, described, syntax)]
+        return [_slice(top, file, 0, frames, described)]
     shared = _flat((top("SharedFunctionalGroupsSequence") or [Dataset()])[0])
     own = [tag for tags in FRAME_TAGS.values() for tag in tags]
     return [
-        _slice(Finder([_flat(group), shared, dataset], own), path, label, frame, frames, described, syntax)
+        _slice(Finder([_flat(group), shared, dataset], own), file, frame, frames, described)
         for frame, group in enumerate(groups)
     ]
+
+
+def may_hold_slice(storage: str, series: str = "") -> bool:
+    """Whether a file of a SOP class could hold a slice, as it is or damaged.
+
+    A class that is none of the standard's is private if it is well-formed and the file names its series; else damaged.
+    """
+    if storage in MULTI_FRAME or storage in SINGLE_FRAME:
+        return True
+    private = UID(storage).is_valid and not storage.startswith(STANDARD_ROOT) and series
+    return not (storage in UID_dictionary or private)
+
+
+def _no_slice(why: str, find: Finder) -> NoSlice:
+    series = find.text("SeriesInstanceUID")
+    return NoSlice(why, may_hold_slice(find.text("SOPClassUID"), series), series)
+
+
+@dataclass(frozen=True)
+class _File:
+    """What the slices of one file have in common."""
+
+    path: Path
+    label: str
+    syntax: str
+    pixels: bool
 
 
 def _flat(group: Dataset) -> dict[str, Any]:
@@ -186,22 +242,22 @@ def _flat(group: Dataset) -> dict[str, Any]:
     return found
 
 
-def _slice(
-    find: Finder, path: Path, label: str, frame: int, frames: int, groups: int | None, syntax: str
-) -> SliceHeader:
+def _slice(find: Finder, file: _File, frame: int, frames: int, groups: int | None) -> SliceHeader:
     modality = find.text("Modality")
     bits = find.whole("BitsAllocated") or 0
     stored = find.whole("BitsStored") or 0
     high = find.whole("HighBit")
     return SliceHeader(
-        path=path,
-        label=label + (f", frame {frame + 1}" if groups is not None and frames > 1 else ""),
+        path=file.path,
+        label=file.label + (f", frame {frame + 1}" if groups is not None and frames > 1 else ""),
         frame=frame,
         frames=frames,
         groups=groups,
-        series=find.text("SeriesInstanceUID"),
-        instance=find.text("SOPInstanceUID"),
+        series=find.text("SeriesInstanceUID") or _series_without_uid(find),
+        instance=find.text("SOPInstanceUID") or f"none, {file.path}",
         frame_of_reference=find.text("FrameOfReferenceUID"),
+        missing=tuple(keyword for keyword in UIDS if not find.text(keyword)),
+        patient=tuple(_checksum(find.text(keyword)) for keyword in PATIENT_TAGS),
         series_number=find.whole("SeriesNumber"),
         description=plain_words(find.text("SeriesDescription")),
         modality=modality,
@@ -227,8 +283,21 @@ def _slice(
         padding=_padding(find.whole("PixelPaddingValue"), find.whole("PixelPaddingRangeLimit")),
         contrast_agent=_contrast_agent(find),
         lossy={"00": False, "01": True}.get(find.text("LossyImageCompression")),
-        transfer_syntax=syntax,
+        transfer_syntax=file.syntax,
+        pixels=file.pixels,
     )
+
+
+def _series_without_uid(find: Finder) -> str:
+    """What else tells one series from another."""
+    tags = ("StudyInstanceUID", "SeriesNumber", "Modality", "SeriesDescription")
+    return "none, " + "|".join(find.text(keyword) for keyword in tags)
+
+
+def _checksum(text: str) -> str:
+    """Of a text but for its case, and for spaces and carets that only fill it up; empty for an empty one."""
+    plain = " ".join(text.replace("^", " ").casefold().split())
+    return hashlib.sha256(plain.encode(errors="replace")).hexdigest() if plain else ""
 
 
 def _contrast_agent(find: Finder) -> bool:

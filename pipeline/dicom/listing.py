@@ -1,13 +1,15 @@
 """Listing: the series of a source and their parts, and whether each can be loaded, from the headers alone."""
 
 import argparse
+import logging
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 from pipeline.dicom.dataset import quiet
-from pipeline.dicom.files import collect, counted, files_of, scan
-from pipeline.dicom.series import Series, choose_part, grid, group, require_supported
+from pipeline.dicom.files import Scan, collect, counted, files_of, scan
+from pipeline.dicom.left_out import LeftOut, left_out, require_complete_series
+from pipeline.dicom.series import Series, grid, group, require_supported, take
 from pipeline.dicom.transfer_syntax import require_decoder
 from pipeline.settings.images import LoadSettings
 from solver.stage import StageError
@@ -57,10 +59,12 @@ def listing(sources: list[Path]) -> str:
         If there is no series of images.
     """
     with quiet(), collect(sources) as found:
-        headers, skipped = scan(found)
-        every = sorted(group(headers), key=lambda series: (_number(series) is None, _number(series) or 0, series.hash))
-        rows = [row for series in every for row in _rows(series)]
-    heading = f"{len(every)} series in {len(files_of(headers)) + skipped.total()} files (skipped: {counted(skipped)})"
+        seen = scan(found)
+        every = group(seen.headers)
+        every.sort(key=lambda series: (_number(series) is None, _number(series) or 0, series.hash))
+        rows = [row for series in every for row in _rows(series, every, seen)]
+    count = len(files_of(seen.headers)) + seen.skipped.total()
+    heading = f"{len(every)} series in {count} files (skipped: {counted(seen.skipped)})"
     return "\n".join([heading, "", *_aligned(rows)])
 
 
@@ -68,12 +72,12 @@ def _number(series: Series) -> int | None:
     return series.headers[0].series_number
 
 
-def _rows(series: Series) -> Iterator[tuple[list[str], str]]:
+def _rows(series: Series, every: list[Series], seen: Scan) -> Iterator[tuple[list[str], str]]:
     """Cells of each part's row, and why it cannot be loaded."""
     first, parts = series.headers[0], series.parts
     for k, part in enumerate(parts, start=1):
-        chosen = choose_part(series, k)
-        matrix, spacing, extent, fault = _geometry(chosen)
+        chosen = take(series, part)
+        matrix, spacing, extent, fault = _geometry(chosen, left_out(series, chosen, every, seen))
         alone = len(series.candidates) == 1 and part is series.candidates[0]
         usable = "no" if fault else "yes" if len(parts) == 1 or alone else f"with load.phase: {k}"
         of_series = ["" if number is None else str(number) for number in [_number(series)]]
@@ -94,13 +98,14 @@ def _rows(series: Series) -> Iterator[tuple[list[str], str]]:
         )
 
 
-def _geometry(part: Series) -> tuple[str, str, str, str]:
+def _geometry(part: Series, lost: list[LeftOut]) -> tuple[str, str, str, str]:
     """Matrix, spacing and extent, as far as they are known, and why the part cannot be loaded."""
     first = part.headers[0]
     size = (first.columns, first.rows, len(part.headers))
     pixel = first.pixel_spacing_mm
     spacing = f"{pixel[1]:.4g} x {pixel[0]:.4g}" if pixel else "?"
     try:
+        require_complete_series(part, lost, LoadSettings(), logging.getLogger(__name__))
         require_supported(part)
         require_decoder(part)
         place = grid(part, LoadSettings())

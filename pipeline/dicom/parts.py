@@ -1,7 +1,8 @@
 """Parts: the stacks of slices that share one series: phases, echoes, components, orientations, what is derived.
 
-A series is split by what makes a slice another kind of image (ImageType, orientation, component of a complex image),
-and beyond that only as far as several slices lie at one place. Names are made of numbers and of words of this project:
+A series is split by patient, which one UID may stand for by mistake, by what makes a slice another kind of image
+(ImageType, orientation, component of a complex image), beyond that only as far as several slices lie at one place, and
+at last by the frame of reference. Names are made of numbers and of words of this project:
 nothing of a header's text gets into them.
 """
 
@@ -15,7 +16,7 @@ from numpy.typing import NDArray
 
 from pipeline.dicom.deviations import POSITION_FLOOR_MM
 from pipeline.dicom.grid import MIN_SLICES
-from pipeline.dicom.header import SliceHeader
+from pipeline.dicom.header import PATIENT_TAGS, SliceHeader
 from pipeline.dicom.image_type import MARK_TAGS
 
 KINDS = {
@@ -85,7 +86,7 @@ def split(headers: list[SliceHeader]) -> list[Part]:
     for kind, of_kind in _by(headers, lambda header: list(KINDS).index(header.kind)):
         name = list(KINDS)[kind]
         pieces = [_Piece(of_kind, [] if name == "original" else [KINDS[name]])]
-        for cut in (_by_component, _by_orientation, _by_marks) if name in VOLUMES else ():
+        for cut in (_by_patient, _by_component, _by_orientation, _by_marks, _by_frame) if name in VOLUMES else ():
             pieces = [smaller for piece in pieces for smaller in cut(piece)]
         parts += [Part(piece.headers, name, ", ".join(piece.words)) for piece in pieces]
     return _named(parts)
@@ -141,6 +142,31 @@ def _by(headers: list[SliceHeader], key: Callable[[SliceHeader], Any]) -> list[t
     for header in headers:
         groups.setdefault(key(header), []).append(header)
     return sorted(groups.items(), key=lambda group: (group[0] is None, 0 if group[0] is None else group[0]))
+
+
+def _by_patient(piece: _Piece) -> list[_Piece]:
+    """Groups of one patient, by all identifying tags that differ; one that only some slices have differs from none."""
+    differing = [
+        tag for tag, _ in enumerate(PATIENT_TAGS) if len({header.patient[tag] for header in piece.headers} - {""}) > 1
+    ]
+    groups = [found for _, found in _by(piece.headers, lambda header: tuple(header.patient[tag] for tag in differing))]
+    return piece.cut([(f"patient {number}", found) for number, found in enumerate(_in_order(groups), start=1)])
+
+
+def _by_frame(piece: _Piece) -> list[_Piece]:
+    """Groups of one frame of reference, in which alone positions can be compared.
+
+    Where each slice has one of its own, an export has made them up and they say nothing.
+    """
+    groups = [found for _, found in _by(piece.headers, lambda header: header.frame_of_reference)]
+    if all(len({header.path for header in group}) == 1 for group in groups):
+        return [piece]
+    return piece.cut([(f"frame of reference {k}", found) for k, found in enumerate(_in_order(groups), start=1)])
+
+
+def _in_order(groups: list[list[SliceHeader]]) -> list[list[SliceHeader]]:
+    """The largest first, then by their files: the order of checksums and UIDs tells nothing."""
+    return sorted(groups, key=lambda group: (-len(group), min(str(header.path) for header in group)))
 
 
 def _by_component(piece: _Piece) -> list[_Piece]:

@@ -20,7 +20,7 @@ from pydicom.uid import (
     SegmentationStorage,
 )
 
-from pipeline.dicom.dataset import DEFLATE_RATIO, number, quiet, read_dataset, require_small_when_inflated
+from pipeline.dicom.dataset import DEFLATE_RATIO, number, quiet, read_dataset, require_small_when_inflated, value
 from pipeline.mask_file import GivenMask, Segment, check_geometry, choose
 from pipeline.volume import Volume
 from solver.memory import available_bytes
@@ -42,23 +42,23 @@ def is_dicom(path: Path) -> bool:
         return file.read(132)[128:] == b"DICM"
 
 
-def find_segmentation(folder: Path) -> Path:
-    """The one DICOM segmentation below a folder.
+def find_segmentation(folder: Path) -> Path | None:
+    """The one DICOM segmentation below a folder; None where there is none.
 
     Raises
     ------
     StageError
-        If there is none, or more than one.
+        If there is more than one.
     """
     files = [path for path in sorted(folder.rglob("*")) if path.is_file() and is_dicom(path)]
     with quiet():
         found = [path for path in files if _kind(path) in (SegmentationStorage, LABEL_MAP_STORAGE)]
-    if len(found) != 1:
+    if len(found) > 1:
         raise StageError(
             f"input.mask: {len(found)} DICOM segmentations among {len(files)} DICOM files of the folder; give the file"
             " itself"
         )
-    return found[0]
+    return found[0] if found else None
 
 
 def _kind(path: Path) -> str | None:
@@ -109,8 +109,12 @@ def _open(path: Path) -> hd.seg.Segmentation:
     if dataset.get("SOPClassUID") not in (SegmentationStorage, LABEL_MAP_STORAGE):
         contours = dataset.get("SOPClassUID") == RTStructureSetStorage
         what = "contours (RTSTRUCT), which have to be made a mask first" if contours else "no segmentation but an image"
-        raise StageError(f"input.mask: the DICOM file holds {what}; give a DICOM segmentation (SEG) or a label map")
+        raise StageError(
+            f"input.mask: the DICOM file holds {what}; give a DICOM segmentation (SEG), a label map, or the folder of a"
+            " series whose images are the mask"
+        )
     _demand_what_can_be(dataset, path.stat().st_size)
+    _demand_agreement(dataset)
     try:
         return hd.seg.Segmentation.from_dataset(dataset, copy=False)
     except Exception as error:  # of any kind, with values of the header in its text
@@ -132,6 +136,19 @@ def _demand_what_can_be(dataset: pydicom.Dataset, stored: int) -> None:
         raise StageError(
             f"input.mask: the DICOM segmentation claims {sizes[2]:g} frames of {sizes[0]:g} x {sizes[1]:g} voxels,"
             f" which its {stored} bytes cannot hold or this machine cannot take; export it again"
+        )
+
+
+def _demand_agreement(dataset: pydicom.Dataset) -> None:
+    """Refuse a file whose numbers of frames disagree: a slice without a frame would be taken as empty."""
+    claimed = int(number(dataset.get("NumberOfFrames")) or 0)
+    described = len(value(dataset, "PerFrameFunctionalGroupsSequence") or [])
+    size = [int(number(dataset.get(key)) or 0) for key in ("Rows", "Columns", "BitsAllocated")]
+    needed, stored = math.ceil(claimed * math.prod(size) / 8), len(value(dataset, "PixelData") or b"")
+    if claimed != described or stored not in (needed, needed + needed % 2):
+        raise StageError(
+            f"input.mask: the DICOM segmentation claims {claimed} frames and describes {described}, and its pixels have"
+            f" {stored} bytes where its frames take {needed}: some are missing or too many; copy or export it again"
         )
 
 

@@ -12,7 +12,7 @@ from functools import cached_property
 import numpy as np
 
 from pipeline.dicom.grid import Grid
-from pipeline.dicom.header import SliceHeader
+from pipeline.dicom.header import PATIENT_TAGS, SliceHeader
 from pipeline.dicom.parts import KINDS, Part, goes_on, split
 from pipeline.dicom.stack import stack
 from pipeline.settings.images import LoadSettings
@@ -53,7 +53,9 @@ class Series:
         """How messages name it."""
         first = self.headers[0]
         number = "no number" if first.series_number is None else f"number {first.series_number}"
-        return f"series {self.hash} ({first.modality}, {number}{f', part: {self.part}' if self.part else ''})"
+        without = ", without SeriesInstanceUID" if "SeriesInstanceUID" in first.missing else ""
+        part = f", part: {self.part}" if self.part else ""
+        return f"series {self.hash} ({first.modality}, {number}{without}{part})"
 
     @property
     def summary(self) -> str:
@@ -128,46 +130,70 @@ def _listed(every: list[Series]) -> str:
     return "; ".join(series.summary for series in every[:LISTED]) + more
 
 
-def choose_part(series: Series, wanted: int | str | None) -> Series:
+def choose_part(series: Series, settings: LoadSettings) -> Series:
     """The part that is wanted, by number or name, or else the only one that is not set apart.
 
     Raises
     ------
     StageError
-        If there is none, or several are as likely.
+        If there is none, or several are as likely; names those that form a volume, and why the others form none.
     """
     parts = series.parts
-    if wanted is None:
+    if settings.phase is None:
         if len(series.candidates) > 1:
-            raise StageError(
-                f"{series.name} holds {len(series.candidates)} parts that could be meant; name one in load.phase, by"
-                f" number or name: {part_list(parts)}"
-            )
-        chosen = parts[0]
-    else:
-        text = str(wanted).strip().casefold()
-        found = [part for k, part in enumerate(parts, start=1) if text in (str(k), part.name.casefold())]
-        if not found:
-            raise StageError(
-                f"{series.name}: load.phase: no part with the number or name that is given; there are:"
-                f" {part_list(parts)}"
-            )
-        chosen = found[0]
-    own = {id(header) for header in chosen.headers}
-    return Series(chosen.headers, [pair for pair in series.duplicates if id(pair[0]) in own], chosen.name)
+            raise StageError(_several(series, settings))
+        return take(series, parts[0])
+    text = str(settings.phase).strip().casefold()
+    found = [part for k, part in enumerate(parts, start=1) if text in (str(k), part.name.casefold())]
+    if not found:
+        raise StageError(
+            f"{series.name}: load.phase: no part with the number or name that is given; there are: {_listing(parts)}"
+        )
+    return take(series, found[0])
 
 
-def part_list(parts: list[Part]) -> str:
+def take(series: Series, part: Part) -> Series:
+    """A part of a series as a series."""
+    own = {id(header) for header in part.headers}
+    return Series(part.headers, [pair for pair in series.duplicates if id(pair[0]) in own], part.name)
+
+
+def _several(series: Series, settings: LoadSettings) -> str:
+    """Why a series of several parts is refused: which of them can be chosen, and what is wrong with the others."""
+    faults = [_fault(take(series, part), settings) for part in series.parts]
+    told = {True: "", False: ""}
+    for usable in told:
+        numbered = [k for k, fault in enumerate(faults, start=1) if bool(fault) != usable]
+        shown = [f"{_numbered(k, series.parts[k - 1])}{faults[k - 1] and f': {faults[k - 1]}'}" for k in numbered]
+        told[usable] = "; ".join(shown[:LISTED]) + (f"; and {len(shown) - LISTED} more" if len(shown) > LISTED else "")
+    persons = [len({header.patient[k] for header in series.headers} - {""}) for k in range(len(PATIENT_TAGS))]
+    mixed = f", slices of {max(persons)} patients (by {' or '.join(PATIENT_TAGS)})" if max(persons) > 1 else ""
+    count = f"{series.name} holds {len(series.candidates)} parts that could be meant{mixed}"
+    if not told[True]:
+        return f"{count}, and none of them forms a volume: {told[False]}"
+    choice = f"{count}; name one in load.phase, by number or name: {told[True]}"
+    return f"{choice}; these form no volume: {told[False]}" if told[False] else choice
+
+
+def _fault(part: Series, settings: LoadSettings) -> str:
+    """Why the headers of a part form no volume; empty where they do."""
+    try:
+        require_supported(part)
+        grid(part, settings)
+    except StageError as refusal:
+        return str(refusal).removeprefix(f"{part.name}: ")
+    return ""
+
+
+def _listing(parts: list[Part]) -> str:
     """Numbers and names of parts, for messages."""
-    shown = [
-        f"{k}: {part.name or 'the whole series'} ({_slices(len(part.headers))})"
-        for k, part in enumerate(parts[:LISTED], start=1)
-    ]
+    shown = [_numbered(k, part) for k, part in enumerate(parts[:LISTED], start=1)]
     return "; ".join(shown) + (f"; and {len(parts) - LISTED} more" if len(parts) > LISTED else "")
 
 
-def _slices(count: int) -> str:
-    return f"{count} slice{'s' if count > 1 else ''}"
+def _numbered(number: int, part: Part) -> str:
+    count = len(part.headers)
+    return f"{number}: {part.name or 'the whole series'} ({count} slice{'s' if count > 1 else ''})"
 
 
 def require_supported(series: Series) -> None:
@@ -178,10 +204,13 @@ def require_supported(series: Series) -> None:
     StageError
         With the reason and the remedy.
     """
-    for header in series.headers:
-        reason = _not_a_slice(header) or _uncertain_intensity(header)
-        if reason:
-            raise StageError(f"{series.name}: {reason}")
+    reasons = (
+        *(_not_a_slice(header) for header in series.headers),
+        _without_pixels(series.headers),
+        *(_uncertain_intensity(header) for header in series.headers),
+    )
+    for reason in filter(None, reasons):
+        raise StageError(f"{series.name}: {reason}")
     lacking = sum(header.slope is None for header in series.headers)
     units = {header.unit for header in series.headers}
     if 0 < lacking < len(series.headers) or (series.headers[0].modality == "CT" and len(units) > 1):
@@ -204,6 +233,24 @@ def _not_a_slice(header: SliceHeader) -> str | None:
             " so that the places of the frames are unknown; export it again, or as one file a slice"
         )
     return None
+
+
+def _without_pixels(headers: list[SliceHeader]) -> str | None:
+    bare = [header for header in headers if not header.pixels]
+    if not bare:
+        return None
+    if len(bare) == len(headers):
+        return "no pixel data (PixelData) in any of its files, only headers; export the series with its images"
+    return (
+        f"{len(bare)} of {len(headers)} slices have no pixel data (PixelData): {_labels(bare)}; copy or export the"
+        " series again"
+    )
+
+
+def _labels(headers: list[SliceHeader]) -> str:
+    """Files of slices, for messages."""
+    shown = ", ".join(header.label for header in headers[:LISTED])
+    return shown + (f" and {len(headers) - LISTED} more" if len(headers) > LISTED else "")
 
 
 def _article(name: str) -> str:
@@ -233,13 +280,13 @@ def _uncertain_intensity(header: SliceHeader) -> str | None:
     return None
 
 
-def grid(series: Series, settings: LoadSettings) -> Grid:
+def grid(series: Series, settings: LoadSettings | None) -> Grid:
     """The regular grid that the slices form.
 
     Parameters
     ----------
     series : its slices, one at a place.
-    settings : what becomes of slices that form none.
+    settings : what becomes of slices that form none; without any they are refused.
 
     Raises
     ------
@@ -254,14 +301,20 @@ def grid(series: Series, settings: LoadSettings) -> Grid:
     }
     if any(missing.values()):
         what = ", ".join(f"{count} of {len(headers)} slices lack {name}" for name, count in missing.items() if count)
+        lacking = [header for header in headers if None in header.place]
+        remedy = f" or take these slices out: {_labels(lacking)}" if len(lacking) < len(headers) else ""
         raise StageError(
             f"{series.name}: missing geometry: {what}; without it the place of a voxel is unknown, export the series"
-            " again or leave these slices out"
+            f" again{remedy}"
         )
     sizes = Counter((header.columns, header.rows) for header in headers)
     if len(sizes) > 1:
         listing = ", ".join(f"{count} of {columns}x{rows}" for (columns, rows), count in sizes.most_common(6))
-        raise StageError(f"{series.name}: slices of several sizes: {listing}; leave out those that do not belong")
+        common = sizes.most_common(1)[0][0]
+        others = [header for header in headers if (header.columns, header.rows) != common]
+        raise StageError(
+            f"{series.name}: slices of several sizes: {listing}; take out those that do not belong: {_labels(others)}"
+        )
     return stack(
         np.array([header.position_mm for header in headers]),
         np.array([header.orientation for header in headers]),

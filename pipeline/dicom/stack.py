@@ -20,7 +20,7 @@ def stack(
     orientations: NDArray[np.float64],
     pixel_spacings_mm: NDArray[np.float64],
     where: str,
-    settings: LoadSettings,
+    settings: LoadSettings | None,
 ) -> Grid:
     """Sort slices along their normal and find the regular grid on which they lie, or which they are resampled to.
 
@@ -33,7 +33,7 @@ def stack(
     orientations : (N, 6), unit vectors along a row and along a column.
     pixel_spacings_mm : (N, 2), distance between rows, distance between columns.
     where : the series, for messages.
-    settings : what becomes of slices that form no regular grid.
+    settings : what becomes of slices that form no regular grid; without any they are refused.
 
     Returns
     -------
@@ -58,13 +58,13 @@ def stack(
         *too_few(places[:, 2], checks),
         *tilt(places, min(rows_mm, columns_mm), checks),
         *uneven(places[:, 2], checks),
-        *anisotropy(rows_mm, columns_mm),
+        *(anisotropy(rows_mm, columns_mm) if settings else []),
     ]
     faults = [refusal for finding in findings if (refusal := finding.refusal(settings))]
     if faults:
         raise StageError(f"{where}: " + "; ".join(faults))
     resampled = {
-        finding.policy: finding.numbers for finding in findings if getattr(settings, finding.policy) == "resample"
+        finding.policy: finding.numbers for finding in findings if getattr(settings, finding.policy, "") == "resample"
     }
     origin, spacing, measured = _target(places, (columns_mm, rows_mm), resampled)
     x, y, z = positions_mm[order[0]] + direction @ origin
@@ -74,7 +74,7 @@ def stack(
         (float(x), float(y), float(z)),
         direction,
         checks,
-        _record(findings, settings),
+        _record(findings, settings) if settings else {},
         measured if resampled else None,
     )
 

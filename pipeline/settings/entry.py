@@ -19,7 +19,11 @@ class InputSettings(Section):
         description="DICOM series: a folder (at any depth), a DICOMDIR, a ZIP file, or a list of these and of files",
     )
     volume: str | None = Field(None, description="volume file: NRRD, NIfTI or MHA")
-    mask: str | None = Field(None, description="mask of the lumen: NRRD, NIfTI or MHA, or a DICOM segmentation")
+    mask: str | None = Field(
+        None,
+        description="mask of the lumen: NRRD, NIfTI or MHA, a DICOM segmentation, or the folder of a DICOM series whose"
+        " images are the mask",
+    )
     surface: str | None = Field(None, description="surface of the lumen: STL, VTP, OBJ or PLY")
     phantom: str | None = Field(None, description="parametric vessel (data/phantoms/*.yaml), made into a DICOM series")
     geometry: Geometry | None = Field(None, description="canonical geometry, told by its key shape")

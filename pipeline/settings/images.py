@@ -30,6 +30,11 @@ class LoadSettings(Section):
     anisotropic_pixels: Literal["keep", "refuse", "resample"] = Field(
         "keep", description="rows and columns at different distances; keep: geometry tells; resample: to the finer"
     )
+    doubtful_files: Literal["refuse", "leave_out"] = Field(
+        "refuse",
+        description="files that could be slices of the series but are damaged, or say that they belong to another;"
+        " leave_out: load without them",
+    )
 
 
 class Box(Section):
