@@ -296,16 +296,17 @@ rule load:
 rule pick:
     input:
         volume=rules.load.output.volume,
+        series=rules.load.output.series,
     output:
         page=OUT + "pick.html",
         provenance=OUT + "pick.provenance.json",
     log:
         OUT + "logs/pick.log",
     params:
-        settings=settings("filter"),
+        settings=settings("pick"),
         code=code("pipeline.pick"),
     shell:
-        "{PYTHON} -m pipeline.pick --volume {input.volume:q} --page {output.page:q}"
+        "{PYTHON} -m pipeline.pick --volume {input.volume:q} --series {input.series:q} --page {output.page:q}"
         " --settings {params.settings:q} --provenance {output.provenance:q} --log {log:q}"
 
 
