@@ -77,7 +77,7 @@ class Picker(Views):
     def click_surface(self, mode: str, place_mm) -> None:
         """Choose what a click does, turn the surface until the place is in front, and click there."""
         self.press(f'[data-mode="{mode}"]')
-        self.run("$('solid').scrollIntoView()")
+        self.run("$('solid').scrollIntoView({ block: 'center' })")
         where = """(place) => { for (let n = 0; n < 24; n++) {
           solid.yaw = n * Math.PI / 12; paintSolid();
           const [x, y] = lens().project(toPlaces(toVoxel(place))), face = faceUnder(x, y);
@@ -183,7 +183,8 @@ def test_a_first_seed_brings_a_threshold_between_tissue_and_lumen(browser, tmp_p
     """Air, a bone as large as the tube, and noise do not count; a quarter of the contrast is left on both sides."""
     for number in range(4):
         rng = np.random.default_rng(40 + number)
-        loaded = tube_volume(radius_mm=rng.uniform(1.2, 3), noise=rng.uniform(0, 40), bone=bool(number % 2))
+        shape = {"radius_mm": rng.uniform(1.2, 3), "noise": rng.uniform(0, 40), "bone": bool(number % 2)}
+        loaded = tube_volume(**shape, spacing_mm=(0.6, 0.6, 0.6))
         voxels = loaded.voxels * rng.uniform(0.5, 3)
         scale = voxels.max() / loaded.voxels.max()
         voxels[:, :, : 3 * (number // 2)] = -1000  # air beside the body
@@ -230,31 +231,32 @@ def words(text: str) -> str:
     return re.sub(r"-?\d+\.?\d*", "#", text)
 
 
-LEAKS = {
-    "into bone": ({"radius_mm": 2.9, "noise": 4, "bone": True}, 75.0),
-    "over a face": ({"radius_mm": 2.0, "noise": 0, "blur_mm": 1.2}, 40.5),
-    "dark seed": ({"radius_mm": 2.0, "noise": 4}, 420.0),
+REFUSED = {
+    "nearly into bone": ({"radius_mm": 2.9, "noise": 4, "bone": True}, {"lower": 75.0, "border_fraction": 1.0}),
+    "into bone": ({"radius_mm": 2.9, "noise": 4, "bone": True}, {"lower": 60.0, "border_fraction": 1.0}),
+    "over a face": ({"radius_mm": 2.0, "noise": 0, "blur_mm": 1.2}, {"lower": 40.5}),
+    "much noise": ({"radius_mm": 2.0, "noise": 80}, {"lower": 195.0}),
+    "uneven": ({"radius_mm": 2.0, "noise": 60}, {"lower": 150.0}),
+    "dark seed": ({"radius_mm": 2.0, "noise": 4}, {"lower": 420.0}),
 }
+"""A tube, and settings of the segmentation by which the stage refuses it."""
 
 
-@pytest.mark.parametrize("leak", LEAKS)
-def test_what_the_stage_refuses_the_page_tells_in_the_same_words(browser, tmp_path, leak):
-    shape, lower = LEAKS[leak]
+@pytest.mark.parametrize("fault", REFUSED)
+def test_what_the_stage_refuses_the_page_tells_in_the_same_words(browser, tmp_path, fault):
+    shape, settings = REFUSED[fault]
     loaded = whole(tube_volume(**shape, spacing_mm=(0.5, 0.5, 0.5)))
-    middle = loaded.to_mm(np.rint(loaded.to_index(centre_line_mm()[1000])))
+    middle = loaded.to_mm(np.rint(loaded.to_index(centre_line_mm()[1000]))).tolist()
+    given = settings | {"seeds_mm": [middle]}
     with pytest.raises(StageError) as refusal:
-        segment(as_filtered(loaded), SegmentSettings(seeds_mm=(middle,), lower=lower), loaded)
-    browser.open(made(loaded), tmp_path)
-    browser.seed(middle)
-    browser.threshold(lower)
+        segment(as_filtered(loaded), SegmentSettings.model_validate(given), loaded)
+    browser.open(made(loaded, GIVEN | {"segment": given}), tmp_path)
     said, told = str(refusal.value), browser.doubts()
-    head = words(said).split(";")[0].split(", it must be")[0].replace("the filtered intensity", "the intensity")
-    (same,) = [text for text in told if words(text).startswith(head[:60])]
-    if leak == "dark seed":
-        assert words(same).startswith(head)
-        return
-    assert words(same) == words(said)
-    np.testing.assert_allclose(numbers(same), numbers(said), rtol=0.01)  # one level of the histogram
+    assert browser.run("$('fine').hidden")
+    if fault == "dark seed":  # the page has no filter, and looks for no better seed
+        said = said.replace("filtered ", "").split(";")[0] + ": change the threshold or move the seed"
+    (same,) = [text for text in told if words(text) == words(said)]
+    np.testing.assert_allclose(numbers(same), numbers(said), rtol=0.02, atol=0.11)  # levels are whole, and shown so
 
 
 # ---- windows ----
@@ -315,6 +317,10 @@ def test_the_box_is_dragged_in_every_view_and_becomes_the_region_of_the_filter(b
             inward = [1 if t > s else -1 for s, t in zip(start, target, strict=True)]
             browser.click(view, start[0] + inward[0], start[1] + inward[1], to=tuple(target))
     assert browser.run("box") == wanted
+    corner = browser.run("views[0].toPage([box.low[0] - 0.5, box.low[1] - 0.5, box.low[2]])")
+    browser.touch("axial", corner, browser.run("views[0].toPage([4.5, 5.5, 0])"))
+    assert browser.run("[...box.low]") == [5, 6, 4]
+    wanted["low"] = [5, 6, 4]
     region = FilterSettings.model_validate(browser.case()["filter"])
     part = crop(loaded, *region_box(loaded, region))
     corners = np.array([browser.run(f"toMm({index})") for index in (wanted["low"], [n - 1 for n in wanted["high"]])])
@@ -495,6 +501,39 @@ def test_on_a_real_image_the_page_grows_the_volume_of_the_stage(browser, tmp_pat
     found = segment(filter_volume(loaded, FilterSettings(smoothing="none")), settings, loaded, modality)
     assert told["count"] * np.prod(loaded.spacing_mm) / 1000 == pytest.approx(found.record["volume_ml"], rel=0.02)
     assert browser.doubts() == []
+
+
+def test_the_opening_window_shows_the_aorta_of_a_real_ct_angiography(real_cases):
+    loaded, _ = load(real_cases / "chest-cta-dissection" / "ct_cropped.nii.gz", LoadSettings(), LOG)
+    aorta = Volume.read(real_cases / "chest-cta-dissection" / "aorta_true_lumen.nii.gz").voxels > 0
+    _, black, white = page.windows(loaded.voxels, {}, ct=True)[0]
+    assert 0.5 < (np.median(loaded.voxels[aorta]) - black) / (white - black) < 1
+
+
+@pytest.mark.slow
+def test_a_thinned_page_leads_to_one_with_all_voxels_of_its_box(browser, tmp_path, real_cases):
+    """The right carotid of a real MR: seed and threshold of its README.txt, a box of 50 mm. Slices of 1.5 mm become
+    0.41 mm in the filter, by a spline that rounds the vessel's edges: 10 % of a volume of five voxels across.
+    """
+    loaded, facts = load(real_cases / "head-arteries-mr" / "dicom", LoadSettings(), LOG)
+    browser.open(made(loaded, modality=facts.modality), tmp_path)
+    assert np.prod(browser.run("facts.size")) < loaded.voxels.size
+    browser.seed(loaded.to_mm([192, 244, 25]))
+    browser.threshold(950)
+    browser.run("$('box-width').value = 50")
+    browser.press("#box-here")
+    coarse, case = browser.grown(), browser.case()
+    coarse_mm3 = np.prod(browser.run("SPACING"))
+    browser.open(made(loaded, case, facts.modality), tmp_path)
+    np.testing.assert_allclose(browser.run("SPACING"), loaded.spacing_mm)
+    fine = browser.grown()
+    fine_ml = fine["count"] * np.prod(loaded.spacing_mm) / 1000
+    assert coarse["count"] * coarse_mm3 / 1000 == pytest.approx(fine_ml, rel=0.05)  # every second voxel
+    settings = FilterSettings.model_validate(case["filter"] | {"smoothing": "none"})
+    found = segment(
+        filter_volume(loaded, settings), SegmentSettings.model_validate(case["segment"]), loaded, facts.modality
+    )
+    assert fine_ml == pytest.approx(found.record["volume_ml"], rel=0.1)
 
 
 @pytest.mark.slow

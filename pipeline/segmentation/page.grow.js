@@ -192,15 +192,26 @@ function quantile(counts, share) { // of levels, from a histogram
   return null;
 }
 
-function lumenLevel(voxels, level) { // median of the core: what hangs on a seed half way between threshold and seeds
-  const { levels, reached, seeds } = field;
-  const own = seeds.filter((seed) => reached[seed] > level).map((seed) => levels[seed]).sort((a, b) => a - b);
-  const halfWay = (level + own[own.length >> 1]) / 2, counts = new Float64Array(BLOCKED);
-  for (const at of voxels) if (reached[at] - 1 >= halfWay) counts[levels[at]]++;
-  return quantile(counts, 0.5);
+function deviation(counts, median) { // standard deviation of a normal distribution, from the median distance
+  const away = new Float64Array(counts.length);
+  counts.forEach((count, level) => { away[Math.abs(level - median)] += count; });
+  return image.rules.mad_to_sigma * quantile(away, 0.5);
 }
 
-function surroundings(voxels, level) { // median of the soft tissue two to four voxels away, as levels.py has it
+function lumenLevel(voxels, level) { // of the core: what hangs on a seed half way between threshold and seeds
+  const { levels, reached, seeds } = field;
+  const own = seeds.filter((seed) => reached[seed] > level).map((seed) => levels[seed]).sort((a, b) => a - b);
+  const halfWay = (level + own[own.length >> 1]) / 2;
+  const counts = new Float64Array(BLOCKED), all = new Float64Array(BLOCKED);
+  for (const at of voxels) {
+    all[levels[at]]++;
+    if (reached[at] - 1 >= halfWay) counts[levels[at]]++;
+  }
+  const lumen = quantile(counts, 0.5);
+  return { lumen, spread: deviation(counts, lumen), median: quantile(all, 0.5) };
+}
+
+function surroundings(voxels, level) { // of the soft tissue two to four voxels away, as levels.py has it
   const { levels, steps } = field, [inner, outer] = image.rules.shell;
   const seen = new Uint8Array(levels.length), shell = [];
   let front = voxels;
@@ -222,16 +233,26 @@ function surroundings(voxels, level) { // median of the soft tissue two to four 
     const level0 = levels[at];
     return level0 === BLOCKED || (level0 < level && level0 >= least);
   };
-  const tissue = (least) => {
-    const counts = new Float64Array(BLOCKED);
-    let count = 0;
-    for (const at of shell)
-      if (fits(at, least) && steps.every((step) => fits(at + step, least))) { counts[levels[at]]++; count++; }
-    return count >= Math.max(image.rules.tissue_part * shell.length, 1) ? quantile(counts, 0.5) : null;
-  };
-  const all = new Float64Array(BLOCKED);
-  for (const at of shell) all[levels[at]]++;
-  return tissue(dark) ?? tissue(-Infinity) ?? quantile(all, 0.5);
+  const tissue = (least) => shell.filter((at) => fits(at, least) && steps.every((step) => fits(at + step, least)));
+  const enough = (part) => part.length >= Math.max(image.rules.tissue_part * shell.length, 1);
+  const chosen = [dark, -Infinity].map(tissue).find(enough) ?? shell, counts = new Float64Array(BLOCKED);
+  for (const at of chosen) counts[levels[at]]++;
+  const noise = noiseOf(chosen) ?? noiseOf(shell);
+  return noise === null ? null : { median: quantile(counts, 0.5), quartile: quantile(counts, 0.75), noise };
+}
+
+function noiseOf(part) { // from differences of voxels some apart along an axis; at least that of rounding to levels
+  const { levels, steps } = field, within = new Uint8Array(levels.length), counts = new Float64Array(BLOCKED);
+  let count = 0;
+  for (const at of part) within[at] = 1;
+  for (const at of part)
+    for (let k = 0; k < 6; k += 2) {
+      const other = at + image.rules.noise_lag * steps[k];
+      if (other >= levels.length || !within[other]) continue;
+      counts[Math.abs(levels[at] - levels[other])]++;
+      count++;
+    }
+  return count ? Math.max(image.rules.mad_to_sigma * quantile(counts, 0.5) / Math.SQRT2, 0.29) : null;
 }
 
 function darkLevel(level) { // below it there is no soft tissue: of CT, or by two classes of what is darker (no_signal)
@@ -337,12 +358,12 @@ function tell(level) {
   told.bounds = bounds(voxels);
   told.filled = image.rules.fill_holes ? cavities(voxels, seen) : 0;
   told.contact = contact(voxels);
-  told.lumen = lumenLevel(voxels, level);
-  told.surroundings = surroundings(voxels, level);
-  if (told.surroundings !== null && told.lumen > told.surroundings) {
-    const contrast = told.lumen - told.surroundings;
+  const around = surroundings(voxels, level);
+  if (around) {
+    const { lumen, spread, median } = lumenLevel(voxels, level), contrast = lumen - around.median;
+    Object.assign(told, { lumen, spread: Math.max(spread, around.noise), median, around });
     growTo(Math.max(Math.floor(level - image.rules.leak_step * contrast), 0));
-    told.leak = findLeak(growthTable(level, told.lumen, contrast), level, told.lumen);
+    told.leak = findLeak(growthTable(level, lumen, contrast), level, lumen);
   }
   return { told, parts: surface(voxels, seen) };
 }

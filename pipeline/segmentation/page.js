@@ -496,7 +496,7 @@ function listen(view) {
     moved = rest = 0;
     if (event.pointerType === "touch") action = held.size > 1 ? "pinch" : "scroll";
     else action = event.button === 2 ? "window" : event.button === 1 || event.shiftKey ? "move" : "cross";
-    if (action === "cross" && picking?.grab(view, ...place(event))) action = "box";
+    if (["cross", "scroll"].includes(action) && picking?.grab(view, ...place(event))) action = "box";
     if (action === "cross") goTo(view.toVolume(...place(event)));
     event.preventDefault();
   });

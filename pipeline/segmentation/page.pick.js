@@ -109,7 +109,8 @@ function doubts() {
   const { told } = grown;
   const found = [...told.outside.map(outsideDoubt), ...told.low.map(lowDoubt)];
   if (!told.first) return found;
-  const whole = [sizeDoubt, borderDoubt, contrastDoubt, leakDoubt].map((doubt) => doubt(told));
+  const judged = told.around ? [contrastDoubt, leakDoubt] : [emptyDoubt];
+  const whole = [sizeDoubt, borderDoubt, ...judged].map((doubt) => doubt(told));
   return [...found, ...told.apart.map((n) => apartDoubt(n, told)), ...whole.filter(Boolean)];
 }
 
@@ -145,13 +146,32 @@ function borderDoubt({ contact }) {
     + " vessel itself is as wide there, widen the region (filter) or raise segment.border_fraction";
 }
 
-function contrastDoubt({ lumen }) {
-  return RULES.ct && intensity(lumen) < RULES.least_ct && "no contrast-filled vessel at the seed: the level there is"
-    + ` ${intensity(lumen).toFixed(0)} HU; blood without contrast agent has 30 to 70 HU, with it at least`
-    + ` ${RULES.least_ct} HU are needed: choose a series with contrast agent, or move the seed into the vessel`;
+function emptyDoubt({ first }) {
+  return `${lowerText()}: the mask of ${first} voxels leaves no surroundings in the region: raise the threshold, or`
+    + " widen the region (filter)";
 }
 
-function leakDoubt({ leak, lumen, surroundings }) {
+function contrastDoubt({ lumen, spread, median, around, level }) { // as leak.check_contrast, before any smoothing
+  const at = (each) => short(intensity(each)), wide = (levels) => String(+(levels * facts.step).toPrecision(3));
+  const toNoise = (median - around.quartile) / around.noise, reference = Math.min(level, (lumen + around.median) / 2);
+  const needed = !RULES.ct && toNoise >= RULES.clear_contrast ? RULES.texture_to_spread : RULES.lumen_to_spread;
+  const above = (lumen - reference) / spread;
+  const reason = toNoise < RULES.contrast_to_noise
+    ? `the mask's median ${at(median)} is ${toNoise.toFixed(1)} times the noise (${wide(around.noise)}) above its`
+      + ` brighter surroundings (${at(around.quartile)}), at least ${RULES.contrast_to_noise} times are needed`
+    : above < needed
+      ? `the level at the seed ${at(lumen)} is ${above.toFixed(1)} times its own spread (${wide(spread)}) above`
+        + ` ${at(reference)}, the lower of the threshold and half way to its surroundings (${at(around.median)}), at`
+        + ` least ${needed} times are needed`
+      : RULES.ct && intensity(lumen) < RULES.least_ct
+        ? `the level at the seed is ${intensity(lumen).toFixed(0)} HU; blood without contrast agent has 30 to 70 HU,`
+          + ` with it at least ${RULES.least_ct} HU are needed`
+        : "";
+  return reason && `no contrast-filled vessel at the seed: at ${lowerText()} ${reason}: choose a series with contrast`
+    + " agent, correct the seed or the threshold, or smooth more (filter.smoothing_mm)";
+}
+
+function leakDoubt({ leak, lumen, around }) {
   if (!leak) return "";
   const { fault, limit: most, below, above, clear } = leak, at = (level) => short(intensity(level));
   const advice = clear === null
@@ -160,9 +180,14 @@ function leakDoubt({ leak, lumen, surroundings }) {
   const times = (below.voxels / Math.max(above.voxels, 1)).toFixed(1);
   return `${lowerText()} ${fault}: between the thresholds ${at(above.level)} and ${at(below.level)} the mask grows from`
     + ` ${above.voxels} to ${below.voxels} voxels, ${times} times (limit`
-    + ` ${+most.toPrecision(3)}, from segment.leak_growth; lumen ${at(lumen)}, surroundings ${at(surroundings)}):`
+    + ` ${+most.toPrecision(3)}, from segment.leak_growth; lumen ${at(lumen)}, surroundings ${at(around.median)}):`
     + ` ${advice}, narrow the region to the vessel, part it from what it touches (segment.cut_planes), or smooth more`
     + " (filter); if what joins is a branch of the vessel, give a seed in it";
+}
+
+function otherMethod() {
+  const { method = "threshold" } = facts.case.segment ?? {};
+  return method === "threshold" ? "" : `; the run takes the method ${method}, which may find another lumen`;
 }
 
 function listFound() {
@@ -173,7 +198,7 @@ function listFound() {
   $("volume").textContent = told ? `${ml.toPrecision(3)} mL` : "\u2013";
   $("volume").classList.toggle("waits", waits);
   $("volume-note").textContent = waits ? "growing \u2026" : told
-    ? `${told.count + told.filled} voxels from ${grey(state.threshold)} on, before the filter's smoothing`
+    ? `${told.count + told.filled} voxels from ${grey(state.threshold)} on, before any smoothing${otherMethod()}`
     : ofKind("seed").length ? "choose a threshold" : "no seed yet";
   if (waits) return;
   const found = told ? doubts() : [];

@@ -20,17 +20,9 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup, escape
 from numpy.typing import NDArray
 
+from pipeline.segmentation import leak, levels
 from pipeline.segmentation.automatic import BONE_HU
-from pipeline.segmentation.leak import CONTRAST_HU
-from pipeline.segmentation.levels import (
-    AIR_HU,
-    FLOOR_PERCENTILE,
-    NO_SIGNAL,
-    SHELL_VOXELS,
-    SIGNAL_PART,
-    TISSUE_PART,
-    dark_limit,
-)
+from pipeline.segmentation.levels import AIR_HU, TISSUE_PART, dark_limit
 from pipeline.segmentation.picture import PLANES, upright
 from pipeline.segmentation.region_growing import Box, bounding_box
 from pipeline.settings.images import SegmentSettings
@@ -262,11 +254,15 @@ def pack(levels: NDArray[np.uint16]) -> bytes:
 def _rules(settings: SegmentSettings, modality: str | None, dark: float) -> dict[str, Any]:
     """What the stage grows by, for the worker of the page."""
     kept = {"upper", "fill_holes", "leak_step", "leak_growth", "border_fraction"}
-    limits = {"ct": modality == "CT", "dark": dark if np.isfinite(dark) else None, "least_ct": CONTRAST_HU}
-    shares = {
-        "tissue_part": TISSUE_PART, "no_signal": NO_SIGNAL, "signal_part": SIGNAL_PART, "floor": FLOOR_PERCENTILE / 100
+    limits = {
+        "ct": modality == "CT", "dark": dark if np.isfinite(dark) else None, "least_ct": leak.CONTRAST_HU,
+        "contrast_to_noise": leak.CONTRAST_TO_NOISE, "lumen_to_spread": leak.LUMEN_TO_SPREAD,
+        "clear_contrast": leak.CLEAR_CONTRAST, "texture_to_spread": leak.TEXTURE_TO_SPREAD,
+        "tissue_part": TISSUE_PART, "no_signal": levels.NO_SIGNAL, "signal_part": levels.SIGNAL_PART,
+        "floor": levels.FLOOR_PERCENTILE / 100, "shell": levels.SHELL_VOXELS, "noise_lag": levels.NOISE_LAG,
+        "mad_to_sigma": levels.MAD_TO_SIGMA,
     }  # fmt: skip
-    return settings.model_dump(mode="json", include=kept) | limits | shares | {"shell": SHELL_VOXELS}
+    return settings.model_dump(mode="json", include=kept) | limits
 
 
 def windows(voxels: NDArray[Any], record: Mapping[str, Any], ct: bool = False) -> list[tuple[str, float, float]]:
