@@ -259,6 +259,19 @@ def test_what_the_stage_refuses_the_page_tells_in_the_same_words(browser, tmp_pa
     np.testing.assert_allclose(numbers(same), numbers(said), rtol=0.02, atol=0.11)  # levels are whole, and shown so
 
 
+def test_a_flood_of_a_whole_page_is_told_as_a_leak_and_shows_no_green(browser, tmp_path):
+    """More voxels than the worker looks at closely, all of which grow."""
+    loaded = Volume(np.full((110, 100, 100), 7, np.int16), (1.0, 1.0, 1.0), (0.0, 0.0, 0.0), np.eye(3))
+    browser.open(made(loaded), tmp_path)
+    browser.seed((50.0, 50.0, 50.0))
+    browser.threshold(7)
+    assert browser.grown()["count"] == loaded.voxels.size
+    (doubt,) = browser.doubts()
+    assert "the mask covers 100% of the" in doubt
+    assert browser.run("$('fine').hidden")
+    assert browser.text("volume") == "1100 mL"
+
+
 # ---- windows ----
 
 
@@ -442,6 +455,18 @@ def test_settings_that_the_page_does_not_touch_stay_in_the_case_file(browser, tm
     np.testing.assert_allclose(seeds, [loaded.to_mm([12, 12, 9])], atol=0.005)
     del given["segment"]["seeds_voxel"]
     assert copied == given
+
+
+def test_the_page_is_made_from_the_settings_that_a_case_hands_over(tmp_path, monkeypatch):
+    loaded = whole(tube_volume(spacing_mm=(0.8, 0.8, 0.8)))
+    loaded.write(tmp_path / "image.nrrd")
+    monkeypatch.chdir(tmp_path)
+    given = GIVEN | {"segment": {"seeds_voxel": [[9, 9, 7]], "leak_growth": 1.7}, "filter": {"spacing_mm": 0.5}}
+    settings = json.loads(parse(Case, given, "case1.yaml").settings("pick"))
+    facts = json.loads(embedded(make_page(loaded, None, settings), "facts"))
+    assert facts["grow"]["leak_growth"] == 1.7
+    np.testing.assert_allclose(facts["case"]["segment"].pop("seeds_mm"), [loaded.to_mm([9, 9, 7])])
+    assert facts["case"] == given | {"segment": {"leak_growth": 1.7, "background_mm": []}}
 
 
 @pytest.mark.parametrize("path", ["/archive/DOE_JOHN", "~/DOE_JOHN", "C:\\scans\\DOE_JOHN", "//vault/share/DOE_JOHN"])

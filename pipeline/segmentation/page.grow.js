@@ -350,14 +350,19 @@ function surface(voxels, seen) {
 
 // ---- answers ----
 
+// Voxels from which a region that fills a face of the box is looked at no closer: it has leaked.
+const MOST_JUDGED = 1e6;
+
 function tell(level) {
   growTo(level);
   const { voxels, seen, first, apart, low, outside } = list(level);
   const told = { level, count: voxels.length, first, apart, low, outside, filled: 0, lumen: null };
   if (!first || low.includes(0)) return { told, parts: null };
   told.bounds = bounds(voxels);
-  told.filled = image.rules.fill_holes ? cavities(voxels, seen) : 0;
   told.contact = contact(voxels);
+  told.flooded = voxels.length > MOST_JUDGED && Math.max(...told.contact.flat()) > image.rules.border_fraction;
+  if (told.flooded) return { told, parts: null };
+  told.filled = image.rules.fill_holes ? cavities(voxels, seen) : 0;
   const around = surroundings(voxels, level);
   if (around) {
     const { lumen, spread, median } = lumenLevel(voxels, level), contrast = lumen - around.median;

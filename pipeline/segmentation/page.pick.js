@@ -109,7 +109,7 @@ function doubts() {
   const { told } = grown;
   const found = [...told.outside.map(outsideDoubt), ...told.low.map(lowDoubt)];
   if (!told.first) return found;
-  const judged = told.around ? [contrastDoubt, leakDoubt] : [emptyDoubt];
+  const judged = told.around ? [contrastDoubt, leakDoubt] : told.flooded ? [] : [emptyDoubt];
   const whole = [sizeDoubt, borderDoubt, ...judged].map((doubt) => doubt(told));
   return [...found, ...told.apart.map((n) => apartDoubt(n, told)), ...whole.filter(Boolean)];
 }
@@ -195,7 +195,7 @@ function listFound() {
   $("box-size").textContent = `${size} mm${whole() ? ", all that is shown" : ""}`;
   const waits = asked !== answered, { told } = grown ?? {};
   const ml = told && (told.count + told.filled) * SPACING.reduce((a, b) => a * b) / 1000;
-  $("volume").textContent = told ? `${ml.toPrecision(3)} mL` : "\u2013";
+  $("volume").textContent = told ? `${+ml.toPrecision(3)} mL` : "\u2013";
   $("volume").classList.toggle("waits", waits);
   $("volume-note").textContent = waits ? "growing \u2026" : told
     ? `${told.count + told.filled} voxels from ${grey(state.threshold)} on, before any smoothing${otherMethod()}`
