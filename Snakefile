@@ -3,7 +3,7 @@
     snakemake --cores all                           every case of config/config.yaml
     snakemake --cores all --config cases=demo       one case (or several: cases=demo,other)
     snakemake --cores all --keep-going              all that can be done, whichever cases fail
-    snakemake --cores all results/demo/pick.html    a page to pick seeds on, before there are any
+    snakemake --cores all results/demo/pick.html    a page to write the case file on, seeds and all
     snakemake --cores all validation                the studies of config/studies/, of published works
     snakemake --cores all --config validation=full studies=plates -- validation    one study, all of its runs
     snakemake --profile config/profiles/slurm      on a SLURM cluster, by what that folder says
