@@ -3,7 +3,7 @@
     snakemake --cores all                           every case of config/config.yaml
     snakemake --cores all --config cases=demo       one case (or several: cases=demo,other)
     snakemake --cores all --keep-going              all that can be done, whichever cases fail
-    snakemake --cores all results/demo/pick.html    a page to pick seeds on, before there are any
+    snakemake --cores all results/demo/pick.html    a page to write the case file on, seeds and all
     snakemake --cores all validation                the studies of config/studies/, of published works
     snakemake --cores all --config validation=full studies=plates -- validation    one study, all of its runs
     snakemake --profile config/profiles/slurm      on a SLURM cluster, by what that folder says
@@ -297,16 +297,17 @@ rule load:
 rule pick:
     input:
         volume=rules.load.output.volume,
+        series=rules.load.output.series,
     output:
         page=OUT + "pick.html",
         provenance=OUT + "pick.provenance.json",
     log:
         OUT + "logs/pick.log",
     params:
-        settings=settings("filter"),
+        settings=settings("pick"),
         code=code("pipeline.pick"),
     shell:
-        "{PYTHON} -m pipeline.pick --volume {input.volume:q} --page {output.page:q}"
+        "{PYTHON} -m pipeline.pick --volume {input.volume:q} --series {input.series:q} --page {output.page:q}"
         " --settings {params.settings:q} --provenance {output.provenance:q} --log {log:q}"
 
 

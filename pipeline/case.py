@@ -96,10 +96,15 @@ class Case(Section):
         """The stage's section as JSON with all defaults, as its command line takes it.
 
         A stage that imports takes what the input says of the file, with what it needs of another section; the crate
-        takes the whole case. `level` counts the coarser lattices of the section convergence; 0 is the case's own.
+        takes the whole case, and the page to pick on what the user gave. `level` counts the coarser lattices of the
+        section convergence; 0 is the case's own.
         """
         if stage == "crate":
             return self.model_dump_json()
+        if stage == "pick":
+            grower = self.segment.model_dump(mode="json", exclude={"seeds_file", "background_file"})
+            both = {"filter": self.filter.model_dump(mode="json"), "segment": grower}
+            return json.dumps(both | {"case": self.model_dump(mode="json", exclude_unset=True)}, sort_keys=True)
         if stage == "import_mask":
             return json.dumps({"segment": self.input.mask_segment, "fill_holes": self.segment.fill_holes})
         if stage == "import_surface":

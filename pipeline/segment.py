@@ -399,7 +399,7 @@ def _compute(job: Job) -> None:
     result.occupancy.write(job.outputs["occupancy"])
     job.outputs["segmentation"].write_text(json.dumps(record, indent=2) + "\n")
     draw(filtered, result.lumen, result.seeds[0].index, result.levels, job.outputs["picture"])
-    page = render(filtered, {"loaded image": loaded, "filtered image": filtered}, result.lumen, record)
+    page = render(filtered, {"loaded image": loaded, "filtered image": filtered}, result.lumen, record, modality)
     job.outputs["page"].write_text(page, encoding="utf-8")
 
 

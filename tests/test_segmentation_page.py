@@ -486,9 +486,12 @@ def test_the_curve_shows_the_volumes_to_scale():
 def test_a_page_to_pick_on_shows_the_loaded_image_within_the_region(tmp_path):
     volume = replace(coded(DIRECTIONS["aligned"]), spacing_mm=(0.7, 0.7, 2.5))
     volume.write(tmp_path / "volume.nrrd")
+    (tmp_path / "series.json").write_text('{"modality": null}')
+    region = {"region_voxels": {"low": [2, 3, 4], "high": [12, 17, 9]}}
     job = Job(
-        "pick", {"volume": tmp_path / "volume.nrrd"}, {"page": tmp_path / "pick.html"},
-        {"region_voxels": {"low": [2, 3, 4], "high": [12, 17, 9]}}, logging.getLogger("test"),
+        "pick", {"volume": tmp_path / "volume.nrrd", "series": tmp_path / "series.json"},
+        {"page": tmp_path / "pick.html"},
+        {"filter": region, "segment": {}, "case": {"filter": region}}, logging.getLogger("test"),
     )  # fmt: skip
     pick(job)
     text = (tmp_path / "pick.html").read_text(encoding="utf-8")

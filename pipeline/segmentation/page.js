@@ -28,6 +28,7 @@ const state = {
   points: [], // picked: { kind, mm, normal, radius_mm }
 };
 let levels, mask, views, active;
+let picking = null; // what page.pick.js adds to a page without a mask
 
 // ---- data ----
 
@@ -171,6 +172,7 @@ class View {
     const first = [-0.5, -0.5, -0.5], last = facts.size.map((n) => n - 0.5);
     const [x0, y0] = this.toPage(first), [x1, y1] = this.toPage(last);
     context.drawImage(this.buffer, x0, Math.min(y0, y1), x1 - x0, Math.abs(y1 - y0));
+    picking?.draw(this);
     if (mask && state.mask === "outline") this.outline();
     if (state.marks) this.marks();
     this.legend();
@@ -184,12 +186,13 @@ class View {
 
   fill(table, colours) {
     const [du, dv] = [STRIDE[this.across], STRIDE[this.down]];
-    const { width, height } = this.image, filled = mask && state.mask === "fill";
+    const { width, height } = this.image;
+    const inside = picking ? picking.grownOf(this) : mask && state.mask === "fill" ? inMask : () => false;
     for (let v = 0; v < height; v++) {
       let at = this.slice * STRIDE[this.along] + v * dv;
       let pixel = (this.flip ? height - 1 - v : v) * width;
       for (let u = 0; u < width; u++, at += du, pixel++)
-        this.pixels[pixel] = (filled && inMask(at) ? colours : table)[levels[at]];
+        this.pixels[pixel] = (inside(at, u, v) ? colours : table)[levels[at]];
     }
     this.buffer.getContext("2d").putImageData(this.image, 0, 0);
   }
@@ -269,9 +272,9 @@ function colourTables() { // little-endian RGBA by level: grey with the threshol
   for (let level = 0; level < count; level++) {
     const value = intensity(level);
     const shade = clamp(Math.round((value - state.black) / (state.white - state.black) * 255), 0, 255);
-    const over = state.coloured && value >= state.threshold;
+    const over = !picking && state.coloured && value >= state.threshold;
     table[level] = over ? mix(0.5, shade, [38, 196, 178]) : mix(0, shade, [0, 0, 0]);
-    masked[level] = mix(0.35, shade, [255, 157, 46]);
+    masked[level] = mix(picking ? 0.5 : 0.35, shade, [255, 157, 46]);
   }
   return [table, masked];
 }
@@ -316,25 +319,31 @@ function section() { // for the case file
 }
 
 function listPoints() {
-  $("points").replaceChildren(...state.points.map((point, number) => {
+  const rows = state.points.map((point, number) => {
     const row = document.createElement("tr");
     row.innerHTML = "<th></th><td></td><td></td>";
     row.firstChild.textContent = KINDS[point.kind].label;
     row.firstChild.style.setProperty("--kind", COLOUR[point.kind]);
     triple(row.children[1], point.mm.map(mmText));
-    const button = (text, action, label = text) => {
-      const made = document.createElement("button");
-      made.textContent = text;
-      made.ariaLabel = label;
-      made.onclick = action;
-      row.lastChild.append(made, " ");
-    };
-    button("show", () => goTo(toVoxel(point.mm)));
-    button("copy", () => copy(yaml([point])));
-    button("\u00d7", () => { state.points.splice(number, 1); listPoints(); }, "remove");
+    if (point.kind === "cut") picking?.addRadius(row.children[1], point);
+    addButton(row.lastChild, "show", () => goTo(toVoxel(point.mm)));
+    addButton(row.lastChild, "copy", () => copy(yaml([point])));
+    addButton(row.lastChild, "\u00d7", () => { state.points.splice(number, 1); listPoints(); }, "remove");
     return row;
-  }));
+  });
+  const apart = (n) => Boolean($("cuts")) && state.points[n].kind === "cut"; // in a table of their own
+  $("points").replaceChildren(...rows.filter((_, n) => !apart(n)));
+  $("cuts")?.replaceChildren(...rows.filter((_, n) => apart(n)));
+  picking?.changed();
   refresh();
+}
+
+function addButton(cell, text, action, label = text) {
+  const made = document.createElement("button");
+  made.textContent = text;
+  made.ariaLabel = label;
+  made.onclick = action;
+  cell.append(made, " ");
 }
 
 function addPoint(kind) {
@@ -344,6 +353,7 @@ function addPoint(kind) {
     point.radius_mm = Number($("radius").value) || 10;
   }
   state.points.push(point);
+  picking?.added(point);
   listPoints();
 }
 
@@ -415,13 +425,13 @@ function showSettings() {
   $("level-value").textContent = grey(values.level);
   $("width-value").textContent = grey(values.width);
   $("threshold-value").value = grey(values.threshold);
-  $("colour").checked = state.coloured;
+  if ($("colour")) $("colour").checked = state.coloured;
   for (const button of all("[data-window]")) {
     const [, black, white] = facts.windows[button.dataset.window];
     button.classList.toggle("on", black === state.black && white === state.white);
   }
   for (const button of all("[data-mask]")) button.classList.toggle("on", button.dataset.mask === state.mask);
-  $("yaml").textContent = section();
+  $("yaml").textContent = picking ? picking.caseFile() : section();
 }
 
 function setWindow(level, width) {
@@ -434,6 +444,7 @@ function setThreshold(value) {
   if (!Number.isFinite(value)) return;
   state.threshold = value;
   state.coloured = true;
+  picking?.changed();
   refresh();
 }
 
@@ -485,6 +496,7 @@ function listen(view) {
     moved = rest = 0;
     if (event.pointerType === "touch") action = held.size > 1 ? "pinch" : "scroll";
     else action = event.button === 2 ? "window" : event.button === 1 || event.shiftKey ? "move" : "cross";
+    if (["cross", "scroll"].includes(action) && picking?.grab(view, ...place(event))) action = "box";
     if (action === "cross") goTo(view.toVolume(...place(event)));
     event.preventDefault();
   });
@@ -494,10 +506,14 @@ function listen(view) {
     const voxel = view.toVolume(x, y);
     state.pointer = event.pointerType !== "touch" && inside(voxel) ? limit(voxel) : null;
     const before = held.get(event.pointerId);
-    if (!before) return refresh();
+    if (!before) {
+      canvas.style.cursor = picking?.cursor(view, x, y) ?? "";
+      return refresh();
+    }
     const [dx, dy] = [x - before[0], y - before[1]];
     moved += Math.hypot(dx, dy);
     if (action === "cross") goTo(voxel);
+    if (action === "box") picking.drag(view, voxel);
     if (action === "move") view.moveBy(dx, dy);
     if (action === "window") {
       const [low, high] = range(), share = (high - low) / 400;
@@ -578,7 +594,7 @@ function listenToControls() {
   for (const button of all("[data-point]"))
     button.onclick = () => goTo(toVoxel(facts.points[button.dataset.point].mm));
   $("smooth").onchange = () => { state.smooth = $("smooth").checked; refresh(); };
-  $("colour").onchange = () => { state.coloured = $("colour").checked; refresh(); };
+  if ($("colour")) $("colour").onchange = () => { state.coloured = $("colour").checked; refresh(); };
   $("level").oninput = () => setWindow($("level").valueAsNumber, state.white - state.black);
   $("width").oninput = () => setWindow((state.black + state.white) / 2, $("width").valueAsNumber);
   $("threshold").oninput = () => setThreshold($("threshold").valueAsNumber);
@@ -587,7 +603,7 @@ function listenToControls() {
     const [low, high] = range();
     setThreshold(low + event.offsetX / $("histogram").clientWidth * (high - low));
   };
-  $("copy").onclick = () => copy(section());
+  $("copy").onclick = () => copy($("yaml").textContent);
   new ResizeObserver(refresh).observe($("views"));
 }
 
@@ -601,19 +617,20 @@ async function start() {
   counts = new Float64Array(65536);
   for (const level of levels) counts[level]++;
   [, state.black, state.white] = facts.windows[0];
-  state.threshold = facts.lower ?? (state.black + state.white) / 2;
+  state.threshold = facts.lower ?? facts.case?.segment?.lower ?? (state.black + state.white) / 2;
   $("reach").textContent = +REACH_MM.toFixed(2);
   views = facts.planes.map(([name], number) => new View(name, number));
   active = views[0];
   if (facts.points.length) state.cursor = limit(toVoxel(facts.points[0].mm));
   views.forEach(listen);
   listenToControls();
+  picking?.start();
   refresh();
   document.body.dataset.ready = "yes";
 }
 
-start().catch((error) => {
+function fail(error) {
   $("failure").textContent = `The page cannot be shown by this browser: ${error.message}. Use a present version of`
     + " Firefox, Chrome, Edge or Safari.";
   $("failure").hidden = false;
-});
+}

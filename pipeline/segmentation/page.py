@@ -1,8 +1,10 @@
-"""Page to check a mask and to pick seeds: three orthogonal views of a volume in one HTML file.
+"""Page to check a mask, and page to write the case file on: three orthogonal views of a volume in one HTML file.
 
 The page carries its voxels, its style and its script, and opens without a network. What it says of a voxel is exact:
 places come from the volume's own geometry, intensities are rounded to a step that the page states. A volume that is
 too large for a page is cut to the surroundings of the mask, then thinned to every n-th voxel; never averaged.
+Without a mask the page shows what would grow from the seeds (``page.pick.js``), by the rule of the stage
+(``page.grow.js``, in a worker), and puts together a case file.
 """
 
 import base64
@@ -14,12 +16,17 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from jinja2 import Environment, StrictUndefined
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup, escape
 from numpy.typing import NDArray
 
+from pipeline.segmentation import leak, levels
+from pipeline.segmentation.automatic import BONE_HU
+from pipeline.segmentation.levels import AIR_HU, TISSUE_PART, dark_limit
 from pipeline.segmentation.picture import PLANES, upright
 from pipeline.segmentation.region_growing import Box, bounding_box
+from pipeline.settings.images import SegmentSettings
+from pipeline.settings.shown import PLACEHOLDER
 from pipeline.volume import Volume
 
 LIMIT_BYTES = 25_000_000
@@ -36,6 +43,15 @@ MOST_LEVELS = 5000
 
 MARGIN_MM = 15.0
 """Kept around the mask where the region is too large for a page."""
+
+PRESETS_HU = (
+    ("CT angiography", -100.0, 600.0), ("soft tissue", -160.0, 240.0), ("bone", -500.0, 1500.0),
+    ("lung", -1350.0, 150.0),
+)  # fmt: skip
+"""Grey windows for CT: name, black, white."""
+
+LEAST_WHITE_HU = 300.0
+"""White of the opening window in CT lies at least so high: in a darker image blood has no contrast agent."""
 
 LABELS = {
     "method": "method",
@@ -86,16 +102,26 @@ class Shown:
 
 
 def render(
-    volume: Volume, grids: Mapping[str, Volume], lumen: Volume | None = None, record: Mapping[str, Any] | None = None
+    volume: Volume,
+    grids: Mapping[str, Volume],
+    lumen: Volume | None = None,
+    record: Mapping[str, Any] | None = None,
+    modality: str | None = None,
+    case: Mapping[str, Any] | None = None,
+    segment: SegmentSettings | None = None,
 ) -> str:
     """The page.
 
     Parameters
     ----------
     volume : the image to look at.
-    grids : images by name whose voxel indices are told for every place (only their geometry is used).
-    lumen : mask 0/1 on the grid of `volume`; none for a page to pick seeds on.
+    grids : images by name whose voxel indices are told for every place (only their geometry is used); the first is
+        the image as loaded, whose voxels the region of interest counts.
+    lumen : mask 0/1 on the grid of `volume`; none for a page to write the case file on.
     record : what ``segmentation.json`` holds.
+    modality : ``CT``: intensities are HU; None: unknown.
+    case : without a mask: the sections of the case file so far; nothing that may lead to a patient.
+    segment : without a mask: thresholds and guards of the stage.
 
     Returns
     -------
@@ -103,7 +129,8 @@ def render(
         HTML of at most `LIMIT_BYTES`; the same for the same input.
     """
     shown, record = choose(volume, lumen), record or {}
-    facts = {
+    dark = dark_limit(shown.volume.voxels, modality)
+    facts: dict[str, Any] = {
         "size": shown.volume.voxels.shape[::-1],
         "spacing_mm": shown.volume.spacing_mm,
         "origin_mm": shown.volume.origin_mm,
@@ -111,16 +138,23 @@ def render(
         "grids": [_inverse(name, grid) for name, grid in grids.items()],
         "lowest": shown.lowest,
         "step": shown.step,
-        "windows": windows(shown.volume.voxels, record),
+        "windows": windows(shown.volume.voxels, record, ct=bool(np.isfinite(dark))),
         "lower": record.get("lower"),
         "points": _points(record),
         "planes": PLANES,
     }
+    if lumen is None:
+        facts |= {"case": case or {}, "path": PLACEHOLDER, "grow": _rules(segment or SegmentSettings(), modality, dark)}
     folder = Path(__file__).parent
-    environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
-    return environment.from_string((folder / "page.html.j2").read_text(encoding="utf-8")).render(
-        style=Markup((folder / "page.css").read_text(encoding="utf-8")),
-        script=Markup((folder / "page.js").read_text(encoding="utf-8")),
+    environment = Environment(
+        loader=FileSystemLoader(folder),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    return environment.get_template("page.html.j2").render(
+        files={file.name: Markup(file.read_text(encoding="utf-8")) for file in sorted(folder.glob("page.*s"))},
         facts=Markup(json.dumps(facts).replace("<", r"\u003c")),
         voxels=base64.b64encode(shown.packed).decode(),
         mask=None
@@ -167,6 +201,11 @@ def choose(volume: Volume, lumen: Volume | None, limit_bytes: int = LIMIT_BYTES)
             f"Too large for a page: one voxel in {np.prod(stride)} is shown ({size} mm), each with its own place and"
             " intensity."
         )
+        if lumen is None:
+            notes.append(
+                "Draw the box, put the case file in place and make this page again: a small region is shown in full,"
+                " and what grows is then as fine as the image."
+            )
     return Shown(part, mask, lowest, step, packed, tuple(notes))
 
 
@@ -212,21 +251,44 @@ def pack(levels: NDArray[np.uint16]) -> bytes:
     return zlib.compress(low.tobytes() + high.tobytes())
 
 
-def windows(voxels: NDArray[Any], record: Mapping[str, Any]) -> list[tuple[str, float, float]]:
-    """Grey windows to choose from: name, intensity of black, intensity of white; the first is shown at the start."""
+def _rules(settings: SegmentSettings, modality: str | None, dark: float) -> dict[str, Any]:
+    """What the stage grows by, for the worker of the page."""
+    kept = {"upper", "fill_holes", "leak_step", "leak_growth", "border_fraction"}
+    limits = {
+        "ct": modality == "CT", "dark": dark if np.isfinite(dark) else None, "least_ct": leak.CONTRAST_HU,
+        "contrast_to_noise": leak.CONTRAST_TO_NOISE, "lumen_to_spread": leak.LUMEN_TO_SPREAD,
+        "clear_contrast": leak.CLEAR_CONTRAST, "texture_to_spread": leak.TEXTURE_TO_SPREAD,
+        "tissue_part": TISSUE_PART, "no_signal": levels.NO_SIGNAL, "signal_part": levels.SIGNAL_PART,
+        "floor": levels.FLOOR_PERCENTILE / 100, "shell": levels.SHELL_VOXELS, "noise_lag": levels.NOISE_LAG,
+        "mad_to_sigma": levels.MAD_TO_SIGMA,
+    }  # fmt: skip
+    return settings.model_dump(mode="json", include=kept) | limits
+
+
+def windows(voxels: NDArray[Any], record: Mapping[str, Any], ct: bool = False) -> list[tuple[str, float, float]]:
+    """Grey windows to choose from: name, intensity of black, intensity of white; the first is shown at the start.
+
+    In CT most voxels are air, so that percentiles of all show no vessel: the window of the image is that of what lies
+    between air and bone, and windows of radiology follow it.
+    """
     found = []
     if "contrast" in record:
         around, contrast = record["surroundings_level"], record["contrast"]
         found.append(("vessel", around - 0.5 * contrast, around + 1.3 * contrast))
-    low, high = np.percentile(voxels, [1, 99.8])
-    found += [("image", float(low), float(high)), ("full range", float(voxels.min()), float(voxels.max()))]
+    tissue = voxels[(voxels >= AIR_HU) & (voxels <= BONE_HU)] if ct else voxels
+    if tissue.size < TISSUE_PART * voxels.size:
+        tissue = voxels
+    low, high = np.percentile(tissue, [2, 99.5] if ct else [1, 99.8])
+    found.append(("image", float(low), float(max(high, LEAST_WHITE_HU) if ct else high)))
+    found += [*(PRESETS_HU if ct else ()), ("full range", float(voxels.min()), float(voxels.max()))]
     return [(name, black, white if white > black else black + 1) for name, black, white in found]
 
 
 def _inverse(name: str, grid: Volume) -> dict[str, Any]:
-    """What takes a place in mm to a voxel index of a grid: index = matrix (place - origin)."""
+    """What takes a place in mm to a voxel index of a grid: index = matrix (place - origin); and its size."""
     matrix = grid.direction.T / np.array(grid.spacing_mm)[:, None]
-    return {"name": name, "matrix": matrix.tolist(), "origin_mm": list(grid.origin_mm)}
+    size = grid.voxels.shape[::-1]
+    return {"name": name, "matrix": matrix.tolist(), "origin_mm": list(grid.origin_mm), "size": size}
 
 
 def _points(record: Mapping[str, Any]) -> list[dict[str, Any]]:
