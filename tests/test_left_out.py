@@ -25,6 +25,7 @@ from pipeline.geometry.lattice.left_out import choose_auto, too_thin
 from pipeline.geometry.lattice.spacing import MIN_NODES_ACROSS, NODES_ACROSS
 from pipeline.lattice import Lattice
 from pipeline.mesh import write_openings
+from pipeline.reporting.content import left_out_rows
 from pipeline.settings.base import parse
 from pipeline.settings.geometry import OpeningSettings, SideBranches, SurfaceSettings
 from pipeline.surface import Surface, extract_surface, without_too_thin
@@ -270,6 +271,18 @@ def test_the_advice_of_a_refusal_ends_in_a_lattice(tmp_path, caplog, seed):
     assert len(again.openings) == 2
     job = voxelized(tmp_path, again, caplog, memory_gb=gb, **for_voxelize)
     assert job.facts["spacing_mm"] == for_voxelize["spacing_mm"]
+
+
+def test_the_report_tells_what_is_left_out_and_the_flow_that_it_would_carry():
+    told = {"from": "fork", "to": "twig", "place_mm": [1.0, 2.0, 3.0], "radius_mm": 0.3, "nodes_across": 4.2}
+    given = SimpleNamespace(
+        geometry={"side_branches": [told | {"flow_share": 0.01, "action": "closed flush"}, {"action": "remove"}]},
+        records={"voxelize": {"too_thin_branches": [told | {"flow_share": 0.05, "closed": False}]}},
+        indices={"openings": [{"role": "inlet", "flow_ml_s": -4.0}, {"role": "outlet", "flow_ml_s": 4.0}]},
+    )
+    first, second = left_out_rows(given)
+    assert first == ("fork to twig", "1.0, 2.0, 3.0", "closed flush", "0.300", "4.2", "1.00 %", "0.0400")
+    assert second[2:] == ("kept, not resolved", "0.300", "4.2", "5.00 %", "0.200")
 
 
 def test_a_narrow_place_that_all_flow_passes_is_no_loss_that_could_be_borne():
