@@ -88,7 +88,7 @@ class Loss:
 def flow_words(part: float, inflow_ml_s: float | None) -> str:
     """Part of the inflow in percent, and in mL/s where the inflow is known."""
     flow = "" if inflow_ml_s is None else f" ({part * inflow_ml_s:.2g} mL/s)"
-    return f"{100 * part:.2g} % of the inflow{flow} by Murray's law"
+    return f"{100 * part:.3g} % of the inflow{flow} by Murray's law"
 
 
 @dataclass(frozen=True)
