@@ -230,8 +230,8 @@ def test_stage_tells_the_choice_and_the_forecast(tmp_path, caplog):
     assert "nodes_across_narrowest_branch" not in facts
     caplog.clear()
     told = json.dumps({"narrowest_radius_mm": 1.0, "narrowest_place_mm": [0.0, 1.0, 2.0], "branches": [
-        {"branch": 1, "from": "inlet", "to": "outlet", "leads_to_opening": True, "min_radius_mm": 1.0,
-         "min_x_mm": 0.0, "min_y_mm": 1.0, "min_z_mm": 2.0}]})  # fmt: skip
+        {"branch": 1, "from": "inlet", "to": "outlet", "leads_to_opening": True, "length_mm": 20.0,
+         "min_radius_mm": 1.0, "min_x_mm": 0.0, "min_y_mm": 1.0, "min_z_mm": 2.0}]})  # fmt: skip
     facts = run(tmp_path, caplog, {"spacing_mm": 0.4}, told)
     assert "only 5.0 nodes across branch 1 (inlet to outlet, radius 1 mm at (0.00, 1.00, 2.00))" in caplog.text
     assert "at most 0.333" in caplog.text

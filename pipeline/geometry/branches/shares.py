@@ -24,6 +24,7 @@ class Limb:
     start, stop : names of the openings or bifurcations at its ends.
     radius_mm : of its narrowest place, or of an opening at its end if that is less.
     place_mm : where that is, (x, y, z), LPS, mm.
+    length_mm : of the branch.
     """
 
     id: int
@@ -31,6 +32,7 @@ class Limb:
     stop: str
     radius_mm: float
     place_mm: tuple[float, float, float]
+    length_mm: float
 
     @property
     def words(self) -> str:
@@ -133,6 +135,7 @@ class FlowTree:
                 row["to"],
                 min(float(row["min_radius_mm"]), *(width.get(row[end], np.inf) for end in ("from", "to"))),
                 (float(row["min_x_mm"]), float(row["min_y_mm"]), float(row["min_z_mm"])),
+                float(row["length_mm"]),
             )
             for row in rows
             if row["leads_to_opening"]
@@ -154,8 +157,8 @@ class FlowTree:
         for k, limb in enumerate(self.limbs):
             joins[k, row[limb.start]] += 1
             joins[k, row[limb.stop]] -= 1
-        conductance = np.array([limb.radius_mm for limb in self.limbs])
-        conductance = (conductance / conductance.max(initial=1e-30)) ** self.exponent
+        radius, length = (np.array([getattr(limb, key) for limb in self.limbs]) for key in ("radius_mm", "length_mm"))
+        conductance = (radius / radius.max()) ** self.exponent * length.max() / np.maximum(length, 1e-6 * length.max())
         entering = np.array([-self.out.get(name, 0.0) for name in row])
         pressure = np.linalg.lstsq(joins.T @ (conductance[:, None] * joins), entering, rcond=None)[0]
         through = np.abs(conductance * (joins @ pressure))

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from pipeline.geometry.branches.shares import FlowTree, Limb, Loss, flow_words
 from pipeline.geometry.branches.side_branches import FLARE, from_balls
 from pipeline.geometry.branches.tree import Branch
-from pipeline.geometry.lattice.budget import Budget
+from pipeline.geometry.lattice.budget import ROUND_OFF, Budget
 from pipeline.geometry.lattice.frame import Frame
 from pipeline.geometry.lattice.spacing import MIN_NODES_ACROSS, NODES_ACROSS, Spacing
 
@@ -47,7 +47,8 @@ def choose_auto(
     stem_mm = too_thin(tree, chosen.spacing_mm).narrowest_stem_mm
     if not closable and np.isfinite(stem_mm):
         chosen = Spacing(
-            2 * stem_mm / MIN_NODES_ACROSS, f"{MIN_NODES_ACROSS:g} nodes across the narrowest branch to an opening"
+            (1 - ROUND_OFF) * 2 * stem_mm / MIN_NODES_ACROSS,
+            f"{MIN_NODES_ACROSS:g} nodes across the narrowest branch to an opening",
         )
     if bearable:
         chosen = min(chosen, bearable, key=lambda each: each.spacing_mm)
