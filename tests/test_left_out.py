@@ -15,7 +15,7 @@ from skimage.measure import euler_number
 
 from pipeline import voxelize as stage
 from pipeline.case import Case
-from pipeline.centreline import row, summary, write_lines
+from pipeline.centreline import read_branches, row, summary, write_lines
 from pipeline.decompose import decompose
 from pipeline.geometry.branches.closing import LatticeNeeds
 from pipeline.geometry.branches.shares import FlowTree
@@ -23,6 +23,7 @@ from pipeline.geometry.branches.tree import trace_tree
 from pipeline.geometry.lattice.budget import Budget
 from pipeline.geometry.lattice.left_out import choose_auto, too_thin
 from pipeline.geometry.lattice.spacing import MIN_NODES_ACROSS, NODES_ACROSS
+from pipeline.haemodynamics.dry import wetted
 from pipeline.lattice import Lattice
 from pipeline.mesh import write_openings
 from pipeline.reporting.content import left_out_rows
@@ -241,6 +242,13 @@ def test_a_thin_way_beside_the_vessel_is_closed_in_the_lattice_and_told(tmp_path
     assert 0 < lost < 0.06  # the way's own volume is about 4 % of the vessel's; the wall around its mouths stays
     nodes, _ = decompose(lattice, surface.mesh, surface.openings)
     check(nodes)
+    branches = read_branches(tmp_path / "lines.vtp")
+    reached, others = wetted(surface.mesh, branches, nodes)
+    assert {branch.id for branch in branches} - {branch.id for branch in others} == {told["branch"]}
+    area, left = (np.linalg.norm(mesh.area_vectors_mm2(), axis=1).sum() for mesh in (surface.mesh, reached))
+    way = next(branch for branch in branches if branch.id == told["branch"])
+    assert 0.5 < (area - left) / (2 * np.pi * way.mean_radius_mm * way.length_mm) < 1  # its mouths are within reach
+    assert wetted(surface.mesh, others, nodes)[0] is surface.mesh
 
 
 def test_the_finest_that_fits_is_taken_where_it_loses_little_and_said_to_be(tmp_path, caplog):
