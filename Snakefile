@@ -453,7 +453,7 @@ rule centreline:
     log:
         OUT + "logs/centreline.log",
     params:
-        settings=settings("surface"),
+        settings=settings("centreline"),
         code=code("pipeline.centreline"),
     threads: cores
     shell:
@@ -468,6 +468,7 @@ rule voxelize:
         surface=rules.surface.output.surface,
         openings=rules.surface.output.openings,
         centreline=narrowest,
+        lines=lines,
         waveforms=waveforms("voxelize"),
     output:
         lattice=ANY_LEVEL + "lattice.vti",
@@ -478,7 +479,7 @@ rule voxelize:
         ANY_LEVEL + "logs/voxelize.log",
     params:
         settings=lambda wildcards: section(wildcards.case, "voxelize", LEVELS.index(wildcards.level)),
-        centreline=lambda wildcards: options(centreline=narrowest(wildcards)),
+        centreline=lambda wildcards: options(centreline=narrowest(wildcards), lines=lines(wildcards)),
         code=code("pipeline.voxelize"),
     threads: cores
     shell:

@@ -112,7 +112,11 @@ class Case(Section):
             stated = {
                 "unit": given.surface_unit, "frame": given.surface_frame, "face_array": given.surface_face_array
             }  # fmt: skip
-            return json.dumps(self.surface.model_dump(mode="json") | stated, sort_keys=True)
+            return json.dumps(self.surface.model_dump(mode="json") | self._lattice_needs() | stated, sort_keys=True)
+        if stage == "surface":
+            return json.dumps(self.surface.model_dump(mode="json") | self._lattice_needs(), sort_keys=True)
+        if stage == "centreline":
+            return json.dumps(self.surface.model_dump(mode="json"), sort_keys=True)
         if stage == "canonical":
             spacing = self.voxelize.model_dump(mode="json", include={"spacing_mm", "nodes_across"})
             geometry = self.input.geometry.model_dump(mode="json") if self.input.geometry else None
@@ -168,9 +172,25 @@ class Case(Section):
                 needs["flow"]["inlets"] = {k: e.model_dump(include=_flow_keys(e)) for k, e in entries}
                 needs["flow"]["outlets"] = {k: e.model_dump() for k, e in self.solve.outlets.items()}
                 needs["flow"] |= {key: getattr(self.solve, key) for key in ("density_kg_m3", "murray_exponent")}
+        if not self.input.geometry:
+            needs["murray_exponent"] = self.solve.murray_exponent
         if self.voxelize.memory_gb:
             needs["precision"] = self.solve.precision
         return needs
+
+    def _lattice_needs(self) -> dict[str, Any]:
+        """What the surface takes of voxelize and solve: by what the spacing is chosen, where thin branches may go."""
+        voxelize, rest = self.voxelize, self.solve.outlets.get("*")
+        chosen = voxelize.spacing_mm == "auto" and not voxelize.nodes_across
+        if (
+            not chosen
+            or self.surface.side_branches.action != "auto"
+            or (rest and isinstance(rest.flow_fraction, float))
+        ):
+            return {}
+        needs: dict[str, Any] = voxelize.model_dump(include={"left_out_share", "memory_gb"})
+        told = {"murray_exponent"} | ({"precision"} if voxelize.memory_gb else set())
+        return {"lattice": needs | self.solve.model_dump(include=told)}
 
     def _grown(self, region: GrownRegion) -> GrownRegion:
         """The region with the seeds and the threshold of the section segment where it has none of its own."""

@@ -170,6 +170,23 @@ def read_branches(path: Path) -> tuple[Branch, ...]:
     )
 
 
+def read_rows(path: Path) -> list[dict[str, Any]]:
+    """The rows of the branches in ``centreline.json``.
+
+    Raises
+    ------
+    StageError
+        If the file holds none.
+    """
+    try:
+        rows = json.loads(path.read_text(encoding="utf-8"))["branches"]
+        if not rows:
+            raise ValueError("no branches")
+    except (ValueError, TypeError, KeyError) as error:
+        raise StageError(f"{path}: no table of branches ({error!r}); run centreline again") from None
+    return list(rows)
+
+
 def _compute(job: Job) -> None:
     settings = parse(SurfaceSettings, job.settings, "--settings")
     openings = read_openings(job.inputs["openings"])

@@ -30,14 +30,15 @@ from pipeline.geometry.surface.smooth_mesh import smooth_mesh
 from pipeline.geometry.surface.surface_file import SurfaceFile, read_surface_file
 from pipeline.mesh import Mesh, words_mm
 from pipeline.settings.base import parse
-from pipeline.settings.geometry import SurfaceSettings
 from pipeline.surface import (
     MIN_RADIUS_VOXELS,
     Surface,
+    SurfaceStage,
     close_on_request,
     closed_ends,
     cut_ends,
     name_openings,
+    without_too_thin,
 )
 from pipeline.volume import Volume
 from solver.nodes import Opening
@@ -85,7 +86,7 @@ REMEDY = "or open or cap the ends flat in the program that made the surface"
 ADVICE = "remesh the surface in the program that made it"
 
 
-class GivenSurface(SurfaceSettings):
+class GivenSurface(SurfaceStage):
     """What the command line takes: the case's section ``surface``, and what the file does not tell."""
 
     unit: Literal["mm", "cm", "m", "um", "inch"] = Field(description="unit of the coordinates")
@@ -241,10 +242,9 @@ def _smoothed(mesh: Mesh, settings: GivenSurface) -> Mesh:
 
 def _without_side_branches(mesh: Mesh, settings: GivenSurface, log: logging.Logger) -> tuple[Mesh, list[SideBranch]]:
     """The surface with the side branches that the settings name cut off flush, and these."""
-    action = settings.side_branches.action
-    if action == "keep":
+    if not settings.side_branches.limited:
         return mesh, []
-    if action == "remove":
+    if settings.side_branches.action == "remove":
         raise StageError(
             "surface.side_branches.action = remove: a given surface has no lumen from which a branch could be taken;"
             " give close, which cuts it off along the vessel's wall, or enter with a mask"
@@ -513,7 +513,8 @@ def _split(mesh: Mesh, edge_mm: float) -> Mesh:
 
 def _compute(job: Job) -> None:
     settings = parse(GivenSurface, job.settings, "--settings")
-    import_surface(read_surface_file(job.inputs["given"]), settings, job.log).write(job)
+    surface = import_surface(read_surface_file(job.inputs["given"]), settings, job.log)
+    without_too_thin(surface, settings, settings.lattice, job).write(job)
 
 
 if __name__ == "__main__":

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from pipeline.centreline import read_branches, write_polylines
 from pipeline.geometry.branches.tree import Branch
 from pipeline.haemodynamics.along import COLUMNS, WORDS, Along, Row
+from pipeline.haemodynamics.dry import wetted
 from pipeline.haemodynamics.energy import Energy
 from pipeline.haemodynamics.indices import (
     LONG_COLUMNS,
@@ -100,7 +101,8 @@ def postprocess(
     StageError
         If the flow holds no time or is not finite, or if the inputs do not belong together.
     """
-    wall = Wall.of(within_period(surface, nodes))
+    reached, branches = wetted(within_period(surface, nodes), branches, nodes)
+    wall = Wall.of(reached)
     fit = fit_nodes_to_wall(nodes, wall, settings.fit_nodes)
     density = summary["numbers"]["density_kg_m3"]
     viscosity = density * summary["numbers"]["viscosity_m2_s"]

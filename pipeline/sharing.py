@@ -48,6 +48,5 @@ def owners(runs: Mapping[str, Case]) -> dict[tuple[str, str], str]:
 
 def _needs(case: Case, stage: str) -> str:
     """What a stage is told beside the outputs of those before it."""
-    section = "surface" if stage == "centreline" else stage
     levels = case.convergence.model_dump(include={"spacings", "ratio"}) if stage == "voxelize" else {}
-    return json.dumps([case.settings(section), case.point_files(stage), case.waveform_files(stage), levels])
+    return json.dumps([case.settings(stage), case.point_files(stage), case.waveform_files(stage), levels])

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import Field
 
 from pipeline.geometry.branches.border import (
     Section,
@@ -22,6 +23,7 @@ from pipeline.geometry.branches.border import (
     volumes_nearest,
 )
 from pipeline.geometry.branches.centreline import Centreline, Ends, find_ends, trace_centreline
+from pipeline.geometry.branches.closing import LatticeNeeds, close_too_thin
 from pipeline.geometry.branches.openings import Cut, describe, place_cut, without_frayed_ends
 from pipeline.geometry.branches.picture import Mark, Scene
 from pipeline.geometry.branches.side_branches import (
@@ -268,7 +270,7 @@ def _without_side_branches(
 ) -> tuple[_Traced, list[dict[str, Any]]]:
     """The lumen without the side branches that the settings take out of it, and records of these with their volumes."""
     action = settings.side_branches.action
-    if action == "keep":
+    if not settings.side_branches.limited:
         return traced, []
 
     def open_ends(rest: Centreline) -> int:
@@ -451,9 +453,29 @@ def _cut(mesh: Mesh, cut: Cut, number: int, cuts: list[Cut], scene: Scene) -> Me
         ) from None
 
 
+class SurfaceStage(SurfaceSettings):
+    """What the command line takes: the section ``surface``, and what voxelize will choose the spacing by."""
+
+    lattice: LatticeNeeds | None = Field(None, description="none: the spacing is given, or side branches stay")
+
+
+def without_too_thin(surface: Surface, settings: SurfaceSettings, needs: LatticeNeeds | None, job: Job) -> Surface:
+    """The surface without branches that carry next to nothing and are too thin for the lattice."""
+    if not needs:
+        return surface
+    mesh, records = close_too_thin(surface.mesh, surface.openings, settings, needs, job.log)
+    if not records:
+        return surface
+    check_closed(mesh)
+    quality = surface.quality | {"volume_mm3": mesh.volume_mm3(), "after": triangle_quality(mesh)}
+    quality["side_branches"] = surface.quality["side_branches"] + records
+    return Surface(mesh, name_openings(mesh, settings, job.log), quality)
+
+
 def _compute(job: Job) -> None:
-    settings = parse(SurfaceSettings, job.settings, "--settings")
-    extract_surface(Volume.read(job.inputs["occupancy"]), settings, job.log).write(job)
+    settings = parse(SurfaceStage, job.settings, "--settings")
+    surface = extract_surface(Volume.read(job.inputs["occupancy"]), settings, job.log)
+    without_too_thin(surface, settings, settings.lattice, job).write(job)
 
 
 if __name__ == "__main__":

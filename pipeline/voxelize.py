@@ -5,13 +5,18 @@ passages one node wide, and parts that no link joins to the largest one are take
 an opening's cap are INLET or OUTLET; solid nodes behind a link through the wall are WALL.
 """
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from pipeline.centreline import read_branches, read_rows
 from pipeline.decompose import decompose
+from pipeline.geometry.branches.shares import FlowTree, flow_words
+from pipeline.geometry.lattice.budget import Budget
 from pipeline.geometry.lattice.crossings import rasterise
-from pipeline.geometry.lattice.grid import Grid, choose_frame, extent_of, memory_bytes, read_grid
+from pipeline.geometry.lattice.grid import Grid, choose_frame, read_grid
+from pipeline.geometry.lattice.left_out import Closed, advice, choose_auto, closed_here, too_thin
 from pipeline.geometry.lattice.links import Links, links
 from pipeline.geometry.lattice.narrow import without_narrow
 from pipeline.geometry.lattice.spacing import (
@@ -21,7 +26,6 @@ from pipeline.geometry.lattice.spacing import (
     SpacingSettings,
     bearable_spacing,
     choose_spacing,
-    expect,
     narrowest_mm,
     too_coarse,
 )
@@ -33,6 +37,8 @@ from solver.d3q19 import VELOCITIES, WEIGHTS, Q
 from solver.nodes import WALL, Opening
 from solver.sections import Sections, find_sections
 from solver.stage import Job, StageError, run_stage
+from solver.waveform import by_opening, read_waves
+from solver.windkessel import flow_fractions
 
 SURVEY_ACROSS = 8.0
 """Nodes across the narrowest diameter that tell its area within a tenth, see tests/test_expected.py."""
@@ -46,6 +52,7 @@ def voxelize(
     settings: VoxelizeSettings | None = None,
     chosen: Spacing | None = None,
     grid: Grid | None = None,
+    closed: Closed | None = None,
 ) -> tuple[Lattice, dict[str, Any]]:
     """Tag the nodes of a lattice that is aligned with LPS x, y, z.
 
@@ -56,6 +63,7 @@ def voxelize(
     settings : spacing.
     chosen : the spacing where it has been chosen before.
     grid : where the nodes of a canonical geometry lie.
+    closed : branches that are too thin.
 
     Returns
     -------
@@ -70,9 +78,10 @@ def voxelize(
     demand_closed(mesh, openings)
     settings = settings or VoxelizeSettings()
     chosen = chosen or (grid.spacing(settings) if grid else choose_spacing(openings, settings))
+    Budget.of(mesh, grid).demand(chosen.spacing_mm, lambda fitting: f"Set voxelize.spacing_mm: {fitting:.6g}")
     raster = rasterise(mesh, choose_frame(mesh, chosen.spacing_mm, grid))
     frame = raster.frame
-    fluid, removed = without_narrow(raster)
+    fluid, removed = without_narrow(raster, closed.nodes(frame, raster.enclosed) if closed else None)
     found = links(raster, fluid)
     demand_reached(found, openings, frame.spacing_mm)
     lattice = tagged(frame, fluid, found, openings)
@@ -166,8 +175,10 @@ def _voxelize(job: Job, settings: SpacingSettings) -> None:
     mesh, openings = Mesh.read(job.inputs["surface"]), read_openings(job.inputs["openings"])
     demand_closed(mesh, openings)
     grid = read_grid(job.inputs["openings"])
-    chosen = _choose(job, mesh, openings, settings, grid)
-    lattice, figures = voxelize(mesh, openings, chosen=chosen, grid=grid)
+    vessel = _Vessel(mesh, openings, settings, *_read_tree(job, openings, settings))
+    chosen = _choose(job, vessel, grid)
+    closed = _close(job, vessel, chosen.spacing_mm / settings.coarser)
+    lattice, figures = voxelize(mesh, openings, chosen=chosen, grid=grid, closed=closed)
     job.facts |= figures
     removed = figures["removed_nodes"]
     job.log.info(
@@ -175,48 +186,108 @@ def _voxelize(job: Job, settings: SpacingSettings) -> None:
         figures["fluid_nodes"], figures["wall_nodes"], figures["spacing_mm"],
         ", ".join(f"{count} {kind.replace('_', ' ')}" for kind, count in removed.items()),
     )  # fmt: skip
-    if sum(removed.values()) > MANY_REMOVED * figures["fluid_nodes"]:
+    unresolved = sum(removed.values()) - removed.get("closed_branches", 0)
+    if unresolved > MANY_REMOVED * figures["fluid_nodes"]:
         job.log.warning(
             "%d nodes were taken out, %.2g %% of the fluid: where vessels nearly touch, are one node wide or are cut"
             " off; a smaller voxelize.spacing_mm resolves more of them",
-            sum(removed.values()), 100 * sum(removed.values()) / figures["fluid_nodes"],
+            unresolved, 100 * unresolved / figures["fluid_nodes"],
         )  # fmt: skip
     lattice.write(job.outputs["lattice"])
 
 
-def _choose(
-    job: Job, mesh: Mesh, openings: tuple[Opening, ...], settings: SpacingSettings, grid: Grid | None
-) -> Spacing:
+@dataclass(frozen=True)
+class _Vessel:
+    """What the spacing is chosen for.
+
+    Attributes
+    ----------
+    mesh, openings, settings : the stage's inputs.
+    narrowest, tree : the narrowest place, and the branches with their parts of the flow, where the centreline is known.
+    inflow_ml_s : mean flow into the vessel, where it is known.
+    """
+
+    mesh: Mesh
+    openings: tuple[Opening, ...]
+    settings: SpacingSettings
+    narrowest: Narrowest | None
+    tree: FlowTree | None
+    inflow_ml_s: float | None
+
+
+def _read_tree(
+    job: Job, openings: tuple[Opening, ...], settings: SpacingSettings
+) -> tuple[Narrowest | None, FlowTree | None, float | None]:
+    """What the centreline and the settings of the flow tell of the branches."""
+    if "centreline" not in job.inputs:
+        return None, None, None
+    narrowest = Narrowest.read(job.inputs["centreline"])
+    fractions, inflow_ml_s = None, None
+    if settings.flow and settings.flow.inlets:
+        inflow_ml_s = read_waves(openings, settings.flow).mean_ml_s
+        outlets = by_opening(openings, "outlet", settings.flow.outlets)
+        fractions = flow_fractions(openings, outlets, settings.murray_exponent)
+    tree = FlowTree.of(read_rows(job.inputs["centreline"]), openings, settings.murray_exponent, fractions)
+    return narrowest, tree if tree.limbs else None, inflow_ml_s
+
+
+def _choose(job: Job, vessel: _Vessel, grid: Grid | None) -> Spacing:
     """The spacing, with what decided it and what it will cost in the log and the provenance."""
-    narrowest = Narrowest.read(job.inputs["centreline"]) if "centreline" in job.inputs else None
-    bearable = None
-    if settings.flow and not grid:
-        bearable = bearable_spacing(openings, settings.flow, lambda: survey(mesh, openings, narrowest))
-    chosen = (
-        grid.spacing(settings, settings.coarser)
-        if grid
-        else choose_spacing(openings, settings, narrowest, bearable, settings.coarser)
-    )
+    settings, tree = vessel.settings, vessel.tree
+    budget = Budget.of(vessel.mesh, grid, settings.precision, settings.memory_gb)
+    chosen = grid.spacing(settings, settings.coarser) if grid else _chosen(vessel, budget)
     job.log.info("spacing %.4g mm: %s", chosen.spacing_mm, chosen.reason)
-    if not (narrowest or grid):
+    if not (tree or grid):
         job.log.info("no centreline is given: the spacing looks at the openings alone, not at what is between them")
-    elif narrowest and (across := narrowest.across(chosen.spacing_mm)) < MIN_NODES_ACROSS:
-        job.log.warning(
-            "only %.1f nodes across %s; at least %g are wanted: set voxelize.spacing_mm to at most %.3g",
-            across, narrowest.words, MIN_NODES_ACROSS, 2 * narrowest.radius_mm / MIN_NODES_ACROSS,
-        )  # fmt: skip
-    expected = expect(extent_of(mesh, grid), chosen.spacing_mm, settings.precision, settings.memory_gb)
-    width, height, depth = choose_frame(mesh, chosen.spacing_mm, grid).shape[::-1]
-    job.log.info(
-        "forecast: about %d fluid nodes in a lattice of %d x %d x %d; memory %.3g GB here, for the solver %s",
-        expected["expected_fluid_nodes"], width, height, depth,
-        memory_bytes((depth, height, width), expected["expected_fluid_nodes"]) / 1e9,
-        " or ".join(f"{gb:.3g} GB ({precision})" for precision, gb in expected["expected_solver_gb"].items()),
-    )  # fmt: skip
-    job.facts |= {"spacing_decided_by": chosen.reason} | expected
-    if narrowest:
-        job.facts["nodes_across_narrowest_branch"] = narrowest.across(chosen.spacing_mm)
+    if budget.excess(chosen.spacing_mm):
+        budget.demand(chosen.spacing_mm, lambda fitting: _advice(vessel, grid, fitting))
+    cost = budget.cost(chosen.spacing_mm)
+    job.log.info("forecast: %s", cost.words)
+    job.facts |= {"spacing_decided_by": chosen.reason} | cost.record
+    if vessel.narrowest:
+        job.facts["nodes_across_narrowest_branch"] = vessel.narrowest.across(chosen.spacing_mm)
     return chosen
+
+
+def _chosen(vessel: _Vessel, budget: Budget) -> Spacing:
+    settings, tree, bearable, auto = vessel.settings, vessel.tree, None, None
+    if settings.flow:
+        carrying = tree and tree.carrying(settings.left_out_share)
+        narrowest = Narrowest(carrying.radius_mm, carrying.place_mm) if carrying else vessel.narrowest
+        bearable = bearable_spacing(
+            vessel.openings, settings.flow, lambda: survey(vessel.mesh, vessel.openings, narrowest)
+        )
+    if tree:
+        auto = choose_auto(tree, budget, settings.left_out_share, bearable)
+    return choose_spacing(vessel.openings, settings, vessel.narrowest, bearable, settings.coarser, auto)
+
+
+def _advice(vessel: _Vessel, grid: Grid | None, fitting_mm: float) -> str:
+    if grid:
+        return f"Set voxelize.spacing_mm: {fitting_mm:.17g}"
+    if vessel.tree:
+        return advice(vessel.tree, fitting_mm, vessel.inflow_ml_s)
+    return f"Set voxelize.spacing_mm: {fitting_mm:.6g}"
+
+
+def _close(job: Job, vessel: _Vessel, spacing_mm: float) -> Closed | None:
+    """Close what is too thin for the case's own spacing and carries next to nothing; tell of all that is too thin."""
+    if not vessel.tree:
+        return None
+    loss = too_thin(vessel.tree, spacing_mm)
+    limbs = closed_here(loss, vessel.settings.left_out_share) if "lines" in job.inputs else ()
+    for limb, part in loss.stems + loss.bypasses:
+        job.log.warning(
+            "only %.1f nodes across %s, %s; at least %g are wanted: %s",
+            2 * limb.radius_mm / spacing_mm, limb.words, flow_words(part, vessel.inflow_ml_s), MIN_NODES_ACROSS,
+            "it is closed" if limb in limbs
+            else f"set voxelize.spacing_mm to at most {2 * limb.radius_mm / MIN_NODES_ACROSS:.3g}",
+        )  # fmt: skip
+    job.facts["too_thin_branches"] = [
+        record | {"closed": record["branch"] in {limb.id for limb in limbs}}
+        for record in loss.records(vessel.inflow_ml_s, spacing_mm)
+    ]
+    return Closed.of(read_branches(job.inputs["lines"]), {limb.id for limb in limbs}) if limbs else None
 
 
 if __name__ == "__main__":
@@ -227,8 +298,9 @@ if __name__ == "__main__":
             "surface": "closed surface (VTP)",
             "openings": "openings (JSON)",
             "centreline": "branches (JSON of the stage centreline)",
+            "lines": "lines of the branches (VTP of the stage centreline)",
         },
         outputs={"lattice": "tagged lattice (VTI)"},
         compute=_compute,
-        optional=("centreline",),
+        optional=("centreline", "lines"),
     )

@@ -206,6 +206,8 @@ def forecast(
         fitting = size.fitting_mm(
             nodes.spacing_mm, lambda coarser: device.bytes(coarser, precision, means, varying), free
         )
+        # voxelize knows of one mean and 19 populations
+        known = _rounded_down(1e-9 * Size.of_nodes(nodes).coarser(fitting / nodes.spacing_mm).device_bytes(precision))
         other = ", solve.precision fp32" if precision == "fp64" else ""
         if means > 1:
             alone = gigabytes(device.bytes(size, precision, 1, varying))
@@ -216,9 +218,16 @@ def forecast(
         raise StageError(
             f"{nodes.count} fluid nodes need {gigabytes(need)} in {precision}, but {gigabytes(free)} are free on"
             f" {device.name}; set voxelize.spacing_mm to {fitting:.3g} (now"
-            f" {nodes.spacing_mm:.3g}){other}, or free memory there"
+            f" {nodes.spacing_mm:.3g}){other}, or free memory there; or set voxelize.memory_gb to"
+            f" {known:.3g}, by which voxelize chooses a spacing and names the branches that are too thin for it"
         )
     return Forecast(steps, device.seconds(steps, nodes.count, q), need)
+
+
+def _rounded_down(value: float) -> float:
+    """To three digits."""
+    digit = 10.0 ** (floor(log10(value)) - 2)
+    return floor(value / digit) * digit
 
 
 def update_bytes(precision: str, q: int = 19) -> int:

@@ -15,9 +15,9 @@ import yaml
 from pipeline.canonical import CanonicalInput, canonical
 from pipeline.case import Case
 from pipeline.decompose import decompose
+from pipeline.geometry.lattice.budget import Budget
 from pipeline.geometry.lattice.grid import Grid
 from pipeline.geometry.lattice.links import SMALLEST_Q
-from pipeline.geometry.lattice.spacing import expect
 from pipeline.geometry.surface.tessellation import TOLERANCE, _near_zero
 from pipeline.haemodynamics.wall import Wall, fit_nodes_to_wall, within_period
 from pipeline.mesh import Mesh
@@ -244,9 +244,9 @@ def test_forecast_counts_one_period_of_what_repeats(name):
         found = extent.volume_mm3, extent.wall_mm2, extent.caps_mm2
         np.testing.assert_allclose(found, known, rtol=5 * TOLERANCE, atol=1e-9)
     _, figures = voxelize(made.mesh, made.openings, VoxelizeSettings(nodes_across=10), grid=grid)
-    expected = expect(extent, figures["spacing_mm"], "fp32", None)
+    expected = Budget.of(made.mesh, grid).cost(figures["spacing_mm"])
     # ten nodes across a circle count its area to about a per cent
-    assert expected["expected_fluid_nodes"] == pytest.approx(figures["fluid_nodes"], rel=0.02)
+    assert expected.size.fluid_nodes == pytest.approx(figures["fluid_nodes"], rel=0.02)
 
 
 def off_the_wall(name: str, points: np.ndarray) -> np.ndarray:

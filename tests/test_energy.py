@@ -2,13 +2,14 @@
 
 import csv
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from analytic_pipe import Pipe
 
 from pipeline.haemodynamics.energy import dissipation_w_m3, kinetic_change_w
-from pipeline.haemodynamics.indices import LONG_COLUMNS, OPENING_COLUMNS, long_rows
+from pipeline.haemodynamics.indices import LONG_COLUMNS, OPENING_COLUMNS, _centreline_checks, long_rows
 from pipeline.haemodynamics.tally import Fields
 from pipeline.postprocess import postprocess, write_along
 from pipeline.settings.flow import PostprocessSettings
@@ -295,3 +296,20 @@ def test_an_empty_table_is_a_header_and_empty_lines_a_file(tmp_path):
     assert (tmp_path / "one.csv").read_text() == 'a,b,c,d\n,,true,"x,y"\n'
     write_along([], tmp_path / "none.vtp")
     assert b'NumberOfPoints="0"' in (tmp_path / "none.vtp").read_bytes()
+
+
+@pytest.mark.parametrize(("flow_ml_s", "judged"), [(0.019, False), (-0.021, True)])
+def test_a_branch_that_carries_next_to_nothing_is_not_judged(flow_ml_s, judged):
+    """2 % of the largest flow decide."""
+
+    def with_radius(number: int, radius_mm: float) -> SimpleNamespace:
+        return SimpleNamespace(id=number, leads=True, radius_mm=np.array([radius_mm]), narrowest=0)
+
+    rows = [
+        {"branch": number, "flow_ml_s": flow, "flow_deviation": deviation, "sections": 9}
+        for number, flow, deviation in ((1, 1.0, 0.001), (2, flow_ml_s, 0.3))
+    ]
+    along = SimpleNamespace(branches=[with_radius(1, 1.0), with_radius(2, 0.3)])
+    checks = {c["name"]: c for c in _centreline_checks(SimpleNamespace(spacing_mm=0.1), along, rows)}
+    assert checks["nodes across the narrowest place"]["value"] == pytest.approx(6 if judged else 20)
+    assert checks["flow along the centreline"]["passed"] != judged

@@ -227,6 +227,18 @@ def test_spacing_of_the_remedy_fits_and_no_finer_one():
     assert size.coarser(0.99 * fitting / 0.1).device_bytes("fp32") > limit
 
 
+@pytest.mark.parametrize(("q", "means"), [(19, 1), (27, 1), (19, 9)])
+def test_memory_of_the_remedy_makes_voxelize_choose_what_fits(q, means):
+    nodes = large_pipe()
+    size, known = Size.of_nodes(nodes, q), Size.of_nodes(nodes)
+    device = replace(BIG, free_bytes=0.4 * BIG.bytes(size, "fp32", means))
+    with pytest.raises(StageError) as caught:
+        forecast.forecast(nodes, "fp32", 10, device, means, q=q)
+    limit = 1e9 * float(str(caught.value).split("voxelize.memory_gb to ")[1].split(",")[0])
+    chosen = known.fitting_mm(0.2, lambda each: each.device_bytes("fp32"), limit)
+    assert 0.9 * device.free_bytes < device.bytes(size.coarser(chosen / 0.2), "fp32", means) <= device.free_bytes
+
+
 def test_run_whose_cycles_exceed_the_steps_is_refused(tmp_path):
     wave = tmp_path / "wave.csv"
     wave.write_text("time_s,flow_ml_s\n0,0.05\n0.2,0.2\n1,0.05\n")

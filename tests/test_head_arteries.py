@@ -1,5 +1,7 @@
 """Two arteries of a real head, as their case files say: slices stand 3.7 times as far apart as pixels."""
 
+import json
+
 import numpy as np
 import pytest
 
@@ -32,3 +34,26 @@ def test_real_arteries_are_open_where_a_human_would_cut(real_cases, study, snake
     for name, place in ENDS[case].items():
         assert np.linalg.norm(np.subtract(openings[name].centre_mm, place)) < 4  # about a diameter
         assert 0.7 < openings[name].radius_mm < 3.5
+
+
+SEED_ALONE = """
+input: {dicom: "${HEMO_CASES}/head-arteries-mr/dicom"}
+segment: {seeds_voxel: [[339, 235, 28]]}
+solve: {inlets: {"*": {flow_ml_s: 4}}}
+"""
+"""The left internal carotid artery, with a seed and a flow and no more."""
+
+
+@pytest.mark.slow
+def test_a_thin_way_beside_a_real_carotid_does_not_set_the_spacing(real_cases, study, snakemake, monkeypatch):
+    """20 nodes across it, of 0.28 mm, would be 14 times as many nodes."""
+    monkeypatch.setenv("HEMO_CASES", str(real_cases))
+    (study / "config/cases/seed-alone.yaml").write_text(SEED_ALONE)
+    answer = snakemake(study, "seed-alone", "--", "results/seed-alone/lattice.vti")
+    assert answer.returncode == 0, answer.stderr
+    results = study / "results/seed-alone"
+    facts = json.loads((results / "voxelize.provenance.json").read_text())
+    tree = json.loads((results / "centreline.json").read_text())
+    assert facts["spacing_mm"] > 2 * 2 * tree["narrowest_radius_mm"] / 20
+    assert "narrowest branch that carries flow" in facts["spacing_decided_by"]
+    assert facts["fluid_nodes"] < 5e6

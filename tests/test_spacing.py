@@ -12,15 +12,14 @@ from shapes import capped_cylinder, vessel
 from pipeline import voxelize as module
 from pipeline.case import Case
 from pipeline.decompose import decompose
+from pipeline.geometry.lattice.budget import Budget
 from pipeline.geometry.lattice.spacing import (
-    Extent,
     FlowScale,
     Narrowest,
     Spacing,
     SpacingSettings,
     bearable_spacing,
     choose_spacing,
-    expect,
 )  # fmt: skip
 from pipeline.mesh import write_openings
 from pipeline.settings.base import parse
@@ -29,7 +28,6 @@ from solver.forecast import Size
 from solver.stage import ROOT, Job, StageError
 
 MESH, OPENINGS = vessel([2.0, 2.0, 3.0], [0.0, 10.0, 20.0], (0, 0, 1), (0, 0, 0), 400)
-EXTENT = Extent.of(MESH)
 NARROW = Narrowest(1.0, (0.0, 1.0, 2.0))
 
 
@@ -153,23 +151,22 @@ def test_expected_lattice_is_the_real_one():
     mesh, openings = capped_cylinder((1, 2, 3), 2.0, 10.0, segments=200, rings=1)
     lattice, figures = module.voxelize(mesh, openings, VoxelizeSettings(spacing_mm=0.2))
     nodes, _ = decompose(lattice, mesh, openings)
-    expected = expect(Extent.of(mesh), 0.2, "fp32", None)
+    expected = Budget.of(mesh).cost(0.2).record
     assert expected["expected_fluid_nodes"] == pytest.approx(figures["fluid_nodes"], rel=0.01)
     real = Size.of_nodes(nodes).device_bytes("fp64")
     assert expected["expected_solver_gb"]["fp64"] * 1e9 == pytest.approx(real, rel=0.03)
 
 
 def test_lattice_that_the_device_cannot_hold_is_refused_with_a_spacing_that_fits():
-    gigabytes = expect(EXTENT, 0.1, "fp64", None)["expected_solver_gb"]
-    expect(EXTENT, 0.1, "fp32", 1.001 * gigabytes["fp32"])
-    limit = 0.5 * gigabytes["fp64"]
-    with pytest.raises(StageError, match=r"in fp64, but voxelize.memory_gb is .* or solve.precision to fp32") as caught:
-        expect(EXTENT, 0.1, "fp64", limit)
-    fitting = float(str(caught.value).split("set voxelize.spacing_mm to ")[1].split(",")[0])
+    need = Budget.of(MESH).cost(0.1).size.device_bytes("fp64") / 1e9
+    assert not Budget.of(MESH, memory_gb=1.001 * need, precision="fp64").excess(0.1)
+    budget = Budget.of(MESH, memory_gb=0.5 * need, precision="fp64")
+    with pytest.raises(StageError, match=r"for the solver in fp64, where voxelize.memory_gb is .*set 0\.12") as caught:
+        budget.demand(0.1, lambda fitting: f"set {fitting}")
+    fitting = float(str(caught.value).split("set ")[1])
     assert 0.12 < fitting < 0.13  # about 0.1 * 2^(1/3)
-    expect(EXTENT, fitting, "fp64", limit)
-    with pytest.raises(StageError):
-        expect(EXTENT, 0.99 * fitting, "fp64", limit)
+    assert not budget.excess(fitting)
+    assert budget.excess(0.99 * fitting)
 
 
 def case(**sections) -> Case:
@@ -232,9 +229,11 @@ def test_stage_tells_the_choice_and_the_forecast(tmp_path, caplog):
     assert facts["fluid_nodes"] == pytest.approx(facts["expected_fluid_nodes"], rel=0.02)
     assert "nodes_across_narrowest_branch" not in facts
     caplog.clear()
-    told = '{"narrowest_radius_mm": 1.0, "narrowest_place_mm": [0.0, 1.0, 2.0]}'
+    told = json.dumps({"narrowest_radius_mm": 1.0, "narrowest_place_mm": [0.0, 1.0, 2.0], "branches": [
+        {"branch": 1, "from": "inlet", "to": "outlet", "leads_to_opening": True, "length_mm": 20.0,
+         "min_radius_mm": 1.0, "min_x_mm": 0.0, "min_y_mm": 1.0, "min_z_mm": 2.0}]})  # fmt: skip
     facts = run(tmp_path, caplog, {"spacing_mm": 0.4}, told)
-    assert "only 5.0 nodes across the narrowest branch, radius 1 mm at (0.00, 1.00, 2.00)" in caplog.text
+    assert "only 5.0 nodes across branch 1 (inlet to outlet, radius 1 mm at (0.00, 1.00, 2.00))" in caplog.text
     assert "at most 0.333" in caplog.text
     assert facts["nodes_across_narrowest_branch"] == pytest.approx(5.0)
     caplog.clear()

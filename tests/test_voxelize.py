@@ -507,9 +507,14 @@ def test_opening_that_is_cut_off_is_refused():
 
 def test_lattice_that_does_not_fit_is_refused(monkeypatch):
     mesh, openings = PIPE
-    assert f"at most {MAX_NODES} along an axis" in refused(mesh, openings, spacing_mm=1e-3)
+    assert f"along an axis, at most {MAX_NODES} are possible" in refused(mesh, openings, spacing_mm=1e-3)
     monkeypatch.setattr("os.sysconf", lambda name: 1000)  # a machine with 1 MB
-    assert "0.001 GB are there" in refused(mesh, openings)
+    message = refused(mesh, openings)
+    assert "of this machine, which has 0.001 GB" in message
+    fitting = float(message.split("Set voxelize.spacing_mm: ")[1])
+    monkeypatch.setattr("pipeline.voxelize.rasterise", lambda *_: pytest.fail("taken"))
+    with pytest.raises(pytest.fail.Exception, match="taken"):
+        voxelize(mesh, openings, VoxelizeSettings(spacing_mm=fitting))
 
 
 def test_lattice_apart_from_the_surface_is_refused():

@@ -109,6 +109,7 @@ def context(given: Evidence) -> dict[str, Any]:
         "branches": _branch_rows(given.tree["branches"]) if given.tree else [],
         "forks": _fork_rows(given.tree["bifurcations"]) if given.tree else [],
         "narrowest": _narrowest(given.tree) if given.tree else None,
+        "left_out": left_out_rows(given),
         "doubts": given.tree["warnings"] if given.tree else [],
         "triangles": _triangle_rows(given.geometry),
         **_provenance(given.records),
@@ -338,6 +339,23 @@ def _narrowest(tree: Mapping[str, Any]) -> str:
     branch = next(each for each in tree["branches"] if each["branch"] == tree["narrowest_branch"])
     radius, way = number(tree["narrowest_radius_mm"]), number(branch["min_at_mm"])
     return f"radius {radius} mm, in branch {branch['branch']}, {way} mm from {branch['from']}"
+
+
+def left_out_rows(given: Evidence) -> Rows:
+    """Branches that are too thin for the lattice, with the flow that they would carry, and what became of them."""
+    closed = [side for side in given.geometry.get("side_branches", ()) if "flow_share" in side]
+    thin = given.records.get("voxelize", {}).get("too_thin_branches", [])
+    kinds = [(side, side["action"]) for side in closed]
+    kinds += [(each, "closed in the lattice" if each["closed"] else "kept, not resolved") for each in thin]
+    inflow = sum(abs(each["flow_ml_s"]) for each in given.indices["openings"] if each["role"] == "inlet")
+    return [
+        (
+            f"{each['from']} to {each['to']}", ", ".join(f"{x:.1f}" for x in each["place_mm"]), became,
+            number(each["radius_mm"]), f"{each['nodes_across']:.1f}", percent(each["flow_share"]),
+            number(each["flow_share"] * inflow),
+        )
+        for each, became in kinds
+    ]  # fmt: skip
 
 
 SURFACES = {"before": "as first made", "after": "as used"}

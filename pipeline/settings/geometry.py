@@ -20,21 +20,27 @@ class OpeningSettings(Section):
 
 
 class SideBranches(Section):
-    """What becomes of side branches that are short or thin; without a limit there are none."""
+    """What becomes of side branches that are short or thin."""
 
-    action: Literal["keep", "close", "remove"] = Field(
-        "keep",
-        description="keep: as any branch; close: cut off flush with the vessel that they leave, as wall; remove: taken"
-        " out of the lumen before the surface is made",
+    action: Literal["auto", "keep", "close", "remove"] = Field(
+        "auto",
+        description="auto: those that carry next to nothing (voxelize.left_out_share) and are too thin for the spacing"
+        " that voxelize chooses are closed; keep: as any branch; close: cut off flush with the vessel that they leave,"
+        " as wall; remove: taken out of the lumen before the surface is made",
     )
     shorter_than_radii: Positive | None = Field(
         None, description="branches shorter than so many radii of the vessel that they leave"
     )
     thinner_than_mm: Positive | None = Field(None, description="branches whose mean radius is below this")
 
+    @property
+    def limited(self) -> bool:
+        """Whether branches go by the limits."""
+        return self.action in ("close", "remove")
+
     @model_validator(mode="after")
-    def _limited(self) -> Self:
-        if self.action != "keep" and self.shorter_than_radii is None and self.thinner_than_mm is None:
+    def _has_limits(self) -> Self:
+        if self.limited and self.shorter_than_radii is None and self.thinner_than_mm is None:
             raise ValueError(
                 f"action is {self.action}, but of which branches; give shorter_than_radii, thinner_than_mm"
             )
@@ -92,8 +98,8 @@ class VoxelizeSettings(Section):
 
     spacing_mm: Positive | Literal["auto"] = Field(
         "auto",
-        description="auto: from nodes_across; without it 20 nodes across the narrowest branch or opening, or finer"
-        " where the grid Reynolds number asks for it",
+        description="auto: from nodes_across; without it 20 nodes across the narrowest branch that carries flow, or"
+        " finer where the grid Reynolds number asks for it, or coarser where the memory does",
     )
     nodes_across: Annotated[float, Field(ge=6, le=2048)] | None = Field(
         None, description="nodes across a diameter; none: unless spacing_mm is given, chosen"
@@ -104,7 +110,14 @@ class VoxelizeSettings(Section):
         " narrowest place of all branches",
     )
     memory_gb: Positive | None = Field(
-        None, description="memory of the device that will run the flow: refuse what needs more; none: not known here"
+        None,
+        description="memory of the device that will run the flow: choose no spacing that needs more, refuse a given"
+        " one; none: not known here",
+    )
+    left_out_share: Annotated[float, Field(ge=0, le=0.5)] = Field(
+        0.02,
+        description="part of the inflow that branches may carry together, by Murray's law, which do not decide the"
+        " spacing and are closed where they have fewer than 6 nodes across",
     )
 
     @model_validator(mode="after")

@@ -215,8 +215,8 @@ def without_side_branches(
         index = index[voxels[tuple(index[:, ::-1].T)] > 0]
         places = lumen.to_mm(index)
         wall = surface_mm[((surface_mm > low) & (surface_mm < high)).all(axis=1)]
-        outside = _from_balls(places, *vessel) - _excess(wall, branch, vessel, widest, places)
-        gone = _from_balls(places, *branch) < outside
+        outside = from_balls(places, *vessel) - _excess(wall, branch, vessel, widest, places)
+        gone = from_balls(places, *branch) < outside
         if flat:
             foot, normal = flush_plane(side, rest)
             outside = (places - foot) @ normal - LIFT * side.radius_mm
@@ -280,7 +280,7 @@ def _indices_in_box(volume: Volume, low: NDArray[np.float64], high: NDArray[np.f
     return np.stack(grid, axis=-1).reshape(-1, 3)
 
 
-def _from_balls(
+def from_balls(
     places: NDArray[np.float64], centres: NDArray[np.float64], radii: NDArray[np.float64]
 ) -> NDArray[np.float64]:
     """Distance of places, (n, 3), to the nearest of some balls, negative inside, (n,)."""
@@ -299,10 +299,10 @@ def _excess(
     places: NDArray[np.float64],
 ) -> NDArray[np.float64]:
     """How far the wall of a vessel lies outside its balls around the mouth of a branch, carried on into the mouth."""
-    away = _from_balls(wall, *branch)
+    away = from_balls(wall, *branch)
     ring = wall[(away > 0) & (away < RING_RADII * radius_mm)]
     ring = ring[:: 1 + len(ring) // RING_POINTS]
-    excess = _from_balls(ring, *vessel)
+    excess = from_balls(ring, *vessel)
     ring, excess = ring[excess < radius_mm], excess[excess < radius_mm]
     if len(ring) < 10:
         return np.zeros(len(places))

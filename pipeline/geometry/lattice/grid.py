@@ -1,14 +1,12 @@
 """The choice of a lattice: around a surface, or for a canonical geometry on a grid whose cells its flat walls fill."""
 
 import json
-import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from pipeline.geometry.lattice.crossings import MAX_NODES
 from pipeline.geometry.lattice.frame import MARGIN_NODES, Frame, around
 from pipeline.geometry.lattice.spacing import MIN_NODES_ACROSS, NODES_ACROSS, Extent, Spacing
 from pipeline.mesh import Mesh
@@ -118,18 +116,8 @@ class Grid:
 
 
 def choose_frame(mesh: Mesh, spacing_mm: float, grid: Grid | None = None) -> Frame:
-    """Put a lattice around the surface, off its planes or on a grid, if it fits in the memory."""
-    frame = grid.frame(mesh, spacing_mm) if grid else around(mesh, spacing_mm)
-    depth, height, width = frame.shape
-    need = memory_bytes((depth, height, width), extent_of(mesh, grid).volume_mm3 / spacing_mm**3)
-    have = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    if need > have or max(width, height, depth) > MAX_NODES:
-        raise StageError(
-            f"a spacing of {spacing_mm:.3g} mm gives a lattice of {width} x {height} x {depth} nodes, about"
-            f" {need / 1e9:.3g} GB; at most {MAX_NODES} along an axis and {have / 1e9:.3g} GB are there:"
-            f" set a larger voxelize.spacing_mm or a smaller voxelize.nodes_across"
-        )
-    return frame
+    """Put a lattice around the surface, off its planes or on a grid, however large it is."""
+    return grid.frame(mesh, spacing_mm) if grid else around(mesh, spacing_mm)
 
 
 def extent_of(mesh: Mesh, grid: Grid | None) -> Extent:

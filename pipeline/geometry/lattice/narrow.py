@@ -18,21 +18,25 @@ BLOCK, THIN = 1, 2
 """Fluid nodes that belong to a cube of 2 x 2 x 2 fluid nodes, and those that belong to none."""
 
 
-def without_narrow(raster: Raster) -> tuple[NDArray[np.bool_], dict[str, int]]:
+def without_narrow(raster: Raster, closed: NDArray[np.int64] | None = None) -> tuple[NDArray[np.bool_], dict[str, int]]:
     """The nodes that the surface encloses and flow can pass, [z, y, x], and how many were taken out, by kind.
 
+    - ``closed_branches``: those of branches that are closed, `closed`, as places in the flattened lattice.
     - ``short_cuts``: ends of links that leave the vessel between two of its nodes, see
       :func:`pipeline.geometry.lattice.links.short_cuts`. No such link is left.
     - ``passages``: one node wide, see :func:`without_passages`.
     - ``islands``: what no link joins to the largest part.
     """
     whole = raster.enclosed
+    if closed is not None:
+        whole.reshape(-1)[closed] = False
     nodes = short_cuts(raster, whole)
     whole.reshape(-1)[nodes] = False
     wide = without_passages(whole, raster.frame)
     fluid = largest_component(wide, raster.frame)
     counts = [int(np.count_nonzero(mask)) for mask in (whole, wide, fluid)]
-    return fluid, {"short_cuts": len(nodes), "passages": counts[0] - counts[1], "islands": counts[1] - counts[2]}
+    removed = {"short_cuts": len(nodes), "passages": counts[0] - counts[1], "islands": counts[1] - counts[2]}
+    return fluid, removed | ({} if closed is None else {"closed_branches": len(closed)})
 
 
 def without_passages(fluid: NDArray[np.bool_], frame: Frame) -> NDArray[np.bool_]:

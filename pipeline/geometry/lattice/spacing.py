@@ -4,7 +4,7 @@ import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import numpy as np
 from pydantic import Field
@@ -14,8 +14,6 @@ from pipeline.settings.base import Positive, Section
 from pipeline.settings.flow import InletSettings, OutletSettings
 from pipeline.settings.geometry import VoxelizeSettings
 from solver.expected import leaving_m3_s, peak_speed_m_s
-from solver.forecast import REAL_BYTES, Size
-from solver.memory import gigabytes
 from solver.nodes import Opening
 from solver.sections import Sections
 from solver.stage import StageError
@@ -46,6 +44,7 @@ class SpacingSettings(VoxelizeSettings):
 
     flow: FlowScale | None = Field(None, description="where the spacing is chosen")
     precision: Literal["fp32", "fp64", "fp16"] = Field("fp32", description="where memory_gb is given")
+    murray_exponent: Positive = Field(3.0, description="by which branches share the flow")
     coarser: Annotated[float, Field(ge=1, allow_inf_nan=False)] = Field(
         1.0, description="factor on whatever spacing is chosen, of the lattices that the section convergence adds"
     )
@@ -110,6 +109,7 @@ def choose_spacing(
     narrowest: Narrowest | None = None,
     bearable: Spacing | None = None,
     coarser: float = 1.0,
+    auto: Spacing | None = None,
 ) -> Spacing:
     """The spacing of the settings, or the one that follows from the vessel.
 
@@ -123,6 +123,7 @@ def choose_spacing(
     narrowest : of the branches, where the centreline is known.
     bearable : the largest that the flow bears, see :func:`bearable_spacing`, where that is known.
     coarser : factor on what is chosen.
+    auto : in place of D/20 and of what the flow bears, where the branches that carry the flow are known.
 
     Raises
     ------
@@ -137,7 +138,7 @@ def choose_spacing(
     else:
         diameter_mm, what = narrowest_mm(openings, narrowest)
         resolved = Spacing(diameter_mm / NODES_ACROSS, f"{NODES_ACROSS:g} nodes across {what}")
-        chosen = min(resolved, bearable or resolved, key=lambda spacing: spacing.spacing_mm)
+        chosen = auto or min(resolved, bearable or resolved, key=lambda spacing: spacing.spacing_mm)
     if coarser > 1:
         chosen = chosen.coarsened(coarser * chosen.spacing_mm)
     for opening in openings:
@@ -225,39 +226,3 @@ class Extent:
         """Of a closed surface."""
         area = np.linalg.norm(mesh.area_vectors_mm2(), axis=1)
         return cls(mesh.volume_mm3(), float(area[mesh.opening == 0].sum()), float(area[mesh.opening > 0].sum()))
-
-
-def expect(extent: Extent, spacing_mm: float, precision: str, memory_gb: float | None) -> dict[str, Any]:
-    """What a lattice will take, before it is made.
-
-    Parameters
-    ----------
-    extent : of the surface, or of the part of it that the lattice repeats.
-    spacing_mm : of the lattice.
-    precision : of the solver.
-    memory_gb : memory of the solver's device, if the user told it.
-
-    Returns
-    -------
-    Fluid nodes, and the solver's memory in either precision, for the log and the provenance.
-
-    Raises
-    ------
-    StageError
-        If that is more than `memory_gb`.
-    """
-    size = Size.of_surface(
-        extent.volume_mm3 / spacing_mm**3, extent.wall_mm2 / spacing_mm**2, extent.caps_mm2 / spacing_mm**2
-    )
-    need = size.device_bytes(precision)
-    if memory_gb and need > 1e9 * memory_gb:
-        fitting = size.fitting_mm(spacing_mm, lambda coarser: coarser.device_bytes(precision), 1e9 * memory_gb)
-        raise StageError(
-            f"a spacing of {spacing_mm:.3g} mm gives about {size.fluid_nodes:.3g} fluid nodes, for which the solver"
-            f" needs {gigabytes(need)} in {precision}, but voxelize.memory_gb is {memory_gb:g}; set"
-            f" voxelize.spacing_mm to {fitting:.3g}" + (", or solve.precision to fp32" if precision != "fp32" else "")
-        )
-    return {
-        "expected_fluid_nodes": round(size.fluid_nodes),
-        "expected_solver_gb": {each: size.device_bytes(each) / 1e9 for each in REAL_BYTES},
-    }
