@@ -8,6 +8,7 @@ from analytic_pipe import Pipe
 from reported import ALONG, GRID, OPTIONAL, enrich, leave, make, wall_arrays
 
 from pipeline.haemodynamics.streamlines import Grid
+from pipeline.haemodynamics.trust import check
 from pipeline.haemodynamics.wall import Wall
 from pipeline.reporting import captions, cuts, figures, quantities, tables
 from pipeline.reporting.along import read_along
@@ -221,8 +222,7 @@ def test_a_steady_flow_has_no_range_over_time(plain, tmp_path):
 
 
 def test_a_lower_limit_is_told_as_one():
-    check = {"name": "nodes across the narrowest place", "unit": "", "value": 12.6, "limit": 10, "passed": True}
-    assert _check(check)["limit"] == "at least 10"
+    assert _check(check("nodes across the narrowest place", "", 12.6, ""))["limit"] == "at least 20"
 
 
 def test_cuts_follow_the_line_of_a_vessel_that_bends_and_keep_off_the_caps():

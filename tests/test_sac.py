@@ -13,8 +13,8 @@ from pipeline.geometry.lattice.crossings import inside
 from pipeline.geometry.lattice.frame import Frame
 from pipeline.geometry.surface.clip import cut_end
 from pipeline.haemodynamics.neck import NeckError, section_around, sever
-from pipeline.haemodynamics.sac import Sacs, nodes_within
 from pipeline.haemodynamics.parent import parent_lines, ways_through
+from pipeline.haemodynamics.sac import Sacs, nodes_within
 from pipeline.haemodynamics.sac_finder import MARGIN, find_sacs
 from pipeline.haemodynamics.tally import Fields, Tally
 from pipeline.haemodynamics.wall import Wall, fit_nodes_to_wall

@@ -208,8 +208,10 @@ def _evidence_words(evidence: Mapping[str, Any]) -> str:
     value = percent(evidence["value"]) if evidence["unit"] == "%" else number(evidence["value"])
     if evidence["state"] == "good":
         return f"{evidence['name']} {value}"
+    if "usual" in evidence:
+        return f"{evidence['name']} {value} (unusual: {evidence['usual'][0]:g} to {evidence['usual'][1]:g} are usual)"
     limit = percent(evidence["limit"]) if evidence["unit"] == "%" else f"{evidence['limit']:g}"
-    return f"{evidence['name']} {value} (good: {limit})"
+    return f"{evidence['name']} {value} (good {'from' if evidence['at_least'] else 'up to'} {limit})"
 
 
 def _by_state(trust: Sequence[Mapping[str, Any]]) -> list[tuple[str, str, list[str]]]:
@@ -237,7 +239,8 @@ def _search(indices: Mapping[str, Any]) -> dict[str, Any] | None:
         return None
     sacs = indices.get("sacs", ())
     marked = sum(sac["found_by"] == "neck plane" for sac in sacs)
-    counted = f"{len(sacs)} {'sac' if len(sacs) == 1 else 'sacs'}" if sacs else "None found"
+    nothing = "None found" if search["searched"] else "None marked"
+    counted = f"{len(sacs)} {'sac' if len(sacs) == 1 else 'sacs'}" if sacs else nothing
     by = f" ({marked} marked, {len(sacs) - marked} found)" if sacs else ""
     refused = max(search["refused"], key=lambda each: each["wideness_radii"], default=None)
     nearest = None
@@ -245,7 +248,7 @@ def _search(indices: Mapping[str, Any]) -> dict[str, Any] | None:
         place = ", ".join(f"{x:.1f}" for x in refused["place_mm"])
         nearest = f"The nearest candidate that was refused, at ({place}) mm: {refused['reason']}."
     elif search["widest"] is not None:
-        nearest = f"The widest wall beside reaches {number(search['widest'])} radii from the parent's line."
+        nearest = f"Elsewhere the wall reaches at most {number(search['widest'])} radii from the parent's line."
     return {"count": f"{counted}{by}.", "rule": search["rule"], "nearest": nearest}
 
 
