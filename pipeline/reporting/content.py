@@ -93,7 +93,9 @@ def context(given: Evidence) -> dict[str, Any]:
         "unsettled": unsettled,
         "unsteady": indices.get("unsteady"),
         "warnings": warnings,
-        "trusted": not warnings and all(check["passed"] for check in indices["checks"]),
+        "trusted": not warnings
+        and all(check["passed"] for check in indices["checks"])
+        and all(each["state"] == "good" for each in trust),
         "usable": _by_state(trust),
         "trust": {each["key"]: _told_trust(each) for each in trust},
         "across": _across(indices["checks"]),
