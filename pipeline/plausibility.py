@@ -1,4 +1,4 @@
-"""Plausibility: whether blood, openings and flow are what a patient can have, told before the run.
+"""Plausibility: whether blood, openings, flow and shape are what a patient can have, told before the run.
 
 What is outside the wide range of :mod:`pipeline.physiology` is refused unless the case accepts it; what is outside the
 usual one becomes a check that failed, in the report. Postprocess adds what only the run tells: pressure drops and wall
@@ -15,6 +15,9 @@ from typing import Any, Literal
 
 from pydantic import Field
 
+from pipeline.geometry.surface.volumes import loss_in_words, share_lost
+from pipeline.haemodynamics import trust
+from pipeline.haemodynamics.indices import read_json
 from pipeline.limits import Found, checks, demand, of_blood
 from pipeline.mesh import read_openings
 from pipeline.physiology import FLOW_SLIPS, LENGTH_SLIPS, TIME_SLIPS, Given, Quantity, Vessel
@@ -118,6 +121,26 @@ def with_limits(indices: Mapping[str, Any], told: Mapping[str, Any]) -> dict[str
     return {**indices, "warnings": [*indices["warnings"], *warnings], "checks": [*indices["checks"], *judged]}
 
 
+def of_shape(quality: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Checks of what the surface lacks of the vessel; none where it was given.
+
+    Parameters
+    ----------
+    quality : of the surface, as in ``openings.json``.
+    """
+    if "cut_ends" not in quality:
+        return []
+    share = share_lost(quality)
+    found = [trust.check("volume cut off beyond the ends", "%", share, loss_in_words(quality, share) if share else "")]
+    shaved_mm2 = sum(each["area_mm2"] for each in quality["border"] if not each["opening"])
+    words = (
+        f"the border of the image cuts {shaved_mm2:.0f} mm2 off the side of the vessel, where the wall is flat now;"
+        " take images that hold all of it"
+    )
+    found.append(trust.check("wall that the image's border cuts", "%", shaved_mm2 / quality["wall_mm2"], words))
+    return found
+
+
 def plausibility(openings: tuple[Opening, ...], settings: PlausibilityInput) -> dict[str, Any]:
     """Judge blood, openings and flow.
 
@@ -139,6 +162,7 @@ def plausibility(openings: tuple[Opening, ...], settings: PlausibilityInput) -> 
 def _compute(job: Job) -> None:
     settings = parse(PlausibilityInput, job.settings, "--settings")
     told = plausibility(read_openings(job.inputs["openings"]), settings)
+    told["checks"] += of_shape(read_json(job.inputs["openings"]).get("quality", {}))
     for check in told["checks"]:
         if not check["passed"]:
             job.log.warning("warning: %s", check["advice"])

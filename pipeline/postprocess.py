@@ -35,6 +35,7 @@ from pipeline.haemodynamics.indices import (
 from pipeline.haemodynamics.sac import Sacs
 from pipeline.haemodynamics.sections import find_stations, wall_of_stations
 from pipeline.haemodynamics.tally import Fields, Tally
+from pipeline.haemodynamics.trust import judged
 from pipeline.haemodynamics.volume import Volume
 from pipeline.haemodynamics.wall import Wall, fit_nodes_to_wall, near_openings, within_period
 from pipeline.mesh import Mesh, read_openings
@@ -128,7 +129,9 @@ def postprocess(
         nodes, wall, fit, tally, energy, lengthwise, summary, monitored_ml_s, record or {}, settings.fit_nodes
     )
     found["sacs"] = sacs.figures(wall, tally)
-    found["warnings"] += sacs.warnings
+    found["sac_search"] = sacs.search
+    found["checks"] += sacs.checks
+    found["warnings"] += [*sacs.warnings, *(each["advice"] for each in sacs.checks if not each["passed"])]
     return Results(wall, tally.wall_arrays() | sacs.arrays(), tally, found, rows, volume)
 
 
@@ -209,6 +212,7 @@ def _compute(job: Job) -> None:
     found = results.indices | {"volume": results.volume.figures(flow, nodes)}
     if "plausibility" in job.inputs:
         found = with_limits(found, read_json(job.inputs["plausibility"]))
+    found["trust"] = judged(found)
     for warning in found["warnings"]:
         job.log.warning("warning: %s", warning)
     results.wall.mesh.write(job.outputs["wall"], results.arrays)

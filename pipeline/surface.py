@@ -168,6 +168,7 @@ def _extract(lumen: Volume, settings: SurfaceSettings, log: logging.Logger, scen
         "raw_volume_change": traced.raw.volume_mm3() / volume_of(traced.lumen) - 1,
         "volume_change": change,
         "cut_ends": lost,
+        "wall_mm2": wall_mm2(mesh),
         "extensions_mm3": mesh.volume_mm3() - cut_mm3,
         "volume_mm3": mesh.volume_mm3(),
         "closed_ends": closed_ends(found),
@@ -188,6 +189,11 @@ def _extract(lumen: Volume, settings: SurfaceSettings, log: logging.Logger, scen
 def volume_of(lumen: Volume) -> float:
     """Volume of the voxels that are at least half full, mm3."""
     return float(np.count_nonzero(lumen.voxels >= 0.5) * np.prod(lumen.spacing_mm))
+
+
+def wall_mm2(mesh: Mesh) -> float:
+    """Area of what is not cap."""
+    return float(np.linalg.norm(mesh.area_vectors_mm2()[mesh.opening == WALL], axis=1).sum())
 
 
 def _tell_volumes(quality: dict[str, Any], log: logging.Logger) -> None:

@@ -27,7 +27,7 @@ from solver.sound import Loss, Pulse, too_lossy
 from solver.stage import StageError
 from solver.storage import GOOD_KEPT, LEAST_KEPT, kept_by_halves
 from solver.streaming import slip_links
-from solver.units import Units, choose_units, words
+from solver.units import Units, choose_units, under_resolved, words
 from solver.walls import Vector
 from solver.waveform import Inflow, Waves, common_period_s, overshoots, read_waves
 from solver.windkessel import outlets_of
@@ -81,6 +81,7 @@ class Plan:
     pulse : the flow as it pulsates, of which the lattice's compressibility takes a part; none of a steady one.
     notes : what was chosen for the user.
     warnings : what the user should mend, or know before the result is used.
+    foreseen : those of both that only hold before the run: what it measures takes their place.
     """
 
     units: Units
@@ -104,6 +105,12 @@ class Plan:
     pulse: Pulse | None
     notes: list[str]
     warnings: list[str]
+    foreseen: tuple[str, ...] = ()
+
+    @property
+    def has_openings(self) -> bool:
+        """Whether the flow is driven through openings, so that there are pressure drops."""
+        return bool(self.conditions.waves.inflow)
 
     @property
     def shear_limit(self) -> float | None:
@@ -199,12 +206,8 @@ def make_plan(nodes: Nodes, settings: SolveSettings, least_rung: int = 0) -> Pla
     models, *safer = choose_models(
         settings.collision, grid_reynolds, units.tau, settings.magic, settings.smagorinsky, least_rung, q
     )
-    if sections and grid_reynolds > ACCURATE:
-        notes.append(
-            f"grid Reynolds number {grid_reynolds:.0f}: pressure drops by friction may be up to about"
-            f" {grid_reynolds * DROP_ERROR:.0%} too large at this spacing, as measured with 12 to 14 nodes across; a"
-            " finer voxelize.spacing_mm lessens it more than in proportion"
-        )
+    too_large = drops_too_large(grid_reynolds) if sections else []
+    notes += too_large
     losses = pulse.losses(units.dt_s) if pulse else {}
     warnings += overshoots(inflow) + said + too_lossy(losses, peak_speed / units.speed_m_s)
     notes += [
@@ -217,15 +220,16 @@ def make_plan(nodes: Nodes, settings: SolveSettings, least_rung: int = 0) -> Pla
     through_steps = _through_steps(nodes, units, waves, peak_speed, length, viscous_steps)
     crossing_steps = length * units.speed_m_s / peak_speed
     schedule = make_schedule(settings, units.dt_s, viscous_steps, period_s, inflow_at_rows, crossing_steps)
-    warnings += _few_cycles(settings, period_s, ramp_s)
+    few = _few_cycles(settings, period_s, ramp_s)
     expected_steps = _expected_steps(
         nodes, settings, units, waves, schedule, length, radius_m, ramp_s, peak_speed, sections, slip, out
     )
     if period_s is None and expected_steps > schedule.last:
-        warnings.append(
+        few.append(
             f"about {expected_steps} steps are expected until the flow is steady, above solve.max_steps "
             f"{settings.max_steps}; raise it, or choose a coarser spacing"
         )
+    warnings += few
     plan = Plan(
         units=units,
         conditions=conditions,
@@ -261,6 +265,7 @@ def make_plan(nodes: Nodes, settings: SolveSettings, least_rung: int = 0) -> Pla
         pulse=pulse,
         notes=notes,
         warnings=warnings,
+        foreseen=(*too_large, *few, *under_resolved(grid_reynolds, units.dx_m)),
     )
     return with_models(plan, nodes, models, tuple(safer))
 
@@ -447,6 +452,17 @@ def _through_steps(
     if waves.inflow:
         return nodes.count * units.flow_m3_s / (1e-6 * sum(flow.peak_ml_s for flow in waves.inflow.values()))
     return max(length * units.speed_m_s / peak_speed, TURN * viscous_steps)
+
+
+def drops_too_large(grid_reynolds: float) -> list[str]:
+    """What to note of pressure drops at a grid Reynolds number."""
+    if grid_reynolds <= ACCURATE:
+        return []
+    return [
+        f"grid Reynolds number {grid_reynolds:.0f}: pressure drops by friction may be up to about"
+        f" {grid_reynolds * DROP_ERROR:.0%} too large at this spacing, as measured with 12 to 14 nodes across; a"
+        " finer voxelize.spacing_mm lessens it more than in proportion"
+    ]
 
 
 def _few_cycles(settings: SolveSettings, period_s: float | None, ramp_s: float) -> list[str]:

@@ -27,14 +27,14 @@ from solver.models import WITH_MAGIC
 from solver.monitor import Monitor, Row
 from solver.nodes import Nodes
 from solver.parts import PartsDriver
-from solver.plan import Plan, table
+from solver.plan import ACCURATE, DROP_ERROR, Plan, drops_too_large, table
 from solver.rheology import LEAST_TAU, MOST_TAU, thinned
 from solver.settings import SolveSettings
 from solver.settling import CERTAIN, Fluctuation, Watch, fluctuation, standard_error
 from solver.sound import Loss
 from solver.stage import Interruption, StageError
 from solver.start import Start
-from solver.units import MAX_DRHO, PASCAL_PER_MMHG
+from solver.units import MAX_DRHO, PASCAL_PER_MMHG, under_resolved
 from solver.velocity_sets import velocity_set
 from solver.waveform import described
 
@@ -684,7 +684,8 @@ def solve(
         came_back = _backflow(simulation)
         for note in came_back:
             log.info("note: %s", note)
-        return _summary(simulation, plan.warnings + late, [*plan.notes, *simulation.attempt.past, *came_back])
+        notes = [*_that_hold(plan.notes, plan), *simulation.attempt.past, *_measured(simulation), *came_back]
+        return _summary(simulation, _that_hold(plan.warnings, plan) + late, notes)
 
 
 def _run(
@@ -763,9 +764,31 @@ def _minutes(seconds: float) -> str:
     return f"{minutes} min {rest:02d} s"
 
 
+def _that_hold(texts: Sequence[str], plan: Plan) -> list[str]:
+    """Notes or warnings without those that only held before the run."""
+    return [text for text in texts if text not in plan.foreseen]
+
+
+def _grid_reynolds(simulation: Simulation) -> float:
+    """Largest grid Reynolds number of the part of the run that counts."""
+    units = simulation.plan.units
+    return max(row.max_speed_m_s for row in simulation.counted_rows) * units.dx_m / units.viscosity_m2_s
+
+
+def _measured(simulation: Simulation) -> list[str]:
+    """What is to be noted of the flow as it was at the end, in place of what was foreseen."""
+    return drops_too_large(_grid_reynolds(simulation)) if simulation.plan.has_openings else []
+
+
+def _drop_error(simulation: Simulation) -> float | None:
+    """By how much pressure drops may be too large at most, as a part of them; none where that is little."""
+    grid_reynolds = _grid_reynolds(simulation)
+    return grid_reynolds * DROP_ERROR if simulation.plan.has_openings and grid_reynolds > ACCURATE else None
+
+
 def _late_warnings(simulation: Simulation) -> list[str]:
     plan, rows = simulation.plan, simulation.monitor.rows
-    warnings: list[str] = []
+    warnings = under_resolved(_grid_reynolds(simulation), plan.units.dx_m)
     if unsettled := simulation.unsettled():
         warnings.append(unsettled)
     if simulation.state == "unsteady" and simulation.fluctuation:
@@ -884,6 +907,7 @@ def _summary(simulation: Simulation, warnings: list[str], notes: list[str]) -> d
         "residual": None if plan.period_s else last.residual,
         "change": None if plan.period_s else last.change,
         "periodicity": monitor.periodicity(),
+        "pressure_drop_error": _drop_error(simulation),
         "mass_balance": (into - out) / into if into else None,
         "openings": openings,
         "waveforms": described({name: flow.curve for name, flow in waves.inflow.items()}, "flow_ml_s")

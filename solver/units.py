@@ -167,14 +167,20 @@ def choose_units(
         dt = period_s / (2 * rows_per_cycle * pairs)
     units = Units(dx_m, dt, density_kg_m3, viscosity_m2_s)
     grid_reynolds = peak_speed_m_s * dx_m / viscosity_m2_s
-    if grid_reynolds > MAX_GRID_REYNOLDS:
-        warnings.append(
-            f"grid Reynolds number {grid_reynolds:.0f} is above {MAX_GRID_REYNOLDS}: the flow is under-resolved; a"
-            f" spacing of {1e3 * dx_m * MAX_GRID_REYNOLDS / grid_reynolds:.2g} mm would reach it"
-        )
+    warnings += under_resolved(grid_reynolds, dx_m)
     if units.tau < MIN_TAU:
         warnings.append(f"tau {units.tau:.4f} is below {MIN_TAU}: little accuracy is left; choose a finer spacing")
     return units, notes, warnings
+
+
+def under_resolved(grid_reynolds: float, dx_m: float) -> list[str]:
+    """What to warn of at a grid Reynolds number."""
+    if grid_reynolds <= MAX_GRID_REYNOLDS:
+        return []
+    return [
+        f"grid Reynolds number {grid_reynolds:.0f} is above {MAX_GRID_REYNOLDS}: the flow is under-resolved; a"
+        f" spacing of {1e3 * dx_m * MAX_GRID_REYNOLDS / grid_reynolds:.2g} mm would reach it"
+    ]
 
 
 def _lowered(before_s: float, after_s: float, lattice_speed_s: float, why: str) -> str:

@@ -120,8 +120,8 @@ def lumen(aorta) -> Volume:
 AORTA = (-219, -283, 26)
 ILIACS = {(-275, -27, 43): 1.8, (-189, -43, 42): 2.2, (-199, -64, 47): 1.9, (-240, -69, 50): 3.1}
 RENALS = {(-187, -223, 22): 2.1, (-253, -228, 29): 2.1}
-"""Centres, mm, and radii, mm, of the ends, right and left, outer and inner: the mask ends where the image fades, but the
-inner right artery's, which the border of the image cuts obliquely."""
+"""Centres, mm, and radii, mm, of the ends, right and left, outer and inner: the mask ends where the image fades, but
+that of the inner right artery, which the border of the image cuts obliquely."""
 
 
 @pytest.mark.slow

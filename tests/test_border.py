@@ -4,10 +4,15 @@ import logging
 
 import numpy as np
 import pytest
+from neighbours import aortic_slab
 
+from pipeline.filter import filter_volume
 from pipeline.geometry.branches.border import beyond_border, border_sections
 from pipeline.geometry.surface.volumes import share_lost
+from pipeline.plausibility import of_shape
+from pipeline.segment import segment
 from pipeline.settings.geometry import SurfaceSettings
+from pipeline.settings.images import FilterSettings, SegmentSettings
 from pipeline.surface import Surface, extract_surface
 from pipeline.volume import Volume
 
@@ -59,6 +64,18 @@ def test_a_slab_is_open_at_the_borders_and_keeps_its_volume(seed):
     assert share_lost(surface.quality) == 0
 
 
+def test_an_aorta_in_29_slices_is_open_at_both_borders_and_whole():
+    """Of 254 HU, with thrombus, plaques and lung beside it; found from one seed. The cap lies in the plane of the first
+    and last slice; voxels of the mask are in or out as a whole."""
+    phantom = aortic_slab(1003)
+    filtered = filter_volume(phantom.image, FilterSettings(spacing_mm=1.2))  # saves time
+    lumen = segment(filtered, SegmentSettings(seeds_voxel=(phantom.seed,)), phantom.image, "CT")
+    surface = extract(lumen.occupancy)
+    assert len(surface.openings) == 2
+    assert max(off_border(filtered, opening.centre_mm) for opening in surface.openings) < 1e-6
+    assert surface.mesh.volume_mm3() == pytest.approx(surface.quality["mask_volume_mm3"], rel=0.01)
+
+
 def test_an_end_at_the_border_that_is_closed_ends_there_as_wall():
     lumen = slab(300)
     first, last = extract(lumen).openings
@@ -86,6 +103,23 @@ def test_a_side_that_the_border_shaves_off_is_wall_and_is_told(seed):
     (contact,) = surface.quality["border"]
     assert not contact["opening"]
     assert contact["area_mm2"] == pytest.approx(np.count_nonzero(lumen.voxels[:, :, 0]))
+    ends, side = of_shape(surface.quality)
+    assert (ends["state"], ends["value"]) == ("good", 0)
+    assert side["state"] != "good"
+    assert side["value"] == pytest.approx(contact["area_mm2"] / surface.quality["wall_mm2"])
+
+
+def test_a_volume_that_is_cut_off_beyond_an_end_is_a_failed_check_that_says_where():
+    """A vessel of 4 voxels that goes on for 55 as a tail of 1.8, which is too thin to be cut."""
+    z, y, x = np.indices((140, 32, 32))
+    inside = np.hypot(x - 16, y - 16) < np.interp(z, [72, 78], [4, 1.8])
+    lumen = Volume((inside & (z > 8) & (z < 132)).astype(np.uint8), (1.0, 1.0, 1.0), (0.0, 0.0, 0.0), np.eye(3))
+    quality = extract(lumen).quality
+    (ends, _) = of_shape(quality)
+    assert ends["state"] != "good"
+    assert ends["value"] > 0.05
+    assert ends["value"] == pytest.approx(share_lost(quality))
+    assert "cuts took off" in ends["advice"]
 
 
 def test_of_a_vessel_that_leaves_through_an_edge_one_face_is_the_opening():

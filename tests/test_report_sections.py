@@ -8,6 +8,7 @@ from analytic_pipe import Pipe
 from reported import ALONG, GRID, OPTIONAL, enrich, leave, make, wall_arrays
 
 from pipeline.haemodynamics.streamlines import Grid
+from pipeline.haemodynamics.trust import check
 from pipeline.haemodynamics.wall import Wall
 from pipeline.reporting import captions, cuts, figures, quantities, tables
 from pipeline.reporting.along import read_along
@@ -43,7 +44,7 @@ def test_trust_stands_beside_each_key_figure(rich):
     assert all('class="trust' in tile for tile in tiles)
     shear = next(tile for tile in tiles if "mean time-averaged wall shear stress" in tile)
     assert "grid convergence index 5.12 %" in shear
-    assert "nodes across the narrowest opening (at least 10)" in shear
+    assert re.search(r"with reservation</b>: nodes across 13.3 \(good from 20\)", shear)
     assert "1 to 7 Pa" in shear
     assert not any("grid convergence" in tile for tile in tiles if "peak speed" in tile)  # none was found for it
 
@@ -101,9 +102,10 @@ def test_figures_of_a_pulsating_wall(rich):
 
 def test_what_is_not_there_leaves_no_section(plain, tmp_path):
     html, files = make(plain, tmp_path, still=False)
-    for absent in ("Narrow places", 'id="sacs"', 'id="grid"', "Residence",
-                   "Womersley", "data:image/gif"):  # fmt: skip
+    for absent in ("Narrow places", 'id="grid"', "Residence", "Womersley", "data:image/gif"):
         assert absent not in html.partition("<script>")[0]
+    assert "None found." in html
+    assert "Elsewhere the wall reaches at most 1.00 radii" in html
     assert "not studied for this case" in html
     assert not {"along.png", "wall-osi.png"} & files
 
@@ -221,8 +223,7 @@ def test_a_steady_flow_has_no_range_over_time(plain, tmp_path):
 
 
 def test_a_lower_limit_is_told_as_one():
-    check = {"name": "nodes across the narrowest place", "unit": "", "value": 12.6, "limit": 10, "passed": True}
-    assert _check(check)["limit"] == "at least 10"
+    assert _check(check("nodes across the narrowest place", "", 12.6, ""))["limit"] == "at least 20"
 
 
 def test_cuts_follow_the_line_of_a_vessel_that_bends_and_keep_off_the_caps():

@@ -2,6 +2,7 @@
 
 import json
 import logging
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -12,7 +13,7 @@ from solver.flow import FlowStatistics, read_flow, steady_statistics
 from solver.plan import make_plan
 from solver.sections import find_sections
 from solver.settings import BloodSettings, InletSettings
-from solver.simulation import solve
+from solver.simulation import _drop_error, _measured, _that_hold, solve
 from solver.units import EXPECTED_DRHO, MAX_DRHO
 
 LOG = logging.getLogger("test_run_control")
@@ -174,6 +175,21 @@ def test_fast_flow_is_told_how_far_off_its_pressure_drop_may_be(reynolds, told):
     nodes, wanted, _ = pipe_case((0, 0, 1), reynolds, 4.2, 40)
     notes = [note for note in make_plan(nodes, wanted).notes if note.startswith("grid Reynolds number")]
     assert [note.startswith(told or "") for note in notes] == ([True] if told else [])
+
+
+@pytest.mark.parametrize(("part", "told"), [(0.1, None), (0.5, "grid Reynolds number 24"), (4.0, "number 190")])
+def test_what_was_foreseen_gives_way_to_what_the_run_measured(part, told):
+    """Speeds of a part of those expected: notes and warnings name the number that was reached, or are gone."""
+    nodes, wanted, _ = pipe_case((0, 0, 1), 200, 4.2, 40, max_steps=100)
+    plan = make_plan(nodes, wanted)
+    foreseen = [text for text in plan.notes + plan.warnings if "grid Reynolds number 48" in text]
+    foreseen += [text for text in plan.warnings if "steps are expected" in text]
+    assert len(foreseen) == 2
+    assert not set(foreseen) & {*_that_hold(plan.notes, plan), *_that_hold(plan.warnings, plan)}
+    row = SimpleNamespace(max_speed_m_s=part * plan.numbers["expected_peak_speed_m_s"])
+    ended = SimpleNamespace(plan=plan, counted_rows=[row])
+    assert [told in note for note in _measured(ended)] == ([True] if told else [])
+    assert _drop_error(ended) == (pytest.approx(48 * part * 0.005, rel=0.02) if told else None)
 
 
 @pytest.mark.parametrize(("reynolds", "diameters"), [(1, 15), (2, 10), (5, 15)])

@@ -20,12 +20,13 @@ from pipeline.geometry.lattice.crossings import inside
 from pipeline.geometry.lattice.frame import Frame
 from pipeline.geometry.surface.clip import axes_of_plane, directed_edges
 from pipeline.geometry.surface.distance import Surface
-from pipeline.haemodynamics.indices import MIN_NODES_ACROSS
 from pipeline.haemodynamics.neck import NeckError, Section, Severed, section_around, sever
-from pipeline.haemodynamics.sac_finder import Way, find_neck, parent_line, radius_near, ways_through
+from pipeline.haemodynamics.parent import Way, parent_lines, radius_near, ways_through
+from pipeline.haemodynamics.sac_finder import MARGIN, MIN_HEIGHT, Search, find_sacs
 from pipeline.haemodynamics.tally import Fields, Slab, Tally
+from pipeline.haemodynamics.trust import check
 from pipeline.haemodynamics.wall import Wall, near_openings, within_period
-from pipeline.mesh import Mesh
+from pipeline.mesh import Mesh, words_mm
 from pipeline.settings.flow import PostprocessSettings, SacSettings
 from solver.nodes import Nodes
 from solver.stage import StageError
@@ -38,10 +39,6 @@ SLAB_HALF_WIDTH = 2.0
 LOW_SHEAR_OF_PARENT = 0.1
 """Shear stress below this part of the parent's mean is low. Source: Xiang et al. (2011),
 doi:10.1161/STROKEAHA.110.592923."""
-
-MAX_NET_INFLOW = 0.1
-"""Net flow into a sac, over its inflow, above which the inflow is not to be trusted: walls are rigid, so that it should
-be 0."""
 
 
 @dataclass(frozen=True)
@@ -155,8 +152,8 @@ class Sacs:
         for k, given in enumerate(settings.sacs):
             self.sacs.append(_marked(nodes, surface, given, k, self.sacs))
         self.warnings: list[str] = []
-        if settings.find_sacs:
-            self._find(settings.find_sacs, lines)
+        self.checks: list[dict[str, Any]] = []
+        self.search = self._find(settings.find_sacs, lines)
         wall = within_period(surface, nodes)
         self._of_wall = np.unique(wall.triangles[wall.opening == 0])
         self._rim_mm = settings.fit_nodes * nodes.spacing_mm
@@ -173,15 +170,30 @@ class Sacs:
         self._parent_ml_s = [np.zeros(len(flow.parent)) for flow in self._flows]
         self._times = 0
 
-    def _find(self, factor: float, lines: Sequence[Floats]) -> None:
+    def _find(self, factor: float | Literal[False], lines: Sequence[Floats]) -> dict[str, Any]:
+        """Look for sacs; how they were looked for and what came of it, as it stands in ``indices.json``."""
+        if not factor:
+            return _not_searched("postprocess.find_sacs is false")
         try:
-            neck = find_neck(self._surface, self._nodes.openings, lines, factor, self._taken())
-            if neck is not None:
-                names = {sac.name for sac in self.sacs}
-                name = next(name for k in count(1) if (name := f"sac_{k}" if k > 1 else "sac") not in names)
-                self.sacs.append(severed_sac(self._nodes, self._surface, neck, name, "radius"))
+            search = find_sacs(self._surface, self._nodes.openings, lines, factor, self._taken())
         except NeckError as doubt:
-            self.warnings.append(f"find_sacs: {doubt}; no figures of it are given, mark its neck with postprocess.sacs")
+            return _not_searched(str(doubt))
+        refused = [(each.place_mm, each.wideness, each.reason) for each in search.refused]
+        found = 0
+        for neck in search.necks:
+            names = {sac.name for sac in self.sacs}
+            name = next(name for k in count(1) if (name := f"sac_{k}" if k > 1 else "sac") not in names)
+            try:
+                self.sacs.append(severed_sac(self._nodes, self._surface, neck, name, "radius"))
+                found += 1
+            except NeckError as doubt:
+                refused.append((neck.centre_mm, factor, str(doubt)))
+        for place, wideness, reason in refused:
+            self.warnings.append(
+                f"find_sacs: the place at {words_mm(place)}, {wideness:.2f} radii from the parent's line, is taken"
+                f" for no sac: {reason}; no figures of it are given, mark its neck with postprocess.sacs if it is one"
+            )
+        return _searched(factor, found, refused, search)
 
     def _taken(self) -> NDArray[np.bool_]:
         """Vertices of the surface that are in a sac, (P,)."""
@@ -216,7 +228,8 @@ class Sacs:
         return {"sac": found} if self.sacs else {}
 
     def figures(self, wall: Wall, tally: Tally) -> list[dict[str, Any]]:
-        """Figures of the sacs, one entry each as it stands in ``indices.json``; doubts go to `warnings`.
+        """Figures of the sacs, one entry each as it stands in ``indices.json``; doubts go to `warnings`, and checks
+        of each to `checks`.
 
         Means over the times, unless the key says otherwise; tau is the shear stress on the wall (TAWSS of several
         times). None where a figure would be divided by nothing.
@@ -277,16 +290,23 @@ class Sacs:
 
     def _doubt(self, sac: Sac, net: float | None) -> None:
         across = sac.neck_diameter_mm / self._nodes.spacing_mm
-        if across < MIN_NODES_ACROSS:
-            self.warnings.append(
+        self.checks.append(
+            check(
+                "nodes across the neck", "", across,
                 f"sac {sac.name}: only {across:.1f} nodes across its neck: its inflow is a rough figure; use a finer"
-                " voxelize.spacing_mm"
+                " voxelize.spacing_mm",
+                of=sac.name,
             )
-        if net is not None and abs(net) > MAX_NET_INFLOW:
-            self.warnings.append(
-                f"sac {sac.name}: {net:+.1%} of its inflow stays in it: its inflow and turnover time are not to be"
-                " trusted; use a finer voxelize.spacing_mm, or move its neck's plane off the parent"
-            )
+        )  # fmt: skip
+        if net is not None:
+            self.checks.append(
+                check(
+                    "inflow that stays in the sac", "%", net,
+                    f"sac {sac.name}: {net:+.1%} of its inflow stays in it, so that its inflow and turnover time are"
+                    " off by about that; use a finer voxelize.spacing_mm, or move its neck's plane off the parent",
+                    of=sac.name,
+                )
+            )  # fmt: skip
 
     def _parent_flow_ml_s(self, k: int, tally: Tally) -> tuple[float, str]:
         if len(self._parent_ml_s[k]):
@@ -343,6 +363,31 @@ class Sacs:
         return joined & ~near_openings(wall, self._nodes.openings, self._rim_mm)
 
 
+def _not_searched(why: str) -> dict[str, Any]:
+    return {"searched": False, "rule": f"Sacs were not looked for: {why}.", "found": 0, "refused": [], "widest": None}
+
+
+def _searched(
+    factor: float, found: int, refused: Sequence[tuple[Floats, float, str]], search: Search
+) -> dict[str, Any]:
+    """How sacs were looked for and what came of it."""
+    return {
+        "searched": True,
+        "rule": (
+            f"Sacs were looked for as wall that lies farther than {factor:g} radii of the parent from its line,"
+            f" beyond a plane that is clear of the parent by {MARGIN:g} radii and severs no opening; at least"
+            f" {MIN_HEIGHT:g} radii high, no branch that ends blind, and not wider all round (fusiform) unless the"
+            " vessels enter it from one side."
+        ),
+        "found": found,
+        "refused": [
+            {"place_mm": place.tolist(), "wideness_radii": wideness, "reason": reason}
+            for place, wideness, reason in refused
+        ],
+        "widest": search.widest,
+    }
+
+
 def _ratio(over: float | None, under: float) -> float | None:
     return over / under if over is not None and under > 0 else None
 
@@ -372,14 +417,14 @@ def _marked(nodes: Nodes, surface: Mesh, given: SacSettings, k: int, others: Seq
 def parent_radius_mm(nodes: Nodes, surface: Mesh, sac: Sac, ways: Sequence[Way]) -> float:
     """Radius of the parent vessel at the neck of a sac.
 
-    It is that of the parent's line, see :func:`parent_line`, where that is nearest to the neck. Where there is no line
+    It is that of the parent's line, see :func:`parent_lines`, where that is nearest to the neck. Where there is no line
     it is that of the largest ball about a fluid node outside the sac: smaller by the distance of the nearest node from
     the parent's middle, and larger where the ball leans into a wide neck. The ball is looked for within a neck's
     diameter of the neck's centre, and farther away as long as 3/2 of its radius is more: so the parent's middle is
     reached from a narrow neck too.
     """
     if ways:
-        return radius_near(sac.neck.centre_mm, [parent_line(way) for way in ways])
+        return radius_near(sac.neck.centre_mm, parent_lines(ways))
     outside = np.ones(nodes.count, bool)
     outside[sac.rows] = False
     rows, wall = np.flatnonzero(outside), Surface(surface)

@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from pipeline.haemodynamics.trust import FIGURES, check, judge, state_of
 from pipeline.reporting.figures import opening_colours
 from pipeline.reporting.tables import DASH, Rows, column, facts, number, percent
 from pipeline.reporting.wording import BRANCHES, ENERGY, RESIDENCE, SAC, STENOSES, VOLUME, tabled, told
@@ -35,11 +36,16 @@ MEANING = {
     "first harmonic lost to compressibility": "largest part of an outlet's pulse that the model's compressible fluid is"
     " expected to take up, or to add where it is less than 0",
     "wall without a fit": "part of the wall whose stress comes from a single node",
+    "difference of the last two cycles": "largest difference in velocity, flow and pressure",
+    "standard error of the mean": "how well the means of the fluctuating flow are known",
+    "nodes with eddy viscosity": "part of the nodes at which the model adds viscosity, where the lattice is too coarse",
+    "pressure drop too large by": "at most, as measured at this grid Reynolds number with 12 to 14 nodes across",
+    "energy not accounted for": "power that enters and is found neither leaving, nor lost to friction, nor stored",
+    "particles lost at the wall": "part of the particles that numerical error carried out of the fluid",
+    "nodes across the neck": "points of the lattice across the neck of the sac",
+    "inflow that stays in the sac": "part of the sac's inflow that does not come out again, which should be none",
 }
 """What each check looks at, by its name."""
-
-AT_LEAST = ("nodes across", "nodes across the narrowest place")
-"""Checks whose limit is a lower one."""
 
 LIMIT_PRESSURE_RATIO = (
     "A measured fractional flow reserve is a ratio of mean pressures at the largest flow that drugs bring about; at"
@@ -81,12 +87,18 @@ def context(given: Evidence) -> dict[str, Any]:
     grid = given.grid or {}
     warned = (mask, indices, grid, given.particles or {})
     unsettled = indices.get("unsettled")
+    trust = _trust(given)
     warnings = [warning for each in warned for warning in each.get("warnings", ()) if warning != unsettled]
     return {
         "unsettled": unsettled,
         "unsteady": indices.get("unsteady"),
         "warnings": warnings,
-        "trusted": not warnings and all(check["passed"] for check in indices["checks"]),
+        "trusted": not warnings
+        and all(check["passed"] for check in indices["checks"])
+        and all(each["state"] == "good" for each in trust),
+        "usable": _by_state(trust),
+        "trust": {each["key"]: _told_trust(each) for each in trust},
+        "across": _across(indices["checks"]),
         "checks": [_check(check) for check in indices["checks"]],
         "figures_first": key_figures(given),
         **_flow(given),
@@ -137,6 +149,7 @@ def _flow(given: Evidence) -> dict[str, Any]:
         "ratio_limit": LIMIT_PRESSURE_RATIO if any(drop.get("pressure_ratio") for drop in drops) else None,
         "stenoses": tabled(indices.get("stenoses", ()), STENOSES),
         "sacs": [(str(sac["name"]), told(sac, SAC)) for sac in sacs],
+        "sac_search": _search(indices),
         "volume": told(indices.get("volume", {}), VOLUME),
         "energy": told(indices.get("energy", {}), ENERGY),
         "along_branches": tabled([each for each in branches if each["leads_to_opening"]], BRANCHES),
@@ -170,8 +183,88 @@ def _outcome(summary: Mapping[str, Any]) -> list[tuple[str, str]]:
     ]
 
 
+def _trust(given: Evidence) -> list[Mapping[str, Any]]:
+    """What groups of figures are worth: those of ``indices.json``, and the particles where there are any."""
+    found: list[Mapping[str, Any]] = list(given.indices.get("trust", ()))
+    if given.particles:
+        group = next(each for each in FIGURES if each.key == "particles")
+        lost = given.particles.get("in_volume", {}).get("lost_share")
+        own = [] if lost is None else [check("particles lost at the wall", "%", lost, "")]
+        found.append(judge(group, [*given.indices["checks"], *own]))
+    return found
+
+
+STATE_WORDS: Mapping[str, str] = {"good": "good", "reservation": "with reservation", "unusable": "not usable"}
+
+
+def _told_trust(judged: Mapping[str, Any]) -> dict[str, Any]:
+    """What a group of figures is worth, in words: why, where it is not good, else what it rests on."""
+    state = judged["state"]
+    shown = [each for each in judged["evidence"] if state == "good" or each["state"] != "good"]
+    why = "; ".join(_evidence_words(each) for each in shown)
+    return {"state": state, "words": STATE_WORDS[state], "why": why}
+
+
+def _evidence_words(evidence: Mapping[str, Any]) -> str:
+    if isinstance(evidence["value"], bool):
+        return str(evidence["name"]) if evidence["value"] else f"not {evidence['name']}"
+    value = percent(evidence["value"]) if evidence["unit"] == "%" else number(evidence["value"])
+    if evidence["state"] == "good":
+        return f"{evidence['name']} {value}"
+    if "usual" in evidence:
+        return f"{evidence['name']} {value} (unusual: {evidence['usual'][0]:g} to {evidence['usual'][1]:g} are usual)"
+    limit = percent(evidence["limit"]) if evidence["unit"] == "%" else f"{evidence['limit']:g}"
+    return f"{evidence['name']} {value} (good {'from' if evidence['at_least'] else 'up to'} {limit})"
+
+
+def _by_state(trust: Sequence[Mapping[str, Any]]) -> list[tuple[str, str, list[str]]]:
+    """Which figures are good, usable with reservation, and not usable: state, words, figures with the reasons."""
+    found = []
+    for state, words_of in STATE_WORDS.items():
+        groups = [each for each in trust if each["state"] == state]
+        told_as = [
+            each["figures"] if state == "good" else f"{each['figures']}: {_told_trust(each)['why']}" for each in groups
+        ]
+        if groups:
+            found.append((state, words_of, told_as))
+    return found
+
+
+def _across(checks: Sequence[Mapping[str, Any]]) -> str | None:
+    """Nodes across the narrowest place or opening, in words; none where nothing was counted."""
+    counted = [each["value"] for each in checks if each["name"] in ("nodes across", "nodes across the narrowest place")]
+    return f"{number(min(counted))} nodes across its narrowest place" if counted else None
+
+
+def _search(indices: Mapping[str, Any]) -> dict[str, Any] | None:
+    """How many sacs there are, how they were looked for, and the nearest candidate that was none."""
+    if (search := indices.get("sac_search")) is None:
+        return None
+    sacs = indices.get("sacs", ())
+    marked = sum(sac["found_by"] == "neck plane" for sac in sacs)
+    nothing = "None found" if search["searched"] else "None marked"
+    counted = f"{len(sacs)} {'sac' if len(sacs) == 1 else 'sacs'}" if sacs else nothing
+    by = f" ({marked} marked, {len(sacs) - marked} found)" if sacs else ""
+    refused = max(search["refused"], key=lambda each: each["wideness_radii"], default=None)
+    nearest = None
+    if refused:
+        place = ", ".join(f"{x:.1f}" for x in refused["place_mm"])
+        nearest = f"The nearest candidate that was refused, at ({place}) mm: {refused['reason']}."
+    elif search["widest"] is not None:
+        nearest = f"Elsewhere the wall reaches at most {number(search['widest'])} radii from the parent's line."
+    return {"count": f"{counted}{by}.", "rule": search["rule"], "nearest": nearest}
+
+
+def _meaning(name: str) -> str:
+    """What a check looks at; that of a sac by the name of the check alone."""
+    return MEANING.get(name) or MEANING.get(name.partition(" of ")[0], "")
+
+
 def _check(check: Mapping[str, Any]) -> dict[str, Any]:
-    shown = {"name": check["name"], "passed": check["passed"], "meaning": MEANING.get(check["name"], "")}
+    shown = {
+        "name": check["name"], "passed": check["passed"], "meaning": _meaning(check["name"]),
+        "state": STATE_WORDS[state_of(check)],
+    }  # fmt: skip
     if isinstance(check["value"], bool):
         return shown | {"value": "yes" if check["value"] else "no", "limit": ""}
     if "usual" in check:
@@ -181,67 +274,52 @@ def _check(check: Mapping[str, Any]) -> dict[str, Any]:
     in_percent = check["unit"] == "%"
     value = percent(check["value"]) if in_percent else number(check["value"])
     limit = f"{100 * check['limit']:g} %" if in_percent else f"{check['limit']:g}"
-    return shown | {"value": value, "limit": f"{'at least' if check['name'] in AT_LEAST else 'at most'} {limit}"}
+    return shown | {"value": value, "limit": f"{'at least' if check.get('at_least') else 'at most'} {limit}"}
 
 
 def key_figures(given: Evidence) -> list[dict[str, Any]]:
-    """Key figures, each with what its trust rests on and with what is usual where a range is established."""
-    indices, checks = given.indices, {check["name"]: _check(check) for check in given.indices["checks"]}
+    """Key figures, each with the key of what it is worth, and with what is usual where a range is established."""
+    indices = given.indices
     inlets = [opening for opening in indices["openings"] if opening["role"] == "inlet"]
     drop = max(indices["pressure_drops"], key=lambda each: abs(each["drop_pa"]), default=None)
     wall, averaged = indices["wall"], "time-averaged " if indices["times"] > 1 else ""
-    resolved = _says(checks, "nodes across", "nodes across the narrowest opening")
     found = [
-        _figure("peak speed", number(indices["peak_speed_m_s"]), "m/s", _mach(given, checks), "",
+        _figure("peak speed", number(indices["peak_speed_m_s"]), "m/s", "speed", _mach(given),
                 _index(given.grid, "speed")),
-        _figure(f"mean {averaged}wall shear stress", number(wall["shear_mean_pa"]), "Pa", resolved,
+        _figure(f"mean {averaged}wall shear stress", number(wall["shear_mean_pa"]), "Pa", "wall",
                 "usual in arteries: 1 to 7 Pa", _index(given.grid, "shear", "mean")),
         _figure(f"99th percentile of the {averaged}wall shear stress", number(wall["shear_p99_pa"]), "Pa",
-                _says(checks, "wall without a fit", "of the wall without a fit"), "",
-                _index(given.grid, "shear", "99")),
-        _figure("of the wall below 0.4 Pa", f"{100 * wall['low_shear_fraction']['0.4 Pa']:.1f}", "%", resolved,
+                "wall", "", _index(given.grid, "shear", "99")),
+        _figure("of the wall below 0.4 Pa", f"{100 * wall['low_shear_fraction']['0.4 Pa']:.1f}", "%", "wall",
                 "below 0.4 Pa walls are prone to plaque", _index(given.grid, "low")),
     ]  # fmt: skip
     if inlets:
         flow = number(sum(opening["flow_ml_s"] for opening in inlets))
         imposed = [opening["imposed_flow_ml_s"] for opening in inlets if opening["imposed_flow_ml_s"]]
-        set_to = f" ({number(sum(imposed))} mL/s)" if imposed else ""
-        trust = _says(checks, "inflow against imposed", f"against the flow that was imposed{set_to}")
-        found.insert(0, _figure("inflow", flow, "mL/s", trust, "", _index(given.grid, "inflow")))
+        set_to = f"imposed: {number(sum(imposed))} mL/s" if imposed else ""
+        found.insert(0, _figure("inflow", flow, "mL/s", "flow", set_to, _index(given.grid, "inflow")))
     if drop:
         name = f"pressure drop, {drop['inlet']} to {drop['outlet']} ({number(drop['drop_pa'])} Pa)"
-        trust = _says(checks, "flow balance", "between flow in and out")
         value = number(drop["drop_mmhg"])
-        found.insert(2, _figure(name, value, "mmHg", trust, "", _index(given.grid, "pressure")))
+        found.insert(2, _figure(name, value, "mmHg", "pressure", "", _index(given.grid, "pressure")))
     if "osi_mean" in wall:
         usual = "0: one direction; 0.5: to and fro"
         found.append(
-            _figure("mean oscillatory shear index", number(wall["osi_mean"]), "", resolved, usual,
+            _figure("mean oscillatory shear index", number(wall["osi_mean"]), "", "oscillation", usual,
                     _index(given.grid, "oscillatory"))
         )  # fmt: skip
     return found
 
 
-def _figure(
-    name: str, value: str, unit: str, trust: tuple[bool, str] | None, usual: str, index: str | None
-) -> dict[str, Any]:
-    rests_on = [{"passed": trust[0], "text": trust[1]}] if trust else []
-    if index:
-        rests_on.append({"passed": True, "text": index})
-    return {"name": name, "value": value, "unit": unit, "trust": rests_on, "usual": usual}
+def _figure(name: str, value: str, unit: str, trust: str, usual: str, index: str | None) -> dict[str, Any]:
+    return {"name": name, "value": value, "unit": unit, "trust": trust, "usual": usual, "index": index}
 
 
-def _says(checks: Mapping[str, Mapping[str, Any]], name: str, meaning: str) -> tuple[bool, str] | None:
-    """Whether a check passed and what it found, in words; none where it was not made."""
-    check = checks.get(name)
-    return (check["passed"], f"{check['value']} {meaning} ({check['limit']})") if check else None
-
-
-def _mach(given: Evidence, checks: Mapping[str, Mapping[str, Any]]) -> tuple[bool, str] | None:
+def _mach(given: Evidence) -> str:
     """The Mach number that was reached and the one that was expected."""
-    check, expected = checks.get("Mach number"), given.summary["numbers"].get("expected_mach")
+    expected = given.summary["numbers"].get("expected_mach")
     foreseen = f", {number(expected)} expected" if expected else ""
-    return (check["passed"], f"Mach number {check['value']}{foreseen} ({check['limit']})") if check else None
+    return f"Mach number {number(given.summary['mach'])}{foreseen}"
 
 
 def _index(grid: Mapping[str, Any] | None, *words_in: str) -> str | None:

@@ -239,9 +239,9 @@ class PostprocessSettings(Section):
         default_factory=list, description="sacs of aneurysms, each by a plane through its neck"
     )
     find_sacs: Literal[False] | Annotated[float, Field(gt=1, le=4)] = Field(
-        False,
-        description="look for a sac, beside those in sacs: wall farther from the parent's line than so many of the"
-        " parent's radii, 1.3 to 2; none is told where it is in doubt",
+        1.3,
+        description="look for sacs, beside those in sacs: wall farther from the parent's line than so many of the"
+        " parent's radii, 1.3 to 2; none is told where it is in doubt; false: none are looked for",
     )
 
     @model_validator(mode="after")

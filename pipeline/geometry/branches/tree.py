@@ -482,11 +482,16 @@ def _between_balls(piece: _Piece, blind: list[bool]) -> Floats:
 
 
 def _ahead(points: Floats, radius_mm: float, tip_mm: Floats, wall: Surface, step_mm: float) -> Floats:
-    """Points from the last of a line, without it, straight on to the wall; `tip_mm` is there where there is no line."""
+    """Points from the last of a line, without it, straight on to the wall; `tip_mm` is there where there is no line.
+
+    A line that is no more than its tip goes to the nearest place of the wall.
+    """
     behind = np.flatnonzero(np.linalg.norm(points - points[-1], axis=1) > radius_mm)
     way = points[-1] - points[behind[-1]] if len(behind) else tip_mm - points[-1]
+    if not way.any():
+        way = wall.nearest(points[-1:])[1][0] - points[-1]
     way = way / max(float(np.linalg.norm(way)), 1e-30)
-    tip, gap = points[-1], radius_mm
+    tip, gap = points[-1], float(wall.distance_mm(points[-1:])[0])  # a radius along a line may be a little more
     while gap > TIP_GAP * radius_mm:  # a step as long as the distance to the wall does not cross it
         tip = tip + gap * way
         gap = float(wall.distance_mm(tip[None])[0])

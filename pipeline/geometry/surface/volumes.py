@@ -4,6 +4,7 @@ The settings ask for side branches that are taken out, for extensions, and for t
 of the vessel and the cut. What goes beyond that is a loss, as of a vessel whose end is nowhere round enough to be cut.
 """
 
+from collections.abc import Mapping
 from typing import Any
 
 from pipeline.mesh import words_mm
@@ -12,7 +13,7 @@ MOST_LOST = 0.02
 """Part of the mask's volume that may be lost unasked for."""
 
 
-def share_lost(quality: dict[str, Any]) -> float:
+def share_lost(quality: Mapping[str, Any]) -> float:
     """Part of the mask's volume that was lost unasked for.
 
     Parameters
@@ -23,7 +24,7 @@ def share_lost(quality: dict[str, Any]) -> float:
     return float(lost / quality["mask_volume_mm3"])
 
 
-def loss_in_words(quality: dict[str, Any], share: float) -> str:
+def loss_in_words(quality: Mapping[str, Any], share: float) -> str:
     """What was lost, where most of it, and what helps."""
     worst = max(quality["cut_ends"], key=lambda end: end["volume_mm3"] - end["asked_mm3"])
     return (

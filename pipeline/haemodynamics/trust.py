@@ -1,0 +1,238 @@
+"""How far figures can be trusted: the evidence that each rests on, and the tick that this evidence earns.
+
+A check looks at one thing and has two limits: within the first it is good, within the second the figures that rest on
+it can be used with reservation, beyond it they cannot. A figure is worth what the worst of its evidence is.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from pipeline.geometry.surface.volumes import MOST_LOST
+from pipeline.physiology import LIMITS as PLAUSIBLE
+from solver.units import MAX_LOSS
+
+State = Literal["good", "reservation", "unusable"]
+STATES: tuple[State, ...] = ("good", "reservation", "unusable")
+"""From the best to the worst."""
+
+
+@dataclass(frozen=True)
+class Limit:
+    """How far a number may go.
+
+    Attributes
+    ----------
+    good, usable : up to which figures are good, and usable with reservation; from which, where `at_least`.
+    source : where both come from.
+    """
+
+    good: float
+    usable: float
+    source: str
+    at_least: bool = False
+
+    def state(self, value: float) -> State:
+        """What a value is worth; where it counts nodes, to whole ones."""
+        if self.at_least:
+            value, good, usable = -round(value), -self.good, -self.usable
+        else:
+            value, good, usable = abs(value), self.good, self.usable
+        return "good" if value <= good else "reservation" if value <= usable else "unusable"
+
+
+_FIT = (
+    "docs/validation.md, wall shear stress in a pipe: 95 % of the wall within 2.1 % at 21 nodes across, 4.1 % at 10,"
+    " 5.6 % at 8"
+)
+_BALANCE = "own choice: 1 % of the inflow, and 5 %"
+LIMITS: Mapping[str, Limit] = {
+    "volume cut off beyond the ends": Limit(MOST_LOST, 0.1, "own choice: the accuracy of a volume, and 10 %"),
+    "wall that the image's border cuts": Limit(0.0, 0.05, "own choice: none of the wall, and 5 %"),
+    "flow balance": Limit(0.01, 0.05, _BALANCE),
+    "flow balance of the velocity field": Limit(0.01, 0.05, _BALANCE),
+    "inflow against imposed": Limit(0.01, 0.05, _BALANCE),
+    "flow along the centreline": Limit(
+        0.02, 0.05, "twice that of the openings: branches may be thinner, and their density falls along them"
+    ),
+    "nodes across": Limit(20, 10, _FIT, at_least=True),
+    "nodes across the narrowest place": Limit(20, 10, _FIT, at_least=True),
+    "Mach number": Limit(0.2, 0.3, "errors of compressibility go with its square: 4 %, and 9 %"),
+    "first harmonic lost to compressibility": Limit(MAX_LOSS, 0.05, "solver/units.py, and own choice"),
+    "wall without a fit": Limit(0.01, 0.05, "own choice: what percentiles from the 1st to the 99th leave out, and 5 %"),
+    "nodes with eddy viscosity": Limit(0.01, 0.1, "own choice: 1 % of the nodes, and 10 %"),
+    "pressure drop too large by": Limit(
+        0.05, 0.3, "docs/validation.md, stability of the defaults: by the grid Reynolds number; own choice"
+    ),
+    "standard error of the mean": Limit(0.01, 0.05, "solve.unsteady_tolerance unless set, and 5 %"),
+    "difference of the last two cycles": Limit(0.01, 0.05, "solve.periodic_tolerance unless set, and 5 %"),
+    "energy not accounted for": Limit(0.05, 0.2, "own choice"),
+    "particles lost at the wall": Limit(0.01, 0.05, "own choice"),
+    "nodes across the neck": Limit(10, 6, "own choice: flow through an opening has the same least", at_least=True),
+    "inflow that stays in the sac": Limit(0.01, 0.1, "walls are rigid, so that it should be 0; own choice"),
+}
+"""By the names of the checks."""
+
+COARSE_ENOUGH = Limit(
+    10,
+    6,
+    "docs/validation.md, endless pipes: the velocity is off by 0.6 to 1.1 % (L2) at 10 nodes across",
+    at_least=True,
+)
+"""Nodes across for figures that need no gradient at the wall."""
+
+SHAPE = ("volume cut off beyond the ends", "wall that the image's border cuts")
+"""What all figures rest on."""
+SETTLED = ("converged", "mean of an unsteady flow", "difference of the last two cycles", "standard error of the mean")
+_NODES = ("nodes across", "nodes across the narrowest place")
+_FLUID = ("Mach number", "nodes with eddy viscosity")
+_WALL = (*SETTLED, *_NODES, *_FLUID, "wall without a fit", PLAUSIBLE["wall_shear_stress"].words)
+_PRESSURE = (*SETTLED, *_NODES, *_FLUID, "flow balance", "pressure drop too large by", PLAUSIBLE["pressure_drop"].words)
+
+
+@dataclass(frozen=True)
+class Figures:
+    """Figures that rest on the same evidence.
+
+    Attributes
+    ----------
+    key, words : what they are called in ``indices.json``, and for reading.
+    of : beginnings of the quantities in ``indices.csv`` that they are.
+    evidence : names of the checks.
+    needs_wall : whether nodes across count as for the gradient at the wall.
+    """
+
+    key: str
+    words: str
+    of: tuple[str, ...]
+    evidence: tuple[str, ...]
+    needs_wall: bool = False
+
+
+FIGURES = (
+    Figures(
+        "flow", "flow through the openings", ("openings.flow", "openings.monitored", "openings.mean_speed"),
+        (*SETTLED, "flow balance", "flow balance of the velocity field", "inflow against imposed",
+         "first harmonic lost to compressibility"),
+    ),
+    Figures(
+        "speed", "speeds",
+        ("peak_speed", "kinetic_energy_j", "mach_max", "openings.peak_speed", "openings.reynolds", "openings.womersley",
+         "volume.mean_speed", "volume.kinetic"),
+        (*SETTLED, *_NODES, *_FLUID, "flow balance"),
+    ),
+    Figures(
+        "pressure", "pressures and pressure drops", ("pressure_drops", "openings.pressure", "openings.total_pressure"),
+        _PRESSURE,
+    ),
+    Figures("wall", "wall shear stress", ("wall.shear", "wall.low_shear"), _WALL, needs_wall=True),
+    Figures("oscillation", "oscillatory shear index and what follows from it", ("wall.osi",), _WALL, needs_wall=True),
+    Figures(
+        "along", "figures along the centreline and at narrow places", ("centreline", "stenoses"),
+        (*_PRESSURE, "flow along the centreline", "wall without a fit"), needs_wall=True,
+    ),
+    Figures(
+        "volume", "dissipation, vortices and other figures of the lumen", ("volume",), (*SETTLED, *_NODES, *_FLUID),
+        needs_wall=True,
+    ),
+    Figures("energy", "balance of energy", ("energy",), (*SETTLED, *_NODES, *_FLUID, "energy not accounted for")),
+    Figures(
+        "particles", "ages and paths of particles", (),
+        (*SETTLED, *_NODES, "flow balance", "particles lost at the wall"),
+    ),
+)  # fmt: skip
+"""In the order in which they are told; particles are judged where they are known."""
+
+
+def check(name: str, unit: str, value: float, advice: str, of: str = "") -> dict[str, Any]:
+    """A check as it stands in ``indices.json``: name, value, limits, what it is worth, and advice where it is not good.
+
+    Parameters
+    ----------
+    name : of the check, a key of `LIMITS`.
+    unit : ``%`` for fractions.
+    value : what was found.
+    advice : told where it is not good.
+    of : what it is of, where there are several.
+    """
+    limit = LIMITS[name]
+    state = limit.state(value)
+    return {
+        "name": f"{name} of {of}" if of else name,
+        "unit": unit,
+        "value": value,
+        "limit": limit.good,
+        "usable_limit": limit.usable,
+        "at_least": limit.at_least,
+        "state": state,
+        "passed": state == "good",
+        "advice": None if state == "good" else advice,
+    }
+
+
+def state_of(found: Mapping[str, Any]) -> State:
+    """What a check is worth; one that only says whether it passed, with reservation where it did not."""
+    state: State = found.get("state") or ("good" if found["passed"] else "reservation")
+    return state
+
+
+def judged(indices: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Every group of figures of ``indices.json`` with its evidence and what it is worth; sacs one by one."""
+    checks = indices["checks"]
+    groups = [group for group in FIGURES if any(_has(indices, start) for start in group.of)]
+    found = [judge(group, checks) for group in groups]
+    shear = next(group for group in FIGURES if group.key == "wall").evidence
+    for sac in indices.get("sacs", ()):
+        name = sac["name"]
+        own = tuple(f"{each} of {name}" for each in ("nodes across the neck", "inflow that stays in the sac"))
+        found.append(judge(Figures(f"sac {name}", f"flow in the {_sac(name)}", (), (*SETTLED, *_FLUID, *own)), checks))
+        wall = Figures(f"sac {name} wall", f"wall shear stress of the {_sac(name)}", (), (*shear, own[0]), True)
+        found.append(judge(wall, checks))
+    return found
+
+
+def judge(group: Figures, checks: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+    """A group of figures with what it rests on and what it is worth."""
+    by_name = {each["name"]: each for each in checks}
+    evidence = []
+    for name in (*SHAPE, *group.evidence):
+        if (found := by_name.get(name)) is None:
+            continue
+        if name in _NODES and not group.needs_wall:
+            state, good = COARSE_ENOUGH.state(found["value"]), COARSE_ENOUGH.good
+        else:
+            state, good = state_of(found), found["limit"]
+        told = {key: found[key] for key in ("name", "value", "unit", "usual") if key in found}
+        evidence.append(told | {"limit": good, "at_least": found.get("at_least", False), "state": state})
+    state = worst(each["state"] for each in evidence)
+    return {"key": group.key, "figures": group.words, "of": list(group.of), "state": state, "evidence": evidence}
+
+
+def worst(states: Iterable[State]) -> State:
+    """The worst of some states; good where there are none."""
+    return max(states, key=STATES.index, default="good")
+
+
+def trust_of(trust: Sequence[Mapping[str, Any]], quantity: str, name: str) -> str:
+    """What a row of ``indices.csv`` is worth; empty where nothing is said of it."""
+    if quantity.startswith("sacs."):
+        wall = " wall" if any(word in quantity for word in ("shear", "osi")) else ""
+        return next((each["state"] for each in trust if each["key"] == f"sac {name}{wall}"), "")
+    found = [(len(start), each["state"]) for each in trust for start in each["of"] if quantity.startswith(start)]
+    return str(max(found)[1]) if found else ""
+
+
+def _sac(name: str) -> str:
+    return name if name.startswith("sac") else f"sac {name}"
+
+
+def _has(indices: Mapping[str, Any], start: str) -> bool:
+    """Whether there is a number whose way begins so."""
+    first, _, rest = start.partition(".")
+    for key, value in indices.items():
+        if not rest and key.startswith(first) and value not in (None, [], {}):
+            return True
+        if rest and key == first:
+            entries = value if isinstance(value, list) else [value]
+            return any(isinstance(each, Mapping) and any(k.startswith(rest) for k in each) for each in entries)
+    return False
