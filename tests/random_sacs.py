@@ -72,14 +72,26 @@ def with_side_wall_sac(seed: int) -> Drawn:
 
 
 def with_sac_at_fork(seed: int) -> Drawn:
-    """A fork, a sac of 0.6 to 3.5 times the trunk's radius on its apex, along the trunk or up to 25 degrees off it."""
+    """A fork, a sac of 0.6 to 3.5 times the trunk's radius on its apex, along the trunk or up to 25 degrees off it.
+
+    The branches part at 50 to 110 degrees from the trunk's way, so far that the sac meets them at its neck alone.
+    """
     rng = np.random.default_rng([2, seed])
     size = float(rng.uniform(0.6, 3.5))
-    tubes = _fork(rng, float(rng.uniform(50, 85)), float(rng.uniform(0.65, 0.95)), float(rng.uniform(0.65, 0.95)))
-    tilt = np.radians(rng.uniform(0, 25))
-    out = np.array([np.sin(tilt) * np.cos(1.6), np.sin(tilt) * np.sin(1.6), np.cos(tilt)])
-    away, neck = _standing(rng, size)
-    return _drawn(rng, "fork", tubes, (away * out, size), np.zeros(3), neck)
+    while True:
+        first, second = rng.uniform(0.65, 0.95, 2)
+        tubes = _fork(rng, float(rng.uniform(60, 100)), float(first), float(second))
+        tilt = np.radians(rng.uniform(0, 25))
+        out = np.array([np.sin(tilt) * np.cos(1.6), np.sin(tilt) * np.sin(1.6), np.cos(tilt)])
+        away, neck = _standing(rng, size)
+        if all(_is_clear(tube, away * out, size, 1.1 * neck + 1.5) for tube in tubes[1:]):
+            return _drawn(rng, "fork", tubes, (away * out, size), np.zeros(3), neck)
+
+
+def _is_clear(tube: _Tube, centre: Floats, size: float, beyond: float) -> bool:
+    """Whether a tube from the origin keeps off a ball beyond some distance from the origin."""
+    far = np.linalg.norm(tube.points, axis=1) > beyond
+    return bool((np.linalg.norm(tube.points[far] - centre, axis=1) > size + tube.radius[far] + 0.3).all())
 
 
 def without_sac(seed: int) -> Drawn:

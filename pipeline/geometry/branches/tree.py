@@ -318,9 +318,9 @@ class _Line(NamedTuple):
         return _Line(self.points[::-1], self.radius[::-1], self.own[::-1])
 
 
-@dataclass
+@dataclass(eq=False)
 class _Piece:
-    """A rough line between two nodes, and the radii of its points."""
+    """A rough line between two nodes, and the radii of its points; equal to itself alone."""
 
     start: int
     stop: int
