@@ -25,6 +25,7 @@ from pipeline.import_surface import GivenSurface
 from pipeline.plausibility import PlausibilityInput
 from pipeline.settings.base import MAX_LINE, parse
 from pipeline.settings.yaml_file import read_yaml, value_of
+from pipeline.surface import SurfaceStage
 from solver.settings import parse as parse_solve
 from solver.stage import ROOT, StageError
 
@@ -33,6 +34,7 @@ BASES = [file for file in sorted((ROOT / "config/cases").glob("*.yaml")) if "HEM
 
 MODELS: dict[str, Any] = {
     "import_mask": MaskSettings,
+    "surface": SurfaceStage,
     "import_surface": GivenSurface,
     "canonical": CanonicalInput,
     "voxelize": SpacingSettings,

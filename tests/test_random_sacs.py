@@ -57,6 +57,7 @@ def check_fork(seed):
     assert 0.7 < volume / drawn.outside_mm3 < 1.1, drawn.words
 
 
+@pytest.mark.slow
 def test_a_sac_on_a_fork_is_found_with_its_volume():
     """In this one forks that all but coincide are merged, more than one piece of line among them."""
     check_fork(223)
