@@ -143,3 +143,9 @@ def read_openings(path: Path) -> tuple[Opening, ...]:
         return parse_openings(json.loads(path.read_text(encoding="utf-8"))["openings"])
     except (KeyError, TypeError, ValueError) as error:
         raise StageError(f"{path}: cannot be read as openings ({error}); run surface again") from None
+
+
+def read_quality(path: Path) -> dict[str, Any]:
+    """What stands beside the openings of the quality of the surface; nothing where its stage tells none."""
+    quality: dict[str, Any] = json.loads(path.read_text(encoding="utf-8")).get("quality", {})
+    return quality

@@ -17,9 +17,8 @@ from pydantic import Field
 
 from pipeline.geometry.surface.volumes import loss_in_words, share_lost
 from pipeline.haemodynamics import trust
-from pipeline.haemodynamics.indices import read_json
 from pipeline.limits import Found, checks, demand, of_blood
-from pipeline.mesh import read_openings
+from pipeline.mesh import read_openings, read_quality
 from pipeline.physiology import FLOW_SLIPS, LENGTH_SLIPS, TIME_SLIPS, Given, Quantity, Vessel
 from pipeline.settings.base import Positive, Section, parse
 from pipeline.settings.flow import InletSettings
@@ -162,7 +161,7 @@ def plausibility(openings: tuple[Opening, ...], settings: PlausibilityInput) -> 
 def _compute(job: Job) -> None:
     settings = parse(PlausibilityInput, job.settings, "--settings")
     told = plausibility(read_openings(job.inputs["openings"]), settings)
-    told["checks"] += of_shape(read_json(job.inputs["openings"]).get("quality", {}))
+    told["checks"] += of_shape(read_quality(job.inputs["openings"]))
     for check in told["checks"]:
         if not check["passed"]:
             job.log.warning("warning: %s", check["advice"])

@@ -17,7 +17,7 @@ from pydantic import Field
 from pipeline.centreline import read_lines
 from pipeline.haemodynamics.indices import read_json, read_monitor, shown_step
 from pipeline.haemodynamics.streamlines import Grid, streamlines_from_inlets
-from pipeline.mesh import read_openings
+from pipeline.mesh import read_openings, read_quality
 from pipeline.reporting import pictures as made
 from pipeline.reporting import scene, view3d
 from pipeline.reporting.along import read_along
@@ -99,7 +99,7 @@ def _evidence(job: Job, openings: tuple[Opening, ...], records: Mapping[str, dic
         indices=read_json(job.inputs["indices"]),
         summary=read_json(job.inputs["summary"]),
         openings=openings,
-        geometry=read_json(job.inputs["openings"]).get("quality", {}),
+        geometry=read_quality(job.inputs["openings"]),
         image=told("series"),
         segmentation=told("segmentation"),
         tree=told("branches"),

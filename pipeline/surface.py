@@ -20,17 +20,18 @@ from pipeline.geometry.branches.border import (
     border_sections,
     ends_at_border,
     section_beyond,
-    volumes_nearest,
 )
 from pipeline.geometry.branches.centreline import Centreline, Ends, find_ends, trace_centreline
 from pipeline.geometry.branches.closing import LatticeNeeds, close_too_thin
 from pipeline.geometry.branches.openings import Cut, describe, place_cut, without_frayed_ends
 from pipeline.geometry.branches.picture import Mark, Scene
 from pipeline.geometry.branches.side_branches import (
+    WALL,
     choose_side_branches,
-    own_rows,
+    volumes_lost,
     without_side_branches,
 )
+from pipeline.geometry.lattice.spacing import Extent
 from pipeline.geometry.surface.clip import ClipError, check_closed, cut_end
 from pipeline.geometry.surface.extension import extend_openings
 from pipeline.geometry.surface.facets import Facets
@@ -59,7 +60,6 @@ MAX_ANISOTROPY = 1.5
 """Largest ratio of the voxel's edges: with more, the surface has the steps of the slices."""
 TIP_RADII = 1.0
 """Within so many of its radii from its tip a vessel narrows; what is cut off there is asked for."""
-WALL = 0
 MASK_REMEDY = "resample finer with filter.spacing_mm, or let the mask reach further along the vessel"
 """Where fewer than two ends are open."""
 
@@ -168,9 +168,7 @@ def _extract(lumen: Volume, settings: SurfaceSettings, log: logging.Logger, scen
         "raw_volume_change": traced.raw.volume_mm3() / volume_of(traced.lumen) - 1,
         "volume_change": change,
         "cut_ends": lost,
-        "wall_mm2": wall_mm2(mesh),
         "extensions_mm3": mesh.volume_mm3() - cut_mm3,
-        "volume_mm3": mesh.volume_mm3(),
         "closed_ends": closed_ends(found),
         "side_branches": sides,
         "border": [
@@ -180,7 +178,7 @@ def _extract(lumen: Volume, settings: SurfaceSettings, log: logging.Logger, scen
         ],
         "before": triangle_quality(traced.raw),
         "uncut": triangle_quality(whole),
-        "after": triangle_quality(mesh),
+        **_finished(mesh),
     }
     _tell_volumes(quality, log)
     return Surface(mesh, openings, quality)
@@ -191,9 +189,10 @@ def volume_of(lumen: Volume) -> float:
     return float(np.count_nonzero(lumen.voxels >= 0.5) * np.prod(lumen.spacing_mm))
 
 
-def wall_mm2(mesh: Mesh) -> float:
-    """Area of what is not cap."""
-    return float(np.linalg.norm(mesh.area_vectors_mm2()[mesh.opening == WALL], axis=1).sum())
+def _finished(mesh: Mesh) -> dict[str, Any]:
+    """What the quality of a surface says of it as it leaves the stage."""
+    extent = Extent.of(mesh)
+    return {"volume_mm3": extent.volume_mm3, "wall_mm2": extent.wall_mm2, "after": triangle_quality(mesh)}
 
 
 def _tell_volumes(quality: dict[str, Any], log: logging.Logger) -> None:
@@ -247,12 +246,11 @@ def _fitted(traced: _Traced, wanted_mm3: float, scene: Scene) -> tuple[Mesh, Vol
     whole_mm3 = volume_of(traced.lumen)
     mesh, field = fit(traced.raw, traced.field, whole_mm3)
     if traced.border:
-        inside = mesh
-        sections = list(traced.border.values())
-        for section in sections:
-            inside = _cut(inside, section.cut, WALL, [each.cut for each in sections], scene)
-        area_mm2 = (float(np.linalg.norm(each.area_vectors_mm2(), axis=1).sum()) for each in (mesh, inside))
-        whole_mm3 -= (inside.volume_mm3() - wanted_mm3) * next(area_mm2) / next(area_mm2)
+        inside, cuts = mesh, [section.cut for section in traced.border.values()]
+        for cut in cuts:
+            inside = _cut(inside, cut, WALL, cuts, scene)
+        larger = Extent.of(mesh).wall_mm2 / Extent.of(inside).wall_mm2  # as the surface moves, so its volume changes
+        whole_mm3 -= (inside.volume_mm3() - wanted_mm3) * larger
         mesh, field = fit(mesh, field, whole_mm3)
     return mesh, field, whole_mm3
 
@@ -289,9 +287,7 @@ def _without_side_branches(
     without = _traced(lumen, settings, log, scene)
     sections = list(traced.border.values())
     centreline, border, _ = ends_at_border(without.centreline, sections, settings.min_branch_radii)
-    lost = np.argwhere((traced.lumen.voxels >= 0.5) & (lumen.voxels < 0.5))[:, ::-1]
-    ways = [traced.centreline.points_mm[own_rows(side.branch)] for side in sides]
-    volumes = volumes_nearest(lumen.to_mm(lost), ways, float(np.prod(lumen.spacing_mm)))
+    volumes = volumes_lost(traced.lumen, lumen, sides, traced.centreline)
     records = [side.record(action) | {"volume_mm3": mm3} for side, mm3 in zip(sides, volumes, strict=True)]
     return replace(without, centreline=centreline, border=border), records
 
@@ -473,7 +469,7 @@ def without_too_thin(surface: Surface, settings: SurfaceSettings, needs: Lattice
     if not records:
         return surface
     check_closed(mesh)
-    quality = surface.quality | {"volume_mm3": mesh.volume_mm3(), "after": triangle_quality(mesh)}
+    quality = surface.quality | _finished(mesh)
     quality["side_branches"] = surface.quality["side_branches"] + records
     return Surface(mesh, name_openings(mesh, settings, job.log), quality)
 

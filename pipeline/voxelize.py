@@ -239,8 +239,7 @@ def _choose(job: Job, vessel: _Vessel, grid: Grid | None) -> Spacing:
     job.log.info("spacing %.4g mm: %s", chosen.spacing_mm, chosen.reason)
     if not (tree or grid):
         job.log.info("no centreline is given: the spacing looks at the openings alone, not at what is between them")
-    if budget.excess(chosen.spacing_mm):
-        budget.demand(chosen.spacing_mm, lambda fitting: _advice(vessel, grid, fitting))
+    budget.demand(chosen.spacing_mm, lambda fitting: _advice(vessel, grid, fitting))
     cost = budget.cost(chosen.spacing_mm)
     job.log.info("forecast: %s", cost.words)
     job.facts |= {"spacing_decided_by": chosen.reason} | cost.record

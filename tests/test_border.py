@@ -122,6 +122,15 @@ def test_a_volume_that_is_cut_off_beyond_an_end_is_a_failed_check_that_says_wher
     assert "cuts took off" in ends["advice"]
 
 
+def test_a_strip_in_an_image_thinner_than_the_vessel_is_told_without_a_fault():
+    """Between its border and the vessel's end lie fewer layers than its half width."""
+    z, y, x = np.indices((60, 40, 9))
+    inside = (np.hypot(x + 4, y - 20) < 12) & (np.abs(z - 30) < 25)
+    lumen = Volume(inside.astype(np.uint8), (1.0, 1.0, 1.0), (0.0, 0.0, 0.0), np.eye(3))
+    ends, sides = border_sections(lumen, 1.0)
+    assert (ends, len(sides)) == ([], 1)
+
+
 def test_of_a_vessel_that_leaves_through_an_edge_one_face_is_the_opening():
     z, y, x = np.indices((60, 40, 40))
     inside = np.hypot(x - 20, (y - z + 10) / np.sqrt(2)) < 6  # leaves where z = 0 and y = 0 meet, and at y = 40

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 from scipy import ndimage
-from scipy.spatial import cKDTree
 
 from pipeline.geometry.branches.centreline import Branch, Centreline
 from pipeline.geometry.branches.openings import Cut
@@ -30,7 +29,8 @@ NARROW_SECTION = 0.8
 """A strip from a vessel's side is narrower than the vessel: largest circle over largest ball."""
 PIXELS_AROUND = 2
 """Pixels around a section that may be filled in part."""
-EIGHT = np.ones((3, 3), bool)
+NEIGHBOURS = np.ones((3, 3), bool)
+"""Pixels that touch, by an edge or a corner."""
 
 
 @dataclass(frozen=True)
@@ -108,8 +108,7 @@ def _is_strip(lumen: Volume, mask: NDArray[np.bool_], section: Section) -> bool:
     """
     if section.slenderness <= SLENDER_SECTION:
         return False
-    sizes_mm = np.array(lumen.spacing_mm[::-1])
-    step_mm, across_mm = sizes_mm[section.axis], np.delete(sizes_mm, section.axis)
+    step_mm, across_mm = _sizes_mm(lumen, section.axis)
     layers = np.moveaxis(mask, section.axis, 0)
     layers = (layers[::-1] if section.last else layers)[: int(np.ceil(STRIP_DEPTH * section.radius_mm / step_mm)) + 1]
     label, _ = ndimage.label(layers)
@@ -117,16 +116,22 @@ def _is_strip(lumen: Volume, mask: NDArray[np.bool_], section: Section) -> bool:
     if own[-1].any():
         return False
     depth = int(np.ceil(section.radius_mm / step_mm))
-    if not own[depth].any():
+    if depth >= len(own) or not own[depth].any():
         return True
     shift_mm = (np.argwhere(own[depth]).mean(axis=0) - np.argwhere(section.pixels).mean(axis=0)) * across_mm
     wanted_mm = depth * step_mm * np.sqrt(section.slenderness**2 - 1)
     return bool(np.linalg.norm(shift_mm) < LEAST_SHIFT * wanted_mm)
 
 
+def _sizes_mm(lumen: Volume, axis: int) -> tuple[float, NDArray[np.float64]]:
+    """Sizes of a voxel along an axis of the array, and along the other two, (2,)."""
+    sizes_mm = np.array(lumen.spacing_mm[::-1])
+    return float(sizes_mm[axis]), np.delete(sizes_mm, axis)
+
+
 def _sections_of(lumen: Volume, face: NDArray[np.bool_], axis: int, last: bool) -> list[Section]:
-    label, count = ndimage.label(face, EIGHT)
-    sizes_mm = np.delete(np.array(lumen.spacing_mm[::-1]), axis)
+    label, count = ndimage.label(face, NEIGHBOURS)
+    _, sizes_mm = _sizes_mm(lumen, axis)
     normal = lumen.direction[:, 2 - axis] * (1 if last else -1)
     sections = []
     for number in range(1, count + 1):
@@ -135,9 +140,7 @@ def _sections_of(lumen: Volume, face: NDArray[np.bool_], axis: int, last: bool) 
         place = np.unravel_index(int(np.argmax(inside_mm)), face.shape)
         index = np.insert(np.array(place, float), axis, lumen.voxels.shape[axis] - 0.5 if last else -0.5)
         cut = Cut(lumen.to_mm(index[::-1]), normal)
-        radius_mm = (
-            float(inside_mm.max()) - float(sizes_mm.min()) / 2
-        )  # distances are from the middle of pixels outside
+        radius_mm = float(inside_mm.max() - sizes_mm.min() / 2)  # distances are to the middle of pixels outside
         area_mm2 = float(pixels.sum() * sizes_mm.prod())
         sections.append(Section(axis, last, pixels, cut, radius_mm, area_mm2, _slenderness(pixels, sizes_mm)))
     return sections
@@ -152,9 +155,8 @@ def _slenderness(pixels: NDArray[np.bool_], sizes_mm: NDArray[np.float64]) -> fl
 def beyond_border(lumen: Volume, sections: list[Section]) -> Volume:
     """The lumen in a larger image, with a straight tube beyond the border at each section."""
     pads = np.zeros((3, 2), int)
-    sizes_mm = np.array(lumen.spacing_mm[::-1])
     for section in sections:
-        layers = int(np.ceil(TUBE_RADII * section.radius_mm / sizes_mm[section.axis])) + 1
+        layers = int(np.ceil(TUBE_RADII * section.radius_mm / _sizes_mm(lumen, section.axis)[0])) + 1
         pads[section.axis, int(section.last)] = max(pads[section.axis, int(section.last)], layers)
     voxels = np.pad(lumen.voxels, pads.tolist())
     for section in sections:
@@ -171,10 +173,9 @@ def beyond_border(lumen: Volume, sections: list[Section]) -> Volume:
 
 def _tube(lumen: Volume, section: Section) -> NDArray[np.generic]:
     """Layers of the tube beyond a section, (n, a, b), from the border outwards."""
-    sizes_mm = np.array(lumen.spacing_mm[::-1])
-    step_mm, across_mm = sizes_mm[section.axis], np.delete(sizes_mm, section.axis)
+    step_mm, across_mm = _sizes_mm(lumen, section.axis)
     face = np.take(lumen.voxels, -1 if section.last else 0, axis=section.axis)
-    around = ndimage.binary_dilation(section.pixels, EIGHT, iterations=PIXELS_AROUND)
+    around = ndimage.binary_dilation(section.pixels, NEIGHBOURS, iterations=PIXELS_AROUND)
     inside_mm = ndimage.distance_transform_edt(section.pixels, sampling=across_mm)
     radius = section.radius_mm
     height = (np.arange(int(np.ceil(TUBE_RADII * radius / step_mm))) + 0.5) * step_mm
@@ -235,19 +236,3 @@ def _leaves_along(centreline: Centreline, branch: Branch, section: Section) -> b
     ball_mm = float(centreline.radius_mm[fork])
     near = -float(section.beyond_mm(centreline.points_mm[[fork]])[0]) < ball_mm
     return near and (section.slenderness > SLENDER_SECTION or section.radius_mm < NARROW_SECTION * ball_mm)
-
-
-def volumes_nearest(
-    places_mm: NDArray[np.float64], branches_mm: list[NDArray[np.float64]], voxel_mm3: float
-) -> list[float]:
-    """Volumes of voxels by the branch that each is nearest to, mm3.
-
-    Parameters
-    ----------
-    places_mm : (n, 3) of the voxels.
-    branches_mm : (k, 3) points of each branch.
-    voxel_mm3 : of one voxel.
-    """
-    owner = np.repeat(np.arange(len(branches_mm)), [len(points) for points in branches_mm])
-    nearest = owner[cKDTree(np.concatenate(branches_mm)).query(places_mm)[1]]
-    return [float(count) * voxel_mm3 for count in np.bincount(nearest, minlength=len(branches_mm))]

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import ndimage
 from scipy.interpolate import RBFInterpolator
+from scipy.spatial import cKDTree
 
 from pipeline.geometry.branches.centreline import Branch, Centreline
 from pipeline.geometry.surface.clip import ClipError, cut_end
@@ -223,6 +224,22 @@ def without_side_branches(
         where = tuple(index[gone, ::-1].T)
         voxels[where] = np.minimum(voxels[where], np.clip(0.5 - outside[gone] / voxel_mm, 0, 1))
     return lumen.with_voxels(_largest_piece(voxels))
+
+
+def volumes_lost(before: Volume, after: Volume, sides: list[SideBranch], centreline: Centreline) -> list[float]:
+    """Volume that a lumen lost with each of its side branches, mm3: of the voxels that are nearest to it.
+
+    Parameters
+    ----------
+    before, after : (Z, Y, X), the lumen with them and without.
+    sides, centreline : the branches, and the centreline that they are part of.
+    """
+    lost = np.argwhere((before.voxels >= 0.5) & (after.voxels < 0.5))[:, ::-1]
+    ways = [centreline.points_mm[own_rows(side.branch)] for side in sides]
+    owner = np.repeat(np.arange(len(ways)), [len(way) for way in ways])
+    nearest = owner[cKDTree(np.concatenate(ways)).query(before.to_mm(lost))[1]]
+    counts = np.bincount(nearest, minlength=len(ways))
+    return [float(count * np.prod(before.spacing_mm)) for count in counts]
 
 
 def _undisturbed(centreline: Centreline, node: int, mouth_mm: float) -> Centreline:
