@@ -1,4 +1,4 @@
-"""Runs of a study on a machine that has a device, but only NumPy, Numba and h5py.
+"""Runs of a study, or of any cases, on a machine that has a device, but only NumPy, Numba and h5py.
 
     python benchmarks/study_runs.py pack fda-nozzle full runs/           here: node arrays and settings of each run
     python benchmarks/study_runs.py solve runs/ out/                     there
@@ -7,10 +7,12 @@
 
 What comes back is small: of the flow the velocity at the end, in single precision rounded to `BITS` bits; all
 other arrays of the flow file are NaN. It serves studies that look at nothing else. A run that fails leaves its log, the
-others go on, and the status is 1.
+others go on, and the status is 1. `benchmarks/first_try.py` needs all of a steady flow: `solve --fields` keeps pressure
+and viscous stress as well, and `restore` makes a whole flow file of that.
 """
 
 import argparse
+import json
 import shutil
 import subprocess
 import sys
@@ -27,14 +29,16 @@ from numpy.typing import NDArray
 ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT)]
 
-from solver.flow import FIELDS, MEANS, FlowStatistics  # noqa: E402
-from solver.nodes import Nodes, save  # noqa: E402
+from solver.flow import FIELDS, MEANS, FlowStatistics, FlowWriter, steady_statistics  # noqa: E402
+from solver.nodes import Nodes, load, save  # noqa: E402
 from solver.seal import seal  # noqa: E402
 
 BITS = 13
 """Of a velocity's mantissa, 23 in single precision: a part in 16,000 of each component is lost at most."""
 PART_BYTES = 15 * 2**20
 """Of the files that come back, at most."""
+FIELD_BITS = 10
+"""Of all fields where they are wanted: a part in 2,000."""
 KEPT = "velocity_m_s"
 
 
@@ -69,9 +73,9 @@ def _nodes(geometry: str, voxels: str, order: str) -> Nodes:
     return decompose(lattice, made.mesh, made.openings, ordered, patches=tuple(more["patches"]))[0]
 
 
-def solve(folder: Path, out: Path) -> list[str]:
+def solve(folder: Path, out: Path, fields: bool = False) -> list[str]:
     """Run the solver on all runs of a folder and leave what is kept of them in ``<out>/runs-<k>.tar``; names of those
-    that failed.
+    that failed. All fields at the end, or the velocity alone.
     """
     failed: list[str] = []
     out.mkdir(parents=True, exist_ok=True)
@@ -79,13 +83,13 @@ def solve(folder: Path, out: Path) -> list[str]:
         for run in sorted(file.parent for file in folder.glob("*/settings.json")):
             to = Path(made) / run.name
             to.mkdir()
-            if not _solved(run, to):
+            if not _solved(run, to, fields):
                 failed.append(run.name)
             _gather(Path(made), out)
     return failed
 
 
-def _solved(run: Path, to: Path) -> bool:
+def _solved(run: Path, to: Path, fields: bool) -> bool:
     """Whether the solver got through; its files, the flow thinned."""
     names = {"flow": "flow.vtkhdf", "monitor": "monitor.csv", "summary": "solve.json", "provenance": "provenance.json",
              "log": "solve.log"}  # fmt: skip
@@ -96,22 +100,22 @@ def _solved(run: Path, to: Path) -> bool:
     ended = subprocess.run(command, cwd=ROOT, check=False)
     flow = to / names["flow"]
     if flow.exists():
-        thin(flow, to / "thin")
+        thin(flow, to / "thin", *((tuple(FIELDS), FIELD_BITS) if fields else ((KEPT,), BITS)))
         (to / "thin").replace(flow)
     return ended.returncode == 0
 
 
-def thin(flow: Path, to: Path) -> None:
-    """Copy a flow file with nothing but the velocity at its end."""
+def thin(flow: Path, to: Path, kept: tuple[str, ...], bits: int) -> None:
+    """Copy a flow file with nothing but some fields at its end, with so many bits of their mantissas."""
     with h5py.File(flow) as whole, h5py.File(to, "w") as file:
         root, points = whole["VTKHDF"], whole["VTKHDF/Points"].shape
         _missing(file, "VTKHDF/Points", points)
         file["VTKHDF/Steps/Values"] = root["Steps/Values"][-1:]
         data = root["PointData"]
         for name in (*FIELDS, *(MEANS[name] for name in FIELDS), *FlowStatistics._fields):
-            if name == KEPT:
+            if name in kept:
                 packed = {"chunks": True, "compression": "gzip", "compression_opts": 9, "shuffle": True}
-                file.create_dataset(f"VTKHDF/PointData/{name}", data=rounded(data[name][-points[0] :]), **packed)
+                file.create_dataset(f"VTKHDF/PointData/{name}", data=rounded(data[name][-points[0] :], bits), **packed)
             else:
                 _missing(file, f"VTKHDF/PointData/{name}", (points[0], *data[name].shape[1:]))
     seal(to)
@@ -122,10 +126,29 @@ def _missing(file: h5py.File, name: str, shape: tuple[int, ...]) -> None:
     file.create_dataset(name, shape=shape, dtype=np.float32, chunks=True, fillvalue=np.nan)
 
 
-def rounded(values: NDArray[np.float32]) -> NDArray[np.float32]:
+def restore(flow: Path, nodes: Path, settings: Path, to: Path) -> None:
+    """Write the flow file of a steady run from the fields at its end; means and statistics are theirs.
+
+    Raises
+    ------
+    ValueError : the blood is not Newtonian: its viscosity did not come back.
+    """
+    wanted = json.loads(settings.read_text())
+    if (model := wanted["blood"]["model"]) != "newtonian":
+        raise ValueError(f"{settings}: blood.model {model}, where only newtonian can be restored")
+    with h5py.File(flow) as thinned, FlowWriter(to, load(nodes)) as writer:
+        root = thinned["VTKHDF"]
+        fields = [root["PointData"][name][:] for name in FIELDS]
+        writer.append(float(root["Steps/Values"][-1]), *fields)
+        velocity, _, stress = fields
+        statistics = steady_statistics(velocity, stress, wanted["viscosity_pa_s"], wanted["density_kg_m3"])
+        writer.average(*fields, statistics=statistics)
+
+
+def rounded(values: NDArray[np.float32], bits: int) -> NDArray[np.float32]:
     """Numbers with so few bits that they can be packed."""
     mantissa, exponent = np.frexp(values)
-    return np.ldexp(np.rint(mantissa * 2**BITS) / 2**BITS, exponent).astype(np.float32)
+    return np.ldexp(np.rint(mantissa * 2**bits) / 2**bits, exponent).astype(np.float32)
 
 
 def _gather(made: Path, out: Path) -> None:
@@ -163,12 +186,13 @@ def main() -> int:
             command.add_argument(
                 argument, type=str if argument in ("study", "set") else lambda path: Path(path).resolve()
             )
+    commands.choices["solve"].add_argument("--fields", action="store_true", help="keep all fields at the end")
     chosen = parser.parse_args()
     if chosen.command == "pack":
         pack(chosen.study, chosen.set, chosen.folder)
     elif chosen.command == "measure":
         measure(chosen.study, chosen.set, chosen.folder, chosen.out)
-    elif failed := solve(chosen.folder, chosen.out):
+    elif failed := solve(chosen.folder, chosen.out, chosen.fields):
         print(f"failed: {', '.join(failed)}", file=sys.stderr)
         return 1
     return 0
