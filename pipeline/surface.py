@@ -40,6 +40,7 @@ from pipeline.geometry.surface.isosurface import (
     LevelSet,
     fit,
     fit_nearby,
+    lost_to_smoothing,
     occupancy_surface,
     smooth_field,
     zero_surface,
@@ -150,9 +151,7 @@ class _Traced:
         )
 
 
-def _extract_thin(
-    lumen: Volume, settings: SurfaceSettings, log: logging.Logger, scene: Scene, broken: str
-) -> Surface:
+def _extract_thin(lumen: Volume, settings: SurfaceSettings, log: logging.Logger, scene: Scene, broken: str) -> Surface:
     """The surface with less smoothing of thin places, because smoothing lost what `broken` says."""
     try:
         return _extract(lumen, settings, log, scene, broken)
@@ -213,6 +212,8 @@ def _extract(
     }
     if broken:
         quality["smoothed_less_where_thin"] = broken
+    if lost_parts := lost_to_smoothing(traced.lumen, traced.field):
+        quality["lost_to_smoothing"] = lost_parts
     _tell_volumes(quality, log)
     return Surface(mesh, openings, quality)
 
@@ -230,6 +231,12 @@ def _finished(mesh: Mesh) -> dict[str, Any]:
 
 def _tell_volumes(quality: dict[str, Any], log: logging.Logger) -> None:
     """Log the way from the mask's volume to the surface's, and warn of what the settings did not ask for."""
+    for part in quality.get("lost_to_smoothing", ()):
+        log.warning(
+            "warning: the thin part of the vessel around %s, %.4f mL, is lost: too thin for the smoothing",
+            words_mm(part["place_mm"]),
+            part["volume_mm3"] / 1000,
+        )
     sides = sum(side["volume_mm3"] for side in quality["side_branches"])
     ends = sum(end["volume_mm3"] for end in quality["cut_ends"])
     log.info(
@@ -288,7 +295,7 @@ def _fitted(traced: _Traced, wanted_mm3: float, scene: Scene) -> tuple[Mesh, Vol
     if traced.border:
         inside, cuts = mesh, [section.cut for section in traced.border.values()]
         for cut in cuts:
-            inside = _cut(inside, cut, WALL, cuts, scene)
+            inside = _cut(inside, cut, WALL, cuts, scene, at_border=True)
         larger = Extent.of(mesh).wall_mm2 / Extent.of(inside).wall_mm2  # as the surface moves, so its volume changes
         whole_mm3 -= (inside.volume_mm3() - wanted_mm3) * larger
         mesh, field = traced.fit(mesh, field, whole_mm3)
@@ -398,7 +405,7 @@ def cut_ends(
         log.info("end at %s stays closed: %s", words_mm(found.centreline.points_mm[row]), why)
     numbers = {id(cut): number for number, cut in enumerate(cuts, 1)}
     for section in border:
-        mesh = scene.mesh = _cut(mesh, section.cut, numbers.pop(id(section.cut), WALL), cuts, scene)
+        mesh = scene.mesh = _cut(mesh, section.cut, numbers.pop(id(section.cut), WALL), cuts, scene, at_border=True)
     inside_mm3, lost = mesh.volume_mm3(), []
     for number in numbers.values():
         cut, before = cuts[number - 1], mesh
@@ -486,11 +493,18 @@ def _at_border(lumen: Volume, centreline: Centreline) -> NDArray[np.bool_]:
     return np.asarray(distance.min(axis=1) < 1.5 * centreline.radius_mm + max(lumen.spacing_mm))
 
 
-def _cut(mesh: Mesh, cut: Cut, number: int, cuts: list[Cut], scene: Scene) -> Mesh:
+def _cut(mesh: Mesh, cut: Cut, number: int, cuts: list[Cut], scene: Scene, at_border: bool = False) -> Mesh:
     try:
         return cut_end(mesh, cut.centre_mm, cut.normal, number)
     except ClipError as error:
         scene.marks.append(Mark("fault", cut.centre_mm, f"cannot be cut: {error}"))
+        if at_border:  # which lies where it lies, and is not asked for
+            raise StageError(
+                f"surface: the border of the image at {words_mm(cut.centre_mm)} cuts no single vessel: {error}. Islands"
+                " of tissue lie in the section, or vessels touch there. If the lumen has leaked (segmentation.html),"
+                " raise segment.lower or part it with segment.cut_planes; otherwise end the image where its border"
+                " crosses vessels apart from each other, with filter.region_mm"
+            ) from None
         others = [other for other in cuts if other is not cut]
         nearest = min(others, key=lambda other: float(np.linalg.norm(other.centre_mm - cut.centre_mm)))
         away = float(np.linalg.norm(nearest.centre_mm - cut.centre_mm))

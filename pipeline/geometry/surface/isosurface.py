@@ -10,6 +10,7 @@ its place in and around thin places (``thin.py``).
 """
 
 import logging
+from typing import Any
 
 import numpy as np
 from numba import njit
@@ -24,7 +25,7 @@ from pipeline.geometry.surface.clip import directed_edges
 from pipeline.geometry.surface.facets import Facets
 from pipeline.geometry.surface.half_edges import WALL, vertex_normals
 from pipeline.geometry.surface.remesh import CapPlanes, Shape, vertex_kinds
-from pipeline.geometry.surface.thin import ThinPlaceError, faithful_field, thinness
+from pipeline.geometry.surface.thin import ThinPlaceError, faithful_field, lost_places, thinness
 from pipeline.mesh import Mesh, words_mm
 from pipeline.volume import Volume
 from solver.stage import StageError
@@ -80,7 +81,32 @@ def smooth_field(
         field += thin * (faithful_field(inside) - field)
     field[np.abs(field) < 1e-4] = -1e-4  # a vertex on a voxel would give empty triangles
     _keep_one_piece(field, sigma_mm, log)
-    return lumen.with_voxels(field)
+    smooth = lumen.with_voxels(field)
+    if not less_where_thin and (lost := lost_to_smoothing(mask, smooth)):
+        _demand_little_lost(lost, float(np.count_nonzero(voxels >= 0.5) * np.prod(mask.spacing_mm)), sigma_mm)
+    return smooth
+
+
+def lost_to_smoothing(mask: Volume, field: Volume) -> list[dict[str, Any]]:
+    """Thin parts of a mask that a smooth field of it does not have: middle and volume of each, the largest first.
+
+    Parameters
+    ----------
+    mask : (Z, Y, X), part of each voxel that the lumen fills, or a mask.
+    field : as :func:`smooth_field` makes it.
+    """
+    own = crop(mask, margin=MARGIN)
+    parts = lost_places(own.voxels >= 0.5, field.voxels > 0)
+    each_mm3 = float(np.prod(own.spacing_mm))
+    return [{"place_mm": own.to_mm(place).tolist(), "volume_mm3": count * each_mm3} for place, count in parts]
+
+
+def _demand_little_lost(lost: list[dict[str, Any]], mask_mm3: float, sigma_mm: float) -> None:
+    if (share := sum(part["volume_mm3"] for part in lost) / mask_mm3) > MAX_LOST:
+        raise ThinPlaceError(
+            f"surface.smoothing_mm = {sigma_mm:g} mm: thin parts of the vessel vanish, {100 * share:.1f} % of its"
+            f" volume, the largest at {words_mm(lost[0]['place_mm'])}"
+        )
 
 
 def _gaussians(voxels: NDArray[np.float32], sigma: NDArray[np.float64]) -> NDArray[np.float32]:
@@ -124,8 +150,8 @@ def _keep_one_piece(field: NDArray[np.float32], sigma_mm: float, log: logging.Lo
         )
     if (share := np.count_nonzero(cavities) / sizes.sum()) > MAX_LOST:
         raise StageError(
-            f"{sought}: a cavity of the lumen, with {100 * share:.1f} % of its volume, would be lost; lower it, resample"
-            " finer with filter.spacing_mm, or fill cavities with segment.fill_holes"
+            f"{sought}: a cavity of the lumen, with {100 * share:.1f} % of its volume, would be lost; lower it,"
+            " resample finer with filter.spacing_mm, or fill cavities with segment.fill_holes"
         )
     field[specks] = -0.5
     field[cavities] = 0.5
@@ -290,7 +316,7 @@ def fit(mesh: Mesh, field: Volume, volume_mm3: float) -> tuple[Mesh, Volume]:
 
 
 def fit_nearby(mesh: Mesh, volume_mm3: float) -> Mesh:
-    """As :func:`fit`, by moving the whole surface along its normals: no level is sought, on which thin parts may lack."""
+    """As :func:`fit`, by moving the whole surface along its normals: on a level of the field thin parts may lack."""
     shape = Facets(mesh, mesh)
     return shape.enclose(_slid(mesh, shape), volume_mm3)
 

@@ -31,7 +31,8 @@ PENETRATION = 0.05
 """An inscribed ball may be entered by the surface by this part of its radius, so that roughness does not shrink it, and
 speaks for the surface within this distance of it."""
 MOST_DRIFT = 0.1
-"""Part of the volume that new triangles may add or take away before it is given back: chords of half a radius take 6 %."""
+"""Part of the volume that new triangles may add or take away before it is given back: chords of half a radius
+take 6 %."""
 BALLS = 4000
 """Inscribed balls that are tried at once."""
 

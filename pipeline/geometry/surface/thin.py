@@ -18,6 +18,8 @@ STEEPNESS = 0.5
 """Of the faithful field, for a voxel of way across the wall; about that of the difference of two Gaussians."""
 FLAT_SLOPE = 0.45
 """What a Gaussian of :data:`BLUR` falls by from the voxel before a flat wall to the one behind."""
+DRAWN_IN = 2
+"""Where smoothing draws the wall of a mask in by so many voxels at most, as at tips, nothing is gone."""
 FARAWAY = 1e-4
 """Weight of a flat wall, which counts where there is no other near."""
 
@@ -94,3 +96,21 @@ def faithful_field(mask: NDArray[np.bool_]) -> NDArray[np.float32]:
 
 def _around(total: NDArray[np.float32]) -> NDArray[np.float32]:
     return np.asarray(ndimage.gaussian_filter(total, REACH, mode="constant"))
+
+
+def lost_places(mask: NDArray[np.bool_], kept: NDArray[np.bool_]) -> list[tuple[NDArray[np.float64], int]]:
+    """Parts of a mask that are gone, not only drawn in a little: middle (x, y, z) and voxels of each, largest first.
+
+    Parameters
+    ----------
+    mask, kept : (Z, Y, X), before and after.
+    """
+    gone = mask & ~kept
+    far = gone & ~ndimage.binary_dilation(kept, np.ones((3, 3, 3), bool), iterations=DRAWN_IN)
+    if not far.any():
+        return []
+    gone &= ndimage.binary_dilation(far, np.ones((3, 3, 3), bool), iterations=DRAWN_IN)
+    label, count = ndimage.label(gone, np.ones((3, 3, 3), bool))
+    sizes = np.bincount(label.ravel())[1:]
+    middles = np.array(ndimage.center_of_mass(gone, label, range(1, count + 1)))[:, ::-1]
+    return [(middles[k], int(sizes[k])) for k in np.argsort(-sizes, kind="stable")]
