@@ -44,7 +44,7 @@ def demand_kept(vessel: ThinVessel) -> None:
     assert surface.mesh.volume_mm3() == pytest.approx(volume_of(vessel.lumen) - cut_off, rel=1e-3)
     assert quality["after"]["needles"] <= 2
     lost = quality.get("lost_to_smoothing", [])
-    assert sum(part["volume_mm3"] for part in lost) <= 0.01 * volume_of(vessel.lumen)
+    assert sum(part["volume_mm3"] for part in lost) <= 0.03 * volume_of(vessel.lumen)
     wall = surface.mesh.points_mm[np.unique(surface.mesh.triangles)]
     away = cKDTree(wall).query(vessel.axes[:, :3])[0] - vessel.axes[:, 3]
     places = np.array([part["place_mm"] for part in lost]).reshape(-1, 3)

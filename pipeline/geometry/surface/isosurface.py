@@ -37,6 +37,8 @@ THIN_RADII = 2.0
 """Radius below which a place is thin, in standard deviations: wider vessels keep theirs."""
 MAX_LOST = 0.01
 """Largest part of the volume that may fall off or be filled up."""
+MAX_VANISHED = 0.03
+"""And that may vanish of parts too thin for the smoothing: less of it leaves the ends of vessels rough."""
 MAX_OFF_LEVEL = 0.1
 """A vertex whose value is farther off, of a field from -1/2 to 1/2, found no surface to lie on."""
 MAX_VOLUME_ERROR = 1e-3
@@ -102,7 +104,7 @@ def lost_to_smoothing(mask: Volume, field: Volume) -> list[dict[str, Any]]:
 
 
 def _demand_little_lost(lost: list[dict[str, Any]], mask_mm3: float, sigma_mm: float) -> None:
-    if (share := sum(part["volume_mm3"] for part in lost) / mask_mm3) > MAX_LOST:
+    if (share := sum(part["volume_mm3"] for part in lost) / mask_mm3) > MAX_VANISHED:
         raise ThinPlaceError(
             f"surface.smoothing_mm = {sigma_mm:g} mm: thin parts of the vessel vanish, {100 * share:.1f} % of its"
             f" volume, the largest at {words_mm(lost[0]['place_mm'])}"
