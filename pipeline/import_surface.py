@@ -23,7 +23,7 @@ from pipeline.geometry.lattice.grid import choose_frame
 from pipeline.geometry.surface.clip import ClipError, cap_of, check_closed, directed_edges
 from pipeline.geometry.surface.extension import extend_openings
 from pipeline.geometry.surface.intersections import self_intersections
-from pipeline.geometry.surface.isosurface import smooth_field, zero_surface
+from pipeline.geometry.surface.isosurface import ThinPlaceError, smooth_field, zero_surface
 from pipeline.geometry.surface.mend import LEAST_RIM, flat_caps, flat_faces, mend, rims
 from pipeline.geometry.surface.quality import triangle_quality
 from pipeline.geometry.surface.smooth_mesh import smooth_mesh
@@ -492,7 +492,10 @@ def _resolved(mesh: Mesh, settings: GivenSurface, log: logging.Logger) -> _Voxel
 def _in_voxels(mesh: Mesh, spacing_mm: float) -> _Voxels:
     frame = choose_frame(mesh, spacing_mm)
     mask = Volume((winding(mesh, frame) > 0).view(np.uint8), (spacing_mm,) * 3, frame.origin_mm, np.eye(3))
-    field = smooth_field(mask, None)
+    try:
+        field = smooth_field(mask, None)
+    except ThinPlaceError:
+        field = smooth_field(mask, None, less_where_thin=True)
     traced = trace_centreline(field.with_voxels(field.voxels > 0), zero_surface(field).points_mm)
     return _Voxels(spacing_mm, field, *without_frayed_ends(traced))
 

@@ -39,6 +39,8 @@ from pipeline.geometry.surface.isosurface import (
     DEFAULT_SMOOTHING_VOXELS,
     LevelSet,
     fit,
+    fit_nearby,
+    lost_to_smoothing,
     occupancy_surface,
     smooth_field,
     zero_surface,
@@ -46,6 +48,7 @@ from pipeline.geometry.surface.isosurface import (
 from pipeline.geometry.surface.quality import triangle_quality
 from pipeline.geometry.surface.remesh import Shape, remesh_vessel
 from pipeline.geometry.surface.smooth_mesh import smooth_mesh
+from pipeline.geometry.surface.thin import ThinPlaceError
 from pipeline.geometry.surface.volumes import MOST_LOST, loss_in_words, share_lost
 from pipeline.mesh import Mesh, words_mm, write_openings
 from pipeline.settings.base import parse
@@ -105,7 +108,14 @@ def extract_surface(lumen: Volume, settings: SurfaceSettings, log: logging.Logge
     """
     scene = Scene()
     with scene.on_refusal():
-        return _extract(lumen, settings, log, scene)
+        try:
+            return _extract(lumen, settings, log, scene)
+        except ThinPlaceError as error:
+            if settings.smoothing_mm is not None:
+                raise
+            log.warning("warning: %s; made once more with less smoothing of thin places", error.found)
+            scene.clear()
+            return _extract_thin(lumen, settings, log, scene, error.found)
 
 
 @dataclass(frozen=True)
@@ -118,6 +128,7 @@ class _Traced:
     field, raw : smooth field of it, and the surface on which that is zero.
     centreline, frayed : not pruned, and the rows at which it frays.
     border : the sections of the border by the rows of the ends beyond them.
+    less_where_thin : whether thin places are smoothed less.
     """
 
     lumen: Volume
@@ -126,6 +137,11 @@ class _Traced:
     centreline: Centreline
     frayed: frozenset[int]
     border: dict[int, Section]
+    less_where_thin: bool
+
+    def fit(self, mesh: Mesh, field: Volume, volume_mm3: float) -> tuple[Mesh, Volume]:
+        """Surface with well-shaped triangles and a wanted volume, and the field that is about zero on it."""
+        return (fit_nearby(mesh, volume_mm3), field) if self.less_where_thin else fit(mesh, field, volume_mm3)
 
     def ends(self, centreline: Centreline, settings: SurfaceSettings, least_mm: float) -> Ends:
         """Open and closed ends of the centreline or of a part of it."""
@@ -135,18 +151,32 @@ class _Traced:
         )
 
 
-def _extract(lumen: Volume, settings: SurfaceSettings, log: logging.Logger, scene: Scene) -> Surface:
+def _extract_thin(lumen: Volume, settings: SurfaceSettings, log: logging.Logger, scene: Scene, broken: str) -> Surface:
+    """The surface with less smoothing of thin places, because smoothing lost what `broken` says."""
+    try:
+        return _extract(lumen, settings, log, scene, broken)
+    except ThinPlaceError as error:
+        raise StageError(
+            f"{error.found}, also with less smoothing of thin places; resample finer with filter.spacing_mm, or cut the"
+            " thin part off with segment.cut_planes"
+        ) from None
+
+
+def _extract(
+    lumen: Volume, settings: SurfaceSettings, log: logging.Logger, scene: Scene, broken: str | None = None
+) -> Surface:
+    """The surface; `broken` says what smoothing lost, where thin places are to be smoothed less."""
     _demand_isotropic(lumen)
     least_mm = max(settings.min_radius_mm, MIN_RADIUS_VOXELS * max(lumen.spacing_mm))
     given_mm3 = volume_of(lumen)
-    traced, shaved = _trace_beyond(lumen, settings, least_mm, log, scene)
+    traced, shaved = _trace_beyond(lumen, settings, least_mm, log, scene, broken is not None)
     traced, sides = _without_side_branches(traced, settings, least_mm, log, scene)
     found = traced.ends(traced.centreline, settings, least_mm)
     scene.mark_ends(found)
     close_on_request(found, settings, MASK_REMEDY)
     asked_mm3 = given_mm3 - sum(side["volume_mm3"] for side in sides)
     mesh, field, whole_mm3 = _fitted(traced, asked_mm3, scene)
-    mesh, shape_of = smooth_wall(mesh, field, traced.lumen, settings, whole_mm3)
+    mesh, shape_of = smooth_wall(mesh, field, traced.lumen, settings, whole_mm3, traced.less_where_thin)
     whole = mesh
     mesh, inside_mm3, lost = cut_ends(
         mesh, field, found, settings, least_mm, MASK_REMEDY, log, scene, [*traced.border.values()]
@@ -180,6 +210,10 @@ def _extract(lumen: Volume, settings: SurfaceSettings, log: logging.Logger, scen
         "uncut": triangle_quality(whole),
         **_finished(mesh),
     }
+    if broken:
+        quality["smoothed_less_where_thin"] = broken
+    if lost_parts := lost_to_smoothing(traced.lumen, traced.field):
+        quality["lost_to_smoothing"] = lost_parts
     _tell_volumes(quality, log)
     return Surface(mesh, openings, quality)
 
@@ -197,6 +231,12 @@ def _finished(mesh: Mesh) -> dict[str, Any]:
 
 def _tell_volumes(quality: dict[str, Any], log: logging.Logger) -> None:
     """Log the way from the mask's volume to the surface's, and warn of what the settings did not ask for."""
+    for part in quality.get("lost_to_smoothing", ()):
+        log.warning(
+            "warning: the thin part of the vessel around %s, %.4f mL, is lost: too thin for the smoothing",
+            words_mm(part["place_mm"]),
+            part["volume_mm3"] / 1000,
+        )
     sides = sum(side["volume_mm3"] for side in quality["side_branches"])
     ends = sum(end["volume_mm3"] for end in quality["cut_ends"])
     log.info(
@@ -209,12 +249,17 @@ def _tell_volumes(quality: dict[str, Any], log: logging.Logger) -> None:
 
 
 def _trace_beyond(
-    lumen: Volume, settings: SurfaceSettings, least_mm: float, log: logging.Logger, scene: Scene
+    lumen: Volume,
+    settings: SurfaceSettings,
+    least_mm: float,
+    log: logging.Logger,
+    scene: Scene,
+    less_where_thin: bool,
 ) -> tuple[_Traced, list[Section]]:
     """The lumen beyond the border with its centreline, and the sections in which the border shaves off a side."""
     sections, shaved = border_sections(lumen, least_mm)
     while True:
-        traced = _traced(beyond_border(lumen, sections), settings, log, scene)
+        traced = _traced(beyond_border(lumen, sections), settings, log, scene, less_where_thin)
         centreline, border, sides = ends_at_border(traced.centreline, sections, settings.min_branch_radii)
         shaved += sides
         if not sides:
@@ -228,14 +273,16 @@ def _trace_beyond(
     return replace(traced, centreline=centreline, border=border), shaved
 
 
-def _traced(lumen: Volume, settings: SurfaceSettings, log: logging.Logger, scene: Scene) -> _Traced:
+def _traced(
+    lumen: Volume, settings: SurfaceSettings, log: logging.Logger, scene: Scene, less_where_thin: bool
+) -> _Traced:
     """Surface and centreline of a lumen."""
-    field = smooth_field(lumen, settings.smoothing_mm, log)
+    field = smooth_field(lumen, settings.smoothing_mm, log, less_where_thin)
     raw = scene.mesh = zero_surface(field)
     check_closed(raw)
     log.info("iso-surface: %d triangles, %.1f mm3", len(raw.triangles), raw.volume_mm3())
     traced = trace_centreline(field.with_voxels(field.voxels > 0), raw.points_mm)
-    return _Traced(lumen, field, raw, *without_frayed_ends(traced), {})
+    return _Traced(lumen, field, raw, *without_frayed_ends(traced), {}, less_where_thin)
 
 
 def _fitted(traced: _Traced, wanted_mm3: float, scene: Scene) -> tuple[Mesh, Volume, float]:
@@ -244,21 +291,28 @@ def _fitted(traced: _Traced, wanted_mm3: float, scene: Scene) -> tuple[Mesh, Vol
     The ends of the tubes lose some volume to smoothing, which is not to be made up for within the image.
     """
     whole_mm3 = volume_of(traced.lumen)
-    mesh, field = fit(traced.raw, traced.field, whole_mm3)
+    mesh, field = traced.fit(traced.raw, traced.field, whole_mm3)
     if traced.border:
         inside, cuts = mesh, [section.cut for section in traced.border.values()]
         for cut in cuts:
-            inside = _cut(inside, cut, WALL, cuts, scene)
+            inside = _cut(inside, cut, WALL, cuts, scene, at_border=True)
         larger = Extent.of(mesh).wall_mm2 / Extent.of(inside).wall_mm2  # as the surface moves, so its volume changes
         whole_mm3 -= (inside.volume_mm3() - wanted_mm3) * larger
-        mesh, field = fit(mesh, field, whole_mm3)
+        mesh, field = traced.fit(mesh, field, whole_mm3)
     return mesh, field, whole_mm3
 
 
 def smooth_wall(
-    fitted: Mesh, field: Volume, lumen: Volume, settings: SurfaceSettings, volume_mm3: float
+    fitted: Mesh,
+    field: Volume,
+    lumen: Volume,
+    settings: SurfaceSettings,
+    volume_mm3: float,
+    less_where_thin: bool = False,
 ) -> tuple[Mesh, Callable[[Mesh], Shape]]:
     """The whole surface as the smoother of the settings makes it, and its shape for what a cut leaves of it."""
+    if less_where_thin:  # triangles are there wherever the vessel is, a level of the field may not be
+        return fitted, lambda cut: Facets(fitted, cut)
     if settings.smoother is None or settings.smoother == "field":
         return fitted, lambda cut: LevelSet(field, cut)
     voxel_mm = max(lumen.spacing_mm)
@@ -284,7 +338,7 @@ def _without_side_branches(
     if not sides:
         return traced, []
     lumen = without_side_branches(traced.lumen, traced.raw.points_mm, sides, rest, flat=action == "close")
-    without = _traced(lumen, settings, log, scene)
+    without = _traced(lumen, settings, log, scene, traced.less_where_thin)
     sections = list(traced.border.values())
     centreline, border, _ = ends_at_border(without.centreline, sections, settings.min_branch_radii)
     volumes = volumes_lost(traced.lumen, lumen, sides, traced.centreline)
@@ -351,7 +405,7 @@ def cut_ends(
         log.info("end at %s stays closed: %s", words_mm(found.centreline.points_mm[row]), why)
     numbers = {id(cut): number for number, cut in enumerate(cuts, 1)}
     for section in border:
-        mesh = scene.mesh = _cut(mesh, section.cut, numbers.pop(id(section.cut), WALL), cuts, scene)
+        mesh = scene.mesh = _cut(mesh, section.cut, numbers.pop(id(section.cut), WALL), cuts, scene, at_border=True)
     inside_mm3, lost = mesh.volume_mm3(), []
     for number in numbers.values():
         cut, before = cuts[number - 1], mesh
@@ -439,11 +493,18 @@ def _at_border(lumen: Volume, centreline: Centreline) -> NDArray[np.bool_]:
     return np.asarray(distance.min(axis=1) < 1.5 * centreline.radius_mm + max(lumen.spacing_mm))
 
 
-def _cut(mesh: Mesh, cut: Cut, number: int, cuts: list[Cut], scene: Scene) -> Mesh:
+def _cut(mesh: Mesh, cut: Cut, number: int, cuts: list[Cut], scene: Scene, at_border: bool = False) -> Mesh:
     try:
         return cut_end(mesh, cut.centre_mm, cut.normal, number)
     except ClipError as error:
         scene.marks.append(Mark("fault", cut.centre_mm, f"cannot be cut: {error}"))
+        if at_border:  # which lies where it lies, and is not asked for
+            raise StageError(
+                f"surface: the border of the image at {words_mm(cut.centre_mm)} cuts no single vessel: {error}. Islands"
+                " of tissue lie in the section, or vessels touch there. If the lumen has leaked (segmentation.html),"
+                " raise segment.lower or part it with segment.cut_planes; otherwise end the image where its border"
+                " crosses vessels apart from each other, with filter.region_mm"
+            ) from None
         others = [other for other in cuts if other is not cut]
         nearest = min(others, key=lambda other: float(np.linalg.norm(other.centre_mm - cut.centre_mm)))
         away = float(np.linalg.norm(nearest.centre_mm - cut.centre_mm))

@@ -8,13 +8,17 @@ from neighbours import aortic_slab
 
 from pipeline.filter import filter_volume
 from pipeline.geometry.branches.border import beyond_border, border_sections
+from pipeline.geometry.branches.openings import Cut
+from pipeline.geometry.branches.picture import Scene
 from pipeline.geometry.surface.volumes import share_lost
 from pipeline.plausibility import of_shape
 from pipeline.segment import segment
 from pipeline.settings.geometry import SurfaceSettings
 from pipeline.settings.images import FilterSettings, SegmentSettings
-from pipeline.surface import Surface, extract_surface
+from pipeline.surface import Surface, _cut, extract_surface
 from pipeline.volume import Volume
+from solver.stage import StageError
+from tests.shapes import capped_cylinder
 
 LOG = logging.getLogger("test_border")
 
@@ -151,3 +155,11 @@ def test_the_lumen_goes_on_beyond_the_border_as_it_is_there():
     axis = ends[0].axis
     face, beyond = (np.take(longer.voxels, low[axis] + k, axis=axis) for k in (0, -1))
     np.testing.assert_array_equal(beyond, face)
+
+
+def test_a_border_that_cuts_no_single_vessel_is_refused_without_advice_on_cuts_elsewhere():
+    mesh, _ = capped_cylinder((0, 0, 1), 2.0, 12.0, segments=32)
+    missing = Cut(np.array([0.0, 0.0, 50.0]), np.array([0.0, 0.0, 1.0]))
+    with pytest.raises(StageError, match=r"border of the image at \(0\.0, .*cut_planes.*filter\.region_mm") as said:
+        _cut(mesh, missing, 0, [missing], Scene(), at_border=True)
+    assert not {"cut_radii", "closed_mm"} & set(str(said.value).replace(".", " ").split())

@@ -60,6 +60,11 @@ class Scene:
             Mark("open", points[end.rows[0]], f"open, radius {end.end_radius_mm:.2f} mm") for end in found.open
         ] + [Mark("closed", points[row], f"closed: {why}") for row, why in found.closed.items()]
 
+    def clear(self) -> None:
+        """Forget what is known, before another try."""
+        self.mesh = None
+        self.marks.clear()
+
     @contextmanager
     def on_refusal(self) -> Iterator[None]:
         """Give a refusal the picture of what is known when it comes."""

@@ -3,9 +3,14 @@
 The field is ``2 G_s m - G_2s m - 1/2`` of the mask m, G_s a Gaussian of standard deviation s. A Gaussian alone moves
 the surface of a vessel of mean curvature H inwards by about ``s^2 H``; in this difference the leading term of that
 shift cancels, so that thin and thick vessels keep their radii (of 2.5 to 10 voxels to 1 % for s = 1.25 voxels).
+
+A tube of less than 0.85 s in radius vanishes in that field, and one that is little wider does on a level above zero.
+Where that loses a part of the vessel, another field, which is zero on the mask's wall however thin the vessel, takes
+its place in and around thin places (``thin.py``).
 """
 
 import logging
+from typing import Any
 
 import numpy as np
 from numba import njit
@@ -17,23 +22,35 @@ from vtkmodules.vtkCommonDataModel import vtkImageData
 from vtkmodules.vtkFiltersCore import vtkFlyingEdges3D
 
 from pipeline.geometry.surface.clip import directed_edges
+from pipeline.geometry.surface.facets import Facets
 from pipeline.geometry.surface.half_edges import WALL, vertex_normals
-from pipeline.geometry.surface.remesh import CapPlanes, vertex_kinds
-from pipeline.mesh import Mesh
+from pipeline.geometry.surface.remesh import CapPlanes, Shape, vertex_kinds
+from pipeline.geometry.surface.thin import ThinPlaceError, faithful_field, lost_places, thinness
+from pipeline.mesh import Mesh, words_mm
 from pipeline.volume import Volume
 from solver.stage import StageError
 
 DEFAULT_SMOOTHING_VOXELS = 1.25
 LEAST_SMOOTHING_VOXELS = 0.8
 """Less leaves the steps of the voxels: normals off by more than 10 degrees."""
+THIN_RADII = 2.0
+"""Radius below which a place is thin, in standard deviations: wider vessels keep theirs."""
 MAX_LOST = 0.01
 """Largest part of the volume that may fall off or be filled up."""
+MAX_VANISHED = 0.03
+"""And that may vanish of parts too thin for the smoothing: less of it leaves the ends of vessels rough."""
+MAX_OFF_LEVEL = 0.1
+"""A vertex whose value is farther off, of a field from -1/2 to 1/2, found no surface to lie on."""
+MAX_VOLUME_ERROR = 1e-3
+"""Part of a wanted volume by which a surface may miss it."""
 RELAXATION_STEPS = 15
 MARGIN = 4
 """Voxels around the lumen's bounding box."""
 
 
-def smooth_field(mask: Volume, smoothing_mm: float | None, log: logging.Logger | None = None) -> Volume:
+def smooth_field(
+    mask: Volume, smoothing_mm: float | None, log: logging.Logger | None = None, less_where_thin: bool = False
+) -> Volume:
     """Smooth field of a mask, positive inside, zero on the surface, over the mask's bounding box and a margin.
 
     Parameters
@@ -41,24 +58,65 @@ def smooth_field(mask: Volume, smoothing_mm: float | None, log: logging.Logger |
     mask : (Z, Y, X), not 0 in the lumen.
     smoothing_mm : standard deviation of the Gaussian, mm; None: 1.25 voxels. At least 0.8 voxels are taken.
     log : for the specks that were dropped.
+    less_where_thin : smooth less where the lumen, or the tissue between two parts of it, is thin.
 
     Raises
     ------
     StageError
-        If the mask is empty, or a thin place of the vessel breaks under the smoothing.
+        If the mask is empty or has cavities; :class:`ThinPlaceError` if a thin place of the vessel breaks.
     """
     voxel_mm = max(mask.spacing_mm)
     wanted_mm = DEFAULT_SMOOTHING_VOXELS * voxel_mm if smoothing_mm is None else smoothing_mm
     sigma_mm = max(wanted_mm, LEAST_SMOOTHING_VOXELS * voxel_mm)
     lumen = crop(mask, margin=MARGIN)
     voxels = lumen.voxels.astype(np.float32)
-    sigma = sigma_mm / np.array(mask.spacing_mm[::-1])
+    field = _gaussians(voxels, sigma_mm / np.array(mask.spacing_mm[::-1]))
+    if less_where_thin:
+        inside = voxels >= 0.5
+        thin = thinness(inside, THIN_RADII * sigma_mm / voxel_mm)
+        if log:
+            log.info(
+                "smoothed less where the radius is below %.3g mm: in %.3f of %.3f mL",
+                THIN_RADII * sigma_mm,
+                *(np.count_nonzero(part) * np.prod(mask.spacing_mm) / 1000 for part in (inside & (thin == 1), inside)),
+            )
+        field += thin * (faithful_field(inside) - field)
+    field[np.abs(field) < 1e-4] = -1e-4  # a vertex on a voxel would give empty triangles
+    _keep_one_piece(field, sigma_mm, log)
+    smooth = lumen.with_voxels(field)
+    if not less_where_thin and (lost := lost_to_smoothing(mask, smooth)):
+        _demand_little_lost(lost, float(np.count_nonzero(voxels >= 0.5) * np.prod(mask.spacing_mm)), sigma_mm)
+    return smooth
+
+
+def lost_to_smoothing(mask: Volume, field: Volume) -> list[dict[str, Any]]:
+    """Thin parts of a mask that a smooth field of it does not have: middle and volume of each, the largest first.
+
+    Parameters
+    ----------
+    mask : (Z, Y, X), part of each voxel that the lumen fills, or a mask.
+    field : as :func:`smooth_field` makes it.
+    """
+    own = crop(mask, margin=MARGIN)
+    parts = lost_places(own.voxels >= 0.5, field.voxels > 0)
+    each_mm3 = float(np.prod(own.spacing_mm))
+    return [{"place_mm": own.to_mm(place).tolist(), "volume_mm3": count * each_mm3} for place, count in parts]
+
+
+def _demand_little_lost(lost: list[dict[str, Any]], mask_mm3: float, sigma_mm: float) -> None:
+    if (share := sum(part["volume_mm3"] for part in lost) / mask_mm3) > MAX_VANISHED:
+        raise ThinPlaceError(
+            f"surface.smoothing_mm = {sigma_mm:g} mm: thin parts of the vessel vanish, {100 * share:.1f} % of its"
+            f" volume, the largest at {words_mm(lost[0]['place_mm'])}"
+        )
+
+
+def _gaussians(voxels: NDArray[np.float32], sigma: NDArray[np.float64]) -> NDArray[np.float32]:
+    """Difference of two Gaussians, of `sigma` and twice that, along the axes."""
     field = 2 * ndimage.gaussian_filter(voxels, sigma, mode="constant", truncate=3.0)
     field -= ndimage.gaussian_filter(voxels, 2 * sigma, mode="constant", truncate=3.0)
     field -= 0.5
-    field[np.abs(field) < 1e-4] = -1e-4  # a vertex on a voxel would give empty triangles
-    _keep_one_piece(field, sigma_mm, log)
-    return lumen.with_voxels(field)
+    return np.asarray(field)
 
 
 def occupancy_surface(lumen: Volume) -> Mesh:
@@ -87,12 +145,16 @@ def _keep_one_piece(field: NDArray[np.float32], sigma_mm: float, log: logging.Lo
     vessel = label == 1 + np.argmax(sizes)
     filled = ndimage.binary_fill_holes(vessel)
     specks, cavities = (label > 0) & ~filled, filled & ~vessel
-    for lost, what in ((specks, "a thin place of the vessel breaks, and"), (cavities, "a cavity of the lumen, with")):
-        if (share := np.count_nonzero(lost) / sizes.sum()) > MAX_LOST:
-            raise StageError(
-                f"surface.smoothing_mm = {sigma_mm:g} mm: {what} {100 * share:.1f} % of its volume, would be lost;"
-                " lower it, resample finer with filter.spacing_mm, or fill cavities with segment.fill_holes"
-            )
+    sought = f"surface.smoothing_mm = {sigma_mm:g} mm"
+    if (share := np.count_nonzero(specks) / sizes.sum()) > MAX_LOST:
+        raise ThinPlaceError(
+            f"{sought}: a thin place of the vessel breaks, and {100 * share:.1f} % of its volume, would be lost"
+        )
+    if (share := np.count_nonzero(cavities) / sizes.sum()) > MAX_LOST:
+        raise StageError(
+            f"{sought}: a cavity of the lumen, with {100 * share:.1f} % of its volume, would be lost; lower it,"
+            " resample finer with filter.spacing_mm, or fill cavities with segment.fill_holes"
+        )
     field[specks] = -0.5
     field[cavities] = 0.5
     if log and (dropped := np.count_nonzero(specks)):
@@ -171,7 +233,13 @@ class LevelSet:
         return self._planes.put(points + step[:, None] * way, kind)
 
     def enclose(self, mesh: Mesh, volume_mm3: float) -> Mesh:
-        """Move to the level at which the mesh has a volume."""
+        """Move to the level at which the mesh has a volume.
+
+        Raises
+        ------
+        ThinPlaceError
+            If some of the wall is nowhere near, or the volume is not reached: on that level the vessel has other parts.
+        """
         kind, points = vertex_kinds(mesh), mesh.points_mm
         wall = mesh.opening == 0
         for _ in range(5):
@@ -182,7 +250,21 @@ class LevelSet:
             slope = float(np.einsum("ij,ij->i", self._sample(points[on_wall])[1], normals[on_wall]).mean())
             self.level += (volume_mm3 - now.volume_mm3()) / area_mm2 * slope
             points = self.project(points, normals, kind)
-        return Mesh(points, mesh.triangles, mesh.opening)
+        enclosed = Mesh(points, mesh.triangles, mesh.opening)
+        self._demand_on_level(enclosed, kind == WALL, volume_mm3)
+        return enclosed
+
+    def _demand_on_level(self, mesh: Mesh, wall: NDArray[np.bool_], volume_mm3: float) -> None:
+        """Refuse a mesh whose wall found no surface to lie on, or that misses its volume."""
+        off = np.abs(self._sample(mesh.points_mm[wall])[0] - self.level)
+        lost, found_mm3 = np.count_nonzero(off > MAX_OFF_LEVEL), mesh.volume_mm3()
+        if lost or abs(found_mm3 / volume_mm3 - 1) > MAX_VOLUME_ERROR:
+            place = mesh.points_mm[wall][np.argmax(off)]
+            raise ThinPlaceError(
+                f"surface: {lost} of {len(off)} points of the wall lie on no smooth surface, most around"
+                f" {words_mm(place)}, and it encloses {found_mm3:.1f} mm3 where {volume_mm3:.1f} mm3 are wanted:"
+                " smoothing takes away what is thin there"
+            )
 
     def _sample(self, points_mm: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Values at places (n, 3), (n,), and gradients, (n, 3), 1/mm."""
@@ -231,6 +313,18 @@ def fit(mesh: Mesh, field: Volume, volume_mm3: float) -> tuple[Mesh, Volume]:
     The mesh, and the field less the level, so that it is zero on the mesh.
     """
     shape = LevelSet(field, mesh)
+    mesh = shape.enclose(_slid(mesh, shape), volume_mm3)
+    return mesh, field.with_voxels(field.voxels - np.float32(shape.level))
+
+
+def fit_nearby(mesh: Mesh, volume_mm3: float) -> Mesh:
+    """As :func:`fit`, by moving the whole surface along its normals: on a level of the field thin parts may lack."""
+    shape = Facets(mesh, mesh)
+    return shape.enclose(_slid(mesh, shape), volume_mm3)
+
+
+def _slid(mesh: Mesh, shape: Shape) -> Mesh:
+    """The mesh with its vertices slid along a shape."""
     kind = vertex_kinds(mesh)
     mean = neighbour_mean(mesh)
     for step in range(RELAXATION_STEPS):
@@ -240,8 +334,7 @@ def fit(mesh: Mesh, field: Volume, volume_mm3: float) -> tuple[Mesh, Volume]:
         if step % 3 == 2:
             points = shape.project(points, vertex_normals(points, mesh.triangles.ravel()), kind)
         mesh = Mesh(points, mesh.triangles, mesh.opening)
-    mesh = shape.enclose(mesh, volume_mm3)
-    return mesh, field.with_voxels(field.voxels - np.float32(shape.level))
+    return mesh
 
 
 def neighbour_mean(mesh: Mesh) -> csr_array:

@@ -17,6 +17,7 @@ from scipy.spatial import cKDTree
 
 from pipeline.geometry.surface.clip import directed_edges
 from pipeline.geometry.surface.half_edges import CREASE, WALL, HalfEdges, vertex_normals
+from pipeline.geometry.surface.thin import ThinPlaceError
 from pipeline.mesh import Mesh
 
 ROUNDS = 8
@@ -29,6 +30,9 @@ SMALLEST_BALL_MM = 1e-6
 PENETRATION = 0.05
 """An inscribed ball may be entered by the surface by this part of its radius, so that roughness does not shrink it, and
 speaks for the surface within this distance of it."""
+MOST_DRIFT = 0.1
+"""Part of the volume that new triangles may add or take away before it is given back: chords of half a radius
+take 6 %."""
 BALLS = 4000
 """Inscribed balls that are tried at once."""
 
@@ -65,9 +69,20 @@ def remesh_vessel(
     Returns
     -------
     Closed surface with the tags of `mesh`.
+
+    Raises
+    ------
+    ThinPlaceError
+        If the triangles leave the surface, as where the shape lacks a part of the mesh: their volume shows it.
     """
     edge_mm = edge_lengths(mesh, np.maximum(local_radius(mesh), least_radius_mm), edges_per_radius)
-    return shape.enclose(remesh(mesh, edge_mm, shape, crease_deg), mesh.volume_mm3())
+    new, wanted_mm3 = remesh(mesh, edge_mm, shape, crease_deg), mesh.volume_mm3()
+    if abs(new.volume_mm3() / wanted_mm3 - 1) > MOST_DRIFT:
+        raise ThinPlaceError(
+            f"surface: new triangles enclose {new.volume_mm3():.1f} mm3 instead of {wanted_mm3:.1f} mm3, more than"
+            f" {100 * MOST_DRIFT:g} % off: some of them leave the wall where the vessel is thin"
+        )
+    return shape.enclose(new, wanted_mm3)
 
 
 def vertex_kinds(mesh: Mesh, crease_deg: float = 180.0) -> NDArray[np.int8]:
