@@ -2,9 +2,10 @@
 
 The order is crop (cheap), smooth (on the voxels as acquired, where noise is independent), resample. All lengths are in
 mm, whatever the shape of the voxels. A margin around the region is kept until the end, so that no filter sees a cut
-edge where the volume goes on.
+edge where the volume goes on. A voxel is a box: the new voxels reach as far as the old ones, from edge to edge.
 """
 
+import itertools
 import logging
 
 import numpy as np
@@ -23,6 +24,12 @@ SPLINE_REACH = 8
 
 MINIMUM_SIZE = 4
 """Voxels along an axis that a cubic spline needs."""
+
+OFF_TIES = 1e-4
+"""Part of a voxel that the nearest one is looked for aside, so that rounding does not choose where two are as near."""
+
+Stretch = tuple[slice, float, int]
+"""Samples of an axis, the place of the first in voxels of the source, and how many are taken: all, or one for all."""
 
 
 def filter_volume(volume: Volume, settings: FilterSettings, log: logging.Logger | None = None) -> Volume:
@@ -44,8 +51,7 @@ def filter_region(volume: Volume, region: Region, settings: FilterSettings, log:
     Returns
     -------
     Volume
-        float32, same directions as `volume`; its first voxel is the first voxel of the region, and it covers the
-        region as far as the volume does.
+        float32, same directions as `volume`; it reaches as far as the region (:func:`isotropic_grid`).
 
     Raises
     ------
@@ -66,12 +72,31 @@ def filter_region(volume: Volume, region: Region, settings: FilterSettings, log:
     image = crop(volume, outer_low, outer_high).to_sitk()
     image = smooth(image, settings.smoothing, length_mm, log)
     spacing_mm = settings.spacing_mm or min(volume.spacing_mm)
-    origin_mm = volume.to_mm(low)
-    extent_mm = np.array(volume.spacing_mm) * (high - 1 - low)
-    available_mm = np.array(volume.spacing_mm) * (size - 1 - low)
-    covering = np.ceil(extent_mm / spacing_mm - 1e-6)
-    grid = (np.minimum(covering, np.floor(available_mm / spacing_mm + 1e-6)) + 1).astype(int)
+    origin_mm, grid = isotropic_grid(volume, region, spacing_mm)
     return Volume.from_sitk(resample(image, origin_mm, grid, spacing_mm, settings.interpolation, log))
+
+
+def isotropic_grid(volume: Volume, region: Region, spacing_mm: float) -> tuple[NDArray[np.floating], NDArray[np.int64]]:
+    """The isotropic grid that reaches as far as a region, edge to edge, with the same middle.
+
+    Along each axis it has the whole number of voxels that comes nearest: each end lies within a quarter of a new voxel
+    of the region's, and the middle of every new voxel within the region. Along an axis whose spacing stays, voxels do.
+
+    Parameters
+    ----------
+    volume : which the region is a box of.
+    region : voxels to cover.
+    spacing_mm : of the new voxels.
+
+    Returns
+    -------
+    origin_mm, size : centre of the first voxel, LPS, and voxels along x, y, z.
+    """
+    step = spacing_mm / np.array(volume.spacing_mm)
+    step = np.where(np.isclose(step, 1, rtol=1e-6, atol=0), 1.0, step)
+    extent = region.high - region.low
+    size = np.maximum(np.floor(extent / step + 0.5 + 1e-6), 1).astype(np.int64)
+    return volume.to_mm(region.low - 0.5 + (extent - size * step) / 2 + step / 2), size
 
 
 def resample(
@@ -85,7 +110,8 @@ def resample(
     """Sample a float32 image on an isotropic grid with its own directions.
 
     ``spline`` is cubic and limited to the range of the 27 voxels around: linear interpolation between thick slices
-    makes a vessel thinner, and the spline alone rings beside bone.
+    makes a vessel thinner, and the spline alone rings beside bone. Beyond the middle of an outer voxel of the image its
+    value holds.
 
     Parameters
     ----------
@@ -108,12 +134,56 @@ def resample(
     if interpolation == "linear":
         grid.SetInterpolator(sitk.sitkLinear)
         return execute(grid, image, note, log)
-    grid.SetInterpolator(sitk.sitkBSpline)
-    sampled = execute(grid, image, note, log)
-    grid.SetInterpolator(sitk.sitkNearestNeighbor)
+    sampled = _spline(grid, image, note, log)
+    aside_mm = np.array(image.GetDirection()).reshape(3, 3) @ image.GetSpacing() * OFF_TIES
+    grid.SetOutputOrigin((np.asarray(origin_mm) + aside_mm).tolist())
     for extreme, limit in ((sitk.GrayscaleErode, sitk.Maximum), (sitk.GrayscaleDilate, sitk.Minimum)):
-        sampled = limit(sampled, grid.Execute(extreme(image, [1, 1, 1], sitk.sitkBox)))
+        nearest = grid.Execute(extreme(image, [1, 1, 1], sitk.sitkBox))
+        nearest.CopyInformation(sampled)
+        sampled = limit(sampled, nearest)
     return sampled
+
+
+def _spline(grid: sitk.ResampleImageFilter, image: sitk.Image, note: str, log: logging.Logger) -> sitk.Image:
+    """Samples of the cubic B-spline, which ITK mirrors at the middle of the outer voxels; here their value holds."""
+    part = sitk.ResampleImageFilter()
+    part.SetInterpolator(sitk.sitkBSpline)
+    part.SetOutputSpacing(grid.GetOutputSpacing())
+    part.SetOutputDirection(grid.GetOutputDirection())
+    first = image.TransformPhysicalPointToContinuousIndex(grid.GetOutputOrigin())
+    steps = np.array(grid.GetOutputSpacing()) / image.GetSpacing()
+    axes = [_stretches(*axis) for axis in zip(first, steps, grid.GetSize(), image.GetSize(), strict=True)]
+    sampled = np.empty(grid.GetSize()[::-1], np.float32)
+    for stretches in itertools.product(*axes):
+        samples, places, counts = zip(*stretches, strict=True)
+        part.SetSize(counts)
+        part.SetOutputOrigin(image.TransformContinuousIndexToPhysicalPoint(places))
+        if counts == tuple(s.stop - s.start for s in samples):
+            values = execute(part, image, note, log)
+        else:
+            values = part.Execute(image[tuple(_reach(*each) for each in stretches)])
+        sampled[samples[::-1]] = sitk.GetArrayViewFromImage(values)
+    result = sitk.GetImageFromArray(sampled)
+    result.SetOrigin(grid.GetOutputOrigin())
+    result.SetSpacing(grid.GetOutputSpacing())
+    result.SetDirection(grid.GetOutputDirection())
+    return result
+
+
+def _stretches(first: float, step: float, size: int, voxels: int) -> list[Stretch]:
+    """Stretches of an axis before the middle of the image's first voxel, up to that of its last, and behind it."""
+    places = first + step * np.arange(size)
+    before, behind = int(np.sum(places < -1e-6)), int(np.sum(places <= voxels - 1 + 1e-6))
+    inner = (slice(before, behind), first + step * before, behind - before)
+    found = [(slice(0, before), 0.0, 1), inner, (slice(behind, size), voxels - 1.0, 1)]
+    return [each for each in found if each[0].stop > each[0].start]
+
+
+def _reach(samples: slice, place: float, count: int) -> slice:
+    """Voxels of the image that the spline at one place of an axis follows from; all where there are more places."""
+    if count == samples.stop - samples.start and count > 1:
+        return slice(None)
+    return slice(max(round(place) - SPLINE_REACH, 0), round(place) + SPLINE_REACH + 1)
 
 
 def _compute(job: Job) -> None:

@@ -2,8 +2,8 @@
 
 Whatever the method (:mod:`pipeline.segmentation.methods`), the lumen is one six-connected component, so that neither
 noise nor a thin wall is crossed over a diagonal, ends at the cut planes, and has no cavities. A result that cannot be
-trusted is refused: no contrast at the seed, a volume that jumps between neighbouring thresholds, a mask that fills a
-face of the region.
+trusted is refused: no contrast at the seed, a volume that jumps between neighbouring thresholds, a mask that covers
+much of a face of the region and is no vessel there.
 """
 
 import json
@@ -119,7 +119,7 @@ def segment(
     found = METHODS[settings.method](problem)
     _check_seeds(problem, found)
     contact = border_contact(found.mask, filtered.direction)
-    check_border(contact, found, settings)
+    check_border(found, filtered, problem.places, settings)
     intensity = levels(filtered.voxels, found.mask, problem.places, found.wall, problem.dark)
     check_contrast(intensity, found, modality)
     mask, holes = _without_cavities(found.mask, problem)

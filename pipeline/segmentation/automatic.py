@@ -10,7 +10,6 @@ from scipy import ndimage
 from pipeline.segmentation.leak import (
     CONTRAST_HU,
     Row,
-    border_contact,
     check_border,
     check_contrast,
     find_leak,
@@ -295,7 +294,7 @@ def check_vessel(problem: Problem, modality: str | None) -> None:
     near = replace(problem, lower=find_lower(problem).lower)
     lumen = threshold(near)
     voxels = near.filtered.voxels
-    check_border(border_contact(lumen.mask, near.filtered.direction), lumen, near.settings)
+    check_border(lumen, near.filtered, near.places, near.settings)
     found = levels(voxels, lumen.mask, near.places, near.lower, near.dark)
     check_contrast(found, lumen, modality)
     box = bounding_box(lumen.mask)

@@ -1,14 +1,18 @@
 """Is a grown mask the lumen? Contrast, border and growth of the volume with a falling threshold."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
+from pipeline.segmentation.faces import Grown, fault
 from pipeline.segmentation.levels import Levels
 from pipeline.segmentation.problem import Lumen
-from pipeline.segmentation.region_growing import Box, Mask, mean_radius, occupancy
+from pipeline.segmentation.region_growing import Box, Index, Mask, mean_radius, occupancy
+from pipeline.segmentation.seeds import text_mm
 from pipeline.settings.images import SegmentSettings
+from pipeline.volume import Volume
 from solver.stage import StageError
 
 CONTRAST_TO_NOISE = 4.0
@@ -100,22 +104,37 @@ def side(vector: NDArray[np.floating]) -> str:
     return (("left", "right"), ("posterior", "anterior"), ("head", "feet"))[axis][int(vector[axis] < 0)]
 
 
-def check_border(contact: dict[str, float], lumen: Lumen, settings: SegmentSettings) -> None:
-    """Refuse a mask that fills a face of the region: a vessel that is cut there covers little of it.
+def check_border(lumen: Lumen, filtered: Volume, places: Sequence[Index], settings: SegmentSettings) -> None:
+    """Refuse a mask that covers much of a face of the region, unless vessels that the border cuts do.
+
+    Parameters
+    ----------
+    lumen : what was found.
+    filtered : the image.
+    places : voxels x, y, z of the seeds.
+    settings : ``border_fraction``, the part of a face up to which it is not looked at.
 
     Raises
     ------
     StageError
-        If more than ``border_fraction`` of a face is covered.
+        With the face, the quantity that is not a vessel's, and where (:mod:`pipeline.segmentation.faces`).
     """
-    face = max(contact, key=lambda name: contact[name])
-    if contact[face] > settings.border_fraction:
-        raise StageError(
-            f"{lumen}: the mask covers {contact[face]:.0%} of the {face} face of the region,"
-            f" more than segment.border_fraction = {settings.border_fraction:.0%}: it has leaked into the surroundings."
-            " Raise the threshold; if the vessel itself is as wide there, widen the region (filter) or raise"
-            " segment.border_fraction"
-        )
+    seeds = [place for place in places if lumen.mask[place[::-1]]]
+    grown = Grown(lumen.mask, filtered.voxels, seeds or places, lumen.wall)
+    for axis in range(3):
+        for last in (False, True):
+            covered = float(np.take(lumen.mask, -1 if last else 0, axis=axis).mean())
+            if covered <= settings.border_fraction or (found := fault(grown, axis, last)) is None:
+                continue
+            words, index = found
+            face = side((1 if last else -1) * filtered.direction[:, 2 - axis])
+            raise StageError(
+                f"{lumen}: the mask covers {covered:.0%} of the {face} face of the region, more than"
+                f" segment.border_fraction = {settings.border_fraction:.0%}, and around"
+                f" {text_mm(filtered.to_mm(index))} mm this is no vessel that the border cuts: its {words}. The mask"
+                " has leaked into the surroundings: raise the threshold; if it is a vessel, give a seed in it, widen"
+                " the region (filter) or raise segment.border_fraction"
+            )
 
 
 @dataclass(frozen=True)

@@ -142,8 +142,8 @@ function borderDoubt({ contact }) {
   const faces = SIDES.flatMap((names, axis) => names.map((name, end) => [name, contact[axis][end]]));
   const [face, part] = faces.reduce((most, each) => (each[1] > most[1] ? each : most)), most = RULES.border_fraction;
   return part > most && `${lowerText()}: the mask covers ${percent(part)} of the ${face} face of the region, more than`
-    + ` segment.border_fraction = ${percent(most)}: it has leaked into the surroundings. Raise the threshold; if the`
-    + " vessel itself is as wide there, widen the region (filter) or raise segment.border_fraction";
+    + ` segment.border_fraction = ${percent(most)}. The run lets vessels pass that the border cuts, and refuses a leak into`
+    + " the surroundings: look at the face; if it has leaked, raise the threshold";
 }
 
 function emptyDoubt({ first }) {

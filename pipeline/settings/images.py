@@ -177,7 +177,9 @@ class SegmentSettings(Seeds):
         description="leak guard: refuse if the volume grows by more than this factor from a step above to one below",
     )
     border_fraction: Annotated[float, Field(gt=0, le=1)] = Field(
-        0.15, description="leak guard: refuse if the mask covers more than this fraction of a face of the region"
+        0.15,
+        description="leak guard: refuse if the mask covers more than this fraction of a face of the region and is no"
+        " vessel there that the border cuts",
     )
 
     @model_validator(mode="after")
