@@ -55,9 +55,10 @@ def of_blood(viscosity_pa_s: float, density_kg_m3: float, newtonian: bool) -> li
     newtonian : whether the viscosity is that of the key; else it follows from a model, and no slip is guessed.
     """
     key, slips = ("solve.viscosity_pa_s", VISCOSITY_SLIPS) if newtonian else ("solve.blood", ())
+    density = Given("solve.density_kg_m3", density_kg_m3, "kg/m3", DENSITY_SLIPS, settable=True)
     return [
-        Found("viscosity", viscosity_pa_s, Given(key, viscosity_pa_s, "Pa s", slips)),
-        Found("density", density_kg_m3, Given("solve.density_kg_m3", density_kg_m3, "kg/m3", DENSITY_SLIPS)),
+        Found("viscosity", viscosity_pa_s, Given(key, viscosity_pa_s, "Pa s", slips, settable=newtonian)),
+        Found("density", density_kg_m3, density),
     ]
 
 

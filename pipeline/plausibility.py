@@ -73,7 +73,8 @@ def _of_inlet(opening: Opening, name: str, entry: InletSettings, settings: Plaus
     kinematic = settings.viscosity_pa_s / settings.density_kg_m3
     key = f"solve.inlets.{name}"
     scaled_by = "waveform" if entry.flow_ml_s is None else "flow_ml_s"
-    flow = Given(f"{key}.{scaled_by}", inflow.mean_ml_s, "mL/s", FLOW_SLIPS)
+    given = entry.flow_ml_s is not None
+    flow = Given(f"{key}.{scaled_by}", inflow.mean_ml_s, "mL/s", FLOW_SLIPS, settable=given)
     size = Given(RADIUS_KEYS[settings.entry], opening.radius_mm, "mm", LENGTH_SLIPS)
     radius_m = 1e-3 * opening.radius_mm
     found = [

@@ -120,7 +120,7 @@ def choose(every: list[Series], wanted: str | None) -> Series:
     if len(equal) > 1:
         raise StageError(
             f"{len(equal)} series have the most voxels ({best.rank[-1]}), it is not certain which is meant; name one in"
-            f" load.series: {_listed(equal)}"
+            f" load.series: {_listed(equal)}; for instance load.series: '{equal[0].hash}'"
         )
     return best
 
@@ -171,7 +171,8 @@ def _several(series: Series, settings: LoadSettings) -> str:
     count = f"{series.name} holds {len(series.candidates)} parts that could be meant{mixed}"
     if not told[True]:
         return f"{count}, and none of them forms a volume: {told[False]}"
-    choice = f"{count}; name one in load.phase, by number or name: {told[True]}"
+    first = next(k for k, fault in enumerate(faults, start=1) if not fault)
+    choice = f"{count}; name one in load.phase (for instance load.phase: {first}), by number or name: {told[True]}"
     return f"{choice}; these form no volume: {told[False]}" if told[False] else choice
 
 
