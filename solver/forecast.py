@@ -215,7 +215,8 @@ def forecast(
             f"{nodes.count} fluid nodes need {gigabytes(need)} in {precision}, but {gigabytes(free)} are free on"
             f" {device.name}. Set voxelize.memory_gb: {known:.3g}; voxelize then takes the finest spacing that fits, or"
             f" names it with the branches that would be lost and the settings that accept this."
-            f" {_at_spacing(nodes, fitting)}. Or free memory there{_cheaper(device, nodes, precision, means, varying, q)}"
+            f" {_at_spacing(nodes, fitting)}. Or free memory there"
+            + _cheaper(device, nodes, precision, means, varying, q)
         )
     return Forecast(steps, device.seconds(steps, nodes.count, q), need)
 

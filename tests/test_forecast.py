@@ -199,8 +199,11 @@ def test_run_that_does_not_fit_the_device_is_refused_before_it_begins(monkeypatc
     monkeypatch.setattr(cuda, "cuda", faked(0.8 * need))
     monkeypatch.setattr("solver.simulation.build_lattice", lambda *_: pytest.fail("the lattice was built"))
     _, wanted, _ = pipe_case((1, 2, 3), 20, 4.2, 20.0)
-    with pytest.raises(StageError, match=r"fluid nodes need .* in fp64, but .* are free on a card\. Set "
-                       r"voxelize.memory_gb: .* At about 0.2[12]\d? mm \(now 0.2\), .* set solve.precision: fp32"):  # fmt: skip
+    told = (
+        r"fluid nodes need .* in fp64, but .* are free on a card\. Set voxelize.memory_gb: .* At about 0.2[12]\d? mm"
+        r" \(now 0.2\), .* set solve.precision: fp32"
+    )
+    with pytest.raises(StageError, match=told):
         solve(nodes, replace(wanted, backend="cuda", precision="fp64"), tmp_path / "f", tmp_path / "m", LOG)
     assert not list(tmp_path.iterdir())
 
