@@ -89,7 +89,7 @@ def choose(segments: Sequence[Segment], wanted: int | str | None) -> Segment:
     what = f"{len(found)} segments have" if found else "no segment has"
     raise StageError(
         f"input.mask_segment = {wanted!r}: {what} this number or label; segments, without their labels, which may name"
-        f" a patient: {listed(segments)}"
+        f" a patient: {listed(segments)}; for instance input.mask_segment: {segments[0].number}"
     )
 
 

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import ndimage
 
-from pipeline.segmentation.automatic import find_lower, find_seed, seed_level
+from pipeline.segmentation.automatic import BONE_HU, find_lower, find_seed, seed_level
 from pipeline.segmentation.barrier import barrier, faults
 from pipeline.segmentation.leak import (
     CONTRAST_HU,
@@ -201,18 +201,17 @@ def _check_filled(problem: Problem, modality: str | None) -> None:
             raise StageError(
                 f"no contrast-filled vessel at the seed: {seed.name}: around {text_mm(seed.point_mm)} mm the median is"
                 f" {level:.0f} HU; blood without contrast agent has 30 to 70 HU, with it at least {CONTRAST_HU:g} HU"
-                f" are needed: choose a series with contrast agent, or {_bright_remedy(seed, problem)}"
+                f" are needed: {_bright_remedy(seed, problem)}, or choose a series with contrast agent"
             )
 
 
 def _bright_remedy(seed: Seed, problem: Problem) -> str:
-    """The nearest place that is as bright as contrast-filled blood, or the search for a vessel, with the setting."""
-    voxels = problem.filtered.voxels
-    nearest = _nearest_in_range(seed.index, problem.filtered, max(CONTRAST_HU, problem.lower), float(voxels.max()))
+    """The nearest place that may be contrast-filled blood, or the search for a vessel, with the setting."""
+    nearest = _nearest_in_range(seed.index, problem.filtered, max(CONTRAST_HU, problem.lower), BONE_HU)
     if nearest is None:
         return f"let the largest vessel be looked for: {WITHOUT_SEEDS}"
     to = moved(problem.seeds, seed, problem.filtered.to_mm(nearest), problem.settings)
-    return f"move the seed to the nearest place that is as bright, {to}"
+    return f"move the seed into the vessel (the nearest place that is as bright, unless it is bone: {to})"
 
 
 def _against_plain_growing(problem: Problem, found: Lumen, intensity: Levels) -> Lumen:

@@ -1,8 +1,9 @@
 """What a refusal advises, taken from its own words, and done.
 
-A case is run as the workflow runs it, stage after stage, each on the files of those before it, and each again only where
-its settings or its files have changed. A refusal's advice is a setting that is written out, ``section.key: value`` or
-``section: {key: value}``, or what a user does to files, by the verb (`DEEDS`). Nothing else of a message is understood.
+A case is run as the workflow runs it, stage after stage, each on the files of those before it, and each again only
+where its settings or its files have changed. A refusal's advice is a setting that is written out, ``section.key:
+value`` or ``section: {key: value}``, or what a user does to files, by the verb (`DEEDS`). Nothing else of a message is
+understood.
 """
 
 import hashlib
@@ -126,9 +127,11 @@ _KEY = re.compile(rf"(?<![\w.])((?:{'|'.join((*STAGES, 'input', 'accept'))})(?:\
 DEEDS = {
     "take out": r"take (?:them|these slices|the wrong one|those that do not belong) out|take out those"
     r"|leave out the slices",
-    "again": r"(?:copy|export|save)\b[^;]*?\bagain|run \w+ again",
+    "again": r"(?:copy|export|save)\b[^;]*?\bagain|take a complete series|give the whole series",
     "other images": r"choose a series with contrast agent",
-    "mend": r"in the program that made|join the parts|delete what does not belong|close or cut",
+    "mend": r"in the program that made|[Jj]oin the (?:parts|pieces)|delete what does not belong|smooth or mend"
+    r"|[Ee]xport the lumen's surface alone",
+    "move": r"rename or move",
     "cut plane": r"segment\.cut_planes(?!:)",
 }
 """What a user does to files, by what tells of it."""
@@ -148,6 +151,8 @@ def advised(said: str, values: Values) -> list[Advice]:
     found: list[tuple[int, int, Advice]] = []
     for match in _KEY.finditer(said):
         text = _value(said[match.end() :])
+        if match[0].endswith(" to ") and not re.fullmatch(r"[\d.]+", text):  # "set it to the number of ..."
+            continue
         setting = _nested(match[1], text) if text else None
         if setting is None or not _taken(setting, values):
             continue
@@ -210,7 +215,8 @@ def merged(values: Values, over: Values) -> Values:
 
 # ---- following it ----------------------------------------------------------------------------------------------------
 
-Deeds = dict[str, Callable[[str], Any]]
+Deeds = dict[str, Callable[[str], Values | None]]
+"""What a user does where files are to be changed, by its name; where a place is to be marked, settings that do it."""
 MOST = 8
 
 
@@ -225,7 +231,7 @@ class Step:
 def follow(
     run: Callable[[Values], Refusal | None], values: Values, deeds: Deeds | None = None, first: int = 0
 ) -> list[Step]:
-    """Do what each refusal advises until nothing is refused any more, or nothing is left to do; the refusals on the way.
+    """Do what each refusal advises until nothing is refused any more, or nothing is left to do; the way there.
 
     Parameters
     ----------
@@ -255,6 +261,6 @@ def follow(
         if way is None:
             return steps
         if way.deed:
-            (deeds or {})[way.deed](refusal.said)
+            values = merged(values, (deeds or {})[way.deed](refusal.said) or {})
         values = merged(values, way.settings)
     raise AssertionError(f"no end after {MOST} refusals: {[step.refusal.said for step in steps]}")
