@@ -78,6 +78,9 @@ THIN_FRACTION = 0.1
 BRIGHTER = 1.5
 """The lumen's contrast over that of its seeds from which it is worth a warning: bone, calcium or metal in the mask."""
 
+WIDEST = 0.5
+"""Part of a face that a vessel may fill where the region is cut close; that a mask fills more is not to be accepted."""
+
 NEAREST_MM = 10.0
 """How far from a seed a better one is looked for."""
 
@@ -131,9 +134,9 @@ def segment(
     found = METHODS[settings.method](problem)
     _check_seeds(problem, found)
     contact = border_contact(found.mask, filtered.direction)
-    most = np.ceil(100 * max(contact.values())) / 100
-    with advising(f"to take it as it is: segment.border_fraction: {most:g}"):
-        check_border(contact, found, settings)
+    if max(contact.values()) > settings.border_fraction:
+        with advising(_border_remedy(problem, contact)):
+            check_border(contact, found, settings)
     intensity = levels(filtered.voxels, found.mask, problem.places, found.wall, problem.dark)
     search = f"or let the largest vessel be looked for: {WITHOUT_SEEDS}"
     with advising("" if facts["seeds_are_automatic"] else search):
@@ -405,6 +408,22 @@ def _check_background(problem: Problem, found: Lumen, mask: Mask) -> None:
                 " threshold, part the two with segment.cut_planes, or take a method that starts from background seeds:"
                 " segment.method: random-walker, or watershed"
             )
+
+
+def _border_remedy(problem: Problem, contact: dict[str, float]) -> str:
+    """A threshold that was tried and keeps off the border; or to accept it, where a vessel may be as wide."""
+    told = []
+    try:
+        lower = find_lower(problem).lower
+        tried = border_contact(threshold(replace(problem, lower=lower)).mask, problem.filtered.direction)
+        if lower > problem.lower and max(tried.values()) <= problem.settings.border_fraction:
+            told.append(f"clear of it is segment.lower: {lower:g}")
+    except StageError:
+        pass
+    most = np.ceil(100 * max(contact.values())) / 100
+    if most <= WIDEST:
+        told.append(f"to take it as it is, segment.border_fraction: {most:g}")
+    return ", ".join(told) or "part the vessel from what it touches by segment.cut_planes, marked on pick.html"
 
 
 def _vessel_near(problem: Problem) -> str:
