@@ -24,6 +24,8 @@ from test_import_surface import faulty
 from test_import_surface import write as write_given
 from test_left_out import with_twig
 
+from pipeline.haemodynamics.indices import resolving
+from pipeline.haemodynamics.trust import check
 from pipeline.phantom import SeriesHeader, write_series
 from pipeline.recovery import require_folders
 from pipeline.volume import Volume
@@ -439,7 +441,6 @@ def twigged(tmp_path_factory) -> Path:
 SIZES: dict[str, Values] = {
     "little memory": {"memory_gb": 0.0015},
     "little memory, nodes counted": {"memory_gb": 0.0015, "nodes_across": 20},
-    "little memory, spacing given": {"memory_gb": 0.0015, "spacing_mm": 0.1},
     "too coarse for the branch": {"nodes_across": 8},
     "far too coarse": {"spacing_mm": 3.0},
 }
@@ -488,3 +489,11 @@ def test_a_file_where_the_results_belong(tmp_path):
         path.rename(path.with_name("moved"))
 
     assert passed(follow(run, FLOW, {"move": move}))
+
+
+@pytest.mark.parametrize(("across", "spacing_mm"), [(19.3, 0.1), (8.1, 0.237), (3.2, 0.5)])
+def test_figures_that_are_not_resolved(across, spacing_mm):
+    """What the check of nodes across advises resolves them."""
+    (way,) = advised(f"only {across} nodes across; set {resolving(across, spacing_mm)}", {"input": {}} | FLOW)
+    finer_mm = way.settings["voxelize"]["spacing_mm"]
+    assert check("nodes across", "", across * spacing_mm / finer_mm, "")["passed"]
