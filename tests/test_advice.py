@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 import pydicom
 import pytest
-from advice import Deeds, Refusal, Step, Values, Workflow, advised, follow
+import yaml
+from advice import Deeds, Refusal, Step, Values, Workflow, advised, follow, merged
 from dicom_files import edit, files, put, shift
 from file_mutations import flipped
 from linear_field import slices, write
@@ -497,3 +498,28 @@ def test_figures_that_are_not_resolved(across, spacing_mm):
     (way,) = advised(f"only {across} nodes across; set {resolving(across, spacing_mm)}", {"input": {}} | FLOW)
     finer_mm = way.settings["voxelize"]["spacing_mm"]
     assert check("nodes across", "", across * spacing_mm / finer_mm, "")["passed"]
+
+
+# ---- as a user gives the command ------------------------------------------------------------------------------------
+
+
+@pytest.mark.slow
+def test_the_workflow_from_three_mistakes_to_the_report(snakemake, study):
+    """Blood in mPa s, flow in mL/min and a seed in RAS: each refusal by the command, the last run by its report."""
+    case = study / "config/cases/mistaken.yaml"
+    values = yaml.safe_load((study / "config/cases/tiny.yaml").read_text())
+    wrong = {"viscosity_pa_s": 3.5, "inlets": {"*": {"flow_ml_s": 120.0}}}
+    values = merged(values, {"solve": wrong, "segment": {"seeds_mm": [[500.0, 500.0, 500.0]], "seeds_voxel": []}})
+
+    def run(values: Values) -> Refusal | None:
+        case.write_text(yaml.safe_dump(values))
+        answer = snakemake(study, "mistaken")
+        if not answer.returncode:
+            return None
+        said = re.findall(r"(?:error: |mistaken\.yaml: )(.*)", answer.stdout + answer.stderr)
+        assert said, answer.stderr[-2000:]
+        return Refusal("workflow", said[0])
+
+    steps = follow(run, values)
+    assert len(steps) == 3
+    assert (study / "results/mistaken/report.html").is_file()
