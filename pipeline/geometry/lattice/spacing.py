@@ -212,7 +212,9 @@ def too_coarse(opening: Opening, spacing_mm: float, what: str, across_mm: float 
     """Message that a spacing is too coarse for an opening, or for the narrowest diameter on the way to it, with the
     spacing that is not.
     """
-    least_mm = min(min(2 * opening.radius_mm, across_mm or inf) / MIN_NODES_ACROSS, spacing_mm / CLEARLY_FINER)
+    least_mm = min(2 * opening.radius_mm, across_mm or inf) / MIN_NODES_ACROSS
+    if least_mm >= spacing_mm:
+        least_mm = spacing_mm / CLEARLY_FINER
     return (
         f"opening {opening.name} (radius {opening.radius_mm:.3g} mm) {what} at a spacing of {spacing_mm:.3g} mm;"
         f" at least {MIN_NODES_ACROSS:g} nodes are wanted: set voxelize: {{spacing_mm: {_rounded_down(least_mm)},"
