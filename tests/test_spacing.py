@@ -82,7 +82,7 @@ def test_a_coarser_lattice_that_an_opening_cannot_have_is_refused_with_the_secti
     write_openings(OPENINGS, tmp_path / "openings.json")
     inputs = {role: tmp_path / file for role, file in (("surface", "surface.vtp"), ("openings", "openings.json"))}
     outputs = {"lattice": tmp_path / "lattice.vti"}
-    for coarser, told in ((2.25, "has 5.3 nodes across.*2.25 times as coarse.*convergence.ratio"), (1.0, "set voxelize")):
+    for coarser, told in ((2.25, "has 5.3 nodes across.*2.25 times as coarse.*convergence.ratio"), (1.0, "set vox")):
         settings = {"spacing_mm": 4 / 12 if coarser > 1 else 4 / 5.3, "coarser": coarser}
         with pytest.raises(StageError, match=told) as caught:
             module._compute(Job("voxelize", inputs, outputs, settings, logging.getLogger("test")))
