@@ -296,9 +296,10 @@ def _demand_plausible(points: NDArray[np.float64], unit: str) -> NDArray[np.floa
 
 
 def _wrong_unit(what: str, size: float, unit: str) -> str:
-    likely = [f"in {name} {size * mm:.3g} mm" for name, mm in MM.items() if USUAL_MM[0] <= size * mm <= USUAL_MM[1]]
+    fits = {name: size * mm for name, mm in MM.items() if USUAL_MM[0] <= size * mm <= USUAL_MM[1]}
+    likely = [f"input.surface_unit: {name} (in {name} {size_mm:.3g} mm)" for name, size_mm in fits.items()]
     advice = (
-        f"{' or '.join(likely)} from corner to corner: correct the unit"
+        f"by its size from corner to corner correct the unit, {' or '.join(likely)}"
         if likely
         else "correct the unit or the surface"
     )

@@ -55,9 +55,10 @@ def of_blood(viscosity_pa_s: float, density_kg_m3: float, newtonian: bool) -> li
     newtonian : whether the viscosity is that of the key; else it follows from a model, and no slip is guessed.
     """
     key, slips = ("solve.viscosity_pa_s", VISCOSITY_SLIPS) if newtonian else ("solve.blood", ())
+    density = Given("solve.density_kg_m3", density_kg_m3, "kg/m3", DENSITY_SLIPS, settable=True)
     return [
-        Found("viscosity", viscosity_pa_s, Given(key, viscosity_pa_s, "Pa s", slips)),
-        Found("density", density_kg_m3, Given("solve.density_kg_m3", density_kg_m3, "kg/m3", DENSITY_SLIPS)),
+        Found("viscosity", viscosity_pa_s, Given(key, viscosity_pa_s, "Pa s", slips, settable=newtonian)),
+        Found("density", density_kg_m3, density),
     ]
 
 
@@ -70,7 +71,8 @@ def refusals(found: Iterable[Found], vessel: Vessel | None, accept: Collection[Q
     vessel : whose ranges hold; none: those of any.
     accept : quantities that may have any value.
     """
-    return [_refusal(each, vessel) for each in found if each.quantity not in accept and _refused(each, vessel)]
+    wrong = [each for each in found if each.quantity not in accept and _refused(each, vessel)]
+    return [_refusal(each, vessel, accept) for each in wrong]
 
 
 def demand(found: Iterable[Found], vessel: Vessel | None, accept: Collection[Quantity]) -> None:
@@ -103,12 +105,13 @@ def _refused(found: Found, vessel: Vessel | None) -> bool:
     return found.outside(LIMITS[found.quantity].of(vessel).wide)
 
 
-def _refusal(found: Found, vessel: Vessel | None) -> str:
+def _refusal(found: Found, vessel: Vessel | None, accept: Collection[Quantity]) -> str:
+    accepted = ", ".join([*accept, found.quantity])  # what the case says already, too: the key is replaced as a whole
     limits = LIMITS[found.quantity]
     ranges = limits.of(vessel)
     return (
         f"{found.given.key}: {found.words} is outside {limits.told(ranges.wide)}{_of(vessel)} ({ranges.source});"
-        f" {_remedy(found, ranges.usual)} If it is meant, let the case say accept: [{found.quantity}]"
+        f" {_remedy(found, ranges.usual)} If it is meant, let the case say accept: [{accepted}]"
     )
 
 

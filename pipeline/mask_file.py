@@ -78,7 +78,7 @@ def choose(segments: Sequence[Segment], wanted: int | str | None) -> Segment:
         if len(segments) > 1:
             raise StageError(
                 f"input.mask: {len(segments)} segments and none chosen; set input.mask_segment to the number or the"
-                f" label of the lumen: {listed(segments)}"
+                f" label of the lumen: {listed(segments)}; for instance input.mask_segment: {segments[0].number}"
             )
         return segments[0]
     text = str(wanted).strip().casefold()
@@ -89,7 +89,7 @@ def choose(segments: Sequence[Segment], wanted: int | str | None) -> Segment:
     what = f"{len(found)} segments have" if found else "no segment has"
     raise StageError(
         f"input.mask_segment = {wanted!r}: {what} this number or label; segments, without their labels, which may name"
-        f" a patient: {listed(segments)}"
+        f" a patient: {listed(segments)}; for instance input.mask_segment: {segments[0].number}"
     )
 
 

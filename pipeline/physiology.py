@@ -158,6 +158,7 @@ class Given:
     value, unit : as the key has it.
     slips : units that it may have been given in, the likeliest first; none: no guess is made.
     power : of the given value that the quantity is proportional to.
+    settable : whether the key takes this very value, so that a corrected one can be set there.
     """
 
     key: str
@@ -165,6 +166,11 @@ class Given:
     unit: str
     slips: tuple[Slip, ...]
     power: float = 1.0
+    settable: bool = False
+
+    def corrected(self, factor: float) -> str:
+        """What to set where the value is to be multiplied; empty where the key takes no such value."""
+        return f" Then set {self.key}: {self.value * factor:.4g}." if self.settable else ""
 
 
 BLOOD_KG_M3 = 1060.0
@@ -203,10 +209,10 @@ def slip_of(value: float, usual: Bounds, given: Given | None) -> str | None:
     for slip in given.slips:
         if explains(slip.factor):
             right = f"{given.value * slip.factor:.4g} {given.unit}"
-            return f"did you mean {given.value:.4g} {slip.unit} = {right}?"
+            return f"did you mean {given.value:.4g} {slip.unit} = {right}?{given.corrected(slip.factor)}"
     for size in DECIMALS:
         for factor, words in ((1 / size, "large"), (size, "small")):
             if explains(factor):
                 right = f"{given.value * factor:.4g} {given.unit}"
-                return f"did you mean {right}? It is {size:g} times too {words}."
+                return f"did you mean {right}? It is {size:g} times too {words}.{given.corrected(factor)}"
     return None

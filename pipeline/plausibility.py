@@ -9,6 +9,7 @@ import argparse
 import json
 import sys
 from collections.abc import Mapping
+from dataclasses import replace
 from math import pi, sqrt
 from pathlib import Path
 from typing import Any, Literal
@@ -19,7 +20,7 @@ from pipeline.geometry.surface.volumes import loss_in_words, share_lost
 from pipeline.haemodynamics import trust
 from pipeline.limits import Found, checks, demand, of_blood
 from pipeline.mesh import read_openings, read_quality
-from pipeline.physiology import FLOW_SLIPS, LENGTH_SLIPS, TIME_SLIPS, Given, Quantity, Vessel
+from pipeline.physiology import FLOW_SLIPS, LENGTH_SLIPS, LIMITS, TIME_SLIPS, Given, Quantity, Vessel
 from pipeline.settings.base import Positive, Section, parse
 from pipeline.settings.flow import InletSettings
 from solver.nodes import Opening
@@ -73,13 +74,22 @@ def _of_inlet(opening: Opening, name: str, entry: InletSettings, settings: Plaus
     kinematic = settings.viscosity_pa_s / settings.density_kg_m3
     key = f"solve.inlets.{name}"
     scaled_by = "waveform" if entry.flow_ml_s is None else "flow_ml_s"
-    flow = Given(f"{key}.{scaled_by}", inflow.mean_ml_s, "mL/s", FLOW_SLIPS)
+    given = entry.flow_ml_s is not None
+    flow = Given(f"{key}.{scaled_by}", inflow.mean_ml_s, "mL/s", FLOW_SLIPS, settable=given)
     size = Given(RADIUS_KEYS[settings.entry], opening.radius_mm, "mm", LENGTH_SLIPS)
     radius_m = 1e-3 * opening.radius_mm
+    speed = Found("flow_per_area", inflow.mean_ml_s / opening.area_mm2, flow, where)
+    # a flow whose speed is usual is no slip, whatever the Reynolds number: that is of the blood then
+    usual = not speed.outside(LIMITS["flow_per_area"].of(settings.vessel).usual)
     found = [
         Found("inlet_radius", opening.radius_mm, size, where),
-        Found("flow_per_area", inflow.mean_ml_s / opening.area_mm2, flow, where),
-        Found("reynolds", 2 * radius_m * _peak_ml_s(inflow) / opening.area_mm2 / kinematic, flow, where),
+        speed,
+        Found(
+            "reynolds",
+            2 * radius_m * _peak_ml_s(inflow) / opening.area_mm2 / kinematic,
+            replace(flow, slips=()) if usual else flow,
+            where,
+        ),
     ]
     if inflow.period_s:
         beat = Given(f"{key}.waveform, column time_s", inflow.period_s, "s", TIME_SLIPS, power=-0.5)

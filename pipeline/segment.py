@@ -8,13 +8,16 @@ much of a face of the region and is no vessel there.
 
 import json
 import logging
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import ndimage
 
-from pipeline.segmentation.automatic import find_lower, find_seed, seed_level
+from pipeline.segmentation.automatic import BONE_HU, find_lower, find_seed, seed_level
 from pipeline.segmentation.barrier import barrier, faults
 from pipeline.segmentation.leak import (
     CONTRAST_HU,
@@ -40,7 +43,16 @@ from pipeline.segmentation.region_growing import (
     fill_holes,
     occupancy,
 )
-from pipeline.segmentation.seeds import Seed, background_places, place_seeds, seed_places, text_mm
+from pipeline.segmentation.seeds import (
+    WITHOUT_SEEDS,
+    Seed,
+    background_places,
+    moved,
+    place_seeds,
+    seed_places,
+    text_mm,
+    with_points,
+)
 from pipeline.segmentation.wall import unbiased_lower, wall_slope
 from pipeline.settings.base import parse
 from pipeline.settings.images import SegmentSettings
@@ -65,6 +77,9 @@ THIN_FRACTION = 0.1
 
 BRIGHTER = 1.5
 """The lumen's contrast over that of its seeds from which it is worth a warning: bone, calcium or metal in the mask."""
+
+WIDEST = 0.5
+"""Part of a face that a vessel may fill where the region is cut close; that a mask fills more is not to be accepted."""
 
 NEAREST_MM = 10.0
 """How far from a seed a better one is looked for."""
@@ -113,15 +128,18 @@ def segment(
         If a seed lies outside or is not between the thresholds, two seeds are not connected, or the result fails the
         leak guard (:mod:`pipeline.segmentation.leak`).
     """
-    problem, told = _pose(filtered, settings, loaded, modality, log or logging.getLogger("segment"))
+    problem, facts = _pose(filtered, settings, loaded, modality, log or logging.getLogger("segment"))
     for seed in problem.seeds:
         _check_intensity(seed, problem, loaded)
     found = METHODS[settings.method](problem)
     _check_seeds(problem, found)
     contact = border_contact(found.mask, filtered.direction)
-    check_border(found, filtered, problem.places, settings)
+    with advising(lambda: _border_remedy(problem, contact)):
+        check_border(found, filtered, problem.places, settings)
     intensity = levels(filtered.voxels, found.mask, problem.places, found.wall, problem.dark)
-    check_contrast(intensity, found, modality)
+    search = f"or let the largest vessel be looked for: {WITHOUT_SEEDS}"
+    with advising("" if facts["seeds_are_automatic"] else search):
+        check_contrast(intensity, found, modality)
     mask, holes = _without_cavities(found.mask, problem)
     _check_background(problem, found, mask)
     filled = found.occupancy
@@ -132,10 +150,22 @@ def segment(
     check_growth(table, found, intensity, settings)
     found = _against_plain_growing(problem, found, intensity)
     record = found.record | _record(problem, found, mask, holes, table, intensity, radii, loaded)
-    record |= told | {"border_contact": {face: round(fraction, 5) for face, fraction in contact.items()}}
+    record |= facts | {"border_contact": {face: round(fraction, 5) for face, fraction in contact.items()}}
     return Segmentation(
         filtered.with_voxels(mask.astype(np.uint8)), filtered.with_voxels(filled), problem.seeds, intensity, record
     )
+
+
+@contextmanager
+def advising(remedy: str | Callable[[], str]) -> Iterator[None]:
+    """Say behind a refusal what can be set, with its value; nothing where nothing can. What takes time to find is
+    looked for only then.
+    """
+    try:
+        yield
+    except StageError as error:
+        words = remedy if isinstance(remedy, str) else remedy()
+        raise StageError(f"{error}; {words}" if words else str(error)) from None
 
 
 def _pose(
@@ -176,8 +206,17 @@ def _check_filled(problem: Problem, modality: str | None) -> None:
             raise StageError(
                 f"no contrast-filled vessel at the seed: {seed.name}: around {text_mm(seed.point_mm)} mm the median is"
                 f" {level:.0f} HU; blood without contrast agent has 30 to 70 HU, with it at least {CONTRAST_HU:g} HU"
-                " are needed: choose a series with contrast agent, or move the seed into the vessel"
+                f" are needed: {_bright_remedy(seed, problem)}, or choose a series with contrast agent"
             )
+
+
+def _bright_remedy(seed: Seed, problem: Problem) -> str:
+    """The nearest place that may be contrast-filled blood, or the search for a vessel, with the setting."""
+    nearest = _nearest_in_range(seed.index, problem.filtered, max(CONTRAST_HU, problem.lower), BONE_HU)
+    if nearest is None:
+        return f"let the largest vessel be looked for: {WITHOUT_SEEDS}"
+    to = moved(problem.seeds, seed, problem.filtered.to_mm(nearest), problem.settings)
+    return f"move the seed into the vessel (the nearest place that is as bright, unless it is bone: {to})"
 
 
 def _against_plain_growing(problem: Problem, found: Lumen, intensity: Levels) -> Lumen:
@@ -323,12 +362,16 @@ def _check_intensity(seed: Seed, problem: Problem, loaded: Volume) -> None:
         return
     nearest = _nearest_in_range(seed.index, problem.filtered, problem.lower, problem.upper)
     if nearest is None:
-        remedy = f"no voxel within {NEAREST_MM:g} mm is in range: change the thresholds or move the seed"
+        remedy = (
+            f"no voxel within {NEAREST_MM:g} mm is in range, but for specks: change the thresholds, or let both be"
+            f" found: segment: {{lower: null, upper: null, {WITHOUT_SEEDS.partition('{')[2]}"
+        )
     else:
         point = problem.filtered.to_mm(nearest)
         remedy = (
-            f"change the thresholds, or move the seed to the nearest voxel in range, at seeds_mm {text_mm(point)}"
-            f" (seeds_voxel {np.rint(loaded.to_index(point)).astype(int).tolist()})"
+            f"change the thresholds, or move the seed to the nearest voxel in range (seeds_voxel"
+            f" {np.rint(loaded.to_index(point)).astype(int).tolist()}):"
+            f" {moved(problem.seeds, seed, point, problem.settings)}"
         )
     limits = f"at least segment.lower = {problem.lower:g}"
     if problem.settings.upper is not None:
@@ -345,13 +388,16 @@ def _check_seeds(problem: Problem, found: Lumen) -> None:
         raise StageError(
             f"{found}: only {count} voxels at the seed are in range, a vessel has at least"
             f" {MINIMUM_VOXELS}: lower the threshold, or move the seed from a speckle of noise into the vessel"
+            + _vessel_near(problem)
         )
+    reached = [seed.point_mm for seed in problem.seeds if found.mask[seed.index[::-1]]]
     for seed in problem.seeds[1:]:
         if not found.mask[seed.index[::-1]]:
             raise StageError(
                 f"{seed.name}: at {found} no path of voxels in range leads to it from"
                 f" {problem.seeds[0].name}, whose component has {count} voxels, and the lumen must be one component:"
-                " lower the threshold, smooth more (filter), or leave one of the seeds out"
+                " lower the threshold, smooth more (filter), or leave one of the seeds out:"
+                f" {with_points(reached, problem.settings)}"
             )
 
 
@@ -361,17 +407,47 @@ def _check_background(problem: Problem, found: Lumen, mask: Mask) -> None:
         if mask[seed.index[::-1]]:
             raise StageError(
                 f"{seed.name}: at {found} the lumen holds this point, which is said to lie outside: raise the"
-                " threshold, part the two with segment.cut_planes, or take a method that starts from background seeds"
-                " (random-walker, watershed)"
+                " threshold, part the two with segment.cut_planes, or take a method that starts from background seeds:"
+                " segment.method: random-walker, or watershed"
             )
 
 
+def _border_remedy(problem: Problem, contact: dict[str, float]) -> str:
+    """A threshold that was tried and passes; or to accept it, where a vessel may be as wide."""
+    told = []
+    try:
+        if (lower := find_lower(problem).lower) > problem.lower:
+            tried = threshold(replace(problem, lower=lower))
+            check_border(tried, problem.filtered, problem.places, problem.settings)
+            told.append(f"clear of it is segment.lower: {lower:g}")
+    except StageError:
+        pass
+    most = np.ceil(100 * max(contact.values())) / 100
+    if most <= WIDEST:
+        told.append(f"to take it as it is, segment.border_fraction: {most:g}")
+    return ", ".join(told) or "part the vessel from what it touches by segment.cut_planes, marked on pick.html"
+
+
+def _vessel_near(problem: Problem) -> str:
+    """The nearest place in what is large enough, with the setting; empty without any."""
+    if len(problem.seeds) != 1:
+        return ""
+    (seed,) = problem.seeds
+    nearest = _nearest_in_range(seed.index, problem.filtered, problem.lower, problem.upper)
+    if nearest is None:
+        return ""
+    return f", the nearest by {moved(problem.seeds, seed, problem.filtered.to_mm(nearest), problem.settings)}"
+
+
 def _nearest_in_range(index: Index, volume: Volume, lower: float, upper: float) -> Index | None:
-    """Index x, y, z of the nearest voxel between the thresholds, within `NEAREST_MM`."""
+    """Index x, y, z of the nearest voxel between the thresholds, within `NEAREST_MM`, of a part that is no speckle."""
     reach = np.ceil(NEAREST_MM / np.array(volume.spacing_mm)).astype(int)
     start, stop = np.maximum(np.array(index) - reach, 0), np.array(index) + reach + 1
     part = volume.voxels[start[2] : stop[2], start[1] : stop[1], start[0] : stop[0]]
-    candidates = np.argwhere((part >= lower) & (part <= upper))[:, ::-1] + start
+    label, count = ndimage.label((part >= lower) & (part <= upper))
+    large = np.bincount(label.ravel(), minlength=count + 1) >= MINIMUM_VOXELS
+    large[0] = False
+    candidates = np.argwhere(large[label])[:, ::-1] + start
     distance_mm = np.linalg.norm((candidates - index) * volume.spacing_mm, axis=1)
     if not distance_mm.size or distance_mm.min() > NEAREST_MM:
         return None

@@ -482,6 +482,7 @@ def _demand_two(places_mm: list[NDArray[np.float64]], found: Ends, settings: Sur
             f" Lower surface.min_branch_radii = {settings.min_branch_radii:g} if an end is missing because it is short,"
             f" surface.cut_radii = {settings.cut_radii:g} or surface.cut_roundness = {settings.cut_roundness:g} if no"
             f" section was round enough, {remedy}"
+            + (". To open the ends that the case closes: surface.closed_mm: []" if settings.closed_mm else "")
         )
 
 

@@ -53,6 +53,7 @@ def voxelize(
     chosen: Spacing | None = None,
     grid: Grid | None = None,
     closed: Closed | None = None,
+    narrowest: Narrowest | None = None,
 ) -> tuple[Lattice, dict[str, Any]]:
     """Tag the nodes of a lattice that is aligned with LPS x, y, z.
 
@@ -64,6 +65,7 @@ def voxelize(
     chosen : the spacing where it has been chosen before.
     grid : where the nodes of a canonical geometry lie.
     closed : branches that are too thin.
+    narrowest : of the branches, where the centreline is known; for messages.
 
     Returns
     -------
@@ -83,7 +85,7 @@ def voxelize(
     frame = raster.frame
     fluid, removed = without_narrow(raster, closed.nodes(frame, raster.enclosed) if closed else None)
     found = links(raster, fluid)
-    demand_reached(found, openings, frame.spacing_mm)
+    demand_reached(found, openings, frame.spacing_mm, narrowest)
     lattice = tagged(frame, fluid, found, openings)
     count = int(fluid.sum())
     return lattice, {
@@ -140,11 +142,15 @@ def demand_closed(mesh: Mesh, openings: tuple[Opening, ...]) -> None:
         )
 
 
-def demand_reached(found: Links, openings: tuple[Opening, ...], spacing_mm: float) -> None:
+def demand_reached(
+    found: Links, openings: tuple[Opening, ...], spacing_mm: float, narrowest: Narrowest | None = None
+) -> None:
     """Check that the fluid has links through every opening."""
+    least_mm = 2 * narrowest.radius_mm if narrowest else None
     for opening in openings:
         if opening.id not in found.opening:
-            raise StageError(too_coarse(opening, spacing_mm, "is cut off from the largest part of the vessel"))
+            what = "is cut off from the largest part of the vessel"
+            raise StageError(too_coarse(opening, spacing_mm, what, least_mm))
 
 
 def link_area(found: Links, opening: Opening) -> float:
@@ -178,7 +184,7 @@ def _voxelize(job: Job, settings: SpacingSettings) -> None:
     vessel = _Vessel(mesh, openings, settings, *_read_tree(job, openings, settings))
     chosen = _choose(job, vessel, grid)
     closed = _close(job, vessel, chosen.spacing_mm / settings.coarser)
-    lattice, figures = voxelize(mesh, openings, chosen=chosen, grid=grid, closed=closed)
+    lattice, figures = voxelize(mesh, openings, chosen=chosen, grid=grid, closed=closed, narrowest=vessel.narrowest)
     job.facts |= figures
     removed = figures["removed_nodes"]
     job.log.info(
@@ -262,11 +268,12 @@ def _chosen(vessel: _Vessel, budget: Budget) -> Spacing:
 
 
 def _advice(vessel: _Vessel, grid: Grid | None, fitting_mm: float) -> str:
+    counted = vessel.settings.nodes_across is not None
     if grid:
-        return f"Set voxelize.spacing_mm: {fitting_mm:.17g}"
+        return f"Set voxelize: {{spacing_mm: {fitting_mm:.17g}{', nodes_across: null' if counted else ''}}}"
     if vessel.tree:
-        return advice(vessel.tree, fitting_mm, vessel.inflow_ml_s)
-    return f"Set voxelize.spacing_mm: {fitting_mm:.6g}"
+        return advice(vessel.tree, fitting_mm, vessel.inflow_ml_s, counted)
+    return f"Set voxelize: {{spacing_mm: {fitting_mm:.6g}{', nodes_across: null' if counted else ''}}}"
 
 
 def _close(job: Job, vessel: _Vessel, spacing_mm: float) -> Closed | None:

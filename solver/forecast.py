@@ -32,6 +32,9 @@ from solver.nodes import Nodes
 from solver.stage import StageError
 from solver.streaming import row_stride
 
+LEAST_ACROSS = 6.0
+"""Nodes across an opening below which voxelize refuses a lattice (MIN_NODES_ACROSS there)."""
+
 REAL_BYTES = {"fp32": 4, "fp64": 8, "fp16": 4}
 STORED_BYTES = {"fp32": 4, "fp64": 8, "fp16": 2}
 """Bytes of a number that is computed with, and of a population, in each precision."""
@@ -208,20 +211,36 @@ def forecast(
         )
         # voxelize knows of one mean and 19 populations
         known = _rounded_down(1e-9 * Size.of_nodes(nodes).coarser(fitting / nodes.spacing_mm).device_bytes(precision))
-        other = ", solve.precision fp32" if precision == "fp64" else ""
-        if means > 1:
-            alone = gigabytes(device.bytes(size, precision, 1, varying))
-            other += f", or leave solve.phase_averages out ({alone}), or ask for fewer than {means - 1} snapshots"
-        if q == 27:
-            fewer = gigabytes(device.bytes(Size.of_nodes(nodes), precision, means, varying))
-            other += f", or solve.velocity_set to D3Q19 ({fewer})"
         raise StageError(
             f"{nodes.count} fluid nodes need {gigabytes(need)} in {precision}, but {gigabytes(free)} are free on"
-            f" {device.name}; set voxelize.spacing_mm to {fitting:.3g} (now"
-            f" {nodes.spacing_mm:.3g}){other}, or free memory there; or set voxelize.memory_gb to"
-            f" {known:.3g}, by which voxelize chooses a spacing and names the branches that are too thin for it"
+            f" {device.name}. Set voxelize.memory_gb: {known:.3g}; voxelize then takes the finest spacing that fits, or"
+            f" names it with the branches that would be lost and the settings that accept this."
+            f" {_at_spacing(nodes, fitting)}. Or free memory there"
+            + _cheaper(device, nodes, precision, means, varying, q)
         )
     return Forecast(steps, device.seconds(steps, nodes.count, q), need)
+
+
+def _at_spacing(nodes: Nodes, spacing_mm: float) -> str:
+    """What a coarser spacing leaves of the openings, in words."""
+    across = {opening.name: 2 * opening.radius_mm / spacing_mm for opening in nodes.openings}
+    lost = [f"{name} {count:.1f}" for name, count in across.items() if count < LEAST_ACROSS]
+    told = f"At about {spacing_mm:.3g} mm (now {nodes.spacing_mm:.3g}), the finest that fits,"
+    if lost:
+        return f"{told} these openings have too few nodes across, {LEAST_ACROSS:g} are wanted: {', '.join(lost)}"
+    return f"{told} {f'each opening has {min(across.values()):.1f} nodes across or more' if across else 'it runs'}"
+
+
+def _cheaper(device: Device, nodes: Nodes, precision: str, means: int, varying: bool, q: int) -> str:
+    """What takes less memory at the same spacing."""
+    told = ", or set solve.precision: fp32" if precision == "fp64" else ""
+    if means > 1:
+        alone = gigabytes(device.bytes(Size.of_nodes(nodes, q), precision, 1, varying))
+        told += f", or leave solve.phase_averages out ({alone}), or ask for fewer than {means - 1} snapshots"
+    if q == 27:
+        fewer = gigabytes(device.bytes(Size.of_nodes(nodes), precision, means, varying))
+        told += f", or set solve.velocity_set: D3Q19 ({fewer})"
+    return told
 
 
 def _rounded_down(value: float) -> float:

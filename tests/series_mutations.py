@@ -171,7 +171,7 @@ def outcome(folder: Path, settings: LoadSettings) -> tuple[str, str]:
 
 ADVICE = {
     "load.doubtful_files: leave_out": {"doubtful_files": "leave_out"},
-    "name one in load.phase, by number or name: 1:": {"phase": 1},
+    "name one in load.phase (for instance load.phase: 1)": {"phase": 1},
     "load.missing_slices: resample": {"missing_slices": "resample"},
 }
 """What a refusal may advise, by its words."""

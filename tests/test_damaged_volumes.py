@@ -16,6 +16,7 @@ import pytest
 import SimpleITK as sitk
 from dicom_files import noise, oblique
 from file_mutations import DAMAGES
+from given_mutations import FORMATS, outcome
 from test_volume_file import nifti
 
 from pipeline.import_mask import MaskSettings, import_mask, read_mask
@@ -265,3 +266,15 @@ def test_no_damage_makes_a_file_silently_wrong(files, tmp_path):
     seen = outcomes(files, 550, tmp_path)
     assert {outcome for _, outcome in seen} == {"refused", "the same", "damaged values", "another header"}
     assert {kind for kind, outcome in seen if outcome == "refused"} == set(KINDS)
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_no_damage_makes_a_mask_or_a_surface_silently_wrong(name, tmp_path):
+    seen = Counter(outcome(name, number, tmp_path)[-1] for number in range(1000, 1100))
+    assert seen.keys() <= FORMATS[name].may_be
+    assert min(seen["refused"], seen["the same"]) > 1  # neither is everything refused nor everything taken
+
+
+def test_a_segmentation_whose_kind_cannot_be_read_is_refused(tmp_path):
+    """Drawn among thousands: the value representation of its SOPClassUID is none."""
+    assert outcome("DICOM segmentation", 50209, tmp_path) == ("flipped_head", "refused")

@@ -199,8 +199,11 @@ def test_run_that_does_not_fit_the_device_is_refused_before_it_begins(monkeypatc
     monkeypatch.setattr(cuda, "cuda", faked(0.8 * need))
     monkeypatch.setattr("solver.simulation.build_lattice", lambda *_: pytest.fail("the lattice was built"))
     _, wanted, _ = pipe_case((1, 2, 3), 20, 4.2, 20.0)
-    with pytest.raises(StageError, match=r"fluid nodes need .* in fp64, but .* are free on a card; set "
-                       r"voxelize.spacing_mm to 0.2[12]\d? \(now 0.2\), solve.precision fp32"):  # fmt: skip
+    told = (
+        r"fluid nodes need .* in fp64, but .* are free on a card\. Set voxelize.memory_gb: .* At about 0.2[12]\d? mm"
+        r" \(now 0.2\), .* set solve.precision: fp32"
+    )
+    with pytest.raises(StageError, match=told):
         solve(nodes, replace(wanted, backend="cuda", precision="fp64"), tmp_path / "f", tmp_path / "m", LOG)
     assert not list(tmp_path.iterdir())
 
@@ -234,7 +237,7 @@ def test_memory_of_the_remedy_makes_voxelize_choose_what_fits(q, means):
     device = replace(BIG, free_bytes=0.4 * BIG.bytes(size, "fp32", means))
     with pytest.raises(StageError) as caught:
         forecast.forecast(nodes, "fp32", 10, device, means, q=q)
-    limit = 1e9 * float(str(caught.value).split("voxelize.memory_gb to ")[1].split(",")[0])
+    limit = 1e9 * float(str(caught.value).split("voxelize.memory_gb: ")[1].split(";")[0])
     chosen = known.fitting_mm(0.2, lambda each: each.device_bytes("fp32"), limit)
     assert 0.9 * device.free_bytes < device.bytes(size.coarser(chosen / 0.2), "fp32", means) <= device.free_bytes
 

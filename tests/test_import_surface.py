@@ -109,7 +109,8 @@ def test_axes_that_the_file_and_the_case_name_must_agree(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("written", "given", "likely"), [("m", "mm", "in m 37"), ("mm", "m", "in mm 37"), ("um", "cm", "in um")]
+    ("written", "given", "likely"),
+    [("m", "mm", "unit: m .in m 37"), ("mm", "m", "unit: mm .in mm 37"), ("um", "cm", "unit: um .in um")],
 )
 def test_a_size_that_no_vessel_has_is_refused_with_the_likely_unit(written, given, likely):
     mesh = Mesh(VESSEL.points_mm / MM[written], VESSEL.triangles, VESSEL.opening)

@@ -101,7 +101,7 @@ def test_series_is_chosen_by_size_uid_or_hash(tmp_path):
         volume, facts = read(tmp_path, name)
         np.testing.assert_array_equal(volume.voxels, small.voxels)
         assert facts.series == short_hash(uid)
-    with pytest.raises(StageError, match=r"load\.series: no series .* there are: series \w{8} \(CT, number"):
+    with pytest.raises(StageError, match=r"load\.series: no series .* one that is there .*: series \w{8} \(CT, number"):
         read(tmp_path, "1.2.3")
 
 

@@ -82,7 +82,7 @@ def test_a_coarser_lattice_that_an_opening_cannot_have_is_refused_with_the_secti
     write_openings(OPENINGS, tmp_path / "openings.json")
     inputs = {role: tmp_path / file for role, file in (("surface", "surface.vtp"), ("openings", "openings.json"))}
     outputs = {"lattice": tmp_path / "lattice.vti"}
-    for coarser, told in ((2.25, "has 5.3 nodes across.*2.25 times as coarse.*convergence.ratio"), (1.0, "at most")):
+    for coarser, told in ((2.25, "has 5.3 nodes across.*2.25 times as coarse.*convergence.ratio"), (1.0, "set vox")):
         settings = {"spacing_mm": 4 / 12 if coarser > 1 else 4 / 5.3, "coarser": coarser}
         with pytest.raises(StageError, match=told) as caught:
             module._compute(Job("voxelize", inputs, outputs, settings, logging.getLogger("test")))
@@ -135,7 +135,7 @@ def test_peak_of_a_waveform_counts(tmp_path):
     (OPENINGS, {"nodes_across": 12, "across": "narrowest-branch"}, None, None, "no centreline is there to tell it"),
     (OPENINGS[1:], {"nodes_across": 12}, None, None, "no opening is an inlet.*give voxelize.spacing_mm"),
     (OPENINGS, {"spacing_mm": 0.8}, None, None,
-     r"opening inlet \(radius 2 mm\) has 5.0 nodes across at a spacing of 0.8 mm; .* at most 0.667"),
+     r"opening inlet \(radius 2 mm\) has 5.0 nodes across at a spacing of 0.8 mm; .* \{spacing_mm: 0.666,"),
 ])  # fmt: skip
 def test_choice_that_cannot_be_made_is_refused_with_the_remedy(openings, wanted, narrowest, scale, message):
     with pytest.raises(StageError, match=message):

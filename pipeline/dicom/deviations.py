@@ -55,9 +55,14 @@ class Finding:
     numbers: dict[str, Any] = field(default_factory=dict)
     doubt: str = ""
 
+    @property
+    def final(self) -> bool:
+        """Whether no setting makes it right."""
+        return bool(self.doubt) or not self.policy
+
     def refusal(self, settings: LoadSettings | None) -> str:
         """Why the slices are refused; empty where they are to be resampled, which nothing is without settings."""
-        if self.doubt or not self.policy or settings is None:
+        if self.final or settings is None:
             return f"{self.fault}{self.doubt}; {self.remedy}"
         if getattr(settings, self.policy) == "refuse":
             return f"{self.fault}; load.{self.policy}: resample {TREATMENTS[self.policy]}, or {self.remedy}"

@@ -106,8 +106,9 @@ def _open(path: Path) -> hd.seg.Segmentation:
         dataset = pydicom.dcmread(path)
     except Exception:  # pydicom raises almost anything for a damaged file
         raise StageError("input.mask: the DICOM file is damaged; export it again") from None
-    if dataset.get("SOPClassUID") not in (SegmentationStorage, LABEL_MAP_STORAGE):
-        contours = dataset.get("SOPClassUID") == RTStructureSetStorage
+    kind = value(dataset, "SOPClassUID")
+    if kind not in (SegmentationStorage, LABEL_MAP_STORAGE):
+        contours = kind == RTStructureSetStorage
         what = "contours (RTSTRUCT), which have to be made a mask first" if contours else "no segmentation but an image"
         raise StageError(
             f"input.mask: the DICOM file holds {what}; give a DICOM segmentation (SEG), a label map, or the folder of a"
@@ -125,12 +126,12 @@ def _open(path: Path) -> hd.seg.Segmentation:
 
 def _demand_what_can_be(dataset: pydicom.Dataset, stored: int) -> None:
     """Frames that a file of so many bytes can hold and this machine can take, and that need no decoder."""
-    if dataset.file_meta.get("TransferSyntaxUID") not in PLAIN:
+    if value(dataset.file_meta, "TransferSyntaxUID") not in PLAIN:
         raise StageError(
             "input.mask: the frames of the DICOM segmentation are stored as images with compression; decompress it (for"
             " instance gdcmconv --raw), or export it again"
         )
-    sizes = [number(dataset.get(key, 1)) or 0 for key in ("Rows", "Columns", "NumberOfFrames")]
+    sizes = [number(value(dataset, key)) or 0 for key in ("Rows", "Columns", "NumberOfFrames")]
     claimed = math.prod(sizes)
     if not 0 < claimed <= min(8 * DEFLATE_RATIO * stored, available_bytes()):
         raise StageError(
@@ -141,9 +142,9 @@ def _demand_what_can_be(dataset: pydicom.Dataset, stored: int) -> None:
 
 def _demand_agreement(dataset: pydicom.Dataset) -> None:
     """Refuse a file whose numbers of frames disagree: a slice without a frame would be taken as empty."""
-    claimed = int(number(dataset.get("NumberOfFrames")) or 0)
+    claimed = int(number(value(dataset, "NumberOfFrames")) or 0)
     described = len(value(dataset, "PerFrameFunctionalGroupsSequence") or [])
-    size = [int(number(dataset.get(key)) or 0) for key in ("Rows", "Columns", "BitsAllocated")]
+    size = [int(number(value(dataset, key)) or 0) for key in ("Rows", "Columns", "BitsAllocated")]
     needed, stored = math.ceil(claimed * math.prod(size) / 8), len(value(dataset, "PixelData") or b"")
     if claimed != described or stored not in (needed, needed + needed % 2):
         raise StageError(

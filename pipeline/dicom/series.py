@@ -114,13 +114,17 @@ def choose(every: list[Series], wanted: str | None) -> Series:
     """
     found = [series for series in every if wanted is None or wanted in (series.headers[0].series, series.hash)]
     if not found:
-        raise StageError(f"load.series: no series with the UID or hash that is given; there are: {_listed(every)}")
+        likely = max(every, key=lambda series: series.rank)
+        raise StageError(
+            f"load.series: no series with the UID or hash that is given; name one that is there (for instance"
+            f" load.series: '{likely.hash}'): {_listed(every)}"
+        )
     best = max(found, key=lambda series: series.rank)
     equal = [series for series in found if series.rank == best.rank]
     if len(equal) > 1:
         raise StageError(
             f"{len(equal)} series have the most voxels ({best.rank[-1]}), it is not certain which is meant; name one in"
-            f" load.series: {_listed(equal)}"
+            f" load.series (for instance load.series: '{equal[0].hash}'): {_listed(equal)}"
         )
     return best
 
@@ -147,7 +151,8 @@ def choose_part(series: Series, settings: LoadSettings) -> Series:
     found = [part for k, part in enumerate(parts, start=1) if text in (str(k), part.name.casefold())]
     if not found:
         raise StageError(
-            f"{series.name}: load.phase: no part with the number or name that is given; there are: {_listing(parts)}"
+            f"{series.name}: load.phase: no part with the number or name that is given; name one that is there (for"
+            f" instance load.phase: 1): {_listing(parts)}"
         )
     return take(series, found[0])
 
@@ -171,7 +176,8 @@ def _several(series: Series, settings: LoadSettings) -> str:
     count = f"{series.name} holds {len(series.candidates)} parts that could be meant{mixed}"
     if not told[True]:
         return f"{count}, and none of them forms a volume: {told[False]}"
-    choice = f"{count}; name one in load.phase, by number or name: {told[True]}"
+    first = next(k for k, fault in enumerate(faults, start=1) if not fault)
+    choice = f"{count}; name one in load.phase (for instance load.phase: {first}), by number or name: {told[True]}"
     return f"{choice}; these form no volume: {told[False]}" if told[False] else choice
 
 

@@ -60,7 +60,9 @@ def stack(
         *uneven(places[:, 2], checks),
         *(anisotropy(rows_mm, columns_mm) if settings else []),
     ]
-    faults = [refusal for finding in findings if (refusal := finding.refusal(settings))]
+    # what resampling cannot make right is not offered resampling of its other faults, which would end here again
+    offered = None if any(finding.final for finding in findings) else settings
+    faults = [finding.refusal(offered) for finding in findings if finding.refusal(settings)]
     if faults:
         raise StageError(f"{where}: " + "; ".join(faults))
     resampled = {

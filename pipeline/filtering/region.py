@@ -2,6 +2,7 @@
 
 import logging
 from dataclasses import dataclass, field
+from math import floor
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,7 @@ from scipy import ndimage
 
 from pipeline.filtering.smoothing import noise_level
 from pipeline.segmentation.region_growing import Mask, bounding_box, grow
-from pipeline.segmentation.seeds import Seed, place_seeds, seed_places, text_mm
+from pipeline.segmentation.seeds import WITHOUT_REGION, Seed, place_seeds, seed_places, text_mm
 from pipeline.settings.images import FilterSettings, GrownRegion
 from pipeline.volume import Volume
 from solver.stage import StageError
@@ -91,7 +92,7 @@ def region_box(volume: Volume, settings: FilterSettings) -> tuple[NDArray[np.int
         return np.zeros(3, int), size
     low, high = np.maximum(low, 0), np.minimum(high, size)
     if np.any(low >= high):
-        raise StageError(f"filter.{lies}; choose a region inside it")
+        raise StageError(f"filter.{lies}; choose a region inside it, or leave it out: {WITHOUT_REGION}")
     return low, high
 
 
@@ -129,7 +130,8 @@ def grown_region(volume: Volume, region: GrownRegion, log: logging.Logger) -> Re
     if not seeds:
         raise StageError(
             "filter.region_grown: nothing to grow from, there is no seed here or in the section segment: give"
-            " seeds_mm, seeds_voxel or seeds_file, or a box (filter.region_mm) in its place"
+            " seeds_mm, seeds_voxel or seeds_file, or a box (filter.region_mm) in its place, or no region:"
+            f" {WITHOUT_REGION}"
         )
     spacing, size = np.array(volume.spacing_mm), np.array(volume.voxels.shape[::-1])
     places = np.array([seed.index for seed in seeds])
@@ -187,7 +189,8 @@ def _estimate(within_reach: NDArray[np.float32], noise: float, level: float) -> 
         raise StageError(
             f"filter.region_grown.lower: none is given (nor segment.lower), and none can be estimated: the level at the"
             f" seeds {level:.4g} is not {LEAST_CONTRAST:g} times the noise ({noise:.3g}) above the surroundings"
-            f" {surroundings:.4g}: give it, correct the seeds, or give a box (filter.region_mm)"
+            f" {surroundings:.4g}: give it, correct the seeds, or give a box (filter.region_mm) in its place, or none:"
+            f" {WITHOUT_REGION}"
         )
     return surroundings + ESTIMATED_LEVEL * (level - surroundings)
 
@@ -196,6 +199,6 @@ def _require_bright(seed: Seed, intensity: float, lower: float) -> None:
     if intensity < lower:
         raise StageError(
             f"{seed.name}: at {text_mm(seed.point_mm)} mm the intensity is {intensity:.4g}, below"
-            f" filter.region_grown.lower = {lower:.4g}, so nothing grows from it: lower the threshold, or move the seed"
-            " into the vessel"
+            f" filter.region_grown.lower = {lower:.4g}, so nothing grows from it: move the seed into the vessel, or"
+            f" lower the threshold: filter.region_grown.lower: {floor(intensity)}"
         )

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from pipeline.haemodynamics.along import Along, Row
 from pipeline.haemodynamics.energy import Energy, kinetic_change_w
 from pipeline.haemodynamics.tally import Tally
-from pipeline.haemodynamics.trust import check, trust_of
+from pipeline.haemodynamics.trust import LIMITS, check, trust_of
 from pipeline.haemodynamics.wall import Wall, WallFit, near_openings
 from solver.nodes import Nodes, Opening
 from solver.stage import StageError
@@ -345,9 +345,15 @@ def _opening_checks(nodes: Nodes, openings: list[dict[str, Any]]) -> list[dict[s
         check(
             "nodes across", "", across,
             f"only {across:.1f} nodes across opening {narrowest.name}: wall shear stress may be off by"
-            f" {_shear_error(across)}; set voxelize.nodes_across to 20 or more, or a finer voxelize.spacing_mm",
+            f" {_shear_error(across)}; set {resolving(across, nodes.spacing_mm)}",
         ),
     ]  # fmt: skip
+
+
+def resolving(across: float, spacing_mm: float) -> str:
+    """The setting by which as many nodes lie across as are wanted, where now there are fewer."""
+    finer_mm = 0.99 * spacing_mm * across / LIMITS["nodes across"].good
+    return f"voxelize: {{spacing_mm: {finer_mm:.3g}, nodes_across: null}}"
 
 
 def _shear_error(across: float) -> str:
@@ -377,8 +383,7 @@ def _centreline_checks(nodes: Nodes, along: Along, branches: list[Row]) -> list[
             check(
                 "nodes across the narrowest place", "", across,
                 f"only {across:.1f} nodes across the narrowest place, in branch {narrowest.id}: wall shear stress there"
-                f" may be off by {_shear_error(across)}; use a finer voxelize.spacing_mm, or voxelize.across:"
-                " narrowest-branch with voxelize.nodes_across of 20 or more",
+                f" may be off by {_shear_error(across)}; set {resolving(across, nodes.spacing_mm)}",
             )
         )  # fmt: skip
     return checks

@@ -102,7 +102,7 @@ def levels(
     if not differences.size:
         raise StageError(
             f"segment.lower = {lower:g}: the mask of {int(mask.sum())} voxels leaves no surroundings in the region:"
-            " raise the threshold, or widen the region (filter)"
+            " raise the threshold (segment.lower: null lets it be found), or widen the region (filter)"
         )
     half_way = (lower + float(np.median([voxels[seed[::-1]] for seed in seeds]))) / 2
     core = grow(np.where(part, near, -np.inf), [shift(seed, box) for seed in seeds], half_way)

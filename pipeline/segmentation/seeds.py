@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from pipeline.segmentation.region_growing import Index
 from pipeline.settings.base import Point
@@ -19,6 +20,15 @@ POINT_TYPES = ("Fiducial", "Line", "Curve", "ClosedCurve")
 
 TO_LPS = {"LPS": (1.0, 1.0, 1.0), "RAS": (-1.0, -1.0, 1.0), "1": (1.0, 1.0, 1.0), "0": (-1.0, -1.0, 1.0)}
 """Coordinate systems of markups, by name and by the numbers of older files, and the signs that lead to LPS."""
+
+
+WITHOUT_SEEDS = "segment: {seeds_mm: [], seeds_voxel: [], seeds_file: null}"
+WITHOUT_REGION = "filter: {region_mm: null, region_voxels: null, region_grown: null}"
+"""Settings that leave out what is told elsewhere in a case, for messages."""
+
+OUT_OF_REGION = (
+    "move the seed, or widen filter.region_mm or filter.region_voxels, or leave the region out: " + WITHOUT_REGION
+)
 
 
 @dataclass(frozen=True)
@@ -96,13 +106,14 @@ def place_seeds(places: Iterable[Place], filtered: Volume, loaded: Volume) -> tu
     StageError
         If one lies outside the loaded volume or the region of interest.
     """
-    return tuple(_seed(place, filtered, loaded) for place in places)
+    every = tuple(places)
+    return tuple(_seed(place, filtered, loaded, every) for place in every)
 
 
-def _seed(place: Place, filtered: Volume, loaded: Volume) -> Seed:
+def _seed(place: Place, filtered: Volume, loaded: Volume, every: tuple[Place, ...]) -> Seed:
     for volume, what, remedy in (
-        (loaded, "the loaded volume", "correct the seed"),
-        (filtered, "the region of interest", "move the seed, or widen filter.region_mm or filter.region_voxels"),
+        (loaded, "the loaded volume", _correction(place, loaded, every)),
+        (filtered, "the region of interest", OUT_OF_REGION),
     ):
         last = np.array(volume.voxels.shape[::-1]) - 1
         index = np.rint(volume.to_index(place.point_mm)).astype(int)
@@ -116,6 +127,37 @@ def _seed(place: Place, filtered: Volume, loaded: Volume) -> Seed:
             )
     x, y, z = index.tolist()
     return Seed(place.name, place.point_mm, (x, y, z))
+
+
+def _correction(place: Place, loaded: Volume, every: tuple[Place, ...]) -> str:
+    """How a point comes into the volume: by the other signs, where points were given in RAS."""
+    key = place.name.partition("[")[0]
+    turned = [(-x, -y, z) for x, y, z in (each.point_mm for each in every if each.name.startswith(f"{key}["))]
+    if key.endswith("_mm") and all(_holds(loaded, loaded.to_index(point)) for point in turned):
+        listed = ", ".join(f"[{x:.6g}, {y:.6g}, {z:.6g}]" for x, y, z in turned)
+        return f"in RAS it would lie inside, so turn the signs of x and y, {key}: [{listed}]"
+    if not key.startswith("segment.seeds"):
+        return "correct the point"
+    return f"correct the seed, or let the largest vessel be looked for: {WITHOUT_SEEDS}"
+
+
+def _holds(volume: Volume, index: NDArray[np.floating]) -> bool:
+    """Whether a place, in voxels x, y, z, is nearest to a voxel of the volume."""
+    nearest, size = np.rint(index), volume.voxels.shape[::-1]
+    return bool(np.all(nearest >= 0) and np.all(nearest < size))
+
+
+def moved(seeds: Iterable[Seed], seed: Seed, point_mm: Iterable[float], settings: Seeds) -> str:
+    """The setting in which one of the seeds lies elsewhere, all of them told in mm."""
+    return with_points([point_mm if each is seed else each.point_mm for each in seeds], settings)
+
+
+def with_points(points_mm: Iterable[Iterable[float]], settings: Seeds) -> str:
+    """The setting that gives these seeds and no others."""
+    listed = ", ".join("[" + ", ".join(f"{round(x, 2):.6g}" for x in point) + "]" for point in points_mm)
+    if not settings.seeds_voxel and not settings.seeds_file:
+        return f"segment.seeds_mm: [{listed}]"
+    return f"segment: {{seeds_mm: [{listed}], seeds_voxel: [], seeds_file: null}}"
 
 
 def text_mm(point: Iterable[float]) -> str:

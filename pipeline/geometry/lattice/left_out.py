@@ -77,7 +77,7 @@ def closed_here(loss: Loss, share: float) -> tuple[Limb, ...]:
     return tuple(limb for limb, _ in loss.bypasses) if few else ()
 
 
-def advice(tree: FlowTree, fitting_mm: float, inflow_ml_s: float | None) -> str:
+def advice(tree: FlowTree, fitting_mm: float, inflow_ml_s: float | None, counted: bool = False) -> str:
     """What to set so that a spacing is taken, and what would be lost.
 
     Parameters
@@ -85,6 +85,7 @@ def advice(tree: FlowTree, fitting_mm: float, inflow_ml_s: float | None) -> str:
     tree : branches and their parts of the flow.
     fitting_mm : the finest spacing that fits.
     inflow_ml_s : into the vessel, where it is known.
+    counted : whether the settings count nodes across, which a spacing replaces.
     """
     loss = too_thin(tree, fitting_mm)
     if loss.openings:
@@ -97,7 +98,7 @@ def advice(tree: FlowTree, fitting_mm: float, inflow_ml_s: float | None) -> str:
             " vessel there: a lower segment.lower or a finer filter.spacing_mm where the image shows it wider; cut it"
             " off before that place with filter.region_mm where it does not belong to the vessel"
         )
-    voxelize, surface = f"spacing_mm: {fitting_mm:.6g}", ""
+    voxelize, surface = f"spacing_mm: {fitting_mm:.6g}{', nodes_across: null' if counted else ''}", ""
     if loss.bypasses:
         voxelize += f", left_out_share: {ceil(1000 * sum(part for _, part in loss.bypasses)) / 1000:g}"
     if loss.openings:

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Callable
 from dataclasses import dataclass
+from math import floor, inf, log10
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -23,6 +24,9 @@ from solver.windkessel import outlets_of
 
 NODES_ACROSS = 20.0
 """Nodes across the narrowest diameter where the settings do not say (PHYSICS: wall shear stress within 2 %)."""
+
+CLEARLY_FINER = 1.25
+"""By so much a spacing is advised to be finer where passages one node wide cut an opening off."""
 
 MIN_NODES_ACROSS = 6.0
 """Fewer nodes than this across a vessel carry no profile of velocity."""
@@ -141,10 +145,10 @@ def choose_spacing(
         chosen = auto or min(resolved, bearable or resolved, key=lambda spacing: spacing.spacing_mm)
     if coarser > 1:
         chosen = chosen.coarsened(coarser * chosen.spacing_mm)
-    for opening in openings:
-        across = 2 * opening.radius_mm / chosen.spacing_mm
-        if across < MIN_NODES_ACROSS:
-            raise StageError(too_coarse(opening, chosen.spacing_mm, f"has {across:.1f} nodes across"))
+    smallest = min(openings, key=lambda opening: opening.radius_mm)  # what is fine enough for it is so for all
+    across = 2 * smallest.radius_mm / chosen.spacing_mm
+    if across < MIN_NODES_ACROSS:
+        raise StageError(too_coarse(smallest, chosen.spacing_mm, f"has {across:.1f} nodes across"))
     return chosen
 
 
@@ -204,13 +208,24 @@ def bearable_spacing(openings: tuple[Opening, ...], flow: FlowScale, survey: Cal
     return Spacing(limit_mm, f"grid Reynolds number {MAX_GRID_REYNOLDS} at {told} {speed:.3g} m/s")
 
 
-def too_coarse(opening: Opening, spacing_mm: float, what: str) -> str:
-    """Message that a spacing is too coarse for an opening, with the spacing that is not."""
+def too_coarse(opening: Opening, spacing_mm: float, what: str, across_mm: float | None = None) -> str:
+    """Message that a spacing is too coarse for an opening, or for the narrowest diameter on the way to it, with the
+    spacing that is not.
+    """
+    least_mm = min(2 * opening.radius_mm, across_mm or inf) / MIN_NODES_ACROSS
+    if least_mm >= spacing_mm:
+        least_mm = spacing_mm / CLEARLY_FINER
     return (
         f"opening {opening.name} (radius {opening.radius_mm:.3g} mm) {what} at a spacing of {spacing_mm:.3g} mm;"
-        f" at least {MIN_NODES_ACROSS:g} nodes are wanted: set voxelize.spacing_mm to at most"
-        f" {2 * opening.radius_mm / MIN_NODES_ACROSS:.3g}, or a larger voxelize.nodes_across"
+        f" at least {MIN_NODES_ACROSS:g} nodes are wanted: set voxelize: {{spacing_mm: {_rounded_down(least_mm)},"
+        " nodes_across: null}"
     )
+
+
+def _rounded_down(value: float) -> str:
+    """To three digits, and never more than the value."""
+    digit = 10.0 ** (floor(log10(value)) - 2)
+    return f"{floor(value / digit + 1e-9) * digit:.3g}"
 
 
 @dataclass(frozen=True)
