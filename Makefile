@@ -16,8 +16,9 @@ demo: .venv/.run $(CUDA)
 	@echo
 	@echo "Report:  file://$(CURDIR)/results/demo/report.html"
 
+# Tests start hundreds of processes, each of which would compile the project's modules anew if Python might not keep them.
 test: .venv/.dev
-	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder -m "not slow"
+	PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder --durations=20 -m "not slow"
 
 # Also what of docs/validation.md the ladder's cases measure; a case that fails or does not run shows there.
 validation: .venv/.dev

@@ -25,7 +25,7 @@ from pipeline.outcome import outcome
 from pipeline.recovery import RESULTS, recover, require_folders
 from pipeline.sharing import SHARED, STAGES, owners
 from pipeline.studies.study import read_studies
-from solver.stage import ROOT, StageError, checksum, sources
+from solver.stage import ROOT, StageError, checksum, combined, sources
 
 
 configfile: "config/config.yaml"
@@ -39,7 +39,7 @@ try:
     AT_WORK = recover() if workflow.is_main_process else None
     COHORT = read_cohort(config)
     require_folders(RESULTS / run for run in COHORT)
-    STUDIES = read_studies(config)
+    STUDIES = read_studies(config, options=False)
     CHOSEN = read_config(config)
 except StageError as error:
     sys.exit(str(error))
@@ -70,7 +70,13 @@ def code(module):
     """Checksum of the modules that a stage is made of: a parameter, so that an edit reruns the stage. As inputs they
     would be looked up on disk for every job that is ready each time that Snakemake chooses the next one.
     """
-    return checksum(*(ROOT / path for path in sources(module)))
+    return combined(code_of_file(path) for path in sources(module))
+
+
+@cache  # most modules have most of their files in common
+def code_of_file(path):
+    """Checksum of a file of the project."""
+    return checksum(ROOT / path)
 
 
 def settings(stage):
@@ -142,8 +148,14 @@ def linking(stage):
 
 
 def any_of(names):
-    """A pattern that these names match and nothing else."""
-    return "|".join(map(re.escape, names)) or "(?!)"
+    """A pattern that these names match and nothing else, with what the runs of a study have in common once: Snakemake
+    compiles it for each file of each rule, which was a fourth of its start.
+    """
+    runs = {}
+    for name in names:
+        study, dot, run = name.partition(".")
+        runs.setdefault(study + dot, []).append(re.escape(run))
+    return "|".join(f"{re.escape(study)}(?:{'|'.join(of)})" for study, of in runs.items()) or "(?!)"
 
 
 def source(wildcards):
@@ -888,6 +900,23 @@ def runs_of_study(path):
     ]
 
 
+@cache
+def demand_options():
+    """End with the mistakes in the options of studies, once a study is to be made: the measures, which know the options,
+    take a second to import.
+    """
+    try:
+        read_studies(config)
+    except StageError as error:
+        sys.exit(str(error))
+
+
+def files_of_study(wildcards):
+    """What the study's measure reads of each run beside its nodes and its flow."""
+    demand_options()
+    return [path for file in STUDIES[wildcards.study].files() for path in runs_of_study(OUT + file)(wildcards)]
+
+
 def study_settings(wildcards):
     """The study with its name and the set of runs."""
     return STUDIES[wildcards.study].input(wildcards.study, RUNS_OF)
@@ -899,9 +928,7 @@ rule study:
         flow=runs_of_study(rules.solve.output.flow),
         monitor=runs_of_study(rules.solve.output.monitor),
         summary=runs_of_study(rules.solve.output.summary),
-        also=lambda wildcards: [
-            path for file in STUDIES[wildcards.study].files() for path in runs_of_study(OUT + file)(wildcards)
-        ],
+        also=files_of_study,
         references=sorted(str(path) for path in Path("data/reference").glob("*.csv")),
     output:
         record="results/studies/{study}.json",

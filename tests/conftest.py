@@ -6,6 +6,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+import numba
 import pytest
 from project_copy import copy_project
 
@@ -24,6 +25,14 @@ Snakemake = Callable[..., subprocess.CompletedProcess]
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Put the tests of long files first; all others stay in their order."""
     items.sort(key=lambda item: LONG.index(item.path.name) if item.path.name in LONG else len(LONG))
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup() -> None:
+    """One thread for the loops of a test, but where it says otherwise: of a few hundred nodes, which are one thread's
+    share, a second thread only waits, awake, and doubles the processor time.
+    """
+    numba.set_num_threads(1)
 
 
 @pytest.fixture(scope="session")

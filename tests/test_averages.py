@@ -1,12 +1,9 @@
 """Means and statistics over time that are kept where a driver runs."""
 
-import os
-import subprocess
-import sys
-
 import numpy as np
 import pytest
 from geometries import pipe, plates
+from simulator import simulated
 
 from solver.collision import relaxation_rates
 from solver.cpu.driver import CpuDriver
@@ -14,7 +11,6 @@ from solver.driver import Driver, Fields, Statistics, held_bytes
 from solver.lattice import Lattice, build_lattice
 from solver.parts import PartsDriver
 from solver.rheology import make_rheology
-from solver.stage import ROOT
 
 RATES = relaxation_rates(0.8, 3 / 16)
 BLOOD = make_rheology("carreau-yasuda", (0.3, 0.03, 200.0, 0.64, 0.3), 0.8, 3 / 16)
@@ -186,9 +182,4 @@ for lattice, other in zip(lattices, (CudaDriver(lattices[0]), PartsDriver(lattic
 
 
 def test_simulated_device_and_parts_of_one_have_the_means_and_statistics_of_the_cpu():
-    environment = os.environ | {"NUMBA_ENABLE_CUDASIM": "1", "PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'tests'}"}
-    environment["NUMBA_DISABLE_JIT"] = "1"  # compiling would take longer than all else
-    answer = subprocess.run(
-        [sys.executable, "-c", SIMULATED], check=False, env=environment, capture_output=True, text=True
-    )
-    assert answer.returncode == 0, answer.stderr
+    simulated(SIMULATED)

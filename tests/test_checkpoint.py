@@ -16,6 +16,7 @@ from typing import Any
 from unittest import mock
 
 import h5py
+import numba
 import numpy as np
 import pytest
 from geometries import pipe
@@ -25,6 +26,7 @@ from test_simulation import settings
 from solver import stage
 from solver.checkpoint import Checkpoints
 from solver.conditions import Conditions
+from solver.cpu.blocks import CHUNK
 from solver.nodes import Nodes, save
 from solver.settings import BloodSettings, InletSettings, OutletSettings, SolveSettings, WindkesselSettings
 from solver.simulation import solve
@@ -98,6 +100,18 @@ RUNS: dict[str, tuple[Callable[[], Nodes], Callable[[Path], SolveSettings]]] = {
 
 def files(folder: Path) -> dict[str, bytes]:
     return {name: (folder / name).read_bytes() for name in ("flow.vtkhdf", "monitor.csv")}
+
+
+def test_a_run_on_two_threads_leaves_the_bits_of_one_on_one(tmp_path):
+    """With all that a run can have, on more nodes than one thread takes at a time."""
+    if numba.config.NUMBA_NUM_THREADS < 2:
+        pytest.skip("one core")
+    nodes, wanted = pipe((1, 2, 3), 4.2, 20, spacing_mm=0.3), replace(pulsatile(tmp_path / "wave"), cycles=1)
+    assert nodes.count > CHUNK
+    for threads, name in ((1, "one"), (2, "two")):
+        numba.set_num_threads(threads)
+        run(nodes, wanted, tmp_path / name)
+    assert files(tmp_path / "one") == files(tmp_path / "two")
 
 
 @pytest.mark.parametrize("name", RUNS)

@@ -1,19 +1,17 @@
 """The CUDA driver against the CPU driver: on the simulator everywhere, on a device where one answers."""
 
-import os
-import subprocess
-import sys
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from geometries import pipe
+from simulator import simulated
 
 from solver.collision import relaxation_rates
 from solver.cpu.driver import CpuDriver
 from solver.cuda import device
 from solver.lattice import build_lattice
-from solver.stage import ROOT, StageError
+from solver.stage import StageError
 
 COMPARE = """
 import sys
@@ -171,13 +169,6 @@ def test_simulated_cuda_goes_on_from_its_state():
 def test_simulated_four_passes_are_those_of_the_cpu():
     """Wall nodes that carry populations and a moving wall; interpolated walls; openings."""
     simulated(FOUR_PASSES)
-
-
-def simulated(program, *arguments):
-    environment = os.environ | {"NUMBA_ENABLE_CUDASIM": "1", "PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'tests'}"}
-    command = [sys.executable, "-c", program, *arguments]
-    answer = subprocess.run(command, check=False, env=environment, capture_output=True, text=True)
-    assert answer.returncode == 0, answer.stderr
 
 
 def test_cuda_without_a_device_is_refused_with_the_remedy():

@@ -1,15 +1,13 @@
 """Predictions against the truth: memory against what drivers hold, steps against what runs took; and refusals."""
 
 import logging
-import os
-import subprocess
-import sys
 from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from geometries import closed_box, pipe, step
+from simulator import simulated
 from test_moving_walls import patched
 from test_simulation import DENSITY, VISCOSITY, pipe_case, settings
 
@@ -26,7 +24,7 @@ from solver.nodes import Nodes
 from solver.plan import make_plan
 from solver.settings import InletSettings, PatchSettings
 from solver.simulation import solve
-from solver.stage import ROOT, StageError
+from solver.stage import StageError
 
 LOG = logging.getLogger("test_forecast")
 BIG = Device("CPU", 1e12, 1e7, 0.0, 0.0)
@@ -70,10 +68,7 @@ for precision in ("fp32", "fp64"):
 
 
 def test_memory_is_what_the_cuda_driver_holds():
-    environment = os.environ | {"NUMBA_ENABLE_CUDASIM": "1", "PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'tests'}"}
-    command = [sys.executable, "-c", SIMULATED]
-    answer = subprocess.run(command, check=False, env=environment, capture_output=True, text=True)
-    assert answer.returncode == 0, answer.stderr
+    simulated(SIMULATED)
 
 
 def test_links_of_a_surface_are_counted_by_its_area():

@@ -9,10 +9,12 @@ import numpy as np
 import pytest
 from geometries import closed_box, nodes_from, plates
 from naive import Naive
+from simulator import simulated
 
 from solver.collision import relaxation_rates
 from solver.conditions import raised
 from solver.cpu.driver import CpuDriver
+from solver.cuda.device import device_answers
 from solver.d3q19 import VELOCITIES
 from solver.lattice import build_lattice
 from solver.nodes import Nodes
@@ -220,6 +222,7 @@ import numpy as np
 from geometries import observe
 from test_moving_walls import closed_box, patched
 from solver.cpu.driver import CpuDriver
+from solver.cuda.device import device_answers
 from solver.cuda.driver import CudaDriver
 from solver.lattice import build_lattice
 
@@ -248,14 +251,14 @@ print("same")
 """
 
 
-@pytest.mark.parametrize("simulated", [True, False], ids=["simulator", "device"])
-def test_cuda_is_the_cpu_without_openings(simulated):
-    from solver.cuda.device import device_answers
+def test_simulated_cuda_is_the_cpu_without_openings():
+    simulated(COMPARE)
 
-    if not simulated and not device_answers():
+
+def test_cuda_is_the_cpu_without_openings():
+    if not device_answers():
         pytest.skip("no CUDA device")
     environment = os.environ | {"PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'tests'}"}
-    environment |= {"NUMBA_ENABLE_CUDASIM": "1"} if simulated else {}
     answer = subprocess.run(
         [sys.executable, "-c", COMPARE], check=False, env=environment, capture_output=True, text=True
     )

@@ -1,9 +1,6 @@
 """Parts of a domain: run one after another with their exchange, they give the bits of the undivided run."""
 
 import logging
-import os
-import subprocess
-import sys
 from dataclasses import replace
 from itertools import product
 from math import fsum
@@ -12,6 +9,7 @@ import numba
 import numpy as np
 import pytest
 from geometries import closed_box, half_way_walls, nodes_from, numbers, observe, periodic_pipe, pipe, random_cavern
+from simulator import simulated
 from test_moving_walls import box_that_moves_and_slips
 from test_simulation import settings
 
@@ -25,7 +23,7 @@ from solver.nodes import Neighbours, Nodes
 from solver.partition import BALANCE, cut_links, link_table, partition, pieces
 from solver.parts import PartsDriver, split
 from solver.simulation import solve
-from solver.stage import ROOT, StageError
+from solver.stage import StageError
 from solver.sums import split as split_number
 from solver.sums import total, words_by_group
 from solver.walls import WALLS
@@ -280,8 +278,4 @@ assert np.array_equal(numbers(observe(whole, True)), numbers(observe(parts, True
 
 @pytest.mark.slow
 def test_parts_on_simulated_cuda_are_the_whole():
-    environment = os.environ | {"NUMBA_ENABLE_CUDASIM": "1", "PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'tests'}"}
-    answer = subprocess.run(
-        [sys.executable, "-c", SIMULATED], check=False, env=environment, capture_output=True, text=True
-    )
-    assert answer.returncode == 0, answer.stderr
+    simulated(SIMULATED)

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 import yaml
 from geometries import closed_box, plates
+from project_copy import copy_project
 
 from pipeline import study, validation, verdict
 from pipeline.evidence import Evidence, Goal, read, written
@@ -270,6 +271,17 @@ def test_the_workflow_makes_the_runs_of_the_set_and_no_patients_report(study_pro
     assert Counter(counts) == wanted
     made = {*re.findall(r"results/(plates\.[\w-]+)/flow\.vtkhdf", answer.stdout + answer.stderr)}
     assert made == {"plates.16", "plates.32", "plates.32-exact"}
+
+
+def test_a_mistake_in_the_options_of_a_study_is_told_before_anything_runs(snakemake, tmp_path):
+    """Only where a study is to be made: the start of a case does not wait for what knows the options."""
+    project = copy_project(tmp_path / "project")
+    file = project / "config/studies/plates.yaml"
+    file.write_text(file.read_text().replace("\noptions:\n", "\noptions:\n  ordre: 2\n"))
+    answer = snakemake(project, "tiny", "validation=ci", "--", "validation")
+    assert answer.returncode != 0
+    assert "options: ordre: unknown key" in answer.stderr.splitlines()[-1]
+    assert not list((project / "results").glob("plates*"))
 
 
 @pytest.mark.slow

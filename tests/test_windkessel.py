@@ -1,8 +1,5 @@
 """Pressures that follow from the flow: Windkessels, splits of the flow, and what the settings make of them."""
 
-import os
-import subprocess
-import sys
 from dataclasses import replace
 
 import numpy as np
@@ -10,6 +7,7 @@ import pytest
 from geometries import nodes_from, numbers, observe, random_cavern
 from naive import Naive
 from scipy.integrate import solve_ivp
+from simulator import simulated
 
 from solver.collision import relaxation_rates
 from solver.conditions import DAMPING, FILTER, GAIN, make_conditions
@@ -20,7 +18,7 @@ from solver.openings import Control, adjusted
 from solver.parts import PartsDriver
 from solver.profiles import Profile
 from solver.settings import InletSettings, OutletSettings, SolveSettings, WindkesselSettings
-from solver.stage import ROOT, StageError
+from solver.stage import StageError
 from solver.units import PASCAL_PER_MMHG, Units
 from solver.waveform import read_waves
 from solver.windkessel import PROXIMAL_PART, WAVE_SPEED_M_S, Windkessel
@@ -264,11 +262,7 @@ np.testing.assert_allclose(observe(cpu, False).backflow, observe(cuda, False).ba
 
 @pytest.mark.parametrize("whole", ["whole", pytest.param("parts", marks=pytest.mark.slow)])
 def test_simulated_cuda_is_the_cpu_with_control(whole):
-    environment = os.environ | {"NUMBA_ENABLE_CUDASIM": "1", "PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'tests'}"}
-    answer = subprocess.run(
-        [sys.executable, "-c", COMPARE, whole], check=False, env=environment, capture_output=True, text=True
-    )
-    assert answer.returncode == 0, answer.stderr
+    simulated(COMPARE, whole)
 
 
 def test_backflow_is_what_enters_at_nodes_of_outlets():

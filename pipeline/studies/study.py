@@ -8,7 +8,7 @@ import importlib
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, Protocol, Self
+from typing import TYPE_CHECKING, Annotated, Any, Protocol, Self
 
 from pydantic import Field, model_validator
 
@@ -16,8 +16,10 @@ from pipeline.case import Case, RunSet, demand_listed, merged, read_config
 from pipeline.evidence import Evidence
 from pipeline.settings.base import Name, Section, parse
 from pipeline.settings.yaml_file import read_yaml
-from pipeline.studies.run import Run
 from solver.stage import StageError
+
+if TYPE_CHECKING:
+    from pipeline.studies.run import Run  # takes most of a second, which every start of the workflow would wait for
 
 FOLDER = Path("config/studies")
 NO_MEASURES = ("__init__", "balance", "pictures", "reference", "rings", "run", "study", "torus_flow")
@@ -35,7 +37,7 @@ class Measure(Protocol):
 
     Options: type[Section]
 
-    def measure(self, evidence: Evidence, runs: Mapping[str, Run], options: Any) -> None:
+    def measure(self, evidence: Evidence, runs: Mapping[str, "Run"], options: Any) -> None:
         """Put tables, pictures and what has to be reached into the evidence; runs by name, in their order."""
 
 
@@ -105,8 +107,8 @@ class StudyInput(Study):
     runs_of: RunSet
 
 
-def read_study(name: str, folder: Path = FOLDER) -> Study:
-    """Read ``<folder>/<name>.yaml``, with all its runs.
+def read_study(name: str, folder: Path = FOLDER, options: bool = True) -> Study:
+    """Read ``<folder>/<name>.yaml``, with all its runs; without a look at its `options`, it imports no measure.
 
     Raises
     ------
@@ -119,12 +121,13 @@ def read_study(name: str, folder: Path = FOLDER) -> Study:
         raise StageError(f"{path}: the name of a study has no dot, which sets it apart from its runs; rename the file")
     study = parse(Study, read_yaml(path), str(path))
     study.cases(str(path))
-    study.measured(str(path))
+    if options:
+        study.measured(str(path))
     return study
 
 
-def read_studies(config: dict[str, Any], folder: Path = FOLDER) -> dict[str, Study]:
-    """The studies that the configuration names, or all that there are, by name.
+def read_studies(config: dict[str, Any], folder: Path = FOLDER, options: bool = True) -> dict[str, Study]:
+    """The studies that the configuration names, or all that there are, by name; see :func:`read_study`.
 
     Raises
     ------
@@ -135,7 +138,7 @@ def read_studies(config: dict[str, Any], folder: Path = FOLDER) -> dict[str, Stu
     studies, mistakes = {}, []
     for name in chosen.studies or sorted(file.stem for file in folder.glob("*.yaml")):
         try:
-            studies[name] = read_study(name, folder)
+            studies[name] = read_study(name, folder, options)
             if chosen.studies and chosen.validation not in studies[name].sets:
                 raise StageError(
                     f"studies: {name}: has no runs in the set {chosen.validation}; give validation="
