@@ -40,8 +40,8 @@ CERTAIN = 3.0
 """Standard errors beyond which a difference counts: with 6 degrees of freedom 1 of 40 is by chance."""
 SMALL = 0.25
 """Part of its fluctuation by which a mean may differ from one half of the time to the other."""
-LARGE = 0.7
-"""Change of the log of the residual over that time, a factor of 2, at which a mean is given up at once."""
+LARGE = 2.3
+"""Change of the log of the residual since a mean was begun, a factor of 10, at which it is given up at once."""
 FAR = 1000
 """Batches in which a flow that settles must come to rest."""
 LEAST_THROUGHS = 10.0
@@ -276,8 +276,8 @@ class Watch:
         assert self.begun is not None
         wanted, own = LEAST_THROUGHS * 2**self._anew, self.averaged(rows)
         if len(own) >= BATCHES * self.batch:
-            _, rise, error = trend(rows[-BATCHES * self.batch :])
-            if abs(rise) > max(CERTAIN * error, LARGE / BATCHES):
+            residual, rise, error = trend(own)
+            if abs(rise) > CERTAIN * error and abs(residual[-1] - residual[0]) > LARGE:
                 self.verdict, self.begun = "settles" if rise < 0 else "grows", None
                 return False
         span = len(own) * self.interval / self.through
@@ -308,6 +308,11 @@ class Watch:
     def error(self, rows: Sequence[Row]) -> float:
         """Largest standard error of a mean over rows."""
         return max(map(standard_error, signals(rows).values()))
+
+    def least_steps_left(self, rows: Sequence[Row]) -> float:
+        """Steps until a mean is long enough to be told, if the flow fluctuates from now on."""
+        count = LEAST_THROUGHS * 2**self._anew * self.through
+        return (RECENT * self.through if self.begun is None else 0.0) + count - len(self.averaged(rows)) * self.interval
 
     def steps_left(self, rows: Sequence[Row]) -> float:
         """Steps until the mean is good enough, if its error falls with the root of the time; not a number before it is

@@ -325,13 +325,18 @@ class Simulation:
                 f" {balance:+.2%} of the inflow (at most {BALANCE:.1%}); choose a finer spacing"
             )
         row = self.monitor.rows[-1]
-        left, _ = time_left.by_residual(self.monitor.rows, self.watch.ramp, settings.steady_tolerance)
-        enough = f" to {float(f'{MARGIN * (self.step + left):.1e}'):.0f}" if np.isfinite(left) else ""
-        return (
+        found = (
             f"not converged: after {self.step} steps ({row.time_s:.3g} s) the residual is {row.residual:.2g} (wanted"
-            f" {settings.steady_tolerance:g}) and the balance {row.balance:+.2%} (at most {BALANCE:.1%}); raise"
-            f" solve.max_steps{enough} (now {settings.max_steps}), unless the flow has no steady state"
+            f" {settings.steady_tolerance:g}) and the balance {row.balance:+.2%} (at most {BALANCE:.1%})"
         )
+        if self.watch.begun is not None or self.watch.verdict != "settles":
+            left = self.watch.least_steps_left(self.monitor.rows)
+            why = "; the flow fluctuates, and is told by its mean:"
+        else:
+            left, _ = time_left.by_residual(self.monitor.rows, self.watch.ramp, settings.steady_tolerance)
+            why = ";"
+        enough = f" to {float(f'{MARGIN * (self.step + left):.1e}'):.0f}" if np.isfinite(left) else ""
+        return f"{found}{why} raise solve.max_steps{enough} (now {settings.max_steps})"
 
     def _advance(self, writer: FlowWriter, interruption: Interruption) -> None:
         start, schedule = time.monotonic() - self.seconds, self.plan.schedule

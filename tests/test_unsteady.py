@@ -1,6 +1,7 @@
 """Steady conditions without a steady flow: vortices behind rods, seen, averaged and told as what they are."""
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from test_simulation import DENSITY, VISCOSITY, settings
 from solver.flow import read_flow
 from solver.nodes import Nodes
 from solver.settings import SolveSettings
+from solver.stage import StageError
 
 ACROSS, SIDES, SPACING_MM = 5.0, (32, 22), 0.2
 REYNOLDS = 100.0
@@ -65,6 +67,19 @@ def test_vortices_that_come_and_go_end_as_an_unsteady_flow_long_before_the_last_
     energy = columns["kinetic_energy_j"][own]
     assert summary["kinetic_energy_j"] == pytest.approx(energy.mean(), rel=1e-8)
     assert told["rms"]["kinetic energy"] == pytest.approx(energy.std() / energy.mean(), rel=1e-6)
+
+
+def test_steps_that_end_before_the_mean_is_told_name_those_that_it_needs(found, tmp_path):
+    """Not those in which its residual would fall to the tolerance: it never does."""
+    whole = found[0]
+    before = int(whole["steps"] * (1 - 0.3 * whole["fluctuation"]["mean_over_s"] / whole["time_s"]))
+    refused = r"fluctuates, and is told by its mean: raise solve.max_steps to (\d+) \(now"
+    with pytest.raises(StageError, match=refused) as error:
+        run(rods(), shedding(max_steps=before), tmp_path / "flow", kept(tmp_path, 3600))
+    (advised,) = re.findall(refused, str(error.value))
+    assert int(advised) < 2 * whole["steps"]
+    summary = run(rods(), shedding(max_steps=int(advised)), tmp_path / "flow", kept(tmp_path, 3600))
+    assert summary["state"] == "unsteady"
 
 
 def test_the_file_holds_the_mean_of_an_unsteady_flow_and_its_statistics(found):
