@@ -35,6 +35,12 @@ def pytest_runtest_setup() -> None:
     numba.set_num_threads(1)
 
 
+@pytest.fixture
+def all_threads() -> None:
+    """As many threads as Numba has, for tests of what is done with them; the next test begins with one again."""
+    numba.set_num_threads(numba.config.NUMBA_NUM_THREADS)
+
+
 @pytest.fixture(scope="session")
 def real_cases() -> Path:
     """Folder with real image data; tests that need it are skipped where it is absent."""

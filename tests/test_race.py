@@ -45,6 +45,7 @@ def short(monkeypatch):
     monkeypatch.setattr(race_module, "AGREED_STEPS", 20)
 
 
+@pytest.mark.usefixtures("all_threads")
 def test_race_compares_all_programs_and_times_their_passes(short):
     found = race(cavity(8), settings(), logging.getLogger())
     names = [entry["name"] for entry in found["entries"]]

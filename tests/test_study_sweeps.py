@@ -36,6 +36,7 @@ def settings(**more):
 # ---- stage -----------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.usefixtures("all_threads")
 def test_sweep_times_all_numbers_of_threads_in_turn_and_snapshots_at_all_intervals(monkeypatch, tmp_path):
     monkeypatch.setattr(sweeps, "INTERVALS", (2, 6))
     nodes = pipe((0, 0, 1), 8.0, 8)
