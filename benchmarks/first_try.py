@@ -109,7 +109,7 @@ def _seconds(folder: Path) -> dict[str, float]:
 def tell(records: dict[str, dict[str, Any]]) -> str:
     """The table."""
     columns = ["input", "ended in", "true or reference, mL", "mask, mL", "surface, mL", "cut off at ends, mL",
-               "openings", "unusual"]  # fmt: skip
+               "openings", "flow", "figures not good", "unusual"]  # fmt: skip
     return table(columns, [[name, *_row(each)] for name, each in records.items()])
 
 
@@ -118,7 +118,13 @@ def _row(found: dict[str, Any]) -> list[str]:
     ended = found["refusal"] or ("report" if found["report"] else "lattice" if "lattice" in found else "not run")
     wanted = f" of {found['true_openings']}" if found.get("true_openings") else ""
     openings = f"{found['openings']}{wanted}" if "openings" in found else ""
-    return [ended, *("" if v is None else f"{v:.3g}" for v in volumes), openings, ", ".join(found.get("unusual", ()))]
+    flow = f"{found['state']}, {found['steps']} steps" if "state" in found else ""
+    doubted = [f"{figures}: {state}" for figures, state in found.get("trust", {}).items() if state != "good"]
+    return [
+        ended,
+        *("" if volume is None else f"{volume:.3g}" for volume in volumes),
+        *(openings, flow, ", ".join(doubted), ", ".join(found.get("unusual", ()))),
+    ]
 
 
 def main() -> None:
