@@ -98,7 +98,8 @@ def test_flow_is_balanced_and_as_imposed(finished):
     assert checks["converged"] is True
     assert abs(checks["flow balance"]) < 0.005  # what is asked of the demo, at half its resolution
     assert abs(checks["inflow against imposed"]) < 0.01
-    assert abs(checks["flow balance of the velocity field"]) < 0.01  # sampled in outlets of 6 nodes across
+    # Sampled in outlets of 6 nodes across, where second order leaves a part of the order of (1/6)^2.
+    assert abs(checks["flow balance of the velocity field"]) < 0.028
 
 
 THREADS = (

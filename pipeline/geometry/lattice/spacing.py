@@ -145,10 +145,10 @@ def choose_spacing(
         chosen = auto or min(resolved, bearable or resolved, key=lambda spacing: spacing.spacing_mm)
     if coarser > 1:
         chosen = chosen.coarsened(coarser * chosen.spacing_mm)
-    smallest = min(openings, key=lambda opening: opening.radius_mm)  # what is fine enough for it is so for all
-    across = 2 * smallest.radius_mm / chosen.spacing_mm
-    if across < MIN_NODES_ACROSS:
-        raise StageError(too_coarse(smallest, chosen.spacing_mm, f"has {across:.1f} nodes across"))
+    for opening in sorted(openings, key=lambda opening: opening.radius_mm):  # the smallest is told: it asks for most
+        across = 2 * opening.radius_mm / chosen.spacing_mm
+        if across < MIN_NODES_ACROSS:
+            raise StageError(too_coarse(opening, chosen.spacing_mm, f"has {across:.1f} nodes across"))
     return chosen
 
 
