@@ -7,8 +7,8 @@
 
 What comes back is small: of the flow the velocity at the end, in single precision rounded to `BITS` bits; all
 other arrays of the flow file are NaN. It serves studies that look at nothing else. A run that fails leaves its log, the
-others go on, and the status is 1. `benchmarks/first_try.py` needs all of a steady flow: `solve --fields` keeps pressure
-and viscous stress as well, and `restore` makes a whole flow file of that.
+others go on, and the status is 1. Reports need all of a steady flow: `solve --fields` keeps pressure and viscous
+stress as well, with `FIELD_BITS` bits, and `restore runs/` makes whole flow files of what came back.
 """
 
 import argparse
@@ -100,7 +100,8 @@ def _solved(run: Path, to: Path, fields: bool) -> bool:
     ended = subprocess.run(command, cwd=ROOT, check=False)
     flow = to / names["flow"]
     if flow.exists():
-        thin(flow, to / "thin", *((tuple(FIELDS), FIELD_BITS) if fields else ((KEPT,), BITS)))
+        kept, bits = (tuple(FIELDS), FIELD_BITS) if fields else ((KEPT,), BITS)
+        thin(flow, to / "thin", kept, bits)
         (to / "thin").replace(flow)
     return ended.returncode == 0
 
@@ -126,23 +127,29 @@ def _missing(file: h5py.File, name: str, shape: tuple[int, ...]) -> None:
     file.create_dataset(name, shape=shape, dtype=np.float32, chunks=True, fillvalue=np.nan)
 
 
-def restore(flow: Path, nodes: Path, settings: Path, to: Path) -> None:
-    """Write the flow file of a steady run from the fields at its end; means and statistics are theirs.
+def restore(run: Path) -> None:
+    """Make the flow file of a steady run whole again from the fields at its end; means and statistics are theirs.
+
+    Parameters
+    ----------
+    run : folder with ``nodes.h5``, ``settings.json`` and the ``flow.vtkhdf`` that came back, which is replaced.
 
     Raises
     ------
     ValueError : the blood is not Newtonian: its viscosity did not come back.
     """
-    wanted = json.loads(settings.read_text())
+    wanted = json.loads((run / "settings.json").read_text())
     if (model := wanted["blood"]["model"]) != "newtonian":
-        raise ValueError(f"{settings}: blood.model {model}, where only newtonian can be restored")
-    with h5py.File(flow) as thinned, FlowWriter(to, load(nodes)) as writer:
+        raise ValueError(f"{run}: blood.model {model}, where only newtonian can be restored")
+    flow, whole = run / "flow.vtkhdf", run / "whole"
+    with h5py.File(flow) as thinned, FlowWriter(whole, load(run / "nodes.h5")) as writer:
         root = thinned["VTKHDF"]
         fields = [root["PointData"][name][:] for name in FIELDS]
         writer.append(float(root["Steps/Values"][-1]), *fields)
         velocity, _, stress = fields
         statistics = steady_statistics(velocity, stress, wanted["viscosity_pa_s"], wanted["density_kg_m3"])
         writer.average(*fields, statistics=statistics)
+    whole.replace(flow)
 
 
 def rounded(values: NDArray[np.float32], bits: int) -> NDArray[np.float32]:
@@ -179,7 +186,7 @@ def measure(study: str, runs_of: Any, folder: Path, out: Path) -> None:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     commands = parser.add_subparsers(dest="command", required=True)
-    for name, arguments in {"pack": ("study", "set", "folder"), "solve": ("folder", "out"),
+    for name, arguments in {"pack": ("study", "set", "folder"), "solve": ("folder", "out"), "restore": ("folder",),
                             "measure": ("study", "set", "folder", "out")}.items():  # fmt: skip
         command = commands.add_parser(name)
         for argument in arguments:
@@ -190,6 +197,9 @@ def main() -> int:
     chosen = parser.parse_args()
     if chosen.command == "pack":
         pack(chosen.study, chosen.set, chosen.folder)
+    elif chosen.command == "restore":
+        for flow in sorted(chosen.folder.glob("*/flow.vtkhdf")):
+            restore(flow.parent)
     elif chosen.command == "measure":
         measure(chosen.study, chosen.set, chosen.folder, chosen.out)
     elif failed := solve(chosen.folder, chosen.out, chosen.fields):

@@ -23,11 +23,12 @@ from pipeline.geometry.lattice.grid import choose_frame
 from pipeline.geometry.surface.clip import ClipError, cap_of, check_closed, directed_edges
 from pipeline.geometry.surface.extension import extend_openings
 from pipeline.geometry.surface.intersections import self_intersections
-from pipeline.geometry.surface.isosurface import ThinPlaceError, smooth_field, zero_surface
+from pipeline.geometry.surface.isosurface import smooth_field, zero_surface
 from pipeline.geometry.surface.mend import LEAST_RIM, flat_caps, flat_faces, mend, rims
 from pipeline.geometry.surface.quality import triangle_quality
 from pipeline.geometry.surface.smooth_mesh import smooth_mesh
 from pipeline.geometry.surface.surface_file import SurfaceFile, read_surface_file
+from pipeline.geometry.surface.thin import ThinPlaceError
 from pipeline.mesh import Mesh, words_mm
 from pipeline.settings.base import parse
 from pipeline.surface import (

@@ -20,7 +20,6 @@ from pipeline.geometry.lattice.left_out import Closed, advice, choose_auto, clos
 from pipeline.geometry.lattice.links import Links, links
 from pipeline.geometry.lattice.narrow import without_narrow
 from pipeline.geometry.lattice.spacing import (
-    MIN_NODES_ACROSS,
     Narrowest,
     Spacing,
     SpacingSettings,
@@ -34,6 +33,7 @@ from pipeline.mesh import Mesh, read_openings
 from pipeline.settings.base import parse
 from pipeline.settings.geometry import VoxelizeSettings
 from solver.d3q19 import VELOCITIES, WEIGHTS, Q
+from solver.forecast import MIN_NODES_ACROSS
 from solver.nodes import WALL, Opening
 from solver.sections import Sections, find_sections
 from solver.stage import Job, StageError, run_stage
@@ -269,11 +269,10 @@ def _chosen(vessel: _Vessel, budget: Budget) -> Spacing:
 
 def _advice(vessel: _Vessel, grid: Grid | None, fitting_mm: float) -> str:
     counted = vessel.settings.nodes_across is not None
-    if grid:
-        return f"Set voxelize: {{spacing_mm: {fitting_mm:.17g}{', nodes_across: null' if counted else ''}}}"
-    if vessel.tree:
+    if vessel.tree and not grid:
         return advice(vessel.tree, fitting_mm, vessel.inflow_ml_s, counted)
-    return f"Set voxelize: {{spacing_mm: {fitting_mm:.6g}{', nodes_across: null' if counted else ''}}}"
+    spacing = f"{fitting_mm:.17g}" if grid else f"{fitting_mm:.6g}"
+    return f"Set voxelize: {{spacing_mm: {spacing}{', nodes_across: null' if counted else ''}}}"
 
 
 def _close(job: Job, vessel: _Vessel, spacing_mm: float) -> Closed | None:

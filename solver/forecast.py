@@ -32,8 +32,8 @@ from solver.nodes import Nodes
 from solver.stage import StageError
 from solver.streaming import row_stride
 
-LEAST_ACROSS = 6.0
-"""Nodes across an opening below which voxelize refuses a lattice (MIN_NODES_ACROSS there)."""
+MIN_NODES_ACROSS = 6.0
+"""Fewer nodes than this across a vessel carry no profile of velocity."""
 
 REAL_BYTES = {"fp32": 4, "fp64": 8, "fp16": 4}
 STORED_BYTES = {"fp32": 4, "fp64": 8, "fp16": 2}
@@ -210,7 +210,7 @@ def forecast(
             nodes.spacing_mm, lambda coarser: device.bytes(coarser, precision, means, varying), free
         )
         # voxelize knows of one mean and 19 populations
-        known = _rounded_down(1e-9 * Size.of_nodes(nodes).coarser(fitting / nodes.spacing_mm).device_bytes(precision))
+        known = rounded_down(1e-9 * Size.of_nodes(nodes).coarser(fitting / nodes.spacing_mm).device_bytes(precision))
         raise StageError(
             f"{nodes.count} fluid nodes need {gigabytes(need)} in {precision}, but {gigabytes(free)} are free on"
             f" {device.name}. Set voxelize.memory_gb: {known:.3g}; voxelize then takes the finest spacing that fits, or"
@@ -224,10 +224,10 @@ def forecast(
 def _at_spacing(nodes: Nodes, spacing_mm: float) -> str:
     """What a coarser spacing leaves of the openings, in words."""
     across = {opening.name: 2 * opening.radius_mm / spacing_mm for opening in nodes.openings}
-    lost = [f"{name} {count:.1f}" for name, count in across.items() if count < LEAST_ACROSS]
+    lost = [f"{name} {count:.1f}" for name, count in across.items() if count < MIN_NODES_ACROSS]
     told = f"At about {spacing_mm:.3g} mm (now {nodes.spacing_mm:.3g}), the finest that fits,"
     if lost:
-        return f"{told} these openings have too few nodes across, {LEAST_ACROSS:g} are wanted: {', '.join(lost)}"
+        return f"{told} these openings have too few nodes across, {MIN_NODES_ACROSS:g} are wanted: {', '.join(lost)}"
     return f"{told} {f'each opening has {min(across.values()):.1f} nodes across or more' if across else 'it runs'}"
 
 
@@ -243,10 +243,10 @@ def _cheaper(device: Device, nodes: Nodes, precision: str, means: int, varying: 
     return told
 
 
-def _rounded_down(value: float) -> float:
-    """To three digits."""
+def rounded_down(value: float) -> float:
+    """To three digits, and never more than the value but for round-off."""
     digit = 10.0 ** (floor(log10(value)) - 2)
-    return floor(value / digit) * digit
+    return floor(value / digit + 1e-9) * digit
 
 
 def update_bytes(precision: str, q: int = 19) -> int:

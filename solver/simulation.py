@@ -331,7 +331,7 @@ class Simulation:
         )
         if self.watch.begun is not None or self.watch.verdict != "settles":
             left = self.watch.least_steps_left(self.monitor.rows)
-            why = "; the flow fluctuates, and is told by its mean:"
+            why = f"; the flow {self.watch.verdict}, and is told by its mean:"
         else:
             left, _ = time_left.by_residual(self.monitor.rows, self.watch.ramp, settings.steady_tolerance)
             why = ";"

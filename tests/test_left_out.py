@@ -22,7 +22,7 @@ from pipeline.geometry.branches.shares import FlowTree
 from pipeline.geometry.branches.tree import trace_tree
 from pipeline.geometry.lattice.budget import Budget
 from pipeline.geometry.lattice.left_out import choose_auto, too_thin
-from pipeline.geometry.lattice.spacing import MIN_NODES_ACROSS, NODES_ACROSS
+from pipeline.geometry.lattice.spacing import NODES_ACROSS
 from pipeline.haemodynamics.dry import wetted
 from pipeline.lattice import Lattice
 from pipeline.mesh import write_openings
@@ -32,6 +32,7 @@ from pipeline.settings.geometry import OpeningSettings, SideBranches, SurfaceSet
 from pipeline.surface import Surface, extract_surface, without_too_thin
 from pipeline.vessel import Branch, BranchShape, VesselShape, coverage, vessel_distance
 from pipeline.volume import Volume
+from solver.forecast import MIN_NODES_ACROSS
 from solver.nodes import WALL, Opening, check
 from solver.stage import Job, StageError
 

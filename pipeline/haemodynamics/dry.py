@@ -8,8 +8,8 @@ from numpy.typing import NDArray
 from scipy.spatial import cKDTree
 
 from pipeline.geometry.branches.side_branches import FLARE
-from pipeline.geometry.lattice.spacing import MIN_NODES_ACROSS
 from pipeline.mesh import Mesh
+from solver.forecast import MIN_NODES_ACROSS
 from solver.nodes import Nodes
 
 if TYPE_CHECKING:

@@ -1,5 +1,6 @@
 """Is a grown mask the lumen? Contrast, border and growth of the volume with a falling threshold."""
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -90,12 +91,18 @@ def border_contact(mask: Mask, direction: NDArray[np.floating]) -> dict[str, flo
     dict
         By the side of the patient that the face looks to (the nearest, where the region is oblique).
     """
-    faces = {}
-    for axis in range(3):
-        planes = np.moveaxis(mask, 2 - axis, 0)
-        for plane, sign in ((planes[0], -1), (planes[-1], 1)):
-            faces[side(sign * direction[:, axis])] = float(plane.mean())
-    return faces
+    faces = itertools.product((2, 1, 0), (False, True))
+    return {_side_of(axis, last, direction): _covered(mask, axis, last) for axis, last in faces}
+
+
+def _covered(mask: Mask, axis: int, last: bool) -> float:
+    """The part of the first or last layer along an axis of the array that a mask covers."""
+    return float(np.take(mask, -1 if last else 0, axis=axis).mean())
+
+
+def _side_of(axis: int, last: bool, direction: NDArray[np.floating]) -> str:
+    """The side of the patient that such a layer looks to."""
+    return side((1 if last else -1) * direction[:, 2 - axis])
 
 
 def side(vector: NDArray[np.floating]) -> str:
@@ -121,20 +128,18 @@ def check_border(lumen: Lumen, filtered: Volume, places: Sequence[Index], settin
     """
     seeds = [place for place in places if lumen.mask[place[::-1]]]
     grown = Grown(lumen.mask, filtered.voxels, seeds or places, lumen.wall)
-    for axis in range(3):
-        for last in (False, True):
-            covered = float(np.take(lumen.mask, -1 if last else 0, axis=axis).mean())
-            if covered <= settings.border_fraction or (found := fault(grown, axis, last)) is None:
-                continue
-            words, index = found
-            face = side((1 if last else -1) * filtered.direction[:, 2 - axis])
-            raise StageError(
-                f"{lumen}: the mask covers {covered:.0%} of the {face} face of the region, more than"
-                f" segment.border_fraction = {settings.border_fraction:.0%}, and around"
-                f" {text_mm(filtered.to_mm(index))} mm this is no vessel that the border cuts: its {words}. The mask"
-                " has leaked into the surroundings: raise the threshold; if it is a vessel, give a seed in it, widen"
-                " the region (filter) or raise segment.border_fraction"
-            )
+    for axis, last in itertools.product(range(3), (False, True)):
+        covered = _covered(lumen.mask, axis, last)
+        if covered <= settings.border_fraction or (found := fault(grown, axis, last)) is None:
+            continue
+        words, index = found
+        raise StageError(
+            f"{lumen}: the mask covers {covered:.0%} of the {_side_of(axis, last, filtered.direction)} face of the"
+            f" region, more than segment.border_fraction = {settings.border_fraction:.0%}, and around"
+            f" {text_mm(filtered.to_mm(index))} mm this is no vessel that the border cuts: its {words}. The mask has"
+            " leaked into the surroundings: raise the threshold; if it is a vessel, give a seed in it, widen the region"
+            " (filter) or raise segment.border_fraction"
+        )
 
 
 @dataclass(frozen=True)

@@ -18,11 +18,11 @@ from pipeline.geometry.branches.side_branches import WALL, SideBranch, close_flu
 from pipeline.geometry.branches.tree import Tree, trace_tree
 from pipeline.geometry.lattice.budget import Budget
 from pipeline.geometry.lattice.left_out import choose_auto, too_thin
-from pipeline.geometry.lattice.spacing import MIN_NODES_ACROSS
 from pipeline.geometry.surface.clip import ClipError
 from pipeline.mesh import Mesh
 from pipeline.settings.base import NonNegative, Positive, Section
 from pipeline.settings.geometry import SurfaceSettings
+from solver.forecast import MIN_NODES_ACROSS
 from solver.nodes import Opening
 
 LEAST_OPENINGS = 3

@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 
 from pipeline.geometry.lattice.frame import MARGIN_NODES, Frame, around
-from pipeline.geometry.lattice.spacing import MIN_NODES_ACROSS, NODES_ACROSS, Extent, Spacing
+from pipeline.geometry.lattice.spacing import NODES_ACROSS, Extent, Spacing
 from pipeline.mesh import Mesh
 from pipeline.settings.geometry import VoxelizeSettings
+from solver.forecast import MIN_NODES_ACROSS
 from solver.stage import StageError
 
 NEARLY = 1e-6

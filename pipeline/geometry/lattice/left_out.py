@@ -16,7 +16,8 @@ from pipeline.geometry.branches.side_branches import FLARE, from_balls
 from pipeline.geometry.branches.tree import Branch
 from pipeline.geometry.lattice.budget import ROUND_OFF, Budget
 from pipeline.geometry.lattice.frame import Frame
-from pipeline.geometry.lattice.spacing import MIN_NODES_ACROSS, NODES_ACROSS, Spacing
+from pipeline.geometry.lattice.spacing import NODES_ACROSS, Spacing
+from solver.forecast import MIN_NODES_ACROSS
 
 TIPS = 1.03
 """An end that is closed has its tip again: a spacing that is so much coarser leaves 9 % of the nodes for these."""

@@ -3,7 +3,7 @@
 import json
 from collections.abc import Callable
 from dataclasses import dataclass
-from math import floor, inf, log10
+from math import inf
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -15,6 +15,7 @@ from pipeline.settings.base import Positive, Section
 from pipeline.settings.flow import InletSettings, OutletSettings
 from pipeline.settings.geometry import VoxelizeSettings
 from solver.expected import leaving_m3_s, peak_speed_m_s
+from solver.forecast import MIN_NODES_ACROSS, rounded_down
 from solver.nodes import Opening
 from solver.sections import Sections
 from solver.stage import StageError
@@ -27,9 +28,6 @@ NODES_ACROSS = 20.0
 
 CLEARLY_FINER = 1.25
 """By so much a spacing is advised to be finer where passages one node wide cut an opening off."""
-
-MIN_NODES_ACROSS = 6.0
-"""Fewer nodes than this across a vessel carry no profile of velocity."""
 
 
 class FlowScale(Section):
@@ -217,15 +215,9 @@ def too_coarse(opening: Opening, spacing_mm: float, what: str, across_mm: float 
         least_mm = spacing_mm / CLEARLY_FINER
     return (
         f"opening {opening.name} (radius {opening.radius_mm:.3g} mm) {what} at a spacing of {spacing_mm:.3g} mm;"
-        f" at least {MIN_NODES_ACROSS:g} nodes are wanted: set voxelize: {{spacing_mm: {_rounded_down(least_mm)},"
+        f" at least {MIN_NODES_ACROSS:g} nodes are wanted: set voxelize: {{spacing_mm: {rounded_down(least_mm):.3g},"
         " nodes_across: null}"
     )
-
-
-def _rounded_down(value: float) -> str:
-    """To three digits, and never more than the value."""
-    digit = 10.0 ** (floor(log10(value)) - 2)
-    return f"{floor(value / digit + 1e-9) * digit:.3g}"
 
 
 @dataclass(frozen=True)

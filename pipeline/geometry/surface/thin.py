@@ -20,6 +20,8 @@ FLAT_SLOPE = 0.45
 """What a Gaussian of :data:`BLUR` falls by from the voxel before a flat wall to the one behind."""
 DRAWN_IN = 2
 """Where smoothing draws the wall of a mask in by so many voxels at most, as at tips, nothing is gone."""
+NEIGHBOURS = np.ones((3, 3, 3), bool)
+"""Voxels that touch, by a face, an edge or a corner."""
 FARAWAY = 1e-4
 """Weight of a flat wall, which counts where there is no other near."""
 
@@ -106,11 +108,11 @@ def lost_places(mask: NDArray[np.bool_], kept: NDArray[np.bool_]) -> list[tuple[
     mask, kept : (Z, Y, X), before and after.
     """
     gone = mask & ~kept
-    far = gone & ~ndimage.binary_dilation(kept, np.ones((3, 3, 3), bool), iterations=DRAWN_IN)
+    far = gone & ~ndimage.binary_dilation(kept, NEIGHBOURS, iterations=DRAWN_IN)
     if not far.any():
         return []
-    gone &= ndimage.binary_dilation(far, np.ones((3, 3, 3), bool), iterations=DRAWN_IN)
-    label, count = ndimage.label(gone, np.ones((3, 3, 3), bool))
+    gone &= ndimage.binary_dilation(far, NEIGHBOURS, iterations=DRAWN_IN)
+    label, count = ndimage.label(gone, NEIGHBOURS)
     sizes = np.bincount(label.ravel())[1:]
     middles = np.array(ndimage.center_of_mass(gone, label, range(1, count + 1)))[:, ::-1]
     return [(middles[k], int(sizes[k])) for k in np.argsort(-sizes, kind="stable")]
