@@ -18,6 +18,7 @@ COPY config/ config/
 COPY data/ data/
 COPY pipeline/ pipeline/
 COPY solver/ solver/
+COPY validation/ validation/
 RUN useradd --uid 1000 --create-home hemolattice && mkdir results && chmod -R a+rwX .
 ENV HOME=/tmp
 

@@ -25,7 +25,7 @@ validation: .venv/.dev
 	rm -f docs/evidence/*.json docs/figures/ladder-*.png
 	HEMO_EVIDENCE=$(CURDIR)/docs NUMBA_NUM_THREADS=1 \
 	  $(BIN)/python -m pytest -n auto --dist worksteal --timeout 3600 -m "slow or ladder"; status=$$?; \
-	$(BIN)/python -m pipeline.evidence && exit $$status
+	$(BIN)/python -m validation.evidence && exit $$status
 
 smoke: .venv/.run $(CUDA)
 	$(BIN)/snakemake --cores $(CORES) --config cases=tiny
@@ -47,7 +47,7 @@ slurm: .venv/.slurm
 cuda: .venv/.cuda
 
 schema: .venv/.run
-	$(BIN)/python -m pipeline.case > config/case.schema.json
+	$(BIN)/python -m pipeline.case.case_file > config/case.schema.json
 
 .venv/.venv:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \

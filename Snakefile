@@ -20,12 +20,12 @@ import time
 from functools import cache
 from pathlib import Path
 
-from pipeline.case import read_cohort, read_config
-from pipeline.outcome import outcome
-from pipeline.recovery import RESULTS, recover, require_folders
-from pipeline.sharing import SHARED, STAGES, owners
-from pipeline.studies.study import read_studies
-from solver.stage import ROOT, StageError, checksum, combined, sources
+from pipeline.case.case_file import read_cohort, read_config
+from pipeline.workflow.outcome import outcome
+from pipeline.workflow.recovery import RESULTS, recover, require_folders
+from pipeline.workflow.sharing import SHARED, STAGES, owners
+from validation.studies.study_file import read_studies
+from solver.runtime.stage import ROOT, StageError, checksum, combined, sources
 
 
 configfile: "config/config.yaml"
@@ -107,7 +107,7 @@ def asked(quantity):
         cluster = CHOSEN.cluster
         if not cluster or not workflow.is_main_process:
             return None
-        from solver.walltime import expected  # only now: it takes a second
+        from solver.run.walltime import expected  # only now: it takes a second
 
         bytes_s = 1e9 * cluster.gpu_memory_gb_s if gpus(wildcards) else None
         found = expected(str(input.nodes), section(wildcards.case, "solve"), threads, bytes_s)
@@ -214,7 +214,7 @@ def gate(wildcards, input):
         return ""
     log = (ANY_LEVEL + "logs/solve.log").format(**wildcards)
     given = options(openings=input.openings, settings=section(wildcards.case, "plausibility"), log=log)
-    return f"{PYTHON} -m pipeline.plausibility --check {given} && "
+    return f"{PYTHON} -m pipeline.stages.plausibility --check {given} && "
 
 
 def lines(wildcards):
@@ -279,9 +279,9 @@ rule phantom:
     log:
         OUT + "logs/phantom.log",
     params:
-        code=code("pipeline.phantom"),
+        code=code("pipeline.stages.phantom"),
     shell:
-        "{PYTHON} -m pipeline.phantom --vessel {input.vessel:q}"
+        "{PYTHON} -m pipeline.stages.phantom --vessel {input.vessel:q}"
         " --dicom {output.dicom:q} --truth {output.truth:q} --truth-mask {output.mask:q}"
         " --provenance {output.provenance:q} --log {log:q}"
 
@@ -299,9 +299,9 @@ rule load:
         OUT + "logs/load.log",
     params:
         settings=settings("load"),
-        code=code("pipeline.load"),
+        code=code("pipeline.stages.load"),
     shell:
-        "{PYTHON} -m pipeline.load --source {input.source:q}"
+        "{PYTHON} -m pipeline.stages.load --source {input.source:q}"
         " --volume {output.volume:q} --series {output.series:q}"
         " --settings {params.settings:q} --provenance {output.provenance:q} --log {log:q}"
 
@@ -317,9 +317,9 @@ rule pick:
         OUT + "logs/pick.log",
     params:
         settings=settings("pick"),
-        code=code("pipeline.pick"),
+        code=code("pipeline.stages.pick"),
     shell:
-        "{PYTHON} -m pipeline.pick --volume {input.volume:q} --series {input.series:q} --page {output.page:q}"
+        "{PYTHON} -m pipeline.stages.pick --volume {input.volume:q} --series {input.series:q} --page {output.page:q}"
         " --settings {params.settings:q} --provenance {output.provenance:q} --log {log:q}"
 
 
@@ -336,9 +336,9 @@ rule filter:
         OUT + "logs/filter.log",
     params:
         settings=settings("filter"),
-        code=code("pipeline.filter"),
+        code=code("pipeline.stages.filter"),
     shell:
-        "{PYTHON} -m pipeline.filter --volume {input.volume:q} --filtered {output.filtered:q}"
+        "{PYTHON} -m pipeline.stages.filter --volume {input.volume:q} --filtered {output.filtered:q}"
         " --settings {params.settings:q} --provenance {output.provenance:q} --log {log:q}"
 
 
@@ -361,9 +361,9 @@ rule segment:
         OUT + "logs/segment.log",
     params:
         settings=settings("segment"),
-        code=code("pipeline.segment"),
+        code=code("pipeline.stages.segment"),
     shell:
-        "{PYTHON} -m pipeline.segment --filtered {input.filtered:q} --volume {input.volume:q} --series {input.series:q}"
+        "{PYTHON} -m pipeline.stages.segment --filtered {input.filtered:q} --volume {input.volume:q} --series {input.series:q}"
         " --lumen {output.lumen:q} --occupancy {output.occupancy:q}"
         " --segmentation {output.segmentation:q} --picture {output.picture:q} --page {output.page:q}"
         " --settings {params.settings:q} --provenance {output.provenance:q} --log {log:q}"
@@ -385,9 +385,9 @@ rule import_mask:
         OUT + "logs/import_mask.log",
     params:
         settings=settings("import_mask"),
-        code=code("pipeline.import_mask"),
+        code=code("pipeline.stages.import_mask"),
     shell:
-        "{PYTHON} -m pipeline.import_mask --mask {input.mask:q} --lumen {output.lumen:q} --occupancy {output.occupancy:q}"
+        "{PYTHON} -m pipeline.stages.import_mask --mask {input.mask:q} --lumen {output.lumen:q} --occupancy {output.occupancy:q}"
         " --segmentation {output.segmentation:q} --picture {output.picture:q} --page {output.page:q}"
         " --settings {params.settings:q} --provenance {output.provenance:q} --log {log:q}"
 
@@ -405,9 +405,9 @@ rule surface:
         OUT + "logs/surface.log",
     params:
         settings=settings("surface"),
-        code=code("pipeline.surface"),
+        code=code("pipeline.stages.surface"),
     shell:
-        "{PYTHON} -m pipeline.surface --occupancy {input.occupancy:q}"
+        "{PYTHON} -m pipeline.stages.surface --occupancy {input.occupancy:q}"
         " --surface {output.surface:q} --openings {output.openings:q}"
         " --settings {params.settings:q} --provenance {output.provenance:q} --log {log:q}"
 
@@ -425,9 +425,9 @@ rule import_surface:
         OUT + "logs/import_surface.log",
     params:
         settings=settings("import_surface"),
-        code=code("pipeline.import_surface"),
+        code=code("pipeline.stages.import_surface"),
     shell:
-        "{PYTHON} -m pipeline.import_surface --given {input.given:q}"
+        "{PYTHON} -m pipeline.stages.import_surface --given {input.given:q}"
         " --surface {output.surface:q} --openings {output.openings:q}"
         " --settings {params.settings:q} --provenance {output.provenance:q} --log {log:q}"
 
@@ -444,9 +444,9 @@ rule canonical:
         OUT + "logs/canonical.log",
     params:
         settings=settings("canonical"),
-        code=code("pipeline.canonical"),
+        code=code("pipeline.stages.canonical"),
     shell:
-        "{PYTHON} -m pipeline.canonical"
+        "{PYTHON} -m pipeline.stages.canonical"
         " --surface {output.surface:q} --openings {output.openings:q}"
         " --settings {params.settings:q} --provenance {output.provenance:q} --log {log:q}"
 
@@ -466,10 +466,10 @@ rule centreline:
         OUT + "logs/centreline.log",
     params:
         settings=settings("centreline"),
-        code=code("pipeline.centreline"),
+        code=code("pipeline.stages.centreline"),
     threads: cores
     shell:
-        "NUMBA_NUM_THREADS={threads} {PYTHON} -m pipeline.centreline"
+        "NUMBA_NUM_THREADS={threads} {PYTHON} -m pipeline.stages.centreline"
         " --surface {input.surface:q} --openings {input.openings:q}"
         " --centreline {output.centreline:q} --branches {output.branches:q} --summary {output.summary:q}"
         " --settings {params.settings:q} --provenance {output.provenance:q} --log {log:q}"
@@ -492,10 +492,10 @@ rule voxelize:
     params:
         settings=lambda wildcards: section(wildcards.case, "voxelize", LEVELS.index(wildcards.level)),
         centreline=lambda wildcards: options(centreline=narrowest(wildcards), lines=lines(wildcards)),
-        code=code("pipeline.voxelize"),
+        code=code("pipeline.stages.voxelize"),
     threads: cores
     shell:
-        "NUMBA_NUM_THREADS={threads} {PYTHON} -m pipeline.voxelize"
+        "NUMBA_NUM_THREADS={threads} {PYTHON} -m pipeline.stages.voxelize"
         " --surface {input.surface:q} --openings {input.openings:q} {params.centreline}"
         " --lattice {output.lattice:q}"
         " --settings {params.settings:q} --provenance {output.provenance:q} --log {log:q}"
@@ -515,10 +515,10 @@ rule decompose:
         ANY_LEVEL + "logs/decompose.log",
     params:
         settings=settings("decompose"),
-        code=code("pipeline.decompose"),
+        code=code("pipeline.stages.decompose"),
     threads: cores
     shell:
-        "NUMBA_NUM_THREADS={threads} {PYTHON} -m pipeline.decompose"
+        "NUMBA_NUM_THREADS={threads} {PYTHON} -m pipeline.stages.decompose"
         " --lattice {input.lattice:q} --surface {input.surface:q} --openings {input.openings:q} --nodes {output.nodes:q}"
         " --settings {params.settings:q} --provenance {output.provenance:q} --log {log:q}"
 
@@ -562,7 +562,7 @@ for STAGE in SHARED:
         params:
             log=of_owner(STAGE, LOG),
         shell:
-            "{PYTHON} -m pipeline.link --given {input.given:q} --made {output:q} --given-log {params.log:q} --log {log:q}"
+            "{PYTHON} -m pipeline.stages.link --given {input.given:q} --made {output:q} --given-log {params.log:q} --log {log:q}"
 
 
 rule plausibility:
@@ -577,9 +577,9 @@ rule plausibility:
         OUT + "logs/plausibility.log",
     params:
         settings=settings("plausibility"),
-        code=code("pipeline.plausibility"),
+        code=code("pipeline.stages.plausibility"),
     shell:
-        "{PYTHON} -m pipeline.plausibility --openings {input.openings:q} --plausibility {output.plausibility:q}"
+        "{PYTHON} -m pipeline.stages.plausibility --openings {input.openings:q} --plausibility {output.plausibility:q}"
         " --settings {params.settings:q} --provenance {output.provenance:q} --log {log:q}"
 
 
@@ -631,10 +631,10 @@ rule trace:
         OUT + "logs/trace.log",
     params:
         settings=settings("trace"),
-        code=code("pipeline.trace"),
+        code=code("pipeline.stages.trace"),
     threads: cores
     shell:
-        "NUMBA_NUM_THREADS={threads} {PYTHON} -m pipeline.trace --nodes {input.nodes:q} --flow {input.flow:q}"
+        "NUMBA_NUM_THREADS={threads} {PYTHON} -m pipeline.stages.trace --nodes {input.nodes:q} --flow {input.flow:q}"
         " --surface {input.surface:q} --monitor {input.monitor:q} --summary {input.summary:q}"
         " --streamlines {output.streamlines:q} --pathlines {output.pathlines:q} --residence {output.residence:q}"
         " --numbers {output.numbers:q} --animation {output.animation:q}"
@@ -666,10 +666,10 @@ rule postprocess:
     params:
         settings=settings("postprocess"),
         more=lambda wildcards: options(centreline=lines(wildcards), plausibility=plausible(wildcards)),
-        code=code("pipeline.postprocess"),
+        code=code("pipeline.stages.postprocess"),
     threads: cores
     shell:
-        "NUMBA_NUM_THREADS={threads} {PYTHON} -m pipeline.postprocess --nodes {input.nodes:q} --flow {input.flow:q} --surface {input.surface:q}"
+        "NUMBA_NUM_THREADS={threads} {PYTHON} -m pipeline.stages.postprocess --nodes {input.nodes:q} --flow {input.flow:q} --surface {input.surface:q}"
         " --openings {input.openings:q} --monitor {input.monitor:q} --summary {input.summary:q} {params.more}"
         " --wall {output.wall:q} --wall-over-time {output.wall_over_time:q} --statistics {output.statistics:q}"
         " --indices {output.indices:q} --indices-table {output.indices_table:q}"
@@ -694,9 +694,9 @@ rule paraview:
     params:
         settings=lambda wildcards: json.dumps({"case": wildcards.case}),
         along=lambda wildcards, input: options(along=input.along),
-        code=code("pipeline.paraview"),
+        code=code("pipeline.stages.paraview"),
     shell:
-        "{PYTHON} -m pipeline.paraview --wall {input.wall:q} --flow {input.flow:q} --statistics {input.statistics:q}"
+        "{PYTHON} -m pipeline.stages.paraview --wall {input.wall:q} --flow {input.flow:q} --statistics {input.statistics:q}"
         " --streamlines {input.streamlines:q} --pathlines {input.pathlines:q} {params.along} --script {output.script:q}"
         " --settings {params.settings:q} --provenance {output.provenance:q} --log {log:q}"
 
@@ -715,9 +715,9 @@ rule convergence:
         OUT + "logs/convergence.log",
     params:
         settings=settings("convergence"),
-        code=code("pipeline.convergence"),
+        code=code("pipeline.stages.convergence"),
     shell:
-        "{PYTHON} -m pipeline.convergence --indices {input.indices:q} --summary {input.summary:q} --wall {input.wall:q}"
+        "{PYTHON} -m pipeline.stages.convergence --indices {input.indices:q} --summary {input.summary:q} --wall {input.wall:q}"
         " --openings {input.openings:q} --grid {output.grid:q} --table {output.table:q}"
         " --settings {params.settings:q} --provenance {output.provenance:q} --log {log:q}"
 
@@ -747,9 +747,9 @@ rule report:
     params:
         settings=page,
         evidence=lambda wildcards: options(**evidence(wildcards)),
-        code=code("pipeline.report"),
+        code=code("pipeline.stages.report"),
     shell:
-        "{PYTHON} -m pipeline.report {params.evidence} --openings {input.openings:q} --nodes {input.nodes:q} --flow {input.flow:q}"
+        "{PYTHON} -m pipeline.stages.report {params.evidence} --openings {input.openings:q} --nodes {input.nodes:q} --flow {input.flow:q}"
         " --monitor {input.monitor:q} --summary {input.summary:q} --wall {input.wall:q} --indices {input.indices:q}"
         " --report {output.report:q} --figures {output.figures:q}"
         " --settings {params.settings:q} --provenance {output.provenance:q} --log {log:q}"
@@ -768,9 +768,9 @@ rule crate:
         OUT + "logs/crate.log",
     params:
         settings=whole_case,
-        code=code("pipeline.crate"),
+        code=code("pipeline.stages.crate"),
     shell:
-        "{PYTHON} -m pipeline.crate --records {input.records:q} --snakefile {input.snakefile:q}"
+        "{PYTHON} -m pipeline.stages.crate --records {input.records:q} --snakefile {input.snakefile:q}"
         " --metadata {output.metadata:q} --case {output.case:q} --workflow {output.workflow:q}"
         " --settings {params.settings:q} --provenance {output.provenance:q} --log {log:q}"
 
@@ -797,9 +797,9 @@ rule cohort:
     log:
         "results/cohort.log",
     params:
-        code=code("pipeline.cohort"),
+        code=code("pipeline.stages.cohort"),
     shell:
-        "{PYTHON} -m pipeline.cohort --indices {input.indices:q} --records {input.records:q} --figures {input.figures:q}"
+        "{PYTHON} -m pipeline.stages.cohort --indices {input.indices:q} --records {input.records:q} --figures {input.figures:q}"
         " --page {output.page:q} --table {output.table:q} --provenance {output.provenance:q} --log {log:q}"
 
 
@@ -836,7 +836,7 @@ def cohort_of_what_there_is():
     given = [each for role, path in files.items() for each in (f"--{role}", *expand(path, case=done)) if done]
     subprocess.run(
         [
-            sys.executable, "-m", "pipeline.cohort", *given, "--page", rules.cohort.output.page, "--table", rules.cohort.output.table,
+            sys.executable, "-m", "pipeline.stages.cohort", *given, "--page", rules.cohort.output.page, "--table", rules.cohort.output.table,
             "--settings", json.dumps({"unfinished": left}), "--provenance", "results/cohort.partial.provenance.json",
             "--log", "results/cohort.log",
         ],
@@ -868,10 +868,10 @@ rule race:
         ANY_LEVEL + "logs/race.log",
     params:
         settings=settings("solve"),
-        code=code("solver.race"),
+        code=code("validation.baseline_benchmark"),
     threads: workflow.cores
     shell:
-        "NUMBA_NUM_THREADS={threads} {PYTHON} -m solver.race --nodes {input.nodes:q} --speed {output.speed:q}"
+        "NUMBA_NUM_THREADS={threads} {PYTHON} -m validation.baseline_benchmark --nodes {input.nodes:q} --speed {output.speed:q}"
         " --settings {params.settings:q} --provenance {output.provenance:q} --log {log:q}"
 
 
@@ -886,10 +886,10 @@ rule sweep:
         ANY_LEVEL + "logs/sweep.log",
     params:
         settings=timed,
-        code=code("solver.sweeps"),
+        code=code("validation.thread_sweep"),
     threads: workflow.cores
     shell:
-        "NUMBA_NUM_THREADS={threads} {PYTHON} -m solver.sweeps --nodes {input.nodes:q} --sweeps {output.sweeps:q}"
+        "NUMBA_NUM_THREADS={threads} {PYTHON} -m validation.thread_sweep --nodes {input.nodes:q} --sweeps {output.sweeps:q}"
         " --settings {params.settings:q} --provenance {output.provenance:q} --log {log:q}"
 
 
@@ -938,10 +938,10 @@ rule study:
         "results/studies/{study}.log",
     params:
         settings=study_settings,
-        code=code("pipeline.study"),
-        measure=lambda wildcards: code(f"pipeline.studies.{STUDIES[wildcards.study].measure}"),
+        code=code("validation.study"),
+        measure=lambda wildcards: code(f"validation.studies.{STUDIES[wildcards.study].measure}"),
     shell:
-        "{PYTHON} -m pipeline.study --nodes {input.nodes:q} --flow {input.flow:q}"
+        "{PYTHON} -m validation.study --nodes {input.nodes:q} --flow {input.flow:q}"
         " --monitor {input.monitor:q} --summary {input.summary:q} --record {output.record:q} --figures {output.figures:q}"
         " --settings {params.settings:q} --provenance {output.provenance:q} --log {log:q}"
 
@@ -959,9 +959,9 @@ rule validation_page:
     log:
         "results/validation_page.log",
     params:
-        code=code("pipeline.validation"),
+        code=code("validation.summary"),
     shell:
-        "{PYTHON} -m pipeline.validation --records {input.records:q} --figures {input.figures:q}"
+        "{PYTHON} -m validation.summary --records {input.records:q} --figures {input.figures:q}"
         " --old-docs {output.docs:q} --old-kept {output.kept:q}"
         " --page {output.page:q} --goals {output.goals:q} --docs {output.docs:q} --kept {output.kept:q}"
         " --provenance {output.provenance:q} --log {log:q}"
@@ -975,6 +975,6 @@ rule validation:
     log:
         "results/validation.log",
     params:
-        code=code("pipeline.verdict"),
+        code=code("validation.regression_check"),
     shell:
-        "{PYTHON} -m pipeline.verdict --goals {input.goals:q} --provenance {output.provenance:q} --log {log:q}"
+        "{PYTHON} -m validation.regression_check --goals {input.goals:q} --provenance {output.provenance:q} --log {log:q}"

@@ -16,13 +16,13 @@ import numpy as np
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from pipeline.filter import filter_volume  # noqa: E402
+from pipeline.case.settings.geometry import SideBranches, SurfaceSettings  # noqa: E402
+from pipeline.case.settings.images import FilterSettings, SegmentSettings  # noqa: E402
+from pipeline.files.volume import Volume  # noqa: E402
 from pipeline.geometry.branches.picture import Mark, Scene, draw  # noqa: E402
-from pipeline.segment import segment  # noqa: E402
-from pipeline.settings.geometry import SideBranches, SurfaceSettings  # noqa: E402
-from pipeline.settings.images import FilterSettings, SegmentSettings  # noqa: E402
-from pipeline.surface import Surface, extract_surface  # noqa: E402
-from pipeline.volume import Volume  # noqa: E402
+from pipeline.stages.filter import filter_volume  # noqa: E402
+from pipeline.stages.segment import segment  # noqa: E402
+from pipeline.stages.surface import Surface, extract_surface  # noqa: E402
 
 SEED = (58, 225, 16)
 SHORT = SideBranches(action="remove", shorter_than_radii=6)

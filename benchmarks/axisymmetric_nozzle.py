@@ -22,10 +22,10 @@ from numpy.typing import NDArray
 from scipy import sparse
 from scipy.sparse.linalg import splu
 
-from pipeline.case import Case
-from pipeline.studies.nozzle import Options, outside
-from pipeline.studies.reference import read_reference
-from pipeline.studies.study import read_study
+from pipeline.case.case_file import Case
+from validation.studies.nozzle import Options, outside
+from validation.studies.reference import read_reference
+from validation.studies.study_file import read_study
 
 STUDY, RUN = "fda-nozzle", "z-20"
 UNIFORM_TO_M, OUTLET_M, LONGEST_M, STRETCH = 0.1, 0.35, 8e-4, 1.02

@@ -25,21 +25,21 @@ sys.path[:0] = [str(ROOT), str(ROOT / "tests")]
 
 from geometries import bifurcation, numbers, observe, periodic_pipe, pipe, random_cavern  # noqa: E402
 
-from solver.collision import COLLISIONS, ON_D3Q19, relaxation_rates  # noqa: E402
-from solver.cpu.driver import CpuDriver  # noqa: E402
-from solver.cuda import device, driver  # noqa: E402
-from solver.cuda.driver import CudaDriver  # noqa: E402
-from solver.d3q19 import VELOCITIES, WEIGHTS  # noqa: E402
-from solver.driver import Driver  # noqa: E402
-from solver.lattice import PRECISIONS, Lattice, build_lattice  # noqa: E402
-from solver.node_physics import EQUILIBRIA  # noqa: E402
-from solver.nodes import Nodes  # noqa: E402
-from solver.openings import Control  # noqa: E402
-from solver.partition import partition  # noqa: E402
-from solver.parts import PartsDriver  # noqa: E402
-from solver.profiles import PROFILES, Profile  # noqa: E402
-from solver.rheology import make_rheology  # noqa: E402
-from solver.walls import WALLS  # noqa: E402
+from solver.backends.cpu.cpu_driver import CpuDriver  # noqa: E402
+from solver.backends.cuda import cuda_driver, device  # noqa: E402
+from solver.backends.cuda.cuda_driver import CudaDriver  # noqa: E402
+from solver.backends.driver import Driver  # noqa: E402
+from solver.backends.lattice import PRECISIONS, Lattice, build_lattice  # noqa: E402
+from solver.backends.subdomains import PartsDriver  # noqa: E402
+from solver.boundary.openings import Control  # noqa: E402
+from solver.boundary.profiles import PROFILES, Profile  # noqa: E402
+from solver.boundary.walls import WALLS  # noqa: E402
+from solver.domain.nodes import Nodes  # noqa: E402
+from solver.domain.partition import partition  # noqa: E402
+from solver.kernels.collision import COLLISIONS, ON_D3Q19, relaxation_rates  # noqa: E402
+from solver.kernels.d3q19 import VELOCITIES, WEIGHTS  # noqa: E402
+from solver.kernels.node_physics import EQUILIBRIA  # noqa: E402
+from solver.kernels.rheology import make_rheology  # noqa: E402
 
 TOLERANCE = {"fp16": 2e-2, "fp32": 2e-5, "fp64": 1e-12}
 """Of a field, over its largest size: backends round differently, by fused multiplication and addition, and in 16 bits a
@@ -82,14 +82,14 @@ def difference(one: dict[str, np.ndarray], other: dict[str, np.ndarray]) -> floa
 
 def with_fewer_threads(run: Callable[[], dict[str, np.ndarray]]) -> dict[str, np.ndarray]:
     """A run in which sums are shared out among other numbers of threads."""
-    kept = device.THREADS, driver.LOOK_BLOCKS
-    device.THREADS = driver.THREADS = 64
-    driver.LOOK_BLOCKS = 48
+    kept = device.THREADS, cuda_driver.LOOK_BLOCKS
+    device.THREADS = cuda_driver.THREADS = 64
+    cuda_driver.LOOK_BLOCKS = 48
     try:
         return run()
     finally:
-        device.THREADS, driver.LOOK_BLOCKS = kept
-        driver.THREADS = device.THREADS
+        device.THREADS, cuda_driver.LOOK_BLOCKS = kept
+        cuda_driver.THREADS = device.THREADS
 
 
 def compare(lattice: Lattice, nodes: Nodes, precision: str) -> dict[str, object]:
@@ -140,7 +140,7 @@ OUTLETS = {
     "windkessel": (0.5, 0.99, 2e-4, 5e-3),
     "demanded": (0.5, 1.0, 6e-4, 0.0),
 }
-"""Rule by which an outlet's pressure follows from its flow, see :class:`solver.openings.Control`."""
+"""Rule by which an outlet's pressure follows from its flow, see :class:`solver.boundary.openings.Control`."""
 
 
 @dataclass(frozen=True)

@@ -18,12 +18,12 @@ import yaml
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from pipeline.settings.flow import SolveSettings
-from solver.flow import read_flow
-from solver.nodes import Nodes, load
-from solver.settings import parse
-from solver.simulation import solve
-from solver.stage import ROOT, versions
+from pipeline.case.settings.flow import SolveSettings
+from solver.domain.nodes import Nodes, load
+from solver.run.flow_file import read_flow
+from solver.run.settings import parse
+from solver.run.simulation import solve
+from solver.runtime.stage import ROOT, versions
 
 LOG = logging.getLogger("coarse_start")
 

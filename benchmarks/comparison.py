@@ -4,13 +4,13 @@
     python benchmarks/comparison.py --tell results.json
     python benchmarks/comparison.py --sides --no-boxes --races results/collares-* --json 2026-11-22-race-h200.json
 
-Driven cavities of Collares (2012), raced by solver/race.py: BGK, single precision, seconds for 3,000 steps, and the
-speed-up over the work's four passes on one thread of the same machine. The work's own times, of its sequential version
-and of its best one on a GPU, are beside them; `four passes, n threads` shares its passes out to threads, which the work
-did not, and `four passes, GPU` launches one after the other, as it did. And a dense box of 128^3 nodes with a lid, TRT,
-beside lbmpy's scenario of the same, on all threads. With --races the same for cases that were solved elsewhere, of
-which `nodes.h5` and `solve.provenance.json` are wanted: what studies show of a machine that has a GPU.
-Prints tables in Markdown and keeps them as JSON in benchmarks/results.
+Driven cavities of Collares (2012), raced by validation/baseline_benchmark.py: BGK, single precision, seconds for 3,000
+steps, and the speed-up over the work's four passes on one thread of the same machine. The work's own times, of its
+sequential version and of its best one on a GPU, are beside them; `four passes, n threads` shares its passes out to
+threads, which the work did not, and `four passes, GPU` launches one after the other, as it did. And a dense box of
+128^3 nodes with a lid, TRT, beside lbmpy's scenario of the same, on all threads. With --races the same for cases that
+were solved elsewhere, of which `nodes.h5` and `solve.provenance.json` are wanted: what studies show of a machine that
+has a GPU. Prints tables in Markdown and keeps them as JSON in benchmarks/results.
 """
 
 import argparse
@@ -31,14 +31,14 @@ sys.path[:0] = [str(ROOT), str(ROOT / "tests")]
 
 from geometries import nodes_from  # noqa: E402
 
-from solver.collision import relaxation_rates  # noqa: E402
-from solver.cuda.device import device_answers  # noqa: E402
-from solver.lattice import build_lattice  # noqa: E402
-from solver.nodes import Nodes, load  # noqa: E402
-from solver.race import STEPS, entries, race, timed  # noqa: E402
-from solver.settings import parse  # noqa: E402
-from solver.simulation import make_driver  # noqa: E402
-from solver.timing import steps, stirred  # noqa: E402
+from solver.backends.cuda.device import device_answers  # noqa: E402
+from solver.backends.lattice import build_lattice  # noqa: E402
+from solver.domain.nodes import Nodes, load  # noqa: E402
+from solver.kernels.collision import relaxation_rates  # noqa: E402
+from solver.run.settings import parse  # noqa: E402
+from solver.run.simulation import make_driver  # noqa: E402
+from validation.baseline_benchmark import STEPS, entries, race, timed  # noqa: E402
+from validation.timing import steps, stirred  # noqa: E402
 
 LID = {"lid": (0.05, 0.0, 0.0)}
 PUBLISHED = {

@@ -22,7 +22,7 @@ import numpy as np
 ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT)]
 
-from pipeline.volume import Volume  # noqa: E402
+from pipeline.files.volume import Volume  # noqa: E402
 
 SPACING_MM = (0.4, 0.4, 0.6)
 SMOOTHINGS = ("none", "gaussian", "median", "curvature", "nonlocal")
@@ -51,7 +51,8 @@ def scan(size: tuple[int, int, int]) -> Volume:
 def measure(volume: Path, folder: Path, smoothing: str) -> dict[str, object]:
     """Run the stage once."""
     command = [
-        sys.executable, "-m", "pipeline.filter", "--volume", str(volume), "--filtered", str(folder / "filtered.nrrd"),
+        sys.executable, "-m", "pipeline.stages.filter",
+        "--volume", str(volume), "--filtered", str(folder / "filtered.nrrd"),
         "--provenance", str(folder / "provenance.json"), "--settings", json.dumps({"smoothing": smoothing}),
     ]  # fmt: skip
     start = time.monotonic()

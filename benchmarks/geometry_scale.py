@@ -26,7 +26,7 @@ sys.path[:0] = [str(ROOT), str(ROOT / "tests")]
 
 from shapes import opening_of  # noqa: E402
 
-from pipeline.mesh import Mesh, write_openings  # noqa: E402
+from pipeline.files.mesh import Mesh, write_openings  # noqa: E402
 
 COLUMNS, MARGIN, SWAY, FILLED = 3, 0.13, 0.03, 0.15
 """Passes of the tube along a side of the cube; where the first and last lie and how far it sways, in sides; the part
@@ -131,9 +131,19 @@ def run(nodes: float, folder: Path) -> dict[str, object]:
     write_openings(ends, Path(openings))
     given = ["--surface", surface, "--openings", openings, "--lattice", lattice]
     voxelize = measure(
-        ["-m", "pipeline.voxelize", *given, "--provenance", str(folder / "v.json"), "--settings", '{"spacing_mm": 1}']
+        [
+            "-m",
+            "pipeline.stages.voxelize",
+            *given,
+            "--provenance",
+            str(folder / "v.json"),
+            "--settings",
+            '{"spacing_mm": 1}',
+        ]
     )
-    decompose = measure(["-m", "pipeline.decompose", *given, "--nodes", arrays, "--provenance", str(folder / "d.json")])
+    decompose = measure(
+        ["-m", "pipeline.stages.decompose", *given, "--nodes", arrays, "--provenance", str(folder / "d.json")]
+    )
     start = measure(["-c", SOLVER_START, arrays])
     facts = json.loads((folder / "v.json").read_text()) | json.loads((folder / "d.json").read_text())
     return {

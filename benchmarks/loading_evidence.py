@@ -34,10 +34,10 @@ import test_damaged_volumes as volumes  # noqa: E402
 from linear_field import worst_error  # noqa: E402
 from loading_faults import FAULTS, Fault  # noqa: E402
 
-from pipeline.load import load  # noqa: E402
-from pipeline.settings.images import LoadSettings  # noqa: E402
-from solver.stage import StageError, versions  # noqa: E402
-from solver.timing import hardware  # noqa: E402
+from pipeline.case.settings.images import LoadSettings  # noqa: E402
+from pipeline.stages.load import load  # noqa: E402
+from solver.runtime.stage import StageError, versions  # noqa: E402
+from validation.timing import hardware  # noqa: E402
 
 LOG = logging.getLogger("evidence")
 

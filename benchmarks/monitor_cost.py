@@ -24,13 +24,13 @@ sys.path[:0] = [str(ROOT), str(ROOT / "tests")]
 
 from geometries import observe, pipe  # noqa: E402
 
-from solver.collision import relaxation_rates  # noqa: E402
-from solver.driver import Driver  # noqa: E402
-from solver.lattice import build_lattice  # noqa: E402
-from solver.schedule import SAMPLES, Schedule  # noqa: E402
-from solver.simulation import make_driver  # noqa: E402
-from solver.sweeps import STEPS_PER_NODE  # noqa: E402
-from solver.units import ROWS_PER_CYCLE  # noqa: E402
+from solver.backends.driver import Driver  # noqa: E402
+from solver.backends.lattice import build_lattice  # noqa: E402
+from solver.kernels.collision import relaxation_rates  # noqa: E402
+from solver.run.schedule import SAMPLES, Schedule  # noqa: E402
+from solver.run.simulation import make_driver  # noqa: E402
+from solver.run.units import ROWS_PER_CYCLE  # noqa: E402
+from validation.thread_sweep import STEPS_PER_NODE  # noqa: E402
 
 TAU, PEAK = 0.55, 0.05
 STRETCH = 10

@@ -19,13 +19,13 @@ import numpy as np
 from backend_agreement import BLOOD, TOLERANCE
 from geometries import pipe
 
-from solver.collision import relaxation_rates
-from solver.cpu.driver import CpuDriver
-from solver.cuda import device
-from solver.cuda.driver import CudaDriver
-from solver.lattice import build_lattice
-from solver.parts import PartsDriver
-from solver.rheology import make_rheology
+from solver.backends.cpu.cpu_driver import CpuDriver
+from solver.backends.cuda import device
+from solver.backends.cuda.cuda_driver import CudaDriver
+from solver.backends.lattice import build_lattice
+from solver.backends.subdomains import PartsDriver
+from solver.kernels.collision import relaxation_rates
+from solver.kernels.rheology import make_rheology
 
 TAU, MAGIC, SAMPLES, EVERY = 0.7, 0.1, 10, 10
 NAMES = ("peak_speed", "square", "shear_rate", "dissipation")

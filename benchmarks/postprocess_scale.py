@@ -23,10 +23,10 @@ from scipy.ndimage import gaussian_filter
 from skimage.measure import marching_cubes
 from vessel_tree import vessel_tree
 
-from pipeline.mesh import Mesh, write_openings
-from solver import nodes as node_files
-from solver.flow import FlowWriter, steady_statistics
-from solver.nodes import Nodes
+from pipeline.files.mesh import Mesh, write_openings
+from solver.domain import nodes as node_files
+from solver.domain.nodes import Nodes
+from solver.run.flow_file import FlowWriter, steady_statistics
 
 COARSER = 2
 """Spacings between the points on which the surface is found."""
@@ -95,7 +95,7 @@ FILES = {
 
 def run(folder: Path, threads: int) -> dict[str, Any]:
     """Run the stage; seconds, peak memory and versions of its provenance."""
-    command = [sys.executable, "-m", "pipeline.postprocess"]
+    command = [sys.executable, "-m", "pipeline.stages.postprocess"]
     for role, name in FILES.items():
         command += [f"--{role}", str(folder / name)]
     subprocess.run(command, check=True, env=os.environ | {"NUMBA_NUM_THREADS": str(threads)})

@@ -34,18 +34,18 @@ from scipy.spatial import cKDTree
 ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT)]
 
-from pipeline.filter import filter_volume  # noqa: E402
-from pipeline.load import load  # noqa: E402
-from pipeline.phantom import PhantomSettings, SeriesHeader, synthesize, write_series  # noqa: E402
-from pipeline.segment import Segmentation, segment  # noqa: E402
+from pipeline.case.settings.base import parse  # noqa: E402
+from pipeline.case.settings.images import FilterSettings, LoadSettings, SegmentSettings  # noqa: E402
+from pipeline.case.settings.yaml_file import read_yaml  # noqa: E402
+from pipeline.case.vessel import Branch, Distance, vessel_distance  # noqa: E402
+from pipeline.files.volume import Volume  # noqa: E402
 from pipeline.segmentation.methods import METHODS  # noqa: E402
 from pipeline.segmentation.region_growing import wall_points  # noqa: E402
-from pipeline.settings.base import parse  # noqa: E402
-from pipeline.settings.images import FilterSettings, LoadSettings, SegmentSettings  # noqa: E402
-from pipeline.settings.yaml_file import read_yaml  # noqa: E402
-from pipeline.vessel import Branch, Distance, vessel_distance  # noqa: E402
-from pipeline.volume import Volume  # noqa: E402
-from solver.stage import StageError  # noqa: E402
+from pipeline.stages.filter import filter_volume  # noqa: E402
+from pipeline.stages.load import load  # noqa: E402
+from pipeline.stages.phantom import PhantomSettings, SeriesHeader, synthesize, write_series  # noqa: E402
+from pipeline.stages.segment import Segmentation, segment  # noqa: E402
+from solver.runtime.stage import StageError  # noqa: E402
 
 IN_PLANE_MM, EXTENT_MM = 0.4, (51.2, 51.2, 50.0)
 CONTRAST_TO_NOISE, SLICES_MM = (3, 5, 10), (0.5, 1.0, 2.0)

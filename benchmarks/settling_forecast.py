@@ -30,10 +30,10 @@ from geometries import bifurcation, closed_box, hollow, pipe, plates, round_open
 from test_moving_walls import patched  # noqa: E402
 from test_simulation import DENSITY, VISCOSITY, settings  # noqa: E402
 
-from solver.nodes import Nodes  # noqa: E402
-from solver.settings import InletSettings, PatchSettings, SolveSettings  # noqa: E402
-from solver.simulation import solve  # noqa: E402
-from solver.stage import StageError  # noqa: E402
+from solver.domain.nodes import Nodes  # noqa: E402
+from solver.run.settings import InletSettings, PatchSettings, SolveSettings  # noqa: E402
+from solver.run.simulation import solve  # noqa: E402
+from solver.runtime.stage import StageError  # noqa: E402
 
 NU = VISCOSITY / DENSITY
 SPACING_MM = 0.2

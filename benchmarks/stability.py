@@ -31,9 +31,9 @@ from bench import default_file, provenance  # noqa: E402
 from comparison import table  # noqa: E402
 from stability_runs import record_of  # noqa: E402
 
-from solver import nodes as node_file  # noqa: E402
-from solver.settings import parse  # noqa: E402
-from solver.units import words  # noqa: E402
+from solver.domain import nodes as node_file  # noqa: E402
+from solver.run.settings import parse  # noqa: E402
+from solver.run.units import words  # noqa: E402
 
 FINER = "(pipe|bend|fork|stenosis|step|slab|cavity-24)-steady-.*"
 """Flows that are run at half the spacing, too."""

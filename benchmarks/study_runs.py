@@ -29,9 +29,9 @@ from numpy.typing import NDArray
 ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT)]
 
-from solver.flow import FIELDS, MEANS, FlowStatistics, FlowWriter, steady_statistics  # noqa: E402
-from solver.nodes import Nodes, load, save  # noqa: E402
-from solver.seal import seal  # noqa: E402
+from solver.domain.nodes import Nodes, load, save  # noqa: E402
+from solver.run.flow_file import FIELDS, MEANS, FlowStatistics, FlowWriter, steady_statistics  # noqa: E402
+from solver.runtime.checksum_trailer import seal  # noqa: E402
 
 BITS = 13
 """Of a velocity's mantissa, 23 in single precision: a part in 16,000 of each component is lost at most."""
@@ -44,7 +44,7 @@ KEPT = "velocity_m_s"
 
 def pack(study: str, runs_of: Any, folder: Path) -> None:
     """Write ``nodes.h5`` and ``settings.json`` of each run of a set into ``<folder>/<study>.<run>/``."""
-    from pipeline.studies.study import read_study
+    from validation.studies.study_file import read_study
 
     chosen = read_study(study)
     cases = chosen.cases(study)
@@ -60,11 +60,11 @@ def pack(study: str, runs_of: Any, folder: Path) -> None:
 @cache
 def _nodes(geometry: str, voxels: str, order: str) -> Nodes:
     """Node arrays of a canonical geometry, by the settings of its stages."""
-    from pipeline.canonical import CanonicalInput, canonical
-    from pipeline.decompose import decompose
+    from pipeline.case.settings.geometry import DecomposeSettings, VoxelizeSettings
     from pipeline.geometry.lattice.grid import Grid
-    from pipeline.settings.geometry import DecomposeSettings, VoxelizeSettings
-    from pipeline.voxelize import voxelize
+    from pipeline.stages.canonical import CanonicalInput, canonical
+    from pipeline.stages.decompose import decompose
+    from pipeline.stages.voxelize import voxelize
 
     made, more = canonical(CanonicalInput.model_validate_json(geometry))
     settings = VoxelizeSettings.model_validate_json(voxels)
@@ -172,11 +172,11 @@ def _gather(made: Path, out: Path) -> None:
 
 def measure(study: str, runs_of: Any, folder: Path, out: Path) -> None:
     """Record and pictures of a study from the runs of a folder, ``<out>/<study>.json`` and ``<out>/<study>/``."""
-    from pipeline.studies.study import read_study
+    from validation.studies.study_file import read_study
 
     chosen = read_study(study)
     files = {"nodes": "nodes.h5", "flow": "flow.vtkhdf", "monitor": "monitor.csv", "summary": "solve.json"}
-    command = [sys.executable, "-m", "pipeline.study", "--settings", chosen.input(study, runs_of)]
+    command = [sys.executable, "-m", "validation.study", "--settings", chosen.input(study, runs_of)]
     for role, name in files.items():
         command += [f"--{role}", *(str(folder / f"{study}.{run}" / name) for run in chosen.sets[runs_of])]
     command += ["--record", str(out / f"{study}.json"), "--figures", str(out / study)]

@@ -19,15 +19,15 @@ from geometries import periodic_pipe, pipe
 from test_isotropy import jet
 from test_velocity_sets import uneven
 
-from solver.collision import ON_D3Q19, relaxation_rates
-from solver.forecast import update_bytes
-from solver.lattice import build_lattice
-from solver.models import choose_models
-from solver.simulation import make_driver
-from solver.timing import repeated_steps, stirred
+from solver.backends.lattice import build_lattice
+from solver.kernels.collision import ON_D3Q19, relaxation_rates
+from solver.run.forecast import update_bytes
+from solver.run.models import choose_models
+from solver.run.simulation import make_driver
+from validation.timing import repeated_steps, stirred
 
 SETS = ((19, False), (27, False), (27, True))
-"""Velocities, and whether the force of `solver/isotropy.py` acts."""
+"""Velocities, and whether the force of `solver/kernels/isotropy.py` acts."""
 VARIANTS = (
     (19, "incompressible-standard", False), (19, "incompressible", False), (27, "incompressible", False),
     (27, "incompressible", True),

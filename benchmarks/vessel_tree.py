@@ -11,8 +11,8 @@ import numpy as np
 from numba import njit, prange
 from numpy.typing import NDArray
 
-from solver.d3q19 import VELOCITIES
-from solver.nodes import FLUID, INLET, OUTLET, Nodes, Opening
+from solver.domain.nodes import FLUID, INLET, OUTLET, Nodes, Opening
+from solver.kernels.d3q19 import VELOCITIES
 
 GENERATIONS, PIECES, LENGTH = 4, 10, 2.5
 """Forks from the trunk to a twig, straight pieces of a vessel, its length in radii."""

@@ -18,8 +18,8 @@ from geometries import periodic_pipe
 from test_velocity_sets import driven
 from velocity_sets import SETS, SPEED, key
 
-from solver.collision import COLLISIONS, ON_D3Q19
-from solver.walls import WALLS
+from solver.boundary.walls import WALLS
+from solver.kernels.collision import COLLISIONS, ON_D3Q19
 
 DIRECTIONS = ((0, 0, 1), (1, 1, 0), (1, 1, 1), (1, 2, 3))
 GRID_REYNOLDS = (5, 20, 60, 120)

@@ -14,13 +14,13 @@ from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 
-from solver.checkpoint import Checkpoints
-from solver.compilation import source
-from solver.cuda.device import driver_version, own_device
-from solver.nodes import load
-from solver.settings import SolveSettings, parse
-from solver.simulation import choose_backend, solve
-from solver.stage import Job, checksum, run_stage
+from solver.backends.cuda.device import driver_version, own_device
+from solver.domain.nodes import load
+from solver.kernels.compilation import source
+from solver.run.checkpoint import Checkpoints
+from solver.run.settings import SolveSettings, parse
+from solver.run.simulation import choose_backend, solve
+from solver.runtime.stage import Job, checksum, run_stage
 
 
 def identity(nodes: Path, settings: SolveSettings) -> str:

@@ -19,9 +19,9 @@ from typing import Any
 
 import yaml
 
-from pipeline.case import STAGES, Case
-from pipeline.settings.base import parse
-from solver.stage import Job, StageError
+from pipeline.case.case_file import STAGES, Case
+from pipeline.case.settings.base import parse
+from solver.runtime.stage import Job, StageError
 
 LOG = logging.getLogger("advice")
 Values = dict[str, Any]

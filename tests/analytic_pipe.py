@@ -4,10 +4,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pipeline.mesh import Mesh
-from solver.d3q19 import VELOCITIES, Q
-from solver.flow import FlowStatistics, steady_statistics
-from solver.nodes import FLUID, INLET, OUTLET, Nodes, Opening
+from pipeline.files.mesh import Mesh
+from solver.domain.nodes import FLUID, INLET, OUTLET, Nodes, Opening
+from solver.kernels.d3q19 import VELOCITIES, Q
+from solver.run.flow_file import FlowStatistics, steady_statistics
 
 AXIS = np.array([2.0, 3.0, 6.0]) / 7
 

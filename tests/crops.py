@@ -8,7 +8,7 @@ from scipy import ndimage
 from scipy.spatial import cKDTree
 from scipy.spatial.transform import Rotation
 
-from pipeline.volume import Volume
+from pipeline.files.volume import Volume
 
 LUMEN, TISSUE = 350.0, 40.0
 HALF_WAY = 195.0

@@ -9,10 +9,10 @@ import numpy as np
 import pydicom
 from scipy.spatial.transform import Rotation
 
-from pipeline.load import SeriesFacts, load
-from pipeline.phantom import SeriesHeader, write_series
-from pipeline.settings.images import LoadSettings
-from pipeline.volume import Volume
+from pipeline.case.settings.images import LoadSettings
+from pipeline.files.volume import Volume
+from pipeline.stages.load import SeriesFacts, load
+from pipeline.stages.phantom import SeriesHeader, write_series
 
 SLICES = 6
 

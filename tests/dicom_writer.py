@@ -13,7 +13,7 @@ from pydicom.dataset import Dataset, FileMetaDataset
 from pydicom.encaps import encapsulate
 from pydicom.valuerep import format_number_as_ds
 
-from pipeline.volume import Volume
+from pipeline.files.volume import Volume
 
 LOSSLESS = {
     "implicit": uid.ImplicitVRLittleEndian,

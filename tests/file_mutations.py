@@ -28,16 +28,16 @@ from test_import_mask import ball, write_segmentation  # noqa: E402
 from test_import_surface import write as write_given  # noqa: E402
 
 from pipeline.dicom.segmentation_object import read_segmentation  # noqa: E402
-from pipeline.geometry.surface import surface_file  # noqa: E402
-from pipeline.lattice import Lattice  # noqa: E402
-from pipeline.mask_file import read_mask_file  # noqa: E402
-from pipeline.mesh import read_mesh  # noqa: E402
-from pipeline.volume import Volume  # noqa: E402
-from pipeline.volume_file import read_volume_file  # noqa: E402
-from solver import nodes as node_files  # noqa: E402
-from solver.checkpoint import Checkpoints  # noqa: E402
-from solver.flow import FlowStatistics, FlowWriter, read_flow  # noqa: E402
-from solver.stage import StageError, checksum, demand_as_written, peak_memory_mb  # noqa: E402
+from pipeline.files import surface_file  # noqa: E402
+from pipeline.files.mask_file import read_mask_file  # noqa: E402
+from pipeline.files.mesh import read_mesh  # noqa: E402
+from pipeline.files.volume import Volume  # noqa: E402
+from pipeline.files.volume_file import read_volume_file  # noqa: E402
+from pipeline.geometry.lattice.tagged_lattice import Lattice  # noqa: E402
+from solver.domain import nodes as node_files  # noqa: E402
+from solver.run.checkpoint import Checkpoints  # noqa: E402
+from solver.run.flow_file import FlowStatistics, FlowWriter, read_flow  # noqa: E402
+from solver.runtime.stage import StageError, checksum, demand_as_written, peak_memory_mb  # noqa: E402
 
 Rng = np.random.Generator
 SECONDS, MEMORY_BYTES = 90, 4 * 2**30

@@ -7,9 +7,9 @@ from itertools import product
 import numpy as np
 from numpy.typing import NDArray
 
-from solver.driver import Driver, Observation
-from solver.nodes import FLUID, INLET, OUTLET, STEPS, Nodes, Opening
-from solver.plain import distance_to_cylinder
+from solver.backends.driver import Driver, Observation
+from solver.domain.nodes import FLUID, INLET, OUTLET, STEPS, Nodes, Opening
+from validation.textbook import distance_to_cylinder
 
 Crossing = Callable[[NDArray, NDArray], tuple[NDArray, NDArray]]
 """From nodes (L, 3) and directions (L, 3): distance q to the surface and id of the opening (0: wall), both (L,)."""

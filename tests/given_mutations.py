@@ -21,13 +21,13 @@ from series_mutations import other_patient
 from test_import_mask import ball, write_segmentation
 from test_import_surface import write as write_surface
 
-from pipeline.geometry.surface.surface_file import SurfaceFile, read_surface_file
-from pipeline.import_mask import read_mask
-from pipeline.import_surface import GivenSurface, import_surface
-from pipeline.phantom import SeriesHeader, write_series
-from pipeline.surface import Surface
-from pipeline.volume import Volume
-from solver.stage import StageError
+from pipeline.files.surface_file import SurfaceFile, read_surface_file
+from pipeline.files.volume import Volume
+from pipeline.stages.import_mask import read_mask
+from pipeline.stages.import_surface import GivenSurface, import_surface
+from pipeline.stages.phantom import SeriesHeader, write_series
+from pipeline.stages.surface import Surface
+from solver.runtime.stage import StageError
 
 SURFACES = ("stl", "stl text", "vtp", "obj", "ply")
 SLICES = 6

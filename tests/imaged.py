@@ -6,8 +6,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.vessel import Distance, coverage
-from pipeline.volume import Volume
+from pipeline.case.vessel import Distance, coverage
+from pipeline.files.volume import Volume
 from tests.tubes import rotation
 
 

@@ -3,7 +3,7 @@
 import json
 from pathlib import Path
 
-from solver.stage import checksum
+from solver.runtime.stage import checksum
 
 TIMES = {
     "seconds",

@@ -16,8 +16,8 @@ from pydicom.dataset import Dataset, FileDataset, FileMetaDataset
 from pydicom.uid import CTImageStorage, ExplicitVRLittleEndian
 from scipy.spatial.transform import Rotation
 
-from pipeline.dicom.grid import Grid
-from pipeline.volume import Volume
+from pipeline.files.regular_grid import Grid
+from pipeline.files.volume import Volume
 
 GRADIENT = np.array([23.0, -31.0, 41.0])
 """HU/mm, unlike along all axes: a flip or a swap would show."""

@@ -12,7 +12,7 @@ from linear_field import Slice, enhanced, slices, tilted, write
 from pydicom.dataset import FileDataset
 from pydicom.uid import MRImageStorage
 
-from pipeline.settings.images import LoadSettings
+from pipeline.case.settings.images import LoadSettings
 
 Build = Callable[[Path], list[Slice]]
 """Writes a series to a folder and returns the slices that the volume must agree with."""

@@ -10,10 +10,10 @@ from geometries import pipe
 from numpy.typing import NDArray
 from shapes import capped_cylinder
 
-from pipeline.mesh import Mesh
-from pipeline.settings.flow import PostprocessSettings
-from pipeline.studies.run import Run
-from solver.nodes import Nodes
+from pipeline.case.settings.flow import PostprocessSettings
+from pipeline.files.mesh import Mesh
+from solver.domain.nodes import Nodes
+from validation.studies.run import Run
 
 VISCOSITY, DENSITY = 3.5e-3, 1060.0
 FLOW_ML_S = 1.0

@@ -37,11 +37,11 @@ sys.path[:0] = [str(ROOT), str(ROOT / "tests")]
 from dicom_writer import LOSSLESS, encode  # noqa: E402
 from linear_field import TOLERANCE, dataset, enhanced, intensity_range, places_mm, slices, value  # noqa: E402
 
+from pipeline.case.settings.images import LoadSettings  # noqa: E402
 from pipeline.dicom import codecs  # noqa: E402
-from pipeline.load import load  # noqa: E402
-from pipeline.settings.images import LoadSettings  # noqa: E402
-from pipeline.volume import Volume  # noqa: E402
-from solver.stage import StageError  # noqa: E402
+from pipeline.files.volume import Volume  # noqa: E402
+from pipeline.stages.load import load  # noqa: E402
+from solver.runtime.stage import StageError  # noqa: E402
 
 STACK = slices(along_mm=np.arange(6) * 0.8, matrix=(36, 32))
 PLANTED = re.compile(r"PLANTED|1\.2\.826\.0\.1\.3680043", re.IGNORECASE)

@@ -6,15 +6,15 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
-from solver import plain
-from solver.collision import ON_D3Q19
-from solver.nodes import Neighbours, Nodes
-from solver.openings import Control
-from solver.plain import Links, Plain, Thickening, density
-from solver.velocity_sets import D3Q19, velocity_set
+from solver.boundary.openings import Control
+from solver.domain.nodes import Neighbours, Nodes
+from solver.kernels.collision import ON_D3Q19
+from solver.kernels.velocity_sets import D3Q19, velocity_set
+from validation import textbook
+from validation.textbook import Links, Plain, Thickening, density
 
-COLLISIONS = {name: partial(plain.COLLISIONS[name], D3Q19) for name in ON_D3Q19}
-moments, equilibrium, stress = (partial(f, D3Q19) for f in (plain.moments, plain.equilibrium, plain.stress))
+COLLISIONS = {name: partial(textbook.COLLISIONS[name], D3Q19) for name in ON_D3Q19}
+moments, equilibrium, stress = (partial(f, D3Q19) for f in (textbook.moments, textbook.equilibrium, textbook.stress))
 
 
 def wall_pushes(nodes: Nodes, moving: Mapping[str, tuple[float, float, float]]) -> NDArray:
@@ -59,7 +59,7 @@ class Naive(Plain):
     def step(self, conditions: NDArray) -> None:
         """One step; `conditions` holds the flows of an inlet, drho of an outlet and the flow that belongs to it."""
         conditions = self.controlled(conditions)
-        drho, u = plain.moments(self.stencil, self.g, self.force, self.form)
+        drho, u = textbook.moments(self.stencil, self.g, self.force, self.form)
         out = self.collided()
         new = self.streamed(out)
         self._openings(out, u, density(drho, self.form), new, conditions)
@@ -116,6 +116,6 @@ class Naive(Plain):
                 k += 1
             else:
                 outward = 1.0 if u[:, n] @ np.array(opening.normal) >= 0 else 0.0
-                square = plain.quadratic(self.stencil, u[:, [n]], u[:, [n]], self.form)[i, 0]
+                square = textbook.quadratic(self.stencil, u[:, [n]], u[:, [n]], self.form)[i, 0]
                 new[o, n] = -out[i, n] + 2 * self.stencil.weights[i] * (values[0] + outward * rho[n] * square)
             self.entered[identity - 1] += new[o, n] - out[i, n]

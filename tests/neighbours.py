@@ -6,7 +6,7 @@ import numpy as np
 from scipy import ndimage
 from vessels import oblique
 
-from pipeline.volume import Volume
+from pipeline.files.volume import Volume
 
 LUNG_HU, THROMBUS_HU, CALCIUM_HU = -850.0, 40.0, 800.0
 

@@ -18,7 +18,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 import chromium
 from test_pick_page import GIVEN, Picker, made
 
-from pipeline.volume import Volume
+from pipeline.files.volume import Volume
 
 SIZE, SPACING_MM = (512, 512, 300), (0.5, 0.5, 0.8)
 BOX_MM = 100.0

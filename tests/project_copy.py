@@ -3,7 +3,7 @@
 import shutil
 from pathlib import Path
 
-from solver.stage import ROOT
+from solver.runtime.stage import ROOMS, ROOT
 
 COMPILED = "__pycache__"
 
@@ -14,9 +14,9 @@ def copy_project(to: Path) -> Path:
     Compiled loops are kept in one place, here: a minute of each workflow would else be their compilation. They are
     found by the time and the size of their source, which a copy has in common with what it was copied from.
     """
-    for folder in ("pipeline", "solver", "config", "data"):
+    for folder in (*ROOMS, "config", "data"):
         shutil.copytree(ROOT / folder, to / folder, ignore=shutil.ignore_patterns("patients", COMPILED))
-    for folder in ("pipeline", "solver"):
+    for folder in ROOMS:
         for module in {path.parent for path in (ROOT / folder).rglob("*.py")}:
             (module / COMPILED).mkdir(exist_ok=True)
             (to / module.relative_to(ROOT) / COMPILED).symlink_to(module / COMPILED)

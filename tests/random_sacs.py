@@ -7,9 +7,9 @@ from numpy.typing import NDArray
 from scipy.spatial import cKDTree
 from scipy.spatial.transform import Rotation
 
+from pipeline.files.mesh import Mesh
 from pipeline.geometry.surface.clip import cut_end
-from pipeline.mesh import Mesh
-from solver.nodes import Opening
+from solver.domain.nodes import Opening
 from tests.shapes import opening_of
 from tests.swept import level_surface
 

@@ -14,8 +14,8 @@ from scipy import ndimage
 from scipy.spatial.transform import Rotation
 from skimage.measure import euler_number
 
-from pipeline.vessel import Branch, BranchShape, Distance, Ellipsoid, End, VesselShape, coverage, vessel_distance
-from pipeline.volume import Volume
+from pipeline.case.vessel import Branch, BranchShape, Distance, Ellipsoid, End, VesselShape, coverage, vessel_distance
+from pipeline.files.volume import Volume
 
 MOST_BRANCHES = 7
 MARGIN_VOXELS = 4

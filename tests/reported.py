@@ -11,15 +11,15 @@ import numpy as np
 from analytic_pipe import Pipe
 from PIL import Image
 
-from pipeline import report
-from pipeline.centreline import _compute as trace
-from pipeline.mesh import Mesh, write_openings
-from pipeline.postprocess import _compute as postprocess
+from pipeline.files.mesh import Mesh, write_openings
 from pipeline.reporting import render
-from solver import nodes as node_files
-from solver.flow import FlowWriter
-from solver.stage import Job
-from solver.waveform import described, linear, spline
+from pipeline.stages import report
+from pipeline.stages.centreline import _compute as trace
+from pipeline.stages.postprocess import _compute as postprocess
+from solver.boundary.waveform import described, linear, spline
+from solver.domain import nodes as node_files
+from solver.run.flow_file import FlowWriter
+from solver.runtime.stage import Job
 
 PNG = bytes.fromhex(
     "89504e470d0a1a0a0000000d49484452000000010000000108000000003a7e9b550000000a49444154789c6360000000020001"

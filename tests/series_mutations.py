@@ -27,9 +27,9 @@ sys.path[:0] = [str(ROOT), str(ROOT / "tests")]
 from linear_field import slices, write  # noqa: E402
 from mutations import PLANTED, explained, pixels_start, wrong_planes  # noqa: E402
 
-from pipeline.load import load  # noqa: E402
-from pipeline.settings.images import LoadSettings  # noqa: E402
-from solver.stage import StageError  # noqa: E402
+from pipeline.case.settings.images import LoadSettings  # noqa: E402
+from pipeline.stages.load import load  # noqa: E402
+from solver.runtime.stage import StageError  # noqa: E402
 
 COUNT = 6
 STEP_MM = 0.8

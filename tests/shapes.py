@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from pipeline.mesh import Mesh
-from solver.nodes import Opening
+from pipeline.files.mesh import Mesh
+from solver.domain.nodes import Opening
 
 
 def frame_of(axis):

@@ -18,27 +18,27 @@ import numpy as np
 from shapes import capped_cylinder, opening_of
 from stability_runs import LOG, record_of
 
-from pipeline.canonical import CanonicalInput, canonical
-from pipeline.case import Case
-from pipeline.decompose import decompose
-from pipeline.filter import filter_volume
+from pipeline.case.case_file import Case
+from pipeline.case.settings.base import parse
+from pipeline.case.settings.flow import SolveSettings as CaseSettings
+from pipeline.case.settings.geometry import VoxelizeSettings
+from pipeline.case.settings.yaml_file import read_yaml
+from pipeline.files.mesh import Mesh
+from pipeline.files.surface_file import read_surface_file
 from pipeline.geometry.lattice.grid import Grid
-from pipeline.geometry.surface.surface_file import read_surface_file
-from pipeline.import_surface import GivenSurface, import_surface
-from pipeline.mesh import Mesh
-from pipeline.phantom import PhantomSettings, synthesize
-from pipeline.segment import segment
-from pipeline.settings.base import parse
-from pipeline.settings.flow import SolveSettings as CaseSettings
-from pipeline.settings.geometry import VoxelizeSettings
-from pipeline.settings.yaml_file import read_yaml
-from pipeline.surface import extract_surface
-from pipeline.voxelize import voxelize
-from solver import nodes as node_file
-from solver.nodes import Nodes, Opening
-from solver.settings import SolveSettings
-from solver.settings import parse as parse_solve
-from solver.stage import ROOT
+from pipeline.stages.canonical import CanonicalInput, canonical
+from pipeline.stages.decompose import decompose
+from pipeline.stages.filter import filter_volume
+from pipeline.stages.import_surface import GivenSurface, import_surface
+from pipeline.stages.phantom import PhantomSettings, synthesize
+from pipeline.stages.segment import segment
+from pipeline.stages.surface import extract_surface
+from pipeline.stages.voxelize import voxelize
+from solver.domain import nodes as node_file
+from solver.domain.nodes import Nodes, Opening
+from solver.run.settings import SolveSettings
+from solver.run.settings import parse as parse_solve
+from solver.runtime.stage import ROOT
 
 VISCOSITY_M2_S = 3.5e-3 / 1060
 """Of blood, as cases have it."""
@@ -196,7 +196,7 @@ VESSELS = {
     "palabos": Vessel(real("palabos-aneurysm-metres.stl", "m"), 1.2, 111.0, "palabos-aneurysm-metres.stl"),
     "iliac": Vessel(real("simvascular-aorto-iliac-cm.vtp", "cm"), 1.6, 125.0, "simvascular-aorto-iliac-cm.vtp"),
 }  # fmt: skip
-"""All vessels by name. Of the irregular ones the narrowest section was measured once, with `solver.sections`."""
+"""All vessels by name. Of the irregular ones the narrowest section was measured once, with `solver.domain.sections`."""
 
 
 @cache

@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from solver.blowup import BlowUpError
-from solver.flow import Flow, read_flow
-from solver.nodes import Nodes
-from solver.settings import SolveSettings
-from solver.simulation import solve
-from solver.stage import StageError
+from solver.domain.nodes import Nodes
+from solver.run.divergence import BlowUpError
+from solver.run.flow_file import Flow, read_flow
+from solver.run.settings import SolveSettings
+from solver.run.simulation import solve
+from solver.runtime.stage import StageError
 
 LOG = logging.getLogger("stability")
 KEPT_MODELS = ("velocity_set", "collision", "magic", "eddies", "outlet_layers")

@@ -3,8 +3,8 @@
 import numpy as np
 from skimage.measure import marching_cubes
 
+from pipeline.files.mesh import Mesh
 from pipeline.geometry.surface.clip import cut_end
-from pipeline.mesh import Mesh
 from tests.shapes import opening_of
 
 

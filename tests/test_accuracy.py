@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 import SimpleITK as sitk
 
-from pipeline.haemodynamics.wall import Wall
-from pipeline.mesh import Mesh, read_openings
-from pipeline.volume import Volume
+from pipeline.files.mesh import Mesh, read_openings
+from pipeline.files.volume import Volume
+from pipeline.haemodynamics.wall_shear_stress import Wall
 
 
 def read(path: Path) -> dict:

@@ -25,14 +25,14 @@ from test_import_surface import faulty
 from test_import_surface import write as write_given
 from test_left_out import with_twig
 
+from pipeline.files.volume import Volume
 from pipeline.haemodynamics.indices import resolving
 from pipeline.haemodynamics.trust import check
-from pipeline.phantom import SeriesHeader, write_series
-from pipeline.recovery import require_folders
-from pipeline.volume import Volume
-from solver import nodes as node_files
-from solver.forecast import Device, forecast
-from solver.stage import StageError
+from pipeline.stages.phantom import SeriesHeader, write_series
+from pipeline.workflow.recovery import require_folders
+from solver.domain import nodes as node_files
+from solver.run.forecast import Device, forecast
+from solver.runtime.stage import StageError
 
 FLOW: Values = {"solve": {"inlets": {"*": {"flow_ml_s": 2.0}}}}
 TUBE = capped_cylinder((1, -2, 3), 2.0, 20.0, (12.0, -34.0, 250.0), segments=24)[0]

@@ -16,15 +16,15 @@ from vtkmodules.vtkCommonDataModel import vtkCellArray, vtkPolyData
 from vtkmodules.vtkFiltersCore import vtkFeatureEdges, vtkImplicitPolyDataDistance
 from vtkmodules.vtkIOGeometry import vtkSTLReader
 
-from pipeline.filter import filter_volume
+from pipeline.case.settings.geometry import SideBranches, SurfaceSettings
+from pipeline.case.settings.images import Box, FilterSettings, SegmentSettings
+from pipeline.files.mesh import Mesh
+from pipeline.files.volume import Volume
 from pipeline.geometry.surface.clip import check_closed
 from pipeline.geometry.surface.isosurface import smooth_field, zero_surface
-from pipeline.mesh import Mesh
-from pipeline.segment import segment
-from pipeline.settings.geometry import SideBranches, SurfaceSettings
-from pipeline.settings.images import Box, FilterSettings, SegmentSettings
-from pipeline.surface import extract_surface
-from pipeline.volume import Volume
+from pipeline.stages.filter import filter_volume
+from pipeline.stages.segment import segment
+from pipeline.stages.surface import extract_surface
 
 RIM_MM = 5.0
 TO_LPS = np.array([-1.0, -1.0, 1.0])

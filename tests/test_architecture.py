@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from pipeline import case
-from solver.stage import ROOT, imports
+from pipeline.case import case_file
+from solver.runtime.stage import ROOT, imports
 
 PIPELINE_MAY_USE = {
     f"solver.{module}"
@@ -49,7 +49,7 @@ def test_one_place_for_cuda_and_one_room_for_dicom_beside_the_phantom():
 
 
 def test_schema_file_equals_the_model():
-    assert (ROOT / "config" / "case.schema.json").read_text() == case.schema(), "run `make schema`"
+    assert (ROOT / "config" / "case.schema.json").read_text() == case_file.schema(), "run `make schema`"
 
 
 def test_nothing_that_is_read_is_run():

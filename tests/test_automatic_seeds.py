@@ -9,14 +9,14 @@ import SimpleITK as sitk
 from neighbours import Phantom, aortic_slab, neighboured
 from vessels import HALF_WAY, centre_line_mm, true_lumen, tube_volume
 
-from pipeline.filter import filter_volume
-from pipeline.segment import segment
+from pipeline.case.settings.images import FilterSettings, SegmentSettings, VoxelBox
+from pipeline.files.volume import Volume
 from pipeline.segmentation.leak import check_contrast
 from pipeline.segmentation.levels import Levels
 from pipeline.segmentation.problem import Lumen
-from pipeline.settings.images import FilterSettings, SegmentSettings, VoxelBox
-from pipeline.volume import Volume
-from solver.stage import StageError
+from pipeline.stages.filter import filter_volume
+from pipeline.stages.segment import segment
+from solver.runtime.stage import StageError
 
 SEED_MM = tuple(centre_line_mm()[1000].tolist())
 """In the middle of the tube."""

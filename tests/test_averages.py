@@ -5,12 +5,12 @@ import pytest
 from geometries import pipe, plates
 from simulator import simulated
 
-from solver.collision import relaxation_rates
-from solver.cpu.driver import CpuDriver
-from solver.driver import Driver, Fields, Statistics, held_bytes
-from solver.lattice import Lattice, build_lattice
-from solver.parts import PartsDriver
-from solver.rheology import make_rheology
+from solver.backends.cpu.cpu_driver import CpuDriver
+from solver.backends.driver import Driver, Fields, Statistics, held_bytes
+from solver.backends.lattice import Lattice, build_lattice
+from solver.backends.subdomains import PartsDriver
+from solver.kernels.collision import relaxation_rates
+from solver.kernels.rheology import make_rheology
 
 RATES = relaxation_rates(0.8, 3 / 16)
 BLOOD = make_rheology("carreau-yasuda", (0.3, 0.03, 200.0, 0.64, 0.3), 0.8, 3 / 16)
@@ -163,10 +163,10 @@ import numpy as np
 from geometries import pipe
 from test_averages import BLOOD, RATES, oscillating
 
-from solver.cpu.driver import CpuDriver
-from solver.cuda.driver import CudaDriver
-from solver.lattice import build_lattice
-from solver.parts import PartsDriver
+from solver.backends.cpu.cpu_driver import CpuDriver
+from solver.backends.cuda.cuda_driver import CudaDriver
+from solver.backends.lattice import build_lattice
+from solver.backends.subdomains import PartsDriver
 
 nodes = pipe((0, 0, 1), 2.2, 4)
 part = (np.arange(nodes.count) >= nodes.count // 2).astype(np.int16)

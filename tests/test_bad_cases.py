@@ -16,18 +16,18 @@ import yaml
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from pipeline.canonical import CanonicalInput
-from pipeline.case import STAGES, Case, read_cohort
-from pipeline.convergence import ConvergenceInput
+from pipeline.case.case_file import STAGES, Case, read_cohort
+from pipeline.case.settings.base import MAX_LINE, parse
+from pipeline.case.settings.yaml_file import read_yaml, value_of
 from pipeline.geometry.lattice.spacing import SpacingSettings
-from pipeline.import_mask import MaskSettings
-from pipeline.import_surface import GivenSurface
-from pipeline.plausibility import PlausibilityInput
-from pipeline.settings.base import MAX_LINE, parse
-from pipeline.settings.yaml_file import read_yaml, value_of
-from pipeline.surface import SurfaceStage
-from solver.settings import parse as parse_solve
-from solver.stage import ROOT, StageError
+from pipeline.stages.canonical import CanonicalInput
+from pipeline.stages.convergence import ConvergenceInput
+from pipeline.stages.import_mask import MaskSettings
+from pipeline.stages.import_surface import GivenSurface
+from pipeline.stages.plausibility import PlausibilityInput
+from pipeline.stages.surface import SurfaceStage
+from solver.run.settings import parse as parse_solve
+from solver.runtime.stage import ROOT, StageError
 
 BASES = [file for file in sorted((ROOT / "config/cases").glob("*.yaml")) if "HEMO_CASES" not in file.read_text()]
 """Those that need no data of patients."""

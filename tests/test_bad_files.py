@@ -21,14 +21,14 @@ from pydicom.uid import DeflatedExplicitVRLittleEndian
 from test_import_mask import ball, write_segmentation
 from test_volume_file import nifti
 
-from pipeline.contained import Contained, ContainedError
 from pipeline.dicom.segmentation_object import read_segmentation
-from pipeline.geometry.surface.surface_file import read_surface_file
-from pipeline.mask_file import read_mask_file
-from pipeline.volume_file import read_volume_file
-from solver import nodes as node_files
-from solver.seal import LENGTH, seal
-from solver.stage import StageError
+from pipeline.files.mask_file import read_mask_file
+from pipeline.files.sandbox import Contained, ContainedError
+from pipeline.files.surface_file import read_surface_file
+from pipeline.files.volume_file import read_volume_file
+from solver.domain import nodes as node_files
+from solver.runtime.checksum_trailer import LENGTH, seal
+from solver.runtime.stage import StageError
 
 PROGRAM = Path(__file__).with_name("file_mutations.py")
 MEMORY_MB = 1000
@@ -185,7 +185,7 @@ def test_a_header_that_claims_more_than_its_file_can_hold_is_refused_before_anyt
 @pytest.mark.parametrize("kind", ["nrrd", "nifti"])
 def test_a_gzip_bomb_is_refused_before_it_is_unpacked(kind, tmp_path, monkeypatch):
     """A thousand to one, which masks may reach, too: what counts is the memory of the machine."""
-    monkeypatch.setattr("pipeline.volume_file.available_bytes", lambda: 50e6)
+    monkeypatch.setattr("pipeline.files.volume_file.available_bytes", lambda: 50e6)
     if kind == "nrrd":
         path = nrrd(tmp_path / "a.nrrd", "400 400 400", "encoding: gzip", data=gzip.compress(bytes(64_000_000)))
     else:
@@ -287,8 +287,8 @@ def test_a_surface_that_claims_what_it_does_not_hold_is_refused(name, tmp_path, 
 
 WORK = """
 import os, time
-from pipeline.contained import serve
-from solver.stage import StageError
+from pipeline.files.sandbox import serve
+from solver.runtime.stage import StageError
 
 def work(request, data):
     os.write(1, b"printed")

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from project_copy import copy_project
 
-from pipeline.case import read_cohort
-from solver.stage import ROOT, StageError
+from pipeline.case.case_file import read_cohort
+from solver.runtime.stage import ROOT, StageError
 
 BY_PARTS = {"PYTHON", "threads", "CHOSEN.checkpoint_minutes", "params.centreline", "params.along", "params.evidence",
             "params.gate", "params.more"}  # fmt: skip

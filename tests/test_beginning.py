@@ -4,14 +4,14 @@ import numpy as np
 import pytest
 from geometries import pipe, random_cavern
 
-from solver import plain
-from solver.beginning import populations
-from solver.cpu.driver import CpuDriver
-from solver.driver import Fields
-from solver.lattice import build_lattice
-from solver.parts import PartsDriver
-from solver.storage import SCALE
-from solver.velocity_sets import velocity_set
+from solver.backends.cpu.cpu_driver import CpuDriver
+from solver.backends.driver import Fields
+from solver.backends.initial_populations import populations
+from solver.backends.lattice import build_lattice
+from solver.backends.subdomains import PartsDriver
+from solver.kernels.storage import SCALE
+from solver.kernels.velocity_sets import velocity_set
+from validation import textbook
 
 RATES = (1 / 0.7, 1.2)
 
@@ -42,7 +42,7 @@ def test_populations_are_equilibrium_and_stress_by_plain_formulas(q, equilibrium
     xx, yy, zz, xy, xz, yz = fields.stress
     pi = np.array(((xx, xy, xz), (xy, yy, yz), (xz, yz, zz)))
     force = np.array(force)[:, None]
-    wanted = plain.equilibrium(stencil, fields.drho, fields.velocity, equilibrium)
+    wanted = textbook.equilibrium(stencil, fields.drho, fields.velocity, equilibrium)
     wanted += 4.5 * w * (np.einsum("qa,qb,abn->qn", c, c, pi) - (xx + yy + zz) / 3)
     slots = populations(lattice, fields.drho, fields.velocity, fields.stress).astype(np.float64)
     found = slots.reshape(q, -1)[:, : nodes.count] / (SCALE if precision == "fp16" else 1)

@@ -7,13 +7,13 @@ import pytest
 from geometries import pipe
 from test_simulation import settings
 
-from pipeline.case import Case
-from pipeline.settings.base import parse
-from solver.blood import MODELS, choose_blood
-from solver.plan import make_plan
-from solver.rheology import VISCOSITIES, one_number
-from solver.settings import BloodSettings, InletSettings
-from solver.stage import StageError
+from pipeline.case.case_file import Case
+from pipeline.case.settings.base import parse
+from solver.kernels.rheology import VISCOSITIES, one_number
+from solver.run.blood import MODELS, choose_blood
+from solver.run.plan import make_plan
+from solver.run.settings import BloodSettings, InletSettings
+from solver.runtime.stage import StageError
 
 PUBLISHED = [(model, name) for model in MODELS for name in MODELS[model].sets]
 

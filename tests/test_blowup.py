@@ -17,17 +17,17 @@ from hypothesis import strategies as st
 from test_checkpoint import in_parts, pulsatile, short_pipe
 from test_simulation import pipe_case, settings
 
-from solver import simulation
-from solver.blowup import BlowUpError, advice, told
-from solver.d3q19 import VELOCITIES, WEIGHTS
-from solver.driver import LatticeDriver
-from solver.nodes import Nodes, save
-from solver.parts import PartsDriver
-from solver.plan import make_plan
-from solver.schedule import CHECK_STEPS
-from solver.settings import SolveSettings
-from solver.simulation import make_driver
-from solver.stage import ROOT, StageError
+from solver.backends.driver import LatticeDriver
+from solver.backends.subdomains import PartsDriver
+from solver.domain.nodes import Nodes, save
+from solver.kernels.d3q19 import VELOCITIES, WEIGHTS
+from solver.run import simulation
+from solver.run.divergence import BlowUpError, advice, told
+from solver.run.plan import make_plan
+from solver.run.schedule import CHECK_STEPS
+from solver.run.settings import SolveSettings
+from solver.run.simulation import make_driver
+from solver.runtime.stage import ROOT, StageError
 
 LOG = logging.getLogger("test_blowup")
 MOST = 100

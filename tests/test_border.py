@@ -6,18 +6,18 @@ import numpy as np
 import pytest
 from neighbours import aortic_slab
 
-from pipeline.filter import filter_volume
+from pipeline.case.settings.geometry import SurfaceSettings
+from pipeline.case.settings.images import FilterSettings, SegmentSettings
+from pipeline.files.volume import Volume
 from pipeline.geometry.branches.border import beyond_border, border_sections
 from pipeline.geometry.branches.openings import Cut
 from pipeline.geometry.branches.picture import Scene
 from pipeline.geometry.surface.volumes import share_lost
-from pipeline.plausibility import of_shape
-from pipeline.segment import segment
-from pipeline.settings.geometry import SurfaceSettings
-from pipeline.settings.images import FilterSettings, SegmentSettings
-from pipeline.surface import Surface, _cut, extract_surface
-from pipeline.volume import Volume
-from solver.stage import StageError
+from pipeline.stages.filter import filter_volume
+from pipeline.stages.plausibility import of_shape
+from pipeline.stages.segment import segment
+from pipeline.stages.surface import Surface, _cut, extract_surface
+from solver.runtime.stage import StageError
 from tests.shapes import capped_cylinder
 
 LOG = logging.getLogger("test_border")

@@ -12,26 +12,26 @@ import numpy as np
 import pytest
 import yaml
 
-from pipeline.canonical import CanonicalInput, canonical
-from pipeline.case import Case
-from pipeline.decompose import decompose
+from pipeline.case.case_file import Case
+from pipeline.case.settings.base import parse
+from pipeline.case.settings.geometry import VoxelizeSettings
+from pipeline.files.mesh import Mesh
 from pipeline.geometry.lattice.budget import Budget
 from pipeline.geometry.lattice.grid import Grid
 from pipeline.geometry.lattice.links import SMALLEST_Q
 from pipeline.geometry.surface.tessellation import TOLERANCE, _near_zero
-from pipeline.haemodynamics.wall import Wall, fit_nodes_to_wall, within_period
-from pipeline.mesh import Mesh
-from pipeline.settings.base import parse
-from pipeline.settings.geometry import VoxelizeSettings
-from pipeline.studies.cavity import differences, reynolds, section
-from pipeline.studies.run import Run
-from pipeline.voxelize import voxelize
-from solver.d3q19 import VELOCITIES
-from solver.flow import read_flow
-from solver.nodes import Nodes
-from solver.settings import parse as parse_solve
-from solver.simulation import solve
-from solver.stage import ROOT, StageError
+from pipeline.haemodynamics.wall_shear_stress import Wall, fit_nodes_to_wall, within_period
+from pipeline.stages.canonical import CanonicalInput, canonical
+from pipeline.stages.decompose import decompose
+from pipeline.stages.voxelize import voxelize
+from solver.domain.nodes import Nodes
+from solver.kernels.d3q19 import VELOCITIES
+from solver.run.flow_file import read_flow
+from solver.run.settings import parse as parse_solve
+from solver.run.simulation import solve
+from solver.runtime.stage import ROOT, StageError
+from validation.studies.cavity import differences, reynolds, section
+from validation.studies.run import Run
 
 LOG = logging.getLogger("test")
 
@@ -396,9 +396,16 @@ def test_cavity_at_reynolds_100_is_that_of_ghia(tmp_path):
     """Through the command lines, with the settings of the example case."""
     case = parse(Case, yaml.safe_load((ROOT / "config/cases/cavity.yaml").read_text()), "cavity.yaml")
     made = {"surface": "surface.vtp", "openings": "openings.json"}
-    stage("pipeline.canonical", tmp_path, case.settings("canonical"), **made)
-    stage("pipeline.voxelize", tmp_path, case.settings("voxelize"), **made, lattice="lattice.vti")
-    stage("pipeline.decompose", tmp_path, case.settings("decompose"), **made, lattice="lattice.vti", nodes="nodes.h5")
+    stage("pipeline.stages.canonical", tmp_path, case.settings("canonical"), **made)
+    stage("pipeline.stages.voxelize", tmp_path, case.settings("voxelize"), **made, lattice="lattice.vti")
+    stage(
+        "pipeline.stages.decompose",
+        tmp_path,
+        case.settings("decompose"),
+        **made,
+        lattice="lattice.vti",
+        nodes="nodes.h5",
+    )
     stage("solver", tmp_path, case.settings("solve"), nodes="nodes.h5", flow="flow.vtkhdf", monitor="monitor.csv",
           summary="solve.json")  # fmt: skip
     run = Run("cavity", case, tmp_path)

@@ -8,9 +8,9 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipeline.case import Case, read_cohort, schema
-from pipeline.settings.base import parse
-from solver.stage import ROOT, StageError
+from pipeline.case.case_file import Case, read_cohort, schema
+from pipeline.case.settings.base import parse
+from solver.runtime.stage import ROOT, StageError
 
 GOOD = {
     "input": {"phantom": str(ROOT / "data/phantoms/tiny.yaml")},

@@ -7,14 +7,14 @@ import pytest
 import yaml
 from numpy.typing import NDArray
 
-from pipeline.case import Case
-from pipeline.evidence import Evidence
-from pipeline.settings.base import parse
-from pipeline.studies import cavity, cavity_diffusive
-from pipeline.studies.cavity import centrelines, differences, extrema, middles, published, stream_function
-from pipeline.studies.cavity_diffusive import corner_flow
-from pipeline.studies.run import Run
-from solver.stage import ROOT
+from pipeline.case.case_file import Case
+from pipeline.case.settings.base import parse
+from solver.runtime.stage import ROOT
+from validation.evidence import Evidence
+from validation.studies import cavity, cavity_diffusive
+from validation.studies.cavity import centrelines, differences, extrema, middles, published, stream_function
+from validation.studies.cavity_diffusive import corner_flow
+from validation.studies.run import Run
 
 
 def vortex(size: int) -> NDArray:

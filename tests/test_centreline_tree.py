@@ -10,14 +10,14 @@ from scipy.spatial import cKDTree
 from vtkmodules.util.numpy_support import vtk_to_numpy
 from vtkmodules.vtkIOXML import vtkXMLPolyDataReader
 
-from pipeline import centreline
+from pipeline.files.mesh import Mesh, write_openings
+from pipeline.files.surface_file import read_surface_file
 from pipeline.geometry.branches import tree as tree_module
 from pipeline.geometry.branches.tree import trace_tree
 from pipeline.geometry.surface.clip import cut_end
-from pipeline.geometry.surface.surface_file import read_surface_file
-from pipeline.import_surface import GivenSurface, import_surface
-from pipeline.mesh import Mesh, write_openings
-from solver.stage import Job, StageError
+from pipeline.stages import centreline
+from pipeline.stages.import_surface import GivenSurface, import_surface
+from solver.runtime.stage import Job, StageError
 from tests.shapes import capped_cylinder, joined, opening_of, sphere, stenosis, torus
 from tests.swept import arc, forked, level_surface, moved, swept
 from tests.tubes import rotation

@@ -23,14 +23,14 @@ from geometries import pipe
 from small_disk import made_read_only, mounted
 from test_simulation import settings
 
-from solver import stage
-from solver.checkpoint import Checkpoints
-from solver.conditions import Conditions
-from solver.cpu.blocks import CHUNK
-from solver.nodes import Nodes, save
-from solver.settings import BloodSettings, InletSettings, OutletSettings, SolveSettings, WindkesselSettings
-from solver.simulation import solve
-from solver.stage import ROOT, StageError
+from solver.backends.cpu.blocks import CHUNK
+from solver.domain.nodes import Nodes, save
+from solver.run.boundary_schedule import Conditions
+from solver.run.checkpoint import Checkpoints
+from solver.run.settings import BloodSettings, InletSettings, OutletSettings, SolveSettings, WindkesselSettings
+from solver.run.simulation import solve
+from solver.runtime import stage
+from solver.runtime.stage import ROOT, StageError
 
 LOG = logging.getLogger("test_checkpoint")
 

@@ -17,16 +17,16 @@ from numpy.typing import NDArray
 from test_checkpoint import files, kept, run, short_pipe
 from test_simulation import settings
 
-from solver.cpu.driver import CpuDriver
-from solver.cuda import claim, device
-from solver.cuda.claim import claimed
-from solver.stage import ROOT, StageError
+from solver.backends.cpu.cpu_driver import CpuDriver
+from solver.backends.cuda import device, device_lock
+from solver.backends.cuda.device_lock import claimed
+from solver.runtime.stage import ROOT, StageError
 
 LOG = logging.getLogger("test_claim")
 RUN = """
 import logging, sys, time
 from pathlib import Path
-from solver.cuda.claim import claimed
+from solver.backends.cuda.device_lock import claimed
 folder, seconds = Path(sys.argv[1]), float(sys.argv[2])
 with claimed(["GPU-a", "GPU-b"], logging.getLogger("run"), folder / "locks") as number:
     begin = time.time()
@@ -64,7 +64,7 @@ def test_a_run_that_waits_says_so(tmp_path, caplog, monkeypatch):
     def stop_waiting(seconds: float) -> None:
         raise TimeoutError
 
-    monkeypatch.setattr(claim, "time", SimpleNamespace(sleep=stop_waiting))
+    monkeypatch.setattr(device_lock, "time", SimpleNamespace(sleep=stop_waiting))
     waiting = claimed(["GPU-a", "GPU-b"], LOG, tmp_path)
     caplog.set_level(logging.INFO)
     with claimed(["GPU-a"], LOG, tmp_path), claimed(["GPU-b"], LOG, tmp_path), pytest.raises(TimeoutError):

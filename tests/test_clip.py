@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
+from pipeline.files.mesh import Mesh
 from pipeline.geometry.surface.clip import ClipError, check_closed, cut_end
 from pipeline.geometry.surface.isosurface import fit, smooth_field, zero_surface
-from pipeline.mesh import Mesh
-from solver.stage import StageError
+from solver.runtime.stage import StageError
 from tests.shapes import revolve
 from tests.tubes import arc, tube
 

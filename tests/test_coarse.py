@@ -10,15 +10,15 @@ import pytest
 from geometries import hollow, pipe, round_opening, stenosis, step
 from test_simulation import DENSITY, VISCOSITY, settings
 
-from solver.checkpoint import Checkpoints
-from solver.conditions import Conditions
-from solver.cpu.driver import CpuDriver
-from solver.flow import read_flow
-from solver.nodes import Nodes
-from solver.plan import make_plan
-from solver.settings import InletSettings, SolveSettings
-from solver.simulation import solve
-from solver.stage import StageError
+from solver.backends.cpu.cpu_driver import CpuDriver
+from solver.domain.nodes import Nodes
+from solver.run.boundary_schedule import Conditions
+from solver.run.checkpoint import Checkpoints
+from solver.run.flow_file import read_flow
+from solver.run.plan import make_plan
+from solver.run.settings import InletSettings, SolveSettings
+from solver.run.simulation import solve
+from solver.runtime.stage import StageError
 
 LOG = logging.getLogger("test_coarse")
 SPACING_MM = 0.2

@@ -14,11 +14,11 @@ import pytest
 from PIL import Image
 from reported import leave
 
-from pipeline import cohort
-from pipeline.link import link
-from pipeline.outcome import Outcome, outcome
 from pipeline.reporting.cohort_page import COLUMNS, cohort_page, spread
-from solver.stage import Job, StageError
+from pipeline.stages import cohort
+from pipeline.stages.link import link
+from pipeline.workflow.outcome import Outcome, outcome
+from solver.runtime.stage import Job, StageError
 
 
 def indices(factor=1.0, passed=True, warnings=()):

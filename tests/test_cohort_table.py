@@ -5,11 +5,11 @@ import json
 import pytest
 import yaml
 
-from pipeline.case import Case, read_cohort
-from pipeline.cohort_table import read_table
-from pipeline.settings.base import dotted_keys
-from pipeline.sharing import SHARED, owners
-from solver.stage import ROOT, StageError
+from pipeline.case.case_file import Case, read_cohort
+from pipeline.case.cohort_table import read_table
+from pipeline.case.settings.base import dotted_keys
+from pipeline.workflow.sharing import SHARED, owners
+from solver.runtime.stage import ROOT, StageError
 
 PHANTOM = str(ROOT / "data/phantoms/tiny.yaml")
 BASE = {

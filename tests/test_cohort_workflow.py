@@ -20,7 +20,7 @@ import yaml
 from project_copy import copy_project
 from test_cohort import indices
 
-from solver.stage import ROOT
+from solver.runtime.stage import ROOT
 
 CHAIN = ["load", "filter", "segment", "surface", "centreline", "voxelize", "decompose"]
 FLOW = ["plausibility", "solve", "postprocess", "trace", "paraview", "report", "crate"]
@@ -32,7 +32,7 @@ from pathlib import Path
 module = sys.argv[2]
 if "--check" in sys.argv:
     sys.exit()
-if module in ("pipeline.cohort", "pipeline.link"):
+if module in ("pipeline.stages.cohort", "pipeline.stages.link"):
     sys.argv = sys.argv[2:]
     runpy.run_module(module, run_name="__main__", alter_sys=True)
     sys.exit()

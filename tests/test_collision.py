@@ -7,14 +7,14 @@ import numpy as np
 import pytest
 from geometries import plates
 
-from solver import plain
-from solver.collision import COLLISIONS, ON_D3Q19, make_collision, relaxation_rates
-from solver.cpu.driver import CpuDriver
-from solver.d3q19 import WEIGHTS
-from solver.lattice import build_lattice
-from solver.node_physics import EQUILIBRIA, make_macroscopic
-from solver.stage import StageError
-from solver.velocity_sets import velocity_set
+from solver.backends.cpu.cpu_driver import CpuDriver
+from solver.backends.lattice import build_lattice
+from solver.kernels.collision import COLLISIONS, ON_D3Q19, make_collision, relaxation_rates
+from solver.kernels.d3q19 import WEIGHTS
+from solver.kernels.node_physics import EQUILIBRIA, make_macroscopic
+from solver.kernels.velocity_sets import velocity_set
+from solver.runtime.stage import StageError
+from validation import textbook
 
 FORCE = np.array((1e-3, -2e-3, 3e-3))
 RATES = relaxation_rates(0.7, 0.1)
@@ -32,7 +32,7 @@ def populations(q: int) -> np.ndarray:
 def test_collision_is_its_textbook_formula(q, name, equilibrium):
     g = populations(q)
     collided = make_collision(name, np.float64, equilibrium, q)(tuple(g), RATES, tuple(FORCE))
-    wanted = plain.COLLISIONS[name](velocity_set(q), g[:, None], *RATES, FORCE, equilibrium)[:, 0]
+    wanted = textbook.COLLISIONS[name](velocity_set(q), g[:, None], *RATES, FORCE, equilibrium)[:, 0]
     # round-off of about a hundred operations on numbers of size 0.1
     np.testing.assert_allclose(collided, wanted, rtol=0, atol=1e-15)
 

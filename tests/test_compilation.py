@@ -11,13 +11,13 @@ import numpy as np
 import pytest
 from numba import prange
 
-from solver.collision import make_collision
-from solver.compilation import identity, kept
+from solver.kernels.collision import make_collision
+from solver.kernels.compilation import identity, kept
 
 ROOT = Path(__file__).resolve().parent.parent
 COUNT = """
 import numpy as np
-from solver.cpu.opening_pass import make_opening_pass
+from solver.backends.cpu.opening_pass import make_opening_pass
 control = make_opening_pass("plain", np.float64)[2]
 conditions, rule = np.zeros(2), np.array([[1.0, 0.0, 0.0, 1.0, 0.0]])
 control(np.array([[1, 0, 0]]), np.array([0]), rule, np.zeros((1, 2)), conditions)
@@ -94,7 +94,7 @@ SCALE = """
 import sys
 import numpy as np
 from numba import prange
-from solver.compilation import kept
+from solver.kernels.compilation import kept
 
 def make(factor):
     @kept()

@@ -5,7 +5,7 @@ from fnmatch import fnmatch
 
 import pytest
 
-from solver.stage import ROOT
+from solver.runtime.stage import ROOT
 
 SECTIONS = {"help", "setup", "files", "labels", "environment", "post", "runscript", "startscript", "test", "arguments"}
 INSTRUCTIONS = {"FROM", "RUN", "ARG", "COPY", "WORKDIR", "ENV", "USER", "ENTRYPOINT", "CMD"}
@@ -48,7 +48,7 @@ def sections() -> dict[str, list[str]]:
 
 def test_the_dockerfile_copies_what_there_is_and_what_is_sent(instructions):
     given = [path.rstrip("/") for *paths, _ in of(instructions, "COPY") for path in paths]
-    assert {"Snakefile", "config", "data", "pipeline", "solver"} <= set(given)
+    assert {"Snakefile", "config", "data", "pipeline", "solver", "validation"} <= set(given)
     for path in [LOCK if path == "${LOCK}" else path for path in given]:
         assert (ROOT / path).exists(), path
         assert is_sent(path), path

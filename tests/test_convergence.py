@@ -13,21 +13,21 @@ import numpy as np
 import pytest
 from analytic_pipe import Pipe
 
-from pipeline.canonical import CanonicalInput, canonical
-from pipeline.convergence import ConvergenceInput, Level, grid_convergence, write_table
-from pipeline.decompose import decompose
+from pipeline.case.settings.flow import PostprocessSettings, SolveSettings
+from pipeline.case.settings.geometry import VoxelizeSettings
+from pipeline.files.mesh import Mesh
 from pipeline.geometry.lattice.grid import Grid
 from pipeline.haemodynamics.indices import LOW_SHEAR_PA
-from pipeline.haemodynamics.wall import Wall
-from pipeline.mesh import Mesh
-from pipeline.postprocess import fields_of, postprocess
-from pipeline.settings.flow import PostprocessSettings, SolveSettings
-from pipeline.settings.geometry import VoxelizeSettings
-from pipeline.voxelize import voxelize
-from solver import simulation
-from solver.flow import read_flow
-from solver.settings import parse
-from solver.stage import StageError
+from pipeline.haemodynamics.wall_shear_stress import Wall
+from pipeline.stages.canonical import CanonicalInput, canonical
+from pipeline.stages.convergence import ConvergenceInput, Level, grid_convergence, write_table
+from pipeline.stages.decompose import decompose
+from pipeline.stages.postprocess import fields_of, postprocess
+from pipeline.stages.voxelize import voxelize
+from solver.run import simulation
+from solver.run.flow_file import read_flow
+from solver.run.settings import parse
+from solver.runtime.stage import StageError
 
 PIPE = Pipe(length_mm=12.0)
 WALL = Wall.of(PIPE.surface(0.3))

@@ -8,17 +8,17 @@ from hypothesis import strategies as st
 from shapes import capped_cylinder, frame_of, joined, sphere, torus
 from test_nodes import naive_neighbours
 
-from pipeline.decompose import decompose
+from pipeline.case.settings.geometry import VoxelizeSettings
+from pipeline.files.mesh import Mesh
 from pipeline.geometry.lattice.crossings import rasterise
 from pipeline.geometry.lattice.frame import Frame
 from pipeline.geometry.lattice.frame import around as frame_around
 from pipeline.geometry.lattice.grid import Grid
 from pipeline.geometry.lattice.links import corner_links, links, short_cuts
-from pipeline.mesh import Mesh
-from pipeline.settings.geometry import VoxelizeSettings
-from pipeline.voxelize import voxelize
-from solver.nodes import ARRAYS, STEPS, Neighbours, check, load, save
-from solver.velocity_sets import D3Q27
+from pipeline.stages.decompose import decompose
+from pipeline.stages.voxelize import voxelize
+from solver.domain.nodes import ARRAYS, STEPS, Neighbours, check, load, save
+from solver.kernels.velocity_sets import D3Q27
 
 CORNERS = range(19, 27)
 

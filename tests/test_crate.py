@@ -20,11 +20,11 @@ from hypothesis import strategies as st
 from test_load_privacy import MARK, UID_MARK, mark
 from test_load_privacy import run as load
 
-from pipeline.case import Case, read_cohort
-from pipeline.crate import METADATA, NEEDED, RECORD, StageRun, case_again, differences, faults, read_runs
-from pipeline.settings.base import parse
-from pipeline.settings.yaml_file import CONTROL, read_yaml, write_yaml
-from solver.stage import ROOT, StageError, by_checksum, checksum, combined
+from pipeline.case.case_file import Case, read_cohort
+from pipeline.case.settings.base import parse
+from pipeline.case.settings.yaml_file import CONTROL, read_yaml, write_yaml
+from pipeline.stages.crate import METADATA, NEEDED, RECORD, StageRun, case_again, differences, faults, read_runs
+from solver.runtime.stage import ROOT, StageError, by_checksum, checksum, combined
 
 VERSIONS = {"python": "3.11.0", "numpy": "1.0", "snakemake": "9.0", "hemolattice_source": "0" * 64}
 WAVEFORM = "a" * 64
@@ -54,7 +54,16 @@ def make(folder: Path, records: list[str], case: dict[str, Any]) -> subprocess.C
     """Let the command line make a crate of the folder."""
     names = {"metadata": METADATA, "case": "case.yaml", "workflow": "workflow.smk", "provenance": f"crate{RECORD}"}
     options = [part for role, name in names.items() for part in (f"--{role}", str(folder / name))]
-    command = [sys.executable, "-m", "pipeline.crate", "--records", *records, "--snakefile", "Snakefile", *options]
+    command = [
+        sys.executable,
+        "-m",
+        "pipeline.stages.crate",
+        "--records",
+        *records,
+        "--snakefile",
+        "Snakefile",
+        *options,
+    ]
     command += ["--settings", json.dumps({"run": "some", "case": case})]
     return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
 
@@ -192,7 +201,7 @@ def test_an_output_that_is_not_as_it_was_made_is_refused(folder):
 
 
 def checked(*folders: Path) -> subprocess.CompletedProcess:
-    command = [sys.executable, "-m", "pipeline.crate", "--check", *map(str, folders)]
+    command = [sys.executable, "-m", "pipeline.stages.crate", "--check", *map(str, folders)]
     return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
 
 

@@ -7,21 +7,21 @@ import pytest
 from geometries import pipe
 from simulator import simulated
 
-from solver.collision import relaxation_rates
-from solver.cpu.driver import CpuDriver
-from solver.cuda import device
-from solver.lattice import build_lattice
-from solver.stage import StageError
+from solver.backends.cpu.cpu_driver import CpuDriver
+from solver.backends.cuda import device
+from solver.backends.lattice import build_lattice
+from solver.kernels.collision import relaxation_rates
+from solver.runtime.stage import StageError
 
 COMPARE = """
 import sys
 import numpy as np
 from geometries import observe, random_cavern
-from solver.cpu.driver import CpuDriver
-from solver.cuda.device import device_answers
-from solver.cuda.driver import CudaDriver
-from solver.lattice import build_lattice
-from solver.rheology import make_rheology
+from solver.backends.cpu.cpu_driver import CpuDriver
+from solver.backends.cuda.device import device_answers
+from solver.backends.cuda.cuda_driver import CudaDriver
+from solver.backends.lattice import build_lattice
+from solver.kernels.rheology import make_rheology
 
 assert not device_answers()
 precision, tolerance = sys.argv[1], float(sys.argv[2])
@@ -56,11 +56,11 @@ assert observe(cuda, False).max_speed == np.inf
 RESTART = """
 import numpy as np
 from geometries import observe, random_cavern
-from solver.cpu.driver import CpuDriver
-from solver.cuda.driver import CudaDriver
-from solver.driver import MEAN, Fields
-from solver.lattice import build_lattice
-from solver.rheology import make_rheology
+from solver.backends.cpu.cpu_driver import CpuDriver
+from solver.backends.cuda.cuda_driver import CudaDriver
+from solver.backends.driver import MEAN, Fields
+from solver.backends.lattice import build_lattice
+from solver.kernels.rheology import make_rheology
 
 nodes, rng = random_cavern((5, 4, 4), 3), np.random.default_rng(0)
 rheology = make_rheology("power-law", (0.02, 0.6), 0.7, 0.1, 0.1, rng.random(nodes.count))
@@ -98,9 +98,9 @@ FOUR_PASSES = """
 from dataclasses import replace
 import numpy as np
 from geometries import random_cavern
-from solver.cuda.four_pass import CudaFourPass
-from solver.four_pass import FourPass, wall_nodes
-from solver.lattice import build_lattice
+from validation.four_pass_cuda import CudaFourPass
+from validation.four_pass import FourPass, wall_nodes
+from solver.backends.lattice import build_lattice
 
 nodes = random_cavern((7, 6, 5), 3)
 patch = (np.random.default_rng(2).random(len(nodes.wall_link_q)) < 0.4).astype(np.int8)
@@ -118,8 +118,8 @@ for scheme, walls in (("half-way", wall_nodes(nodes, lid)), ("bouzidi", None)):
 
 ONE_LAYER = """
 import numpy as np
-from solver.cpu.driver import CpuDriver
-from solver.cuda.driver import CudaDriver
+from solver.backends.cpu.cpu_driver import CpuDriver
+from solver.backends.cuda.cuda_driver import CudaDriver
 from test_one_layer import cavern, cavern_lattice, random_populations, start
 
 nodes = cavern(1)
@@ -192,7 +192,7 @@ def test_device_is_the_cpu():
         pytest.skip("no CUDA device")
     nodes = pipe((1, 2, 3), 10.4, 40)
     lattice = build_lattice(nodes, "trt", relaxation_rates(0.6, 0.05))
-    from solver.cuda.driver import CudaDriver
+    from solver.backends.cuda.cuda_driver import CudaDriver
 
     drivers = CpuDriver(lattice), CudaDriver(lattice)
     conditions = np.tile((5.0, 0.0), (100, 1))

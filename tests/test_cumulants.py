@@ -8,12 +8,12 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from test_velocity_sets import driven
 
-from solver.collision import make_collision, relaxation_rates
-from solver.lattice import build_lattice
-from solver.models import CUMULANT_MAGIC, choose_velocity_set
-from solver.plain import Plain, find_links
-from solver.stage import StageError
-from solver.velocity_sets import D3Q27
+from solver.backends.lattice import build_lattice
+from solver.kernels.collision import make_collision, relaxation_rates
+from solver.kernels.velocity_sets import D3Q27
+from solver.run.models import CUMULANT_MAGIC, choose_velocity_set
+from solver.runtime.stage import StageError
+from validation.textbook import Plain, find_links
 
 SPEEDS = st.tuples(*[st.floats(-0.2, 0.2)] * 3)
 

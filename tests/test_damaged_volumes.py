@@ -19,10 +19,10 @@ from file_mutations import DAMAGES
 from given_mutations import FORMATS, outcome
 from test_volume_file import nifti
 
-from pipeline.import_mask import MaskSettings, import_mask, read_mask
-from pipeline.volume import Volume
-from pipeline.volume_file import read_volume_file
-from solver.stage import StageError
+from pipeline.files.volume import Volume
+from pipeline.files.volume_file import read_volume_file
+from pipeline.stages.import_mask import MaskSettings, import_mask, read_mask
+from solver.runtime.stage import StageError
 
 SOUND = oblique(noise() >> 4)
 PACKED = ("nii.gz", "gzip.nrrd", "packed.mha", "packed.mhd")

@@ -7,19 +7,19 @@ import numpy as np
 import pytest
 from shapes import capped_cylinder, frame_of, joined, sphere, stenosis
 
-from pipeline.decompose import decompose, order_of_axes
+from pipeline.case.settings.geometry import DecomposeSettings, VoxelizeSettings
+from pipeline.files.mesh import Mesh, write_openings
 from pipeline.geometry.lattice import links as link_module
 from pipeline.geometry.lattice.crossings import inside, rasterise
 from pipeline.geometry.lattice.frame import Frame
 from pipeline.geometry.lattice.links import SMALLEST_Q, corner_links, links
-from pipeline.lattice import Lattice
-from pipeline.mesh import Mesh, write_openings
-from pipeline.settings.geometry import DecomposeSettings, VoxelizeSettings
-from pipeline.voxelize import voxelize
-from solver.d3q19 import VELOCITIES
-from solver.nodes import ARRAYS, FLUID, STEPS, WALL, load
-from solver.partition import partition
-from solver.stage import ROOT, StageError
+from pipeline.geometry.lattice.tagged_lattice import Lattice
+from pipeline.stages.decompose import decompose, order_of_axes
+from pipeline.stages.voxelize import voxelize
+from solver.domain.nodes import ARRAYS, FLUID, STEPS, WALL, load
+from solver.domain.partition import partition
+from solver.kernels.d3q19 import VELOCITIES
+from solver.runtime.stage import ROOT, StageError
 
 CENTRE = np.array((5.0, -70.0, 30.0))
 

@@ -11,8 +11,8 @@ import pytest
 from project_copy import copy_project
 from small_disk import made_read_only, mounted
 
-from pipeline.volume import Volume
-from solver.stage import ROOT
+from pipeline.files.volume import Volume
+from solver.runtime.stage import ROOT
 
 FULL = "No space left on device; make room, or let results/ lie on a larger disk, and run the workflow again"
 READ_ONLY = "Read-only file system; make it writable, or let results/ lie on a disk that is, and run the workflow again"
@@ -22,12 +22,12 @@ import sys
 import numpy as np
 from matplotlib.figure import Figure
 from geometries import pipe
-from pipeline.centreline import write_polylines
-from pipeline.lattice import Lattice
-from pipeline.mesh import Mesh
-from pipeline.volume import Volume
-from solver.nodes import save
-from solver.stage import run_stage
+from pipeline.stages.centreline import write_polylines
+from pipeline.geometry.lattice.tagged_lattice import Lattice
+from pipeline.files.mesh import Mesh
+from pipeline.files.volume import Volume
+from solver.domain.nodes import save
+from solver.runtime.stage import run_stage
 
 rng = np.random.default_rng(0)
 
@@ -123,7 +123,9 @@ def test_an_image_that_a_disk_does_not_hold_leaves_no_volume(tmp_path):
     with mounted(tmp_path / "small", "160k") as folder:
         roles = {"volume": "volume.nrrd", "series": "series.json", "provenance": "made.json", "log": "load.log"}
         options = [part for role, name in roles.items() for part in (f"--{role}", str(folder / name))]
-        answer = started([sys.executable, "-m", "pipeline.load", "--source", str(tmp_path / "given.nrrd"), *options])
+        answer = started(
+            [sys.executable, "-m", "pipeline.stages.load", "--source", str(tmp_path / "given.nrrd"), *options]
+        )
         assert answer.returncode == 1
         assert answer.stderr.splitlines()[-1].endswith(f"error: {folder}: {FULL}")
         assert "Traceback" not in answer.stderr

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
+from pipeline.files.mesh import Mesh
 from pipeline.geometry.surface.distance import Surface
-from pipeline.mesh import Mesh
 from tests.shapes import capped_cylinder
 
 

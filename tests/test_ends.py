@@ -11,13 +11,13 @@ import pytest
 from matplotlib.image import imread
 from tubes import FORK, fork, grid_around, line, near_curve, tube, voxel_places
 
+from pipeline.case.settings.geometry import OpeningSettings, SurfaceSettings
+from pipeline.files.volume import Volume
 from pipeline.geometry.branches.openings import Cut
 from pipeline.geometry.surface.clip import ClipError, check_closed, cut_end
 from pipeline.geometry.surface.isosurface import smooth_field, zero_surface
-from pipeline.settings.geometry import OpeningSettings, SurfaceSettings
-from pipeline.surface import extract_surface
-from pipeline.volume import Volume
-from solver.stage import ROOT, StageError
+from pipeline.stages.surface import extract_surface
+from solver.runtime.stage import ROOT, StageError
 
 LOG = logging.getLogger("test")
 
@@ -176,7 +176,7 @@ def cuts_through(place: tuple[float, float, float]):
 )
 def test_a_refusal_shows_what_was_found(lumen, cut, message, tmp_path, monkeypatch):
     if cut:
-        monkeypatch.setattr("pipeline.surface.place_cut", cuts_through(cut))
+        monkeypatch.setattr("pipeline.stages.surface.place_cut", cuts_through(cut))
     with pytest.raises(StageError, match=f"(?s){message}") as caught:
         extract(lumen())
     picture = picture_of(caught.value, tmp_path / "picture.png")
@@ -185,7 +185,7 @@ def test_a_refusal_shows_what_was_found(lumen, cut, message, tmp_path, monkeypat
 
 
 def run(folder: Path, **settings) -> subprocess.CompletedProcess:
-    command = [sys.executable, "-m", "pipeline.surface", "--settings", json.dumps(settings)]
+    command = [sys.executable, "-m", "pipeline.stages.surface", "--settings", json.dumps(settings)]
     for role, name in (
         ("occupancy", "lumen.nrrd"), ("surface", "surface.vtp"), ("openings", "openings.json"),
         ("provenance", "p.json"), ("log", "logs/surface.log"),

@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 from analytic_pipe import Pipe
 
+from pipeline.case.settings.flow import PostprocessSettings
+from pipeline.files.table import write_table
+from pipeline.haemodynamics.accumulator import Fields
 from pipeline.haemodynamics.energy import dissipation_w_m3, kinetic_change_w
 from pipeline.haemodynamics.indices import LONG_COLUMNS, OPENING_COLUMNS, _centreline_checks, long_rows
-from pipeline.haemodynamics.tally import Fields
-from pipeline.postprocess import postprocess, write_along
-from pipeline.settings.flow import PostprocessSettings
-from pipeline.table import write_table
+from pipeline.stages.postprocess import postprocess, write_along
 from tests.test_sections import branch, straight
 
 DIRECTIONS = [(1, 0, 0), (1, 1, 0), (2, 3, 6), (0.3, -0.8, 0.5)]

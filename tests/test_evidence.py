@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from pipeline.evidence import FOLDER, Evidence, Goal, number, order, read, write, written
-from solver.stage import ROOT
+from solver.runtime.stage import ROOT
+from validation.evidence import FOLDER, Evidence, Goal, number, order, read, write, written
 
 PAGE = (
     "# Page\n\nBy hand.\n\n<!-- ladder -->\nold\n<!-- /ladder -->\n\n## A\n\n<!-- ladder:a -->\nold\n<!-- /ladder -->\n"

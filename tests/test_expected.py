@@ -13,15 +13,15 @@ from shapes import stenosis as stenosed_surface
 from stability_matrix import slab
 from test_simulation import DENSITY, VISCOSITY, settings
 
-from pipeline.decompose import decompose
 from pipeline.geometry.lattice.spacing import FlowScale, Narrowest, Spacing, bearable_spacing
-from pipeline.voxelize import survey, voxelize
-from solver.expected import NARROWER, PEAK_OVER_MEAN
-from solver.plan import make_plan
-from solver.sections import find_sections, widest_radius_mm
-from solver.settings import InletSettings, OutletSettings, WindkesselSettings
-from solver.simulation import solve
-from solver.units import MAX_GRID_REYNOLDS
+from pipeline.stages.decompose import decompose
+from pipeline.stages.voxelize import survey, voxelize
+from solver.domain.sections import find_sections, widest_radius_mm
+from solver.run.expected import NARROWER, PEAK_OVER_MEAN
+from solver.run.plan import make_plan
+from solver.run.settings import InletSettings, OutletSettings, WindkesselSettings
+from solver.run.simulation import solve
+from solver.run.units import MAX_GRID_REYNOLDS
 
 LOG = logging.getLogger("test_expected")
 

@@ -7,14 +7,14 @@ import pytest
 from shapes import capped_cylinder, stenosis
 from tubes import arc, line, tube
 
+from pipeline.case.settings.geometry import OpeningSettings, SurfaceSettings
+from pipeline.files.mesh import Mesh
+from pipeline.files.surface_file import SurfaceFile
 from pipeline.geometry.surface.clip import check_closed
 from pipeline.geometry.surface.extension import extend, place_of_collision
-from pipeline.geometry.surface.surface_file import SurfaceFile
-from pipeline.import_surface import GivenSurface, import_surface
-from pipeline.mesh import Mesh
-from pipeline.settings.geometry import OpeningSettings, SurfaceSettings
-from pipeline.surface import extract_surface
-from solver.stage import StageError
+from pipeline.stages.import_surface import GivenSurface, import_surface
+from pipeline.stages.surface import extract_surface
+from solver.runtime.stage import StageError
 
 LOG = logging.getLogger("test")
 

@@ -7,15 +7,15 @@ import pytest
 from crops import HALF_WAY, LEAKS, LUMEN, SHAPES, TISSUE, Crop, drawn, leaked
 from scipy import ndimage
 
-from pipeline.filter import filter_volume
-from pipeline.segment import segment
+from pipeline.case.settings.images import FilterSettings, SegmentSettings
+from pipeline.files.volume import Volume
 from pipeline.segmentation.faces import Grown, fault
 from pipeline.segmentation.leak import check_border
 from pipeline.segmentation.problem import Lumen
 from pipeline.segmentation.region_growing import grow
-from pipeline.settings.images import FilterSettings, SegmentSettings
-from pipeline.volume import Volume
-from solver.stage import StageError
+from pipeline.stages.filter import filter_volume
+from pipeline.stages.segment import segment
+from solver.runtime.stage import StageError
 
 LEAK = 0.1
 """Part of the vessel's volume, outside of it, from which a mask has leaked."""

@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 from test_checkpoint import KilledError, files, kept, killed_at, run
 from test_simulation import pipe_case
 
-from solver.blowup import FASTER
-from solver.fallback import FIRST, Attempt
-from solver.nodes import Nodes
-from solver.plan import make_plan
-from solver.settings import SolveSettings
+from solver.domain.nodes import Nodes
+from solver.run.divergence import FASTER
+from solver.run.fallback import FIRST, Attempt
+from solver.run.plan import make_plan
+from solver.run.settings import SolveSettings
 
 
 def underrated() -> tuple[Nodes, SolveSettings]:

@@ -14,12 +14,12 @@ from scipy.ndimage import map_coordinates
 from scipy.special import erf
 from vessels import BONE, HALF_WAY, LUMEN, TISSUE, centre_line_mm, distance_mm, oblique, true_lumen, tube_volume
 
-from pipeline.filter import filter_volume, isotropic_grid
+from pipeline.case.settings.images import Box, FilterSettings, GrownRegion, VoxelBox
+from pipeline.files.volume import Volume
 from pipeline.filtering.region import Region, find_region, region_box
 from pipeline.filtering.smoothing import EQUAL_PATCHES, noise_level, smooth
-from pipeline.settings.images import Box, FilterSettings, GrownRegion, VoxelBox
-from pipeline.volume import Volume
-from solver.stage import ROOT, StageError
+from pipeline.stages.filter import filter_volume, isotropic_grid
+from solver.runtime.stage import ROOT, StageError
 
 THICK = (0.41, 0.41, 1.5)
 """Spacing, mm, of thick slices, as of the head in the real cases."""
@@ -468,7 +468,7 @@ def test_the_command_line_keeps_the_region_in_its_provenance(tmp_path):
     options = {"volume": "volume.nrrd", "filtered": "filtered.nrrd", "provenance": "provenance.json"}
     command = [part for key, name in options.items() for part in (f"--{key}", str(tmp_path / name))]
     answer = subprocess.run(
-        [sys.executable, "-m", "pipeline.filter", *command, "--settings", settings_],
+        [sys.executable, "-m", "pipeline.stages.filter", *command, "--settings", settings_],
         cwd=ROOT, capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert answer.returncode == 0, answer.stderr

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from geometries import closed_box, pipe
 
-from solver.flow import FlowStatistics, FlowWriter, read_flow, steady_statistics
-from solver.stage import StageError
-from solver.vtkhdf import voxels
+from solver.run.flow_file import FlowStatistics, FlowWriter, read_flow, steady_statistics
+from solver.run.vtkhdf import voxels
+from solver.runtime.stage import StageError
 
 
 def fields(nodes, seed, rows=((3,), (), (6,))):

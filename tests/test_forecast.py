@@ -11,20 +11,21 @@ from simulator import simulated
 from test_moving_walls import patched
 from test_simulation import DENSITY, VISCOSITY, pipe_case, settings
 
-from solver import forecast, memory
-from solver.collision import relaxation_rates
-from solver.cpu.driver import CpuDriver
-from solver.cuda import device as cuda
-from solver.d3q19 import VELOCITIES
-from solver.driver import held_bytes
-from solver.forecast import LINKS_PER_AREA, Device, Size, profile_rate, settling_s
-from solver.lattice import build_lattice
-from solver.memory import available_bytes
-from solver.nodes import Nodes
-from solver.plan import make_plan
-from solver.settings import InletSettings, PatchSettings
-from solver.simulation import solve
-from solver.stage import StageError
+from solver.backends.cpu.cpu_driver import CpuDriver
+from solver.backends.cuda import device as cuda
+from solver.backends.driver import held_bytes
+from solver.backends.lattice import build_lattice
+from solver.domain.nodes import Nodes
+from solver.kernels.collision import relaxation_rates
+from solver.kernels.d3q19 import VELOCITIES
+from solver.run import forecast
+from solver.run.forecast import LINKS_PER_AREA, Device, Size, profile_rate, settling_s
+from solver.run.plan import make_plan
+from solver.run.settings import InletSettings, PatchSettings
+from solver.run.simulation import solve
+from solver.runtime import memory
+from solver.runtime.memory import available_bytes
+from solver.runtime.stage import StageError
 
 LOG = logging.getLogger("test_forecast")
 BIG = Device("CPU", 1e12, 1e7, 0.0, 0.0)
@@ -50,12 +51,12 @@ def test_memory_is_what_the_drivers_hold():
 
 SIMULATED = """
 from geometries import pipe
-from solver.collision import relaxation_rates
-from solver.cuda.device import cuda_device
-from solver.cuda.driver import CudaDriver
-from solver.forecast import Size
-from solver.driver import held_bytes
-from solver.lattice import build_lattice
+from solver.kernels.collision import relaxation_rates
+from solver.backends.cuda.device import cuda_device
+from solver.backends.cuda.cuda_driver import CudaDriver
+from solver.run.forecast import Size
+from solver.backends.driver import held_bytes
+from solver.backends.lattice import build_lattice
 
 nodes = pipe((1, 2, 3), 4.2, 20.0)
 for precision in ("fp32", "fp64"):
@@ -192,7 +193,7 @@ def test_run_that_does_not_fit_the_device_is_refused_before_it_begins(monkeypatc
     nodes = large_pipe()
     need = cuda_need(monkeypatch, nodes)
     monkeypatch.setattr(cuda, "cuda", faked(0.8 * need))
-    monkeypatch.setattr("solver.simulation.build_lattice", lambda *_: pytest.fail("the lattice was built"))
+    monkeypatch.setattr("solver.run.simulation.build_lattice", lambda *_: pytest.fail("the lattice was built"))
     _, wanted, _ = pipe_case((1, 2, 3), 20, 4.2, 20.0)
     told = (
         r"fluid nodes need .* in fp64, but .* are free on a card\. Set voxelize.memory_gb: .* At about 0.2[12]\d? mm"

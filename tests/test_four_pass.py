@@ -7,12 +7,12 @@ import pytest
 from geometries import nodes_from, observe, periodic_pipe, pipe, pipe_radius, random_cavern
 from naive import COLLISIONS, equilibrium, moments
 
-from pipeline.studies.cavity import published
-from solver.collision import relaxation_rates
-from solver.d3q19 import OPPOSITE, VELOCITIES, WEIGHTS
-from solver.four_pass import FourPass, wall_nodes
-from solver.lattice import build_lattice
-from solver.nodes import Neighbours, Nodes
+from solver.backends.lattice import build_lattice
+from solver.domain.nodes import Neighbours, Nodes
+from solver.kernels.collision import relaxation_rates
+from solver.kernels.d3q19 import OPPOSITE, VELOCITIES, WEIGHTS
+from validation.four_pass import FourPass, wall_nodes
+from validation.studies.cavity import published
 
 RATES = relaxation_rates(0.8, 3 / 16)
 

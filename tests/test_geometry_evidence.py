@@ -25,10 +25,10 @@ from linear_field import (
 from loading_faults import FAULTS, RIGHT
 from pydicom.dataset import FileDataset
 
-from pipeline.load import SeriesFacts, load
-from pipeline.settings.images import LoadSettings
-from pipeline.volume import Volume
-from solver.stage import StageError
+from pipeline.case.settings.images import LoadSettings
+from pipeline.files.volume import Volume
+from pipeline.stages.load import SeriesFacts, load
+from solver.runtime.stage import StageError
 
 LOG = logging.getLogger("test")
 

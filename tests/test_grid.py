@@ -7,15 +7,15 @@ import numpy as np
 import pytest
 from shapes import capped_cylinder, frame_of
 
-from pipeline.decompose import decompose
+from pipeline.case.settings.geometry import VoxelizeSettings
+from pipeline.files.mesh import Mesh
 from pipeline.geometry.lattice.grid import Grid, read_grid, read_patches
-from pipeline.lattice import Lattice
-from pipeline.mesh import Mesh
-from pipeline.settings.geometry import VoxelizeSettings
-from pipeline.voxelize import voxelize
-from solver.d3q19 import VELOCITIES
-from solver.nodes import Neighbours
-from solver.stage import StageError
+from pipeline.geometry.lattice.tagged_lattice import Lattice
+from pipeline.stages.decompose import decompose
+from pipeline.stages.voxelize import voxelize
+from solver.domain.nodes import Neighbours
+from solver.kernels.d3q19 import VELOCITIES
+from solver.runtime.stage import StageError
 
 LOW, HIGH = (-1.0, 2.0, 3.0), (2.0, 4.0, 7.0)
 

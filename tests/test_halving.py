@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 from geometries import pipe, plates
 
-from solver.d3q19 import VELOCITIES
-from solver.halving import NotHalved, halved
-from solver.nodes import check
-from solver.plain import distance_to_cylinder
+from solver.domain.halving import NotHalved, halved
+from solver.domain.nodes import check
+from solver.kernels.d3q19 import VELOCITIES
+from validation.textbook import distance_to_cylinder
 
 
 @pytest.mark.parametrize("seed", range(4))

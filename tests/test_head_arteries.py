@@ -5,9 +5,9 @@ import json
 import numpy as np
 import pytest
 
+from pipeline.files.mesh import Mesh, read_openings
+from pipeline.files.volume import Volume
 from pipeline.geometry.surface.clip import check_closed
-from pipeline.mesh import Mesh, read_openings
-from pipeline.volume import Volume
 
 ENDS = {
     "carotid-right": {"petrous": (-22.4, -23.7, -63.9), "cavernous": (-7.8, -42.4, -34.0)},

@@ -16,11 +16,11 @@ from scipy.spatial import cKDTree
 from vessels import oblique
 
 from pipeline.dicom.segmentation_object import read_segmentation
-from pipeline.import_mask import MaskSettings, import_mask, read_mask
-from pipeline.mask_file import GivenMask, read_mask_file
-from pipeline.phantom import SeriesHeader, write_series
-from pipeline.volume import Volume
-from solver.stage import StageError
+from pipeline.files.mask_file import GivenMask, read_mask_file
+from pipeline.files.volume import Volume
+from pipeline.stages.import_mask import MaskSettings, import_mask, read_mask
+from pipeline.stages.phantom import SeriesHeader, write_series
+from solver.runtime.stage import StageError
 
 NAME = "SMITH^JOHN"
 """Stands in the files where free text may, and must stand nowhere else."""

@@ -14,13 +14,13 @@ from vtkmodules.vtkIOGeometry import vtkSTLWriter
 from vtkmodules.vtkIOPLY import vtkPLYWriter
 from vtkmodules.vtkIOXML import vtkXMLPolyDataWriter
 
+from pipeline.files.mesh import Mesh
+from pipeline.files.surface_file import SurfaceFile, read_surface_file
 from pipeline.geometry.surface.clip import check_closed
 from pipeline.geometry.surface.isosurface import smooth_field, zero_surface
-from pipeline.geometry.surface.surface_file import SurfaceFile, read_surface_file
-from pipeline.import_surface import MM, GivenSurface, import_surface
-from pipeline.mesh import Mesh
-from pipeline.surface import Surface
-from solver.stage import StageError
+from pipeline.stages.import_surface import MM, GivenSurface, import_surface
+from pipeline.stages.surface import Surface
+from solver.runtime.stage import StageError
 
 LOG = logging.getLogger("test")
 NAME = "SMITH^JOHN"

@@ -9,17 +9,17 @@ from numpy.typing import NDArray
 from test_cuda import simulated
 from test_simulation import settings
 
-from solver.collision import relaxation_rates
-from solver.cpu.driver import CpuDriver
-from solver.driver import Fields
-from solver.isotropy import PAIRS
-from solver.lattice import Lattice, build_lattice
-from solver.nodes import Nodes
-from solver.parts import PartsDriver
-from solver.plan import make_plan
-from solver.rheology import make_rheology
-from solver.settings import InletSettings, PatchSettings
-from solver.simulation import lay_out
+from solver.backends.cpu.cpu_driver import CpuDriver
+from solver.backends.driver import Fields
+from solver.backends.lattice import Lattice, build_lattice
+from solver.backends.subdomains import PartsDriver
+from solver.domain.nodes import Nodes
+from solver.kernels.collision import relaxation_rates
+from solver.kernels.isotropy import PAIRS
+from solver.kernels.rheology import make_rheology
+from solver.run.plan import make_plan
+from solver.run.settings import InletSettings, PatchSettings
+from solver.run.simulation import lay_out
 
 TAU, EVERY = 0.52, 2 * PAIRS
 
@@ -168,11 +168,11 @@ ON_DEVICE = """
 import numpy as np
 from test_isotropy import TAU, begun, laid_out, random_flow
 from geometries import random_cavern
-from solver.cpu.driver import CpuDriver
-from solver.cuda.driver import CudaDriver
-from solver.isotropy import PAIRS
-from solver.parts import PartsDriver
-from solver.rheology import make_rheology
+from solver.backends.cpu.cpu_driver import CpuDriver
+from solver.backends.cuda.cuda_driver import CudaDriver
+from solver.kernels.isotropy import PAIRS
+from solver.backends.subdomains import PartsDriver
+from solver.kernels.rheology import make_rheology
 
 nodes = random_cavern((5, 4, 4), 3, openings=False)
 for rheology in (None, make_rheology("power-law", (0.02, 0.6), TAU, 0.01, 0.1)):

@@ -19,22 +19,22 @@ from numpy.typing import NDArray
 from scipy.spatial.transform import Rotation
 from shapes import capped_cylinder
 
-from pipeline.evidence import Evidence, order
-from pipeline.haemodynamics.wall import Wall
-from pipeline.settings.flow import SolveSettings
-from pipeline.studies.balance import smooth_step, times_normal
-from pipeline.studies.pipe import PipeFigures, Poiseuille, pipe_figures, wall_shear
-from pipeline.studies.run import Run, layer, section
-from pipeline.studies.step import reattachment
-from pipeline.studies.womersley import Cycle, PulsatilePipe, Windkessel, pulse_figures
-from solver import simulation
-from solver.driver import Driver
-from solver.flow import read_flow
-from solver.nodes import Nodes, save
-from solver.plain import COLLISIONS
-from solver.settings import parse
-from solver.stage import ROOT
-from solver.velocity_sets import velocity_set
+from pipeline.case.settings.flow import SolveSettings
+from pipeline.haemodynamics.wall_shear_stress import Wall
+from solver.backends.driver import Driver
+from solver.domain.nodes import Nodes, save
+from solver.kernels.velocity_sets import velocity_set
+from solver.run import simulation
+from solver.run.flow_file import read_flow
+from solver.run.settings import parse
+from solver.runtime.stage import ROOT
+from validation.evidence import Evidence, order
+from validation.studies.balance import smooth_step, times_normal
+from validation.studies.pipe import PipeFigures, Poiseuille, pipe_figures, wall_shear
+from validation.studies.run import Run, layer, section
+from validation.studies.step import reattachment
+from validation.studies.womersley import Cycle, PulsatilePipe, Windkessel, pulse_figures
+from validation.textbook import COLLISIONS
 
 LOG = logging.getLogger("test")
 VISCOSITY, DENSITY, SPACING_MM = 3.5e-3, 1060.0, 0.2

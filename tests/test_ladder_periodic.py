@@ -20,18 +20,18 @@ from scipy.spatial import cKDTree
 from scipy.special import jv
 from test_moving_walls import patched
 
-from pipeline.evidence import Evidence, order
-from pipeline.haemodynamics.wall import Wall, WallFit, fit_to_wall, shear_stress
-from pipeline.mesh import Mesh
-from pipeline.studies.cavity import differences, draw_profiles
-from solver.collision import ON_D3Q19, relaxation_rates
-from solver.cpu.driver import CpuDriver
-from solver.d3q19 import VELOCITIES, WEIGHTS
-from solver.lattice import build_lattice
-from solver.models import choose_models
-from solver.nodes import Nodes
-from solver.storage import SCALE
-from solver.walls import WALLS
+from pipeline.files.mesh import Mesh
+from pipeline.haemodynamics.wall_shear_stress import Wall, WallFit, fit_to_wall, shear_stress
+from solver.backends.cpu.cpu_driver import CpuDriver
+from solver.backends.lattice import build_lattice
+from solver.boundary.walls import WALLS
+from solver.domain.nodes import Nodes
+from solver.kernels.collision import ON_D3Q19, relaxation_rates
+from solver.kernels.d3q19 import VELOCITIES, WEIGHTS
+from solver.kernels.storage import SCALE
+from solver.run.models import choose_models
+from validation.evidence import Evidence, order
+from validation.studies.cavity import differences, draw_profiles
 
 C, W = VELOCITIES.astype(float), WEIGHTS[:, None]
 MAGIC = 3 / 16

@@ -26,17 +26,17 @@ from test_ladder_openings import (
     solved,
 )
 
-from pipeline.evidence import Evidence, order
+from pipeline.case.settings.flow import PostprocessSettings
 from pipeline.haemodynamics.gradient import Gradient
 from pipeline.haemodynamics.indices import monitored_flows_ml_s
-from pipeline.haemodynamics.wall import Wall, near_openings
-from pipeline.postprocess import fields_of, postprocess
-from pipeline.settings.flow import PostprocessSettings
-from pipeline.studies.pipe import label
-from pipeline.studies.womersley import first_harmonic, harmonic_shear, phase_deg, shear_indices
-from solver.nodes import Nodes
-from solver.stage import ROOT
-from solver.waveform import Series, read_samples, spline
+from pipeline.haemodynamics.wall_shear_stress import Wall, near_openings
+from pipeline.stages.postprocess import fields_of, postprocess
+from solver.boundary.waveform import Series, read_samples, spline
+from solver.domain.nodes import Nodes
+from solver.runtime.stage import ROOT
+from validation.evidence import Evidence, order
+from validation.studies.pipe import label
+from validation.studies.womersley import first_harmonic, harmonic_shear, phase_deg, shear_indices
 
 DIRECTIONS = [(1, 0, 0), (1, 2, 3), (0.3, -0.8, 0.5)]
 DIAMETERS_LONG = 4

@@ -9,13 +9,13 @@ from geometries import pipe
 from numba import njit
 from numba.core.errors import TypingError
 
-from solver.collision import relaxation_rates
-from solver.cpu import lanes, steps
-from solver.cpu.driver import CpuDriver
-from solver.lattice import build_lattice
-from solver.rheology import make_rheology, one_number
-from solver.storage import BITS, PLAIN, single_to_half
-from solver.streaming import address_runs
+from solver.backends.cpu import simd, steps
+from solver.backends.cpu.cpu_driver import CpuDriver
+from solver.backends.lattice import build_lattice
+from solver.kernels.collision import relaxation_rates
+from solver.kernels.rheology import make_rheology, one_number
+from solver.kernels.storage import BITS, PLAIN, single_to_half
+from solver.kernels.streaming import address_runs
 
 REALS = [np.float32, np.float64]
 COUNT = 64
@@ -28,7 +28,7 @@ def numbers(real, low, high, seed=0):
 
 def in_vectors(function, real, *arrays):
     """What a compiled function of vectors makes of arrays, and of plain numbers among them."""
-    several = lanes.make_lanes(PLAIN, real)
+    several = simd.make_lanes(PLAIN, real)
     take, put, width = several.take, several.put, several.width
     two = len(arrays) == 2
 
@@ -39,7 +39,7 @@ def in_vectors(function, real, *arrays):
 
     result = np.zeros(COUNT, real)
     each(result, arrays[0], arrays[-1])
-    assert width == lanes.BYTES // result.itemsize
+    assert width == simd.BYTES // result.itemsize
     return result
 
 
@@ -75,7 +75,7 @@ def test_powers_are_those_of_numbers(real):
     """Both to the last bit alike, and to the digits that the product e log2 x has of x^e."""
     base, exponent = np.exp(numbers(np.float64, -30, 20)).astype(real), numbers(real, -1.5, 1.5, 1)
     of_one = one_number(real).power
-    found = in_vectors(lanes.make_lanes(PLAIN, real).numbers.power, real, base, exponent)
+    found = in_vectors(simd.make_lanes(PLAIN, real).numbers.power, real, base, exponent)
     assert np.array_equal(found, np.array([of_one(*pair) for pair in zip(base, exponent, strict=True)], real))
     wanted = base.astype(np.longdouble) ** exponent.astype(np.longdouble)
     size = np.maximum(1, abs(exponent * np.log2(base.astype(np.float64))))
@@ -89,9 +89,9 @@ def test_powers_stay_within_normal_numbers():
     assert power(np.float32(3), np.float32(0)) == 1
 
 
-@pytest.mark.skipif(not lanes.CONVERTS_HALVES, reason="the processor converts no halves itself")
+@pytest.mark.skipif(not simd.CONVERTS_HALVES, reason="the processor converts no halves itself")
 def test_halves_are_those_that_numbers_are_read_and_written_as():
-    several, one = lanes.make_lanes(BITS, np.float32), lanes.make_access(BITS, np.float32)
+    several, one = simd.make_lanes(BITS, np.float32), simd.make_access(BITS, np.float32)
 
     @njit
     def read(take, width, stored):
@@ -126,15 +126,15 @@ def test_steps_in_vectors_are_those_of_one_node_at_a_time(precision, blood, monk
         rheology = make_rheology("carreau-yasuda", (0.4, 0.02, 40.0, 0.7, 0.3), 0.7, 0.1, blend=shares)
         lattice = replace(lattice, rheology=rheology)
     length = np.diff(address_runs(lattice.addresses, lattice.stride).first)
-    width = lanes.make_lanes(PLAIN, lattice.real).width
+    width = simd.make_lanes(PLAIN, lattice.real).width
     assert (length > 2 * width).any()
     assert (length < width).sum() > 2 * steps.REST
     assert nodes.count % width
 
     together = CpuDriver(lattice)
-    one = lanes.make_access(BITS if precision == "fp16" else PLAIN, lattice.real)
-    stored = lanes.make_access(PLAIN, lattice.real)
-    alone = lanes.Several(1, one.take, one.put, stored.take, stored.put, one_number(lattice.real))
+    one = simd.make_access(BITS if precision == "fp16" else PLAIN, lattice.real)
+    stored = simd.make_access(PLAIN, lattice.real)
+    alone = simd.Several(1, one.take, one.put, stored.take, stored.put, one_number(lattice.real))
     monkeypatch.setattr(steps, "make_lanes", lambda storage, real, part=1: alone)
     steps.make_steps.cache_clear()
     one_by_one = CpuDriver(lattice)

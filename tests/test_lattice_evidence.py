@@ -5,10 +5,10 @@ import pytest
 from numpy.typing import NDArray
 from shapes import capped_cylinder, frame_of, sphere, torus
 
-from pipeline.decompose import decompose
-from pipeline.settings.geometry import VoxelizeSettings
-from pipeline.voxelize import voxelize
-from solver.d3q19 import VELOCITIES, WEIGHTS
+from pipeline.case.settings.geometry import VoxelizeSettings
+from pipeline.stages.decompose import decompose
+from pipeline.stages.voxelize import voxelize
+from solver.kernels.d3q19 import VELOCITIES, WEIGHTS
 
 RING, LENGTH, SEGMENTS = 2.5, 6.0, 200
 """Of the torus's circle and of the pipe, in radii; points around a circle."""

@@ -11,14 +11,14 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from naive import equilibrium
 
-from solver.collision import ON_D3Q19, relaxation_rates
-from solver.cpu.driver import CpuDriver
-from solver.d3q19 import OPPOSITE, VELOCITIES, WEIGHTS
-from solver.driver import Fields
-from solver.four_pass import FourPass
-from solver.lattice import build_lattice
-from solver.nodes import STEPS, Nodes, check
-from solver.walls import WALLS
+from solver.backends.cpu.cpu_driver import CpuDriver
+from solver.backends.driver import Fields
+from solver.backends.lattice import build_lattice
+from solver.boundary.walls import WALLS
+from solver.domain.nodes import STEPS, Nodes, check
+from solver.kernels.collision import ON_D3Q19, relaxation_rates
+from solver.kernels.d3q19 import OPPOSITE, VELOCITIES, WEIGHTS
+from validation.four_pass import FourPass
 
 RATES = relaxation_rates(0.7, 0.1)
 FORCE = np.array((1e-4, 2e-4, -1e-4))

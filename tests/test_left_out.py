@@ -13,28 +13,28 @@ from random_trees import box_around
 from scipy.spatial.transform import Rotation
 from skimage.measure import euler_number
 
-from pipeline import voxelize as stage
-from pipeline.case import Case
-from pipeline.centreline import read_branches, row, summary, write_lines
-from pipeline.decompose import decompose
+from pipeline.case.case_file import Case
+from pipeline.case.settings.base import parse
+from pipeline.case.settings.geometry import OpeningSettings, SideBranches, SurfaceSettings
+from pipeline.case.vessel import Branch, BranchShape, VesselShape, coverage, vessel_distance
+from pipeline.files.mesh import write_openings
+from pipeline.files.volume import Volume
 from pipeline.geometry.branches.closing import LatticeNeeds
+from pipeline.geometry.branches.left_out import choose_auto, too_thin
 from pipeline.geometry.branches.shares import FlowTree
 from pipeline.geometry.branches.tree import trace_tree
 from pipeline.geometry.lattice.budget import Budget
-from pipeline.geometry.lattice.left_out import choose_auto, too_thin
 from pipeline.geometry.lattice.spacing import NODES_ACROSS
+from pipeline.geometry.lattice.tagged_lattice import Lattice
 from pipeline.haemodynamics.dry import wetted
-from pipeline.lattice import Lattice
-from pipeline.mesh import write_openings
 from pipeline.reporting.content import left_out_rows
-from pipeline.settings.base import parse
-from pipeline.settings.geometry import OpeningSettings, SideBranches, SurfaceSettings
-from pipeline.surface import Surface, extract_surface, without_too_thin
-from pipeline.vessel import Branch, BranchShape, VesselShape, coverage, vessel_distance
-from pipeline.volume import Volume
-from solver.forecast import MIN_NODES_ACROSS
-from solver.nodes import WALL, Opening, check
-from solver.stage import Job, StageError
+from pipeline.stages import voxelize as stage
+from pipeline.stages.centreline import read_branches, row, summary, write_lines
+from pipeline.stages.decompose import decompose
+from pipeline.stages.surface import Surface, extract_surface, without_too_thin
+from solver.domain.nodes import WALL, Opening, check
+from solver.run.forecast import MIN_NODES_ACROSS
+from solver.runtime.stage import Job, StageError
 
 LOG = logging.getLogger("left out")
 SHARE = 0.02

@@ -10,8 +10,8 @@ from dicom_writer import item
 from test_parts import two
 
 from pipeline.dicom.listing import COLUMNS, listing
-from pipeline.phantom import localizer
-from solver.stage import ROOT, StageError
+from pipeline.stages.phantom import localizer
+from solver.runtime.stage import ROOT, StageError
 
 
 def table(*sources: Path) -> tuple[str, list[dict[str, str]], dict[int, str]]:
@@ -88,7 +88,7 @@ def test_a_folder_without_images_is_refused(tmp_path):
 
 
 def listed(*arguments: str) -> subprocess.CompletedProcess:
-    command = [sys.executable, "-m", "pipeline.load", *arguments]
+    command = [sys.executable, "-m", "pipeline.stages.load", *arguments]
     return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
 
 

@@ -12,10 +12,10 @@ from dicom_files import SLICES, edit, files, noise, oblique, put, read, shift, t
 from pydicom.uid import MPEG2MPML, EnhancedCTImageStorage
 
 from pipeline.dicom.series import short_hash
-from pipeline.load import SeriesFacts
-from pipeline.phantom import localizer
-from pipeline.volume import Volume
-from solver.stage import StageError
+from pipeline.files.volume import Volume
+from pipeline.stages.load import SeriesFacts
+from pipeline.stages.phantom import localizer
+from solver.runtime.stage import StageError
 
 ROTATIONS = [(0, 0, 0), (14, -9, 21), (90, 0, 0), (-35, 60, 170)]
 

@@ -20,11 +20,11 @@ from mutations import CASES, KINDS, SECONDS, STACK, explained, wrong_planes
 from pydicom import uid
 from pydicom.encaps import generate_frames
 
-from pipeline.contained import ContainedError
+from pipeline.case.settings.images import LoadSettings
 from pipeline.dicom import codecs
-from pipeline.load import load
-from pipeline.settings.images import LoadSettings
-from pipeline.volume import Volume
+from pipeline.files.sandbox import ContainedError
+from pipeline.files.volume import Volume
+from pipeline.stages.load import load
 
 MUTATIONS = Path(__file__).with_name("mutations.py")
 MEMORY_MB = 2000

@@ -14,10 +14,10 @@ import pytest
 from pydicom.pixels import pixel_array
 from scipy.ndimage import map_coordinates
 
-from pipeline.load import SeriesFacts, load
-from pipeline.settings.images import LoadSettings
-from pipeline.volume import Volume
-from solver.stage import StageError
+from pipeline.case.settings.images import LoadSettings
+from pipeline.files.volume import Volume
+from pipeline.stages.load import SeriesFacts, load
+from solver.runtime.stage import StageError
 
 LOG = logging.getLogger("test")
 RESAMPLE = LoadSettings(gantry_tilt="resample", missing_slices="resample")

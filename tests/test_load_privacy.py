@@ -19,12 +19,12 @@ from dicom_files import edit, files, noise, oblique, put, truncate, write
 from dicom_writer import enhanced, save
 from pydicom.fileset import FileSet
 
+from pipeline.case.settings.images import LoadSettings
 from pipeline.dicom.listing import listing
 from pipeline.dicom.series import short_hash
 from pipeline.dicom.words import KNOWN, plain_words
-from pipeline.load import load
-from pipeline.settings.images import LoadSettings
-from solver.stage import ROOT, StageError
+from pipeline.stages.load import load
+from solver.runtime.stage import ROOT, StageError
 
 MARK = "QZXQZX"  # letters that no word of ours has; short, so that it fits every text tag
 UID_MARK = "1.2.826.0.1.777777"
@@ -90,7 +90,7 @@ def run(source: Path, folder: Path, **settings: str) -> subprocess.CompletedProc
     folder.mkdir()
     roles = {name: folder / name for name in ("volume.nrrd", "series.json", "provenance.json", "log")}
     options = [part for name, path in roles.items() for part in (f"--{name.split('.')[0]}", str(path))]
-    command = [sys.executable, "-W", "default", "-m", "pipeline.load", "--source", str(source), *options]
+    command = [sys.executable, "-W", "default", "-m", "pipeline.stages.load", "--source", str(source), *options]
     command += ["--settings", json.dumps(settings)]
     return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
 

@@ -14,9 +14,9 @@ from scipy.spatial import cKDTree
 from scipy.spatial.transform import Rotation
 from test_import_mask import ball, brought_in, places
 
-from pipeline.import_mask import read_mask
-from pipeline.volume import Volume
-from solver.stage import StageError
+from pipeline.files.volume import Volume
+from pipeline.stages.import_mask import read_mask
+from solver.runtime.stage import StageError
 
 Change = Callable[[pydicom.Dataset, int], Any]
 

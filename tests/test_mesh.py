@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 from shapes import capped_cylinder, opening_of, sphere, torus
 
-from pipeline.mesh import Mesh, read_openings, write_openings
-from solver.stage import StageError
+from pipeline.files.mesh import Mesh, read_openings, write_openings
+from solver.runtime.stage import StageError
 
 
 def polygon(segments):

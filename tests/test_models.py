@@ -6,11 +6,11 @@ from geometries import pipe
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from solver.collision import COLLISIONS
-from solver.models import CUMULANT_LAYERS, CUMULANT_MAGIC, LAYERS, choose_models
-from solver.openings import outlet_blend
-from solver.rheology import make_local_rate, make_rheology, one_number
-from solver.stage import StageError
+from solver.boundary.openings import outlet_blend
+from solver.kernels.collision import COLLISIONS
+from solver.kernels.rheology import make_local_rate, make_rheology, one_number
+from solver.run.models import CUMULANT_LAYERS, CUMULANT_MAGIC, LAYERS, choose_models
+from solver.runtime.stage import StageError
 
 TAU = st.floats(0.5005, 1.4)
 

@@ -10,10 +10,10 @@ from hypothesis import settings as trials
 from hypothesis import strategies as st
 from test_simulation import settings
 
-from solver.driver import Observation
-from solver.monitor import Monitor
-from solver.plan import make_plan
-from solver.schedule import LEAST_COUNTED
+from solver.backends.driver import Observation
+from solver.run.monitor import Monitor
+from solver.run.plan import make_plan
+from solver.run.schedule import LEAST_COUNTED
 
 NODES = pipe((0, 0, 1), 5.2, 20, 0.2)
 PLAN = make_plan(NODES, settings())

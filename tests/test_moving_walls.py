@@ -11,15 +11,15 @@ from geometries import closed_box, nodes_from, plates
 from naive import Naive
 from simulator import simulated
 
-from solver.collision import relaxation_rates
-from solver.conditions import raised
-from solver.cpu.driver import CpuDriver
-from solver.cuda.device import device_answers
-from solver.d3q19 import VELOCITIES
-from solver.lattice import build_lattice
-from solver.nodes import Nodes
-from solver.stage import ROOT, StageError
-from solver.walls import WALLS
+from solver.backends.cpu.cpu_driver import CpuDriver
+from solver.backends.cuda.device import device_answers
+from solver.backends.lattice import build_lattice
+from solver.boundary.walls import WALLS
+from solver.domain.nodes import Nodes
+from solver.kernels.collision import relaxation_rates
+from solver.kernels.d3q19 import VELOCITIES
+from solver.run.boundary_schedule import raised
+from solver.runtime.stage import ROOT, StageError
 
 RATES = relaxation_rates(0.8, 3 / 16)
 EXACT = [name for name in WALLS if name != "half-way"]
@@ -221,12 +221,12 @@ COMPARE = """
 import numpy as np
 from geometries import observe
 from test_moving_walls import closed_box, patched
-from solver.cpu.driver import CpuDriver
-from solver.cuda.device import device_answers
-from solver.cuda.driver import CudaDriver
-from solver.lattice import build_lattice
+from solver.backends.cpu.cpu_driver import CpuDriver
+from solver.backends.cuda.device import device_answers
+from solver.backends.cuda.cuda_driver import CudaDriver
+from solver.backends.lattice import build_lattice
 
-from solver.parts import PartsDriver
+from solver.backends.subdomains import PartsDriver
 
 nodes = patched(closed_box((4, 3, 4)), low=lambda p: p[:, 2] < 1, lid=lambda p: p[:, 2] > 4)
 lattice = build_lattice(nodes, "trt", (1 / 0.7, 1.2), "bouzidi", "fp64", None, (1e-5, 0.0, 0.0),

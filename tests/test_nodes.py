@@ -8,10 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from shapes import capped_cylinder
 
-from solver import nodes as node_module
-from solver.d3q19 import VELOCITIES, Q
-from solver.nodes import ARRAYS, FLUID, INLET, OUTLET, STEPS, Neighbours, Nodes, check, load, save
-from solver.stage import StageError
+from solver.domain import nodes as node_module
+from solver.domain.nodes import ARRAYS, FLUID, INLET, OUTLET, STEPS, Neighbours, Nodes, check, load, save
+from solver.kernels.d3q19 import VELOCITIES, Q
+from solver.runtime.stage import StageError
 
 OPENINGS = capped_cylinder((0, 0, 1), 1.0, 4.0)[1]
 

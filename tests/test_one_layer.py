@@ -10,14 +10,14 @@ from test_moving_walls import patched
 
 from pipeline.haemodynamics.gradient import Gradient
 from pipeline.haemodynamics.streamlines import Grid
-from solver.collision import relaxation_rates
-from solver.cpu.driver import CpuDriver
-from solver.d3q19 import VELOCITIES, WEIGHTS, Q
-from solver.driver import LatticeDriver
-from solver.lattice import Lattice, build_lattice
-from solver.nodes import Neighbours, Nodes, check
-from solver.partition import link_table, partition
-from solver.vtkhdf import voxels
+from solver.backends.cpu.cpu_driver import CpuDriver
+from solver.backends.driver import LatticeDriver
+from solver.backends.lattice import Lattice, build_lattice
+from solver.domain.nodes import Neighbours, Nodes, check
+from solver.domain.partition import link_table, partition
+from solver.kernels.collision import relaxation_rates
+from solver.kernels.d3q19 import VELOCITIES, WEIGHTS, Q
+from solver.run.vtkhdf import voxels
 
 LAYERS = (1, 2, 5)
 

@@ -5,14 +5,14 @@ import pytest
 from geometries import observe, pipe
 from test_windkessel import fork
 
-from solver.collision import relaxation_rates
-from solver.cpu.driver import CpuDriver
-from solver.cpu.opening_pass import make_opening_pass
-from solver.lattice import build_lattice
-from solver.node_physics import node_function
-from solver.openings import inlet_blend, make_outlet
-from solver.profiles import PROFILES, Profile
-from solver.rheology import make_rheology
+from solver.backends.cpu.cpu_driver import CpuDriver
+from solver.backends.cpu.opening_pass import make_opening_pass
+from solver.backends.lattice import build_lattice
+from solver.boundary.openings import inlet_blend, make_outlet
+from solver.boundary.profiles import PROFILES, Profile
+from solver.kernels.collision import relaxation_rates
+from solver.kernels.node_physics import node_function
+from solver.kernels.rheology import make_rheology
 
 RATES = relaxation_rates(0.8, 3 / 16)
 
@@ -62,7 +62,7 @@ def fork_that_swings(make=make_outlet):
     nodes, steps, period = fork(20, 20), 10_000, 2000
     make_opening_pass.cache_clear()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("solver.cpu.opening_pass.make_outlet", make)
+        patch.setattr("solver.backends.cpu.opening_pass.make_outlet", make)
         rates = relaxation_rates(0.505, 0.0025)
         driver = CpuDriver(build_lattice(nodes, "trt", rates, "bouzidi", "fp32", {"in": Profile("plug")}))
     make_opening_pass.cache_clear()

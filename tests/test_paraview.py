@@ -19,10 +19,10 @@ from vtkmodules.vtkCommonExecutionModel import vtkStreamingDemandDrivenPipeline 
 from vtkmodules.vtkIOHDF import vtkHDFReader
 from vtkmodules.vtkIOXML import vtkXMLPolyDataReader, vtkXMLPolyDataWriter
 
-from pipeline.haemodynamics.wall import Wall
-from pipeline.paraview import MOST_STATISTICS, _compute
-from solver.flow import FlowStatistics, FlowWriter
-from solver.stage import Job, StageError
+from pipeline.haemodynamics.wall_shear_stress import Wall
+from pipeline.stages.paraview import MOST_STATISTICS, _compute
+from solver.run.flow_file import FlowStatistics, FlowWriter
+from solver.runtime.stage import Job, StageError
 
 SPACING_MM = 0.4
 PULSE = (0.5, 1.0)

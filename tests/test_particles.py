@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from pipeline.haemodynamics.interpolation import Interpolation
 from pipeline.haemodynamics.particles import KEPT_OFF, MOVING, Field, Particles, Tracer
 from pipeline.haemodynamics.paths import Arrivals, arrivals, releases_s, spread_evenly
-from solver.nodes import FLUID, Nodes, Opening
+from solver.domain.nodes import FLUID, Nodes, Opening
 
 PIPE = Pipe()
 

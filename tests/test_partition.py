@@ -13,20 +13,20 @@ from simulator import simulated
 from test_moving_walls import box_that_moves_and_slips
 from test_simulation import settings
 
-from solver import nodes as node_arrays
-from solver.collision import ON_D3Q19, relaxation_rates
-from solver.cpu.driver import CpuDriver
-from solver.d3q19 import VELOCITIES, Q
-from solver.flow import FlowStatistics, read_flow
-from solver.lattice import build_lattice
-from solver.nodes import Neighbours, Nodes
-from solver.partition import BALANCE, cut_links, link_table, partition, pieces
-from solver.parts import PartsDriver, split
-from solver.simulation import solve
-from solver.stage import StageError
-from solver.sums import split as split_number
-from solver.sums import total, words_by_group
-from solver.walls import WALLS
+from solver.backends.cpu.cpu_driver import CpuDriver
+from solver.backends.lattice import build_lattice
+from solver.backends.subdomains import PartsDriver, split
+from solver.boundary.walls import WALLS
+from solver.domain import nodes as node_arrays
+from solver.domain.nodes import Neighbours, Nodes
+from solver.domain.partition import BALANCE, cut_links, link_table, partition, pieces
+from solver.kernels.collision import ON_D3Q19, relaxation_rates
+from solver.kernels.d3q19 import VELOCITIES, Q
+from solver.kernels.sums import split as split_number
+from solver.kernels.sums import total, words_by_group
+from solver.run.flow_file import FlowStatistics, read_flow
+from solver.run.simulation import solve
+from solver.runtime.stage import StageError
 
 FORCE, RATES = (1e-5, 2e-5, -1e-5), relaxation_rates(0.7, 0.1)
 
@@ -258,9 +258,9 @@ def test_flow_file_of_parts_is_that_of_the_whole(tmp_path, caplog):
 SIMULATED = """
 import numpy as np
 from geometries import numbers, observe, random_cavern
-from solver.cuda.driver import CudaDriver
-from solver.lattice import build_lattice
-from solver.parts import PartsDriver
+from solver.backends.cuda.cuda_driver import CudaDriver
+from solver.backends.lattice import build_lattice
+from solver.backends.subdomains import PartsDriver
 
 nodes, rng = random_cavern((4, 3, 3), 3), np.random.default_rng(0)
 lattice = build_lattice(nodes, "trt", (1 / 0.7, 1.2), "bouzidi", "fp32", force=(1e-5, 2e-5, -1e-5))

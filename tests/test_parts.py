@@ -11,8 +11,8 @@ from dicom_files import SLICES, edit, files, noise, oblique, put, read, write
 from dicom_writer import enhanced, item, save
 from pydicom import uid
 
-from pipeline.volume import Volume
-from solver.stage import StageError
+from pipeline.files.volume import Volume
+from solver.runtime.stage import StageError
 
 Change = Callable[[pydicom.Dataset, int], Any]
 

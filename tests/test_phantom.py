@@ -10,12 +10,12 @@ import pytest
 from pydicom.uid import CTImageStorage
 from scipy.ndimage import binary_erosion
 
-from pipeline.phantom import Phantom, PhantomSettings, SeriesHeader, localizer, synthesize, write_series
-from pipeline.settings.base import parse
-from pipeline.settings.yaml_file import read_yaml
-from pipeline.vessel import Branch, BranchShape, Ellipsoid, VesselShape, coverage, vessel_distance
-from pipeline.volume import Volume
-from solver.stage import ROOT, StageError
+from pipeline.case.settings.base import parse
+from pipeline.case.settings.yaml_file import read_yaml
+from pipeline.case.vessel import Branch, BranchShape, Ellipsoid, VesselShape, coverage, vessel_distance
+from pipeline.files.volume import Volume
+from pipeline.stages.phantom import Phantom, PhantomSettings, SeriesHeader, localizer, synthesize, write_series
+from solver.runtime.stage import ROOT, StageError
 
 FOLDER = ROOT / "data" / "phantoms"
 

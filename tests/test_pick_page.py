@@ -14,21 +14,21 @@ import yaml
 from test_segmentation_page import Views, embedded
 from vessels import HALF_WAY, LUMEN, TISSUE, centre_line_mm, oblique, tube_volume
 
-from pipeline.case import Case, read_cohort
-from pipeline.filter import MINIMUM_SIZE, filter_volume
+from pipeline.case.case_file import Case, read_cohort
+from pipeline.case.settings.base import Name, parse
+from pipeline.case.settings.images import FilterSettings, LoadSettings, SegmentSettings
+from pipeline.files.volume import Volume
 from pipeline.filtering.region import crop, region_box
-from pipeline.load import load
-from pipeline.pick import make_page
-from pipeline.segment import MINIMUM_VOXELS, segment
 from pipeline.segmentation import page
 from pipeline.segmentation.barrier import barrier
+from pipeline.segmentation.case_shown import PLACEHOLDER
 from pipeline.segmentation.region_growing import fill_holes, grow
-from pipeline.settings.base import Name, parse
-from pipeline.settings.images import FilterSettings, LoadSettings, SegmentSettings
-from pipeline.settings.shown import PLACEHOLDER
-from pipeline.surface import extract_surface
-from pipeline.volume import Volume
-from solver.stage import ROOT, StageError
+from pipeline.stages.filter import MINIMUM_SIZE, filter_volume
+from pipeline.stages.load import load
+from pipeline.stages.pick import make_page
+from pipeline.stages.segment import MINIMUM_VOXELS, segment
+from pipeline.stages.surface import extract_surface
+from solver.runtime.stage import ROOT, StageError
 
 LOG = logging.getLogger("test")
 

@@ -14,8 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydicom import uid
 
-from pipeline.volume import Volume
-from solver.stage import StageError
+from pipeline.files.volume import Volume
+from solver.runtime.stage import StageError
 
 SHAPE = (3, 40, 48)
 COMPRESSED = {"RLE", "JPEG lossless", "JPEG lossless, first-order", "JPEG-LS", "JPEG 2000"}

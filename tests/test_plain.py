@@ -7,14 +7,14 @@ import numpy as np
 import pytest
 from geometries import periodic_pipe
 
-from pipeline.evidence import order
-from solver.collision import ON_D3Q19, relaxation_rates
-from solver.cpu.driver import CpuDriver
-from solver.d3q19 import VELOCITIES
-from solver.lattice import build_lattice
-from solver.node_physics import EQUILIBRIA
-from solver.plain import COLLISIONS, EndlessPipe, Plain, density, equilibrium, moments, stress
-from solver.velocity_sets import D3Q19, D3Q27, VELOCITY_SETS, VelocitySet
+from solver.backends.cpu.cpu_driver import CpuDriver
+from solver.backends.lattice import build_lattice
+from solver.kernels.collision import ON_D3Q19, relaxation_rates
+from solver.kernels.d3q19 import VELOCITIES
+from solver.kernels.node_physics import EQUILIBRIA
+from solver.kernels.velocity_sets import D3Q19, D3Q27, VELOCITY_SETS, VelocitySet
+from validation.evidence import order
+from validation.textbook import COLLISIONS, EndlessPipe, Plain, density, equilibrium, moments, stress
 
 SETS = pytest.mark.parametrize("stencil", VELOCITY_SETS.values(), ids=VELOCITY_SETS)
 GAUSSIAN = {0: 1, 2: 1, 4: 3, 6: 15}

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 import yaml
 
-from pipeline.case import Case, read_cohort
-from pipeline.limits import Found, checks, of_blood, refusals
-from pipeline.physiology import (
+from pipeline.case.case_file import Case, read_cohort
+from pipeline.case.limits import Found, checks, of_blood, refusals
+from pipeline.case.physiology import (
     DENSITY_SLIPS,
     LENGTH_SLIPS,
     LIMITS,
@@ -21,11 +21,11 @@ from pipeline.physiology import (
     Quantity,
     Vessel,
 )
-from pipeline.plausibility import PlausibilityInput, _compute, check, of_run, plausibility, with_limits
+from pipeline.case.settings.base import parse
 from pipeline.reporting.content import _check
-from pipeline.settings.base import parse
-from solver.nodes import Opening
-from solver.stage import ROOT, Job, StageError
+from pipeline.stages.plausibility import PlausibilityInput, _compute, check, of_run, plausibility, with_limits
+from solver.domain.nodes import Opening
+from solver.runtime.stage import ROOT, Job, StageError
 
 TINY = {"input": {"phantom": str(ROOT / "data/phantoms/tiny.yaml")}, "solve": {"inlets": {"*": {"flow_ml_s": 2}}}}
 QUANTITIES = get_args(Quantity)

@@ -8,15 +8,15 @@ import numpy as np
 import pytest
 from analytic_pipe import Pipe
 
+from pipeline.case.settings.flow import PostprocessSettings
+from pipeline.files.mesh import Mesh, write_openings
+from pipeline.haemodynamics.accumulator import Fields, Tally, slab_inside
 from pipeline.haemodynamics.indices import imbalance, monitored_flows_ml_s, read_monitor, weighted_percentiles
-from pipeline.haemodynamics.tally import Fields, Tally, slab_inside
-from pipeline.haemodynamics.wall import Wall, fit_to_wall, near_openings, shear_stress, surface_gradient
-from pipeline.mesh import Mesh, write_openings
-from pipeline.postprocess import postprocess
-from pipeline.settings.flow import PostprocessSettings
-from solver import nodes as node_files
-from solver.flow import FlowWriter
-from solver.stage import ROOT, StageError
+from pipeline.haemodynamics.wall_shear_stress import Wall, fit_to_wall, near_openings, shear_stress, surface_gradient
+from pipeline.stages.postprocess import postprocess
+from solver.domain import nodes as node_files
+from solver.run.flow_file import FlowWriter
+from solver.runtime.stage import ROOT, StageError
 
 DIRECTIONS = [(1, 0, 0), (1, 1, 0), (2, 3, 6), (0.3, -0.8, 0.5)]
 
@@ -333,7 +333,7 @@ def test_command_line_writes_the_same_bytes_twice(tmp_path):
             "wall-over-time": f"{run_name}.w.vtkhdf", "statistics": f"{run_name}.s.vtkhdf",
         }  # fmt: skip
         options = [part for role, name in (inputs | outputs).items() for part in (f"--{role}", str(tmp_path / name))]
-        subprocess.run([sys.executable, "-m", "pipeline.postprocess", *options], cwd=ROOT, check=True)
+        subprocess.run([sys.executable, "-m", "pipeline.stages.postprocess", *options], cwd=ROOT, check=True)
         written.append([(tmp_path / name).read_bytes() for role, name in outputs.items() if role != "provenance"])
     assert written[0] == written[1]
     found = json.loads(written[0][1])

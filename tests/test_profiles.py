@@ -10,14 +10,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.special import jve
 
-from solver.collision import relaxation_rates
-from solver.cpu.driver import CpuDriver
-from solver.d3q19 import VELOCITIES, WEIGHTS
-from solver.lattice import build_lattice
-from solver.nodes import Opening
-from solver.profiles import PROFILES, Profile, inlet_profile, link_weights, scaled_j0, womersley
-from solver.stage import StageError
-from solver.waveform import Inflow, Series, steady
+from solver.backends.cpu.cpu_driver import CpuDriver
+from solver.backends.lattice import build_lattice
+from solver.boundary.profiles import PROFILES, Profile, inlet_profile, link_weights, scaled_j0, womersley
+from solver.boundary.waveform import Inflow, Series, steady
+from solver.domain.nodes import Opening
+from solver.kernels.collision import relaxation_rates
+from solver.kernels.d3q19 import VELOCITIES, WEIGHTS
+from solver.runtime.stage import StageError
 
 
 def bessel(alpha, r):

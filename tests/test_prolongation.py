@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from geometries import pipe, plates
 
-from solver.halving import halved
-from solver.prolongation import Prolongation
+from solver.domain.halving import halved
+from solver.run.prolongation import Prolongation
 
 
 def test_couette_flow_between_moving_plates_is_found_exactly():

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import yaml
 
-from solver.flow import read_flow
+from solver.run.flow_file import read_flow
 
 CASE = {
     "input": {

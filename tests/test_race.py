@@ -8,15 +8,15 @@ import numpy as np
 import pytest
 from geometries import nodes_from
 
-from pipeline.case import Case
-from pipeline.evidence import Evidence
-from pipeline.studies import speed
-from pipeline.studies.pictures import block
-from solver import race as race_module
-from solver.nodes import Nodes
-from solver.race import race
-from solver.settings import parse
-from solver.stage import StageError
+from pipeline.case.case_file import Case
+from solver.domain.nodes import Nodes
+from solver.run.settings import parse
+from solver.runtime.stage import StageError
+from validation import baseline_benchmark as race_module
+from validation.baseline_benchmark import race
+from validation.evidence import Evidence
+from validation.studies import speed
+from validation.studies.pictures import block
 
 SETTINGS = {
     "density_kg_m3": 1000, "viscosity_pa_s": 1e-3, "patches": {"lid": {"velocity_m_s": [0.01, 0, 0]}},

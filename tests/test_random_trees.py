@@ -15,15 +15,15 @@ from scipy.sparse.csgraph import connected_components
 from vtkmodules.vtkCommonCore import reference
 from vtkmodules.vtkCommonDataModel import vtkStaticCellLocator
 
-from pipeline.decompose import decompose
-from pipeline.mesh import Mesh
-from pipeline.settings.geometry import SurfaceSettings, VoxelizeSettings
-from pipeline.surface import Surface, extract_surface
-from pipeline.vessel import End
-from pipeline.voxelize import voxelize
-from solver.d3q19 import Q
-from solver.nodes import Neighbours, Nodes, check
-from solver.stage import StageError
+from pipeline.case.settings.geometry import SurfaceSettings, VoxelizeSettings
+from pipeline.case.vessel import End
+from pipeline.files.mesh import Mesh
+from pipeline.stages.decompose import decompose
+from pipeline.stages.surface import Surface, extract_surface
+from pipeline.stages.voxelize import voxelize
+from solver.domain.nodes import Neighbours, Nodes, check
+from solver.kernels.d3q19 import Q
+from solver.runtime.stage import StageError
 
 LOG = logging.getLogger("trees")
 NODES_ACROSS = 7

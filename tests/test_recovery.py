@@ -10,13 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.recovery import recover
-from solver.stage import ROOT, StageError
+from pipeline.workflow.recovery import recover
+from solver.runtime.stage import ROOT, StageError
 
 WORKFLOW = f"""
 import sys
 sys.path.insert(0, {str(ROOT)!r})
-from pipeline.recovery import recover
+from pipeline.workflow.recovery import recover
 AT_WORK = recover()
 
 rule all:

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 from analytic_pipe import Pipe
 
+from pipeline.files.mesh import Mesh
 from pipeline.haemodynamics import streamlines
 from pipeline.haemodynamics.streamlines import Grid
-from pipeline.haemodynamics.wall import Wall
-from pipeline.mesh import Mesh
+from pipeline.haemodynamics.wall_shear_stress import Wall
 from pipeline.reporting import render, scene
 from pipeline.reporting.figures import nice_length
 from pipeline.reporting.view3d import decimated

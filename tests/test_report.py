@@ -8,11 +8,11 @@ import pytest
 from analytic_pipe import Pipe
 from reported import WAVEFORMS, leave, make
 
-from pipeline import report
 from pipeline.reporting import page, quantities, render, tables
 from pipeline.reporting.content import SURFACES
-from solver.stage import StageError
-from solver.units import words
+from pipeline.stages import report
+from solver.run.units import words
+from solver.runtime.stage import StageError
 
 
 @pytest.fixture(scope="module")

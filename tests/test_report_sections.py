@@ -9,16 +9,16 @@ from reported import ALONG, GRID, OPTIONAL, enrich, leave, make, wall_arrays
 
 from pipeline.haemodynamics.streamlines import Grid
 from pipeline.haemodynamics.trust import check
-from pipeline.haemodynamics.wall import Wall
+from pipeline.haemodynamics.wall_shear_stress import Wall
 from pipeline.reporting import captions, cuts, figures, quantities, tables
-from pipeline.reporting.along import read_along
+from pipeline.reporting.centreline_figure import read_along
 from pipeline.reporting.content import _check, _grid_rows
 from pipeline.reporting.pictures import MAPPED
 from pipeline.reporting.scene import caps as caps_of
 from pipeline.reporting.scene import closed
 from pipeline.reporting.wording import Line, tabled, told
-from solver.nodes import Opening
-from solver.stage import StageError
+from solver.domain.nodes import Opening
+from solver.runtime.stage import StageError
 
 
 @pytest.fixture(scope="module")

@@ -7,14 +7,22 @@ import pytest
 from geometries import periodic_box, plates, random_cavern
 from naive import Naive, Thickening, equilibrium
 
-from pipeline.evidence import Evidence, order
-from pipeline.studies.viscoplastic import Casson, Fluid, velocity_by_quadrature
-from solver.blood import MODELS
-from solver.collision import relaxation_rates
-from solver.cpu.driver import CpuDriver
-from solver.d3q19 import VELOCITIES, WEIGHTS
-from solver.lattice import build_lattice
-from solver.rheology import LEAST_TAU, MOST_TAU, VISCOSITIES, make_local_rate, make_rheology, one_number, thinned
+from solver.backends.cpu.cpu_driver import CpuDriver
+from solver.backends.lattice import build_lattice
+from solver.kernels.collision import relaxation_rates
+from solver.kernels.d3q19 import VELOCITIES, WEIGHTS
+from solver.kernels.rheology import (
+    LEAST_TAU,
+    MOST_TAU,
+    VISCOSITIES,
+    make_local_rate,
+    make_rheology,
+    one_number,
+    thinned,
+)
+from solver.run.blood import MODELS
+from validation.evidence import Evidence, order
+from validation.studies.viscoplastic import Casson, Fluid, velocity_by_quadrature
 
 TAU = 0.8
 POWER = one_number(np.float64).power

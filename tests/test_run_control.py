@@ -9,12 +9,12 @@ import pytest
 from geometries import bifurcation, pipe, stenosis
 from test_simulation import DENSITY, VISCOSITY, pipe_case, settings
 
-from solver.flow import FlowStatistics, read_flow, steady_statistics
-from solver.plan import make_plan
-from solver.sections import find_sections
-from solver.settings import BloodSettings, InletSettings
-from solver.simulation import _drop_error, _measured, _that_hold, solve
-from solver.units import EXPECTED_DRHO, MAX_DRHO
+from solver.domain.sections import find_sections
+from solver.run.flow_file import FlowStatistics, read_flow, steady_statistics
+from solver.run.plan import make_plan
+from solver.run.settings import BloodSettings, InletSettings
+from solver.run.simulation import _drop_error, _measured, _that_hold, solve
+from solver.run.units import EXPECTED_DRHO, MAX_DRHO
 
 LOG = logging.getLogger("test_run_control")
 

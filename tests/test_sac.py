@@ -7,26 +7,26 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from pipeline.case.settings.base import parse
+from pipeline.case.settings.flow import PostprocessSettings
+from pipeline.case.settings.yaml_file import read_yaml
+from pipeline.case.vessel import Branch, vessel_distance
+from pipeline.files.mesh import Mesh
 from pipeline.geometry.branches.tree import Branch as Line
 from pipeline.geometry.branches.tree import trace_tree
 from pipeline.geometry.lattice.crossings import inside
 from pipeline.geometry.lattice.frame import Frame
 from pipeline.geometry.surface.clip import cut_end
+from pipeline.haemodynamics.accumulator import Fields, Tally
 from pipeline.haemodynamics.neck import NeckError, section_around, sever
 from pipeline.haemodynamics.parent import parent_lines, ways_through
 from pipeline.haemodynamics.sac import Sacs, nodes_within
 from pipeline.haemodynamics.sac_finder import MARGIN, find_sacs
-from pipeline.haemodynamics.tally import Fields, Tally
-from pipeline.haemodynamics.wall import Wall, fit_nodes_to_wall
-from pipeline.mesh import Mesh
-from pipeline.phantom import PhantomSettings
-from pipeline.postprocess import postprocess
-from pipeline.settings.base import parse
-from pipeline.settings.flow import PostprocessSettings
-from pipeline.settings.yaml_file import read_yaml
-from pipeline.vessel import Branch, vessel_distance
-from solver.nodes import FLUID, Nodes, Opening
-from solver.stage import ROOT, StageError
+from pipeline.haemodynamics.wall_shear_stress import Wall, fit_nodes_to_wall
+from pipeline.stages.phantom import PhantomSettings
+from pipeline.stages.postprocess import postprocess
+from solver.domain.nodes import FLUID, Nodes, Opening
+from solver.runtime.stage import ROOT, StageError
 from tests.analytic_pipe import Pipe
 from tests.shapes import capped_cylinder, opening_of, sphere, stenosis, torus, vessel
 from tests.swept import forked, level_surface, moved

@@ -8,16 +8,16 @@ from analytic_pipe import Pipe
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipeline.centreline import read_branches, write_polylines
-from pipeline.decompose import decompose
+from pipeline.case.settings.geometry import VoxelizeSettings
 from pipeline.geometry.branches.tree import Branch
-from pipeline.haemodynamics.along import Along, reference_diameters
+from pipeline.haemodynamics.accumulator import Fields
+from pipeline.haemodynamics.centreline_profile import Along, reference_diameters
 from pipeline.haemodynamics.sections import MAX_AREA_DIFFERENCE, find_stations, loop_around, wall_of_stations
-from pipeline.haemodynamics.tally import Fields
-from pipeline.haemodynamics.wall import Wall
-from pipeline.settings.geometry import VoxelizeSettings
-from pipeline.voxelize import voxelize
-from solver.stage import StageError
+from pipeline.haemodynamics.wall_shear_stress import Wall
+from pipeline.stages.centreline import read_branches, write_polylines
+from pipeline.stages.decompose import decompose
+from pipeline.stages.voxelize import voxelize
+from solver.runtime.stage import StageError
 from tests.shapes import revolve
 from tests.swept import forked, swept
 

@@ -11,14 +11,14 @@ from hypothesis import strategies as st
 from scipy import ndimage
 from vessels import HALF_WAY, centre_line_mm, oblique, true_lumen, tube_volume
 
-from pipeline.filter import filter_volume
-from pipeline.segment import segment
+from pipeline.case.settings.images import FilterSettings, SegmentSettings, VoxelBox
+from pipeline.files.volume import Volume
 from pipeline.segmentation.leak import side
 from pipeline.segmentation.picture import draw
 from pipeline.segmentation.region_growing import fill_holes, grow
-from pipeline.settings.images import FilterSettings, SegmentSettings, VoxelBox
-from pipeline.volume import Volume
-from solver.stage import StageError
+from pipeline.stages.filter import filter_volume
+from pipeline.stages.segment import segment
+from solver.runtime.stage import StageError
 
 SEED_MM = tuple(centre_line_mm()[1000].tolist())
 """In the middle of the tube."""

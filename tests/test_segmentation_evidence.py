@@ -6,12 +6,12 @@ import sys
 import numpy as np
 import pytest
 
-from pipeline.phantom import PhantomSettings
+from pipeline.case.settings.base import parse
+from pipeline.case.settings.images import FilterSettings
+from pipeline.case.vessel import Branch, vessel_distance
 from pipeline.segmentation.methods import METHODS
-from pipeline.settings.base import parse
-from pipeline.settings.images import FilterSettings
-from pipeline.vessel import Branch, vessel_distance
-from solver.stage import ROOT, StageError
+from pipeline.stages.phantom import PhantomSettings
+from solver.runtime.stage import ROOT, StageError
 
 sys.path.append(str(ROOT / "benchmarks"))
 

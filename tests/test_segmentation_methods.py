@@ -8,16 +8,16 @@ from hypothesis import strategies as st
 from scipy import ndimage
 from vessels import HALF_WAY, oblique, true_lumen, tube_volume
 
-from pipeline.filter import filter_volume
-from pipeline.segment import segment
+from pipeline.case.settings.images import CutPlane, FilterSettings, SegmentSettings, VoxelBox
+from pipeline.files.volume import Volume
 from pipeline.segmentation.barrier import barrier
 from pipeline.segmentation.leak import plain_growing
 from pipeline.segmentation.levels import Levels
 from pipeline.segmentation.methods import METHODS
 from pipeline.segmentation.problem import Lumen
-from pipeline.settings.images import CutPlane, FilterSettings, SegmentSettings, VoxelBox
-from pipeline.volume import Volume
-from solver.stage import StageError
+from pipeline.stages.filter import filter_volume
+from pipeline.stages.segment import segment
+from solver.runtime.stage import StageError
 
 component = st.floats(-1, 1).map(lambda x: round(x, 3))
 METHOD = pytest.mark.parametrize("method", METHODS)

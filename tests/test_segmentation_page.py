@@ -18,11 +18,11 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 from matplotlib.image import imread
 
-from pipeline.pick import _compute as pick
+from pipeline.case.settings.images import SegmentSettings
+from pipeline.files.volume import Volume
 from pipeline.segmentation import page
-from pipeline.settings.images import SegmentSettings
-from pipeline.volume import Volume
-from solver.stage import Job
+from pipeline.stages.pick import _compute as pick
+from solver.runtime.stage import Job
 
 SIZE = (20, 17, 14)
 """Voxels along x, y, z: 4760, so that each has an intensity of its own in steps of 1."""

@@ -8,8 +8,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from solver.monitor import Row
-from solver.settling import Watch, batch_error, batch_means, dominant_period_s, fluctuation, slope, standard_error
+from solver.run.convergence import (
+    Watch,
+    batch_error,
+    batch_means,
+    dominant_period_s,
+    fluctuation,
+    slope,
+    standard_error,
+)
+from solver.run.monitor import Row
 
 TOLERANCE, THROUGH, INTERVAL = 1e-3, 2000, 100
 VISCOUS = 20 * THROUGH

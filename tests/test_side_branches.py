@@ -7,15 +7,15 @@ import pytest
 from shapes import capped_cylinder
 from tubes import SAC_MM, fork, grid_around, near_curve
 
+from pipeline.case.settings.geometry import OpeningSettings, SideBranches, SurfaceSettings
+from pipeline.files.mesh import Mesh
+from pipeline.files.surface_file import SurfaceFile
+from pipeline.files.volume import Volume
 from pipeline.geometry.surface.clip import check_closed
 from pipeline.geometry.surface.isosurface import smooth_field, zero_surface
-from pipeline.geometry.surface.surface_file import SurfaceFile
-from pipeline.import_surface import GivenSurface, import_surface
-from pipeline.mesh import Mesh
-from pipeline.settings.geometry import OpeningSettings, SideBranches, SurfaceSettings
-from pipeline.surface import Surface, extract_surface
-from pipeline.volume import Volume
-from solver.stage import StageError
+from pipeline.stages.import_surface import GivenSurface, import_surface
+from pipeline.stages.surface import Surface, extract_surface
+from solver.runtime.stage import StageError
 
 LOG = logging.getLogger("test")
 RADIUS_MM = 4.0

@@ -13,13 +13,14 @@ import pytest
 from geometries import numbers, observe, pipe, random_cavern
 from naive import Naive
 
-from solver import nodes as node_arrays
-from solver.collision import ON_D3Q19, relaxation_rates
-from solver.cpu.driver import CpuDriver
-from solver.flow import read_flow
-from solver.lattice import build_lattice
-from solver.plan import make_plan
-from solver.settings import (
+from solver.backends.cpu.cpu_driver import CpuDriver
+from solver.backends.lattice import build_lattice
+from solver.boundary.walls import WALLS
+from solver.domain import nodes as node_arrays
+from solver.kernels.collision import ON_D3Q19, relaxation_rates
+from solver.run.flow_file import read_flow
+from solver.run.plan import make_plan
+from solver.run.settings import (
     BloodSettings,
     InletSettings,
     OutletSettings,
@@ -28,9 +29,8 @@ from solver.settings import (
     WindkesselSettings,
     parse,
 )  # fmt: skip
-from solver.simulation import solve
-from solver.stage import ROOT, StageError
-from solver.walls import WALLS
+from solver.run.simulation import solve
+from solver.runtime.stage import ROOT, StageError
 
 LOG = logging.getLogger("test")
 VISCOSITY, DENSITY = 3.5e-3, 1060.0
@@ -237,7 +237,7 @@ def test_star_does_not_give_several_inlets_one_flow():
 
 
 def test_settings_are_those_of_the_case_file():
-    flow = pytest.importorskip("pipeline.settings.flow")
+    flow = pytest.importorskip("pipeline.case.settings.flow")
     for ours, theirs in (
         (SolveSettings, flow.SolveSettings), (InletSettings, flow.InletSettings), (OutletSettings, flow.OutletSettings),
         (WindkesselSettings, flow.WindkesselSettings), (BloodSettings, flow.BloodSettings),

@@ -18,12 +18,12 @@ from geometries import pipe
 from project_copy import copy_project
 from test_simulation import settings
 
-from pipeline.case import read_cohort
-from pipeline.settings.cluster import LIBRARIES_MB, ClusterSettings
-from solver.nodes import save
-from solver.simulation import solve
-from solver.stage import ROOT, StageError
-from solver.walltime import expected
+from pipeline.case.case_file import read_cohort
+from pipeline.case.settings.cluster import LIBRARIES_MB, ClusterSettings
+from solver.domain.nodes import save
+from solver.run.simulation import solve
+from solver.run.walltime import expected
+from solver.runtime.stage import ROOT, StageError
 
 LOG = logging.getLogger("test_slurm")
 CASE = {

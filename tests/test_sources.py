@@ -16,7 +16,7 @@ from dicom_writer import enhanced, save
 from pydicom import uid
 from pydicom.fileset import FileSet
 
-from solver.stage import ROOT, StageError, checksum
+from solver.runtime.stage import ROOT, StageError, checksum
 
 
 @pytest.fixture
@@ -219,7 +219,7 @@ def test_a_slice_that_the_dicomdir_does_not_name_is_told(series, tmp_path):
 def load(tmp_path: Path, *sources: Path) -> subprocess.CompletedProcess:
     roles = {name: str(tmp_path / name) for name in ("volume.nrrd", "series.json", "provenance.json")}
     options = [part for name, path in roles.items() for part in (f"--{name.split('.')[0]}", path)]
-    command = [sys.executable, "-m", "pipeline.load", "--source", *map(str, sources), *options]
+    command = [sys.executable, "-m", "pipeline.stages.load", "--source", *map(str, sources), *options]
     return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
 
 

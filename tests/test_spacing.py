@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 from shapes import capped_cylinder, vessel
 
-from pipeline import voxelize as module
-from pipeline.case import Case
-from pipeline.decompose import decompose
+from pipeline.case.case_file import Case
+from pipeline.case.settings.base import parse
+from pipeline.case.settings.geometry import VoxelizeSettings
+from pipeline.files.mesh import write_openings
 from pipeline.geometry.lattice.budget import Budget
 from pipeline.geometry.lattice.spacing import (
     FlowScale,
@@ -21,11 +22,10 @@ from pipeline.geometry.lattice.spacing import (
     bearable_spacing,
     choose_spacing,
 )  # fmt: skip
-from pipeline.mesh import write_openings
-from pipeline.settings.base import parse
-from pipeline.settings.geometry import VoxelizeSettings
-from solver.forecast import Size
-from solver.stage import ROOT, Job, StageError
+from pipeline.stages import voxelize as module
+from pipeline.stages.decompose import decompose
+from solver.run.forecast import Size
+from solver.runtime.stage import ROOT, Job, StageError
 
 MESH, OPENINGS = vessel([2.0, 2.0, 3.0], [0.0, 10.0, 20.0], (0, 0, 1), (0, 0, 0), 400)
 NARROW = Narrowest(1.0, (0.0, 1.0, 2.0))

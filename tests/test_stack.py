@@ -21,13 +21,13 @@ from linear_field import (
     worst_error,
 )
 
+from pipeline.case.settings.images import LoadSettings
 from pipeline.dicom.deviations import POSITION_FLOOR_MM, POSITION_TOLERANCE, SHEAR_TOLERANCE
-from pipeline.dicom.grid import Grid
 from pipeline.dicom.regrid import regrid
 from pipeline.dicom.stack import stack
-from pipeline.settings.images import LoadSettings
-from pipeline.volume import Volume
-from solver.stage import StageError
+from pipeline.files.regular_grid import Grid
+from pipeline.files.volume import Volume
+from solver.runtime.stage import StageError
 
 REFUSE = LoadSettings()
 RESAMPLE = LoadSettings(

@@ -7,14 +7,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from test_simulation import settings
 
-from solver.collision import relaxation_rates
-from solver.cpu.driver import CpuDriver
-from solver.d3q19 import WEIGHTS
-from solver.lattice import build_lattice
-from solver.plan import make_plan
-from solver.settings import InletSettings
-from solver.stage import StageError
-from solver.storage import GOOD_KEPT, LEAST_KEPT, SCALE, half_to_single, kept_by_halves, single_to_half
+from solver.backends.cpu.cpu_driver import CpuDriver
+from solver.backends.lattice import build_lattice
+from solver.kernels.collision import relaxation_rates
+from solver.kernels.d3q19 import WEIGHTS
+from solver.kernels.storage import GOOD_KEPT, LEAST_KEPT, SCALE, half_to_single, kept_by_halves, single_to_half
+from solver.run.plan import make_plan
+from solver.run.settings import InletSettings
+from solver.runtime.stage import StageError
 
 
 def test_all_halves_are_read_as_numpy_reads_them():

@@ -16,11 +16,11 @@ from linear_field import TOLERANCE, Slice, slices, worst_error, write
 from pydicom.uid import SecondaryCaptureImageStorage, UltrasoundImageStorage
 from series_mutations import judge
 
+from pipeline.case.settings.images import LoadSettings
 from pipeline.dicom.listing import listing
-from pipeline.load import SeriesFacts, load
-from pipeline.settings.images import LoadSettings
-from pipeline.volume import Volume
-from solver.stage import StageError
+from pipeline.files.volume import Volume
+from pipeline.stages.load import SeriesFacts, load
+from solver.runtime.stage import StageError
 
 SLICES = 9
 LOG = logging.getLogger("test")
@@ -309,7 +309,7 @@ def test_every_mixed_up_series_is_right_refused_or_told():
 
 def test_the_judge_of_mixed_up_series_sees_what_is_wrong(monkeypatch):
     """Without the checks of this file it finds patients mixed and ends lost."""
-    monkeypatch.setattr("pipeline.load.left_out", lambda *_: [])
+    monkeypatch.setattr("pipeline.stages.load.left_out", lambda *_: [])
     assert any(case["first"] == "short" and not case["sound"] for case in map(judge, range(6000, 6064)))
     monkeypatch.setattr("pipeline.dicom.parts._by_patient", lambda piece: [piece])
     mixed = [judge(number) for number in range(6007, 6064, 8)]

@@ -7,10 +7,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from solver.lattice import build_lattice
-from solver.parts import split
-from solver.storage import PLAIN, make_access
-from solver.streaming import GROUP, Runs, address_runs, link_addresses, make_run_address, row_stride, runs_by_group
+from solver.backends.lattice import build_lattice
+from solver.backends.subdomains import split
+from solver.kernels.storage import PLAIN, make_access
+from solver.kernels.streaming import (
+    GROUP,
+    Runs,
+    address_runs,
+    link_addresses,
+    make_run_address,
+    row_stride,
+    runs_by_group,
+)
 
 
 def addresses_of(runs: Runs, stride: int, q: int = 19) -> np.ndarray:

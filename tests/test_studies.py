@@ -14,15 +14,15 @@ import yaml
 from geometries import closed_box, plates
 from project_copy import copy_project
 
-from pipeline import study, validation, verdict
-from pipeline.evidence import Evidence, Goal, read, written
-from pipeline.studies.reference import read_reference
-from pipeline.studies.run import Run
-from pipeline.studies.study import FOLDER, read_studies, read_study
-from solver.nodes import save
-from solver.settings import parse as solver_settings
-from solver.simulation import solve
-from solver.stage import ROOT, Job, StageError
+from solver.domain.nodes import save
+from solver.run.settings import parse as solver_settings
+from solver.run.simulation import solve
+from solver.runtime.stage import ROOT, Job, StageError
+from validation import regression_check, study, summary
+from validation.evidence import Evidence, Goal, read, written
+from validation.studies.reference import read_reference
+from validation.studies.run import Run
+from validation.studies.study_file import FOLDER, read_studies, read_study
 
 LOG = logging.getLogger("test")
 FILES = sorted((ROOT / FOLDER).glob("*.yaml"))
@@ -42,7 +42,7 @@ def test_every_study_can_be_read_and_has_its_place_in_the_documentation(file):
 
 MISTAKES = {
     "unknown key": ({"quesiton": "?"}, "quesiton: unknown key .*did you mean question"),
-    "measure": ({"measure": "plate"}, "measure: no module plate in pipeline/studies"),
+    "measure": ({"measure": "plate"}, "measure: no module plate in validation/studies"),
     "set": ({"sets": {"ci": ["17"]}}, "sets.ci: names 17, which is no run"),
     "empty set": ({"sets": {"ci": []}}, "sets.ci: names nothing, which is no run"),
     "name of a set": ({"sets": {"slow": ["16"]}}, "sets.slow"),
@@ -100,8 +100,8 @@ def solved(folder: Path) -> tuple[dict, dict[str, list[Path]]]:
         nodes = replace(plates(height), spacing_mm=10 / height)
         save(nodes, place / made["nodes"])
         given = solver_settings(json.loads(chosen.cases("plates")[run].settings("solve")) | {"backend": "cpu"})
-        summary = solve(nodes, given, place / made["flow"], place / made["monitor"], LOG)
-        (place / made["summary"]).write_text(json.dumps(summary))
+        solved = solve(nodes, given, place / made["flow"], place / made["monitor"], LOG)
+        (place / made["summary"]).write_text(json.dumps(solved))
     files = {role: [folder / f"plates.{run}" / name for run in ("16", "32")] for role, name in made.items()}
     return settings, files
 
@@ -191,7 +191,7 @@ def publish(folder: Path, *names: str) -> dict:
     inputs = {"old-docs": folder / "validation.md", "old-kept": folder / "studies"}
     outputs = {role: folder / f"new-{role}" for role in ("page", "goals", "docs", "kept")}
     lists = {"records": [folder / f"{name}.json" for name in names], "figures": [folder / name for name in names]}
-    validation._compute(Job("validation", inputs, outputs, {}, LOG, lists=lists))
+    summary._compute(Job("validation", inputs, outputs, {}, LOG, lists=lists))
     outputs["docs"].replace(inputs["old-docs"])
     shutil.rmtree(inputs["old-kept"])
     outputs["kept"].replace(inputs["old-kept"])
@@ -238,17 +238,17 @@ def test_a_goal_that_was_lost_stays_lost_until_it_is_reached(folder):
         assert told["lost"]
         assert "| 0.2 | **failed**: it was reached before |" in (folder / "validation.md").read_text()
         with pytest.raises(StageError, match=r"reached before \(docs/studies\), and not now: Study a: error: 0\.2"):
-            verdict._compute(Job("verdict", {"goals": folder / "new-goals"}, {}, {}, LOG))
+            regression_check._compute(Job("verdict", {"goals": folder / "new-goals"}, {}, {}, LOG))
     keep(folder, 0.05)
     assert publish(folder, "a")["lost"] == []
-    verdict._compute(Job("verdict", {"goals": folder / "new-goals"}, {}, {}, LOG))
+    regression_check._compute(Job("verdict", {"goals": folder / "new-goals"}, {}, {}, LOG))
 
 
 def test_a_goal_that_was_never_reached_is_shown_and_no_error(folder):
     keep(folder, 0.2)
     assert publish(folder, "a") == {"goals": 1, "reached": 0, "lost": []}
     assert "| 0.2 | **not reached** |" in (folder / "validation.md").read_text()
-    verdict._compute(Job("verdict", {"goals": folder / "new-goals"}, {}, {}, LOG))
+    regression_check._compute(Job("verdict", {"goals": folder / "new-goals"}, {}, {}, LOG))
 
 
 def test_the_documentation_is_what_the_kept_records_say():

@@ -6,11 +6,11 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from pipeline.evidence import Evidence
-from pipeline.shapes import Bend, Pipe
-from pipeline.studies import bend, torus_flow
-from pipeline.studies.torus_flow import Grid, TorusFlow, mishra_gupta, white
-from solver.stage import StageError
+from pipeline.case.shapes import Bend, Pipe
+from solver.runtime.stage import StageError
+from validation.evidence import Evidence
+from validation.studies import bend, torus_flow
+from validation.studies.torus_flow import Grid, TorusFlow, mishra_gupta, white
 
 
 def torus(curvature: float, dean: float, radii: int = 10, angles: int = 24) -> TorusFlow:

@@ -8,12 +8,12 @@ from geometries import bifurcation as fork_nodes
 from made_up_vessels import DENSITY, VISCOSITY, made_up, moved, poiseuille
 from swept import forked
 
-from pipeline.evidence import Evidence
-from pipeline.shapes import Bifurcation, Pipe
-from pipeline.studies import bifurcation
-from pipeline.studies.bifurcation import Fork
-from solver.stage import StageError
-from solver.units import PASCAL_PER_MMHG
+from pipeline.case.shapes import Bifurcation, Pipe
+from solver.run.units import PASCAL_PER_MMHG
+from solver.runtime.stage import StageError
+from validation.evidence import Evidence
+from validation.studies import bifurcation
+from validation.studies.bifurcation import Fork
 
 SPACING_MM, RADII, ANGLES, LONG = 0.3, (6.0, 5.1, 4.4), (40.0, 50.0), 8.0
 """Radii of parent and daughters in spacings, and the length of each branch in its radii."""

@@ -7,13 +7,13 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from pipeline.evidence import Evidence
-from pipeline.shapes import Step
-from pipeline.studies import step, viscoplastic
-from pipeline.studies.step import reattachment
-from pipeline.studies.viscoplastic import Fluid, plug_width, shear_between, velocity_by_quadrature
-from solver.blood import choose_blood, herschel_bulkley
-from solver.stage import StageError
+from pipeline.case.shapes import Step
+from solver.run.blood import choose_blood, herschel_bulkley
+from solver.runtime.stage import StageError
+from validation.evidence import Evidence
+from validation.studies import step, viscoplastic
+from validation.studies.step import reattachment
+from validation.studies.viscoplastic import Fluid, plug_width, shear_between, velocity_by_quadrature
 
 HALF, FORCE = 1e-3, 20.0
 BINGHAM, THINNING = Fluid(6e-3, 3.5e-3, 1.0), Fluid(6e-3, 5.3e-3, 0.7)

@@ -5,10 +5,10 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from pipeline.studies.collisions import Model, shear_layer, wave
-from pipeline.studies.momentum_balance import Plates
-from pipeline.studies.velocity_sets import PipeFlow
-from solver.plain import EndlessPipe
+from validation.studies.collisions import Model, shear_layer, wave
+from validation.studies.momentum_balance import Plates
+from validation.studies.velocity_sets import PipeFlow
+from validation.textbook import EndlessPipe
 
 
 def test_a_parabola_has_no_currents_and_no_error_and_a_lean_is_uneven():

@@ -6,13 +6,13 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from pipeline.evidence import Evidence
-from pipeline.shapes import Bend, Nozzle, Pipe
-from pipeline.studies import isotropy, nozzle, rings
-from pipeline.studies.nozzle import Jet, outside, spread
-from pipeline.studies.rings import fitted
-from pipeline.studies.run import Run
-from solver.stage import StageError
+from pipeline.case.shapes import Bend, Nozzle, Pipe
+from solver.runtime.stage import StageError
+from validation.evidence import Evidence
+from validation.studies import isotropy, nozzle, rings
+from validation.studies.nozzle import Jet, outside, spread
+from validation.studies.rings import fitted
+from validation.studies.run import Run
 
 SPACING_MM, RADIUS_MM, PEAK_M_S = 0.25, 6.0, 0.7
 DIRECTIONS = [(0, 0, 1), (1, 1, 0), (1, 2, 3)]

@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 from analytic_pipe import Pipe as Analytic
 
-from pipeline.evidence import Evidence
-from pipeline.haemodynamics.wall import Wall
-from pipeline.shapes import Pipe, Sphere
-from pipeline.studies import pipe
-from pipeline.studies.pipe import PipeRun, Poiseuille, WallShear, label, wall_shear
-from pipeline.studies.run import Run
-from solver.stage import StageError
+from pipeline.case.shapes import Pipe, Sphere
+from pipeline.haemodynamics.wall_shear_stress import Wall
+from solver.runtime.stage import StageError
+from validation.evidence import Evidence
+from validation.studies import pipe
+from validation.studies.pipe import PipeRun, Poiseuille, WallShear, label, wall_shear
+from validation.studies.run import Run
 
 DIRECTION = (0.3, -0.8, 0.5)
 RADIUS_MM = 2.0

@@ -8,15 +8,15 @@ import numpy as np
 import pytest
 from test_canonical import nodes_of, surface
 
-from pipeline.case import Case
-from pipeline.evidence import Evidence
-from pipeline.settings.base import parse
-from pipeline.studies import pipe_rheology
-from pipeline.studies.pipe_rheology import PipeProfile
-from pipeline.studies.run import Run
-from pipeline.studies.viscoplastic import Casson, Fluid, pipe_flow_by_quadrature, shear_rate_of
-from solver.blood import bingham, casson, choose_blood, power_law
-from solver.stage import StageError
+from pipeline.case.case_file import Case
+from pipeline.case.settings.base import parse
+from solver.run.blood import bingham, casson, choose_blood, power_law
+from solver.runtime.stage import StageError
+from validation.evidence import Evidence
+from validation.studies import pipe_rheology
+from validation.studies.pipe_rheology import PipeProfile
+from validation.studies.run import Run
+from validation.studies.viscoplastic import Casson, Fluid, pipe_flow_by_quadrature, shear_rate_of
 
 RADIUS, STRESS = 1.5e-3, 0.1
 FORCE = STRESS / RADIUS

@@ -4,20 +4,20 @@ import numpy as np
 import pytest
 from made_up_vessels import DENSITY, FLOW_ML_S, VISCOSITY, made_up, poiseuille, straight
 
-from pipeline.evidence import Evidence
-from pipeline.haemodynamics.tally import SLAB_HALF_WIDTH, hann
-from pipeline.haemodynamics.wall import Wall
-from pipeline.shapes import Pipe, Stenosis
-from pipeline.studies import stenosis
-from pipeline.studies.balance import Vessel, gathered, smooth_step, times_normal
-from pipeline.studies.stenosis import (
+from pipeline.case.shapes import Pipe, Stenosis
+from pipeline.haemodynamics.accumulator import SLAB_HALF_WIDTH, hann
+from pipeline.haemodynamics.wall_shear_stress import Wall
+from solver.runtime.stage import StageError
+from validation.evidence import Evidence
+from validation.studies import stenosis
+from validation.studies.balance import Vessel, gathered, smooth_step, times_normal
+from validation.studies.stenosis import (
     Narrowing,
     blunt_coefficient,
     friction_coefficient,
     last_turn,
     widening_coefficient,
 )
-from solver.stage import StageError
 
 DIRECTION, RADIUS, SPACING_MM = (1, 2, 3), 6.0, 0.3
 LENGTH = 9 * 2 * RADIUS

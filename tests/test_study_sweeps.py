@@ -12,15 +12,15 @@ import pytest
 from geometries import pipe
 from matplotlib.figure import Figure
 
-from pipeline.case import Case
-from pipeline.evidence import Evidence
-from pipeline.studies import sweeps as measured
-from pipeline.studies.sweeps import Options, Swept
-from solver import sweeps
-from solver.nodes import save
-from solver.settings import parse
-from solver.stage import ROOT, StageError
-from solver.sweeps import Timing, threads_of, timing_of
+from pipeline.case.case_file import Case
+from solver.domain.nodes import save
+from solver.run.settings import parse
+from solver.runtime.stage import ROOT, StageError
+from validation import thread_sweep
+from validation.evidence import Evidence
+from validation.studies import sweeps as measured
+from validation.studies.sweeps import Options, Swept
+from validation.thread_sweep import Timing, threads_of, timing_of
 
 SHORT = Timing(seconds=1e-4, repeats=2, longest_s=100.0)
 TIMING = {"seconds": 0.05, "repeats": 7, "longest_s": 2}
@@ -38,9 +38,9 @@ def settings(**more):
 
 @pytest.mark.usefixtures("all_threads")
 def test_sweep_times_all_numbers_of_threads_in_turn_and_snapshots_at_all_intervals(monkeypatch, tmp_path):
-    monkeypatch.setattr(sweeps, "INTERVALS", (2, 6))
+    monkeypatch.setattr(thread_sweep, "INTERVALS", (2, 6))
     nodes = pipe((0, 0, 1), 8.0, 8)
-    found = sweeps.sweep(nodes, parse(settings()), SHORT, tmp_path, logging.getLogger())
+    found = thread_sweep.sweep(nodes, parse(settings()), SHORT, tmp_path, logging.getLogger())
     assert (found["fluid_nodes"], found["openings"], found["backend"]) == (nodes.count, 2, "cpu")
     counts = [each["threads"] for each in found["threads"]["found"]]
     assert counts == sorted({1, *counts})
@@ -48,14 +48,14 @@ def test_sweep_times_all_numbers_of_threads_in_turn_and_snapshots_at_all_interva
     assert all(len(each["step_s"]) == len(each["had"]) == 2 for each in found["threads"]["found"])
     assert [each["every"] for each in found["snapshots"]] == [2, 6]
     assert min(value for each in found["snapshots"] for value in each.values()) > 0
-    assert found["cycle"] == {"steps": sweeps.CYCLE, "snapshots": 40, "least": 3}
+    assert found["cycle"] == {"steps": thread_sweep.CYCLE, "snapshots": 40, "least": 3}
     assert list(tmp_path.iterdir()) == []
 
 
 SHARED = """
 import os
 import time
-from solver.timing import waited_s
+from validation.timing import waited_s
 
 os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
 before, other, end = waited_s(), os.fork(), time.monotonic() + 0.5
@@ -76,18 +76,18 @@ def test_who_shares_a_core_waits_for_it():
 
 
 def test_intervals_that_take_too_long_are_left_out_but_for_the_first(monkeypatch, tmp_path):
-    monkeypatch.setattr(sweeps, "INTERVALS", (2, 6))
+    monkeypatch.setattr(thread_sweep, "INTERVALS", (2, 6))
     hurried = Timing(seconds=1e-4, repeats=1, longest_s=1e-9)
-    found = sweeps.sweep(pipe((0, 0, 1), 8.0, 8), parse(settings()), hurried, tmp_path, logging.getLogger())
+    found = thread_sweep.sweep(pipe((0, 0, 1), 8.0, 8), parse(settings()), hurried, tmp_path, logging.getLogger())
     assert [each["every"] for each in found["snapshots"]] == [2]
 
 
 def test_cycle_is_the_runs_own_or_as_long_as_pressure_waves_need():
     steady, pulsatile = (SimpleNamespace(schedule=SimpleNamespace(cycle=cycle)) for cycle in (None, 4800))
     long = SimpleNamespace(position=np.array([[0, 0, 0], [299, 399, 0]]))
-    assert sweeps.cycle_steps(long, pulsatile) == 4800
-    assert sweeps.cycle_steps(long, steady) == pytest.approx(80 * 500, abs=2)
-    assert sweeps.cycle_steps(SimpleNamespace(position=np.zeros((1, 3), int)), steady) == sweeps.CYCLE
+    assert thread_sweep.cycle_steps(long, pulsatile) == 4800
+    assert thread_sweep.cycle_steps(long, steady) == pytest.approx(80 * 500, abs=2)
+    assert thread_sweep.cycle_steps(SimpleNamespace(position=np.zeros((1, 3), int)), steady) == thread_sweep.CYCLE
 
 
 class Blocks:
@@ -137,8 +137,9 @@ def test_command_line_writes_what_was_found_and_refuses_what_it_does_not_know(tm
     target = tmp_path / "sweep.json"
 
     def run(**given) -> subprocess.CompletedProcess:
-        command = [sys.executable, "-m", "solver.sweeps", "--nodes", tmp_path / "nodes.h5", "--sweeps", target,
-                   "--provenance", tmp_path / "made.json", "--settings", json.dumps(given)]  # fmt: skip
+        command = [sys.executable, "-m", "validation.thread_sweep", "--nodes", tmp_path / "nodes.h5",
+                   "--sweeps", target, "--provenance", tmp_path / "made.json",
+                   "--settings", json.dumps(given)]  # fmt: skip
         return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
 
     for given, message in (

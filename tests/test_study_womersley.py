@@ -7,11 +7,13 @@ import pytest
 from geometries import pipe
 from shapes import capped_cylinder
 
-from pipeline.evidence import Evidence
-from pipeline.haemodynamics.wall import Wall
-from pipeline.shapes import Pipe
-from pipeline.studies import womersley
-from pipeline.studies.womersley import (
+from pipeline.case.shapes import Pipe
+from pipeline.haemodynamics.wall_shear_stress import Wall
+from solver.run.units import PASCAL_PER_MMHG
+from solver.runtime.stage import StageError
+from validation.evidence import Evidence
+from validation.studies import womersley
+from validation.studies.womersley import (
     Cycle,
     Options,
     PulsatilePipe,
@@ -23,8 +25,6 @@ from pipeline.studies.womersley import (
     shear_figures,
     shear_indices,
 )
-from solver.stage import StageError
-from solver.units import PASCAL_PER_MMHG
 
 NU, RHO, SWING = 3.3e-6, 1060.0, 0.8
 BEHIND = Windkessel(0.04, 0.16, 1.5)

@@ -11,13 +11,13 @@ import SimpleITK as sitk
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from pipeline.case.settings.geometry import OpeningSettings, SurfaceSettings
+from pipeline.files.mesh import Mesh, read_openings
+from pipeline.files.volume import Volume
 from pipeline.geometry.surface.clip import check_closed
 from pipeline.geometry.surface.quality import triangle_quality
-from pipeline.mesh import Mesh, read_openings
-from pipeline.settings.geometry import OpeningSettings, SurfaceSettings
-from pipeline.surface import extract_surface
-from pipeline.volume import Volume
-from solver.stage import StageError
+from pipeline.stages.surface import extract_surface
+from solver.runtime.stage import StageError
 from tests.tubes import FORK, SAC_MM, SAC_RADIUS_MM, arc, crossing, crossing_axis, fork, line, tube, voxel_places
 
 LOG = logging.getLogger("test")
@@ -377,7 +377,7 @@ def test_any_tube_gives_a_closed_surface_with_two_openings_or_is_refused(corners
 def test_command_line_writes_surface_and_openings(tmp_path):
     tube(line(40), 4.0).write(tmp_path / "lumen.nrrd")
     named = {"openings": [{"name": "neck", "role": "inlet", "near_mm": [0, 0, 0]}]}
-    command = [sys.executable, "-m", "pipeline.surface", "--settings", json.dumps(named)]
+    command = [sys.executable, "-m", "pipeline.stages.surface", "--settings", json.dumps(named)]
     for role, name in (
         ("occupancy", "lumen.nrrd"), ("surface", "surface.vtp"), ("openings", "openings.json"), ("provenance", "p.json")
     ):  # fmt: skip

@@ -11,13 +11,13 @@ from numpy.typing import NDArray
 from random_trees import box_around
 from skimage.measure import marching_cubes
 
-from pipeline.phantom import PhantomSettings
-from pipeline.settings.geometry import SurfaceSettings
-from pipeline.surface import Surface, extract_surface
-from pipeline.vessel import Branch, Distance, coverage, vessel_distance
-from pipeline.volume import Volume
-from solver.nodes import Opening
-from solver.stage import ROOT
+from pipeline.case.settings.geometry import SurfaceSettings
+from pipeline.case.vessel import Branch, Distance, coverage, vessel_distance
+from pipeline.files.volume import Volume
+from pipeline.stages.phantom import PhantomSettings
+from pipeline.stages.surface import Surface, extract_surface
+from solver.domain.nodes import Opening
+from solver.runtime.stage import ROOT
 
 sys.path[:0] = [str(ROOT / "benchmarks")]
 

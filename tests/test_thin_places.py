@@ -8,16 +8,16 @@ import pytest
 from scipy import ndimage
 from scipy.spatial import cKDTree
 
+from pipeline.case.settings.geometry import SurfaceSettings
+from pipeline.files.mesh import Mesh
+from pipeline.files.volume import Volume
 from pipeline.geometry.surface.clip import check_closed
 from pipeline.geometry.surface.facets import Facets
 from pipeline.geometry.surface.isosurface import LevelSet, smooth_field, zero_surface
 from pipeline.geometry.surface.remesh import remesh_vessel
 from pipeline.geometry.surface.thin import DRAWN_IN, ThinPlaceError, faithful_field, lost_places, thinness
-from pipeline.mesh import Mesh
-from pipeline.settings.geometry import SurfaceSettings
-from pipeline.surface import extract_surface, volume_of
-from pipeline.volume import Volume
-from solver.stage import StageError
+from pipeline.stages.surface import extract_surface, volume_of
+from solver.runtime.stage import StageError
 from tests.shapes import capped_cylinder
 from tests.thin_vessels import ThinVessel, flap, twigs
 from tests.tubes import line, tube

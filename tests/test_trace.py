@@ -13,16 +13,16 @@ from test_particles import BOX, abc, measured
 from vtkmodules.util.numpy_support import vtk_to_numpy
 from vtkmodules.vtkIOXML import vtkXMLPolyDataReader
 
-from pipeline import trace
+from pipeline.case.settings.base import parse
+from pipeline.case.settings.flow import TraceSettings
+from pipeline.files.mesh import Mesh
 from pipeline.haemodynamics.streamlines import Grid, streamlines_from_inlets
-from pipeline.mesh import Mesh
 from pipeline.reporting import animation, render
 from pipeline.reporting.scene import front_view
-from pipeline.settings.base import parse
-from pipeline.settings.flow import TraceSettings
-from solver import nodes as node_files
-from solver.flow import FlowWriter, read_flow, steady_statistics
-from solver.stage import Job, StageError
+from pipeline.stages import trace
+from solver.domain import nodes as node_files
+from solver.run.flow_file import FlowWriter, read_flow, steady_statistics
+from solver.runtime.stage import Job, StageError
 
 PIPE = Pipe(length_mm=8.0)
 NODES = measured(PIPE.nodes(0.4), PIPE)

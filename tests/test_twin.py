@@ -19,19 +19,19 @@ import pytest
 from geometries import observe, pipe, random_cavern
 from naive import Naive
 
-from solver.collision import COLLISIONS, ON_D3Q19, relaxation_rates
-from solver.cpu.driver import CpuDriver
-from solver.four_pass import FourPass
-from solver.lattice import Lattice, build_lattice
-from solver.node_physics import EQUILIBRIA
-from solver.nodes import Nodes
-from solver.openings import Control
-from solver.plain import Thickening, density, moments, stress
-from solver.profiles import Profile
-from solver.rheology import Rheology, make_rheology
-from solver.stage import ROOT
-from solver.velocity_sets import velocity_set
-from solver.walls import WALLS
+from solver.backends.cpu.cpu_driver import CpuDriver
+from solver.backends.lattice import Lattice, build_lattice
+from solver.boundary.openings import Control
+from solver.boundary.profiles import Profile
+from solver.boundary.walls import WALLS
+from solver.domain.nodes import Nodes
+from solver.kernels.collision import COLLISIONS, ON_D3Q19, relaxation_rates
+from solver.kernels.node_physics import EQUILIBRIA
+from solver.kernels.rheology import Rheology, make_rheology
+from solver.kernels.velocity_sets import velocity_set
+from solver.runtime.stage import ROOT
+from validation.four_pass import FourPass
+from validation.textbook import Thickening, density, moments, stress
 
 FORCE = (1e-4, 2e-4, -1e-4)
 TAU, MAGIC = 0.7, 0.1
@@ -256,7 +256,7 @@ def compare_all() -> None:
 
 def compare_on_cuda() -> None:
     """On the simulator of CUDA."""
-    from solver.cuda.driver import CudaDriver
+    from solver.backends.cuda.cuda_driver import CudaDriver
 
     for told, (lattice, naive, conditions) in cases():
         print(told, flush=True)

@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from solver.stage import StageError
-from solver.units import EXPECTED_DRHO, PASCAL_PER_MMHG, Units, choose_units
+from solver.run.units import EXPECTED_DRHO, PASCAL_PER_MMHG, Units, choose_units
+from solver.runtime.stage import StageError
 
 scale = st.floats(1e-6, 1e3)
 

@@ -11,10 +11,10 @@ from geometries import nodes_from
 from test_checkpoint import KilledError, files, kept, killed_at, run
 from test_simulation import DENSITY, VISCOSITY, settings
 
-from solver.flow import read_flow
-from solver.nodes import Nodes
-from solver.settings import SolveSettings
-from solver.stage import StageError
+from solver.domain.nodes import Nodes
+from solver.run.flow_file import read_flow
+from solver.run.settings import SolveSettings
+from solver.runtime.stage import StageError
 
 ACROSS, SIDES, SPACING_MM = 5.0, (32, 22), 0.2
 REYNOLDS = 100.0

@@ -10,11 +10,11 @@ from analytic_pipe import Pipe
 from vtkmodules.util.numpy_support import vtk_to_numpy
 from vtkmodules.vtkIOHDF import vtkHDFReader
 
+from pipeline.files.mesh import write_openings
 from pipeline.haemodynamics.volume import Volume
-from pipeline.mesh import write_openings
-from solver import nodes as node_files
-from solver.flow import FlowStatistics, FlowWriter, read_flow, steady_statistics
-from solver.stage import ROOT
+from solver.domain import nodes as node_files
+from solver.run.flow_file import FlowStatistics, FlowWriter, read_flow, steady_statistics
+from solver.runtime.stage import ROOT
 
 FACTORS = (0.5, 1.5, 1.0, 0.2)
 MEAN, SQUARES = np.mean(FACTORS), np.mean(np.square(FACTORS))
@@ -62,7 +62,7 @@ def case(tmp_path_factory):
         "indices-table": "indices.csv", "openings-table": "openings.csv", "along": "centreline_flow.vtp",
         "along-table": "centreline_flow.csv", "provenance": "postprocess.provenance.json",
     }  # fmt: skip
-    command = [sys.executable, "-m", "pipeline.postprocess"]
+    command = [sys.executable, "-m", "pipeline.stages.postprocess"]
     for role, name in files.items():
         command += [f"--{role}", str(folder / name)]
     answer = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)

@@ -7,21 +7,21 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from shapes import capped_cylinder, frame_of, joined, sphere, stenosis, torus, vessel
 
+from pipeline.case.settings.geometry import VoxelizeSettings
+from pipeline.case.shapes import Nozzle
+from pipeline.files.mesh import Mesh
 from pipeline.geometry.lattice.crossings import MAX_NODES, SUBDIVISIONS, crossings, inside, rasterise
 from pipeline.geometry.lattice.frame import Frame
 from pipeline.geometry.lattice.grid import choose_frame
 from pipeline.geometry.lattice.links import links, short_cuts
-from pipeline.geometry.lattice.narrow import largest_component, without_passages
+from pipeline.geometry.lattice.tagged_lattice import Lattice
+from pipeline.geometry.lattice.thin_passages import largest_component, without_passages
 from pipeline.geometry.surface.distance import Surface
 from pipeline.geometry.surface.tessellation import tessellate
-from pipeline.lattice import Lattice
-from pipeline.mesh import Mesh
-from pipeline.settings.geometry import VoxelizeSettings
-from pipeline.shapes import Nozzle
-from pipeline.voxelize import voxelize
-from solver.d3q19 import VELOCITIES, WEIGHTS, Q
-from solver.nodes import EXTERNAL, FLUID, INLET, OUTLET, WALL
-from solver.stage import StageError
+from pipeline.stages.voxelize import voxelize
+from solver.domain.nodes import EXTERNAL, FLUID, INLET, OUTLET, WALL
+from solver.kernels.d3q19 import VELOCITIES, WEIGHTS, Q
+from solver.runtime.stage import StageError
 
 AXES = [(0, 0, 1), (1, 1, 0), (1, 2, 3), (2, 3, 6), (-3, 1, 0.2)]
 
@@ -517,7 +517,7 @@ def test_lattice_that_does_not_fit_is_refused(monkeypatch):
     message = refused(mesh, openings)
     assert "of this machine, which has 0.001 GB" in message
     fitting = float(message.split("Set voxelize.spacing_mm: ")[1])
-    monkeypatch.setattr("pipeline.voxelize.rasterise", lambda *_: pytest.fail("taken"))
+    monkeypatch.setattr("pipeline.stages.voxelize.rasterise", lambda *_: pytest.fail("taken"))
     with pytest.raises(pytest.fail.Exception, match="taken"):
         voxelize(mesh, openings, VoxelizeSettings(spacing_mm=fitting))
 

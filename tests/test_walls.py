@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 from geometries import closed_box, periodic_pipe, random_cavern
 
-from solver.collision import relaxation_rates
-from solver.cpu.driver import CpuDriver
-from solver.d3q19 import VELOCITIES, WEIGHTS
-from solver.lattice import build_lattice
-from solver.stage import StageError
+from solver.backends.cpu.cpu_driver import CpuDriver
+from solver.backends.lattice import build_lattice
+from solver.kernels.collision import relaxation_rates
+from solver.kernels.d3q19 import VELOCITIES, WEIGHTS
+from solver.runtime.stage import StageError
 
 
 def run(driver, steps):

@@ -9,8 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.interpolate import CubicSpline
 
-from solver.stage import ROOT, StageError
-from solver.waveform import (
+from solver.boundary.waveform import (
     INTERPOLATIONS,
     WOMERSLEY_HARMONICS,
     Inflow,
@@ -25,6 +24,7 @@ from solver.waveform import (
     spline,
     steady,
 )
+from solver.runtime.stage import ROOT, StageError
 
 
 def write(path, rows, columns="time_s,flow_ml_s"):

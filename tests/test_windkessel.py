@@ -9,19 +9,19 @@ from naive import Naive
 from scipy.integrate import solve_ivp
 from simulator import simulated
 
-from solver.collision import relaxation_rates
-from solver.conditions import DAMPING, FILTER, GAIN, make_conditions
-from solver.cpu.driver import CpuDriver
-from solver.lattice import build_lattice
-from solver.nodes import Nodes, Opening
-from solver.openings import Control, adjusted
-from solver.parts import PartsDriver
-from solver.profiles import Profile
-from solver.settings import InletSettings, OutletSettings, SolveSettings, WindkesselSettings
-from solver.stage import StageError
-from solver.units import PASCAL_PER_MMHG, Units
-from solver.waveform import read_waves
-from solver.windkessel import PROXIMAL_PART, WAVE_SPEED_M_S, Windkessel
+from solver.backends.cpu.cpu_driver import CpuDriver
+from solver.backends.lattice import build_lattice
+from solver.backends.subdomains import PartsDriver
+from solver.boundary.openings import Control, adjusted
+from solver.boundary.profiles import Profile
+from solver.boundary.waveform import read_waves
+from solver.boundary.windkessel import PROXIMAL_PART, WAVE_SPEED_M_S, Windkessel
+from solver.domain.nodes import Nodes, Opening
+from solver.kernels.collision import relaxation_rates
+from solver.run.boundary_schedule import DAMPING, FILTER, GAIN, make_conditions
+from solver.run.settings import InletSettings, OutletSettings, SolveSettings, WindkesselSettings
+from solver.run.units import PASCAL_PER_MMHG, Units
+from solver.runtime.stage import StageError
 
 RATES = relaxation_rates(0.52, 0.01)
 """As small a tau as pulsatile flows have: where a pressure that answers too fast lets the flow oscillate."""
@@ -242,9 +242,9 @@ import sys
 import numpy as np
 from geometries import observe
 from test_windkessel import cavern
-from solver.cpu.driver import CpuDriver
-from solver.cuda.driver import CudaDriver
-from solver.parts import PartsDriver
+from solver.backends.cpu.cpu_driver import CpuDriver
+from solver.backends.cuda.cuda_driver import CudaDriver
+from solver.backends.subdomains import PartsDriver
 
 nodes, lattice, conditions = cavern("fp32", (5, 4, 4))
 part = np.arange(nodes.count) * 2 // nodes.count

@@ -17,10 +17,10 @@ from left import results
 from project_copy import copy_project
 from vtkmodules.vtkIOGeometry import vtkSTLWriter
 
-from pipeline.crate import differences, faults, read_runs
-from pipeline.mesh import Mesh, read_openings
+from pipeline.files.mesh import Mesh, read_openings
 from pipeline.reporting.captions import caption
-from solver.stage import checksum
+from pipeline.stages.crate import differences, faults, read_runs
+from solver.runtime.stage import checksum
 
 STAGES = [
     "phantom", "load", "filter", "segment", "surface", "centreline", "voxelize", "decompose", "plausibility", "solve",
@@ -182,7 +182,7 @@ def test_a_case_runs_again_from_its_crate_to_the_same_bits(finished, again):
     for file in ("flow.vtkhdf", "indices.json"):
         assert (one / file).read_bytes() == (other / file).read_bytes()
     assert differences(read_runs(one), read_runs(other)) == []
-    command = [sys.executable, "-m", "pipeline.crate", "--check", str(one), str(other)]
+    command = [sys.executable, "-m", "pipeline.stages.crate", "--check", str(one), str(other)]
     answer = subprocess.run(command, capture_output=True, text=True, cwd=finished, check=False)
     assert answer.returncode == 0, answer.stdout + answer.stderr
     assert answer.stdout.splitlines()[-1] == "the same bits in all results"
@@ -221,8 +221,8 @@ def test_other_limits_of_plausibility_judge_again_and_solve_nothing_again(projec
 @pytest.mark.parametrize(
     ("module", "first"),
     [
-        ("pipeline/filter.py", "filter"), ("pipeline/segmentation/page.js", "segment"),
-        ("pipeline/postprocess.py", "postprocess"), ("pipeline/report.py", "report"),
+        ("pipeline/stages/filter.py", "filter"), ("pipeline/segmentation/page.js", "segment"),
+        ("pipeline/stages/postprocess.py", "postprocess"), ("pipeline/stages/report.py", "report"),
     ],
 )  # fmt: skip
 def test_an_edited_module_reruns_its_stage(project, planned, module, first):

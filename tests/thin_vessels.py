@@ -7,8 +7,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import ndimage
 
+from pipeline.files.volume import Volume
 from pipeline.segmentation.region_growing import occupancy
-from pipeline.volume import Volume
 from tests.tubes import grid_around, rotation, voxel_places
 
 HALF_LENGTH = 24.0

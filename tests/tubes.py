@@ -3,7 +3,7 @@
 import numpy as np
 from scipy.spatial import cKDTree
 
-from pipeline.volume import Volume
+from pipeline.files.volume import Volume
 
 
 def rotation(seed: int):

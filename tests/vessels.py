@@ -5,7 +5,7 @@ from scipy.spatial import cKDTree
 from scipy.spatial.transform import Rotation
 from scipy.stats import ncx2, norm
 
-from pipeline.volume import Volume
+from pipeline.files.volume import Volume
 
 LUMEN, TISSUE, BONE, HALF_WAY = 350.0, 40.0, 1000.0, 195.0
 EXTENT_MM = (17.0, 26.0, 14.0)

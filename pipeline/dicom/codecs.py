@@ -6,7 +6,7 @@ Run as a program, this module is that process.
 from importlib import import_module
 from typing import Any
 
-from pipeline.contained import Contained, serve
+from pipeline.files.sandbox import Contained, serve
 
 MEMORY_BYTES = 2**31
 """Address space of the process; the libraries themselves take a tenth of it."""

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.dicom.grid import MIN_SLICES, SPACING_RANGE_MM, Check
-from pipeline.settings.images import LoadSettings
+from pipeline.case.settings.images import LoadSettings
+from pipeline.files.regular_grid import MIN_SLICES, SPACING_RANGE_MM, Check
 
 SAME_SPACING_TOLERANCE = 1e-4
 """Relative: a twentieth of a pixel over 512 pixels."""

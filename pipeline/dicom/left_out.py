@@ -11,14 +11,14 @@ from dataclasses import asdict, dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from pipeline.case.settings.images import LoadSettings
 from pipeline.dicom.deviations import POSITION_FLOOR_MM, POSITION_TOLERANCE, SHEAR_TOLERANCE
 from pipeline.dicom.files import NOT_DICOM, Doubtful, Scan
-from pipeline.dicom.grid import MIN_SLICES
 from pipeline.dicom.header import SliceHeader, may_hold_slice
 from pipeline.dicom.parts import SAME_ORIENTATION
 from pipeline.dicom.series import LISTED, Series
-from pipeline.settings.images import LoadSettings
-from solver.stage import StageError
+from pipeline.files.regular_grid import MIN_SLICES
+from solver.runtime.stage import StageError
 
 STEPS_BEYOND = 3
 """How many steps beyond the stack a slice may lie that could belong to it."""

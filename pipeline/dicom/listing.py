@@ -6,13 +6,13 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+from pipeline.case.settings.images import LoadSettings
 from pipeline.dicom.dataset import quiet
 from pipeline.dicom.files import Scan, collect, counted, files_of, scan
 from pipeline.dicom.left_out import LeftOut, left_out, require_complete_series
 from pipeline.dicom.series import Series, grid, group, require_supported, take
 from pipeline.dicom.transfer_syntax import require_decoder
-from pipeline.settings.images import LoadSettings
-from solver.stage import StageError
+from solver.runtime.stage import StageError
 
 COLUMNS = (
     "number", "hash", "modality", "description", "part", "files", "matrix", "spacing mm", "extent mm", "contrast",
@@ -22,7 +22,7 @@ COLUMNS = (
 
 def show() -> int:
     """Command line of ``--list``: print the table; returns the exit status."""
-    parser = argparse.ArgumentParser(prog="python -m pipeline.load", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m pipeline.stages.load", description=__doc__)
     parser.add_argument(
         "--list", nargs="+", type=Path, required=True, metavar="PATH", help="folders, DICOMDIRs, ZIP files, DICOM files"
     )

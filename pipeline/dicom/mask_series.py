@@ -16,9 +16,9 @@ from pipeline.dicom.pixels import decode, require_same
 from pipeline.dicom.regrid import regrid
 from pipeline.dicom.series import Series, grid, group, require_supported, take
 from pipeline.dicom.transfer_syntax import is_lossy, require_decoder
-from pipeline.mask_file import GivenMask, Segment, check_geometry, choose, labels, size
-from pipeline.volume import Volume
-from solver.stage import StageError
+from pipeline.files.mask_file import GivenMask, Segment, check_geometry, choose, labels, size
+from pipeline.files.volume import Volume
+from solver.runtime.stage import StageError
 
 MODALITIES = ("CT", "MR", "XA", "OT", "SC", "SEG")
 """What programs say of a mask that they store as images."""

@@ -15,9 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.dicom.deviations import POSITION_FLOOR_MM
-from pipeline.dicom.grid import MIN_SLICES
 from pipeline.dicom.header import PATIENT_TAGS, SliceHeader
 from pipeline.dicom.image_type import MARK_TAGS
+from pipeline.files.regular_grid import MIN_SLICES
 
 KINDS = {
     "original": "original",

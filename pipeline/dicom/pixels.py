@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from pipeline.dicom.header import SliceHeader
 from pipeline.dicom.series import Series
 from pipeline.dicom.stored import read_stored
-from solver.stage import Progress, StageError
+from solver.runtime.stage import Progress, StageError
 
 
 def require_same(series: Series) -> None:

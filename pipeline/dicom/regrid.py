@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.dicom.grid import Grid, Measured
-from pipeline.volume import Volume
-from solver.stage import Progress, StageError
+from pipeline.files.regular_grid import Grid, Measured
+from pipeline.files.volume import Volume
+from solver.runtime.stage import Progress, StageError
 
 SNAP = 1e-3
 """Of a pixel or a slice: so near to a measured place, it is that place. Positions are written with a few decimals."""

@@ -21,10 +21,10 @@ from pydicom.uid import (
 )
 
 from pipeline.dicom.dataset import DEFLATE_RATIO, number, quiet, read_dataset, require_small_when_inflated, value
-from pipeline.mask_file import GivenMask, Segment, check_geometry, choose
-from pipeline.volume import Volume
-from solver.memory import available_bytes
-from solver.stage import StageError
+from pipeline.files.mask_file import GivenMask, Segment, check_geometry, choose
+from pipeline.files.volume import Volume
+from solver.runtime.memory import available_bytes
+from solver.runtime.stage import StageError
 
 LABEL_MAP_STORAGE = UID("1.2.840.10008.5.1.4.1.1.66.7")
 """Segmentations as label maps (DICOM 2024d)."""

@@ -11,12 +11,12 @@ from functools import cached_property
 
 import numpy as np
 
-from pipeline.dicom.grid import Grid
+from pipeline.case.settings.images import LoadSettings
 from pipeline.dicom.header import PATIENT_TAGS, SliceHeader
 from pipeline.dicom.parts import KINDS, Part, goes_on, split
 from pipeline.dicom.stack import stack
-from pipeline.settings.images import LoadSettings
-from solver.stage import StageError
+from pipeline.files.regular_grid import Grid
+from solver.runtime.stage import StageError
 
 LISTED = 12
 """Most parts or series that a message names."""

@@ -5,10 +5,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from pipeline.case.settings.images import LoadSettings
 from pipeline.dicom.deviations import SAME_SPACING_TOLERANCE, TREATMENTS, Finding, anisotropy, tilt, too_few, uneven
-from pipeline.dicom.grid import ORTHONORMAL_TOLERANCE, SPACING_RANGE_MM, Check, Grid, Measured, orthonormal_error
-from pipeline.settings.images import LoadSettings
-from solver.stage import StageError
+from pipeline.files.regular_grid import (
+    ORTHONORMAL_TOLERANCE,
+    SPACING_RANGE_MM,
+    Check,
+    Grid,
+    Measured,
+    orthonormal_error,
+)
+from solver.runtime.stage import StageError
 
 SAME_DIRECTION_TOLERANCE = 2e-4
 """Largest difference of a direction cosine within a series: 0.01 degrees, two units of the fourth decimal."""

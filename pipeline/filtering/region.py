@@ -9,12 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import ndimage
 
+from pipeline.case.settings.images import FilterSettings, GrownRegion
+from pipeline.files.volume import Volume
 from pipeline.filtering.smoothing import noise_level
 from pipeline.segmentation.region_growing import Mask, bounding_box, grow
 from pipeline.segmentation.seeds import WITHOUT_REGION, Seed, place_seeds, seed_places, text_mm
-from pipeline.settings.images import FilterSettings, GrownRegion
-from pipeline.volume import Volume
-from solver.stage import StageError
+from solver.runtime.stage import StageError
 
 ESTIMATED_LEVEL = 0.4
 """Where an estimated threshold lies between surroundings (0) and seeds (1): a little below the half-way of a

@@ -9,8 +9,8 @@ from numba import njit
 from numpy.typing import NDArray
 from scipy import ndimage
 
-from pipeline.volume import Volume
-from solver.stage import Progress, StageError
+from pipeline.files.volume import Volume
+from solver.runtime.stage import Progress, StageError
 
 MAD_TO_SIGMA = 1.4826
 """Standard deviation of a normal distribution over its median absolute deviation."""

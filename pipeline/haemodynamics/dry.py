@@ -7,10 +7,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.spatial import cKDTree
 
+from pipeline.files.mesh import Mesh
 from pipeline.geometry.branches.side_branches import FLARE
-from pipeline.mesh import Mesh
-from solver.forecast import MIN_NODES_ACROSS
-from solver.nodes import Nodes
+from solver.domain.nodes import Nodes
+from solver.run.forecast import MIN_NODES_ACROSS
 
 if TYPE_CHECKING:
     from pipeline.geometry.branches.tree import Branch

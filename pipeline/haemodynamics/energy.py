@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.haemodynamics.tally import SLAB_CENTRE, SLAB_HALF_WIDTH, Fields, Slab, rows_near
-from pipeline.haemodynamics.wall import Wall, WallFit, place_at
-from pipeline.mesh import Mesh
-from solver.nodes import Nodes
+from pipeline.files.mesh import Mesh
+from pipeline.haemodynamics.accumulator import SLAB_CENTRE, SLAB_HALF_WIDTH, Fields, Slab, rows_near
+from pipeline.haemodynamics.wall_shear_stress import Wall, WallFit, place_at
+from solver.domain.nodes import Nodes
 
 Floats = NDArray[np.float64]
 

@@ -10,7 +10,7 @@ import numpy as np
 from numba import njit, prange
 from numpy.typing import NDArray
 
-from solver.nodes import Neighbours, Nodes
+from solver.domain.nodes import Neighbours, Nodes
 
 AXES = ((1, 2), (3, 4), (5, 6))
 """Directions of the velocity set along +x and -x, +y and -y, +z and -z."""

@@ -9,14 +9,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.haemodynamics.along import Along, Row
+from pipeline.haemodynamics.accumulator import Tally
+from pipeline.haemodynamics.centreline_profile import Along, Row
 from pipeline.haemodynamics.energy import Energy, kinetic_change_w
-from pipeline.haemodynamics.tally import Tally
 from pipeline.haemodynamics.trust import LIMITS, check, trust_of
-from pipeline.haemodynamics.wall import Wall, WallFit, near_openings
-from solver.nodes import Nodes, Opening
-from solver.stage import StageError
-from solver.units import PASCAL_PER_MMHG
+from pipeline.haemodynamics.wall_shear_stress import Wall, WallFit, near_openings
+from solver.domain.nodes import Nodes, Opening
+from solver.run.units import PASCAL_PER_MMHG
+from solver.runtime.stage import StageError
 
 LOW_SHEAR_PA = (0.4, 1.0, 1.5)
 """Limits for the area of low wall shear stress: arteries are prone to disease below 0.4 Pa, usually above 1 Pa, and

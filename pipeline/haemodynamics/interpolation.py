@@ -27,8 +27,8 @@ from numba import njit, prange
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from solver.d3q19 import VELOCITIES
-from solver.nodes import Nodes
+from solver.domain.nodes import Nodes
+from solver.kernels.d3q19 import VELOCITIES
 
 REGULAR = 1e-3
 """Keeps a corner behind a wall that all but touches its fluid node from magnifying that node's error more than

@@ -8,10 +8,10 @@ from numpy.typing import NDArray
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
+from pipeline.files.mesh import Mesh, words_mm
 from pipeline.geometry.surface.clip import axes_of_plane, directed_edges
-from pipeline.haemodynamics.tally import Slab, hann
-from pipeline.mesh import Mesh, words_mm
-from solver.nodes import Nodes
+from pipeline.haemodynamics.accumulator import Slab, hann
+from solver.domain.nodes import Nodes
 
 Floats = NDArray[np.float64]
 

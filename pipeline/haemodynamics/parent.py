@@ -17,8 +17,8 @@ from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 from scipy.spatial import cKDTree
 
-from pipeline.geometry.branches.midline import arc_length
-from solver.nodes import Opening
+from pipeline.geometry.branches.centreline_refinement import arc_length
+from solver.domain.nodes import Opening
 
 Floats = NDArray[np.float64]
 

@@ -23,7 +23,7 @@ from numba import njit, prange
 from numpy.typing import NDArray
 
 from pipeline.haemodynamics.interpolation import Blocks, Interpolation, corners, weight_of
-from solver.nodes import Opening
+from solver.domain.nodes import Opening
 
 KEPT_OFF = 0.03
 """Least distance of a particle to the wall, in spacings. The surface on which the interpolated velocity is 0 undulates

@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.haemodynamics.particles import MOVING, Particles, Tracer
-from solver.nodes import Opening
+from solver.domain.nodes import Opening
 
 SPREAD = np.sqrt(2) % 1
 """Step from release to release as a part of the period: irrational, and with no whole-number relation to the golden

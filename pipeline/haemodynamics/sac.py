@@ -15,21 +15,21 @@ from scipy.sparse.csgraph import connected_components
 from scipy.spatial import ConvexHull
 from scipy.spatial.distance import pdist
 
-from pipeline.geometry.branches.midline import arc_length
+from pipeline.case.settings.flow import PostprocessSettings, SacSettings
+from pipeline.files.mesh import Mesh, words_mm
+from pipeline.geometry.branches.centreline_refinement import arc_length
 from pipeline.geometry.lattice.crossings import inside
 from pipeline.geometry.lattice.frame import Frame
 from pipeline.geometry.surface.clip import axes_of_plane, directed_edges
 from pipeline.geometry.surface.distance import Surface
+from pipeline.haemodynamics.accumulator import Fields, Slab, Tally
 from pipeline.haemodynamics.neck import NeckError, Section, Severed, section_around, sever
 from pipeline.haemodynamics.parent import Way, parent_lines, radius_near, ways_through
 from pipeline.haemodynamics.sac_finder import MARGIN, MIN_HEIGHT, Search, find_sacs
-from pipeline.haemodynamics.tally import Fields, Slab, Tally
 from pipeline.haemodynamics.trust import check
-from pipeline.haemodynamics.wall import Wall, near_openings, within_period
-from pipeline.mesh import Mesh, words_mm
-from pipeline.settings.flow import PostprocessSettings, SacSettings
-from solver.nodes import Nodes
-from solver.stage import StageError
+from pipeline.haemodynamics.wall_shear_stress import Wall, near_openings, within_period
+from solver.domain.nodes import Nodes
+from solver.runtime.stage import StageError
 
 Floats = NDArray[np.float64]
 

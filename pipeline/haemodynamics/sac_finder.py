@@ -14,11 +14,11 @@ from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 from scipy.spatial import cKDTree
 
+from pipeline.files.mesh import Mesh
 from pipeline.geometry.surface.clip import axes_of_plane, directed_edges
 from pipeline.haemodynamics.neck import NeckError, Section, section_around, sever
 from pipeline.haemodynamics.parent import STEP, parent_lines, radius_near, ways_through
-from pipeline.mesh import Mesh
-from solver.nodes import Opening
+from solver.domain.nodes import Opening
 
 Floats = NDArray[np.float64]
 

@@ -16,10 +16,10 @@ from scipy.sparse import csr_array
 from scipy.sparse.csgraph import connected_components
 from scipy.spatial import cKDTree
 
-from pipeline.haemodynamics.tally import SLAB_CENTRE, SLAB_HALF_WIDTH, hann
-from pipeline.haemodynamics.wall import Wall, place_at
-from pipeline.mesh import Mesh
-from solver.nodes import Nodes
+from pipeline.files.mesh import Mesh
+from pipeline.haemodynamics.accumulator import SLAB_CENTRE, SLAB_HALF_WIDTH, hann
+from pipeline.haemodynamics.wall_shear_stress import Wall, place_at
+from solver.domain.nodes import Nodes
 
 if TYPE_CHECKING:  # thinning and its libraries, which those who read numbers do not need
     from pipeline.geometry.branches.tree import Branch

@@ -13,7 +13,7 @@ from vtkmodules.vtkCommonCore import vtkPoints
 from vtkmodules.vtkCommonDataModel import vtkImageData, vtkPolyData
 from vtkmodules.vtkFiltersFlowPaths import vtkStreamTracer
 
-from solver.nodes import Nodes, Opening
+from solver.domain.nodes import Nodes, Opening
 
 GOLDEN_ANGLE = np.pi * (3 - np.sqrt(5))
 

@@ -8,9 +8,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from pipeline.case.physiology import LIMITS as PLAUSIBLE
 from pipeline.geometry.surface.volumes import MOST_LOST
-from pipeline.physiology import LIMITS as PLAUSIBLE
-from solver.units import MAX_LOSS
+from solver.run.units import MAX_LOSS
 
 State = Literal["good", "reservation", "unusable"]
 STATES: tuple[State, ...] = ("good", "reservation", "unusable")
@@ -58,7 +58,7 @@ LIMITS: Mapping[str, Limit] = {
     "nodes across": Limit(20, 10, _FIT, at_least=True),
     "nodes across the narrowest place": Limit(20, 10, _FIT, at_least=True),
     "Mach number": Limit(0.2, 0.3, "errors of compressibility go with its square: 4 %, and 9 %"),
-    "first harmonic lost to compressibility": Limit(MAX_LOSS, 0.05, "solver/units.py, and own choice"),
+    "first harmonic lost to compressibility": Limit(MAX_LOSS, 0.05, "solver/run/units.py, and own choice"),
     "wall without a fit": Limit(0.01, 0.05, "own choice: what percentiles from the 1st to the 99th leave out, and 5 %"),
     "nodes with eddy viscosity": Limit(0.01, 0.1, "own choice: 1 % of the nodes, and 10 %"),
     "pressure drop too large by": Limit(

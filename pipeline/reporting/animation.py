@@ -19,13 +19,13 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 from PIL import Image
 
+from pipeline.files.mesh import Mesh
 from pipeline.haemodynamics.indices import weighted_percentiles
 from pipeline.haemodynamics.paths import SPREAD, Paths
-from pipeline.mesh import Mesh
 from pipeline.reporting import figures, render
 from pipeline.reporting.scene import View, front_view
-from solver.nodes import Nodes
-from solver.stage import Progress
+from solver.domain.nodes import Nodes
+from solver.runtime.stage import Progress
 
 MAX_BYTES = 2_000_000
 """A larger file is made of smaller pictures."""

@@ -11,8 +11,8 @@ from pipeline.reporting.tables import DASH, Rows, column, facts, number, percent
 from pipeline.reporting.wording import BRANCHES, ENERGY, RESIDENCE, SAC, STENOSES, VOLUME, tabled, told
 from pipeline.segmentation.page import LABELS, PER_PERCENT, threshold_curve
 from pipeline.segmentation.page import figures as mask_figures
-from solver.nodes import Opening
-from solver.units import words
+from solver.domain.nodes import Opening
+from solver.run.units import words
 
 GIVEN = {
     "mask": "This case enters with a given mask: the image that it was made from is not known here, nor how far the"

@@ -8,10 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.ndimage import distance_transform_edt
 
-from pipeline.geometry.branches.midline import arc_length
-from pipeline.mesh import Mesh
+from pipeline.files.mesh import Mesh
+from pipeline.geometry.branches.centreline_refinement import arc_length
 from pipeline.reporting.scene import Grid, Slice, View, lengthwise_slice
-from solver.nodes import Nodes, Opening
+from solver.domain.nodes import Nodes, Opening
 
 INSIDE_RADII = 2.0
 """A cut near an opening lies so many radii inside it, where the imposed condition no longer shows."""

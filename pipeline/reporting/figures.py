@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from pipeline.reporting.cuts import Cut
 from pipeline.reporting.quantities import KINDS, Quantity
 from pipeline.reporting.scene import View, direction_letters
-from solver.nodes import Opening
+from solver.domain.nodes import Opening
 
 SPEED_COLOURS, RADIUS_COLOURS, PRESSURE_COLOURS = "viridis", "plasma", KINDS["pressure (Pa)"].colours
 """Perceptually uniform colour maps."""

@@ -11,14 +11,14 @@ from matplotlib.colors import to_rgb
 from numpy.typing import NDArray
 from PIL import Image
 
+from pipeline.files.mesh import Mesh
 from pipeline.haemodynamics.streamlines import Grid
-from pipeline.mesh import Mesh
 from pipeline.reporting import cuts, figures, plots, render, scene
-from pipeline.reporting.along import BranchLine
 from pipeline.reporting.captions import caption
+from pipeline.reporting.centreline_figure import BranchLine
 from pipeline.reporting.page import embed
 from pipeline.reporting.quantities import Quantity
-from solver.nodes import Nodes, Opening
+from solver.domain.nodes import Nodes, Opening
 
 SPEED_PERCENTILE = 99.9
 """Colours of the speed end at this percentile of the nodes, so that single values do not use them up."""

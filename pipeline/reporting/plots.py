@@ -10,9 +10,9 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 from pipeline.haemodynamics.indices import monitor_column
-from pipeline.reporting.along import SHOWN, BranchLine
+from pipeline.reporting.centreline_figure import SHOWN, BranchLine
 from pipeline.reporting.figures import FAINT, INK, INLET_COLOURS, OUTLET_COLOURS, STYLE, opening_colours
-from solver.nodes import Opening
+from solver.domain.nodes import Opening
 
 
 def triangles_figure(histograms: Mapping[str, Sequence[int]]) -> Figure:
@@ -75,7 +75,7 @@ def waveforms_figure(waveforms: Mapping[str, Mapping[str, Any]], unit: str, labe
 
     Parameters
     ----------
-    waveforms : by name of the opening, as :func:`solver.waveform.described` tells them.
+    waveforms : by name of the opening, as :func:`solver.boundary.waveform.described` tells them.
     unit : key of their values.
     label : words for these.
     """

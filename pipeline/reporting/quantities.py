@@ -8,10 +8,10 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from pipeline.files.mesh import read_mesh
 from pipeline.haemodynamics.indices import weighted_percentiles
-from pipeline.haemodynamics.wall import Wall
-from pipeline.mesh import read_mesh
-from solver.stage import StageError
+from pipeline.haemodynamics.wall_shear_stress import Wall
+from solver.runtime.stage import StageError
 
 DIVERGING = "coolwarm"
 """For quantities of both signs: even steps of lightness to both sides of zero.

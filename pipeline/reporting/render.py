@@ -27,7 +27,7 @@ from vtkmodules.vtkRenderingCore import (
     vtkWindowToImageFilter,
 )
 
-from pipeline.mesh import Mesh
+from pipeline.files.mesh import Mesh
 from pipeline.reporting.scene import View
 
 WINDOWS = ("vtkEGLRenderWindow", "vtkOSOpenGLRenderWindow")

@@ -11,9 +11,9 @@ from vtkmodules.util.numpy_support import vtk_to_numpy
 from vtkmodules.vtkCommonDataModel import vtkPlane
 from vtkmodules.vtkFiltersCore import vtkCutter, vtkStripper
 
+from pipeline.files.mesh import Mesh
 from pipeline.haemodynamics.streamlines import Grid
-from pipeline.mesh import Mesh
-from solver.nodes import Opening
+from solver.domain.nodes import Opening
 
 LETTERS = ("LR", "PA", "HF")
 """Names of the directions +x -x, +y -y, +z -z of LPS: left right, posterior anterior, head foot."""

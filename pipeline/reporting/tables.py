@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from solver.units import words
+from solver.run.units import words
 
 TIMES, DASH = "\N{MULTIPLICATION SIGN}", "\N{EN DASH}"
 

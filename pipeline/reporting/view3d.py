@@ -14,11 +14,11 @@ from numpy.typing import NDArray
 from scipy.spatial import cKDTree
 from vtkmodules.vtkFiltersCore import vtkQuadricDecimation
 
-from pipeline.mesh import Mesh
+from pipeline.files.mesh import Mesh
 from pipeline.reporting.figures import FAINT, INK, SPEED_COLOURS, nice_length
 from pipeline.reporting.quantities import Quantity
 from pipeline.reporting.scene import LETTERS, View
-from solver.nodes import Opening
+from solver.domain.nodes import Opening
 
 SCENE_SIZE = 1.95
 """Longest edge of the scene, in plotly's units: the vessel fills the view."""

@@ -7,6 +7,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import ndimage
 
+from pipeline.files.volume import Volume
+from pipeline.segmentation.blur import unbiased_lower, wall_slope
 from pipeline.segmentation.leak import (
     CONTRAST_HU,
     Row,
@@ -22,9 +24,7 @@ from pipeline.segmentation.problem import Lumen, Problem
 from pipeline.segmentation.region_growing import Box, Index, bounding_box, centre_line, centres, occupancy
 from pipeline.segmentation.seeds import Seed
 from pipeline.segmentation.vesselness import vesselness
-from pipeline.segmentation.wall import unbiased_lower, wall_slope
-from pipeline.volume import Volume
-from solver.stage import StageError
+from solver.runtime.stage import StageError
 
 REACH_MM = 60.0
 """How far from the seeds the threshold is looked for: the intensities of one stretch of the vessel decide."""
@@ -73,7 +73,7 @@ def find_lower(problem: Problem) -> Threshold:
     (:func:`pipeline.segmentation.levels.levels`); it is found by repetition, as Ridler and Calvard (1978) do for a
     whole image, but within `REACH_MM` of the seeds, and from a threshold that parts the seeds from the soft tissue
     there: from a lower one the mask would fill the body, and its surroundings be the lung. Then follows the correction
-    of :func:`pipeline.segmentation.wall.unbiased_lower`, and, where the leak guard would refuse the result, the lowest
+    of :func:`pipeline.segmentation.blur.unbiased_lower`, and, where the leak guard would refuse the result, the lowest
     threshold that is clear of the leak.
 
     Parameters

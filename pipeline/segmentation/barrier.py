@@ -5,9 +5,9 @@ from collections.abc import Sequence
 import numpy as np
 from scipy import ndimage
 
+from pipeline.case.settings.images import CutPlane
+from pipeline.files.volume import Volume
 from pipeline.segmentation.region_growing import Mask
-from pipeline.settings.images import CutPlane
-from pipeline.volume import Volume
 
 
 def barrier(planes: Sequence[CutPlane], volume: Volume) -> Mask | None:

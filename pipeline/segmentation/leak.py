@@ -7,14 +7,14 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from pipeline.case.settings.images import SegmentSettings
+from pipeline.files.volume import Volume
 from pipeline.segmentation.faces import Grown, fault
 from pipeline.segmentation.levels import Levels
 from pipeline.segmentation.problem import Lumen
 from pipeline.segmentation.region_growing import Box, Index, Mask, mean_radius, occupancy
 from pipeline.segmentation.seeds import text_mm
-from pipeline.settings.images import SegmentSettings
-from pipeline.volume import Volume
-from solver.stage import StageError
+from solver.runtime.stage import StageError
 
 CONTRAST_TO_NOISE = 4.0
 """Least contrast, in standard deviations of the noise, at which a structure counts as seen: below Rose's 5 (1948),

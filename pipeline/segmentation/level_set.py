@@ -8,7 +8,7 @@ The contour is the zero of a signed distance f (positive inside, in voxels) that
 indicator, and, for the constant that blows the contour up in the original, the region force
 R = 2 (I - t)/c, between -1 and 1 (local levels after Lankton and Tannenbaum 2008, doi:10.1109/TIP.2008.2004611). Here c
 is the local contrast and t the intensity at which a tube of the local radius r, blurred by s, has its wall:
-t = v + c (1/2 - s/(r sqrt(8 pi))), v the local level of the surroundings (:mod:`pipeline.segmentation.wall`). So the
+t = v + c (1/2 - s/(r sqrt(8 pi))), v the local level of the surroundings (:mod:`pipeline.segmentation.blur`). So the
 wall follows a signal that fades along the vessel, and blur does not shift it. All constants are in voxels and parts of
 the local contrast, so that they hold for any image.
 """
@@ -22,11 +22,11 @@ from numba import njit
 from numpy.typing import NDArray
 from scipy import ndimage
 
+from pipeline.segmentation.blur import blur, wall_slope
 from pipeline.segmentation.levels import Levels, levels
 from pipeline.segmentation.problem import Lumen, Problem
 from pipeline.segmentation.region_growing import Box, Mask, bounding_box, grow, shift
-from pipeline.segmentation.wall import blur, wall_slope
-from solver.stage import Progress, StageError
+from solver.runtime.stage import Progress, StageError
 
 SPEED_WIDTH = 0.05
 """Part of the contrast over which the speed of the front rises from 1/4 to 3/4 around `lower`."""

@@ -20,14 +20,14 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup, escape
 from numpy.typing import NDArray
 
+from pipeline.case.settings.images import SegmentSettings
+from pipeline.files.volume import Volume
 from pipeline.segmentation import leak, levels
 from pipeline.segmentation.automatic import BONE_HU
+from pipeline.segmentation.case_shown import PLACEHOLDER
 from pipeline.segmentation.levels import AIR_HU, TISSUE_PART, dark_limit
 from pipeline.segmentation.picture import PLANES, upright
 from pipeline.segmentation.region_growing import Box, bounding_box
-from pipeline.settings.images import SegmentSettings
-from pipeline.settings.shown import PLACEHOLDER
-from pipeline.volume import Volume
 
 LIMIT_BYTES = 25_000_000
 """Largest page: what a browser opens in a second or two and a mail still carries."""

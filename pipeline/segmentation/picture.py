@@ -13,9 +13,9 @@ from matplotlib.figure import Figure
 from matplotlib.patheffects import withStroke
 from numpy.typing import NDArray
 
+from pipeline.files.volume import Volume
 from pipeline.segmentation.levels import Levels
 from pipeline.segmentation.region_growing import Index, bounding_box
-from pipeline.volume import Volume
 
 MARGIN_MM = 6.0
 """How much around the vessel is shown."""

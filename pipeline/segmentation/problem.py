@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from pipeline.case.settings.images import SegmentSettings
+from pipeline.files.volume import Volume
 from pipeline.segmentation.region_growing import Box, Index, Mask
 from pipeline.segmentation.seeds import Seed
-from pipeline.settings.images import SegmentSettings
-from pipeline.volume import Volume
 
 
 @dataclass(frozen=True)

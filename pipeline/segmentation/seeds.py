@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from pipeline.case.settings.base import Point
+from pipeline.case.settings.images import Seeds, SegmentSettings
+from pipeline.files.volume import Volume
 from pipeline.segmentation.region_growing import Index
-from pipeline.settings.base import Point
-from pipeline.settings.images import Seeds, SegmentSettings
-from pipeline.volume import Volume
-from solver.stage import StageError
+from solver.runtime.stage import StageError
 
 POINT_TYPES = ("Fiducial", "Line", "Curve", "ClosedCurve")
 """Markups of 3D Slicer whose control points are points of the patient; those of planes and boxes are not."""

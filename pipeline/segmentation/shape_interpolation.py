@@ -12,8 +12,8 @@ import SimpleITK as sitk
 from numpy.typing import NDArray
 from scipy import ndimage
 
+from pipeline.files.volume import Volume
 from pipeline.segmentation.region_growing import bounding_box
-from pipeline.volume import Volume
 
 Box = tuple[slice, slice, slice]
 

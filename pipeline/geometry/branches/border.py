@@ -11,10 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import ndimage
 
+from pipeline.files.mesh import words_mm
+from pipeline.files.volume import Volume
 from pipeline.geometry.branches.centreline import Branch, Centreline
 from pipeline.geometry.branches.openings import Cut
-from pipeline.mesh import words_mm
-from pipeline.volume import Volume
 
 TUBE_RADII = 3.0
 """Length of the tube beyond the border, in radii of the largest circle in the section: the skeleton must reach it, and

@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.spatial import cKDTree
 
+from pipeline.files.volume import Volume
 from pipeline.geometry.branches.thinning import thin
-from pipeline.volume import Volume
 
 Nearest = Callable[[NDArray[np.float64]], tuple[NDArray[np.float64], NDArray[np.float64]]]
 """Of points (N, 3), mm, to the vessel's surface: distance (N,) and nearest place (N, 3)."""

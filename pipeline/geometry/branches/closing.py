@@ -11,19 +11,19 @@ from typing import Any, Literal
 
 import numpy as np
 
-from pipeline.centreline import row
+from pipeline.case.settings.base import NonNegative, Positive, Section
+from pipeline.case.settings.geometry import SurfaceSettings
+from pipeline.files.mesh import Mesh
 from pipeline.geometry.branches.centreline import Branch, Centreline
+from pipeline.geometry.branches.left_out import choose_auto, too_thin
 from pipeline.geometry.branches.shares import FlowTree, Limb, flow_words
 from pipeline.geometry.branches.side_branches import WALL, SideBranch, close_flush
 from pipeline.geometry.branches.tree import Tree, trace_tree
 from pipeline.geometry.lattice.budget import Budget
-from pipeline.geometry.lattice.left_out import choose_auto, too_thin
 from pipeline.geometry.surface.clip import ClipError
-from pipeline.mesh import Mesh
-from pipeline.settings.base import NonNegative, Positive, Section
-from pipeline.settings.geometry import SurfaceSettings
-from solver.forecast import MIN_NODES_ACROSS
-from solver.nodes import Opening
+from pipeline.stages.centreline import row
+from solver.domain.nodes import Opening
+from solver.run.forecast import MIN_NODES_ACROSS
 
 LEAST_OPENINGS = 3
 """With fewer, each carries all of the flow."""

@@ -11,13 +11,13 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import ndimage
 
+from pipeline.case.settings.geometry import OpeningSettings
+from pipeline.files.mesh import Mesh, words_mm
+from pipeline.files.volume import Volume
 from pipeline.geometry.branches.centreline import Branch, Centreline
 from pipeline.geometry.surface.clip import axes_of_plane
-from pipeline.mesh import Mesh, words_mm
-from pipeline.settings.geometry import OpeningSettings
-from pipeline.volume import Volume
-from solver.nodes import Opening
-from solver.stage import StageError
+from solver.domain.nodes import Opening
+from solver.runtime.stage import StageError
 
 STEP_RADII = 0.2
 """Distance of neighbouring sections."""

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from solver.nodes import Opening
+from solver.domain.nodes import Opening
 
 
 @dataclass(frozen=True)

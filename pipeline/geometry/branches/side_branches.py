@@ -19,11 +19,11 @@ from scipy import ndimage
 from scipy.interpolate import RBFInterpolator
 from scipy.spatial import cKDTree
 
+from pipeline.case.settings.geometry import OpeningSettings, SideBranches, SurfaceSettings
+from pipeline.files.mesh import Mesh, words_mm
+from pipeline.files.volume import Volume
 from pipeline.geometry.branches.centreline import Branch, Centreline
 from pipeline.geometry.surface.clip import ClipError, cut_end
-from pipeline.mesh import Mesh, words_mm
-from pipeline.settings.geometry import OpeningSettings, SideBranches, SurfaceSettings
-from pipeline.volume import Volume
 
 SPUR_RADII = 1.8
 """A shorter branch, in radii of the vessel that it leaves, hardly leaves that vessel's wall. A way from the axis into

@@ -14,16 +14,16 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import ndimage
 
+from pipeline.files.mesh import Mesh
+from pipeline.files.volume import Volume
 from pipeline.geometry.branches.centreline import Centreline, join, largest_near_tip
-from pipeline.geometry.branches.midline import arc_length, midline, resampled
+from pipeline.geometry.branches.centreline_refinement import arc_length, midline, resampled
 from pipeline.geometry.branches.thinning import thin, tips
 from pipeline.geometry.lattice.crossings import inside
 from pipeline.geometry.lattice.frame import Frame
 from pipeline.geometry.surface.distance import Surface
-from pipeline.mesh import Mesh
-from pipeline.volume import Volume
-from solver.nodes import Opening
-from solver.stage import StageError
+from solver.domain.nodes import Opening
+from solver.runtime.stage import StageError
 
 VOXELS_IN_RADIUS = 4.5
 """Of the thinnest opening."""

@@ -4,9 +4,9 @@ import numpy as np
 from numba import njit, prange
 from numpy.typing import NDArray
 
+from pipeline.files.mesh import Mesh
 from pipeline.geometry.lattice.frame import Frame
 from pipeline.geometry.surface.distance import to_triangle
-from pipeline.mesh import Mesh
 
 BAND = 2.0
 """Width of the band in spacings."""

@@ -17,11 +17,11 @@ import numpy as np
 from numba import njit, prange
 from numpy.typing import NDArray
 
+from pipeline.files.mesh import Mesh
 from pipeline.geometry.lattice.frame import Frame
-from pipeline.mesh import Mesh
-from solver.d3q19 import Q
-from solver.nodes import STEPS
-from solver.stage import StageError
+from solver.domain.nodes import STEPS
+from solver.kernels.d3q19 import Q
+from solver.runtime.stage import StageError
 
 SUBDIVISIONS = 1 << 16
 """Steps of the integer grid in a spacing."""

@@ -11,10 +11,10 @@ from scipy.sparse import coo_array
 from scipy.sparse.linalg import spsolve
 from scipy.spatial import cKDTree
 
+from pipeline.files.mesh import Mesh
 from pipeline.geometry.surface.clip import ClipError, axes_of_plane, cap_of, open_edges
-from pipeline.mesh import Mesh
-from solver.nodes import Opening
-from solver.stage import StageError
+from solver.domain.nodes import Opening
+from solver.runtime.stage import StageError
 
 Reals = NDArray[np.float64]
 Rows = NDArray[np.int64]

@@ -7,8 +7,8 @@ import numpy as np
 from numba import njit, prange
 from numpy.typing import NDArray
 
-from pipeline.mesh import Mesh
-from solver.nodes import STEPS, flat_index
+from pipeline.files.mesh import Mesh
+from solver.domain.nodes import STEPS, flat_index
 
 Scalar = TypeVar("Scalar", bound=np.generic)
 

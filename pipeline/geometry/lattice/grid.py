@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 
+from pipeline.case.settings.geometry import VoxelizeSettings
+from pipeline.files.mesh import Mesh
 from pipeline.geometry.lattice.frame import MARGIN_NODES, Frame, around
 from pipeline.geometry.lattice.spacing import NODES_ACROSS, Extent, Spacing
-from pipeline.mesh import Mesh
-from pipeline.settings.geometry import VoxelizeSettings
-from solver.forecast import MIN_NODES_ACROSS
-from solver.stage import StageError
+from solver.run.forecast import MIN_NODES_ACROSS
+from solver.runtime.stage import StageError
 
 NEARLY = 1e-6
 """Round-off of a length in spacings."""

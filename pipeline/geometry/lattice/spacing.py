@@ -10,18 +10,18 @@ from typing import Annotated, Literal
 import numpy as np
 from pydantic import Field
 
-from pipeline.mesh import Mesh
-from pipeline.settings.base import Positive, Section
-from pipeline.settings.flow import InletSettings, OutletSettings
-from pipeline.settings.geometry import VoxelizeSettings
-from solver.expected import leaving_m3_s, peak_speed_m_s
-from solver.forecast import MIN_NODES_ACROSS, rounded_down
-from solver.nodes import Opening
-from solver.sections import Sections
-from solver.stage import StageError
-from solver.units import MAX_GRID_REYNOLDS
-from solver.waveform import read_waves
-from solver.windkessel import outlets_of
+from pipeline.case.settings.base import Positive, Section
+from pipeline.case.settings.flow import InletSettings, OutletSettings
+from pipeline.case.settings.geometry import VoxelizeSettings
+from pipeline.files.mesh import Mesh
+from solver.boundary.waveform import read_waves
+from solver.boundary.windkessel import outlets_of
+from solver.domain.nodes import Opening
+from solver.domain.sections import Sections
+from solver.run.expected import leaving_m3_s, peak_speed_m_s
+from solver.run.forecast import MIN_NODES_ACROSS, rounded_down
+from solver.run.units import MAX_GRID_REYNOLDS
+from solver.runtime.stage import StageError
 
 NODES_ACROSS = 20.0
 """Nodes across the narrowest diameter where the settings do not say (PHYSICS: wall shear stress within 2 %)."""

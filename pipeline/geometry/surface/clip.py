@@ -7,8 +7,8 @@ from scipy.sparse.csgraph import connected_components
 from scipy.spatial import Delaunay, cKDTree
 from skimage.measure import points_in_poly
 
-from pipeline.mesh import Mesh
-from solver.stage import StageError
+from pipeline.files.mesh import Mesh
+from solver.runtime.stage import StageError
 
 SNAP = 0.3
 """A vertex nearer to the plane than this fraction of an edge moves along that edge onto the plane: no slivers."""

@@ -4,8 +4,8 @@ import numpy as np
 from numba import njit, prange
 from numpy.typing import NDArray
 
+from pipeline.files.mesh import Mesh
 from pipeline.geometry.surface.intersections import LEAF, box_tree, places_on_curve
-from pipeline.mesh import Mesh
 
 Floats = NDArray[np.float64]
 

@@ -10,12 +10,12 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
+from pipeline.case.settings.geometry import SurfaceSettings
+from pipeline.files.mesh import Mesh, words_mm
 from pipeline.geometry.surface.clip import check_closed, open_edges
 from pipeline.geometry.surface.intersections import self_intersections
-from pipeline.mesh import Mesh, words_mm
-from pipeline.settings.geometry import SurfaceSettings
-from solver.nodes import Opening
-from solver.stage import StageError
+from solver.domain.nodes import Opening
+from solver.runtime.stage import StageError
 
 WALL = 0
 

@@ -21,14 +21,14 @@ from vtkmodules.util.numpy_support import numpy_to_vtk
 from vtkmodules.vtkCommonDataModel import vtkImageData
 from vtkmodules.vtkFiltersCore import vtkFlyingEdges3D
 
+from pipeline.files.mesh import Mesh, words_mm
+from pipeline.files.volume import Volume
 from pipeline.geometry.surface.clip import directed_edges
 from pipeline.geometry.surface.facets import Facets
 from pipeline.geometry.surface.half_edges import WALL, vertex_normals
 from pipeline.geometry.surface.remesh import CapPlanes, Shape, vertex_kinds
 from pipeline.geometry.surface.thin import ThinPlaceError, faithful_field, lost_places, thinness
-from pipeline.mesh import Mesh, words_mm
-from pipeline.volume import Volume
-from solver.stage import StageError
+from solver.runtime.stage import StageError
 
 DEFAULT_SMOOTHING_VOXELS = 1.25
 LEAST_SMOOTHING_VOXELS = 0.8

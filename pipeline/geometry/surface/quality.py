@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from pipeline.mesh import Mesh
+from pipeline.files.mesh import Mesh
 
 NEEDLE_DEG = 10.0
 """A triangle with a smaller angle is a needle."""

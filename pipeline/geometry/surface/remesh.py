@@ -15,10 +15,10 @@ from scipy.sparse import coo_array
 from scipy.sparse.csgraph import dijkstra
 from scipy.spatial import cKDTree
 
+from pipeline.files.mesh import Mesh
 from pipeline.geometry.surface.clip import directed_edges
 from pipeline.geometry.surface.half_edges import CREASE, WALL, HalfEdges, vertex_normals
 from pipeline.geometry.surface.thin import ThinPlaceError
-from pipeline.mesh import Mesh
 
 ROUNDS = 8
 MOST_SPLITS = 12

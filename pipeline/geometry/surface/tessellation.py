@@ -15,11 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.geometry.lattice.frame import OFFSET
-from pipeline.geometry.surface.clip import ClipError, axes_of_plane, cut_end
-from pipeline.geometry.surface.isosurface import zero_surface
-from pipeline.mesh import Mesh
-from pipeline.shapes import (
+from pipeline.case.shapes import (
     LAYERS,
     Bend,
     Bifurcation,
@@ -35,10 +31,14 @@ from pipeline.shapes import (
     Stenosis,
     Step,
 )
-from pipeline.vessel import smooth_union
-from pipeline.volume import Volume
-from solver.nodes import Opening
-from solver.stage import StageError
+from pipeline.case.vessel import smooth_union
+from pipeline.files.mesh import Mesh
+from pipeline.files.volume import Volume
+from pipeline.geometry.lattice.frame import OFFSET
+from pipeline.geometry.surface.clip import ClipError, axes_of_plane, cut_end
+from pipeline.geometry.surface.isosurface import zero_surface
+from solver.domain.nodes import Opening
+from solver.runtime.stage import StageError
 
 TOLERANCE = 1e-5
 """Largest distance of a curved wall's triangles from it, in reference lengths and for each direction of curvature."""

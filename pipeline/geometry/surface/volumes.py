@@ -7,7 +7,7 @@ of the vessel and the cut. What goes beyond that is a loss, as of a vessel whose
 from collections.abc import Mapping
 from typing import Any
 
-from pipeline.mesh import words_mm
+from pipeline.files.mesh import words_mm
 
 MOST_LOST = 0.02
 """Part of the mask's volume that may be lost unasked for."""

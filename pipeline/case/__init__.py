@@ -1,0 +1,1 @@
+"""What a user states: case files, cohort tables, canonical shapes, phantoms, and what is plausible of a patient."""

@@ -1,0 +1,389 @@
+"""Case: the validated settings of one patient case, and of the cohort.
+
+A case file has one section a stage; every key has a default but the input and the inflow. A case runs once, or once in
+each scenario: a run is called by the name of the case, or ``<case>@<scenario>``.
+The JSON schema for editors and the commented demo case follow from the models.
+"""
+
+import difflib
+import json
+import logging
+from collections.abc import Callable, Iterator
+from functools import cache
+from pathlib import Path
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import Field, field_validator, model_validator
+
+from pipeline.case.cohort_table import TableRow, read_table
+from pipeline.case.limits import of_blood, refusals
+from pipeline.case.physiology import Quantity, Vessel
+from pipeline.case.settings.base import Name, Positive, Section, dotted_keys, existing, parse
+from pipeline.case.settings.cluster import ClusterSettings
+from pipeline.case.settings.entry import InputSettings
+from pipeline.case.settings.flow import (
+    ConvergenceSettings,
+    InletSettings,
+    PostprocessSettings,
+    ReportSettings,
+    SolveSettings,
+    TraceSettings,
+)
+from pipeline.case.settings.geometry import DecomposeSettings, SurfaceSettings, VoxelizeSettings
+from pipeline.case.settings.images import FilterSettings, GrownRegion, LoadSettings, Seeds, SegmentSettings
+from pipeline.case.settings.yaml_file import read_yaml
+from solver.runtime.stage import StageError
+
+RunSet = Literal["ci", "quick", "full"]
+"""Sets of runs of the studies, from minutes on a few cores to hours on a GPU."""
+
+STAGES = (
+    "load", "filter", "segment", "import_mask", "import_surface", "canonical", "surface", "voxelize", "decompose",
+    "plausibility", "solve", "postprocess", "trace", "convergence", "report", "crate",
+)  # fmt: skip
+"""Stages that take settings of a case."""
+
+
+class Case(Section):
+    """One patient case: one section a stage."""
+
+    description: str = Field("", max_length=5000, description="what this case is; write no name of a patient")
+    input: InputSettings
+    vessel: Vessel | None = Field(
+        None, description="what the inlet is of, whose physiological ranges then hold; none: those of any vessel"
+    )
+    accept: tuple[Quantity, ...] = Field(
+        (), description="quantities that may have values which no patient has; without it they are refused"
+    )
+    load: LoadSettings = LoadSettings()
+    filter: FilterSettings = FilterSettings()
+    segment: SegmentSettings = SegmentSettings()
+    surface: SurfaceSettings = SurfaceSettings()
+    voxelize: VoxelizeSettings = VoxelizeSettings()
+    decompose: DecomposeSettings = DecomposeSettings()
+    solve: SolveSettings
+    postprocess: PostprocessSettings = PostprocessSettings()
+    trace: TraceSettings = TraceSettings()
+    convergence: ConvergenceSettings = ConvergenceSettings()
+    report: ReportSettings = ReportSettings()
+
+    @model_validator(mode="after")
+    def _openings_are_known(self) -> Self:
+        geometry = self.input.geometry
+        roles = geometry.roles if geometry else {opening.name: opening.role for opening in self.surface.openings}
+        if not self.solve.inlets and (roles or not geometry):
+            raise ValueError("solve.inlets: missing; give the flow through the inlet, as flow_ml_s or waveform")
+        if unknown := self.solve.patches.keys() - set(geometry.patches if geometry else ()):
+            known = ", ".join(geometry.patches) if geometry else "only canonical geometries have patches"
+            raise ValueError(f"solve.patches.{min(unknown)}: no patch of this name in the wall ({known}); correct it")
+        for section, role in (("inlets", "inlet"), ("outlets", "outlet")):
+            for name in getattr(self.solve, section):
+                if name != "*" and roles.get(name) != role:
+                    known = ", ".join(sorted(n for n, r in roles.items() if r == role)) or "none"
+                    place = "the geometry" if geometry else "surface.openings"
+                    raise ValueError(f"solve.{section}.{name}: no {role} of this name in {place} ({known}); correct it")
+        return self
+
+    @model_validator(mode="after")
+    def _blood_is_blood(self) -> Self:
+        if self.input.geometry:
+            return self
+        if lines := refusals(of_blood(**self._blood()), self.vessel, self.accept):
+            raise ValueError("; ".join(lines))
+        return self
+
+    def settings(self, stage: str, level: int = 0) -> str:
+        """The stage's section as JSON with all defaults, as its command line takes it.
+
+        A stage that imports takes what the input says of the file, with what it needs of another section; the crate
+        takes the whole case, and the page to pick on what the user gave. `level` counts the coarser lattices of the
+        section convergence; 0 is the case's own.
+        """
+        if stage == "crate":
+            return self.model_dump_json()
+        if stage == "pick":
+            grower = self.segment.model_dump(mode="json", exclude={"seeds_file", "background_file"})
+            both = {"filter": self.filter.model_dump(mode="json"), "segment": grower}
+            return json.dumps(both | {"case": self.model_dump(mode="json", exclude_unset=True)}, sort_keys=True)
+        if stage == "import_mask":
+            return json.dumps({"segment": self.input.mask_segment, "fill_holes": self.segment.fill_holes})
+        if stage == "import_surface":
+            given = self.input
+            stated = {
+                "unit": given.surface_unit, "frame": given.surface_frame, "face_array": given.surface_face_array
+            }  # fmt: skip
+            return json.dumps(self.surface.model_dump(mode="json") | self._lattice_needs() | stated, sort_keys=True)
+        if stage == "surface":
+            return json.dumps(self.surface.model_dump(mode="json") | self._lattice_needs(), sort_keys=True)
+        if stage == "centreline":
+            return json.dumps(self.surface.model_dump(mode="json"), sort_keys=True)
+        if stage == "canonical":
+            spacing = self.voxelize.model_dump(mode="json", include={"spacing_mm", "nodes_across"})
+            geometry = self.input.geometry.model_dump(mode="json") if self.input.geometry else None
+            return json.dumps(spacing | {"geometry": geometry}, sort_keys=True)
+        if stage == "plausibility":
+            inlets = {name: inlet.model_dump(mode="json") for name, inlet in self.solve.inlets.items()}
+            judged = {"entry": self.input.entry, "vessel": self.vessel, "accept": self.accept, "inlets": inlets}
+            return json.dumps(judged | self._blood(), sort_keys=True)
+        section = getattr(self, stage)
+        if stage == "voxelize":
+            coarser = {"coarser": self.convergence.ratio**level} if level else {}
+            return json.dumps(section.model_dump(mode="json") | self._spacing_needs() | coarser, sort_keys=True)
+        if stage == "convergence":
+            needs = {"safety", "fit_nodes"}
+            both = section.model_dump(mode="json") | self.postprocess.model_dump(mode="json")
+            return json.dumps({key: both[key] for key in needs}, sort_keys=True)
+        if stage == "filter" and section.region_grown:
+            section = section.model_copy(update={"region_grown": self._grown(section.region_grown)})
+        return json.dumps(section.model_dump(mode="json"), sort_keys=True)
+
+    def point_files(self, stage: str) -> list[str]:
+        """Markups files that the stage reads: inputs of it, like the images."""
+        region = self.filter.region_grown if stage == "filter" else None
+        section = self.segment if stage == "segment" else region and self._grown(region)
+        files = [getattr(section, key, None) for key in ("seeds_file", "background_file")]
+        return [file for file in files if file]
+
+    def waveform_files(self, stage: str) -> list[str]:
+        """Waveforms that the stage reads."""
+        if stage == "voxelize" and not self._spacing_needs().get("flow", {}).get("inlets"):
+            return []
+        inlets = [inlet.waveform for inlet in self.solve.inlets.values()]
+        outlets = [outlet.waveform for outlet in self.solve.outlets.values()]
+        return [waveform for waveform in inlets + outlets if waveform]
+
+    def _blood(self) -> dict[str, Any]:
+        """What is judged of the blood."""
+        solve = self.solve
+        newtonian = solve.blood.model == "newtonian"
+        return {
+            "viscosity_pa_s": solve.thinnest_pa_s(), "density_kg_m3": solve.density_kg_m3, "newtonian": newtonian
+        }  # fmt: skip
+
+    def _spacing_needs(self) -> dict[str, Any]:
+        """What the choice of the spacing takes from the section solve, where it depends on it and no more."""
+        needs: dict[str, Any] = {}
+        if self.voxelize.spacing_mm == "auto" and not self.voxelize.nodes_across:
+            needs["flow"] = {"viscosity_m2_s": self.solve.thinnest_pa_s() / self.solve.density_kg_m3}
+            if self.solve.peak_speed_m_s:
+                needs["flow"]["peak_speed_m_s"] = self.solve.peak_speed_m_s
+            else:
+                entries = self.solve.inlets.items()
+                needs["flow"]["inlets"] = {k: e.model_dump(include=_flow_keys(e)) for k, e in entries}
+                needs["flow"]["outlets"] = {k: e.model_dump() for k, e in self.solve.outlets.items()}
+                needs["flow"] |= {key: getattr(self.solve, key) for key in ("density_kg_m3", "murray_exponent")}
+        if not self.input.geometry:
+            needs["murray_exponent"] = self.solve.murray_exponent
+        if self.voxelize.memory_gb:
+            needs["precision"] = self.solve.precision
+        return needs
+
+    def _lattice_needs(self) -> dict[str, Any]:
+        """What the surface takes of voxelize and solve: by what the spacing is chosen, where thin branches may go."""
+        voxelize, rest = self.voxelize, self.solve.outlets.get("*")
+        chosen = voxelize.spacing_mm == "auto" and not voxelize.nodes_across
+        if (
+            not chosen
+            or self.surface.side_branches.action != "auto"
+            or (rest and isinstance(rest.flow_fraction, float))
+        ):
+            return {}
+        needs: dict[str, Any] = voxelize.model_dump(include={"left_out_share", "memory_gb"})
+        told = {"murray_exponent"} | ({"precision"} if voxelize.memory_gb else set())
+        return {"lattice": needs | self.solve.model_dump(include=told)}
+
+    def _grown(self, region: GrownRegion) -> GrownRegion:
+        """The region with the seeds and the threshold of the section segment where it has none of its own."""
+        wanted = ([] if region.seeded else list(Seeds.model_fields)) + (["lower"] if region.lower is None else [])
+        return region.model_copy(update={key: getattr(self.segment, key) for key in wanted})
+
+
+RESERVED = ("cohort", "studies", "validation", "validation_page")
+"""First parts of what lies in results/ beside the folders of cases."""
+
+MAX_SETTINGS = 100_000
+"""Characters of a stage's settings: an argument of a command line takes 128 KiB on Linux."""
+
+
+class Cohort(Section):
+    """``config/config.yaml``: which cases and studies run, in which scenarios, and defaults for all cases."""
+
+    cases: tuple[Name, ...] | None = Field(
+        None,
+        description="names of rows of the cohort table, or of files in config/cases/; none: all rows",
+        min_length=1,
+    )
+    cohort: str | None = Field(None, description="table of cases (CSV)")
+    scenarios: dict[Name, dict[str, Any]] = Field(
+        default_factory=dict, description="sections merged over each case's own, by name; none: each case runs once"
+    )
+    defaults: dict[str, Any] = Field(default_factory=dict, description="sections merged under each case's own")
+    threads: Annotated[int, Field(ge=1)] | None = Field(
+        None, description="cores that a stage of a case takes, so that cases run side by side; none: all"
+    )
+    studies: tuple[Name, ...] | None = Field(None, description="names of files in config/studies/; none: all of them")
+    validation: RunSet = Field("quick", description="which runs of the studies: ci, quick or full")
+    checkpoint_minutes: Positive = Field(10.0, description="between two states that solve keeps on the way")
+    cluster: ClusterSettings | None = Field(None, description="what solve asks a cluster for; none: nothing")
+
+    @field_validator("cases", "studies", mode="before")
+    @classmethod
+    def _from_command_line(cls, value: Any) -> Any:
+        """``--config cases=a,b`` arrives as one string."""
+        return [name.strip() for name in value.split(",")] if isinstance(value, str) else value
+
+    @field_validator("scenarios", mode="before")
+    @classmethod
+    def _as_the_case_is(cls, value: Any) -> Any:
+        """A scenario without any key changes nothing."""
+        return {name: over or {} for name, over in value.items()} if isinstance(value, dict) else value
+
+    @field_validator("cohort")
+    @classmethod
+    def _table_exists(cls, path: str | None) -> str | None:
+        return existing(path) if path else None
+
+    @model_validator(mode="after")
+    def _any_case(self) -> Self:
+        if not self.cases and not self.cohort:
+            raise ValueError("neither cases nor cohort is given; name files of config/cases/, or give a table of cases")
+        return self
+
+
+def _flow_keys(inlet: InletSettings) -> set[str]:
+    """Settings that the peak of an inlet's flow follows from."""
+    curve = {"waveform", "interpolation", "harmonics", "profile"} if inlet.waveform else set()
+    return {"flow_ml_s"} | curve
+
+
+def demand_listed(key: str, name: str, path: Path) -> None:
+    """Check that what a key of the configuration names has its file.
+
+    Raises
+    ------
+    StageError
+        With what is there.
+    """
+    if not path.exists():
+        known = sorted(file.stem for file in path.parent.glob("*.yaml"))
+        near = difflib.get_close_matches(name, known, n=1)
+        raise StageError(
+            f"{key}: {name!r}: no file {path}; " + (f"did you mean {near[0]}?" if near else f"known: {known}")
+        )
+
+
+def read_config(config: dict[str, Any]) -> Cohort:
+    """The configuration of the workflow.
+
+    Raises
+    ------
+    StageError
+        One line a mistake.
+    """
+    return parse(Cohort, config, "config/config.yaml")
+
+
+def read_cohort(config: dict[str, Any], folder: Path = Path("config/cases")) -> dict[str, Case]:
+    """All runs of the cohort by name, every one validated before anything runs.
+
+    Raises
+    ------
+    StageError
+        One line a mistake, over all files.
+    """
+    cohort = read_config(config)
+    rows = read_table(Path(cohort.cohort), dotted_keys(Case)) if cohort.cohort else {}
+    if rows and cohort.cases and not rows.keys() & {*cohort.cases}:
+        logging.getLogger(__name__).warning(
+            "cases: %s, none of them a row of %s; leave the key cases out to run all %d rows",
+            ", ".join(cohort.cases), cohort.cohort, len(rows),
+        )  # fmt: skip
+    cases, mistakes = {}, list[str]()
+    read = cache(read_yaml)  # a file is that of all rows and scenarios that start from it
+    for name in cohort.cases or rows:
+        for scenario in cohort.scenarios or ("",):
+            try:
+                cases[f"{name}@{scenario}" if scenario else name] = _read_run(
+                    cohort, name, rows.get(name), scenario, folder, read
+                )
+            except StageError as error:
+                mistakes += str(error).splitlines()
+    if mistakes:
+        raise StageError("\n".join(dict.fromkeys(mistakes)))  # what several runs share is told once
+    return cases
+
+
+def _read_run(
+    cohort: Cohort,
+    name: str,
+    row: TableRow | None,
+    scenario: str,
+    folder: Path,
+    read: Callable[[Path], dict[str, Any]],
+) -> Case:
+    """A case in a scenario: defaults, case file, row of the table and scenario, the later over the former."""
+    if name.split(".")[0] in RESERVED:
+        place = f"{row.place}, column case" if row else "cases"
+        raise StageError(f"{place} = {name!r}: results/{name} is made of all cases or studies; call the case otherwise")
+    path = folder / f"{row.file if row else name}.yaml"
+    demand_listed(f"{row.place}, column file" if row else "cases", path.stem, path)
+    over = cohort.scenarios.get(scenario, {})
+    values = merged(merged(cohort.defaults, read(path)), row.sections() if row else {})
+    case = parse(Case, merged(values, over), _place_of(str(path), row, scenario, list(_dotted(over))))
+    for stage in STAGES:
+        if (size := len(case.settings(stage).encode())) > MAX_SETTINGS:
+            raise StageError(
+                f"{path}: {stage}: its settings have {size} bytes as JSON, {MAX_SETTINGS} at most can be handed over;"
+                " shorten them, long lists of points can stand in a markups file"
+            )
+    return case
+
+
+def _place_of(file: str, row: TableRow | None, scenario: str, over: list[str]) -> Callable[[str], str]:
+    """What tells where a key's value comes from: the scenario, the row of the table, or the case file; or all of these,
+    of a mistake in how values go together.
+    """
+
+    def below(path: str, keys: list[str]) -> str | None:
+        return next((key for key in keys if path == key or path.startswith(f"{key}.")), None)
+
+    def place(path: str) -> str:
+        columns = list(row.values) if row else []
+        if below(path, over):
+            return f"config/config.yaml, scenario {scenario}: {path}"
+        if row and (column := below(path, columns)):
+            return f"{row.place}, column {column}"
+        files = [file]
+        if any(key.startswith(f"{path}." if path else "") for key in (*columns, *over)):
+            files += [row.place] if row else []
+            files += [f"scenario {scenario}"] if scenario else []
+        return f"{' with '.join(files)}: {path or 'case'}"
+
+    return place
+
+
+def _dotted(sections: dict[str, Any], path: str = "") -> Iterator[str]:
+    """Keys of what is no section, with those of the sections that they lie in."""
+    for key, value in sections.items():
+        if isinstance(value, dict) and value:
+            yield from _dotted(value, f"{path}{key}.")
+        else:
+            yield f"{path}{key}"
+
+
+def merged(under: dict[str, Any], over: dict[str, Any]) -> dict[str, Any]:
+    """Sections with those of another file in place of theirs, key by key."""
+    both = dict(under)
+    for key, value in over.items():
+        sections = isinstance(value, dict) and isinstance(both.get(key), dict)
+        both[key] = merged(both[key], value) if sections else value
+    return both
+
+
+def schema() -> str:
+    """The JSON schema of a case file, as kept in ``config/case.schema.json``."""
+    return json.dumps(Case.model_json_schema(), indent=2) + "\n"
+
+
+if __name__ == "__main__":
+    print(schema(), end="")

@@ -1,0 +1,36 @@
+"""Settings of a cluster: what solve asks it for, by what is expected of a run."""
+
+from math import ceil
+from typing import Annotated
+
+from pydantic import Field
+
+from pipeline.case.settings.base import NonNegative, Positive, Section
+
+LIBRARIES_MB = 2000
+"""Memory of a solver's process beside that of its lattice: libraries, what they compile, a device's driver."""
+
+
+class ClusterSettings(Section):
+    """What solve asks a cluster for. The other stages ask for what the Snakemake profile says."""
+
+    gpu: bool = Field(True, description="solve asks for a GPU, unless solve.backend of the case is cpu")
+    gpu_memory_gb_s: Positive = Field(
+        900.0, description="bandwidth of the slowest GPU's memory, from which follows how long solve will take there"
+    )
+    margin: Annotated[float, Field(ge=1, le=100)] = Field(
+        2.0, description="times as long, and so much more memory, is asked for as is expected"
+    )
+    least_minutes: NonNegative = Field(10.0, description="beside that: what a job takes to begin and to end")
+    max_minutes: Positive = Field(1440.0, description="longest time of a job that the partition allows")
+    retries: Annotated[int, Field(ge=0)] = Field(
+        3, description="how many further jobs a solve may go on in that its first did not bring to an end"
+    )
+
+    def minutes(self, expected_s: float, attempt: int) -> int:
+        """Walltime of a job: longer from attempt to attempt, each of which goes on from where the one before ended."""
+        return ceil(min(self.least_minutes + attempt * self.margin * expected_s / 60, self.max_minutes))
+
+    def memory_mb(self, expected_bytes: float, attempt: int) -> int:
+        """Memory of a job, more from attempt to attempt."""
+        return ceil(LIBRARIES_MB + attempt * self.margin * expected_bytes / 1e6)

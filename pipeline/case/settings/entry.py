@@ -1,0 +1,74 @@
+"""Settings of the input: where a case enters."""
+
+from typing import Literal, Self
+
+from pydantic import Field, field_validator, model_validator
+
+from pipeline.case.settings.base import Section, existing
+from pipeline.case.shapes import Geometry
+
+ENTRIES = ("dicom", "volume", "mask", "surface", "phantom", "geometry")
+"""Keys of the input of which a case has exactly one."""
+
+
+class InputSettings(Section):
+    """Where the case enters: exactly one of the keys. ``${NAME}`` in a path is an environment variable."""
+
+    dicom: str | tuple[str, ...] | None = Field(
+        None,
+        description="DICOM series: a folder (at any depth), a DICOMDIR, a ZIP file, or a list of these and of files",
+    )
+    volume: str | None = Field(None, description="volume file: NRRD, NIfTI or MHA")
+    mask: str | None = Field(
+        None,
+        description="mask of the lumen: NRRD, NIfTI or MHA, a DICOM segmentation, or the folder of a DICOM series whose"
+        " images are the mask",
+    )
+    surface: str | None = Field(None, description="surface of the lumen: STL, VTP, OBJ or PLY")
+    phantom: str | None = Field(None, description="parametric vessel (data/phantoms/*.yaml), made into a DICOM series")
+    geometry: Geometry | None = Field(None, description="canonical geometry, told by its key shape")
+    mask_segment: int | str | None = Field(
+        None, description="mask: number or label of the segment; none: the only one that there is"
+    )
+    surface_unit: Literal["mm", "cm", "m", "um", "inch"] | None = Field(
+        None, description="surface: unit of its coordinates, which its file does not tell; required"
+    )
+    surface_frame: Literal["LPS", "RAS"] | None = Field(
+        None, description="surface: axes of its coordinates; none: what the file says of itself, or else LPS"
+    )
+    surface_face_array: str | None = Field(
+        None,
+        description="surface: array of face numbers whose flat faces are the openings (of an OBJ: GroupIds); none:"
+        " ModelFaceID, CapID or opening where a VTP has one; ignore: none of these",
+    )
+
+    @field_validator("dicom", "volume", "mask", "surface", "phantom")
+    @classmethod
+    def _expand(cls, given: str | tuple[str, ...] | None) -> str | tuple[str, ...] | None:
+        if given is None:
+            return None
+        if isinstance(given, str):
+            return existing(given)
+        if not given:
+            raise ValueError("an empty list; name at least one file or folder")
+        return tuple(existing(path) for path in given)
+
+    @model_validator(mode="after")
+    def _one(self) -> Self:
+        given = [key for key in ENTRIES if getattr(self, key)]
+        if len(given) != 1:
+            raise ValueError(f"{len(given)} of {', '.join(ENTRIES)} given ({', '.join(given)}); give exactly one")
+        if self.surface and not self.surface_unit:
+            raise ValueError(
+                "surface_unit is missing: a surface's file does not tell its unit; give mm, cm, m, um or inch"
+            )
+        for key in ("mask_segment", "surface_unit", "surface_frame", "surface_face_array"):
+            entry = key.split("_")[0]
+            if getattr(self, key) is not None and entry != given[0]:
+                raise ValueError(f"{key} belongs to {entry}, but the case enters with {given[0]}; leave it out")
+        return self
+
+    @property
+    def entry(self) -> str:
+        """The key of `ENTRIES` that is given."""
+        return next(key for key in ENTRIES if getattr(self, key))

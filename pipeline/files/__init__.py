@@ -1,0 +1,1 @@
+"""Volumes, masks, surfaces, tables: in memory, and their files."""

@@ -1,0 +1,82 @@
+"""Lines, or points, with values on them: VTP files, as ParaView opens them."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from vtkmodules.util.numpy_support import numpy_to_vtk, numpy_to_vtkIdTypeArray
+from vtkmodules.vtkCommonCore import vtkPoints, vtkStringArray
+from vtkmodules.vtkCommonDataModel import vtkCellArray, vtkPolyData
+from vtkmodules.vtkIOXML import vtkXMLPolyDataWriter
+
+from pipeline.files import vtk_file
+
+
+def write_lines(
+    path: Path,
+    points_mm: NDArray[np.floating],
+    offsets: NDArray[np.integer],
+    at_points: Mapping[str, NDArray[Any]],
+    on_lines: Mapping[str, NDArray[Any]],
+) -> None:
+    """Write lines.
+
+    Parameters
+    ----------
+    path : VTP file to write.
+    points_mm : (P, 3), line after line, written in their precision.
+    offsets : (L + 1,), the first point of each line, and the number of points.
+    at_points, on_lines : arrays by name, (P, ...) and (L, ...), of numbers or of words.
+
+    Raises
+    ------
+    StageError
+        If the file cannot be written.
+    """
+    polydata = _with_points(points_mm, at_points)
+    polydata.SetLines(_cells(offsets))
+    for name, values in on_lines.items():
+        polydata.GetCellData().AddArray(_array(name, values))
+    _write(polydata, path)
+
+
+def write_points(path: Path, points_mm: NDArray[np.floating], at_points: Mapping[str, NDArray[Any]]) -> None:
+    """Write points, (P, 3), one vertex each, with arrays by name, (P, ...)."""
+    polydata = _with_points(points_mm, at_points)
+    polydata.SetVerts(_cells(np.arange(len(points_mm) + 1)))
+    _write(polydata, path)
+
+
+def _with_points(points_mm: NDArray[np.floating], arrays: Mapping[str, NDArray[Any]]) -> vtkPolyData:
+    polydata, points = vtkPolyData(), vtkPoints()
+    points.SetData(numpy_to_vtk(np.ascontiguousarray(points_mm).reshape(-1, 3), deep=True))
+    polydata.SetPoints(points)
+    for name, values in arrays.items():
+        polydata.GetPointData().AddArray(_array(name, values))
+    return polydata
+
+
+def _cells(offsets: NDArray[np.integer]) -> vtkCellArray:
+    cells = vtkCellArray()
+    cells.SetData(
+        numpy_to_vtkIdTypeArray(np.ascontiguousarray(offsets, np.int64), deep=True),
+        numpy_to_vtkIdTypeArray(np.arange(offsets[-1], dtype=np.int64), deep=True),
+    )
+    return cells
+
+
+def _array(name: str, values: NDArray[Any]) -> Any:
+    if values.dtype.kind == "U":
+        array = vtkStringArray()
+        for word in values.tolist():
+            array.InsertNextValue(word)
+    else:
+        array = numpy_to_vtk(np.ascontiguousarray(values), deep=True)
+    array.SetName(name)
+    return array
+
+
+def _write(polydata: vtkPolyData, path: Path) -> None:
+    vtk_file.write(vtkXMLPolyDataWriter(), polydata, path)

@@ -1,0 +1,212 @@
+"""Sums over the times of a flow: stresses on the wall, flow and pressure at the openings, energy and peak speed."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pipeline.haemodynamics.wall_shear_stress import Wall, WallFit, place_at, shear_stress, surface_gradient
+from solver.domain.nodes import Nodes, Opening
+from solver.runtime.stage import StageError
+
+SLAB_CENTRE, SLAB_HALF_WIDTH = 3.5, 2.5
+"""Slab inside an opening, in spacings from the cap: the layer of nodes that the conditions touch is left out."""
+
+
+@dataclass(frozen=True)
+class Fields:
+    """The flow at one time.
+
+    Attributes
+    ----------
+    velocity_m_s : (N, 3), (x, y, z), LPS.
+    pressure_pa : (N,).
+    stress_pa : (N, 6), viscous stress, components xx, yy, zz, xy, yz, xz.
+    viscosity_pa_s : (N,), the effective viscosity where it varies; else none.
+    """
+
+    velocity_m_s: NDArray[np.floating]
+    pressure_pa: NDArray[np.floating]
+    stress_pa: NDArray[np.floating]
+    viscosity_pa_s: NDArray[np.floating] | None = None
+
+
+@dataclass(frozen=True)
+class Slab:
+    """Fluid nodes just inside an opening and what each stands for.
+
+    Attributes
+    ----------
+    rows : (K,), rows of the fluid array.
+    areas_mm2 : (K,), they sum to the cross-section of the vessel.
+    depths_mm : (K,), distance from the plane of the cap into the vessel.
+    """
+
+    rows: NDArray[np.int64]
+    areas_mm2: NDArray[np.float64]
+    depths_mm: NDArray[np.float64]
+
+    def at_cap(self, values: NDArray[np.floating]) -> float:
+        """Mean of a field, (N,), over the section, carried to the cap by a straight line through the depths."""
+        here, shares = values[self.rows].astype(np.float64), self.areas_mm2 / self.areas_mm2.sum()
+        depth, value = shares @ self.depths_mm, shares @ here
+        spread = shares @ (self.depths_mm - depth) ** 2
+        slope = shares @ ((self.depths_mm - depth) * (here - value)) / spread if spread else 0.0
+        return float(value - slope * depth)
+
+
+def slab_inside(nodes: Nodes, opening: Opening) -> Slab:
+    """The slab of nodes over which quantities of an opening are averaged.
+
+    The flow through a section, averaged over the depth s of the slab, is the volume integral of u.n k(s) with the Hann
+    window k(s) = (1 + cos(pi s/h)) / (2 h): sum over nodes of u.n k(s) dx^3. The window is smooth so that the planes of
+    the lattice do not show in any direction.
+
+    Raises
+    ------
+    StageError
+        If no fluid node lies there.
+    """
+    dx, half = nodes.spacing_mm, SLAB_HALF_WIDTH * nodes.spacing_mm
+    near = rows_near(nodes, opening)
+    depth, beside = place_at(opening, nodes.points_mm(near))
+    distance = np.abs(depth - SLAB_CENTRE * dx)
+    kept = (distance < half) & (beside < 2 * opening.radius_mm + dx)
+    rows, distance, depth = near[kept], distance[kept], depth[kept]
+    if not len(rows):
+        raise StageError(
+            f"opening {opening.name}: no fluid node within {SLAB_CENTRE + SLAB_HALF_WIDTH:g} spacings of {dx:g} mm"
+            " inside its cap; openings and nodes do not belong together, run surface and decompose again"
+        )
+    return Slab(rows, hann(distance, half) * dx**3, depth)
+
+
+def rows_near(nodes: Nodes, opening: Opening) -> NDArray[np.int64]:
+    """Rows of the nodes in a box around all that slabs at an opening can hold: only these are looked at closely."""
+    reach = 2 * opening.radius_mm + (SLAB_CENTRE + SLAB_HALF_WIDTH + 2) * nodes.spacing_mm
+    centre = (np.asarray(opening.centre_mm) - nodes.origin_mm) / nodes.spacing_mm
+    low, high = np.floor(centre - reach / nodes.spacing_mm), np.ceil(centre + reach / nodes.spacing_mm)
+    inside = np.ones(nodes.count, bool)
+    for axis in range(3):
+        place = nodes.position[:, axis]
+        inside &= (place >= int(low[axis])) & (place <= int(high[axis]))
+    return np.flatnonzero(inside)
+
+
+def hann(distance_mm: NDArray[np.float64], half_mm: float) -> NDArray[np.float64]:
+    """Hann's window, of integral 1, at distances from its middle, none beyond its half width; 1/mm."""
+    return (1 + np.cos(np.pi * distance_mm / half_mm)) / (2 * half_mm)
+
+
+class Tally:
+    """Sums over the times of a flow, fed one time after the other so that only one is held in memory.
+
+    Parameters
+    ----------
+    nodes, wall, fit, density_kg_m3 : what the sums need.
+
+    Attributes
+    ----------
+    slabs : inside each opening.
+    shear_over_time, pressure_over_time : (V, 3) and (V,) on the wall at each time, Pa.
+    """
+
+    def __init__(self, nodes: Nodes, wall: Wall, fit: WallFit, density_kg_m3: float) -> None:
+        self._nodes, self._wall, self._fit, self._density = nodes, wall, fit, density_kg_m3
+        self.slabs = [slab_inside(nodes, opening) for opening in nodes.openings]
+        vertices, openings = len(wall.normals), len(nodes.openings)
+        self.times = 0
+        self.shear_over_time: list[NDArray[np.float32]] = []
+        self.pressure_over_time: list[NDArray[np.float32]] = []
+        self.shear = np.zeros((vertices, 3))
+        self.shear_magnitude = np.zeros(vertices)
+        self.shear_peak = np.zeros(vertices)
+        self.pressure = np.zeros(vertices)
+        self.flow_ml_s = np.zeros(openings)
+        self.opening_pressure_pa = np.zeros(openings)
+        self.opening_peak_m_s = np.zeros(openings)
+        self.kinetic_energy_j = 0.0
+        self.peak_speed_m_s = -1.0
+        self.peak_at_mm = np.zeros(3)
+
+    def add(self, fields: Fields) -> None:
+        """Take one time into the sums.
+
+        Raises
+        ------
+        StageError
+            If a value is not finite.
+        """
+        if not all(np.isfinite(values).all() for values in vars(fields).values() if values is not None):
+            raise StageError("the flow is not finite; run solve again with a finer spacing or a lower lattice_speed")
+        self.times += 1
+        shear = shear_stress(self._fit, self._wall.normals, fields.stress_pa)
+        magnitude = np.linalg.norm(shear, axis=1)
+        self.shear_over_time.append(shear.astype(np.float32))
+        self.shear += shear
+        self.shear_magnitude += magnitude
+        self.shear_peak = np.maximum(self.shear_peak, magnitude)
+        pressure = self._fit.carry(fields.pressure_pa)
+        self.pressure_over_time.append(pressure.astype(np.float32))
+        self.pressure += pressure
+        velocity = fields.velocity_m_s
+        square = np.einsum("ij,ij->i", velocity, velocity)
+        for k, (opening, slab) in enumerate(zip(self._nodes.openings, self.slabs, strict=True)):
+            here = velocity[slab.rows].astype(np.float64)
+            through = here @ np.asarray(opening.normal) * (1 if opening.role == "outlet" else -1)
+            self.flow_ml_s[k] += slab.areas_mm2 @ through  # mm2 m/s = mL/s
+            self.opening_pressure_pa[k] += slab.at_cap(fields.pressure_pa)
+            self.opening_peak_m_s[k] = max(self.opening_peak_m_s[k], np.linalg.norm(here, axis=1).max())
+        squares = float(square.sum(dtype=np.float64))
+        self.kinetic_energy_j += self._density / 2 * squares * (self._nodes.spacing_mm * 1e-3) ** 3
+        fastest = int(square.argmax())
+        speed = float(np.linalg.norm(velocity[fastest].astype(np.float64)))
+        if speed > self.peak_speed_m_s:
+            self.peak_speed_m_s = speed
+            self.peak_at_mm = self._nodes.points_mm(np.array([fastest]))[0]
+
+    def wall_arrays(self) -> dict[str, NDArray[np.float32]]:
+        """Point arrays of the wall: name with unit -> (V,) or (V, 3).
+
+        Over evenly spaced times of one period: TAWSS = mean |tau|; OSI = (1 - |mean tau| / mean |tau|) / 2;
+        RRT = 1 / ((1 - 2 OSI) TAWSS), which is 1 / |mean tau|; ECAP = OSI / TAWSS; transverse WSS = mean of
+        |tau . (n x mean tau)| / |mean tau|, the part of the stress across its mean direction. Where nothing moves, RRT,
+        ECAP and transverse WSS are left at 0. The gradient is the length of that of (TA)WSS along the wall.
+
+        Source: He and Ku (1996), doi:10.1115/1.2795948; Himburg et al. (2004), doi:10.1152/ajpheart.00897.2003;
+        Di Achille et al. (2014), doi:10.1098/rspa.2014.0163; Peiffer, Sherwin and Weinberg (2013),
+        doi:10.1093/cvr/cvt044.
+        """
+        mean, magnitude = self.shear / self.times, self.shear_magnitude / self.times
+        steepness = np.linalg.norm(surface_gradient(self._wall, magnitude), axis=1)
+        arrays = {"WSS (Pa)": mean, "pressure (Pa)": self.pressure / self.times}
+        if self.times == 1:
+            arrays |= {"WSS magnitude (Pa)": magnitude, "WSS gradient (Pa/mm)": steepness}
+        else:
+            net, osi = np.linalg.norm(mean, axis=1), self.oscillatory_index()
+            arrays |= {
+                "TAWSS (Pa)": magnitude,
+                "TAWSS gradient (Pa/mm)": steepness,
+                "peak WSS (Pa)": self.shear_peak,
+                "OSI": osi,
+                "RRT (1/Pa)": _ratio(np.ones_like(net), net, 0.0),
+                "ECAP (1/Pa)": _ratio(osi, magnitude, 0.0),
+                "transverse WSS (Pa)": self.transverse_shear_pa(),
+            }
+        return {name: values.astype(np.float32) for name, values in arrays.items()}
+
+    def transverse_shear_pa(self) -> NDArray[np.float64]:
+        """Mean size of the stress across its mean direction, along the wall, at each vertex, (V,)."""
+        net = np.linalg.norm(self.shear, axis=1)
+        across = np.cross(self._wall.normals, self.shear)
+        found = sum(np.abs(np.einsum("ij,ij->i", shear, across)) for shear in self.shear_over_time) / self.times
+        return _ratio(found, net, 0.0)
+
+    def oscillatory_index(self) -> NDArray[np.float64]:
+        """OSI of each vertex, (V,), from 0 (one direction) to 0.5 (to and fro)."""
+        net = np.linalg.norm(self.shear, axis=1)
+        return np.clip((1 - _ratio(net, self.shear_magnitude, 1.0)) / 2, 0, 0.5)
+
+
+def _ratio(over: NDArray[np.float64], under: NDArray[np.float64], otherwise: float) -> NDArray[np.float64]:
+    return np.divide(over, under, out=np.full_like(under, otherwise), where=under > 1e-12)

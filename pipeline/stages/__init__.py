@@ -1,0 +1,1 @@
+"""One module for each rule of the workflow: a pure function, and the command line over it."""

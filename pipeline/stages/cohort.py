@@ -1,0 +1,109 @@
+"""All cases side by side: one page to sort, to filter and to compare, and the same numbers as a table.
+
+Every case is there, once for each scenario that it ran in; those that were not finished, whose checks failed or that
+carry warnings come first and are marked.
+"""
+
+import csv
+import io
+from typing import Any
+
+from pydantic import Field
+
+from pipeline.case.settings.base import RunName, Section, parse
+from pipeline.haemodynamics.indices import read_json
+from pipeline.reporting.cohort_page import COLUMNS, Row, cohort_page
+from pipeline.reporting.page import embed
+from pipeline.reporting.pictures import to_webp
+from solver.runtime.stage import Job, StageError, run_stage
+
+THUMBNAILS = ("geometry", "streamlines", "segmentation", "slice")
+"""Pictures of a case that may stand in the table, by preference; two are shown."""
+
+THUMBNAIL_PIXELS = 150
+
+
+class CohortInput(Section):
+    """What the command line takes."""
+
+    unfinished: dict[RunName, tuple[str, str]] = Field(
+        default_factory=dict, description="runs that were not finished: the stage that failed, and what it said"
+    )
+
+
+def row(run: str, description: str, indices: dict[str, Any], pictures: list[bytes]) -> Row:
+    """A run as the page shows it.
+
+    Parameters
+    ----------
+    run, description : name of its folder, and what the case is.
+    indices : ``indices.json``.
+    pictures : PNG files, which are scaled down.
+    """
+    failed = [check["name"] for check in indices["checks"] if not check["passed"]]
+    values = {column.key: column.of(indices) for column in COLUMNS}
+    small = [embed(to_webp(png, THUMBNAIL_PIXELS), "webp") for png in pictures]
+    state = {key: indices.get(key) or "" for key in ("unsettled", "unsteady")}
+    return Row(run, description, failed, list(indices["warnings"]), values, small, **state)
+
+
+def unfinished_row(run: str, stage: str, message: str) -> Row:
+    """A run that was not finished, as the page shows it."""
+    return Row(run, "", [], [], dict.fromkeys(column.key for column in COLUMNS), [], stage, message)
+
+
+def table(rows: list[Row]) -> str:
+    """The rows as CSV: case and scenario, whether it was finished and its checks passed, how many warnings it has, its
+    key figures, then in words what failed and what was warned of, and the stage that failed with its message. Numbers
+    have all their digits; what a case does not have is empty.
+    """
+    stream = io.StringIO()
+    writer = csv.writer(stream, lineterminator="\n")
+    shown = [column for column in COLUMNS if any(row.values[column.key] is not None for row in rows)]
+    writer.writerow([*_FIRST, *(column.key for column in shown), *_LAST])
+    for each in rows:
+        values = ["" if each.values[c.key] is None else repr(each.values[c.key]) for c in shown]
+        judged = ["no" if each.failed else "yes", len(each.warnings)] if each.finished else ["", ""]
+        words = ["; ".join(each.failed), " | ".join(each.warnings), each.stage, each.message]
+        writer.writerow([each.case, each.scenario, "yes" if each.finished else "no", *judged, *values, *words])
+    return stream.getvalue()
+
+
+_FIRST = ("case", "scenario", "finished", "checks_passed", "warnings")
+_LAST = ("failed_checks", "warning_texts", "failed_stage", "message")
+
+
+def _compute(job: Job) -> None:
+    unfinished = parse(CohortInput, job.settings, "--settings").unfinished
+    rows = [unfinished_row(run, *why) for run, why in unfinished.items()]
+    lists = (job.lists[role] for role in ("indices", "records", "figures"))
+    for indices, record, figures in zip(*lists, strict=True):
+        told = read_json(record)["settings"]
+        if indices.parent != figures.parent or indices.parent != record.parent:
+            raise StageError(f"{indices}, {record} and {figures} are of different cases; give them in one order")
+        pictures = [path for name in THUMBNAILS if (path := figures / f"{name}.png").is_file()][:2]
+        small = [path.read_bytes() for path in pictures]
+        rows.append(row(indices.parent.name, told.get("description", ""), read_json(indices), small))
+    rows.sort(key=lambda each: (each.finished, not each.failed, not each.warnings, each.run))
+    text = table(rows)
+    job.outputs["table"].write_text(text, encoding="utf-8")
+    job.outputs["page"].write_text(cohort_page(rows, text), encoding="utf-8")
+    job.log.info("%d of %d finished", len(rows) - len(unfinished), len(rows))
+    for each in rows[: len(unfinished)]:
+        job.log.info("not finished: %s: %s", each.run, f"{each.stage}: {each.message}" if each.stage else each.message)
+
+
+if __name__ == "__main__":
+    run_stage(
+        "cohort",
+        __doc__,
+        inputs={
+            "indices": "numbers, checks and warnings of each case, from postprocess (indices.json)",
+            "records": "what the report says of itself, of each case in the same order (report.provenance.json)",
+            "figures": "folder of the pictures of each case in the same order, from report",
+        },
+        outputs={"page": "the page (.html), to stand beside the folders of the cases", "table": "the numbers (.csv)"},
+        compute=_compute,
+        several=("indices", "records", "figures"),
+        optional=("indices", "records", "figures"),
+    )

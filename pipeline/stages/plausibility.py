@@ -1,0 +1,210 @@
+"""Plausibility: whether blood, openings, flow and shape are what a patient can have, told before the run.
+
+What is outside the wide range of :mod:`pipeline.case.physiology` is refused unless the case accepts it; what is
+outside the usual one becomes a check that failed, in the report. Postprocess adds what only the run tells: pressure
+drops and wall shear stress. Canonical geometries hold any fluid and are not judged.
+"""
+
+import argparse
+import json
+import sys
+from collections.abc import Mapping
+from dataclasses import replace
+from math import pi, sqrt
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import Field
+
+from pipeline.case.limits import Found, checks, demand, of_blood
+from pipeline.case.physiology import FLOW_SLIPS, LENGTH_SLIPS, LIMITS, TIME_SLIPS, Given, Quantity, Vessel
+from pipeline.case.settings.base import Positive, Section, parse
+from pipeline.case.settings.flow import InletSettings
+from pipeline.files.mesh import read_openings, read_quality
+from pipeline.geometry.surface.volumes import loss_in_words, share_lost
+from pipeline.haemodynamics import trust
+from solver.boundary.waveform import Inflow, by_opening, read_inflow
+from solver.domain.nodes import Opening
+from solver.runtime.stage import Job, StageError, run_stage
+
+RADIUS_KEYS = {
+    "dicom": "input.dicom (distances of pixels and slices)", "volume": "input.volume (spacing in its header)",
+    "mask": "input.mask (spacing in its header)", "surface": "input.surface_unit", "phantom": "input.phantom",
+}  # fmt: skip
+"""What the size of a vessel comes from, by the key that its case enters with."""
+
+DRIVES = "solve.inlets with solve.viscosity_pa_s and the radii of the vessel"
+"""What pressure drops and wall shear stress come from."""
+
+
+class PlausibilityInput(Section):
+    """What the command line takes: how the case enters, what it accepts, its blood and its inflow."""
+
+    entry: Literal["dicom", "volume", "mask", "surface", "phantom"]
+    vessel: Vessel | None = None
+    accept: tuple[Quantity, ...] = ()
+    viscosity_pa_s: Positive = Field(description="the least in arteries")
+    newtonian: bool = True
+    density_kg_m3: Positive
+    inlets: dict[str, InletSettings]
+
+
+def of_inlets(openings: tuple[Opening, ...], settings: PlausibilityInput) -> list[Found]:
+    """Radius, flow per area, Reynolds and Womersley number of each inlet.
+
+    The flow per area is Q/A of the mean flow Q, the Reynolds number 2 R max|Q|/(A nu), the Womersley number
+    R sqrt(2 pi/(T nu)) by the period T of the waveform; nu is the least kinematic viscosity.
+
+    Raises
+    ------
+    StageError
+        If the settings do not fit the openings, or a waveform cannot be read.
+    """
+    entries = by_opening(openings, "inlet", settings.inlets)
+    found = []
+    for opening in openings:
+        if opening.role == "inlet":
+            name = opening.name if opening.name in settings.inlets else "*"
+            found += _of_inlet(opening, name, entries[opening.name], settings)
+    return found
+
+
+def _of_inlet(opening: Opening, name: str, entry: InletSettings, settings: PlausibilityInput) -> list[Found]:
+    inflow, where = read_inflow(entry), f" (opening {opening.name})"
+    kinematic = settings.viscosity_pa_s / settings.density_kg_m3
+    key = f"solve.inlets.{name}"
+    scaled_by = "waveform" if entry.flow_ml_s is None else "flow_ml_s"
+    given = entry.flow_ml_s is not None
+    flow = Given(f"{key}.{scaled_by}", inflow.mean_ml_s, "mL/s", FLOW_SLIPS, settable=given)
+    size = Given(RADIUS_KEYS[settings.entry], opening.radius_mm, "mm", LENGTH_SLIPS)
+    radius_m = 1e-3 * opening.radius_mm
+    speed = Found("flow_per_area", inflow.mean_ml_s / opening.area_mm2, flow, where)
+    # a flow whose speed is usual is no slip, whatever the Reynolds number: that is of the blood then
+    usual = not speed.outside(LIMITS["flow_per_area"].of(settings.vessel).usual)
+    found = [
+        Found("inlet_radius", opening.radius_mm, size, where),
+        speed,
+        Found(
+            "reynolds",
+            2 * radius_m * _peak_ml_s(inflow) / opening.area_mm2 / kinematic,
+            replace(flow, slips=()) if usual else flow,
+            where,
+        ),
+    ]
+    if inflow.period_s:
+        beat = Given(f"{key}.waveform, column time_s", inflow.period_s, "s", TIME_SLIPS, power=-0.5)
+        found.append(Found("womersley", radius_m * sqrt(2 * pi / (inflow.period_s * kinematic)), beat, where))
+    return found
+
+
+def _peak_ml_s(inflow: Inflow) -> float:
+    return max(inflow.peak_ml_s, -inflow.minimum_ml_s)
+
+
+def of_run(indices: Mapping[str, Any]) -> list[Found]:
+    """Largest pressure drop and mean wall shear stress of a run, from what stands in ``indices.json``."""
+    found = [Found("wall_shear_stress", indices["wall"]["shear_mean_pa"], Given(DRIVES, 1.0, "", ()))]
+    for drop in indices["pressure_drops"]:
+        where = f" ({drop['inlet']} to {drop['outlet']})"
+        found.append(Found("pressure_drop", abs(drop["drop_mmhg"]), Given(DRIVES, 1.0, "", ()), where))
+    return found
+
+
+def with_limits(indices: Mapping[str, Any], told: Mapping[str, Any]) -> dict[str, Any]:
+    """What stands in ``indices.json`` with the checks of plausibility, and a warning for each that failed.
+
+    Parameters
+    ----------
+    indices : of the run.
+    told : ``plausibility.json``.
+
+    Raises
+    ------
+    StageError
+        If pressure or wall shear stress are what no patient has, and the case does not accept it.
+    """
+    found = of_run(indices)
+    demand(found, told["vessel"], told["accept"])
+    judged = [*told["checks"], *checks(found, told["vessel"])]
+    warnings = [check["advice"] for check in judged if not check["passed"]]
+    return {**indices, "warnings": [*indices["warnings"], *warnings], "checks": [*indices["checks"], *judged]}
+
+
+def of_shape(quality: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Checks of what the surface lacks of the vessel; none where it was given.
+
+    Parameters
+    ----------
+    quality : of the surface, as in ``openings.json``.
+    """
+    if "cut_ends" not in quality:
+        return []
+    share = share_lost(quality)
+    found = [trust.check("volume cut off beyond the ends", "%", share, loss_in_words(quality, share) if share else "")]
+    shaved_mm2 = sum(each["area_mm2"] for each in quality["border"] if not each["opening"])
+    words = (
+        f"the border of the image cuts {shaved_mm2:.0f} mm2 off the side of the vessel, where the wall is flat now;"
+        " take images that hold all of it"
+    )
+    found.append(trust.check("wall that the image's border cuts", "%", shaved_mm2 / quality["wall_mm2"], words))
+    return found
+
+
+def plausibility(openings: tuple[Opening, ...], settings: PlausibilityInput) -> dict[str, Any]:
+    """Judge blood, openings and flow.
+
+    Returns
+    -------
+    Vessel, what the case accepts, and checks: what stands in ``plausibility.json``.
+
+    Raises
+    ------
+    StageError
+        One line for each value that no patient has.
+    """
+    found = of_blood(settings.viscosity_pa_s, settings.density_kg_m3, settings.newtonian)
+    found += of_inlets(openings, settings)
+    demand(found, settings.vessel, settings.accept)
+    return {"vessel": settings.vessel, "accept": list(settings.accept), "checks": checks(found, settings.vessel)}
+
+
+def _compute(job: Job) -> None:
+    settings = parse(PlausibilityInput, job.settings, "--settings")
+    told = plausibility(read_openings(job.inputs["openings"]), settings)
+    told["checks"] += of_shape(read_quality(job.inputs["openings"]))
+    for check in told["checks"]:
+        if not check["passed"]:
+            job.log.warning("warning: %s", check["advice"])
+    job.outputs["plausibility"].write_text(json.dumps(told, indent=2) + "\n", encoding="utf-8")
+
+
+def check(words: list[str]) -> str | None:
+    """What no patient has, as a message that is also left in a log; none where nothing is refused.
+
+    It stands before the solver, whose results it does not change, and makes no output.
+    """
+    parser = argparse.ArgumentParser(prog="python -m pipeline.stages.plausibility --check", description=check.__doc__)
+    parser.add_argument("--openings", type=Path, required=True, help="the openings, from surface (openings.json)")
+    parser.add_argument("--settings", required=True, help="what is judged, as JSON")
+    parser.add_argument("--log", type=Path, required=True, help="log of the stage that is not begun")
+    given = parser.parse_args(words)
+    try:
+        settings = parse(PlausibilityInput, json.loads(given.settings), "--settings")
+        plausibility(read_openings(given.openings), settings)
+    except StageError as error:
+        message = f"plausibility: error: {error}"
+        given.log.write_text(message + "\n", encoding="utf-8")
+        return message
+    return None
+
+
+if __name__ == "__main__":
+    if "--check" in sys.argv:
+        sys.exit(check([word for word in sys.argv[1:] if word != "--check"]))
+    run_stage(
+        "plausibility",
+        __doc__,
+        inputs={"openings": "the openings, from surface (openings.json)"},
+        outputs={"plausibility": "checks of blood, openings and flow (JSON)"},
+        compute=_compute,
+    )

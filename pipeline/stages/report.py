@@ -1,0 +1,171 @@
+"""Stage 9, report: everything that was found, on one page that opens without a network.
+
+Still pictures need a library that draws without a screen (:mod:`render`); where there is none, the page is made without
+them and says so.
+"""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from markupsafe import Markup
+from numpy.typing import NDArray
+from plotly.offline import get_plotlyjs
+from pydantic import Field
+
+from pipeline.case.settings.base import RunName, parse
+from pipeline.case.settings.flow import ReportSettings
+from pipeline.files.mesh import read_openings, read_quality
+from pipeline.haemodynamics.indices import read_json, read_monitor, shown_step
+from pipeline.haemodynamics.streamlines import Grid, streamlines_from_inlets
+from pipeline.reporting import pictures as made
+from pipeline.reporting import scene, view3d
+from pipeline.reporting.captions import caption
+from pipeline.reporting.centreline_figure import read_along
+from pipeline.reporting.content import Evidence, angle_histograms, context
+from pipeline.reporting.figures import opening_colours
+from pipeline.reporting.page import embed, report_page
+from pipeline.reporting.quantities import read_wall
+from pipeline.reporting.render import REMEDY, window_class
+from pipeline.reporting.tables import number
+from pipeline.stages.centreline import read_lines
+from solver.domain import nodes as node_files
+from solver.domain.nodes import Opening
+from solver.run.flow_file import read_flow
+from solver.runtime.stage import Job, StageError, run_stage
+
+STAGES = (
+    "phantom", "load", "filter", "segment", "import_mask", "surface", "import_surface", "canonical", "centreline",
+    "voxelize", "decompose", "plausibility", "solve", "trace", "postprocess", "convergence",
+)  # fmt: skip
+"""In the order in which they run; a case that enters with a mask or a surface has no stages before that."""
+
+
+class ReportInput(ReportSettings):
+    """What the command line takes: the report's section of the case, and what the page says of the case."""
+
+    case: RunName = Field(description="name of the case")
+    description: str = Field("", description="what this case is; no name of a patient")
+
+
+def read_records(folder: Path) -> dict[str, dict[str, Any]]:
+    """Provenance of the stages that left one in a folder, in the order in which they ran."""
+    paths = {stage: folder / f"{stage}.provenance.json" for stage in STAGES}
+    return {stage: read_json(path) for stage, path in paths.items() if path.is_file()}
+
+
+def _compute(job: Job) -> None:
+    inputs = parse(ReportInput, job.settings, "--settings")
+    nodes, openings = node_files.load(job.inputs["nodes"]), read_openings(job.inputs["openings"])
+    if openings != nodes.openings:
+        raise StageError("openings and nodes do not belong together; run decompose again")
+    records = read_records(job.inputs["indices"].parent)
+    given = _evidence(job, openings, records)
+    monitor, flow = read_monitor(job.inputs["monitor"]), read_flow(job.inputs["flow"])
+    step = shown_step(flow.times_s, monitor, openings)
+    wall, quantities = read_wall(job.inputs["wall"])
+    lines = read_lines(job.inputs["centreline"]) if "centreline" in job.inputs else []
+    shown = made.Shown(nodes, flow.velocity_m_s(step), flow.pressure_pa(step), wall.mesh, quantities, given.tree, lines)
+    pictures = made.Pictures()
+    view = _draw(job, pictures, shown, inputs.streamlines)
+    made.plot_triangles(pictures, angle_histograms(given.geometry))
+    if "along" in job.inputs:
+        made.plot_along(pictures, read_along(job.inputs["along"]))
+    made.plot_waveforms(pictures, given.summary.get("waveforms", {}))
+    made.plot_record(pictures, monitor, openings, given.summary["numbers"].get("period_s"))
+    page = context(given) | {
+        "title": inputs.title or inputs.case,
+        "description": inputs.description,
+        "figures": pictures.for_page(),
+        "animation": _animation(job),
+        "interactive": Markup(view),
+        "plotly": Markup(get_plotlyjs()),
+        "moment": _moment(flow.times_s, step),
+        "remedy": None if window_class() else REMEDY,
+    }
+    pictures.write(job.outputs["figures"])
+    job.outputs["report"].write_text(report_page(page), encoding="utf-8")
+    job.facts["drawn_by"] = window_class()
+
+
+def _evidence(job: Job, openings: tuple[Opening, ...], records: Mapping[str, dict[str, Any]]) -> Evidence:
+    """What the stages wrote; none for what the case does not have."""
+
+    def told(role: str) -> dict[str, Any] | None:
+        return read_json(job.inputs[role]) if role in job.inputs else None
+
+    return Evidence(
+        indices=read_json(job.inputs["indices"]),
+        summary=read_json(job.inputs["summary"]),
+        openings=openings,
+        geometry=read_quality(job.inputs["openings"]),
+        image=told("series"),
+        segmentation=told("segmentation"),
+        tree=told("branches"),
+        particles=told("particles"),
+        grid=told("grid"),
+        records=records,
+    )
+
+
+def _draw(job: Job, pictures: made.Pictures, shown: made.Shown, lines_wanted: int) -> str:
+    """Make the pictures of image, vessel and flow, and the view to turn, which is returned as JSON."""
+    if "picture" in job.inputs:
+        pictures.add("segmentation", "segmentation", job.inputs["picture"].read_bytes())
+    if not window_class():
+        job.log.warning("warning: no three-dimensional still pictures: nothing to draw with; %s", REMEDY)
+    openings = shown.nodes.openings
+    grid = Grid.of(shown.nodes, shown.velocity_m_s)
+    lines = [line[:, :4] for line in streamlines_from_inlets(grid, openings, lines_wanted)]
+    made.draw_still(pictures, shown, lines)
+    made.draw_cuts(pictures, shown, grid)
+    return view3d.for_page(
+        view3d.Scene(
+            shown.wall, shown.quantities, lines, shown.speeds(), scene.caps(shown.wall, openings), openings,
+            opening_colours(openings), made.turned(shown.wall),
+        )
+    )  # fmt: skip
+
+
+def _animation(job: Job) -> dict[str, str] | None:
+    """The moving picture of the particles, which the page carries but the folder of figures does not repeat."""
+    if "animation" not in job.inputs:
+        return None
+    return {"source": embed(job.inputs["animation"].read_bytes(), "gif"), "caption": caption("animation")}
+
+
+def _moment(times_s: NDArray[np.float64], step: int) -> str:
+    if len(times_s) == 1:
+        return "The steady flow."
+    return f"The flow at {number(float(times_s[step]))} s, when the inflow is largest."
+
+
+if __name__ == "__main__":
+    run_stage(
+        "report",
+        __doc__,
+        inputs={
+            "series": "what was loaded, from load (series.json)",
+            "segmentation": "how the lumen was found, from segment (segmentation.json)",
+            "picture": "picture of the lumen in the image, from segment (segmentation.png)",
+            "openings": "the openings, from surface (openings.json)",
+            "centreline": "lines of the branches, from centreline (centreline.vtp)",
+            "branches": "the branches and the narrowest place, from centreline (centreline.json)",
+            "nodes": "node arrays, from decompose (nodes.h5)",
+            "flow": "velocity, pressure and stress, from solve (flow.vtkhdf)",
+            "monitor": "flow and pressure against time, from solve (monitor.csv)",
+            "summary": "choices and outcome, from solve (solve.json)",
+            "wall": "the wall with its stresses, from postprocess (wall.vtp)",
+            "indices": "numbers, checks and warnings, from postprocess (indices.json)",
+            "along": "flow along the centreline, from postprocess (centreline_flow.csv)",
+            "particles": "residence of particles, from trace (particles.json)",
+            "animation": "particles that move, from trace (particles.gif)",
+            "grid": "the study of the spacing (grid_convergence.json)",
+        },
+        outputs={"report": "the page (.html)", "figures": "folder for the pictures (PNG)"},
+        compute=_compute,
+        optional=(
+            "series", "segmentation", "picture", "centreline", "branches", "along", "particles", "animation", "grid",
+        ),
+    )  # fmt: skip

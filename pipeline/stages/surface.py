@@ -1,0 +1,552 @@
+"""Stage 4, surface: the lumen's smooth surface, with the open ends cut and capped.
+
+The mask is smoothed into a field whose zero level is the wall, triangulated, and given the mask's volume. The open
+ends are those of the vessel's centreline that are ends of tubes; each is cut perpendicular to the vessel and closed
+with a flat cap. The surface leaves this stage closed, and every triangle knows whether it is wall or which cap.
+"""
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field
+
+from pipeline.case.settings.base import parse
+from pipeline.case.settings.geometry import SurfaceSettings
+from pipeline.files.mesh import Mesh, words_mm, write_openings
+from pipeline.files.volume import Volume
+from pipeline.geometry.branches.border import (
+    Section,
+    beyond_border,
+    border_sections,
+    ends_at_border,
+    section_beyond,
+)
+from pipeline.geometry.branches.centreline import Centreline, Ends, find_ends, trace_centreline
+from pipeline.geometry.branches.closing import LatticeNeeds, close_too_thin
+from pipeline.geometry.branches.openings import Cut, describe, place_cut, without_frayed_ends
+from pipeline.geometry.branches.picture import Mark, Scene
+from pipeline.geometry.branches.side_branches import (
+    WALL,
+    choose_side_branches,
+    volumes_lost,
+    without_side_branches,
+)
+from pipeline.geometry.lattice.spacing import Extent
+from pipeline.geometry.surface.clip import ClipError, check_closed, cut_end
+from pipeline.geometry.surface.extension import extend_openings
+from pipeline.geometry.surface.facets import Facets
+from pipeline.geometry.surface.isosurface import (
+    DEFAULT_SMOOTHING_VOXELS,
+    LevelSet,
+    fit,
+    fit_nearby,
+    lost_to_smoothing,
+    occupancy_surface,
+    smooth_field,
+    zero_surface,
+)
+from pipeline.geometry.surface.quality import triangle_quality
+from pipeline.geometry.surface.remesh import Shape, remesh_vessel
+from pipeline.geometry.surface.smooth_mesh import smooth_mesh
+from pipeline.geometry.surface.thin import ThinPlaceError
+from pipeline.geometry.surface.volumes import MOST_LOST, loss_in_words, share_lost
+from solver.domain.nodes import Opening
+from solver.runtime.stage import Job, StageError, run_stage
+
+MIN_RADIUS_VOXELS = 2.0
+"""The image does not resolve thinner vessels."""
+MAX_ANISOTROPY = 1.5
+"""Largest ratio of the voxel's edges: with more, the surface has the steps of the slices."""
+TIP_RADII = 1.0
+"""Within so many of its radii from its tip a vessel narrows; what is cut off there is asked for."""
+MASK_REMEDY = "resample finer with filter.spacing_mm, or let the mask reach further along the vessel"
+"""Where fewer than two ends are open."""
+
+
+@dataclass(frozen=True)
+class Surface:
+    """The closed surface and its openings.
+
+    Attributes
+    ----------
+    mesh : closed, outward normals, caps tagged with the openings' ids.
+    openings : in the order of their ids 1..n.
+    quality : counts and figures of the triangles of the iso-surface, uncut and cut; what smoothing did to the volume;
+        which ends of the vessel stay closed, and why.
+    """
+
+    mesh: Mesh
+    openings: tuple[Opening, ...]
+    quality: dict[str, Any]
+
+    def write(self, job: Job) -> None:
+        """Write the outputs ``surface`` and ``openings`` of a stage."""
+        self.mesh.write(job.outputs["surface"])
+        write_openings(self.openings, job.outputs["openings"], quality=self.quality)
+        job.facts["openings"] = len(self.openings)
+
+
+def extract_surface(lumen: Volume, settings: SurfaceSettings, log: logging.Logger) -> Surface:
+    """Smooth surface of a lumen, with its ends cut and capped.
+
+    Parameters
+    ----------
+    lumen : (Z, Y, X), part of each voxel that the lumen fills, 0 to 1, or a mask of 0 and 1; one component; (nearly)
+        isotropic voxels in any orientation.
+    settings : the case's section ``surface``.
+    log : for progress and for what was decided about each end.
+
+    Raises
+    ------
+    StageError
+        If the mask is unfit, if fewer than two open ends are found, if they overlap or are not resolved, if settings
+        contradict what is found, or if the surface is not closed in the end.
+    """
+    scene = Scene()
+    with scene.on_refusal():
+        try:
+            return _extract(lumen, settings, log, scene)
+        except ThinPlaceError as error:
+            if settings.smoothing_mm is not None:
+                raise
+            log.warning("warning: %s; made once more with less smoothing of thin places", error.found)
+            scene.clear()
+            return _extract_thin(lumen, settings, log, scene, error.found)
+
+
+@dataclass(frozen=True)
+class _Traced:
+    """A lumen that goes on beyond the image where its border cuts a vessel, and its centreline.
+
+    Attributes
+    ----------
+    lumen : (Z, Y, X), with the tubes beyond the border.
+    field, raw : smooth field of it, and the surface on which that is zero.
+    centreline, frayed : not pruned, and the rows at which it frays.
+    border : the sections of the border by the rows of the ends beyond them.
+    less_where_thin : whether thin places are smoothed less.
+    """
+
+    lumen: Volume
+    field: Volume
+    raw: Mesh
+    centreline: Centreline
+    frayed: frozenset[int]
+    border: dict[int, Section]
+    less_where_thin: bool
+
+    def fit(self, mesh: Mesh, field: Volume, volume_mm3: float) -> tuple[Mesh, Volume]:
+        """Surface with well-shaped triangles and a wanted volume, and the field that is about zero on it."""
+        return (fit_nearby(mesh, volume_mm3), field) if self.less_where_thin else fit(mesh, field, volume_mm3)
+
+    def ends(self, centreline: Centreline, settings: SurfaceSettings, least_mm: float) -> Ends:
+        """Open and closed ends of the centreline or of a part of it."""
+        kept = self.frayed | self.border.keys()
+        return find_ends(
+            centreline, settings.min_branch_radii, least_mm, _at_border(self.lumen, centreline), frozenset(kept)
+        )
+
+
+def _extract_thin(lumen: Volume, settings: SurfaceSettings, log: logging.Logger, scene: Scene, broken: str) -> Surface:
+    """The surface with less smoothing of thin places, because smoothing lost what `broken` says."""
+    try:
+        return _extract(lumen, settings, log, scene, broken)
+    except ThinPlaceError as error:
+        raise StageError(
+            f"{error.found}, also with less smoothing of thin places; resample finer with filter.spacing_mm, or cut the"
+            " thin part off with segment.cut_planes"
+        ) from None
+
+
+def _extract(
+    lumen: Volume, settings: SurfaceSettings, log: logging.Logger, scene: Scene, broken: str | None = None
+) -> Surface:
+    """The surface; `broken` says what smoothing lost, where thin places are to be smoothed less."""
+    _demand_isotropic(lumen)
+    least_mm = max(settings.min_radius_mm, MIN_RADIUS_VOXELS * max(lumen.spacing_mm))
+    given_mm3 = volume_of(lumen)
+    traced, shaved = _trace_beyond(lumen, settings, least_mm, log, scene, broken is not None)
+    traced, sides = _without_side_branches(traced, settings, least_mm, log, scene)
+    found = traced.ends(traced.centreline, settings, least_mm)
+    scene.mark_ends(found)
+    close_on_request(found, settings, MASK_REMEDY)
+    asked_mm3 = given_mm3 - sum(side["volume_mm3"] for side in sides)
+    mesh, field, whole_mm3 = _fitted(traced, asked_mm3, scene)
+    mesh, shape_of = smooth_wall(mesh, field, traced.lumen, settings, whole_mm3, traced.less_where_thin)
+    whole = mesh
+    mesh, inside_mm3, lost = cut_ends(
+        mesh, field, found, settings, least_mm, MASK_REMEDY, log, scene, [*traced.border.values()]
+    )
+    change = inside_mm3 / asked_mm3 - 1
+    if abs(change) > settings.volume_tolerance:
+        raise StageError(
+            f"surface: smoothing changed the volume by {100 * change:+.2f} % of {asked_mm3:.1f} mm3, more than"
+            f" surface.volume_tolerance = {settings.volume_tolerance:g}; lower surface.smoothing_mm,"
+            " or resample finer with filter.spacing_mm"
+        )
+    mesh = remesh_vessel(mesh, shape_of(mesh), settings.edges_per_radius, max(lumen.spacing_mm))
+    check_closed(mesh)
+    openings = name_openings(mesh, settings, log)
+    cut_mm3 = mesh.volume_mm3()
+    mesh, openings = extend_openings(mesh, openings, settings, log)
+    quality = {
+        "mask_volume_mm3": given_mm3,
+        "raw_volume_change": traced.raw.volume_mm3() / volume_of(traced.lumen) - 1,
+        "volume_change": change,
+        "cut_ends": lost,
+        "extensions_mm3": mesh.volume_mm3() - cut_mm3,
+        "closed_ends": closed_ends(found),
+        "side_branches": sides,
+        "border": [
+            {"place_mm": each.cut.centre_mm.tolist(), "area_mm2": each.area_mm2, "opening": not side}
+            for side, sections in ((False, traced.border.values()), (True, shaved))
+            for each in sections
+        ],
+        "before": triangle_quality(traced.raw),
+        "uncut": triangle_quality(whole),
+        **_finished(mesh),
+    }
+    if broken:
+        quality["smoothed_less_where_thin"] = broken
+    if lost_parts := lost_to_smoothing(traced.lumen, traced.field):
+        quality["lost_to_smoothing"] = lost_parts
+    _tell_volumes(quality, log)
+    return Surface(mesh, openings, quality)
+
+
+def volume_of(lumen: Volume) -> float:
+    """Volume of the voxels that are at least half full, mm3."""
+    return float(np.count_nonzero(lumen.voxels >= 0.5) * np.prod(lumen.spacing_mm))
+
+
+def _finished(mesh: Mesh) -> dict[str, Any]:
+    """What the quality of a surface says of it as it leaves the stage."""
+    extent = Extent.of(mesh)
+    return {"volume_mm3": extent.volume_mm3, "wall_mm2": extent.wall_mm2, "after": triangle_quality(mesh)}
+
+
+def _tell_volumes(quality: dict[str, Any], log: logging.Logger) -> None:
+    """Log the way from the mask's volume to the surface's, and warn of what the settings did not ask for."""
+    for part in quality.get("lost_to_smoothing", ()):
+        log.warning(
+            "warning: the thin part of the vessel around %s, %.4f mL, is lost: too thin for the smoothing",
+            words_mm(part["place_mm"]),
+            part["volume_mm3"] / 1000,
+        )
+    sides = sum(side["volume_mm3"] for side in quality["side_branches"])
+    ends = sum(end["volume_mm3"] for end in quality["cut_ends"])
+    log.info(
+        "volume: mask %.3f mL, side branches -%.3f mL, ends cut off -%.3f mL, extensions +%.3f mL: surface %.3f mL",
+        *(mm3 / 1000 for mm3 in (quality["mask_volume_mm3"], sides, ends, quality["extensions_mm3"])),
+        quality["volume_mm3"] / 1000,
+    )
+    if (share := share_lost(quality)) > MOST_LOST:
+        log.warning("warning: %s", loss_in_words(quality, share))
+
+
+def _trace_beyond(
+    lumen: Volume,
+    settings: SurfaceSettings,
+    least_mm: float,
+    log: logging.Logger,
+    scene: Scene,
+    less_where_thin: bool,
+) -> tuple[_Traced, list[Section]]:
+    """The lumen beyond the border with its centreline, and the sections in which the border shaves off a side."""
+    sections, shaved = border_sections(lumen, least_mm)
+    while True:
+        traced = _traced(beyond_border(lumen, sections), settings, log, scene, less_where_thin)
+        centreline, border, sides = ends_at_border(traced.centreline, sections, settings.min_branch_radii)
+        shaved += sides
+        if not sides:
+            break
+        gone = {id(section) for section in sides}
+        sections = [section for section in sections if id(section) not in gone]
+    for section in border.values():
+        log.info("%s: an opening", section.words)
+    for section in shaved:
+        log.warning("warning: %s: cuts the side of the vessel, which is closed there", section.words)
+    return replace(traced, centreline=centreline, border=border), shaved
+
+
+def _traced(
+    lumen: Volume, settings: SurfaceSettings, log: logging.Logger, scene: Scene, less_where_thin: bool
+) -> _Traced:
+    """Surface and centreline of a lumen."""
+    field = smooth_field(lumen, settings.smoothing_mm, log, less_where_thin)
+    raw = scene.mesh = zero_surface(field)
+    check_closed(raw)
+    log.info("iso-surface: %d triangles, %.1f mm3", len(raw.triangles), raw.volume_mm3())
+    traced = trace_centreline(field.with_voxels(field.voxels > 0), raw.points_mm)
+    return _Traced(lumen, field, raw, *without_frayed_ends(traced), {}, less_where_thin)
+
+
+def _fitted(traced: _Traced, wanted_mm3: float, scene: Scene) -> tuple[Mesh, Volume, float]:
+    """The surface, whose volume within the image is the wanted one, its field, and its volume with the tubes.
+
+    The ends of the tubes lose some volume to smoothing, which is not to be made up for within the image.
+    """
+    whole_mm3 = volume_of(traced.lumen)
+    mesh, field = traced.fit(traced.raw, traced.field, whole_mm3)
+    if traced.border:
+        inside, cuts = mesh, [section.cut for section in traced.border.values()]
+        for cut in cuts:
+            inside = _cut(inside, cut, WALL, cuts, scene, at_border=True)
+        larger = Extent.of(mesh).wall_mm2 / Extent.of(inside).wall_mm2  # as the surface moves, so its volume changes
+        whole_mm3 -= (inside.volume_mm3() - wanted_mm3) * larger
+        mesh, field = traced.fit(mesh, field, whole_mm3)
+    return mesh, field, whole_mm3
+
+
+def smooth_wall(
+    fitted: Mesh,
+    field: Volume,
+    lumen: Volume,
+    settings: SurfaceSettings,
+    volume_mm3: float,
+    less_where_thin: bool = False,
+) -> tuple[Mesh, Callable[[Mesh], Shape]]:
+    """The whole surface as the smoother of the settings makes it, and its shape for what a cut leaves of it."""
+    if less_where_thin:  # triangles are there wherever the vessel is, a level of the field may not be
+        return fitted, lambda cut: Facets(fitted, cut)
+    if settings.smoother is None or settings.smoother == "field":
+        return fitted, lambda cut: LevelSet(field, cut)
+    voxel_mm = max(lumen.spacing_mm)
+    length_mm = settings.smoothing_mm or DEFAULT_SMOOTHING_VOXELS * voxel_mm
+    wall = smooth_mesh(occupancy_surface(lumen), settings.smoother, length_mm, volume_mm3)
+    check_closed(wall)
+    mesh = remesh_vessel(wall, Facets(wall, wall), settings.edges_per_radius, voxel_mm)
+    return mesh, lambda cut: Facets(wall, cut)
+
+
+def _without_side_branches(
+    traced: _Traced, settings: SurfaceSettings, least_mm: float, log: logging.Logger, scene: Scene
+) -> tuple[_Traced, list[dict[str, Any]]]:
+    """The lumen without the side branches that the settings take out of it, and records of these with their volumes."""
+    action = settings.side_branches.action
+    if not settings.side_branches.limited:
+        return traced, []
+
+    def open_ends(rest: Centreline) -> int:
+        return len(traced.ends(rest, settings, least_mm).open)
+
+    sides, rest = choose_side_branches(traced.centreline, settings, open_ends, log)
+    if not sides:
+        return traced, []
+    lumen = without_side_branches(traced.lumen, traced.raw.points_mm, sides, rest, flat=action == "close")
+    without = _traced(lumen, settings, log, scene, traced.less_where_thin)
+    sections = list(traced.border.values())
+    centreline, border, _ = ends_at_border(without.centreline, sections, settings.min_branch_radii)
+    volumes = volumes_lost(traced.lumen, lumen, sides, traced.centreline)
+    records = [side.record(action) | {"volume_mm3": mm3} for side, mm3 in zip(sides, volumes, strict=True)]
+    return replace(without, centreline=centreline, border=border), records
+
+
+def _demand_isotropic(lumen: Volume) -> None:
+    if max(lumen.spacing_mm) > MAX_ANISOTROPY * min(lumen.spacing_mm):
+        x, y, z = lumen.spacing_mm
+        raise StageError(
+            f"lumen: voxels of {x:g} x {y:g} x {z:g} mm, edges within a factor of {MAX_ANISOTROPY} are wanted;"
+            " resample with filter.spacing_mm"
+        )
+
+
+def close_on_request(found: Ends, settings: SurfaceSettings, remedy: str) -> None:
+    """Close the ends that the settings name; at least two must stay open."""
+    for place in settings.closed_mm:
+        if found.open:
+            tips = found.centreline.points_mm[[end.rows[0] for end in found.open]]
+            end = found.open.pop(int(np.argmin(np.linalg.norm(tips - np.array(place), axis=1))))
+            found.closed[end.rows[0]] = "surface.closed_mm asks for it"
+    _demand_two([found.centreline.points_mm[end.rows[0]] for end in found.open], found, settings, remedy)
+
+
+def cut_ends(
+    mesh: Mesh,
+    field: Volume,
+    found: Ends,
+    settings: SurfaceSettings,
+    least_mm: float,
+    remedy: str,
+    log: logging.Logger,
+    scene: Scene,
+    border: list[Section],
+) -> tuple[Mesh, float, list[dict[str, Any]]]:
+    """Cut and cap the open ends of a closed surface.
+
+    Parameters
+    ----------
+    mesh : closed surface.
+    field : positive in the lumen.
+    found : its ends; those that cannot be cut are moved to the closed ones.
+    settings : the case's section ``surface``.
+    least_mm : least radius of a cut.
+    remedy : what helps where fewer than two ends can be cut, for the message.
+    log : for why ends stay closed.
+    scene : gets the cuts and what is cut, for the picture of a refusal.
+    border : sections of the image's border, where the ends beyond it are cut off.
+
+    Returns
+    -------
+    The surface; its volume in the image, before any end was cut there, mm3; and for each end that was cut there its
+    place, the volume that was cut off and how much of that the settings asked for.
+
+    Raises
+    ------
+    StageError
+        If fewer than two ends can be cut, cuts overlap, or the surface is not closed in the end.
+    """
+    cuts = _place_cuts(field, found, settings, least_mm, remedy, scene, border)
+    for row, why in found.closed.items():
+        log.info("end at %s stays closed: %s", words_mm(found.centreline.points_mm[row]), why)
+    numbers = {id(cut): number for number, cut in enumerate(cuts, 1)}
+    for section in border:
+        mesh = scene.mesh = _cut(mesh, section.cut, numbers.pop(id(section.cut), WALL), cuts, scene, at_border=True)
+    inside_mm3, lost = mesh.volume_mm3(), []
+    for number in numbers.values():
+        cut, before = cuts[number - 1], mesh
+        mesh = scene.mesh = _cut(mesh, cut, number, cuts, scene)
+        cap_mm2 = float(np.linalg.norm(mesh.area_vectors_mm2()[mesh.opening == number].sum(axis=0)))
+        asked_mm = (settings.cut_radii + TIP_RADII) * np.sqrt(cap_mm2 / np.pi)
+        lost.append(
+            {
+                "place_mm": cut.centre_mm.tolist(),
+                "volume_mm3": before.volume_mm3() - mesh.volume_mm3(),
+                "asked_mm3": cap_mm2 * asked_mm,
+            }
+        )
+    check_closed(mesh)
+    return mesh, inside_mm3, lost
+
+
+def name_openings(mesh: Mesh, settings: SurfaceSettings, log: logging.Logger) -> tuple[Opening, ...]:
+    """Measure the caps of a mesh, give them the names and roles of the settings, and log them."""
+    openings = describe(mesh, settings.openings)
+    for opening in openings:
+        place = words_mm(opening.centre_mm)
+        log.info(
+            "opening %d: %s (%s) at %s, radius %.2f mm",
+            opening.id,
+            opening.name,
+            opening.role,
+            place,
+            opening.radius_mm,
+        )
+    return openings
+
+
+def closed_ends(found: Ends) -> list[dict[str, Any]]:
+    """Place of each end that stays closed, and why."""
+    points = found.centreline.points_mm
+    return [{"place_mm": points[row].tolist(), "why": why} for row, why in found.closed.items()]
+
+
+def _place_cuts(
+    field: Volume,
+    found: Ends,
+    settings: SurfaceSettings,
+    least_mm: float,
+    remedy: str,
+    scene: Scene,
+    border: list[Section],
+) -> list[Cut]:
+    """Cuts of the open ends, and what cannot be cut is closed."""
+    cuts = []
+    for end in list(found.open):
+        if section := section_beyond(found.centreline, end, border):
+            cuts.append(section.cut)
+            continue
+        cut = place_cut(field, found.centreline, end, settings.cut_radii, least_mm, settings.cut_roundness)
+        if cut:
+            cuts.append(cut)
+        else:
+            found.open.remove(end)
+            why = f"no section is as large and round as those behind it, radius {end.end_radius_mm:.2f} mm"
+            found.closed[end.rows[0]] = why
+    scene.mark_ends(found)
+    _demand_two([cut.centre_mm for cut in cuts], found, settings, remedy)
+    return cuts
+
+
+def _demand_two(places_mm: list[NDArray[np.float64]], found: Ends, settings: SurfaceSettings, remedy: str) -> None:
+    if len(places_mm) < 2:
+        open_at = "".join(f" at {words_mm(place)}" for place in places_mm)
+        points = found.centreline.points_mm
+        reasons = "".join(f"; at {words_mm(points[row])}: {why}" for row, why in found.closed.items())
+        raise StageError(
+            f"surface: {len(places_mm)} open ends found{open_at}, at least 2 are wanted{reasons}."
+            f" Lower surface.min_branch_radii = {settings.min_branch_radii:g} if an end is missing because it is short,"
+            f" surface.cut_radii = {settings.cut_radii:g} or surface.cut_roundness = {settings.cut_roundness:g} if no"
+            f" section was round enough, {remedy}"
+            + (". To open the ends that the case closes: surface.closed_mm: []" if settings.closed_mm else "")
+        )
+
+
+def _at_border(lumen: Volume, centreline: Centreline) -> NDArray[np.bool_]:
+    """Points whose ball reaches the border of the image, to a voxel and half a radius."""
+    index = lumen.to_index(centreline.points_mm)
+    size = np.array(lumen.voxels.shape[::-1])
+    distance = np.minimum(index + 0.5, size - 0.5 - index) * lumen.spacing_mm
+    return np.asarray(distance.min(axis=1) < 1.5 * centreline.radius_mm + max(lumen.spacing_mm))
+
+
+def _cut(mesh: Mesh, cut: Cut, number: int, cuts: list[Cut], scene: Scene, at_border: bool = False) -> Mesh:
+    try:
+        return cut_end(mesh, cut.centre_mm, cut.normal, number)
+    except ClipError as error:
+        scene.marks.append(Mark("fault", cut.centre_mm, f"cannot be cut: {error}"))
+        if at_border:  # which lies where it lies, and is not asked for
+            raise StageError(
+                f"surface: the border of the image at {words_mm(cut.centre_mm)} cuts no single vessel: {error}. Islands"
+                " of tissue lie in the section, or vessels touch there. If the lumen has leaked (segmentation.html),"
+                " raise segment.lower or part it with segment.cut_planes; otherwise end the image where its border"
+                " crosses vessels apart from each other, with filter.region_mm"
+            ) from None
+        others = [other for other in cuts if other is not cut]
+        nearest = min(others, key=lambda other: float(np.linalg.norm(other.centre_mm - cut.centre_mm)))
+        away = float(np.linalg.norm(nearest.centre_mm - cut.centre_mm))
+        raise StageError(
+            f"surface: the end at {words_mm(cut.centre_mm)} cannot be cut: {error}. The nearest other opening is"
+            f" {away:.1f} mm away, at {words_mm(nearest.centre_mm)}: where two overlap, or a branch leaves within the"
+            " cut, raise or lower surface.cut_radii so that the cut lies elsewhere; or keep the end closed with"
+            f" surface.closed_mm: [[{', '.join(f'{x:.1f}' for x in cut.centre_mm)}]]"
+        ) from None
+
+
+class SurfaceStage(SurfaceSettings):
+    """What the command line takes: the section ``surface``, and what voxelize will choose the spacing by."""
+
+    lattice: LatticeNeeds | None = Field(None, description="none: the spacing is given, or side branches stay")
+
+
+def without_too_thin(surface: Surface, settings: SurfaceSettings, needs: LatticeNeeds | None, job: Job) -> Surface:
+    """The surface without branches that carry next to nothing and are too thin for the lattice."""
+    if not needs:
+        return surface
+    mesh, records = close_too_thin(surface.mesh, surface.openings, settings, needs, job.log)
+    if not records:
+        return surface
+    check_closed(mesh)
+    quality = surface.quality | _finished(mesh)
+    quality["side_branches"] = surface.quality["side_branches"] + records
+    return Surface(mesh, name_openings(mesh, settings, job.log), quality)
+
+
+def _compute(job: Job) -> None:
+    settings = parse(SurfaceStage, job.settings, "--settings")
+    surface = extract_surface(Volume.read(job.inputs["occupancy"]), settings, job.log)
+    without_too_thin(surface, settings, settings.lattice, job).write(job)
+
+
+if __name__ == "__main__":
+    run_stage(
+        "surface",
+        __doc__,
+        {"occupancy": "part of each voxel that the lumen fills, or a mask 0/1 (NRRD)"},
+        {"surface": "closed triangle surface (VTP)", "openings": "openings and mesh quality (JSON)"},
+        _compute,
+    )

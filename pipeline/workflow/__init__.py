@@ -1,0 +1,1 @@
+"""What the Snakefile asks before and after the stages: shared runs, recovery, outcome."""

@@ -1,0 +1,1 @@
+"""Drivers that run the kernels over a lattice, on CPU and CUDA, whole or in subdomains."""

@@ -1,0 +1,217 @@
+"""The CPU driver. Threads share out nodes and links, and sums do not depend on the order of their terms: nor do results
+on threads.
+"""
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numba import get_num_threads
+from numpy.typing import NDArray
+
+from solver.backends.cpu.blocks import chunks
+from solver.backends.cpu.isotropy_pass import make_isotropy_pass
+from solver.backends.cpu.opening_pass import make_opening_pass
+from solver.backends.cpu.sampling import make_reading
+from solver.backends.cpu.simd import make_lanes
+from solver.backends.cpu.steps import make_steps
+from solver.backends.cpu.wall_pass import make_wall_pass
+from solver.backends.driver import EXTREMES, SUMS, Fields, Found, Held, LatticeDriver, Mean, Statistics, held_bytes
+from solver.backends.lattice import Lattice
+from solver.kernels.storage import BITS, PLAIN
+from solver.kernels.streaming import address_runs, row_stride
+from solver.kernels.sums import WORDS, Words, join, words_by_group
+from solver.run.forecast import Device
+from solver.runtime.memory import available_bytes
+
+CORE_UPDATES_S, STEP_S, COMPILE_S = 24e6, 4e-5, 25.0
+"""For the forecast, about: updates a second on a core (47e6 on 2 for 80 thousand nodes, 65e6 to 79e6 for 2 million),
+time that a step takes however few the nodes, compilation where none is kept."""
+CORNERS = 2.2
+"""Time of a node with 27 populations over that with 19, as measured on two cores: 1.7 to 2.0, and 1.15 to 1.2
+times as much with the force of `solver/kernels/isotropy.py`."""
+
+
+def cpu_device(threads: int | None = None) -> Device:
+    """The cores of this machine, as many as Numba uses unless told."""
+    updates_s = CORE_UPDATES_S * (threads or get_num_threads())
+    return Device("CPU", available_bytes(), updates_s, STEP_S, COMPILE_S, copies=1, corners=CORNERS)
+
+
+class CpuDriver(LatticeDriver):
+    """Runs a lattice on the cores of this machine; see :class:`solver.backends.driver.LatticeDriver`."""
+
+    device = "CPU"
+    on_host = True
+
+    def __init__(self, lattice: Lattice) -> None:
+        self._runs = address_runs(lattice.addresses, lattice.stride)
+        self._outlet_addresses = lattice.addresses.reshape(lattice.q - 1, -1)[:, lattice.outlets.node].ravel()
+        super().__init__(replace(lattice, addresses=self._outlet_addresses[:0]))  # the table is not needed any more
+        storage, real = BITS if lattice.halves else PLAIN, lattice.real
+        self.populations: NDArray[Any] = np.zeros(lattice.slots, np.uint16 if lattice.halves else real)
+        self._even, self._odd = make_steps(lattice.collision, storage, real, *lattice.models)
+        self.layout = f"{get_num_threads()} threads, {make_lanes(storage, real).width} nodes at once"
+        self._rates, self._omega, self._blend = lattice.relaxation()
+        walls = lattice.walls
+        self._treat_walls, self._subtract = make_wall_pass(storage, real, walls.two_terms)
+        self._partners = {even: tuple(walls.partners(even)) for even in (True, False)}
+        self._shares = tuple(walls.shares())
+        self._inlets, self._outlets, self._control, self._probe = make_opening_pass(
+            storage, real, lattice.equilibrium, lattice.q
+        )
+        self._fields, self._gather, self._observe = make_reading(storage, real, *lattice.models)
+        self._added = np.zeros((chunks(len(lattice.walls.slot)), WORDS), np.int64)
+        self._before = np.zeros((3, lattice.count), dtype=lattice.real)
+        self._inlet_flux = np.zeros(len(lattice.inlets.slot), dtype=lattice.real)
+        self._outlet_flux = np.zeros(len(lattice.outlets.slot), dtype=lattice.real)
+        self._state = lattice.control.start.copy()
+        self.squares, self.fluxes = np.zeros((2, 3, lattice.stencils.count + lattice.ghosts), lattice.real)
+        self._momentum = np.zeros((3, lattice.stencils.count), lattice.real)
+        self._square_pass, self._flux_pass, self._momentum_pass, self._add_pass = make_isotropy_pass(
+            storage, real, lattice.equilibrium, lattice.rheology is not None, lattice.q
+        )
+        self._probe_drho = np.zeros(len(lattice.probe_node))
+
+    def memory_bytes(self) -> int:
+        """Memory that the run takes here, up to now."""
+        return held_bytes(vars(self))
+
+    def begin(self, conditions: NDArray[np.float64]) -> None:
+        """Take the conditions of the next steps."""
+        self._conditions = self.lattice.script(conditions)
+
+    def collide(self, even: bool, first: int, last: int) -> None:
+        """Stream and collide the nodes of a range of rows, and the padding after it."""
+        last = row_stride(last) if first < last else first
+        nodes = (first, last, self.lattice.force, self._rates, self._omega, self._blend)
+        if even:
+            self._even(self.populations, self.lattice.stride, *nodes)
+        else:
+            self._odd(self.populations, self._runs, *nodes)
+
+    def outlet_flux(self) -> Words:
+        """Words of what entered through each controlled outlet in the last step."""
+        out, lattice = self.lattice.outlets, self.lattice
+        words: Words = words_by_group(self._outlet_flux, out.opening, lattice.openings)[lattice.control.opening]
+        return words
+
+    def control(self, step: int, flux: Words) -> None:
+        """Put the pressures that follow from the flow into the conditions of a step."""
+        control = self.lattice.control
+        self._control(flux, control.column, control.rule, self._state, self._conditions[step])
+
+    def treat_openings(self, step: int, even: bool) -> None:
+        """Treat inlets and outlets under the conditions of a step."""
+        lattice, conditions = self.lattice, self._conditions[step]
+        inlets, out = lattice.inlets, lattice.outlets
+        # outlets first read all of a node's populations as they left it, wall links among them: before the walls
+        nodes, links = (out.node, out.first), (out.slot, out.column, out.normal, out.velocity, out.weight)
+        force, stride, f = lattice.force, lattice.stride, self.populations
+        self._outlets(f, self._outlet_addresses, stride, even, *nodes, links, force, conditions, self._outlet_flux)
+        self._inlets(f, inlets.slot, inlets.column, inlets.rows, inlets.weight, conditions, self._inlet_flux)
+
+    def treat_walls(self, step: int, even: bool) -> Words:
+        """Treat wall links; words of the mass that they added."""
+        slot, partners, motion = self.lattice.walls.slot, self._partners[even], self._conditions[step, -1]
+        self._treat_walls(self.populations, slot, partners, self._shares, motion, self._added)
+        added: Words = self._added.sum(axis=0)
+        return added
+
+    def share_mass(self, added: Words) -> None:
+        """Take mass that was added off the wall nodes."""
+        walls = self.lattice.walls
+        self._subtract(self.populations, walls.nodes, self.lattice.real(join(*added.tolist()) / walls.sharers))
+
+    def write_squares(self) -> None:
+        """Write the squares of the velocity's components into `squares`."""
+        lattice = self.lattice
+        self._square_pass(self.populations, lattice.stride, lattice.force, lattice.count, self.squares)
+
+    def write_fluxes(self) -> None:
+        """Write the fluxes that follow from these into `fluxes`."""
+        lattice = self.lattice
+        self._flux_pass(self.squares, lattice.stencils.beside, lattice.count, self._rates, self._omega, self.fluxes)
+
+    def write_momentum(self) -> None:
+        """Keep the momentum that follows from these."""
+        stencils = self.lattice.stencils
+        self._momentum_pass(self.fluxes, stencils.ends, stencils.times, self.lattice.count, self._momentum)
+
+    def add_momentum(self) -> None:
+        """Add that momentum to the populations, after a pair of steps."""
+        self._add_pass(self.populations, self.lattice.stride, self._momentum, self.lattice.count)
+
+    def place(self, slots: NDArray[np.integer]) -> NDArray[np.integer]:
+        """Slots, which are here already."""
+        return slots
+
+    def read(self, slots: Any) -> NDArray[Any]:
+        """Populations in slots, or in a slice of them."""
+        return np.array(self.populations[slots])
+
+    def write(self, slots: Any, values: NDArray[Any]) -> None:
+        """Replace populations in slots, or in a slice of them."""
+        self.populations[slots] = values
+
+    def look(self, keep: bool) -> None:
+        """Look at all nodes and openings."""
+        lattice, done = self.lattice, 0
+        partials = sum(chunks(last - first) for first, last in lattice.ranges)
+        sums, extremes = np.zeros((partials, *SUMS), np.int64), np.zeros((partials, EXTREMES))
+        for first, last in lattice.ranges:
+            mine = slice(done, done := done + chunks(last - first))
+            self._observe(
+                self.populations, lattice.stride, lattice.force, self._before, keep, first, last, sums[mine],
+                extremes[mine],
+            )  # fmt: skip
+        self._probe(self.populations, lattice.stride, lattice.probe_node, self._probe_drho)
+        self._found = Found(sums, extremes, self._inlet_flux.copy(), self._outlet_flux.copy(), self._probe_drho)
+
+    def found(self) -> Found:
+        """What the last look found."""
+        return self._found
+
+    def at_bounds(self) -> NDArray[np.int64]:
+        """Number of nodes whose tau is at its lower and its upper bound."""
+        if self.lattice.rheology is None:
+            return np.zeros(2, np.int64)
+        omega = self._omega[: self.lattice.count]
+        return np.array([np.count_nonzero(omega >= self._rates[3]), np.count_nonzero(omega <= self._rates[2])])
+
+    def empty(self, shape: tuple[int, ...]) -> NDArray[np.floating]:
+        """An array of numbers."""
+        return np.empty(shape, self.lattice.real)
+
+    def read_fields(self, fields: Fields) -> None:
+        """Write the present fields into arrays."""
+        self._take(self._fields, 1.0, fields)
+
+    def fold(self, number: int, mean: Mean) -> None:
+        """Take the present state into a mean."""
+        self._take(self._gather if mean.statistics else self._fields, 1 / mean.count, *mean.held())
+
+    def _take(self, loop: Any, share: float, *into: Fields | Statistics) -> None:
+        loop(
+            self.populations, self.lattice.stride, self.lattice.force, self._rates, self._omega, self._blend,
+            self.lattice.real(share), *(tuple(each.arrays()) for each in into),
+        )  # fmt: skip
+
+    def held(self) -> dict[str, Any]:
+        """Arrays that the next steps and looks depend on."""
+        return {
+            "populations": self.populations, "omega": self._omega, "before": self._before, "pressure": self._state,
+            "inlet_flux": self._inlet_flux, "outlet_flux": self._outlet_flux, "momentum": self._momentum,
+        }  # fmt: skip
+
+    def here(self, array: NDArray[Any]) -> NDArray[Any]:
+        """A copy of an array."""
+        return array.copy()
+
+    def put(self, array: NDArray[Any], values: NDArray[Any]) -> None:
+        """Put numbers into an array."""
+        array[...] = values
+
+    def fetch(self, held: Held) -> Held:
+        """A copy of arrays, which the next reading leaves as they are."""
+        return type(held)(*(array.copy() for array in held.arrays()))

@@ -1,0 +1,160 @@
+"""Openings and wall links, in one launch: blocks of outlets' nodes, of links of inlets, of wall links.
+
+An outlet needs all populations of its node as the collision left them, of which its links and wall links of the node
+replace some. So a block takes some nodes at outlets, first finds the flow at them, then treats their links at outlets,
+then their wall links. Nothing else that is read here is written here by another thread.
+"""
+
+from dataclasses import dataclass
+from functools import cache
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from numba import float32, float64, int64
+from numpy.typing import NDArray
+
+from solver.backends.cuda.device import LINK_REGISTERS, SUM_THREADS, blocks_of, cuda, kernel, make_block_sum, on_device
+from solver.backends.cuda.steps import make_addresses, make_paying
+from solver.backends.lattice import Lattice
+from solver.boundary.openings import OutletLinks, make_outlet
+from solver.boundary.walls import WallLinks, make_interpolation
+from solver.kernels.storage import make_access
+from solver.kernels.streaming import make_opposite
+from solver.kernels.sums import WORDS
+
+OUTLET_NODES = 64
+"""Nodes at outlets of a block, which has a few times as many links."""
+
+
+@dataclass(frozen=True)
+class Boundaries:
+    """What the pass takes of a lattice, on the device.
+
+    Attributes
+    ----------
+    outlets : nodes at outlets, where the links and the wall links of each begin, and the node of each link.
+    outlet_links : of the links at outlets: slot, column, normal, velocity, weight.
+    inlets : of the links at inlets: slot, column, rows, weight.
+    wall_slot : slots of the wall links, those of nodes at outlets first.
+    partners : slots of their other populations after an even and after an odd step.
+    shares : what goes with each of them, see :class:`solver.boundary.walls.WallLinks`.
+    ends : numbers of the blocks at which those of outlets, inlets and walls end.
+    apart : whether outlets need a launch of their own: they must read what inlets of the same nodes are going to write.
+    """
+
+    outlets: tuple[Any, ...]
+    outlet_links: tuple[Any, ...]
+    inlets: tuple[Any, ...]
+    wall_slot: Any
+    partners: dict[bool, tuple[Any, ...]]
+    shares: tuple[Any, ...]
+    ends: tuple[int, int, int]
+    apart: bool
+
+    @classmethod
+    def of(cls, lattice: Lattice) -> "Boundaries":
+        """Those of a lattice."""
+        walls, into, out, send = lattice.walls, lattice.inlets, lattice.outlets, cuda.to_device
+        order, own = outlets_first(walls, out, lattice.stride)
+        node_of_link = np.repeat(np.arange(len(out.node), dtype=np.int32), np.diff(out.first))
+        of_each = (
+            blocks_of(len(out.node), OUTLET_NODES),
+            blocks_of(len(into.slot), SUM_THREADS),
+            blocks_of(len(walls.slot) - int(own[-1]), SUM_THREADS),
+        )
+        ends = np.cumsum(of_each).tolist()
+        return cls(
+            outlets=tuple(map(send, (out.node, out.first, own, node_of_link))),
+            outlet_links=tuple(map(send, (out.slot, out.column, out.normal, out.velocity, out.weight))),
+            inlets=tuple(map(send, (into.slot, into.column, into.rows, into.weight))),
+            wall_slot=send(walls.slot[order]),
+            partners={even: tuple(send(each[order]) for each in walls.partners(even)) for even in (True, False)},
+            shares=tuple(send(each[order]) for each in walls.shares()),
+            ends=(ends[0], ends[1], ends[2]),
+            apart=len(np.intersect1d(out.node, into.slot % lattice.stride)) > 0,
+        )
+
+    def launches(self, first: int, last: int) -> list[tuple[int, int]]:
+        """First block and number of blocks of the launches that treat a range of blocks."""
+        between = [self.ends[0]] if self.apart and first < self.ends[0] < last else []
+        limits = [first, *between, last]
+        return [(begin, end - begin) for begin, end in pairwise(limits) if begin < end]
+
+
+def outlets_first(walls: WallLinks, outlets: OutletLinks, stride: int) -> tuple[NDArray[np.intp], NDArray[np.int32]]:
+    """Order of the wall links, (L,), those of nodes at outlets first, and where those of each node begin, (M + 1,)."""
+    node = walls.inside.astype(np.int64) % stride
+    place = np.searchsorted(outlets.node, node)
+    at_outlet = np.append(outlets.node, -1)[place] == node
+    place[~at_outlet] = len(outlets.node)
+    order = np.argsort(place, kind="stable")
+    return order, np.searchsorted(place[order], np.arange(len(outlets.node) + 1)).astype(np.int32)
+
+
+@cache
+def make_boundary_pass(storage: str, real: Any, equilibrium: str, two_terms: bool, q: int) -> tuple[Any, Any]:
+    """Treat a range of openings and wall links, and add up the mass of the latter; take it off nodes next to walls."""
+    flow_at, treat_link = map(on_device, make_outlet(storage, real, equilibrium, q))
+    addresses_of, pay, opposite = make_addresses(q), make_paying(storage, real), on_device(make_opposite(q))
+    kind = float64 if real is np.float64 else float32
+    access = make_access(storage, real, q)
+    take, put, load, gather = map(on_device, (access.take, access.put, access.load, access.gather))
+    interpolate, add_block = on_device(make_interpolation(storage, real, two_terms)), make_block_sum(WORDS)
+
+    @kernel(LINK_REGISTERS[real])
+    def treat(
+        f: Any, ends: Any, begin: int, runs: Any, stride: int, even: bool, force: Any, conditions: Any, clock: Any,
+        width: int, outlets: Any, outlet_links: Any, outlet_flux: Any, inlets: Any, inlet_flux: Any, slot: Any,
+        partner: Any, share: Any, added: Any,
+    ) -> None:  # fmt: skip
+        sums = cuda.shared.array((WORDS, SUM_THREADS), int64)
+        flows = cuda.shared.array((OUTLET_NODES, 4), kind)
+        block, t = begin + cuda.blockIdx.x, cuda.threadIdx.x
+        node, first, own, node_of_link = outlets
+        inlet_slot, inlet_column, inlet_rows, inlet_weight = inlets
+        nodes = node.shape[0]
+        of_outlets, of_openings, _ = ends
+        row = clock[0] * width
+        motion = conditions[row + width - 1]
+        x, y, z = np.int64(0), np.int64(0), np.int64(0)
+        if block < of_outlets:
+            begins = block * OUTLET_NODES
+            beyond = min(begins + OUTLET_NODES, nodes)
+            if t < beyond - begins:
+                n = node[begins + t]
+                g = opposite(load(f, n, stride)) if even else gather(f, addresses_of(runs, n), n)
+                flows[t, 0], flows[t, 1], flows[t, 2], flows[t, 3] = flow_at(g, force)
+            cuda.syncthreads()
+            for k in range(first[begins] + t, first[beyond], SUM_THREADS):
+                m = node_of_link[k] - begins
+                flow = (flows[m, 0], flows[m, 1], flows[m, 2], flows[m, 3])
+                treat_link(f, k, flow, outlet_links, conditions, row, outlet_flux)
+            for k in range(own[begins] + t, own[beyond], SUM_THREADS):
+                words = interpolate(f, k, slot, partner, share, motion)
+                x, y, z = x + words[0], y + words[1], z + words[2]
+        elif block < of_openings:
+            k = (block - of_outlets) * SUM_THREADS + t
+            if k < inlet_slot.shape[0]:
+                at = row + inlet_column[k]
+                more = inlet_weight[0, k] * conditions[at]
+                for r in range(1, inlet_rows[k]):
+                    more += inlet_weight[r, k] * conditions[at + r]
+                inlet_flux[k] = more
+                put(f, inlet_slot[k], take(f, inlet_slot[k]) + more)
+        else:
+            k = own[nodes] + (block - of_openings) * SUM_THREADS + t
+            if k < slot.shape[0]:
+                x, y, z = interpolate(f, k, slot, partner, share, motion)
+        sums[0, t], sums[1, t], sums[2, t] = x, y, z
+        add_block(sums, t)
+        if t < WORDS:
+            cuda.atomic.add(added, t, sums[t, 0])
+
+    @kernel()
+    def subtract(f: Any, nodes: Any, added: Any, sharers: int) -> None:
+        k = cuda.grid(1)
+        if k < nodes.shape[0]:
+            pay(f, nodes[k], added, sharers)
+
+    return treat, subtract

@@ -1,0 +1,344 @@
+"""The CUDA driver: one thread a node, or a link, calling the same functions of one node as the CPU driver.
+
+Sums do not depend on the order of their terms, so that the same input gives the same bits however threads share it out.
+Nothing but sums and extremes, and the few numbers at openings, comes back to the host before a snapshot.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from solver.backends.cuda.boundary_pass import Boundaries, make_boundary_pass
+from solver.backends.cuda.device import (
+    LOOK_BLOCKS,
+    SUM_THREADS,
+    THREADS,
+    Bundle,
+    Queue,
+    blocks_of,
+    cuda,
+    fitting_threads,
+    node_registers,
+    require_device,
+)
+from solver.backends.cuda.isotropy_pass import make_isotropy_pass
+from solver.backends.cuda.outlet_feedback_pass import make_control_pass
+from solver.backends.cuda.sampling import make_count, make_exchange, make_reading
+from solver.backends.cuda.steps import make_steps
+from solver.backends.driver import EXTREMES, SUMS, Fields, Found, Held, LatticeDriver, Mean, Statistics, held_bytes
+from solver.backends.lattice import Lattice
+from solver.kernels.isotropy import PAIRS
+from solver.kernels.storage import HALF, PLAIN
+from solver.kernels.streaming import address_runs, bit_words, runs_by_group
+from solver.kernels.sums import WORDS
+
+
+class CudaDriver(LatticeDriver):
+    """Runs a lattice on a CUDA device; see :class:`solver.backends.driver.LatticeDriver`.
+
+    Attributes
+    ----------
+    queue : the order in which the device works for it.
+    threads : of a block that collides.
+
+    Parameters
+    ----------
+    lattice : what it runs.
+    """
+
+    on_host = False
+
+    def __init__(self, lattice: Lattice) -> None:
+        self.device = require_device()
+        super().__init__(lattice)
+        real, send = lattice.real, cuda.to_device
+        storage = HALF if lattice.halves else PLAIN
+        self.populations = send(np.zeros(lattice.slots, np.float16 if lattice.halves else real))
+        runs = address_runs(lattice.addresses, lattice.stride)
+        self._runs = tuple(send(array) for array in (runs.offset, *runs_by_group(runs)))
+        self._even, self._odd = make_steps(lattice.collision, storage, real, *lattice.models)
+        self._rates, omega, blend = lattice.relaxation()
+        self._omega, self._blend = send(omega), send(blend)
+        self._fields, self._gather, self._raise, self._observe = make_reading(storage, real, *lattice.models)
+        self._count = make_count()
+        self._read, self._write = make_exchange()
+        walls, into, out, control = lattice.walls, lattice.inlets, lattice.outlets, lattice.control
+        self._boundaries = Boundaries.of(lattice)
+        self._treat, self._subtract = make_boundary_pass(storage, real, lattice.equilibrium, walls.two_terms, lattice.q)
+        self._wall_nodes = send(walls.nodes)
+        sharing = np.zeros(lattice.stride, np.bool_)
+        sharing[walls.nodes] = True
+        self._sharing = send(bit_words(sharing))
+        self._added = {even: send(np.zeros(WORDS, np.int64)) for even in (True, False)}
+        most = max(last - first for first, last in lattice.ranges)
+        self._look_blocks = min(LOOK_BLOCKS, max(1, blocks_of(most, SUM_THREADS)))
+        partials = self._look_blocks * len(lattice.ranges)
+        self.queue = Queue()
+        self.share_out()
+        self._flux = [send(np.zeros(len(links.slot), real)) for links in (into, out)]
+        self._probe_node = send(lattice.probe_node)
+        self._seen = Bundle(
+            self.queue.stream, np.zeros((partials, *SUMS), np.int64), np.zeros((partials, EXTREMES)),
+            np.zeros(len(into.slot), real), np.zeros(len(out.slot), real), np.zeros(len(lattice.probe_node)),
+        )  # fmt: skip
+        self._sums, self._extremes, *self._at_openings = self._seen.arrays
+        self._script = Bundle(self.queue.stream, np.zeros(1, np.int64), np.zeros(0, real))
+        self._add_up_flux, self._control = make_control_pass(real)
+        self._control_arrays = [send(array) for array in (control.column, control.rule, control.start)]
+        by_outlet = np.argsort(out.opening, kind="stable")
+        begins, ends = (np.searchsorted(out.opening[by_outlet], control.opening, side) for side in ("left", "right"))
+        self._controlled_links = [
+            send(np.concatenate([by_outlet[a:b] for a, b in zip(begins, ends, strict=True)] or [by_outlet[:0]])),
+            send(np.append(0, np.cumsum(ends - begins))),
+        ]
+        self._controlled_flux = send(np.zeros((len(control.opening), WORDS), np.int64))
+        self._one, self._counts = send(np.ones(1, np.int64)), dict[int, Any]()
+        self._before = send(np.zeros((3, lattice.count), real))
+        self.squares, self.fluxes = (
+            send(np.zeros((3, lattice.stencils.count + lattice.ghosts), real)) for _ in range(2)
+        )
+        stencils = lattice.stencils
+        self._beside, self._ends, self._times = send(stencils.beside), send(stencils.ends), send(stencils.times)
+        self._momentum = send(np.zeros((3, lattice.stencils.count), real))
+        self._square_pass, self._flux_pass, self._momentum_pass, self._add_pass = make_isotropy_pass(
+            storage, real, lattice.equilibrium, lattice.rheology is not None, lattice.q
+        )
+
+    def share_out(self, threads: int | None = None) -> None:
+        """Let a block that collides have so many threads; as many as fit best if not given.
+
+        Raises
+        ------
+        StageError
+            If so many do not fit on a multiprocessor.
+        """
+        registers = node_registers(self.lattice.real, self.lattice.rheology is not None, self.lattice.q)
+        self.threads, resident = fitting_threads(registers, threads)
+        self.layout = f"{self.threads} threads a block, {registers} registers each, {resident} a multiprocessor"
+        self.queue.forget("pair", "pairs")
+
+    def memory_bytes(self) -> int:
+        """Memory that the run takes on the device, up to now."""
+        return held_bytes({name: value for name, value in vars(self).items() if value is not self.lattice})
+
+    def begin(self, conditions: NDArray[np.float64]) -> None:
+        """Take the conditions of the next steps, of which the device counts off the rows."""
+        rows, clock = self.lattice.script(conditions), np.array([-1])
+        if self._script.arrays[1].size < rows.size:
+            self._script = Bundle(self.queue.stream, clock, rows.ravel())
+            self.queue.forget("pair", "pairs")
+        else:
+            self._script.replace(clock, rows)
+        self._clock, self._rows = self._script.arrays
+
+    def pairs(self, first: int, count: int) -> None:
+        """Run so many pairs of an even and an odd step, of which the device counts the number."""
+        many, rest = divmod(count, PAIRS)
+        for _ in range(many):
+            self.queue.replay("pairs", lambda: self._pairs(PAIRS))
+        for _ in range(rest):
+            self.queue.replay("pair", lambda: self._pairs(1))
+
+    def _pairs(self, count: int) -> None:
+        """Pairs in as few launches as there can be: each step takes off what the walls of the one before added."""
+        owing = False
+        for number in range(2 * count):
+            even = number % 2 == 0
+            self._collide(even, 0, self.lattice.count, owing)
+            if len(self.lattice.control.opening):
+                self.control(number, self.outlet_flux())
+            self._treat_boundaries(even, 0, self._boundaries.ends[2])
+            owing = bool(len(self.lattice.walls.slot))
+            if self.lattice.isotropic and not even:
+                self.add_momentum()
+        if owing:
+            self.share_mass(self._added[False])
+
+    def collide(self, even: bool, first: int, last: int) -> None:
+        """Stream and collide the nodes of a range of rows."""
+        self._collide(even, first, last, False)
+
+    def _collide(self, even: bool, first: int, last: int, owing: bool) -> None:
+        lattice = self.lattice
+        debt = (self._sharing, self._added[not even], lattice.walls.sharers if owing else 0)
+        step = self._even if even else self._odd
+        if last > first:
+            step[blocks_of(last - first, self.threads), self.threads, self.queue.stream](
+                self.populations, lattice.stride, self._runs, self._clock, self._added[even], debt, first, last,
+                lattice.force, self._rates, self._omega, self._blend,
+            )  # fmt: skip
+
+    def _over(self, count: int, kernel: Any, *arguments: Any) -> None:
+        if count:
+            kernel[blocks_of(count, THREADS), THREADS, self.queue.stream](*arguments)
+
+    def outlet_flux(self) -> Any:
+        """Words of what entered through each controlled outlet in the last step, on the device."""
+        self._add_up_flux[len(self.lattice.control.opening), SUM_THREADS, self.queue.stream](
+            self._flux[1], *self._controlled_links, self._controlled_flux
+        )
+        return self._controlled_flux
+
+    def control(self, step: int, flux: Any) -> None:
+        """Put the pressures that follow from the flow into the conditions of a step."""
+        words = cuda.to_device(flux) if isinstance(flux, np.ndarray) else flux
+        self._over(len(self.lattice.control.opening), self._control, words, *self._control_arrays, self._rows,
+                   self._clock, self.lattice.width)  # fmt: skip
+
+    def treat_openings(self, step: int, even: bool) -> None:
+        """Treat inlets and outlets under the conditions of a step, and the wall links of nodes at outlets."""
+        self._treat_boundaries(even, 0, self._boundaries.ends[1])
+
+    def treat_walls(self, step: int, even: bool) -> Any:
+        """Treat the other wall links; words of the mass that all of them added, on the device."""
+        self._treat_boundaries(even, *self._boundaries.ends[1:])
+        return self._added[even]
+
+    def _treat_boundaries(self, even: bool, first: int, last: int) -> None:
+        """Treat openings and wall links by the numbers of their blocks."""
+        lattice, these = self.lattice, self._boundaries
+        into, out = self._flux
+        for begin, count in these.launches(first, last):
+            self._treat[count, SUM_THREADS, self.queue.stream](
+                self.populations, these.ends, begin, self._runs, lattice.stride, even, lattice.force, self._rows,
+                self._clock, lattice.width, these.outlets, these.outlet_links, out, these.inlets, into,
+                these.wall_slot, these.partners[even], these.shares, self._added[even],
+            )  # fmt: skip
+
+    def share_mass(self, added: Any) -> None:
+        """Take mass that was added off the wall nodes."""
+        walls = self.lattice.walls
+        words = cuda.to_device(added) if isinstance(added, np.ndarray) else added
+        self._over(len(walls.nodes), self._subtract, self.populations, self._wall_nodes, words, walls.sharers)
+
+    def renew_force(self) -> None:
+        """Find the force of :mod:`solver.kernels.isotropy` anew."""
+        self.queue.replay("renew force", super().renew_force)
+        self.since = 0
+
+    def write_squares(self) -> None:
+        """Write the squares of the velocity's components into `squares`."""
+        lattice = self.lattice
+        self._over(lattice.count, self._square_pass, self.populations, lattice.stride, lattice.force, lattice.count,
+                   self.squares)  # fmt: skip
+
+    def write_fluxes(self) -> None:
+        """Write the fluxes that follow from these into `fluxes`."""
+        count = self.lattice.count
+        self._over(count, self._flux_pass, self.squares, self._beside, count, self._rates, self._omega, self.fluxes)
+
+    def write_momentum(self) -> None:
+        """Keep the momentum that follows from these."""
+        count = self.lattice.count
+        self._over(count, self._momentum_pass, self.fluxes, self._ends, self._times, count, self._momentum)
+
+    def add_momentum(self) -> None:
+        """Add that momentum to the populations, after a pair of steps."""
+        count = self.lattice.count
+        self._over(count, self._add_pass, self.populations, self.lattice.stride, self._momentum, count)
+
+    def place(self, slots: NDArray[np.integer]) -> Any:
+        """Slots on the device."""
+        return cuda.to_device(slots)
+
+    def read(self, slots: Any) -> NDArray[Any]:
+        """Populations in slots on the device, or in a slice of them."""
+        if isinstance(slots, slice):
+            values = self.populations[slots]
+        else:
+            values = cuda.device_array(slots.shape, self.populations.dtype)
+            self._over(len(slots), self._read, self.populations, slots, values)
+        here: NDArray[Any] = values.copy_to_host()
+        return here
+
+    def write(self, slots: Any, values: NDArray[Any]) -> None:
+        """Replace populations in slots on the device, or in a slice of them."""
+        if isinstance(slots, slice):
+            self.populations[slots].copy_to_device(values)
+        else:
+            self._over(len(slots), self._write, self.populations, slots, cuda.to_device(values))
+
+    def look(self, keep: bool) -> None:
+        """Begin to look at all nodes and openings; one copy brings here what is found."""
+        self.queue.replay(f"look, keep {keep}", lambda: self._look(keep))
+        self._seen.fetch()
+
+    def found(self) -> Found:
+        """What the last look found."""
+        return Found(*self._seen.here())
+
+    def _look(self, keep: bool) -> None:
+        lattice = self.lattice
+        for k, (first, last) in enumerate(lattice.ranges):
+            mine = slice(k * self._look_blocks, (k + 1) * self._look_blocks)
+            self._observe[self._look_blocks, SUM_THREADS, self.queue.stream](
+                self.populations, lattice.stride, lattice.force, self._before, keep, first, last, self._sums[mine],
+                self._extremes[mine], (self._probe_node, *self._flux), tuple(self._at_openings),
+            )  # fmt: skip
+
+    def at_bounds(self) -> NDArray[np.int64]:
+        """Number of nodes whose tau is at its lower and its upper bound."""
+        counts = cuda.to_device(np.zeros(2, np.int64))
+        if self.lattice.rheology:
+            count = self.lattice.count
+            self._over(count, self._count, self._omega, count, self._rates[2], self._rates[3], counts)
+        here: NDArray[np.int64] = counts.copy_to_host()
+        return here
+
+    def empty(self, shape: tuple[int, ...]) -> Any:
+        """An array of numbers on the device."""
+        return cuda.device_array(shape, self.lattice.real)
+
+    def read_fields(self, fields: Fields) -> None:
+        """Write the present fields into arrays on the device."""
+        self._take(self._fields, self._one, fields)
+
+    def fold(self, number: int, mean: Mean) -> None:
+        """Take the present state into a mean, which the device counts for itself."""
+        count, anew = self._counts[number], mean.count == 1
+
+        def work() -> None:
+            self._raise[1, 1, self.queue.stream](count, anew)
+            self._take(self._gather if mean.statistics else self._fields, count, *mean.held())
+
+        self.queue.replay(f"mean {number}, anew {anew}", work)
+
+    def _take(self, kernel: Any, count: Any, *into: Fields | Statistics) -> None:
+        self._over(self.lattice.count, kernel, self.populations, self.lattice.stride, self.lattice.force,
+                   self._rates, self._omega, self._blend, count, *(tuple(each.arrays()) for each in into))  # fmt: skip
+
+    def held(self) -> dict[str, Any]:
+        """Arrays on the device that the next steps and looks depend on. Between pairs of steps no mass is owed."""
+        into, out = self._flux
+        return {
+            "populations": self.populations, "omega": self._omega, "before": self._before,
+            "pressure": self._control_arrays[-1], "inlet_flux": into, "outlet_flux": out,
+            "momentum": self._momentum,
+        }  # fmt: skip
+
+    def new_mean(self, number: int) -> Mean:
+        """Room for a mean, of which the device counts the states."""
+        self._counts[number] = cuda.to_device(np.zeros(1, np.int64))
+        return super().new_mean(number)
+
+    def restore(self, state: Mapping[str, NDArray[Any]]) -> None:
+        """Go on from a state."""
+        super().restore(state)
+        for number, mean in self.means.items():
+            self._counts[number].copy_to_device(np.array([mean.count]))
+
+    def here(self, array: Any) -> NDArray[Any]:
+        """A copy of an array of the device, here."""
+        copy: NDArray[Any] = array.copy_to_host() if array.size else np.empty(array.shape, array.dtype)
+        return copy
+
+    def put(self, array: Any, values: NDArray[Any]) -> None:
+        """Put numbers into an array on the device."""
+        if array.size:
+            array.copy_to_device(np.ascontiguousarray(values))
+
+    def fetch(self, held: Held) -> Held:
+        """Arrays of the device, here."""
+        return type(held)(*(array.copy_to_host() for array in held.arrays()))

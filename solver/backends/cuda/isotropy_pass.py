@@ -1,0 +1,49 @@
+"""The force of :mod:`solver.kernels.isotropy`: squares of the velocity, fluxes, and the momentum."""
+
+from functools import cache
+from typing import Any
+
+from solver.backends.cuda.device import cuda, kernel, on_device
+from solver.kernels.isotropy import AXES, make_fluxes, make_momentum, make_squares
+from solver.kernels.storage import make_access
+
+
+@cache
+def make_isotropy_pass(
+    storage: str, real: Any, equilibrium: str, varying: bool, q: int
+) -> tuple[Any, Any, Any, Any]:  # fmt: skip
+    """Keep squares of the velocity; find the fluxes; find the momentum; add it to the populations along the axes."""
+    access, squares_of = make_access(storage, real, q), make_squares(real, equilibrium, q)
+    take, put, load = map(on_device, access[:3])
+    fluxes_of, momentum_of = on_device(make_fluxes(real, varying)), on_device(make_momentum(real))
+    half = real(0.5)
+
+    @kernel()
+    def write_squares(f: Any, stride: int, force: Any, count: int, into: Any) -> None:
+        n = cuda.grid(1)
+        if n < count:
+            into[0, n], into[1, n], into[2, n] = squares_of(load(f, n, stride), force)
+
+    @kernel()
+    def write_fluxes(squares: Any, beside: Any, count: int, rates: Any, omega: Any, into: Any) -> None:
+        n = cuda.grid(1)
+        if n < count:
+            into[0, n], into[1, n], into[2, n] = fluxes_of(squares, beside, n, rates, omega)
+
+    @kernel()
+    def write_momentum(fluxes: Any, ends: Any, times: Any, count: int, into: Any) -> None:
+        n = cuda.grid(1)
+        if n < count:
+            for a in range(AXES):
+                into[a, n] = momentum_of(fluxes, ends, times, a, n)
+
+    @kernel()
+    def add_momentum(f: Any, stride: int, momentum: Any, count: int) -> None:
+        n = cuda.grid(1)
+        if n < count:
+            for a in range(AXES):
+                more, up, down = half * momentum[a, n], (2 * a + 1) * stride + n, (2 * a + 2) * stride + n
+                put(f, up, take(f, up) + more)
+                put(f, down, take(f, down) - more)
+
+    return write_squares, write_fluxes, write_momentum, add_momentum

@@ -1,0 +1,133 @@
+"""Streaming and collision: one thread a node, addresses from runs.
+
+The thread of the first node counts the step, and clears the sum to which the links of its walls will add. Nodes next to
+walls first pay their part of the mass that walls added in the step before, where that is still to be done.
+"""
+
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from solver.backends.cuda.device import cuda, kernel, node_registers, on_device, prefetch
+from solver.kernels.collision import make_collision
+from solver.kernels.d3q19 import Q
+from solver.kernels.rheology import make_rates
+from solver.kernels.storage import HALF, PLAIN, make_access
+from solver.kernels.streaming import GROUP, make_opposite, make_run_address
+from solver.kernels.sums import WORDS, join
+
+AHEAD = 16384
+"""Nodes ahead of which populations are asked for: some that wait for memory are a few times fewer at any time."""
+WARP, LINE = 32, 128
+"""Threads that work together, and bytes of a line of the cache."""
+
+
+@cache
+def make_addresses(q: int) -> Any:
+    """Device function ``(runs, n)`` that gives the addresses of node n's links from the arrays of `Runs`."""
+    address_in_run = on_device(make_run_address(make_access(PLAIN, np.float32).take, q))
+
+    @cuda.jit(device=True)
+    def addresses_of(runs: Any, n: Any) -> Any:
+        offset, before, starts = runs
+        group = n // GROUP
+        begun = starts[group] & (np.uint32(0xFFFFFFFF) >> np.uint32(GROUP - 1 - n % GROUP))
+        return address_in_run(offset, before[group] + cuda.popc(begun), n)
+
+    return addresses_of
+
+
+@cache
+def make_fetching(storage: str, real: Any, q: int) -> Any:
+    """Device function ``(f, stride, n, last)``: a warp asks for the lines that another will need, one a thread."""
+    size = 2 if storage == HALF else np.dtype(real).itemsize
+    lines = max(1, WARP * size // LINE)
+    rounds = -(-q * lines // WARP)
+
+    @cuda.jit(device=True)
+    def fetch_ahead(f: Any, stride: int, n: Any, last: int) -> None:
+        thread = n % WARP
+        there = n - thread + AHEAD
+        if there < last:
+            for number in range(rounds):
+                line = thread + number * WARP
+                if line < q * lines:
+                    prefetch(f, line // lines * stride + there + line % lines * (LINE // size))
+
+    return fetch_ahead
+
+
+@cache
+def make_paying(storage: str, real: Any) -> Any:
+    """Device function ``(f, n, added, sharers)`` that takes node n's part of the mass `added`, in words, off slot n.
+
+    That is its population at rest. What is left there, as it is stored, is returned.
+    """
+    take, put = map(on_device, make_access(storage, real)[:2])
+
+    @cuda.jit(device=True)
+    def pay(f: Any, n: Any, added: Any, sharers: int) -> Any:
+        put(f, n, take(f, n) - real(join(added[0], added[1], added[2]) / sharers))
+        return take(f, n)
+
+    return pay
+
+
+@cache
+def make_steps(
+    collision: str, storage: str, real: Any, equilibrium: str = "incompressible", rheology: str | None = None,
+    blended: bool = False, q: int = Q,
+) -> tuple[Any, Any]:  # fmt: skip
+    """The even and the odd step of a range of nodes; `rates`, `omega` and `blend` as :func:`make_rates` says.
+
+    `debt` is what walls added in the step before: bits of the nodes that share it, 32 a word, the words of the mass,
+    and how many share it, 0 for no debt.
+    """
+    collide, opposite = make_collision(collision, real, equilibrium, q), make_opposite(q)
+    rates_of = on_device(make_rates(rheology, blended, equilibrium, real, q=q))
+    load, store, gather, scatter = map(on_device, make_access(storage, real, q)[2:])
+    registers = node_registers(real, rheology is not None, q)
+    addresses_of, fetch_ahead, pay = make_addresses(q), make_fetching(storage, real, q), make_paying(storage, real)
+
+    @cuda.jit(device=True)
+    def turn(clock: Any, added: Any) -> None:
+        clock[0] += 1
+        for word in range(WORDS):
+            added[word] = 0
+
+    @cuda.jit(device=True)
+    def paid(f: Any, g: Any, n: Any, debt: Any) -> Any:
+        sharing, added, sharers = debt
+        if sharers > 0 and (sharing[n // GROUP] >> np.uint32(n % GROUP)) & np.uint32(1):
+            return (pay(f, n, added, sharers), *g[1:])
+        return g
+
+    @kernel(registers)
+    def even_step(
+        f: Any, stride: int, runs: Any, clock: Any, added: Any, debt: Any, first: int, last: int, force: Any,
+        rates: Any, omega: Any, blend: Any,
+    ) -> None:  # fmt: skip
+        n = first + cuda.grid(1)
+        if n == 0:
+            turn(clock, added)
+        if n < last:
+            fetch_ahead(f, stride, n, last)
+            g = paid(f, load(f, n, stride), n, debt)
+            store(f, n, stride, opposite(collide(g, rates_of(g, n, force, rates, omega, blend), force)))
+
+    @kernel(registers)
+    def odd_step(
+        f: Any, stride: int, runs: Any, clock: Any, added: Any, debt: Any, first: int, last: int, force: Any,
+        rates: Any, omega: Any, blend: Any,
+    ) -> None:  # fmt: skip
+        n = first + cuda.grid(1)
+        if n == 0:
+            turn(clock, added)
+        if n < last:
+            fetch_ahead(f, stride, n, last)
+            at = addresses_of(runs, n)
+            g = paid(f, opposite(gather(f, at, n)), n, debt)
+            scatter(f, at, n, collide(g, rates_of(g, n, force, rates, omega, blend), force))
+
+    return even_step, odd_step

@@ -1,0 +1,540 @@
+"""What drives a lattice: the phases of a step, the state that is read, and sums that parts of a domain can add up."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, is_dataclass
+from typing import Any, NamedTuple, Protocol, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from solver.backends.initial_populations import populations
+from solver.backends.lattice import Lattice
+from solver.boundary.openings import backflow_words
+from solver.kernels.isotropy import PAIRS
+from solver.kernels.sums import WORDS, Words, total, words_by_group
+
+MEAN = 0
+"""Number of the mean over time, which has statistics beside it."""
+
+
+@dataclass(frozen=True)
+class Fields:
+    """Fields of all fluid nodes in lattice units, in the order of the node arrays.
+
+    Attributes
+    ----------
+    drho : (N,) deviation of the density, three times the pressure.
+    velocity : (3, N).
+    stress : (6, N) viscous stress over -(1 - omega+/2) of the lattice's `rates`, as (xx, yy, zz, xy, xz, yz): the
+        non-equilibrium momentum flux Pi where the viscosity is the same everywhere.
+    viscosity : (N,) kinematic viscosity where it varies; else none.
+    """
+
+    drho: NDArray[np.floating]
+    velocity: NDArray[np.floating]
+    stress: NDArray[np.floating]
+    viscosity: NDArray[np.floating] | None = None
+
+    def arrays(self) -> list[Any]:
+        """Its arrays, (N,) or (components, N), wherever they lie."""
+        return [array for array in vars(self).values() if array is not None]
+
+
+@dataclass(frozen=True)
+class Statistics:
+    """What several states leave at each fluid node besides the mean of their fields, (N,) each, in lattice units.
+
+    With sigma the viscous stress, nu the viscosity of the node and S = sigma/(2 nu), at rest density:
+
+    Attributes
+    ----------
+    peak_speed : largest |u|.
+    square : mean of |u|^2, twice the kinetic energy.
+    shear_rate : mean of sqrt(2 S:S).
+    dissipation : mean of sigma:S = 2 nu S:S.
+    """
+
+    peak_speed: NDArray[np.floating]
+    square: NDArray[np.floating]
+    shear_rate: NDArray[np.floating]
+    dissipation: NDArray[np.floating]
+
+    def arrays(self) -> list[Any]:
+        """Its arrays, wherever they lie."""
+        return list(vars(self).values())
+
+
+Held = TypeVar("Held", Fields, Statistics)
+
+
+@dataclass
+class Mean:
+    """Running mean of the fields, where a driver runs.
+
+    Attributes
+    ----------
+    fields : the mean.
+    statistics : of the same states; none of a phase.
+    count : states that it is made of.
+    """
+
+    fields: Fields
+    statistics: Statistics | None = None
+    count: int = 0
+
+    def held(self) -> tuple[Fields | Statistics, ...]:
+        """The fields, and the statistics where there are some."""
+        return (self.fields,) if self.statistics is None else (self.fields, self.statistics)
+
+
+@dataclass(frozen=True)
+class Observation:
+    """What is seen of a flow at a look, lattice units; infinite extremes where a population is not finite.
+
+    Attributes
+    ----------
+    change : root mean square change of the velocity since the last kept observation, over the mean speed.
+    mean_speed, max_speed : of the velocity.
+    mean_square : of the speed, mean.
+    node, dense_node : rows of the nodes with the largest speed and the largest deviation of the density, each the first
+        of several.
+    max_drho : that deviation.
+    mean_drho : mean deviation of the density.
+    inflow : (openings,) fluid that entered through each opening in the last step: the exact flux over its links.
+    backflow : (openings,) fluid that entered through each outlet in the last step at nodes where more came in than went
+        out.
+    opening_drho : (openings,) mean density deviation over the nodes at each opening.
+    """
+
+    change: float
+    mean_speed: float
+    max_speed: float
+    mean_square: float
+    node: int
+    dense_node: int
+    max_drho: float
+    mean_drho: float
+    inflow: NDArray[np.float64]
+    backflow: NDArray[np.float64]
+    opening_drho: NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Tally:
+    """An observation before it is divided by numbers of nodes, as partial results that add up in any order.
+
+    Attributes
+    ----------
+    sums : (P, 4, 3) words of the sums of squared changes of the velocity, speeds, their squares and drho, see
+        :mod:`solver.kernels.sums`.
+    extremes : (P, 4) largest squared speed and the first row where it stands, largest size of drho and the same.
+    openings : (3, openings, 3) words of inflow, backflow and the sum of drho over the nodes at each opening.
+    """
+
+    sums: Words
+    extremes: NDArray[np.float64]
+    openings: Words
+
+    def observation(self, count: int, probes: NDArray[np.int64]) -> Observation:
+        """The observation of `count` nodes, of which so many lie at each opening."""
+        change, speed, squares, drho = total(self.sums.sum(axis=0))
+        (square, node), (max_drho, dense_node) = (_largest(self.extremes[:, k : k + 2]) for k in (0, 2))
+        mean_speed = float(speed) / count
+        inflow, backflow, opening_drho = total(self.openings)
+        return Observation(
+            change=float(np.sqrt(change / count) / mean_speed) if mean_speed > 0 else np.inf,
+            mean_speed=mean_speed,
+            max_speed=float(np.sqrt(square)),
+            mean_square=float(squares) / count,
+            node=node,
+            dense_node=dense_node,
+            max_drho=max_drho,
+            mean_drho=float(drho) / count,
+            inflow=inflow,
+            backflow=backflow,
+            opening_drho=opening_drho / np.maximum(probes, 1),
+        )
+
+
+def _largest(found: NDArray[np.float64]) -> tuple[float, int]:
+    """The largest of (P, 2) values and rows, and the first row that has it."""
+    value = found[:, 0].max()
+    return float(value), int(found[found[:, 0] == value, 1].min())
+
+
+SUMS, EXTREMES = (4, WORDS), 4
+"""Shapes of a partial result of a :class:`Tally`."""
+
+
+class Found(NamedTuple):
+    """What a driver reads of its lattice at a look; arrays are the driver's own, and change with the next one.
+
+    Attributes
+    ----------
+    sums, extremes : of :class:`Tally`.
+    inlet_flux, outlet_flux : fluid that entered through each link in the last step.
+    probe_drho : (P,) density deviation of each node at an opening.
+    """
+
+    sums: Words
+    extremes: NDArray[np.float64]
+    inlet_flux: NDArray[np.floating]
+    outlet_flux: NDArray[np.floating]
+    probe_drho: NDArray[np.float64]
+
+
+class Driver(Protocol):
+    """What the time loop asks of a backend. Steps come in pairs; all reading is between pairs.
+
+    Attributes
+    ----------
+    device : what it runs on.
+    layout : how the work is shared out there, for the log.
+    on_host : whether fields lie in the memory of the processor, where they are at hand.
+    """
+
+    device: str
+    layout: str
+    on_host: bool
+
+    def memory_bytes(self) -> int:
+        """Memory that the run takes where it runs, up to now."""
+
+    def advance(self, conditions: NDArray[np.float64]) -> None:
+        """Run an even number of steps under `conditions`, (steps, width): see
+        :meth:`solver.backends.lattice.Lattice.script`.
+        """
+
+    def look(self, keep: bool) -> None:
+        """Begin to look at the flow; `keep`: changes are counted from this state on."""
+
+    def seen(self) -> Observation:
+        """What the last look saw. A device may have been asked for the next steps meanwhile: they wait for the look."""
+
+    def fields(self) -> Fields:
+        """Fields of all nodes."""
+
+    def average(self, number: int, anew: bool) -> None:
+        """Take the present state into the running mean of that number, or begin it with it; `MEAN` has statistics."""
+
+    def mean(self, number: int) -> Fields:
+        """Mean of the fields that were taken into it."""
+
+    def statistics(self) -> Statistics:
+        """Statistics of the states that were taken into the mean over time."""
+
+    def at_bounds(self) -> NDArray[np.int64]:
+        """Number of nodes whose tau is at its lower and its upper bound, (2,); 0 where the viscosity does not vary."""
+
+    def begin_with(self, fields: Fields, pressures: NDArray[np.float64]) -> None:
+        """Begin with a flow instead of fluid at rest; where the viscosity varies it follows from the flow.
+
+        Parameters
+        ----------
+        fields : of all nodes, whose viscosity is not used.
+        pressures : (M, 2) filtered flow and stored pressure of each controlled outlet, see `Control`.
+        """
+
+    def shift(self, before: Fields, after: Fields) -> None:
+        """Change the flow from its present fields to others; what fields do not tell of it stays as it is."""
+
+    def pressures(self) -> NDArray[np.float64]:
+        """Filtered flow and stored pressure of each controlled outlet, (M, 2)."""
+
+    def state(self) -> dict[str, NDArray[Any]]:
+        """All that the next steps, looks and means depend on, between pairs of steps: copies, by name."""
+
+    def restore(self, state: Mapping[str, NDArray[Any]]) -> None:
+        """Go on from a state of a driver of the same lattice."""
+
+
+class LatticeDriver(ABC):
+    """Drives one lattice, that of a whole domain or of a part of it: a :class:`Driver` made of phases.
+
+    A step collides all nodes, finds the pressures that follow from the flow of the step before, treats the openings,
+    then the wall links, and takes what these added to the mass of the whole domain off again. Phases are apart so that
+    parts of a domain can exchange populations and sums in between.
+
+    Attributes
+    ----------
+    device, layout, on_host : what it runs on, and how.
+    lattice : what it runs.
+    populations : (lattice.slots,) where it runs; between pairs of steps slot (i, n) holds g_i arriving at node n.
+    squares, fluxes : (3, count + ghosts) where it runs, that the force of :mod:`solver.kernels.isotropy` follows from.
+    since : pairs of steps since that force was found, where it acts.
+    means : running means of the fields by their number.
+    """
+
+    device: str
+    layout: str
+    on_host: bool
+    lattice: Lattice
+    populations: Any
+    squares: Any
+    fluxes: Any
+    since: int
+    means: dict[int, Mean]
+
+    def __init__(self, lattice: Lattice) -> None:
+        self.lattice = lattice
+        self.means = {}
+        self.since = 0
+
+    def advance(self, conditions: NDArray[np.float64]) -> None:
+        """Run steps, one a row of `conditions`: pairs, and a last even one where their number is odd."""
+        self.begin(conditions)
+        first, last = 0, len(conditions) // 2
+        while first < last:
+            count = min(last - first, PAIRS - self.since if self.lattice.isotropic else last)
+            self.pairs(first, count)
+            first, self.since = first + count, self.since + count
+            if self.lattice.isotropic and self.since == PAIRS:
+                self.renew_force()
+        if len(conditions) % 2:
+            self.step(len(conditions) - 1, True)
+
+    def pairs(self, first: int, count: int) -> None:
+        """Run so many pairs of an even and an odd step, the first of this number, counted from :meth:`begin`."""
+        for number in range(2 * first, 2 * (first + count)):
+            self.step(number, number % 2 == 0)
+            if self.lattice.isotropic and number % 2:
+                self.add_momentum()
+
+    def renew_force(self) -> None:
+        """Find the force of :mod:`solver.kernels.isotropy` anew."""
+        self.write_squares()
+        self.write_fluxes()
+        self.write_momentum()
+        self.since = 0
+
+    def step(self, number: int, even: bool) -> None:
+        """Run a step, counted from :meth:`begin`."""
+        self.collide(even, 0, self.lattice.count)
+        self.treat_boundaries(number, even)
+
+    def treat_boundaries(self, number: int, even: bool) -> None:
+        """All of a step that follows its collision."""
+        if len(self.lattice.control.opening):
+            self.control(number, self.outlet_flux())
+        self.treat_openings(number, even)
+        if len(self.lattice.walls.slot):
+            self.share_mass(self.treat_walls(number, even))
+
+    def seen(self) -> Observation:
+        """What the last look saw."""
+        return self.tally().observation(self.lattice.count, self.lattice.probes())
+
+    def tally(self) -> Tally:
+        """What the last look saw of this lattice."""
+        found, openings = self.found(), self.lattice.openings
+        inlets, outlets = self.lattice.inlets, self.lattice.outlets
+        entered = words_by_group(found.inlet_flux, inlets.opening, openings)
+        entered += words_by_group(found.outlet_flux, outlets.opening, openings)
+        returned = backflow_words(found.outlet_flux, outlets.first, outlets.opening, openings)
+        drho = words_by_group(found.probe_drho, self.lattice.probe_opening, openings)
+        return Tally(found.sums, found.extremes, np.stack((entered, returned, drho)))
+
+    def fields(self) -> Fields:
+        """Fields of all nodes."""
+        fields = self.room()
+        self.read_fields(fields)
+        return self.fetch(fields)
+
+    def average(self, number: int, anew: bool) -> None:
+        """Take the present state into the running mean of that number, or begin it with it; `MEAN` has statistics.
+
+        m_n = m_(n-1) + (x_n - m_(n-1))/n, which stays near the mean and so keeps its digits in single precision
+        (Welford 1962, doi:10.1080/00401706.1962.10490022).
+        """
+        if number not in self.means:
+            self.means[number] = self.new_mean(number)
+        mean = self.means[number]
+        mean.count = 1 if anew else mean.count + 1
+        self.fold(number, mean)
+
+    def mean(self, number: int) -> Fields:
+        """Mean of the fields that were taken into it."""
+        return self.fetch(self.means[number].fields)
+
+    def statistics(self) -> Statistics:
+        """Statistics of the states that were taken into the mean over time."""
+        statistics = self.means[MEAN].statistics
+        assert statistics is not None
+        return self.fetch(statistics)
+
+    def begin_with(self, fields: Fields, pressures: NDArray[np.float64]) -> None:
+        """Begin with a flow instead of fluid at rest."""
+        held, real = self.held(), self.lattice.real
+        self.put(held["populations"], self._populations(fields).view(self.populations.dtype))
+        self.put(held["pressure"], pressures)
+        self.put(held["outlet_flux"], self.lattice.outlets.entering(fields.velocity).astype(real))
+        self.put(held["omega"], self.lattice.relaxation()[1])
+
+    def _populations(self, fields: Fields, flux: Any = 1.0) -> NDArray[Any]:
+        """Populations of fields, where the momentum flux Pi is so many times their stress."""
+        return populations(self.lattice, fields.drho, fields.velocity, fields.stress * flux)
+
+    def shift(self, before: Fields, after: Fields) -> None:
+        """Change the flow from its present fields to others; what fields do not tell of it stays as it is."""
+        flux = 1.0
+        if before.viscosity is not None:
+            omega = 1 / (0.5 + 3 * before.viscosity)
+            flux = (1 - self.lattice.rates[0] / 2) / (1 - omega / 2)
+        kept, old, new = self.here(self.populations), self._populations(before, flux), self._populations(after, flux)
+        kept, old, new = (slots.view(old.dtype) for slots in (kept, old, new))
+        self.put(self.populations, (kept + (new - old)).view(self.populations.dtype))
+
+    def pressures(self) -> NDArray[np.float64]:
+        """Filtered flow and stored pressure of each controlled outlet, (M, 2)."""
+        return self.here(self.held()["pressure"])
+
+    def state(self) -> dict[str, NDArray[Any]]:
+        """All that the next steps, looks and means depend on, between pairs of steps: copies, by name."""
+        state = {name: self.here(array) for name, array in self.held().items()}
+        for number, mean in self.means.items():
+            arrays = [self.here(array) for held in mean.held() for array in held.arrays()]
+            state |= {f"mean-{number}/{k}": array for k, array in enumerate(arrays)}
+            state[f"mean-{number}/count"] = np.array(mean.count)
+        if self.lattice.isotropic:
+            state["since"] = np.array(self.since)
+        return state
+
+    def restore(self, state: Mapping[str, NDArray[Any]]) -> None:
+        """Go on from a state of a driver of the same lattice."""
+        for name, array in self.held().items():
+            self.put(array, state[name])
+        self.since = int(state.get("since", 0))
+        for number in sorted({int(name.split("/")[0][5:]) for name in state if name.startswith("mean-")}):
+            mean = self.means[number] = self.new_mean(number)
+            mean.count = int(state[f"mean-{number}/count"])
+            arrays = [array for held in mean.held() for array in held.arrays()]
+            for k, array in enumerate(arrays):
+                self.put(array, state[f"mean-{number}/{k}"])
+
+    def new_mean(self, number: int) -> Mean:
+        """Room for the running mean of that number."""
+        return Mean(self.room(), self.statistics_room() if number == MEAN else None)
+
+    def room(self) -> Fields:
+        """Arrays for the fields of all nodes, where the driver runs."""
+        varying = () if self.lattice.rheology is None else ((),)
+        return Fields(*(self.empty((*row, self.lattice.count)) for row in ((), (3,), (6,), *varying)))
+
+    def statistics_room(self) -> Statistics:
+        """Arrays for the statistics of all nodes, where the driver runs."""
+        return Statistics(*(self.empty((self.lattice.count,)) for _ in fields(Statistics)))
+
+    @abstractmethod
+    def memory_bytes(self) -> int:
+        """Memory that the run takes where it runs, up to now."""
+
+    @abstractmethod
+    def begin(self, conditions: NDArray[np.float64]) -> None:
+        """Take the conditions of the next steps."""
+
+    @abstractmethod
+    def collide(self, even: bool, first: int, last: int) -> None:
+        """Stream and collide the nodes of a range of rows; `first` is a multiple of the alignment."""
+
+    @abstractmethod
+    def outlet_flux(self) -> Any:
+        """Words of what entered through each controlled outlet in the last step, (M, 3), where the driver runs."""
+
+    @abstractmethod
+    def control(self, step: int, flux: Any) -> None:
+        """Put the pressures that follow from the whole domain's `flux`, in words, into the conditions of a step."""
+
+    @abstractmethod
+    def treat_openings(self, step: int, even: bool) -> None:
+        """Treat inlets and outlets under the conditions of a step, counted from :meth:`begin`."""
+
+    @abstractmethod
+    def treat_walls(self, step: int, even: bool) -> Any:
+        """Treat wall links under the conditions of a step; words of the mass that they added, (3,), where the driver
+        runs.
+        """
+
+    @abstractmethod
+    def share_mass(self, added: Any) -> None:
+        """Take the mass `added` in the whole domain, in words, here or where the driver runs, off its wall nodes."""
+
+    @abstractmethod
+    def write_squares(self) -> None:
+        """Write the squares of the velocity's components into `squares`."""
+
+    @abstractmethod
+    def write_fluxes(self) -> None:
+        """Write the fluxes that follow from these into `fluxes`."""
+
+    @abstractmethod
+    def write_momentum(self) -> None:
+        """Keep the momentum that follows from these."""
+
+    @abstractmethod
+    def add_momentum(self) -> None:
+        """Add that momentum to the populations, after a pair of steps."""
+
+    @abstractmethod
+    def place(self, slots: NDArray[np.integer]) -> Any:
+        """Slots, put where the driver runs."""
+
+    @abstractmethod
+    def read(self, slots: Any) -> NDArray[Any]:
+        """Populations in placed slots, or in a slice of them."""
+
+    @abstractmethod
+    def write(self, slots: Any, values: NDArray[Any]) -> None:
+        """Replace populations in placed slots, or in a slice of them."""
+
+    @abstractmethod
+    def look(self, keep: bool) -> None:
+        """Begin to look at all nodes and openings; `keep`: changes are counted from this state on."""
+
+    @abstractmethod
+    def found(self) -> Found:
+        """What the last look found."""
+
+    @abstractmethod
+    def at_bounds(self) -> NDArray[np.int64]:
+        """Number of nodes whose tau is at its lower and its upper bound, (2,)."""
+
+    @abstractmethod
+    def empty(self, shape: tuple[int, ...]) -> Any:
+        """An array of numbers, where the driver runs."""
+
+    @abstractmethod
+    def read_fields(self, fields: Fields) -> None:
+        """Write the present fields into such arrays."""
+
+    @abstractmethod
+    def fold(self, number: int, mean: Mean) -> None:
+        """Take the present state into the mean of that number, with the share 1/count of a count that has it."""
+
+    @abstractmethod
+    def held(self) -> dict[str, Any]:
+        """Arrays that the next steps and looks depend on, where the driver runs, by name; means are apart."""
+
+    @abstractmethod
+    def here(self, array: Any) -> NDArray[Any]:
+        """A copy of an array of the driver, here."""
+
+    @abstractmethod
+    def put(self, array: Any, values: NDArray[Any]) -> None:
+        """Put numbers into an array of the driver."""
+
+    @abstractmethod
+    def fetch(self, held: Held) -> Held:
+        """A copy of such arrays, here."""
+
+
+def held_bytes(held: Any) -> int:
+    """Memory of the arrays in something made of arrays, lists, mappings and data classes."""
+    if isinstance(held, type):
+        return 0
+    if hasattr(held, "nbytes"):
+        return int(held.nbytes)
+    if is_dataclass(held):
+        held = vars(held)
+    parts = held.values() if isinstance(held, dict) else held if isinstance(held, list | tuple) else ()
+    return sum(held_bytes(part) for part in parts)

@@ -1,0 +1,191 @@
+"""Lattice: all that a driver needs to run, in lattice units."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from solver.boundary.openings import Control, InletLinks, OutletLinks, inlet_links, opening_nodes, outlet_links
+from solver.boundary.profiles import Profile
+from solver.boundary.walls import Vector, WallLinks, wall_links
+from solver.domain.nodes import Nodes
+from solver.kernels.d3q19 import Q
+from solver.kernels.isotropy import Stencils
+from solver.kernels.rheology import Rheology
+from solver.kernels.streaming import link_addresses, row_stride
+
+PRECISIONS: dict[str, Any] = {"fp32": np.float32, "fp64": np.float64, "fp16": np.float32}
+"""Types that are computed with; with fp16 populations are stored as halves, see :mod:`solver.kernels.storage`."""
+
+
+@dataclass(frozen=True)
+class Lattice:
+    """A geometry with its models, in lattice units.
+
+    Attributes
+    ----------
+    count : number of fluid nodes N.
+    stride : length of a row of populations.
+    addresses : ((q - 1) * stride,) address of each link, see :mod:`solver.kernels.streaming`.
+    walls, inlets, outlets : links that are treated after each step.
+    probe_node, probe_opening : (P,) nodes at openings and their opening's index.
+    openings : number of openings.
+    columns : number of columns of the conditions.
+    control : outlets whose pressure follows from their flow.
+    collision : name of the collision model.
+    rates : (omega+, omega-); where the viscosity varies, at that which units are chosen by.
+    force : body force per volume, (x, y, z).
+    real : NumPy type that is computed with.
+    halves : whether populations are stored as halves.
+    equilibrium : name of the equilibrium.
+    rheology : how the viscosity varies; none if it is the same everywhere.
+    border : the first so many nodes are collided first, for their populations are needed in other parts.
+    halo : number of slots of other parts' nodes that links of this one reach, which stand after its own.
+    q : number of populations of a node.
+    stencils : of the force of :mod:`solver.kernels.isotropy`; of no node without it. Rows from `count` on are nodes of
+        other parts.
+    ghosts : number of such nodes.
+    """
+
+    count: int
+    stride: int
+    addresses: NDArray[np.unsignedinteger]
+    walls: WallLinks
+    inlets: InletLinks
+    outlets: OutletLinks
+    probe_node: NDArray[np.int32]
+    probe_opening: NDArray[np.int32]
+    openings: int
+    columns: int
+    control: Control
+    collision: str
+    rates: tuple[Any, Any]
+    force: tuple[Any, Any, Any]
+    real: Any
+    equilibrium: str = "incompressible"
+    rheology: Rheology | None = None
+    halves: bool = False
+    border: int = 0
+    halo: int = 0
+    q: int = Q
+    stencils: Stencils = field(default_factory=Stencils.none)
+    ghosts: int = 0
+
+    @property
+    def isotropic(self) -> bool:
+        """Whether the force of :mod:`solver.kernels.isotropy` acts."""
+        return self.stencils.count > 0
+
+    @property
+    def slots(self) -> int:
+        """Length of the array of populations."""
+        return self.q * self.stride + self.halo
+
+    @property
+    def width(self) -> int:
+        """Numbers that a step takes as its conditions: the columns, and the part of their velocity that walls have."""
+        return self.columns + 1
+
+    def script(self, conditions: NDArray[np.float64]) -> NDArray[np.floating]:
+        """Conditions of steps, (steps, width), of given ones; without the last column walls move at full speed."""
+        script = np.ones((len(conditions), self.width), self.real)
+        script[:, : conditions.shape[1]] = conditions
+        return script
+
+    @property
+    def ranges(self) -> tuple[tuple[int, int], ...]:
+        """Rows of the nodes at the border and of the others, where there are any; in each they ascend in the domain."""
+        return tuple(ends for ends in ((0, self.border), (self.border, self.count)) if ends[0] < ends[1])
+
+    @property
+    def models(self) -> tuple[str, str | None, bool, int]:
+        """What drivers are compiled for: equilibrium, model of viscosity that varies, whether there is a blend, q."""
+        if self.rheology is None:
+            return self.equilibrium, None, False, self.q
+        return self.equilibrium, self.rheology.model, self.rheology.blend is not None, self.q
+
+    def relaxation(self) -> tuple[tuple[Any, ...], NDArray[np.floating], NDArray[np.floating]]:
+        """`rates`, `omega` and `blend` of :func:`solver.kernels.rheology.make_rates` before the first step."""
+        none = np.zeros(0, self.real)
+        if self.rheology is None:
+            return self.rates, none, none
+        blend = none
+        if self.rheology.blend is not None:
+            blend = np.zeros(self.stride, self.real)
+            blend[: self.count] = self.rheology.blend
+        numbers = tuple(self.real(number) for number in self.rheology.numbers)
+        return numbers, np.full(self.stride, self.rates[0], self.real), blend
+
+    def probes(self) -> NDArray[np.int64]:
+        """Number of nodes at each opening, (openings,)."""
+        return np.bincount(self.probe_opening, minlength=self.openings)
+
+
+def build_lattice(
+    nodes: Nodes,
+    collision: str,
+    rates: tuple[float, float],
+    walls: str = "bouzidi",
+    precision: str = "fp32",
+    profiles: Mapping[str, Profile] | None = None,
+    force: Vector = (0.0, 0.0, 0.0),
+    moving: Mapping[str, Vector] | None = None,
+    slip: tuple[str, ...] = (),
+    columns: NDArray[np.int32] | None = None,
+    control: Control | None = None,
+    equilibrium: str = "incompressible",
+    rheology: Rheology | None = None,
+    isotropic: bool = False,
+) -> Lattice:
+    """Lay out a geometry for the drivers.
+
+    Parameters
+    ----------
+    nodes : the geometry, whose links are those of the velocity set.
+    collision, walls : names of models.
+    rates : (omega+, omega-).
+    precision : one of `PRECISIONS`.
+    profiles : velocity over each inlet by its name; all parabolic if not given.
+    force : body force per volume, lattice units.
+    moving : velocity of the patches of the wall that move, lattice units, by name.
+    slip : names of the patches along which fluid slips.
+    columns : (openings + 1,) where the columns of each opening begin in the conditions; one each if not given.
+    control : outlets whose pressure follows from their flow; none if not given.
+    equilibrium : its name.
+    rheology : how the viscosity varies; constant if not given.
+    isotropic : whether the force of :mod:`solver.kernels.isotropy` acts.
+
+    Raises
+    ------
+    StageError
+        If a model is unknown, or an inlet has no links.
+    """
+    real = PRECISIONS[precision]
+    stride, addresses = row_stride(nodes.count), link_addresses(nodes, slip)
+    profiles = profiles or {opening.name: Profile("parabolic") for opening in nodes.openings}
+    columns = np.arange(len(nodes.openings) + 1, dtype=np.int32) if columns is None else columns
+    probe_node, probe_opening = opening_nodes(nodes)
+    return Lattice(
+        count=nodes.count,
+        stride=stride,
+        addresses=addresses,
+        walls=wall_links(nodes, addresses, stride, walls, real, moving, slip),
+        inlets=inlet_links(nodes, addresses, stride, profiles, columns, real),
+        outlets=outlet_links(nodes, addresses, stride, columns, real),
+        probe_node=probe_node,
+        probe_opening=probe_opening,
+        openings=len(nodes.openings),
+        columns=int(columns[-1]),
+        control=control or Control.none(),
+        collision=collision,
+        rates=(real(rates[0]), real(rates[1])),
+        force=(real(force[0]), real(force[1]), real(force[2])),
+        real=real,
+        equilibrium=equilibrium,
+        rheology=rheology,
+        halves=precision == "fp16",
+        q=nodes.q,
+        stencils=Stencils.of_nodes(nodes) if isotropic else Stencils.none(),
+    )

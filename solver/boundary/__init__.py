@@ -1,0 +1,1 @@
+"""Walls, inlets and outlets: links, profiles, waveforms, Windkessels."""

@@ -1,0 +1,309 @@
+"""Openings: a prescribed flow rate at inlets, a pressure at outlets, as short passes after each step.
+
+Inlet: half-way bounce-back with a moving wall (Ladd 1994, doi:10.1017/S0022112094001771). Link k returns
+g_o = g_i* + sum_r beta_rk s_r, with amplitudes s_r that change in time and shares beta_rk that sum to 1 over the links
+where r stands for a flow, see :mod:`solver.boundary.profiles`, so that what enters in a step is exactly what is asked
+for.
+
+Outlet: anti-bounce-back (Ginzburg, Verhaeghe and d'Humières 2008),
+
+    g_o = -g_i* + 2 w_i [3 p + X rho B_i(u, u)],
+
+with the form B_i of the equilibrium, and X = 1 where fluid leaves through the cap and 0 where it comes back, which
+stays stable under reversal of the flow.
+
+Where that pressure follows from the flow, :class:`Control`, it is found anew in each step from what left in the last.
+"""
+
+from collections.abc import Callable, Container, Mapping
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from solver.boundary.profiles import Profile, link_weights
+from solver.domain.nodes import Neighbours, Nodes
+from solver.kernels.d3q19 import Q
+from solver.kernels.node_physics import make_density, make_link_quadratic, make_moments, node_function
+from solver.kernels.storage import make_access
+from solver.kernels.sums import WORDS, Words, split
+from solver.kernels.velocity_sets import velocity_set
+
+
+@dataclass(frozen=True)
+class InletLinks:
+    """Links through inlets. What enters through link k is sum_r weight[r, k] conditions[column[k] + r], r < rows[k].
+
+    Attributes
+    ----------
+    slot : (K,) slot of the returning population.
+    opening : (K,) int32, index of the opening, its id less one.
+    column, rows : (K,) int32, the opening's first column in the conditions, and how many it has there.
+    weight : (R, K) share of the flow that each column stands for, R the most that an inlet has.
+    """
+
+    slot: NDArray[np.unsignedinteger]
+    opening: NDArray[np.int32]
+    column: NDArray[np.int32]
+    rows: NDArray[np.int32]
+    weight: NDArray[np.floating]
+
+
+@dataclass(frozen=True)
+class OutletLinks:
+    """Links through outlets, grouped by node.
+
+    Attributes
+    ----------
+    node : (M,) int32, row of the node.
+    first : (M + 1,) int32, where the links of each node begin.
+    slot : (K,) slot of the returning population.
+    opening : (K,) int32, index of the opening, its id less one.
+    column : (K,) int32, the opening's column in the conditions: drho on the cap.
+    normal : (K, 3), unit vector out of the vessel.
+    velocity : (K, 3), c_i of the link.
+    weight : (K,), w_i of the link.
+    """
+
+    node: NDArray[np.int32]
+    first: NDArray[np.int32]
+    slot: NDArray[np.unsignedinteger]
+    opening: NDArray[np.int32]
+    column: NDArray[np.int32]
+    normal: NDArray[np.floating]
+    velocity: NDArray[np.floating]
+    weight: NDArray[np.floating]
+
+    def entering(self, velocity: NDArray[np.floating]) -> NDArray[np.floating]:
+        """What comes in through each link in a step where fluid has the velocity (3, N): -6 w_i c_i.u, (K,)."""
+        at_links = velocity[:, np.repeat(self.node, np.diff(self.first))]
+        entered: NDArray[np.floating] = -6 * self.weight * (self.velocity.T * at_links).sum(axis=0)
+        return entered
+
+
+@dataclass(frozen=True)
+class Control:
+    """Outlets whose pressure follows from their flow, one linear rule for all; see :func:`adjusted`.
+
+    Each has a second column in the conditions, the flow that belongs to the pressure in its first. The flow that a rule
+    follows is the outlet's own, Q_m, or that of all controlled ones: Q = Q_m + share (sum of Q_k - Q_m).
+
+    Attributes
+    ----------
+    opening : (M,) int32, index of the opening.
+    column : (M,) int32, its first column in the conditions.
+    rule : (M, 5) float64: alpha, decay, gain and resistance, in drho and lattice units of flow, and share.
+    start : (M, 2) float64, filtered flow and stored pressure before the first step.
+    """
+
+    opening: NDArray[np.int32]
+    column: NDArray[np.int32]
+    rule: NDArray[np.float64]
+    start: NDArray[np.float64]
+
+    @classmethod
+    def none(cls) -> "Control":
+        """No such outlet."""
+        return cls(np.zeros(0, np.int32), np.zeros(0, np.int32), np.zeros((0, 5)), np.zeros((0, 2)))
+
+
+@node_function
+def adjusted(flow: Any, wanted: Any, state: Any, rule: Any) -> tuple[Any, Any, Any]:
+    """Filtered flow, stored pressure, and what is added to an outlet's pressure, after a step in which `flow` left.
+
+        Qf <- Qf + alpha (Q - Qf),   w <- decay w + gain (Qf - Q0),   p = p0 + w + resistance (Qf - Q0),
+
+    with the flow Q0, `wanted`, that belongs to the pressure p0. A three-element Windkessel of resistances Rp and Rd and
+    compliance C (Westerhof, Lankhaar and Westerhof 2009, doi:10.1007/s11517-008-0359-2), whose steady state is p0 at
+    Q0, has decay = exp(-1/(Rd C)), exact for a flow that does not change within a step, gain = Rd (1 - decay),
+    resistance = Rp; two elements are Rp = 0. An outlet of which Q0 is demanded has decay = 1: w is added up until it
+    comes. With decay = gain = 0 and the impedance of the lattice's fluid as the resistance waves leave, and the steady
+    state is p0 whatever the resistance, if Q0 is the flow that must come. The filter keeps the wave that a change of
+    pressure sends into the domain from being answered by a larger one, see `FILTER` in
+    :mod:`solver.run.boundary_schedule`.
+    """
+    filtered = state[0] + rule[0] * (flow - state[0])
+    stored = rule[1] * state[1] + rule[2] * (filtered - wanted)
+    return filtered, stored, stored + rule[3] * (filtered - wanted)
+
+
+@cache
+def make_outlet(
+    storage: str, real: Callable[[float], Any], equilibrium: str = "incompressible", q: int = Q
+) -> tuple[Any, Any]:
+    """Function ``(g, force)`` of the flow at a node, and ``(f, k, flow, links, conditions, row, entered)`` of a link.
+
+    The first takes the node's populations after collision, before any of its links is treated; the second treats the
+    k-th link at an outlet. `links` are the arrays slot, column, normal, velocity and weight of :class:`OutletLinks`,
+    ``conditions[row + column]`` is drho on the cap; `entered` gets what came in through each link.
+    """
+    zero, half, one, two = (real(value) for value in (0, 0.5, 1, 2))
+    density, quadratic = make_density(real, equilibrium), make_link_quadratic(real, equilibrium, q)
+    zeroth_and_first_moments, _ = make_moments(q)
+    take, put = make_access(storage, real)[:2]
+
+    @node_function
+    def flow_at(g: Any, force: Any) -> tuple[Any, ...]:
+        drho, x, y, z = zeroth_and_first_moments(g)
+        rho = density(drho)
+        return rho, (x - half * force[0]) / rho, (y - half * force[1]) / rho, (z - half * force[2]) / rho
+
+    @node_function
+    def treat(f: Any, k: int, flow: Any, links: Any, conditions: Any, row: int, entered: Any) -> None:
+        slot, column, normal, velocity, weight = links
+        rho, x, y, z = flow
+        place = slot[k]
+        leaving = take(f, place)
+        out = x * normal[k, 0] + y * normal[k, 1] + z * normal[k, 2]
+        c = velocity[k, 0], velocity[k, 1], velocity[k, 2]
+        kinetic = rho * quadratic(c, (x, y, z)) * (one if out >= zero else zero)
+        put(f, place, two * weight[k] * (conditions[row + column[k]] + kinetic) - leaving)
+        entered[k] = take(f, place) - leaving
+
+    return flow_at, treat
+
+
+def inlet_links(
+    nodes: Nodes,
+    addresses: NDArray[np.unsignedinteger],
+    stride: int,
+    profiles: Mapping[str, Profile],
+    columns: NDArray[np.int32],
+    real: Any,
+) -> InletLinks:
+    """Links through inlets.
+
+    Parameters
+    ----------
+    nodes, addresses, stride : the geometry and where its links' populations live.
+    profiles : velocity over each inlet, by name.
+    columns : (openings + 1,) where the columns of each opening begin in the conditions, and how many there are.
+    real : type of the weights.
+
+    Raises
+    ------
+    StageError
+        If a profile is unknown, or no link of an inlet carries flow.
+    """
+    rows, stencil = np.flatnonzero(_of_role(nodes, "inlet")[nodes.opening_link_opening]), velocity_set(nodes.q)
+    direction = nodes.opening_link_direction[rows].astype(np.int64)
+    index = nodes.opening_link_opening[rows].astype(np.int32) - 1
+    weight = np.zeros((max((profile.rows for profile in profiles.values()), default=1), len(rows)))
+    for opening in (opening for opening in nodes.openings if opening.role == "inlet"):
+        profile, mine = profiles[opening.name], index == opening.id - 1
+        weight[: profile.rows, mine] = link_weights(nodes, opening, rows[mine], profile)
+    return InletLinks(
+        slot=(stencil.opposite[direction] * stride + nodes.opening_link_node[rows]).astype(addresses.dtype),
+        opening=index,
+        column=columns[index],
+        rows=np.diff(columns)[index],
+        weight=weight.astype(real),
+    )
+
+
+def outlet_links(
+    nodes: Nodes, addresses: NDArray[np.unsignedinteger], stride: int, columns: NDArray[np.int32], real: Any
+) -> OutletLinks:
+    """Links through outlets, sorted by node: all links of a node need its populations before any is replaced."""
+    rows, stencil = np.flatnonzero(_of_role(nodes, "outlet")[nodes.opening_link_opening]), velocity_set(nodes.q)
+    rows = rows[np.lexsort((nodes.opening_link_direction[rows], nodes.opening_link_node[rows]))]
+    node, index = nodes.opening_link_node[rows], nodes.opening_link_opening[rows].astype(np.int32) - 1
+    direction = nodes.opening_link_direction[rows].astype(np.int64)
+    starts = np.flatnonzero(np.diff(node, prepend=-1))
+    normals = np.array([opening.normal for opening in nodes.openings], dtype=real).reshape(-1, 3)
+    return OutletLinks(
+        node=node[starts],
+        first=np.append(starts, len(rows)).astype(np.int32),
+        slot=(stencil.opposite[direction] * stride + node).astype(addresses.dtype),
+        opening=index,
+        column=columns[index],
+        normal=normals[index],
+        velocity=stencil.velocities[direction].astype(real),
+        weight=stencil.weights[direction].astype(real),
+    )
+
+
+def opening_nodes(nodes: Nodes) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+    """Nodes with a link through an opening, and the index of the opening, both (P,), each pair once."""
+    pairs = np.unique(np.stack((nodes.opening_link_opening.astype(np.int32) - 1, nodes.opening_link_node)), axis=1)
+    return np.ascontiguousarray(pairs[1]), np.ascontiguousarray(pairs[0])
+
+
+BLEND_LAYERS = 3
+"""Layers of nodes at an inlet whose flow turns back over which tau is raised."""
+
+
+def inlet_blend(nodes: Nodes, names: Container[str]) -> NDArray[np.float64] | None:
+    """Share of a blend towards tau = 1 at each node, (N,), for inlets through which fluid leaves at times.
+
+    Given velocities that take fluid out of the domain make the flow unstable. The blend is 1 at nodes with a link
+    through such an inlet and falls quadratically over the next layers of nodes; none without such an inlet.
+    """
+    ids = [opening.id for opening in nodes.openings if opening.name in names]
+    return _layered(nodes, ids, BLEND_LAYERS) if ids else None
+
+
+def outlet_blend(nodes: Nodes, tau: float, wanted: float, layers: int) -> NDArray[np.float64]:
+    """Share of a blend towards tau = 1 at each node, (N,), with which tau rises to that `wanted` at the outlets.
+
+    It falls quadratically over so many layers of nodes; 0 everywhere if tau is `wanted` or more. Both are below 1.
+    """
+    ids = [opening.id for opening in nodes.openings if opening.role == "outlet"]
+    return (
+        max(0.0, (min(wanted, 1.0) - tau) / (1 - tau)) * _layered(nodes, ids, layers)
+        if tau < 1
+        else np.zeros(nodes.count)
+    )
+
+
+def _layered(nodes: Nodes, ids: list[int], layers: int) -> NDArray[np.float64]:
+    """1 at nodes with a link through these openings, falling quadratically over so many layers below them, (N,).
+
+    Layers are a spacing thick along the cap's normal, whatever its direction; the first is half a spacing below the
+    cap. A node belongs to an opening that so many links lead to.
+    """
+    blend, neighbours = np.zeros(nodes.count), Neighbours(nodes)
+    beside = [neighbours.along(i) for i in range(1, Q)]
+    for opening in (nodes.openings[number - 1] for number in ids):
+        linked = np.unique(nodes.opening_link_node[nodes.opening_link_opening == opening.id])
+        near = np.zeros(nodes.count, np.bool_)
+        near[linked] = True
+        for _ in range(layers):
+            reached = np.concatenate([ends[near] for ends in beside])
+            near[reached[reached >= 0]] = True
+        rows = np.flatnonzero(near)
+        depth = (np.array(opening.centre_mm) - nodes.points_mm(rows)) @ np.array(opening.normal) / nodes.spacing_mm
+        blend[rows] = np.maximum(blend[rows], np.clip(1 - (depth - 0.5) / layers, 0, 1) ** 2)
+        blend[linked] = 1
+    return blend
+
+
+@njit(cache=True)
+def backflow_words(entered: Any, first: Any, opening: Any, openings: int) -> Words:
+    """Words of what entered on balance at the nodes of each outlet where more came in than went out, (openings, 3).
+
+    Parameters
+    ----------
+    entered : (K,) what came in through each link.
+    first, opening : of :class:`OutletLinks`.
+    openings : number of openings.
+    """
+    words, net = np.zeros((openings, WORDS), np.int64), np.zeros(openings)
+    for m in range(len(first) - 1):
+        net[:] = 0
+        for k in range(first[m], first[m + 1]):
+            net[opening[k]] += entered[k]
+        for k in range(openings):
+            if net[k] > 0:
+                parts = split(net[k])
+                for word in range(WORDS):
+                    words[k, word] += parts[word]
+    return words
+
+
+def _of_role(nodes: Nodes, role: str) -> NDArray[np.bool_]:
+    """Whether the opening of each id, from 0 for none, has the role."""
+    return np.array([False] + [opening.role == role for opening in nodes.openings])

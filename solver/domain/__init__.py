@@ -1,0 +1,1 @@
+"""The node arrays: their invariants, file, subdomains and cross-sections."""

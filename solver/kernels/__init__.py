@@ -1,0 +1,1 @@
+"""The physics of one node: velocity sets, moments, collision, rheology, storage. NumPy and Numba only."""

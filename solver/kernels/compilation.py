@@ -1,0 +1,84 @@
+"""Compilation by Numba, kept on disk from one run to the next.
+
+Models are chosen before compilation: loops over nodes close over the functions of a node that were chosen. Numba finds
+what it compiled before by a pickle of what a loop closes over, in which compiled functions have a random name. Here
+they are told by what they are made of, and by the source of the whole solver, any change of which compiles all anew.
+
+Numba tells machine code of the same function over other models apart by a number that counts from 1 in each process.
+Two such, found on disk where different processes left them, may have the same name, and the first is then run in place
+of the second. Hence loops bear what they are made of in their names.
+"""
+
+from collections.abc import Callable
+from functools import cache
+from hashlib import sha256
+from pathlib import Path
+from types import CodeType
+from typing import Any
+
+from numba import config, njit
+from numba.core.caching import FunctionCache
+
+DIGITS = 24
+"""Of the digest in the name of a loop."""
+
+
+SOLVER = Path(__file__).resolve().parents[1]
+"""Folder of the solver."""
+
+
+@cache
+def source(folder: Path) -> str:
+    """Digest of the solver's source and of that in the folder of a loop, which may lie outside."""
+    files = {*SOLVER.rglob("*.py"), *folder.glob("*.py")}
+    return sha256(b"\0".join(file.read_bytes() for file in sorted(files))).hexdigest()
+
+
+def identity(value: Any) -> str:
+    """What a function closes over, told alike in each process: a function by its code and by what it closes over."""
+    function = getattr(value, "py_func", value)
+    if isinstance(code := getattr(function, "__code__", function), CodeType):
+        cells = tuple(cell.cell_contents for cell in getattr(function, "__closure__", None) or ())
+        return f"{code.co_qualname} {code.co_code.hex()} {code.co_names} {identity(code.co_consts)} {identity(cells)}"
+    if isinstance(value, tuple):
+        return f"({', '.join(map(identity, value))})"
+    return repr(value)
+
+
+def made_of(function: Any, options: dict[str, Any]) -> str:
+    """Digest of a function's identity, of how it is compiled, and of its source and the solver's."""
+    folder = Path(getattr(function, "py_func", function).__code__.co_filename).resolve().parent
+    return sha256(f"{source(folder)} {identity(function)} {options}".encode()).hexdigest()
+
+
+class BySource:
+    """Of a cache of Numba: keeps functions by their identity, how they are compiled, and the solver's source."""
+
+    _py_func: Any
+
+    def __init__(self, function: Any, options: dict[str, Any]) -> None:
+        super().__init__(function)  # type: ignore[call-arg]
+        self._options = options
+
+    def _index_key(self, signature: Any, codegen: Any) -> tuple[Any, ...]:
+        return signature, codegen.magic_tuple(), made_of(self._py_func, self._options)
+
+
+class KernelCache(BySource, FunctionCache):
+    """Where loops are kept that run on the CPU."""
+
+
+def kept(**options: Any) -> Callable[[Any], Any]:
+    """Decorator of loops that are compiled for the CPU, and kept.
+
+    They are without Python's check for division by zero, which would keep them from being made of vectors.
+    """
+
+    def decorator(function: Any) -> Any:
+        function.__qualname__ += f"_{made_of(function, options)[:DIGITS]}"
+        compiled = njit(error_model="numpy", **options)(function)
+        if not config.DISABLE_JIT:
+            compiled._cache = KernelCache(function, options)
+        return compiled
+
+    return decorator

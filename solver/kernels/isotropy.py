@@ -1,0 +1,154 @@
+"""The force that makes up for the fourth moments along the axes, which D3Q27 lacks.
+
+Velocities whose components are -1, 0 and 1 have c_x^4 = c_x^2, so that of the equilibrium's moment sum c_x^4 g_i^eq,
+which should be 2 u_x^2, they have u_x^2, and likewise along y and z; all other fourth moments of D3Q27 are right. In
+the momentum that comes of streaming and collision, expanded to the third order in the spacing, this leaves the force
+
+    -(1/3 - tau/2) d_a^3 (u_a^2)   along each axis a, without a sum.
+
+It vanishes for flow along an axis. Askew to the axes it bends a jet into the shape of the lattice, the more the larger
+the grid Reynolds number, since it does not fall with the viscosity. The opposite force takes it off, up to the gradient
+of a pressure, which moves no fluid: with D_a = d_a^2 (u_a^2), central differences on three nodes,
+
+    F_a = d_a [(1/3 - tau/2) (D_a - (D_x + D_y + D_z)/2)].
+
+In Poiseuille flow d_a D_a is a gradient but for a small part, and the half of the trace leaves nothing of it along the
+diagonals of a cube. So there is little that walls could cut off: where a force that is a gradient ends a node before
+the wall, what is left of it turns the fluid over, and that turns axial speed over on its way down a pipe.
+
+Flow changes little within a few steps: the force is found anew after `PAIRS` pairs of steps, and its momentum is added
+after each pair, half to each of the two populations along the axis. Nodes without a neighbour on one side have no D: to
+them the flux in the brackets goes on linearly.
+"""
+
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from solver.domain.nodes import Neighbours, Nodes
+from solver.kernels.d3q19 import Q
+from solver.kernels.node_physics import Populations, make_macroscopic, node_function
+
+PAIRS = 8
+"""Pairs of steps after which the force is found anew, and that a device is asked for at once."""
+AXES = 3
+
+
+@dataclass(frozen=True)
+class Stencils:
+    """Nodes between which the force takes differences, as rows of the fluid nodes.
+
+    Attributes
+    ----------
+    beside : (6, N) at the ends of a node's links along +x, -x, +y, -y, +z, -z, which give its flux; -1 in all where one
+        of them is missing.
+    ends : (6, N) whose fluxes' difference is the node's momentum, the upper and the lower one along each axis; the node
+        itself in both where there is none.
+    times : (3, N) how often: 1 where they are two nodes apart, 2 where they are next to each other.
+    """
+
+    beside: NDArray[np.int32]
+    ends: NDArray[np.int32]
+    times: NDArray[np.int8]
+
+    @property
+    def count(self) -> int:
+        """Number of nodes."""
+        return self.beside.shape[1]
+
+    @classmethod
+    def none(cls) -> "Stencils":
+        """Of a lattice without the force."""
+        nothing = np.zeros((2 * AXES, 0), np.int32)
+        return cls(nothing, nothing, np.zeros((AXES, 0), np.int8))
+
+    @classmethod
+    def of_nodes(cls, nodes: Nodes) -> "Stencils":
+        """Of a geometry."""
+        neighbours = Neighbours(nodes)
+        beside = np.stack([neighbours.along(direction) for direction in range(1, 2 * AXES + 1)])
+        inner = np.asarray((beside >= 0).all(axis=0))
+        chosen = [_chosen(inner, *beside[2 * a : 2 * a + 2]) for a in range(AXES)]
+        ends = np.concatenate([pair for pair, _ in chosen]).astype(np.int32)
+        times = np.stack([times for _, times in chosen])
+        return cls(np.where(inner, beside, np.int32(-1)), ends, times)
+
+
+def _chosen(
+    inner: NDArray[np.bool_], up: NDArray[np.int32], down: NDArray[np.int32]
+) -> tuple[NDArray[np.integer], NDArray[np.int8]]:
+    """Upper and lower end, (2, N), and how often their difference counts, along an axis.
+
+    `inner` says which nodes have a flux, `up` and `down` are neighbours. Where there is no flux on one side, those on
+    the other side go on linearly.
+    """
+    own = np.arange(len(up))
+    ends, times = np.stack((own, own)), np.zeros(len(up), np.int8)
+
+    def with_flux(row: NDArray[np.integer]) -> NDArray[np.bool_]:
+        return (row >= 0) & inner[row]
+
+    high, low = with_flux(up), with_flux(down)
+    both = high & low
+    ends[0, both], ends[1, both], times[both] = up[both], down[both], 1
+    for near, other, outer, inward in ((high, low, 0, up), (low, high, 1, down)):
+        beside = near & ~other & inner
+        ends[outer, beside], times[beside] = inward[beside], 2
+        next_one = np.where(near & ~other & ~inner, inward[inward], -1)
+        beyond = with_flux(next_one)
+        ends[outer, beyond], ends[1 - outer, beyond], times[beyond] = next_one[beyond], inward[beyond], 2
+    return ends, times
+
+
+@cache
+def make_squares(real: Any, equilibrium: str, q: int = Q) -> Any:
+    """Function ``(g, force) -> (u_x^2, u_y^2, u_z^2)`` of arriving populations."""
+    macroscopic = make_macroscopic(real, equilibrium, q)
+
+    @node_function
+    def squares(g: Populations, force: Populations) -> Populations:
+        _, x, y, z = macroscopic(g, force)
+        return x * x, y * y, z * z
+
+    return squares
+
+
+@cache
+def make_fluxes(real: Any, varying: bool) -> Any:
+    """Function ``(squares, beside, n, rates, omega) -> fluxes`` of node n along x, y and z; 0 where it has none.
+
+    That is (1/3 - tau/2)(D_a - (D_x + D_y + D_z)/2). `beside` is that of :class:`Stencils`; `squares` (3, .)
+    hold u_a^2; `rates` and `omega` as of :func:`solver.kernels.rheology.make_rates`.
+    """
+    two, third, half, zero = real(2), real(1 / 3), real(0.5), real(0)
+
+    @node_function
+    def second(squares: Any, beside: Any, a: int, n: int) -> Any:
+        return squares[a, beside[2 * a, n]] - two * squares[a, n] + squares[a, beside[2 * a + 1, n]]
+
+    @node_function
+    def fluxes(squares: Any, beside: Any, n: int, rates: Any, omega: Any) -> Populations:
+        if beside[0, n] < 0:
+            return zero, zero, zero
+        rate = omega[n] if varying else rates[0]
+        x, y, z = second(squares, beside, 0, n), second(squares, beside, 1, n), second(squares, beside, 2, n)
+        part, trace = third - half / rate, half * (x + y + z)
+        return part * (x - trace), part * (y - trace), part * (z - trace)
+
+    return fluxes
+
+
+@cache
+def make_momentum(real: Any) -> Any:
+    """Function ``(fluxes, ends, times, a, n) -> momentum`` along axis a that node n gets after a pair of steps; `ends`
+    and `times` are those of :class:`Stencils`.
+    """
+
+    @node_function
+    def momentum(fluxes: Any, ends: Any, times: Any, a: int, n: int) -> Any:
+        return real(times[a, n]) * (fluxes[a, ends[2 * a, n]] - fluxes[a, ends[2 * a + 1, n]])
+
+    return momentum

@@ -1,0 +1,61 @@
+"""Sums whose bits do not depend on the order of their terms, and so not on threads, blocks or parts of the domain.
+
+Each term is split into three words of fixed point,
+
+    x = w_0 2^-30 + w_1 2^-60 + w_2 2^-90 + rest,    |rest| < 2^-90,
+
+and words are added as 64-bit integers, which is exact in any order for up to 2^32 terms. A term of at least 2^-38 is
+split without a rest, so that the sum is the true one of such terms, and rounded once. Terms beyond 1, or not finite,
+are left out: in lattice units the flow has blown up by then, which the extremes of an observation tell. Source of the
+idea: Demmel and Nguyen (2015), doi:10.1109/TC.2014.2345391.
+"""
+
+from typing import Any
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from solver.kernels.node_physics import node_function
+
+WORDS = 3
+"""Words of a sum."""
+UP, DOWN = 2.0**30, 2.0**-30
+
+Words = NDArray[np.int64]
+
+
+@node_function
+def split(x: Any) -> tuple[Any, Any, Any]:
+    """The three words of a number in double precision."""
+    scaled = x * UP if abs(x) <= 1.0 else 0.0
+    first = np.int64(scaled)
+    scaled = (scaled - first) * UP
+    second = np.int64(scaled)
+    return first, second, np.int64((scaled - second) * UP)
+
+
+def joined(first: Any, second: Any, third: Any) -> Any:
+    """The number that words stand for."""
+    return ((third * DOWN + second) * DOWN + first) * DOWN
+
+
+join = node_function(joined)
+
+
+def total(words: Words) -> NDArray[np.float64]:
+    """The numbers that the words along the last axis stand for."""
+    values: NDArray[np.float64] = joined(*np.moveaxis(words, -1, 0))
+    return values
+
+
+@njit(cache=True)
+def words_by_group(values: NDArray[np.floating], group: NDArray[np.integer], groups: int) -> Words:
+    """Words of the sum of the values of each group, (groups, 3)."""
+    words = np.zeros((groups, WORDS), np.int64)
+    for k in range(len(values)):
+        first, second, third = split(np.float64(values[k]))
+        words[group[k], 0] += first
+        words[group[k], 1] += second
+        words[group[k], 2] += third
+    return words

@@ -1,0 +1,1 @@
+"""A run: units, plan, forecast, time loop, monitor, convergence, checkpoints, files of a flow."""

@@ -1,0 +1,273 @@
+"""Conditions: what holds at the openings over time, in lattice units, out of settings, units and the geometry.
+
+They are a table with a row for each step. An inlet has a column for each row of its weights
+(:mod:`solver.boundary.profiles`), the first of them its flow if it is the only one; an outlet has one with drho on its
+cap. Where that follows from the flow (:class:`solver.boundary.openings.Control`) a second column holds the flow that
+belongs to it: with a Windkessel the mean flow, raised as the inflow is, so that its state is held up meanwhile; else
+the flow that is demanded. The last column holds the part of their velocity with which walls move, which is raised in
+the same way.
+
+Of a steady flow the outlets whose pressure p0 is given let waves leave: a wave that comes to an opening of given
+pressure, or of given flow, is sent back whole, and goes to and fro until friction has taken it. They all have
+
+    p = p0 + Z (sum of Q - Q_in),    Z = c_s over the area of all outlets,
+
+which is what a wave that travels out of the domain does, and p0 exactly once as much leaves as enters.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from solver.boundary.openings import Control
+from solver.boundary.profiles import Profile, inlet_profile
+from solver.boundary.waveform import Waves, by_opening
+from solver.boundary.windkessel import Outlet, outlets_of
+from solver.domain.nodes import Nodes, Opening
+from solver.run.settings import SolveSettings
+from solver.run.units import PASCAL_PER_MMHG, Units
+
+Reals = NDArray[np.float64]
+
+FILTER = 0.1
+"""Part of a change of the flow that a pressure without resistance would follow in a step: 1, with the impedance of
+waves alone, lets the flow oscillate from step to step at small tau, 0.2 does not down to tau = 0.505."""
+GAIN, DAMPING = 0.05, 1.0
+"""Of a demanded flow: pressure added up in a step, and added at once, over the impedance times the missing flow."""
+LEAST_PROXIMAL, MOST_PROXIMAL = 0.1, 10.0
+"""Proximal resistance r over the impedance of the lattice's fluid, outside of which more than four fifths of a pressure
+wave, (r - 1)/(r + 1), return from the outlet."""
+CYCLES_PER_CONSTANT = 3.0
+"""Time constants that a run should last."""
+
+
+@dataclass(frozen=True)
+class Conditions:
+    """What holds at the openings.
+
+    Attributes
+    ----------
+    openings : of the geometry.
+    units : scales to SI.
+    waves : what changes in time.
+    profiles : velocity over each inlet, by name.
+    outlets : what holds at each outlet, by name.
+    reference_pa : pressure that is zero on the lattice, the mean of the outlets'; 0 without outlets.
+    ramp_s : time over which inflow and moving walls are raised.
+    period_s : period of flows and pressures; none if they are steady.
+    columns : (openings + 1,) where the columns of each opening begin.
+    control : outlets whose pressure follows from their flow.
+    """
+
+    openings: tuple[Opening, ...]
+    units: Units
+    waves: Waves
+    profiles: dict[str, Profile]
+    outlets: dict[str, Outlet]
+    reference_pa: float
+    ramp_s: float
+    period_s: float | None
+    columns: NDArray[np.int32]
+    control: Control
+
+    def at(self, first: int, last: int) -> Reals:
+        """Conditions of the steps after `first` up to `last`, (steps, columns + 1)."""
+        times = np.arange(first + 1, last + 1, dtype=np.float64) * self.units.dt_s
+        ramp = raised(times, self.ramp_s)
+        values = np.empty((len(times), int(self.columns[-1]) + 1))
+        values[:, -1] = ramp
+        for k, opening in enumerate(self.openings):
+            mine = values[:, self.columns[k] : self.columns[k + 1]]
+            if opening.role == "inlet":
+                flow_ml_s = self.waves.inflow[opening.name].amplitudes(times, self.profiles[opening.name].harmonics)
+                mine[:] = flow_ml_s * 1e-6 / self.units.flow_m3_s * ramp[:, None]
+            else:
+                mine[:, 0] = self._drho(opening.name, times, ramp)
+                mine[:, 1:] = self._flow(self.outlets[opening.name], times, ramp)[:, None]
+        return values
+
+    def _drho(self, name: str, times: Reals, ramp: Reals) -> Reals:
+        outlet, wave = self.outlets[name], self.waves.pressure_mmhg.get(name)
+        pressure_mmhg = outlet.pressure_mmhg + (ramp * (wave.at(times) - wave.mean) if wave else np.zeros_like(times))
+        return (pressure_mmhg * PASCAL_PER_MMHG - self.reference_pa) / self.units.pressure_pa
+
+    def _flow(self, outlet: Outlet, times: Reals, ramp: Reals) -> Reals:
+        """Flow that belongs to an outlet's pressure, lattice units."""
+        flow_ml_s = np.full_like(times, self.waves.mean_ml_s) if outlet.windkessel else self.waves.flow_ml_s(times)
+        part = outlet.fraction if outlet.windkessel or outlet.demanded else 1.0
+        return ramp * flow_ml_s * (part or 0.0) / self.units.flow_ml_s
+
+    @property
+    def reversing(self) -> tuple[str, ...]:
+        """Inlets whose flow turns back."""
+        return tuple(name for name, flow in self.waves.inflow.items() if flow.reverses)
+
+    def impedance_mmhg_s_ml(self, name: str) -> float:
+        """Za = c_s/A of the lattice's fluid at an outlet: pressure of a wave over its flow."""
+        area = next(o.area_mm2 for o in self.openings if o.name == name) * 1e-6 / self.units.dx_m**2
+        return 3**0.5 / area * self.units.resistance_mmhg_s_ml
+
+    def told(self) -> dict[str, dict[str, Any]]:
+        """What holds at each opening, in mL, mmHg and s, for the log and the summary."""
+        answer: dict[str, dict[str, Any]] = {}
+        for name, flow in self.waves.inflow.items():
+            least = {"least_flow_ml_s": flow.minimum_ml_s, "peak_flow_ml_s": flow.peak_ml_s} if flow.period_s else {}
+            answer[name] = {"flow_ml_s": flow.mean_ml_s, **least, "profile": self.profiles[name].name}
+        for name, outlet in self.outlets.items():
+            answer[name] = {"pressure_mmhg": outlet.pressure_mmhg}
+            if wave := self.waves.pressure_mmhg.get(name):
+                swing = np.array(wave.extremes) - wave.mean
+                answer[name] |= dict(zip(("least_mmhg", "peak_mmhg"), outlet.pressure_mmhg + swing, strict=True))
+            if outlet.fraction is not None:
+                answer[name] |= {"flow_fraction": outlet.fraction, "demanded": outlet.demanded}
+            if each := outlet.windkessel:
+                answer[name] |= {
+                    **vars(each),
+                    "time_constant_s": each.time_constant_s,
+                    "proximal_over_impedance": each.proximal_mmhg_s_ml / self.impedance_mmhg_s_ml(name),
+                }
+        return answer
+
+
+def raised(times_s: Reals, ramp_s: float) -> Reals:
+    """(1 - cos(pi t/t_r))/2 up to t_r, then 1."""
+    return (1 - np.cos(np.pi * np.minimum(times_s / ramp_s, 1))) / 2 if ramp_s else np.ones_like(times_s)
+
+
+def make_conditions(
+    nodes: Nodes, settings: SolveSettings, waves: Waves, units: Units, ramp_s: float, period_s: float | None
+) -> tuple[Conditions, list[str]]:
+    """Conditions in lattice units, and what had to be said about them.
+
+    Raises
+    ------
+    StageError
+        If settings contradict each other.
+    """
+    outlets = outlets_of(nodes.openings, settings, waves)
+    inlets = by_opening(nodes.openings, "inlet", settings.inlets)
+    radius = {o.name: o.radius_mm for o in nodes.openings}
+    profiles = {
+        name: inlet_profile(entry.profile, waves.inflow[name], radius[name], units.viscosity_m2_s)
+        for name, entry in inlets.items()
+    }
+    pressures_pa = [outlet.pressure_mmhg * PASCAL_PER_MMHG for outlet in outlets.values()]
+    controlled = {name: outlet for name, outlet in outlets.items() if outlet.windkessel or outlet.demanded}
+    if period_s is None and inlets:
+        controlled = outlets
+    widths = [profiles[o.name].rows if o.role == "inlet" else 1 + (o.name in controlled) for o in nodes.openings]
+    plain = Conditions(
+        openings=nodes.openings,
+        units=units,
+        waves=waves,
+        profiles=profiles,
+        outlets=outlets,
+        reference_pa=float(np.mean(pressures_pa)) if pressures_pa else 0.0,
+        ramp_s=ramp_s,
+        period_s=period_s,
+        columns=np.append(0, np.cumsum(widths)).astype(np.int32),
+        control=Control.none(),
+    )
+    conditions = replace(plain, control=_control(plain, controlled)) if controlled else plain
+    return conditions, _warnings(conditions, settings)
+
+
+def _control(conditions: Conditions, controlled: Mapping[str, Outlet]) -> Control:
+    index = np.array([k for k, o in enumerate(conditions.openings) if o.name in controlled], np.int32)
+    rules, starts, dt_s = [], [], conditions.units.dt_s
+    joint = 1 / sum(1 / conditions.impedance_mmhg_s_ml(name) for name in conditions.outlets)
+    for k in index:
+        name = conditions.openings[k].name
+        outlet, share = controlled[name], 0.0
+        alpha, decay, *resistances = control_rule(outlet, conditions.impedance_mmhg_s_ml(name), dt_s)
+        if not (outlet.windkessel or outlet.demanded):
+            alpha, decay, resistances, share = FILTER / 2, 0.0, [0.0, joint], 1.0
+        rules.append((alpha, decay, *(each / conditions.units.resistance_mmhg_s_ml for each in resistances), share))
+        start = _start_mmhg(conditions, outlet) if outlet.windkessel else 0.0
+        starts.append((0.0, start * PASCAL_PER_MMHG / conditions.units.pressure_pa))
+    return Control(index, conditions.columns[index], np.array(rules), np.array(starts))
+
+
+def control_rule(outlet: Outlet, impedance_mmhg_s_ml: float, dt_s: float) -> tuple[float, float, float, float]:
+    """Alpha, decay, gain and resistance of the rule by which an outlet's pressure follows from its flow, see
+    :func:`solver.boundary.openings.adjusted`; of its Windkessel, or of a flow that is demanded.
+
+    Parameters
+    ----------
+    outlet : what holds there.
+    impedance_mmhg_s_ml : Za of the lattice's fluid.
+    dt_s : time step.
+    """
+    decay, gain, resistance = 1.0, GAIN * impedance_mmhg_s_ml, DAMPING * impedance_mmhg_s_ml
+    if each := outlet.windkessel:
+        decay = each.decay(dt_s)
+        gain, resistance = (1 - decay) * each.distal_mmhg_s_ml, each.proximal_mmhg_s_ml
+    return FILTER / (1 + (gain + resistance) / impedance_mmhg_s_ml), decay, gain, resistance
+
+
+def _excess_ml_s(conditions: Conditions, outlet: Outlet, times: Reals) -> Reals:
+    """Expected flow through an outlet at times less its mean."""
+    return (conditions.waves.flow_ml_s(times) - conditions.waves.mean_ml_s) * (outlet.fraction or 0.0)
+
+
+def _start_mmhg(conditions: Conditions, outlet: Outlet) -> float:
+    """Pressure stored in a Windkessel before the first step, off that of its mean flow.
+
+    It is such that the one at the end of the ramp is expected to be that of the cycles to come, so that these repeat
+    soon; none where a long ramp forgets it, or the flow is steady.
+    """
+    each, dt_s = outlet.windkessel, conditions.units.dt_s
+    if not each or not conditions.period_s or conditions.ramp_s > each.time_constant_s:
+        return 0.0
+    steps, raising = round(conditions.period_s / dt_s), round(conditions.ramp_s / dt_s)
+    cycle, ramp = (np.arange(1, count + 1, dtype=np.float64) * dt_s for count in (steps, raising))
+    wanted = each.periodic_mmhg(_excess_ml_s(conditions, outlet, cycle), dt_s)[(raising - 1) % steps]
+    if not raising:
+        return float(wanted)
+    flow = _excess_ml_s(conditions, outlet, ramp) * raised(ramp, conditions.ramp_s)
+    return float((wanted - each.stored_mmhg(flow, dt_s, 0.0)[-1]) / each.decay(raising * dt_s))
+
+
+def _expected_mmhg(conditions: Conditions, name: str) -> tuple[float, float]:
+    """Least and largest pressure that is expected at an outlet over a cycle."""
+    outlet, dt_s = conditions.outlets[name], conditions.units.dt_s
+    if wave := conditions.waves.pressure_mmhg.get(name):
+        low, high = np.array(wave.extremes) - wave.mean + outlet.pressure_mmhg
+        return float(low), float(high)
+    if not (outlet.windkessel and conditions.period_s):
+        return outlet.pressure_mmhg, outlet.pressure_mmhg
+    times = np.arange(1, round(conditions.period_s / dt_s) + 1, dtype=np.float64) * dt_s
+    flow, each = _excess_ml_s(conditions, outlet, times), outlet.windkessel
+    swing = each.periodic_mmhg(flow, dt_s) + each.proximal_mmhg_s_ml * flow
+    return outlet.pressure_mmhg + float(swing.min()), outlet.pressure_mmhg + float(swing.max())
+
+
+def deviation_pa(conditions: Conditions) -> float:
+    """Largest deviation of an outlet's pressure, as expected over a cycle, from that which is zero on the lattice."""
+    expected = [each for name in conditions.outlets for each in _expected_mmhg(conditions, name)]
+    return max((abs(each * PASCAL_PER_MMHG - conditions.reference_pa) for each in expected), default=0.0)
+
+
+def _warnings(conditions: Conditions, settings: SolveSettings) -> list[str]:
+    warnings = []
+    behind = {name: outlet.windkessel for name, outlet in conditions.outlets.items() if outlet.windkessel}
+    for name, each in behind.items():
+        ratio = each.proximal_mmhg_s_ml / (impedance := conditions.impedance_mmhg_s_ml(name))
+        if ratio and not LEAST_PROXIMAL <= ratio <= MOST_PROXIMAL:
+            warnings.append(
+                f"solve.outlets.{name}: the proximal resistance {each.proximal_mmhg_s_ml:.3g} mmHg s/mL is {ratio:.2g} "
+                f"times the impedance of the lattice's fluid ({impedance:.3g}), which sends most of a wave back; "
+                f"{LEAST_PROXIMAL:g} to {MOST_PROXIMAL:g} times is good: change proximal_mmhg_s_ml, or"
+                " solve.lattice_speed, to which the impedance is inversely proportional"
+            )
+        lasts_s = settings.cycles * (conditions.period_s or np.inf)
+        if each.time_constant_s * CYCLES_PER_CONSTANT > lasts_s:
+            warnings.append(
+                f"solve.outlets.{name}: the time constant {each.time_constant_s:.3g} s of its Windkessel is long for "
+                f"{settings.cycles} cycles of {conditions.period_s:.3g} s; raise solve.cycles to "
+                f"{np.ceil(CYCLES_PER_CONSTANT * each.time_constant_s / (conditions.period_s or 1)):.0f}"
+            )
+    return warnings

@@ -1,0 +1,303 @@
+"""A steady run with the help of the same flow at twice the spacing, which costs about a sixteenth: an eighth of the
+nodes, and half of the steps, since the time step is twice as long at the same lattice speed.
+
+The run starts from the flow that settles there; that one starts in the same way from four times the spacing, and so on,
+until a lattice would no longer stand for the vessel. What is left then is what the coarse lattice is off by, and has to
+be carried out of the vessel or be worn off by friction. For that the coarse lattice goes ahead: with u the fields of
+the fine lattice at the coarse nodes, F(u) those after a time T of its steps and C(v) those after T of the coarse one's,
+each step of
+
+    v <- C(v) + t,    t = (F(u) - u) - (C(u) - u),    from v = F(u),
+
+adds what the coarse lattice gets wrong, so that it settles to what the fine one would, and stays at u where that has
+settled. The fine lattice gets the difference v - F(u), interpolated. This is a full approximation scheme of two grids
+(Brandt 1977, doi:10.1090/S0025-5718-1977-0431719-X; for lattice Boltzmann Mavriplis 2006,
+doi:10.1016/j.compfluid.2005.07.020) with time steps in place of relaxation. Steps of the fine lattice decide when the
+flow has settled, as ever: a correction that is none costs time alone, and there are no more of them. Corrections are
+computed on the host, so that a run on a device takes the start alone: the steps that they save are done sooner there.
+"""
+
+import time
+from collections.abc import Mapping
+from dataclasses import replace
+from math import ceil
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from solver.backends.driver import Fields
+from solver.domain.halving import NotHalved, Rows, halved
+from solver.domain.nodes import Nodes
+from solver.run.divergence import BlowUpError
+from solver.run.flow_file import FlowWriter
+from solver.run.plan import Plan, make_plan, wall_radius_mm
+from solver.run.prolongation import Prolongation
+from solver.run.start import Start
+from solver.run.units import MAX_GRID_REYNOLDS
+from solver.runtime.stage import StageError
+
+if TYPE_CHECKING:
+    from solver.run.simulation import Simulation
+
+LEAST_UPDATES = 3e8
+"""Updates of nodes that a run from rest is expected to take, below which ``auto`` looks for no coarser lattice."""
+LEAST_ACROSS = 4.0
+"""Coarse nodes across the narrowest section: with fewer the flow is a different one."""
+ROUGH = 10.0
+"""Times the squared spacing, over the width of the narrowest section, that the residual of a coarse flow may be: it is
+off by about as much as the squared spacing anyhow, and what settles last does so at ten times nu/R^2."""
+TOGETHER, APART = 0.25, 1.0
+"""T, and the time from a correction until T begins, at first, over that of a pressure wave through the domain."""
+SETTLED, MOST_REPEATS = 0.5, 60
+"""Change of v, over its first one, at which it is taken, and repeats of T at most. Many short ways ahead gain more than
+few long ones, which lead to what the coarse lattice tells badly."""
+WORTH = 0.7
+"""Part of the residual at the correction before up to which the next one follows in half the time; above, in twice."""
+VELOCITY = slice(1, 4)
+"""Rows of the velocity in packed fields."""
+
+Reals = NDArray[np.float64]
+
+
+class Coarse:
+    """The lattice at twice the spacing that helps a run.
+
+    Attributes
+    ----------
+    nodes, rows : its node arrays, and the fine nodes at its nodes.
+    run : of it, from which the fine one starts.
+
+    Raises
+    ------
+    NotHalved
+        If there is none that would stand for the flow.
+    """
+
+    def __init__(self, simulation: "Simulation") -> None:
+        self._fine, self._driver, self._plan = simulation.nodes, simulation.driver, simulation.plan.at_full_flow()
+        self.nodes, self.rows = _halved(self._fine, self._plan)
+        self._prolonged = Prolongation(self._fine, self.rows)
+        self.run = _prepared(simulation, self.nodes)
+        self._full_flow = self.run.plan.at_full_flow().conditions
+        self._scales, self._of_outlets = _scales(self._plan, self.run.plan)
+        self._times = self.run.plan.units.dt_s / self._plan.units.dt_s
+        transit = self._plan.numbers["acoustic_transit_s"] / self._plan.units.dt_s
+        interval = self._plan.schedule.interval
+        self._together = interval * max(1, round(TOGETHER * transit / interval))
+        self._apart, self._rest = interval * ceil(APART * transit / interval), 1
+        self._steps = 2 * max(1, round(self._together / self._times / 2))
+        self._before, self._last, self._residual = np.zeros((0, 0)), 0, np.inf
+
+    def begin(self) -> Start:
+        """Let the coarse flow settle, and the fine one begin with it.
+
+        Raises
+        ------
+        BlowUpError
+            If the coarse flow does.
+        """
+        began, run = time.monotonic(), self.run
+        run.run(_Unwritten())
+        fields = self._on_fine(_packed(run.driver.fields()), _at_walls(self._fine, self._plan))
+        self._driver.begin_with(fields, run.driver.pressures() / self._of_outlets)
+        updates = run.start.node_updates + run.step * self.nodes.count
+        return Start("coarse", 0, run.start.steps + run.step, updates, time.monotonic() - began)
+
+    def correct(self, step: int, residual: float) -> int:
+        """Correct the fine flow where that is due after a row of the monitor.
+
+        Parameters
+        ----------
+        step, residual : of the row.
+
+        Returns
+        -------
+        Steps that the coarse lattice took; 0 where it did not go ahead.
+        """
+        due = self._last + self._rest * self._apart + self._together
+        if step == due - self._together:
+            self._before = self._from_fine(self._driver.fields())
+        if step != due:
+            return 0
+        closer = residual < WORTH * self._residual
+        self._rest = max(1, self._rest // 2) if closer else 2 * self._rest
+        self._last, self._residual = step, residual
+        return self._go_ahead()
+
+    def _go_ahead(self) -> int:
+        fields, state = self._driver.fields(), self._driver.pressures() * self._of_outlets
+        now = self._from_fine(fields)
+        moved = (now - self._before) * (self._steps * self._times / self._together)
+        missed = moved - (self._later(self._before, state) - self._before)
+        ahead, first, change, repeats = now, 0.0, np.inf, 0
+        while (repeats < MOST_REPEATS and SETTLED * first < change < np.inf) or not repeats:
+            then = self._later(ahead, state) + missed
+            change, ahead, repeats = float(np.linalg.norm((then - ahead)[VELOCITY])), then, repeats + 1
+            first = first or change
+        if change < first:  # else it goes away, or is no number any more
+            more = self._on_fine(ahead - now, np.zeros((3, len(self._fine.wall_link_node))))
+            pairs = zip(fields.arrays(), more.arrays(), strict=False)  # but for the viscosity, which follows
+            self._driver.shift(fields, Fields(*(old + new for old, new in pairs)))
+        return (repeats + 1) * self._steps
+
+    def _later(self, packed: Reals, state: Reals) -> Reals:
+        """Fields of the coarse lattice after T."""
+        self.run.driver.begin_with(_unpacked(packed), state)
+        self.run.driver.advance(self._full_flow.at(0, self._steps))
+        return _packed(self.run.driver.fields())
+
+    def _from_fine(self, fields: Fields) -> Reals:
+        """Fields of the fine lattice at the coarse nodes, in units of the coarse one, (10, M)."""
+        return _packed(fields)[:, self.rows] * self._scales
+
+    def _on_fine(self, packed: Reals, at_walls: Reals) -> Fields:
+        """Fields at all fine nodes, in units of the fine lattice, from those at the coarse ones.
+
+        `at_walls` is the velocity where the fine wall links meet the wall, (3, L).
+        """
+        values = packed / self._scales
+        velocity = self._prolonged(values[VELOCITY], at_walls)
+        drho, *rest = self._prolonged(np.delete(values, VELOCITY, axis=0))
+        if not self._fine.openings:
+            drho -= drho.mean()  # nothing comes in
+        return Fields(drho, velocity, np.stack(rest))
+
+    def state(self) -> dict[str, NDArray[Any]]:
+        """What the next corrections depend on, for a checkpoint."""
+        return {"before": self._before, "last": np.array([self._last, self._residual, self._rest])}
+
+    def restore(self, state: Mapping[str, NDArray[Any]]) -> None:
+        """Go on from a state."""
+        last, self._residual, rest = state["last"].tolist()
+        self._last, self._rest, self._before = int(last), int(rest), state["before"]
+
+
+def from_coarser(simulation: "Simulation") -> tuple[Coarse, Start] | None:
+    """Let a run begin with the flow at twice the spacing; none where it begins at rest."""
+    nodes, settings, plan = simulation.nodes, simulation.settings, simulation.plan
+    small = plan.period_s is not None or plan.expected_steps * nodes.count < LEAST_UPDATES
+    if settings.start == "rest" or (settings.start == "auto" and small) or simulation.attempt.past:
+        return None
+    try:
+        coarse = Coarse(simulation)
+        simulation.log.info("first at twice the spacing, %.3g mm: %d fluid nodes", coarse.nodes.spacing_mm,
+                            coarse.nodes.count)  # fmt: skip
+        start = coarse.begin()
+    except (NotHalved, BlowUpError) as reason:
+        simulation.log.info("note: no start from twice the spacing: %s", reason)
+        return None
+    rows = coarse.run.monitor.rows
+    simulation.log.info(
+        "start from twice the spacing: %d steps there, residual %.2g; about %d steps are expected here",
+        start.steps, rows[-1].residual, simulation.forecast.from_flow(simulation.driver.on_host).steps,
+    )  # fmt: skip
+    return coarse, start
+
+
+def _halved(nodes: Nodes, plan: Plan) -> tuple[Nodes, Rows]:
+    """The lattice of twice the spacing.
+
+    Raises
+    ------
+    NotHalved
+        If it would not stand for the flow.
+    """
+    across = _across(nodes, plan) / 2
+    if across < LEAST_ACROSS:
+        raise NotHalved(f"it would have {across:.1f} nodes across the narrowest section, {LEAST_ACROSS:g} are needed")
+    grid_reynolds = 2 * plan.numbers["grid_reynolds"]
+    if grid_reynolds > MAX_GRID_REYNOLDS:
+        raise NotHalved(f"its grid Reynolds number would be {grid_reynolds:.0f}, above {MAX_GRID_REYNOLDS}")
+    if plan.slip:
+        raise NotHalved(f"fluid slips along {', '.join(plan.slip)}, which would not be half-way between nodes")
+    return halved(nodes)
+
+
+def _across(nodes: Nodes, plan: Plan) -> float:
+    """Nodes across the narrowest section or opening, or between the walls of what has no openings."""
+    if not nodes.openings:
+        return 2 * wall_radius_mm(nodes, plan.slip) / nodes.spacing_mm
+    smallest = plan.numbers["nodes_across_smallest_opening"]
+    return min(smallest, plan.numbers.get("nodes_across_narrowest_section", smallest))
+
+
+def _prepared(simulation: "Simulation", coarse: Nodes) -> "Simulation":
+    """The coarse run.
+
+    Raises
+    ------
+    NotHalved
+        If it cannot be run, such as where the device has no memory left.
+    """
+    from solver.run.simulation import Simulation, find_device, foresee, lay_out, make_driver
+
+    fine, nodes, plan = simulation.settings, simulation.nodes, simulation.plan
+    thicker = coarse.openings[0].area_mm2 / nodes.openings[0].area_mm2 if nodes.openings else 1.0  # one layer of nodes
+    settings = replace(
+        fine,
+        inlets={name: replace(each, flow_ml_s=(each.flow_ml_s or 0.0) * thicker) for name, each in fine.inlets.items()},
+        peak_speed_m_s=plan.numbers["expected_peak_speed_m_s"],
+        velocity_set="D3Q19",
+        precision="fp32" if fine.precision == "fp16" else fine.precision,
+        steady_tolerance=max(fine.steady_tolerance, ROUGH / (_across(nodes, plan) / 2) ** 2),
+        max_steps=plan.expected_steps,
+        monitor_s=None,
+        start="coarse",
+        unsettled="report",
+    )
+    try:
+        plan = make_plan(coarse, settings)
+        expected = foresee(coarse, settings, plan, find_device(settings.backend, settings.precision))
+        driver = make_driver(settings.backend, lay_out(coarse, settings, plan, settings.walls), coarse.part)
+    except StageError as error:
+        raise NotHalved(str(error)) from None
+    return Simulation(coarse, settings, replace(plan, safer=()), expected, driver, simulation.log.getChild("coarser"))
+
+
+def _scales(fine: Plan, coarse: Plan) -> tuple[Reals, Reals]:
+    """What numbers in units of the fine lattice are times those in units of the coarse one.
+
+    Returns
+    -------
+    For packed fields, (C, 1), and for the state of a controlled outlet, flow and pressure.
+    """
+
+    def ratio(name: str) -> float:
+        return float(getattr(fine.units, name) / getattr(coarse.units, name))
+
+    pressure, speed, viscous = ratio("pressure_pa"), ratio("speed_m_s"), ratio("stress_pa")
+    viscous *= (1 - 1 / (2 * fine.units.tau)) / (1 - 1 / (2 * coarse.units.tau))
+    fields = np.array([pressure, *[speed] * 3, *[viscous] * 6])
+    return fields[:, None], np.array([ratio("flow_m3_s"), pressure])
+
+
+def _at_walls(nodes: Nodes, plan: Plan) -> Reals:
+    """Velocity where each wall link meets the wall, (3, L), lattice units."""
+    velocity = np.zeros((3, len(nodes.wall_link_node)))
+    for name, moving in plan.moving.items():
+        velocity[:, nodes.wall_link_patch == nodes.patches.index(name) + 1] = np.array(moving)[:, None]
+    return velocity
+
+
+def _packed(fields: Fields) -> Reals:
+    """Fields as rows of one array: drho, velocity and stress, (10, N)."""
+    return np.concatenate((fields.drho[None], fields.velocity, fields.stress)).astype(np.float64)
+
+
+def _unpacked(packed: Reals) -> Fields:
+    """The fields that are packed so."""
+    return Fields(packed[0], packed[VELOCITY], packed[4:])
+
+
+class _Unwritten(FlowWriter):
+    """A flow file that is not written."""
+
+    def __init__(self) -> None:
+        """Nothing to open."""
+
+    def append(self, *_: Any) -> None:
+        """No file."""
+
+    def average(self, *_: Any, statistics: Any = None) -> None:
+        """No file."""

@@ -1,0 +1,328 @@
+"""Settling: whether a steady run comes to rest, and what it does where it does not, from the rows of its monitor alone.
+
+A flow-through time T is the volume over the inflow; of a closed domain it is the time in which its driver crosses it.
+The rows of the last `RECENT` flow-through times are cut into `BATCHES` of the same length, so long that their means are
+nearly independent (batch means, Schmeiser 1982, doi:10.1287/opre.30.3.556). With m_j the means of a signal and s their
+standard deviation, s/sqrt(n) is the standard error of its mean over n batches. Then the flow
+
+    settles      if the log of the residual falls from batch to batch, by its slope more than `CERTAIN` standard errors
+                 of it, and so fast that the tolerance is reached within `FAR` batches,
+    grows        if it rises in the same way,
+    drifts       if the means of a signal over the two halves of the time differ by more than `CERTAIN` standard errors
+                 and more than a part `SMALL` of its root mean square fluctuation; unless that is less than what
+                 means are wanted to, and than the same part of the largest fluctuation of a signal,
+    fluctuates   if it does none of these: it is statistically stationary, as a limit cycle is.
+
+Signals are the kinetic energy, mean and largest speed, and pressures and flows at the openings. A flow that fluctuates
+is run on, while its mean is taken, until the standard errors of the means of all signals are below a bound, or up to a
+stated time. What was judged is judged again over that time: a flow that settles after all, or drifts, begins anew.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from math import ceil, inf, log
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from solver.run.monitor import Row
+
+Reals = NDArray[np.float64]
+
+BATCHES = 8
+"""Batches in which rows are compared: few, so that each is long, and enough for a standard error within a quarter."""
+RECENT = 4.0
+"""Flow-through times that are looked back on."""
+LEAST_ROWS = 4
+"""Rows of a batch, at least."""
+CERTAIN = 3.0
+"""Standard errors beyond which a difference counts: with 6 degrees of freedom 1 of 40 is by chance."""
+SMALL = 0.25
+"""Part of its fluctuation by which a mean may differ from one half of the time to the other."""
+LARGE = 2.3
+"""Change of the log of the residual since a mean was begun, a factor of 10, at which it is given up at once."""
+FAR = 1000
+"""Batches in which a flow that settles must come to rest."""
+LEAST_THROUGHS = 10.0
+"""Flow-through times over which the mean of a flow that fluctuates is taken at least."""
+PEAK = 0.3
+"""Part of a signal's variance that must lie around one frequency for a period to be told."""
+
+
+NAMES = {"kinetic_energy_j": "kinetic energy", "mean_speed_m_s": "mean speed", "max_speed_m_s": "largest speed"}
+"""Signals that have a mean of their own, by their name in a row."""
+
+
+def signals(rows: Sequence[Row]) -> dict[str, Reals]:
+    """What is watched, by name, (rows, columns), each in parts of its own scale.
+
+    Energy and speeds over their means; pressures at openings over the largest difference of their means; flows over
+    the largest of them.
+    """
+    pressure = np.array([row.pressure_pa for row in rows])
+    flow = np.array([row.flow_ml_s for row in rows])
+    drop = float(np.ptp(pressure.mean(axis=0))) if pressure.size else 0.0
+    largest = float(np.abs(flow.mean(axis=0)).max()) if flow.size else 0.0
+    each = {name: np.array([getattr(row, name) for row in rows])[:, None] for name in NAMES}
+    found = {NAMES[name]: values / max(float(values.mean()), 1e-300) for name, values in each.items()}
+    if drop:
+        found["pressures"] = (pressure - pressure.mean(axis=1, keepdims=True)) / drop
+    if largest:
+        found["flows"] = flow / largest
+    return found
+
+
+def batch_means(values: Reals, batches: int = BATCHES) -> Reals:
+    """Means of the last rows in batches of the same length, (batches, ...)."""
+    length = len(values) // batches
+    kept = values[len(values) - length * batches :]
+    return np.asarray(kept.reshape(batches, length, *values.shape[1:]).mean(axis=1))
+
+
+def batch_error(values: Reals, batches: int) -> Reals:
+    """Standard error of the means over the rows, by so many batch means, (columns,)."""
+    return np.asarray(batch_means(values, batches).std(axis=0, ddof=1) / np.sqrt(batches))
+
+
+def standard_error(values: Reals) -> float:
+    """Of the mean over the rows; of several columns the largest. It is the largest of several numbers of batches: where
+    one has about the length of a period, its means differ by less than they may be wrong.
+    """
+    return float(max(batch_error(values, batches).max() for batches in range(BATCHES // 2 + 1, BATCHES + 1)))
+
+
+def slope(values: Reals) -> tuple[float, float]:
+    """Slope of numbers over their index, and its standard error."""
+    index = np.arange(len(values)) - (len(values) - 1) / 2
+    spread = float(index @ index)
+    rise = float(index @ values) / spread
+    left = values - values.mean() - rise * index
+    return rise, float(np.sqrt(left @ left / (len(values) - 2) / spread))
+
+
+def drifting(rows: Sequence[Row], bound: float) -> bool:
+    """Whether the mean of a signal differs from one half of the rows to the other: see the module."""
+    found = signals(rows)
+    little = min(bound, SMALL * max(float(values.std(axis=0).max()) for values in found.values()))
+    for values in found.values():
+        means = batch_means(values)
+        first, second = means[: BATCHES // 2], means[BATCHES // 2 :]
+        apart = np.abs(second.mean(axis=0) - first.mean(axis=0))
+        error = np.sqrt((first.var(axis=0, ddof=1) + second.var(axis=0, ddof=1)) / (BATCHES // 2))
+        if ((apart > CERTAIN * error) & (apart > SMALL * values.std(axis=0)) & (apart > little)).any():
+            return True
+    return False
+
+
+def trend(rows: Sequence[Row]) -> tuple[Reals, float, float]:
+    """Log of the residual in batches, its slope from batch to batch, and the standard error of this."""
+    residual = batch_means(np.log([max(row.residual, 1e-30) for row in rows]))
+    return residual, *slope(residual)
+
+
+def judged(rows: Sequence[Row], tolerance: float, bound: float) -> str:
+    """``settles``, ``grows``, ``drifts`` or ``fluctuates``: see the module.
+
+    Parameters
+    ----------
+    rows : of the monitor, evenly spaced, at least one for each batch.
+    tolerance : of the residual.
+    bound : part to which means are wanted.
+    """
+    residual, rise, error = trend(rows)
+    if rise < -CERTAIN * error and residual[-1] > log(tolerance) and (residual[-1] - log(tolerance)) / -rise < FAR:
+        return "settles"
+    if rise > CERTAIN * error and rise > 1 / FAR:
+        return "grows"
+    return "drifts" if drifting(rows, bound) else "fluctuates"
+
+
+@dataclass(frozen=True)
+class Fluctuation:
+    """Of an unsteady flow, over the time of its mean; relative to the means, pressures to their largest difference.
+
+    Attributes
+    ----------
+    span_s, throughs : that time, and the same in flow-through times.
+    velocity_rms : root mean square fluctuation of the velocity over all nodes and times, over that of its mean.
+    rms : the same of each signal, by name; of several openings the largest.
+    standard_error : of its mean.
+    period_s : of the signal that fluctuates the most, where one frequency rules it; none else.
+    """
+
+    span_s: float
+    throughs: float
+    velocity_rms: float
+    rms: dict[str, float]
+    standard_error: dict[str, float]
+    period_s: float | None
+
+    def told(self) -> str:
+        """The fluctuation in one sentence."""
+        period = f", with a period of {self.period_s:.3g} s" if self.period_s else ""
+        return (
+            f"unsteady: mean over {self.span_s:.3g} s ({self.throughs:.0f} flow-through times); the velocity fluctuates"
+            f" by {self.velocity_rms:.2%} (root mean square){period}, standard errors of the means are up to"
+            f" {max(self.standard_error.values()):.2%}"
+        )
+
+    def warnings(self, bound: float) -> list[str]:
+        """What to say of means that are less sure than was asked for."""
+        large = [f"{name} {error:.2%}" for name, error in self.standard_error.items() if error > bound]
+        if not large:
+            return []
+        return [
+            f"the means of the unsteady flow have standard errors above solve.unsteady_tolerance {bound:.2%}:"
+            f" {', '.join(large)}; raise solve.unsteady_throughs"
+        ]
+
+    def summary(self) -> dict[str, Any]:
+        """All of it, for ``solve.json``."""
+        return {
+            "mean_over_s": self.span_s,
+            "flow_throughs": self.throughs,
+            "velocity_rms": self.velocity_rms,
+            "rms": self.rms,
+            "standard_error": self.standard_error,
+            "period_s": self.period_s,
+        }
+
+
+def dominant_period_s(times_s: Reals, values: Reals) -> float | None:
+    """Period around which at least a part `PEAK` of the variance of evenly spaced values lies; none if none does.
+
+    The largest peak of the periodogram under a Hann window, three frequencies wide; its place is their mean, weighted.
+    """
+    count = len(values)
+    if count < 2 * BATCHES or not np.ptp(values):
+        return None
+    trend = np.polyval(np.polyfit(times_s - times_s[0], values, 1), times_s - times_s[0])
+    power = np.abs(np.fft.rfft((values - trend) * np.hanning(count))) ** 2
+    top = int(np.argmax(power[2:])) + 2  # slower ones are not seen twice
+    near = slice(top - 1, top + 2)
+    if power[near].sum() < PEAK * power[1:].sum():
+        return None
+    frequency = power[near] @ np.arange(top - 1, top - 1 + len(power[near])) / power[near].sum()
+    return float(count * (times_s[1] - times_s[0]) / frequency)
+
+
+def fluctuation(rows: Sequence[Row], through_s: float, velocity_rms: float) -> Fluctuation:
+    """Of evenly spaced rows of a flow, whose flow-through time and fluctuation of the velocity are given."""
+    found, times = signals(rows), np.array([row.time_s for row in rows])
+    columns = np.concatenate([*found.values()], axis=1)
+    liveliest = columns[:, int(np.argmax(columns.std(axis=0)))]
+    span_s = float(len(times) * (times[1] - times[0]))
+    return Fluctuation(
+        span_s=span_s,
+        throughs=span_s / through_s,
+        velocity_rms=velocity_rms,
+        rms={name: float(values.std(axis=0).max()) for name, values in found.items()},
+        standard_error={name: standard_error(values) for name, values in found.items()},
+        period_s=dominant_period_s(times, liveliest),
+    )
+
+
+@dataclass
+class Watch:
+    """Watches a steady run, a row at a time: what it decides depends on the rows alone, so that a run that goes on from
+    a checkpoint decides the same.
+
+    Attributes
+    ----------
+    interval : steps between two rows.
+    through : steps of a flow-through time.
+    ramp : steps over which the flow is raised.
+    tolerance : of the residual.
+    bound : standard error of the means of the signals below which they are good enough.
+    most : flow-through times over which they are taken at most.
+    verdict : the last judgement.
+    begun : step after which the mean of a flow that fluctuates begins; none of one that may settle.
+    """
+
+    interval: int
+    through: float
+    ramp: float
+    tolerance: float
+    bound: float
+    most: float
+    verdict: str = "settles"
+    begun: int | None = None
+    _anew: int = field(default=0, repr=False)
+    """How often a mean was given up, since the flow did not stay as it was: the next one is twice as long."""
+
+    @property
+    def batch(self) -> int:
+        """Rows of a batch while nothing is averaged, after each of which the flow is judged."""
+        return max(LEAST_ROWS, ceil(RECENT * self.through / BATCHES / self.interval))
+
+    def take(self, rows: Sequence[Row]) -> bool:
+        """Take in the newest of all rows so far; whether the mean of a flow that fluctuates is good enough to end."""
+        since_ramp = rows[-1].step - self.ramp
+        if since_ramp < 0 or len(rows) % self.batch:
+            return False
+        if self.begun is None:
+            count = BATCHES * self.batch
+            if since_ramp < count * self.interval:
+                return False
+            self.verdict = judged(rows[-count:], self.tolerance, self.bound)
+            if self.verdict == "fluctuates":
+                self.begun = rows[-1].step
+            return False
+        return self._averaged(rows)
+
+    def _averaged(self, rows: Sequence[Row]) -> bool:
+        """Judge a mean that was begun: whether it may end; one that drifts begins anew."""
+        assert self.begun is not None
+        wanted, own = LEAST_THROUGHS * 2**self._anew, self.averaged(rows)
+        if len(own) >= BATCHES * self.batch:
+            residual, rise, error = trend(own)
+            if abs(rise) > CERTAIN * error and abs(residual[-1] - residual[0]) > LARGE:
+                self.verdict, self.begun = "settles" if rise < 0 else "grows", None
+                return False
+        span = len(own) * self.interval / self.through
+        if span < wanted or len(own) < BATCHES * self.batch:
+            return False
+        self.verdict = judged(own, self.tolerance, self.bound)
+        if self.verdict == "fluctuates":
+            return span >= self.most * 2**self._anew or self.error(own) < self.bound
+        self.begun, self._anew = rows[-1].step if self.verdict == "drifts" else None, self._anew + 1
+        return False
+
+    def averaged(self, rows: Sequence[Row]) -> Sequence[Row]:
+        """Those of all rows so far over which the mean is taken."""
+        return rows[len(rows) - (rows[-1].step - self.begun) // self.interval :] if self.begun is not None else []
+
+    def stationary(self, rows: Sequence[Row]) -> bool:
+        """Whether a mean over rows is one of a flow that fluctuates, long enough to tell."""
+        enough = len(rows) * self.interval >= LEAST_THROUGHS * self.through and len(rows) >= BATCHES * self.batch
+        return enough and judged(rows, self.tolerance, self.bound) == "fluctuates"
+
+    def retake(self, rows: Sequence[Row]) -> bool:
+        """Take in all rows of a run that goes on, as if one after another."""
+        ended = False
+        for count in range(1, len(rows) + 1):
+            ended = self.take(rows[:count])
+        return ended
+
+    def error(self, rows: Sequence[Row]) -> float:
+        """Largest standard error of a mean over rows."""
+        return max(map(standard_error, signals(rows).values()))
+
+    def least_steps_left(self, rows: Sequence[Row]) -> float:
+        """Steps until a mean is long enough to be told, if the flow fluctuates from now on."""
+        count = LEAST_THROUGHS * 2**self._anew * self.through
+        return (RECENT * self.through if self.begun is None else 0.0) + count - len(self.averaged(rows)) * self.interval
+
+    def steps_left(self, rows: Sequence[Row]) -> float:
+        """Steps until the mean is good enough, if its error falls with the root of the time; not a number before it is
+        begun.
+        """
+        if self.begun is None:
+            return inf
+        own = self.averaged(rows)
+        done, least, most = len(own) * self.interval, LEAST_THROUGHS * 2**self._anew, self.most * 2**self._anew
+        wanted = least * self.through
+        if len(own) >= BATCHES * self.batch:
+            wanted = max(wanted, done * (self.error(own) / self.bound) ** 2)
+        return max(0.0, min(wanted, most * self.through) - done)

@@ -1,0 +1,254 @@
+"""The flow file: velocity, pressure and viscous stress at the fluid nodes over time, which ParaView opens as it is.
+
+VTKHDF 2, type UnstructuredGrid with a static mesh and a time series; means and statistics over time stand beside it
+once, for all times. Points are the fluid nodes in the order of the node arrays (x, y, z, LPS, mm); cells are the voxels
+whose eight corners are all fluid, or, of one layer of nodes, the squares. The viscous stress is
+sigma = -(1 - 1/(2 tau)) Pi = 2 mu S, in the order XX, YY, ZZ, XY, YZ, XZ of VTK: with n the normal out of the fluid,
+sigma.n is the traction of the wall on the fluid, against the flow; -sigma.n drags the wall along the flow.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any, NamedTuple, Self
+
+import h5py
+import numpy as np
+from numpy.typing import NDArray
+
+from solver.domain.nodes import Nodes
+from solver.run.vtkhdf import Steps, add_points, begin, extend, write_lattice
+from solver.runtime.checksum_trailer import demand_sealed, seal
+from solver.runtime.stage import StageError, demand_room
+
+FIELDS = {"velocity_m_s": 3, "pressure_pa": 1, "viscous_stress_pa": 6}
+"""Point arrays and their numbers of components."""
+
+ITEM_BYTES = 4
+"""Of a number in them."""
+
+VARYING = {"viscosity_pa_s": 1}
+"""The effective viscosity, beside them where it varies."""
+
+MEANS = {"velocity_m_s": "velocity_mean_m_s", "pressure_pa": "pressure_mean_pa",
+         "viscous_stress_pa": "viscous_stress_mean_pa", "viscosity_pa_s": "viscosity_mean_pa_s"}  # fmt: skip
+"""Their means over time."""
+
+
+class FlowStatistics(NamedTuple):
+    """Statistics over time at the fluid nodes, (N,) each; arrays of the file by these names.
+
+    With sigma the viscous stress, mu the viscosity of the node and S = sigma/(2 mu):
+
+    Attributes
+    ----------
+    speed_peak_m_s : largest |u|.
+    kinetic_energy_mean_j_m3 : mean of rho |u|^2/2.
+    shear_rate_mean_1_s : mean of sqrt(2 S:S).
+    dissipation_mean_w_m3 : mean of sigma:S = 2 mu S:S.
+    """
+
+    speed_peak_m_s: NDArray[np.floating]
+    kinetic_energy_mean_j_m3: NDArray[np.floating]
+    shear_rate_mean_1_s: NDArray[np.floating]
+    dissipation_mean_w_m3: NDArray[np.floating]
+
+
+def steady_statistics(
+    velocity_m_s: NDArray[np.floating],
+    viscous_stress_pa: NDArray[np.floating],
+    viscosity_pa_s: NDArray[np.floating] | float,
+    density_kg_m3: float,
+) -> FlowStatistics:
+    """Statistics of a flow that stays as it is: velocity (N, 3), viscous stress (N, 6) in VTK's order, viscosity (N,)
+    or the same everywhere.
+    """
+    square = (velocity_m_s**2).sum(axis=1)
+    contracted = (viscous_stress_pa[:, :3] ** 2).sum(axis=1) + 2 * (viscous_stress_pa[:, 3:] ** 2).sum(axis=1)
+    shear_rate = np.sqrt(contracted / 2) / viscosity_pa_s
+    return FlowStatistics(np.sqrt(square), density_kg_m3 / 2 * square, shear_rate, viscosity_pa_s * shear_rate**2)
+
+
+class FlowWriter:
+    """Writes a flow file step by step; a context manager, at whose end the file is sealed.
+
+    Parameters
+    ----------
+    path : file to write.
+    nodes : the geometry.
+    varying : whether the viscosity varies, and is written, too.
+    """
+
+    def __init__(self, path: Path, nodes: Nodes, varying: bool = False) -> None:
+        self._path = path
+        self._file = h5py.File(path, "w")
+        self._fields = FIELDS | VARYING if varying else FIELDS
+        self._static = [*(MEANS[name] for name in self._fields), *FlowStatistics._fields]
+        self._count = nodes.count
+        root = begin(self._file, "UnstructuredGrid")
+        write_lattice(root, nodes)
+        self._data = root.create_group("PointData")
+        components = self._fields | {MEANS[name]: count for name, count in self._fields.items()}
+        for name in (*self._fields, *self._static):
+            add_points(self._data, name, nodes.count, components.get(name, 1))
+        self._steps = Steps(root, (*self._fields, *self._static))
+
+    def append(
+        self,
+        time_s: float,
+        velocity_m_s: NDArray[np.floating],
+        pressure_pa: NDArray[np.floating],
+        viscous_stress_pa: NDArray[np.floating],
+        *viscosity_pa_s: NDArray[np.floating],
+    ) -> None:
+        """Add one time step: velocity (N, 3), pressure (N,), viscous stress (N, 6) in VTK's order, and the effective
+        viscosity (N,) where it varies, all SI.
+        """
+        fields = (velocity_m_s, pressure_pa, viscous_stress_pa, *viscosity_pa_s)
+        self._demand_room(fields)
+        for name, values in zip(self._fields, fields, strict=True):
+            extend(self._data[name], values)
+        self._steps.append(time_s, dict.fromkeys(self._fields, self._steps.count * self._count))
+
+    def average(
+        self,
+        velocity_m_s: NDArray[np.floating],
+        pressure_pa: NDArray[np.floating],
+        viscous_stress_pa: NDArray[np.floating],
+        *viscosity_pa_s: NDArray[np.floating],
+        statistics: FlowStatistics,
+    ) -> None:
+        """Put the means over time, shaped as the arrays of a time step, and statistics in place of those that there
+        may be.
+        """
+        arrays = (velocity_m_s, pressure_pa, viscous_stress_pa, *viscosity_pa_s, *statistics)
+        self._demand_room(arrays)
+        for name, values in zip(self._static, arrays, strict=True):
+            self._data[name].resize(len(values), axis=0)
+            self._data[name][:] = values
+
+    def taken(self, step: int) -> dict[str, NDArray[np.float64] | NDArray[np.float32]]:
+        """A time step that was added, as :meth:`retake` takes it."""
+        first = step * self._count
+        fields = {name: self._data[name][first : first + self._count] for name in self._fields}
+        return {"time_s": np.array(self._steps.time_s(step)), **fields}
+
+    def retake(self, taken: Mapping[str, NDArray[Any]]) -> None:
+        """Add a time step again that another writer had taken."""
+        self.append(float(taken["time_s"]), *(taken[name] for name in self._fields))
+
+    def _demand_room(self, arrays: tuple[NDArray[np.floating], ...]) -> None:
+        demand_room(self._path, sum(array.size * ITEM_BYTES for array in arrays))
+
+    def start_over(self) -> None:
+        """Take all time steps out again."""
+        self._steps.empty()
+        for name in self._fields:
+            self._data[name].resize(0, axis=0)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._file.close()
+        if not error:
+            seal(self._path)
+
+
+@dataclass(frozen=True)
+class Flow:
+    """A flow file, read one time step at a time. Rows are those of the node arrays.
+
+    Attributes
+    ----------
+    path : the file.
+    points_mm : (N, 3) float32, x, y, z, LPS, mm.
+    times_s : (T,) time of each step.
+    """
+
+    path: Path
+    points_mm: NDArray[np.float32]
+    times_s: NDArray[np.float64]
+
+    def velocity_m_s(self, step: int) -> NDArray[np.float32]:
+        """Velocity, (N, 3)."""
+        return self._read("velocity_m_s", step)
+
+    def pressure_pa(self, step: int) -> NDArray[np.float32]:
+        """Pressure, (N,)."""
+        return self._read("pressure_pa", step)
+
+    def viscous_stress_pa(self, step: int) -> NDArray[np.float32]:
+        """Viscous stress, (N, 6), XX, YY, ZZ, XY, YZ, XZ."""
+        return self._read("viscous_stress_pa", step)
+
+    def viscosity_pa_s(self, step: int) -> NDArray[np.float32] | None:
+        """Effective viscosity, (N,); none where it is the same everywhere."""
+        return self._read("viscosity_pa_s", step) if self._varies() else None
+
+    def velocity_mean_m_s(self) -> NDArray[np.float32]:
+        """Mean velocity over time, (N, 3)."""
+        return self._read(MEANS["velocity_m_s"], 0)
+
+    def pressure_mean_pa(self) -> NDArray[np.float32]:
+        """Mean pressure over time, (N,)."""
+        return self._read(MEANS["pressure_pa"], 0)
+
+    def viscous_stress_mean_pa(self) -> NDArray[np.float32]:
+        """Mean viscous stress over time, (N, 6), XX, YY, ZZ, XY, YZ, XZ."""
+        return self._read(MEANS["viscous_stress_pa"], 0)
+
+    def viscosity_mean_pa_s(self) -> NDArray[np.float32] | None:
+        """Mean effective viscosity over time, (N,); none where it is the same everywhere."""
+        return self._read(MEANS["viscosity_pa_s"], 0) if self._varies() else None
+
+    def speed_peak_m_s(self) -> NDArray[np.float32]:
+        """Largest speed over time, (N,)."""
+        return self._read("speed_peak_m_s", 0)
+
+    def kinetic_energy_mean_j_m3(self) -> NDArray[np.float32]:
+        """Mean of the kinetic energy rho |u|^2/2 over time, (N,)."""
+        return self._read("kinetic_energy_mean_j_m3", 0)
+
+    def shear_rate_mean_1_s(self) -> NDArray[np.float32]:
+        """Mean of the shear rate sqrt(2 S:S) over time, (N,)."""
+        return self._read("shear_rate_mean_1_s", 0)
+
+    def dissipation_mean_w_m3(self) -> NDArray[np.float32]:
+        """Mean of the viscous dissipation 2 mu S:S over time, (N,)."""
+        return self._read("dissipation_mean_w_m3", 0)
+
+    def _varies(self) -> bool:
+        with h5py.File(self.path, "r") as file:
+            return "viscosity_pa_s" in file["VTKHDF/PointData"]
+
+    def _read(self, name: str, step: int) -> NDArray[np.float32]:
+        count, step = len(self.points_mm), range(len(self.times_s))[step]
+        with h5py.File(self.path, "r") as file:
+            return file["VTKHDF/PointData"][name][step * count : (step + 1) * count]
+
+
+def read_flow(path: Path) -> Flow:
+    """Open a flow file.
+
+    Raises
+    ------
+    StageError
+        If it is not one of ours, is damaged, or holds no time step.
+    """
+    try:
+        demand_sealed(path)
+        with h5py.File(path, "r") as file:
+            root = file["VTKHDF"]
+            points, times = root["Points"][()], root["Steps/Values"][()]
+            whole = all(len(root["PointData"][name]) == len(times) * len(points) for name in FIELDS)
+            static = (*(MEANS[name] for name in FIELDS), *FlowStatistics._fields)
+            whole &= all(len(root["PointData"][name]) == len(points) for name in static)
+    except (OSError, KeyError, ValueError) as error:
+        raise StageError(f"{path}: cannot be read as a flow file ({error}); run solve again") from None
+    if not whole or not len(times):
+        raise StageError(f"{path}: holds {len(times)} time steps that are not complete; run solve again")
+    return Flow(path, points, times)

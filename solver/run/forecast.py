@@ -1,0 +1,324 @@
+"""Forecast of a run: memory, steps and time, before anything is computed.
+
+A run ends when what its ramp has left behind has died away. Outlets of a steady flow let waves leave
+(:mod:`solver.run.boundary_schedule`), so that the profile is what is left. Where the vessel is widest, with the radius
+R, it settles at some 20 nu/R^2 by friction (26.4 nu/R^2 in a tube at given flow, the first zero of J_2, squared), and
+the flow Q carries it out of the length L at 4.5 Q/(pi R^2 L). A stream that separates where the vessel widens passes by
+what turns there, which settles at some 16 nu/R^2. These numbers are fitted to 42 flows of the matrix in
+tests/stability_matrix.py, whose steps they give within 1.5 times for 37, and tried on others
+(benchmarks/settling_forecast.py).
+
+Where waves stay, behind Windkessels and in flows that pulsate, the slowest motion of a vessel between an inlet of given
+flow and an outlet of given pressure is a standing wave, a quarter of a wavelength long, of frequency
+omega = pi c_s/(2 L). With Womersley's number alpha = R sqrt(omega/nu) friction damps it at the rate
+
+    (1 + alpha/sqrt 2)/T    where it swings (the dispersion of Womersley 1955, doi:10.1113/jphysiol.1955.sp005276,
+                            expanded for large alpha),
+    alpha^4/(8 T)           where it creeps, alpha below about 2 (Poiseuille's friction),
+
+whichever is smaller, and the mean flow carries it out at 4 U/(3 L), since waves run faster with the stream than against
+it; the rate of the profile bounds that. A ramp (1 - cos(pi t/t_r))/2 leaves the part (pi/(omega t_r))^2/2 of what moves
+at a rate omega, and the residual, the change over T, is T times that rate as much.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from math import ceil, floor, inf, log, log10, pi, sqrt
+
+import numpy as np
+
+from solver.domain.nodes import Nodes
+from solver.kernels.streaming import row_stride
+from solver.runtime.memory import gigabytes
+from solver.runtime.stage import StageError
+
+MIN_NODES_ACROSS = 6.0
+"""Fewer nodes than this across a vessel carry no profile of velocity."""
+
+REAL_BYTES = {"fp32": 4, "fp64": 8, "fp16": 4}
+STORED_BYTES = {"fp32": 4, "fp64": 8, "fp16": 2}
+"""Bytes of a number that is computed with, and of a population, in each precision."""
+
+LINKS_PER_AREA = 1.5 + 3 * sqrt(2)
+"""Links that cross a surface per dx^2 of it: sum over c_i . n > 0 of c_i . n, averaged over all directions n."""
+
+RUNS_PER_LINK = 0.3
+"""Runs of addresses (`Runs` of solver/kernels/streaming.py) over wall links, about: 0.27 to 0.31 in pipes and trees."""
+
+STATISTICS = 4
+"""Numbers of a node that a run keeps beside the mean over time (`Statistics` of solver/backends/driver.py)."""
+
+DIFFUSION = 26.4
+"""Rate, in nu/R^2, at which the profile of a given flow settles in a tube."""
+SETTLING, CARRIED, PASSED = 20.0, 4.5, 16.0
+"""Rates at which a profile settles and is carried out where waves leave, and at which it settles where the stream
+passes it by: see the module."""
+
+
+@dataclass(frozen=True)
+class Size:
+    """Of a lattice, as far as memory follows from it.
+
+    Attributes
+    ----------
+    fluid_nodes, wall_links, opening_links : how many.
+    """
+
+    fluid_nodes: float
+    wall_links: float
+    opening_links: float
+    q: int = 19
+
+    @classmethod
+    def of_nodes(cls, nodes: Nodes, q: int = 19) -> "Size":
+        """Of given node arrays, with so many populations a node."""
+        walls, openings = len(nodes.wall_link_node), len(nodes.opening_link_node)
+        if q == 27:
+            through = int(np.count_nonzero(nodes.corner_link_opening))
+            walls, openings = walls + len(nodes.corner_link_opening) - through, openings + through
+        return cls(nodes.count, walls, openings, q)
+
+    @classmethod
+    def of_surface(cls, volume: float, wall_area: float, cap_area: float) -> "Size":
+        """Expected inside a closed surface, volume in dx^3 and areas in dx^2."""
+        return cls(volume, LINKS_PER_AREA * wall_area, LINKS_PER_AREA * cap_area)
+
+    def coarser(self, factor: float) -> "Size":
+        """Of the same vessel at a spacing that is `factor` times as large."""
+        return replace(
+            self, fluid_nodes=self.fluid_nodes / factor**3, wall_links=self.wall_links / factor**2,
+            opening_links=self.opening_links / factor**2,
+        )  # fmt: skip
+
+    def device_bytes(self, precision: str, fields: int = 2, varying: bool = False) -> int:
+        """Most memory that a driver takes where it runs, which is while it reads the fields for a snapshot.
+
+        A node: q populations, the velocity kept for the residual, and ten numbers for each set of `fields`, usually
+        those of the moment and their mean; `STATISTICS` numbers where there is a mean; where the viscosity is
+        `varying`, it and a number more. Addresses: q - 1 for each run of them, of which there are as many as a part of
+        the wall links. A wall link: three addresses and coefficients, its part of the nodes' list. A link through an
+        opening: address, opening, normal, velocity, weight and flux at most, its part of the lists of nodes. With 27
+        populations, two nodes along each axis and ends of differences there, how often these count, squares, fluxes
+        and momentum.
+        """
+        real, stride = REAL_BYTES[precision], row_stride(ceil(self.fluid_nodes))
+        index = 4 if self.q * stride < 2**32 else 8
+        kept = 3 + 10 * fields + (STATISTICS if fields > 1 else 0)
+        node = stride * self.q * STORED_BYTES[precision] + self.fluid_nodes * kept * real
+        node += (self.q - 1) * index * RUNS_PER_LINK * self.wall_links
+        if varying:
+            node += (stride + self.fluid_nodes * fields) * real
+        if self.q == 27 and precision != "fp16":
+            node += self.fluid_nodes * (12 * 4 + 3 + 9 * real)
+        return ceil(node + self.wall_links * (3 * index + 3 * real + 1) + self.opening_links * (index + 8 * real + 10))
+
+    def fitting_mm(self, spacing_mm: float, need_bytes: Callable[["Size"], float], limit_bytes: float) -> float:
+        """The finest spacing, to three digits, at which this vessel needs no more memory than there is."""
+        low, high = 1.0, 2.0
+        while need_bytes(self.coarser(high)) > limit_bytes and high < 1e6:
+            low, high = high, 2 * high
+        for _ in range(30):
+            middle = (low + high) / 2
+            low, high = (middle, high) if need_bytes(self.coarser(middle)) > limit_bytes else (low, middle)
+        digit = 10.0 ** (floor(log10(high * spacing_mm)) - 2)
+        return ceil(high * spacing_mm / digit) * digit
+
+
+@dataclass(frozen=True)
+class Device:
+    """What runs the flow.
+
+    Attributes
+    ----------
+    name : as the log calls it.
+    free_bytes : memory that is free on it.
+    updates_s : updates of fluid nodes of 19 populations a second, about.
+    step_s : time that a step takes however few the nodes.
+    compile_s : compilation before the first steps.
+    copies : of the fields that lie in its memory while a snapshot is written.
+    corners : time of a node with 27 populations over that with 19; that of the bytes moved if not given, of which the
+        force of :mod:`solver.kernels.isotropy` takes 44 a step: 60 to add it to a pair of steps, 217 to find it for 16.
+    """
+
+    name: str
+    free_bytes: float
+    updates_s: float
+    step_s: float
+    compile_s: float
+    copies: int = 0
+    corners: float = (27 * 8 + 44) / (19 * 8)
+
+    def seconds(self, steps: int, fluid_nodes: float, q: int = 19) -> float:
+        """Expected time of so many steps with so many populations a node."""
+        return self.compile_s + steps * (self.step_s + fluid_nodes / self.speed(q))
+
+    def speed(self, q: int) -> float:
+        """Updates of fluid nodes of so many populations a second, about."""
+        return self.updates_s / (self.corners if q == 27 else 1.0)
+
+    def bytes(self, size: Size, precision: str, means: int = 1, varying: bool = False) -> int:
+        """Most memory that a run takes on it which keeps so many means of the fields."""
+        return size.device_bytes(precision, 1 + means + self.copies, varying)
+
+
+@dataclass(frozen=True)
+class Forecast:
+    """What a run is expected to take.
+
+    Attributes
+    ----------
+    steps, seconds : until it ends.
+    bytes : most memory on the device.
+    """
+
+    steps: int
+    seconds: float
+    bytes: int
+
+    def from_flow(self, corrected: bool) -> "Forecast":
+        """The same for a run that begins with the flow at twice the spacing, which may correct it on the way."""
+        part = CORRECTED if corrected else FROM_FLOW
+        return replace(self, steps=ceil(part * self.steps), seconds=part * self.seconds)
+
+
+CORRECTED, FROM_FLOW = 1 / 3, 2 / 3
+"""Of the steps from rest, what those from the flow at twice the spacing are: 0.27 on the demo and 0.42 on the carotid
+with corrections, 0.67 and 0.6 without."""
+
+
+def forecast(
+    nodes: Nodes, precision: str, steps: int, device: Device, means: int = 1, varying: bool = False, q: int = 19
+) -> Forecast:
+    """Expect memory and time of so many steps.
+
+    Parameters
+    ----------
+    nodes, precision, steps, device : what is run, how long, where.
+    means : running means of the fields that are kept: over time, and over each phase.
+    varying : whether the viscosity varies.
+    q : populations of a node.
+
+    Raises
+    ------
+    StageError
+        If the device has too little free memory.
+    """
+    size = Size.of_nodes(nodes, q)
+    need, free = device.bytes(size, precision, means, varying), device.free_bytes
+    if need > free:
+        fitting = size.fitting_mm(
+            nodes.spacing_mm, lambda coarser: device.bytes(coarser, precision, means, varying), free
+        )
+        # voxelize knows of one mean and 19 populations
+        known = rounded_down(1e-9 * Size.of_nodes(nodes).coarser(fitting / nodes.spacing_mm).device_bytes(precision))
+        raise StageError(
+            f"{nodes.count} fluid nodes need {gigabytes(need)} in {precision}, but {gigabytes(free)} are free on"
+            f" {device.name}. Set voxelize.memory_gb: {known:.3g}; voxelize then takes the finest spacing that fits, or"
+            f" names it with the branches that would be lost and the settings that accept this."
+            f" {_at_spacing(nodes, fitting)}. Or free memory there"
+            + _cheaper(device, nodes, precision, means, varying, q)
+        )
+    return Forecast(steps, device.seconds(steps, nodes.count, q), need)
+
+
+def _at_spacing(nodes: Nodes, spacing_mm: float) -> str:
+    """What a coarser spacing leaves of the openings, in words."""
+    across = {opening.name: 2 * opening.radius_mm / spacing_mm for opening in nodes.openings}
+    lost = [f"{name} {count:.1f}" for name, count in across.items() if count < MIN_NODES_ACROSS]
+    told = f"At about {spacing_mm:.3g} mm (now {nodes.spacing_mm:.3g}), the finest that fits,"
+    if lost:
+        return f"{told} these openings have too few nodes across, {MIN_NODES_ACROSS:g} are wanted: {', '.join(lost)}"
+    return f"{told} {f'each opening has {min(across.values()):.1f} nodes across or more' if across else 'it runs'}"
+
+
+def _cheaper(device: Device, nodes: Nodes, precision: str, means: int, varying: bool, q: int) -> str:
+    """What takes less memory at the same spacing."""
+    told = ", or set solve.precision: fp32" if precision == "fp64" else ""
+    if means > 1:
+        alone = gigabytes(device.bytes(Size.of_nodes(nodes, q), precision, 1, varying))
+        told += f", or leave solve.phase_averages out ({alone}), or ask for fewer than {means - 1} snapshots"
+    if q == 27:
+        fewer = gigabytes(device.bytes(Size.of_nodes(nodes), precision, means, varying))
+        told += f", or set solve.velocity_set: D3Q19 ({fewer})"
+    return told
+
+
+def rounded_down(value: float) -> float:
+    """To three digits, and never more than the value but for round-off."""
+    digit = 10.0 ** (floor(log10(value)) - 2)
+    return floor(value / digit + 1e-9) * digit
+
+
+def update_bytes(precision: str, q: int = 19) -> int:
+    """Bytes that an update of a node moves at least: q populations in and out."""
+    return 2 * q * STORED_BYTES[precision]
+
+
+def settling_s(
+    length_m: float,
+    radius_m: float,
+    viscosity_m2_s: float,
+    sound_m_s: float,
+    speed_m_s: float,
+    ramp_s: float,
+    tolerance: float,
+    viscous_s: float | None = None,
+    most: float = inf,
+) -> float:
+    """Time from the end of the ramp until the residual of a run in which waves stay is below the tolerance.
+
+    Parameters
+    ----------
+    length_m, radius_m : of the vessel, R twice its volume over the area of its walls.
+    viscosity_m2_s, sound_m_s, speed_m_s : nu, c_s, U.
+    ramp_s : t_r.
+    tolerance : of the residual.
+    viscous_s : the residual's viscous time; R^2/nu if not given.
+    most : rate, in nu/R^2, at which flow settles that friction moves alone, as behind a widening: most of the stream
+        passes it by.
+    """
+    time_s = radius_m**2 / viscosity_m2_s
+    omega = pi / 2 * sound_m_s / length_m
+    alpha = sqrt(omega * time_s)
+    friction = min(1 + alpha / sqrt(2), alpha**4 / 8, DIFFUSION) / time_s
+    left = _left(omega * ramp_s)
+    carried = 4 * speed_m_s / (3 * length_m)
+    rate = min(friction + carried, most / time_s + carried / 3)
+    return max(0.0, log(omega * (viscous_s or time_s) * left / tolerance)) / rate
+
+
+def profile_rate(length_m: float, radius_m: float, viscosity_m2_s: float, flow_m3_s: float, separated: bool) -> float:
+    """Rate, 1/s, at which a profile settles where waves leave: see the module.
+
+    Parameters
+    ----------
+    length_m, radius_m : of the vessel, R where it is widest.
+    viscosity_m2_s, flow_m3_s : nu, Q.
+    separated : whether the stream separates.
+    """
+    friction = viscosity_m2_s / radius_m**2
+    carried = flow_m3_s / (pi * radius_m**2 * length_m)
+    return PASSED * friction if separated else SETTLING * friction + CARRIED * carried
+
+
+def raised_s(rate_1_s: float, viscous_s: float, ramp_s: float, tolerance: float) -> float:
+    """Time from the end of the ramp until the residual of what settles at one rate is below the tolerance.
+
+    What is raised as (1 - cos(pi t/t_r))/2, the inflow or a velocity of the walls, leaves the part (pi/(s t_r))^2/2, at
+    most 1, of the motion that settles at the rate s; the residual is s times the viscous time as much.
+
+    Parameters
+    ----------
+    rate_1_s : s.
+    viscous_s : the residual's viscous time.
+    ramp_s : t_r; 0 if it is not raised.
+    tolerance : of the residual.
+    """
+    left = _left(rate_1_s * ramp_s)
+    return max(0.0, log(rate_1_s * viscous_s * left / tolerance)) / rate_1_s
+
+
+def _left(ramp: float) -> float:
+    """Part (pi/(omega t_r))^2/2, at most 1, that a ramp leaves of a motion at the rate omega, for omega t_r."""
+    swing = pi / ramp if ramp else inf
+    return 0.5 * min(2.0, swing * swing)

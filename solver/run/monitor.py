@@ -1,0 +1,215 @@
+"""Monitor: what is known of the flow every so many steps, its file, and its summary."""
+
+import csv
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from solver.backends.driver import Observation
+from solver.domain.nodes import Nodes
+from solver.run.plan import Plan
+from solver.run.schedule import LEAST_COUNTED
+
+FALL = 0.25
+"""Of the logarithm of the residual within a twentieth of the viscous time, below which it does not fall: what settles
+last in a pipe falls by 1 in that time."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """State of the run after a step, in SI.
+
+    Attributes
+    ----------
+    step, time_s : when.
+    max_speed_m_s, mach, max_drho : extremes over all nodes.
+    mean_speed_m_s : over all nodes.
+    kinetic_energy_j : of all fluid.
+    density_drift : mean density deviation.
+    change : root mean square change of the velocity over the mean speed, of a steady flow between the last two rows
+        that were compared, of a periodic one since the cycle before; not a number in phases that are not compared.
+    residual : of a steady flow the change over a viscous time at its present rate.
+    balance : (inflow - outflow) / inflow; 0 where there are no openings.
+    flow_ml_s : (openings,) into the vessel at inlets, out of it at outlets: the exact flux over the links.
+    pressure_pa : (openings,) mean over the nodes at the opening.
+    backflow_ml_s : (openings,) into the vessel through nodes at outlets where more came in than went out.
+    """
+
+    step: int
+    time_s: float
+    max_speed_m_s: float
+    mach: float
+    max_drho: float
+    mean_speed_m_s: float
+    kinetic_energy_j: float
+    density_drift: float
+    change: float
+    residual: float
+    balance: float
+    flow_ml_s: NDArray[np.float64]
+    pressure_pa: NDArray[np.float64]
+    backflow_ml_s: NDArray[np.float64]
+
+
+OF_OPENINGS = ("flow_ml_s", "pressure_pa", "backflow_ml_s")
+"""What a row holds of each opening."""
+SINGLE = tuple(field.name for field in fields(Row) if field.name not in OF_OPENINGS)
+"""What else it holds."""
+
+
+@dataclass
+class Monitor:
+    """Rows of a run.
+
+    Attributes
+    ----------
+    tolerance : of the residual.
+    rows : so far.
+    kept : step of the state from which changes of the velocity are counted.
+    apart : steps from there to the next one, of a steady flow.
+    """
+
+    nodes: Nodes
+    plan: Plan
+    tolerance: float
+    rows: list[Row] = field(default_factory=list)
+    kept: int = 0
+    apart: int = 0
+
+    def __post_init__(self) -> None:
+        self.apart = self.plan.schedule.counted
+
+    def compares(self, step: int) -> bool:
+        """Whether the velocity is compared with the state that was kept, and kept: at rows, or once a cycle."""
+        schedule = self.plan.schedule
+        return schedule.compares(step) or (
+            schedule.cycle is None and schedule.row_due(step) and step - self.kept >= self.apart
+        )
+
+    def keep(self, step: int) -> None:
+        """Count changes from the state of a step on that is none of those compared."""
+        self.kept, self.apart = step, self.plan.schedule.counted
+
+    def record(self, step: int, observation: Observation) -> Row:
+        """Add a row."""
+        units, plan = self.plan.units, self.plan
+        inflow = observation.inflow
+        entering = np.array([opening.role == "inlet" for opening in self.nodes.openings], np.bool_)
+        into, out = inflow[entering].sum(), -inflow[~entering].sum()
+        change, residual = self._change(step, observation.change)
+        volume_m3 = self.nodes.count * units.dx_m**3
+        row = Row(
+            step=step,
+            time_s=step * units.dt_s,
+            max_speed_m_s=observation.max_speed * units.speed_m_s,
+            mach=observation.max_speed * 3**0.5,
+            max_drho=observation.max_drho,
+            mean_speed_m_s=observation.mean_speed * units.speed_m_s,
+            kinetic_energy_j=volume_m3 * units.stress_pa * observation.mean_square / 2,
+            density_drift=observation.mean_drho,
+            change=change,
+            residual=residual,
+            balance=float((into - out) / into) if into else np.inf if len(entering) else 0.0,
+            flow_ml_s=np.where(entering, inflow, -inflow) * units.flow_ml_s,
+            pressure_pa=observation.opening_drho * units.pressure_pa + plan.conditions.reference_pa,
+            backflow_ml_s=observation.backflow * units.flow_ml_s,
+        )
+        self.rows.append(row)
+        return row
+
+    def _change(self, step: int, change: float) -> tuple[float, float]:
+        """Change of the velocity and residual of a row, from the change since the last state that was kept.
+
+        Rows of a steady flow that are not compared have those of the last one that was.
+        """
+        schedule, counted = self.plan.schedule, self.compares(step)
+        if schedule.cycle:
+            return change if counted and step > schedule.cycle else np.nan, np.nan
+        if not counted and step > schedule.counted:
+            return self.rows[-1].change, self.rows[-1].residual
+        residual = change / (step - self.kept) * self.plan.viscous_steps
+        if counted:
+            self.kept = step
+            if self._is_noise(change, residual):
+                self.apart = min(2 * self.apart, schedule.most_counted)
+        return change, residual
+
+    def _is_noise(self, change: float, residual: float) -> bool:
+        """Whether the change seems to be as large over any time, as round-off and slight fluctuations are.
+
+        The velocity of a flow that settles goes on in one direction: its change is in proportion to the time in
+        between, and falls. So such a change is small, makes a residual that is too large, and does not fall over a
+        tenth of the viscous time.
+        """
+        schedule, tolerance = self.plan.schedule, self.tolerance
+        half = schedule.most_counted // schedule.interval // 2
+        if residual < tolerance or change > tolerance / LEAST_COUNTED or not 0 < 2 * half <= len(self.rows):
+            return False
+        before, after = np.split(np.log([max(row.residual, 1e-30) for row in self.rows[-2 * half :]]), 2)
+        return bool(before.mean() - after.mean() < FALL)
+
+    def write(self, path: Path) -> None:
+        """Write all rows as CSV; three columns an opening."""
+        names = [opening.name for opening in self.nodes.openings]
+        with path.open("w", newline="", encoding="utf-8") as stream:
+            writer = csv.writer(stream)
+            writer.writerow([*SINGLE, *(f"{key}:{name}" for key in OF_OPENINGS for name in names)])
+            for row in self.rows:
+                values = [getattr(row, name) for name in SINGLE]
+                values += [value for name in OF_OPENINGS for value in getattr(row, name)]
+                writer.writerow([f"{value:.9g}" for value in values])
+
+    def state(self) -> dict[str, NDArray[np.float64]]:
+        """All rows: what is single of each, (rows, values), and what is of each opening, (rows, names, openings)."""
+        count, openings = len(self.rows), len(self.nodes.openings)
+        single = [[getattr(row, name) for name in SINGLE] for row in self.rows]
+        each = [[getattr(row, name) for name in OF_OPENINGS] for row in self.rows]
+        return {
+            "rows": np.array(single, np.float64).reshape(count, len(SINGLE)),
+            "openings": np.array(each, np.float64).reshape(count, len(OF_OPENINGS), openings),
+            "compared": np.array((self.kept, self.apart)),
+        }
+
+    def restore(self, state: Mapping[str, NDArray[Any]]) -> None:
+        """Go on from the rows of another monitor of the same run."""
+        self.kept, self.apart = state["compared"].tolist()
+        for single, each in zip(state["rows"].tolist(), state["openings"], strict=True):
+            values: dict[str, Any] = dict(zip(SINGLE, single, strict=True)) | dict(zip(OF_OPENINGS, each, strict=True))
+            self.rows.append(Row(**values | {"step": int(values["step"])}))
+
+    def last_part(self) -> list[Row]:
+        """Rows of the last period, or the last tenth of a steady run's."""
+        if self.per_cycle:
+            return self.rows[-self.per_cycle :]
+        return self.rows[-max(1, len(self.rows) // 10) :]
+
+    @property
+    def per_cycle(self) -> int:
+        """Rows of a period; 0 of a steady flow."""
+        schedule = self.plan.schedule
+        return schedule.cycle // schedule.interval if schedule.cycle else 0
+
+    def periodicity(self) -> dict[str, float] | None:
+        """How far the last whole cycle differs from the one before, by what differs.
+
+        The velocity in one phase, as the root mean square over all nodes, relative to the mean speed over the cycle;
+        flow and pressure of the openings in all phases, relative to the widest range among the openings. None if less
+        than two cycles were run, or the flow is steady.
+        """
+        count = self.per_cycle
+        whole = len(self.rows) // count * count if count else 0
+        if whole < 2 * count or not count:
+            return None
+        before, last = self.rows[whole - 2 * count : whole - count], self.rows[whole - count : whole]
+        mean_speed = np.mean([row.mean_speed_m_s for row in last])
+        changed = sum(row.change * row.mean_speed_m_s for row in last if np.isfinite(row.change))
+        found = {"velocity": float(changed / mean_speed) if mean_speed else np.inf}
+        for name, key in (("flow", "flow_ml_s"), ("pressure", "pressure_pa")):
+            values, others = (np.array([getattr(row, key) for row in rows]) for rows in (last, before))
+            span = np.ptp(values, axis=0).max()
+            found[name] = float(np.abs(values - others).max() / max(span, 1e-12))
+        return found

@@ -1,0 +1,957 @@
+"""The time loop: conditions over time, monitoring, when to stop, what to write."""
+
+import logging
+import os
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from solver.backends.driver import MEAN, Driver, Fields, LatticeDriver, Statistics
+from solver.backends.lattice import Lattice, build_lattice
+from solver.backends.subdomains import PartsDriver
+from solver.boundary.waveform import described
+from solver.domain.nodes import Nodes
+from solver.kernels.d3q19 import Q
+from solver.kernels.rheology import LEAST_TAU, MOST_TAU, thinned
+from solver.kernels.velocity_sets import velocity_set
+from solver.run import divergence, time_left
+from solver.run.checkpoint import Arrays, Checkpoints
+from solver.run.coarse_start import Coarse, from_coarser
+from solver.run.convergence import CERTAIN, Fluctuation, Watch, fluctuation, standard_error
+from solver.run.divergence import BlowUpError
+from solver.run.fallback import FIRST, Attempt
+from solver.run.flow_file import FlowStatistics, FlowWriter, steady_statistics
+from solver.run.forecast import Device, Forecast, forecast
+from solver.run.models import WITH_MAGIC
+from solver.run.monitor import Monitor, Row
+from solver.run.plan import ACCURATE, DROP_ERROR, Plan, drops_too_large, table
+from solver.run.settings import SolveSettings
+from solver.run.sound import Loss
+from solver.run.start import Start
+from solver.run.units import MAX_DRHO, PASCAL_PER_MMHG, under_resolved
+from solver.runtime.memory import gigabytes
+from solver.runtime.stage import Interruption, StageError
+
+BALANCE = 1e-3
+BACKFLOW = 1e-3
+"""Of the largest flow through an opening: what comes back above this is told."""
+QUIET = 1e-3
+"""Root mean square fluctuation of the velocity, over its mean, below which a flow counts as steady: that of single
+precision and of sound that stays in a closed domain."""
+MARGIN = 1.2
+"""Of the steps after which a flow is expected to have settled, those that are advised."""
+MANY = 0.01
+"""Part of the nodes at a bound of the relaxation time that is worth a warning."""
+LOG_EVERY_S = 5.0
+
+
+def choose_backend(name: str) -> str:
+    """``cpu`` or ``cuda``; ``auto`` takes CUDA where a device answers.
+
+    Raises
+    ------
+    StageError
+        If the name is unknown.
+    """
+    if name not in ("auto", "cpu", "cuda"):
+        raise StageError(f"solve.backend {name!r}: unknown; known are auto, cpu, cuda")
+    if name != "auto":
+        return name
+    from solver.backends.cuda.device import device_answers
+
+    return "cuda" if device_answers() else "cpu"
+
+
+def no_device() -> str | None:
+    """Why there is no CUDA device; none if there is one."""
+    from solver.backends.cuda.device import fault
+
+    return fault()
+
+
+def find_device(backend: str, precision: str) -> Device:
+    """What a backend runs on.
+
+    Raises
+    ------
+    StageError
+        If the backend is unknown, or no CUDA device answers where one is asked for.
+    """
+    if choose_backend(backend) == "cpu":
+        from solver.backends.cpu.cpu_driver import cpu_device
+
+        return cpu_device()
+    from solver.backends.cuda.device import cuda_device
+
+    return cuda_device(precision)
+
+
+def make_driver(backend: str, lattice: Lattice, part: NDArray[np.integer] | None = None) -> Driver:
+    """Driver of a backend, which fails as :func:`find_device` does; of several parts, one for all of them.
+
+    Parameters
+    ----------
+    backend : its name.
+    lattice : the whole domain's.
+    part : (N,) number of the part of each node; one part if not given.
+    """
+    make: Callable[[Lattice], LatticeDriver]
+    if choose_backend(backend) == "cpu":
+        from solver.backends.cpu.cpu_driver import CpuDriver as make
+    else:
+        from solver.backends.cuda.cuda_driver import CudaDriver as make
+    return make(lattice) if part is None or not part.any() else PartsDriver(lattice, part, make)
+
+
+def lay_out(nodes: Nodes, settings: SolveSettings, plan: Plan, walls: str) -> Lattice:
+    """The lattice of a plan, with the named walls."""
+    return build_lattice(
+        nodes if plan.q == Q else nodes.with_corners(), plan.models.collision, plan.rates, walls, settings.precision,
+        plan.conditions.profiles, plan.force, plan.moving, plan.slip, plan.conditions.columns, plan.conditions.control,
+        equilibrium=settings.equilibrium, rheology=plan.rheology,
+        isotropic=_is_isotropic(settings, plan),
+    )  # fmt: skip
+
+
+def _is_isotropic(settings: SolveSettings, plan: Plan) -> bool:
+    """Whether the force of :mod:`solver.kernels.isotropy` acts.
+
+    It is that of D3Q27. Halves do not keep so small a momentum. In the corners of moving walls, where the speed changes
+    as a whole from node to node, it would be a negative viscosity.
+    """
+    return plan.q != Q and settings.precision != "fp16" and not plan.moving
+
+
+def in_si(fields: Fields, plan: Plan) -> tuple[NDArray[np.floating], ...]:
+    """Velocity (N, 3), pressure (N,), viscous stress (N, 6) in the order of VTK, XX YY ZZ XY YZ XZ, and viscosity (N,)
+    where it varies.
+
+    Where nodes are thickened, at an inlet whose flow turns back, the stress is that of blood at their shear rate.
+    """
+    units, rheology = plan.units, plan.rheology
+    viscous: float | NDArray[np.float64] = -(1 - 1 / (2 * units.tau)) * units.stress_pa
+    if rheology is not None and rheology.blend is not None and fields.viscosity is not None:
+        viscous = viscous * thinned(fields.viscosity, rheology.blend, (units.tau - 0.5) / 3)[:, None]
+    return (
+        fields.velocity.T * units.speed_m_s,
+        fields.drho * units.pressure_pa + plan.conditions.reference_pa,
+        fields.stress[[0, 1, 2, 3, 5, 4]].T * viscous,
+        *(() if fields.viscosity is None else (fields.viscosity * units.dynamic_pa_s,)),
+    )
+
+
+@dataclass(frozen=True)
+class Carried:
+    """What a run hands over to the one that goes on with other models.
+
+    Attributes
+    ----------
+    step, seconds : how far it came, and what that took.
+    state : of its driver, without means.
+    monitor : its rows, and from where on changes are counted.
+    start : what it began with.
+    """
+
+    step: int
+    seconds: float
+    state: Mapping[str, NDArray[Any]]
+    monitor: Monitor
+    start: Start
+
+
+class StaleError(Exception):
+    """A checkpoint told of an attempt, but its state is of no use: the run begins as any other."""
+
+
+class OutgrownError(Exception):
+    """Raised by a run whose flow is faster than its models are for.
+
+    Attributes
+    ----------
+    carried : what goes on.
+    grid_reynolds : that the flow had reached.
+    """
+
+    def __init__(self, carried: Carried, grid_reynolds: float) -> None:
+        super().__init__()
+        self.carried, self.grid_reynolds = carried, grid_reynolds
+
+
+@dataclass
+class Simulation:
+    """One run of a geometry under a plan.
+
+    Attributes
+    ----------
+    nodes, settings, plan, forecast : what is run, and what that is expected to take.
+    driver : who runs it.
+    log : where progress goes.
+    checkpoints : where the state is kept on the way; none: nowhere.
+    attempt : how it is tried, and why not otherwise.
+    start : what it began with.
+    monitor : rows of the run.
+    watch : what a steady run's rows say of whether it settles.
+    step, seconds, bytes : how far it has come, what that took, and memory.
+    state : ``steady``, ``periodic``, ``unsteady`` (a fluctuating flow whose mean was taken), or ``unsettled``.
+    fluctuation : of a flow that is not steady under steady conditions.
+    """
+
+    nodes: Nodes
+    settings: SolveSettings
+    plan: Plan
+    forecast: Forecast
+    driver: Driver
+    log: logging.Logger
+    checkpoints: Checkpoints | None = None
+    attempt: Attempt = FIRST
+    start: Start = field(default_factory=Start)
+
+    def __post_init__(self) -> None:
+        self.monitor = Monitor(self.nodes, self.plan, self.settings.steady_tolerance)
+        self.step = 0
+        self.seconds = 0.0
+        self.bytes = 0
+        schedule, dt_s = self.plan.schedule, self.plan.units.dt_s
+        self.state = "unsettled"
+        self.fluctuation: Fluctuation | None = None
+        self.watch = Watch(
+            schedule.interval, self.plan.through_steps, self._raised_s / dt_s, self.settings.steady_tolerance,
+            self.settings.unsteady_tolerance, self.settings.unsteady_throughs,
+        )  # fmt: skip
+        self._ended = False
+        self._averaged = False
+        self._unseen: int | None = None
+        self._snapshots: list[int] = []
+        self._logged = time.monotonic()
+        self._marks: list[tuple[int, float]] = []
+        self._outgrown: tuple[int, float] | None = None
+        self._limited: list[float] = []
+        self._coarse: Coarse | None = None
+
+    @property
+    def _raised_s(self) -> float:
+        """Time from which on the flow is what it was asked for, under the present models."""
+        return max(self.plan.ramp_s, self.attempt.since * self.plan.units.dt_s)
+
+    def take_over(self, carried: Carried) -> None:
+        """Go on from where a run with other models came to; what is kept of each node for the viscosity begins anew."""
+        own = self.driver.state()
+        alike = {
+            name: array
+            for name, array in carried.state.items()
+            if name in own and own[name].shape == array.shape and own[name].dtype == array.dtype
+        }
+        self.driver.restore(own | alike)
+        self.monitor.rows[:], self.monitor.kept = carried.monitor.rows, carried.monitor.kept
+        self.step, self.seconds = carried.step, carried.seconds
+        self._began(carried.start)
+
+    def run(self, writer: FlowWriter) -> None:
+        """Run to a steady flow, to the mean of one that fluctuates, or over all cycles, and write the flow; go on from
+        a checkpoint where there is one.
+
+        Raises
+        ------
+        StageError
+            If the flow blows up, or has not settled where that is refused, or a signal stops the run; in the last two
+            the state is kept.
+        OutgrownError
+            If the flow is faster than the models are for, and there are others.
+        """
+        if self.checkpoints and not self.step:
+            self._go_on(self.checkpoints, writer)
+        if not self.step and (found := from_coarser(self)):
+            coarse, start = found
+            self._coarse = coarse if self.driver.on_host else None
+            self._began(start)
+        with Interruption() as interruption:
+            self._advance(writer, interruption)
+            if self.plan.schedule.cycle is None and not self.converged:
+                self._judge_mean()
+            if not self.converged and self.settings.unsettled == "refuse":
+                self._refuse(writer)
+        self._finish(writer)
+
+    def _began(self, start: Start) -> None:
+        """Take in what the run began with: where that is a flow, nothing is raised."""
+        self.start = start
+        if start.kind == "coarse":
+            self.plan = self.monitor.plan = self.plan.at_full_flow()
+            self.forecast = self.forecast.from_flow(self.driver.on_host)
+
+    def _correct(self, coarse: Coarse) -> None:
+        """Let the coarse lattice correct the flow where that is due."""
+        if steps := coarse.correct(self.step, self.monitor.rows[-1].residual):
+            self.start = self.start.corrected(steps, coarse.nodes.count)
+            self.driver.look(True)
+            self.driver.seen()
+            self.monitor.keep(self.step)
+
+    @property
+    def converged(self) -> bool:
+        """Whether the flow is what it was run for: steady, periodic, or the mean of one that fluctuates."""
+        return self.state != "unsettled"
+
+    def _refuse(self, writer: FlowWriter) -> None:
+        kept = ""
+        if self.checkpoints:
+            self._keep_state(self.checkpoints, writer)
+            kept = ", which goes on from here"
+        raise StageError(
+            f"{self.unsettled()}. Then run the workflow again{kept}; or set solve.unsettled to report, to have the"
+            " results as they are, marked as not settled"
+        )
+
+    def unsettled(self) -> str | None:
+        """By how much the flow had not settled when its time was up, and what to raise; none of one that had."""
+        if self.converged:
+            return None
+        settings = self.settings
+        if self.plan.schedule.cycle:
+            return (
+                f"not periodic: {_difference(self.monitor)} (at most {settings.periodic_tolerance:.2%} wanted); raise"
+                f" solve.cycles (now {settings.cycles})"
+            )
+        if self.fluctuation:
+            balance = float(np.mean([row.balance for row in self.counted_rows]))
+            return (
+                f"out of balance: the flow only fluctuates by now, but on average outflow and inflow differ by"
+                f" {balance:+.2%} of the inflow (at most {BALANCE:.1%}); choose a finer spacing"
+            )
+        row = self.monitor.rows[-1]
+        found = (
+            f"not converged: after {self.step} steps ({row.time_s:.3g} s) the residual is {row.residual:.2g} (wanted"
+            f" {settings.steady_tolerance:g}) and the balance {row.balance:+.2%} (at most {BALANCE:.1%})"
+        )
+        if self.watch.begun is not None or self.watch.verdict != "settles":
+            left = self.watch.least_steps_left(self.monitor.rows)
+            why = f"; the flow {self.watch.verdict}, and is told by its mean:"
+        else:
+            left, _ = time_left.by_residual(self.monitor.rows, self.watch.ramp, settings.steady_tolerance)
+            why = ";"
+        enough = f" to {float(f'{MARGIN * (self.step + left):.1e}'):.0f}" if np.isfinite(left) else ""
+        return f"{found}{why} raise solve.max_steps{enough} (now {settings.max_steps})"
+
+    def _advance(self, writer: FlowWriter, interruption: Interruption) -> None:
+        start, schedule = time.monotonic() - self.seconds, self.plan.schedule
+        while self.step < schedule.last and not self._ended:
+            stop = schedule.next_stop(self.step)
+            self.driver.advance(self.plan.conditions.at(self.step, stop))
+            self._see()  # what was looked at before this stretch, with which a device is busy meanwhile
+            self.step, self.seconds = stop, time.monotonic() - start
+            if self._outgrown:
+                self._hand_over(self._outgrown[1])
+            if schedule.looked_at(stop):
+                self.driver.look(self.monitor.compares(stop))
+                self._unseen = stop
+            self._keep(writer)
+            self.seconds = time.monotonic() - start
+            self._mark()
+            if schedule.may_end(stop):
+                self._see()
+                self._ended = self._may_end()
+                self._report(self.monitor.rows[-1])
+                if self._coarse and not self._ended:
+                    self._correct(self._coarse)
+            if self.checkpoints and (self.checkpoints.due or interruption.number) and not self._ended:
+                self._keep_state(self.checkpoints, writer)
+            if interruption.number and not self._ended:
+                kept = "the state is kept, run the workflow again to go on" if self.checkpoints else "nothing is kept"
+                raise StageError(f"stopped by signal {interruption.number} after step {self.step}; {kept}")
+
+    def _hand_over(self, grid_reynolds: float) -> None:
+        state = {name: array for name, array in self.driver.state().items() if "mean-" not in name}
+        raise OutgrownError(Carried(self.step, self.seconds, state, self.monitor, self.start), grid_reynolds)
+
+    def _may_end(self) -> bool:
+        """Whether the run ends here: the flow is periodic, steady, or fluctuates about a mean that is good enough."""
+        if self.plan.schedule.cycle:
+            self.state = "periodic" if self._is_periodic() else self.state
+        elif self._is_steady():
+            self.state = "steady"
+        else:
+            return self._watched()
+        return self.converged
+
+    def _watched(self) -> bool:
+        """Let the watch take in the newest row, and say what it finds."""
+        before, ended = self.watch.begun, self.watch.take(self.monitor.rows)
+        if self.watch.begun is not None and before is None:
+            row = self.monitor.rows[-1]
+            self.log.info(
+                "step %d, %.4g s: the flow does not come to rest, it fluctuates (residual %.2g); it goes on as an"
+                " unsteady flow, whose mean is taken from here on", row.step, row.time_s, row.residual,
+            )  # fmt: skip
+        elif self.watch.begun != before:
+            self.log.info("step %d: the flow %s after all; a mean will begin anew", self.step, self.watch.verdict)
+        return ended
+
+    def _judge_mean(self) -> None:
+        """Tell a flow that fluctuates about a mean that was taken: unsteady, or steady but for what does not matter."""
+        rows = self.watch.averaged(self.monitor.rows)
+        if not self._ended and not self.watch.stationary(rows):
+            return
+        square = float(self.driver.statistics().square.sum(dtype=np.float64))
+        of_mean = float(np.square(self.driver.mean(MEAN).velocity, dtype=np.float64).sum())
+        velocity_rms = float(np.sqrt(max(square / max(of_mean, 1e-300) - 1, 0.0)))
+        through_s = self.plan.through_steps * self.plan.units.dt_s
+        self.fluctuation = fluctuation(rows, through_s, velocity_rms)
+        balance = [row.balance for row in rows]
+        if abs(np.mean(balance)) < BALANCE + CERTAIN * standard_error(np.array(balance)[:, None]):
+            self.state = "steady" if velocity_rms < QUIET else "unsteady"
+
+    @property
+    def counted_rows(self) -> Sequence[Row]:
+        """Rows that the result is told by: of the mean, of the last period, or of the last tenth of a run."""
+        return self.watch.averaged(self.monitor.rows) if self.fluctuation else self.monitor.last_part()
+
+    def _keep_state(self, checkpoints: Checkpoints, writer: FlowWriter) -> None:
+        """Write a checkpoint. A flow that has blown up is refused first, and leaves those from before."""
+        self._see()
+        arrays = {f"driver/{name}": array for name, array in self.driver.state().items()}
+        arrays |= {f"monitor/{name}": array for name, array in self.monitor.state().items()}
+        arrays |= {"seconds": np.array(self.seconds), "averaged": np.array(self._averaged), "end": self._end()}
+        arrays |= {"attempt": self.attempt.packed(), "outgrown": np.array(self._outgrown or ())}
+        arrays |= {"start": self.start.array()}
+        if self._coarse:
+            arrays |= {f"coarse/{name}": array for name, array in self._coarse.state().items()}
+        taken = {step: partial(writer.taken, k) for k, step in enumerate(self._snapshots)}
+        begin = time.monotonic()
+        checkpoints.write(self.step, arrays, taken)
+        size = sum(array.nbytes for array in arrays.values()) / 1e6
+        self.log.info("checkpoint of step %d: %.3g MB in %.2g s", self.step, size, time.monotonic() - begin)
+
+    def _go_on(self, checkpoints: Checkpoints, writer: FlowWriter) -> None:
+        """Take the newest checkpoint of this run in, or remove those that are of no use."""
+        state = checkpoints.newest(
+            lambda: {f"driver/{name}": each for name, each in self.driver.state().items()}, self._on_the_way
+        )
+        if state is None:
+            checkpoints.remove()
+            if self.attempt.restored:
+                raise StaleError
+            return
+        driver, averaged = _under("driver/", state.arrays), bool(state.arrays["averaged"])
+        self.monitor.restore(_under("monitor/", state.arrays))
+        if self.plan.schedule.cycle is None:
+            self._ended = self.watch.retake(self.monitor.rows)
+        if not np.array_equal(state.arrays["end"], self._end()) and self.watch.begun is None:
+            # the mean of this run begins elsewhere
+            driver, averaged = {name: array for name, array in driver.items() if "mean-" not in name}, False
+        self.driver.restore(driver)
+        for snapshot in state.snapshots.values():
+            writer.retake(snapshot)
+        self.step, self._snapshots = state.step, [*state.snapshots]
+        self.seconds, self._averaged = float(state.arrays["seconds"]), averaged
+        self._outgrown = tuple(state.arrays["outgrown"].tolist()) or None
+        if held := _under("coarse/", state.arrays):
+            self._coarse = Coarse(self)
+            self._coarse.restore(held)
+        self._began(Start.of_array(state.arrays["start"]))
+        self.log.info("going on from the checkpoint of step %d, after %s", self.step, _minutes(self.seconds))
+
+    def _end(self) -> NDArray[np.int64]:
+        """What of a steady run's rows and mean hangs on where it ends at the latest; nothing of a periodic one's."""
+        schedule = self.plan.schedule
+        return np.array([] if schedule.cycle else [schedule.interval, schedule.sample, schedule.last], np.int64)
+
+    def _on_the_way(self, step: int, arrays: Arrays) -> bool:
+        """Whether this run comes by a state of one that is alike up to where it ends.
+
+        A steady one does with the same rows, before its mean begins; or later, where no mean is told since what has
+        not settled is refused.
+        """
+        schedule, end = self.plan.schedule, self._end()
+        if step > schedule.last:
+            return False
+        if np.array_equal(arrays["end"], end):
+            return True
+        without_mean = self.settings.unsettled == "refuse" or step <= schedule.last - schedule.last // 10
+        return without_mean and bool(arrays["end"][0] == schedule.interval)
+
+    def _see(self) -> None:
+        """Take in what was looked at last: a row of the monitor where one is due."""
+        if self._unseen is None:
+            return
+        step, self._unseen = self._unseen, None
+        observation = self.driver.seen()
+        if divergence.seen_in(observation):
+            raise BlowUpError(self.nodes, self.settings, self.plan, self.monitor.rows, step, observation)
+        grid_reynolds = observation.max_speed / ((self.plan.units.tau - 0.5) / 3)
+        if self.plan.safer and self.plan.models.beyond(grid_reynolds):
+            self._outgrown = self._outgrown or (step, grid_reynolds)
+        if self.plan.schedule.row_due(step):
+            row = self.monitor.record(step, observation)
+            if not self.plan.schedule.may_end(step):
+                self._report(row)
+
+    def _keep(self, writer: FlowWriter) -> None:
+        """Take the state into means and snapshots where that is due. Each cycle that may be the last begins anew."""
+        schedule = self.plan.schedule
+        begun = self.watch.begun
+        if schedule.sampled(self.step, begun):
+            self.driver.average(MEAN, schedule.begins_mean(self.step, begun) or not self._averaged)
+            self._averaged = True
+        snapshot = schedule.snapshot(self.step)
+        if snapshot is None:
+            return
+        if schedule.averaged:
+            self.driver.average(MEAN + 1 + snapshot, schedule.place(self.step)[0] == schedule.first_kept)
+            return
+        if snapshot == 0:
+            writer.start_over()
+            self._snapshots.clear()
+        self._snapshots.append(self.step)
+        writer.append(self.step * self.plan.units.dt_s, *in_si(self._fields(), self.plan))
+
+    def _fields(self) -> Fields:
+        """Fields of all nodes; at which part of them the limiter acts is noted."""
+        fields = self.driver.fields()
+        if (limit := self.plan.shear_limit) is not None:
+            self._limited.append(float((self.plan.shear_rate(fields) > limit).mean()))
+        return fields
+
+    @property
+    def limited(self) -> float | None:
+        """Mean part of the nodes at which the limiter acted, over the states that were read; none without one."""
+        return float(np.mean(self._limited)) if self._limited else None
+
+    def _finish(self, writer: FlowWriter) -> None:
+        """Write what only the end tells: the steady flow, means over phases, mean and statistics over time."""
+        schedule = self.plan.schedule
+        if schedule.cycle is None:
+            present = self._fields()
+            last = in_si(self.driver.mean(MEAN) if self.state == "unsteady" else present, self.plan)
+            writer.append(self.step * self.plan.units.dt_s, *last)
+        elif schedule.averaged:
+            for number, step in enumerate(schedule.snapshots):
+                time_s = (self.step - schedule.cycle + step) * self.plan.units.dt_s
+                writer.append(time_s, *in_si(self.driver.mean(MEAN + 1 + number), self.plan))
+        if self.state == "steady" or (schedule.cycle is None and not self._averaged):
+            writer.average(*last, statistics=self._steady(*last))
+        else:
+            statistics = self._statistics_in_si(self.driver.statistics())
+            writer.average(*in_si(self.driver.mean(MEAN), self.plan), statistics=statistics)
+        self.bytes = self.driver.memory_bytes()
+
+    def _is_steady(self) -> bool:
+        """Little change, little change over a viscous time, and as much flowing out as in, once the ramp is over, over
+        as many rows as `quiet` of the schedule asks for.
+        """
+        limit, rows = self.settings.steady_tolerance, self.monitor.rows[-self.plan.schedule.quiet :]
+        raised = rows[0].time_s >= self._raised_s and len(self.monitor.rows) > max(1, self.plan.schedule.quiet - 1)
+        return raised and all(
+            row.change < limit and row.residual < limit and abs(row.balance) < BALANCE for row in rows
+        )
+
+    def _is_periodic(self) -> bool:
+        """Whether a cycle is over, as many as asked for, that differs little from the one before, after the ramp."""
+        schedule = self.plan.schedule
+        cycle, within = schedule.place(self.step)
+        if within != schedule.cycle or cycle < schedule.least_cycles:
+            return False
+        raised = self._raised_s <= (cycle - 1) * schedule.cycle * self.plan.units.dt_s
+        found = self.monitor.periodicity()
+        return raised and found is not None and max(found.values()) <= self.settings.periodic_tolerance
+
+    def _statistics_in_si(self, found: Statistics) -> FlowStatistics:
+        units = self.plan.units
+        return FlowStatistics(
+            speed_peak_m_s=found.peak_speed * units.speed_m_s,
+            kinetic_energy_mean_j_m3=found.square * (units.stress_pa / 2),
+            shear_rate_mean_1_s=found.shear_rate * units.shear_rate_1_s,
+            dissipation_mean_w_m3=found.dissipation * (units.stress_pa * units.shear_rate_1_s),
+        )
+
+    def _steady(
+        self,
+        velocity_m_s: NDArray[np.floating],
+        _: NDArray[np.floating],
+        viscous_stress_pa: NDArray[np.floating],
+        *viscosity_pa_s: NDArray[np.floating],
+    ) -> FlowStatistics:
+        """Statistics of a flow that has settled, from what :func:`in_si` tells of it."""
+        units = self.plan.units
+        viscosity = viscosity_pa_s[0] if viscosity_pa_s else units.viscosity_m2_s * units.density_kg_m3
+        return steady_statistics(velocity_m_s, viscous_stress_pa, viscosity, units.density_kg_m3)
+
+    def _report(self, row: Row) -> None:
+        now = time.monotonic()
+        if now - self._logged < LOG_EVERY_S and not self._ended and self.step < self.plan.schedule.last:
+            return
+        self._logged = now
+        state = f"residual {row.residual:.2g} (wanted {self.settings.steady_tolerance:g}), balance {row.balance:+.2%}"
+        if self.plan.period_s:
+            found = self.monitor.periodicity()
+            differ = f"cycles differ by {max(found.values()):.2%}, " if found else ""
+            cycle = row.time_s / self.plan.period_s
+            state = f"cycle {cycle:.2f} of at most {self.settings.cycles}, {differ}balance {row.balance:+.2%}"
+        self.log.info(
+            "step %d, %.4g s, %s, max speed %.3g m/s, %.3g MLUPS, %s",
+            row.step, row.time_s, state, row.max_speed_m_s, self.mlups, self._time_left(),
+        )  # fmt: skip
+
+    @property
+    def mlups(self) -> float:
+        """Million updates of fluid nodes a second, monitoring and writing included."""
+        return self.step * self.nodes.count / max(self.seconds, 1e-9) / 1e6
+
+    def _time_left(self) -> str:
+        schedule = self.plan.schedule
+        most = float(schedule.last - self.step)
+        if self._ended:
+            left = 0.0
+        elif schedule.cycle:
+            expected = self.forecast.steps - self.step
+            left = min(most, expected if expected > 0 else schedule.cycle - self.step % schedule.cycle)
+        elif self.watch.begun is not None:
+            left = self.watch.steps_left(self.monitor.rows)
+        else:
+            left = time_left.settling(
+                self.monitor.rows, self.forecast.steps, self.watch.ramp, self.settings.steady_tolerance
+            )
+        prefix = "" if self._ended else "about " if left <= most else "at most "
+        step_s = time_left.seconds_a_step(self._marks, self.forecast.seconds / self.forecast.steps)
+        return f"{prefix}{_minutes(min(left, most) * step_s)} left"
+
+    def _mark(self) -> None:
+        """Keep what the speed of this run follows from: the first two stops, and the last one."""
+        self._marks = [*self._marks[:2], (self.step, self.seconds)]
+
+
+def _under(prefix: str, arrays: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
+    """Arrays whose names begin so, by the rest of their names."""
+    return {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
+
+
+def solve(
+    nodes: Nodes,
+    settings: SolveSettings,
+    flow_path: Path,
+    monitor_path: Path,
+    log: logging.Logger,
+    checkpoints: Checkpoints | None = None,
+) -> dict[str, Any]:
+    """Solve the flow through a vessel.
+
+    Parameters
+    ----------
+    nodes : the geometry.
+    settings : fluid, conditions, numerics.
+    flow_path : where the flow file goes, see :mod:`solver.run.flow_file`.
+    monitor_path : where the monitor's CSV goes.
+    log : where progress goes.
+    checkpoints : where the state is kept on the way; none: nowhere.
+
+    Returns
+    -------
+    Summary of the run, as it is written to ``solve.json``.
+
+    Raises
+    ------
+    StageError
+        If settings do not fit the geometry, the flow blows up, or has not settled where that is refused, a signal stops
+        the run, or its device fails.
+    """
+    from solver.backends.cuda.device import failures_told
+
+    attempt = Attempt.unpacked(checkpoints.peek("attempt") if checkpoints else None)
+    plan = attempt.plan(nodes, settings)
+    device = find_device(settings.backend, settings.precision)
+    if settings.backend == "auto" and (missing := no_device()):
+        _demand_no_promise(missing)
+        log.info("on the CPU: %s", missing)
+    log.info("%s on %s, collision %s, walls %s\n%s", settings.precision, device.name, plan.models, settings.walls,
+             table(plan.numbers))  # fmt: skip
+    expected = foresee(nodes, settings, plan, device)
+    log.info("forecast: %s", _told(expected, plan, device))
+    for name, values in plan.conditions.told().items():
+        log.info("%s: %s", name, ", ".join(f"{key} {value:.4g}" if isinstance(value, float) else f"{key} {value}"
+                                           for key, value in values.items()))  # fmt: skip
+    for note in plan.notes:
+        log.info("note: %s", note)
+    for warning in plan.warnings:
+        log.warning("warning: %s", warning)
+    wanted = f"{gigabytes(expected.bytes)} in {settings.precision}"
+    with failures_told(wanted, kept=checkpoints is not None):
+        simulation = _run(nodes, settings, attempt, plan, expected, flow_path, log, checkpoints)
+        plan = simulation.plan
+        simulation.monitor.write(monitor_path)
+        late = _late_warnings(simulation)
+        for warning in late:
+            log.warning("warning: %s", warning)
+        came_back = _backflow(simulation)
+        for note in came_back:
+            log.info("note: %s", note)
+        notes = [*_that_hold(plan.notes, plan), *simulation.attempt.past, *_measured(simulation), *came_back]
+        return _summary(simulation, _that_hold(plan.warnings, plan) + late, notes)
+
+
+def _run(
+    nodes: Nodes,
+    settings: SolveSettings,
+    attempt: Attempt,
+    plan: Plan,
+    expected: Forecast,
+    flow_path: Path,
+    log: logging.Logger,
+    checkpoints: Checkpoints | None,
+) -> Simulation:
+    """Run an attempt, and those that follow it where its models do not hold the flow; the one that came to its end."""
+    carried: Carried | None = None
+    while True:
+        driver = make_driver(settings.backend, lay_out(nodes, settings, plan, settings.walls), nodes.part)
+        log.info("%s: %s", driver.device, driver.layout)
+        simulation = Simulation(nodes, settings, plan, expected, driver, log, checkpoints, attempt)
+        if carried:
+            simulation.take_over(carried)
+        try:
+            with FlowWriter(flow_path, nodes, plan.rheology is not None) as writer:
+                simulation.run(writer)
+            return simulation
+        except StaleError:
+            attempt = FIRST
+            plan = attempt.plan(nodes, settings)
+            expected = foresee(nodes, settings, plan, find_device(settings.backend, settings.precision))
+            continue
+        except OutgrownError as outgrown:
+            carried = outgrown.carried
+            attempt = attempt.climbed(plan, carried.step, outgrown.grid_reynolds)
+        except BlowUpError as blown:
+            following = attempt.after(settings, plan, blown)
+            if following is None:
+                raise
+            attempt, carried = following, None
+            if checkpoints:
+                checkpoints.remove()
+        log.warning("fall-back: %s", attempt.past[-1])
+        plan = attempt.plan(nodes, settings)
+
+
+def _demand_no_promise(missing: str) -> None:
+    """Check that a job without a device was given none: its time would end long before a run on the CPU does."""
+    for name in ("SLURM_GPUS", "SLURM_GPUS_ON_NODE"):
+        if (given := os.environ.get(name, "0")) != "0":
+            raise StageError(
+                f"solve.backend auto: SLURM gave this job GPUs ({name} is {given}), and none can be used: {missing};"
+                " or set solve.backend to cpu, and ask for none"
+            )
+
+
+def foresee(nodes: Nodes, settings: SolveSettings, plan: Plan, device: Device) -> Forecast:
+    """What the run of a plan is expected to take on a device, which fails as :func:`forecast` does."""
+    means = 1 + (len(plan.schedule.snapshots) if plan.schedule.averaged else 0)
+    varying = plan.rheology is not None or any(models.eddies or models.layers for models in plan.safer)
+    return forecast(nodes, settings.precision, plan.expected_steps, device, means, varying, plan.q)
+
+
+def _told(expected: Forecast, plan: Plan, device: Device) -> str:
+    basis = "until friction has settled the flow"
+    if cycle := plan.schedule.cycle:
+        basis = f"{expected.steps // cycle} of at most {plan.schedule.cycles} cycles"
+    elif plan.conditions.waves.inflow:
+        basis = "until what the ramp leaves has died away"
+    return (
+        f"about {expected.steps} steps ({basis}) in {_minutes(expected.seconds)}, at"
+        f" {device.speed(plan.q) / 1e6:.3g} MLUPS and compilation of {device.compile_s:g} s; memory"
+        f" {gigabytes(expected.bytes)} of {gigabytes(device.free_bytes)} free on {device.name}"
+    )
+
+
+def _minutes(seconds: float) -> str:
+    minutes, rest = divmod(round(seconds), 60)
+    return f"{minutes} min {rest:02d} s"
+
+
+def _that_hold(texts: Sequence[str], plan: Plan) -> list[str]:
+    """Notes or warnings without those that only held before the run."""
+    return [text for text in texts if text not in plan.foreseen]
+
+
+def _grid_reynolds(simulation: Simulation) -> float:
+    """Largest grid Reynolds number of the part of the run that counts."""
+    units = simulation.plan.units
+    return max(row.max_speed_m_s for row in simulation.counted_rows) * units.dx_m / units.viscosity_m2_s
+
+
+def _measured(simulation: Simulation) -> list[str]:
+    """What is to be noted of the flow as it was at the end, in place of what was foreseen."""
+    return drops_too_large(_grid_reynolds(simulation)) if simulation.plan.has_openings else []
+
+
+def _drop_error(simulation: Simulation) -> float | None:
+    """By how much pressure drops may be too large at most, as a part of them; none where that is little."""
+    grid_reynolds = _grid_reynolds(simulation)
+    return grid_reynolds * DROP_ERROR if simulation.plan.has_openings and grid_reynolds > ACCURATE else None
+
+
+def _late_warnings(simulation: Simulation) -> list[str]:
+    plan, rows = simulation.plan, simulation.monitor.rows
+    warnings = under_resolved(_grid_reynolds(simulation), plan.units.dx_m)
+    if unsettled := simulation.unsettled():
+        warnings.append(unsettled)
+    if simulation.state == "unsteady" and simulation.fluctuation:
+        warnings += simulation.fluctuation.warnings(simulation.settings.unsteady_tolerance)
+    drho = max(row.max_drho for row in rows)
+    if drho > MAX_DRHO:
+        warnings.append(
+            f"density deviated by {drho:.2g} (at most {MAX_DRHO} wanted), compressibility may show; lower "
+            "solve.lattice_speed"
+        )
+    warnings += _bounds_told(simulation)
+    speed, expected = max(row.max_speed_m_s for row in rows), plan.numbers["expected_peak_speed_m_s"]
+    if speed > 1.5 * expected:
+        warnings.append(
+            f"peak speed {speed:.3g} m/s is well above the expected {expected:.3g} m/s; set solve.peak_speed_m_s to it"
+        )
+    return warnings
+
+
+def _difference(monitor: Monitor) -> str:
+    found = monitor.periodicity()
+    if found is None:
+        return "there are no two cycles to compare"
+    return "the last two cycles differ by " + ", ".join(f"{value:.2%} in {name}" for name, value in found.items())
+
+
+def _backflow(simulation: Simulation) -> list[str]:
+    """Notes on outlets through which blood came back, in the part of the run that counts."""
+    rows, notes = simulation.counted_rows, []
+    for k, opening in enumerate(simulation.nodes.openings):
+        back = _backflow_of(rows, k)
+        if opening.role == "outlet" and back["backflow_part_of_time"] > 0:
+            notes.append(
+                f"blood comes back through outlet {opening.name}: up to {back['largest_backflow_ml_s']:.3g} mL/s, at "
+                f"{back['backflow_part_of_time']:.0%} of the time; its speed is not imposed there"
+            )
+    return notes
+
+
+def _backflow_of(rows: Sequence[Row], k: int) -> dict[str, float]:
+    """What came back through the k-th opening: at most, part of the time, and part of what passed through it."""
+    back, flow = (np.array([getattr(row, name)[k] for row in rows]) for name in ("backflow_ml_s", "flow_ml_s"))
+    passed = float((flow + 2 * back).sum())  # out and in, of which the flow is the difference
+    return {
+        "largest_backflow_ml_s": float(back.max()),
+        "backflow_part_of_time": float((back > BACKFLOW * np.abs(flow).max()).mean()),
+        "backflow_part_of_flow": float(back.sum()) / passed if passed > 0 else 0.0,
+    }
+
+
+def _first_harmonic(rows: Sequence[Row], k: int, loss: Loss) -> dict[str, float]:
+    """Amplitude of the k-th opening's flow at the frequency of the cycle that the rows fill, as it is, and with what
+    the lattice's compressibility is expected to have taken; and that expectation.
+    """
+    flow = np.array([row.flow_ml_s[k] for row in rows])
+    wave = np.exp(-2j * np.pi * np.arange(len(rows)) / len(rows))
+    amplitude = 2 * abs(flow @ wave) / len(rows)
+    return {
+        "flow_ml_s": amplitude,
+        "corrected_flow_ml_s": amplitude / (1 - loss.first_harmonic),
+        "expected_loss": loss.first_harmonic,
+        "expected_delay_deg": loss.delay_deg,
+        "expected_peak_loss": loss.peak,
+    }
+
+
+def _bounds_told(simulation: Simulation) -> list[str]:
+    """What to say where much of the fluid is as thin, or as thick, as it is let become."""
+    plan, (thin, thick) = simulation.plan, simulation.driver.at_bounds() / simulation.nodes.count
+    told = []
+    if thin > MANY:
+        told.append(
+            f"{thin:.1%} of the nodes are at the lower bound {LEAST_TAU} of tau, where {plan.blood.model} blood would"
+            " be thinner; choose a finer spacing, or raise solve.lattice_speed"
+        )
+    if thick > MANY and plan.blood.model != "bingham":  # whose plugs are rigid as they should be
+        told.append(
+            f"{thick:.1%} of the nodes are at the upper bound {MOST_TAU:g} of tau, where {plan.blood.model} blood would"
+            " be thicker; lower solve.lattice_speed"
+        )
+    return told
+
+
+def _summary(simulation: Simulation, warnings: list[str], notes: list[str]) -> dict[str, Any]:
+    monitor, plan, settings = simulation.monitor, simulation.plan, simulation.settings
+    part, last, fluctuating = simulation.counted_rows, monitor.rows[-1], simulation.fluctuation
+    flow = np.mean([row.flow_ml_s for row in part], axis=0)
+    pressure = np.mean([row.pressure_pa for row in part], axis=0)
+    entering = np.array([opening.role == "inlet" for opening in simulation.nodes.openings], np.bool_)
+    into, out = float(flow[entering].sum()), float(flow[~entering].sum())
+    openings: dict[str, dict[str, Any]] = {}
+    waves, imposed, losses = plan.conditions.waves, plan.conditions.told(), plan.losses
+    for k, opening in enumerate(simulation.nodes.openings):
+        openings[opening.name] = {
+            "role": opening.role, "flow_ml_s": float(flow[k]), "pressure_pa": float(pressure[k]),
+            **_backflow_of(part, k),
+        }  # fmt: skip
+        if opening.role == "inlet":
+            openings[opening.name]["imposed_flow_ml_s"] = waves.inflow[opening.name].mean_ml_s
+        else:
+            openings[opening.name]["imposed_pressure_pa"] = (
+                plan.conditions.outlets[opening.name].pressure_mmhg * PASCAL_PER_MMHG
+            )
+        if loss := losses.get(opening.name):
+            openings[opening.name]["first_harmonic"] = _first_harmonic(monitor.last_part(), k, loss)
+        openings[opening.name]["imposed"] = imposed[opening.name]
+    return {
+        "state": simulation.state,
+        "converged": simulation.converged,
+        "unsettled": simulation.unsettled(),
+        "unsteady": fluctuating.told() if fluctuating and simulation.state == "unsteady" else None,
+        "fluctuation": fluctuating.summary() if fluctuating else None,
+        "warnings": warnings,
+        "notes": notes,
+        "cycles": simulation.step / plan.schedule.cycle if plan.schedule.cycle else None,
+        "residual": None if plan.period_s else last.residual,
+        "change": None if plan.period_s else last.change,
+        "periodicity": monitor.periodicity(),
+        "pressure_drop_error": _drop_error(simulation),
+        "mass_balance": (into - out) / into if into else None,
+        "openings": openings,
+        "waveforms": described({name: flow.curve for name, flow in waves.inflow.items()}, "flow_ml_s")
+        | described(waves.pressure_mmhg, "pressure_mmhg"),
+        "max_speed_m_s": last.max_speed_m_s,
+        "mach": max(row.mach for row in monitor.rows),
+        "max_drho": max(row.max_drho for row in monitor.rows),
+        "density_drift": last.density_drift,
+        "kinetic_energy_j": float(np.mean([row.kinetic_energy_j for row in part])),
+        "nodes_at_bounds": dict(zip(("thin", "thick"), simulation.driver.at_bounds().tolist(), strict=True)),
+        "numbers": plan.numbers,
+        "models": {
+            "velocity_set": velocity_set(plan.q).name,
+            "collision": plan.models.collision,
+            "magic": plan.models.magic if plan.models.collision in WITH_MAGIC else None,
+            "equilibrium": settings.equilibrium,
+            "eddies": {"constant": plan.models.eddies, "onset": plan.models.onset, "part_of_nodes": simulation.limited}
+            if plan.models.eddies
+            else None,
+            "isotropic_force": _is_isotropic(settings, plan),
+            "outlet_layers": plan.models.layers,
+            "fallbacks": list(simulation.attempt.past),
+            "blood": {"model": plan.blood.model, "parameters": plan.blood.parameters, "source": plan.blood.source},
+            "walls": settings.walls,
+            "patches": {name: "slips" if patch.slip else "moves" for name, patch in settings.patches.items()},
+            "inlets": {name: profile.name for name, profile in plan.conditions.profiles.items()},
+            "outlets": "anti-bounce-back",
+            "precision": settings.precision,
+        },
+        "forecast": {
+            "steps": simulation.forecast.steps,
+            "seconds": simulation.forecast.seconds,
+            "memory_mb": simulation.forecast.bytes / 1e6,
+        },
+        "start": asdict(simulation.start),
+        "device": simulation.driver.device,
+        "steps": simulation.step,
+        "time_s": last.time_s,
+        "seconds": simulation.seconds,
+        "memory_mb": simulation.bytes / 1e6,
+        "mlups": simulation.mlups,
+    }

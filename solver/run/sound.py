@@ -1,0 +1,183 @@
+"""Sound: what the compressibility of the lattice takes from a flow that pulsates, told before the run.
+
+The lattice's fluid carries sound at c_s = dx/(sqrt(3) dt), and so takes up V/(rho c_s^2) of volume for each unit of
+pressure, which a vessel of rigid walls does not. Of the flow that enters, a part goes into that and not through the
+outlets: beside Windkessels about as V/(rho c_s^2) beside their compliance, where pressures are given by a standing
+wave, (omega L/c_s)^2/2 in a tube of length L. Both are the response of one model: the sections of the vessel as a line
+of tubes (:mod:`solver.domain.sections`), what is behind each outlet at its end as it acts from step to step,
+
+    z_k = [gain/(1 - decay e) + resistance] alpha / (1 - (1 - alpha) e),   e = exp(-i omega dt),
+
+the rule of :func:`solver.boundary.openings.adjusted`. The loss of a harmonic is what it lacks of the one that the same
+model has where sound is so fast that nothing is taken up. It falls with dt^2.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from solver.boundary.waveform import Waves
+from solver.boundary.windkessel import Outlet
+from solver.domain.nodes import Opening
+from solver.domain.sections import Complex, Ends, Sections
+from solver.run.boundary_schedule import control_rule
+from solver.run.units import MAX_LOSS, PASCAL_PER_MMHG
+
+HARMONICS = 20
+"""Of the waves, that the peak of the flow is made of."""
+SAMPLES = 400
+"""Of a period, among which the peak is looked for."""
+INCOMPRESSIBLE = 1e-3
+"""Of a time step: one at which the sound is so much faster that 10^-6 of any loss is left."""
+LEAST_HARMONIC = 0.01
+"""Part of the largest first harmonic of all openings, below which that of an outlet says nothing."""
+PASCAL_S_M3 = 1e6 * PASCAL_PER_MMHG
+"""One mmHg s/mL."""
+
+
+@dataclass(frozen=True)
+class Loss:
+    """What an outlet's flow is expected to lack for the lattice's compressibility.
+
+    Attributes
+    ----------
+    first_harmonic : part of the amplitude of its first harmonic; less than 0 where that is raised.
+    delay_deg : by how much that comes late, of a period of 360 degrees.
+    peak : part of the largest flow, out of all harmonics.
+    """
+
+    first_harmonic: float
+    delay_deg: float
+    peak: float
+
+
+@dataclass(frozen=True)
+class Pulse:
+    """A flow that pulsates in a vessel.
+
+    Attributes
+    ----------
+    openings, sections : of the vessel.
+    waves, outlets : what changes in time, and what holds at the outlets, by name.
+    mean_m3_s : (openings,) what leaves on average.
+    period_s : of the waves.
+    dx_m : spacing of the lattice.
+    density_kg_m3, viscosity_m2_s : of blood.
+    """
+
+    openings: tuple[Opening, ...]
+    sections: Sections
+    waves: Waves
+    outlets: Mapping[str, Outlet]
+    mean_m3_s: NDArray[np.float64]
+    period_s: float
+    dx_m: float
+    density_kg_m3: float
+    viscosity_m2_s: float
+
+    def compliance_ml_mmhg(self, dt_s: float) -> float:
+        """What the lattice's fluid takes up, V/(rho c_s^2)."""
+        taken_up = self.sections.volume_m3.sum() / (self.density_kg_m3 * self._sound_m_s(dt_s) ** 2)
+        return float(1e6 * PASCAL_PER_MMHG * taken_up)
+
+    def harmonics(self, dt_s: float, count: int) -> Complex:
+        """Harmonics 1 to `count` of what leaves through each opening, m3/s, (openings, count), at a time step."""
+        omega: NDArray[np.float64] = 2 * np.pi / self.period_s * np.arange(1.0, count + 1)
+        taken_up = np.multiply.outer(self.sections.volume_m3, 1j * omega)
+        impedance = self.sections.impedance(omega, self.density_kg_m3, self.viscosity_m2_s)
+        sound = self.density_kg_m3 * self._sound_m_s(dt_s) ** 2
+        return self.sections.leaving(self._ends(dt_s, omega), impedance, taken_up / sound)
+
+    def losses(self, dt_s: float, count: int = HARMONICS) -> dict[str, Loss]:
+        """What each outlet is expected to lack at a time step, by its name, of so many harmonics."""
+        found, whole = (self.harmonics(dt_s * part, count) for part in (1.0, INCOMPRESSIBLE))
+        wave = np.exp(2j * np.pi * np.outer(np.arange(1, count + 1), np.arange(SAMPLES) / SAMPLES))
+        peaks = [(self.mean_m3_s + (each @ wave).real.T).max(axis=0) for each in (found, whole)]
+        least = LEAST_HARMONIC * np.abs(whole[:, 0]).max()
+        return {
+            opening.name: Loss(
+                float(1 - abs(found[k, 0] / whole[k, 0])),
+                float(-np.angle(found[k, 0] / whole[k, 0], deg=True)),
+                float(1 - peaks[0][k] / peaks[1][k]),
+            )
+            for k, opening in enumerate(self.openings)
+            if opening.role == "outlet" and abs(whole[k, 0]) > least
+        }
+
+    def worst(self, dt_s: float) -> float:
+        """Largest part of a first harmonic that an outlet lacks, or has too much, at a time step."""
+        return max((abs(loss.first_harmonic) for loss in self.losses(dt_s, 1).values()), default=0.0)
+
+    def numbers(self, dt_s: float, losses: Mapping[str, Loss]) -> dict[str, float]:
+        """Figures for the log and the summary, the largest of all outlets."""
+        behind = [outlet.windkessel.compliance_ml_mmhg for outlet in self.outlets.values() if outlet.windkessel]
+        found = {"lattice_compliance_ml_mmhg": self.compliance_ml_mmhg(dt_s)}
+        if behind:
+            found["windkessel_compliance_ml_mmhg"] = sum(behind)
+        if losses:
+            found |= {
+                "first_harmonic_loss": max((loss.first_harmonic for loss in losses.values()), key=abs),
+                "first_harmonic_delay_deg": max((loss.delay_deg for loss in losses.values()), key=abs),
+                "peak_flow_loss": max((loss.peak for loss in losses.values()), key=abs),
+            }
+        return found
+
+    def _sound_m_s(self, dt_s: float) -> float:
+        return self.dx_m / (3**0.5 * dt_s)
+
+    def _ends(self, dt_s: float, omega: NDArray[np.float64]) -> Ends:
+        inflow = {name: 1e-6 * _series(flow.curve.series(len(omega)).coefficients, omega)
+                  for name, flow in self.waves.inflow.items()}  # fmt: skip
+        total = sum(inflow.values(), np.zeros(len(omega), np.complex128))
+        shape = len(self.openings), len(omega)
+        flow, behind, pressure = (np.zeros(shape, np.complex128) for _ in range(3))
+        for k, opening in enumerate(self.openings):
+            if opening.role == "inlet":
+                flow[k] = -inflow[opening.name]
+                continue
+            outlet = self.outlets[opening.name]
+            if outlet.windkessel or outlet.demanded:
+                behind[k] = self._impedance(outlet, 1e-6 * opening.area_mm2, dt_s, omega)
+            if outlet.demanded:
+                pressure[k] = -behind[k] * (outlet.fraction or 0.0) * total
+            if wave := self.waves.pressure_mmhg.get(opening.name):
+                pressure[k] = PASCAL_PER_MMHG * _series(wave.series(len(omega)).coefficients, omega)
+        return Ends(np.array([opening.role == "inlet" for opening in self.openings]), flow, behind, pressure)
+
+    def _impedance(self, outlet: Outlet, area_m2: float, dt_s: float, omega: NDArray[np.float64]) -> Complex:
+        """Pressure over flow of what acts from step to step at an outlet, Pa s/m3."""
+        own = self.density_kg_m3 * self._sound_m_s(dt_s) / area_m2 / PASCAL_S_M3
+        alpha, decay, gain, resistance = control_rule(outlet, own, dt_s)
+        step = np.exp(-1j * omega * dt_s)
+        answer: Complex = PASCAL_S_M3 * (gain / (1 - decay * step) + resistance) * alpha / (1 - (1 - alpha) * step)
+        return answer
+
+
+def too_lossy(losses: Mapping[str, Loss], lattice_speed: float) -> list[str]:
+    """Warnings of outlets whose first harmonic misses more than it may, where that would cost too many steps.
+
+    Parameters
+    ----------
+    losses : by name of the outlet.
+    lattice_speed : expected peak speed in lattice units.
+    """
+    told = []
+    for name, loss in losses.items():
+        if (most := abs(loss.first_harmonic)) > MAX_LOSS:
+            factor, verb = (most / MAX_LOSS) ** 0.5, "take" if loss.first_harmonic > 0 else "add"
+            told.append(
+                f"outlet {name}: the lattice's compressibility is expected to {verb} {most:.1%} of the first harmonic"
+                f" of its flow (at most {MAX_LOSS:.0%} is wanted), and to delay it by {loss.delay_deg:.1f} degrees;"
+                f" solve.lattice_speed {lattice_speed / factor:.2g} (now"
+                f" {lattice_speed:.2g}) avoids it, with {factor:.1f} times the steps"
+            )
+    return told
+
+
+def _series(coefficients: Complex, omega: NDArray[np.float64]) -> Complex:
+    """Harmonics 1 to as many as there are frequencies; 0 where a curve has fewer."""
+    answer = np.zeros(len(omega), np.complex128)
+    answer[: len(coefficients) - 1] = coefficients[1:]
+    return answer

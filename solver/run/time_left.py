@@ -1,0 +1,78 @@
+"""How long a run will still take, from what was expected of it and from what its rows show: plain functions of both.
+
+Of a steady flow that settles, the residual falls exponentially in the end. A line through the logarithm of the last
+half of the residuals, in `BATCHES` batches, says when it will have fallen to the tolerance; the scatter of the batches,
+and how far the line must go on, say how sure that is. The forecast made before the run is as sure as a part `DOUBT` of
+it, and less once it is overrun. The steps left are the mean of both, each weighted by the inverse square of its error,
+so that the forecast gives way to what is seen.
+"""
+
+from collections.abc import Sequence
+from math import inf, log
+
+import numpy as np
+
+from solver.run.convergence import BATCHES, batch_means, slope
+from solver.run.monitor import Row
+
+DOUBT = 0.4
+"""Error of the forecast as a part of it; of the line through the residual where it goes on as far as it was seen."""
+LEAST_ROWS = 5
+"""Rows after the ramp before which they tell nothing."""
+
+
+def by_residual(rows: Sequence[Row], ramp: float, tolerance: float) -> tuple[float, float]:
+    """Steps until the residual has fallen to the tolerance, and their error; both infinite where it does not fall.
+
+    Parameters
+    ----------
+    rows : so far, evenly spaced.
+    ramp : steps over which the flow is raised.
+    tolerance : of the residual.
+    """
+    recent = rows[-max(len(rows) // 2, 2 * LEAST_ROWS) :]
+    after = [row for row in recent if row.step > ramp and np.isfinite(row.residual)]
+    if len(after) < LEAST_ROWS:
+        return inf, inf
+    batches = BATCHES if len(after) >= 2 * BATCHES else len(after)
+    residual = batch_means(np.log([max(row.residual, 1e-30) for row in after]), batches)
+    length = (after[1].step - after[0].step) * (len(after) // batches)
+    rise, error = slope(residual)
+    if rise >= 0:
+        return inf, inf
+    now = float(residual.mean()) + rise * batches / 2  # the middle of the last batch is half of one ago
+    left = max(0.0, (now - log(tolerance)) / -rise) * length
+    beyond = left / (length * batches)  # what is still to fall over what was seen falling
+    return left, left * (DOUBT * beyond + error / -rise) + length
+
+
+def settling(rows: Sequence[Row], expected: float, ramp: float, tolerance: float) -> float:
+    """Steps until a steady flow will have settled; infinite where neither the forecast nor the residual says.
+
+    Parameters
+    ----------
+    rows, ramp, tolerance : as of :func:`by_residual`.
+    expected : steps of the whole run, as they were forecast.
+    """
+    now = rows[-1].step
+    left, error = by_residual(rows, ramp, tolerance)
+    of_forecast = expected - now
+    if sum(row.step > ramp for row in rows[-LEAST_ROWS:]) < LEAST_ROWS:
+        return max(of_forecast, float(rows[0].step))
+    if not np.isfinite(left):
+        return of_forecast if of_forecast > 0 else inf
+    overrun = max(0.0, -of_forecast)
+    weights = np.array((1 / (DOUBT * expected + overrun / DOUBT) ** 2, 1 / error**2))
+    return float(max(weights @ (max(0.0, of_forecast), left) / weights.sum(), ramp - now))
+
+
+def seconds_a_step(marks: Sequence[tuple[int, float]], forecast_s: float) -> float:
+    """Time of a step of this run, from steps and the seconds at which they were done, compilation left out.
+
+    The first steps compile, so that they tell nothing: up to the second mark it is that of the forecast, then the time
+    since that mark over the steps since.
+    """
+    if len(marks) < 2 or marks[-1][0] == marks[1][0]:
+        return forecast_s
+    (first, begin), (last, end) = marks[1], marks[-1]
+    return (end - begin) / (last - first)

@@ -1,0 +1,23 @@
+"""The last word on the studies: an error if a goal was reached before and is not now.
+
+A stage of its own, after the page is written, so that the page shows what the error means.
+"""
+
+from pipeline.haemodynamics.indices import read_json
+from solver.runtime.stage import Job, StageError, run_stage
+
+
+def _compute(job: Job) -> None:
+    goals = read_json(job.inputs["goals"])
+    job.log.info("%d of %d goals reached", goals["reached"], goals["goals"])
+    if goals["lost"]:
+        raise StageError(
+            f"reached before (docs/studies), and not now: {'; '.join(goals['lost'])}; mend what changed, or, if less"
+            " is to be asked, take the study's record out of docs/studies"
+        )
+
+
+if __name__ == "__main__":
+    run_stage(
+        "verdict", __doc__, inputs={"goals": "what was lost, from validation (JSON)"}, outputs={}, compute=_compute
+    )

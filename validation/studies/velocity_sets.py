@@ -1,0 +1,232 @@
+"""D3Q19 beside D3Q27: the flow that a force drives through an endless pipe, along x and askew to the lattice.
+
+A run is the flow along x on the drivers' D3Q19; the plain solver adds D3Q27, D3Q19 with its standard equilibrium, and
+all of them along other directions, at the run's relaxation times, speed and radius. Nothing but the lattice tells
+directions apart.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field
+
+from pipeline.case.settings.base import Positive, Section
+from pipeline.case.shapes import Pipe
+from solver.kernels.velocity_sets import D3Q19, D3Q27, VelocitySet
+from solver.runtime.stage import StageError
+from validation.evidence import Evidence, order
+from validation.studies.run import Run
+from validation.textbook import EndlessPipe, Plain, relaxation
+
+Direction = tuple[int, int, int]
+X: Direction = (1, 0, 0)
+STANDARD = "D3Q19 standard"
+LATTICES: dict[str, tuple[VelocitySet, str]] = {
+    "D3Q19": (D3Q19, "incompressible"),
+    STANDARD: (D3Q19, "incompressible-standard"),
+    "D3Q27": (D3Q27, "incompressible"),
+}
+"""Velocity sets and equilibria that are compared, by name."""
+
+
+class Options(Section):
+    """Where the flow goes, and what is to be reached."""
+
+    directions: tuple[Direction, ...] = Field(description="beside x, whole numbers, the first of them 1")
+    viscous_times: Positive = Field(0.5, description="R^2/nu for which a flow runs from the parabola on")
+    agreement: Positive = Field(description="relative L2 of the plain solver's velocity against the first run's")
+    currents: Positive = Field(description="of D3Q19 along x, at 20 nodes across and more, over the mean speed")
+    uneven: dict[str, Positive] = Field(
+        description="rms of what depends on the angle over the mean speed, in any direction, by velocity set; the same"
+    )
+
+
+@dataclass(frozen=True)
+class PipeFlow:
+    """A flow: its velocity over the wanted mean speed at the pipe's nodes, (3, N)."""
+
+    pipe: EndlessPipe
+    velocity: NDArray[np.float64]
+
+    @property
+    def r(self) -> NDArray[np.float64]:
+        """Distance of the nodes from the axis, of the radius, (N,)."""
+        return np.linalg.norm(self.pipe.offset(self.pipe.nodes()), axis=1) / self.pipe.radius
+
+    @property
+    def along(self) -> NDArray[np.float64]:
+        """Speed along the pipe, (N,)."""
+        return self.pipe.unit @ self.velocity
+
+    @property
+    def across(self) -> NDArray[np.float64]:
+        """Velocity of the currents across the pipe, (3, N)."""
+        return self.velocity - np.outer(self.pipe.unit, self.along)
+
+    @property
+    def currents(self) -> float:
+        """Rms of the currents across the pipe."""
+        return float(np.sqrt((self.across**2).sum(axis=0).mean()))
+
+    @property
+    def flow_error(self) -> float:
+        """Of the flow against that of the parabola at the same nodes."""
+        return float(self.along.sum() / (2 * (1 - self.r**2)).sum() - 1)
+
+    @property
+    def depends(self) -> NDArray[np.float64]:
+        """What depends on the angle: the speed along the pipe without its fit by a polynomial in r^2, (N,)."""
+        fit = np.polynomial.Polynomial.fit(self.r**2, self.along, 4)
+        return self.along - np.asarray(fit(self.r**2))
+
+    @property
+    def uneven(self) -> float:
+        """Its rms."""
+        return float(np.sqrt(np.mean(self.depends**2)))
+
+
+def shape_of(run: Run) -> Pipe:
+    """The run's geometry.
+
+    Raises
+    ------
+    StageError
+        If it is no pipe along x.
+    """
+    shape = run.case.input.geometry
+    if not isinstance(shape, Pipe) or shape.direction[1:] != (0, 0):
+        raise StageError(
+            f"run {run.name}: input.geometry is no pipe along x, which velocity_sets measures; let it be one"
+        )
+    return shape
+
+
+def pipe_of(run: Run, direction: Direction = X) -> EndlessPipe:
+    """The run's pipe in spacings, or one as wide along another direction; its axis lies to the nodes as the run's."""
+    _, y, z = -np.array(run.nodes.origin_mm) / run.nodes.spacing_mm
+    return EndlessPipe(direction, shape_of(run).radius_mm / run.nodes.spacing_mm, (0.0, y, z))
+
+
+def mean_speed(run: Run) -> float:
+    """Of the parabola that the force keeps up, F R^2/(8 mu), in lattice units."""
+    solve, radius_m = run.case.solve, 1e-3 * shape_of(run).radius_mm
+    return solve.force_n_m3[0] * radius_m**2 / (8 * solve.viscosity_pa_s) / run.speed_m_s
+
+
+def reynolds(run: Run) -> float:
+    """Of mean speed and diameter."""
+    return 2 * mean_speed(run) * pipe_of(run).radius / ((run.tau - 0.5) / 3)
+
+
+def of_run(run: Run) -> PipeFlow:
+    """What the run found in its first layer of nodes across x."""
+    pipe, position = pipe_of(run), run.nodes.position
+    layer = np.flatnonzero(position[:, 0] == position[:, 0].min())
+    ordered = layer[np.lexsort((position[layer, 2], position[layer, 1]))]
+    return PipeFlow(pipe, run.velocity_m_s[ordered].T / (mean_speed(run) * run.speed_m_s))
+
+
+def computed(run: Run, lattice: str, direction: Direction, viscous_times: float) -> PipeFlow:
+    """The flow of the plain solver on one of `LATTICES`."""
+    stencil, form = LATTICES[lattice]
+    pipe, mean, viscosity = pipe_of(run, direction), mean_speed(run), (run.tau - 0.5) / 3
+    collision, magic = run.summary["models"]["collision"], run.summary["models"]["magic"] or 3 / 16
+    rates = relaxation(run.tau, magic)  # regularised models take the first of them alone
+    force = 8 * viscosity * mean / pipe.radius**2 * pipe.unit
+    solver = Plain(stencil, pipe.links(stencil), collision, rates, run.case.solve.walls, force, form)
+    r = np.linalg.norm(pipe.offset(pipe.nodes()), axis=1) / pipe.radius
+    solver.start(np.outer(pipe.unit, 2 * mean * (1 - r**2)))
+    for _ in range(round(viscous_times * pipe.radius**2 / viscosity)):
+        solver.step()
+    return PipeFlow(pipe, solver.velocity() / mean)
+
+
+Flows = dict[tuple[Direction, str], PipeFlow]
+
+
+def flows_of(run: Run, options: Options) -> Flows:
+    """By direction and lattice."""
+    asked = [(direction, lattice) for direction in (X, *options.directions) for lattice in LATTICES]
+    flows = {each: computed(run, each[1], each[0], options.viscous_times) for each in asked if each != (X, "D3Q19")}
+    return {(X, "D3Q19"): of_run(run)} | flows
+
+
+def most_uneven(flows: Flows, lattice: str) -> float:
+    """Over all directions."""
+    return max(flow.uneven for (_, name), flow in flows.items() if name == lattice)
+
+
+def measure(evidence: Evidence, runs: Mapping[str, Run], options: Options) -> None:
+    """Currents across the pipe, the flow and its unevenness, by set, direction, Reynolds number and resolution."""
+    found = {name: flows_of(run, options) for name, run in runs.items()}
+    _tables(evidence, runs, found)
+    first = next(iter(runs.values()))
+    plain, driver = computed(first, "D3Q19", X, options.viscous_times), of_run(first)
+    off = np.linalg.norm(plain.velocity - driver.velocity) / np.linalg.norm(driver.velocity)
+    evidence.reach("plain solver on D3Q19 against the run along x: L2", float(off), at_most=options.agreement)
+    for name, flows in found.items():
+        evidence.reach(f"{name}: currents along x on D3Q27", flows[X, "D3Q27"].currents, at_most=1e-12)
+        if 2 * pipe_of(runs[name]).radius >= 20:
+            evidence.reach(f"{name}: currents along x on D3Q19", flows[X, "D3Q19"].currents, at_most=options.currents)
+            for lattice, most in options.uneven.items():
+                evidence.reach(
+                    f"{name}: unevenness in any direction on {lattice}", most_uneven(flows, lattice), at_most=most
+                )
+    evidence.draw(
+        lambda figure: _sections(figure, found),
+        "Speed along a pipe less its mean at each radius, % of the mean speed; the largest in any direction",
+    )
+
+
+def _tables(evidence: Evidence, runs: Mapping[str, Run], found: Mapping[str, Flows]) -> None:
+    """All numbers, a row a direction; how currents along x fall with the spacing."""
+    rows = []
+    for name, flows in found.items():
+        run = runs[name]
+        shown = round(reynolds(run)), round(2 * pipe_of(run).radius), run.summary["models"]["collision"]
+        for direction in dict.fromkeys(direction for direction, _ in flows):
+            each = [flows[direction, lattice] for lattice in LATTICES]
+            numbers = [100 * getattr(flow, key) for key in ("currents", "uneven", "flow_error") for flow in each]
+            rows.append((*shown, str(direction), *numbers))
+    what = ("currents", "uneven", "error of the flow")
+    columns = [f"{name}, %, {lattice}" for name in what for lattice in LATTICES]
+    note = "Rms of the currents across the pipe and of what depends on the angle, of the mean speed; error of the flow."
+    evidence.table(("Re", "nodes across", "collision", "direction", *columns), rows, note)
+    kinds = {name: (round(reynolds(run)), run.summary["models"]["collision"]) for name, run in runs.items()}
+    for kind in dict.fromkeys(kinds.values()):
+        alike = [name for name in runs if kinds[name] == kind]
+        if len(alike) > 1:
+            sizes = [pipe_of(runs[name]).radius for name in alike]
+            fall = order(sizes, [found[name][X, STANDARD].currents for name in alike])
+            goal = f"Re {kind[0]}, {kind[1]}: order at which currents along x fall on {STANDARD}"
+            evidence.reach(goal, fall, at_least=1.8)
+
+
+def _sections(figure: Any, found: Mapping[str, Flows]) -> None:
+    """The section of the last run's last direction on both sets; unevenness of all runs."""
+    *sections, everywhere = figure.subplots(1, 1 + len(LATTICES))
+    direction = [*[*found.values()][-1]][-1][0]
+    each = {lattice: [*found.values()][-1][direction, lattice] for lattice in LATTICES}
+    largest = max(100 * np.abs(flow.depends).max() for flow in each.values())
+    for axes, (lattice, flow) in zip(sections, each.items(), strict=True):
+        _, y, z = axes_of(flow.pipe) @ flow.pipe.offset(flow.pipe.nodes()).T / flow.pipe.radius
+        drawn = axes.tricontourf(y, z, 100 * flow.depends, np.linspace(-largest, largest, 13), cmap="RdBu")
+        axes.set(aspect="equal", xticks=(), yticks=(), title=f"{lattice}, {direction}")
+    figure.colorbar(drawn, ax=sections, shrink=0.7, format="%.1f")
+    for lattice, marker in zip(LATTICES, ("o-", "^:", "s--"), strict=True):
+        everywhere.semilogy(
+            [*found], [100 * most_uneven(flows, lattice) for flows in found.values()], marker, label=lattice
+        )
+    everywhere.tick_params(axis="x", rotation=60)
+    everywhere.set(ylabel="unevenness, %")
+    everywhere.legend()
+
+
+def axes_of(pipe: EndlessPipe) -> NDArray[np.float64]:
+    """Unit vectors along the pipe and across it, as rows."""
+    first = np.cross(pipe.unit, (0.0, 0.0, 1.0))
+    first /= np.linalg.norm(first)
+    return np.array([pipe.unit, first, np.cross(pipe.unit, first)])
