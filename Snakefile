@@ -25,7 +25,7 @@ from pipeline.workflow.outcome import outcome
 from pipeline.workflow.recovery import RESULTS, recover, require_folders
 from pipeline.workflow.sharing import SHARED, STAGES, owners
 from validation.studies.study_file import read_studies
-from solver.runtime.stage import ROOT, StageError, checksum, combined, sources
+from solver.runtime.command_line import ROOT, StageError, checksum, combined, sources
 
 
 configfile: "config/config.yaml"

@@ -20,9 +20,10 @@ from pipeline.case.settings.geometry import SideBranches, SurfaceSettings  # noq
 from pipeline.case.settings.images import FilterSettings, SegmentSettings  # noqa: E402
 from pipeline.files.volume import Volume  # noqa: E402
 from pipeline.geometry.branches.picture import Mark, Scene, draw  # noqa: E402
+from pipeline.geometry.closed_surface import Surface  # noqa: E402
 from pipeline.stages.filter import filter_volume  # noqa: E402
 from pipeline.stages.segment import segment  # noqa: E402
-from pipeline.stages.surface import Surface, extract_surface  # noqa: E402
+from pipeline.stages.surface import extract_surface  # noqa: E402
 
 SEED = (58, 225, 16)
 SHORT = SideBranches(action="remove", shorter_than_radii=6)

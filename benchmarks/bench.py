@@ -41,15 +41,19 @@ sys.path[:0] = [str(ROOT), str(ROOT / "tests")]
 from geometries import closed_box, observe, pipe  # noqa: E402
 from vessel_tree import vessel_tree  # noqa: E402
 
+from solver.backends.cost import (  # noqa: E402
+    STORED_BYTES,
+    Size,
+    update_bytes,
+)
 from solver.backends.cuda.device import device_answers  # noqa: E402
 from solver.backends.lattice import Lattice, build_lattice  # noqa: E402
 from solver.domain import nodes as node_file  # noqa: E402
 from solver.domain.nodes import Nodes  # noqa: E402
 from solver.kernels.collision import ON_D3Q19, relaxation_rates  # noqa: E402
 from solver.kernels.rheology import make_rheology  # noqa: E402
-from solver.run.forecast import STORED_BYTES, Size, update_bytes  # noqa: E402
 from solver.run.simulation import find_device, make_driver  # noqa: E402
-from solver.runtime.stage import StageError  # noqa: E402
+from solver.runtime.errors import StageError  # noqa: E402
 from validation.timing import cpu_bandwidth, cuda_bandwidth, hardware, passes, steps, stirred  # noqa: E402
 
 TAU, MAGIC, PEAK = 0.55, 3 / 16, 0.02

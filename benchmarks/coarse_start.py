@@ -23,7 +23,8 @@ from solver.domain.nodes import Nodes, load
 from solver.run.flow_file import read_flow
 from solver.run.settings import parse
 from solver.run.simulation import solve
-from solver.runtime.stage import ROOT, versions
+from solver.runtime.provenance import versions
+from solver.runtime.sources import ROOT
 
 LOG = logging.getLogger("coarse_start")
 

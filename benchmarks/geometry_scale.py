@@ -35,8 +35,8 @@ EDGE = 1.45
 """Edges of the triangles in spacings: a million triangles at 20 million nodes."""
 WARM_NODES = 0.05
 SOLVER_START = (
-    "import sys, pathlib; from solver import nodes, streaming;"
-    " streaming.link_addresses(nodes.load(pathlib.Path(sys.argv[1])))"
+    "import sys, pathlib; from solver.domain import addresses, nodes;"
+    " addresses.link_addresses(nodes.load(pathlib.Path(sys.argv[1])))"
 )
 
 

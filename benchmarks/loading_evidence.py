@@ -36,7 +36,8 @@ from loading_faults import FAULTS, Fault  # noqa: E402
 
 from pipeline.case.settings.images import LoadSettings  # noqa: E402
 from pipeline.stages.load import load  # noqa: E402
-from solver.runtime.stage import StageError, versions  # noqa: E402
+from solver.runtime.errors import StageError  # noqa: E402
+from solver.runtime.provenance import versions  # noqa: E402
 from validation.timing import hardware  # noqa: E402
 
 LOG = logging.getLogger("evidence")

@@ -45,7 +45,7 @@ from pipeline.stages.filter import filter_volume  # noqa: E402
 from pipeline.stages.load import load  # noqa: E402
 from pipeline.stages.phantom import PhantomSettings, SeriesHeader, synthesize, write_series  # noqa: E402
 from pipeline.stages.segment import Segmentation, segment  # noqa: E402
-from solver.runtime.stage import StageError  # noqa: E402
+from solver.runtime.errors import StageError  # noqa: E402
 
 IN_PLANE_MM, EXTENT_MM = 0.4, (51.2, 51.2, 50.0)
 CONTRAST_TO_NOISE, SLICES_MM = (3, 5, 10), (0.5, 1.0, 2.0)

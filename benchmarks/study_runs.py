@@ -62,8 +62,8 @@ def _nodes(geometry: str, voxels: str, order: str) -> Nodes:
     """Node arrays of a canonical geometry, by the settings of its stages."""
     from pipeline.case.settings.geometry import DecomposeSettings, VoxelizeSettings
     from pipeline.geometry.lattice.grid import Grid
+    from pipeline.geometry.lattice.node_arrays import decompose
     from pipeline.stages.canonical import CanonicalInput, canonical
-    from pipeline.stages.decompose import decompose
     from pipeline.stages.voxelize import voxelize
 
     made, more = canonical(CanonicalInput.model_validate_json(geometry))

@@ -19,9 +19,9 @@ from geometries import periodic_pipe, pipe
 from test_isotropy import jet
 from test_velocity_sets import uneven
 
+from solver.backends.cost import update_bytes
 from solver.backends.lattice import build_lattice
 from solver.kernels.collision import ON_D3Q19, relaxation_rates
-from solver.run.forecast import update_bytes
 from solver.run.models import choose_models
 from solver.run.simulation import make_driver
 from validation.timing import repeated_steps, stirred

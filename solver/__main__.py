@@ -20,7 +20,9 @@ from solver.kernels.compilation import source
 from solver.run.checkpoint import Checkpoints
 from solver.run.settings import SolveSettings, parse
 from solver.run.simulation import choose_backend, solve
-from solver.runtime.stage import Job, checksum, run_stage
+from solver.runtime.checksums import checksum
+from solver.runtime.command_line import run_stage
+from solver.runtime.provenance import Job
 
 
 def identity(nodes: Path, settings: SolveSettings) -> str:

@@ -21,7 +21,8 @@ import yaml
 
 from pipeline.case.case_file import STAGES, Case
 from pipeline.case.settings.base import parse
-from solver.runtime.stage import Job, StageError
+from solver.runtime.errors import StageError
+from solver.runtime.provenance import Job
 
 LOG = logging.getLogger("advice")
 Values = dict[str, Any]

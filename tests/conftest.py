@@ -10,7 +10,7 @@ import numba
 import pytest
 from project_copy import copy_project
 
-from solver.runtime.stage import ROOT
+from solver.runtime.sources import ROOT
 
 LONG = (
     "test_workflow.py", "test_pages_in_browser.py", "test_pulsatile_workflow.py", "test_accuracy.py",

@@ -37,7 +37,10 @@ from pipeline.geometry.lattice.tagged_lattice import Lattice  # noqa: E402
 from solver.domain import nodes as node_files  # noqa: E402
 from solver.run.checkpoint import Checkpoints  # noqa: E402
 from solver.run.flow_file import FlowStatistics, FlowWriter, read_flow  # noqa: E402
-from solver.runtime.stage import StageError, checksum, demand_as_written, peak_memory_mb  # noqa: E402
+from solver.runtime.checksums import checksum  # noqa: E402
+from solver.runtime.errors import StageError  # noqa: E402
+from solver.runtime.memory import peak_memory_mb  # noqa: E402
+from solver.runtime.provenance import demand_as_written  # noqa: E402
 
 Rng = np.random.Generator
 SECONDS, MEMORY_BYTES = 90, 4 * 2**30

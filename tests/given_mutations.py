@@ -23,11 +23,11 @@ from test_import_surface import write as write_surface
 
 from pipeline.files.surface_file import SurfaceFile, read_surface_file
 from pipeline.files.volume import Volume
+from pipeline.geometry.closed_surface import Surface
 from pipeline.stages.import_mask import read_mask
 from pipeline.stages.import_surface import GivenSurface, import_surface
 from pipeline.stages.phantom import SeriesHeader, write_series
-from pipeline.stages.surface import Surface
-from solver.runtime.stage import StageError
+from solver.runtime.errors import StageError
 
 SURFACES = ("stl", "stl text", "vtp", "obj", "ply")
 SLICES = 6

@@ -3,7 +3,7 @@
 import json
 from pathlib import Path
 
-from solver.runtime.stage import checksum
+from solver.runtime.checksums import checksum
 
 TIMES = {
     "seconds",

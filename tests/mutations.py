@@ -41,7 +41,7 @@ from pipeline.case.settings.images import LoadSettings  # noqa: E402
 from pipeline.dicom import codecs  # noqa: E402
 from pipeline.files.volume import Volume  # noqa: E402
 from pipeline.stages.load import load  # noqa: E402
-from solver.runtime.stage import StageError  # noqa: E402
+from solver.runtime.errors import StageError  # noqa: E402
 
 STACK = slices(along_mm=np.arange(6) * 0.8, matrix=(36, 32))
 PLANTED = re.compile(r"PLANTED|1\.2\.826\.0\.1\.3680043", re.IGNORECASE)

@@ -3,7 +3,7 @@
 import shutil
 from pathlib import Path
 
-from solver.runtime.stage import ROOMS, ROOT
+from solver.runtime.sources import ROOMS, ROOT
 
 COMPILED = "__pycache__"
 

@@ -19,7 +19,7 @@ from pipeline.stages.postprocess import _compute as postprocess
 from solver.boundary.waveform import described, linear, spline
 from solver.domain import nodes as node_files
 from solver.run.flow_file import FlowWriter
-from solver.runtime.stage import Job
+from solver.runtime.provenance import Job
 
 PNG = bytes.fromhex(
     "89504e470d0a1a0a0000000d49484452000000010000000108000000003a7e9b550000000a49444154789c6360000000020001"

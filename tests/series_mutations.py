@@ -29,7 +29,7 @@ from mutations import PLANTED, explained, pixels_start, wrong_planes  # noqa: E4
 
 from pipeline.case.settings.images import LoadSettings  # noqa: E402
 from pipeline.stages.load import load  # noqa: E402
-from solver.runtime.stage import StageError  # noqa: E402
+from solver.runtime.errors import StageError  # noqa: E402
 
 COUNT = 6
 STEP_MM = 0.8

@@ -4,7 +4,7 @@ import os
 import subprocess
 import sys
 
-from solver.runtime.stage import ROOT
+from solver.runtime.sources import ROOT
 
 
 def simulated(program: str, *arguments: str) -> None:

@@ -26,8 +26,8 @@ from pipeline.case.settings.yaml_file import read_yaml
 from pipeline.files.mesh import Mesh
 from pipeline.files.surface_file import read_surface_file
 from pipeline.geometry.lattice.grid import Grid
+from pipeline.geometry.lattice.node_arrays import decompose
 from pipeline.stages.canonical import CanonicalInput, canonical
-from pipeline.stages.decompose import decompose
 from pipeline.stages.filter import filter_volume
 from pipeline.stages.import_surface import GivenSurface, import_surface
 from pipeline.stages.phantom import PhantomSettings, synthesize
@@ -38,7 +38,7 @@ from solver.domain import nodes as node_file
 from solver.domain.nodes import Nodes, Opening
 from solver.run.settings import SolveSettings
 from solver.run.settings import parse as parse_solve
-from solver.runtime.stage import ROOT
+from solver.runtime.sources import ROOT
 
 VISCOSITY_M2_S = 3.5e-3 / 1060
 """Of blood, as cases have it."""

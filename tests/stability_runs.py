@@ -14,7 +14,7 @@ from solver.run.divergence import BlowUpError
 from solver.run.flow_file import Flow, read_flow
 from solver.run.settings import SolveSettings
 from solver.run.simulation import solve
-from solver.runtime.stage import StageError
+from solver.runtime.errors import StageError
 
 LOG = logging.getLogger("stability")
 KEPT_MODELS = ("velocity_set", "collision", "magic", "eddies", "outlet_layers")

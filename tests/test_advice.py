@@ -30,9 +30,10 @@ from pipeline.haemodynamics.indices import resolving
 from pipeline.haemodynamics.trust import check
 from pipeline.stages.phantom import SeriesHeader, write_series
 from pipeline.workflow.recovery import require_folders
+from solver.backends.cost import Device
 from solver.domain import nodes as node_files
-from solver.run.forecast import Device, forecast
-from solver.runtime.stage import StageError
+from solver.run.forecast import forecast
+from solver.runtime.errors import StageError
 
 FLOW: Values = {"solve": {"inlets": {"*": {"flow_ml_s": 2.0}}}}
 TUBE = capped_cylinder((1, -2, 3), 2.0, 20.0, (12.0, -34.0, 250.0), segments=24)[0]

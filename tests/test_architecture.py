@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from pipeline.case import case_file
-from solver.runtime.stage import ROOT, imports
+from solver.runtime.sources import ROOT, imports
 
 PIPELINE_MAY_USE = {
     f"solver.{module}"

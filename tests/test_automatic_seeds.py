@@ -16,7 +16,7 @@ from pipeline.segmentation.levels import Levels
 from pipeline.segmentation.problem import Lumen
 from pipeline.stages.filter import filter_volume
 from pipeline.stages.segment import segment
-from solver.runtime.stage import StageError
+from solver.runtime.errors import StageError
 
 SEED_MM = tuple(centre_line_mm()[1000].tolist())
 """In the middle of the tube."""

@@ -19,15 +19,16 @@ from hypothesis import strategies as st
 from pipeline.case.case_file import STAGES, Case, read_cohort
 from pipeline.case.settings.base import MAX_LINE, parse
 from pipeline.case.settings.yaml_file import read_yaml, value_of
+from pipeline.geometry.closed_surface import SurfaceStage
 from pipeline.geometry.lattice.spacing import SpacingSettings
 from pipeline.stages.canonical import CanonicalInput
 from pipeline.stages.convergence import ConvergenceInput
 from pipeline.stages.import_mask import MaskSettings
 from pipeline.stages.import_surface import GivenSurface
 from pipeline.stages.plausibility import PlausibilityInput
-from pipeline.stages.surface import SurfaceStage
 from solver.run.settings import parse as parse_solve
-from solver.runtime.stage import ROOT, StageError
+from solver.runtime.errors import StageError
+from solver.runtime.sources import ROOT
 
 BASES = [file for file in sorted((ROOT / "config/cases").glob("*.yaml")) if "HEMO_CASES" not in file.read_text()]
 """Those that need no data of patients."""

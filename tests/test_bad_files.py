@@ -28,7 +28,7 @@ from pipeline.files.surface_file import read_surface_file
 from pipeline.files.volume_file import read_volume_file
 from solver.domain import nodes as node_files
 from solver.runtime.checksum_trailer import LENGTH, seal
-from solver.runtime.stage import StageError
+from solver.runtime.errors import StageError
 
 PROGRAM = Path(__file__).with_name("file_mutations.py")
 MEMORY_MB = 1000
@@ -288,7 +288,7 @@ def test_a_surface_that_claims_what_it_does_not_hold_is_refused(name, tmp_path, 
 WORK = """
 import os, time
 from pipeline.files.sandbox import serve
-from solver.runtime.stage import StageError
+from solver.runtime.command_line import StageError
 
 def work(request, data):
     os.write(1, b"printed")

@@ -9,7 +9,8 @@ import pytest
 from project_copy import copy_project
 
 from pipeline.case.case_file import read_cohort
-from solver.runtime.stage import ROOT, StageError
+from solver.runtime.errors import StageError
+from solver.runtime.sources import ROOT
 
 BY_PARTS = {"PYTHON", "threads", "CHOSEN.checkpoint_minutes", "params.centreline", "params.along", "params.evidence",
             "params.gate", "params.more"}  # fmt: skip

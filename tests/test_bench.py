@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from solver.kernels.d3q19 import VELOCITIES, WEIGHTS
-from solver.runtime.stage import ROOT
+from solver.runtime.sources import ROOT
 
 BENCH = [sys.executable, ROOT / "benchmarks" / "bench.py"]
 TINY = ["--sizes", "0.002", "0.004", "--collisions", "--precisions", "fp32", "--seconds", "1e-4", "--repeats", "1"]

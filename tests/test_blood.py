@@ -13,7 +13,7 @@ from solver.kernels.rheology import VISCOSITIES, one_number
 from solver.run.blood import MODELS, choose_blood
 from solver.run.plan import make_plan
 from solver.run.settings import BloodSettings, InletSettings
-from solver.runtime.stage import StageError
+from solver.runtime.errors import StageError
 
 PUBLISHED = [(model, name) for model in MODELS for name in MODELS[model].sets]
 

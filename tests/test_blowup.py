@@ -27,7 +27,8 @@ from solver.run.plan import make_plan
 from solver.run.schedule import CHECK_STEPS
 from solver.run.settings import SolveSettings
 from solver.run.simulation import make_driver
-from solver.runtime.stage import ROOT, StageError
+from solver.runtime.errors import StageError
+from solver.runtime.sources import ROOT
 
 LOG = logging.getLogger("test_blowup")
 MOST = 100

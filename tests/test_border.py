@@ -10,14 +10,16 @@ from pipeline.case.settings.geometry import SurfaceSettings
 from pipeline.case.settings.images import FilterSettings, SegmentSettings
 from pipeline.files.volume import Volume
 from pipeline.geometry.branches.border import beyond_border, border_sections
+from pipeline.geometry.branches.ends import cut_and_cap
 from pipeline.geometry.branches.openings import Cut
 from pipeline.geometry.branches.picture import Scene
+from pipeline.geometry.closed_surface import Surface
 from pipeline.geometry.surface.volumes import share_lost
 from pipeline.stages.filter import filter_volume
 from pipeline.stages.plausibility import of_shape
 from pipeline.stages.segment import segment
-from pipeline.stages.surface import Surface, _cut, extract_surface
-from solver.runtime.stage import StageError
+from pipeline.stages.surface import extract_surface
+from solver.runtime.errors import StageError
 from tests.shapes import capped_cylinder
 
 LOG = logging.getLogger("test_border")
@@ -161,5 +163,5 @@ def test_a_border_that_cuts_no_single_vessel_is_refused_without_advice_on_cuts_e
     mesh, _ = capped_cylinder((0, 0, 1), 2.0, 12.0, segments=32)
     missing = Cut(np.array([0.0, 0.0, 50.0]), np.array([0.0, 0.0, 1.0]))
     with pytest.raises(StageError, match=r"border of the image at \(0\.0, .*cut_planes.*filter\.region_mm") as said:
-        _cut(mesh, missing, 0, [missing], Scene(), at_border=True)
+        cut_and_cap(mesh, missing, 0, [missing], Scene(), at_border=True)
     assert not {"cut_radii", "closed_mm"} & set(str(said.value).replace(".", " ").split())

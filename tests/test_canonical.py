@@ -19,17 +19,18 @@ from pipeline.files.mesh import Mesh
 from pipeline.geometry.lattice.budget import Budget
 from pipeline.geometry.lattice.grid import Grid
 from pipeline.geometry.lattice.links import SMALLEST_Q
+from pipeline.geometry.lattice.node_arrays import decompose
 from pipeline.geometry.surface.tessellation import TOLERANCE, _near_zero
 from pipeline.haemodynamics.wall_shear_stress import Wall, fit_nodes_to_wall, within_period
 from pipeline.stages.canonical import CanonicalInput, canonical
-from pipeline.stages.decompose import decompose
 from pipeline.stages.voxelize import voxelize
 from solver.domain.nodes import Nodes
 from solver.kernels.d3q19 import VELOCITIES
 from solver.run.flow_file import read_flow
 from solver.run.settings import parse as parse_solve
 from solver.run.simulation import solve
-from solver.runtime.stage import ROOT, StageError
+from solver.runtime.errors import StageError
+from solver.runtime.sources import ROOT
 from validation.studies.cavity import differences, reynolds, section
 from validation.studies.run import Run
 

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from pipeline.case.case_file import Case, read_cohort, schema
 from pipeline.case.settings.base import parse
-from solver.runtime.stage import ROOT, StageError
+from solver.runtime.errors import StageError
+from solver.runtime.sources import ROOT
 
 GOOD = {
     "input": {"phantom": str(ROOT / "data/phantoms/tiny.yaml")},

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from pipeline.case.case_file import Case
 from pipeline.case.settings.base import parse
-from solver.runtime.stage import ROOT
+from solver.runtime.sources import ROOT
 from validation.evidence import Evidence
 from validation.studies import cavity, cavity_diffusive
 from validation.studies.cavity import centrelines, differences, extrema, middles, published, stream_function

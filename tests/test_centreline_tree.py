@@ -13,11 +13,13 @@ from vtkmodules.vtkIOXML import vtkXMLPolyDataReader
 from pipeline.files.mesh import Mesh, write_openings
 from pipeline.files.surface_file import read_surface_file
 from pipeline.geometry.branches import tree as tree_module
+from pipeline.geometry.branches.branch_files import read_lines
 from pipeline.geometry.branches.tree import trace_tree
 from pipeline.geometry.surface.clip import cut_end
 from pipeline.stages import centreline
 from pipeline.stages.import_surface import GivenSurface, import_surface
-from solver.runtime.stage import Job, StageError
+from solver.runtime.errors import StageError
+from solver.runtime.provenance import Job
 from tests.shapes import capped_cylinder, joined, opening_of, sphere, stenosis, torus
 from tests.swept import arc, forked, level_surface, moved, swept
 from tests.tubes import rotation
@@ -279,7 +281,7 @@ def test_the_files_say_what_the_tree_says(tmp_path, fork, fork_tree):
     centreline._compute(Job("centreline", inputs, outputs, {}, LOG))
     rows = list(csv.DictReader(outputs["branches"].open()))
     found = json.loads(outputs["summary"].read_text())
-    lines = centreline.read_lines(outputs["centreline"])
+    lines = read_lines(outputs["centreline"])
     assert len(rows) == len(lines) == len(found["branches"]) == 3
     for line, row, said, branch in zip(lines, rows, found["branches"], fork_tree.branches, strict=True):
         np.testing.assert_allclose(line[:, :3], branch.points_mm, atol=1e-9)

@@ -29,8 +29,9 @@ from solver.run.boundary_schedule import Conditions
 from solver.run.checkpoint import Checkpoints
 from solver.run.settings import BloodSettings, InletSettings, OutletSettings, SolveSettings, WindkesselSettings
 from solver.run.simulation import solve
-from solver.runtime import stage
-from solver.runtime.stage import ROOT, StageError
+from solver.runtime import outputs
+from solver.runtime.errors import StageError
+from solver.runtime.sources import ROOT
 
 LOG = logging.getLogger("test_checkpoint")
 
@@ -184,7 +185,7 @@ def test_a_checkpoint_of_another_run_is_not_used_but_removed(stopped, caplog):
 
 def test_a_full_disk_ends_the_run_in_words_and_leaves_the_checkpoints_from_before(stopped, monkeypatch):
     before = {path: path.read_bytes() for path in stopped.iterdir()}
-    monkeypatch.setattr(stage.shutil, "disk_usage", lambda _: SimpleNamespace(free=1_000_000))
+    monkeypatch.setattr(outputs.shutil, "disk_usage", lambda _: SimpleNamespace(free=1_000_000))
     with pytest.raises(StageError, match=r"MB more are to be written, and 1 MB are free on its disk; make room"):
         run(short_pipe(), settings(), stopped.parent, kept(stopped.parent))
     assert {path: path.read_bytes() for path in stopped.iterdir()} == before

@@ -20,7 +20,8 @@ from test_simulation import settings
 from solver.backends.cpu.cpu_driver import CpuDriver
 from solver.backends.cuda import device, device_lock
 from solver.backends.cuda.device_lock import claimed
-from solver.runtime.stage import ROOT, StageError
+from solver.runtime.errors import StageError
+from solver.runtime.sources import ROOT
 
 LOG = logging.getLogger("test_claim")
 RUN = """

@@ -6,7 +6,7 @@ import pytest
 from pipeline.files.mesh import Mesh
 from pipeline.geometry.surface.clip import ClipError, check_closed, cut_end
 from pipeline.geometry.surface.isosurface import fit, smooth_field, zero_surface
-from solver.runtime.stage import StageError
+from solver.runtime.errors import StageError
 from tests.shapes import revolve
 from tests.tubes import arc, tube
 

@@ -18,7 +18,8 @@ from pipeline.reporting.cohort_page import COLUMNS, cohort_page, spread
 from pipeline.stages import cohort
 from pipeline.stages.link import link
 from pipeline.workflow.outcome import Outcome, outcome
-from solver.runtime.stage import Job, StageError
+from solver.runtime.errors import StageError
+from solver.runtime.provenance import Job
 
 
 def indices(factor=1.0, passed=True, warnings=()):

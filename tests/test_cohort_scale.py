@@ -13,7 +13,7 @@ from project_copy import copy_project
 from pipeline.files.mesh import read_openings
 from pipeline.haemodynamics.indices import read_json
 from pipeline.stages.cohort import row
-from solver.runtime.stage import ROOT
+from solver.runtime.sources import ROOT
 
 LONGEST_S = 1800.0
 """From DICOM to the indices, of 50 cases in 2 scenarios on 2 cores."""

@@ -9,7 +9,8 @@ from pipeline.case.case_file import Case, read_cohort
 from pipeline.case.cohort_table import read_table
 from pipeline.case.settings.base import dotted_keys
 from pipeline.workflow.sharing import SHARED, owners
-from solver.runtime.stage import ROOT, StageError
+from solver.runtime.errors import StageError
+from solver.runtime.sources import ROOT
 
 PHANTOM = str(ROOT / "data/phantoms/tiny.yaml")
 BASE = {

@@ -20,7 +20,7 @@ import yaml
 from project_copy import copy_project
 from test_cohort import indices
 
-from solver.runtime.stage import ROOT
+from solver.runtime.sources import ROOT
 
 CHAIN = ["load", "filter", "segment", "surface", "centreline", "voxelize", "decompose"]
 FLOW = ["plausibility", "solve", "postprocess", "trace", "paraview", "report", "crate"]

@@ -5,7 +5,7 @@ from fnmatch import fnmatch
 
 import pytest
 
-from solver.runtime.stage import ROOT
+from solver.runtime.sources import ROOT
 
 SECTIONS = {"help", "setup", "files", "labels", "environment", "post", "runscript", "startscript", "test", "arguments"}
 INSTRUCTIONS = {"FROM", "RUN", "ARG", "COPY", "WORKDIR", "ENV", "USER", "ENTRYPOINT", "CMD"}

@@ -17,17 +17,17 @@ from pipeline.case.settings.flow import PostprocessSettings, SolveSettings
 from pipeline.case.settings.geometry import VoxelizeSettings
 from pipeline.files.mesh import Mesh
 from pipeline.geometry.lattice.grid import Grid
+from pipeline.geometry.lattice.node_arrays import decompose
 from pipeline.haemodynamics.indices import LOW_SHEAR_PA
 from pipeline.haemodynamics.wall_shear_stress import Wall
 from pipeline.stages.canonical import CanonicalInput, canonical
 from pipeline.stages.convergence import ConvergenceInput, Level, grid_convergence, write_table
-from pipeline.stages.decompose import decompose
 from pipeline.stages.postprocess import fields_of, postprocess
 from pipeline.stages.voxelize import voxelize
 from solver.run import simulation
 from solver.run.flow_file import read_flow
 from solver.run.settings import parse
-from solver.runtime.stage import StageError
+from solver.runtime.errors import StageError
 
 PIPE = Pipe(length_mm=12.0)
 WALL = Wall.of(PIPE.surface(0.3))

@@ -15,7 +15,7 @@ from pipeline.geometry.lattice.frame import Frame
 from pipeline.geometry.lattice.frame import around as frame_around
 from pipeline.geometry.lattice.grid import Grid
 from pipeline.geometry.lattice.links import corner_links, links, short_cuts
-from pipeline.stages.decompose import decompose
+from pipeline.geometry.lattice.node_arrays import decompose
 from pipeline.stages.voxelize import voxelize
 from solver.domain.nodes import ARRAYS, STEPS, Neighbours, check, load, save
 from solver.kernels.velocity_sets import D3Q27

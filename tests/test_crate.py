@@ -24,7 +24,9 @@ from pipeline.case.case_file import Case, read_cohort
 from pipeline.case.settings.base import parse
 from pipeline.case.settings.yaml_file import CONTROL, read_yaml, write_yaml
 from pipeline.stages.crate import METADATA, NEEDED, RECORD, StageRun, case_again, differences, faults, read_runs
-from solver.runtime.stage import ROOT, StageError, by_checksum, checksum, combined
+from solver.runtime.checksums import by_checksum, checksum, combined
+from solver.runtime.errors import StageError
+from solver.runtime.sources import ROOT
 
 VERSIONS = {"python": "3.11.0", "numpy": "1.0", "snakemake": "9.0", "hemolattice_source": "0" * 64}
 WAVEFORM = "a" * 64

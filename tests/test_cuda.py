@@ -11,7 +11,7 @@ from solver.backends.cpu.cpu_driver import CpuDriver
 from solver.backends.cuda import device
 from solver.backends.lattice import build_lattice
 from solver.kernels.collision import relaxation_rates
-from solver.runtime.stage import StageError
+from solver.runtime.errors import StageError
 
 COMPARE = """
 import sys

@@ -22,7 +22,7 @@ from test_volume_file import nifti
 from pipeline.files.volume import Volume
 from pipeline.files.volume_file import read_volume_file
 from pipeline.stages.import_mask import MaskSettings, import_mask, read_mask
-from solver.runtime.stage import StageError
+from solver.runtime.errors import StageError
 
 SOUND = oblique(noise() >> 4)
 PACKED = ("nii.gz", "gzip.nrrd", "packed.mha", "packed.mhd")

@@ -13,13 +13,14 @@ from pipeline.geometry.lattice import links as link_module
 from pipeline.geometry.lattice.crossings import inside, rasterise
 from pipeline.geometry.lattice.frame import Frame
 from pipeline.geometry.lattice.links import SMALLEST_Q, corner_links, links
+from pipeline.geometry.lattice.node_arrays import decompose, order_of_axes
 from pipeline.geometry.lattice.tagged_lattice import Lattice
-from pipeline.stages.decompose import decompose, order_of_axes
 from pipeline.stages.voxelize import voxelize
 from solver.domain.nodes import ARRAYS, FLUID, STEPS, WALL, load
 from solver.domain.partition import partition
 from solver.kernels.d3q19 import VELOCITIES
-from solver.runtime.stage import ROOT, StageError
+from solver.runtime.errors import StageError
+from solver.runtime.sources import ROOT
 
 CENTRE = np.array((5.0, -70.0, 30.0))
 

@@ -9,13 +9,13 @@ from shapes import capped_cylinder
 from pipeline.case.shapes import Channel, Duct, Sphere
 from pipeline.files.mesh import Mesh
 from pipeline.geometry.lattice.developed import developed
+from pipeline.geometry.lattice.node_arrays import decompose
 from pipeline.geometry.surface.clip import axes_of_plane
 from pipeline.geometry.surface.tessellation import circle, tessellate
-from pipeline.stages.decompose import decompose
 from pipeline.stages.voxelize import voxelize
 from solver.domain.nodes import Opening
 from solver.kernels.d3q19 import VELOCITIES
-from solver.runtime.stage import StageError
+from solver.runtime.errors import StageError
 
 NORMAL = np.array((2.0, -3.0, 6.0)) / 7
 PLACE = np.array((4.0, -7.0, 100.0))

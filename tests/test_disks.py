@@ -12,7 +12,7 @@ from project_copy import copy_project
 from small_disk import made_read_only, mounted
 
 from pipeline.files.volume import Volume
-from solver.runtime.stage import ROOT
+from solver.runtime.sources import ROOT
 
 FULL = "No space left on device; make room, or let results/ lie on a larger disk, and run the workflow again"
 READ_ONLY = "Read-only file system; make it writable, or let results/ lie on a disk that is, and run the workflow again"
@@ -27,7 +27,7 @@ from pipeline.geometry.lattice.tagged_lattice import Lattice
 from pipeline.files.mesh import Mesh
 from pipeline.files.volume import Volume
 from solver.domain.nodes import save
-from solver.runtime.stage import run_stage
+from solver.runtime.command_line import run_stage
 
 rng = np.random.default_rng(0)
 

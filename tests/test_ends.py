@@ -17,7 +17,8 @@ from pipeline.geometry.branches.openings import Cut
 from pipeline.geometry.surface.clip import ClipError, check_closed, cut_end
 from pipeline.geometry.surface.isosurface import smooth_field, zero_surface
 from pipeline.stages.surface import extract_surface
-from solver.runtime.stage import ROOT, StageError
+from solver.runtime.errors import StageError
+from solver.runtime.sources import ROOT
 
 LOG = logging.getLogger("test")
 

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from solver.runtime.stage import ROOT
+from solver.runtime.sources import ROOT
 from validation.evidence import FOLDER, Evidence, Goal, number, order, read, write, written
 
 PAGE = (

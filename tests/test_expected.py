@@ -13,8 +13,8 @@ from shapes import stenosis as stenosed_surface
 from stability_matrix import slab
 from test_simulation import DENSITY, VISCOSITY, settings
 
+from pipeline.geometry.lattice.node_arrays import decompose
 from pipeline.geometry.lattice.spacing import FlowScale, Narrowest, Spacing, bearable_spacing
-from pipeline.stages.decompose import decompose
 from pipeline.stages.voxelize import survey, voxelize
 from solver.domain.sections import find_sections, widest_radius_mm
 from solver.run.expected import NARROWER, PEAK_OVER_MEAN

@@ -14,7 +14,7 @@ from pipeline.geometry.surface.clip import check_closed
 from pipeline.geometry.surface.extension import extend, place_of_collision
 from pipeline.stages.import_surface import GivenSurface, import_surface
 from pipeline.stages.surface import extract_surface
-from solver.runtime.stage import StageError
+from solver.runtime.errors import StageError
 
 LOG = logging.getLogger("test")
 

@@ -15,7 +15,7 @@ from pipeline.segmentation.problem import Lumen
 from pipeline.segmentation.region_growing import grow
 from pipeline.stages.filter import filter_volume
 from pipeline.stages.segment import segment
-from solver.runtime.stage import StageError
+from solver.runtime.errors import StageError
 
 LEAK = 0.1
 """Part of the vessel's volume, outside of it, from which a mask has leaked."""

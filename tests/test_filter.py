@@ -19,7 +19,8 @@ from pipeline.files.volume import Volume
 from pipeline.filtering.region import Region, find_region, region_box
 from pipeline.filtering.smoothing import EQUAL_PATCHES, noise_level, smooth
 from pipeline.stages.filter import filter_volume, isotropic_grid
-from solver.runtime.stage import ROOT, StageError
+from solver.runtime.errors import StageError
+from solver.runtime.sources import ROOT
 
 THICK = (0.41, 0.41, 1.5)
 """Spacing, mm, of thick slices, as of the head in the real cases."""

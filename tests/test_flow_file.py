@@ -6,7 +6,7 @@ from geometries import closed_box, pipe
 
 from solver.run.flow_file import FlowStatistics, FlowWriter, read_flow, steady_statistics
 from solver.run.vtkhdf import voxels
-from solver.runtime.stage import StageError
+from solver.runtime.errors import StageError
 
 
 def fields(nodes, seed, rows=((3,), (), (6,))):

@@ -11,6 +11,7 @@ from simulator import simulated
 from test_moving_walls import patched
 from test_simulation import DENSITY, VISCOSITY, pipe_case, settings
 
+from solver.backends.cost import LINKS_PER_AREA, Device, Size
 from solver.backends.cpu.cpu_driver import CpuDriver
 from solver.backends.cuda import device as cuda
 from solver.backends.driver import held_bytes
@@ -19,13 +20,13 @@ from solver.domain.nodes import Nodes
 from solver.kernels.collision import relaxation_rates
 from solver.kernels.d3q19 import VELOCITIES
 from solver.run import forecast
-from solver.run.forecast import LINKS_PER_AREA, Device, Size, profile_rate, settling_s
+from solver.run.forecast import profile_rate, settling_s
 from solver.run.plan import make_plan
 from solver.run.settings import InletSettings, PatchSettings
 from solver.run.simulation import solve
 from solver.runtime import memory
+from solver.runtime.errors import StageError
 from solver.runtime.memory import available_bytes
-from solver.runtime.stage import StageError
 
 LOG = logging.getLogger("test_forecast")
 BIG = Device("CPU", 1e12, 1e7, 0.0, 0.0)

@@ -28,7 +28,7 @@ from pydicom.dataset import FileDataset
 from pipeline.case.settings.images import LoadSettings
 from pipeline.files.volume import Volume
 from pipeline.stages.load import SeriesFacts, load
-from solver.runtime.stage import StageError
+from solver.runtime.errors import StageError
 
 LOG = logging.getLogger("test")
 

@@ -10,12 +10,12 @@ from shapes import capped_cylinder, frame_of
 from pipeline.case.settings.geometry import VoxelizeSettings
 from pipeline.files.mesh import Mesh
 from pipeline.geometry.lattice.grid import Grid, read_grid, read_patches
+from pipeline.geometry.lattice.node_arrays import decompose
 from pipeline.geometry.lattice.tagged_lattice import Lattice
-from pipeline.stages.decompose import decompose
 from pipeline.stages.voxelize import voxelize
 from solver.domain.nodes import Neighbours
 from solver.kernels.d3q19 import VELOCITIES
-from solver.runtime.stage import StageError
+from solver.runtime.errors import StageError
 
 LOW, HIGH = (-1.0, 2.0, 3.0), (2.0, 4.0, 7.0)
 

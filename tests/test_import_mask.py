@@ -20,7 +20,7 @@ from pipeline.files.mask_file import GivenMask, read_mask_file
 from pipeline.files.volume import Volume
 from pipeline.stages.import_mask import MaskSettings, import_mask, read_mask
 from pipeline.stages.phantom import SeriesHeader, write_series
-from solver.runtime.stage import StageError
+from solver.runtime.errors import StageError
 
 NAME = "SMITH^JOHN"
 """Stands in the files where free text may, and must stand nowhere else."""

@@ -16,11 +16,11 @@ from vtkmodules.vtkIOXML import vtkXMLPolyDataWriter
 
 from pipeline.files.mesh import Mesh
 from pipeline.files.surface_file import SurfaceFile, read_surface_file
+from pipeline.geometry.closed_surface import Surface
 from pipeline.geometry.surface.clip import check_closed
 from pipeline.geometry.surface.isosurface import smooth_field, zero_surface
 from pipeline.stages.import_surface import MM, GivenSurface, import_surface
-from pipeline.stages.surface import Surface
-from solver.runtime.stage import StageError
+from solver.runtime.errors import StageError
 
 LOG = logging.getLogger("test")
 NAME = "SMITH^JOHN"

@@ -27,7 +27,7 @@ from solver.kernels.velocity_sets import velocity_set
 from solver.run import simulation
 from solver.run.flow_file import read_flow
 from solver.run.settings import parse
-from solver.runtime.stage import ROOT
+from solver.runtime.sources import ROOT
 from validation.evidence import Evidence, order
 from validation.studies.balance import smooth_step, times_normal
 from validation.studies.pipe import PipeFigures, Poiseuille, pipe_figures, wall_shear

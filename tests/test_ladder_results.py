@@ -33,7 +33,7 @@ from pipeline.haemodynamics.wall_shear_stress import Wall, near_openings
 from pipeline.stages.postprocess import fields_of, postprocess
 from solver.boundary.waveform import Series, read_samples, spline
 from solver.domain.nodes import Nodes
-from solver.runtime.stage import ROOT
+from solver.runtime.sources import ROOT
 from validation.evidence import Evidence, order
 from validation.studies.pipe import label
 from validation.studies.womersley import first_harmonic, harmonic_shear, phase_deg, shear_indices

@@ -12,10 +12,10 @@ from numba.core.errors import TypingError
 from solver.backends.cpu import simd, steps
 from solver.backends.cpu.cpu_driver import CpuDriver
 from solver.backends.lattice import build_lattice
+from solver.domain.addresses import address_runs
 from solver.kernels.collision import relaxation_rates
 from solver.kernels.rheology import make_rheology, one_number
 from solver.kernels.storage import BITS, PLAIN, single_to_half
-from solver.kernels.streaming import address_runs
 
 REALS = [np.float32, np.float64]
 COUNT = 64

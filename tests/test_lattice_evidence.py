@@ -6,7 +6,7 @@ from numpy.typing import NDArray
 from shapes import capped_cylinder, frame_of, sphere, torus
 
 from pipeline.case.settings.geometry import VoxelizeSettings
-from pipeline.stages.decompose import decompose
+from pipeline.geometry.lattice.node_arrays import decompose
 from pipeline.stages.voxelize import voxelize
 from solver.kernels.d3q19 import VELOCITIES, WEIGHTS
 

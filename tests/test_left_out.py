@@ -19,22 +19,25 @@ from pipeline.case.settings.geometry import OpeningSettings, SideBranches, Surfa
 from pipeline.case.vessel import Branch, BranchShape, VesselShape, coverage, vessel_distance
 from pipeline.files.mesh import write_openings
 from pipeline.files.volume import Volume
+from pipeline.geometry.branches.branch_files import read_branches, row, write_lines
 from pipeline.geometry.branches.closing import LatticeNeeds
 from pipeline.geometry.branches.left_out import choose_auto, too_thin
 from pipeline.geometry.branches.shares import FlowTree
 from pipeline.geometry.branches.tree import trace_tree
+from pipeline.geometry.closed_surface import Surface, without_too_thin
 from pipeline.geometry.lattice.budget import Budget
+from pipeline.geometry.lattice.node_arrays import decompose
 from pipeline.geometry.lattice.spacing import NODES_ACROSS
 from pipeline.geometry.lattice.tagged_lattice import Lattice
 from pipeline.haemodynamics.dry import wetted
 from pipeline.reporting.content import left_out_rows
 from pipeline.stages import voxelize as stage
-from pipeline.stages.centreline import read_branches, row, summary, write_lines
-from pipeline.stages.decompose import decompose
-from pipeline.stages.surface import Surface, extract_surface, without_too_thin
+from pipeline.stages.centreline import summary
+from pipeline.stages.surface import extract_surface
 from solver.domain.nodes import WALL, Opening, check
 from solver.run.forecast import MIN_NODES_ACROSS
-from solver.runtime.stage import Job, StageError
+from solver.runtime.errors import StageError
+from solver.runtime.provenance import Job
 
 LOG = logging.getLogger("left out")
 SHARE = 0.02

@@ -11,7 +11,8 @@ from test_parts import two
 
 from pipeline.dicom.listing import COLUMNS, listing
 from pipeline.stages.phantom import localizer
-from solver.runtime.stage import ROOT, StageError
+from solver.runtime.errors import StageError
+from solver.runtime.sources import ROOT
 
 
 def table(*sources: Path) -> tuple[str, list[dict[str, str]], dict[int, str]]:

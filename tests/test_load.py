@@ -15,7 +15,7 @@ from pipeline.dicom.series import short_hash
 from pipeline.files.volume import Volume
 from pipeline.stages.load import SeriesFacts
 from pipeline.stages.phantom import localizer
-from solver.runtime.stage import StageError
+from solver.runtime.errors import StageError
 
 ROTATIONS = [(0, 0, 0), (14, -9, 21), (90, 0, 0), (-35, 60, 170)]
 

@@ -17,7 +17,7 @@ from scipy.ndimage import map_coordinates
 from pipeline.case.settings.images import LoadSettings
 from pipeline.files.volume import Volume
 from pipeline.stages.load import SeriesFacts, load
-from solver.runtime.stage import StageError
+from solver.runtime.errors import StageError
 
 LOG = logging.getLogger("test")
 RESAMPLE = LoadSettings(gantry_tilt="resample", missing_slices="resample")

@@ -24,7 +24,8 @@ from pipeline.dicom.listing import listing
 from pipeline.dicom.series import short_hash
 from pipeline.dicom.words import KNOWN, plain_words
 from pipeline.stages.load import load
-from solver.runtime.stage import ROOT, StageError
+from solver.runtime.errors import StageError
+from solver.runtime.sources import ROOT
 
 MARK = "QZXQZX"  # letters that no word of ours has; short, so that it fits every text tag
 UID_MARK = "1.2.826.0.1.777777"

@@ -16,7 +16,7 @@ from test_import_mask import ball, brought_in, places
 
 from pipeline.files.volume import Volume
 from pipeline.stages.import_mask import read_mask
-from solver.runtime.stage import StageError
+from solver.runtime.errors import StageError
 
 Change = Callable[[pydicom.Dataset, int], Any]
 

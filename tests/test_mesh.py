@@ -6,7 +6,7 @@ import pytest
 from shapes import capped_cylinder, opening_of, sphere, torus
 
 from pipeline.files.mesh import Mesh, read_openings, write_openings
-from solver.runtime.stage import StageError
+from solver.runtime.errors import StageError
 
 
 def polygon(segments):

@@ -10,7 +10,7 @@ from solver.boundary.openings import outlet_blend
 from solver.kernels.collision import COLLISIONS
 from solver.kernels.rheology import make_local_rate, make_rheology, one_number
 from solver.run.models import CUMULANT_LAYERS, CUMULANT_MAGIC, LAYERS, choose_models
-from solver.runtime.stage import StageError
+from solver.runtime.errors import StageError
 
 TAU = st.floats(0.5005, 1.4)
 
@@ -51,12 +51,14 @@ def test_given_numbers_are_taken():
     assert [(m.collision, m.magic) for m in choose_models("auto", 100, 0.51, 0.1)] == [("trt", 0.1)]
     assert {(m.eddies, m.onset) for m in choose_models("auto", 5, 0.51, smagorinsky=0.12)} == {(0.12, 0.0)}
     assert choose_models("auto", 5, 0.51, least=2)[0].rung == 2
-    assert choose_models("cumulant", 100, 0.51, 0.1)[0].magic == 0.1
-    assert choose_models("cumulant", 100, 0.51)[0].magic == CUMULANT_MAGIC
+    assert choose_models("cumulant", 100, 0.51, 0.1, q=27)[0].magic == 0.1
+    assert choose_models("cumulant", 100, 0.51, q=27)[0].magic == CUMULANT_MAGIC
     with pytest.raises(StageError, match="leave it out, or set collision to trt or cumulant"):
         choose_models("bgk", 5, 0.6, 0.1)
     with pytest.raises(StageError, match="'mrt': unknown; known are auto, bgk, trt, projected, recursive, cumulant"):
         choose_models("mrt", 5, 0.6)
+    with pytest.raises(StageError, match=r"cumulant: is for D3Q27; set solve\.velocity_set to D3Q27 or auto"):
+        choose_models("cumulant", 5, 0.6, q=19)
 
 
 @settings(deadline=None)  # the first example compiles

@@ -19,7 +19,8 @@ from solver.domain.nodes import Nodes
 from solver.kernels.collision import relaxation_rates
 from solver.kernels.d3q19 import VELOCITIES
 from solver.run.boundary_schedule import raised
-from solver.runtime.stage import ROOT, StageError
+from solver.runtime.errors import StageError
+from solver.runtime.sources import ROOT
 
 RATES = relaxation_rates(0.8, 3 / 16)
 EXACT = [name for name in WALLS if name != "half-way"]

@@ -11,7 +11,7 @@ from shapes import capped_cylinder
 from solver.domain import nodes as node_module
 from solver.domain.nodes import ARRAYS, FLUID, INLET, OUTLET, STEPS, Neighbours, Nodes, check, load, save
 from solver.kernels.d3q19 import VELOCITIES, Q
-from solver.runtime.stage import StageError
+from solver.runtime.errors import StageError
 
 OPENINGS = capped_cylinder((0, 0, 1), 1.0, 4.0)[1]
 

@@ -22,7 +22,8 @@ from vtkmodules.vtkIOXML import vtkXMLPolyDataReader, vtkXMLPolyDataWriter
 from pipeline.haemodynamics.wall_shear_stress import Wall
 from pipeline.stages.paraview import MOST_STATISTICS, _compute
 from solver.run.flow_file import FlowStatistics, FlowWriter
-from solver.runtime.stage import Job, StageError
+from solver.runtime.errors import StageError
+from solver.runtime.provenance import Job
 
 SPACING_MM = 0.4
 PULSE = (0.5, 1.0)

@@ -12,7 +12,7 @@ from dicom_writer import enhanced, item, save
 from pydicom import uid
 
 from pipeline.files.volume import Volume
-from solver.runtime.stage import StageError
+from solver.runtime.errors import StageError
 
 Change = Callable[[pydicom.Dataset, int], Any]
 

@@ -15,7 +15,8 @@ from pipeline.case.settings.yaml_file import read_yaml
 from pipeline.case.vessel import Branch, BranchShape, Ellipsoid, VesselShape, coverage, vessel_distance
 from pipeline.files.volume import Volume
 from pipeline.stages.phantom import Phantom, PhantomSettings, SeriesHeader, localizer, synthesize, write_series
-from solver.runtime.stage import ROOT, StageError
+from solver.runtime.errors import StageError
+from solver.runtime.sources import ROOT
 
 FOLDER = ROOT / "data" / "phantoms"
 

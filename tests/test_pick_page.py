@@ -28,7 +28,8 @@ from pipeline.stages.load import load
 from pipeline.stages.pick import make_page
 from pipeline.stages.segment import MINIMUM_VOXELS, segment
 from pipeline.stages.surface import extract_surface
-from solver.runtime.stage import ROOT, StageError
+from solver.runtime.errors import StageError
+from solver.runtime.sources import ROOT
 
 LOG = logging.getLogger("test")
 

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from pydicom import uid
 
 from pipeline.files.volume import Volume
-from solver.runtime.stage import StageError
+from solver.runtime.errors import StageError
 
 SHAPE = (3, 40, 48)
 COMPRESSED = {"RLE", "JPEG lossless", "JPEG lossless, first-order", "JPEG-LS", "JPEG 2000"}

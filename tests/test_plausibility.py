@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from pipeline.case.case_file import Case, read_cohort
-from pipeline.case.limits import Found, checks, of_blood, refusals
+from pipeline.case.limits import Found, checks, of_blood, of_run, refusals, with_limits
 from pipeline.case.physiology import (
     DENSITY_SLIPS,
     LENGTH_SLIPS,
@@ -23,9 +23,11 @@ from pipeline.case.physiology import (
 )
 from pipeline.case.settings.base import parse
 from pipeline.reporting.content import _check
-from pipeline.stages.plausibility import PlausibilityInput, _compute, check, of_run, plausibility, with_limits
+from pipeline.stages.plausibility import PlausibilityInput, _compute, check, plausibility
 from solver.domain.nodes import Opening
-from solver.runtime.stage import ROOT, Job, StageError
+from solver.runtime.errors import StageError
+from solver.runtime.provenance import Job
+from solver.runtime.sources import ROOT
 
 TINY = {"input": {"phantom": str(ROOT / "data/phantoms/tiny.yaml")}, "solve": {"inlets": {"*": {"flow_ml_s": 2}}}}
 QUANTITIES = get_args(Quantity)

@@ -16,7 +16,8 @@ from pipeline.haemodynamics.wall_shear_stress import Wall, fit_to_wall, near_ope
 from pipeline.stages.postprocess import postprocess
 from solver.domain import nodes as node_files
 from solver.run.flow_file import FlowWriter
-from solver.runtime.stage import ROOT, StageError
+from solver.runtime.errors import StageError
+from solver.runtime.sources import ROOT
 
 DIRECTIONS = [(1, 0, 0), (1, 1, 0), (2, 3, 6), (0.3, -0.8, 0.5)]
 

@@ -17,7 +17,7 @@ from solver.boundary.waveform import Inflow, Series, steady
 from solver.domain.nodes import Opening
 from solver.kernels.collision import relaxation_rates
 from solver.kernels.d3q19 import VELOCITIES, WEIGHTS
-from solver.runtime.stage import StageError
+from solver.runtime.errors import StageError
 
 
 def bessel(alpha, r):

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 import yaml
 
+from solver.boundary.windkessel import PASCAL_PER_MMHG
 from solver.domain.nodes import load
-from solver.run.units import PASCAL_PER_MMHG
-from solver.runtime.stage import ROOT
+from solver.runtime.sources import ROOT
 
 NODES_ACROSS, EDDIES = 12, 0.1
 """Coarse, so that cores take minutes; the case itself has 30. At a grid Reynolds number of 134 every collision blows up

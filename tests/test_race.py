@@ -11,7 +11,7 @@ from geometries import nodes_from
 from pipeline.case.case_file import Case
 from solver.domain.nodes import Nodes
 from solver.run.settings import parse
-from solver.runtime.stage import StageError
+from solver.runtime.errors import StageError
 from validation import baseline_benchmark as race_module
 from validation.baseline_benchmark import race
 from validation.evidence import Evidence

@@ -18,12 +18,13 @@ from vtkmodules.vtkCommonDataModel import vtkStaticCellLocator
 from pipeline.case.settings.geometry import SurfaceSettings, VoxelizeSettings
 from pipeline.case.vessel import End
 from pipeline.files.mesh import Mesh
-from pipeline.stages.decompose import decompose
-from pipeline.stages.surface import Surface, extract_surface
+from pipeline.geometry.closed_surface import Surface
+from pipeline.geometry.lattice.node_arrays import decompose
+from pipeline.stages.surface import extract_surface
 from pipeline.stages.voxelize import voxelize
 from solver.domain.nodes import Neighbours, Nodes, check
 from solver.kernels.d3q19 import Q
-from solver.runtime.stage import StageError
+from solver.runtime.errors import StageError
 
 LOG = logging.getLogger("trees")
 NODES_ACROSS = 7

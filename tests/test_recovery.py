@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from pipeline.workflow.recovery import recover
-from solver.runtime.stage import ROOT, StageError
+from solver.runtime.errors import StageError
+from solver.runtime.sources import ROOT
 
 WORKFLOW = f"""
 import sys

@@ -12,7 +12,7 @@ from pipeline.reporting import page, quantities, render, tables
 from pipeline.reporting.content import SURFACES
 from pipeline.stages import report
 from solver.run.units import words
-from solver.runtime.stage import StageError
+from solver.runtime.errors import StageError
 
 
 @pytest.fixture(scope="module")

@@ -18,7 +18,7 @@ from pipeline.reporting.scene import caps as caps_of
 from pipeline.reporting.scene import closed
 from pipeline.reporting.wording import Line, tabled, told
 from solver.domain.nodes import Opening
-from solver.runtime.stage import StageError
+from solver.runtime.errors import StageError
 
 
 @pytest.fixture(scope="module")

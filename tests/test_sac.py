@@ -26,7 +26,8 @@ from pipeline.haemodynamics.wall_shear_stress import Wall, fit_nodes_to_wall
 from pipeline.stages.phantom import PhantomSettings
 from pipeline.stages.postprocess import postprocess
 from solver.domain.nodes import FLUID, Nodes, Opening
-from solver.runtime.stage import ROOT, StageError
+from solver.runtime.errors import StageError
+from solver.runtime.sources import ROOT
 from tests.analytic_pipe import Pipe
 from tests.shapes import capped_cylinder, opening_of, sphere, stenosis, torus, vessel
 from tests.swept import forked, level_surface, moved

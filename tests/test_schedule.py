@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from test_simulation import settings
 
 from solver.run.schedule import CHECK_STEPS, SAMPLES, Schedule, make_schedule, moments_per_cycle, rows_per_cycle
-from solver.runtime.stage import StageError
+from solver.runtime.errors import StageError
 
 
 def periodic(pairs: int = 3, **changes) -> Schedule:

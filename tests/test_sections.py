@@ -9,15 +9,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pipeline.case.settings.geometry import VoxelizeSettings
+from pipeline.geometry.branches.branch_files import read_branches, write_polylines
 from pipeline.geometry.branches.tree import Branch
+from pipeline.geometry.lattice.node_arrays import decompose
 from pipeline.haemodynamics.accumulator import Fields
 from pipeline.haemodynamics.centreline_profile import Along, reference_diameters
 from pipeline.haemodynamics.sections import MAX_AREA_DIFFERENCE, find_stations, loop_around, wall_of_stations
 from pipeline.haemodynamics.wall_shear_stress import Wall
-from pipeline.stages.centreline import read_branches, write_polylines
-from pipeline.stages.decompose import decompose
 from pipeline.stages.voxelize import voxelize
-from solver.runtime.stage import StageError
+from solver.runtime.errors import StageError
 from tests.shapes import revolve
 from tests.swept import forked, swept
 

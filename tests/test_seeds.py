@@ -12,7 +12,7 @@ from vessels import oblique, tube_volume
 from pipeline.case.settings.images import FilterSettings, SegmentSettings, VoxelBox
 from pipeline.segmentation.seeds import background_places, place_seeds, read_markups, seed_places
 from pipeline.stages.filter import filter_volume
-from solver.runtime.stage import StageError
+from solver.runtime.errors import StageError
 
 SECRET = "Doe^Jane"
 coordinates = st.floats(-1e4, 1e4, allow_nan=False)

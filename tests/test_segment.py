@@ -18,7 +18,7 @@ from pipeline.segmentation.picture import draw
 from pipeline.segmentation.region_growing import fill_holes, grow
 from pipeline.stages.filter import filter_volume
 from pipeline.stages.segment import segment
-from solver.runtime.stage import StageError
+from solver.runtime.errors import StageError
 
 SEED_MM = tuple(centre_line_mm()[1000].tolist())
 """In the middle of the tube."""

@@ -11,7 +11,8 @@ from pipeline.case.settings.images import FilterSettings
 from pipeline.case.vessel import Branch, vessel_distance
 from pipeline.segmentation.methods import METHODS
 from pipeline.stages.phantom import PhantomSettings
-from solver.runtime.stage import ROOT, StageError
+from solver.runtime.errors import StageError
+from solver.runtime.sources import ROOT
 
 sys.path.append(str(ROOT / "benchmarks"))
 

@@ -17,7 +17,7 @@ from pipeline.segmentation.methods import METHODS
 from pipeline.segmentation.problem import Lumen
 from pipeline.stages.filter import filter_volume
 from pipeline.stages.segment import segment
-from solver.runtime.stage import StageError
+from solver.runtime.errors import StageError
 
 component = st.floats(-1, 1).map(lambda x: round(x, 3))
 METHOD = pytest.mark.parametrize("method", METHODS)

@@ -22,7 +22,7 @@ from pipeline.case.settings.images import SegmentSettings
 from pipeline.files.volume import Volume
 from pipeline.segmentation import page
 from pipeline.stages.pick import _compute as pick
-from solver.runtime.stage import Job
+from solver.runtime.provenance import Job
 
 SIZE = (20, 17, 14)
 """Voxels along x, y, z: 4760, so that each has an intensity of its own in steps of 1."""

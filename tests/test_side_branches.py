@@ -11,11 +11,12 @@ from pipeline.case.settings.geometry import OpeningSettings, SideBranches, Surfa
 from pipeline.files.mesh import Mesh
 from pipeline.files.surface_file import SurfaceFile
 from pipeline.files.volume import Volume
+from pipeline.geometry.closed_surface import Surface
 from pipeline.geometry.surface.clip import check_closed
 from pipeline.geometry.surface.isosurface import smooth_field, zero_surface
 from pipeline.stages.import_surface import GivenSurface, import_surface
-from pipeline.stages.surface import Surface, extract_surface
-from solver.runtime.stage import StageError
+from pipeline.stages.surface import extract_surface
+from solver.runtime.errors import StageError
 
 LOG = logging.getLogger("test")
 RADIUS_MM = 4.0

@@ -30,7 +30,8 @@ from solver.run.settings import (
     parse,
 )  # fmt: skip
 from solver.run.simulation import solve
-from solver.runtime.stage import ROOT, StageError
+from solver.runtime.errors import StageError
+from solver.runtime.sources import ROOT
 
 LOG = logging.getLogger("test")
 VISCOSITY, DENSITY = 3.5e-3, 1060.0

@@ -23,7 +23,8 @@ from pipeline.case.settings.cluster import LIBRARIES_MB, ClusterSettings
 from solver.domain.nodes import save
 from solver.run.simulation import solve
 from solver.run.walltime import expected
-from solver.runtime.stage import ROOT, StageError
+from solver.runtime.errors import StageError
+from solver.runtime.sources import ROOT
 
 LOG = logging.getLogger("test_slurm")
 CASE = {

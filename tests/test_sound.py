@@ -8,13 +8,14 @@ from geometries import bifurcation, pipe
 from scipy.special import jv
 from test_simulation import DENSITY, VISCOSITY, settings
 
+from solver.boundary.windkessel import PASCAL_PER_MMHG
 from solver.domain.sections import Ends, find_sections
 from solver.run import units
 from solver.run.plan import make_plan
 from solver.run.settings import InletSettings, OutletSettings, WindkesselSettings
 from solver.run.simulation import solve
-from solver.run.units import MAX_LOSS, MOST_STEPS, PASCAL_PER_MMHG
-from solver.runtime.stage import ROOT
+from solver.run.units import MAX_LOSS, MOST_STEPS
+from solver.runtime.sources import ROOT
 
 LOG = logging.getLogger("test_sound")
 PERIOD_S = 0.25

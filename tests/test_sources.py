@@ -16,7 +16,9 @@ from dicom_writer import enhanced, save
 from pydicom import uid
 from pydicom.fileset import FileSet
 
-from solver.runtime.stage import ROOT, StageError, checksum
+from solver.runtime.checksums import checksum
+from solver.runtime.errors import StageError
+from solver.runtime.sources import ROOT
 
 
 @pytest.fixture

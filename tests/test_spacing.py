@@ -14,6 +14,7 @@ from pipeline.case.settings.base import parse
 from pipeline.case.settings.geometry import VoxelizeSettings
 from pipeline.files.mesh import write_openings
 from pipeline.geometry.lattice.budget import Budget
+from pipeline.geometry.lattice.node_arrays import decompose
 from pipeline.geometry.lattice.spacing import (
     FlowScale,
     Narrowest,
@@ -23,9 +24,10 @@ from pipeline.geometry.lattice.spacing import (
     choose_spacing,
 )  # fmt: skip
 from pipeline.stages import voxelize as module
-from pipeline.stages.decompose import decompose
-from solver.run.forecast import Size
-from solver.runtime.stage import ROOT, Job, StageError
+from solver.backends.cost import Size
+from solver.runtime.errors import StageError
+from solver.runtime.provenance import Job
+from solver.runtime.sources import ROOT
 
 MESH, OPENINGS = vessel([2.0, 2.0, 3.0], [0.0, 10.0, 20.0], (0, 0, 1), (0, 0, 0), 400)
 NARROW = Narrowest(1.0, (0.0, 1.0, 2.0))

@@ -27,7 +27,7 @@ from pipeline.dicom.regrid import regrid
 from pipeline.dicom.stack import stack
 from pipeline.files.regular_grid import Grid
 from pipeline.files.volume import Volume
-from solver.runtime.stage import StageError
+from solver.runtime.errors import StageError
 
 REFUSE = LoadSettings()
 RESAMPLE = LoadSettings(

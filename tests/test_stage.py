@@ -14,12 +14,16 @@ from pathlib import Path
 
 import pytest
 
-from solver.runtime import stage
-from solver.runtime.stage import PACKAGES, ROOT, Progress, checksum, sources, versions
+from solver.runtime import provenance
+from solver.runtime.checksums import checksum
+from solver.runtime.progress import Progress
+from solver.runtime.provenance import PACKAGES, versions
+from solver.runtime.sources import ROOT, sources
 
 STAGE = """
 import sys, time
-from solver.runtime.stage import StageError, run_stage
+from solver.runtime.command_line import run_stage
+from solver.runtime.errors import StageError
 
 def compute(job):
     job.log.info("working")
@@ -153,7 +157,10 @@ def test_progress_tells_share_rate_and_time_left(caplog):
 
 
 def test_sources_follow_imports_through_the_project():
-    assert sources("pipeline.files.volume") == ["pipeline/files/volume.py", "solver/runtime/stage.py"]
+    assert sources("pipeline.files.volume") == [
+        "pipeline/files/volume.py",
+        "solver/runtime/errors.py",
+    ]
     assert "solver/kernels/d3q19.py" in sources("pipeline.stages.decompose")
 
 
@@ -177,9 +184,9 @@ def git(folder: Path, *words: str) -> str:
 
 
 def test_the_commit_is_told_and_whether_the_source_differs_from_it(tmp_path, monkeypatch):
-    monkeypatch.setattr(stage, "ROOT", tmp_path)
+    monkeypatch.setattr(provenance, "ROOT", tmp_path)
     for file in ("Snakefile", "solver/run/flow_file.py", "pipeline/page.css", "config/config.yaml"):
-        (tmp_path / file).parent.mkdir(exist_ok=True)
+        (tmp_path / file).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / file).write_text("as it was")
     alone = versions()
     assert "hemolattice_commit" not in alone
@@ -200,7 +207,7 @@ def test_the_memory_of_a_helper_is_counted_beside_that_of_the_stage():
     helper = "import sys; held = b'x' * 200_000_000; print(flush=True); sys.stdin.read()"
     code = f"""
 import subprocess, sys
-from solver.runtime.stage import peak_memory_mb
+from solver.runtime.memory import peak_memory_mb
 assert set(peak_memory_mb()) == {{"peak_memory_mb"}}
 with subprocess.Popen([sys.executable, "-c", {helper!r}], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
     process.stdout.readline()
@@ -209,5 +216,5 @@ with subprocess.Popen([sys.executable, "-c", {helper!r}], stdin=subprocess.PIPE,
 """
     answer = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
     own, of_helper = map(float, answer.stdout.split())
-    assert 1 < own < 150  # an interpreter with the imports of solver.runtime.stage: some 30 MB
+    assert 1 < own < 150  # an interpreter with the imports of solver.runtime.memory: some 30 MB
     assert 190 < of_helper < 300

@@ -14,7 +14,7 @@ from solver.kernels.d3q19 import WEIGHTS
 from solver.kernels.storage import GOOD_KEPT, LEAST_KEPT, SCALE, half_to_single, kept_by_halves, single_to_half
 from solver.run.plan import make_plan
 from solver.run.settings import InletSettings
-from solver.runtime.stage import StageError
+from solver.runtime.errors import StageError
 
 
 def test_all_halves_are_read_as_numpy_reads_them():

@@ -20,7 +20,7 @@ from pipeline.case.settings.images import LoadSettings
 from pipeline.dicom.listing import listing
 from pipeline.files.volume import Volume
 from pipeline.stages.load import SeriesFacts, load
-from solver.runtime.stage import StageError
+from solver.runtime.errors import StageError
 
 SLICES = 9
 LOG = logging.getLogger("test")

@@ -9,16 +9,9 @@ from hypothesis.extra.numpy import arrays
 
 from solver.backends.lattice import build_lattice
 from solver.backends.subdomains import split
+from solver.domain.addresses import GROUP, Runs, address_runs, link_addresses, row_stride, runs_by_group
 from solver.kernels.storage import PLAIN, make_access
-from solver.kernels.streaming import (
-    GROUP,
-    Runs,
-    address_runs,
-    link_addresses,
-    make_run_address,
-    row_stride,
-    runs_by_group,
-)
+from solver.kernels.streaming import make_run_address
 
 
 def addresses_of(runs: Runs, stride: int, q: int = 19) -> np.ndarray:

@@ -17,7 +17,9 @@ from project_copy import copy_project
 from solver.domain.nodes import save
 from solver.run.settings import parse as solver_settings
 from solver.run.simulation import solve
-from solver.runtime.stage import ROOT, Job, StageError
+from solver.runtime.errors import StageError
+from solver.runtime.provenance import Job
+from solver.runtime.sources import ROOT
 from validation import regression_check, study, summary
 from validation.evidence import Evidence, Goal, read, written
 from validation.studies.reference import read_reference

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from pipeline.case.shapes import Bend, Pipe
-from solver.runtime.stage import StageError
+from solver.runtime.errors import StageError
 from validation.evidence import Evidence
 from validation.studies import bend, torus_flow
 from validation.studies.torus_flow import Grid, TorusFlow, mishra_gupta, white

@@ -9,8 +9,8 @@ from made_up_vessels import DENSITY, VISCOSITY, made_up, moved, poiseuille
 from swept import forked
 
 from pipeline.case.shapes import Bifurcation, Pipe
-from solver.run.units import PASCAL_PER_MMHG
-from solver.runtime.stage import StageError
+from solver.boundary.windkessel import PASCAL_PER_MMHG
+from solver.runtime.errors import StageError
 from validation.evidence import Evidence
 from validation.studies import bifurcation
 from validation.studies.bifurcation import Fork

@@ -9,7 +9,7 @@ import pytest
 
 from pipeline.case.shapes import Step
 from solver.run.blood import choose_blood, herschel_bulkley
-from solver.runtime.stage import StageError
+from solver.runtime.errors import StageError
 from validation.evidence import Evidence
 from validation.studies import step, viscoplastic
 from validation.studies.step import reattachment

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from pipeline.case.shapes import Bend, Nozzle, Pipe
-from solver.runtime.stage import StageError
+from solver.runtime.errors import StageError
 from validation.evidence import Evidence
 from validation.studies import isotropy, nozzle, rings
 from validation.studies.nozzle import Jet, outside, spread

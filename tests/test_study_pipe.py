@@ -10,7 +10,7 @@ from analytic_pipe import Pipe as Analytic
 
 from pipeline.case.shapes import Pipe, Sphere
 from pipeline.haemodynamics.wall_shear_stress import Wall
-from solver.runtime.stage import StageError
+from solver.runtime.errors import StageError
 from validation.evidence import Evidence
 from validation.studies import pipe
 from validation.studies.pipe import PipeRun, Poiseuille, WallShear, label, wall_shear

@@ -11,7 +11,7 @@ from test_canonical import nodes_of, surface
 from pipeline.case.case_file import Case
 from pipeline.case.settings.base import parse
 from solver.run.blood import bingham, casson, choose_blood, power_law
-from solver.runtime.stage import StageError
+from solver.runtime.errors import StageError
 from validation.evidence import Evidence
 from validation.studies import pipe_rheology
 from validation.studies.pipe_rheology import PipeProfile

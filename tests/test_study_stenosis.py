@@ -7,7 +7,7 @@ from made_up_vessels import DENSITY, FLOW_ML_S, VISCOSITY, made_up, poiseuille, 
 from pipeline.case.shapes import Pipe, Stenosis
 from pipeline.haemodynamics.accumulator import SLAB_HALF_WIDTH, hann
 from pipeline.haemodynamics.wall_shear_stress import Wall
-from solver.runtime.stage import StageError
+from solver.runtime.errors import StageError
 from validation.evidence import Evidence
 from validation.studies import stenosis
 from validation.studies.balance import Vessel, gathered, smooth_step, times_normal

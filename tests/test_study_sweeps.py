@@ -15,7 +15,8 @@ from matplotlib.figure import Figure
 from pipeline.case.case_file import Case
 from solver.domain.nodes import save
 from solver.run.settings import parse
-from solver.runtime.stage import ROOT, StageError
+from solver.runtime.errors import StageError
+from solver.runtime.sources import ROOT
 from validation import thread_sweep
 from validation.evidence import Evidence
 from validation.studies import sweeps as measured

@@ -9,8 +9,8 @@ from shapes import capped_cylinder
 
 from pipeline.case.shapes import Pipe
 from pipeline.haemodynamics.wall_shear_stress import Wall
-from solver.run.units import PASCAL_PER_MMHG
-from solver.runtime.stage import StageError
+from solver.boundary.windkessel import PASCAL_PER_MMHG
+from solver.runtime.errors import StageError
 from validation.evidence import Evidence
 from validation.studies import womersley
 from validation.studies.womersley import (

@@ -17,7 +17,7 @@ from pipeline.files.volume import Volume
 from pipeline.geometry.surface.clip import check_closed
 from pipeline.geometry.surface.quality import triangle_quality
 from pipeline.stages.surface import extract_surface
-from solver.runtime.stage import StageError
+from solver.runtime.errors import StageError
 from tests.tubes import FORK, SAC_MM, SAC_RADIUS_MM, arc, crossing, crossing_axis, fork, line, tube, voxel_places
 
 LOG = logging.getLogger("test")

@@ -14,10 +14,11 @@ from skimage.measure import marching_cubes
 from pipeline.case.settings.geometry import SurfaceSettings
 from pipeline.case.vessel import Branch, Distance, coverage, vessel_distance
 from pipeline.files.volume import Volume
+from pipeline.geometry.closed_surface import Surface
 from pipeline.stages.phantom import PhantomSettings
-from pipeline.stages.surface import Surface, extract_surface
+from pipeline.stages.surface import extract_surface
 from solver.domain.nodes import Opening
-from solver.runtime.stage import ROOT
+from solver.runtime.sources import ROOT
 
 sys.path[:0] = [str(ROOT / "benchmarks")]
 

@@ -17,7 +17,7 @@ from pipeline.geometry.surface.isosurface import LevelSet, smooth_field, zero_su
 from pipeline.geometry.surface.remesh import remesh_vessel
 from pipeline.geometry.surface.thin import DRAWN_IN, ThinPlaceError, faithful_field, lost_places, thinness
 from pipeline.stages.surface import extract_surface, volume_of
-from solver.runtime.stage import StageError
+from solver.runtime.errors import StageError
 from tests.shapes import capped_cylinder
 from tests.thin_vessels import ThinVessel, flap, twigs
 from tests.tubes import line, tube

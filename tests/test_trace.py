@@ -22,7 +22,8 @@ from pipeline.reporting.scene import front_view
 from pipeline.stages import trace
 from solver.domain import nodes as node_files
 from solver.run.flow_file import FlowWriter, read_flow, steady_statistics
-from solver.runtime.stage import Job, StageError
+from solver.runtime.errors import StageError
+from solver.runtime.provenance import Job
 
 PIPE = Pipe(length_mm=8.0)
 NODES = measured(PIPE.nodes(0.4), PIPE)

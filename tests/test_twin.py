@@ -29,7 +29,7 @@ from solver.kernels.collision import COLLISIONS, ON_D3Q19, relaxation_rates
 from solver.kernels.node_physics import EQUILIBRIA
 from solver.kernels.rheology import Rheology, make_rheology
 from solver.kernels.velocity_sets import velocity_set
-from solver.runtime.stage import ROOT
+from solver.runtime.sources import ROOT
 from validation.four_pass import FourPass
 from validation.textbook import Thickening, density, moments, stress
 

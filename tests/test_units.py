@@ -5,8 +5,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from solver.run.units import EXPECTED_DRHO, PASCAL_PER_MMHG, Units, choose_units
-from solver.runtime.stage import StageError
+from solver.boundary.windkessel import PASCAL_PER_MMHG
+from solver.run.units import EXPECTED_DRHO, Units, choose_units
+from solver.runtime.errors import StageError
 
 scale = st.floats(1e-6, 1e3)
 

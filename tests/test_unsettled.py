@@ -16,7 +16,7 @@ from pipeline.reporting.cohort_page import cohort_page
 from pipeline.stages import cohort
 from solver.__main__ import identity
 from solver.domain.nodes import save
-from solver.runtime.stage import StageError
+from solver.runtime.errors import StageError
 
 FLUCTUATES = "unsteady: mean over 1.2 s (25 flow-through times); the velocity fluctuates by 12.0%"
 SAID = "not converged: after 2000 steps the residual is 0.02 (wanted 0.001); raise solve.max_steps"

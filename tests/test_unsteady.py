@@ -14,7 +14,7 @@ from test_simulation import DENSITY, VISCOSITY, settings
 from solver.domain.nodes import Nodes
 from solver.run.flow_file import read_flow
 from solver.run.settings import SolveSettings
-from solver.runtime.stage import StageError
+from solver.runtime.errors import StageError
 
 ACROSS, SIDES, SPACING_MM = 5.0, (32, 22), 0.2
 REYNOLDS = 100.0

@@ -10,20 +10,20 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from test_simulation import DENSITY, VISCOSITY, settings
 
+from solver.backends.cost import Size
 from solver.backends.cpu.cpu_driver import CpuDriver, cpu_device
 from solver.backends.driver import Fields
 from solver.backends.lattice import build_lattice
+from solver.domain.addresses import link_addresses
 from solver.domain.nodes import Nodes
 from solver.kernels.collision import relaxation_rates
 from solver.kernels.node_physics import EQUILIBRIA
-from solver.kernels.streaming import link_addresses
 from solver.kernels.velocity_sets import D3Q19, D3Q27, velocity_set
-from solver.run.forecast import Size
 from solver.run.models import CORNERS_ABOVE, choose_velocity_set
 from solver.run.plan import make_plan
 from solver.run.settings import InletSettings
 from solver.run.simulation import foresee, lay_out
-from solver.runtime.stage import StageError
+from solver.runtime.errors import StageError
 
 # ---- the set ---------------------------------------------------------------------------------------------------------
 

@@ -14,7 +14,7 @@ from pipeline.files.mesh import write_openings
 from pipeline.haemodynamics.volume import Volume
 from solver.domain import nodes as node_files
 from solver.run.flow_file import FlowStatistics, FlowWriter, read_flow, steady_statistics
-from solver.runtime.stage import ROOT
+from solver.runtime.sources import ROOT
 
 FACTORS = (0.5, 1.5, 1.0, 0.2)
 MEAN, SQUARES = np.mean(FACTORS), np.mean(np.square(FACTORS))

@@ -9,7 +9,7 @@ from dicom_files import noise, oblique, read
 
 from pipeline.files.volume import Volume
 from pipeline.files.volume_file import read_volume_file
-from solver.runtime.stage import StageError
+from solver.runtime.errors import StageError
 
 SPACING, OFFSET, SIZE = (0.5, 0.6, 0.7), (10.0, 20.0, 30.0), (4, 5, 6)
 SFORM = np.column_stack([np.diag(SPACING), OFFSET])

@@ -21,7 +21,7 @@ from pipeline.geometry.surface.tessellation import tessellate
 from pipeline.stages.voxelize import voxelize
 from solver.domain.nodes import EXTERNAL, FLUID, INLET, OUTLET, WALL
 from solver.kernels.d3q19 import VELOCITIES, WEIGHTS, Q
-from solver.runtime.stage import StageError
+from solver.runtime.errors import StageError
 
 AXES = [(0, 0, 1), (1, 1, 0), (1, 2, 3), (2, 3, 6), (-3, 1, 0.2)]
 

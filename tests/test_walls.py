@@ -8,7 +8,7 @@ from solver.backends.cpu.cpu_driver import CpuDriver
 from solver.backends.lattice import build_lattice
 from solver.kernels.collision import relaxation_rates
 from solver.kernels.d3q19 import VELOCITIES, WEIGHTS
-from solver.runtime.stage import StageError
+from solver.runtime.errors import StageError
 
 
 def run(driver, steps):

@@ -24,7 +24,8 @@ from solver.boundary.waveform import (
     spline,
     steady,
 )
-from solver.runtime.stage import ROOT, StageError
+from solver.runtime.errors import StageError
+from solver.runtime.sources import ROOT
 
 
 def write(path, rows, columns="time_s,flow_ml_s"):

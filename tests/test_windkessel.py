@@ -15,13 +15,13 @@ from solver.backends.subdomains import PartsDriver
 from solver.boundary.openings import Control, adjusted
 from solver.boundary.profiles import Profile
 from solver.boundary.waveform import read_waves
-from solver.boundary.windkessel import PROXIMAL_PART, WAVE_SPEED_M_S, Windkessel
+from solver.boundary.windkessel import PASCAL_PER_MMHG, PROXIMAL_PART, WAVE_SPEED_M_S, Windkessel
 from solver.domain.nodes import Nodes, Opening
 from solver.kernels.collision import relaxation_rates
 from solver.run.boundary_schedule import DAMPING, FILTER, GAIN, make_conditions
 from solver.run.settings import InletSettings, OutletSettings, SolveSettings, WindkesselSettings
-from solver.run.units import PASCAL_PER_MMHG, Units
-from solver.runtime.stage import StageError
+from solver.run.units import Units
+from solver.runtime.errors import StageError
 
 RATES = relaxation_rates(0.52, 0.01)
 """As small a tau as pulsatile flows have: where a pressure that answers too fast lets the flow oscillate."""

@@ -20,7 +20,7 @@ from vtkmodules.vtkIOGeometry import vtkSTLWriter
 from pipeline.files.mesh import Mesh, read_openings
 from pipeline.reporting.captions import caption
 from pipeline.stages.crate import differences, faults, read_runs
-from solver.runtime.stage import checksum
+from solver.runtime.checksums import checksum
 
 STAGES = [
     "phantom", "load", "filter", "segment", "surface", "centreline", "voxelize", "decompose", "plausibility", "solve",

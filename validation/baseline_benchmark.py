@@ -27,7 +27,9 @@ from solver.run.boundary_schedule import raised
 from solver.run.plan import make_plan
 from solver.run.settings import SolveSettings, parse
 from solver.run.simulation import lay_out
-from solver.runtime.stage import Job, StageError, run_stage
+from solver.runtime.command_line import run_stage
+from solver.runtime.errors import StageError
+from solver.runtime.provenance import Job
 from validation.four_pass import FourPass, FourPasses, wall_nodes
 from validation.timing import LAUNCHES, each, hardware, repeated_steps, stirred
 

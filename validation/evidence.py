@@ -33,7 +33,7 @@ from typing import Any
 
 import numpy as np
 
-from solver.runtime.stage import ROOT
+from solver.runtime.sources import ROOT
 
 FOLDER = "HEMO_EVIDENCE"
 MAX_FIGURE_BYTES = 200_000

@@ -4,7 +4,9 @@ A stage of its own, after the page is written, so that the page shows what the e
 """
 
 from pipeline.haemodynamics.indices import read_json
-from solver.runtime.stage import Job, StageError, run_stage
+from solver.runtime.command_line import run_stage
+from solver.runtime.errors import StageError
+from solver.runtime.provenance import Job
 
 
 def _compute(job: Job) -> None:

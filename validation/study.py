@@ -9,7 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from pipeline.case.settings.base import parse
-from solver.runtime.stage import Job, StageError, run_stage
+from solver.runtime.command_line import run_stage
+from solver.runtime.errors import StageError
+from solver.runtime.provenance import Job
 from validation.evidence import SOLVING, Evidence, made, verdict
 from validation.studies.run import Run
 from validation.studies.study_file import StudyInput

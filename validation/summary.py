@@ -11,7 +11,8 @@ from typing import Any, get_args
 
 from pipeline.case.case_file import RunSet
 from pipeline.haemodynamics.indices import read_json
-from solver.runtime.stage import Job, run_stage
+from solver.runtime.command_line import run_stage
+from solver.runtime.provenance import Job
 from validation.evidence import Goal, markers, read, written
 from validation.validation_page import validation_page
 

@@ -28,7 +28,9 @@ from solver.run.plan import Plan, make_plan
 from solver.run.schedule import even
 from solver.run.settings import SolveSettings, parse
 from solver.run.simulation import choose_backend, in_si, lay_out, make_driver
-from solver.runtime.stage import Job, StageError, run_stage
+from solver.runtime.command_line import run_stage
+from solver.runtime.errors import StageError
+from solver.runtime.provenance import Job
 from validation.timing import hardware, repeated_steps, stirred, stopwatch, waited_s
 
 BLOCKS = (16, 32, 64, 96, 128, 192, 256, 384, 512, 768, 1024)

@@ -32,7 +32,7 @@ from pipeline.case.settings.flow import (
 from pipeline.case.settings.geometry import DecomposeSettings, SurfaceSettings, VoxelizeSettings
 from pipeline.case.settings.images import FilterSettings, GrownRegion, LoadSettings, Seeds, SegmentSettings
 from pipeline.case.settings.yaml_file import read_yaml
-from solver.runtime.stage import StageError
+from solver.runtime.errors import StageError
 
 RunSet = Literal["ci", "quick", "full"]
 """Sets of runs of the studies, from minutes on a few cores to hours on a GPU."""

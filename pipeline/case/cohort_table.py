@@ -18,7 +18,7 @@ from pydantic import TypeAdapter
 
 from pipeline.case.settings.base import Name
 from pipeline.case.settings.yaml_file import value_of
-from solver.runtime.stage import StageError
+from solver.runtime.errors import StageError
 
 CASE, FILE = "case", "file"
 """Headings of the columns that name the case and the file that it starts from."""

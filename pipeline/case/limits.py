@@ -2,7 +2,7 @@
 report.
 """
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import inf
 from typing import Any
@@ -17,7 +17,7 @@ from pipeline.case.physiology import (
     Vessel,
     slip_of,
 )
-from solver.runtime.stage import StageError
+from solver.runtime.errors import StageError
 
 
 @dataclass(frozen=True)
@@ -151,3 +151,36 @@ def _beyond(value: float, bounds: Bounds) -> tuple[float, float]:
     """How many times a value is below the lower and above the upper end of a range; less than 1 where it is not."""
     low, high = bounds
     return (low / value if value > 0 else inf if low > 0 else 0.0), value / high
+
+
+DRIVES = "solve.inlets with solve.viscosity_pa_s and the radii of the vessel"
+"""What pressure drops and wall shear stress come from."""
+
+
+def of_run(indices: Mapping[str, Any]) -> list[Found]:
+    """Largest pressure drop and mean wall shear stress of a run, from what stands in ``indices.json``."""
+    found = [Found("wall_shear_stress", indices["wall"]["shear_mean_pa"], Given(DRIVES, 1.0, "", ()))]
+    for drop in indices["pressure_drops"]:
+        where = f" ({drop['inlet']} to {drop['outlet']})"
+        found.append(Found("pressure_drop", abs(drop["drop_mmhg"]), Given(DRIVES, 1.0, "", ()), where))
+    return found
+
+
+def with_limits(indices: Mapping[str, Any], told: Mapping[str, Any]) -> dict[str, Any]:
+    """What stands in ``indices.json`` with the checks of plausibility, and a warning for each that failed.
+
+    Parameters
+    ----------
+    indices : of the run.
+    told : ``plausibility.json``.
+
+    Raises
+    ------
+    StageError
+        If pressure or wall shear stress are what no patient has, and the case does not accept it.
+    """
+    found = of_run(indices)
+    demand(found, told["vessel"], told["accept"])
+    judged = [*told["checks"], *checks(found, told["vessel"])]
+    warnings = [check["advice"] for check in judged if not check["passed"]]
+    return {**indices, "warnings": [*indices["warnings"], *warnings], "checks": [*indices["checks"], *judged]}

@@ -18,9 +18,9 @@ from pydicom.filereader import read_file_meta_info, read_partial
 from pydicom.tag import BaseTag, Tag
 from pydicom.uid import DeflatedExplicitVRLittleEndian
 
+from pipeline.files.volume_bytes import DEFLATE_RATIO
+
 MAX_INFLATED_BYTES = 2**30
-DEFLATE_RATIO = 1032
-"""Most bytes that deflate makes of one."""
 PIXEL_DATA = (0x7FE00008, 0x7FE00009, 0x7FE00010)
 """FloatPixelData, DoubleFloatPixelData, PixelData."""
 META_START = 144

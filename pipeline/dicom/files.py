@@ -22,7 +22,7 @@ from pydicom.uid import MediaStorageDirectoryStorage
 
 from pipeline.dicom.dataset import read_dataset
 from pipeline.dicom.header import MODALITIES, NoSlice, SliceHeader, read_headers
-from solver.runtime.stage import StageError
+from solver.runtime.errors import StageError
 
 PREAMBLE = 132
 """Bytes of a DICOM file up to and with the letters DICM."""

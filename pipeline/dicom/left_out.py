@@ -18,7 +18,7 @@ from pipeline.dicom.header import SliceHeader, may_hold_slice
 from pipeline.dicom.parts import SAME_ORIENTATION
 from pipeline.dicom.series import LISTED, Series
 from pipeline.files.regular_grid import MIN_SLICES
-from solver.runtime.stage import StageError
+from solver.runtime.errors import StageError
 
 STEPS_BEYOND = 3
 """How many steps beyond the stack a slice may lie that could belong to it."""

@@ -12,7 +12,7 @@ from pipeline.dicom.files import Scan, collect, counted, files_of, scan
 from pipeline.dicom.left_out import LeftOut, left_out, require_complete_series
 from pipeline.dicom.series import Series, grid, group, require_supported, take
 from pipeline.dicom.transfer_syntax import require_decoder
-from solver.runtime.stage import StageError
+from solver.runtime.errors import StageError
 
 COLUMNS = (
     "number", "hash", "modality", "description", "part", "files", "matrix", "spacing mm", "extent mm", "contrast",

@@ -18,7 +18,7 @@ from pipeline.dicom.series import Series, grid, group, require_supported, take
 from pipeline.dicom.transfer_syntax import is_lossy, require_decoder
 from pipeline.files.mask_file import GivenMask, Segment, check_geometry, choose, labels, size
 from pipeline.files.volume import Volume
-from solver.runtime.stage import StageError
+from solver.runtime.errors import StageError
 
 MODALITIES = ("CT", "MR", "XA", "OT", "SC", "SEG")
 """What programs say of a mask that they store as images."""

@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 from pipeline.dicom.header import SliceHeader
 from pipeline.dicom.series import Series
 from pipeline.dicom.stored import read_stored
-from solver.runtime.stage import Progress, StageError
+from solver.runtime.errors import StageError
+from solver.runtime.progress import Progress
 
 
 def require_same(series: Series) -> None:

@@ -17,7 +17,8 @@ from numpy.typing import NDArray
 
 from pipeline.files.regular_grid import Grid, Measured
 from pipeline.files.volume import Volume
-from solver.runtime.stage import Progress, StageError
+from solver.runtime.errors import StageError
+from solver.runtime.progress import Progress
 
 SNAP = 1e-3
 """Of a pixel or a slice: so near to a measured place, it is that place. Positions are written with a few decimals."""

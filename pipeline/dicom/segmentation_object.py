@@ -20,11 +20,12 @@ from pydicom.uid import (
     SegmentationStorage,
 )
 
-from pipeline.dicom.dataset import DEFLATE_RATIO, number, quiet, read_dataset, require_small_when_inflated, value
+from pipeline.dicom.dataset import number, quiet, read_dataset, require_small_when_inflated, value
 from pipeline.files.mask_file import GivenMask, Segment, check_geometry, choose
 from pipeline.files.volume import Volume
+from pipeline.files.volume_bytes import DEFLATE_RATIO
+from solver.runtime.errors import StageError
 from solver.runtime.memory import available_bytes
-from solver.runtime.stage import StageError
 
 LABEL_MAP_STORAGE = UID("1.2.840.10008.5.1.4.1.1.66.7")
 """Segmentations as label maps (DICOM 2024d)."""

@@ -16,7 +16,7 @@ from pipeline.dicom.header import PATIENT_TAGS, SliceHeader
 from pipeline.dicom.parts import KINDS, Part, goes_on, split
 from pipeline.dicom.stack import stack
 from pipeline.files.regular_grid import Grid
-from solver.runtime.stage import StageError
+from solver.runtime.errors import StageError
 
 LISTED = 12
 """Most parts or series that a message names."""

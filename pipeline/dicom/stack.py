@@ -15,7 +15,7 @@ from pipeline.files.regular_grid import (
     Measured,
     orthonormal_error,
 )
-from solver.runtime.stage import StageError
+from solver.runtime.errors import StageError
 
 SAME_DIRECTION_TOLERANCE = 2e-4
 """Largest difference of a direction cosine within a series: 0.01 degrees, two units of the fourth decimal."""

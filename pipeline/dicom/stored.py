@@ -14,7 +14,7 @@ from pipeline.dicom.dataset import read_dataset
 from pipeline.dicom.header import SliceHeader
 from pipeline.dicom.series import Series
 from pipeline.dicom.transfer_syntax import DECODERS, Cells
-from solver.runtime.stage import StageError
+from solver.runtime.errors import StageError
 
 PIXEL_TAGS = [
     "SOPClassUID", "NumberOfFrames", "Rows", "Columns", "SamplesPerPixel", "PhotometricInterpretation",

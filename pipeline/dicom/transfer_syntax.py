@@ -24,7 +24,7 @@ from pipeline.dicom.codestream import (
 )
 from pipeline.dicom.header import SliceHeader
 from pipeline.dicom.series import Series
-from solver.runtime.stage import StageError
+from solver.runtime.errors import StageError
 
 
 def require_decoder(series: Series) -> None:

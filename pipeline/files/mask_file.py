@@ -18,7 +18,7 @@ from pipeline.files.regular_grid import ORTHONORMAL_TOLERANCE, SPACING_RANGE_MM,
 from pipeline.files.volume import Volume
 from pipeline.files.volume_bytes import require_as_stored
 from pipeline.files.volume_file import SUFFIXES, as_refusal, require_sound, silent
-from solver.runtime.stage import StageError
+from solver.runtime.errors import StageError
 
 MAX_LABELS = 1000
 """A label map has fewer; an image has more different values."""

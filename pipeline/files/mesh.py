@@ -15,7 +15,7 @@ from vtkmodules.vtkIOXML import vtkXMLPolyDataReader, vtkXMLPolyDataWriter
 
 from pipeline.files import vtk_file
 from solver.domain.nodes import Opening, parse_openings
-from solver.runtime.stage import StageError
+from solver.runtime.errors import StageError
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,8 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import Any
 
-from solver.runtime.stage import ROOT, StageError
+from solver.runtime.errors import StageError
+from solver.runtime.sources import ROOT
 
 READY = b"ready\n"
 

@@ -24,7 +24,7 @@ from vtkmodules.vtkIOPLY import vtkPLYReader
 from vtkmodules.vtkIOXML import vtkXMLPolyDataReader
 
 from pipeline.files.sandbox import Contained, ContainedError, serve
-from solver.runtime.stage import StageError
+from solver.runtime.errors import StageError
 
 READERS: dict[str, Any] = {
     ".stl": vtkSTLReader,

@@ -8,7 +8,7 @@ import numpy as np
 import SimpleITK as sitk
 from numpy.typing import ArrayLike, NDArray
 
-from solver.runtime.stage import StageError
+from solver.runtime.errors import StageError
 
 
 @dataclass(frozen=True)

@@ -140,3 +140,7 @@ def _from_hex(blocks: Iterable[bytes]) -> Iterator[bytes]:
         rest = digits[even:]
     if rest:
         raise DamageError(f"its voxels have an odd number of hexadecimal digits; {AGAIN}")
+
+
+DEFLATE_RATIO = 1032
+"""Most bytes that deflate makes of one."""

@@ -12,14 +12,13 @@ from pathlib import Path
 import numpy as np
 import SimpleITK as sitk
 
-from pipeline.dicom.dataset import DEFLATE_RATIO
 from pipeline.files.regular_grid import MIN_SLICES, ORTHONORMAL_TOLERANCE, SPACING_RANGE_MM, Check, orthonormal_error
 from pipeline.files.volume import Volume
-from pipeline.files.volume_bytes import require_as_stored, verify
+from pipeline.files.volume_bytes import DEFLATE_RATIO, require_as_stored, verify
 from pipeline.files.volume_header import HEADER_BYTES, LONGEST_NAME, DamageError, Stored, read_header
 from pipeline.files.volume_place import place_fault
+from solver.runtime.errors import StageError
 from solver.runtime.memory import available_bytes, gigabytes
-from solver.runtime.stage import StageError
 
 SUFFIXES = (".nrrd", ".nhdr", ".nii", ".nii.gz", ".mha", ".mhd")
 

@@ -14,7 +14,7 @@ from pipeline.files.volume import Volume
 from pipeline.filtering.smoothing import noise_level
 from pipeline.segmentation.region_growing import Mask, bounding_box, grow
 from pipeline.segmentation.seeds import WITHOUT_REGION, Seed, place_seeds, seed_places, text_mm
-from solver.runtime.stage import StageError
+from solver.runtime.errors import StageError
 
 ESTIMATED_LEVEL = 0.4
 """Where an estimated threshold lies between surroundings (0) and seeds (1): a little below the half-way of a

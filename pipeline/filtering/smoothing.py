@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 from scipy import ndimage
 
 from pipeline.files.volume import Volume
-from solver.runtime.stage import Progress, StageError
+from solver.runtime.errors import StageError
+from solver.runtime.progress import Progress
 
 MAD_TO_SIGMA = 1.4826
 """Standard deviation of a normal distribution over its median absolute deviation."""

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from pipeline.haemodynamics.wall_shear_stress import Wall, WallFit, place_at, shear_stress, surface_gradient
 from solver.domain.nodes import Nodes, Opening
-from solver.runtime.stage import StageError
+from solver.runtime.errors import StageError
 
 SLAB_CENTRE, SLAB_HALF_WIDTH = 3.5, 2.5
 """Slab inside an opening, in spacings from the cap: the layer of nodes that the conditions touch is left out."""

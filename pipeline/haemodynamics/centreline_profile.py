@@ -9,7 +9,7 @@ from scipy.sparse import csr_array
 
 from pipeline.haemodynamics.accumulator import Fields
 from pipeline.haemodynamics.sections import Stations
-from solver.run.units import PASCAL_PER_MMHG
+from solver.boundary.windkessel import PASCAL_PER_MMHG
 
 if TYPE_CHECKING:  # thinning and its libraries, which those who read numbers do not need
     from pipeline.geometry.branches.tree import Branch

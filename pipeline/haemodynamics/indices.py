@@ -14,9 +14,9 @@ from pipeline.haemodynamics.centreline_profile import Along, Row
 from pipeline.haemodynamics.energy import Energy, kinetic_change_w
 from pipeline.haemodynamics.trust import LIMITS, check, trust_of
 from pipeline.haemodynamics.wall_shear_stress import Wall, WallFit, near_openings
+from solver.boundary.windkessel import PASCAL_PER_MMHG
 from solver.domain.nodes import Nodes, Opening
-from solver.run.units import PASCAL_PER_MMHG
-from solver.runtime.stage import StageError
+from solver.runtime.errors import StageError
 
 LOW_SHEAR_PA = (0.4, 1.0, 1.5)
 """Limits for the area of low wall shear stress: arteries are prone to disease below 0.4 Pa, usually above 1 Pa, and

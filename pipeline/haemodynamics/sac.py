@@ -29,7 +29,7 @@ from pipeline.haemodynamics.sac_finder import MARGIN, MIN_HEIGHT, Search, find_s
 from pipeline.haemodynamics.trust import check
 from pipeline.haemodynamics.wall_shear_stress import Wall, near_openings, within_period
 from solver.domain.nodes import Nodes
-from solver.runtime.stage import StageError
+from solver.runtime.errors import StageError
 
 Floats = NDArray[np.float64]
 

@@ -6,9 +6,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.haemodynamics.gradient import Gradient, lambda2, q_criterion
+from solver.boundary.windkessel import PASCAL_PER_MMHG
 from solver.domain.nodes import Nodes
 from solver.run.flow_file import Flow
-from solver.run.units import PASCAL_PER_MMHG
 
 
 class Volume:

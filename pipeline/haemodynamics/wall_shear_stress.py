@@ -12,7 +12,7 @@ from scipy.spatial import cKDTree
 
 from pipeline.files.mesh import Mesh
 from solver.domain.nodes import Nodes, Opening
-from solver.runtime.stage import StageError
+from solver.runtime.errors import StageError
 
 WIDENING = (1.0, 1.5, 2.0)
 """Factors on the fit's radius, tried in turn where the nodes within it do not determine a linear fit."""

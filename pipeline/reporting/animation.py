@@ -25,7 +25,7 @@ from pipeline.haemodynamics.paths import SPREAD, Paths
 from pipeline.reporting import figures, render
 from pipeline.reporting.scene import View, front_view
 from solver.domain.nodes import Nodes
-from solver.runtime.stage import Progress
+from solver.runtime.progress import Progress
 
 MAX_BYTES = 2_000_000
 """A larger file is made of smaller pictures."""

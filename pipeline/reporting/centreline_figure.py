@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from solver.runtime.stage import StageError
+from solver.runtime.errors import StageError
 
 SHOWN = {
     "pressure_pa": "pressure (Pa)",

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from pipeline.files.mesh import read_mesh
 from pipeline.haemodynamics.indices import weighted_percentiles
 from pipeline.haemodynamics.wall_shear_stress import Wall
-from solver.runtime.stage import StageError
+from solver.runtime.errors import StageError
 
 DIVERGING = "coolwarm"
 """For quantities of both signs: even steps of lightness to both sides of zero.

@@ -24,7 +24,7 @@ from pipeline.segmentation.problem import Lumen, Problem
 from pipeline.segmentation.region_growing import Box, Index, bounding_box, centre_line, centres, occupancy
 from pipeline.segmentation.seeds import Seed
 from pipeline.segmentation.vesselness import vesselness
-from solver.runtime.stage import StageError
+from solver.runtime.errors import StageError
 
 REACH_MM = 60.0
 """How far from the seeds the threshold is looked for: the intensities of one stretch of the vessel decide."""

@@ -14,7 +14,7 @@ from pipeline.segmentation.levels import Levels
 from pipeline.segmentation.problem import Lumen
 from pipeline.segmentation.region_growing import Box, Index, Mask, mean_radius, occupancy
 from pipeline.segmentation.seeds import text_mm
-from solver.runtime.stage import StageError
+from solver.runtime.errors import StageError
 
 CONTRAST_TO_NOISE = 4.0
 """Least contrast, in standard deviations of the noise, at which a structure counts as seen: below Rose's 5 (1948),

@@ -26,7 +26,8 @@ from pipeline.segmentation.blur import blur, wall_slope
 from pipeline.segmentation.levels import Levels, levels
 from pipeline.segmentation.problem import Lumen, Problem
 from pipeline.segmentation.region_growing import Box, Mask, bounding_box, grow, shift
-from solver.runtime.stage import Progress, StageError
+from solver.runtime.errors import StageError
+from solver.runtime.progress import Progress
 
 SPEED_WIDTH = 0.05
 """Part of the contrast over which the speed of the front rises from 1/4 to 3/4 around `lower`."""

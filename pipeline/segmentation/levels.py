@@ -9,7 +9,7 @@ from scipy import ndimage
 from skimage.filters import threshold_otsu
 
 from pipeline.segmentation.region_growing import Index, Mask, bounding_box, grow, shift
-from solver.runtime.stage import StageError
+from solver.runtime.errors import StageError
 
 AIR_HU = -200.0
 """Level in CT below which there is no soft tissue: fat has -100 HU, lung -900 to -500, the air outside -1000."""

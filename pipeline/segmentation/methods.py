@@ -14,7 +14,7 @@ from pipeline.segmentation.levels import levels
 from pipeline.segmentation.problem import Lumen, Problem
 from pipeline.segmentation.region_growing import Box, Mask, bounding_box, grow, grow_family
 from pipeline.segmentation.vesselness import vesselness
-from solver.runtime.stage import StageError
+from solver.runtime.errors import StageError
 
 CONFIDENCE_RADIUS = 2
 """Voxels around each seed that the first statistics are taken from."""

@@ -13,7 +13,7 @@ from pipeline.case.settings.base import Point
 from pipeline.case.settings.images import Seeds, SegmentSettings
 from pipeline.files.volume import Volume
 from pipeline.segmentation.region_growing import Index
-from solver.runtime.stage import StageError
+from solver.runtime.errors import StageError
 
 POINT_TYPES = ("Fiducial", "Line", "Curve", "ClosedCurve")
 """Markups of 3D Slicer whose control points are points of the patient; those of planes and boxes are not."""

@@ -8,7 +8,7 @@ from numba import njit
 from numpy.typing import NDArray
 from scipy import ndimage
 
-from solver.runtime.stage import Progress
+from solver.runtime.progress import Progress
 
 ALPHA = 0.5
 """Frangi's: plates, with a ratio of curvatures below this, are suppressed."""

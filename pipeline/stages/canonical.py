@@ -13,7 +13,8 @@ from pipeline.case.shapes import Geometry
 from pipeline.files.mesh import write_openings
 from pipeline.geometry.lattice.spacing import NODES_ACROSS
 from pipeline.geometry.surface.tessellation import Tessellated, tessellate
-from solver.runtime.stage import Job, run_stage
+from solver.runtime.command_line import run_stage
+from solver.runtime.provenance import Job
 
 
 class CanonicalInput(Section):

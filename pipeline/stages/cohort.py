@@ -15,7 +15,9 @@ from pipeline.haemodynamics.indices import read_json
 from pipeline.reporting.cohort_page import COLUMNS, Row, cohort_page
 from pipeline.reporting.page import embed
 from pipeline.reporting.pictures import to_webp
-from solver.runtime.stage import Job, StageError, run_stage
+from solver.runtime.command_line import run_stage
+from solver.runtime.errors import StageError
+from solver.runtime.provenance import Job
 
 THUMBNAILS = ("geometry", "streamlines", "segmentation", "slice")
 """Pictures of a case that may stand in the table, by preference; two are shown."""

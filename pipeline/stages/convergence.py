@@ -27,7 +27,9 @@ from pipeline.haemodynamics.extrapolation import SAFETY, WIDE_SAFETY, Estimate, 
 from pipeline.haemodynamics.indices import LOW_SHEAR_PA, read_json, weighted_percentiles
 from pipeline.haemodynamics.wall_shear_stress import Wall, near_openings
 from solver.domain.nodes import Opening
-from solver.runtime.stage import Job, StageError, run_stage
+from solver.runtime.command_line import run_stage
+from solver.runtime.errors import StageError
+from solver.runtime.provenance import Job
 
 MAX_GCI = 0.05
 """Larger parts of a number are told as a warning: about what differs between codes and laboratories."""

@@ -22,17 +22,10 @@ from pydantic import Field
 
 from pipeline.case.settings.base import RunName, Section, parse
 from pipeline.case.settings.yaml_file import write_yaml
-from solver.runtime.stage import (
-    BY_CHECKSUM,
-    STAMP,
-    Job,
-    StageError,
-    by_checksum,
-    checksum,
-    combined,
-    run_stage,
-    versions,
-)
+from solver.runtime.checksums import BY_CHECKSUM, STAMP, by_checksum, checksum, combined
+from solver.runtime.command_line import run_stage
+from solver.runtime.errors import StageError
+from solver.runtime.provenance import Job, versions
 
 METADATA, CASE, WORKFLOW = "ro-crate-metadata.json", "case.yaml", "workflow.smk"
 """What the stage adds to the folder."""

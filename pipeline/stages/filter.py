@@ -17,7 +17,9 @@ from pipeline.case.settings.images import FilterSettings
 from pipeline.files.volume import Volume
 from pipeline.filtering.region import Region, crop, find_region
 from pipeline.filtering.smoothing import default_length_mm, execute, smooth
-from solver.runtime.stage import Job, StageError, run_stage
+from solver.runtime.command_line import run_stage
+from solver.runtime.errors import StageError
+from solver.runtime.provenance import Job
 
 SPLINE_REACH = 8
 """Voxels over which the cubic B-spline forgets an edge: its impulse response falls by 0.27 a voxel, to 3e-5."""

@@ -27,7 +27,9 @@ from pipeline.segmentation.page import render
 from pipeline.segmentation.picture import draw
 from pipeline.segmentation.region_growing import Mask, bounding_box, centre_line, fill_holes
 from pipeline.segmentation.shape_interpolation import interpolate
-from solver.runtime.stage import Job, StageError, run_stage
+from solver.runtime.command_line import run_stage
+from solver.runtime.errors import StageError
+from solver.runtime.provenance import Job
 
 MINIMUM_VOXELS = 100
 """A smaller mask resolves no vessel: one 4 voxels across and twice as long has as many."""

@@ -19,9 +19,11 @@ from pipeline.files.mesh import Mesh, words_mm
 from pipeline.files.surface_file import SurfaceFile, read_surface_file
 from pipeline.files.volume import Volume
 from pipeline.geometry.branches.centreline import Centreline, Ends, find_ends, trace_centreline
+from pipeline.geometry.branches.ends import MIN_RADIUS_VOXELS, close_on_request, closed_ends, cut_ends, name_openings
 from pipeline.geometry.branches.openings import MIRROR, without_frayed_ends
 from pipeline.geometry.branches.picture import Mark, Scene
 from pipeline.geometry.branches.side_branches import SideBranch, choose_side_branches, close_flush
+from pipeline.geometry.closed_surface import Surface, SurfaceStage, without_too_thin
 from pipeline.geometry.lattice.crossings import winding
 from pipeline.geometry.lattice.grid import choose_frame
 from pipeline.geometry.surface.clip import ClipError, cap_of, check_closed, directed_edges
@@ -32,18 +34,10 @@ from pipeline.geometry.surface.quality import triangle_quality
 from pipeline.geometry.surface.repair import LEAST_RIM, flat_caps, flat_faces, mend, rims
 from pipeline.geometry.surface.smooth_mesh import smooth_mesh
 from pipeline.geometry.surface.thin import ThinPlaceError
-from pipeline.stages.surface import (
-    MIN_RADIUS_VOXELS,
-    Surface,
-    SurfaceStage,
-    close_on_request,
-    closed_ends,
-    cut_ends,
-    name_openings,
-    without_too_thin,
-)
 from solver.domain.nodes import Opening
-from solver.runtime.stage import Job, StageError, run_stage
+from solver.runtime.command_line import run_stage
+from solver.runtime.errors import StageError
+from solver.runtime.provenance import Job
 
 MM = {"um": 1e-3, "mm": 1.0, "cm": 10.0, "inch": 25.4, "m": 1000.0}
 

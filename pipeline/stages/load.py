@@ -34,7 +34,8 @@ from pipeline.dicom.series import Series, choose, choose_part, grid, group, requ
 from pipeline.dicom.transfer_syntax import is_lossy, require_decoder, syntax_name
 from pipeline.files.volume import Volume
 from pipeline.files.volume_file import read_volume_file
-from solver.runtime.stage import Job, run_stage
+from solver.runtime.command_line import run_stage
+from solver.runtime.provenance import Job
 
 
 @dataclass(frozen=True)

@@ -26,7 +26,9 @@ from pipeline.reporting.scene import View, around, front_view
 from solver.run.flow_file import Flow, read_flow
 from solver.run.units import words
 from solver.runtime.checksum_trailer import demand_sealed
-from solver.runtime.stage import Job, StageError, run_stage
+from solver.runtime.command_line import run_stage
+from solver.runtime.errors import StageError
+from solver.runtime.provenance import Job
 
 BODY = Path(__file__).with_suffix(".txt")
 """The script but for what it shows."""

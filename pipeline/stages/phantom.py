@@ -25,7 +25,9 @@ from pipeline.case.settings.base import Finite, Name, NonNegative, Point, Positi
 from pipeline.case.settings.yaml_file import read_yaml
 from pipeline.case.vessel import Branch, Distance, Ellipsoid, VesselShape, coverage, vessel_distance
 from pipeline.files.volume import Volume
-from solver.runtime.stage import Job, StageError, run_stage
+from solver.runtime.command_line import run_stage
+from solver.runtime.errors import StageError
+from solver.runtime.provenance import Job
 
 INTERCEPT_HU = -1024
 """Stored value 0, as scanners write it."""

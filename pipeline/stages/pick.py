@@ -16,7 +16,8 @@ from pipeline.filtering.region import crop, region_box
 from pipeline.segmentation.case_shown import shown
 from pipeline.segmentation.page import render
 from pipeline.segmentation.seeds import background_places, seed_places
-from solver.runtime.stage import Job, run_stage
+from solver.runtime.command_line import run_stage
+from solver.runtime.provenance import Job
 
 
 def make_page(loaded: Volume, modality: str | None, settings: Mapping[str, Any]) -> str:

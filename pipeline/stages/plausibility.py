@@ -25,16 +25,15 @@ from pipeline.geometry.surface.volumes import loss_in_words, share_lost
 from pipeline.haemodynamics import trust
 from solver.boundary.waveform import Inflow, by_opening, read_inflow
 from solver.domain.nodes import Opening
-from solver.runtime.stage import Job, StageError, run_stage
+from solver.runtime.command_line import run_stage
+from solver.runtime.errors import StageError
+from solver.runtime.provenance import Job
 
 RADIUS_KEYS = {
     "dicom": "input.dicom (distances of pixels and slices)", "volume": "input.volume (spacing in its header)",
     "mask": "input.mask (spacing in its header)", "surface": "input.surface_unit", "phantom": "input.phantom",
 }  # fmt: skip
 """What the size of a vessel comes from, by the key that its case enters with."""
-
-DRIVES = "solve.inlets with solve.viscosity_pa_s and the radii of the vessel"
-"""What pressure drops and wall shear stress come from."""
 
 
 class PlausibilityInput(Section):
@@ -99,35 +98,6 @@ def _of_inlet(opening: Opening, name: str, entry: InletSettings, settings: Plaus
 
 def _peak_ml_s(inflow: Inflow) -> float:
     return max(inflow.peak_ml_s, -inflow.minimum_ml_s)
-
-
-def of_run(indices: Mapping[str, Any]) -> list[Found]:
-    """Largest pressure drop and mean wall shear stress of a run, from what stands in ``indices.json``."""
-    found = [Found("wall_shear_stress", indices["wall"]["shear_mean_pa"], Given(DRIVES, 1.0, "", ()))]
-    for drop in indices["pressure_drops"]:
-        where = f" ({drop['inlet']} to {drop['outlet']})"
-        found.append(Found("pressure_drop", abs(drop["drop_mmhg"]), Given(DRIVES, 1.0, "", ()), where))
-    return found
-
-
-def with_limits(indices: Mapping[str, Any], told: Mapping[str, Any]) -> dict[str, Any]:
-    """What stands in ``indices.json`` with the checks of plausibility, and a warning for each that failed.
-
-    Parameters
-    ----------
-    indices : of the run.
-    told : ``plausibility.json``.
-
-    Raises
-    ------
-    StageError
-        If pressure or wall shear stress are what no patient has, and the case does not accept it.
-    """
-    found = of_run(indices)
-    demand(found, told["vessel"], told["accept"])
-    judged = [*told["checks"], *checks(found, told["vessel"])]
-    warnings = [check["advice"] for check in judged if not check["passed"]]
-    return {**indices, "warnings": [*indices["warnings"], *warnings], "checks": [*indices["checks"], *judged]}
 
 
 def of_shape(quality: Mapping[str, Any]) -> list[dict[str, Any]]:

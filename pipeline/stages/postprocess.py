@@ -17,10 +17,12 @@ import h5py
 import numpy as np
 from numpy.typing import NDArray
 
+from pipeline.case.limits import with_limits
 from pipeline.case.settings.base import parse
 from pipeline.case.settings.flow import PostprocessSettings
 from pipeline.files.mesh import Mesh, read_openings
 from pipeline.files.table import write_table
+from pipeline.geometry.branches.branch_files import read_branches, write_polylines
 from pipeline.geometry.branches.tree import Branch
 from pipeline.haemodynamics.accumulator import Fields, Tally
 from pipeline.haemodynamics.centreline_profile import COLUMNS, WORDS, Along, Row
@@ -41,13 +43,15 @@ from pipeline.haemodynamics.sections import find_stations, wall_of_stations
 from pipeline.haemodynamics.trust import judged
 from pipeline.haemodynamics.volume import Volume
 from pipeline.haemodynamics.wall_shear_stress import Wall, fit_nodes_to_wall, near_openings, within_period
-from pipeline.stages.centreline import read_branches, write_polylines
-from pipeline.stages.plausibility import with_limits
 from solver.domain import nodes as node_files
 from solver.domain.nodes import Nodes
 from solver.run.flow_file import ITEM_BYTES, Flow, read_flow
 from solver.run.vtkhdf import SURFACE_CELLS, Steps, add_points, begin, extend, write_still, write_surface
-from solver.runtime.stage import Job, Progress, StageError, demand_room, run_stage
+from solver.runtime.command_line import run_stage
+from solver.runtime.errors import StageError
+from solver.runtime.outputs import demand_room
+from solver.runtime.progress import Progress
+from solver.runtime.provenance import Job
 
 
 @dataclass(frozen=True)

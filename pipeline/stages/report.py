@@ -17,6 +17,7 @@ from pydantic import Field
 from pipeline.case.settings.base import RunName, parse
 from pipeline.case.settings.flow import ReportSettings
 from pipeline.files.mesh import read_openings, read_quality
+from pipeline.geometry.branches.branch_files import read_lines
 from pipeline.haemodynamics.indices import read_json, read_monitor, shown_step
 from pipeline.haemodynamics.streamlines import Grid, streamlines_from_inlets
 from pipeline.reporting import pictures as made
@@ -29,11 +30,12 @@ from pipeline.reporting.page import embed, report_page
 from pipeline.reporting.quantities import read_wall
 from pipeline.reporting.render import REMEDY, window_class
 from pipeline.reporting.tables import number
-from pipeline.stages.centreline import read_lines
 from solver.domain import nodes as node_files
 from solver.domain.nodes import Opening
 from solver.run.flow_file import read_flow
-from solver.runtime.stage import Job, StageError, run_stage
+from solver.runtime.command_line import run_stage
+from solver.runtime.errors import StageError
+from solver.runtime.provenance import Job
 
 STAGES = (
     "phantom", "load", "filter", "segment", "import_mask", "surface", "import_surface", "canonical", "centreline",

@@ -57,7 +57,9 @@ from pipeline.segmentation.seeds import (
     text_mm,
     with_points,
 )
-from solver.runtime.stage import Job, StageError, run_stage
+from solver.runtime.command_line import run_stage
+from solver.runtime.errors import StageError
+from solver.runtime.provenance import Job
 
 MINIMUM_VOXELS = 100
 """A smaller mask is noise: a vessel 4 voxels across and twice as long has as many."""

@@ -12,31 +12,37 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import Field
 
 from pipeline.case.settings.base import parse
 from pipeline.case.settings.geometry import SurfaceSettings
-from pipeline.files.mesh import Mesh, words_mm, write_openings
+from pipeline.files.mesh import Mesh, words_mm
 from pipeline.files.volume import Volume
 from pipeline.geometry.branches.border import (
     Section,
     beyond_border,
     border_sections,
     ends_at_border,
-    section_beyond,
 )
 from pipeline.geometry.branches.centreline import Centreline, Ends, find_ends, trace_centreline
-from pipeline.geometry.branches.closing import LatticeNeeds, close_too_thin
-from pipeline.geometry.branches.openings import Cut, describe, place_cut, without_frayed_ends
-from pipeline.geometry.branches.picture import Mark, Scene
+from pipeline.geometry.branches.ends import (
+    MIN_RADIUS_VOXELS,
+    close_on_request,
+    closed_ends,
+    cut_and_cap,
+    cut_ends,
+    name_openings,
+)
+from pipeline.geometry.branches.openings import without_frayed_ends
+from pipeline.geometry.branches.picture import Scene
 from pipeline.geometry.branches.side_branches import (
     WALL,
     choose_side_branches,
     volumes_lost,
     without_side_branches,
 )
+from pipeline.geometry.closed_surface import Surface, SurfaceStage, figures_of_result, without_too_thin
 from pipeline.geometry.lattice.spacing import Extent
-from pipeline.geometry.surface.clip import ClipError, check_closed, cut_end
+from pipeline.geometry.surface.clip import check_closed
 from pipeline.geometry.surface.extension import extend_openings
 from pipeline.geometry.surface.facets import Facets
 from pipeline.geometry.surface.isosurface import (
@@ -54,40 +60,14 @@ from pipeline.geometry.surface.remesh import Shape, remesh_vessel
 from pipeline.geometry.surface.smooth_mesh import smooth_mesh
 from pipeline.geometry.surface.thin import ThinPlaceError
 from pipeline.geometry.surface.volumes import MOST_LOST, loss_in_words, share_lost
-from solver.domain.nodes import Opening
-from solver.runtime.stage import Job, StageError, run_stage
+from solver.runtime.command_line import run_stage
+from solver.runtime.errors import StageError
+from solver.runtime.provenance import Job
 
-MIN_RADIUS_VOXELS = 2.0
-"""The image does not resolve thinner vessels."""
 MAX_ANISOTROPY = 1.5
 """Largest ratio of the voxel's edges: with more, the surface has the steps of the slices."""
-TIP_RADII = 1.0
-"""Within so many of its radii from its tip a vessel narrows; what is cut off there is asked for."""
 MASK_REMEDY = "resample finer with filter.spacing_mm, or let the mask reach further along the vessel"
 """Where fewer than two ends are open."""
-
-
-@dataclass(frozen=True)
-class Surface:
-    """The closed surface and its openings.
-
-    Attributes
-    ----------
-    mesh : closed, outward normals, caps tagged with the openings' ids.
-    openings : in the order of their ids 1..n.
-    quality : counts and figures of the triangles of the iso-surface, uncut and cut; what smoothing did to the volume;
-        which ends of the vessel stay closed, and why.
-    """
-
-    mesh: Mesh
-    openings: tuple[Opening, ...]
-    quality: dict[str, Any]
-
-    def write(self, job: Job) -> None:
-        """Write the outputs ``surface`` and ``openings`` of a stage."""
-        self.mesh.write(job.outputs["surface"])
-        write_openings(self.openings, job.outputs["openings"], quality=self.quality)
-        job.facts["openings"] = len(self.openings)
 
 
 def extract_surface(lumen: Volume, settings: SurfaceSettings, log: logging.Logger) -> Surface:
@@ -208,7 +188,7 @@ def _extract(
         ],
         "before": triangle_quality(traced.raw),
         "uncut": triangle_quality(whole),
-        **_finished(mesh),
+        **figures_of_result(mesh),
     }
     if broken:
         quality["smoothed_less_where_thin"] = broken
@@ -221,12 +201,6 @@ def _extract(
 def volume_of(lumen: Volume) -> float:
     """Volume of the voxels that are at least half full, mm3."""
     return float(np.count_nonzero(lumen.voxels >= 0.5) * np.prod(lumen.spacing_mm))
-
-
-def _finished(mesh: Mesh) -> dict[str, Any]:
-    """What the quality of a surface says of it as it leaves the stage."""
-    extent = Extent.of(mesh)
-    return {"volume_mm3": extent.volume_mm3, "wall_mm2": extent.wall_mm2, "after": triangle_quality(mesh)}
 
 
 def _tell_volumes(quality: dict[str, Any], log: logging.Logger) -> None:
@@ -295,7 +269,7 @@ def _fitted(traced: _Traced, wanted_mm3: float, scene: Scene) -> tuple[Mesh, Vol
     if traced.border:
         inside, cuts = mesh, [section.cut for section in traced.border.values()]
         for cut in cuts:
-            inside = _cut(inside, cut, WALL, cuts, scene, at_border=True)
+            inside = cut_and_cap(inside, cut, WALL, cuts, scene, at_border=True)
         larger = Extent.of(mesh).wall_mm2 / Extent.of(inside).wall_mm2  # as the surface moves, so its volume changes
         whole_mm3 -= (inside.volume_mm3() - wanted_mm3) * larger
         mesh, field = traced.fit(mesh, field, whole_mm3)
@@ -355,185 +329,12 @@ def _demand_isotropic(lumen: Volume) -> None:
         )
 
 
-def close_on_request(found: Ends, settings: SurfaceSettings, remedy: str) -> None:
-    """Close the ends that the settings name; at least two must stay open."""
-    for place in settings.closed_mm:
-        if found.open:
-            tips = found.centreline.points_mm[[end.rows[0] for end in found.open]]
-            end = found.open.pop(int(np.argmin(np.linalg.norm(tips - np.array(place), axis=1))))
-            found.closed[end.rows[0]] = "surface.closed_mm asks for it"
-    _demand_two([found.centreline.points_mm[end.rows[0]] for end in found.open], found, settings, remedy)
-
-
-def cut_ends(
-    mesh: Mesh,
-    field: Volume,
-    found: Ends,
-    settings: SurfaceSettings,
-    least_mm: float,
-    remedy: str,
-    log: logging.Logger,
-    scene: Scene,
-    border: list[Section],
-) -> tuple[Mesh, float, list[dict[str, Any]]]:
-    """Cut and cap the open ends of a closed surface.
-
-    Parameters
-    ----------
-    mesh : closed surface.
-    field : positive in the lumen.
-    found : its ends; those that cannot be cut are moved to the closed ones.
-    settings : the case's section ``surface``.
-    least_mm : least radius of a cut.
-    remedy : what helps where fewer than two ends can be cut, for the message.
-    log : for why ends stay closed.
-    scene : gets the cuts and what is cut, for the picture of a refusal.
-    border : sections of the image's border, where the ends beyond it are cut off.
-
-    Returns
-    -------
-    The surface; its volume in the image, before any end was cut there, mm3; and for each end that was cut there its
-    place, the volume that was cut off and how much of that the settings asked for.
-
-    Raises
-    ------
-    StageError
-        If fewer than two ends can be cut, cuts overlap, or the surface is not closed in the end.
-    """
-    cuts = _place_cuts(field, found, settings, least_mm, remedy, scene, border)
-    for row, why in found.closed.items():
-        log.info("end at %s stays closed: %s", words_mm(found.centreline.points_mm[row]), why)
-    numbers = {id(cut): number for number, cut in enumerate(cuts, 1)}
-    for section in border:
-        mesh = scene.mesh = _cut(mesh, section.cut, numbers.pop(id(section.cut), WALL), cuts, scene, at_border=True)
-    inside_mm3, lost = mesh.volume_mm3(), []
-    for number in numbers.values():
-        cut, before = cuts[number - 1], mesh
-        mesh = scene.mesh = _cut(mesh, cut, number, cuts, scene)
-        cap_mm2 = float(np.linalg.norm(mesh.area_vectors_mm2()[mesh.opening == number].sum(axis=0)))
-        asked_mm = (settings.cut_radii + TIP_RADII) * np.sqrt(cap_mm2 / np.pi)
-        lost.append(
-            {
-                "place_mm": cut.centre_mm.tolist(),
-                "volume_mm3": before.volume_mm3() - mesh.volume_mm3(),
-                "asked_mm3": cap_mm2 * asked_mm,
-            }
-        )
-    check_closed(mesh)
-    return mesh, inside_mm3, lost
-
-
-def name_openings(mesh: Mesh, settings: SurfaceSettings, log: logging.Logger) -> tuple[Opening, ...]:
-    """Measure the caps of a mesh, give them the names and roles of the settings, and log them."""
-    openings = describe(mesh, settings.openings)
-    for opening in openings:
-        place = words_mm(opening.centre_mm)
-        log.info(
-            "opening %d: %s (%s) at %s, radius %.2f mm",
-            opening.id,
-            opening.name,
-            opening.role,
-            place,
-            opening.radius_mm,
-        )
-    return openings
-
-
-def closed_ends(found: Ends) -> list[dict[str, Any]]:
-    """Place of each end that stays closed, and why."""
-    points = found.centreline.points_mm
-    return [{"place_mm": points[row].tolist(), "why": why} for row, why in found.closed.items()]
-
-
-def _place_cuts(
-    field: Volume,
-    found: Ends,
-    settings: SurfaceSettings,
-    least_mm: float,
-    remedy: str,
-    scene: Scene,
-    border: list[Section],
-) -> list[Cut]:
-    """Cuts of the open ends, and what cannot be cut is closed."""
-    cuts = []
-    for end in list(found.open):
-        if section := section_beyond(found.centreline, end, border):
-            cuts.append(section.cut)
-            continue
-        cut = place_cut(field, found.centreline, end, settings.cut_radii, least_mm, settings.cut_roundness)
-        if cut:
-            cuts.append(cut)
-        else:
-            found.open.remove(end)
-            why = f"no section is as large and round as those behind it, radius {end.end_radius_mm:.2f} mm"
-            found.closed[end.rows[0]] = why
-    scene.mark_ends(found)
-    _demand_two([cut.centre_mm for cut in cuts], found, settings, remedy)
-    return cuts
-
-
-def _demand_two(places_mm: list[NDArray[np.float64]], found: Ends, settings: SurfaceSettings, remedy: str) -> None:
-    if len(places_mm) < 2:
-        open_at = "".join(f" at {words_mm(place)}" for place in places_mm)
-        points = found.centreline.points_mm
-        reasons = "".join(f"; at {words_mm(points[row])}: {why}" for row, why in found.closed.items())
-        raise StageError(
-            f"surface: {len(places_mm)} open ends found{open_at}, at least 2 are wanted{reasons}."
-            f" Lower surface.min_branch_radii = {settings.min_branch_radii:g} if an end is missing because it is short,"
-            f" surface.cut_radii = {settings.cut_radii:g} or surface.cut_roundness = {settings.cut_roundness:g} if no"
-            f" section was round enough, {remedy}"
-            + (". To open the ends that the case closes: surface.closed_mm: []" if settings.closed_mm else "")
-        )
-
-
 def _at_border(lumen: Volume, centreline: Centreline) -> NDArray[np.bool_]:
     """Points whose ball reaches the border of the image, to a voxel and half a radius."""
     index = lumen.to_index(centreline.points_mm)
     size = np.array(lumen.voxels.shape[::-1])
     distance = np.minimum(index + 0.5, size - 0.5 - index) * lumen.spacing_mm
     return np.asarray(distance.min(axis=1) < 1.5 * centreline.radius_mm + max(lumen.spacing_mm))
-
-
-def _cut(mesh: Mesh, cut: Cut, number: int, cuts: list[Cut], scene: Scene, at_border: bool = False) -> Mesh:
-    try:
-        return cut_end(mesh, cut.centre_mm, cut.normal, number)
-    except ClipError as error:
-        scene.marks.append(Mark("fault", cut.centre_mm, f"cannot be cut: {error}"))
-        if at_border:  # which lies where it lies, and is not asked for
-            raise StageError(
-                f"surface: the border of the image at {words_mm(cut.centre_mm)} cuts no single vessel: {error}. Islands"
-                " of tissue lie in the section, or vessels touch there. If the lumen has leaked (segmentation.html),"
-                " raise segment.lower or part it with segment.cut_planes; otherwise end the image where its border"
-                " crosses vessels apart from each other, with filter.region_mm"
-            ) from None
-        others = [other for other in cuts if other is not cut]
-        nearest = min(others, key=lambda other: float(np.linalg.norm(other.centre_mm - cut.centre_mm)))
-        away = float(np.linalg.norm(nearest.centre_mm - cut.centre_mm))
-        raise StageError(
-            f"surface: the end at {words_mm(cut.centre_mm)} cannot be cut: {error}. The nearest other opening is"
-            f" {away:.1f} mm away, at {words_mm(nearest.centre_mm)}: where two overlap, or a branch leaves within the"
-            " cut, raise or lower surface.cut_radii so that the cut lies elsewhere; or keep the end closed with"
-            f" surface.closed_mm: [[{', '.join(f'{x:.1f}' for x in cut.centre_mm)}]]"
-        ) from None
-
-
-class SurfaceStage(SurfaceSettings):
-    """What the command line takes: the section ``surface``, and what voxelize will choose the spacing by."""
-
-    lattice: LatticeNeeds | None = Field(None, description="none: the spacing is given, or side branches stay")
-
-
-def without_too_thin(surface: Surface, settings: SurfaceSettings, needs: LatticeNeeds | None, job: Job) -> Surface:
-    """The surface without branches that carry next to nothing and are too thin for the lattice."""
-    if not needs:
-        return surface
-    mesh, records = close_too_thin(surface.mesh, surface.openings, settings, needs, job.log)
-    if not records:
-        return surface
-    check_closed(mesh)
-    quality = surface.quality | _finished(mesh)
-    quality["side_branches"] = surface.quality["side_branches"] + records
-    return Surface(mesh, name_openings(mesh, settings, job.log), quality)
 
 
 def _compute(job: Job) -> None:

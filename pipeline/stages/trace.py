@@ -27,7 +27,10 @@ from pipeline.reporting.animation import animate
 from solver.domain import nodes as node_files
 from solver.domain.nodes import Nodes
 from solver.run.flow_file import Flow, read_flow
-from solver.runtime.stage import Job, Progress, StageError, run_stage
+from solver.runtime.command_line import run_stage
+from solver.runtime.errors import StageError
+from solver.runtime.progress import Progress
+from solver.runtime.provenance import Job
 
 MOMENTS = 60, 1000
 """Moments, in a period or a mean transit time, at which particles are looked at: at least and at most."""

@@ -13,12 +13,14 @@ import numpy as np
 from pipeline.case.settings.base import parse
 from pipeline.case.settings.geometry import VoxelizeSettings
 from pipeline.files.mesh import Mesh, read_openings
+from pipeline.geometry.branches.branch_files import read_branches, read_rows
 from pipeline.geometry.branches.left_out import Closed, advice, choose_auto, closed_here, too_thin
 from pipeline.geometry.branches.shares import FlowTree, flow_words
 from pipeline.geometry.lattice.budget import Budget
 from pipeline.geometry.lattice.crossings import rasterise
 from pipeline.geometry.lattice.grid import Grid, choose_frame, read_grid
 from pipeline.geometry.lattice.links import Links, links
+from pipeline.geometry.lattice.node_arrays import decompose
 from pipeline.geometry.lattice.spacing import (
     Narrowest,
     Spacing,
@@ -30,15 +32,15 @@ from pipeline.geometry.lattice.spacing import (
 )
 from pipeline.geometry.lattice.tagged_lattice import Lattice, tagged
 from pipeline.geometry.lattice.thin_passages import without_narrow
-from pipeline.stages.centreline import read_branches, read_rows
-from pipeline.stages.decompose import decompose
 from solver.boundary.waveform import by_opening, read_waves
 from solver.boundary.windkessel import flow_fractions
 from solver.domain.nodes import WALL, Opening
 from solver.domain.sections import Sections, find_sections
 from solver.kernels.d3q19 import VELOCITIES, WEIGHTS, Q
 from solver.run.forecast import MIN_NODES_ACROSS
-from solver.runtime.stage import Job, StageError, run_stage
+from solver.runtime.command_line import run_stage
+from solver.runtime.errors import StageError
+from solver.runtime.provenance import Job
 
 SURVEY_ACROSS = 8.0
 """Nodes across the narrowest diameter that tell its area within a tenth, see tests/test_expected.py."""

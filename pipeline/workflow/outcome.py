@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ERROR = " error: "
-"""What precedes the message of a stage that refused or failed (:func:`solver.runtime.stage.run_stage`)."""
+"""What precedes the message of a stage that refused or failed (:func:`solver.runtime.command_line.run_stage`)."""
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import IO
 
-from solver.runtime.stage import StageError, remedy_of
+from solver.runtime.errors import StageError, remedy_of
 
 STATE = Path(".snakemake")
 """Where Snakemake keeps its own files, in the folder in which it runs."""

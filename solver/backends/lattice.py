@@ -10,11 +10,11 @@ from numpy.typing import NDArray
 from solver.boundary.openings import Control, InletLinks, OutletLinks, inlet_links, opening_nodes, outlet_links
 from solver.boundary.profiles import Profile
 from solver.boundary.walls import Vector, WallLinks, wall_links
+from solver.domain.addresses import link_addresses, row_stride
 from solver.domain.nodes import Nodes
+from solver.domain.stencils import Stencils
 from solver.kernels.d3q19 import Q
-from solver.kernels.isotropy import Stencils
 from solver.kernels.rheology import Rheology
-from solver.kernels.streaming import link_addresses, row_stride
 
 PRECISIONS: dict[str, Any] = {"fp32": np.float32, "fp64": np.float64, "fp16": np.float32}
 """Types that are computed with; with fp16 populations are stored as halves, see :mod:`solver.kernels.storage`."""

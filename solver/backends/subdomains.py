@@ -26,9 +26,10 @@ from solver.backends.driver import Fields, Held, LatticeDriver, Observation, Sta
 from solver.backends.lattice import Lattice
 from solver.boundary.openings import InletLinks, OutletLinks
 from solver.boundary.walls import WallLinks
-from solver.kernels.isotropy import PAIRS, Stencils
+from solver.domain.addresses import ALIGNMENT, row_stride
+from solver.domain.stencils import Stencils
+from solver.kernels.isotropy import PAIRS
 from solver.kernels.rheology import Rheology
-from solver.kernels.streaming import ALIGNMENT, row_stride
 from solver.kernels.sums import Words
 from solver.kernels.velocity_sets import velocity_set
 

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from solver.boundary.waveform import Inflow
 from solver.domain.nodes import Nodes, Opening
 from solver.kernels.velocity_sets import velocity_set
-from solver.runtime.stage import StageError
+from solver.runtime.errors import StageError
 
 Shape = Callable[[Nodes, Opening, NDArray[np.intp]], NDArray[np.float64]]
 

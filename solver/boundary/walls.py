@@ -26,13 +26,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from solver.domain.addresses import slip_links
 from solver.domain.nodes import Nodes
 from solver.kernels.node_physics import node_function
 from solver.kernels.storage import make_access
-from solver.kernels.streaming import slip_links
 from solver.kernels.sums import split
 from solver.kernels.velocity_sets import velocity_set
-from solver.runtime.stage import StageError
+from solver.runtime.errors import StageError
 
 Coefficients = tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]
 Vector = tuple[float, float, float]

@@ -20,8 +20,7 @@ from numpy.typing import NDArray
 
 from solver.boundary.waveform import Waves, WaveSettings, by_opening
 from solver.domain.nodes import Opening
-from solver.run.units import PASCAL_PER_MMHG
-from solver.runtime.stage import StageError
+from solver.runtime.errors import StageError
 
 WAVE_SPEED_M_S = 6.0
 """Speed of the pulse wave behind an outlet, that of healthy carotid arteries."""
@@ -306,3 +305,6 @@ def _steady(outlets: dict[str, Outlet], inflow_ml_s: float) -> dict[str, Outlet]
             outlet = replace(outlet, pressure_mmhg=pressure)
         answer[name] = outlet
     return answer
+
+
+PASCAL_PER_MMHG = 133.322387415

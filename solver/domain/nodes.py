@@ -19,7 +19,8 @@ from numpy.typing import NDArray
 from solver.kernels.d3q19 import Q
 from solver.kernels.velocity_sets import D3Q27
 from solver.runtime.checksum_trailer import demand_sealed, seal
-from solver.runtime.stage import StageError, demand_room
+from solver.runtime.errors import StageError
+from solver.runtime.outputs import demand_room
 
 EXTERNAL, WALL, FLUID, INLET, OUTLET = -1, 0, 1, 2, 3
 """Tags of lattice nodes (int8). INLET and OUTLET are fluid nodes with a link through an opening."""

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from solver.domain.nodes import Neighbours, Nodes
 from solver.kernels.d3q19 import VELOCITIES, Q
-from solver.runtime.stage import StageError
+from solver.runtime.errors import StageError
 
 BALANCE = 0.01
 """Largest deviation of a part from the mean, as a part of it, where one node is not more."""

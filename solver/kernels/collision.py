@@ -11,7 +11,7 @@ rho = 1 + drho in the compressible one; nu = (tau - 1/2)/3 with tau = 1/omega+. 
 moment. Directions are treated in opposite pairs, which share most of the work; those of D3Q27's corners come last.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from functools import cache
 from typing import Any
 
@@ -26,7 +26,6 @@ from solver.kernels.node_physics import (
     node_function,
 )
 from solver.kernels.velocity_sets import velocity_set
-from solver.runtime.stage import StageError
 
 Real = Callable[[float], Any]
 
@@ -259,11 +258,11 @@ def cumulant(real: Real, equilibrium: str, q: int) -> Any:
 
     Raises
     ------
-    StageError
+    ValueError
         On D3Q19.
     """
     if q != 27:
-        raise StageError("solve.collision cumulant: is for D3Q27; set solve.velocity_set to D3Q27 or auto")
+        raise ValueError(f"cumulant collision with {q} velocities: it is for 27")
     return make_cumulant(real, equilibrium)
 
 
@@ -276,28 +275,17 @@ COLLISIONS: dict[str, Callable[[Real, str, int], Any]] = {
 ON_D3Q19 = tuple(name for name in COLLISIONS if name not in ON_D3Q27)
 
 
-def demand_collision(name: str, known: Iterable[str]) -> None:
-    """Check the name of a collision model.
-
-    Raises
-    ------
-    StageError
-        If it is none of the known ones.
-    """
-    if name not in (names := tuple(known)):
-        raise StageError(f"solve.collision {name!r}: unknown; known are {', '.join(names)}")
-
-
 @cache
 def make_collision(name: str, real: Real, equilibrium: str = "incompressible", q: int = Q) -> Any:
     """The collision function of that name for one floating-point type, equilibrium and number of populations.
 
     Raises
     ------
-    StageError
+    ValueError
         If there is no such model or equilibrium.
     """
-    demand_collision(name, COLLISIONS)
+    if name not in COLLISIONS:
+        raise ValueError(f"collision {name!r}: unknown; known are {', '.join(COLLISIONS)}")
     return COLLISIONS[name](real, equilibrium, q)
 
 

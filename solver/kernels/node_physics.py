@@ -16,7 +16,6 @@ import numpy as np
 from numba import njit
 
 from solver.kernels.d3q19 import Q
-from solver.runtime.stage import StageError
 
 node_function = njit(forceinline=True, error_model="numpy")
 """Decorator of functions that a driver calls for every node: inlined and without Python's check for division by zero,
@@ -91,11 +90,11 @@ def make_density(real: Callable[[float], Any], equilibrium: str) -> Any:
 
     Raises
     ------
-    StageError
+    ValueError
         If there is no such equilibrium.
     """
     if equilibrium not in EQUILIBRIA:
-        raise StageError(f"solve.equilibrium {equilibrium!r}: unknown; known are {', '.join(EQUILIBRIA)}")
+        raise ValueError(f"equilibrium {equilibrium!r}: unknown; known are {', '.join(EQUILIBRIA)}")
     one, compressible = real(1), equilibrium.startswith("compressible")
 
     @node_function

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from solver.runtime.stage import StageError
+from solver.runtime.errors import StageError
 
 Rates = NDArray[np.float64]
 

@@ -25,10 +25,10 @@ from numpy.typing import NDArray
 from solver.boundary.openings import Control
 from solver.boundary.profiles import Profile, inlet_profile
 from solver.boundary.waveform import Waves, by_opening
-from solver.boundary.windkessel import Outlet, outlets_of
+from solver.boundary.windkessel import PASCAL_PER_MMHG, Outlet, outlets_of
 from solver.domain.nodes import Nodes, Opening
 from solver.run.settings import SolveSettings
-from solver.run.units import PASCAL_PER_MMHG, Units
+from solver.run.units import Units
 
 Reals = NDArray[np.float64]
 

@@ -18,7 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from solver.runtime.checksum_trailer import demand_sealed, seal
-from solver.runtime.stage import StageError, demand_room, remedy_of
+from solver.runtime.errors import StageError, remedy_of
+from solver.runtime.outputs import demand_room
 
 Arrays = Mapping[str, NDArray[np.generic]]
 

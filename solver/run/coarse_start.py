@@ -35,7 +35,7 @@ from solver.run.plan import Plan, make_plan, wall_radius_mm
 from solver.run.prolongation import Prolongation
 from solver.run.start import Start
 from solver.run.units import MAX_GRID_REYNOLDS
-from solver.runtime.stage import StageError
+from solver.runtime.errors import StageError
 
 if TYPE_CHECKING:
     from solver.run.simulation import Simulation

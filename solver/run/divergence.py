@@ -13,7 +13,7 @@ from solver.run.plan import Plan
 from solver.run.schedule import CHECK_STEPS
 from solver.run.settings import SolveSettings
 from solver.run.units import MAX_DRHO
-from solver.runtime.stage import StageError
+from solver.runtime.errors import StageError
 
 SPEED_LIMIT = 0.3
 DRHO_LIMIT = 0.3

@@ -5,11 +5,10 @@ from collections.abc import Mapping
 import numpy as np
 
 from solver.boundary.waveform import Inflow
-from solver.boundary.windkessel import Outlet
+from solver.boundary.windkessel import PASCAL_PER_MMHG, Outlet
 from solver.domain.nodes import Opening
 from solver.domain.sections import Ends, Sections
-from solver.run.units import PASCAL_PER_MMHG
-from solver.runtime.stage import StageError
+from solver.runtime.errors import StageError
 
 PEAK_OVER_MEAN = 2.0
 """Peak over mean speed of a section: that of developed flow in a tube. Where one of area ratio a narrows so fast that

@@ -20,7 +20,8 @@ from numpy.typing import NDArray
 from solver.domain.nodes import Nodes
 from solver.run.vtkhdf import Steps, add_points, begin, extend, write_lattice
 from solver.runtime.checksum_trailer import demand_sealed, seal
-from solver.runtime.stage import StageError, demand_room
+from solver.runtime.errors import StageError
+from solver.runtime.outputs import demand_room
 
 FIELDS = {"velocity_m_s": 3, "pressure_pa": 1, "viscous_stress_pa": 6}
 """Point arrays and their numbers of components."""

@@ -28,10 +28,10 @@ as many of them as the others.
 
 from dataclasses import dataclass, replace
 
-from solver.kernels.collision import COLLISIONS, ON_D3Q27, demand_collision
+from solver.kernels.collision import COLLISIONS, ON_D3Q27
 from solver.kernels.d3q19 import Q
 from solver.kernels.velocity_sets import D3Q19, D3Q27, VELOCITY_SETS
-from solver.runtime.stage import StageError
+from solver.runtime.errors import StageError
 
 OUTLET_REYNOLDS = 10.0
 """Of the expected peak speed and the viscosity at the outlet itself."""
@@ -130,9 +130,12 @@ def choose_models(
     Raises
     ------
     StageError
-        If the model is unknown, or `magic` is given for one that has no such parameter.
+        If the model is unknown or not for so many velocities, or `magic` is given for one that has no such parameter.
     """
-    demand_collision(name, ("auto", *COLLISIONS))
+    if name not in ("auto", *COLLISIONS):
+        raise StageError(f"solve.collision {name!r}: unknown; known are auto, {', '.join(COLLISIONS)}")
+    if name in ON_D3Q27 and q != len(D3Q27):
+        raise StageError(f"solve.collision {name}: is for D3Q27; set solve.velocity_set to D3Q27 or auto")
     if magic is not None and (name == "bgk" or name not in ("auto", *WITH_MAGIC)):
         raise StageError(
             f"solve.magic {magic:g}: {name} has no such parameter; leave it out, or set collision to trt or cumulant"

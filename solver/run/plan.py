@@ -14,13 +14,13 @@ from solver.boundary.openings import BLEND_LAYERS, inlet_blend, outlet_blend
 from solver.boundary.walls import Vector
 from solver.boundary.waveform import Inflow, Waves, common_period_s, overshoots, read_waves
 from solver.boundary.windkessel import outlets_of
+from solver.domain.addresses import slip_links
 from solver.domain.nodes import Nodes
 from solver.domain.sections import Sections, find_sections, wall_areas, widest_radius_mm
 from solver.kernels.collision import relaxation_rates
 from solver.kernels.node_physics import EQUILIBRIA
 from solver.kernels.rheology import Rheology, make_rheology
 from solver.kernels.storage import GOOD_KEPT, LEAST_KEPT, kept_by_halves
-from solver.kernels.streaming import slip_links
 from solver.run.blood import Blood, choose_blood
 from solver.run.boundary_schedule import Conditions, deviation_pa, make_conditions
 from solver.run.expected import leaving_m3_s, peak_speed_m_s, speed_at_openings_m_s
@@ -30,7 +30,7 @@ from solver.run.schedule import Schedule, make_schedule, moments_per_cycle, rows
 from solver.run.settings import SolveSettings
 from solver.run.sound import Loss, Pulse, too_lossy
 from solver.run.units import Units, choose_units, under_resolved, words
-from solver.runtime.stage import StageError
+from solver.runtime.errors import StageError
 
 TRANSITS = 15
 """Acoustic transits of the domain over which inflow and moving walls are raised."""

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from solver.run.settings import SolveSettings
 from solver.run.units import ROWS_PER_CYCLE
-from solver.runtime.stage import StageError
+from solver.runtime.errors import StageError
 
 CHECK_STEPS = 50
 """Steps between two looks for a flow that blows up, where no row of the monitor comes before. What a look saw is taken

@@ -5,7 +5,7 @@ pipeline/case/case_file.py).
 from dataclasses import dataclass, field, fields
 from typing import Any, TypeVar
 
-from solver.runtime.stage import StageError
+from solver.runtime.errors import StageError
 
 T = TypeVar("T")
 

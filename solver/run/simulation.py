@@ -12,10 +12,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from solver.backends.cost import Device
 from solver.backends.driver import MEAN, Driver, Fields, LatticeDriver, Statistics
 from solver.backends.lattice import Lattice, build_lattice
 from solver.backends.subdomains import PartsDriver
 from solver.boundary.waveform import described
+from solver.boundary.windkessel import PASCAL_PER_MMHG
 from solver.domain.nodes import Nodes
 from solver.kernels.d3q19 import Q
 from solver.kernels.rheology import LEAST_TAU, MOST_TAU, thinned
@@ -27,16 +29,17 @@ from solver.run.convergence import CERTAIN, Fluctuation, Watch, fluctuation, sta
 from solver.run.divergence import BlowUpError
 from solver.run.fallback import FIRST, Attempt
 from solver.run.flow_file import FlowStatistics, FlowWriter, steady_statistics
-from solver.run.forecast import Device, Forecast, forecast
+from solver.run.forecast import Forecast, forecast
 from solver.run.models import WITH_MAGIC
 from solver.run.monitor import Monitor, Row
 from solver.run.plan import ACCURATE, DROP_ERROR, Plan, drops_too_large, table
 from solver.run.settings import SolveSettings
 from solver.run.sound import Loss
 from solver.run.start import Start
-from solver.run.units import MAX_DRHO, PASCAL_PER_MMHG, under_resolved
+from solver.run.units import MAX_DRHO, under_resolved
+from solver.runtime.errors import StageError
+from solver.runtime.interruption import Interruption
 from solver.runtime.memory import gigabytes
-from solver.runtime.stage import Interruption, StageError
 
 BALANCE = 1e-3
 BACKFLOW = 1e-3

@@ -19,11 +19,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from solver.boundary.waveform import Waves
-from solver.boundary.windkessel import Outlet
+from solver.boundary.windkessel import PASCAL_PER_MMHG, Outlet
 from solver.domain.nodes import Opening
 from solver.domain.sections import Complex, Ends, Sections
 from solver.run.boundary_schedule import control_rule
-from solver.run.units import MAX_LOSS, PASCAL_PER_MMHG
+from solver.run.units import MAX_LOSS
 
 HARMONICS = 20
 """Of the waves, that the peak of the flow is made of."""

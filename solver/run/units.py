@@ -11,7 +11,8 @@ from math import ceil
 
 import numpy as np
 
-from solver.runtime.stage import StageError
+from solver.boundary.windkessel import PASCAL_PER_MMHG
+from solver.runtime.errors import StageError
 
 MAX_LATTICE_SPEED = 0.17
 MAX_TAU = 1.5
@@ -27,7 +28,6 @@ REFINEMENTS = 5
 """Halvings of the range in which the time step that reaches this is looked for."""
 ROWS_PER_CYCLE = 200
 """Rows of the monitor in one period, where nothing else is asked for."""
-PASCAL_PER_MMHG = 133.322387415
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from solver.domain.nodes import Neighbours, Nodes
 from solver.kernels.d3q19 import VELOCITIES
 from solver.runtime.checksum_trailer import seal
-from solver.runtime.stage import demand_room
+from solver.runtime.outputs import demand_room
 
 CHUNK_ROWS = 65536
 """Rows of a chunk of a point array, at most: as many chunks as a time step needs share its rows evenly."""

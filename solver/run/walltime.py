@@ -14,7 +14,7 @@ from solver.run.forecast import Forecast
 from solver.run.plan import make_plan
 from solver.run.settings import parse
 from solver.run.simulation import foresee
-from solver.runtime.stage import StageError
+from solver.runtime.errors import StageError
 
 
 def expected(nodes: str, settings: str, threads: int, gpu_bytes_s: float | None) -> Forecast:

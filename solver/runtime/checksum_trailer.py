@@ -7,7 +7,7 @@ import hashlib
 import os
 from pathlib import Path
 
-from solver.runtime.stage import checksum
+from solver.runtime.checksums import checksum
 
 MARK = b"\nsha256 "
 LENGTH = len(MARK) + 2 * hashlib.sha256().digest_size

@@ -30,3 +30,23 @@ def _group_limits() -> list[float]:
     files = [folder / "memory.max" for folder in (group, *group.parents) if folder.is_relative_to(GROUPS)]
     texts = [file.read_text().strip() for file in files if file.exists()]
     return [float(text) for text in texts if text != "max"]
+
+
+def peak_memory_mb() -> dict[str, float]:
+    """The most memory that this process has held, and that of the processes that work for it, where there are any.
+
+    Linux counts for each program from its start; the figure of :mod:`resource` also counts the program that a process
+    ran before, which is Snakemake.
+    """
+    own, helpers = 0.0, 0.0
+    for file in Path("/proc").glob("[0-9]*/status"):
+        try:
+            told = dict(line.partition(":\t")[::2] for line in file.read_text(errors="replace").splitlines())
+        except OSError:  # ended meanwhile
+            continue
+        megabytes = int(told.get("VmHWM", "0 kB").split()[0]) / 1024
+        if told.get("Pid") == str(os.getpid()):
+            own = megabytes
+        elif told.get("PPid") == str(os.getpid()):
+            helpers += megabytes
+    return {"peak_memory_mb": round(own, 1)} | ({"peak_memory_of_helpers_mb": round(helpers, 1)} if helpers else {})

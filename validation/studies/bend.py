@@ -17,7 +17,7 @@ from pydantic import Field
 from pipeline.case.settings.base import Positive, Section
 from pipeline.case.shapes import Bend
 from solver.domain.nodes import Nodes
-from solver.runtime.stage import StageError
+from solver.runtime.errors import StageError
 from validation.evidence import Evidence, order
 from validation.studies.run import Run, shape_of
 from validation.studies.torus_flow import TorusFlow, mishra_gupta, torus_flow, white

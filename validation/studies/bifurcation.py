@@ -17,8 +17,8 @@ from pipeline.case.settings.base import Positive, Section
 from pipeline.case.shapes import Bifurcation
 from pipeline.haemodynamics.wall_shear_stress import place_at
 from pipeline.reporting.figures import OUTLET_COLOURS
+from solver.boundary.windkessel import PASCAL_PER_MMHG
 from solver.domain.nodes import Opening
-from solver.run.units import PASCAL_PER_MMHG
 from validation.evidence import Evidence
 from validation.studies.balance import MOMENTUM_NOTE, SHEAR_ERROR, SHEAR_NODES, Vessel, reach_momentum, shear_error
 from validation.studies.pictures import draw_plane

@@ -15,7 +15,7 @@ from pydantic import Field
 
 from pipeline.case.settings.base import Positive, Section
 from pipeline.case.shapes import Bend, Nozzle, Pipe
-from solver.runtime.stage import StageError
+from solver.runtime.errors import StageError
 from validation.evidence import Evidence
 from validation.studies import rings
 from validation.studies.run import Run

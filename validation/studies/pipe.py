@@ -25,7 +25,7 @@ from pipeline.case.shapes import Pipe
 from pipeline.geometry.surface.clip import axes_of_plane
 from pipeline.haemodynamics.wall_shear_stress import Wall, fit_nodes_to_wall, shear_stress
 from solver.domain.nodes import Nodes
-from solver.runtime.stage import StageError
+from solver.runtime.errors import StageError
 from validation.evidence import Evidence, order
 from validation.studies.run import Run
 

@@ -18,7 +18,7 @@ from scipy.optimize import brentq
 from pipeline.case.settings.base import Positive, Section
 from pipeline.case.shapes import Pipe
 from pipeline.haemodynamics.wall_shear_stress import Wall, fit_nodes_to_wall, shear_stress, within_period
-from solver.runtime.stage import StageError
+from solver.runtime.errors import StageError
 from validation.evidence import Evidence, order
 from validation.studies.run import Run
 from validation.studies.viscoplastic import CLOSED, Array, Profile, pipe_flow_by_quadrature

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from pipeline.case.settings.base import Positive, Section
-from solver.runtime.stage import StageError
+from solver.runtime.errors import StageError
 from validation.evidence import Evidence, number, order
 from validation.studies.reference import read_reference
 from validation.studies.run import Run

@@ -5,7 +5,8 @@ import csv
 import numpy as np
 from numpy.typing import NDArray
 
-from solver.runtime.stage import ROOT, StageError
+from solver.runtime.errors import StageError
+from solver.runtime.sources import ROOT
 
 
 def read_reference(name: str) -> dict[str, NDArray[np.float64]]:

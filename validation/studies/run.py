@@ -15,7 +15,7 @@ from pipeline.haemodynamics.accumulator import SLAB_CENTRE, Slab, slab_inside
 from pipeline.haemodynamics.indices import read_json, read_monitor
 from solver.domain.nodes import Nodes, Opening, load
 from solver.run.flow_file import Flow, read_flow
-from solver.runtime.stage import StageError
+from solver.runtime.errors import StageError
 
 S = TypeVar("S", bound=Shape)
 

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from pipeline.case.settings.base import NonNegative, Positive, Section
-from solver.runtime.stage import ROOT
+from solver.runtime.sources import ROOT
 from validation.evidence import Evidence
 from validation.studies.pictures import draw_flow
 from validation.studies.reference import read_reference

@@ -15,7 +15,7 @@ from pydantic import Field, model_validator
 from pipeline.case.case_file import Case, RunSet, demand_listed, merged, read_config
 from pipeline.case.settings.base import Name, Section, parse
 from pipeline.case.settings.yaml_file import read_yaml
-from solver.runtime.stage import StageError
+from solver.runtime.errors import StageError
 from validation.evidence import Evidence
 
 if TYPE_CHECKING:

@@ -26,7 +26,7 @@ from functools import cache, cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from solver.runtime.stage import StageError
+from solver.runtime.errors import StageError
 
 Array = NDArray[np.float64]
 

@@ -16,7 +16,7 @@ from pydantic import Field
 from pipeline.case.settings.base import Positive, Section
 from pipeline.case.shapes import Pipe
 from solver.kernels.velocity_sets import D3Q19, D3Q27, VelocitySet
-from solver.runtime.stage import StageError
+from solver.runtime.errors import StageError
 from validation.evidence import Evidence, order
 from validation.studies.run import Run
 from validation.textbook import EndlessPipe, Plain, relaxation

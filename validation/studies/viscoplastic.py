@@ -17,7 +17,7 @@ from pydantic import Field
 
 from pipeline.case.settings.base import Positive, Section
 from solver.run.blood import Blood
-from solver.runtime.stage import StageError
+from solver.runtime.errors import StageError
 from validation.evidence import Evidence, order
 from validation.studies.run import Run
 

@@ -26,10 +26,10 @@ from pipeline.case.settings.base import Positive, Section
 from pipeline.case.settings.flow import PostprocessSettings
 from pipeline.case.shapes import Pipe
 from pipeline.haemodynamics.wall_shear_stress import Wall, fit_nodes_to_wall, shear_stress
+from solver.boundary.windkessel import PASCAL_PER_MMHG
 from solver.domain.nodes import Nodes
 from solver.run.flow_file import Flow
-from solver.run.units import PASCAL_PER_MMHG
-from solver.runtime.stage import StageError
+from solver.runtime.errors import StageError
 from validation.evidence import Evidence, number, order
 from validation.studies.run import Run
 

@@ -10,7 +10,8 @@ from typing import Annotated, Any, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from solver.runtime.stage import BY_CHECKSUM, StageError, checksum
+from solver.runtime.checksums import BY_CHECKSUM, checksum
+from solver.runtime.errors import StageError
 
 T = TypeVar("T", bound="Section")
 

@@ -6,7 +6,7 @@ from pydantic import Field, field_validator, model_validator
 
 from pipeline.case.settings.base import Finite, Name, NonNegative, Point, Positive, Section, existing_file
 from solver.run.blood import choose_blood
-from solver.runtime.stage import StageError
+from solver.runtime.errors import StageError
 
 
 class InletSettings(Section):

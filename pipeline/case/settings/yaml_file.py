@@ -12,7 +12,7 @@ from typing import Any
 
 import yaml
 
-from solver.runtime.stage import StageError
+from solver.runtime.errors import StageError
 
 MAX_BYTES = 2**18
 """Twenty times the commented list of all settings; longer lists of points stand in a markups file."""

@@ -14,6 +14,7 @@ import numpy as np
 from pipeline.case.settings.base import NonNegative, Positive, Section
 from pipeline.case.settings.geometry import SurfaceSettings
 from pipeline.files.mesh import Mesh
+from pipeline.geometry.branches.branch_files import row
 from pipeline.geometry.branches.centreline import Branch, Centreline
 from pipeline.geometry.branches.left_out import choose_auto, too_thin
 from pipeline.geometry.branches.shares import FlowTree, Limb, flow_words
@@ -21,7 +22,6 @@ from pipeline.geometry.branches.side_branches import WALL, SideBranch, close_flu
 from pipeline.geometry.branches.tree import Tree, trace_tree
 from pipeline.geometry.lattice.budget import Budget
 from pipeline.geometry.surface.clip import ClipError
-from pipeline.stages.centreline import row
 from solver.domain.nodes import Opening
 from solver.run.forecast import MIN_NODES_ACROSS
 

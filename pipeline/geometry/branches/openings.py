@@ -17,7 +17,7 @@ from pipeline.files.volume import Volume
 from pipeline.geometry.branches.centreline import Branch, Centreline
 from pipeline.geometry.surface.clip import axes_of_plane
 from solver.domain.nodes import Opening
-from solver.runtime.stage import StageError
+from solver.runtime.errors import StageError
 
 STEP_RADII = 0.2
 """Distance of neighbouring sections."""

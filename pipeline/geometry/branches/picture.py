@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from pipeline.files.mesh import Mesh
 from pipeline.geometry.branches.centreline import Centreline, Ends
-from solver.runtime.stage import StageError
+from solver.runtime.errors import StageError
 
 VIEWS = (("coronal", 0, 2, 1, 1), ("sagittal", 1, 2, 0, -1), ("axial", 0, 1, 2, -1))
 """Name, the patient axes to the right and up, the one along the view, and the sign on it away from the viewer."""

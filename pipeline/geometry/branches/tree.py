@@ -23,7 +23,7 @@ from pipeline.geometry.lattice.crossings import inside
 from pipeline.geometry.lattice.frame import Frame
 from pipeline.geometry.surface.distance import Surface
 from solver.domain.nodes import Opening
-from solver.runtime.stage import StageError
+from solver.runtime.errors import StageError
 
 VOXELS_IN_RADIUS = 4.5
 """Of the thinnest opening."""

@@ -11,9 +11,9 @@ from pipeline.files.mesh import Mesh
 from pipeline.geometry.lattice.crossings import MAX_NODES
 from pipeline.geometry.lattice.grid import BYTES_PER_FLUID_NODE, Grid, choose_frame, extent_of, memory_bytes
 from pipeline.geometry.lattice.spacing import Extent
-from solver.run.forecast import REAL_BYTES, Size
+from solver.backends.cost import REAL_BYTES, Size
+from solver.runtime.errors import StageError
 from solver.runtime.memory import gigabytes
-from solver.runtime.stage import StageError
 
 NEARLY, ROUND_OFF = 1.001, 1e-9
 """How far a spacing may be from the finest that fits before it is rounded up, as a factor; and what rounding leaves."""

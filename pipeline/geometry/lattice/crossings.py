@@ -21,7 +21,7 @@ from pipeline.files.mesh import Mesh
 from pipeline.geometry.lattice.frame import Frame
 from solver.domain.nodes import STEPS
 from solver.kernels.d3q19 import Q
-from solver.runtime.stage import StageError
+from solver.runtime.errors import StageError
 
 SUBDIVISIONS = 1 << 16
 """Steps of the integer grid in a spacing."""

@@ -14,7 +14,7 @@ from scipy.spatial import cKDTree
 from pipeline.files.mesh import Mesh
 from pipeline.geometry.surface.clip import ClipError, axes_of_plane, cap_of, open_edges
 from solver.domain.nodes import Opening
-from solver.runtime.stage import StageError
+from solver.runtime.errors import StageError
 
 Reals = NDArray[np.float64]
 Rows = NDArray[np.int64]

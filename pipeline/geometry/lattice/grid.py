@@ -12,7 +12,7 @@ from pipeline.files.mesh import Mesh
 from pipeline.geometry.lattice.frame import MARGIN_NODES, Frame, around
 from pipeline.geometry.lattice.spacing import NODES_ACROSS, Extent, Spacing
 from solver.run.forecast import MIN_NODES_ACROSS
-from solver.runtime.stage import StageError
+from solver.runtime.errors import StageError
 
 NEARLY = 1e-6
 """Round-off of a length in spacings."""

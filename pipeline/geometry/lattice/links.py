@@ -11,7 +11,7 @@ from pipeline.geometry.lattice.crossings import Crossings, Raster
 from pipeline.geometry.lattice.frame import Frame
 from solver.domain.nodes import STEPS
 from solver.kernels.d3q19 import Q
-from solver.runtime.stage import StageError
+from solver.runtime.errors import StageError
 
 SMALLEST_Q = 1e-4
 """Smallest link distance given out; the surface is not known any better. A link that leaves the vessel over no longer

@@ -21,7 +21,7 @@ from solver.domain.sections import Sections
 from solver.run.expected import leaving_m3_s, peak_speed_m_s
 from solver.run.forecast import MIN_NODES_ACROSS, rounded_down
 from solver.run.units import MAX_GRID_REYNOLDS
-from solver.runtime.stage import StageError
+from solver.runtime.errors import StageError
 
 NODES_ACROSS = 20.0
 """Nodes across the narrowest diameter where the settings do not say (PHYSICS: wall shear stress within 2 %)."""

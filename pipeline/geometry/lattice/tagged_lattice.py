@@ -16,7 +16,7 @@ from pipeline.geometry.lattice.frame import Frame
 from pipeline.geometry.lattice.links import Links
 from solver.domain.nodes import EXTERNAL, FLUID, INLET, OUTLET, WALL, Opening
 from solver.kernels.d3q19 import VELOCITIES
-from solver.runtime.stage import StageError
+from solver.runtime.errors import StageError
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from scipy.sparse.csgraph import connected_components
 from pipeline.geometry.lattice.crossings import Raster
 from pipeline.geometry.lattice.frame import Frame
 from pipeline.geometry.lattice.links import short_cuts
-from solver.runtime.stage import StageError
+from solver.runtime.errors import StageError
 
 BLOCK, THIN = 1, 2
 """Fluid nodes that belong to a cube of 2 x 2 x 2 fluid nodes, and those that belong to none."""

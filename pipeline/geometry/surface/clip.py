@@ -8,7 +8,7 @@ from scipy.spatial import Delaunay, cKDTree
 from skimage.measure import points_in_poly
 
 from pipeline.files.mesh import Mesh
-from solver.runtime.stage import StageError
+from solver.runtime.errors import StageError
 
 SNAP = 0.3
 """A vertex nearer to the plane than this fraction of an edge moves along that edge onto the plane: no slivers."""

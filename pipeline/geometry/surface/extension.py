@@ -15,7 +15,7 @@ from pipeline.files.mesh import Mesh, words_mm
 from pipeline.geometry.surface.clip import check_closed, open_edges
 from pipeline.geometry.surface.intersections import self_intersections
 from solver.domain.nodes import Opening
-from solver.runtime.stage import StageError
+from solver.runtime.errors import StageError
 
 WALL = 0
 

@@ -28,7 +28,7 @@ from pipeline.geometry.surface.facets import Facets
 from pipeline.geometry.surface.half_edges import WALL, vertex_normals
 from pipeline.geometry.surface.remesh import CapPlanes, Shape, vertex_kinds
 from pipeline.geometry.surface.thin import ThinPlaceError, faithful_field, lost_places, thinness
-from solver.runtime.stage import StageError
+from solver.runtime.errors import StageError
 
 DEFAULT_SMOOTHING_VOXELS = 1.25
 LEAST_SMOOTHING_VOXELS = 0.8

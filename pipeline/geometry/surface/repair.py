@@ -10,7 +10,7 @@ from scipy.spatial import cKDTree
 
 from pipeline.files.mesh import words_mm
 from pipeline.geometry.surface.clip import directed_edges, neighbours, open_edges
-from solver.runtime.stage import StageError
+from solver.runtime.errors import StageError
 
 WELD = 1e-5
 """Open edges are welded where their ends come this near, in diagonals of the surface's box."""

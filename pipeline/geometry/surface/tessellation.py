@@ -38,7 +38,7 @@ from pipeline.geometry.lattice.frame import OFFSET
 from pipeline.geometry.surface.clip import ClipError, axes_of_plane, cut_end
 from pipeline.geometry.surface.isosurface import zero_surface
 from solver.domain.nodes import Opening
-from solver.runtime.stage import StageError
+from solver.runtime.errors import StageError
 
 TOLERANCE = 1e-5
 """Largest distance of a curved wall's triangles from it, in reference lengths and for each direction of curvature."""

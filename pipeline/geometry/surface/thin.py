@@ -4,7 +4,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import ndimage
 
-from solver.runtime.stage import StageError
+from solver.runtime.errors import StageError
 
 SLACK = 1.0
 """Corners of voxels that stand out of a thick part by so many voxels are part of it."""

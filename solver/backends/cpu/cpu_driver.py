@@ -9,6 +9,7 @@ import numpy as np
 from numba import get_num_threads
 from numpy.typing import NDArray
 
+from solver.backends.cost import Device
 from solver.backends.cpu.blocks import chunks
 from solver.backends.cpu.isotropy_pass import make_isotropy_pass
 from solver.backends.cpu.opening_pass import make_opening_pass
@@ -18,10 +19,9 @@ from solver.backends.cpu.steps import make_steps
 from solver.backends.cpu.wall_pass import make_wall_pass
 from solver.backends.driver import EXTREMES, SUMS, Fields, Found, Held, LatticeDriver, Mean, Statistics, held_bytes
 from solver.backends.lattice import Lattice
+from solver.domain.addresses import address_runs, row_stride
 from solver.kernels.storage import BITS, PLAIN
-from solver.kernels.streaming import address_runs, row_stride
 from solver.kernels.sums import WORDS, Words, join, words_by_group
-from solver.run.forecast import Device
 from solver.runtime.memory import available_bytes
 
 CORE_UPDATES_S, STEP_S, COMPILE_S = 24e6, 4e-5, 25.0

@@ -6,7 +6,8 @@ from typing import Any
 from numba import prange
 
 from solver.backends.cpu.blocks import CHUNK, plain, threaded
-from solver.kernels.isotropy import AXES, make_fluxes, make_momentum, make_squares
+from solver.domain.stencils import AXES
+from solver.kernels.isotropy import make_fluxes, make_momentum, make_squares
 from solver.kernels.storage import make_access
 
 

@@ -29,9 +29,9 @@ from solver.backends.cuda.sampling import make_count, make_exchange, make_readin
 from solver.backends.cuda.steps import make_steps
 from solver.backends.driver import EXTREMES, SUMS, Fields, Found, Held, LatticeDriver, Mean, Statistics, held_bytes
 from solver.backends.lattice import Lattice
+from solver.domain.addresses import address_runs, bit_words, runs_by_group
 from solver.kernels.isotropy import PAIRS
 from solver.kernels.storage import HALF, PLAIN
-from solver.kernels.streaming import address_runs, bit_words, runs_by_group
 from solver.kernels.sums import WORDS
 
 

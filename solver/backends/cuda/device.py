@@ -14,11 +14,11 @@ import numpy as np
 from numba import config
 from numpy.typing import NDArray
 
+from solver.backends.cost import Device, update_bytes
 from solver.backends.cuda.device_lock import claimed
 from solver.kernels.compilation import BySource
-from solver.run.forecast import Device, update_bytes
+from solver.runtime.errors import StageError
 from solver.runtime.memory import available_bytes, gigabytes
-from solver.runtime.stage import StageError
 
 config.CUDA_LOW_OCCUPANCY_WARNINGS = 0  # passes over links are short by nature
 try:

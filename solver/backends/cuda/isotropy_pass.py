@@ -4,7 +4,8 @@ from functools import cache
 from typing import Any
 
 from solver.backends.cuda.device import cuda, kernel, on_device
-from solver.kernels.isotropy import AXES, make_fluxes, make_momentum, make_squares
+from solver.domain.stencils import AXES
+from solver.kernels.isotropy import make_fluxes, make_momentum, make_squares
 from solver.kernels.storage import make_access
 
 

@@ -10,11 +10,12 @@ from typing import Any
 import numpy as np
 
 from solver.backends.cuda.device import cuda, kernel, node_registers, on_device, prefetch
+from solver.domain.addresses import GROUP
 from solver.kernels.collision import make_collision
 from solver.kernels.d3q19 import Q
 from solver.kernels.rheology import make_rates
 from solver.kernels.storage import HALF, PLAIN, make_access
-from solver.kernels.streaming import GROUP, make_opposite, make_run_address
+from solver.kernels.streaming import make_opposite, make_run_address
 from solver.kernels.sums import WORDS, join
 
 AHEAD = 16384

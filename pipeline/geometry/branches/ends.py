@@ -1,0 +1,194 @@
+"""Ends of a vessel: which are cut, where, and how the openings are called."""
+
+import logging
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pipeline.case.settings.geometry import SurfaceSettings
+from pipeline.files.mesh import Mesh, words_mm
+from pipeline.files.volume import Volume
+from pipeline.geometry.branches.border import (
+    Section,
+    section_beyond,
+)
+from pipeline.geometry.branches.centreline import Ends
+from pipeline.geometry.branches.openings import Cut, describe, place_cut
+from pipeline.geometry.branches.picture import Mark, Scene
+from pipeline.geometry.branches.side_branches import (
+    WALL,
+)
+from pipeline.geometry.surface.clip import ClipError, check_closed, cut_end
+from solver.domain.nodes import Opening
+from solver.runtime.errors import StageError
+
+MIN_RADIUS_VOXELS = 2.0
+"""The image does not resolve thinner vessels."""
+
+
+TIP_RADII = 1.0
+"""Within so many of its radii from its tip a vessel narrows; what is cut off there is asked for."""
+
+
+def close_on_request(found: Ends, settings: SurfaceSettings, remedy: str) -> None:
+    """Close the ends that the settings name; at least two must stay open."""
+    for place in settings.closed_mm:
+        if found.open:
+            tips = found.centreline.points_mm[[end.rows[0] for end in found.open]]
+            end = found.open.pop(int(np.argmin(np.linalg.norm(tips - np.array(place), axis=1))))
+            found.closed[end.rows[0]] = "surface.closed_mm asks for it"
+    _demand_two([found.centreline.points_mm[end.rows[0]] for end in found.open], found, settings, remedy)
+
+
+def cut_ends(
+    mesh: Mesh,
+    field: Volume,
+    found: Ends,
+    settings: SurfaceSettings,
+    least_mm: float,
+    remedy: str,
+    log: logging.Logger,
+    scene: Scene,
+    border: list[Section],
+) -> tuple[Mesh, float, list[dict[str, Any]]]:
+    """Cut and cap the open ends of a closed surface.
+
+    Parameters
+    ----------
+    mesh : closed surface.
+    field : positive in the lumen.
+    found : its ends; those that cannot be cut are moved to the closed ones.
+    settings : the case's section ``surface``.
+    least_mm : least radius of a cut.
+    remedy : what helps where fewer than two ends can be cut, for the message.
+    log : for why ends stay closed.
+    scene : gets the cuts and what is cut, for the picture of a refusal.
+    border : sections of the image's border, where the ends beyond it are cut off.
+
+    Returns
+    -------
+    The surface; its volume in the image, before any end was cut there, mm3; and for each end that was cut there its
+    place, the volume that was cut off and how much of that the settings asked for.
+
+    Raises
+    ------
+    StageError
+        If fewer than two ends can be cut, cuts overlap, or the surface is not closed in the end.
+    """
+    cuts = _place_cuts(field, found, settings, least_mm, remedy, scene, border)
+    for row, why in found.closed.items():
+        log.info("end at %s stays closed: %s", words_mm(found.centreline.points_mm[row]), why)
+    numbers = {id(cut): number for number, cut in enumerate(cuts, 1)}
+    for section in border:
+        mesh = scene.mesh = cut_and_cap(
+            mesh, section.cut, numbers.pop(id(section.cut), WALL), cuts, scene, at_border=True
+        )
+    inside_mm3, lost = mesh.volume_mm3(), []
+    for number in numbers.values():
+        cut, before = cuts[number - 1], mesh
+        mesh = scene.mesh = cut_and_cap(mesh, cut, number, cuts, scene)
+        cap_mm2 = float(np.linalg.norm(mesh.area_vectors_mm2()[mesh.opening == number].sum(axis=0)))
+        asked_mm = (settings.cut_radii + TIP_RADII) * np.sqrt(cap_mm2 / np.pi)
+        lost.append(
+            {
+                "place_mm": cut.centre_mm.tolist(),
+                "volume_mm3": before.volume_mm3() - mesh.volume_mm3(),
+                "asked_mm3": cap_mm2 * asked_mm,
+            }
+        )
+    check_closed(mesh)
+    return mesh, inside_mm3, lost
+
+
+def name_openings(mesh: Mesh, settings: SurfaceSettings, log: logging.Logger) -> tuple[Opening, ...]:
+    """Measure the caps of a mesh, give them the names and roles of the settings, and log them."""
+    openings = describe(mesh, settings.openings)
+    for opening in openings:
+        place = words_mm(opening.centre_mm)
+        log.info(
+            "opening %d: %s (%s) at %s, radius %.2f mm",
+            opening.id,
+            opening.name,
+            opening.role,
+            place,
+            opening.radius_mm,
+        )
+    return openings
+
+
+def closed_ends(found: Ends) -> list[dict[str, Any]]:
+    """Place of each end that stays closed, and why."""
+    points = found.centreline.points_mm
+    return [{"place_mm": points[row].tolist(), "why": why} for row, why in found.closed.items()]
+
+
+def _place_cuts(
+    field: Volume,
+    found: Ends,
+    settings: SurfaceSettings,
+    least_mm: float,
+    remedy: str,
+    scene: Scene,
+    border: list[Section],
+) -> list[Cut]:
+    """Cuts of the open ends, and what cannot be cut is closed."""
+    cuts = []
+    for end in list(found.open):
+        if section := section_beyond(found.centreline, end, border):
+            cuts.append(section.cut)
+            continue
+        cut = place_cut(field, found.centreline, end, settings.cut_radii, least_mm, settings.cut_roundness)
+        if cut:
+            cuts.append(cut)
+        else:
+            found.open.remove(end)
+            why = f"no section is as large and round as those behind it, radius {end.end_radius_mm:.2f} mm"
+            found.closed[end.rows[0]] = why
+    scene.mark_ends(found)
+    _demand_two([cut.centre_mm for cut in cuts], found, settings, remedy)
+    return cuts
+
+
+def _demand_two(places_mm: list[NDArray[np.float64]], found: Ends, settings: SurfaceSettings, remedy: str) -> None:
+    if len(places_mm) < 2:
+        open_at = "".join(f" at {words_mm(place)}" for place in places_mm)
+        points = found.centreline.points_mm
+        reasons = "".join(f"; at {words_mm(points[row])}: {why}" for row, why in found.closed.items())
+        raise StageError(
+            f"surface: {len(places_mm)} open ends found{open_at}, at least 2 are wanted{reasons}."
+            f" Lower surface.min_branch_radii = {settings.min_branch_radii:g} if an end is missing because it is short,"
+            f" surface.cut_radii = {settings.cut_radii:g} or surface.cut_roundness = {settings.cut_roundness:g} if no"
+            f" section was round enough, {remedy}"
+            + (". To open the ends that the case closes: surface.closed_mm: []" if settings.closed_mm else "")
+        )
+
+
+def cut_and_cap(mesh: Mesh, cut: Cut, number: int, cuts: list[Cut], scene: Scene, at_border: bool = False) -> Mesh:
+    """The mesh without what lies beyond a cut, closed by a cap of that number.
+
+    Raises
+    ------
+    StageError
+        If it cannot be cut there.
+    """
+    try:
+        return cut_end(mesh, cut.centre_mm, cut.normal, number)
+    except ClipError as error:
+        scene.marks.append(Mark("fault", cut.centre_mm, f"cannot be cut: {error}"))
+        if at_border:  # which lies where it lies, and is not asked for
+            raise StageError(
+                f"surface: the border of the image at {words_mm(cut.centre_mm)} cuts no single vessel: {error}. Islands"
+                " of tissue lie in the section, or vessels touch there. If the lumen has leaked (segmentation.html),"
+                " raise segment.lower or part it with segment.cut_planes; otherwise end the image where its border"
+                " crosses vessels apart from each other, with filter.region_mm"
+            ) from None
+        others = [other for other in cuts if other is not cut]
+        nearest = min(others, key=lambda other: float(np.linalg.norm(other.centre_mm - cut.centre_mm)))
+        away = float(np.linalg.norm(nearest.centre_mm - cut.centre_mm))
+        raise StageError(
+            f"surface: the end at {words_mm(cut.centre_mm)} cannot be cut: {error}. The nearest other opening is"
+            f" {away:.1f} mm away, at {words_mm(nearest.centre_mm)}: where two overlap, or a branch leaves within the"
+            " cut, raise or lower surface.cut_radii so that the cut lies elsewhere; or keep the end closed with"
+            f" surface.closed_mm: [[{', '.join(f'{x:.1f}' for x in cut.centre_mm)}]]"
+        ) from None

@@ -1,0 +1,48 @@
+"""SHA-256 of files and folders, and of settings that name files."""
+
+import hashlib
+import os
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+FILE_KEYS = ("phantom", "mask", "surface", "waveform", "seeds_file", "background_file")
+"""Keys of settings that name a file which the user gives."""
+
+
+BY_CHECKSUM = "sha256:"
+"""Begins what stands in place of the path of such a file: its checksum."""
+
+
+STAMP = ".snakemake_timestamp"
+"""What Snakemake leaves in a folder that a stage made."""
+
+
+def by_checksum(settings: Any) -> Any:
+    """Settings with the checksum of each file that the user gives in place of its path (:data:`BY_CHECKSUM`)."""
+    if isinstance(settings, Mapping):
+        return {
+            key: f"{BY_CHECKSUM}{checksum(Path(os.path.expandvars(value)).expanduser())}"
+            if key in FILE_KEYS and isinstance(value, str) and not value.startswith(BY_CHECKSUM)
+            else by_checksum(value)
+            for key, value in settings.items()
+        }
+    return [by_checksum(value) for value in settings] if isinstance(settings, list | tuple) else settings
+
+
+def checksum(*paths: Path) -> str:
+    """SHA-256 of a file, or of the contents of several files or of all files of a folder, whatever their names, but for
+    :data:`STAMP`.
+    """
+    if len(paths) > 1 or paths[0].is_dir():
+        files = (
+            paths if len(paths) > 1 else [file for file in paths[0].rglob("*") if file.is_file() and file.name != STAMP]
+        )
+        return combined(checksum(file) for file in files)
+    with paths[0].open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
+
+
+def combined(checksums: Iterable[str]) -> str:
+    """Checksum of several files by those of each, whatever their order."""
+    return hashlib.sha256("".join(sorted(checksums)).encode()).hexdigest()
