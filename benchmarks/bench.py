@@ -52,7 +52,7 @@ from solver.domain import nodes as node_file  # noqa: E402
 from solver.domain.nodes import Nodes  # noqa: E402
 from solver.kernels.collision import ON_D3Q19, relaxation_rates  # noqa: E402
 from solver.kernels.rheology import make_rheology  # noqa: E402
-from solver.run.simulation import find_device, make_driver  # noqa: E402
+from solver.run.setup import find_device, make_driver  # noqa: E402
 from solver.runtime.errors import StageError  # noqa: E402
 from validation.timing import cpu_bandwidth, cuda_bandwidth, hardware, passes, steps, stirred  # noqa: E402
 

@@ -22,7 +22,7 @@ from pipeline.case.settings.flow import SolveSettings
 from solver.domain.nodes import Nodes, load
 from solver.run.flow_file import read_flow
 from solver.run.settings import parse
-from solver.run.simulation import solve
+from solver.run.solve import solve
 from solver.runtime.provenance import versions
 from solver.runtime.sources import ROOT
 

@@ -36,7 +36,7 @@ from solver.backends.lattice import build_lattice  # noqa: E402
 from solver.domain.nodes import Nodes, load  # noqa: E402
 from solver.kernels.collision import relaxation_rates  # noqa: E402
 from solver.run.settings import parse  # noqa: E402
-from solver.run.simulation import make_driver  # noqa: E402
+from solver.run.setup import make_driver  # noqa: E402
 from validation.baseline_benchmark import STEPS, entries, race, timed  # noqa: E402
 from validation.timing import steps, stirred  # noqa: E402
 

@@ -28,7 +28,7 @@ from solver.backends.driver import Driver  # noqa: E402
 from solver.backends.lattice import build_lattice  # noqa: E402
 from solver.kernels.collision import relaxation_rates  # noqa: E402
 from solver.run.schedule import SAMPLES, Schedule  # noqa: E402
-from solver.run.simulation import make_driver  # noqa: E402
+from solver.run.setup import make_driver  # noqa: E402
 from solver.run.units import ROWS_PER_CYCLE  # noqa: E402
 from validation.thread_sweep import STEPS_PER_NODE  # noqa: E402
 

@@ -36,7 +36,7 @@ from solver.backends.driver import Driver  # noqa: E402
 from solver.backends.lattice import build_lattice  # noqa: E402
 from solver.domain.nodes import Neighbours, Nodes, mean_runs  # noqa: E402
 from solver.kernels.collision import relaxation_rates  # noqa: E402
-from solver.run.simulation import make_driver  # noqa: E402
+from solver.run.setup import make_driver  # noqa: E402
 
 BRANCHES, DECAY, OPENING = 3, 0.8, 0.6
 """Generations of the tree after its trunk; radius of a branch over its parent's; half the angle of a fork."""

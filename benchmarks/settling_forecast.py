@@ -32,7 +32,7 @@ from test_simulation import DENSITY, VISCOSITY, settings  # noqa: E402
 
 from solver.domain.nodes import Nodes  # noqa: E402
 from solver.run.settings import InletSettings, PatchSettings, SolveSettings  # noqa: E402
-from solver.run.simulation import solve  # noqa: E402
+from solver.run.solve import solve  # noqa: E402
 from solver.runtime.errors import StageError  # noqa: E402
 
 NU = VISCOSITY / DENSITY

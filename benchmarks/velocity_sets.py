@@ -23,7 +23,7 @@ from solver.backends.cost import update_bytes
 from solver.backends.lattice import build_lattice
 from solver.kernels.collision import ON_D3Q19, relaxation_rates
 from solver.run.models import choose_models
-from solver.run.simulation import make_driver
+from solver.run.setup import make_driver
 from validation.timing import repeated_steps, stirred
 
 SETS = ((19, False), (27, False), (27, True))

@@ -19,7 +19,8 @@ from solver.domain.nodes import load
 from solver.kernels.compilation import source
 from solver.run.checkpoint import Checkpoints
 from solver.run.settings import SolveSettings, parse
-from solver.run.simulation import choose_backend, solve
+from solver.run.setup import choose_backend
+from solver.run.solve import solve
 from solver.runtime.checksums import checksum
 from solver.runtime.command_line import run_stage
 from solver.runtime.provenance import Job

@@ -13,7 +13,7 @@ from solver.domain.nodes import Nodes
 from solver.run.divergence import BlowUpError
 from solver.run.flow_file import Flow, read_flow
 from solver.run.settings import SolveSettings
-from solver.run.simulation import solve
+from solver.run.solve import solve
 from solver.runtime.errors import StageError
 
 LOG = logging.getLogger("stability")

@@ -7,15 +7,19 @@ from pathlib import Path
 import pytest
 
 from pipeline.case import case_file
-from solver.runtime.sources import ROOT, imports
+from solver.runtime.sources import ROOMS, ROOT, imports
 
+SOLVER_FLOORS = ({"runtime", "kernels"}, {"domain"}, {"boundary"}, {"backends"}, {"run"})
+PIPELINE_FLOORS = (
+    {"files"}, {"case"}, {"dicom"}, {"segmentation"}, {"filtering"}, {"geometry"}, {"haemodynamics"}, {"reporting"},
+    {"stages", "workflow"},
+)  # fmt: skip
+"""Rooms from the ground up: a room may use those of lower floors, and none beside it on its own floor."""
 PIPELINE_MAY_USE = {
-    f"solver.{module}"
-    for module in ("stage", "seal", "memory", "nodes", "d3q19", "units", "flow", "waveform", "forecast", "partition")
-} | {
-    f"solver.{module}"
-    for module in ("blood", "vtkhdf", "velocity_sets", "plain", "windkessel", "sections", "expected")
+    "runtime": None, "domain": {"nodes", "partition", "sections"}, "kernels": {"d3q19"}, "backends": {"cost"},
+    "boundary": {"waveform", "windkessel"}, "run": {"blood", "expected", "flow_file", "forecast", "units", "vtkhdf"},
 }  # fmt: skip
+"""Modules of the solver, by room, that the pipeline may use; None: all of the room."""
 SOLVER_MAY_USE = {"numpy", "numba", "h5py"}
 STANDARD_LIBRARY = set(sys.stdlib_module_names)
 
@@ -28,17 +32,72 @@ def uses(file: Path, name: str) -> bool:
     return any(used == name or used.startswith(name + ".") for used in imports(file))
 
 
-@pytest.mark.parametrize("file", modules("solver"), ids=lambda file: file.name)
+def project_modules(file: Path) -> set[tuple[str, ...]]:
+    """Modules of the project that a file imports, as the parts of their names."""
+    named = (tuple(name.split(".")) for name in imports(file))
+    return {name for name in named if name[0] in ROOMS and (ROOT / Path(*name).with_suffix(".py")).is_file()}
+
+
+def named(file: Path) -> str:
+    return str(file.relative_to(ROOT))
+
+
+def floor(room: str, floors: tuple[set[str], ...]) -> int:
+    return next(n for n, rooms in enumerate(floors) if room in rooms)
+
+
+@pytest.mark.parametrize(("top", "floors"), [("solver", SOLVER_FLOORS), ("pipeline", PIPELINE_FLOORS)])
+def test_no_room_uses_one_above_it_or_beside_it(top, floors):
+    wrong = []
+    for file in modules(top):
+        inside = file.relative_to(ROOT / top).parts
+        if len(inside) < 2:  # the command line of the solver, above all rooms
+            continue
+        for used in project_modules(file):
+            if used[0] == top and used[1] != inside[0] and floor(used[1], floors) >= floor(inside[0], floors):
+                wrong.append(f"{named(file)} uses {'.'.join(used)}")
+    assert not wrong
+
+
+def test_every_module_lives_in_a_room():
+    beside = {top: {file.name for file in (ROOT / top).glob("*.py")} for top in ("solver", "pipeline")}
+    assert beside == {"solver": {"__init__.py", "__main__.py"}, "pipeline": {"__init__.py"}}
+
+
+def test_no_import_goes_in_a_circle():
+    """By taking away, again and again, modules that use none of those left."""
+    left = {file: project_modules(file) for top in ROOMS for file in modules(top)}
+    while free := [file for file, used in left.items() if not used]:
+        gone = {file.relative_to(ROOT).with_suffix("").parts for file in free}
+        left = {file: used - gone for file, used in left.items() if file not in free}
+    assert not [named(file) for file in left]
+
+
+def test_a_stage_uses_no_other_stage():
+    for file in modules("pipeline/stages"):
+        assert not {used for used in project_modules(file) if used[:2] == ("pipeline", "stages")}, named(file)
+
+
+def test_the_product_uses_nothing_of_its_validation():
+    for file in modules("pipeline") + modules("solver"):
+        assert not uses(file, "validation"), named(file)
+
+
+@pytest.mark.parametrize("file", modules("solver"), ids=named)
 def test_solver_needs_only_numpy_numba_and_h5py(file):
     packages = {name.split(".")[0] for name in imports(file)}
-    brought_by_numba_cuda = {"cuda"} if file == ROOT / "solver" / "cuda" / "device.py" else set()
-    assert packages <= SOLVER_MAY_USE | STANDARD_LIBRARY | {"solver"} | brought_by_numba_cuda
+    brought_by_numba_cuda = {"cuda"} if named(file) == "solver/backends/cuda/device.py" else set()
+    kernel = "kernels" in file.parts
+    assert packages <= (SOLVER_MAY_USE - ({"h5py"} if kernel else set())) | STANDARD_LIBRARY | {"solver"} | (
+        brought_by_numba_cuda
+    )
 
 
-@pytest.mark.parametrize("file", modules("pipeline"), ids=lambda file: file.name)
-def test_pipeline_uses_only_the_plain_modules_of_the_solver(file):
-    used = {".".join(name.split(".")[:2]) for name in imports(file) if name.startswith("solver.")}
-    assert used <= PIPELINE_MAY_USE
+def test_pipeline_uses_only_the_plain_modules_of_the_solver():
+    for file in modules("pipeline"):
+        for _, room, module in (used for used in project_modules(file) if used[0] == "solver"):
+            allowed = PIPELINE_MAY_USE[room]
+            assert allowed is None or module in allowed, f"{named(file)} uses solver.{room}.{module}"
 
 
 def test_one_place_for_cuda_and_one_room_for_dicom_beside_the_phantom():

@@ -21,12 +21,12 @@ from solver.backends.driver import LatticeDriver
 from solver.backends.subdomains import PartsDriver
 from solver.domain.nodes import Nodes, save
 from solver.kernels.d3q19 import VELOCITIES, WEIGHTS
-from solver.run import simulation
+from solver.run import solve as run
 from solver.run.divergence import BlowUpError, advice, told
 from solver.run.plan import make_plan
 from solver.run.schedule import CHECK_STEPS
 from solver.run.settings import SolveSettings
-from solver.run.simulation import make_driver
+from solver.run.setup import make_driver
 from solver.runtime.errors import StageError
 from solver.runtime.sources import ROOT
 
@@ -85,8 +85,8 @@ def message_of_stop(nodes: Nodes, wanted: SolveSettings, fault: str, onset: int,
         driven.append(Troubled(make_driver(*given), onset, FAULTS[fault][0]))
         return driven[0]
 
-    with mock.patch.object(simulation, "make_driver", make), pytest.raises(StageError) as caught:
-        simulation.solve(nodes, wanted, folder / "flow.vtkhdf", folder / "monitor.csv", LOG)
+    with mock.patch.object(run, "make_driver", make), pytest.raises(StageError) as caught:
+        run.solve(nodes, wanted, folder / "flow.vtkhdf", folder / "monitor.csv", LOG)
     assert 0 < driven[0].done - onset <= MOST
     return str(caught.value)
 
@@ -161,7 +161,7 @@ REAL = {"peak_speed_m_s": too_fast, "collision": too_coarse}
 def failed(nodes: Nodes, wanted: SolveSettings, folder) -> BlowUpError | None:
     """How the run blew up; none if it did not."""
     try:
-        simulation.solve(nodes, wanted, folder / "flow.vtkhdf", folder / "monitor.csv", LOG)
+        run.solve(nodes, wanted, folder / "flow.vtkhdf", folder / "monitor.csv", LOG)
     except BlowUpError as error:
         return error
     return None

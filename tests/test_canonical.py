@@ -28,7 +28,7 @@ from solver.domain.nodes import Nodes
 from solver.kernels.d3q19 import VELOCITIES
 from solver.run.flow_file import read_flow
 from solver.run.settings import parse as parse_solve
-from solver.run.simulation import solve
+from solver.run.solve import solve
 from solver.runtime.errors import StageError
 from solver.runtime.sources import ROOT
 from validation.studies.cavity import differences, reynolds, section

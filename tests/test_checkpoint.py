@@ -28,7 +28,7 @@ from solver.domain.nodes import Nodes, save
 from solver.run.boundary_schedule import Conditions
 from solver.run.checkpoint import Checkpoints
 from solver.run.settings import BloodSettings, InletSettings, OutletSettings, SolveSettings, WindkesselSettings
-from solver.run.simulation import solve
+from solver.run.solve import solve
 from solver.runtime import outputs
 from solver.runtime.errors import StageError
 from solver.runtime.sources import ROOT

@@ -17,7 +17,7 @@ from solver.run.checkpoint import Checkpoints
 from solver.run.flow_file import read_flow
 from solver.run.plan import make_plan
 from solver.run.settings import InletSettings, SolveSettings
-from solver.run.simulation import solve
+from solver.run.solve import solve
 from solver.runtime.errors import StageError
 
 LOG = logging.getLogger("test_coarse")

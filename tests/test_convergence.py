@@ -24,7 +24,7 @@ from pipeline.stages.canonical import CanonicalInput, canonical
 from pipeline.stages.convergence import ConvergenceInput, Level, grid_convergence, write_table
 from pipeline.stages.postprocess import fields_of, postprocess
 from pipeline.stages.voxelize import voxelize
-from solver.run import simulation
+from solver.run import solve as run
 from solver.run.flow_file import read_flow
 from solver.run.settings import parse
 from solver.runtime.errors import StageError
@@ -236,7 +236,7 @@ def solved(across: float, folder) -> tuple[Level, tuple]:
     lattice, _ = voxelize(made.mesh, made.openings, VoxelizeSettings(nodes_across=across), grid=grid)
     nodes, _ = decompose(lattice, made.mesh, made.openings, patches=tuple(more["patches"]))
     settings = SolveSettings(inlets={"*": {"flow_ml_s": 0.2}}, backend="cpu").model_dump(mode="json")
-    summary = simulation.solve(nodes, parse(settings), folder / "flow.vtkhdf", folder / "monitor.csv", LOG)
+    summary = run.solve(nodes, parse(settings), folder / "flow.vtkhdf", folder / "monitor.csv", LOG)
     times = fields_of(read_flow(folder / "flow.vtkhdf"), nodes, LOG)
     monitored = dict.fromkeys((opening.name for opening in nodes.openings), 0.2)
     found = postprocess(nodes, made.mesh, times, summary, monitored, PostprocessSettings())

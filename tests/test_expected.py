@@ -20,7 +20,7 @@ from solver.domain.sections import find_sections, widest_radius_mm
 from solver.run.expected import NARROWER, PEAK_OVER_MEAN
 from solver.run.plan import make_plan
 from solver.run.settings import InletSettings, OutletSettings, WindkesselSettings
-from solver.run.simulation import solve
+from solver.run.solve import solve
 from solver.run.units import MAX_GRID_REYNOLDS
 
 LOG = logging.getLogger("test_expected")

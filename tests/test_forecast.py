@@ -23,7 +23,7 @@ from solver.run import forecast
 from solver.run.forecast import profile_rate, settling_s
 from solver.run.plan import make_plan
 from solver.run.settings import InletSettings, PatchSettings
-from solver.run.simulation import solve
+from solver.run.solve import solve
 from solver.runtime import memory
 from solver.runtime.errors import StageError
 from solver.runtime.memory import available_bytes

@@ -19,7 +19,7 @@ from solver.kernels.isotropy import PAIRS
 from solver.kernels.rheology import make_rheology
 from solver.run.plan import make_plan
 from solver.run.settings import InletSettings, PatchSettings
-from solver.run.simulation import lay_out
+from solver.run.setup import lay_out
 
 TAU, EVERY = 0.52, 2 * PAIRS
 

@@ -24,7 +24,7 @@ from pipeline.haemodynamics.wall_shear_stress import Wall
 from solver.backends.driver import Driver
 from solver.domain.nodes import Nodes, save
 from solver.kernels.velocity_sets import velocity_set
-from solver.run import simulation
+from solver.run import solve as run
 from solver.run.flow_file import read_flow
 from solver.run.settings import parse
 from solver.runtime.sources import ROOT
@@ -92,15 +92,15 @@ def solved(nodes: Nodes, folder: Path, flow_ml_s: float | None, **changes: Any) 
     """Solve as the stage does, and stop as it does; the inlet "in" gets a flow unless `inlets` are given."""
     inlets = changes.pop("inlets", {"in": {"flow_ml_s": flow_ml_s}})
     given = SolveSettings(inlets=inlets, backend="cpu", **changes).model_dump(mode="json")
-    drivers, make = [], simulation.make_driver
+    drivers, make = [], run.make_driver
 
     def kept(*of: Any, **named: Any) -> Driver:
         drivers.append(make(*of, **named))
         return drivers[-1]
 
     folder.mkdir(exist_ok=True)
-    with mock.patch.object(simulation, "make_driver", kept):
-        summary = simulation.solve(nodes, parse(given), folder / "flow.vtkhdf", folder / "monitor.csv", LOG)
+    with mock.patch.object(run, "make_driver", kept):
+        summary = run.solve(nodes, parse(given), folder / "flow.vtkhdf", folder / "monitor.csv", LOG)
     assert summary["converged"], summary["warnings"]
     return Solved(nodes, summary, drivers[0], folder)
 

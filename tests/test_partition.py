@@ -25,7 +25,7 @@ from solver.kernels.d3q19 import VELOCITIES, Q
 from solver.kernels.sums import split as split_number
 from solver.kernels.sums import total, words_by_group
 from solver.run.flow_file import FlowStatistics, read_flow
-from solver.run.simulation import solve
+from solver.run.solve import solve
 from solver.runtime.errors import StageError
 
 FORCE, RATES = (1e-5, 2e-5, -1e-5), relaxation_rates(0.7, 0.1)

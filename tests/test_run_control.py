@@ -13,7 +13,8 @@ from solver.domain.sections import find_sections
 from solver.run.flow_file import FlowStatistics, read_flow, steady_statistics
 from solver.run.plan import make_plan
 from solver.run.settings import BloodSettings, InletSettings
-from solver.run.simulation import _drop_error, _measured, _that_hold, solve
+from solver.run.solve import solve
+from solver.run.summary import drop_error, measured_notes, that_hold
 from solver.run.units import EXPECTED_DRHO, MAX_DRHO
 
 LOG = logging.getLogger("test_run_control")
@@ -185,11 +186,11 @@ def test_what_was_foreseen_gives_way_to_what_the_run_measured(part, told):
     foreseen = [text for text in plan.notes + plan.warnings if "grid Reynolds number 48" in text]
     foreseen += [text for text in plan.warnings if "steps are expected" in text]
     assert len(foreseen) == 2
-    assert not set(foreseen) & {*_that_hold(plan.notes, plan), *_that_hold(plan.warnings, plan)}
+    assert not set(foreseen) & {*that_hold(plan.notes, plan), *that_hold(plan.warnings, plan)}
     row = SimpleNamespace(max_speed_m_s=part * plan.numbers["expected_peak_speed_m_s"])
     ended = SimpleNamespace(plan=plan, counted_rows=[row])
-    assert [told in note for note in _measured(ended)] == ([True] if told else [])
-    assert _drop_error(ended) == (pytest.approx(48 * part * 0.005, rel=0.02) if told else None)
+    assert [told in note for note in measured_notes(ended)] == ([True] if told else [])
+    assert drop_error(ended) == (pytest.approx(48 * part * 0.005, rel=0.02) if told else None)
 
 
 @pytest.mark.parametrize(("reynolds", "diameters"), [(1, 15), (2, 10), (5, 15)])

@@ -29,7 +29,7 @@ from solver.run.settings import (
     WindkesselSettings,
     parse,
 )  # fmt: skip
-from solver.run.simulation import solve
+from solver.run.solve import solve
 from solver.runtime.errors import StageError
 from solver.runtime.sources import ROOT
 

@@ -21,7 +21,7 @@ from test_simulation import settings
 from pipeline.case.case_file import read_cohort
 from pipeline.case.settings.cluster import LIBRARIES_MB, ClusterSettings
 from solver.domain.nodes import save
-from solver.run.simulation import solve
+from solver.run.solve import solve
 from solver.run.walltime import expected
 from solver.runtime.errors import StageError
 from solver.runtime.sources import ROOT

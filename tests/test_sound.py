@@ -13,7 +13,7 @@ from solver.domain.sections import Ends, find_sections
 from solver.run import units
 from solver.run.plan import make_plan
 from solver.run.settings import InletSettings, OutletSettings, WindkesselSettings
-from solver.run.simulation import solve
+from solver.run.solve import solve
 from solver.run.units import MAX_LOSS, MOST_STEPS
 from solver.runtime.sources import ROOT
 

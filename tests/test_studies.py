@@ -16,7 +16,7 @@ from project_copy import copy_project
 
 from solver.domain.nodes import save
 from solver.run.settings import parse as solver_settings
-from solver.run.simulation import solve
+from solver.run.solve import solve
 from solver.runtime.errors import StageError
 from solver.runtime.provenance import Job
 from solver.runtime.sources import ROOT

@@ -11,7 +11,7 @@ from test_forecast import CASES
 from test_settling import INTERVAL, SETTINGS, TOLERANCE, rows_of
 from test_simulation import pipe_case
 
-from solver.run.simulation import solve
+from solver.run.solve import solve
 from solver.run.time_left import by_residual, seconds_a_step, settling
 
 LOG = logging.getLogger("test_time_left")

@@ -22,7 +22,7 @@ from solver.kernels.velocity_sets import D3Q19, D3Q27, velocity_set
 from solver.run.models import CORNERS_ABOVE, choose_velocity_set
 from solver.run.plan import make_plan
 from solver.run.settings import InletSettings
-from solver.run.simulation import foresee, lay_out
+from solver.run.setup import foresee, lay_out
 from solver.runtime.errors import StageError
 
 # ---- the set ---------------------------------------------------------------------------------------------------------

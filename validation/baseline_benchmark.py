@@ -26,7 +26,7 @@ from solver.domain.nodes import Nodes, load
 from solver.run.boundary_schedule import raised
 from solver.run.plan import make_plan
 from solver.run.settings import SolveSettings, parse
-from solver.run.simulation import lay_out
+from solver.run.setup import lay_out
 from solver.runtime.command_line import run_stage
 from solver.runtime.errors import StageError
 from solver.runtime.provenance import Job

@@ -27,7 +27,8 @@ from solver.run.flow_file import FlowWriter
 from solver.run.plan import Plan, make_plan
 from solver.run.schedule import even
 from solver.run.settings import SolveSettings, parse
-from solver.run.simulation import choose_backend, in_si, lay_out, make_driver
+from solver.run.setup import choose_backend, lay_out, make_driver
+from solver.run.simulation import in_si
 from solver.runtime.command_line import run_stage
 from solver.runtime.errors import StageError
 from solver.runtime.provenance import Job

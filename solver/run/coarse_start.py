@@ -21,7 +21,7 @@ import time
 from collections.abc import Mapping
 from dataclasses import replace
 from math import ceil
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,12 +33,11 @@ from solver.run.divergence import BlowUpError
 from solver.run.flow_file import FlowWriter
 from solver.run.plan import Plan, make_plan, wall_radius_mm
 from solver.run.prolongation import Prolongation
+from solver.run.setup import find_device, foresee, lay_out, make_driver
+from solver.run.simulation import CoarseHelp, Simulation
 from solver.run.start import Start
 from solver.run.units import MAX_GRID_REYNOLDS
 from solver.runtime.errors import StageError
-
-if TYPE_CHECKING:
-    from solver.run.simulation import Simulation
 
 LEAST_UPDATES = 3e8
 """Updates of nodes that a run from rest is expected to take, below which ``auto`` looks for no coarser lattice."""
@@ -74,7 +73,7 @@ class Coarse:
         If there is none that would stand for the flow.
     """
 
-    def __init__(self, simulation: "Simulation") -> None:
+    def __init__(self, simulation: Simulation) -> None:
         self._fine, self._driver, self._plan = simulation.nodes, simulation.driver, simulation.plan.at_full_flow()
         self.nodes, self.rows = _halved(self._fine, self._plan)
         self._prolonged = Prolongation(self._fine, self.rows)
@@ -173,7 +172,7 @@ class Coarse:
         self._last, self._rest, self._before = int(last), int(rest), state["before"]
 
 
-def from_coarser(simulation: "Simulation") -> tuple[Coarse, Start] | None:
+def from_coarser(simulation: Simulation) -> tuple[Coarse, Start] | None:
     """Let a run begin with the flow at twice the spacing; none where it begins at rest."""
     nodes, settings, plan = simulation.nodes, simulation.settings, simulation.plan
     small = plan.period_s is not None or plan.expected_steps * nodes.count < LEAST_UPDATES
@@ -222,7 +221,7 @@ def _across(nodes: Nodes, plan: Plan) -> float:
     return min(smallest, plan.numbers.get("nodes_across_narrowest_section", smallest))
 
 
-def _prepared(simulation: "Simulation", coarse: Nodes) -> "Simulation":
+def _prepared(simulation: Simulation, coarse: Nodes) -> Simulation:
     """The coarse run.
 
     Raises
@@ -230,8 +229,6 @@ def _prepared(simulation: "Simulation", coarse: Nodes) -> "Simulation":
     NotHalved
         If it cannot be run, such as where the device has no memory left.
     """
-    from solver.run.simulation import Simulation, find_device, foresee, lay_out, make_driver
-
     fine, nodes, plan = simulation.settings, simulation.nodes, simulation.plan
     thicker = coarse.openings[0].area_mm2 / nodes.openings[0].area_mm2 if nodes.openings else 1.0  # one layer of nodes
     settings = replace(
@@ -252,7 +249,15 @@ def _prepared(simulation: "Simulation", coarse: Nodes) -> "Simulation":
         driver = make_driver(settings.backend, lay_out(coarse, settings, plan, settings.walls), coarse.part)
     except StageError as error:
         raise NotHalved(str(error)) from None
-    return Simulation(coarse, settings, replace(plan, safer=()), expected, driver, simulation.log.getChild("coarser"))
+    return Simulation(
+        coarse,
+        settings,
+        replace(plan, safer=()),
+        expected,
+        driver,
+        simulation.coarse_help,
+        simulation.log.getChild("coarser"),
+    )
 
 
 def _scales(fine: Plan, coarse: Plan) -> tuple[Reals, Reals]:
@@ -301,3 +306,7 @@ class _Unwritten(FlowWriter):
 
     def average(self, *_: Any, statistics: Any = None) -> None:
         """No file."""
+
+
+HELP = CoarseHelp(from_coarser, Coarse)
+"""For :class:`solver.run.simulation.Simulation`."""

@@ -326,3 +326,15 @@ class Watch:
         if len(own) >= BATCHES * self.batch:
             wanted = max(wanted, done * (self.error(own) / self.bound) ** 2)
         return max(0.0, min(wanted, most * self.through) - done)
+
+
+BALANCE = 1e-3
+
+
+QUIET = 1e-3
+"""Root mean square fluctuation of the velocity, over its mean, below which a flow counts as steady: that of single
+precision and of sound that stays in a closed domain."""
+
+
+MARGIN = 1.2
+"""Of the steps after which a flow is expected to have settled, those that are advised."""

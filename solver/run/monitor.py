@@ -213,3 +213,11 @@ class Monitor:
             span = np.ptp(values, axis=0).max()
             found[name] = float(np.abs(values - others).max() / max(span, 1e-12))
         return found
+
+
+def last_cycles_differ(monitor: Monitor) -> str:
+    """By how much flow and pressure at the openings differ between the last two cycles, in words."""
+    found = monitor.periodicity()
+    if found is None:
+        return "there are no two cycles to compare"
+    return "the last two cycles differ by " + ", ".join(f"{value:.2%} in {name}" for name, value in found.items())

@@ -1,134 +1,34 @@
 """The time loop: conditions over time, monitoring, when to stop, what to write."""
 
 import logging
-import os
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from functools import partial
-from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from solver.backends.cost import Device
-from solver.backends.driver import MEAN, Driver, Fields, LatticeDriver, Statistics
-from solver.backends.lattice import Lattice, build_lattice
-from solver.backends.subdomains import PartsDriver
-from solver.boundary.waveform import described
-from solver.boundary.windkessel import PASCAL_PER_MMHG
+from solver.backends.driver import MEAN, Driver, Fields, Statistics
 from solver.domain.nodes import Nodes
-from solver.kernels.d3q19 import Q
-from solver.kernels.rheology import LEAST_TAU, MOST_TAU, thinned
-from solver.kernels.velocity_sets import velocity_set
+from solver.kernels.rheology import thinned
 from solver.run import divergence, time_left
 from solver.run.checkpoint import Arrays, Checkpoints
-from solver.run.coarse_start import Coarse, from_coarser
-from solver.run.convergence import CERTAIN, Fluctuation, Watch, fluctuation, standard_error
+from solver.run.convergence import BALANCE, CERTAIN, MARGIN, QUIET, Fluctuation, Watch, fluctuation, standard_error
 from solver.run.divergence import BlowUpError
 from solver.run.fallback import FIRST, Attempt
 from solver.run.flow_file import FlowStatistics, FlowWriter, steady_statistics
-from solver.run.forecast import Forecast, forecast
-from solver.run.models import WITH_MAGIC
-from solver.run.monitor import Monitor, Row
-from solver.run.plan import ACCURATE, DROP_ERROR, Plan, drops_too_large, table
+from solver.run.forecast import Forecast
+from solver.run.monitor import Monitor, Row, last_cycles_differ
+from solver.run.plan import Plan
 from solver.run.settings import SolveSettings
-from solver.run.sound import Loss
+from solver.run.setup import _minutes
 from solver.run.start import Start
-from solver.run.units import MAX_DRHO, under_resolved
 from solver.runtime.errors import StageError
 from solver.runtime.interruption import Interruption
-from solver.runtime.memory import gigabytes
 
-BALANCE = 1e-3
-BACKFLOW = 1e-3
-"""Of the largest flow through an opening: what comes back above this is told."""
-QUIET = 1e-3
-"""Root mean square fluctuation of the velocity, over its mean, below which a flow counts as steady: that of single
-precision and of sound that stays in a closed domain."""
-MARGIN = 1.2
-"""Of the steps after which a flow is expected to have settled, those that are advised."""
-MANY = 0.01
-"""Part of the nodes at a bound of the relaxation time that is worth a warning."""
 LOG_EVERY_S = 5.0
-
-
-def choose_backend(name: str) -> str:
-    """``cpu`` or ``cuda``; ``auto`` takes CUDA where a device answers.
-
-    Raises
-    ------
-    StageError
-        If the name is unknown.
-    """
-    if name not in ("auto", "cpu", "cuda"):
-        raise StageError(f"solve.backend {name!r}: unknown; known are auto, cpu, cuda")
-    if name != "auto":
-        return name
-    from solver.backends.cuda.device import device_answers
-
-    return "cuda" if device_answers() else "cpu"
-
-
-def no_device() -> str | None:
-    """Why there is no CUDA device; none if there is one."""
-    from solver.backends.cuda.device import fault
-
-    return fault()
-
-
-def find_device(backend: str, precision: str) -> Device:
-    """What a backend runs on.
-
-    Raises
-    ------
-    StageError
-        If the backend is unknown, or no CUDA device answers where one is asked for.
-    """
-    if choose_backend(backend) == "cpu":
-        from solver.backends.cpu.cpu_driver import cpu_device
-
-        return cpu_device()
-    from solver.backends.cuda.device import cuda_device
-
-    return cuda_device(precision)
-
-
-def make_driver(backend: str, lattice: Lattice, part: NDArray[np.integer] | None = None) -> Driver:
-    """Driver of a backend, which fails as :func:`find_device` does; of several parts, one for all of them.
-
-    Parameters
-    ----------
-    backend : its name.
-    lattice : the whole domain's.
-    part : (N,) number of the part of each node; one part if not given.
-    """
-    make: Callable[[Lattice], LatticeDriver]
-    if choose_backend(backend) == "cpu":
-        from solver.backends.cpu.cpu_driver import CpuDriver as make
-    else:
-        from solver.backends.cuda.cuda_driver import CudaDriver as make
-    return make(lattice) if part is None or not part.any() else PartsDriver(lattice, part, make)
-
-
-def lay_out(nodes: Nodes, settings: SolveSettings, plan: Plan, walls: str) -> Lattice:
-    """The lattice of a plan, with the named walls."""
-    return build_lattice(
-        nodes if plan.q == Q else nodes.with_corners(), plan.models.collision, plan.rates, walls, settings.precision,
-        plan.conditions.profiles, plan.force, plan.moving, plan.slip, plan.conditions.columns, plan.conditions.control,
-        equilibrium=settings.equilibrium, rheology=plan.rheology,
-        isotropic=_is_isotropic(settings, plan),
-    )  # fmt: skip
-
-
-def _is_isotropic(settings: SolveSettings, plan: Plan) -> bool:
-    """Whether the force of :mod:`solver.kernels.isotropy` acts.
-
-    It is that of D3Q27. Halves do not keep so small a momentum. In the corners of moving walls, where the speed changes
-    as a whole from node to node, it would be a negative viscosity.
-    """
-    return plan.q != Q and settings.precision != "fp16" and not plan.moving
 
 
 def in_si(fields: Fields, plan: Plan) -> tuple[NDArray[np.floating], ...]:
@@ -186,6 +86,34 @@ class OutgrownError(Exception):
         self.carried, self.grid_reynolds = carried, grid_reynolds
 
 
+class CoarseLattice(Protocol):
+    """The lattice of twice the spacing, as far as a run needs it: see :mod:`solver.run.coarse_start`."""
+
+    nodes: Nodes
+
+    def correct(self, step: int, residual: float) -> int:
+        """Correct the fine flow where that is due; steps that the coarse lattice took."""
+
+    def state(self) -> dict[str, NDArray[Any]]:
+        """What the next corrections depend on."""
+
+    def restore(self, state: Mapping[str, NDArray[Any]]) -> None:
+        """Go on from a state."""
+
+
+class CoarseHelp(NamedTuple):
+    """How a run gets such a lattice.
+
+    Attributes
+    ----------
+    begin : lets a run begin with the flow there; none where it begins at rest.
+    lattice : that of a run which goes on.
+    """
+
+    begin: Callable[["Simulation"], tuple[CoarseLattice, Start] | None]
+    lattice: Callable[["Simulation"], CoarseLattice]
+
+
 @dataclass
 class Simulation:
     """One run of a geometry under a plan.
@@ -194,6 +122,7 @@ class Simulation:
     ----------
     nodes, settings, plan, forecast : what is run, and what that is expected to take.
     driver : who runs it.
+    coarse_help : by the lattice of twice the spacing; none: the run begins at rest.
     log : where progress goes.
     checkpoints : where the state is kept on the way; none: nowhere.
     attempt : how it is tried, and why not otherwise.
@@ -210,6 +139,7 @@ class Simulation:
     plan: Plan
     forecast: Forecast
     driver: Driver
+    coarse_help: CoarseHelp | None
     log: logging.Logger
     checkpoints: Checkpoints | None = None
     attempt: Attempt = FIRST
@@ -235,7 +165,7 @@ class Simulation:
         self._marks: list[tuple[int, float]] = []
         self._outgrown: tuple[int, float] | None = None
         self._limited: list[float] = []
-        self._coarse: Coarse | None = None
+        self._coarse: CoarseLattice | None = None
 
     @property
     def _raised_s(self) -> float:
@@ -269,7 +199,7 @@ class Simulation:
         """
         if self.checkpoints and not self.step:
             self._go_on(self.checkpoints, writer)
-        if not self.step and (found := from_coarser(self)):
+        if self.coarse_help and not self.step and (found := self.coarse_help.begin(self)):
             coarse, start = found
             self._coarse = coarse if self.driver.on_host else None
             self._began(start)
@@ -288,7 +218,7 @@ class Simulation:
             self.plan = self.monitor.plan = self.plan.at_full_flow()
             self.forecast = self.forecast.from_flow(self.driver.on_host)
 
-    def _correct(self, coarse: Coarse) -> None:
+    def _correct(self, coarse: CoarseLattice) -> None:
         """Let the coarse lattice correct the flow where that is due."""
         if steps := coarse.correct(self.step, self.monitor.rows[-1].residual):
             self.start = self.start.corrected(steps, coarse.nodes.count)
@@ -318,8 +248,8 @@ class Simulation:
         settings = self.settings
         if self.plan.schedule.cycle:
             return (
-                f"not periodic: {_difference(self.monitor)} (at most {settings.periodic_tolerance:.2%} wanted); raise"
-                f" solve.cycles (now {settings.cycles})"
+                f"not periodic: {last_cycles_differ(self.monitor)} (at most {settings.periodic_tolerance:.2%} wanted);"
+                f" raise solve.cycles (now {settings.cycles})"
             )
         if self.fluctuation:
             balance = float(np.mean([row.balance for row in self.counted_rows]))
@@ -453,8 +383,8 @@ class Simulation:
         self.step, self._snapshots = state.step, [*state.snapshots]
         self.seconds, self._averaged = float(state.arrays["seconds"]), averaged
         self._outgrown = tuple(state.arrays["outgrown"].tolist()) or None
-        if held := _under("coarse/", state.arrays):
-            self._coarse = Coarse(self)
+        if self.coarse_help and (held := _under("coarse/", state.arrays)):
+            self._coarse = self.coarse_help.lattice(self)
             self._coarse.restore(held)
         self._began(Start.of_array(state.arrays["start"]))
         self.log.info("going on from the checkpoint of step %d, after %s", self.step, _minutes(self.seconds))
@@ -631,330 +561,3 @@ class Simulation:
 def _under(prefix: str, arrays: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
     """Arrays whose names begin so, by the rest of their names."""
     return {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
-
-
-def solve(
-    nodes: Nodes,
-    settings: SolveSettings,
-    flow_path: Path,
-    monitor_path: Path,
-    log: logging.Logger,
-    checkpoints: Checkpoints | None = None,
-) -> dict[str, Any]:
-    """Solve the flow through a vessel.
-
-    Parameters
-    ----------
-    nodes : the geometry.
-    settings : fluid, conditions, numerics.
-    flow_path : where the flow file goes, see :mod:`solver.run.flow_file`.
-    monitor_path : where the monitor's CSV goes.
-    log : where progress goes.
-    checkpoints : where the state is kept on the way; none: nowhere.
-
-    Returns
-    -------
-    Summary of the run, as it is written to ``solve.json``.
-
-    Raises
-    ------
-    StageError
-        If settings do not fit the geometry, the flow blows up, or has not settled where that is refused, a signal stops
-        the run, or its device fails.
-    """
-    from solver.backends.cuda.device import failures_told
-
-    attempt = Attempt.unpacked(checkpoints.peek("attempt") if checkpoints else None)
-    plan = attempt.plan(nodes, settings)
-    device = find_device(settings.backend, settings.precision)
-    if settings.backend == "auto" and (missing := no_device()):
-        _demand_no_promise(missing)
-        log.info("on the CPU: %s", missing)
-    log.info("%s on %s, collision %s, walls %s\n%s", settings.precision, device.name, plan.models, settings.walls,
-             table(plan.numbers))  # fmt: skip
-    expected = foresee(nodes, settings, plan, device)
-    log.info("forecast: %s", _told(expected, plan, device))
-    for name, values in plan.conditions.told().items():
-        log.info("%s: %s", name, ", ".join(f"{key} {value:.4g}" if isinstance(value, float) else f"{key} {value}"
-                                           for key, value in values.items()))  # fmt: skip
-    for note in plan.notes:
-        log.info("note: %s", note)
-    for warning in plan.warnings:
-        log.warning("warning: %s", warning)
-    wanted = f"{gigabytes(expected.bytes)} in {settings.precision}"
-    with failures_told(wanted, kept=checkpoints is not None):
-        simulation = _run(nodes, settings, attempt, plan, expected, flow_path, log, checkpoints)
-        plan = simulation.plan
-        simulation.monitor.write(monitor_path)
-        late = _late_warnings(simulation)
-        for warning in late:
-            log.warning("warning: %s", warning)
-        came_back = _backflow(simulation)
-        for note in came_back:
-            log.info("note: %s", note)
-        notes = [*_that_hold(plan.notes, plan), *simulation.attempt.past, *_measured(simulation), *came_back]
-        return _summary(simulation, _that_hold(plan.warnings, plan) + late, notes)
-
-
-def _run(
-    nodes: Nodes,
-    settings: SolveSettings,
-    attempt: Attempt,
-    plan: Plan,
-    expected: Forecast,
-    flow_path: Path,
-    log: logging.Logger,
-    checkpoints: Checkpoints | None,
-) -> Simulation:
-    """Run an attempt, and those that follow it where its models do not hold the flow; the one that came to its end."""
-    carried: Carried | None = None
-    while True:
-        driver = make_driver(settings.backend, lay_out(nodes, settings, plan, settings.walls), nodes.part)
-        log.info("%s: %s", driver.device, driver.layout)
-        simulation = Simulation(nodes, settings, plan, expected, driver, log, checkpoints, attempt)
-        if carried:
-            simulation.take_over(carried)
-        try:
-            with FlowWriter(flow_path, nodes, plan.rheology is not None) as writer:
-                simulation.run(writer)
-            return simulation
-        except StaleError:
-            attempt = FIRST
-            plan = attempt.plan(nodes, settings)
-            expected = foresee(nodes, settings, plan, find_device(settings.backend, settings.precision))
-            continue
-        except OutgrownError as outgrown:
-            carried = outgrown.carried
-            attempt = attempt.climbed(plan, carried.step, outgrown.grid_reynolds)
-        except BlowUpError as blown:
-            following = attempt.after(settings, plan, blown)
-            if following is None:
-                raise
-            attempt, carried = following, None
-            if checkpoints:
-                checkpoints.remove()
-        log.warning("fall-back: %s", attempt.past[-1])
-        plan = attempt.plan(nodes, settings)
-
-
-def _demand_no_promise(missing: str) -> None:
-    """Check that a job without a device was given none: its time would end long before a run on the CPU does."""
-    for name in ("SLURM_GPUS", "SLURM_GPUS_ON_NODE"):
-        if (given := os.environ.get(name, "0")) != "0":
-            raise StageError(
-                f"solve.backend auto: SLURM gave this job GPUs ({name} is {given}), and none can be used: {missing};"
-                " or set solve.backend to cpu, and ask for none"
-            )
-
-
-def foresee(nodes: Nodes, settings: SolveSettings, plan: Plan, device: Device) -> Forecast:
-    """What the run of a plan is expected to take on a device, which fails as :func:`forecast` does."""
-    means = 1 + (len(plan.schedule.snapshots) if plan.schedule.averaged else 0)
-    varying = plan.rheology is not None or any(models.eddies or models.layers for models in plan.safer)
-    return forecast(nodes, settings.precision, plan.expected_steps, device, means, varying, plan.q)
-
-
-def _told(expected: Forecast, plan: Plan, device: Device) -> str:
-    basis = "until friction has settled the flow"
-    if cycle := plan.schedule.cycle:
-        basis = f"{expected.steps // cycle} of at most {plan.schedule.cycles} cycles"
-    elif plan.conditions.waves.inflow:
-        basis = "until what the ramp leaves has died away"
-    return (
-        f"about {expected.steps} steps ({basis}) in {_minutes(expected.seconds)}, at"
-        f" {device.speed(plan.q) / 1e6:.3g} MLUPS and compilation of {device.compile_s:g} s; memory"
-        f" {gigabytes(expected.bytes)} of {gigabytes(device.free_bytes)} free on {device.name}"
-    )
-
-
-def _minutes(seconds: float) -> str:
-    minutes, rest = divmod(round(seconds), 60)
-    return f"{minutes} min {rest:02d} s"
-
-
-def _that_hold(texts: Sequence[str], plan: Plan) -> list[str]:
-    """Notes or warnings without those that only held before the run."""
-    return [text for text in texts if text not in plan.foreseen]
-
-
-def _grid_reynolds(simulation: Simulation) -> float:
-    """Largest grid Reynolds number of the part of the run that counts."""
-    units = simulation.plan.units
-    return max(row.max_speed_m_s for row in simulation.counted_rows) * units.dx_m / units.viscosity_m2_s
-
-
-def _measured(simulation: Simulation) -> list[str]:
-    """What is to be noted of the flow as it was at the end, in place of what was foreseen."""
-    return drops_too_large(_grid_reynolds(simulation)) if simulation.plan.has_openings else []
-
-
-def _drop_error(simulation: Simulation) -> float | None:
-    """By how much pressure drops may be too large at most, as a part of them; none where that is little."""
-    grid_reynolds = _grid_reynolds(simulation)
-    return grid_reynolds * DROP_ERROR if simulation.plan.has_openings and grid_reynolds > ACCURATE else None
-
-
-def _late_warnings(simulation: Simulation) -> list[str]:
-    plan, rows = simulation.plan, simulation.monitor.rows
-    warnings = under_resolved(_grid_reynolds(simulation), plan.units.dx_m)
-    if unsettled := simulation.unsettled():
-        warnings.append(unsettled)
-    if simulation.state == "unsteady" and simulation.fluctuation:
-        warnings += simulation.fluctuation.warnings(simulation.settings.unsteady_tolerance)
-    drho = max(row.max_drho for row in rows)
-    if drho > MAX_DRHO:
-        warnings.append(
-            f"density deviated by {drho:.2g} (at most {MAX_DRHO} wanted), compressibility may show; lower "
-            "solve.lattice_speed"
-        )
-    warnings += _bounds_told(simulation)
-    speed, expected = max(row.max_speed_m_s for row in rows), plan.numbers["expected_peak_speed_m_s"]
-    if speed > 1.5 * expected:
-        warnings.append(
-            f"peak speed {speed:.3g} m/s is well above the expected {expected:.3g} m/s; set solve.peak_speed_m_s to it"
-        )
-    return warnings
-
-
-def _difference(monitor: Monitor) -> str:
-    found = monitor.periodicity()
-    if found is None:
-        return "there are no two cycles to compare"
-    return "the last two cycles differ by " + ", ".join(f"{value:.2%} in {name}" for name, value in found.items())
-
-
-def _backflow(simulation: Simulation) -> list[str]:
-    """Notes on outlets through which blood came back, in the part of the run that counts."""
-    rows, notes = simulation.counted_rows, []
-    for k, opening in enumerate(simulation.nodes.openings):
-        back = _backflow_of(rows, k)
-        if opening.role == "outlet" and back["backflow_part_of_time"] > 0:
-            notes.append(
-                f"blood comes back through outlet {opening.name}: up to {back['largest_backflow_ml_s']:.3g} mL/s, at "
-                f"{back['backflow_part_of_time']:.0%} of the time; its speed is not imposed there"
-            )
-    return notes
-
-
-def _backflow_of(rows: Sequence[Row], k: int) -> dict[str, float]:
-    """What came back through the k-th opening: at most, part of the time, and part of what passed through it."""
-    back, flow = (np.array([getattr(row, name)[k] for row in rows]) for name in ("backflow_ml_s", "flow_ml_s"))
-    passed = float((flow + 2 * back).sum())  # out and in, of which the flow is the difference
-    return {
-        "largest_backflow_ml_s": float(back.max()),
-        "backflow_part_of_time": float((back > BACKFLOW * np.abs(flow).max()).mean()),
-        "backflow_part_of_flow": float(back.sum()) / passed if passed > 0 else 0.0,
-    }
-
-
-def _first_harmonic(rows: Sequence[Row], k: int, loss: Loss) -> dict[str, float]:
-    """Amplitude of the k-th opening's flow at the frequency of the cycle that the rows fill, as it is, and with what
-    the lattice's compressibility is expected to have taken; and that expectation.
-    """
-    flow = np.array([row.flow_ml_s[k] for row in rows])
-    wave = np.exp(-2j * np.pi * np.arange(len(rows)) / len(rows))
-    amplitude = 2 * abs(flow @ wave) / len(rows)
-    return {
-        "flow_ml_s": amplitude,
-        "corrected_flow_ml_s": amplitude / (1 - loss.first_harmonic),
-        "expected_loss": loss.first_harmonic,
-        "expected_delay_deg": loss.delay_deg,
-        "expected_peak_loss": loss.peak,
-    }
-
-
-def _bounds_told(simulation: Simulation) -> list[str]:
-    """What to say where much of the fluid is as thin, or as thick, as it is let become."""
-    plan, (thin, thick) = simulation.plan, simulation.driver.at_bounds() / simulation.nodes.count
-    told = []
-    if thin > MANY:
-        told.append(
-            f"{thin:.1%} of the nodes are at the lower bound {LEAST_TAU} of tau, where {plan.blood.model} blood would"
-            " be thinner; choose a finer spacing, or raise solve.lattice_speed"
-        )
-    if thick > MANY and plan.blood.model != "bingham":  # whose plugs are rigid as they should be
-        told.append(
-            f"{thick:.1%} of the nodes are at the upper bound {MOST_TAU:g} of tau, where {plan.blood.model} blood would"
-            " be thicker; lower solve.lattice_speed"
-        )
-    return told
-
-
-def _summary(simulation: Simulation, warnings: list[str], notes: list[str]) -> dict[str, Any]:
-    monitor, plan, settings = simulation.monitor, simulation.plan, simulation.settings
-    part, last, fluctuating = simulation.counted_rows, monitor.rows[-1], simulation.fluctuation
-    flow = np.mean([row.flow_ml_s for row in part], axis=0)
-    pressure = np.mean([row.pressure_pa for row in part], axis=0)
-    entering = np.array([opening.role == "inlet" for opening in simulation.nodes.openings], np.bool_)
-    into, out = float(flow[entering].sum()), float(flow[~entering].sum())
-    openings: dict[str, dict[str, Any]] = {}
-    waves, imposed, losses = plan.conditions.waves, plan.conditions.told(), plan.losses
-    for k, opening in enumerate(simulation.nodes.openings):
-        openings[opening.name] = {
-            "role": opening.role, "flow_ml_s": float(flow[k]), "pressure_pa": float(pressure[k]),
-            **_backflow_of(part, k),
-        }  # fmt: skip
-        if opening.role == "inlet":
-            openings[opening.name]["imposed_flow_ml_s"] = waves.inflow[opening.name].mean_ml_s
-        else:
-            openings[opening.name]["imposed_pressure_pa"] = (
-                plan.conditions.outlets[opening.name].pressure_mmhg * PASCAL_PER_MMHG
-            )
-        if loss := losses.get(opening.name):
-            openings[opening.name]["first_harmonic"] = _first_harmonic(monitor.last_part(), k, loss)
-        openings[opening.name]["imposed"] = imposed[opening.name]
-    return {
-        "state": simulation.state,
-        "converged": simulation.converged,
-        "unsettled": simulation.unsettled(),
-        "unsteady": fluctuating.told() if fluctuating and simulation.state == "unsteady" else None,
-        "fluctuation": fluctuating.summary() if fluctuating else None,
-        "warnings": warnings,
-        "notes": notes,
-        "cycles": simulation.step / plan.schedule.cycle if plan.schedule.cycle else None,
-        "residual": None if plan.period_s else last.residual,
-        "change": None if plan.period_s else last.change,
-        "periodicity": monitor.periodicity(),
-        "pressure_drop_error": _drop_error(simulation),
-        "mass_balance": (into - out) / into if into else None,
-        "openings": openings,
-        "waveforms": described({name: flow.curve for name, flow in waves.inflow.items()}, "flow_ml_s")
-        | described(waves.pressure_mmhg, "pressure_mmhg"),
-        "max_speed_m_s": last.max_speed_m_s,
-        "mach": max(row.mach for row in monitor.rows),
-        "max_drho": max(row.max_drho for row in monitor.rows),
-        "density_drift": last.density_drift,
-        "kinetic_energy_j": float(np.mean([row.kinetic_energy_j for row in part])),
-        "nodes_at_bounds": dict(zip(("thin", "thick"), simulation.driver.at_bounds().tolist(), strict=True)),
-        "numbers": plan.numbers,
-        "models": {
-            "velocity_set": velocity_set(plan.q).name,
-            "collision": plan.models.collision,
-            "magic": plan.models.magic if plan.models.collision in WITH_MAGIC else None,
-            "equilibrium": settings.equilibrium,
-            "eddies": {"constant": plan.models.eddies, "onset": plan.models.onset, "part_of_nodes": simulation.limited}
-            if plan.models.eddies
-            else None,
-            "isotropic_force": _is_isotropic(settings, plan),
-            "outlet_layers": plan.models.layers,
-            "fallbacks": list(simulation.attempt.past),
-            "blood": {"model": plan.blood.model, "parameters": plan.blood.parameters, "source": plan.blood.source},
-            "walls": settings.walls,
-            "patches": {name: "slips" if patch.slip else "moves" for name, patch in settings.patches.items()},
-            "inlets": {name: profile.name for name, profile in plan.conditions.profiles.items()},
-            "outlets": "anti-bounce-back",
-            "precision": settings.precision,
-        },
-        "forecast": {
-            "steps": simulation.forecast.steps,
-            "seconds": simulation.forecast.seconds,
-            "memory_mb": simulation.forecast.bytes / 1e6,
-        },
-        "start": asdict(simulation.start),
-        "device": simulation.driver.device,
-        "steps": simulation.step,
-        "time_s": last.time_s,
-        "seconds": simulation.seconds,
-        "memory_mb": simulation.bytes / 1e6,
-        "mlups": simulation.mlups,
-    }

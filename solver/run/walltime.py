@@ -13,7 +13,7 @@ from solver.domain.nodes import load
 from solver.run.forecast import Forecast
 from solver.run.plan import make_plan
 from solver.run.settings import parse
-from solver.run.simulation import foresee
+from solver.run.setup import foresee
 from solver.runtime.errors import StageError
 
 

@@ -1,0 +1,121 @@
+"""What a run needs before its first step: backend, device, lattice, driver and forecast."""
+
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from solver.backends.cost import Device
+from solver.backends.driver import Driver, LatticeDriver
+from solver.backends.lattice import Lattice, build_lattice
+from solver.backends.subdomains import PartsDriver
+from solver.domain.nodes import Nodes
+from solver.kernels.d3q19 import Q
+from solver.run.forecast import Forecast, forecast
+from solver.run.plan import Plan
+from solver.run.settings import SolveSettings
+from solver.runtime.errors import StageError
+from solver.runtime.memory import gigabytes
+
+
+def choose_backend(name: str) -> str:
+    """``cpu`` or ``cuda``; ``auto`` takes CUDA where a device answers.
+
+    Raises
+    ------
+    StageError
+        If the name is unknown.
+    """
+    if name not in ("auto", "cpu", "cuda"):
+        raise StageError(f"solve.backend {name!r}: unknown; known are auto, cpu, cuda")
+    if name != "auto":
+        return name
+    from solver.backends.cuda.device import device_answers
+
+    return "cuda" if device_answers() else "cpu"
+
+
+def no_device() -> str | None:
+    """Why there is no CUDA device; none if there is one."""
+    from solver.backends.cuda.device import fault
+
+    return fault()
+
+
+def find_device(backend: str, precision: str) -> Device:
+    """What a backend runs on.
+
+    Raises
+    ------
+    StageError
+        If the backend is unknown, or no CUDA device answers where one is asked for.
+    """
+    if choose_backend(backend) == "cpu":
+        from solver.backends.cpu.cpu_driver import cpu_device
+
+        return cpu_device()
+    from solver.backends.cuda.device import cuda_device
+
+    return cuda_device(precision)
+
+
+def make_driver(backend: str, lattice: Lattice, part: NDArray[np.integer] | None = None) -> Driver:
+    """Driver of a backend, which fails as :func:`find_device` does; of several parts, one for all of them.
+
+    Parameters
+    ----------
+    backend : its name.
+    lattice : the whole domain's.
+    part : (N,) number of the part of each node; one part if not given.
+    """
+    make: Callable[[Lattice], LatticeDriver]
+    if choose_backend(backend) == "cpu":
+        from solver.backends.cpu.cpu_driver import CpuDriver as make
+    else:
+        from solver.backends.cuda.cuda_driver import CudaDriver as make
+    return make(lattice) if part is None or not part.any() else PartsDriver(lattice, part, make)
+
+
+def lay_out(nodes: Nodes, settings: SolveSettings, plan: Plan, walls: str) -> Lattice:
+    """The lattice of a plan, with the named walls."""
+    return build_lattice(
+        nodes if plan.q == Q else nodes.with_corners(), plan.models.collision, plan.rates, walls, settings.precision,
+        plan.conditions.profiles, plan.force, plan.moving, plan.slip, plan.conditions.columns, plan.conditions.control,
+        equilibrium=settings.equilibrium, rheology=plan.rheology,
+        isotropic=is_isotropic(settings, plan),
+    )  # fmt: skip
+
+
+def is_isotropic(settings: SolveSettings, plan: Plan) -> bool:
+    """Whether the force of :mod:`solver.kernels.isotropy` acts.
+
+    It is that of D3Q27. Halves do not keep so small a momentum. In the corners of moving walls, where the speed changes
+    as a whole from node to node, it would be a negative viscosity.
+    """
+    return plan.q != Q and settings.precision != "fp16" and not plan.moving
+
+
+def foresee(nodes: Nodes, settings: SolveSettings, plan: Plan, device: Device) -> Forecast:
+    """What the run of a plan is expected to take on a device, which fails as :func:`forecast` does."""
+    means = 1 + (len(plan.schedule.snapshots) if plan.schedule.averaged else 0)
+    varying = plan.rheology is not None or any(models.eddies or models.layers for models in plan.safer)
+    return forecast(nodes, settings.precision, plan.expected_steps, device, means, varying, plan.q)
+
+
+def words_of_forecast(expected: Forecast, plan: Plan, device: Device) -> str:
+    """The forecast as the log has it."""
+    basis = "until friction has settled the flow"
+    if cycle := plan.schedule.cycle:
+        basis = f"{expected.steps // cycle} of at most {plan.schedule.cycles} cycles"
+    elif plan.conditions.waves.inflow:
+        basis = "until what the ramp leaves has died away"
+    return (
+        f"about {expected.steps} steps ({basis}) in {_minutes(expected.seconds)}, at"
+        f" {device.speed(plan.q) / 1e6:.3g} MLUPS and compilation of {device.compile_s:g} s; memory"
+        f" {gigabytes(expected.bytes)} of {gigabytes(device.free_bytes)} free on {device.name}"
+    )
+
+
+def _minutes(seconds: float) -> str:
+    minutes, rest = divmod(round(seconds), 60)
+    return f"{minutes} min {rest:02d} s"

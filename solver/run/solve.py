@@ -1,0 +1,142 @@
+"""Solve: node arrays and settings to the flow, going on from the last state after a stop or a divergence."""
+
+import logging
+import os
+from pathlib import Path
+from typing import Any
+
+from solver.domain.nodes import Nodes
+from solver.run.checkpoint import Checkpoints
+from solver.run.coarse_start import HELP
+from solver.run.divergence import BlowUpError
+from solver.run.fallback import FIRST, Attempt
+from solver.run.flow_file import FlowWriter
+from solver.run.forecast import Forecast
+from solver.run.plan import Plan, table
+from solver.run.settings import SolveSettings
+from solver.run.setup import (
+    find_device,
+    foresee,
+    lay_out,
+    make_driver,
+    no_device,
+    words_of_forecast,
+)
+from solver.run.simulation import Carried, OutgrownError, Simulation, StaleError
+from solver.run.summary import backflow, late_warnings, measured_notes, summary_of, that_hold
+from solver.runtime.errors import StageError
+from solver.runtime.memory import gigabytes
+
+
+def solve(
+    nodes: Nodes,
+    settings: SolveSettings,
+    flow_path: Path,
+    monitor_path: Path,
+    log: logging.Logger,
+    checkpoints: Checkpoints | None = None,
+) -> dict[str, Any]:
+    """Solve the flow through a vessel.
+
+    Parameters
+    ----------
+    nodes : the geometry.
+    settings : fluid, conditions, numerics.
+    flow_path : where the flow file goes, see :mod:`solver.run.flow_file`.
+    monitor_path : where the monitor's CSV goes.
+    log : where progress goes.
+    checkpoints : where the state is kept on the way; none: nowhere.
+
+    Returns
+    -------
+    Summary of the run, as it is written to ``solve.json``.
+
+    Raises
+    ------
+    StageError
+        If settings do not fit the geometry, the flow blows up, or has not settled where that is refused, a signal stops
+        the run, or its device fails.
+    """
+    from solver.backends.cuda.device import failures_told
+
+    attempt = Attempt.unpacked(checkpoints.peek("attempt") if checkpoints else None)
+    plan = attempt.plan(nodes, settings)
+    device = find_device(settings.backend, settings.precision)
+    if settings.backend == "auto" and (missing := no_device()):
+        _demand_no_promise(missing)
+        log.info("on the CPU: %s", missing)
+    log.info("%s on %s, collision %s, walls %s\n%s", settings.precision, device.name, plan.models, settings.walls,
+             table(plan.numbers))  # fmt: skip
+    expected = foresee(nodes, settings, plan, device)
+    log.info("forecast: %s", words_of_forecast(expected, plan, device))
+    for name, values in plan.conditions.told().items():
+        log.info("%s: %s", name, ", ".join(f"{key} {value:.4g}" if isinstance(value, float) else f"{key} {value}"
+                                           for key, value in values.items()))  # fmt: skip
+    for note in plan.notes:
+        log.info("note: %s", note)
+    for warning in plan.warnings:
+        log.warning("warning: %s", warning)
+    wanted = f"{gigabytes(expected.bytes)} in {settings.precision}"
+    with failures_told(wanted, kept=checkpoints is not None):
+        simulation = _run(nodes, settings, attempt, plan, expected, flow_path, log, checkpoints)
+        plan = simulation.plan
+        simulation.monitor.write(monitor_path)
+        late = late_warnings(simulation)
+        for warning in late:
+            log.warning("warning: %s", warning)
+        came_back = backflow(simulation)
+        for note in came_back:
+            log.info("note: %s", note)
+        notes = [*that_hold(plan.notes, plan), *simulation.attempt.past, *measured_notes(simulation), *came_back]
+        return summary_of(simulation, that_hold(plan.warnings, plan) + late, notes)
+
+
+def _run(
+    nodes: Nodes,
+    settings: SolveSettings,
+    attempt: Attempt,
+    plan: Plan,
+    expected: Forecast,
+    flow_path: Path,
+    log: logging.Logger,
+    checkpoints: Checkpoints | None,
+) -> Simulation:
+    """Run an attempt, and those that follow it where its models do not hold the flow; the one that came to its end."""
+    carried: Carried | None = None
+    while True:
+        driver = make_driver(settings.backend, lay_out(nodes, settings, plan, settings.walls), nodes.part)
+        log.info("%s: %s", driver.device, driver.layout)
+        simulation = Simulation(nodes, settings, plan, expected, driver, HELP, log, checkpoints, attempt)
+        if carried:
+            simulation.take_over(carried)
+        try:
+            with FlowWriter(flow_path, nodes, plan.rheology is not None) as writer:
+                simulation.run(writer)
+            return simulation
+        except StaleError:
+            attempt = FIRST
+            plan = attempt.plan(nodes, settings)
+            expected = foresee(nodes, settings, plan, find_device(settings.backend, settings.precision))
+            continue
+        except OutgrownError as outgrown:
+            carried = outgrown.carried
+            attempt = attempt.climbed(plan, carried.step, outgrown.grid_reynolds)
+        except BlowUpError as blown:
+            following = attempt.after(settings, plan, blown)
+            if following is None:
+                raise
+            attempt, carried = following, None
+            if checkpoints:
+                checkpoints.remove()
+        log.warning("fall-back: %s", attempt.past[-1])
+        plan = attempt.plan(nodes, settings)
+
+
+def _demand_no_promise(missing: str) -> None:
+    """Check that a job without a device was given none: its time would end long before a run on the CPU does."""
+    for name in ("SLURM_GPUS", "SLURM_GPUS_ON_NODE"):
+        if (given := os.environ.get(name, "0")) != "0":
+            raise StageError(
+                f"solve.backend auto: SLURM gave this job GPUs ({name} is {given}), and none can be used: {missing};"
+                " or set solve.backend to cpu, and ask for none"
+            )

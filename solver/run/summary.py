@@ -1,0 +1,209 @@
+"""What is told of a run at its end: the figures of solve.json, warnings and notes."""
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Any
+
+import numpy as np
+
+from solver.boundary.waveform import described
+from solver.boundary.windkessel import PASCAL_PER_MMHG
+from solver.kernels.rheology import LEAST_TAU, MOST_TAU
+from solver.kernels.velocity_sets import velocity_set
+from solver.run.models import WITH_MAGIC
+from solver.run.monitor import Row
+from solver.run.plan import ACCURATE, DROP_ERROR, Plan, drops_too_large
+from solver.run.setup import is_isotropic
+from solver.run.simulation import Simulation
+from solver.run.sound import Loss
+from solver.run.units import MAX_DRHO, under_resolved
+
+BACKFLOW = 1e-3
+"""Of the largest flow through an opening: what comes back above this is told."""
+
+
+MANY = 0.01
+"""Part of the nodes at a bound of the relaxation time that is worth a warning."""
+
+
+def that_hold(texts: Sequence[str], plan: Plan) -> list[str]:
+    """Notes or warnings without those that only held before the run."""
+    return [text for text in texts if text not in plan.foreseen]
+
+
+def _grid_reynolds(simulation: Simulation) -> float:
+    """Largest grid Reynolds number of the part of the run that counts."""
+    units = simulation.plan.units
+    return max(row.max_speed_m_s for row in simulation.counted_rows) * units.dx_m / units.viscosity_m2_s
+
+
+def measured_notes(simulation: Simulation) -> list[str]:
+    """What is to be noted of the flow as it was at the end, in place of what was foreseen."""
+    return drops_too_large(_grid_reynolds(simulation)) if simulation.plan.has_openings else []
+
+
+def drop_error(simulation: Simulation) -> float | None:
+    """By how much pressure drops may be too large at most, as a part of them; none where that is little."""
+    grid_reynolds = _grid_reynolds(simulation)
+    return grid_reynolds * DROP_ERROR if simulation.plan.has_openings and grid_reynolds > ACCURATE else None
+
+
+def late_warnings(simulation: Simulation) -> list[str]:
+    """Warnings of what only the run shows."""
+    plan, rows = simulation.plan, simulation.monitor.rows
+    warnings = under_resolved(_grid_reynolds(simulation), plan.units.dx_m)
+    if unsettled := simulation.unsettled():
+        warnings.append(unsettled)
+    if simulation.state == "unsteady" and simulation.fluctuation:
+        warnings += simulation.fluctuation.warnings(simulation.settings.unsteady_tolerance)
+    drho = max(row.max_drho for row in rows)
+    if drho > MAX_DRHO:
+        warnings.append(
+            f"density deviated by {drho:.2g} (at most {MAX_DRHO} wanted), compressibility may show; lower "
+            "solve.lattice_speed"
+        )
+    warnings += _bounds_told(simulation)
+    speed, expected = max(row.max_speed_m_s for row in rows), plan.numbers["expected_peak_speed_m_s"]
+    if speed > 1.5 * expected:
+        warnings.append(
+            f"peak speed {speed:.3g} m/s is well above the expected {expected:.3g} m/s; set solve.peak_speed_m_s to it"
+        )
+    return warnings
+
+
+def backflow(simulation: Simulation) -> list[str]:
+    """Notes on outlets through which blood came back, in the part of the run that counts."""
+    rows, notes = simulation.counted_rows, []
+    for k, opening in enumerate(simulation.nodes.openings):
+        back = _backflow_of(rows, k)
+        if opening.role == "outlet" and back["backflow_part_of_time"] > 0:
+            notes.append(
+                f"blood comes back through outlet {opening.name}: up to {back['largest_backflow_ml_s']:.3g} mL/s, at "
+                f"{back['backflow_part_of_time']:.0%} of the time; its speed is not imposed there"
+            )
+    return notes
+
+
+def _backflow_of(rows: Sequence[Row], k: int) -> dict[str, float]:
+    """What came back through the k-th opening: at most, part of the time, and part of what passed through it."""
+    back, flow = (np.array([getattr(row, name)[k] for row in rows]) for name in ("backflow_ml_s", "flow_ml_s"))
+    passed = float((flow + 2 * back).sum())  # out and in, of which the flow is the difference
+    return {
+        "largest_backflow_ml_s": float(back.max()),
+        "backflow_part_of_time": float((back > BACKFLOW * np.abs(flow).max()).mean()),
+        "backflow_part_of_flow": float(back.sum()) / passed if passed > 0 else 0.0,
+    }
+
+
+def _first_harmonic(rows: Sequence[Row], k: int, loss: Loss) -> dict[str, float]:
+    """Amplitude of the k-th opening's flow at the frequency of the cycle that the rows fill, as it is, and with what
+    the lattice's compressibility is expected to have taken; and that expectation.
+    """
+    flow = np.array([row.flow_ml_s[k] for row in rows])
+    wave = np.exp(-2j * np.pi * np.arange(len(rows)) / len(rows))
+    amplitude = 2 * abs(flow @ wave) / len(rows)
+    return {
+        "flow_ml_s": amplitude,
+        "corrected_flow_ml_s": amplitude / (1 - loss.first_harmonic),
+        "expected_loss": loss.first_harmonic,
+        "expected_delay_deg": loss.delay_deg,
+        "expected_peak_loss": loss.peak,
+    }
+
+
+def _bounds_told(simulation: Simulation) -> list[str]:
+    """What to say where much of the fluid is as thin, or as thick, as it is let become."""
+    plan, (thin, thick) = simulation.plan, simulation.driver.at_bounds() / simulation.nodes.count
+    told = []
+    if thin > MANY:
+        told.append(
+            f"{thin:.1%} of the nodes are at the lower bound {LEAST_TAU} of tau, where {plan.blood.model} blood would"
+            " be thinner; choose a finer spacing, or raise solve.lattice_speed"
+        )
+    if thick > MANY and plan.blood.model != "bingham":  # whose plugs are rigid as they should be
+        told.append(
+            f"{thick:.1%} of the nodes are at the upper bound {MOST_TAU:g} of tau, where {plan.blood.model} blood would"
+            " be thicker; lower solve.lattice_speed"
+        )
+    return told
+
+
+def summary_of(simulation: Simulation, warnings: list[str], notes: list[str]) -> dict[str, Any]:
+    """What ``solve.json`` says of a run, with the warnings and notes that hold at its end."""
+    monitor, plan, settings = simulation.monitor, simulation.plan, simulation.settings
+    part, last, fluctuating = simulation.counted_rows, monitor.rows[-1], simulation.fluctuation
+    flow = np.mean([row.flow_ml_s for row in part], axis=0)
+    pressure = np.mean([row.pressure_pa for row in part], axis=0)
+    entering = np.array([opening.role == "inlet" for opening in simulation.nodes.openings], np.bool_)
+    into, out = float(flow[entering].sum()), float(flow[~entering].sum())
+    openings: dict[str, dict[str, Any]] = {}
+    waves, imposed, losses = plan.conditions.waves, plan.conditions.told(), plan.losses
+    for k, opening in enumerate(simulation.nodes.openings):
+        openings[opening.name] = {
+            "role": opening.role, "flow_ml_s": float(flow[k]), "pressure_pa": float(pressure[k]),
+            **_backflow_of(part, k),
+        }  # fmt: skip
+        if opening.role == "inlet":
+            openings[opening.name]["imposed_flow_ml_s"] = waves.inflow[opening.name].mean_ml_s
+        else:
+            openings[opening.name]["imposed_pressure_pa"] = (
+                plan.conditions.outlets[opening.name].pressure_mmhg * PASCAL_PER_MMHG
+            )
+        if loss := losses.get(opening.name):
+            openings[opening.name]["first_harmonic"] = _first_harmonic(monitor.last_part(), k, loss)
+        openings[opening.name]["imposed"] = imposed[opening.name]
+    return {
+        "state": simulation.state,
+        "converged": simulation.converged,
+        "unsettled": simulation.unsettled(),
+        "unsteady": fluctuating.told() if fluctuating and simulation.state == "unsteady" else None,
+        "fluctuation": fluctuating.summary() if fluctuating else None,
+        "warnings": warnings,
+        "notes": notes,
+        "cycles": simulation.step / plan.schedule.cycle if plan.schedule.cycle else None,
+        "residual": None if plan.period_s else last.residual,
+        "change": None if plan.period_s else last.change,
+        "periodicity": monitor.periodicity(),
+        "pressure_drop_error": drop_error(simulation),
+        "mass_balance": (into - out) / into if into else None,
+        "openings": openings,
+        "waveforms": described({name: flow.curve for name, flow in waves.inflow.items()}, "flow_ml_s")
+        | described(waves.pressure_mmhg, "pressure_mmhg"),
+        "max_speed_m_s": last.max_speed_m_s,
+        "mach": max(row.mach for row in monitor.rows),
+        "max_drho": max(row.max_drho for row in monitor.rows),
+        "density_drift": last.density_drift,
+        "kinetic_energy_j": float(np.mean([row.kinetic_energy_j for row in part])),
+        "nodes_at_bounds": dict(zip(("thin", "thick"), simulation.driver.at_bounds().tolist(), strict=True)),
+        "numbers": plan.numbers,
+        "models": {
+            "velocity_set": velocity_set(plan.q).name,
+            "collision": plan.models.collision,
+            "magic": plan.models.magic if plan.models.collision in WITH_MAGIC else None,
+            "equilibrium": settings.equilibrium,
+            "eddies": {"constant": plan.models.eddies, "onset": plan.models.onset, "part_of_nodes": simulation.limited}
+            if plan.models.eddies
+            else None,
+            "isotropic_force": is_isotropic(settings, plan),
+            "outlet_layers": plan.models.layers,
+            "fallbacks": list(simulation.attempt.past),
+            "blood": {"model": plan.blood.model, "parameters": plan.blood.parameters, "source": plan.blood.source},
+            "walls": settings.walls,
+            "patches": {name: "slips" if patch.slip else "moves" for name, patch in settings.patches.items()},
+            "inlets": {name: profile.name for name, profile in plan.conditions.profiles.items()},
+            "outlets": "anti-bounce-back",
+            "precision": settings.precision,
+        },
+        "forecast": {
+            "steps": simulation.forecast.steps,
+            "seconds": simulation.forecast.seconds,
+            "memory_mb": simulation.forecast.bytes / 1e6,
+        },
+        "start": asdict(simulation.start),
+        "device": simulation.driver.device,
+        "steps": simulation.step,
+        "time_s": last.time_s,
+        "seconds": simulation.seconds,
+        "memory_mb": simulation.bytes / 1e6,
+        "mlups": simulation.mlups,
+    }
