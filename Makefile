@@ -16,7 +16,7 @@ demo: .venv/.run $(CUDA)
 	@echo
 	@echo "Report:  file://$(CURDIR)/results/demo/report.html"
 
-# Tests start hundreds of processes, each of which would compile the project's modules anew if Python might not keep them.
+# Tests start hundreds of processes, each of which would compile the project's modules again if Python might not keep them.
 test: .venv/.dev
 	PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder --durations=20 -m "not slow"
 

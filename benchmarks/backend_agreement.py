@@ -30,8 +30,8 @@ from solver.backends.cuda import cuda_driver, device  # noqa: E402
 from solver.backends.cuda.cuda_driver import CudaDriver  # noqa: E402
 from solver.backends.driver import Driver  # noqa: E402
 from solver.backends.lattice import PRECISIONS, Lattice, build_lattice  # noqa: E402
-from solver.backends.subdomains import PartsDriver  # noqa: E402
-from solver.boundary.openings import Control  # noqa: E402
+from solver.backends.subdomains import SubdomainsDriver  # noqa: E402
+from solver.boundary.openings import OutletFeedback  # noqa: E402
 from solver.boundary.profiles import PROFILES, Profile  # noqa: E402
 from solver.boundary.walls import WALLS  # noqa: E402
 from solver.domain.nodes import Nodes  # noqa: E402
@@ -45,7 +45,7 @@ TOLERANCE = {"fp16": 2e-2, "fp32": 2e-5, "fp64": 1e-12}
 """Of a field, over its largest size: backends round differently, by fused multiplication and addition, and in 16 bits a
 population that is rounded the other way is off by 2^-11, and so moves a viscosity that follows from their stress."""
 STEPS, MODEL_STEPS = 60, 200
-TAU, MAGIC = 0.7, 0.1
+TAU, LAMBDA_TRT = 0.7, 0.1
 FORCE = (1e-5, 2e-5, -1e-5)
 
 
@@ -57,9 +57,9 @@ def geometries() -> dict[str, Nodes]:
     }  # fmt: skip
 
 
-def state(driver: Driver, conditions: np.ndarray) -> dict[str, np.ndarray]:
+def state(driver: Driver, boundary_values: np.ndarray) -> dict[str, np.ndarray]:
     """Everything that is read of a run, after two stretches of it."""
-    for rows in np.split(conditions, 2):
+    for rows in np.split(boundary_values, 2):
         driver.advance(rows)
         seen = observe(driver, True)
     fields = driver.fields()
@@ -82,13 +82,13 @@ def difference(one: dict[str, np.ndarray], other: dict[str, np.ndarray]) -> floa
 
 def with_fewer_threads(run: Callable[[], dict[str, np.ndarray]]) -> dict[str, np.ndarray]:
     """A run in which sums are shared out among other numbers of threads."""
-    kept = device.THREADS, cuda_driver.LOOK_BLOCKS
+    kept = device.THREADS, cuda_driver.OBSERVATION_BLOCKS
     device.THREADS = cuda_driver.THREADS = 64
-    cuda_driver.LOOK_BLOCKS = 48
+    cuda_driver.OBSERVATION_BLOCKS = 48
     try:
         return run()
     finally:
-        device.THREADS, cuda_driver.LOOK_BLOCKS = kept
+        device.THREADS, cuda_driver.OBSERVATION_BLOCKS = kept
         cuda_driver.THREADS = device.THREADS
 
 
@@ -96,17 +96,18 @@ def compare(lattice: Lattice, nodes: Nodes, precision: str) -> dict[str, object]
     """One row of the table."""
     rng = np.random.default_rng(0)
     size = np.array([0.02 if opening.role == "inlet" else 1e-3 for opening in nodes.openings])
-    conditions = rng.random((STEPS, len(size))) * size
-    on_cuda = state(CudaDriver(lattice), conditions)
+    boundary_values = rng.random((STEPS, len(size))) * size
+    on_cuda = state(CudaDriver(lattice), boundary_values)
     parts: dict[str, np.ndarray] = {
         "3 parts": partition(nodes, 3), "8 parts": partition(nodes, 8), "5 random": rng.integers(0, 5, nodes.count)
     }  # fmt: skip
-    row: dict[str, object] = {"cuda - cpu": difference(state(CpuDriver(lattice), conditions), on_cuda)}
+    row: dict[str, object] = {"cuda - cpu": difference(state(CpuDriver(lattice), boundary_values), on_cuda)}
     for name, part in parts.items():
-        row[name] = same_bits(on_cuda, state(PartsDriver(lattice, part, CudaDriver), conditions))
-    row["threads"] = same_bits(on_cuda, with_fewer_threads(lambda: state(CudaDriver(lattice), conditions)))
+        row[name] = same_bits(on_cuda, state(SubdomainsDriver(lattice, part, CudaDriver), boundary_values))
+    row["threads"] = same_bits(on_cuda, with_fewer_threads(lambda: state(CudaDriver(lattice), boundary_values)))
     row["cpu 8 parts"] = same_bits(
-        state(CpuDriver(lattice), conditions), state(PartsDriver(lattice, parts["8 parts"], CpuDriver), conditions)
+        state(CpuDriver(lattice), boundary_values),
+        state(SubdomainsDriver(lattice, parts["8 parts"], CpuDriver), boundary_values),
     )
     row["good"] = all(value for value in row.values() if isinstance(value, bool))
     row["good"] = bool(row["good"]) and float(str(row["cuda - cpu"])) < TOLERANCE[precision]
@@ -140,7 +141,7 @@ OUTLETS = {
     "windkessel": (0.5, 0.99, 2e-4, 5e-3),
     "demanded": (0.5, 1.0, 6e-4, 0.0),
 }
-"""Rule by which an outlet's pressure follows from its flow, see :class:`solver.boundary.openings.Control`."""
+"""Rule by which an outlet's pressure follows from its flow, see :class:`solver.boundary.openings.OutletFeedback`."""
 
 
 @dataclass(frozen=True)
@@ -211,24 +212,35 @@ def flow(nodes: Nodes, models: Models, precision: str) -> tuple[Lattice, np.ndar
     profile = Profile("womersley", 2, 4.0) if models.profile == "womersley" else Profile(models.profile)
     rule = OUTLETS[models.outlets]
     columns = np.cumsum([0, profile.rows, *[2 if rule else 1] * 2]).astype(np.int32)
-    control = Control(np.array([1, 2], np.int32), columns[1:3], np.array([rule] * 2), np.zeros((2, 2)))
+    outlet_feedback = OutletFeedback(np.array([1, 2], np.int32), columns[1:3], np.array([rule] * 2), np.zeros((2, 2)))
     blend = np.random.default_rng(1).random(nodes.count) if models.blended else None
     rheology = make_rheology(
-        models.blood, BLOOD.get(models.blood, ((TAU - 0.5) / 3,)), TAU, MAGIC, models.eddies, blend
+        models.blood, BLOOD.get(models.blood, ((TAU - 0.5) / 3,)), TAU, LAMBDA_TRT, models.eddies, blend
     )
     nodes, moving = with_patches(nodes) if models.patches else (nodes, {})
     nodes = nodes.with_corners() if models.velocities == "D3Q27" else nodes
     lattice = build_lattice(
-        nodes, models.collision, relaxation_rates(TAU, MAGIC), models.walls, precision, {"in": profile}, FORCE, moving,
-        ("smooth",) if models.patches else (), columns, control if rule else None, models.equilibrium, rheology,
+        nodes,
+        models.collision,
+        relaxation_rates(TAU, LAMBDA_TRT),
+        models.walls,
+        precision,
+        {"in": profile},
+        FORCE,
+        moving,
+        ("smooth",) if models.patches else (),
+        columns,
+        outlet_feedback if rule else None,
+        models.equilibrium,
+        rheology,
         models.isotropic,
-    )  # fmt: skip
+    )
     phase = 2 * np.pi * np.arange(MODEL_STEPS)[:, None] / MODEL_STEPS
-    conditions = 1e-3 * np.sin(phase + np.arange(lattice.columns))
-    conditions[:, : profile.rows] = 2 * np.sin(phase + np.arange(profile.rows)) / (1 + np.arange(profile.rows))
+    boundary_values = 1e-3 * np.sin(phase + np.arange(lattice.columns))
+    boundary_values[:, : profile.rows] = 2 * np.sin(phase + np.arange(profile.rows)) / (1 + np.arange(profile.rows))
     if rule:
-        conditions[:, columns[1:3] + 1] = conditions[:, :1] * (0.6, 0.4)
-    return lattice, conditions
+        boundary_values[:, columns[1:3] + 1] = boundary_values[:, :1] * (0.6, 0.4)
+    return lattice, boundary_values
 
 
 def compare_models(precisions: list[str], wanted: str) -> Iterator[dict[str, object]]:
@@ -238,8 +250,8 @@ def compare_models(precisions: list[str], wanted: str) -> Iterator[dict[str, obj
     )
     for precision in precisions:
         for models in filter(lambda each: re.fullmatch(wanted, each.told()), variants()):
-            lattice, conditions = flow(nodes, models, precision)
-            cpu, gpu = (state(make(lattice), conditions) for make in (CpuDriver, CudaDriver))
+            lattice, boundary_values = flow(nodes, models, precision)
+            cpu, gpu = (state(make(lattice), boundary_values) for make in (CpuDriver, CudaDriver))
             off = difference(cpu, gpu)
             flows = float(np.abs(cpu["inflow"] - gpu["inflow"]).max() / np.abs(cpu["inflow"]).max())
             yield {
@@ -259,7 +271,7 @@ def compare_parts(precisions: list[str], wanted: str) -> Iterator[dict[str, obje
             continue
         on = nodes if velocities == "D3Q19" else nodes.with_corners()
         lattice = build_lattice(
-            on, collision, relaxation_rates(TAU, MAGIC), walls, precision, force=FORCE,
+            on, collision, relaxation_rates(TAU, LAMBDA_TRT), walls, precision, force=FORCE,
             isotropic=velocities.endswith("isotropic"),
         )  # fmt: skip
         row = {"geometry": name, "precision": precision, "collision": collision, "walls": walls}

@@ -56,7 +56,7 @@ from solver.run.setup import find_device, make_driver  # noqa: E402
 from solver.runtime.errors import StageError  # noqa: E402
 from validation.timing import cpu_bandwidth, cuda_bandwidth, hardware, passes, steps, stirred  # noqa: E402
 
-TAU, MAGIC, PEAK = 0.55, 3 / 16, 0.02
+TAU, LAMBDA_TRT, PEAK = 0.55, 3 / 16, 0.02
 """Relaxation time, TRT's Lambda, peak speed at the inlet in lattice units."""
 THINNING = "carreau-yasuda"
 BLOOD = (0.3, (TAU - 0.5) / 3, 200.0, 0.64, 0.2)
@@ -117,7 +117,7 @@ def choose(options: argparse.Namespace) -> list[Case]:
     return sorted(cases, key=lambda case: (options.shapes.index(case.shape), case.size))
 
 
-def conditions(nodes: Nodes) -> np.ndarray:
+def boundary_values(nodes: Nodes) -> np.ndarray:
     """Conditions of a step: each inlet's flow, for about the same peak speed in all; outlets at rest pressure."""
     return np.array([PEAK / 2 * cap.area_mm2 / nodes.spacing_mm**2 * (cap.role == "inlet") for cap in nodes.openings])
 
@@ -127,11 +127,11 @@ def layouts(nodes: Nodes) -> Callable[[Case], Lattice]:
 
     @cache
     def base(precision: str) -> Lattice:
-        return build_lattice(nodes, MODEL, relaxation_rates(TAU, MAGIC), "bouzidi", precision)
+        return build_lattice(nodes, MODEL, relaxation_rates(TAU, LAMBDA_TRT), "bouzidi", precision)
 
     def lattice(case: Case) -> Lattice:
         if case.collision == THINNING:
-            return replace(base(case.precision), rheology=make_rheology(THINNING, BLOOD, TAU, MAGIC))
+            return replace(base(case.precision), rheology=make_rheology(THINNING, BLOOD, TAU, LAMBDA_TRT))
         return replace(base(case.precision), collision=case.collision)
 
     return lattice
@@ -142,11 +142,11 @@ def measure(case: Case, nodes: Nodes, lattice: Lattice, roof: float, options: ar
     needed = Size.of_nodes(nodes).device_bytes(case.precision, 1, case.collision == THINNING)
     if needed > find_device(case.backend, case.precision).free_bytes:
         raise StageError(f"{case.shape}, {nodes.count:,} nodes, {case.precision}: needs {needed / 1e9:.1f} GB")
-    driver, row = stirred(make_driver(case.backend, lattice)), conditions(nodes)
+    driver, row = stirred(make_driver(case.backend, lattice)), boundary_values(nodes)
     count, step = steps(driver, row, options.seconds, options.repeats)
     updates = nodes.count / step.seconds
     if not np.isfinite(observe(driver, False).max_speed):
-        raise StageError(f"{case}: the flow blew up, and its rate means nothing")
+        raise StageError(f"{case}: the flow diverged, and its rate means nothing")
     moved = update_bytes(case.precision)
     found = {
         **asdict(case), "device": driver.device, "nodes": nodes.count, "wall_links": len(lattice.walls.slot),
@@ -169,7 +169,7 @@ def start(backend: str, nodes: Nodes, row: np.ndarray) -> dict[str, float]:
         times = [time.perf_counter()]
         nodes = node_file.load(file)
         times.append(time.perf_counter())
-        lattice = build_lattice(nodes, MODEL, relaxation_rates(TAU, MAGIC))
+        lattice = build_lattice(nodes, MODEL, relaxation_rates(TAU, LAMBDA_TRT))
         times.append(time.perf_counter())
         driver = make_driver(backend, lattice)
         driver.advance(np.tile(row, (2, 1)))

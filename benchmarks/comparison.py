@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from bench import MAGIC, TAU, default_file, provenance
+from bench import LAMBDA_TRT, TAU, default_file, provenance
 from numba import get_num_threads
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -37,7 +37,7 @@ from solver.domain.nodes import Nodes, load  # noqa: E402
 from solver.kernels.collision import relaxation_rates  # noqa: E402
 from solver.run.settings import parse  # noqa: E402
 from solver.run.setup import make_driver  # noqa: E402
-from validation.baseline_benchmark import STEPS, entries, race, timed  # noqa: E402
+from validation.baseline_benchmark import STEPS, entries, run_benchmark, timed  # noqa: E402
 from validation.timing import steps, stirred  # noqa: E402
 
 LID = {"lid": (0.05, 0.0, 0.0)}
@@ -65,7 +65,7 @@ def cavity(side: int, distance: float) -> Nodes:
 def compare_cavities(sides: list[int]) -> Iterator[dict[str, Any]]:
     """Seconds for 3,000 steps of each program on each cavity."""
     for side in sides:
-        nodes, rates = cavity(side - 2, 1.0), relaxation_rates(TAU, MAGIC)
+        nodes, rates = cavity(side - 2, 1.0), relaxation_rates(TAU, LAMBDA_TRT)
         plain, lattice = (
             build_lattice(nodes, "bgk", rates, walls, "fp32", moving=LID) for walls in ("half-way", "bouzidi")
         )
@@ -75,19 +75,19 @@ def compare_cavities(sides: list[int]) -> Iterator[dict[str, Any]]:
         yield {"side": side, "nodes": nodes.count, "seconds": seconds}
 
 
-def race_cases(folders: list[str]) -> Iterator[tuple[str, dict[str, Any]]]:
+def benchmark_cases(folders: list[str]) -> Iterator[tuple[str, dict[str, Any]]]:
     """Races of cases that were solved, out of their folders in results/, by the names of these."""
     log = logging.getLogger("race")
     for folder in map(Path, folders):
         settings = json.loads((folder / "solve.provenance.json").read_text())["settings"]
-        yield folder.name, race(load(folder / "nodes.h5"), parse(settings), log)
+        yield folder.name, run_benchmark(load(folder / "nodes.h5"), parse(settings), log)
 
 
 def compare_boxes(options: argparse.Namespace) -> Iterator[dict[str, Any]]:
     """Updates a second of a dense box with a lid, half-way walls, by each program."""
     nodes = cavity(BOX, 0.5)
     for precision in ("fp32", "fp64"):
-        lattice = build_lattice(nodes, "trt", relaxation_rates(TAU, MAGIC), "half-way", precision, moving=LID)
+        lattice = build_lattice(nodes, "trt", relaxation_rates(TAU, LAMBDA_TRT), "half-way", precision, moving=LID)
         for backend in ("cpu", "cuda") if device_answers() else ("cpu",):
             driver = stirred(make_driver(backend, lattice))
             _, step = steps(driver, np.zeros(0), options.seconds, options.repeats)
@@ -170,7 +170,7 @@ def main() -> None:
     for row in () if options.no_boxes else compare_boxes(options):
         results["boxes"].append(row)
         print(json.dumps(row), flush=True)
-    for name, found in race_cases(options.races):
+    for name, found in benchmark_cases(options.races):
         results["races"][name] = found
         print(name, {entry["name"]: round(entry["seconds"], 3) for entry in found["entries"]}, flush=True)
     file.write_text(json.dumps(results, indent=1) + "\n")

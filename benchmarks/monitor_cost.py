@@ -1,4 +1,4 @@
-"""What looking at a run costs: rows of the monitor, looks for a flow that blows up, and the mean over a cycle.
+"""What looking at a run costs: rows of the monitor, looks for a flow that diverges, and the mean over a cycle.
 
     python benchmarks/monitor_cost.py --radius 20 --backend cpu --json results.json
 
@@ -51,15 +51,15 @@ def stretch(driver: Driver, flow: float, plan: Schedule | None, steps: int) -> N
         stop = min(pace.next_stop(step), steps)
         driver.advance(np.tile((flow, 0.0), (stop - step, 1)))
         if looked:
-            driver.seen()
+            driver.observation()
         step = stop
-        looked = plan is not None and plan.looked_at(step)
+        looked = plan is not None and plan.observed_at(step)
         if plan and looked:
-            driver.look(plan.compares(step))
+            driver.observe(plan.compares(step))
         if plan and plan.sampled(step):
             driver.average(0, plan.begins_mean(step))
     if looked:
-        driver.seen()
+        driver.observation()
     driver.at_bounds()
 
 

@@ -23,18 +23,24 @@ from solver.backends.cpu.cpu_driver import CpuDriver
 from solver.backends.cuda import device
 from solver.backends.cuda.cuda_driver import CudaDriver
 from solver.backends.lattice import build_lattice
-from solver.backends.subdomains import PartsDriver
+from solver.backends.subdomains import SubdomainsDriver
 from solver.kernels.collision import relaxation_rates
 from solver.kernels.rheology import make_rheology
 
-TAU, MAGIC, SAMPLES, EVERY = 0.7, 0.1, 10, 10
+TAU, LAMBDA_TRT, SAMPLES, EVERY = 0.7, 0.1, 10, 10
 NAMES = ("peak_speed", "square", "shear_rate", "dissipation")
 
 
 def lattice_of(nodes, precision, blood):
-    rheology = make_rheology(blood, BLOOD[blood], TAU, MAGIC) if blood in BLOOD else None
+    rheology = make_rheology(blood, BLOOD[blood], TAU, LAMBDA_TRT) if blood in BLOOD else None
     return build_lattice(
-        nodes, "trt", relaxation_rates(TAU, MAGIC), "bouzidi", precision, force=(1e-5, 2e-5, -1e-5), rheology=rheology
+        nodes,
+        "trt",
+        relaxation_rates(TAU, LAMBDA_TRT),
+        "bouzidi",
+        precision,
+        force=(1e-5, 2e-5, -1e-5),
+        rheology=rheology,
     )
 
 
@@ -57,7 +63,7 @@ def compare(nodes, precision, blood):
     lattice, flow = lattice_of(nodes, precision, blood), 0.02 * np.pi * nodes.openings[0].radius_mm ** 2
     part = (np.arange(nodes.count) * 3 // nodes.count).astype(np.int16)
     here, there = run(CpuDriver(lattice), flow), run(CudaDriver(lattice), flow)
-    parts = run(PartsDriver(lattice, part, CudaDriver), flow)
+    parts = run(SubdomainsDriver(lattice, part, CudaDriver), flow)
     row = {"precision": precision, "blood": blood, "nodes": nodes.count}
     for name in NAMES:
         a, b = (getattr(each[2], name).astype(float) for each in (here, there))

@@ -20,7 +20,7 @@ import numpy as np
 from bench import default_file, provenance
 from comparison import table
 from stability_matrix import VESSELS, Entry, Vessel, of_shape, run
-from test_stability import demand_stable
+from test_stability import require_stable
 
 DIAMETER_MM = 4.0
 SHAPES = ("pipe", "bend", "bifurcation", "stenosis", "nozzle", "step")
@@ -84,7 +84,7 @@ def main() -> None:
             continue
         record = run(entry, max_steps=options.steps) if entry.flow == "steady" else run(entry)
         try:
-            demand_stable(entry, record)
+            require_stable(entry, record)
             record["stable"] = True
         except AssertionError as error:
             record |= {"stable": False, "why": str(error)}

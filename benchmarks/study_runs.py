@@ -31,7 +31,7 @@ sys.path[:0] = [str(ROOT)]
 
 from solver.domain.nodes import Nodes, load, save  # noqa: E402
 from solver.run.flow_file import FIELDS, MEANS, FlowStatistics, FlowWriter, steady_statistics  # noqa: E402
-from solver.runtime.checksum_trailer import seal  # noqa: E402
+from solver.runtime.checksum_trailer import write_checksum_trailer  # noqa: E402
 
 BITS = 13
 """Of a velocity's mantissa, 23 in single precision: a part in 16,000 of each component is lost at most."""
@@ -119,7 +119,7 @@ def thin(flow: Path, to: Path, kept: tuple[str, ...], bits: int) -> None:
                 file.create_dataset(f"VTKHDF/PointData/{name}", data=rounded(data[name][-points[0] :], bits), **packed)
             else:
                 _missing(file, f"VTKHDF/PointData/{name}", (points[0], *data[name].shape[1:]))
-    seal(to)
+    write_checksum_trailer(to)
 
 
 def _missing(file: h5py.File, name: str, shape: tuple[int, ...]) -> None:

@@ -32,7 +32,7 @@ VARIANTS = (
     (19, "incompressible-standard", False), (19, "incompressible", False), (27, "incompressible", False),
     (27, "incompressible", True),
 )  # fmt: skip
-TAU, MAGIC = 0.55, 0.025
+TAU, LAMBDA_TRT = 0.55, 0.025
 DIRECTIONS = ((1, 1, 0), (1, 1, 1), (1, 2, 3))
 GRID_REYNOLDS = (5, 10, 20, 30, 60, 120)
 SPEED, RADIUS = 0.08, 8.2
@@ -51,7 +51,7 @@ def speeds(options: argparse.Namespace) -> list[dict]:
         drivers, variants = {}, [variant for variant in VARIANTS if variant[0] == 27 or collision in ON_D3Q19]
         for q, equilibrium, force in variants:
             lattice = build_lattice(
-                nodes.with_corners() if q == 27 else nodes, collision, relaxation_rates(TAU, MAGIC), "bouzidi",
+                nodes.with_corners() if q == 27 else nodes, collision, relaxation_rates(TAU, LAMBDA_TRT), "bouzidi",
                 equilibrium=equilibrium, isotropic=force,
             )  # fmt: skip
             drivers[q, equilibrium, force] = stirred(make_driver(options.backend, lattice))
@@ -79,13 +79,19 @@ def deviations() -> list[dict]:
         for number in GRID_REYNOLDS:
             tau = 0.5 + 3 * SPEED / number
             models = choose_models("auto", number, tau)[0]
-            with_models = tau, RADIUS, SPEED, models.collision, models.magic
+            with_models = tau, RADIUS, SPEED, models.collision, models.lambda_trt
             pipes = {key(*each): uneven(nodes, direction, each[0], *with_models, each[1]) for each in SETS}
             jets = {key(27, force): jet(direction, force, number)[0] for force in (False, True)}
-            found.append({
-                "direction": direction, "grid_reynolds": number, "collision": models.collision, "magic": models.magic,
-                "pipe": pipes, "jet": jets,
-            })  # fmt: skip
+            found.append(
+                {
+                    "direction": direction,
+                    "grid_reynolds": number,
+                    "collision": models.collision,
+                    "lambda_trt": models.lambda_trt,
+                    "pipe": pipes,
+                    "jet": jets,
+                }
+            )
             print(found[-1], flush=True)
     return found
 

@@ -1,7 +1,7 @@
 """Friction of curved walls: how much of Poiseuille's flow a force drives through endless pipes, by velocity set.
 
     PYTHONPATH=.:tests:benchmarks python benchmarks/wall_friction.py [--radius 5.1] [--collision projected]
-    PYTHONPATH=.:tests:benchmarks python benchmarks/wall_friction.py --collision cumulant --magic 0.0833
+    PYTHONPATH=.:tests:benchmarks python benchmarks/wall_friction.py --collision cumulant --lambda-trt 0.0833
 
 Tau follows from the grid Reynolds number at a fixed peak speed; slow flow at the same tau tells what is linear from
 what the speed adds. Prints the mean speed over that of the parabola.
@@ -33,7 +33,17 @@ def share(
     """Mean speed of a developed flow over that of the parabola with the same force."""
     nodes = periodic_pipe(direction, options.radius)
     along, r = driven(
-        nodes, direction, q, tau, options.radius, speed, PAIRS, options.collision, options.magic, force, options.walls
+        nodes,
+        direction,
+        q,
+        tau,
+        options.radius,
+        speed,
+        PAIRS,
+        options.collision,
+        options.lambda_trt,
+        force,
+        options.walls,
     )
     return float(along.mean() / (speed * (1 - r**2)).mean())
 
@@ -42,7 +52,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--radius", type=float, default=5.1, help="of the pipe, in nodes")
     parser.add_argument("--collision", default="projected", choices=COLLISIONS)
-    parser.add_argument("--magic", type=float, default=0.01, help="Lambda of TRT or of the cumulants of third order")
+    parser.add_argument(
+        "--lambda-trt", type=float, default=0.01, help="Lambda of TRT or of the cumulants of third order"
+    )
     parser.add_argument("--walls", default="bouzidi", choices=WALLS)
     parser.add_argument("--json", type=Path, help="file for the results")
     parser.add_argument("--commit", help="of what was run, where git cannot tell it")

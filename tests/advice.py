@@ -130,7 +130,7 @@ DEEDS = {
     r"|leave out the slices",
     "again": r"(?:copy|export|save)\b[^;]*?\bagain|take a complete series|give the whole series",
     "other images": r"choose a series with contrast agent",
-    "mend": r"in the program that made|[Jj]oin the (?:parts|pieces)|delete what does not belong|smooth or mend"
+    "mend": r"in the program that made|[Jj]oin the (?:parts|pieces)|delete what does not belong|smooth or repair"
     r"|[Ee]xport the lumen's surface alone",
     "move": r"rename or move",
     "cut plane": r"segment\.cut_planes(?!:)",

@@ -40,7 +40,7 @@ from solver.run.flow_file import FlowStatistics, FlowWriter, read_flow  # noqa: 
 from solver.runtime.checksums import checksum  # noqa: E402
 from solver.runtime.errors import StageError  # noqa: E402
 from solver.runtime.memory import peak_memory_mb  # noqa: E402
-from solver.runtime.provenance import demand_as_written  # noqa: E402
+from solver.runtime.provenance import require_as_written  # noqa: E402
 
 Rng = np.random.Generator
 SECONDS, MEMORY_BYTES = 90, 4 * 2**30
@@ -157,7 +157,7 @@ def _as_input(read: Callable[[Path], Any]) -> Callable[[Path], bool]:
     """Read by a stage, which compares it with the provenance first."""
 
     def taken(path: Path) -> bool:
-        demand_as_written(path)
+        require_as_written(path)
         read(path)
         return True
 
@@ -194,7 +194,7 @@ def _read_segmentation(path: Path) -> bool:
 
 
 File = tuple[str, Callable[[Path], Any], Callable[[Path], bool]]
-SEALED: dict[str, list[File]] = {
+WITH_TRAILER: dict[str, list[File]] = {
     "nodes": [("nodes.h5", lambda path: node_files.save(NODES, path), lambda path: node_files.load(path).count > 0)],
     "flow": [("flow.vtkhdf", _write_flow, _read_flow)],
     "checkpoint": [("step-000000000007.h5", _write_checkpoint, _read_checkpoint)],
@@ -233,7 +233,7 @@ def judge(path: Path, read: Callable[[Path], bool]) -> str:
 
 def case(kind: str, number: int, folder: Path) -> dict[str, Any]:
     """A damaged file, and what becomes of it."""
-    files = (SEALED | GIVEN)[kind]
+    files = (WITH_TRAILER | GIVEN)[kind]
     name, write, read = files[number % len(files)]
     place = folder / f"{number % len(files)}"
     sound, damaged = place / "sound" / name, place / "damaged" / name

@@ -225,8 +225,8 @@ def pipe(direction: tuple[int, int, int], radius: float, length: float, spacing_
 
 def observe(driver: Driver, keep: bool) -> Observation:
     """Look at the flow and wait for what is seen."""
-    driver.look(keep)
-    return driver.seen()
+    driver.observe(keep)
+    return driver.observation()
 
 
 def numbers(seen: Observation) -> np.ndarray:

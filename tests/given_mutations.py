@@ -176,7 +176,7 @@ def judge_surface(number: int, folder: Path) -> tuple[str, str, str]:
     try:
         found = read_surface_file(path)
         outcome = _numbers_against(right, found, before, after)
-        if outcome == "wrong" and _mended(found, kind):  # what the stage refuses goes no further
+        if outcome == "wrong" and _repaired(found, kind):  # what the stage refuses goes no further
             outcome = "mended"
     except StageError as error:
         outcome = refusal(error)
@@ -196,7 +196,7 @@ def _sound(kind: str) -> Surface:
     return _taken(surface(kind)[1])[0]
 
 
-def _mended(given: SurfaceFile, kind: str) -> bool:
+def _repaired(given: SurfaceFile, kind: str) -> bool:
     """Whether a hole was closed, and told, so that the vessel is the same but for a triangle or two."""
     right, (found, told) = _sound(kind), _taken(given)
     volume = found.mesh.volume_mm3() / right.mesh.volume_mm3()

@@ -1,4 +1,4 @@
-"""The plain solver on node arrays as drivers take them: with openings, and walls that move or let fluid slip."""
+"""The textbook solver on node arrays as drivers take them: with openings, and walls that move or let fluid slip."""
 
 from collections.abc import Mapping
 from functools import partial
@@ -6,12 +6,12 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
-from solver.boundary.openings import Control
+from solver.boundary.openings import OutletFeedback
 from solver.domain.nodes import Neighbours, Nodes
 from solver.kernels.collision import ON_D3Q19
 from solver.kernels.velocity_sets import D3Q19, velocity_set
 from validation import textbook
-from validation.textbook import Links, Plain, Thickening, density
+from validation.textbook import Links, TextbookSolver, Thickening, density
 
 COLLISIONS = {name: partial(textbook.COLLISIONS[name], D3Q19) for name in ON_D3Q19}
 moments, equilibrium, stress = (partial(f, D3Q19) for f in (textbook.moments, textbook.equilibrium, textbook.stress))
@@ -24,24 +24,25 @@ def wall_pushes(nodes: Nodes, moving: Mapping[str, tuple[float, float, float]]) 
     return -6 * stencil.weights[i] * (stencil.velocities[i] * velocity[nodes.wall_link_patch]).sum(axis=1)
 
 
-class Naive(Plain):
-    """The plain solver with all that node arrays may hold.
+class Naive(TextbookSolver):
+    """The textbook solver with all that node arrays may hold.
 
     `moving` holds the velocity of patches of the wall by name, `slip` the names of those along which fluid slips.
     `inlet_weight` (R, K) holds the part of each of an inlet's columns of the conditions that enters through each link,
-    `columns` where the columns of each opening begin; `control` are outlets whose pressure follows from their flow.
+    `columns` where the columns of each opening begin; `outlet_feedback` are outlets whose pressure follows from their
+    flow.
     """
 
     def __init__(
         self, nodes: Nodes, collision: str, rates: tuple[float, float], walls: str, inlet_weight: NDArray,
         force: NDArray | None = None, moving: Mapping[str, tuple[float, float, float]] | None = None,
-        slip: tuple[str, ...] = (), columns: NDArray | None = None, control: Control | None = None,
+        slip: tuple[str, ...] = (), columns: NDArray | None = None, outlet_feedback: OutletFeedback | None = None,
         form: str = "incompressible", rheology: Thickening | None = None,
     ) -> None:  # fmt: skip
-        self.nodes, self.inlet_weight, self.control = nodes, inlet_weight, control
+        self.nodes, self.inlet_weight, self.outlet_feedback = nodes, inlet_weight, outlet_feedback
         self.columns = np.arange(len(nodes.openings) + 1) if columns is None else columns
         self.entered = np.zeros(len(nodes.openings))
-        self.filtered, self.stored = control.start.T.copy() if control else (None, None)
+        self.filtered, self.stored = outlet_feedback.start.T.copy() if outlet_feedback else (None, None)
         neighbours = Neighbours(nodes)
         self.neighbour = np.array([neighbours.along(i) for i in range(nodes.q)])
         patch = np.array(("", *nodes.patches))[nodes.wall_link_patch]
@@ -56,13 +57,15 @@ class Naive(Plain):
         )  # fmt: skip
         self._reflect_sources()
 
-    def step(self, conditions: NDArray) -> None:
-        """One step; `conditions` holds the flows of an inlet, drho of an outlet and the flow that belongs to it."""
-        conditions = self.controlled(conditions)
+    def step(self, boundary_values: NDArray) -> None:
+        """One step; `boundary_values` holds the flows of an inlet, drho of an outlet and the flow that belongs to
+        it.
+        """
+        boundary_values = self.with_feedback(boundary_values)
         drho, u = textbook.moments(self.stencil, self.g, self.force, self.form)
         out = self.collided()
         new = self.streamed(out)
-        self._openings(out, u, density(drho, self.form), new, conditions)
+        self._openings(out, u, density(drho, self.form), new, boundary_values)
         for n, i in self.sliding:
             end, r = self.reflected(n, i)
             new[r, end] = out[i, n]
@@ -90,27 +93,27 @@ class Naive(Plain):
                     along[k], behind[k] = self.stencil.opposite[r], end
         self.source = along, behind
 
-    def controlled(self, conditions: NDArray) -> NDArray:
+    def with_feedback(self, boundary_values: NDArray) -> NDArray:
         """The conditions with pressures that answer the flow of the last step."""
-        if not self.control:
-            return conditions
-        conditions = conditions.copy()
-        alpha, decay, gain, resistance, share = self.control.rule.T
-        at, own = self.control.column, -self.entered[self.control.opening]
+        if not self.outlet_feedback:
+            return boundary_values
+        boundary_values = boundary_values.copy()
+        alpha, decay, gain, resistance, share = self.outlet_feedback.rule.T
+        at, own = self.outlet_feedback.column, -self.entered[self.outlet_feedback.opening]
         self.filtered += alpha * ((1 - share) * own + share * own.sum() - self.filtered)
-        excess = self.filtered - conditions[at + 1]
+        excess = self.filtered - boundary_values[at + 1]
         self.stored = decay * self.stored + gain * excess
-        conditions[at] += self.stored + resistance * excess
-        return conditions
+        boundary_values[at] += self.stored + resistance * excess
+        return boundary_values
 
-    def _openings(self, out: NDArray, u: NDArray, rho: NDArray, new: NDArray, conditions: NDArray) -> None:
+    def _openings(self, out: NDArray, u: NDArray, rho: NDArray, new: NDArray, boundary_values: NDArray) -> None:
         nodes, k = self.nodes, 0
         self.entered[:] = 0
         for n, i, identity in zip(
             nodes.opening_link_node, nodes.opening_link_direction, nodes.opening_link_opening, strict=True
         ):
             o, opening = self.stencil.opposite[i], nodes.openings[identity - 1]
-            values = conditions[self.columns[identity - 1] : self.columns[identity]]
+            values = boundary_values[self.columns[identity - 1] : self.columns[identity]]
             if opening.role == "inlet":
                 new[o, n] = out[i, n] + values @ self.inlet_weight[: len(values), k]
                 k += 1

@@ -78,19 +78,19 @@ class Proxy:
         for name, value in values.items():
             setattr(self, name, value)
 
-    def _demand(self, name: str) -> None:
+    def _require(self, name: str) -> None:
         known = PROPERTIES[self.kind] | (self.record.newer if self.kind == "RenderView" else set())
         if name not in known:
             raise AttributeError(f"{self.kind} has no property {name}")
 
     def __getattr__(self, name: str) -> Any:
-        self._demand(name)
+        self._require(name)
         if name in METHODS:
             return lambda *given: self.calls.append((name, given))
         return self.values.get(name)
 
     def __setattr__(self, name: str, value: Any) -> None:
-        self._demand(name)
+        self._require(name)
         if name in CHOICES and value not in CHOICES[name]:
             raise ValueError(f"{name} = {value!r}")
         self.values[name] = value

@@ -121,7 +121,8 @@ def make(results: Path, folder: Path, without=(), more=None, still=True, **setti
     return outputs["report"].read_text(), {path.name for path in outputs["figures"].iterdir()}
 
 
-ALONG = """branch,from,to,way_mm,x_mm,area_mm2,flow_ml_s,pressure_pa,pressure_mmhg,shear_mean_pa,peak_speed_m_s,reynolds
+PROFILE = """\
+branch,from,to,way_mm,x_mm,area_mm2,flow_ml_s,pressure_pa,pressure_mmhg,shear_mean_pa,peak_speed_m_s,reynolds
 2,fork,outlet,0,1,6,1,30,0.2,1.5,0.2,90
 2,fork,outlet,4,1,5,1,10,0.1,,0.2,90
 1,inlet,fork,0,0,8,2,70,0.5,1,0.3,120
@@ -185,7 +186,7 @@ def enrich(results: Path, folder: Path) -> Path:
     for drop in indices["pressure_drops"]:
         drop["pressure_ratio"] = 0.925
     (folder / "indices.json").write_text(json.dumps(indices))
-    (folder / "centreline_flow.csv").write_text(ALONG)
+    (folder / "centreline_flow.csv").write_text(PROFILE)
     (folder / "grid_convergence.json").write_text(json.dumps(GRID))
     (folder / "particles.json").write_text(json.dumps(PARTICLES))
     frames = [Image.new("P", (8, 8), shade) for shade in (0, 200)]

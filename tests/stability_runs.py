@@ -10,14 +10,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from solver.domain.nodes import Nodes
-from solver.run.divergence import BlowUpError
+from solver.run.divergence import DivergenceError
 from solver.run.flow_file import Flow, read_flow
 from solver.run.settings import SolveSettings
 from solver.run.solve import solve
 from solver.runtime.errors import StageError
 
 LOG = logging.getLogger("stability")
-KEPT_MODELS = ("velocity_set", "collision", "magic", "eddies", "outlet_layers")
+KEPT_MODELS = ("velocity_set", "collision", "lambda_trt", "eddies", "outlet_layers")
 
 
 def record_of(nodes: Nodes, settings: SolveSettings, folder: Path) -> dict[str, Any]:
@@ -30,26 +30,26 @@ def record_of(nodes: Nodes, settings: SolveSettings, folder: Path) -> dict[str, 
 
     Returns
     -------
-    ``outcome`` (settled, unsteady, unsettled, blew up, refused), steps, seconds, numbers of the plan, models, the
+    ``outcome`` (settled, unsteady, unsettled, diverged, refused), steps, seconds, numbers of the plan, models, the
     largest speed and density deviation in lattice units, how much the kinetic energy grew, means of the flow; where it
-    blew up the step, place, distance from the nearest opening, and the advice; what was said.
+    diverged the step, place, distance from the nearest opening, and the advice; what was said.
     """
     record, begin = {"nodes": nodes.count, "spacing_mm": nodes.spacing_mm}, time.perf_counter()
     try:
         summary = solve(nodes, settings, folder / "flow.vtkhdf", folder / "monitor.csv", LOG)
-    except BlowUpError as error:
+    except DivergenceError as error:
         return record | blown(error, nodes) | {"seconds": time.perf_counter() - begin}
     except StageError as error:
         return record | {"outcome": "refused", "message": str(error)}
     return record | ended(summary, folder, nodes)
 
 
-def blown(error: BlowUpError, nodes: Nodes) -> dict[str, Any]:
-    """Record of a run that blew up."""
+def blown(error: DivergenceError, nodes: Nodes) -> dict[str, Any]:
+    """Record of a run that diverged."""
     place = nodes.points_mm(np.array([error.node]))[0]
     away = [float(np.linalg.norm(place - opening.centre_mm)) for opening in nodes.openings]
     return {
-        "outcome": "blew up", "steps": error.step, "place_mm": place.tolist(),
+        "outcome": "diverged", "steps": error.step, "place_mm": place.tolist(),
         "from_opening_mm": min(away, default=None), "advice": error.changes, "message": str(error),
     }  # fmt: skip
 
@@ -78,7 +78,8 @@ def ended(summary: dict[str, Any], folder: Path, nodes: Nodes) -> dict[str, Any]
         "peak_over_expected": float(mach.max()) / numbers["expected_mach"],
         "tau": numbers["tau"],
         "models": {
-            key: summary["models"][key] for key in ("velocity_set", "collision", "magic", "eddies", "outlet_layers")
+            key: summary["models"][key]
+            for key in ("velocity_set", "collision", "lambda_trt", "eddies", "outlet_layers")
         },
         "fallbacks": summary["models"]["fallbacks"],
         "device": summary["device"],

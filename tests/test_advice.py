@@ -401,9 +401,9 @@ MASKS: dict[str, tuple[Callable[[Path], Path], Callable[[Path], Path]]] = {
 
 @pytest.mark.parametrize("fault", MASKS)
 def test_masks(fault, tmp_path):
-    make, mend = MASKS[fault]
+    make, repair = MASKS[fault]
     values = {"input": {"mask": str(make(tmp_path))}} | FLOW
-    deeds: Deeds = dict.fromkeys(("again", "mend"), lambda _: mend(tmp_path) and None)
+    deeds: Deeds = dict.fromkeys(("again", "mend"), lambda _: repair(tmp_path) and None)
     deeds["take out"] = lambda said: taken_out(said, tmp_path / "series")
     for way in range(len(advised(refused(Workflow(tmp_path, "import_mask"), values).said, values))):
         make(tmp_path)
@@ -414,13 +414,13 @@ FAULTY = ("not finite", "two pieces", "inner wall", "one side", "overlap", "one 
 
 
 @pytest.mark.parametrize("kind", FAULTY)
-def test_surfaces_that_only_their_maker_can_mend(kind, tmp_path):
+def test_surfaces_that_only_their_maker_can_repair(kind, tmp_path):
     path = write_given(faulty(kind), tmp_path / "given", "ply", "mm", "LPS", said=False)
     values = {"input": {"surface": str(path), "surface_unit": "mm"}} | FLOW
-    mend: Deeds = dict.fromkeys(
+    repair: Deeds = dict.fromkeys(
         ("again", "mend"), lambda _: write_given(TUBE, tmp_path / "given", "ply", "mm", "LPS", said=False) and None
     )
-    assert passed(follow(Workflow(tmp_path, "import_surface").run, values, mend))
+    assert passed(follow(Workflow(tmp_path, "import_surface").run, values, repair))
 
 
 def test_ends_that_are_all_closed(tmp_path):

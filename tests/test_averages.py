@@ -8,7 +8,7 @@ from simulator import simulated
 from solver.backends.cpu.cpu_driver import CpuDriver
 from solver.backends.driver import Driver, Fields, Statistics, held_bytes
 from solver.backends.lattice import Lattice, build_lattice
-from solver.backends.subdomains import PartsDriver
+from solver.backends.subdomains import SubdomainsDriver
 from solver.kernels.collision import relaxation_rates
 from solver.kernels.rheology import make_rheology
 
@@ -25,14 +25,14 @@ def oscillating(driver: Driver, steps: int, period: int, samples: int) -> list[F
         rows = np.stack((0.5 + 0.3 * np.sin(2 * np.pi * times / period), np.zeros(len(times))), axis=1)
         driver.advance(rows)
         step = int(stop)
-        driver.average(0, anew=not seen)
-        driver.average(1, anew=step > wanted[-3])  # begun anew with the last two
+        driver.average(0, restart=not seen)
+        driver.average(1, restart=step > wanted[-3])  # begun again with the last two
         seen.append(driver.fields())
     return seen
 
 
 def told(lattice: Lattice, fields: Fields) -> Statistics:
-    """Slow twin: statistics of one state from its fields, in double precision, by the whole tensors."""
+    """Reference: statistics of one state from its fields, in double precision, by the whole tensors."""
     omega = float(lattice.rates[0])
     viscosity = (1 / omega - 0.5) / 3 if fields.viscosity is None else fields.viscosity.astype(float)
     part = 1 - omega / 2 if lattice.rheology is None else lattice.rheology.numbers[4]
@@ -62,19 +62,19 @@ def test_statistics_are_those_of_the_fields_of_each_state(precision, rheology):
     for k in range(3):
         driver.advance(np.zeros((2, 2)))
         for number in (0, 1):
-            driver.average(number, anew=k == 0)
+            driver.average(number, restart=k == 0)
     for one, other in zip(driver.mean(0).arrays(), driver.mean(1).arrays(), strict=True):
         np.testing.assert_array_equal(one, other)
 
 
-def test_a_mean_begun_anew_begins_statistics_anew():
+def test_a_mean_restarted_restarts_statistics():
     """What was faster before is forgotten."""
     lattice = build_lattice(pipe((1, 2, 3), 4.2, 12), "trt", RATES)
     driver = CpuDriver(lattice)
     oscillating(driver, 120, 80, 4)
     peak = driver.statistics().peak_speed.max()
     driver.advance(np.zeros((400, 2)))
-    driver.average(0, anew=True)
+    driver.average(0, restart=True)
     now = told(lattice, driver.fields())
     assert driver.statistics().peak_speed.max() < 0.1 * peak
     for name, wanted in vars(now).items():
@@ -93,7 +93,7 @@ def test_plates_dissipate_what_the_force_puts_in():
     driver = CpuDriver(lattice)
     driver.advance(np.zeros((12_000, 0)))  # 8 times H^2/nu: what is left is exp(-8 pi^2)
     for number in range(3):
-        driver.average(0, anew=number == 0)
+        driver.average(0, restart=number == 0)
     found, velocity = driver.statistics(), driver.fields().velocity
     axis = int(np.argmax(np.ptp(nodes.position, axis=0)))
     off = nodes.position[:, axis] - nodes.position[:, axis].mean()
@@ -126,14 +126,14 @@ def test_mean_over_a_cycle_does_not_depend_on_how_often_it_is_sampled():
     assert np.abs(means[0] - means[1]).max() < 1e-4 * np.abs(means[1]).max()
 
 
-def test_mean_of_many_small_swings_keeps_its_digits():
+def test_mean_of_many_small_oscillations_keeps_its_digits():
     """10,000 samples of a level and a swing in single precision: within 2e-6, where a sum would lose 1e-4."""
     lattice = build_lattice(plates(4), "trt", RATES)
     driver = CpuDriver(lattice)
     values = 0.05 + 0.01 * np.sin(2 * np.pi * np.arange(10_000) / 100)
     for k, value in enumerate(values):
         driver.populations[: lattice.count] = value  # at rest, with this density
-        driver.average(0, anew=k == 0)
+        driver.average(0, restart=k == 0)
     np.testing.assert_allclose(driver.mean(0).drho, values.mean(), rtol=2e-6)
     np.testing.assert_array_equal(driver.mean(0).velocity, 0)
 
@@ -142,7 +142,7 @@ def test_parts_have_the_means_of_the_whole():
     nodes = pipe((1, 2, 3), 4.2, 12)
     lattice = build_lattice(nodes, "trt", RATES)
     part = (np.arange(nodes.count) >= nodes.count // 2).astype(np.int16)
-    drivers = [CpuDriver(lattice), PartsDriver(lattice, part, CpuDriver)]
+    drivers = [CpuDriver(lattice), SubdomainsDriver(lattice, part, CpuDriver)]
     for driver in drivers:
         oscillating(driver, 60, 40, 4)
     kept = [(*driver.mean(0).arrays(), *driver.statistics().arrays()) for driver in drivers]
@@ -154,7 +154,7 @@ def test_means_are_counted_in_the_memory_with_statistics_over_time_alone():
     driver = CpuDriver(build_lattice(plates(4), "trt", RATES))
     before = driver.memory_bytes()
     for number in (0, 0, 1):
-        driver.average(number, anew=False)
+        driver.average(number, restart=False)
     assert driver.memory_bytes() == before + 2 * held_bytes(driver.fields()) + held_bytes(driver.statistics())
 
 
@@ -166,12 +166,13 @@ from test_averages import BLOOD, RATES, oscillating
 from solver.backends.cpu.cpu_driver import CpuDriver
 from solver.backends.cuda.cuda_driver import CudaDriver
 from solver.backends.lattice import build_lattice
-from solver.backends.subdomains import PartsDriver
+from solver.backends.subdomains import SubdomainsDriver
 
 nodes = pipe((0, 0, 1), 2.2, 4)
 part = (np.arange(nodes.count) >= nodes.count // 2).astype(np.int16)
 lattices = [build_lattice(nodes, "trt", RATES, rheology=rheology) for rheology in (None, BLOOD)]
-for lattice, other in zip(lattices, (CudaDriver(lattices[0]), PartsDriver(lattices[1], part, CudaDriver)), strict=True):
+others = (CudaDriver(lattices[0]), SubdomainsDriver(lattices[1], part, CudaDriver))
+for lattice, other in zip(lattices, others, strict=True):
     kept = []
     for driver in CpuDriver(lattice), other:
         oscillating(driver, 6, 6, 3)

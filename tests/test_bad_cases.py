@@ -56,7 +56,7 @@ def strict(text: str) -> Any:
     return json.loads(text, parse_constant=lambda name: pytest.fail(f"{name} in the settings of a stage"))
 
 
-def demand_that_every_stage_takes(case: Case) -> None:
+def require_that_every_stage_takes(case: Case) -> None:
     """What is handed over comes back the same from the command line's parser."""
     for stage in STAGES:
         entry = {"import_surface": "surface", "canonical": "geometry"}.get(stage)
@@ -71,7 +71,7 @@ def demand_that_every_stage_takes(case: Case) -> None:
             assert parse(model, values, stage).model_dump(mode="json", exclude_unset=True) == values
 
 
-def demand_one_line_a_mistake(message: str, source: str) -> list[str]:
+def require_one_line_a_mistake(message: str, source: str) -> list[str]:
     """Each line names the file, says what is wanted, and is short and plain."""
     lines = message.split("\n")
     for line in lines:
@@ -89,10 +89,10 @@ def judge(path: Path) -> list[str]:
     try:
         case = read_cohort({"cases": [path.stem]}, path.parent)[path.stem]
     except StageError as error:
-        return demand_one_line_a_mistake(str(error), str(path))
+        return require_one_line_a_mistake(str(error), str(path))
     finally:
         assert time.monotonic() - start < 20  # 0.1 s on an idle core; of the largest file that is read 5 s
-    demand_that_every_stage_takes(case)
+    require_that_every_stage_takes(case)
     return []
 
 

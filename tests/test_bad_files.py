@@ -16,18 +16,18 @@ from typing import Any
 import numpy as np
 import pydicom
 import pytest
-from file_mutations import DAMAGES, GIVEN, NODES, SEALED, SECONDS
+from file_mutations import DAMAGES, GIVEN, NODES, SECONDS, WITH_TRAILER
 from pydicom.uid import DeflatedExplicitVRLittleEndian
 from test_import_mask import ball, write_segmentation
 from test_volume_file import nifti
 
 from pipeline.dicom.segmentation_object import read_segmentation
 from pipeline.files.mask_file import read_mask_file
-from pipeline.files.sandbox import Contained, ContainedError
+from pipeline.files.sandbox import Sandbox, SandboxError
 from pipeline.files.surface_file import read_surface_file
 from pipeline.files.volume_file import read_volume_file
 from solver.domain import nodes as node_files
-from solver.runtime.checksum_trailer import LENGTH, seal
+from solver.runtime.checksum_trailer import LENGTH, write_checksum_trailer
 from solver.runtime.errors import StageError
 
 PROGRAM = Path(__file__).with_name("file_mutations.py")
@@ -51,7 +51,7 @@ def outcomes(kinds: Iterable[str], count: int, first: int = 0) -> list[dict[str,
 
 def test_damaged_files_of_the_workflow_are_refused():
     """Some damage changes nothing: zeros over zeros, a digit by itself."""
-    assert all((line["outcome"] == "refused") == line["changed"] for line in outcomes(SEALED, 36))
+    assert all((line["outcome"] == "refused") == line["changed"] for line in outcomes(WITH_TRAILER, 36))
 
 
 def test_damaged_files_from_elsewhere_are_refused_or_sound():
@@ -61,7 +61,7 @@ def test_damaged_files_from_elsewhere_are_refused_or_sound():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", [*SEALED, *GIVEN])
+@pytest.mark.parametrize("kind", [*WITH_TRAILER, *GIVEN])
 def test_four_hundred_damaged_files_of_a_kind_are_refused_or_sound(kind):
     for line in outcomes([kind], 400, first=1000):
         assert kind in GIVEN or (line["outcome"] == "refused") == line["changed"]
@@ -76,7 +76,7 @@ def nodes_file(tmp_path) -> Path:
     return tmp_path / "nodes.h5"
 
 
-def unsealed(path: Path) -> None:
+def without_trailer(path: Path) -> None:
     path.write_bytes(path.read_bytes()[:-LENGTH])
 
 
@@ -86,7 +86,7 @@ def changed(path: Path) -> None:
 
 
 HARMS: dict[str, tuple[Callable[[Path], Any], str]] = {
-    "without a seal": (unsealed, "no checksum at its end: cut off, or made by an earlier version"),
+    "without a seal": (without_trailer, "no checksum at its end: cut off, or made by an earlier version"),
     "another byte": (changed, "its checksum does not hold: it is damaged"),
     "empty": (lambda path: path.write_bytes(b""), "no checksum at its end"),
     "a pickle": (lambda path: path.write_bytes(b"\x80\x04\x95cos\nsystem\n(S'touch canary'\ntR."), "no checksum"),
@@ -101,9 +101,9 @@ def test_node_arrays_that_are_not_as_they_were_written_are_refused(harm, nodes_f
         node_files.load(nodes_file)
 
 
-def test_a_file_that_is_sealed_again_is_read(nodes_file):
-    unsealed(nodes_file)
-    seal(nodes_file)
+def test_a_file_that_gets_a_new_trailer_is_read(nodes_file):
+    without_trailer(nodes_file)
+    write_checksum_trailer(nodes_file)
     assert node_files.load(nodes_file).count == NODES.count
 
 
@@ -309,9 +309,9 @@ serve(work, 2**30)
 def test_work_that_fails_ends_in_an_exception_and_the_next_is_done(tmp_path, monkeypatch, capfd):
     (tmp_path / "made_to_fail.py").write_text(WORK)
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
-    work = Contained("made_to_fail")
+    work = Sandbox("made_to_fail")
     for fault in ("crash", "hang", "hoard"):
-        with pytest.raises(ContainedError):
+        with pytest.raises(SandboxError):
             work.ask({"do": fault}, b"abc", 5.0 if fault == "hang" else 60.0)
         assert work.ask({"do": "turn"}, b"abc", 60.0) == b"cba"
     with pytest.raises(StageError, match=r"^empty; fill it$"):

@@ -8,7 +8,7 @@ from solver.backends.cpu.cpu_driver import CpuDriver
 from solver.backends.driver import Fields
 from solver.backends.initial_populations import populations
 from solver.backends.lattice import build_lattice
-from solver.backends.subdomains import PartsDriver
+from solver.backends.subdomains import SubdomainsDriver
 from solver.kernels.storage import SCALE
 from solver.kernels.velocity_sets import velocity_set
 from validation import textbook
@@ -71,7 +71,7 @@ def test_parts_begin_as_the_whole_does_and_go_on_so():
     nodes = pipe((1, 2, 3), 3.2, 12).with_corners()
     part = (nodes.position[:, 2] > np.median(nodes.position[:, 2])).astype(np.int16)
     lattice = build_lattice(nodes, "trt", RATES)
-    whole, parts, fields = CpuDriver(lattice), PartsDriver(lattice, part, CpuDriver), random_fields(nodes.count)
+    whole, parts, fields = CpuDriver(lattice), SubdomainsDriver(lattice, part, CpuDriver), random_fields(nodes.count)
     for driver in (whole, parts):
         driver.begin_with(fields, np.zeros((0, 2)))
         driver.advance(np.full((4, 2), 1e-3))

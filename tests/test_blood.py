@@ -67,7 +67,7 @@ def test_stress_below_the_yield_stress_shears_nothing():
 
 
 @pytest.mark.parametrize(
-    ("blood", "told"),
+    ("blood", "message"),
     [
         ({"model": "casson", "set": "hemo"}, "set 'hemo': casson has no such set; known are boyd-2007"),
         (
@@ -79,8 +79,8 @@ def test_stress_below_the_yield_stress_shears_nothing():
         ({"model": "casson", "parameters": {"mu_c_pa_s": 0}}, "greater than 0"),
     ],
 )
-def test_case_with_unknown_blood_is_refused_with_what_is_known(blood, told):
-    with pytest.raises(StageError, match=told):
+def test_case_with_unknown_blood_is_refused_with_what_is_known(blood, message):
+    with pytest.raises(StageError, match=message):
         parse(Case, {"solve": {"inlets": {"*": {"flow_ml_s": 2}}, "blood": blood}}, "case.yaml")
 
 
@@ -103,13 +103,13 @@ def test_units_are_chosen_by_the_viscosity_at_the_walls_shear_rate(tmp_path: Pat
 
 
 @pytest.mark.parametrize(
-    ("changes", "told"),
+    ("changes", "message"),
     [
         ({"equilibrium": "thermal"}, "solve.equilibrium 'thermal': unknown; known are incompressible, compressible"),
-        ({"magic": 0.1, "collision": "recursive"}, "solve.magic 0.1: recursive has no such parameter"),
+        ({"lambda_trt": 0.1, "collision": "recursive"}, "solve.lambda_trt 0.1: recursive has no such parameter"),
         ({"blood": BloodSettings("casson", "fung")}, "solve.blood.set 'fung'"),
     ],
 )
-def test_plan_refuses_models_that_do_not_exist(changes, told):
-    with pytest.raises(StageError, match=told):
+def test_plan_refuses_models_that_do_not_exist(changes, message):
+    with pytest.raises(StageError, match=message):
         make_plan(pipe((0, 0, 1), 4.2, 12), settings(**changes))

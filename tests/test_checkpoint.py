@@ -25,7 +25,7 @@ from test_simulation import settings
 
 from solver.backends.cpu.blocks import CHUNK
 from solver.domain.nodes import Nodes, save
-from solver.run.boundary_schedule import Conditions
+from solver.run.boundary_schedule import BoundarySchedule
 from solver.run.checkpoint import Checkpoints
 from solver.run.settings import BloodSettings, InletSettings, OutletSettings, SolveSettings, WindkesselSettings
 from solver.run.solve import solve
@@ -51,14 +51,14 @@ def run(nodes: Nodes, wanted: SolveSettings, folder: Path, checkpoints: Checkpoi
 
 def killed_at(step: int) -> Any:
     """The process ends when steps beyond this one are to be done."""
-    at = Conditions.at
+    at = BoundarySchedule.at
 
-    def until(conditions: Conditions, first: int, last: int) -> np.ndarray:
+    def until(boundary_schedule: BoundarySchedule, first: int, last: int) -> np.ndarray:
         if last > step:
             raise KilledError
-        return at(conditions, first, last)
+        return at(boundary_schedule, first, last)
 
-    return mock.patch.object(Conditions, "at", until)
+    return mock.patch.object(BoundarySchedule, "at", until)
 
 
 def wave(folder: Path) -> str:

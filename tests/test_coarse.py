@@ -12,7 +12,7 @@ from test_simulation import DENSITY, VISCOSITY, settings
 
 from solver.backends.cpu.cpu_driver import CpuDriver
 from solver.domain.nodes import Nodes
-from solver.run.boundary_schedule import Conditions
+from solver.run.boundary_schedule import BoundarySchedule
 from solver.run.checkpoint import Checkpoints
 from solver.run.flow_file import read_flow
 from solver.run.plan import make_plan
@@ -115,14 +115,14 @@ class KilledError(Exception):
 
 def killed_at(most, spacing_mm):
     """The process ends when the lattice of this spacing is to go beyond a step."""
-    at = Conditions.at
+    at = BoundarySchedule.at
 
-    def until(conditions, first, last):
-        if last > most and conditions.units.dx_m == pytest.approx(spacing_mm * 1e-3):
+    def until(boundary_schedule, first, last):
+        if last > most and boundary_schedule.units.dx_m == pytest.approx(spacing_mm * 1e-3):
             raise KilledError
-        return at(conditions, first, last)
+        return at(boundary_schedule, first, last)
 
-    return mock.patch.object(Conditions, "at", until)
+    return mock.patch.object(BoundarySchedule, "at", until)
 
 
 def test_a_run_that_was_stopped_leaves_the_bits_of_one_that_was_not(tmp_path):

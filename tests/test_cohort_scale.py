@@ -20,7 +20,7 @@ LONGEST_S = 1800.0
 
 FLOWS_ML_S = {"rest": 0.6, "exercise": 0.9}
 """With six nodes across the narrowest section. Of 99 such runs with 1.0 and 1.5 mL/s, at grid Reynolds numbers of 22
-to 37, the two of one vessel were refused: one blew up, the other did not settle.
+to 37, the two of one vessel were refused: one diverged, the other did not settle.
 """
 
 

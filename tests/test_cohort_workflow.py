@@ -158,7 +158,7 @@ def test_the_page_tells_what_was_not_finished_with_stage_and_message(failed):
 
 
 @pytest.fixture(scope="module")
-def mended(failed) -> tuple[Path, set[str], set[str]]:
+def repaired(failed) -> tuple[Path, set[str], set[str]]:
     """The project after a run that was killed while two solvers were at work, and one after it in which nothing fails,
     with what each computed.
     """
@@ -184,8 +184,8 @@ def mended(failed) -> tuple[Path, set[str], set[str]]:
     return project, killed, calls(project)
 
 
-def test_the_runs_after_a_failure_and_a_kill_compute_what_is_missing_and_nothing_else(mended):
-    project, killed, made = mended
+def test_the_runs_after_a_failure_and_a_kill_compute_what_is_missing_and_nothing_else(repaired):
+    project, killed, made = repaired
     assert killed & made == {"p1@exercise solve", "p2@rest solve"}
     later = {f"{run} {stage}" for run in ("p1@exercise", "p2@rest", "p2@exercise") for stage in FLOW}
     later -= {"p1@exercise plausibility"}
@@ -202,13 +202,13 @@ def planned(project: Path, *options: str) -> Counter[str]:
     return Counter({name: int(count) for name, count in re.findall(r"^(\w+) +(\d+)$", stats, re.MULTILINE)})
 
 
-def test_nothing_is_made_again_for_a_link_to_a_large_file(mended):
+def test_nothing_is_made_again_for_a_link_to_a_large_file(repaired):
     """Of small files Snakemake compares the contents before it goes by their times, of large ones it does not."""
-    assert planned(mended[0], "--max-checksum-file-size", "0") == Counter()
+    assert planned(repaired[0], "--max-checksum-file-size", "0") == Counter()
 
 
-def test_a_scenario_more_links_to_what_is_there_and_a_changed_one_leaves_the_others_alone(mended, tmp_path):
-    project = shutil.copytree(mended[0], tmp_path / "project", copy_function=shutil.copy2)
+def test_a_scenario_more_links_to_what_is_there_and_a_changed_one_leaves_the_others_alone(repaired, tmp_path):
+    project = shutil.copytree(repaired[0], tmp_path / "project", copy_function=shutil.copy2)
     low = {"segment": {"lower": 150}}
     (project / "config/config.yaml").write_text(
         yaml.safe_dump(CONFIG | {"scenarios": CONFIG["scenarios"] | {"low": low}}, sort_keys=False)

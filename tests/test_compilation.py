@@ -12,16 +12,16 @@ import pytest
 from numba import prange
 
 from solver.kernels.collision import make_collision
-from solver.kernels.compilation import identity, kept
+from solver.kernels.compilation import cached_njit, identity
 
 ROOT = Path(__file__).resolve().parent.parent
 COUNT = """
 import numpy as np
 from solver.backends.cpu.opening_pass import make_opening_pass
-control = make_opening_pass("plain", np.float64)[2]
-conditions, rule = np.zeros(2), np.array([[1.0, 0.0, 0.0, 1.0, 0.0]])
-control(np.array([[1, 0, 0]]), np.array([0]), rule, np.zeros((1, 2)), conditions)
-print(conditions[0], sum(control.stats.cache_hits.values()), sum(control.stats.cache_misses.values()))
+control = make_opening_pass("native", np.float64)[2]
+boundary_values, rule = np.zeros(2), np.array([[1.0, 0.0, 0.0, 1.0, 0.0]])
+control(np.array([[1, 0, 0]]), np.array([0]), rule, np.zeros((1, 2)), boundary_values)
+print(boundary_values[0], sum(control.stats.cache_hits.values()), sum(control.stats.cache_misses.values()))
 """
 
 
@@ -71,7 +71,7 @@ def test_loops_compiled_in_different_ways_are_kept_apart(tmp_path, monkeypatch):
     monkeypatch.setattr(numba.config, "CACHE_DIR", str(tmp_path))
 
     def make(**options):
-        @kept(**options)
+        @cached_njit(**options)
         def doubled(x):
             for k in prange(len(x)):
                 x[k] *= 2.0
@@ -94,14 +94,14 @@ SCALE = """
 import sys
 import numpy as np
 from numba import prange
-from solver.kernels.compilation import kept
+from solver.kernels.compilation import cached_njit
 
 def make(factor):
-    @kept()
+    @cached_njit()
     def chunk(x, first, last):  # so long that it stays a function of its own in machine code
         x[first:last] = np.sort(x[first:last]) * factor + np.median(x[first:last]) - np.mean(x[first:last])
 
-    @kept(parallel=True)
+    @cached_njit(parallel=True)
     def scaled(x):
         for k in prange(2):
             chunk(x, 4 * k, 4 * k + 3)

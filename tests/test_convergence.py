@@ -34,7 +34,7 @@ WALL = Wall.of(PIPE.surface(0.3))
 LOG = logging.getLogger("test")
 
 
-MODELS = {"collision": "trt", "velocity_set": "D3Q19", "magic": 0.1875}
+MODELS = {"collision": "trt", "velocity_set": "D3Q19", "lambda_trt": 0.1875}
 
 
 def level(spacing_mm: float, order: float = 1.5, error: float = 0.02, **changes) -> Level:
@@ -52,7 +52,7 @@ def level(spacing_mm: float, order: float = 1.5, error: float = 0.02, **changes)
     summary = {
         "converged": True,
         "mach": 0.14,
-        "models": {"collision": "trt", "velocity_set": "D3Q19", "magic": 0.1875},
+        "models": {"collision": "trt", "velocity_set": "D3Q19", "lambda_trt": 0.1875},
     }
     made = Level(spacing_mm, indices, summary, WALL.mesh, {"WSS magnitude (Pa)": stress})
     return replace(made, **changes)
@@ -155,16 +155,16 @@ def changed(spacing_mm: float, drop_pa: float) -> Level:
     return replace(made, indices=indices)
 
 
-@pytest.mark.parametrize(("drops", "told"), [
+@pytest.mark.parametrize(("drops", "message"), [
     ((4.0, 4.1, 3.9), "go to and fro.*: pressure drop from inlet to outlet;"),
     ((4.0, 4.2, 4.3), "change more from spacing to spacing.*: pressure drop from inlet to outlet;"),
     ((4.0, 4.3, 4.9), r"index is above 5% of pressure drop from inlet to outlet \(14%\)"),
 ])  # fmt: skip
-def test_numbers_that_do_not_converge_are_warned_of_with_the_remedy(drops, told):
+def test_numbers_that_do_not_converge_are_warned_of_with_the_remedy(drops, message):
     """The last by hand: 2 = 1.5^p (1.6^p - 1) / (1.5^p - 1) has the root 1.24; 1.25 x 0.3 / (1.5^1.24 - 1) / 4 is
     14 %."""
     warnings = found(*map(changed, SPACINGS, drops))["warnings"]
-    assert any(re.search(told, warning) for warning in warnings), warnings
+    assert any(re.search(message, warning) for warning in warnings), warnings
     assert all("finer voxelize.spacing_mm" in warning for warning in warnings)
 
 
@@ -174,26 +174,26 @@ def test_noise_of_a_settled_flow_is_no_warning():
     assert result["warnings"] == []
 
 
-@pytest.mark.parametrize(("change", "told"), [
+@pytest.mark.parametrize(("change", "message"), [
     ({"converged": False}, "on the lattice of 0.24 mm the flow had not settled"),
     ({"mach": 0.1}, "the Mach numbers"),
     ({"models": MODELS | {"collision": "bgk"}}, "models trt on D3Q19, trt on D3Q19, bgk on D3Q19"),
     ({"models": MODELS | {"velocity_set": "D3Q27"}}, "models trt on D3Q19, trt on D3Q19, trt on D3Q27"),
 ])  # fmt: skip
-def test_lattices_that_differ_in_more_than_spacing_are_warned_of(change, told):
+def test_lattices_that_differ_in_more_than_spacing_are_warned_of(change, message):
     levels = [level(spacing, error=1e-5) for spacing in SPACINGS]
     levels[-1] = replace(levels[-1], summary=levels[-1].summary | change)
     (warning,) = found(*levels)["warnings"]
-    assert told in warning
+    assert message in warning
 
 
-def test_a_magic_parameter_that_follows_the_lattice_is_noted():
+def test_a_parameter_lambda_that_follows_the_lattice_is_noted():
     levels = [level(spacing, error=1e-5) for spacing in SPACINGS]
     assert found(*levels)["notes"] == []
-    models = MODELS | {"magic": 0.01}
+    models = MODELS | {"lambda_trt": 0.01}
     levels[0] = replace(levels[0], summary=levels[0].summary | {"models": models})
     (note,) = found(*levels)["notes"]
-    assert "0.01, 0.188, 0.188; solve.magic holds it" in note
+    assert "0.01, 0.188, 0.188; solve.lambda_trt holds it" in note
 
 
 def test_spacings_too_near_each_other_are_warned_of():
@@ -201,15 +201,15 @@ def test_spacings_too_near_each_other_are_warned_of():
     assert "as near as a factor of 1.1" in warning
 
 
-@pytest.mark.parametrize(("levels", "told"), [
+@pytest.mark.parametrize(("levels", "message"), [
     ([level(0.1)], "two or three"), ([level(0.1), level(0.1)], "two or three"),
     ([level(0.1), level(0.15), level(0.2), level(0.3)], "two or three"),
     ([level(0.1), level(0.15, arrays={"TAWSS (Pa)": np.ones(9)})], "arrays of the wall differ"),
     ([level(0.1), level(0.15, wall=replace(WALL.mesh, points_mm=WALL.mesh.points_mm + 1))], "not of the same surface"),
     ([level(1.0), level(2.5)], "no wall is further than 3 spacings of 2.5 mm.*convergence"),
 ])  # fmt: skip
-def test_what_cannot_be_compared_is_refused(levels, told):
-    with pytest.raises(StageError, match=told):
+def test_what_cannot_be_compared_is_refused(levels, message):
+    with pytest.raises(StageError, match=message):
         found(*levels)
 
 

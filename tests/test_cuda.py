@@ -34,9 +34,9 @@ rheology = make_rheology(model, parameters, 0.7, 0.1, 0.1, blend) if parameters 
 lattice = build_lattice(nodes, sys.argv[3], (1 / 0.7, 1.2), walls, precision, force=(1e-5, 2e-5, -1e-5),
                         equilibrium=equilibrium, rheology=rheology)
 cpu, cuda = CpuDriver(lattice), CudaDriver(lattice)
-conditions = 1e-3 * rng.random((4, 3)) * (10, 1, -1)
-cpu.advance(conditions)
-cuda.advance(conditions)
+boundary_values = 1e-3 * rng.random((4, 3)) * (10, 1, -1)
+cpu.advance(boundary_values)
+cuda.advance(boundary_values)
 one, other = cpu.fields(), cuda.fields()
 assert (cpu.at_bounds() == cuda.at_bounds()).all()
 for name in ("drho", "velocity", "stress", *(("viscosity",) if rheology else ())):
@@ -49,7 +49,7 @@ np.testing.assert_allclose(a.backflow, b.backflow, rtol=0, atol=tolerance * 0.01
 np.testing.assert_allclose(a.opening_drho, b.opening_drho, rtol=0, atol=tolerance * 1e-3)
 assert a.node == b.node
 np.testing.assert_allclose((a.max_speed, a.mean_speed, a.change), (b.max_speed, b.mean_speed, b.change), rtol=tolerance)
-cuda.advance(conditions[:2] * np.nan)
+cuda.advance(boundary_values[:2] * np.nan)
 assert observe(cuda, False).max_speed == np.inf
 """
 
@@ -65,16 +65,16 @@ from solver.kernels.rheology import make_rheology
 nodes, rng = random_cavern((5, 4, 4), 3), np.random.default_rng(0)
 rheology = make_rheology("power-law", (0.02, 0.6), 0.7, 0.1, 0.1, rng.random(nodes.count))
 lattice = build_lattice(nodes, "trt", (1 / 0.7, 1.2), "bouzidi", "fp32", rheology=rheology)
-conditions = 1e-3 * rng.random((4, 3)) * (10, 1, -1)
+boundary_values = 1e-3 * rng.random((4, 3)) * (10, 1, -1)
 
 def go_on(driver):
-    driver.advance(conditions[2:])
+    driver.advance(boundary_values[2:])
     driver.average(MEAN, False)
     driver.average(3, False)
     return observe(driver, True), driver.state()
 
 one, other = CudaDriver(lattice), CudaDriver(lattice)
-one.advance(conditions[:2])
+one.advance(boundary_values[:2])
 for number in (MEAN, 3):
     one.average(number, True)
 observe(one, True)
@@ -105,12 +105,12 @@ from solver.backends.lattice import build_lattice
 nodes = random_cavern((7, 6, 5), 3)
 patch = (np.random.default_rng(2).random(len(nodes.wall_link_q)) < 0.4).astype(np.int8)
 nodes, lid = replace(nodes, wall_link_patch=patch, patches=("lid",)), {"lid": (0.02, 0.01, -0.01)}
-conditions = 1e-3 * np.random.default_rng(0).random((3, 3)) * (10, 1, -1)
+boundary_values = 1e-3 * np.random.default_rng(0).random((3, 3)) * (10, 1, -1)
 for scheme, walls in (("half-way", wall_nodes(nodes, lid)), ("bouzidi", None)):
     lattice = build_lattice(nodes, "bgk", (1.2, 1.2), scheme, "fp64", force=(1e-4, 2e-4, -1e-4), moving=lid)
     twins = FourPass(lattice, walls), CudaFourPass(lattice, walls)
     for twin in twins:
-        twin.advance(conditions)
+        twin.advance(boundary_values)
     one, other = (twin.read(slice(None, 19 * lattice.stride)) for twin in twins)
     np.testing.assert_allclose(other, one, rtol=0, atol=1e-13 * np.abs(one).max())
     np.testing.assert_allclose(twins[1].velocity, twins[0].velocity, rtol=0, atol=1e-13 * np.abs(one).max())
@@ -195,8 +195,8 @@ def test_device_is_the_cpu():
     from solver.backends.cuda.cuda_driver import CudaDriver
 
     drivers = CpuDriver(lattice), CudaDriver(lattice)
-    conditions = np.tile((5.0, 0.0), (100, 1))
+    boundary_values = np.tile((5.0, 0.0), (100, 1))
     for driver in drivers:
-        driver.advance(conditions)
+        driver.advance(boundary_values)
     one, other = (driver.fields().velocity for driver in drivers)
     np.testing.assert_allclose(one, other, rtol=0, atol=1e-6)

@@ -11,8 +11,8 @@ from test_velocity_sets import driven
 from solver.backends.lattice import build_lattice
 from solver.kernels.collision import make_collision, relaxation_rates
 from solver.kernels.velocity_sets import D3Q27
-from solver.run.models import CUMULANT_MAGIC, choose_velocity_set
-from validation.textbook import Plain, find_links
+from solver.run.models import CUMULANT_LAMBDA, choose_velocity_set
+from validation.textbook import TextbookSolver, find_links
 
 SPEEDS = st.tuples(*[st.floats(-0.2, 0.2)] * 3)
 
@@ -35,7 +35,7 @@ def at_equilibrium(drho: float, u: tuple[float, ...], compressible: bool) -> NDA
 def test_fluid_in_uniform_motion_stays_as_it_is(drho, u, tau, equilibrium):
     g = at_equilibrium(drho, u, equilibrium == "compressible")
     collide = make_collision("cumulant", np.float64, equilibrium, 27)
-    found = collide(tuple(g), relaxation_rates(tau, CUMULANT_MAGIC), (0.0, 0.0, 0.0))
+    found = collide(tuple(g), relaxation_rates(tau, CUMULANT_LAMBDA), (0.0, 0.0, 0.0))
     np.testing.assert_allclose(found, g, rtol=0, atol=1e-15)  # round-off of populations of up to 0.3
 
 
@@ -44,7 +44,7 @@ def viscosity_of_a_moving_wave(collision: str, speed: float) -> float:
     count, tau, steps, height = 32, 0.6, 200, 1e-3
     position = np.column_stack((np.arange(count), np.zeros((count, 2), int)))
     links = find_links(D3Q27, position, lambda at: at * (1, 0, 0) % count, lambda at, velocity: np.zeros(len(at)))
-    solver = Plain(D3Q27, links, collision, relaxation_rates(tau, CUMULANT_MAGIC))
+    solver = TextbookSolver(D3Q27, links, collision, relaxation_rates(tau, CUMULANT_LAMBDA))
     wave = np.exp(2j * np.pi * np.arange(count) / count)
     solver.start(np.stack((np.full(count, speed), height * wave.real, np.zeros(count))))
     sizes = []
@@ -70,7 +70,7 @@ def test_friction_of_curved_walls_hardly_depends_on_the_viscosity():
 
     def share(collision: str, grid_reynolds: float) -> float:
         tau = 0.5 + 3 * 0.08 / grid_reynolds
-        along, r = driven(nodes, direction, 27, tau, radius, speed, 0.25, collision, CUMULANT_MAGIC)
+        along, r = driven(nodes, direction, 27, tau, radius, speed, 0.25, collision, CUMULANT_LAMBDA)
         return float(along.mean() / (speed * (1 - r**2)).mean())
 
     lost = {name: share(name, 10) - share(name, 60) for name in ("cumulant", "projected")}

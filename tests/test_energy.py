@@ -13,7 +13,7 @@ from pipeline.files.table import write_table
 from pipeline.haemodynamics.accumulator import Fields
 from pipeline.haemodynamics.energy import dissipation_w_m3, kinetic_change_w
 from pipeline.haemodynamics.indices import LONG_COLUMNS, OPENING_COLUMNS, _centreline_checks, long_rows
-from pipeline.stages.postprocess import postprocess, write_along
+from pipeline.stages.postprocess import postprocess, write_centreline_profile
 from tests.test_sections import branch, straight
 
 DIRECTIONS = [(1, 0, 0), (1, 1, 0), (2, 3, 6), (0.3, -0.8, 0.5)]
@@ -42,7 +42,7 @@ def found(pipe, spacing_mm, factors=(1.0,), level_pa=0.0, edge_mm=0.1, branches=
     times = [flow_of(pipe, nodes, factor, level_pa) for factor in factors]
     said = summary(pipe, **numbers)
     results = postprocess(nodes, pipe.surface(edge_mm), times, said, monitored, PostprocessSettings(), branches, record)
-    return results.indices, results.along
+    return results.indices, results.profile
 
 
 def friction_w(pipe, spacing_mm):
@@ -153,8 +153,8 @@ PERIOD_S = 0.8
 def record_of(pipe):
     """Two periods of the solver's record: in the last the flow is 1 +- 2, in the one before 1 +- 5."""
     time = np.arange(1, 81) / 40 * PERIOD_S
-    swing = np.where(time > PERIOD_S, 2.0, 5.0) * np.sin(2 * np.pi * time / PERIOD_S)
-    flow, pressure = pipe.flow_ml_s * (1 + swing), 100 + 10 * swing
+    oscillatory = np.where(time > PERIOD_S, 2.0, 5.0) * np.sin(2 * np.pi * time / PERIOD_S)
+    flow, pressure = pipe.flow_ml_s * (1 + oscillatory), 100 + 10 * oscillatory
     return {
         "time_s": time, "mach": np.linspace(0.02, 0.12, 80), "kinetic_energy_j": 1 + 0 * time,
         "flow_ml_s:inlet": flow, "flow_ml_s:outlet": flow,
@@ -204,13 +204,13 @@ def test_blood_that_is_thicker_at_the_openings_lowers_their_numbers():
         assert factor * thick[key] == pytest.approx(thin[key], rel=1e-9)
 
 
-@pytest.mark.parametrize(("level_mmhg", "told"), [(0.0, False), (19.9, False), (20.1, True), (90.0, True)])
-def test_a_ratio_of_pressures_is_told_at_pressures_of_arteries_only(level_mmhg, told):
+@pytest.mark.parametrize(("level_mmhg", "reported"), [(0.0, False), (19.9, False), (20.1, True), (90.0, True)])
+def test_a_ratio_of_pressures_is_told_at_pressures_of_arteries_only(level_mmhg, reported):
     """The level is the outlet's; at 0, the default, the ratio would be 0 whatever the vessel."""
     pipe = Pipe()
     indices = found(pipe, 0.4, level_pa=level_mmhg * 133.322387415)[0]
     ratio, note = indices["pressure_drops"][0]["pressure_ratio"], indices["pressure_ratio_note"]
-    if told:
+    if reported:
         level = level_mmhg * 133.322387415
         assert ratio == pytest.approx(level / (level + pipe.gradient_pa_mm * pipe.length_mm), rel=1e-6)
         assert "not a measured fractional flow reserve" in note
@@ -261,13 +261,13 @@ def test_tables_say_what_the_indices_say(tmp_path):
     indices, rows = found(pipe, 0.4, branches=(straight(pipe), blind))
     assert [tuple(opening) for opening in indices["openings"]] == [OPENING_COLUMNS] * 2
     write_table(tmp_path / "openings.csv", OPENING_COLUMNS, indices["openings"])
-    for told, opening in zip(read(tmp_path / "openings.csv"), indices["openings"], strict=True):
-        assert told.keys() == opening.keys()
+    for reported, opening in zip(read(tmp_path / "openings.csv"), indices["openings"], strict=True):
+        assert reported.keys() == opening.keys()
         for key, value in opening.items():
             if isinstance(value, float):
-                assert float(told[key]) == pytest.approx(value, rel=1e-5)
+                assert float(reported[key]) == pytest.approx(value, rel=1e-5)
             else:
-                assert told[key] == ("" if value is None else str(value))
+                assert reported[key] == ("" if value is None else str(value))
     write_table(tmp_path / "indices.csv", LONG_COLUMNS, long_rows(indices))
     long = {(row["quantity"], row["name"]): row for row in read(tmp_path / "indices.csv")}
     assert len(long) == len(long_rows(indices))  # no two of a name
@@ -284,9 +284,9 @@ def test_tables_say_what_the_indices_say(tmp_path):
         assert long[quantity, name]["unit"] == unit
     assert ("openings.womersley", "inlet") not in long
     write_table(tmp_path / "along.csv", tuple(rows[0]), rows)
-    told = read(tmp_path / "along.csv")
-    assert len(told) == len(rows)
-    assert {row["osi_mean"] for row in told} == {""}  # of a steady flow
+    reported = read(tmp_path / "along.csv")
+    assert len(reported) == len(rows)
+    assert {row["osi_mean"] for row in reported} == {""}  # of a steady flow
 
 
 def test_an_empty_table_is_a_header_and_empty_lines_a_file(tmp_path):
@@ -294,7 +294,7 @@ def test_an_empty_table_is_a_header_and_empty_lines_a_file(tmp_path):
     assert (tmp_path / "none.csv").read_text() == "a,b\n"
     write_table(tmp_path / "one.csv", ("a", "b", "c", "d"), [{"a": np.nan, "b": None, "c": True, "d": "x,y"}])
     assert (tmp_path / "one.csv").read_text() == 'a,b,c,d\n,,true,"x,y"\n'
-    write_along([], tmp_path / "none.vtp")
+    write_centreline_profile([], tmp_path / "none.vtp")
     assert b'NumberOfPoints="0"' in (tmp_path / "none.vtp").read_bytes()
 
 

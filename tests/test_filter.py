@@ -269,7 +269,7 @@ def test_the_filtered_region_covers_the_box_where_it_was():
 
 
 @pytest.mark.parametrize(
-    ("region", "told"),
+    ("region", "message"),
     [
         (
             {"region_mm": {"low_mm": [100, 0, 0], "high_mm": [120, 9, 9]}},
@@ -278,9 +278,9 @@ def test_the_filtered_region_covers_the_box_where_it_was():
         ({"region_voxels": {"low": [10, 10, 40], "high": [20, 20, 50]}}, r"region_voxels.*volume of \[20, 20, 20\]"),
     ],
 )
-def test_a_region_beside_the_volume_is_refused_with_both_extents(region, told):
+def test_a_region_beside_the_volume_is_refused_with_both_extents(region, message):
     volume = Volume(np.zeros((20, 20, 20), np.float32), (1, 1, 1), (0, 0, 0), np.eye(3))
-    with pytest.raises(StageError, match=told):
+    with pytest.raises(StageError, match=message):
         filter_volume(volume, FilterSettings.model_validate(region))
 
 
@@ -440,7 +440,7 @@ def test_vessels_apart_are_in_one_region_when_each_has_a_seed(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("keys", "told"),
+    ("keys", "message"),
     [
         ({}, "nothing to grow from"),
         ({"seeds_voxel": ((500, 3, 3),)}, r"region_grown.seeds_voxel\[0\].*outside the loaded volume"),
@@ -448,8 +448,8 @@ def test_vessels_apart_are_in_one_region_when_each_has_a_seed(tmp_path):
         ({"seeds_voxel": ((2, 2, 2),)}, "none can be estimated"),
     ],
 )
-def test_a_region_that_cannot_grow_is_refused_with_the_remedy(keys, told):
-    with pytest.raises(StageError, match=told):
+def test_a_region_that_cannot_grow_is_refused_with_the_remedy(keys, message):
+    with pytest.raises(StageError, match=message):
         grown(tube_volume(1.5), **keys)
 
 

@@ -42,8 +42,8 @@ def test_memory_is_what_the_drivers_hold():
             on = nodes.with_corners() if q == 27 else nodes
             driver = CpuDriver(build_lattice(on, "trt", rates, precision=precision, isotropic=q == 27))
             for means in (1, 3):
-                driver.average(means - 1, anew=True)
-                driver.average(means, anew=True)
+                driver.average(means - 1, restart=True)
+                driver.average(means, restart=True)
                 held = held_bytes(driver.fields()) + driver.memory_bytes()
                 need = replace(BIG, copies=1).bytes(Size.of_nodes(nodes, q), precision, means + 1)
                 assert need == pytest.approx(held, rel=0.2)
@@ -93,25 +93,25 @@ CASES = [(4.2, 17.0, 5), (4.2, 17.0, 50), (4.2, 50.0, 50), (4.2, 120.0, 50), (8.
 @pytest.mark.parametrize(("radius", "length", "reynolds"), CASES)
 def test_steady_runs_take_the_steps_that_were_expected(radius, length, reynolds, tmp_path):
     """Within a factor of 1.5; the pipes that the formula was compared with lay between 0.80 and 1.25."""
-    demand_steps(radius, length, reynolds, tmp_path)
+    require_steps(radius, length, reynolds, tmp_path)
 
 
 def test_steady_run_takes_the_steps_that_were_expected(tmp_path):
-    demand_steps(*CASES[0], tmp_path)
+    require_steps(*CASES[0], tmp_path)
 
 
-def demand_steps(radius, length, reynolds, folder):
+def require_steps(radius, length, reynolds, folder):
     nodes, wanted, _ = pipe_case((1, 2, 3), reynolds, radius, length)
     summary = solve(nodes, wanted, folder / "flow.vtkhdf", folder / "monitor.csv", LOG)
     assert summary["converged"]
     expected = summary["forecast"]
-    demand_near(summary)
+    require_near(summary)
     held = summary["memory_mb"]  # without the mean of a run that does not settle, and the room for a snapshot
     assert 0.98 * held < expected["memory_mb"] < 2 * held
     assert expected["seconds"] > 0 < summary["seconds"]
 
 
-def demand_near(summary):
+def require_near(summary):
     assert 1 / 1.5 < summary["forecast"]["steps"] / summary["steps"] < 1.5
 
 
@@ -124,7 +124,7 @@ def test_a_cavity_takes_the_steps_that_were_expected(reynolds, tmp_path):
     summary = solve(nodes, wanted, tmp_path / "flow.vtkhdf", tmp_path / "monitor.csv", LOG)
     assert summary["state"] == "steady"
     assert summary["numbers"]["ramp_s"] > 0
-    demand_near(summary)
+    require_near(summary)
 
 
 @pytest.mark.parametrize("reynolds", [20.0, 60.0])
@@ -135,7 +135,7 @@ def test_flow_over_a_step_takes_the_steps_that_were_expected(reynolds, tmp_path)
     wanted = settings(inlets={"*": InletSettings(flow_ml_s, None, "developed")})
     summary = solve(nodes, wanted, tmp_path / "flow.vtkhdf", tmp_path / "monitor.csv", LOG)
     assert summary["state"] == "steady"
-    demand_near(summary)
+    require_near(summary)
 
 
 def test_cycles_take_the_steps_that_were_expected(tmp_path):

@@ -1,4 +1,4 @@
-"""The slow twin: its walls of wall nodes against their formulas and against flows that are known."""
+"""The reference four-pass solver: its walls of wall nodes against their formulas and against flows that are known."""
 
 from dataclasses import replace
 
@@ -59,15 +59,15 @@ def test_wall_nodes_send_back_what_is_extrapolated_to_them():
     turned, far = links.upstream < 0, (links.upstream >= 0) & (links.kept < 1)
     assert min(turned.sum(), far.sum(), (links.kept == 1).sum()) > 50  # every branch is taken
     force = (1e-4, 2e-4, -1e-4)
-    twin = four_pass(nodes, force=force, moving=moving)
+    reference = four_pass(nodes, force=force, moving=moving)
     wanted = 1e-2 * np.random.default_rng(0).standard_normal((19, nodes.count))
-    g = twin.populations[: 19 * twin.lattice.stride].reshape(19, -1)[:, : nodes.count]
+    g = reference.populations[: 19 * reference.lattice.stride].reshape(19, -1)[:, : nodes.count]
     g[:] = wanted
-    twin.advance(np.zeros((5, 0)))
+    reference.advance(np.zeros((5, 0)))
     for _ in range(5):
         wanted = stepped(nodes, wanted, np.array(force), moving)
     np.testing.assert_allclose(g, wanted, rtol=0, atol=1e-14 * np.abs(wanted).max() * 19)  # round-off of five steps
-    np.testing.assert_allclose(twin.velocity, moments(wanted, np.array(force))[1], rtol=0, atol=1e-13)
+    np.testing.assert_allclose(reference.velocity, moments(wanted, np.array(force))[1], rtol=0, atol=1e-13)
 
 
 @pytest.mark.parametrize("gap", [0.2, 0.5, 0.9, 1.0])
@@ -82,21 +82,23 @@ def test_couette_flow_is_linear_to_round_off(gap):
     nodes = nodes_from(np.ones((height, 1, 1), bool), crossing, (), (True, True, False))
     upper = (nodes.position[nodes.wall_link_node, 2] > height / 2).astype(np.int8)
     nodes, moving = replace(nodes, wall_link_patch=upper, patches=("top",)), {"top": (0.01, 0.02, 0.0)}
-    twin = four_pass(nodes, moving=moving)
-    twin.advance(np.zeros((8000, 0)))  # the slowest mode falls by exp(-pi^2 nu t/H^2), at least exp(-80)
+    reference = four_pass(nodes, moving=moving)
+    reference.advance(np.zeros((8000, 0)))  # the slowest mode falls by exp(-pi^2 nu t/H^2), at least exp(-80)
     z = nodes.position[:, 2] - 1
     wanted = np.outer(moving["top"], (z + gap) / (height - 1 + 2 * gap))
-    np.testing.assert_allclose(twin.velocity, wanted, rtol=0, atol=1e-12)
+    np.testing.assert_allclose(reference.velocity, wanted, rtol=0, atol=1e-12)
 
 
 def pipe_error(direction: tuple[int, int, int], radius: float) -> float:
     """Relative L2 error of the forced flow through an endless pipe, at tau 0.8 in diffusive scaling."""
     nodes, peak, viscosity = periodic_pipe(direction, radius), 0.5 / radius, 0.1
     unit = np.array(direction) / np.linalg.norm(direction)
-    twin = four_pass(nodes, force=tuple(4 * viscosity * peak / radius**2 * unit))
-    twin.advance(np.zeros((2 * round(1.2 * radius**2 / viscosity), 0)))  # the slowest mode falls by exp(-5.78 * 2.4)
+    reference = four_pass(nodes, force=tuple(4 * viscosity * peak / radius**2 * unit))
+    reference.advance(
+        np.zeros((2 * round(1.2 * radius**2 / viscosity), 0))
+    )  # the slowest mode falls by exp(-5.78 * 2.4)
     wanted = peak * (1 - (pipe_radius(nodes, direction) / radius) ** 2)
-    return float(np.linalg.norm(unit @ twin.velocity - wanted) / np.linalg.norm(wanted))
+    return float(np.linalg.norm(unit @ reference.velocity - wanted) / np.linalg.norm(wanted))
 
 
 def test_poiseuille_in_a_tilted_pipe_converges_at_second_order():
@@ -122,9 +124,9 @@ def cavity_differences(n: int, reynolds: int, speed: float) -> tuple[float, floa
     lid = ((end[:, 2] > n) & (end[:, 0] > 0) & (end[:, 0] <= n)).astype(np.int8)
     nodes, moving = replace(nodes, wall_link_patch=lid, patches=("lid",)), {"lid": (speed, 0.0, 0.0)}
     viscosity = speed * (n + 1) / reynolds
-    twin = four_pass(nodes, relaxation_rates(0.5 + 3 * viscosity, 3 / 16), moving=moving)
-    twin.advance(np.zeros((2 * round(20 * (n + 1) / speed), 0)))
-    place, velocity = nodes.position[:, ::2] / (n + 1), twin.velocity / speed
+    reference = four_pass(nodes, relaxation_rates(0.5 + 3 * viscosity, 3 / 16), moving=moving)
+    reference.advance(np.zeros((2 * round(20 * (n + 1) / speed), 0)))
+    place, velocity = nodes.position[:, ::2] / (n + 1), reference.velocity / speed
     differences = []
     for axis, component, lid_speed, (at, wanted) in zip(
         (1, 0), (0, 2), (1.0, 0.0), published("ghia1982", reynolds), strict=True
@@ -146,8 +148,8 @@ def test_cavity_of_the_work_is_near_the_reference():
 
 def test_flow_between_openings_leaks_little():
     """Extrapolation does not conserve mass: an open pipe of 20 nodes' length and 12 across gains 1.2 % of its flow."""
-    twin = four_pass(pipe((1, 2, 3), 6.2, 20))
-    twin.advance(np.tile((0.5, 0.0), (800, 1)))
-    into, out = observe(twin, False).inflow
+    reference = four_pass(pipe((1, 2, 3), 6.2, 20))
+    reference.advance(np.tile((0.5, 0.0), (800, 1)))
+    into, out = observe(reference, False).inflow
     assert into == pytest.approx(0.5, rel=1e-13)
     assert -out == pytest.approx(0.5, rel=0.02)

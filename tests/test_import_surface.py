@@ -211,7 +211,7 @@ def test_a_coarse_surface_is_cut_where_it_ought_to_be():
 
 
 def spoiled(kind: str) -> Mesh:
-    """The vessel with a fault that can be mended."""
+    """The vessel with a fault that can be repaired."""
     points, triangles = VESSEL.points_mm, VESSEL.triangles
     rng = np.random.default_rng(0)
     if kind == "inside out":
@@ -242,7 +242,7 @@ def spoiled(kind: str) -> Mesh:
 @pytest.mark.parametrize(
     "kind", ["inside out", "turned at random", "soup", "soup with noise", "doubled", "degenerate", "specks", "pinhole"]
 )
-def test_what_can_be_mended_without_doubt_is(kind):
+def test_what_can_be_repaired_without_doubt_is(kind):
     result = brought_in(spoiled(kind))
     check_closed(result.mesh)
     assert len(result.openings) == 2
@@ -283,7 +283,7 @@ def test_faces_of_a_faceted_surface_are_openings_where_sharp_edges_say_nothing()
     assert len(result.openings) == 2
 
 
-def test_faces_survive_mending():
+def test_faces_survive_repair():
     """Points and triangles are merged, dropped and turned on the way; every face stays with its triangles."""
     rng = np.random.default_rng(3)
     points = VESSEL.points_mm[VESSEL.triangles].reshape(-1, 3)
@@ -398,7 +398,7 @@ def moebius() -> Mesh:
 
 
 def faulty(kind: str) -> Mesh:
-    """A surface with a fault that only its maker can mend."""
+    """A surface with a fault that only its maker can repair."""
     points, triangles = VESSEL.points_mm, VESSEL.triangles
     wall = VESSEL.opening == 0
     if kind == "not finite":
@@ -446,7 +446,7 @@ def faulty(kind: str) -> Mesh:
         ("ring", "0 open ends found"),
     ],
 )
-def test_faults_that_only_its_maker_can_mend_are_refused(kind, message):
+def test_faults_that_only_its_maker_can_repair_are_refused(kind, message):
     with pytest.raises(StageError, match=message) as caught:
         brought_in(faulty(kind))
     assert "\n" not in str(caught.value)

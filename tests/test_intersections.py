@@ -77,7 +77,7 @@ FLAT = np.array([[0, 0, 0], [2, 0, 0], [0, 2, 0], [2, 2, 0], [0.5, 0.5, 0], [5, 
     ("triangles", "expected"),
     [
         ([[0, 1, 2], [1, 3, 2]], 0),  # neighbours in a plane
-        ([[0, 1, 2], [0, 2, 1]], 0),  # the same, which a mesh has not: see mend
+        ([[0, 1, 2], [0, 2, 1]], 0),  # the same, which a mesh has not: see repair
         ([[0, 1, 2], [1, 0, 4]], 1),  # folded onto each other
         ([[0, 1, 2], [0, 6, 7]], 1),  # one in the other, with a corner shared
         ([[0, 1, 2], [4, 3, 5]], 1),  # a corner in the other

@@ -12,7 +12,7 @@ from test_simulation import settings
 from solver.backends.cpu.cpu_driver import CpuDriver
 from solver.backends.driver import Fields
 from solver.backends.lattice import Lattice, build_lattice
-from solver.backends.subdomains import PartsDriver
+from solver.backends.subdomains import SubdomainsDriver
 from solver.domain.nodes import Nodes
 from solver.kernels.collision import relaxation_rates
 from solver.kernels.isotropy import PAIRS
@@ -112,7 +112,7 @@ def test_it_is_found_once_in_so_many_steps_however_they_are_asked_for():
     whole.advance(np.zeros((3 * EVERY, 0)))
 
     part = np.random.default_rng(1).integers(0, 4, nodes.count)
-    for make in (CpuDriver, lambda lattice: PartsDriver(lattice, part, CpuDriver)):
+    for make in (CpuDriver, lambda lattice: SubdomainsDriver(lattice, part, CpuDriver)):
         one = begun(lattice, fields, make)
         for steps in (6, 2, 20):
             one.advance(np.zeros((steps, 0)))
@@ -157,7 +157,7 @@ def test_flow_along_an_axis_knows_nothing_of_it():
     [({}, True), ({"precision": "fp16"}, False), ({"velocity_set": "D3Q19"}, False),
      ({"patches": {"wall": PatchSettings((0.0, 0.0, 0.1), False)}}, False)],
 )  # fmt: skip
-def test_runs_on_d3q27_have_it_unless_walls_move_or_populations_are_halves(changes, acts):
+def test_runs_on_d3q27_have_it_unless_walls_move_or_populations_are_fp16(changes, acts):
     nodes = replace(pipe((0, 0, 1), 5.3, 24, 0.2), patches=("wall",))
     wanted = settings(velocity_set="D3Q27", inlets={"in": InletSettings(0.3, None, "parabolic")})
     wanted = replace(wanted, **changes)
@@ -171,7 +171,7 @@ from geometries import random_cavern
 from solver.backends.cpu.cpu_driver import CpuDriver
 from solver.backends.cuda.cuda_driver import CudaDriver
 from solver.kernels.isotropy import PAIRS
-from solver.backends.subdomains import PartsDriver
+from solver.backends.subdomains import SubdomainsDriver
 from solver.kernels.rheology import make_rheology
 
 nodes = random_cavern((5, 4, 4), 3, openings=False)
@@ -184,7 +184,7 @@ for rheology in (None, make_rheology("power-law", (0.02, 0.6), TAU, 0.01, 0.1)):
     for a, b in zip(cpu.fields().arrays(), cuda.fields().arrays(), strict=True):
         np.testing.assert_allclose(a, b, rtol=0, atol=1e-12 * np.abs(a).max())
 
-whole, parts = begun(lattice, random_flow(nodes.count), CudaDriver), PartsDriver(
+whole, parts = begun(lattice, random_flow(nodes.count), CudaDriver), SubdomainsDriver(
     lattice, np.arange(nodes.count) % 2, CudaDriver)
 parts.restore(parts.state() | {"since": np.array(PAIRS - 1)})
 parts.begin_with(random_flow(nodes.count), np.zeros((0, 2)))

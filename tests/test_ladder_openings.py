@@ -135,7 +135,7 @@ def test_pipe_with_openings_converges_to_hagen_poiseuille(tmp_path):
 
     The limits at 15 are those of the ladder at 21 times (21/15)^2, stress times 21/15.
     """
-    coarse, fine = (solve_pipe((1, 2, 3), r, tmp_path / str(r), magic=3 / 16) for r in (5.2, 7.3))
+    coarse, fine = (solve_pipe((1, 2, 3), r, tmp_path / str(r), lambda_trt=3 / 16) for r in (5.2, 7.3))
     assert order((5.2, 7.3), (coarse.velocity, fine.velocity)) > 1.5
     assert fine.flow < 3e-3 * 2
     assert abs(fine.gradient) < 1e-2 * 2

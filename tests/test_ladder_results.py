@@ -193,7 +193,7 @@ def test_steady_pipe_through_the_chain(tmp_path):
     assert max(found.curl_beside, found.curl_inside) < 0.1
 
 
-USUAL_MAGIC = 3 / 16
+USUAL_LAMBDA = 3 / 16
 """Lambda as it is often advised; ours falls with tau."""
 SLOW_ORDER: dict[str, Any] = {
     "held": 0.7,
@@ -215,7 +215,7 @@ def test_wall_shear_stress_through_the_whole_chain(tmp_path):
             for radius in RADII
         }
         usual = {
-            direction: steady_figures(direction, 14.0, tmp_path / f"{k}-usual", magic=USUAL_MAGIC)
+            direction: steady_figures(direction, 14.0, tmp_path / f"{k}-usual", lambda_trt=USUAL_LAMBDA)
             for k, direction in enumerate(DIRECTIONS[:2])
         }
         columns = ("direction", "nodes across")
@@ -294,16 +294,16 @@ FINE = 20_000
 
 
 @dataclass
-class Swing(Pulse):
+class OscillatoryComponent(Pulse):
     """Flow Q (1 + a cos wt) from an inlet to a pressure of 0: it stays above 0, the stress on the wall does not."""
 
     direction: tuple[float, float, float] = (1, 2, 3)
-    swing: float = 0.98
+    oscillatory: float = 0.98
 
     def run(self, folder: Path, **changes: Any) -> Solved:
         folder.mkdir()
         phase = np.arange(33) / 32
-        flow = self.flow_ml_s * (1 + self.swing * np.cos(2 * np.pi * phase))
+        flow = self.flow_ml_s * (1 + self.oscillatory * np.cos(2 * np.pi * phase))
         wave = folder / "wave.csv"
         np.savetxt(wave, np.column_stack((phase * self.pipe.period_s, flow)), "%.17g", ",", header="time_s,flow_ml_s",
                    comments="")  # fmt: skip
@@ -312,12 +312,12 @@ class Swing(Pulse):
 
     def shear_pa(self, phase: NDArray[np.float64]) -> NDArray[np.float64]:
         """Along the axis, at parts of the period."""
-        swing = self.pipe.shear_pa(self.swing * self.flow_ml_s) * np.exp(2j * np.pi * phase)
-        return self.pipe.steady_shear_pa(self.flow_ml_s).real + swing.real
+        oscillatory = self.pipe.shear_pa(self.oscillatory * self.flow_ml_s) * np.exp(2j * np.pi * phase)
+        return self.pipe.steady_shear_pa(self.flow_ml_s).real + oscillatory.real
 
 
 @dataclass(frozen=True)
-class SwingFigures:
+class OscillatoryFigures:
     """What is seen of a pulsatile pipe, less Womersley's solution for the flow at its inlet; relative but for OSI.
 
     Attributes
@@ -343,7 +343,7 @@ class SwingFigures:
     degrees: float
 
 
-def swing_figures(pulse: Swing, run: Solved, every: int = 1) -> SwingFigures:
+def oscillatory_figures(pulse: OscillatoryComponent, run: Solved, every: int = 1) -> OscillatoryFigures:
     """Of every so-manieth snapshot."""
     seen = see(run, every)
     exact = shear_indices(pulse.shear_pa(np.arange(FINE) / FINE))
@@ -356,9 +356,9 @@ def swing_figures(pulse: Swing, run: Solved, every: int = 1) -> SwingFigures:
     times = np.array(run.flow.times_s)
     slopes = [-np.polyfit(seen.along_mm[inner] * 1e-3, run.flow.pressure_pa(k)[inner].astype(float), 1)[0]
               for k in range(len(times))]  # fmt: skip
-    wanted = pulse.pipe.gradient(pulse.swing * pulse.flow_ml_s)
+    wanted = pulse.pipe.gradient(pulse.oscillatory * pulse.flow_ml_s)
     gradient = first_harmonic(times, np.array(slopes), pulse.pipe.period_s) / wanted
-    return SwingFigures(
+    return OscillatoryFigures(
         **off, osi=float(seen.on_wall("OSI").mean()),
         transverse=float(seen.on_wall("transverse WSS (Pa)").mean() / exact["TAWSS"]),
         gradient=abs(gradient) - 1, degrees=phase_deg(gradient),
@@ -367,8 +367,8 @@ def swing_figures(pulse: Swing, run: Solved, every: int = 1) -> SwingFigures:
 
 def test_pulsatile_pipe_through_the_chain(tmp_path):
     """At 10 nodes across: a first order leaves twice what is wanted at 20."""
-    pulse = Swing(5.0, 4.5)
-    found = swing_figures(pulse, pulse.run(tmp_path / "run"))
+    pulse = OscillatoryComponent(5.0, 4.5)
+    found = oscillatory_figures(pulse, pulse.run(tmp_path / "run"))
     exact = shear_indices(pulse.shear_pa(np.arange(FINE) / FINE))
     assert exact["OSI"] > 0.05  # the stress does turn back
     assert max(found.tawss_mean, found.peak_mean, found.rrt_mean) < 0.15
@@ -384,7 +384,7 @@ def test_stress_behind_an_inlet_that_turns_back_is_that_of_blood(tmp_path):
 
     What is left is that the profile of the thick fluid needs a way to turn into that of blood.
     """
-    pulse = Swing(5.0, 4.0, (1, 2, 3), 1.2)
+    pulse = OscillatoryComponent(5.0, 4.0, (1, 2, 3), 1.2)
     run = pulse.run(tmp_path / "run")
     seen = see(run)
     along = (seen.wall.mesh.points_mm - run.nodes.openings[0].centre_mm) @ seen.axis
@@ -400,20 +400,20 @@ def test_indices_of_a_pulsatile_pipe_through_the_whole_chain(tmp_path):
     title = "Pulsatile pipes with inlet and outlet, Womersley number 4.5, through postprocess, 40 snapshots"
     with Evidence("results-pulse", title, "Womersley's solution") as case:
         radii, directions = RADII[:3], DIRECTIONS[:2]
-        found: dict[tuple[Any, float], SwingFigures] = {}
-        half: dict[Any, SwingFigures] = {}
-        usual: dict[Any, SwingFigures] = {}
+        found: dict[tuple[Any, float], OscillatoryFigures] = {}
+        half: dict[Any, OscillatoryFigures] = {}
+        usual: dict[Any, OscillatoryFigures] = {}
         for direction in directions:
             for radius in radii:
-                pulse = Swing(radius, 4.5, direction)
+                pulse = OscillatoryComponent(radius, 4.5, direction)
                 run = pulse.run(tmp_path / f"{direction[0]}-{direction[1]}-{radius:g}")
-                found[direction, radius] = swing_figures(pulse, run)
-            half[direction] = swing_figures(pulse, run, 2)
-            run = pulse.run(tmp_path / f"{direction[0]}-{direction[1]}", magic=USUAL_MAGIC)
-            usual[direction] = swing_figures(pulse, run)
+                found[direction, radius] = oscillatory_figures(pulse, run)
+            half[direction] = oscillatory_figures(pulse, run, 2)
+            run = pulse.run(tmp_path / f"{direction[0]}-{direction[1]}", lambda_trt=USUAL_LAMBDA)
+            usual[direction] = oscillatory_figures(pulse, run)
         exact = shear_indices(pulse.shear_pa(np.arange(FINE) / FINE))
 
-        def row(each: SwingFigures) -> tuple[float, ...]:
+        def row(each: OscillatoryFigures) -> tuple[float, ...]:
             return (each.tawss_mean, each.tawss_95, each.peak_mean, each.peak_95, each.rrt_mean, each.rrt_95, each.osi,
                     each.osi_mean, each.osi_95, each.transverse)  # fmt: skip
 

@@ -46,7 +46,7 @@ def stirred(nodes: Nodes, seed: int = 0) -> np.ndarray:
     return equilibrium(drho, u) + 1e-3 * rng.standard_normal((19, nodes.count))
 
 
-def conditions(nodes: Nodes, steps: int) -> np.ndarray:
+def boundary_values(nodes: Nodes, steps: int) -> np.ndarray:
     """Flow and pressures that change from step to step."""
     sizes = np.array([0.1 if opening.role == "inlet" else 0.01 for opening in nodes.openings])
     return np.random.default_rng(1).random((steps, len(sizes))) * sizes
@@ -103,7 +103,7 @@ def test_momentum_changes_by_what_force_walls_and_openings_give(nodes, walls):
     driver = Weighed(build_lattice(nodes, "trt", RATES, walls, "fp64", force=tuple(FORCE)))
     driver.weigh(both_kinds(nodes), "wall")
     populations(driver)[:] = stirred(nodes)
-    for row in conditions(nodes, 4):
+    for row in boundary_values(nodes, 4):
         before = VELOCITIES.T @ populations(driver).sum(axis=1)
         driver.advance(row[None])
         change = VELOCITIES.T @ populations(driver).sum(axis=1) - before
@@ -203,7 +203,7 @@ def run(nodes: Nodes, start: np.ndarray, collision: str, walls: str, force: np.n
     lattice = build_lattice(nodes, collision, RATES, walls, "fp64", force=tuple(force))
     driver = CpuDriver(lattice)
     populations(driver)[:] = start
-    driver.advance(conditions(nodes, 10))
+    driver.advance(boundary_values(nodes, 10))
     return driver.fields(), observe(driver, False).inflow
 
 

@@ -22,7 +22,7 @@ from pydicom.encaps import generate_frames
 
 from pipeline.case.settings.images import LoadSettings
 from pipeline.dicom import codecs
-from pipeline.files.sandbox import ContainedError
+from pipeline.files.sandbox import SandboxError
 from pipeline.files.volume import Volume
 from pipeline.stages.load import load
 
@@ -108,11 +108,11 @@ def test_a_decoder_that_crashes_or_hangs_is_a_frame_that_cannot_be_decoded(monke
         before = codecs.PROCESS.process
         try:
             codecs.decode("jpeg", bytes(damaged), *request)
-        except ContainedError:
+        except SandboxError:
             ended += before.poll() is not None
         assert codecs.decode("jpeg", frame, *request) == sound
     assert ended  # else this test shows nothing
-    with pytest.raises(ContainedError):
+    with pytest.raises(SandboxError):
         codecs.decode("jpeg", frame, str(uid.JPEGLosslessSV1), 10**9, 10**9, 16)
 
 

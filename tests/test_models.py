@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from solver.boundary.openings import outlet_blend
 from solver.kernels.collision import COLLISIONS, ON_D3Q27
 from solver.kernels.rheology import make_local_rate, make_rheology, one_number
-from solver.run.models import CUMULANT_LAYERS, CUMULANT_MAGIC, LAYERS, choose_models
+from solver.run.models import CUMULANT_LAMBDA, CUMULANT_LAYERS, LAYERS, choose_models
 from solver.runtime.errors import StageError
 
 TAU = st.floats(0.5005, 1.4)
@@ -24,18 +24,22 @@ def test_the_ladder_ends_with_what_serves_any_flow(grid_reynolds, tau, q):
     assert [rung.eddies for rung in ladder] == sorted(rung.eddies for rung in ladder)
     for rung in ladder:
         assert not rung.beyond(grid_reynolds)
-        assert 0 < rung.magic <= 3 / 16
+        assert 0 < rung.lambda_trt <= 3 / 16
 
 
 def test_the_first_models_follow_the_grid_reynolds_number():
     first = {number: choose_models("auto", number, tau)[0] for number, tau in ((5, 0.55), (30, 0.508), (31, 0.508))}
-    assert (first[5].collision, first[5].magic, first[5].eddies) == ("trt", pytest.approx(0.1), 0)
-    assert (first[30].collision, first[30].magic, first[30].layers) == ("trt", pytest.approx(0.004), LAYERS)
+    assert (first[5].collision, first[5].lambda_trt, first[5].eddies) == ("trt", pytest.approx(0.1), 0)
+    assert (first[30].collision, first[30].lambda_trt, first[30].layers) == ("trt", pytest.approx(0.004), LAYERS)
     assert first[31].collision == "projected"
-    assert choose_models("auto", 5, 0.9)[0].magic == 3 / 16
+    assert choose_models("auto", 5, 0.9)[0].lambda_trt == 3 / 16
     for number in (11, 300):
         cumulants, *safer = choose_models("auto", number, 0.508, q=27)
-        assert (cumulants.collision, cumulants.magic, cumulants.layers) == ("cumulant", CUMULANT_MAGIC, CUMULANT_LAYERS)
+        assert (cumulants.collision, cumulants.lambda_trt, cumulants.layers) == (
+            "cumulant",
+            CUMULANT_LAMBDA,
+            CUMULANT_LAYERS,
+        )
         assert [models.collision for models in safer] == ["projected"] * 2
 
 
@@ -44,15 +48,15 @@ def test_models_that_are_named_stay_alone(name, grid_reynolds, tau):
     (models,) = choose_models(name, grid_reynolds, tau, q=27 if name in ON_D3Q27 else 19)
     assert (models.collision, models.eddies, models.layers, models.most) == (name, 0, 0, None)
     if name == "bgk":
-        assert models.magic == pytest.approx((tau - 0.5) ** 2)
+        assert models.lambda_trt == pytest.approx((tau - 0.5) ** 2)
 
 
 def test_given_numbers_are_taken():
-    assert [(m.collision, m.magic) for m in choose_models("auto", 100, 0.51, 0.1)] == [("trt", 0.1)]
+    assert [(m.collision, m.lambda_trt) for m in choose_models("auto", 100, 0.51, 0.1)] == [("trt", 0.1)]
     assert {(m.eddies, m.onset) for m in choose_models("auto", 5, 0.51, smagorinsky=0.12)} == {(0.12, 0.0)}
     assert choose_models("auto", 5, 0.51, least=2)[0].rung == 2
-    assert choose_models("cumulant", 100, 0.51, 0.1, q=27)[0].magic == 0.1
-    assert choose_models("cumulant", 100, 0.51, q=27)[0].magic == CUMULANT_MAGIC
+    assert choose_models("cumulant", 100, 0.51, 0.1, q=27)[0].lambda_trt == 0.1
+    assert choose_models("cumulant", 100, 0.51, q=27)[0].lambda_trt == CUMULANT_LAMBDA
     with pytest.raises(StageError, match="leave it out, or set collision to trt or cumulant"):
         choose_models("bgk", 5, 0.6, 0.1)
     with pytest.raises(StageError, match="'mrt': unknown; known are auto, bgk, trt, projected, recursive, cumulant"):

@@ -227,14 +227,14 @@ from solver.backends.cuda.device import device_answers
 from solver.backends.cuda.cuda_driver import CudaDriver
 from solver.backends.lattice import build_lattice
 
-from solver.backends.subdomains import PartsDriver
+from solver.backends.subdomains import SubdomainsDriver
 
 nodes = patched(closed_box((4, 3, 4)), low=lambda p: p[:, 2] < 1, lid=lambda p: p[:, 2] > 4)
 lattice = build_lattice(nodes, "trt", (1 / 0.7, 1.2), "bouzidi", "fp64", None, (1e-5, 0.0, 0.0),
                         {"lid": (0.02, 0.01, 0.0)}, ("low",))
 assert not lattice.openings
 part = (nodes.position[:, 0] > 2).astype(int)
-drivers = CpuDriver(lattice), CudaDriver(lattice), PartsDriver(lattice, part, CpuDriver)
+drivers = CpuDriver(lattice), CudaDriver(lattice), SubdomainsDriver(lattice, part, CpuDriver)
 rising = np.linspace(0.1, 1, 6)[:, None]  # what part of their velocity walls have
 for driver in drivers:
     driver.advance(np.zeros((6, 0)))

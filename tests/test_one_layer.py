@@ -204,7 +204,7 @@ SIZE, STEPS = 12, 200
 
 
 def lid_driven(size: int) -> tuple[Nodes, NDArray, NDArray, dict]:
-    """A cavity: its nodes, the twin's solid nodes and their velocity, and what drives the driver.
+    """A cavity: its nodes, the reference's solid nodes and their velocity, and what drives the driver.
 
     Links into the edges of the lid belong to the walls at rest.
     """
@@ -237,14 +237,14 @@ def test_one_layer_is_a_plain_d2q9_lattice(flow, collision):
     populations = 1e-3 * rng.standard_normal((Q, nodes.count))
     populations += populations[mirror]
     start(driver, nodes, populations)
-    twin = np.zeros((9, *solid.shape))
-    twin[:, z, x] = PROJECTION @ populations
+    reference = np.zeros((9, *solid.shape))
+    reference[:, z, x] = PROJECTION @ populations
     driver.advance(np.zeros((STEPS, 0)))
     for _ in range(STEPS):
-        twin = step9(twin, solid, wall, np.array(driven.get("force", (0, 0, 0)))[::2], rates)
+        reference = step9(reference, solid, wall, np.array(driven.get("force", (0, 0, 0)))[::2], rates)
     ours = np.array(driver.read(slice(None, Q * lattice.stride))).reshape(Q, -1)[:, : nodes.count]
     # round-off of some hundred operations a step, of populations of a hundredth, for hundreds of steps
-    np.testing.assert_allclose(PROJECTION @ ours, twin[:, z, x], rtol=0, atol=1e-14)
+    np.testing.assert_allclose(PROJECTION @ ours, reference[:, z, x], rtol=0, atol=1e-14)
     speed = np.abs(driver.fields().velocity)
     assert speed[0].max() > 0.01
     assert speed[1].max() < 1e-15

@@ -52,12 +52,12 @@ def test_outlet_survives_flow_that_comes_back():
     nodes = pipe((1, 2, 3), 5.2, 20)
     driver = CpuDriver(build_lattice(nodes, "trt", RATES, "bouzidi", "fp64"))
     times = np.arange(6000)
-    conditions = np.stack((np.full(6000, 0.5), 0.02 * np.sin(2 * np.pi * times / 1500)), axis=1)
-    driver.advance(conditions)
+    boundary_values = np.stack((np.full(6000, 0.5), 0.02 * np.sin(2 * np.pi * times / 1500)), axis=1)
+    driver.advance(boundary_values)
     assert observe(driver, False).max_speed < 0.2
 
 
-def fork_that_swings(make=make_outlet):
+def fork_that_oscillates(make=make_outlet):
     """Largest speed over five periods in which pressures push the flow to and fro between two outlets, tau = 0.505."""
     nodes, steps, period = fork(20, 20), 10_000, 2000
     make_opening_pass.cache_clear()
@@ -75,36 +75,36 @@ def fork_that_swings(make=make_outlet):
     return np.array(speeds)
 
 
-def make_plain_outlet(*models):
+def make_textbook_outlet(*models):
     """Anti-bounce-back that keeps its quadratic terms where fluid comes back: normals turned out of its way."""
     flow_at, treat = make_outlet(*models)
 
     @node_function
-    def plain(f, k, flow, links, conditions, row, entered):
+    def plain(f, k, flow, links, boundary_values, row, entered):
         slot, column, normal, velocity, weight = links
-        treat(f, k, flow, (slot, column, 0 * normal, velocity, weight), conditions, row, entered)
+        treat(f, k, flow, (slot, column, 0 * normal, velocity, weight), boundary_values, row, entered)
 
     return flow_at, plain
 
 
 @pytest.mark.slow
 def test_flow_through_an_outlet_may_turn_back():
-    speeds = fork_that_swings()
+    speeds = fork_that_oscillates()
     assert speeds.max() < 0.1  # 0.06
     np.testing.assert_allclose(speeds[-10:], speeds[-20:-10], rtol=1e-2)
 
 
 @pytest.mark.slow
 def test_outlet_that_keeps_its_quadratic_terms_under_backflow_diverges():
-    assert not fork_that_swings(make_plain_outlet).max() < 0.5
+    assert not fork_that_oscillates(make_textbook_outlet).max() < 0.5
 
 
 def pipe_with_inlet(flow, blended, tau=0.51):
     """Largest speed every hundred steps in a pipe with a flow through its inlet."""
-    nodes, magic = pipe((1, 2, 3), 4.2, 16), (tau - 0.5) / 2
+    nodes, lambda_trt = pipe((1, 2, 3), 4.2, 16), (tau - 0.5) / 2
     blend = inlet_blend(nodes, ("in",)) if blended else None
-    rheology = make_rheology("newtonian", ((tau - 0.5) / 3,), tau, magic, blend=blend)
-    rates = relaxation_rates(tau, magic)
+    rheology = make_rheology("newtonian", ((tau - 0.5) / 3,), tau, lambda_trt, blend=blend)
+    rates = relaxation_rates(tau, lambda_trt)
     driver = CpuDriver(
         build_lattice(nodes, "trt", rates, "bouzidi", "fp32", {"in": Profile("plug")}, rheology=rheology)
     )

@@ -15,15 +15,15 @@ from test_simulation import settings
 
 from solver.backends.cpu.cpu_driver import CpuDriver
 from solver.backends.lattice import build_lattice
-from solver.backends.subdomains import PartsDriver, split
+from solver.backends.subdomains import SubdomainsDriver, split
 from solver.boundary.walls import WALLS
 from solver.domain import nodes as node_arrays
 from solver.domain.nodes import Neighbours, Nodes
 from solver.domain.partition import BALANCE, cut_links, link_table, partition, pieces
 from solver.kernels.collision import ON_D3Q19, relaxation_rates
 from solver.kernels.d3q19 import VELOCITIES, Q
+from solver.kernels.sums import limbs_by_group, total
 from solver.kernels.sums import split as split_number
-from solver.kernels.sums import total, words_by_group
 from solver.run.flow_file import FlowStatistics, read_flow
 from solver.run.solve import solve
 from solver.runtime.errors import StageError
@@ -35,26 +35,26 @@ def of_whole(driver: CpuDriver) -> np.ndarray:
     return driver.populations.reshape(Q, -1)[:, : driver.lattice.count]
 
 
-def of_parts(driver: PartsDriver) -> np.ndarray:
+def of_parts(driver: SubdomainsDriver) -> np.ndarray:
     """Populations of all nodes in the order of the whole domain, (19, N)."""
-    whole = np.empty((Q, sum(len(part.rows) for part in driver.parts)), driver.drivers[0].lattice.real)
-    for part, one in zip(driver.parts, driver.drivers, strict=True):
+    whole = np.empty((Q, sum(len(part.rows) for part in driver.subdomains)), driver.drivers[0].lattice.real)
+    for part, one in zip(driver.subdomains, driver.drivers, strict=True):
         stride = one.lattice.stride
         whole[:, part.rows] = one.populations[: Q * stride].reshape(Q, stride)[:, : len(part.rows)]
     return whole
 
 
-def stir(whole: CpuDriver, parts: PartsDriver) -> None:
+def stir(whole: CpuDriver, parts: SubdomainsDriver) -> None:
     """The same random populations for both."""
     of_whole(whole)[:] = 1e-3 * np.random.default_rng(0).standard_normal((Q, whole.lattice.count))
-    for part, one in zip(parts.parts, parts.drivers, strict=True):
+    for part, one in zip(parts.subdomains, parts.drivers, strict=True):
         one.populations[: Q * one.lattice.stride].reshape(Q, -1)[:, : len(part.rows)] = of_whole(whole)[:, part.rows]
 
 
-def assert_equal_bits(lattice, part, conditions):
-    whole, parts = CpuDriver(lattice), PartsDriver(lattice, part, CpuDriver)
+def assert_equal_bits(lattice, part, boundary_values):
+    whole, parts = CpuDriver(lattice), SubdomainsDriver(lattice, part, CpuDriver)
     stir(whole, parts)
-    for rows in np.split(conditions, 2):
+    for rows in np.split(boundary_values, 2):
         for driver in (whole, parts):
             driver.advance(rows)
         assert np.array_equal(*(numbers(observe(driver, True)) for driver in (whole, parts)))  # changes since the last
@@ -76,9 +76,9 @@ QUICK = "trt", "fp64"
 def test_parts_of_any_shape_are_the_whole(collision, precision, walls):
     nodes, rng = random_cavern((9, 8, 7), 3), np.random.default_rng(1)
     lattice = build_lattice(nodes, collision, RATES, walls, precision, force=FORCE)
-    conditions = 1e-3 * rng.random((40, 3)) * (10, 1, -1)
+    boundary_values = 1e-3 * rng.random((40, 3)) * (10, 1, -1)
     for parts in (2, 7):
-        assert_equal_bits(lattice, rng.integers(0, parts, nodes.count), conditions)  # each node by itself
+        assert_equal_bits(lattice, rng.integers(0, parts, nodes.count), boundary_values)  # each node by itself
 
 
 @pytest.mark.parametrize("precision", [pytest.param("fp32", marks=pytest.mark.slow), "fp64"])
@@ -136,9 +136,9 @@ def test_halos_hold_one_slot_a_link_and_border_nodes_come_first():
         assert one.lattice.border % 64 == 0 or one.lattice.border == one.lattice.count
         for peer, halo in one.halo.items():
             wanted = (across & (part[ends] == peer))[:, one.rows].sum()
-            assert halo.stop - halo.start == len(parts[peer].lent[one.number]) == wanted
-        lent = np.concatenate(list(one.lent.values()))
-        assert len(np.unique(lent)) == len(lent)
+            assert halo.stop - halo.start == len(parts[peer].send_slots[one.number]) == wanted
+        sent = np.concatenate(list(one.send_slots.values()))
+        assert len(np.unique(sent)) == len(sent)
 
 
 def plane_links(size: int) -> int:
@@ -210,21 +210,21 @@ def test_sums_do_not_depend_on_order_and_are_rounded_once():
     rng = np.random.default_rng(3)
     values = rng.standard_normal(20_000) * 10.0 ** rng.integers(-9, -1, 20_000)
     group = rng.integers(0, 3, len(values))
-    words, order = words_by_group(values, group, 3), rng.permutation(len(values))
-    assert np.array_equal(words, words_by_group(values[order], group[order], 3))
-    assert np.array_equal(words, sum(words_by_group(values[k::7], group[k::7], 3) for k in range(7)))
+    words, order = limbs_by_group(values, group, 3), rng.permutation(len(values))
+    assert np.array_equal(words, limbs_by_group(values[order], group[order], 3))
+    assert np.array_equal(words, sum(limbs_by_group(values[k::7], group[k::7], 3) for k in range(7)))
     wanted = [fsum(values[group == k]) for k in range(3)]
     # three roundings of double precision when words become a number, and 2^-90 a term that is below 2^-38
     np.testing.assert_allclose(total(words), wanted, rtol=4e-16, atol=len(values) * 2.0**-90)
 
 
 @pytest.mark.parametrize("value", [1.0, -1.0, 0.1, -3e-9, 2.0**-60, 0.0])
-def test_number_is_the_sum_of_its_words(value):
+def test_number_is_the_sum_of_its_limbs(value):
     assert total(np.array(split_number(value))) == value
 
 
 @pytest.mark.parametrize("value", [np.inf, -np.inf, np.nan, 1.5])
-def test_what_has_blown_up_is_left_out_of_sums(value):
+def test_what_has_diverged_is_left_out_of_sums(value):
     assert not any(split_number(value))
 
 
@@ -238,7 +238,7 @@ def test_flow_file_of_parts_is_that_of_the_whole(tmp_path, caplog):
     part = (np.arange(nodes.count) % 3).astype(np.int16)
     node_arrays.save(replace(nodes, part=part), tmp_path / "nodes.h5")
     parted = node_arrays.load(tmp_path / "nodes.h5")
-    assert parted.parts == 3
+    assert parted.subdomains == 3
     assert np.array_equal(parted.part, part)
     wanted, summaries = settings(max_steps=200, collision=QUICK[0], precision=QUICK[1]), []
     with caplog.at_level(logging.INFO):
@@ -260,14 +260,14 @@ import numpy as np
 from geometries import numbers, observe, random_cavern
 from solver.backends.cuda.cuda_driver import CudaDriver
 from solver.backends.lattice import build_lattice
-from solver.backends.subdomains import PartsDriver
+from solver.backends.subdomains import SubdomainsDriver
 
 nodes, rng = random_cavern((4, 3, 3), 3), np.random.default_rng(0)
 lattice = build_lattice(nodes, "trt", (1 / 0.7, 1.2), "bouzidi", "fp32", force=(1e-5, 2e-5, -1e-5))
-drivers = CudaDriver(lattice), PartsDriver(lattice, rng.integers(0, 2, nodes.count), CudaDriver)
-conditions = 1e-3 * rng.random((2, 3)) * (10, 1, -1)
+drivers = CudaDriver(lattice), SubdomainsDriver(lattice, rng.integers(0, 2, nodes.count), CudaDriver)
+boundary_values = 1e-3 * rng.random((2, 3)) * (10, 1, -1)
 for driver in drivers:
-    driver.advance(conditions)
+    driver.advance(boundary_values)
 one, other = (driver.fields() for driver in drivers)
 assert np.array_equal(one.drho, other.drho) and np.array_equal(one.velocity, other.velocity)
 assert one.velocity.any()

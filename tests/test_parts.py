@@ -40,7 +40,7 @@ def as_mr(change: Change) -> Change:
     return lambda dataset, k: (setattr(dataset, "Modality", "MR"), change(dataset, k))
 
 
-TOLD_APART = {
+DISTINGUISHED = {
     "temporal position": (put(TemporalPositionIdentifier=1), put(TemporalPositionIdentifier=2), "temporal position 1"),
     "cardiac phase": (
         put(NominalPercentageOfCardiacPhase=30.0),
@@ -74,9 +74,9 @@ TOLD_APART = {
 }
 
 
-@pytest.mark.parametrize("case", TOLD_APART)
+@pytest.mark.parametrize("case", DISTINGUISHED)
 def test_images_at_the_same_places_are_kept_apart_and_chosen_by_name_or_number(case, tmp_path):
-    change, other, name = TOLD_APART[case]
+    change, other, name = DISTINGUISHED[case]
     first, second = two(tmp_path, change, other)
     with pytest.raises(StageError, match=r"holds 2 parts .*load\.phase.*: 1: .* \(6 slices\); 2: .* \(6 slices\)$"):
         read(tmp_path)

@@ -101,7 +101,7 @@ SLIPS = [
 def test_a_slip_of_units_is_named_with_the_corrected_value(quantity, value, slips, said):
     (line,) = refusals([found(quantity, value, slips)], None, ())
     limits = LIMITS[quantity]
-    for part in (said, f"{value:.4g} {limits.unit}", limits.told(limits.default.wide), f"accept: [{quantity}]"):
+    for part in (said, f"{value:.4g} {limits.unit}", limits.in_words(limits.default.wide), f"accept: [{quantity}]"):
         assert part in line
 
 

@@ -10,9 +10,15 @@ from analytic_pipe import Pipe
 
 from pipeline.case.settings.flow import PostprocessSettings
 from pipeline.files.mesh import Mesh, write_openings
-from pipeline.haemodynamics.accumulator import Fields, Tally, slab_inside
+from pipeline.haemodynamics.accumulator import Fields, WallAccumulator, slab_inside
 from pipeline.haemodynamics.indices import imbalance, monitored_flows_ml_s, read_monitor, weighted_percentiles
-from pipeline.haemodynamics.wall_shear_stress import Wall, fit_to_wall, near_openings, shear_stress, surface_gradient
+from pipeline.haemodynamics.wall_shear_stress import (
+    Wall,
+    fit_to_wall,
+    near_openings,
+    surface_gradient,
+    wall_shear_stress,
+)
 from pipeline.stages.postprocess import postprocess
 from solver.domain import nodes as node_files
 from solver.run.flow_file import FlowWriter
@@ -73,7 +79,7 @@ def test_poiseuille_wall_shear_converges_on_a_surface_that_is_not_quite_right():
         fit = fit_to_wall(nodes.points_mm(), spacing, wall, 3.0)
         stress = pipe.stress(nodes.points_mm())
         stress = stress + random.normal(scale=0.05 * pipe.shear_stress_pa * spacing / 0.2, size=stress.shape)
-        shear = np.linalg.norm(shear_stress(fit, wall.normals, stress), axis=1)
+        shear = np.linalg.norm(wall_shear_stress(fit, wall.normals, stress), axis=1)
         inner = ~near_openings(wall, nodes.openings, 3 * spacing)
         errors.append(np.abs(shear[inner] / pipe.shear_stress_pa - 1))
     mean, high = [error.mean() for error in errors], [np.percentile(error, 95) for error in errors]
@@ -183,7 +189,7 @@ def test_purely_reversing_flow_has_index_one_half_and_still_fluid_no_nan():
     assert found["wall"]["low_shear_fraction"]["0.4 Pa"] == 1.0
 
 
-def test_transverse_shear_is_what_swings_across_the_mean_direction():
+def test_transverse_shear_is_what_oscillates_across_the_mean_direction():
     """An axial stress with a swirl that swings to and fro: mean |b cos wt| across, 2 b/pi (with 40 times 0.1 % off).
 
     The swirl's stress, b (e_r e_t + e_t e_r) r^2/R^2, is a quadratic field, which the linear fit overshoots by some
@@ -285,9 +291,9 @@ def test_flow_that_is_not_finite_is_refused():
     pipe = Pipe()
     nodes = pipe.nodes(0.4)
     wall = Wall.of(pipe.surface(0.4))
-    tally = Tally(nodes, wall, fit_to_wall(nodes.points_mm(), 0.4, wall, 3.0), 1060.0)
+    accumulator = WallAccumulator(nodes, wall, fit_to_wall(nodes.points_mm(), 0.4, wall, 3.0), 1060.0)
     with pytest.raises(StageError, match="not finite"):
-        tally.add(flow_of(pipe, nodes, np.nan))
+        accumulator.add(flow_of(pipe, nodes, np.nan))
 
 
 def test_openings_that_do_not_belong_to_the_nodes_are_refused():

@@ -182,10 +182,10 @@ def pulse(radius, alpha, nu, cycles):
     rates = relaxation_rates(0.5 + 3 * nu, min(3 / 16, 1.5 * nu))
     driver = CpuDriver(build_lattice(nodes, "trt", rates, "bouzidi", "fp64", {"in": profile}, columns=columns))
     amplitudes = flow.amplitudes(np.arange(1, period + 1, dtype=float), 2)
-    conditions = np.concatenate((amplitudes, np.zeros((period, 1))), axis=1)
+    boundary_values = np.concatenate((amplitudes, np.zeros((period, 1))), axis=1)
     for _ in range(cycles):
-        driver.advance(conditions)
-    return driver, nodes, flow, conditions
+        driver.advance(boundary_values)
+    return driver, nodes, flow, boundary_values
 
 
 def squares(driver, nodes, flow, alpha, time, low, high):
@@ -208,9 +208,9 @@ def squares(driver, nodes, flow, alpha, time, low, high):
 
 
 def test_pulsatile_flow_through_an_inlet_is_exact_in_every_step():
-    driver, _, flow, conditions = pulse(4.2, 8.0, 0.05, 1)
-    largest = np.abs(conditions).sum(axis=1).max()
-    for step, row in enumerate(conditions[:8], 1):
+    driver, _, flow, boundary_values = pulse(4.2, 8.0, 0.05, 1)
+    largest = np.abs(boundary_values).sum(axis=1).max()
+    for step, row in enumerate(boundary_values[:8], 1):
         driver.advance(row[None])
         driver_flow, wanted = observe(driver, False).inflow[0], flow.at(np.array([float(step)]))[0]
         assert abs(driver_flow - wanted) < 1e-14 * largest * len(driver.lattice.inlets.slot)  # round-off of each link
@@ -223,11 +223,11 @@ def test_pulsatile_flow_is_womersleys_from_the_inlet_on(alpha):
     for radius in (5.2, 10.4):
         # a cycle of 80 steps a node of length: flow and sound are then apart by 0.4 % (PHYSICS, section 6)
         nu = 2 * np.pi * radius / (alpha**2 * 4 * 80)
-        driver, nodes, flow, conditions = pulse(radius, alpha, nu, 2 if alpha < 6 else 4)
+        driver, nodes, flow, boundary_values = pulse(radius, alpha, nu, 2 if alpha < 6 else 4)
         sums, done = np.zeros((2, 2)), 0
         for phase in (0.1, 0.3, 0.5, 0.7, 0.9):
-            step = 2 * round(phase * len(conditions) / 2)
-            driver.advance(conditions[done:step])
+            step = 2 * round(phase * len(boundary_values) / 2)
+            driver.advance(boundary_values[done:step])
             done = step
             # in the middle, and right behind the inlet
             sums += [squares(driver, nodes, flow, alpha, step, *part) for part in ((0.4, 0.6), (0.05, 0.2))]

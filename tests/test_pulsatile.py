@@ -11,7 +11,7 @@ from solver.domain.nodes import load
 from solver.runtime.sources import ROOT
 
 NODES_ACROSS, EDDIES = 12, 0.1
-"""Coarse, so that cores take minutes; the case itself has 30. At a grid Reynolds number of 134 every collision blows up
+"""Coarse, so that cores take minutes; the case itself has 30. At a grid Reynolds number of 134 every collision diverges
 in systole unless eddies take up what the lattice cannot hold; at 30 nodes across the case runs without."""
 
 

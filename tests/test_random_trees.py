@@ -34,7 +34,7 @@ REFUSALS = {
     "smoothing changes the volume": r"smoothing changed the volume by .* lower surface\.smoothing_mm",
     "too few nodes across": r"opening .* radius .* nodes .* voxelize\.spacing_mm",
 }
-"""What a refusal says: the quantity and where, and the setting that mends it."""
+"""What a refusal says: the quantity and where, and the setting that repairs it."""
 
 
 def outcome(tree: Tree) -> str:
@@ -49,13 +49,13 @@ def outcome(tree: Tree) -> str:
         kinds = [kind for kind, pattern in REFUSALS.items() if re.search(pattern, str(refusal), re.DOTALL)]
         assert kinds, f"a refusal that names no setting: {refusal}"
         return kinds[0]
-    demand_topology(surface.mesh, tree)
-    demand_openings(surface, tree)
-    demand_lattice(nodes, surface.mesh, tree)
+    require_topology(surface.mesh, tree)
+    require_openings(surface, tree)
+    require_lattice(nodes, surface.mesh, tree)
     return "lattice"
 
 
-def demand_topology(mesh: Mesh, tree: Tree) -> None:
+def require_topology(mesh: Mesh, tree: Tree) -> None:
     """One closed surface with as many handles as the tree has loops."""
     edges = np.sort(np.concatenate([mesh.triangles[:, [k, (k + 1) % 3]] for k in range(3)]), axis=1)
     edges, uses = np.unique(edges, axis=0, return_counts=True)
@@ -66,7 +66,7 @@ def demand_topology(mesh: Mesh, tree: Tree) -> None:
     assert len(np.unique(connected_components(graph, directed=False)[1][used])) == 1, "the surface is in pieces"
 
 
-def demand_openings(surface: Surface, tree: Tree) -> None:
+def require_openings(surface: Surface, tree: Tree) -> None:
     """Each opening is a cut of one flat end: not far behind it, across it, of its radius to 15 % (vessels taper and
     bend between cut and end); of every other flat end the stage says why it stays closed.
     """
@@ -94,7 +94,7 @@ def farthest_mm(end: End, tree: Tree) -> float:
     return float(max([3 * end.radius_mm, *beyond]))
 
 
-def demand_lattice(nodes: Nodes, mesh: Mesh, tree: Tree) -> None:
+def require_lattice(nodes: Nodes, mesh: Mesh, tree: Tree) -> None:
     """All invariants of node arrays, one piece, every opening reached, the surface's volume, no link through a wall but
     around its edges, where two links inside the vessel join the same nodes.
     """

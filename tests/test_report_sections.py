@@ -5,18 +5,18 @@ import re
 import numpy as np
 import pytest
 from analytic_pipe import Pipe
-from reported import ALONG, GRID, OPTIONAL, enrich, leave, make, wall_arrays
+from reported import GRID, OPTIONAL, PROFILE, enrich, leave, make, wall_arrays
 
 from pipeline.haemodynamics.streamlines import Grid
 from pipeline.haemodynamics.trust import check
 from pipeline.haemodynamics.wall_shear_stress import Wall
 from pipeline.reporting import captions, cuts, figures, quantities, tables
-from pipeline.reporting.centreline_figure import read_along
+from pipeline.reporting.centreline_figure import read_centreline_profile
 from pipeline.reporting.content import _check, _grid_rows
 from pipeline.reporting.pictures import MAPPED
 from pipeline.reporting.scene import caps as caps_of
 from pipeline.reporting.scene import closed
-from pipeline.reporting.wording import Line, tabled, told
+from pipeline.reporting.wording import Line, table_rows, tabled
 from solver.domain.nodes import Opening
 from solver.runtime.errors import StageError
 
@@ -64,11 +64,11 @@ def test_study_of_the_grid_is_a_table_with_the_index_in_percent_and_its_warnings
 
 def test_openings_tell_what_is_known_of_the_pulse(rich):
     html, _ = rich
-    told = {
+    table_rows = {
         "Womersley number": "2.50", "share of the flow (%)": "100", "largest flow (mL/s)": "4.25",
         "Reynolds number at peak flow": "321", "lowest (Pa)": "\N{MINUS SIGN}3.0", "total pressure (Pa)": "12.2",
     }  # fmt: skip
-    for head, value in told.items():
+    for head, value in table_rows.items():
         assert f">{head}</th>" in html
         assert f'<td class="n">{value}' in html
     assert ">outlet over inlet pressure</th>" in html
@@ -111,8 +111,8 @@ def test_what_is_not_there_leaves_no_section(plain, tmp_path):
 
 
 def test_way_accumulates_over_the_tree_whatever_the_order_of_the_branches(tmp_path):
-    (tmp_path / "flow.csv").write_text(ALONG)
-    lines = {line.branch: line for line in read_along(tmp_path / "flow.csv")}
+    (tmp_path / "flow.csv").write_text(PROFILE)
+    lines = {line.branch: line for line in read_centreline_profile(tmp_path / "flow.csv")}
     assert {branch: line.way_mm.tolist() for branch, line in lines.items()} == {
         "1": [0, 6], "2": [6, 10], "3": [6, 11],
     }  # fmt: skip
@@ -122,14 +122,14 @@ def test_way_accumulates_over_the_tree_whatever_the_order_of_the_branches(tmp_pa
 
 def test_way_around_a_loop_ends(tmp_path):
     (tmp_path / "flow.csv").write_text("branch,from,to,way_mm,pressure_pa\n1,a,b,2,1\n2,b,a,3,1\n")
-    assert [line.way_mm[0] for line in read_along(tmp_path / "flow.csv")] == [5, 3]
+    assert [line.way_mm[0] for line in read_centreline_profile(tmp_path / "flow.csv")] == [5, 3]
 
 
 @pytest.mark.parametrize("text", ["branch,from,to\n1,a,b\n", "branch,from,to,way_mm\n1,a,b,far\n"])
 def test_a_table_along_the_centreline_that_is_none_is_refused(tmp_path, text):
     (tmp_path / "flow.csv").write_text(text)
     with pytest.raises(StageError, match="run postprocess again"):
-        read_along(tmp_path / "flow.csv")
+        read_centreline_profile(tmp_path / "flow.csv")
 
 
 def test_every_scalar_of_the_wall_is_offered_with_a_range_and_only_signed_ones_diverge(tmp_path):
@@ -213,7 +213,7 @@ def test_tables_of_objects_share_decimals_and_mark_what_is_missing():
     assert head == ["name", "sections", "share (%)"]
     assert body == [("a", "7", "50.0"), ("b", "12", tables.DASH)]
     assert tabled([], lines) == ([], [])
-    assert told(objects[0], lines) == [("name", "a"), ("sections", "7"), ("share", "50 %")]
+    assert table_rows(objects[0], lines) == [("name", "a"), ("sections", "7"), ("share", "50 %")]
 
 
 def test_a_steady_flow_has_no_range_over_time(plain, tmp_path):

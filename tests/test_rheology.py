@@ -156,9 +156,9 @@ def test_in_place_flow_of_varying_viscosity_is_that_of_two_lattices(model, blend
     naive.g[:] = 1e-3 * rng.standard_normal(naive.g.shape)
     g = driver.populations.reshape(19, -1)[:, : nodes.count]
     g[:] = naive.g
-    conditions = 1e-3 * rng.random((steps, len(nodes.openings))) * (10, 1, -1)
-    driver.advance(conditions)
-    for row in conditions:
+    boundary_values = 1e-3 * rng.random((steps, len(nodes.openings))) * (10, 1, -1)
+    driver.advance(boundary_values)
+    for row in boundary_values:
         naive.step(row)
     at_bounds = (thick.omega >= rheology.numbers[3]).sum(), (thick.omega <= rheology.numbers[2]).sum()
     assert tuple(driver.at_bounds()) == at_bounds
@@ -223,9 +223,11 @@ def damped_wave(start: np.ndarray, nu: float, mixing: float, steps: int) -> np.n
 def test_eddies_damp_a_shear_wave_as_their_viscosity_says():
     length, steps, nu, constant = 64, 20_000, 5e-4, 0.3
     nodes, tau = periodic_box((1, 1, length)), 0.5 + 3 * nu
-    magic = (tau - 0.5) / 2  # as chosen for fine grids: a larger one at this tau adds stress where there is no shear
-    rheology = make_rheology("newtonian", (nu,), tau, magic, constant)
-    rates = relaxation_rates(tau, magic)
+    lambda_trt = (
+        tau - 0.5
+    ) / 2  # as chosen for fine grids: a larger one at this tau adds stress where there is no shear
+    rheology = make_rheology("newtonian", (nu,), tau, lambda_trt, constant)
+    rates = relaxation_rates(tau, lambda_trt)
     driver = CpuDriver(build_lattice(nodes, "trt", rates, "bouzidi", "fp64", rheology=rheology))
     start = 0.1 * np.sin(2 * np.pi / length * nodes.position[:, 2])
     g = driver.populations.reshape(19, -1)[:, :length]

@@ -64,8 +64,8 @@ def test_snapshots_and_means_belong_to_the_last_cycle(repeated):
     middle = nodes.position[:, 2] == nodes.position[:, 2].max() // 2
     through = flow.velocity_mean_m_s()[middle, 2].sum() * 0.3e-3**2 * 1e6
     assert through == pytest.approx(0.06, rel=0.01)  # cells of the lattice fill a circle of 8 nodes across so far
-    swing = [flow.velocity_m_s(k)[middle, 2].sum() / flow.velocity_mean_m_s()[middle, 2].sum() for k in range(3)]
-    np.testing.assert_allclose(swing, [1.0 + 0.5, 1.0 - 0.5, 1.0], atol=0.02)
+    oscillatory = [flow.velocity_m_s(k)[middle, 2].sum() / flow.velocity_mean_m_s()[middle, 2].sum() for k in range(3)]
+    np.testing.assert_allclose(oscillatory, [1.0 + 0.5, 1.0 - 0.5, 1.0], atol=0.02)
 
 
 def test_phase_averages_are_those_of_the_cycles_after_the_first(repeated, tmp_path):
@@ -168,18 +168,18 @@ def test_flow_in_the_branches_of_a_fork_is_known():
 
 
 @pytest.mark.parametrize(
-    ("reynolds", "told"),
+    ("reynolds", "message"),
     [(30, None), (200, "grid Reynolds number 48: pressure drops by friction may be up to about 24%")],
 )
-def test_fast_flow_is_told_how_far_off_its_pressure_drop_may_be(reynolds, told):
+def test_fast_flow_is_told_how_far_off_its_pressure_drop_may_be(reynolds, message):
     """Peak speed over 8.4 nodes across: the grid Reynolds number is 2 Re/8.4."""
     nodes, wanted, _ = pipe_case((0, 0, 1), reynolds, 4.2, 40)
     notes = [note for note in make_plan(nodes, wanted).notes if note.startswith("grid Reynolds number")]
-    assert [note.startswith(told or "") for note in notes] == ([True] if told else [])
+    assert [note.startswith(message or "") for note in notes] == ([True] if message else [])
 
 
-@pytest.mark.parametrize(("part", "told"), [(0.1, None), (0.5, "grid Reynolds number 24"), (4.0, "number 190")])
-def test_what_was_foreseen_gives_way_to_what_the_run_measured(part, told):
+@pytest.mark.parametrize(("part", "message"), [(0.1, None), (0.5, "grid Reynolds number 24"), (4.0, "number 190")])
+def test_what_was_foreseen_gives_way_to_what_the_run_measured(part, message):
     """Speeds of a part of those expected: notes and warnings name the number that was reached, or are gone."""
     nodes, wanted, _ = pipe_case((0, 0, 1), 200, 4.2, 40, max_steps=100)
     plan = make_plan(nodes, wanted)
@@ -189,8 +189,8 @@ def test_what_was_foreseen_gives_way_to_what_the_run_measured(part, told):
     assert not set(foreseen) & {*that_hold(plan.notes, plan), *that_hold(plan.warnings, plan)}
     row = SimpleNamespace(max_speed_m_s=part * plan.numbers["expected_peak_speed_m_s"])
     ended = SimpleNamespace(plan=plan, counted_rows=[row])
-    assert [told in note for note in measured_notes(ended)] == ([True] if told else [])
-    assert drop_error(ended) == (pytest.approx(48 * part * 0.005, rel=0.02) if told else None)
+    assert [message in note for note in measured_notes(ended)] == ([True] if message else [])
+    assert drop_error(ended) == (pytest.approx(48 * part * 0.005, rel=0.02) if message else None)
 
 
 @pytest.mark.parametrize(("reynolds", "diameters"), [(1, 15), (2, 10), (5, 15)])

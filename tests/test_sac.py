@@ -17,7 +17,7 @@ from pipeline.geometry.branches.tree import trace_tree
 from pipeline.geometry.lattice.crossings import inside
 from pipeline.geometry.lattice.frame import Frame
 from pipeline.geometry.surface.clip import cut_end
-from pipeline.haemodynamics.accumulator import Fields, Tally
+from pipeline.haemodynamics.accumulator import Fields, WallAccumulator
 from pipeline.haemodynamics.neck import NeckError, section_around, sever
 from pipeline.haemodynamics.parent import parent_lines, ways_through
 from pipeline.haemodynamics.sac import Sacs, nodes_within
@@ -188,14 +188,14 @@ def ball():
 def figures(mesh, nodes, wall, settings, velocities, shear=None, lines=(), osi=None):
     """Figures and warnings, of velocities a time and, in place of the fit's, given shear stresses at the vertices."""
     sacs = Sacs(nodes, mesh, settings, lines, DENSITY)
-    tally = Tally(nodes, wall, fit_nodes_to_wall(nodes, wall, 3.0), DENSITY)
+    accumulator = WallAccumulator(nodes, wall, fit_nodes_to_wall(nodes, wall, 3.0), DENSITY)
     for velocity in velocities:
-        tally.add(fields_of(nodes, velocity))
+        accumulator.add(fields_of(nodes, velocity))
         sacs.add(fields_of(nodes, velocity))
     if shear is not None:
-        tally.shear_magnitude = shear * tally.times
-        tally.shear = np.outer(shear * tally.times * (1 - 2 * (osi or 0)), [1.0, 0, 0])
-    return sacs.figures(wall, tally), sacs
+        accumulator.shear_magnitude = shear * accumulator.times
+        accumulator.shear = np.outer(shear * accumulator.times * (1 - 2 * (osi or 0)), [1.0, 0, 0])
+    return sacs.figures(wall, accumulator), sacs
 
 
 def test_half_in_and_half_out_is_the_inflow(ball):

@@ -40,7 +40,7 @@ def test_every_cycle_is_looked_at_in_the_same_phases(rows, pairs, cycles, least,
     assert schedule.last == cycles * cycle == places[-1]
     rows_at = [step for step in places if schedule.row_due(step)]
     assert rows_at == [schedule.interval * (k + 1) for k in range(rows * cycles)]
-    looks = [0] + [step for step in places if schedule.looked_at(step)]
+    looks = [0] + [step for step in places if schedule.observed_at(step)]
     assert max(np.diff(looks)) <= CHECK_STEPS <= 50  # what is seen is taken in one look later
     sampled = [step for step in places if schedule.sampled(step)]
     kept = cycles - min(least, cycles) + 1

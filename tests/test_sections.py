@@ -13,7 +13,7 @@ from pipeline.geometry.branches.branch_files import read_branches, write_polylin
 from pipeline.geometry.branches.tree import Branch
 from pipeline.geometry.lattice.node_arrays import decompose
 from pipeline.haemodynamics.accumulator import Fields
-from pipeline.haemodynamics.centreline_profile import Along, reference_diameters
+from pipeline.haemodynamics.centreline_profile import CentrelineProfile, reference_diameters
 from pipeline.haemodynamics.sections import MAX_AREA_DIFFERENCE, find_stations, loop_around, wall_of_stations
 from pipeline.haemodynamics.wall_shear_stress import Wall
 from pipeline.stages.voxelize import voxelize
@@ -41,7 +41,7 @@ def lengthwise(branches, surface, nodes, times, shear_pa=None):
     wall = Wall.of(surface)
     stations = find_stations(branches, surface, nodes)
     belongs = wall_of_stations(stations, branches, wall, np.ones(len(wall.normals), bool))
-    along = Along(branches, stations, belongs, DENSITY, VISCOSITY)
+    along = CentrelineProfile(branches, stations, belongs, DENSITY, VISCOSITY)
     for fields in times:
         along.add(fields)
     shear = np.ones(len(wall.normals)) if shear_pa is None else shear_pa(wall.mesh.points_mm)

@@ -48,7 +48,7 @@ def test_all_point_lists_and_curves_are_read_and_points_not_placed_are_passed_ov
 
 
 @pytest.mark.parametrize(
-    ("content", "told"),
+    ("content", "message"),
     [
         (b"\xff\xfe\x00", "no markups file"),
         (b"{", "no markups file"),
@@ -68,13 +68,13 @@ def test_all_point_lists_and_curves_are_read_and_points_not_placed_are_passed_ov
         ({"controlPoints": []}, "no placed point"),
     ],
 )
-def test_a_file_that_is_not_usable_is_refused_without_its_text(tmp_path, content, told):
+def test_a_file_that_is_not_usable_is_refused_without_its_text(tmp_path, content, message):
     if isinstance(content, bytes):
         path = tmp_path / f"{SECRET}.json"
         path.write_bytes(content)
     else:
         path = write(tmp_path, markup((1, 2, 3), **content))
-    with pytest.raises(StageError, match=told) as refusal:
+    with pytest.raises(StageError, match=message) as refusal:
         read_markups(path)
     assert SECRET not in str(refusal.value)
 
@@ -99,15 +99,15 @@ def test_seeds_in_mm_voxels_and_markups_are_the_same_places_of_an_oblique_image(
 
 
 @pytest.mark.parametrize(
-    ("voxel", "told"),
+    ("voxel", "message"),
     [
         ((30, 20, 40), r"seeds_voxel\[0\] = \[30, 20, 40\].*outside the loaded volume.*42 x 65 x 28"),
         ((30, 20, 27), r"outside the region of interest.*widen filter.region"),
     ],
 )
-def test_a_seed_outside_is_refused_with_the_reach(voxel, told):
+def test_a_seed_outside_is_refused_with_the_reach(voxel, message):
     loaded = tube_volume()
     region = VoxelBox(low=(0, 0, 0), high=(42, 65, 20))
     filtered = filter_volume(loaded, FilterSettings(smoothing="none", region_voxels=region))
-    with pytest.raises(StageError, match=told):
+    with pytest.raises(StageError, match=message):
         place_seeds(seed_places(SegmentSettings(seeds_voxel=(voxel,)), loaded), filtered, loaded)

@@ -139,7 +139,7 @@ def test_a_cavity_that_opens_over_a_diagonal_only_is_filled():
 
 
 @pytest.mark.parametrize(
-    ("keys", "told"),
+    ("keys", "message"),
     [
         (
             {"seeds_voxel": ((30, 20, 40),)},
@@ -151,10 +151,10 @@ def test_a_cavity_that_opens_over_a_diagonal_only_is_filled():
         ({"upper": 200}, "at most segment.upper = 200"),
     ],
 )
-def test_a_useless_seed_is_refused_with_the_reason(tube_in_air, keys, told):
+def test_a_useless_seed_is_refused_with_the_reason(tube_in_air, keys, message):
     region = VoxelBox(low=(0, 0, 0), high=(60, 40, 35))
     filtered = filter_volume(tube_in_air, FilterSettings(smoothing="none", region_voxels=region))
-    with pytest.raises(StageError, match=told):
+    with pytest.raises(StageError, match=message):
         segment(filtered, in_box(**keys), tube_in_air)
 
 

@@ -45,7 +45,7 @@ def watched(rows: list[Row], **changes) -> tuple[Watch, int | None, int | None]:
     watch = replace(Watch(INTERVAL, THROUGH, 0.0, TOLERANCE, 0.01, 50.0), **changes)
     seen = None
     for count in range(1, len(rows) + 1):
-        ended = watch.take(rows[:count])
+        ended = watch.update(rows[:count])
         if seen is None and watch.begun is not None:
             seen = rows[count - 1].step
         if ended:
@@ -97,7 +97,7 @@ def forgetful(rng: np.random.Generator, count: int, memory: float) -> np.ndarray
 @SETTINGS
 @given(seed=SEEDS, memory=st.floats(0.05, 1.0), size=st.floats(0.01, 0.1))
 def test_noise_ends_with_a_mean_as_sure_as_is_told(seed, memory, size):
-    rng, t = np.random.default_rng(seed), times(500)  # a mean that drifts by chance begins anew, twice as long
+    rng, t = np.random.default_rng(seed), times(500)  # a mean that drifts by chance begins again, twice as long
     keep, x = np.exp(-INTERVAL / THROUGH / memory), forgetful(rng, len(t), memory)
     change = size * np.sqrt(1 - keep) * np.exp(0.2 * rng.standard_normal(len(t)))
     rows = rows_of(1 + size * np.clip(x, -3, 3), change)
@@ -180,9 +180,9 @@ def test_rows_taken_again_decide_the_same():
     rows = rows_of(*cycle(times(60), 0.7, 0.1, 0.3, 0.5))
     for count in (150, 300, 500):
         one = Watch(INTERVAL, THROUGH, 0.0, TOLERANCE, 0.01, 50.0)
-        ended = [one.take(rows[:k]) for k in range(1, count + 1)][-1]
+        ended = [one.update(rows[:k]) for k in range(1, count + 1)][-1]
         other = Watch(INTERVAL, THROUGH, 0.0, TOLERANCE, 0.01, 50.0)
-        assert other.retake(rows[:count]) == ended
+        assert other.replay(rows[:count]) == ended
         assert other == one
 
 

@@ -57,11 +57,11 @@ def test_in_place_streaming_is_two_lattice_streaming(collision, walls):
     naive.g[:] = 1e-3 * rng.standard_normal(naive.g.shape)
     g = driver.populations.reshape(19, -1)[:, : nodes.count]
     g[:] = naive.g
-    conditions = (
+    boundary_values = (
         1e-3 * rng.random((steps, 3)) * (10, 1, -1)
     )  # outlets that draw and push: both sides of the backflow rule
-    driver.advance(conditions)
-    for row in conditions:
+    driver.advance(boundary_values)
+    for row in boundary_values:
         naive.step(row)
     np.testing.assert_allclose(g, naive.g, rtol=0, atol=1e-13 * np.abs(naive.g).max())
 
@@ -202,10 +202,10 @@ def test_waveform_is_realised_and_periodic(tmp_path):
     json.dumps(summary, allow_nan=False)
 
 
-def test_flow_that_blows_up_is_caught_and_named(tmp_path):
+def test_flow_that_diverges_is_caught_and_named(tmp_path):
     nodes, wanted, mean_m_s = pipe_case((1, 2, 3), 600, 5.2, 30)
     wanted = replace(wanted, peak_speed_m_s=mean_m_s / 4, collision="projected")
-    place = r"blew up at step \d+, time .* s, at \(.*\) mm LPS, .* mm from opening (in|out): .*\. "
+    place = r"diverged at step \d+, time .* s, at \(.*\) mm LPS, .* mm from opening (in|out): .*\. "
     advised = r"Set solve.collision to auto .*, and set solve.peak_speed_m_s to \d"
     with pytest.raises(StageError, match=place + advised):
         solve(nodes, wanted, tmp_path / "flow.vtkhdf", tmp_path / "monitor.csv", LOG)

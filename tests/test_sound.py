@@ -21,10 +21,10 @@ LOG = logging.getLogger("test_sound")
 PERIOD_S = 0.25
 
 
-def wave(folder, mean_ml_s, swing=0.5):
+def wave(folder, mean_ml_s, oscillatory=0.5):
     """An inlet whose flow is a mean and a sine."""
     file, times = folder / "wave.csv", np.linspace(0, PERIOD_S, 41)
-    flow = mean_ml_s * (1 + swing * np.sin(2 * np.pi * times / PERIOD_S))
+    flow = mean_ml_s * (1 + oscillatory * np.sin(2 * np.pi * times / PERIOD_S))
     file.write_text("time_s,flow_ml_s\n" + "".join(f"{t},{q}\n" for t, q in zip(times, flow, strict=True)))
     return {"in": InletSettings(None, str(file), "developed")}
 
@@ -77,8 +77,8 @@ def test_wave_stands_in_a_pipe_of_given_pressure(direction):
     zero = np.zeros((2, 3), np.complex128)
     ends = Ends(np.array([True, False]), np.array([[-1.0 + 0j] * 3, [0j] * 3]), zero, zero)
     omega = phase / length_m  # of a sound of 1 m/s
-    taken_up = np.multiply.outer(sections.volume_m3, 1j * omega) / DENSITY
-    flow = sections.leaving(ends, sections.impedance(omega, DENSITY, 1e-12), taken_up)
+    absorbed = np.multiply.outer(sections.volume_m3, 1j * omega) / DENSITY
+    flow = sections.leaving(ends, sections.impedance(omega, DENSITY, 1e-12), absorbed)
     np.testing.assert_allclose(flow[0], -1)
     np.testing.assert_allclose(np.abs(flow[1]), 1 / np.cos(phase), rtol=0.01)
 
@@ -105,11 +105,13 @@ def test_short_vessel_is_a_compliance_beside_the_windkessels(tmp_path):
         total = sum(admittance(outlet) for outlet in outlets.values())
         kept = total / (total + 2j * np.pi / PERIOD_S * own)
         for name, loss in plan.losses.items():
-            swing = abs(admittance(outlets[name]) / total) / 2  # of the mean inflow, of which each outlet has half
+            oscillatory = (
+                abs(admittance(outlets[name]) / total) / 2
+            )  # of the mean inflow, of which each outlet has half
             # the filter of the pressure lags by some ten of some thousand steps, and the vessel resists a little, too
             assert loss.first_harmonic == pytest.approx(1 - abs(kept), abs=1e-3)
             assert loss.delay_deg == pytest.approx(-np.angle(kept, deg=True), abs=0.3)
-            assert loss.peak == pytest.approx((1 - abs(kept)) * swing / (0.5 + swing), abs=1e-3)
+            assert loss.peak == pytest.approx((1 - abs(kept)) * oscillatory / (0.5 + oscillatory), abs=1e-3)
 
 
 def test_nothing_is_said_of_a_steady_flow():

@@ -164,7 +164,7 @@ def test_lattice_that_the_device_cannot_hold_is_refused_with_a_spacing_that_fits
     assert not Budget.of(MESH, memory_gb=1.001 * need, precision="fp64").excess(0.1)
     budget = Budget.of(MESH, memory_gb=0.5 * need, precision="fp64")
     with pytest.raises(StageError, match=r"for the solver in fp64, where voxelize.memory_gb is .*set 0\.12") as caught:
-        budget.demand(0.1, lambda fitting: f"set {fitting}")
+        budget.require(0.1, lambda fitting: f"set {fitting}")
     fitting = float(str(caught.value).split("set ")[1])
     assert 0.12 < fitting < 0.13  # about 0.1 * 2^(1/3)
     assert not budget.excess(fitting)

@@ -119,18 +119,18 @@ def test_a_missing_input_and_bad_settings_are_refused_in_words(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("record", "told"),
+    ("record", "message"),
     [
         ('{"outputs_sha256": {"in.txt": "0"}}', "is not what write wrote.*; run write again"),
         ("{", "write.provenance.json: is damaged; run write again"),
         ("[1]", "write.provenance.json: is damaged; run write again"),
     ],
 )
-def test_an_input_that_is_not_what_its_stage_wrote_is_refused(tmp_path, record, told):
+def test_an_input_that_is_not_what_its_stage_wrote_is_refused(tmp_path, record, message):
     (tmp_path / "write.provenance.json").write_text(record)
     _, errors = (process := start(tmp_path)).communicate(timeout=60)
     assert process.returncode == 1
-    assert re.search(told, errors)
+    assert re.search(message, errors)
     assert len(errors.splitlines()) == 1
     assert files(tmp_path) == {"in.txt", "write.provenance.json", "logs/trial.log"}
 

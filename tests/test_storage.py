@@ -11,46 +11,46 @@ from solver.backends.cpu.cpu_driver import CpuDriver
 from solver.backends.lattice import build_lattice
 from solver.kernels.collision import relaxation_rates
 from solver.kernels.d3q19 import WEIGHTS
-from solver.kernels.storage import GOOD_KEPT, LEAST_KEPT, SCALE, half_to_single, kept_by_halves, single_to_half
+from solver.kernels.storage import GOOD_FP16_MARGIN, LEAST_FP16_MARGIN, SCALE, fp16_margin, fp16_to_fp32, fp32_to_fp16
 from solver.run.plan import make_plan
 from solver.run.settings import InletSettings
 from solver.runtime.errors import StageError
 
 
-def test_all_halves_are_read_as_numpy_reads_them():
+def test_all_fp16_numbers_are_read_as_numpy_reads_them():
     bits = np.arange(2**16, dtype=np.uint16)
-    read = np.array([half_to_single(each) for each in bits])  # exact, and so in double precision, too
+    read = np.array([fp16_to_fp32(each) for each in bits])  # exact, and so in double precision, too
     wanted = bits.view(np.float16).astype(np.float32)
     assert np.array_equal(read, wanted, equal_nan=True)
     assert np.array_equal(np.signbit(read), np.signbit(wanted))
-    back = np.array([single_to_half(each) for each in wanted], np.uint16)
+    back = np.array([fp32_to_fp16(each) for each in wanted], np.uint16)
     a_number = ~np.isnan(wanted)
     assert np.array_equal(back[a_number], bits[a_number])
     assert np.isnan(back[~a_number].view(np.float16)).all()
 
 
-def same_half(number: np.float32) -> bool:
+def same_fp16(number: np.float32) -> bool:
     with np.errstate(over="ignore"):
-        return np.array_equal(np.uint16(single_to_half(number)).view(np.float16), np.float16(number), equal_nan=True)
+        return np.array_equal(np.uint16(fp32_to_fp16(number)).view(np.float16), np.float16(number), equal_nan=True)
 
 
 @given(st.floats(width=32))
 def test_any_number_is_rounded_as_numpy_rounds_it(number):
-    assert same_half(np.float32(number))
+    assert same_fp16(np.float32(number))
 
 
 def test_ties_and_ends_are_rounded_as_numpy_rounds_them():
     halves = np.arange(0x7C00, dtype=np.uint16).view(np.float16).astype(np.float32)
     middles = (halves[1:] + halves[:-1]) / 2  # exact: single precision has 13 digits more
     for number in (middles, np.nextafter(middles, np.float32(np.inf)), np.nextafter(middles, np.float32(0))):
-        rounded = np.array([single_to_half(each) for each in number])
+        rounded = np.array([fp32_to_fp16(each) for each in number])
         assert np.array_equal(rounded, number.astype(np.float16).view(np.uint16))
     for number in (65504, 65519.996, 65520, 65536, 1e30, np.inf, -np.inf, np.nan, -0.0, 2.0**-25, 2.0**-26):
-        assert same_half(np.float32(number))
+        assert same_fp16(np.float32(number))
 
 
 @pytest.mark.slow
-def test_halves_follow_single_precision():
+def test_fp16_follows_single_precision():
     """Curved walls, an inlet and outlets, from noise: a few steps differ by a few last digits of halves."""
     nodes, rng = random_cavern((7, 6, 5), 3), np.random.default_rng(0)
     single, half = (
@@ -60,9 +60,9 @@ def test_halves_follow_single_precision():
     start = (1e-2 * rng.standard_normal(single.populations.shape)).astype(np.float32)
     half.populations[:] = (start * np.float32(SCALE)).astype(np.float16).view(np.uint16)
     single.populations[:] = half.populations.view(np.float16).astype(np.float32) / SCALE
-    conditions = 1e-3 * rng.random((4, 3)) * (10, 1, -1)
+    boundary_values = 1e-3 * rng.random((4, 3)) * (10, 1, -1)
     for driver in (single, half):
-        driver.advance(conditions)
+        driver.advance(boundary_values)
     one, other = single.fields(), half.fields()
     assert half.populations.dtype == np.uint16
     assert other.velocity.dtype == np.float32
@@ -82,20 +82,20 @@ def driven(radius: float, tau: float, speed: float, drho: float) -> tuple[float,
     g[:] = (WEIGHTS[:, None] * drho * SCALE).astype(np.float16).view(np.uint16)
     driver.advance(np.zeros((2 * round(radius**2 / viscosity), 0)))
     wanted = speed * (1 - (pipe_radius(nodes, (0, 0, 1)) / radius) ** 2)
-    return driver.fields().velocity[2].sum(dtype=float) / wanted.sum(), kept_by_halves(force, drho, speed)
+    return driver.fields().velocity[2].sum(dtype=float) / wanted.sum(), fp16_margin(force, drho, speed)
 
 
 @pytest.mark.slow
-def test_flow_that_halves_cannot_carry_stalls_and_what_they_carry_flows():
+def test_flow_that_fp16_cannot_carry_stalls_and_what_they_carry_flows():
     stalled, kept = driven(8.3, 0.6, 5e-4, 0.02)
-    assert kept < LEAST_KEPT
+    assert kept < LEAST_FP16_MARGIN
     assert stalled < 0.05
     flowing, kept = driven(5.2, 0.8, 0.05, 0.01)
-    assert kept > GOOD_KEPT
+    assert kept > GOOD_FP16_MARGIN
     assert flowing == pytest.approx(1, abs=0.02)
 
 
-def test_case_that_halves_cannot_carry_is_refused():
+def test_case_that_fp16_cannot_carry_is_refused():
     nodes = pipe((0, 0, 1), 8.2, 40, spacing_mm=0.2)
     slow = settings(inlets={"in": InletSettings(2.0, None, "parabolic")}, precision="fp16")
     with pytest.raises(

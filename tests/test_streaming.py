@@ -10,13 +10,13 @@ from hypothesis.extra.numpy import arrays
 from solver.backends.lattice import build_lattice
 from solver.backends.subdomains import split
 from solver.domain.addresses import GROUP, Runs, address_runs, link_addresses, row_stride, runs_by_group
-from solver.kernels.storage import PLAIN, make_access
+from solver.kernels.storage import NATIVE, make_access
 from solver.kernels.streaming import make_run_address
 
 
 def addresses_of(runs: Runs, stride: int, q: int = 19) -> np.ndarray:
     """The table, (q - 1, stride), node by node."""
-    run_address = make_run_address(make_access(PLAIN, np.float32).take, q)
+    run_address = make_run_address(make_access(NATIVE, np.float32).load_slot, q)
     table, (before, starts) = [], runs_by_group(runs)
     for n in range(stride):
         group, place = divmod(n, GROUP)

@@ -1,4 +1,6 @@
-"""What the studies of velocity sets and collision models measure with the plain solver, where the answer is known."""
+"""What the studies of velocity sets and collision models measure with the textbook solver, where the answer is
+known.
+"""
 
 from types import SimpleNamespace
 

@@ -22,7 +22,7 @@ RADIUS_MM = 2.0
 
 def made_up(
     name: str, across: float = 12.0, direction: tuple[float, float, float] = DIRECTION, *, speed: float = 0.0,
-    pressure: float = 0.0, stress: float = 0.0, magic: float | None = None,
+    pressure: float = 0.0, stress: float = 0.0, lambda_trt: float | None = None,
 ) -> Run:  # fmt: skip
     """A run of a pipe at Re 30 whose velocity, pressure and stress are too large by given parts."""
     axis = np.array(direction) / np.linalg.norm(direction)
@@ -30,7 +30,7 @@ def made_up(
     nodes = exact.nodes(2 * RADIUS_MM / across)
     points = nodes.points_mm()
     inlet = SimpleNamespace(flow_ml_s=exact.flow_ml_s, waveform=None)
-    solve = SimpleNamespace(inlets={"inlet": inlet}, viscosity_pa_s=3.5e-3, density_kg_m3=1060.0, magic=magic)
+    solve = SimpleNamespace(inlets={"inlet": inlet}, viscosity_pa_s=3.5e-3, density_kg_m3=1060.0, lambda_trt=lambda_trt)
     geometry = Pipe(shape="pipe", diameter_mm=2 * RADIUS_MM, length_mm=8 * RADIUS_MM, direction=direction)
     run = Run(name, SimpleNamespace(input=SimpleNamespace(geometry=geometry), solve=solve), Path())
     run.__dict__.update(  # what the properties would read from files
@@ -131,7 +131,7 @@ def test_spread_is_that_of_the_mean_stress_of_pipes_of_one_size():
 
 def test_order_is_that_of_runs_with_one_lambda():
     """Errors that fall with the square of the spacing and with the spacing; a run of no given Lambda beside them."""
-    runs = [made_up(str(n), n, speed=1 / n**2, stress=0.3 / n, magic=3 / 16) for n in (12.0, 8.0, 16.0)]
+    runs = [made_up(str(n), n, speed=1 / n**2, stress=0.3 / n, lambda_trt=3 / 16) for n in (12.0, 8.0, 16.0)]
     evidence = measured(*runs, made_up("other"), velocity_order=1.8, shear_order=0.9)
     assert reached(evidence) == {
         "(0.3,-0.8,0.5): order of the velocity": pytest.approx(2, rel=1e-9),
@@ -143,7 +143,7 @@ def test_order_is_that_of_runs_with_one_lambda():
 
 @pytest.mark.parametrize("runs", [[12.0], [8.0, 12.0, 16.0]])
 def test_pictures_can_be_drawn_of_any_set(tmp_path, runs):
-    made = [made_up(f"same-{n:g}", n, speed=1 / n**2, stress=0.3 / n, magic=3 / 16) for n in runs]
+    made = [made_up(f"same-{n:g}", n, speed=1 / n**2, stress=0.3 / n, lambda_trt=3 / 16) for n in runs]
     evidence = measured(*made, made_up("a", stress=0.1), made_up("b", direction=(1, 2, 3), stress=0.1))
     evidence.keep(tmp_path / "pipe.json", tmp_path / "pipe", "studies", made={})
     assert {file.name for file in tmp_path.glob("*.png")} == {"pipe.png", "pipe-2.png"}

@@ -26,7 +26,7 @@ from validation.studies.womersley import (
     shear_indices,
 )
 
-NU, RHO, SWING = 3.3e-6, 1060.0, 0.8
+NU, RHO, OSCILLATION = 3.3e-6, 1060.0, 0.8
 BEHIND = Windkessel(0.04, 0.16, 1.5)
 
 
@@ -61,7 +61,7 @@ def test_shear_on_the_wall_is_viscosity_times_the_slope_of_the_velocity(alpha):
     assert case.shear_pa(flow) == pytest.approx(RHO * NU * slope, rel=1e-5)
 
 
-def test_a_slow_swing_is_steady_flow():
+def test_a_slow_oscillation_is_steady_flow():
     """What is left is of the order of alpha^2."""
     case, r = pulsatile(1e-2), np.linspace(0, 1, 11)
     np.testing.assert_allclose(case.velocity(case.flow_ml_s, r), case.steady_velocity(r), atol=1e-4 * 2 * 0.0284)
@@ -129,20 +129,22 @@ class MadeUp:
         inlet, outlet = self.nodes.openings
         axis, flow = np.array(outlet.normal), self.case_.flow_ml_s
         times = self.case_.period_s * (3 + np.arange(1, 25) / 24)
-        turn, swing = self.case_.turning(times), SWING * flow
+        turn, oscillatory = self.case_.turning(times), OSCILLATION * flow
         offset = self.nodes.points_mm() - inlet.centre_mm
         along = offset @ axis
         across = offset - along[:, None] * axis
         distance = np.linalg.norm(across, axis=1)
         r = distance / 2.9
-        speed = self.case_.velocity(swing, r)
+        speed = self.case_.velocity(oscillatory, r)
         # tau_rx = mu du/dr, by a central difference; factors are those of the swing
-        slope = (self.case_.velocity(swing, r + 1e-5) - self.case_.velocity(swing, r - 1e-5)) / 2e-5 / 2.9e-3
+        slope = (
+            (self.case_.velocity(oscillatory, r + 1e-5) - self.case_.velocity(oscillatory, r - 1e-5)) / 2e-5 / 2.9e-3
+        )
         steady_slope = -4 * self.case_.speed(flow).real * r / 2.9e-3
         radial = across / np.maximum(distance, 1e-12)[:, None]
         tensor = np.einsum("na,b->nab", radial, axis)
         tensor = (tensor + tensor.transpose(0, 2, 1)).reshape(-1, 9)[:, [0, 4, 8, 1, 5, 2]]
-        steepness = gradient * self.case_.gradient(swing)
+        steepness = gradient * self.case_.gradient(oscillatory)
         self.flow = SimpleNamespace(
             times_s=times,
             velocity_m_s=lambda k: np.outer(self.case_.steady_velocity(r) + (velocity * speed * turn[k]).real, axis),
@@ -151,10 +153,10 @@ class MadeUp:
         )
         every = self.case_.period_s * np.arange(1, 801) / 200
         wave = self.case_.turning(every)
-        pressure = impedance * BEHIND.impedance_pa_s_ml(self.case_.omega) * swing * (1 - stored)
+        pressure = impedance * BEHIND.impedance_pa_s_ml(self.case_.omega) * oscillatory * (1 - stored)
         self.monitor = {
-            "time_s": every, "flow_ml_s:in": flow + (swing * wave).real,
-            "flow_ml_s:out": flow + (swing * (1 - stored) * wave).real,
+            "time_s": every, "flow_ml_s:in": flow + (oscillatory * wave).real,
+            "flow_ml_s:out": flow + (oscillatory * (1 - stored) * wave).real,
             "pressure_pa:out": 20 + (pressure * wave).real,
         }  # fmt: skip
         self.surface = capped_cylinder(axis, 2.9, length * 2.9 / radius,
@@ -181,7 +183,7 @@ def test_a_flow_that_is_the_solution_shows_no_error():
     assert cycle.layer_nodes == pytest.approx(RADIUS * 2**0.5 / 4, rel=1e-12)
 
 
-def test_errors_of_the_swing_are_those_that_were_put_in():
+def test_errors_of_the_oscillatory_component_are_those_that_were_put_in():
     turned = 1.1 * np.exp(1j * np.radians(4))
     cycle = Cycle.of(MadeUp(gradient=turned, impedance=0.9 * np.exp(-1j * np.radians(2))))
     found = pulse_figures(cycle)
@@ -190,8 +192,8 @@ def test_errors_of_the_swing_are_those_that_were_put_in():
     assert found.velocity < 1e-9
     # a swing that is too large by a tenth: a tenth of its part in the root of the mean square of the whole
     cycle = Cycle.of(MadeUp(velocity=1.1))
-    swing = cycle.pipe.velocity(SWING * cycle.pipe.flow_ml_s, cycle.r)
-    part = (np.abs(swing) ** 2).sum() / 2
+    oscillatory = cycle.pipe.velocity(OSCILLATION * cycle.pipe.flow_ml_s, cycle.r)
+    part = (np.abs(oscillatory) ** 2).sum() / 2
     whole = part + (cycle.pipe.steady_velocity(cycle.r) ** 2).sum()
     assert pulse_figures(cycle).velocity == pytest.approx(0.1 * (part / whole) ** 0.5, rel=1e-9)
 
@@ -203,13 +205,13 @@ def test_flow_that_does_not_leave_is_lost_unless_the_fluid_stores_it():
     # a step at which all nodes, at a pressure that swings by one pascal, take in 2 % of the swing of the flow
     case, spacing_m = Cycle.of(run).pipe, 1e-3 * run.nodes.spacing_mm
     run.flow.pressure_pa = lambda k: np.full(run.nodes.count, -1.0) * case.turning(run.flow.times_s[k]).imag * -1
-    taken = 0.02 * SWING * case.flow_ml_s * 1e-6
+    taken = 0.02 * OSCILLATION * case.flow_ml_s * 1e-6
     bulk_pa = case.omega * run.nodes.count * spacing_m**3 / taken
     run.summary["numbers"]["time_step_s"] = spacing_m / (3 * bulk_pa / RHO) ** 0.5
     assert pulse_figures(Cycle.of(run)).lost < 1e-9
 
 
-def test_shear_that_swings_too_little_shows_as_such():
+def test_shear_that_oscillates_too_little_shows_as_such():
     """The same error but for that of the straight lines, which a swing of 0.9 has as well."""
     wall = Wall.of(MadeUp().surface)
     right, low = (shear_figures(Cycle.of(MadeUp(alpha=8.0, shear=factor)), wall) for factor in (1.0, 0.9))

@@ -35,7 +35,7 @@ def extract(lumen, **keys):
     return extract_surface(lumen, SurfaceSettings(**keys), LOG)
 
 
-def demand_kept(vessel: ThinVessel) -> None:
+def require_kept(vessel: ThinVessel) -> None:
     """The surface is closed, has the mask's volume but for what is told, and lies beside all that is thin."""
     surface = extract(vessel.lumen)
     check_closed(surface.mesh)
@@ -54,12 +54,12 @@ def demand_kept(vessel: ThinVessel) -> None:
 
 @pytest.mark.parametrize("seed", SEEDS[twigs])
 def test_twigs_of_a_voxel_or_two_stay_or_are_told(seed):
-    demand_kept(twigs(seed))
+    require_kept(twigs(seed))
 
 
 @pytest.mark.parametrize("seed", SEEDS[flap])
 def test_a_slit_beside_a_flap_stays(seed):
-    demand_kept(flap(seed))
+    require_kept(flap(seed))
 
 
 def test_a_bulb_behind_a_thread_stays(caplog):

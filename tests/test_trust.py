@@ -14,7 +14,7 @@ def indices(**values):
     return {
         "peak_speed_m_s": 0.5, "openings": [{"name": "a", "flow_ml_s": 1.0, "pressure_pa": 3.0}],
         "pressure_drops": [{"drop_pa": 1.0}], "wall": {"shear_mean_pa": 1.0, "osi_mean": 0.1},
-        "checks": [settled, *(check(name, "%", value, "mend it") for name, value in given.items())],
+        "checks": [settled, *(check(name, "%", value, "repair it") for name, value in given.items())],
     }  # fmt: skip
 
 

@@ -21,7 +21,7 @@ from naive import Naive
 
 from solver.backends.cpu.cpu_driver import CpuDriver
 from solver.backends.lattice import Lattice, build_lattice
-from solver.boundary.openings import Control
+from solver.boundary.openings import OutletFeedback
 from solver.boundary.profiles import Profile
 from solver.boundary.walls import WALLS
 from solver.domain.nodes import Nodes
@@ -34,8 +34,8 @@ from validation.four_pass import FourPass
 from validation.textbook import Thickening, density, moments, stress
 
 FORCE = (1e-4, 2e-4, -1e-4)
-TAU, MAGIC = 0.7, 0.1
-RATES = relaxation_rates(TAU, MAGIC)
+TAU, LAMBDA_TRT = 0.7, 0.1
+RATES = relaxation_rates(TAU, LAMBDA_TRT)
 STEPS = 4
 TOLERANCE = 1e-13
 """Of a population, over the largest: round-off of four steps of some hundred operations each."""
@@ -73,7 +73,7 @@ class Models:
         return " ".join((self.collision, self.walls, self.equilibrium, *filter(None, extras)))
 
     def rheology(self, nodes: Nodes) -> tuple[Rheology | None, Thickening | None]:
-        """For the drivers and for the twin."""
+        """For the drivers and for the reference."""
         if not self.blood:
             return None, None
         blend = np.random.default_rng(5).random(nodes.count) if self.blended else None
@@ -83,12 +83,12 @@ class Models:
             self.blood,
             parameters,
             np.full(nodes.count, RATES[0]),
-            MAGIC,
+            LAMBDA_TRT,
             eddies,
             0.0 if blend is None else blend,
             onset,
         )
-        return make_rheology(self.blood, parameters, TAU, MAGIC, eddies, blend, onset), thickening
+        return make_rheology(self.blood, parameters, TAU, LAMBDA_TRT, eddies, blend, onset), thickening
 
 
 NEWTONIAN = [Models(*names) for names in product(ON_D3Q19, WALLS, EQUILIBRIA)]
@@ -137,14 +137,16 @@ def cavern_with_everything(seed: int, q: int = 19) -> Nodes:
 
 
 def cavern(models: Models, seed: int, precision: str = "fp64") -> tuple[Lattice, Naive, np.ndarray]:
-    """A cavern with everything, its lattice and its twin, and conditions."""
+    """A cavern with everything, its lattice and its reference, and conditions."""
     nodes, rng = cavern_with_everything(seed, models.q), np.random.default_rng(seed)
     columns = np.array([0, 3, 4, 6, 8], np.int32)
-    control = Control(  # a Windkessel, and an outlet whose pressure follows from half of its flow and half of all
-        opening=np.array([2, 3], np.int32),
-        column=np.array([4, 6], np.int32),
-        rule=np.array([(0.7, 0.9, 0.3, 0.2, 0.0), (0.3, 1.0, 0.05, 0.0, 0.5)]),
-        start=np.array([(0.01, 0.02), (0.0, 0.0)]),
+    outlet_feedback = (
+        OutletFeedback(  # a Windkessel, and an outlet whose pressure follows from half of its flow and half of all
+            opening=np.array([2, 3], np.int32),
+            column=np.array([4, 6], np.int32),
+            rule=np.array([(0.7, 0.9, 0.3, 0.2, 0.0), (0.3, 1.0, 0.05, 0.0, 0.5)]),
+            start=np.array([(0.01, 0.02), (0.0, 0.0)]),
+        )
     )
     stencil = velocity_set(nodes.q)
     weighted = stencil.weights * stencil.velocities.T
@@ -154,19 +156,19 @@ def cavern(models: Models, seed: int, precision: str = "fp64") -> tuple[Lattice,
     rheology, thickening = models.rheology(nodes)
     lattice = build_lattice(
         nodes, models.collision, RATES, models.walls, precision, force=FORCE, moving=moving, slip=slip, columns=columns,
-        profiles={"o1": Profile("womersley", 1, 3.0)}, control=control, equilibrium=models.equilibrium,
+        profiles={"o1": Profile("womersley", 1, 3.0)}, outlet_feedback=outlet_feedback, equilibrium=models.equilibrium,
         rheology=rheology,
     )  # fmt: skip
     naive = Naive(
         nodes, models.collision, RATES, models.walls, lattice.inlets.weight, np.array(FORCE), moving, slip, columns,
-        control, models.equilibrium, thickening,
+        outlet_feedback, models.equilibrium, thickening,
     )  # fmt: skip
-    conditions = rng.random((STEPS, 8)) * (0.2, 0.1, -0.1, 0.01, -0.01, 0.1, 0.01, -0.1)
-    return lattice, naive, conditions
+    boundary_values = rng.random((STEPS, 8)) * (0.2, 0.1, -0.1, 0.01, -0.01, 0.1, 0.01, -0.1)
+    return lattice, naive, boundary_values
 
 
 def tilted_pipe(models: Models) -> tuple[Lattice, Naive, np.ndarray]:
-    """A short tilted pipe, its lattice and its twin, and conditions."""
+    """A short tilted pipe, its lattice and its reference, and conditions."""
     nodes = pipe((1, 2, 3), 2.6, 6)
     nodes = nodes.with_corners() if models.q == 27 else nodes
     rheology, thickening = models.rheology(nodes)
@@ -181,11 +183,11 @@ def tilted_pipe(models: Models) -> tuple[Lattice, Naive, np.ndarray]:
     return lattice, naive, np.tile((0.5, 0.01), (STEPS, 1))
 
 
-def compare(lattice: Lattice, naive: Naive, conditions: np.ndarray, drivers=(CpuDriver, FourPass)) -> None:
+def compare(lattice: Lattice, naive: Naive, boundary_values: np.ndarray, drivers=(CpuDriver, FourPass)) -> None:
     """All that is read of a run, from a random state."""
     start = 1e-2 * np.random.default_rng(0).standard_normal(naive.g.shape)
     naive.g[:] = start
-    for row in conditions:
+    for row in boundary_values:
         naive.step(row)
     largest = np.abs(naive.g).max()
     assert not naive.rheology or np.ptp(naive.rheology.omega) > 0.02  # the viscosity does vary
@@ -199,7 +201,7 @@ def compare(lattice: Lattice, naive: Naive, conditions: np.ndarray, drivers=(Cpu
         rows, slots = np.zeros((lattice.q, lattice.stride)), slice(0, lattice.q * lattice.stride)
         rows[:, : lattice.count] = start
         driver.write(slots, rows.ravel())
-        driver.advance(conditions)
+        driver.advance(boundary_values)
         fields, g = driver.fields(), driver.read(slots).reshape(lattice.q, -1)[:, : lattice.count]
         for name, found, wanted in (
             ("populations", g, naive.g),
@@ -213,11 +215,11 @@ def compare(lattice: Lattice, naive: Naive, conditions: np.ndarray, drivers=(Cpu
             )
 
 
-def compare_halves(lattice: Lattice, naive: Naive, conditions: np.ndarray) -> None:
+def compare_fp16(lattice: Lattice, naive: Naive, boundary_values: np.ndarray) -> None:
     """Populations are rounded in the same places whether streaming is in place or by swap: the bits are the same."""
     drivers = CpuDriver(lattice), FourPass(lattice)
     for driver in drivers:
-        driver.advance(conditions)
+        driver.advance(boundary_values)
     one, other = (driver.populations.reshape(lattice.q, -1)[:, : lattice.count] for driver in drivers)
     assert one.dtype == np.uint16
     assert np.count_nonzero(one) > one.size / 2
@@ -244,13 +246,13 @@ def interpreted(command: str, **environment: str) -> str:
 
 
 def compare_all() -> None:
-    """On the CPU, by the slow twin, too."""
+    """On the CPU, by the reference four-pass solver, too."""
     for told, case in cases():
         print(told, flush=True)
         compare(*case)
     for seed, models in enumerate(EVERY[::7]):
         print(f"{models} in halves", flush=True)
-        compare_halves(*cavern(models, seed, "fp16"))
+        compare_fp16(*cavern(models, seed, "fp16"))
     print(f"{len(EVERY)} combinations")
 
 
@@ -258,9 +260,9 @@ def compare_on_cuda() -> None:
     """On the simulator of CUDA."""
     from solver.backends.cuda.cuda_driver import CudaDriver
 
-    for told, (lattice, naive, conditions) in cases():
+    for told, (lattice, naive, boundary_values) in cases():
         print(told, flush=True)
-        compare(lattice, naive, conditions[:2], (CudaDriver,))
+        compare(lattice, naive, boundary_values[:2], (CudaDriver,))
     print(f"{len(EVERY)} combinations")
 
 

@@ -89,7 +89,7 @@ def test_a_run_is_planned_and_laid_out_on_the_set_of_its_grid_reynolds_number():
 
 def driven(
     nodes: Nodes, direction: tuple[int, int, int], q: int, tau: float, radius: float, speed: float, pairs: float,
-    collision: str = "projected", magic: float = 0.01, isotropic: bool = False, walls: str = "bouzidi",
+    collision: str = "projected", lambda_trt: float = 0.01, isotropic: bool = False, walls: str = "bouzidi",
 ) -> tuple[NDArray, NDArray]:  # fmt: skip
     """Speed along an endless pipe and r/R at each node: a force drives the flow from its parabola on, for so many times
     R^2/nu pairs of steps.
@@ -98,7 +98,7 @@ def driven(
     unit, viscosity = np.array(direction) / np.linalg.norm(direction), (tau - 0.5) / 3
     force = 4 * viscosity * speed / radius**2 * unit
     lattice = build_lattice(
-        nodes, collision, relaxation_rates(tau, magic), walls, "fp64", force=tuple(force), isotropic=isotropic
+        nodes, collision, relaxation_rates(tau, lambda_trt), walls, "fp64", force=tuple(force), isotropic=isotropic
     )
     driver, r = CpuDriver(lattice), pipe_radius(nodes, direction) / radius
     parabola = speed * np.outer(unit, 1 - r**2)
@@ -109,10 +109,10 @@ def driven(
 
 def uneven(
     nodes: Nodes, direction: tuple[int, int, int], q: int, tau: float, radius: float, speed: float,
-    collision: str = "projected", magic: float = 0.01, isotropic: bool = False,
+    collision: str = "projected", lambda_trt: float = 0.01, isotropic: bool = False,
 ) -> float:  # fmt: skip
     """Rms of what depends on the angle, over the peak speed, of flow that a force drives, from the parabola on."""
-    along, r = driven(nodes, direction, q, tau, radius, speed, 0.1, collision, magic, isotropic)
+    along, r = driven(nodes, direction, q, tau, radius, speed, 0.1, collision, lambda_trt, isotropic)
     fit = np.polynomial.Polynomial.fit(r**2, along, 4)
     return float(np.sqrt(np.mean((along - fit(r**2)) ** 2)) / speed)
 

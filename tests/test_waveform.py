@@ -75,11 +75,11 @@ def test_mean_and_extremes_are_those_of_the_curve(make, even, seed, count):
     even_times = np.linspace(0, time[-1], 20001)
     dense = curve.at(np.concatenate((even_times, time)))
     low, high = curve.extremes
-    swing = np.ptp(dense)
+    oscillatory = np.ptp(dense)
     # a sample misses an extreme by bend * step^2 / 8, with at most 40 pieces or harmonics below 1e-4 of the swing here
-    assert dense.min() - 1e-4 * swing <= low <= dense.min() + 1e-12
-    assert dense.max() - 1e-12 <= high <= dense.max() + 1e-4 * swing
-    assert curve.mean == pytest.approx(np.trapezoid(curve.at(even_times), dx=1 / 20000), abs=1e-5 * swing)
+    assert dense.min() - 1e-4 * oscillatory <= low <= dense.min() + 1e-12
+    assert dense.max() - 1e-12 <= high <= dense.max() + 1e-4 * oscillatory
+    assert curve.mean == pytest.approx(np.trapezoid(curve.at(even_times), dx=1 / 20000), abs=1e-5 * oscillatory)
     twice = curve.scaled(2.0)
     assert (twice.mean, *twice.extremes) == pytest.approx((2 * curve.mean, 2 * low, 2 * high), rel=1e-9, abs=1e-9)
 

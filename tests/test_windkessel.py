@@ -11,14 +11,14 @@ from simulator import simulated
 
 from solver.backends.cpu.cpu_driver import CpuDriver
 from solver.backends.lattice import build_lattice
-from solver.backends.subdomains import PartsDriver
-from solver.boundary.openings import Control, adjusted
+from solver.backends.subdomains import SubdomainsDriver
+from solver.boundary.openings import OutletFeedback, adjusted
 from solver.boundary.profiles import Profile
-from solver.boundary.waveform import read_waves
+from solver.boundary.waveform import read_waveforms
 from solver.boundary.windkessel import PASCAL_PER_MMHG, PROXIMAL_PART, WAVE_SPEED_M_S, Windkessel
 from solver.domain.nodes import Nodes, Opening
 from solver.kernels.collision import relaxation_rates
-from solver.run.boundary_schedule import DAMPING, FILTER, GAIN, make_conditions
+from solver.run.boundary_schedule import DAMPING, FILTER, GAIN, make_boundary_schedule
 from solver.run.settings import InletSettings, OutletSettings, SolveSettings, WindkesselSettings
 from solver.run.units import Units
 from solver.runtime.errors import StageError
@@ -59,7 +59,7 @@ IMPEDANCE = 3**0.5 / 25
 
 def driver_of(nodes, rules, precision="fp64"):
     """Driver of a fork with a rule for each of its first outlets, which follows their own flow."""
-    control = Control(
+    outlet_feedback = OutletFeedback(
         np.arange(1, 1 + len(rules), dtype=np.int32),
         np.arange(1, 1 + 2 * len(rules), 2, dtype=np.int32),
         np.pad(np.array(rules), ((0, 0), (0, 1))),
@@ -68,7 +68,14 @@ def driver_of(nodes, rules, precision="fp64"):
     columns = np.append(0, 1 + np.cumsum([0] + [2] * len(rules) + [1] * (2 - len(rules)))).astype(np.int32)
     profiles = {"in": Profile("plug")}
     lattice = build_lattice(
-        nodes, "trt", RATES, "bouzidi", precision, profiles, columns=columns[: len(nodes.openings) + 1], control=control
+        nodes,
+        "trt",
+        RATES,
+        "bouzidi",
+        precision,
+        profiles,
+        columns=columns[: len(nodes.openings) + 1],
+        outlet_feedback=outlet_feedback,
     )
     return CpuDriver(lattice)
 
@@ -132,12 +139,12 @@ def test_windkessel_is_stable_and_its_steady_pressure_as_given(ratio):
     proximal, distal, steps, flow = ratio * IMPEDANCE, 4 * IMPEDANCE, 8000, 0.1
     decay = np.exp(-1 / 300)
     driver = driver_of(fork(12, 12), [(filtered(ratio), decay, (1 - decay) * distal, proximal)] * 2)
-    conditions = np.stack([flow * raised(steps), *np.tile(((0.0, 0.0)), (steps, 2)).T], axis=1)
-    for rows in np.split(conditions, 16):
+    boundary = np.stack([flow * raised(steps), *np.tile(((0.0, 0.0)), (steps, 2)).T], axis=1)
+    for rows in np.split(boundary, 16):
         driver.advance(rows)
         assert observe(driver, False).max_speed < 0.01  # a duct's peak is about 0.004
     wanted = (proximal + distal) * flow / 2
-    imposed = driver._conditions[-1, [1, 3]]  # the pressure on the caps, which no reader tells
+    imposed = driver._boundary_values[-1, [1, 3]]  # the pressure on the caps, which no reader tells
     np.testing.assert_allclose(imposed, wanted, rtol=1e-3)
     # at nodes half a spacing before the cap
     np.testing.assert_allclose(observe(driver, False).opening_drho[1:], wanted, rtol=1e-2)
@@ -148,8 +155,8 @@ def test_windkessel_that_answers_at_once_oscillates():
     """Why the flow is filtered more than by 1/(1 + Rp/Za): the test above with this filter."""
     proximal = 3 * IMPEDANCE
     driver = driver_of(fork(12, 12), [(1 / (1 + 3), 0.0, 0.0, proximal)] * 2)
-    conditions = np.stack([0.3 * raised(1000), *np.zeros((4, 1000))], axis=1)
-    driver.advance(conditions)
+    boundary = np.stack([0.3 * raised(1000), *np.zeros((4, 1000))], axis=1)
+    driver.advance(boundary)
     assert not observe(driver, False).max_speed < 0.3
 
 
@@ -161,16 +168,16 @@ def test_resistances_split_the_flow_as_set():
     decay = np.exp(-1 / 400)
     rules = [(filtered(0.5), decay, (1 - decay) * each, 0.5 * IMPEDANCE) for each in distal]
     ramp = raised(steps)
-    conditions = np.stack([flow * ramp, 0 * ramp, share[0] * flow * ramp, 0 * ramp, share[1] * flow * ramp], axis=1)
+    boundary = np.stack([flow * ramp, 0 * ramp, share[0] * flow * ramp, 0 * ramp, share[1] * flow * ramp], axis=1)
     driver = driver_of(fork(8, 16), rules)
-    driver.advance(conditions)
+    driver.advance(boundary)
     np.testing.assert_allclose(-observe(driver, False).inflow[1:] / flow, share, rtol=1e-2)
 
 
 def test_equal_outlets_share_the_flow_equally():
     driver = driver_of(fork(12, 12), [(filtered(1), 0.995, 0.02 * IMPEDANCE, IMPEDANCE)] * 2)
-    conditions = np.stack([0.3 * raised(1500), *np.zeros((4, 1500))], axis=1)
-    driver.advance(conditions)
+    boundary = np.stack([0.3 * raised(1500), *np.zeros((4, 1500))], axis=1)
+    driver.advance(boundary)
     first, second = -observe(driver, False).inflow[1:]
     assert first == pytest.approx(second, rel=1e-9)  # the fork is its own mirror image
 
@@ -193,13 +200,13 @@ def test_flow_that_is_demanded_comes():
 def cavern(precision="fp64", size=(7, 6, 5)):
     """A random geometry, its lattice with both outlets controlled, and conditions."""
     nodes, rng = random_cavern(size, 3), np.random.default_rng(0)
-    control = Control(
+    outlet_feedback = OutletFeedback(
         np.array((1, 2), np.int32), np.array((2, 4), np.int32),
         np.array(((0.05, 0.99, 0.02, 0.03, 0.0), (0.1, 1.0, 0.001, 0.05, 0.8))), np.array(((0.0, 1e-3), (0.0, -2e-3))),
     )  # fmt: skip
     columns = np.array((0, 2, 4, 6), np.int32)
     lattice = build_lattice(
-        nodes, "trt", relaxation_rates(0.7, 0.1), "bouzidi", precision, columns=columns, control=control
+        nodes, "trt", relaxation_rates(0.7, 0.1), "bouzidi", precision, columns=columns, outlet_feedback=outlet_feedback
     )
     # an inlet of two rows, the second of which sums to 0, as those of a harmonic
     second = rng.standard_normal(lattice.inlets.weight.shape[1])
@@ -209,27 +216,27 @@ def cavern(precision="fp64", size=(7, 6, 5)):
 
 
 def test_driver_is_two_lattice_streaming_with_control():
-    nodes, lattice, conditions = cavern()
+    nodes, lattice, boundary = cavern()
     naive = Naive(
         nodes, "trt", lattice.rates, "bouzidi", lattice.inlets.weight, columns=np.array((0, 2, 4, 6)),
-        control=lattice.control,
+        outlet_feedback=lattice.outlet_feedback,
     )  # fmt: skip
     driver = CpuDriver(lattice)
-    for rows in np.split(conditions, 3):
+    for rows in np.split(boundary, 3):
         driver.advance(rows)
-    for row in conditions:
+    for row in boundary:
         naive.step(row)
     g = driver.populations.reshape(19, -1)[:, : nodes.count]
     np.testing.assert_allclose(g, naive.g, rtol=0, atol=1e-13 * np.abs(naive.g).max())
     np.testing.assert_allclose(observe(driver, False).inflow, naive.entered, rtol=0, atol=1e-14)
 
 
-def test_parts_are_the_whole_with_control():
-    nodes, lattice, conditions = cavern()
+def test_subdomains_are_the_whole_with_outlet_feedback():
+    nodes, lattice, boundary = cavern()
     whole = CpuDriver(lattice)
-    parts = PartsDriver(lattice, np.random.default_rng(1).integers(0, 3, nodes.count), CpuDriver)
+    parts = SubdomainsDriver(lattice, np.random.default_rng(1).integers(0, 3, nodes.count), CpuDriver)
     for driver in (whole, parts):
-        for rows in np.split(conditions, 3):
+        for rows in np.split(boundary, 3):
             driver.advance(rows)
     one, other = whole.fields(), parts.fields()
     for name in ("drho", "velocity", "stress"):
@@ -244,14 +251,14 @@ from geometries import observe
 from test_windkessel import cavern
 from solver.backends.cpu.cpu_driver import CpuDriver
 from solver.backends.cuda.cuda_driver import CudaDriver
-from solver.backends.subdomains import PartsDriver
+from solver.backends.subdomains import SubdomainsDriver
 
-nodes, lattice, conditions = cavern("fp32", (5, 4, 4))
+nodes, lattice, boundary = cavern("fp32", (5, 4, 4))
 part = np.arange(nodes.count) * 2 // nodes.count
 cpu = CpuDriver(lattice)
-cuda = PartsDriver(lattice, part, CudaDriver) if sys.argv[1] == "parts" else CudaDriver(lattice)
+cuda = SubdomainsDriver(lattice, part, CudaDriver) if sys.argv[1] == "parts" else CudaDriver(lattice)
 for driver in (cpu, cuda):
-    for rows in np.split(conditions[:4], 2):
+    for rows in np.split(boundary[:4], 2):
         driver.advance(rows)
 for name in ("drho", "velocity", "stress"):
     a, b = (getattr(driver.fields(), name) for driver in (cpu, cuda))
@@ -267,9 +274,9 @@ def test_simulated_cuda_is_the_cpu_with_control(whole):
 
 def test_backflow_is_what_enters_at_nodes_of_outlets():
     """Against the populations themselves: the flux of every link, summed by node."""
-    _, lattice, conditions = cavern()
+    _, lattice, boundary = cavern()
     driver = CpuDriver(lattice)
-    driver.advance(conditions * (1, 1, 20, 1, 20, 1))
+    driver.advance(boundary * (1, 1, 20, 1, 20, 1))
     flux = driver._outlet_flux
     node = np.repeat(lattice.outlets.node, np.diff(lattice.outlets.first))
     net = {}
@@ -297,22 +304,22 @@ def settings(outlets, flow_ml_s=3.0, waveform=None, **changes) -> SolveSettings:
 def planned(outlets, ramp_s=0.0, nodes=None, **changes):
     nodes = nodes or fork(12, 12, spacing_mm=0.2)
     wanted = settings(outlets, **changes)
-    waves = read_waves(nodes.openings, wanted)
+    waves = read_waveforms(nodes.openings, wanted)
     period_s = waves.inflow["in"].period_s or next((wave.period_s for wave in waves.pressure_mmhg.values()), None)
-    return make_conditions(nodes, wanted, waves, UNITS, ramp_s, period_s)
+    return make_boundary_schedule(nodes, wanted, waves, UNITS, ramp_s, period_s)
 
 
 def test_resistances_follow_from_pressure_and_split():
-    (conditions, _), flow = planned({"*": OutletSettings(90.0, windkessel=WindkesselSettings())}), 1.5
+    (boundary, _), flow = planned({"*": OutletSettings(90.0, windkessel=WindkesselSettings())}), 1.5
     for name in "ab":
-        outlet = conditions.outlets[name]
+        outlet = boundary.outlets[name]
         each = outlet.windkessel
         assert outlet.fraction == pytest.approx(0.5)
         assert each.resistance_mmhg_s_ml == pytest.approx(90 / flow)
         wave = 1060 * WAVE_SPEED_M_S / 1e-6 / PASCAL_PER_MMHG * 1e-6  # rho c/A of the outlet's 1 mm2, mmHg s/mL
         assert each.proximal_mmhg_s_ml == pytest.approx(min(wave, PROXIMAL_PART * 90 / flow))
         assert each.time_constant_s == pytest.approx(1.5)
-    assert conditions.reference_pa == pytest.approx(90 * PASCAL_PER_MMHG)
+    assert boundary.reference_pa == pytest.approx(90 * PASCAL_PER_MMHG)
 
 
 def test_murray_shares_what_fractions_leave():
@@ -322,16 +329,16 @@ def test_murray_shares_what_fractions_leave():
     behind = WindkesselSettings()
     for exponent in (3.0, 2.0):
         outlets = {"*": OutletSettings(90.0, windkessel=behind)}
-        conditions, _ = planned(outlets, nodes=nodes, murray_exponent=exponent)
-        assert conditions.outlets["a"].fraction == pytest.approx(2**exponent / (2**exponent + 1))
+        boundary, _ = planned(outlets, nodes=nodes, murray_exponent=exponent)
+        assert boundary.outlets["a"].fraction == pytest.approx(2**exponent / (2**exponent + 1))
     outlets = {"a": OutletSettings(90.0, windkessel=behind, flow_fraction=0.4), "b": OutletSettings(90.0, None, behind)}
     assert planned(outlets)[0].outlets["b"].fraction == pytest.approx(0.6)
 
 
 def test_given_resistances_make_their_own_steady_state():
     one, two = (WindkesselSettings(proximal_mmhg_s_ml=2, distal_mmhg_s_ml=distal) for distal in (18, 38))
-    conditions, _ = planned({"a": OutletSettings(0, windkessel=one), "b": OutletSettings(0, windkessel=two)})
-    a, b = conditions.outlets["a"], conditions.outlets["b"]
+    boundary, _ = planned({"a": OutletSettings(0, windkessel=one), "b": OutletSettings(0, windkessel=two)})
+    a, b = boundary.outlets["a"], boundary.outlets["b"]
     assert (a.fraction, b.fraction) == pytest.approx((2 / 3, 1 / 3))  # conductances 1/20 and 1/40
     assert a.pressure_mmhg == b.pressure_mmhg == pytest.approx(3.0 / (1 / 20 + 1 / 40))
     fixed = {"a": OutletSettings(30.0), "b": OutletSettings(0, windkessel=two)}
@@ -343,10 +350,10 @@ def test_largest_outlet_keeps_its_pressure_where_all_flows_are_demanded():
     large = replace(nodes.openings[2], area_mm2=2 * nodes.openings[2].area_mm2)
     nodes = replace(nodes, openings=(*nodes.openings[:2], large))
     outlets = {"a": OutletSettings(0.0, flow_fraction=0.7), "b": OutletSettings(0.0, flow_fraction="murray")}
-    conditions, _ = planned(outlets, nodes=nodes)
-    assert [conditions.outlets[name].demanded for name in "ab"] == [True, False]
-    np.testing.assert_array_equal(conditions.columns, (0, 1, 3, 5))  # that of b follows from the flow of both
-    np.testing.assert_allclose(conditions.at(0, 2)[:, 2] / conditions.at(0, 2)[:, 0], 0.7)
+    boundary, _ = planned(outlets, nodes=nodes)
+    assert [boundary.outlets[name].demanded for name in "ab"] == [True, False]
+    np.testing.assert_array_equal(boundary.columns, (0, 1, 3, 5))  # that of b follows from the flow of both
+    np.testing.assert_allclose(boundary.at(0, 2)[:, 2] / boundary.at(0, 2)[:, 0], 0.7)
 
 
 def test_state_is_held_while_the_inflow_is_raised(tmp_path):
@@ -357,11 +364,11 @@ def test_state_is_held_while_the_inflow_is_raised(tmp_path):
     outlets = {"*": OutletSettings(90.0, windkessel=behind)}
     flat, _ = planned(outlets, ramp_s=0.02)
     pulsed, _ = planned(outlets, ramp_s=0.025, waveform=str(wave))
-    for conditions, tolerance in ((flat, 0.01), (pulsed, 2e-3)):
+    for boundary, tolerance in ((flat, 0.01), (pulsed, 2e-3)):
         steps = 40_000
-        rows = conditions.at(0, steps)
-        flow, rule = rows[:, 0] * 0.5, conditions.control.rule[0]
-        state, pressure = conditions.control.start[0], np.empty(steps)
+        rows = boundary.at(0, steps)
+        flow, rule = rows[:, 0] * 0.5, boundary.outlet_feedback.rule[0]
+        state, pressure = boundary.outlet_feedback.start[0], np.empty(steps)
         for k in range(steps):
             *state, more = adjusted.py_func(flow[k], rows[k, 2], state, rule)
             pressure[k] = rows[k, 1] + more
@@ -376,11 +383,11 @@ def test_state_is_held_while_the_inflow_is_raised(tmp_path):
 def test_pressure_waveform_is_on_the_cap(tmp_path):
     wave = tmp_path / "wave.csv"
     wave.write_text("time_s,pressure_mmhg\n0,80\n0.02,90\n0.05,85\n0.1,80\n")
-    conditions, _ = planned({"a": OutletSettings(2.0, str(wave)), "b": OutletSettings(80.0)})
-    rows = conditions.at(0, 10_000)
-    mmhg = (rows[:, 1] * UNITS.pressure_pa + conditions.reference_pa) / PASCAL_PER_MMHG
+    boundary, _ = planned({"a": OutletSettings(2.0, str(wave)), "b": OutletSettings(80.0)})
+    rows = boundary.at(0, 10_000)
+    mmhg = (rows[:, 1] * UNITS.pressure_pa + boundary.reference_pa) / PASCAL_PER_MMHG
     np.testing.assert_allclose(mmhg[[1999, 4999, 9999]], (92, 87, 82), rtol=1e-9)
-    np.testing.assert_allclose(rows[:, 2] * UNITS.pressure_pa + conditions.reference_pa, 80 * PASCAL_PER_MMHG)
+    np.testing.assert_allclose(rows[:, 2] * UNITS.pressure_pa + boundary.reference_pa, 80 * PASCAL_PER_MMHG)
 
 
 BEHIND = WindkesselSettings()

@@ -141,7 +141,7 @@ def agreement(chosen: list[Entry], lattice: Lattice, row: NDArray[np.float64]) -
     return {"steps": AGREED_STEPS, "largest_speed": largest, "round_off": round_off, "walls": walls}
 
 
-def race(nodes: Nodes, settings: SolveSettings, log: logging.Logger) -> dict[str, Any]:
+def run_benchmark(nodes: Nodes, settings: SolveSettings, log: logging.Logger) -> dict[str, Any]:
     """What is found of all that take part, as it is written to ``speed.json``.
 
     Raises
@@ -171,7 +171,7 @@ def race(nodes: Nodes, settings: SolveSettings, log: logging.Logger) -> dict[str
 
 def _compute(job: Job) -> None:
     with own_device(job.log):
-        found = race(load(job.inputs["nodes"]), parse(job.settings), job.log)
+        found = run_benchmark(load(job.inputs["nodes"]), parse(job.settings), job.log)
     job.outputs["speed"].write_text(json.dumps(found, indent=1, allow_nan=False) + "\n")
     job.facts["device"] = sorted({entry["device"] for entry in found["entries"]})
 

@@ -272,7 +272,7 @@ def clock_of(made: dict[str, Any]) -> str:
     return str(made.get("clock", "processor time"))
 
 
-def verdict(goal: Goal, failed: bool = False) -> str:
+def result_of(goal: Goal, failed: bool = False) -> str:
     """In a word, with the reason where there is one; `failed`: of a case that fails by such a fault."""
     if goal.lost:
         return "**failed**: it was reached before"
@@ -299,7 +299,7 @@ def overview(names: Sequence[str], records: dict[str, dict[str, Any]]) -> str:
                     goal.what,
                     wanted,
                     number(goal.reached),
-                    verdict(goal, bool(record["failure"])),
+                    result_of(goal, bool(record["failure"])),
                 )
             )
         if record["failure"] and not any(Goal(**entry).fault for entry in record["goals"]):

@@ -1,4 +1,5 @@
-"""The slow twin of the drivers: the four passes of Collares (2012), each over whole arrays of fluid and wall nodes.
+"""The reference four-pass solver of the drivers: the four passes of Collares (2012), each over whole arrays of fluid
+and wall nodes.
 
 1. *Collision* of the fluid nodes. Each population is left in the slot of the opposite direction: the first half of the
    swap.
@@ -26,7 +27,7 @@ import numpy as np
 from numba import prange
 from numpy.typing import NDArray
 
-from solver.backends.cpu.blocks import plain, threaded
+from solver.backends.cpu.blocks import serial, threaded
 from solver.backends.cpu.cpu_driver import CpuDriver
 from solver.backends.driver import LatticeDriver
 from solver.backends.lattice import Lattice
@@ -35,7 +36,7 @@ from solver.domain.nodes import Neighbours, Nodes
 from solver.kernels.collision import make_collision
 from solver.kernels.node_physics import make_density, make_link_quadratic, make_macroscopic, node_function
 from solver.kernels.rheology import make_rates
-from solver.kernels.storage import BITS, PLAIN, make_access
+from solver.kernels.storage import FP16_BITS, NATIVE, make_access
 from solver.kernels.streaming import make_opposite
 from solver.kernels.velocity_sets import velocity_set
 
@@ -121,8 +122,8 @@ def wall_nodes(nodes: Nodes, moving: Mapping[str, Vector] | None = None) -> Wall
 
 def no_links(links: WallLinks) -> WallLinks:
     """Wall links of a lattice that has none."""
-    arrays: dict[str, Any] = {name: array[:0] for name, array in vars(links).items() if name != "sharers"}
-    return replace(links, **arrays, sharers=0)
+    arrays: dict[str, Any] = {name: array[:0] for name, array in vars(links).items() if name != "mass_correction_nodes"}
+    return replace(links, **arrays, mass_correction_nodes=0)
 
 
 @cache
@@ -130,7 +131,7 @@ def make_pass_functions(storage: str, real: Any, equilibrium: str, q: int) -> tu
     """The passes after collision: of a link to a wall node, of the two ends of a link, of a fluid node."""
     macroscopic, density = make_macroscopic(real, equilibrium, q), make_density(real, equilibrium)
     quadratic, stencil = make_link_quadratic(real, equilibrium, q), velocity_set(q)
-    take, put, load, _ = make_access(storage, real, q)[:4]
+    load_slot, store_slot, load, _ = make_access(storage, real, q)[:4]
     one, three = real(1), real(3)
     velocities, weights = stencil.velocities.astype(real), stencil.weights.astype(real)
 
@@ -141,20 +142,20 @@ def make_pass_functions(storage: str, real: Any, equilibrium: str, q: int) -> tu
         return weights[i] * (drho + density(drho) * (three * cu + quadratic(c, (x, y, z))))
 
     @node_function
-    def extrapolate_link(f: Any, stride: int, k: int, links: Any, shares: Any, drho: Any, u: Any) -> None:
+    def extrapolate_link(f: Any, stride: int, k: int, links: Any, coefficients: Any, drho: Any, u: Any) -> None:
         node, direction, upstream, sent = links
-        near, far, moved, kept, bounced = shares
+        near, far, moved, kept, bounced = coefficients
         n, m, i = node[k], upstream[k], int(direction[k])
         o = i + 1 if i % 2 else i - 1
         if m < 0:
-            put(f, sent[k], take(f, o * stride + n) + bounced[k])
+            store_slot(f, sent[k], load_slot(f, o * stride + n) + bounced[k])
             return
         x = moved[0, k] + near[k] * u[0, n] + far[k] * u[0, m]
         y = moved[1, k] + near[k] * u[1, n] + far[k] * u[1, m]
         z = moved[2, k] + near[k] * u[2, n] + far[k] * u[2, m]
-        here = take(f, i * stride + n) - in_equilibrium(o, drho[n], u[0, n], u[1, n], u[2, n])
-        there = take(f, i * stride + m) - in_equilibrium(o, drho[m], u[0, m], u[1, m], u[2, m])
-        put(f, sent[k], in_equilibrium(o, drho[n], x, y, z) + kept[k] * here + (one - kept[k]) * there)
+        here = load_slot(f, i * stride + n) - in_equilibrium(o, drho[n], u[0, n], u[1, n], u[2, n])
+        there = load_slot(f, i * stride + m) - in_equilibrium(o, drho[m], u[0, m], u[1, m], u[2, m])
+        store_slot(f, sent[k], in_equilibrium(o, drho[n], x, y, z) + kept[k] * here + (one - kept[k]) * there)
 
     @node_function
     def swap_ends(f: Any, k: int, one_end: Any, other_end: Any) -> None:
@@ -179,7 +180,7 @@ def make_passes(
     parallel: bool,
 ) -> tuple[Any, Any, Any, Any]:
     """The four passes for given models and a way of storage, over nodes in turn or shared out to threads."""
-    over_nodes = threaded if parallel else plain
+    over_nodes = threaded if parallel else serial
     collide = make_collision(collision, real, equilibrium, q)
     rates_of = make_rates(rheology, blended, equilibrium, real, q=q)
     access, opposite = make_access(storage, real, q), make_opposite(q)
@@ -195,9 +196,9 @@ def make_passes(
             store(f, n, stride, opposite(collide(g, rates_of(g, n, force, rates, omega, blend), force)))
 
     @over_nodes
-    def extrapolate(f: Any, stride: int, links: Any, shares: Any, drho: Any, u: Any) -> None:
+    def extrapolate(f: Any, stride: int, links: Any, coefficients: Any, drho: Any, u: Any) -> None:
         for k in prange(len(links[0])):
-            extrapolate_link(f, stride, k, links, shares, drho, u)
+            extrapolate_link(f, stride, k, links, coefficients, drho, u)
 
     @over_nodes
     def swap(f: Any, one_end: Any, other_end: Any) -> None:
@@ -220,13 +221,13 @@ class Ends:
     ----------
     lattice : without wall links and with slots of wall nodes, where these carry populations.
     links : of the links to wall nodes: fluid node, direction, upstream node, slot of what the wall node sends.
-    shares : what their extrapolation takes: near, far, moved, kept, bounced of :class:`WallNodes`.
+    coefficients : what their extrapolation takes: near, far, moved, kept, bounced of :class:`WallNodes`.
     swapped : slots of both ends of every link along which fluid nodes, or a wall node and one, exchange what they sent.
     """
 
     lattice: Lattice
     links: tuple[NDArray[Any], ...]
-    shares: tuple[NDArray[Any], ...]
+    coefficients: tuple[NDArray[Any], ...]
     swapped: tuple[NDArray[np.int64], NDArray[np.int64]]
 
     @classmethod
@@ -236,26 +237,26 @@ class Ends:
         sent = velocity_set(lattice.q).opposite[1:, None] * lattice.stride + np.arange(lattice.stride)
         due = lattice.addresses.astype(np.int64).reshape(lattice.q - 1, lattice.stride)
         links: tuple[NDArray[Any], ...] = ()
-        shares: tuple[NDArray[Any], ...] = ()
+        coefficients: tuple[NDArray[Any], ...] = ()
         if walls:
             lattice = replace(lattice, walls=no_links(lattice.walls), halo=lattice.q * walls.count)
             from_wall = lattice.q * lattice.stride + walls.direction * np.int64(walls.count) + walls.wall
             due[walls.direction - 1, walls.node] = from_wall
             links = (walls.node, walls.direction, walls.upstream, from_wall)
             arrays = (walls.near, walls.far, walls.moved, walls.kept, walls.bounced)
-            shares = tuple(array.astype(lattice.real) for array in arrays)
+            coefficients = tuple(array.astype(lattice.real) for array in arrays)
         once = due > sent  # each link is named by both of its ends
-        return cls(lattice, links, shares, (sent[once], due[once]))
+        return cls(lattice, links, coefficients, (sent[once], due[once]))
 
 
 class FourPasses(LatticeDriver):
     """Steps made of the four passes, wherever they run."""
 
-    def advance(self, conditions: NDArray[np.float64]) -> None:
-        """Run steps, one a row of `conditions`."""
-        self.begin(conditions)
+    def advance(self, boundary_values: NDArray[np.float64]) -> None:
+        """Run steps, one a row of `boundary_values`."""
+        self.begin(boundary_values)
         self.macroscopic_update()
-        for number in range(len(conditions)):
+        for number in range(len(boundary_values)):
             for work in self.passes(number).values():
                 work()
 
@@ -306,7 +307,7 @@ class FourPass(FourPasses, CpuDriver):
         lattice = self._ends.lattice
         super().__init__(lattice)
         self._collide, self._extrapolate, self._swap, self._update = make_passes(
-            lattice.collision, BITS if lattice.halves else PLAIN, lattice.real, *lattice.models, parallel
+            lattice.collision, FP16_BITS if lattice.fp16 else NATIVE, lattice.real, *lattice.models, parallel
         )
         self.drho, self.velocity = np.zeros(lattice.count, lattice.real), np.zeros((3, lattice.count), lattice.real)
 
@@ -322,7 +323,7 @@ class FourPass(FourPasses, CpuDriver):
         ends = self._ends
         if ends.links:
             stride = self.lattice.stride
-            self._extrapolate(self.populations, stride, ends.links, ends.shares, self.drho, self.velocity)
+            self._extrapolate(self.populations, stride, ends.links, ends.coefficients, self.drho, self.velocity)
 
     def streaming(self) -> None:
         """Third pass: exchange what the ends of every link sent each other."""

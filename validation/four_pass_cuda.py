@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from solver.backends.cuda.cuda_driver import CudaDriver
 from solver.backends.cuda.device import cuda, kernel, on_device
 from solver.backends.lattice import Lattice
-from solver.kernels.storage import HALF, PLAIN
+from solver.kernels.storage import FP16, NATIVE
 from validation.four_pass import Ends, FourPasses, WallNodes, make_pass_functions
 
 
@@ -19,10 +19,10 @@ def make_passes(storage: str, real: Any, equilibrium: str, q: int) -> tuple[Any,
     extrapolate_link, swap_ends, update_node = map(on_device, make_pass_functions(storage, real, equilibrium, q))
 
     @kernel()
-    def extrapolate(f: Any, stride: int, links: Any, shares: Any, drho: Any, u: Any) -> None:
+    def extrapolate(f: Any, stride: int, links: Any, coefficients: Any, drho: Any, u: Any) -> None:
         k = cuda.grid(1)
         if k < links[0].shape[0]:
-            extrapolate_link(f, stride, k, links, shares, drho, u)
+            extrapolate_link(f, stride, k, links, coefficients, drho, u)
 
     @kernel()
     def swap(f: Any, one_end: Any, other_end: Any) -> None:
@@ -54,11 +54,11 @@ class CudaFourPass(FourPasses, CudaDriver):
         super().__init__(lattice)
         self.device += ", four passes"
         send = cuda.to_device
-        self._links, self._shares, self._swapped = (
-            tuple(map(send, arrays)) for arrays in (ends.links, ends.shares, ends.swapped)
+        self._links, self._coefficients, self._swapped = (
+            tuple(map(send, arrays)) for arrays in (ends.links, ends.coefficients, ends.swapped)
         )
         self._extrapolate, self._swap, self._update = make_passes(
-            HALF if lattice.halves else PLAIN, lattice.real, lattice.equilibrium, lattice.q
+            FP16 if lattice.fp16 else NATIVE, lattice.real, lattice.equilibrium, lattice.q
         )
         self._drho = send(np.zeros(lattice.count, lattice.real))
         self._velocity = send(np.zeros((3, lattice.count), lattice.real))
@@ -73,7 +73,7 @@ class CudaFourPass(FourPasses, CudaDriver):
         """Second pass: what the wall nodes send back."""
         if self._links:
             links, stride = len(self._links[0]), self.lattice.stride
-            self._over(links, self._extrapolate, self.populations, stride, self._links, self._shares, self._drho,
+            self._over(links, self._extrapolate, self.populations, stride, self._links, self._coefficients, self._drho,
                        self._velocity)  # fmt: skip
 
     def streaming(self) -> None:

@@ -14,7 +14,7 @@ def _compute(job: Job) -> None:
     job.log.info("%d of %d goals reached", goals["reached"], goals["goals"])
     if goals["lost"]:
         raise StageError(
-            f"reached before (docs/studies), and not now: {'; '.join(goals['lost'])}; mend what changed, or, if less"
+            f"reached before (docs/studies), and not now: {'; '.join(goals['lost'])}; repair what changed, or, if less"
             " is to be asked, take the study's record out of docs/studies"
         )
 

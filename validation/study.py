@@ -12,7 +12,7 @@ from pipeline.case.settings.base import parse
 from solver.runtime.command_line import run_stage
 from solver.runtime.errors import StageError
 from solver.runtime.provenance import Job
-from validation.evidence import SOLVING, Evidence, made, verdict
+from validation.evidence import SOLVING, Evidence, made, result_of
 from validation.studies.run import Run
 from validation.studies.study_file import StudyInput
 
@@ -65,7 +65,7 @@ def _compute(job: Job) -> None:
         made=_made(runs),
     )
     for goal in evidence.goals:
-        job.log.info("%s: %s", goal.what, goal.fault or verdict(goal).replace("*", ""))
+        job.log.info("%s: %s", goal.what, goal.fault or result_of(goal).replace("*", ""))
 
 
 if __name__ == "__main__":

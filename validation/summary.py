@@ -47,8 +47,8 @@ def _compute(job: Job) -> None:
     folders = {folder.name: folder for folder in job.lists["figures"]}
     goals = [(record["title"], Goal(**goal)) for record in records.values() for goal in record["goals"]]
     lost = [f"{title}: {goal.fault}" for title, goal in goals if goal.lost]
-    told = {"goals": len(goals), "reached": sum(goal.met for _, goal in goals), "lost": lost}
-    job.outputs["goals"].write_text(json.dumps(told, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    counts = {"goals": len(goals), "reached": sum(goal.met for _, goal in goals), "lost": lost}
+    job.outputs["goals"].write_text(json.dumps(counts, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
     job.outputs["page"].write_text(validation_page(list(records.values()), folders), encoding="utf-8")
     shown = kept({name: record for name, record in records.items() if name in markers(text, "study")}, past)
     shutil.copytree(job.inputs["old-kept"], job.outputs["kept"])

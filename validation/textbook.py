@@ -1,4 +1,4 @@
-"""The plain solver: two lattices, textbook formulas over arrays, any velocity set; nothing shared with the drivers.
+"""The textbook solver: two lattices, textbook formulas over arrays, any velocity set; nothing shared with the drivers.
 
 It is what these are compared with, and what runs D3Q27, for which they are not written. Some hundred times slower.
 Arrays of populations are (Q, N), shifted, g_i = f_i - w_i; vectors are (3, N); all in lattice units. `form` is the name
@@ -60,9 +60,9 @@ def stress(stencil: VelocitySet, g: Array, force: Array, form: str = "incompress
     return pi - np.einsum("ab,n->abn", np.eye(3), drho / 3)
 
 
-def relaxation(tau: Rate, magic: float) -> tuple[Rate, Rate]:
-    """Rates (omega+, omega-) of the even and the odd part, Lambda = (tau - 1/2)(1/omega- - 1/2) = `magic`."""
-    return 1 / tau, 1 / (0.5 + magic / (tau - 0.5))
+def relaxation(tau: Rate, lambda_trt: float) -> tuple[Rate, Rate]:
+    """Rates (omega+, omega-) of the even and the odd part, Lambda = (tau - 1/2)(1/omega- - 1/2) = `lambda_trt`."""
+    return 1 / tau, 1 / (0.5 + lambda_trt / (tau - 0.5))
 
 
 def collide_trt(
@@ -203,7 +203,7 @@ class Thickening:
     model: str
     parameters: tuple[float, ...]
     omega: Array
-    magic: float
+    lambda_trt: float
     smagorinsky: float = 0.0
     blend: Array | float = 0.0
     onset: float = 0.0
@@ -223,7 +223,7 @@ class Thickening:
                 tau = np.clip(0.5 + 3 * model.viscosity(rate, **named), *self.bounds)
             tau = tau + 3 * self.smagorinsky**2 * np.maximum(rate - self.onset, 0)
             self.omega = 1 / tau / (1 - self.blend + self.blend / tau)  # of tau + blend (1 - tau), infinite or not
-            return relaxation(1 / self.omega, self.magic)
+            return relaxation(1 / self.omega, self.lambda_trt)
 
 
 @dataclass(frozen=True)
@@ -336,7 +336,7 @@ def returning(walls: str, q: Array, leaving: Array, back: Array, upstream: Array
 
 
 @dataclass
-class Plain:
+class TextbookSolver:
     """Two-lattice solver; `g` (Q, N) holds the populations that arrive at each node.
 
     `rates` are (omega+, omega-) where no `rheology` gives them for each node. `push` (L,) is -6 w_i c_i.u_w of the

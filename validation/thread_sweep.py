@@ -137,7 +137,7 @@ def sweep_snapshots(
 ) -> list[dict[str, Any]]:
     """Seconds of the steps between two snapshots, of bringing the fields of all nodes to the host, and of writing them.
 
-    Medians, by the number of steps; a file is begun anew at each, as it is in each cycle of a run.
+    Medians, by the number of steps; a file is begun again at each, as it is in each cycle of a run.
 
     Parameters
     ----------

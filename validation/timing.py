@@ -54,7 +54,7 @@ def stirred(driver: AnyDriver) -> AnyDriver:
     """A driver with random populations."""
     lattice, kind = driver.lattice, driver.populations.dtype
     noise = NOISE * np.random.default_rng(0).random(lattice.stride, np.float32)
-    stored = (SCALE * noise).astype(np.float16).view(kind) if lattice.halves else noise.astype(kind)
+    stored = (SCALE * noise).astype(np.float16).view(kind) if lattice.fp16 else noise.astype(kind)
     for i in range(lattice.q):
         driver.write(slice(i * lattice.stride, (i + 1) * lattice.stride), stored)
     return driver
@@ -111,31 +111,33 @@ def median(watch: Stopwatch, work: Work, repeats: int) -> Taken:
 
 
 def repeated_steps(
-    driver: LatticeDriver, conditions: NDArray[np.float64], seconds: float, repeats: int
+    driver: LatticeDriver, boundary_values: NDArray[np.float64], seconds: float, repeats: int
 ) -> tuple[int, NDArray[np.float64]]:
     """How many steps, about so many seconds of them, were timed at once, and times of one of them, (repeats, 2)."""
-    watch, two = stopwatch(driver), np.tile(conditions, (2, 1))
+    watch, two = stopwatch(driver), np.tile(boundary_values, (2, 1))
     driver.advance(two)  # compiles
     pair = watch(lambda: driver.advance(two)).seconds
     count = 2 * max(1, round(seconds / max(pair, 1e-5)))
-    rows = np.tile(conditions, (count, 1))
+    rows = np.tile(boundary_values, (count, 1))
     return count, repeated(watch, lambda: driver.advance(rows), repeats) / count
 
 
-def steps(driver: LatticeDriver, conditions: NDArray[np.float64], seconds: float, repeats: int) -> tuple[int, Taken]:
+def steps(
+    driver: LatticeDriver, boundary_values: NDArray[np.float64], seconds: float, repeats: int
+) -> tuple[int, Taken]:
     """How many steps were timed at once, and the median time of one of them."""
-    count, taken = repeated_steps(driver, conditions, seconds, repeats)
+    count, taken = repeated_steps(driver, boundary_values, seconds, repeats)
     return count, Taken(*np.median(taken, axis=0).tolist())
 
 
-def passes(driver: LatticeDriver, conditions: NDArray[np.float64], repeats: int) -> dict[str, float]:
+def passes(driver: LatticeDriver, boundary_values: NDArray[np.float64], repeats: int) -> dict[str, float]:
     """Seconds of a step's passes, of a look at the flow and of taking it into a mean, each done again and again.
 
-    Even and odd steps alternate: each kind of a pass counts half. `conditions` are those of one step.
+    Even and odd steps alternate: each kind of a pass counts half. `boundary_values` are those of one step.
     """
     lattice, watch, queue = driver.lattice, stopwatch(driver), queue_of(driver)
     times = LAUNCHES if queue else 1
-    driver.begin(np.tile(conditions, (2 * times * (repeats + 1), 1)))  # a device counts steps by their collisions
+    driver.begin(np.tile(boundary_values, (2 * times * (repeats + 1), 1)))  # a device counts steps by their collisions
     driver.average(0, True)
     added = driver.treat_walls(0, True)
     works: dict[str, Callable[[bool], object]] = {
@@ -145,7 +147,7 @@ def passes(driver: LatticeDriver, conditions: NDArray[np.float64], repeats: int)
         works["openings"] = lambda even: driver.treat_openings(0, even)
     if len(lattice.walls.slot):
         works["walls"] = lambda even: driver.treat_walls(0, even)
-        works["sharing of mass"] = lambda even: driver.share_mass(added)
+        works["sharing of mass"] = lambda even: driver.correct_mass(added)
 
     def taken(work: Work) -> float:
         return median(watch, work, repeats).seconds / times
@@ -156,7 +158,7 @@ def passes(driver: LatticeDriver, conditions: NDArray[np.float64], repeats: int)
             launches = partial(often, times, partial(work, even))
             again = partial(queue.replay, f"{name}, {kind}", launches) if queue else launches
             found[name.format(kind)] += taken(again) / 2
-    found["look"] = taken(partial(often, times, partial(driver.look, True)))
+    found["look"] = taken(partial(often, times, partial(driver.observe, True)))
     found["mean"] = taken(partial(often, times, partial(driver.average, 0, False)))
     return dict(found)
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from pipeline.reporting import cohort_page
 from pipeline.reporting.page import embed, fill
-from validation.evidence import Goal, bound, made_by, number, verdict
+from validation.evidence import Goal, bound, made_by, number, result_of
 
 
 def validation_page(records: Sequence[Mapping[str, Any]], folders: Mapping[str, Path]) -> str:
@@ -34,7 +34,7 @@ def _shown(record: Mapping[str, Any], folder: Path) -> dict[str, Any]:
     pictures = [(embed((folder / Path(f["file"]).name).read_bytes()), f["caption"]) for f in record["figures"]]
     goals = [Goal(**goal) for goal in record["goals"]]
     rows = [
-        (_state(goal), goal.what, bound(goal.sign, goal.wanted), number(goal.reached), verdict(goal).replace("*", ""))
+        (_state(goal), goal.what, bound(goal.sign, goal.wanted), number(goal.reached), result_of(goal).replace("*", ""))
         for goal in goals
     ]
     return {"rows": rows, "pictures": pictures, "made_by": made_by(record["made"]).replace("`", "")}

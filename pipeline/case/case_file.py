@@ -189,8 +189,8 @@ class Case(Section):
         ):
             return {}
         needs: dict[str, Any] = voxelize.model_dump(include={"left_out_share", "memory_gb"})
-        told = {"murray_exponent"} | ({"precision"} if voxelize.memory_gb else set())
-        return {"lattice": needs | self.solve.model_dump(include=told)}
+        included = {"murray_exponent"} | ({"precision"} if voxelize.memory_gb else set())
+        return {"lattice": needs | self.solve.model_dump(include=included)}
 
     def _grown(self, region: GrownRegion) -> GrownRegion:
         """The region with the seeds and the threshold of the section segment where it has none of its own."""
@@ -256,7 +256,7 @@ def _flow_keys(inlet: InletSettings) -> set[str]:
     return {"flow_ml_s"} | curve
 
 
-def demand_listed(key: str, name: str, path: Path) -> None:
+def require_listed(key: str, name: str, path: Path) -> None:
     """Check that what a key of the configuration names has its file.
 
     Raises
@@ -326,7 +326,7 @@ def _read_run(
         place = f"{row.place}, column case" if row else "cases"
         raise StageError(f"{place} = {name!r}: results/{name} is made of all cases or studies; call the case otherwise")
     path = folder / f"{row.file if row else name}.yaml"
-    demand_listed(f"{row.place}, column file" if row else "cases", path.stem, path)
+    require_listed(f"{row.place}, column file" if row else "cases", path.stem, path)
     over = cohort.scenarios.get(scenario, {})
     values = merged(merged(cohort.defaults, read(path)), row.sections() if row else {})
     case = parse(Case, merged(values, over), _place_of(str(path), row, scenario, list(_dotted(over))))

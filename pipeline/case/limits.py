@@ -77,7 +77,7 @@ def refusals(found: Iterable[Found], vessel: Vessel | None, accept: Collection[Q
     return [_refusal(each, vessel, accept) for each in wrong]
 
 
-def demand(found: Iterable[Found], vessel: Vessel | None, accept: Collection[Quantity]) -> None:
+def require(found: Iterable[Found], vessel: Vessel | None, accept: Collection[Quantity]) -> None:
     """Check that values are within the wide ranges, but for what is accepted.
 
     Raises
@@ -112,7 +112,7 @@ def _refusal(found: Found, vessel: Vessel | None, accept: Collection[Quantity]) 
     limits = LIMITS[found.quantity]
     ranges = limits.of(vessel)
     return (
-        f"{found.given.key}: {found.words} is outside {limits.told(ranges.wide)}{_of(vessel)} ({ranges.source});"
+        f"{found.given.key}: {found.words} is outside {limits.in_words(ranges.wide)}{_of(vessel)} ({ranges.source});"
         f" {_remedy(found, ranges.usual)} If it is meant, let the case say accept: [{accepted}]"
     )
 
@@ -124,7 +124,7 @@ def _check(found: Found, vessel: Vessel | None) -> dict[str, Any]:
     below, above = _beyond(found.value, ranges.usual)
     accepted = " The case accepts it, though no patient is known to have it." if _refused(found, vessel) else ""
     advice = (
-        f"{found.given.key}: {found.words} is unusual{_of(vessel)}, {limits.told(ranges.usual)} is expected"
+        f"{found.given.key}: {found.words} is unusual{_of(vessel)}, {limits.in_words(ranges.usual)} is expected"
         f" ({ranges.source}); {_remedy(found, ranges.usual)}{accepted}"
     )
     return {
@@ -166,13 +166,13 @@ def of_run(indices: Mapping[str, Any]) -> list[Found]:
     return found
 
 
-def with_limits(indices: Mapping[str, Any], told: Mapping[str, Any]) -> dict[str, Any]:
+def with_limits(indices: Mapping[str, Any], judged_before: Mapping[str, Any]) -> dict[str, Any]:
     """What stands in ``indices.json`` with the checks of plausibility, and a warning for each that failed.
 
     Parameters
     ----------
     indices : of the run.
-    told : ``plausibility.json``.
+    judged_before : ``plausibility.json``.
 
     Raises
     ------
@@ -180,7 +180,7 @@ def with_limits(indices: Mapping[str, Any], told: Mapping[str, Any]) -> dict[str
         If pressure or wall shear stress are what no patient has, and the case does not accept it.
     """
     found = of_run(indices)
-    demand(found, told["vessel"], told["accept"])
-    judged = [*told["checks"], *checks(found, told["vessel"])]
+    require(found, judged_before["vessel"], judged_before["accept"])
+    judged = [*judged_before["checks"], *checks(found, judged_before["vessel"])]
     warnings = [check["advice"] for check in judged if not check["passed"]]
     return {**indices, "warnings": [*indices["warnings"], *warnings], "checks": [*indices["checks"], *judged]}

@@ -57,7 +57,7 @@ class Limits:
         """The range in a vessel; none: in any."""
         return self.vessels.get(vessel, self.default) if vessel else self.default
 
-    def told(self, bounds: Bounds) -> str:
+    def in_words(self, bounds: Bounds) -> str:
         """A range in words, with its unit."""
         return f"{bounds[0]:g} to {bounds[1]:g} {self.unit}".rstrip()
 

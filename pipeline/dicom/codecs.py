@@ -6,13 +6,13 @@ Run as a program, this module is that process.
 from importlib import import_module
 from typing import Any
 
-from pipeline.files.sandbox import Contained, serve
+from pipeline.files.sandbox import Sandbox, serve
 
 MEMORY_BYTES = 2**31
 """Address space of the process; the libraries themselves take a tenth of it."""
 SECONDS, SECONDS_A_MEGAPIXEL, MEGAPIXELS = 10.0, 2.0, 64
 """Longest that a frame may take, ten times what a sound one does; not longer for one that claims to be still larger."""
-PROCESS = Contained("pipeline.dicom.codecs")
+PROCESS = Sandbox("pipeline.dicom.codecs")
 
 
 def decode(codec: str, frame: bytes, syntax: str, columns: int, rows: int, bits: int) -> bytes:
@@ -27,7 +27,7 @@ def decode(codec: str, frame: bytes, syntax: str, columns: int, rows: int, bits:
 
     Raises
     ------
-    ContainedError
+    SandboxError
         If the codestream is damaged, or takes too long or too much memory.
     StageError
         If the process does not start.

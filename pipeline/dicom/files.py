@@ -214,7 +214,7 @@ def _slices(file: SourceFile, modalities: Sequence[str]) -> list[SliceHeader] | 
     except Exception as error:  # pydicom raises almost anything for a damaged header, OSError without a number too
         if isinstance(error, OSError) and error.errno is not None:
             raise StageError(
-                f"{file.label} cannot be read ({error.strerror}) and could belong to the series; mend its permissions"
+                f"{file.label} cannot be read ({error.strerror}) and could belong to the series; repair its permissions"
                 " or take it out"
             ) from None
         return NoSlice("damaged header", doubtful=True)
@@ -236,7 +236,9 @@ def _below(folder: Path) -> list[Path]:
         walk = os.walk(folder, onerror=refuse)
         return sorted(path for root, _, names in walk for name in names if (path := Path(root, name)).is_file())
     except OSError as error:  # its text would name the folder
-        raise StageError(f"a folder below the source cannot be read ({error.strerror}); mend its permissions") from None
+        raise StageError(
+            f"a folder below the source cannot be read ({error.strerror}); repair its permissions"
+        ) from None
 
 
 def _is_dicom(path: Path) -> bool:
@@ -252,7 +254,7 @@ def _start(path: Path) -> bytes:
         with path.open("rb") as stream:
             return stream.read(PREAMBLE)
     except OSError as error:
-        raise StageError(f"the source cannot be read ({error.strerror}); mend its permissions") from None
+        raise StageError(f"the source cannot be read ({error.strerror}); repair its permissions") from None
 
 
 def _is_directory(path: Path) -> bool:

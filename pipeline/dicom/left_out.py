@@ -59,12 +59,12 @@ def require_complete_series(part: Series, lost: list[LeftOut], settings: LoadSet
         Naming the files by their numbers.
     """
     if lost and settings.doubtful_files == "refuse":
-        raise StageError(f"{told(part, lost)}, or load without them by load.doubtful_files: leave_out")
+        raise StageError(f"{message(part, lost)}, or load without them by load.doubtful_files: leave_out")
     if lost:
-        log.warning("warning: %s; load.doubtful_files leaves them out", told(part, lost))
+        log.warning("warning: %s; load.doubtful_files leaves them out", message(part, lost))
 
 
-def told(part: Series, lost: list[LeftOut]) -> str:
+def message(part: Series, lost: list[LeftOut]) -> str:
     """Which files could be slices of a part, and what can be done about it."""
     shown = ", ".join(f"{each.file}: {each.why}" for each in lost[:LISTED])
     more = f" and {len(lost) - LISTED} more" if len(lost) > LISTED else ""

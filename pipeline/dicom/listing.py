@@ -59,12 +59,12 @@ def listing(sources: list[Path]) -> str:
         If there is no series of images.
     """
     with quiet(), collect(sources) as found:
-        seen = scan(found)
-        every = group(seen.headers)
+        scanned = scan(found)
+        every = group(scanned.headers)
         every.sort(key=lambda series: (_number(series) is None, _number(series) or 0, series.hash))
-        rows = [row for series in every for row in _rows(series, every, seen)]
-    count = len(files_of(seen.headers)) + seen.skipped.total()
-    heading = f"{len(every)} series in {count} files (skipped: {counted(seen.skipped)})"
+        rows = [row for series in every for row in _rows(series, every, scanned)]
+    count = len(files_of(scanned.headers)) + scanned.skipped.total()
+    heading = f"{len(every)} series in {count} files (skipped: {counted(scanned.skipped)})"
     return "\n".join([heading, "", *_aligned(rows)])
 
 
@@ -72,12 +72,12 @@ def _number(series: Series) -> int | None:
     return series.headers[0].series_number
 
 
-def _rows(series: Series, every: list[Series], seen: Scan) -> Iterator[tuple[list[str], str]]:
+def _rows(series: Series, every: list[Series], scanned: Scan) -> Iterator[tuple[list[str], str]]:
     """Cells of each part's row, and why it cannot be loaded."""
     first, parts = series.headers[0], series.parts
     for k, part in enumerate(parts, start=1):
         chosen = take(series, part)
-        matrix, spacing, extent, fault = _geometry(chosen, left_out(series, chosen, every, seen))
+        matrix, spacing, extent, fault = _geometry(chosen, left_out(series, chosen, every, scanned))
         alone = len(series.candidates) == 1 and part is series.candidates[0]
         usable = "no" if fault else "yes" if len(parts) == 1 or alone else f"with load.phase: {k}"
         of_series = ["" if number is None else str(number) for number in [_number(series)]]

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from pipeline.dicom.dataset import quiet
 from pipeline.dicom.files import Scan, collect, scan
 from pipeline.dicom.header import SliceHeader
-from pipeline.dicom.left_out import left_out, told
+from pipeline.dicom.left_out import left_out, message
 from pipeline.dicom.pixels import decode, require_same
 from pipeline.dicom.regrid import regrid
 from pipeline.dicom.series import Series, grid, group, require_supported, take
@@ -84,7 +84,7 @@ def _series(found: Scan) -> Series:
         )
     series = take(whole, whole.parts[0])
     if lost := left_out(whole, series, every, found):
-        raise StageError(told(series, lost))
+        raise StageError(message(series, lost))
     return replace(series, headers=[_as_mask(header) for header in series.headers])
 
 

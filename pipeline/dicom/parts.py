@@ -241,9 +241,9 @@ def _apart(headers: list[SliceHeader], places: NDArray[np.int64], mark: str, cro
     if mark in RANKED:
         return _ranked(headers, places, mark, crowd) if crowd > 1 else []
     groups = _by_mark(headers, mark)
-    told_apart = crowd > 1 and sum(_crowd(group) for group in groups) == crowd
+    distinguished = crowd > 1 and sum(_crowd(group) for group in groups) == crowd
     sure = mark in SURE and _interleaved(headers, places, mark)
-    return groups if len(groups) > 1 and (told_apart or sure) else []
+    return groups if len(groups) > 1 and (distinguished or sure) else []
 
 
 def _interleaved(headers: list[SliceHeader], places: NDArray[np.int64], mark: str) -> bool:

@@ -115,8 +115,8 @@ def _open(path: Path) -> hd.seg.Segmentation:
             f"input.mask: the DICOM file holds {what}; give a DICOM segmentation (SEG), a label map, or the folder of a"
             " series whose images are the mask"
         )
-    _demand_what_can_be(dataset, path.stat().st_size)
-    _demand_agreement(dataset)
+    _require_what_can_be(dataset, path.stat().st_size)
+    _require_agreement(dataset)
     try:
         return hd.seg.Segmentation.from_dataset(dataset, copy=False)
     except Exception as error:  # of any kind, with values of the header in its text
@@ -125,7 +125,7 @@ def _open(path: Path) -> hd.seg.Segmentation:
         ) from None
 
 
-def _demand_what_can_be(dataset: pydicom.Dataset, stored: int) -> None:
+def _require_what_can_be(dataset: pydicom.Dataset, stored: int) -> None:
     """Frames that a file of so many bytes can hold and this machine can take, and that need no decoder."""
     if value(dataset.file_meta, "TransferSyntaxUID") not in PLAIN:
         raise StageError(
@@ -141,7 +141,7 @@ def _demand_what_can_be(dataset: pydicom.Dataset, stored: int) -> None:
         )
 
 
-def _demand_agreement(dataset: pydicom.Dataset) -> None:
+def _require_agreement(dataset: pydicom.Dataset) -> None:
     """Refuse a file whose numbers of frames disagree: a slice without a frame would be taken as empty."""
     claimed = int(number(value(dataset, "NumberOfFrames")) or 0)
     described = len(value(dataset, "PerFrameFunctionalGroupsSequence") or [])

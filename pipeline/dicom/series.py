@@ -166,19 +166,21 @@ def take(series: Series, part: Part) -> Series:
 def _several(series: Series, settings: LoadSettings) -> str:
     """Why a series of several parts is refused: which of them can be chosen, and what is wrong with the others."""
     faults = [_fault(take(series, part), settings) for part in series.parts]
-    told = {True: "", False: ""}
-    for usable in told:
+    listed = {True: "", False: ""}
+    for usable in listed:
         numbered = [k for k, fault in enumerate(faults, start=1) if bool(fault) != usable]
         shown = [f"{_numbered(k, series.parts[k - 1])}{faults[k - 1] and f': {faults[k - 1]}'}" for k in numbered]
-        told[usable] = "; ".join(shown[:LISTED]) + (f"; and {len(shown) - LISTED} more" if len(shown) > LISTED else "")
+        listed[usable] = "; ".join(shown[:LISTED]) + (
+            f"; and {len(shown) - LISTED} more" if len(shown) > LISTED else ""
+        )
     persons = [len({header.patient[k] for header in series.headers} - {""}) for k in range(len(PATIENT_TAGS))]
     mixed = f", slices of {max(persons)} patients (by {' or '.join(PATIENT_TAGS)})" if max(persons) > 1 else ""
     count = f"{series.name} holds {len(series.candidates)} parts that could be meant{mixed}"
-    if not told[True]:
-        return f"{count}, and none of them forms a volume: {told[False]}"
+    if not listed[True]:
+        return f"{count}, and none of them forms a volume: {listed[False]}"
     first = next(k for k, fault in enumerate(faults, start=1) if not fault)
-    choice = f"{count}; name one in load.phase (for instance load.phase: {first}), by number or name: {told[True]}"
-    return f"{choice}; these form no volume: {told[False]}" if told[False] else choice
+    choice = f"{count}; name one in load.phase (for instance load.phase: {first}), by number or name: {listed[True]}"
+    return f"{choice}; these form no volume: {listed[False]}" if listed[False] else choice
 
 
 def _fault(part: Series, settings: LoadSettings) -> str:

@@ -25,11 +25,11 @@ from solver.runtime.sources import ROOT
 READY = b"ready\n"
 
 
-class ContainedError(Exception):
+class SandboxError(Exception):
     """The work failed, crashed, or took more time or memory than it may."""
 
 
-class Contained:
+class Sandbox:
     """A process that does what a module is for.
 
     Parameters
@@ -53,7 +53,7 @@ class Contained:
 
         Raises
         ------
-        ContainedError
+        SandboxError
             If the work fails, crashes, or takes too long or too much memory.
         StageError
             With what the work refuses, or if the process does not start.
@@ -64,19 +64,19 @@ class Contained:
             limit.start()
             try:
                 return _ask(process, request | {"length": len(data)}, data)
-            except (ContainedError, StageError):
+            except (SandboxError, StageError):
                 raise
             except BaseException as error:  # the next answer would be that to this request
                 process.kill()
                 process.wait()
                 if isinstance(error, (OSError, ValueError)):  # it crashed, or the limit was reached
-                    raise ContainedError from None
+                    raise SandboxError from None
                 raise
             finally:
                 limit.cancel()
 
     def _running(self) -> subprocess.Popen[bytes]:
-        """The process, started anew if there is none."""
+        """The process, started again if there is none."""
         if self.process and self.process.poll() is None:
             return self.process
         self.process = subprocess.Popen(
@@ -110,7 +110,7 @@ def _ask(process: subprocess.Popen[bytes], request: dict[str, Any], data: bytes)
     if status == b"refused":
         raise StageError(answer.decode())
     if status == b"failed":
-        raise ContainedError
+        raise SandboxError
     return answer
 
 

@@ -23,7 +23,7 @@ from vtkmodules.vtkIOGeometry import vtkOBJReader, vtkSTLReader
 from vtkmodules.vtkIOPLY import vtkPLYReader
 from vtkmodules.vtkIOXML import vtkXMLPolyDataReader
 
-from pipeline.files.sandbox import Contained, ContainedError, serve
+from pipeline.files.sandbox import Sandbox, SandboxError, serve
 from solver.runtime.errors import StageError
 
 READERS: dict[str, Any] = {
@@ -50,7 +50,7 @@ MEMORY_BYTES = 2**33
 """Address space of the process; thirty million triangles take as much."""
 SECONDS, SECONDS_A_MEGABYTE = 60.0, 2.0
 """Longest that a file may take, by its size: a hundred times what a sound one does."""
-PROCESS = Contained("pipeline.files.surface_file")
+PROCESS = Sandbox("pipeline.files.surface_file")
 
 
 @dataclass(frozen=True)
@@ -87,7 +87,7 @@ def read_surface_file(path: Path) -> SurfaceFile:
     seconds = SECONDS + SECONDS_A_MEGABYTE * path.stat().st_size / 1e6
     try:
         answer = PROCESS.ask({"path": str(path.absolute())}, b"", seconds)
-    except ContainedError:
+    except SandboxError:
         raise StageError(f"input.surface: the {kind[1:].upper()} file is damaged; export it again") from None
     with np.load(io.BytesIO(answer)) as found:
         faces = dict(zip(found["names"].tolist(), found["faces"], strict=True))

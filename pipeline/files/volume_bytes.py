@@ -89,9 +89,9 @@ def _exactly(stored: Stored) -> Iterator[bytes]:
                 break
             yield block[max(0, stored.skip - before) :]
     if held != wanted:
-        told = f"{'more' if held > wanted else max(0, held - stored.skip)}"
+        present = f"{'more' if held > wanted else max(0, held - stored.skip)}"
         raise DamageError(
-            f"its header claims {stored.bytes} bytes ({stored}), and {told} are there:"
+            f"its header claims {stored.bytes} bytes ({stored}), and {present} are there:"
             f" {'its header is damaged' if held > wanted else 'it is cut off'}; {AGAIN}"
         )
 

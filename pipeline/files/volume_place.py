@@ -54,11 +54,12 @@ def place_fault(path: Path, kind: str, stored: Stored) -> str | None:
 
 def _reading_fault(reader: sitk.ImageFileReader, stored: Stored, affine: NDArray[np.float64] | None) -> str | None:
     """What a library reads in a header against what it says."""
-    told = "x".join(map(str, _squeezed(stored.sizes))), stored.components
+    declared = "x".join(map(str, _squeezed(stored.sizes))), stored.components
     read = "x".join(map(str, _squeezed(reader.GetSize()))), reader.GetNumberOfComponents()
-    if told != read:
+    if declared != read:
         return (
-            f"its header says {told[0]} voxels of {told[1]} values and is read as {read[0]} of {read[1]}; save it again"
+            f"its header says {declared[0]} voxels of {declared[1]} values and is read as {read[0]} of"
+            f" {read[1]}; save it again"
         )
     if affine is None:
         return None
@@ -87,7 +88,7 @@ def _nifti_fault(path: Path) -> str | None:
         said = {key: reader.GetMetaData(key) for key in reader.GetMetaDataKeys()}
         unit = NIFTI_UNIT_MM.get(int(said["xyzt_units"]) & 7)
         size = np.array(reader.GetSize()[:3])
-        told = [
+        declared = [
             affine
             for code, affine in (("qform_code", _qform(said, _hand(path))), ("sform_code", _sform(said)))
             if int(said[code]) > 0
@@ -96,7 +97,7 @@ def _nifti_fault(path: Path) -> str | None:
         return None
     if unit is None:
         return f"unit of length number {int(said['xyzt_units']) & 7}, which is none; save it again in mm"
-    if not told:
+    if not declared:
         return (
             "neither qform nor sform is set, so that it is not known where its axes point in the patient; save it again"
             " with its orientation (3D Slicer does)"
@@ -106,7 +107,7 @@ def _nifti_fault(path: Path) -> str | None:
     direction = np.array(reader.GetDirection()).reshape(dimension, dimension)[:3, :3]
     read = np.column_stack([direction * spacing, reader.GetOrigin()[:3]])
     corners = np.array([[x, y, z, 1] for x in (0, 1) for y in (0, 1) for z in (0, 1)]) * [*(size - 1), 1]
-    for affine in told:
+    for affine in declared:
         off = np.linalg.norm(corners @ (unit * np.diag([-1, -1, 1]) @ affine - read).T, axis=1).max()
         if not off <= PLACE_TOLERANCE_VOXELS * spacing.min():
             return (

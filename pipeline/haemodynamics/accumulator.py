@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.haemodynamics.wall_shear_stress import Wall, WallFit, place_at, shear_stress, surface_gradient
+from pipeline.haemodynamics.wall_shear_stress import Wall, WallFit, place_at, surface_gradient, wall_shear_stress
 from solver.domain.nodes import Nodes, Opening
 from solver.runtime.errors import StageError
 
@@ -98,7 +98,7 @@ def hann(distance_mm: NDArray[np.float64], half_mm: float) -> NDArray[np.float64
     return (1 + np.cos(np.pi * distance_mm / half_mm)) / (2 * half_mm)
 
 
-class Tally:
+class WallAccumulator:
     """Sums over the times of a flow, fed one time after the other so that only one is held in memory.
 
     Parameters
@@ -140,7 +140,7 @@ class Tally:
         if not all(np.isfinite(values).all() for values in vars(fields).values() if values is not None):
             raise StageError("the flow is not finite; run solve again with a finer spacing or a lower lattice_speed")
         self.times += 1
-        shear = shear_stress(self._fit, self._wall.normals, fields.stress_pa)
+        shear = wall_shear_stress(self._fit, self._wall.normals, fields.stress_pa)
         magnitude = np.linalg.norm(shear, axis=1)
         self.shear_over_time.append(shear.astype(np.float32))
         self.shear += shear

@@ -51,7 +51,7 @@ Floats = NDArray[np.float64]
 Row = dict[str, Any]
 
 
-class Along:
+class CentrelineProfile:
     """Sums over the times of a flow at the stations along the branches.
 
     Parameters

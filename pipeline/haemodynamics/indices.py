@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.haemodynamics.accumulator import Tally
-from pipeline.haemodynamics.centreline_profile import Along, Row
+from pipeline.haemodynamics.accumulator import WallAccumulator
+from pipeline.haemodynamics.centreline_profile import CentrelineProfile, Row
 from pipeline.haemodynamics.energy import Energy, kinetic_change_w
 from pipeline.haemodynamics.trust import LIMITS, check, trust_of
 from pipeline.haemodynamics.wall_shear_stress import Wall, WallFit, near_openings
@@ -59,9 +59,9 @@ def indices(
     nodes: Nodes,
     wall: Wall,
     fit: WallFit,
-    tally: Tally,
+    accumulator: WallAccumulator,
     energy: Energy,
-    along: tuple[Along, list[Row]] | None,
+    profile: tuple[CentrelineProfile, list[Row]] | None,
     summary: Mapping[str, Any],
     monitored_ml_s: Mapping[str, float],
     record: Mapping[str, NDArray[np.float64]],
@@ -72,8 +72,8 @@ def indices(
     Parameters
     ----------
     nodes, wall, fit : the lattice, the wall, and the operator onto it.
-    tally, energy : the sums over the times.
-    along : the sums over the times along the branches, and their rows; none where there is no centreline.
+    accumulator, energy : the sums over the times.
+    profile : the sums over the times along the branches, and their rows; none where there is no centreline.
     summary : what the solver says of its run (``solve.json``).
     monitored_ml_s : flow through each opening, counted by the solver link by link, positive along the opening's role.
     record : columns of the solver's record over the whole run (``monitor.csv``); may be empty.
@@ -83,27 +83,27 @@ def indices(
     -------
     As it stands in ``indices.json``; means over the times unless the key says otherwise.
     """
-    openings = _openings(nodes, tally, energy, summary, monitored_ml_s, record)
+    openings = _openings(nodes, accumulator, energy, summary, monitored_ml_s, record)
     lowest = min(openings, key=lambda opening: opening["pressure_mmhg"], default=None)
     physiological = bool(lowest and lowest["pressure_mmhg"] >= MIN_RATIO_MMHG)
-    branches = along[0].of_branches(along[1]) if along else []
+    branches = profile[0].of_branches(profile[1]) if profile else []
     moving = "moves" in summary.get("models", {}).get("patches", {}).values()
     found: dict[str, Any] = {
-        "times": tally.times,
+        "times": accumulator.times,
         "openings": openings,
-        "pressure_drops": _pressure_drops(nodes, tally, physiological),
+        "pressure_drops": _pressure_drops(nodes, accumulator, physiological),
         "pressure_ratio_note": RATIO if physiological else _no_ratio(lowest),
         "centreline": branches,
-        "stenoses": along[0].narrowings(along[1], physiological) if along else [],
-        "wall": _wall(nodes, wall, tally, fit_nodes),
-        "peak_speed_m_s": tally.peak_speed_m_s,
-        "peak_speed_at_mm": tally.peak_at_mm.tolist(),
-        "kinetic_energy_j": tally.kinetic_energy_j / tally.times,
+        "stenoses": profile[0].narrowings(profile[1], physiological) if profile else [],
+        "wall": _wall(nodes, wall, accumulator, fit_nodes),
+        "peak_speed_m_s": accumulator.peak_speed_m_s,
+        "peak_speed_at_mm": accumulator.peak_at_mm.tolist(),
+        "kinetic_energy_j": accumulator.kinetic_energy_j / accumulator.times,
         "energy": energy.balance(kinetic_change_w(record, summary["numbers"].get("period_s")), moving),
         "mach_max": float(np.max(record["mach"])) if "mach" in record else float(summary["mach"]),
     }
     checks = _checks(nodes, openings, fit.nearest / len(wall.normals), summary)
-    checks += _centreline_checks(nodes, along[0], branches) if along else []
+    checks += _centreline_checks(nodes, profile[0], branches) if profile else []
     checks += _energy_checks(found["energy"])
     warnings = [*summary["warnings"], *(each["advice"] for each in checks if not each["passed"])]
     state = {key: summary.get(key) for key in ("unsettled", "unsteady")}
@@ -112,7 +112,7 @@ def indices(
 
 def _openings(
     nodes: Nodes,
-    tally: Tally,
+    accumulator: WallAccumulator,
     energy: Energy,
     summary: Mapping[str, Any],
     monitored_ml_s: Mapping[str, float],
@@ -123,11 +123,11 @@ def _openings(
     nu is the mean effective viscosity at the opening over the density; omega that of the period.
     """
     found, period = [], summary["numbers"].get("period_s")
-    flows, totals = tally.flow_ml_s / tally.times, energy.total_pressures_pa()
+    flows, totals = accumulator.flow_ml_s / accumulator.times, energy.total_pressures_pa()
     for k, opening in enumerate(nodes.openings):
         flow = float(flows[k])
         mean_speed = flow / opening.area_mm2
-        pressure = float(tally.opening_pressure_pa[k] / tally.times)
+        pressure = float(accumulator.opening_pressure_pa[k] / accumulator.times)
         kinematic = float(energy.opening_viscosity_pa_s[k] / energy.times / summary["numbers"]["density_kg_m3"])
         per_speed = 2e-3 * opening.radius_mm / kinematic
         of_role = sum(flows[j] for j, other in enumerate(nodes.openings) if other.role == opening.role)
@@ -145,7 +145,7 @@ def _openings(
                 "flow_max_ml_s": ranges["flow"][1],
                 "flow_share": float(flow / of_role) if of_role else None,
                 "mean_speed_m_s": mean_speed,
-                "peak_speed_m_s": float(tally.opening_peak_m_s[k]),
+                "peak_speed_m_s": float(accumulator.opening_peak_m_s[k]),
                 "pressure_pa": pressure,
                 "pressure_mmhg": pressure / PASCAL_PER_MMHG,
                 "pressure_min_pa": ranges["pressure"][0],
@@ -176,9 +176,11 @@ def _ranges(
     return {key: (float(values.min()), float(values.max())) for key, values in columns.items()}
 
 
-def _pressure_drops(nodes: Nodes, tally: Tally, physiological: bool) -> list[dict[str, Any]]:
+def _pressure_drops(nodes: Nodes, accumulator: WallAccumulator, physiological: bool) -> list[dict[str, Any]]:
     """Static pressure of each inlet less that of each outlet, and their ratio where it has a meaning."""
-    pressure = dict(zip((o.name for o in nodes.openings), tally.opening_pressure_pa / tally.times, strict=True))
+    pressure = dict(
+        zip((o.name for o in nodes.openings), accumulator.opening_pressure_pa / accumulator.times, strict=True)
+    )
     pairs = [
         (inlet.name, outlet.name)
         for inlet in nodes.openings if inlet.role == "inlet"
@@ -206,10 +208,10 @@ def _no_ratio(lowest: Mapping[str, Any] | None) -> str:
     )
 
 
-def _wall(nodes: Nodes, wall: Wall, tally: Tally, fit_nodes: float) -> dict[str, Any]:
+def _wall(nodes: Nodes, wall: Wall, accumulator: WallAccumulator, fit_nodes: float) -> dict[str, Any]:
     """Area-weighted statistics of the wall shear stress, without the rims that the openings' conditions touch."""
     counted = ~near_openings(wall, nodes.openings, fit_nodes * nodes.spacing_mm)
-    shear, area = tally.shear_magnitude[counted] / tally.times, wall.areas_mm2[counted]
+    shear, area = accumulator.shear_magnitude[counted] / accumulator.times, wall.areas_mm2[counted]
     total = float(area.sum())
     if not total > 0:
         raise StageError(
@@ -228,8 +230,8 @@ def _wall(nodes: Nodes, wall: Wall, tally: Tally, fit_nodes: float) -> dict[str,
         "shear_max_pa": float(shear.max()),
         "low_shear_fraction": {f"{limit:g} Pa": float(area[shear < limit].sum()) / total for limit in LOW_SHEAR_PA},
     }
-    if tally.times > 1:
-        found["osi_mean"] = float(area @ tally.oscillatory_index()[counted]) / total
+    if accumulator.times > 1:
+        found["osi_mean"] = float(area @ accumulator.oscillatory_index()[counted]) / total
     return found
 
 
@@ -325,7 +327,7 @@ def _energy_checks(energy: Mapping[str, Any]) -> list[dict[str, Any]]:
 def _opening_checks(nodes: Nodes, openings: list[dict[str, Any]]) -> list[dict[str, Any]]:
     narrowest = min(nodes.openings, key=lambda opening: opening.radius_mm)
     across = 2 * narrowest.radius_mm / nodes.spacing_mm
-    counted, seen = imbalance(openings, "monitored_flow_ml_s"), imbalance(openings, "flow_ml_s")
+    counted, in_field = imbalance(openings, "monitored_flow_ml_s"), imbalance(openings, "flow_ml_s")
     errors = [o["flow_ml_s"] / o["imposed_flow_ml_s"] - 1 for o in openings if o["imposed_flow_ml_s"]]
     imposed = max(errors, key=abs, default=0.0)
     return [
@@ -334,8 +336,8 @@ def _opening_checks(nodes: Nodes, openings: list[dict[str, Any]]) -> list[dict[s
             f"inflow and outflow differ by {counted:.2%} of the inflow; run longer or use a finer spacing",
         ),
         check(
-            "flow balance of the velocity field", "%", seen,
-            f"the velocity field just inside the openings is out of balance by {seen:.2%} of the inflow;"
+            "flow balance of the velocity field", "%", in_field,
+            f"the velocity field just inside the openings is out of balance by {in_field:.2%} of the inflow;"
             " use a finer spacing, or cut the openings where the vessel is straight",
         ),
         check(
@@ -361,7 +363,7 @@ def _shear_error(across: float) -> str:
     return "more than 5 %" if across < 10 else "2 to 4 % for its lattice alone"
 
 
-def _centreline_checks(nodes: Nodes, along: Along, branches: list[Row]) -> list[dict[str, Any]]:
+def _centreline_checks(nodes: Nodes, profile: CentrelineProfile, branches: list[Row]) -> list[dict[str, Any]]:
     """Checks of the branches that carry the flow: mass along them, and nodes across the narrowest of them."""
     largest = max((abs(each["flow_ml_s"]) for each in branches), default=0.0)
     trickles = {each["branch"] for each in branches if abs(each["flow_ml_s"]) < CARRIES * largest}
@@ -375,7 +377,7 @@ def _centreline_checks(nodes: Nodes, along: Along, branches: list[Row]) -> list[
         deviation = worst["flow_deviation"]
         words = f"the flow along branch {worst['branch']} differs by {deviation:.2%} from section to section"
         checks.append(check("flow along the centreline", "%", deviation, f"{words}; run longer or use a finer spacing"))
-    passed = [branch for branch in along.branches if branch.leads and branch.id not in trickles]
+    passed = [branch for branch in profile.branches if branch.leads and branch.id not in trickles]
     if passed:
         narrowest = min(passed, key=lambda branch: float(branch.radius_mm[branch.narrowest]))
         across = 2 * float(narrowest.radius_mm[narrowest.narrowest]) / nodes.spacing_mm
@@ -395,8 +397,8 @@ def long_rows(found: Mapping[str, Any]) -> list[Row]:
     The quantity is the way to it by keys with dots, as ``openings.flow_ml_s``; the name tells the entry of a list.
     Words, places and what has no value are left out; whether a check has passed is 1 or 0.
     """
-    told = {key: value for key, value in found.items() if key != "trust"}
-    rows = [row for key, value in told.items() for row in _rows_of(key, "", value)]
+    listed = {key: value for key, value in found.items() if key != "trust"}
+    rows = [row for key, value in listed.items() for row in _rows_of(key, "", value)]
     return [row | {"trust": trust_of(found.get("trust", ()), str(row["quantity"]), str(row["name"]))} for row in rows]
 
 

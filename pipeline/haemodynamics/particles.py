@@ -134,10 +134,10 @@ class Tracer:
 
     def advance(self, particles: Particles, until_s: float) -> None:
         """Trace particles up to a time as :meth:`follow` does, without looking at them on the way."""
-        self.follow(particles, np.arange(len(particles.place)), np.array([until_s]), looks=False)
+        self.follow(particles, np.arange(len(particles.place)), np.array([until_s]), sampled=False)
 
     def follow(
-        self, particles: Particles, rows: NDArray[np.int64], stops_s: NDArray[np.float64], looks: bool = True
+        self, particles: Particles, rows: NDArray[np.int64], stops_s: NDArray[np.float64], sampled: bool = True
     ) -> NDArray[np.float64]:
         """Trace particles from their own clocks up to the last of several times, and look at them at each.
 
@@ -149,32 +149,32 @@ class Tracer:
         particles : to be moved.
         rows : which of them.
         stops_s : (S,) times in the order in which they are passed.
-        looks : whether to look.
+        sampled : whether to look.
 
         Returns
         -------
         (R, S, 7): lattice indices x, y, z, clock, and velocity (m/s) of each particle at each time at which it moved,
         or where it left or ended since the time before; else NaN. Without looks (R, 0, 7).
         """
-        seen = np.full((len(rows), len(stops_s) if looks else 0, 7), np.nan)
+        samples = np.full((len(rows), len(stops_s) if sampled else 0, 7), np.nan)
         on_way = particles.state[rows] == MOVING
         if not on_way.any():
-            return seen
+            return samples
         clocks, last = particles.clock_s[rows[on_way]], float(stops_s[-1])
         since_s = float(clocks.min() if clocks.min() < last else max(clocks.max(), last))
         if self._field.period_s is None:
-            self._move(particles, rows, 0, (0.0, 1.0), stops_s, since_s <= last, seen)
-            return seen
+            self._move(particles, rows, 0, (0.0, 1.0), stops_s, since_s <= last, samples)
+            return samples
         sign, passed = (1 if since_s <= last else -1), 0
         for number, end in self._field.intervals(since_s, last):
             span = self._field.moment(number), self._field.moment(number + 1)
             reached = int(np.searchsorted(sign * stops_s, sign * end, "right"))
-            stops, part = stops_s[passed:reached], seen[:, passed:reached] if looks else seen
+            stops, part = stops_s[passed:reached], samples[:, passed:reached] if sampled else samples
             if not len(stops) or stops[-1] != end:
                 stops = np.append(stops, end)
             self._move(particles, rows, number, span, stops, sign > 0, part)
             passed = reached
-        return seen
+        return samples
 
     def _snapshots(self, number: int) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
         """A snapshot and the next, the only two that are kept."""
@@ -195,13 +195,13 @@ class Tracer:
         span_s: tuple[float, float],
         stops_s: NDArray[np.float64],
         forwards: bool,
-        seen: NDArray[np.float64],
+        samples: NDArray[np.float64],
     ) -> None:
         lattice = self._lattice
         before, after = self._snapshots(number)
         _advance(
             rows, particles, before, after, *span_s, stops_s, forwards, 1e3 / lattice.nodes.spacing_mm, self._step,
-            lattice.distance, self._openings, self._ids, lattice.table, seen,
+            lattice.distance, self._openings, self._ids, lattice.table, samples,
         )  # fmt: skip
 
 
@@ -390,7 +390,7 @@ def _advance(
     openings: NDArray[np.float64],
     ids: NDArray[np.int8],
     table: Blocks,
-    seen: NDArray[np.float64],
+    samples: NDArray[np.float64],
 ) -> None:
     """Each particle by itself, so that the order and number of threads do not matter, from stop to stop.
 
@@ -411,8 +411,8 @@ def _advance(
                 n, particles, before, after, begin, finish, until, scale, longest,
                 distance, openings, ids, table, row, old, new, slope,
             )  # fmt: skip
-            if stop < seen.shape[1]:
+            if stop < samples.shape[1]:
                 for axis in range(3):
-                    seen[k, stop, axis] = places[n, axis]
-                    seen[k, stop, 4 + axis] = velocities[n, axis]
-                seen[k, stop, 3] = clocks[n]
+                    samples[k, stop, axis] = places[n, axis]
+                    samples[k, stop, 4 + axis] = velocities[n, axis]
+                samples[k, stop, 3] = clocks[n]

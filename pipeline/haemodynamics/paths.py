@@ -88,21 +88,21 @@ class Recorder:
         particles = self._particles
         due = (self._released_s <= stops_s[-1]) & (particles.clock_s < particles.end_s) & (particles.state == MOVING)
         rows = np.flatnonzero(due)
-        seen = self._tracer.follow(particles, rows, stops_s)
-        for look in seen.transpose(1, 0, 2):
-            self._keep(rows, look)
+        samples = self._tracer.follow(particles, rows, stops_s)
+        for sample in samples.transpose(1, 0, 2):
+            self._keep(rows, sample)
         return len(rows)
 
-    def _keep(self, rows: NDArray[np.int64], look: NDArray[np.float64]) -> None:
-        particles, last, clock = self._particles, self._last[rows], look[:, 3]
+    def _keep(self, rows: NDArray[np.int64], sample: NDArray[np.float64]) -> None:
+        particles, last, clock = self._particles, self._last[rows], sample[:, 3]
         first = clock == self._released_s[rows]
-        self._first_velocity[rows[first]] = look[first, 4:]
+        self._first_velocity[rows[first]] = sample[first, 4:]
         ends = clock == particles.clock_s[rows]
         ends &= (particles.state[rows] != MOVING) | (clock == particles.end_s[rows])
-        far = np.linalg.norm(look[:, :3] - last[:, :3], axis=1) >= self._apart
+        far = np.linalg.norm(sample[:, :3] - last[:, :3], axis=1) >= self._apart
         keep = np.isfinite(clock) & (ends | far | (clock - last[:, 3] >= self._every_s))
-        self._last[rows[keep]] = look[keep, :4]
-        self._kept.append((rows[keep], look[keep]))
+        self._last[rows[keep]] = sample[keep, :4]
+        self._kept.append((rows[keep], sample[keep]))
 
     def paths(self, inward: NDArray[np.float64] | None) -> Paths:
         """What was followed, without particles that an inlet did not let in.
@@ -115,15 +115,20 @@ class Recorder:
         if inward is not None:
             flux = np.einsum("ij,ij->i", self._first_velocity, inward)
         taken = flux > 0
-        row, look = (np.concatenate(parts) for parts in zip(*self._kept, strict=True))
-        order = np.lexsort((look[:, 3], row))
+        row, sample = (np.concatenate(parts) for parts in zip(*self._kept, strict=True))
+        order = np.lexsort((sample[:, 3], row))
         order = order[taken[row[order]]]
         counts = np.bincount(row[order], minlength=len(flux))[taken]
-        look = look[order]
+        sample = sample[order]
         return Paths(
-            look[:, :3], look[:, 3], np.linalg.norm(look[:, 4:], axis=1), np.concatenate(([0], np.cumsum(counts))),
-            self._released_s[taken], self._particles.state[taken], flux[taken],
-        )  # fmt: skip
+            sample[:, :3],
+            sample[:, 3],
+            np.linalg.norm(sample[:, 4:], axis=1),
+            np.concatenate(([0], np.cumsum(counts))),
+            self._released_s[taken],
+            self._particles.state[taken],
+            flux[taken],
+        )
 
 
 def inward_at(openings: Sequence[Opening], points_mm: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -22,7 +22,7 @@ from pipeline.geometry.lattice.crossings import inside
 from pipeline.geometry.lattice.frame import Frame
 from pipeline.geometry.surface.clip import axes_of_plane, directed_edges
 from pipeline.geometry.surface.distance import Surface
-from pipeline.haemodynamics.accumulator import Fields, Slab, Tally
+from pipeline.haemodynamics.accumulator import Fields, Slab, WallAccumulator
 from pipeline.haemodynamics.neck import NeckError, Section, Severed, section_around, sever
 from pipeline.haemodynamics.parent import Way, parent_lines, radius_near, ways_through
 from pipeline.haemodynamics.sac_finder import MARGIN, MIN_HEIGHT, Search, find_sacs
@@ -227,7 +227,7 @@ class Sacs:
             found[sac.part.vertices[self._of_wall]] = k + 1
         return {"sac": found} if self.sacs else {}
 
-    def figures(self, wall: Wall, tally: Tally) -> list[dict[str, Any]]:
+    def figures(self, wall: Wall, accumulator: WallAccumulator) -> list[dict[str, Any]]:
         """Figures of the sacs, one entry each as it stands in ``indices.json``; doubts go to `warnings`, and checks
         of each to `checks`.
 
@@ -253,12 +253,12 @@ class Sacs:
           in this threshold: it is ``low_shear_index_below_pa``.
         - ``kinetic_energy_j``, ``mean_speed_m_s``, ``peak_speed_m_s``: of the nodes in the sac, the peak of all times.
         """
-        return [self._figures(k, wall, tally) for k in range(len(self.sacs))]
+        return [self._figures(k, wall, accumulator) for k in range(len(self.sacs))]
 
-    def _figures(self, k: int, wall: Wall, tally: Tally) -> dict[str, Any]:
+    def _figures(self, k: int, wall: Wall, accumulator: WallAccumulator) -> dict[str, Any]:
         sac, sums, times = self.sacs[k], self._flows[k].sums, self._times
         inflow, volume_ml = sums["in"] / times, sac.volume_mm3 * 1e-3
-        parent_ml_s, of = self._parent_flow_ml_s(k, tally)
+        parent_ml_s, of = self._parent_flow_ml_s(k, accumulator)
         share = _ratio(inflow, parent_ml_s)
         inward = sums["area_in"] / times / float(self._flows[k].neck.areas_mm2.sum())
         net = _ratio(sums["net"] / times, inflow)
@@ -282,7 +282,7 @@ class Sacs:
             "inflow_share_of": of,
             "inflow_concentration_index": _ratio(share, inward),
             "turnover_time_s": _ratio(volume_ml, inflow),
-            **self._shear(k, wall, tally),
+            **self._shear(k, wall, accumulator),
             "kinetic_energy_j": sums["energy"] / times,
             "mean_speed_m_s": sums["speed"] / times,
             "peak_speed_m_s": sums["peak"],
@@ -308,15 +308,15 @@ class Sacs:
                 )
             )  # fmt: skip
 
-    def _parent_flow_ml_s(self, k: int, tally: Tally) -> tuple[float, str]:
+    def _parent_flow_ml_s(self, k: int, accumulator: WallAccumulator) -> tuple[float, str]:
         if len(self._parent_ml_s[k]):
             return float(np.abs(self._parent_ml_s[k]).max()) / self._times, "parent"
         inlets = [opening.role == "inlet" for opening in self._nodes.openings]
-        return float(tally.flow_ml_s[inlets].sum()) / tally.times, "inlets"
+        return float(accumulator.flow_ml_s[inlets].sum()) / accumulator.times, "inlets"
 
-    def _shear(self, k: int, wall: Wall, tally: Tally) -> dict[str, float | None]:
+    def _shear(self, k: int, wall: Wall, accumulator: WallAccumulator) -> dict[str, float | None]:
         """What is told of the shear stress on the sac's wall."""
-        sac, shear = self.sacs[k], tally.shear_magnitude / tally.times
+        sac, shear = self.sacs[k], accumulator.shear_magnitude / accumulator.times
         area = sac.part.shares_mm2[self._of_wall]
         total, force = float(area.sum()), float(area @ shear)
         within_mm = sac.neck_diameter_mm / 2 + 2 * self._parent_radius_mm[k]
@@ -331,8 +331,8 @@ class Sacs:
             "low_shear_index": None,
             "low_shear_index_below_pa": None,
         }
-        if tally.times > 1:
-            found["osi_mean"] = float(area @ tally.oscillatory_index()) / total
+        if accumulator.times > 1:
+            found["osi_mean"] = float(area @ accumulator.oscillatory_index()) / total
         if not near.any():
             self.warnings.append(
                 f"sac {sac.name}: its neck is so near to an opening that none of its parent's wall can be compared with"

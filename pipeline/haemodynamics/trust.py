@@ -202,8 +202,8 @@ def judge(group: Figures, checks: Iterable[Mapping[str, Any]]) -> dict[str, Any]
             state, good = COARSE_ENOUGH.state(found["value"]), COARSE_ENOUGH.good
         else:
             state, good = state_of(found), found["limit"]
-        told = {key: found[key] for key in ("name", "value", "unit", "usual") if key in found}
-        evidence.append(told | {"limit": good, "at_least": found.get("at_least", False), "state": state})
+        shown = {key: found[key] for key in ("name", "value", "unit", "usual") if key in found}
+        evidence.append(shown | {"limit": good, "at_least": found.get("at_least", False), "state": state})
     state = worst(each["state"] for each in evidence)
     return {"key": group.key, "figures": group.words, "of": list(group.of), "state": state, "evidence": evidence}
 

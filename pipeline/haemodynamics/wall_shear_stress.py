@@ -206,7 +206,9 @@ def _fit(
     return vertex[kept], node[kept], weight[kept], good
 
 
-def shear_stress(fit: WallFit, normals: NDArray[np.float64], stress_pa: NDArray[np.floating]) -> NDArray[np.float64]:
+def wall_shear_stress(
+    fit: WallFit, normals: NDArray[np.float64], stress_pa: NDArray[np.floating]
+) -> NDArray[np.float64]:
     """Wall shear stress: the tangential part of the traction that the fluid exerts on the wall.
 
     tau_w = -(sigma.n - (n.sigma.n) n) with n out of the fluid, so that it points along the flow near the wall.

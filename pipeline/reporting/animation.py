@@ -198,13 +198,13 @@ def _captioned(
     figure = figures.speed_figure(images[0], view, speeds)
     figure.set_dpi(DOTS_PER_INCH)
     canvas, axes = FigureCanvasAgg(figure), figure.axes[0]
-    told = axes.text(0.01, 0.99, "", transform=axes.transAxes, ha="left", va="top", color=figures.INK, fontsize=9)
+    clock_text = axes.text(0.01, 0.99, "", transform=axes.transAxes, ha="left", va="top", color=figures.INK, fontsize=9)
     canvas.draw()
     figure.set_layout_engine("none")  # found once: the pictures differ in nothing that takes room
     found = []
     for image, moment in zip(images, moments_s, strict=True):
         axes.images[0].set_data(image)
-        told.set_text(f"{moment:.3f} s of a cycle of {round_s:.3f} s" if periodic else f"{moment:.3f} s")
+        clock_text.set_text(f"{moment:.3f} s of a cycle of {round_s:.3f} s" if periodic else f"{moment:.3f} s")
         canvas.draw()
         found.append(Image.fromarray(np.asarray(canvas.buffer_rgba())[..., :3].copy()))
     return found

@@ -36,7 +36,7 @@ class BranchLine:
     values: dict[str, NDArray[np.float64]]
 
 
-def read_along(path: Path) -> list[BranchLine]:
+def read_centreline_profile(path: Path) -> list[BranchLine]:
     """Read ``centreline_flow.csv``.
 
     The file counts the way of each branch from its own start. Here a branch begins where the branch that leads to its
@@ -80,11 +80,11 @@ def _begins(ends: dict[str, tuple[str, str]], lengths: dict[str, float]) -> dict
     leading = {stop: branch for branch, (_, stop) in reversed(ends.items())}
     found: dict[str, float] = {}
 
-    def begin(branch: str, seen: frozenset[str]) -> float:
+    def begin(branch: str, visited: frozenset[str]) -> float:
         if branch not in found:
             before = leading.get(ends[branch][0])
             found[branch] = (
-                0.0 if before is None or before in seen else begin(before, seen | {before}) + lengths[before]
+                0.0 if before is None or before in visited else begin(before, visited | {before}) + lengths[before]
             )
         return found[branch]
 

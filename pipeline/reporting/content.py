@@ -8,7 +8,7 @@ from typing import Any
 from pipeline.haemodynamics.trust import FIGURES, check, judge, state_of
 from pipeline.reporting.figures import opening_colours
 from pipeline.reporting.tables import DASH, Rows, column, facts, number, percent
-from pipeline.reporting.wording import BRANCHES, ENERGY, RESIDENCE, SAC, STENOSES, VOLUME, tabled, told
+from pipeline.reporting.wording import BRANCHES, ENERGY, RESIDENCE, SAC, STENOSES, VOLUME, table_rows, tabled
 from pipeline.segmentation.page import LABELS, PER_PERCENT, threshold_curve
 from pipeline.segmentation.page import figures as mask_figures
 from solver.domain.nodes import Opening
@@ -97,13 +97,13 @@ def context(given: Evidence) -> dict[str, Any]:
         and all(check["passed"] for check in indices["checks"])
         and all(each["state"] == "good" for each in trust),
         "usable": _by_state(trust),
-        "trust": {each["key"]: _told_trust(each) for each in trust},
+        "trust": {each["key"]: _trust_rows(each) for each in trust},
         "across": _across(indices["checks"]),
         "checks": [_check(check) for check in indices["checks"]],
         "figures_first": key_figures(given),
         **_flow(given),
         "wall": _wall_rows(indices["wall"]),
-        "residence": told(given.particles or {}, RESIDENCE),
+        "residence": table_rows(given.particles or {}, RESIDENCE),
         "particle_shares": _particle_shares(given.particles or {}),
         "grid": _grid_rows(grid),
         "grid_spacings": ", ".join(f"{each:.3g}" for each in grid.get("spacings_mm", [])),
@@ -148,10 +148,10 @@ def _flow(given: Evidence) -> dict[str, Any]:
         "ratio_note": indices.get("pressure_ratio_note") if drops else None,
         "ratio_limit": LIMIT_PRESSURE_RATIO if any(drop.get("pressure_ratio") for drop in drops) else None,
         "stenoses": tabled(indices.get("stenoses", ()), STENOSES),
-        "sacs": [(str(sac["name"]), told(sac, SAC)) for sac in sacs],
+        "sacs": [(str(sac["name"]), table_rows(sac, SAC)) for sac in sacs],
         "sac_search": _search(indices),
-        "volume": told(indices.get("volume", {}), VOLUME),
-        "energy": told(indices.get("energy", {}), ENERGY),
+        "volume": table_rows(indices.get("volume", {}), VOLUME),
+        "energy": table_rows(indices.get("energy", {}), ENERGY),
         "along_branches": tabled([each for each in branches if each["leads_to_opening"]], BRANCHES),
     }
 
@@ -197,7 +197,7 @@ def _trust(given: Evidence) -> list[Mapping[str, Any]]:
 STATE_WORDS: Mapping[str, str] = {"good": "good", "reservation": "with reservation", "unusable": "not usable"}
 
 
-def _told_trust(judged: Mapping[str, Any]) -> dict[str, Any]:
+def _trust_rows(judged: Mapping[str, Any]) -> dict[str, Any]:
     """What a group of figures is worth, in words: why, where it is not good, else what it rests on."""
     state = judged["state"]
     shown = [each for each in judged["evidence"] if state == "good" or each["state"] != "good"]
@@ -222,11 +222,11 @@ def _by_state(trust: Sequence[Mapping[str, Any]]) -> list[tuple[str, str, list[s
     found = []
     for state, words_of in STATE_WORDS.items():
         groups = [each for each in trust if each["state"] == state]
-        told_as = [
-            each["figures"] if state == "good" else f"{each['figures']}: {_told_trust(each)['why']}" for each in groups
+        label = [
+            each["figures"] if state == "good" else f"{each['figures']}: {_trust_rows(each)['why']}" for each in groups
         ]
         if groups:
-            found.append((state, words_of, told_as))
+            found.append((state, words_of, label))
     return found
 
 
@@ -339,8 +339,8 @@ def _grid_rows(grid: Mapping[str, Any]) -> tuple[list[str], Rows]:
     rows = []
     for each in grid["quantities"]:
         values = column([*each["values"], each["extrapolated"]])
-        told_as = words(each["name"])
-        name = f"{told_as} ({each['unit']})" if each["unit"] and not told_as.endswith(")") else told_as
+        label = words(each["name"])
+        name = f"{label} ({each['unit']})" if each["unit"] and not label.endswith(")") else label
         order = DASH if each["order"] is None else f"{each['order']:.2f}"
         gci = DASH if each["gci"] is None else f"{100 * each['gci']:.2f}"
         rows.append((name, *values[:-1], values[-1], order, gci, str(each["behaviour"])))

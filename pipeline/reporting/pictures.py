@@ -209,10 +209,12 @@ def plot_triangles(pictures: Pictures, histograms: Mapping[str, Sequence[int]]) 
         pictures.add("triangles", "angles of the triangles", figures.to_png(plots.triangles_figure(histograms)))
 
 
-def plot_along(pictures: Pictures, branches: Sequence[BranchLine]) -> None:
+def plot_centreline_profile(pictures: Pictures, branches: Sequence[BranchLine]) -> None:
     """Make the plot of what postprocess found along the centreline; none where there is no branch with a value."""
     if any(np.isfinite(values).any() for each in branches for values in each.values.values()):
-        pictures.add("along", "pressure along the centreline", figures.to_png(plots.along_figure(branches)))
+        pictures.add(
+            "along", "pressure along the centreline", figures.to_png(plots.centreline_profile_figure(branches))
+        )
 
 
 def plot_record(
@@ -237,12 +239,12 @@ def plot_waveforms(pictures: Pictures, waveforms: Mapping[str, Mapping[str, Any]
     for unit, label, what in (
         ("flow_ml_s", "flow (mL/s)", "flow into the vessel"), ("pressure_mmhg", "pressure (mmHg)", "pressure"),
     ):  # fmt: skip
-        chosen = {name: told for name, told in waveforms.items() if unit in told}
+        chosen = {name: waveform for name, waveform in waveforms.items() if unit in waveform}
         if chosen:
             figures_of = "; ".join(
-                f"{name}: mean {told['mean']:.3g}, from {told['least']:.3g} to {told['largest']:.3g} in"
-                f" {told['period_s']:.3g} s"
-                for name, told in chosen.items()
+                f"{name}: mean {waveform['mean']:.3g}, from {waveform['least']:.3g} to {waveform['largest']:.3g} in"
+                f" {waveform['period_s']:.3g} s"
+                for name, waveform in chosen.items()
             )
             key, picture = f"waveform-{unit.split('_')[0]}", plots.waveforms_figure(chosen, unit, label)
             pictures.add(key, f"waveform of the {what}", figures.to_png(picture), f"{figures_of}.")

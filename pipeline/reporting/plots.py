@@ -44,8 +44,8 @@ def convergence_figure(monitor: Mapping[str, NDArray[np.float64]]) -> Figure:
         left, right = figure.subplots(1, 2)
         steady = bool((monitor["residual"] > 0).any())
         change = monitor["residual"] if steady or "change" not in monitor else monitor["change"]
-        told = change > 0
-        left.semilogy(monitor["time_s"][told], change[told], color=INK, marker="" if steady else "o")
+        shown = change > 0
+        left.semilogy(monitor["time_s"][shown], change[shown], color=INK, marker="" if steady else "o")
         right.plot(monitor["time_s"], monitor["max_speed_m_s"], color=INK)
         right.set_ylim(0, None)
         _label_time(left, f"change of the velocity{'' if steady else ' from cycle to cycle'}, relative")
@@ -83,12 +83,12 @@ def waveforms_figure(waveforms: Mapping[str, Mapping[str, Any]], unit: str, labe
         figure = Figure(figsize=(8.6, 3.1), layout="constrained")
         left, right = figure.subplots(1, 2)
         width = 0.8 / len(waveforms)
-        for k, (name, told) in enumerate(waveforms.items()):
+        for k, (name, shown) in enumerate(waveforms.items()):
             colour = (*INLET_COLOURS, *OUTLET_COLOURS)[k % 8]
-            left.plot(told["time_s"], told[unit], color=colour, label=name)
-            left.axhline(told["mean"], color=colour, linewidth=0.8, linestyle=":")
-            order = np.arange(1, len(told["harmonics"]) + 1)
-            right.bar(order + (k + 0.5) * width - 0.4, told["harmonics"], width, color=colour)
+            left.plot(shown["time_s"], shown[unit], color=colour, label=name)
+            left.axhline(shown["mean"], color=colour, linewidth=0.8, linestyle=":")
+            order = np.arange(1, len(shown["harmonics"]) + 1)
+            right.bar(order + (k + 0.5) * width - 0.4, shown["harmonics"], width, color=colour)
         _label_time(left, f"{label}; dotted: mean")
         right.set_title(f"amplitude of the harmonics, {label}", loc="left", fontsize=9.5)
         right.set_xlabel("number of the harmonic")
@@ -103,7 +103,7 @@ def _label_time(axes: Axes, title: str) -> None:
     axes.ticklabel_format(axis="x", scilimits=(-3, 4))
 
 
-def along_figure(branches: Sequence[BranchLine]) -> Figure:
+def centreline_profile_figure(branches: Sequence[BranchLine]) -> Figure:
     """Pressure, area and wall shear stress over the way from the inlet, one line a branch."""
     shown = [key for key in SHOWN if any(np.isfinite(each.values.get(key, np.nan)).any() for each in branches)]
     colours = (*INLET_COLOURS, *OUTLET_COLOURS)

@@ -95,8 +95,8 @@ def _fitted(
     up = up / np.linalg.norm(up)
     right = np.cross(up, toward)
     frame = np.array([right, up, toward])
-    seen = points_mm @ frame.T
-    low, high = seen.min(axis=0), seen.max(axis=0)
+    projected = points_mm @ frame.T
+    low, high = projected.min(axis=0), projected.max(axis=0)
     width, height = (high - low)[:2] + 2 * margin * (high - low)[:2].max()
     return View(right, up, toward, (low + high) / 2 @ frame, float(width), float(height))
 

@@ -92,8 +92,8 @@ def for_page(shown: Scene) -> str:
     ]
     figure = go.Figure(_traces(shown, small, bar), _layout(shown)).to_dict()
     figure["layout"].pop("template", None)
-    told = {"figure": figure, "quantities": quantities, "bar": f"{bar:g} mm"}
-    return json.dumps(told, separators=(",", ":")).replace("<", r"\u003c")
+    scene_data = {"figure": figure, "quantities": quantities, "bar": f"{bar:g} mm"}
+    return json.dumps(scene_data, separators=(",", ":")).replace("<", r"\u003c")
 
 
 def scale(colours: str) -> list[tuple[float, str]]:

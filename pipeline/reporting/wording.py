@@ -97,7 +97,7 @@ STENOSES = (
 )
 
 
-def told(values: Mapping[str, Any], lines: Sequence[Line]) -> Rows:
+def table_rows(values: Mapping[str, Any], lines: Sequence[Line]) -> Rows:
     """Rows of words and figures; a figure that is missing or has no value is left out."""
     found = [(line, _at(values, line.key)) for line in lines]
     return [(line.words, _shown(value, line)) for line, value in found if value is not None]

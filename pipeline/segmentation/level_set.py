@@ -104,7 +104,7 @@ def level_set(problem: Problem) -> Lumen:
     def family(chosen: Sequence[float]) -> Iterator[tuple[Box, Mask]]:
         for level in chosen:
             change = level - problem.lower
-            if change > RESTART * image.found.contrast:  # what has leaked need not come back: start anew
+            if change > RESTART * image.found.contrast:  # what has leaked need not come back: start again
                 other, _, moved = _contour(replace(problem, lower=level), change)
                 yield other, _inside(moved, problem, other)
             else:

@@ -80,12 +80,12 @@ def _compute(job: Job) -> None:
     rows = [unfinished_row(run, *why) for run, why in unfinished.items()]
     lists = (job.lists[role] for role in ("indices", "records", "figures"))
     for indices, record, figures in zip(*lists, strict=True):
-        told = read_json(record)["settings"]
+        recorded = read_json(record)["settings"]
         if indices.parent != figures.parent or indices.parent != record.parent:
             raise StageError(f"{indices}, {record} and {figures} are of different cases; give them in one order")
         pictures = [path for name in THUMBNAILS if (path := figures / f"{name}.png").is_file()][:2]
         small = [path.read_bytes() for path in pictures]
-        rows.append(row(indices.parent.name, told.get("description", ""), read_json(indices), small))
+        rows.append(row(indices.parent.name, recorded.get("description", ""), read_json(indices), small))
     rows.sort(key=lambda each: (each.finished, not each.failed, not each.warnings, each.run))
     text = table(rows)
     job.outputs["table"].write_text(text, encoding="utf-8")

@@ -109,10 +109,10 @@ def grid_convergence(
         If there are not two or three spacings, or the levels do not belong together.
     """
     levels = sorted(levels, key=lambda level: level.spacing_mm)
-    _demand_comparable(levels)
+    _require_comparable(levels)
     spacings = [level.spacing_mm for level in levels]
 
-    def told(name: str, unit: str, values: Sequence[float]) -> dict[str, Any]:
+    def quantity(name: str, unit: str, values: Sequence[float]) -> dict[str, Any]:
         return _quantity(name, unit, values, estimate(values, spacings, settings.safety))
 
     wall = Wall.of(levels[0].wall)
@@ -126,11 +126,11 @@ def grid_convergence(
     areas = wall.areas_mm2[counted]
     array = next(name for name in SHEAR if name in levels[0].arrays)
     shear = [_scalars(level, array)[row][counted] for level, row in zip(levels, rows, strict=True)]
-    quantities = [told(*each) for each in _of_indices([level.indices for level in levels])]
-    quantities += [told(*each) for each in _of_shear(SHEAR[array], shear, areas)]
+    quantities = [quantity(*each) for each in _of_indices([level.indices for level in levels])]
+    quantities += [quantity(*each) for each in _of_shear(SHEAR[array], shear, areas)]
     if all("OSI" in level.arrays for level in levels):
         index = [_scalars(level, "OSI")[row][counted] for level, row in zip(levels, rows, strict=True)]
-        quantities.append(told("oscillatory shear index, mean", "1", [_mean(values, areas) for values in index]))
+        quantities.append(quantity("oscillatory shear index, mean", "1", [_mean(values, areas) for values in index]))
     over_wall = _over_wall(SHEAR[array], shear, areas, spacings, settings.safety)
     same = all(np.array_equal(row, np.arange(len(wall.normals))) for row in rows)
     return {
@@ -145,7 +145,7 @@ def grid_convergence(
     }
 
 
-def _demand_comparable(levels: Sequence[Level]) -> None:
+def _require_comparable(levels: Sequence[Level]) -> None:
     """Check that there are two or three different spacings, and the same openings and arrays on all of them."""
     spacings = ", ".join(f"{level.spacing_mm:.4g}" for level in levels)
     if not 2 <= len({level.spacing_mm for level in levels}) == len(levels) <= 3:
@@ -321,11 +321,11 @@ def _warnings(levels: Sequence[Level], quantities: Sequence[Mapping[str, Any]]) 
 
 def _notes(levels: Sequence[Level]) -> list[str]:
     """What else differs between the lattices than their spacing."""
-    magic = [level.summary["models"].get("magic") for level in levels]
-    if None in magic or len(set(magic)) == 1:
+    lambda_trt = [level.summary["models"].get("lambda_trt") for level in levels]
+    if None in lambda_trt or len(set(lambda_trt)) == 1:
         return []
-    listed = ", ".join(f"{each:.3g}" for each in magic)
-    return [f"the collision's magic parameter follows the relaxation time: {listed}; solve.magic holds it"]
+    listed = ", ".join(f"{each:.3g}" for each in lambda_trt)
+    return [f"the collision's parameter Lambda follows the relaxation time: {listed}; solve.lambda_trt holds it"]
 
 
 def write_table(found: Mapping[str, Any], path: Path) -> None:

@@ -360,9 +360,9 @@ def faults(folder: Path) -> list[str]:
     StageError
         If the folder holds no metadata of a crate.
     """
-    told, entities = _read(folder)
-    found = [] if told.get("@context") == CONTEXT else [f"@context: is not {', '.join(CONTEXT)}"]
-    if len(entities) != len(told["@graph"]):
+    document, entities = _read(folder)
+    found = [] if document.get("@context") == CONTEXT else [f"@context: is not {', '.join(CONTEXT)}"]
+    if len(entities) != len(document["@graph"]):
         found.append("@graph: an entity stands there twice")
     found += [f"{key}: missing" for key in (METADATA, "./", CASE, WORKFLOW, "#run", "#engine") if key not in entities]
     for key, entity in entities.items():
@@ -395,8 +395,8 @@ NEEDED: dict[str, tuple[str, ...]] = {
 
 def _read(folder: Path) -> tuple[dict[str, Any], dict[str, Entity]]:
     try:
-        told = json.loads((folder / METADATA).read_text(encoding="utf-8"))
-        return told, {entity["@id"]: entity for entity in told["@graph"] if entity["@type"]}
+        document = json.loads((folder / METADATA).read_text(encoding="utf-8"))
+        return document, {entity["@id"]: entity for entity in document["@graph"] if entity["@type"]}
     except FileNotFoundError:
         raise StageError(f"{folder}: holds no {METADATA}; give the folder of a crate") from None
     except (ValueError, KeyError, TypeError, AttributeError):
@@ -405,10 +405,10 @@ def _read(folder: Path) -> tuple[dict[str, Any], dict[str, Entity]]:
 
 def _record(path: Path) -> dict[str, Any]:
     try:
-        told: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        document: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):
         raise StageError(f"{path}: no record of a stage; delete it and run the workflow again") from None
-    return told
+    return document
 
 
 def _kinds(entity: Entity) -> list[str]:

@@ -85,7 +85,7 @@ def read_mask(path: Path, wanted: int | str | None) -> GivenMask:
 
 
 def import_mask(given: GivenMask, settings: MaskSettings, log: logging.Logger) -> ImportedMask:
-    """Check a mask, mend what can be mended without doubt, and make its voxels cubes.
+    """Check a mask, repair what can be repaired without doubt, and make its voxels cubes.
 
     Parameters
     ----------
@@ -99,11 +99,11 @@ def import_mask(given: GivenMask, settings: MaskSettings, log: logging.Logger) -
         If it is empty or the background, in several parts, or its slices are too thick for the vessel.
     """
     voxels, part, volume_ml = given.lumen.voxels, given.part, float(np.prod(given.lumen.spacing_mm)) / 1000
-    _demand_foreground(voxels)
+    _require_foreground(voxels)
     vessel, sizes = _largest_component(voxels)
-    _demand_one(sizes, volume_ml)
+    _require_one(sizes, volume_ml)
     given_count, parts, specks = int(sizes[0]), len(sizes), int(sizes[1:].sum())
-    _demand_enough(given_count)
+    _require_enough(given_count)
     vessel, holes = fill_holes(vessel) if settings.fill_holes else (vessel, 0)
     volume, part, cropped = _with_room(given, vessel, part)
     contact = {} if cropped == "all sides" else border_contact(volume.voxels, volume.direction)
@@ -141,7 +141,7 @@ def import_mask(given: GivenMask, settings: MaskSettings, log: logging.Logger) -
     )
 
 
-def _demand_foreground(voxels: Mask) -> None:
+def _require_foreground(voxels: Mask) -> None:
     """Refuse a mask of nothing, and one of all that is not the vessel."""
     if not voxels.any():
         raise StageError("input.mask: the chosen segment is empty; choose another with input.mask_segment")
@@ -154,7 +154,7 @@ def _demand_foreground(voxels: Mask) -> None:
         )
 
 
-def _demand_enough(count: int) -> None:
+def _require_enough(count: int) -> None:
     if count < MINIMUM_VOXELS:
         raise StageError(
             f"input.mask: the chosen segment has {count} voxels, a vessel has at least {MINIMUM_VOXELS}; choose another"
@@ -172,7 +172,7 @@ def _largest_component(voxels: Mask) -> tuple[Mask, NDArray[np.int64]]:
     return vessel, np.sort(sizes)[::-1]
 
 
-def _demand_one(sizes: NDArray[np.int64], voxel_ml: float) -> None:
+def _require_one(sizes: NDArray[np.int64], voxel_ml: float) -> None:
     """Specks are left out; a part that is larger may be a vessel that has come off, which only the user can tell."""
     if sizes[1:].sum() > MAX_SPECKS * sizes.sum():
         shown = ", ".join(f"{size * voxel_ml:.3g}" for size in sizes[:5]) + (", ..." if len(sizes) > 5 else "")
@@ -219,7 +219,7 @@ def _cubes(volume: Volume, part: NDArray[np.float32] | None) -> tuple[Volume, ND
 
 
 def _consistent(part: NDArray[np.float32], lumen: Mask) -> NDArray[np.float32]:
-    """Parts that round to the mask: specks and cavities that were mended are so here too."""
+    """Parts that round to the mask: specks and cavities that were repaired are so here too."""
     half = np.float32(0.5)
     near = ndimage.binary_dilation(lumen, np.ones((3, 3, 3), bool))
     outside = np.where(near, np.minimum(part, np.nextafter(half, np.float32(0))), np.float32(0))
@@ -276,7 +276,7 @@ if __name__ == "__main__":
         {
             "lumen": "lumen.nrrd, uint8 0/1, cubes",
             "occupancy": "occupancy.nrrd, float32, part of each voxel that the lumen fills",
-            "segmentation": "segmentation.json: what was given, checked and mended",
+            "segmentation": "segmentation.json: what was given, checked and repaired",
             "picture": "segmentation.png",
             "page": "segmentation.html, to check the mask slice by slice",
         },

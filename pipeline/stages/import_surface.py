@@ -1,4 +1,4 @@
-"""Entry with a surface: a given surface of the lumen, checked, mended, and capped where the vessel is open.
+"""Entry with a surface: a given surface of the lumen, checked, repaired, and capped where the vessel is open.
 
 It takes the place of all stages up to surface. A surface that is open at its ends is closed there with flat caps. A
 closed one with flat caps at sharp edges keeps these as openings. The ends of any other closed one are found and cut as
@@ -31,7 +31,7 @@ from pipeline.geometry.surface.extension import extend_openings
 from pipeline.geometry.surface.intersections import self_intersections
 from pipeline.geometry.surface.isosurface import smooth_field, zero_surface
 from pipeline.geometry.surface.quality import triangle_quality
-from pipeline.geometry.surface.repair import LEAST_RIM, flat_caps, flat_faces, mend, rims
+from pipeline.geometry.surface.repair import LEAST_RIM, flat_caps, flat_faces, repair, rims
 from pipeline.geometry.surface.smooth_mesh import smooth_mesh
 from pipeline.geometry.surface.thin import ThinPlaceError
 from solver.domain.nodes import Opening
@@ -110,18 +110,20 @@ def import_surface(given: SurfaceFile, settings: GivenSurface, log: logging.Logg
 
 def _import(given: SurfaceFile, settings: GivenSurface, log: logging.Logger, scene: Scene) -> Surface:
     frame, named_by = _frame(given, settings)
-    points = _demand_plausible(given.points, settings.unit)
+    points = _require_plausible(given.points, settings.unit)
     if named_by == "assumed":
         log.info("the file does not name its axes, LPS is taken; else give input.surface_frame")
-    mended = mend(points * MIRROR if frame == "RAS" else points, given.triangles)
-    if any(mended.record[key] for key in ("triangles_removed", "triangles_turned")) or mended.record["pieces"] > 1:
-        log.info("mended: %s", ", ".join(f"{key.replace('_', ' ')} {count}" for key, count in mended.record.items()))
-    scene.mesh = Mesh(mended.points, mended.triangles, np.zeros(len(mended.triangles), np.int8))
-    loops = rims(mended.points, mended.triangles)
-    whole = scene.mesh = _outward(_without_holes(mended.points, mended.triangles, loops, log, scene))
-    found_by, mesh, faces = _openings_given(whole, given, mended.rows, settings, log)
+    repaired = repair(points * MIRROR if frame == "RAS" else points, given.triangles)
+    if any(repaired.record[key] for key in ("triangles_removed", "triangles_turned")) or repaired.record["pieces"] > 1:
+        log.info(
+            "repaired: %s", ", ".join(f"{key.replace('_', ' ')} {count}" for key, count in repaired.record.items())
+        )
+    scene.mesh = Mesh(repaired.points, repaired.triangles, np.zeros(len(repaired.triangles), np.int8))
+    loops = rims(repaired.points, repaired.triangles)
+    whole = scene.mesh = _outward(_without_holes(repaired.points, repaired.triangles, loops, log, scene))
+    found_by, mesh, faces = _openings_given(whole, given, repaired.rows, settings, log)
     check_closed(mesh, ADVICE)
-    overlap = _demand_simple(mesh, settings.unit, scene)
+    overlap = _require_simple(mesh, settings.unit, scene)
     mesh = scene.mesh = _smoothed(mesh, settings)
     mesh, sides = _without_side_branches(mesh, settings, log)
     closed: list[dict[str, Any]] = []
@@ -135,7 +137,7 @@ def _import(given: SurfaceFile, settings: GivenSurface, log: logging.Logger, sce
         "frame": frame,
         "frame_named_by": named_by,
         "given_triangles": len(given.triangles),
-        **mended.record,
+        **repaired.record,
         "openings_by": found_by,
         "faces": _faces_by_name(whole, faces, openings, log),
         "size_mm": [round(float(side), 3) for side in np.ptp(whole.points_mm, axis=0)],
@@ -272,7 +274,7 @@ def _frame(given: SurfaceFile, settings: GivenSurface) -> tuple[str, str]:
     return (given.frame, "file") if given.frame else ("LPS", "assumed")
 
 
-def _demand_plausible(points: NDArray[np.float64], unit: str) -> NDArray[np.float64]:
+def _require_plausible(points: NDArray[np.float64], unit: str) -> NDArray[np.float64]:
     """Points in mm.
 
     Raises
@@ -386,7 +388,7 @@ def _renumbered(mesh: Mesh) -> Mesh:
     return Mesh(mesh.points_mm, mesh.triangles, renumbered[:-1].astype(np.int8))
 
 
-def _demand_simple(mesh: Mesh, unit: str, scene: Scene) -> float:
+def _require_simple(mesh: Mesh, unit: str, scene: Scene) -> float:
     """Refuse a surface of a thickness that no vessel has, or that overlaps itself; the part of it that does.
 
     Where a surface overlaps itself it winds twice around what lies in it, where it is inside out not at all.
@@ -411,7 +413,7 @@ def _demand_simple(mesh: Mesh, unit: str, scene: Scene) -> float:
         raise StageError(
             f"input.surface: {len(pairs)} pairs of its triangles pass through each other, at {len(spots)} places:"
             f" {', '.join(words_mm(spot) for spot in spots[:MOST_SPOTS])}{', ...' if len(spots) > MOST_SPOTS else ''};"
-            f" smooth or mend the surface there, or {ADVICE}"
+            f" smooth or repair the surface there, or {ADVICE}"
         )
     return share
 

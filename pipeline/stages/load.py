@@ -126,16 +126,18 @@ def load(source: Path | Sequence[Path], settings: LoadSettings, log: logging.Log
 
 
 def _load_dicom(found: Collection, settings: LoadSettings, log: logging.Logger) -> tuple[Volume, SeriesFacts]:
-    seen = scan(found)
-    every = group(seen.headers)
-    log.info("%d files, skipped: %s", len(files_of(seen.headers)) + seen.skipped.total(), counted(seen.skipped))
+    scanned = scan(found)
+    every = group(scanned.headers)
+    log.info(
+        "%d files, skipped: %s", len(files_of(scanned.headers)) + scanned.skipped.total(), counted(scanned.skipped)
+    )
     for each in every:
         log.info("%s", each.summary)
     chosen = choose(every, settings.series)
     series = choose_part(chosen, settings)
     if series.part:
         log.info("%s: %d slices of %d", series.name, len(series.headers), len(chosen.headers))
-    lost = left_out(chosen, series, every, seen)
+    lost = left_out(chosen, series, every, scanned)
     require_complete_series(series, lost, settings, log)
     require_supported(series)
     require_decoder(series)
@@ -156,7 +158,7 @@ def _load_dicom(found: Collection, settings: LoadSettings, log: logging.Logger) 
         series=series.hash,
         series_number=series.headers[0].series_number,
         part=series.part or None,
-        files=_files(series, chosen, seen) | ({"could_belong": record(lost)} if lost else {}),
+        files=_files(series, chosen, scanned) | ({"could_belong": record(lost)} if lost else {}),
         series_seen=[_summary(each) for each in every],
         transfer_syntaxes=sorted({syntax_name(header.transfer_syntax) for header in series.headers}),
         intensity_unit=_intensity_unit(series),
@@ -211,18 +213,22 @@ def _missing_uids(series: Series, log: logging.Logger) -> dict[str, int]:
     return dict(missing)
 
 
-def _files(series: Series, chosen: Series, seen: Scan) -> dict[str, Any]:
+def _files(series: Series, chosen: Series, scanned: Scan) -> dict[str, Any]:
     """How many files were seen, used, and passed over for which reason; a file with any slice in use is used."""
     used, copies = files_of(series.headers), files_of([again for _, again in chosen.duplicates])
-    of_series, every = files_of(chosen.headers), files_of(seen.headers)
-    reasons = seen.skipped + Counter(
+    of_series, every = files_of(chosen.headers), files_of(scanned.headers)
+    reasons = scanned.skipped + Counter(
         {
             "duplicate of a slice": len(copies - of_series),
             "other part of the series": len(of_series - used),
             "other series": len(every - of_series - copies),
         }
     )
-    return {"seen": len(every) + seen.skipped.total(), "used": len(used), "skipped": dict(sorted((+reasons).items()))}
+    return {
+        "seen": len(every) + scanned.skipped.total(),
+        "used": len(used),
+        "skipped": dict(sorted((+reasons).items())),
+    }
 
 
 def _summary(series: Series) -> dict[str, Any]:

@@ -25,7 +25,7 @@ from pipeline.haemodynamics.wall_shear_stress import Wall
 from pipeline.reporting.scene import View, around, front_view
 from solver.run.flow_file import Flow, read_flow
 from solver.run.units import words
-from solver.runtime.checksum_trailer import demand_sealed
+from solver.runtime.checksum_trailer import require_checksum_trailer
 from solver.runtime.command_line import run_stage
 from solver.runtime.errors import StageError
 from solver.runtime.provenance import Job
@@ -74,7 +74,7 @@ class ParaviewInput(Section):
 
 
 @dataclass(frozen=True)
-class Look:
+class Camera:
     """A camera in parallel projection, (x, y, z), LPS, mm."""
 
     centre_mm: tuple[float, ...]
@@ -83,10 +83,10 @@ class Look:
     half_height_mm: float
 
     @staticmethod
-    def of(view: View) -> "Look":
+    def of(view: View) -> "Camera":
         """The camera that sees what a view of the report shows."""
         place = view.centre_mm + DISTANCE * view.height_mm * view.toward
-        return Look(_plain(view.centre_mm), _plain(place), _plain(view.up), round(max(view.height_mm, 1e-6) / 2, 4))
+        return Camera(_plain(view.centre_mm), _plain(place), _plain(view.up), round(max(view.height_mm, 1e-6) / 2, 4))
 
 
 @dataclass(frozen=True)
@@ -114,7 +114,7 @@ class Panel:
     low: float
     high: float
     colours: str
-    look: Look
+    look: Camera
     through_mm: tuple[float, ...] | None = None
     normal: tuple[float, ...] | None = None
     radius_mm: float | None = None
@@ -147,7 +147,7 @@ def panels(
         raise StageError("the wall has no array of the wall shear stress; run postprocess again")
     view = front_view(wall.mesh.points_mm)
     side = around(wall.mesh.points_mm, view, [90])[0]
-    front = Look.of(view)
+    front = Camera.of(view)
     shown = [name for name in WALL_ARRAYS if name in wall_arrays][:2]
     found = [_on_wall(name, wall_arrays[name], wall.areas_mm2, files["wall"], front) for name in shown]
     top = max(
@@ -157,9 +157,9 @@ def panels(
     middle = _plain(wall.mesh.points_mm.mean(axis=0))
     kind: Literal["plane", "layer"] = "plane" if np.ptp(flow.points_mm, axis=0).all() else "layer"
 
-    def plane(file: str, array: str, vector: bool, title: str, limits: tuple[float, float], seen: View) -> Panel:
-        normal = _plain(seen.toward)
-        return Panel(kind, file, array, vector, title, *limits, VIRIDIS, Look.of(seen), middle, normal)
+    def plane(file: str, array: str, vector: bool, title: str, limits: tuple[float, float], viewpoint: View) -> Panel:
+        normal = _plain(viewpoint.toward)
+        return Panel(kind, file, array, vector, title, *limits, VIRIDIS, Camera.of(viewpoint), middle, normal)
 
     speed = (files["flow"], "velocity_m_s", True, "speed (m/s)", (0.0, top or 1.0))
     found.append(plane(*speed, view))
@@ -191,7 +191,7 @@ def _range(name: str, values: NDArray[Any], weights: NDArray[np.float64]) -> tup
     return low, high if high > low else low + 1.0
 
 
-def _on_wall(name: str, values: NDArray[Any], areas_mm2: NDArray[np.float64], file: str, look: Look) -> Panel:
+def _on_wall(name: str, values: NDArray[Any], areas_mm2: NDArray[np.float64], file: str, look: Camera) -> Panel:
     title, colours = WALL_ARRAYS[name]
     return Panel("wall", file, name, False, title, *_range(name, values, areas_mm2), colours, look)
 
@@ -219,7 +219,7 @@ def read_statistics(path: Path) -> dict[str, NDArray[Any]]:
         If it is no such file, or damaged.
     """
     try:
-        demand_sealed(path)
+        require_checksum_trailer(path)
         with h5py.File(path, "r") as file:
             count = int(file["VTKHDF/NumberOfPoints"][0])
             data = file["VTKHDF/PointData"]

@@ -16,7 +16,7 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from pipeline.case.limits import Found, checks, demand, of_blood
+from pipeline.case.limits import Found, checks, of_blood, require
 from pipeline.case.physiology import FLOW_SLIPS, LENGTH_SLIPS, LIMITS, TIME_SLIPS, Given, Quantity, Vessel
 from pipeline.case.settings.base import Positive, Section, parse
 from pipeline.case.settings.flow import InletSettings
@@ -134,18 +134,18 @@ def plausibility(openings: tuple[Opening, ...], settings: PlausibilityInput) -> 
     """
     found = of_blood(settings.viscosity_pa_s, settings.density_kg_m3, settings.newtonian)
     found += of_inlets(openings, settings)
-    demand(found, settings.vessel, settings.accept)
+    require(found, settings.vessel, settings.accept)
     return {"vessel": settings.vessel, "accept": list(settings.accept), "checks": checks(found, settings.vessel)}
 
 
 def _compute(job: Job) -> None:
     settings = parse(PlausibilityInput, job.settings, "--settings")
-    told = plausibility(read_openings(job.inputs["openings"]), settings)
-    told["checks"] += of_shape(read_quality(job.inputs["openings"]))
-    for check in told["checks"]:
+    judged = plausibility(read_openings(job.inputs["openings"]), settings)
+    judged["checks"] += of_shape(read_quality(job.inputs["openings"]))
+    for check in judged["checks"]:
         if not check["passed"]:
             job.log.warning("warning: %s", check["advice"])
-    job.outputs["plausibility"].write_text(json.dumps(told, indent=2) + "\n", encoding="utf-8")
+    job.outputs["plausibility"].write_text(json.dumps(judged, indent=2) + "\n", encoding="utf-8")
 
 
 def check(words: list[str]) -> str | None:

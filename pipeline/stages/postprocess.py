@@ -24,8 +24,8 @@ from pipeline.files.mesh import Mesh, read_openings
 from pipeline.files.table import write_table
 from pipeline.geometry.branches.branch_files import read_branches, write_polylines
 from pipeline.geometry.branches.tree import Branch
-from pipeline.haemodynamics.accumulator import Fields, Tally
-from pipeline.haemodynamics.centreline_profile import COLUMNS, WORDS, Along, Row
+from pipeline.haemodynamics.accumulator import Fields, WallAccumulator
+from pipeline.haemodynamics.centreline_profile import COLUMNS, WORDS, CentrelineProfile, Row
 from pipeline.haemodynamics.dry import wetted
 from pipeline.haemodynamics.energy import Energy
 from pipeline.haemodynamics.indices import (
@@ -49,7 +49,7 @@ from solver.run.flow_file import ITEM_BYTES, Flow, read_flow
 from solver.run.vtkhdf import SURFACE_CELLS, Steps, add_points, begin, extend, write_still, write_surface
 from solver.runtime.command_line import run_stage
 from solver.runtime.errors import StageError
-from solver.runtime.outputs import demand_room
+from solver.runtime.outputs import require_room
 from solver.runtime.progress import Progress
 from solver.runtime.provenance import Job
 
@@ -62,17 +62,17 @@ class Results:
     ----------
     wall : the wall without caps.
     arrays : its point arrays by name.
-    tally : sums over the times.
+    accumulator : sums over the times.
     indices : what stands in ``indices.json``, but for the volume, some of whose figures stand in the flow file.
-    along : a row for each place along the branches.
+    profile : a row for each place along the branches.
     volume : derivatives of the velocity.
     """
 
     wall: Wall
     arrays: dict[str, NDArray[Any]]
-    tally: Tally
+    accumulator: WallAccumulator
     indices: dict[str, Any]
-    along: list[Row]
+    profile: list[Row]
     volume: Volume
 
 
@@ -111,35 +111,35 @@ def postprocess(
     fit = fit_nodes_to_wall(nodes, wall, settings.fit_nodes)
     density = summary["numbers"]["density_kg_m3"]
     viscosity = density * summary["numbers"]["viscosity_m2_s"]
-    tally = Tally(nodes, wall, fit, density)
-    energy = Energy(nodes, surface, wall, fit, tally.slabs, density, viscosity)
-    along = _along(branches, surface, nodes, wall, settings, density, viscosity) if branches else None
+    accumulator = WallAccumulator(nodes, wall, fit, density)
+    energy = Energy(nodes, surface, wall, fit, accumulator.slabs, density, viscosity)
+    profile = _centreline_profile(branches, surface, nodes, wall, settings, density, viscosity) if branches else None
     volume = Volume(nodes, shown)
     lines = [np.column_stack((branch.points_mm, branch.radius_mm)) for branch in branches]
     sacs = Sacs(nodes, surface, settings, lines, density)
     for fields in times:
-        tally.add(fields)
+        accumulator.add(fields)
         energy.add(fields)
         volume.add(fields.velocity_m_s)
         sacs.add(fields)
-        if along:
-            along.add(fields)
-    if not tally.times:
+        if profile:
+            profile.add(fields)
+    if not accumulator.times:
         raise StageError("the flow file holds no time step; run solve again")
-    oscillatory = tally.oscillatory_index() if tally.times > 1 else None
-    rows = along.rows(tally.shear_magnitude / tally.times, oscillatory) if along else []
-    lengthwise = (along, rows) if along else None
+    oscillatory = accumulator.oscillatory_index() if accumulator.times > 1 else None
+    rows = profile.rows(accumulator.shear_magnitude / accumulator.times, oscillatory) if profile else []
+    lengthwise = (profile, rows) if profile else None
     found = indices(
-        nodes, wall, fit, tally, energy, lengthwise, summary, monitored_ml_s, record or {}, settings.fit_nodes
+        nodes, wall, fit, accumulator, energy, lengthwise, summary, monitored_ml_s, record or {}, settings.fit_nodes
     )
-    found["sacs"] = sacs.figures(wall, tally)
+    found["sacs"] = sacs.figures(wall, accumulator)
     found["sac_search"] = sacs.search
     found["checks"] += sacs.checks
     found["warnings"] += [*sacs.warnings, *(each["advice"] for each in sacs.checks if not each["passed"])]
-    return Results(wall, tally.wall_arrays() | sacs.arrays(), tally, found, rows, volume)
+    return Results(wall, accumulator.wall_arrays() | sacs.arrays(), accumulator, found, rows, volume)
 
 
-def _along(
+def _centreline_profile(
     branches: Sequence[Branch],
     surface: Mesh,
     nodes: Nodes,
@@ -147,32 +147,34 @@ def _along(
     settings: PostprocessSettings,
     density_kg_m3: float,
     viscosity_pa_s: float,
-) -> Along:
+) -> CentrelineProfile:
     """Places along the branches, and the wall that belongs to them as far as its stress is not touched by openings."""
     stations = find_stations(branches, surface, nodes)
     counted = ~near_openings(wall, nodes.openings, settings.fit_nodes * nodes.spacing_mm)
     belongs = wall_of_stations(stations, branches, wall, counted)
-    return Along(branches, stations, belongs, density_kg_m3, viscosity_pa_s)
+    return CentrelineProfile(branches, stations, belongs, density_kg_m3, viscosity_pa_s)
 
 
 def write_wall_over_time(results: Results, times_s: NDArray[np.float64], path: Path) -> None:
     """Write ``wall_over_time.vtkhdf``: stress and pressure on the wall as a time series that ParaView opens."""
-    mesh, tally = results.wall.mesh, results.tally
+    mesh, accumulator = results.wall.mesh, results.accumulator
     arrays = {"WSS (Pa)": 3, "WSS magnitude (Pa)": 1, "pressure (Pa)": 1}
-    demand_room(path, len(times_s) * len(mesh.points_mm) * sum(arrays.values()) * ITEM_BYTES)
+    require_room(path, len(times_s) * len(mesh.points_mm) * sum(arrays.values()) * ITEM_BYTES)
     with h5py.File(path, "w") as file:
         root = begin(file, "PolyData")
         write_surface(root, mesh.points_mm, mesh.triangles)
         data, steps = root.create_group("PointData"), Steps(root, tuple(arrays), len(SURFACE_CELLS))
         for name, components in arrays.items():
             add_points(data, name, len(mesh.points_mm), components)
-        for time_s, shear, pressure in zip(times_s, tally.shear_over_time, tally.pressure_over_time, strict=True):
+        for time_s, shear, pressure in zip(
+            times_s, accumulator.shear_over_time, accumulator.pressure_over_time, strict=True
+        ):
             steps.append(float(time_s), dict.fromkeys(arrays, steps.count * len(shear)))
             for name, values in zip(arrays, (shear, np.linalg.norm(shear, axis=1), pressure), strict=True):
                 extend(data[name], values)
 
 
-def write_along(rows: Sequence[Row], path: Path) -> None:
+def write_centreline_profile(rows: Sequence[Row], path: Path) -> None:
     """Write ``centreline_flow.vtp``: a polyline a branch through its places, with what is known there in words.
 
     Where there is no centreline, it has no points.
@@ -225,8 +227,8 @@ def _compute(job: Job) -> None:
     job.outputs["indices"].write_text(json.dumps(found, indent=2) + "\n", encoding="utf-8")
     write_table(job.outputs["indices-table"], LONG_COLUMNS, long_rows(found))
     write_table(job.outputs["openings-table"], OPENING_COLUMNS, found["openings"])
-    write_table(job.outputs["along-table"], COLUMNS, results.along)
-    write_along(results.along, job.outputs["along"])
+    write_table(job.outputs["along-table"], COLUMNS, results.profile)
+    write_centreline_profile(results.profile, job.outputs["along"])
 
 
 if __name__ == "__main__":

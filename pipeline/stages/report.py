@@ -23,7 +23,7 @@ from pipeline.haemodynamics.streamlines import Grid, streamlines_from_inlets
 from pipeline.reporting import pictures as made
 from pipeline.reporting import scene, view3d
 from pipeline.reporting.captions import caption
-from pipeline.reporting.centreline_figure import read_along
+from pipeline.reporting.centreline_figure import read_centreline_profile
 from pipeline.reporting.content import Evidence, angle_histograms, context
 from pipeline.reporting.figures import opening_colours
 from pipeline.reporting.page import embed, report_page
@@ -73,7 +73,7 @@ def _compute(job: Job) -> None:
     view = _draw(job, pictures, shown, inputs.streamlines)
     made.plot_triangles(pictures, angle_histograms(given.geometry))
     if "along" in job.inputs:
-        made.plot_along(pictures, read_along(job.inputs["along"]))
+        made.plot_centreline_profile(pictures, read_centreline_profile(job.inputs["along"]))
     made.plot_waveforms(pictures, given.summary.get("waveforms", {}))
     made.plot_record(pictures, monitor, openings, given.summary["numbers"].get("period_s"))
     page = context(given) | {
@@ -94,7 +94,7 @@ def _compute(job: Job) -> None:
 def _evidence(job: Job, openings: tuple[Opening, ...], records: Mapping[str, dict[str, Any]]) -> Evidence:
     """What the stages wrote; none for what the case does not have."""
 
-    def told(role: str) -> dict[str, Any] | None:
+    def read_role(role: str) -> dict[str, Any] | None:
         return read_json(job.inputs[role]) if role in job.inputs else None
 
     return Evidence(
@@ -102,11 +102,11 @@ def _evidence(job: Job, openings: tuple[Opening, ...], records: Mapping[str, dic
         summary=read_json(job.inputs["summary"]),
         openings=openings,
         geometry=read_quality(job.inputs["openings"]),
-        image=told("series"),
-        segmentation=told("segmentation"),
-        tree=told("branches"),
-        particles=told("particles"),
-        grid=told("grid"),
+        image=read_role("series"),
+        segmentation=read_role("segmentation"),
+        tree=read_role("branches"),
+        particles=read_role("particles"),
+        grid=read_role("grid"),
         records=records,
     )
 

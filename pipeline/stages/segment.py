@@ -179,19 +179,19 @@ def _pose(
     cut = barrier(settings.cut_planes, filtered)
     dark = dark_limit(filtered.voxels, modality)
     problem = Problem(filtered, seeds, background, cut, settings, settings.lower or 0.0, dark, log)
-    told: dict[str, Any] = {"seeds_are_automatic": not seeds, "lower_is_automatic": settings.lower is None}
+    summary: dict[str, Any] = {"seeds_are_automatic": not seeds, "lower_is_automatic": settings.lower is None}
     if not seeds:
-        seed, told["seeds_found_as"] = find_seed(problem, modality)
+        seed, summary["seeds_found_as"] = find_seed(problem, modality)
         problem = replace(problem, seeds=(seed,))
     _check_filled(problem, modality)
     if cut is not None and (blocked := [seed.name for seed in seeds if cut[seed.index[::-1]]]):
         raise StageError(f"{blocked[0]} lies on a cut plane (segment.cut_planes): move one of the two")
     if settings.lower is None:
         found = find_lower(problem)
-        told["lower_found_as"] = found.how
+        summary["lower_found_as"] = found.how
         log.info("segment.lower: none is given; %.4g, %s", found.lower, found.how)
         problem = replace(problem, lower=found.lower)
-    return problem, told
+    return problem, summary
 
 
 def _check_filled(problem: Problem, modality: str | None) -> None:
@@ -234,8 +234,8 @@ def _against_plain_growing(problem: Problem, found: Lumen, intensity: Levels) ->
         )
         return replace(found, warnings=(*found.warnings, doubt))
     size, voxel_ml = int(found.mask.sum()), float(np.prod(filtered.spacing_mm)) / 1000
-    told = {"lower": round(plain.lower, 4), "volume_ml": round(plain.voxels * voxel_ml, 5), "leaks": plain.leaks}
-    found = replace(found, record=found.record | {"plain_growing": told})
+    summary = {"lower": round(plain.lower, 4), "volume_ml": round(plain.voxels * voxel_ml, 5), "leaks": plain.leaks}
+    found = replace(found, record=found.record | {"plain_growing": summary})
     if size >= (1 - LOST) * plain.voxels:
         return found
     lost = (
@@ -416,18 +416,18 @@ def _check_background(problem: Problem, found: Lumen, mask: Mask) -> None:
 
 def _border_remedy(problem: Problem, contact: dict[str, float]) -> str:
     """A threshold that was tried and passes; or to accept it, where a vessel may be as wide."""
-    told = []
+    summary = []
     try:
         if (lower := find_lower(problem).lower) > problem.lower:
             tried = threshold(replace(problem, lower=lower))
             check_border(tried, problem.filtered, problem.places, problem.settings)
-            told.append(f"clear of it is segment.lower: {lower:g}")
+            summary.append(f"clear of it is segment.lower: {lower:g}")
     except StageError:
         pass
     most = np.ceil(100 * max(contact.values())) / 100
     if most <= WIDEST:
-        told.append(f"to take it as it is, segment.border_fraction: {most:g}")
-    return ", ".join(told) or "part the vessel from what it touches by segment.cut_planes, marked on pick.html"
+        summary.append(f"to take it as it is, segment.border_fraction: {most:g}")
+    return ", ".join(summary) or "part the vessel from what it touches by segment.cut_planes, marked on pick.html"
 
 
 def _vessel_near(problem: Problem) -> str:

@@ -146,7 +146,7 @@ def _extract(
     lumen: Volume, settings: SurfaceSettings, log: logging.Logger, scene: Scene, broken: str | None = None
 ) -> Surface:
     """The surface; `broken` says what smoothing lost, where thin places are to be smoothed less."""
-    _demand_isotropic(lumen)
+    _require_isotropic(lumen)
     least_mm = max(settings.min_radius_mm, MIN_RADIUS_VOXELS * max(lumen.spacing_mm))
     given_mm3 = volume_of(lumen)
     traced, shaved = _trace_beyond(lumen, settings, least_mm, log, scene, broken is not None)
@@ -320,7 +320,7 @@ def _without_side_branches(
     return replace(without, centreline=centreline, border=border), records
 
 
-def _demand_isotropic(lumen: Volume) -> None:
+def _require_isotropic(lumen: Volume) -> None:
     if max(lumen.spacing_mm) > MAX_ANISOTROPY * min(lumen.spacing_mm):
         x, y, z = lumen.spacing_mm
         raise StageError(

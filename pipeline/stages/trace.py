@@ -38,7 +38,7 @@ MOMENTS = 60, 1000
 APART = 0.25
 """Points of a path are about this far apart, in radii of the smallest opening."""
 
-MAX_LOOKS = 250_000
+MAX_SAMPLES = 250_000
 """Looks at particles that are kept in memory at a time, 56 bytes each."""
 
 MAX_ASTRAY = 0.01
@@ -216,7 +216,7 @@ def _forwards(
     recorder = Recorder(tracer, released, apart, clock.unit_s / MOMENTS[0])
     start = lattice.place(points_mm)
     spread = Particles.at(start, np.full(len(start), clock.shown_s), clock.limit_s)
-    stretches = clock.stretches_s(field, max(MAX_LOOKS // max(len(seeds), 1), 1))
+    stretches = clock.stretches_s(field, max(MAX_SAMPLES // max(len(seeds), 1), 1))
     progress, done = Progress(log, sum(map(len, stretches)), "moments"), 0
     for stops in stretches:
         on_way = recorder.advance(stops)

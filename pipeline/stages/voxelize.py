@@ -31,8 +31,8 @@ from pipeline.geometry.lattice.spacing import (
     too_coarse,
 )
 from pipeline.geometry.lattice.tagged_lattice import Lattice, tagged
-from pipeline.geometry.lattice.thin_passages import without_narrow
-from solver.boundary.waveform import by_opening, read_waves
+from pipeline.geometry.lattice.thin_passages import without_thin_passages
+from solver.boundary.waveform import by_opening, read_waveforms
 from solver.boundary.windkessel import flow_fractions
 from solver.domain.nodes import WALL, Opening
 from solver.domain.sections import Sections, find_sections
@@ -79,15 +79,15 @@ def voxelize(
         If the surface is not closed, the spacing too coarse for an opening, an opening cut off from the largest part,
         or the lattice too large for the memory.
     """
-    demand_closed(mesh, openings)
+    require_closed(mesh, openings)
     settings = settings or VoxelizeSettings()
     chosen = chosen or (grid.spacing(settings) if grid else choose_spacing(openings, settings))
-    Budget.of(mesh, grid).demand(chosen.spacing_mm, lambda fitting: f"Set voxelize.spacing_mm: {fitting:.6g}")
+    Budget.of(mesh, grid).require(chosen.spacing_mm, lambda fitting: f"Set voxelize.spacing_mm: {fitting:.6g}")
     raster = rasterise(mesh, choose_frame(mesh, chosen.spacing_mm, grid))
     frame = raster.frame
-    fluid, removed = without_narrow(raster, closed.nodes(frame, raster.enclosed) if closed else None)
+    fluid, removed = without_thin_passages(raster, closed.nodes(frame, raster.enclosed) if closed else None)
     found = links(raster, fluid)
-    demand_reached(found, openings, frame.spacing_mm, narrowest)
+    require_reached(found, openings, frame.spacing_mm, narrowest)
     lattice = tagged(frame, fluid, found, openings)
     count = int(fluid.sum())
     return lattice, {
@@ -121,7 +121,7 @@ def survey(mesh: Mesh, openings: tuple[Opening, ...], narrowest: Narrowest | Non
     return find_sections(nodes)
 
 
-def demand_closed(mesh: Mesh, openings: tuple[Opening, ...]) -> None:
+def require_closed(mesh: Mesh, openings: tuple[Opening, ...]) -> None:
     """Check that the surface is closed, oriented outward, and has the caps of the openings."""
     edges = np.concatenate([mesh.triangles[:, [k, (k + 1) % 3]] for k in range(3)])
     low, high = edges.min(axis=1), edges.max(axis=1)
@@ -144,7 +144,7 @@ def demand_closed(mesh: Mesh, openings: tuple[Opening, ...]) -> None:
         )
 
 
-def demand_reached(
+def require_reached(
     found: Links, openings: tuple[Opening, ...], spacing_mm: float, narrowest: Narrowest | None = None
 ) -> None:
     """Check that the fluid has links through every opening."""
@@ -181,7 +181,7 @@ def _compute(job: Job) -> None:
 
 def _voxelize(job: Job, settings: SpacingSettings) -> None:
     mesh, openings = Mesh.read(job.inputs["surface"]), read_openings(job.inputs["openings"])
-    demand_closed(mesh, openings)
+    require_closed(mesh, openings)
     grid = read_grid(job.inputs["openings"])
     vessel = _Vessel(mesh, openings, settings, *_read_tree(job, openings, settings))
     chosen = _choose(job, vessel, grid)
@@ -232,7 +232,7 @@ def _read_tree(
     narrowest = Narrowest.read(job.inputs["centreline"])
     fractions, inflow_ml_s = None, None
     if settings.flow and settings.flow.inlets:
-        inflow_ml_s = read_waves(openings, settings.flow).mean_ml_s
+        inflow_ml_s = read_waveforms(openings, settings.flow).mean_ml_s
         outlets = by_opening(openings, "outlet", settings.flow.outlets)
         fractions = flow_fractions(openings, outlets, settings.murray_exponent)
     tree = FlowTree.of(read_rows(job.inputs["centreline"]), openings, settings.murray_exponent, fractions)
@@ -247,7 +247,7 @@ def _choose(job: Job, vessel: _Vessel, grid: Grid | None) -> Spacing:
     job.log.info("spacing %.4g mm: %s", chosen.spacing_mm, chosen.reason)
     if not (tree or grid):
         job.log.info("no centreline is given: the spacing looks at the openings alone, not at what is between them")
-    budget.demand(chosen.spacing_mm, lambda fitting: _advice(vessel, grid, fitting))
+    budget.require(chosen.spacing_mm, lambda fitting: _advice(vessel, grid, fitting))
     cost = budget.cost(chosen.spacing_mm)
     job.log.info("forecast: %s", cost.words)
     job.facts |= {"spacing_decided_by": chosen.reason} | cost.record

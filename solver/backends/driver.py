@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 
 from solver.backends.initial_populations import populations
 from solver.backends.lattice import Lattice
-from solver.boundary.openings import backflow_words
+from solver.boundary.openings import backflow_limbs
 from solver.kernels.isotropy import PAIRS
-from solver.kernels.sums import WORDS, Words, total, words_by_group
+from solver.kernels.sums import LIMBS, Limbs, limbs_by_group, total
 
 MEAN = 0
 """Number of the mean over time, which has statistics beside it."""
@@ -121,20 +121,20 @@ class Observation:
 
 
 @dataclass(frozen=True)
-class Tally:
+class ObservationAccumulator:
     """An observation before it is divided by numbers of nodes, as partial results that add up in any order.
 
     Attributes
     ----------
-    sums : (P, 4, 3) words of the sums of squared changes of the velocity, speeds, their squares and drho, see
+    sums : (P, 4, 3) limbs of the sums of squared changes of the velocity, speeds, their squares and drho, see
         :mod:`solver.kernels.sums`.
     extremes : (P, 4) largest squared speed and the first row where it stands, largest size of drho and the same.
     openings : (3, openings, 3) words of inflow, backflow and the sum of drho over the nodes at each opening.
     """
 
-    sums: Words
+    sums: Limbs
     extremes: NDArray[np.float64]
-    openings: Words
+    openings: Limbs
 
     def observation(self, count: int, probes: NDArray[np.int64]) -> Observation:
         """The observation of `count` nodes, of which so many lie at each opening."""
@@ -163,8 +163,8 @@ def _largest(found: NDArray[np.float64]) -> tuple[float, int]:
     return float(value), int(found[found[:, 0] == value, 1].min())
 
 
-SUMS, EXTREMES = (4, WORDS), 4
-"""Shapes of a partial result of a :class:`Tally`."""
+SUMS, EXTREMES = (4, LIMBS), 4
+"""Shapes of a partial result of a :class:`ObservationAccumulator`."""
 
 
 class Found(NamedTuple):
@@ -172,12 +172,12 @@ class Found(NamedTuple):
 
     Attributes
     ----------
-    sums, extremes : of :class:`Tally`.
+    sums, extremes : of :class:`ObservationAccumulator`.
     inlet_flux, outlet_flux : fluid that entered through each link in the last step.
     probe_drho : (P,) density deviation of each node at an opening.
     """
 
-    sums: Words
+    sums: Limbs
     extremes: NDArray[np.float64]
     inlet_flux: NDArray[np.floating]
     outlet_flux: NDArray[np.floating]
@@ -201,21 +201,21 @@ class Driver(Protocol):
     def memory_bytes(self) -> int:
         """Memory that the run takes where it runs, up to now."""
 
-    def advance(self, conditions: NDArray[np.float64]) -> None:
-        """Run an even number of steps under `conditions`, (steps, width): see
+    def advance(self, boundary_values: NDArray[np.float64]) -> None:
+        """Run an even number of steps under `boundary_values`, (steps, width): see
         :meth:`solver.backends.lattice.Lattice.script`.
         """
 
-    def look(self, keep: bool) -> None:
+    def observe(self, keep: bool) -> None:
         """Begin to look at the flow; `keep`: changes are counted from this state on."""
 
-    def seen(self) -> Observation:
+    def observation(self) -> Observation:
         """What the last look saw. A device may have been asked for the next steps meanwhile: they wait for the look."""
 
     def fields(self) -> Fields:
         """Fields of all nodes."""
 
-    def average(self, number: int, anew: bool) -> None:
+    def average(self, number: int, restart: bool) -> None:
         """Take the present state into the running mean of that number, or begin it with it; `MEAN` has statistics."""
 
     def mean(self, number: int) -> Fields:
@@ -233,7 +233,7 @@ class Driver(Protocol):
         Parameters
         ----------
         fields : of all nodes, whose viscosity is not used.
-        pressures : (M, 2) filtered flow and stored pressure of each controlled outlet, see `Control`.
+        pressures : (M, 2) filtered flow and stored pressure of each controlled outlet, see `OutletFeedback`.
         """
 
     def shift(self, before: Fields, after: Fields) -> None:
@@ -281,18 +281,18 @@ class LatticeDriver(ABC):
         self.means = {}
         self.since = 0
 
-    def advance(self, conditions: NDArray[np.float64]) -> None:
-        """Run steps, one a row of `conditions`: pairs, and a last even one where their number is odd."""
-        self.begin(conditions)
-        first, last = 0, len(conditions) // 2
+    def advance(self, boundary_values: NDArray[np.float64]) -> None:
+        """Run steps, one a row of `boundary_values`: pairs, and a last even one where their number is odd."""
+        self.begin(boundary_values)
+        first, last = 0, len(boundary_values) // 2
         while first < last:
             count = min(last - first, PAIRS - self.since if self.lattice.isotropic else last)
             self.pairs(first, count)
             first, self.since = first + count, self.since + count
             if self.lattice.isotropic and self.since == PAIRS:
                 self.renew_force()
-        if len(conditions) % 2:
-            self.step(len(conditions) - 1, True)
+        if len(boundary_values) % 2:
+            self.step(len(boundary_values) - 1, True)
 
     def pairs(self, first: int, count: int) -> None:
         """Run so many pairs of an even and an odd step, the first of this number, counted from :meth:`begin`."""
@@ -302,7 +302,7 @@ class LatticeDriver(ABC):
                 self.add_momentum()
 
     def renew_force(self) -> None:
-        """Find the force of :mod:`solver.kernels.isotropy` anew."""
+        """Find the force of :mod:`solver.kernels.isotropy` again."""
         self.write_squares()
         self.write_fluxes()
         self.write_momentum()
@@ -315,25 +315,25 @@ class LatticeDriver(ABC):
 
     def treat_boundaries(self, number: int, even: bool) -> None:
         """All of a step that follows its collision."""
-        if len(self.lattice.control.opening):
-            self.control(number, self.outlet_flux())
+        if len(self.lattice.outlet_feedback.opening):
+            self.apply_outlet_feedback(number, self.outlet_flux())
         self.treat_openings(number, even)
         if len(self.lattice.walls.slot):
-            self.share_mass(self.treat_walls(number, even))
+            self.correct_mass(self.treat_walls(number, even))
 
-    def seen(self) -> Observation:
+    def observation(self) -> Observation:
         """What the last look saw."""
-        return self.tally().observation(self.lattice.count, self.lattice.probes())
+        return self.accumulator().observation(self.lattice.count, self.lattice.probes())
 
-    def tally(self) -> Tally:
+    def accumulator(self) -> ObservationAccumulator:
         """What the last look saw of this lattice."""
         found, openings = self.found(), self.lattice.openings
         inlets, outlets = self.lattice.inlets, self.lattice.outlets
-        entered = words_by_group(found.inlet_flux, inlets.opening, openings)
-        entered += words_by_group(found.outlet_flux, outlets.opening, openings)
-        returned = backflow_words(found.outlet_flux, outlets.first, outlets.opening, openings)
-        drho = words_by_group(found.probe_drho, self.lattice.probe_opening, openings)
-        return Tally(found.sums, found.extremes, np.stack((entered, returned, drho)))
+        entered = limbs_by_group(found.inlet_flux, inlets.opening, openings)
+        entered += limbs_by_group(found.outlet_flux, outlets.opening, openings)
+        returned = backflow_limbs(found.outlet_flux, outlets.first, outlets.opening, openings)
+        drho = limbs_by_group(found.probe_drho, self.lattice.probe_opening, openings)
+        return ObservationAccumulator(found.sums, found.extremes, np.stack((entered, returned, drho)))
 
     def fields(self) -> Fields:
         """Fields of all nodes."""
@@ -341,7 +341,7 @@ class LatticeDriver(ABC):
         self.read_fields(fields)
         return self.fetch(fields)
 
-    def average(self, number: int, anew: bool) -> None:
+    def average(self, number: int, restart: bool) -> None:
         """Take the present state into the running mean of that number, or begin it with it; `MEAN` has statistics.
 
         m_n = m_(n-1) + (x_n - m_(n-1))/n, which stays near the mean and so keeps its digits in single precision
@@ -350,7 +350,7 @@ class LatticeDriver(ABC):
         if number not in self.means:
             self.means[number] = self.new_mean(number)
         mean = self.means[number]
-        mean.count = 1 if anew else mean.count + 1
+        mean.count = 1 if restart else mean.count + 1
         self.fold(number, mean)
 
     def mean(self, number: int) -> Fields:
@@ -366,10 +366,10 @@ class LatticeDriver(ABC):
     def begin_with(self, fields: Fields, pressures: NDArray[np.float64]) -> None:
         """Begin with a flow instead of fluid at rest."""
         held, real = self.held(), self.lattice.real
-        self.put(held["populations"], self._populations(fields).view(self.populations.dtype))
-        self.put(held["pressure"], pressures)
-        self.put(held["outlet_flux"], self.lattice.outlets.entering(fields.velocity).astype(real))
-        self.put(held["omega"], self.lattice.relaxation()[1])
+        self.store(held["populations"], self._populations(fields).view(self.populations.dtype))
+        self.store(held["pressure"], pressures)
+        self.store(held["outlet_flux"], self.lattice.outlets.entering(fields.velocity).astype(real))
+        self.store(held["omega"], self.lattice.relaxation()[1])
 
     def _populations(self, fields: Fields, flux: Any = 1.0) -> NDArray[Any]:
         """Populations of fields, where the momentum flux Pi is so many times their stress."""
@@ -383,7 +383,7 @@ class LatticeDriver(ABC):
             flux = (1 - self.lattice.rates[0] / 2) / (1 - omega / 2)
         kept, old, new = self.here(self.populations), self._populations(before, flux), self._populations(after, flux)
         kept, old, new = (slots.view(old.dtype) for slots in (kept, old, new))
-        self.put(self.populations, (kept + (new - old)).view(self.populations.dtype))
+        self.store(self.populations, (kept + (new - old)).view(self.populations.dtype))
 
     def pressures(self) -> NDArray[np.float64]:
         """Filtered flow and stored pressure of each controlled outlet, (M, 2)."""
@@ -403,14 +403,14 @@ class LatticeDriver(ABC):
     def restore(self, state: Mapping[str, NDArray[Any]]) -> None:
         """Go on from a state of a driver of the same lattice."""
         for name, array in self.held().items():
-            self.put(array, state[name])
+            self.store(array, state[name])
         self.since = int(state.get("since", 0))
         for number in sorted({int(name.split("/")[0][5:]) for name in state if name.startswith("mean-")}):
             mean = self.means[number] = self.new_mean(number)
             mean.count = int(state[f"mean-{number}/count"])
             arrays = [array for held in mean.held() for array in held.arrays()]
             for k, array in enumerate(arrays):
-                self.put(array, state[f"mean-{number}/{k}"])
+                self.store(array, state[f"mean-{number}/{k}"])
 
     def new_mean(self, number: int) -> Mean:
         """Room for the running mean of that number."""
@@ -430,7 +430,7 @@ class LatticeDriver(ABC):
         """Memory that the run takes where it runs, up to now."""
 
     @abstractmethod
-    def begin(self, conditions: NDArray[np.float64]) -> None:
+    def begin(self, boundary_values: NDArray[np.float64]) -> None:
         """Take the conditions of the next steps."""
 
     @abstractmethod
@@ -442,7 +442,7 @@ class LatticeDriver(ABC):
         """Words of what entered through each controlled outlet in the last step, (M, 3), where the driver runs."""
 
     @abstractmethod
-    def control(self, step: int, flux: Any) -> None:
+    def apply_outlet_feedback(self, step: int, flux: Any) -> None:
         """Put the pressures that follow from the whole domain's `flux`, in words, into the conditions of a step."""
 
     @abstractmethod
@@ -451,12 +451,12 @@ class LatticeDriver(ABC):
 
     @abstractmethod
     def treat_walls(self, step: int, even: bool) -> Any:
-        """Treat wall links under the conditions of a step; words of the mass that they added, (3,), where the driver
+        """Treat wall links under the conditions of a step; limbs of the mass that they added, (3,), where the driver
         runs.
         """
 
     @abstractmethod
-    def share_mass(self, added: Any) -> None:
+    def correct_mass(self, added: Any) -> None:
         """Take the mass `added` in the whole domain, in words, here or where the driver runs, off its wall nodes."""
 
     @abstractmethod
@@ -488,7 +488,7 @@ class LatticeDriver(ABC):
         """Replace populations in placed slots, or in a slice of them."""
 
     @abstractmethod
-    def look(self, keep: bool) -> None:
+    def observe(self, keep: bool) -> None:
         """Begin to look at all nodes and openings; `keep`: changes are counted from this state on."""
 
     @abstractmethod
@@ -520,7 +520,7 @@ class LatticeDriver(ABC):
         """A copy of an array of the driver, here."""
 
     @abstractmethod
-    def put(self, array: Any, values: NDArray[Any]) -> None:
+    def store(self, array: Any, values: NDArray[Any]) -> None:
         """Put numbers into an array of the driver."""
 
     @abstractmethod

@@ -12,7 +12,7 @@ from solver.backends.lattice import Lattice
 from solver.kernels.collision import make_collision
 from solver.kernels.d3q19 import Q
 from solver.kernels.node_physics import make_density
-from solver.kernels.storage import BITS, PLAIN, make_access
+from solver.kernels.storage import FP16_BITS, NATIVE, make_access
 
 Reals = NDArray[np.floating]
 
@@ -62,8 +62,8 @@ def populations(lattice: Lattice, drho: Reals, velocity: Reals, stress: Reals) -
     drho, velocity, stress : (N,), (3, N) and (6, N), of its nodes: stress is the momentum flux Pi.
     """
     real = lattice.real
-    storage, kind = (BITS, np.uint16) if lattice.halves else (PLAIN, real)
+    storage, kind = (FP16_BITS, np.uint16) if lattice.fp16 else (NATIVE, real)
     slots = np.zeros(lattice.slots, kind)
     loop = make_beginning(storage, real, lattice.equilibrium, lattice.q)
     loop(slots, lattice.stride, lattice.force, *(np.ascontiguousarray(each, real) for each in (drho, velocity, stress)))
-    return slots.view(np.float16) if lattice.halves else slots
+    return slots.view(np.float16) if lattice.fp16 else slots

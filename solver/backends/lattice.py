@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from solver.boundary.openings import Control, InletLinks, OutletLinks, inlet_links, opening_nodes, outlet_links
+from solver.boundary.openings import InletLinks, OutletFeedback, OutletLinks, inlet_links, opening_nodes, outlet_links
 from solver.boundary.profiles import Profile
 from solver.boundary.walls import Vector, WallLinks, wall_links
 from solver.domain.addresses import link_addresses, row_stride
@@ -17,7 +17,7 @@ from solver.kernels.d3q19 import Q
 from solver.kernels.rheology import Rheology
 
 PRECISIONS: dict[str, Any] = {"fp32": np.float32, "fp64": np.float64, "fp16": np.float32}
-"""Types that are computed with; with fp16 populations are stored as halves, see :mod:`solver.kernels.storage`."""
+"""Types that are computed with; with fp16 populations are stored as fp16, see :mod:`solver.kernels.storage`."""
 
 
 @dataclass(frozen=True)
@@ -33,12 +33,12 @@ class Lattice:
     probe_node, probe_opening : (P,) nodes at openings and their opening's index.
     openings : number of openings.
     columns : number of columns of the conditions.
-    control : outlets whose pressure follows from their flow.
+    outlet_feedback : outlets whose pressure follows from their flow.
     collision : name of the collision model.
     rates : (omega+, omega-); where the viscosity varies, at that which units are chosen by.
     force : body force per volume, (x, y, z).
     real : NumPy type that is computed with.
-    halves : whether populations are stored as halves.
+    fp16 : whether populations are stored as fp16.
     equilibrium : name of the equilibrium.
     rheology : how the viscosity varies; none if it is the same everywhere.
     border : the first so many nodes are collided first, for their populations are needed in other parts.
@@ -59,14 +59,14 @@ class Lattice:
     probe_opening: NDArray[np.int32]
     openings: int
     columns: int
-    control: Control
+    outlet_feedback: OutletFeedback
     collision: str
     rates: tuple[Any, Any]
     force: tuple[Any, Any, Any]
     real: Any
     equilibrium: str = "incompressible"
     rheology: Rheology | None = None
-    halves: bool = False
+    fp16: bool = False
     border: int = 0
     halo: int = 0
     q: int = Q
@@ -88,10 +88,10 @@ class Lattice:
         """Numbers that a step takes as its conditions: the columns, and the part of their velocity that walls have."""
         return self.columns + 1
 
-    def script(self, conditions: NDArray[np.float64]) -> NDArray[np.floating]:
+    def script(self, boundary_values: NDArray[np.float64]) -> NDArray[np.floating]:
         """Conditions of steps, (steps, width), of given ones; without the last column walls move at full speed."""
-        script = np.ones((len(conditions), self.width), self.real)
-        script[:, : conditions.shape[1]] = conditions
+        script = np.ones((len(boundary_values), self.width), self.real)
+        script[:, : boundary_values.shape[1]] = boundary_values
         return script
 
     @property
@@ -134,7 +134,7 @@ def build_lattice(
     moving: Mapping[str, Vector] | None = None,
     slip: tuple[str, ...] = (),
     columns: NDArray[np.int32] | None = None,
-    control: Control | None = None,
+    outlet_feedback: OutletFeedback | None = None,
     equilibrium: str = "incompressible",
     rheology: Rheology | None = None,
     isotropic: bool = False,
@@ -152,7 +152,7 @@ def build_lattice(
     moving : velocity of the patches of the wall that move, lattice units, by name.
     slip : names of the patches along which fluid slips.
     columns : (openings + 1,) where the columns of each opening begin in the conditions; one each if not given.
-    control : outlets whose pressure follows from their flow; none if not given.
+    outlet_feedback : outlets whose pressure follows from their flow; none if not given.
     equilibrium : its name.
     rheology : how the viscosity varies; constant if not given.
     isotropic : whether the force of :mod:`solver.kernels.isotropy` acts.
@@ -178,14 +178,14 @@ def build_lattice(
         probe_opening=probe_opening,
         openings=len(nodes.openings),
         columns=int(columns[-1]),
-        control=control or Control.none(),
+        outlet_feedback=outlet_feedback or OutletFeedback.none(),
         collision=collision,
         rates=(real(rates[0]), real(rates[1])),
         force=(real(force[0]), real(force[1]), real(force[2])),
         real=real,
         equilibrium=equilibrium,
         rheology=rheology,
-        halves=precision == "fp16",
+        fp16=precision == "fp16",
         q=nodes.q,
         stencils=Stencils.of_nodes(nodes) if isotropic else Stencils.none(),
     )

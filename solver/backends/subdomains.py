@@ -22,7 +22,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from solver.backends.driver import Fields, Held, LatticeDriver, Observation, Statistics, Tally, held_bytes
+from solver.backends.driver import (
+    Fields,
+    Held,
+    LatticeDriver,
+    Observation,
+    ObservationAccumulator,
+    Statistics,
+    held_bytes,
+)
 from solver.backends.lattice import Lattice
 from solver.boundary.openings import InletLinks, OutletLinks
 from solver.boundary.walls import WallLinks
@@ -30,14 +38,14 @@ from solver.domain.addresses import ALIGNMENT, row_stride
 from solver.domain.stencils import Stencils
 from solver.kernels.isotropy import PAIRS
 from solver.kernels.rheology import Rheology
-from solver.kernels.sums import Words
+from solver.kernels.sums import Limbs
 from solver.kernels.velocity_sets import velocity_set
 
 Slots = NDArray[np.unsignedinteger]
 
 
 @dataclass(frozen=True)
-class Part:
+class Subdomain:
     """What one driver runs.
 
     Attributes
@@ -46,44 +54,44 @@ class Part:
     lattice : of its own nodes.
     rows : (lattice.count,) rows of these nodes in the whole domain.
     halo : by the number of each other part that links of this one reach, the halo slots that stand for slots there.
-    lent : by the number of each other part that reaches slots of this one, these slots, in the order of its halo.
+    send_slots : by the number of each other part that reaches slots of this one, these slots, in the order of its halo.
     ghosts : by the number of each other part, the rows behind the own ones that stand for its nodes.
-    lent_nodes : by the number of each other part that has such rows for nodes of this one, these nodes.
+    send_nodes : by the number of each other part that has such rows for nodes of this one, these nodes.
     """
 
     number: int
     lattice: Lattice
     rows: NDArray[np.int64]
     halo: dict[int, slice]
-    lent: dict[int, Slots]
+    send_slots: dict[int, Slots]
     ghosts: dict[int, slice]
-    lent_nodes: dict[int, NDArray[np.int64]]
+    send_nodes: dict[int, NDArray[np.int64]]
 
 
-def split(whole: Lattice, part: NDArray[np.integer]) -> list[Part]:
+def split(whole: Lattice, subdomain: NDArray[np.integer]) -> list[Subdomain]:
     """Lattices of the parts of a domain.
 
     Parameters
     ----------
     whole : the lattice of the whole domain.
-    part : (N,) number of the part of each node, 0, 1, ...
+    subdomain : (N,) number of the part of each node, 0, 1, ...
     """
-    cuts = [_Cut(whole, part, number) for number in range(int(part.max()) + 1)]
+    cuts = [_Cut(whole, subdomain, number) for number in range(int(subdomain.max()) + 1)]
     place = np.empty(whole.count, np.int64)
     for cut in cuts:
         place[cut.rows] = np.arange(len(cut.rows))
     return [
-        Part(
+        Subdomain(
             number=cut.number,
             lattice=cut.lattice(place),
             rows=cut.rows,
             halo={peer: slice(*(cut.own_slots + ends)) for peer, ends in cut.ranges.items()},
-            lent={
+            send_slots={
                 peer.number: cut.localise(peer.outside[slice(*peer.ranges[cut.number])], place)
                 for peer in cuts if cut.number in peer.ranges
             },
             ghosts={peer: slice(*(len(cut.rows) + ends)) for peer, ends in cut.ghost_ranges.items()},
-            lent_nodes={
+            send_nodes={
                 peer.number: place[peer.ghosts[slice(*peer.ghost_ranges[cut.number])]]
                 for peer in cuts if cut.number in peer.ghost_ranges
             },
@@ -105,9 +113,9 @@ class _Cut:
     ghosts, ghost_ranges : nodes of other parts whose squares and fluxes its own need, likewise.
     """
 
-    def __init__(self, whole: Lattice, part: NDArray[np.integer], number: int) -> None:
-        self._whole, self._part, self.number = whole, part, number
-        mine = np.flatnonzero(part == number)
+    def __init__(self, whole: Lattice, subdomain: NDArray[np.integer], number: int) -> None:
+        self._whole, self._subdomain, self.number = whole, subdomain, number
+        mine = np.flatnonzero(subdomain == number)
         at_border, reached = np.zeros(len(mine), np.bool_), []
         for addresses in whole.addresses.reshape(whole.q - 1, whole.stride):
             slots = addresses[mine]
@@ -120,9 +128,9 @@ class _Cut:
         self.ranges = _by_owner(self._owner(self.outside))
         stencils = whole.stencils
         beside = np.unique([rows[:, mine] if whole.isotropic else rows for rows in (stencils.beside, stencils.ends)])
-        beside = beside[(beside >= 0) & (part[beside] != number)]
-        self.ghosts = beside[np.argsort(part[beside], kind="stable")].astype(np.int64)
-        self.ghost_ranges = _by_owner(part[self.ghosts])
+        beside = beside[(beside >= 0) & (subdomain[beside] != number)]
+        self.ghosts = beside[np.argsort(subdomain[beside], kind="stable")].astype(np.int64)
+        self.ghost_ranges = _by_owner(subdomain[self.ghosts])
         wanted = -(-int(at_border.sum()) // ALIGNMENT) * ALIGNMENT
         at_border[np.flatnonzero(~at_border)[: max(0, wanted - int(at_border.sum()))]] = True
         self._border = int(at_border.sum())
@@ -131,14 +139,14 @@ class _Cut:
         self.own_slots = whole.q * self._stride
 
     def _owner(self, slots: Slots) -> NDArray[np.integer]:
-        owner: NDArray[np.integer] = self._part[slots % self._whole.stride]
+        owner: NDArray[np.integer] = self._subdomain[slots % self._whole.stride]
         return owner
 
     def localise(self, slots: Slots, place: NDArray[np.int64]) -> Slots:
         """Slots of the part that stand for slots of the whole domain; `place`: row of each node in its part."""
         direction, node = np.divmod(slots.astype(np.int64), self._whole.stride)
         local = direction * self._stride + place[node]
-        foreign = self._part[node] != self.number
+        foreign = self._subdomain[node] != self.number
         found = np.searchsorted(self.outside, slots[foreign], sorter=self._ascending)
         local[foreign] = self.own_slots + self._ascending[found]
         return local.astype(np.uint32 if self.own_slots + len(self.outside) < 2**32 else np.uint64)
@@ -152,7 +160,7 @@ class _Cut:
         local = own.astype(self.localise(addresses[0, :1], place).dtype)
         for i in range(whole.q - 1):
             local[i, :count] = self.localise(addresses[i, self.rows], place)
-        probes = self._part[whole.probe_node] == self.number
+        probes = self._subdomain[whole.probe_node] == self.number
         return replace(
             whole,
             count=count,
@@ -196,7 +204,7 @@ class _Cut:
             b=walls.b[mine],
             c=walls.c[mine],
             s=walls.s[mine],
-            nodes=place[near[self._part[near] == self.number]].astype(np.int32),
+            nodes=place[near[self._subdomain[near] == self.number]].astype(np.int32),
         )
 
     def _inlets(self, place: NDArray[np.int64]) -> InletLinks:
@@ -212,7 +220,7 @@ class _Cut:
 
     def _outlets(self, place: NDArray[np.int64]) -> OutletLinks:
         outlets = self._whole.outlets
-        mine, links = self._part[outlets.node] == self.number, self._owner(outlets.slot) == self.number
+        mine, links = self._subdomain[outlets.node] == self.number, self._owner(outlets.slot) == self.number
         return OutletLinks(
             node=place[outlets.node[mine]].astype(np.int32),
             first=np.append(0, np.cumsum(np.diff(outlets.first)[mine])).astype(np.int32),
@@ -232,7 +240,7 @@ def _by_owner(owner: NDArray[np.integer]) -> dict[int, NDArray[np.int64]]:
     return {int(each): ends[k : k + 2] for k, each in enumerate(owners)}
 
 
-class PartsDriver:
+class SubdomainsDriver:
     """Runs the parts of a domain one after another in one process; see :class:`solver.backends.driver.Driver`.
 
     What passes between parts goes through three methods, `_exchange`, `_fill_ghosts` and `_add_up`: messages between
@@ -241,53 +249,58 @@ class PartsDriver:
     Attributes
     ----------
     device, layout, on_host : what it runs on, and how.
-    parts, drivers : the parts and who runs each.
+    subdomains, drivers : the parts and who runs each.
     """
 
-    def __init__(self, whole: Lattice, part: NDArray[np.integer], make: Callable[[Lattice], LatticeDriver]) -> None:
-        self.parts = split(whole, part)
-        self.drivers = [make(part.lattice) for part in self.parts]
-        self.device = f"{self.drivers[0].device}, {len(self.parts)} parts one after another"
-        counts, cut = [len(part.rows) for part in self.parts], sum(part.lattice.halo for part in self.parts)
+    def __init__(
+        self, whole: Lattice, subdomain: NDArray[np.integer], make: Callable[[Lattice], LatticeDriver]
+    ) -> None:
+        self.subdomains = split(whole, subdomain)
+        self.drivers = [make(subdomain.lattice) for subdomain in self.subdomains]
+        self.device = f"{self.drivers[0].device}, {len(self.subdomains)} parts one after another"
+        counts, cut = (
+            [len(subdomain.rows) for subdomain in self.subdomains],
+            sum(subdomain.lattice.halo for subdomain in self.subdomains),
+        )
         self.layout = f"{min(counts)} to {max(counts)} nodes a part, {cut} links between them; {self.drivers[0].layout}"
         self.on_host = self.drivers[0].on_host
         self._count, self._real, self._probes = whole.count, whole.real, whole.probes()
-        self._controlled, self._isotropic, self._since = len(whole.control.opening) > 0, whole.isotropic, 0
-        self._lent = [
-            {peer: driver.place(slots) for peer, slots in part.lent.items()}
-            for part, driver in zip(self.parts, self.drivers, strict=True)
+        self._has_feedback, self._isotropic, self._since = len(whole.outlet_feedback.opening) > 0, whole.isotropic, 0
+        self._send_slots = [
+            {peer: driver.place(slots) for peer, slots in subdomain.send_slots.items()}
+            for subdomain, driver in zip(self.subdomains, self.drivers, strict=True)
         ]
 
     def memory_bytes(self) -> int:
         """Memory that the run takes where it runs, up to now."""
-        return sum(driver.memory_bytes() for driver in self.drivers) + held_bytes(self._lent)
+        return sum(driver.memory_bytes() for driver in self.drivers) + held_bytes(self._send_slots)
 
-    def advance(self, conditions: NDArray[np.float64]) -> None:
-        """Run an even number of steps, one a row of `conditions`."""
+    def advance(self, boundary_values: NDArray[np.float64]) -> None:
+        """Run an even number of steps, one a row of `boundary_values`."""
         for driver in self.drivers:
-            driver.begin(conditions)
-        for step in range(len(conditions)):
+            driver.begin(boundary_values)
+        for step in range(len(boundary_values)):
             even = step % 2 == 0
             for driver in self.drivers:
                 driver.collide(even, 0, driver.lattice.border)
             self._exchange(even)
             for driver in self.drivers:
                 driver.collide(even, driver.lattice.border, driver.lattice.count)
-            if self._controlled:
+            if self._has_feedback:
                 flux = self._add_up([np.asarray(driver.outlet_flux()) for driver in self.drivers])
                 for driver in self.drivers:
-                    driver.control(step, flux)
+                    driver.apply_outlet_feedback(step, flux)
             for driver in self.drivers:
                 driver.treat_openings(step, even)
             walled = [driver for driver in self.drivers if len(driver.lattice.walls.slot)]
             added = self._add_up([np.asarray(driver.treat_walls(step, even)) for driver in walled])
             for driver in walled:
-                driver.share_mass(added)
+                driver.correct_mass(added)
             if self._isotropic and not even:
                 self._apply_force()
 
     def _apply_force(self) -> None:
-        """Let the force of :mod:`solver.kernels.isotropy` act on a pair of steps, and find it anew where that is
+        """Let the force of :mod:`solver.kernels.isotropy` act on a pair of steps, and find it again where that is
         due.
         """
         for driver in self.drivers:
@@ -307,48 +320,51 @@ class PartsDriver:
     def _fill_ghosts(self, name: str) -> None:
         """Numbers of nodes beside those of other parts, from owners to ghosts."""
         held = [driver.here(getattr(driver, name)) for driver in self.drivers]
-        for driver, part, mine in zip(self.drivers, self.parts, held, strict=True):
-            for peer, ghosts in part.ghosts.items():
-                mine[:, ghosts] = held[peer][:, self.parts[peer].lent_nodes[part.number]]
-            driver.put(getattr(driver, name), mine)
+        for driver, subdomain, mine in zip(self.drivers, self.subdomains, held, strict=True):
+            for peer, ghosts in subdomain.ghosts.items():
+                mine[:, ghosts] = held[peer][:, self.subdomains[peer].send_nodes[subdomain.number]]
+            driver.store(getattr(driver, name), mine)
 
     def _exchange(self, even: bool) -> None:
         """From owners to halos after an even step's collision, back after an odd one's."""
-        for driver, part in zip(self.drivers, self.parts, strict=True):
-            for peer, halo in part.halo.items():
-                owner, lent = self.drivers[peer], self._lent[peer][part.number]
+        for driver, subdomain in zip(self.drivers, self.subdomains, strict=True):
+            for peer, halo in subdomain.halo.items():
+                owner, send_slots = self.drivers[peer], self._send_slots[peer][subdomain.number]
                 if even:
-                    driver.write(halo, owner.read(lent))
+                    driver.write(halo, owner.read(send_slots))
                 else:
-                    owner.write(lent, driver.read(halo))
+                    owner.write(send_slots, driver.read(halo))
 
-    def _add_up(self, words: list[Words]) -> Words:
+    def _add_up(self, limbs: list[Limbs]) -> Limbs:
         """Words of a sum over all parts, from those of each."""
-        return np.sum(words, axis=0, dtype=np.int64)
+        return np.sum(limbs, axis=0, dtype=np.int64)
 
-    def look(self, keep: bool) -> None:
+    def observe(self, keep: bool) -> None:
         """Begin to look at the flow."""
         for driver in self.drivers:
-            driver.look(keep)
+            driver.observe(keep)
 
-    def seen(self) -> Observation:
+    def observation(self) -> Observation:
         """What the last look saw."""
-        tallies = [driver.tally() for driver in self.drivers]
-        for part, tally in zip(self.parts, tallies, strict=True):
-            tally.extremes[:, 1::2] = part.rows[tally.extremes[:, 1::2].astype(np.int64)]
-        sums, extremes = (np.concatenate([getattr(tally, name) for tally in tallies]) for name in ("sums", "extremes"))
-        return Tally(sums, extremes, self._add_up([tally.openings for tally in tallies])).observation(
-            self._count, self._probes
+        accumulators = [driver.accumulator() for driver in self.drivers]
+        for subdomain, accumulator in zip(self.subdomains, accumulators, strict=True):
+            accumulator.extremes[:, 1::2] = subdomain.rows[accumulator.extremes[:, 1::2].astype(np.int64)]
+        sums, extremes = (
+            np.concatenate([getattr(accumulator, name) for accumulator in accumulators])
+            for name in ("sums", "extremes")
         )
+        return ObservationAccumulator(
+            sums, extremes, self._add_up([accumulator.openings for accumulator in accumulators])
+        ).observation(self._count, self._probes)
 
     def fields(self) -> Fields:
         """Fields of all nodes."""
         return self._gather(driver.fields() for driver in self.drivers)
 
-    def average(self, number: int, anew: bool) -> None:
+    def average(self, number: int, restart: bool) -> None:
         """Take the present state into the running mean of that number, or begin it with it; `MEAN` has statistics."""
         for driver in self.drivers:
-            driver.average(number, anew)
+            driver.average(number, restart)
 
     def mean(self, number: int) -> Fields:
         """Mean of the fields that were taken into it."""
@@ -362,14 +378,14 @@ class PartsDriver:
         """What is held of all nodes, from what is held of those of each part."""
         first = next(each)
         whole = type(first)(*map(self._room, first.arrays()))
-        for part, held in zip(self.parts, chain((first,), each), strict=True):
+        for subdomain, held in zip(self.subdomains, chain((first,), each), strict=True):
             for into, values in zip(whole.arrays(), held.arrays(), strict=True):
-                into[..., part.rows] = values
+                into[..., subdomain.rows] = values
         return whole
 
-    def _room(self, of_part: NDArray[np.floating]) -> NDArray[np.floating]:
+    def _room(self, of_subdomain: NDArray[np.floating]) -> NDArray[np.floating]:
         """Room for numbers of all nodes that look like these of a part."""
-        return np.empty((*of_part.shape[:-1], self._count), self._real)
+        return np.empty((*of_subdomain.shape[:-1], self._count), self._real)
 
     def at_bounds(self) -> NDArray[np.int64]:
         """Number of nodes whose tau is at its lower and its upper bound."""
@@ -377,13 +393,15 @@ class PartsDriver:
 
     def begin_with(self, fields: Fields, pressures: NDArray[np.float64]) -> None:
         """Begin with a flow instead of fluid at rest."""
-        for part, driver in zip(self.parts, self.drivers, strict=True):
-            driver.begin_with(Fields(*(array[..., part.rows] for array in fields.arrays())), pressures)
+        for subdomain, driver in zip(self.subdomains, self.drivers, strict=True):
+            driver.begin_with(Fields(*(array[..., subdomain.rows] for array in fields.arrays())), pressures)
 
     def shift(self, before: Fields, after: Fields) -> None:
         """Change the flow by what two sets of fields differ in."""
-        for part, driver in zip(self.parts, self.drivers, strict=True):
-            driver.shift(*(Fields(*(array[..., part.rows] for array in each.arrays())) for each in (before, after)))
+        for subdomain, driver in zip(self.subdomains, self.drivers, strict=True):
+            driver.shift(
+                *(Fields(*(array[..., subdomain.rows] for array in each.arrays())) for each in (before, after))
+            )
 
     def pressures(self) -> NDArray[np.float64]:
         """Filtered flow and stored pressure of each controlled outlet, which all parts know."""

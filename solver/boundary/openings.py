@@ -12,7 +12,8 @@ Outlet: anti-bounce-back (Ginzburg, Verhaeghe and d'Humières 2008),
 with the form B_i of the equilibrium, and X = 1 where fluid leaves through the cap and 0 where it comes back, which
 stays stable under reversal of the flow.
 
-Where that pressure follows from the flow, :class:`Control`, it is found anew in each step from what left in the last.
+Where that pressure follows from the flow, :class:`OutletFeedback`, it is found again in each step from what left in
+the last.
 """
 
 from collections.abc import Callable, Container, Mapping
@@ -29,7 +30,7 @@ from solver.domain.nodes import Neighbours, Nodes
 from solver.kernels.d3q19 import Q
 from solver.kernels.node_physics import make_density, make_link_quadratic, make_moments, node_function
 from solver.kernels.storage import make_access
-from solver.kernels.sums import WORDS, Words, split
+from solver.kernels.sums import LIMBS, Limbs, split
 from solver.kernels.velocity_sets import velocity_set
 
 
@@ -85,7 +86,7 @@ class OutletLinks:
 
 
 @dataclass(frozen=True)
-class Control:
+class OutletFeedback:
     """Outlets whose pressure follows from their flow, one linear rule for all; see :func:`adjusted`.
 
     Each has a second column in the conditions, the flow that belongs to the pressure in its first. The flow that a rule
@@ -105,7 +106,7 @@ class Control:
     start: NDArray[np.float64]
 
     @classmethod
-    def none(cls) -> "Control":
+    def none(cls) -> "OutletFeedback":
         """No such outlet."""
         return cls(np.zeros(0, np.int32), np.zeros(0, np.int32), np.zeros((0, 5)), np.zeros((0, 2)))
 
@@ -134,16 +135,17 @@ def adjusted(flow: Any, wanted: Any, state: Any, rule: Any) -> tuple[Any, Any, A
 def make_outlet(
     storage: str, real: Callable[[float], Any], equilibrium: str = "incompressible", q: int = Q
 ) -> tuple[Any, Any]:
-    """Function ``(g, force)`` of the flow at a node, and ``(f, k, flow, links, conditions, row, entered)`` of a link.
+    """Function ``(g, force)`` of the flow at a node, and ``(f, k, flow, links, boundary_values, row, entered)`` of a
+    link.
 
     The first takes the node's populations after collision, before any of its links is treated; the second treats the
     k-th link at an outlet. `links` are the arrays slot, column, normal, velocity and weight of :class:`OutletLinks`,
-    ``conditions[row + column]`` is drho on the cap; `entered` gets what came in through each link.
+    ``boundary_values[row + column]`` is drho on the cap; `entered` gets what came in through each link.
     """
     zero, half, one, two = (real(value) for value in (0, 0.5, 1, 2))
     density, quadratic = make_density(real, equilibrium), make_link_quadratic(real, equilibrium, q)
     zeroth_and_first_moments, _ = make_moments(q)
-    take, put = make_access(storage, real)[:2]
+    load_slot, store_slot = make_access(storage, real)[:2]
 
     @node_function
     def flow_at(g: Any, force: Any) -> tuple[Any, ...]:
@@ -152,16 +154,16 @@ def make_outlet(
         return rho, (x - half * force[0]) / rho, (y - half * force[1]) / rho, (z - half * force[2]) / rho
 
     @node_function
-    def treat(f: Any, k: int, flow: Any, links: Any, conditions: Any, row: int, entered: Any) -> None:
+    def treat(f: Any, k: int, flow: Any, links: Any, boundary_values: Any, row: int, entered: Any) -> None:
         slot, column, normal, velocity, weight = links
         rho, x, y, z = flow
         place = slot[k]
-        leaving = take(f, place)
+        leaving = load_slot(f, place)
         out = x * normal[k, 0] + y * normal[k, 1] + z * normal[k, 2]
         c = velocity[k, 0], velocity[k, 1], velocity[k, 2]
         kinetic = rho * quadratic(c, (x, y, z)) * (one if out >= zero else zero)
-        put(f, place, two * weight[k] * (conditions[row + column[k]] + kinetic) - leaving)
-        entered[k] = take(f, place) - leaving
+        store_slot(f, place, two * weight[k] * (boundary_values[row + column[k]] + kinetic) - leaving)
+        entered[k] = load_slot(f, place) - leaving
 
     return flow_at, treat
 
@@ -282,7 +284,7 @@ def _layered(nodes: Nodes, ids: list[int], layers: int) -> NDArray[np.float64]:
 
 
 @njit(cache=True)
-def backflow_words(entered: Any, first: Any, opening: Any, openings: int) -> Words:
+def backflow_limbs(entered: Any, first: Any, opening: Any, openings: int) -> Limbs:
     """Words of what entered on balance at the nodes of each outlet where more came in than went out, (openings, 3).
 
     Parameters
@@ -291,7 +293,7 @@ def backflow_words(entered: Any, first: Any, opening: Any, openings: int) -> Wor
     first, opening : of :class:`OutletLinks`.
     openings : number of openings.
     """
-    words, net = np.zeros((openings, WORDS), np.int64), np.zeros(openings)
+    limbs, net = np.zeros((openings, LIMBS), np.int64), np.zeros(openings)
     for m in range(len(first) - 1):
         net[:] = 0
         for k in range(first[m], first[m + 1]):
@@ -299,9 +301,9 @@ def backflow_words(entered: Any, first: Any, opening: Any, openings: int) -> Wor
         for k in range(openings):
             if net[k] > 0:
                 parts = split(net[k])
-                for word in range(WORDS):
-                    words[k, word] += parts[word]
-    return words
+                for limb in range(LIMBS):
+                    limbs[k, limb] += parts[limb]
+    return limbs
 
 
 def _of_role(nodes: Nodes, role: str) -> NDArray[np.bool_]:

@@ -83,8 +83,8 @@ def link_weights(nodes: Nodes, opening: Opening, rows: NDArray[np.intp], profile
         raise StageError(f"profile {profile.name!r}: unknown; known are {', '.join(PROFILES)}")
     direction = nodes.opening_link_direction[rows]
     stencil = velocity_set(nodes.q)
-    seen = 6 * stencil.weights[direction] * np.abs(stencil.velocities[direction] @ np.asarray(opening.normal))
-    steady = seen * PROFILES[profile.name](nodes, opening, rows)
+    projected = 6 * stencil.weights[direction] * np.abs(stencil.velocities[direction] @ np.asarray(opening.normal))
+    steady = projected * PROFILES[profile.name](nodes, opening, rows)
     if not steady.sum() > 0:
         raise StageError(
             f"inlet {opening.name}: none of its {len(rows)} links carries flow (radius {opening.radius_mm:.3g} mm "
@@ -93,7 +93,7 @@ def link_weights(nodes: Nodes, opening: Opening, rows: NDArray[np.intp], profile
     weights = [steady / steady.sum()]
     radius = np.sqrt(1 - developed(nodes, opening, rows))
     for n in range(1, profile.harmonics + 1):
-        mode = seen * womersley(profile.womersley * n**0.5, radius)
+        mode = projected * womersley(profile.womersley * n**0.5, radius)
         mode /= mode.sum()
         weights += [mode.real, mode.imag]
     return np.stack(weights)

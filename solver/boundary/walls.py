@@ -55,7 +55,7 @@ class WallLinks:
     a, b, c : (L,) coefficients.
     s : (L,) what the wall's motion adds.
     nodes : (B,) rows of the nodes that share the correction of mass.
-    sharers : number of such nodes in the whole domain, of which these may be a part.
+    mass_correction_nodes : number of such nodes in the whole domain, of which these may be a part.
     """
 
     slot: NDArray[np.unsignedinteger]
@@ -66,48 +66,49 @@ class WallLinks:
     c: NDArray[np.floating]
     s: NDArray[np.floating]
     nodes: NDArray[np.int32]
-    sharers: int
+    mass_correction_nodes: int
 
     @property
     def two_terms(self) -> bool:
         """Whether each link returns shares of what left and of one other population, as all of Bouzidi's do."""
         return not ((self.b != 0) & (self.c != 0)).any() and not self.s.any()
 
-    def partners(self, even: bool) -> list[NDArray[np.unsignedinteger]]:
+    def source_slots(self, even: bool) -> list[NDArray[np.unsignedinteger]]:
         """Slots of the other populations of each link after a step, one or two (L,)."""
         back, arriving = (self.inside, self.upstream) if even else (self.upstream, self.inside)
         return [np.where(self.c != 0, arriving, back)] if self.two_terms else [back, arriving]
 
-    def shares(self) -> list[NDArray[np.floating]]:
+    def coefficients(self) -> list[NDArray[np.floating]]:
         """Share of what left, those of the other populations, and, where there are two, what the wall's motion adds."""
         return [self.a, self.b + self.c] if self.two_terms else [self.a, self.b, self.c, self.s]
 
 
 @cache
 def make_interpolation(storage: str, real: Any, two_terms: bool) -> Any:
-    """Function ``(f, k, slot, partners, shares, motion)`` that treats the k-th link; words of the mass that it added.
+    """Function ``(f, k, slot, source_slots, coefficients, motion)`` that treats the k-th link; limbs of the mass that
+    it added.
 
     The arrays are those of :class:`WallLinks`; `motion` is the part of their velocity with which walls move now.
     """
-    take, put = make_access(storage, real)[:2]
+    load_slot, store_slot = make_access(storage, real)[:2]
 
     @node_function
-    def of_two(f: Any, k: int, leaving: Any, partners: Any, shares: Any, motion: Any) -> Any:
-        return shares[0][k] * leaving + shares[1][k] * take(f, partners[0][k])
+    def of_two(f: Any, k: int, leaving: Any, source_slots: Any, coefficients: Any, motion: Any) -> Any:
+        return coefficients[0][k] * leaving + coefficients[1][k] * load_slot(f, source_slots[0][k])
 
     @node_function
-    def of_three(f: Any, k: int, leaving: Any, partners: Any, shares: Any, motion: Any) -> Any:
-        returning = shares[0][k] * leaving + shares[1][k] * take(f, partners[0][k])
-        return returning + shares[2][k] * take(f, partners[1][k]) + motion * shares[3][k]
+    def of_three(f: Any, k: int, leaving: Any, source_slots: Any, coefficients: Any, motion: Any) -> Any:
+        returning = coefficients[0][k] * leaving + coefficients[1][k] * load_slot(f, source_slots[0][k])
+        return returning + coefficients[2][k] * load_slot(f, source_slots[1][k]) + motion * coefficients[3][k]
 
     returning = of_two if two_terms else of_three
 
     @node_function
-    def interpolate(f: Any, k: int, slot: Any, partners: Any, shares: Any, motion: Any) -> Any:
+    def interpolate(f: Any, k: int, slot: Any, source_slots: Any, coefficients: Any, motion: Any) -> Any:
         place = slot[k]
-        leaving = take(f, place)
-        put(f, place, returning(f, k, leaving, partners, shares, motion))
-        return split(np.float64(take(f, place)) - np.float64(leaving))
+        leaving = load_slot(f, place)
+        store_slot(f, place, returning(f, k, leaving, source_slots, coefficients, motion))
+        return split(np.float64(load_slot(f, place)) - np.float64(leaving))
 
     return interpolate
 
@@ -184,21 +185,23 @@ def wall_links(
     inside = direction * stride + node
     q = nodes.wall_link_q.astype(np.float64)
     interpolated = zip(half_way(q), WALLS[scheme](q), strict=True)
-    a, b, c, share = (np.where(upstream == inside, plain, fitted) for plain, fitted in interpolated)
-    s = share * moving_walls(nodes, moving or {})
-    kept = np.flatnonzero(((b != 0) | (c != 0) | (s != 0)) & ~slip_links(nodes, slip))
-    kept = kept[np.lexsort((back[kept] * stride + node[kept], node[kept] // NEAR))]
-    kind, near = addresses.dtype, np.unique(node[kept]).astype(np.int32)
+    a, b, c, factor = (np.where(upstream == inside, half_way_value, fitted) for half_way_value, fitted in interpolated)
+    s = factor * moving_walls(nodes, moving or {})
+    interpolating = np.flatnonzero(((b != 0) | (c != 0) | (s != 0)) & ~slip_links(nodes, slip))
+    interpolating = interpolating[
+        np.lexsort((back[interpolating] * stride + node[interpolating], node[interpolating] // NEAR))
+    ]
+    kind, near = addresses.dtype, np.unique(node[interpolating]).astype(np.int32)
     return WallLinks(
-        slot=(back * stride + node)[kept].astype(kind),
-        inside=inside[kept].astype(kind),
-        upstream=upstream[kept].astype(kind),
-        a=a[kept].astype(real),
-        b=b[kept].astype(real),
-        c=c[kept].astype(real),
-        s=s[kept].astype(real),
+        slot=(back * stride + node)[interpolating].astype(kind),
+        inside=inside[interpolating].astype(kind),
+        upstream=upstream[interpolating].astype(kind),
+        a=a[interpolating].astype(real),
+        b=b[interpolating].astype(real),
+        c=c[interpolating].astype(real),
+        s=s[interpolating].astype(real),
         nodes=near,
-        sharers=len(near),
+        mass_correction_nodes=len(near),
     )
 
 

@@ -65,7 +65,7 @@ class PressureSettings(Protocol):
         """File of the waveform; none: the pressure is given, or follows."""
 
 
-class WaveSettings(Protocol):
+class WaveformSettings(Protocol):
     """What the settings say of the openings, by name or ``*``."""
 
     @property
@@ -227,11 +227,11 @@ class Pieces:
         """
         length = np.diff(self.knots_s)
         omega = 2 * np.pi * np.arange(1, count + 1) / self.period_s
-        wave = np.exp(-1j * np.multiply.outer(omega, self.knots_s[:-1]))
+        phasor = np.exp(-1j * np.multiply.outer(omega, self.knots_s[:-1]))
         harmonics, piece = np.zeros(count, np.complex128), self.coefficients
         for order in range(4):
             end = (piece * length ** np.arange(len(piece))[:, None]).sum(axis=0)
-            harmonics += wave @ (piece[0] - np.roll(end, 1)) / (1j * omega) ** (order + 1)
+            harmonics += phasor @ (piece[0] - np.roll(end, 1)) / (1j * omega) ** (order + 1)
             piece = piece[1:] * np.arange(1, len(piece))[:, None]
         return Series(self.period_s, np.concatenate(([self.mean], 2 * harmonics / self.period_s)))
 
@@ -473,17 +473,17 @@ def described(curves: Mapping[str, Curve], unit: str) -> dict[str, dict[str, Any
     By name: ``period_s``, ``mean``, ``least``, ``largest``, ``harmonics`` (amplitudes of the first `SHOWN_HARMONICS`),
     and as lists ``time_s`` and the unit.
     """
-    told = {}
+    figures = {}
     for name, curve in curves.items():
         if curve.period_s:
             times = np.linspace(0, curve.period_s, SHOWN_SAMPLES)
             amplitudes = np.abs(curve.series(SHOWN_HARMONICS).coefficients[1:])
-            told[name] = {
+            figures[name] = {
                 "period_s": curve.period_s, "mean": curve.mean, "least": curve.extremes[0],
                 "largest": curve.extremes[1], "harmonics": amplitudes.tolist(), "time_s": times.tolist(),
                 unit: curve.at(times).tolist(),
             }  # fmt: skip
-    return told
+    return figures
 
 
 def by_opening(openings: tuple[Opening, ...], role: str, entries: Mapping[str, T]) -> dict[str, T]:
@@ -533,7 +533,7 @@ def common_period_s(waveforms: Mapping[str, Periodic]) -> float | None:
 
 
 @dataclass(frozen=True)
-class Waves:
+class Waveforms:
     """What changes in time at the openings, by their names.
 
     Attributes
@@ -555,7 +555,7 @@ class Waves:
         return sum((flow.at(times_s) for flow in self.inflow.values()), np.zeros_like(times_s))
 
 
-def read_waves(openings: tuple[Opening, ...], settings: WaveSettings) -> Waves:
+def read_waveforms(openings: tuple[Opening, ...], settings: WaveformSettings) -> Waveforms:
     """Flows and pressures over time, as the settings or their files say.
 
     Raises
@@ -565,7 +565,7 @@ def read_waves(openings: tuple[Opening, ...], settings: WaveSettings) -> Waves:
     """
     inlets = by_opening(openings, "inlet", settings.inlets)
     outlets = by_opening(openings, "outlet", settings.outlets)
-    return Waves(
+    return Waveforms(
         {name: read_inflow(entry) for name, entry in inlets.items()},
         {name: read_pressure(Path(entry.waveform)) for name, entry in outlets.items() if entry.waveform},
     )

@@ -18,7 +18,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from solver.boundary.waveform import Waves, WaveSettings, by_opening
+from solver.boundary.waveform import Waveforms, WaveformSettings, by_opening
 from solver.domain.nodes import Opening
 from solver.runtime.errors import StageError
 
@@ -78,7 +78,7 @@ class OutletSettings(Protocol):
         """Part of the flow that leaves here."""
 
 
-class OpeningSettings(WaveSettings, Protocol):
+class OpeningSettings(WaveformSettings, Protocol):
     """What the settings say of the openings, and of how the flow is shared."""
 
     @property
@@ -170,15 +170,16 @@ def flow_fractions(
     given = {name: entry.flow_fraction for name, entry in entries.items() if isinstance(entry.flow_fraction, float)}
     radii = {o.name: o.radius_mm**exponent for o in openings if o.role == "outlet" and o.name not in given}
     total = sum(given.values())
-    told = ", ".join(f"{name} {fraction:g}" for name, fraction in given.items())
+    listed = ", ".join(f"{name} {fraction:g}" for name, fraction in given.items())
     if radii and total >= 1:
         raise StageError(
-            f"solve.outlets: the parts flow_fraction of the flow ({told}) add up to {total:g}, which leaves nothing "
+            f"solve.outlets: the parts flow_fraction of the flow ({listed}) add up to {total:g}, which leaves nothing "
             f"for {', '.join(radii)}; lower them"
         )
     if not radii and abs(total - 1) > SUM_TOLERANCE:
         raise StageError(
-            f"solve.outlets: the parts flow_fraction of the flow ({told}) add up to {total:g}, not 1; correct them, or"
+            f"solve.outlets: the parts flow_fraction of the flow ({listed}) add up to {total:g}, not 1; correct"
+            " them, or"
             " leave one of them out"
         )
     scale = (1 - total) / sum(radii.values()) if radii else 1 / total
@@ -188,7 +189,7 @@ def flow_fractions(
 def choose_outlets(
     openings: tuple[Opening, ...],
     entries: Mapping[str, OutletSettings],
-    waves_mmhg: Mapping[str, float],
+    waveforms_mmhg: Mapping[str, float],
     inflow_ml_s: float,
     exponent: float,
     density_kg_m3: float,
@@ -199,7 +200,7 @@ def choose_outlets(
     ----------
     openings : of the vessel.
     entries : settings of each outlet, by name.
-    waves_mmhg : mean of the pressure's waveform, by name of the outlets that have one.
+    waveforms_mmhg : mean of the pressure's waveform, by name of the outlets that have one.
     inflow_ml_s : mean flow into the vessel.
     exponent : of the radius in Murray's law.
     density_kg_m3 : of blood.
@@ -211,7 +212,7 @@ def choose_outlets(
     """
     areas = {o.name: o.area_mm2 for o in openings}
     if not any(entry.windkessel or entry.flow_fraction for entry in entries.values()):
-        return {name: Outlet(entry.pressure_mmhg + waves_mmhg.get(name, 0.0)) for name, entry in entries.items()}
+        return {name: Outlet(entry.pressure_mmhg + waveforms_mmhg.get(name, 0.0)) for name, entry in entries.items()}
     fractions = flow_fractions(openings, entries, exponent)
     demanded = [name for name, entry in entries.items() if entry.flow_fraction and not entry.windkessel]
     if len(demanded) == len(entries):  # the pressure must be held somewhere
@@ -225,18 +226,20 @@ def choose_outlets(
     outlets = {}
     for name, entry in entries.items():
         split = fractions[name] if entry.windkessel or entry.flow_fraction else None
-        pressure_mmhg = entry.pressure_mmhg + waves_mmhg.get(name, 0.0)
+        pressure_mmhg = entry.pressure_mmhg + waveforms_mmhg.get(name, 0.0)
         outlets[name] = Outlet(pressure_mmhg, split, behind.get(name), name in demanded)
     if any(entry.windkessel and entry.windkessel.distal_mmhg_s_ml is not None for entry in entries.values()):
         return _steady(outlets, inflow_ml_s)
     return outlets
 
 
-def outlets_of(openings: tuple[Opening, ...], settings: OpeningSettings, waves: Waves) -> dict[str, Outlet]:
+def outlets_of(openings: tuple[Opening, ...], settings: OpeningSettings, waveforms: Waveforms) -> dict[str, Outlet]:
     """What settings and waves make hold at each outlet, by name, which fails as :func:`choose_outlets` does."""
     entries = by_opening(openings, "outlet", settings.outlets)
-    means = {name: curve.mean for name, curve in waves.pressure_mmhg.items()}
-    return choose_outlets(openings, entries, means, waves.mean_ml_s, settings.murray_exponent, settings.density_kg_m3)
+    means = {name: curve.mean for name, curve in waveforms.pressure_mmhg.items()}
+    return choose_outlets(
+        openings, entries, means, waveforms.mean_ml_s, settings.murray_exponent, settings.density_kg_m3
+    )
 
 
 def _resistances(

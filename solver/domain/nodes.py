@@ -18,9 +18,9 @@ from numpy.typing import NDArray
 
 from solver.kernels.d3q19 import Q
 from solver.kernels.velocity_sets import D3Q27
-from solver.runtime.checksum_trailer import demand_sealed, seal
+from solver.runtime.checksum_trailer import require_checksum_trailer, write_checksum_trailer
 from solver.runtime.errors import StageError
-from solver.runtime.outputs import demand_room
+from solver.runtime.outputs import require_room
 
 EXTERNAL, WALL, FLUID, INLET, OUTLET = -1, 0, 1, 2, 3
 """Tags of lattice nodes (int8). INLET and OUTLET are fluid nodes with a link through an opening."""
@@ -252,7 +252,7 @@ def save(nodes: Nodes, path: Path) -> None:
     """Write the node arrays as HDF5: one data set an array, the rest as attributes; sealed."""
     if nodes.q != Q:
         raise ValueError("node arrays whose links along corners are merged stay in the solver")
-    demand_room(path, sum(getattr(nodes, name).nbytes for name in ARRAYS))
+    require_room(path, sum(getattr(nodes, name).nbytes for name in ARRAYS))
     with h5py.File(path, "w") as file:
         file.attrs["format"] = FORMAT
         file.attrs["spacing_mm"] = nodes.spacing_mm
@@ -264,7 +264,7 @@ def save(nodes: Nodes, path: Path) -> None:
         file.attrs["openings"] = json.dumps([asdict(opening) for opening in nodes.openings])
         for name in ARRAYS:
             file.create_dataset(name, data=getattr(nodes, name), compression="gzip", compression_opts=1, shuffle=True)
-    seal(path)
+    write_checksum_trailer(path)
 
 
 def load(path: Path) -> Nodes:
@@ -276,7 +276,7 @@ def load(path: Path) -> Nodes:
         If the file is not one of ours, is damaged, or breaks an invariant.
     """
     try:
-        demand_sealed(path)
+        require_checksum_trailer(path)
         with h5py.File(path, "r") as file:
             if file.attrs.get("format") != FORMAT:
                 raise StageError(f"format {file.attrs.get('format')!r}, {FORMAT!r} is wanted; run decompose again")
@@ -343,7 +343,7 @@ def check(nodes: Nodes) -> None:
     StageError
         Naming the first invariant that does not hold.
     """
-    _demand(
+    _require(
         {
             "arrays have their types": all(getattr(nodes, name).dtype == kind for name, kind in ARRAYS.items()),
             "arrays have their dimensions": all(
@@ -353,7 +353,7 @@ def check(nodes: Nodes) -> None:
     )
     ids = [opening.id for opening in nodes.openings]
     links = len(nodes.wall_link_node), len(nodes.opening_link_node)
-    _demand(
+    _require(
         {
             "there is at least one fluid node": nodes.count > 0,
             "axes are x, y and z": sorted(nodes.axes) == [0, 1, 2],
@@ -376,7 +376,7 @@ def check(nodes: Nodes) -> None:
             == len(nodes.corner_link_opening) == len(nodes.corner_link_profile),
         }
     )  # fmt: skip
-    _demand(
+    _require(
         {
             "links name existing nodes": _within(nodes.wall_link_node, 0, nodes.count)
             and _within(nodes.opening_link_node, 0, nodes.count)
@@ -406,7 +406,7 @@ def check(nodes: Nodes) -> None:
             ),
         }
     )
-    _demand(
+    _require(
         {
             "positions are sorted along the axes and differ": all(
                 _sorted(nodes, nodes.position[rows]) for rows in nodes.ranges.values()
@@ -414,7 +414,7 @@ def check(nodes: Nodes) -> None:
             and _sorted(nodes, nodes.wall_position),
         }
     )
-    _demand(
+    _require(
         {
             "wall links end on their wall nodes": _walls_are_at_the_ends(nodes),
             "every wall node is at the end of a link, or in a corner of the wall": _walls_are_next_to_fluid(nodes),
@@ -427,7 +427,7 @@ def check(nodes: Nodes) -> None:
     )
 
 
-def _demand(rules: dict[str, bool]) -> None:
+def _require(rules: dict[str, bool]) -> None:
     for rule, holds in rules.items():
         if not holds:
             raise StageError(f"node arrays break the rule that {rule}; run decompose again")

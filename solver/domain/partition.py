@@ -48,20 +48,20 @@ def partition(nodes: Nodes, count: int, heights: Iterable[str] | None = None) ->
     """
     if not 1 <= count <= min(nodes.count, np.iinfo(np.int16).max):
         raise StageError(f"decompose.parts {count}: there are {nodes.count} nodes, each part needs one; choose fewer")
-    part = np.zeros(nodes.count, np.int16)
+    subdomain = np.zeros(nodes.count, np.int16)
     if count == 1:
-        return part
+        return subdomain
     links, names = link_table(nodes), list(heights or HEIGHTS)
     waiting = [(0, count)]
     while waiting:
-        first, parts = waiting.pop()
-        members, low = np.flatnonzero(part == first), parts // 2
-        part[members[_upper_half(nodes, links, part, members, low, parts, BALANCE / ceil(log2(count)), names)]] = (
-            first + low
-        )
-        waiting += [half for half in ((first, low), (first + low, parts - low)) if half[1] > 1]
-    _refine(links, part, count)
-    return part
+        first, subdomains = waiting.pop()
+        members, low = np.flatnonzero(subdomain == first), subdomains // 2
+        subdomain[
+            members[_upper_half(nodes, links, subdomain, members, low, subdomains, BALANCE / ceil(log2(count)), names)]
+        ] = first + low
+        waiting += [half for half in ((first, low), (first + low, subdomains - low)) if half[1] > 1]
+    _refine(links, subdomain, count)
+    return subdomain
 
 
 def link_table(nodes: Nodes) -> Links:
@@ -78,46 +78,48 @@ def link_table(nodes: Nodes) -> Links:
 
 def distances(links: Links, seeds: Rows) -> NDArray[np.int32]:
     """Lengths of the shortest ways from some nodes to all, (N,), in fifths of a spacing; other pieces follow beyond."""
-    distance, part = np.full(len(links), UNSEEN, np.int32), np.zeros(len(links), np.int16)
-    _ways(links, part, np.concatenate((seeds, np.arange(len(links)))), LENGTHS, distance, len(seeds))
+    distance, subdomain = np.full(len(links), UNSEEN, np.int32), np.zeros(len(links), np.int16)
+    _ways(links, subdomain, np.concatenate((seeds, np.arange(len(links)))), LENGTHS, distance, len(seeds))
     return distance
 
 
-def cut_links(links: Links, part: NDArray[np.int16]) -> NDArray[np.int64]:
+def cut_links(links: Links, subdomain: NDArray[np.int16]) -> NDArray[np.int64]:
     """Links of each part to nodes of others, which is the number of populations that it receives in a step."""
-    across = _crossing(links, part)
-    return np.bincount(part, weights=across, minlength=int(part.max()) + 1).astype(np.int64)
+    across = _crossing(links, subdomain)
+    return np.bincount(subdomain, weights=across, minlength=int(subdomain.max()) + 1).astype(np.int64)
 
 
-def pieces(links: Links, part: NDArray[np.int16]) -> NDArray[np.int64]:
+def pieces(links: Links, subdomain: NDArray[np.int16]) -> NDArray[np.int64]:
     """Number of connected pieces of each part."""
-    return np.array([_seed_pieces(links, part, np.flatnonzero(part == k))[1] for k in range(int(part.max()) + 1)])
+    return np.array(
+        [_seed_pieces(links, subdomain, np.flatnonzero(subdomain == k))[1] for k in range(int(subdomain.max()) + 1)]
+    )
 
 
 def _upper_half(
     nodes: Nodes,
     links: Links,
-    part: NDArray[np.int16],
+    subdomain: NDArray[np.int16],
     members: Rows,
     low: int,
-    parts: int,
+    subdomains: int,
     tolerance: float,
     names: list[str],
 ) -> NDArray[np.bool_]:
-    """Which of the members belong to the upper half, that of ``parts - low`` parts."""
-    wanted = len(members) * low / parts
+    """Which of the members belong to the upper half, that of ``subdomains - low`` parts."""
+    wanted = len(members) * low / subdomains
     slack = tolerance * min(wanted, len(members) - wanted)
     best, fewest = np.zeros(0, np.bool_), np.iinfo(np.int64).max
     for name in names:
-        height = HEIGHTS[name](nodes, links, part, members)
-        upper, crossing = _cut_level(links, part, members, height - height.min(), wanted, slack)
+        height = HEIGHTS[name](nodes, links, subdomain, members)
+        upper, crossing = _cut_level(links, subdomain, members, height - height.min(), wanted, slack)
         if crossing < fewest:
             best, fewest = upper, crossing
     return best
 
 
 def _cut_level(
-    links: Links, part: NDArray[np.int16], members: Rows, height: NDArray[np.int32], wanted: float, slack: float
+    links: Links, subdomain: NDArray[np.int16], members: Rows, height: NDArray[np.int32], wanted: float, slack: float
 ) -> tuple[NDArray[np.bool_], int]:
     """Members above the level that the fewest links cross within the slack, and how many do.
 
@@ -127,23 +129,23 @@ def _cut_level(
     first, last = np.searchsorted(below, (wanted - slack, wanted + slack), side="left")
     if first < len(below) and below[first] <= wanted + slack:
         last = last if last < len(below) and below[last] <= wanted + slack else last - 1
-        crossing = _profile(links, part, members, height, len(below))[first : last + 1]
+        crossing = _profile(links, subdomain, members, height, len(below))[first : last + 1]
         return height > first + np.argmin(crossing), int(crossing.min())
     level = np.searchsorted(below, round(wanted))
     upper: NDArray[np.bool_] = height >= level
     rest = round(wanted) - (int(below[level - 1]) if level else 0)
     upper[np.flatnonzero(height == level)[:rest]] = False
-    return upper, int(_profile(links, part, members, upper.astype(np.int32), 2)[0])
+    return upper, int(_profile(links, subdomain, members, upper.astype(np.int32), 2)[0])
 
 
 def _along_axis(axis: int) -> Callable[[Nodes, Links, NDArray[np.int16], Rows], NDArray[np.int32]]:
-    def height(nodes: Nodes, links: Links, part: NDArray[np.int16], members: Rows) -> NDArray[np.int32]:
+    def height(nodes: Nodes, links: Links, subdomain: NDArray[np.int16], members: Rows) -> NDArray[np.int32]:
         return nodes.position[members, axis]
 
     return height
 
 
-def _along_principal_axis(nodes: Nodes, links: Links, part: NDArray[np.int16], members: Rows) -> NDArray[np.int32]:
+def _along_principal_axis(nodes: Nodes, links: Links, subdomain: NDArray[np.int16], members: Rows) -> NDArray[np.int32]:
     """Place along the direction in which the nodes spread the most, in half spacings."""
     points = nodes.position[members].astype(np.float64)
     points -= points.mean(axis=0)
@@ -151,11 +153,11 @@ def _along_principal_axis(nodes: Nodes, links: Links, part: NDArray[np.int16], m
     return np.floor(2 * points @ vectors[:, -1]).astype(np.int32)
 
 
-def _along_vessel(nodes: Nodes, links: Links, part: NDArray[np.int16], members: Rows) -> NDArray[np.int32]:
+def _along_vessel(nodes: Nodes, links: Links, subdomain: NDArray[np.int16], members: Rows) -> NDArray[np.int32]:
     """Length of the shortest way from the node that is farthest from some node."""
-    far, _ = _seed_pieces(links, part, members)
+    far, _ = _seed_pieces(links, subdomain, members)
     distance = np.full(nodes.count, UNSEEN, np.int32)
-    _ways(links, part, np.concatenate(([far], members)), LENGTHS, distance)
+    _ways(links, subdomain, np.concatenate(([far], members)), LENGTHS, distance)
     return distance[members]
 
 
@@ -166,20 +168,20 @@ HEIGHTS: dict[str, Callable[[Nodes, Links, NDArray[np.int16], Rows], NDArray[np.
     "principal axis": _along_principal_axis,
     "vessel": _along_vessel,
 }
-"""Functions ``(nodes, links, part, members) -> (len(members),)`` that give heights, by name."""
+"""Functions ``(nodes, links, subdomain, members) -> (len(members),)`` that give heights, by name."""
 
 LENGTHS = np.where(np.abs(VELOCITIES[1:]).sum(axis=1) == 1, AXIS_LENGTH, DIAGONAL_LENGTH).astype(np.int32)
 
 
-def _seed_pieces(links: Links, part: NDArray[np.int16], members: Rows) -> tuple[int, int]:
+def _seed_pieces(links: Links, subdomain: NDArray[np.int16], members: Rows) -> tuple[int, int]:
     """The last node that ways through the members, all of one part, reach; and the number of pieces they are in."""
-    return _ways(links, part, members, LENGTHS, np.full(len(part), UNSEEN, np.int32))
+    return _ways(links, subdomain, members, LENGTHS, np.full(len(subdomain), UNSEEN, np.int32))
 
 
 @njit(cache=True)
 def _ways(
     links: Links,
-    part: NDArray[np.int16],
+    subdomain: NDArray[np.int16],
     members: Rows,
     lengths: NDArray[np.int32],
     distance: NDArray[np.int32],
@@ -189,7 +191,7 @@ def _ways(
 
     A queue of nodes whose distance has become less: nearly in order of distance, so that few come twice.
     """
-    queue, queued = np.empty(len(members) + 1, np.int32), np.zeros(len(part), np.bool_)
+    queue, queued = np.empty(len(members) + 1, np.int32), np.zeros(len(subdomain), np.bool_)
     found, far, begin, longest = 0, members[0], 0, 0
     for k in range(len(members)):
         if distance[members[k]] != UNSEEN:
@@ -206,7 +208,7 @@ def _ways(
             far, longest = n, max(longest, distance[n])
             for i in range(links.shape[1]):
                 m = links[n, i]
-                if m < 0 or part[m] != part[n]:
+                if m < 0 or subdomain[m] != subdomain[n]:
                     continue
                 there = distance[n] + lengths[i]
                 if distance[m] == UNSEEN or there < distance[m]:
@@ -220,67 +222,67 @@ def _ways(
 
 
 @njit(parallel=True, cache=True)
-def _crossing(links: Links, part: NDArray[np.int16]) -> NDArray[np.int64]:
+def _crossing(links: Links, subdomain: NDArray[np.int16]) -> NDArray[np.int64]:
     """Links of each node to nodes of other parts, (N,)."""
-    across = np.zeros(len(part), np.int64)
-    for n in prange(len(part)):
+    across = np.zeros(len(subdomain), np.int64)
+    for n in prange(len(subdomain)):
         for i in range(links.shape[1]):
             m = links[n, i]
-            if m >= 0 and part[m] != part[n]:
+            if m >= 0 and subdomain[m] != subdomain[n]:
                 across[n] += 1
     return across
 
 
 @njit(cache=True)
 def _profile(
-    links: Links, part: NDArray[np.int16], members: Rows, height: NDArray[np.int32], levels: int
+    links: Links, subdomain: NDArray[np.int16], members: Rows, height: NDArray[np.int32], levels: int
 ) -> NDArray[np.int64]:
     """Links that cross each level upwards, out of the nodes up to it, (levels,)."""
-    of_node = np.empty(len(part), np.int32)
+    of_node = np.empty(len(subdomain), np.int32)
     for k in range(len(members)):
         of_node[members[k]] = height[k]
     begin = np.zeros(levels + 1, np.int64)
     for n in members:
         for i in range(links.shape[1]):
             m = links[n, i]
-            if m >= 0 and part[m] == part[n] and of_node[n] < of_node[m]:
+            if m >= 0 and subdomain[m] == subdomain[n] and of_node[n] < of_node[m]:
                 begin[of_node[n]] += 1
                 begin[of_node[m]] -= 1
     return np.cumsum(begin)[:levels]
 
 
-def _refine(links: Links, part: NDArray[np.int16], count: int) -> None:
+def _refine(links: Links, subdomain: NDArray[np.int16], count: int) -> None:
     """Let nodes change sides while that takes links away and the parts stay balanced."""
-    mean = len(part) / count
+    mean = len(subdomain) / count
     least, most = int(np.ceil((1 - BALANCE) * mean)), int((1 + BALANCE) * mean)
-    sizes = np.bincount(part, minlength=count)
+    sizes = np.bincount(subdomain, minlength=count)
     for _ in range(PASSES):
-        border = np.flatnonzero(_crossing(links, part))
-        if not _change_sides(links, part, border, sizes, min(least, int(mean)), max(most, ceil(mean))):
+        border = np.flatnonzero(_crossing(links, subdomain))
+        if not _change_sides(links, subdomain, border, sizes, min(least, int(mean)), max(most, ceil(mean))):
             break
 
 
 @njit(cache=True)
 def _change_sides(
-    links: Links, part: NDArray[np.int16], border: Rows, sizes: NDArray[np.int64], least: int, most: int
+    links: Links, subdomain: NDArray[np.int16], border: Rows, sizes: NDArray[np.int64], least: int, most: int
 ) -> int:
     """One round: each node goes where most of its links do, if that takes any away; the number that went."""
     moved, linked = 0, np.zeros(len(sizes), np.int64)
     for n in border:
         for i in range(links.shape[1]):
             if links[n, i] >= 0:
-                linked[part[links[n, i]]] += 1
-        own, best = part[n], part[n]
+                linked[subdomain[links[n, i]]] += 1
+        own, best = subdomain[n], subdomain[n]
         for i in range(links.shape[1]):
             if links[n, i] >= 0:
-                other = part[links[n, i]]
+                other = subdomain[links[n, i]]
                 if linked[other] > linked[best] and sizes[other] < most:
                     best = other
         for i in range(links.shape[1]):
             if links[n, i] >= 0:
-                linked[part[links[n, i]]] = 0
+                linked[subdomain[links[n, i]]] = 0
         if best != own and sizes[own] > least:
-            part[n] = best
+            subdomain[n] = best
             sizes[own] -= 1
             sizes[best] += 1
             moved += 1

@@ -304,13 +304,13 @@ def _planes(
     count = len(middle)
     area, least, seed = np.zeros(count), np.full(count, np.inf), np.zeros(count, np.int64)
     reaches_opening = np.zeros(count, np.bool_)
-    seen, stack = np.full(len(position), -1, np.int64), np.empty(len(position), np.int32)
+    visited, stack = np.full(len(position), -1, np.int64), np.empty(len(position), np.int32)
     for n in range(len(position)):
         away = ((position[n] - middle[section[n]]) ** 2).sum()
         if away < least[section[n]]:
             least[section[n]], seed[section[n]] = away, n
     for s in range(count):
-        stack[0], seen[seed[s]], high = seed[s], s, 1
+        stack[0], visited[seed[s]], high = seed[s], s, 1
         while high:
             high -= 1
             n = stack[high]
@@ -323,8 +323,8 @@ def _planes(
             reaches_opening[s] = reaches_opening[s] or at_opening[n]
             for i in range(links.shape[1]):
                 m = links[n, i]
-                if m >= 0 and seen[m] != s:
-                    seen[m], stack[high] = s, m
+                if m >= 0 and visited[m] != s:
+                    visited[m], stack[high] = s, m
                     high += 1
     return area, reaches_opening
 

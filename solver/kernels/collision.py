@@ -289,6 +289,6 @@ def make_collision(name: str, real: Real, equilibrium: str = "incompressible", q
     return COLLISIONS[name](real, equilibrium, q)
 
 
-def relaxation_rates(tau: float, magic: float) -> tuple[float, float]:
-    """Rates (omega+, omega-) from tau and TRT's magic parameter Lambda = (tau - 1/2)(1/omega- - 1/2)."""
-    return 1 / tau, 1 / (0.5 + magic / (tau - 0.5))
+def relaxation_rates(tau: float, lambda_trt: float) -> tuple[float, float]:
+    """Rates (omega+, omega-) from tau and TRT's parameter Lambda = (tau - 1/2)(1/omega- - 1/2)."""
+    return 1 / tau, 1 / (0.5 + lambda_trt / (tau - 0.5))

@@ -2,7 +2,7 @@
 
 Models are chosen before compilation: loops over nodes close over the functions of a node that were chosen. Numba finds
 what it compiled before by a pickle of what a loop closes over, in which compiled functions have a random name. Here
-they are told by what they are made of, and by the source of the whole solver, any change of which compiles all anew.
+they are told by what they are made of, and by the source of the whole solver, any change of which compiles all again.
 
 Numba tells machine code of the same function over other models apart by a number that counts from 1 in each process.
 Two such, found on disk where different processes left them, may have the same name, and the first is then run in place
@@ -68,7 +68,7 @@ class KernelCache(BySource, FunctionCache):
     """Where loops are kept that run on the CPU."""
 
 
-def kept(**options: Any) -> Callable[[Any], Any]:
+def cached_njit(**options: Any) -> Callable[[Any], Any]:
     """Decorator of loops that are compiled for the CPU, and kept.
 
     They are without Python's check for division by zero, which would keep them from being made of vectors.

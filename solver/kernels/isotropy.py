@@ -16,7 +16,7 @@ In Poiseuille flow d_a D_a is a gradient but for a small part, and the half of t
 diagonals of a cube. So there is little that walls could cut off: where a force that is a gradient ends a node before
 the wall, what is left of it turns the fluid over, and that turns axial speed over on its way down a pipe.
 
-Flow changes little within a few steps: the force is found anew after `PAIRS` pairs of steps, and its momentum is added
+Flow changes little within a few steps: the force is found again after `PAIRS` pairs of steps, and its momentum is added
 after each pair, half to each of the two populations along the axis. Nodes without a neighbour on one side have no D: to
 them the flux in the brackets goes on linearly.
 """
@@ -28,7 +28,7 @@ from solver.kernels.d3q19 import Q
 from solver.kernels.node_physics import Populations, make_macroscopic, node_function
 
 PAIRS = 8
-"""Pairs of steps after which the force is found anew, and that a device is asked for at once."""
+"""Pairs of steps after which the force is found again, and that a device is asked for at once."""
 
 
 @cache

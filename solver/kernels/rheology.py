@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from solver.kernels.d3q19 import Q
 from solver.kernels.node_physics import Populations, make_density, make_macroscopic, make_stress, node_function
 from solver.kernels.power import make_parts, make_power
-from solver.kernels.storage import PLAIN, make_access
+from solver.kernels.storage import NATIVE, make_access
 
 Real = Callable[[float], Any]
 
@@ -59,7 +59,7 @@ def make_rheology(
     model: str,
     parameters: tuple[float, ...],
     tau: float,
-    magic: float,
+    lambda_trt: float,
     smagorinsky: float = 0.0,
     blend: NDArray[np.floating] | None = None,
     onset: float = 0.0,
@@ -69,14 +69,14 @@ def make_rheology(
     Parameters
     ----------
     model, parameters : of :class:`solver.run.blood.Blood`, in lattice units.
-    tau, magic : relaxation time at the viscosity that units are chosen by, and TRT's Lambda.
+    tau, lambda_trt : relaxation time at the viscosity that units are chosen by, and TRT's Lambda.
     smagorinsky : constant C of the eddy viscosity (C dx)^2 (g - g_0); 0 for none.
     blend : (N,) share of the blend towards tau = 1.
     onset : g_0, lattice units.
     """
     if model == "newtonian" and not smagorinsky and blend is None:
         return None
-    numbers = (magic, smagorinsky**2, 1 / MOST_TAU, 1 / LEAST_TAU, 1 - 0.5 / tau, onset, *parameters)
+    numbers = (lambda_trt, smagorinsky**2, 1 / MOST_TAU, 1 / LEAST_TAU, 1 - 0.5 / tau, onset, *parameters)
     return Rheology(model, numbers, blend)
 
 
@@ -112,7 +112,7 @@ class Numbers(NamedTuple):
 @cache
 def one_number(real: Real) -> Numbers:
     """A node at a time."""
-    return Numbers(*make_access(PLAIN, real)[:2], make_power(real, make_parts(real)))
+    return Numbers(*make_access(NATIVE, real)[:2], make_power(real, make_parts(real)))
 
 
 def newtonian(real: Real, power: Any) -> Any:
@@ -316,30 +316,30 @@ def make_fields(model: str | None, blended: bool, equilibrium: str, real: Real, 
 
 
 @node_function
-def taken_in(mean: Any, value: Any, share: Any) -> Any:
+def accumulated(mean: Any, value: Any, share: Any) -> Any:
     """Mean + share (value - mean), the value itself for a share of 1."""
     return value if share >= 1 else mean + share * (value - mean)
 
 
 @cache
-def make_taking(varying: bool) -> Any:
+def make_accumulation(varying: bool) -> Any:
     """Function ``(means, n, fields, share)`` that takes what :func:`make_fields` tells of node n into means of fields.
 
     `means` are the arrays of :class:`solver.backends.driver.Fields`, the last of them where the viscosity is `varying`.
     """
 
     @node_function
-    def take(means: Any, n: int, fields: Populations, share: Any) -> None:
+    def accumulate(means: Any, n: int, fields: Populations, share: Any) -> None:
         drho, velocity, stress = means[0], means[1], means[2]
-        drho[n] = taken_in(drho[n], fields[0], share)
+        drho[n] = accumulated(drho[n], fields[0], share)
         for a in range(3):
-            velocity[a, n] = taken_in(velocity[a, n], fields[1][a], share)
+            velocity[a, n] = accumulated(velocity[a, n], fields[1][a], share)
         for a in range(6):
-            stress[a, n] = taken_in(stress[a, n], fields[2][a], share)
+            stress[a, n] = accumulated(stress[a, n], fields[2][a], share)
         if varying:
-            means[3][n] = taken_in(means[3][n], fields[3], share)
+            means[3][n] = accumulated(means[3][n], fields[3], share)
 
-    return take
+    return accumulate
 
 
 @cache
@@ -387,8 +387,8 @@ def make_gathering(varying: bool, real: Real) -> Any:
         speed, square, rate, dissipation = motion(fields, rates)
         peak, squares, shear_rate, dissipated = statistics
         peak[n] = speed if share >= 1 else max(peak[n], speed)
-        squares[n] = taken_in(squares[n], square, share)
-        shear_rate[n] = taken_in(shear_rate[n], rate, share)
-        dissipated[n] = taken_in(dissipated[n], dissipation, share)
+        squares[n] = accumulated(squares[n], square, share)
+        shear_rate[n] = accumulated(shear_rate[n], rate, share)
+        dissipated[n] = accumulated(dissipated[n], dissipation, share)
 
     return gather

@@ -1,4 +1,4 @@
-"""How populations are stored: as the numbers that are computed with, or as halves of 16 bits, scaled.
+"""How populations are stored: as the numbers that are computed with, or as fp16 numbers, scaled.
 
 A half (IEEE 754 binary16) has 11 significant bits down to 2^-14. Populations are shifted, and far below 1 as long as
 the flow is sound, so that they are stored 2^15 times as large: digits are kept from 2 down to 2e-9. A CUDA device
@@ -14,7 +14,7 @@ from solver.kernels.d3q19 import Q
 from solver.kernels.node_physics import node_function
 from solver.kernels.streaming import make_moves
 
-PLAIN, BITS, HALF = "plain", "bits", "half"
+NATIVE, FP16_BITS, FP16 = "native", "fp16-bits", "fp16"
 """Ways of storage: numbers as they are, bits of halves (uint16), halves of the device (float16)."""
 SCALE = 2.0**15
 
@@ -30,11 +30,11 @@ _SUBNORMAL_UNIT = np.float32(0.5)
 """Where single precision's last digit is 2^-24, that of subnormal halves: adding it rounds to them."""
 
 
-LEAST_KEPT, GOOD_KEPT = 0.5, 3.0
-"""Values of :func:`kept_by_halves` below which a flow stalls, and from which on it is off by a few per cent at most."""
+LEAST_FP16_MARGIN, GOOD_FP16_MARGIN = 0.5, 3.0
+"""Values of :func:`fp16_margin` below which a flow stalls, and from which on it is off by a few per cent at most."""
 
 
-def kept_by_halves(force: float, drho: float, speed: float) -> float:
+def fp16_margin(force: float, drho: float, speed: float) -> float:
     """What a step adds over half of the last digit that halves keep of it, for flow at a speed beside a deviation drho.
 
     A force F adds 3 w_i c_i.F to populations of the size w_i (drho + 3 u), of which halves keep the part 2^-11:
@@ -51,13 +51,13 @@ class Access(NamedTuple):
 
     Attributes
     ----------
-    take : ``(f, k)``, the population in a slot.
-    put : ``(f, k, population)``, to there.
+    load_slot : ``(f, k)``, the population in a slot.
+    store_slot : ``(f, k, population)``, to there.
     load, store, gather, scatter : all populations of a node, as of :class:`solver.kernels.streaming.Moves`.
     """
 
-    take: Any
-    put: Any
+    load_slot: Any
+    store_slot: Any
     load: Any
     store: Any
     gather: Any
@@ -75,7 +75,7 @@ def _bits(number: Any) -> Any:
 
 
 @node_function
-def half_to_single(half: Any) -> Any:
+def fp16_to_fp32(half: Any) -> Any:
     """Single precision from the bits of a half; exact."""
     wide = np.uint32(half)
     size = np.uint32((wide & _REST) << _ULP)
@@ -89,7 +89,7 @@ def half_to_single(half: Any) -> Any:
 
 
 @node_function
-def single_to_half(number: Any) -> Any:
+def fp32_to_fp16(number: Any) -> Any:
     """Bits of the half nearest to a number in single precision, ties to even."""
     wide = _bits(number)
     size = np.uint32(wide & _MAGNITUDE)
@@ -111,7 +111,7 @@ def _as_it_is(population: Any) -> Any:
 def make_access(storage: str, real: Any, q: int = Q) -> Access:
     """Reads and writes for a way of storage, the type that is computed with, and so many populations a node."""
     up, down = real(SCALE), real(1 / SCALE)
-    to_real, to_stored = (half_to_single, single_to_half) if storage == BITS else (real, _as_it_is)
+    to_real, to_stored = (fp16_to_fp32, fp32_to_fp16) if storage == FP16_BITS else (real, _as_it_is)
 
     @node_function
     def decode(stored: Any) -> Any:
@@ -121,15 +121,15 @@ def make_access(storage: str, real: Any, q: int = Q) -> Access:
     def encode(population: Any) -> Any:
         return to_stored(population * up)
 
-    if storage == PLAIN:
+    if storage == NATIVE:
         decode = encode = _as_it_is
 
     @node_function
-    def take(f: Any, k: int) -> Any:
+    def load_slot(f: Any, k: int) -> Any:
         return decode(f[k])
 
     @node_function
-    def put(f: Any, k: int, population: Any) -> None:
+    def store_slot(f: Any, k: int, population: Any) -> None:
         f[k] = encode(population)
 
-    return Access(take, put, *make_moves(take, put, q))
+    return Access(load_slot, store_slot, *make_moves(load_slot, store_slot, q))

@@ -58,8 +58,8 @@ class Moves(NamedTuple):
     scatter: Any
 
 
-def make_moves(take: Any, put: Any, q: int = Q) -> Moves:
-    """Reads and writes made of those of single slots, ``take(f, slot)`` and ``put(f, slot, population)``.
+def make_moves(load_slot: Any, store_slot: Any, q: int = Q) -> Moves:
+    """Reads and writes made of those of single slots, ``load_slot(f, slot)`` and ``store_slot(f, slot, population)``.
 
     Each population is named: loops over a tuple would not be unrolled.
     """
@@ -67,72 +67,100 @@ def make_moves(take: Any, put: Any, q: int = Q) -> Moves:
     @node_function
     def load(f: Any, first: int, stride: int) -> Populations:
         return (
-            take(f, first), take(f, first + stride), take(f, first + 2 * stride), take(f, first + 3 * stride),
-            take(f, first + 4 * stride), take(f, first + 5 * stride), take(f, first + 6 * stride),
-            take(f, first + 7 * stride), take(f, first + 8 * stride), take(f, first + 9 * stride),
-            take(f, first + 10 * stride), take(f, first + 11 * stride), take(f, first + 12 * stride),
-            take(f, first + 13 * stride), take(f, first + 14 * stride), take(f, first + 15 * stride),
-            take(f, first + 16 * stride), take(f, first + 17 * stride), take(f, first + 18 * stride),
-        )  # fmt: skip
+            load_slot(f, first),
+            load_slot(f, first + stride),
+            load_slot(f, first + 2 * stride),
+            load_slot(f, first + 3 * stride),
+            load_slot(f, first + 4 * stride),
+            load_slot(f, first + 5 * stride),
+            load_slot(f, first + 6 * stride),
+            load_slot(f, first + 7 * stride),
+            load_slot(f, first + 8 * stride),
+            load_slot(f, first + 9 * stride),
+            load_slot(f, first + 10 * stride),
+            load_slot(f, first + 11 * stride),
+            load_slot(f, first + 12 * stride),
+            load_slot(f, first + 13 * stride),
+            load_slot(f, first + 14 * stride),
+            load_slot(f, first + 15 * stride),
+            load_slot(f, first + 16 * stride),
+            load_slot(f, first + 17 * stride),
+            load_slot(f, first + 18 * stride),
+        )
 
     @node_function
     def store(f: Any, first: int, stride: int, g: Populations) -> None:
-        put(f, first, g[0])
-        put(f, first + stride, g[1])
-        put(f, first + 2 * stride, g[2])
-        put(f, first + 3 * stride, g[3])
-        put(f, first + 4 * stride, g[4])
-        put(f, first + 5 * stride, g[5])
-        put(f, first + 6 * stride, g[6])
-        put(f, first + 7 * stride, g[7])
-        put(f, first + 8 * stride, g[8])
-        put(f, first + 9 * stride, g[9])
-        put(f, first + 10 * stride, g[10])
-        put(f, first + 11 * stride, g[11])
-        put(f, first + 12 * stride, g[12])
-        put(f, first + 13 * stride, g[13])
-        put(f, first + 14 * stride, g[14])
-        put(f, first + 15 * stride, g[15])
-        put(f, first + 16 * stride, g[16])
-        put(f, first + 17 * stride, g[17])
-        put(f, first + 18 * stride, g[18])
+        store_slot(f, first, g[0])
+        store_slot(f, first + stride, g[1])
+        store_slot(f, first + 2 * stride, g[2])
+        store_slot(f, first + 3 * stride, g[3])
+        store_slot(f, first + 4 * stride, g[4])
+        store_slot(f, first + 5 * stride, g[5])
+        store_slot(f, first + 6 * stride, g[6])
+        store_slot(f, first + 7 * stride, g[7])
+        store_slot(f, first + 8 * stride, g[8])
+        store_slot(f, first + 9 * stride, g[9])
+        store_slot(f, first + 10 * stride, g[10])
+        store_slot(f, first + 11 * stride, g[11])
+        store_slot(f, first + 12 * stride, g[12])
+        store_slot(f, first + 13 * stride, g[13])
+        store_slot(f, first + 14 * stride, g[14])
+        store_slot(f, first + 15 * stride, g[15])
+        store_slot(f, first + 16 * stride, g[16])
+        store_slot(f, first + 17 * stride, g[17])
+        store_slot(f, first + 18 * stride, g[18])
 
     @node_function
     def gather(f: Any, a: Populations, n: int) -> Populations:
         return (
-            take(f, n), take(f, a[0]), take(f, a[1]), take(f, a[2]), take(f, a[3]), take(f, a[4]),
-            take(f, a[5]), take(f, a[6]), take(f, a[7]), take(f, a[8]), take(f, a[9]), take(f, a[10]),
-            take(f, a[11]), take(f, a[12]), take(f, a[13]), take(f, a[14]), take(f, a[15]), take(f, a[16]),
-            take(f, a[17]),
-        )  # fmt: skip
+            load_slot(f, n),
+            load_slot(f, a[0]),
+            load_slot(f, a[1]),
+            load_slot(f, a[2]),
+            load_slot(f, a[3]),
+            load_slot(f, a[4]),
+            load_slot(f, a[5]),
+            load_slot(f, a[6]),
+            load_slot(f, a[7]),
+            load_slot(f, a[8]),
+            load_slot(f, a[9]),
+            load_slot(f, a[10]),
+            load_slot(f, a[11]),
+            load_slot(f, a[12]),
+            load_slot(f, a[13]),
+            load_slot(f, a[14]),
+            load_slot(f, a[15]),
+            load_slot(f, a[16]),
+            load_slot(f, a[17]),
+        )
 
     @node_function
     def scatter(f: Any, a: Populations, n: int, g: Populations) -> None:
-        put(f, n, g[0])
-        put(f, a[0], g[1])
-        put(f, a[1], g[2])
-        put(f, a[2], g[3])
-        put(f, a[3], g[4])
-        put(f, a[4], g[5])
-        put(f, a[5], g[6])
-        put(f, a[6], g[7])
-        put(f, a[7], g[8])
-        put(f, a[8], g[9])
-        put(f, a[9], g[10])
-        put(f, a[10], g[11])
-        put(f, a[11], g[12])
-        put(f, a[12], g[13])
-        put(f, a[13], g[14])
-        put(f, a[14], g[15])
-        put(f, a[15], g[16])
-        put(f, a[16], g[17])
-        put(f, a[17], g[18])
+        store_slot(f, n, g[0])
+        store_slot(f, a[0], g[1])
+        store_slot(f, a[1], g[2])
+        store_slot(f, a[2], g[3])
+        store_slot(f, a[3], g[4])
+        store_slot(f, a[4], g[5])
+        store_slot(f, a[5], g[6])
+        store_slot(f, a[6], g[7])
+        store_slot(f, a[7], g[8])
+        store_slot(f, a[8], g[9])
+        store_slot(f, a[9], g[10])
+        store_slot(f, a[10], g[11])
+        store_slot(f, a[11], g[12])
+        store_slot(f, a[12], g[13])
+        store_slot(f, a[13], g[14])
+        store_slot(f, a[14], g[15])
+        store_slot(f, a[15], g[16])
+        store_slot(f, a[16], g[17])
+        store_slot(f, a[17], g[18])
 
     moves = Moves(load, store, gather, scatter)
-    return _with_corners(moves, take, put) if q == 27 else moves
+    return _with_corners(moves, load_slot, store_slot) if q == 27 else moves
 
 
-def _with_corners(moves: Moves, take: Any, put: Any) -> Moves:
+def _with_corners(moves: Moves, load_slot: Any, store_slot: Any) -> Moves:
     """Those of D3Q27, from those of D3Q19, whose directions come first."""
     load_19, store_19, gather_19, scatter_19 = moves
 
@@ -140,42 +168,48 @@ def _with_corners(moves: Moves, take: Any, put: Any) -> Moves:
     def load(f: Any, first: int, stride: int) -> Populations:
         return (
             *load_19(f, first, stride),
-            take(f, first + 19 * stride), take(f, first + 20 * stride), take(f, first + 21 * stride),
-            take(f, first + 22 * stride), take(f, first + 23 * stride), take(f, first + 24 * stride),
-            take(f, first + 25 * stride), take(f, first + 26 * stride),
+            load_slot(f, first + 19 * stride), load_slot(f, first + 20 * stride), load_slot(f, first + 21 * stride),
+            load_slot(f, first + 22 * stride), load_slot(f, first + 23 * stride), load_slot(f, first + 24 * stride),
+            load_slot(f, first + 25 * stride), load_slot(f, first + 26 * stride),
         )  # fmt: skip
 
     @node_function
     def store(f: Any, first: int, stride: int, g: Populations) -> None:
         store_19(f, first, stride, g)
-        put(f, first + 19 * stride, g[19])
-        put(f, first + 20 * stride, g[20])
-        put(f, first + 21 * stride, g[21])
-        put(f, first + 22 * stride, g[22])
-        put(f, first + 23 * stride, g[23])
-        put(f, first + 24 * stride, g[24])
-        put(f, first + 25 * stride, g[25])
-        put(f, first + 26 * stride, g[26])
+        store_slot(f, first + 19 * stride, g[19])
+        store_slot(f, first + 20 * stride, g[20])
+        store_slot(f, first + 21 * stride, g[21])
+        store_slot(f, first + 22 * stride, g[22])
+        store_slot(f, first + 23 * stride, g[23])
+        store_slot(f, first + 24 * stride, g[24])
+        store_slot(f, first + 25 * stride, g[25])
+        store_slot(f, first + 26 * stride, g[26])
 
     @node_function
     def gather(f: Any, a: Populations, n: int) -> Populations:
         return (
             *gather_19(f, a, n),
-            take(f, a[18]), take(f, a[19]), take(f, a[20]), take(f, a[21]), take(f, a[22]), take(f, a[23]),
-            take(f, a[24]), take(f, a[25]),
-        )  # fmt: skip
+            load_slot(f, a[18]),
+            load_slot(f, a[19]),
+            load_slot(f, a[20]),
+            load_slot(f, a[21]),
+            load_slot(f, a[22]),
+            load_slot(f, a[23]),
+            load_slot(f, a[24]),
+            load_slot(f, a[25]),
+        )
 
     @node_function
     def scatter(f: Any, a: Populations, n: int, g: Populations) -> None:
         scatter_19(f, a, n, g)
-        put(f, a[18], g[19])
-        put(f, a[19], g[20])
-        put(f, a[20], g[21])
-        put(f, a[21], g[22])
-        put(f, a[22], g[23])
-        put(f, a[23], g[24])
-        put(f, a[24], g[25])
-        put(f, a[25], g[26])
+        store_slot(f, a[18], g[19])
+        store_slot(f, a[19], g[20])
+        store_slot(f, a[20], g[21])
+        store_slot(f, a[21], g[22])
+        store_slot(f, a[22], g[23])
+        store_slot(f, a[23], g[24])
+        store_slot(f, a[24], g[25])
+        store_slot(f, a[25], g[26])
 
     return Moves(load, store, gather, scatter)
 
@@ -205,18 +239,31 @@ def make_link_address(q: int = Q) -> Any:
 
 
 @cache
-def make_run_address(take: Any, q: int = Q) -> Any:
+def make_run_address(load_slot: Any, q: int = Q) -> Any:
     """Function ``(offset, run, n)`` of the addresses of a node's links, from the offsets of its run."""
 
     @node_function
     def address_19(offset: Any, k: int, n: int) -> Populations:
         return (
-            n + take(offset, k), n + take(offset, k + 1), n + take(offset, k + 2), n + take(offset, k + 3),
-            n + take(offset, k + 4), n + take(offset, k + 5), n + take(offset, k + 6), n + take(offset, k + 7),
-            n + take(offset, k + 8), n + take(offset, k + 9), n + take(offset, k + 10), n + take(offset, k + 11),
-            n + take(offset, k + 12), n + take(offset, k + 13), n + take(offset, k + 14), n + take(offset, k + 15),
-            n + take(offset, k + 16), n + take(offset, k + 17),
-        )  # fmt: skip
+            n + load_slot(offset, k),
+            n + load_slot(offset, k + 1),
+            n + load_slot(offset, k + 2),
+            n + load_slot(offset, k + 3),
+            n + load_slot(offset, k + 4),
+            n + load_slot(offset, k + 5),
+            n + load_slot(offset, k + 6),
+            n + load_slot(offset, k + 7),
+            n + load_slot(offset, k + 8),
+            n + load_slot(offset, k + 9),
+            n + load_slot(offset, k + 10),
+            n + load_slot(offset, k + 11),
+            n + load_slot(offset, k + 12),
+            n + load_slot(offset, k + 13),
+            n + load_slot(offset, k + 14),
+            n + load_slot(offset, k + 15),
+            n + load_slot(offset, k + 16),
+            n + load_slot(offset, k + 17),
+        )
 
     @node_function
     def run_address(offset: Any, run: int, n: int) -> Populations:
@@ -227,8 +274,14 @@ def make_run_address(take: Any, q: int = Q) -> Any:
         k = 26 * run
         return (
             *address_19(offset, k, n),
-            n + take(offset, k + 18), n + take(offset, k + 19), n + take(offset, k + 20), n + take(offset, k + 21),
-            n + take(offset, k + 22), n + take(offset, k + 23), n + take(offset, k + 24), n + take(offset, k + 25),
-        )  # fmt: skip
+            n + load_slot(offset, k + 18),
+            n + load_slot(offset, k + 19),
+            n + load_slot(offset, k + 20),
+            n + load_slot(offset, k + 21),
+            n + load_slot(offset, k + 22),
+            n + load_slot(offset, k + 23),
+            n + load_slot(offset, k + 24),
+            n + load_slot(offset, k + 25),
+        )
 
     return run_address_27 if q == 27 else run_address

@@ -6,7 +6,7 @@ Each term is split into three words of fixed point,
 
 and words are added as 64-bit integers, which is exact in any order for up to 2^32 terms. A term of at least 2^-38 is
 split without a rest, so that the sum is the true one of such terms, and rounded once. Terms beyond 1, or not finite,
-are left out: in lattice units the flow has blown up by then, which the extremes of an observation tell. Source of the
+are left out: in lattice units the flow has diverged by then, which the extremes of an observation tell. Source of the
 idea: Demmel and Nguyen (2015), doi:10.1109/TC.2014.2345391.
 """
 
@@ -18,11 +18,11 @@ from numpy.typing import NDArray
 
 from solver.kernels.node_physics import node_function
 
-WORDS = 3
+LIMBS = 3
 """Words of a sum."""
 UP, DOWN = 2.0**30, 2.0**-30
 
-Words = NDArray[np.int64]
+Limbs = NDArray[np.int64]
 
 
 @node_function
@@ -43,19 +43,19 @@ def joined(first: Any, second: Any, third: Any) -> Any:
 join = node_function(joined)
 
 
-def total(words: Words) -> NDArray[np.float64]:
+def total(limbs: Limbs) -> NDArray[np.float64]:
     """The numbers that the words along the last axis stand for."""
-    values: NDArray[np.float64] = joined(*np.moveaxis(words, -1, 0))
+    values: NDArray[np.float64] = joined(*np.moveaxis(limbs, -1, 0))
     return values
 
 
 @njit(cache=True)
-def words_by_group(values: NDArray[np.floating], group: NDArray[np.integer], groups: int) -> Words:
+def limbs_by_group(values: NDArray[np.floating], group: NDArray[np.integer], groups: int) -> Limbs:
     """Words of the sum of the values of each group, (groups, 3)."""
-    words = np.zeros((groups, WORDS), np.int64)
+    limbs = np.zeros((groups, LIMBS), np.int64)
     for k in range(len(values)):
         first, second, third = split(np.float64(values[k]))
-        words[group[k], 0] += first
-        words[group[k], 1] += second
-        words[group[k], 2] += third
-    return words
+        limbs[group[k], 0] += first
+        limbs[group[k], 1] += second
+        limbs[group[k], 2] += third
+    return limbs

@@ -2,10 +2,10 @@
 
 They are a table with a row for each step. An inlet has a column for each row of its weights
 (:mod:`solver.boundary.profiles`), the first of them its flow if it is the only one; an outlet has one with drho on its
-cap. Where that follows from the flow (:class:`solver.boundary.openings.Control`) a second column holds the flow that
-belongs to it: with a Windkessel the mean flow, raised as the inflow is, so that its state is held up meanwhile; else
-the flow that is demanded. The last column holds the part of their velocity with which walls move, which is raised in
-the same way.
+cap. Where that follows from the flow (:class:`solver.boundary.openings.OutletFeedback`) a second column holds the flow
+that belongs to it: with a Windkessel the mean flow, raised as the inflow is, so that its state is held up meanwhile;
+else the flow that is demanded. The last column holds the part of their velocity with which walls move, which is raised
+in the same way.
 
 Of a steady flow the outlets whose pressure p0 is given let waves leave: a wave that comes to an opening of given
 pressure, or of given flow, is sent back whole, and goes to and fro until friction has taken it. They all have
@@ -22,9 +22,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from solver.boundary.openings import Control
+from solver.boundary.openings import OutletFeedback
 from solver.boundary.profiles import Profile, inlet_profile
-from solver.boundary.waveform import Waves, by_opening
+from solver.boundary.waveform import Waveforms, by_opening
 from solver.boundary.windkessel import PASCAL_PER_MMHG, Outlet, outlets_of
 from solver.domain.nodes import Nodes, Opening
 from solver.run.settings import SolveSettings
@@ -45,33 +45,33 @@ CYCLES_PER_CONSTANT = 3.0
 
 
 @dataclass(frozen=True)
-class Conditions:
+class BoundarySchedule:
     """What holds at the openings.
 
     Attributes
     ----------
     openings : of the geometry.
     units : scales to SI.
-    waves : what changes in time.
+    waveforms : what changes in time.
     profiles : velocity over each inlet, by name.
     outlets : what holds at each outlet, by name.
     reference_pa : pressure that is zero on the lattice, the mean of the outlets'; 0 without outlets.
     ramp_s : time over which inflow and moving walls are raised.
     period_s : period of flows and pressures; none if they are steady.
     columns : (openings + 1,) where the columns of each opening begin.
-    control : outlets whose pressure follows from their flow.
+    outlet_feedback : outlets whose pressure follows from their flow.
     """
 
     openings: tuple[Opening, ...]
     units: Units
-    waves: Waves
+    waveforms: Waveforms
     profiles: dict[str, Profile]
     outlets: dict[str, Outlet]
     reference_pa: float
     ramp_s: float
     period_s: float | None
     columns: NDArray[np.int32]
-    control: Control
+    outlet_feedback: OutletFeedback
 
     def at(self, first: int, last: int) -> Reals:
         """Conditions of the steps after `first` up to `last`, (steps, columns + 1)."""
@@ -82,7 +82,7 @@ class Conditions:
         for k, opening in enumerate(self.openings):
             mine = values[:, self.columns[k] : self.columns[k + 1]]
             if opening.role == "inlet":
-                flow_ml_s = self.waves.inflow[opening.name].amplitudes(times, self.profiles[opening.name].harmonics)
+                flow_ml_s = self.waveforms.inflow[opening.name].amplitudes(times, self.profiles[opening.name].harmonics)
                 mine[:] = flow_ml_s * 1e-6 / self.units.flow_m3_s * ramp[:, None]
             else:
                 mine[:, 0] = self._drho(opening.name, times, ramp)
@@ -90,37 +90,43 @@ class Conditions:
         return values
 
     def _drho(self, name: str, times: Reals, ramp: Reals) -> Reals:
-        outlet, wave = self.outlets[name], self.waves.pressure_mmhg.get(name)
-        pressure_mmhg = outlet.pressure_mmhg + (ramp * (wave.at(times) - wave.mean) if wave else np.zeros_like(times))
+        outlet, waveform = self.outlets[name], self.waveforms.pressure_mmhg.get(name)
+        pressure_mmhg = outlet.pressure_mmhg + (
+            ramp * (waveform.at(times) - waveform.mean) if waveform else np.zeros_like(times)
+        )
         return (pressure_mmhg * PASCAL_PER_MMHG - self.reference_pa) / self.units.pressure_pa
 
     def _flow(self, outlet: Outlet, times: Reals, ramp: Reals) -> Reals:
         """Flow that belongs to an outlet's pressure, lattice units."""
-        flow_ml_s = np.full_like(times, self.waves.mean_ml_s) if outlet.windkessel else self.waves.flow_ml_s(times)
+        flow_ml_s = (
+            np.full_like(times, self.waveforms.mean_ml_s) if outlet.windkessel else self.waveforms.flow_ml_s(times)
+        )
         part = outlet.fraction if outlet.windkessel or outlet.demanded else 1.0
         return ramp * flow_ml_s * (part or 0.0) / self.units.flow_ml_s
 
     @property
     def reversing(self) -> tuple[str, ...]:
         """Inlets whose flow turns back."""
-        return tuple(name for name, flow in self.waves.inflow.items() if flow.reverses)
+        return tuple(name for name, flow in self.waveforms.inflow.items() if flow.reverses)
 
     def impedance_mmhg_s_ml(self, name: str) -> float:
         """Za = c_s/A of the lattice's fluid at an outlet: pressure of a wave over its flow."""
         area = next(o.area_mm2 for o in self.openings if o.name == name) * 1e-6 / self.units.dx_m**2
         return 3**0.5 / area * self.units.resistance_mmhg_s_ml
 
-    def told(self) -> dict[str, dict[str, Any]]:
+    def record(self) -> dict[str, dict[str, Any]]:
         """What holds at each opening, in mL, mmHg and s, for the log and the summary."""
         answer: dict[str, dict[str, Any]] = {}
-        for name, flow in self.waves.inflow.items():
+        for name, flow in self.waveforms.inflow.items():
             least = {"least_flow_ml_s": flow.minimum_ml_s, "peak_flow_ml_s": flow.peak_ml_s} if flow.period_s else {}
             answer[name] = {"flow_ml_s": flow.mean_ml_s, **least, "profile": self.profiles[name].name}
         for name, outlet in self.outlets.items():
             answer[name] = {"pressure_mmhg": outlet.pressure_mmhg}
-            if wave := self.waves.pressure_mmhg.get(name):
-                swing = np.array(wave.extremes) - wave.mean
-                answer[name] |= dict(zip(("least_mmhg", "peak_mmhg"), outlet.pressure_mmhg + swing, strict=True))
+            if waveform := self.waveforms.pressure_mmhg.get(name):
+                oscillatory_mmhg = np.array(waveform.extremes) - waveform.mean
+                answer[name] |= dict(
+                    zip(("least_mmhg", "peak_mmhg"), outlet.pressure_mmhg + oscillatory_mmhg, strict=True)
+                )
             if outlet.fraction is not None:
                 answer[name] |= {"flow_fraction": outlet.fraction, "demanded": outlet.demanded}
             if each := outlet.windkessel:
@@ -137,9 +143,9 @@ def raised(times_s: Reals, ramp_s: float) -> Reals:
     return (1 - np.cos(np.pi * np.minimum(times_s / ramp_s, 1))) / 2 if ramp_s else np.ones_like(times_s)
 
 
-def make_conditions(
-    nodes: Nodes, settings: SolveSettings, waves: Waves, units: Units, ramp_s: float, period_s: float | None
-) -> tuple[Conditions, list[str]]:
+def make_boundary_schedule(
+    nodes: Nodes, settings: SolveSettings, waveforms: Waveforms, units: Units, ramp_s: float, period_s: float | None
+) -> tuple[BoundarySchedule, list[str]]:
     """Conditions in lattice units, and what had to be said about them.
 
     Raises
@@ -147,51 +153,57 @@ def make_conditions(
     StageError
         If settings contradict each other.
     """
-    outlets = outlets_of(nodes.openings, settings, waves)
+    outlets = outlets_of(nodes.openings, settings, waveforms)
     inlets = by_opening(nodes.openings, "inlet", settings.inlets)
     radius = {o.name: o.radius_mm for o in nodes.openings}
     profiles = {
-        name: inlet_profile(entry.profile, waves.inflow[name], radius[name], units.viscosity_m2_s)
+        name: inlet_profile(entry.profile, waveforms.inflow[name], radius[name], units.viscosity_m2_s)
         for name, entry in inlets.items()
     }
     pressures_pa = [outlet.pressure_mmhg * PASCAL_PER_MMHG for outlet in outlets.values()]
-    controlled = {name: outlet for name, outlet in outlets.items() if outlet.windkessel or outlet.demanded}
+    with_feedback = {name: outlet for name, outlet in outlets.items() if outlet.windkessel or outlet.demanded}
     if period_s is None and inlets:
-        controlled = outlets
-    widths = [profiles[o.name].rows if o.role == "inlet" else 1 + (o.name in controlled) for o in nodes.openings]
-    plain = Conditions(
+        with_feedback = outlets
+    widths = [profiles[o.name].rows if o.role == "inlet" else 1 + (o.name in with_feedback) for o in nodes.openings]
+    without_feedback = BoundarySchedule(
         openings=nodes.openings,
         units=units,
-        waves=waves,
+        waveforms=waveforms,
         profiles=profiles,
         outlets=outlets,
         reference_pa=float(np.mean(pressures_pa)) if pressures_pa else 0.0,
         ramp_s=ramp_s,
         period_s=period_s,
         columns=np.append(0, np.cumsum(widths)).astype(np.int32),
-        control=Control.none(),
+        outlet_feedback=OutletFeedback.none(),
     )
-    conditions = replace(plain, control=_control(plain, controlled)) if controlled else plain
-    return conditions, _warnings(conditions, settings)
+    boundary_schedule = (
+        replace(without_feedback, outlet_feedback=_outlet_feedback(without_feedback, with_feedback))
+        if with_feedback
+        else without_feedback
+    )
+    return boundary_schedule, _warnings(boundary_schedule, settings)
 
 
-def _control(conditions: Conditions, controlled: Mapping[str, Outlet]) -> Control:
-    index = np.array([k for k, o in enumerate(conditions.openings) if o.name in controlled], np.int32)
-    rules, starts, dt_s = [], [], conditions.units.dt_s
-    joint = 1 / sum(1 / conditions.impedance_mmhg_s_ml(name) for name in conditions.outlets)
+def _outlet_feedback(boundary_schedule: BoundarySchedule, with_feedback: Mapping[str, Outlet]) -> OutletFeedback:
+    index = np.array([k for k, o in enumerate(boundary_schedule.openings) if o.name in with_feedback], np.int32)
+    rules, starts, dt_s = [], [], boundary_schedule.units.dt_s
+    joint = 1 / sum(1 / boundary_schedule.impedance_mmhg_s_ml(name) for name in boundary_schedule.outlets)
     for k in index:
-        name = conditions.openings[k].name
-        outlet, share = controlled[name], 0.0
-        alpha, decay, *resistances = control_rule(outlet, conditions.impedance_mmhg_s_ml(name), dt_s)
+        name = boundary_schedule.openings[k].name
+        outlet, share = with_feedback[name], 0.0
+        alpha, decay, *resistances = feedback_rule(outlet, boundary_schedule.impedance_mmhg_s_ml(name), dt_s)
         if not (outlet.windkessel or outlet.demanded):
             alpha, decay, resistances, share = FILTER / 2, 0.0, [0.0, joint], 1.0
-        rules.append((alpha, decay, *(each / conditions.units.resistance_mmhg_s_ml for each in resistances), share))
-        start = _start_mmhg(conditions, outlet) if outlet.windkessel else 0.0
-        starts.append((0.0, start * PASCAL_PER_MMHG / conditions.units.pressure_pa))
-    return Control(index, conditions.columns[index], np.array(rules), np.array(starts))
+        rules.append(
+            (alpha, decay, *(each / boundary_schedule.units.resistance_mmhg_s_ml for each in resistances), share)
+        )
+        start = _start_mmhg(boundary_schedule, outlet) if outlet.windkessel else 0.0
+        starts.append((0.0, start * PASCAL_PER_MMHG / boundary_schedule.units.pressure_pa))
+    return OutletFeedback(index, boundary_schedule.columns[index], np.array(rules), np.array(starts))
 
 
-def control_rule(outlet: Outlet, impedance_mmhg_s_ml: float, dt_s: float) -> tuple[float, float, float, float]:
+def feedback_rule(outlet: Outlet, impedance_mmhg_s_ml: float, dt_s: float) -> tuple[float, float, float, float]:
     """Alpha, decay, gain and resistance of the rule by which an outlet's pressure follows from its flow, see
     :func:`solver.boundary.openings.adjusted`; of its Windkessel, or of a flow that is demanded.
 
@@ -208,54 +220,56 @@ def control_rule(outlet: Outlet, impedance_mmhg_s_ml: float, dt_s: float) -> tup
     return FILTER / (1 + (gain + resistance) / impedance_mmhg_s_ml), decay, gain, resistance
 
 
-def _excess_ml_s(conditions: Conditions, outlet: Outlet, times: Reals) -> Reals:
+def _excess_ml_s(boundary_schedule: BoundarySchedule, outlet: Outlet, times: Reals) -> Reals:
     """Expected flow through an outlet at times less its mean."""
-    return (conditions.waves.flow_ml_s(times) - conditions.waves.mean_ml_s) * (outlet.fraction or 0.0)
+    return (boundary_schedule.waveforms.flow_ml_s(times) - boundary_schedule.waveforms.mean_ml_s) * (
+        outlet.fraction or 0.0
+    )
 
 
-def _start_mmhg(conditions: Conditions, outlet: Outlet) -> float:
+def _start_mmhg(boundary_schedule: BoundarySchedule, outlet: Outlet) -> float:
     """Pressure stored in a Windkessel before the first step, off that of its mean flow.
 
     It is such that the one at the end of the ramp is expected to be that of the cycles to come, so that these repeat
     soon; none where a long ramp forgets it, or the flow is steady.
     """
-    each, dt_s = outlet.windkessel, conditions.units.dt_s
-    if not each or not conditions.period_s or conditions.ramp_s > each.time_constant_s:
+    each, dt_s = outlet.windkessel, boundary_schedule.units.dt_s
+    if not each or not boundary_schedule.period_s or boundary_schedule.ramp_s > each.time_constant_s:
         return 0.0
-    steps, raising = round(conditions.period_s / dt_s), round(conditions.ramp_s / dt_s)
+    steps, raising = round(boundary_schedule.period_s / dt_s), round(boundary_schedule.ramp_s / dt_s)
     cycle, ramp = (np.arange(1, count + 1, dtype=np.float64) * dt_s for count in (steps, raising))
-    wanted = each.periodic_mmhg(_excess_ml_s(conditions, outlet, cycle), dt_s)[(raising - 1) % steps]
+    wanted = each.periodic_mmhg(_excess_ml_s(boundary_schedule, outlet, cycle), dt_s)[(raising - 1) % steps]
     if not raising:
         return float(wanted)
-    flow = _excess_ml_s(conditions, outlet, ramp) * raised(ramp, conditions.ramp_s)
+    flow = _excess_ml_s(boundary_schedule, outlet, ramp) * raised(ramp, boundary_schedule.ramp_s)
     return float((wanted - each.stored_mmhg(flow, dt_s, 0.0)[-1]) / each.decay(raising * dt_s))
 
 
-def _expected_mmhg(conditions: Conditions, name: str) -> tuple[float, float]:
+def _expected_mmhg(boundary_schedule: BoundarySchedule, name: str) -> tuple[float, float]:
     """Least and largest pressure that is expected at an outlet over a cycle."""
-    outlet, dt_s = conditions.outlets[name], conditions.units.dt_s
-    if wave := conditions.waves.pressure_mmhg.get(name):
-        low, high = np.array(wave.extremes) - wave.mean + outlet.pressure_mmhg
+    outlet, dt_s = boundary_schedule.outlets[name], boundary_schedule.units.dt_s
+    if waveform := boundary_schedule.waveforms.pressure_mmhg.get(name):
+        low, high = np.array(waveform.extremes) - waveform.mean + outlet.pressure_mmhg
         return float(low), float(high)
-    if not (outlet.windkessel and conditions.period_s):
+    if not (outlet.windkessel and boundary_schedule.period_s):
         return outlet.pressure_mmhg, outlet.pressure_mmhg
-    times = np.arange(1, round(conditions.period_s / dt_s) + 1, dtype=np.float64) * dt_s
-    flow, each = _excess_ml_s(conditions, outlet, times), outlet.windkessel
-    swing = each.periodic_mmhg(flow, dt_s) + each.proximal_mmhg_s_ml * flow
-    return outlet.pressure_mmhg + float(swing.min()), outlet.pressure_mmhg + float(swing.max())
+    times = np.arange(1, round(boundary_schedule.period_s / dt_s) + 1, dtype=np.float64) * dt_s
+    flow, each = _excess_ml_s(boundary_schedule, outlet, times), outlet.windkessel
+    oscillatory_mmhg = each.periodic_mmhg(flow, dt_s) + each.proximal_mmhg_s_ml * flow
+    return outlet.pressure_mmhg + float(oscillatory_mmhg.min()), outlet.pressure_mmhg + float(oscillatory_mmhg.max())
 
 
-def deviation_pa(conditions: Conditions) -> float:
+def deviation_pa(boundary_schedule: BoundarySchedule) -> float:
     """Largest deviation of an outlet's pressure, as expected over a cycle, from that which is zero on the lattice."""
-    expected = [each for name in conditions.outlets for each in _expected_mmhg(conditions, name)]
-    return max((abs(each * PASCAL_PER_MMHG - conditions.reference_pa) for each in expected), default=0.0)
+    expected = [each for name in boundary_schedule.outlets for each in _expected_mmhg(boundary_schedule, name)]
+    return max((abs(each * PASCAL_PER_MMHG - boundary_schedule.reference_pa) for each in expected), default=0.0)
 
 
-def _warnings(conditions: Conditions, settings: SolveSettings) -> list[str]:
+def _warnings(boundary_schedule: BoundarySchedule, settings: SolveSettings) -> list[str]:
     warnings = []
-    behind = {name: outlet.windkessel for name, outlet in conditions.outlets.items() if outlet.windkessel}
+    behind = {name: outlet.windkessel for name, outlet in boundary_schedule.outlets.items() if outlet.windkessel}
     for name, each in behind.items():
-        ratio = each.proximal_mmhg_s_ml / (impedance := conditions.impedance_mmhg_s_ml(name))
+        ratio = each.proximal_mmhg_s_ml / (impedance := boundary_schedule.impedance_mmhg_s_ml(name))
         if ratio and not LEAST_PROXIMAL <= ratio <= MOST_PROXIMAL:
             warnings.append(
                 f"solve.outlets.{name}: the proximal resistance {each.proximal_mmhg_s_ml:.3g} mmHg s/mL is {ratio:.2g} "
@@ -263,11 +277,11 @@ def _warnings(conditions: Conditions, settings: SolveSettings) -> list[str]:
                 f"{LEAST_PROXIMAL:g} to {MOST_PROXIMAL:g} times is good: change proximal_mmhg_s_ml, or"
                 " solve.lattice_speed, to which the impedance is inversely proportional"
             )
-        lasts_s = settings.cycles * (conditions.period_s or np.inf)
+        lasts_s = settings.cycles * (boundary_schedule.period_s or np.inf)
         if each.time_constant_s * CYCLES_PER_CONSTANT > lasts_s:
             warnings.append(
                 f"solve.outlets.{name}: the time constant {each.time_constant_s:.3g} s of its Windkessel is long for "
-                f"{settings.cycles} cycles of {conditions.period_s:.3g} s; raise solve.cycles to "
-                f"{np.ceil(CYCLES_PER_CONSTANT * each.time_constant_s / (conditions.period_s or 1)):.0f}"
+                f"{settings.cycles} cycles of {boundary_schedule.period_s:.3g} s; raise solve.cycles to "
+                f"{np.ceil(CYCLES_PER_CONSTANT * each.time_constant_s / (boundary_schedule.period_s or 1)):.0f}"
             )
     return warnings

@@ -17,9 +17,9 @@ import h5py
 import numpy as np
 from numpy.typing import NDArray
 
-from solver.runtime.checksum_trailer import demand_sealed, seal
+from solver.runtime.checksum_trailer import require_checksum_trailer, write_checksum_trailer
 from solver.runtime.errors import StageError, remedy_of
-from solver.runtime.outputs import demand_room
+from solver.runtime.outputs import require_room
 
 Arrays = Mapping[str, NDArray[np.generic]]
 
@@ -118,10 +118,10 @@ class Checkpoints:
             try:
                 with _opened(path) as file:
                     if file.attrs[IDENTITY] != self.identity:
-                        told = "checkpoint of step %d: of other settings, geometry or code; it is not used"
-                        self.log.info(told, step)
+                        message = "checkpoint of step %d: of other settings, geometry or code; it is not used"
+                        self.log.info(message, step)
                         continue
-                    _demand_alike(file, like())
+                    _require_alike(file, like())
                     found = _arrays(file)
                 if not fits(step, found):
                     self.log.info("checkpoint of step %d: of a run with another end; it is not used", step)
@@ -172,13 +172,13 @@ class Checkpoints:
 def _write(path: Path, arrays: Arrays, identity: str = "") -> None:
     """Write arrays, sealed; the file appears whole, also after a loss of power, or not at all."""
     partial = path.with_name(f".{path.name}")
-    demand_room(path, sum(array.nbytes for array in arrays.values()))
+    require_room(path, sum(array.nbytes for array in arrays.values()))
     try:
         with h5py.File(partial, "w") as file:
             file.attrs[IDENTITY] = identity
             for name, array in arrays.items():
                 file.create_dataset(name, data=array)
-        seal(partial)
+        write_checksum_trailer(partial)
         with partial.open("rb") as stream:
             os.fsync(stream.fileno())
         partial.replace(path)
@@ -195,7 +195,7 @@ def _opened(path: Path) -> Iterator[h5py.File]:
     OSError, KeyError, ValueError
         If it is no such file, or damaged.
     """
-    demand_sealed(path)
+    require_checksum_trailer(path)
     with h5py.File(path, "r") as file:
         yield file
 
@@ -213,7 +213,7 @@ def _arrays(file: h5py.File) -> dict[str, NDArray[np.generic]]:
     return {name: file[name][()] for name in names if isinstance(file[name], h5py.Dataset)}
 
 
-def _demand_alike(file: h5py.File, like: Arrays) -> None:
+def _require_alike(file: h5py.File, like: Arrays) -> None:
     """Check types and shapes of what is wanted, before anything is read."""
     for name, array in like.items():
         found = file[name]

@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 from solver.backends.driver import Fields
 from solver.domain.halving import NotHalved, Rows, halved
 from solver.domain.nodes import Nodes
-from solver.run.divergence import BlowUpError
+from solver.run.divergence import DivergenceError
 from solver.run.flow_file import FlowWriter
 from solver.run.plan import Plan, make_plan, wall_radius_mm
 from solver.run.prolongation import Prolongation
@@ -78,7 +78,7 @@ class Coarse:
         self.nodes, self.rows = _halved(self._fine, self._plan)
         self._prolonged = Prolongation(self._fine, self.rows)
         self.run = _prepared(simulation, self.nodes)
-        self._full_flow = self.run.plan.at_full_flow().conditions
+        self._full_flow = self.run.plan.at_full_flow().boundary_schedule
         self._scales, self._of_outlets = _scales(self._plan, self.run.plan)
         self._times = self.run.plan.units.dt_s / self._plan.units.dt_s
         transit = self._plan.numbers["acoustic_transit_s"] / self._plan.units.dt_s
@@ -93,7 +93,7 @@ class Coarse:
 
         Raises
         ------
-        BlowUpError
+        DivergenceError
             If the coarse flow does.
         """
         began, run = time.monotonic(), self.run
@@ -183,7 +183,7 @@ def from_coarser(simulation: Simulation) -> tuple[Coarse, Start] | None:
         simulation.log.info("first at twice the spacing, %.3g mm: %d fluid nodes", coarse.nodes.spacing_mm,
                             coarse.nodes.count)  # fmt: skip
         start = coarse.begin()
-    except (NotHalved, BlowUpError) as reason:
+    except (NotHalved, DivergenceError) as reason:
         simulation.log.info("note: no start from twice the spacing: %s", reason)
         return None
     rows = coarse.run.monitor.rows

@@ -15,7 +15,7 @@ standard deviation, s/sqrt(n) is the standard error of its mean over n batches. 
 
 Signals are the kinetic energy, mean and largest speed, and pressures and flows at the openings. A flow that fluctuates
 is run on, while its mean is taken, until the standard errors of the means of all signals are below a bound, or up to a
-stated time. What was judged is judged again over that time: a flow that settles after all, or drifts, begins anew.
+stated time. What was judged is judged again over that time: a flow that settles after all, or drifts, begins again.
 """
 
 from collections.abc import Sequence
@@ -158,7 +158,7 @@ class Fluctuation:
     standard_error: dict[str, float]
     period_s: float | None
 
-    def told(self) -> str:
+    def record(self) -> str:
         """The fluctuation in one sentence."""
         period = f", with a period of {self.period_s:.3g} s" if self.period_s else ""
         return (
@@ -236,7 +236,7 @@ class Watch:
     tolerance : of the residual.
     bound : standard error of the means of the signals below which they are good enough.
     most : flow-through times over which they are taken at most.
-    verdict : the last judgement.
+    outcome : the last judgement.
     begun : step after which the mean of a flow that fluctuates begins; none of one that may settle.
     """
 
@@ -246,9 +246,9 @@ class Watch:
     tolerance: float
     bound: float
     most: float
-    verdict: str = "settles"
+    outcome: str = "settles"
     begun: int | None = None
-    _anew: int = field(default=0, repr=False)
+    _restarts: int = field(default=0, repr=False)
     """How often a mean was given up, since the flow did not stay as it was: the next one is twice as long."""
 
     @property
@@ -256,7 +256,7 @@ class Watch:
         """Rows of a batch while nothing is averaged, after each of which the flow is judged."""
         return max(LEAST_ROWS, ceil(RECENT * self.through / BATCHES / self.interval))
 
-    def take(self, rows: Sequence[Row]) -> bool:
+    def update(self, rows: Sequence[Row]) -> bool:
         """Take in the newest of all rows so far; whether the mean of a flow that fluctuates is good enough to end."""
         since_ramp = rows[-1].step - self.ramp
         if since_ramp < 0 or len(rows) % self.batch:
@@ -265,28 +265,28 @@ class Watch:
             count = BATCHES * self.batch
             if since_ramp < count * self.interval:
                 return False
-            self.verdict = judged(rows[-count:], self.tolerance, self.bound)
-            if self.verdict == "fluctuates":
+            self.outcome = judged(rows[-count:], self.tolerance, self.bound)
+            if self.outcome == "fluctuates":
                 self.begun = rows[-1].step
             return False
         return self._averaged(rows)
 
     def _averaged(self, rows: Sequence[Row]) -> bool:
-        """Judge a mean that was begun: whether it may end; one that drifts begins anew."""
+        """Judge a mean that was begun: whether it may end; one that drifts begins again."""
         assert self.begun is not None
-        wanted, own = LEAST_THROUGHS * 2**self._anew, self.averaged(rows)
+        wanted, own = LEAST_THROUGHS * 2**self._restarts, self.averaged(rows)
         if len(own) >= BATCHES * self.batch:
             residual, rise, error = trend(own)
             if abs(rise) > CERTAIN * error and abs(residual[-1] - residual[0]) > LARGE:
-                self.verdict, self.begun = "settles" if rise < 0 else "grows", None
+                self.outcome, self.begun = "settles" if rise < 0 else "grows", None
                 return False
         span = len(own) * self.interval / self.through
         if span < wanted or len(own) < BATCHES * self.batch:
             return False
-        self.verdict = judged(own, self.tolerance, self.bound)
-        if self.verdict == "fluctuates":
-            return span >= self.most * 2**self._anew or self.error(own) < self.bound
-        self.begun, self._anew = rows[-1].step if self.verdict == "drifts" else None, self._anew + 1
+        self.outcome = judged(own, self.tolerance, self.bound)
+        if self.outcome == "fluctuates":
+            return span >= self.most * 2**self._restarts or self.error(own) < self.bound
+        self.begun, self._restarts = rows[-1].step if self.outcome == "drifts" else None, self._restarts + 1
         return False
 
     def averaged(self, rows: Sequence[Row]) -> Sequence[Row]:
@@ -298,11 +298,11 @@ class Watch:
         enough = len(rows) * self.interval >= LEAST_THROUGHS * self.through and len(rows) >= BATCHES * self.batch
         return enough and judged(rows, self.tolerance, self.bound) == "fluctuates"
 
-    def retake(self, rows: Sequence[Row]) -> bool:
+    def replay(self, rows: Sequence[Row]) -> bool:
         """Take in all rows of a run that goes on, as if one after another."""
         ended = False
         for count in range(1, len(rows) + 1):
-            ended = self.take(rows[:count])
+            ended = self.update(rows[:count])
         return ended
 
     def error(self, rows: Sequence[Row]) -> float:
@@ -311,7 +311,7 @@ class Watch:
 
     def least_steps_left(self, rows: Sequence[Row]) -> float:
         """Steps until a mean is long enough to be told, if the flow fluctuates from now on."""
-        count = LEAST_THROUGHS * 2**self._anew * self.through
+        count = LEAST_THROUGHS * 2**self._restarts * self.through
         return (RECENT * self.through if self.begun is None else 0.0) + count - len(self.averaged(rows)) * self.interval
 
     def steps_left(self, rows: Sequence[Row]) -> float:
@@ -321,7 +321,7 @@ class Watch:
         if self.begun is None:
             return inf
         own = self.averaged(rows)
-        done, least, most = len(own) * self.interval, LEAST_THROUGHS * 2**self._anew, self.most * 2**self._anew
+        done, least, most = len(own) * self.interval, LEAST_THROUGHS * 2**self._restarts, self.most * 2**self._restarts
         wanted = least * self.through
         if len(own) >= BATCHES * self.batch:
             wanted = max(wanted, done * (self.error(own) / self.bound) ** 2)

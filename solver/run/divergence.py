@@ -1,4 +1,4 @@
-"""A flow that blows up: how that is seen, and what is told of it: when, where, why, and what would avoid it."""
+"""A flow that diverges: how that is seen, and what is told of it: when, where, why, and what would avoid it."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -26,8 +26,8 @@ GOOD_SPEED, FINER = 0.08, 1.5
 """Expected speed in lattice units, and how much finer a spacing, that are advised where nothing tells them."""
 
 
-class BlowUpError(StageError):
-    """A flow that blew up.
+class DivergenceError(StageError):
+    """A flow that diverged.
 
     Attributes
     ----------
@@ -40,43 +40,50 @@ class BlowUpError(StageError):
     """
 
     def __init__(
-        self, nodes: Nodes, settings: SolveSettings, plan: Plan, rows: Sequence[Row], step: int, seen: Observation
+        self,
+        nodes: Nodes,
+        settings: SolveSettings,
+        plan: Plan,
+        rows: Sequence[Row],
+        step: int,
+        observation: Observation,
     ) -> None:
         self.step = step
-        self.node = seen.dense_node if seen.max_speed <= SPEED_LIMIT else seen.node
-        self.happened = _happened(nodes, plan, step, seen, self.node)
+        self.node = observation.dense_node if observation.max_speed <= SPEED_LIMIT else observation.node
+        self.happened = _happened(nodes, plan, step, observation, self.node)
         self.reached_m_s = _reached_m_s(plan, rows)
-        self.drho = seen.max_drho if seen.max_speed <= SPEED_LIMIT else None
+        self.drho = observation.max_drho if observation.max_speed <= SPEED_LIMIT else None
         self.changes = advice(nodes, settings, plan, self.reached_m_s, self.drho)
-        super().__init__(f"{self.happened}. {told(self.changes, settings, nodes)}")
+        super().__init__(f"{self.happened}. {advice_message(self.changes, settings, nodes)}")
 
 
-def seen_in(seen: Observation) -> bool:
+def has_diverged(observation: Observation) -> bool:
     """Whether a flow is beyond what a result may be: not finite, too fast for the sound of the lattice, too dense."""
-    return not (seen.max_speed <= SPEED_LIMIT and seen.max_drho <= DRHO_LIMIT)
+    return not (observation.max_speed <= SPEED_LIMIT and observation.max_drho <= DRHO_LIMIT)
 
 
-def _happened(nodes: Nodes, plan: Plan, step: int, seen: Observation, node: int) -> str:
-    fast = not seen.max_speed <= SPEED_LIMIT
+def _happened(nodes: Nodes, plan: Plan, step: int, observation: Observation, node: int) -> str:
+    fast = not observation.max_speed <= SPEED_LIMIT
     place = nodes.points_mm()[node]
     away = {o.name: float(np.linalg.norm(place - o.centre_mm)) for o in nodes.openings}
     near = min(away, key=lambda name: away[name]) if away else None
-    if not np.isfinite(seen.max_speed):
+    if not np.isfinite(observation.max_speed):
         spread_mm = CHECK_STEPS * nodes.spacing_mm  # a node a step along each axis, since the look before
         what = f"a population is no longer finite, which began there or {spread_mm:.3g} mm away along each axis at most"
     elif fast:
         what = (
-            f"the speed of {seen.max_speed * plan.units.speed_m_s:.3g} m/s is {seen.max_speed:.2g} in lattice units"
-            f" (Mach {seen.max_speed * 3**0.5:.2f}, at most {SPEED_LIMIT * 3**0.5:.2f})"
+            f"the speed of {observation.max_speed * plan.units.speed_m_s:.3g} m/s is {observation.max_speed:.2g}"
+            " in lattice units"
+            f" (Mach {observation.max_speed * 3**0.5:.2f}, at most {SPEED_LIMIT * 3**0.5:.2f})"
         )
     else:
         what = (
-            f"the density is {seen.max_drho:.0%} off that at rest (at most {DRHO_LIMIT:.0%}), on average"
-            f" {seen.mean_drho:+.0%}"
+            f"the density is {observation.max_drho:.0%} off that at rest (at most {DRHO_LIMIT:.0%}), on average"
+            f" {observation.mean_drho:+.0%}"
         )
     x, y, z = place
     return (
-        f"the flow blew up at step {step}, time {step * plan.units.dt_s:.4g} s, at ({x:.2f}, {y:.2f}, {z:.2f}) mm LPS"
+        f"the flow diverged at step {step}, time {step * plan.units.dt_s:.4g} s, at ({x:.2f}, {y:.2f}, {z:.2f}) mm LPS"
         f"{f', {away[near]:.1f} mm from opening {near}' if near else ''}: {what}; grid Reynolds number"
         f" {plan.numbers['grid_reynolds']:.0f}, tau {plan.units.tau:.4f}, {plan.models}"
     )
@@ -105,7 +112,7 @@ def slower(plan: Plan, drho: float | None) -> float | None:
 def advice(
     nodes: Nodes, settings: SolveSettings, plan: Plan, reached_m_s: float = 0.0, drho: float | None = None
 ) -> dict[str, Any]:
-    """Changes of settings, all together, with which a flow that blew up is expected to settle.
+    """Changes of settings, all together, with which a flow that diverged is expected to settle.
 
     What the user set against the usual is taken back first: collision, walls, a short ramp, a high lattice speed.
     Where there is none of it, the spacing is made finer.
@@ -113,13 +120,13 @@ def advice(
     Parameters
     ----------
     nodes, settings, plan : of the run.
-    reached_m_s, drho : of :class:`BlowUpError`.
+    reached_m_s, drho : of :class:`DivergenceError`.
 
     Returns
     -------
     Keys of `solve` and their values, none for a key that is left out; ``spacing_mm`` stands for that of voxelize.
     """
-    usual: dict[str, Any] = {"collision": "auto", "magic": None, "walls": "bouzidi"}
+    usual: dict[str, Any] = {"collision": "auto", "lambda_trt": None, "walls": "bouzidi"}
     changes = {key: value for key, value in usual.items() if getattr(settings, key) != value}
     if settings.ramp_s is not None and settings.ramp_s < plan.usual_ramp_s:
         changes["ramp_s"] = None
@@ -133,17 +140,17 @@ def advice(
     return changes
 
 
-def told(changes: dict[str, Any], settings: SolveSettings, nodes: Nodes) -> str:
+def advice_message(changes: dict[str, Any], settings: SolveSettings, nodes: Nodes) -> str:
     """Advice as a sentence."""
-    parts = []
+    sentences = []
     for key, value in changes.items():
         if key == "spacing_mm":
-            parts.append(f"choose voxelize.spacing_mm {value:g} (now {nodes.spacing_mm:.3g})")
+            sentences.append(f"choose voxelize.spacing_mm {value:g} (now {nodes.spacing_mm:.3g})")
         elif value is None:
-            parts.append(f"leave solve.{key} out (now {getattr(settings, key):g})")
+            sentences.append(f"leave solve.{key} out (now {getattr(settings, key):g})")
         else:
             now = getattr(settings, key)
             shown = "" if now is None else f" (now {now:g})" if isinstance(now, float) else f" (now {now})"
-            parts.append(f"set solve.{key} to {value if isinstance(value, str) else f'{value:g}'}{shown}")
-    sentence = ", and ".join(parts)
+            sentences.append(f"set solve.{key} to {value if isinstance(value, str) else f'{value:g}'}{shown}")
+    sentence = ", and ".join(sentences)
     return sentence[0].upper() + sentence[1:]

@@ -1,8 +1,8 @@
 """Fall-back: what a run goes on with, on its own, when its models do not hold the flow.
 
 A run climbs the ladder of :mod:`solver.run.models`. Where the flow turns out faster than its models are for, it goes on
-from where it is with the next ones. Where it blows up, it begins again from rest: with a shorter time step if it was
-faster, or denser, than expected, once each, and else with the next ones. Only when the last of them blows up, with half
+from where it is with the next ones. Where it diverges, it begins again from rest: with a shorter time step if it was
+faster, or denser, than expected, once each, and else with the next ones. Only when the last of them diverges, with half
 the lattice speed, too, does the run end.
 Models that the user named are kept. All that is decided depends on steps and rows alone, so that a run that was stopped
 decides as one that was not.
@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from solver.domain.nodes import Nodes
-from solver.run.divergence import BlowUpError, faster, slower
+from solver.run.divergence import DivergenceError, faster, slower
 from solver.run.plan import Plan, make_plan
 from solver.run.settings import SolveSettings
 
@@ -65,12 +65,12 @@ class Attempt:
         )
         return replace(self, rung=plan.safer[0].rung, since=step, past=(*self.past, why), restored=False)
 
-    def after(self, settings: SolveSettings, plan: Plan, blown: BlowUpError) -> "Attempt | None":
-        """What begins again from rest after a flow blew up; none where nothing is left to try."""
-        if settings.collision != "auto" or settings.magic is not None:
+    def after(self, settings: SolveSettings, plan: Plan, diverged: DivergenceError) -> "Attempt | None":
+        """What begins again from rest after a flow diverged; none where nothing is left to try."""
+        if settings.collision != "auto" or settings.lambda_trt is not None:
             return None
-        peak = faster(plan, blown.reached_m_s) if self.peak_speed_m_s is None else None
-        lattice = slower(plan, blown.drho) if self.lattice_speed is None else None
+        peak = faster(plan, diverged.reached_m_s) if self.peak_speed_m_s is None else None
+        lattice = slower(plan, diverged.drho) if self.lattice_speed is None else None
         models = plan.models
         if peak is None and lattice is None:  # the time step is right: the models are not
             if plan.safer:
@@ -84,7 +84,7 @@ class Attempt:
             f"an expected peak speed of {peak:.3g} m/s" if peak else "",
             f"a lattice speed of {lattice:.2g}" if lattice else "",
         ]
-        why = f"begun again with {', '.join(filter(None, changes))}: {blown.happened}"
+        why = f"begun again with {', '.join(filter(None, changes))}: {diverged.happened}"
         return Attempt(models.rung, 0, peak or self.peak_speed_m_s, lattice or self.lattice_speed, (*self.past, why))
 
     def packed(self) -> NDArray[np.uint8]:

@@ -19,9 +19,9 @@ from numpy.typing import NDArray
 
 from solver.domain.nodes import Nodes
 from solver.run.vtkhdf import Steps, add_points, begin, extend, write_lattice
-from solver.runtime.checksum_trailer import demand_sealed, seal
+from solver.runtime.checksum_trailer import require_checksum_trailer, write_checksum_trailer
 from solver.runtime.errors import StageError
-from solver.runtime.outputs import demand_room
+from solver.runtime.outputs import require_room
 
 FIELDS = {"velocity_m_s": 3, "pressure_pa": 1, "viscous_stress_pa": 6}
 """Point arrays and their numbers of components."""
@@ -107,7 +107,7 @@ class FlowWriter:
         viscosity (N,) where it varies, all SI.
         """
         fields = (velocity_m_s, pressure_pa, viscous_stress_pa, *viscosity_pa_s)
-        self._demand_room(fields)
+        self._require_room(fields)
         for name, values in zip(self._fields, fields, strict=True):
             extend(self._data[name], values)
         self._steps.append(time_s, dict.fromkeys(self._fields, self._steps.count * self._count))
@@ -124,23 +124,23 @@ class FlowWriter:
         may be.
         """
         arrays = (velocity_m_s, pressure_pa, viscous_stress_pa, *viscosity_pa_s, *statistics)
-        self._demand_room(arrays)
+        self._require_room(arrays)
         for name, values in zip(self._static, arrays, strict=True):
             self._data[name].resize(len(values), axis=0)
             self._data[name][:] = values
 
     def taken(self, step: int) -> dict[str, NDArray[np.float64] | NDArray[np.float32]]:
-        """A time step that was added, as :meth:`retake` takes it."""
+        """A time step that was added, as :meth:`restore` takes it."""
         first = step * self._count
         fields = {name: self._data[name][first : first + self._count] for name in self._fields}
         return {"time_s": np.array(self._steps.time_s(step)), **fields}
 
-    def retake(self, taken: Mapping[str, NDArray[Any]]) -> None:
+    def restore(self, taken: Mapping[str, NDArray[Any]]) -> None:
         """Add a time step again that another writer had taken."""
         self.append(float(taken["time_s"]), *(taken[name] for name in self._fields))
 
-    def _demand_room(self, arrays: tuple[NDArray[np.floating], ...]) -> None:
-        demand_room(self._path, sum(array.size * ITEM_BYTES for array in arrays))
+    def _require_room(self, arrays: tuple[NDArray[np.floating], ...]) -> None:
+        require_room(self._path, sum(array.size * ITEM_BYTES for array in arrays))
 
     def start_over(self) -> None:
         """Take all time steps out again."""
@@ -156,7 +156,7 @@ class FlowWriter:
     ) -> None:
         self._file.close()
         if not error:
-            seal(self._path)
+            write_checksum_trailer(self._path)
 
 
 @dataclass(frozen=True)
@@ -241,7 +241,7 @@ def read_flow(path: Path) -> Flow:
         If it is not one of ours, is damaged, or holds no time step.
     """
     try:
-        demand_sealed(path)
+        require_checksum_trailer(path)
         with h5py.File(path, "r") as file:
             root = file["VTKHDF"]
             points, times = root["Points"][()], root["Steps/Values"][()]

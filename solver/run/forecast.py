@@ -104,22 +104,22 @@ def _at_spacing(nodes: Nodes, spacing_mm: float) -> str:
     """What a coarser spacing leaves of the openings, in words."""
     across = {opening.name: 2 * opening.radius_mm / spacing_mm for opening in nodes.openings}
     lost = [f"{name} {count:.1f}" for name, count in across.items() if count < MIN_NODES_ACROSS]
-    told = f"At about {spacing_mm:.3g} mm (now {nodes.spacing_mm:.3g}), the finest that fits,"
+    message = f"At about {spacing_mm:.3g} mm (now {nodes.spacing_mm:.3g}), the finest that fits,"
     if lost:
-        return f"{told} these openings have too few nodes across, {MIN_NODES_ACROSS:g} are wanted: {', '.join(lost)}"
-    return f"{told} {f'each opening has {min(across.values()):.1f} nodes across or more' if across else 'it runs'}"
+        return f"{message} these openings have too few nodes across, {MIN_NODES_ACROSS:g} are wanted: {', '.join(lost)}"
+    return f"{message} {f'each opening has {min(across.values()):.1f} nodes across or more' if across else 'it runs'}"
 
 
 def _cheaper(device: Device, nodes: Nodes, precision: str, means: int, varying: bool, q: int) -> str:
     """What takes less memory at the same spacing."""
-    told = ", or set solve.precision: fp32" if precision == "fp64" else ""
+    message = ", or set solve.precision: fp32" if precision == "fp64" else ""
     if means > 1:
         alone = gigabytes(device.bytes(Size.of_nodes(nodes, q), precision, 1, varying))
-        told += f", or leave solve.phase_averages out ({alone}), or ask for fewer than {means - 1} snapshots"
+        message += f", or leave solve.phase_averages out ({alone}), or ask for fewer than {means - 1} snapshots"
     if q == 27:
         fewer = gigabytes(device.bytes(Size.of_nodes(nodes), precision, means, varying))
-        told += f", or set solve.velocity_set: D3Q19 ({fewer})"
-    return told
+        message += f", or set solve.velocity_set: D3Q19 ({fewer})"
+    return message
 
 
 def rounded_down(value: float) -> float:
@@ -194,5 +194,5 @@ def raised_s(rate_1_s: float, viscous_s: float, ramp_s: float, tolerance: float)
 
 def _left(ramp: float) -> float:
     """Part (pi/(omega t_r))^2/2, at most 1, that a ramp leaves of a motion at the rate omega, for omega t_r."""
-    swing = pi / ramp if ramp else inf
-    return 0.5 * min(2.0, swing * swing)
+    radian_rate = pi / ramp if ramp else inf
+    return 0.5 * min(2.0, radian_rate * radian_rate)

@@ -1,16 +1,16 @@
 """Models of a run: velocity set, collision, what damps a flow that the lattice cannot hold, the ladder to safer ones.
 
-*Velocity set.* D3Q19's moments c_x^2 c_y c_z are 0, where isotropy asks for u_y u_z/3, and no equilibrium mends that: a
-fast flow across the axes feels the lattice. D3Q27 has them, for 27/19 of the memory and the traffic. It is taken above
-the grid Reynolds number `CORNERS_ABOVE`.
+*Velocity set.* D3Q19's moments c_x^2 c_y c_z are 0, where isotropy asks for u_y u_z/3, and no equilibrium repairs
+that: a fast flow across the axes feels the lattice. D3Q27 has them, for 27/19 of the memory and the traffic. It is
+taken above the grid Reynolds number `CORNERS_ABOVE`.
 
 The more a model damps, the safer it is, and the more accuracy it costs. So a run begins with the first rung of a
 ladder that is meant for its expected grid Reynolds number Re_g = U dx/nu, and climbs: to the next rung where the flow
-turns out faster than the present one is for, or where it blows up. Three means stand on the rungs:
+turns out faster than the present one is for, or where it diverges. Three means stand on the rungs:
 
 *Collision.* TRT with Lambda = min(3/16, 2 (tau - 1/2)) up to Re_g 10, so that the odd part of the populations relaxes
 within 2.5 steps: the longer it takes, the more does inertia spoil the velocity that an inlet's links give, and the
-stress on the wall behind it. Cumulants above, on D3Q27, with Lambda = `CUMULANT_MAGIC` for those of third order: the
+stress on the wall behind it. Cumulants above, on D3Q27, with Lambda = `CUMULANT_LAMBDA` for those of third order: the
 friction of curved walls then hardly depends on the viscosity; with 1/4 it is 1 % less, but boxes under a lid do not
 come to rest. Where D3Q19 has to serve, TRT with min(3/16, (tau - 1/2)/2) up to 30, where waves of some nodes would grow
 with more, and projected regularised collision above. That is the safer one everywhere: of what is not at equilibrium it
@@ -21,9 +21,9 @@ g_0 = U/(2 dx), at which the speed changes by half of the expected peak U from n
 more. At the wall of a pipe N nodes across the shear rate is 4 U/(N dx), so that a flow that the lattice resolves is
 left alone. Smagorinsky's model (1963, doi:10.1175/1520-0493(1963)091<0099:GCEWTP>2.3.CO;2) is that of onset 0.
 
-*Layers at outlets.* Most blow-ups begin there, where a pressure is imposed on a flow that is hardly damped. Over the
-last layers of nodes tau rises quadratically to that of the grid Reynolds number `OUTLET_REYNOLDS`. Cumulants need half
-as many of them as the others.
+*Layers at outlets.* Most runs that diverge do so there, where a pressure is imposed on a flow that is hardly damped.
+Over the last layers of nodes tau rises quadratically to that of the grid Reynolds number `OUTLET_REYNOLDS`. Cumulants
+need half as many of them as the others.
 """
 
 from dataclasses import dataclass, replace
@@ -39,13 +39,13 @@ LEAST_ONSET = 16.0
 """Of the limiter, g_0 dx^2/nu."""
 CORNERS_ABOVE = 10.0
 """Of the grid Reynolds number, see docs/validation.md."""
-CUMULANT_MAGIC = 1 / 12
+CUMULANT_LAMBDA = 1 / 12
 """Lambda of the cumulants of third order."""
 LAYERS, CUMULANT_LAYERS = 8, 4
 """Layers of nodes at outlets in which the viscosity rises."""
-WITH_MAGIC = ("bgk", "trt", "cumulant")
+WITH_LAMBDA = ("bgk", "trt", "cumulant")
 """Collision models that Lambda has a part in."""
-SEEN = 1.5
+CLIMB_FACTOR = 1.5
 """Of the grid Reynolds number that a rung is for, what the speed of a run may reach on it."""
 
 
@@ -55,7 +55,7 @@ class Models:
 
     Attributes
     ----------
-    collision, magic : name of the collision model; Lambda of TRT, or of the cumulants of third order.
+    collision, lambda_trt : name of the collision model; Lambda of TRT, or of the cumulants of third order.
     eddies, onset : C of the eddy viscosity, 0 for none, and g_0 dx^2/nu.
     layers : of nodes at outlets in which the viscosity rises.
     most : grid Reynolds number up to which it is meant to be used; none if for any.
@@ -63,7 +63,7 @@ class Models:
     """
 
     collision: str
-    magic: float
+    lambda_trt: float
     eddies: float = 0.0
     onset: float = 0.0
     layers: int = 0
@@ -72,13 +72,13 @@ class Models:
 
     def beyond(self, grid_reynolds: float) -> bool:
         """Whether a run has become faster than it is meant for."""
-        return self.most is not None and grid_reynolds > SEEN * self.most
+        return self.most is not None and grid_reynolds > CLIMB_FACTOR * self.most
 
     def __str__(self) -> str:
-        magic = f" (Lambda {self.magic:.4g})" if self.collision in WITH_MAGIC else ""
+        lambda_trt = f" (Lambda {self.lambda_trt:.4g})" if self.collision in WITH_LAMBDA else ""
         limit = f"above the shear rate {self.onset:g} nu/dx^2" if self.onset else "at any shear rate"
         eddies = f", eddy viscosity C = {self.eddies:g} {limit}" if self.eddies else ""
-        return f"{self.collision}{magic}{eddies}{', damped at outlets' if self.layers else ''}"
+        return f"{self.collision}{lambda_trt}{eddies}{', damped at outlets' if self.layers else ''}"
 
 
 def choose_velocity_set(
@@ -111,7 +111,7 @@ def choose_models(
     name: str,
     grid_reynolds: float,
     tau: float,
-    magic: float | None = None,
+    lambda_trt: float | None = None,
     smagorinsky: float | None = None,
     least: int = 0,
     q: int = Q,
@@ -122,7 +122,7 @@ def choose_models(
     ----------
     name : of the collision model, ``auto`` for the ladder; a model that is named stays alone.
     grid_reynolds, tau : expected ones.
-    magic : Lambda; none: see the module; BGK's is (tau - 1/2)^2. With ``auto`` it means TRT.
+    lambda_trt : Lambda; none: see the module; BGK's is (tau - 1/2)^2. With ``auto`` it means TRT.
     smagorinsky : constant of an eddy viscosity at any shear rate, in place of the limiter's.
     least : rung of the ladder that it begins with at least.
     q : number of velocities.
@@ -130,22 +130,24 @@ def choose_models(
     Raises
     ------
     StageError
-        If the model is unknown or not for so many velocities, or `magic` is given for one that has no such parameter.
+        If the model is unknown or not for so many velocities, or `lambda_trt` is given for one that has no such
+        parameter.
     """
     if name not in ("auto", *COLLISIONS):
         raise StageError(f"solve.collision {name!r}: unknown; known are auto, {', '.join(COLLISIONS)}")
     if name in ON_D3Q27 and q != len(D3Q27):
         raise StageError(f"solve.collision {name}: is for D3Q27; set solve.velocity_set to D3Q27 or auto")
-    if magic is not None and (name == "bgk" or name not in ("auto", *WITH_MAGIC)):
+    if lambda_trt is not None and (name == "bgk" or name not in ("auto", *WITH_LAMBDA)):
         raise StageError(
-            f"solve.magic {magic:g}: {name} has no such parameter; leave it out, or set collision to trt or cumulant"
+            f"solve.lambda_trt {lambda_trt:g}: {name} has no such parameter; leave it out, or set collision to trt"
+            " or cumulant"
         )
     low, high = min(3 / 16, 2 * (tau - 0.5)), min(3 / 16, (tau - 0.5) / 2)
     onset = max(LEAST_ONSET, grid_reynolds / 2)
-    if name == "auto" and magic is None:
+    if name == "auto" and lambda_trt is None:
         rungs = [
             Models("trt", low, most=10.0, rung=0),
-            Models("cumulant", CUMULANT_MAGIC, 0.1, onset, CUMULANT_LAYERS, rung=1)
+            Models("cumulant", CUMULANT_LAMBDA, 0.1, onset, CUMULANT_LAYERS, rung=1)
             if q == len(D3Q27)
             else Models("trt", high, 0.1, onset, LAYERS, most=30.0, rung=1),
             Models("projected", high, 0.1, onset, LAYERS, rung=2),
@@ -154,8 +156,8 @@ def choose_models(
         first = next(rung.rung for rung in rungs if rung.most is None or grid_reynolds <= rung.most)
         chosen = tuple(rungs[max(first, least) :])
     else:
-        usual = {"bgk": (tau - 0.5) ** 2, "cumulant": CUMULANT_MAGIC}.get(name, low if grid_reynolds <= 10 else high)
-        chosen = (Models("trt" if name == "auto" else name, usual if magic is None else magic),)
+        usual = {"bgk": (tau - 0.5) ** 2, "cumulant": CUMULANT_LAMBDA}.get(name, low if grid_reynolds <= 10 else high)
+        chosen = (Models("trt" if name == "auto" else name, usual if lambda_trt is None else lambda_trt),)
     if smagorinsky:
         chosen = tuple(replace(rung, eddies=smagorinsky, onset=0.0) for rung in chosen)
     return chosen

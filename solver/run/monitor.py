@@ -115,7 +115,7 @@ class Monitor:
             residual=residual,
             balance=float((into - out) / into) if into else np.inf if len(entering) else 0.0,
             flow_ml_s=np.where(entering, inflow, -inflow) * units.flow_ml_s,
-            pressure_pa=observation.opening_drho * units.pressure_pa + plan.conditions.reference_pa,
+            pressure_pa=observation.opening_drho * units.pressure_pa + plan.boundary_schedule.reference_pa,
             backflow_ml_s=observation.backflow * units.flow_ml_s,
         )
         self.rows.append(row)

@@ -12,7 +12,7 @@ from solver.backends.driver import Fields
 from solver.backends.lattice import PRECISIONS
 from solver.boundary.openings import BLEND_LAYERS, inlet_blend, outlet_blend
 from solver.boundary.walls import Vector
-from solver.boundary.waveform import Inflow, Waves, common_period_s, overshoots, read_waves
+from solver.boundary.waveform import Inflow, Waveforms, common_period_s, overshoots, read_waveforms
 from solver.boundary.windkessel import outlets_of
 from solver.domain.addresses import slip_links
 from solver.domain.nodes import Nodes
@@ -20,9 +20,9 @@ from solver.domain.sections import Sections, find_sections, wall_areas, widest_r
 from solver.kernels.collision import relaxation_rates
 from solver.kernels.node_physics import EQUILIBRIA
 from solver.kernels.rheology import Rheology, make_rheology
-from solver.kernels.storage import GOOD_KEPT, LEAST_KEPT, kept_by_halves
+from solver.kernels.storage import GOOD_FP16_MARGIN, LEAST_FP16_MARGIN, fp16_margin
 from solver.run.blood import Blood, choose_blood
-from solver.run.boundary_schedule import Conditions, deviation_pa, make_conditions
+from solver.run.boundary_schedule import BoundarySchedule, deviation_pa, make_boundary_schedule
 from solver.run.expected import leaving_m3_s, peak_speed_m_s, speed_at_openings_m_s
 from solver.run.forecast import profile_rate, raised_s, settling_s
 from solver.run.models import OUTLET_REYNOLDS, Models, choose_models, choose_velocity_set
@@ -52,7 +52,7 @@ TURN = 0.01
 ACCURATE, DROP_ERROR = 10.0, 0.005
 """Grid Reynolds number above which a run is told how far off its pressure drop may be, and that error over the grid
 Reynolds number: the largest of pipe, bend, fork and stenosis against half the spacing, see docs/validation.md."""
-WAVE_SAMPLES = 1000
+WAVEFORM_SAMPLES = 1000
 """Of a period, at which flow and its change in time are looked at."""
 
 
@@ -63,7 +63,7 @@ class Plan:
     Attributes
     ----------
     units : scales to SI.
-    conditions : what holds at the openings.
+    boundary_schedule : what holds at the openings.
     force : body force per volume, lattice units.
     moving : velocity of the patches of the wall that move, lattice units, by name.
     slip : names of the patches along which fluid slips.
@@ -80,12 +80,12 @@ class Plan:
     out_m3_s : what is expected to leave through each opening by its index at the largest flow; none without inflow.
     pulse : the flow as it pulsates, of which the lattice's compressibility takes a part; none of a steady one.
     notes : what was chosen for the user.
-    warnings : what the user should mend, or know before the result is used.
+    warnings : what the user should repair, or know before the result is used.
     foreseen : those of both that only hold before the run: what it measures takes their place.
     """
 
     units: Units
-    conditions: Conditions
+    boundary_schedule: BoundarySchedule
     force: Vector
     moving: dict[str, Vector]
     slip: tuple[str, ...]
@@ -110,7 +110,7 @@ class Plan:
     @property
     def has_openings(self) -> bool:
         """Whether the flow is driven through openings, so that there are pressure drops."""
-        return bool(self.conditions.waves.inflow)
+        return bool(self.boundary_schedule.waveforms.inflow)
 
     @property
     def shear_limit(self) -> float | None:
@@ -132,7 +132,7 @@ class Plan:
     @property
     def rates(self) -> tuple[float, float]:
         """(omega+, omega-) at the viscosity that units are chosen by."""
-        return relaxation_rates(self.units.tau, self.models.magic)
+        return relaxation_rates(self.units.tau, self.models.lambda_trt)
 
     @property
     def losses(self) -> dict[str, Loss]:
@@ -143,12 +143,12 @@ class Plan:
     def full_flow(self) -> NDArray[np.float64]:
         """Conditions of a step once the inflow is raised, (columns,)."""
         last = ceil(self.ramp_s / self.units.dt_s) + 1
-        return self.conditions.at(last, last + 1)[0]
+        return self.boundary_schedule.at(last, last + 1)[0]
 
     def at_full_flow(self) -> "Plan":
         """The same plan with nothing raised, for a run that begins with a flow."""
-        conditions = replace(self.conditions, ramp_s=0.0)
-        return replace(self, ramp_s=0.0, conditions=conditions, numbers=self.numbers | {"ramp_s": 0.0})
+        boundary_schedule = replace(self.boundary_schedule, ramp_s=0.0)
+        return replace(self, ramp_s=0.0, boundary_schedule=boundary_schedule, numbers=self.numbers | {"ramp_s": 0.0})
 
 
 def make_plan(nodes: Nodes, settings: SolveSettings, least_rung: int = 0) -> Plan:
@@ -169,21 +169,21 @@ def make_plan(nodes: Nodes, settings: SolveSettings, least_rung: int = 0) -> Pla
         raise StageError(f"solve.start {settings.start!r}: unknown; known are {', '.join(STARTS)}")
     chosen = settings.blood
     blood = choose_blood(chosen.model, chosen.set, chosen.parameters, settings.viscosity_pa_s)
-    waves = read_waves(nodes.openings, settings)
-    inflow, period_s = waves.inflow, common_period_s({**waves.inflow, **waves.pressure_mmhg})
+    waveforms = read_waveforms(nodes.openings, settings)
+    inflow, period_s = waveforms.inflow, common_period_s({**waveforms.inflow, **waveforms.pressure_mmhg})
     if period_s and settings.start == "coarse":
         raise StageError("solve.start coarse: flows with a waveform start at rest; set it to auto, or leave it out")
     moving_m_s, slip = _patches(nodes, settings)
     radius_m = max((o.radius_mm for o in nodes.openings), default=0.0) * 1e-3 or wall_radius_mm(nodes, slip) * 1e-3
     sections = find_sections(nodes) if inflow else None
     settings = replace(settings, viscosity_pa_s=_viscosity_under_force(settings, blood, radius_m))
-    out = _leaving(nodes, settings, waves, sections) if sections else {}
+    out = _leaving(nodes, settings, waveforms, sections) if sections else {}
     peak_speed = settings.peak_speed_m_s or _expected_speed(nodes, settings, sections, out, moving_m_s, radius_m)
     shear_rate = 2 * peak_speed / radius_m
     settings = replace(settings, viscosity_pa_s=float(blood.viscosity_pa_s(shear_rate)))
-    along_pa = _expected_pressure_pa(settings, waves, sections, out, period_s) if sections else 0.0
+    along_pa = _expected_pressure_pa(settings, waveforms, sections, out, period_s) if sections else 0.0
     pressure_pa = along_pa
-    pulse = _pulse(nodes, settings, waves, sections, out, period_s) if sections and period_s else None
+    pulse = _pulse(nodes, settings, waveforms, sections, out, period_s) if sections and period_s else None
     length = float(np.linalg.norm(np.ptp(nodes.position, axis=0) + 1))
     rows = rows_per_cycle(settings, period_s)
     for _ in range(2):  # what outlets add to the pressure is known once there is a time step
@@ -192,10 +192,10 @@ def make_plan(nodes: Nodes, settings: SolveSettings, least_rung: int = 0) -> Pla
             settings.lattice_speed, period_s, moments_per_cycle(rows), pressure_pa, pulse.worst if pulse else None,
         )  # fmt: skip
         ramp_s = _ramp_s(settings, bool(inflow or moving_m_s), length * 3**0.5 * units.dt_s, period_s)
-        conditions, said = make_conditions(nodes, settings, waves, units, ramp_s, period_s)
-        pressure_pa = along_pa + deviation_pa(conditions)
+        boundary_schedule, said = make_boundary_schedule(nodes, settings, waveforms, units, ramp_s, period_s)
+        pressure_pa = along_pa + deviation_pa(boundary_schedule)
     if settings.precision == "fp16":
-        warnings += _check_halves(units, peak_speed, radius_m, along_pa)
+        warnings += _check_fp16(units, peak_speed, radius_m, along_pa)
     if blood.model != "newtonian":
         notes.append(
             f"{blood.model} blood ({blood.source}): tau, Reynolds and Womersley numbers are those of its viscosity,"
@@ -204,7 +204,7 @@ def make_plan(nodes: Nodes, settings: SolveSettings, least_rung: int = 0) -> Pla
     grid_reynolds = peak_speed * units.dx_m / units.viscosity_m2_s
     q = choose_velocity_set(settings.velocity_set, settings.collision, grid_reynolds, settings.equilibrium, slip)
     models, *safer = choose_models(
-        settings.collision, grid_reynolds, units.tau, settings.magic, settings.smagorinsky, least_rung, q
+        settings.collision, grid_reynolds, units.tau, settings.lambda_trt, settings.smagorinsky, least_rung, q
     )
     too_large = drops_too_large(grid_reynolds) if sections else []
     notes += too_large
@@ -213,16 +213,16 @@ def make_plan(nodes: Nodes, settings: SolveSettings, least_rung: int = 0) -> Pla
     notes += [
         f"solve.inlets.{name}: the flow turns back ({inflow[name].minimum_ml_s:.3g} mL/s); to keep it stable, tau is"
         f" raised towards 1 over {BLEND_LAYERS} layers of nodes there, which costs accuracy within them"
-        for name in conditions.reversing
+        for name in boundary_schedule.reversing
     ]
     viscous_steps = radius_m**2 / units.viscosity_m2_s / units.dt_s
-    inflow_at_rows = waves.flow_ml_s(np.arange(1, rows + 1) / rows * (period_s or 0.0))
-    through_steps = _through_steps(nodes, units, waves, peak_speed, length, viscous_steps)
+    inflow_at_rows = waveforms.flow_ml_s(np.arange(1, rows + 1) / rows * (period_s or 0.0))
+    through_steps = _through_steps(nodes, units, waveforms, peak_speed, length, viscous_steps)
     crossing_steps = length * units.speed_m_s / peak_speed
     schedule = make_schedule(settings, units.dt_s, viscous_steps, period_s, inflow_at_rows, crossing_steps)
     few = _few_cycles(settings, period_s, ramp_s)
     expected_steps = _expected_steps(
-        nodes, settings, units, waves, schedule, length, radius_m, ramp_s, peak_speed, sections, slip, out
+        nodes, settings, units, waveforms, schedule, length, radius_m, ramp_s, peak_speed, sections, slip, out
     )
     if period_s is None and expected_steps > schedule.last:
         few.append(
@@ -232,7 +232,7 @@ def make_plan(nodes: Nodes, settings: SolveSettings, least_rung: int = 0) -> Pla
     warnings += few
     plan = Plan(
         units=units,
-        conditions=conditions,
+        boundary_schedule=boundary_schedule,
         force=_scaled(settings.force_n_m3, units.dx_m / units.stress_pa),
         moving={name: _scaled(velocity, 1 / units.speed_m_s) for name, velocity in moving_m_s.items()},
         slip=slip,
@@ -250,7 +250,7 @@ def make_plan(nodes: Nodes, settings: SolveSettings, least_rung: int = 0) -> Pla
         numbers=_numbers(
             nodes,
             units,
-            waves,
+            waveforms,
             period_s,
             peak_speed,
             pressure_pa,
@@ -273,7 +273,7 @@ def make_plan(nodes: Nodes, settings: SolveSettings, least_rung: int = 0) -> Pla
 def with_models(plan: Plan, nodes: Nodes, models: Models, safer: tuple[Models, ...]) -> Plan:
     """The same plan with other models, and those that are left to climb to."""
     speed, tau = plan.numbers["expected_peak_speed_lattice"], plan.units.tau
-    blend = inlet_blend(nodes, plan.conditions.reversing)
+    blend = inlet_blend(nodes, plan.boundary_schedule.reversing)
     if models.layers:
         damped = outlet_blend(nodes, tau, 0.5 + 3 * speed / OUTLET_REYNOLDS, models.layers)
         blend = damped if blend is None else np.maximum(blend, damped)
@@ -281,7 +281,7 @@ def with_models(plan: Plan, nodes: Nodes, models: Models, safer: tuple[Models, .
         plan.blood.model,
         plan.blood.scaled(plan.units.stress_pa, plan.units.dt_s),
         tau,
-        models.magic,
+        models.lambda_trt,
         models.eddies,
         None if blend is None or not blend.any() else blend,
         models.onset * (tau - 0.5) / 3,
@@ -324,8 +324,8 @@ def _viscosity_under_force(settings: SolveSettings, blood: Blood, radius_m: floa
     return stress / rate
 
 
-def _check_halves(units: Units, peak_speed: float, radius_m: float, along_pa: float) -> list[str]:
-    """What to say of a flow whose populations are kept as halves.
+def _check_fp16(units: Units, peak_speed: float, radius_m: float, along_pa: float) -> list[str]:
+    """What to say of a flow whose populations are kept as fp16.
 
     Raises
     ------
@@ -335,15 +335,19 @@ def _check_halves(units: Units, peak_speed: float, radius_m: float, along_pa: fl
     speed, radius = SLOW * peak_speed / units.speed_m_s, radius_m / units.dx_m
     friction = 4 * (units.tau - 0.5) / 3 * speed / radius**2
     drho = along_pa / units.pressure_pa
-    kept = kept_by_halves(friction, drho, speed)
-    told = (
+    kept = fp16_margin(friction, drho, speed)
+    message = (
         f"solve.precision fp16: where the flow is slow, {SLOW * peak_speed:.3g} m/s, friction changes a population in a"
         f" step by {kept:.2g} of half its last digit (beside a density deviation of {drho:.2g})"
     )
-    if kept < LEAST_KEPT:
-        raise StageError(f"{told}, less than {LEAST_KEPT}, so that it would stall; set solve.precision to fp32")
-    if kept < GOOD_KEPT:
-        return [f"{told}, less than {GOOD_KEPT:g}: pressures, and speeds of what a force drives, may be 10 % off"]
+    if kept < LEAST_FP16_MARGIN:
+        raise StageError(
+            f"{message}, less than {LEAST_FP16_MARGIN}, so that it would stall; set solve.precision to fp32"
+        )
+    if kept < GOOD_FP16_MARGIN:
+        return [
+            f"{message}, less than {GOOD_FP16_MARGIN:g}: pressures, and speeds of what a force drives, may be 10 % off"
+        ]
     return []
 
 
@@ -393,24 +397,29 @@ def _expected_speed(
     return speed
 
 
-def _leaving(nodes: Nodes, settings: SolveSettings, waves: Waves, sections: Sections) -> dict[int, float]:
+def _leaving(nodes: Nodes, settings: SolveSettings, waveforms: Waveforms, sections: Sections) -> dict[int, float]:
     """What leaves through each opening by its index, m3/s, at the largest flow."""
     viscosity = settings.viscosity_pa_s / settings.density_kg_m3
-    outlets = outlets_of(nodes.openings, settings, waves)
-    return leaving_m3_s(nodes.openings, sections, waves.inflow, outlets, settings.density_kg_m3, viscosity)
+    outlets = outlets_of(nodes.openings, settings, waveforms)
+    return leaving_m3_s(nodes.openings, sections, waveforms.inflow, outlets, settings.density_kg_m3, viscosity)
 
 
 def _pulse(
-    nodes: Nodes, settings: SolveSettings, waves: Waves, sections: Sections, out_m3_s: dict[int, float], period_s: float
+    nodes: Nodes,
+    settings: SolveSettings,
+    waveforms: Waveforms,
+    sections: Sections,
+    out_m3_s: dict[int, float],
+    period_s: float,
 ) -> Pulse:
     """The flow as it pulsates, of which the lattice's compressibility takes a part."""
     entering = -sum(out_m3_s[k] for k, opening in enumerate(nodes.openings) if opening.role == "inlet")
     return Pulse(
         openings=nodes.openings,
         sections=sections,
-        waves=waves,
-        outlets=outlets_of(nodes.openings, settings, waves),
-        mean_m3_s=np.array(list(out_m3_s.values())) * 1e-6 * waves.mean_ml_s / entering,
+        waveforms=waveforms,
+        outlets=outlets_of(nodes.openings, settings, waveforms),
+        mean_m3_s=np.array(list(out_m3_s.values())) * 1e-6 * waveforms.mean_ml_s / entering,
         period_s=period_s,
         dx_m=nodes.spacing_mm * 1e-3,
         density_kg_m3=settings.density_kg_m3,
@@ -419,7 +428,11 @@ def _pulse(
 
 
 def _expected_pressure_pa(
-    settings: SolveSettings, waves: Waves, sections: Sections, out_m3_s: dict[int, float], period_s: float | None
+    settings: SolveSettings,
+    waveforms: Waveforms,
+    sections: Sections,
+    out_m3_s: dict[int, float],
+    period_s: float | None,
 ) -> float:
     """Largest pressure along the vessel: by friction at peak flow and the pressure that its largest speed takes, or by
     what changes the flow the fastest.
@@ -428,8 +441,8 @@ def _expected_pressure_pa(
     friction = sections.friction_pa(out_m3_s, settings.viscosity_pa_s) + dynamic
     if period_s is None:
         return friction
-    times = np.arange(WAVE_SAMPLES + 1) / WAVE_SAMPLES * period_s
-    flow = waves.flow_ml_s(times)
+    times = np.arange(WAVEFORM_SAMPLES + 1) / WAVEFORM_SAMPLES * period_s
+    flow = waveforms.flow_ml_s(times)
     rate_1_s = float(np.abs(np.diff(flow)).max() / np.abs(flow).max() / times[1])
     faster = {k: rate_1_s * each for k, each in out_m3_s.items()}
     return max(friction, sections.inertia_pa(faster, settings.density_kg_m3))
@@ -446,11 +459,11 @@ def _ramp_s(settings: SolveSettings, driven: bool, crossing_s: float, period_s: 
 
 
 def _through_steps(
-    nodes: Nodes, units: Units, waves: Waves, peak_speed: float, length: float, viscous_steps: float
+    nodes: Nodes, units: Units, waveforms: Waveforms, peak_speed: float, length: float, viscous_steps: float
 ) -> float:
     """Steps of a flow-through time; `length` is that of the domain in nodes."""
-    if waves.inflow:
-        return nodes.count * units.flow_m3_s / (1e-6 * sum(flow.peak_ml_s for flow in waves.inflow.values()))
+    if waveforms.inflow:
+        return nodes.count * units.flow_m3_s / (1e-6 * sum(flow.peak_ml_s for flow in waveforms.inflow.values()))
     return max(length * units.speed_m_s / peak_speed, TURN * viscous_steps)
 
 
@@ -478,7 +491,7 @@ def _expected_steps(
     nodes: Nodes,
     settings: SolveSettings,
     units: Units,
-    waves: Waves,
+    waveforms: Waveforms,
     schedule: Schedule,
     length: float,
     radius_m: float,
@@ -491,10 +504,10 @@ def _expected_steps(
     """Steps until the flow is steady, or has repeated: one cycle more than it takes to settle."""
     viscous_s = radius_m**2 / units.viscosity_m2_s
     tolerance = settings.periodic_tolerance if schedule.cycle else settings.steady_tolerance
-    if waves.inflow and sections:
-        outlets = outlets_of(nodes.openings, settings, waves).values()
+    if waveforms.inflow and sections:
+        outlets = outlets_of(nodes.openings, settings, waveforms).values()
         if schedule.cycle or any(outlet.windkessel or outlet.demanded for outlet in outlets):
-            speed = max(waves.inflow[o.name].peak_ml_s / o.area_mm2 for o in nodes.openings if o.role == "inlet")
+            speed = max(waveforms.inflow[o.name].peak_ml_s / o.area_mm2 for o in nodes.openings if o.role == "inlet")
             widest = 1e-6 * max(o.area_mm2 for o in nodes.openings)
             narrowest = min(sections.narrowest_m2, 1e-6 * min(o.area_mm2 for o in nodes.openings))
             settled_s = settling_s(
@@ -539,7 +552,7 @@ def _closed_rate(nodes: Nodes, settings: SolveSettings, units: Units, radius_m: 
 def _numbers(
     nodes: Nodes,
     units: Units,
-    waves: Waves,
+    waveforms: Waveforms,
     period_s: float | None,
     peak_speed: float,
     pressure_pa: float,
@@ -561,7 +574,9 @@ def _numbers(
         "expected_peak_speed_lattice": peak_speed / units.speed_m_s,
         "expected_mach": peak_speed / units.speed_m_s * 3**0.5,
         "grid_reynolds": peak_speed * units.dx_m / units.viscosity_m2_s,
-        **(_opening_numbers(nodes, units, waves.inflow) if waves.inflow else {"wall_radius_mm": 1e3 * radius_m}),
+        **(
+            _opening_numbers(nodes, units, waveforms.inflow) if waveforms.inflow else {"wall_radius_mm": 1e3 * radius_m}
+        ),
     }
     if sections and np.isfinite(sections.narrowest_m2):
         numbers["nodes_across_narrowest_section"] = _nodes_across(nodes, sections.narrowest_m2 / units.dx_m**2)
@@ -571,7 +586,7 @@ def _numbers(
             "expected_drho": pressure_pa / units.pressure_pa,
         }
     numbers |= {"acoustic_transit_s": crossing_s, "ramp_s": ramp_s}
-    if period_s and waves.inflow:
+    if period_s and waveforms.inflow:
         omega = 2 * np.pi / period_s
         numbers["period_s"] = period_s
         numbers["steps_per_cycle"] = period_s / units.dt_s

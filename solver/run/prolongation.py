@@ -92,8 +92,8 @@ class Prolongation:
                 add(on_line, (3 * near[:, on_line] - found[:, behind[on_line]]) / 2, STRAIGHT)
                 alone = one & ~held & ~on_line
                 add(alone, near[:, alone], BESIDE)
-        told = weights > 0
-        found[:, members[told]], known[members[told]] = total[:, told] / weights[told], True
+        defined = weights > 0
+        found[:, members[defined]], known[members[defined]] = total[:, defined] / weights[defined], True
 
     def _walls(
         self, direction: int, members: NDArray[np.integer], at_walls: Reals | None, components: int
@@ -112,13 +112,13 @@ class Prolongation:
             total, count = np.zeros((len(found), len(left))), np.zeros(len(left))
             for ends in self._ends.values():
                 there = ends[left]
-                told = (there >= 0) & known[there]
-                total[:, told] += found[:, there[told]]
-                count += told
+                defined = (there >= 0) & known[there]
+                total[:, defined] += found[:, there[defined]]
+                count += defined
             if not count.any():
                 return  # of a piece without any known node: at rest
-            told = count > 0
-            found[:, left[told]], known[left[told]] = total[:, told] / count[told], True
+            defined = count > 0
+            found[:, left[defined]], known[left[defined]] = total[:, defined] / count[defined], True
 
 
 def _across(halves: NDArray[np.integer]) -> list[int]:

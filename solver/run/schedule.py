@@ -11,7 +11,7 @@ from solver.run.units import ROWS_PER_CYCLE
 from solver.runtime.errors import StageError
 
 CHECK_STEPS = 50
-"""Steps between two looks for a flow that blows up, where no row of the monitor comes before. What a look saw is taken
+"""Steps between two looks for a flow that diverges, where no row of the monitor comes before. What a look saw is taken
 in after the steps up to the next one, so that such a flow is stopped within twice as many."""
 SAMPLES = 100
 """States that a mean over a cycle is made of, at least: evenly spaced, they give the mean of a periodic flow exactly up
@@ -86,7 +86,7 @@ class Schedule:
         """Whether the monitor gets a row."""
         return step % self.interval == 0 or step == self.last
 
-    def looked_at(self, step: int) -> bool:
+    def observed_at(self, step: int) -> bool:
         """Whether the flow is looked at: for a row, for a change, or because it was not for long."""
         return self.row_due(step) or self.compares(step) or step % self.interval % CHECK_STEPS == 0
 

@@ -83,7 +83,7 @@ class SolveSettings:
     patches: dict[str, PatchSettings] = field(default_factory=dict)
     blood: BloodSettings = field(default_factory=BloodSettings)
     murray_exponent: float = 3.0
-    magic: float | None = None
+    lambda_trt: float | None = None
     equilibrium: str = "incompressible"
     smagorinsky: float | None = None
     min_cycles: int = 3

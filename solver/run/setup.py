@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from solver.backends.cost import Device
 from solver.backends.driver import Driver, LatticeDriver
 from solver.backends.lattice import Lattice, build_lattice
-from solver.backends.subdomains import PartsDriver
+from solver.backends.subdomains import SubdomainsDriver
 from solver.domain.nodes import Nodes
 from solver.kernels.d3q19 import Q
 from solver.run.forecast import Forecast, forecast
@@ -59,31 +59,41 @@ def find_device(backend: str, precision: str) -> Device:
     return cuda_device(precision)
 
 
-def make_driver(backend: str, lattice: Lattice, part: NDArray[np.integer] | None = None) -> Driver:
+def make_driver(backend: str, lattice: Lattice, subdomain: NDArray[np.integer] | None = None) -> Driver:
     """Driver of a backend, which fails as :func:`find_device` does; of several parts, one for all of them.
 
     Parameters
     ----------
     backend : its name.
     lattice : the whole domain's.
-    part : (N,) number of the part of each node; one part if not given.
+    subdomain : (N,) number of the part of each node; one part if not given.
     """
     make: Callable[[Lattice], LatticeDriver]
     if choose_backend(backend) == "cpu":
         from solver.backends.cpu.cpu_driver import CpuDriver as make
     else:
         from solver.backends.cuda.cuda_driver import CudaDriver as make
-    return make(lattice) if part is None or not part.any() else PartsDriver(lattice, part, make)
+    return make(lattice) if subdomain is None or not subdomain.any() else SubdomainsDriver(lattice, subdomain, make)
 
 
 def lay_out(nodes: Nodes, settings: SolveSettings, plan: Plan, walls: str) -> Lattice:
     """The lattice of a plan, with the named walls."""
     return build_lattice(
-        nodes if plan.q == Q else nodes.with_corners(), plan.models.collision, plan.rates, walls, settings.precision,
-        plan.conditions.profiles, plan.force, plan.moving, plan.slip, plan.conditions.columns, plan.conditions.control,
-        equilibrium=settings.equilibrium, rheology=plan.rheology,
+        nodes if plan.q == Q else nodes.with_corners(),
+        plan.models.collision,
+        plan.rates,
+        walls,
+        settings.precision,
+        plan.boundary_schedule.profiles,
+        plan.force,
+        plan.moving,
+        plan.slip,
+        plan.boundary_schedule.columns,
+        plan.boundary_schedule.outlet_feedback,
+        equilibrium=settings.equilibrium,
+        rheology=plan.rheology,
         isotropic=is_isotropic(settings, plan),
-    )  # fmt: skip
+    )
 
 
 def is_isotropic(settings: SolveSettings, plan: Plan) -> bool:
@@ -102,12 +112,12 @@ def foresee(nodes: Nodes, settings: SolveSettings, plan: Plan, device: Device) -
     return forecast(nodes, settings.precision, plan.expected_steps, device, means, varying, plan.q)
 
 
-def words_of_forecast(expected: Forecast, plan: Plan, device: Device) -> str:
+def forecast_summary(expected: Forecast, plan: Plan, device: Device) -> str:
     """The forecast as the log has it."""
     basis = "until friction has settled the flow"
     if cycle := plan.schedule.cycle:
         basis = f"{expected.steps // cycle} of at most {plan.schedule.cycles} cycles"
-    elif plan.conditions.waves.inflow:
+    elif plan.boundary_schedule.waveforms.inflow:
         basis = "until what the ramp leaves has died away"
     return (
         f"about {expected.steps} steps ({basis}) in {_minutes(expected.seconds)}, at"

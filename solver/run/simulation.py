@@ -16,7 +16,7 @@ from solver.kernels.rheology import thinned
 from solver.run import divergence, time_left
 from solver.run.checkpoint import Arrays, Checkpoints
 from solver.run.convergence import BALANCE, CERTAIN, MARGIN, QUIET, Fluctuation, Watch, fluctuation, standard_error
-from solver.run.divergence import BlowUpError
+from solver.run.divergence import DivergenceError
 from solver.run.fallback import FIRST, Attempt
 from solver.run.flow_file import FlowStatistics, FlowWriter, steady_statistics
 from solver.run.forecast import Forecast
@@ -43,7 +43,7 @@ def in_si(fields: Fields, plan: Plan) -> tuple[NDArray[np.floating], ...]:
         viscous = viscous * thinned(fields.viscosity, rheology.blend, (units.tau - 0.5) / 3)[:, None]
     return (
         fields.velocity.T * units.speed_m_s,
-        fields.drho * units.pressure_pa + plan.conditions.reference_pa,
+        fields.drho * units.pressure_pa + plan.boundary_schedule.reference_pa,
         fields.stress[[0, 1, 2, 3, 5, 4]].T * viscous,
         *(() if fields.viscosity is None else (fields.viscosity * units.dynamic_pa_s,)),
     )
@@ -172,8 +172,10 @@ class Simulation:
         """Time from which on the flow is what it was asked for, under the present models."""
         return max(self.plan.ramp_s, self.attempt.since * self.plan.units.dt_s)
 
-    def take_over(self, carried: Carried) -> None:
-        """Go on from where a run with other models came to; what is kept of each node for the viscosity begins anew."""
+    def go_on_from(self, carried: Carried) -> None:
+        """Go on from where a run with other models came to; what is kept of each node for the viscosity begins
+        again.
+        """
         own = self.driver.state()
         alike = {
             name: array
@@ -192,7 +194,7 @@ class Simulation:
         Raises
         ------
         StageError
-            If the flow blows up, or has not settled where that is refused, or a signal stops the run; in the last two
+            If the flow diverges, or has not settled where that is refused, or a signal stops the run; in the last two
             the state is kept.
         OutgrownError
             If the flow is faster than the models are for, and there are others.
@@ -222,8 +224,8 @@ class Simulation:
         """Let the coarse lattice correct the flow where that is due."""
         if steps := coarse.correct(self.step, self.monitor.rows[-1].residual):
             self.start = self.start.corrected(steps, coarse.nodes.count)
-            self.driver.look(True)
-            self.driver.seen()
+            self.driver.observe(True)
+            self.driver.observation()
             self.monitor.keep(self.step)
 
     @property
@@ -262,9 +264,9 @@ class Simulation:
             f"not converged: after {self.step} steps ({row.time_s:.3g} s) the residual is {row.residual:.2g} (wanted"
             f" {settings.steady_tolerance:g}) and the balance {row.balance:+.2%} (at most {BALANCE:.1%})"
         )
-        if self.watch.begun is not None or self.watch.verdict != "settles":
+        if self.watch.begun is not None or self.watch.outcome != "settles":
             left = self.watch.least_steps_left(self.monitor.rows)
-            why = f"; the flow {self.watch.verdict}, and is told by its mean:"
+            why = f"; the flow {self.watch.outcome}, and is told by its mean:"
         else:
             left, _ = time_left.by_residual(self.monitor.rows, self.watch.ramp, settings.steady_tolerance)
             why = ";"
@@ -275,13 +277,13 @@ class Simulation:
         start, schedule = time.monotonic() - self.seconds, self.plan.schedule
         while self.step < schedule.last and not self._ended:
             stop = schedule.next_stop(self.step)
-            self.driver.advance(self.plan.conditions.at(self.step, stop))
+            self.driver.advance(self.plan.boundary_schedule.at(self.step, stop))
             self._see()  # what was looked at before this stretch, with which a device is busy meanwhile
             self.step, self.seconds = stop, time.monotonic() - start
             if self._outgrown:
                 self._hand_over(self._outgrown[1])
-            if schedule.looked_at(stop):
-                self.driver.look(self.monitor.compares(stop))
+            if schedule.observed_at(stop):
+                self.driver.observe(self.monitor.compares(stop))
                 self._unseen = stop
             self._keep(writer)
             self.seconds = time.monotonic() - start
@@ -314,7 +316,7 @@ class Simulation:
 
     def _watched(self) -> bool:
         """Let the watch take in the newest row, and say what it finds."""
-        before, ended = self.watch.begun, self.watch.take(self.monitor.rows)
+        before, ended = self.watch.begun, self.watch.update(self.monitor.rows)
         if self.watch.begun is not None and before is None:
             row = self.monitor.rows[-1]
             self.log.info(
@@ -322,7 +324,7 @@ class Simulation:
                 " unsteady flow, whose mean is taken from here on", row.step, row.time_s, row.residual,
             )  # fmt: skip
         elif self.watch.begun != before:
-            self.log.info("step %d: the flow %s after all; a mean will begin anew", self.step, self.watch.verdict)
+            self.log.info("step %d: the flow %s after all; a mean will begin again", self.step, self.watch.outcome)
         return ended
 
     def _judge_mean(self) -> None:
@@ -345,7 +347,7 @@ class Simulation:
         return self.watch.averaged(self.monitor.rows) if self.fluctuation else self.monitor.last_part()
 
     def _keep_state(self, checkpoints: Checkpoints, writer: FlowWriter) -> None:
-        """Write a checkpoint. A flow that has blown up is refused first, and leaves those from before."""
+        """Write a checkpoint. A flow that has diverged is refused first, and leaves those from before."""
         self._see()
         arrays = {f"driver/{name}": array for name, array in self.driver.state().items()}
         arrays |= {f"monitor/{name}": array for name, array in self.monitor.state().items()}
@@ -373,13 +375,13 @@ class Simulation:
         driver, averaged = _under("driver/", state.arrays), bool(state.arrays["averaged"])
         self.monitor.restore(_under("monitor/", state.arrays))
         if self.plan.schedule.cycle is None:
-            self._ended = self.watch.retake(self.monitor.rows)
+            self._ended = self.watch.replay(self.monitor.rows)
         if not np.array_equal(state.arrays["end"], self._end()) and self.watch.begun is None:
             # the mean of this run begins elsewhere
             driver, averaged = {name: array for name, array in driver.items() if "mean-" not in name}, False
         self.driver.restore(driver)
         for snapshot in state.snapshots.values():
-            writer.retake(snapshot)
+            writer.restore(snapshot)
         self.step, self._snapshots = state.step, [*state.snapshots]
         self.seconds, self._averaged = float(state.arrays["seconds"]), averaged
         self._outgrown = tuple(state.arrays["outgrown"].tolist()) or None
@@ -413,9 +415,9 @@ class Simulation:
         if self._unseen is None:
             return
         step, self._unseen = self._unseen, None
-        observation = self.driver.seen()
-        if divergence.seen_in(observation):
-            raise BlowUpError(self.nodes, self.settings, self.plan, self.monitor.rows, step, observation)
+        observation = self.driver.observation()
+        if divergence.has_diverged(observation):
+            raise DivergenceError(self.nodes, self.settings, self.plan, self.monitor.rows, step, observation)
         grid_reynolds = observation.max_speed / ((self.plan.units.tau - 0.5) / 3)
         if self.plan.safer and self.plan.models.beyond(grid_reynolds):
             self._outgrown = self._outgrown or (step, grid_reynolds)
@@ -425,7 +427,7 @@ class Simulation:
                 self._report(row)
 
     def _keep(self, writer: FlowWriter) -> None:
-        """Take the state into means and snapshots where that is due. Each cycle that may be the last begins anew."""
+        """Take the state into means and snapshots where that is due. Each cycle that may be the last begins again."""
         schedule = self.plan.schedule
         begun = self.watch.begun
         if schedule.sampled(self.step, begun):

@@ -8,7 +8,7 @@ from typing import Any
 from solver.domain.nodes import Nodes
 from solver.run.checkpoint import Checkpoints
 from solver.run.coarse_start import HELP
-from solver.run.divergence import BlowUpError
+from solver.run.divergence import DivergenceError
 from solver.run.fallback import FIRST, Attempt
 from solver.run.flow_file import FlowWriter
 from solver.run.forecast import Forecast
@@ -16,11 +16,11 @@ from solver.run.plan import Plan, table
 from solver.run.settings import SolveSettings
 from solver.run.setup import (
     find_device,
+    forecast_summary,
     foresee,
     lay_out,
     make_driver,
     no_device,
-    words_of_forecast,
 )
 from solver.run.simulation import Carried, OutgrownError, Simulation, StaleError
 from solver.run.summary import backflow, late_warnings, measured_notes, summary_of, that_hold
@@ -54,22 +54,22 @@ def solve(
     Raises
     ------
     StageError
-        If settings do not fit the geometry, the flow blows up, or has not settled where that is refused, a signal stops
+        If settings do not fit the geometry, the flow diverges, or has not settled where that is refused, a signal stops
         the run, or its device fails.
     """
-    from solver.backends.cuda.device import failures_told
+    from solver.backends.cuda.device import explain_failures
 
     attempt = Attempt.unpacked(checkpoints.peek("attempt") if checkpoints else None)
     plan = attempt.plan(nodes, settings)
     device = find_device(settings.backend, settings.precision)
     if settings.backend == "auto" and (missing := no_device()):
-        _demand_no_promise(missing)
+        _require_no_promise(missing)
         log.info("on the CPU: %s", missing)
     log.info("%s on %s, collision %s, walls %s\n%s", settings.precision, device.name, plan.models, settings.walls,
              table(plan.numbers))  # fmt: skip
     expected = foresee(nodes, settings, plan, device)
-    log.info("forecast: %s", words_of_forecast(expected, plan, device))
-    for name, values in plan.conditions.told().items():
+    log.info("forecast: %s", forecast_summary(expected, plan, device))
+    for name, values in plan.boundary_schedule.record().items():
         log.info("%s: %s", name, ", ".join(f"{key} {value:.4g}" if isinstance(value, float) else f"{key} {value}"
                                            for key, value in values.items()))  # fmt: skip
     for note in plan.notes:
@@ -77,7 +77,7 @@ def solve(
     for warning in plan.warnings:
         log.warning("warning: %s", warning)
     wanted = f"{gigabytes(expected.bytes)} in {settings.precision}"
-    with failures_told(wanted, kept=checkpoints is not None):
+    with explain_failures(wanted, with_checkpoints=checkpoints is not None):
         simulation = _run(nodes, settings, attempt, plan, expected, flow_path, log, checkpoints)
         plan = simulation.plan
         simulation.monitor.write(monitor_path)
@@ -108,7 +108,7 @@ def _run(
         log.info("%s: %s", driver.device, driver.layout)
         simulation = Simulation(nodes, settings, plan, expected, driver, HELP, log, checkpoints, attempt)
         if carried:
-            simulation.take_over(carried)
+            simulation.go_on_from(carried)
         try:
             with FlowWriter(flow_path, nodes, plan.rheology is not None) as writer:
                 simulation.run(writer)
@@ -121,8 +121,8 @@ def _run(
         except OutgrownError as outgrown:
             carried = outgrown.carried
             attempt = attempt.climbed(plan, carried.step, outgrown.grid_reynolds)
-        except BlowUpError as blown:
-            following = attempt.after(settings, plan, blown)
+        except DivergenceError as diverged:
+            following = attempt.after(settings, plan, diverged)
             if following is None:
                 raise
             attempt, carried = following, None
@@ -132,7 +132,7 @@ def _run(
         plan = attempt.plan(nodes, settings)
 
 
-def _demand_no_promise(missing: str) -> None:
+def _require_no_promise(missing: str) -> None:
     """Check that a job without a device was given none: its time would end long before a run on the CPU does."""
     for name in ("SLURM_GPUS", "SLURM_GPUS_ON_NODE"):
         if (given := os.environ.get(name, "0")) != "0":

@@ -18,11 +18,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from solver.boundary.waveform import Waves
+from solver.boundary.waveform import Waveforms
 from solver.boundary.windkessel import PASCAL_PER_MMHG, Outlet
 from solver.domain.nodes import Opening
 from solver.domain.sections import Complex, Ends, Sections
-from solver.run.boundary_schedule import control_rule
+from solver.run.boundary_schedule import feedback_rule
 from solver.run.units import MAX_LOSS
 
 HARMONICS = 20
@@ -60,7 +60,7 @@ class Pulse:
     Attributes
     ----------
     openings, sections : of the vessel.
-    waves, outlets : what changes in time, and what holds at the outlets, by name.
+    waveforms, outlets : what changes in time, and what holds at the outlets, by name.
     mean_m3_s : (openings,) what leaves on average.
     period_s : of the waves.
     dx_m : spacing of the lattice.
@@ -69,7 +69,7 @@ class Pulse:
 
     openings: tuple[Opening, ...]
     sections: Sections
-    waves: Waves
+    waveforms: Waveforms
     outlets: Mapping[str, Outlet]
     mean_m3_s: NDArray[np.float64]
     period_s: float
@@ -79,16 +79,16 @@ class Pulse:
 
     def compliance_ml_mmhg(self, dt_s: float) -> float:
         """What the lattice's fluid takes up, V/(rho c_s^2)."""
-        taken_up = self.sections.volume_m3.sum() / (self.density_kg_m3 * self._sound_m_s(dt_s) ** 2)
-        return float(1e6 * PASCAL_PER_MMHG * taken_up)
+        absorbed = self.sections.volume_m3.sum() / (self.density_kg_m3 * self._sound_m_s(dt_s) ** 2)
+        return float(1e6 * PASCAL_PER_MMHG * absorbed)
 
     def harmonics(self, dt_s: float, count: int) -> Complex:
         """Harmonics 1 to `count` of what leaves through each opening, m3/s, (openings, count), at a time step."""
         omega: NDArray[np.float64] = 2 * np.pi / self.period_s * np.arange(1.0, count + 1)
-        taken_up = np.multiply.outer(self.sections.volume_m3, 1j * omega)
+        absorbed = np.multiply.outer(self.sections.volume_m3, 1j * omega)
         impedance = self.sections.impedance(omega, self.density_kg_m3, self.viscosity_m2_s)
         sound = self.density_kg_m3 * self._sound_m_s(dt_s) ** 2
-        return self.sections.leaving(self._ends(dt_s, omega), impedance, taken_up / sound)
+        return self.sections.leaving(self._ends(dt_s, omega), impedance, absorbed / sound)
 
     def losses(self, dt_s: float, count: int = HARMONICS) -> dict[str, Loss]:
         """What each outlet is expected to lack at a time step, by its name, of so many harmonics."""
@@ -129,7 +129,7 @@ class Pulse:
 
     def _ends(self, dt_s: float, omega: NDArray[np.float64]) -> Ends:
         inflow = {name: 1e-6 * _series(flow.curve.series(len(omega)).coefficients, omega)
-                  for name, flow in self.waves.inflow.items()}  # fmt: skip
+                  for name, flow in self.waveforms.inflow.items()}  # fmt: skip
         total = sum(inflow.values(), np.zeros(len(omega), np.complex128))
         shape = len(self.openings), len(omega)
         flow, behind, pressure = (np.zeros(shape, np.complex128) for _ in range(3))
@@ -142,14 +142,14 @@ class Pulse:
                 behind[k] = self._impedance(outlet, 1e-6 * opening.area_mm2, dt_s, omega)
             if outlet.demanded:
                 pressure[k] = -behind[k] * (outlet.fraction or 0.0) * total
-            if wave := self.waves.pressure_mmhg.get(opening.name):
+            if wave := self.waveforms.pressure_mmhg.get(opening.name):
                 pressure[k] = PASCAL_PER_MMHG * _series(wave.series(len(omega)).coefficients, omega)
         return Ends(np.array([opening.role == "inlet" for opening in self.openings]), flow, behind, pressure)
 
     def _impedance(self, outlet: Outlet, area_m2: float, dt_s: float, omega: NDArray[np.float64]) -> Complex:
         """Pressure over flow of what acts from step to step at an outlet, Pa s/m3."""
         own = self.density_kg_m3 * self._sound_m_s(dt_s) / area_m2 / PASCAL_S_M3
-        alpha, decay, gain, resistance = control_rule(outlet, own, dt_s)
+        alpha, decay, gain, resistance = feedback_rule(outlet, own, dt_s)
         step = np.exp(-1j * omega * dt_s)
         answer: Complex = PASCAL_S_M3 * (gain / (1 - decay * step) + resistance) * alpha / (1 - (1 - alpha) * step)
         return answer
@@ -163,17 +163,17 @@ def too_lossy(losses: Mapping[str, Loss], lattice_speed: float) -> list[str]:
     losses : by name of the outlet.
     lattice_speed : expected peak speed in lattice units.
     """
-    told = []
+    messages = []
     for name, loss in losses.items():
         if (most := abs(loss.first_harmonic)) > MAX_LOSS:
             factor, verb = (most / MAX_LOSS) ** 0.5, "take" if loss.first_harmonic > 0 else "add"
-            told.append(
+            messages.append(
                 f"outlet {name}: the lattice's compressibility is expected to {verb} {most:.1%} of the first harmonic"
                 f" of its flow (at most {MAX_LOSS:.0%} is wanted), and to delay it by {loss.delay_deg:.1f} degrees;"
                 f" solve.lattice_speed {lattice_speed / factor:.2g} (now"
                 f" {lattice_speed:.2g}) avoids it, with {factor:.1f} times the steps"
             )
-    return told
+    return messages
 
 
 def _series(coefficients: Complex, omega: NDArray[np.float64]) -> Complex:

@@ -10,7 +10,7 @@ from solver.boundary.waveform import described
 from solver.boundary.windkessel import PASCAL_PER_MMHG
 from solver.kernels.rheology import LEAST_TAU, MOST_TAU
 from solver.kernels.velocity_sets import velocity_set
-from solver.run.models import WITH_MAGIC
+from solver.run.models import WITH_LAMBDA
 from solver.run.monitor import Row
 from solver.run.plan import ACCURATE, DROP_ERROR, Plan, drops_too_large
 from solver.run.setup import is_isotropic
@@ -62,7 +62,7 @@ def late_warnings(simulation: Simulation) -> list[str]:
             f"density deviated by {drho:.2g} (at most {MAX_DRHO} wanted), compressibility may show; lower "
             "solve.lattice_speed"
         )
-    warnings += _bounds_told(simulation)
+    warnings += _bounds_messages(simulation)
     speed, expected = max(row.max_speed_m_s for row in rows), plan.numbers["expected_peak_speed_m_s"]
     if speed > 1.5 * expected:
         warnings.append(
@@ -100,8 +100,8 @@ def _first_harmonic(rows: Sequence[Row], k: int, loss: Loss) -> dict[str, float]
     the lattice's compressibility is expected to have taken; and that expectation.
     """
     flow = np.array([row.flow_ml_s[k] for row in rows])
-    wave = np.exp(-2j * np.pi * np.arange(len(rows)) / len(rows))
-    amplitude = 2 * abs(flow @ wave) / len(rows)
+    waveform = np.exp(-2j * np.pi * np.arange(len(rows)) / len(rows))
+    amplitude = 2 * abs(flow @ waveform) / len(rows)
     return {
         "flow_ml_s": amplitude,
         "corrected_flow_ml_s": amplitude / (1 - loss.first_harmonic),
@@ -111,21 +111,21 @@ def _first_harmonic(rows: Sequence[Row], k: int, loss: Loss) -> dict[str, float]
     }
 
 
-def _bounds_told(simulation: Simulation) -> list[str]:
+def _bounds_messages(simulation: Simulation) -> list[str]:
     """What to say where much of the fluid is as thin, or as thick, as it is let become."""
     plan, (thin, thick) = simulation.plan, simulation.driver.at_bounds() / simulation.nodes.count
-    told = []
+    messages = []
     if thin > MANY:
-        told.append(
+        messages.append(
             f"{thin:.1%} of the nodes are at the lower bound {LEAST_TAU} of tau, where {plan.blood.model} blood would"
             " be thinner; choose a finer spacing, or raise solve.lattice_speed"
         )
     if thick > MANY and plan.blood.model != "bingham":  # whose plugs are rigid as they should be
-        told.append(
+        messages.append(
             f"{thick:.1%} of the nodes are at the upper bound {MOST_TAU:g} of tau, where {plan.blood.model} blood would"
             " be thicker; lower solve.lattice_speed"
         )
-    return told
+    return messages
 
 
 def summary_of(simulation: Simulation, warnings: list[str], notes: list[str]) -> dict[str, Any]:
@@ -137,17 +137,17 @@ def summary_of(simulation: Simulation, warnings: list[str], notes: list[str]) ->
     entering = np.array([opening.role == "inlet" for opening in simulation.nodes.openings], np.bool_)
     into, out = float(flow[entering].sum()), float(flow[~entering].sum())
     openings: dict[str, dict[str, Any]] = {}
-    waves, imposed, losses = plan.conditions.waves, plan.conditions.told(), plan.losses
+    waveforms, imposed, losses = plan.boundary_schedule.waveforms, plan.boundary_schedule.record(), plan.losses
     for k, opening in enumerate(simulation.nodes.openings):
         openings[opening.name] = {
             "role": opening.role, "flow_ml_s": float(flow[k]), "pressure_pa": float(pressure[k]),
             **_backflow_of(part, k),
         }  # fmt: skip
         if opening.role == "inlet":
-            openings[opening.name]["imposed_flow_ml_s"] = waves.inflow[opening.name].mean_ml_s
+            openings[opening.name]["imposed_flow_ml_s"] = waveforms.inflow[opening.name].mean_ml_s
         else:
             openings[opening.name]["imposed_pressure_pa"] = (
-                plan.conditions.outlets[opening.name].pressure_mmhg * PASCAL_PER_MMHG
+                plan.boundary_schedule.outlets[opening.name].pressure_mmhg * PASCAL_PER_MMHG
             )
         if loss := losses.get(opening.name):
             openings[opening.name]["first_harmonic"] = _first_harmonic(monitor.last_part(), k, loss)
@@ -156,7 +156,7 @@ def summary_of(simulation: Simulation, warnings: list[str], notes: list[str]) ->
         "state": simulation.state,
         "converged": simulation.converged,
         "unsettled": simulation.unsettled(),
-        "unsteady": fluctuating.told() if fluctuating and simulation.state == "unsteady" else None,
+        "unsteady": fluctuating.record() if fluctuating and simulation.state == "unsteady" else None,
         "fluctuation": fluctuating.summary() if fluctuating else None,
         "warnings": warnings,
         "notes": notes,
@@ -167,8 +167,8 @@ def summary_of(simulation: Simulation, warnings: list[str], notes: list[str]) ->
         "pressure_drop_error": drop_error(simulation),
         "mass_balance": (into - out) / into if into else None,
         "openings": openings,
-        "waveforms": described({name: flow.curve for name, flow in waves.inflow.items()}, "flow_ml_s")
-        | described(waves.pressure_mmhg, "pressure_mmhg"),
+        "waveforms": described({name: flow.curve for name, flow in waveforms.inflow.items()}, "flow_ml_s")
+        | described(waveforms.pressure_mmhg, "pressure_mmhg"),
         "max_speed_m_s": last.max_speed_m_s,
         "mach": max(row.mach for row in monitor.rows),
         "max_drho": max(row.max_drho for row in monitor.rows),
@@ -179,7 +179,7 @@ def summary_of(simulation: Simulation, warnings: list[str], notes: list[str]) ->
         "models": {
             "velocity_set": velocity_set(plan.q).name,
             "collision": plan.models.collision,
-            "magic": plan.models.magic if plan.models.collision in WITH_MAGIC else None,
+            "lambda_trt": plan.models.lambda_trt if plan.models.collision in WITH_LAMBDA else None,
             "equilibrium": settings.equilibrium,
             "eddies": {"constant": plan.models.eddies, "onset": plan.models.onset, "part_of_nodes": simulation.limited}
             if plan.models.eddies
@@ -190,7 +190,7 @@ def summary_of(simulation: Simulation, warnings: list[str], notes: list[str]) ->
             "blood": {"model": plan.blood.model, "parameters": plan.blood.parameters, "source": plan.blood.source},
             "walls": settings.walls,
             "patches": {name: "slips" if patch.slip else "moves" for name, patch in settings.patches.items()},
-            "inlets": {name: profile.name for name, profile in plan.conditions.profiles.items()},
+            "inlets": {name: profile.name for name, profile in plan.boundary_schedule.profiles.items()},
             "outlets": "anti-bounce-back",
             "precision": settings.precision,
         },

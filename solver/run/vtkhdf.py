@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 
 from solver.domain.nodes import Neighbours, Nodes
 from solver.kernels.d3q19 import VELOCITIES
-from solver.runtime.checksum_trailer import seal
-from solver.runtime.outputs import demand_room
+from solver.runtime.checksum_trailer import write_checksum_trailer
+from solver.runtime.outputs import require_room
 
 CHUNK_ROWS = 65536
 """Rows of a chunk of a point array, at most: as many chunks as a time step needs share its rows evenly."""
@@ -46,7 +46,7 @@ def begin(file: h5py.File, kind: str) -> h5py.Group:
 def write_lattice(root: h5py.Group, nodes: Nodes) -> None:
     """Write the fluid nodes as points, x, y, z, LPS, mm, and what lies between them as cells."""
     cells = voxels(nodes)
-    demand_room(Path(root.file.filename), PACKED_BYTES * nodes.count)
+    require_room(Path(root.file.filename), PACKED_BYTES * nodes.count)
     root.create_dataset("NumberOfPoints", data=[nodes.count])
     pack(root, "Points", nodes.points_mm().astype(np.float32))
     _write_cells(root, cells, nodes.count)
@@ -165,7 +165,7 @@ def _empty(_: str, found: Any) -> None:
 
 def write_still(path: Path, nodes: Nodes, arrays: Mapping[str, NDArray[np.floating]]) -> None:
     """Write a file of arrays at the fluid nodes, (N,) or (N, components), that hold for all times; sealed."""
-    demand_room(path, sum(array.nbytes for array in arrays.values()))
+    require_room(path, sum(array.nbytes for array in arrays.values()))
     with h5py.File(path, "w") as file:
         root = begin(file, "UnstructuredGrid")
         write_lattice(root, nodes)
@@ -173,4 +173,4 @@ def write_still(path: Path, nodes: Nodes, arrays: Mapping[str, NDArray[np.floati
         for name, values in arrays.items():
             add_points(data, name, nodes.count, 1 if values.ndim == 1 else values.shape[1])
             extend(data[name], values)
-    seal(path)
+    write_checksum_trailer(path)

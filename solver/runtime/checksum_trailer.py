@@ -14,14 +14,14 @@ LENGTH = len(MARK) + 2 * hashlib.sha256().digest_size
 BLOCK = 2**20
 
 
-def seal(path: Path) -> None:
+def write_checksum_trailer(path: Path) -> None:
     """Put the SHA-256 of a file that is whole behind its end."""
     line = MARK + checksum(path).encode()
     with path.open("ab") as stream:
         stream.write(line)
 
 
-def demand_sealed(path: Path) -> None:
+def require_checksum_trailer(path: Path) -> None:
     """Make sure that a file is what it was when it was sealed.
 
     Raises

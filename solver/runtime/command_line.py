@@ -19,7 +19,7 @@ from solver.runtime.errors import StageError, remedy_of
 from solver.runtime.interruption import STOP_SIGNALS, raise_stopped
 from solver.runtime.log import keep_log, open_log
 from solver.runtime.outputs import appearing_whole
-from solver.runtime.provenance import Job, demand_as_written, program_name, provenance_record
+from solver.runtime.provenance import Job, program_name, provenance_record, require_as_written
 
 
 def run_stage(
@@ -40,7 +40,7 @@ def run_stage(
     stage : name of the stage.
     description : text for ``--help``, the module's docstring.
     inputs, outputs : role (the name of the option) and help text of each file.
-    compute : does the work; raises :class:`StageError` for what the user must mend.
+    compute : does the work; raises :class:`StageError` for what the user must repair.
     several : roles of inputs that take one path or more.
     optional : roles of inputs that may be left out; the job then has none of that role, or an empty list.
     afterwards : called once the outputs are where they belong.
@@ -56,8 +56,8 @@ def run_stage(
         parser.add_argument(
             f"--{role}", dest=role, type=Path, required=required, help=text, metavar="PATH", nargs=count
         )
-    for name, told in (more or {}).items():
-        parser.add_argument(f"--{name}", dest=name, **told)
+    for name, options in (more or {}).items():
+        parser.add_argument(f"--{name}", dest=name, **options)
     parser.add_argument(
         "--settings", default="{}", metavar="JSON", help="the stage's section of the case file, as JSON"
     )
@@ -79,7 +79,7 @@ def run_stage(
         for role, path in [*sources.items(), *((many, path) for many, paths in lists.items() for path in paths)]:
             if not path.exists():
                 raise StageError(f"--{role} {path}: no such file; run the stage that makes it, or correct the path")
-            demand_as_written(path)
+            require_as_written(path)
         for number in STOP_SIGNALS:
             signal.signal(number, raise_stopped)
         with appearing_whole(targets | {"provenance": arguments["provenance"]}) as partial:
@@ -99,11 +99,11 @@ def run_stage(
         sys.exit(1)
     except OSError as error:
         made = [path for role, path in arguments.items() if path and role in (*outputs, "provenance", "log")]
-        log.error("error: %s", _told(error, arguments.values(), made) or f"{stage}: {error}")
+        log.error("error: %s", _error_message(error, arguments.values(), made) or f"{stage}: {error}")
         sys.exit(1)
 
 
-def _told(error: OSError, arguments: Iterable[Any], made: list[Path]) -> str:
+def _error_message(error: OSError, arguments: Iterable[Any], made: list[Path]) -> str:
     """What is said of an error of the system; `made` are the paths that are written to."""
     reason = error.strerror or type(error).__name__
     if remedy := remedy_of(error):

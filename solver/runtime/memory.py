@@ -41,12 +41,12 @@ def peak_memory_mb() -> dict[str, float]:
     own, helpers = 0.0, 0.0
     for file in Path("/proc").glob("[0-9]*/status"):
         try:
-            told = dict(line.partition(":\t")[::2] for line in file.read_text(errors="replace").splitlines())
+            entries = dict(line.partition(":\t")[::2] for line in file.read_text(errors="replace").splitlines())
         except OSError:  # ended meanwhile
             continue
-        megabytes = int(told.get("VmHWM", "0 kB").split()[0]) / 1024
-        if told.get("Pid") == str(os.getpid()):
+        megabytes = int(entries.get("VmHWM", "0 kB").split()[0]) / 1024
+        if entries.get("Pid") == str(os.getpid()):
             own = megabytes
-        elif told.get("PPid") == str(os.getpid()):
+        elif entries.get("PPid") == str(os.getpid()):
             helpers += megabytes
     return {"peak_memory_mb": round(own, 1)} | ({"peak_memory_of_helpers_mb": round(helpers, 1)} if helpers else {})

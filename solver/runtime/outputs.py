@@ -25,7 +25,7 @@ def appearing_whole(targets: dict[str, Path]) -> Iterator[dict[str, Path]]:
         path.parent.mkdir(parents=True, exist_ok=True)
         _remove(partial[role])  # left by a killed run
     try:
-        with _full_disk_told(targets.values()):
+        with _explain_full_disk(targets.values()):
             yield partial
         for role, path in targets.items():
             if path.is_dir():
@@ -38,7 +38,7 @@ def appearing_whole(targets: dict[str, Path]) -> Iterator[dict[str, Path]]:
 
 
 @contextmanager
-def _full_disk_told(targets: Iterable[Path]) -> Iterator[None]:
+def _explain_full_disk(targets: Iterable[Path]) -> Iterator[None]:
     """Libraries tell of a full disk each in words of its own, or not at all: then it is told here.
 
     Raises
@@ -51,12 +51,12 @@ def _full_disk_told(targets: Iterable[Path]) -> Iterator[None]:
     except (StageError, OSError):
         raise
     except Exception:
-        _demand_free(targets)
+        _require_free(targets)
         raise
-    _demand_free(targets)
+    _require_free(targets)
 
 
-def _demand_free(targets: Iterable[Path]) -> None:
+def _require_free(targets: Iterable[Path]) -> None:
     for path in targets:
         if shutil.disk_usage(path.parent).free < FULL:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path)) from None
@@ -69,7 +69,7 @@ def _remove(path: Path) -> None:
         path.unlink(missing_ok=True)
 
 
-def demand_room(path: Path, size: int) -> None:
+def require_room(path: Path, size: int) -> None:
     """Check that the disk has room for so many bytes more of a file, before HDF5 writes them.
 
     HDF5 tells of a full disk too late, when it gives its buffers back, and may crash then.

@@ -79,7 +79,7 @@ def provenance_record(job: Job, names: dict[str, str], started: datetime, second
     }
 
 
-def demand_as_written(path: Path) -> None:
+def require_as_written(path: Path) -> None:
     """Check that an input is what a stage wrote, where the provenance of one beside it tells of a file of its name.
 
     Raises
@@ -105,8 +105,8 @@ def demand_as_written(path: Path) -> None:
 
 def _processor() -> str:
     """Model of the processor; nothing where the system does not tell."""
-    told = Path("/proc/cpuinfo")
-    lines = told.read_text(errors="replace").splitlines() if told.is_file() else []
+    cpuinfo = Path("/proc/cpuinfo")
+    lines = cpuinfo.read_text(errors="replace").splitlines() if cpuinfo.is_file() else []
     return next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), "")
 
 

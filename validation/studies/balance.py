@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from pipeline.files.mesh import Mesh
 from pipeline.haemodynamics.accumulator import SLAB_HALF_WIDTH, Slab
-from pipeline.haemodynamics.wall_shear_stress import Wall, WallFit, fit_nodes_to_wall, place_at, shear_stress
+from pipeline.haemodynamics.wall_shear_stress import Wall, WallFit, fit_nodes_to_wall, place_at, wall_shear_stress
 from solver.domain.nodes import Opening
 from validation.evidence import Evidence
 from validation.studies.run import Run, section
@@ -70,7 +70,7 @@ class Vessel:
     @cached_property
     def shear_pa(self) -> Array:
         """Wall shear stress, (V, 3), along the flow beside it."""
-        return shear_stress(self._fit, self.wall.normals, self.run.viscous_stress_pa)
+        return wall_shear_stress(self._fit, self.wall.normals, self.run.viscous_stress_pa)
 
     @cached_property
     def wall_pressure_pa(self) -> Array:

@@ -1,6 +1,6 @@
 """Collision models where the viscosity is low: what they cost in accuracy, how they damp waves, what they survive.
 
-The runs are flows along a pipe. The plain solver adds what has no walls: a shear wave that is carried across itself,
+The runs are flows along a pipe. The textbook solver adds what has no walls: a shear wave that is carried across itself,
 and the doubly periodic shear layer of Minion and Brown (1997, doi:10.1006/jcph.1997.5843), with eddies, too.
 """
 
@@ -17,9 +17,9 @@ from solver.kernels.velocity_sets import D3Q19
 from validation.evidence import Evidence
 from validation.studies.run import Run
 from validation.studies.velocity_sets import of_run
-from validation.textbook import Plain, Thickening, find_links, relaxation
+from validation.textbook import TextbookSolver, Thickening, find_links, relaxation
 
-MAGIC = 3 / 16
+LAMBDA_TRT = 3 / 16
 
 
 class Options(Section):
@@ -43,25 +43,25 @@ class Model:
 
     name: str
     collision: str
-    magic: float = MAGIC
+    lambda_trt: float = LAMBDA_TRT
     smagorinsky: float = 0.0
 
-    def solver(self, size: tuple[int, int, int], velocity: NDArray[np.float64], tau: float) -> Plain:
+    def solver(self, size: tuple[int, int, int], velocity: NDArray[np.float64], tau: float) -> TextbookSolver:
         """Of a box without walls, in whose nodes, (N, 3) in C order, a velocity (3, N) stands."""
         position = np.argwhere(np.ones(size))
         links = find_links(D3Q19, position, lambda place: place % size, lambda place, _: np.zeros(len(place)))
         eddies = Thickening(
-            "newtonian", ((tau - 0.5) / 3,), np.full(len(position), 1 / tau), self.magic, self.smagorinsky
+            "newtonian", ((tau - 0.5) / 3,), np.full(len(position), 1 / tau), self.lambda_trt, self.smagorinsky
         )
-        rates = relaxation(tau, self.magic)
-        solver = Plain(D3Q19, links, self.collision, rates, rheology=eddies if self.smagorinsky else None)
+        rates = relaxation(tau, self.lambda_trt)
+        solver = TextbookSolver(D3Q19, links, self.collision, rates, rheology=eddies if self.smagorinsky else None)
         solver.start(velocity)
         return solver
 
 
 def models(tau: float) -> list[Model]:
     """Without eddies; TRT with the Lambda that is exact for half-way walls, and with the drivers' default."""
-    low = min(MAGIC, 2 * (tau - 0.5))
+    low = min(LAMBDA_TRT, 2 * (tau - 0.5))
     trt = [Model("trt, Λ = 3/16", "trt"), Model(f"trt, Λ = {low:.2g}", "trt", low)]
     return [Model("bgk", "bgk"), *trt, Model("projected", "projected"), Model("recursive", "recursive")]
 
@@ -70,14 +70,14 @@ def wave(model: Model, nodes: int, tau: float, carried: float) -> tuple[float, f
     """Viscosity and speed that a carried shear wave shows, over those that it should have.
 
     u = (U, a sin k(x - U t) exp(-nu k^2 t), 0): from how the wave's amplitude changes over half a
-    decay time. NaN where it blows up.
+    decay time. NaN where it diverges.
     """
     k, viscosity = 2 * np.pi / nodes, (tau - 0.5) / 3
     x = np.arange(nodes)
     u = np.array([np.full(nodes, carried), 1e-3 * np.sin(k * x), np.zeros(nodes)])
     solver = model.solver((nodes, 1, 1), u, tau)
     steps, amplitudes = min(round(0.5 / (viscosity * k**2)), 1500), []
-    with np.errstate(all="ignore"):  # what blows up overflows
+    with np.errstate(all="ignore"):  # what diverges overflows
         for _ in range(2):
             for _ in range(steps):
                 solver.step()
@@ -86,8 +86,8 @@ def wave(model: Model, nodes: int, tau: float, carried: float) -> tuple[float, f
     return float(-grown.real / (viscosity * k**2)), float(1 - grown.imag / (k * carried))
 
 
-def shear_layer(model: Model, nodes: int, reynolds: float, times: float = 1.5) -> tuple[float, float, Plain]:
-    """Time until the flow blows up or all `times`, in sides over speed, its energy over that at the start, the flow.
+def shear_layer(model: Model, nodes: int, reynolds: float, times: float = 1.5) -> tuple[float, float, TextbookSolver]:
+    """Time until the flow diverges or all `times`, in sides over speed, its energy over that at the start, the flow.
 
     u = U tanh(80 (1/4 - |y - 1/2|)), v = U/20 sin(2 pi (x + 1/4)).
     """
@@ -97,7 +97,7 @@ def shear_layer(model: Model, nodes: int, reynolds: float, times: float = 1.5) -
     u = np.array([speed * np.tanh(80 * (0.25 - np.abs(y - 0.5))), across, np.zeros(len(x))])
     solver = model.solver((nodes, nodes, 1), u, 0.5 + 3 * speed * nodes / reynolds)
     steps, energy = round(times * nodes / speed), np.nan
-    with np.errstate(all="ignore"):  # what blows up overflows
+    with np.errstate(all="ignore"):  # what diverges overflows
         for step in range(steps):
             solver.step()
             if step % 20 == 0 or step == steps - 1:
@@ -120,7 +120,7 @@ def _runs(evidence: Evidence, runs: Mapping[str, Run], options: Options) -> None
         flow = of_run(run)
         wanted = 2 * (1 - flow.r**2)
         l2 = float(np.linalg.norm(flow.along - wanted) / np.linalg.norm(wanted))
-        rows.append((run.case.solve.collision, run.summary["models"]["magic"] or "", l2, 100 * flow.flow_error))
+        rows.append((run.case.solve.collision, run.summary["models"]["lambda_trt"] or "", l2, 100 * flow.flow_error))
         evidence.reach(f"pipe, {name}: L2 of the velocity", l2, at_most=options.l2)
     grid = next(iter(runs.values())).summary["numbers"]["grid_reynolds"]
     note = f"Endless pipe along x, driven by a force, at a grid Reynolds number of {grid:.0f}."
@@ -134,7 +134,7 @@ def _waves(evidence: Evidence, options: Options) -> None:
     }
     columns = [f"{what}, {n} nodes" for what in ("viscosity", "speed") for n in options.wave_nodes]
     rows = [
-        (name, *(value if np.isfinite(value) else "blown up" for value in np.array(waves).T.ravel().tolist()))
+        (name, *(value if np.isfinite(value) else "diverged" for value in np.array(waves).T.ravel().tolist()))
         for name, waves in found.items()
     ]
     note = f"Shear waves carried at {options.carried:g}, τ = {options.tau:g}: viscosity and speed over the right ones."
@@ -161,12 +161,12 @@ def _layers(evidence: Evidence, options: Options) -> None:
     found = {
         model.name: shear_layer(model, options.layer_nodes, options.layer_reynolds) for model in [*models(low), eddies]
     }
-    rows = [(name, time, energy if np.isfinite(energy) else "blown up") for name, (time, energy, _) in found.items()]
+    rows = [(name, time, energy if np.isfinite(energy) else "diverged") for name, (time, energy, _) in found.items()]
     note = f"Shear layer on {options.layer_nodes}² nodes, Reynolds number {options.layer_reynolds:g}, to time 1.5."
     evidence.table(("collision", "time reached, of side over speed", "energy, of that at the start"), rows, note)
     for name in ("projected", "recursive", eddies.name):
         evidence.reach(f"shear layer: time that {name} reaches", found[name][0], at_least=1.5)
-    evidence.reach("shear layer: time at which trt without eddies blows up", found["trt, Λ = 3/16"][0], at_most=1.4)
+    evidence.reach("shear layer: time at which trt without eddies diverges", found["trt, Λ = 3/16"][0], at_most=1.4)
 
     def draw(figure: Any) -> None:
         shown = ("projected", "recursive", eddies.name)
@@ -177,4 +177,4 @@ def _layers(evidence: Evidence, options: Options) -> None:
             axes.imshow(vorticity.T, origin="lower", cmap="RdBu", vmin=-40, vmax=40)
             axes.set(xticks=(), yticks=(), title=name)
 
-    evidence.draw(draw, "Vorticity of the shear layer at the end, where it did not blow up")
+    evidence.draw(draw, "Vorticity of the shear layer at the end, where it did not diverge")

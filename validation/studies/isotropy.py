@@ -126,12 +126,12 @@ def _table(evidence: Evidence, flows: Pairs) -> None:
     rows = []
     for flow, other in flows:
         direction = " ".join(f"{component:g}" for component in flow.shape.direction)
-        told = [
+        shown = [
             (models["velocity_set"], models["collision"], each.run.summary["residual"])
             for each in (other, flow) for models in (each.run.summary["models"],)
         ]  # fmt: skip
         deviations = other.deviation, flow.deviation
-        rows.append((flow.kind, direction, flow.grid_reynolds, flow.run.nodes.count, *told[0], *told[1], *deviations))
+        rows.append((flow.kind, direction, flow.grid_reynolds, flow.run.nodes.count, *shown[0], *shown[1], *deviations))
     note = (
         "Largest part of the speed along the axis that symmetry forbids, over the largest speed of the section: in a"
         " pipe and behind a step what depends on the angle, behind a bend half of the difference between both sides of"

@@ -104,7 +104,7 @@ def _panels(figure: Any, panels: Sequence[Panel], limits: tuple[float, float]) -
     figure.colorbar(colours, ax=list(axes), label="speed (m/s)", shrink=0.7, aspect=25, extend="max")
 
 
-def _seen(actors: Sequence[Any], points: NDArray[np.float64], toward: NDArray[np.float64]) -> NDArray[np.uint8]:
+def _rendered(actors: Sequence[Any], points: NDArray[np.float64], toward: NDArray[np.float64]) -> NDArray[np.uint8]:
     """A picture of actors around points from a direction, z up."""
     up, toward = np.array([0.0, 0.0, 1.0]), toward / np.linalg.norm(toward)
     view = scene.View(np.cross(up, toward), up, toward, points.mean(axis=0), 1.0, 1.0)
@@ -131,9 +131,9 @@ def _box(run: Run, speed: NDArray[np.float64], limits: tuple[float, float]) -> l
     for title, rows in (("surface", np.arange(len(speed))), ("clip", behind)):
         mesh, owner = _cubes(run, position[rows])
         actor = render.coloured_actor(mesh, speed[rows][owner], limits, SPEED_COLOURS)
-        panels.append((title, _seen([actor], points, ASKEW)))
+        panels.append((title, _rendered([actor], points, ASKEW)))
     tubes = _tubes(run, 0.006 * float(np.ptp(points)), limits)
-    return [*panels, ("streamlines", _seen([tubes], points, ASKEW))]
+    return [*panels, ("streamlines", _rendered([tubes], points, ASKEW))]
 
 
 def _vessel(run: Run, limits: tuple[float, float]) -> list[Panel]:
@@ -152,8 +152,8 @@ def _vessel(run: Run, limits: tuple[float, float]) -> list[Panel]:
     arrows = render.arrow_actor(points[some], run.velocity_m_s[some], radius, limits, SPEED_COLOURS)
     thin, thick = (_tubes(run, width * radius, limits) for width in (0.03, 0.1))
     return [
-        ("inlet, outlet, wall", _seen([*kinds, glass], points, toward)),
-        ("direction", _seen([arrows, glass], points, toward)),
-        ("streamlines", _seen([thin, glass], points, toward)),
-        ("thick streamlines", _seen([thick], points, toward)),
+        ("inlet, outlet, wall", _rendered([*kinds, glass], points, toward)),
+        ("direction", _rendered([arrows, glass], points, toward)),
+        ("streamlines", _rendered([thin, glass], points, toward)),
+        ("thick streamlines", _rendered([thick], points, toward)),
     ]

@@ -23,7 +23,7 @@ from pipeline.case.settings.base import Positive, Section
 from pipeline.case.settings.flow import PostprocessSettings
 from pipeline.case.shapes import Pipe
 from pipeline.geometry.surface.clip import axes_of_plane
-from pipeline.haemodynamics.wall_shear_stress import Wall, fit_nodes_to_wall, shear_stress
+from pipeline.haemodynamics.wall_shear_stress import Wall, fit_nodes_to_wall, wall_shear_stress
 from solver.domain.nodes import Nodes
 from solver.runtime.errors import StageError
 from validation.evidence import Evidence, order
@@ -177,7 +177,7 @@ class WallShear:
 
 def wall_shear(run: Run, exact: Poiseuille, wall: Wall) -> WallShear:
     """What the fit of `postprocess` carries to the wall."""
-    stress = shear_stress(
+    stress = wall_shear_stress(
         fit_nodes_to_wall(run.nodes, wall, PostprocessSettings().fit_nodes), wall.normals, run.viscous_stress_pa
     )
     points = wall.mesh.points_mm
@@ -297,13 +297,13 @@ NOTE = (
 def measure(evidence: Evidence, runs: Mapping[str, Run], options: Options) -> None:
     """Deviations by direction, their spread, and the orders of convergence."""
     pipes = [PipeRun(run) for run in runs.values()]
-    usual = [pipe for pipe in pipes if pipe.run.case.solve.magic is None]
+    usual = [pipe for pipe in pipes if pipe.run.case.solve.lambda_trt is None]
     asked = [pipe for pipe in usual if (pipe.across, pipe.reynolds) == (options.nodes, options.reynolds)]
     if usual:
         _deviations(evidence, usual, asked, options)
     if options.spread:
         _spread(evidence, usual, options.spread)
-    for same in _alike([pipe for pipe in pipes if pipe.run.case.solve.magic is not None]):
+    for same in _alike([pipe for pipe in pipes if pipe.run.case.solve.lambda_trt is not None]):
         _orders(evidence, same, options)
     if len(asked) > 1:
         caption = (
@@ -347,14 +347,14 @@ def _alike(pipes: Sequence[PipeRun]) -> list[list[PipeRun]]:
     """Pipes that differ in their spacing alone, the coarsest first."""
     groups: dict[tuple[str, int, float | None], list[PipeRun]] = {}
     for pipe in sorted(pipes, key=lambda each: each.across):
-        groups.setdefault((pipe.direction, pipe.reynolds, pipe.run.case.solve.magic), []).append(pipe)
+        groups.setdefault((pipe.direction, pipe.reynolds, pipe.run.case.solve.lambda_trt), []).append(pipe)
     return list(groups.values())
 
 
 def _orders(evidence: Evidence, same: Sequence[PipeRun], options: Options) -> None:
     head, sizes = same[0], [pipe.across for pipe in same]
     found = [(pipe.across, pipe.figures.velocity, pipe.figures.shear_rms) for pipe in same]
-    where = f"along {head.direction} at Reynolds number {head.reynolds} with Λ = {head.run.case.solve.magic:g}"
+    where = f"along {head.direction} at Reynolds number {head.reynolds} with Λ = {head.run.case.solve.lambda_trt:g}"
     note = f"The same {where} at all sizes, for the order."
     evidence.table(("nodes across", "velocity, L2", "stress, rms"), found, note)
     if len(same) >= FEWEST_SIZES:

@@ -17,7 +17,7 @@ from scipy.optimize import brentq
 
 from pipeline.case.settings.base import Positive, Section
 from pipeline.case.shapes import Pipe
-from pipeline.haemodynamics.wall_shear_stress import Wall, fit_nodes_to_wall, shear_stress, within_period
+from pipeline.haemodynamics.wall_shear_stress import Wall, fit_nodes_to_wall, wall_shear_stress, within_period
 from solver.runtime.errors import StageError
 from validation.evidence import Evidence, order
 from validation.studies.run import Run
@@ -183,7 +183,7 @@ class PipeProfile(Profile):
         nodes = self.run.nodes
         wall = Wall.of(within_period(self.run.surface, nodes))
         fit = fit_nodes_to_wall(nodes, wall, FIT_NODES)
-        return np.linalg.norm(shear_stress(fit, wall.normals, self.run.viscous_stress_pa), axis=1)
+        return np.linalg.norm(wall_shear_stress(fit, wall.normals, self.run.viscous_stress_pa), axis=1)
 
     @property
     def wall_error(self) -> float:

@@ -96,7 +96,7 @@ def slip(run: Run) -> float:
     """
     height = heights(run)
     shape = 4 * height * (1 - height)
-    law = (16 * float(run.summary["models"]["magic"]) - 3) / (3 * across(run) ** 2)
+    law = (16 * float(run.summary["models"]["lambda_trt"]) - 3) / (3 * across(run) ** 2)
     return abs(law) / float(np.sqrt(np.mean(shape**2)))
 
 

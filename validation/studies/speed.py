@@ -25,7 +25,7 @@ FLOATS = 2.0**-24
 PUBLISHED = {"q9450": "Q9450, one core (2012)", "gtx_460_opt": "GTX 460 (2012)"}
 """Columns of the published times that are shown, in words."""
 
-Race = Mapping[str, Any]
+Benchmark = Mapping[str, Any]
 
 
 class Options(Section):
@@ -56,33 +56,33 @@ def measure(evidence: Evidence, runs: Mapping[str, Run], options: Options) -> No
     theirs = {key: values[np.concatenate(rows)] for key, values in published.items()}
     here = {name: run.speed for name, run in runs.items()}
     elsewhere = recorded(evidence.name, options.recorded) if not any(map(on_gpu, here.values())) else {}
-    races = [with_recorded(race, elsewhere.get(name)) for name, race in here.items()]
+    benchmarks = [with_recorded(benchmark, elsewhere.get(name)) for name, benchmark in here.items()]
     _nodes(evidence, list(runs), list(here.values()), theirs, options.nodes)
-    _times(evidence, list(runs), races, theirs)
-    _passes(evidence, list(runs), races)
+    _times(evidence, list(runs), benchmarks, theirs)
+    _passes(evidence, list(runs), benchmarks)
     _agreement(evidence, list(here.values()), options.walls)
-    evidence.draw(lambda figure: _plots(figure, races, theirs), "Updates of fluid nodes a second; speed-up")
+    evidence.draw(lambda figure: _plots(figure, benchmarks, theirs), "Updates of fluid nodes a second; speed-up")
     draw_flow(evidence, list(runs.values())[-1])
 
 
-def on_gpu(race: Race) -> bool:
+def on_gpu(benchmark: Benchmark) -> bool:
     """Whether a device took part."""
-    return any(not entry["threads"] for entry in race["entries"])
+    return any(not entry["threads"] for entry in benchmark["entries"])
 
 
-def recorded(study: str, name: str | None) -> dict[str, Race]:
+def recorded(study: str, name: str | None) -> dict[str, Benchmark]:
     """Races on another machine by the names of the study's runs; none where nothing was recorded."""
     path = ROOT / "benchmarks" / "results" / f"{name}.json"
     if name is None or not path.is_file():
         return {}
     kept = json.loads(path.read_text(encoding="utf-8"))["races"]
-    return {key.removeprefix(f"{study}."): race for key, race in kept.items() if key.startswith(f"{study}.")}
+    return {key.removeprefix(f"{study}."): benchmark for key, benchmark in kept.items() if key.startswith(f"{study}.")}
 
 
-def with_recorded(race: Race, other: Race | None) -> list[dict[str, Any]]:
+def with_recorded(benchmark: Benchmark, other: Benchmark | None) -> list[dict[str, Any]]:
     """All that took part here and elsewhere: their times by where it was, with the speed-up over the slowest there."""
     found = []
-    for each, where in ((race, "here"), *(((other, other["hardware"].get("gpu", "elsewhere")),) if other else ())):
+    for each, where in ((benchmark, "here"), *(((other, other["hardware"].get("gpu", "elsewhere")),) if other else ())):
         slowest = each["entries"][0]["seconds"]
         for entry in each["entries"]:
             if where == "here" or not entry["threads"]:
@@ -94,12 +94,12 @@ def with_recorded(race: Race, other: Race | None) -> list[dict[str, Any]]:
 def _nodes(
     evidence: Evidence,
     names: Sequence[str],
-    races: Sequence[Race],
+    benchmarks: Sequence[Benchmark],
     theirs: Mapping[str, NDArray[np.float64]],
     most: float,
 ) -> None:
     """Numbers of nodes beside the published ones."""
-    counts = np.array([(race["wall_nodes"], race["fluid_nodes"]) for race in races])
+    counts = np.array([(benchmark["wall_nodes"], benchmark["fluid_nodes"]) for benchmark in benchmarks])
     wanted = np.column_stack((theirs["wall"], theirs["fluid"])).astype(int)
     rows = [
         (name, *found.tolist(), *work.tolist(), 100 * float(found[0] / found.sum()))
@@ -113,33 +113,33 @@ def _nodes(
 def _times(
     evidence: Evidence,
     names: Sequence[str],
-    races: Sequence[list[dict[str, Any]]],
+    benchmarks: Sequence[list[dict[str, Any]]],
     theirs: Mapping[str, NDArray[np.float64]],
 ) -> None:
     """Seconds for all steps, and speed-ups."""
-    columns = ("mesh", *PUBLISHED.values(), *(entry["name"] for entry in races[0]))
+    columns = ("mesh", *PUBLISHED.values(), *(entry["name"] for entry in benchmarks[0]))
     seconds = np.column_stack([theirs[key] for key in PUBLISHED])
     note = (
         "Seconds for 3,000 steps: the work's are means of 5 runs; of ours, fewer steps were timed 5 times after a "
         "warm-up, and this is their mean for as many."
     )
-    rows = [(name, *work, *(entry["seconds"] for entry in race))
-            for name, work, race in zip(names, seconds, races, strict=True)]  # fmt: skip
+    rows = [(name, *work, *(entry["seconds"] for entry in benchmark))
+            for name, work, benchmark in zip(names, seconds, benchmarks, strict=True)]  # fmt: skip
     evidence.table(columns, rows, note)
     gains = seconds[:, :1] / seconds
-    rows = [(name, *gain, *(entry["gain"] for entry in race))
-            for name, gain, race in zip(names, gains, races, strict=True)]  # fmt: skip
+    rows = [(name, *gain, *(entry["gain"] for entry in benchmark))
+            for name, gain, benchmark in zip(names, gains, benchmarks, strict=True)]  # fmt: skip
     evidence.table(columns, rows, "Speed-up over the four passes on one thread of the same machine.")
 
 
-def _passes(evidence: Evidence, names: Sequence[str], races: Sequence[list[dict[str, Any]]]) -> None:
+def _passes(evidence: Evidence, names: Sequence[str], benchmarks: Sequence[list[dict[str, Any]]]) -> None:
     """Shares of the four passes."""
     shares: dict[str, list[NDArray[np.float64]]] = {}
-    for race in races:
-        for entry in (each for each in race if "passes_s" in each):
+    for benchmark in benchmarks:
+        for entry in (each for each in benchmark if "passes_s" in each):
             seconds = np.array([*entry["passes_s"].values()])
             shares.setdefault(entry["name"], []).append(100 * seconds / seconds.sum())
-    columns = ("mesh", "on", *races[0][0]["passes_s"])
+    columns = ("mesh", "on", *benchmarks[0][0]["passes_s"])
     rows = [(name, on, *parts) for on, of in shares.items() for name, parts in zip(names, of, strict=True)]
     note = "Shares of the four passes, %, each timed by itself. The work's collision took 64 to 74 % on one core."
     evidence.table(columns, rows, note)
@@ -162,28 +162,28 @@ def _bars(
     figure.legend(*panels[0].get_legend_handles_labels(), loc="outside right upper", fontsize=7)
 
 
-def _agreement(evidence: Evidence, races: Sequence[Race], walls: float) -> None:
+def _agreement(evidence: Evidence, benchmarks: Sequence[Benchmark], walls: float) -> None:
     """Differences of the velocity between programs and between wall schemes."""
-    found = [race["agreement"] for race in races]
+    found = [benchmark["agreement"] for benchmark in benchmarks]
     off = max((value for each in found for value in each["round_off"].values()), default=0.0)
     steps = found[0]["steps"]
     evidence.reach(f"velocities after {steps} steps: largest difference between programs with the same walls", off,
                    at_most=round_off(steps))  # fmt: skip
-    parts = [race["wall_nodes"] / (race["wall_nodes"] + race["fluid_nodes"]) for race in races]
+    parts = [benchmark["wall_nodes"] / (benchmark["wall_nodes"] + benchmark["fluid_nodes"]) for benchmark in benchmarks]
     apart = max(each["walls"] / part for each, part in zip(found, parts, strict=True))
     evidence.reach(f"velocities after {steps} steps: the work's walls against ours, over the part of wall nodes", apart,
                    at_most=walls)  # fmt: skip
 
 
-def _plots(figure: Any, races: Sequence[list[dict[str, Any]]], theirs: Mapping[str, NDArray[np.float64]]) -> None:
+def _plots(figure: Any, benchmarks: Sequence[list[dict[str, Any]]], theirs: Mapping[str, NDArray[np.float64]]) -> None:
     """Rates and speed-ups against the number of fluid nodes."""
     rate, gain = figure.subplots(1, 2)
     nodes = theirs["fluid"]
-    for number, entry in enumerate(races[0]):
+    for number, entry in enumerate(benchmarks[0]):
         colour = f"C{number}" if number < 5 else "tab:red"  # the style has five
         style = {"marker": "o", "markersize": 3, "color": colour, "label": entry["name"]}
-        rate.loglog(nodes, [race[number]["updates_s"] for race in races], **style)
-        gain.loglog(nodes, [race[number]["gain"] for race in races], **style)
+        rate.loglog(nodes, [benchmark[number]["updates_s"] for benchmark in benchmarks], **style)
+        gain.loglog(nodes, [benchmark[number]["gain"] for benchmark in benchmarks], **style)
     for key, dashes in zip(PUBLISHED, (":", "--"), strict=True):
         rate.loglog(nodes, 3000 * nodes / theirs[key], dashes, color="grey", label=PUBLISHED[key])
         gain.loglog(nodes, theirs["q9450"] / theirs[key], dashes, color="grey")

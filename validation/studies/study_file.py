@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Protocol, Self
 
 from pydantic import Field, model_validator
 
-from pipeline.case.case_file import Case, RunSet, demand_listed, merged, read_config
+from pipeline.case.case_file import Case, RunSet, merged, read_config, require_listed
 from pipeline.case.settings.base import Name, Section, parse
 from pipeline.case.settings.yaml_file import read_yaml
 from solver.runtime.errors import StageError
@@ -116,7 +116,7 @@ def read_study(name: str, folder: Path = FOLDER, options: bool = True) -> Study:
         One line a mistake.
     """
     path = folder / f"{name}.yaml"
-    demand_listed("studies", name, path)
+    require_listed("studies", name, path)
     if "." in name:
         raise StageError(f"{path}: the name of a study has no dot, which sets it apart from its runs; rename the file")
     study = parse(Study, read_yaml(path), str(path))

@@ -202,8 +202,8 @@ def _threads(evidence: Evidence, swept: Sequence[Swept], options: Options) -> No
     for each in swept:
         best, lacks = each.threads[int(np.argmax(each.rates))], each.lacks(options.had)
         speed = 1e6 * each.nodes / each.rate, _whole(each.rate / 1e6)
-        told = "not told" if np.isnan(lacks) else 100 * lacks
-        rows.append((each.name, each.nodes, each.found["precision"], *speed, each.usual, best, told))
+        shown = "not told" if np.isnan(lacks) else 100 * lacks
+        rows.append((each.name, each.nodes, each.found["precision"], *speed, each.usual, best, shown))
     unit, device = _unit(swept), swept[0].found["device"]
     note = (
         f"On {device}: medians of {options.timing.repeats} timings of some {options.timing.seconds:g} s, in which the "

@@ -1,7 +1,7 @@
 """D3Q19 beside D3Q27: the flow that a force drives through an endless pipe, along x and askew to the lattice.
 
-A run is the flow along x on the drivers' D3Q19; the plain solver adds D3Q27, D3Q19 with its standard equilibrium, and
-all of them along other directions, at the run's relaxation times, speed and radius. Nothing but the lattice tells
+A run is the flow along x on the drivers' D3Q19; the textbook solver adds D3Q27, D3Q19 with its standard equilibrium,
+and all of them along other directions, at the run's relaxation times, speed and radius. Nothing but the lattice tells
 directions apart.
 """
 
@@ -19,7 +19,7 @@ from solver.kernels.velocity_sets import D3Q19, D3Q27, VelocitySet
 from solver.runtime.errors import StageError
 from validation.evidence import Evidence, order
 from validation.studies.run import Run
-from validation.textbook import EndlessPipe, Plain, relaxation
+from validation.textbook import EndlessPipe, TextbookSolver, relaxation
 
 Direction = tuple[int, int, int]
 X: Direction = (1, 0, 0)
@@ -37,7 +37,7 @@ class Options(Section):
 
     directions: tuple[Direction, ...] = Field(description="beside x, whole numbers, the first of them 1")
     viscous_times: Positive = Field(0.5, description="R^2/nu for which a flow runs from the parabola on")
-    agreement: Positive = Field(description="relative L2 of the plain solver's velocity against the first run's")
+    agreement: Positive = Field(description="relative L2 of the textbook solver's velocity against the first run's")
     currents: Positive = Field(description="of D3Q19 along x, at 20 nodes across and more, over the mean speed")
     uneven: dict[str, Positive] = Field(
         description="rms of what depends on the angle over the mean speed, in any direction, by velocity set; the same"
@@ -130,13 +130,13 @@ def of_run(run: Run) -> PipeFlow:
 
 
 def computed(run: Run, lattice: str, direction: Direction, viscous_times: float) -> PipeFlow:
-    """The flow of the plain solver on one of `LATTICES`."""
+    """The flow of the textbook solver on one of `LATTICES`."""
     stencil, form = LATTICES[lattice]
     pipe, mean, viscosity = pipe_of(run, direction), mean_speed(run), (run.tau - 0.5) / 3
-    collision, magic = run.summary["models"]["collision"], run.summary["models"]["magic"] or 3 / 16
-    rates = relaxation(run.tau, magic)  # regularised models take the first of them alone
+    collision, lambda_trt = run.summary["models"]["collision"], run.summary["models"]["lambda_trt"] or 3 / 16
+    rates = relaxation(run.tau, lambda_trt)  # regularised models take the first of them alone
     force = 8 * viscosity * mean / pipe.radius**2 * pipe.unit
-    solver = Plain(stencil, pipe.links(stencil), collision, rates, run.case.solve.walls, force, form)
+    solver = TextbookSolver(stencil, pipe.links(stencil), collision, rates, run.case.solve.walls, force, form)
     r = np.linalg.norm(pipe.offset(pipe.nodes()), axis=1) / pipe.radius
     solver.start(np.outer(pipe.unit, 2 * mean * (1 - r**2)))
     for _ in range(round(viscous_times * pipe.radius**2 / viscosity)):

@@ -25,7 +25,7 @@ from scipy.special import jv
 from pipeline.case.settings.base import Positive, Section
 from pipeline.case.settings.flow import PostprocessSettings
 from pipeline.case.shapes import Pipe
-from pipeline.haemodynamics.wall_shear_stress import Wall, fit_nodes_to_wall, shear_stress
+from pipeline.haemodynamics.wall_shear_stress import Wall, fit_nodes_to_wall, wall_shear_stress
 from solver.boundary.windkessel import PASCAL_PER_MMHG
 from solver.domain.nodes import Nodes
 from solver.run.flow_file import Flow
@@ -294,7 +294,7 @@ class Cycle:
         }  # fmt: skip
         return {name: self.run.monitor[column][last] for name, column in columns.items()}
 
-    def swing(self, name: str) -> complex:
+    def oscillatory(self, name: str) -> complex:
         """First harmonic of what is monitored."""
         return first_harmonic(self.monitored["time"], self.monitored[name], self.pipe.period_s)
 
@@ -329,7 +329,7 @@ class Cycle:
     @property
     def local_ml_s(self) -> complex:
         """Swing of the flow in the middle: the fluid is compressible, and its flow changes along the pipe."""
-        into, out = self.swing("into"), self.swing("out")
+        into, out = self.oscillatory("into"), self.oscillatory("out")
         return into + (out - into) * sum(MIDDLE) / 2
 
     @cached_property
@@ -339,8 +339,8 @@ class Cycle:
 
     def exact_velocity_m_s(self, r: Reals, time_s: float) -> Reals:
         """Along the pipe, at distances from its axis in radii."""
-        swing = self.pipe.velocity(self.local_ml_s, r)
-        return self.pipe.steady_velocity(r) + (swing * self.pipe.turning(time_s)).real
+        oscillatory = self.pipe.velocity(self.local_ml_s, r)
+        return self.pipe.steady_velocity(r) + (oscillatory * self.pipe.turning(time_s)).real
 
     @cached_property
     def pressures(self) -> tuple[Reals, Reals]:
@@ -382,14 +382,14 @@ def within_middle(along: Reals) -> NDArray[np.bool_]:
 
 def pulse_figures(cycle: Cycle) -> PulseFigures:
     """Flow and pressure of a run beside the solutions."""
-    pipe, into, out = cycle.pipe, cycle.swing("into"), cycle.swing("out")
+    pipe, into, out = cycle.pipe, cycle.oscillatory("into"), cycle.oscillatory("out")
     off = whole = 0.0
     for time, velocity in zip(cycle.times_s, cycle.velocity_m_s, strict=True):
         wanted = np.outer(cycle.exact_velocity_m_s(cycle.r, time), cycle.axis)
         off += float(((velocity - wanted) ** 2).sum())
         whole += float((wanted**2).sum())
     gradient = first_harmonic(cycle.times_s, cycle.pressures[0], pipe.period_s) / pipe.gradient(cycle.local_ml_s)
-    impedance = cycle.swing("pressure") / out / cycle.behind.impedance_pa_s_ml(pipe.omega)
+    impedance = cycle.oscillatory("pressure") / out / cycle.behind.impedance_pa_s_ml(pipe.omega)
     return PulseFigures(
         velocity=(off / whole) ** 0.5,
         gradient=abs(gradient) - 1, gradient_deg=phase_deg(gradient),
@@ -404,11 +404,11 @@ def shear_figures(cycle: Cycle, wall: Wall) -> ShearFigures:
     pipe, flow = cycle.pipe, cycle.run.flow
     fit = fit_nodes_to_wall(cycle.run.nodes, wall, PostprocessSettings().fit_nodes)
     there = within_middle(cycle.place(wall.mesh.points_mm)[0])
-    stresses = (shear_stress(fit, wall.normals, flow.viscous_stress_pa(k)) for k in range(len(cycle.times_s)))
+    stresses = (wall_shear_stress(fit, wall.normals, flow.viscous_stress_pa(k)) for k in range(len(cycle.times_s)))
     along = np.stack([stress[there] @ cycle.axis for stress in stresses], axis=-1)
-    swing = pipe.shear_pa(cycle.local_ml_s)
-    exact = pipe.steady_shear_pa(pipe.flow_ml_s).real + (swing * pipe.turning(cycle.times_s)).real
-    harmonic = first_harmonic(cycle.times_s, along.mean(axis=0), pipe.period_s) / swing
+    oscillatory = pipe.shear_pa(cycle.local_ml_s)
+    exact = pipe.steady_shear_pa(pipe.flow_ml_s).real + (oscillatory * pipe.turning(cycle.times_s)).real
+    harmonic = first_harmonic(cycle.times_s, along.mean(axis=0), pipe.period_s) / oscillatory
     found, wanted = shear_indices(along), shear_indices(exact)
     return ShearFigures(
         shear=abs(harmonic) - 1, shear_deg=phase_deg(harmonic),
@@ -531,17 +531,17 @@ def _profiles(figure: Any, shown: Sequence[Shown]) -> None:
 def _cycles(figure: Any, shown: Sequence[Shown]) -> None:
     figure.set_size_inches(7, 2.4 * len(shown))
     for (left, right), each in zip(figure.subplots(len(shown), 2, sharex=True, squeeze=False), shown, strict=True):
-        cycle, pipe, seen = each.cycle, each.cycle.pipe, each.cycle.monitored
-        phase, into = np.linspace(0, 1, 101), cycle.swing("into") * np.exp(2j * np.pi * np.linspace(0, 1, 101))
+        cycle, pipe, monitored = each.cycle, each.cycle.pipe, each.cycle.monitored
+        phase, into = np.linspace(0, 1, 101), cycle.oscillatory("into") * np.exp(2j * np.pi * np.linspace(0, 1, 101))
         pressure = cycle.behind.impedance_pa_s_ml(0).real * pipe.flow_ml_s
-        swing = cycle.behind.impedance_pa_s_ml(pipe.omega) * into
+        oscillatory = cycle.behind.impedance_pa_s_ml(pipe.omega) * into
         for label, values, colour in (
-            ("flow in", seen["into"] / pipe.flow_ml_s, "C0"),
-            ("flow out", seen["out"] / pipe.flow_ml_s, "C2"),
-            ("pressure", seen["pressure"] / pressure, "C4"),
+            ("flow in", monitored["into"] / pipe.flow_ml_s, "C0"),
+            ("flow out", monitored["out"] / pipe.flow_ml_s, "C2"),
+            ("pressure", monitored["pressure"] / pressure, "C4"),
         ):
-            left.plot(*_by_phase(seen["time"] / pipe.period_s, values), color=colour, label=label)
-        left.plot(phase, 1 + swing.real / pressure, "k--", lw=0.8)
+            left.plot(*_by_phase(monitored["time"] / pipe.period_s, values), color=colour, label=label)
+        left.plot(phase, 1 + oscillatory.real / pressure, "k--", lw=0.8)
         steady = pipe.steady_gradient()
         right.plot(*_by_phase(cycle.times_s / pipe.period_s, cycle.pressures[0] / steady), ".", color="C2")
         right.plot(phase, 1 + (pipe.gradient(1) * into).real / steady, "k--", lw=0.8)

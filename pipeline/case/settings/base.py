@@ -131,7 +131,7 @@ def parse(model: type[T], values: dict[str, Any], source: Source) -> T:
         if not lines:
             return found
     left = len(lines) - MAX_MISTAKES
-    more = [f"{_placed(source, '')}: {left} more mistakes; mend these first"] if left > 0 else []
+    more = [f"{_placed(source, '')}: {left} more mistakes; repair these first"] if left > 0 else []
     raise StageError("\n".join([*map(_one_line, lines[:MAX_MISTAKES]), *more]))
 
 

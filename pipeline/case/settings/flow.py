@@ -138,7 +138,7 @@ class SolveSettings(Section):
         description="auto: by the grid Reynolds number. D3Q27 bends a fast flow less than D3Q19, and takes 1.4 times as"
         " much memory",
     )
-    magic: Positive | None = Field(
+    lambda_trt: Positive | None = Field(
         None, description="Lambda of trt and cumulant; none: by tau and the grid Reynolds number"
     )
     equilibrium: Literal["incompressible", "compressible", "incompressible-standard", "compressible-standard"] = Field(

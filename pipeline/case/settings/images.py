@@ -163,7 +163,7 @@ class SegmentSettings(Seeds):
         description="confidence: limits lie at least so many standard deviations from the mean of what has grown",
     )
     confidence_repeats: Annotated[int, Field(ge=0, le=100)] = Field(
-        4, description="confidence: how often mean and deviation are taken anew from what has grown"
+        4, description="confidence: how often mean and deviation are taken again from what has grown"
     )
     radii_mm: tuple[Positive, Positive] = Field(
         (1.0, 6.0), description="vesselness: smallest and largest radius of the vessels"

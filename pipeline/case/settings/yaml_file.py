@@ -106,8 +106,8 @@ def _teach(name: str, pattern: str, first: str, value: Callable[[str], Any]) -> 
     _Loader.add_constructor(tag, lambda loader, node: value(node.value))
 
 
-for _name, _told in PLAIN.items():
-    _teach(_name, *_told)
+for _name, _pattern in PLAIN.items():
+    _teach(_name, *_pattern)
 _Loader.add_implicit_resolver(MERGE, re.compile(r"<<\Z"), ["<"])
 
 
@@ -144,13 +144,13 @@ def read_yaml(path: Path) -> dict[str, Any]:
     except FileNotFoundError:
         raise StageError(f"{path}: no such file; correct the name") from None
     except OSError as error:
-        raise StageError(f"{path}: cannot be read ({error.strerror}); mend its permissions or its disk") from None
+        raise StageError(f"{path}: cannot be read ({error.strerror}); repair its permissions or its disk") from None
     except UnicodeDecodeError:
         raise StageError(f"{path}: is no text in UTF-8; save it as such") from None
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         place = f", line {mark.line + 1}, column {mark.column + 1}" if mark else ""
-        raise StageError(f"{path}{place}: {_told_of(error, 'correct it there')}") from None
+        raise StageError(f"{path}{place}: {_message_of(error, 'correct it there')}") from None
     if not isinstance(values, dict):
         raise StageError(f"{path}: holds {_kind(values)}, a mapping of keys to values is wanted; see config/cases/")
     return values
@@ -167,10 +167,10 @@ def value_of(text: str) -> Any:
     try:
         return yaml.load(text, _Loader)  # a safe one
     except yaml.YAMLError as error:
-        raise ValueError(_told_of(error, "put a text with signs into single quotes")) from None
+        raise ValueError(_message_of(error, "put a text with signs into single quotes")) from None
 
 
-def _told_of(error: yaml.YAMLError, remedy: str) -> str:
+def _message_of(error: yaml.YAMLError, remedy: str) -> str:
     """How a text breaks the rules; the remedy is of what is no YAML."""
     if isinstance(error, _Fault):
         return str(error.problem)

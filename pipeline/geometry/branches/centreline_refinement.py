@@ -27,7 +27,7 @@ PIN = 1e4
 Floats = NDArray[np.float64]
 
 
-def midline(
+def refined_centreline(
     points_mm: Floats, pinned: tuple[bool, bool], balls: list[tuple[Floats, float]], wall: Surface, step_mm: float
 ) -> tuple[Floats, Floats]:
     """The line in the middle of a piece of vessel.

@@ -38,7 +38,7 @@ def close_on_request(found: Ends, settings: SurfaceSettings, remedy: str) -> Non
             tips = found.centreline.points_mm[[end.rows[0] for end in found.open]]
             end = found.open.pop(int(np.argmin(np.linalg.norm(tips - np.array(place), axis=1))))
             found.closed[end.rows[0]] = "surface.closed_mm asks for it"
-    _demand_two([found.centreline.points_mm[end.rows[0]] for end in found.open], found, settings, remedy)
+    _require_two([found.centreline.points_mm[end.rows[0]] for end in found.open], found, settings, remedy)
 
 
 def cut_ends(
@@ -146,11 +146,11 @@ def _place_cuts(
             why = f"no section is as large and round as those behind it, radius {end.end_radius_mm:.2f} mm"
             found.closed[end.rows[0]] = why
     scene.mark_ends(found)
-    _demand_two([cut.centre_mm for cut in cuts], found, settings, remedy)
+    _require_two([cut.centre_mm for cut in cuts], found, settings, remedy)
     return cuts
 
 
-def _demand_two(places_mm: list[NDArray[np.float64]], found: Ends, settings: SurfaceSettings, remedy: str) -> None:
+def _require_two(places_mm: list[NDArray[np.float64]], found: Ends, settings: SurfaceSettings, remedy: str) -> None:
     if len(places_mm) < 2:
         open_at = "".join(f" at {words_mm(place)}" for place in places_mm)
         points = found.centreline.points_mm

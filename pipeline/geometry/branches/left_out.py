@@ -92,10 +92,10 @@ def advice(tree: FlowTree, fitting_mm: float, inflow_ml_s: float | None, counted
     if loss.openings:
         fitting_mm = float(f"{TIPS * fitting_mm:.3g}")
         loss = too_thin(tree, fitting_mm)
-    lost = f"lost would be {loss.told(inflow_ml_s)}"
+    lost = f"lost would be {loss.summary(inflow_ml_s)}"
     if loss.share > MOST:
         return (
-            f"But no way would be left from {tree.root} to an outlet, {lost}. Give the run more memory, or mend the"
+            f"But no way would be left from {tree.root} to an outlet, {lost}. Give the run more memory, or repair the"
             " vessel there: a lower segment.lower or a finer filter.spacing_mm where the image shows it wider; cut it"
             " off before that place with filter.region_mm where it does not belong to the vessel"
         )
@@ -106,10 +106,10 @@ def advice(tree: FlowTree, fitting_mm: float, inflow_ml_s: float | None, counted
         places = ", ".join("[{:.1f}, {:.1f}, {:.1f}]".format(*opening.centre_mm) for opening in loss.openings)
         surface = f" and surface: {{closed_mm: [{places}]}}"
     across = 2 * min(limb.radius_mm for limb in tree.limbs) / fitting_mm
-    told = f"{lost}, together {flow_words(loss.share, inflow_ml_s)}"
+    message = f"{lost}, together {flow_words(loss.share, inflow_ml_s)}"
     if not loss.share:
-        told = f"every branch has {across:.1f} nodes across or more"
-    return f"Set voxelize: {{{voxelize}}}{surface}; {told}"
+        message = f"every branch has {across:.1f} nodes across or more"
+    return f"Set voxelize: {{{voxelize}}}{surface}; {message}"
 
 
 @dataclass(frozen=True)

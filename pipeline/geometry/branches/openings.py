@@ -175,7 +175,7 @@ def place_cut(
     limits = _Limits(cut_radii, cut_roundness, np.pi * least_radius_mm**2)
     cut, axis = _first_cut(field, axis, radius, limits)
     if cut:
-        cut, _ = _first_cut(field, axis, radius, limits)  # along the axis that the first cut has mended
+        cut, _ = _first_cut(field, axis, radius, limits)  # along the axis that the first cut has repaired
     return cut
 
 

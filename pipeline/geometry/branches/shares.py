@@ -66,7 +66,7 @@ class Loss:
         """Least radius of the limbs behind which something is cut off; infinite where there are none."""
         return min((limb.radius_mm for limb, _ in self.stems), default=float("inf"))
 
-    def told(self, inflow_ml_s: float | None) -> str:
+    def summary(self, inflow_ml_s: float | None) -> str:
         """Each limb with the flow that it would carry, for messages."""
         return "; ".join(f"{limb.words}, {flow_words(part, inflow_ml_s)}" for limb, part in self.stems + self.bypasses)
 

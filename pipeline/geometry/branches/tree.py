@@ -1,7 +1,8 @@
 """The tree of a vessel: branches between openings, bifurcations and blind ends, found from the closed surface alone.
 
 The inside is rastered, thinned to curves that run from the middle of every cap (and from the tips of blind ends), and
-pruned. This tells which branches there are and how they meet; each is then moved into the middle (:mod:`midline`).
+pruned. This tells which branches there are and how they meet; each is then moved into the middle
+(:mod:`refined_centreline`).
 """
 
 import heapq
@@ -17,7 +18,7 @@ from scipy import ndimage
 from pipeline.files.mesh import Mesh
 from pipeline.files.volume import Volume
 from pipeline.geometry.branches.centreline import Centreline, join, largest_near_tip
-from pipeline.geometry.branches.centreline_refinement import arc_length, midline, resampled
+from pipeline.geometry.branches.centreline_refinement import arc_length, refined_centreline, resampled
 from pipeline.geometry.branches.thinning import thin, tips
 from pipeline.geometry.lattice.crossings import inside
 from pipeline.geometry.lattice.frame import Frame
@@ -394,7 +395,7 @@ class _Sketch:
         points = _between_balls(piece, blind)
         radius = wall.distance_mm(points)
         if len(points) > 1:
-            points, radius = midline(points, (not blind[0], not blind[1]), forks, wall, step_mm)
+            points, radius = refined_centreline(points, (not blind[0], not blind[1]), forks, wall, step_mm)
         for node, end in ((nodes[0], 0), (nodes[1], -1)):
             if node in self.openings:
                 self.ball[node] = float(radius[end])

@@ -94,17 +94,17 @@ class Budget:
 
     def excess(self, spacing_mm: float) -> str:
         """What a lattice needs more than there is, in words; empty where it fits."""
-        cost, told = self.cost(spacing_mm), list[str]()
+        cost, message = self.cost(spacing_mm), list[str]()
         if max(cost.shape) > MAX_NODES:
-            told.append(f"{max(cost.shape)} nodes along an axis, at most {MAX_NODES} are possible")
+            message.append(f"{max(cost.shape)} nodes along an axis, at most {MAX_NODES} are possible")
         if cost.here_bytes > self.here_bytes:
-            told.append(f"{gigabytes(cost.here_bytes)} of this machine, which has {gigabytes(self.here_bytes)}")
+            message.append(f"{gigabytes(cost.here_bytes)} of this machine, which has {gigabytes(self.here_bytes)}")
         need = cost.size.device_bytes(self.precision)
         if self.memory_gb and need > 1e9 * self.memory_gb:
-            told.append(
+            message.append(
                 f"{gigabytes(need)} for the solver in {self.precision}, where voxelize.memory_gb is {self.memory_gb:g}"
             )
-        return " and ".join(told)
+        return " and ".join(message)
 
     def finest_mm(self, spacing_mm: float) -> float:
         """The finest spacing that fits and is no finer than the given one: to three digits, or on a grid such that
@@ -134,13 +134,13 @@ class Budget:
                 continue
         return grid.reference_mm
 
-    def demand(self, spacing_mm: float, told: Callable[[float], str]) -> None:
+    def require(self, spacing_mm: float, message: Callable[[float], str]) -> None:
         """Refuse a lattice that does not fit.
 
         Parameters
         ----------
         spacing_mm : of the lattice.
-        told : what to set, and what would be lost, at a spacing that fits.
+        message : what to set, and what would be lost, at a spacing that fits.
 
         Raises
         ------
@@ -151,5 +151,5 @@ class Budget:
             fitting = self.finest_mm(spacing_mm)
             raise StageError(
                 f"a spacing of {spacing_mm:.3g} mm gives {self.cost(spacing_mm).words}: {excess}. The finest that fits"
-                f" is {fitting:.6g} mm, with {self.cost(fitting).words}. {told(fitting)}"
+                f" is {fitting:.6g} mm, with {self.cost(fitting).words}. {message(fitting)}"
             )

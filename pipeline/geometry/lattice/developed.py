@@ -1,6 +1,6 @@
 """Developed flow through the caps of openings: Laplace(phi) = -1 on a cap, phi = 0 on its rim.
 
-A cap is meshed anew inside its true outline, and the equation solved with quadratic finite elements, which are exact
+A cap is meshed again inside its true outline, and the equation solved with quadratic finite elements, which are exact
 for the parabola between plates and, but for the outline's corners, in a round tube. Where the lattice repeats, a cap
 ends at no wall: there the derivative across is 0, as it is where one period mirrors the next.
 """

@@ -14,7 +14,7 @@ from pipeline.case.settings.base import Positive, Section
 from pipeline.case.settings.flow import InletSettings, OutletSettings
 from pipeline.case.settings.geometry import VoxelizeSettings
 from pipeline.files.mesh import Mesh
-from solver.boundary.waveform import read_waves
+from solver.boundary.waveform import read_waveforms
 from solver.boundary.windkessel import outlets_of
 from solver.domain.nodes import Opening
 from solver.domain.sections import Sections
@@ -196,14 +196,14 @@ def bearable_spacing(openings: tuple[Opening, ...], flow: FlowScale, survey: Cal
     openings, flow : of the vessel.
     survey : makes its sections, where the peak speed is not given.
     """
-    speed, told = flow.peak_speed_m_s, "solve.peak_speed_m_s"
+    speed, source = flow.peak_speed_m_s, "solve.peak_speed_m_s"
     if not speed:
-        waves, sections = read_waves(openings, flow), survey()
-        outlets = outlets_of(openings, flow, waves)
-        out = leaving_m3_s(openings, sections, waves.inflow, outlets, flow.density_kg_m3, flow.viscosity_m2_s)
-        speed, told = peak_speed_m_s(openings, sections, out), "the expected peak speed"
+        waveforms, sections = read_waveforms(openings, flow), survey()
+        outlets = outlets_of(openings, flow, waveforms)
+        out = leaving_m3_s(openings, sections, waveforms.inflow, outlets, flow.density_kg_m3, flow.viscosity_m2_s)
+        speed, source = peak_speed_m_s(openings, sections, out), "the expected peak speed"
     limit_mm = 1e3 * MAX_GRID_REYNOLDS * flow.viscosity_m2_s / speed
-    return Spacing(limit_mm, f"grid Reynolds number {MAX_GRID_REYNOLDS} at {told} {speed:.3g} m/s")
+    return Spacing(limit_mm, f"grid Reynolds number {MAX_GRID_REYNOLDS} at {source} {speed:.3g} m/s")
 
 
 def too_coarse(opening: Opening, spacing_mm: float, what: str, across_mm: float | None = None) -> str:

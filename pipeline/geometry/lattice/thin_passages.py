@@ -18,7 +18,9 @@ BLOCK, THIN = 1, 2
 """Fluid nodes that belong to a cube of 2 x 2 x 2 fluid nodes, and those that belong to none."""
 
 
-def without_narrow(raster: Raster, closed: NDArray[np.int64] | None = None) -> tuple[NDArray[np.bool_], dict[str, int]]:
+def without_thin_passages(
+    raster: Raster, closed: NDArray[np.int64] | None = None
+) -> tuple[NDArray[np.bool_], dict[str, int]]:
     """The nodes that the surface encloses and flow can pass, [z, y, x], and how many were taken out, by kind.
 
     - ``closed_branches``: those of branches that are closed, `closed`, as places in the flattened lattice.

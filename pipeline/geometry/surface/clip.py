@@ -249,7 +249,7 @@ def _hexagonal_grid(half_width: float, step: float) -> NDArray[np.float64]:
     return np.stack([column + (row % 2) / 2, row * np.sqrt(3) / 2], axis=-1).reshape(-1, 2) * step
 
 
-def check_closed(mesh: Mesh, advice: str = "change surface.smoothing_mm, or mend the mask") -> None:
+def check_closed(mesh: Mesh, advice: str = "change surface.smoothing_mm, or repair the mask") -> None:
     """Check that a surface is one closed, consistently oriented 2-manifold around a positive volume.
 
     Parameters

@@ -85,7 +85,7 @@ def smooth_field(
     _keep_one_piece(field, sigma_mm, log)
     smooth = lumen.with_voxels(field)
     if not less_where_thin and (lost := lost_to_smoothing(mask, smooth)):
-        _demand_little_lost(lost, float(np.count_nonzero(voxels >= 0.5) * np.prod(mask.spacing_mm)), sigma_mm)
+        _require_little_lost(lost, float(np.count_nonzero(voxels >= 0.5) * np.prod(mask.spacing_mm)), sigma_mm)
     return smooth
 
 
@@ -103,7 +103,7 @@ def lost_to_smoothing(mask: Volume, field: Volume) -> list[dict[str, Any]]:
     return [{"place_mm": own.to_mm(place).tolist(), "volume_mm3": count * each_mm3} for place, count in parts]
 
 
-def _demand_little_lost(lost: list[dict[str, Any]], mask_mm3: float, sigma_mm: float) -> None:
+def _require_little_lost(lost: list[dict[str, Any]], mask_mm3: float, sigma_mm: float) -> None:
     if (share := sum(part["volume_mm3"] for part in lost) / mask_mm3) > MAX_VANISHED:
         raise ThinPlaceError(
             f"surface.smoothing_mm = {sigma_mm:g} mm: thin parts of the vessel vanish, {100 * share:.1f} % of its"
@@ -251,10 +251,10 @@ class LevelSet:
             self.level += (volume_mm3 - now.volume_mm3()) / area_mm2 * slope
             points = self.project(points, normals, kind)
         enclosed = Mesh(points, mesh.triangles, mesh.opening)
-        self._demand_on_level(enclosed, kind == WALL, volume_mm3)
+        self._require_on_level(enclosed, kind == WALL, volume_mm3)
         return enclosed
 
-    def _demand_on_level(self, mesh: Mesh, wall: NDArray[np.bool_], volume_mm3: float) -> None:
+    def _require_on_level(self, mesh: Mesh, wall: NDArray[np.bool_], volume_mm3: float) -> None:
         """Refuse a mesh whose wall found no surface to lie on, or that misses its volume."""
         off = np.abs(self._sample(mesh.points_mm[wall])[0] - self.level)
         lost, found_mm3 = np.count_nonzero(off > MAX_OFF_LEVEL), mesh.volume_mm3()

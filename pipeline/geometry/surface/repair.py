@@ -1,4 +1,6 @@
-"""Mend a given surface where that leaves no doubt, and find out what it is: closed, open at clean rims, or unusable."""
+"""Repair a given surface where that leaves no doubt, and find out what it is: closed, open at clean rims, or
+unusable.
+"""
 
 from dataclasses import dataclass
 
@@ -38,7 +40,7 @@ LEAST_RIM = 6
 
 
 @dataclass(frozen=True)
-class Mended:
+class Repaired:
     """A surface of one piece, every edge between two triangles of the same orientation or at a rim.
 
     Attributes
@@ -55,7 +57,7 @@ class Mended:
     rows: NDArray[np.int64]
 
 
-def mend(points: NDArray[np.float64], triangles: NDArray[np.int64]) -> Mended:
+def repair(points: NDArray[np.float64], triangles: NDArray[np.int64]) -> Repaired:
     """Join what belongs together, drop what is no triangle, orient, and keep the one piece that counts.
 
     Parameters
@@ -76,13 +78,13 @@ def mend(points: NDArray[np.float64], triangles: NDArray[np.int64]) -> Mended:
     triangles, left = _without_slivers(points, triangles[again])
     rows = rows[again][left]
     removed, merged = given_triangles - len(triangles), given_points - len(points) + welded
-    _demand_manifold(points, triangles)
+    _require_manifold(points, triangles)
     triangles, turned = _oriented(triangles)
     largest, pieces = _largest_piece(points, triangles)
     record = {
         "points_merged": merged, "triangles_removed": removed, "triangles_turned": turned, "pieces": pieces
     }  # fmt: skip
-    return Mended(*_used(points, triangles[largest]), record, rows[largest])
+    return Repaired(*_used(points, triangles[largest]), record, rows[largest])
 
 
 def _merged(points: NDArray[np.float64], triangles: NDArray[np.int64]) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
@@ -152,7 +154,7 @@ def _without_slivers(
     return triangles, rows
 
 
-def _demand_manifold(points: NDArray[np.float64], triangles: NDArray[np.int64]) -> None:
+def _require_manifold(points: NDArray[np.float64], triangles: NDArray[np.int64]) -> None:
     if not len(triangles):
         raise StageError("input.surface: none of its triangles has an area; export the surface again")
     edges = directed_edges(triangles)

@@ -31,6 +31,7 @@ def loss_in_words(quality: Mapping[str, Any], share: float) -> str:
         f"surface: cuts took off {100 * share:.1f} % of the mask's {quality['mask_volume_mm3'] / 1000:.2f} mL beyond"
         f" the tips of the vessel (at most {100 * MOST_LOST:g} %), most at {words_mm(worst['place_mm'])},"
         f" {worst['volume_mm3'] / 1000:.2f} mL: up to there the vessel is not round, or thinner than"
-        " surface.min_radius_mm. Mend the mask there (segment.lower, segment.cut_planes), lower surface.cut_roundness,"
+        " surface.min_radius_mm. Repair the mask there (segment.lower, segment.cut_planes), lower"
+        " surface.cut_roundness,"
         " or close the end with surface.closed_mm"
     )

@@ -2,7 +2,7 @@
 
 import os
 
-from solver.kernels.compilation import kept
+from solver.kernels.compilation import cached_njit
 
 # Threads that spin for long while they wait slow each other down tenfold where cores are shared with other programs;
 # such that sleep at once take 0.2 ms to wake. They spin for some microseconds, which most waits between loops last.
@@ -13,7 +13,7 @@ if "OMP_WAIT_POLICY" not in os.environ:
 CHUNK = 1024
 """Nodes, or links, that one thread takes at a time."""
 
-plain, threaded = kept(), kept(parallel=True)
+serial, threaded = cached_njit(), cached_njit(parallel=True)
 
 
 def chunks(count: int) -> int:

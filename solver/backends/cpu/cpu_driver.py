@@ -14,14 +14,14 @@ from solver.backends.cpu.blocks import chunks
 from solver.backends.cpu.isotropy_pass import make_isotropy_pass
 from solver.backends.cpu.opening_pass import make_opening_pass
 from solver.backends.cpu.sampling import make_reading
-from solver.backends.cpu.simd import make_lanes
+from solver.backends.cpu.simd import make_simd
 from solver.backends.cpu.steps import make_steps
 from solver.backends.cpu.wall_pass import make_wall_pass
 from solver.backends.driver import EXTREMES, SUMS, Fields, Found, Held, LatticeDriver, Mean, Statistics, held_bytes
 from solver.backends.lattice import Lattice
 from solver.domain.addresses import address_runs, row_stride
-from solver.kernels.storage import BITS, PLAIN
-from solver.kernels.sums import WORDS, Words, join, words_by_group
+from solver.kernels.storage import FP16_BITS, NATIVE
+from solver.kernels.sums import LIMBS, Limbs, join, limbs_by_group
 from solver.runtime.memory import available_bytes
 
 CORE_UPDATES_S, STEP_S, COMPILE_S = 24e6, 4e-5, 25.0
@@ -48,24 +48,24 @@ class CpuDriver(LatticeDriver):
         self._runs = address_runs(lattice.addresses, lattice.stride)
         self._outlet_addresses = lattice.addresses.reshape(lattice.q - 1, -1)[:, lattice.outlets.node].ravel()
         super().__init__(replace(lattice, addresses=self._outlet_addresses[:0]))  # the table is not needed any more
-        storage, real = BITS if lattice.halves else PLAIN, lattice.real
-        self.populations: NDArray[Any] = np.zeros(lattice.slots, np.uint16 if lattice.halves else real)
+        storage, real = FP16_BITS if lattice.fp16 else NATIVE, lattice.real
+        self.populations: NDArray[Any] = np.zeros(lattice.slots, np.uint16 if lattice.fp16 else real)
         self._even, self._odd = make_steps(lattice.collision, storage, real, *lattice.models)
-        self.layout = f"{get_num_threads()} threads, {make_lanes(storage, real).width} nodes at once"
+        self.layout = f"{get_num_threads()} threads, {make_simd(storage, real).width} nodes at once"
         self._rates, self._omega, self._blend = lattice.relaxation()
         walls = lattice.walls
         self._treat_walls, self._subtract = make_wall_pass(storage, real, walls.two_terms)
-        self._partners = {even: tuple(walls.partners(even)) for even in (True, False)}
-        self._shares = tuple(walls.shares())
-        self._inlets, self._outlets, self._control, self._probe = make_opening_pass(
+        self._source_slots = {even: tuple(walls.source_slots(even)) for even in (True, False)}
+        self._coefficients = tuple(walls.coefficients())
+        self._inlets, self._outlets, self._outlet_feedback, self._probe = make_opening_pass(
             storage, real, lattice.equilibrium, lattice.q
         )
         self._fields, self._gather, self._observe = make_reading(storage, real, *lattice.models)
-        self._added = np.zeros((chunks(len(lattice.walls.slot)), WORDS), np.int64)
+        self._added = np.zeros((chunks(len(lattice.walls.slot)), LIMBS), np.int64)
         self._before = np.zeros((3, lattice.count), dtype=lattice.real)
         self._inlet_flux = np.zeros(len(lattice.inlets.slot), dtype=lattice.real)
         self._outlet_flux = np.zeros(len(lattice.outlets.slot), dtype=lattice.real)
-        self._state = lattice.control.start.copy()
+        self._state = lattice.outlet_feedback.start.copy()
         self.squares, self.fluxes = np.zeros((2, 3, lattice.stencils.count + lattice.ghosts), lattice.real)
         self._momentum = np.zeros((3, lattice.stencils.count), lattice.real)
         self._square_pass, self._flux_pass, self._momentum_pass, self._add_pass = make_isotropy_pass(
@@ -77,9 +77,9 @@ class CpuDriver(LatticeDriver):
         """Memory that the run takes here, up to now."""
         return held_bytes(vars(self))
 
-    def begin(self, conditions: NDArray[np.float64]) -> None:
+    def begin(self, boundary_values: NDArray[np.float64]) -> None:
         """Take the conditions of the next steps."""
-        self._conditions = self.lattice.script(conditions)
+        self._boundary_values = self.lattice.script(boundary_values)
 
     def collide(self, even: bool, first: int, last: int) -> None:
         """Stream and collide the nodes of a range of rows, and the padding after it."""
@@ -90,38 +90,42 @@ class CpuDriver(LatticeDriver):
         else:
             self._odd(self.populations, self._runs, *nodes)
 
-    def outlet_flux(self) -> Words:
+    def outlet_flux(self) -> Limbs:
         """Words of what entered through each controlled outlet in the last step."""
         out, lattice = self.lattice.outlets, self.lattice
-        words: Words = words_by_group(self._outlet_flux, out.opening, lattice.openings)[lattice.control.opening]
-        return words
+        limbs: Limbs = limbs_by_group(self._outlet_flux, out.opening, lattice.openings)[lattice.outlet_feedback.opening]
+        return limbs
 
-    def control(self, step: int, flux: Words) -> None:
+    def apply_outlet_feedback(self, step: int, flux: Limbs) -> None:
         """Put the pressures that follow from the flow into the conditions of a step."""
-        control = self.lattice.control
-        self._control(flux, control.column, control.rule, self._state, self._conditions[step])
+        outlet_feedback = self.lattice.outlet_feedback
+        self._outlet_feedback(
+            flux, outlet_feedback.column, outlet_feedback.rule, self._state, self._boundary_values[step]
+        )
 
     def treat_openings(self, step: int, even: bool) -> None:
         """Treat inlets and outlets under the conditions of a step."""
-        lattice, conditions = self.lattice, self._conditions[step]
+        lattice, boundary_values = self.lattice, self._boundary_values[step]
         inlets, out = lattice.inlets, lattice.outlets
         # outlets first read all of a node's populations as they left it, wall links among them: before the walls
         nodes, links = (out.node, out.first), (out.slot, out.column, out.normal, out.velocity, out.weight)
         force, stride, f = lattice.force, lattice.stride, self.populations
-        self._outlets(f, self._outlet_addresses, stride, even, *nodes, links, force, conditions, self._outlet_flux)
-        self._inlets(f, inlets.slot, inlets.column, inlets.rows, inlets.weight, conditions, self._inlet_flux)
+        self._outlets(f, self._outlet_addresses, stride, even, *nodes, links, force, boundary_values, self._outlet_flux)
+        self._inlets(f, inlets.slot, inlets.column, inlets.rows, inlets.weight, boundary_values, self._inlet_flux)
 
-    def treat_walls(self, step: int, even: bool) -> Words:
-        """Treat wall links; words of the mass that they added."""
-        slot, partners, motion = self.lattice.walls.slot, self._partners[even], self._conditions[step, -1]
-        self._treat_walls(self.populations, slot, partners, self._shares, motion, self._added)
-        added: Words = self._added.sum(axis=0)
+    def treat_walls(self, step: int, even: bool) -> Limbs:
+        """Treat wall links; limbs of the mass that they added."""
+        slot, source_slots, motion = self.lattice.walls.slot, self._source_slots[even], self._boundary_values[step, -1]
+        self._treat_walls(self.populations, slot, source_slots, self._coefficients, motion, self._added)
+        added: Limbs = self._added.sum(axis=0)
         return added
 
-    def share_mass(self, added: Words) -> None:
+    def correct_mass(self, added: Limbs) -> None:
         """Take mass that was added off the wall nodes."""
         walls = self.lattice.walls
-        self._subtract(self.populations, walls.nodes, self.lattice.real(join(*added.tolist()) / walls.sharers))
+        self._subtract(
+            self.populations, walls.nodes, self.lattice.real(join(*added.tolist()) / walls.mass_correction_nodes)
+        )
 
     def write_squares(self) -> None:
         """Write the squares of the velocity's components into `squares`."""
@@ -154,7 +158,7 @@ class CpuDriver(LatticeDriver):
         """Replace populations in slots, or in a slice of them."""
         self.populations[slots] = values
 
-    def look(self, keep: bool) -> None:
+    def observe(self, keep: bool) -> None:
         """Look at all nodes and openings."""
         lattice, done = self.lattice, 0
         partials = sum(chunks(last - first) for first, last in lattice.ranges)
@@ -185,13 +189,13 @@ class CpuDriver(LatticeDriver):
 
     def read_fields(self, fields: Fields) -> None:
         """Write the present fields into arrays."""
-        self._take(self._fields, 1.0, fields)
+        self._accumulate(self._fields, 1.0, fields)
 
     def fold(self, number: int, mean: Mean) -> None:
         """Take the present state into a mean."""
-        self._take(self._gather if mean.statistics else self._fields, 1 / mean.count, *mean.held())
+        self._accumulate(self._gather if mean.statistics else self._fields, 1 / mean.count, *mean.held())
 
-    def _take(self, loop: Any, share: float, *into: Fields | Statistics) -> None:
+    def _accumulate(self, loop: Any, share: float, *into: Fields | Statistics) -> None:
         loop(
             self.populations, self.lattice.stride, self.lattice.force, self._rates, self._omega, self._blend,
             self.lattice.real(share), *(tuple(each.arrays()) for each in into),
@@ -208,7 +212,7 @@ class CpuDriver(LatticeDriver):
         """A copy of an array."""
         return array.copy()
 
-    def put(self, array: NDArray[Any], values: NDArray[Any]) -> None:
+    def store(self, array: NDArray[Any], values: NDArray[Any]) -> None:
         """Put numbers into an array."""
         array[...] = values
 

@@ -5,7 +5,7 @@ from typing import Any
 
 from numba import prange
 
-from solver.backends.cpu.blocks import CHUNK, plain, threaded
+from solver.backends.cpu.blocks import CHUNK, serial, threaded
 from solver.domain.stencils import AXES
 from solver.kernels.isotropy import make_fluxes, make_momentum, make_squares
 from solver.kernels.storage import make_access
@@ -17,7 +17,7 @@ def make_isotropy_pass(
 ) -> tuple[Any, Any, Any, Any]:  # fmt: skip
     """Keep squares of the velocity; find the fluxes; find the momentum; add it to the populations along the axes."""
     access, squares_of = make_access(storage, real, q), make_squares(real, equilibrium, q)
-    (take, put, load), fluxes_of, momentum_of = access[:3], make_fluxes(real, varying), make_momentum(real)
+    (load_slot, store_slot, load), fluxes_of, momentum_of = access[:3], make_fluxes(real, varying), make_momentum(real)
     half = real(0.5)
 
     @threaded
@@ -39,12 +39,12 @@ def make_isotropy_pass(
                 for n in range(chunk * CHUNK, min(count, (chunk + 1) * CHUNK)):
                     into[a, n] = momentum_of(fluxes, ends, times, a, n)
 
-    @plain
+    @serial
     def add_chunk(f: Any, up: int, down: int, momentum: Any, first: int, last: int) -> None:
         for n in range(first, last):
             more = half * momentum[n]
-            put(f, up + n, take(f, up + n) + more)
-            put(f, down + n, take(f, down + n) - more)
+            store_slot(f, up + n, load_slot(f, up + n) + more)
+            store_slot(f, down + n, load_slot(f, down + n) - more)
 
     @threaded
     def add_momentum(f: Any, stride: int, momentum: Any, count: int) -> None:

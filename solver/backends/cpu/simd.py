@@ -25,7 +25,7 @@ from numba.extending import intrinsic
 from solver.kernels.node_physics import node_function
 from solver.kernels.power import Parts, make_power
 from solver.kernels.rheology import Numbers, one_number
-from solver.kernels.storage import BITS, PLAIN, SCALE, make_access
+from solver.kernels.storage import FP16_BITS, NATIVE, SCALE, make_access
 
 
 def _can(feature: str) -> bool:
@@ -36,10 +36,10 @@ def _can(feature: str) -> bool:
 
 BYTES = 64 if _can("avx512f") else 32
 """Of a vector; where the processor's own are shorter, the compiler makes several of one."""
-CONVERTS_HALVES = _can("f16c")
+CONVERTS_FP16 = _can("f16c")
 
 
-class Lanes(types.Type):
+class SimdVector(types.Type):
     """Numba's type of a vector of so many numbers of a type."""
 
     def __init__(self, dtype: Any, width: int) -> None:
@@ -47,9 +47,9 @@ class Lanes(types.Type):
         super().__init__(f"Lanes({dtype}, {width})")
 
 
-@register_default(Lanes)
-class _LanesModel(models.PrimitiveModel):
-    def __init__(self, manager: Any, kind: Lanes) -> None:
+@register_default(SimdVector)
+class _SimdVectorModel(models.PrimitiveModel):
+    def __init__(self, manager: Any, kind: SimdVector) -> None:
         super().__init__(manager, kind, ir.VectorType(manager.lookup(kind.dtype).get_value_type(), kind.width))
 
 
@@ -57,13 +57,13 @@ class _OfVectors(AbstractTemplate):
     """Types of a function of vectors, or of a vector and a number."""
 
     def generic(self, args: Any, kws: Any) -> Any:
-        kind = next((each for each in args if isinstance(each, Lanes)), None)
+        kind = next((each for each in args if isinstance(each, SimdVector)), None)
         if kind and all(each in (kind, kind.dtype) for each in args):
             return signature(kind, *args)
         return None
 
 
-def _lane_by_lane(function: Any, generate: Callable[..., Any]) -> None:
+def _lanewise(function: Any, generate: Callable[..., Any]) -> None:
     """Let a function take vectors: instructions for it are generated from vectors of equal width."""
 
     def lower(context: Any, builder: Any, called: Any, values: Any) -> Any:
@@ -72,13 +72,13 @@ def _lane_by_lane(function: Any, generate: Callable[..., Any]) -> None:
         return generate(context, builder, *(_spread(builder, value, kind, width) for value, kind in together))
 
     infer_global(function)(type("OfVectors", (_OfVectors,), {"key": function}))
-    for kinds in ((Lanes,), (Lanes, Lanes), (Lanes, types.Float), (types.Float, Lanes)):
+    for kinds in ((SimdVector,), (SimdVector, SimdVector), (SimdVector, types.Float), (types.Float, SimdVector)):
         lower_builtin(function, *kinds)(lower)
 
 
 def _spread(builder: Any, value: Any, kind: Any, width: int) -> Any:
     """A vector as it is, a number in all lanes."""
-    if isinstance(kind, Lanes):
+    if isinstance(kind, SimdVector):
         return value
     nothing = ir.Constant(ir.VectorType(value.type, width), ir.Undefined)
     first = builder.insert_element(nothing, value, cgutils.int32_t(0))
@@ -99,14 +99,14 @@ def _each_expm1(context: Any, builder: Any, x: Any) -> Any:
     return x
 
 
-_lane_by_lane(operator.add, lambda context, builder, a, b: builder.fadd(a, b))
-_lane_by_lane(operator.sub, lambda context, builder, a, b: builder.fsub(a, b))
-_lane_by_lane(operator.mul, lambda context, builder, a, b: builder.fmul(a, b))
-_lane_by_lane(operator.truediv, lambda context, builder, a, b: builder.fdiv(a, b))
-_lane_by_lane(max, lambda context, builder, a, b: builder.select(builder.fcmp_ordered(">", b, a), b, a))
-_lane_by_lane(min, lambda context, builder, a, b: builder.select(builder.fcmp_ordered("<", b, a), b, a))
-_lane_by_lane(math.sqrt, _square_root)
-_lane_by_lane(math.expm1, _each_expm1)
+_lanewise(operator.add, lambda context, builder, a, b: builder.fadd(a, b))
+_lanewise(operator.sub, lambda context, builder, a, b: builder.fsub(a, b))
+_lanewise(operator.mul, lambda context, builder, a, b: builder.fmul(a, b))
+_lanewise(operator.truediv, lambda context, builder, a, b: builder.fdiv(a, b))
+_lanewise(max, lambda context, builder, a, b: builder.select(builder.fcmp_ordered(">", b, a), b, a))
+_lanewise(min, lambda context, builder, a, b: builder.select(builder.fcmp_ordered("<", b, a), b, a))
+_lanewise(math.sqrt, _square_root)
+_lanewise(math.expm1, _each_expm1)
 
 
 def _constant(value: int, kind: Any) -> Any:
@@ -182,19 +182,19 @@ def _as_stored(context: Any, builder: Any, array: Any, arguments: Any, width: in
 
 
 @intrinsic(prefer_literal=True)
-def _take(typing: Any, array: Any, index: Any, width: Any) -> Any:
-    lanes = Lanes(types.float32 if array.dtype == types.uint16 else array.dtype, width.literal_value)
+def _load(typing: Any, array: Any, index: Any, width: Any) -> Any:
+    simd = SimdVector(types.float32 if array.dtype == types.uint16 else array.dtype, width.literal_value)
 
     def generate(context: Any, builder: Any, called: Any, arguments: Any) -> Any:
-        place, alignment = _as_stored(context, builder, array, arguments[:2], lanes.width)
-        stored, wanted = builder.load(place, align=alignment), context.get_value_type(lanes)
+        place, alignment = _as_stored(context, builder, array, arguments[:2], simd.width)
+        stored, wanted = builder.load(place, align=alignment), context.get_value_type(simd)
         return stored if stored.type == wanted else builder.fpext(stored, wanted)
 
-    return lanes(array, types.intp, width), generate
+    return simd(array, types.intp, width), generate
 
 
 @intrinsic
-def _put(typing: Any, array: Any, index: Any, value: Any) -> Any:
+def _store(typing: Any, array: Any, index: Any, value: Any) -> Any:
     def generate(context: Any, builder: Any, called: Any, arguments: Any) -> Any:
         place, alignment = _as_stored(context, builder, array, arguments, value.width)
         wanted = place.type.pointee
@@ -211,29 +211,29 @@ class Several(NamedTuple):
     Attributes
     ----------
     width : nodes at a time.
-    take, put : populations of consecutive slots, decoded and encoded.
+    load_slot, store_slot : populations of consecutive slots, decoded and encoded.
     get, set : one number as it is stored.
     numbers : other numbers of nodes.
     """
 
     width: int
-    take: Any
-    put: Any
+    load_slot: Any
+    store_slot: Any
     get: Any
     set: Any
     numbers: Numbers
 
 
 @cache
-def make_lanes(storage: str, real: Any, part: int = 1) -> Several:
+def make_simd(storage: str, real: Any, part: int = 1) -> Several:
     """Work on vectors of the given part of their full length.
 
     Where nothing is compiled, or the processor converts no halves itself, on one node at a time.
     """
-    if config.DISABLE_JIT or (storage == BITS and not CONVERTS_HALVES):
+    if config.DISABLE_JIT or (storage == FP16_BITS and not CONVERTS_FP16):
         access = make_access(storage, real)
-        stored = make_access(PLAIN, real)
-        return Several(1, access.take, access.put, stored.take, stored.put, one_number(real))
+        stored = make_access(NATIVE, real)
+        return Several(1, access.load_slot, access.store_slot, stored.load_slot, stored.store_slot, one_number(real))
     down, up, width = real(1 / SCALE), real(SCALE), BYTES // int(np.dtype(real).itemsize) // part
 
     @node_function
@@ -245,20 +245,22 @@ def make_lanes(storage: str, real: Any, part: int = 1) -> Several:
         _set(f, k, value)
 
     @node_function
-    def take(f: Any, k: int) -> Any:
-        return _take(f, k, width)
+    def load_slot(f: Any, k: int) -> Any:
+        return _load(f, k, width)
 
     @node_function
-    def put(f: Any, k: int, value: Any) -> None:
-        _put(f, k, value)
+    def store_slot(f: Any, k: int, value: Any) -> None:
+        _store(f, k, value)
 
     @node_function
-    def take_halves(f: Any, k: int) -> Any:
-        return _take(f, k, width) * down
+    def load_fp16(f: Any, k: int) -> Any:
+        return _load(f, k, width) * down
 
     @node_function
-    def put_halves(f: Any, k: int, value: Any) -> None:
-        _put(f, k, value * up)
+    def store_fp16(f: Any, k: int, value: Any) -> None:
+        _store(f, k, value * up)
 
-    populations = (take_halves, put_halves) if storage == BITS else (take, put)
-    return Several(width, *populations, get, set_, Numbers(take, put, make_power(real, Parts(_apart, _together))))
+    populations = (load_fp16, store_fp16) if storage == FP16_BITS else (load_slot, store_slot)
+    return Several(
+        width, *populations, get, set_, Numbers(load_slot, store_slot, make_power(real, Parts(_apart, _together)))
+    )

@@ -11,13 +11,13 @@ from typing import Any
 import numpy as np
 from numba import prange
 
-from solver.backends.cpu.blocks import CHUNK, plain, threaded
-from solver.backends.cpu.simd import make_lanes
+from solver.backends.cpu.blocks import CHUNK, serial, threaded
+from solver.backends.cpu.simd import make_simd
 from solver.kernels.collision import make_collision
 from solver.kernels.d3q19 import Q
 from solver.kernels.node_physics import node_function
 from solver.kernels.rheology import make_rates
-from solver.kernels.storage import BITS
+from solver.kernels.storage import FP16_BITS
 from solver.kernels.streaming import make_moves, make_opposite, make_run_address
 
 REST = 64
@@ -30,15 +30,15 @@ def make_steps(
     blended: bool = False, q: int = Q,
 ) -> tuple[Any, Any]:  # fmt: skip
     """The even and the odd step of a range of nodes; `rates`, `omega` and `blend` as :func:`make_rates` says."""
-    collide, lanes = make_collision(collision, real, equilibrium, q), make_lanes(storage, real)
-    rates_of = make_rates(rheology, blended, equilibrium, real, lanes.numbers, q)
-    width, (load, store, _, _) = lanes.width, make_moves(lanes.take, lanes.put, q)
-    load_one, store_one, gather_one, scatter_one = make_moves(lanes.get, lanes.set, q)
-    run_address, opposite = make_run_address(lanes.get, q), make_opposite(q)
-    stored: Any = np.uint16 if storage == BITS else real
+    collide, simd = make_collision(collision, real, equilibrium, q), make_simd(storage, real)
+    rates_of = make_rates(rheology, blended, equilibrium, real, simd.numbers, q)
+    width, (load, store, _, _) = simd.width, make_moves(simd.load_slot, simd.store_slot, q)
+    load_one, store_one, gather_one, scatter_one = make_moves(simd.get, simd.set, q)
+    run_address, opposite = make_run_address(simd.get, q), make_opposite(q)
+    stored: Any = np.uint16 if storage == FP16_BITS else real
     varying = rheology is not None
 
-    @plain
+    @serial
     def even_chunk(f: Any, stride: int, first: int, last: int, force: Any, rates: Any, omega: Any, blend: Any) -> None:
         for n in range(first, last, width):
             g = load(f, n, stride)
@@ -46,9 +46,9 @@ def make_steps(
 
     def make_run(part: int) -> Any:
         """Function that collides nodes of a run up to its end, as many as fill vectors; the node that comes next."""
-        lanes = make_lanes(storage, real, part)
-        width, (_, _, gather, scatter) = lanes.width, make_moves(lanes.take, lanes.put, q)
-        rates_of = make_rates(rheology, blended, equilibrium, real, lanes.numbers, q)
+        simd = make_simd(storage, real, part)
+        width, (_, _, gather, scatter) = simd.width, make_moves(simd.load_slot, simd.store_slot, q)
+        rates_of = make_rates(rheology, blended, equilibrium, real, simd.numbers, q)
 
         @node_function
         def collide_run(
@@ -77,7 +77,7 @@ def make_steps(
             if varying:
                 omega[node[k]] = its_omega[k]
 
-    @plain
+    @serial
     def odd_chunk(f: Any, runs: Any, first: int, last: int, force: Any, rates: Any, omega: Any, blend: Any) -> None:
         columns, node, run = np.zeros(q * REST, stored), np.zeros(REST, np.intp), np.zeros(REST, np.intp)
         its_omega, its_blend = np.ones(REST, real), np.zeros(REST, real)

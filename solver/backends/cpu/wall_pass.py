@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numba import prange
 
-from solver.backends.cpu.blocks import CHUNK, plain, threaded
+from solver.backends.cpu.blocks import CHUNK, serial, threaded
 from solver.backends.cpu.prefetch import prefetch
 from solver.boundary.walls import make_interpolation
 from solver.kernels.storage import make_access
@@ -19,31 +19,31 @@ AHEAD = 32
 def make_wall_pass(storage: str, real: Any, two_terms: bool) -> tuple[Any, Any]:
     """Treat all wall links; take a share of the mass off the nodes next to walls."""
     interpolate, others = make_interpolation(storage, real, two_terms), 1 if two_terms else 2
-    take, put = make_access(storage, real)[:2]
+    load_slot, store_slot = make_access(storage, real)[:2]
 
-    @plain
+    @serial
     def treat_chunk(
-        f: Any, slot: Any, partners: Any, shares: Any, motion: Any, first: int, last: int, added: Any
+        f: Any, slot: Any, source_slots: Any, coefficients: Any, motion: Any, first: int, last: int, added: Any
     ) -> None:
         x, y, z = np.int64(0), np.int64(0), np.int64(0)
         for k in range(first, last):
             later = min(k + AHEAD, last - 1)
             prefetch(f, slot[later])
             for m in range(others):
-                prefetch(f, partners[m][later])
-            words = interpolate(f, k, slot, partners, shares, motion)
-            x, y, z = x + words[0], y + words[1], z + words[2]
+                prefetch(f, source_slots[m][later])
+            limbs = interpolate(f, k, slot, source_slots, coefficients, motion)
+            x, y, z = x + limbs[0], y + limbs[1], z + limbs[2]
         added[0], added[1], added[2] = x, y, z
 
     @threaded
-    def treat(f: Any, slot: Any, partners: Any, shares: Any, motion: Any, added: Any) -> None:
+    def treat(f: Any, slot: Any, source_slots: Any, coefficients: Any, motion: Any, added: Any) -> None:
         for chunk in prange(len(added)):
             last = min(len(slot), (chunk + 1) * CHUNK)
-            treat_chunk(f, slot, partners, shares, motion, chunk * CHUNK, last, added[chunk])
+            treat_chunk(f, slot, source_slots, coefficients, motion, chunk * CHUNK, last, added[chunk])
 
-    @plain
-    def subtract(f: Any, nodes: Any, share: Any) -> None:
+    @serial
+    def subtract(f: Any, nodes: Any, correction: Any) -> None:
         for k in range(len(nodes)):
-            put(f, nodes[k], take(f, nodes[k]) - share)
+            store_slot(f, nodes[k], load_slot(f, nodes[k]) - correction)
 
     return treat, subtract

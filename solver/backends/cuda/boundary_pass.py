@@ -15,13 +15,13 @@ from numba import float32, float64, int64
 from numpy.typing import NDArray
 
 from solver.backends.cuda.device import LINK_REGISTERS, SUM_THREADS, blocks_of, cuda, kernel, make_block_sum, on_device
-from solver.backends.cuda.steps import make_addresses, make_paying
+from solver.backends.cuda.steps import make_addresses, make_mass_correction
 from solver.backends.lattice import Lattice
 from solver.boundary.openings import OutletLinks, make_outlet
 from solver.boundary.walls import WallLinks, make_interpolation
 from solver.kernels.storage import make_access
 from solver.kernels.streaming import make_opposite
-from solver.kernels.sums import WORDS
+from solver.kernels.sums import LIMBS
 
 OUTLET_NODES = 64
 """Nodes at outlets of a block, which has a few times as many links."""
@@ -37,8 +37,8 @@ class Boundaries:
     outlet_links : of the links at outlets: slot, column, normal, velocity, weight.
     inlets : of the links at inlets: slot, column, rows, weight.
     wall_slot : slots of the wall links, those of nodes at outlets first.
-    partners : slots of their other populations after an even and after an odd step.
-    shares : what goes with each of them, see :class:`solver.boundary.walls.WallLinks`.
+    source_slots : slots of their other populations after an even and after an odd step.
+    coefficients : what goes with each of them, see :class:`solver.boundary.walls.WallLinks`.
     ends : numbers of the blocks at which those of outlets, inlets and walls end.
     apart : whether outlets need a launch of their own: they must read what inlets of the same nodes are going to write.
     """
@@ -47,8 +47,8 @@ class Boundaries:
     outlet_links: tuple[Any, ...]
     inlets: tuple[Any, ...]
     wall_slot: Any
-    partners: dict[bool, tuple[Any, ...]]
-    shares: tuple[Any, ...]
+    source_slots: dict[bool, tuple[Any, ...]]
+    coefficients: tuple[Any, ...]
     ends: tuple[int, int, int]
     apart: bool
 
@@ -69,8 +69,10 @@ class Boundaries:
             outlet_links=tuple(map(send, (out.slot, out.column, out.normal, out.velocity, out.weight))),
             inlets=tuple(map(send, (into.slot, into.column, into.rows, into.weight))),
             wall_slot=send(walls.slot[order]),
-            partners={even: tuple(send(each[order]) for each in walls.partners(even)) for even in (True, False)},
-            shares=tuple(send(each[order]) for each in walls.shares()),
+            source_slots={
+                even: tuple(send(each[order]) for each in walls.source_slots(even)) for even in (True, False)
+            },
+            coefficients=tuple(send(each[order]) for each in walls.coefficients()),
             ends=(ends[0], ends[1], ends[2]),
             apart=len(np.intersect1d(out.node, into.slot % lattice.stride)) > 0,
         )
@@ -96,27 +98,49 @@ def outlets_first(walls: WallLinks, outlets: OutletLinks, stride: int) -> tuple[
 def make_boundary_pass(storage: str, real: Any, equilibrium: str, two_terms: bool, q: int) -> tuple[Any, Any]:
     """Treat a range of openings and wall links, and add up the mass of the latter; take it off nodes next to walls."""
     flow_at, treat_link = map(on_device, make_outlet(storage, real, equilibrium, q))
-    addresses_of, pay, opposite = make_addresses(q), make_paying(storage, real), on_device(make_opposite(q))
+    addresses_of, correct_node_mass, opposite = (
+        make_addresses(q),
+        make_mass_correction(storage, real),
+        on_device(make_opposite(q)),
+    )
     kind = float64 if real is np.float64 else float32
     access = make_access(storage, real, q)
-    take, put, load, gather = map(on_device, (access.take, access.put, access.load, access.gather))
-    interpolate, add_block = on_device(make_interpolation(storage, real, two_terms)), make_block_sum(WORDS)
+    load_slot, store_slot, load, gather = map(
+        on_device, (access.load_slot, access.store_slot, access.load, access.gather)
+    )
+    interpolate, add_block = on_device(make_interpolation(storage, real, two_terms)), make_block_sum(LIMBS)
 
     @kernel(LINK_REGISTERS[real])
     def treat(
-        f: Any, ends: Any, begin: int, runs: Any, stride: int, even: bool, force: Any, conditions: Any, clock: Any,
-        width: int, outlets: Any, outlet_links: Any, outlet_flux: Any, inlets: Any, inlet_flux: Any, slot: Any,
-        partner: Any, share: Any, added: Any,
-    ) -> None:  # fmt: skip
-        sums = cuda.shared.array((WORDS, SUM_THREADS), int64)
+        f: Any,
+        ends: Any,
+        begin: int,
+        runs: Any,
+        stride: int,
+        even: bool,
+        force: Any,
+        boundary_values: Any,
+        step_counter: Any,
+        width: int,
+        outlets: Any,
+        outlet_links: Any,
+        outlet_flux: Any,
+        inlets: Any,
+        inlet_flux: Any,
+        slot: Any,
+        source_slots: Any,
+        coefficients: Any,
+        added: Any,
+    ) -> None:
+        sums = cuda.shared.array((LIMBS, SUM_THREADS), int64)
         flows = cuda.shared.array((OUTLET_NODES, 4), kind)
         block, t = begin + cuda.blockIdx.x, cuda.threadIdx.x
         node, first, own, node_of_link = outlets
         inlet_slot, inlet_column, inlet_rows, inlet_weight = inlets
         nodes = node.shape[0]
         of_outlets, of_openings, _ = ends
-        row = clock[0] * width
-        motion = conditions[row + width - 1]
+        row = step_counter[0] * width
+        motion = boundary_values[row + width - 1]
         x, y, z = np.int64(0), np.int64(0), np.int64(0)
         if block < of_outlets:
             begins = block * OUTLET_NODES
@@ -129,32 +153,32 @@ def make_boundary_pass(storage: str, real: Any, equilibrium: str, two_terms: boo
             for k in range(first[begins] + t, first[beyond], SUM_THREADS):
                 m = node_of_link[k] - begins
                 flow = (flows[m, 0], flows[m, 1], flows[m, 2], flows[m, 3])
-                treat_link(f, k, flow, outlet_links, conditions, row, outlet_flux)
+                treat_link(f, k, flow, outlet_links, boundary_values, row, outlet_flux)
             for k in range(own[begins] + t, own[beyond], SUM_THREADS):
-                words = interpolate(f, k, slot, partner, share, motion)
-                x, y, z = x + words[0], y + words[1], z + words[2]
+                limbs = interpolate(f, k, slot, source_slots, coefficients, motion)
+                x, y, z = x + limbs[0], y + limbs[1], z + limbs[2]
         elif block < of_openings:
             k = (block - of_outlets) * SUM_THREADS + t
             if k < inlet_slot.shape[0]:
                 at = row + inlet_column[k]
-                more = inlet_weight[0, k] * conditions[at]
+                more = inlet_weight[0, k] * boundary_values[at]
                 for r in range(1, inlet_rows[k]):
-                    more += inlet_weight[r, k] * conditions[at + r]
+                    more += inlet_weight[r, k] * boundary_values[at + r]
                 inlet_flux[k] = more
-                put(f, inlet_slot[k], take(f, inlet_slot[k]) + more)
+                store_slot(f, inlet_slot[k], load_slot(f, inlet_slot[k]) + more)
         else:
             k = own[nodes] + (block - of_openings) * SUM_THREADS + t
             if k < slot.shape[0]:
-                x, y, z = interpolate(f, k, slot, partner, share, motion)
+                x, y, z = interpolate(f, k, slot, source_slots, coefficients, motion)
         sums[0, t], sums[1, t], sums[2, t] = x, y, z
         add_block(sums, t)
-        if t < WORDS:
+        if t < LIMBS:
             cuda.atomic.add(added, t, sums[t, 0])
 
     @kernel()
-    def subtract(f: Any, nodes: Any, added: Any, sharers: int) -> None:
+    def subtract(f: Any, nodes: Any, added: Any, mass_correction_nodes: int) -> None:
         k = cuda.grid(1)
         if k < nodes.shape[0]:
-            pay(f, nodes[k], added, sharers)
+            correct_node_mass(f, nodes[k], added, mass_correction_nodes)
 
     return treat, subtract

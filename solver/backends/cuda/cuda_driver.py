@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from solver.backends.cuda.boundary_pass import Boundaries, make_boundary_pass
 from solver.backends.cuda.device import (
-    LOOK_BLOCKS,
+    OBSERVATION_BLOCKS,
     SUM_THREADS,
     THREADS,
     Bundle,
@@ -24,15 +24,15 @@ from solver.backends.cuda.device import (
     require_device,
 )
 from solver.backends.cuda.isotropy_pass import make_isotropy_pass
-from solver.backends.cuda.outlet_feedback_pass import make_control_pass
+from solver.backends.cuda.outlet_feedback_pass import make_outlet_feedback_pass
 from solver.backends.cuda.sampling import make_count, make_exchange, make_reading
 from solver.backends.cuda.steps import make_steps
 from solver.backends.driver import EXTREMES, SUMS, Fields, Found, Held, LatticeDriver, Mean, Statistics, held_bytes
 from solver.backends.lattice import Lattice
 from solver.domain.addresses import address_runs, bit_words, runs_by_group
 from solver.kernels.isotropy import PAIRS
-from solver.kernels.storage import HALF, PLAIN
-from solver.kernels.sums import WORDS
+from solver.kernels.storage import FP16, NATIVE
+from solver.kernels.sums import LIMBS
 
 
 class CudaDriver(LatticeDriver):
@@ -54,8 +54,8 @@ class CudaDriver(LatticeDriver):
         self.device = require_device()
         super().__init__(lattice)
         real, send = lattice.real, cuda.to_device
-        storage = HALF if lattice.halves else PLAIN
-        self.populations = send(np.zeros(lattice.slots, np.float16 if lattice.halves else real))
+        storage = FP16 if lattice.fp16 else NATIVE
+        self.populations = send(np.zeros(lattice.slots, np.float16 if lattice.fp16 else real))
         runs = address_runs(lattice.addresses, lattice.stride)
         self._runs = tuple(send(array) for array in (runs.offset, *runs_by_group(runs)))
         self._even, self._odd = make_steps(lattice.collision, storage, real, *lattice.models)
@@ -64,36 +64,40 @@ class CudaDriver(LatticeDriver):
         self._fields, self._gather, self._raise, self._observe = make_reading(storage, real, *lattice.models)
         self._count = make_count()
         self._read, self._write = make_exchange()
-        walls, into, out, control = lattice.walls, lattice.inlets, lattice.outlets, lattice.control
+        walls, into, out, outlet_feedback = lattice.walls, lattice.inlets, lattice.outlets, lattice.outlet_feedback
         self._boundaries = Boundaries.of(lattice)
         self._treat, self._subtract = make_boundary_pass(storage, real, lattice.equilibrium, walls.two_terms, lattice.q)
         self._wall_nodes = send(walls.nodes)
-        sharing = np.zeros(lattice.stride, np.bool_)
-        sharing[walls.nodes] = True
-        self._sharing = send(bit_words(sharing))
-        self._added = {even: send(np.zeros(WORDS, np.int64)) for even in (True, False)}
+        correction_bits = np.zeros(lattice.stride, np.bool_)
+        correction_bits[walls.nodes] = True
+        self._correction_bits = send(bit_words(correction_bits))
+        self._added = {even: send(np.zeros(LIMBS, np.int64)) for even in (True, False)}
         most = max(last - first for first, last in lattice.ranges)
-        self._look_blocks = min(LOOK_BLOCKS, max(1, blocks_of(most, SUM_THREADS)))
-        partials = self._look_blocks * len(lattice.ranges)
+        self._observation_blocks = min(OBSERVATION_BLOCKS, max(1, blocks_of(most, SUM_THREADS)))
+        partials = self._observation_blocks * len(lattice.ranges)
         self.queue = Queue()
         self.share_out()
         self._flux = [send(np.zeros(len(links.slot), real)) for links in (into, out)]
         self._probe_node = send(lattice.probe_node)
-        self._seen = Bundle(
+        self._observed = Bundle(
             self.queue.stream, np.zeros((partials, *SUMS), np.int64), np.zeros((partials, EXTREMES)),
             np.zeros(len(into.slot), real), np.zeros(len(out.slot), real), np.zeros(len(lattice.probe_node)),
         )  # fmt: skip
-        self._sums, self._extremes, *self._at_openings = self._seen.arrays
+        self._sums, self._extremes, *self._at_openings = self._observed.arrays
         self._script = Bundle(self.queue.stream, np.zeros(1, np.int64), np.zeros(0, real))
-        self._add_up_flux, self._control = make_control_pass(real)
-        self._control_arrays = [send(array) for array in (control.column, control.rule, control.start)]
+        self._add_up_flux, self._outlet_feedback = make_outlet_feedback_pass(real)
+        self._feedback_arrays = [
+            send(array) for array in (outlet_feedback.column, outlet_feedback.rule, outlet_feedback.start)
+        ]
         by_outlet = np.argsort(out.opening, kind="stable")
-        begins, ends = (np.searchsorted(out.opening[by_outlet], control.opening, side) for side in ("left", "right"))
-        self._controlled_links = [
+        begins, ends = (
+            np.searchsorted(out.opening[by_outlet], outlet_feedback.opening, side) for side in ("left", "right")
+        )
+        self._feedback_links = [
             send(np.concatenate([by_outlet[a:b] for a, b in zip(begins, ends, strict=True)] or [by_outlet[:0]])),
             send(np.append(0, np.cumsum(ends - begins))),
         ]
-        self._controlled_flux = send(np.zeros((len(control.opening), WORDS), np.int64))
+        self._feedback_flux = send(np.zeros((len(outlet_feedback.opening), LIMBS), np.int64))
         self._one, self._counts = send(np.ones(1, np.int64)), dict[int, Any]()
         self._before = send(np.zeros((3, lattice.count), real))
         self.squares, self.fluxes = (
@@ -123,15 +127,15 @@ class CudaDriver(LatticeDriver):
         """Memory that the run takes on the device, up to now."""
         return held_bytes({name: value for name, value in vars(self).items() if value is not self.lattice})
 
-    def begin(self, conditions: NDArray[np.float64]) -> None:
+    def begin(self, boundary_values: NDArray[np.float64]) -> None:
         """Take the conditions of the next steps, of which the device counts off the rows."""
-        rows, clock = self.lattice.script(conditions), np.array([-1])
+        rows, step_counter = self.lattice.script(boundary_values), np.array([-1])
         if self._script.arrays[1].size < rows.size:
-            self._script = Bundle(self.queue.stream, clock, rows.ravel())
+            self._script = Bundle(self.queue.stream, step_counter, rows.ravel())
             self.queue.forget("pair", "pairs")
         else:
-            self._script.replace(clock, rows)
-        self._clock, self._rows = self._script.arrays
+            self._script.replace(step_counter, rows)
+        self._step_counter, self._rows = self._script.arrays
 
     def pairs(self, first: int, count: int) -> None:
         """Run so many pairs of an even and an odd step, of which the device counts the number."""
@@ -143,32 +147,46 @@ class CudaDriver(LatticeDriver):
 
     def _pairs(self, count: int) -> None:
         """Pairs in as few launches as there can be: each step takes off what the walls of the one before added."""
-        owing = False
+        pending = False
         for number in range(2 * count):
             even = number % 2 == 0
-            self._collide(even, 0, self.lattice.count, owing)
-            if len(self.lattice.control.opening):
-                self.control(number, self.outlet_flux())
+            self._collide(even, 0, self.lattice.count, pending)
+            if len(self.lattice.outlet_feedback.opening):
+                self.apply_outlet_feedback(number, self.outlet_flux())
             self._treat_boundaries(even, 0, self._boundaries.ends[2])
-            owing = bool(len(self.lattice.walls.slot))
+            pending = bool(len(self.lattice.walls.slot))
             if self.lattice.isotropic and not even:
                 self.add_momentum()
-        if owing:
-            self.share_mass(self._added[False])
+        if pending:
+            self.correct_mass(self._added[False])
 
     def collide(self, even: bool, first: int, last: int) -> None:
         """Stream and collide the nodes of a range of rows."""
         self._collide(even, first, last, False)
 
-    def _collide(self, even: bool, first: int, last: int, owing: bool) -> None:
+    def _collide(self, even: bool, first: int, last: int, pending: bool) -> None:
         lattice = self.lattice
-        debt = (self._sharing, self._added[not even], lattice.walls.sharers if owing else 0)
+        mass_correction = (
+            self._correction_bits,
+            self._added[not even],
+            lattice.walls.mass_correction_nodes if pending else 0,
+        )
         step = self._even if even else self._odd
         if last > first:
             step[blocks_of(last - first, self.threads), self.threads, self.queue.stream](
-                self.populations, lattice.stride, self._runs, self._clock, self._added[even], debt, first, last,
-                lattice.force, self._rates, self._omega, self._blend,
-            )  # fmt: skip
+                self.populations,
+                lattice.stride,
+                self._runs,
+                self._step_counter,
+                self._added[even],
+                mass_correction,
+                first,
+                last,
+                lattice.force,
+                self._rates,
+                self._omega,
+                self._blend,
+            )
 
     def _over(self, count: int, kernel: Any, *arguments: Any) -> None:
         if count:
@@ -176,23 +194,30 @@ class CudaDriver(LatticeDriver):
 
     def outlet_flux(self) -> Any:
         """Words of what entered through each controlled outlet in the last step, on the device."""
-        self._add_up_flux[len(self.lattice.control.opening), SUM_THREADS, self.queue.stream](
-            self._flux[1], *self._controlled_links, self._controlled_flux
+        self._add_up_flux[len(self.lattice.outlet_feedback.opening), SUM_THREADS, self.queue.stream](
+            self._flux[1], *self._feedback_links, self._feedback_flux
         )
-        return self._controlled_flux
+        return self._feedback_flux
 
-    def control(self, step: int, flux: Any) -> None:
+    def apply_outlet_feedback(self, step: int, flux: Any) -> None:
         """Put the pressures that follow from the flow into the conditions of a step."""
-        words = cuda.to_device(flux) if isinstance(flux, np.ndarray) else flux
-        self._over(len(self.lattice.control.opening), self._control, words, *self._control_arrays, self._rows,
-                   self._clock, self.lattice.width)  # fmt: skip
+        limbs = cuda.to_device(flux) if isinstance(flux, np.ndarray) else flux
+        self._over(
+            len(self.lattice.outlet_feedback.opening),
+            self._outlet_feedback,
+            limbs,
+            *self._feedback_arrays,
+            self._rows,
+            self._step_counter,
+            self.lattice.width,
+        )
 
     def treat_openings(self, step: int, even: bool) -> None:
         """Treat inlets and outlets under the conditions of a step, and the wall links of nodes at outlets."""
         self._treat_boundaries(even, 0, self._boundaries.ends[1])
 
     def treat_walls(self, step: int, even: bool) -> Any:
-        """Treat the other wall links; words of the mass that all of them added, on the device."""
+        """Treat the other wall links; limbs of the mass that all of them added, on the device."""
         self._treat_boundaries(even, *self._boundaries.ends[1:])
         return self._added[even]
 
@@ -203,18 +228,20 @@ class CudaDriver(LatticeDriver):
         for begin, count in these.launches(first, last):
             self._treat[count, SUM_THREADS, self.queue.stream](
                 self.populations, these.ends, begin, self._runs, lattice.stride, even, lattice.force, self._rows,
-                self._clock, lattice.width, these.outlets, these.outlet_links, out, these.inlets, into,
-                these.wall_slot, these.partners[even], these.shares, self._added[even],
+                self._step_counter, lattice.width, these.outlets, these.outlet_links, out, these.inlets, into,
+                these.wall_slot, these.source_slots[even], these.coefficients, self._added[even],
             )  # fmt: skip
 
-    def share_mass(self, added: Any) -> None:
+    def correct_mass(self, added: Any) -> None:
         """Take mass that was added off the wall nodes."""
         walls = self.lattice.walls
-        words = cuda.to_device(added) if isinstance(added, np.ndarray) else added
-        self._over(len(walls.nodes), self._subtract, self.populations, self._wall_nodes, words, walls.sharers)
+        limbs = cuda.to_device(added) if isinstance(added, np.ndarray) else added
+        self._over(
+            len(walls.nodes), self._subtract, self.populations, self._wall_nodes, limbs, walls.mass_correction_nodes
+        )
 
     def renew_force(self) -> None:
-        """Find the force of :mod:`solver.kernels.isotropy` anew."""
+        """Find the force of :mod:`solver.kernels.isotropy` again."""
         self.queue.replay("renew force", super().renew_force)
         self.since = 0
 
@@ -260,20 +287,20 @@ class CudaDriver(LatticeDriver):
         else:
             self._over(len(slots), self._write, self.populations, slots, cuda.to_device(values))
 
-    def look(self, keep: bool) -> None:
+    def observe(self, keep: bool) -> None:
         """Begin to look at all nodes and openings; one copy brings here what is found."""
-        self.queue.replay(f"look, keep {keep}", lambda: self._look(keep))
-        self._seen.fetch()
+        self.queue.replay(f"look, keep {keep}", lambda: self._launch_observation(keep))
+        self._observed.fetch()
 
     def found(self) -> Found:
         """What the last look found."""
-        return Found(*self._seen.here())
+        return Found(*self._observed.here())
 
-    def _look(self, keep: bool) -> None:
+    def _launch_observation(self, keep: bool) -> None:
         lattice = self.lattice
         for k, (first, last) in enumerate(lattice.ranges):
-            mine = slice(k * self._look_blocks, (k + 1) * self._look_blocks)
-            self._observe[self._look_blocks, SUM_THREADS, self.queue.stream](
+            mine = slice(k * self._observation_blocks, (k + 1) * self._observation_blocks)
+            self._observe[self._observation_blocks, SUM_THREADS, self.queue.stream](
                 self.populations, lattice.stride, lattice.force, self._before, keep, first, last, self._sums[mine],
                 self._extremes[mine], (self._probe_node, *self._flux), tuple(self._at_openings),
             )  # fmt: skip
@@ -293,19 +320,19 @@ class CudaDriver(LatticeDriver):
 
     def read_fields(self, fields: Fields) -> None:
         """Write the present fields into arrays on the device."""
-        self._take(self._fields, self._one, fields)
+        self._accumulate(self._fields, self._one, fields)
 
     def fold(self, number: int, mean: Mean) -> None:
         """Take the present state into a mean, which the device counts for itself."""
-        count, anew = self._counts[number], mean.count == 1
+        count, restart = self._counts[number], mean.count == 1
 
         def work() -> None:
-            self._raise[1, 1, self.queue.stream](count, anew)
-            self._take(self._gather if mean.statistics else self._fields, count, *mean.held())
+            self._raise[1, 1, self.queue.stream](count, restart)
+            self._accumulate(self._gather if mean.statistics else self._fields, count, *mean.held())
 
-        self.queue.replay(f"mean {number}, anew {anew}", work)
+        self.queue.replay(f"mean {number}, again {restart}", work)
 
-    def _take(self, kernel: Any, count: Any, *into: Fields | Statistics) -> None:
+    def _accumulate(self, kernel: Any, count: Any, *into: Fields | Statistics) -> None:
         self._over(self.lattice.count, kernel, self.populations, self.lattice.stride, self.lattice.force,
                    self._rates, self._omega, self._blend, count, *(tuple(each.arrays()) for each in into))  # fmt: skip
 
@@ -314,7 +341,7 @@ class CudaDriver(LatticeDriver):
         into, out = self._flux
         return {
             "populations": self.populations, "omega": self._omega, "before": self._before,
-            "pressure": self._control_arrays[-1], "inlet_flux": into, "outlet_flux": out,
+            "pressure": self._feedback_arrays[-1], "inlet_flux": into, "outlet_flux": out,
             "momentum": self._momentum,
         }  # fmt: skip
 
@@ -334,7 +361,7 @@ class CudaDriver(LatticeDriver):
         copy: NDArray[Any] = array.copy_to_host() if array.size else np.empty(array.shape, array.dtype)
         return copy
 
-    def put(self, array: Any, values: NDArray[Any]) -> None:
+    def store(self, array: Any, values: NDArray[Any]) -> None:
         """Put numbers into an array on the device."""
         if array.size:
             array.copy_to_device(np.ascontiguousarray(values))

@@ -15,7 +15,7 @@ from numba import config
 from numpy.typing import NDArray
 
 from solver.backends.cost import Device, update_bytes
-from solver.backends.cuda.device_lock import claimed
+from solver.backends.cuda.device_lock import locked_device
 from solver.kernels.compilation import BySource
 from solver.runtime.errors import StageError
 from solver.runtime.memory import available_bytes, gigabytes
@@ -43,7 +43,7 @@ LEAST_CUDA = (12, 0)
 """Of the driver, for what requirements-cuda.lock holds."""
 DRIVER_VERSION = ("nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader")
 """Command that tells it, in a line for each device."""
-LOOK_BLOCKS = 384
+OBSERVATION_BLOCKS = 384
 """Blocks that share out the nodes at a look, and leave a partial result each."""
 EFFICIENCY, STEP_S, COMPILE_S, SIMULATOR_UPDATES_S = 0.62, 8e-6, 8.0, 1e3
 """For the forecast, about: part of the memory's bandwidth that updates reach (19.6e9 a second of 152 bytes in fp32 and
@@ -200,7 +200,7 @@ class Queue:
             self._graphs[name] = self._recorded(work)
 
     def forget(self, *names: str) -> None:
-        """Record anew what is launched under these names: its arrays, or how it is shared out, have changed."""
+        """Record again what is launched under these names: its arrays, or how it is shared out, have changed."""
         for name in names:
             self._graphs.pop(name, None)
 
@@ -302,20 +302,20 @@ def own_device(log: logging.Logger) -> Iterator[None]:
         yield
         return
     devices = list(cuda.gpus)
-    with claimed([str(device.uuid) for device in devices], log) as number, failures_told():
+    with locked_device([str(device.uuid) for device in devices], log) as number, explain_failures():
         cuda.select_device(number)
         log.info("CUDA device %d of those numbered 0 to %d: %s", number, len(devices) - 1, _name())
         yield
 
 
 @contextmanager
-def failures_told(wanted: str = "", kept: bool = False) -> Iterator[None]:
+def explain_failures(wanted: str = "", with_checkpoints: bool = False) -> Iterator[None]:
     """Tell in words what a device, or this machine's memory, fails with.
 
     Parameters
     ----------
     wanted : how much memory the work takes; empty where that is not known.
-    kept : whether there are checkpoints.
+    with_checkpoints : whether there are checkpoints.
 
     Raises
     ------
@@ -328,16 +328,18 @@ def failures_told(wanted: str = "", kept: bool = False) -> Iterator[None]:
         raise
     except MemoryError:
         free = f"{gigabytes(available_bytes())} are free"
-        raise StageError(_memory_told("this machine", wanted, free, "free memory there")) from None
+        raise StageError(_memory_message("this machine", wanted, free, "free memory there")) from None
     except Exception as error:
         code = re.search(r"CUDA_ERROR_\w+", str(error))
         if code is None:
             raise
         if code[0] == "CUDA_ERROR_OUT_OF_MEMORY":
             other = "wait until other programs free it, or set solve.backend to cpu"
-            raise StageError(_memory_told("the CUDA device", wanted, _free(), other)) from None
+            raise StageError(_memory_message("the CUDA device", wanted, _free(), other)) from None
         going_on = (
-            "; the last checkpoint is kept, and the workflow goes on from it when it is run again" if kept else ""
+            "; the last checkpoint is kept, and the workflow goes on from it when it is run again"
+            if with_checkpoints
+            else ""
         )
         raise StageError(
             f"the CUDA device failed ({code[0]}){going_on}. See nvidia-smi; if it fails again, take another device"
@@ -345,7 +347,7 @@ def failures_told(wanted: str = "", kept: bool = False) -> Iterator[None]:
         ) from None
 
 
-def _memory_told(where: str, wanted: str, free: str, other: str) -> str:
+def _memory_message(where: str, wanted: str, free: str, other: str) -> str:
     needed = f"{wanted} were wanted, {free}" if wanted else free
     return (
         f"{where} has no memory left: {needed}; choose a coarser voxelize.spacing_mm or a smaller solve.precision, or"
@@ -368,10 +370,10 @@ def driver_version() -> str | None:
         return None
     known = ".".join(map(str, cuda.driver.driver.get_version()))
     try:
-        told = subprocess.run(DRIVER_VERSION, capture_output=True, text=True, check=True).stdout.split()[0]
+        driver_version = subprocess.run(DRIVER_VERSION, capture_output=True, text=True, check=True).stdout.split()[0]
     except (OSError, subprocess.CalledProcessError, IndexError):
         return f"CUDA {known}"
-    return f"{told}, CUDA {known}"
+    return f"{driver_version}, CUDA {known}"
 
 
 def require_device() -> str:

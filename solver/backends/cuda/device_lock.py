@@ -18,7 +18,7 @@ WAIT_S = 1.0
 
 
 @contextmanager
-def claimed(devices: Sequence[str], log: logging.Logger, folder: Path = FOLDER) -> Iterator[int]:
+def locked_device(devices: Sequence[str], log: logging.Logger, folder: Path = FOLDER) -> Iterator[int]:
     """Hold one of several devices, and wait until one is free.
 
     Parameters
@@ -33,12 +33,12 @@ def claimed(devices: Sequence[str], log: logging.Logger, folder: Path = FOLDER) 
     """
     _make_folder(folder)
     locks = [_open_lock(folder / name) for name in devices]
-    told = False
+    announced = False
     try:
-        while (mine := next((k for k, lock in enumerate(locks) if _taken(lock)), None)) is None:
-            if not told:
+        while (mine := next((k for k, lock in enumerate(locks) if _locked(lock)), None)) is None:
+            if not announced:
                 log.info("all of %d CUDA devices are taken by other runs; waiting for one", len(devices))
-                told = True
+                announced = True
             time.sleep(WAIT_S)
         yield mine
     finally:
@@ -65,7 +65,7 @@ def _open_lock(path: Path) -> int:
         return lock
 
 
-def _taken(lock: int) -> bool:
+def _locked(lock: int) -> bool:
     """Whether the lock could be taken now."""
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)

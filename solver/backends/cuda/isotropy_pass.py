@@ -15,7 +15,7 @@ def make_isotropy_pass(
 ) -> tuple[Any, Any, Any, Any]:  # fmt: skip
     """Keep squares of the velocity; find the fluxes; find the momentum; add it to the populations along the axes."""
     access, squares_of = make_access(storage, real, q), make_squares(real, equilibrium, q)
-    take, put, load = map(on_device, access[:3])
+    load_slot, store_slot, load = map(on_device, access[:3])
     fluxes_of, momentum_of = on_device(make_fluxes(real, varying)), on_device(make_momentum(real))
     half = real(0.5)
 
@@ -44,7 +44,7 @@ def make_isotropy_pass(
         if n < count:
             for a in range(AXES):
                 more, up, down = half * momentum[a, n], (2 * a + 1) * stride + n, (2 * a + 2) * stride + n
-                put(f, up, take(f, up) + more)
-                put(f, down, take(f, down) - more)
+                store_slot(f, up, load_slot(f, up) + more)
+                store_slot(f, down, load_slot(f, down) - more)
 
     return write_squares, write_fluxes, write_momentum, add_momentum

@@ -8,39 +8,41 @@ from numba import int64
 
 from solver.backends.cuda.device import SUM_THREADS, cuda, kernel, make_block_sum, on_device
 from solver.boundary.openings import adjusted
-from solver.kernels.sums import WORDS, join, split
+from solver.kernels.sums import LIMBS, join, split
 
 
 @cache
-def make_control_pass(real: Any) -> tuple[Any, Any]:
+def make_outlet_feedback_pass(real: Any) -> tuple[Any, Any]:
     """Add up the flux of each controlled outlet, a block each; put the pressures that follow into the conditions."""
-    add_block = make_block_sum(WORDS)
+    add_block = make_block_sum(LIMBS)
     rule_of = on_device(adjusted)
 
     @kernel()
     def add_up(entered: Any, link: Any, ends: Any, flux: Any) -> None:
-        sums = cuda.shared.array((WORDS, SUM_THREADS), int64)
+        sums = cuda.shared.array((LIMBS, SUM_THREADS), int64)
         m, t = cuda.blockIdx.x, cuda.threadIdx.x
         x, y, z = np.int64(0), np.int64(0), np.int64(0)
         for k in range(ends[m] + t, ends[m + 1], SUM_THREADS):
-            words = split(np.float64(entered[link[k]]))
-            x, y, z = x + words[0], y + words[1], z + words[2]
+            limbs = split(np.float64(entered[link[k]]))
+            x, y, z = x + limbs[0], y + limbs[1], z + limbs[2]
         sums[0, t], sums[1, t], sums[2, t] = x, y, z
         add_block(sums, t)
-        if t < WORDS:
+        if t < LIMBS:
             flux[m, t] = sums[t, 0]
 
     @kernel()
-    def control(flux: Any, column: Any, rule: Any, state: Any, conditions: Any, clock: Any, width: int) -> None:
+    def outlet_feedback(
+        flux: Any, column: Any, rule: Any, state: Any, boundary_values: Any, step_counter: Any, width: int
+    ) -> None:
         m = cuda.grid(1)
         if m < column.shape[0]:
-            at = clock[0] * width + column[m]
+            at = step_counter[0] * width + column[m]
             x, y, z = np.int64(0), np.int64(0), np.int64(0)
             for k in range(column.shape[0]):
                 x, y, z = x + flux[k, 0], y + flux[k, 1], z + flux[k, 2]
             own = -join(flux[m, 0], flux[m, 1], flux[m, 2])
             left = own + rule[m, 4] * (-join(x, y, z) - own)
-            state[m, 0], state[m, 1], more = rule_of(left, np.float64(conditions[at + 1]), state[m], rule[m])
-            conditions[at] = real(conditions[at] + more)
+            state[m, 0], state[m, 1], more = rule_of(left, np.float64(boundary_values[at + 1]), state[m], rule[m])
+            boundary_values[at] = real(boundary_values[at] + more)
 
-    return add_up, control
+    return add_up, outlet_feedback

@@ -11,12 +11,12 @@ from solver.backends.cuda.device import SUM_THREADS, cuda, kernel, make_block_su
 from solver.backends.driver import EXTREMES, SUMS
 from solver.kernels.d3q19 import Q
 from solver.kernels.node_physics import make_observation
-from solver.kernels.rheology import make_fields, make_gathering, make_taking
+from solver.kernels.rheology import make_accumulation, make_fields, make_gathering
 from solver.kernels.storage import make_access
-from solver.kernels.sums import WORDS, split
+from solver.kernels.sums import LIMBS, split
 
 TERMS = SUMS[0]
-ROWS = TERMS * WORDS
+ROWS = TERMS * LIMBS
 
 
 @cache
@@ -28,16 +28,16 @@ def make_reading(
     openings.
 
     A look leaves sums and extremes, a partial result a block, the density of the nodes at openings, and copies of what
-    came in through their links, which the next step writes anew.
+    came in through their links, which the next step writes again.
     """
-    look, measure = make_observation(real, equilibrium, q), make_fields(rheology, blended, equilibrium, real, q)
+    observe_node, measure = make_observation(real, equilibrium, q), make_fields(rheology, blended, equilibrium, real, q)
     access = make_access(storage, real, q)
-    take, load, measure_node = on_device(access.take), on_device(access.load), on_device(measure)
+    load_slot, load, measure_node = on_device(access.load_slot), on_device(access.load), on_device(measure)
     varying, add_block = rheology is not None, make_block_sum(ROWS)
-    take_in, gather = on_device(make_taking(varying)), on_device(make_gathering(varying, real))
+    accumulate, gather = on_device(make_accumulation(varying)), on_device(make_gathering(varying, real))
 
     @cuda.jit(device=True)
-    def take_extremes(found: Any, t: int, other: int) -> None:
+    def merge_extremes(found: Any, t: int, other: int) -> None:
         for k in range(0, EXTREMES, 2):
             value, node = found[other, k], found[other, k + 1]
             if value > found[t, k] or (value == found[t, k] and node < found[t, k + 1]):
@@ -48,7 +48,7 @@ def make_reading(
         n = cuda.grid(1)
         if n < into[0].shape[0]:
             share = real(1.0 / count[0])
-            take_in(into, n, measure_node(load(f, n, stride), n, force, rates, omega, blend), share)
+            accumulate(into, n, measure_node(load(f, n, stride), n, force, rates, omega, blend), share)
 
     @kernel()
     def fields_and_statistics(
@@ -58,21 +58,21 @@ def make_reading(
         if n < into[0].shape[0]:
             share = real(1.0 / count[0])
             found = measure_node(load(f, n, stride), n, force, rates, omega, blend)
-            take_in(into, n, found, share)
+            accumulate(into, n, found, share)
             gather(statistics, n, found, rates, share)
 
     @kernel()
-    def count_state(count: Any, anew: bool) -> None:
-        count[0] = 1 if anew else count[0] + 1
+    def count_state(count: Any, restart: bool) -> None:
+        count[0] = 1 if restart else count[0] + 1
 
     @cuda.jit(device=True)
-    def look_at_openings(f: Any, stride: int, here: Any, seen: Any) -> None:
+    def observe_openings(f: Any, stride: int, here: Any, observed: Any) -> None:
         node, inlet_flux, outlet_flux = here
-        into, out, drho = seen
+        into, out, drho = observed
         for k in range(cuda.grid(1), node.shape[0], cuda.gridsize(1)):
             total = 0.0
             for i in range(q):
-                total += np.float64(take(f, i * stride + node[k]))
+                total += np.float64(load_slot(f, i * stride + node[k]))
             drho[k] = total
         for k in range(cuda.grid(1), into.shape[0], cuda.gridsize(1)):
             into[k] = inlet_flux[k]
@@ -82,9 +82,9 @@ def make_reading(
     @kernel()
     def observe(
         f: Any, stride: int, force: Any, before: Any, keep: bool, first: int, last: int, sums: Any, extremes: Any,
-        at_openings: Any, seen_at_openings: Any,
+        at_openings: Any, openings_observed: Any,
     ) -> None:  # fmt: skip
-        look_at_openings(f, stride, at_openings, seen_at_openings)
+        observe_openings(f, stride, at_openings, openings_observed)
         shared = cuda.shared.array((ROWS, SUM_THREADS), int64)
         found = cuda.shared.array((SUM_THREADS, EXTREMES), float64)
         t, block = cuda.threadIdx.x, cuda.blockIdx.x
@@ -92,27 +92,29 @@ def make_reading(
             shared[row, t] = 0
         most, place, most_drho, dense = -1.0, 0, -1.0, 0
         for n in range(first + cuda.grid(1), last, cuda.gridsize(1)):
-            drho, u, square, change = look(load(f, n, stride), (before[0, n], before[1, n], before[2, n]), force)
+            drho, u, square, change = observe_node(
+                load(f, n, stride), (before[0, n], before[1, n], before[2, n]), force
+            )
             if square > most:
                 most, place = square, n
             if np.float64(abs(drho)) > most_drho:
                 most_drho, dense = np.float64(abs(drho)), n
             terms = (change, math.sqrt(square), square, np.float64(drho))
             for k in range(TERMS):
-                words = split(terms[k])
-                for word in range(WORDS):
-                    shared[k * WORDS + word, t] += words[word]
+                limbs = split(terms[k])
+                for limb in range(LIMBS):
+                    shared[k * LIMBS + limb, t] += limbs[limb]
             if keep:
                 before[0, n], before[1, n], before[2, n] = u
         add_block(shared, t)
         if t < ROWS:
-            sums[block, t // WORDS, t % WORDS] = shared[t, 0]
+            sums[block, t // LIMBS, t % LIMBS] = shared[t, 0]
         found[t, 0], found[t, 1], found[t, 2], found[t, 3] = most, place, most_drho, dense
         cuda.syncthreads()
         width = SUM_THREADS // 2
         while width > 0:
             if t < width:
-                take_extremes(found, t, t + width)
+                merge_extremes(found, t, t + width)
             cuda.syncthreads()
             width //= 2
         if t < EXTREMES:

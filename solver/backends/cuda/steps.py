@@ -14,9 +14,9 @@ from solver.domain.addresses import GROUP
 from solver.kernels.collision import make_collision
 from solver.kernels.d3q19 import Q
 from solver.kernels.rheology import make_rates
-from solver.kernels.storage import HALF, PLAIN, make_access
+from solver.kernels.storage import FP16, NATIVE, make_access
 from solver.kernels.streaming import make_opposite, make_run_address
-from solver.kernels.sums import WORDS, join
+from solver.kernels.sums import LIMBS, join
 
 AHEAD = 16384
 """Nodes ahead of which populations are asked for: some that wait for memory are a few times fewer at any time."""
@@ -27,7 +27,7 @@ WARP, LINE = 32, 128
 @cache
 def make_addresses(q: int) -> Any:
     """Device function ``(runs, n)`` that gives the addresses of node n's links from the arrays of `Runs`."""
-    address_in_run = on_device(make_run_address(make_access(PLAIN, np.float32).take, q))
+    address_in_run = on_device(make_run_address(make_access(NATIVE, np.float32).load_slot, q))
 
     @cuda.jit(device=True)
     def addresses_of(runs: Any, n: Any) -> Any:
@@ -42,7 +42,7 @@ def make_addresses(q: int) -> Any:
 @cache
 def make_fetching(storage: str, real: Any, q: int) -> Any:
     """Device function ``(f, stride, n, last)``: a warp asks for the lines that another will need, one a thread."""
-    size = 2 if storage == HALF else np.dtype(real).itemsize
+    size = 2 if storage == FP16 else np.dtype(real).itemsize
     lines = max(1, WARP * size // LINE)
     rounds = -(-q * lines // WARP)
 
@@ -60,19 +60,20 @@ def make_fetching(storage: str, real: Any, q: int) -> Any:
 
 
 @cache
-def make_paying(storage: str, real: Any) -> Any:
-    """Device function ``(f, n, added, sharers)`` that takes node n's part of the mass `added`, in words, off slot n.
+def make_mass_correction(storage: str, real: Any) -> Any:
+    """Device function ``(f, n, added, mass_correction_nodes)`` that takes node n's part of the mass `added`, in words,
+    off slot n.
 
     That is its population at rest. What is left there, as it is stored, is returned.
     """
-    take, put = map(on_device, make_access(storage, real)[:2])
+    load_slot, store_slot = map(on_device, make_access(storage, real)[:2])
 
     @cuda.jit(device=True)
-    def pay(f: Any, n: Any, added: Any, sharers: int) -> Any:
-        put(f, n, take(f, n) - real(join(added[0], added[1], added[2]) / sharers))
-        return take(f, n)
+    def correct_node_mass(f: Any, n: Any, added: Any, mass_correction_nodes: int) -> Any:
+        store_slot(f, n, load_slot(f, n) - real(join(added[0], added[1], added[2]) / mass_correction_nodes))
+        return load_slot(f, n)
 
-    return pay
+    return correct_node_mass
 
 
 @cache
@@ -82,53 +83,77 @@ def make_steps(
 ) -> tuple[Any, Any]:  # fmt: skip
     """The even and the odd step of a range of nodes; `rates`, `omega` and `blend` as :func:`make_rates` says.
 
-    `debt` is what walls added in the step before: bits of the nodes that share it, 32 a word, the words of the mass,
-    and how many share it, 0 for no debt.
+    `mass_correction` is what walls added in the step before: bits of the nodes that share it, 32 a word, the limbs of
+    the mass, and how many share it, 0 for no debt.
     """
     collide, opposite = make_collision(collision, real, equilibrium, q), make_opposite(q)
     rates_of = on_device(make_rates(rheology, blended, equilibrium, real, q=q))
     load, store, gather, scatter = map(on_device, make_access(storage, real, q)[2:])
     registers = node_registers(real, rheology is not None, q)
-    addresses_of, fetch_ahead, pay = make_addresses(q), make_fetching(storage, real, q), make_paying(storage, real)
+    addresses_of, fetch_ahead, correct_node_mass = (
+        make_addresses(q),
+        make_fetching(storage, real, q),
+        make_mass_correction(storage, real),
+    )
 
     @cuda.jit(device=True)
-    def turn(clock: Any, added: Any) -> None:
-        clock[0] += 1
-        for word in range(WORDS):
-            added[word] = 0
+    def count_step(step_counter: Any, added: Any) -> None:
+        step_counter[0] += 1
+        for limb in range(LIMBS):
+            added[limb] = 0
 
     @cuda.jit(device=True)
-    def paid(f: Any, g: Any, n: Any, debt: Any) -> Any:
-        sharing, added, sharers = debt
-        if sharers > 0 and (sharing[n // GROUP] >> np.uint32(n % GROUP)) & np.uint32(1):
-            return (pay(f, n, added, sharers), *g[1:])
+    def mass_corrected(f: Any, g: Any, n: Any, mass_correction: Any) -> Any:
+        correction_bits, added, mass_correction_nodes = mass_correction
+        if mass_correction_nodes > 0 and (correction_bits[n // GROUP] >> np.uint32(n % GROUP)) & np.uint32(1):
+            return (correct_node_mass(f, n, added, mass_correction_nodes), *g[1:])
         return g
 
     @kernel(registers)
     def even_step(
-        f: Any, stride: int, runs: Any, clock: Any, added: Any, debt: Any, first: int, last: int, force: Any,
-        rates: Any, omega: Any, blend: Any,
-    ) -> None:  # fmt: skip
+        f: Any,
+        stride: int,
+        runs: Any,
+        step_counter: Any,
+        added: Any,
+        mass_correction: Any,
+        first: int,
+        last: int,
+        force: Any,
+        rates: Any,
+        omega: Any,
+        blend: Any,
+    ) -> None:
         n = first + cuda.grid(1)
         if n == 0:
-            turn(clock, added)
+            count_step(step_counter, added)
         if n < last:
             fetch_ahead(f, stride, n, last)
-            g = paid(f, load(f, n, stride), n, debt)
+            g = mass_corrected(f, load(f, n, stride), n, mass_correction)
             store(f, n, stride, opposite(collide(g, rates_of(g, n, force, rates, omega, blend), force)))
 
     @kernel(registers)
     def odd_step(
-        f: Any, stride: int, runs: Any, clock: Any, added: Any, debt: Any, first: int, last: int, force: Any,
-        rates: Any, omega: Any, blend: Any,
-    ) -> None:  # fmt: skip
+        f: Any,
+        stride: int,
+        runs: Any,
+        step_counter: Any,
+        added: Any,
+        mass_correction: Any,
+        first: int,
+        last: int,
+        force: Any,
+        rates: Any,
+        omega: Any,
+        blend: Any,
+    ) -> None:
         n = first + cuda.grid(1)
         if n == 0:
-            turn(clock, added)
+            count_step(step_counter, added)
         if n < last:
             fetch_ahead(f, stride, n, last)
             at = addresses_of(runs, n)
-            g = paid(f, opposite(gather(f, at, n)), n, debt)
+            g = mass_corrected(f, opposite(gather(f, at, n)), n, mass_correction)
             scatter(f, at, n, collide(g, rates_of(g, n, force, rates, omega, blend), force))
 
     return even_step, odd_step

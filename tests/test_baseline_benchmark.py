@@ -12,8 +12,8 @@ from pipeline.case.case_file import Case
 from solver.domain.nodes import Nodes
 from solver.run.settings import parse
 from solver.runtime.errors import StageError
-from validation import baseline_benchmark as race_module
-from validation.baseline_benchmark import race
+from validation import baseline_benchmark as benchmark_module
+from validation.baseline_benchmark import run_benchmark
 from validation.evidence import Evidence
 from validation.studies import speed
 from validation.studies.pictures import block
@@ -40,14 +40,14 @@ def settings(**more):
 
 @pytest.fixture
 def short(monkeypatch):
-    monkeypatch.setattr(race_module, "REPEATS", 1)
-    monkeypatch.setattr(race_module, "SECONDS", 1e-4)
-    monkeypatch.setattr(race_module, "AGREED_STEPS", 20)
+    monkeypatch.setattr(benchmark_module, "REPEATS", 1)
+    monkeypatch.setattr(benchmark_module, "SECONDS", 1e-4)
+    monkeypatch.setattr(benchmark_module, "AGREED_STEPS", 20)
 
 
 @pytest.mark.usefixtures("all_threads")
-def test_race_compares_all_programs_and_times_their_passes(short):
-    found = race(cavity(8), settings(), logging.getLogger())
+def test_baseline_benchmark_compares_all_programs_and_times_their_passes(short):
+    found = run_benchmark(cavity(8), settings(), logging.getLogger())
     names = [entry["name"] for entry in found["entries"]]
     assert names[:2] == ["four passes, 1 thread", "HemoLattice, 1 thread"]
     assert (found["fluid_nodes"], found["wall_nodes"]) == (8**3, 10**3 - 8**3 - 8)  # without corners
@@ -62,11 +62,11 @@ def test_race_compares_all_programs_and_times_their_passes(short):
     assert agreement["largest_speed"] > 0.01
 
 
-def test_race_refuses_walls_along_which_fluid_slips(short):
+def test_baseline_benchmark_refuses_walls_along_which_fluid_slips(short):
     slips = {"lid": {"velocity_m_s": [0.01, 0, 0]}, "walls": {"slip": True}}
     nodes = replace(cavity(8), patches=("lid", "walls"))
     with pytest.raises(StageError, match="fluid slips there"):
-        race(nodes, settings(patches=slips), logging.getLogger())
+        run_benchmark(nodes, settings(patches=slips), logging.getLogger())
 
 
 def test_block_has_the_faces_of_a_cube_and_encloses_its_nodes():

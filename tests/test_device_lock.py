@@ -19,17 +19,17 @@ from test_simulation import settings
 
 from solver.backends.cpu.cpu_driver import CpuDriver
 from solver.backends.cuda import device, device_lock
-from solver.backends.cuda.device_lock import claimed
+from solver.backends.cuda.device_lock import locked_device
 from solver.runtime.errors import StageError
 from solver.runtime.sources import ROOT
 
-LOG = logging.getLogger("test_claim")
+LOG = logging.getLogger("test_device_lock")
 RUN = """
 import logging, sys, time
 from pathlib import Path
-from solver.backends.cuda.device_lock import claimed
+from solver.backends.cuda.device_lock import locked_device
 folder, seconds = Path(sys.argv[1]), float(sys.argv[2])
-with claimed(["GPU-a", "GPU-b"], logging.getLogger("run"), folder / "locks") as number:
+with locked_device(["GPU-a", "GPU-b"], logging.getLogger("run"), folder / "locks") as number:
     begin = time.time()
     time.sleep(seconds)
     (folder / f"{time.time()}").write_text(f"{number} {begin} {time.time()}")
@@ -57,7 +57,7 @@ def test_the_device_of_a_killed_run_is_free(tmp_path):
         time.sleep(0.02)
     run.kill()
     run.wait(timeout=30)
-    with claimed(["GPU-a"], LOG, tmp_path / "locks") as number:
+    with locked_device(["GPU-a"], LOG, tmp_path / "locks") as number:
         assert number == 0
 
 
@@ -66,9 +66,9 @@ def test_a_run_that_waits_says_so(tmp_path, caplog, monkeypatch):
         raise TimeoutError
 
     monkeypatch.setattr(device_lock, "time", SimpleNamespace(sleep=stop_waiting))
-    waiting = claimed(["GPU-a", "GPU-b"], LOG, tmp_path)
+    waiting = locked_device(["GPU-a", "GPU-b"], LOG, tmp_path)
     caplog.set_level(logging.INFO)
-    with claimed(["GPU-a"], LOG, tmp_path), claimed(["GPU-b"], LOG, tmp_path), pytest.raises(TimeoutError):
+    with locked_device(["GPU-a"], LOG, tmp_path), locked_device(["GPU-b"], LOG, tmp_path), pytest.raises(TimeoutError):
         waiting.__enter__()
     assert caplog.messages == ["all of 2 CUDA devices are taken by other runs; waiting for one"]
 
@@ -109,11 +109,11 @@ def test_a_device_that_answers_has_no_fault(monkeypatch):
 
 def test_locks_are_shared_by_the_users_of_a_machine(tmp_path):
     """Whoever comes first makes folder and lock; others may add locks, and open those that they may not write to."""
-    with claimed(["GPU-a"], LOG, tmp_path / "locks"):
+    with locked_device(["GPU-a"], LOG, tmp_path / "locks"):
         assert (tmp_path / "locks").stat().st_mode & 0o7777 == 0o1777
         assert (tmp_path / "locks/GPU-a").stat().st_mode & 0o444 == 0o444
     (tmp_path / "locks/GPU-a").chmod(0o444)
-    with claimed(["GPU-a"], LOG, tmp_path / "locks") as number:
+    with locked_device(["GPU-a"], LOG, tmp_path / "locks") as number:
         assert number == 0
 
 
@@ -156,14 +156,14 @@ def locks(tmp_path, monkeypatch) -> Path:
     """A folder for the claims of devices."""
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
     folder = tmp_path / "locks"
-    monkeypatch.setattr(device, "claimed", partial(claimed, folder=folder))
+    monkeypatch.setattr(device, "locked_device", partial(locked_device, folder=folder))
     return folder
 
 
 def test_of_several_devices_the_log_names_the_one_that_is_taken(locks, monkeypatch, caplog):
     monkeypatch.setattr(device, "cuda", two_devices())
     caplog.set_level(logging.INFO)
-    with claimed(["GPU-a"], LOG, locks), device.own_device(LOG):
+    with locked_device(["GPU-a"], LOG, locks), device.own_device(LOG):
         assert caplog.messages == ["CUDA device 1 of those numbered 0 to 1: Small"]
 
 
@@ -181,11 +181,11 @@ def failing_at(error: Exception, step: int) -> Any:
     """The driver's device fails when so many steps are done; at 0 when its arrays are laid out."""
     done = 0
 
-    def begin(driver: CpuDriver, conditions: NDArray[np.float64]) -> None:
+    def begin(driver: CpuDriver, boundary_values: NDArray[np.float64]) -> None:
         nonlocal done
-        if (done := done + len(conditions)) > step:
+        if (done := done + len(boundary_values)) > step:
             raise error
-        begun(driver, conditions)
+        begun(driver, boundary_values)
 
     begun = CpuDriver.begin
     return mock.patch.object(CpuDriver, "begin", begin)

@@ -1,4 +1,4 @@
-"""Velocity sets as data, and the plain solver that runs them: what D3Q19 and D3Q27 carry, and where they differ."""
+"""Velocity sets as data, and the textbook solver that runs them: what D3Q19 and D3Q27 carry, and where they differ."""
 
 from dataclasses import replace
 from math import prod
@@ -14,7 +14,7 @@ from solver.kernels.d3q19 import VELOCITIES
 from solver.kernels.node_physics import EQUILIBRIA
 from solver.kernels.velocity_sets import D3Q19, D3Q27, VELOCITY_SETS, VelocitySet
 from validation.evidence import order
-from validation.textbook import COLLISIONS, EndlessPipe, Plain, density, equilibrium, moments, stress
+from validation.textbook import COLLISIONS, EndlessPipe, TextbookSolver, density, equilibrium, moments, stress
 
 SETS = pytest.mark.parametrize("stencil", VELOCITY_SETS.values(), ids=VELOCITY_SETS)
 GAUSSIAN = {0: 1, 2: 1, 4: 3, 6: 15}
@@ -82,10 +82,10 @@ def test_collision_conserves_mass_adds_the_force_and_relaxes_the_stress(stencil,
     np.testing.assert_allclose(flux, wanted, rtol=0, atol=1e-15)
 
 
-def forced(pipe: EndlessPipe, stencil: VelocitySet, tau: float, peak: float, collision: str = "trt") -> Plain:
+def forced(pipe: EndlessPipe, stencil: VelocitySet, tau: float, peak: float, collision: str = "trt") -> TextbookSolver:
     """A pipe with the force that keeps a parabola up, started from it."""
     force = 4 * (tau - 0.5) / 3 * peak / pipe.radius**2 * pipe.unit
-    solver = Plain(stencil, pipe.links(stencil), collision, relaxation_rates(tau, 3 / 16), force=force)
+    solver = TextbookSolver(stencil, pipe.links(stencil), collision, relaxation_rates(tau, 3 / 16), force=force)
     solver.start(np.outer(pipe.unit, parabola(pipe, peak)))
     return solver
 
@@ -102,7 +102,7 @@ def test_a_pipe_of_one_period_is_the_drivers_in_a_box_of_many(walls):
     links = pipe.links(D3Q19)
     links = replace(links, q=links.q.astype(np.float32).astype(float))  # as node arrays hold it
     rates = relaxation_rates(0.6, 3 / 16)
-    plain = Plain(D3Q19, links, "trt", rates, walls, np.array(force))
+    plain = TextbookSolver(D3Q19, links, "trt", rates, walls, np.array(force))
     driver = CpuDriver(build_lattice(nodes, "trt", rates, walls, "fp64", force=force))
     driver.advance(np.zeros((60, 0)))
     for _ in range(60):

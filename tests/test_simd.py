@@ -15,7 +15,7 @@ from solver.backends.lattice import build_lattice
 from solver.domain.addresses import address_runs
 from solver.kernels.collision import relaxation_rates
 from solver.kernels.rheology import make_rheology, one_number
-from solver.kernels.storage import BITS, PLAIN, single_to_half
+from solver.kernels.storage import FP16_BITS, NATIVE, fp32_to_fp16
 
 REALS = [np.float32, np.float64]
 COUNT = 64
@@ -28,8 +28,8 @@ def numbers(real, low, high, seed=0):
 
 def in_vectors(function, real, *arrays):
     """What a compiled function of vectors makes of arrays, and of plain numbers among them."""
-    several = simd.make_lanes(PLAIN, real)
-    take, put, width = several.take, several.put, several.width
+    several = simd.make_simd(NATIVE, real)
+    take, put, width = several.load_slot, several.store_slot, several.width
     two = len(arrays) == 2
 
     @njit(error_model="numpy")
@@ -75,7 +75,7 @@ def test_powers_are_those_of_numbers(real):
     """Both to the last bit alike, and to the digits that the product e log2 x has of x^e."""
     base, exponent = np.exp(numbers(np.float64, -30, 20)).astype(real), numbers(real, -1.5, 1.5, 1)
     of_one = one_number(real).power
-    found = in_vectors(simd.make_lanes(PLAIN, real).numbers.power, real, base, exponent)
+    found = in_vectors(simd.make_simd(NATIVE, real).numbers.power, real, base, exponent)
     assert np.array_equal(found, np.array([of_one(*pair) for pair in zip(base, exponent, strict=True)], real))
     wanted = base.astype(np.longdouble) ** exponent.astype(np.longdouble)
     size = np.maximum(1, abs(exponent * np.log2(base.astype(np.float64))))
@@ -89,9 +89,9 @@ def test_powers_stay_within_normal_numbers():
     assert power(np.float32(3), np.float32(0)) == 1
 
 
-@pytest.mark.skipif(not simd.CONVERTS_HALVES, reason="the processor converts no halves itself")
-def test_halves_are_those_that_numbers_are_read_and_written_as():
-    several, one = simd.make_lanes(BITS, np.float32), simd.make_access(BITS, np.float32)
+@pytest.mark.skipif(not simd.CONVERTS_FP16, reason="the processor converts no halves itself")
+def test_fp16_numbers_are_those_that_numbers_are_read_and_written_as():
+    several, one = simd.make_simd(FP16_BITS, np.float32), simd.make_access(FP16_BITS, np.float32)
 
     @njit
     def read(take, width, stored):
@@ -103,17 +103,17 @@ def test_halves_are_those_that_numbers_are_read_and_written_as():
     @njit
     def copy(stored, numbers):
         for k in range(0, len(stored), several.width):
-            several.put(stored, k, several.numbers.read(numbers, k))
+            several.store_slot(stored, k, several.numbers.read(numbers, k))
 
     bits = np.arange(2**16, dtype=np.uint16)
-    found = read(several.take, several.width, bits)
-    wanted = np.array([one.take(bits, k) for k in range(len(bits))], np.float32)
+    found = read(several.load_slot, several.width, bits)
+    wanted = np.array([one.load_slot(bits, k) for k in range(len(bits))], np.float32)
     assert np.array_equal(found, wanted, equal_nan=True)
     numbers = (np.random.default_rng(0).standard_normal(2**12) * np.logspace(-12, 1, 2**12)).astype(np.float32)
     stored = np.zeros(len(numbers), np.uint16)
     copy(stored, numbers)
     scaled = numbers * np.float32(2**15)
-    assert np.array_equal(stored, np.array([single_to_half(each) for each in scaled], np.uint16))
+    assert np.array_equal(stored, np.array([fp32_to_fp16(each) for each in scaled], np.uint16))
 
 
 @pytest.mark.parametrize(("precision", "blood"), [("fp32", True), ("fp64", False), ("fp16", False)])
@@ -126,16 +126,18 @@ def test_steps_in_vectors_are_those_of_one_node_at_a_time(precision, blood, monk
         rheology = make_rheology("carreau-yasuda", (0.4, 0.02, 40.0, 0.7, 0.3), 0.7, 0.1, blend=shares)
         lattice = replace(lattice, rheology=rheology)
     length = np.diff(address_runs(lattice.addresses, lattice.stride).first)
-    width = simd.make_lanes(PLAIN, lattice.real).width
+    width = simd.make_simd(NATIVE, lattice.real).width
     assert (length > 2 * width).any()
     assert (length < width).sum() > 2 * steps.REST
     assert nodes.count % width
 
     together = CpuDriver(lattice)
-    one = simd.make_access(BITS if precision == "fp16" else PLAIN, lattice.real)
-    stored = simd.make_access(PLAIN, lattice.real)
-    alone = simd.Several(1, one.take, one.put, stored.take, stored.put, one_number(lattice.real))
-    monkeypatch.setattr(steps, "make_lanes", lambda storage, real, part=1: alone)
+    one = simd.make_access(FP16_BITS if precision == "fp16" else NATIVE, lattice.real)
+    stored = simd.make_access(NATIVE, lattice.real)
+    alone = simd.Several(
+        1, one.load_slot, one.store_slot, stored.load_slot, stored.store_slot, one_number(lattice.real)
+    )
+    monkeypatch.setattr(steps, "make_simd", lambda storage, real, part=1: alone)
     steps.make_steps.cache_clear()
     one_by_one = CpuDriver(lattice)
     steps.make_steps.cache_clear()

@@ -1,4 +1,4 @@
-"""A flow that blows up is stopped within 100 steps, with time, place, cause and remedy, and leaves nothing."""
+"""A flow that diverges is stopped within 100 steps, with time, place, cause and remedy, and leaves nothing."""
 
 import json
 import logging
@@ -18,11 +18,11 @@ from test_checkpoint import in_parts, pulsatile, short_pipe
 from test_simulation import pipe_case, settings
 
 from solver.backends.driver import LatticeDriver
-from solver.backends.subdomains import PartsDriver
+from solver.backends.subdomains import SubdomainsDriver
 from solver.domain.nodes import Nodes, save
 from solver.kernels.d3q19 import VELOCITIES, WEIGHTS
 from solver.run import solve as run
-from solver.run.divergence import BlowUpError, advice, told
+from solver.run.divergence import DivergenceError, advice, advice_message
 from solver.run.plan import make_plan
 from solver.run.schedule import CHECK_STEPS
 from solver.run.settings import SolveSettings
@@ -30,7 +30,7 @@ from solver.run.setup import make_driver
 from solver.runtime.errors import StageError
 from solver.runtime.sources import ROOT
 
-LOG = logging.getLogger("test_blowup")
+LOG = logging.getLogger("test_divergence")
 MOST = 100
 """Steps from the onset to the stop."""
 ROW = 11
@@ -58,8 +58,8 @@ class Troubled:
     def __getattr__(self, name):
         return getattr(self._driver, name)
 
-    def advance(self, conditions):
-        for pair in conditions.reshape(-1, 2, conditions.shape[1]):
+    def advance(self, boundary_values):
+        for pair in boundary_values.reshape(-1, 2, boundary_values.shape[1]):
             self._driver.advance(pair)
             self.done += 2
             if self.done >= self._onset:
@@ -68,13 +68,13 @@ class Troubled:
     def _disturb(self):
         """In the part of the node, where the domain is in parts."""
         driver, row = self._driver, ROW
-        if isinstance(driver, PartsDriver):
-            number = next(k for k, part in enumerate(driver.parts) if ROW in part.rows)
-            driver, row = driver.drivers[number], int(np.flatnonzero(driver.parts[number].rows == ROW)[0])
+        if isinstance(driver, SubdomainsDriver):
+            number = next(k for k, part in enumerate(driver.subdomains) if ROW in part.rows)
+            driver, row = driver.drivers[number], int(np.flatnonzero(driver.subdomains[number].rows == ROW)[0])
         assert isinstance(driver, LatticeDriver)
         populations = driver.here(driver.populations)
         populations[: 19 * driver.lattice.stride].reshape(19, -1)[:, row] = self._held
-        driver.put(driver.populations, populations)
+        driver.store(driver.populations, populations)
 
 
 def message_of_stop(nodes: Nodes, wanted: SolveSettings, fault: str, onset: int, folder) -> str:
@@ -94,12 +94,14 @@ def message_of_stop(nodes: Nodes, wanted: SolveSettings, fault: str, onset: int,
 def stopped(nodes: Nodes, wanted: SolveSettings, fault: str, onset: int, folder) -> None:
     """Check that the run ends in time, and with all that must be said."""
     message = message_of_stop(nodes, wanted, fault, onset, folder)
-    told = re.match(r"the flow blew up at step (\d+), time (\S+) s, at \((.*)\) mm LPS, .* mm from opening ", message)
-    assert told, message
-    assert onset <= int(told[1]) <= onset + MOST // 2  # the first look that saw it
-    assert float(told[2]) > 0
+    advice_message = re.match(
+        r"the flow diverged at step (\d+), time (\S+) s, at \((.*)\) mm LPS, .* mm from opening ", message
+    )
+    assert advice_message, message
+    assert onset <= int(advice_message[1]) <= onset + MOST // 2  # the first look that saw it
+    assert float(advice_message[2]) > 0
     spread = CHECK_STEPS * nodes.spacing_mm if fault == "not finite" else 0.006  # else as far as digits are told
-    np.testing.assert_allclose([float(x) for x in told[3].split(",")], nodes.points_mm()[ROW], atol=spread)
+    np.testing.assert_allclose([float(x) for x in advice_message[3].split(",")], nodes.points_mm()[ROW], atol=spread)
     assert re.search(FAULTS[fault][1], message)
     assert "Set solve.collision to auto (now trt)" in message
 
@@ -119,7 +121,7 @@ import sys, tempfile
 from dataclasses import replace
 from pathlib import Path
 from geometries import pipe
-from test_blowup import message_of_stop
+from test_divergence import message_of_stop
 from test_checkpoint import pulsatile
 from test_simulation import settings
 
@@ -155,26 +157,26 @@ def too_coarse() -> tuple[Nodes, SolveSettings]:
 
 
 REAL = {"peak_speed_m_s": too_fast, "collision": too_coarse}
-"""Flows that blow up by themselves, by what is advised against it."""
+"""Flows that diverge by themselves, by what is advised against it."""
 
 
-def failed(nodes: Nodes, wanted: SolveSettings, folder) -> BlowUpError | None:
-    """How the run blew up; none if it did not."""
+def failed(nodes: Nodes, wanted: SolveSettings, folder) -> DivergenceError | None:
+    """How the run diverged; none if it did not."""
     try:
         run.solve(nodes, wanted, folder / "flow.vtkhdf", folder / "monitor.csv", LOG)
-    except BlowUpError as error:
+    except DivergenceError as error:
         return error
     return None
 
 
 @pytest.mark.parametrize("key", REAL)
-def test_a_flow_that_blows_up_does_not_with_what_is_advised(key, tmp_path):
+def test_a_flow_that_diverges_does_not_with_what_is_advised(key, tmp_path):
     nodes, wanted = REAL[key]()
     wanted = replace(wanted, max_steps=6000)
     blown = failed(nodes, wanted, tmp_path)
     changes = advice(nodes, wanted, make_plan(nodes, wanted), blown.reached_m_s, blown.drho)
     assert key in changes
-    assert told(changes, wanted, nodes) in str(blown)
+    assert advice_message(changes, wanted, nodes) in str(blown)
     assert failed(nodes, replace(wanted, **changes), tmp_path) is None
 
 
@@ -188,7 +190,7 @@ def test_advice_changes_something_names_it_and_is_empty_of_what_is_usual(speed, 
     wanted = replace(settings(), lattice_speed=speed, ramp_s=ramp, collision=collision, walls=walls)
     plan = make_plan(nodes, wanted)
     changes = advice(nodes, wanted, plan, reached, drho)
-    sentence = told(changes, wanted, nodes)
+    sentence = advice_message(changes, wanted, nodes)
     for key, value in changes.items():
         now = nodes.spacing_mm if key == "spacing_mm" else getattr(wanted, key)
         assert value != now
@@ -198,7 +200,7 @@ def test_advice_changes_something_names_it_and_is_empty_of_what_is_usual(speed, 
         assert changes["lattice_speed"] < plan.numbers["expected_peak_speed_lattice"]
 
 
-def test_the_stage_leaves_nothing_of_a_flow_that_blew_up(tmp_path):
+def test_the_stage_leaves_nothing_of_a_flow_that_diverged(tmp_path):
     nodes, wanted = too_fast()
     save(nodes, tmp_path / "nodes.h5")
     roles = {"nodes": "nodes.h5", "flow": "flow.vtkhdf", "monitor": "monitor.csv", "summary": "solve.json",
@@ -208,5 +210,5 @@ def test_the_stage_leaves_nothing_of_a_flow_that_blew_up(tmp_path):
     answer = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert answer.returncode == 1
     assert "Traceback" not in answer.stderr
-    assert "error: the flow blew up at step" in answer.stderr.splitlines()[-1]
+    assert "error: the flow diverged at step" in answer.stderr.splitlines()[-1]
     assert {path.name for path in tmp_path.iterdir()} == {"nodes.h5", "solve.log"}
