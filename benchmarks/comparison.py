@@ -76,8 +76,8 @@ def compare_cavities(sides: list[int]) -> Iterator[dict[str, Any]]:
 
 
 def benchmark_cases(folders: list[str]) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Races of cases that were solved, out of their folders in results/, by the names of these."""
-    log = logging.getLogger("race")
+    """Benchmarks of cases that were solved, out of their folders in results/, by the names of these."""
+    log = logging.getLogger("benchmark")
     for folder in map(Path, folders):
         settings = json.loads((folder / "solve.provenance.json").read_text())["settings"]
         yield folder.name, run_benchmark(load(folder / "nodes.h5"), parse(settings), log)

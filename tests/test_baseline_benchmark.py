@@ -1,4 +1,4 @@
-"""The race of this solver against the four passes: who takes part and that they agree. Never how fast anything is."""
+"""The baseline benchmark: which programs it compares and that they agree. Never how fast anything is."""
 
 import logging
 from dataclasses import replace

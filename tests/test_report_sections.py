@@ -87,7 +87,7 @@ def test_narrow_places_sacs_energy_volume_and_residence_are_told(rich):
     assert said["not accounted for"] == "5.70 %"
     assert said["power that enters"] == "140 µW"
     assert said["mean shear rate"] == "311 1/s"
-    assert said["blood that had not left by then"] == "2.50 %"
+    assert said["blood not washed out by then"] == "2.50 %"
     assert '<td>outlet</td><td class="n">98.00 %</td><td class="n">97.00 %</td>' in html
     assert "data:image/gif;base64," in html
 

@@ -240,17 +240,17 @@ def test_a_goal_that_was_lost_stays_lost_until_it_is_reached(folder):
         assert told["lost"]
         assert "| 0.2 | **failed**: it was reached before |" in (folder / "validation.md").read_text()
         with pytest.raises(StageError, match=r"reached before \(docs/studies\), and not now: Study a: error: 0\.2"):
-            regression_check._compute(Job("verdict", {"goals": folder / "new-goals"}, {}, {}, LOG))
+            regression_check._compute(Job("regression_check", {"goals": folder / "new-goals"}, {}, {}, LOG))
     keep(folder, 0.05)
     assert publish(folder, "a")["lost"] == []
-    regression_check._compute(Job("verdict", {"goals": folder / "new-goals"}, {}, {}, LOG))
+    regression_check._compute(Job("regression_check", {"goals": folder / "new-goals"}, {}, {}, LOG))
 
 
 def test_a_goal_that_was_never_reached_is_shown_and_no_error(folder):
     keep(folder, 0.2)
     assert publish(folder, "a") == {"goals": 1, "reached": 0, "lost": []}
     assert "| 0.2 | **not reached** |" in (folder / "validation.md").read_text()
-    regression_check._compute(Job("verdict", {"goals": folder / "new-goals"}, {}, {}, LOG))
+    regression_check._compute(Job("regression_check", {"goals": folder / "new-goals"}, {}, {}, LOG))
 
 
 def test_the_documentation_is_what_the_kept_records_say():

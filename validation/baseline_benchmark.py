@@ -1,7 +1,8 @@
-"""Races this solver against the four passes of Collares (2012) on the nodes of a case, and sees whether they agree.
+"""Baseline benchmark: this solver against the four passes of Collares (2012) on the nodes of a case, and whether they
+agree.
 
-    python -m validation.baseline_benchmark --nodes nodes.h5 --speed speed.json --provenance race.json --settings
-    '{...}'
+    python -m validation.baseline_benchmark --nodes nodes.h5 --speed speed.json --provenance baseline_benchmark.json
+    --settings '{...}'
 
 Both run on one thread and on all of them, and on a CUDA device where one answers. The work ran its passes on one
 thread, over which speed-ups are, and on a device; its walls are wall nodes that carry populations.
@@ -34,7 +35,7 @@ from validation.four_pass import FourPass, FourPasses, wall_nodes
 from validation.timing import LAUNCHES, each, hardware, repeated_steps, stirred
 
 STEPS, REPEATS, SECONDS = 3000, 5, 0.2
-"""Steps whose time is told, as in the work; repeats, of which it is the mean, and about how long each takes."""
+"""Steps whose time is reported, as in the work; repeats, of which it is the mean, and about how long each takes."""
 AGREED_STEPS = 200
 """Steps from rest after which velocities are compared."""
 FOUR_PASSES, OURS = "four passes", "HemoLattice"
@@ -129,7 +130,7 @@ def agreement(chosen: list[Entry], lattice: Lattice, row: NDArray[np.float64]) -
     """Differences of the velocity, over that of the four passes with the walls of this solver.
 
     The programs differ in their walls alone: with the same walls they give the same to round-off, of which the largest
-    difference over the largest speed is told. Of the two wall schemes it is the root of the mean square.
+    difference over the largest speed is reported. Of the two wall schemes it is the root of the mean square.
     """
     work, same = velocity(chosen[0].make(), row), velocity(FourPass(lattice), row)
     largest = float(np.linalg.norm(same, axis=0).max())
@@ -178,7 +179,7 @@ def _compute(job: Job) -> None:
 
 if __name__ == "__main__":
     run_stage(
-        "race",
+        "baseline_benchmark",
         __doc__,
         inputs={"nodes": "node arrays (nodes.h5)"},
         outputs={"speed": "times of all that take part, and their differences (speed.json)"},

@@ -259,7 +259,7 @@ def section(record: dict[str, Any]) -> str:
 
 
 def made_by(made: dict[str, Any]) -> str:
-    """A sentence on what :func:`made` told and how long it took, of ``seconds`` by ``clock``."""
+    """A sentence on what :func:`made` recorded and how long it took, of ``seconds`` by ``clock``."""
     changed = " and changes on top" if made["changed"] else ""
     return (
         f"Measured {made['date']}, commit `{made['commit']}`{changed}, {made['versions']}, "
@@ -273,7 +273,9 @@ def clock_of(made: dict[str, Any]) -> str:
 
 
 def result_of(goal: Goal, failed: bool = False) -> str:
-    """In a word, with the reason where there is one; `failed`: of a case that fails by such a fault."""
+    """Result of a goal in a word, with the reason where there is one; `failed`: of a case that fails by such a
+    fault.
+    """
     if goal.lost:
         return "**failed**: it was reached before"
     if goal.fault and failed:

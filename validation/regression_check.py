@@ -1,4 +1,4 @@
-"""The last word on the studies: an error if a goal was reached before and is not now.
+"""Regression check of the studies: an error if a goal was reached before and is not now.
 
 A stage of its own, after the page is written, so that the page shows what the error means.
 """
@@ -21,5 +21,9 @@ def _compute(job: Job) -> None:
 
 if __name__ == "__main__":
     run_stage(
-        "verdict", __doc__, inputs={"goals": "what was lost, from validation (JSON)"}, outputs={}, compute=_compute
+        "regression_check",
+        __doc__,
+        inputs={"goals": "what was lost, from validation (JSON)"},
+        outputs={},
+        compute=_compute,
     )

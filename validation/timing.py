@@ -131,7 +131,7 @@ def steps(
 
 
 def passes(driver: LatticeDriver, boundary_values: NDArray[np.float64], repeats: int) -> dict[str, float]:
-    """Seconds of a step's passes, of a look at the flow and of taking it into a mean, each done again and again.
+    """Seconds of a step's passes, of an observation of the flow and of adding it to a mean, each done again and again.
 
     Even and odd steps alternate: each kind of a pass counts half. `boundary_values` are those of one step.
     """

@@ -309,7 +309,7 @@ def read_cohort(config: dict[str, Any], folder: Path = Path("config/cases")) -> 
             except StageError as error:
                 mistakes += str(error).splitlines()
     if mistakes:
-        raise StageError("\n".join(dict.fromkeys(mistakes)))  # what several runs share is told once
+        raise StageError("\n".join(dict.fromkeys(mistakes)))  # what several runs share is reported once
     return cases
 
 

@@ -174,7 +174,7 @@ class Given:
 
 
 BLOOD_KG_M3 = 1060.0
-"""Density by which a kinematic viscosity is told."""
+"""Density by which a viscosity is given as a kinematic one."""
 
 VISCOSITY_SLIPS = (
     Slip("mPa s", 1e-3), Slip("P", 0.1), Slip("uPa s", 1e-6), Slip("m2/s, of the kinematic viscosity,", BLOOD_KG_M3),

@@ -436,4 +436,4 @@ Geometry = Annotated[
     Cavity | Channel | Duct | Pipe | Step | Bend | Bifurcation | Stenosis | Nozzle | Sphere,
     Field(discriminator="shape"),
 ]
-"""A canonical geometry, told by its key ``shape``."""
+"""A canonical geometry, chosen by its key ``shape``."""

@@ -1,7 +1,7 @@
 """Left out: files that are no slices of the chosen series as they are, but could be lost ones of it.
 
 A slice whose header is damaged, or whose SeriesInstanceUID is, leaves no gap where it is at the end of the stack. So
-whatever cannot be excluded from being a slice is told, and refused unless the case says that it may be left out.
+whatever cannot be excluded from being a slice is reported, and refused unless the case says that it may be left out.
 """
 
 import logging

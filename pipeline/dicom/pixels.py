@@ -95,7 +95,7 @@ def _require_padding_apart(voxels: NDArray[np.float32], pads: list[float], serie
     if low < min(pads) and max(pads) < high:
         raise StageError(
             f"{series.name}: the padding value {min(pads):g} lies inside the range of measured intensities {low:g} to"
-            f" {high:g}, so that padding and image cannot be told apart; export the series without padding"
+            f" {high:g}, so that padding cannot be distinguished from image; export the series without padding"
         )
 
 

@@ -36,7 +36,7 @@ class Segment:
     number : value of its voxels, or its number in a DICOM segmentation.
     label : the file's name for it, free text; only compared, never written.
     layer : which of overlapping label maps holds it.
-    facts : what may be told of it: its size or its coded kind.
+    facts : what may be shown of it: its size or its coded kind.
     """
 
     number: int

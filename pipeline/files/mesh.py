@@ -27,7 +27,8 @@ class Mesh:
     points_mm : (P, 3) float64, (x, y, z), LPS, mm.
     triangles : (T, 3) int64, rows of `points_mm`, counter-clockwise seen from outside.
     opening : (T,) int8, 0 for the wall, 1..n for the cap of that opening.
-    patch : (T,) int8, 1, 2, ... for parts of the wall that can be told from the rest, else 0; None: there are none.
+    patch : (T,) int8, 1, 2, ... for parts of the wall that can be distinguished from the rest, else 0; None: there are
+        none.
     """
 
     points_mm: NDArray[np.float64]

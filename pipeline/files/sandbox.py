@@ -1,4 +1,4 @@
-"""Contained: work on data from anywhere, done by libraries in C and C++ in a process of its own.
+"""Sandbox: work on untrusted data, done by libraries in C and C++ in a process of its own.
 
 Damaged data can crash such a library, keep it busy for minutes or let it ask for all memory, and what it prints may
 quote the data. In a process of its own, silent and limited in time and memory, that ends in an exception. The process
@@ -30,7 +30,7 @@ class SandboxError(Exception):
 
 
 class Sandbox:
-    """A process that does what a module is for.
+    """A child process that serves the requests of a module.
 
     Parameters
     ----------

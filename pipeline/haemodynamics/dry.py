@@ -1,4 +1,4 @@
-"""Branches that the lattice has closed, because they are too thin for it, and their wall: no flow can be told there."""
+"""Branches that the lattice has closed, because they are too thin for it, and their wall, where no flow is known."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING

@@ -29,8 +29,10 @@ MIN_SECTIONS = 3
 """Sections from which the flow along a branch is judged."""
 
 MIN_RATIO_MMHG = 20.0
-"""A ratio of pressures is told where the mean pressure at every opening is at least this: pressures are computed up to
-the level that is set at the outlets. At the default of 0 mmHg a ratio says nothing; no artery has so low a mean."""
+"""A ratio of pressures is reported where the mean pressure at every opening is at least this: pressures are computed
+up to the level that is set at the outlets. At the default of 0 mmHg a ratio says nothing; no artery has so low a
+mean.
+"""
 
 RATIO = (
     "Mean static pressure behind over that in front, computed for the flow that was assumed, in rigid walls, and not"

@@ -1,4 +1,6 @@
-"""Section of the vessel by a plane, and the part of the vessel that it severs: how a sac is told from its parent."""
+"""Section of the vessel by a plane, and the part of the vessel that it severs: how a sac is separated from its
+parent.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

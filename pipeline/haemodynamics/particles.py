@@ -139,7 +139,7 @@ class Tracer:
     def follow(
         self, particles: Particles, rows: NDArray[np.int64], stops_s: NDArray[np.float64], sampled: bool = True
     ) -> NDArray[np.float64]:
-        """Trace particles from their own clocks up to the last of several times, and look at them at each.
+        """Trace particles from their own clocks up to the last of several times, and sample them at each.
 
         If any clock stands before that time, particles go forwards, and those with later clocks stay where they are;
         else they go backwards. Those that have left or come to their end stay, too.

@@ -174,7 +174,7 @@ def arrivals(
     Parameters
     ----------
     tracer, start, since_s, until_s : what moves the particles, lattice indices, and the two times.
-    report : told the time that has been passed.
+    report : called with the time that has been passed.
     """
     particles = Particles.at(start, np.full(len(start), since_s), until_s - since_s)
     for moment in np.linspace(since_s, until_s, 101)[1:]:

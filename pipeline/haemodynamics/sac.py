@@ -315,7 +315,7 @@ class Sacs:
         return float(accumulator.flow_ml_s[inlets].sum()) / accumulator.times, "inlets"
 
     def _shear(self, k: int, wall: Wall, accumulator: WallAccumulator) -> dict[str, float | None]:
-        """What is told of the shear stress on the sac's wall."""
+        """Figures of the shear stress on the sac's wall."""
         sac, shear = self.sacs[k], accumulator.shear_magnitude / accumulator.times
         area = sac.part.shares_mm2[self._of_wall]
         total, force = float(area.sum()), float(area @ shear)

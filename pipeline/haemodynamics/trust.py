@@ -141,7 +141,7 @@ FIGURES = (
         (*SETTLED, *_NODES, "flow balance", "particles lost at the wall"),
     ),
 )  # fmt: skip
-"""In the order in which they are told; particles are judged where they are known."""
+"""In the order of the report; particles are judged where they are known."""
 
 
 def check(name: str, unit: str, value: float, advice: str, of: str = "") -> dict[str, Any]:
@@ -152,7 +152,7 @@ def check(name: str, unit: str, value: float, advice: str, of: str = "") -> dict
     name : of the check, a key of `LIMITS`.
     unit : ``%`` for fractions.
     value : what was found.
-    advice : told where it is not good.
+    advice : given where it is not good.
     of : what it is of, where there are several.
     """
     limit = LIMITS[name]

@@ -80,7 +80,7 @@ def animate(
     wall : the wall without caps.
     period_s : of the flow; none of a steady one.
     frames : number of pictures.
-    log : told the progress.
+    log : of the progress.
     """
     view = front_view(wall.points_mm)
     round_s = period_s or _median_way_s(paths)

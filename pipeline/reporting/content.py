@@ -45,7 +45,7 @@ MEANING = {
     "nodes across the neck": "points of the lattice across the neck of the sac",
     "inflow that stays in the sac": "part of the sac's inflow that does not come out again, which should be none",
 }
-"""What each check looks at, by its name."""
+"""What each check is about, by its name."""
 
 LIMIT_PRESSURE_RATIO = (
     "A measured fractional flow reserve is a ratio of mean pressures at the largest flow that drugs bring about; at"
@@ -256,7 +256,7 @@ def _search(indices: Mapping[str, Any]) -> dict[str, Any] | None:
 
 
 def _meaning(name: str) -> str:
-    """What a check looks at; that of a sac by the name of the check alone."""
+    """What a check is about; that of a sac by the name of the check alone."""
     return MEANING.get(name) or MEANING.get(name.partition(" of ")[0], "")
 
 

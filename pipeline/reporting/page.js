@@ -108,7 +108,7 @@
     }
     quantities.forEach((quantity, k) => option($("quantity"), String(k), quantity.label));
     option($("quantity"), "lines", "glass wall and streamlines");
-    ["as at first", ...Object.keys(SIDES)].forEach((side) => option($("side"), side, side));
+    ["initial view", ...Object.keys(SIDES)].forEach((side) => option($("side"), side, side));
     $("bar").textContent = told.bar;
     figure.data[WALL].intensity = values(quantities[0].values);
     figure.data[WALL].hovertemplate = hover(quantities[0]);

@@ -107,7 +107,7 @@ class Shown:
 
 
 def turned(wall: Mesh) -> scene.View:
-    """The look at the vessel that shows its depth, too."""
+    """The view of the vessel that shows its depth, too."""
     return scene.around(wall.points_mm, scene.front_view(wall.points_mm), [25])[0]
 
 

@@ -24,7 +24,7 @@ CAP_HEIGHT = 0.1
 
 @dataclass(frozen=True)
 class View:
-    """A look at the vessel in parallel projection.
+    """A view of the vessel in parallel projection.
 
     Attributes
     ----------

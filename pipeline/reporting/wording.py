@@ -7,7 +7,7 @@ from pipeline.reporting.tables import DASH, Rows, column, number
 
 
 class Line(NamedTuple):
-    """How a figure is told: its key, with dots into objects, words, unit, and the factor to that unit."""
+    """How a figure is shown: its key, with dots into objects, words, unit, and the factor to that unit."""
 
     key: str
     words: str
@@ -45,7 +45,7 @@ RESIDENCE = (
     Line("in_volume.residence_time_s.median", "time from entry to exit of the blood in the vessel: median", "s"),
     Line("in_volume.residence_time_s.p90", "90 % are through in less than", "s"),
     Line("limit_s", "followed for at most", "s"),
-    Line("in_volume.not_washed_out_share", "blood that had not left by then", "%", 100),
+    Line("in_volume.not_washed_out_share", "blood not washed out by then", "%", 100),
     Line("in_volume.entered_share", "blood that could be followed back to an inlet", "%", 100),
     Line("in_volume.lost_share", "particles lost at the wall: numerical error", "%", 100),
 )

@@ -114,8 +114,8 @@ def render(
 
     Parameters
     ----------
-    volume : the image to look at.
-    grids : images by name whose voxel indices are told for every place (only their geometry is used); the first is
+    volume : the image to show.
+    grids : images by name whose voxel indices are shown for every place (only their geometry is used); the first is
         the image as loaded, whose voxels the region of interest counts.
     lumen : mask 0/1 on the grid of `volume`; none for a page to write the case file on.
     record : what ``segmentation.json`` holds.

@@ -72,7 +72,7 @@ class Lumen:
     family : the masks of other levels.
     record : what the method wants kept in ``segmentation.json``.
     edge_based : the wall is where the image has an edge; else where its intensity passes the controlling level.
-    steps : where each level is a segmentation of its own, the leak guard's steps to the levels that it looks at, from
+    steps : where each level is a segmentation of its own, the leak guard's steps to the levels that it tests, from
         -1, 0, 1 on; None: every step up to the lumen's intensity.
     occupancy : (Z, Y, X) float32, the part of each voxel that the lumen fills; None: from the intensity at the wall.
     warnings : what the method doubts.

@@ -24,7 +24,7 @@ TO_LPS = {"LPS": (1.0, 1.0, 1.0), "RAS": (-1.0, -1.0, 1.0), "1": (1.0, 1.0, 1.0)
 
 WITHOUT_SEEDS = "segment: {seeds_mm: [], seeds_voxel: [], seeds_file: null}"
 WITHOUT_REGION = "filter: {region_mm: null, region_voxels: null, region_grown: null}"
-"""Settings that leave out what is told elsewhere in a case, for messages."""
+"""Settings that leave out what is given elsewhere in a case, for messages."""
 
 OUT_OF_REGION = (
     "move the seed, or widen filter.region_mm or filter.region_voxels, or leave the region out: " + WITHOUT_REGION
@@ -148,7 +148,7 @@ def _holds(volume: Volume, index: NDArray[np.floating]) -> bool:
 
 
 def moved(seeds: Iterable[Seed], seed: Seed, point_mm: Iterable[float], settings: Seeds) -> str:
-    """The setting in which one of the seeds lies elsewhere, all of them told in mm."""
+    """The setting in which one of the seeds lies elsewhere, all of them given in mm."""
     return with_points([point_mm if each is seed else each.point_mm for each in seeds], settings)
 
 

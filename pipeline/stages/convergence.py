@@ -5,7 +5,7 @@ models. The lattice speed is the same, too (acoustic scaling: the time step foll
 number: the error of compressibility, of second order in it, is alike on all lattices and not seen here, while errors of
 the time step fall together with those of the spacing and count as such. That is fair to what is asked: how the numbers
 of the case change where its spacing alone does. What follows the grid Reynolds number by itself changes with the
-lattice (collision auto, magic null); where it does, the file says so.
+lattice (collision auto, lambda_trt null); where it does, the file says so.
 """
 
 import csv
@@ -32,7 +32,7 @@ from solver.runtime.errors import StageError
 from solver.runtime.provenance import Job
 
 MAX_GCI = 0.05
-"""Larger parts of a number are told as a warning: about what differs between codes and laboratories."""
+"""Larger parts of a number give a warning: about what differs between codes and laboratories."""
 
 NEGLIGIBLE = 1e-3
 """A number that changes by less than this part of it, to and fro or not, has no order to be warned of: by so much does

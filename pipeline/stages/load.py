@@ -204,7 +204,7 @@ def _facts(volume: Volume, **given: Any) -> SeriesFacts:
 
 
 def _missing_uids(series: Series, log: logging.Logger) -> dict[str, int]:
-    """How many slices lack which UID, which is also told."""
+    """How many slices lack which UID, for the log, too."""
     missing = Counter(keyword for header in series.headers for keyword in header.missing)
     for keyword in UIDS:
         if missing[keyword]:

@@ -1,4 +1,4 @@
-"""Plausibility: whether blood, openings, flow and shape are what a patient can have, told before the run.
+"""Plausibility: whether blood, openings, flow and shape are what a patient can have, checked before the run.
 
 What is outside the wide range of :mod:`pipeline.case.physiology` is refused unless the case accepts it; what is
 outside the usual one becomes a check that failed, in the report. Postprocess adds what only the run tells: pressure

@@ -99,7 +99,7 @@ def postprocess(
     settings : radius of the fit; sacs.
     branches : of the vessel's tree; empty where it has no centreline.
     record : columns of the solver's record over the whole run (``monitor.csv``); none is taken as one without rows.
-    shown : number of the time, from 0, whose vortices are told.
+    shown : number of the time, from 0, whose vortices are written.
 
     Raises
     ------

@@ -264,7 +264,7 @@ def _record(
     radii: NDArray[np.floating],
     loaded: Volume,
 ) -> dict[str, Any]:
-    """What is told of a lumen beside what its method told."""
+    """The record of a lumen beside that of its method."""
     filtered, settings = problem.filtered, problem.settings
     voxel_ml, spacing_mm = float(np.prod(filtered.spacing_mm)) / 1000, filtered.spacing_mm[0]
     growth_per_percent = sensitivity(table, "voxels", intensity)

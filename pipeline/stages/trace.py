@@ -128,7 +128,7 @@ def trace(
     monitor : the solver's record.
     period_s : none of a steady flow; with one snapshot alone a periodic flow is taken as steady, with a warning.
     settings : how many and how far.
-    log : told the progress.
+    log : of the progress.
 
     Raises
     ------

@@ -47,6 +47,6 @@ def owners(runs: Mapping[str, Case]) -> dict[tuple[str, str], str]:
 
 
 def _needs(case: Case, stage: str) -> str:
-    """What a stage is told beside the outputs of those before it."""
+    """Settings of a stage beside the outputs of those before it."""
     levels = case.convergence.model_dump(include={"spacings", "ratio"}) if stage == "voxelize" else {}
     return json.dumps([case.settings(stage), case.point_files(stage), case.waveform_files(stage), levels])

@@ -90,7 +90,7 @@ class Mean:
 
 @dataclass(frozen=True)
 class Observation:
-    """What is seen of a flow at a look, lattice units; infinite extremes where a population is not finite.
+    """One observation of a flow, lattice units; infinite extremes where a population is not finite.
 
     Attributes
     ----------
@@ -129,7 +129,7 @@ class ObservationAccumulator:
     sums : (P, 4, 3) limbs of the sums of squared changes of the velocity, speeds, their squares and drho, see
         :mod:`solver.kernels.sums`.
     extremes : (P, 4) largest squared speed and the first row where it stands, largest size of drho and the same.
-    openings : (3, openings, 3) words of inflow, backflow and the sum of drho over the nodes at each opening.
+    openings : (3, openings, 3) limbs of inflow, backflow and the sum of drho over the nodes at each opening.
     """
 
     sums: Limbs
@@ -168,7 +168,7 @@ SUMS, EXTREMES = (4, LIMBS), 4
 
 
 class Found(NamedTuple):
-    """What a driver reads of its lattice at a look; arrays are the driver's own, and change with the next one.
+    """What a driver reads of its lattice for an observation; arrays are the driver's own, and change with the next one.
 
     Attributes
     ----------
@@ -207,10 +207,10 @@ class Driver(Protocol):
         """
 
     def observe(self, keep: bool) -> None:
-        """Begin to look at the flow; `keep`: changes are counted from this state on."""
+        """Begin to observe the flow; `keep`: changes are counted from this state on."""
 
     def observation(self) -> Observation:
-        """What the last look saw. A device may have been asked for the next steps meanwhile: they wait for the look."""
+        """The last observation. A device may have been asked for the next steps meanwhile: they wait for it."""
 
     def fields(self) -> Fields:
         """Fields of all nodes."""
@@ -233,17 +233,17 @@ class Driver(Protocol):
         Parameters
         ----------
         fields : of all nodes, whose viscosity is not used.
-        pressures : (M, 2) filtered flow and stored pressure of each controlled outlet, see `OutletFeedback`.
+        pressures : (M, 2) filtered flow and stored pressure of each outlet with feedback, see `OutletFeedback`.
         """
 
     def shift(self, before: Fields, after: Fields) -> None:
         """Change the flow from its present fields to others; what fields do not tell of it stays as it is."""
 
     def pressures(self) -> NDArray[np.float64]:
-        """Filtered flow and stored pressure of each controlled outlet, (M, 2)."""
+        """Filtered flow and stored pressure of each outlet with feedback, (M, 2)."""
 
     def state(self) -> dict[str, NDArray[Any]]:
-        """All that the next steps, looks and means depend on, between pairs of steps: copies, by name."""
+        """All that the next steps, observations and means depend on, between pairs of steps: copies, by name."""
 
     def restore(self, state: Mapping[str, NDArray[Any]]) -> None:
         """Go on from a state of a driver of the same lattice."""
@@ -322,11 +322,11 @@ class LatticeDriver(ABC):
             self.correct_mass(self.treat_walls(number, even))
 
     def observation(self) -> Observation:
-        """What the last look saw."""
+        """The last observation."""
         return self.accumulator().observation(self.lattice.count, self.lattice.probes())
 
     def accumulator(self) -> ObservationAccumulator:
-        """What the last look saw of this lattice."""
+        """Partial results of the last observation, of this lattice."""
         found, openings = self.found(), self.lattice.openings
         inlets, outlets = self.lattice.inlets, self.lattice.outlets
         entered = limbs_by_group(found.inlet_flux, inlets.opening, openings)
@@ -386,11 +386,11 @@ class LatticeDriver(ABC):
         self.store(self.populations, (kept + (new - old)).view(self.populations.dtype))
 
     def pressures(self) -> NDArray[np.float64]:
-        """Filtered flow and stored pressure of each controlled outlet, (M, 2)."""
+        """Filtered flow and stored pressure of each outlet with feedback, (M, 2)."""
         return self.here(self.held()["pressure"])
 
     def state(self) -> dict[str, NDArray[Any]]:
-        """All that the next steps, looks and means depend on, between pairs of steps: copies, by name."""
+        """All that the next steps, observations and means depend on, between pairs of steps: copies, by name."""
         state = {name: self.here(array) for name, array in self.held().items()}
         for number, mean in self.means.items():
             arrays = [self.here(array) for held in mean.held() for array in held.arrays()]
@@ -431,7 +431,7 @@ class LatticeDriver(ABC):
 
     @abstractmethod
     def begin(self, boundary_values: NDArray[np.float64]) -> None:
-        """Take the conditions of the next steps."""
+        """Take the boundary values of the next steps."""
 
     @abstractmethod
     def collide(self, even: bool, first: int, last: int) -> None:
@@ -439,20 +439,24 @@ class LatticeDriver(ABC):
 
     @abstractmethod
     def outlet_flux(self) -> Any:
-        """Words of what entered through each controlled outlet in the last step, (M, 3), where the driver runs."""
+        """Limbs of the flow that entered through each outlet with feedback in the last step, (M, 3), where the driver
+        runs.
+        """
 
     @abstractmethod
     def apply_outlet_feedback(self, step: int, flux: Any) -> None:
-        """Put the pressures that follow from the whole domain's `flux`, in words, into the conditions of a step."""
+        """Write the pressures that follow from the whole domain's `flux`, in limbs, into the boundary values of a
+        step.
+        """
 
     @abstractmethod
     def treat_openings(self, step: int, even: bool) -> None:
-        """Treat inlets and outlets under the conditions of a step, counted from :meth:`begin`."""
+        """Treat inlets and outlets under the boundary values of a step, counted from :meth:`begin`."""
 
     @abstractmethod
     def treat_walls(self, step: int, even: bool) -> Any:
-        """Treat wall links under the conditions of a step; limbs of the mass that they added, (3,), where the driver
-        runs.
+        """Treat wall links under the boundary values of a step; limbs of the mass that they added, (3,), where the
+        driver runs.
         """
 
     @abstractmethod
@@ -489,11 +493,11 @@ class LatticeDriver(ABC):
 
     @abstractmethod
     def observe(self, keep: bool) -> None:
-        """Begin to look at all nodes and openings; `keep`: changes are counted from this state on."""
+        """Begin to observe all nodes and openings; `keep`: changes are counted from this state on."""
 
     @abstractmethod
     def found(self) -> Found:
-        """What the last look found."""
+        """Results of the last observation."""
 
     @abstractmethod
     def at_bounds(self) -> NDArray[np.int64]:
@@ -513,7 +517,7 @@ class LatticeDriver(ABC):
 
     @abstractmethod
     def held(self) -> dict[str, Any]:
-        """Arrays that the next steps and looks depend on, where the driver runs, by name; means are apart."""
+        """Arrays that the next steps and observations depend on, where the driver runs, by name; means are apart."""
 
     @abstractmethod
     def here(self, array: Any) -> NDArray[Any]:

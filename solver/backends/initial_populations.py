@@ -54,7 +54,7 @@ def make_beginning(storage: str, real: Any, equilibrium: str, q: int) -> Any:
 
 
 def populations(lattice: Lattice, drho: Reals, velocity: Reals, stress: Reals) -> NDArray[Any]:
-    """All slots between pairs of steps, (lattice.slots,), as they are stored: halves as such, scaled.
+    """All slots between pairs of steps, (lattice.slots,), as they are stored: fp16 numbers as such, scaled.
 
     Parameters
     ----------

@@ -32,7 +32,7 @@ class Lattice:
     walls, inlets, outlets : links that are treated after each step.
     probe_node, probe_opening : (P,) nodes at openings and their opening's index.
     openings : number of openings.
-    columns : number of columns of the conditions.
+    columns : number of columns of the boundary values.
     outlet_feedback : outlets whose pressure follows from their flow.
     collision : name of the collision model.
     rates : (omega+, omega-); where the viscosity varies, at that which units are chosen by.
@@ -85,7 +85,9 @@ class Lattice:
 
     @property
     def width(self) -> int:
-        """Numbers that a step takes as its conditions: the columns, and the part of their velocity that walls have."""
+        """Numbers that a step takes as its boundary values: the columns, and the part of their velocity that walls
+        have.
+        """
         return self.columns + 1
 
     def script(self, boundary_values: NDArray[np.float64]) -> NDArray[np.floating]:
@@ -151,7 +153,7 @@ def build_lattice(
     force : body force per volume, lattice units.
     moving : velocity of the patches of the wall that move, lattice units, by name.
     slip : names of the patches along which fluid slips.
-    columns : (openings + 1,) where the columns of each opening begin in the conditions; one each if not given.
+    columns : (openings + 1,) where the columns of each opening begin in the boundary values; one each if not given.
     outlet_feedback : outlets whose pressure follows from their flow; none if not given.
     equilibrium : its name.
     rheology : how the viscosity varies; constant if not given.

@@ -1,8 +1,8 @@
-"""Parts of a domain: a laid-out lattice split between several drivers, and the populations that they exchange.
+"""Subdomains: a lattice split between several drivers, and the populations that they exchange.
 
-A part holds the nodes that it owns. Behind their slots stand *halo* slots, one for each link to a node of another part,
-which is the least: every such link carries one population a step. They are ordered by owner, so that each message is
-one piece of the array on one side and a list of the owner's slots on the other.
+A subdomain holds the nodes that it owns. Behind their slots stand *halo* slots, one for each link to a node of another
+part, which is the least: every such link carries one population a step. They are ordered by owner, so that each
+message is one piece of the array on one side and a list of the owner's slots on the other.
 
 A slot that a link reaches across the border is touched by its owner in even steps and by the link's node in odd steps:
 
@@ -50,13 +50,15 @@ class Subdomain:
 
     Attributes
     ----------
-    number : of the part.
+    number : of the subdomain.
     lattice : of its own nodes.
     rows : (lattice.count,) rows of these nodes in the whole domain.
-    halo : by the number of each other part that links of this one reach, the halo slots that stand for slots there.
-    send_slots : by the number of each other part that reaches slots of this one, these slots, in the order of its halo.
-    ghosts : by the number of each other part, the rows behind the own ones that stand for its nodes.
-    send_nodes : by the number of each other part that has such rows for nodes of this one, these nodes.
+    halo : by the number of each other subdomain that links of this one reach, the halo slots that stand for slots
+        there.
+    send_slots : by the number of each other subdomain that reaches slots of this one, these slots, in the order of its
+        halo.
+    ghosts : by the number of each other subdomain, the rows behind the own ones that stand for its nodes.
+    send_nodes : by the number of each other subdomain that has such rows for nodes of this one, these nodes.
     """
 
     number: int
@@ -69,12 +71,12 @@ class Subdomain:
 
 
 def split(whole: Lattice, subdomain: NDArray[np.integer]) -> list[Subdomain]:
-    """Lattices of the parts of a domain.
+    """Lattices of the subdomains of a domain.
 
     Parameters
     ----------
     whole : the lattice of the whole domain.
-    subdomain : (N,) number of the part of each node, 0, 1, ...
+    subdomain : (N,) number of the subdomain of each node, 0, 1, ...
     """
     cuts = [_Cut(whole, subdomain, number) for number in range(int(subdomain.max()) + 1)]
     place = np.empty(whole.count, np.int64)
@@ -101,11 +103,11 @@ def split(whole: Lattice, subdomain: NDArray[np.integer]) -> list[Subdomain]:
 
 
 class _Cut:
-    """A part while it is cut out of the whole.
+    """A subdomain while it is cut out of the whole.
 
     Attributes
     ----------
-    number : of the part.
+    number : of the subdomain.
     rows : its nodes, those at the border first, with others up to a multiple of the alignment.
     outside : slots of the whole domain that its links reach in other parts, by owner and then in their order.
     ranges : by the number of the owner, first and last of its slots in `outside`.
@@ -152,7 +154,7 @@ class _Cut:
         return local.astype(np.uint32 if self.own_slots + len(self.outside) < 2**32 else np.uint64)
 
     def lattice(self, place: NDArray[np.int64]) -> Lattice:
-        """The lattice of the part."""
+        """The lattice of the subdomain."""
         whole, count = self._whole, len(self.rows)
         addresses = whole.addresses.reshape(whole.q - 1, whole.stride)
         back = velocity_set(whole.q).opposite[1:, None]
@@ -241,10 +243,10 @@ def _by_owner(owner: NDArray[np.integer]) -> dict[int, NDArray[np.int64]]:
 
 
 class SubdomainsDriver:
-    """Runs the parts of a domain one after another in one process; see :class:`solver.backends.driver.Driver`.
+    """Runs the subdomains one after another in one process; see :class:`solver.backends.driver.Driver`.
 
-    What passes between parts goes through three methods, `_exchange`, `_fill_ghosts` and `_add_up`: messages between
-    neighbours and a sum over all parts, which is all that a distributed run has to replace.
+    What passes between subdomains goes through three methods, `_exchange`, `_fill_ghosts` and `_add_up`: messages
+    between neighbours and a sum over all parts, which is all that a distributed run has to replace.
 
     Attributes
     ----------
@@ -336,16 +338,16 @@ class SubdomainsDriver:
                     owner.write(send_slots, driver.read(halo))
 
     def _add_up(self, limbs: list[Limbs]) -> Limbs:
-        """Words of a sum over all parts, from those of each."""
+        """Limbs of a sum over all subdomains, from those of each."""
         return np.sum(limbs, axis=0, dtype=np.int64)
 
     def observe(self, keep: bool) -> None:
-        """Begin to look at the flow."""
+        """Begin to observe the flow."""
         for driver in self.drivers:
             driver.observe(keep)
 
     def observation(self) -> Observation:
-        """What the last look saw."""
+        """The last observation."""
         accumulators = [driver.accumulator() for driver in self.drivers]
         for subdomain, accumulator in zip(self.subdomains, accumulators, strict=True):
             accumulator.extremes[:, 1::2] = subdomain.rows[accumulator.extremes[:, 1::2].astype(np.int64)]
@@ -384,7 +386,7 @@ class SubdomainsDriver:
         return whole
 
     def _room(self, of_subdomain: NDArray[np.floating]) -> NDArray[np.floating]:
-        """Room for numbers of all nodes that look like these of a part."""
+        """Empty arrays for all nodes, shaped like these of a subdomain."""
         return np.empty((*of_subdomain.shape[:-1], self._count), self._real)
 
     def at_bounds(self) -> NDArray[np.int64]:
@@ -404,7 +406,7 @@ class SubdomainsDriver:
             )
 
     def pressures(self) -> NDArray[np.float64]:
-        """Filtered flow and stored pressure of each controlled outlet, which all parts know."""
+        """Filtered flow and stored pressure of each outlet with feedback, which all parts know."""
         return self.drivers[0].pressures()
 
     def state(self) -> dict[str, NDArray[Any]]:

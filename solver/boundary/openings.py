@@ -36,13 +36,14 @@ from solver.kernels.velocity_sets import velocity_set
 
 @dataclass(frozen=True)
 class InletLinks:
-    """Links through inlets. What enters through link k is sum_r weight[r, k] conditions[column[k] + r], r < rows[k].
+    """Links through inlets. What enters through link k is sum_r weight[r, k] boundary_values[column[k] + r], r <
+    rows[k].
 
     Attributes
     ----------
     slot : (K,) slot of the returning population.
     opening : (K,) int32, index of the opening, its id less one.
-    column, rows : (K,) int32, the opening's first column in the conditions, and how many it has there.
+    column, rows : (K,) int32, the opening's first column in the boundary values, and how many it has there.
     weight : (R, K) share of the flow that each column stands for, R the most that an inlet has.
     """
 
@@ -63,7 +64,7 @@ class OutletLinks:
     first : (M + 1,) int32, where the links of each node begin.
     slot : (K,) slot of the returning population.
     opening : (K,) int32, index of the opening, its id less one.
-    column : (K,) int32, the opening's column in the conditions: drho on the cap.
+    column : (K,) int32, the opening's column in the boundary values: drho on the cap.
     normal : (K, 3), unit vector out of the vessel.
     velocity : (K, 3), c_i of the link.
     weight : (K,), w_i of the link.
@@ -89,13 +90,13 @@ class OutletLinks:
 class OutletFeedback:
     """Outlets whose pressure follows from their flow, one linear rule for all; see :func:`adjusted`.
 
-    Each has a second column in the conditions, the flow that belongs to the pressure in its first. The flow that a rule
-    follows is the outlet's own, Q_m, or that of all controlled ones: Q = Q_m + share (sum of Q_k - Q_m).
+    Each has a second column in the boundary values, the flow that belongs to the pressure in its first. The flow that
+    a rule follows is the outlet's own, Q_m, or that of all outlets with feedback: Q = Q_m + share (sum of Q_k - Q_m).
 
     Attributes
     ----------
     opening : (M,) int32, index of the opening.
-    column : (M,) int32, its first column in the conditions.
+    column : (M,) int32, its first column in the boundary values.
     rule : (M, 5) float64: alpha, decay, gain and resistance, in drho and lattice units of flow, and share.
     start : (M, 2) float64, filtered flow and stored pressure before the first step.
     """
@@ -182,7 +183,7 @@ def inlet_links(
     ----------
     nodes, addresses, stride : the geometry and where its links' populations live.
     profiles : velocity over each inlet, by name.
-    columns : (openings + 1,) where the columns of each opening begin in the conditions, and how many there are.
+    columns : (openings + 1,) where the columns of each opening begin in the boundary values, and how many there are.
     real : type of the weights.
 
     Raises
@@ -285,7 +286,7 @@ def _layered(nodes: Nodes, ids: list[int], layers: int) -> NDArray[np.float64]:
 
 @njit(cache=True)
 def backflow_limbs(entered: Any, first: Any, opening: Any, openings: int) -> Limbs:
-    """Words of what entered on balance at the nodes of each outlet where more came in than went out, (openings, 3).
+    """Limbs of what entered on balance at the nodes of each outlet where more came in than went out, (openings, 3).
 
     Parameters
     ----------

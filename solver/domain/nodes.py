@@ -249,7 +249,7 @@ def _corners_are_joined(nodes: Nodes) -> bool:
 
 
 def save(nodes: Nodes, path: Path) -> None:
-    """Write the node arrays as HDF5: one data set an array, the rest as attributes; sealed."""
+    """Write the node arrays as HDF5: one data set an array, the rest as attributes; with a checksum trailer."""
     if nodes.q != Q:
         raise ValueError("node arrays whose links along corners are merged stay in the solver")
     require_room(path, sum(getattr(nodes, name).nbytes for name in ARRAYS))

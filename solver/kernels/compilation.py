@@ -2,7 +2,7 @@
 
 Models are chosen before compilation: loops over nodes close over the functions of a node that were chosen. Numba finds
 what it compiled before by a pickle of what a loop closes over, in which compiled functions have a random name. Here
-they are told by what they are made of, and by the source of the whole solver, any change of which compiles all again.
+the key is what a loop is made of, and the source of the whole solver: any change of it compiles everything again.
 
 Numba tells machine code of the same function over other models apart by a number that counts from 1 in each process.
 Two such, found on disk where different processes left them, may have the same name, and the first is then run in place
@@ -35,7 +35,9 @@ def source(folder: Path) -> str:
 
 
 def identity(value: Any) -> str:
-    """What a function closes over, told alike in each process: a function by its code and by what it closes over."""
+    """Identity of what a function closes over, the same in each process: a function by its code and by what it closes
+    over.
+    """
     function = getattr(value, "py_func", value)
     if isinstance(code := getattr(function, "__code__", function), CodeType):
         cells = tuple(cell.cell_contents for cell in getattr(function, "__closure__", None) or ())
@@ -69,7 +71,7 @@ class KernelCache(BySource, FunctionCache):
 
 
 def cached_njit(**options: Any) -> Callable[[Any], Any]:
-    """Decorator of loops that are compiled for the CPU, and kept.
+    """Decorator of loops: compile them for the CPU, and keep the machine code on disk.
 
     They are without Python's check for division by zero, which would keep them from being made of vectors.
     """

@@ -49,7 +49,7 @@ class Parts(NamedTuple):
 
 @cache
 def make_parts(real: Real) -> Parts:
-    """Those of one number."""
+    """The operations of a single number."""
 
     @node_function
     def apart(x: Any) -> tuple[Any, Any]:

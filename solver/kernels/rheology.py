@@ -287,7 +287,7 @@ def make_fields(model: str | None, blended: bool, equilibrium: str, real: Real, 
     `rates`, `omega` and `blend` as for :func:`make_rates`; the fields are those of
     :class:`solver.backends.driver.Fields`, the viscosity 0 without a model. With one, the stress is that with the
     omega which the next step would collide with, and Bingham's viscosity, which is infinite where nothing is sheared,
-    is told as if tau were at most `MOST_TAU` there.
+    is given as if tau were at most `MOST_TAU` there.
     """
     macroscopic, stress_of = make_macroscopic(real, equilibrium, q), make_stress(real, equilibrium, q)
     zero, half, one, third = real(0), real(0.5), real(1), real(1 / 3)

@@ -1,8 +1,8 @@
 """How populations are stored: as the numbers that are computed with, or as fp16 numbers, scaled.
 
-A half (IEEE 754 binary16) has 11 significant bits down to 2^-14. Populations are shifted, and far below 1 as long as
-the flow is sound, so that they are stored 2^15 times as large: digits are kept from 2 down to 2e-9. A CUDA device
-converts halves itself; on the CPU their bits are made and read here, rounded to the nearest, ties to even.
+An fp16 number (IEEE 754 binary16) has 11 significant bits down to 2^-14. Populations are shifted, and far below 1 as
+long as the flow is sound, so that they are stored 2^15 times as large: digits are kept from 2 down to 2e-9. A CUDA
+device converts fp16 itself; on the CPU the bits are made and read here, rounded to the nearest, ties to even.
 """
 
 from functools import cache
@@ -15,7 +15,7 @@ from solver.kernels.node_physics import node_function
 from solver.kernels.streaming import make_moves
 
 NATIVE, FP16_BITS, FP16 = "native", "fp16-bits", "fp16"
-"""Ways of storage: numbers as they are, bits of halves (uint16), halves of the device (float16)."""
+"""Ways of storage: numbers as they are, bits of fp16 numbers (uint16), the device's own fp16 (float16)."""
 SCALE = 2.0**15
 
 _ONE, _SIGN, _REST, _MAGNITUDE = np.uint32(1), np.uint32(0x8000), np.uint32(0x7FFF), np.uint32(0x7FFFFFFF)
@@ -25,9 +25,9 @@ _ULP, _BELOW_TIE, _SIGN_UP = np.uint32(13), np.uint32(0xFFF), np.uint32(16)
 _HIDDEN, _REBIAS, _TO_INFINITE = np.uint32(1 << 23), np.uint32((127 - 15) << 23), np.uint32((255 - 31) << 23)
 """Bits of single precision: of one in the exponent, of the difference between both biases, and to both's infinity."""
 _LEAST_NORMAL, _BEYOND = np.uint32((127 - 14) << 23), np.uint32((127 + 16) << 23)
-"""Bits in single precision of the least normal half 2^-14, and of 2^16, where halves end."""
+"""Bits in single precision of the least normal fp16 number 2^-14, and of 2^16, where fp16 ends."""
 _SUBNORMAL_UNIT = np.float32(0.5)
-"""Where single precision's last digit is 2^-24, that of subnormal halves: adding it rounds to them."""
+"""Where single precision's last digit is 2^-24, that of subnormal fp16: adding it rounds to them."""
 
 
 LEAST_FP16_MARGIN, GOOD_FP16_MARGIN = 0.5, 3.0
@@ -35,9 +35,9 @@ LEAST_FP16_MARGIN, GOOD_FP16_MARGIN = 0.5, 3.0
 
 
 def fp16_margin(force: float, drho: float, speed: float) -> float:
-    """What a step adds over half of the last digit that halves keep of it, for flow at a speed beside a deviation drho.
+    """What a step adds over half of the last digit that fp16 keeps of it, for flow at a speed beside a deviation drho.
 
-    A force F adds 3 w_i c_i.F to populations of the size w_i (drho + 3 u), of which halves keep the part 2^-11:
+    A force F adds 3 w_i c_i.F to populations of the size w_i (drho + 3 u), of which fp16 keeps the part 2^-11:
 
         F / (2^-11 (drho/3 + u)).
 

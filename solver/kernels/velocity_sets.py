@@ -1,4 +1,4 @@
-"""Velocity sets as data. The drivers run both; geometry is told by the directions of :mod:`solver.kernels.d3q19`
+"""Velocity sets as data. The drivers run both; geometry is described by the directions of :mod:`solver.kernels.d3q19`
 alone.
 """
 

@@ -1,4 +1,4 @@
-"""Conditions: what holds at the openings over time, in lattice units, out of settings, units and the geometry.
+"""Boundary schedule: what holds at the openings over time, in lattice units, out of settings, units and the geometry.
 
 They are a table with a row for each step. An inlet has a column for each row of its weights
 (:mod:`solver.boundary.profiles`), the first of them its flow if it is the only one; an outlet has one with drho on its

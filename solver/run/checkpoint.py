@@ -1,8 +1,8 @@
 """Checkpoints: the state of a run on disk, from which it goes on after a stop to the same bits as if there was none.
 
-A checkpoint is a sealed file of plain arrays, written beside the one before it and renamed when it is whole. The two
-newest are kept; the newest that is valid, and belongs to the same run, is used. The snapshots that a run has taken so
-far, which are larger than its state, stand beside them, each in a file of its own, written once.
+A checkpoint is a file of plain arrays with a checksum trailer, written beside the one before it and renamed when it is
+whole. The two newest are kept; the newest that is valid, and belongs to the same run, is used. The snapshots that a
+run has taken so far, which are larger than its state, stand beside them, each in a file of its own, written once.
 """
 
 import logging
@@ -55,7 +55,7 @@ class Checkpoints:
     folder : where they lie, and nothing else; made when the first is written.
     identity : of the run: a checkpoint of another one is not used.
     every_s : time between two.
-    log : where it is told what is used, and what is not.
+    log : says what is used, and what is not.
     """
 
     folder: Path
@@ -143,7 +143,7 @@ class Checkpoints:
                         found: NDArray[np.generic] = file[name][()]
                         return found
             except (OSError, KeyError, ValueError):
-                continue  # which is told when the state is taken
+                continue  # which is logged when the state is taken
         return None
 
     def remove(self) -> None:
@@ -170,7 +170,7 @@ class Checkpoints:
 
 
 def _write(path: Path, arrays: Arrays, identity: str = "") -> None:
-    """Write arrays, sealed; the file appears whole, also after a loss of power, or not at all."""
+    """Write arrays, with a checksum trailer; the file appears whole, also after a loss of power, or not at all."""
     partial = path.with_name(f".{path.name}")
     require_room(path, sum(array.nbytes for array in arrays.values()))
     try:

@@ -40,7 +40,7 @@ from solver.run.units import MAX_GRID_REYNOLDS
 from solver.runtime.errors import StageError
 
 LEAST_UPDATES = 3e8
-"""Updates of nodes that a run from rest is expected to take, below which ``auto`` looks for no coarser lattice."""
+"""Updates of nodes that a run from rest is expected to take, below which ``auto`` tries no coarser lattice."""
 LEAST_ACROSS = 4.0
 """Coarse nodes across the narrowest section: with fewer the flow is a different one."""
 ROUGH = 10.0
@@ -265,7 +265,7 @@ def _scales(fine: Plan, coarse: Plan) -> tuple[Reals, Reals]:
 
     Returns
     -------
-    For packed fields, (C, 1), and for the state of a controlled outlet, flow and pressure.
+    For packed fields, (C, 1), and for the state of an outlet with feedback, flow and pressure.
     """
 
     def ratio(name: str) -> float:

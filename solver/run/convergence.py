@@ -47,7 +47,7 @@ FAR = 1000
 LEAST_THROUGHS = 10.0
 """Flow-through times over which the mean of a flow that fluctuates is taken at least."""
 PEAK = 0.3
-"""Part of a signal's variance that must lie around one frequency for a period to be told."""
+"""Part of a signal's variance that must lie around one frequency for a period to be reported."""
 
 
 NAMES = {"kinetic_energy_j": "kinetic energy", "mean_speed_m_s": "mean speed", "max_speed_m_s": "largest speed"}
@@ -310,7 +310,7 @@ class Watch:
         return max(map(standard_error, signals(rows).values()))
 
     def least_steps_left(self, rows: Sequence[Row]) -> float:
-        """Steps until a mean is long enough to be told, if the flow fluctuates from now on."""
+        """Steps until a mean is long enough to be reported, if the flow fluctuates from now on."""
         count = LEAST_THROUGHS * 2**self._restarts * self.through
         return (RECENT * self.through if self.begun is None else 0.0) + count - len(self.averaged(rows)) * self.interval
 

@@ -1,4 +1,4 @@
-"""A flow that diverges: how that is seen, and what is told of it: when, where, why, and what would avoid it."""
+"""A flow that diverges: how it is detected, and the message: when, where, why, and what avoids it."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -31,9 +31,9 @@ class DivergenceError(StageError):
 
     Attributes
     ----------
-    step : at which it was looked at.
+    step : of the observation.
     node : row of the node at which it was seen.
-    happened : what was seen, as a sentence.
+    happened : what was observed, as a sentence.
     reached_m_s : largest speed before, as it would be with the whole inflow; 0 if nothing was seen before.
     drho : deviation of the density where that alone went too far; else none.
     changes : the :func:`advice`.
@@ -68,7 +68,7 @@ def _happened(nodes: Nodes, plan: Plan, step: int, observation: Observation, nod
     away = {o.name: float(np.linalg.norm(place - o.centre_mm)) for o in nodes.openings}
     near = min(away, key=lambda name: away[name]) if away else None
     if not np.isfinite(observation.max_speed):
-        spread_mm = CHECK_STEPS * nodes.spacing_mm  # a node a step along each axis, since the look before
+        spread_mm = CHECK_STEPS * nodes.spacing_mm  # a node a step along each axis, since the observation before
         what = f"a population is no longer finite, which began there or {spread_mm:.3g} mm away along each axis at most"
     elif fast:
         what = (

@@ -35,7 +35,7 @@ class Attempt:
     since : step at which its models took over.
     peak_speed_m_s, lattice_speed : in place of those that are expected and set; none: those.
     past : why earlier models were left, a sentence each.
-    restored : whether a checkpoint told of it, and no state was taken from there yet.
+    restored : whether a checkpoint recorded it, and no state was taken from there yet.
     """
 
     rung: int = 0

@@ -72,7 +72,7 @@ def steady_statistics(
 
 
 class FlowWriter:
-    """Writes a flow file step by step; a context manager, at whose end the file is sealed.
+    """Writes a flow file step by step; a context manager, at whose end the file gets its checksum trailer.
 
     Parameters
     ----------

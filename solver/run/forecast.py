@@ -12,7 +12,7 @@ Where waves stay, behind Windkessels and in flows that pulsate, the slowest moti
 flow and an outlet of given pressure is a standing wave, a quarter of a wavelength long, of frequency
 omega = pi c_s/(2 L). With Womersley's number alpha = R sqrt(omega/nu) friction damps it at the rate
 
-    (1 + alpha/sqrt 2)/T    where it swings (the dispersion of Womersley 1955, doi:10.1113/jphysiol.1955.sp005276,
+    (1 + alpha/sqrt 2)/T    where it oscillates (the dispersion of Womersley 1955, doi:10.1113/jphysiol.1955.sp005276,
                             expanded for large alpha),
     alpha^4/(8 T)           where it creeps, alpha below about 2 (Poiseuille's friction),
 

@@ -1,4 +1,4 @@
-"""Plan of a run: conditions matched to the openings, and everything chosen before the first step."""
+"""Plan of a run: a boundary schedule matched to the openings, and everything chosen before the first step."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -46,14 +46,14 @@ SEPARATED, WIDER = 14.0, 1.5
 """Rate at which flow behind a widening settles, in nu/R^2 with R of `wall_radius_mm`; and the largest opening over the
 narrowest section, in area, that counts as one."""
 SLOW = 0.1
-"""Part of the peak speed that flow in sacs and in diastole has, which halves must still carry."""
+"""Part of the peak speed that flow in sacs and in diastole has, which fp16 must still carry."""
 TURN = 0.01
 """Part of the viscous time that a flow-through time of a closed domain is at least."""
 ACCURATE, DROP_ERROR = 10.0, 0.005
-"""Grid Reynolds number above which a run is told how far off its pressure drop may be, and that error over the grid
+"""Grid Reynolds number above which a warning says how far off its pressure drop may be, and that error over the grid
 Reynolds number: the largest of pipe, bend, fork and stenosis against half the spacing, see docs/validation.md."""
 WAVEFORM_SAMPLES = 1000
-"""Of a period, at which flow and its change in time are looked at."""
+"""Of a period, at which flow and its change in time are evaluated."""
 
 
 @dataclass(frozen=True)
@@ -74,7 +74,7 @@ class Plan:
     period_s : period of the inflow; none if it is steady.
     viscous_steps : R^2/nu in steps, R the radius of the largest opening, or that of the walls without openings.
     through_steps : a flow-through time: volume over inflow, or the time in which the driver crosses the domain.
-    schedule : when the run is looked at, averaged and written, and may stop.
+    schedule : when the run is observed, averaged and written, and may stop.
     expected_steps : where it is expected to end: after all cycles, or when it is steady.
     numbers : dimensionless numbers and scales for the log and the summary.
     out_m3_s : what is expected to leave through each opening by its index at the largest flow; none without inflow.
@@ -157,7 +157,7 @@ def make_plan(nodes: Nodes, settings: SolveSettings, least_rung: int = 0) -> Pla
     Raises
     ------
     StageError
-        If conditions do not fit the openings, or the flow cannot be run as asked.
+        If boundary conditions do not fit the openings, or the flow cannot be run as asked.
     """
     if settings.precision not in PRECISIONS:
         raise StageError(f"solve.precision {settings.precision!r}: unknown; known are {', '.join(PRECISIONS)}")
@@ -377,7 +377,7 @@ def _expected_speed(
     Raises
     ------
     StageError
-        If nothing drives the flow, or that speed cannot be told.
+        If nothing drives the flow, or that speed is unknown.
     """
     speed = max((float(np.linalg.norm(velocity)) for velocity in moving_m_s.values()), default=0.0)
     if sections:

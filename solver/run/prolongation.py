@@ -7,8 +7,8 @@ side, u, to the wall's, u_w,
 
     (q u + u_w)/(1 + q),
 
-and what has no value there goes on as from the two nodes behind it, (3 v_1 - v_2)/2. What is told by both sides, or by
-a wall, counts alone where there is any.
+and what has no value there goes on as from the two nodes behind it, (3 v_1 - v_2)/2. What is reached from both sides,
+or by a wall, counts alone where there is any.
 """
 
 from itertools import product

@@ -1,4 +1,4 @@
-"""Schedule of a run: the steps at which it is looked at, averaged, written and may stop. All of them are even."""
+"""Schedule of a run: the steps at which it is observed, averaged, written and may stop. All of them are even."""
 
 from dataclasses import dataclass, replace
 from math import ceil, inf
@@ -11,8 +11,8 @@ from solver.run.units import ROWS_PER_CYCLE
 from solver.runtime.errors import StageError
 
 CHECK_STEPS = 50
-"""Steps between two looks for a flow that diverges, where no row of the monitor comes before. What a look saw is taken
-in after the steps up to the next one, so that such a flow is stopped within twice as many."""
+"""Steps between two checks for a flow that diverges, where no row of the monitor comes before. What a check observed
+is taken in after the steps up to the next one, so that such a flow is stopped within twice as many."""
 SAMPLES = 100
 """States that a mean over a cycle is made of, at least: evenly spaced, they give the mean of a periodic flow exactly up
 to its harmonic SAMPLES - 1. Rows of the monitor while what drives a steady run crosses the domain, at most."""
@@ -87,7 +87,7 @@ class Schedule:
         return step % self.interval == 0 or step == self.last
 
     def observed_at(self, step: int) -> bool:
-        """Whether the flow is looked at: for a row, for a change, or because it was not for long."""
+        """Whether the flow is observed: for a row, for a change, or because it was not for long."""
         return self.row_due(step) or self.compares(step) or step % self.interval % CHECK_STEPS == 0
 
     def may_end(self, step: int) -> bool:
@@ -148,7 +148,7 @@ def make_schedule(
     settings : of the stage.
     dt_s : time of a step, of which a period has a multiple of twice :func:`moments_per_cycle`.
     viscous_steps : steps of the viscous time.
-    period_s : of the conditions; none if they are steady.
+    period_s : of the boundary conditions; none if they are steady.
     inflow : at the rows of a period, in any unit.
     crossing_steps : of a steady flow, steps in which the fastest fluid, or the driver, crosses the domain.
 

@@ -62,7 +62,9 @@ class PatchSettings:
 
 @dataclass(frozen=True)
 class SolveSettings:
-    """Blood, conditions at the openings by their name or ``*``, force, patches of the wall by name, numerics."""
+    """Blood, boundary conditions of the openings by their name or ``*``, force, patches of the wall by name,
+    numerics.
+    """
 
     density_kg_m3: float
     viscosity_pa_s: float

@@ -66,7 +66,7 @@ def make_driver(backend: str, lattice: Lattice, subdomain: NDArray[np.integer] |
     ----------
     backend : its name.
     lattice : the whole domain's.
-    subdomain : (N,) number of the part of each node; one part if not given.
+    subdomain : (N,) number of the subdomain of each node; one part if not given.
     """
     make: Callable[[Lattice], LatticeDriver]
     if choose_backend(backend) == "cpu":

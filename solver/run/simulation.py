@@ -1,4 +1,4 @@
-"""The time loop: conditions over time, monitoring, when to stop, what to write."""
+"""The time loop: boundary values over time, monitoring, when to stop, what to write."""
 
 import logging
 import time
@@ -69,7 +69,7 @@ class Carried:
 
 
 class StaleError(Exception):
-    """A checkpoint told of an attempt, but its state is of no use: the run begins as any other."""
+    """A checkpoint recorded an attempt, but its state is of no use: the run begins as any other."""
 
 
 class OutgrownError(Exception):
@@ -131,7 +131,7 @@ class Simulation:
     watch : what a steady run's rows say of whether it settles.
     step, seconds, bytes : how far it has come, what that took, and memory.
     state : ``steady``, ``periodic``, ``unsteady`` (a fluctuating flow whose mean was taken), or ``unsettled``.
-    fluctuation : of a flow that is not steady under steady conditions.
+    fluctuation : of a flow that is not steady under steady boundary conditions.
     """
 
     nodes: Nodes
@@ -266,7 +266,7 @@ class Simulation:
         )
         if self.watch.begun is not None or self.watch.outcome != "settles":
             left = self.watch.least_steps_left(self.monitor.rows)
-            why = f"; the flow {self.watch.outcome}, and is told by its mean:"
+            why = f"; the flow {self.watch.outcome}, and its mean is reported:"
         else:
             left, _ = time_left.by_residual(self.monitor.rows, self.watch.ramp, settings.steady_tolerance)
             why = ";"
@@ -278,7 +278,7 @@ class Simulation:
         while self.step < schedule.last and not self._ended:
             stop = schedule.next_stop(self.step)
             self.driver.advance(self.plan.boundary_schedule.at(self.step, stop))
-            self._see()  # what was looked at before this stretch, with which a device is busy meanwhile
+            self._see()  # what was observed before this stretch, with which a device is busy meanwhile
             self.step, self.seconds = stop, time.monotonic() - start
             if self._outgrown:
                 self._hand_over(self._outgrown[1])
@@ -343,7 +343,7 @@ class Simulation:
 
     @property
     def counted_rows(self) -> Sequence[Row]:
-        """Rows that the result is told by: of the mean, of the last period, or of the last tenth of a run."""
+        """Rows that the result is taken from: of the mean, of the last period, or of the last tenth of a run."""
         return self.watch.averaged(self.monitor.rows) if self.fluctuation else self.monitor.last_part()
 
     def _keep_state(self, checkpoints: Checkpoints, writer: FlowWriter) -> None:
@@ -399,7 +399,7 @@ class Simulation:
     def _on_the_way(self, step: int, arrays: Arrays) -> bool:
         """Whether this run comes by a state of one that is alike up to where it ends.
 
-        A steady one does with the same rows, before its mean begins; or later, where no mean is told since what has
+        A steady one does with the same rows, before its mean begins; or later, where no mean is reported since what has
         not settled is refused.
         """
         schedule, end = self.plan.schedule, self._end()
@@ -411,7 +411,7 @@ class Simulation:
         return without_mean and bool(arrays["end"][0] == schedule.interval)
 
     def _see(self) -> None:
-        """Take in what was looked at last: a row of the monitor where one is due."""
+        """Take in the last observation: a row of the monitor where one is due."""
         if self._unseen is None:
             return
         step, self._unseen = self._unseen, None

@@ -41,7 +41,7 @@ def solve(
     Parameters
     ----------
     nodes : the geometry.
-    settings : fluid, conditions, numerics.
+    settings : fluid, boundary conditions, numerics.
     flow_path : where the flow file goes, see :mod:`solver.run.flow_file`.
     monitor_path : where the monitor's CSV goes.
     log : where progress goes.

@@ -1,4 +1,4 @@
-"""Sound: what the compressibility of the lattice takes from a flow that pulsates, told before the run.
+"""Sound: what the compressibility of the lattice takes from a flow that pulsates, estimated before the run.
 
 The lattice's fluid carries sound at c_s = dx/(sqrt(3) dt), and so takes up V/(rho c_s^2) of volume for each unit of
 pressure, which a vessel of rigid walls does not. Of the flow that enters, a part goes into that and not through the

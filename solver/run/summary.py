@@ -1,4 +1,4 @@
-"""What is told of a run at its end: the figures of solve.json, warnings and notes."""
+"""Summary of a run: the figures of solve.json, warnings and notes."""
 
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -19,7 +19,7 @@ from solver.run.sound import Loss
 from solver.run.units import MAX_DRHO, under_resolved
 
 BACKFLOW = 1e-3
-"""Of the largest flow through an opening: what comes back above this is told."""
+"""Of the largest flow through an opening: backflow above this gets a note."""
 
 
 MANY = 0.01

@@ -123,13 +123,13 @@ def choose_units(
     The lattice speed asked for is lowered where tau would exceed 1.5, where the pressure would change the density by
     more than 0.04, and where the fluid, compressible as it is, would take more than 1 % of the first harmonic of an
     outlet's flow; but for the last to no less than a quarter. A cycle is a multiple of 2 `rows_per_cycle` steps, so
-    that every cycle is looked at in the same phases.
+    that every cycle is observed in the same phases.
 
     Parameters
     ----------
     dx_m, peak_speed_m_s, density_kg_m3, viscosity_pa_s : of the flow.
     lattice_speed : wanted peak speed in lattice units.
-    period_s : period of the conditions; none if they are steady.
+    period_s : period of the boundary conditions; none if they are steady.
     rows_per_cycle : rows of the monitor in a period.
     pressure_pa : largest expected difference to the pressure that is zero on the lattice.
     loss : part of a first harmonic that is lost at a time step, see :mod:`solver.run.sound`; none of a steady flow.

@@ -164,7 +164,9 @@ def _empty(_: str, found: Any) -> None:
 
 
 def write_still(path: Path, nodes: Nodes, arrays: Mapping[str, NDArray[np.floating]]) -> None:
-    """Write a file of arrays at the fluid nodes, (N,) or (N, components), that hold for all times; sealed."""
+    """Write a file of arrays at the fluid nodes, (N,) or (N, components), that hold for all times; with a checksum
+    trailer.
+    """
     require_room(path, sum(array.nbytes for array in arrays.values()))
     with h5py.File(path, "w") as file:
         root = begin(file, "UnstructuredGrid")

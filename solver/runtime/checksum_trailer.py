@@ -1,4 +1,5 @@
-"""Seal: the checksum of a file at its end, by which damage is seen before a library reads what could hang or crash it.
+"""Checksum trailer: the checksum of a file at its end. Damage is found before a library reads what could hang or crash
+it.
 
 It is a line of text behind the last byte that HDF5 counts, so that h5py, VTK and ParaView read the file as any other.
 """
@@ -15,14 +16,14 @@ BLOCK = 2**20
 
 
 def write_checksum_trailer(path: Path) -> None:
-    """Put the SHA-256 of a file that is whole behind its end."""
+    """Append the SHA-256 of a complete file to it."""
     line = MARK + checksum(path).encode()
     with path.open("ab") as stream:
         stream.write(line)
 
 
 def require_checksum_trailer(path: Path) -> None:
-    """Make sure that a file is what it was when it was sealed.
+    """Check a file against its checksum trailer.
 
     Raises
     ------

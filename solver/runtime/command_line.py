@@ -44,7 +44,8 @@ def run_stage(
     several : roles of inputs that take one path or more.
     optional : roles of inputs that may be left out; the job then has none of that role, or an empty list.
     afterwards : called once the outputs are where they belong.
-    more : options of the stage's own, which what it makes does not depend on, by name: what `argparse` is told of each.
+    more : options of the stage's own, which what it makes does not depend on, by name: the arguments of `argparse` for
+        each.
     """
     parser = argparse.ArgumentParser(
         prog=f"python -m {program_name()}",
@@ -104,7 +105,7 @@ def run_stage(
 
 
 def _error_message(error: OSError, arguments: Iterable[Any], made: list[Path]) -> str:
-    """What is said of an error of the system; `made` are the paths that are written to."""
+    """Message for an error of the system; `made` are the paths that are written to."""
     reason = error.strerror or type(error).__name__
     if remedy := remedy_of(error):
         path = Path(os.fsdecode(error.filename)) if error.filename else made[0]

@@ -39,7 +39,7 @@ def appearing_whole(targets: dict[str, Path]) -> Iterator[dict[str, Path]]:
 
 @contextmanager
 def _explain_full_disk(targets: Iterable[Path]) -> Iterator[None]:
-    """Libraries tell of a full disk each in words of its own, or not at all: then it is told here.
+    """Report a full disk, which libraries report each in their own way, or not at all.
 
     Raises
     ------

@@ -57,7 +57,7 @@ def imports(file: Path) -> tuple[str, ...]:
 
 
 def statements(node: ast.AST) -> Iterator[ast.stmt]:
-    """All statements below a node, without a look at expressions, of which there are twenty times as many."""
+    """All statements below a node, without visiting expressions, of which there are twenty times as many."""
     for block in ("body", "orelse", "finalbody", "handlers", "cases"):
         for inner in getattr(node, block, ()):
             if isinstance(inner, ast.stmt):

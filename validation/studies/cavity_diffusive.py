@@ -26,7 +26,7 @@ from validation.studies.reference import read_reference
 from validation.studies.run import Run
 
 DIAGONAL = 4
-"""Nodes on the diagonal from a corner of the lid at which the velocity is told."""
+"""Nodes on the diagonal from a corner of the lid at which the velocity is reported."""
 
 
 class Options(Section):

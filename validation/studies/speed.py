@@ -1,7 +1,8 @@
 """Speed: what ``validation.baseline_benchmark`` found on lattices of several sizes, beside published times and those
 of another machine.
 
-Speeds are told, not held: they are the machine's. What is held are numbers of nodes, and that all programs agree.
+Speeds are reported, not checked: they are the machine's. What is checked are numbers of nodes, and that all programs
+agree.
 """
 
 import json
@@ -38,7 +39,7 @@ class Options(Section):
         description="root of the mean square difference of two wall schemes, relative, over the part of wall nodes"
     )
     recorded: str | None = Field(
-        None, description="file in benchmarks/results, without .json, with races on a machine that has a GPU"
+        None, description="file in benchmarks/results, without .json, with benchmarks on a machine that has a GPU"
     )
 
 
@@ -71,7 +72,7 @@ def on_gpu(benchmark: Benchmark) -> bool:
 
 
 def recorded(study: str, name: str | None) -> dict[str, Benchmark]:
-    """Races on another machine by the names of the study's runs; none where nothing was recorded."""
+    """Benchmarks on another machine by the names of the study's runs; none where nothing was recorded."""
     path = ROOT / "benchmarks" / "results" / f"{name}.json"
     if name is None or not path.is_file():
         return {}

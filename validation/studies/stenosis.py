@@ -44,7 +44,7 @@ class Options(Section):
     """Where is looked, and what is to be reached."""
 
     sections: tuple[float, ...] = Field(description="whose flow is held, in diameters from the throat")
-    drop: tuple[float, float] = Field(description="between which places the pressure drop is told")
+    drop: tuple[float, float] = Field(description="between which places the pressure drop is given")
     nodes: int = Field(20, description="across the vessel, from which on flow, momentum and changes are asked for")
     lost: Positive = Field(0.001, description="part of the flow that does not leave, at most")
     flow: Positive = Field(0.01, description="relative deviation of the flow through a section")

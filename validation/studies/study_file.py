@@ -108,7 +108,7 @@ class StudyInput(Study):
 
 
 def read_study(name: str, folder: Path = FOLDER, options: bool = True) -> Study:
-    """Read ``<folder>/<name>.yaml``, with all its runs; without a look at its `options`, it imports no measure.
+    """Read ``<folder>/<name>.yaml``, with all its runs; without reading its `options`, it imports no measure.
 
     Raises
     ------

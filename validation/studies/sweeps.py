@@ -1,7 +1,8 @@
 """Sweeps: what ``validation.thread_sweep`` found on lattices of several sizes, and whether what a run does by itself
 is the best.
 
-Speeds are told, not held: they are the machine's. What is held are parts of the best that was found in the same run.
+Speeds are reported, not checked: they are the machine's. What is checked are parts of the best that was found in the
+same run.
 """
 
 from collections.abc import Mapping, Sequence

@@ -1,8 +1,8 @@
 """Pulsatile flow through a straight round pipe into a Windkessel, beside the solutions of both.
 
-To the mean of a flow Q + Re(q exp(i w t)) belongs the steady solution of Hagen and Poiseuille, to its swing that of
-Womersley (1955, doi:10.1113/jphysiol.1955.sp005276): with U = q/(pi R^2), alpha = R sqrt(w/nu), l = i^(3/2) alpha and
-k = 1 - 2 J1(l)/(l J0(l)),
+To the mean of a flow Q + Re(q exp(i w t)) belongs the steady solution of Hagen and Poiseuille, to its oscillatory
+component that of Womersley (1955, doi:10.1113/jphysiol.1955.sp005276): with U = q/(pi R^2), alpha = R sqrt(w/nu), l =
+i^(3/2) alpha and k = 1 - 2 J1(l)/(l J0(l)),
 
     -dp/dx = i w rho U/k,   u = U (1 - J0(l r/R)/J0(l))/k,   tau = R/2 (-dp/dx - i w rho U),
 
@@ -51,7 +51,7 @@ class Options(Section):
     gradient_deg: Positive = Field(description="of its phase, degrees")
     impedance: Positive = Field(description="relative error of the outlet's impedance, at most")
     impedance_deg: Positive = Field(description="of its phase, degrees")
-    lost: Positive = Field(description="part of the swing of the flow that neither leaves nor is stored, at most")
+    lost: Positive = Field(description="part of the oscillatory flow that neither leaves nor is stored, at most")
     layer: Positive = Field(description="spacings in Stokes' layer sqrt(2 nu/w), for which the following are asked")
     tawss: Positive = Field(description="mean size of the relative error of TAWSS over the wall, at most")
     osi: Positive = Field(description="mean size of the error of OSI over the wall, at most")
@@ -69,7 +69,8 @@ def inertial_part(alpha: ArrayLike) -> NDArray[np.complex128]:
 
 
 def harmonic_shear(alpha: ArrayLike) -> NDArray[np.complex128]:
-    """Wall shear stress of a flow that swings over that of the same flow when steady, 4 mu U/R, at Womersley numbers.
+    """Wall shear stress of a flow that oscillates over that of the same flow when steady, 4 mu U/R, at Womersley
+    numbers.
 
     tau/(4 mu U/R) = i alpha^2/8 (1/k - 1).
     """
@@ -140,17 +141,17 @@ class PulsatilePipe:
         return 8 * self._viscosity_pa_s * self.speed(self.flow_ml_s).real / self.radius_m**2
 
     def velocity(self, flow_ml_s: complex, r: Reals) -> NDArray[np.complex128]:
-        """Of a flow that swings, U (1 - J0(l r/R)/J0(l))/k."""
+        """Of a flow that oscillates, U (1 - J0(l r/R)/J0(l))/k."""
         scaled = 1j**1.5 * self.alpha
         profile = (1 - jv(0, scaled * r) / jv(0, scaled)) / inertial_part(self.alpha)
         return np.asarray(self.speed(flow_ml_s) * profile)
 
     def gradient(self, flow_ml_s: complex) -> complex:
-        """-dp/dx of a flow that swings, i w rho U/k, Pa/m."""
+        """-dp/dx of a flow that oscillates, i w rho U/k, Pa/m."""
         return complex(1j * self.omega * self.density_kg_m3 * self.speed(flow_ml_s) / inertial_part(self.alpha))
 
     def shear_pa(self, flow_ml_s: complex) -> complex:
-        """Wall shear stress of a flow that swings."""
+        """Wall shear stress of a flow that oscillates."""
         return complex(self.steady_shear_pa(flow_ml_s) * harmonic_shear(self.alpha))
 
     def steady_shear_pa(self, flow_ml_s: complex) -> complex:
@@ -328,7 +329,9 @@ class Cycle:
 
     @property
     def local_ml_s(self) -> complex:
-        """Swing of the flow in the middle: the fluid is compressible, and its flow changes along the pipe."""
+        """Oscillatory component of the flow in the middle: the fluid is compressible, and its flow changes along the
+        pipe.
+        """
         into, out = self.oscillatory("into"), self.oscillatory("out")
         return into + (out - into) * sum(MIDDLE) / 2
 
@@ -353,7 +356,7 @@ class Cycle:
 
     @property
     def stored_ml_s(self) -> complex:
-        """Swing of the flow that the compressible fluid of all nodes takes up, i w p V/(rho c^2)."""
+        """Oscillatory component of the flow that the compressible fluid of all nodes takes up, i w p V/(rho c^2)."""
         spacing_m, numbers = 1e-3 * self.run.nodes.spacing_mm, self.run.summary["numbers"]
         bulk_pa = self.pipe.density_kg_m3 * (spacing_m / numbers["time_step_s"]) ** 2 / 3
         volume_ml = 1e6 * self.run.nodes.count * spacing_m**3

@@ -155,7 +155,7 @@ Location = tuple[Any, ...]
 
 def _mistakes(error: ValidationError, values: Any) -> Iterator[tuple[Location, list[Any]]]:
     """Mistakes by their place in the values, each with all that was said of it: a value that may be of several kinds is
-    told that it is none of them, of a list or a mapping that may be just its parts.
+    a message that it is none of them; of a list or a mapping perhaps just its parts.
     """
     found: dict[tuple[Location, str], list[Any]] = {}
     for detail in error.errors(include_url=False):

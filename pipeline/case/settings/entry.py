@@ -26,7 +26,7 @@ class InputSettings(Section):
     )
     surface: str | None = Field(None, description="surface of the lumen: STL, VTP, OBJ or PLY")
     phantom: str | None = Field(None, description="parametric vessel (data/phantoms/*.yaml), made into a DICOM series")
-    geometry: Geometry | None = Field(None, description="canonical geometry, told by its key shape")
+    geometry: Geometry | None = Field(None, description="canonical geometry, chosen by its key shape")
     mask_segment: int | str | None = Field(
         None, description="mask: number or label of the segment; none: the only one that there is"
     )

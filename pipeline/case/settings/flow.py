@@ -240,8 +240,8 @@ class PostprocessSettings(Section):
     )
     find_sacs: Literal[False] | Annotated[float, Field(gt=1, le=4)] = Field(
         1.3,
-        description="look for sacs, beside those in sacs: wall farther from the parent's line than so many of the"
-        " parent's radii, 1.3 to 2; none is told where it is in doubt; false: none are looked for",
+        description="search for sacs, beside those in sacs: wall farther from the parent's line than so many of the"
+        " parent's radii, 1.3 to 2; none is reported where it is in doubt; false: no search",
     )
 
     @model_validator(mode="after")

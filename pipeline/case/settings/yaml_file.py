@@ -1,8 +1,8 @@
 """YAML file: a mapping of keys to values, read with the care that a file from anywhere needs, and written.
 
-Plain words and numbers are told apart as in the core schema of YAML 1.2 (so ``1e-3`` is a number, and ``no`` a word).
-No tag is followed, so that nothing but words, numbers, lists and mappings can come of a file; keys are words, and stand
-once. Size, depth and what anchors multiply are limited.
+Plain words and numbers are distinguished as in the core schema of YAML 1.2 (so ``1e-3`` is a number, and ``no`` a
+word). No tag is followed, so that nothing but words, numbers, lists and mappings can come of a file; keys are words,
+and stand once. Size, depth and what anchors multiply are limited.
 """
 
 import re

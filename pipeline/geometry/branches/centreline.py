@@ -1,8 +1,8 @@
 """Centreline of a vessel: a graph of points with radii, its branches, and which of its ends are ends of a tube.
 
 The mask is thinned to a skeleton, its voxels are joined into a graph that keeps true loops and no others, and branches
-that are too short for their parent are pruned. A dead end that bulges, such as the sac of an aneurysm, is told from
-the end of a tube by the radii along its branch.
+that are too short for their parent are pruned. A dead end that bulges, such as the sac of an aneurysm, is
+distinguished from the end of a tube by the radii along its branch.
 """
 
 from collections import deque

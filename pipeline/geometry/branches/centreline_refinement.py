@@ -36,7 +36,7 @@ def refined_centreline(
     ----------
     points_mm : (n, 3), a rough line, such as voxels of a skeleton.
     pinned : whether the first and the last point stay where they are.
-    balls : centres and radii, within which no section of this piece can be told from that of another.
+    balls : centres and radii, within which no section of this piece can be distinguished from that of another.
     wall : of the vessel.
     step_mm : distance of the points of the line, about.
 

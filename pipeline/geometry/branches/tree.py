@@ -195,7 +195,7 @@ def trace_tree(mesh: Mesh, openings: tuple[Opening, ...], min_branch_radii: floa
     Raises
     ------
     StageError
-        If an opening is cut off from the rest of the vessel, or two openings cannot be told apart.
+        If an opening is cut off from the rest of the vessel, or two openings cannot be distinguished.
     """
     mask, warnings = _raster(mesh, openings)
     log.info("%d x %d x %d voxels of %.3g mm", *mask.voxels.shape[::-1], mask.spacing_mm[0])

@@ -143,7 +143,7 @@ def choose_spacing(
         chosen = auto or min(resolved, bearable or resolved, key=lambda spacing: spacing.spacing_mm)
     if coarser > 1:
         chosen = chosen.coarsened(coarser * chosen.spacing_mm)
-    for opening in sorted(openings, key=lambda opening: opening.radius_mm):  # the smallest is told: it asks for most
+    for opening in sorted(openings, key=lambda opening: opening.radius_mm):  # the smallest is named: it asks for most
         across = 2 * opening.radius_mm / chosen.spacing_mm
         if across < MIN_NODES_ACROSS:
             raise StageError(too_coarse(opening, chosen.spacing_mm, f"has {across:.1f} nodes across"))

@@ -492,7 +492,7 @@ def _bifurcation(shape: Bifurcation, spacing_mm: float) -> Tessellated:
 
 
 def _near_zero(function: Callable[[Point], NDArray[np.float64]], axes: list[Point], step: float) -> NDArray[np.float32]:
-    """A function on a grid along x, y, z, [z, y, x], told exactly where its zero may pass, and elsewhere by its sign.
+    """A function on a grid along x, y, z, [z, y, x], exact where its zero may pass, and elsewhere by its sign.
 
     The function must change by no more than the distance, as distances do: only blocks of the grid are looked at
     closely in whose middle it is smaller than half their diagonal, and a cell more.

@@ -33,7 +33,7 @@ times as much with the force of `solver/kernels/isotropy.py`."""
 
 
 def cpu_device(threads: int | None = None) -> Device:
-    """The cores of this machine, as many as Numba uses unless told."""
+    """The cores of this machine, as many as Numba uses unless a number is given."""
     updates_s = CORE_UPDATES_S * (threads or get_num_threads())
     return Device("CPU", available_bytes(), updates_s, STEP_S, COMPILE_S, copies=1, corners=CORNERS)
 
@@ -78,7 +78,7 @@ class CpuDriver(LatticeDriver):
         return held_bytes(vars(self))
 
     def begin(self, boundary_values: NDArray[np.float64]) -> None:
-        """Take the conditions of the next steps."""
+        """Take the boundary values of the next steps."""
         self._boundary_values = self.lattice.script(boundary_values)
 
     def collide(self, even: bool, first: int, last: int) -> None:
@@ -91,20 +91,20 @@ class CpuDriver(LatticeDriver):
             self._odd(self.populations, self._runs, *nodes)
 
     def outlet_flux(self) -> Limbs:
-        """Words of what entered through each controlled outlet in the last step."""
+        """Limbs of the flow that entered through each outlet with feedback in the last step."""
         out, lattice = self.lattice.outlets, self.lattice
         limbs: Limbs = limbs_by_group(self._outlet_flux, out.opening, lattice.openings)[lattice.outlet_feedback.opening]
         return limbs
 
     def apply_outlet_feedback(self, step: int, flux: Limbs) -> None:
-        """Put the pressures that follow from the flow into the conditions of a step."""
+        """Write the pressures that follow from the flow into the boundary values of a step."""
         outlet_feedback = self.lattice.outlet_feedback
         self._outlet_feedback(
             flux, outlet_feedback.column, outlet_feedback.rule, self._state, self._boundary_values[step]
         )
 
     def treat_openings(self, step: int, even: bool) -> None:
-        """Treat inlets and outlets under the conditions of a step."""
+        """Treat inlets and outlets under the boundary values of a step."""
         lattice, boundary_values = self.lattice, self._boundary_values[step]
         inlets, out = lattice.inlets, lattice.outlets
         # outlets first read all of a node's populations as they left it, wall links among them: before the walls
@@ -173,7 +173,7 @@ class CpuDriver(LatticeDriver):
         self._found = Found(sums, extremes, self._inlet_flux.copy(), self._outlet_flux.copy(), self._probe_drho)
 
     def found(self) -> Found:
-        """What the last look found."""
+        """Results of the last observation."""
         return self._found
 
     def at_bounds(self) -> NDArray[np.int64]:
@@ -202,7 +202,7 @@ class CpuDriver(LatticeDriver):
         )  # fmt: skip
 
     def held(self) -> dict[str, Any]:
-        """Arrays that the next steps and looks depend on."""
+        """Arrays that the next steps and observations depend on."""
         return {
             "populations": self.populations, "omega": self._omega, "before": self._before, "pressure": self._state,
             "inlet_flux": self._inlet_flux, "outlet_flux": self._outlet_flux, "momentum": self._momentum,

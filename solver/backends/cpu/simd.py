@@ -1,9 +1,9 @@
 """Several nodes at once: vectors of consecutive numbers, on which functions of a node work as they do on numbers.
 
-A compiler makes vectors of a loop where it can prove that no store reaches what a later turn loads. It cannot where
-populations are updated in place, though no slot is touched by two nodes. So loops over nodes ask for vectors
-themselves: they take and put a few consecutive numbers at once, and what is done in between is written for one node.
-The bits are those of one node after the other. Where nothing is compiled, there is one lane.
+A compiler makes vectors of a loop where it can prove that no store reaches what a later iteration loads. It cannot
+where populations are updated in place, though no slot is touched by two nodes. So loops over nodes ask for vectors
+themselves: they load and store a few consecutive numbers at once, and what is done in between is written for one node.
+The bits are those of one node after the other. Where nothing is compiled, vectors have one lane.
 """
 
 import math
@@ -175,7 +175,7 @@ def _set(typing: Any, array: Any, index: Any, value: Any) -> Any:
 
 
 def _as_stored(context: Any, builder: Any, array: Any, arguments: Any, width: int) -> tuple[Any, int]:
-    """Where a vector begins in an array, of halves where it holds their bits; at multiples of how many bytes."""
+    """Where a vector begins in an array, of fp16 numbers where it holds their bits; at multiples of how many bytes."""
     element = ir.HalfType() if array.dtype == types.uint16 else context.get_data_type(array.dtype)
     place = builder.bitcast(_place(context, builder, array, arguments), ir.VectorType(element, width).as_pointer())
     return place, array.dtype.bitwidth // 8
@@ -228,7 +228,7 @@ class Several(NamedTuple):
 def make_simd(storage: str, real: Any, part: int = 1) -> Several:
     """Work on vectors of the given part of their full length.
 
-    Where nothing is compiled, or the processor converts no halves itself, on one node at a time.
+    Where nothing is compiled, or the processor does not convert fp16 itself, on one node at a time.
     """
     if config.DISABLE_JIT or (storage == FP16_BITS and not CONVERTS_FP16):
         access = make_access(storage, real)

@@ -128,7 +128,7 @@ class CudaDriver(LatticeDriver):
         return held_bytes({name: value for name, value in vars(self).items() if value is not self.lattice})
 
     def begin(self, boundary_values: NDArray[np.float64]) -> None:
-        """Take the conditions of the next steps, of which the device counts off the rows."""
+        """Take the boundary values of the next steps, of which the device counts off the rows."""
         rows, step_counter = self.lattice.script(boundary_values), np.array([-1])
         if self._script.arrays[1].size < rows.size:
             self._script = Bundle(self.queue.stream, step_counter, rows.ravel())
@@ -193,14 +193,14 @@ class CudaDriver(LatticeDriver):
             kernel[blocks_of(count, THREADS), THREADS, self.queue.stream](*arguments)
 
     def outlet_flux(self) -> Any:
-        """Words of what entered through each controlled outlet in the last step, on the device."""
+        """Limbs of the flow that entered through each outlet with feedback in the last step, on the device."""
         self._add_up_flux[len(self.lattice.outlet_feedback.opening), SUM_THREADS, self.queue.stream](
             self._flux[1], *self._feedback_links, self._feedback_flux
         )
         return self._feedback_flux
 
     def apply_outlet_feedback(self, step: int, flux: Any) -> None:
-        """Put the pressures that follow from the flow into the conditions of a step."""
+        """Write the pressures that follow from the flow into the boundary values of a step."""
         limbs = cuda.to_device(flux) if isinstance(flux, np.ndarray) else flux
         self._over(
             len(self.lattice.outlet_feedback.opening),
@@ -213,7 +213,7 @@ class CudaDriver(LatticeDriver):
         )
 
     def treat_openings(self, step: int, even: bool) -> None:
-        """Treat inlets and outlets under the conditions of a step, and the wall links of nodes at outlets."""
+        """Treat inlets and outlets under the boundary values of a step, and the wall links of nodes at outlets."""
         self._treat_boundaries(even, 0, self._boundaries.ends[1])
 
     def treat_walls(self, step: int, even: bool) -> Any:
@@ -288,12 +288,12 @@ class CudaDriver(LatticeDriver):
             self._over(len(slots), self._write, self.populations, slots, cuda.to_device(values))
 
     def observe(self, keep: bool) -> None:
-        """Begin to look at all nodes and openings; one copy brings here what is found."""
-        self.queue.replay(f"look, keep {keep}", lambda: self._launch_observation(keep))
+        """Begin to observe all nodes and openings; one copy brings the results here."""
+        self.queue.replay(f"observe, keep {keep}", lambda: self._launch_observation(keep))
         self._observed.fetch()
 
     def found(self) -> Found:
-        """What the last look found."""
+        """Results of the last observation."""
         return Found(*self._observed.here())
 
     def _launch_observation(self, keep: bool) -> None:
@@ -337,7 +337,9 @@ class CudaDriver(LatticeDriver):
                    self._rates, self._omega, self._blend, count, *(tuple(each.arrays()) for each in into))  # fmt: skip
 
     def held(self) -> dict[str, Any]:
-        """Arrays on the device that the next steps and looks depend on. Between pairs of steps no mass is owed."""
+        """Arrays on the device that the next steps and observations depend on. Between pairs of steps no mass
+        correction is pending.
+        """
         into, out = self._flux
         return {
             "populations": self.populations, "omega": self._omega, "before": self._before,

@@ -44,7 +44,7 @@ LEAST_CUDA = (12, 0)
 DRIVER_VERSION = ("nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader")
 """Command that tells it, in a line for each device."""
 OBSERVATION_BLOCKS = 384
-"""Blocks that share out the nodes at a look, and leave a partial result each."""
+"""Blocks that share out the nodes of an observation, and leave a partial result each."""
 EFFICIENCY, STEP_S, COMPILE_S, SIMULATOR_UPDATES_S = 0.62, 8e-6, 8.0, 1e3
 """For the forecast, about: part of the memory's bandwidth that updates reach (19.6e9 a second of 152 bytes in fp32 and
 11.2e9 of 304 in fp64 are 61 and 69 % of an H200's 4.9e12 bytes/s), time that a step takes however few the nodes,

@@ -1,4 +1,4 @@
-"""Claim: a CUDA device belongs to one run of this machine at a time, whoever starts it.
+"""Device lock: one run of this machine at a time uses a CUDA device, whoever starts it.
 
 A run holds a lock of the operating system for its device, which no process outlives. It takes the first of the devices
 that it may see (``CUDA_VISIBLE_DEVICES``) which is free, and waits while none is.
@@ -24,7 +24,7 @@ def locked_device(devices: Sequence[str], log: logging.Logger, folder: Path = FO
     Parameters
     ----------
     devices : what they are known by on this machine, whatever is visible of them: their UUIDs.
-    log : told when all are taken.
+    log : gets a line when all are taken.
     folder : of the locks, the same for all runs.
 
     Yields

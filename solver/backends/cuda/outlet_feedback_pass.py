@@ -13,7 +13,9 @@ from solver.kernels.sums import LIMBS, join, split
 
 @cache
 def make_outlet_feedback_pass(real: Any) -> tuple[Any, Any]:
-    """Add up the flux of each controlled outlet, a block each; put the pressures that follow into the conditions."""
+    """Add up the flux of each outlet with feedback, a block each; write the pressures that follow into the boundary
+    values.
+    """
     add_block = make_block_sum(LIMBS)
     rule_of = on_device(adjusted)
 

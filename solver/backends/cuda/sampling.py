@@ -24,11 +24,11 @@ def make_reading(
     storage: str, real: Any, equilibrium: str = "incompressible", rheology: str | None = None, blended: bool = False,
     q: int = Q,
 ) -> tuple[Any, Any, Any, Any]:  # fmt: skip
-    """Take the fields of all nodes into a mean; the same with statistics; count a mean's states; look at nodes and
+    """Take the fields of all nodes into a mean; the same with statistics; count a mean's states; observe nodes and
     openings.
 
-    A look leaves sums and extremes, a partial result a block, the density of the nodes at openings, and copies of what
-    came in through their links, which the next step writes again.
+    An observation leaves sums and extremes, a partial result a block, the density of the nodes at openings, and copies
+    of what came in through their links, which the next step writes again.
     """
     observe_node, measure = make_observation(real, equilibrium, q), make_fields(rheology, blended, equilibrium, real, q)
     access = make_access(storage, real, q)

@@ -1,7 +1,7 @@
 """Streaming and collision: one thread a node, addresses from runs.
 
 The thread of the first node counts the step, and clears the sum to which the links of its walls will add. Nodes next to
-walls first pay their part of the mass that walls added in the step before, where that is still to be done.
+walls first take off their part of the mass correction of the step before, where that is still pending.
 """
 
 from functools import cache
@@ -84,7 +84,7 @@ def make_steps(
     """The even and the odd step of a range of nodes; `rates`, `omega` and `blend` as :func:`make_rates` says.
 
     `mass_correction` is what walls added in the step before: bits of the nodes that share it, 32 a word, the limbs of
-    the mass, and how many share it, 0 for no debt.
+    the mass, and how many share it, 0 where none is pending.
     """
     collide, opposite = make_collision(collision, real, equilibrium, q), make_opposite(q)
     rates_of = on_device(make_rates(rheology, blended, equilibrium, real, q=q))
