@@ -160,7 +160,7 @@ class Models:
     velocities: str = "D3Q19"
     isotropic: bool = False
 
-    def told(self) -> str:
+    def reported(self) -> str:
         """What is not as in the base."""
         base = vars(Models())
         other = [value if isinstance(value, str) else name for name, value in vars(self).items() if value != base[name]]
@@ -249,14 +249,14 @@ def compare_models(precisions: list[str], wanted: str) -> Iterator[dict[str, obj
         8.3, ((6.6, 35.0), (5.7, -50.0)), 4.0, np.linalg.qr(np.array([(2, 1, 0), (-1, 2, 1), (0, -1, 2)]))[0]
     )
     for precision in precisions:
-        for models in filter(lambda each: re.fullmatch(wanted, each.told()), variants()):
+        for models in filter(lambda each: re.fullmatch(wanted, each.reported()), variants()):
             lattice, boundary_values = flow(nodes, models, precision)
             cpu, gpu = (state(make(lattice), boundary_values) for make in (CpuDriver, CudaDriver))
             off = difference(cpu, gpu)
             flows = float(np.abs(cpu["inflow"] - gpu["inflow"]).max() / np.abs(cpu["inflow"]).max())
             yield {
                 "geometry": "bifurcation", "nodes": nodes.count, "steps": MODEL_STEPS, "precision": precision,
-                "models": models.told(), "cuda - cpu": off, "of flows": flows,
+                "models": models.reported(), "cuda - cpu": off, "of flows": flows,
                 "good": off < TOLERANCE[precision] and flows < TOLERANCE[precision],
             }  # fmt: skip
 

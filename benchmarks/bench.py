@@ -255,8 +255,8 @@ def default_file(what: str, hardware: dict[str, Any]) -> Path:
 
 def measure_all(options: argparse.Namespace) -> Path:
     """Measure, and keep after each case what is found so far; the file."""
-    begin, told = time.monotonic(), provenance(options)
-    file: Path = options.json or default_file("bench", told["hardware"])
+    begin, reported = time.monotonic(), provenance(options)
+    file: Path = options.json or default_file("bench", reported["hardware"])
     speeds = {"cpu": (cpu_bandwidth, 1.0), "cuda": (cuda_bandwidth, 8.0)}
     bandwidth = {}
     for backend in options.backends:
@@ -265,7 +265,7 @@ def measure_all(options: argparse.Namespace) -> Path:
     for backend, found in bandwidth.items():
         print(backend, *(f"{name}: {speed / 1e9:,.0f} GB/s" for name, speed in found.items()), sep="  ", flush=True)
     print(f"{'':13} {'nodes':>11}  {'collision':20} {'MLUPS':>10} {'us/step':>12} {'of copy':>9} {'B/node':>7}")
-    results: dict[str, Any] = {**told, "bandwidth": bandwidth, "cases": []}
+    results: dict[str, Any] = {**reported, "bandwidth": bandwidth, "cases": []}
     for case in run(choose(options), bandwidth, options):
         results["cases"].append(case)
         results["seconds"] = round(time.monotonic() - begin, 1)

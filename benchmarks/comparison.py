@@ -2,15 +2,15 @@
 
     python benchmarks/comparison.py
     python benchmarks/comparison.py --tell results.json
-    python benchmarks/comparison.py --sides --no-boxes --races results/collares-* --json 2026-11-22-race-h200.json
+    python benchmarks/comparison.py --sides --no-boxes --benchmarks results/collares-* --json 2026-11-22-race-h200.json
 
 Driven cavities of Collares (2012), raced by validation/baseline_benchmark.py: BGK, single precision, seconds for 3,000
 steps, and the speed-up over the work's four passes on one thread of the same machine. The work's own times, of its
 sequential version and of its best one on a GPU, are beside them; `four passes, n threads` shares its passes out to
 threads, which the work did not, and `four passes, GPU` launches one after the other, as it did. And a dense box of
-128^3 nodes with a lid, TRT, beside lbmpy's scenario of the same, on all threads. With --races the same for cases that
-were solved elsewhere, of which `nodes.h5` and `solve.provenance.json` are wanted: what studies show of a machine that
-has a GPU. Prints tables in Markdown and keeps them as JSON in benchmarks/results.
+128^3 nodes with a lid, TRT, beside lbmpy's scenario of the same, on all threads. With --benchmarks the same for cases
+that were solved elsewhere, of which `nodes.h5` and `solve.provenance.json` are wanted: what studies show of a machine
+that has a GPU. Prints tables in Markdown and keeps them as JSON in benchmarks/results.
 """
 
 import argparse
@@ -152,7 +152,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--sides", nargs="*", type=int, default=[*PUBLISHED, LARGER], help="of the cavities, in nodes")
     parser.add_argument("--no-boxes", action="store_true", help="leave the dense boxes out")
-    parser.add_argument("--races", nargs="*", default=[], help="folders of cases that were solved")
+    parser.add_argument("--benchmarks", nargs="*", default=[], help="folders of cases that were solved")
     parser.add_argument("--repeats", type=int, default=5, help="of the boxes")
     parser.add_argument("--seconds", type=float, default=0.3, help="of one timing of a box, about")
     parser.add_argument("--commit", help="of what is measured, where git cannot tell it")
@@ -170,7 +170,7 @@ def main() -> None:
     for row in () if options.no_boxes else compare_boxes(options):
         results["boxes"].append(row)
         print(json.dumps(row), flush=True)
-    for name, found in benchmark_cases(options.races):
+    for name, found in benchmark_cases(options.benchmarks):
         results["races"][name] = found
         print(name, {entry["name"]: round(entry["seconds"], 3) for entry in found["entries"]}, flush=True)
     file.write_text(json.dumps(results, indent=1) + "\n")

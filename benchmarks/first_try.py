@@ -79,8 +79,8 @@ def record(folder: Path, given: dict[str, Any]) -> dict[str, Any]:
         found["openings"], found["true_openings"] = len(surface["openings"]), given.get("openings")
     if lattice := _json(folder / "voxelize.provenance.json"):
         found["lattice"] = {key: value for key, value in lattice.items() if isinstance(value, int | float)}
-    if told := _json(folder / "plausibility.json"):
-        found["unusual"] = [check["name"] for check in told["checks"] if not check["passed"]]
+    if reported := _json(folder / "plausibility.json"):
+        found["unusual"] = [check["name"] for check in reported["checks"] if not check["passed"]]
     if solved := _json(folder / "solve.json"):
         found["steps"], found["state"] = solved.get("steps"), solved.get("state")
     if indices := _json(folder / "indices.json"):

@@ -173,7 +173,12 @@ def main() -> None:
     parser.add_argument("--first", type=int, default=50_000, help="the first seed")
     options = parser.parse_args()
     path = options.json
-    told = {"what": __doc__.splitlines()[0], "date": str(date.today()), "hardware": hardware(), "versions": versions()}
+    reported = {
+        "what": __doc__.splitlines()[0],
+        "date": str(date.today()),
+        "hardware": hardware(),
+        "versions": versions(),
+    }
     rows = {
         name: {
             "default": outcome(fault, LoadSettings()),
@@ -185,12 +190,12 @@ def main() -> None:
     print("| fault | by default | treated | with |\n|---|---|---|---|")
     for name, row in rows.items():
         print(f"| {name} | {shown(row['default'])} | {shown(row['treated'])} | {', '.join(row['with'])} |")
-    told["faults"] = rows
+    reported["faults"] = rows
     if options.mutations:
-        told["mutations"] = mutations(options.mutations, options.first)
-        print(table(told["mutations"]))
+        reported["mutations"] = mutations(options.mutations, options.first)
+        print(table(reported["mutations"]))
     if path:
-        path.write_text(json.dumps(told, indent=1) + "\n")
+        path.write_text(json.dumps(reported, indent=1) + "\n")
 
 
 if __name__ == "__main__":

@@ -46,19 +46,19 @@ def schedule(length: float) -> Schedule:
 
 def stretch(driver: Driver, flow: float, plan: Schedule | None, steps: int) -> None:
     """Run so many steps; with a schedule, look at them as it says. Both wait for the device at the same steps."""
-    pace, step, looked = plan or Schedule(steps, steps, steps), 0, False
+    pace, step, observed = plan or Schedule(steps, steps, steps), 0, False
     while step < steps:
         stop = min(pace.next_stop(step), steps)
         driver.advance(np.tile((flow, 0.0), (stop - step, 1)))
-        if looked:
+        if observed:
             driver.observation()
         step = stop
-        looked = plan is not None and plan.observed_at(step)
-        if plan and looked:
+        observed = plan is not None and plan.observed_at(step)
+        if plan and observed:
             driver.observe(plan.compares(step))
         if plan and plan.sampled(step):
             driver.average(0, plan.begins_mean(step))
-    if looked:
+    if observed:
         driver.observation()
     driver.at_bounds()
 

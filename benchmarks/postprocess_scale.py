@@ -100,8 +100,8 @@ def run(folder: Path, threads: int) -> dict[str, Any]:
         command += [f"--{role}", str(folder / name)]
     subprocess.run(command, check=True, env=os.environ | {"NUMBA_NUM_THREADS": str(threads)})
     record = json.loads((folder / FILES["provenance"]).read_text())
-    told = {"seconds": round(record["seconds"], 1), "peak_memory_mb": round(record["peak_memory_mb"])}
-    return told | {"versions": record["versions"]}
+    reported = {"seconds": round(record["seconds"], 1), "peak_memory_mb": round(record["peak_memory_mb"])}
+    return reported | {"versions": record["versions"]}
 
 
 def main() -> None:

@@ -151,10 +151,10 @@ def measured(name: str, rng: np.random.Generator, keep: Path | None) -> dict[str
 
 def commit() -> str:
     """The project's, with a sign of what was not committed."""
-    told = subprocess.run(
+    reported = subprocess.run(
         ["git", "describe", "--always", "--dirty"], cwd=ROOT, capture_output=True, text=True, check=True
     )
-    return told.stdout.strip()
+    return reported.stdout.strip()
 
 
 def main() -> None:

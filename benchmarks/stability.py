@@ -131,14 +131,14 @@ def tables(records: list[dict[str, Any]]) -> list[str]:
     for record in records:
         cells.setdefault(f"{record['vessel']}, {record['flow']}", {})[record["grid_reynolds"]] = record
     columns = ["flow", *(f"{number:.3g}" for number in numbers)]
-    told = ["How each ends, and after how many steps:", matrix(columns, cells, numbers, ending)]
+    reported = ["How each ends, and after how many steps:", matrix(columns, cells, numbers, ending)]
     for key in dict.fromkeys(key for record in records for key in record["lost"]):
         known = {name: row for name, row in cells.items() if any(key in record["lost"] for record in row.values())}
-        told += [
+        reported += [
             f"{words(key)}, against that at half the spacing:",
             matrix(columns, known, numbers, partial(loss, key)),
         ]
-    return told
+    return reported
 
 
 def matrix(

@@ -157,11 +157,11 @@ def advised(said: str, values: Values) -> list[Advice]:
         setting = _nested(match[1], text) if text else None
         if setting is None or not _taken(setting, values):
             continue
-        start, end, told = match.start(), match.end() + len(text), said[match.start() : match.end() + len(text)]
+        start, end, reported = match.start(), match.end() + len(text), said[match.start() : match.end() + len(text)]
         if found and said[found[-1][1] : start] == " and ":
             start, before = found[-1][0], found.pop()[2]
-            setting, told = merged(before.settings, setting), f"{before.text} and {told}"
-        found.append((start, end, Advice(told, setting)))
+            setting, reported = merged(before.settings, setting), f"{before.text} and {reported}"
+        found.append((start, end, Advice(reported, setting)))
     for deed, pattern in DEEDS.items():
         found += [(match.start(), match.end(), Advice(match[0], {}, deed)) for match in re.finditer(pattern, said)]
     return [each for *_, each in sorted(found, key=lambda one: one[:2])]

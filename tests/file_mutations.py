@@ -251,8 +251,8 @@ def case(kind: str, number: int, folder: Path) -> dict[str, Any]:
     outcome = judge(damaged, read)
     faulthandler.cancel_dump_traceback_later()
     seconds = round(time.monotonic() - start, 3)
-    told = {"kind": kind, "file": name, "damage": damage.__name__, "number": number, "changed": after != before}
-    return told | {"outcome": outcome, "seconds": seconds}
+    reported = {"kind": kind, "file": name, "damage": damage.__name__, "number": number, "changed": after != before}
+    return reported | {"outcome": outcome, "seconds": seconds}
 
 
 def main() -> None:

@@ -185,10 +185,10 @@ def judge_surface(number: int, folder: Path) -> tuple[str, str, str]:
 
 def _taken(given: SurfaceFile) -> tuple[Surface, str]:
     """What the stage makes of a surface, and its log."""
-    told = io.StringIO()
+    reported = io.StringIO()
     log = logging.Logger("mutations")
-    log.addHandler(logging.StreamHandler(told))
-    return import_surface(given, GivenSurface(unit="mm"), log), told.getvalue()
+    log.addHandler(logging.StreamHandler(reported))
+    return import_surface(given, GivenSurface(unit="mm"), log), reported.getvalue()
 
 
 @cache
@@ -198,10 +198,10 @@ def _sound(kind: str) -> Surface:
 
 def _repaired(given: SurfaceFile, kind: str) -> bool:
     """Whether a hole was closed, and told, so that the vessel is the same but for a triangle or two."""
-    right, (found, told) = _sound(kind), _taken(given)
+    right, (found, reported) = _sound(kind), _taken(given)
     volume = found.mesh.volume_mm3() / right.mesh.volume_mm3()
     same = len(found.openings) == len(right.openings) and abs(volume - 1) < 1e-3
-    return same and "warning: hole" in told
+    return same and "warning: hole" in reported
 
 
 def _numbers_against(right: SurfaceFile, found: SurfaceFile, before: bytes, after: bytes) -> str:

@@ -61,12 +61,12 @@ def made_up(name: str, nodes: Nodes, surface: Mesh, geometry: Any, flows_ml_s: d
         viscosity_pa_s=VISCOSITY, density_kg_m3=DENSITY, murray_exponent=3.0, outlets=fields.pop("outlets", {})
     )
     case = SimpleNamespace(solve=solve, postprocess=PostprocessSettings(), input=SimpleNamespace(geometry=geometry))
-    told = {key: {"flow_ml_s": flow, "pressure_pa": 0.0, "imposed": {}} for key, flow in flows_ml_s.items()}
+    reported = {key: {"flow_ml_s": flow, "pressure_pa": 0.0, "imposed": {}} for key, flow in flows_ml_s.items()}
     inlet = next(iter(flows_ml_s))
-    told[inlet]["imposed_flow_ml_s"] = flows_ml_s[inlet]
+    reported[inlet]["imposed_flow_ml_s"] = flows_ml_s[inlet]
     for key, more in fields.pop("openings", {}).items():
-        told[key] |= more
+        reported[key] |= more
     run = Run(name, case, Path())
-    summary = {"openings": told, "numbers": {"tau": 0.52}}
+    summary = {"openings": reported, "numbers": {"tau": 0.52}}
     run.__dict__.update(nodes=nodes, surface=surface, summary=summary, **fields)
     return run

@@ -57,9 +57,9 @@ def measure(browser: Picker, loaded: Volume, case: dict, folder: Path) -> None:
     for name, script in steps.items():
         started = time.perf_counter()
         browser.run(script)
-        told = browser.grown()
-        print(f"  {name}: {time.perf_counter() - started:.2f} s to the picture, worker {told['ms'] / 1000:.2f} s,"
-              f" {told['count']} voxels, {browser.text('volume')}, box {browser.run('box')}")  # fmt: skip
+        reported = browser.grown()
+        print(f"  {name}: {time.perf_counter() - started:.2f} s to the picture, worker {reported['ms'] / 1000:.2f} s,"
+              f" {reported['count']} voxels, {browser.text('volume')}, box {browser.run('box')}")  # fmt: skip
 
 
 if __name__ == "__main__":

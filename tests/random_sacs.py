@@ -208,8 +208,10 @@ def _drawn(
     places = np.stack(np.meshgrid(grid, grid, grid, indexing="ij"), axis=-1).reshape(-1, 3) + sac[0]
     outside = (to_sac(places) < 0) & (to_tubes(places) > 0)
     volume = float(outside.sum()) * (0.05 * sac[1] * scale) ** 3
-    told = f"{words}, sac {sac[1]:.2f} radii, neck {neck / sac[1]:.2f} of it, {np.linalg.norm(sac[0] - foot):.2f} away"
-    return Drawn(told, mesh, openings, scale, (scale * turn @ sac[0] + shift, scale * sac[1]), volume)
+    reported = (
+        f"{words}, sac {sac[1]:.2f} radii, neck {neck / sac[1]:.2f} of it, {np.linalg.norm(sac[0] - foot):.2f} away"
+    )
+    return Drawn(reported, mesh, openings, scale, (scale * turn @ sac[0] + shift, scale * sac[1]), volume)
 
 
 def _capped(mesh: Mesh, tubes: list[_Tube]) -> tuple[Mesh, int]:

@@ -159,14 +159,14 @@ def outcome(folder: Path, settings: LoadSettings) -> tuple[str, str]:
         return ("refused" if str(error).count("\n") == 0 else "several lines"), str(error)
     except Exception as error:  # the very thing that must not happen
         return f"{type(error).__name__}: {error}"[:300], ""
-    told = str(facts.files.get("could_belong", ""))
+    reported = str(facts.files.get("could_belong", ""))
     planes = wrong_planes(volume)
     if planes and not wrong_planes(volume.with_voxels(volume.voxels - FOREIGN)):
         return "the other patient", repr(facts)
     if planes:
         return ("blind" if explained(planes) else f"wrong at {planes}"), repr(facts)
     short = (len(volume.voxels) - 0.5) * volume.spacing_mm[2] < STEP_MM * (COUNT - 1)
-    return ("told" if told else "short") if short else "right", repr(facts)
+    return ("told" if reported else "short") if short else "right", repr(facts)
 
 
 ADVICE = {

@@ -38,13 +38,13 @@ def record_of(nodes: Nodes, settings: SolveSettings, folder: Path) -> dict[str, 
     try:
         summary = solve(nodes, settings, folder / "flow.vtkhdf", folder / "monitor.csv", LOG)
     except DivergenceError as error:
-        return record | blown(error, nodes) | {"seconds": time.perf_counter() - begin}
+        return record | diverged(error, nodes) | {"seconds": time.perf_counter() - begin}
     except StageError as error:
         return record | {"outcome": "refused", "message": str(error)}
     return record | ended(summary, folder, nodes)
 
 
-def blown(error: DivergenceError, nodes: Nodes) -> dict[str, Any]:
+def diverged(error: DivergenceError, nodes: Nodes) -> dict[str, Any]:
     """Record of a run that diverged."""
     place = nodes.points_mm(np.array([error.node]))[0]
     away = [float(np.linalg.norm(place - opening.centre_mm)) for opening in nodes.openings]

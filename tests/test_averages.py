@@ -31,7 +31,7 @@ def oscillating(driver: Driver, steps: int, period: int, samples: int) -> list[F
     return seen
 
 
-def told(lattice: Lattice, fields: Fields) -> Statistics:
+def statistics_of(lattice: Lattice, fields: Fields) -> Statistics:
     """Reference: statistics of one state from its fields, in double precision, by the whole tensors."""
     omega = float(lattice.rates[0])
     viscosity = (1 / omega - 0.5) / 3 if fields.viscosity is None else fields.viscosity.astype(float)
@@ -53,7 +53,7 @@ def test_statistics_are_those_of_the_fields_of_each_state(precision, rheology):
     """
     lattice = build_lattice(pipe((1, 2, 3), 4.2, 12), "trt", RATES, precision=precision, rheology=rheology)
     driver = CpuDriver(lattice)
-    seen = [told(lattice, fields) for fields in oscillating(driver, 120, 80, 20)]
+    seen = [statistics_of(lattice, fields) for fields in oscillating(driver, 120, 80, 20)]
     found, digit = driver.statistics(), float(np.finfo(lattice.real).eps)
     np.testing.assert_allclose(found.peak_speed, np.max([each.peak_speed for each in seen], axis=0), rtol=4 * digit)
     for name in ("square", "shear_rate", "dissipation"):
@@ -75,7 +75,7 @@ def test_a_mean_restarted_restarts_statistics():
     peak = driver.statistics().peak_speed.max()
     driver.advance(np.zeros((400, 2)))
     driver.average(0, restart=True)
-    now = told(lattice, driver.fields())
+    now = statistics_of(lattice, driver.fields())
     assert driver.statistics().peak_speed.max() < 0.1 * peak
     for name, wanted in vars(now).items():
         np.testing.assert_allclose(getattr(driver.statistics(), name), wanted, rtol=0, atol=1e-6 * wanted.max())

@@ -300,7 +300,7 @@ def test_what_is_wrong_with_a_text_is_said_in_one_line(name, tmp_path):
     assert not Path("canary").exists()
 
 
-def test_words_and_numbers_are_told_apart_as_editors_do(tmp_path):
+def test_words_and_numbers_are_distinguished_as_editors_do(tmp_path):
     """YAML 1.2: what 1.1 takes for octal, for base 60, for a date or for false are words or plain numbers."""
     text = "[1e-3, 010, 1:30, no, on, 2020-01-01, 0x1F, 1_000, true, ~, .inf, -.5, '1', +3]"
     (tmp_path / "a.yaml").write_text(f"a: {text}\nb: {{<<: {{x: 1}}, y: 2}}\nc: &c [1]\nd: *c\n")

@@ -100,7 +100,7 @@ MISTAKES = {
 }
 
 
-def test_mistakes_of_the_command_line_are_told_in_one_line_each(project, snakemake):
+def test_mistakes_of_the_command_line_are_reported_in_one_line_each(project, snakemake):
     answer = snakemake(project, "tiny", *MISTAKES, "--dry-run")
     assert answer.returncode == 1
     lines = [line for line in answer.stderr.splitlines() if line.startswith("config/config.yaml: ")]
@@ -111,7 +111,7 @@ def test_mistakes_of_the_command_line_are_told_in_one_line_each(project, snakema
 
 
 @pytest.mark.parametrize("name", ["results", "results/tiny"])
-def test_a_file_where_results_belong_is_told_in_one_line(name, tmp_path, snakemake):
+def test_a_file_where_results_belong_is_reported_in_one_line(name, tmp_path, snakemake):
     project = copy_project(tmp_path / "project")
     (project / name).parent.mkdir(exist_ok=True)
     (project / name).touch()

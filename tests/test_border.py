@@ -102,7 +102,7 @@ def shaved(seed: int) -> Volume:
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_a_side_that_the_border_shaves_off_is_wall_and_is_told(seed):
+def test_a_side_that_the_border_shaves_off_is_wall_and_is_reported(seed):
     lumen = shaved(seed)
     surface = extract(lumen)
     assert [abs(round(opening.normal[2])) for opening in surface.openings] == [1, 1]
@@ -128,7 +128,7 @@ def test_a_volume_that_is_cut_off_beyond_an_end_is_a_failed_check_that_says_wher
     assert "cuts took off" in ends["advice"]
 
 
-def test_a_strip_in_an_image_thinner_than_the_vessel_is_told_without_a_fault():
+def test_a_strip_in_an_image_thinner_than_the_vessel_is_reported_without_a_fault():
     """Between its border and the vessel's end lie fewer layers than its half width."""
     z, y, x = np.indices((60, 40, 9))
     inside = (np.hypot(x + 4, y - 20) < 12) & (np.abs(z - 30) < 25)

@@ -169,7 +169,7 @@ def second_moments(mesh: Mesh) -> np.ndarray:
     return np.einsum("t,ti,tj->ij", areas, centres, centres)
 
 
-def test_a_function_is_told_where_its_zero_may_pass():
+def test_a_function_is_reported_where_its_zero_may_pass():
     """Of a sphere's distance: exactly within a cell of the surface, elsewhere with the right sign."""
     axes, step = [np.arange(n) * 0.1 - 1.5 for n in (31, 30, 33)], 0.1
     found = _near_zero(lambda places: np.linalg.norm(places, axis=1) - 1, axes, step)

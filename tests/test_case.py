@@ -79,7 +79,7 @@ def test_a_mistake_ends_with_one_line_that_names_key_value_and_remedy(path, valu
         assert part in message
 
 
-def test_mistakes_of_all_cases_are_told_at_once(tmp_path, monkeypatch):
+def test_mistakes_of_all_cases_are_reported_at_once(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     folder = tmp_path / "config" / "cases"
     folder.mkdir(parents=True)

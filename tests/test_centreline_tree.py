@@ -218,7 +218,7 @@ def test_the_line_of_a_hairpin_does_not_cut_across_between_legs_that_all_but_tou
     assert branch.length_mm == pytest.approx(24 + 2.05 * np.pi, rel=0.015)  # a bend as tight as can be
 
 
-def test_ends_that_nearly_touch_are_told_apart_on_a_finer_lattice_or_a_warning_says_so(monkeypatch):
+def test_ends_that_nearly_touch_are_distinguished_on_a_finer_lattice_or_a_warning_says_so(monkeypatch):
     """A ring with a gap of 0.2 mm, half a voxel for its radius."""
     mesh, openings = swept(arc(7.0, 2 * np.pi - 0.2 / 7), 2.0, SEGMENTS)
     tree = trace(mesh, openings)

@@ -147,7 +147,7 @@ def flip(path: Path) -> None:
     path.write_bytes(data)
 
 
-def claim(path: Path) -> None:
+def overstate_size(path: Path) -> None:
     """Populations of another size, which no file of this size holds."""
     with h5py.File(path, "a") as file:
         del file["driver/populations"]
@@ -159,7 +159,7 @@ DAMAGES: dict[str, Callable[[Path], Any]] = {
     "cut off": lambda path: os.truncate(path, path.stat().st_size // 2),
     "empty": lambda path: path.write_bytes(b""),
     "no checkpoint": lambda path: path.write_text("not one"),
-    "another size": claim,
+    "another size": overstate_size,
 }
 
 
@@ -244,7 +244,7 @@ def test_a_disk_that_becomes_read_only_ends_the_stage_in_words_and_the_next_run_
     assert files(tmp_path) == files(tmp_path / "whole")
 
 
-def test_a_folder_that_cannot_be_written_is_told(tmp_path):
+def test_a_folder_that_cannot_be_written_is_reported(tmp_path):
     (tmp_path / "checkpoint").write_text("a file in its place")
     with pytest.raises(StageError, match=r"--checkpoint .*: cannot be written \(File exists\); let results/ lie"):
         run(short_pipe(), settings(), tmp_path, kept(tmp_path))

@@ -133,7 +133,7 @@ def test_what_is_no_text_is_refused(write):
         read_cohort(write("case,file\np1é,base\n", "latin-1"))
 
 
-def test_all_mistakes_are_told_at_once_and_those_of_the_file_or_the_scenario_only_once(write, tmp_path):
+def test_all_mistakes_are_reported_at_once_and_those_of_the_file_or_the_scenario_only_once(write, tmp_path):
     config = write("case,file,segment.lower\np1,base,x\np2,base,\np3,base,y\n")
     wrong = BASE | {"decompose": {"part": 2}}
     (tmp_path / "config/cases/base.yaml").write_text(yaml.safe_dump(wrong))

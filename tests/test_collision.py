@@ -100,11 +100,11 @@ def test_single_precision_stays_single():
     assert all(str(kind) == "float32" for kind in collide.nopython_signatures[0].return_type)
 
 
-def test_unknown_equilibrium_is_told_the_known_ones():
+def test_unknown_equilibrium_is_refused_with_the_known_ones():
     with pytest.raises(ValueError, match="'thermal': unknown; known are incompressible, compressible"):
         make_collision("trt", np.float64, "thermal")
 
 
-def test_unknown_collision_is_told_the_known_ones():
+def test_unknown_collision_is_refused_with_the_known_ones():
     with pytest.raises(ValueError, match="'mrt': unknown; known are bgk, trt, projected, recursive, cumulant"):
         make_collision("mrt", np.float64)

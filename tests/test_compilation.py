@@ -61,7 +61,7 @@ def test_function_is_known_by_what_it_closes_over():
 
 
 @pytest.mark.parametrize("other", [("bgk", np.float32), ("trt", np.float64), ("recursive", np.float32)])
-def test_models_and_precisions_are_told_apart(other):
+def test_models_and_precisions_are_distinguished(other):
     assert identity(make_collision("trt", np.float32)) != identity(make_collision(*other))
     assert "0x" not in identity(make_collision(*other))  # no place in memory, which differs in each process
 

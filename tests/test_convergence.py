@@ -133,7 +133,7 @@ def test_walls_with_other_vertices_are_matched_by_the_nearest():
     assert result == plain
 
 
-def test_oscillating_shear_is_told_where_there_is_one():
+def test_oscillating_shear_is_reported_where_there_is_one():
     arrays = {"TAWSS (Pa)": np.ones(len(WALL.normals)), "OSI": np.full(len(WALL.normals), 0.1)}
     result = by_name(found(*(level(spacing, arrays=arrays) for spacing in SPACINGS)))
     assert result["oscillatory shear index, mean"]["values"] == pytest.approx([0.1] * 3)

@@ -164,7 +164,7 @@ def test_any_damage_to_the_metadata_shows(folder):
     assert tried > 200
 
 
-def test_any_damage_to_a_file_is_told_with_its_name(folder):
+def test_any_damage_to_a_file_is_reported_with_its_name(folder):
     sound = [each["@id"] for each in metadata(folder)["@graph"] if "sha256" in each and not each["@id"].startswith("#")]
     assert {"volume.nrrd", "figures/file.png", "case.yaml", "coarser-1/solve.provenance.json"} <= {*sound}
     for name in sound:
@@ -222,7 +222,7 @@ def test_the_command_line_tells_what_differs_here_and_what_was_damaged(folder, t
     assert f"crate: error: {tmp_path}: holds no {METADATA}" in answer.stderr
 
 
-def test_two_runs_are_told_apart_by_their_results_and_not_by_their_times(whole):
+def test_two_runs_are_distinguished_by_their_results_and_not_by_their_times(whole):
     one = read_runs(whole)
     assert [run.name for run in one] == ["load", "solve", "coarser-1/solve", "report"]
     other = [StageRun(run.name, deepcopy(run.record)) for run in one]

@@ -206,7 +206,7 @@ def fields(header: bytes) -> dict[str, str]:
     return {name.replace(" ", ""): value for name, _, value in lines}
 
 
-def told_otherwise(kind: str, before: bytes, after: bytes) -> tuple[bool, bool]:
+def reported_otherwise(kind: str, before: bytes, after: bytes) -> tuple[bool, bool]:
     """Whether the place, and how to read the values, are told by another valid header."""
     if kind.endswith("nii"):
         changed = [k for k in range(352) if before[k] != after[k]]
@@ -232,7 +232,7 @@ def judge(kind: str, sound: dict[str, bytes], folder: Path, damage: Callable, rn
     if same_place and same_values:
         return "the same"
     header = name == next(iter(sound)) and kind != "nii.gz"
-    place, values = told_otherwise(kind, before, after) if header else (False, False)
+    place, values = reported_otherwise(kind, before, after) if header else (False, False)
     if not (same_place or place):
         return "wrong place"
     if not same_values and kind not in PACKED and as_damaged(kind, before, after, right, volume):

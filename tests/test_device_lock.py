@@ -84,7 +84,7 @@ FAULTS = {
 
 
 @pytest.mark.parametrize("name", FAULTS)
-def test_why_no_device_can_be_used_is_told_with_the_remedy(name, monkeypatch):
+def test_why_no_device_can_be_used_is_reported_with_the_remedy(name, monkeypatch):
     given, environment, message = FAULTS[name]
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
     for key, value in environment.items():
@@ -167,7 +167,7 @@ def test_of_several_devices_the_log_names_the_one_that_is_taken(locks, monkeypat
         assert caplog.messages == ["CUDA device 1 of those numbered 0 to 1: Small"]
 
 
-def test_a_device_without_memory_for_its_context_is_told(locks, monkeypatch):
+def test_a_device_without_memory_for_its_context_is_reported(locks, monkeypatch):
     def select(number: int) -> None:
         raise FULL
 
@@ -192,7 +192,7 @@ def failing_at(error: Exception, step: int) -> Any:
 
 
 @pytest.mark.parametrize("step", [0, 300])
-def test_memory_that_another_program_takes_is_told_with_what_was_wanted(step, tmp_path, monkeypatch):
+def test_memory_that_another_program_takes_is_reported_with_what_was_wanted(step, tmp_path, monkeypatch):
     monkeypatch.setattr(device, "cuda", two_devices())
     device.cuda.select_device(0)
     message = (
@@ -218,13 +218,13 @@ def test_a_device_that_fails_leaves_the_last_checkpoint(name, tmp_path, caplog):
     assert files(tmp_path / "stopped") == files(tmp_path / "whole")
 
 
-def test_a_machine_without_memory_is_told(tmp_path):
+def test_a_machine_without_memory_is_reported(tmp_path):
     message = r"^this machine has no memory left: \S+ GB in fp32 were wanted, \S+ GB are free; choose a coarser"
     with pytest.raises(StageError, match=message), failing_at(MemoryError(), 0):
         run(short_pipe(), settings(), tmp_path)
 
 
-def test_the_version_of_the_driver_is_told_where_a_device_answers(monkeypatch):
+def test_the_version_of_the_driver_is_reported_where_a_device_answers(monkeypatch):
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
     monkeypatch.setattr(device, "cuda", faked())
     monkeypatch.setattr(device, "DRIVER_VERSION", (sys.executable, "-c", "print('570.1\\n570.1')"))

@@ -90,7 +90,7 @@ def left(folder: Path) -> set[str]:
         ("text", ""),
     ],
 )
-def test_a_full_disk_is_told_whatever_library_writes(what, suffix, tmp_path):
+def test_a_full_disk_is_reported_whatever_library_writes(what, suffix, tmp_path):
     with mounted(tmp_path / "small", "160k") as folder:
         answer = trial(folder, what, suffix)
         assert answer.returncode == 1, answer.stderr
@@ -132,7 +132,7 @@ def test_an_image_that_a_disk_does_not_hold_leaves_no_volume(tmp_path):
         assert left(folder) == {"load.log"}
 
 
-def test_a_read_only_folder_is_told_also_where_the_log_cannot_be_opened(tmp_path):
+def test_a_read_only_folder_is_reported_also_where_the_log_cannot_be_opened(tmp_path):
     with mounted(tmp_path / "small", "1m") as folder:
         assert trial(folder, "nothing").returncode == 0
         assert made_read_only(folder)

@@ -39,7 +39,7 @@ def test_triangles_without_area_and_without_length_count_as_segments_and_points(
     np.testing.assert_allclose(foot, [[1.5, 0, 0], [0, 0, 0], [5, 5, 5]], atol=1e-12)
 
 
-def test_wall_and_caps_are_told_apart():
+def test_wall_and_caps_are_distinguished():
     mesh, _ = capped_cylinder((0, 0, 1), 2.0, 10.0, segments=32)
     point = np.array([[0.0, 0, 4.0]])
     flat = 2 * np.cos(np.pi / 32)  # the sides of the polygon

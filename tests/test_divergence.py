@@ -173,10 +173,10 @@ def failed(nodes: Nodes, wanted: SolveSettings, folder) -> DivergenceError | Non
 def test_a_flow_that_diverges_does_not_with_what_is_advised(key, tmp_path):
     nodes, wanted = REAL[key]()
     wanted = replace(wanted, max_steps=6000)
-    blown = failed(nodes, wanted, tmp_path)
-    changes = advice(nodes, wanted, make_plan(nodes, wanted), blown.reached_m_s, blown.drho)
+    diverged = failed(nodes, wanted, tmp_path)
+    changes = advice(nodes, wanted, make_plan(nodes, wanted), diverged.reached_m_s, diverged.drho)
     assert key in changes
-    assert advice_message(changes, wanted, nodes) in str(blown)
+    assert advice_message(changes, wanted, nodes) in str(diverged)
     assert failed(nodes, replace(wanted, **changes), tmp_path) is None
 
 

@@ -205,7 +205,7 @@ def test_blood_that_is_thicker_at_the_openings_lowers_their_numbers():
 
 
 @pytest.mark.parametrize(("level_mmhg", "reported"), [(0.0, False), (19.9, False), (20.1, True), (90.0, True)])
-def test_a_ratio_of_pressures_is_told_at_pressures_of_arteries_only(level_mmhg, reported):
+def test_a_ratio_of_pressures_is_reported_at_pressures_of_arteries_only(level_mmhg, reported):
     """The level is the outlet's; at 0, the default, the ratio would be 0 whatever the vessel."""
     pipe = Pipe()
     indices = found(pipe, 0.4, level_pa=level_mmhg * 133.322387415)[0]

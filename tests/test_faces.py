@@ -107,7 +107,7 @@ def with_beyond(crop: Crop, values: dict[float, np.ndarray], layers: int = 12) -
     return replace(crop, image=crop.image.with_voxels(voxels))
 
 
-def test_each_way_in_which_a_section_is_no_vessel_is_told_with_value_limit_and_place():
+def test_each_way_in_which_a_section_is_no_vessel_is_reported_with_value_limit_and_place():
     """A vessel of 9 mm in 40 mm, whose last 12 mm, or 60, are made what no vessel is."""
     vessel = box_in_tissue(disc())
     assert judged(vessel, HALF_WAY) == ""

@@ -26,7 +26,7 @@ def underrated() -> tuple[Nodes, SolveSettings]:
 CASE = underrated()
 
 
-def blown(reached_m_s: float, drho: float | None) -> SimpleNamespace:
+def diverged(reached_m_s: float, drho: float | None) -> SimpleNamespace:
     """What the fall-back reads of a divergence."""
     return SimpleNamespace(happened="the flow diverged", reached_m_s=reached_m_s, drho=drho)
 
@@ -81,7 +81,7 @@ def test_a_model_that_is_named_stays_alone():
     nodes, wanted = underrated()
     plan = make_plan(nodes, replace(wanted, collision="projected"))
     assert plan.safer == ()
-    assert FIRST.after(replace(wanted, collision="projected"), plan, blown(0.0, None)) is None
+    assert FIRST.after(replace(wanted, collision="projected"), plan, diverged(0.0, None)) is None
 
 
 @settings(deadline=None, max_examples=20)
@@ -97,7 +97,7 @@ def test_a_run_is_tried_a_few_times_at_most_and_never_twice_in_the_same_way(reac
         plan = attempt.plan(nodes, wanted)
         faster = speed > FASTER * plan.numbers["expected_peak_speed_m_s"]
         seen.append((attempt.rung, attempt.peak_speed_m_s, attempt.lattice_speed))
-        following = attempt.after(wanted, plan, blown(speed, density))
+        following = attempt.after(wanted, plan, diverged(speed, density))
         if following is None:
             break
         assert following.peak_speed_m_s is not None or not faster or attempt.peak_speed_m_s is not None

@@ -254,7 +254,7 @@ def test_steps_that_will_not_do_are_warned_of():
     )
 
 
-def test_forecast_is_told_before_the_first_step(caplog, tmp_path):
+def test_forecast_is_reported_before_the_first_step(caplog, tmp_path):
     nodes, wanted, _ = pipe_case((1, 2, 3), 20, 4.2, 12.0, max_steps=100)
     with caplog.at_level(logging.INFO, "test_forecast"):
         solve(nodes, wanted, tmp_path / "flow.vtkhdf", tmp_path / "monitor.csv", LOG)

@@ -228,7 +228,7 @@ def voxelized(folder: Path, surface: Surface, caplog, **settings) -> Job:
 
 
 @pytest.mark.parametrize("settings", [{}, {"nodes_across": 16}])
-def test_a_thin_way_beside_the_vessel_is_closed_in_the_lattice_and_told(tmp_path, caplog, settings):
+def test_a_thin_way_beside_the_vessel_is_closed_in_the_lattice_and_reported(tmp_path, caplog, settings):
     surface = beside(0.2, seed=3)
     job = voxelized(tmp_path, surface, caplog, **settings)
     (told,) = job.facts["too_thin_branches"]

@@ -66,7 +66,7 @@ def test_the_undamaged_files_load_right_in_each_transfer_syntax(syntax, tmp_path
     np.testing.assert_array_equal(volume.voxels, [each.stored.astype(int) + int(each.intercept) for each in STACK])
 
 
-def test_wrong_volumes_are_seen():
+def test_wrong_volumes_are_detected():
     """The judge itself: it must tell every error of geometry, and the place of a single wrong slice."""
     series = slices(along_mm=np.arange(6) * 0.8, matrix=(36, 32))
     first = series[0]

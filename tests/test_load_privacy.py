@@ -181,7 +181,7 @@ def test_the_marks_stand_in_every_text_tag(marked):
 
 
 @pytest.mark.parametrize("fault", CHANGES)
-def test_nothing_of_the_patient_is_told(fault, marked, tmp_path, capfd):
+def test_nothing_of_the_patient_is_reported(fault, marked, tmp_path, capfd):
     change(marked, fault)
     text, loaded = told(marked, tmp_path, capfd)
     require_silence(text)
@@ -189,7 +189,7 @@ def test_nothing_of_the_patient_is_told(fault, marked, tmp_path, capfd):
 
 
 @pytest.mark.parametrize("fault", ["none", "truncated"])
-def test_nothing_of_the_patient_is_told_by_the_command_line(fault, marked, tmp_path):
+def test_nothing_of_the_patient_is_reported_by_the_command_line(fault, marked, tmp_path):
     change(marked, fault)
     out = tmp_path / "out"
     result = run(marked, out)
@@ -199,7 +199,7 @@ def test_nothing_of_the_patient_is_told_by_the_command_line(fault, marked, tmp_p
 
 
 @pytest.mark.parametrize("fault", ["none", "groups", "truncated"])
-def test_nothing_of_the_patient_is_told_of_enhanced_images(fault, tmp_path, capfd):
+def test_nothing_of_the_patient_is_reported_of_enhanced_images(fault, tmp_path, capfd):
     cells = np.random.default_rng(0).integers(0, 99, (4, 9, 10)).astype(np.uint16)
     dataset = enhanced(cells, oblique(cells))
     with warnings.catch_warnings():
@@ -267,7 +267,7 @@ def medium_without_files(marked: Path, tmp_path: Path) -> Path:
 @pytest.mark.parametrize(
     ("source", "loads"), [(zipped, True), (damaged_zip, False), (medium, True), (medium_without_files, False)]
 )
-def test_nothing_of_the_patient_is_told_of_archives_and_media(source, loads, marked, tmp_path, capfd):
+def test_nothing_of_the_patient_is_reported_of_archives_and_media(source, loads, marked, tmp_path, capfd):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         path = source(marked, tmp_path)

@@ -157,7 +157,7 @@ def test_what_is_doubtful_of_a_mask_series_is_refused_and_the_advice_works(tmp_p
     assert "load." not in str(refusal.value)
 
 
-def test_one_slice_given_instead_of_its_folder_is_told_so(tmp_path):
+def test_one_slice_given_instead_of_its_folder_is_reported(tmp_path):
     mask = at_random(9600)
     write(mask.with_voxels(mask.voxels.astype(np.int16)), tmp_path)
     with pytest.raises(StageError, match="or the folder of a series whose images are the mask"):
@@ -165,7 +165,7 @@ def test_one_slice_given_instead_of_its_folder_is_told_so(tmp_path):
     assert brought_in(tmp_path).record["given_voxels"] == mask.voxels.sum()
 
 
-def test_a_folder_without_images_is_told_so(tmp_path: Path):
+def test_a_folder_without_images_is_reported(tmp_path: Path):
     (tmp_path / "notes").write_text("x")
     with pytest.raises(StageError, match=r"input\.mask: no CT, MR, XA, OT, SC or SEG image among 1 files"):
         read_mask(tmp_path, None)

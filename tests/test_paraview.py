@@ -203,7 +203,7 @@ def test_files_that_other_stages_add_get_views_of_their_own(folder):
     assert all(0 < tube.Radius < 0.2 for tube in tubes)
 
 
-def test_the_folder_may_lie_anywhere_and_a_missing_file_is_told(folder, tmp_path, monkeypatch):
+def test_the_folder_may_lie_anywhere_and_a_missing_file_is_reported(folder, tmp_path, monkeypatch):
     _compute(job(folder))
     copy = tmp_path / "elsewhere"
     copy.mkdir()

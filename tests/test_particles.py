@@ -133,7 +133,7 @@ def test_a_particle_that_goes_forward_and_back_returns(seed):
     np.testing.assert_allclose(back, start, atol=2e-3)
 
 
-def test_looks_on_the_way_do_not_change_where_it_leads_in_a_steady_uniform_flow():
+def test_samples_on_the_way_do_not_change_where_it_leads_in_a_steady_uniform_flow():
     tracer = Tracer(BOX, steady(np.full((BOX.nodes.count, 3), 1e-3, np.float32)), (), 0.5)
     particles = Particles.at(BOX.place(np.zeros((2, 3))), np.array([0.0, 1.0]), 2.0)
     seen = tracer.follow(particles, np.arange(2), np.array([0.0, 0.5, 1.0, 2.0, 3.0, 4.0]))

@@ -238,7 +238,7 @@ def test_flow_file_of_parts_is_that_of_the_whole(tmp_path, caplog):
     part = (np.arange(nodes.count) % 3).astype(np.int16)
     node_arrays.save(replace(nodes, part=part), tmp_path / "nodes.h5")
     parted = node_arrays.load(tmp_path / "nodes.h5")
-    assert parted.subdomains == 3
+    assert parted.parts == 3
     assert np.array_equal(parted.part, part)
     wanted, summaries = settings(max_steps=200, collision=QUICK[0], precision=QUICK[1]), []
     with caplog.at_level(logging.INFO):

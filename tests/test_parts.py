@@ -109,7 +109,7 @@ def test_phases_times_echoes_are_four_parts(tmp_path):
         np.testing.assert_array_equal(read(tmp_path, phase=name)[0].voxels, voxels)
 
 
-def test_a_phase_that_lacks_a_slice_is_still_told_apart(tmp_path):
+def test_a_phase_that_lacks_a_slice_is_still_distinguished(tmp_path):
     first, _ = two(tmp_path, put(TemporalPositionIdentifier=1), put(TemporalPositionIdentifier=2))
     edit(tmp_path / "b", lambda dataset, k: k != 3)
     np.testing.assert_array_equal(read(tmp_path, phase=1)[0].voxels, first)

@@ -261,7 +261,7 @@ def test_what_the_stage_refuses_the_page_tells_in_the_same_words(browser, tmp_pa
     np.testing.assert_allclose(numbers(same), first, rtol=0.02, atol=0.11)  # levels are whole, and shown so
 
 
-def test_a_flood_of_a_whole_page_is_told_as_a_leak_and_shows_no_green(browser, tmp_path):
+def test_a_flood_of_a_whole_page_is_reported_as_a_leak_and_shows_no_green(browser, tmp_path):
     """More voxels than the worker looks at closely, all of which grow."""
     loaded = Volume(np.full((110, 100, 100), 7, np.int16), (1.0, 1.0, 1.0), (0.0, 0.0, 0.0), np.eye(3))
     browser.open(made(loaded), tmp_path)

@@ -168,7 +168,7 @@ def test_jpeg_2000_is_lossy_unless_its_header_says_otherwise(said, lossy, tmp_pa
     assert read(tmp_path)[1].lossy is lossy
 
 
-def test_lossy_compression_is_told(tmp_path):
+def test_lossy_compression_is_reported(tmp_path):
     series(tmp_path, np.full(SHAPE, 9, np.uint16), bits_stored=12)
     edit(tmp_path, lambda dataset, k: setattr(dataset, "LossyImageCompression", "01"))
     assert read(tmp_path)[1].lossy is True

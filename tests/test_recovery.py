@@ -88,7 +88,7 @@ def test_what_a_cluster_may_be_at_is_left_alone(tmp_path):
 
 @pytest.mark.parametrize("name", ["results", ".snakemake"])
 @pytest.mark.parametrize("link", [False, True])
-def test_a_file_where_a_folder_belongs_is_told_in_one_line_and_moving_it_helps(name, link, tmp_path, monkeypatch):
+def test_a_file_where_a_folder_belongs_is_reported_in_one_line_and_moving_it_helps(name, link, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     if link:
         Path(name).symlink_to("nowhere")

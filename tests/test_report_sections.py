@@ -76,7 +76,7 @@ def test_openings_tell_what_is_known_of_the_pulse(rich):
     assert "of mean pressures, at the flow that was assumed" in html
 
 
-def test_narrow_places_sacs_energy_volume_and_residence_are_told(rich):
+def test_narrow_places_sacs_energy_volume_and_residence_are_reported(rich):
     html, _ = rich
     said = rows(html)
     assert ">narrowing of the diameter (%)</th>" in html
@@ -201,7 +201,7 @@ def test_a_picture_without_a_caption_is_an_error():
         captions.caption("nothing")
 
 
-def test_directions_are_told_in_words():
+def test_directions_are_reported_in_words():
     assert figures.direction_words(np.array([0.7, -0.7, 0.0])) == "left front"
     assert figures.direction_words(np.array([0.0, 0.1, -1.0])) == "feet"
 
@@ -222,7 +222,7 @@ def test_a_steady_flow_has_no_range_over_time(plain, tmp_path):
         assert absent not in html
 
 
-def test_a_lower_limit_is_told_as_one():
+def test_a_lower_limit_is_reported_as_one():
     assert _check(check("nodes across the narrowest place", "", 12.6, ""))["limit"] == "at least 20"
 
 

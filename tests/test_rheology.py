@@ -186,7 +186,7 @@ def test_eddies_and_a_blend_raise_the_relaxation_time(share):
     np.testing.assert_allclose(found, pi[[0, 1, 2, 0, 0, 1], [0, 1, 2, 1, 2, 2]], rtol=0, atol=1e-17)
 
 
-def test_blood_of_thickened_nodes_is_told_from_what_its_blend_makes_of_it():
+def test_blood_of_thickened_nodes_is_measured_from_what_its_blend_makes_of_it():
     """tau + b (1 - tau) for any tau; where b is 1 nothing of it is left, and where b is 0 there is nothing to do."""
     tau, share = np.array([0.51, 0.6, 0.51, 0.6, 1.7, 0.51]), np.array([1 / 9, 1 / 9, 4 / 9, 4 / 9, 4 / 9, 1])
     blended = tau + share * (1 - tau)

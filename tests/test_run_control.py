@@ -171,7 +171,7 @@ def test_flow_in_the_branches_of_a_fork_is_known():
     ("reynolds", "message"),
     [(30, None), (200, "grid Reynolds number 48: pressure drops by friction may be up to about 24%")],
 )
-def test_fast_flow_is_told_how_far_off_its_pressure_drop_may_be(reynolds, message):
+def test_fast_flow_is_reported_how_far_off_its_pressure_drop_may_be(reynolds, message):
     """Peak speed over 8.4 nodes across: the grid Reynolds number is 2 Re/8.4."""
     nodes, wanted, _ = pipe_case((0, 0, 1), reynolds, 4.2, 40)
     notes = [note for note in make_plan(nodes, wanted).notes if note.startswith("grid Reynolds number")]

@@ -226,7 +226,7 @@ def test_a_ball_that_turns_about_an_axis_in_its_neck_turns_its_blood_over(ball):
     assert found["kinetic_energy_j"] == pytest.approx(turned, rel=0.02)
 
 
-def test_a_flow_that_only_enters_is_told_by_the_net_flow_and_is_warned_of(ball):
+def test_a_flow_that_only_enters_is_reported_by_the_net_flow_and_is_warned_of(ball):
     mesh, nodes, normal, wall = ball
     velocity = np.broadcast_to(0.3 * normal, (nodes.count, 3))
     one = marked({"neck_mm": [0, 0, 0], "normal": (2 * normal).tolist()})
@@ -346,7 +346,7 @@ def searched(mesh, openings, lines, factor=1.3):
     return find_sacs(mesh, openings, lines, factor, np.zeros(len(mesh.points_mm), bool))
 
 
-def looked_for(mesh, openings, lines):
+def only_neck(mesh, openings, lines):
     """The neck of the only sac; none where there is none, and no doubt."""
     found = searched(mesh, openings, lines)
     assert found.refused == []
@@ -378,7 +378,7 @@ def test_a_sac_is_found_where_its_plane_would_be_marked(aneurysm):
 def test_a_turned_vessel_has_the_same_neck(aneurysm, seed):
     mesh, openings, lines, _ = aneurysm
     turn, shift = rotation(seed), np.array([30.0, -4.0, 600.0])
-    neck = looked_for(mesh, openings, lines)
+    neck = only_neck(mesh, openings, lines)
     turned_openings = tuple(
         Opening(
             o.id, o.name, o.role, tuple(turn @ o.centre_mm + shift), tuple(turn @ o.normal), o.area_mm2, o.radius_mm
@@ -386,7 +386,7 @@ def test_a_turned_vessel_has_the_same_neck(aneurysm, seed):
         for o in openings
     )
     turned_lines = [np.column_stack([line[:, :3] @ turn.T + shift, line[:, 3]]) for line in lines]
-    turned = looked_for(moved(mesh, turn, shift), turned_openings, turned_lines)
+    turned = only_neck(moved(mesh, turn, shift), turned_openings, turned_lines)
     np.testing.assert_allclose(turned.centre_mm, turn @ neck.centre_mm + shift, atol=1e-6)
     np.testing.assert_allclose(turned.normal, turn @ neck.normal, atol=1e-6)
 
@@ -397,7 +397,7 @@ def test_sacs_from_blebs_to_giants_are_found_with_their_volume(away, radius):
     where ball and parent meet, or for want of a narrowest section `MARGIN` and a triangle off the parent.
     """
     mesh, openings = side_wall([(0.0, away, radius)])
-    neck = looked_for(mesh, openings, traced(mesh, openings))
+    neck = only_neck(mesh, openings, traced(mesh, openings))
     assert neck.normal[2] > np.cos(np.radians(3))
     assert RADIUS - 0.1 < neck.centre_mm[2] < RADIUS * (1 + MARGIN) + 0.35
     volume = sever(mesh, neck, {o.id: o.name for o in openings}).closed.volume_mm3()
@@ -417,7 +417,7 @@ def test_the_demos_sac_is_found_with_the_volume_of_its_true_shape():
         mesh = cut_end(mesh, line[1 - number, :3], end.normal, number)
         openings.append(opening_of(mesh, number, end.name, end.name))
     lines = [line]
-    neck = looked_for(mesh, tuple(openings), lines)
+    neck = only_neck(mesh, tuple(openings), lines)
     sac = shape.sacs[0]
     grid = np.arange(-4.2, 4.2, 0.12)
     places = np.stack(np.meshgrid(grid, grid, grid, indexing="ij"), axis=-1).reshape(-1, 3) + sac.centre_mm
@@ -446,7 +446,7 @@ def test_vessels_without_a_sac_have_none():
         (*stenosis((1, 2, 3), 2.0, 40.0, 0.3, segments=48), throat),
     ]
     for mesh, openings, radius in shapes:
-        assert looked_for(mesh, openings, pipe_lines(mesh, openings, radius)) is None
+        assert only_neck(mesh, openings, pipe_lines(mesh, openings, radius)) is None
 
 
 FORK = [
@@ -463,9 +463,9 @@ def fork_lines():
 def test_a_bifurcation_is_no_sac_and_a_sac_on_it_is_found():
     """A ball that swallows the fork, whose lines the fork_lines are: beyond the neck lies its part off the vessels."""
     mesh, openings = forked(FORK, 0.35)
-    assert looked_for(mesh, openings, fork_lines()) is None
+    assert only_neck(mesh, openings, fork_lines()) is None
     mesh, openings = forked(FORK, 0.35, [(np.array([0.5, 0, 4.0]), 3.0)])
-    neck = looked_for(mesh, openings, fork_lines())
+    neck = only_neck(mesh, openings, fork_lines())
     part = sever(mesh, neck, {o.id: o.name for o in openings}).closed
     assert np.linalg.norm(part.points_mm - [0.5, 0, 4.0], axis=1).max() < neck_reach(neck, [0.5, 0, 4.0])
 

@@ -33,15 +33,15 @@ def stops(schedule: Schedule) -> list[int]:
     rows=st.integers(1, 500), pairs=st.integers(1, 5), cycles=st.integers(1, 4), least=st.integers(1, 5),
     phases=st.lists(st.floats(0.01, 1), min_size=1, max_size=5),
 )  # fmt: skip
-def test_every_cycle_is_looked_at_in_the_same_phases(rows, pairs, cycles, least, phases):
+def test_every_cycle_is_observed_in_the_same_phases(rows, pairs, cycles, least, phases):
     schedule = periodic(pairs, monitor_s=1 / rows, cycles=cycles, min_cycles=least, phases=phases, max_steps=10**7)
     cycle, places = schedule.cycle, stops(schedule)
     assert all(step % 2 == 0 for step in places)
     assert schedule.last == cycles * cycle == places[-1]
     rows_at = [step for step in places if schedule.row_due(step)]
     assert rows_at == [schedule.interval * (k + 1) for k in range(rows * cycles)]
-    looks = [0] + [step for step in places if schedule.observed_at(step)]
-    assert max(np.diff(looks)) <= CHECK_STEPS <= 50  # what is seen is taken in one look later
+    observations = [0] + [step for step in places if schedule.observed_at(step)]
+    assert max(np.diff(observations)) <= CHECK_STEPS <= 50  # what is seen is taken in one look later
     sampled = [step for step in places if schedule.sampled(step)]
     kept = cycles - min(least, cycles) + 1
     assert len(sampled) % kept == 0

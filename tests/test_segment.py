@@ -158,7 +158,7 @@ def test_a_useless_seed_is_refused_with_the_reason(tube_in_air, keys, message):
         segment(filtered, in_box(**keys), tube_in_air)
 
 
-def test_the_nearest_voxel_in_range_is_told_and_can_be_used(tube_in_air):
+def test_the_nearest_voxel_in_range_is_reported_and_can_be_used(tube_in_air):
     with pytest.raises(StageError, match="nearest voxel in range") as refusal:
         segment(tube_in_air, in_box(seeds_voxel=((30, 12, 20),)), tube_in_air)
     x, y, z = map(int, re.search(r"seeds_voxel \[(\d+), (\d+), (\d+)\]", str(refusal.value)).groups())

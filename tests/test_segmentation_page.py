@@ -373,7 +373,7 @@ def test_the_outline_runs_between_the_voxels_inside_and_outside(aligned):
     assert found > 8
 
 
-def test_a_browser_that_cannot_unpack_is_told_so(browser, tmp_path):
+def test_a_browser_that_cannot_unpack_is_reported(browser, tmp_path):
     browser.open(made(coded(np.eye(3))), tmp_path, before="delete window.DecompressionStream")
     assert "too old to unpack" in browser.text("failure")
     assert not browser.run("$('failure').hidden")
@@ -446,7 +446,7 @@ def test_the_same_input_makes_the_same_bytes_and_the_page_needs_nothing_else():
     assert not re.search(r"\b(fetch|XMLHttpRequest|import|WebSocket|sendBeacon)\b|https?:", text)
 
 
-def test_nothing_of_the_record_is_told_but_what_is_known_to_be_no_name():
+def test_nothing_of_the_record_is_reported_but_what_is_known_to_be_no_name():
     volume = coded(DIRECTIONS["aligned"])
     planted = {"source": "DOE^JOHN", "uid": "1.2.840.113619.2.404", "path": "/home/doe/scans"}
     text = page.render(volume, {"loaded image": volume}, ball(volume), RECORD | planted)

@@ -71,7 +71,9 @@ SEEDS = st.integers(0, 10**6)
 
 @SETTINGS
 @given(period=st.floats(0.3, 3.0), size=st.floats(0.01, 0.3), phase=st.floats(0, 6.3), standing=st.floats(0, 0.95))
-def test_a_limit_cycle_is_seen_within_a_few_flow_through_times_and_ends_with_its_mean(period, size, phase, standing):
+def test_a_limit_cycle_is_detected_within_a_few_flow_through_times_and_ends_with_its_mean(
+    period, size, phase, standing
+):
     rows = rows_of(*cycle(times(150), period, size, phase, standing))
     watch, seen, ended = watched(rows)
     assert seen is not None
@@ -96,7 +98,7 @@ def forgetful(rng: np.random.Generator, count: int, memory: float) -> np.ndarray
 
 @SETTINGS
 @given(seed=SEEDS, memory=st.floats(0.05, 1.0), size=st.floats(0.01, 0.1))
-def test_noise_ends_with_a_mean_as_sure_as_is_told(seed, memory, size):
+def test_noise_ends_with_a_mean_as_sure_as_is_reported(seed, memory, size):
     rng, t = np.random.default_rng(seed), times(500)  # a mean that drifts by chance begins again, twice as long
     keep, x = np.exp(-INTERVAL / THROUGH / memory), forgetful(rng, len(t), memory)
     change = size * np.sqrt(1 - keep) * np.exp(0.2 * rng.standard_normal(len(t)))
@@ -163,7 +165,7 @@ def test_a_creeping_flow_is_not_taken_for_a_fluctuating_one(seed, creep):
 
 
 @pytest.mark.parametrize("throughs", [2, 9])
-def test_what_a_mean_lacks_is_told(throughs):
+def test_what_a_mean_lacks_is_reported(throughs):
     """After so many steps it can be told, before it is begun and while it is taken; then not a row before."""
     rows = rows_of(*cycle(times(60), 0.7, 0.1, 0.0, 0.5))
     so_far = rows[: throughs * THROUGH // INTERVAL]

@@ -121,9 +121,9 @@ def test_nothing_is_said_of_a_steady_flow():
     assert not any("compressibility" in text for text in plan.notes + plan.warnings)
 
 
-@pytest.mark.parametrize(("length", "flow", "told_of"), [(12, 0.14, False), (60, 0.05, True)])
-def test_time_step_is_lowered_or_the_loss_is_told_with_a_remedy_that_helps(
-    tmp_path, length, flow, told_of, monkeypatch
+@pytest.mark.parametrize(("length", "flow", "reported_of"), [(12, 0.14, False), (60, 0.05, True)])
+def test_time_step_is_lowered_or_the_loss_is_reported_with_a_remedy_that_helps(
+    tmp_path, length, flow, reported_of, monkeypatch
 ):
     nodes, outlets = small_pipe(length=length), {"*": behind(6e-3)}
     _, plan = plan_of(tmp_path, nodes, outlets, flow)
@@ -132,14 +132,14 @@ def test_time_step_is_lowered_or_the_loss_is_told_with_a_remedy_that_helps(
         _, free = plan_of(tmp_path, nodes, outlets, flow)
     assert free.losses["out"].first_harmonic > MAX_LOSS
     slower = free.units.dt_s / plan.units.dt_s
-    told = [text for text in plan.warnings if "compressibility" in text]
-    if told:
+    reported = [text for text in plan.warnings if "compressibility" in text]
+    if reported:
         assert slower == pytest.approx(MOST_STEPS, rel=0.1)
-        speed = float(told[0].split("solve.lattice_speed ")[1].split(" ")[0])
+        speed = float(reported[0].split("solve.lattice_speed ")[1].split(" ")[0])
         _, plan = plan_of(tmp_path, nodes, outlets, flow, lattice_speed=speed)
         assert not [text for text in plan.warnings if "compressibility" in text]
     assert plan.losses["out"].first_harmonic <= MAX_LOSS
-    assert bool(told) == told_of
+    assert bool(reported) == reported_of
 
 
 # Runs

@@ -204,7 +204,7 @@ def test_a_file_that_inflates_without_end_is_no_image(series, monkeypatch):
     assert facts.files["skipped"] == {"damaged header": 1}
 
 
-def test_a_slice_that_the_dicomdir_does_not_name_is_told(series, tmp_path):
+def test_a_slice_that_the_dicomdir_does_not_name_is_reported(series, tmp_path):
     directory = medium(series, tmp_path / "medium")
     whole = pydicom.dcmread(directory)
     records = whole.DirectoryRecordSequence

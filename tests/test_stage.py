@@ -183,7 +183,7 @@ def git(folder: Path, *words: str) -> str:
     ).stdout.strip()
 
 
-def test_the_commit_is_told_and_whether_the_source_differs_from_it(tmp_path, monkeypatch):
+def test_the_commit_is_reported_and_whether_the_source_differs_from_it(tmp_path, monkeypatch):
     monkeypatch.setattr(provenance, "ROOT", tmp_path)
     for file in ("Snakefile", "solver/run/flow_file.py", "pipeline/page.css", "config/config.yaml"):
         (tmp_path / file).parent.mkdir(parents=True, exist_ok=True)

@@ -85,7 +85,7 @@ LOST: dict[str, tuple[Damage, str]] = {
 
 @pytest.mark.parametrize("lost", [(0,), (SLICES - 1,), (SLICES - 2, SLICES - 1)])
 @pytest.mark.parametrize("kind", LOST)
-def test_a_slice_lost_at_an_end_is_told_and_left_out_only_if_the_case_says_so(kind, lost, tmp_path):
+def test_a_slice_lost_at_an_end_is_reported_and_left_out_only_if_the_case_says_so(kind, lost, tmp_path):
     damage, why = LOST[kind]
     write(slices(), tmp_path)
     for k in lost:
@@ -103,7 +103,7 @@ def test_a_slice_lost_at_an_end_is_told_and_left_out_only_if_the_case_says_so(ki
 
 
 @pytest.mark.parametrize("kind", LOST)
-def test_a_slice_lost_inside_is_told_before_the_gap_that_it_leaves(kind, tmp_path):
+def test_a_slice_lost_inside_is_reported_before_the_gap_that_it_leaves(kind, tmp_path):
     damage, _ = LOST[kind]
     write(slices(), tmp_path)
     damage(files(tmp_path)[4])
@@ -112,7 +112,7 @@ def test_a_slice_lost_inside_is_told_before_the_gap_that_it_leaves(kind, tmp_pat
     require_right(read(tmp_path, doubtful_files="leave_out", missing_slices="resample")[0], slices())
 
 
-def test_a_lost_slice_is_told_where_each_slice_has_a_folder_and_in_a_zip_file(tmp_path):
+def test_a_lost_slice_is_reported_where_each_slice_has_a_folder_and_in_a_zip_file(tmp_path):
     write(slices(), tmp_path / "flat")
     files(tmp_path / "flat")[-1].write_bytes(b"")
     for path in files(tmp_path / "flat"):
@@ -217,7 +217,7 @@ def test_frames_of_reference_that_each_slice_has_for_itself_say_nothing(tmp_path
         ("StudyInstanceUID", "SeriesInstanceUID", "SOPInstanceUID"),
     ],
 )
-def test_images_without_uids_are_loaded_and_told(keywords, tmp_path, caplog):
+def test_images_without_uids_are_loaded_and_reported(keywords, tmp_path, caplog):
     write(slices(), tmp_path)
     edit(tmp_path, lambda dataset, k: [delattr(dataset, keyword) for keyword in keywords] and None)
     with caplog.at_level(logging.WARNING):
@@ -239,7 +239,7 @@ def test_images_without_uids_that_form_no_stack_are_refused_by_what_is_wrong(tmp
     refused(tmp_path, r"2 series have the most voxels .* name one in load\.series .*: .*without SeriesInstanceUID")
 
 
-def test_a_series_without_pixels_is_told_so_by_list_and_load(tmp_path):
+def test_a_series_without_pixels_is_reported_by_list_and_load(tmp_path):
     write(slices(), tmp_path)
     edit(tmp_path, lambda dataset, k: delattr(dataset, "PixelData"))
     refused(tmp_path, r"no pixel data \(PixelData\) in any of its files, only headers")
@@ -297,13 +297,13 @@ def sound(first: int, count: int) -> Counter[str]:
     return Counter(case["first"] for case in judged)
 
 
-def test_a_sample_of_mixed_up_series_is_right_refused_or_told():
+def test_a_sample_of_mixed_up_series_is_right_refused_or_reported():
     outcomes = sound(first=6000, count=64)
     assert min(outcomes["refused"], outcomes["right"]) > 5  # neither is everything refused nor everything taken
 
 
 @pytest.mark.slow
-def test_every_mixed_up_series_is_right_refused_or_told():
+def test_every_mixed_up_series_is_right_refused_or_reported():
     sound(first=7000, count=1000)
 
 

@@ -67,7 +67,7 @@ def test_a_mistake_in_a_study_file_is_one_line_that_names_the_file(tmp_path, cha
     assert lines[0].startswith(f"{tmp_path / 'mine.yaml'}")
 
 
-def test_a_study_that_is_not_there_or_not_in_the_set_is_told(tmp_path):
+def test_a_study_that_is_not_there_or_not_in_the_set_is_reported(tmp_path):
     with pytest.raises(StageError, match=r"studies: 'plate': no file .*did you mean plates"):
         read_studies(CONFIG | {"studies": "plate"}, ROOT / FOLDER)
     values = yaml.safe_load((ROOT / FOLDER / "plates.yaml").read_text())
@@ -275,7 +275,7 @@ def test_the_workflow_makes_the_runs_of_the_set_and_no_patients_report(study_pro
     assert made == {"plates.16", "plates.32", "plates.32-exact"}
 
 
-def test_a_mistake_in_the_options_of_a_study_is_told_before_anything_runs(snakemake, tmp_path):
+def test_a_mistake_in_the_options_of_a_study_is_reported_before_anything_runs(snakemake, tmp_path):
     """Only where a study is to be made: the start of a case does not wait for what knows the options."""
     project = copy_project(tmp_path / "project")
     file = project / "config/studies/plates.yaml"

@@ -61,7 +61,7 @@ def run_of(fork, name: str = "symmetric-12", rubs: dict[str, float] | None = Non
     )  # fmt: skip
 
 
-def test_stress_along_a_branch_is_told_over_that_of_its_own_developed_flow(fork):
+def test_stress_along_a_branch_is_reported_over_that_of_its_own_developed_flow(fork):
     """The fit carries the linear stress exactly; a grid's surface has normals to a few degrees."""
     found = Fork(run_of(fork, rubs={"left": 1.2}))
     for opening, wanted in zip(found.openings, (1.0, 1.2, 1.0), strict=True):

@@ -48,7 +48,7 @@ def test_regularised_fluid_nears_the_one_that_yields_as_its_exponent_grows():
 
 
 @pytest.mark.parametrize("fluid", [BINGHAM, THINNING])
-def test_plug_width_is_told_from_the_profile(fluid):
+def test_plug_width_is_measured_from_the_profile(fluid):
     """Differences over a spacing are exact where the profile is a parabola, and of second order else."""
     y = places(64)
     found = plug_width(*shear_between(y, fluid.velocity(y, HALF, FORCE)), fluid.straight)

@@ -163,7 +163,7 @@ def test_run_that_is_no_pipe_with_a_steady_inflow_is_refused():
             measured(run)
 
 
-def test_directions_are_told_shortly():
+def test_directions_are_reported_shortly():
     assert label((1.0, 2.0, 3.0)) == "(1,2,3)"
     assert label(DIRECTION) == "(0.3,-0.8,0.5)"
 

@@ -158,7 +158,7 @@ def test_pressure_between_openings_is_compared_with_that_which_the_flow_needs():
     assert 5.25 <= x.min() < x.max() <= 6.75  # 3.5 radii from the caps of 12 mm
 
 
-def test_pressure_and_wall_stress_of_one_flow_are_told_by_blood():
+def test_pressure_and_wall_stress_of_one_flow_are_reported_by_blood():
     """Of the same force, so that pressure at the same flow is as the flows are, and the stress the same."""
     runs = [made_up(f"{name}-10", MODELS[name]) for name in ("newtonian", "bingham")]
     evidence = measured(*runs, nodes=10, compared={"slow": ("newtonian-10", "bingham-10"), "fast": ("newtonian-20",)})

@@ -113,7 +113,7 @@ def test_coefficients_are_those_of_the_sources():
     assert widening_coefficient(shape()) == pytest.approx(13.68, rel=1e-12)
 
 
-def test_drop_of_the_narrowing_is_told_without_that_of_the_pipe_beside_it(vessel):
+def test_drop_of_the_narrowing_is_reported_without_that_of_the_pipe_beside_it(vessel):
     """A pipe has all of its friction, of which that of the narrowing's own length is left, and the drop put in."""
     narrowing = Narrowing(run_of(vessel, drop_pa=7.0))
     mean = FLOW_ML_S / (np.pi * (RADIUS * SPACING_MM) ** 2)

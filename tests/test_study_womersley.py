@@ -100,7 +100,7 @@ def test_impedance_is_the_answer_of_the_circuit():
     assert BEHIND.impedance_pa_s_ml(0) == pytest.approx(PASCAL_PER_MMHG * 0.2)
 
 
-def test_first_harmonic_is_told_from_mean_and_second():
+def test_first_harmonic_is_measured_from_mean_and_second():
     times = np.arange(24) / 24 * 0.7
     turn = np.exp(2j * np.pi * times / 0.7)
     values = 3 + ((1 - 2j) * turn + 5j * turn**2).real

@@ -53,7 +53,7 @@ def require_kept(vessel: ThinVessel) -> None:
 
 
 @pytest.mark.parametrize("seed", SEEDS[twigs])
-def test_twigs_of_a_voxel_or_two_stay_or_are_told(seed):
+def test_twigs_of_a_voxel_or_two_stay_or_are_reported(seed):
     require_kept(twigs(seed))
 
 

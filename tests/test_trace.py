@@ -198,7 +198,7 @@ def test_numbers_of_a_pipe_are_those_of_its_flow(steady):
     assert told["period_s"] is None
 
 
-def test_times_of_particles_that_were_not_followed_to_the_end_are_not_told():
+def test_times_of_particles_that_were_not_followed_to_the_end_are_not_reported():
     limit = 2.0
     times = np.concatenate([np.linspace(0.1, 1.0, 85), np.full(15, limit)])
     told = trace._statistics(times, limit)

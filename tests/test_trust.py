@@ -42,7 +42,7 @@ def test_a_failed_fit_of_the_wall_spoils_its_figures_and_no_others():
     assert found["wall"] == "unusable"
 
 
-def test_a_sac_whose_inflow_does_not_return_is_told_beside_its_flow_alone():
+def test_a_sac_whose_inflow_does_not_return_is_reported_beside_its_flow_alone():
     found = indices()
     found["sacs"] = [{"name": "left"}, {"name": "right"}]
     found["checks"] += [

@@ -69,11 +69,11 @@ def test_vortices_that_come_and_go_end_as_an_unsteady_flow_long_before_the_last_
     assert told["rms"]["kinetic energy"] == pytest.approx(energy.std() / energy.mean(), rel=1e-6)
 
 
-def test_steps_that_end_before_the_mean_is_told_name_those_that_it_needs(found, tmp_path):
+def test_steps_that_end_before_the_mean_is_reported_name_those_that_it_needs(found, tmp_path):
     """Not those in which its residual would fall to the tolerance: it never does."""
     whole = found[0]
     before = int(whole["steps"] * (1 - 0.3 * whole["fluctuation"]["mean_over_s"] / whole["time_s"]))
-    refused = r"fluctuates, and is told by its mean: raise solve.max_steps to (\d+) \(now"
+    refused = r"fluctuates, and its mean is reported: raise solve.max_steps to (\d+) \(now"
     with pytest.raises(StageError, match=refused) as error:
         run(rods(), shedding(max_steps=before), tmp_path / "flow", kept(tmp_path, 3600))
     (advised,) = re.findall(refused, str(error.value))

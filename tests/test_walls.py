@@ -54,6 +54,6 @@ def test_fluid_at_rest_in_a_box_stays_at_rest():
     assert not driver.populations.any()
 
 
-def test_unknown_scheme_is_told_the_known_ones():
+def test_unknown_scheme_is_refused_with_the_known_ones():
     with pytest.raises(StageError, match="'guo': unknown; known are bouzidi, half-way, yu, cli"):
         build_lattice(closed_box((3, 3, 3)), "trt", (1.0, 1.0), "guo")

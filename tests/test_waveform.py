@@ -182,7 +182,7 @@ def test_pressure_comes_in_a_column_of_its_own(tmp_path):
         read_inflow(entry(path))
 
 
-def test_overshoot_below_zero_is_told(tmp_path):
+def test_overshoot_below_zero_is_reported(tmp_path):
     path = write(tmp_path / "wave.csv", "0,0\n0.1,10\n0.2,0\n0.4,0\n0.6,0\n0.8,0\n")
     curved, straight = read_inflow(entry(path)), read_inflow(entry(path, interpolation="linear"))
     assert curved.minimum_ml_s < 0 == straight.minimum_ml_s

@@ -404,7 +404,7 @@ def test_outlets_that_contradict_themselves_are_refused(outlets, message):
         planned(outlets)
 
 
-def test_windkessels_that_the_lattice_does_not_bear_are_told(tmp_path):
+def test_windkessels_that_the_lattice_does_not_bear_are_reported(tmp_path):
     wave = tmp_path / "wave.csv"
     wave.write_text("time_s,flow_ml_s\n0,1\n0.2,6\n0.5,2\n1,1\n")
     given = {"proximal_mmhg_s_ml": 2000.0, "distal_mmhg_s_ml": 60.0, "compliance_ml_mmhg": 1e-6}
