@@ -51,7 +51,7 @@ def run(driver, flow):
         rows = np.stack((flow * (1 + 0.6 * np.sin(2 * np.pi * times / (SAMPLES * EVERY))), 0 * times), axis=1)
         driver.advance(rows)
         for number in (0, 1):
-            driver.average(number, k == 2)  # begun anew after two states
+            driver.average(number, k == 2)  # begun again after two states
     return driver.mean(0), driver.mean(1), driver.statistics()
 
 

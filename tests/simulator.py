@@ -12,7 +12,7 @@ def simulated(program: str, *arguments: str) -> None:
 
     All of it is interpreted, the CPU's loops as well: to compile them would take longer than all else, a quarter of a
     minute a model. Compiled loops are compared with reference solvers elsewhere, as in test_simulation.py and
-    test_twin.py.
+    test_drivers.py.
     """
     environment = os.environ | {
         "NUMBA_ENABLE_CUDASIM": "1", "NUMBA_DISABLE_JIT": "1",

@@ -17,7 +17,7 @@ TINY = ["--sizes", "0.002", "0.004", "--collisions", "--precisions", "fp32", "--
 def test_bench_keeps_what_it_measures_and_draws_it(tmp_path):
     file = tmp_path / "results.json"
     command = [*BENCH, "--quick", "--backends", "cpu", "--shapes", "pipe", "cavity", "--copied", "1e-3", *TINY]
-    told = subprocess.run([*command, "--json", file], capture_output=True, text=True, check=True).stdout
+    reported = subprocess.run([*command, "--json", file], capture_output=True, text=True, check=True).stdout
     results = json.loads(file.read_text())
     assert {"date", "commit", "options", "hardware", "versions", "bandwidth", "seconds"} <= set(results)
     assert set(results["bandwidth"]["cpu"]) == {"in place", "copy"}
@@ -26,7 +26,7 @@ def test_bench_keeps_what_it_measures_and_draws_it(tmp_path):
         ("pipe", 0.002), ("pipe", 0.004), ("cavity", 0.002), ("cavity", 0.004)
     ]  # fmt: skip
     for case in cases:
-        assert f"{case['nodes']:,}" in told
+        assert f"{case['nodes']:,}" in reported
         assert case["nodes"] == pytest.approx(1e6 * case["size"], rel=0.2)
         assert case["memory_bytes"] > case["update_bytes"] / 2  # at least the populations
         assert case["updates_s"] * case["step_s"] == pytest.approx(case["nodes"])

@@ -231,8 +231,8 @@ def test_a_disk_that_becomes_read_only_ends_the_stage_in_words_and_the_next_run_
             time.sleep(0.001)
         errors = process.communicate(timeout=60)[1]
         assert process.returncode == 1, errors
-        told = "cannot be written (Read-only file system); make it writable, or let results/ lie on a disk that is"
-        assert told in errors.splitlines()[-1]
+        reported = "cannot be written (Read-only file system); make it writable, or let results/ lie on a disk that is"
+        assert reported in errors.splitlines()[-1]
         assert "Traceback" not in errors
         assert not {"flow.vtkhdf", "solve.json"} & {path.name for path in tmp_path.iterdir()}
         assert made_read_only(folder, False)

@@ -57,10 +57,10 @@ def test_a_case_with_failed_checks_comes_first_and_is_marked_not_hidden(tmp_path
 def made(folder, cases):
     """The page of cases in a folder, by name: what postprocess and the report left of each."""
     paths = {"indices": [], "records": [], "figures": []}
-    for name, told in cases.items():
+    for name, reported in cases.items():
         figures = folder / name / "figures"
         figures.mkdir(parents=True)
-        (folder / name / "indices.json").write_text(json.dumps(told))
+        (folder / name / "indices.json").write_text(json.dumps(reported))
         (folder / name / "report.provenance.json").write_text(json.dumps({"settings": {"description": f"of {name}"}}))
         Image.new("RGB", (600, 300), "red").save(figures / "geometry.png")
         for role, path in zip(paths, ("indices.json", "report.provenance.json", "figures"), strict=True):
@@ -141,12 +141,12 @@ def test_files_of_different_cases_are_refused(tmp_path):
 
 def test_key_figures_are_found_where_postprocess_puts_them(tmp_path):
     """A key that is spelt otherwise there would leave its column out, of all cases."""
-    told = json.loads((leave(tmp_path) / "indices.json").read_text())
-    values = cohort.row("pipe", "", told, []).values
+    reported = json.loads((leave(tmp_path) / "indices.json").read_text())
+    values = cohort.row("pipe", "", reported, []).values
     missing = {key for key, value in values.items() if value is None}
     assert missing == {"pressure_ratio_min", "osi_mean", "narrowing_fraction", "sac_volume_ml"}  # a steady plain pipe
-    assert values["dissipated_w"] == told["energy"]["dissipation_w"]
-    narrow = told | {"stenoses": [{"stenosis_by_diameter": 0.4}, {"stenosis_by_diameter": 0.525}]}
+    assert values["dissipated_w"] == reported["energy"]["dissipation_w"]
+    narrow = reported | {"stenoses": [{"stenosis_by_diameter": 0.4}, {"stenosis_by_diameter": 0.525}]}
     assert cohort.row("pipe", "", narrow, []).values["narrowing_fraction"] == 0.525
 
 

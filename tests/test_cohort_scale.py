@@ -77,10 +77,10 @@ def test_a_cohort_in_two_scenarios_is_finished_and_right(tmp_path, count, goal):
         assert (rest / "nodes.h5").samefile(exercise / "nodes.h5")  # imaging and geometry are computed once
         assert read_json(rest / "segment.provenance.json")["settings"]["lower"] == (185 if k % 2 else 195)
         both = [numbers(rest), numbers(exercise)]
-        for told, flow in zip(both, FLOWS_ML_S.values(), strict=True):
-            assert told["inflow_ml_s"] == pytest.approx(flow, rel=0.01)
-            assert abs(told["flow_balance_fraction"]) < 0.005
-        pressures = [abs(told["pressure_drop_mmhg"]) for told in both]
+        for reported, flow in zip(both, FLOWS_ML_S.values(), strict=True):
+            assert reported["inflow_ml_s"] == pytest.approx(flow, rel=0.01)
+            assert abs(reported["flow_balance_fraction"]) < 0.005
+        pressures = [abs(reported["pressure_drop_mmhg"]) for reported in both]
         assert pressures[1] > 1.5 * pressures[0]  # Poiseuille's law, and more for the inertia of the fork
         radii.append(max(opening.radius_mm for opening in read_openings(rest / "openings.json")))
         true = max(opening["radius_mm"] for opening in read_json(rest / "truth.json")["openings"])

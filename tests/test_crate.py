@@ -131,28 +131,28 @@ def test_files_are_chained_by_what_made_them_and_what_was_made_of_them(whole):
 
 
 def test_without_any_one_of_its_entities_a_crate_is_faulty(folder):
-    told = metadata(folder)
-    assert len(told["@graph"]) > 40
-    for number, left_out in enumerate(told["@graph"]):
-        rest = told["@graph"][:number] + told["@graph"][number + 1 :]
-        (folder / METADATA).write_text(json.dumps(told | {"@graph": rest}))
+    reported = metadata(folder)
+    assert len(reported["@graph"]) > 40
+    for number, left_out in enumerate(reported["@graph"]):
+        rest = reported["@graph"][:number] + reported["@graph"][number + 1 :]
+        (folder / METADATA).write_text(json.dumps(reported | {"@graph": rest}))
         assert faults(folder), left_out["@id"]
 
 
-def damages(told: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
+def damages(reported: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
     """Metadata with one fault each: a property less, a reference to nothing, an entity twice, another context."""
-    for number, each in enumerate(told["@graph"]):
+    for number, each in enumerate(reported["@graph"]):
         kind = each["@type"] if isinstance(each["@type"], str) else each["@type"][0]
         for need in {*NEEDED.get(each["@id"], ()), *NEEDED.get(kind, ())}:
-            changed = deepcopy(told)
+            changed = deepcopy(reported)
             del changed["@graph"][number][need]
             yield f"{each['@id']}: {need}", changed
         for key in [key for key, value in each.items() if isinstance(value, dict | list) and key != "@type"]:
-            changed = deepcopy(told)
+            changed = deepcopy(reported)
             changed["@graph"][number][key] = {"@id": "#nothing"}
             yield f"{each['@id']}: {key} refers to nothing", changed
-        yield f"{each['@id']}: twice", told | {"@graph": [*told["@graph"], each]}
-    yield "context", told | {"@context": told["@context"][:1]}
+        yield f"{each['@id']}: twice", reported | {"@graph": [*reported["@graph"], each]}
+    yield "context", reported | {"@context": reported["@context"][:1]}
 
 
 def test_any_damage_to_the_metadata_shows(folder):
@@ -180,8 +180,8 @@ def test_any_damage_to_a_file_is_reported_with_its_name(folder):
 
 
 def test_a_crate_reaches_no_file_outside_it(folder):
-    told = (folder / METADATA).read_text().replace('"volume.nrrd"', '"../volume.nrrd"')
-    (folder / METADATA).write_text(told)
+    reported = (folder / METADATA).read_text().replace('"volume.nrrd"', '"../volume.nrrd"')
+    (folder / METADATA).write_text(reported)
     shutil.move(folder / "volume.nrrd", folder.parent)
     assert "../volume.nrrd: lies outside the crate" in faults(folder)
 
@@ -275,14 +275,14 @@ values = st.recursive(
 
 @settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(
-    told=st.dictionaries(
+    reported=st.dictionaries(
         st.sampled_from(["1e3", "*", "null", "inlets", "2"]) | words.filter(str.isalnum), values, max_size=3
     )
 )
-def test_what_is_written_as_yaml_is_read_as_the_same(told, tmp_path_factory):
+def test_what_is_written_as_yaml_is_read_as_the_same(reported, tmp_path_factory):
     path = tmp_path_factory.getbasetemp() / "values.yaml"
-    path.write_text(write_yaml(told), encoding="utf-8")
-    assert read_yaml(path) == told
+    path.write_text(write_yaml(reported), encoding="utf-8")
+    assert read_yaml(path) == reported
 
 
 def test_no_crate_tells_who_the_patient_is(tmp_path):

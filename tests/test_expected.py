@@ -129,8 +129,8 @@ def test_voxelize_expects_what_the_solver_does():
     chosen = bearable_spacing(openings, scale, lambda: survey(mesh, openings, narrowest))
     lattice, _ = voxelize(mesh, openings, chosen=Spacing(0.16, "finer than the survey"))
     nodes, _ = decompose(lattice, mesh, openings)
-    told = make_plan(nodes, settings(inlets={"*": InletSettings(8.0, None, "parabolic")}))
-    speed = told.numbers["expected_peak_speed_m_s"]
+    reported = make_plan(nodes, settings(inlets={"*": InletSettings(8.0, None, "parabolic")}))
+    speed = reported.numbers["expected_peak_speed_m_s"]
     assert speed == pytest.approx(2 * 8.0 / np.pi, rel=0.1)
     assert 1e-3 * chosen.spacing_mm * speed * DENSITY / VISCOSITY == pytest.approx(MAX_GRID_REYNOLDS, rel=0.1)
 

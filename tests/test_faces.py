@@ -125,11 +125,11 @@ def test_each_way_in_which_a_section_is_no_vessel_is_reported_with_value_limit_a
     }
     for quantity, (values, limit) in cases.items():
         layers = 60 if quantity.startswith("radius") else 12
-        told = judged(with_beyond(vessel, values, layers), HALF_WAY, border_fraction=0.03)
-        assert quantity in told, (quantity, told)
-        assert limit in told
-        assert "head face" in told
-        assert "mm this is no vessel" in told
+        reported = judged(with_beyond(vessel, values, layers), HALF_WAY, border_fraction=0.03)
+        assert quantity in reported, (quantity, reported)
+        assert limit in reported
+        assert "head face" in reported
+        assert "mm this is no vessel" in reported
 
 
 def test_what_hangs_on_a_vessel_by_a_neck_is_a_leak():

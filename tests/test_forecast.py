@@ -196,11 +196,11 @@ def test_run_that_does_not_fit_the_device_is_refused_before_it_begins(monkeypatc
     monkeypatch.setattr(cuda, "cuda", faked(0.8 * need))
     monkeypatch.setattr("solver.run.simulation.build_lattice", lambda *_: pytest.fail("the lattice was built"))
     _, wanted, _ = pipe_case((1, 2, 3), 20, 4.2, 20.0)
-    told = (
+    reported = (
         r"fluid nodes need .* in fp64, but .* are free on a card\. Set voxelize.memory_gb: .* At about 0.2[12]\d? mm"
         r" \(now 0.2\), .* set solve.precision: fp32"
     )
-    with pytest.raises(StageError, match=told):
+    with pytest.raises(StageError, match=reported):
         solve(nodes, replace(wanted, backend="cuda", precision="fp64"), tmp_path / "f", tmp_path / "m", LOG)
     assert not list(tmp_path.iterdir())
 
@@ -258,11 +258,11 @@ def test_forecast_is_reported_before_the_first_step(caplog, tmp_path):
     nodes, wanted, _ = pipe_case((1, 2, 3), 20, 4.2, 12.0, max_steps=100)
     with caplog.at_level(logging.INFO, "test_forecast"):
         solve(nodes, wanted, tmp_path / "flow.vtkhdf", tmp_path / "monitor.csv", LOG)
-    told = [record.message for record in caplog.records]
-    line = next(k for k, text in enumerate(told) if text.startswith("forecast: about"))
-    assert not any(text.startswith("step ") for text in told[:line])
+    reported = [record.message for record in caplog.records]
+    line = next(k for k, text in enumerate(reported) if text.startswith("forecast: about"))
+    assert not any(text.startswith("step ") for text in reported[:line])
     for part in ("steps (", " min ", "MLUPS", "memory ", "free on CPU"):
-        assert part in told[line]
+        assert part in reported[line]
 
 
 def test_available_memory_is_what_the_kernel_and_the_group_leave(monkeypatch, tmp_path):

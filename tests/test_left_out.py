@@ -160,8 +160,8 @@ def beside(part: float, seed: int) -> Surface:
 
 
 def closed(surface: Surface, settings: SurfaceSettings | None = None, **needs) -> Surface:
-    told = LatticeNeeds(**{"left_out_share": SHARE, "murray_exponent": 3.0, "memory_gb": None} | needs)
-    return without_too_thin(surface, settings or SurfaceSettings(), told, SimpleNamespace(log=LOG))
+    reported = LatticeNeeds(**{"left_out_share": SHARE, "murray_exponent": 3.0, "memory_gb": None} | needs)
+    return without_too_thin(surface, settings or SurfaceSettings(), reported, SimpleNamespace(log=LOG))
 
 
 def flow_tree(surface: Surface) -> FlowTree:
@@ -220,8 +220,8 @@ def voxelized(folder: Path, surface: Surface, caplog, **settings) -> Job:
     inputs = {role: folder / file for role, file in files.items()}
     flow = {"viscosity_m2_s": 3.3e-6, "inlets": {"*": {"flow_ml_s": 1.0}}}
     fixed = settings.get("spacing_mm") or settings.get("nodes_across")
-    told = settings | ({} if fixed else {"flow": flow})
-    job = Job("voxelize", inputs, {"lattice": folder / "lattice.vti"}, told, LOG)
+    reported = settings | ({} if fixed else {"flow": flow})
+    job = Job("voxelize", inputs, {"lattice": folder / "lattice.vti"}, reported, LOG)
     with caplog.at_level(logging.INFO):
         stage._compute(job)
     return job
@@ -231,11 +231,11 @@ def voxelized(folder: Path, surface: Surface, caplog, **settings) -> Job:
 def test_a_thin_way_beside_the_vessel_is_closed_in_the_lattice_and_reported(tmp_path, caplog, settings):
     surface = beside(0.2, seed=3)
     job = voxelized(tmp_path, surface, caplog, **settings)
-    (told,) = job.facts["too_thin_branches"]
-    assert told["closed"]
-    assert told["nodes_across"] < MIN_NODES_ACROSS
-    assert told["flow_share"] < SHARE
-    assert (told["flow_ml_s"] or 0) == (0 if settings else pytest.approx(told["flow_share"]))
+    (reported,) = job.facts["too_thin_branches"]
+    assert reported["closed"]
+    assert reported["nodes_across"] < MIN_NODES_ACROSS
+    assert reported["flow_share"] < SHARE
+    assert (reported["flow_ml_s"] or 0) == (0 if settings else pytest.approx(reported["flow_share"]))
     assert re.search(
         r"only \d\.\d nodes across branch \d .* % of the inflow.* by Murray's law; .* it is closed", caplog.text
     )
@@ -248,9 +248,9 @@ def test_a_thin_way_beside_the_vessel_is_closed_in_the_lattice_and_reported(tmp_
     check(nodes)
     branches = read_branches(tmp_path / "lines.vtp")
     reached, others = wetted(surface.mesh, branches, nodes)
-    assert {branch.id for branch in branches} - {branch.id for branch in others} == {told["branch"]}
+    assert {branch.id for branch in branches} - {branch.id for branch in others} == {reported["branch"]}
     area, left = (np.linalg.norm(mesh.area_vectors_mm2(), axis=1).sum() for mesh in (surface.mesh, reached))
-    way = next(branch for branch in branches if branch.id == told["branch"])
+    way = next(branch for branch in branches if branch.id == reported["branch"])
     assert 0.5 < (area - left) / (2 * np.pi * way.mean_radius_mm * way.length_mm) < 1  # its mouths are within reach
     assert wetted(surface.mesh, others, nodes)[0] is surface.mesh
 
@@ -290,10 +290,10 @@ def test_the_advice_of_a_refusal_ends_in_a_lattice(tmp_path, caplog, seed):
 
 
 def test_the_report_tells_what_is_left_out_and_the_flow_that_it_would_carry():
-    told = {"from": "fork", "to": "twig", "place_mm": [1.0, 2.0, 3.0], "radius_mm": 0.3, "nodes_across": 4.2}
+    reported = {"from": "fork", "to": "twig", "place_mm": [1.0, 2.0, 3.0], "radius_mm": 0.3, "nodes_across": 4.2}
     given = SimpleNamespace(
-        geometry={"side_branches": [told | {"flow_share": 0.01, "action": "closed flush"}, {"action": "remove"}]},
-        records={"voxelize": {"too_thin_branches": [told | {"flow_share": 0.05, "closed": False}]}},
+        geometry={"side_branches": [reported | {"flow_share": 0.01, "action": "closed flush"}, {"action": "remove"}]},
+        records={"voxelize": {"too_thin_branches": [reported | {"flow_share": 0.05, "closed": False}]}},
         indices={"openings": [{"role": "inlet", "flow_ml_s": -4.0}, {"role": "outlet", "flow_ml_s": 4.0}]},
     )
     first, second = left_out_rows(given)
@@ -309,12 +309,12 @@ def test_a_narrow_place_that_all_flow_passes_is_no_loss_that_could_be_borne():
 
 
 def test_the_surface_knows_what_the_spacing_follows_from_only_where_it_may_close_branches():
-    def told(**sections) -> dict | None:
+    def reported(**sections) -> dict | None:
         values = {"input": {"volume": "config/config.yaml"}, "solve": {"inlets": {"*": {"flow_ml_s": 2}}}} | sections
         return json.loads(parse(Case, values, "case").settings("surface")).get("lattice")
 
-    assert told() == {"left_out_share": SHARE, "memory_gb": None, "murray_exponent": 3.0}
-    assert told(voxelize={"memory_gb": 8})["precision"] == "fp32"
-    assert told(voxelize={"spacing_mm": 0.2}) is told(voxelize={"nodes_across": 20}) is None
-    assert told(surface={"side_branches": {"action": "keep"}}) is None
+    assert reported() == {"left_out_share": SHARE, "memory_gb": None, "murray_exponent": 3.0}
+    assert reported(voxelize={"memory_gb": 8})["precision"] == "fp32"
+    assert reported(voxelize={"spacing_mm": 0.2}) is reported(voxelize={"nodes_across": 20}) is None
+    assert reported(surface={"side_branches": {"action": "keep"}}) is None
     assert SideBranches().action == "auto"

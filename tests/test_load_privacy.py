@@ -101,7 +101,7 @@ def everything(result: subprocess.CompletedProcess, folder: Path) -> str:
     return (result.stdout + result.stderr + written).upper()
 
 
-def told(source: Path, folder: Path, capfd: Any, **settings: Any) -> tuple[str, bool]:
+def reported(source: Path, folder: Path, capfd: Any, **settings: Any) -> tuple[str, bool]:
     """All that loading and listing a source tell: log, facts, volume file, table, errors, warnings, both streams."""
     stream = StringIO()
     log = logging.getLogger("told")
@@ -183,7 +183,7 @@ def test_the_marks_stand_in_every_text_tag(marked):
 @pytest.mark.parametrize("fault", CHANGES)
 def test_nothing_of_the_patient_is_reported(fault, marked, tmp_path, capfd):
     change(marked, fault)
-    text, loaded = told(marked, tmp_path, capfd)
+    text, loaded = reported(marked, tmp_path, capfd)
     require_silence(text)
     assert loaded == (fault == "none"), text
 
@@ -215,7 +215,7 @@ def test_nothing_of_the_patient_is_reported_of_enhanced_images(fault, tmp_path, 
         if fault == "truncated":
             dataset.PixelData = dataset.PixelData[:40]
         save(dataset, tmp_path / MARK / f"{MARK}.dcm")
-    text, loaded = told(tmp_path / MARK / f"{MARK}.dcm", tmp_path, capfd)
+    text, loaded = reported(tmp_path / MARK / f"{MARK}.dcm", tmp_path, capfd)
     require_silence(text)
     assert loaded == (fault == "none"), text
 
@@ -271,14 +271,14 @@ def test_nothing_of_the_patient_is_reported_of_archives_and_media(source, loads,
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         path = source(marked, tmp_path)
-    text, loaded = told(path, tmp_path, capfd)
+    text, loaded = reported(path, tmp_path, capfd)
     require_silence(text)
     assert loaded == loads, text
 
 
 @pytest.mark.parametrize("settings", [{"series": f"{UID_MARK}.9.9"}, {"phase": MARK}])
 def test_what_is_asked_for_is_not_repeated(settings, marked, tmp_path, capfd):
-    text, loaded = told(marked, tmp_path, capfd, **settings)
+    text, loaded = reported(marked, tmp_path, capfd, **settings)
     require_silence(text)
     assert not loaded
 

@@ -179,9 +179,9 @@ def test_on_paper_the_report_has_pages_and_nothing_to_touch(report):
 def cases(tmp_path_factory):
     folder = tmp_path_factory.mktemp("cohort")
     factors = np.random.default_rng(7).lognormal(0, 2, 40)  # from below 0.1 to above 10: numbers sort unlike words
-    told = {f"case-{k}": indices(float(factor), passed=k % 9 != 4) for k, factor in enumerate(factors)}
-    del told["case-3"]["wall"]["shear_mean_pa"]
-    made(folder, told)
+    reported = {f"case-{k}": indices(float(factor), passed=k % 9 != 4) for k, factor in enumerate(factors)}
+    del reported["case-3"]["wall"]["shear_mean_pa"]
+    made(folder, reported)
     return folder
 
 

@@ -149,14 +149,14 @@ def test_the_page_grows_the_voxels_that_the_stage_grows(browser, tmp_path, numbe
     in_the_field = [voxels[tuple(seed[::-1])] for seed in seeds if np.isfinite(voxels[tuple(seed[::-1])])]
     for threshold in rng.permutation(np.percentile(in_the_field, [0, 40, 90]) - 1).round():
         browser.threshold(threshold)
-        told = browser.grown()
+        reported = browser.grown()
         usable = [tuple(seed) for seed in seeds if voxels[tuple(seed[::-1])] >= threshold]
         mask = grow(voxels, usable, threshold)
-        assert told["count"] == mask.sum()
+        assert reported["count"] == mask.sum()
         first = grow(voxels, [tuple(seeds[0])], threshold)
         if tuple(seeds[0]) in usable:
-            assert told["first"] == first.sum()
-            assert told["filled"] == fill_holes(mask)[0].sum() - mask.sum()
+            assert reported["first"] == first.sum()
+            assert reported["filled"] == fill_holes(mask)[0].sum() - mask.sum()
     assert browser.faults == []
 
 
@@ -169,8 +169,8 @@ def test_the_volume_is_that_of_the_stage_within_what_its_filter_changes(browser,
     browser.open(made(loaded), tmp_path)
     browser.seed(middle)
     browser.threshold(HALF_WAY)
-    told = browser.grown()
-    page_ml = (told["count"] + told["filled"]) * np.prod(loaded.spacing_mm) / 1000
+    reported = browser.grown()
+    page_ml = (reported["count"] + reported["filled"]) * np.prod(loaded.spacing_mm) / 1000
     found = segment(
         filter_volume(loaded, FilterSettings()), SegmentSettings(seeds_mm=(middle,), lower=HALF_WAY), loaded
     )
@@ -252,11 +252,11 @@ def test_what_the_stage_refuses_the_page_tells_in_the_same_words(browser, tmp_pa
     with pytest.raises(StageError) as refusal:
         segment(as_filtered(loaded), SegmentSettings.model_validate(given), loaded)
     browser.open(made(loaded, GIVEN | {"segment": given}), tmp_path)
-    said, told = str(refusal.value), browser.doubts()
+    said, reported = str(refusal.value), browser.doubts()
     assert browser.run("$('fine').hidden")
     if fault == "dark seed":  # the page has no filter, and looks for no better seed
         said = said.replace("filtered ", "").split(";")[0] + ": change the threshold or move the seed"
-    (same,) = [text for text in told if words(said).startswith(words(text))]  # the stage adds what to set
+    (same,) = [text for text in reported if words(said).startswith(words(text))]  # the stage adds what to set
     first = numbers(said)[: len(numbers(same))]
     np.testing.assert_allclose(numbers(same), first, rtol=0.02, atol=0.11)  # levels are whole, and shown so
 
@@ -522,11 +522,11 @@ def test_on_a_real_image_the_page_grows_the_volume_of_the_stage(browser, tmp_pat
     browser.seed(loaded.to_mm([18, 46, 11]))
     assert 0.3 < browser.grown()["count"] / 5840 < 1.5  # at the threshold that is proposed
     browser.threshold(800)
-    told = browser.grown()
-    assert told["count"] == 5840
+    reported = browser.grown()
+    assert reported["count"] == 5840
     settings = SegmentSettings.model_validate(browser.case()["segment"])
     found = segment(filter_volume(loaded, FilterSettings(smoothing="none")), settings, loaded, modality)
-    assert told["count"] * np.prod(loaded.spacing_mm) / 1000 == pytest.approx(found.record["volume_ml"], rel=0.02)
+    assert reported["count"] * np.prod(loaded.spacing_mm) / 1000 == pytest.approx(found.record["volume_ml"], rel=0.02)
     assert browser.doubts() == []
 
 

@@ -133,19 +133,19 @@ def test_the_numbers_of_an_inlet_are_those_of_its_flow(tmp_path):
     wave = tmp_path / "wave.csv"
     wave.write_text("time_s,flow_ml_s\n0,1\n0.5,3\n1,1\n")
     entry = {"waveform": str(wave), "interpolation": "linear"}
-    told = plausibility((inlet(2.0),), judged(inlets={"*": entry}, vessel="carotid"))
-    values = {check["name"]: check["value"] for check in told["checks"]}
+    reported = plausibility((inlet(2.0),), judged(inlets={"*": entry}, vessel="carotid"))
+    values = {check["name"]: check["value"] for check in reported["checks"]}
     nu, area = 3.5e-3 / 1060, 4e-6 * pi
     expected = [3.5e-3, 1060, 2.0, 2e-6 / area, 4e-3 * 3e-6 / area / nu, 2e-3 * np.sqrt(2 * pi / nu)]
     np.testing.assert_allclose(list(values.values()), expected, rtol=1e-12)
-    assert all(check["passed"] for check in told["checks"])
+    assert all(check["passed"] for check in reported["checks"])
 
 
 def test_of_several_inlets_the_one_farthest_out_is_the_check():
     flows = {"in": {"flow_ml_s": 2}, "b": {"flow_ml_s": 0.3}}
     second = Opening(2, "b", "inlet", (0.0, 0.0, 9.0), (0.0, 0.0, 1.0), 4 * pi, 2.0)
-    told = {check["name"]: check for check in plausibility((inlet(2.0), second), judged(inlets=flows))["checks"]}
-    assert "(opening b)" in told[LIMITS["flow_per_area"].words]["advice"]
+    reported = {check["name"]: check for check in plausibility((inlet(2.0), second), judged(inlets=flows))["checks"]}
+    assert "(opening b)" in reported[LIMITS["flow_per_area"].words]["advice"]
 
 
 def test_blood_is_refused_before_anything_runs_unless_accepted():
@@ -157,8 +157,8 @@ def test_blood_is_refused_before_anything_runs_unless_accepted():
     for part in ("patient.yaml", "solve.viscosity_pa_s", "3.5 mPa s = 0.0035 Pa s", "1.06 g/cm3 = 1060 kg/m3", "doi:"):
         assert part in message
     case = parse(Case, TINY | {"solve": solve, "accept": ["viscosity", "density"]}, "patient.yaml")
-    told = json.loads(case.settings("plausibility"))
-    assert (told["viscosity_pa_s"], told["accept"]) == (3.5, ["viscosity", "density"])
+    reported = json.loads(case.settings("plausibility"))
+    assert (reported["viscosity_pa_s"], reported["accept"]) == (3.5, ["viscosity", "density"])
     with pytest.raises(StageError, match=r"accept\.0 = 'hematocrit'"):
         parse(Case, TINY | {"accept": ["hematocrit"]}, "patient.yaml")
 
@@ -185,11 +185,11 @@ INDICES = {
 
 
 def test_what_only_the_run_tells_is_refused_after_it_or_a_check():
-    told = plausibility((inlet(2.0),), judged())
+    reported = plausibility((inlet(2.0),), judged())
     with pytest.raises(StageError, match=r"shear stress of 860 Pa is outside .* accept: \[wall_shear_stress\]"):
-        with_limits(INDICES, told)
-    assert with_limits(INDICES | {"wall": {"shear_mean_pa": 1.0}, "pressure_drops": []}, told)["warnings"] == []
-    accepted = with_limits(INDICES, told | {"accept": ["wall_shear_stress"]})
+        with_limits(INDICES, reported)
+    assert with_limits(INDICES | {"wall": {"shear_mean_pa": 1.0}, "pressure_drops": []}, reported)["warnings"] == []
+    accepted = with_limits(INDICES, reported | {"accept": ["wall_shear_stress"]})
     assert [check["value"] for check in accepted["checks"] if not check["passed"]] == [860.0, 30.0]
     assert "(in to b)" in accepted["warnings"][1]
     shown = _check(accepted["checks"][-1])
@@ -234,7 +234,7 @@ def test_shipped_cases_are_usual(name, tmp_path, monkeypatch):
     (named,) = case.solve.inlets
     settings = parse(PlausibilityInput, json.loads(case.settings("plausibility")), name)
     opening = Opening(**(inlet(radius).__dict__ | {"name": "in" if named == "*" else named}))
-    told = plausibility((opening,), settings)
+    reported = plausibility((opening,), settings)
     stress = 4 * settings.viscosity_pa_s * case.solve.inlets[named].flow_ml_s * 1e-6 / (pi * (1e-3 * radius) ** 3)
     run = {"wall": {"shear_mean_pa": stress}, "pressure_drops": []}
-    assert [check for check in (*told["checks"], *checks(of_run(run), None)) if not check["passed"]] == []
+    assert [check for check in (*reported["checks"], *checks(of_run(run), None)) if not check["passed"]] == []

@@ -40,10 +40,10 @@ def test_waveform_reaches_the_report(study, snakemake):
     np.testing.assert_allclose(np.diff(flow.times_s), period / 8, rtol=1e-2)
     assert flow.times_s[-1] == pytest.approx(summary["cycles"] * period)
     page = (results / "report.html").read_text()
-    for told in (
+    for reported in (
         "Flow (mL/s) and pressure (Pa) at the openings over the last cycle",
         "difference of the last two cycles in pressure",
         "Womersley number", "times that a pressure wave crosses the domain in a cycle", "expected density deviation",
     ):  # fmt: skip
-        assert told in page
+        assert reported in page
     assert (results / "figures/cycle.png").is_file()

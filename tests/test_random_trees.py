@@ -79,10 +79,10 @@ def require_openings(surface: Surface, tree: Tree) -> None:
         assert abs(opening.radius_mm / near.radius_mm - 1) < 0.15, f"radius of opening {opening.name}"
         ends.remove(near)
     for end in ends:
-        told = [
+        reported = [
             np.linalg.norm(end.centre_mm - each["place_mm"]) for each in surface.quality["closed_ends"] if each["why"]
         ]
-        assert min(told, default=np.inf) < 4 * end.radius_mm, f"nothing is said of end {end.name}"
+        assert min(reported, default=np.inf) < 4 * end.radius_mm, f"nothing is said of end {end.name}"
 
 
 def farthest_mm(end: End, tree: Tree) -> float:

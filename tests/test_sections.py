@@ -173,9 +173,9 @@ def test_a_narrowing_is_found_with_its_percentage(stenosis):
     assert found["pressure_ratio"] == pytest.approx(found["pressure_distal_pa"] / found["pressure_proximal_pa"])
     assert found["pressure_ratio"] == pytest.approx((1000 - 232) / (1000 - 168), abs=0.01)
     assert along.narrowings(rows, physiological=False)[0]["pressure_ratio"] is None
-    (told,) = along.of_branches(rows)
-    assert told["flow_deviation"] < 0.02  # 8 nodes across the throat
-    assert told["min_area_mm2"] == pytest.approx(np.pi, rel=5e-3)
+    (reported,) = along.of_branches(rows)
+    assert reported["flow_deviation"] < 0.02  # 8 nodes across the throat
+    assert reported["min_area_mm2"] == pytest.approx(np.pi, rel=5e-3)
 
 
 def test_flow_that_runs_the_other_way_swaps_the_sides(stenosis):
@@ -265,9 +265,9 @@ def test_sections_of_one_branch_do_not_collect_the_other(fork):
         assert np.isnan(flow[joined]).all()
         assert np.isnan(column(rows, "pressure_pa")[joined]).all()
     np.testing.assert_allclose(flow[(number == 1) & (way < 7)], np.pi, rtol=0.02)
-    told = along.of_branches(rows)
-    assert [each["branch"] for each in told] == [1, 2, 3]
-    assert max(each["flow_deviation"] for each in told) < 0.02
+    reported = along.of_branches(rows)
+    assert [each["branch"] for each in reported] == [1, 2, 3]
+    assert max(each["flow_deviation"] for each in reported) < 0.02
 
 
 def test_wall_belongs_to_the_branch_that_it_encloses(fork):

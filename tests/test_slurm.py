@@ -67,25 +67,25 @@ def asked(project: Path, *options: str) -> dict[str, dict[str, str]]:
     jobs = re.findall(
         r"^rule solve:\n(?:    .*\n)*?    wildcards: case=([\w-]+).*\n(?:    .*\n)*?    resources: (.*)\n", text, re.M
     )
-    return {case: dict(entry.split("=", 1) for entry in told.split(", ")) for case, told in jobs}
+    return {case: dict(entry.split("=", 1) for entry in reported.split(", ")) for case, reported in jobs}
 
 
 def test_solve_asks_for_what_is_expected_of_it(project):
     """Twice the expected time and memory beside ten minutes and the libraries, of the device that the case runs on; of
     a case without nodes that cannot be told yet.
     """
-    told = asked(project, *PROFILE, "--config", "cases=pipe,on-cores,tiny")
-    waiting = told.pop("tiny")
+    reported = asked(project, *PROFILE, "--config", "cases=pipe,on-cores,tiny")
+    waiting = reported.pop("tiny")
     assert (waiting["gpu"], waiting["runtime"]) == ("1", "<TBD>")
-    assert {case: one["gpu"] for case, one in told.items()} == {"pipe": "1", "on-cores": "0"}
+    assert {case: one["gpu"] for case, one in reported.items()} == {"pipe": "1", "on-cores": "0"}
     for case, bytes_s in (("pipe", 900e9), ("on-cores", None)):
         wanted = read_cohort({"cases": [case]}, project / "config/cases")[case].settings("solve")
         found = expected(str(project / f"results/{case}/nodes.h5"), wanted, 8, bytes_s)
-        assert int(told[case]["runtime"]) == -(-(600 + 2 * found.seconds) // 60)
-        assert int(told[case]["mem_mb"]) == -(-(LIBRARIES_MB * 1e6 + 2 * found.bytes) // 1e6)
+        assert int(reported[case]["runtime"]) == -(-(600 + 2 * found.seconds) // 60)
+        assert int(reported[case]["mem_mb"]) == -(-(LIBRARIES_MB * 1e6 + 2 * found.bytes) // 1e6)
     given = {"gpu": False, "margin": 50, "max_minutes": 25}
-    told = asked(project, *PROFILE, "--config", "cases=pipe,on-cores", f"cluster={given}")
-    assert {(one["gpu"], one["runtime"]) for one in told.values()} == {("0", "25")}
+    reported = asked(project, *PROFILE, "--config", "cases=pipe,on-cores", f"cluster={given}")
+    assert {(one["gpu"], one["runtime"]) for one in reported.values()} == {("0", "25")}
 
 
 def test_on_one_machine_solve_asks_for_nothing(project):

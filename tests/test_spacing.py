@@ -84,9 +84,12 @@ def test_a_coarser_lattice_that_an_opening_cannot_have_is_refused_with_the_secti
     write_openings(OPENINGS, tmp_path / "openings.json")
     inputs = {role: tmp_path / file for role, file in (("surface", "surface.vtp"), ("openings", "openings.json"))}
     outputs = {"lattice": tmp_path / "lattice.vti"}
-    for coarser, told in ((2.25, "has 5.3 nodes across.*2.25 times as coarse.*convergence.ratio"), (1.0, "set vox")):
+    for coarser, reported in (
+        (2.25, "has 5.3 nodes across.*2.25 times as coarse.*convergence.ratio"),
+        (1.0, "set vox"),
+    ):
         settings = {"spacing_mm": 4 / 12 if coarser > 1 else 4 / 5.3, "coarser": coarser}
-        with pytest.raises(StageError, match=told) as caught:
+        with pytest.raises(StageError, match=reported) as caught:
             module._compute(Job("voxelize", inputs, outputs, settings, logging.getLogger("test")))
         assert ("convergence" in str(caught.value)) == (coarser > 1)
 
@@ -95,9 +98,9 @@ def test_the_case_tells_the_factor_of_each_level_to_voxelize_alone():
     values = {"input": {"geometry": {"shape": "pipe", "diameter_mm": 4, "length_mm": 20, "ends": "openings"}},
               "convergence": {"spacings": 3, "ratio": 1.6}, "solve": {"inlets": {"*": {"flow_ml_s": 2}}}}  # fmt: skip
     case = parse(Case, values, "a")
-    told = [json.loads(case.settings("voxelize", level)) for level in range(3)]
-    assert [each.get("coarser", 1.0) for each in told] == pytest.approx([1.0, 1.6, 2.56])
-    assert "coarser" not in told[0]
+    reported = [json.loads(case.settings("voxelize", level)) for level in range(3)]
+    assert [each.get("coarser", 1.0) for each in reported] == pytest.approx([1.0, 1.6, 2.56])
+    assert "coarser" not in reported[0]
     for stage in ("decompose", "solve", "postprocess"):
         assert case.settings(stage, 2) == case.settings(stage)
     assert json.loads(case.settings("convergence")) == {"safety": None, "fit_nodes": 3.0}
@@ -117,9 +120,9 @@ def test_automatic_spacing_is_the_finer_of_diameter_and_grid_reynolds_number():
     fast = choose_spacing(OPENINGS, VoxelizeSettings(), NARROW, flow(50.0))
     assert fast.spacing_mm == pytest.approx(150 * 3.3e-6 / speed * 1e3, rel=1e-12)
     assert fast.reason == f"grid Reynolds number 150 at the expected peak speed {speed:.3g} m/s"
-    told = choose_spacing(OPENINGS, VoxelizeSettings(), NARROW, flow(peak_speed_m_s=10.0))
-    assert told.spacing_mm == pytest.approx(150 * 3.3e-6 / 10 * 1e3, rel=1e-12)
-    assert "solve.peak_speed_m_s 10 m/s" in told.reason
+    reported = choose_spacing(OPENINGS, VoxelizeSettings(), NARROW, flow(peak_speed_m_s=10.0))
+    assert reported.spacing_mm == pytest.approx(150 * 3.3e-6 / 10 * 1e3, rel=1e-12)
+    assert "solve.peak_speed_m_s 10 m/s" in reported.reason
 
 
 def test_peak_of_a_waveform_counts(tmp_path):
@@ -198,14 +201,14 @@ def test_settings_of_the_flow_reach_the_stage_only_where_it_depends_on_them(tmp_
         "waveform": str(wave), "interpolation": "linear"}}}).settings("voxelize")  # fmt: skip
     assert chosen.settings("voxelize") == case(solve={"inlets": {"*": {
         "flow_ml_s": 2, "profile": "plug"}}}).settings("voxelize")  # fmt: skip
-    told = {"peak_speed_m_s": 1.0}
-    assert case(solve=told).settings("voxelize") == case(solve=told | pulsed).settings("voxelize")
-    assert case(solve=told | pulsed).waveform_files("voxelize") == []
+    reported = {"peak_speed_m_s": 1.0}
+    assert case(solve=reported).settings("voxelize") == case(solve=reported | pulsed).settings("voxelize")
+    assert case(solve=reported | pulsed).waveform_files("voxelize") == []
     limited = {"spacing_mm": 0.2, "memory_gb": 8}
     assert case(voxelize=limited).settings("voxelize") != case(
         voxelize=limited, solve={"precision": "fp64"}
     ).settings("voxelize")  # fmt: skip
-    for each in (chosen, case(solve=told), case(voxelize=limited), case(solve=pulsed)):
+    for each in (chosen, case(solve=reported), case(voxelize=limited), case(solve=pulsed)):
         parse(SpacingSettings, json.loads(each.settings("voxelize")), "--settings")
 
 
@@ -231,15 +234,15 @@ def test_stage_tells_the_choice_and_the_forecast(tmp_path, caplog):
     assert facts["fluid_nodes"] == pytest.approx(facts["expected_fluid_nodes"], rel=0.02)
     assert "nodes_across_narrowest_branch" not in facts
     caplog.clear()
-    told = json.dumps({"narrowest_radius_mm": 1.0, "narrowest_place_mm": [0.0, 1.0, 2.0], "branches": [
+    reported = json.dumps({"narrowest_radius_mm": 1.0, "narrowest_place_mm": [0.0, 1.0, 2.0], "branches": [
         {"branch": 1, "from": "inlet", "to": "outlet", "leads_to_opening": True, "length_mm": 20.0,
          "min_radius_mm": 1.0, "min_x_mm": 0.0, "min_y_mm": 1.0, "min_z_mm": 2.0}]})  # fmt: skip
-    facts = run(tmp_path, caplog, {"spacing_mm": 0.4}, told)
+    facts = run(tmp_path, caplog, {"spacing_mm": 0.4}, reported)
     assert "only 5.0 nodes across branch 1 (inlet to outlet, radius 1 mm at (0.00, 1.00, 2.00))" in caplog.text
     assert "at most 0.333" in caplog.text
     assert facts["nodes_across_narrowest_branch"] == pytest.approx(5.0)
     caplog.clear()
-    facts = run(tmp_path, caplog, {"nodes_across": 10, "across": "narrowest-branch"}, told)
+    facts = run(tmp_path, caplog, {"nodes_across": 10, "across": "narrowest-branch"}, reported)
     assert facts["spacing_mm"] == pytest.approx(0.2)
     assert facts["spacing_decided_by"].startswith("10 nodes across the narrowest branch")
     assert "at least 6" not in caplog.text

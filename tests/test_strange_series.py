@@ -95,8 +95,8 @@ def test_a_slice_lost_at_an_end_is_reported_and_left_out_only_if_the_case_says_s
     assert "load.doubtful_files: leave_out" in listing([tmp_path])
     volume, facts = read(tmp_path, doubtful_files="leave_out")
     require_right(volume, [each for k, each in enumerate(slices()) if k not in lost])
-    told = [f"file {k + 1} of the folder (by name)" for k in lost]
-    assert [each["file"] for each in facts.files["could_belong"]] == told
+    reported = [f"file {k + 1} of the folder (by name)" for k in lost]
+    assert [each["file"] for each in facts.files["could_belong"]] == reported
     for k in sorted(lost, reverse=True):  # the other advice
         files(tmp_path)[k].unlink()
     assert "could_belong" not in read(tmp_path)[1].files

@@ -236,8 +236,8 @@ def test_a_goal_that_was_lost_stays_lost_until_it_is_reached(folder):
     publish(folder, "a")
     keep(folder, 0.2)
     for _ in range(2):
-        told = publish(folder, "a")
-        assert told["lost"]
+        reported = publish(folder, "a")
+        assert reported["lost"]
         assert "| 0.2 | **failed**: it was reached before |" in (folder / "validation.md").read_text()
         with pytest.raises(StageError, match=r"reached before \(docs/studies\), and not now: Study a: error: 0\.2"):
             regression_check._compute(Job("regression_check", {"goals": folder / "new-goals"}, {}, {}, LOG))

@@ -101,10 +101,10 @@ def made_up(name: str, blood: dict, error: float = 0.0, ends: str = "periodic", 
     case = parse(Case, {"input": {"geometry": geometry}, "solve": solve | ({"blood": blood} if blood else {})}, name)
     model = choose_blood(blood.get("model", "newtonian"), None, blood.get("parameters", {}), 0.01)
     run = Run(name, case, Path())
-    told = {"model": model.model, "parameters": model.parameters, "source": ""}
+    reported = {"model": model.model, "parameters": model.parameters, "source": ""}
     run.__dict__.update(
         nodes=nodes, surface=mesh,
-        summary={"models": {"blood": told}, "steps": 10, "nodes_at_bounds": {"thick": 0},
+        summary={"models": {"blood": reported}, "steps": 10, "nodes_at_bounds": {"thick": 0},
                  "numbers": {"tau": 0.8, "time_step_s": 1e-3}, "openings": {"inlet": {"imposed_flow_ml_s": 0.02}}},
         flow=SimpleNamespace(viscosity_pa_s=lambda at: None),
     )  # fmt: skip

@@ -166,7 +166,7 @@ class MadeUp:
         imposed = {"in": {}, "out": vars(BEHIND) | {"pressure_mmhg": 0.15}}
         self.summary = {
             "numbers": numbers,
-            "openings": {name: {"imposed": told, "imposed_flow_ml_s": flow} for name, told in imposed.items()},
+            "openings": {name: {"imposed": reported, "imposed_flow_ml_s": flow} for name, reported in imposed.items()},
         }
         shape = Pipe(shape="pipe", diameter_mm=5.8, length_mm=length * 2.9 / radius, direction=(1, 2, 3))
         self.case = SimpleNamespace(input=SimpleNamespace(geometry=shape))

@@ -182,47 +182,47 @@ def test_numbers_of_a_pipe_are_those_of_its_flow(steady):
     """V/Q is L/U; nodes count the volume within 2 % at 10 across. Half the volume of Poiseuille flow is within
     r^2/R^2 = 1/2, but time since entry is z/u(r), whose median is that of s/(2(1 - t)) of two uniform numbers: 0.5 L/U.
     """
-    told = numbers(steady)
+    reported = numbers(steady)
     transit = 1e-3 * PIPE.length_mm / PIPE.mean_speed_m_s
-    assert told["volume_over_inflow_s"] == pytest.approx(transit, rel=0.02)
-    assert told["flow_weighted_residence_s"] == pytest.approx(transit, rel=0.05)  # 400 particles
-    assert told["limit_s"] == pytest.approx(10 * told["volume_over_inflow_s"], rel=1e-9)
-    volume = told["in_volume"]
+    assert reported["volume_over_inflow_s"] == pytest.approx(transit, rel=0.02)
+    assert reported["flow_weighted_residence_s"] == pytest.approx(transit, rel=0.05)  # 400 particles
+    assert reported["limit_s"] == pytest.approx(10 * reported["volume_over_inflow_s"], rel=1e-9)
+    volume = reported["in_volume"]
     assert volume["time_since_entry_s"]["median"] == pytest.approx(0.5 * transit, rel=0.15)
     # of s/(2(1 - t)), P(more than a) = 1/(4a) for a >= 1/2
     assert volume["time_since_entry_s"]["p90"] == pytest.approx(2.5 * transit, rel=0.3)
     assert volume["lost_share"] == volume["stuck_share"] == 0
     assert volume["left_share"] + volume["not_washed_out_share"] == pytest.approx(1)
-    assert told["outlets"] == [{"id": 2, "name": "outlet", "particle_share": 1.0, "flow_share": 1.0}]
-    assert told["warnings"] == []
-    assert told["period_s"] is None
+    assert reported["outlets"] == [{"id": 2, "name": "outlet", "particle_share": 1.0, "flow_share": 1.0}]
+    assert reported["warnings"] == []
+    assert reported["period_s"] is None
 
 
 def test_times_of_particles_that_were_not_followed_to_the_end_are_not_reported():
     limit = 2.0
     times = np.concatenate([np.linspace(0.1, 1.0, 85), np.full(15, limit)])
-    told = trace._statistics(times, limit)
-    assert told["median"] == pytest.approx(np.median(times))
-    assert told["p90"] is None
+    reported = trace._statistics(times, limit)
+    assert reported["median"] == pytest.approx(np.median(times))
+    assert reported["p90"] is None
     assert trace._statistics(times[:90], limit)["p90"] == pytest.approx(np.percentile(times[:90], 90))
 
 
 def test_particles_in_the_volume_start_when_the_inflow_is_largest(pulse):
-    told = numbers(pulse)
-    assert told["moment_s"] == pytest.approx(1.0 + PERIOD_S / 4)
-    assert told["limit_s"] == pytest.approx(3 * PERIOD_S)
-    assert told["warnings"] == []
+    reported = numbers(pulse)
+    assert reported["moment_s"] == pytest.approx(1.0 + PERIOD_S / 4)
+    assert reported["limit_s"] == pytest.approx(3 * PERIOD_S)
+    assert reported["warnings"] == []
 
 
 def test_few_snapshots_of_a_period_are_a_warning(tmp_path):
-    told = numbers(write_case(tmp_path, [1.0, 1.2, 0.8], PERIOD_S))
-    assert any("33%" in warning and "solve.snapshots" in warning for warning in told["warnings"])
+    reported = numbers(write_case(tmp_path, [1.0, 1.2, 0.8], PERIOD_S))
+    assert any("33%" in warning and "solve.snapshots" in warning for warning in reported["warnings"])
 
 
 def test_one_snapshot_of_a_period_is_taken_as_steady_with_a_warning(tmp_path):
-    told = numbers(write_case(tmp_path, [1.0], PERIOD_S))
-    assert told["period_s"] is None
-    assert any("one snapshot" in warning for warning in told["warnings"])
+    reported = numbers(write_case(tmp_path, [1.0], PERIOD_S))
+    assert reported["period_s"] is None
+    assert any("one snapshot" in warning for warning in reported["warnings"])
 
 
 def test_a_flow_at_rest_is_refused(tmp_path):

@@ -123,9 +123,9 @@ def test_the_stage_ends_with_one_line_and_goes_on_when_its_limit_is_raised(tmp_p
 def page(tmp_path_factory) -> str:
     """The report of a flow that had not settled."""
     folder = leave(tmp_path_factory.mktemp("case"))
-    told = json.loads((folder / "indices.json").read_text())
-    told |= {"unsettled": SAID, "warnings": [SAID, *told["warnings"]]}
-    (folder / "indices.json").write_text(json.dumps(told))
+    reported = json.loads((folder / "indices.json").read_text())
+    reported |= {"unsettled": SAID, "warnings": [SAID, *reported["warnings"]]}
+    (folder / "indices.json").write_text(json.dumps(reported))
     return make(folder, tmp_path_factory.mktemp("report"), still=False)[0]
 
 
@@ -141,12 +141,12 @@ def test_the_first_line_of_the_report_says_that_the_flow_had_not_settled(page):
 
 def test_report_and_row_of_an_unsteady_flow_say_so_first_and_pass(tmp_path):
     folder = leave(tmp_path)
-    told = json.loads((folder / "indices.json").read_text())
-    told |= {"unsteady": FLUCTUATES, "warnings": []}
-    for check in told["checks"]:
+    reported = json.loads((folder / "indices.json").read_text())
+    reported |= {"unsteady": FLUCTUATES, "warnings": []}
+    for check in reported["checks"]:
         check |= {"passed": True, "state": "good"}
-    told["trust"] = judged(told)
-    (folder / "indices.json").write_text(json.dumps(told))
+    reported["trust"] = judged(reported)
+    (folder / "indices.json").write_text(json.dumps(reported))
     page = make(folder, tmp_path / "report", still=False, without=("segmentation", "picture"))[0]
     words = " ".join(re.sub(r"<[^>]*>", "", page.partition("<body>")[2]).split())
     assert words.startswith("The flow is unsteady though its conditions are steady: fields and numbers are those of its"

@@ -56,17 +56,17 @@ def test_vortices_that_come_and_go_end_as_an_unsteady_flow_long_before_the_last_
     assert summary["converged"]
     assert summary["unsettled"] is None
     assert summary["unsteady"].startswith("unsteady: mean over ")
-    told = summary["fluctuation"]
-    assert 10 <= told["flow_throughs"] <= 50
-    assert max(told["standard_error"].values()) < 0.01
-    assert summary["time_s"] < 4 * told["mean_over_s"]
+    reported = summary["fluctuation"]
+    assert 10 <= reported["flow_throughs"] <= 50
+    assert max(reported["standard_error"].values()) < 0.01
+    assert summary["time_s"] < 4 * reported["mean_over_s"]
     header, *lines = (folder / "monitor.csv").read_text().splitlines()
     rows = np.array([line.split(",") for line in lines], float).T
     columns = dict(zip(header.split(","), rows, strict=True))
-    own = columns["time_s"] > summary["time_s"] - told["mean_over_s"] * (1 - 1e-6)
+    own = columns["time_s"] > summary["time_s"] - reported["mean_over_s"] * (1 - 1e-6)
     energy = columns["kinetic_energy_j"][own]
     assert summary["kinetic_energy_j"] == pytest.approx(energy.mean(), rel=1e-8)
-    assert told["rms"]["kinetic energy"] == pytest.approx(energy.std() / energy.mean(), rel=1e-6)
+    assert reported["rms"]["kinetic energy"] == pytest.approx(energy.std() / energy.mean(), rel=1e-6)
 
 
 def test_steps_that_end_before_the_mean_is_reported_name_those_that_it_needs(found, tmp_path):

@@ -194,13 +194,13 @@ def test_overshoot_below_zero_is_reported(tmp_path):
 
 def test_summary_tells_a_waveform_by_its_figures_samples_and_harmonics():
     curve = fourier(np.linspace(0, 0.8, 5), np.array((1.0, 3.0, 1.0, -1.0, 1.0)))  # 1 + 2 sin
-    told = described({"in": curve, "neck": steady(2.0).curve}, "flow_ml_s")
-    assert list(told) == ["in"]
-    figures = [told["in"][key] for key in ("period_s", "mean", "least", "largest")]
+    reported = described({"in": curve, "neck": steady(2.0).curve}, "flow_ml_s")
+    assert list(reported) == ["in"]
+    figures = [reported["in"][key] for key in ("period_s", "mean", "least", "largest")]
     assert figures == pytest.approx([0.8, 1, -1, 3])
-    assert told["in"]["harmonics"] == pytest.approx([2, 0], abs=1e-12)
-    np.testing.assert_allclose(told["in"]["flow_ml_s"], curve.at(np.array(told["in"]["time_s"])))
-    assert told["in"]["time_s"][-1] == 0.8
+    assert reported["in"]["harmonics"] == pytest.approx([2, 0], abs=1e-12)
+    np.testing.assert_allclose(reported["in"]["flow_ml_s"], curve.at(np.array(reported["in"]["time_s"])))
+    assert reported["in"]["time_s"][-1] == 0.8
 
 
 def test_waveforms_of_different_periods_are_refused():
@@ -216,8 +216,8 @@ def test_waveforms_of_the_project_say_where_they_come_from(path, interpolation):
     header = " ".join(line[2:] for line in path.read_text().splitlines() if line.startswith("#"))
     assert ("doi:10." in header) != ("synthetic: no measurement" in header)
     inflow = read_inflow(entry(path, interpolation=interpolation))
-    if told := re.search(r"mean ([0-9.]+) mL/s", header):
-        assert inflow.mean_ml_s == pytest.approx(float(told[1]), rel=1e-3)
+    if reported := re.search(r"mean ([0-9.]+) mL/s", header):
+        assert inflow.mean_ml_s == pytest.approx(float(reported[1]), rel=1e-3)
     time, flow = read_samples(path, "flow_ml_s")
     # Fourier series run through even times, which are rounded to 1e-5 s in the files; the aorta's flow is steep
     np.testing.assert_allclose(inflow.at(time), flow, atol=1e-4 * flow.max())

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.haemodynamics.wall_shear_stress import Wall, WallFit, place_at, surface_gradient, wall_shear_stress
+from pipeline.haemodynamics.wall_shear_stress import Wall, WallFit, place_at, wall_shear_stress
 from solver.domain.nodes import Nodes, Opening
 from solver.runtime.errors import StageError
 
@@ -164,49 +164,3 @@ class WallAccumulator:
         if speed > self.peak_speed_m_s:
             self.peak_speed_m_s = speed
             self.peak_at_mm = self._nodes.points_mm(np.array([fastest]))[0]
-
-    def wall_arrays(self) -> dict[str, NDArray[np.float32]]:
-        """Point arrays of the wall: name with unit -> (V,) or (V, 3).
-
-        Over evenly spaced times of one period: TAWSS = mean |tau|; OSI = (1 - |mean tau| / mean |tau|) / 2;
-        RRT = 1 / ((1 - 2 OSI) TAWSS), which is 1 / |mean tau|; ECAP = OSI / TAWSS; transverse WSS = mean of
-        |tau . (n x mean tau)| / |mean tau|, the part of the stress across its mean direction. Where nothing moves, RRT,
-        ECAP and transverse WSS are left at 0. The gradient is the length of that of (TA)WSS along the wall.
-
-        Source: He and Ku (1996), doi:10.1115/1.2795948; Himburg et al. (2004), doi:10.1152/ajpheart.00897.2003;
-        Di Achille et al. (2014), doi:10.1098/rspa.2014.0163; Peiffer, Sherwin and Weinberg (2013),
-        doi:10.1093/cvr/cvt044.
-        """
-        mean, magnitude = self.shear / self.times, self.shear_magnitude / self.times
-        steepness = np.linalg.norm(surface_gradient(self._wall, magnitude), axis=1)
-        arrays = {"WSS (Pa)": mean, "pressure (Pa)": self.pressure / self.times}
-        if self.times == 1:
-            arrays |= {"WSS magnitude (Pa)": magnitude, "WSS gradient (Pa/mm)": steepness}
-        else:
-            net, osi = np.linalg.norm(mean, axis=1), self.oscillatory_index()
-            arrays |= {
-                "TAWSS (Pa)": magnitude,
-                "TAWSS gradient (Pa/mm)": steepness,
-                "peak WSS (Pa)": self.shear_peak,
-                "OSI": osi,
-                "RRT (1/Pa)": _ratio(np.ones_like(net), net, 0.0),
-                "ECAP (1/Pa)": _ratio(osi, magnitude, 0.0),
-                "transverse WSS (Pa)": self.transverse_shear_pa(),
-            }
-        return {name: values.astype(np.float32) for name, values in arrays.items()}
-
-    def transverse_shear_pa(self) -> NDArray[np.float64]:
-        """Mean size of the stress across its mean direction, along the wall, at each vertex, (V,)."""
-        net = np.linalg.norm(self.shear, axis=1)
-        across = np.cross(self._wall.normals, self.shear)
-        found = sum(np.abs(np.einsum("ij,ij->i", shear, across)) for shear in self.shear_over_time) / self.times
-        return _ratio(found, net, 0.0)
-
-    def oscillatory_index(self) -> NDArray[np.float64]:
-        """OSI of each vertex, (V,), from 0 (one direction) to 0.5 (to and fro)."""
-        net = np.linalg.norm(self.shear, axis=1)
-        return np.clip((1 - _ratio(net, self.shear_magnitude, 1.0)) / 2, 0, 0.5)
-
-
-def _ratio(over: NDArray[np.float64], under: NDArray[np.float64], otherwise: float) -> NDArray[np.float64]:
-    return np.divide(over, under, out=np.full_like(under, otherwise), where=under > 1e-12)

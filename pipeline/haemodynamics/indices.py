@@ -13,6 +13,7 @@ from pipeline.haemodynamics.accumulator import WallAccumulator
 from pipeline.haemodynamics.centreline_profile import CentrelineProfile, Row
 from pipeline.haemodynamics.energy import Energy, kinetic_change_w
 from pipeline.haemodynamics.trust import LIMITS, check, trust_of
+from pipeline.haemodynamics.wall_indices import oscillatory_shear_index
 from pipeline.haemodynamics.wall_shear_stress import Wall, WallFit, near_openings
 from solver.boundary.windkessel import PASCAL_PER_MMHG
 from solver.domain.nodes import Nodes, Opening
@@ -233,7 +234,7 @@ def _wall(nodes: Nodes, wall: Wall, accumulator: WallAccumulator, fit_nodes: flo
         "low_shear_fraction": {f"{limit:g} Pa": float(area[shear < limit].sum()) / total for limit in LOW_SHEAR_PA},
     }
     if accumulator.times > 1:
-        found["osi_mean"] = float(area @ accumulator.oscillatory_index()[counted]) / total
+        found["osi_mean"] = float(area @ oscillatory_shear_index(accumulator)[counted]) / total
     return found
 
 

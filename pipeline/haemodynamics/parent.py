@@ -104,7 +104,7 @@ def parent_lines(ways: Sequence[Way]) -> list[Floats]:
     lines = [line for line, _ in cleaned]
     for places in meeting:
         if any(cleaned[k][1][end] for k, end in places):
-            _meet_anew(lines, {(k, end): cleaned[k][1][end] for k, end in places})
+            _meet_again(lines, {(k, end): cleaned[k][1][end] for k, end in places})
     return lines
 
 
@@ -184,7 +184,7 @@ def _carried_on(fine: Floats, line: Floats, first: int, last: int) -> Floats:
     return np.column_stack([place, np.interp(fine[first : last + 1], ends, line[[first, last], 3])])
 
 
-def _meet_anew(lines: list[Floats], leaning: dict[tuple[int, int], int]) -> None:
+def _meet_again(lines: list[Floats], leaning: dict[tuple[int, int], int]) -> None:
     """Carry lines on to where they would meet, from before the points that lean, as many as given at each end."""
     outside = {place: _outside(lines[place[0]], place[1], count) for place, count in leaning.items()}
     tips = np.array([line[-1, :3] for line in outside.values()])

@@ -27,6 +27,7 @@ from pipeline.haemodynamics.neck import NeckError, Section, Severed, section_aro
 from pipeline.haemodynamics.parent import Way, parent_lines, radius_near, ways_through
 from pipeline.haemodynamics.sac_finder import MARGIN, MIN_HEIGHT, Search, find_sacs
 from pipeline.haemodynamics.trust import check
+from pipeline.haemodynamics.wall_indices import oscillatory_shear_index
 from pipeline.haemodynamics.wall_shear_stress import Wall, near_openings, within_period
 from solver.domain.nodes import Nodes
 from solver.runtime.errors import StageError
@@ -332,7 +333,7 @@ class Sacs:
             "low_shear_index_below_pa": None,
         }
         if accumulator.times > 1:
-            found["osi_mean"] = float(area @ accumulator.oscillatory_index()) / total
+            found["osi_mean"] = float(area @ oscillatory_shear_index(accumulator)) / total
         if not near.any():
             self.warnings.append(
                 f"sac {sac.name}: its neck is so near to an opening that none of its parent's wall can be compared with"

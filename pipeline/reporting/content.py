@@ -453,7 +453,7 @@ def angle_histograms(geometry: Mapping[str, Any]) -> dict[str, list[int]]:
     return {name: counts for name, counts in found.items() if counts}
 
 
-TOLD_OF_THE_WALL = {
+WALL_FIGURES = {
     "area_mm2", "counted_area_mm2", "osi_mean",
     *(f"shear_{which}_pa" for which in ("mean", "min", "p01", "median", "p99", "max")),
 }  # fmt: skip
@@ -470,7 +470,7 @@ def _wall_rows(wall: Mapping[str, Any]) -> list[tuple[str, str]]:
     rows += [(f"area below {limit}", f"{100 * share:.1f} %") for limit, share in wall["low_shear_fraction"].items()]
     if "osi_mean" in wall:
         rows.append(("oscillatory shear index (0: one direction, 0.5: to and fro), mean", number(wall["osi_mean"])))
-    more = facts(wall, leave_out=TOLD_OF_THE_WALL)
+    more = facts(wall, leave_out=WALL_FIGURES)
     counted = wall["counted_area_mm2"] / wall["area_mm2"]
     return [
         *rows,

@@ -42,6 +42,7 @@ from pipeline.haemodynamics.sac import Sacs
 from pipeline.haemodynamics.sections import find_stations, wall_of_stations
 from pipeline.haemodynamics.trust import judged
 from pipeline.haemodynamics.volume import Volume
+from pipeline.haemodynamics.wall_indices import oscillatory_shear_index, wall_arrays
 from pipeline.haemodynamics.wall_shear_stress import Wall, fit_nodes_to_wall, near_openings, within_period
 from solver.domain import nodes as node_files
 from solver.domain.nodes import Nodes
@@ -126,7 +127,7 @@ def postprocess(
             profile.add(fields)
     if not accumulator.times:
         raise StageError("the flow file holds no time step; run solve again")
-    oscillatory = accumulator.oscillatory_index() if accumulator.times > 1 else None
+    oscillatory = oscillatory_shear_index(accumulator) if accumulator.times > 1 else None
     rows = profile.rows(accumulator.shear_magnitude / accumulator.times, oscillatory) if profile else []
     lengthwise = (profile, rows) if profile else None
     found = indices(
@@ -136,7 +137,7 @@ def postprocess(
     found["sac_search"] = sacs.search
     found["checks"] += sacs.checks
     found["warnings"] += [*sacs.warnings, *(each["advice"] for each in sacs.checks if not each["passed"])]
-    return Results(wall, accumulator.wall_arrays() | sacs.arrays(), accumulator, found, rows, volume)
+    return Results(wall, wall_arrays(accumulator, wall) | sacs.arrays(), accumulator, found, rows, volume)
 
 
 def _centreline_profile(

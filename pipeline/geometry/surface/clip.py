@@ -100,7 +100,7 @@ def directed_edges(triangles: NDArray[np.int64]) -> NDArray[np.int64]:
     return np.concatenate([triangles[:, [0, 1]], triangles[:, [1, 2]], triangles[:, [2, 0]]])
 
 
-def _twins(edges: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def _opposite_edges(edges: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Rows of directed edges in an order that puts the two sides of an edge together, and which rows of that order
     are followed by the same edge.
     """
@@ -116,7 +116,7 @@ def neighbours(triangles: NDArray[np.int64], barrier: NDArray[np.bool_] | None =
     if barrier is not None:
         free = ~barrier[edges].all(axis=1)
         edges, owner = edges[free], owner[free]
-    order, first = _twins(edges)
+    order, first = _opposite_edges(edges)
     a, b = owner[order[first]], owner[order[first + 1]]
     return coo_array((np.ones(len(a), np.int8), (a, b)), shape=(len(triangles),) * 2)
 
@@ -193,7 +193,7 @@ def _kept(triangles: NDArray[np.int64], height: NDArray[np.float64], on_plane: N
 def open_edges(triangles: NDArray[np.int64]) -> NDArray[np.int64]:
     """Directed edges without a triangle on their other side, (k, 2)."""
     edges = directed_edges(triangles)
-    order, first = _twins(edges)
+    order, first = _opposite_edges(edges)
     alone = np.ones(len(edges), bool)
     alone[order[first]] = alone[order[first + 1]] = False
     return edges[alone]
@@ -263,7 +263,7 @@ def check_closed(mesh: Mesh, advice: str = "change surface.smoothing_mm, or repa
         With what is wrong and where.
     """
     edges = directed_edges(mesh.triangles)
-    order, first = _twins(edges)
+    order, first = _opposite_edges(edges)
     opposite = (edges[order[first]] == edges[order[first + 1]][:, ::-1]).all(axis=1)
     if wrong := len(edges) - 2 * np.count_nonzero(opposite) + np.count_nonzero(np.diff(first) == 1):
         raise StageError(f"surface: {wrong} edges do not join exactly two triangles of one orientation; {advice}")

@@ -238,7 +238,7 @@ def interpreted(command: str, **environment: str) -> str:
     """What a process in which nothing is compiled says."""
     environment |= {"NUMBA_DISABLE_JIT": "1", "PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'tests'}"}
     answer = subprocess.run(
-        [sys.executable, "-c", f"import test_twin; {command}"],
+        [sys.executable, "-c", f"import test_drivers; {command}"],
         check=False, env=os.environ | environment, capture_output=True, text=True,
     )  # fmt: skip
     assert answer.returncode == 0, answer.stdout[-200:] + answer.stderr[-4000:]
@@ -247,8 +247,8 @@ def interpreted(command: str, **environment: str) -> str:
 
 def compare_all() -> None:
     """On the CPU, by the reference four-pass solver, too."""
-    for told, case in cases():
-        print(told, flush=True)
+    for reported, case in cases():
+        print(reported, flush=True)
         compare(*case)
     for seed, models in enumerate(EVERY[::7]):
         print(f"{models} in halves", flush=True)
@@ -260,19 +260,19 @@ def compare_on_cuda() -> None:
     """On the simulator of CUDA."""
     from solver.backends.cuda.cuda_driver import CudaDriver
 
-    for told, (lattice, naive, boundary_values) in cases():
-        print(told, flush=True)
+    for reported, (lattice, naive, boundary_values) in cases():
+        print(reported, flush=True)
         compare(lattice, naive, boundary_values[:2], (CudaDriver,))
     print(f"{len(EVERY)} combinations")
 
 
 def test_every_combination_is_two_lattice_streaming():
-    assert f"{len(EVERY)} combinations" in interpreted("test_twin.compare_all()")
+    assert f"{len(EVERY)} combinations" in interpreted("test_drivers.compare_all()")
 
 
 @pytest.mark.slow
 def test_every_combination_on_simulated_cuda_is_two_lattice_streaming():
-    assert f"{len(EVERY)} combinations" in interpreted("test_twin.compare_on_cuda()", NUMBA_ENABLE_CUDASIM="1")
+    assert f"{len(EVERY)} combinations" in interpreted("test_drivers.compare_on_cuda()", NUMBA_ENABLE_CUDASIM="1")
 
 
 @pytest.mark.slow
