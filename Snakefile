@@ -25,7 +25,9 @@ from pipeline.workflow.outcome import outcome
 from pipeline.workflow.recovery import RESULTS, recover, require_folders
 from pipeline.workflow.sharing import SHARED, STAGES, owners
 from validation.studies.study_file import read_studies
-from solver.runtime.command_line import ROOT, StageError, checksum, combined, sources
+from solver.runtime.sources import ROOT, sources
+from solver.runtime.errors import StageError
+from solver.runtime.checksums import checksum, combined
 
 
 configfile: "config/config.yaml"
@@ -954,6 +956,7 @@ rule validation_page:
         page="results/validation.html",
         goals="results/validation.json",
         docs=update("docs/validation.md"),
+        pages=update(directory("docs/validation")),
         kept=update(directory("docs/studies")),
         provenance="results/validation_page.provenance.json",
     log:
@@ -962,8 +965,8 @@ rule validation_page:
         code=code("validation.summary"),
     shell:
         "{PYTHON} -m validation.summary --records {input.records:q} --figures {input.figures:q}"
-        " --old-docs {output.docs:q} --old-kept {output.kept:q}"
-        " --page {output.page:q} --goals {output.goals:q} --docs {output.docs:q} --kept {output.kept:q}"
+        " --old-docs {output.docs:q} --old-pages {output.pages:q} --old-kept {output.kept:q}"
+        " --page {output.page:q} --goals {output.goals:q} --docs {output.docs:q} --pages {output.pages:q} --kept {output.kept:q}"
         " --provenance {output.provenance:q} --log {log:q}"
 
 

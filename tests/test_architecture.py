@@ -1,10 +1,12 @@
 """Who may import whom (docs/architecture.md), and files that are generated from others."""
 
 import ast
+import json
 import sys
 from pathlib import Path
 
 import pytest
+from pipeline.case.settings.reference import settings_page
 
 from pipeline.case import case_file
 from solver.runtime.sources import ROOMS, ROOT, imports
@@ -81,6 +83,11 @@ def test_one_place_for_cuda_and_one_room_for_dicom_beside_the_phantom():
 
 def test_schema_file_equals_the_model():
     assert (ROOT / "config" / "case.schema.json").read_text() == case_file.schema(), "run `make schema`"
+
+
+def test_page_of_settings_equals_the_model():
+    page = (ROOT / "docs" / "settings.md").read_text(encoding="utf-8")
+    assert page == settings_page(json.loads(case_file.schema())), "run `make schema`"
 
 
 def test_nothing_that_is_read_is_run():

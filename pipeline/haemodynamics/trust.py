@@ -42,8 +42,8 @@ class Limit:
 
 
 _FIT = (
-    "docs/validation.md, wall shear stress in a pipe: 95 % of the wall within 2.1 % at 21 nodes across, 4.1 % at 10,"
-    " 5.6 % at 8"
+    "docs/validation/ladder.md, wall shear stress of the solver: 95 % of the wall within 2.1 % at 21 nodes across,"
+    " 4.1 % at 10, 5.6 % at 8"
 )
 _BALANCE = "own choice: 1 % of the inflow, and 5 %"
 LIMITS: Mapping[str, Limit] = {
@@ -62,7 +62,7 @@ LIMITS: Mapping[str, Limit] = {
     "wall without a fit": Limit(0.01, 0.05, "own choice: what percentiles from the 1st to the 99th leave out, and 5 %"),
     "nodes with eddy viscosity": Limit(0.01, 0.1, "own choice: 1 % of the nodes, and 10 %"),
     "pressure drop too large by": Limit(
-        0.05, 0.3, "docs/validation.md, stability of the defaults: by the grid Reynolds number; own choice"
+        0.05, 0.3, "docs/validation/stability.md, stability of the defaults: by the grid Reynolds number; own choice"
     ),
     "standard error of the mean": Limit(0.01, 0.05, "solve.unsteady_tolerance unless set, and 5 %"),
     "difference of the last two cycles": Limit(0.01, 0.05, "solve.periodic_tolerance unless set, and 5 %"),
@@ -76,7 +76,7 @@ LIMITS: Mapping[str, Limit] = {
 COARSE_ENOUGH = Limit(
     10,
     6,
-    "docs/validation.md, endless pipes: the velocity is off by 0.6 to 1.1 % (L2) at 10 nodes across",
+    "docs/validation/ladder.md, periodic pipes: the velocity is off by 0.6 to 1.1 % (L2) at 10 nodes across",
     at_least=True,
 )
 """Nodes across for figures that need no gradient at the wall."""

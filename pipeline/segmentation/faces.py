@@ -6,7 +6,8 @@ from the seeds. A vessel has a round section, as bright as at the seeds, that ha
 face; it is not much wider than at the seed nearest in width, and nowhere much narrower on the way. A leak spreads to
 the edges of the face, is ragged, darker or brighter, or hangs on the vessel by a neck.
 
-Measured on vessels of radius 6 to 22 mm in tight crops and on leaks, both drawn at random (docs/validation.md).
+Measured on vessels of radius 6 to 22 mm in tight crops and on leaks, both drawn at random
+(docs/validation/segmentation.md).
 """
 
 from collections.abc import Iterator, Sequence
