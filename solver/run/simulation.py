@@ -101,19 +101,6 @@ class CoarseLattice(Protocol):
         """Go on from a state."""
 
 
-class CoarseHelp(NamedTuple):
-    """How a run gets such a lattice.
-
-    Attributes
-    ----------
-    begin : lets a run begin with the flow there; none where it begins at rest.
-    lattice : that of a run which goes on.
-    """
-
-    begin: Callable[["Simulation"], tuple[CoarseLattice, Start] | None]
-    lattice: Callable[["Simulation"], CoarseLattice]
-
-
 @dataclass
 class Simulation:
     """One run of a geometry under a plan.
@@ -139,7 +126,7 @@ class Simulation:
     plan: Plan
     forecast: Forecast
     driver: Driver
-    coarse_help: CoarseHelp | None
+    coarse_help: "CoarseHelp | None"
     log: logging.Logger
     checkpoints: Checkpoints | None = None
     attempt: Attempt = FIRST
@@ -556,6 +543,19 @@ class Simulation:
     def _mark(self) -> None:
         """Keep what the speed of this run follows from: the first two stops, and the last one."""
         self._marks = [*self._marks[:2], (self.step, self.seconds)]
+
+
+class CoarseHelp(NamedTuple):
+    """How a run gets such a lattice.
+
+    Attributes
+    ----------
+    begin : lets a run begin with the flow there; none where it begins at rest.
+    lattice : that of a run which goes on.
+    """
+
+    begin: Callable[[Simulation], tuple[CoarseLattice, Start] | None]
+    lattice: Callable[[Simulation], CoarseLattice]
 
 
 def _under(prefix: str, arrays: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
