@@ -33,6 +33,7 @@ smoke: .venv/.run $(CUDA)
 lint: .venv/.dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	$(BIN)/snakefmt --check Snakefile pipeline/rules
 	$(BIN)/mypy
 
 studies: .venv/.run $(CUDA)

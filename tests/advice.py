@@ -19,8 +19,9 @@ from typing import Any
 
 import yaml
 
-from pipeline.case.case_file import STAGES, Case
+from pipeline.case.case_file import Case
 from pipeline.case.settings.base import parse
+from pipeline.case.stages import WITH_SETTINGS
 from solver.runtime.errors import StageError
 from solver.runtime.provenance import Job
 
@@ -124,7 +125,7 @@ def digest(settings: str, *paths: Path) -> str:
 
 # ---- what is advised -------------------------------------------------------------------------------------------------
 
-_KEY = re.compile(rf"(?<![\w.])((?:{'|'.join((*STAGES, 'input', 'accept'))})(?:\.[\w*]+)*)(?:: | to )")
+_KEY = re.compile(rf"(?<![\w.])((?:{'|'.join((*WITH_SETTINGS, 'input', 'accept'))})(?:\.[\w*]+)*)(?:: | to )")
 DEEDS = {
     "take out": r"take (?:them|these slices|the wrong one|those that do not belong) out|take out those"
     r"|leave out the slices",

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Protocol, Self
 from pydantic import Field, model_validator
 
 from pipeline.case.case_file import Case, RunSet, demand_listed, merged, read_config
-from pipeline.case.settings.base import Name, Section, parse
+from pipeline.case.settings.base import Name, Section, parse, shipped
 from pipeline.case.settings.yaml_file import read_yaml
 from solver.runtime.errors import StageError
 from validation.evidence import Evidence
@@ -115,7 +115,7 @@ def read_study(name: str, folder: Path = FOLDER, options: bool = True) -> Study:
     StageError
         One line a mistake.
     """
-    path = folder / f"{name}.yaml"
+    path = shipped(folder / f"{name}.yaml")
     demand_listed("studies", name, path)
     if "." in name:
         raise StageError(f"{path}: the name of a study has no dot, which sets it apart from its runs; rename the file")
@@ -136,7 +136,7 @@ def read_studies(config: dict[str, Any], folder: Path = FOLDER, options: bool = 
     """
     chosen = read_config(config)
     studies, mistakes = {}, []
-    for name in chosen.studies or sorted(file.stem for file in folder.glob("*.yaml")):
+    for name in chosen.studies or sorted(file.stem for file in shipped(folder).glob("*.yaml")):
         try:
             studies[name] = read_study(name, folder, options)
             if chosen.studies and chosen.validation not in studies[name].sets:
