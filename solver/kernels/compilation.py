@@ -28,7 +28,7 @@ SOLVER = Path(__file__).resolve().parents[1]
 
 
 @cache
-def source(folder: Path) -> str:
+def source(folder: Path = SOLVER) -> str:
     """Digest of the solver's source and of that in the folder of a loop, which may lie outside."""
     files = {*SOLVER.rglob("*.py"), *folder.glob("*.py")}
     return sha256(b"\0".join(file.read_bytes() for file in sorted(files))).hexdigest()
