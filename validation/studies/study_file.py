@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Protocol, Self
 
-from pydantic import Field, model_validator
+from pydantic import Field, PrivateAttr, model_validator
 
 from pipeline.case.case_file import Case, RunSet, demand_listed, merged, read_config
 from pipeline.case.settings.base import Name, Section, parse, shipped
@@ -57,6 +57,7 @@ class Study(Section):
     sets: dict[RunSet, tuple[str, ...]] = Field(
         min_length=1, description="names of the runs of each set; the study is no part of a set that is missing"
     )
+    _cases: dict[str, Case] = PrivateAttr(default_factory=dict)  # read once: each start of the workflow waits for it
 
     @model_validator(mode="after")
     def _names_are_known(self) -> Self:
@@ -78,7 +79,10 @@ class Study(Section):
         StageError
             One line a mistake, of the first run that has any.
         """
-        return {run: parse(Case, merged(self.case, over), f"{source}: run {run}") for run, over in self.runs.items()}
+        if not self._cases:
+            runs = {run: merged(self.case, over) for run, over in self.runs.items()}
+            self._cases.update({run: parse(Case, case, f"{source}: run {run}") for run, case in runs.items()})
+        return self._cases
 
     def input(self, name: str, runs_of: RunSet) -> str:
         """The study as JSON, as the stage `study` takes it: with its name and the set of runs."""
