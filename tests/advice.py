@@ -49,7 +49,10 @@ FILES: dict[str, tuple[dict[str, str], dict[str, str]]] = {
     "surface": ({"occupancy": "occupancy.nrrd"}, _SHAPE),
     "import_surface": ({}, _SHAPE),
     "centreline": (_SHAPE, _LINES),
-    "plausibility": ({"openings": "openings.json"}, {"plausibility": "plausibility.json"}),
+    "plausibility": (
+        {"openings": "openings.json", "segmentation": "segmentation.json"},
+        {"plausibility": "plausibility.json"},
+    ),
     "voxelize": (_SHAPE | {"centreline": "centreline.json", "lines": "centreline.vtp"}, {"lattice": "lattice.vti"}),
     "decompose": (_SHAPE | {"lattice": "lattice.vti"}, {"nodes": "nodes.h5"}),
 }
@@ -100,6 +103,8 @@ class Workflow:
         settings = case.settings(stage)
         given = Path(getattr(case.input, case.input.entry))
         inputs = {role: self.folder / file for role, file in FILES[stage][0].items()}
+        if case.input.entry == "surface":
+            inputs.pop("segmentation", None)
         if stage in GIVEN:
             inputs[GIVEN[stage]] = given
         sources = [given] if stage == "load" else [*inputs.values()]
@@ -108,7 +113,7 @@ class Workflow:
             return
         outputs = {role: self.folder / file for role, file in FILES[stage][1].items()}
         job = Job(stage, inputs, outputs, json.loads(settings), LOG, lists={"source": [given]})
-        importlib.import_module(f"pipeline.{stage}")._compute(job)
+        importlib.import_module(f"pipeline.stages.{stage}")._compute(job)
         self.done[stage] = state
         self.ran.append(stage)
 

@@ -44,7 +44,8 @@ def stage(folder: Path, name: str, inputs: dict[str, str], outputs: dict[str, st
         (path if path.suffix else path / "file.png").parent.mkdir(parents=True, exist_ok=True)
         (path if path.suffix else path / "file.png").write_text(f"{name} {path.name}")
     record = {
-        "stage": Path(name).name, "program": f"pipeline.{Path(name).name}", "settings": {}, "inputs_sha256": inputs,
+        "stage": Path(name).name, "program": f"pipeline.stages.{Path(name).name}",
+        "settings": {}, "inputs_sha256": inputs,
         "outputs_sha256": {path.name: checksum(path) for path in made.values()}, "versions": VERSIONS,
         "host": {"machine": "x86_64", "system": "Linux", "processor": "P", "cores": 2}, "seconds": 1.0,
         "started": "2026-01-01T00:00:00+00:00", "finished": "2026-01-01T00:00:01+00:00", "peak_memory_mb": 2.0,

@@ -86,6 +86,23 @@ def fill_holes(mask: Mask) -> tuple[Mask, int]:
     return filled, int(ndimage.label(filled[box] & ~mask[box])[1])
 
 
+def deepest(depth: NDArray[np.floating], place: Index) -> Index:
+    """The deepest voxel z, y, x of the ball about a place that a mask holds, or two voxels away.
+
+    Parameters
+    ----------
+    depth : (Z, Y, X) distance to the mask's wall, voxels.
+    place : voxel z, y, x.
+    """
+    reach = max(float(depth[place]), 0.0) + 2
+    low = np.maximum(np.array(place) - int(reach), 0)
+    near = depth[tuple(slice(int(a), n + int(reach) + 1) for a, n in zip(low, place, strict=True))]
+    away = np.moveaxis(np.indices(near.shape), 0, -1) + low - place
+    ball = np.where((away**2).sum(axis=-1) <= reach**2, near, -1)
+    z, y, x = (int(n) for n in low + np.unravel_index(int(ball.argmax()), ball.shape))
+    return z, y, x
+
+
 def occupancy(voxels: NDArray[np.floating], mask: Mask, lower: float, contrast: float) -> NDArray[np.float32]:
     """Part of each voxel that the lumen fills, from the intensity at its wall: a mask without steps.
 

@@ -250,6 +250,13 @@ class Cases:
             [] if self._all[wildcards.case].input.entry == "geometry" else [own(path).format(case=wildcards.case)]
         )
 
+    def of_images(self, path: str) -> InputFunction:
+        """A file that there is of a lumen which was found in images, and not where the case enters later."""
+        found = ("dicom", "volume", "phantom")
+        return lambda wildcards: (
+            [path.format(case=wildcards.case)] if self._all[wildcards.case].input.entry in found else []
+        )
+
     def on_every_lattice(self, path: str) -> InputFunction:
         """The file on all lattices that the section convergence asks for, the case's own first."""
         return lambda wildcards: [path.format(case=wildcards.case, level=level) for level in self._levels(wildcards)]
