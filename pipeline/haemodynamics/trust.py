@@ -50,7 +50,7 @@ LIMITS: Mapping[str, Limit] = {
     "volume cut off beyond the ends": Limit(MOST_LOST, 0.1, "own choice: the accuracy of a volume, and 10 %"),
     "wall that the image's border cuts": Limit(0.0, 0.05, "own choice: none of the wall, and 5 %"),
     "places where the mask may have left the vessel": Limit(
-        0, 100, "docs/validation.md, leaks inside the image: a person has to look, whatever their number"
+        0, 100, "docs/validation/segmentation.md, leaks inside the image: a person has to look, whatever their number"
     ),
     "flow balance": Limit(0.01, 0.05, _BALANCE),
     "flow balance of the velocity field": Limit(0.01, 0.05, _BALANCE),
