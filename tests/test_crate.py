@@ -139,7 +139,7 @@ def test_files_are_chained_by_what_made_them_and_what_was_made_of_them(whole):
     assert of(entity(whole, "figures/")["hasPart"]) == ["figures/file.png"]
     assert [entity(whole, f"#step/{name}")["position"] for name in ("load", "solve", "report")] == ["1", "2", "3"]
     assert of(entity(whole, "#run")["object"]) == ["case.yaml", f"#sha256:{'b' * 64}", f"#sha256:{WAVEFORM}"]
-    assert of(entity(whole, "#pipeline.solve")["softwareRequirements"]) == [
+    assert of(entity(whole, "#pipeline.stages.solve")["softwareRequirements"]) == [
         "#python-3.11.0",
         "#numpy-1.0",
         "#snakemake-9.0",

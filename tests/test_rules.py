@@ -141,7 +141,7 @@ def test_a_rule_and_its_stage_have_the_same_files_and_neither_names_one_twice(ru
     made = [name.replace("_", "-") for name in named[rule]["output"]]
     assert sorted(made) == sorted([*stage["outputs"], "provenance"])
     spelled = re.findall(r"\{(?:input|output)\.(\w+)", text)
-    assert spelled == (["docs", "kept"] if rule == "validation_page" else [])
+    assert spelled == (["docs", "pages", "kept"] if rule == "validation_page" else [])
 
 
 def test_the_workflow_runs_from_another_folder_on_what_is_there_and_else_on_what_is_shipped(tmp_path):
