@@ -4,8 +4,8 @@ import re
 from pathlib import Path
 
 import pytest
-from pipeline.case.settings.reference import anchor
 
+from pipeline.case.settings.reference import anchor
 from solver.runtime.sources import ROOT
 
 PAGES = [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").rglob("*.md"))]

@@ -39,8 +39,8 @@ from types import TracebackType
 from typing import Any
 
 import numpy as np
-from pipeline.case.settings.reference import anchor
 
+from pipeline.case.settings.reference import anchor
 from solver.runtime.sources import ROOT
 
 FOLDER = "HEMO_EVIDENCE"
