@@ -83,8 +83,8 @@ rule voxelize:
         cases.waveforms("voxelize"),
         surface=rules.surface.output.surface,
         openings=rules.surface.output.openings,
-        centreline=cases.of_vessels(rules.centreline.output.summary),
-        lines=cases.of_vessels(rules.centreline.output.centreline),
+        centreline=cases.where("centreline", rules.centreline.output.summary),
+        lines=cases.where("centreline", rules.centreline.output.centreline),
     output:
         lattice="results/{case}/{level}lattice.vti",
         provenance="results/{case}/{level}voxelize.provenance.json",

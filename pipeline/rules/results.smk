@@ -34,8 +34,8 @@ rule postprocess:
         openings=rules.surface.output.openings,
         monitor=rules.solve.output.monitor,
         summary=rules.solve.output.summary,
-        centreline=cases.of_vessels(rules.centreline.output.centreline),
-        plausibility=cases.of_vessels(rules.plausibility.output.plausibility),
+        centreline=cases.where("centreline", rules.centreline.output.centreline),
+        plausibility=cases.where("plausibility", rules.plausibility.output.plausibility),
     output:
         wall="results/{case}/{level}wall.vtp",
         wall_over_time="results/{case}/{level}wall_over_time.vtkhdf",
@@ -84,7 +84,7 @@ rule paraview:
         statistics=own(rules.postprocess.output.statistics),
         streamlines=rules.trace.output.streamlines,
         pathlines=rules.trace.output.pathlines,
-        along=cases.of_vessels(rules.postprocess.output.along),
+        along=cases.where("centreline", rules.postprocess.output.along),
     output:
         script="results/{case}/open-in-paraview.py",
         provenance="results/{case}/paraview.provenance.json",

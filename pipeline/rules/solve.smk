@@ -5,7 +5,7 @@ rule plausibility:
     input:
         cases.waveforms("plausibility"),
         openings=rules.surface.output.openings,
-        segmentation=cases.of_images(rules.segment.output.segmentation),
+        segmentation=cases.where("segment", rules.segment.output.segmentation),
     output:
         plausibility="results/{case}/plausibility.json",
         provenance="results/{case}/plausibility.provenance.json",

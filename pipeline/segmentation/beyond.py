@@ -18,6 +18,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy import ndimage
 from skimage.graph import MCP_Geometric
 
@@ -145,26 +146,27 @@ class _Vessel:
     def _is_chamber(self, body: Body) -> bool:
         if body.voxels > ROUND * 4 / 3 * np.pi * body.radius**3:
             return False
-        return not any(_holds(body, middle) for middle in self.middles)
+        return not any(body.holds(middle) for middle in self.middles)
 
     def _judged(self, group: list[Body]) -> Departure | None:
         """Whether a group of chambers is what no vessel has."""
         solid = np.any([body.on(self.mask.shape) for body in group], axis=0)
-        widest, second = (
-            sorted((body.radius for body in group), reverse=True)[0],
-            sorted(b.radius for b in group)[-2:][0],
-        )
+        *narrower, widest = sorted(body.radius for body in group)
         share = float(solid.sum() / self.mask.sum())
         told = self._told(group, share)
         throat = self._narrowest(group)
-        behind = len(group) > 1 and second * self.spacing_mm >= CHAMBER_MM
+        behind = bool(narrower) and narrower[-1] * self.spacing_mm >= CHAMBER_MM
+        rest, count = ndimage.label(self.mask & ~solid)
+        vessel = (rest == rest[self.middle]) & (rest > 0)
         if behind and throat is not None and throat.radius <= NARROW * self.radius:
             what = f"behind a throat of radius {throat.radius * self.spacing_mm:.1f} mm {told}"
-            return Departure(what, not self._leads_out(solid), throat.place, throat.radius, share)
-        place = self._entry(solid)
-        if place is None:
+            return Departure(what, not self._leads_out(solid, rest, count), throat.place, throat.radius, share)
+        rim = vessel & ndimage.binary_dilation(solid)
+        if not rim.any():
             return None
-        if widest >= WIDER * self.radius and not self._leads_out(solid) and self._ends(solid):
+        place = self._deepest(rim)
+        ends = widest >= WIDER * self.radius and not self._leads_out(solid, rest, count)
+        if ends and self._arms(vessel, rim, self.radius, FROM_CHAMBER) <= 1:  # on to nowhere but into the group
             clear = widest * self.spacing_mm >= END_MM
             return Departure(f"it ends there in {told}", clear, place, float(self.bodies.depth[place]), share)
         if behind:
@@ -183,22 +185,16 @@ class _Vessel:
         common = [throat for throat in ways[0] if all(throat in way for way in ways[1:])]
         return min(common, key=lambda throat: throat.radius) if common else None
 
-    def _entry(self, solid: Mask) -> Index | None:
-        """The middle of where the vessel meets a group."""
-        rim = self._beside(solid)
-        if not rim.any():
-            return None
+    def _deepest(self, rim: Mask) -> Index:
+        """The middle of where the vessel meets a group, whose voxels there are not none."""
         z, y, x = np.unravel_index(int(np.where(rim, self.bodies.depth, -1).argmax()), rim.shape)
         return int(z), int(y), int(x)
 
-    def _beside(self, solid: Mask) -> Mask:
-        """What of the vessel touches a group."""
-        label, _ = ndimage.label(self.mask & ~solid)
-        return np.asarray(ndimage.binary_dilation(solid) & (label == label[self.middle]) & (label > 0))
+    def _leads_out(self, solid: Mask, label: NDArray[np.int32], count: int) -> bool:
+        """Whether a vessel leads out of a group, but for that of the seeds: away from it, or through the border.
 
-    def _leads_out(self, solid: Mask) -> bool:
-        """Whether a vessel leads out of a group, but for that of the seeds: away from it, or through the border."""
-        label, count = ndimage.label(self.mask & ~solid)
+        `label` numbers the connected parts of the rest of the mask from 1 to `count`.
+        """
         outside = (label != label[self.middle]) & self.mask
         if sections(self.bodies.edge & outside, AN_EXIT * self.radius):
             return True
@@ -208,13 +204,6 @@ class _Vessel:
         leads = (deep >= max(AN_EXIT * self.radius, 1.5)) & (far >= 1.5 * deep + 1)
         leads[label[self.middle] - 1] = False
         return bool(leads.any())
-
-    def _ends(self, solid: Mask) -> bool:
-        """Whether the vessel of the seeds leads to a group and on to nowhere else near it."""
-        label, _ = ndimage.label(self.mask & ~solid)
-        vessel = label == label[self.middle]
-        start = vessel & ndimage.binary_dilation(solid)
-        return self._arms(vessel, start, self.radius, FROM_CHAMBER) <= 1
 
     def touches(self) -> Iterator[Departure]:
         """Narrow places with vessels on both sides that pass by."""
@@ -278,11 +267,6 @@ class _Vessel:
             gone = sections(edge & inside & (way < distance), AN_ARM * radius / step)
             most = max(most, parts(shell, depth, AN_ARM * radius) + gone)
         return most
-
-
-def _holds(body: Body, place: Index) -> bool:
-    inside = all(axis.start <= n < axis.stop for n, axis in zip(place, body.box, strict=True))
-    return inside and bool(body.solid[tuple(n - axis.start for n, axis in zip(place, body.box, strict=True))])
 
 
 def _groups(bodies: list[Body], shape: tuple[int, ...]) -> list[list[Body]]:

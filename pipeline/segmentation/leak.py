@@ -12,7 +12,7 @@ from pipeline.files.volume import Volume
 from pipeline.segmentation.faces import Grown, fault
 from pipeline.segmentation.levels import Levels
 from pipeline.segmentation.problem import Lumen
-from pipeline.segmentation.region_growing import Box, Index, Mask, mean_radius, occupancy
+from pipeline.segmentation.region_growing import Box, Index, Mask, mean_radius, occupancy, seeds_within
 from pipeline.segmentation.seeds import text_mm
 from solver.runtime.errors import StageError
 
@@ -126,8 +126,7 @@ def check_border(lumen: Lumen, filtered: Volume, places: Sequence[Index], settin
     StageError
         With the face, the quantity that is not a vessel's, and where (:mod:`pipeline.segmentation.faces`).
     """
-    seeds = [place for place in places if lumen.mask[place[::-1]]]
-    grown = Grown(lumen.mask, filtered.voxels, seeds or places, lumen.wall)
+    grown = Grown(lumen.mask, filtered.voxels, seeds_within(lumen.mask, places), lumen.wall)
     for axis, last in itertools.product(range(3), (False, True)):
         part = covered(lumen.mask, axis, last)
         if part <= settings.border_fraction or (found := fault(grown, axis, last)) is None:

@@ -13,6 +13,7 @@ from pipeline.segmentation.beyond import Departure, departures
 from pipeline.segmentation.faces import Grown, small_fault
 from pipeline.segmentation.leak import covered, side_of
 from pipeline.segmentation.problem import Lumen, Problem
+from pipeline.segmentation.region_growing import seeds_within
 from pipeline.segmentation.seeds import text_mm
 from pipeline.segmentation.throat_cut import least_cut
 from solver.runtime.errors import StageError
@@ -73,8 +74,7 @@ def left_vessel(lumen: Lumen, problem: Problem) -> list[Doubt]:
 
 
 def _inside(lumen: Lumen, problem: Problem) -> Iterator[Doubt]:
-    filtered = problem.filtered
-    seeds = [place for place in problem.places if lumen.mask[place[::-1]]] or problem.places
+    filtered, seeds = problem.filtered, seeds_within(lumen.mask, problem.places)
     for found in departures(lumen.mask, seeds, filtered.spacing_mm[0]):
         yield Doubt(found.what, _point(filtered, found.place[::-1]), found)
 
@@ -82,8 +82,7 @@ def _inside(lumen: Lumen, problem: Problem) -> Iterator[Doubt]:
 def _at_the_border(lumen: Lumen, problem: Problem) -> Iterator[Doubt]:
     """Sections of faces of which so little is covered that the guard of the border does not look at their shape."""
     filtered = problem.filtered
-    seeds = [place for place in problem.places if lumen.mask[place[::-1]]] or problem.places
-    grown = Grown(lumen.mask, filtered.voxels, seeds, lumen.wall)
+    grown = Grown(lumen.mask, filtered.voxels, seeds_within(lumen.mask, problem.places), lumen.wall)
     for axis, last in product(range(3), (False, True)):
         if not 0 < covered(lumen.mask, axis, last) <= problem.settings.border_fraction:
             continue

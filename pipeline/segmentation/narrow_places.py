@@ -7,7 +7,7 @@ import numpy as np
 from scipy import ndimage
 
 from pipeline.segmentation.problem import Lumen, Problem
-from pipeline.segmentation.region_growing import Box, Index, Mask, bounding_box, deepest, fill_holes, shift
+from pipeline.segmentation.region_growing import Box, Index, Mask, bounding_box, deepest, fill_holes, holds, shift
 from solver.runtime.errors import StageError
 
 
@@ -34,17 +34,11 @@ def without_narrow_places(lumen: Lumen, problem: Problem) -> Lumen:
     def family(levels: Sequence[float]) -> Iterator[tuple[Box, Mask]]:
         for box, wide in lumen.family(levels):
             inside = [shift(place, box) for place in problem.places]
-            seeds = [(x, y, z) for x, y, z in inside if _holds(wide, (x, y, z))]
+            seeds = [place for place in inside if holds(wide, place[::-1])]
             yield box, parted(wide, seeds, least)[0] if seeds else np.zeros_like(wide)
 
     off = int(lumen.mask.sum() - mask.sum())
     return replace(lumen, mask=mask, family=family, record=lumen.record | {"voxels_parted_off": off})
-
-
-def _holds(mask: Mask, place: Index) -> bool:
-    x, y, z = place
-    inside = 0 <= x < mask.shape[2] and 0 <= y < mask.shape[1] and 0 <= z < mask.shape[0]
-    return inside and bool(mask[z, y, x])
 
 
 def parted(mask: Mask, places: Sequence[Index], least: float) -> tuple[Mask, float]:
@@ -76,9 +70,10 @@ def parted(mask: Mask, places: Sequence[Index], least: float) -> tuple[Mask, flo
     own = np.isin(label, sorted({int(label[middle]) for middle in middles} - {0}))
     if not own.any():
         return found, there
-    near = part & (ndimage.distance_transform_edt(~own) <= least + 1)
+    away = np.asarray(ndimage.distance_transform_edt(~own))
+    near = part & (away <= least + 1)
     if (others := (label > 0) & ~own).any():
-        near &= ndimage.distance_transform_edt(~own) <= ndimage.distance_transform_edt(~others)
+        near &= away <= ndimage.distance_transform_edt(~others)
     joined, _ = ndimage.label(near)
     found[box] = near & (joined == joined[middles[0]])
     return found, there

@@ -66,6 +66,17 @@ def shift(index: Index, box: Box) -> Index:
     return index[0] - x.start, index[1] - y.start, index[2] - z.start
 
 
+def holds(mask: Mask, place: Index) -> bool:
+    """Whether a mask has a voxel z, y, x, which may lie outside its grid."""
+    inside = all(0 <= n < size for n, size in zip(place, mask.shape, strict=True))
+    return inside and bool(mask[place])
+
+
+def seeds_within(mask: Mask, places: Sequence[Index]) -> Sequence[Index]:
+    """Those of the voxels x, y, z that a mask holds; all where it holds none."""
+    return [place for place in places if mask[place[::-1]]] or places
+
+
 def bounding_box(mask: Mask, margin: int = 0) -> Box:
     """Slices z, y, x of the box of a mask, widened by `margin` voxels as far as the array goes."""
     slices = []

@@ -15,7 +15,7 @@ from numba import njit
 from numpy.typing import NDArray
 from scipy import ndimage
 
-from pipeline.segmentation.region_growing import Box, Index, Mask, bounding_box
+from pipeline.segmentation.region_growing import Box, Index, Mask, bounding_box, holds
 
 THROAT = 0.75
 """Radius of a throat over that of the narrower body, from which the two are one; the core of a body is as deep."""
@@ -45,6 +45,11 @@ class Body:
     def voxels(self) -> int:
         """Its volume."""
         return int(self.solid.sum())
+
+    def holds(self, place: Index) -> bool:
+        """Whether a voxel z, y, x is one of it."""
+        z, y, x = (n - axis.start for n, axis in zip(place, self.box, strict=True))
+        return holds(self.solid, (z, y, x))
 
     def on(self, shape: tuple[int, ...]) -> Mask:
         """Itself on the whole grid."""

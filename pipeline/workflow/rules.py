@@ -90,7 +90,7 @@ class Programs:
         """
 
         def command(wildcards: Wildcards, input: Files) -> str:  # noqa: A002
-            if not cases.of_vessels(openings)(wildcards):
+            if "plausibility" not in cases.stages(wildcards.case):
                 return ""
             files = {"openings": openings, "log": "results/{case}/{level}logs/solve.log"}
             given = options({name: path.format(**wildcards) for name, path in files.items()})
@@ -242,20 +242,9 @@ class Cases:
         """Files of inflow that the stage reads."""
         return lambda wildcards: self._all[wildcards.case].waveform_files(stage)
 
-    def of_vessels(self, path: str) -> InputFunction:
-        """A file that there is of a vessel, and not of a canonical geometry, which has no branches and may hold any
-        fluid.
-        """
-        return lambda wildcards: (
-            [] if self._all[wildcards.case].input.entry == "geometry" else [own(path).format(case=wildcards.case)]
-        )
-
-    def of_images(self, path: str) -> InputFunction:
-        """A file that there is of a lumen which was found in images, and not where the case enters later."""
-        found = ("dicom", "volume", "phantom")
-        return lambda wildcards: (
-            [path.format(case=wildcards.case)] if self._all[wildcards.case].input.entry in found else []
-        )
+    def where(self, stage: str, path: str) -> InputFunction:
+        """A file, for cases that a stage is a part of; none for others, as a canonical geometry has no branches."""
+        return lambda wildcards: [own(path).format(case=wildcards.case)] if stage in self.stages(wildcards.case) else []
 
     def on_every_lattice(self, path: str) -> InputFunction:
         """The file on all lattices that the section convergence asks for, the case's own first."""

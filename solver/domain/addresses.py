@@ -15,7 +15,6 @@ from solver.runtime.errors import StageError
 ALIGNMENT = 64
 """Rows of populations start at multiples of this many numbers."""
 
-
 SLIP_TOLERANCE = 1e-3
 """Largest distance from half-way, in lengths of the link, of a wall that slips; the surface is not known any better."""
 

@@ -22,7 +22,6 @@ from numba.core.caching import FunctionCache
 DIGITS = 24
 """Of the digest in the name of a loop."""
 
-
 SOLVER = Path(__file__).resolve().parents[1]
 """Folder of the solver."""
 
