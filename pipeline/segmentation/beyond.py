@@ -11,7 +11,7 @@ none of a vessel's:
 
 The first two are clear where the bodies are as wide as chambers of a heart; else, as of a touch, shape alone does not
 tell: the circle of Willis has an artery that two others are joined by. Measured on vessels with sacs, aneurysms and
-narrow places, and on hearts and veins, all drawn at random (docs/validation.md).
+narrow places, and on hearts and veins, all drawn at random (docs/validation/segmentation.md).
 """
 
 from collections.abc import Iterator, Sequence
