@@ -20,7 +20,7 @@ demo: .venv/.run $(CUDA)
 test: .venv/.dev
 	PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder --durations=20 -m "not slow"
 
-# Also what of docs/validation.md the ladder's cases measure; a case that fails or does not run shows there.
+# Also writes what the ladder's cases measure into docs/validation/; a case that fails or does not run shows there.
 validation: .venv/.dev
 	rm -f docs/evidence/*.json docs/figures/ladder-*.png
 	HEMO_EVIDENCE=$(CURDIR)/docs NUMBA_NUM_THREADS=1 \
@@ -33,6 +33,7 @@ smoke: .venv/.run $(CUDA)
 lint: .venv/.dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	$(BIN)/snakefmt --check Snakefile pipeline/rules
 	$(BIN)/mypy
 
 studies: .venv/.run $(CUDA)
@@ -48,6 +49,7 @@ cuda: .venv/.cuda
 
 schema: .venv/.run
 	$(BIN)/python -m pipeline.case.case_file > config/case.schema.json
+	$(BIN)/python -m pipeline.case.settings.reference config/case.schema.json > docs/settings.md
 
 .venv/.venv:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \

@@ -1,4 +1,4 @@
-"""Openings of a real aorta, found without a hint: the table and the pictures of docs/validation.md.
+"""Openings of a real aorta, found without a hint: the table and the pictures of docs/validation/geometry.md.
 
     HEMO_CASES=... python benchmarks/aorta_openings.py --figures docs/figures
 

@@ -19,8 +19,9 @@ from typing import Any
 
 import yaml
 
-from pipeline.case.case_file import STAGES, Case
+from pipeline.case.case_file import Case
 from pipeline.case.settings.base import parse
+from pipeline.case.stages import WITH_SETTINGS
 from solver.runtime.errors import StageError
 from solver.runtime.provenance import Job
 
@@ -48,7 +49,10 @@ FILES: dict[str, tuple[dict[str, str], dict[str, str]]] = {
     "surface": ({"occupancy": "occupancy.nrrd"}, _SHAPE),
     "import_surface": ({}, _SHAPE),
     "centreline": (_SHAPE, _LINES),
-    "plausibility": ({"openings": "openings.json"}, {"plausibility": "plausibility.json"}),
+    "plausibility": (
+        {"openings": "openings.json", "segmentation": "segmentation.json"},
+        {"plausibility": "plausibility.json"},
+    ),
     "voxelize": (_SHAPE | {"centreline": "centreline.json", "lines": "centreline.vtp"}, {"lattice": "lattice.vti"}),
     "decompose": (_SHAPE | {"lattice": "lattice.vti"}, {"nodes": "nodes.h5"}),
 }
@@ -99,6 +103,8 @@ class Workflow:
         settings = case.settings(stage)
         given = Path(getattr(case.input, case.input.entry))
         inputs = {role: self.folder / file for role, file in FILES[stage][0].items()}
+        if case.input.entry == "surface":
+            inputs.pop("segmentation", None)
         if stage in GIVEN:
             inputs[GIVEN[stage]] = given
         sources = [given] if stage == "load" else [*inputs.values()]
@@ -107,7 +113,7 @@ class Workflow:
             return
         outputs = {role: self.folder / file for role, file in FILES[stage][1].items()}
         job = Job(stage, inputs, outputs, json.loads(settings), LOG, lists={"source": [given]})
-        importlib.import_module(f"pipeline.{stage}")._compute(job)
+        importlib.import_module(f"pipeline.stages.{stage}")._compute(job)
         self.done[stage] = state
         self.ran.append(stage)
 
@@ -124,7 +130,7 @@ def digest(settings: str, *paths: Path) -> str:
 
 # ---- what is advised -------------------------------------------------------------------------------------------------
 
-_KEY = re.compile(rf"(?<![\w.])((?:{'|'.join((*STAGES, 'input', 'accept'))})(?:\.[\w*]+)*)(?:: | to )")
+_KEY = re.compile(rf"(?<![\w.])((?:{'|'.join((*WITH_SETTINGS, 'input', 'accept'))})(?:\.[\w*]+)*)(?:: | to )")
 DEEDS = {
     "take out": r"take (?:them|these slices|the wrong one|those that do not belong) out|take out those"
     r"|leave out the slices",

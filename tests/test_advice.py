@@ -4,6 +4,7 @@ What is advised is read out of the message itself (advice.py); each kind of inpu
 and run by the stages of the workflow.
 """
 
+import json
 import re
 import shutil
 from collections.abc import Callable
@@ -18,12 +19,14 @@ from advice import Deeds, Refusal, Step, Values, Workflow, advised, follow, merg
 from dicom_files import edit, files, put, shift
 from file_mutations import flipped
 from linear_field import slices, write
+from neighbours import aortic_slab
 from shapes import capped_cylinder
 from test_automatic_seeds import cylinder_in_body
 from test_import_mask import ball, fewer_frames, write_segmentation
 from test_import_surface import faulty
 from test_import_surface import write as write_given
 from test_left_out import with_twig
+from test_left_vessel import imaged, ventricle
 
 from pipeline.files.volume import Volume
 from pipeline.haemodynamics.indices import resolving
@@ -43,8 +46,8 @@ TUBE = capped_cylinder((1, -2, 3), 2.0, 20.0, (12.0, -34.0, 250.0), segments=24)
 def _no_pictures(monkeypatch):
     """Pages and pictures take longer than the stages, and refuse nothing."""
     for module in ("segment", "import_mask"):
-        monkeypatch.setattr(f"pipeline.{module}.draw", lambda *_: None)
-        monkeypatch.setattr(f"pipeline.{module}.render", lambda *_, **__: "")
+        monkeypatch.setattr(f"pipeline.stages.{module}.draw", lambda *_: None)
+        monkeypatch.setattr(f"pipeline.stages.{module}.render", lambda *_, **__: "")
 
 
 def refused(workflow: Workflow, values: Values) -> Refusal:
@@ -193,6 +196,65 @@ def test_seeds_thresholds_regions_and_contrast(fault, tmp_path):
         scanned(make(), source)
         steps = follow(Workflow(tmp_path, "segment").run, values, deeds, first=way)
         assert passed(steps) or way
+
+
+# ---- vessels that the image cuts flat, and what they open into -------------------------------------------------------
+
+
+SLAB: dict[str, Values] = {
+    "no more than the seed": {},
+    "one of its ends closed": {"surface": {"closed_mm": "an end"}},
+    "no border may be covered": {"segment": {"border_fraction": 0.01}},
+}
+
+
+@pytest.fixture(scope="module")
+def slab(tmp_path_factory) -> tuple[Path, Values]:
+    """An aorta of 254 HU between the first and the last of 29 slices, beside lung, as a file, and its seed."""
+    phantom = aortic_slab(1003)
+    path = tmp_path_factory.mktemp("slab") / "slab.nrrd"
+    phantom.image.write(path)
+    seed = {"segment": {"seeds_voxel": [list(phantom.seed)]}, "filter": {"spacing_mm": 1.5, "smoothing": "none"}}
+    return path, {"input": {"volume": str(path)}} | seed | {"solve": {"inlets": {"*": {"flow_ml_s": 80.0}}}}
+
+
+@pytest.mark.parametrize("fault", SLAB)
+def test_a_vessel_that_the_first_and_last_slice_cut_flat_is_open_there_and_whole(fault, slab, tmp_path):
+    path, values = slab
+    wrong = dict(SLAB[fault])
+    if "surface" in wrong:
+        image = Volume.read(path)
+        x, y, _ = values["segment"]["seeds_voxel"][0]
+        wrong = {"surface": {"closed_mm": [image.to_mm((x, y, -0.5)).tolist()]}}
+    run = Workflow(tmp_path, "plausibility").run
+    steps = follow(run, merged(values, wrong))
+    assert passed(steps) or not steps
+    openings = json.loads((tmp_path / "openings.json").read_text())["openings"]
+    slices = Volume.read(tmp_path / "filtered.nrrd")
+    depths = sorted(slices.to_index(opening["centre_mm"])[2] for opening in openings)
+    assert depths == pytest.approx([-0.5, slices.voxels.shape[0] - 0.5], abs=0.05)  # in the plane of the border
+    checks = {check["name"]: check for check in json.loads((tmp_path / "plausibility.json").read_text())["checks"]}
+    assert checks["volume cut off beyond the ends"]["passed"]
+    assert checks["places where the mask may have left the vessel"]["passed"]
+
+
+@pytest.mark.parametrize("valve", [4.0, pytest.param(9.0, marks=pytest.mark.slow)])
+def test_a_vessel_that_opens_into_a_chamber(valve, tmp_path):
+    """What is said to part the two was tried: it gives the vessel."""
+    phantom = ventricle(valve)
+    image = imaged(phantom.mask, 1.0)
+    path = written(image, tmp_path / "heart.nrrd")
+    segment = {"seeds_mm": [image.to_mm(phantom.seed).tolist()], "lower": 195.0}
+    values = {"input": {"volume": str(path)}, "filter": {"smoothing": "none"}, "segment": segment} | FLOW
+    ways = advised(refused(Workflow(tmp_path, "segment"), values).said, values)
+    assert [way.settings["segment"] for way in ways][-1] == {"beyond": "accept"}
+    assert len(ways) > 1
+    for way, advice in enumerate(ways):
+        workflow = Workflow(tmp_path, "segment")
+        assert passed(follow(workflow.run, values, first=way))
+        found = Volume.read(tmp_path / "lumen.nrrd").voxels > 0
+        beyond = int((found[:36]).sum())  # below the valve's tube: the chamber's ball, cut off at its top
+        assert (beyond > 0) == ("beyond" in advice.settings["segment"])
 
 
 # ---- damaged files ---------------------------------------------------------------------------------------------------

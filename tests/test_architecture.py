@@ -1,62 +1,37 @@
 """Who may import whom (docs/architecture.md), and files that are generated from others."""
 
 import ast
+import json
 import sys
 from pathlib import Path
 
 import pytest
 
 from pipeline.case import case_file
+from pipeline.case.settings.reference import settings_page
 from solver.runtime.sources import ROOMS, ROOT, imports
+from validation.architecture import arrows, floor, modules, modules_used
 
-SOLVER_FLOORS = ({"runtime", "kernels"}, {"domain"}, {"boundary"}, {"backends"}, {"run"})
-PIPELINE_FLOORS = (
-    {"files"}, {"case"}, {"dicom"}, {"segmentation"}, {"filtering"}, {"geometry"}, {"haemodynamics"}, {"reporting"},
-    {"stages", "workflow"},
-)  # fmt: skip
-"""Rooms from the ground up: a room may use those of lower floors, and none beside it on its own floor."""
 PIPELINE_MAY_USE = {
     "runtime": None, "domain": {"nodes", "partition", "sections"}, "kernels": {"d3q19"}, "backends": {"cost"},
-    "boundary": {"waveform", "windkessel"}, "run": {"blood", "expected", "flow_file", "forecast", "units", "vtkhdf"},
+    "boundary": {"waveform", "windkessel"}, "run": {"blood", "expected", "flow_file", "forecast", "units", "vtkhdf",
+                                                   "walltime"},
 }  # fmt: skip
 """Modules of the solver, by room, that the pipeline may use; None: all of the room."""
 SOLVER_MAY_USE = {"numpy", "numba", "h5py"}
 STANDARD_LIBRARY = set(sys.stdlib_module_names)
 
 
-def modules(folder: str) -> list[Path]:
-    return sorted((ROOT / folder).rglob("*.py"))
-
-
 def uses(file: Path, name: str) -> bool:
     return any(used == name or used.startswith(name + ".") for used in imports(file))
-
-
-def project_modules(file: Path) -> set[tuple[str, ...]]:
-    """Modules of the project that a file imports, as the parts of their names."""
-    named = (tuple(name.split(".")) for name in imports(file))
-    return {name for name in named if name[0] in ROOMS and (ROOT / Path(*name).with_suffix(".py")).is_file()}
 
 
 def named(file: Path) -> str:
     return str(file.relative_to(ROOT))
 
 
-def floor(room: str, floors: tuple[set[str], ...]) -> int:
-    return next(n for n, rooms in enumerate(floors) if room in rooms)
-
-
-@pytest.mark.parametrize(("top", "floors"), [("solver", SOLVER_FLOORS), ("pipeline", PIPELINE_FLOORS)])
-def test_no_room_uses_one_above_it_or_beside_it(top, floors):
-    wrong = []
-    for file in modules(top):
-        inside = file.relative_to(ROOT / top).parts
-        if len(inside) < 2:  # the command line of the solver, above all rooms
-            continue
-        for used in project_modules(file):
-            if used[0] == top and used[1] != inside[0] and floor(used[1], floors) >= floor(inside[0], floors):
-                wrong.append(f"{named(file)} uses {'.'.join(used)}")
-    assert not wrong
+def test_no_room_uses_one_above_it_or_beside_it():
+    assert not [f"{user} uses {used}" for user, used in arrows() if floor(used) >= floor(user)]
 
 
 def test_every_module_lives_in_a_room():
@@ -66,7 +41,7 @@ def test_every_module_lives_in_a_room():
 
 def test_no_import_goes_in_a_circle():
     """By taking away, again and again, modules that use none of those left."""
-    left = {file: project_modules(file) for top in ROOMS for file in modules(top)}
+    left = {file: modules_used(file) for top in ROOMS for file in modules(top)}
     while free := [file for file, used in left.items() if not used]:
         gone = {file.relative_to(ROOT).with_suffix("").parts for file in free}
         left = {file: used - gone for file, used in left.items() if file not in free}
@@ -75,7 +50,7 @@ def test_no_import_goes_in_a_circle():
 
 def test_a_stage_uses_no_other_stage():
     for file in modules("pipeline/stages"):
-        assert not {used for used in project_modules(file) if used[:2] == ("pipeline", "stages")}, named(file)
+        assert not {used for used in modules_used(file) if used[:2] == ("pipeline", "stages")}, named(file)
 
 
 def test_the_product_uses_nothing_of_its_validation():
@@ -95,7 +70,7 @@ def test_solver_needs_only_numpy_numba_and_h5py(file):
 
 def test_pipeline_uses_only_the_plain_modules_of_the_solver():
     for file in modules("pipeline"):
-        for _, room, module in (used for used in project_modules(file) if used[0] == "solver"):
+        for _, room, module in (used for used in modules_used(file) if used[0] == "solver"):
             allowed = PIPELINE_MAY_USE[room]
             assert allowed is None or module in allowed, f"{named(file)} uses solver.{room}.{module}"
 
@@ -109,6 +84,11 @@ def test_one_place_for_cuda_and_one_room_for_dicom_beside_the_phantom():
 
 def test_schema_file_equals_the_model():
     assert (ROOT / "config" / "case.schema.json").read_text() == case_file.schema(), "run `make schema`"
+
+
+def test_page_of_settings_equals_the_model():
+    page = (ROOT / "docs" / "settings.md").read_text(encoding="utf-8")
+    assert page == settings_page(json.loads(case_file.schema())), "run `make schema`"
 
 
 def test_nothing_that_is_read_is_run():

@@ -149,7 +149,7 @@ def test_the_threshold_of_a_real_aorta_beside_the_lung_is_half_way_to_soft_tissu
     loaded = Volume.read(real_cases / "chest-cta-dissection" / "ct_cropped.nii.gz")
     low, high = (21, 17, 74), (81, 77, 134)
     filtered = filter_volume(loaded, FilterSettings(region_voxels=VoxelBox(low=low, high=high), smoothing="none"))
-    given_ = SegmentSettings(seeds_voxel=((51, 47, 104),), leak_growth=5, border_fraction=0.9)
+    given_ = SegmentSettings(seeds_voxel=((51, 47, 104),), leak_growth=5, border_fraction=0.9, beyond="accept")
     assert segment(filtered, given_, loaded).record["lower"] == pytest.approx(260, abs=45)
 
 

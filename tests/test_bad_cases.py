@@ -16,9 +16,11 @@ import yaml
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from pipeline.case.case_file import STAGES, Case, read_cohort
+from pipeline.case.case_file import Case, read_cohort
 from pipeline.case.settings.base import MAX_LINE, parse
+from pipeline.case.settings.geometry import SurfaceSettings
 from pipeline.case.settings.yaml_file import read_yaml, value_of
+from pipeline.case.stages import WITH_SETTINGS
 from pipeline.geometry.closed_surface import SurfaceStage
 from pipeline.geometry.lattice.spacing import SpacingSettings
 from pipeline.stages.canonical import CanonicalInput
@@ -38,6 +40,7 @@ MODELS: dict[str, Any] = {
     "surface": SurfaceStage,
     "import_surface": GivenSurface,
     "canonical": CanonicalInput,
+    "centreline": SurfaceSettings,
     "voxelize": SpacingSettings,
     "convergence": ConvergenceInput,
     "plausibility": PlausibilityInput,
@@ -58,7 +61,7 @@ def strict(text: str) -> Any:
 
 def require_that_every_stage_takes(case: Case) -> None:
     """What is handed over comes back the same from the command line's parser."""
-    for stage in STAGES:
+    for stage in WITH_SETTINGS:
         entry = {"import_surface": "surface", "canonical": "geometry"}.get(stage)
         if (entry and case.input.entry != entry) or (stage == "plausibility" and case.input.geometry):
             continue

@@ -288,7 +288,7 @@ def test_a_surface_that_claims_what_it_does_not_hold_is_refused(name, tmp_path, 
 WORK = """
 import os, time
 from pipeline.files.sandbox import serve
-from solver.runtime.command_line import StageError
+from solver.runtime.errors import StageError
 
 def work(request, data):
     os.write(1, b"printed")

@@ -8,7 +8,8 @@ import yaml
 from pipeline.case.case_file import Case, read_cohort
 from pipeline.case.cohort_table import read_table
 from pipeline.case.settings.base import dotted_keys
-from pipeline.workflow.sharing import SHARED, owners
+from pipeline.case.stages import SHARED
+from pipeline.workflow.sharing import owners
 from solver.runtime.errors import StageError
 from solver.runtime.sources import ROOT
 

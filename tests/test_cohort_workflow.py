@@ -78,10 +78,10 @@ CONFIG = {
 def pristine(tmp_path_factory) -> Path:
     """A copy of the project with stand-ins for the stages, two cases and two scenarios."""
     project = copy_project(tmp_path_factory.mktemp("cohort") / "project")
-    text = (ROOT / "Snakefile").read_text()
-    python = "PYTHON = shlex.quote(sys.executable)\n"
+    text = (ROOT / "pipeline/workflow/rules.py").read_text()
+    python = "shlex.quote(sys.executable)"
     assert python in text
-    (project / "Snakefile").write_text(text.replace(python, f'PYTHON = f"{sys.executable} stand_in.py"\n'))
+    (project / "pipeline/workflow/rules.py").write_text(text.replace(python, f'"{sys.executable} stand_in.py"'))
     (project / "stand_in.py").write_text(STAND_IN)
     (project / "config/cohort.csv").write_text(TABLE)
     (project / "config/config.yaml").write_text(yaml.safe_dump(CONFIG, sort_keys=False))

@@ -53,6 +53,7 @@ def test_the_dockerfile_copies_what_there_is_and_what_is_sent(instructions):
         assert (ROOT / path).exists(), path
         assert is_sent(path), path
     assert is_sent("data/phantoms/tiny.yaml")
+    assert is_sent("pipeline/rules/images.smk")
     assert is_sent("requirements-cuda.lock")
     for path in (
         "data/patients/one.dcm",

@@ -2,6 +2,7 @@
 
 import json
 import platform
+import re
 import shutil
 import subprocess
 import sys
@@ -23,7 +24,7 @@ from test_load_privacy import run as load
 from pipeline.case.case_file import Case, read_cohort
 from pipeline.case.settings.base import parse
 from pipeline.case.settings.yaml_file import CONTROL, read_yaml, write_yaml
-from pipeline.stages.crate import METADATA, NEEDED, RECORD, StageRun, case_again, differences, faults, read_runs
+from pipeline.stages.crate import METADATA, NEEDED, RECORD, RULES, StageRun, case_again, differences, faults, read_runs
 from solver.runtime.checksums import by_checksum, checksum, combined
 from solver.runtime.errors import StageError
 from solver.runtime.sources import ROOT
@@ -43,7 +44,8 @@ def stage(folder: Path, name: str, inputs: dict[str, str], outputs: dict[str, st
         (path if path.suffix else path / "file.png").parent.mkdir(parents=True, exist_ok=True)
         (path if path.suffix else path / "file.png").write_text(f"{name} {path.name}")
     record = {
-        "stage": Path(name).name, "program": f"pipeline.{Path(name).name}", "settings": {}, "inputs_sha256": inputs,
+        "stage": Path(name).name, "program": f"pipeline.stages.{Path(name).name}",
+        "settings": {}, "inputs_sha256": inputs,
         "outputs_sha256": {path.name: checksum(path) for path in made.values()}, "versions": VERSIONS,
         "host": {"machine": "x86_64", "system": "Linux", "processor": "P", "cores": 2}, "seconds": 1.0,
         "started": "2026-01-01T00:00:00+00:00", "finished": "2026-01-01T00:00:01+00:00", "peak_memory_mb": 2.0,
@@ -54,8 +56,12 @@ def stage(folder: Path, name: str, inputs: dict[str, str], outputs: dict[str, st
 
 def make(folder: Path, records: list[str], case: dict[str, Any]) -> subprocess.CompletedProcess:
     """Let the command line make a crate of the folder."""
-    names = {"metadata": METADATA, "case": "case.yaml", "workflow": "workflow.smk", "provenance": f"crate{RECORD}"}
+    names = {
+        "metadata": METADATA, "case": "case.yaml", "workflow": "workflow.smk", "workflow-rules": RULES,
+        "provenance": f"crate{RECORD}",
+    }  # fmt: skip
     options = [part for role, name in names.items() for part in (f"--{role}", str(folder / name))]
+    options += ["--rules", *map(str, sorted((ROOT / RULES).glob("*.smk")))]
     command = [
         sys.executable,
         "-m",
@@ -113,6 +119,16 @@ def test_a_crate_has_no_faults_and_leaves_out_what_no_stage_made(whole):
     assert "mine.txt" not in (whole / METADATA).read_text()
 
 
+def test_the_workflow_lies_in_the_crate_with_all_that_it_includes(whole):
+    included = re.findall(r'^include: "(.+)"$', (whole / "workflow.smk").read_text(), re.MULTILINE)
+    assert len(included) > 3
+    assert {path.relative_to(whole).as_posix() for path in (whole / RULES).iterdir()} == {*included}
+    for path in included:
+        assert (whole / path).read_bytes() == (ROOT / path).read_bytes()
+        assert entity(whole, path)["@type"] == ["File", "SoftwareSourceCode"]
+    assert of(entity(whole, "workflow.smk")["hasPart"])[: len(included)] == sorted(included)
+
+
 def test_files_are_chained_by_what_made_them_and_what_was_made_of_them(whole):
     assert of(entity(whole, "#run/load")["object"]) == [f"#sha256:{'b' * 64}", "#run/load/settings"]
     assert of(entity(whole, "#run/load")["result"]) == ["volume.nrrd"]
@@ -123,7 +139,7 @@ def test_files_are_chained_by_what_made_them_and_what_was_made_of_them(whole):
     assert of(entity(whole, "figures/")["hasPart"]) == ["figures/file.png"]
     assert [entity(whole, f"#step/{name}")["position"] for name in ("load", "solve", "report")] == ["1", "2", "3"]
     assert of(entity(whole, "#run")["object"]) == ["case.yaml", f"#sha256:{'b' * 64}", f"#sha256:{WAVEFORM}"]
-    assert of(entity(whole, "#pipeline.solve")["softwareRequirements"]) == [
+    assert of(entity(whole, "#pipeline.stages.solve")["softwareRequirements"]) == [
         "#python-3.11.0",
         "#numpy-1.0",
         "#snakemake-9.0",
@@ -304,7 +320,7 @@ def test_no_crate_tells_who_the_patient_is(tmp_path):
     case["solve"]["inlets"]["*"]["waveform"] = str(waveform)
     answer = make(folder, [str(folder / f"load{RECORD}")], case)
     assert answer.returncode == 0, answer.stderr
-    written = {path.name: path.read_bytes().decode("latin-1").upper() for path in folder.iterdir()}
+    written = {path.name: path.read_bytes().decode("latin-1").upper() for path in folder.iterdir() if path.is_file()}
     assert {METADATA, "case.yaml", f"crate{RECORD}", f"load{RECORD}"} <= {*written}
     for secret in (MARK, UID_MARK, str(tmp_path).upper()):
         assert [name for name, text in written.items() if name != "log" and secret in text] == []

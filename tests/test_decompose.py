@@ -217,7 +217,7 @@ def test_command_lines_give_what_the_functions_give_on_any_number_of_threads(pip
         given = ["--surface", tmp_path / "surface.vtp", "--openings", tmp_path / "openings.json"]
         given += [*more, *output, "--provenance", tmp_path / f"{stage}.json"]
         environment = os.environ | {"NUMBA_NUM_THREADS": threads}
-        command = [sys.executable, "-m", f"pipeline.{stage}", *given]
+        command = [sys.executable, "-m", f"pipeline.stages.{stage}", *given]
         return subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
 
     assert run("voxelize", ("--lattice", tmp_path / "lattice.vti"), "2").returncode == 0

@@ -22,7 +22,7 @@ import sys
 import numpy as np
 from matplotlib.figure import Figure
 from geometries import pipe
-from pipeline.stages.centreline import write_polylines
+from pipeline.geometry.branches.branch_files import write_polylines
 from pipeline.geometry.lattice.tagged_lattice import Lattice
 from pipeline.files.mesh import Mesh
 from pipeline.files.volume import Volume

@@ -177,7 +177,7 @@ def cuts_through(place: tuple[float, float, float]):
 )
 def test_a_refusal_shows_what_was_found(lumen, cut, message, tmp_path, monkeypatch):
     if cut:
-        monkeypatch.setattr("pipeline.stages.surface.place_cut", cuts_through(cut))
+        monkeypatch.setattr("pipeline.geometry.branches.ends.place_cut", cuts_through(cut))
     with pytest.raises(StageError, match=f"(?s){message}") as caught:
         extract(lumen())
     picture = picture_of(caught.value, tmp_path / "picture.png")

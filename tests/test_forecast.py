@@ -55,7 +55,7 @@ from geometries import pipe
 from solver.kernels.collision import relaxation_rates
 from solver.backends.cuda.device import cuda_device
 from solver.backends.cuda.cuda_driver import CudaDriver
-from solver.run.forecast import Size
+from solver.backends.cost import Size
 from solver.backends.driver import held_bytes
 from solver.backends.lattice import build_lattice
 
@@ -194,7 +194,7 @@ def test_run_that_does_not_fit_the_device_is_refused_before_it_begins(monkeypatc
     nodes = large_pipe()
     need = cuda_need(monkeypatch, nodes)
     monkeypatch.setattr(cuda, "cuda", faked(0.8 * need))
-    monkeypatch.setattr("solver.run.simulation.build_lattice", lambda *_: pytest.fail("the lattice was built"))
+    monkeypatch.setattr("solver.run.setup.build_lattice", lambda *_: pytest.fail("the lattice was built"))
     _, wanted, _ = pipe_case((1, 2, 3), 20, 4.2, 20.0)
     reported = (
         r"fluid nodes need .* in fp64, but .* are free on a card\. Set voxelize.memory_gb: .* At about 0.2[12]\d? mm"

@@ -1,7 +1,7 @@
 """The ladder of validation with openings: pipes, a step, a fork and pulsatile flow, solved as cases are.
 
 Quick tests hold coarse lattices to what the orders of convergence leave of the ladder's figures there; the ladder's own
-run at the resolution that a user has, and docs/validation.md shows what they measured, by `make validation`.
+run at the resolution that a user has, and docs/validation/ladder.md shows what they measured, by `make validation`.
 """
 
 import csv

@@ -216,7 +216,7 @@ def test_stage_and_gate_say_the_same(tmp_path, caplog):
 
 
 MEASURED_MM = {"basilar": 1.66, "carotid-right": 2.30}
-"""Radii of the inlets of the patients' cases, see docs/validation.md."""
+"""Radii of the inlets of the patients' cases, see docs/validation/chain.md and docs/validation/geometry.md."""
 
 
 @pytest.mark.parametrize("name", ["basilar", "carotid-right", "demo", "pipe", "pulsatile", "tiny"])

@@ -19,7 +19,8 @@ sys.path.append(str(ROOT / "benchmarks"))
 from segmentation_accuracy import find, measure, phantom, scan, score, tables
 
 EDGE_BASED = ("random-walker", "watershed")
-"""Their wall is where the image has its edge: blur moves it inwards, thicker slices more (docs/validation.md)."""
+"""Their wall is where the image has its edge: blur moves it inwards, thicker slices more
+(docs/validation/segmentation.md)."""
 
 
 @pytest.mark.slow
@@ -104,11 +105,11 @@ def test_the_tables_tell_refusals_and_results():
 
 
 def test_the_kept_results_meet_the_goal():
-    """The file behind the table of docs/validation.md: every method is in it, and the goal is met."""
+    """The file behind the table of docs/validation/segmentation.md: every method is in it, and the goal is met."""
     kept = json.loads((ROOT / "benchmarks" / "results" / "2026-11-21-segmentation.json").read_text())
     entries = {(e["method"], e["contrast_to_noise"], e["slice_mm"]): e for e in kept["entries"]}
     assert {method for method, *_ in entries} == set(METHODS)
-    page = (ROOT / "docs" / "validation.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "validation" / "segmentation.md").read_text(encoding="utf-8")
     assert all(part in page for part in tables(kept["entries"]).split("\n\n"))
     assert entries["threshold", 5, 1.0]["dice"] >= 0.95
     assert entries["threshold", 5, 1.0]["hausdorff95_voxels"] <= 1

@@ -21,7 +21,7 @@ from solver.runtime.errors import StageError
 from solver.runtime.provenance import Job
 from solver.runtime.sources import ROOT
 from validation import regression_check, study, summary
-from validation.evidence import Evidence, Goal, read, written
+from validation.evidence import PAGES, SUMMARY, Evidence, Goal, documents, places, read, written
 from validation.studies.reference import read_reference
 from validation.studies.run import Run
 from validation.studies.study_file import FOLDER, read_studies, read_study
@@ -39,7 +39,7 @@ def test_every_study_can_be_read_and_has_its_place_in_the_documentation(file):
     given = read_study(file.stem, file.parent)
     used = {run for runs in given.sets.values() for run in runs}
     assert used == {*given.runs}, "a run that no set has"
-    assert f"<!-- study:{file.stem} -->" in (ROOT / "docs/validation.md").read_text(encoding="utf-8")
+    assert file.stem in places(documents(ROOT / "docs" / SUMMARY, ROOT / "docs" / PAGES), "study")
 
 
 MISTAKES = {
@@ -164,8 +164,10 @@ def test_tables_have_numbers_where_the_work_has_none_a_gap():
 
 # ---- pages -----------------------------------------------------------------------------------------------------------
 
+SUMMARY_PAGE = "<!-- study missed -->\n<!-- /study -->\n\n<!-- study results -->\n<!-- /study -->\n"
 DOCS = (
-    "<!-- study -->\n<!-- /study -->\n\n<!-- study:a -->\n<!-- /study -->\n\n<!-- ladder:a -->\nx\n<!-- /ladder -->\n"
+    "# A\n\n<!-- study -->\n<!-- /study -->\n\n<!-- study:a -->\n<!-- /study -->\n\n"
+    "<!-- ladder:a -->\nx\n<!-- /ladder -->\n"
 )
 MADE = {"commit": "c", "changed": False, "date": "2000-01-01", "versions": "v", "seconds": 90.0, "clock": "solving"}
 
@@ -184,19 +186,22 @@ def keep(folder: Path, error: float, runs_of: str = "ci", name: str = "a") -> No
 @pytest.fixture
 def folder(tmp_path) -> Path:
     (tmp_path / "studies").mkdir()
-    (tmp_path / "validation.md").write_text(DOCS)
+    (tmp_path / "validation").mkdir()
+    (tmp_path / "validation.md").write_text(SUMMARY_PAGE)
+    (tmp_path / "validation/page.md").write_text(DOCS)
     return tmp_path
 
 
 def publish(folder: Path, *names: str) -> dict:
     """What validation makes of the records; what it says of the goals."""
-    inputs = {"old-docs": folder / "validation.md", "old-kept": folder / "studies"}
-    outputs = {role: folder / f"new-{role}" for role in ("page", "goals", "docs", "kept")}
+    inputs = {"old-docs": folder / "validation.md", "old-pages": folder / "validation", "old-kept": folder / "studies"}
+    outputs = {role: folder / f"new-{role}" for role in ("page", "goals", "docs", "pages", "kept")}
     lists = {"records": [folder / f"{name}.json" for name in names], "figures": [folder / name for name in names]}
     summary._compute(Job("validation", inputs, outputs, {}, LOG, lists=lists))
     outputs["docs"].replace(inputs["old-docs"])
-    shutil.rmtree(inputs["old-kept"])
-    outputs["kept"].replace(inputs["old-kept"])
+    for role in ("pages", "kept"):
+        shutil.rmtree(inputs[f"old-{role}"])
+        outputs[role].replace(inputs[f"old-{role}"])
     return json.loads(outputs["goals"].read_text())
 
 
@@ -209,14 +214,15 @@ def test_what_was_measured_stands_on_both_pages(folder):
     assert text.count('src="data:image/png;base64,') == 2
     for part in ("Why?", "work &lt;1&gt;", "Errors.", "≤ 0.1", "✓ reached", "not reached", "1 of 2 goals", "16: slow"):
         assert part in text
-    docs = (folder / "validation.md").read_text()
+    docs = (folder / "validation/page.md").read_text()
     assert "| Study a | work <1> | error | ≤ 0.1 | 0.05 | reached |" in docs
-    assert "![Error against nodes](studies/a.png)" in docs
+    assert "![Error against nodes](../studies/a.png)" in docs
     assert "<!-- ladder:a -->\nx\n<!-- /ladder -->" in docs  # not of the studies
     assert "Study own" not in docs  # a user's own, which has no place there
+    assert "| [A](validation/page.md#a) | 1 |  |" in (folder / "validation.md").read_text()
     assert {file.name for file in (folder / "studies").iterdir()} == {"a.json", "a.png"}
     assert publish(folder, "a", "own")["reached"] == 1
-    assert (folder / "validation.md").read_text() == docs
+    assert (folder / "validation/page.md").read_text() == docs
 
 
 def test_a_smaller_set_takes_no_larger_ones_place_and_is_held_to_what_it_reached(folder):
@@ -224,11 +230,11 @@ def test_a_smaller_set_takes_no_larger_ones_place_and_is_held_to_what_it_reached
     publish(folder, "a")
     keep(folder, 0.07, "ci")
     assert publish(folder, "a")["lost"] == []
-    assert "| 0.05 | reached |" in (folder / "validation.md").read_text()
+    assert "| 0.05 | reached |" in (folder / "validation/page.md").read_text()
     keep(folder, 0.2, "ci")
     assert publish(folder, "a")["lost"] == ["Study a: error: 0.2, where ≤ 0.1 is held"]
     assert "reached before and" in (folder / "new-page").read_text()
-    assert "| 0.05 | reached |" in (folder / "validation.md").read_text()
+    assert "| 0.05 | reached |" in (folder / "validation/page.md").read_text()
 
 
 def test_a_goal_that_was_lost_stays_lost_until_it_is_reached(folder):
@@ -238,7 +244,7 @@ def test_a_goal_that_was_lost_stays_lost_until_it_is_reached(folder):
     for _ in range(2):
         reported = publish(folder, "a")
         assert reported["lost"]
-        assert "| 0.2 | **failed**: it was reached before |" in (folder / "validation.md").read_text()
+        assert "| 0.2 | **failed**: it was reached before |" in (folder / "validation/page.md").read_text()
         with pytest.raises(StageError, match=r"reached before \(docs/studies\), and not now: Study a: error: 0\.2"):
             regression_check._compute(Job("regression_check", {"goals": folder / "new-goals"}, {}, {}, LOG))
     keep(folder, 0.05)
@@ -249,14 +255,14 @@ def test_a_goal_that_was_lost_stays_lost_until_it_is_reached(folder):
 def test_a_goal_that_was_never_reached_is_shown_and_no_error(folder):
     keep(folder, 0.2)
     assert publish(folder, "a") == {"goals": 1, "reached": 0, "lost": []}
-    assert "| 0.2 | **not reached** |" in (folder / "validation.md").read_text()
-    regression_check._compute(Job("regression_check", {"goals": folder / "new-goals"}, {}, {}, LOG))
+    assert "| 0.2 | **not reached** |" in (folder / "validation/page.md").read_text()
+    regression_check._compute(Job("verdict", {"goals": folder / "new-goals"}, {}, {}, LOG))
 
 
 def test_the_documentation_is_what_the_kept_records_say():
     """A number of a study edited by hand, or kept without writing the page, shows here."""
-    page, records = (ROOT / "docs/validation.md").read_text(encoding="utf-8"), read(ROOT / "docs/studies")
-    assert written(page, records, "study") == page
+    pages, records = documents(ROOT / "docs" / SUMMARY, ROOT / "docs" / PAGES), read(ROOT / "docs/studies")
+    assert written(pages, records, "study") == pages
     figures = {figure["file"] for record in records.values() for figure in record["figures"]}
     assert figures == {f"studies/{file.name}" for file in (ROOT / "docs/studies").glob("*.png")}
 
@@ -306,4 +312,5 @@ def study_project(study) -> Path:
     """A copy of the project with the pages that studies are written into."""
     shutil.copytree(ROOT / "docs/studies", study / "docs/studies", dirs_exist_ok=True)
     shutil.copy(ROOT / "docs/validation.md", study / "docs")
+    shutil.copytree(ROOT / "docs/validation", study / "docs/validation", dirs_exist_ok=True)
     return study

@@ -76,7 +76,7 @@ def test_every_stage_leaves_its_outputs_log_and_provenance(finished):
     assert {path.name for path in results.iterdir() if path.is_file()} == FILES | {
         f"{s}.provenance.json" for s in STAGES
     }
-    assert {path.name for path in results.iterdir() if path.is_dir()} == {"dicom", "figures", "logs"}
+    assert {path.name for path in results.iterdir() if path.is_dir()} == {"dicom", "figures", "logs", "pipeline"}
     for stage in STAGES:
         record = json.loads((results / f"{stage}.provenance.json").read_text())
         assert record["stage"] == stage

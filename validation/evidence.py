@@ -1,4 +1,4 @@
-"""Evidence: what a case of validation measures, what it has to reach, and what docs/validation.md shows of it.
+"""Evidence: what a case of validation measures, what it has to reach, and what the pages of docs/ show of it.
 
 Tests of the ladder and studies compare what they measured with what they have to reach. In a test it is a block::
 
@@ -10,20 +10,27 @@ Tests of the ladder and studies compare what they measured with what they have t
 At its end the block fails unless everything was reached. Where the environment variable `HEMO_EVIDENCE` names a
 folder (``make validation``: docs), it also leaves ``evidence/<name>.json`` there, whether it held or not, and its
 pictures; one that is run again first removes what it left before. ``python -m validation.evidence`` writes what lies
-there between the markers ``<!-- ladder:<name> -->`` and ``<!-- /ladder -->`` of docs/validation.md, and all that was to
-be reached into the table at ``<!-- ladder -->``. A marker whose case has left nothing says so. Of the studies
-(`validation.study`) the same holds at ``<!-- study:<name> -->``; their records are kept by `validation.summary`.
+there into docs/validation.md and the pages of docs/validation/:
+
+- between ``<!-- ladder:<name> -->`` and ``<!-- /ladder -->`` what a case measured, or that it has left nothing;
+- at ``<!-- ladder -->`` all goals of the cases on that page;
+- at ``<!-- ladder missed -->`` the goals of all pages that were missed, and at ``<!-- ladder results -->`` how many
+  goals each case of all pages reached.
+
+The same holds for studies (`validation.study`) with ``study`` in place of ``ladder``; their records are kept by
+`validation.summary`.
 """
 
 import json
 import math
 import os
 import platform
+import posixpath
 import re
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from importlib import metadata
@@ -33,6 +40,7 @@ from typing import Any
 
 import numpy as np
 
+from pipeline.case.settings.reference import anchor
 from solver.runtime.sources import ROOT
 
 FOLDER = "HEMO_EVIDENCE"
@@ -40,6 +48,9 @@ MAX_FIGURE_BYTES = 200_000
 
 SOLVING = "solving on "
 """What the clock of a study begins with, before its devices."""
+
+SUMMARY, PAGES = "validation.md", "validation"
+"""Of docs/: the page on all of validation, and the folder of its pages."""
 
 Cell = str | int | float
 
@@ -144,7 +155,7 @@ class Evidence:
         ----------
         path : of the record, JSON.
         pictures : stem of their files: ``<pictures>.png``, ``<pictures>-2.png`` and so on.
-        folder : beside docs/validation.md, in which the pictures will lie.
+        folder : of docs/, in which the pictures will lie.
         failure : what went wrong; empty if nothing did.
         more : further keys of the record, ``made`` among them.
         """
@@ -240,19 +251,19 @@ def bound(sign: int, value: float) -> str:
 
 
 def _rows(columns: Sequence[str], rows: Iterable[Sequence[Cell]]) -> str:
-    lines = [columns, ["---"] * len(columns), *([number(cell) for cell in row] for row in rows)]
-    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
+    lines = ["| " + " | ".join(line) + " |" for line in (columns, *([number(cell) for cell in row] for row in rows))]
+    return "\n".join([lines[0], "|" + "---|" * len(columns), *lines[1:]])
 
 
-def section(record: dict[str, Any]) -> str:
-    """What docs/validation.md shows of a case."""
+def section(record: dict[str, Any], to_docs: str = "") -> str:
+    """What a page shows of a case; `to_docs` leads from the page's folder to docs/, as in ``../``."""
     parts = [record["question"]] if "question" in record else []
     parts.append(f"Reference: {record['reference']}.")
     if record["failure"]:
         parts.append(f"**Failed**: {record['failure']}")
     for table in record["tables"]:
         parts += ([table["note"]] if table["note"] else []) + [_rows(table["columns"], table["rows"])]
-    parts += [f"![{figure['caption']}]({figure['file']})" for figure in record["figures"]]
+    parts += [f"![{figure['caption']}]({to_docs}{figure['file']})" for figure in record["figures"]]
     parts += [f"Warning of the solver: {warning}" for warning in record.get("warnings", ())]
     parts.append(made_by(record["made"]))
     return "\n\n".join(parts)
@@ -284,7 +295,7 @@ def result_of(goal: Goal, failed: bool = False) -> str:
 
 
 def overview(names: Sequence[str], records: dict[str, dict[str, Any]]) -> str:
-    """Everything that was to be reached, in the order of the page."""
+    """All goals of the cases of a page, in their order there."""
     rows: list[Sequence[Cell]] = []
     for name in names:
         if name not in records:
@@ -307,7 +318,7 @@ def overview(names: Sequence[str], records: dict[str, dict[str, Any]]) -> str:
         if record["failure"] and not any(Goal(**entry).fault for entry in record["goals"]):
             rows.append((title, record["reference"], "", "", "", f"**failed**: {record['failure']}"))
     minutes = sum(records[name]["made"]["seconds"] for name in names if name in records) / 60
-    table = _rows(("case", "reference", "number", "to reach", "reached", "verdict"), rows)
+    table = _rows(("case", "reference", "number", "to reach", "reached", "outcome"), rows)
     clocks = sorted({clock_of(records[name]["made"]) for name in names if name in records})
     if len(clocks) > 1:
         devices = sorted({device for clock in clocks for device in clock.removeprefix(SOLVING).split(", ")})
@@ -320,27 +331,110 @@ def markers(page: str, kind: str) -> list[str]:
     return re.findall(rf"<!-- {kind}:([\w-]+) -->", page)
 
 
-def written(page: str, records: dict[str, dict[str, Any]], kind: str = "ladder") -> str:
-    """The page with what the records hold at its markers of a kind, ``ladder`` or ``study``.
+@dataclass(frozen=True)
+class Place:
+    """Where a case stands: the page, by its path in docs/, and the heading above its marker."""
+
+    page: str
+    heading: str
+
+    def link(self, page: str) -> str:
+        """A link to the place from another page."""
+        path = posixpath.relpath(self.page, posixpath.dirname(page) or ".")
+        return f"[{self.heading}]({path}#{anchor(self.heading)})"
+
+
+def places(pages: Mapping[str, str], kind: str) -> dict[str, Place]:
+    """The place of each case by its name, in the order of the pages and of the markers on them."""
+    found = {}
+    for page, text in pages.items():
+        heading = ""
+        for line in re.finditer(rf"^#+ (?P<heading>.+)$|^<!-- {kind}:(?P<name>[\w-]+) -->$", text, re.MULTILINE):
+            heading = line["heading"] or heading
+            if line["name"]:
+                found[line["name"]] = Place(page, heading)
+    return found
+
+
+def missed(page: str, at: Mapping[str, Place], records: Mapping[str, dict[str, Any]]) -> str:
+    """The goals that were missed: of each case and quantity the one that was missed by most.
+
+    Parameters
+    ----------
+    page : on which the table stands, by its path in docs/.
+    at : of all cases, by name.
+    records : of those that were measured, by name.
+    """
+    rows: list[Sequence[Cell]] = []
+    for name in (name for name in at if name in records):
+        quantities: dict[str, list[Goal]] = {}
+        for goal in (Goal(**entry) for entry in records[name]["goals"]):
+            quantities.setdefault(goal.what.rsplit(": ", 1)[-1], []).append(goal)
+        for goals in quantities.values():
+            lacking = [goal for goal in goals if not goal.met]
+            if lacking:
+                worst = max(lacking, key=lambda goal: abs(goal.reached - goal.wanted) / (abs(goal.wanted) or 1))
+                wanted, count = bound(worst.sign, worst.wanted), f"{len(lacking)} of {len(goals)}"
+                rows.append((at[name].link(page), worst.what, number(worst.reached), wanted, count))
+    return _rows(("case", "goal missed by most", "reached", "to reach", "missed"), rows) if rows else "None."
+
+
+def results(page: str, at: Mapping[str, Place], records: Mapping[str, dict[str, Any]]) -> str:
+    """How many goals each case reached and missed; parameters as for :func:`missed`."""
+    rows: list[Sequence[Cell]] = []
+    for name, place in at.items():
+        if name not in records:
+            rows.append((place.link(page), "not measured", ""))
+            continue
+        reached = [Goal(**entry).met for entry in records[name]["goals"]]
+        lacking = str(reached.count(False) or "")
+        rows.append((place.link(page), reached.count(True), "**failed**" if records[name]["failure"] else lacking))
+    return _rows(("case", "goals reached", "missed"), rows)
+
+
+def written(pages: Mapping[str, str], records: Mapping[str, dict[str, Any]], kind: str = "ladder") -> dict[str, str]:
+    """The pages with what the records hold at their markers of a kind.
+
+    Parameters
+    ----------
+    pages : texts by their paths in docs/.
+    records : by name.
+    kind : ``ladder`` or ``study``.
 
     Raises
     ------
     ValueError
-        If a record has no place on the page.
+        If a record has no place on any page.
     """
-    names = markers(page, kind)
-    if homeless := sorted(records.keys() - set(names)):
-        raise ValueError(f"docs/validation.md has no marker <!-- {kind}:{homeless[0]} --> for what that case measured")
+    at = places(pages, kind)
+    if homeless := sorted(records.keys() - at.keys()):
+        raise ValueError(f"no page of docs/ has a marker <!-- {kind}:{homeless[0]} --> for what that case measured")
+    marker = re.compile(
+        rf"(?P<start><!-- {kind}(?::(?P<name>[\w-]+)| (?P<view>missed|results))? -->\n).*?(?P<end><!-- /{kind} -->)",
+        re.DOTALL,
+    )
 
-    def replacement(found: re.Match[str]) -> str:
-        name = found["name"]
-        text = (
-            (section(records[name]) if name in records else "**Not measured.**") if name else overview(names, records)
-        )
-        return f"{found['start']}\n{text}\n\n{found['end']}"
+    def fill(page: str, text: str) -> str:
+        def replacement(found: re.Match[str]) -> str:
+            name, view = found["name"], found["view"]
+            if name:
+                to_docs = "../" * page.count("/")
+                block = section(records[name], to_docs) if name in records else "**Not measured.**"
+            elif view:
+                block = (missed if view == "missed" else results)(page, at, records)
+            else:
+                block = overview(markers(text, kind), dict(records))
+            return f"{found['start']}\n{block}\n\n{found['end']}"
 
-    marker = rf"(?P<start><!-- {kind}(:(?P<name>[\w-]+))? -->\n).*?(?P<end><!-- /{kind} -->)"
-    return re.sub(marker, replacement, page, flags=re.DOTALL)
+        return marker.sub(replacement, text)
+
+    return {page: fill(page, text) for page, text in pages.items()}
+
+
+def documents(summary: Path, pages: Path) -> dict[str, str]:
+    """Texts of docs/validation.md and of the pages of docs/validation/, by their paths in docs/: the summary first."""
+    paths = {SUMMARY: summary} | {f"{PAGES}/{page.name}": page for page in sorted(pages.glob("*.md"))}
+    return {path: file.read_text(encoding="utf-8") for path, file in paths.items()}
 
 
 def read(folder: Path) -> dict[str, dict[str, Any]]:
@@ -349,9 +443,9 @@ def read(folder: Path) -> dict[str, dict[str, Any]]:
 
 
 def write(folder: Path) -> None:
-    """Write what the cases of the ladder have left in ``evidence/`` of a folder into its validation.md."""
-    page = folder / "validation.md"
-    page.write_text(written(page.read_text(encoding="utf-8"), read(folder / "evidence")), encoding="utf-8")
+    """Write what the cases of the ladder have left in ``evidence/`` of a folder into its pages of validation."""
+    for page, text in written(documents(folder / SUMMARY, folder / PAGES), read(folder / "evidence")).items():
+        (folder / page).write_text(text, encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
-"""All studies: one page to read, docs/validation.md, and what was lost against the records kept in docs/studies/.
+"""All studies: one page to read, the pages of docs/, and what was lost against the records kept in docs/studies/.
 
-docs/studies/ keeps of each study that has a place in docs/validation.md the record and pictures of the largest set of
-runs that was made: a smaller set is compared with it, and takes the place of none.
+docs/studies/ keeps of each study that has a place in docs/validation.md or docs/validation/ the record and pictures of
+the largest set of runs that was made: a smaller set is compared with it, and takes the place of none.
 """
 
 import json
@@ -13,7 +13,7 @@ from pipeline.case.case_file import RunSet
 from pipeline.haemodynamics.indices import read_json
 from solver.runtime.command_line import run_stage
 from solver.runtime.provenance import Job
-from validation.evidence import Goal, markers, read, written
+from validation.evidence import SUMMARY, Goal, documents, places, read, written
 from validation.validation_page import validation_page
 
 Record = dict[str, Any]
@@ -39,7 +39,7 @@ def kept(records: dict[str, Record], before: dict[str, Record]) -> dict[str, Rec
 
 
 def _compute(job: Job) -> None:
-    text, past = job.inputs["old-docs"].read_text(encoding="utf-8"), read(job.inputs["old-kept"])
+    pages, past = documents(job.inputs["old-docs"], job.inputs["old-pages"]), read(job.inputs["old-kept"])
     records = {}
     for path in job.lists["records"]:
         record = read_json(path)
@@ -50,11 +50,15 @@ def _compute(job: Job) -> None:
     counts = {"goals": len(goals), "reached": sum(goal.met for _, goal in goals), "lost": lost}
     job.outputs["goals"].write_text(json.dumps(counts, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
     job.outputs["page"].write_text(validation_page(list(records.values()), folders), encoding="utf-8")
-    shown = kept({name: record for name, record in records.items() if name in markers(text, "study")}, past)
+    at = places(pages, "study")
+    shown = kept({name: record for name, record in records.items() if name in at}, past)
     shutil.copytree(job.inputs["old-kept"], job.outputs["kept"])
     for name, record in shown.items():
         _replace(job.outputs["kept"], record, folders[name])
-    job.outputs["docs"].write_text(written(text, read(job.outputs["kept"]), "study"), encoding="utf-8")
+    job.outputs["pages"].mkdir()
+    for page, text in written(pages, read(job.outputs["kept"]), "study").items():
+        file = job.outputs["docs"] if page == SUMMARY else job.outputs["pages"] / Path(page).name
+        file.write_text(text, encoding="utf-8")
 
 
 def _replace(kept: Path, record: Record, figures: Path) -> None:
@@ -77,12 +81,14 @@ if __name__ == "__main__":
             "records": "what was measured, of each study (JSON)",
             "figures": "folder of its pictures, in the same order",
             "old-docs": "docs/validation.md as it is",
+            "old-pages": "docs/validation as it is",
             "old-kept": "docs/studies as it is",
         },
         outputs={
             "page": "the page (.html)",
             "goals": "how many goals were reached, and which were lost (JSON)",
             "docs": "docs/validation.md with what is kept of the studies",
+            "pages": "docs/validation, the same",
             "kept": "docs/studies with the records and pictures",
         },
         compute=_compute,

@@ -18,7 +18,7 @@ from pydantic import Field, field_validator, model_validator
 from pipeline.case.cohort_table import TableRow, read_table
 from pipeline.case.limits import of_blood, refusals
 from pipeline.case.physiology import Quantity, Vessel
-from pipeline.case.settings.base import Name, Positive, Section, dotted_keys, existing, parse
+from pipeline.case.settings.base import Name, Positive, Section, dotted_keys, existing, parse, shipped
 from pipeline.case.settings.cluster import ClusterSettings
 from pipeline.case.settings.entry import InputSettings
 from pipeline.case.settings.flow import (
@@ -32,16 +32,12 @@ from pipeline.case.settings.flow import (
 from pipeline.case.settings.geometry import DecomposeSettings, SurfaceSettings, VoxelizeSettings
 from pipeline.case.settings.images import FilterSettings, GrownRegion, LoadSettings, Seeds, SegmentSettings
 from pipeline.case.settings.yaml_file import read_yaml
+from pipeline.case.stages import WITH_SETTINGS
 from solver.runtime.errors import StageError
+from solver.runtime.sources import ROOT
 
 RunSet = Literal["ci", "quick", "full"]
 """Sets of runs of the studies, from minutes on a few cores to hours on a GPU."""
-
-STAGES = (
-    "load", "filter", "segment", "import_mask", "import_surface", "canonical", "surface", "voxelize", "decompose",
-    "plausibility", "solve", "postprocess", "trace", "convergence", "report", "crate",
-)  # fmt: skip
-"""Stages that take settings of a case."""
 
 
 class Case(Section):
@@ -224,6 +220,11 @@ class Cohort(Section):
     studies: tuple[Name, ...] | None = Field(None, description="names of files in config/studies/; none: all of them")
     validation: RunSet = Field("quick", description="which runs of the studies: ci, quick or full")
     checkpoint_minutes: Positive = Field(10.0, description="between two states that solve keeps on the way")
+    container: str = Field(
+        "hemolattice.sif",
+        pattern=r"^[^\s{}]+$",
+        description="image that `--sdm apptainer` runs the stages in: a file, or an address such as docker://...",
+    )
     cluster: ClusterSettings | None = Field(None, description="what solve asks a cluster for; none: nothing")
 
     @field_validator("cases", "studies", mode="before")
@@ -265,7 +266,8 @@ def require_listed(key: str, name: str, path: Path) -> None:
         With what is there.
     """
     if not path.exists():
-        known = sorted(file.stem for file in path.parent.glob("*.yaml"))
+        folders = (path.parent, ROOT / path.parent)
+        known = sorted({file.stem for folder in folders for file in folder.glob("*.yaml")})
         near = difflib.get_close_matches(name, known, n=1)
         raise StageError(
             f"{key}: {name!r}: no file {path}; " + (f"did you mean {near[0]}?" if near else f"known: {known}")
@@ -325,12 +327,12 @@ def _read_run(
     if name.split(".")[0] in RESERVED:
         place = f"{row.place}, column case" if row else "cases"
         raise StageError(f"{place} = {name!r}: results/{name} is made of all cases or studies; call the case otherwise")
-    path = folder / f"{row.file if row else name}.yaml"
+    path = shipped(folder / f"{row.file if row else name}.yaml")
     require_listed(f"{row.place}, column file" if row else "cases", path.stem, path)
     over = cohort.scenarios.get(scenario, {})
     values = merged(merged(cohort.defaults, read(path)), row.sections() if row else {})
     case = parse(Case, merged(values, over), _place_of(str(path), row, scenario, list(_dotted(over))))
-    for stage in STAGES:
+    for stage in WITH_SETTINGS:
         if (size := len(case.settings(stage).encode())) > MAX_SETTINGS:
             raise StageError(
                 f"{path}: {stage}: its settings have {size} bytes as JSON, {MAX_SETTINGS} at most can be handed over;"

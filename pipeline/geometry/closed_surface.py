@@ -8,9 +8,7 @@ from pydantic import Field
 from pipeline.case.settings.geometry import SurfaceSettings
 from pipeline.files.mesh import Mesh, write_openings
 from pipeline.geometry.branches.closing import LatticeNeeds, close_too_thin
-from pipeline.geometry.branches.ends import (
-    name_openings,
-)
+from pipeline.geometry.branches.ends import name_openings
 from pipeline.geometry.lattice.spacing import Extent
 from pipeline.geometry.surface.clip import check_closed
 from pipeline.geometry.surface.quality import triangle_quality

@@ -362,7 +362,7 @@ def resolving(across: float, spacing_mm: float) -> str:
 
 
 def _shear_error(across: float) -> str:
-    """How far wall shear stress may be off, as docs/validation.md measures it in a pipe."""
+    """How far wall shear stress may be off, as docs/validation/ladder.md measures it in a pipe."""
     return "more than 5 %" if across < 10 else "2 to 4 % for its lattice alone"
 
 

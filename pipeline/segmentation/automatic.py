@@ -19,7 +19,7 @@ from pipeline.segmentation.leak import (
     sensitivity,
 )
 from pipeline.segmentation.levels import AIR_HU, TISSUE_PART, Levels, levels, looks_like_ct, no_signal
-from pipeline.segmentation.methods import scales, threshold
+from pipeline.segmentation.methods import find_lumen, scales
 from pipeline.segmentation.problem import Lumen, Problem
 from pipeline.segmentation.region_growing import Box, Index, bounding_box, centre_line, centres, occupancy
 from pipeline.segmentation.seeds import Seed
@@ -150,7 +150,7 @@ def _first_lower(problem: Problem) -> float:
 
 def _at(problem: Problem, lower: float) -> tuple[Lumen, Levels]:
     """Mask and levels of a threshold."""
-    lumen = threshold(replace(problem, lower=lower))
+    lumen = find_lumen(replace(problem, lower=lower))
     return lumen, levels(problem.filtered.voxels, lumen.mask, problem.places, lower, problem.dark)
 
 
@@ -292,7 +292,7 @@ def check_vessel(problem: Problem, modality: str | None) -> None:
         With the reason.
     """
     near = replace(problem, lower=find_lower(problem).lower)
-    lumen = threshold(near)
+    lumen = find_lumen(near)
     voxels = near.filtered.voxels
     check_border(lumen, near.filtered, near.places, near.settings)
     found = levels(voxels, lumen.mask, near.places, near.lower, near.dark)

@@ -6,10 +6,11 @@ from the seeds. A vessel has a round section, as bright as at the seeds, that ha
 face; it is not much wider than at the seed nearest in width, and nowhere much narrower on the way. A leak spreads to
 the edges of the face, is ragged, darker or brighter, or hangs on the vessel by a neck.
 
-Measured on vessels of radius 6 to 22 mm in tight crops and on leaks, both drawn at random (docs/validation.md).
+Measured on vessels of radius 6 to 22 mm in tight crops and on leaks, both drawn at random
+(docs/validation/segmentation.md).
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -18,7 +19,7 @@ from numpy.typing import NDArray
 from scipy import ndimage
 from skimage.morphology import convex_hull_image
 
-from pipeline.segmentation.region_growing import Index, Mask, fill_holes
+from pipeline.segmentation.region_growing import Index, Mask, deepest, fill_holes
 
 SOLID = 0.85
 """Least area of a section over that of its convex hull; of vessels 0.93, of two that touch 0.88."""
@@ -38,7 +39,7 @@ LEAST_BEHIND, MOST_BEHIND = 0.55, 2.5
 """
 
 BEHIND_RADII = 2.5
-"""How far behind the face that is looked at, in radii."""
+"""How far behind the face that is examined, in radii."""
 
 FREE_OF_EDGES = 0.05
 """Part of the rim on edges up to which a section is whole: one that an edge cuts grows behind the face."""
@@ -51,6 +52,9 @@ WAY = 0.65
 
 SMALL, SMALL_TOGETHER = 0.05, 0.1
 """Sections below this part of what is covered are passed over, as long as they are no more than the second together."""
+
+SMALLEST = 3.0
+"""Least radius of a section, pixels, whose brightness and surroundings can be judged."""
 
 CORE = 2
 """Pixels from the wall at which blur is no longer seen."""
@@ -93,17 +97,7 @@ class Grown:
     @cached_property
     def middles(self) -> list[Index]:
         """The middle of the vessel at each seed, indices z, y, x."""
-        return [self._deepest(self._deepest((z, y, x))) for x, y, z in self.seeds]
-
-    def _deepest(self, place: Index) -> Index:
-        """The deepest voxel of the ball about a place that the mask holds, or two voxels away."""
-        reach = max(float(self.depth[place]), 0.0) + 2
-        low = np.maximum(np.array(place) - int(reach), 0)
-        near = self.depth[tuple(slice(int(a), n + int(reach) + 1) for a, n in zip(low, place, strict=True))]
-        away = np.moveaxis(np.indices(near.shape), 0, -1) + low - place
-        ball = np.where((away**2).sum(axis=-1) <= reach**2, near, -1)
-        z, y, x = (int(n) for n in low + np.unravel_index(int(ball.argmax()), ball.shape))
-        return z, y, x
+        return [deepest(self.depth, deepest(self.depth, (z, y, x))) for x, y, z in self.seeds]
 
 
 @dataclass(frozen=True)
@@ -156,19 +150,43 @@ class Section:
     def measures(self) -> Iterator[Measure]:
         """What tells a vessel from a leak, the quickest first."""
         on_edges = self._on_edges()
+        yield from self._outline(on_edges)
+        yield from self._brightness()
+        yield from self._behind_it(on_edges)
+        yield from self._of_the_seeds()
+
+    def sure_measures(self, fades: bool) -> Iterator[Measure]:
+        """Those that hold for a section that a face cuts out of a vessel's side, a fork or a tree's other end, too.
+
+        Where the signal fades with the distance to the coils of MR or with slow flow, a vessel may be dark.
+        """
+        yield from (each for each in self._brightness() if not (fades and each[0].startswith("intensity")))
+        yield from (each for each in self._behind_it(self._on_edges()) if each[0].startswith("least"))
+        yield self._width()
+
+    def _outline(self, on_edges: float) -> Iterator[Measure]:
         yield "part of its rim at the edges of the face", on_edges, 0, ON_EDGES
         yield "area over that of its convex hull", self.pixels.sum() / convex_hull_image(self.pixels).sum(), SOLID, 1
         slenderness = self.filled.sum() / (np.pi * self.radius**2)
         yield "area over that of the largest circle in it", slenderness, 0, SLENDER
+
+    def _brightness(self) -> Iterator[Measure]:
         dark, middle = self._intensities()
         yield "intensity of its darkest fifth (0 the threshold, 1 the seed)", dark, DARK, np.inf
         yield "median intensity (0 the threshold, 1 the seed)", middle, 0, BRIGHT
+
+    def _behind_it(self, on_edges: float) -> Iterator[Measure]:
         if on_edges <= FREE_OF_EDGES:
             behind = self._behind()
             yield "least area behind it over its own", behind.min(), LEAST_BEHIND, 1
             yield "largest area behind it over its own", behind.max(), 1, MOST_BEHIND
+
+    def _width(self) -> Measure:
         wider = [self.ball[0] / float(self.grown.depth[middle]) for middle in self.grown.middles]
-        yield "radius over that at the seed", min(wider), 0, WIDER
+        return "radius over that at the seed", min(wider), 0, WIDER
+
+    def _of_the_seeds(self) -> Iterator[Measure]:
+        yield self._width()
         yield "radius on the way from the seed over that at its ends", self._way(), WAY, 1
 
     def _on_edges(self) -> float:
@@ -226,9 +244,24 @@ def fault(grown: Grown, axis: int, last: bool) -> tuple[str, list[float]] | None
     if small > SMALL_TOGETHER:
         rest = Section(grown, axis, last, face)
         return f"{small:.0%} of it lies in pieces of less than {SMALL:.0%} each, of vessels at most 10%", rest.index
-    for section in largest:
-        for name, value, least, most in section.measures():
-            if not least <= value <= most:
-                limit = f"at most {most:g}" if value > most else f"at least {least:g}"
-                return f"{name} is {value:.2f}, that of a vessel {limit}", section.index
+    return next((found for section in largest if (found := _not_a_vessel(section, section.measures()))), None)
+
+
+def small_fault(grown: Grown, axis: int, last: bool, fades: bool) -> tuple[str, list[float]] | None:
+    """The same for a face of which little is covered, as by the side of a vessel, or a fork.
+
+    There only sections of at least `SMALLEST` are judged, by what holds for these, too.
+    """
+    label, count = ndimage.label(np.take(grown.mask, -1 if last else 0, axis=axis), NEIGHBOURS)
+    parts = [Section(grown, axis, last, label == n + 1) for n in range(count)]
+    large = [section for section in parts if section.radius >= SMALLEST]
+    return next((found for section in large if (found := _not_a_vessel(section, section.sure_measures(fades)))), None)
+
+
+def _not_a_vessel(section: Section, measures: Iterable[Measure]) -> tuple[str, list[float]] | None:
+    """The first measure that no vessel has, in words, and where; none where all are a vessel's."""
+    for name, value, least, most in measures:
+        if not least <= value <= most:
+            limit = f"at most {most:g}" if value > most else f"at least {least:g}"
+            return f"{name} is {value:.2f}, that of a vessel {limit}", section.index
     return None

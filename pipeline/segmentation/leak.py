@@ -12,7 +12,7 @@ from pipeline.files.volume import Volume
 from pipeline.segmentation.faces import Grown, fault
 from pipeline.segmentation.levels import Levels
 from pipeline.segmentation.problem import Lumen
-from pipeline.segmentation.region_growing import Box, Index, Mask, mean_radius, occupancy
+from pipeline.segmentation.region_growing import Box, Index, Mask, mean_radius, occupancy, seeds_within
 from pipeline.segmentation.seeds import text_mm
 from solver.runtime.errors import StageError
 
@@ -92,15 +92,15 @@ def border_contact(mask: Mask, direction: NDArray[np.floating]) -> dict[str, flo
         By the side of the patient that the face looks to (the nearest, where the region is oblique).
     """
     faces = itertools.product((2, 1, 0), (False, True))
-    return {_side_of(axis, last, direction): _covered(mask, axis, last) for axis, last in faces}
+    return {side_of(axis, last, direction): covered(mask, axis, last) for axis, last in faces}
 
 
-def _covered(mask: Mask, axis: int, last: bool) -> float:
+def covered(mask: Mask, axis: int, last: bool) -> float:
     """The part of the first or last layer along an axis of the array that a mask covers."""
     return float(np.take(mask, -1 if last else 0, axis=axis).mean())
 
 
-def _side_of(axis: int, last: bool, direction: NDArray[np.floating]) -> str:
+def side_of(axis: int, last: bool, direction: NDArray[np.floating]) -> str:
     """The side of the patient that such a layer looks to."""
     return side((1 if last else -1) * direction[:, 2 - axis])
 
@@ -126,15 +126,14 @@ def check_border(lumen: Lumen, filtered: Volume, places: Sequence[Index], settin
     StageError
         With the face, the quantity that is not a vessel's, and where (:mod:`pipeline.segmentation.faces`).
     """
-    seeds = [place for place in places if lumen.mask[place[::-1]]]
-    grown = Grown(lumen.mask, filtered.voxels, seeds or places, lumen.wall)
+    grown = Grown(lumen.mask, filtered.voxels, seeds_within(lumen.mask, places), lumen.wall)
     for axis, last in itertools.product(range(3), (False, True)):
-        covered = _covered(lumen.mask, axis, last)
-        if covered <= settings.border_fraction or (found := fault(grown, axis, last)) is None:
+        part = covered(lumen.mask, axis, last)
+        if part <= settings.border_fraction or (found := fault(grown, axis, last)) is None:
             continue
         words, index = found
         raise StageError(
-            f"{lumen}: the mask covers {covered:.0%} of the {_side_of(axis, last, filtered.direction)} face of the"
+            f"{lumen}: the mask covers {part:.0%} of the {side_of(axis, last, filtered.direction)} face of the"
             f" region, more than segment.border_fraction = {settings.border_fraction:.0%}, and around"
             f" {text_mm(filtered.to_mm(index))} mm this is no vessel that the border cuts: its {words}. The mask has"
             " leaked into the surroundings: raise the threshold; if it is a vessel, give a seed in it, widen the region"

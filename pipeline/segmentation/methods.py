@@ -11,6 +11,7 @@ from skimage import segmentation
 
 from pipeline.segmentation.level_set import level_set
 from pipeline.segmentation.levels import levels
+from pipeline.segmentation.narrow_places import without_narrow_places
 from pipeline.segmentation.problem import Lumen, Problem
 from pipeline.segmentation.region_growing import Box, Mask, bounding_box, grow, grow_family
 from pipeline.segmentation.vesselness import vesselness
@@ -272,3 +273,8 @@ METHODS: dict[str, Method] = {
     "vesselness": guided,
 }
 """By the names of ``segment.method``."""
+
+
+def find_lumen(problem: Problem, method: str = "threshold") -> Lumen:
+    """What a method finds, up to the narrow places that the user does not want it to pass."""
+    return without_narrow_places(METHODS[method](problem), problem)

@@ -66,6 +66,17 @@ def shift(index: Index, box: Box) -> Index:
     return index[0] - x.start, index[1] - y.start, index[2] - z.start
 
 
+def holds(mask: Mask, place: Index) -> bool:
+    """Whether a mask has a voxel z, y, x, which may lie outside its grid."""
+    inside = all(0 <= n < size for n, size in zip(place, mask.shape, strict=True))
+    return inside and bool(mask[place])
+
+
+def seeds_within(mask: Mask, places: Sequence[Index]) -> Sequence[Index]:
+    """Those of the voxels x, y, z that a mask holds; all where it holds none."""
+    return [place for place in places if mask[place[::-1]]] or places
+
+
 def bounding_box(mask: Mask, margin: int = 0) -> Box:
     """Slices z, y, x of the box of a mask, widened by `margin` voxels as far as the array goes."""
     slices = []
@@ -84,6 +95,23 @@ def fill_holes(mask: Mask) -> tuple[Mask, int]:
     filled = mask.copy()
     filled[box] = ndimage.binary_fill_holes(mask[box])
     return filled, int(ndimage.label(filled[box] & ~mask[box])[1])
+
+
+def deepest(depth: NDArray[np.floating], place: Index) -> Index:
+    """The deepest voxel z, y, x of the ball about a place that a mask holds, or two voxels away.
+
+    Parameters
+    ----------
+    depth : (Z, Y, X) distance to the mask's wall, voxels.
+    place : voxel z, y, x.
+    """
+    reach = max(float(depth[place]), 0.0) + 2
+    low = np.maximum(np.array(place) - int(reach), 0)
+    near = depth[tuple(slice(int(a), n + int(reach) + 1) for a, n in zip(low, place, strict=True))]
+    away = np.moveaxis(np.indices(near.shape), 0, -1) + low - place
+    ball = np.where((away**2).sum(axis=-1) <= reach**2, near, -1)
+    z, y, x = (int(n) for n in low + np.unravel_index(int(ball.argmax()), ball.shape))
+    return z, y, x
 
 
 def occupancy(voxels: NDArray[np.floating], mask: Mask, lower: float, contrast: float) -> NDArray[np.float32]:

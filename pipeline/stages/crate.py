@@ -27,8 +27,8 @@ from solver.runtime.command_line import run_stage
 from solver.runtime.errors import StageError
 from solver.runtime.provenance import Job, versions
 
-METADATA, CASE, WORKFLOW = "ro-crate-metadata.json", "case.yaml", "workflow.smk"
-"""What the stage adds to the folder."""
+METADATA, CASE, WORKFLOW, RULES = "ro-crate-metadata.json", "case.yaml", "workflow.smk", "pipeline/rules/"
+"""What the stage adds to the folder; the rules lie where the workflow includes them from."""
 
 RECORD = ".provenance.json"
 CONTEXT = ["https://w3id.org/ro/crate/1.1/context", "https://w3id.org/ro/terms/workflow-run/context"]
@@ -128,7 +128,7 @@ def crate(folder: Path, run: str, description: str, runs: Sequence[StageRun], ad
     run, description : how the run of the case is called, and what the case is.
     runs : of its stages, in the order of the workflow.
     added : files that were not made by these, by their path in the crate: where each is now. The case and the workflow
-        are among them.
+        are among them, and the files of rules that it includes.
 
     Raises
     ------
@@ -142,7 +142,7 @@ def crate(folder: Path, run: str, description: str, runs: Sequence[StageRun], ad
         graph.add_file(path, now)
     for each in runs:
         graph.add_run(each)
-    graph.add_workflow(runs)
+    graph.add_workflow(runs, [path for path in added if path.startswith(RULES)])
     return {"@context": CONTEXT, "@graph": [*_head(run, description, runs, graph), *graph.entities.values()]}
 
 
@@ -295,8 +295,8 @@ class _Graph:
             softwareRequirements=_ref(*packages),
         )  # fmt: skip
 
-    def add_workflow(self, runs: Sequence[StageRun]) -> None:
-        """Add the workflow with its steps, and its run."""
+    def add_workflow(self, runs: Sequence[StageRun], included: Sequence[str]) -> None:
+        """Add the workflow with its steps, the files that it includes, and its run."""
         tools = [self._add_tool(program, runs) for program in dict.fromkeys(run.record["program"] for run in runs)]
         steps = list(dict.fromkeys(f"#step/{run.record['stage']}" for run in runs))
         for position, step in enumerate(steps, 1):
@@ -309,10 +309,13 @@ class _Graph:
         self.add(LICENCE, "CreativeWork", name="Apache License 2.0", identifier="Apache-2.0", url=LICENCE)
         newest = runs[-1].record["versions"]
         self.entities[WORKFLOW]["@type"] = ["File", "SoftwareSourceCode", "ComputationalWorkflow", "HowTo"]
+        for path in map(quote, included):
+            self.entities[path]["@type"] = ["File", "SoftwareSourceCode"]
+            self.add(path, "File", description="Included by the workflow", programmingLanguage=_ref(SNAKEMAKE))
         self.add(
             WORKFLOW, "File", name="HemoLattice", description="The workflow; its programs have a version of their own",
             version=_code(newest), programmingLanguage=_ref(SNAKEMAKE), license=_ref(LICENCE), step=_ref(*steps),
-            hasPart=_ref(*tools),
+            hasPart=_ref(*map(quote, included), *tools),
         )  # fmt: skip
         given = [key for key, entity in self.entities.items() if key.startswith(f"#{BY_CHECKSUM}")]
         self.add(
@@ -525,6 +528,9 @@ def _compute(job: Job) -> None:
     job.outputs["case"].write_text(HEAD + write_yaml(again), encoding="utf-8")
     shutil.copyfile(job.inputs["snakefile"], job.outputs["workflow"])
     added = {CASE: job.outputs["case"], WORKFLOW: job.outputs["workflow"]}
+    job.outputs["workflow-rules"].mkdir()
+    for path in job.lists["rules"]:
+        added[RULES + path.name] = Path(shutil.copy(path, job.outputs["workflow-rules"]))
     metadata = crate(folder, given.run, given.case.get("description", ""), runs, added)
     job.outputs["metadata"].write_text(json.dumps(metadata, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
     job.settings = {"run": given.run, "case": again}
@@ -548,12 +554,14 @@ if __name__ == "__main__":
         inputs={
             "records": "how each stage of the case made its files (*.provenance.json), in the order of the stages",
             "snakefile": "the workflow",
+            "rules": "files of rules that it includes",
         },
         outputs={
             "metadata": "ro-crate-metadata.json, in the folder of the results",
             "case": "case.yaml, beside it: the case with all its settings",
             "workflow": "workflow.smk, beside it: the workflow",
+            "workflow-rules": "pipeline/rules, below it: a folder for the files that it includes",
         },
         compute=_compute,
-        several=("records",),
+        several=("records", "rules"),
     )

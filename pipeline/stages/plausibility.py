@@ -23,6 +23,7 @@ from pipeline.case.settings.flow import InletSettings
 from pipeline.files.mesh import read_openings, read_quality
 from pipeline.geometry.surface.volumes import loss_in_words, share_lost
 from pipeline.haemodynamics import trust
+from pipeline.segmentation.seeds import text_mm
 from solver.boundary.waveform import Inflow, by_opening, read_inflow
 from solver.domain.nodes import Opening
 from solver.runtime.command_line import run_stage
@@ -120,6 +121,25 @@ def of_shape(quality: Mapping[str, Any]) -> list[dict[str, Any]]:
     return found
 
 
+def of_lumen(segmentation: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The check of a lumen that may have left the vessel; none where it did not come from an image.
+
+    Parameters
+    ----------
+    segmentation : as in ``segmentation.json``.
+    """
+    if "doubts" not in segmentation:
+        return []
+    doubts = segmentation["doubts"]
+    places = "; ".join(f"at {text_mm(doubt['mm'])} mm: {doubt['what']}" for doubt in doubts)
+    words = (
+        f"the mask may have left the vessel {places}. Look at segmentation.html there: if it has, part it"
+        " (segment.cut_planes, segment.least_radius_mm) or narrow the region (filter); if all of it is vessel, give a"
+        " seed behind that place"
+    )
+    return [trust.check("places where the mask may have left the vessel", "", float(len(doubts)), words)]
+
+
 def plausibility(openings: tuple[Opening, ...], settings: PlausibilityInput) -> dict[str, Any]:
     """Judge blood, openings and flow.
 
@@ -142,6 +162,8 @@ def _compute(job: Job) -> None:
     settings = parse(PlausibilityInput, job.settings, "--settings")
     judged = plausibility(read_openings(job.inputs["openings"]), settings)
     judged["checks"] += of_shape(read_quality(job.inputs["openings"]))
+    if "segmentation" in job.inputs:
+        judged["checks"] += of_lumen(json.loads(job.inputs["segmentation"].read_text(encoding="utf-8")))
     for check in judged["checks"]:
         if not check["passed"]:
             job.log.warning("warning: %s", check["advice"])
@@ -174,7 +196,11 @@ if __name__ == "__main__":
     run_stage(
         "plausibility",
         __doc__,
-        inputs={"openings": "the openings, from surface (openings.json)"},
+        inputs={
+            "openings": "the openings, from surface (openings.json)",
+            "segmentation": "how the lumen was found, from segment (segmentation.json)",
+        },
         outputs={"plausibility": "checks of blood, openings and flow (JSON)"},
         compute=_compute,
+        optional=("segmentation",),
     )

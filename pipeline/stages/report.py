@@ -16,6 +16,7 @@ from pydantic import Field
 
 from pipeline.case.settings.base import RunName, parse
 from pipeline.case.settings.flow import ReportSettings
+from pipeline.case.stages import BEFORE_REPORT
 from pipeline.files.mesh import read_openings, read_quality
 from pipeline.geometry.branches.branch_files import read_lines
 from pipeline.haemodynamics.indices import read_json, read_monitor, shown_step
@@ -37,12 +38,6 @@ from solver.runtime.command_line import run_stage
 from solver.runtime.errors import StageError
 from solver.runtime.provenance import Job
 
-STAGES = (
-    "phantom", "load", "filter", "segment", "import_mask", "surface", "import_surface", "canonical", "centreline",
-    "voxelize", "decompose", "plausibility", "solve", "trace", "postprocess", "convergence",
-)  # fmt: skip
-"""In the order in which they run; a case that enters with a mask or a surface has no stages before that."""
-
 
 class ReportInput(ReportSettings):
     """What the command line takes: the report's section of the case, and what the page says of the case."""
@@ -53,7 +48,7 @@ class ReportInput(ReportSettings):
 
 def read_records(folder: Path) -> dict[str, dict[str, Any]]:
     """Provenance of the stages that left one in a folder, in the order in which they ran."""
-    paths = {stage: folder / f"{stage}.provenance.json" for stage in STAGES}
+    paths = {stage: folder / f"{stage}.provenance.json" for stage in BEFORE_REPORT}
     return {stage: read_json(path) for stage, path in paths.items() if path.is_file()}
 
 

@@ -3,7 +3,7 @@
 Whatever the method (:mod:`pipeline.segmentation.methods`), the lumen is one six-connected component, so that neither
 noise nor a thin wall is crossed over a diagonal, ends at the cut planes, and has no cavities. A result that cannot be
 trusted is refused: no contrast at the seed, a volume that jumps between neighbouring thresholds, a mask that covers
-much of a face of the region and is no vessel there.
+much of a face of the region and is no vessel there, that opens into chambers.
 """
 
 import json
@@ -34,8 +34,9 @@ from pipeline.segmentation.leak import (
     plain_growing,
     sensitivity,
 )
+from pipeline.segmentation.left_vessel import Doubt, LeftVesselError, left_vessel, remedies
 from pipeline.segmentation.levels import Levels, dark_limit, levels
-from pipeline.segmentation.methods import METHODS, threshold
+from pipeline.segmentation.methods import find_lumen
 from pipeline.segmentation.page import render
 from pipeline.segmentation.picture import draw
 from pipeline.segmentation.problem import Lumen, Problem
@@ -128,12 +129,33 @@ def segment(
     ------
     StageError
         If a seed lies outside or is not between the thresholds, two seeds are not connected, or the result fails the
-        leak guard (:mod:`pipeline.segmentation.leak`).
+        leak guard (:mod:`pipeline.segmentation.leak`, :mod:`pipeline.segmentation.left_vessel`).
     """
-    problem, facts = _pose(filtered, settings, loaded, modality, log or logging.getLogger("segment"))
+    log = log or logging.getLogger("segment")
+    try:
+        return _found(filtered, settings, loaded, modality, log)
+    except LeftVesselError as error:
+        log.info("%s: looking for what parts it from the vessel", error)
+        problem, _ = _pose(filtered, settings, loaded, modality, log)
+
+        def passes(tried: SegmentSettings) -> bool:
+            try:
+                _found(filtered, tried, loaded, modality, log)
+            except StageError:
+                return False
+            return True
+
+        raise StageError(f"{error}; {remedies(error, problem, passes)}") from None
+
+
+def _found(
+    filtered: Volume, settings: SegmentSettings, loaded: Volume, modality: str | None, log: logging.Logger
+) -> Segmentation:
+    """The lumen, or a refusal that may lack advice which takes time to find."""
+    problem, facts = _pose(filtered, settings, loaded, modality, log)
     for seed in problem.seeds:
         _check_intensity(seed, problem, loaded)
-    found = METHODS[settings.method](problem)
+    found = find_lumen(problem, settings.method)
     _check_seeds(problem, found)
     contact = border_contact(found.mask, filtered.direction)
     with advising(lambda: _border_remedy(problem, contact)):
@@ -150,8 +172,11 @@ def segment(
     line, radii = centre_line(mask)
     table = growth(found, filtered.voxels, centres(line, radii, filled), intensity, settings)
     check_growth(table, found, intensity, settings)
+    doubts = left_vessel(found, problem)
     found = _against_plain_growing(problem, found, intensity)
     record = found.record | _record(problem, found, mask, holes, table, intensity, radii, loaded)
+    record["doubts"] = [doubt.record for doubt in doubts]
+    record["warnings"] += _may_have_left(doubts)
     record |= facts | {"border_contact": {face: round(fraction, 5) for face, fraction in contact.items()}}
     return Segmentation(
         filtered.with_voxels(mask.astype(np.uint8)), filtered.with_voxels(filled), problem.seeds, intensity, record
@@ -226,7 +251,7 @@ def _against_plain_growing(problem: Problem, found: Lumen, intensity: Levels) ->
     settings, filtered = problem.settings, problem.filtered
     if settings.method == "threshold":
         return found
-    plain = plain_growing(found, threshold(problem), filtered.voxels, intensity, settings)
+    plain = plain_growing(found, find_lumen(problem), filtered.voxels, intensity, settings)
     if plain is None:
         doubt = (
             "what grows between the thresholds alone leaks at every threshold from segment.lower on, so that no volume"
@@ -324,6 +349,10 @@ def _brighter(problem: Problem, intensity: Levels) -> list[str]:
     ]
 
 
+def _may_have_left(doubts: list[Doubt]) -> list[str]:
+    return [f"the mask may have left the vessel {doubt.words}: look at segmentation.html there" for doubt in doubts]
+
+
 def _thin(radii: NDArray[np.floating], filtered: Volume) -> list[str]:
     thin = float(np.mean(2 * radii < THIN_VOXELS))
     if thin <= THIN_FRACTION:
@@ -419,7 +448,7 @@ def _border_remedy(problem: Problem, contact: dict[str, float]) -> str:
     summary = []
     try:
         if (lower := find_lower(problem).lower) > problem.lower:
-            tried = threshold(replace(problem, lower=lower))
+            tried = find_lumen(replace(problem, lower=lower))
             check_border(tried, problem.filtered, problem.places, problem.settings)
             summary.append(f"clear of it is segment.lower: {lower:g}")
     except StageError:

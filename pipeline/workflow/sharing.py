@@ -8,21 +8,7 @@ import json
 from collections.abc import Mapping
 
 from pipeline.case.case_file import Case
-
-_LATTICE = ("centreline", "voxelize", "decompose")
-_IMAGE = ("load", "filter", "segment", "surface", *_LATTICE)
-STAGES = {
-    "dicom": _IMAGE,
-    "volume": _IMAGE,
-    "phantom": _IMAGE,
-    "mask": ("import_mask", "surface", *_LATTICE),
-    "surface": ("import_surface", *_LATTICE),
-    "geometry": ("canonical", *_LATTICE[1:]),
-}
-"""Stages up to the lattice in their order, by the key of the input with which a case enters."""
-
-SHARED = tuple(dict.fromkeys(stage for stages in STAGES.values() for stage in stages))
-"""All of these."""
+from pipeline.case.stages import ENTERED
 
 
 def owners(runs: Mapping[str, Case]) -> dict[tuple[str, str], str]:
@@ -40,7 +26,7 @@ def owners(runs: Mapping[str, Case]) -> dict[tuple[str, str], str]:
     first: dict[tuple[str, str, str], str] = {}
     for run, case in runs.items():
         before = json.dumps(case.input.model_dump(mode="json"))
-        for stage in STAGES[case.input.entry]:
+        for stage in ENTERED[case.input.entry]:
             before += _needs(case, stage)
             found[stage, run] = first.setdefault((run.partition("@")[0], stage, before), run)
     return found

@@ -130,10 +130,8 @@ def update_bytes(precision: str, q: int = 19) -> int:
 LINKS_PER_AREA = 1.5 + 3 * sqrt(2)
 """Links that cross a surface per dx^2 of it: sum over c_i . n > 0 of c_i . n, averaged over all directions n."""
 
-
 RUNS_PER_LINK = 0.3
 """Runs of addresses (`Runs` of solver/kernels/streaming.py) over wall links, about: 0.27 to 0.31 in pipes and trees."""
-
 
 STATISTICS = 4
 """Numbers of a node that a run keeps beside the mean over time (`Statistics` of solver/backends/driver.py)."""

@@ -15,7 +15,6 @@ from solver.runtime.errors import StageError
 ALIGNMENT = 64
 """Rows of populations start at multiples of this many numbers."""
 
-
 SLIP_TOLERANCE = 1e-3
 """Largest distance from half-way, in lengths of the link, of a wall that slips; the surface is not known any better."""
 
@@ -143,7 +142,7 @@ def _mirrored(
 ) -> Iterator[tuple[NDArray[np.integer], int, NDArray[np.int64]]]:
     """Nodes, direction and addresses of the diagonal links that a slipping wall reflects to a neighbour along it.
 
-    The wall that a diagonal link c = t + m meets is told by the links along the axes: m is into the wall where n and
+    The wall that a diagonal link c = t + m meets follows from the links along the axes: m is into the wall where n and
     n + t, both fluid, have slipping links along m. Every other slipping link turns round, as at a wall that holds the
     fluid. That is the mirror's own rule where the link is perpendicular, and where it meets the edge of two walls at
     once, of which the other slips, too (it is mirrored twice) or holds the fluid (it is mirrored, turned round and

@@ -22,13 +22,12 @@ from numba.core.caching import FunctionCache
 DIGITS = 24
 """Of the digest in the name of a loop."""
 
-
 SOLVER = Path(__file__).resolve().parents[1]
 """Folder of the solver."""
 
 
 @cache
-def source(folder: Path) -> str:
+def source(folder: Path = SOLVER) -> str:
     """Digest of the solver's source and of that in the folder of a loop, which may lie outside."""
     files = {*SOLVER.rglob("*.py"), *folder.glob("*.py")}
     return sha256(b"\0".join(file.read_bytes() for file in sorted(files))).hexdigest()

@@ -49,7 +49,6 @@ LEAST_THROUGHS = 10.0
 PEAK = 0.3
 """Part of a signal's variance that must lie around one frequency for a period to be reported."""
 
-
 NAMES = {"kinetic_energy_j": "kinetic energy", "mean_speed_m_s": "mean speed", "max_speed_m_s": "largest speed"}
 """Signals that have a mean of their own, by their name in a row."""
 
@@ -334,7 +333,6 @@ BALANCE = 1e-3
 QUIET = 1e-3
 """Root mean square fluctuation of the velocity, over its mean, below which a flow counts as steady: that of single
 precision and of sound that stays in a closed domain."""
-
 
 MARGIN = 1.2
 """Of the steps after which a flow is expected to have settled, those that are advised."""

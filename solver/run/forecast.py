@@ -32,7 +32,6 @@ from solver.runtime.memory import gigabytes
 MIN_NODES_ACROSS = 6.0
 """Fewer nodes than this across a vessel carry no profile of velocity."""
 
-
 DIFFUSION = 26.4
 """Rate, in nu/R^2, at which the profile of a given flow settles in a tube."""
 SETTLING, CARRIED, PASSED = 20.0, 4.5, 16.0

@@ -38,7 +38,7 @@ OUTLET_REYNOLDS = 10.0
 LEAST_ONSET = 16.0
 """Of the limiter, g_0 dx^2/nu."""
 CORNERS_ABOVE = 10.0
-"""Of the grid Reynolds number, see docs/validation.md."""
+"""Of the grid Reynolds number, see docs/validation/stability.md."""
 CUMULANT_LAMBDA = 1 / 12
 """Lambda of the cumulants of third order."""
 LAYERS, CUMULANT_LAYERS = 8, 4

@@ -51,7 +51,8 @@ TURN = 0.01
 """Part of the viscous time that a flow-through time of a closed domain is at least."""
 ACCURATE, DROP_ERROR = 10.0, 0.005
 """Grid Reynolds number above which a warning says how far off its pressure drop may be, and that error over the grid
-Reynolds number: the largest of pipe, bend, fork and stenosis against half the spacing, see docs/validation.md."""
+Reynolds number: the largest of pipe, bend, fork and stenosis against half the spacing, see
+docs/validation/stability.md."""
 WAVEFORM_SAMPLES = 1000
 """Of a period, at which flow and its change in time are evaluated."""
 

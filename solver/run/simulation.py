@@ -101,19 +101,6 @@ class CoarseLattice(Protocol):
         """Go on from a state."""
 
 
-class CoarseHelp(NamedTuple):
-    """How a run gets such a lattice.
-
-    Attributes
-    ----------
-    begin : lets a run begin with the flow there; none where it begins at rest.
-    lattice : that of a run which goes on.
-    """
-
-    begin: Callable[["Simulation"], tuple[CoarseLattice, Start] | None]
-    lattice: Callable[["Simulation"], CoarseLattice]
-
-
 @dataclass
 class Simulation:
     """One run of a geometry under a plan.
@@ -122,7 +109,7 @@ class Simulation:
     ----------
     nodes, settings, plan, forecast : what is run, and what that is expected to take.
     driver : who runs it.
-    coarse_help : by the lattice of twice the spacing; none: the run begins at rest.
+    coarse_help : how the lattice of twice the spacing helps.
     log : where progress goes.
     checkpoints : where the state is kept on the way; none: nowhere.
     attempt : how it is tried, and why not otherwise.
@@ -139,7 +126,7 @@ class Simulation:
     plan: Plan
     forecast: Forecast
     driver: Driver
-    coarse_help: CoarseHelp | None
+    coarse_help: "CoarseHelp"
     log: logging.Logger
     checkpoints: Checkpoints | None = None
     attempt: Attempt = FIRST
@@ -201,7 +188,7 @@ class Simulation:
         """
         if self.checkpoints and not self.step:
             self._go_on(self.checkpoints, writer)
-        if self.coarse_help and not self.step and (found := self.coarse_help.begin(self)):
+        if not self.step and (found := self.coarse_help.begin(self)):
             coarse, start = found
             self._coarse = coarse if self.driver.on_host else None
             self._began(start)
@@ -385,7 +372,7 @@ class Simulation:
         self.step, self._snapshots = state.step, [*state.snapshots]
         self.seconds, self._averaged = float(state.arrays["seconds"]), averaged
         self._outgrown = tuple(state.arrays["outgrown"].tolist()) or None
-        if self.coarse_help and (held := _under("coarse/", state.arrays)):
+        if held := _under("coarse/", state.arrays):
             self._coarse = self.coarse_help.lattice(self)
             self._coarse.restore(held)
         self._began(Start.of_array(state.arrays["start"]))
@@ -558,6 +545,19 @@ class Simulation:
     def _mark(self) -> None:
         """Keep what the speed of this run follows from: the first two stops, and the last one."""
         self._marks = [*self._marks[:2], (self.step, self.seconds)]
+
+
+class CoarseHelp(NamedTuple):
+    """How a run gets such a lattice.
+
+    Attributes
+    ----------
+    begin : lets a run begin with the flow there; none where it begins at rest.
+    lattice : that of a run which goes on.
+    """
+
+    begin: Callable[[Simulation], tuple[CoarseLattice, Start] | None]
+    lattice: Callable[[Simulation], CoarseLattice]
 
 
 def _under(prefix: str, arrays: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:

@@ -21,7 +21,6 @@ from solver.run.units import MAX_DRHO, under_resolved
 BACKFLOW = 1e-3
 """Of the largest flow through an opening: backflow above this gets a note."""
 
-
 MANY = 0.01
 """Part of the nodes at a bound of the relaxation time that is worth a warning."""
 

@@ -9,10 +9,8 @@ from typing import Any
 FILE_KEYS = ("phantom", "mask", "surface", "waveform", "seeds_file", "background_file")
 """Keys of settings that name a file which the user gives."""
 
-
 BY_CHECKSUM = "sha256:"
 """Begins what stands in place of the path of such a file: its checksum."""
-
 
 STAMP = ".snakemake_timestamp"
 """What Snakemake leaves in a folder that a stage made."""

@@ -12,7 +12,6 @@ from solver.runtime.errors import StageError
 ROOM, LEAST_ROOM = 1.02, 1_000_000
 """Of what is written, and beside it: what a file's own tables take, at most."""
 
-
 FULL = 2**16
 """A disk with less room than this does not take what a library still holds back."""
 

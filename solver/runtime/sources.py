@@ -8,10 +8,8 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 """Folder of the project."""
 
-
 ROOMS = ("pipeline", "solver", "validation")
 """Folders of the project's own programs."""
-
 
 SOURCES = (".py", ".smk", ".j2", ".css", ".js", ".txt", ".rst")
 """Files that the project's own programs and pages are made of."""

@@ -10,10 +10,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Protocol, Self
 
-from pydantic import Field, model_validator
+from pydantic import Field, PrivateAttr, model_validator
 
 from pipeline.case.case_file import Case, RunSet, merged, read_config, require_listed
-from pipeline.case.settings.base import Name, Section, parse
+from pipeline.case.settings.base import Name, Section, parse, shipped
 from pipeline.case.settings.yaml_file import read_yaml
 from solver.runtime.errors import StageError
 from validation.evidence import Evidence
@@ -57,6 +57,7 @@ class Study(Section):
     sets: dict[RunSet, tuple[str, ...]] = Field(
         min_length=1, description="names of the runs of each set; the study is no part of a set that is missing"
     )
+    _cases: dict[str, Case] = PrivateAttr(default_factory=dict)  # read once: each start of the workflow waits for it
 
     @model_validator(mode="after")
     def _names_are_known(self) -> Self:
@@ -78,7 +79,10 @@ class Study(Section):
         StageError
             One line a mistake, of the first run that has any.
         """
-        return {run: parse(Case, merged(self.case, over), f"{source}: run {run}") for run, over in self.runs.items()}
+        if not self._cases:
+            runs = {run: merged(self.case, over) for run, over in self.runs.items()}
+            self._cases.update({run: parse(Case, case, f"{source}: run {run}") for run, case in runs.items()})
+        return self._cases
 
     def input(self, name: str, runs_of: RunSet) -> str:
         """The study as JSON, as the stage `study` takes it: with its name and the set of runs."""
@@ -115,7 +119,7 @@ def read_study(name: str, folder: Path = FOLDER, options: bool = True) -> Study:
     StageError
         One line a mistake.
     """
-    path = folder / f"{name}.yaml"
+    path = shipped(folder / f"{name}.yaml")
     require_listed("studies", name, path)
     if "." in name:
         raise StageError(f"{path}: the name of a study has no dot, which sets it apart from its runs; rename the file")
@@ -136,7 +140,7 @@ def read_studies(config: dict[str, Any], folder: Path = FOLDER, options: bool = 
     """
     chosen = read_config(config)
     studies, mistakes = {}, []
-    for name in chosen.studies or sorted(file.stem for file in folder.glob("*.yaml")):
+    for name in chosen.studies or sorted(file.stem for file in shipped(folder).glob("*.yaml")):
         try:
             studies[name] = read_study(name, folder, options)
             if chosen.studies and chosen.validation not in studies[name].sets:

@@ -203,7 +203,7 @@ def _threads(evidence: Evidence, swept: Sequence[Swept], options: Options) -> No
     for each in swept:
         best, lacks = each.threads[int(np.argmax(each.rates))], each.lacks(options.had)
         speed = 1e6 * each.nodes / each.rate, _whole(each.rate / 1e6)
-        shown = "not told" if np.isnan(lacks) else 100 * lacks
+        shown = "not reported" if np.isnan(lacks) else 100 * lacks
         rows.append((each.name, each.nodes, each.found["precision"], *speed, each.usual, best, shown))
     unit, device = _unit(swept), swept[0].found["device"]
     note = (

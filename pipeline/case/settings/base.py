@@ -12,6 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from solver.runtime.checksums import BY_CHECKSUM, checksum
 from solver.runtime.errors import StageError
+from solver.runtime.sources import ROOT
 
 T = TypeVar("T", bound="Section")
 
@@ -29,7 +30,8 @@ RunName = Annotated[str, Field(pattern=f"^{_NAME}(@{_NAME})?$")]
 
 
 KEPT = (Path("data/phantoms"), Path("data/waveforms"))
-"""Folders of the project in which a file is found by its checksum."""
+"""Folders of the project whose files cases may name from elsewhere, too, and in which a file is found by its
+checksum."""
 
 SIZE = (1e-20, 1e20)
 """Between these lies every number of a case that is not 0, whatever its unit."""
@@ -41,9 +43,14 @@ class Section(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
+def shipped(path: Path) -> Path:
+    """A file or folder of the working directory or, where it has none of this relative path, the project's own."""
+    return path if path.is_absolute() or path.exists() or not (ROOT / path).exists() else ROOT / path
+
+
 def existing(path: str) -> str:
-    """A path with its variables and ``~`` filled in, for a validator. A checksum, ``sha256:...``, stands for the
-    file of :data:`KEPT` that has it.
+    """A path with its variables and ``~`` filled in, for a validator. A file of :data:`KEPT` is found from other
+    folders, too (:func:`shipped`); a checksum, ``sha256:...``, stands for the one that has it.
 
     Raises
     ------
@@ -61,6 +68,8 @@ def existing(path: str) -> str:
         raise ValueError(f"the environment variable {unset[1]} is not set; set it, or write the path out")
     try:
         found = Path(expanded).expanduser()
+        if found.parent in KEPT:
+            found = shipped(found)
         if not found.exists():
             raise ValueError("no such file or folder; correct the path")
         if not (found.is_file() or found.is_dir()):
@@ -76,11 +85,12 @@ def existing(path: str) -> str:
 
 
 def _of_checksum(wanted: str) -> str:
-    files = [file for folder in KEPT for file in sorted(folder.glob("*")) if file.is_file()]
+    folders = [place / folder for place in (Path(), ROOT) for folder in KEPT]
+    files = [file for folder in folders for file in sorted(folder.glob("*")) if file.is_file()]
     found = next((str(file) for file in files if checksum(file) == wanted), None)
     if not found:
-        folders = " or ".join(map(str, KEPT))
-        raise ValueError(f"stands for a file with this checksum, and none in {folders} has it; write the file's path")
+        names = " or ".join(map(str, KEPT))
+        raise ValueError(f"stands for a file with this checksum, and none in {names} has it; write the file's path")
     return found
 
 

@@ -114,7 +114,7 @@ class SolveSettings(Section):
     The key ``*`` stands for all openings that are not named.
     """
 
-    density_kg_m3: Positive = 1060.0
+    density_kg_m3: Positive = Field(1060.0, description="of the blood")
     viscosity_pa_s: Positive = Field(3.5e-3, description="of Newtonian blood")
     blood: BloodSettings = Field(default_factory=BloodSettings, description="other than Newtonian")
     inlets: dict[str, InletSettings] = Field(
@@ -147,7 +147,9 @@ class SolveSettings(Section):
     smagorinsky: Annotated[float, Field(gt=0, le=0.3)] | None = Field(
         None, description="constant of the eddy viscosity, 0.1 to 0.2; none: no model of turbulence"
     )
-    walls: Literal["bouzidi", "half-way", "yu", "cli"] = "bouzidi"
+    walls: Literal["bouzidi", "half-way", "yu", "cli"] = Field(
+        "bouzidi", description="bouzidi, yu, cli: interpolated, of second order; half-way: of first order"
+    )
     lattice_speed: Annotated[float, Field(gt=0, le=0.17)] = Field(
         0.08, description="the expected peak speed in lattice units; sets the time step"
     )

@@ -168,6 +168,11 @@ class SegmentSettings(Seeds):
     radii_mm: tuple[Positive, Positive] = Field(
         (1.0, 6.0), description="vesselness: smallest and largest radius of the vessels"
     )
+    least_radius_mm: Positive | None = Field(
+        None,
+        description="the lumen goes on through no place with a smaller radius: parts it from what it touches; thinner"
+        " branches are lost; none: no limit",
+    )
     fill_holes: bool = Field(True, description="fill cavities that the lumen encloses")
     leak_step: Annotated[float, Field(gt=0, lt=1)] = Field(
         0.05, description="leak guard: lower is moved by this fraction of the contrast between lumen and surroundings"
@@ -180,6 +185,11 @@ class SegmentSettings(Seeds):
         0.15,
         description="leak guard: refuse if the mask covers more than this fraction of a face of the region and is no"
         " vessel there that the border cuts",
+    )
+    beyond: Literal["refuse", "accept"] = Field(
+        "refuse",
+        description="leak guard: a mask that by its shape has surely left the vessel, as into chambers of the heart;"
+        " accept: a failed check of the report instead",
     )
 
     @model_validator(mode="after")

@@ -26,7 +26,6 @@ from solver.runtime.errors import StageError
 MIN_RADIUS_VOXELS = 2.0
 """The image does not resolve thinner vessels."""
 
-
 TIP_RADII = 1.0
 """Within so many of its radii from its tip a vessel narrows; what is cut off there is asked for."""
 

@@ -1,0 +1,34 @@
+# All cases side by side.
+
+OF_EACH_CASE = {
+    "indices": own(rules.postprocess.output.indices),
+    "records": rules.report.output.provenance,
+    "figures": rules.report.output.figures,
+}
+COHORT_FILES = {"page": "results/cohort.html", "table": "results/cohort.csv"}
+
+
+rule cohort:
+    input:
+        **{role: expand(path, case=cases.cohort) for role, path in OF_EACH_CASE.items()},
+    output:
+        page=report(
+            COHORT_FILES["page"],
+            caption="../reporting/cohort.rst",
+            category="All cases",
+            labels={"figure": "the cases side by side"},
+        ),
+        table=report(
+            COHORT_FILES["table"],
+            caption="../reporting/cohort.rst",
+            category="All cases",
+            labels={"figure": "the same as a table"},
+        ),
+        provenance="results/cohort.provenance.json",
+    log:
+        "results/cohort.log",
+    params:
+        call=call("pipeline.stages.cohort"),
+        code=code("pipeline.stages.cohort"),
+    shell:
+        "{params.call} --log {log:q}"

@@ -1,0 +1,166 @@
+# From the flow to what a reader sees of a case.
+
+
+rule trace:
+    input:
+        nodes=own(rules.decompose.output.nodes),
+        flow=own(rules.solve.output.flow),
+        surface=rules.surface.output.surface,
+        monitor=own(rules.solve.output.monitor),
+        summary=own(rules.solve.output.summary),
+    output:
+        streamlines="results/{case}/streamlines.vtp",
+        pathlines="results/{case}/pathlines.vtp",
+        residence="results/{case}/residence.vtp",
+        numbers="results/{case}/particles.json",
+        animation="results/{case}/particles.gif",
+        provenance="results/{case}/trace.provenance.json",
+    log:
+        "results/{case}/logs/trace.log",
+    threads: cases.cores
+    params:
+        call=call("pipeline.stages.trace"),
+        settings=cases.settings("trace"),
+        code=code("pipeline.stages.trace"),
+    shell:
+        "NUMBA_NUM_THREADS={threads} {params.call} --settings {params.settings:q} --log {log:q}"
+
+
+rule postprocess:
+    input:
+        nodes=rules.decompose.output.nodes,
+        flow=rules.solve.output.flow,
+        surface=rules.surface.output.surface,
+        openings=rules.surface.output.openings,
+        monitor=rules.solve.output.monitor,
+        summary=rules.solve.output.summary,
+        centreline=cases.where("centreline", rules.centreline.output.centreline),
+        plausibility=cases.where("plausibility", rules.plausibility.output.plausibility),
+    output:
+        wall="results/{case}/{level}wall.vtp",
+        wall_over_time="results/{case}/{level}wall_over_time.vtkhdf",
+        statistics="results/{case}/{level}flow_statistics.vtkhdf",
+        indices="results/{case}/{level}indices.json",
+        indices_table="results/{case}/{level}indices.csv",
+        openings_table="results/{case}/{level}openings.csv",
+        along="results/{case}/{level}centreline_flow.vtp",
+        along_table="results/{case}/{level}centreline_flow.csv",
+        provenance="results/{case}/{level}postprocess.provenance.json",
+    log:
+        "results/{case}/{level}logs/postprocess.log",
+    threads: cases.cores
+    params:
+        call=call("pipeline.stages.postprocess"),
+        settings=cases.settings("postprocess"),
+        code=code("pipeline.stages.postprocess"),
+    shell:
+        "NUMBA_NUM_THREADS={threads} {params.call} --settings {params.settings:q} --log {log:q}"
+
+
+rule convergence:
+    input:
+        indices=cases.on_every_lattice(rules.postprocess.output.indices),
+        summary=cases.on_every_lattice(rules.solve.output.summary),
+        wall=cases.on_every_lattice(rules.postprocess.output.wall),
+        openings=rules.surface.output.openings,
+    output:
+        grid="results/{case}/grid_convergence.json",
+        table="results/{case}/grid_convergence.csv",
+        provenance="results/{case}/convergence.provenance.json",
+    log:
+        "results/{case}/logs/convergence.log",
+    params:
+        call=call("pipeline.stages.convergence"),
+        settings=cases.settings("convergence"),
+        code=code("pipeline.stages.convergence"),
+    shell:
+        "{params.call} --settings {params.settings:q} --log {log:q}"
+
+
+rule paraview:
+    input:
+        wall=own(rules.postprocess.output.wall),
+        flow=own(rules.solve.output.flow),
+        statistics=own(rules.postprocess.output.statistics),
+        streamlines=rules.trace.output.streamlines,
+        pathlines=rules.trace.output.pathlines,
+        along=cases.where("centreline", rules.postprocess.output.along),
+    output:
+        script="results/{case}/open-in-paraview.py",
+        provenance="results/{case}/paraview.provenance.json",
+    log:
+        "results/{case}/logs/paraview.log",
+    localrule: True
+    params:
+        call=call("pipeline.stages.paraview"),
+        settings=cases.name,
+        code=code("pipeline.stages.paraview"),
+    shell:
+        "{params.call} --settings {params.settings:q} --log {log:q}"
+
+
+rule report:
+    input:
+        unpack(
+            cases.evidence(
+                of_lumen={
+                    "series": rules.load.output.series,
+                    "segmentation": rules.segment.output.segmentation,
+                    "picture": rules.segment.output.picture,
+                },
+                of_lines={
+                    "centreline": rules.centreline.output.centreline,
+                    "branches": rules.centreline.output.summary,
+                    "along": rules.postprocess.output.along_table,
+                },
+                of_lattices={"grid": rules.convergence.output.grid},
+            )
+        ),
+        openings=rules.surface.output.openings,
+        nodes=own(rules.decompose.output.nodes),
+        flow=own(rules.solve.output.flow),
+        monitor=own(rules.solve.output.monitor),
+        summary=own(rules.solve.output.summary),
+        wall=own(rules.postprocess.output.wall),
+        indices=own(rules.postprocess.output.indices),
+        particles=rules.trace.output.numbers,
+        animation=rules.trace.output.animation,
+    output:
+        report="results/{case}/report.html",
+        figures=report(
+            directory("results/{case}/figures"),
+            patterns=["{name}.png"],
+            caption="../reporting/captions.rst",
+            category="{case}",
+            labels={"figure": "{name}"},
+        ),
+        provenance="results/{case}/report.provenance.json",
+    log:
+        "results/{case}/logs/report.log",
+    params:
+        call=call("pipeline.stages.report"),
+        settings=cases.page,
+        code=code("pipeline.stages.report"),
+    shell:
+        "{params.call} --settings {params.settings:q} --log {log:q}"
+
+
+rule crate:
+    input:
+        records=cases.records(rules),
+        snakefile=project_files("Snakefile"),
+        rules=project_files("pipeline/rules/*.smk"),
+    output:
+        metadata="results/{case}/ro-crate-metadata.json",
+        case="results/{case}/case.yaml",
+        workflow="results/{case}/workflow.smk",
+        workflow_rules=directory("results/{case}/pipeline/rules"),
+        provenance="results/{case}/crate.provenance.json",
+    log:
+        "results/{case}/logs/crate.log",
+    params:
+        call=call("pipeline.stages.crate"),
+        settings=cases.whole,
+        code=code("pipeline.stages.crate"),
+    shell:
+        "{params.call} --settings {params.settings:q} --log {log:q}"

@@ -1,0 +1,50 @@
+# From the nodes to the flow.
+
+
+rule plausibility:
+    input:
+        cases.waveforms("plausibility"),
+        openings=rules.surface.output.openings,
+        segmentation=cases.where("segment", rules.segment.output.segmentation),
+    output:
+        plausibility="results/{case}/plausibility.json",
+        provenance="results/{case}/plausibility.provenance.json",
+    log:
+        "results/{case}/logs/plausibility.log",
+    localrule: True
+    params:
+        call=call("pipeline.stages.plausibility"),
+        settings=cases.settings("plausibility"),
+        code=code("pipeline.stages.plausibility"),
+    shell:
+        "{params.call} --settings {params.settings:q} --log {log:q}"
+
+
+rule solve:
+    input:
+        cases.waveforms("solve"),
+        rules.surface.output.openings,
+        nodes=rules.decompose.output.nodes,
+    output:
+        flow="results/{case}/{level}flow.vtkhdf",
+        monitor="results/{case}/{level}monitor.csv",
+        summary="results/{case}/{level}solve.json",
+        provenance="results/{case}/{level}solve.provenance.json",
+    log:
+        "results/{case}/{level}logs/solve.log",
+    retries: cases.retries
+    threads: cases.cores
+    resources:
+        gpu=cases.gpus,
+        runtime=cases.asked("minutes"),
+        mem=cases.asked("memory"),
+    params:
+        gate=call.gate(rules.surface.output.openings, cases),
+        call=call("solver", checkpoint_minutes=cases.config.checkpoint_minutes),
+        # No output: what a killed run leaves there is what the next one goes on from.
+        checkpoint="results/{case}/{level}checkpoint",
+        settings=cases.settings("solve"),
+        code=code("solver.__main__"),
+    shell:
+        "{params.gate}NUMBA_NUM_THREADS={threads} exec {params.call}"
+        " --checkpoint {params.checkpoint:q} --settings {params.settings:q} --log {log:q}"

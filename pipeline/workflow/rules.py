@@ -1,0 +1,420 @@
+"""What the rules of the workflow share: their input functions, parameters and command lines.
+
+A rule's named inputs and outputs are the options of its stage's command line, ``volume`` being ``--volume``. Inputs
+without a name are files that the stage finds by its settings, or that it only waits for.
+"""
+
+import json
+import os
+import re
+import shlex
+import sys
+from collections.abc import Callable, Iterable, Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from pipeline.case.case_file import Cohort, read_cohort, read_config
+from pipeline.case.stages import ENTERED, STAGES
+from pipeline.workflow.recovery import RESULTS, require_folders
+from pipeline.workflow.sharing import owners
+from solver.runtime.checksums import checksum, combined
+from solver.runtime.errors import StageError
+from solver.runtime.sources import ROOT, sources
+
+LEVELS = ("", "coarser-1/", "coarser-2/")
+"""Folders of the lattices of a case: its own, and the coarser ones of the section convergence."""
+
+RUN = "{study}.{run}"
+"""Name of a run of a study, as a case."""
+
+Wildcards = Any
+Files = Mapping[str, str | Iterable[str]]
+"""Paths by name; Snakemake's lists of inputs and of outputs have `items`, too."""
+
+InputFunction = Callable[[Wildcards], Any]
+
+
+@cache
+def code(module: str) -> str:
+    """Checksum of the modules that a stage is made of: a parameter, so that an edit reruns the stage. As inputs they
+    would be looked up on disk for every job that is ready each time that Snakemake chooses the next one.
+    """
+    return combined(_code_of_file(path) for path in sources(module))
+
+
+@cache  # most modules have most of their files in common
+def _code_of_file(path: str) -> str:
+    return checksum(ROOT / path)
+
+
+def options(*files: Files) -> str:
+    """Options of a command line by the names of files, each with its path or paths, in quotes; none where there is no
+    path.
+    """
+    found = []
+    for name, given in (item for each in files for item in each.items()):
+        paths = [given] if isinstance(given, str) else list(given)
+        found += [f"--{name.replace('_', '-')}", *map(shlex.quote, paths)] if paths else []
+    return " ".join(found)
+
+
+class Programs:
+    """Command lines of the stages, as parameters of their rules.
+
+    Each is a function of the rule's files, and such a parameter reruns nothing: another Python, another folder of the
+    project or another pause between checkpoints changes no result.
+
+    Parameters
+    ----------
+    image : image of a container in which the stages run; none: the Python that runs Snakemake does.
+    """
+
+    def __init__(self, image: str | None = None) -> None:
+        python = "python" if image else shlex.quote(sys.executable)
+        self._python = python if Path.cwd() == ROOT else f"env PYTHONPATH={shlex.quote(search_path())} {python} -P"
+
+    def __call__(self, module: str, **more: float) -> Callable[..., str]:
+        """The command of a module with an option for each named file, and more options with their values."""
+        values = {name: str(value) for name, value in more.items()}
+
+        def command(wildcards: Wildcards, input: Files, output: Files) -> str:  # noqa: A002
+            return f"{self._python} -m {module} {options(input, output, values)}".rstrip()
+
+        return command
+
+    def gate(self, openings: str, cases: "Cases") -> Callable[..., str]:
+        """The command that refuses what no patient has before the solver steps.
+
+        It is a function of the input, as all command lines are: a case that accepts more does not run again.
+        """
+
+        def command(wildcards: Wildcards, input: Files) -> str:  # noqa: A002
+            if "plausibility" not in cases.stages(wildcards.case):
+                return ""
+            files = {"openings": openings, "log": "results/{case}/{level}logs/solve.log"}
+            given = options({name: path.format(**wildcards) for name, path in files.items()})
+            settings = shlex.quote(cases.section(wildcards.case, "plausibility"))
+            return f"{self._python} -m pipeline.stages.plausibility --check {given} --settings {settings} && "
+
+        return command
+
+
+def search_path() -> str:
+    """Where Python finds the project's modules from any folder, as PYTHONPATH has it; with ``-P``, which keeps modules
+    of the same names in the working directory out.
+    """
+    return os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH"))))
+
+
+def image_of(container: str, deployment: Any) -> str | None:
+    """The image in which the stages run; none where Snakemake runs without one.
+
+    Parameters
+    ----------
+    container : the image that the configuration names.
+    deployment : Snakemake's settings of how software is deployed (``--sdm``).
+
+    Raises
+    ------
+    StageError
+        If the image is a file that is not there.
+    """
+    methods = [method.name for method in deployment.deployment_method] if deployment else []
+    if "APPTAINER" not in methods:
+        return None
+    if "://" not in container and not Path(container).exists():
+        raise StageError(
+            f"container: {container}: no such file; build it by `apptainer build {container} apptainer.def` in"
+            " HemoLattice's folder, or name another image in config/config.yaml"
+        )
+    return container
+
+
+def project_files(pattern: str) -> list[str]:
+    """Files of the project, as seen from the working directory, sorted."""
+    return sorted(str(path.relative_to(ROOT) if Path.cwd() == ROOT else path) for path in ROOT.glob(pattern))
+
+
+def any_of(names: Iterable[str]) -> str:
+    """A pattern that these names match and nothing else, with what the runs of a study have in common once: Snakemake
+    compiles it for each file of each rule, which was a fourth of its start.
+    """
+    runs: dict[str, list[str]] = {}
+    for name in names:
+        study, dot, run = name.partition(".")
+        runs.setdefault(study + dot, []).append(re.escape(run))
+    return "|".join(f"{re.escape(study)}(?:{'|'.join(of)})" for study, of in runs.items()) or "(?!)"
+
+
+def own(path: str) -> str:
+    """A file of the case's own lattice, of the name that it has on any."""
+    return path.replace("{level}", "")
+
+
+class Cases:
+    """All that the rules ask of the cases and of the runs of studies.
+
+    Methods that end in no value for a case return what Snakemake calls for each job: a function of the wildcards.
+
+    Parameters
+    ----------
+    config : Snakemake's configuration.
+    cores : of the machine or of a job.
+    is_main : whether this Snakemake chooses what runs; not that of a job on a cluster, nor one that runs a rule alone.
+    read_studies : reads the studies of a configuration, by name, with or without their options: of `validation/`, of
+        which the product imports nothing.
+
+    Attributes
+    ----------
+    config : what it says.
+    cohort, of_studies : the cases of the user, and those of the runs of studies, by name.
+    studies : by name.
+
+    Raises
+    ------
+    StageError
+        One line a mistake, over all files.
+    """
+
+    def __init__(
+        self, config: dict[str, Any], cores: int, is_main: bool, read_studies: Callable[..., Mapping[str, Any]]
+    ) -> None:
+        self.cohort = read_cohort(config)
+        require_folders(RESULTS / run for run in self.cohort)
+        self.studies = read_studies(config, options=False)
+        self._read_studies = read_studies
+        self.config: Cohort = read_config(config)
+        self.of_studies = {
+            RUN.format(study=name, run=run): case
+            for name, study in self.studies.items()
+            for run, case in study.cases(name).items()
+        }
+        if twice := sorted(self.cohort.keys() & self.of_studies.keys()):
+            raise StageError(
+                f"cases: {twice[0]!r}: a run of a study has this name, too; rename the file in config/cases/"
+            )
+        self._all = self.cohort | self.of_studies
+        self._owners = owners(self._all)
+        self._options_of, self._cores, self._is_main = config, cores, is_main
+        # A parameter of every job that is ready is asked for each time that Snakemake chooses the next one.
+        self.section = cache(self._section)
+        self._check_options = cache(self._read_options)
+
+    @property
+    def names(self) -> Iterable[str]:
+        """Of all cases, with the runs of studies."""
+        return self._all
+
+    def owner(self, stage: str, run: str) -> str:
+        """The run that computes a stage for this one: itself, or an earlier scenario of its case."""
+        return self._owners.get((stage, run), run)
+
+    def _section(self, run: str, stage: str, level: int = 0) -> str:
+        return self._all[run].settings(stage, level)
+
+    def settings(self, stage: str) -> InputFunction:
+        """The stage's section of the case as JSON: a parameter, so that a change reruns the stage."""
+        return lambda wildcards: self.section(wildcards.case, stage)
+
+    def settings_of_level(self, stage: str) -> InputFunction:
+        """The same of a stage that makes a coarser lattice for a coarser level."""
+        return lambda wildcards: self.section(wildcards.case, stage, LEVELS.index(wildcards.level))
+
+    def given(self, key: str) -> InputFunction:
+        """The file that a key of the case's input names."""
+        return lambda wildcards: getattr(self._all[wildcards.case].input, key)
+
+    def images(self, phantom: str) -> InputFunction:
+        """The images that the case starts from: the user's, or those of the phantom."""
+
+        def found(wildcards: Wildcards) -> Any:
+            given = self._all[wildcards.case].input
+            return given.dicom or given.volume or phantom.format(case=wildcards.case)
+
+        return found
+
+    def points(self, stage: str) -> InputFunction:
+        """Markups files that the stage reads beside the images."""
+        return lambda wildcards: self._all[wildcards.case].point_files(stage)
+
+    def waveforms(self, stage: str) -> InputFunction:
+        """Files of inflow that the stage reads."""
+        return lambda wildcards: self._all[wildcards.case].waveform_files(stage)
+
+    def where(self, stage: str, path: str) -> InputFunction:
+        """A file, for cases that a stage is a part of; none for others, as a canonical geometry has no branches."""
+        return lambda wildcards: [own(path).format(case=wildcards.case)] if stage in self.stages(wildcards.case) else []
+
+    def on_every_lattice(self, path: str) -> InputFunction:
+        """The file on all lattices that the section convergence asks for, the case's own first."""
+        return lambda wildcards: [path.format(case=wildcards.case, level=level) for level in self._levels(wildcards)]
+
+    def _levels(self, wildcards: Wildcards) -> tuple[str, ...]:
+        return LEVELS[: self._all[wildcards.case].convergence.spacings]
+
+    def with_several_lattices(self) -> list[str]:
+        """Cases of the cohort whose report compares several spacings."""
+        return [name for name, case in self.cohort.items() if case.convergence.spacings > 1]
+
+    def computing(self, stage: str) -> str:
+        """The runs that compute a stage up to the lattice, as a pattern: those that link to it have a rule of their
+        own, and two stages that make the same files are kept apart by it.
+        """
+        return any_of(run for (of, run), owner in self._owners.items() if of == stage and owner == run)
+
+    def linking(self, stage: str) -> str:
+        """The runs that have a stage in common with an earlier scenario, as a pattern."""
+        return any_of(run for (of, run), owner in self._owners.items() if of == stage and owner != run)
+
+    def of_owner(self, stage: str, *paths: str) -> InputFunction:
+        """Files of the run that computes the stage."""
+        return lambda wildcards: [
+            path.format(case=self._owners[stage, wildcards.case], level=wildcards.get("level", "")) for path in paths
+        ]
+
+    def stage_before(self, stage: str, rules: Any) -> InputFunction:
+        """What the stage before left of the same run, so that no link is left out."""
+
+        def found(wildcards: Wildcards) -> list[str]:
+            stages = ENTERED[self._all[wildcards.case].input.entry]
+            before = stages[: stages.index(stage)][-1:]
+            level = wildcards.get("level", "")
+            return [getattr(rules, name).output.provenance.format(case=wildcards.case, level=level) for name in before]
+
+        return found
+
+    def cores(self, wildcards: Wildcards) -> int:
+        """All cores, or as many as the configuration says of a case, or a study of a run of it."""
+        return (self._study_of(wildcards) or self.config).threads or self._cores
+
+    def gpus(self, wildcards: Wildcards) -> int | None:
+        """How many GPUs solve asks a cluster for, one or none."""
+        backend = self._all[wildcards.case].solve.backend
+        cluster = self.config.cluster
+        return int(backend == "cuda" or (backend == "auto" and cluster.gpu)) if cluster else None
+
+    def asked(self, quantity: str) -> Callable[..., int | None]:
+        """What solve asks a cluster for, by the forecast of the run once there are nodes; nothing on one machine."""
+
+        def ask(wildcards: Wildcards, input: Any, threads: int, attempt: int) -> int | None:  # noqa: A002
+            cluster = self.config.cluster
+            if not cluster or not self._is_main:
+                return None
+            from solver.run.walltime import expected  # only now: it takes a second
+
+            bytes_s = 1e9 * cluster.gpu_memory_gb_s if self.gpus(wildcards) else None
+            found = expected(str(input.nodes), self.section(wildcards.case, "solve"), threads, bytes_s)
+            minutes, memory = cluster.minutes(found.seconds, attempt), cluster.memory_mb(found.bytes, attempt)
+            return {"minutes": minutes, "memory": memory}[quantity]
+
+        return ask
+
+    @property
+    def retries(self) -> int | None:
+        """How often a cluster is asked again for more; not within its job, too."""
+        return self.config.cluster.retries if self.config.cluster and self._is_main else None
+
+    def evidence(self, of_lumen: Files, of_lines: Files, of_lattices: Files) -> InputFunction:
+        """What the report shows where there is such a thing: less of the way to the lumen where the case enters later.
+
+        Parameters
+        ----------
+        of_lumen : files of the way from images to the lumen, by role; a mask has no series.
+        of_lines : files along the lines of branches, which a canonical geometry does not have.
+        of_lattices : files of a comparison of lattices, where there is one.
+        """
+        missing = {"mask": {"series"}, "surface": {*of_lumen}, "geometry": {*of_lumen, *of_lines}}
+
+        def found(wildcards: Wildcards) -> dict[str, str]:
+            case = self._all[wildcards.case]
+            made = {**of_lumen, **of_lines, **(of_lattices if case.convergence.spacings > 1 else {})}
+            left_out = missing.get(case.input.entry, set())
+            return {
+                role: own(str(path)).format(case=wildcards.case) for role, path in made.items() if role not in left_out
+            }
+
+        return found
+
+    def name(self, wildcards: Wildcards) -> str:
+        """How the run is called, as settings."""
+        return json.dumps({"case": wildcards.case})
+
+    def page(self, wildcards: Wildcards) -> str:
+        """The report's section with what the page says of the case."""
+        names = {"case": wildcards.case, "description": self._all[wildcards.case].description}
+        return json.dumps(json.loads(self.section(wildcards.case, "report")) | names)
+
+    def whole(self, wildcards: Wildcards) -> str:
+        """All sections of the case with the name of its run."""
+        return json.dumps({"run": wildcards.case, "case": json.loads(self.section(wildcards.case, "crate"))})
+
+    def stages(self, run: str) -> list[str]:
+        """Stages of a run that leave a record in its folder, in their order, but for the crate of these."""
+        case = self._all[run]
+        entry = case.input.entry
+        chosen = {*ENTERED[entry], "solve", "trace", "postprocess", "paraview", "report"}
+        chosen |= {"phantom"} if entry == "phantom" and self._owners["load", run] == run else set()  # else the owner's
+        chosen |= set() if entry == "geometry" else {"plausibility"}
+        chosen |= {"convergence"} if case.convergence.spacings > 1 else set()
+        return [stage for stage in STAGES if stage in chosen]
+
+    def records(self, rules: Any) -> InputFunction:
+        """What the stages of a run say of how they made their files, in their order."""
+
+        def found(wildcards: Wildcards) -> list[str]:
+            paths = [getattr(rules, stage).output.provenance for stage in self.stages(wildcards.case)]
+            levels = self._levels(wildcards)
+            every = (path.format(case=wildcards.case, level=level) for path in paths for level in levels)
+            return list(dict.fromkeys(every))
+
+        return found
+
+    @property
+    def runs_of(self) -> str:
+        """Which set of runs of the studies is made."""
+        return self.config.validation
+
+    def studies_in_set(self) -> list[str]:
+        """Studies that have runs in this set."""
+        return [name for name, study in self.studies.items() if self.runs_of in study.sets]
+
+    def _study_of(self, wildcards: Wildcards) -> Any:
+        """The study that the case is a run of; none if it is a user's."""
+        return self.studies.get(wildcards.case.split(".")[0]) if wildcards.case in self.of_studies else None
+
+    def timed(self, wildcards: Wildcards) -> str:
+        """The solver's section of the case, and how its sweeps are timed where the study says so."""
+        study = self._study_of(wildcards)
+        timing = study.options.get("timing", {}) if study else {}
+        return json.dumps(json.loads(self.section(wildcards.case, "solve")) | {"timing": timing})
+
+    def runs_of_study(self, path: str) -> InputFunction:
+        """The file of each run of a study's set, in its order."""
+        return lambda wildcards: [
+            own(path).format(case=RUN.format(study=wildcards.study, run=run))
+            for run in self.studies[wildcards.study].sets[self.config.validation]
+        ]
+
+    def files_of_study(self, wildcards: Wildcards) -> list[str]:
+        """What the study's measure reads of each run beside its nodes and its flow."""
+        self._check_options()
+        files = self.studies[wildcards.study].files()
+        return [path for file in files for path in self.runs_of_study(f"results/{{case}}/{file}")(wildcards)]
+
+    def _read_options(self) -> None:
+        """End with the mistakes in the options of studies, once a study is to be made: the measures, which know the
+        options, take a second to import.
+        """
+        try:
+            self._read_studies(self._options_of)
+        except StageError as error:
+            sys.exit(str(error))
+
+    def study(self, wildcards: Wildcards) -> str:
+        """The study with its name and the set of runs, as JSON."""
+        return self.studies[wildcards.study].input(wildcards.study, self.config.validation)
+
+    def measure(self, wildcards: Wildcards) -> str:
+        """Checksum of the modules that measure something on the runs of a study."""
+        return code(f"validation.studies.{self.studies[wildcards.study].measure}")
