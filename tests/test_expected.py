@@ -14,14 +14,13 @@ from stability_matrix import slab
 from test_simulation import DENSITY, VISCOSITY, settings
 
 from pipeline.geometry.lattice.node_arrays import decompose
-from pipeline.geometry.lattice.spacing import FlowScale, Narrowest, Spacing, bearable_spacing
+from pipeline.geometry.lattice.spacing import FlowScale, Narrowest, PeakSpeed, Spacing
 from pipeline.stages.voxelize import survey, voxelize
 from solver.domain.sections import find_sections, widest_radius_mm
 from solver.run.expected import NARROWER, PEAK_OVER_MEAN
 from solver.run.plan import make_plan
 from solver.run.settings import InletSettings, OutletSettings, WindkesselSettings
 from solver.run.solve import solve
-from solver.run.units import MAX_GRID_REYNOLDS
 
 LOG = logging.getLogger("test_expected")
 
@@ -126,13 +125,13 @@ def test_voxelize_expects_what_the_solver_does():
     mesh, openings = stenosed_surface((1, 2, 3), 2.0, 24.0, 1.0)
     narrowest = Narrowest(1.0)
     scale = FlowScale(viscosity_m2_s=VISCOSITY / DENSITY, density_kg_m3=DENSITY, inlets={"*": {"flow_ml_s": 8.0}})
-    chosen = bearable_spacing(openings, scale, lambda: survey(mesh, openings, narrowest))
+    peak = PeakSpeed.of(openings, scale, lambda: survey(mesh, openings, narrowest))
     lattice, _ = voxelize(mesh, openings, chosen=Spacing(0.16, "finer than the survey"))
     nodes, _ = decompose(lattice, mesh, openings)
     reported = make_plan(nodes, settings(inlets={"*": InletSettings(8.0, None, "parabolic")}))
     speed = reported.numbers["expected_peak_speed_m_s"]
     assert speed == pytest.approx(2 * 8.0 / np.pi, rel=0.1)
-    assert 1e-3 * chosen.spacing_mm * speed * DENSITY / VISCOSITY == pytest.approx(MAX_GRID_REYNOLDS, rel=0.1)
+    assert peak.m_s == pytest.approx(speed, rel=0.1)
 
 
 def ratio_to_run(nodes, reynolds, tmp_path):

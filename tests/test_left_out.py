@@ -160,7 +160,7 @@ def beside(part: float, seed: int) -> Surface:
 
 
 def closed(surface: Surface, settings: SurfaceSettings | None = None, **needs) -> Surface:
-    reported = LatticeNeeds(**{"left_out_share": SHARE, "murray_exponent": 3.0, "memory_gb": None} | needs)
+    reported = LatticeNeeds(**{"left_out_share": SHARE, "murray_exponent": 3.0, "memory_gb": None, "most_nodes": 4e6} | needs)
     return without_too_thin(surface, settings or SurfaceSettings(), reported, SimpleNamespace(log=LOG))
 
 
@@ -184,7 +184,7 @@ def test_a_twig_of_next_to_no_flow_is_closed_and_no_longer_sets_the_spacing(seed
     assert record["flow_share"] == pytest.approx(murray, rel=0.4)  # radii to the power of three, of two voxels
     assert record["nodes_across"] < MIN_NODES_ACROSS
     assert left.mesh.volume_mm3() < surface.mesh.volume_mm3()
-    chosen = choose_auto(flow_tree(left), Budget.of(left.mesh), SHARE)
+    chosen = choose_auto(flow_tree(left), Budget.of(left.mesh), SHARE, 4e6)
     assert chosen.spacing_mm == pytest.approx(2 * RADIUS / NODES_ACROSS, rel=0.05)
 
 
@@ -198,7 +198,7 @@ def test_what_carries_more_or_has_a_name_or_shall_be_kept_stays():
     assert closed(thin, named) is thin
     # it stays open then, and the lattice has the least of nodes across it, not 20
     tree = flow_tree(thin)
-    chosen = choose_auto(tree, Budget.of(thin.mesh), SHARE)
+    chosen = choose_auto(tree, Budget.of(thin.mesh), SHARE, 4e6)
     assert not too_thin(tree, chosen.spacing_mm).stems
     narrowest = min(limb.radius_mm for limb in tree.limbs)
     assert chosen.spacing_mm == pytest.approx(2 * narrowest / MIN_NODES_ACROSS, rel=1e-6)
@@ -313,7 +313,8 @@ def test_the_surface_knows_what_the_spacing_follows_from_only_where_it_may_close
         values = {"input": {"volume": "config/config.yaml"}, "solve": {"inlets": {"*": {"flow_ml_s": 2}}}} | sections
         return json.loads(parse(Case, values, "case").settings("surface")).get("lattice")
 
-    assert reported() == {"left_out_share": SHARE, "memory_gb": None, "murray_exponent": 3.0}
+    chosen = {"left_out_share": SHARE, "memory_gb": None, "most_nodes": 4e6, "murray_exponent": 3.0}
+    assert reported() == chosen
     assert reported(voxelize={"memory_gb": 8})["precision"] == "fp32"
     assert reported(voxelize={"spacing_mm": 0.2}) is reported(voxelize={"nodes_across": 20}) is None
     assert reported(surface={"side_branches": {"action": "keep"}}) is None

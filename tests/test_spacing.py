@@ -7,6 +7,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from shapes import capped_cylinder, vessel
 
 from pipeline.case.case_file import Case
@@ -18,11 +20,11 @@ from pipeline.geometry.lattice.node_arrays import decompose
 from pipeline.geometry.lattice.spacing import (
     FlowScale,
     Narrowest,
-    Spacing,
+    PeakSpeed,
     SpacingSettings,
-    bearable_spacing,
     choose_spacing,
-)  # fmt: skip
+    resolving_spacing,
+)
 from pipeline.stages import voxelize as module
 from solver.backends.cost import Size
 from solver.runtime.errors import StageError
@@ -36,12 +38,12 @@ NARROW = Narrowest(1.0, (0.0, 1.0, 2.0))
 SECTIONS = module.survey(MESH, OPENINGS)
 
 
-def flow(flow_ml_s=1.0, **changes) -> Spacing:
-    return bearable(FlowScale(viscosity_m2_s=3.3e-6, inlets={"*": {"flow_ml_s": flow_ml_s}}, **changes))
+def flow(flow_ml_s=1.0, **changes) -> PeakSpeed:
+    return peak_of(FlowScale(viscosity_m2_s=3.3e-6, inlets={"*": {"flow_ml_s": flow_ml_s}}, **changes))
 
 
-def bearable(scale: FlowScale, openings=OPENINGS) -> Spacing:
-    return bearable_spacing(openings, scale, lambda: SECTIONS)
+def peak_of(scale: FlowScale, openings=OPENINGS) -> PeakSpeed:
+    return PeakSpeed.of(openings, scale, lambda: SECTIONS)
 
 
 @pytest.mark.parametrize(("wanted", "diameter", "words"), [
@@ -72,7 +74,7 @@ def test_given_spacing_is_kept():
 @pytest.mark.parametrize("wanted", [{"spacing_mm": 0.2}, {"nodes_across": 20}, {}])
 def test_a_coarser_lattice_multiplies_whatever_is_chosen(wanted):
     plain = choose_spacing(OPENINGS, VoxelizeSettings(**wanted), NARROW, flow())
-    coarser = choose_spacing(OPENINGS, VoxelizeSettings(**wanted), NARROW, flow(), 1.5)
+    coarser = choose_spacing(OPENINGS, VoxelizeSettings(**wanted), NARROW, flow(), coarser=1.5)
     assert coarser.spacing_mm == pytest.approx(1.5 * plain.spacing_mm, rel=1e-12)
     assert coarser.reason.startswith("1.5 times the ")
     assert plain.reason in coarser.reason
@@ -107,7 +109,7 @@ def test_the_case_tells_the_factor_of_each_level_to_voxelize_alone():
 
 
 def test_automatic_spacing_is_the_finer_of_diameter_and_grid_reynolds_number():
-    """dx = min(D/20, 150 nu/U): by hand, at 3.3e-6 m2/s."""
+    """dx = min(D/20, 50 nu/U): by hand, at 3.3e-6 m2/s."""
     slow = choose_spacing(OPENINGS, VoxelizeSettings(), NARROW, flow())
     assert slow.spacing_mm == pytest.approx(2.0 / 20)
     assert slow.reason == "20 nodes across the narrowest branch, radius 1 mm at (0.00, 1.00, 2.00)"
@@ -118,22 +120,58 @@ def test_automatic_spacing_is_the_finer_of_diameter_and_grid_reynolds_number():
     assert wide.spacing_mm == alone.spacing_mm
     speed = 2 * 50.0 / OPENINGS[0].area_mm2
     fast = choose_spacing(OPENINGS, VoxelizeSettings(), NARROW, flow(50.0))
-    assert fast.spacing_mm == pytest.approx(150 * 3.3e-6 / speed * 1e3, rel=1e-12)
-    assert fast.reason == f"grid Reynolds number 150 at the expected peak speed {speed:.3g} m/s"
+    assert fast.spacing_mm == pytest.approx(50 * 3.3e-6 / speed * 1e3, rel=1e-12)
+    assert fast.reason == f"grid Reynolds number 50 at the expected peak speed {speed:.3g} m/s"
     reported = choose_spacing(OPENINGS, VoxelizeSettings(), NARROW, flow(peak_speed_m_s=10.0))
-    assert reported.spacing_mm == pytest.approx(150 * 3.3e-6 / 10 * 1e3, rel=1e-12)
+    assert reported.spacing_mm == pytest.approx(50 * 3.3e-6 / 10 * 1e3, rel=1e-12)
     assert "solve.peak_speed_m_s 10 m/s" in reported.reason
+
+
+def test_a_lattice_of_too_many_nodes_is_coarser_down_to_ten_across():
+    """By hand: a vessel of 5000 mm3 and diameter 2 mm takes 5e6 nodes at D/20 = 0.1 mm, and 6.25e5 at D/10."""
+    within = resolving_spacing(2.0, "the branch", None, 5000.0, 5e6)
+    assert (within.spacing_mm, within.reason) == (0.1, "20 nodes across the branch")
+    coarser = resolving_spacing(2.0, "the branch", None, 5000.0, 2e6)
+    assert coarser.spacing_mm == pytest.approx(0.0025 ** (1 / 3))
+    assert coarser.reason.startswith("0.1 mm (20 nodes across the branch) would take about 5e+06 fluid nodes, voxelize")
+    least = resolving_spacing(2.0, "the branch", None, 5000.0, 1e5)
+    assert least.spacing_mm == 0.2
+    assert least.reason.startswith("10 nodes across the branch, the least that is resolved; 0.1 mm (20 nodes")
+    fast = resolving_spacing(2.0, "the branch", PeakSpeed(5.0, "given", 3.3e-6), 5000.0, 1e5)
+    assert fast.spacing_mm == pytest.approx(150 * 3.3e-6 / 5.0 * 1e3)
+    assert fast.reason.startswith("grid Reynolds number 150 at given 5 m/s, the least that is resolved; 0.033 mm (grid")
+
+
+@given(
+    diameter_mm=st.floats(0.2, 40), speed=st.floats(1e-3, 20), volume_mm3=st.floats(1, 1e6), most=st.floats(1e4, 1e9)
+)
+def test_of_all_vessels_the_lattice_is_as_fine_as_wanted_or_has_as_many_nodes_as_wanted(
+    diameter_mm, speed, volume_mm3, most
+):
+    """It lies between the wanted and the coarsest; strictly between them only with just the nodes that are wanted."""
+    wanted, coarsest = (
+        min(diameter_mm / across, 1e3 * reynolds * 3.3e-6 / speed) for across, reynolds in ((20, 50), (10, 150))
+    )
+    peak = PeakSpeed(speed, "given", 3.3e-6)
+    spacing_mm = resolving_spacing(diameter_mm, "the branch", peak, volume_mm3, most).spacing_mm
+    assert wanted * (1 - 1e-12) <= spacing_mm <= coarsest * (1 + 1e-12)
+    count = volume_mm3 / spacing_mm**3
+    if spacing_mm > wanted * (1 + 1e-9):
+        assert count == pytest.approx(most) or spacing_mm == pytest.approx(coarsest)
+        assert volume_mm3 / wanted**3 > most
+    if count > most * (1 + 1e-9):
+        assert spacing_mm == pytest.approx(coarsest)
 
 
 def test_peak_of_a_waveform_counts(tmp_path):
     wave = tmp_path / "wave.csv"
     wave.write_text("time_s,flow_ml_s\n0,1\n0.2,100\n1,1\n")
     pulsed = FlowScale(viscosity_m2_s=3.3e-6, inlets={"inlet": {"waveform": str(wave), "interpolation": "linear"}})
-    peak = choose_spacing(OPENINGS, VoxelizeSettings(), None, bearable(pulsed))
+    peak = choose_spacing(OPENINGS, VoxelizeSettings(), None, peak_of(pulsed))
     assert peak == choose_spacing(OPENINGS, VoxelizeSettings(), None, flow(100.0))
     curved = FlowScale(viscosity_m2_s=3.3e-6, inlets={"inlet": {"waveform": str(wave)}})
     # the spline through these three rises above the highest
-    assert choose_spacing(OPENINGS, VoxelizeSettings(), None, bearable(curved)).spacing_mm < peak.spacing_mm
+    assert choose_spacing(OPENINGS, VoxelizeSettings(), None, peak_of(curved)).spacing_mm < peak.spacing_mm
 
 
 @pytest.mark.parametrize(("openings", "wanted", "narrowest", "scale", "message"), [
@@ -146,7 +184,7 @@ def test_choice_that_cannot_be_made_is_refused_with_the_remedy(openings, wanted,
     with pytest.raises(StageError, match=message):
         choose_spacing(openings, VoxelizeSettings(**wanted), narrowest, scale)
     with pytest.raises(StageError, match="the vessel has no inlet"):
-        bearable(FlowScale(viscosity_m2_s=3.3e-6, inlets={"*": {"flow_ml_s": 1.0}}), OPENINGS[1:])
+        peak_of(FlowScale(viscosity_m2_s=3.3e-6, inlets={"*": {"flow_ml_s": 1.0}}), OPENINGS[1:])
 
 
 def test_expected_lattice_is_the_real_one():

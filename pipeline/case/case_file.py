@@ -184,7 +184,7 @@ class Case(Section):
             or (rest and isinstance(rest.flow_fraction, float))
         ):
             return {}
-        needs: dict[str, Any] = voxelize.model_dump(include={"left_out_share", "memory_gb"})
+        needs: dict[str, Any] = voxelize.model_dump(include={"left_out_share", "memory_gb", "most_nodes"})
         included = {"murray_exponent"} | ({"precision"} if voxelize.memory_gb else set())
         return {"lattice": needs | self.solve.model_dump(include=included)}
 

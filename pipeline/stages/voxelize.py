@@ -23,9 +23,9 @@ from pipeline.geometry.lattice.links import Links, links
 from pipeline.geometry.lattice.node_arrays import decompose
 from pipeline.geometry.lattice.spacing import (
     Narrowest,
+    PeakSpeed,
     Spacing,
     SpacingSettings,
-    bearable_spacing,
     choose_spacing,
     narrowest_mm,
     too_coarse,
@@ -257,16 +257,15 @@ def _choose(job: Job, vessel: _Vessel, grid: Grid | None) -> Spacing:
 
 
 def _chosen(vessel: _Vessel, budget: Budget) -> Spacing:
-    settings, tree, bearable, auto = vessel.settings, vessel.tree, None, None
+    settings, tree, peak, auto = vessel.settings, vessel.tree, None, None
     if settings.flow:
         carrying = tree and tree.carrying(settings.left_out_share)
         narrowest = Narrowest(carrying.radius_mm, carrying.place_mm) if carrying else vessel.narrowest
-        bearable = bearable_spacing(
-            vessel.openings, settings.flow, lambda: survey(vessel.mesh, vessel.openings, narrowest)
-        )
+        peak = PeakSpeed.of(vessel.openings, settings.flow, lambda: survey(vessel.mesh, vessel.openings, narrowest))
     if tree:
-        auto = choose_auto(tree, budget, settings.left_out_share, bearable)
-    return choose_spacing(vessel.openings, settings, vessel.narrowest, bearable, settings.coarser, auto)
+        auto = choose_auto(tree, budget, settings.left_out_share, settings.most_nodes, peak)
+    volume_mm3 = budget.extent.volume_mm3
+    return choose_spacing(vessel.openings, settings, vessel.narrowest, peak, volume_mm3, settings.coarser, auto)
 
 
 def _advice(vessel: _Vessel, grid: Grid | None, fitting_mm: float) -> str:

@@ -99,7 +99,7 @@ class VoxelizeSettings(Section):
     spacing_mm: Positive | Literal["auto"] = Field(
         "auto",
         description="auto: from nodes_across; without it 20 nodes across the narrowest branch that carries flow, or"
-        " finer where the grid Reynolds number asks for it, or coarser where the memory does",
+        " finer for a grid Reynolds number of 50; with more than most_nodes coarser, down to 10 nodes and 150",
     )
     nodes_across: Annotated[float, Field(ge=6, le=2048)] | None = Field(
         None, description="nodes across a diameter; none: unless spacing_mm is given, chosen"
@@ -113,6 +113,9 @@ class VoxelizeSettings(Section):
         None,
         description="memory of the device that will run the flow: choose no spacing that needs more, refuse a given"
         " one; none: not known here",
+    )
+    most_nodes: Annotated[float, Field(ge=1e4, allow_inf_nan=False)] = Field(
+        4e6, description="fluid nodes above which an automatic spacing becomes coarser"
     )
     left_out_share: Annotated[float, Field(ge=0, le=0.5)] = Field(
         0.02,

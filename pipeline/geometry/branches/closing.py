@@ -35,6 +35,7 @@ class LatticeNeeds(Section):
     left_out_share: NonNegative
     murray_exponent: Positive
     memory_gb: Positive | None
+    most_nodes: Positive
     precision: Literal["fp32", "fp64", "fp16"] = "fp32"
 
 
@@ -119,7 +120,7 @@ def close_too_thin(
     tree = trace_tree(mesh, openings, settings.min_branch_radii, log)
     flow = FlowTree.of([row(branch) for branch in tree.branches], openings, needs.murray_exponent)
     budget = Budget.of(mesh, None, needs.precision, needs.memory_gb)
-    spacing = choose_auto(flow, budget, needs.left_out_share, closable=True)
+    spacing = choose_auto(flow, budget, needs.left_out_share, needs.most_nodes, closable=True)
     loss = too_thin(flow, spacing.spacing_mm)
     if not loss.stems or loss.share > needs.left_out_share:
         return mesh, []

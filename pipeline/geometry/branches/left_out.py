@@ -16,8 +16,9 @@ from pipeline.geometry.branches.side_branches import FLARE, from_balls
 from pipeline.geometry.branches.tree import Branch
 from pipeline.geometry.lattice.budget import ROUND_OFF, Budget
 from pipeline.geometry.lattice.frame import Frame
-from pipeline.geometry.lattice.spacing import NODES_ACROSS, Spacing
+from pipeline.geometry.lattice.spacing import PeakSpeed, Spacing, resolving_spacing
 from solver.run.forecast import MIN_NODES_ACROSS
+from solver.run.units import MAX_GRID_REYNOLDS
 
 TIPS = 1.03
 """An end that is closed has its tip again: a spacing that is so much coarser leaves 9 % of the nodes for these."""
@@ -31,7 +32,12 @@ def too_thin(tree: FlowTree, spacing_mm: float) -> Loss:
 
 
 def choose_auto(
-    tree: FlowTree, budget: Budget, share: float, bearable: Spacing | None = None, closable: bool = False
+    tree: FlowTree,
+    budget: Budget,
+    share: float,
+    most_nodes: float,
+    peak: PeakSpeed | None = None,
+    closable: bool = False,
 ) -> Spacing:
     """The spacing that the branches which carry the flow ask for, or the finest that fits where that costs little.
 
@@ -40,24 +46,27 @@ def choose_auto(
     tree : branches and their parts of the flow.
     budget : what a lattice costs, and what there is.
     share : part of the inflow that may be left out.
-    bearable : the largest spacing that the flow bears, where it is known; it is kept to.
+    most_nodes : fluid nodes that are wanted at most, see :func:`resolving_spacing`.
+    peak : speed of the flow, where it is known.
     closable : whether branches that end in openings can be closed; otherwise they keep `MIN_NODES_ACROSS` nodes.
     """
     limb = tree.carrying(share)
-    chosen = Spacing(2 * limb.radius_mm / NODES_ACROSS, f"{NODES_ACROSS:g} nodes across {_of(tree, limb)}")
+    chosen = resolving_spacing(2 * limb.radius_mm, _of(tree, limb), peak, budget.extent.volume_mm3, most_nodes)
     stem_mm = too_thin(tree, chosen.spacing_mm).narrowest_stem_mm
     if not closable and np.isfinite(stem_mm):
         chosen = Spacing(
             (1 - ROUND_OFF) * 2 * stem_mm / MIN_NODES_ACROSS,
             f"{MIN_NODES_ACROSS:g} nodes across the narrowest branch to an opening",
         )
-    if bearable:
-        chosen = min(chosen, bearable, key=lambda each: each.spacing_mm)
     if not budget.excess(chosen.spacing_mm):
         return chosen
     fitting = budget.finest_mm(chosen.spacing_mm)
     loss = too_thin(tree, fitting)
-    if loss.share > share or (loss.stems and not closable) or (bearable and fitting > bearable.spacing_mm):
+    if (
+        loss.share > share
+        or (loss.stems and not closable)
+        or (peak and fitting > peak.spacing(MAX_GRID_REYNOLDS).spacing_mm)
+    ):
         return chosen
     across = 2 * limb.radius_mm / fitting
     return Spacing(

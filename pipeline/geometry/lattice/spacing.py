@@ -26,6 +26,12 @@ from solver.runtime.errors import StageError
 NODES_ACROSS = 20.0
 """Nodes across the narrowest diameter where the settings do not say (PHYSICS: wall shear stress within 2 %)."""
 
+LEAST_ACROSS = 10.0
+"""The same where more would take too many nodes: wall shear stress within 4 %, velocity within 1 %."""
+
+WANTED_GRID_REYNOLDS = 50
+"""Grid Reynolds number up to which a pressure drop is at most 25 % too large (`solver.run.plan.DROP_ERROR`)."""
+
 CLEARLY_FINER = 1.25
 """By so much a spacing is advised to be finer where passages one node wide cut an opening off."""
 
@@ -109,23 +115,25 @@ def choose_spacing(
     openings: tuple[Opening, ...],
     settings: VoxelizeSettings,
     narrowest: Narrowest | None = None,
-    bearable: Spacing | None = None,
+    peak: "PeakSpeed | None" = None,
+    volume_mm3: float = 0.0,
     coarser: float = 1.0,
     auto: Spacing | None = None,
 ) -> Spacing:
     """The spacing of the settings, or the one that follows from the vessel.
 
-    Without a spacing or nodes across it is D/20, D the narrowest diameter of all openings and branches, or what the
-    flow bears, if that is less.
+    Without a spacing or nodes across it follows from D, the narrowest diameter of all openings and branches, and from
+    the flow, see :func:`resolving_spacing`.
 
     Parameters
     ----------
     openings : ends of the vessel.
     settings : what the user wants.
     narrowest : of the branches, where the centreline is known.
-    bearable : the largest that the flow bears, see :func:`bearable_spacing`, where that is known.
+    peak : speed of the flow, where it is known.
+    volume_mm3 : of the vessel, where it is known; without it nodes are not counted.
     coarser : factor on what is chosen.
-    auto : in place of D/20 and of what the flow bears, where the branches that carry the flow are known.
+    auto : in place of what follows from D, where the branches that carry the flow are known.
 
     Raises
     ------
@@ -138,9 +146,7 @@ def choose_spacing(
         diameter_mm, what = ACROSS[settings.across](openings, narrowest)
         chosen = Spacing(diameter_mm / settings.nodes_across, f"{settings.nodes_across:g} nodes across {what}")
     else:
-        diameter_mm, what = narrowest_mm(openings, narrowest)
-        resolved = Spacing(diameter_mm / NODES_ACROSS, f"{NODES_ACROSS:g} nodes across {what}")
-        chosen = auto or min(resolved, bearable or resolved, key=lambda spacing: spacing.spacing_mm)
+        chosen = auto or resolving_spacing(*narrowest_mm(openings, narrowest), peak, volume_mm3, settings.most_nodes)
     if coarser > 1:
         chosen = chosen.coarsened(coarser * chosen.spacing_mm)
     for opening in sorted(openings, key=lambda opening: opening.radius_mm):  # the smallest is named: it asks for most
@@ -187,23 +193,77 @@ def narrowest_mm(openings: tuple[Opening, ...], narrowest: Narrowest | None) -> 
     return min([_across_smallest(openings, narrowest)] + ([_across_branch(openings, narrowest)] if narrowest else []))
 
 
-def bearable_spacing(openings: tuple[Opening, ...], flow: FlowScale, survey: Callable[[], Sections]) -> Spacing:
-    """The largest spacing that a flow bears, Re nu/U: U the peak speed that the solver will expect, Re the largest grid
-    Reynolds number that it resolves.
+@dataclass(frozen=True)
+class PeakSpeed:
+    """The speed that the spacing must resolve.
 
-    Parameters
+    Attributes
     ----------
-    openings, flow : of the vessel.
-    survey : makes its sections, where the peak speed is not given.
+    m_s : the peak that the solver will expect.
+    source : for messages.
+    viscosity_m2_s : kinematic.
     """
-    speed, source = flow.peak_speed_m_s, "solve.peak_speed_m_s"
-    if not speed:
+
+    m_s: float
+    source: str
+    viscosity_m2_s: float
+
+    @classmethod
+    def of(cls, openings: tuple[Opening, ...], flow: FlowScale, survey: Callable[[], Sections]) -> "PeakSpeed":
+        """Of a flow, as given or as the solver will expect it.
+
+        Parameters
+        ----------
+        openings, flow : of the vessel.
+        survey : makes its sections, where the peak speed is not given.
+        """
+        if flow.peak_speed_m_s:
+            return cls(flow.peak_speed_m_s, "solve.peak_speed_m_s", flow.viscosity_m2_s)
         waveforms, sections = read_waveforms(openings, flow), survey()
         outlets = outlets_of(openings, flow, waveforms)
         out = leaving_m3_s(openings, sections, waveforms.inflow, outlets, flow.density_kg_m3, flow.viscosity_m2_s)
-        speed, source = peak_speed_m_s(openings, sections, out), "the expected peak speed"
-    limit_mm = 1e3 * MAX_GRID_REYNOLDS * flow.viscosity_m2_s / speed
-    return Spacing(limit_mm, f"grid Reynolds number {MAX_GRID_REYNOLDS} at {source} {speed:.3g} m/s")
+        return cls(peak_speed_m_s(openings, sections, out), "the expected peak speed", flow.viscosity_m2_s)
+
+    def spacing(self, grid_reynolds: float) -> Spacing:
+        """That of a grid Reynolds number, Re_g nu/U."""
+        limit_mm = 1e3 * grid_reynolds * self.viscosity_m2_s / self.m_s
+        return Spacing(limit_mm, f"grid Reynolds number {grid_reynolds:g} at {self.source} {self.m_s:.3g} m/s")
+
+
+def resolving_spacing(
+    diameter_mm: float, what: str, peak: PeakSpeed | None, volume_mm3: float, most_nodes: float
+) -> Spacing:
+    """The spacing that resolves a diameter and a flow, or one that does so less well with fewer nodes.
+
+    It is the finer of D/20 and Re_g = 50. Where that takes more nodes than are wanted, it is as much coarser as it must
+    be, but no coarser than D/10 and Re_g = 150, the largest that the solver resolves.
+
+    Parameters
+    ----------
+    diameter_mm, what : the narrowest that counts, and words for it.
+    peak : speed of the flow, where it is known.
+    volume_mm3 : of the vessel.
+    most_nodes : fluid nodes that are wanted at most.
+    """
+    wanted, coarsest = (
+        min(
+            [Spacing(diameter_mm / across, f"{across:g} nodes across {what}")]
+            + ([peak.spacing(grid_reynolds)] if peak else []),
+            key=lambda spacing: spacing.spacing_mm,
+        )
+        for across, grid_reynolds in ((NODES_ACROSS, WANTED_GRID_REYNOLDS), (LEAST_ACROSS, MAX_GRID_REYNOLDS))
+    )
+    count = volume_mm3 / wanted.spacing_mm**3
+    if count <= most_nodes:
+        return wanted
+    why = (
+        f"{wanted.spacing_mm:.4g} mm ({wanted.reason}) would take about {count:.3g} fluid nodes, voxelize.most_nodes is"
+        f" {most_nodes:.3g}"
+    )
+    fitting_mm = float((volume_mm3 / most_nodes) ** (1 / 3))
+    if fitting_mm >= coarsest.spacing_mm:
+        return Spacing(coarsest.spacing_mm, f"{coarsest.reason}, the least that is resolved; {why}")
+    return Spacing(fitting_mm, why)
 
 
 def too_coarse(opening: Opening, spacing_mm: float, what: str, across_mm: float | None = None) -> str:
