@@ -94,6 +94,26 @@ def test_the_table_holds_the_numbers_of_the_cases_to_the_last_digit(tmp_path):
     assert base64.b64decode(link).decode() == (tmp_path / "cohort.csv").read_text()
 
 
+def test_each_key_figure_is_marked_with_what_it_is_worth(tmp_path):
+    """As the report of its case marks it; figures that nothing judges have no mark."""
+    judged = indices() | {"trust": [
+        {"key": "pressure", "of": ["pressure_drops"], "state": "unusable"},
+        {"key": "wall", "of": ["wall.shear"], "state": "reservation"},
+        {"key": "flow", "of": ["openings.flow"], "state": "good"},
+    ]}  # fmt: skip
+    text = made(tmp_path, {"a": judged, "b": indices()})
+    (row,) = re.findall(r'<tr id="case-a".*?</tr>', text, re.DOTALL)
+    assert len(re.findall(r'class="n unusable"[^>]*>[^<]*<sup>✗</sup>', row)) == 1
+    assert len(re.findall(r'class="n reservation"[^>]*>[^<]*<sup>!</sup>', row)) == 2  # mean and percentile
+    (row,) = re.findall(r'<tr id="case-b".*?</tr>', text, re.DOTALL)
+    assert "<sup>" not in row
+    rows = {row["case"]: row for row in csv.DictReader(io.StringIO((tmp_path / "cohort.csv").read_text()))}
+    worth = {"pressure_drop_mmhg": "unusable", "shear_mean_pa": "reservation", "inflow_ml_s": "good"}
+    assert {key: rows["a"][f"{key}_trust"] for key in worth} == worth
+    assert {rows["b"][f"{key}_trust"] for key in worth} == {""}
+    assert "mach_trust" not in rows["a"]  # itself a check
+
+
 def test_what_a_case_does_not_have_is_a_gap_not_a_zero():
     with_osi = indices()
     with_osi["wall"]["osi_mean"] = 0.05
@@ -125,7 +145,9 @@ def test_three_hundred_cases_stay_a_page_that_a_mail_carries(tmp_path):
     rng = np.random.default_rng(3)
     rows = [case(f"case-{k:03d}", factor=float(rng.lognormal())) for k in range(300)]
     picture = "data:image/webp;base64," + "A" * 4000  # two pictures of 150 pixels are smaller
-    rows = [cohort.Row(r.case, r.description, r.failed, r.warnings, r.values, [picture, picture]) for r in rows]
+    rows = [
+        cohort.Row(r.case, r.description, r.failed, r.warnings, r.values, r.worth, [picture, picture]) for r in rows
+    ]
     text = cohort_page(rows, cohort.table(rows))
     assert text.count("<tr id=") == 300
     assert len(text) < 5e6

@@ -160,7 +160,9 @@ def beside(part: float, seed: int) -> Surface:
 
 
 def closed(surface: Surface, settings: SurfaceSettings | None = None, **needs) -> Surface:
-    reported = LatticeNeeds(**{"left_out_share": SHARE, "murray_exponent": 3.0, "memory_gb": None, "most_nodes": 4e6} | needs)
+    reported = LatticeNeeds(
+        **{"left_out_share": SHARE, "murray_exponent": 3.0, "memory_gb": None, "most_nodes": 4e6} | needs
+    )
     return without_too_thin(surface, settings or SurfaceSettings(), reported, SimpleNamespace(log=LOG))
 
 

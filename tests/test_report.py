@@ -1,5 +1,6 @@
 """The page: what it says first, that it escapes what it is given, and that it needs nothing but itself."""
 
+import csv
 import json
 import re
 
@@ -43,6 +44,20 @@ def test_page_carries_all_that_it_shows(made):
     assert not re.findall(r"<script[^>]*src=", html)
     assert "Plotly.newPlot" in html
     assert len(html) < 10e6
+
+
+def test_tables_say_what_their_numbers_are_worth(results):
+    """As indices.json judges the figures: flows, speeds and pressures of openings, and all along the centreline."""
+    state = {each["key"]: each["state"] for each in json.loads((results / "indices.json").read_text())["trust"]}
+    with (results / "openings.csv").open(newline="") as stream:
+        openings = list(csv.DictReader(stream))
+    assert len(openings) == 2
+    for row in openings:
+        assert {key: row[f"{key}_trust"] for key in ("flow", "speed", "pressure")} == {
+            key: state[key] for key in ("flow", "speed", "pressure")
+        }
+    with (results / "centreline_flow.csv").open(newline="") as stream:
+        assert {row["trust"] for row in csv.DictReader(stream)} == {state["along"]}
 
 
 def test_texts_are_escaped(made):

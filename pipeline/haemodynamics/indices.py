@@ -48,6 +48,13 @@ OPENING_COLUMNS = (
 )  # fmt: skip
 """Columns of ``openings.csv``: the keys of an opening in ``indices.json``."""
 
+OPENING_TRUST = {
+    "flow_trust": "openings.flow",
+    "speed_trust": "openings.peak_speed",
+    "pressure_trust": "openings.pressure",
+}
+"""Further columns of it, what flows, speeds and pressures are worth, by the quantity that tells it."""
+
 LONG_COLUMNS = ("quantity", "name", "value", "unit", "trust")
 """Columns of ``indices.csv``; the last says what the number is worth, see :mod:`trust`."""
 

@@ -32,6 +32,7 @@ class Column:
     words, unit : for reading.
     of : its value in ``indices.json``; none where a case does not have it.
     factor : from the value to what is shown, 100 for per cent.
+    quantity : that of ``indices.csv`` which tells what it is worth; empty where nothing does.
     spread : whether its spread over the cases is plotted.
     """
 
@@ -40,6 +41,7 @@ class Column:
     unit: str
     of: Callable[[Mapping[str, Any]], float | None]
     factor: float = 1.0
+    quantity: str = ""
     spread: bool = True
 
     @property
@@ -57,6 +59,7 @@ class Row:
     run, description : name of its folder, ``<case>`` or ``<case>@<scenario>``, and what the case is.
     failed, warnings : names of the checks that failed, and warnings in words.
     values : by key of the column; none where the case does not have it.
+    worth : good, reservation or unusable, by key of the column; empty where nothing says so.
     pictures : addresses of small pictures.
     stage, message : of a run that was not finished the stage that failed, if any was begun, and what is said of it.
     unsettled : by how much the flow had not settled; empty where it had.
@@ -68,6 +71,7 @@ class Row:
     failed: list[str]
     warnings: list[str]
     values: Mapping[str, float | None]
+    worth: Mapping[str, str]
     pictures: list[str]
     stage: str = ""
     message: str = ""
@@ -136,19 +140,52 @@ def _largest(values: list[float]) -> float:
 
 
 COLUMNS = (
-    Column("inflow_ml_s", "inflow", "mL/s", _over("openings", "flow_ml_s", sum, "inlet")),
-    Column("peak_speed_m_s", "peak speed", "m/s", _at("peak_speed_m_s")),
-    Column("pressure_drop_mmhg", "largest pressure drop", "mmHg", _over("pressure_drops", "drop_mmhg", _largest)),
-    Column("pressure_ratio_min", "least pressure ratio", "", _over("pressure_drops", "pressure_ratio", min)),
-    Column("shear_mean_pa", "mean wall shear stress", "Pa", _at("wall", "shear_mean_pa")),
-    Column("shear_p99_pa", "99th percentile of the wall shear stress", "Pa", _at("wall", "shear_p99_pa")),
-    Column("wall_below_0.4_pa_fraction", "wall below 0.4 Pa", "%", _at("wall", "low_shear_fraction", "0.4 Pa"), 100.0),
-    Column("osi_mean", "mean oscillatory shear index", "", _at("wall", "osi_mean")),
+    Column(
+        "inflow_ml_s", "inflow", "mL/s", _over("openings", "flow_ml_s", sum, "inlet"), quantity="openings.flow_ml_s"
+    ),
+    Column("peak_speed_m_s", "peak speed", "m/s", _at("peak_speed_m_s"), quantity="peak_speed_m_s"),
+    Column(
+        "pressure_drop_mmhg",
+        "largest pressure drop",
+        "mmHg",
+        _over("pressure_drops", "drop_mmhg", _largest),
+        quantity="pressure_drops.drop_mmhg",
+    ),
+    Column(
+        "pressure_ratio_min",
+        "least pressure ratio",
+        "",
+        _over("pressure_drops", "pressure_ratio", min),
+        quantity="pressure_drops.pressure_ratio",
+    ),
+    Column(
+        "shear_mean_pa", "mean wall shear stress", "Pa", _at("wall", "shear_mean_pa"), quantity="wall.shear_mean_pa"
+    ),
+    Column(
+        "shear_p99_pa",
+        "99th percentile of the wall shear stress",
+        "Pa",
+        _at("wall", "shear_p99_pa"),
+        quantity="wall.shear_p99_pa",
+    ),
+    Column(
+        "wall_below_0.4_pa_fraction",
+        "wall below 0.4 Pa",
+        "%",
+        _at("wall", "low_shear_fraction", "0.4 Pa"),
+        100.0,
+        "wall.low_shear_fraction",
+    ),
+    Column("osi_mean", "mean oscillatory shear index", "", _at("wall", "osi_mean"), quantity="wall.osi_mean"),
     Column("narrowing_fraction", "largest narrowing", "%", _over("stenoses", "stenosis_by_diameter", max), 100.0),
-    Column("reynolds_max", "largest Reynolds number", "", _over("openings", "reynolds", max)),
+    Column(
+        "reynolds_max", "largest Reynolds number", "", _over("openings", "reynolds", max), quantity="openings.reynolds"
+    ),
     Column("sac_volume_ml", "volume of sacs", "mL", _over("sacs", "volume_ml", sum)),
     Column("volume_ml", "volume", "mL", _at("volume", "volume_ml")),
-    Column("dissipated_w", "power lost to friction", "W", _at("energy", "dissipation_w")),
+    Column(
+        "dissipated_w", "power lost to friction", "W", _at("energy", "dissipation_w"), quantity="energy.dissipation_w"
+    ),
     Column("nodes_across", "nodes across", "", _check("nodes across"), spread=False),
     Column("flow_balance_fraction", "flow balance", "%", _check("flow balance"), 100.0, spread=False),
     Column("mach", "Mach number", "", _check("Mach number"), spread=False),
@@ -170,7 +207,7 @@ def cohort_page(rows: Sequence[Row], table: str) -> str:
     finished = len(rows) - states.count("unfinished")
     context = {
         "head": [column.label for column in shown],
-        "rows": [(row, [_cell(column, row.values[column.key]) for column in shown]) for row in rows],
+        "rows": [(row, [_cell(column, row) for column in shown]) for row in rows],
         "plots": [(column.label, spread(column, rows)) for column in shown if column.spread],
         "box": finished >= FEWEST_FOR_A_BOX,
         "count": len(rows),
@@ -188,9 +225,10 @@ def _counted(count: int, thing: str) -> str:
     return f"{count} {thing}" if count == 1 else f"{count} {thing}s"
 
 
-def _cell(column: Column, value: float | None) -> tuple[str, str]:
-    """What sorts and what is read."""
-    return ("", DASH) if value is None else (repr(value), number(column.factor * value))
+def _cell(column: Column, row: Row) -> tuple[str, str, str]:
+    """What sorts, what is read, and what it is worth."""
+    value = row.values[column.key]
+    return ("", DASH, "") if value is None else (repr(value), number(column.factor * value), row.worth[column.key])
 
 
 def spread(column: Column, rows: Sequence[Row]) -> Markup:

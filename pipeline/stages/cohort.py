@@ -12,6 +12,7 @@ from pydantic import Field
 
 from pipeline.case.settings.base import RunName, Section, parse
 from pipeline.haemodynamics.indices import read_json
+from pipeline.haemodynamics.trust import trust_of
 from pipeline.reporting.cohort_page import COLUMNS, Row, cohort_page
 from pipeline.reporting.page import embed
 from pipeline.reporting.pictures import to_webp
@@ -44,30 +45,34 @@ def row(run: str, description: str, indices: dict[str, Any], pictures: list[byte
     """
     failed = [check["name"] for check in indices["checks"] if not check["passed"]]
     values = {column.key: column.of(indices) for column in COLUMNS}
+    worth = {column.key: trust_of(indices.get("trust", ()), column.quantity, "") for column in COLUMNS}
     small = [embed(to_webp(png, THUMBNAIL_PIXELS), "webp") for png in pictures]
     state = {key: indices.get(key) or "" for key in ("unsettled", "unsteady")}
-    return Row(run, description, failed, list(indices["warnings"]), values, small, **state)
+    return Row(run, description, failed, list(indices["warnings"]), values, worth, small, **state)
 
 
 def unfinished_row(run: str, stage: str, message: str) -> Row:
     """A run that was not finished, as the page shows it."""
-    return Row(run, "", [], [], dict.fromkeys(column.key for column in COLUMNS), [], stage, message)
+    none, unknown = dict.fromkeys(column.key for column in COLUMNS), dict.fromkeys((c.key for c in COLUMNS), "")
+    return Row(run, "", [], [], none, unknown, [], stage, message)
 
 
 def table(rows: list[Row]) -> str:
     """The rows as CSV: case and scenario, whether it was finished and its checks passed, how many warnings it has, its
-    key figures, then in words what failed and what was warned of, and the stage that failed with its message. Numbers
-    have all their digits; what a case does not have is empty.
+    key figures, what each is worth where that is judged, then in words what failed and what was warned of, and the
+    stage that failed with its message. Numbers have all their digits; what a case does not have is empty.
     """
     stream = io.StringIO()
     writer = csv.writer(stream, lineterminator="\n")
     shown = [column for column in COLUMNS if any(row.values[column.key] is not None for row in rows)]
-    writer.writerow([*_FIRST, *(column.key for column in shown), *_LAST])
+    judged = [column for column in shown if column.quantity]
+    writer.writerow([*_FIRST, *(c.key for c in shown), *(f"{c.key}_trust" for c in judged), *_LAST])
     for each in rows:
         values = ["" if each.values[c.key] is None else repr(each.values[c.key]) for c in shown]
-        judged = ["no" if each.failed else "yes", len(each.warnings)] if each.finished else ["", ""]
+        checked = ["no" if each.failed else "yes", len(each.warnings)] if each.finished else ["", ""]
+        worth = [each.worth[c.key] for c in judged]
         words = ["; ".join(each.failed), " | ".join(each.warnings), each.stage, each.message]
-        writer.writerow([each.case, each.scenario, "yes" if each.finished else "no", *judged, *values, *words])
+        writer.writerow([each.case, each.scenario, "yes" if each.finished else "no", *checked, *values, *worth, *words])
     return stream.getvalue()
 
 

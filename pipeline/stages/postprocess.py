@@ -31,6 +31,7 @@ from pipeline.haemodynamics.energy import Energy
 from pipeline.haemodynamics.indices import (
     LONG_COLUMNS,
     OPENING_COLUMNS,
+    OPENING_TRUST,
     indices,
     long_rows,
     monitored_flows_ml_s,
@@ -40,7 +41,7 @@ from pipeline.haemodynamics.indices import (
 )
 from pipeline.haemodynamics.sac import Sacs
 from pipeline.haemodynamics.sections import find_stations, wall_of_stations
-from pipeline.haemodynamics.trust import judged
+from pipeline.haemodynamics.trust import judged, trust_of
 from pipeline.haemodynamics.volume import Volume
 from pipeline.haemodynamics.wall_indices import oscillatory_shear_index, wall_arrays
 from pipeline.haemodynamics.wall_shear_stress import Wall, fit_nodes_to_wall, near_openings, within_period
@@ -227,8 +228,11 @@ def _compute(job: Job) -> None:
     write_still(job.outputs["statistics"], nodes, results.volume.arrays(flow))
     job.outputs["indices"].write_text(json.dumps(found, indent=2) + "\n", encoding="utf-8")
     write_table(job.outputs["indices-table"], LONG_COLUMNS, long_rows(found))
-    write_table(job.outputs["openings-table"], OPENING_COLUMNS, found["openings"])
-    write_table(job.outputs["along-table"], COLUMNS, results.profile)
+    worth = {column: trust_of(found["trust"], quantity, "") for column, quantity in OPENING_TRUST.items()}
+    rows = [opening | worth for opening in found["openings"]]
+    write_table(job.outputs["openings-table"], (*OPENING_COLUMNS, *OPENING_TRUST), rows)
+    along = trust_of(found["trust"], "centreline", "")
+    write_table(job.outputs["along-table"], (*COLUMNS, "trust"), [row | {"trust": along} for row in results.profile])
     write_centreline_profile(results.profile, job.outputs["along"])
 
 
