@@ -85,6 +85,41 @@ def test_an_end_whose_lumen_frays_is_cut_behind_that(seed):
     assert abs(first.normal[0]) > 0.99
 
 
+def fading(seed: int) -> tuple[Volume, float]:
+    """A bent tube whose lumen narrows over 4 to 8 radii to its end, flattened there and with mouths of branches on it,
+    and where along x it is whole, mm; all drawn at random.
+    """
+    rng = np.random.default_rng(seed)
+    radius = rng.uniform(5, 10)
+    length, fade, least = rng.uniform(12, 16) * radius, rng.uniform(4, 8) * radius, rng.uniform(0.12, 0.25) * radius
+    way = np.linspace(0, length, 80)
+    axis = way[:, None] * [1.0, 0, 0]
+    axis[:, 1] = rng.uniform(0, 0.25) * length * np.sin(np.pi * way / length)
+    radii = radius - (radius - least) * np.clip(1 - way / fade, 0, 1)
+    volume = grid_around(axis, radius + 6, seed=seed)
+    x, _, z = np.moveaxis(voxel_places(volume), -1, 0)
+    flat, till = rng.uniform(0.25, 0.6), rng.uniform(0.6, 1.0) * fade
+    half = np.interp(x, [0.8 * till, till], [flat, 1.0]) * np.interp(x, axis[:, 0], radii)
+    lumen = near_curve(volume, axis, radii) & (np.abs(z) < half)
+    for _ in range(rng.integers(0, 3)):
+        k, turn = np.searchsorted(way, rng.uniform(0.3, 1.2) * fade), rng.uniform(0, 2 * np.pi)
+        mouth = (radii[k] + rng.uniform(0.3, 0.8) * radius) * np.array([0, np.cos(turn), np.sin(turn)])
+        lumen |= near_curve(volume, np.array([axis[k], axis[k] + mouth]), 0.3 * radius)
+    return volume.with_voxels(lumen.astype(np.uint8)), fade
+
+
+@pytest.mark.parametrize("seed", [4, 19, 100, 101])
+def test_a_vessel_that_fades_to_its_end_is_open_there(seed):
+    """As a real aorta does, of which only a small branch was open. With sections placed by the radius of the tip alone
+    the first two had one open end.
+    """
+    lumen, whole_mm = fading(seed)
+    surface = extract(lumen)
+    check_closed(surface.mesh)
+    assert len(surface.openings) >= 2
+    assert min(opening.centre_mm[0] for opening in surface.openings) < 1.2 * whole_mm
+
+
 NAMES = tuple(
     OpeningSettings(
         name=name, role="inlet" if name == "parent" else "outlet", near_mm=tuple(points[0 if name == "parent" else -1])

@@ -44,6 +44,8 @@ MERGED_AREA = 2.0
 """A section larger than this many times the cut's has merged with another vessel and says nothing of the axis."""
 FRAYED_RADII = 4.0
 """Loops of the centreline within so many radii of an end are those of a frayed lumen, not of vessels."""
+TAPERED = 1.5
+"""Where the vessel is so many times wider than its end, it fades along its length; sections are then also as wide."""
 MIRROR = np.array([-1.0, -1.0, 1.0])
 """Takes RAS coordinates to LPS."""
 PIXELS_PER_RADIUS = 10.0
@@ -169,14 +171,22 @@ def place_cut(
     least_radius_mm : equivalent radius of the section, at least.
     cut_roundness : ratio of the section's axes over that of the vessel behind, at least.
     """
-    radius = branch.end_radius_mm
-    step = STEP_RADII * radius
-    axis = _axis_of_branch(centreline, branch, radius, step)
     limits = _Limits(cut_radii, cut_roundness, np.pi * least_radius_mm**2)
-    cut, axis = _first_cut(field, axis, radius, limits)
-    if cut:
-        cut, _ = _first_cut(field, axis, radius, limits)  # along the axis that the first cut has repaired
-    return cut
+    for radius in _scales_mm(branch):
+        axis = _axis_of_branch(centreline, branch, radius, STEP_RADII * radius)
+        cut, axis = _first_cut(field, axis, radius, limits)
+        if cut:
+            cut, _ = _first_cut(field, axis, radius, limits)  # along the axis that the first cut has repaired
+        if cut:
+            return cut
+    return None
+
+
+def _scales_mm(branch: Branch) -> list[float]:
+    """Radii by which sections are placed: that of the end, and that of the vessel where it narrows all the way."""
+    own = branch.radius_mm[branch.way_mm <= branch.own_length_mm]
+    wide = float(own.max(initial=0.0))
+    return [branch.end_radius_mm] + ([wide] if wide > TAPERED * branch.end_radius_mm else [])
 
 
 def _first_cut(
