@@ -145,4 +145,5 @@ def test_the_aorta_and_each_iliac_are_open_without_a_hint(lumen, action):
     assert len(surface.openings) == (9 if action == "keep" else 5)
     gone = surface.quality["side_branches"]
     assert all(record["radius_mm"] < 3 for record in gone)
-    assert len(gone) == (0 if action == "keep" else 5)  # with a lumbar artery, which is too thin to be open
+    wanted = {0} if action == "keep" else {5, 6}  # with one or two lumbar arteries, which are too thin to be open
+    assert len(gone) in wanted

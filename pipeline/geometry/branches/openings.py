@@ -173,7 +173,7 @@ def place_cut(
     """
     limits = _Limits(cut_radii, cut_roundness, np.pi * least_radius_mm**2)
     for radius in _scales_mm(branch):
-        axis = _axis_of_branch(centreline, branch, radius, STEP_RADII * radius)
+        axis = _to_the_tip(field, _axis_of_branch(centreline, branch, radius, STEP_RADII * radius), radius)
         cut, axis = _first_cut(field, axis, radius, limits)
         if cut:
             cut, _ = _first_cut(field, axis, radius, limits)  # along the axis that the first cut has repaired
@@ -215,6 +215,16 @@ def _axis_of_branch(centreline: Centreline, branch: Branch, radius: float, step:
     start = int(min(1.5 / STEP_RADII, len(inner) // 3))  # the skeleton's free end may turn to a corner of the lumen
     ahead = min(start + int(1.0 / STEP_RADII), len(inner) - 1)
     return _extended(inner[start:], inner[start] - inner[ahead], int(REACH_RADII / STEP_RADII) + start, step)
+
+
+def _to_the_tip(field: Volume, axis: NDArray[np.float64], radius: float) -> NDArray[np.float64]:
+    """An axis that begins outside the lumen: where this frays the skeleton may end far inside."""
+    step = np.linalg.norm(axis[1] - axis[0])
+    for _ in range(int(FRAYED_RADII / REACH_RADII) + 1):
+        if not _section(field, axis[0], axis[1] - axis[0], radius).area_mm2:
+            break
+        axis = _extended(axis, axis[0] - axis[1], int(REACH_RADII / STEP_RADII), float(step))
+    return axis
 
 
 def _extended(
