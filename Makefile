@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # make demo | make test | make studies [SET=ci|quick|full] | make validation | make lint | make bench | make lock | make slurm | make cuda
 # Needs Python 3.11 or newer and make; everything else goes into .venv.
 

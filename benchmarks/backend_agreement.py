@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """CUDA against the CPU for every model, parts of a domain against the whole, and sums against the number of threads.
 
     python benchmarks/backend_agreement.py --json results.json

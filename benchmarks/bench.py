@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Speed of the solver beside that of the memory: a box, a pipe and a vessel tree of many sizes, on all that is here.
 
     python benchmarks/bench.py

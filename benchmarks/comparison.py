@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """This solver against the algorithm that it grew from, and against lbmpy where that is installed.
 
     python benchmarks/comparison.py

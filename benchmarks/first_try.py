@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """First try: what the workflow makes of inputs that it was not written for, by the README's steps.
 
     HEMO_CASES=... python benchmarks/first_try.py --folder tried --until lattice

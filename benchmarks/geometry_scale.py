@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Time and memory from a surface to node arrays, through the command lines of both stages, and of the solver's start.
 
     python benchmarks/geometry_scale.py --nodes 1 5 20 --json benchmarks/results/geometry-scale.json

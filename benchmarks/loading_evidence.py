@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Worst error of loading for each fault of a series, and what becomes of damaged files, as tables, and as JSON.
 
     python benchmarks/loading_evidence.py [--mutations 4000 --first 50000] [--json benchmarks/results/DATE-loading.json]

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What looking at a run costs: rows of the monitor, looks for a flow that diverges, and the mean over a cycle.
 
     python benchmarks/monitor_cost.py --radius 20 --backend cpu --json results.json

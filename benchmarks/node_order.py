@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """How the order of the nodes bears on locality and on the speed of the solver.
 
     python benchmarks/node_order.py --json benchmarks/results/node-order.json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Statistics of nodes: CUDA against the CPU, and what they cost.
 
     PYTHONPATH=.:benchmarks python benchmarks/node_statistics.py [--radius 44] [--small 6.2] [--json results.json]

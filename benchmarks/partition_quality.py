@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Quality and time of the partition: links between parts, balance, pieces, by the height that cuts.
 
     python benchmarks/partition_quality.py --json results.json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Forecast of the steps of steady runs against what they take: small shapes of random size, speed and viscosity.
 
     python benchmarks/settling_forecast.py [--cases N] [--seed S] [--json FILE]

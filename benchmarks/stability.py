@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Stability of the solver: what each flow of tests/support/stability_matrix.py ends in, and what it is worth.
 
     python benchmarks/stability.py make --folder matrix

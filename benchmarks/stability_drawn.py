@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Stability of the defaults in flows drawn at random, from a seed, and run with nothing but the flow.
 
     PYTHONPATH=.:benchmarks python benchmarks/stability_drawn.py 40 --seed 1 [--steps 20000]

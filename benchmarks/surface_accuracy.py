@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Surfaces of shapes with known volume, area and radius: convergence, smoothers, remeshing; tables and JSON.
 
     python benchmarks/surface_accuracy.py convergence smoothers remeshing --json benchmarks/results/DATE-surface.json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """D3Q19 beside D3Q27: speed, memory, and by how much fast flow askew to the axes feels the lattice.
 
     PYTHONPATH=.:benchmarks python benchmarks/velocity_sets.py [--radius 40] [--backend cuda] [--speeds-only]

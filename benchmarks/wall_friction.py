@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Friction of curved walls: how much of Poiseuille's flow a force drives through endless pipes, by velocity set.
 
     PYTHONPATH=.:benchmarks python benchmarks/wall_friction.py [--radius 5.1] [--collision projected]

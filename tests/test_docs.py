@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The documentation: links lead somewhere, pages are short enough to be read, and comments name pages that exist."""
 
 import re

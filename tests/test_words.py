@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Names and pages speak the field's terms (docs/glossary.md): words that were retired do not come back."""
 
 import io

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Stage 5: the closed surface becomes a lattice of tagged nodes.
 
 A node is fluid if the surface encloses it. Ends of links that cut through the wall from one fluid node to another,

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Forecast of a run: memory, steps and time, before anything is computed.
 
 A run ends when what its ramp has left behind has died away. Outlets of a steady flow let waves leave

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a refusal advises, taken from its own words, and done.
 
 A case is run as the workflow runs it, stage after stage, each on the files of those before it, and each again only

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A pipe with Hagen-Poiseuille flow in it, as the stages before postprocess would hand it over, from formulas alone."""
 
 from dataclasses import dataclass

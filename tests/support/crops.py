@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Vessels that tight crops cut, and leaks of their segmentation, drawn at random."""
 
 from dataclasses import dataclass

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Small DICOM series of a volume, changes to them, and loading them."""
 
 import logging

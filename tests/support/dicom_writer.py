@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Writer: DICOM datasets with pixels in each lossless transfer syntax, and enhanced multi-frame images.
 
 JPEG is written by a coder of its own, so that the decoder is not held to what its own library writes.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A cluster faked on this machine: the commands of SLURM that the executor plugin calls, as one script of many names.
 
 Each job has a folder: what sbatch was told (``options.json``), its state, and the process group of its step, to which

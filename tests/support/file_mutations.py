@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Damaged files, made from sound ones by seeds, and what reading makes of them.
 
     python tests/support/file_mutations.py KINDS COUNT [FIRST]  # judges so many cases of each kind, a line of JSON each

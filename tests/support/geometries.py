@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Node arrays of shapes that have formulas: exact wall distances, no surface, nothing but NumPy."""
 
 from collections.abc import Callable

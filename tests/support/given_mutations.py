@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Damaged masks and surfaces by seeds, each held against the sound one.
 
 Nothing of a damaged file may be wrong beyond what its own damaged bytes say: bits of a segmentation's frames, one slice

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Images of shapes with known volume, area and radius: the part of each voxel that the shape fills, or a mask of it."""
 
 from collections.abc import Callable

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a run of the workflow left, without what differs from run to run: to compare runs that must agree."""
 
 import json

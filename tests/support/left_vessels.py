@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Masks of vessels, and of vessels that have been left for a heart or a vein, drawn at random."""
 
 from collections.abc import Callable

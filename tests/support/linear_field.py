@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Series whose intensity is a linear function of the place in the patient: every error of geometry shows.
 
 A slice is made from nothing but its own position, orientation and pixel spacing, so that the truth owes nothing to the

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Faults of DICOM series, each made into a series of the linear field: what becomes of it by default, and treated."""
 
 import shutil

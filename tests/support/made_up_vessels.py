@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Runs of vessels whose flow is made up, for measures that look at velocity, pressure, stress and the wall."""
 
 from dataclasses import replace

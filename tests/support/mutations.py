@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Damaged DICOM files, made from sound ones by seeds, and what loading makes of them.
 
     python tests/support/mutations.py FIRST STEP COUNT   # judges cases FIRST, FIRST + STEP, ...; one line of JSON each

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The textbook solver on node arrays as drivers take them: with openings, and walls that move or let fluid slip."""
 
 from collections.abc import Mapping

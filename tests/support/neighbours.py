@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Vessels at random beside lung, bone, calcium, veins and thrombus: phantoms for the threshold that is found."""
 
 from dataclasses import dataclass

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A record of `paraview.simple`: the names of ParaView 5.12 that scripts here may use, and nothing behind them.
 
 The lists below were taken from ParaView's documentation of `paraview.simple`, from the definitions of its proxies, and

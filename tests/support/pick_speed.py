@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """How long the page to write the case file on takes to grow in an image of 512 x 512 x 300 voxels.
 
     python tests/support/pick_speed.py

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A copy of the project, in which the workflow may run without touching what is here."""
 
 import shutil

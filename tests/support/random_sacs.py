@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Random vessels with one sac and without any: what is looked for, and what must not be found."""
 
 from dataclasses import dataclass

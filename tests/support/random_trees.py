@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Random vessel trees: bends, tapers, bifurcations, side branches, loops, stubs and sacs, in any orientation.
 
 A tree is valid where an image could tell it from any other: its mask is one piece with as many loops as were made,

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A folder as the stages before the report leave it, for Poiseuille flow in a pipe, and the report made of it."""
 
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Series that were mixed up or damaged in ways drawn by seeds, and what loading makes of each.
 
     python tests/support/series_mutations.py FIRST COUNT      # one line of JSON each, and the numbers of all

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Surfaces of revolution with known area, volume and inside, as the surface stage would hand them on."""
 
 import numpy as np

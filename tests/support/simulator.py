@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Programs that run on the simulator of CUDA."""
 
 import os

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A file system of its own for a test: one that is small, or that becomes read-only."""
 
 import subprocess

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The matrix of flows in which the solver must stay stable: vessels, steady or reversing, by the grid Reynolds number.
 
 An entry is run with the settings of a case that gives nothing but the flow. Its grid Reynolds number is U dx/nu with

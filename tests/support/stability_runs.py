@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Runs of flows in which the solver must stay stable, and the record of how each ended; nothing but the solver."""
 
 import csv

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Surfaces of vessels with known centrelines: round tubes swept along curves, and bifurcations from a distance."""
 
 import numpy as np

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Random vessels with places that an image hardly resolves: twigs, threads with a bulb behind them, flaps and slits."""
 
 from collections.abc import Callable

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Masks of vessels with known shape: unions of balls along curves, on grids in any orientation."""
 
 import numpy as np

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Blurred, noisy tubes with a known lumen, for the tests of the filter and the segmentation."""
 
 import numpy as np

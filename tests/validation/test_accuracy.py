@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """From DICOM to numbers: phantoms whose shape and flow are known go the way of a patient."""
 
 import json

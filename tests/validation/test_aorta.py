@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The bifurcation of a real aorta against a reference surface that others made with other software (VMTK).
 
 The image's frame is LPS, the reference's (-x, -y, z) of it. The reference ends where it was cut, by cuts that are not

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The baseline benchmark: which programs it compares and that they agree. Never how fast anything is."""
 
 import logging

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`make bench` on tiny lattices: what it keeps and draws; and the tree that it runs on. Never how fast anything is."""
 
 import json

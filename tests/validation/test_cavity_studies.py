@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What the studies of the driven cavity measure, on flows of which that is known."""
 
 from types import SimpleNamespace

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The ladder of validation says what was measured, and says so where it was not."""
 
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The reference four-pass solver: its walls of wall nodes against their formulas and against flows that are known."""
 
 from dataclasses import replace

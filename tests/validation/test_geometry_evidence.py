@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Evidence for the geometry of loading: series of a linear field, with each fault, come back right or are refused.
 
 Right means within 0.5 % of the range of the series' intensities at the place that the volume states, in every voxel

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The ladder of validation with openings: pipes, a step, a fork and pulsatile flow, solved as cases are.
 
 Quick tests hold coarse lattices to what the orders of convergence leave of the ladder's figures there; the ladder's own

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The ladder of validation without openings: flows with known answers, each with the number that it has to reach.
 
 Driven by a body force or a moving wall; `make validation` writes what was measured into docs/validation/ladder.md.

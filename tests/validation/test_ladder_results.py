@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The ladder of validation for what a user sees on the wall: pipes solved as cases are, through `postprocess`, against
 formulas; steady, and pulsatile with a stress that turns back.
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """From surface to node arrays: volume, area and radius of pipes, spheres and tori as the lattice knows them."""
 
 import numpy as np

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Accuracy of the whole way from DICOM to mask on phantoms (benchmarks/segmentation_accuracy.py)."""
 
 import json

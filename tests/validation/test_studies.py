@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Published studies: their files say what is wrong with them, and what was measured comes to the pages as it is."""
 
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Flow in a torus against theory and balances, and what the study of a bend measures of a flow that is known."""
 
 from dataclasses import dataclass

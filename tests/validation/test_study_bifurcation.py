@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What the study of forks measures, on made-up flows with known answers."""
 
 from types import SimpleNamespace

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What the studies of channels measure, of profiles that are known."""
 
 from dataclasses import dataclass

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What the studies of velocity sets and collision models measure with the textbook solver, where the answer is
 known.
 """

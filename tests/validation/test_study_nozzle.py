@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What the studies of a jet and of isotropy measure of flows that are known."""
 
 from pathlib import Path

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What the studies of straight pipes measure, of flows that are known."""
 
 from dataclasses import replace

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Blood and other fluids in a pipe: closed forms against quadrature and each other, and what is measured of them."""
 
 from functools import cache, partial

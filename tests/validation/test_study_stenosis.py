@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Balance of momentum, estimates of pressure drops and reattachment, on made-up flows with known answers."""
 
 import numpy as np

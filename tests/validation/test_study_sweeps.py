@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Sweeps over threads and snapshots: what is timed, what is refused, and what the study makes of known times."""
 
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Pulsatile flow in a pipe: its solution holds the equations, and of made-up flows is measured what was put in."""
 
 from types import SimpleNamespace

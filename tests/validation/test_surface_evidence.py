@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """From image to surface: volume, area and radius of known shapes. `benchmarks/surface_accuracy.py` makes the tables."""
 
 import logging

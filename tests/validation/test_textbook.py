@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Velocity sets as data, and the textbook solver that runs them: what D3Q19 and D3Q27 carry, and where they differ."""
 
 from dataclasses import replace

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a refusal advises, followed to the letter, ends in a result or in another refusal: never in the same one.
 
 What is advised is read out of the message itself (advice.py); each kind of input that is refused is made small here,

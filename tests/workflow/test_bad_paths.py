@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Names and paths reach the shell as they are: nothing in them is run, and nothing is written outside of results/."""
 
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Many cases of a table, each in two scenarios, from DICOM to the indices of the flow or to the page of all cases."""
 
 import subprocess

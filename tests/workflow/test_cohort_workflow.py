@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Many cases in many scenarios through the workflow: what runs, what is shared, and what a failure leaves.
 
 The stages are stand-ins that write what they were told, so that the order of the jobs can be looked at in seconds.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Container files: their syntax, and that what they copy is there; they are not built here."""
 
 import re

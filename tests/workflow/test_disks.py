@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Disks that are full or read-only: one line with the folder and the remedy, whatever library writes, and no output."""
 
 import json

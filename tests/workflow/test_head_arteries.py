@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Two arteries of a real head, as their case files say: slices stand 3.7 times as far apart as pixels."""
 
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The workflow is killed at random moments of all its stages: the next run always finishes, with the same results."""
 
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A carotid waveform through the demo's aneurysm with Windkessels behind its outlets: stable, periodic, conserving."""
 
 import json

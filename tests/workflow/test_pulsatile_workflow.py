@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A waveform from the case file to the report: a small pipe under a carotid's flow, with a Windkessel behind it."""
 
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a killed Snakemake leaves is cleared away, unless another one is alive in the folder."""
 
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The workflow on a SLURM cluster, faked here: what jobs ask for, and runs that the end of their time stops."""
 
 import json

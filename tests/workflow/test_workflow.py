@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The workflow as a user runs it: one small case from DICOM to report, in a copy of the project."""
 
 import json

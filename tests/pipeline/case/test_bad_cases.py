@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Whatever stands in a case file, it is a case that reaches every stage, or is refused with one line a mistake."""
 
 import copy

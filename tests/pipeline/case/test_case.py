@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A wrong setting ends with one line that names the key, the value and what would be right."""
 
 import copy

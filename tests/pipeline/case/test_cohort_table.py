@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Cases as a table: every mistake is told with its row, column, value and remedy before anything runs."""
 
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The list of series says what there is, what can be loaded, and why the rest cannot."""
 
 import subprocess

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Damaged files never crash loading, hang it, take more than 2 GB, tell who the patient is, or make a wrong volume.
 
 What is damaged, and what is judged, stands in mutations.py. The damage runs in a process of its own, so that a crash

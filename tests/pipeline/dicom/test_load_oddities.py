@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Real odd files: what loading makes of each is stated here by name; none is read wrongly, none ends in a traceback.
 
 ``real_cases / "dicom-oddities"``; its README.txt and MANIFEST.csv say where each file is from. Single slices are judged

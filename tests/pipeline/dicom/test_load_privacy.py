@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Load never says who the patient is, whether it succeeds or refuses, lists or loads, and whatever the source is."""
 
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A mask that was stored as an ordinary DICOM series is brought in where it lay; an image is not taken for one."""
 
 from collections.abc import Callable

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Stored values come back bit for bit through every lossless transfer syntax, or are refused."""
 
 import tempfile

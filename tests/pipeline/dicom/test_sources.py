@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Every source of images gives the same volume (folder, DICOMDIR, ZIP file, list of files); unsafe ones are refused."""
 
 import json

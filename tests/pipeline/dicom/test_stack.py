@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Slices become the regular grid on which they lie, are resampled to one, or are refused: never a wrong place."""
 
 import logging

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A strange series: nothing of it is lost without a word, no two are mixed, and what a refusal advises works."""
 
 import logging

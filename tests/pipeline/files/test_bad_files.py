@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Files that are damaged, or made to do harm, are refused with one line: no crash, no hang, no memory without end, and
 nothing outside of them is read.
 

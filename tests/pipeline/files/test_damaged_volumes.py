@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Volume files that are cut, changed, or hold what is no real number are refused before a library reads them.
 
 What has a checksum (.nii.gz, NRRD with gzip, compressed MetaImage) is refused when a byte of it changes. Raw voxels

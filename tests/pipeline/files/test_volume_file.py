@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Volume files are read where they say they lie, or refused where they do not say it, or say it twice."""
 
 import struct

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Vessels that the border of the image cuts: there the border is the opening, and no volume is lost on the way."""
 
 import logging

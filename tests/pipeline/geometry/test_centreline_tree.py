@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Lengths, radii and forks of vessels that are known, whatever way they lie and however their surface is written."""
 
 import csv

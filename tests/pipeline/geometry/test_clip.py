@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A cut takes one end off a closed surface and leaves it closed."""
 
 import numpy as np

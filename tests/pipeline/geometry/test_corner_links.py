@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Links along the eight corner directions, which only flow in 27 directions needs."""
 
 import numpy as np

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Developed flow over caps against closed forms and series."""
 
 import numpy as np

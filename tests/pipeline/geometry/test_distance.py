@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Distances to a surface are those of a search over all of its triangles."""
 
 import numpy as np

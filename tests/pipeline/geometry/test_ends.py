@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Where ends are cut, that their names survive another segmentation, and that a refusal says and shows why."""
 
 import json

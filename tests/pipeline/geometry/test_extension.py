@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A straight tube in front of an opening: closed, as large as the cap is wide and the tube long."""
 
 import logging

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Canonical geometries on a grid: flat walls half-way, patches, and lattices that repeat."""
 
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Triangles that pass through each other are found, all of them, and those that touch are not."""
 
 from fractions import Fraction

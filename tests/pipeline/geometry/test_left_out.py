@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The spacing follows the branches that carry flow; what is too thin for it is closed and told, and advice works."""
 
 import json

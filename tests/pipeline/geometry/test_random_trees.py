@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Random valid vessel trees, from an image to node arrays: each ends in a lattice that is right, or in a refusal that
 says why not. What is right is checked against the tree itself, not by what the stages say of themselves.
 """

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Remeshing gives near-equilateral triangles that follow the vessel's radius, on the same closed surface."""
 
 import numpy as np

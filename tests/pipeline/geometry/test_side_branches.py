@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Short and thin side branches are closed flush or taken out; the vessel that they leave stays as it was."""
 
 import logging

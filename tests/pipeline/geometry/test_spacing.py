@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Which limit decides the spacing, what is said of it, and what the choice depends on."""
 
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Places that an image hardly resolves stay in the surface, or are told as lost; they never let its points run away."""
 
 import logging

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The skeleton is thin, runs from tip to tip, and is connected as the solid is."""
 
 import numpy as np

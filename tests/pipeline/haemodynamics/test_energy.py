@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The balance of mechanical energy, and the openings' figures that follow from a period: against flows in pipes."""
 
 import csv

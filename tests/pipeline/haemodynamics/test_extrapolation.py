@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Richardson's extrapolation and the grid-convergence index, on sequences whose order and limit are known."""
 
 import numpy as np

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Gradient of the velocity and what follows from it, against flows whose gradient is known."""
 
 import numpy as np

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Particles go where the flow goes: exact paths, orders of convergence, and walls that let nothing through."""
 
 from dataclasses import replace

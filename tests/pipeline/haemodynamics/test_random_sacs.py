@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Sacs on vessels drawn at random, and on a real one, are found, and vessels without any have none."""
 
 import logging

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The sac of an aneurysm: exact cuts, flows that are known, sacs found and those that must not be found."""
 
 import re

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Sections across branches, and what flows through them: against pipes, narrowings and forks that are known."""
 
 from dataclasses import replace

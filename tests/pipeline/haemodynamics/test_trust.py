@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a figure is worth: the worst of its own evidence, shown wherever it stands."""
 
 import pytest

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The lattice's statistics and the wall over time: values against formulas, and files that VTK reads back."""
 
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The report and the page of all cases as a browser shows them."""
 
 import base64

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What pictures show, and that they show it where and how large it is."""
 
 import numpy as np

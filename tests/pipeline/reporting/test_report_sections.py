@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Sections of the report that other stages may fill: each is there with its file or key, and absent without."""
 
 import re

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What the user did not give is found from the image, or refused where there is no contrast-filled vessel."""
 
 from collections.abc import Callable

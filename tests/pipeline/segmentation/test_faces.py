@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The border of the image: a vessel that it cuts is none of the leak guard's business, a leak that reaches it is."""
 
 from dataclasses import replace

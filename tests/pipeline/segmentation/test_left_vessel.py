@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A mask that has left the vessel inside the image is refused or doubted; sacs, aneurysms and narrow places are not."""
 
 import numpy as np

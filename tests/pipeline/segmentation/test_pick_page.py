@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The page to write the case file on: it shows what the stage would grow, and what is copied is a case that runs."""
 
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Laws of the seeds: the same place however it is given, and one clear message for what is not usable."""
 
 import json

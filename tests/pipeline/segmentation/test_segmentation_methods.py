@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Laws that every method of segmentation holds."""
 
 import numpy as np

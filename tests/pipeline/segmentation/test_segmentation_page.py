@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The page to check a mask and to pick seeds: what it says, and what it shows, in a browser."""
 
 import base64

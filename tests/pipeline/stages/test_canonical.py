@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Canonical geometries: surfaces against formulas, lattices against surfaces, and flows that have solutions."""
 
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The centreline lies in the middle, and its free ends are told into tubes, sacs, spurs and tails."""
 
 import numpy as np

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The page of all cases: nothing is hidden, and its numbers are those of the cases."""
 
 import base64

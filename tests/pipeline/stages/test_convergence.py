@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Grid convergence of a case: what is told of two or three lattices, on fields whose error is known, and on a channel
 that is solved on three."""
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The RO-Crate of a case: it holds what it says, any damage shows, it tells no patient, and its case is the case."""
 
 import json

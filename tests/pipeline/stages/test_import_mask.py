@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Entry with a mask: what comes out lies where it lay and is as large, and what is doubtful is refused."""
 
 import itertools

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Entry with a surface: it comes back as large and where it was, whatever the file; what is doubtful is refused."""
 
 import logging

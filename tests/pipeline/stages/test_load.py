@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Load gives back exactly what was scanned, or refuses with the reason."""
 
 from collections.abc import Callable

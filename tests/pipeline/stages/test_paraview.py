@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The script for ParaView, run against a record of ParaView's names; VTK's own readers on the files that it names.
 
 ParaView itself did not run it: see :mod:`paraview_record`.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The phantom's truth is true, and its series is a proper and an awkward one."""
 
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What no patient has is refused with the slip behind it, and what is unusual fails a check; no shipped case does."""
 
 import json

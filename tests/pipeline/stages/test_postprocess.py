@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Wall shear stress, flow and pressure at the openings, and the checks: against flows that are known in closed form."""
 
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The page: what it says first, that it escapes what it is given, and that it needs nothing but itself."""
 
 import json

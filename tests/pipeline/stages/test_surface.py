@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The surface is closed, true to the mask, and open exactly where the vessel is."""
 
 import json

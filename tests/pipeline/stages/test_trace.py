@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Files of the stage trace: what they hold, that it belongs together, and a picture that moves and repeats."""
 
 import io

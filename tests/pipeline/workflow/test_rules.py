@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The rules of the workflow: what they declare, how they are laid out, and that they run from anywhere."""
 
 import ast

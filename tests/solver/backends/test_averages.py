@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Means and statistics over time that are kept where a driver runs."""
 
 import numpy as np

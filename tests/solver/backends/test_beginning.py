@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A run begins with the flow that it is given, however its populations are kept."""
 
 import numpy as np

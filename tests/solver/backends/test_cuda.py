@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The CUDA driver against the CPU driver: on the simulator everywhere, on a device where one answers."""
 
 from types import SimpleNamespace

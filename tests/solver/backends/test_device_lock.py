@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Runs share out the CUDA devices of a machine, faked here: never two on one; and why a device cannot be used."""
 
 import logging

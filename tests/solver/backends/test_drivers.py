@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The drivers are the textbook algorithm: two lattices, formulas over arrays, whatever the models.
 
 Each cavern has it all in one: an inlet with several rows of weights, outlets whose pressure is given, that of a

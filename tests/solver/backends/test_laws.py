@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What holds whatever the geometry: conservation of mass and momentum, and the symmetries of lattice and fluid."""
 
 from collections.abc import Callable

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Lattices that repeat after one node or two, and the flow in two dimensions that one layer of D3Q19 computes."""
 
 import numpy as np

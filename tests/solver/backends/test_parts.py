@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Slices that do not belong to one image are kept apart, and those that do are not torn apart."""
 
 from collections.abc import Callable

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Vectors of nodes give the bits of one node after the other."""
 
 import math

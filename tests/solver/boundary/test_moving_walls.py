@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Walls that move, walls along which fluid slips, and lattices that repeat."""
 
 import os

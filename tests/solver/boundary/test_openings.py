@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Inlets and outlets."""
 
 import numpy as np

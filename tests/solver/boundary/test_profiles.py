@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Profiles of inlets: shares of the flow, Womersley's solution, and flow that is developed from the inlet on."""
 
 from dataclasses import replace

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Walls: where they are, at which order, and what they conserve."""
 
 import numpy as np

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Waveforms: curves through samples, their figures, and the files that hold them."""
 
 import re

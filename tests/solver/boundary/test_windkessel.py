@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Pressures that follow from the flow: Windkessels, splits of the flow, and what the settings make of them."""
 
 from dataclasses import replace

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Every second point of a lattice: distances to walls and caps, what is kept and what is refused."""
 
 import numpy as np

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Parts of a domain: run one after another with their exchange, they give the bits of the undivided run."""
 
 import logging

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Collision of one node."""
 
 from itertools import product

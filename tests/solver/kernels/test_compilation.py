@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Compiled loops are kept between runs, and found again only by the same model from the same source."""
 
 import os

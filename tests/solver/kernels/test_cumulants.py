@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The cumulant collision: fluid in motion is as fluid at rest, and walls hold it back whatever the viscosity."""
 
 import numpy as np

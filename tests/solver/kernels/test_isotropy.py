@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The force that makes up for D3Q27's fourth moments along the axes: what it is, and that jets need it."""
 
 from dataclasses import replace

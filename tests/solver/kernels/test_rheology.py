@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Blood whose viscosity depends on the shear rate: the formulas, the flow between plates, and what the user is told."""
 
 from dataclasses import dataclass

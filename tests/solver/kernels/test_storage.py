@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Populations in 16 bits: conversion, agreement of drivers, what is lost."""
 
 import numpy as np

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """D3Q27 beside D3Q19: what a run takes, and that fast flow askew to the lattice feels it less."""
 
 from itertools import product

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Blood by name: published figures, the scales of parameters, what settings may say, what units are chosen by."""
 
 from pathlib import Path

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A run that was stopped goes on to the same bits; what is kept on the way is whole or is not used."""
 
 import json

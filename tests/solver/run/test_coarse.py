@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A steady run that starts from twice the spacing and is corrected by it ends where one from rest does, but sooner."""
 
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A flow that diverges is stopped within 100 steps, with time, place, cause and remedy, and leaves nothing."""
 
 import json

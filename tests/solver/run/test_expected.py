@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """How branches share a flow, and the peak speed that is expected of it, against geometry, formulas and runs."""
 
 import logging

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Fall-back: a run climbs to safer models on its own, where it is or from rest, and says so."""
 
 from dataclasses import replace

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The flow file."""
 
 import numpy as np

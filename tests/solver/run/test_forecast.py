@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Predictions against the truth: memory against what drivers hold, steps against what runs took; and refusals."""
 
 import logging

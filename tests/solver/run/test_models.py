@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Models of a run: which a run begins with, and those that it may climb to."""
 
 import numpy as np

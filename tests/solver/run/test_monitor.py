@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The monitor of a steady flow: how far apart it compares velocities, so that noise is not taken for a residual."""
 
 from dataclasses import replace

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Fields between the nodes of a coarse lattice: exact where they are linear, to second order else, up to the walls."""
 
 import numpy as np

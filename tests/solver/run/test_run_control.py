@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a run decides by itself: when it has repeated, what it keeps of which cycle, and the time step it takes."""
 
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """When a run is looked at, averaged, written and may stop."""
 
 from dataclasses import replace

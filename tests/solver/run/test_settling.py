@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a steady run's rows say: flows made up of numbers drawn at random, whose fate is known."""
 
 from dataclasses import replace

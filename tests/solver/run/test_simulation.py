@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The whole solver: in place against two lattices, a pipe against Hagen-Poiseuille, waveforms, stops and refusals."""
 
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What the lattice's compressibility takes from a flow that pulsates: forecast, against formulas and against runs."""
 
 import logging

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """No flow of the matrix diverges, with nothing set but the flow: each settles, or is honestly told not to have.
 
 Before this was so, with the defaults of that time, diverged: the oblique pipe at a grid Reynolds number of 80 and the

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The time left of a run: plain functions of rows, on rows that were made up and on those of a run."""
 
 import csv

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Units and the choice of the time step."""
 
 import numpy as np

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A flow that has not settled when its time is up is refused, or says so in its first line; a raised limit goes on."""
 
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Steady conditions without a steady flow: vortices behind rods, seen, averaged and told as what they are."""
 
 import json

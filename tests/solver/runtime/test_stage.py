@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The command line that all stages share: outputs appear whole or not at all."""
 
 import json
