@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # docker build --tag hemolattice .                                          for CPUs
 # docker build --tag hemolattice --build-arg LOCK=requirements-cuda.lock .    for NVIDIA GPUs, too
 FROM python:3.12-slim-bookworm

@@ -1,4 +1,5 @@
-# make demo | make test | make studies [SET=ci|quick|full] | make validation | make lint | make bench | make lock | make slurm | make cuda
+# SPDX-License-Identifier: Apache-2.0
+# make demo | make test | make studies [SET=ci|quick|full] | make validation | make lint | make api | make bench | make lock | make slurm | make cuda
 # Needs Python 3.11 or newer and make; everything else goes into .venv.
 
 PYTHON ?= python3
@@ -8,7 +9,7 @@ SET ?= quick
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r
 CUDA := $(shell command -v nvidia-smi >/dev/null 2>&1 && nvidia-smi -L >/dev/null 2>&1 && echo .venv/.cuda)
 
-.PHONY: demo test studies validation smoke lint bench schema slurm cuda lock clean
+.PHONY: demo test studies validation smoke lint api bench schema slurm cuda lock clean
 .DELETE_ON_ERROR:
 
 demo: .venv/.run $(CUDA)
@@ -35,6 +36,13 @@ lint: .venv/.dev
 	$(BIN)/ruff format --check .
 	$(BIN)/snakefmt --check Snakefile pipeline/rules
 	$(BIN)/mypy
+	@$(MAKE) --no-print-directory api
+
+# Pages of the API from the docstrings. A module that cannot be imported alone, or a type that is not known where it is
+# named, is an error. The processor is asked for by a program when it is first looked at, which pdoc else would not run.
+api: .venv/.dev
+	PDOC_ALLOW_EXEC=1 $(BIN)/python -W error::UserWarning -m pdoc --no-show-source -d numpy -o docs/api \
+	  solver pipeline '!solver.__main__'
 
 studies: .venv/.run $(CUDA)
 	$(BIN)/snakemake --cores $(CORES) --config validation=$(SET) -- validation

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """From DICOM to report: one rule a stage, no computation here.
 
     snakemake --cores all                           every case of config/config.yaml

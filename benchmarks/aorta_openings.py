@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Openings of a real aorta, found without a hint: the table and the pictures of docs/validation/geometry.md.
 
     HEMO_CASES=... python benchmarks/aorta_openings.py --figures docs/figures

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The jet of the study `fda-nozzle` by another method: steady axisymmetric Navier-Stokes equations on staggered rings.
 
     PYTHONPATH=. python benchmarks/axisymmetric_nozzle.py --rings 60 120

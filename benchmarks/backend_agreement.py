@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """CUDA against the CPU for every model, parts of a domain against the whole, and sums against the number of threads.
 
     python benchmarks/backend_agreement.py --json results.json
@@ -21,9 +22,7 @@ from pathlib import Path
 import numpy as np
 
 ROOT = Path(__file__).resolve().parent.parent
-sys.path[:0] = [str(ROOT), str(ROOT / "tests")]
-
-from geometries import bifurcation, numbers, observe, periodic_pipe, pipe, random_cavern  # noqa: E402
+sys.path[:0] = [str(ROOT)]
 
 from solver.backends.cpu.cpu_driver import CpuDriver  # noqa: E402
 from solver.backends.cuda import cuda_driver, device  # noqa: E402
@@ -40,6 +39,7 @@ from solver.kernels.collision import COLLISIONS, ON_D3Q19, relaxation_rates  # n
 from solver.kernels.d3q19 import VELOCITIES, WEIGHTS  # noqa: E402
 from solver.kernels.node_physics import EQUILIBRIA  # noqa: E402
 from solver.kernels.rheology import make_rheology  # noqa: E402
+from tests.support.geometries import bifurcation, numbers, observe, periodic_pipe, pipe, random_cavern  # noqa: E402
 
 TOLERANCE = {"fp16": 2e-2, "fp32": 2e-5, "fp64": 1e-12}
 """Of a field, over its largest size: backends round differently, by fused multiplication and addition, and in 16 bits a

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Speed of the solver beside that of the memory: a box, a pipe and a vessel tree of many sizes, on all that is here.
 
     python benchmarks/bench.py
@@ -36,9 +37,8 @@ from typing import Any
 import numpy as np
 
 ROOT = Path(__file__).resolve().parent.parent
-sys.path[:0] = [str(ROOT), str(ROOT / "tests")]
+sys.path[:0] = [str(ROOT)]
 
-from geometries import closed_box, observe, pipe  # noqa: E402
 from vessel_tree import vessel_tree  # noqa: E402
 
 from solver.backends.cost import (  # noqa: E402
@@ -54,6 +54,7 @@ from solver.kernels.collision import ON_D3Q19, relaxation_rates  # noqa: E402
 from solver.kernels.rheology import make_rheology  # noqa: E402
 from solver.run.setup import find_device, make_driver  # noqa: E402
 from solver.runtime.errors import StageError  # noqa: E402
+from tests.support.geometries import closed_box, observe, pipe  # noqa: E402
 from validation.timing import cpu_bandwidth, cuda_bandwidth, hardware, passes, steps, stirred  # noqa: E402
 
 TAU, LAMBDA_TRT, PEAK = 0.55, 3 / 16, 0.02

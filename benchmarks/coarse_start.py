@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a start from twice the spacing saves: node updates until a steady case has settled, and how far results differ.
 
     python benchmarks/coarse_start.py demo carotid-right --backend cpu --json results.json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """This solver against the algorithm that it grew from, and against lbmpy where that is installed.
 
     python benchmarks/comparison.py
@@ -27,9 +28,7 @@ from bench import LAMBDA_TRT, TAU, default_file, provenance
 from numba import get_num_threads
 
 ROOT = Path(__file__).resolve().parent.parent
-sys.path[:0] = [str(ROOT), str(ROOT / "tests")]
-
-from geometries import nodes_from  # noqa: E402
+sys.path[:0] = [str(ROOT)]
 
 from solver.backends.cuda.device import device_answers  # noqa: E402
 from solver.backends.lattice import build_lattice  # noqa: E402
@@ -37,6 +36,7 @@ from solver.domain.nodes import Nodes, load  # noqa: E402
 from solver.kernels.collision import relaxation_rates  # noqa: E402
 from solver.run.settings import parse  # noqa: E402
 from solver.run.setup import make_driver  # noqa: E402
+from tests.support.geometries import nodes_from  # noqa: E402
 from validation.baseline_benchmark import STEPS, entries, run_benchmark, timed  # noqa: E402
 from validation.timing import steps, stirred  # noqa: E402
 

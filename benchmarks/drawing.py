@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Figures of what benchmarks/bench.py measured, from its JSON: speed against the memory's, shares of the passes."""
 
 from collections.abc import Callable

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Memory and time of the filter stage on a large CT angiography, through its command line.
 
     python benchmarks/filter_memory.py --json benchmarks/results/filter-memory.json

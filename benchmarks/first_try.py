@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """First try: what the workflow makes of inputs that it was not written for, by the README's steps.
 
     HEMO_CASES=... python benchmarks/first_try.py --folder tried --until lattice
@@ -22,11 +23,12 @@ from typing import Any
 import yaml
 
 ROOT = Path(__file__).resolve().parent.parent
-sys.path[:0] = [str(ROOT), str(ROOT / "tests")]
+sys.path[:0] = [str(ROOT)]
 
 from bench import default_file, provenance  # noqa: E402
 from comparison import table  # noqa: E402
-from project_copy import copy_project  # noqa: E402
+
+from tests.support.project_copy import copy_project  # noqa: E402
 
 INPUTS = ROOT / "benchmarks" / "first_try.yaml"
 TARGETS = {"lattice": ("nodes.h5", "plausibility.json"), "report": ("report.html",)}

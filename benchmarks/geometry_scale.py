@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Time and memory from a surface to node arrays, through the command lines of both stages, and of the solver's start.
 
     python benchmarks/geometry_scale.py --nodes 1 5 20 --json benchmarks/results/geometry-scale.json
@@ -22,11 +23,10 @@ from pathlib import Path
 import numpy as np
 
 ROOT = Path(__file__).resolve().parent.parent
-sys.path[:0] = [str(ROOT), str(ROOT / "tests")]
-
-from shapes import opening_of  # noqa: E402
+sys.path[:0] = [str(ROOT)]
 
 from pipeline.files.mesh import Mesh, write_openings  # noqa: E402
+from tests.support.shapes import opening_of  # noqa: E402
 
 COLUMNS, MARGIN, SWAY, FILLED = 3, 0.13, 0.03, 0.15
 """Passes of the tube along a side of the cube; where the first and last lie and how far it sways, in sides; the part

@@ -1,9 +1,11 @@
+# SPDX-License-Identifier: Apache-2.0
 """Worst error of loading for each fault of a series, and what becomes of damaged files, as tables, and as JSON.
 
     python benchmarks/loading_evidence.py [--mutations 4000 --first 50000] [--json benchmarks/results/DATE-loading.json]
 
 The series hold a linear function of the place in the patient; the error is the largest deviation of a measured voxel
-from it, in per cent of the range of intensities. The same series are tests (tests/test_geometry_evidence.py).
+from it, in per cent of the range of intensities. The same series are tests
+(tests/validation/test_geometry_evidence.py).
 
 Damaged files (--mutations) are drawn by seeds from --first on, of each format its share; those of the tests have other
 seeds. Each is held against the sound file: what is wrong without a word, beyond the values of the damaged place
@@ -24,20 +26,20 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
-sys.path[:0] = [str(ROOT), str(ROOT / "tests")]
+sys.path[:0] = [str(ROOT)]
 
-import given_mutations as given  # noqa: E402
-import mutations as sources  # noqa: E402
 import numpy as np  # noqa: E402
-import series_mutations  # noqa: E402
-import test_damaged_volumes as volumes  # noqa: E402
-from linear_field import worst_error  # noqa: E402
-from loading_faults import FAULTS, Fault  # noqa: E402
 
 from pipeline.case.settings.images import LoadSettings  # noqa: E402
 from pipeline.stages.load import load  # noqa: E402
 from solver.runtime.errors import StageError  # noqa: E402
 from solver.runtime.provenance import versions  # noqa: E402
+from tests.pipeline.files import test_damaged_volumes as volumes  # noqa: E402
+from tests.support import given_mutations as given  # noqa: E402
+from tests.support import mutations as sources  # noqa: E402
+from tests.support import series_mutations  # noqa: E402
+from tests.support.linear_field import worst_error  # noqa: E402
+from tests.support.loading_faults import FAULTS, Fault  # noqa: E402
 from validation.timing import hardware  # noqa: E402
 
 LOG = logging.getLogger("evidence")

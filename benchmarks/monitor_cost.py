@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What looking at a run costs: rows of the monitor, looks for a flow that diverges, and the mean over a cycle.
 
     python benchmarks/monitor_cost.py --radius 20 --backend cpu --json results.json
@@ -20,9 +21,7 @@ from pathlib import Path
 import numpy as np
 
 ROOT = Path(__file__).resolve().parent.parent
-sys.path[:0] = [str(ROOT), str(ROOT / "tests")]
-
-from geometries import observe, pipe  # noqa: E402
+sys.path[:0] = [str(ROOT)]
 
 from solver.backends.driver import Driver  # noqa: E402
 from solver.backends.lattice import build_lattice  # noqa: E402
@@ -30,6 +29,7 @@ from solver.kernels.collision import relaxation_rates  # noqa: E402
 from solver.run.schedule import SAMPLES, Schedule  # noqa: E402
 from solver.run.setup import make_driver  # noqa: E402
 from solver.run.units import ROWS_PER_CYCLE  # noqa: E402
+from tests.support.geometries import observe, pipe  # noqa: E402
 from validation.thread_sweep import STEPS_PER_NODE  # noqa: E402
 
 TAU, PEAK = 0.55, 0.05

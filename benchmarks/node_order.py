@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """How the order of the nodes bears on locality and on the speed of the solver.
 
     python benchmarks/node_order.py --json benchmarks/results/node-order.json
@@ -28,15 +29,14 @@ os.environ["NUMBA_NUM_THREADS"] = "1"
 import numpy as np
 
 ROOT = Path(__file__).resolve().parent.parent
-sys.path[:0] = [str(ROOT), str(ROOT / "tests")]
-
-from geometries import half_way_walls, nodes_from, observe  # noqa: E402
+sys.path[:0] = [str(ROOT)]
 
 from solver.backends.driver import Driver  # noqa: E402
 from solver.backends.lattice import build_lattice  # noqa: E402
 from solver.domain.nodes import Neighbours, Nodes, mean_runs  # noqa: E402
 from solver.kernels.collision import relaxation_rates  # noqa: E402
 from solver.run.setup import make_driver  # noqa: E402
+from tests.support.geometries import half_way_walls, nodes_from, observe  # noqa: E402
 
 BRANCHES, DECAY, OPENING = 3, 0.8, 0.6
 """Generations of the tree after its trunk; radius of a branch over its parent's; half the angle of a fork."""

@@ -1,6 +1,7 @@
+# SPDX-License-Identifier: Apache-2.0
 """Statistics of nodes: CUDA against the CPU, and what they cost.
 
-    PYTHONPATH=.:tests:benchmarks python benchmarks/node_statistics.py [--radius 44] [--small 6.2] [--json results.json]
+    PYTHONPATH=.:benchmarks python benchmarks/node_statistics.py [--radius 44] [--small 6.2] [--json results.json]
 
 On a machine with a CUDA device. A small pipe under a flow that swings is run on both backends: statistics and mean must
 agree to within what rounding grows to, and parts of the domain must have the same bits as the whole. The mean without
@@ -17,7 +18,6 @@ from pathlib import Path
 
 import numpy as np
 from backend_agreement import BLOOD, TOLERANCE
-from geometries import pipe
 
 from solver.backends.cpu.cpu_driver import CpuDriver
 from solver.backends.cuda import device
@@ -26,6 +26,7 @@ from solver.backends.lattice import build_lattice
 from solver.backends.subdomains import SubdomainsDriver
 from solver.kernels.collision import relaxation_rates
 from solver.kernels.rheology import make_rheology
+from tests.support.geometries import pipe
 
 TAU, LAMBDA_TRT, SAMPLES, EVERY = 0.7, 0.1, 10, 10
 NAMES = ("peak_speed", "square", "shear_rate", "dissipation")

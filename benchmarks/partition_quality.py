@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Quality and time of the partition: links between parts, balance, pieces, by the height that cuts.
 
     python benchmarks/partition_quality.py --json results.json
@@ -20,12 +21,11 @@ from pathlib import Path
 import numpy as np
 
 ROOT = Path(__file__).resolve().parent.parent
-sys.path[:0] = [str(ROOT), str(ROOT / "tests")]
-
-from geometries import half_way_walls, nodes_from  # noqa: E402
+sys.path[:0] = [str(ROOT)]
 
 from solver.domain.nodes import Nodes  # noqa: E402
 from solver.domain.partition import HEIGHTS, cut_links, link_table, partition, pieces  # noqa: E402
+from tests.support.geometries import half_way_walls, nodes_from  # noqa: E402
 
 LINKS_A_FACE = 5
 """Links that cross a face between two nodes in a plane cut: one along the axis, four diagonal ones."""

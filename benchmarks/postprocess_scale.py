@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Time, memory and disk of post-processing a large flow.
 
     PYTHONPATH=.:benchmarks python benchmarks/postprocess_scale.py --folder big [--nodes 2e7] [--snapshots 40]

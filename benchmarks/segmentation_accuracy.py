@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Accuracy of the segmentation on phantoms whose vessel is known, for noise and slice thickness as of real scans.
 
     python benchmarks/segmentation_accuracy.py --json benchmarks/results/segmentation.json

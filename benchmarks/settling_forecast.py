@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Forecast of the steps of steady runs against what they take: small shapes of random size, speed and viscosity.
 
     python benchmarks/settling_forecast.py [--cases N] [--seed S] [--json FILE]
@@ -24,16 +25,15 @@ from typing import Any
 import numpy as np
 
 ROOT = Path(__file__).parents[1]
-sys.path[:0] = [str(ROOT), str(ROOT / "tests")]
-
-from geometries import bifurcation, closed_box, hollow, pipe, plates, round_opening, stenosis, step  # noqa: E402
-from test_moving_walls import patched  # noqa: E402
-from test_simulation import DENSITY, VISCOSITY, settings  # noqa: E402
+sys.path[:0] = [str(ROOT)]
 
 from solver.domain.nodes import Nodes  # noqa: E402
 from solver.run.settings import InletSettings, PatchSettings, SolveSettings  # noqa: E402
 from solver.run.solve import solve  # noqa: E402
 from solver.runtime.errors import StageError  # noqa: E402
+from tests.solver.boundary.test_moving_walls import patched  # noqa: E402
+from tests.solver.run.test_simulation import DENSITY, VISCOSITY, settings  # noqa: E402
+from tests.support.geometries import bifurcation, closed_box, hollow, pipe, plates, round_opening, stenosis, step  # noqa: E402
 
 NU = VISCOSITY / DENSITY
 SPACING_MM = 0.2

@@ -1,4 +1,5 @@
-"""Stability of the solver: what each flow of the matrix in tests/stability_matrix.py ends in, and what it is worth.
+# SPDX-License-Identifier: Apache-2.0
+"""Stability of the solver: what each flow of tests/support/stability_matrix.py ends in, and what it is worth.
 
     python benchmarks/stability.py make --folder matrix
     python benchmarks/stability.py run --folder matrix --lines matrix/runs.jsonl --workers 8
@@ -24,16 +25,16 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
-sys.path[:0] = [str(ROOT), str(ROOT / "tests")]
+sys.path[:0] = [str(ROOT)]
 os.environ.setdefault("NUMBA_NUM_THREADS", "1")  # flows are small: several at once, each on a core, are best
 
 from bench import default_file, provenance  # noqa: E402
 from comparison import table  # noqa: E402
-from stability_runs import record_of  # noqa: E402
 
 from solver.domain import nodes as node_file  # noqa: E402
 from solver.run.settings import parse  # noqa: E402
 from solver.run.units import words  # noqa: E402
+from tests.support.stability_runs import record_of  # noqa: E402
 
 FINER = "(pipe|bend|fork|stenosis|step|slab|cavity-24)-steady-.*"
 """Flows that are run at half the spacing, too."""
@@ -42,7 +43,7 @@ Job = dict[str, Any]
 
 def make(options: argparse.Namespace) -> None:
     """Write lattices, waveforms, and the list of jobs with their settings."""
-    from stability_matrix import VESSELS, flows, nodes_of, settings_of
+    from tests.support.stability_matrix import VESSELS, flows, nodes_of, settings_of
 
     options.folder.mkdir(parents=True, exist_ok=True)
     os.environ["HEMO_MATRIX"] = str(options.folder)

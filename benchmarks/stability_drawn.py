@@ -1,10 +1,11 @@
+# SPDX-License-Identifier: Apache-2.0
 """Stability of the defaults in flows drawn at random, from a seed, and run with nothing but the flow.
 
-    PYTHONPATH=.:tests:benchmarks python benchmarks/stability_drawn.py 40 --seed 1 [--steps 20000]
+    PYTHONPATH=.:benchmarks python benchmarks/stability_drawn.py 40 --seed 1 [--steps 20000]
 
 Each is a pipe, bend, fork, stenosis, nozzle or step along any direction, with its proportions, the nodes across its
 narrowest section (8 to 16), the grid Reynolds number (12 to 300, logarithmic) and the flow, steady or one in three
-reversing, all drawn. What must hold is what tests/test_stability.py demands of the matrix.
+reversing, all drawn. What must hold is what tests/solver/run/test_stability.py demands of the matrix.
 """
 
 import argparse
@@ -19,8 +20,9 @@ os.environ.setdefault("NUMBA_NUM_THREADS", "1")
 import numpy as np
 from bench import default_file, provenance
 from comparison import table
-from stability_matrix import VESSELS, Entry, Vessel, of_shape, run
-from test_stability import require_stable
+
+from tests.solver.run.test_stability import require_stable
+from tests.support.stability_matrix import VESSELS, Entry, Vessel, of_shape, run
 
 DIAMETER_MM = 4.0
 SHAPES = ("pipe", "bend", "bifurcation", "stenosis", "nozzle", "step")

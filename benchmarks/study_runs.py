@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Runs of a study, or of any cases, on a machine that has a device, but only NumPy, Numba and h5py.
 
     python benchmarks/study_runs.py pack fda-nozzle full runs/           here: node arrays and settings of each run

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Surfaces of shapes with known volume, area and radius: convergence, smoothers, remeshing; tables and JSON.
 
     python benchmarks/surface_accuracy.py convergence smoothers remeshing --json benchmarks/results/DATE-surface.json
@@ -43,7 +44,7 @@ from pipeline.geometry.surface.isosurface import fit, smooth_field, zero_surface
 from pipeline.geometry.surface.quality import triangle_quality  # noqa: E402
 from pipeline.geometry.surface.remesh import edge_lengths, local_radius, remesh, remesh_vessel  # noqa: E402
 from pipeline.stages.surface import extract_surface, smooth_wall  # noqa: E402
-from tests.imaged import SOLIDS, imaged  # noqa: E402
+from tests.support.imaged import SOLIDS, imaged  # noqa: E402
 
 LOG = logging.getLogger("surface")
 SMOOTHERS = "field", "windowed-sinc", "taubin", "none"

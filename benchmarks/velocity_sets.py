@@ -1,6 +1,7 @@
+# SPDX-License-Identifier: Apache-2.0
 """D3Q19 beside D3Q27: speed, memory, and by how much fast flow askew to the axes feels the lattice.
 
-    PYTHONPATH=.:tests:benchmarks python benchmarks/velocity_sets.py [--radius 40] [--backend cuda] [--speeds-only]
+    PYTHONPATH=.:benchmarks python benchmarks/velocity_sets.py [--radius 40] [--backend cuda] [--speeds-only]
 
 Speed is that of a pipe along (1, 2, 3) with inlet, outlet and walls, on D3Q19 with the standard equilibrium, too; the
 variants take turns, so that what else a machine does meanwhile hits all. The deviation is the rms of what depends on
@@ -15,15 +16,15 @@ from pathlib import Path
 import numpy as np
 from bench import default_file, provenance
 from comparison import table
-from geometries import periodic_pipe, pipe
-from test_isotropy import jet
-from test_velocity_sets import uneven
 
 from solver.backends.cost import update_bytes
 from solver.backends.lattice import build_lattice
 from solver.kernels.collision import ON_D3Q19, relaxation_rates
 from solver.run.models import choose_models
 from solver.run.setup import make_driver
+from tests.solver.kernels.test_isotropy import jet
+from tests.solver.kernels.test_velocity_sets import uneven
+from tests.support.geometries import periodic_pipe, pipe
 from validation.timing import repeated_steps, stirred
 
 SETS = ((19, False), (27, False), (27, True))

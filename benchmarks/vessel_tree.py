@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A vessel tree for benchmarks: winding, branching, seeded, the same everywhere, of any number of fluid nodes.
 
 A trunk forks four times by Murray's law into 16 twigs, each fork in a plane of its own; every vessel winds. Walls are

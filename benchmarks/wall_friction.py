@@ -1,7 +1,8 @@
+# SPDX-License-Identifier: Apache-2.0
 """Friction of curved walls: how much of Poiseuille's flow a force drives through endless pipes, by velocity set.
 
-    PYTHONPATH=.:tests:benchmarks python benchmarks/wall_friction.py [--radius 5.1] [--collision projected]
-    PYTHONPATH=.:tests:benchmarks python benchmarks/wall_friction.py --collision cumulant --lambda-trt 0.0833
+    PYTHONPATH=.:benchmarks python benchmarks/wall_friction.py [--radius 5.1] [--collision projected]
+    PYTHONPATH=.:benchmarks python benchmarks/wall_friction.py --collision cumulant --lambda-trt 0.0833
 
 Tau follows from the grid Reynolds number at a fixed peak speed; slow flow at the same tau tells what is linear from
 what the speed adds. Prints the mean speed over that of the parabola.
@@ -14,12 +15,12 @@ from pathlib import Path
 
 from bench import default_file, provenance
 from comparison import table
-from geometries import periodic_pipe
-from test_velocity_sets import driven
 from velocity_sets import SETS, SPEED, key
 
 from solver.boundary.walls import WALLS
 from solver.kernels.collision import COLLISIONS, ON_D3Q19
+from tests.solver.kernels.test_velocity_sets import driven
+from tests.support.geometries import periodic_pipe
 
 DIRECTIONS = ((0, 0, 1), (1, 1, 0), (1, 1, 1), (1, 2, 3))
 GRID_REYNOLDS = (5, 20, 60, 120)

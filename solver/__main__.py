@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Stage 7: solve the flow through the vessel with the lattice-Boltzmann method.
 
 Reads the node arrays; writes velocity, pressure and viscous stress over time as one VTKHDF file that ParaView opens,

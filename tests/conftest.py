@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Fixtures that several test files share."""
 
 import os
@@ -8,9 +9,9 @@ from pathlib import Path
 
 import numba
 import pytest
-from project_copy import copy_project
 
 from solver.runtime.sources import ROOT
+from tests.support.project_copy import copy_project
 
 LONG = (
     "test_workflow.py", "test_pages_in_browser.py", "test_pulsatile_workflow.py", "test_accuracy.py",
@@ -23,8 +24,15 @@ Snakemake = Callable[..., subprocess.CompletedProcess]
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Put the tests of long files first; all others stay in their order."""
-    items.sort(key=lambda item: LONG.index(item.path.name) if item.path.name in LONG else len(LONG))
+    """Put the tests of long files first; all others by the names of their files, so that no room comes as a whole: the
+    workflow's would be last, and take longest.
+    """
+
+    def place(item: pytest.Item) -> tuple[int, str]:
+        name = item.path.name
+        return (LONG.index(name) if name in LONG else len(LONG), name)
+
+    items.sort(key=place)
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Who may import whom (docs/architecture.md), and files that are generated from others."""
 
 import ast
@@ -102,3 +103,15 @@ def test_nothing_that_is_read_is_run():
             assert called not in ("eval", "exec", "os.system", "os.popen", "yaml.unsafe_load", "yaml.full_load"), file
             assert called != "yaml.load" or file.name == "yaml_file.py", file
             assert options.get("shell", "False") == options.get("allow_pickle", "False") == "False", file
+
+
+LICENCE = "# SPDX-License-Identifier: Apache-2.0"
+
+
+def test_every_file_of_source_names_the_licence_in_its_first_line():
+    folders = (*ROOMS, "benchmarks", "tests")
+    files = [file for top in folders for kind in ("*.py", "*.smk") for file in (ROOT / top).rglob(kind)]
+    files += [ROOT / name for name in ("Snakefile", "Makefile", "Dockerfile", "apptainer.def")]
+    assert len(files) > 500
+    without = [named(file) for file in files if not file.read_text(encoding="utf-8").startswith(LICENCE + "\n")]
+    assert not without, f"write it there: {LICENCE}"

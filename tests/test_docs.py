@@ -1,9 +1,12 @@
+# SPDX-License-Identifier: Apache-2.0
 """The documentation: links lead somewhere, pages are short enough to be read, and comments name pages that exist."""
 
 import re
+import tomllib
 from pathlib import Path
 
 import pytest
+import yaml
 
 from pipeline.case.settings.reference import anchor
 from solver.runtime.sources import ROOT
@@ -89,3 +92,11 @@ def test_pages_and_sections_named_in_code_exist():
     lost = [(page, name) for page, name in named if not any(h.startswith(name.lower()) for h in headings[page])]
     assert lost == []
     assert ("docs/user-guide.md", "On a cluster") in named
+
+
+def test_one_version_in_package_citation_and_changelog():
+    version = tomllib.loads(text_of(ROOT / "pyproject.toml"))["project"]["version"]
+    citation = yaml.safe_load(text_of(ROOT / "CITATION.cff"))
+    released = re.findall(r"^## (\d\S+) - (\S+)$", text_of(ROOT / "CHANGELOG.md"), re.MULTILINE)
+    assert (version, citation["version"]) == (released[0][0],) * 2
+    assert str(citation["date-released"]) == released[0][1]

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Rooms of the project on their floors, and the picture of who imports whom, made from the imports.
 
     python -m validation.architecture      draws docs/figures/architecture.png

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Baseline benchmark: this solver against the four passes of Collares (2012) on the nodes of a case, and whether they
 agree.
 

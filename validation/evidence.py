@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Evidence: what a case of validation measures, what it has to reach, and what the pages of docs/ show of it.
 
 Tests of the ladder and studies compare what they measured with what they have to reach. In a test it is a block::

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The reference four-pass solver of the drivers: the four passes of Collares (2012), each over whole arrays of fluid
 and wall nodes.
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The four passes of :mod:`validation.four_pass` on a CUDA device, a launch each."""
 
 from functools import cache

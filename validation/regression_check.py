@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Regression check of the studies: an error if a goal was reached before and is not now.
 
 A stage of its own, after the page is written, so that the page shows what the error means.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A study: the runs of a published work -> what was measured on them, beside what was to be reached.
 
 Goals that are not reached are no failure here: the record says so, and the page that is made of it

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """All studies: one page to read, the pages of docs/, and what was lost against the records kept in docs/studies/.
 
 docs/studies/ keeps of each study that has a place in docs/validation.md or docs/validation/ the record and pictures of

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The textbook solver: two lattices, textbook formulas over arrays, any velocity set; nothing shared with the drivers.
 
 It is what these are compared with, and what runs D3Q27, for which they are not written. Some hundred times slower.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Sweeps over what the speed of a run depends on beside its models: threads, and how often its fields are wanted.
 
     python -m validation.thread_sweep --nodes nodes.h5 --sweeps sweep.json --provenance made.json --settings '{...}'

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """How long work takes where a driver runs, and how fast the memory is there.
 
 On a CUDA device time is that between two events on the driver's stream, else that of the clock; processor time is the

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The page of the studies: what had to be reached, then each study with its question, tables and pictures."""
 
 from collections.abc import Mapping, Sequence

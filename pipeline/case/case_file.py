@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Case: the validated settings of one patient case, and of the cohort.
 
 A case file has one section a stage; every key has a default but the input and the inflow. A case runs once, or once in

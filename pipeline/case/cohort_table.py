@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Cohort table: cases as rows of a CSV file, each a case file with some of its keys changed.
 
 The column ``case`` names the folder of results, ``file`` the file of ``config/cases/`` that the case starts from; every

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Limits: quantities judged by the ranges of :mod:`pipeline.case.physiology`, as refusals and as checks of the
 report.
 """

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Physiology: what blood and vessels can have, by published measurements; and slips of units behind what they cannot.
 
 Each quantity has two ranges. Outside the wide one a value is refused, since no patient has it; outside the usual one it

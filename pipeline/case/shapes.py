@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Shapes: the canonical geometries that a case can enter with, by a few numbers; mm.
 
 Flow runs along x unless a shape says otherwise, flat walls lie across y and z. Where a shape repeats along an axis, it

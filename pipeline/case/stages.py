@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Stages: which there are, in the order in which a case runs them."""
 
 STAGES = (

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Vessel: the shape of a phantom, given by a few numbers, as a distance that is negative inside.
 
 The frame is the phantom's own: mm, origin at the centre of the image, axes along its columns (x), rows (y) and slices

@@ -1,1 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0
 """DICOM: files, headers, series, places of slices, pixels."""

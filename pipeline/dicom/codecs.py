@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Codecs: frames of JPEG, JPEG-LS and JPEG 2000 decoded in a process of their own, which may crash.
 
 Run as a program, this module is that process.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Codestream: what a frame of JPEG, JPEG-LS or JPEG 2000 says of itself, which must agree with the header."""
 
 from dataclasses import dataclass

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Data set: tags of a DICOM file, read with the care that a file from anywhere needs.
 
 Whatever breaks the rules of its tag counts as absent; nothing is said of it, as it may tell who the patient is.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Deviations: what keeps slices from being a regular grid, and whether resampling them would be a guess.
 
 Each function looks for one deviation, adds what it checked to `checks`, and returns what it found. Slices are sorted

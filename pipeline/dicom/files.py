@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Files: what a source holds (folders, DICOMDIRs, ZIP files, single files), and which of its files are images.
 
 Messages call a file by its number, because its name may hold a patient's.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Header: what is taken from the headers of DICOM files, one record a slice.
 
 A slice is a single-frame file, or one frame of an enhanced multi-frame file (CT, MR, X-ray 3-D, and what is converted

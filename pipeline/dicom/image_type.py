@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Image type: what kind of image a slice is, and by what it differs from another one at the same place."""
 
 import re

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Left out: files that are no slices of the chosen series as they are, but could be lost ones of it.
 
 A slice whose header is damaged, or whose SeriesInstanceUID is, leaves no gap where it is at the end of the stack. So

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Listing: the series of a source and their parts, and whether each can be loaded, from the headers alone."""
 
 import argparse

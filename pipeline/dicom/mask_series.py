@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Mask series: a mask or label map that was stored as an ordinary DICOM series of images."""
 
 import logging

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Parts: the stacks of slices that share one series: phases, echoes, components, orientations, what is derived.
 
 A series is split by patient, which one UID may stand for by mistake, by what makes a slice another kind of image

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Pixels: the slices of a series as intensities: decoded, rescaled, with padding apart from what was measured."""
 
 import filecmp

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Regrid: slices that form no regular grid (tilted, uneven, missing, with oblong pixels), resampled to one.
 
 Interpolation is linear, within each slice and from slice to slice: exact where intensity is linear in space, never

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """DICOM segmentation: one segment of a SEG object as a mask on the regular grid of its frames."""
 
 import math

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Series: which series of those that were found is meant, which part of it, and whether its slices form a volume.
 
 Knows no file format and no pixels. A series is named by a short hash of its UID, its modality and its number, because

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Stack: the places of single slices, and the one regular grid that they form, can be resampled to, or do not form."""
 
 from typing import Any

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Stored values: the numbers in the pixels of a slice, without unused bits and overlays, and where they are padding."""
 
 from collections.abc import Iterator

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Transfer syntax: the one decoder of each, so that the same file gives the same values on every machine."""
 
 import warnings

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Words: free text of a header reduced to what cannot tell who the patient is.
 
 Radiological and anatomical words stay, and numbers that have a unit, a single digit, or a leading zero; everything else

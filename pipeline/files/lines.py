@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Lines, or points, with values on them: VTP files, as ParaView opens them."""
 
 from collections.abc import Mapping

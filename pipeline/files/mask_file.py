@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Mask file: one segment of a label map (NRRD, NIfTI, MHA), or of a 3D Slicer segmentation (.seg.nrrd).
 
 Labels of segments are free text, in which a name may stand: they are compared with the label that the user gives and

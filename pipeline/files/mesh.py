@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Mesh: the closed triangle surface of the vessel, and its file; the file of its openings."""
 
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Grid: the regular grid on which voxels lie, and the limits that hold for every one."""
 
 from dataclasses import dataclass

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Sandbox: work on untrusted data, done by libraries in C and C++ in a process of its own.
 
 Damaged data can crash such a library, keep it busy for minutes or let it ask for all memory, and what it prints may

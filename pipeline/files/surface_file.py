@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Surface file: triangles from STL, VTP, OBJ or PLY, and the axes that the file itself names.
 
 Files tell no unit. 3D Slicer writes the axes of the coordinates into the head of the file as ``SPACE=LPS`` or

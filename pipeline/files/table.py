@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tables of results for statistics: CSV with a header, as R and pandas read it."""
 
 import csv

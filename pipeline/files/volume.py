@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Volume: a voxel array and where it lies in the patient."""
 
 from dataclasses import dataclass

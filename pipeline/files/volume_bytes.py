@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Bytes of a volume file's voxels, held against what its header says of them, before a library reads them.
 
 Libraries fill up with zeros what is missing, do not look at checksums, and take what is not finite for zero.

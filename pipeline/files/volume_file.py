@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Volume file: an NRRD, NIfTI or MHA file, read with the care that a DICOM series gets.
 
 Nothing names the file, whose name may hold a patient's.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Header of a volume file (NRRD, NIfTI, MHA): what it says of the bytes of its voxels, read strictly.
 
 Libraries take numbers with letters behind them, pass over fields that they do not know, and fill in what is missing. A

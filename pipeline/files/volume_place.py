@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Place of a volume file's voxels: what an NRRD, NIfTI or MHA file says of it, once or twice, against what is read."""
 
 import gzip

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Files of VTK's own formats: written whole, or an error."""
 
 import os

@@ -1,1 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0
 """What the filter stage is made of: region of interest, smoothing, resampling."""

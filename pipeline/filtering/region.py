@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Region of interest: a box in mm or voxels, or around what grows from the seeds."""
 
 import logging

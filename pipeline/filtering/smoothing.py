@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Smoothing: Gaussian, median, curvature diffusion and non-local means, in mm whatever the shape of the voxels."""
 
 import logging

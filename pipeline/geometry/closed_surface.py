@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The closed surface of a vessel with its openings, as the stages that make one leave it."""
 
 from dataclasses import dataclass

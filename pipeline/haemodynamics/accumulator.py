@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Sums over the times of a flow: stresses on the wall, flow and pressure at the openings, energy and peak speed."""
 
 from dataclasses import dataclass

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Along the branches: flow, pressure, speed and shear stress section by section, and the narrowings."""
 
 from collections.abc import Iterator, Sequence

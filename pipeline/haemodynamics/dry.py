@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Branches that the lattice has closed, because they are too thin for it, and their wall, where no flow is known."""
 
 from collections.abc import Sequence

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Mechanical energy of a flow: what enters and leaves through the openings, and what friction takes.
 
 In rigid walls dK/dt = - int (p + rho |u|^2/2) u.n dA over the openings - int sigma:sigma/(2 mu) dV, with the kinetic

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """How far a number hangs on the spacing of the lattice: order of convergence, Richardson's extrapolation, GCI.
 
 Sources: Roache (1994), doi:10.1115/1.2910291; Celik et al. (2008), doi:10.1115/1.2960953; Eça and Hoekstra (2008),

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Gradient of the velocity at the fluid nodes, and what follows from it: vorticity, Q, lambda2, helicity.
 
 Derivatives are those of a parabola through three values along each axis. Towards the wall one of them is the wall

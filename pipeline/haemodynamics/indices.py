@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Numbers that sum up a flow, and the checks that say how far to trust them: what stands in ``indices.json``."""
 
 import csv

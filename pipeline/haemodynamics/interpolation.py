@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Values between the nodes of the lattice: trilinear, up to the wall and up to the caps of openings.
 
 A cell at the wall has corners in the solid. With the velocity 0 there, the wall of the interpolated flow would be a

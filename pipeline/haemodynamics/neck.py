@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Section of the vessel by a plane, and the part of the vessel that it severs: how a sac is separated from its
 parent.
 """

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The parent of a sac: lines through which flow can pass, with the radius that the vessel has without the sac.
 
 The radius along a line is that of the largest ball in the vessel, but where the line or the ball leans into a sac,

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Particles without mass that go with the flow: dx/dt = u(x, t), forwards or backwards in time.
 
 Fourth-order Runge-Kutta in time; the velocity is trilinear in space (:mod:`interpolation`) and linear in time between

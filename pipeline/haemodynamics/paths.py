@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Paths that particles take from the inlets, and how long the blood stays in the vessel.
 
 A path (pathline) is the curve of one particle, x(t) with dx/dt = u(x, t); in a steady flow it is a streamline.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The sac of an aneurysm: its shape, what flows in and out, and the shear stress on its wall beside its parent's.
 
 A sac is the part of the lumen beyond the plane of its neck, whether the plane was marked or found.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Finds the sacs of aneurysms beside the vessel that they sit on, and the planes of their necks.
 
 The parent is what balls along its lines fill (:mod:`parent`). With g the distance of a place on the wall from the

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Sections across the branches of a vessel, and the operator that carries a field from the fluid nodes to them.
 
 A section is where a plane across the line cuts the surface: the one closed loop around the line's point. Flow and

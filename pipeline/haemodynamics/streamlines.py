@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Streamlines of a velocity on the lattice, and where they are seeded."""
 
 from collections.abc import Iterable

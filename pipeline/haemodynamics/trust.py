@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """How far figures can be trusted: the evidence that each rests on, and the tick that this evidence earns.
 
 A check looks at one thing and has two limits: within the first it is good, within the second the figures that rest on

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The flow in the volume: vorticity, Q, lambda2 and helicity at the fluid nodes, and figures of the whole lumen."""
 
 from typing import Any

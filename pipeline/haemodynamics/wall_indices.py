@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Indices of the wall shear stress (WSS) at each vertex: TAWSS, OSI, RRT, ECAP, transverse WSS and gradients.
 
 With the stress tau over evenly spaced times of one period and its mean over them:

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The vessel wall: its normals, and the fit that carries a field from the fluid nodes to the wall."""
 
 from collections.abc import Iterable

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A moving picture of particles in the vessel, as a GIF that repeats without a jump.
 
 Each particle repeats its path: in a periodic flow with the period, in a steady flow with the median time of the blood's

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What is said below each picture: ``captions.rst``, which Snakemake's own report reads, too.
 
 The file is a template in Jinja's language that chooses the text by ``snakemake.wildcards.name``, the picture's file

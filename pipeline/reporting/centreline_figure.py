@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Flow along the centreline: the file of postprocess as lines over the way from the inlet, a line a branch."""
 
 import csv

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The page of all cases: a table, and how each key figure is spread over the cases."""
 
 import base64

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What the page says: texts and tables made of what the stages before it wrote."""
 
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Flat cuts through the lumen: one along the vessel and some across it, with speed and pressure."""
 
 from collections.abc import Mapping, Sequence

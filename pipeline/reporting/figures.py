@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Pictures of the report with names, scales, colour bars and patient directions."""
 
 import io

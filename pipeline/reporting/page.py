@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The page of the report: one HTML file that carries its pictures, its style and its scripts."""
 
 import base64

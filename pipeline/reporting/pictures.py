@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """All pictures of the report: what is drawn, from where and in which colours; :mod:`captions` says what they show."""
 
 import io

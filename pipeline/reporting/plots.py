@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Plots of the report: the solver's record, waveforms, values along the centreline, quality of the surface."""
 
 from collections.abc import Iterable, Mapping, Sequence

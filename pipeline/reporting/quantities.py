@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Quantities on the wall: what ``wall.vtp`` holds, how each is named, coloured and explained."""
 
 import re

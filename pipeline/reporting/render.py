@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Three-dimensional pictures, drawn off-screen by VTK; text, scales and colour bars are added by :mod:`figures`.
 
 VTK draws through EGL or OSMesa and ends the whole process where neither library is installed. Which one works is found

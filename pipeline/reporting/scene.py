@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What the pictures show, computed without a screen: caps, lengthwise slice, views."""
 
 from collections.abc import Iterable, Mapping

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Numbers and tables for reading: how figures are rounded and named, and rows made of what other stages wrote."""
 
 from collections.abc import Iterable, Mapping, Sequence

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The view to turn: wall, openings and streamlines for plotly's JavaScript, which ``page.js`` draws."""
 
 import base64

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What the page says of figures that other stages tell by keys: which of them, in which words and units."""
 
 from collections.abc import Mapping, Sequence

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # All cases side by side.
 
 OF_EACH_CASE = {

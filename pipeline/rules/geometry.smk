@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # From the lumen to the nodes of the lattice, and links to what scenarios of a case have in common.
 
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # From the flow to what a reader sees of a case.
 
 

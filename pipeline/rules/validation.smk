@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # What validates the rest: how fast the solver is, and published works computed again.
 
 

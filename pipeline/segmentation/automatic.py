@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What the user did not give, found from the image: the threshold from the seeds, the seeds from the image."""
 
 from collections.abc import Sequence

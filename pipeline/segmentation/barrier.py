@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Cut planes: thin layers of voxels over which no lumen grows."""
 
 from collections.abc import Sequence

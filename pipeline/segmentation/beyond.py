@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Has a mask left the vessel inside the image? Chambers that a vessel opens into, and neighbours that it touches.
 
 Blood comes and goes: a vessel that widens goes on as a vessel behind it, and a sac sits on a side of one. So this is

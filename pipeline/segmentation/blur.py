@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The lumen's wall in the image: its slope, its blur, and the threshold at which a blurred tube has its true volume."""
 
 import numpy as np

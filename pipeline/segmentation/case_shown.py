@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What of a case file may stand on a page: whatever the user wrote, but for what may lead to a patient."""
 
 from pathlib import PurePosixPath, PureWindowsPath

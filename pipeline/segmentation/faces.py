@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a mask covers of the region's faces: vessels that the border cuts, or a leak that has reached it.
 
 The part of a face that is covered tells little: a small image around a large vessel has much of its faces covered. So

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Is a grown mask the lumen? Contrast, border and growth of the volume with a falling threshold."""
 
 import itertools

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A lumen that has left the vessel, as a refusal with a way out that was tried, or as a doubt."""
 
 from collections.abc import Callable, Iterator

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Fast marching from the seeds, then a geodesic active contour, kept below the voxel for the surface.
 
 The contour is the zero of a signed distance f (positive inside, in voxels) that follows

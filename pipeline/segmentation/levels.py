@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Intensities in and around a mask: the lumen's level, that of the soft tissue around it, noise and spread."""
 
 from collections.abc import Sequence

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Methods of segmentation: one dict of named functions of the same shape."""
 
 from collections.abc import Callable, Iterator, Sequence

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A lumen without what hangs on it by narrow places."""
 
 from collections.abc import Iterator, Sequence

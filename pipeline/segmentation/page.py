@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Page to check a mask, and page to write the case file on: three orthogonal views of a volume in one HTML file.
 
 The page carries its voxels, its style and its script, and opens without a network. What it says of a voxel is exact:

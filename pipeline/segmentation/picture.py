@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Picture of a segmentation: three slices and three projections with the outline of the lumen.
 
 It shows a box around the vessel only, so that no face appears on a picture of a head.

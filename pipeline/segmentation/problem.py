@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a method of segmentation is given, and what it hands back."""
 
 import logging

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Masks grown from seeds: connected components, cavities, thickness. Arrays are [z, y, x], indices (x, y, z)."""
 
 from collections.abc import Iterator, Sequence

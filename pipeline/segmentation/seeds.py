@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Seeds: points in the lumen or outside it, given in mm, as voxels of the loaded volume or as 3D Slicer markups."""
 
 import json

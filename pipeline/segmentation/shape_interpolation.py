@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Shape-based interpolation: an isotropic mask from one with thick slices, of the same volume.
 
 The signed distance to the mask's surface, in mm, is interpolated between the slices instead of the mask itself (Raya

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A cut plane across a narrow place of a mask: the disc of least area there."""
 
 import numpy as np

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Vesselness: how much the surroundings of a voxel look like a bright tube, over a range of radii."""
 
 import logging

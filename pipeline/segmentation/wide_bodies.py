@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Wide bodies of a mask: where it is widest, and the narrow places between.
 
 The distance to the wall has a peak in the middle of each body. From the deepest voxel on, the mask is flooded: bodies

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Entry with a canonical geometry: the surface of a shape that has a formula, instead of a vessel's.
 
 It takes the place of all stages up to surface. Beside the surface and its openings it says which patches of the wall

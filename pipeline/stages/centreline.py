@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Centreline: the tree of the vessel, with lengths, radii, tortuosity and bifurcations, as lines and as a table.
 
 It is found from the closed surface alone, and so in the same way whether that was segmented or given. Lines run from

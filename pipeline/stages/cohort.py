@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """All cases side by side: one page to sort, to filter and to compare, and the same numbers as a table.
 
 Every case is there, once for each scenario that it ran in; those that were not finished, whose checks failed or that

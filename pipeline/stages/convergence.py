@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Grid convergence: the same case on two or three lattices -> how far its numbers hang on the spacing.
 
 The coarser lattices go through the same stages as the case's own, with the same surface, openings, conditions and

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Crate: the folder of a case's results as an RO-Crate, which says how each file was made and how to make it again.
 
 The crate follows Provenance Run Crate 0.5: the workflow, its steps, and each run of a stage with its inputs, outputs,

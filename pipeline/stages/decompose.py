@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Stage 6: the tagged lattice becomes the solver's node arrays.
 
 Every link from a fluid node to a node that is none gets the place where it first meets the surface, in lengths of the

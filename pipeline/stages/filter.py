@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Stage 2: cut out the region of interest, remove noise, resample to isotropic voxels.
 
 The order is crop (cheap), smooth (on the voxels as acquired, where noise is independent), resample. All lengths are in

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Entry with a mask: a given mask of the lumen, checked with the care that a segmentation gets.
 
 It takes the place of load, filter and segment. The chosen segment must be one vessel: six-connected but for specks,

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Entry with a surface: a given surface of the lumen, checked, repaired, and capped where the vessel is open.
 
 It takes the place of all stages up to surface. A surface that is open at its ends is closed there with flat caps. A

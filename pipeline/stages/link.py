@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Link: the outputs of a stage for a run that has them in common with another scenario of its case.
 
 The links are symbolic, since Snakemake sets the time of each output of a job when it has ended: through a hard link

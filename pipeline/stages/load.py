@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Stage 1, load: one series of a DICOM source, or a volume file, becomes a volume whose geometry is certain.
 
 Whatever is doubtful is refused with the reason. Nothing of a patient's identity leaves this module: names of files and

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """After postprocess, paraview: a script that opens the results of a case in ParaView, in the views of the report.
 
 The script names files beside it, never a path, and holds the ranges of the colours as numbers. It follows ParaView's

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Stage 0, phantom: a parametric vessel becomes a synthetic CT angiography, as a DICOM series, with the truth about it.
 
 For the demo and the tests. The series is as awkward as a real one: oblique, noisy, blurred, with bone close to the

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A page to write the case file on, before there is a mask: the loaded image, cut to the region of interest.
 
 No part of the chain: it helps to choose region, seeds, threshold, cut planes and openings, and shows what would grow.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Plausibility: whether blood, openings, flow and shape are what a patient can have, checked before the run.
 
 What is outside the wide range of :mod:`pipeline.case.physiology` is refused unless the case accepts it; what is

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Stage 8, postprocess: flow -> wall shear stress, pressure drops, flow balance and how far they can be trusted.
 
 Stresses on the wall come from a linear fit to the viscous stress at the fluid nodes and from the normals of the smooth

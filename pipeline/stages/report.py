@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Stage 9, report: everything that was found, on one page that opens without a network.
 
 Still pictures need a library that draws without a screen (:mod:`render`); where there is none, the page is made without

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Stage 3: the lumen, found from seeds by a named method, and the evidence that it has not leaked.
 
 Whatever the method (:mod:`pipeline.segmentation.methods`), the lumen is one six-connected component, so that neither

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Stage 4, surface: the lumen's smooth surface, with the open ends cut and capped.
 
 The mask is smoothed into a field whose zero level is the wall, triangulated, and given the mask's volume. The open

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Stage 8, trace: flow -> streamlines, paths of particles, how long the blood stays, and a moving picture of it.
 
 Lines and points are VTP files that ParaView opens as they are. In a steady flow particles are traced through the one

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Stage 5: the closed surface becomes a lattice of tagged nodes.
 
 A node is fluid if the surface encloses it. Ends of links that cut through the wall from one fluid node to another,
@@ -43,7 +44,7 @@ from solver.runtime.errors import StageError
 from solver.runtime.provenance import Job
 
 SURVEY_ACROSS = 8.0
-"""Nodes across the narrowest diameter that tell its area within a tenth, see tests/test_expected.py."""
+"""Nodes across the narrowest diameter that tell its area within a tenth, see tests/solver/run/test_expected.py."""
 MANY_REMOVED = 1e-3
 """Part of the fluid nodes above which what was taken out is worth a warning."""
 

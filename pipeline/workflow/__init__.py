@@ -1,1 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0
 """What the Snakefile asks before and after the stages: shared runs, recovery, outcome."""

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Outcome: why a run was not finished, from the logs that its stages left."""
 
 from collections.abc import Iterable

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Recovery: after a crash, the next run of the workflow finds its folder as if the one before had been stopped orderly.
 
 A Snakemake that is killed leaves locks, for which the next one refuses to start, and marks of the jobs that it was at,

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What the rules of the workflow share: their input functions, parameters and command lines.
 
 A rule's named inputs and outputs are the options of its stage's command line, ``volume`` being ``--volume``. Inputs

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Sharing: which run of a case computes a stage for its other scenarios.
 
 The stages up to the lattice know the flow only as far as it chooses the spacing. Scenarios whose settings of a stage

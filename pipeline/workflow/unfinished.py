@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Unfinished: which runs of the cohort a failed workflow left, and the page of all cases that says so."""
 
 import json

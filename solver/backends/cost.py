@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a backend costs: bytes of numbers and of an update, and the time of a step."""
 
 from collections.abc import Callable

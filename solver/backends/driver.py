@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What drives a lattice: the phases of a step, the state that is read, and sums that parts of a domain can add up."""
 
 from abc import ABC, abstractmethod

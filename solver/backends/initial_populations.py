@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Populations of a flow whose fields are known, to begin a run with."""
 
 from functools import cache

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Lattice: all that a driver needs to run, in lattice units."""
 
 from collections.abc import Mapping

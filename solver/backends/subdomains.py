@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Subdomains: a lattice split between several drivers, and the populations that they exchange.
 
 A subdomain holds the nodes that it owns. Behind their slots stand *halo* slots, one for each link to a node of another

@@ -1,1 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0
 """Walls, inlets and outlets: links, profiles, waveforms, Windkessels."""

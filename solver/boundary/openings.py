@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Openings: a prescribed flow rate at inlets, a pressure at outlets, as short passes after each step.
 
 Inlet: half-way bounce-back with a moving wall (Ladd 1994, doi:10.1017/S0022112094001771). Link k returns

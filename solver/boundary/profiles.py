@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Profiles: how the flow through an inlet is shared by its links.
 
 Link k gets W_k of the flow, W_k = beta_k / sum(beta) with beta_k = 6 w_i |c_i.n| phi, phi the velocity in the

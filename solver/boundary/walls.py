@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Wall links: interpolated bounce-back at the distance q, as a short pass after each step.
 
 For a link i from fluid node n into a wall, o its opposite and * after collision, the population that comes back is

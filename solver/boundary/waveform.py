@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Flow and pressure over time: steady, or a waveform that repeats.
 
 A waveform is a table of samples over one period and a curve between them: straight lines, a periodic cubic spline, or

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What holds at the outlets, in mL, mmHg and s: the split of the flow, and the vessels behind an outlet.
 
 A Windkessel is a proximal resistance Rp in front of a distal resistance Rd with a compliance C beside it, behind which

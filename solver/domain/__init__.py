@@ -1,1 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0
 """The node arrays: their invariants, file, subdomains and cross-sections."""

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Addresses of links in place: where the population of each link lives, walls and free slip included."""
 
 from collections.abc import Iterator

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Every second point of a lattice: node arrays of the same vessel at twice the spacing, without its surface.
 
 A link of the coarse lattice is two links of the fine one in a row. Where the first of them crosses the surface at the

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The node arrays: what the solver knows of the geometry, the file that holds them, and their invariants.
 
 A fluid node is named by its row in the fluid array, a wall node (solid, next to fluid) by its row in the wall array.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Partition of the fluid nodes: parts of equal size with few links between them.
 
 The domain is halved again and again. Each time several *heights* are tried: a height is a number of each node, and

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Sections across the way through a vessel: how wide it is there, what flows through, what pressure that takes.
 
 Nodes are divided by the length of their shortest way from an inlet into slices of equal thickness, and each slice into

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Nodes between which the force of solver/kernels/isotropy.py takes differences."""
 
 from dataclasses import dataclass

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Collision models: functions ``(g, rates, force) -> g*`` of one node's 19 or 27 populations, in a dict by name.
 
 ``rates`` is (omega+, omega-), the relaxation rates of the even and the odd part; ``force`` a body force per volume.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Compilation by Numba, kept on disk from one run to the next.
 
 Models are chosen before compilation: loops over nodes close over the functions of a node that were chosen. Numba finds

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The cumulant collision on D3Q27: fluid in motion relaxes as fluid at rest does.
 
 Cumulants of the populations relax in place of their moments (Geier, Schönherr, Pasquali and Krafczyk 2015,

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The D3Q19 velocity set.
 
 Direction 0 is at rest; opposite directions stand side by side, so that ``OPPOSITE[i]`` is ``i + 1`` for odd ``i``

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The force that makes up for the fourth moments along the axes, which D3Q27 lacks.
 
 Velocities whose components are -1, 0 and 1 have c_x^4 = c_x^2, so that of the equilibrium's moment sum c_x^4 g_i^eq,

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Physics of one node, written once for the CPU and the CUDA driver: moments, velocity, stress.
 
 A node's populations are a tuple ``g`` of q = 19 or 27 numbers, shifted: g_i = f_i - w_i, so that a fluid at rest is all

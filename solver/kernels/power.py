@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Powers of positive numbers, of additions and multiplications alone: alike for one number and for vectors of them.
 
 A library's power is called for each number by itself, and takes longer than a collision. This one is

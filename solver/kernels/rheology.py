@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Relaxation at each node where the viscosity varies: with the shear rate, with turbulence, or at openings.
 
 The non-equilibrium momentum flux Pi tells the shear rate at the node, g = K/tau with K = (3/sqrt 2) sqrt(Pi:Pi). Each

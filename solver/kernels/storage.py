@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """How populations are stored: as the numbers that are computed with, or as fp16 numbers, scaled.
 
 An fp16 number (IEEE 754 binary16) has 11 significant bits down to 2^-14. Populations are shifted, and far below 1 as

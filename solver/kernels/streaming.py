@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """In-place streaming on the node list (AA pattern): where a population lives before and after each step.
 
 Populations are one flat array of q rows of `stride` numbers, q = 19 or 27; slot (i, n) is ``i * stride + n``. With o

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Sums whose bits do not depend on the order of their terms, and so not on threads, blocks or parts of the domain.
 
 Each term is split into three limbs of fixed point,

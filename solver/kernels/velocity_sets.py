@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Velocity sets as data. The drivers run both; geometry is described by the directions of :mod:`solver.kernels.d3q19`
 alone.
 """

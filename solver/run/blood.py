@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Blood: how its viscosity depends on the shear rate, in SI, and published parameters. Plain data and NumPy.
 
 The shear rate is g = sqrt(2 S:S), with S the symmetric part of the velocity's gradient. What the solver computes with

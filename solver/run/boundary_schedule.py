@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Boundary schedule: what holds at the openings over time, in lattice units, out of settings, units and the geometry.
 
 They are a table with a row for each step. An inlet has a column for each row of its weights

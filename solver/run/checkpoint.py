@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Checkpoints: the state of a run on disk, from which it goes on after a stop to the same bits as if there was none.
 
 A checkpoint is a file of plain arrays with a checksum trailer, written beside the one before it and renamed when it is

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A steady run with the help of the same flow at twice the spacing, which costs about a sixteenth: an eighth of the
 nodes, and half of the steps, since the time step is twice as long at the same lattice speed.
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Settling: whether a steady run comes to rest, and what it does where it does not, from the rows of its monitor alone.
 
 A flow-through time T is the volume over the inflow; of a closed domain it is the time in which its driver crosses it.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A flow that diverges: how it is detected, and the message: when, where, why, and what avoids it."""
 
 from collections.abc import Sequence

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What is expected of a flow before it runs: how the branches share it, and its peak speed."""
 
 from collections.abc import Mapping

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Fall-back: what a run goes on with, on its own, when its models do not hold the flow.
 
 A run climbs the ladder of :mod:`solver.run.models`. Where the flow turns out faster than its models are for, it goes on

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The flow file: velocity, pressure and viscous stress at the fluid nodes over time, which ParaView opens as it is.
 
 VTKHDF 2, type UnstructuredGrid with a static mesh and a time series; means and statistics over time stand beside it

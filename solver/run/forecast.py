@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Forecast of a run: memory, steps and time, before anything is computed.
 
 A run ends when what its ramp has left behind has died away. Outlets of a steady flow let waves leave
@@ -5,7 +6,7 @@ A run ends when what its ramp has left behind has died away. Outlets of a steady
 R, it settles at some 20 nu/R^2 by friction (26.4 nu/R^2 in a tube at given flow, the first zero of J_2, squared), and
 the flow Q carries it out of the length L at 4.5 Q/(pi R^2 L). A stream that separates where the vessel widens passes by
 what turns there, which settles at some 16 nu/R^2. These numbers are fitted to 42 flows of the matrix in
-tests/stability_matrix.py, whose steps they give within 1.5 times for 37, and tried on others
+tests/support/stability_matrix.py, whose steps they give within 1.5 times for 37, and tried on others
 (benchmarks/settling_forecast.py).
 
 Where waves stay, behind Windkessels and in flows that pulsate, the slowest motion of a vessel between an inlet of given

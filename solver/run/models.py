@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Models of a run: velocity set, collision, what damps a flow that the lattice cannot hold, the ladder to safer ones.
 
 *Velocity set.* D3Q19's moments c_x^2 c_y c_z are 0, where isotropy asks for u_y u_z/3, and no equilibrium repairs

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Monitor: what is known of the flow every so many steps, its file, and its summary."""
 
 import csv

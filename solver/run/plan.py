@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Plan of a run: a boundary schedule matched to the openings, and everything chosen before the first step."""
 
 from collections.abc import Mapping

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Fields between the nodes of a coarse lattice: from every second lattice point to all, to second order in space.
 
 A node half-way between two coarse ones, along an axis or a diagonal of the lattice, gets their mean; then one in the

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Schedule of a run: the steps at which it is observed, averaged, written and may stop. All of them are even."""
 
 from dataclasses import dataclass, replace

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Settings of the solve stage, as they arrive in JSON with all defaults (``SolveSettings`` of
 pipeline/case/case_file.py).
 """

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a run needs before its first step: backend, device, lattice, driver and forecast."""
 
 from collections.abc import Callable

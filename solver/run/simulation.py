@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The time loop: boundary values over time, monitoring, when to stop, what to write."""
 
 import logging

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Solve: node arrays and settings to the flow, going on from the last state after a stop or a divergence."""
 
 import logging

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Sound: what the compressibility of the lattice takes from a flow that pulsates, estimated before the run.
 
 The lattice's fluid carries sound at c_s = dx/(sqrt(3) dt), and so takes up V/(rho c_s^2) of volume for each unit of

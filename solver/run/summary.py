@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Summary of a run: the figures of solve.json, warnings and notes."""
 
 from collections.abc import Sequence

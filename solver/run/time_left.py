@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """How long a run will still take, from what was expected of it and from what its rows show: plain functions of both.
 
 Of a steady flow that settles, the residual falls exponentially in the end. A line through the logarithm of the last

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Physical and lattice units, and the choice of the time step and the relaxation time.
 
 In lattice units the spacing dx, the time step dt and the rest density are 1:

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """VTKHDF 2, the format in which ParaView opens a time series without a script: meshes, point arrays, time steps.
 
 Every file has one mesh for all times. An array with one set of values holds for all times, too.

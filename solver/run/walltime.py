@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Walltime: what a run is expected to take on a cluster, said where it does not run, as on a login node."""
 
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Checksum trailer: the checksum of a file at its end. Damage is found before a library reads what could hang or crash
 it.
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """SHA-256 of files and folders, and of settings that name files."""
 
 import hashlib

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What the command lines of all stages share: arguments, log, progress, outputs that appear whole or not at all,
 and provenance.
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Mistakes of a user, and errors of the system, as one message."""
 
 import errno

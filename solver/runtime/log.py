@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The log of a stage, in the terminal and in a file."""
 
 import logging

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """How outputs were made: checksums, settings, versions, host, times."""
 
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Balance of mass and momentum of a vessel with openings, from what a run leaves in its files.
 
 Between sections inside the openings, with n out of the fluid,

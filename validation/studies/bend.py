@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Steady flow through a bend of a round pipe, where it no longer changes along the bend, beside that in a torus.
 
 Runs are named by their flow and the nodes across the pipe, ``de25-20``; the runs of a flow differ in their grids. As in

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Forks: how they split the flow, what is lost of mass and momentum, and the wall shear stress away from the fork.
 
 Runs are named by what splits the flow and the nodes across the parent: ``symmetric-20`` both daughters alike,

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The lid-driven cavity against published velocities on its centrelines.
 
 The lid, z = 1, slides along x. Lengths are in sides of the cavity, velocities in speeds of the lid: u along x, v along

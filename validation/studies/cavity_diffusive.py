@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Convergence of the lid-driven cavity, with and without the surroundings of the lid's corners.
 
 In a corner the velocity jumps from 0 to the lid's. Near it the flow is that of Stokes, the same at all distances r

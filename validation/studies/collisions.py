@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Collision models where the viscosity is low: what they cost in accuracy, how they damp waves, what they survive.
 
 The runs are flows along a pipe. The textbook solver adds what has no walls: a shear wave that is carried across itself,

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """How much a flow depends on the lattice's directions: pipes, bends and sudden expansions, askew to the lattice.
 
 In each, something is the same by symmetry, which only the lattice can tell apart: in a straight pipe and behind a round

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Flow between plates that a force drives, where the balance of momentum gives stress, viscosity and velocity.
 
 At the distance s from the plane where nothing rubs, half-way between plates or the plate along which fluid slips, the

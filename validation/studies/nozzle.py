@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A jet out of a nozzle beside what laboratories measured: on its axis, in its width, and around it.
 
 Runs may differ in the direction of the nozzle, in nodes across the throat, in the length of the outlet, and in the

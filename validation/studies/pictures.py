@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Pictures of the lattice and the flow in a run, drawn off-screen: of a box, or of a vessel with openings."""
 
 from collections.abc import Sequence

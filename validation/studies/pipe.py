@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Steady flow from inlet to outlet through straight round pipes in any direction, beside that of Hagen and Poiseuille.
 
 With the mean speed U, the radius R and the distance r from the axis

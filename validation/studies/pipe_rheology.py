@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Steady flow through a round pipe of fluids whose viscosity follows the shear rate, beside what theory says.
 
 The theory is that of :mod:`validation.studies.viscoplastic` with half the force: at the radius r the stress is G r/2.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Flow between two plates that a force drives, against the parabola.
 
 u(z) = G/(2 mu) z (H - z), force per volume G, height H, viscosity mu.

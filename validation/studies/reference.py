@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Published tables: ``data/reference/*.csv``, whose lines that begin with # tell the source."""
 
 import csv

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Speed on rings around the axis of a round section, and the part of it that depends on the angle.
 
 In a round vessel only the lattice tells one angle from another. On a ring of radius r the speed along the axis is

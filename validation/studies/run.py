@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Run: one case of a study and what the stages left of it, read when asked for."""
 
 from dataclasses import dataclass

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Speed: what ``validation.baseline_benchmark`` found on lattices of several sizes, beside published times and those
 of another machine.
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A stenosis: flow through its sections, balance of momentum, pressure drop beside estimates, and reattachment.
 
 Runs are named by their Reynolds number and the nodes across, ``re-100-20``; those of a Reynolds number differ in their

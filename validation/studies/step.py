@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Flow over a backward-facing step in a plane: where it reattaches, profiles behind the step, speed of the solver.
 
 Runs are named by their channel and a number, ``work-64``; the runs of a channel differ in their grids. Lengths are in

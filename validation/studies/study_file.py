@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Study: what a published work computed, to be run again; validated settings.
 
 A study file, ``config/studies/<study>.yaml``, holds a case, the runs that differ from it by some settings, and the name

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Sweeps: what ``validation.thread_sweep`` found on lattices of several sizes, and whether what a run does by itself
 is the best.
 

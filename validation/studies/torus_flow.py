@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Fully developed steady laminar flow in a torus, a pipe that bends on and on, by a spectral method.
 
 Lengths are in radii a of the section, speeds in mean speeds W; R is the radius of the centreline. In the section x

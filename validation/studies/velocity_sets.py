@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """D3Q19 beside D3Q27: the flow that a force drives through an endless pipe, along x and askew to the lattice.
 
 A run is the flow along x on the drivers' D3Q19; the textbook solver adds D3Q27, D3Q19 with its standard equilibrium,

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Flow that a force drives between plates of fluids whose viscosity follows the shear rate, beside what theory says.
 
 The theory holds in any coherent units. y is the distance from the middle, h half the distance of the plates, and G y

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Flow through a pipe askew to the lattice, from inlet to outlet, with walls by several schemes.
 
 Hagen and Poiseuille: u = 2 U (1 - r^2/R^2) along the pipe and a pressure that falls by 8 mu U/R^2 a length. Compared in

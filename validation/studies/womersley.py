@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Pulsatile flow through a straight round pipe into a Windkessel, beside the solutions of both.
 
 To the mean of a flow Q + Re(q exp(i w t)) belongs the steady solution of Hagen and Poiseuille, to its oscillatory

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What the settings of all stages are made of, how they are read, and what is said of mistakes in them."""
 
 import difflib

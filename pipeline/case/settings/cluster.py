@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Settings of a cluster: what solve asks it for, by what is expected of a run."""
 
 from math import ceil

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Settings of the input: where a case enters."""
 
 from typing import Literal, Self

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Settings of the stages of the flow: solve, postprocess, trace, report."""
 
 from typing import Annotated, Literal, Self

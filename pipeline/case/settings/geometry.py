@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Settings of the stages of the geometry: surface, voxelize, decompose."""
 
 from typing import Annotated, Literal, Self

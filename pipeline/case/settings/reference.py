@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The page of all settings (docs/settings.md), made from the JSON schema of a case file.
 
 ``python -m pipeline.case.settings.reference config/case.schema.json`` prints it; ``make schema`` writes both.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """YAML file: a mapping of keys to values, read with the care that a file from anywhere needs, and written.
 
 Plain words and numbers are distinguished as in the core schema of YAML 1.2 (so ``1e-3`` is a number, and ``no`` a

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Border: where the border of the image cuts a vessel, and the vessel that is made to go on beyond it.
 
 There the border is the opening. The lumen's section at the border is continued outwards as a straight tube with a round

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Branches of a vessel as files: lines with radii (VTP), and the rows of their table."""
 
 import json

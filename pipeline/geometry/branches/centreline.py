@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Centreline of a vessel: a graph of points with radii, its branches, and which of its ends are ends of a tube.
 
 The mask is thinned to a skeleton, its voxels are joined into a graph that keeps true loops and no others, and branches

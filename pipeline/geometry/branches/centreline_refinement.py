@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The line in the middle of a piece of vessel, to a small part of a voxel, with the largest balls around it.
 
 A point of the line is the centre of the largest ball in the section of the vessel across the line. These centres are

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Branches that end in openings, carry next to nothing, and are too thin for the spacing that voxelize will choose.
 
 They are cut off along the wall of the vessel that they leave, before the lattice is made. Which ones these are follows

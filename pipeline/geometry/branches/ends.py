@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Ends of a vessel: which are cut, where, and how the openings are called."""
 
 import logging

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Which branches set the spacing of the lattice, which are too thin for it, and how these are closed.
 
 The spacing follows the branches that carry the flow: the thinnest, together of at most a stated share of the inflow by

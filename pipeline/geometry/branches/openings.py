@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Openings: where the vessel's ends are cut, and what the cuts are called.
 
 At each end of the centreline, cross-sections of the lumen are taken from the tip inwards. The end is cut at the first

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Picture of a vessel for a refusal: what was found before it, in three views along the patient's axes.
 
 matplotlib draws it, so that a refusal needs no graphics library; it is imported when one comes. The picture shows shape

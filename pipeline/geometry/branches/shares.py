@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """How a vessel's branches would share the flow by Murray's law, and what of it is lost where thin ones are closed.
 
 What leaves through an opening goes with its radius to the power of Murray's exponent. In a tree this alone tells the

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Side branches: which of a vessel's branches are short or thin, and how they are taken out or cut off flush.
 
 Only branches that end free are ever chosen, one after another from the shortest, so that no part between two ends that

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Thinning: the curve skeleton of a solid, with the solid's topology.
 
 Voxels are removed from the outside inwards, in the order of their distance to the background, as long as neither the

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The tree of a vessel: branches between openings, bifurcations and blind ends, found from the closed surface alone.
 
 The inside is rastered, thinned to curves that run from the middle of every cap (and from the tips of blind ends), and

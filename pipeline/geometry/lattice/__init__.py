@@ -1,1 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0
 """Nodes in a surface: spacing, places, crossings, links."""

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Exact distances of nodes in a band along the wall."""
 
 import numpy as np

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a lattice costs, and the finest one that fits: in this machine's memory, and in that of the solver's device."""
 
 import os

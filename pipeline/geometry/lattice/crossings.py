@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Where the surface crosses the lattice, and which nodes are inside.
 
 A lattice line runs through nodes along one of nine pairs of opposite directions, or thirteen with corners. Seen along

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Developed flow through the caps of openings: Laplace(phi) = -1 on a cap, phi = 0 on its rim.
 
 A cap is meshed again inside its true outline, and the equation solved with quadratic finite elements, which are exact

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Where a lattice lies: places and numbers of its nodes, and its repetition."""
 
 from dataclasses import dataclass

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The choice of a lattice: around a surface, or for a canonical geometry on a grid whose cells its flat walls fill."""
 
 import json

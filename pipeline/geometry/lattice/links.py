@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What each link out of the fluid meets first, and which links between fluid nodes leave the vessel on their way."""
 
 from dataclasses import dataclass, fields

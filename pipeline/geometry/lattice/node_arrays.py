@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A tagged lattice becomes the node arrays of the solver: nodes numbered, their links measured."""
 
 from dataclasses import replace

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The spacing of the lattice: as given, or chosen from the vessel and the flow; and what it will cost."""
 
 import json

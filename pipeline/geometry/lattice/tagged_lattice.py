@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Lattice: the tagged nodes that stand for the vessel, and their file."""
 
 from dataclasses import dataclass

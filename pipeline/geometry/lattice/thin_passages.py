@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Nodes through which the lattice cannot carry flow, taken out of the fluid: links through the wall, passages one node
 wide, and islands.
 """

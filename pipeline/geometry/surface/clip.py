@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Clip: cut a closed triangle surface with a plane, locally, and close the cut with a flat cap; check closedness."""
 
 import numpy as np

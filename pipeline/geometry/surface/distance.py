@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Exact distances and closest points of triangles, through a tree of boxes around them."""
 
 import numpy as np

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Extension: a straight tube in front of an opening, so that the flow in the vessel forgets the condition at its cap.
 
 The rim of the cap is drawn out along the cap's normal and keeps its shape: a tube that became round on the way would

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A surface of triangles as the shape of another: its wall, its creases and the planes of its caps."""
 
 import numpy as np

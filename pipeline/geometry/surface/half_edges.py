@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Half-edges: a closed triangle surface whose connections can change, and the steps that change them.
 
 A half-edge ``h = 3 t + k`` runs from corner k of triangle t to the next one; ``twin[h]`` is the same edge seen from

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Intersections: which triangles of a surface pass through each other.
 
 Triangles are sorted along a space-filling curve into a tree of boxes (Lauterbach et al. 2009,

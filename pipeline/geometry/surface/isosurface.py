@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Iso-surface: a smooth field from a mask, and the closed triangle surface on which it is zero.
 
 The field is ``2 G_s m - G_2s m - 1/2`` of the mask m, G_s a Gaussian of standard deviation s. A Gaussian alone moves

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Quality of a surface's triangles, in figures and as a histogram."""
 
 from typing import Any

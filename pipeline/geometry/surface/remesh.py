@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Remesh: near-equilateral triangles whose edges follow the vessel's local radius.
 
 Too long edges are split, too short ones collapsed, edges flipped towards six neighbours a vertex, vertices slid along

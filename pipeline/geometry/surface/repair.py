@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Repair a given surface where that leaves no doubt, and find out what it is: closed, open at clean rims, or
 unusable.
 """

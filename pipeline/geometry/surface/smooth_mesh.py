@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Smoothing of a triangle surface: windowed sinc (Taubin, Zhang and Golub 1996) and Taubin's lambda and mu (1995).
 
 Both are low-pass filters of the vertices' places: roughness shorter than some wavelength is removed, the rest stays.

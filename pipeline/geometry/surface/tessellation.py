@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tessellation: closed triangle surfaces of the canonical shapes.
 
 Flat walls are exact. Circles are polygons of the same area, and curved walls have so many triangles that no point of

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Thin places of a mask: where the lumen, or the tissue between two parts of it, is thinner than smoothing keeps."""
 
 import numpy as np

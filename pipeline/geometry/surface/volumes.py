@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Volumes: how much of the mask the surface holds, and what it lost that nobody asked for.
 
 The settings ask for side branches that are taken out, for extensions, and for the piece of each end between the tip

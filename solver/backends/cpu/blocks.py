@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """How loops over nodes and links are shared out to the cores of this machine."""
 
 import os

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The CPU driver. Threads share out nodes and links, and sums do not depend on the order of their terms: nor do results
 on threads.
 """

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The force of :mod:`solver.kernels.isotropy`: squares of the velocity, fluxes, and the momentum."""
 
 from functools import cache

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Inlets, outlets, the pressures that follow from the flow, and the density at openings."""
 
 from functools import cache

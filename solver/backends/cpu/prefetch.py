@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Loads ahead of their use, for which Numba has no words."""
 
 from typing import Any

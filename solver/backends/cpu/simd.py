@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Several nodes at once: vectors of consecutive numbers, on which functions of a node work as they do on numbers.
 
 A compiler makes vectors of a loop where it can prove that no store reaches what a later iteration loads. It cannot

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Streaming and collision of several nodes at once, straight on the populations where their links allow it.
 
 In an even step they do. In an odd step the addresses of all links follow each other within a run: as many nodes of it

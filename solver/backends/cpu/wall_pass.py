@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Wall links, and the mass that they add."""
 
 from functools import cache

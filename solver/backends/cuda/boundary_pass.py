@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Openings and wall links, in one launch: blocks of outlets' nodes, of links of inlets, of wall links.
 
 An outlet needs all populations of its node as the collision left them, of which its links and wall links of the node

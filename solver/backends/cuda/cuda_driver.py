@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The CUDA driver: one thread a node, or a link, calling the same functions of one node as the CPU driver.
 
 Sums do not depend on the order of their terms, so that the same input gives the same bits however threads share it out.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The CUDA device, or the simulator in its place, and how nodes and links are shared out to its threads."""
 
 import logging

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Device lock: one run of this machine at a time uses a CUDA device, whoever starts it.
 
 A run holds a lock of the operating system for its device, which no process outlives. It takes the first of the devices

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Pressures that follow from the flow through outlets."""
 
 from functools import cache

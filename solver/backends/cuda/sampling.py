@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What is read between pairs of steps: the fields of all nodes, sums and extremes over them, single populations."""
 
 import math

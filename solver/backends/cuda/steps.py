@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Streaming and collision: one thread a node, addresses from runs.
 
 The thread of the first node counts the step, and clears the sum to which the links of its walls will add. Nodes next to

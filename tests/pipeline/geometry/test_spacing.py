@@ -1,0 +1,299 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which limit decides the spacing, what is said of it, and what the choice depends on."""
+
+import json
+import logging
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pipeline.case.case_file import Case
+from pipeline.case.settings.base import parse
+from pipeline.case.settings.geometry import VoxelizeSettings
+from pipeline.files.mesh import write_openings
+from pipeline.geometry.lattice.budget import Budget
+from pipeline.geometry.lattice.node_arrays import decompose
+from pipeline.geometry.lattice.spacing import (
+    FlowScale,
+    Narrowest,
+    PeakSpeed,
+    SpacingSettings,
+    choose_spacing,
+    resolving_spacing,
+)
+from pipeline.stages import voxelize as module
+from solver.backends.cost import Size
+from solver.runtime.errors import StageError
+from solver.runtime.provenance import Job
+from solver.runtime.sources import ROOT
+from tests.support.shapes import capped_cylinder, vessel
+
+MESH, OPENINGS = vessel([2.0, 2.0, 3.0], [0.0, 10.0, 20.0], (0, 0, 1), (0, 0, 0), 400)
+NARROW = Narrowest(1.0, (0.0, 1.0, 2.0))
+
+
+SECTIONS = module.survey(MESH, OPENINGS)
+
+
+def flow(flow_ml_s=1.0, **changes) -> PeakSpeed:
+    return peak_of(FlowScale(viscosity_m2_s=3.3e-6, inlets={"*": {"flow_ml_s": flow_ml_s}}, **changes))
+
+
+def peak_of(scale: FlowScale, openings=OPENINGS) -> PeakSpeed:
+    return PeakSpeed.of(openings, scale, lambda: SECTIONS)
+
+
+@pytest.mark.parametrize(("wanted", "diameter", "words"), [
+    ({"nodes_across": 12}, 2 * OPENINGS[0].radius_mm, "12 nodes across the inlet, inlet, radius 2 mm"),
+    ({"nodes_across": 12, "across": "smallest-opening"}, 2 * OPENINGS[0].radius_mm,
+     "the smallest opening, inlet, radius"),
+    ({"nodes_across": 12, "across": "narrowest-branch"}, 2.0,
+     "12 nodes across the narrowest branch, radius 1 mm at (0.00, 1.00, 2.00)"),
+])  # fmt: skip
+def test_nodes_are_counted_across_what_the_settings_name(wanted, diameter, words):
+    chosen = choose_spacing(OPENINGS, VoxelizeSettings(**wanted), NARROW)
+    assert chosen.spacing_mm == pytest.approx(diameter / 12, rel=1e-12)
+    assert words in chosen.reason
+
+
+def test_inlet_and_smallest_opening_differ():
+    turned = (replace(OPENINGS[0], role="outlet"), replace(OPENINGS[1], role="inlet"))
+    for across, radius in (("inlet", turned[1].radius_mm), ("smallest-opening", turned[0].radius_mm)):
+        wanted = VoxelizeSettings(nodes_across=12, across=across)
+        assert choose_spacing(turned, wanted).spacing_mm == pytest.approx(2 * radius / 12, rel=1e-12)
+
+
+def test_given_spacing_is_kept():
+    chosen = choose_spacing(OPENINGS, VoxelizeSettings(spacing_mm=0.3), NARROW, flow(100.0))
+    assert (chosen.spacing_mm, chosen.reason) == (0.3, "as voxelize.spacing_mm says")
+
+
+@pytest.mark.parametrize("wanted", [{"spacing_mm": 0.2}, {"nodes_across": 20}, {}])
+def test_a_coarser_lattice_multiplies_whatever_is_chosen(wanted):
+    plain = choose_spacing(OPENINGS, VoxelizeSettings(**wanted), NARROW, flow())
+    coarser = choose_spacing(OPENINGS, VoxelizeSettings(**wanted), NARROW, flow(), coarser=1.5)
+    assert coarser.spacing_mm == pytest.approx(1.5 * plain.spacing_mm, rel=1e-12)
+    assert coarser.reason.startswith("1.5 times the ")
+    assert plain.reason in coarser.reason
+
+
+def test_a_coarser_lattice_that_an_opening_cannot_have_is_refused_with_the_section_that_asked(tmp_path):
+    """6 nodes are wanted across; 12 / 2.25 are fewer."""
+    MESH.write(tmp_path / "surface.vtp")
+    write_openings(OPENINGS, tmp_path / "openings.json")
+    inputs = {role: tmp_path / file for role, file in (("surface", "surface.vtp"), ("openings", "openings.json"))}
+    outputs = {"lattice": tmp_path / "lattice.vti"}
+    for coarser, reported in (
+        (2.25, "has 5.3 nodes across.*2.25 times as coarse.*convergence.ratio"),
+        (1.0, "set vox"),
+    ):
+        settings = {"spacing_mm": 4 / 12 if coarser > 1 else 4 / 5.3, "coarser": coarser}
+        with pytest.raises(StageError, match=reported) as caught:
+            module._compute(Job("voxelize", inputs, outputs, settings, logging.getLogger("test")))
+        assert ("convergence" in str(caught.value)) == (coarser > 1)
+
+
+def test_the_case_tells_the_factor_of_each_level_to_voxelize_alone():
+    values = {"input": {"geometry": {"shape": "pipe", "diameter_mm": 4, "length_mm": 20, "ends": "openings"}},
+              "convergence": {"spacings": 3, "ratio": 1.6}, "solve": {"inlets": {"*": {"flow_ml_s": 2}}}}  # fmt: skip
+    case = parse(Case, values, "a")
+    reported = [json.loads(case.settings("voxelize", level)) for level in range(3)]
+    assert [each.get("coarser", 1.0) for each in reported] == pytest.approx([1.0, 1.6, 2.56])
+    assert "coarser" not in reported[0]
+    for stage in ("decompose", "solve", "postprocess"):
+        assert case.settings(stage, 2) == case.settings(stage)
+    assert json.loads(case.settings("convergence")) == {"safety": None, "fit_nodes": 3.0}
+
+
+def test_automatic_spacing_is_the_finer_of_diameter_and_grid_reynolds_number():
+    """dx = min(D/20, 50 nu/U): by hand, at 3.3e-6 m2/s."""
+    slow = choose_spacing(OPENINGS, VoxelizeSettings(), NARROW, flow())
+    assert slow.spacing_mm == pytest.approx(2.0 / 20)
+    assert slow.reason == "20 nodes across the narrowest branch, radius 1 mm at (0.00, 1.00, 2.00)"
+    alone = choose_spacing(OPENINGS, VoxelizeSettings(), None, flow())
+    assert alone.spacing_mm == pytest.approx(2 * OPENINGS[0].radius_mm / 20, rel=1e-12)
+    assert "20 nodes across the smallest opening, inlet, radius 2 mm" in alone.reason
+    wide = choose_spacing(OPENINGS, VoxelizeSettings(), Narrowest(2.5), flow())
+    assert wide.spacing_mm == alone.spacing_mm
+    speed = 2 * 50.0 / OPENINGS[0].area_mm2
+    fast = choose_spacing(OPENINGS, VoxelizeSettings(), NARROW, flow(50.0))
+    assert fast.spacing_mm == pytest.approx(50 * 3.3e-6 / speed * 1e3, rel=1e-12)
+    assert fast.reason == f"grid Reynolds number 50 at the expected peak speed {speed:.3g} m/s"
+    reported = choose_spacing(OPENINGS, VoxelizeSettings(), NARROW, flow(peak_speed_m_s=10.0))
+    assert reported.spacing_mm == pytest.approx(50 * 3.3e-6 / 10 * 1e3, rel=1e-12)
+    assert "solve.peak_speed_m_s 10 m/s" in reported.reason
+
+
+def test_a_lattice_of_too_many_nodes_is_coarser_down_to_ten_across():
+    """By hand: a vessel of 5000 mm3 and diameter 2 mm takes 5e6 nodes at D/20 = 0.1 mm, and 6.25e5 at D/10."""
+    within = resolving_spacing(2.0, "the branch", None, 5000.0, 5e6)
+    assert (within.spacing_mm, within.reason) == (0.1, "20 nodes across the branch")
+    coarser = resolving_spacing(2.0, "the branch", None, 5000.0, 2e6)
+    assert coarser.spacing_mm == pytest.approx(0.0025 ** (1 / 3))
+    assert coarser.reason.startswith("0.1 mm (20 nodes across the branch) would take about 5e+06 fluid nodes, voxelize")
+    least = resolving_spacing(2.0, "the branch", None, 5000.0, 1e5)
+    assert least.spacing_mm == 0.2
+    assert least.reason.startswith("10 nodes across the branch, the least that is resolved; 0.1 mm (20 nodes")
+    fast = resolving_spacing(2.0, "the branch", PeakSpeed(5.0, "given", 3.3e-6), 5000.0, 1e5)
+    assert fast.spacing_mm == pytest.approx(150 * 3.3e-6 / 5.0 * 1e3)
+    assert fast.reason.startswith("grid Reynolds number 150 at given 5 m/s, the least that is resolved; 0.033 mm (grid")
+
+
+@given(
+    diameter_mm=st.floats(0.2, 40), speed=st.floats(1e-3, 20), volume_mm3=st.floats(1, 1e6), most=st.floats(1e4, 1e9)
+)
+def test_of_all_vessels_the_lattice_is_as_fine_as_wanted_or_has_as_many_nodes_as_wanted(
+    diameter_mm, speed, volume_mm3, most
+):
+    """It lies between the wanted and the coarsest; strictly between them only with just the nodes that are wanted."""
+    wanted, coarsest = (
+        min(diameter_mm / across, 1e3 * reynolds * 3.3e-6 / speed) for across, reynolds in ((20, 50), (10, 150))
+    )
+    peak = PeakSpeed(speed, "given", 3.3e-6)
+    spacing_mm = resolving_spacing(diameter_mm, "the branch", peak, volume_mm3, most).spacing_mm
+    assert wanted * (1 - 1e-12) <= spacing_mm <= coarsest * (1 + 1e-12)
+    count = volume_mm3 / spacing_mm**3
+    if spacing_mm > wanted * (1 + 1e-9):
+        assert count == pytest.approx(most) or spacing_mm == pytest.approx(coarsest)
+        assert volume_mm3 / wanted**3 > most
+    if count > most * (1 + 1e-9):
+        assert spacing_mm == pytest.approx(coarsest)
+
+
+def test_peak_of_a_waveform_counts(tmp_path):
+    wave = tmp_path / "wave.csv"
+    wave.write_text("time_s,flow_ml_s\n0,1\n0.2,100\n1,1\n")
+    pulsed = FlowScale(viscosity_m2_s=3.3e-6, inlets={"inlet": {"waveform": str(wave), "interpolation": "linear"}})
+    peak = choose_spacing(OPENINGS, VoxelizeSettings(), None, peak_of(pulsed))
+    assert peak == choose_spacing(OPENINGS, VoxelizeSettings(), None, flow(100.0))
+    curved = FlowScale(viscosity_m2_s=3.3e-6, inlets={"inlet": {"waveform": str(wave)}})
+    # the spline through these three rises above the highest
+    assert choose_spacing(OPENINGS, VoxelizeSettings(), None, peak_of(curved)).spacing_mm < peak.spacing_mm
+
+
+@pytest.mark.parametrize(("openings", "wanted", "narrowest", "scale", "message"), [
+    (OPENINGS, {"nodes_across": 12, "across": "narrowest-branch"}, None, None, "no centreline is there to tell it"),
+    (OPENINGS[1:], {"nodes_across": 12}, None, None, "no opening is an inlet.*give voxelize.spacing_mm"),
+    (OPENINGS, {"spacing_mm": 0.8}, None, None,
+     r"opening inlet \(radius 2 mm\) has 5.0 nodes across at a spacing of 0.8 mm; .* \{spacing_mm: 0.666,"),
+])  # fmt: skip
+def test_choice_that_cannot_be_made_is_refused_with_the_remedy(openings, wanted, narrowest, scale, message):
+    with pytest.raises(StageError, match=message):
+        choose_spacing(openings, VoxelizeSettings(**wanted), narrowest, scale)
+    with pytest.raises(StageError, match="the vessel has no inlet"):
+        peak_of(FlowScale(viscosity_m2_s=3.3e-6, inlets={"*": {"flow_ml_s": 1.0}}), OPENINGS[1:])
+
+
+def test_expected_lattice_is_the_real_one():
+    """Fluid nodes to the scatter of counting. Wall links are counted for all directions of a wall alike; those of one
+    direction are up to 12 % off: a wall along an axis is crossed by 1 + 4 = 5 links of 5.74 per dx^2.
+    """
+    mesh, openings = capped_cylinder((1, 2, 3), 2.0, 10.0, segments=200, rings=1)
+    lattice, figures = module.voxelize(mesh, openings, VoxelizeSettings(spacing_mm=0.2))
+    nodes, _ = decompose(lattice, mesh, openings)
+    expected = Budget.of(mesh).cost(0.2).record
+    assert expected["expected_fluid_nodes"] == pytest.approx(figures["fluid_nodes"], rel=0.01)
+    real = Size.of_nodes(nodes).device_bytes("fp64")
+    assert expected["expected_solver_gb"]["fp64"] * 1e9 == pytest.approx(real, rel=0.03)
+
+
+def test_lattice_that_the_device_cannot_hold_is_refused_with_a_spacing_that_fits():
+    need = Budget.of(MESH).cost(0.1).size.device_bytes("fp64") / 1e9
+    assert not Budget.of(MESH, memory_gb=1.001 * need, precision="fp64").excess(0.1)
+    budget = Budget.of(MESH, memory_gb=0.5 * need, precision="fp64")
+    with pytest.raises(StageError, match=r"for the solver in fp64, where voxelize.memory_gb is .*set 0\.12") as caught:
+        budget.require(0.1, lambda fitting: f"set {fitting}")
+    fitting = float(str(caught.value).split("set ")[1])
+    assert 0.12 < fitting < 0.13  # about 0.1 * 2^(1/3)
+    assert not budget.excess(fitting)
+    assert budget.excess(0.99 * fitting)
+
+
+def case(**sections) -> Case:
+    values = {"input": {"phantom": str(ROOT / "data/phantoms/tiny.yaml")}, "solve": {"inlets": {"*": {"flow_ml_s": 2}}}}
+    for name, section in sections.items():
+        values[name] = values.get(name, {}) | section
+    return parse(Case, values, "case.yaml")
+
+
+def test_settings_of_the_flow_reach_the_stage_only_where_it_depends_on_them(tmp_path):
+    wave = tmp_path / "wave.csv"
+    wave.write_text("time_s,flow_ml_s\n0,1\n0.2,2\n1,1\n")
+    pulsed = {"inlets": {"*": {"waveform": str(wave)}}}
+    thick = {"viscosity_pa_s": 4e-3}
+    for fixed in ({"spacing_mm": 0.2}, {"nodes_across": 20}):
+        one = case(voxelize=fixed)
+        assert one.settings("voxelize") == case(voxelize=fixed, solve=thick | pulsed).settings("voxelize")
+        assert case(voxelize=fixed, solve=pulsed).waveform_files("voxelize") == []
+    chosen = case()
+    assert chosen.settings("voxelize") != case(solve=thick).settings("voxelize")
+    assert chosen.settings("voxelize") == case(solve={"precision": "fp64", "cycles": 5}).settings("voxelize")
+    assert case(solve=pulsed).waveform_files("voxelize") == [str(wave)] == case(solve=pulsed).waveform_files("solve")
+    behind = case(solve={"outlets": {"*": {"waveform": str(wave)}}})
+    assert behind.waveform_files("solve") == behind.waveform_files("voxelize") == [str(wave)]  # which shares the flow
+    # how the curve runs between samples moves its peak, and so the spacing; of a steady flow it does not matter
+    assert case(solve=pulsed).settings("voxelize") != case(solve={"inlets": {"*": {
+        "waveform": str(wave), "interpolation": "linear"}}}).settings("voxelize")  # fmt: skip
+    assert chosen.settings("voxelize") == case(solve={"inlets": {"*": {
+        "flow_ml_s": 2, "profile": "plug"}}}).settings("voxelize")  # fmt: skip
+    reported = {"peak_speed_m_s": 1.0}
+    assert case(solve=reported).settings("voxelize") == case(solve=reported | pulsed).settings("voxelize")
+    assert case(solve=reported | pulsed).waveform_files("voxelize") == []
+    limited = {"spacing_mm": 0.2, "memory_gb": 8}
+    assert case(voxelize=limited).settings("voxelize") != case(
+        voxelize=limited, solve={"precision": "fp64"}
+    ).settings("voxelize")  # fmt: skip
+    for each in (chosen, case(solve=reported), case(voxelize=limited), case(solve=pulsed)):
+        parse(SpacingSettings, json.loads(each.settings("voxelize")), "--settings")
+
+
+def run(folder: Path, caplog, settings, centreline=None) -> dict:
+    """The stage on files; its facts."""
+    MESH.write(folder / "surface.vtp")
+    (folder / "openings.json").write_text(json.dumps({"openings": [vars(o) for o in OPENINGS]}))
+    inputs = {"surface": folder / "surface.vtp", "openings": folder / "openings.json"}
+    if centreline is not None:
+        (folder / "centreline.json").write_text(centreline)
+        inputs["centreline"] = folder / "centreline.json"
+    job = Job("voxelize", inputs, {"lattice": folder / "lattice.vti"}, settings, logging.getLogger("test_spacing"))
+    with caplog.at_level(logging.INFO, "test_spacing"):
+        module._compute(job)
+    return job.facts
+
+
+def test_stage_tells_the_choice_and_the_forecast(tmp_path, caplog):
+    facts = run(tmp_path, caplog, {"spacing_mm": 0.4})
+    assert "spacing 0.4 mm: as voxelize.spacing_mm says" in caplog.text
+    assert "no centreline is given" in caplog.text
+    assert f"forecast: about {facts['expected_fluid_nodes']} fluid nodes" in caplog.text
+    assert facts["fluid_nodes"] == pytest.approx(facts["expected_fluid_nodes"], rel=0.02)
+    assert "nodes_across_narrowest_branch" not in facts
+    caplog.clear()
+    reported = json.dumps({"narrowest_radius_mm": 1.0, "narrowest_place_mm": [0.0, 1.0, 2.0], "branches": [
+        {"branch": 1, "from": "inlet", "to": "outlet", "leads_to_opening": True, "length_mm": 20.0,
+         "min_radius_mm": 1.0, "min_x_mm": 0.0, "min_y_mm": 1.0, "min_z_mm": 2.0}]})  # fmt: skip
+    facts = run(tmp_path, caplog, {"spacing_mm": 0.4}, reported)
+    assert "only 5.0 nodes across branch 1 (inlet to outlet, radius 1 mm at (0.00, 1.00, 2.00))" in caplog.text
+    assert "at most 0.333" in caplog.text
+    assert facts["nodes_across_narrowest_branch"] == pytest.approx(5.0)
+    caplog.clear()
+    facts = run(tmp_path, caplog, {"nodes_across": 10, "across": "narrowest-branch"}, reported)
+    assert facts["spacing_mm"] == pytest.approx(0.2)
+    assert facts["spacing_decided_by"].startswith("10 nodes across the narrowest branch")
+    assert "at least 6" not in caplog.text
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{}", '{"narrowest_radius_mm": null}'])
+def test_centreline_without_a_radius_is_refused(tmp_path, caplog, text):
+    with pytest.raises(StageError, match="run centreline again"):
+        run(tmp_path, caplog, {"nodes_across": 10}, text)
+
+
+def test_narrowest_radius_reads_what_the_stage_writes(tmp_path):
+    np.testing.assert_allclose(NARROW.across(0.1), 20)
+    (tmp_path / "c.json").write_text('{"narrowest_radius_mm": 1.0, "narrowest_place_mm": [0, 1, 2], "loops": 0}')
+    assert Narrowest.read(tmp_path / "c.json") == NARROW

@@ -1,0 +1,243 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Sections of the report that other stages may fill: each is there with its file or key, and absent without."""
+
+import re
+
+import numpy as np
+import pytest
+
+from pipeline.haemodynamics.streamlines import Grid
+from pipeline.haemodynamics.trust import check
+from pipeline.haemodynamics.wall_shear_stress import Wall
+from pipeline.reporting import captions, cuts, figures, quantities, tables
+from pipeline.reporting.centreline_figure import read_centreline_profile
+from pipeline.reporting.content import _check, _grid_rows
+from pipeline.reporting.pictures import MAPPED
+from pipeline.reporting.scene import caps as caps_of
+from pipeline.reporting.scene import closed
+from pipeline.reporting.wording import Line, table_rows, tabled
+from solver.domain.nodes import Opening
+from solver.runtime.errors import StageError
+from tests.support.analytic_pipe import Pipe
+from tests.support.reported import GRID, OPTIONAL, PROFILE, enrich, leave, make, wall_arrays
+
+
+@pytest.fixture(scope="module")
+def plain(tmp_path_factory):
+    return leave(tmp_path_factory.mktemp("case"))
+
+
+@pytest.fixture(scope="module")
+def rich(plain, tmp_path_factory):
+    """Page and names of the figures of a folder with everything that later stages add."""
+    results = enrich(plain, tmp_path_factory.mktemp("rich"))
+    html, files = make(results, tmp_path_factory.mktemp("report"), more=OPTIONAL)
+    return re.sub(r"<script(?! type=.application).*?</script>", "", html, flags=re.DOTALL), files
+
+
+def rows(html):
+    return dict(re.findall(r'<tr><th scope="row">([^<]*)</th><td>([^<]*)</td></tr>', html))
+
+
+def test_trust_stands_beside_each_key_figure(rich):
+    tiles = re.findall(r'<div class="tile">(.*?)</div>', rich[0], re.DOTALL)
+    assert len(tiles) == 6
+    assert all('class="trust' in tile for tile in tiles)
+    shear = next(tile for tile in tiles if "mean time-averaged wall shear stress" in tile)
+    assert "grid convergence index 5.12 %" in shear
+    assert re.search(r"with reservation</b>: nodes across 13.3 \(good from 20\)", shear)
+    assert "1 to 7 Pa" in shear
+    assert not any("grid convergence" in tile for tile in tiles if "peak speed" in tile)  # none was found for it
+
+
+def test_study_of_the_grid_is_a_table_with_the_index_in_percent_and_its_warnings_stand_first(rich):
+    html, _ = rich
+    head, table = _grid_rows(GRID)
+    assert head == [
+        "quantity", "at 0.4 mm", "at 0.3 mm", "at 0.2 mm", "extrapolated", "order", "grid convergence index (%)",
+        "behaviour",
+    ]  # fmt: skip
+    assert table[0] == ("shear mean (Pa)", "1.10", "1.21", "1.28", "1.33", "1.87", "5.12", "monotone")
+    assert table[1][-4:] == (tables.DASH, tables.DASH, tables.DASH, "oscillating")
+    assert html.index("the peak speed &lt;oscillates&gt;") < html.index("At a glance")
+    assert "not studied for this case" not in html
+
+
+def test_openings_tell_what_is_known_of_the_pulse(rich):
+    html, _ = rich
+    table_rows = {
+        "Womersley number": "2.50", "share of the flow (%)": "100", "largest flow (mL/s)": "4.25",
+        "Reynolds number at peak flow": "321", "lowest (Pa)": "\N{MINUS SIGN}3.0", "total pressure (Pa)": "12.2",
+    }  # fmt: skip
+    for head, value in table_rows.items():
+        assert f">{head}</th>" in html
+        assert f'<td class="n">{value}' in html
+    assert ">outlet over inlet pressure</th>" in html
+    assert '<td class="n">0.925</td>' in html
+    assert "of mean pressures, at the flow that was assumed" in html
+
+
+def test_narrow_places_sacs_energy_volume_and_residence_are_reported(rich):
+    html, _ = rich
+    said = rows(html)
+    assert ">narrowing of the diameter (%)</th>" in html
+    assert '<td class="n">52.5</td>' in html
+    assert "<h3>sac 1</h3>" in html
+    assert said["inflow, as a part of the flow beside it"] == "15.5 %"
+    assert said["found by"] == "the neck&#39;s ring"
+    assert said["not accounted for"] == "5.70 %"
+    assert said["power that enters"] == "140 µW"
+    assert said["mean shear rate"] == "311 1/s"
+    assert said["blood not washed out by then"] == "2.50 %"
+    assert '<td>outlet</td><td class="n">98.00 %</td><td class="n">97.00 %</td>' in html
+    assert "data:image/gif;base64," in html
+
+
+def test_figures_of_a_pulsating_wall(rich):
+    html, files = rich
+    drawn = {f"{key}.png" for key in MAPPED}
+    assert "along.png" in files
+    assert files >= drawn or "still pictures are missing" in html
+    assert "time-averaged wall shear stress" in html
+
+
+def test_what_is_not_there_leaves_no_section(plain, tmp_path):
+    html, files = make(plain, tmp_path, still=False)
+    for absent in ("Narrow places", 'id="grid"', "Residence", "Womersley", "data:image/gif"):
+        assert absent not in html.partition("<script>")[0]
+    assert "None found." in html
+    assert "Elsewhere the wall reaches at most 1.00 radii" in html
+    assert "not studied for this case" in html
+    assert not {"along.png", "wall-osi.png"} & files
+
+
+def test_way_accumulates_over_the_tree_whatever_the_order_of_the_branches(tmp_path):
+    (tmp_path / "flow.csv").write_text(PROFILE)
+    lines = {line.branch: line for line in read_centreline_profile(tmp_path / "flow.csv")}
+    assert {branch: line.way_mm.tolist() for branch, line in lines.items()} == {
+        "1": [0, 6], "2": [6, 10], "3": [6, 11],
+    }  # fmt: skip
+    np.testing.assert_array_equal(lines["1"].values["area_mm2"], [8, np.nan])
+    np.testing.assert_array_equal(lines["2"].values["shear_mean_pa"], [1.5, np.nan])
+
+
+def test_way_around_a_loop_ends(tmp_path):
+    (tmp_path / "flow.csv").write_text("branch,from,to,way_mm,pressure_pa\n1,a,b,2,1\n2,b,a,3,1\n")
+    assert [line.way_mm[0] for line in read_centreline_profile(tmp_path / "flow.csv")] == [5, 3]
+
+
+@pytest.mark.parametrize("text", ["branch,from,to\n1,a,b\n", "branch,from,to,way_mm\n1,a,b,far\n"])
+def test_a_table_along_the_centreline_that_is_none_is_refused(tmp_path, text):
+    (tmp_path / "flow.csv").write_text(text)
+    with pytest.raises(StageError, match="run postprocess again"):
+        read_centreline_profile(tmp_path / "flow.csv")
+
+
+def test_every_scalar_of_the_wall_is_offered_with_a_range_and_only_signed_ones_diverge(tmp_path):
+    wall = Wall.of(Pipe(length_mm=14.0).surface(0.4)).mesh
+    arrays = wall_arrays(wall)
+    wall.write(tmp_path / "wall.vtp", arrays)
+    _, found = quantities.read_wall(tmp_path / "wall.vtp")
+    assert [each.label for each in found] == [
+        "time-averaged wall shear stress (Pa)", "peak wall shear stress (Pa)", "oscillatory shear index",
+        "relative residence time (1/Pa)", "endothelial cell activation potential (1/Pa)",
+        "transverse wall shear stress (Pa)", "gradient of the time-averaged wall shear stress (Pa/mm)", "pressure (Pa)",
+        "swirl (1/s)",
+    ]  # fmt: skip
+    assert [each.colours == quantities.DIVERGING for each in found] == [False] * 8 + [True]
+    assert found[2].limits == (0.0, 0.5)
+    assert found[-1].limits[0] == -found[-1].limits[1]
+    assert all(low < high for low, high in (each.limits for each in found))
+
+
+def test_a_wall_without_stress_is_refused(tmp_path):
+    wall = Wall.of(Pipe().surface(0.5)).mesh
+    wall.write(tmp_path / "wall.vtp", {"pressure (Pa)": wall.points_mm[:, 0]})
+    with pytest.raises(StageError, match="no wall shear stress"):
+        quantities.read_wall(tmp_path / "wall.vtp")
+
+
+def test_a_cut_across_a_pipe_shows_its_disc_and_its_pressure_up_to_the_wall():
+    """Pressure falls along the axis alone: constant in the cut; interpolation is exact where it is linear."""
+    pipe = Pipe(axis=(2, 3, 6), length_mm=14.0)
+    nodes = pipe.nodes(0.25)
+    points, wall = nodes.points_mm(), Wall.of(pipe.surface(0.2)).mesh
+    surface = closed(wall, caps_of(wall, pipe.openings()))
+    places = cuts.places_across(pipe.openings(), None, [])
+    assert [title.split("inside ")[1] for title, *_ in places] == ["inlet", "outlet"]
+    for title, centre, along, radius in places:
+        np.testing.assert_allclose(along, pipe.frame()[2], atol=1e-12)
+        view = cuts.view_across(centre, along, radius)
+        made = cuts.cut(title, nodes, Grid.of(nodes, pipe.velocity(points)),
+                        cuts.pressure_grid(nodes, pipe.pressure(points)), surface, view, centre)  # fmt: skip
+        (outline,) = made.section.outline_mm
+        np.testing.assert_allclose(np.ptp(outline, axis=0), 2 * pipe.radius_mm, rtol=0.01)
+        expected = pipe.pressure(centre[None])[0]
+        step = pipe.gradient_pa_mm * nodes.spacing_mm
+        inside = np.hypot(*np.meshgrid(made.section.right_mm, made.section.up_mm)) < pipe.radius_mm
+        np.testing.assert_allclose(made.pressure_pa[inside], expected, atol=step)  # nodes of one side alone at the wall
+        core = np.hypot(*np.meshgrid(made.section.right_mm, made.section.up_mm)) < pipe.radius_mm / 2
+        np.testing.assert_allclose(made.pressure_pa[core], expected, atol=1e-3 * abs(expected) + 1e-4)
+
+
+def test_the_narrowest_place_is_cut_across_its_line():
+    line = np.column_stack((np.zeros(20), np.linspace(0, 19, 20), np.zeros(20), np.ones(20)))
+    tree = {"narrowest_place_mm": [0.1, 7.0, 0.0], "narrowest_radius_mm": 0.8}
+    (_, (title, centre, along, radius)) = cuts.places_across(Pipe().openings(), tree, [line])
+    assert (title, radius) == ("narrowest place", 1.0)  # of the line's own point
+    np.testing.assert_allclose(centre, [0, 7, 0])
+    np.testing.assert_allclose(along, [0, 1, 0])
+
+
+@pytest.mark.parametrize("name", ["along", "animation", "cross", *MAPPED])
+def test_captions_tell_units_and_are_plain_text(name):
+    text = captions.caption(name)
+    assert text.endswith(".")
+    assert "(" in text or name == "animation"
+    assert not re.search(r"[*`|]|_\W", text)  # signs that Snakemake's report would read as markup
+
+
+def test_a_picture_without_a_caption_is_an_error():
+    with pytest.raises(KeyError, match="no caption"):
+        captions.caption("nothing")
+
+
+def test_directions_are_reported_in_words():
+    assert figures.direction_words(np.array([0.7, -0.7, 0.0])) == "left front"
+    assert figures.direction_words(np.array([0.0, 0.1, -1.0])) == "feet"
+
+
+def test_tables_of_objects_share_decimals_and_mark_what_is_missing():
+    lines = (Line("name", "name"), Line("n", "sections"), Line("deep.share", "share", "%", 100), Line("none", "none"))
+    objects = [{"name": "a", "n": 7, "deep": {"share": 0.5}}, {"name": "b", "n": 12, "deep": None}]
+    head, body = tabled(objects, lines)
+    assert head == ["name", "sections", "share (%)"]
+    assert body == [("a", "7", "50.0"), ("b", "12", tables.DASH)]
+    assert tabled([], lines) == ([], [])
+    assert table_rows(objects[0], lines) == [("name", "a"), ("sections", "7"), ("share", "50 %")]
+
+
+def test_a_steady_flow_has_no_range_over_time(plain, tmp_path):
+    html, _ = make(plain, tmp_path, still=False)
+    for absent in ("least flow", "largest flow", "at peak flow", "lowest (Pa)", "highest (Pa)"):
+        assert absent not in html
+
+
+def test_a_lower_limit_is_reported_as_one():
+    assert _check(check("nodes across the narrowest place", "", 12.6, ""))["limit"] == "at least 20"
+
+
+def test_cuts_follow_the_line_of_a_vessel_that_bends_and_keep_off_the_caps():
+    """A quarter of a circle of 10 mm: 4 mm along it, not straight ahead of the opening; narrow only at its outlet."""
+    angle = np.linspace(0, np.pi / 2, 200)
+    line = np.column_stack([10 * np.sin(angle), 10 * (1 - np.cos(angle)), 0 * angle, 2 - 0.2 * angle])
+    area = 4 * np.pi
+    inlet = Opening(1, "inlet", "inlet", (0, 0, 0), (-1, 0, 0), area, 2.0)
+    outlet = Opening(2, "outlet", "outlet", (10, 10, 0), (0, 1, 0), area, 2.0)
+    tree = {"narrowest_place_mm": [10, 10, 0], "narrowest_radius_mm": 1.7}
+    for given in (line, line[::-1]):
+        (_, place, along, _), (_, narrow, _, radius) = cuts.places_across((inlet, outlet), tree, [given])
+        np.testing.assert_allclose(place, [10 * np.sin(0.4), 10 * (1 - np.cos(0.4)), 0], atol=0.1)
+        np.testing.assert_allclose(along, [np.cos(0.4), np.sin(0.4), 0], atol=0.01)
+        assert 2 <= np.linalg.norm(narrow - outlet.centre_mm) < 2.2
+        assert radius == pytest.approx(2 - 0.2 * (np.pi / 2 - 0.2), abs=0.01)

@@ -1,0 +1,238 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The page of all cases: nothing is hidden, and its numbers are those of the cases."""
+
+import base64
+import csv
+import io
+import json
+import logging
+import os
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from pipeline.reporting.cohort_page import COLUMNS, cohort_page, spread
+from pipeline.stages import cohort
+from pipeline.stages.link import link
+from pipeline.workflow.outcome import Outcome, outcome
+from solver.runtime.errors import StageError
+from solver.runtime.provenance import Job
+from tests.support.reported import leave
+
+
+def indices(factor=1.0, passed=True, warnings=()):
+    """As postprocess writes it, as far as the page reads it; all key figures go with the factor."""
+    return {
+        "warnings": list(warnings),
+        "checks": [
+            {"name": "converged", "unit": "", "value": True, "limit": True, "passed": True},
+            {"name": "nodes across", "unit": "", "value": 12.0 * factor, "limit": 10, "passed": passed},
+            {"name": "flow balance", "unit": "%", "value": -1e-4 * factor, "limit": 0.01, "passed": True},
+            {"name": "Mach number", "unit": "", "value": 0.1, "limit": 0.2, "passed": True},
+        ],
+        "openings": [
+            {"role": "inlet", "flow_ml_s": 2.0 * factor, "reynolds": 190.0 * factor},
+            {"role": "outlet", "flow_ml_s": 2.0 * factor, "reynolds": 150.0 * factor},
+        ],
+        "pressure_drops": [{"drop_mmhg": -0.5 * factor}, {"drop_mmhg": 0.4 * factor}],
+        "wall": {"shear_mean_pa": 1.3 * factor, "shear_p99_pa": 3.1, "low_shear_fraction": {"0.4 Pa": 0.18}},
+        "peak_speed_m_s": 0.3 * factor,
+    }  # fmt: skip
+
+
+def case(name, **given):
+    return cohort.row(name, f"vessel of {name}", indices(**given), [])
+
+
+def test_a_case_with_failed_checks_comes_first_and_is_marked_not_hidden(tmp_path):
+    text = made(tmp_path, {"a": indices(), "b": indices(warnings=["tau <low>"]), "c": indices(passed=False)})
+    assert re.findall(r'<tr id="case-(\w)" class="(\w+)"', text) == [("c", "failed"), ("b", "warned"), ("a", "passed")]
+    assert "1 with failed checks, 1 with warnings alone" in text
+    assert "nodes across</small>" in text
+    assert "tau &lt;low&gt;" in text
+
+
+def made(folder, cases):
+    """The page of cases in a folder, by name: what postprocess and the report left of each."""
+    paths = {"indices": [], "records": [], "figures": []}
+    for name, reported in cases.items():
+        figures = folder / name / "figures"
+        figures.mkdir(parents=True)
+        (folder / name / "indices.json").write_text(json.dumps(reported))
+        (folder / name / "report.provenance.json").write_text(json.dumps({"settings": {"description": f"of {name}"}}))
+        Image.new("RGB", (600, 300), "red").save(figures / "geometry.png")
+        for role, path in zip(paths, ("indices.json", "report.provenance.json", "figures"), strict=True):
+            paths[role].append(folder / name / path)
+    outputs = {"page": folder / "cohort.html", "table": folder / "cohort.csv"}
+    cohort._compute(Job("cohort", {}, outputs, {}, logging.getLogger("test"), lists=paths))
+    return outputs["page"].read_text()
+
+
+def test_one_case_makes_a_page_with_its_picture_link_and_table(tmp_path):
+    text = made(tmp_path, {"only.one": indices()})
+    assert '<a href="only.one/report.html">only.one</a>' in text
+    (picture,) = re.findall(r'<img src="data:image/webp;base64,([^"]*)', text)
+    with Image.open(io.BytesIO(base64.b64decode(picture))) as small:
+        assert small.size == (cohort.THUMBNAIL_PIXELS, cohort.THUMBNAIL_PIXELS // 2)
+    assert "Spread over the cases" not in text  # of one there is none
+    assert re.findall(r'(?:src|href)="(https?:[^"]*)', text) == []
+
+
+def test_the_table_holds_the_numbers_of_the_cases_to_the_last_digit(tmp_path):
+    factors = {"a": 1 / 3, "b": np.pi, "c": 1.0}
+    text = made(tmp_path, {name: indices(factor) for name, factor in factors.items()})
+    rows = {row["case"]: row for row in csv.DictReader(io.StringIO((tmp_path / "cohort.csv").read_text()))}
+    for name, factor in factors.items():
+        assert float(rows[name]["inflow_ml_s"]) == 2.0 * factor
+        assert float(rows[name]["pressure_drop_mmhg"]) == -0.5 * factor  # the largest by size
+        assert float(rows[name]["reynolds_max"]) == 190.0 * factor
+        assert float(rows[name]["flow_balance_fraction"]) == -1e-4 * factor
+    assert "osi_mean" not in rows["a"]  # which no case has
+    (link,) = re.findall(r'href="data:text/csv;charset=utf-8;base64,([^"]*)" download="cohort.csv"', text)
+    assert base64.b64decode(link).decode() == (tmp_path / "cohort.csv").read_text()
+
+
+def test_each_key_figure_is_marked_with_what_it_is_worth(tmp_path):
+    """As the report of its case marks it; figures that nothing judges have no mark."""
+    judged = indices() | {"trust": [
+        {"key": "pressure", "of": ["pressure_drops"], "state": "unusable"},
+        {"key": "wall", "of": ["wall.shear"], "state": "reservation"},
+        {"key": "flow", "of": ["openings.flow"], "state": "good"},
+    ]}  # fmt: skip
+    text = made(tmp_path, {"a": judged, "b": indices()})
+    (row,) = re.findall(r'<tr id="case-a".*?</tr>', text, re.DOTALL)
+    assert len(re.findall(r'class="n unusable"[^>]*>[^<]*<sup>✗</sup>', row)) == 1
+    assert len(re.findall(r'class="n reservation"[^>]*>[^<]*<sup>!</sup>', row)) == 2  # mean and percentile
+    (row,) = re.findall(r'<tr id="case-b".*?</tr>', text, re.DOTALL)
+    assert "<sup>" not in row
+    rows = {row["case"]: row for row in csv.DictReader(io.StringIO((tmp_path / "cohort.csv").read_text()))}
+    worth = {"pressure_drop_mmhg": "unusable", "shear_mean_pa": "reservation", "inflow_ml_s": "good"}
+    assert {key: rows["a"][f"{key}_trust"] for key in worth} == worth
+    assert {rows["b"][f"{key}_trust"] for key in worth} == {""}
+    assert "mach_trust" not in rows["a"]  # itself a check
+
+
+def test_what_a_case_does_not_have_is_a_gap_not_a_zero():
+    with_osi = indices()
+    with_osi["wall"]["osi_mean"] = 0.05
+    rows = [cohort.row("a", "", with_osi, []), case("b")]
+    given = {row["case"]: row["osi_mean"] for row in csv.DictReader(io.StringIO(cohort.table(rows)))}
+    assert given == {"a": "0.05", "b": ""}
+    osi = next(column for column in COLUMNS if column.key == "osi_mean")
+    assert spread(osi, rows).count("<circle") == 1
+
+
+def test_boxes_are_quartiles_and_every_case_has_its_dot():
+    rows = [case(f"c{k}", factor=float(k)) for k in range(1, 10)]
+    speed = next(column for column in COLUMNS if column.key == "peak_speed_m_s")
+    plot = spread(speed, rows)
+    assert plot.count("<circle") == 9
+    assert sorted(re.findall(r"#case-(c\d)", plot)) == [row.case for row in rows]
+    low, high = 16.0, 304.0  # edges of the axis
+    box = re.search(r'class="box" d="M([\d.]+) .*?H([\d.]+)M([\d.]+) .*?H([\d.]+)M', plot)
+    lower, first, third, upper = (float(each) for each in box.groups())
+    np.testing.assert_allclose(
+        [lower, first, third, upper],
+        [low, low + (high - low) / 4, low + 3 * (high - low) / 4, high],
+        atol=0.05,  # one decimal
+    )
+    assert 'class="box"' not in spread(speed, rows[:4])
+
+
+def test_three_hundred_cases_stay_a_page_that_a_mail_carries(tmp_path):
+    rng = np.random.default_rng(3)
+    rows = [case(f"case-{k:03d}", factor=float(rng.lognormal())) for k in range(300)]
+    picture = "data:image/webp;base64," + "A" * 4000  # two pictures of 150 pixels are smaller
+    rows = [
+        cohort.Row(r.case, r.description, r.failed, r.warnings, r.values, r.worth, [picture, picture]) for r in rows
+    ]
+    text = cohort_page(rows, cohort.table(rows))
+    assert text.count("<tr id=") == 300
+    assert len(text) < 5e6
+
+
+def test_files_of_different_cases_are_refused(tmp_path):
+    made(tmp_path, {"a": indices(), "b": indices()})
+    a, b = tmp_path / "a", tmp_path / "b"
+    lists = {"indices": [a / "indices.json"], "records": [b / "report.provenance.json"], "figures": [a / "figures"]}
+    with pytest.raises(StageError, match="different cases"):
+        cohort._compute(Job("cohort", {}, {}, {}, logging.getLogger("test"), lists=lists))
+
+
+def test_key_figures_are_found_where_postprocess_puts_them(tmp_path):
+    """A key that is spelt otherwise there would leave its column out, of all cases."""
+    reported = json.loads((leave(tmp_path) / "indices.json").read_text())
+    values = cohort.row("pipe", "", reported, []).values
+    missing = {key for key, value in values.items() if value is None}
+    assert missing == {"pressure_ratio_min", "osi_mean", "narrowing_fraction", "sac_volume_ml"}  # a steady plain pipe
+    assert values["dissipated_w"] == reported["energy"]["dissipation_w"]
+    narrow = reported | {"stenoses": [{"stenosis_by_diameter": 0.4}, {"stenosis_by_diameter": 0.525}]}
+    assert cohort.row("pipe", "", narrow, []).values["narrowing_fraction"] == 0.525
+
+
+def test_a_case_that_was_not_finished_stands_first_without_numbers_or_link():
+    finished = [cohort.row(run, "", indices(), []) for run in ("a@low", "a@rest")]
+    rows = [cohort.unfinished_row("b@rest", "solve", "Mach <number>"), *finished]
+    page = cohort_page(rows, cohort.table(rows))
+    assert re.findall(r'<tr id="case-(\S+)" class="(\w+)"', page) == [
+        ("b@rest", "unfinished"), ("a@low", "passed"), ("a@rest", "passed"),
+    ]  # fmt: skip
+    assert "✗ solve failed" in page
+    assert "Mach &lt;number&gt;" in page
+    assert "b@rest/report.html" not in page
+    assert page.count("<circle") == 2 * page.count('href="#case-a@rest"') > 0
+    only = cohort_page(rows[:1], cohort.table(rows[:1]))
+    assert "1 of 1 not finished" in only
+    assert "checks" not in only.partition("<main>")[0]  # nothing is said of checks that were not made
+
+
+def test_why_a_run_was_not_finished_is_the_first_message_of_this_workflow(tmp_path):
+    logs = [(stage, tmp_path / f"{stage}.log") for stage in ("load", "segment", "surface", "solve")]
+    logs[1][1].write_text("10:00:00 segment: error: of an earlier run\n")
+    logs[2][1].write_text("10:00:00 surface: smooths\n10:00:01 surface: error: area = 0: no area; raise it\nand more\n")
+    logs[3][1].write_text("10:00:02 solve: error: later\n")
+    os.utime(logs[1][1], (1000, 1000))
+    assert outcome(logs, 2000) == Outcome("surface", "area = 0: no area; raise it")
+    logs[2][1].write_text("10:00:00 surface: smooths\n")
+    killed = outcome(logs, 2000)
+    assert killed.stage == "surface"
+    assert "without a message" in killed.message
+    assert outcome(logs[:2], 2000).stage == ""
+
+
+@pytest.mark.parametrize("links", [True, False])
+def test_links_are_whole_files_whose_times_are_their_own(tmp_path, monkeypatch, links):
+    """Snakemake sets the times of what a job made, one after the other, when it has ended."""
+    given = [tmp_path / "first" / name for name in ("a.nrrd", "b.json")]
+    made = [tmp_path / "second" / path.name for path in given]
+    given[0].parent.mkdir()
+    for k, path in enumerate(given):
+        path.write_text(path.name)
+        os.utime(path, (1000 + k, 1000 + k))
+    if not links:
+        monkeypatch.setattr(Path, "symlink_to", refuse)
+    for _ in range(2):
+        link(given, made)
+        for k, path in enumerate(made):
+            os.utime(path, (2000 + k, 2000 + k), follow_symlinks=False)
+    assert [path.read_text() for path in made] == ["a.nrrd", "b.json"]
+    assert [path.stat().st_mtime for path in given] == [1000, 1001]
+    assert [old.samefile(new) for old, new in zip(given, made, strict=True)] == [links, links]
+    assert sorted(path.name for path in made[0].parent.iterdir()) == ["a.nrrd", "b.json"]
+    link(made, given)  # as after a change of the scenarios' order that was made half
+    assert [path.read_text() for path in given] == ["a.nrrd", "b.json"]
+    moved = tmp_path.rename(tmp_path.with_name(f"{tmp_path.name}-moved"))
+    assert (moved / "second/b.json").read_text() == "b.json"
+
+
+def test_what_is_not_there_is_not_linked_to(tmp_path):
+    with pytest.raises(FileNotFoundError):
+        link([tmp_path / "no.nrrd"], [tmp_path / "second" / "no.nrrd"])
+    assert list(tmp_path.iterdir()) == []
+
+
+def refuse(*_: object) -> None:
+    raise OSError

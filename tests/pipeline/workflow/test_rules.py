@@ -1,0 +1,216 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The rules of the workflow: what they declare, how they are laid out, and that they run from anywhere."""
+
+import ast
+import json
+import os
+import re
+import shlex
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pipeline.case.stages import ENTERED, STAGES, WITH_SETTINGS
+from solver.runtime.checksums import checksum
+from solver.runtime.sources import ROOT
+
+FILES = sorted((ROOT / "pipeline/rules").glob("*.smk"))
+SHOW = """
+import json
+import os
+include: {snakefile!r}
+RULES = [
+    {{"name": rule.name, "input": [*rule.input.keys()], "output": [*rule.output.keys()]}} for rule in workflow.rules
+]
+print("RULES", json.dumps(RULES))
+"""
+"""A workflow that tells the names of the inputs and outputs of all rules."""
+
+ELSEWHERE = ("-s", str(ROOT / "Snakefile"))
+"""Options to run the workflow from another folder."""
+
+MODULE = """
+rule of_the_user:
+    input:
+        "results/tiny/series.json",
+    output:
+        "mine.json",
+    shell:
+        "cp {{input}} {{output}}"
+
+
+module hemolattice:
+    snakefile:
+        {snakefile!r}
+    config:
+        {config!r}
+
+
+use rule * from hemolattice{rename}
+"""
+"""A workflow of a user, of which this one is a part."""
+
+
+def snakemake(folder: Path, *options: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "snakemake", "--cores", "2", *options]
+    return subprocess.run(
+        command, cwd=folder, env=os.environ | environment, capture_output=True, text=True, timeout=300, check=False
+    )
+
+
+def test_the_snakefile_is_short_and_tells_its_commands():
+    text = (ROOT / "Snakefile").read_text()
+    assert text.count("\n") < 150
+    head = ast.get_docstring(ast.parse(text.partition("\nimport ")[0]))
+    commands = re.findall(r"^    (snakemake .+?)  ", head, re.MULTILINE)
+    assert len(commands) == 7
+    for command in commands:
+        given = shlex.split(command)
+        assert [word for word in given if word.startswith("config/") and not (ROOT / word).exists()] == []
+    assert "min_version(" in text
+    included = re.findall(r'^include: "(.+)"$', text, re.MULTILINE)
+    assert sorted(included) == [path.relative_to(ROOT).as_posix() for path in FILES]
+
+
+def test_snakemakes_linter_finds_nothing():
+    answer = snakemake(ROOT, "--lint", "--config", "cases=tiny")
+    assert answer.returncode == 0, answer.stdout + answer.stderr
+    assert "Congratulations" in answer.stdout + answer.stderr
+
+
+def test_stages_are_listed_once_in_the_order_of_their_rules():
+    included = re.findall(r'^include: "(.+)"$', (ROOT / "Snakefile").read_text(), re.MULTILINE)
+    rules = re.findall(r"^rule (\w+):", "".join((ROOT / path).read_text() for path in included), re.MULTILINE)
+    assert [rule for rule in rules if rule in STAGES] == [*STAGES]
+    for stages in ENTERED.values():
+        assert [stage for stage in STAGES if stage in stages] == [*stages]
+    takes = {rule for rule, text in blocks() if re.search(r"settings=cases\.(?!name)", text)}
+    assert {*WITH_SETTINGS} == takes & {*STAGES}
+    files = [file for folder in ("pipeline", "solver") for file in (ROOT / folder).rglob("*.py")]
+    listed = [file.name for file in files if re.search(r'"load",\s+"filter",\s+"segment"', file.read_text())]
+    assert listed == ["stages.py"]
+
+
+def blocks() -> Iterator[tuple[str, str]]:
+    """Each rule's name and text."""
+    for path in FILES:
+        parts = re.split(r"^(?:rule (\w+):|for STAGE)", path.read_text(), flags=re.MULTILINE)
+        yield from ((name, text) for name, text in zip(parts[1::2], parts[2::2], strict=True) if name)
+
+
+def declared(module: str) -> dict[str, Any]:
+    """Roles of a stage's inputs and outputs, as its command line has them, and which inputs may be left out."""
+    path = ROOT / Path(*module.split("."))
+    file = path / "__main__.py" if path.is_dir() else path.with_suffix(".py")
+    calls = (node for node in ast.walk(ast.parse(file.read_text())) if isinstance(node, ast.Call))
+    call = next(call for call in calls if ast.unparse(call.func) == "run_stage")
+    given = dict(zip(("stage", "description", "inputs", "outputs", "compute"), call.args, strict=False))
+    given |= {word.arg: word.value for word in call.keywords}
+    found = {role: [ast.literal_eval(key) for key in given[role].keys] for role in ("inputs", "outputs")}
+    return found | {"optional": ast.literal_eval(given["optional"]) if "optional" in given else ()}
+
+
+@pytest.fixture(scope="module")
+def named(tmp_path_factory) -> dict[str, dict[str, list[str]]]:
+    """Names of the inputs and outputs of each rule."""
+    folder = tmp_path_factory.mktemp("show")
+    (folder / "Snakefile").write_text(SHOW.format(snakefile=str(ROOT / "Snakefile")))
+    answer = snakemake(folder, "--dry-run", "--config", "cases=tiny")
+    found = re.search(r"^RULES (.+)$", answer.stdout + answer.stderr, re.MULTILINE)
+    assert found, answer.stderr
+    return {rule["name"]: rule for rule in json.loads(found[1])}
+
+
+UNPACKED = {"report": re.compile(r'"(\w+)": rules\.')}
+"""Rules some of whose inputs are named by a function, and how these names look."""
+
+
+@pytest.mark.parametrize("rule", [name for name, _ in blocks()])
+def test_a_rule_and_its_stage_have_the_same_files_and_neither_names_one_twice(rule, named):
+    """A role is named where the rule says which file it is, and where the stage says what it holds; the command line
+    follows from it.
+    """
+    text = dict(blocks())[rule]
+    stage = declared(re.search(r'call=call\("([\w.]+)"', text)[1])
+    given = [name.replace("_", "-") for name in named[rule]["input"]]
+    given += UNPACKED[rule].findall(text) if rule in UNPACKED else []
+    also = ["old-docs", "old-kept", "old-pages"] if rule == "validation_page" else []  # what the rule makes again
+    assert sorted(given + also) == sorted(stage["inputs"])
+    made = [name.replace("_", "-") for name in named[rule]["output"]]
+    assert sorted(made) == sorted([*stage["outputs"], "provenance"])
+    spelled = re.findall(r"\{(?:input|output)\.(\w+)", text)
+    assert spelled == (["docs", "pages", "kept"] if rule == "validation_page" else [])
+
+
+def test_the_workflow_runs_from_another_folder_on_what_is_there_and_else_on_what_is_shipped(tmp_path):
+    """With a configuration and a case of the user's beside a shipped one, and folders called as the project's."""
+    for name in ("pipeline", "solver"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "__init__.py").write_text("raise SystemExit('not this one')")
+    (tmp_path / "config/cases").mkdir(parents=True)
+    (tmp_path / "config/config.yaml").write_text("cases: [mine, tiny]\n")
+    (tmp_path / "config/cases/mine.yaml").write_text((ROOT / "config/cases/tiny.yaml").read_text())
+    targets = [f"results/{name}/series.json" for name in ("mine", "tiny")]
+    answer = snakemake(tmp_path, *ELSEWHERE, *targets)
+    assert answer.returncode == 0, answer.stderr
+    mine, shipped = (tmp_path / path for path in targets)
+    assert checksum(mine) == checksum(shipped)
+    assert {path.name for path in tmp_path.iterdir()} == {"config", "pipeline", "results", "solver", ".snakemake"}
+    again = snakemake(tmp_path, *ELSEWHERE, "--dry-run", *targets)
+    assert "Nothing to be done" in again.stdout + again.stderr
+    (tmp_path / "config/cases/tiny.yaml").write_text("input: {}\n")
+    refused = snakemake(tmp_path, *ELSEWHERE, "--dry-run", *targets)
+    assert refused.returncode == 1
+    assert refused.stderr.splitlines()[-1].startswith("config/cases/tiny.yaml: ")
+
+
+@pytest.mark.parametrize("rename", ["", " as hemolattice_*"])
+def test_the_workflow_is_a_module_of_another_one(tmp_path, rename):
+    config = {"cases": ["tiny"], "threads": 1}
+    text = MODULE.format(snakefile=str(ROOT / "Snakefile"), config=config, rename=rename)
+    (tmp_path / "Snakefile").write_text(text)
+    prefix = rename.removeprefix(" as ").removesuffix("*")
+    answer = snakemake(tmp_path, "--dry-run", "mine.json", f"{prefix}all")
+    assert answer.returncode == 0, answer.stderr
+    planned = {*re.findall(r"^(?:local)?rule (\w+):", answer.stdout + answer.stderr, re.MULTILINE)}
+    chain = {*ENTERED["phantom"], "solve", "report", "crate", "cohort"}
+    assert {"of_the_user", *(prefix + stage for stage in chain)} <= planned
+    if prefix:
+        answer = snakemake(tmp_path)
+        assert answer.returncode == 0, answer.stderr
+        assert json.loads((tmp_path / "mine.json").read_text())["modality"] == "CT"
+
+
+APPTAINER = """#!/bin/sh
+# Stands for Apptainer: notes how it is called, and runs the command on this machine.
+[ "$1" = --version ] && echo apptainer version 1.3.0 && exit
+echo "$@" >> calls.txt
+while [ "$1" != hemolattice.sif ]; do shift; done
+shift
+exec "$@"
+"""
+
+
+def test_stages_run_in_the_image_that_the_configuration_names(tmp_path):
+    programs = tmp_path / "bin"
+    programs.mkdir()
+    for name, text in (("apptainer", APPTAINER), ("python", f'#!/bin/sh\nexec {sys.executable} "$@"\n')):
+        (programs / name).write_text(text)
+        (programs / name).chmod(0o755)
+    options = (*ELSEWHERE, "--sdm", "apptainer", "--config", "cases=tiny", "--")
+    path = f"{programs}{os.pathsep}{os.environ['PATH']}"
+    answer = snakemake(tmp_path, *options, "results/tiny/truth.json", PATH=path)
+    assert answer.returncode == 1
+    assert "container: hemolattice.sif: no such file; build it by `apptainer build" in answer.stderr
+    (tmp_path / "hemolattice.sif").touch()
+    answer = snakemake(tmp_path, *options, "results/tiny/truth.json", PATH=path)
+    assert answer.returncode == 0, answer.stderr
+    (call,) = (tmp_path / "calls.txt").read_text().splitlines()
+    assert " hemolattice.sif " in call
+    assert "python -P -m pipeline.stages.phantom --vessel" in call
+    assert sys.executable not in call
+    assert (tmp_path / "results/tiny/truth.json").is_file()

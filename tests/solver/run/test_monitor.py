@@ -1,0 +1,64 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The monitor of a steady flow: how far apart it compares velocities, so that noise is not taken for a residual."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import settings as trials
+from hypothesis import strategies as st
+
+from solver.backends.driver import Observation
+from solver.run.monitor import Monitor
+from solver.run.plan import make_plan
+from solver.run.schedule import LEAST_COUNTED
+from tests.solver.run.test_simulation import settings
+from tests.support.geometries import pipe
+
+NODES = pipe((0, 0, 1), 5.2, 20, 0.2)
+PLAN = make_plan(NODES, settings())
+VISCOUS = 200_000.0
+TOLERANCE = 1e-3
+
+
+def settled(rate: float, noise: float) -> tuple[float, float]:
+    """When the residual stays below the tolerance, of a flow whose velocity is 1 - exp(-rate t) and noise, the time in
+    viscous times; and when it does without the noise by itself.
+    """
+    schedule = replace(PLAN.schedule, interval=100, counted=200, most_counted=round(VISCOUS / LEAST_COUNTED))
+    plan = replace(PLAN, schedule=replace(schedule, last=10**9), viscous_steps=VISCOUS)
+    monitor, quiet, step = Monitor(NODES, plan, TOLERANCE), 0, 0
+    while quiet < schedule.interval * 20 and step < 4 * VISCOUS:
+        since, step = monitor.kept, step + schedule.interval
+        drift = np.exp(-rate * since / VISCOUS) - np.exp(-rate * step / VISCOUS)
+        row = monitor.record(step, observation(float(np.hypot(drift, noise))))
+        quiet = quiet + schedule.interval if row.residual < TOLERANCE else 0
+    return step / VISCOUS, np.log(rate / TOLERANCE) / rate
+
+
+def observation(change: float) -> Observation:
+    """Of a flow whose velocity has changed by so much, and that is otherwise the same."""
+    none = np.zeros(len(NODES.openings))
+    return Observation(change, 0.05, 0.1, 0.003, 0, 0, 0.0, 0.0, none, none, none)
+
+
+@trials(max_examples=20, deadline=None)
+@given(rate=st.floats(5, 50), noise=st.floats(1e-9, 4e-5))
+def test_noise_delays_the_end_by_little(rate, noise):
+    """Noise up to 0.4 of what the tolerance allows within a tenth of the viscous time, a residual of up to 40 times the
+    tolerance between states as far apart as at first. The end is delayed by the tenth in which the residual does not
+    fall, by the states that are ever farther apart, and by a tenth for rows that lie between them: 0.35 at most.
+    """
+    end, alone = settled(rate, noise)
+    assert alone - 0.01 < end < alone + 0.35
+
+
+@pytest.mark.parametrize("rate", [6.0, 20.0, 60.0])
+def test_a_flow_that_settles_is_compared_as_often_to_its_end(rate):
+    end, alone = settled(rate, 0.0)
+    assert end == pytest.approx(alone, abs=0.02)
+
+
+def test_noise_that_is_too_large_is_no_settled_flow():
+    assert settled(20.0, 2e-4)[0] > 3.9

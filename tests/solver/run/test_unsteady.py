@@ -1,0 +1,112 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Steady conditions without a steady flow: vortices behind rods, seen, averaged and told as what they are."""
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from solver.domain.nodes import Nodes
+from solver.run.flow_file import read_flow
+from solver.run.settings import SolveSettings
+from solver.runtime.errors import StageError
+from tests.solver.run.test_checkpoint import KilledError, files, kept, killed_at, run
+from tests.solver.run.test_simulation import DENSITY, VISCOSITY, settings
+from tests.support.geometries import nodes_from
+
+ACROSS, SIDES, SPACING_MM = 5.0, (32, 22), 0.2
+REYNOLDS = 100.0
+
+
+def rods() -> Nodes:
+    """A row of rods, one layer of nodes thick, in a box that repeats in all directions; off its middle line."""
+    y, x = np.indices(SIDES[::-1])
+    centre = np.array((8.3, 10.6))
+    fluid = np.hypot(x - centre[0], y - centre[1]) > ACROSS / 2
+
+    def crossing(position, velocity):
+        d, c = position[:, :2] - centre, velocity[:, :2]
+        a, b, e = (c**2).sum(axis=1), (d * c).sum(axis=1), (d**2).sum(axis=1) - ACROSS**2 / 4
+        return (-b - np.sqrt(np.maximum(b * b - a * e, 0))) / a, np.zeros(len(position), int)
+
+    return nodes_from(fluid[None], crossing, (), (True, True, True), SPACING_MM)
+
+
+def shedding(**changes) -> SolveSettings:
+    """The force that keeps up the drag of a rod, with a coefficient of about 1.4, at that Reynolds number."""
+    speed = REYNOLDS * VISCOSITY / DENSITY / (ACROSS * SPACING_MM * 1e-3)
+    force = 0.7 * DENSITY * speed**2 * ACROSS / (SIDES[0] * SIDES[1] * SPACING_MM * 1e-3)
+    return settings(
+        inlets={}, force_n_m3=(force, 0.0, 0.0), peak_speed_m_s=1.5 * speed, unsettled="refuse", **changes
+    )  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def found(tmp_path_factory) -> tuple[dict[str, Any], Path]:
+    folder = tmp_path_factory.mktemp("rods")
+    return run(rods(), shedding(), folder), folder
+
+
+def test_vortices_that_come_and_go_end_as_an_unsteady_flow_long_before_the_last_step(found):
+    summary, folder = found
+    json.dumps(summary, allow_nan=False)
+    assert summary["state"] == "unsteady"
+    assert summary["converged"]
+    assert summary["unsettled"] is None
+    assert summary["unsteady"].startswith("unsteady: mean over ")
+    reported = summary["fluctuation"]
+    assert 10 <= reported["flow_throughs"] <= 50
+    assert max(reported["standard_error"].values()) < 0.01
+    assert summary["time_s"] < 4 * reported["mean_over_s"]
+    header, *lines = (folder / "monitor.csv").read_text().splitlines()
+    rows = np.array([line.split(",") for line in lines], float).T
+    columns = dict(zip(header.split(","), rows, strict=True))
+    own = columns["time_s"] > summary["time_s"] - reported["mean_over_s"] * (1 - 1e-6)
+    energy = columns["kinetic_energy_j"][own]
+    assert summary["kinetic_energy_j"] == pytest.approx(energy.mean(), rel=1e-8)
+    assert reported["rms"]["kinetic energy"] == pytest.approx(energy.std() / energy.mean(), rel=1e-6)
+
+
+def test_steps_that_end_before_the_mean_is_reported_name_those_that_it_needs(found, tmp_path):
+    """Not those in which its residual would fall to the tolerance: it never does."""
+    whole = found[0]
+    before = int(whole["steps"] * (1 - 0.3 * whole["fluctuation"]["mean_over_s"] / whole["time_s"]))
+    refused = r"fluctuates, and its mean is reported: raise solve.max_steps to (\d+) \(now"
+    with pytest.raises(StageError, match=refused) as error:
+        run(rods(), shedding(max_steps=before), tmp_path / "flow", kept(tmp_path, 3600))
+    (advised,) = re.findall(refused, str(error.value))
+    assert int(advised) < 2 * whole["steps"]
+    summary = run(rods(), shedding(max_steps=int(advised)), tmp_path / "flow", kept(tmp_path, 3600))
+    assert summary["state"] == "unsteady"
+
+
+def test_the_file_holds_the_mean_of_an_unsteady_flow_and_its_statistics(found):
+    """Energy of the mean and of the fluctuation add up to the mean of the energy, which the monitor has seen, too."""
+    summary, folder = found
+    flow = read_flow(folder / "flow.vtkhdf")
+    assert len(flow.times_s) == 1
+    mean = flow.velocity_mean_m_s().astype(float)
+    np.testing.assert_array_equal(flow.velocity_m_s(-1), mean)
+    volume_m3 = (SPACING_MM * 1e-3) ** 3
+    whole = flow.kinetic_energy_mean_j_m3().astype(float).sum() * volume_m3
+    assert whole == pytest.approx(summary["kinetic_energy_j"], rel=1e-4)
+    of_mean = DENSITY / 2 * (mean**2).sum() * volume_m3
+    rms = np.sqrt(whole / of_mean - 1)
+    assert rms == pytest.approx(summary["fluctuation"]["velocity_rms"], rel=1e-3)
+    assert rms > 0.2
+    assert (flow.speed_peak_m_s() > np.linalg.norm(mean, axis=1)).all()
+
+
+def test_an_unsteady_run_that_was_stopped_leaves_the_bits_of_one_that_was_not(found, tmp_path):
+    """Stopped before its flow was known to fluctuate, and while its mean was taken."""
+    summary, folder = found
+    for part in (0.4, 0.8):
+        with pytest.raises(KilledError), killed_at(round(part * summary["steps"])):
+            run(rods(), shedding(), tmp_path, kept(tmp_path, every_s=0.3))
+    again = run(rods(), shedding(max_steps=90_000), tmp_path, kept(tmp_path, every_s=3600))
+    assert again["steps"] == summary["steps"]
+    assert again["fluctuation"] == summary["fluctuation"]
+    assert files(tmp_path) == files(folder)

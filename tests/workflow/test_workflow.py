@@ -1,0 +1,416 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The workflow as a user runs it: one small case from DICOM to report, in a copy of the project."""
+
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import yaml
+from vtkmodules.vtkIOGeometry import vtkSTLWriter
+
+from pipeline.files.mesh import Mesh, read_openings
+from pipeline.reporting.captions import caption
+from pipeline.stages.crate import differences, faults, read_runs
+from solver.runtime.checksums import checksum
+from tests.support.left import results
+from tests.support.project_copy import copy_project
+
+STAGES = [
+    "phantom", "load", "filter", "segment", "surface", "centreline", "voxelize", "decompose", "plausibility", "solve",
+    "trace", "postprocess", "paraview", "report", "crate",
+]  # fmt: skip
+FILES = {
+    "truth.json", "truth.nrrd", "volume.nrrd", "series.json", "filtered.nrrd", "lumen.nrrd", "occupancy.nrrd",
+    "segmentation.json", "segmentation.png", "segmentation.html", "surface.vtp", "openings.json",
+    "centreline.vtp", "branches.csv", "centreline.json", "lattice.vti", "nodes.h5", "flow.vtkhdf", "monitor.csv",
+    "plausibility.json", "solve.json", "wall.vtp", "wall_over_time.vtkhdf", "flow_statistics.vtkhdf", "indices.json",
+    "indices.csv", "openings.csv", "centreline_flow.vtp", "centreline_flow.csv", "open-in-paraview.py",
+    "streamlines.vtp", "pathlines.vtp", "residence.vtp", "particles.json", "particles.gif", "report.html",
+    "ro-crate-metadata.json", "case.yaml", "workflow.smk",
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def planned(snakemake):
+    """Stages that a run would execute now, in the order of the chain, as a function of the project."""
+
+    def dry_run(project: Path) -> list[str]:
+        answer = snakemake(project, "tiny", "--dry-run")
+        assert answer.returncode == 0, answer.stderr
+        rules = set(re.findall(r"^(?:local)?rule (\w+):", answer.stdout + answer.stderr, re.MULTILINE))
+        return [stage for stage in STAGES if stage in rules]
+
+    return dry_run
+
+
+def change_case(project: Path, section: str, key: str, value: object) -> None:
+    file = project / "config/cases/tiny.yaml"
+    settings = yaml.safe_load(file.read_text())
+    settings.setdefault(section, {})[key] = value
+    file.write_text(yaml.safe_dump(settings))
+
+
+@pytest.fixture(scope="module")
+def finished(study, snakemake) -> Path:
+    """A copy of the project in which the tiny case has run."""
+    answer = snakemake(study, "tiny")
+    assert answer.returncode == 0, answer.stderr
+    return study
+
+
+@pytest.fixture
+def project(finished, tmp_path) -> Path:
+    """A copy of the finished project (with its times of modification) that a test may change."""
+    return shutil.copytree(finished, tmp_path / "project", copy_function=shutil.copy2)
+
+
+def test_every_stage_leaves_its_outputs_log_and_provenance(finished):
+    results = finished / "results/tiny"
+    assert {path.name for path in results.iterdir() if path.is_file()} == FILES | {
+        f"{s}.provenance.json" for s in STAGES
+    }
+    assert {path.name for path in results.iterdir() if path.is_dir()} == {"dicom", "figures", "logs", "pipeline"}
+    for stage in STAGES:
+        record = json.loads((results / f"{stage}.provenance.json").read_text())
+        assert record["stage"] == stage
+        assert (results / "logs" / f"{stage}.log").is_file()
+
+
+def test_checksums_chain_the_stages(finished):
+    results = finished / "results/tiny"
+    record = json.loads((results / "decompose.provenance.json").read_text())
+    assert record["outputs_sha256"]["nodes.h5"] == checksum(results / "nodes.h5")
+    assert json.loads((results / "solve.provenance.json").read_text())["inputs_sha256"]["nodes"] == checksum(
+        results / "nodes.h5"
+    )
+
+
+def test_flow_is_balanced_and_as_imposed(finished):
+    indices = json.loads((finished / "results/tiny/indices.json").read_text())
+    checks = {check["name"]: check["value"] for check in indices["checks"]}
+    assert checks["converged"] is True
+    assert abs(checks["flow balance"]) < 0.005  # what is asked of the demo, at half its resolution
+    assert abs(checks["inflow against imposed"]) < 0.01
+    # Sampled in outlets of 6 nodes across, where second order leaves a part of the order of (1/6)^2.
+    assert abs(checks["flow balance of the velocity field"]) < 0.028
+
+
+THREADS = (
+    "NUMBA_NUM_THREADS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "ITK_GLOBAL_DEFAULT_NUMBER_OF_THREADS",
+    "VTK_SMP_MAX_THREADS",
+)  # fmt: skip
+"""How many threads each library that shares work out takes."""
+
+
+@pytest.fixture(scope="module")
+def with_threads(snakemake) -> Callable[[Path, str, int], None]:
+    """A run of a case on so many cores, with as many threads in every library."""
+
+    def run(project: Path, case: str, threads: int) -> None:
+        with pytest.MonkeyPatch.context() as patch:
+            for name in THREADS:
+                patch.setenv(name, str(threads))
+            answer = snakemake(project, case, "--cores", str(threads))
+        assert answer.returncode == 0, answer.stderr
+
+    return run
+
+
+def test_all_results_have_the_same_bits_on_one_core_as_on_two(finished, with_threads, tmp_path):
+    other = copy_project(tmp_path / "other")
+    with_threads(other, "tiny", 1)
+    mine, theirs = (project / "results/tiny" for project in (finished, other))
+    for name in ("flow.vtkhdf", "indices.json"):
+        assert (mine / name).read_bytes() == (theirs / name).read_bytes(), name
+    assert results(mine) == results(theirs)
+
+
+def test_the_page_of_all_cases_stands_beside_them(finished):
+    text = (finished / "results/cohort.html").read_text()
+    assert '<a href="tiny/report.html">tiny</a>' in text
+    table = (finished / "results/cohort.csv").read_text().splitlines()
+    assert [line.split(",")[0] for line in table] == ["case", "tiny"]
+
+
+def test_the_report_of_the_workflow_carries_the_figures_with_their_captions(finished, snakemake, tmp_path):
+    answer = snakemake(finished, "tiny", "--report", str(tmp_path / "workflow.html"))
+    assert answer.returncode == 0, answer.stderr
+    text = (tmp_path / "workflow.html").read_text()
+    figures = sorted((finished / "results/tiny/figures").glob("*.png"))
+    assert len(figures) >= 5
+    for figure in figures:
+        assert f'"{figure.name}"' in text
+        first = re.split(r"[.']|[^ -~]", caption(figure.stem))[0]  # up to a sign that the page writes otherwise
+        assert len(first) > 20
+        assert first in " ".join(text.replace("\\n", " ").split())
+    assert not re.findall(r'<(?:script|link|img)[^>]+(?:src|href)="https?:', text)
+
+
+def test_nothing_is_left_to_do_after_a_run(finished, planned):
+    assert planned(finished) == []
+
+
+NAME = "Doe_Jane"
+
+
+@pytest.fixture(scope="module")
+def again(finished, with_threads, tmp_path_factory) -> Path:
+    """Another copy of the project, below a folder that bears a name, in which the case has run from its crate, with
+    three threads a stage in every library, more than CI's machines have cores.
+    """
+    project = copy_project(tmp_path_factory.mktemp(NAME) / "other")
+    shutil.copy(finished / "results/tiny/case.yaml", project / "config/cases/again.yaml")
+    with_threads(project, "again", 3)
+    return project
+
+
+def test_a_crate_holds_what_it_says(finished):
+    crate = finished / "results/tiny"
+    assert faults(crate) == []
+    assert [run.name for run in read_runs(crate)] == STAGES[:-1]
+
+
+def test_a_case_runs_again_from_its_crate_to_the_same_bits(finished, again):
+    one, other = finished / "results/tiny", again / "results/again"
+    for file in ("flow.vtkhdf", "indices.json"):
+        assert (one / file).read_bytes() == (other / file).read_bytes()
+    assert differences(read_runs(one), read_runs(other)) == []
+    command = [sys.executable, "-m", "pipeline.stages.crate", "--check", str(one), str(other)]
+    answer = subprocess.run(command, capture_output=True, text=True, cwd=finished, check=False)
+    assert answer.returncode == 0, answer.stdout + answer.stderr
+    assert answer.stdout.splitlines()[-1] == "the same bits in all results"
+
+
+def test_no_file_of_a_crate_tells_where_it_was_made(again):
+    crate = again / "results/again"
+    files = [path for path in crate.rglob("*") if path.is_file()]
+    assert len(files) > len(FILES)
+    assert [path for path in files if NAME.encode() in path.read_bytes()] == []
+
+
+@pytest.mark.parametrize(
+    ("section", "key", "value", "first"),
+    [
+        ("segment", "leak_growth", 1.6, "segment"),
+        ("voxelize", "nodes_across", 9, "voxelize"),
+        ("solve", "viscosity_pa_s", 0.004, "plausibility"),
+        ("solve", "lattice_speed", 0.07, "solve"),
+        ("report", "title", "Other", "report"),
+    ],
+)
+def test_a_changed_setting_reruns_its_stage_and_those_after_it(project, planned, section, key, value, first):
+    change_case(project, section, key, value)
+    judged_before = {"plausibility"} if first == "voxelize" else set()  # it looks at the openings alone
+    assert planned(project) == [stage for stage in STAGES[STAGES.index(first) :] if stage not in judged_before]
+
+
+@pytest.mark.parametrize(("key", "value"), [("accept", ["wall_shear_stress"]), ("vessel", "carotid")])
+def test_other_limits_of_plausibility_judge_again_and_solve_nothing_again(project, planned, key, value):
+    file = project / "config/cases/tiny.yaml"
+    file.write_text(yaml.safe_dump(yaml.safe_load(file.read_text()) | {key: value}))
+    assert planned(project) == ["plausibility", "postprocess", "paraview", "report", "crate"]
+
+
+@pytest.mark.parametrize(
+    ("module", "first"),
+    [
+        ("pipeline/stages/filter.py", "filter"), ("pipeline/segmentation/page.js", "segment"),
+        ("pipeline/stages/postprocess.py", "postprocess"), ("pipeline/stages/report.py", "report"),
+    ],
+)  # fmt: skip
+def test_an_edited_module_reruns_its_stage(project, planned, module, first):
+    with (project / module).open("a") as file:
+        file.write("# edited\n")
+    assert planned(project) == STAGES[STAGES.index(first) :]
+
+
+def test_a_page_to_pick_seeds_on_needs_none(project, snakemake):
+    file = project / "config/cases/tiny.yaml"
+    settings = yaml.safe_load(file.read_text())
+    del settings["segment"]
+    file.write_text(yaml.safe_dump(settings))
+    answer = snakemake(project, "tiny", "--dry-run", "results/tiny/pick.html")
+    assert answer.returncode == 0, answer.stderr
+    assert set(re.findall(r"^(?:local)?rule (\w+):", answer.stdout + answer.stderr, re.MULTILINE)) == {"pick"}
+
+
+def test_a_killed_solver_leaves_nothing_and_the_next_run_finishes(project, snakemake):
+    change_case(project, "solve", "steady_tolerance", 1e-12)  # long enough to be caught at work
+    results = project / "results/tiny"
+    log = results / "logs/solve.log"
+    command = [sys.executable, "-m", "snakemake", "--cores", "2", "--config", "cases=tiny"]
+    run = subprocess.Popen(command, cwd=project, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    started = time.time()
+    while not (log.is_file() and log.stat().st_mtime > started and "MLUPS" in log.read_text()):
+        assert run.poll() is None, "the run ended before it could be killed"
+        assert time.time() < started + 120
+        time.sleep(0.05)
+    for process in solver_processes(project):
+        os.kill(process, signal.SIGKILL)
+    assert run.wait(timeout=60) != 0
+    left = {path.name for path in results.iterdir()}
+    assert not left & {"flow.vtkhdf", "monitor.csv", "solve.json", "solve.provenance.json"}
+    change_case(project, "solve", "steady_tolerance", 1e-3)
+    answer = snakemake(project, "tiny")
+    assert answer.returncode == 0, answer.stderr
+    assert {path.name for path in results.iterdir() if path.is_file()} == FILES | {
+        f"{s}.provenance.json" for s in STAGES
+    }
+
+
+def solver_processes(project: Path) -> list[int]:
+    """Processes that run the solver in this copy of the project."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            try:
+                command = (entry / "cmdline").read_bytes().split(b"\0")
+                if command[1:3] == [b"-m", b"solver"] and (entry / "cwd").resolve() == project.resolve():
+                    found.append(int(entry.name))
+            except OSError:  # ended meanwhile
+                continue
+    return found
+
+
+def test_a_mistake_in_the_case_ends_with_one_line_before_anything_runs(project, snakemake):
+    change_case(project, "solve", "viscosity", 0.004)
+    answer = snakemake(project, "tiny")
+    assert answer.returncode != 0
+    mistake = "config/cases/tiny.yaml: solve.viscosity: unknown key (value 0.004); did you mean viscosity_pa_s?"
+    assert answer.stderr.splitlines()[-1] == mistake
+    assert "Traceback" not in answer.stderr
+    assert "rule" not in answer.stdout
+
+
+ENTRIES = """
+description: {description}
+input: {input}
+voxelize: {{nodes_across: 9}}
+solve:
+  inlets: {{"*": {{flow_ml_s: 1.0}}}}
+"""
+
+
+def add_case(project: Path, name: str, **given: object) -> None:
+    text = ENTRIES.format(description=name, input=json.dumps(given))
+    (project / f"config/cases/{name}.yaml").write_text(text)
+
+
+def rules_of(answer) -> dict[str, int]:
+    """How often each rule would run, from a dry run."""
+    assert answer.returncode == 0, answer.stderr
+    table = (answer.stdout + answer.stderr).partition("Job stats:")[2].partition("total")[0]
+    return {name: int(count) for name, count in re.findall(r"^(\w+) +(\d+)$", table, re.MULTILINE)}
+
+
+@pytest.fixture
+def project_with_entries(project) -> Path:
+    """The finished project with a case that enters with the phantom's true mask, and one with its surface, in cm."""
+    given = project / "data/patients"
+    given.mkdir(parents=True)
+    shutil.copy(project / "results/tiny/truth.nrrd", given / "mask.nrrd")
+    mesh = Mesh.read(project / "results/tiny/surface.vtp")
+    writer = vtkSTLWriter()
+    writer.SetInputData(Mesh(mesh.points_mm / 10, mesh.triangles, mesh.opening).to_vtk())
+    writer.SetFileName(str(given / "surface.stl"))
+    writer.SetFileTypeToBinary()
+    writer.Write()
+    add_case(project, "tiny.mask", mask="data/patients/mask.nrrd")
+    add_case(project, "tiny.surface", surface="data/patients/surface.stl", surface_unit="cm")
+    return project
+
+
+def test_a_cohort_may_mix_entries_and_each_case_runs_what_it_needs(project_with_entries, snakemake):
+    """The first case has run; of the others one enters with a mask and one with a surface."""
+    of_both = (
+        "centreline", "voxelize", "decompose", "plausibility", "solve", "trace", "postprocess", "paraview", "report",
+        "crate",
+    )  # fmt: skip
+    later = dict.fromkeys(of_both, 2) | {"cohort": 1, "all": 1}
+    planned = rules_of(snakemake(project_with_entries, "tiny,tiny.mask,tiny.surface", "--dry-run"))
+    assert planned == later | {"import_mask": 1, "surface": 1, "import_surface": 1}
+
+
+def test_a_given_mask_and_a_given_surface_lead_to_the_vessel_of_the_image(project_with_entries, snakemake):
+    """Up to the openings: of the true mask, 3 voxels in radius, they are true to 6 %; of the given surface as given."""
+    project = project_with_entries
+    targets = [f"results/tiny.{entry}/openings.json" for entry in ("mask", "surface")]
+    answer = snakemake(project, "tiny.mask,tiny.surface", "--", *targets)
+    assert answer.returncode == 0, answer.stderr
+    radii = {
+        case: sorted(o.radius_mm for o in read_openings(project / f"results/{case}/openings.json"))
+        for case in ("tiny", "tiny.mask", "tiny.surface")
+    }
+    assert radii["tiny.surface"] == pytest.approx(radii["tiny"], rel=1e-4)
+    true = json.loads((project / "results/tiny/truth.json").read_text())["openings"]
+    assert radii["tiny.mask"] == pytest.approx(sorted(opening["radius_mm"] for opening in true), rel=0.06)
+    made = project / "results/tiny.mask"
+    assert json.loads((made / "segmentation.json").read_text())["method"] == "given mask"
+    assert {"lumen.nrrd", "occupancy.nrrd", "segmentation.png", "segmentation.html"} <= {p.name for p in made.iterdir()}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("entry", ["mask", "surface"])
+def test_a_case_that_enters_later_runs_to_the_report(project_with_entries, snakemake, entry):
+    answer = snakemake(project_with_entries, f"tiny.{entry}")
+    assert answer.returncode == 0, answer.stderr
+    results = project_with_entries / f"results/tiny.{entry}"
+    assert f"enters with a given {entry}" in (results / "report.html").read_text()
+    checks = {c["name"]: c["value"] for c in json.loads((results / "indices.json").read_text())["checks"]}
+    assert checks["converged"] is True
+    assert abs(checks["flow balance"]) < 0.005
+
+
+def test_a_case_that_asks_runs_on_coarser_lattices_too_and_no_other_does(study, snakemake):
+    """One case on its own lattice, one on two, one on three."""
+    for spacings in (1, 2, 3):
+        add_case(
+            study, f"on{spacings}", geometry={"shape": "pipe", "diameter_mm": 2, "length_mm": 5, "ends": "openings"}
+        )
+        with (study / f"config/cases/on{spacings}.yaml").open("a") as file:
+            file.write(f"convergence: {{spacings: {spacings}}}\n")
+    answer = snakemake(study, "on1,on2,on3", "--dry-run")
+    each = dict.fromkeys(("canonical", "trace", "paraview", "report", "crate"), 3)
+    levelled = dict.fromkeys(("voxelize", "decompose", "solve", "postprocess"), 1 + 2 + 3)
+    assert rules_of(answer) == each | levelled | {"convergence": 2, "cohort": 1, "all": 1}
+    folders = ("", "coarser-1/", "coarser-2/")
+    for spacings in (1, 2, 3):
+        made = set(re.findall(rf"results/on{spacings}/(\S*)nodes\.h5", answer.stdout + answer.stderr))
+        assert made == set(folders[:spacings])
+
+
+def test_no_other_folder_is_taken_for_a_lattice(study, snakemake):
+    add_case(study, "other", geometry={"shape": "pipe", "diameter_mm": 2, "length_mm": 5, "ends": "openings"})
+    answer = snakemake(study, "other", "--dry-run", "--", "results/other/coarser-3/nodes.h5")
+    assert answer.returncode != 0
+    assert "MissingRuleException" in answer.stdout + answer.stderr
+
+
+MISTAKES: dict[str, tuple[dict[str, object], str]] = {
+    "kind": ({"mask": "data/patients/surface.stl"}, "input.mask: no file of the kinds"),
+    "segment": ({"mask": "data/patients/mask.nrrd", "mask_segment": 5}, "input.mask_segment = 5: no segment has"),
+    "unit": ({"surface": "data/patients/surface.stl", "surface_unit": "um"}, "input.surface_unit = um:"),
+    "image": ({"surface": "data/patients/mask.nrrd", "surface_unit": "mm"}, "input.surface: no file of the kinds"),
+}
+
+
+def test_mistakes_in_what_is_given_end_with_one_line_and_no_output(project_with_entries, snakemake):
+    for name, (given, _) in MISTAKES.items():
+        add_case(project_with_entries, name, **given)
+    answer = snakemake(project_with_entries, ",".join(MISTAKES), "--keep-going")
+    assert answer.returncode != 0
+    assert "Traceback" not in answer.stderr
+    for name, (_, message) in MISTAKES.items():
+        results = project_with_entries / "results" / name
+        assert {path.name for path in results.iterdir()} == {"logs"}
+        (log,) = (results / "logs").iterdir()
+        (error,) = [line for line in log.read_text().splitlines() if "error:" in line]
+        assert message in error
