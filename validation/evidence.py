@@ -114,9 +114,15 @@ class Evidence:
     figures: list[tuple[Callable[[Any], Any], str]] = field(default_factory=list)
 
     def reach(
-        self, what: str, reached: float, *, at_most: float = math.nan, at_least: float = math.nan,
-        held: float | None = None, why: str = "",
-    ) -> None:  # fmt: skip
+        self,
+        what: str,
+        reached: float,
+        *,
+        at_most: float = math.nan,
+        at_least: float = math.nan,
+        held: float | None = None,
+        why: str = "",
+    ) -> None:
         """Compare a number with one bound, or, where that is out of reach for a reason, with the one that is `held`.
 
         Raises
@@ -165,9 +171,15 @@ class Evidence:
             file.write_bytes(_picture(draw))
             kept.append({"file": f"{folder}/{file.name}", "caption": caption})
         record = {
-            "name": self.name, "title": self.title, "reference": self.reference, "failure": failure,
-            "goals": [asdict(goal) for goal in self.goals], "tables": self.tables, "figures": kept, **more,
-        }  # fmt: skip
+            "name": self.name,
+            "title": self.title,
+            "reference": self.reference,
+            "failure": failure,
+            "goals": [asdict(goal) for goal in self.goals],
+            "tables": self.tables,
+            "figures": kept,
+            **more,
+        }
         path.write_text(json.dumps(record, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
 
     def __enter__(self) -> "Evidence":

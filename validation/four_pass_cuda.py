@@ -73,8 +73,16 @@ class CudaFourPass(FourPasses, CudaDriver):
         """Second pass: what the wall nodes send back."""
         if self._links:
             links, stride = len(self._links[0]), self.lattice.stride
-            self._over(links, self._extrapolate, self.populations, stride, self._links, self._coefficients, self._drho,
-                       self._velocity)  # fmt: skip
+            self._over(
+                links,
+                self._extrapolate,
+                self.populations,
+                stride,
+                self._links,
+                self._coefficients,
+                self._drho,
+                self._velocity,
+            )
 
     def streaming(self) -> None:
         """Third pass: exchange what the ends of every link sent each other."""

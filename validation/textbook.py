@@ -122,10 +122,8 @@ def collide_cumulant(
     drho, u = moments(stencil, g, force, form)
     rho = density(drho, form)
     at_rest = stencil.weights[:, None] * (rho - drho)
-    powers = np.stack([
-        np.prod([(c[:, None] - v) ** n for c, v, n in zip(stencil.velocities.T, u, order, strict=True)], axis=0)
-        for order in ORDERS
-    ])  # fmt: skip
+    away = [c[:, None] - v for c, v in zip(stencil.velocities.T, u, strict=True)]
+    powers = np.stack([np.prod([c**n for c, n in zip(away, order, strict=True)], axis=0) for order in ORDERS])
     central = np.einsum("kqn,qn->kn", powers, g + at_rest)
     cumulants = relaxed_cumulants(dict(zip(ORDERS, central / rho, strict=True)), u, omega_plus, omega_minus)
     after = np.stack([rho * moment(np.repeat(range(3), order).tolist(), cumulants) for order in ORDERS])
@@ -187,9 +185,12 @@ def moment(axes: list[int], cumulants: dict[tuple[int, ...], Array]) -> Array | 
 
 
 COLLISIONS: dict[str, Callable[..., Array]] = {
-    "bgk": collide_bgk, "trt": collide_trt, "projected": collide_projected, "recursive": collide_recursive,
+    "bgk": collide_bgk,
+    "trt": collide_trt,
+    "projected": collide_projected,
+    "recursive": collide_recursive,
     "cumulant": collide_cumulant,
-}  # fmt: skip
+}
 
 
 @dataclass

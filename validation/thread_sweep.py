@@ -208,11 +208,17 @@ def sweep(nodes: Nodes, settings: SolveSettings, timing: Timing, folder: Path, l
         taken = each["steps_s"] + each["fetch_s"] + each["write_s"]
         log.info("a snapshot every %d steps: %.3g MLUPS", each["every"], each["every"] * nodes.count / taken / 1e6)
     return {
-        "hardware": hardware(), "device": driver.device, "backend": backend, "timing": asdict(timing),
-        "fluid_nodes": nodes.count, "openings": len(nodes.openings), "precision": settings.precision,
-        "threads": threads, "snapshots": snapshots,
+        "hardware": hardware(),
+        "device": driver.device,
+        "backend": backend,
+        "timing": asdict(timing),
+        "fluid_nodes": nodes.count,
+        "openings": len(nodes.openings),
+        "precision": settings.precision,
+        "threads": threads,
+        "snapshots": snapshots,
         "cycle": {"steps": cycle_steps(nodes, plan), "snapshots": settings.snapshots, "least": settings.min_cycles},
-    }  # fmt: skip
+    }
 
 
 def _compute(job: Job) -> None:

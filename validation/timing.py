@@ -44,10 +44,13 @@ def hardware() -> dict[str, Any]:
     """What this machine is."""
     model = [line for line in Path("/proc/cpuinfo").read_text().splitlines() if line.startswith("model name")]
     return {
-        "machine": platform.machine(), "cpu": model[0].split(": ")[1] if model else platform.processor(),
-        "cores": os.cpu_count(), "threads": get_num_threads(), "load_before": os.getloadavg()[0],
+        "machine": platform.machine(),
+        "cpu": model[0].split(": ")[1] if model else platform.processor(),
+        "cores": os.cpu_count(),
+        "threads": get_num_threads(),
+        "load_before": os.getloadavg()[0],
         **({"gpu": require_device()} if device_answers() else {}),
-    }  # fmt: skip
+    }
 
 
 def stirred(driver: AnyDriver) -> AnyDriver:

@@ -47,9 +47,11 @@ class Size:
     def coarser(self, factor: float) -> "Size":
         """Of the same vessel at a spacing that is `factor` times as large."""
         return replace(
-            self, fluid_nodes=self.fluid_nodes / factor**3, wall_links=self.wall_links / factor**2,
+            self,
+            fluid_nodes=self.fluid_nodes / factor**3,
+            wall_links=self.wall_links / factor**2,
             opening_links=self.opening_links / factor**2,
-        )  # fmt: skip
+        )
 
     def device_bytes(self, precision: str, fields: int = 2, varying: bool = False) -> int:
         """Most memory that a driver takes where it runs, which is while it reads the fields for a snapshot.

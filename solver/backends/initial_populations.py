@@ -42,12 +42,13 @@ def make_beginning(storage: str, real: Any, equilibrium: str, q: int) -> Any:
             yy = p + y * (rho * y - fy) + stress[1, n] - xy - yz
             zz = p + z * (rho * z - fz) + stress[2, n] - xz - yz
             jx, jy, jz = rho * x - half * fx, rho * y - half * fy, rho * z - half * fz
-            g = (
-                drho[n] - xx - yy - zz - xy - xz - yz,
-                half * (xx + jx), half * (xx - jx), half * (yy + jy), half * (yy - jy), half * (zz + jz),
-                half * (zz - jz), half * xy, half * xy, zero, zero, half * xz, half * xz, zero, zero, half * yz,
-                half * yz, zero, zero,
-            )  # fmt: skip
+            on_x = half * (xx + jx), half * (xx - jx)
+            on_y = half * (yy + jy), half * (yy - jy)
+            on_z = half * (zz + jz), half * (zz - jz)
+            in_xy = half * xy, half * xy, zero, zero
+            in_xz = half * xz, half * xz, zero, zero
+            in_yz = half * yz, half * yz, zero, zero
+            g = (drho[n] - xx - yy - zz - xy - xz - yz, *on_x, *on_y, *on_z, *in_xy, *in_xz, *in_yz)
             store(f, n, stride, regularise(g + corners, (zero, zero), (zero, zero, zero)))
 
     return begin

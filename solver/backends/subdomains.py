@@ -90,16 +90,18 @@ def split(whole: Lattice, subdomain: NDArray[np.integer]) -> list[Subdomain]:
             halo={peer: slice(*(cut.own_slots + ends)) for peer, ends in cut.ranges.items()},
             send_slots={
                 peer.number: cut.localise(peer.outside[slice(*peer.ranges[cut.number])], place)
-                for peer in cuts if cut.number in peer.ranges
+                for peer in cuts
+                if cut.number in peer.ranges
             },
             ghosts={peer: slice(*(len(cut.rows) + ends)) for peer, ends in cut.ghost_ranges.items()},
             send_nodes={
                 peer.number: place[peer.ghosts[slice(*peer.ghost_ranges[cut.number])]]
-                for peer in cuts if cut.number in peer.ghost_ranges
+                for peer in cuts
+                if cut.number in peer.ghost_ranges
             },
         )
         for cut in cuts
-    ]  # fmt: skip
+    ]
 
 
 class _Cut:
@@ -412,10 +414,8 @@ class SubdomainsDriver:
     def state(self) -> dict[str, NDArray[Any]]:
         """The states of all parts."""
         states = {
-            f"part-{k}/{name}": array
-            for k, driver in enumerate(self.drivers)
-            for name, array in driver.state().items()
-        }  # fmt: skip
+            f"part-{k}/{name}": array for k, driver in enumerate(self.drivers) for name, array in driver.state().items()
+        }
         return states | {"since": np.array(self._since)}
 
     def restore(self, state: Mapping[str, NDArray[Any]]) -> None:

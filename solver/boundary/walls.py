@@ -147,8 +147,11 @@ def cli(q: NDArray[np.float64]) -> Coefficients:
 
 
 WALLS: dict[str, Callable[[NDArray[np.float64]], Coefficients]] = {
-    "bouzidi": bouzidi, "half-way": half_way, "yu": yu, "cli": cli,
-}  # fmt: skip
+    "bouzidi": bouzidi,
+    "half-way": half_way,
+    "yu": yu,
+    "cli": cli,
+}
 """Coefficients (a, b, c, m) as functions of q, by name of the scheme."""
 
 

@@ -479,10 +479,14 @@ def described(curves: Mapping[str, Curve], unit: str) -> dict[str, dict[str, Any
             times = np.linspace(0, curve.period_s, SHOWN_SAMPLES)
             amplitudes = np.abs(curve.series(SHOWN_HARMONICS).coefficients[1:])
             figures[name] = {
-                "period_s": curve.period_s, "mean": curve.mean, "least": curve.extremes[0],
-                "largest": curve.extremes[1], "harmonics": amplitudes.tolist(), "time_s": times.tolist(),
+                "period_s": curve.period_s,
+                "mean": curve.mean,
+                "least": curve.extremes[0],
+                "largest": curve.extremes[1],
+                "harmonics": amplitudes.tolist(),
+                "time_s": times.tolist(),
                 unit: curve.at(times).tolist(),
-            }  # fmt: skip
+            }
     return figures
 
 

@@ -218,10 +218,16 @@ def choose_outlets(
     if len(demanded) == len(entries):  # the pressure must be held somewhere
         demanded.remove(max(demanded, key=lambda name: areas[name]))
     resistances = {
-        name: _resistances(name, entry.windkessel, entry.pressure_mmhg, fractions[name] * inflow_ml_s,
-                           density_kg_m3 * WAVE_SPEED_M_S / areas[name] / PASCAL_PER_MMHG)
-        for name, entry in entries.items() if entry.windkessel
-    }  # fmt: skip
+        name: _resistances(
+            name,
+            entry.windkessel,
+            entry.pressure_mmhg,
+            fractions[name] * inflow_ml_s,
+            density_kg_m3 * WAVE_SPEED_M_S / areas[name] / PASCAL_PER_MMHG,
+        )
+        for name, entry in entries.items()
+        if entry.windkessel
+    }
     behind = _with_compliances(entries, resistances, areas)
     outlets = {}
     for name, entry in entries.items():

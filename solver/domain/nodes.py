@@ -362,20 +362,30 @@ def check(nodes: Nodes) -> None:
             "positions lie in the lattice": _in_lattice(nodes, nodes.position)
             and _in_lattice(nodes, nodes.wall_position),
             "openings are numbered 1..n": ids == list(range(1, len(ids) + 1)),
-            "node arrays are equally long": len(nodes.tag) == len(nodes.opening) == len(nodes.distance_mm)
-            == len(nodes.part) == nodes.count,
+            "node arrays are equally long": len(nodes.tag)
+            == len(nodes.opening)
+            == len(nodes.distance_mm)
+            == len(nodes.part)
+            == nodes.count,
             "wall node arrays are equally long": len(nodes.wall_distance_mm) == len(nodes.wall_position),
             "wall link arrays are equally long": links[0]
-            == len(nodes.wall_link_direction) == len(nodes.wall_link_wall) == len(nodes.wall_link_q)
+            == len(nodes.wall_link_direction)
+            == len(nodes.wall_link_wall)
+            == len(nodes.wall_link_q)
             == len(nodes.wall_link_patch),
             "opening link arrays are equally long": links[1]
-            == len(nodes.opening_link_direction) == len(nodes.opening_link_opening) == len(nodes.opening_link_q)
+            == len(nodes.opening_link_direction)
+            == len(nodes.opening_link_opening)
+            == len(nodes.opening_link_q)
             == len(nodes.opening_link_profile),
             "corner link arrays are equally long": len(nodes.corner_link_node)
-            == len(nodes.corner_link_direction) == len(nodes.corner_link_q) == len(nodes.corner_link_patch)
-            == len(nodes.corner_link_opening) == len(nodes.corner_link_profile),
+            == len(nodes.corner_link_direction)
+            == len(nodes.corner_link_q)
+            == len(nodes.corner_link_patch)
+            == len(nodes.corner_link_opening)
+            == len(nodes.corner_link_profile),
         }
-    )  # fmt: skip
+    )
     _require(
         {
             "links name existing nodes": _within(nodes.wall_link_node, 0, nodes.count)

@@ -269,8 +269,12 @@ def cumulant(real: Real, equilibrium: str, q: int) -> Any:
 ON_D3Q27 = ("cumulant",)
 """Names of the collision models that only D3Q27 has."""
 COLLISIONS: dict[str, Callable[[Real, str, int], Any]] = {
-    "bgk": bgk, "trt": trt, "projected": projected, "recursive": recursive, "cumulant": cumulant,
-}  # fmt: skip
+    "bgk": bgk,
+    "trt": trt,
+    "projected": projected,
+    "recursive": recursive,
+    "cumulant": cumulant,
+}
 """Makers of the collision function for one floating-point type, equilibrium and number of populations, by name."""
 ON_D3Q19 = tuple(name for name in COLLISIONS if name not in ON_D3Q27)
 

@@ -162,9 +162,7 @@ def _make_relaxed(real: Any) -> Any:
         return (third + zz) * k120 + (third + yy) * k102 + four * yz * k111 + two * (xz * k021 + xy * k012)
 
     @node_function
-    def relaxed(
-        k: Populations, rho: Any, drho: Any, rates: Populations, u: Populations, f: Populations
-    ) -> Populations:  # fmt: skip
+    def relaxed(k: Populations, rho: Any, drho: Any, rates: Populations, u: Populations, f: Populations) -> Populations:
         (
             k000, _, k002, _, k011, k012, k020, k021, _,
             _, k101, k102, k110, k111, _, k120, _, _,

@@ -180,8 +180,9 @@ def from_coarser(simulation: Simulation) -> tuple[Coarse, Start] | None:
         return None
     try:
         coarse = Coarse(simulation)
-        simulation.log.info("first at twice the spacing, %.3g mm: %d fluid nodes", coarse.nodes.spacing_mm,
-                            coarse.nodes.count)  # fmt: skip
+        simulation.log.info(
+            "first at twice the spacing, %.3g mm: %d fluid nodes", coarse.nodes.spacing_mm, coarse.nodes.count
+        )
         start = coarse.begin()
     except (NotHalved, DivergenceError) as reason:
         simulation.log.info("note: no start from twice the spacing: %s", reason)
@@ -189,8 +190,10 @@ def from_coarser(simulation: Simulation) -> tuple[Coarse, Start] | None:
     rows = coarse.run.monitor.rows
     simulation.log.info(
         "start from twice the spacing: %d steps there, residual %.2g; about %d steps are expected here",
-        start.steps, rows[-1].residual, simulation.forecast.from_flow(simulation.driver.on_host).steps,
-    )  # fmt: skip
+        start.steps,
+        rows[-1].residual,
+        simulation.forecast.from_flow(simulation.driver.on_host).steps,
+    )
     return coarse, start
 
 

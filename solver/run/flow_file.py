@@ -32,8 +32,12 @@ ITEM_BYTES = 4
 VARYING = {"viscosity_pa_s": 1}
 """The effective viscosity, beside them where it varies."""
 
-MEANS = {"velocity_m_s": "velocity_mean_m_s", "pressure_pa": "pressure_mean_pa",
-         "viscous_stress_pa": "viscous_stress_mean_pa", "viscosity_pa_s": "viscosity_mean_pa_s"}  # fmt: skip
+MEANS = {
+    "velocity_m_s": "velocity_mean_m_s",
+    "pressure_pa": "pressure_mean_pa",
+    "viscous_stress_pa": "viscous_stress_mean_pa",
+    "viscosity_pa_s": "viscosity_mean_pa_s",
+}
 """Their means over time."""
 
 

@@ -189,9 +189,16 @@ def make_plan(nodes: Nodes, settings: SolveSettings, least_rung: int = 0) -> Pla
     rows = rows_per_cycle(settings, period_s)
     for _ in range(2):  # what outlets add to the pressure is known once there is a time step
         units, notes, warnings = choose_units(
-            nodes.spacing_mm * 1e-3, peak_speed, settings.density_kg_m3, settings.viscosity_pa_s,
-            settings.lattice_speed, period_s, moments_per_cycle(rows), pressure_pa, pulse.worst if pulse else None,
-        )  # fmt: skip
+            nodes.spacing_mm * 1e-3,
+            peak_speed,
+            settings.density_kg_m3,
+            settings.viscosity_pa_s,
+            settings.lattice_speed,
+            period_s,
+            moments_per_cycle(rows),
+            pressure_pa,
+            pulse.worst if pulse else None,
+        )
         ramp_s = _ramp_s(settings, bool(inflow or moving_m_s), length * 3**0.5 * units.dt_s, period_s)
         boundary_schedule, said = make_boundary_schedule(nodes, settings, waveforms, units, ramp_s, period_s)
         pressure_pa = along_pa + deviation_pa(boundary_schedule)
@@ -512,15 +519,25 @@ def _expected_steps(
             widest = 1e-6 * max(o.area_mm2 for o in nodes.openings)
             narrowest = min(sections.narrowest_m2, 1e-6 * min(o.area_mm2 for o in nodes.openings))
             settled_s = settling_s(
-                length * units.dx_m, 1e-3 * wall_radius_mm(nodes, slip), units.viscosity_m2_s, units.speed_m_s / 3**0.5,
-                speed, ramp_s, tolerance, viscous_s, SEPARATED if widest > WIDER * narrowest else np.inf,
-            )  # fmt: skip
+                length * units.dx_m,
+                1e-3 * wall_radius_mm(nodes, slip),
+                units.viscosity_m2_s,
+                units.speed_m_s / 3**0.5,
+                speed,
+                ramp_s,
+                tolerance,
+                viscous_s,
+                SEPARATED if widest > WIDER * narrowest else np.inf,
+            )
         else:
             radius_wide_m, entering_m3_s = 1e-3 * widest_radius_mm(nodes), sum(max(-each, 0.0) for each in out.values())
             rate_1_s = profile_rate(
-                length * units.dx_m, radius_wide_m, units.viscosity_m2_s, entering_m3_s,
+                length * units.dx_m,
+                radius_wide_m,
+                units.viscosity_m2_s,
+                entering_m3_s,
                 _separates(nodes, sections, out),
-            )  # fmt: skip
+            )
             settled_s = raised_s(rate_1_s, viscous_s, ramp_s, tolerance)
     else:
         settled_s = raised_s(_closed_rate(nodes, settings, units, radius_m, peak_speed), viscous_s, ramp_s, tolerance)

@@ -141,9 +141,13 @@ class Simulation:
         self.state = "unsettled"
         self.fluctuation: Fluctuation | None = None
         self.watch = Watch(
-            schedule.interval, self.plan.through_steps, self._raised_s / dt_s, self.settings.steady_tolerance,
-            self.settings.unsteady_tolerance, self.settings.unsteady_throughs,
-        )  # fmt: skip
+            schedule.interval,
+            self.plan.through_steps,
+            self._raised_s / dt_s,
+            self.settings.steady_tolerance,
+            self.settings.unsteady_tolerance,
+            self.settings.unsteady_throughs,
+        )
         self._ended = False
         self._averaged = False
         self._unseen: int | None = None
@@ -308,8 +312,11 @@ class Simulation:
             row = self.monitor.rows[-1]
             self.log.info(
                 "step %d, %.4g s: the flow does not come to rest, it fluctuates (residual %.2g); it goes on as an"
-                " unsteady flow, whose mean is taken from here on", row.step, row.time_s, row.residual,
-            )  # fmt: skip
+                " unsteady flow, whose mean is taken from here on",
+                row.step,
+                row.time_s,
+                row.residual,
+            )
         elif self.watch.begun != before:
             self.log.info("step %d: the flow %s after all; a mean will begin again", self.step, self.watch.outcome)
         return ended
@@ -516,8 +523,13 @@ class Simulation:
             state = f"cycle {cycle:.2f} of at most {self.settings.cycles}, {differ}balance {row.balance:+.2%}"
         self.log.info(
             "step %d, %.4g s, %s, max speed %.3g m/s, %.3g MLUPS, %s",
-            row.step, row.time_s, state, row.max_speed_m_s, self.mlups, self._time_left(),
-        )  # fmt: skip
+            row.step,
+            row.time_s,
+            state,
+            row.max_speed_m_s,
+            self.mlups,
+            self._time_left(),
+        )
 
     @property
     def mlups(self) -> float:

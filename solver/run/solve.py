@@ -65,13 +65,21 @@ def solve(
     if settings.backend == "auto" and (missing := no_device()):
         _require_no_promise(missing)
         log.info("on the CPU: %s", missing)
-    log.info("%s on %s, collision %s, walls %s\n%s", settings.precision, device.name, plan.models, settings.walls,
-             table(plan.numbers))  # fmt: skip
+    log.info(
+        "%s on %s, collision %s, walls %s\n%s",
+        settings.precision,
+        device.name,
+        plan.models,
+        settings.walls,
+        table(plan.numbers),
+    )
     expected = foresee(nodes, settings, plan, device)
     log.info("forecast: %s", forecast_summary(expected, plan, device))
     for name, values in plan.boundary_schedule.record().items():
-        log.info("%s: %s", name, ", ".join(f"{key} {value:.4g}" if isinstance(value, float) else f"{key} {value}"
-                                           for key, value in values.items()))  # fmt: skip
+        shown = (
+            f"{key} {value:.4g}" if isinstance(value, float) else f"{key} {value}" for key, value in values.items()
+        )
+        log.info("%s: %s", name, ", ".join(shown))
     for note in plan.notes:
         log.info("note: %s", note)
     for warning in plan.warnings:

@@ -139,9 +139,11 @@ def summary_of(simulation: Simulation, warnings: list[str], notes: list[str]) ->
     waveforms, imposed, losses = plan.boundary_schedule.waveforms, plan.boundary_schedule.record(), plan.losses
     for k, opening in enumerate(simulation.nodes.openings):
         openings[opening.name] = {
-            "role": opening.role, "flow_ml_s": float(flow[k]), "pressure_pa": float(pressure[k]),
+            "role": opening.role,
+            "flow_ml_s": float(flow[k]),
+            "pressure_pa": float(pressure[k]),
             **_backflow_of(part, k),
-        }  # fmt: skip
+        }
         if opening.role == "inlet":
             openings[opening.name]["imposed_flow_ml_s"] = waveforms.inflow[opening.name].mean_ml_s
         else:

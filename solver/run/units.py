@@ -209,10 +209,25 @@ def _quiet(dt_s: float, loss: Callable[[float], float]) -> float:
 
 
 UNITS = {
-    "_mmhg_s_ml": "mmHg s/mL", "_ml_mmhg": "mL/mmHg", "_ml_s": "mL/s", "_m_s": "m/s", "_m2_s": "m²/s",
-    "_kg_m3": "kg/m³", "_pa_s": "Pa s", "_1_s": "1/s", "_mm3": "mm³", "_mm2": "mm²", "_mmhg": "mmHg", "_mm": "mm",
-    "_ml": "mL", "_pa": "Pa", "_mb": "MB", "_j": "J", "_w": "W", "_s": "s",
-}  # fmt: skip
+    "_mmhg_s_ml": "mmHg s/mL",
+    "_ml_mmhg": "mL/mmHg",
+    "_ml_s": "mL/s",
+    "_m_s": "m/s",
+    "_m2_s": "m²/s",
+    "_kg_m3": "kg/m³",
+    "_pa_s": "Pa s",
+    "_1_s": "1/s",
+    "_mm3": "mm³",
+    "_mm2": "mm²",
+    "_mmhg": "mmHg",
+    "_mm": "mm",
+    "_ml": "mL",
+    "_pa": "Pa",
+    "_mb": "MB",
+    "_j": "J",
+    "_w": "W",
+    "_s": "s",
+}
 """Endings of keys; the longer before the shorter."""
 
 WORDS = {

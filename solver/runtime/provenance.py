@@ -18,10 +18,31 @@ from solver.runtime.memory import peak_memory_mb
 from solver.runtime.sources import ROOMS, ROOT, SOURCES
 
 PACKAGES = (
-    "numpy", "numba", "llvmlite", "numba-cuda", "h5py", "scipy", "scikit-image", "SimpleITK", "pydicom", "highdicom",
-    "python-gdcm", "pyjpegls", "pylibjpeg", "pylibjpeg-openjpeg", "pylibjpeg-rle", "vtk", "pydantic", "pyyaml",
-    "jinja2", "matplotlib", "pillow", "plotly", "rich", "snakemake",
-)  # fmt: skip
+    "numpy",
+    "numba",
+    "llvmlite",
+    "numba-cuda",
+    "h5py",
+    "scipy",
+    "scikit-image",
+    "SimpleITK",
+    "pydicom",
+    "highdicom",
+    "python-gdcm",
+    "pyjpegls",
+    "pylibjpeg",
+    "pylibjpeg-openjpeg",
+    "pylibjpeg-rle",
+    "vtk",
+    "pydantic",
+    "pyyaml",
+    "jinja2",
+    "matplotlib",
+    "pillow",
+    "plotly",
+    "rich",
+    "snakemake",
+)
 """All that the project asks for (pyproject.toml), and what makes Numba's machine code."""
 
 

@@ -202,9 +202,9 @@ class Flow:
         rows = np.flatnonzero((np.abs(along) < np.radians(half_width_deg)) & (x**2 + y**2 < 1))
         velocity = self.run.velocity_m_s[rows] / self.mean_speed_m_s
         sin, cos = np.sin(angle[rows]), np.cos(angle[rows])
-        turned = np.stack((
-            velocity[:, 0] * sin - velocity[:, 2] * cos, velocity[:, 1], velocity[:, 0] * cos + velocity[:, 2] * sin,
-        ))  # fmt: skip
+        outwards = velocity[:, 0] * sin - velocity[:, 2] * cos
+        onwards = velocity[:, 0] * cos + velocity[:, 2] * sin
+        turned = np.stack((outwards, velocity[:, 1], onwards))
         return Part(x[rows], y[rows], along[rows] / self.curvature, turned, self.run.pressure_pa[rows])
 
     def friction_ratio(self, part: Part) -> float:
@@ -340,8 +340,18 @@ def _errors(evidence: Evidence, found: Sequence[Found], uneven: Sequence[float],
         " through a section less what enters, where that is most. Asymmetry: of velocities mirrored at the plane of"
         " the bend."
     )
-    columns = ("flow", "nodes across", "tau", "steps", "L2 along the bend", "L2 across", "friction",
-               "largest speed across", "flow", "asymmetry")  # fmt: skip
+    columns = (
+        "flow",
+        "nodes across",
+        "tau",
+        "steps",
+        "L2 along the bend",
+        "L2 across",
+        "friction",
+        "largest speed across",
+        "flow",
+        "asymmetry",
+    )
     evidence.table(columns, rows, note)
 
 

@@ -142,9 +142,12 @@ def _differences(evidence: Evidence, runs: Mapping[str, Run], chosen: Mapping[st
             held = options.held.get(name)
             instead = getattr(held, component) if held else None
             evidence.reach(
-                f"Re {reynolds(run)}, {across(run)} nodes: {words} of {component}", value, at_most=most,
-                held=instead, why=held.why if held and instead else "",
-            )  # fmt: skip
+                f"Re {reynolds(run)}, {across(run)} nodes: {words} of {component}",
+                value,
+                at_most=most,
+                held=instead,
+                why=held.why if held and instead else "",
+            )
     if options.reference == "ghia1982" and 1000 in [row[0] for row in rows]:
         pairs = zip(published("botella1998", 1000), published("ghia1982", 1000), strict=True)
         rows.append((1000, "Botella and Peyret 1998", *(float(np.abs(a[1] - b[1]).max()) for a, b in pairs)))

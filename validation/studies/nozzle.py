@@ -213,11 +213,21 @@ def _stations(evidence: Evidence, found: Sequence[Found], ranges: Mapping[str, A
     for each in found:
         run, numbers = each.jet.run, each.jet.run.summary["numbers"]
         models = run.summary["models"]
-        rows.append((each.name, each.jet.nodes, run.nodes.count, numbers["grid_reynolds"], models["velocity_set"],
-                     models["collision"], run.case.solve.equilibrium, run.summary["steps"], run.summary["residual"],
-                     *each.folds))  # fmt: skip
-    columns = ("run", "nodes across the throat", "fluid nodes", "grid Reynolds number", "velocities", "collision",
-               "equilibrium", "steps", "residual", *(f"{m}-fold" for m in FOLDS))  # fmt: skip
+        lattice = each.jet.nodes, run.nodes.count, numbers["grid_reynolds"]
+        chosen = models["velocity_set"], models["collision"], run.case.solve.equilibrium
+        rows.append((each.name, *lattice, *chosen, run.summary["steps"], run.summary["residual"], *each.folds))
+    columns = (
+        "run",
+        "nodes across the throat",
+        "fluid nodes",
+        "grid Reynolds number",
+        "velocities",
+        "collision",
+        "equilibrium",
+        "steps",
+        "residual",
+        *(f"{m}-fold" for m in FOLDS),
+    )
     note = (
         f"m-fold parts: of the speed along the axis on rings around it at {options.round_mm:g} mm, the largest over the"
         " rings, over the speed on the axis."

@@ -98,9 +98,7 @@ class Poiseuille:
         ends = {opening.role: opening for opening in nodes.openings}
         start, end = (np.array(ends[role].centre_mm) for role in ("inlet", "outlet"))
         length = float(np.linalg.norm(end - start))
-        return Poiseuille(
-            start, (end - start) / length, ends["inlet"].radius_mm, length, flow_ml_s, viscosity_pa_s
-        )  # fmt: skip
+        return Poiseuille(start, (end - start) / length, ends["inlet"].radius_mm, length, flow_ml_s, viscosity_pa_s)
 
     @property
     def mean_m_s(self) -> float:
@@ -285,8 +283,18 @@ WORDS: dict[Figure, str] = {
     "shear_rms": "wall shear stress, rms",
     "shear_95": "wall shear stress, 95th percentile",
 }
-COLUMNS = ("Reynolds number", "direction", "nodes across", "flow through sections", "pressure gradient",
-           "outlet off by, spacings", "velocity, L2", "stress, mean", "rms", "95th percentile")  # fmt: skip
+COLUMNS = (
+    "Reynolds number",
+    "direction",
+    "nodes across",
+    "flow through sections",
+    "pressure gradient",
+    "outlet off by, spacings",
+    "velocity, L2",
+    "stress, mean",
+    "rms",
+    "95th percentile",
+)
 NOTE = (
     f"Deviations in the middle of the pipe, from {MIDDLE[0]:g} to {MIDDLE[1]:g} of its length, of the flow through"
     f" {SECTIONS} sections all along it. Stress: wall shear stress, mean and root mean square of its deviation and the"
@@ -317,10 +325,9 @@ def _deviations(evidence: Evidence, usual: Sequence[PipeRun], asked: Sequence[Pi
     rows = []
     for pipe in usual:
         found = pipe.figures
-        rows.append((
-            pipe.reynolds, pipe.direction, pipe.across, found.flow, found.gradient, found.outlet, found.velocity,
-            found.shear_mean, found.shear_rms, found.shear_95,
-        ))  # fmt: skip
+        shear = found.shear_mean, found.shear_rms, found.shear_95
+        flow = found.flow, found.gradient, found.outlet, found.velocity
+        rows.append((pipe.reynolds, pipe.direction, pipe.across, *flow, *shear))
     evidence.table(COLUMNS, rows, NOTE)
     for pipe in asked:
         held = options.held.get(pipe.direction)
@@ -328,9 +335,12 @@ def _deviations(evidence: Evidence, usual: Sequence[PipeRun], asked: Sequence[Pi
             if most := getattr(options, key):
                 what, instead = f"{pipe.direction}, {pipe.across:g} nodes: {WORDS[key]}", getattr(held, key, None)
                 evidence.reach(
-                    what, abs(getattr(pipe.figures, key)), at_most=most,
-                    held=instead, why=held.why if held and instead else "",
-                )  # fmt: skip
+                    what,
+                    abs(getattr(pipe.figures, key)),
+                    at_most=most,
+                    held=instead,
+                    why=held.why if held and instead else "",
+                )
 
 
 def _spread(evidence: Evidence, usual: Sequence[PipeRun], most: float) -> None:

@@ -158,8 +158,17 @@ def _lengths(evidence: Evidence, channels: Mapping[str, Sequence[Channel]], opti
             what = f"{name}, {grids[-1].grid} nodes: deviation of the reattachment"
             evidence.reach(what, abs(off), at_most=options.deviation)
     note = "U: mean speed of the inflow, h: height of inlet and step, the unit of length."
-    columns = ("channel", "nodes", "h U/nu", "2 h U/nu", "length behind the step", "reattachment", "computed elsewhere",
-               "deviation", "measured")  # fmt: skip
+    columns = (
+        "channel",
+        "nodes",
+        "h U/nu",
+        "2 h U/nu",
+        "length behind the step",
+        "reattachment",
+        "computed elsewhere",
+        "deviation",
+        "measured",
+    )
     evidence.table(columns, rows, note)
 
 

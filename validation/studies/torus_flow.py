@@ -190,12 +190,8 @@ class _Equations:
         u, v = grid.d_y @ s / h, -grid.d_x @ s / h
         w_x, w_y, q_x, q_y = grid.d_x @ w, grid.d_y @ w, grid.d_x @ q, grid.d_y @ q
         carried, turned = u[:, None] * grid.d_x + v[:, None] * grid.d_y - friction, np.diag(bend * u)
-        rest = np.concatenate((
-            carried @ w + bend * u * w - z[-1] / h,
-            q - curl @ s,
-            carried @ q - bend * u * q - 2 * bend * w * w_y,
-            [grid.weights @ w - 1],
-        ))  # fmt: skip
+        along, across = carried @ w + bend * u * w - z[-1] / h, carried @ q - bend * u * q - 2 * bend * w * w_y
+        rest = np.concatenate((along, q - curl @ s, across, [grid.weights @ w - 1]))
         w_by_s = ((w_x + bend * w) / h)[:, None] * grid.d_y - (w_y / h)[:, None] * grid.d_x
         q_by_s = ((q_x - bend * q) / h)[:, None] * grid.d_y - (q_y / h)[:, None] * grid.d_x
         q_by_w = -2 * bend[:, None] * (np.diag(w_y) + w[:, None] * grid.d_y)

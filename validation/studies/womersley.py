@@ -268,9 +268,12 @@ class Cycle:
         if not names.keys() <= outlet["imposed"].keys():
             raise StageError(f"run {run.name}: its outlet has no windkessel to be compared with; give it one")
         pipe = PulsatilePipe(
-            1e-3 * shape.radius_mm, numbers["period_s"], numbers["viscosity_m2_s"], numbers["density_kg_m3"],
+            1e-3 * shape.radius_mm,
+            numbers["period_s"],
+            numbers["viscosity_m2_s"],
+            numbers["density_kg_m3"],
             inlet["imposed_flow_ml_s"],
-        )  # fmt: skip
+        )
         return cls(run, pipe, Windkessel(*(outlet["imposed"][name] for name in names)))
 
     @property
@@ -290,9 +293,11 @@ class Cycle:
         time = self.run.monitor["time_s"]
         last = time > time[-1] - self.pipe.period_s * (1 - 1e-6)
         columns = {
-            "time": "time_s", "into": f"flow_ml_s:{inlet}",
-            "out": f"flow_ml_s:{outlet}", "pressure": f"pressure_pa:{outlet}",
-        }  # fmt: skip
+            "time": "time_s",
+            "into": f"flow_ml_s:{inlet}",
+            "out": f"flow_ml_s:{outlet}",
+            "pressure": f"pressure_pa:{outlet}",
+        }
         return {name: self.run.monitor[column][last] for name, column in columns.items()}
 
     def oscillatory(self, name: str) -> complex:
@@ -395,11 +400,14 @@ def pulse_figures(cycle: Cycle) -> PulseFigures:
     impedance = cycle.oscillatory("pressure") / out / cycle.behind.impedance_pa_s_ml(pipe.omega)
     return PulseFigures(
         velocity=(off / whole) ** 0.5,
-        gradient=abs(gradient) - 1, gradient_deg=phase_deg(gradient),
-        impedance=abs(impedance) - 1, impedance_deg=phase_deg(impedance),
-        outflow=abs(out / into) - 1, outflow_deg=phase_deg(out / into),
+        gradient=abs(gradient) - 1,
+        gradient_deg=phase_deg(gradient),
+        impedance=abs(impedance) - 1,
+        impedance_deg=phase_deg(impedance),
+        outflow=abs(out / into) - 1,
+        outflow_deg=phase_deg(out / into),
         lost=abs(into - out - cycle.stored_ml_s) / abs(into),
-    )  # fmt: skip
+    )
 
 
 def shear_figures(cycle: Cycle, wall: Wall) -> ShearFigures:
@@ -414,11 +422,12 @@ def shear_figures(cycle: Cycle, wall: Wall) -> ShearFigures:
     harmonic = first_harmonic(cycle.times_s, along.mean(axis=0), pipe.period_s) / oscillatory
     found, wanted = shear_indices(along), shear_indices(exact)
     return ShearFigures(
-        shear=abs(harmonic) - 1, shear_deg=phase_deg(harmonic),
+        shear=abs(harmonic) - 1,
+        shear_deg=phase_deg(harmonic),
         tawss=float(np.abs(found["TAWSS"] / wanted["TAWSS"] - 1).mean()),
         osi=float(np.abs(found["OSI"] - wanted["OSI"]).mean()),
         exact_osi=float(wanted["OSI"]),
-    )  # fmt: skip
+    )
 
 
 # ---- the record ------------------------------------------------------------------------------------------------------
@@ -470,8 +479,18 @@ def measure(evidence: Evidence, runs: Mapping[str, Run], options: Options) -> No
 
 
 def _flow(evidence: Evidence, shown: Sequence[Shown]) -> None:
-    columns = ("Womersley number", "nodes across", "velocity, L2", "gradient", "degrees", "impedance", "degrees",
-               "outflow", "degrees", "lost")  # fmt: skip
+    columns = (
+        "Womersley number",
+        "nodes across",
+        "velocity, L2",
+        "gradient",
+        "degrees",
+        "impedance",
+        "degrees",
+        "outflow",
+        "degrees",
+        "lost",
+    )
     reynolds = ", ".join(dict.fromkeys(number(each.cycle.pipe.reynolds) for each in shown))
     note = (
         f"Mean Reynolds number {reynolds}. Deviations of the first harmonic, amplitude and phase: velocity and pressure"
@@ -483,8 +502,16 @@ def _flow(evidence: Evidence, shown: Sequence[Shown]) -> None:
 
 
 def _wall(evidence: Evidence, shown: Sequence[Shown]) -> None:
-    columns = ("Womersley number", "nodes across", "spacings in Stokes' layer", "stress", "degrees", "TAWSS", "OSI",
-               "exact OSI")  # fmt: skip
+    columns = (
+        "Womersley number",
+        "nodes across",
+        "spacings in Stokes' layer",
+        "stress",
+        "degrees",
+        "TAWSS",
+        "OSI",
+        "exact OSI",
+    )
     note = (
         "Stress on the wall in the middle of the pipe: deviations of amplitude and phase of its mean; mean size of the"
         " deviation of TAWSS, relative, and of OSI, absolute."

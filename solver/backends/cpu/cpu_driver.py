@@ -90,6 +90,11 @@ class CpuDriver(LatticeDriver):
         else:
             self._odd(self.populations, self._runs, *nodes)
 
+    @property
+    def _stored(self) -> tuple[Any, int, Any]:
+        """The populations, their stride and the body force, which all that reads populations takes."""
+        return self.populations, self.lattice.stride, self.lattice.force
+
     def outlet_flux(self) -> Limbs:
         """Limbs of the flow that entered through each outlet with feedback in the last step."""
         out, lattice = self.lattice.outlets, self.lattice
@@ -129,8 +134,7 @@ class CpuDriver(LatticeDriver):
 
     def write_squares(self) -> None:
         """Write the squares of the velocity's components into `squares`."""
-        lattice = self.lattice
-        self._square_pass(self.populations, lattice.stride, lattice.force, lattice.count, self.squares)
+        self._square_pass(*self._stored, self.lattice.count, self.squares)
 
     def write_fluxes(self) -> None:
         """Write the fluxes that follow from these into `fluxes`."""
@@ -165,10 +169,7 @@ class CpuDriver(LatticeDriver):
         sums, extremes = np.zeros((partials, *SUMS), np.int64), np.zeros((partials, EXTREMES))
         for first, last in lattice.ranges:
             mine = slice(done, done := done + chunks(last - first))
-            self._observe(
-                self.populations, lattice.stride, lattice.force, self._before, keep, first, last, sums[mine],
-                extremes[mine],
-            )  # fmt: skip
+            self._observe(*self._stored, self._before, keep, first, last, sums[mine], extremes[mine])
         self._probe(self.populations, lattice.stride, lattice.probe_node, self._probe_drho)
         self._found = Found(sums, extremes, self._inlet_flux.copy(), self._outlet_flux.copy(), self._probe_drho)
 
@@ -196,17 +197,20 @@ class CpuDriver(LatticeDriver):
         self._accumulate(self._gather if mean.statistics else self._fields, 1 / mean.count, *mean.held())
 
     def _accumulate(self, loop: Any, share: float, *into: Fields | Statistics) -> None:
-        loop(
-            self.populations, self.lattice.stride, self.lattice.force, self._rates, self._omega, self._blend,
-            self.lattice.real(share), *(tuple(each.arrays()) for each in into),
-        )  # fmt: skip
+        arrays = (tuple(each.arrays()) for each in into)
+        loop(*self._stored, self._rates, self._omega, self._blend, self.lattice.real(share), *arrays)
 
     def held(self) -> dict[str, Any]:
         """Arrays that the next steps and observations depend on."""
         return {
-            "populations": self.populations, "omega": self._omega, "before": self._before, "pressure": self._state,
-            "inlet_flux": self._inlet_flux, "outlet_flux": self._outlet_flux, "momentum": self._momentum,
-        }  # fmt: skip
+            "populations": self.populations,
+            "omega": self._omega,
+            "before": self._before,
+            "pressure": self._state,
+            "inlet_flux": self._inlet_flux,
+            "outlet_flux": self._outlet_flux,
+            "momentum": self._momentum,
+        }
 
     def here(self, array: NDArray[Any]) -> NDArray[Any]:
         """A copy of an array."""

@@ -16,9 +16,13 @@ from solver.kernels.sums import LIMBS, split
 
 @cache
 def make_reading(
-    storage: str, real: Any, equilibrium: str = "incompressible", rheology: str | None = None, blended: bool = False,
+    storage: str,
+    real: Any,
+    equilibrium: str = "incompressible",
+    rheology: str | None = None,
+    blended: bool = False,
     q: int = Q,
-) -> tuple[Any, Any, Any]:  # fmt: skip
+) -> tuple[Any, Any, Any]:
     """Fields of all nodes; the same with statistics; sums and extremes over them."""
     observe_node, measure = make_observation(real, equilibrium, q), make_fields(rheology, blended, equilibrium, real, q)
     load, varying = make_access(storage, real, q).load, rheology is not None

@@ -26,9 +26,14 @@ REST = 64
 
 @cache
 def make_steps(
-    collision: str, storage: str, real: Any, equilibrium: str = "incompressible", rheology: str | None = None,
-    blended: bool = False, q: int = Q,
-) -> tuple[Any, Any]:  # fmt: skip
+    collision: str,
+    storage: str,
+    real: Any,
+    equilibrium: str = "incompressible",
+    rheology: str | None = None,
+    blended: bool = False,
+    q: int = Q,
+) -> tuple[Any, Any]:
     """The even and the odd step of a range of nodes; `rates`, `omega` and `blend` as :func:`make_rates` says."""
     collide, simd = make_collision(collision, real, equilibrium, q), make_simd(storage, real)
     rates_of = make_rates(rheology, blended, equilibrium, real, simd.numbers, q)

@@ -21,9 +21,13 @@ ROWS = TERMS * LIMBS
 
 @cache
 def make_reading(
-    storage: str, real: Any, equilibrium: str = "incompressible", rheology: str | None = None, blended: bool = False,
+    storage: str,
+    real: Any,
+    equilibrium: str = "incompressible",
+    rheology: str | None = None,
+    blended: bool = False,
     q: int = Q,
-) -> tuple[Any, Any, Any, Any]:  # fmt: skip
+) -> tuple[Any, Any, Any, Any]:
     """Take the fields of all nodes into a mean; the same with statistics; count a mean's states; observe nodes and
     openings.
 
@@ -81,9 +85,18 @@ def make_reading(
 
     @kernel()
     def observe(
-        f: Any, stride: int, force: Any, before: Any, keep: bool, first: int, last: int, sums: Any, extremes: Any,
-        at_openings: Any, openings_observed: Any,
-    ) -> None:  # fmt: skip
+        f: Any,
+        stride: int,
+        force: Any,
+        before: Any,
+        keep: bool,
+        first: int,
+        last: int,
+        sums: Any,
+        extremes: Any,
+        at_openings: Any,
+        openings_observed: Any,
+    ) -> None:
         observe_openings(f, stride, at_openings, openings_observed)
         shared = cuda.shared.array((ROWS, SUM_THREADS), int64)
         found = cuda.shared.array((SUM_THREADS, EXTREMES), float64)

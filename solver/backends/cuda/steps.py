@@ -78,9 +78,14 @@ def make_mass_correction(storage: str, real: Any) -> Any:
 
 @cache
 def make_steps(
-    collision: str, storage: str, real: Any, equilibrium: str = "incompressible", rheology: str | None = None,
-    blended: bool = False, q: int = Q,
-) -> tuple[Any, Any]:  # fmt: skip
+    collision: str,
+    storage: str,
+    real: Any,
+    equilibrium: str = "incompressible",
+    rheology: str | None = None,
+    blended: bool = False,
+    q: int = Q,
+) -> tuple[Any, Any]:
     """The even and the odd step of a range of nodes; `rates`, `omega` and `blend` as :func:`make_rates` says.
 
     `mass_correction` is what walls added in the step before: bits of the nodes that share it, 32 a word, the limbs of
