@@ -30,8 +30,9 @@ from solver.backends.driver import Fields
 from solver.domain.halving import NotHalved, Rows, halved
 from solver.domain.nodes import Nodes
 from solver.run.divergence import DivergenceError
+from solver.run.expected_flow import wall_radius_mm
 from solver.run.flow_file import FlowWriter
-from solver.run.plan import Plan, make_plan, wall_radius_mm
+from solver.run.plan import Plan, make_plan
 from solver.run.prolongation import Prolongation
 from solver.run.setup import find_device, foresee, lay_out, make_driver
 from solver.run.simulation import CoarseHelp, Simulation
