@@ -7,7 +7,8 @@ from itertools import product
 import numpy as np
 from numpy.typing import NDArray
 
-from solver.backends.driver import Driver, Observation
+from solver.backends.driver import Driver
+from solver.backends.observation import Observation
 from solver.domain.nodes import FLUID, INLET, OUTLET, STEPS, Nodes, Opening
 from validation.textbook import distance_to_cylinder
 

@@ -10,7 +10,7 @@ from test_cuda import simulated
 from test_simulation import settings
 
 from solver.backends.cpu.cpu_driver import CpuDriver
-from solver.backends.driver import Fields
+from solver.backends.fields import Fields
 from solver.backends.lattice import Lattice, build_lattice
 from solver.backends.subdomains import SubdomainsDriver
 from solver.domain.nodes import Nodes

@@ -31,7 +31,8 @@ from pipeline.haemodynamics.gradient import Gradient
 from pipeline.haemodynamics.indices import monitored_flows_ml_s
 from pipeline.haemodynamics.wall_shear_stress import Wall, near_openings
 from pipeline.stages.postprocess import fields_of, postprocess
-from solver.boundary.waveform import Series, read_samples, spline
+from solver.boundary.curves import Series, spline
+from solver.boundary.waveform import read_samples
 from solver.domain.nodes import Nodes
 from solver.runtime.sources import ROOT
 from validation.evidence import Evidence, order

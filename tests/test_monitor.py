@@ -10,7 +10,7 @@ from hypothesis import settings as trials
 from hypothesis import strategies as st
 from test_simulation import settings
 
-from solver.backends.driver import Observation
+from solver.backends.observation import Observation
 from solver.run.monitor import Monitor
 from solver.run.plan import make_plan
 from solver.run.schedule import LEAST_COUNTED

@@ -28,7 +28,7 @@ from solver.run.plan import Plan, make_plan
 from solver.run.schedule import even
 from solver.run.settings import SolveSettings, parse
 from solver.run.setup import choose_backend, lay_out, make_driver
-from solver.run.simulation import in_si
+from solver.run.si_fields import in_si
 from solver.runtime.command_line import run_stage
 from solver.runtime.errors import StageError
 from solver.runtime.provenance import Job

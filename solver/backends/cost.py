@@ -136,4 +136,4 @@ RUNS_PER_LINK = 0.3
 """Runs of addresses (`Runs` of solver/kernels/streaming.py) over wall links, about: 0.27 to 0.31 in pipes and trees."""
 
 STATISTICS = 4
-"""Numbers of a node that a run keeps beside the mean over time (`Statistics` of solver/backends/driver.py)."""
+"""Numbers of a node that a run keeps beside the mean over time (`Statistics` of solver/backends/fields.py)."""

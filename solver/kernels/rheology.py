@@ -285,7 +285,7 @@ def make_fields(model: str | None, blended: bool, equilibrium: str, real: Real, 
     """Function ``(g, n, force, rates, omega, blend) -> (drho, velocity, stress, viscosity)`` of node n.
 
     `rates`, `omega` and `blend` as for :func:`make_rates`; the fields are those of
-    :class:`solver.backends.driver.Fields`, the viscosity 0 without a model. With one, the stress is that with the
+    :class:`solver.backends.fields.Fields`, the viscosity 0 without a model. With one, the stress is that with the
     omega which the next step would collide with, and Bingham's viscosity, which is infinite where nothing is sheared,
     is given as if tau were at most `MOST_TAU` there.
     """
@@ -325,7 +325,7 @@ def accumulated(mean: Any, value: Any, share: Any) -> Any:
 def make_accumulation(varying: bool) -> Any:
     """Function ``(means, n, fields, share)`` that takes what :func:`make_fields` tells of node n into means of fields.
 
-    `means` are the arrays of :class:`solver.backends.driver.Fields`, the last of them where the viscosity is `varying`.
+    `means` are the arrays of :class:`solver.backends.fields.Fields`, the last of them where the viscosity is `varying`.
     """
 
     @node_function
@@ -378,7 +378,7 @@ def make_motion(varying: bool, real: Real) -> Any:
 def make_gathering(varying: bool, real: Real) -> Any:
     """Function ``(statistics, n, fields, rates, share)`` that takes what :func:`make_fields` tells of node n into them.
 
-    `statistics` are the arrays of :class:`solver.backends.driver.Statistics`.
+    `statistics` are the arrays of :class:`solver.backends.fields.Statistics`.
     """
     motion = make_motion(varying, real)
 

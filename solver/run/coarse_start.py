@@ -26,7 +26,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from solver.backends.driver import Fields
+from solver.backends.fields import Fields
 from solver.domain.halving import NotHalved, Rows, halved
 from solver.domain.nodes import Nodes
 from solver.run.divergence import DivergenceError

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from solver.backends.driver import Observation
+from solver.backends.observation import Observation
 from solver.domain.nodes import Nodes
 from solver.run.boundary_schedule import raised
 from solver.run.monitor import Row

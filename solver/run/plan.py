@@ -6,7 +6,7 @@ from math import ceil
 import numpy as np
 from numpy.typing import NDArray
 
-from solver.backends.driver import Fields
+from solver.backends.fields import Fields
 from solver.backends.lattice import PRECISIONS
 from solver.boundary.openings import BLEND_LAYERS, inlet_blend, outlet_blend
 from solver.boundary.walls import Vector

@@ -65,6 +65,11 @@ class Schedule:
             first_kept=self.first_kept + cycles,
         )
 
+    @property
+    def end(self) -> NDArray[np.int64]:
+        """What of a steady run's rows and mean hangs on where it ends at the latest; nothing of a periodic one's."""
+        return np.array([] if self.cycle else [self.interval, self.sample, self.last], np.int64)
+
     def next_stop(self, step: int) -> int:
         """The next step at which something is due."""
         stops = [(step // every + 1) * every for every in (self.interval, self.sample)]

@@ -12,6 +12,7 @@ from solver.run.divergence import DivergenceError
 from solver.run.fallback import FIRST, Attempt
 from solver.run.flow_file import FlowWriter
 from solver.run.forecast import Forecast
+from solver.run.handover import Carried, OutgrownError, StaleError
 from solver.run.plan import Plan
 from solver.run.plan_numbers import table
 from solver.run.settings import SolveSettings
@@ -23,7 +24,7 @@ from solver.run.setup import (
     make_driver,
     no_device,
 )
-from solver.run.simulation import Carried, OutgrownError, Simulation, StaleError
+from solver.run.simulation import Simulation
 from solver.run.summary import backflow, late_warnings, measured_notes, summary_of, that_hold
 from solver.runtime.errors import StageError
 from solver.runtime.memory import gigabytes

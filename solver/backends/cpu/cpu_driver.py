@@ -17,8 +17,10 @@ from solver.backends.cpu.sampling import make_reading
 from solver.backends.cpu.simd import make_simd
 from solver.backends.cpu.steps import make_steps
 from solver.backends.cpu.wall_pass import make_wall_pass
-from solver.backends.driver import EXTREMES, SUMS, Fields, Found, Held, LatticeDriver, Mean, Statistics, held_bytes
+from solver.backends.driver import LatticeDriver, held_bytes
+from solver.backends.fields import Fields, Held, Mean, Statistics
 from solver.backends.lattice import Lattice
+from solver.backends.observation import EXTREMES, SUMS, Found
 from solver.domain.addresses import address_runs, row_stride
 from solver.kernels.storage import FP16_BITS, NATIVE
 from solver.kernels.sums import LIMBS, Limbs, join, limbs_by_group

@@ -11,11 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from solver.backends.cuda.boundary_pass import Boundaries, make_boundary_pass
+from solver.backends.cuda.bundle import Bundle
 from solver.backends.cuda.device import (
     OBSERVATION_BLOCKS,
     SUM_THREADS,
     THREADS,
-    Bundle,
     Queue,
     blocks_of,
     cuda,
@@ -27,8 +27,10 @@ from solver.backends.cuda.isotropy_pass import make_isotropy_pass
 from solver.backends.cuda.outlet_feedback_pass import make_outlet_feedback_pass
 from solver.backends.cuda.sampling import make_count, make_exchange, make_reading
 from solver.backends.cuda.steps import make_steps
-from solver.backends.driver import EXTREMES, SUMS, Fields, Found, Held, LatticeDriver, Mean, Statistics, held_bytes
+from solver.backends.driver import LatticeDriver, held_bytes
+from solver.backends.fields import Fields, Held, Mean, Statistics
 from solver.backends.lattice import Lattice
+from solver.backends.observation import EXTREMES, SUMS, Found
 from solver.domain.addresses import address_runs, bit_words, runs_by_group
 from solver.kernels.isotropy import PAIRS
 from solver.kernels.storage import FP16, NATIVE
