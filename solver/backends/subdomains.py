@@ -1,6 +1,7 @@
 """Subdomains: a lattice split between several drivers, and when they exchange populations.
 
-What stands in which slot is in :mod:`solver.backends.splitting`. A slot that a link reaches across the border is touched by its owner in even steps and by the link's node in odd steps:
+What stands in which slot is said in :mod:`solver.backends.splitting`. A slot that a link reaches across the border is
+touched by its owner in even steps and by the link's node in odd steps:
 
 * even: collide; owners send what they left in such slots to the halos;
 * odd: collide, which reads and writes the halos; halos send what was left there back to the owners.
