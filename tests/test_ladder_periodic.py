@@ -30,7 +30,8 @@ from solver.kernels.collision import ON_D3Q19, relaxation_rates
 from solver.kernels.d3q19 import VELOCITIES, WEIGHTS
 from solver.kernels.storage import SCALE
 from solver.run.models import choose_models
-from validation.evidence import Evidence, order
+from validation.evidence import Evidence
+from validation.goals import order
 from validation.studies.cavity import differences, draw_profiles
 
 C, W = VELOCITIES.astype(float), WEIGHTS[:, None]

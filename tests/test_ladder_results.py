@@ -35,9 +35,10 @@ from solver.boundary.curves import Series, spline
 from solver.boundary.waveform import read_samples
 from solver.domain.nodes import Nodes
 from solver.runtime.sources import ROOT
-from validation.evidence import Evidence, order
-from validation.studies.pipe import label
-from validation.studies.womersley import first_harmonic, harmonic_shear, phase_deg, shear_indices
+from validation.evidence import Evidence
+from validation.goals import order
+from validation.studies.pipe_run import label
+from validation.studies.womersley_solution import first_harmonic, harmonic_shear, phase_deg, shear_indices
 
 DIRECTIONS = [(1, 0, 0), (1, 2, 3), (0.3, -0.8, 0.5)]
 DIAMETERS_LONG = 4

@@ -21,8 +21,9 @@ from solver.kernels.rheology import (
     thinned,
 )
 from solver.run.blood import MODELS
-from validation.evidence import Evidence, order
-from validation.studies.viscoplastic import Casson, Fluid, velocity_by_quadrature
+from validation.evidence import Evidence
+from validation.goals import order
+from validation.studies.viscoplastic_fluids import Casson, Fluid, velocity_by_quadrature
 
 TAU = 0.8
 POWER = one_number(np.float64).power

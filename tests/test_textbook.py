@@ -13,7 +13,7 @@ from solver.kernels.collision import ON_D3Q19, relaxation_rates
 from solver.kernels.d3q19 import VELOCITIES
 from solver.kernels.node_physics import EQUILIBRIA
 from solver.kernels.velocity_sets import D3Q19, D3Q27, VELOCITY_SETS, VelocitySet
-from validation.evidence import order
+from validation.goals import order
 from validation.textbook import COLLISIONS, EndlessPipe, TextbookSolver, density, equilibrium, moments, stress
 
 SETS = pytest.mark.parametrize("stencil", VELOCITY_SETS.values(), ids=VELOCITY_SETS)

@@ -18,7 +18,8 @@ from pipeline.case.settings.base import Positive, Section
 from pipeline.case.shapes import Bend
 from solver.domain.nodes import Nodes
 from solver.runtime.errors import StageError
-from validation.evidence import Evidence, order
+from validation.evidence import Evidence
+from validation.goals import order
 from validation.studies.run import Run, shape_of
 from validation.studies.torus_flow import TorusFlow, mishra_gupta, torus_flow, white
 

@@ -20,7 +20,8 @@ from pydantic import Field
 from scipy.interpolate import RectBivariateSpline
 
 from pipeline.case.settings.base import Positive, Section
-from validation.evidence import Evidence, order
+from validation.evidence import Evidence
+from validation.goals import order
 from validation.studies.cavity import Reals, across, lid_speed_m_s, middles, section
 from validation.studies.reference import read_reference
 from validation.studies.run import Run

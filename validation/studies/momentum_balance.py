@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from pipeline.case.settings.base import Positive, Section
-from validation.evidence import Evidence, order
+from validation.evidence import Evidence
+from validation.goals import order
 from validation.studies.run import Run
 
 GAUSS = np.polynomial.legendre.leggauss(20)

@@ -19,9 +19,11 @@ from pipeline.case.settings.base import Positive, Section
 from pipeline.case.shapes import Pipe
 from pipeline.haemodynamics.wall_shear_stress import Wall, fit_nodes_to_wall, wall_shear_stress, within_period
 from solver.runtime.errors import StageError
-from validation.evidence import Evidence, order
+from validation.evidence import Evidence
+from validation.goals import order
 from validation.studies.run import Run
-from validation.studies.viscoplastic import CLOSED, Array, Profile, pipe_flow_by_quadrature
+from validation.studies.viscoplastic import Array, Profile
+from validation.studies.viscoplastic_fluids import CLOSED, pipe_flow_by_quadrature
 
 FILES = ("surface.vtp",)
 FIT_NODES = 3.0

@@ -12,7 +12,8 @@ from pydantic import Field
 
 from pipeline.case.settings.base import Positive, Section
 from solver.runtime.errors import StageError
-from validation.evidence import Evidence, number, order
+from validation.evidence import Evidence
+from validation.goals import number, order
 from validation.studies.reference import read_reference
 from validation.studies.run import Run
 

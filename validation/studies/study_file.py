@@ -22,7 +22,20 @@ if TYPE_CHECKING:
     from validation.studies.run import Run  # takes most of a second, which every start of the workflow would wait for
 
 FOLDER = Path("config/studies")
-NO_MEASURES = ("__init__", "balance", "pictures", "reference", "rings", "run", "study_file", "torus_flow")
+NO_MEASURES = (
+    "__init__",
+    "balance",
+    "pictures",
+    "pipe_run",
+    "reference",
+    "rings",
+    "run",
+    "study_file",
+    "torus_flow",
+    "viscoplastic_fluids",
+    "womersley_cycle",
+    "womersley_solution",
+)
 """Modules of this folder that measure nothing."""
 
 

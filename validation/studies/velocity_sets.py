@@ -17,7 +17,8 @@ from pipeline.case.settings.base import Positive, Section
 from pipeline.case.shapes import Pipe
 from solver.kernels.velocity_sets import D3Q19, D3Q27, VelocitySet
 from solver.runtime.errors import StageError
-from validation.evidence import Evidence, order
+from validation.evidence import Evidence
+from validation.goals import order
 from validation.studies.run import Run
 from validation.textbook import EndlessPipe, TextbookSolver, relaxation
 

@@ -12,8 +12,9 @@ import numpy as np
 from pydantic import Field
 
 from pipeline.case.settings.base import Positive, Section
-from validation.evidence import Evidence, order
-from validation.studies.pipe import PipeRun
+from validation.evidence import Evidence
+from validation.goals import order
+from validation.studies.pipe_run import PipeRun
 from validation.studies.run import Run
 
 AWAY = 1.5
