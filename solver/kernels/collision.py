@@ -41,6 +41,7 @@ def bgk(real: Real, equilibrium: str, q: int) -> Any:
     return collide
 
 
+# long because the formula of each direction is written out, and the functions close over the same numbers
 def trt(real: Real, equilibrium: str, q: int) -> Any:
     """Two relaxation times (Ginzburg, Verhaeghe and d'Humières 2008, Commun. Comput. Phys. 3, 427).
 
@@ -157,6 +158,7 @@ def _recursive_third_order(real: Real) -> Any:
     return coefficients
 
 
+# long because the formula of each direction is written out, and the functions close over the same numbers
 def _regularised(real: Real, equilibrium: str, q: int, third_order: Any) -> Any:
     """Rebuild populations from moments: g* = g^eq + (1 - omega) 4.5 w (cc:Pi - tr Pi/3) + w H3 + w[1.5 c.F + B(u, F)].
 

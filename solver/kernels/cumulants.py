@@ -117,6 +117,7 @@ def _make_transforms(real: Any) -> tuple[tuple[Any, Any, Any], tuple[Any, Any, A
     return (to_x, to_y, to_z), (from_z, from_y, from_x)
 
 
+# long and many parameters because each moment is written out, in functions that close over the same numbers
 def _make_relaxed(real: Any) -> Any:
     """Function ``(k, rho, rho - 1, rates, u, F/2) -> k*`` of central moments, less those of fluid of density 1 at rest.
 

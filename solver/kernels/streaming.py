@@ -75,11 +75,9 @@ class Moves(NamedTuple):
     scatter: Any
 
 
+# long because each population is named: loops over a tuple would not be unrolled
 def make_moves(load_slot: Any, store_slot: Any, q: int = Q) -> Moves:
-    """Reads and writes made of those of single slots, ``load_slot(f, slot)`` and ``store_slot(f, slot, population)``.
-
-    Each population is named: loops over a tuple would not be unrolled.
-    """
+    """Reads and writes from those of single slots, ``load_slot(f, slot)`` and ``store_slot(f, slot, population)``."""
 
     @node_function
     def load(f: Any, first: int, stride: int) -> Populations:

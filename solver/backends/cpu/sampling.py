@@ -14,6 +14,7 @@ from solver.kernels.storage import make_access
 from solver.kernels.sums import LIMBS, split
 
 
+# many parameters because compiled loops take each array by itself
 @cache
 def make_reading(
     storage: str,

@@ -24,6 +24,7 @@ REST = 64
 """Nodes that the buffer holds."""
 
 
+# long and many parameters because the loops close over the same functions of a node, and take each array by itself
 @cache
 def make_steps(
     collision: str,

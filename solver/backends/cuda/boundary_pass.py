@@ -94,6 +94,7 @@ def outlets_first(walls: WallLinks, outlets: OutletLinks, stride: int) -> tuple[
     return order, np.searchsorted(place[order], np.arange(len(outlets.node) + 1)).astype(np.int32)
 
 
+# long and many parameters because openings and walls are treated in one launch, which takes each array by itself
 @cache
 def make_boundary_pass(storage: str, real: Any, equilibrium: str, two_terms: bool, q: int) -> tuple[Any, Any]:
     """Treat a range of openings and wall links, and add up the mass of the latter; take it off nodes next to walls."""

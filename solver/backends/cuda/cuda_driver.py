@@ -66,7 +66,7 @@ class CudaDriver(LatticeDriver):
         self._fields, self._gather, self._raise, self._observe = make_reading(storage, real, *lattice.models)
         self._count = make_count()
         self._read, self._write = make_exchange()
-        walls, into, out, outlet_feedback = lattice.walls, lattice.inlets, lattice.outlets, lattice.outlet_feedback
+        walls, into, out = lattice.walls, lattice.inlets, lattice.outlets
         self._boundaries = Boundaries.of(lattice)
         self._treat, self._subtract = make_boundary_pass(storage, real, lattice.equilibrium, walls.two_terms, lattice.q)
         self._wall_nodes = send(walls.nodes)
@@ -91,7 +91,15 @@ class CudaDriver(LatticeDriver):
         )
         self._sums, self._extremes, *self._at_openings = self._observed.arrays
         self._script = Bundle(self.queue.stream, np.zeros(1, np.int64), np.zeros(0, real))
-        self._add_up_flux, self._outlet_feedback = make_outlet_feedback_pass(real)
+        self._prepare_feedback()
+        self._one, self._counts = send(np.ones(1, np.int64)), dict[int, Any]()
+        self._before = send(np.zeros((3, lattice.count), real))
+        self._prepare_isotropy(storage)
+
+    def _prepare_feedback(self) -> None:
+        """Put what outlets with feedback need on the device."""
+        out, outlet_feedback, send = self.lattice.outlets, self.lattice.outlet_feedback, cuda.to_device
+        self._add_up_flux, self._outlet_feedback = make_outlet_feedback_pass(self.lattice.real)
         self._feedback_arrays = [
             send(array) for array in (outlet_feedback.column, outlet_feedback.rule, outlet_feedback.start)
         ]
@@ -104,8 +112,10 @@ class CudaDriver(LatticeDriver):
             send(np.append(0, np.cumsum(ends - begins))),
         ]
         self._feedback_flux = send(np.zeros((len(outlet_feedback.opening), LIMBS), np.int64))
-        self._one, self._counts = send(np.ones(1, np.int64)), dict[int, Any]()
-        self._before = send(np.zeros((3, lattice.count), real))
+
+    def _prepare_isotropy(self, storage: str) -> None:
+        """Put what the force of :mod:`solver.kernels.isotropy` needs on the device."""
+        lattice, real, send = self.lattice, self.lattice.real, cuda.to_device
         self.squares, self.fluxes = (
             send(np.zeros((3, lattice.stencils.count + lattice.ghosts), real)) for _ in range(2)
         )

@@ -19,6 +19,7 @@ TERMS = SUMS[0]
 ROWS = TERMS * LIMBS
 
 
+# long and many parameters because the kernels close over the same functions of a node, and take each array by itself
 @cache
 def make_reading(
     storage: str,

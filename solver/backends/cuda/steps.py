@@ -76,6 +76,7 @@ def make_mass_correction(storage: str, real: Any) -> Any:
     return correct_node_mass
 
 
+# long and many parameters because the kernels close over the same functions of a node, and take each array by itself
 @cache
 def make_steps(
     collision: str,
