@@ -41,7 +41,13 @@ class Size:
 
     @classmethod
     def of_surface(cls, volume: float, wall_area: float, cap_area: float) -> "Size":
-        """Expected inside a closed surface, volume in dx^3 and areas in dx^2."""
+        """Expected inside a closed surface, volume in dx^3 and areas in dx^2.
+
+        Parameters
+        ----------
+        volume : inside the surface, dx^3.
+        wall_area, cap_area : of its wall and of all caps, dx^2.
+        """
         return cls(volume, LINKS_PER_AREA * wall_area, LINKS_PER_AREA * cap_area)
 
     def coarser(self, factor: float) -> "Size":
@@ -63,6 +69,12 @@ class Size:
         opening: address, opening, normal, velocity, weight and flux at most, its part of the lists of nodes. With 27
         populations, two nodes along each axis and ends of differences there, how often these count, squares, fluxes
         and momentum.
+
+        Parameters
+        ----------
+        precision : of the settings, ``fp16``, ``fp32`` or ``fp64``.
+        fields : sets of fields.
+        varying : whether the viscosity varies.
         """
         real, stride = REAL_BYTES[precision], row_stride(ceil(self.fluid_nodes))
         index = 4 if self.q * stride < 2**32 else 8
@@ -76,7 +88,14 @@ class Size:
         return ceil(node + self.wall_links * (3 * index + 3 * real + 1) + self.opening_links * (index + 8 * real + 10))
 
     def fitting_mm(self, spacing_mm: float, need_bytes: Callable[["Size"], float], limit_bytes: float) -> float:
-        """The finest spacing, to three digits, at which this vessel needs no more memory than there is."""
+        """The finest spacing, to three digits, at which this vessel needs no more memory than there is.
+
+        Parameters
+        ----------
+        spacing_mm : that of this size.
+        need_bytes : memory that a run of a size needs.
+        limit_bytes : memory that there is.
+        """
         low, high = 1.0, 2.0
         while need_bytes(self.coarser(high)) > limit_bytes and high < 1e6:
             low, high = high, 2 * high
@@ -112,7 +131,14 @@ class Device:
     corners: float = (27 * 8 + 44) / (19 * 8)
 
     def seconds(self, steps: int, fluid_nodes: float, q: int = 19) -> float:
-        """Expected time of so many steps with so many populations a node."""
+        """Expected time of so many steps with so many populations a node.
+
+        Parameters
+        ----------
+        steps : of the run.
+        fluid_nodes : N.
+        q : populations of a node.
+        """
         return self.compile_s + steps * (self.step_s + fluid_nodes / self.speed(q))
 
     def speed(self, q: int) -> float:
@@ -120,7 +146,15 @@ class Device:
         return self.updates_s / (self.corners if q == 27 else 1.0)
 
     def bytes(self, size: Size, precision: str, means: int = 1, varying: bool = False) -> int:
-        """Most memory that a run takes on it which keeps so many means of the fields."""
+        """Most memory that a run takes on it which keeps so many means of the fields.
+
+        Parameters
+        ----------
+        size : of the lattice.
+        precision : of the settings.
+        means : of the fields.
+        varying : whether the viscosity varies.
+        """
         return size.device_bytes(precision, 1 + means + self.copies, varying)
 
 

@@ -268,7 +268,13 @@ class LatticeDriver(ABC):
 
     @abstractmethod
     def collide(self, even: bool, first: int, last: int) -> None:
-        """Stream and collide the nodes of a range of rows; `first` is a multiple of the alignment."""
+        """Stream and collide the nodes of a range of rows; `first` is a multiple of the alignment.
+
+        Parameters
+        ----------
+        even : whether the step is an even one, see :mod:`solver.kernels.streaming`.
+        first, last : the rows first, first + 1, ..., last - 1.
+        """
 
     @abstractmethod
     def outlet_flux(self) -> Any:

@@ -24,6 +24,8 @@ def make_beginning(storage: str, real: Any, equilibrium: str, q: int) -> Any:
     With the moments that fields tell, sum g = drho, sum c g = rho u - F/2 and
     sum c c g = (drho/3) I + rho u u - (u F + F u)/2 + Pi, they are those that the regularised collision leaves where it
     relaxes nothing: the equilibrium and the part of Pi, 4.5 w (c c:Pi - tr Pi/3), with no higher moments.
+
+    The parameters are those of :mod:`solver.kernels`.
     """
     density, store = make_density(real, equilibrium), make_access(storage, real, q).store
     regularise, corners = make_collision("projected", real, equilibrium, q), (real(0),) * (q - Q)

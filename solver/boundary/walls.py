@@ -89,6 +89,8 @@ def make_interpolation(storage: str, real: Any, two_terms: bool) -> Any:
     it added.
 
     The arrays are those of :class:`WallLinks`; `motion` is the part of their velocity with which walls move now.
+
+    Makers' parameters are those of :mod:`solver.kernels`.
     """
     load_slot, store_slot = make_access(storage, real)[:2]
 

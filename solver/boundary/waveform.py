@@ -181,6 +181,13 @@ def read_pressure(path: Path, interpolation: str = "spline") -> Curve:
 def interpolated(time_s: Reals, value: Reals, interpolation: str, harmonics: int | None = None) -> Curve:
     """Curve through samples, or its mean and first harmonics.
 
+    Parameters
+    ----------
+    time_s : (S + 1,) times of the samples, rising from 0 to the period.
+    value : (S + 1,) samples, the last equal to the first.
+    interpolation : one of :data:`solver.boundary.curves.INTERPOLATIONS`.
+    harmonics : number of harmonics that are kept; none: the curve as it is.
+
     Raises
     ------
     StageError
@@ -264,6 +271,12 @@ def described(curves: Mapping[str, Curve], unit: str) -> dict[str, dict[str, Any
 
 def by_opening(openings: tuple[Opening, ...], role: str, entries: Mapping[str, T]) -> dict[str, T]:
     """The settings of each opening of a role: its own, or those of ``*``.
+
+    Parameters
+    ----------
+    openings : of the vessel.
+    role : ``inlet`` or ``outlet``.
+    entries : settings by name of the opening, or ``*``.
 
     Raises
     ------

@@ -227,7 +227,14 @@ def _wall_rows(nodes: Nodes, links: NDArray[np.integer]) -> tuple[NDArray[np.int
 
 
 def ends_of_links(nodes: Nodes, node: NDArray[np.integer], direction: NDArray[np.integer]) -> NDArray[np.int32]:
-    """Lattice index (x, y, z) of the nodes at the ends of links, (L, 3)."""
+    """Lattice index (x, y, z) of the nodes at the ends of links, (L, 3).
+
+    Parameters
+    ----------
+    nodes : the node arrays.
+    node : (L,) row of the fluid node at which each link begins.
+    direction : (L,) direction of each link.
+    """
     ends = nodes.position[node] + STEPS[direction]
     return np.where(nodes.periodic, ends % np.array(nodes.shape[::-1], np.int32), ends)
 

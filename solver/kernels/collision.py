@@ -31,7 +31,10 @@ Real = Callable[[float], Any]
 
 
 def bgk(real: Real, equilibrium: str, q: int) -> Any:
-    """One relaxation time (Bhatnagar, Gross and Krook 1954): TRT with omega- = omega+."""
+    """One relaxation time (Bhatnagar, Gross and Krook 1954): TRT with omega- = omega+.
+
+    The parameters are those of :mod:`solver.kernels`.
+    """
     two_rates = trt(real, equilibrium, q)
 
     @node_function
@@ -55,6 +58,8 @@ def trt(real: Real, equilibrium: str, q: int) -> Any:
 
         h = omega+ rho u + 2 (1 - omega+/2) F,   A = omega+ g+ - w[omega+ drho + B(u, h)],
         v = 3 omega- rho u + 3 (1 - omega-/2) F,   B = omega- g- - w c.v.
+
+    The parameters are those of :mod:`solver.kernels`.
     """
     macroscopic, density = make_macroscopic(real, equilibrium, q), make_density(real, equilibrium)
     quadratic = make_quadratic(real, equilibrium, q)
@@ -242,6 +247,8 @@ def projected(real: Real, equilibrium: str, q: int) -> Any:
     """Projected regularised collision (Latt and Chopard 2006, doi:10.1016/j.matcom.2006.05.017).
 
     g* = g^eq + (1 - omega) 4.5 w (cc:Pi - tr Pi/3) + w[1.5 c.F + B(u, F)].
+
+    The parameters are those of :mod:`solver.kernels`.
     """
     return _regularised(real, equilibrium, q, _no_third_order(real))
 
@@ -251,12 +258,16 @@ def recursive(real: Real, equilibrium: str, q: int) -> Any:
 
     a_xxy = ux^2 uy + (1 - omega)(2 ux Pi_xy + uy Pi_xx) and so on (Coreixas et al. 2017,
     doi:10.1103/PhysRevE.96.033306; Jacob, Malaspinas and Sagaut 2018, doi:10.1080/14685248.2018.1540879).
+
+    The parameters are those of :mod:`solver.kernels`.
     """
     return _regularised(real, equilibrium, q, _recursive_third_order(real))
 
 
 def cumulant(real: Real, equilibrium: str, q: int) -> Any:
     """Cumulant collision, see :mod:`solver.kernels.cumulants`.
+
+    The parameters are those of :mod:`solver.kernels`.
 
     Raises
     ------
@@ -284,6 +295,8 @@ ON_D3Q19 = tuple(name for name in COLLISIONS if name not in ON_D3Q27)
 @cache
 def make_collision(name: str, real: Real, equilibrium: str = "incompressible", q: int = Q) -> Any:
     """The collision function of that name for one floating-point type, equilibrium and number of populations.
+
+    The parameters are those of :mod:`solver.kernels`, `name` that of the collision.
 
     Raises
     ------

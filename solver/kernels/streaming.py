@@ -77,7 +77,13 @@ class Moves(NamedTuple):
 
 # long because each population is named: loops over a tuple would not be unrolled
 def make_moves(load_slot: Any, store_slot: Any, q: int = Q) -> Moves:
-    """Reads and writes from those of single slots, ``load_slot(f, slot)`` and ``store_slot(f, slot, population)``."""
+    """Reads and writes from those of single slots, ``load_slot(f, slot)`` and ``store_slot(f, slot, population)``.
+
+    Parameters
+    ----------
+    load_slot, store_slot : functions of one node.
+    q : populations of a node, 19 or 27.
+    """
 
     @node_function
     def load(f: Any, first: int, stride: int) -> Populations:

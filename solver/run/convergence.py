@@ -207,7 +207,14 @@ def dominant_period_s(times_s: Reals, values: Reals) -> float | None:
 
 
 def fluctuation(rows: Sequence[Row], through_s: float, velocity_rms: float) -> Fluctuation:
-    """Of evenly spaced rows of a flow, whose flow-through time and fluctuation of the velocity are given."""
+    """Of evenly spaced rows of a flow, whose flow-through time and fluctuation of the velocity are given.
+
+    Parameters
+    ----------
+    rows : of the monitor.
+    through_s : flow-through time.
+    velocity_rms : root mean square of the velocity's deviation from its mean, over that of the mean.
+    """
     found, times = signals(rows), np.array([row.time_s for row in rows])
     columns = np.concatenate([*found.values()], axis=1)
     liveliest = columns[:, int(np.argmax(columns.std(axis=0)))]

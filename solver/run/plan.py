@@ -223,7 +223,15 @@ def _turns_back(inflow: dict[str, Inflow], boundary_schedule: BoundarySchedule) 
 
 
 def with_models(plan: Plan, nodes: Nodes, models: Models, safer: tuple[Models, ...]) -> Plan:
-    """The same plan with other models, and those that are left to climb to."""
+    """The same plan with other models, and those that are left to climb to.
+
+    Parameters
+    ----------
+    plan : that is changed.
+    nodes : the geometry.
+    models : to run with.
+    safer : those that are left, in their order.
+    """
     speed, tau = plan.numbers["expected_peak_speed_lattice"], plan.units.tau
     blend = inlet_blend(nodes, plan.boundary_schedule.reversing)
     if models.layers:

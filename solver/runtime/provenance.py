@@ -77,6 +77,13 @@ RECORDS = "*.provenance.json"
 def provenance_record(job: Job, names: dict[str, str], started: datetime, seconds: float) -> dict[str, Any]:
     """How the outputs, of some names by role, were made. Inputs appear by role and checksum: their names may hold a
     patient's.
+
+    Parameters
+    ----------
+    job : what was asked for.
+    names : file names of the outputs by role.
+    started : when the work began.
+    seconds : that it took.
     """
     return {
         "stage": job.stage,

@@ -84,7 +84,10 @@ class CpuDriver(LatticeDriver):
         self._boundary_values = self.lattice.script(boundary_values)
 
     def collide(self, even: bool, first: int, last: int) -> None:
-        """Stream and collide the nodes of a range of rows, and the padding after it."""
+        """Stream and collide the nodes of a range of rows, and the padding after it.
+
+        The parameters are those of :meth:`solver.backends.driver.LatticeDriver.collide`.
+        """
         last = row_stride(last) if first < last else first
         nodes = (first, last, self.lattice.force, self._rates, self._omega, self._blend)
         if even:

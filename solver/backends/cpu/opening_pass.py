@@ -19,7 +19,10 @@ from solver.kernels.sums import join
 def make_opening_pass(
     storage: str, real: Any, equilibrium: str = "incompressible", q: int = Q
 ) -> tuple[Any, Any, Any, Any]:
-    """Treat all inlets, all outlets; control pressures; read the density of the nodes at openings."""
+    """Treat all inlets, all outlets; control pressures; read the density of the nodes at openings.
+
+    The parameters are those of :mod:`solver.kernels`.
+    """
     flow_at, treat = make_outlet(storage, real, equilibrium, q)
     access = make_access(storage, real, q)
     load_slot, store_slot, load, gather = access.load_slot, access.store_slot, access.load, access.gather

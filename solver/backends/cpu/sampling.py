@@ -24,7 +24,10 @@ def make_reading(
     blended: bool = False,
     q: int = Q,
 ) -> tuple[Any, Any, Any]:
-    """Fields of all nodes; the same with statistics; sums and extremes over them."""
+    """Fields of all nodes; the same with statistics; sums and extremes over them.
+
+    The parameters are those of :mod:`solver.kernels`.
+    """
     observe_node, measure = make_observation(real, equilibrium, q), make_fields(rheology, blended, equilibrium, real, q)
     load, varying = make_access(storage, real, q).load, rheology is not None
     accumulate, gather = make_accumulation(varying), make_gathering(varying, real)

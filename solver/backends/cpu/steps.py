@@ -35,7 +35,10 @@ def make_steps(
     blended: bool = False,
     q: int = Q,
 ) -> tuple[Any, Any]:
-    """The even and the odd step of a range of nodes; `rates`, `omega` and `blend` as :func:`make_rates` says."""
+    """The even and the odd step of a range of nodes; `rates`, `omega` and `blend` as :func:`make_rates` says.
+
+    The parameters are those of :mod:`solver.kernels`.
+    """
     collide, simd = make_collision(collision, real, equilibrium, q), make_simd(storage, real)
     rates_of = make_rates(rheology, blended, equilibrium, real, simd.numbers, q)
     width, (load, store, _, _) = simd.width, make_moves(simd.load_slot, simd.store_slot, q)

@@ -177,7 +177,10 @@ class CudaDriver(LatticeDriver):
             self.correct_mass(self._added[False])
 
     def collide(self, even: bool, first: int, last: int) -> None:
-        """Stream and collide the nodes of a range of rows."""
+        """Stream and collide the nodes of a range of rows.
+
+        The parameters are those of :meth:`solver.backends.driver.LatticeDriver.collide`.
+        """
         self._collide(even, first, last, False)
 
     def _collide(self, even: bool, first: int, last: int, pending: bool) -> None:

@@ -89,7 +89,14 @@ def kernel(registers: int | None = None) -> Any:
 
 
 def node_registers(real: Any, varying: bool, q: int = 19) -> int:
-    """Registers of a thread that collides a node of q populations, at most."""
+    """Registers of a thread that collides a node of q populations, at most.
+
+    Parameters
+    ----------
+    real : NumPy type that is computed with.
+    varying : whether the viscosity varies; with 27 populations it makes no difference.
+    q : 19 or 27.
+    """
     held = (VARYING_REGISTERS if varying else NODE_REGISTERS)[real]
     return held if q == 19 else CORNER_REGISTERS[real]
 
@@ -363,5 +370,13 @@ def cuda_device(precision: str) -> Device:
 
 
 def device_of(name: str, free_bytes: float, bytes_s: float, precision: str) -> Device:
-    """What a device is expected to do whose memory moves so many bytes a second."""
+    """What a device is expected to do whose memory moves so many bytes a second.
+
+    Parameters
+    ----------
+    name : as the log calls it.
+    free_bytes : memory that is free on it.
+    bytes_s : that its memory moves a second.
+    precision : of the settings.
+    """
     return Device(name, free_bytes, EFFICIENCY * bytes_s / update_bytes(precision), STEP_S, COMPILE_S)

@@ -34,6 +34,8 @@ def make_reading(
 
     An observation leaves sums and extremes, a partial result a block, the density of the nodes at openings, and copies
     of what came in through their links, which the next step writes again.
+
+    The parameters are those of :mod:`solver.kernels`.
     """
     observe_node, measure = make_observation(real, equilibrium, q), make_fields(rheology, blended, equilibrium, real, q)
     access = make_access(storage, real, q)

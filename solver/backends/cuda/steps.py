@@ -41,7 +41,10 @@ def make_addresses(q: int) -> Any:
 
 @cache
 def make_fetching(storage: str, real: Any, q: int) -> Any:
-    """Device function ``(f, stride, n, last)``: a warp asks for the lines that another will need, one a thread."""
+    """Device function ``(f, stride, n, last)``: a warp asks for the lines that another will need, one a thread.
+
+    The parameters are those of :mod:`solver.kernels`.
+    """
     size = 2 if storage == FP16 else np.dtype(real).itemsize
     lines = max(1, WARP * size // LINE)
     rounds = -(-q * lines // WARP)
@@ -91,6 +94,8 @@ def make_steps(
 
     `mass_correction` is what walls added in the step before: bits of the nodes that share it, 32 a word, the limbs of
     the mass, and how many share it, 0 where none is pending.
+
+    The parameters are those of :mod:`solver.kernels`.
     """
     collide, opposite = make_collision(collision, real, equilibrium, q), make_opposite(q)
     rates_of = on_device(make_rates(rheology, blended, equilibrium, real, q=q))
