@@ -12,7 +12,8 @@ from solver.backends.lattice import build_lattice
 from solver.kernels.collision import make_collision, relaxation_rates
 from solver.kernels.velocity_sets import D3Q27
 from solver.run.models import CUMULANT_LAMBDA, choose_velocity_set
-from validation.textbook import TextbookSolver, find_links
+from validation.textbook import TextbookSolver
+from validation.textbook_links import find_links
 
 SPEEDS = st.tuples(*[st.floats(-0.2, 0.2)] * 3)
 

@@ -7,7 +7,7 @@ from geometries import pipe, plates
 from solver.domain.halving import NotHalved, halved
 from solver.domain.nodes import check
 from solver.kernels.d3q19 import VELOCITIES
-from validation.textbook import distance_to_cylinder
+from validation.textbook_links import distance_to_cylinder
 
 
 @pytest.mark.parametrize("seed", range(4))

@@ -137,6 +137,12 @@ def agreement(chosen: list[Entry], lattice: Lattice, row: NDArray[np.float64]) -
 
     The programs differ in their walls alone: with the same walls they give the same to round-off, of which the largest
     difference over the largest speed is reported. Of the two wall schemes it is the root of the mean square.
+
+    Parameters
+    ----------
+    chosen : those that take part, the program of the work first.
+    lattice : with the walls of this solver.
+    row : (columns,) boundary values of a step.
     """
     work, same = velocity(chosen[0].make(), row), velocity(FourPass(lattice), row)
     largest = float(np.linalg.norm(same, axis=0).max())
@@ -150,6 +156,12 @@ def agreement(chosen: list[Entry], lattice: Lattice, row: NDArray[np.float64]) -
 
 def run_benchmark(nodes: Nodes, settings: SolveSettings, log: logging.Logger) -> dict[str, Any]:
     """What is found of all that take part, as it is written to ``speed.json``.
+
+    Parameters
+    ----------
+    nodes : the geometry.
+    settings : of the stage solve; the velocity set is D3Q19 whatever they say.
+    log : where progress goes.
 
     Raises
     ------

@@ -72,6 +72,14 @@ class Evidence:
     ) -> None:
         """Compare a number with one bound, or, where that is out of reach for a reason, with the one that is `held`.
 
+        Parameters
+        ----------
+        what : the number, in words.
+        reached : the number.
+        at_most, at_least : its bound, one of both.
+        held : bound that must hold in place of one that is out of reach.
+        why : the reason for that.
+
         Raises
         ------
         ValueError
@@ -86,6 +94,12 @@ class Evidence:
 
     def table(self, columns: Sequence[str], rows: Iterable[Sequence[Cell]], note: str = "") -> None:
         """A table of numbers and words, with a sentence before it.
+
+        Parameters
+        ----------
+        columns : heads.
+        rows : cells.
+        note : the sentence.
 
         Raises
         ------

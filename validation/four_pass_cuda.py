@@ -15,7 +15,10 @@ from validation.four_pass import Ends, FourPasses, WallNodes, make_pass_function
 
 @cache
 def make_passes(storage: str, real: Any, equilibrium: str, q: int) -> tuple[Any, Any, Any]:
-    """Wall condition, streaming and macroscopic update."""
+    """Wall condition, streaming and macroscopic update.
+
+    The parameters are those of :mod:`solver.kernels`.
+    """
     extrapolate_link, swap_ends, update_node = map(on_device, make_pass_functions(storage, real, equilibrium, q))
 
     @kernel()

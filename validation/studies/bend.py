@@ -282,7 +282,10 @@ def _peaks(velocity: Velocity) -> tuple[float, float, float]:
 
 
 def measure(evidence: Evidence, runs: Mapping[str, Run], options: Options) -> None:
-    """Errors in a section against the flow in a torus, their order, friction, symmetry and flow."""
+    """Errors in a section against the flow in a torus, their order, friction, symmetry and flow.
+
+    See :meth:`validation.studies.study_file.Measure.measure`.
+    """
     flows: dict[str, list[Found]] = {}
     for flow in sorted(map(Flow, runs.values()), key=lambda each: (each.dean, each.nodes)):
         flows.setdefault(flow.name, []).append(Found.of(flow, options))

@@ -158,7 +158,10 @@ class Fork(Vessel):
 
 
 def measure(evidence: Evidence, runs: Mapping[str, Run], options: Options) -> None:
-    """Splits, balances, and stresses along the branches; the speed in the plane of the fork."""
+    """Splits, balances, and stresses along the branches; the speed in the plane of the fork.
+
+    See :meth:`validation.studies.study_file.Measure.measure`.
+    """
     forks = [Fork(run) for run in runs.values()]
     _balances(evidence, forks, options)
     _splits(evidence, [fork for fork in forks if fork.kind != SYMMETRIC], options)

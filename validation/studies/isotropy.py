@@ -91,7 +91,10 @@ class Flow:
 
 
 def measure(evidence: Evidence, runs: Mapping[str, Run], options: Options) -> None:
-    """A table of the largest deviations with both equilibria, and what the largest of each shape are."""
+    """A table of the largest deviations with both equilibria, and what the largest of each shape are.
+
+    See :meth:`validation.studies.study_file.Measure.measure`.
+    """
     pairs: dict[str, dict[bool, Flow]] = {}
     for name, run in runs.items():
         pairs.setdefault(name.removesuffix(STANDARD), {})[name.endswith(STANDARD)] = Flow(run, options)

@@ -95,7 +95,10 @@ def l2(found: NDArray[np.floating], wanted: NDArray[np.float64]) -> float:
 
 
 def measure(evidence: Evidence, runs: Mapping[str, Run], options: Options) -> None:
-    """Errors of velocity, stress and eddy viscosity; profiles."""
+    """Errors of velocity, stress and eddy viscosity; profiles.
+
+    See :meth:`validation.studies.study_file.Measure.measure`.
+    """
     plates = [Plates(run) for run in runs.values()]
     errors = np.array([one.errors() for one in plates])
     rows = [

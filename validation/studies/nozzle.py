@@ -130,7 +130,13 @@ class Found:
 
 
 def outside(values: Array, low: Array, high: Array) -> Array:
-    """By which part of its nearer end a range is left; negative within it."""
+    """By which part of its nearer end a range is left; negative within it.
+
+    Parameters
+    ----------
+    values : any numbers.
+    low, high : ends of the range of each.
+    """
     return np.maximum(1 - values / low, values / high - 1)
 
 
@@ -141,7 +147,10 @@ def spread(values: Iterable[Array]) -> float:
 
 
 def measure(evidence: Evidence, runs: Mapping[str, Run], options: Options) -> None:
-    """Speed and width at the stations, roundness, agreement of directions, and what the equilibrium does to them."""
+    """Speed and width at the stations, roundness, agreement of directions, and what the equilibrium does to them.
+
+    See :meth:`validation.studies.study_file.Measure.measure`.
+    """
     table = read_reference(options.reference)
     rows = [int(np.flatnonzero(table["z_mm"] == place)[0]) for place in options.stations_mm]
     ranges = {name: values[rows] for name, values in table.items()}

@@ -86,7 +86,10 @@ NOTE = (
 
 
 def measure(evidence: Evidence, runs: Mapping[str, Run], options: Options) -> None:
-    """Deviations by direction, their spread, and the orders of convergence."""
+    """Deviations by direction, their spread, and the orders of convergence.
+
+    See :meth:`validation.studies.study_file.Measure.measure`.
+    """
     pipes = [PipeRun(run) for run in runs.values()]
     usual = [pipe for pipe in pipes if pipe.run.case.solve.lambda_trt is None]
     asked = [pipe for pipe in usual if (pipe.across, pipe.reynolds) == (options.nodes, options.reynolds)]

@@ -201,7 +201,10 @@ class PipeProfile(Profile):
 
 
 def measure(evidence: Evidence, runs: Mapping[str, Run], options: Options) -> None:
-    """Errors of profiles, flow, plugs and wall stress and their order; pipes with openings; the same flow by law."""
+    """Errors of profiles, flow, plugs and wall stress and their order; pipes with openings; the same flow by law.
+
+    See :meth:`validation.studies.study_file.Measure.measure`.
+    """
     profiles = {name: PipeProfile(run) for name, run in runs.items()}
     fluids: dict[str, list[PipeProfile]] = {}
     for each in sorted(profiles.values(), key=lambda each: each.nodes):

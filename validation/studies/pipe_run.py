@@ -51,7 +51,13 @@ class Poiseuille:
 
     @staticmethod
     def between(nodes: Nodes, flow_ml_s: float, viscosity_pa_s: float) -> "Poiseuille":
-        """From the inlet to the outlet of nodes that have one of each."""
+        """From the inlet to the outlet of nodes that have one of each.
+
+        Parameters
+        ----------
+        nodes : the node arrays.
+        flow_ml_s, viscosity_pa_s : of the blood.
+        """
         ends = {opening.role: opening for opening in nodes.openings}
         start, end = (np.array(ends[role].centre_mm) for role in ("inlet", "outlet"))
         length = float(np.linalg.norm(end - start))
@@ -131,7 +137,14 @@ class WallShear:
 
 
 def wall_shear(run: Run, exact: Poiseuille, wall: Wall) -> WallShear:
-    """What the fit of `postprocess` carries to the wall."""
+    """What the fit of `postprocess` carries to the wall.
+
+    Parameters
+    ----------
+    run : of the pipe.
+    exact : the flow as it should be.
+    wall : of the surface that the lattice was cut from.
+    """
     stress = wall_shear_stress(
         fit_nodes_to_wall(run.nodes, wall, PostprocessSettings().fit_nodes), wall.normals, run.viscous_stress_pa
     )
@@ -142,7 +155,14 @@ def wall_shear(run: Run, exact: Poiseuille, wall: Wall) -> WallShear:
 
 
 def pipe_figures(run: Run, exact: Poiseuille, shear: WallShear) -> PipeFigures:
-    """Deviations of a run whose outlet has the pressure 0."""
+    """Deviations of a run whose outlet has the pressure 0.
+
+    Parameters
+    ----------
+    run : of the pipe.
+    exact : the flow as it should be.
+    shear : wall shear stress of the run.
+    """
     along, away = exact.place(run.nodes.points_mm())
     inner = exact.middle(along)
     slope, at_start = np.polyfit(along[inner], run.pressure_pa[inner], 1)

@@ -102,7 +102,10 @@ def slip(run: Run) -> float:
 
 
 def measure(evidence: Evidence, runs: Mapping[str, Run], options: Options) -> None:
-    """Errors and their order, the force, steps until the change was small, profiles; runs with TRT apart."""
+    """Errors and their order, the force, steps until the change was small, profiles; runs with TRT apart.
+
+    See :meth:`validation.studies.study_file.Measure.measure`.
+    """
     exact = [run for run in runs.values() if run.case.solve.collision == "trt"]
     chosen = [run for run in runs.values() if run not in exact]
     published = _published(chosen, options)

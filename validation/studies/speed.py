@@ -49,7 +49,10 @@ def round_off(steps: int) -> float:
 
 
 def measure(evidence: Evidence, runs: Mapping[str, Run], options: Options) -> None:
-    """Numbers of nodes, times, speed-ups, shares of the passes, agreement; plots of them, and the flow."""
+    """Numbers of nodes, times, speed-ups, shares of the passes, agreement; plots of them, and the flow.
+
+    See :meth:`validation.studies.study_file.Measure.measure`.
+    """
     published = read_reference(options.reference)
     rows = [
         np.flatnonzero(published["mesh"] == options.meshes.get(name, name.isdigit() and int(name))) for name in runs

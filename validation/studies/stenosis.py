@@ -180,7 +180,10 @@ def last_turn(place: Array, shear: Array) -> float:
 
 
 def measure(evidence: Evidence, runs: Mapping[str, Run], options: Options) -> None:
-    """Balances, pressure drop and reattachment with their changes from grid to grid; the flow along the axis."""
+    """Balances, pressure drop and reattachment with their changes from grid to grid; the flow along the axis.
+
+    See :meth:`validation.studies.study_file.Measure.measure`.
+    """
     kinds: dict[str, list[Narrowing]] = {}
     for each in sorted(map(Narrowing, runs.values()), key=lambda each: (each.reynolds, each.nodes_across)):
         kinds.setdefault(each.kind, []).append(each)

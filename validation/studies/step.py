@@ -125,7 +125,10 @@ class Channel:
 
 
 def measure(evidence: Evidence, runs: Mapping[str, Run], options: Options) -> None:
-    """Reattachment, how it and the profiles change with the grid, contours and speed."""
+    """Reattachment, how it and the profiles change with the grid, contours and speed.
+
+    See :meth:`validation.studies.study_file.Measure.measure`.
+    """
     channels: dict[str, list[Channel]] = {}
     for each in sorted(map(Channel, runs.values()), key=lambda each: each.rise):
         channels.setdefault(each.name, []).append(each)

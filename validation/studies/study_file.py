@@ -51,7 +51,14 @@ class Measure(Protocol):
     Options: type[Section]
 
     def measure(self, evidence: Evidence, runs: Mapping[str, "Run"], options: Any) -> None:
-        """Put tables, pictures and what has to be reached into the evidence; runs by name, in their order."""
+        """Put tables, pictures and what has to be reached into the evidence; runs by name, in their order.
+
+        Parameters
+        ----------
+        evidence : of the study.
+        runs : by name.
+        options : the module's own.
+        """
 
 
 class Study(Section):
@@ -127,6 +134,12 @@ class StudyInput(Study):
 def read_study(name: str, folder: Path = FOLDER, options: bool = True) -> Study:
     """Read ``<folder>/<name>.yaml``, with all its runs; without reading its `options`, it imports no measure.
 
+    Parameters
+    ----------
+    name : of the study.
+    folder : of the study files.
+    options : whether the options of the measure are read.
+
     Raises
     ------
     StageError
@@ -145,6 +158,12 @@ def read_study(name: str, folder: Path = FOLDER, options: bool = True) -> Study:
 
 def read_studies(config: dict[str, Any], folder: Path = FOLDER, options: bool = True) -> dict[str, Study]:
     """The studies that the configuration names, or all that there are, by name; see :func:`read_study`.
+
+    Parameters
+    ----------
+    config : of the workflow, which may name studies.
+    folder : of the study files.
+    options : whether the options of the measures are read.
 
     Raises
     ------

@@ -163,7 +163,10 @@ class Swept:
 
 
 def measure(evidence: Evidence, runs: Mapping[str, Run], options: Options) -> None:
-    """Rates by threads, by steps between snapshots and by size, and what the usual choices lack of the best."""
+    """Rates by threads, by steps between snapshots and by size, and what the usual choices lack of the best.
+
+    See :meth:`validation.studies.study_file.Measure.measure`.
+    """
     swept = sorted((Swept(name, run.sweeps) for name, run in runs.items()), key=lambda each: (each.kind, each.nodes))
     _threads(evidence, swept, options)
     _snapshots(evidence, swept, options)

@@ -155,6 +155,12 @@ def torus_flow(curvature: float, reynolds: float, radii: int = RADII, angles: in
 
     It is followed from that in a straight pipe through rising Reynolds numbers.
 
+    Parameters
+    ----------
+    curvature : a/R, radius of the pipe over that of its axis.
+    reynolds : 2 a W/nu.
+    radii, angles : points of the grid, see :class:`Grid`.
+
     Raises
     ------
     StageError

@@ -166,7 +166,10 @@ class Profile:
 
 
 def measure(evidence: Evidence, runs: Mapping[str, Run], options: Options) -> None:
-    """Errors and their order, plugs, what the regularisation and the relaxation time make of them."""
+    """Errors and their order, plugs, what the regularisation and the relaxation time make of them.
+
+    See :meth:`validation.studies.study_file.Measure.measure`.
+    """
     fluids: dict[str, list[Profile]] = {}
     for each in sorted(map(Profile, runs.values()), key=lambda each: each.nodes):
         fluids.setdefault(each.name, []).append(each)

@@ -37,6 +37,12 @@ class Fluid:
         """Velocity, of the shape of `y`, under a force G per volume, the same as a gradient of the pressure.
 
         u = n/(n + 1) (G/k)^(1/n) [(h - y_0)^(1 + 1/n) - max(y - y_0, 0)^(1 + 1/n)],    y_0 = tau_y/G.
+
+        Parameters
+        ----------
+        y : distances from the middle, of any shape.
+        half : h, half the distance of the plates.
+        force : G, per volume.
         """
         edge, power = self.plug_width(force) / 2, 1 + 1 / self.index
         sheared = (half - edge) ** power - np.maximum(np.abs(y) - edge, 0) ** power
@@ -88,6 +94,12 @@ class Casson:
         """Velocity, of the shape of `y`, under a force G per volume; y is at least y_0 = tau_y/G.
 
         u = [G (h^2 - y^2)/2 - 4/3 sqrt(tau_y G) (h^(3/2) - y^(3/2)) + tau_y (h - y)]/mu.
+
+        Parameters
+        ----------
+        y : distances from the middle, of any shape.
+        half : h, half the distance of the plates.
+        force : G, per volume.
         """
         y = np.maximum(np.abs(y), self.plug_width(force) / 2)
         roots = 4 / 3 * np.sqrt(self.yield_stress * force) * (half**1.5 - y**1.5)
@@ -117,7 +129,14 @@ class Casson:
 
 
 def shear_rate_of(stress: Array, viscosity: Callable[[Array], Array], yield_stress: float = 0.0) -> Array:
-    """Shear rate g of any fluid at stresses mu(g) g, of the same shape, by bisection."""
+    """Shear rate g of any fluid at stresses mu(g) g, of the same shape, by bisection.
+
+    Parameters
+    ----------
+    stress : of any shape.
+    viscosity : mu at shear rates g, of their shape.
+    yield_stress : at and below which the rate is 0.
+    """
     low, high = np.full(stress.shape, np.log10(LEAST_RATE)), np.full(stress.shape, np.log10(MOST_RATE))
     for _ in range(80):
         exponent = (low + high) / 2
@@ -141,7 +160,15 @@ def _places(y: Array, half: float) -> tuple[Array, Array]:
 def velocity_by_quadrature(
     y: Array, half: float, force: float, viscosity: Callable[[Array], Array], yield_stress: float = 0.0
 ) -> Array:
-    """Velocity, (N,), from the balance G y = mu(g) g of any fluid: the integral of g from there to the wall."""
+    """Velocity, (N,), from the balance G y = mu(g) g of any fluid: the integral of g from there to the wall.
+
+    Parameters
+    ----------
+    y : (N,) distances from the middle.
+    half : h.
+    force : G, per volume.
+    viscosity, yield_stress : as of :func:`shear_rate_of`.
+    """
     place, weight = _places(np.abs(y), half)
     return (shear_rate_of(force * place, viscosity, yield_stress) * weight).sum(axis=(1, 2))
 
@@ -152,6 +179,12 @@ def pipe_flow_by_quadrature(
     """Flow of any fluid through a round pipe at whose wall the stress is t: pi times the integral of r^2 g(t r/R).
 
     It is that of 2 pi r u by parts, u = 0 at the wall (Rabinowitsch 1929, Z. Phys. Chem. A 145, 1).
+
+    Parameters
+    ----------
+    radius : R.
+    stress : t.
+    viscosity, yield_stress : as of :func:`shear_rate_of`.
     """
     place, weight = _places(np.zeros(1), radius)
     return float(np.pi * (place**2 * shear_rate_of(stress / radius * place, viscosity, yield_stress) * weight).sum())

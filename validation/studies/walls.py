@@ -52,7 +52,10 @@ def errors(run: Run) -> PipeErrors:
 
 
 def measure(evidence: Evidence, runs: Mapping[str, Run], options: Options) -> None:
-    """Errors of velocity and pressure gradient by scheme and spacing."""
+    """Errors of velocity and pressure gradient by scheme and spacing.
+
+    See :meth:`validation.studies.study_file.Measure.measure`.
+    """
     found: dict[str, list[PipeErrors]] = {}
     for run in runs.values():
         found.setdefault(run.case.solve.walls, []).append(errors(run))

@@ -62,7 +62,10 @@ class Shown:
 
 
 def measure(evidence: Evidence, runs: Mapping[str, Run], options: Options) -> None:
-    """Errors by Womersley number and spacing, their order, what the finest lattice of each has to reach; profiles."""
+    """Errors by Womersley number and spacing, their order, what the finest lattice of each has to reach; profiles.
+
+    See :meth:`validation.studies.study_file.Measure.measure`.
+    """
     cycles = {name: Cycle.of(run) for name, run in runs.items()}
     shown = [
         Shown(cycle, pulse_figures(cycle), shear_figures(cycle, Wall.of(runs[name].surface)))

@@ -128,7 +128,13 @@ class PulsatilePipe:
 
 
 def first_harmonic(times_s: Reals, values: Reals, period_s: float) -> complex:
-    """The amplitude a of Re(a exp(i w t)) in samples spread evenly over whole periods."""
+    """The amplitude a of Re(a exp(i w t)) in samples spread evenly over whole periods.
+
+    Parameters
+    ----------
+    times_s, values : (T,) samples.
+    period_s : 2 pi/w.
+    """
     return complex(2 * np.mean(values * np.exp(-2j * np.pi * times_s / period_s)))
 
 
