@@ -15,7 +15,17 @@ from solver.backends.fields import MEAN
 from solver.domain.nodes import Nodes
 from solver.run import divergence, time_left
 from solver.run.checkpoint import Arrays, Checkpoints
-from solver.run.convergence import BALANCE, CERTAIN, QUIET, Fluctuation, Watch, fluctuation, standard_error
+from solver.run.convergence import (
+    BALANCE,
+    CERTAIN,
+    QUIET,
+    Fluctuation,
+    Watch,
+    fluctuation,
+    is_periodic,
+    is_steady,
+    standard_error,
+)
 from solver.run.divergence import DivergenceError
 from solver.run.fallback import FIRST, Attempt
 from solver.run.flow_file import FlowWriter
@@ -207,8 +217,11 @@ class Simulation:
     def _may_end(self) -> bool:
         """Whether the run ends here: the flow is periodic, steady, or fluctuates about a mean that is good enough."""
         if self.plan.schedule.cycle:
-            self.state = "periodic" if self._is_periodic() else self.state
-        elif self._is_steady():
+            cycle, _ = self.plan.schedule.place(self.step)
+            raised = self._raised_s <= (cycle - 1) * self.plan.schedule.cycle * self.plan.units.dt_s
+            if raised and is_periodic(self.monitor, self.plan.schedule, self.step, self.settings.periodic_tolerance):
+                self.state = "periodic"
+        elif is_steady(self.monitor.rows, self.plan.schedule.quiet, self._raised_s, self.settings.steady_tolerance):
             self.state = "steady"
         else:
             return self._watched()
@@ -327,26 +340,6 @@ class Simulation:
             row = self.monitor.record(step, observation)
             if not self.plan.schedule.may_end(step):
                 self._report(row)
-
-    def _is_steady(self) -> bool:
-        """Little change, little change over a viscous time, and as much flowing out as in, once the ramp is over, over
-        as many rows as `quiet` of the schedule asks for.
-        """
-        limit, rows = self.settings.steady_tolerance, self.monitor.rows[-self.plan.schedule.quiet :]
-        raised = rows[0].time_s >= self._raised_s and len(self.monitor.rows) > max(1, self.plan.schedule.quiet - 1)
-        return raised and all(
-            row.change < limit and row.residual < limit and abs(row.balance) < BALANCE for row in rows
-        )
-
-    def _is_periodic(self) -> bool:
-        """Whether a cycle is over, as many as asked for, that differs little from the one before, after the ramp."""
-        schedule = self.plan.schedule
-        cycle, within = schedule.place(self.step)
-        if within != schedule.cycle or cycle < schedule.least_cycles:
-            return False
-        raised = self._raised_s <= (cycle - 1) * schedule.cycle * self.plan.units.dt_s
-        found = self.monitor.periodicity()
-        return raised and found is not None and max(found.values()) <= self.settings.periodic_tolerance
 
     def _report(self, row: Row) -> None:
         now = time.monotonic()
