@@ -25,6 +25,7 @@ FOLDER = Path("config/studies")
 NO_MEASURES = (
     "__init__",
     "balance",
+    "bend_section",
     "pictures",
     "pipe_run",
     "reference",
