@@ -34,8 +34,18 @@ WIDTH, HEIGHT = 1.5, 0.5
 """Of a room's box, in the units of the picture's axes, where floors are 1 apart."""
 AT = {"solver": 0.0, "pipeline": 4.6}
 """Where a folder's floors begin, from the left."""
-BESIDE = {"runtime": -1, "kernels": 1, "dicom": -1, "segmentation": -1, "filtering": -1, "geometry": 1,
-          "haemodynamics": 1, "reporting": 1, "stages": -1, "workflow": 1}  # fmt: skip
+BESIDE = {
+    "runtime": -1,
+    "kernels": 1,
+    "dicom": -1,
+    "segmentation": -1,
+    "filtering": -1,
+    "geometry": 1,
+    "haemodynamics": 1,
+    "reporting": 1,
+    "stages": -1,
+    "workflow": 1,
+}
 """Rooms that stand left or right of the middle."""
 ROOM = tuple[str, str]
 

@@ -107,10 +107,16 @@ def timed(entry: Entry, row: NDArray[np.float64]) -> dict[str, Any]:
     count, taken = repeated_steps(driver, row, SECONDS, REPEATS)
     step_s = float(taken[:, 0].mean())
     found = {
-        "name": entry.name, "program": entry.program, "threads": entry.threads, "device": driver.device,
-        "timed_steps": count, "step_s": step_s, "spread": float(np.ptp(taken[:, 0])) / step_s,
-        "seconds": STEPS * step_s, "updates_s": driver.lattice.count / step_s,
-    }  # fmt: skip
+        "name": entry.name,
+        "program": entry.program,
+        "threads": entry.threads,
+        "device": driver.device,
+        "timed_steps": count,
+        "step_s": step_s,
+        "spread": float(np.ptp(taken[:, 0])) / step_s,
+        "seconds": STEPS * step_s,
+        "updates_s": driver.lattice.count / step_s,
+    }
     if isinstance(driver, FourPasses):
         driver.begin(np.tile(row, (LAUNCHES * (REPEATS + 2), 1)))  # a device counts steps by their collisions
         found["passes_s"] = each(driver, driver.passes(0), REPEATS)
@@ -132,6 +138,12 @@ def agreement(chosen: list[Entry], lattice: Lattice, row: NDArray[np.float64]) -
 
     The programs differ in their walls alone: with the same walls they give the same to round-off, of which the largest
     difference over the largest speed is reported. Of the two wall schemes it is the root of the mean square.
+
+    Parameters
+    ----------
+    chosen : those that take part, the program of the work first.
+    lattice : with the walls of this solver.
+    row : (columns,) boundary values of a step.
     """
     work, same = velocity(chosen[0].make(), row), velocity(FourPass(lattice), row)
     largest = float(np.linalg.norm(same, axis=0).max())
@@ -145,6 +157,12 @@ def agreement(chosen: list[Entry], lattice: Lattice, row: NDArray[np.float64]) -
 
 def run_benchmark(nodes: Nodes, settings: SolveSettings, log: logging.Logger) -> dict[str, Any]:
     """What is found of all that take part, as it is written to ``speed.json``.
+
+    Parameters
+    ----------
+    nodes : the geometry.
+    settings : of the stage solve; the velocity set is D3Q19 whatever they say.
+    log : where progress goes.
 
     Raises
     ------
@@ -162,13 +180,20 @@ def run_benchmark(nodes: Nodes, settings: SolveSettings, log: logging.Logger) ->
     row, found = plan.full_flow, []
     for entry in chosen:
         found.append(timed(entry, row))
-        log.info("%s: %.3g s for %d steps, %.3g MLUPS", entry.name, found[-1]["seconds"], STEPS,
-                 found[-1]["updates_s"] / 1e6)  # fmt: skip
+        log.info(
+            "%s: %.3g s for %d steps, %.3g MLUPS", entry.name, found[-1]["seconds"], STEPS, found[-1]["updates_s"] / 1e6
+        )
     return {
-        "hardware": hardware(), "steps": STEPS, "repeats": REPEATS, "fluid_nodes": nodes.count,
-        "wall_nodes": len(nodes.wall_position), "tau": plan.units.tau, "precision": settings.precision,
-        "entries": found, "agreement": agreement(chosen, lattice, row),
-    }  # fmt: skip
+        "hardware": hardware(),
+        "steps": STEPS,
+        "repeats": REPEATS,
+        "fluid_nodes": nodes.count,
+        "wall_nodes": len(nodes.wall_position),
+        "tau": plan.units.tau,
+        "precision": settings.precision,
+        "entries": found,
+        "agreement": agreement(chosen, lattice, row),
+    }
 
 
 def _compute(job: Job) -> None:

@@ -26,12 +26,10 @@ import json
 import math
 import os
 import platform
-import posixpath
-import re
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from importlib import metadata
@@ -41,66 +39,15 @@ from typing import Any
 
 import numpy as np
 
-from pipeline.case.settings.reference import anchor
 from solver.runtime.sources import ROOT
+from validation.goals import Cell, Goal
+from validation.record_pages import written
 
 FOLDER = "HEMO_EVIDENCE"
 MAX_FIGURE_BYTES = 200_000
 
-SOLVING = "solving on "
-"""What the clock of a study begins with, before its devices."""
-
 SUMMARY, PAGES = "validation.md", "validation"
 """Of docs/: the page on all of validation, and the folder of its pages."""
-
-Cell = str | int | float
-
-
-def order(nodes_across: Iterable[float], errors: Iterable[float]) -> float:
-    """Order of convergence: the slope of log(error) against log(spacing), by linear regression."""
-    size, error = np.array([*nodes_across], float), np.array([*errors], float)
-    return float(-np.polyfit(np.log(size), np.log(error), 1)[0])
-
-
-@dataclass(frozen=True)
-class Goal:
-    """A number that was to be reached: `sign` +1 where it is an upper bound, -1 where a lower one.
-
-    `held` is the bound that the test holds where `wanted` is out of reach, for which `why` gives the reason; `stood`
-    tells whether what was held was reached before, too.
-    """
-
-    what: str
-    reached: float
-    wanted: float
-    sign: int
-    held: float
-    why: str = ""
-    stood: bool = False
-
-    @property
-    def met(self) -> bool:
-        """Whether the number was reached."""
-        return self.sign * self.reached <= self.sign * self.wanted
-
-    @property
-    def stands(self) -> bool:
-        """Whether what is held was reached; not by NaN."""
-        return self.sign * self.reached <= self.sign * self.held
-
-    @property
-    def lost(self) -> bool:
-        """Whether what is held was reached before, but not now."""
-        return self.stood and not self.stands
-
-    @property
-    def fault(self) -> str:
-        """What is wrong; empty if nothing is."""
-        if not self.stands:
-            return f"{self.what}: {self.reached:.4g}, where {bound(self.sign, self.held)} is held"
-        if self.why and self.met:
-            return f"{self.what}: {self.reached:.4g} reaches {bound(self.sign, self.wanted)}; ask no less of it"
-        return ""
 
 
 @dataclass
@@ -115,10 +62,24 @@ class Evidence:
     figures: list[tuple[Callable[[Any], Any], str]] = field(default_factory=list)
 
     def reach(
-        self, what: str, reached: float, *, at_most: float = math.nan, at_least: float = math.nan,
-        held: float | None = None, why: str = "",
-    ) -> None:  # fmt: skip
+        self,
+        what: str,
+        reached: float,
+        *,
+        at_most: float = math.nan,
+        at_least: float = math.nan,
+        held: float | None = None,
+        why: str = "",
+    ) -> None:
         """Compare a number with one bound, or, where that is out of reach for a reason, with the one that is `held`.
+
+        Parameters
+        ----------
+        what : the number, in words.
+        reached : the number.
+        at_most, at_least : its bound, one of both.
+        held : bound that must hold in place of one that is out of reach.
+        why : the reason for that.
 
         Raises
         ------
@@ -134,6 +95,12 @@ class Evidence:
 
     def table(self, columns: Sequence[str], rows: Iterable[Sequence[Cell]], note: str = "") -> None:
         """A table of numbers and words, with a sentence before it.
+
+        Parameters
+        ----------
+        columns : heads.
+        rows : cells.
+        note : the sentence.
 
         Raises
         ------
@@ -166,9 +133,15 @@ class Evidence:
             file.write_bytes(_picture(draw))
             kept.append({"file": f"{folder}/{file.name}", "caption": caption})
         record = {
-            "name": self.name, "title": self.title, "reference": self.reference, "failure": failure,
-            "goals": [asdict(goal) for goal in self.goals], "tables": self.tables, "figures": kept, **more,
-        }  # fmt: skip
+            "name": self.name,
+            "title": self.title,
+            "reference": self.reference,
+            "failure": failure,
+            "goals": [asdict(goal) for goal in self.goals],
+            "tables": self.tables,
+            "figures": kept,
+            **more,
+        }
         path.write_text(json.dumps(record, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
 
     def __enter__(self) -> "Evidence":
@@ -235,201 +208,6 @@ def made() -> dict[str, Any]:
         "date": f"{datetime.now(UTC):%Y-%m-%d}",
         "versions": f"Python {platform.python_version()}, NumPy {np.__version__}, Numba {metadata.version('numba')}",
     }
-
-
-def number(value: Cell) -> str:
-    """A number as tables show it: four digits, powers of ten where it is very small or large."""
-    if isinstance(value, str | int):
-        return str(value)
-    if value != 0 and not 1e-3 <= abs(value) < 1e4:
-        return f"{value:.2e}".replace("e-0", "e-").replace("e+0", "e")
-    return f"{value:.4g}"
-
-
-def bound(sign: int, value: float) -> str:
-    """A bound as tables show it."""
-    return f"{'≤' if sign > 0 else '≥'} {number(value)}"
-
-
-def _rows(columns: Sequence[str], rows: Iterable[Sequence[Cell]]) -> str:
-    lines = ["| " + " | ".join(line) + " |" for line in (columns, *([number(cell) for cell in row] for row in rows))]
-    return "\n".join([lines[0], "|" + "---|" * len(columns), *lines[1:]])
-
-
-def section(record: dict[str, Any], to_docs: str = "") -> str:
-    """What a page shows of a case; `to_docs` leads from the page's folder to docs/, as in ``../``."""
-    parts = [record["question"]] if "question" in record else []
-    parts.append(f"Reference: {record['reference']}.")
-    if record["failure"]:
-        parts.append(f"**Failed**: {record['failure']}")
-    for table in record["tables"]:
-        parts += ([table["note"]] if table["note"] else []) + [_rows(table["columns"], table["rows"])]
-    parts += [f"![{figure['caption']}]({to_docs}{figure['file']})" for figure in record["figures"]]
-    parts += [f"Warning of the solver: {warning}" for warning in record.get("warnings", ())]
-    parts.append(made_by(record["made"]))
-    return "\n\n".join(parts)
-
-
-def made_by(made: dict[str, Any]) -> str:
-    """A sentence on what :func:`made` recorded and how long it took, of ``seconds`` by ``clock``."""
-    changed = " and changes on top" if made["changed"] else ""
-    return (
-        f"Measured {made['date']}, commit `{made['commit']}`{changed}, {made['versions']}, "
-        f"{made['seconds']:.0f} s of {clock_of(made)}."
-    )
-
-
-def clock_of(made: dict[str, Any]) -> str:
-    """What the seconds of a record are of."""
-    return str(made.get("clock", "processor time"))
-
-
-def result_of(goal: Goal, failed: bool = False) -> str:
-    """Result of a goal in a word, with the reason where there is one; `failed`: of a case that fails by such a
-    fault.
-    """
-    if goal.lost:
-        return "**failed**: it was reached before"
-    if goal.fault and failed:
-        return "**failed**"
-    return "reached" if goal.met else f"**not reached**: {goal.why}" if goal.why else "**not reached**"
-
-
-def overview(names: Sequence[str], records: dict[str, dict[str, Any]]) -> str:
-    """All goals of the cases of a page, in their order there."""
-    rows: list[Sequence[Cell]] = []
-    for name in names:
-        if name not in records:
-            rows.append((name, "", "", "", "", "**not measured**"))
-            continue
-        record = records[name]
-        title = record["title"]
-        for goal in (Goal(**entry) for entry in record["goals"]):
-            wanted = bound(goal.sign, goal.wanted)
-            rows.append(
-                (
-                    title,
-                    record["reference"],
-                    goal.what,
-                    wanted,
-                    number(goal.reached),
-                    result_of(goal, bool(record["failure"])),
-                )
-            )
-        if record["failure"] and not any(Goal(**entry).fault for entry in record["goals"]):
-            rows.append((title, record["reference"], "", "", "", f"**failed**: {record['failure']}"))
-    minutes = sum(records[name]["made"]["seconds"] for name in names if name in records) / 60
-    table = _rows(("case", "reference", "number", "to reach", "reached", "outcome"), rows)
-    clocks = sorted({clock_of(records[name]["made"]) for name in names if name in records})
-    if len(clocks) > 1:
-        devices = sorted({device for clock in clocks for device in clock.removeprefix(SOLVING).split(", ")})
-        clocks = [SOLVING + ", ".join(devices)]
-    return f"{table}\n\nTogether {minutes:.0f} minutes of {''.join(clocks)}."
-
-
-def markers(page: str, kind: str) -> list[str]:
-    """Names at the markers ``<!-- kind:name -->`` of a page, in their order."""
-    return re.findall(rf"<!-- {kind}:([\w-]+) -->", page)
-
-
-@dataclass(frozen=True)
-class Place:
-    """Where a case stands: the page, by its path in docs/, and the heading above its marker."""
-
-    page: str
-    heading: str
-
-    def link(self, page: str) -> str:
-        """A link to the place from another page."""
-        path = posixpath.relpath(self.page, posixpath.dirname(page) or ".")
-        return f"[{self.heading}]({path}#{anchor(self.heading)})"
-
-
-def places(pages: Mapping[str, str], kind: str) -> dict[str, Place]:
-    """The place of each case by its name, in the order of the pages and of the markers on them."""
-    found = {}
-    for page, text in pages.items():
-        heading = ""
-        for line in re.finditer(rf"^#+ (?P<heading>.+)$|^<!-- {kind}:(?P<name>[\w-]+) -->$", text, re.MULTILINE):
-            heading = line["heading"] or heading
-            if line["name"]:
-                found[line["name"]] = Place(page, heading)
-    return found
-
-
-def missed(page: str, at: Mapping[str, Place], records: Mapping[str, dict[str, Any]]) -> str:
-    """The goals that were missed: of each case and quantity the one that was missed by most.
-
-    Parameters
-    ----------
-    page : on which the table stands, by its path in docs/.
-    at : of all cases, by name.
-    records : of those that were measured, by name.
-    """
-    rows: list[Sequence[Cell]] = []
-    for name in (name for name in at if name in records):
-        quantities: dict[str, list[Goal]] = {}
-        for goal in (Goal(**entry) for entry in records[name]["goals"]):
-            quantities.setdefault(goal.what.rsplit(": ", 1)[-1], []).append(goal)
-        for goals in quantities.values():
-            lacking = [goal for goal in goals if not goal.met]
-            if lacking:
-                worst = max(lacking, key=lambda goal: abs(goal.reached - goal.wanted) / (abs(goal.wanted) or 1))
-                wanted, count = bound(worst.sign, worst.wanted), f"{len(lacking)} of {len(goals)}"
-                rows.append((at[name].link(page), worst.what, number(worst.reached), wanted, count))
-    return _rows(("case", "goal missed by most", "reached", "to reach", "missed"), rows) if rows else "None."
-
-
-def results(page: str, at: Mapping[str, Place], records: Mapping[str, dict[str, Any]]) -> str:
-    """How many goals each case reached and missed; parameters as for :func:`missed`."""
-    rows: list[Sequence[Cell]] = []
-    for name, place in at.items():
-        if name not in records:
-            rows.append((place.link(page), "not measured", ""))
-            continue
-        reached = [Goal(**entry).met for entry in records[name]["goals"]]
-        lacking = str(reached.count(False) or "")
-        rows.append((place.link(page), reached.count(True), "**failed**" if records[name]["failure"] else lacking))
-    return _rows(("case", "goals reached", "missed"), rows)
-
-
-def written(pages: Mapping[str, str], records: Mapping[str, dict[str, Any]], kind: str = "ladder") -> dict[str, str]:
-    """The pages with what the records hold at their markers of a kind.
-
-    Parameters
-    ----------
-    pages : texts by their paths in docs/.
-    records : by name.
-    kind : ``ladder`` or ``study``.
-
-    Raises
-    ------
-    ValueError
-        If a record has no place on any page.
-    """
-    at = places(pages, kind)
-    if homeless := sorted(records.keys() - at.keys()):
-        raise ValueError(f"no page of docs/ has a marker <!-- {kind}:{homeless[0]} --> for what that case measured")
-    marker = re.compile(
-        rf"(?P<start><!-- {kind}(?::(?P<name>[\w-]+)| (?P<view>missed|results))? -->\n).*?(?P<end><!-- /{kind} -->)",
-        re.DOTALL,
-    )
-
-    def fill(page: str, text: str) -> str:
-        def replacement(found: re.Match[str]) -> str:
-            name, view = found["name"], found["view"]
-            if name:
-                to_docs = "../" * page.count("/")
-                block = section(records[name], to_docs) if name in records else "**Not measured.**"
-            elif view:
-                block = (missed if view == "missed" else results)(page, at, records)
-            else:
-                block = overview(markers(text, kind), dict(records))
-            return f"{found['start']}\n{block}\n\n{found['end']}"
-
-        return marker.sub(replacement, text)
-
-    return {page: fill(page, text) for page, text in pages.items()}
 
 
 def documents(summary: Path, pages: Path) -> dict[str, str]:

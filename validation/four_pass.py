@@ -129,7 +129,10 @@ def no_links(links: WallLinks) -> WallLinks:
 
 @cache
 def make_pass_functions(storage: str, real: Any, equilibrium: str, q: int) -> tuple[Any, Any, Any]:
-    """The passes after collision: of a link to a wall node, of the two ends of a link, of a fluid node."""
+    """The passes after collision: of a link to a wall node, of the two ends of a link, of a fluid node.
+
+    The parameters are those of :mod:`solver.kernels`.
+    """
     macroscopic, density = make_macroscopic(real, equilibrium, q), make_density(real, equilibrium)
     quadratic, stencil = make_link_quadratic(real, equilibrium, q), velocity_set(q)
     load_slot, store_slot, load, _ = make_access(storage, real, q)[:4]
@@ -180,7 +183,10 @@ def make_passes(
     q: int,
     parallel: bool,
 ) -> tuple[Any, Any, Any, Any]:
-    """The four passes for given models and a way of storage, over nodes in turn or shared out to threads."""
+    """The four passes for given models and a way of storage, over nodes in turn or shared out to threads.
+
+    The parameters are those of :mod:`solver.kernels`; `parallel`: whether nodes are shared out to threads.
+    """
     over_nodes = threaded if parallel else serial
     collide = make_collision(collision, real, equilibrium, q)
     rates_of = make_rates(rheology, blended, equilibrium, real, q=q)
@@ -313,7 +319,10 @@ class FourPass(FourPasses, CpuDriver):
         self.drho, self.velocity = np.zeros(lattice.count, lattice.real), np.zeros((3, lattice.count), lattice.real)
 
     def collide(self, even: bool, first: int, last: int) -> None:
-        """First pass: collide nodes, and leave each population in the slot of the opposite direction."""
+        """First pass: collide nodes, and leave each population in the slot of the opposite direction.
+
+        The parameters are those of :meth:`solver.backends.driver.LatticeDriver.collide`; `even` makes no difference.
+        """
         lattice = self.lattice
         self._collide(
             self.populations, lattice.stride, first, last, lattice.force, self._rates, self._omega, self._blend

@@ -16,7 +16,10 @@ from validation.four_pass import Ends, FourPasses, WallNodes, make_pass_function
 
 @cache
 def make_passes(storage: str, real: Any, equilibrium: str, q: int) -> tuple[Any, Any, Any]:
-    """Wall condition, streaming and macroscopic update."""
+    """Wall condition, streaming and macroscopic update.
+
+    The parameters are those of :mod:`solver.kernels`.
+    """
     extrapolate_link, swap_ends, update_node = map(on_device, make_pass_functions(storage, real, equilibrium, q))
 
     @kernel()
@@ -74,8 +77,16 @@ class CudaFourPass(FourPasses, CudaDriver):
         """Second pass: what the wall nodes send back."""
         if self._links:
             links, stride = len(self._links[0]), self.lattice.stride
-            self._over(links, self._extrapolate, self.populations, stride, self._links, self._coefficients, self._drho,
-                       self._velocity)  # fmt: skip
+            self._over(
+                links,
+                self._extrapolate,
+                self.populations,
+                stride,
+                self._links,
+                self._coefficients,
+                self._drho,
+                self._velocity,
+            )
 
     def streaming(self) -> None:
         """Third pass: exchange what the ends of every link sent each other."""

@@ -13,7 +13,8 @@ from pipeline.case.settings.base import parse
 from solver.runtime.command_line import run_stage
 from solver.runtime.errors import StageError
 from solver.runtime.provenance import Job
-from validation.evidence import SOLVING, Evidence, made, result_of
+from validation.evidence import Evidence, made
+from validation.record_pages import SOLVING, result_of
 from validation.studies.run import Run
 from validation.studies.study_file import StudyInput
 

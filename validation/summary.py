@@ -14,7 +14,9 @@ from pipeline.case.case_file import RunSet
 from pipeline.haemodynamics.indices import read_json
 from solver.runtime.command_line import run_stage
 from solver.runtime.provenance import Job
-from validation.evidence import SUMMARY, Goal, documents, places, read, written
+from validation.evidence import SUMMARY, documents, read
+from validation.goals import Goal
+from validation.record_pages import places, written
 from validation.validation_page import validation_page
 
 Record = dict[str, Any]

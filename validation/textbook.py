@@ -3,7 +3,9 @@
 
 It is what these are compared with, and what runs D3Q27, for which they are not written. Some hundred times slower.
 Arrays of populations are (Q, N), shifted, g_i = f_i - w_i; vectors are (3, N); all in lattice units. `form` is the name
-of the equilibrium, one of `solver.kernels.node_physics.EQUILIBRIA`.
+of the equilibrium, one of `solver.kernels.node_physics.EQUILIBRIA`; `stencil` the velocity set, `omega_plus` and
+`omega_minus` rates of the even and the odd part, numbers or (N,), `force` (3,) a body force per volume. Links are those
+of :mod:`validation.textbook_links`.
 """
 
 from collections.abc import Callable
@@ -16,6 +18,7 @@ from numpy.typing import NDArray
 from solver.kernels.cumulants import LIMIT
 from solver.kernels.velocity_sets import VelocitySet
 from solver.run.blood import MODELS
+from validation.textbook_links import Links
 
 Rate = float | NDArray[np.float64]
 Array = NDArray[np.float64]
@@ -27,13 +30,19 @@ def density(drho: Array, form: str) -> Array:
 
 
 def moments(stencil: VelocitySet, g: Array, force: Array, form: str = "incompressible") -> tuple[Array, Array]:
-    """Density deviation (N,) and velocity (3, N) of populations before collision, half of the force in it."""
+    """Density deviation (N,) and velocity (3, N) of populations before collision, half of the force in it.
+
+    The parameters are those of the module.
+    """
     drho = g.sum(axis=0)
     return drho, (stencil.velocities.T @ g + force[:, None] / 2) / density(drho, form)
 
 
 def equilibrium(stencil: VelocitySet, drho: Array, u: Array, form: str = "incompressible") -> Array:
-    """w_i [drho + rho (3 c_i.u + B_i(u, u))], (Q, N)."""
+    """w_i [drho + rho (3 c_i.u + B_i(u, u))], (Q, N).
+
+    The parameters are those of the module; `drho` is (N,), `u` (3, N).
+    """
     second = 3 * stencil.velocities @ u + quadratic(stencil, u, u, form)
     return stencil.weights[:, None] * (drho + density(drho, form) * second)
 
@@ -43,6 +52,8 @@ def quadratic(stencil: VelocitySet, a: Array, b: Array, form: str) -> Array:
 
     That moment, -a_z b_z/6 of c_x^2 c_y^2 and so on, is taken off by adding S_k = a_k b_k/6 to w_i B_i at rest, -S_k/2
     along each axis but k, and S_k/4 in the plane across k (Bauer and Rüde 2018, arXiv:1803.04937). D3Q27 has none.
+
+    The parameters are those of the module; `a` and `b` are (3, N) or (3, 1).
     """
     c = stencil.velocities
     standard = 4.5 * (c @ a) * (c @ b) - 1.5 * (a * b).sum(axis=0)
@@ -53,7 +64,10 @@ def quadratic(stencil: VelocitySet, a: Array, b: Array, form: str) -> Array:
 
 
 def stress(stencil: VelocitySet, g: Array, force: Array, form: str = "incompressible") -> Array:
-    """Pi = sum c_i c_i g_i - (drho/3) I - rho u u + (u F + F u)/2, (3, 3, N)."""
+    """Pi = sum c_i c_i g_i - (drho/3) I - rho u u + (u F + F u)/2, (3, 3, N).
+
+    The parameters are those of the module.
+    """
     drho, u = moments(stencil, g, force, form)
     uf = np.einsum("an,b->abn", u, force)
     uu = density(drho, form) * np.einsum("an,bn->abn", u, u)
@@ -69,7 +83,10 @@ def relaxation(tau: Rate, lambda_trt: float) -> tuple[Rate, Rate]:
 def collide_trt(
     stencil: VelocitySet, g: Array, omega_plus: Rate, omega_minus: Rate, force: Array, form: str = "incompressible"
 ) -> Array:
-    """Two relaxation times, of the even and the odd part of g - g^eq (Ginzburg, Verhaeghe and d'Humières 2008)."""
+    """Two relaxation times, of the even and the odd part of g - g^eq (Ginzburg, Verhaeghe and d'Humières 2008).
+
+    The parameters are those of the module.
+    """
     drho, u = moments(stencil, g, force, form)
     cf, uf = (stencil.velocities @ force)[:, None], quadratic(stencil, u, force[:, None], form)
     w, rest = stencil.weights[:, None], g - equilibrium(stencil, drho, u, form)
@@ -81,14 +98,20 @@ def collide_trt(
 def collide_bgk(
     stencil: VelocitySet, g: Array, omega_plus: Rate, omega_minus: Rate, force: Array, form: str = "incompressible"
 ) -> Array:
-    """One relaxation time."""
+    """One relaxation time.
+
+    The parameters are those of the module.
+    """
     return collide_trt(stencil, g, omega_plus, omega_plus, force, form)
 
 
 def collide_projected(
     stencil: VelocitySet, g: Array, omega_plus: Rate, omega_minus: Rate, force: Array, form: str = "incompressible"
 ) -> Array:
-    """Projected regularised: of g - g^eq only the stress is kept (Latt and Chopard 2006)."""
+    """Projected regularised: of g - g^eq only the stress is kept (Latt and Chopard 2006).
+
+    The parameters are those of the module.
+    """
     drho, u = moments(stencil, g, force, form)
     pi = stress(stencil, g, force, form)
     cf, uf = (stencil.velocities @ force)[:, None], quadratic(stencil, u, force[:, None], form)
@@ -103,6 +126,8 @@ def collide_recursive(
     """Recursive regularised: adds third-order terms rebuilt from the stress (Coreixas et al. 2017).
 
     a_abc = rho u_a u_b u_c + (1 - omega)(u_a Pi_bc + u_b Pi_ac + u_c Pi_ab).
+
+    The parameters are those of the module.
     """
     drho, u = moments(stencil, g, force, form)
     viscous = np.einsum("an,bcn->abcn", u, (1 - omega_plus) * stress(stencil, g, force, form))
@@ -119,14 +144,14 @@ def collide_cumulant(
 
     By definition: central moments are sums over the populations, which after collision solve 27 equations for them. In
     the incompressible form fluid of density 1 collides, without w_i drho.
+
+    The parameters are those of the module.
     """
     drho, u = moments(stencil, g, force, form)
     rho = density(drho, form)
     at_rest = stencil.weights[:, None] * (rho - drho)
-    powers = np.stack([
-        np.prod([(c[:, None] - v) ** n for c, v, n in zip(stencil.velocities.T, u, order, strict=True)], axis=0)
-        for order in ORDERS
-    ])  # fmt: skip
+    away = [c[:, None] - v for c, v in zip(stencil.velocities.T, u, strict=True)]
+    powers = np.stack([np.prod([c**n for c, n in zip(away, order, strict=True)], axis=0) for order in ORDERS])
     central = np.einsum("kqn,qn->kn", powers, g + at_rest)
     cumulants = relaxed_cumulants(dict(zip(ORDERS, central / rho, strict=True)), u, omega_plus, omega_minus)
     after = np.stack([rho * moment(np.repeat(range(3), order).tolist(), cumulants) for order in ORDERS])
@@ -152,6 +177,12 @@ def relaxed_cumulants(
 
     Those of second order relax by omega+, but their trace at once, both with what makes up for c_x^3 = c_x; those of
     third order by omega-, and less is kept of them the larger they are. All above are 0.
+
+    Parameters
+    ----------
+    k : by exponents, (N,), central moments over the density, which are the cumulants up to third order.
+    u : (3, N) velocity.
+    omega_plus, omega_minus : rates.
     """
     variances = np.stack([k[order_of(a, a)] for a in range(3)])
     trace = variances.sum(axis=0) - 1
@@ -188,9 +219,12 @@ def moment(axes: list[int], cumulants: dict[tuple[int, ...], Array]) -> Array | 
 
 
 COLLISIONS: dict[str, Callable[..., Array]] = {
-    "bgk": collide_bgk, "trt": collide_trt, "projected": collide_projected, "recursive": collide_recursive,
+    "bgk": collide_bgk,
+    "trt": collide_trt,
+    "projected": collide_projected,
+    "recursive": collide_recursive,
     "cumulant": collide_cumulant,
-}  # fmt: skip
+}
 
 
 @dataclass
@@ -227,102 +261,20 @@ class Thickening:
             return relaxation(1 / self.omega, self.lambda_trt)
 
 
-@dataclass(frozen=True)
-class Links:
-    """Where the links of all nodes lead, and those that cross a wall.
-
-    Attributes
-    ----------
-    neighbour : (Q, N) row of the fluid node at each link's end; -1 where there is none.
-    node, direction : (L,) of the links that cross a wall.
-    q : (L,) distance of the wall over the length of the link.
-    """
-
-    neighbour: NDArray[np.integer]
-    node: NDArray[np.integer]
-    direction: NDArray[np.integer]
-    q: Array
-
-
-Fold = Callable[[NDArray[np.integer]], NDArray[np.integer]]
-"""From lattice positions (N, 3) to those of the nodes that stand for them, where a geometry or its flow repeats."""
-Crossing = Callable[[NDArray[np.integer], Array], Array]
-"""From nodes (L, 3) and velocities (L, 3): distance q at which these links meet the wall, (L,)."""
-
-
-def find_links(stencil: VelocitySet, position: NDArray[np.integer], fold: Fold, crossing: Crossing) -> Links:
-    """Links of fluid nodes, (N, 3); those that end on no fluid node cross a wall."""
-    velocities = stencil.velocities.astype(np.int64)
-    ends = np.stack([fold(position + velocity) for velocity in velocities])
-    low = ends.min(axis=(0, 1))
-    rows = np.full(ends.max(axis=(0, 1)) - low + 1, -1)
-    rows[tuple((position - low).T)] = np.arange(len(position))
-    neighbour = rows[tuple(np.moveaxis(ends - low, -1, 0))]
-    direction, node = np.nonzero(neighbour < 0)
-    return Links(neighbour, node, direction, crossing(position[node], stencil.velocities[direction]))
-
-
-@dataclass(frozen=True)
-class EndlessPipe:
-    """A pipe whose flow does not change along it: each node stands for all those at its place of the section.
-
-    Attributes
-    ----------
-    direction : along the pipe, whole numbers without a common divisor, the first of them 1.
-    radius : in spacings.
-    axis : a point on the axis.
-    """
-
-    direction: tuple[int, int, int]
-    radius: float
-    axis: tuple[float, float, float] = (0.3, 0.2, 0.4)
-
-    @property
-    def unit(self) -> Array:
-        """Unit vector along the pipe."""
-        return np.array(self.direction) / np.linalg.norm(self.direction)
-
-    def offset(self, position: NDArray[np.number]) -> Array:
-        """Vectors from the axis to places (N, 3)."""
-        away = position - np.array(self.axis)
-        return np.asarray(away - np.outer(away @ self.unit, self.unit))
-
-    def fold(self, position: NDArray[np.integer]) -> NDArray[np.integer]:
-        """Places on the plane x = 0 that have the same place of the section."""
-        return position - position[..., :1] * np.array(self.direction)
-
-    def nodes(self) -> NDArray[np.integer]:
-        """Fluid nodes, (N, 3)."""
-        reach = int(self.radius * np.linalg.norm(self.direction) + np.abs(self.axis).sum()) + 2
-        y, z = np.mgrid[-reach : reach + 1, -reach : reach + 1].reshape(2, -1)
-        plane = np.column_stack((np.zeros_like(y), y, z))
-        return plane[np.linalg.norm(self.offset(plane), axis=1) < self.radius]
-
-    def links(self, stencil: VelocitySet) -> Links:
-        """Links of its nodes."""
-        return find_links(stencil, self.nodes(), self.fold, self.crossing)
-
-    def crossing(self, position: NDArray[np.integer], velocity: Array) -> Array:
-        """Distances at which links meet the wall."""
-        return distance_to_cylinder(self.offset(position), velocity, self.unit, self.radius)
-
-
-def distance_to_cylinder(offset: Array, velocity: Array, unit: Array, radius: float) -> Array:
-    """Length along `velocity` from inside to the cylinder, in lengths of `velocity`; inf along the axis."""
-    across = velocity - np.outer(velocity @ unit, unit)
-    a, b = (across**2).sum(axis=1), (offset * across).sum(axis=1)
-    c = (offset**2).sum(axis=1) - radius**2
-    with np.errstate(divide="ignore", invalid="ignore"):
-        q = (-b + np.sqrt(b * b - a * c)) / a
-    return np.where(a > 1e-12, q, np.inf)
-
-
 def returning(walls: str, q: Array, leaving: Array, back: Array, upstream: Array, push: Array) -> Array:
     """What comes back along wall links: from g_i*, g_o*, the upstream neighbour's g_i*, and the wall's -6 w_i c_i.u_w.
 
     Interpolated as in the schemes' sources: bouzidi along the way of the population that ends, or begins, at the node;
     yu what passes the wall's place, then between this and the population a node farther in; cli as half-way with both
     populations of the link moved by the same part.
+
+    Parameters
+    ----------
+    walls : name of the scheme.
+    q : (L,) distance of the wall over the length of the link.
+    leaving, back, upstream : (L,) populations after collision: g_i* and g_o* of the node, g_i* of the neighbour
+        away from the wall.
+    push : (L,) -6 w_i c_i.u_w.
     """
     if walls == "half-way":
         return leaving + push

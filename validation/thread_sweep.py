@@ -29,7 +29,7 @@ from solver.run.plan import Plan, make_plan
 from solver.run.schedule import even
 from solver.run.settings import SolveSettings, parse
 from solver.run.setup import choose_backend, lay_out, make_driver
-from solver.run.simulation import in_si
+from solver.run.si_fields import in_si
 from solver.runtime.command_line import run_stage
 from solver.runtime.errors import StageError
 from solver.runtime.provenance import Job
@@ -209,11 +209,17 @@ def sweep(nodes: Nodes, settings: SolveSettings, timing: Timing, folder: Path, l
         taken = each["steps_s"] + each["fetch_s"] + each["write_s"]
         log.info("a snapshot every %d steps: %.3g MLUPS", each["every"], each["every"] * nodes.count / taken / 1e6)
     return {
-        "hardware": hardware(), "device": driver.device, "backend": backend, "timing": asdict(timing),
-        "fluid_nodes": nodes.count, "openings": len(nodes.openings), "precision": settings.precision,
-        "threads": threads, "snapshots": snapshots,
+        "hardware": hardware(),
+        "device": driver.device,
+        "backend": backend,
+        "timing": asdict(timing),
+        "fluid_nodes": nodes.count,
+        "openings": len(nodes.openings),
+        "precision": settings.precision,
+        "threads": threads,
+        "snapshots": snapshots,
         "cycle": {"steps": cycle_steps(nodes, plan), "snapshots": settings.snapshots, "least": settings.min_cycles},
-    }  # fmt: skip
+    }
 
 
 def _compute(job: Job) -> None:

@@ -45,10 +45,13 @@ def hardware() -> dict[str, Any]:
     """What this machine is."""
     model = [line for line in Path("/proc/cpuinfo").read_text().splitlines() if line.startswith("model name")]
     return {
-        "machine": platform.machine(), "cpu": model[0].split(": ")[1] if model else platform.processor(),
-        "cores": os.cpu_count(), "threads": get_num_threads(), "load_before": os.getloadavg()[0],
+        "machine": platform.machine(),
+        "cpu": model[0].split(": ")[1] if model else platform.processor(),
+        "cores": os.cpu_count(),
+        "threads": get_num_threads(),
+        "load_before": os.getloadavg()[0],
         **({"gpu": require_device()} if device_answers() else {}),
-    }  # fmt: skip
+    }
 
 
 def stirred(driver: AnyDriver) -> AnyDriver:
@@ -101,20 +104,38 @@ def stopwatch(driver: LatticeDriver) -> Stopwatch:
 
 
 def repeated(watch: Stopwatch, work: Work, repeats: int) -> NDArray[np.float64]:
-    """Times of some work after a warm-up, (repeats, 2) as :class:`Taken`."""
+    """Times of some work after a warm-up, (repeats, 2) as :class:`Taken`.
+
+    Parameters
+    ----------
+    watch : of :func:`stopwatch`.
+    work : is done once before, and then timed.
+    repeats : times that it is timed.
+    """
     work()
     return np.array([watch(work) for _ in range(repeats)])
 
 
 def median(watch: Stopwatch, work: Work, repeats: int) -> Taken:
-    """Medians of the times of some work after a warm-up."""
+    """Medians of the times of some work after a warm-up.
+
+    The parameters are those of :func:`repeated`.
+    """
     return Taken(*np.median(repeated(watch, work, repeats), axis=0).tolist())
 
 
 def repeated_steps(
     driver: LatticeDriver, boundary_values: NDArray[np.float64], seconds: float, repeats: int
 ) -> tuple[int, NDArray[np.float64]]:
-    """How many steps, about so many seconds of them, were timed at once, and times of one of them, (repeats, 2)."""
+    """How many steps, about so many seconds of them, were timed at once, and times of one of them, (repeats, 2).
+
+    Parameters
+    ----------
+    driver : that is timed.
+    boundary_values : (columns,) of a step.
+    seconds : that the steps that are timed at once should take.
+    repeats : times that they are timed.
+    """
     watch, two = stopwatch(driver), np.tile(boundary_values, (2, 1))
     driver.advance(two)  # compiles
     pair = watch(lambda: driver.advance(two)).seconds
@@ -126,7 +147,10 @@ def repeated_steps(
 def steps(
     driver: LatticeDriver, boundary_values: NDArray[np.float64], seconds: float, repeats: int
 ) -> tuple[int, Taken]:
-    """How many steps were timed at once, and the median time of one of them."""
+    """How many steps were timed at once, and the median time of one of them.
+
+    The parameters are those of :func:`repeated_steps`.
+    """
     count, taken = repeated_steps(driver, boundary_values, seconds, repeats)
     return count, Taken(*np.median(taken, axis=0).tolist())
 
@@ -135,6 +159,12 @@ def passes(driver: LatticeDriver, boundary_values: NDArray[np.float64], repeats:
     """Seconds of a step's passes, of an observation of the flow and of adding it to a mean, each done again and again.
 
     Even and odd steps alternate: each kind of a pass counts half. `boundary_values` are those of one step.
+
+    Parameters
+    ----------
+    driver : that is timed.
+    boundary_values : (columns,) of a step.
+    repeats : times that each pass is timed.
     """
     lattice, watch, queue = driver.lattice, stopwatch(driver), queue_of(driver)
     times = LAUNCHES if queue else 1
@@ -165,7 +195,14 @@ def passes(driver: LatticeDriver, boundary_values: NDArray[np.float64], repeats:
 
 
 def each(driver: LatticeDriver, works: Mapping[str, Work], repeats: int) -> dict[str, float]:
-    """Seconds of each work of a driver by itself, medians; on a device as a graph of `LAUNCHES`."""
+    """Seconds of each work of a driver by itself, medians; on a device as a graph of `LAUNCHES`.
+
+    Parameters
+    ----------
+    driver : that is timed.
+    works : by name.
+    repeats : times that each is timed.
+    """
     watch, queue = stopwatch(driver), queue_of(driver)
     found = {}
     for name, work in works.items():

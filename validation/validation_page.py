@@ -7,7 +7,8 @@ from typing import Any
 
 from pipeline.reporting import cohort_page
 from pipeline.reporting.page import embed, fill
-from validation.evidence import Goal, bound, made_by, number, result_of
+from validation.goals import Goal, bound, number
+from validation.record_pages import made_by, result_of
 
 
 def validation_page(records: Sequence[Mapping[str, Any]], folders: Mapping[str, Path]) -> str:

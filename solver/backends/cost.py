@@ -42,15 +42,23 @@ class Size:
 
     @classmethod
     def of_surface(cls, volume: float, wall_area: float, cap_area: float) -> "Size":
-        """Expected inside a closed surface, volume in dx^3 and areas in dx^2."""
+        """Expected inside a closed surface, volume in dx^3 and areas in dx^2.
+
+        Parameters
+        ----------
+        volume : inside the surface, dx^3.
+        wall_area, cap_area : of its wall and of all caps, dx^2.
+        """
         return cls(volume, LINKS_PER_AREA * wall_area, LINKS_PER_AREA * cap_area)
 
     def coarser(self, factor: float) -> "Size":
         """Of the same vessel at a spacing that is `factor` times as large."""
         return replace(
-            self, fluid_nodes=self.fluid_nodes / factor**3, wall_links=self.wall_links / factor**2,
+            self,
+            fluid_nodes=self.fluid_nodes / factor**3,
+            wall_links=self.wall_links / factor**2,
             opening_links=self.opening_links / factor**2,
-        )  # fmt: skip
+        )
 
     def device_bytes(self, precision: str, fields: int = 2, varying: bool = False) -> int:
         """Most memory that a driver takes where it runs, which is while it reads the fields for a snapshot.
@@ -62,6 +70,12 @@ class Size:
         opening: address, opening, normal, velocity, weight and flux at most, its part of the lists of nodes. With 27
         populations, two nodes along each axis and ends of differences there, how often these count, squares, fluxes
         and momentum.
+
+        Parameters
+        ----------
+        precision : of the settings, ``fp16``, ``fp32`` or ``fp64``.
+        fields : sets of fields.
+        varying : whether the viscosity varies.
         """
         real, stride = REAL_BYTES[precision], row_stride(ceil(self.fluid_nodes))
         index = 4 if self.q * stride < 2**32 else 8
@@ -75,7 +89,14 @@ class Size:
         return ceil(node + self.wall_links * (3 * index + 3 * real + 1) + self.opening_links * (index + 8 * real + 10))
 
     def fitting_mm(self, spacing_mm: float, need_bytes: Callable[["Size"], float], limit_bytes: float) -> float:
-        """The finest spacing, to three digits, at which this vessel needs no more memory than there is."""
+        """The finest spacing, to three digits, at which this vessel needs no more memory than there is.
+
+        Parameters
+        ----------
+        spacing_mm : that of this size.
+        need_bytes : memory that a run of a size needs.
+        limit_bytes : memory that there is.
+        """
         low, high = 1.0, 2.0
         while need_bytes(self.coarser(high)) > limit_bytes and high < 1e6:
             low, high = high, 2 * high
@@ -111,7 +132,14 @@ class Device:
     corners: float = (27 * 8 + 44) / (19 * 8)
 
     def seconds(self, steps: int, fluid_nodes: float, q: int = 19) -> float:
-        """Expected time of so many steps with so many populations a node."""
+        """Expected time of so many steps with so many populations a node.
+
+        Parameters
+        ----------
+        steps : of the run.
+        fluid_nodes : N.
+        q : populations of a node.
+        """
         return self.compile_s + steps * (self.step_s + fluid_nodes / self.speed(q))
 
     def speed(self, q: int) -> float:
@@ -119,7 +147,15 @@ class Device:
         return self.updates_s / (self.corners if q == 27 else 1.0)
 
     def bytes(self, size: Size, precision: str, means: int = 1, varying: bool = False) -> int:
-        """Most memory that a run takes on it which keeps so many means of the fields."""
+        """Most memory that a run takes on it which keeps so many means of the fields.
+
+        Parameters
+        ----------
+        size : of the lattice.
+        precision : of the settings.
+        means : of the fields.
+        varying : whether the viscosity varies.
+        """
         return size.device_bytes(precision, 1 + means + self.copies, varying)
 
 
@@ -135,4 +171,4 @@ RUNS_PER_LINK = 0.3
 """Runs of addresses (`Runs` of solver/kernels/streaming.py) over wall links, about: 0.27 to 0.31 in pipes and trees."""
 
 STATISTICS = 4
-"""Numbers of a node that a run keeps beside the mean over time (`Statistics` of solver/backends/driver.py)."""
+"""Numbers of a node that a run keeps beside the mean over time (`Statistics` of solver/backends/fields.py)."""

@@ -1,188 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What drives a lattice: the phases of a step, the state that is read, and sums that parts of a domain can add up."""
+"""What drives a lattice: the phases of a step, and the state that is read and kept."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass, fields, is_dataclass
-from typing import Any, NamedTuple, Protocol, TypeVar
+from dataclasses import fields, is_dataclass
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from solver.backends.fields import MEAN, Fields, Held, Mean, Statistics
 from solver.backends.initial_populations import populations
 from solver.backends.lattice import Lattice
+from solver.backends.observation import Found, Observation, ObservationAccumulator
 from solver.boundary.openings import backflow_limbs
 from solver.kernels.isotropy import PAIRS
-from solver.kernels.sums import LIMBS, Limbs, limbs_by_group, total
-
-MEAN = 0
-"""Number of the mean over time, which has statistics beside it."""
-
-
-@dataclass(frozen=True)
-class Fields:
-    """Fields of all fluid nodes in lattice units, in the order of the node arrays.
-
-    Attributes
-    ----------
-    drho : (N,) deviation of the density, three times the pressure.
-    velocity : (3, N).
-    stress : (6, N) viscous stress over -(1 - omega+/2) of the lattice's `rates`, as (xx, yy, zz, xy, xz, yz): the
-        non-equilibrium momentum flux Pi where the viscosity is the same everywhere.
-    viscosity : (N,) kinematic viscosity where it varies; else none.
-    """
-
-    drho: NDArray[np.floating]
-    velocity: NDArray[np.floating]
-    stress: NDArray[np.floating]
-    viscosity: NDArray[np.floating] | None = None
-
-    def arrays(self) -> list[Any]:
-        """Its arrays, (N,) or (components, N), wherever they lie."""
-        return [array for array in vars(self).values() if array is not None]
-
-
-@dataclass(frozen=True)
-class Statistics:
-    """What several states leave at each fluid node besides the mean of their fields, (N,) each, in lattice units.
-
-    With sigma the viscous stress, nu the viscosity of the node and S = sigma/(2 nu), at rest density:
-
-    Attributes
-    ----------
-    peak_speed : largest |u|.
-    square : mean of |u|^2, twice the kinetic energy.
-    shear_rate : mean of sqrt(2 S:S).
-    dissipation : mean of sigma:S = 2 nu S:S.
-    """
-
-    peak_speed: NDArray[np.floating]
-    square: NDArray[np.floating]
-    shear_rate: NDArray[np.floating]
-    dissipation: NDArray[np.floating]
-
-    def arrays(self) -> list[Any]:
-        """Its arrays, wherever they lie."""
-        return list(vars(self).values())
-
-
-Held = TypeVar("Held", Fields, Statistics)
-
-
-@dataclass
-class Mean:
-    """Running mean of the fields, where a driver runs.
-
-    Attributes
-    ----------
-    fields : the mean.
-    statistics : of the same states; none of a phase.
-    count : states that it is made of.
-    """
-
-    fields: Fields
-    statistics: Statistics | None = None
-    count: int = 0
-
-    def held(self) -> tuple[Fields | Statistics, ...]:
-        """The fields, and the statistics where there are some."""
-        return (self.fields,) if self.statistics is None else (self.fields, self.statistics)
-
-
-@dataclass(frozen=True)
-class Observation:
-    """One observation of a flow, lattice units; infinite extremes where a population is not finite.
-
-    Attributes
-    ----------
-    change : root mean square change of the velocity since the last kept observation, over the mean speed.
-    mean_speed, max_speed : of the velocity.
-    mean_square : of the speed, mean.
-    node, dense_node : rows of the nodes with the largest speed and the largest deviation of the density, each the first
-        of several.
-    max_drho : that deviation.
-    mean_drho : mean deviation of the density.
-    inflow : (openings,) fluid that entered through each opening in the last step: the exact flux over its links.
-    backflow : (openings,) fluid that entered through each outlet in the last step at nodes where more came in than went
-        out.
-    opening_drho : (openings,) mean density deviation over the nodes at each opening.
-    """
-
-    change: float
-    mean_speed: float
-    max_speed: float
-    mean_square: float
-    node: int
-    dense_node: int
-    max_drho: float
-    mean_drho: float
-    inflow: NDArray[np.float64]
-    backflow: NDArray[np.float64]
-    opening_drho: NDArray[np.float64]
-
-
-@dataclass(frozen=True)
-class ObservationAccumulator:
-    """An observation before it is divided by numbers of nodes, as partial results that add up in any order.
-
-    Attributes
-    ----------
-    sums : (P, 4, 3) limbs of the sums of squared changes of the velocity, speeds, their squares and drho, see
-        :mod:`solver.kernels.sums`.
-    extremes : (P, 4) largest squared speed and the first row where it stands, largest size of drho and the same.
-    openings : (3, openings, 3) limbs of inflow, backflow and the sum of drho over the nodes at each opening.
-    """
-
-    sums: Limbs
-    extremes: NDArray[np.float64]
-    openings: Limbs
-
-    def observation(self, count: int, probes: NDArray[np.int64]) -> Observation:
-        """The observation of `count` nodes, of which so many lie at each opening."""
-        change, speed, squares, drho = total(self.sums.sum(axis=0))
-        (square, node), (max_drho, dense_node) = (_largest(self.extremes[:, k : k + 2]) for k in (0, 2))
-        mean_speed = float(speed) / count
-        inflow, backflow, opening_drho = total(self.openings)
-        return Observation(
-            change=float(np.sqrt(change / count) / mean_speed) if mean_speed > 0 else np.inf,
-            mean_speed=mean_speed,
-            max_speed=float(np.sqrt(square)),
-            mean_square=float(squares) / count,
-            node=node,
-            dense_node=dense_node,
-            max_drho=max_drho,
-            mean_drho=float(drho) / count,
-            inflow=inflow,
-            backflow=backflow,
-            opening_drho=opening_drho / np.maximum(probes, 1),
-        )
-
-
-def _largest(found: NDArray[np.float64]) -> tuple[float, int]:
-    """The largest of (P, 2) values and rows, and the first row that has it."""
-    value = found[:, 0].max()
-    return float(value), int(found[found[:, 0] == value, 1].min())
-
-
-SUMS, EXTREMES = (4, LIMBS), 4
-"""Shapes of a partial result of a :class:`ObservationAccumulator`."""
-
-
-class Found(NamedTuple):
-    """What a driver reads of its lattice for an observation; arrays are the driver's own, and change with the next one.
-
-    Attributes
-    ----------
-    sums, extremes : of :class:`ObservationAccumulator`.
-    inlet_flux, outlet_flux : fluid that entered through each link in the last step.
-    probe_drho : (P,) density deviation of each node at an opening.
-    """
-
-    sums: Limbs
-    extremes: NDArray[np.float64]
-    inlet_flux: NDArray[np.floating]
-    outlet_flux: NDArray[np.floating]
-    probe_drho: NDArray[np.float64]
+from solver.kernels.sums import limbs_by_group
 
 
 class Driver(Protocol):
@@ -436,7 +269,13 @@ class LatticeDriver(ABC):
 
     @abstractmethod
     def collide(self, even: bool, first: int, last: int) -> None:
-        """Stream and collide the nodes of a range of rows; `first` is a multiple of the alignment."""
+        """Stream and collide the nodes of a range of rows; `first` is a multiple of the alignment.
+
+        Parameters
+        ----------
+        even : whether the step is an even one, see :mod:`solver.kernels.streaming`.
+        first, last : the rows first, first + 1, ..., last - 1.
+        """
 
     @abstractmethod
     def outlet_flux(self) -> Any:

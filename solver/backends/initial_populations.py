@@ -25,6 +25,8 @@ def make_beginning(storage: str, real: Any, equilibrium: str, q: int) -> Any:
     With the moments that fields tell, sum g = drho, sum c g = rho u - F/2 and
     sum c c g = (drho/3) I + rho u u - (u F + F u)/2 + Pi, they are those that the regularised collision leaves where it
     relaxes nothing: the equilibrium and the part of Pi, 4.5 w (c c:Pi - tr Pi/3), with no higher moments.
+
+    The parameters are those of :mod:`solver.kernels`.
     """
     density, store = make_density(real, equilibrium), make_access(storage, real, q).store
     regularise, corners = make_collision("projected", real, equilibrium, q), (real(0),) * (q - Q)
@@ -43,12 +45,13 @@ def make_beginning(storage: str, real: Any, equilibrium: str, q: int) -> Any:
             yy = p + y * (rho * y - fy) + stress[1, n] - xy - yz
             zz = p + z * (rho * z - fz) + stress[2, n] - xz - yz
             jx, jy, jz = rho * x - half * fx, rho * y - half * fy, rho * z - half * fz
-            g = (
-                drho[n] - xx - yy - zz - xy - xz - yz,
-                half * (xx + jx), half * (xx - jx), half * (yy + jy), half * (yy - jy), half * (zz + jz),
-                half * (zz - jz), half * xy, half * xy, zero, zero, half * xz, half * xz, zero, zero, half * yz,
-                half * yz, zero, zero,
-            )  # fmt: skip
+            on_x = half * (xx + jx), half * (xx - jx)
+            on_y = half * (yy + jy), half * (yy - jy)
+            on_z = half * (zz + jz), half * (zz - jz)
+            in_xy = half * xy, half * xy, zero, zero
+            in_xz = half * xz, half * xz, zero, zero
+            in_yz = half * yz, half * yz, zero, zero
+            g = (drho[n] - xx - yy - zz - xy - xz - yz, *on_x, *on_y, *on_z, *in_xy, *in_xz, *in_yz)
             store(f, n, stride, regularise(g + corners, (zero, zero), (zero, zero, zero)))
 
     return begin

@@ -126,6 +126,7 @@ class Lattice:
         return np.bincount(self.probe_opening, minlength=self.openings)
 
 
+# long and many parameters because every model and every boundary condition is chosen by itself, each with a default
 def build_lattice(
     nodes: Nodes,
     collision: str,

@@ -127,6 +127,13 @@ def adjusted(flow: Any, wanted: Any, state: Any, rule: Any) -> tuple[Any, Any, A
     state is p0 whatever the resistance, if Q0 is the flow that must come. The filter keeps the wave that a change of
     pressure sends into the domain from being answered by a larger one, see `FILTER` in
     :mod:`solver.run.boundary_schedule`.
+
+    Parameters
+    ----------
+    flow : Q, that left through the outlet in the step, lattice units.
+    wanted : Q0.
+    state : filtered flow Qf and stored pressure w before the step, w in drho.
+    rule : alpha, decay, gain and resistance, a row of :attr:`OutletFeedback.rule`.
     """
     filtered = state[0] + rule[0] * (flow - state[0])
     stored = rule[1] * state[1] + rule[2] * (filtered - wanted)
@@ -143,6 +150,8 @@ def make_outlet(
     The first takes the node's populations after collision, before any of its links is treated; the second treats the
     k-th link at an outlet. `links` are the arrays slot, column, normal, velocity and weight of :class:`OutletLinks`,
     ``boundary_values[row + column]`` is drho on the cap; `entered` gets what came in through each link.
+
+    The parameters are those of :mod:`solver.kernels`.
     """
     zero, half, one, two = (real(value) for value in (0, 0.5, 1, 2))
     density, quadratic = make_density(real, equilibrium), make_link_quadratic(real, equilibrium, q)
@@ -211,7 +220,16 @@ def inlet_links(
 def outlet_links(
     nodes: Nodes, addresses: NDArray[np.unsignedinteger], stride: int, columns: NDArray[np.int32], real: Any
 ) -> OutletLinks:
-    """Links through outlets, sorted by node: all links of a node need its populations before any is replaced."""
+    """Links through outlets, sorted by node: all links of a node need its populations before any is replaced.
+
+    Parameters
+    ----------
+    nodes : the geometry.
+    addresses : of all links, see :mod:`solver.kernels.streaming`; slots are of their type.
+    stride : of the lattice.
+    columns : (openings + 1,) where the columns of each opening begin in the boundary values.
+    real : NumPy type that is computed with.
+    """
     rows, stencil = np.flatnonzero(_of_role(nodes, "outlet")[nodes.opening_link_opening]), velocity_set(nodes.q)
     rows = rows[np.lexsort((nodes.opening_link_direction[rows], nodes.opening_link_node[rows]))]
     node, index = nodes.opening_link_node[rows], nodes.opening_link_opening[rows].astype(np.int32) - 1
@@ -254,6 +272,13 @@ def outlet_blend(nodes: Nodes, tau: float, wanted: float, layers: int) -> NDArra
     """Share of a blend towards tau = 1 at each node, (N,), with which tau rises to that `wanted` at the outlets.
 
     It falls quadratically over so many layers of nodes; 0 everywhere if tau is `wanted` or more. Both are below 1.
+
+    Parameters
+    ----------
+    nodes : the geometry.
+    tau : relaxation time elsewhere.
+    wanted : relaxation time at the outlets; 1 where it is more.
+    layers : of nodes.
     """
     ids = [opening.id for opening in nodes.openings if opening.role == "outlet"]
     return (

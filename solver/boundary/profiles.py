@@ -53,6 +53,13 @@ class Profile:
 def inlet_profile(name: str, inflow: Inflow, radius_mm: float, viscosity_m2_s: float) -> Profile:
     """Profile of an inlet of a radius through which fluid of a kinematic viscosity flows.
 
+    Parameters
+    ----------
+    name : of the profile, one of `PROFILES`.
+    inflow : through the inlet.
+    radius_mm : of the inlet.
+    viscosity_m2_s : kinematic.
+
     Raises
     ------
     StageError
@@ -101,12 +108,18 @@ def link_weights(nodes: Nodes, opening: Opening, rows: NDArray[np.intp], profile
 
 
 def developed(nodes: Nodes, opening: Opening, rows: NDArray[np.intp]) -> NDArray[np.float64]:
-    """Steady flow through a tube with the cap's shape: Laplace(phi) = -1 on the cap, 0 on its rim."""
+    """Steady flow through a tube with the cap's shape: Laplace(phi) = -1 on the cap, 0 on its rim.
+
+    The parameters are those of :func:`link_weights`; the result is (L,), any multiple.
+    """
     return nodes.opening_link_profile[rows].astype(np.float64)
 
 
 def parabolic(nodes: Nodes, opening: Opening, rows: NDArray[np.intp]) -> NDArray[np.float64]:
-    """Hagen-Poiseuille's profile, max(0, 1 - r^2/R^2), R the equivalent radius."""
+    """Hagen-Poiseuille's profile, max(0, 1 - r^2/R^2), R the equivalent radius.
+
+    The parameters are those of :func:`link_weights`; the result is (L,), any multiple.
+    """
     normal = np.asarray(opening.normal)
     reach = 0.5 * nodes.spacing_mm * velocity_set(nodes.q).velocities[nodes.opening_link_direction[rows]]
     from_centre = nodes.points_mm()[nodes.opening_link_node[rows]] + reach - opening.centre_mm
@@ -115,7 +128,10 @@ def parabolic(nodes: Nodes, opening: Opening, rows: NDArray[np.intp]) -> NDArray
 
 
 def plug(nodes: Nodes, opening: Opening, rows: NDArray[np.intp]) -> NDArray[np.float64]:
-    """The same velocity everywhere on the cap."""
+    """The same velocity everywhere on the cap.
+
+    The parameters are those of :func:`link_weights`; the result is (L,), any multiple.
+    """
     return np.ones(len(rows))
 
 

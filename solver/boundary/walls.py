@@ -90,6 +90,8 @@ def make_interpolation(storage: str, real: Any, two_terms: bool) -> Any:
     it added.
 
     The arrays are those of :class:`WallLinks`; `motion` is the part of their velocity with which walls move now.
+
+    Makers' parameters are those of :mod:`solver.kernels`.
     """
     load_slot, store_slot = make_access(storage, real)[:2]
 
@@ -148,8 +150,11 @@ def cli(q: NDArray[np.float64]) -> Coefficients:
 
 
 WALLS: dict[str, Callable[[NDArray[np.float64]], Coefficients]] = {
-    "bouzidi": bouzidi, "half-way": half_way, "yu": yu, "cli": cli,
-}  # fmt: skip
+    "bouzidi": bouzidi,
+    "half-way": half_way,
+    "yu": yu,
+    "cli": cli,
+}
 """Coefficients (a, b, c, m) as functions of q, by name of the scheme."""
 
 

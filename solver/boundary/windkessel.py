@@ -126,7 +126,14 @@ class Windkessel:
         return exp(-time_s / self.time_constant_s) if self.time_constant_s else 0.0
 
     def stored_mmhg(self, flow_ml_s: NDArray[np.float64], step_s: float, start_mmhg: float) -> NDArray[np.float64]:
-        """Pressure pc - pd after each step of a flow that does not change within one."""
+        """Pressure pc - pd after each step of a flow that does not change within one.
+
+        Parameters
+        ----------
+        flow_ml_s : (steps,) flow through the outlet in each step.
+        step_s : time of a step.
+        start_mmhg : pc - pd before the first step.
+        """
         decay, stored = self.decay(step_s), start_mmhg
         values = np.empty(len(flow_ml_s))
         for k, flow in enumerate(flow_ml_s):
@@ -162,6 +169,12 @@ def flow_fractions(
     openings: tuple[Opening, ...], entries: Mapping[str, OutletSettings], exponent: float
 ) -> dict[str, float]:
     """Part of the flow that leaves through each outlet: as given, the rest shared by radius^exponent (Murray 1926).
+
+    Parameters
+    ----------
+    openings : of the vessel.
+    entries : settings of each outlet, by name.
+    exponent : of the radius in Murray's law.
 
     Raises
     ------
@@ -219,10 +232,16 @@ def choose_outlets(
     if len(demanded) == len(entries):  # the pressure must be held somewhere
         demanded.remove(max(demanded, key=lambda name: areas[name]))
     resistances = {
-        name: _resistances(name, entry.windkessel, entry.pressure_mmhg, fractions[name] * inflow_ml_s,
-                           density_kg_m3 * WAVE_SPEED_M_S / areas[name] / PASCAL_PER_MMHG)
-        for name, entry in entries.items() if entry.windkessel
-    }  # fmt: skip
+        name: _resistances(
+            name,
+            entry.windkessel,
+            entry.pressure_mmhg,
+            fractions[name] * inflow_ml_s,
+            density_kg_m3 * WAVE_SPEED_M_S / areas[name] / PASCAL_PER_MMHG,
+        )
+        for name, entry in entries.items()
+        if entry.windkessel
+    }
     behind = _with_compliances(entries, resistances, areas)
     outlets = {}
     for name, entry in entries.items():
@@ -235,7 +254,14 @@ def choose_outlets(
 
 
 def outlets_of(openings: tuple[Opening, ...], settings: OpeningSettings, waveforms: Waveforms) -> dict[str, Outlet]:
-    """What settings and waves make hold at each outlet, by name, which fails as :func:`choose_outlets` does."""
+    """What settings and waves make hold at each outlet, by name, which fails as :func:`choose_outlets` does.
+
+    Parameters
+    ----------
+    openings : of the vessel.
+    settings : of the outlets and of blood.
+    waveforms : flow through the inlets, and pressure of the outlets that have a waveform.
+    """
     entries = by_opening(openings, "outlet", settings.outlets)
     means = {name: curve.mean for name, curve in waveforms.pressure_mmhg.items()}
     return choose_outlets(

@@ -71,7 +71,18 @@ class Ends:
     pressure_pa: Complex
 
     def beyond(self, opening: int, part: float, section: Complex) -> tuple[Complex, Complex]:
-        """Y and J of a part of an opening, half of a section of this impedance before it."""
+        """Y and J of a part of an opening, half of a section of this impedance before it.
+
+        Parameters
+        ----------
+        opening : index of the opening.
+        part : of the opening's area.
+        section : (frequencies,) impedance of the section, Pa s/m3.
+
+        Returns
+        -------
+        Admittance Y, m3/(s Pa), and source J, m3/s, (frequencies,) each: Y p + J leaves at a pressure p of the section.
+        """
         if self.given[opening]:
             return np.zeros_like(section), part * self.flow_m3_s[opening]
         y = part / (section / 2 + self.impedance[opening])
@@ -126,7 +137,13 @@ class Sections:
         return self._drop(density_kg_m3 * self._flow(out_m3_s2) * self.length_m / self.area_m2)
 
     def impedance(self, omega_1_s: NDArray[np.float64], density_kg_m3: float, viscosity_m2_s: float) -> Complex:
-        """Impedance z of each section at frequencies, (S, frequencies), Pa s/m3; its resistance where omega is 0."""
+        """Impedance z of each section at frequencies, (S, frequencies), Pa s/m3; its resistance where omega is 0.
+
+        Parameters
+        ----------
+        omega_1_s : (frequencies,) angular frequencies.
+        density_kg_m3, viscosity_m2_s : of blood, the viscosity kinematic.
+        """
         steady = 8 * density_kg_m3 * viscosity_m2_s * self.length_m / (self.area_m2 * self.radius_m**2)
         square = np.multiply.outer(self.radius_m**2 / viscosity_m2_s, 1j * omega_1_s)  # i alpha^2, which is -k^2
         fraction = np.full_like(square, 2.0 * FRACTIONS)

@@ -32,7 +32,10 @@ Real = Callable[[float], Any]
 
 
 def bgk(real: Real, equilibrium: str, q: int) -> Any:
-    """One relaxation time (Bhatnagar, Gross and Krook 1954): TRT with omega- = omega+."""
+    """One relaxation time (Bhatnagar, Gross and Krook 1954): TRT with omega- = omega+.
+
+    The parameters are those of :mod:`solver.kernels`.
+    """
     two_rates = trt(real, equilibrium, q)
 
     @node_function
@@ -42,6 +45,7 @@ def bgk(real: Real, equilibrium: str, q: int) -> Any:
     return collide
 
 
+# long because the formula of each direction is written out, and the functions close over the same numbers
 def trt(real: Real, equilibrium: str, q: int) -> Any:
     """Two relaxation times (Ginzburg, Verhaeghe and d'Humières 2008, Commun. Comput. Phys. 3, 427).
 
@@ -55,6 +59,8 @@ def trt(real: Real, equilibrium: str, q: int) -> Any:
 
         h = omega+ rho u + 2 (1 - omega+/2) F,   A = omega+ g+ - w[omega+ drho + B(u, h)],
         v = 3 omega- rho u + 3 (1 - omega-/2) F,   B = omega- g- - w c.v.
+
+    The parameters are those of :mod:`solver.kernels`.
     """
     macroscopic, density = make_macroscopic(real, equilibrium, q), make_density(real, equilibrium)
     quadratic = make_quadratic(real, equilibrium, q)
@@ -158,6 +164,7 @@ def _recursive_third_order(real: Real) -> Any:
     return coefficients
 
 
+# long because the formula of each direction is written out, and the functions close over the same numbers
 def _regularised(real: Real, equilibrium: str, q: int, third_order: Any) -> Any:
     """Rebuild populations from moments: g* = g^eq + (1 - omega) 4.5 w (cc:Pi - tr Pi/3) + w H3 + w[1.5 c.F + B(u, F)].
 
@@ -241,6 +248,8 @@ def projected(real: Real, equilibrium: str, q: int) -> Any:
     """Projected regularised collision (Latt and Chopard 2006, doi:10.1016/j.matcom.2006.05.017).
 
     g* = g^eq + (1 - omega) 4.5 w (cc:Pi - tr Pi/3) + w[1.5 c.F + B(u, F)].
+
+    The parameters are those of :mod:`solver.kernels`.
     """
     return _regularised(real, equilibrium, q, _no_third_order(real))
 
@@ -250,12 +259,16 @@ def recursive(real: Real, equilibrium: str, q: int) -> Any:
 
     a_xxy = ux^2 uy + (1 - omega)(2 ux Pi_xy + uy Pi_xx) and so on (Coreixas et al. 2017,
     doi:10.1103/PhysRevE.96.033306; Jacob, Malaspinas and Sagaut 2018, doi:10.1080/14685248.2018.1540879).
+
+    The parameters are those of :mod:`solver.kernels`.
     """
     return _regularised(real, equilibrium, q, _recursive_third_order(real))
 
 
 def cumulant(real: Real, equilibrium: str, q: int) -> Any:
     """Cumulant collision, see :mod:`solver.kernels.cumulants`.
+
+    The parameters are those of :mod:`solver.kernels`.
 
     Raises
     ------
@@ -270,8 +283,12 @@ def cumulant(real: Real, equilibrium: str, q: int) -> Any:
 ON_D3Q27 = ("cumulant",)
 """Names of the collision models that only D3Q27 has."""
 COLLISIONS: dict[str, Callable[[Real, str, int], Any]] = {
-    "bgk": bgk, "trt": trt, "projected": projected, "recursive": recursive, "cumulant": cumulant,
-}  # fmt: skip
+    "bgk": bgk,
+    "trt": trt,
+    "projected": projected,
+    "recursive": recursive,
+    "cumulant": cumulant,
+}
 """Makers of the collision function for one floating-point type, equilibrium and number of populations, by name."""
 ON_D3Q19 = tuple(name for name in COLLISIONS if name not in ON_D3Q27)
 
@@ -279,6 +296,8 @@ ON_D3Q19 = tuple(name for name in COLLISIONS if name not in ON_D3Q27)
 @cache
 def make_collision(name: str, real: Real, equilibrium: str = "incompressible", q: int = Q) -> Any:
     """The collision function of that name for one floating-point type, equilibrium and number of populations.
+
+    The parameters are those of :mod:`solver.kernels`, `name` that of the collision.
 
     Raises
     ------

@@ -118,6 +118,7 @@ def _make_transforms(real: Any) -> tuple[tuple[Any, Any, Any], tuple[Any, Any, A
     return (to_x, to_y, to_z), (from_z, from_y, from_x)
 
 
+# long and many parameters because each moment is written out, in functions that close over the same numbers
 def _make_relaxed(real: Any) -> Any:
     """Function ``(k, rho, rho - 1, rates, u, F/2) -> k*`` of central moments, less those of fluid of density 1 at rest.
 
@@ -163,9 +164,7 @@ def _make_relaxed(real: Any) -> Any:
         return (third + zz) * k120 + (third + yy) * k102 + four * yz * k111 + two * (xz * k021 + xy * k012)
 
     @node_function
-    def relaxed(
-        k: Populations, rho: Any, drho: Any, rates: Populations, u: Populations, f: Populations
-    ) -> Populations:  # fmt: skip
+    def relaxed(k: Populations, rho: Any, drho: Any, rates: Populations, u: Populations, f: Populations) -> Populations:
         (
             k000, _, k002, _, k011, k012, k020, k021, _,
             _, k101, k102, k110, k111, _, k120, _, _,

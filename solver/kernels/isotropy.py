@@ -34,7 +34,10 @@ PAIRS = 8
 
 @cache
 def make_squares(real: Any, equilibrium: str, q: int = Q) -> Any:
-    """Function ``(g, force) -> (u_x^2, u_y^2, u_z^2)`` of arriving populations."""
+    """Function ``(g, force) -> (u_x^2, u_y^2, u_z^2)`` of arriving populations.
+
+    The parameters are those of :mod:`solver.kernels`.
+    """
     macroscopic = make_macroscopic(real, equilibrium, q)
 
     @node_function

@@ -122,6 +122,8 @@ def make_quadratic(real: Callable[[float], Any], equilibrium: str, q: int = Q) -
 
     which is the default. D3Q27 has no such part (Silva and Semiao 2014, J. Comput. Phys. 269, 259): there the textbook
     form is the only one, and its corners have, beside 4.5 (c_i.a)(c_i.b), what the population at rest has.
+
+    The parameters are those of :mod:`solver.kernels`.
     """
     minus_one, minus_onehalf, three, fourhalf, six = (real(value) for value in (-1, -1.5, 3, 4.5, 6))
 
@@ -142,7 +144,10 @@ def make_quadratic(real: Callable[[float], Any], equilibrium: str, q: int = Q) -
 
 @cache
 def make_link_quadratic(real: Callable[[float], Any], equilibrium: str, q: int = Q) -> Any:
-    """Function ``(c, u) -> B_i(u, u)`` of :func:`make_quadratic` for any moving direction c = c_i as a tuple."""
+    """Function ``(c, u) -> B_i(u, u)`` of :func:`make_quadratic` for any moving direction c = c_i as a tuple.
+
+    The parameters are those of :mod:`solver.kernels`.
+    """
     onehalf, two, three, fourhalf = real(1.5), real(2), real(3), real(4.5)
     standard = q == 27 or equilibrium.endswith("-standard")
 
@@ -165,6 +170,8 @@ def make_macroscopic(real: Callable[[float], Any], equilibrium: str = "incompres
 
     drho = sum g_i; rho u = sum c_i g_i + F/2 with the force of Guo, Zheng and Shi (2002,
     doi:10.1103/PhysRevE.65.046308), and rho of :func:`make_density`.
+
+    The parameters are those of :mod:`solver.kernels`.
     """
     half, density = real(0.5), make_density(real, equilibrium)
     zeroth_and_first_moments, _ = make_moments(q)
@@ -183,6 +190,8 @@ def make_observation(real: Callable[[float], Any], equilibrium: str = "incompres
     """Function ``(g, before, force) -> (drho, u, |u|^2, |u - before|^2)``, the squares in double precision.
 
     Where a population is not finite, drho and |u|^2 are infinite, so that a search for the largest finds the place.
+
+    The parameters are those of :mod:`solver.kernels`.
     """
     macroscopic = make_macroscopic(real, equilibrium, q)
     infinite = real(np.inf)
@@ -205,6 +214,8 @@ def make_stress(real: Callable[[float], Any], equilibrium: str = "incompressible
 
     Pi = sum c_i c_i g_i - (drho/3) I - rho u u + (u F + F u)/2, the non-equilibrium part of the momentum flux; the
     viscous stress is -(1 - 1/(2 tau)) Pi (Krüger et al. 2017, section 4.1, doi:10.1007/978-3-319-44649-3).
+
+    The parameters are those of :mod:`solver.kernels`.
     """
     third, half, density = real(1 / 3), real(0.5), make_density(real, equilibrium)
     _, second_moments = make_moments(q)

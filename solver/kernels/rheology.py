@@ -209,6 +209,8 @@ def make_local_rate(model: str, blended: bool, equilibrium: str, real: Real, pow
     """Function ``(g, force, before, share, numbers) -> (omega, Pi)`` of one node's arriving populations.
 
     `before` is its omega in the step before, `share` that of the blend, which is left out unless `blended`.
+
+    Makers' parameters are those of :mod:`solver.kernels`; `power` is a function ``(base, exponent)``.
     """
     macroscopic, stress = make_macroscopic(real, equilibrium, q), make_stress(real, equilibrium, q)
     density = make_density(real, equilibrium)
@@ -244,6 +246,8 @@ def make_rates(
         omega- = 1/(1/2 + Lambda/(tau - 1/2)) = (2 - omega)/(1 - omega/2 + 2 Lambda omega),
 
     which holds for omega = 0, too. `numbers` tells how to work on several nodes at once, of which n is the first.
+
+    Makers' other parameters are those of :mod:`solver.kernels`.
     """
     if model is None:
 
@@ -286,9 +290,11 @@ def make_fields(model: str | None, blended: bool, equilibrium: str, real: Real, 
     """Function ``(g, n, force, rates, omega, blend) -> (drho, velocity, stress, viscosity)`` of node n.
 
     `rates`, `omega` and `blend` as for :func:`make_rates`; the fields are those of
-    :class:`solver.backends.driver.Fields`, the viscosity 0 without a model. With one, the stress is that with the
+    :class:`solver.backends.fields.Fields`, the viscosity 0 without a model. With one, the stress is that with the
     omega which the next step would collide with, and Bingham's viscosity, which is infinite where nothing is sheared,
     is given as if tau were at most `MOST_TAU` there.
+
+    Makers' parameters are those of :mod:`solver.kernels`.
     """
     macroscopic, stress_of = make_macroscopic(real, equilibrium, q), make_stress(real, equilibrium, q)
     zero, half, one, third = real(0), real(0.5), real(1), real(1 / 3)
@@ -318,7 +324,14 @@ def make_fields(model: str | None, blended: bool, equilibrium: str, real: Real, 
 
 @node_function
 def accumulated(mean: Any, value: Any, share: Any) -> Any:
-    """Mean + share (value - mean), the value itself for a share of 1."""
+    """Mean + share (value - mean), the value itself for a share of 1.
+
+    Parameters
+    ----------
+    mean : of the states before.
+    value : of the present state.
+    share : 1/n of the n-th state.
+    """
     return value if share >= 1 else mean + share * (value - mean)
 
 
@@ -326,7 +339,7 @@ def accumulated(mean: Any, value: Any, share: Any) -> Any:
 def make_accumulation(varying: bool) -> Any:
     """Function ``(means, n, fields, share)`` that takes what :func:`make_fields` tells of node n into means of fields.
 
-    `means` are the arrays of :class:`solver.backends.driver.Fields`, the last of them where the viscosity is `varying`.
+    `means` are the arrays of :class:`solver.backends.fields.Fields`, the last of them where the viscosity is `varying`.
     """
 
     @node_function
@@ -379,7 +392,7 @@ def make_motion(varying: bool, real: Real) -> Any:
 def make_gathering(varying: bool, real: Real) -> Any:
     """Function ``(statistics, n, fields, rates, share)`` that takes what :func:`make_fields` tells of node n into them.
 
-    `statistics` are the arrays of :class:`solver.backends.driver.Statistics`.
+    `statistics` are the arrays of :class:`solver.backends.fields.Statistics`.
     """
     motion = make_motion(varying, real)
 

@@ -43,6 +43,12 @@ def fp16_margin(force: float, drho: float, speed: float) -> float:
         F / (2^-11 (drho/3 + u)).
 
     Steady flow needs the force, or the gradient of pressure, that its friction takes up. Lattice units.
+
+    Parameters
+    ----------
+    force : F per volume.
+    drho : deviation of the density.
+    speed : u.
     """
     return force / (2.0**-11 * (drho / 3 + speed))
 
@@ -110,7 +116,10 @@ def _as_it_is(population: Any) -> Any:
 
 @cache
 def make_access(storage: str, real: Any, q: int = Q) -> Access:
-    """Reads and writes for a way of storage, the type that is computed with, and so many populations a node."""
+    """Reads and writes for a way of storage, the type that is computed with, and so many populations a node.
+
+    The parameters are those of :mod:`solver.kernels`.
+    """
     up, down = real(SCALE), real(1 / SCALE)
     to_real, to_stored = (fp16_to_fp32, fp32_to_fp16) if storage == FP16_BITS else (real, _as_it_is)
 

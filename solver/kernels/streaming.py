@@ -27,9 +27,26 @@ from solver.kernels.node_physics import Populations, node_function
 @node_function
 def _opposite(g: Populations) -> Populations:
     return (
-        g[0], g[2], g[1], g[4], g[3], g[6], g[5], g[8], g[7], g[10], g[9], g[12], g[11], g[14], g[13], g[16], g[15],
-        g[18], g[17],
-    )  # fmt: skip
+        g[0],
+        g[2],
+        g[1],
+        g[4],
+        g[3],
+        g[6],
+        g[5],
+        g[8],
+        g[7],
+        g[10],
+        g[9],
+        g[12],
+        g[11],
+        g[14],
+        g[13],
+        g[16],
+        g[15],
+        g[18],
+        g[17],
+    )
 
 
 @node_function
@@ -59,10 +76,14 @@ class Moves(NamedTuple):
     scatter: Any
 
 
+# long because each population is named: loops over a tuple would not be unrolled
 def make_moves(load_slot: Any, store_slot: Any, q: int = Q) -> Moves:
-    """Reads and writes made of those of single slots, ``load_slot(f, slot)`` and ``store_slot(f, slot, population)``.
+    """Reads and writes from those of single slots, ``load_slot(f, slot)`` and ``store_slot(f, slot, population)``.
 
-    Each population is named: loops over a tuple would not be unrolled.
+    Parameters
+    ----------
+    load_slot, store_slot : functions of one node.
+    q : populations of a node, 19 or 27.
     """
 
     @node_function
@@ -169,10 +190,15 @@ def _with_corners(moves: Moves, load_slot: Any, store_slot: Any) -> Moves:
     def load(f: Any, first: int, stride: int) -> Populations:
         return (
             *load_19(f, first, stride),
-            load_slot(f, first + 19 * stride), load_slot(f, first + 20 * stride), load_slot(f, first + 21 * stride),
-            load_slot(f, first + 22 * stride), load_slot(f, first + 23 * stride), load_slot(f, first + 24 * stride),
-            load_slot(f, first + 25 * stride), load_slot(f, first + 26 * stride),
-        )  # fmt: skip
+            load_slot(f, first + 19 * stride),
+            load_slot(f, first + 20 * stride),
+            load_slot(f, first + 21 * stride),
+            load_slot(f, first + 22 * stride),
+            load_slot(f, first + 23 * stride),
+            load_slot(f, first + 24 * stride),
+            load_slot(f, first + 25 * stride),
+            load_slot(f, first + 26 * stride),
+        )
 
     @node_function
     def store(f: Any, first: int, stride: int, g: Populations) -> None:
@@ -218,20 +244,40 @@ def _with_corners(moves: Moves, load_slot: Any, store_slot: Any) -> Moves:
 @node_function
 def _link_address(a: Any, n: int, stride: int) -> Populations:
     return (
-        a[n], a[n + stride], a[n + 2 * stride], a[n + 3 * stride], a[n + 4 * stride], a[n + 5 * stride],
-        a[n + 6 * stride], a[n + 7 * stride], a[n + 8 * stride], a[n + 9 * stride], a[n + 10 * stride],
-        a[n + 11 * stride], a[n + 12 * stride], a[n + 13 * stride], a[n + 14 * stride], a[n + 15 * stride],
-        a[n + 16 * stride], a[n + 17 * stride],
-    )  # fmt: skip
+        a[n],
+        a[n + stride],
+        a[n + 2 * stride],
+        a[n + 3 * stride],
+        a[n + 4 * stride],
+        a[n + 5 * stride],
+        a[n + 6 * stride],
+        a[n + 7 * stride],
+        a[n + 8 * stride],
+        a[n + 9 * stride],
+        a[n + 10 * stride],
+        a[n + 11 * stride],
+        a[n + 12 * stride],
+        a[n + 13 * stride],
+        a[n + 14 * stride],
+        a[n + 15 * stride],
+        a[n + 16 * stride],
+        a[n + 17 * stride],
+    )
 
 
 @node_function
 def _link_address_27(a: Any, n: int, stride: int) -> Populations:
     return (
         *_link_address(a, n, stride),
-        a[n + 18 * stride], a[n + 19 * stride], a[n + 20 * stride], a[n + 21 * stride], a[n + 22 * stride],
-        a[n + 23 * stride], a[n + 24 * stride], a[n + 25 * stride],
-    )  # fmt: skip
+        a[n + 18 * stride],
+        a[n + 19 * stride],
+        a[n + 20 * stride],
+        a[n + 21 * stride],
+        a[n + 22 * stride],
+        a[n + 23 * stride],
+        a[n + 24 * stride],
+        a[n + 25 * stride],
+    )
 
 
 def make_link_address(q: int = Q) -> Any:

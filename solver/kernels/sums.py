@@ -37,7 +37,12 @@ def split(x: Any) -> tuple[Any, Any, Any]:
 
 
 def joined(first: Any, second: Any, third: Any) -> Any:
-    """The number that limbs stand for."""
+    """The number that limbs stand for.
+
+    Parameters
+    ----------
+    first, second, third : limbs, numbers or arrays of one shape, the first the most significant.
+    """
     return ((third * DOWN + second) * DOWN + first) * DOWN
 
 
@@ -52,7 +57,14 @@ def total(limbs: Limbs) -> NDArray[np.float64]:
 
 @njit(cache=True)
 def limbs_by_group(values: NDArray[np.floating], group: NDArray[np.integer], groups: int) -> Limbs:
-    """Limbs of the sum of the values of each group, (groups, 3)."""
+    """Limbs of the sum of the values of each group, (groups, 3).
+
+    Parameters
+    ----------
+    values : (K,) numbers.
+    group : (K,) group of each, 0 to groups - 1.
+    groups : number of groups.
+    """
     limbs = np.zeros((groups, LIMBS), np.int64)
     for k in range(len(values)):
         first, second, third = split(np.float64(values[k]))

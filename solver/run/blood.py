@@ -54,30 +54,68 @@ def newtonian(rate: Rates, mu_pa_s: float) -> Rates:
 
 
 def carreau_yasuda(rate: Rates, mu_0_pa_s: float, mu_inf_pa_s: float, lambda_s: float, a: float, n: float) -> Rates:
-    """mu_inf + (mu_0 - mu_inf) [1 + (lambda g)^a]^((n - 1)/a); Carreau's model where a = 2."""
+    """mu_inf + (mu_0 - mu_inf) [1 + (lambda g)^a]^((n - 1)/a); Carreau's model where a = 2.
+
+    Parameters
+    ----------
+    rate : g, shear rate, 1/s.
+    mu_0_pa_s, mu_inf_pa_s : viscosity at rest and at large shear rates.
+    lambda_s : time constant.
+    a, n : exponents.
+    """
     return mu_inf_pa_s + (mu_0_pa_s - mu_inf_pa_s) * (1 + (lambda_s * rate) ** a) ** ((n - 1) / a)
 
 
 def casson(rate: Rates, yield_stress_pa: float, mu_c_pa_s: float, mu_max_pa_s: float) -> Rates:
-    """(sqrt(tau_y/g) + sqrt(mu_c))^2, at most mu_max."""
+    """(sqrt(tau_y/g) + sqrt(mu_c))^2, at most mu_max.
+
+    Parameters
+    ----------
+    rate : g, shear rate, 1/s.
+    yield_stress_pa : tau_y.
+    mu_c_pa_s, mu_max_pa_s : Casson's viscosity, and the largest.
+    """
     with np.errstate(divide="ignore"):
         return np.minimum((np.sqrt(yield_stress_pa / rate) + np.sqrt(mu_c_pa_s)) ** 2, mu_max_pa_s)
 
 
 def power_law(rate: Rates, k_pa_s_n: float, n: float) -> Rates:
-    """Power of the shear rate, k g^(n - 1)."""
+    """Power of the shear rate, k g^(n - 1).
+
+    Parameters
+    ----------
+    rate : g, shear rate, 1/s.
+    k_pa_s_n : consistency, Pa s^n.
+    n : exponent.
+    """
     with np.errstate(divide="ignore"):
         return k_pa_s_n * rate ** (n - 1)
 
 
 def bingham(rate: Rates, yield_stress_pa: float, mu_p_pa_s: float) -> Rates:
-    """mu_p + tau_y/g; infinite where nothing is sheared."""
+    """mu_p + tau_y/g; infinite where nothing is sheared.
+
+    Parameters
+    ----------
+    rate : g, shear rate, 1/s.
+    yield_stress_pa : tau_y.
+    mu_p_pa_s : plastic viscosity.
+    """
     with np.errstate(divide="ignore"):
         return mu_p_pa_s + yield_stress_pa / rate
 
 
 def herschel_bulkley(rate: Rates, yield_stress_pa: float, k_pa_s_n: float, n: float, m_s: float) -> Rates:
-    """With a yield stress, k g^(n - 1) + tau_y (1 - exp(-m g))/g (Papanastasiou 1987, doi:10.1122/1.549926)."""
+    """With a yield stress, k g^(n - 1) + tau_y (1 - exp(-m g))/g (Papanastasiou 1987, doi:10.1122/1.549926).
+
+    Parameters
+    ----------
+    rate : g, shear rate, 1/s.
+    yield_stress_pa : tau_y.
+    k_pa_s_n : consistency, Pa s^n.
+    n : exponent.
+    m_s : Papanastasiou's m; the larger, the sharper the fluid yields.
+    """
     with np.errstate(divide="ignore", invalid="ignore"):
         plastic = np.where(rate > 0, -np.expm1(-m_s * rate) / rate, m_s)
     return power_law(rate, k_pa_s_n, n) + yield_stress_pa * plastic

@@ -149,6 +149,15 @@ def make_boundary_schedule(
 ) -> tuple[BoundarySchedule, list[str]]:
     """Conditions in lattice units, and what had to be said about them.
 
+    Parameters
+    ----------
+    nodes : the geometry.
+    settings : of the stage.
+    waveforms : flows and pressures at the openings.
+    units : scales to SI.
+    ramp_s : time over which the inflow is raised.
+    period_s : of the boundary conditions; none if they are steady.
+
     Raises
     ------
     StageError

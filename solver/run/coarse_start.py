@@ -27,12 +27,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from solver.backends.driver import Fields
+from solver.backends.fields import Fields
 from solver.domain.halving import NotHalved, Rows, halved
 from solver.domain.nodes import Nodes
 from solver.run.divergence import DivergenceError
+from solver.run.expected_flow import wall_radius_mm
 from solver.run.flow_file import FlowWriter
-from solver.run.plan import Plan, make_plan, wall_radius_mm
+from solver.run.plan import Plan, make_plan
 from solver.run.prolongation import Prolongation
 from solver.run.setup import find_device, foresee, lay_out, make_driver
 from solver.run.simulation import CoarseHelp, Simulation
@@ -181,8 +182,9 @@ def from_coarser(simulation: Simulation) -> tuple[Coarse, Start] | None:
         return None
     try:
         coarse = Coarse(simulation)
-        simulation.log.info("first at twice the spacing, %.3g mm: %d fluid nodes", coarse.nodes.spacing_mm,
-                            coarse.nodes.count)  # fmt: skip
+        simulation.log.info(
+            "first at twice the spacing, %.3g mm: %d fluid nodes", coarse.nodes.spacing_mm, coarse.nodes.count
+        )
         start = coarse.begin()
     except (NotHalved, DivergenceError) as reason:
         simulation.log.info("note: no start from twice the spacing: %s", reason)
@@ -190,8 +192,10 @@ def from_coarser(simulation: Simulation) -> tuple[Coarse, Start] | None:
     rows = coarse.run.monitor.rows
     simulation.log.info(
         "start from twice the spacing: %d steps there, residual %.2g; about %d steps are expected here",
-        start.steps, rows[-1].residual, simulation.forecast.from_flow(simulation.driver.on_host).steps,
-    )  # fmt: skip
+        start.steps,
+        rows[-1].residual,
+        simulation.forecast.from_flow(simulation.driver.on_host).steps,
+    )
     return coarse, start
 
 

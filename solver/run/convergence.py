@@ -27,7 +27,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from solver.run.monitor import Row
+from solver.run.monitor import Monitor, Row
+from solver.run.schedule import Schedule
 
 Reals = NDArray[np.float64]
 
@@ -208,7 +209,14 @@ def dominant_period_s(times_s: Reals, values: Reals) -> float | None:
 
 
 def fluctuation(rows: Sequence[Row], through_s: float, velocity_rms: float) -> Fluctuation:
-    """Of evenly spaced rows of a flow, whose flow-through time and fluctuation of the velocity are given."""
+    """Of evenly spaced rows of a flow, whose flow-through time and fluctuation of the velocity are given.
+
+    Parameters
+    ----------
+    rows : of the monitor.
+    through_s : flow-through time.
+    velocity_rms : root mean square of the velocity's deviation from its mean, over that of the mean.
+    """
     found, times = signals(rows), np.array([row.time_s for row in rows])
     columns = np.concatenate([*found.values()], axis=1)
     liveliest = columns[:, int(np.argmax(columns.std(axis=0)))]
@@ -221,6 +229,40 @@ def fluctuation(rows: Sequence[Row], through_s: float, velocity_rms: float) -> F
         standard_error={name: standard_error(values) for name, values in found.items()},
         period_s=dominant_period_s(times, liveliest),
     )
+
+
+def is_steady(rows: Sequence[Row], quiet: int, raised_s: float, tolerance: float) -> bool:
+    """Little change, little change over a viscous time, and as much flowing out as in, once the ramp is over.
+
+    Parameters
+    ----------
+    rows : of the monitor.
+    quiet : number of rows, the last ones, that must be so.
+    raised_s : time from which on the flow is what it was asked for.
+    tolerance : of the change and of the residual.
+    """
+    last = rows[-quiet:]
+    raised = last[0].time_s >= raised_s and len(rows) > max(1, quiet - 1)
+    return raised and all(
+        row.change < tolerance and row.residual < tolerance and abs(row.balance) < BALANCE for row in last
+    )
+
+
+def is_periodic(monitor: Monitor, schedule: Schedule, step: int, tolerance: float) -> bool:
+    """Whether a cycle is over, as many as asked for, that differs little from the one before.
+
+    Parameters
+    ----------
+    monitor : of the run.
+    schedule : of the run.
+    step : that it has come to.
+    tolerance : of the difference, relative.
+    """
+    cycle, within = schedule.place(step)
+    if within != schedule.cycle or cycle < schedule.least_cycles:
+        return False
+    found = monitor.periodicity()
+    return found is not None and max(found.values()) <= tolerance
 
 
 @dataclass

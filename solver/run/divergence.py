@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from solver.backends.driver import Observation
+from solver.backends.observation import Observation
 from solver.domain.nodes import Nodes
 from solver.run.boundary_schedule import raised
 from solver.run.monitor import Row
@@ -142,7 +142,14 @@ def advice(
 
 
 def advice_message(changes: dict[str, Any], settings: SolveSettings, nodes: Nodes) -> str:
-    """Advice as a sentence."""
+    """Advice as a sentence.
+
+    Parameters
+    ----------
+    changes : of the settings, by key; ``spacing_mm`` is that of voxelize, none: to leave a key out.
+    settings : as they are.
+    nodes : the geometry, whose spacing is named.
+    """
     sentences = []
     for key, value in changes.items():
         if key == "spacing_mm":

@@ -59,7 +59,14 @@ class Attempt:
         return plan
 
     def climbed(self, plan: Plan, step: int, grid_reynolds: float) -> "Attempt":
-        """What goes on at a step, where the flow is faster than the plan's models are for."""
+        """What goes on at a step, where the flow is faster than the plan's models are for.
+
+        Parameters
+        ----------
+        plan : of this attempt, which has safer models left.
+        step : from which on they are used.
+        grid_reynolds : that the flow had reached.
+        """
         why = (
             f"from step {step} on {plan.safer[0]}, after {plan.models}: the grid Reynolds number had reached"
             f" {grid_reynolds:.0f}, and these models are for about {plan.models.most:.0f}"
@@ -67,7 +74,14 @@ class Attempt:
         return replace(self, rung=plan.safer[0].rung, since=step, past=(*self.past, why), restored=False)
 
     def after(self, settings: SolveSettings, plan: Plan, diverged: DivergenceError) -> "Attempt | None":
-        """What begins again from rest after a flow diverged; none where nothing is left to try."""
+        """What begins again from rest after a flow diverged; none where nothing is left to try.
+
+        Parameters
+        ----------
+        settings : of the stage.
+        plan : of this attempt.
+        diverged : how it ended.
+        """
         if settings.collision != "auto" or settings.lambda_trt is not None:
             return None
         peak = faster(plan, diverged.reached_m_s) if self.peak_speed_m_s is None else None

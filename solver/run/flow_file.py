@@ -33,8 +33,12 @@ ITEM_BYTES = 4
 VARYING = {"viscosity_pa_s": 1}
 """The effective viscosity, beside them where it varies."""
 
-MEANS = {"velocity_m_s": "velocity_mean_m_s", "pressure_pa": "pressure_mean_pa",
-         "viscous_stress_pa": "viscous_stress_mean_pa", "viscosity_pa_s": "viscosity_mean_pa_s"}  # fmt: skip
+MEANS = {
+    "velocity_m_s": "velocity_mean_m_s",
+    "pressure_pa": "pressure_mean_pa",
+    "viscous_stress_pa": "viscous_stress_mean_pa",
+    "viscosity_pa_s": "viscosity_mean_pa_s",
+}
 """Their means over time."""
 
 
@@ -65,6 +69,13 @@ def steady_statistics(
 ) -> FlowStatistics:
     """Statistics of a flow that stays as it is: velocity (N, 3), viscous stress (N, 6) in VTK's order, viscosity (N,)
     or the same everywhere.
+
+    Parameters
+    ----------
+    velocity_m_s : (N, 3), x, y, z.
+    viscous_stress_pa : (N, 6), XX, YY, ZZ, XY, YZ, XZ.
+    viscosity_pa_s : (N,), or one number.
+    density_kg_m3 : of blood.
     """
     square = (velocity_m_s**2).sum(axis=1)
     contracted = (viscous_stress_pa[:, :3] ** 2).sum(axis=1) + 2 * (viscous_stress_pa[:, 3:] ** 2).sum(axis=1)
@@ -106,6 +117,14 @@ class FlowWriter:
     ) -> None:
         """Add one time step: velocity (N, 3), pressure (N,), viscous stress (N, 6) in VTK's order, and the effective
         viscosity (N,) where it varies, all SI.
+
+        Parameters
+        ----------
+        time_s : of the step.
+        velocity_m_s : (N, 3), x, y, z.
+        pressure_pa : (N,).
+        viscous_stress_pa : (N, 6), XX, YY, ZZ, XY, YZ, XZ.
+        viscosity_pa_s : (N,) effective viscosity, where it varies.
         """
         fields = (velocity_m_s, pressure_pa, viscous_stress_pa, *viscosity_pa_s)
         self._require_room(fields)
@@ -123,6 +142,12 @@ class FlowWriter:
     ) -> None:
         """Put the means over time, shaped as the arrays of a time step, and statistics in place of those that there
         may be.
+
+        Parameters
+        ----------
+        velocity_m_s, pressure_pa, viscous_stress_pa, viscosity_pa_s : means over time, as :meth:`append` takes a
+            step's.
+        statistics : over the same time.
         """
         arrays = (velocity_m_s, pressure_pa, viscous_stress_pa, *viscosity_pa_s, *statistics)
         self._require_room(arrays)

@@ -128,6 +128,7 @@ def rounded_down(value: float) -> float:
     return floor(value / digit + 1e-9) * digit
 
 
+# many parameters because each is a symbol of the formula
 def settling_s(
     length_m: float,
     radius_m: float,

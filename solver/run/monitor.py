@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from solver.backends.driver import Observation
+from solver.backends.observation import Observation
 from solver.domain.nodes import Nodes
 from solver.run.plan import Plan
 from solver.run.schedule import LEAST_COUNTED

@@ -66,6 +66,11 @@ class Schedule:
             first_kept=self.first_kept + cycles,
         )
 
+    @property
+    def end(self) -> NDArray[np.int64]:
+        """What of a steady run's rows and mean hangs on where it ends at the latest; nothing of a periodic one's."""
+        return np.array([] if self.cycle else [self.interval, self.sample, self.last], np.int64)
+
     def next_stop(self, step: int) -> int:
         """The next step at which something is due."""
         stops = [(step // every + 1) * every for every in (self.interval, self.sample)]
@@ -159,29 +164,11 @@ def make_schedule(
         If the cycles are more steps than the run may have, or fewer than averages need.
     """
     if period_s is None:
-        most = max(2, settings.max_steps // 2 * 2)
-        usual = min(viscous_steps / VISCOUS_ROWS, crossing_steps / SAMPLES)
-        interval = min(most, even(settings.monitor_s / dt_s if settings.monitor_s else max(LEAST_INTERVAL, usual)))
-        last = most // interval * interval  # a row, which a run that ends later has, too
-        quiet = max(1, round(viscous_steps / VISCOUS_ROWS / interval))
-        sample = even(max(LEAST_INTERVAL, min(interval, crossing_steps / SAMPLES)))
-        counted, most = (
-            interval * max(1, ceil(viscous_steps / times / interval)) for times in (MOST_COUNTED, LEAST_COUNTED)
-        )
-        return Schedule(interval, sample, last, counted, most, quiet)
+        return _of_steady(settings, dt_s, viscous_steps, crossing_steps)
     rows, cycle = rows_per_cycle(settings, period_s), even(period_s / dt_s)
     moments = moments_per_cycle(rows)
     stride = max(each for each in range(1, moments // SAMPLES + 1) if moments % each == 0)
-    if settings.cycles * cycle > settings.max_steps:
-        raise StageError(
-            f"solve.cycles {settings.cycles} of {period_s:g} s need {settings.cycles * cycle} steps, above"
-            f" solve.max_steps {settings.max_steps}; raise it, or choose a coarser spacing"
-        )
-    if settings.phase_averages and settings.cycles < 2:
-        raise StageError(
-            "solve.phase_averages: they are over all cycles but the first, and solve.cycles is 1; raise it, or leave"
-            " phase_averages out"
-        )
+    _require_steps_and_cycles(settings, period_s, cycle)
     phases = settings.phases or [k / settings.snapshots for k in range(1, settings.snapshots + 1)]
     return Schedule(
         interval=cycle // rows,
@@ -195,6 +182,34 @@ def make_schedule(
         snapshots=tuple(sorted({min(even(phase * cycle), cycle) for phase in phases})),
         compared=cycle // rows * (int(np.argmax(inflow)) + 1),
     )
+
+
+def _of_steady(settings: SolveSettings, dt_s: float, viscous_steps: float, crossing_steps: float) -> Schedule:
+    """Schedule of a run under steady boundary conditions."""
+    most = max(2, settings.max_steps // 2 * 2)
+    usual = min(viscous_steps / VISCOUS_ROWS, crossing_steps / SAMPLES)
+    interval = min(most, even(settings.monitor_s / dt_s if settings.monitor_s else max(LEAST_INTERVAL, usual)))
+    last = most // interval * interval  # a row, which a run that ends later has, too
+    quiet = max(1, round(viscous_steps / VISCOUS_ROWS / interval))
+    sample = even(max(LEAST_INTERVAL, min(interval, crossing_steps / SAMPLES)))
+    counted, most = (
+        interval * max(1, ceil(viscous_steps / times / interval)) for times in (MOST_COUNTED, LEAST_COUNTED)
+    )
+    return Schedule(interval, sample, last, counted, most, quiet)
+
+
+def _require_steps_and_cycles(settings: SolveSettings, period_s: float, cycle: int) -> None:
+    """Check that the run may have the steps of its cycles, and has the cycles of its averages."""
+    if settings.cycles * cycle > settings.max_steps:
+        raise StageError(
+            f"solve.cycles {settings.cycles} of {period_s:g} s need {settings.cycles * cycle} steps, above"
+            f" solve.max_steps {settings.max_steps}; raise it, or choose a coarser spacing"
+        )
+    if settings.phase_averages and settings.cycles < 2:
+        raise StageError(
+            "solve.phase_averages: they are over all cycles but the first, and solve.cycles is 1; raise it, or leave"
+            " phase_averages out"
+        )
 
 
 def even(steps: float) -> int:

@@ -78,7 +78,15 @@ def make_driver(backend: str, lattice: Lattice, subdomain: NDArray[np.integer] |
 
 
 def lay_out(nodes: Nodes, settings: SolveSettings, plan: Plan, walls: str) -> Lattice:
-    """The lattice of a plan, with the named walls."""
+    """The lattice of a plan, with the named walls.
+
+    Parameters
+    ----------
+    nodes : the geometry.
+    settings : precision and equilibrium.
+    plan : all else.
+    walls : name of the wall scheme, one of :data:`solver.boundary.walls.WALLS`.
+    """
     return build_lattice(
         nodes if plan.q == Q else nodes.with_corners(),
         plan.models.collision,
@@ -107,14 +115,29 @@ def is_isotropic(settings: SolveSettings, plan: Plan) -> bool:
 
 
 def foresee(nodes: Nodes, settings: SolveSettings, plan: Plan, device: Device) -> Forecast:
-    """What the run of a plan is expected to take on a device, which fails as :func:`forecast` does."""
+    """What the run of a plan is expected to take on a device, which fails as :func:`forecast` does.
+
+    Parameters
+    ----------
+    nodes : the geometry.
+    settings : of the stage.
+    plan : what is run.
+    device : what runs it.
+    """
     means = 1 + (len(plan.schedule.snapshots) if plan.schedule.averaged else 0)
     varying = plan.rheology is not None or any(models.eddies or models.layers for models in plan.safer)
     return forecast(nodes, settings.precision, plan.expected_steps, device, means, varying, plan.q)
 
 
 def forecast_summary(expected: Forecast, plan: Plan, device: Device) -> str:
-    """The forecast as the log has it."""
+    """The forecast as the log has it.
+
+    Parameters
+    ----------
+    expected : the forecast.
+    plan : what is run.
+    device : what runs it.
+    """
     basis = "until friction has settled the flow"
     if cycle := plan.schedule.cycle:
         basis = f"{expected.steps // cycle} of at most {plan.schedule.cycles} cycles"

@@ -6,100 +6,43 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from solver.backends.driver import MEAN, Driver, Fields, Statistics
+from solver.backends.driver import Driver
+from solver.backends.fields import MEAN
 from solver.domain.nodes import Nodes
-from solver.kernels.rheology import thinned
 from solver.run import divergence, time_left
 from solver.run.checkpoint import Arrays, Checkpoints
-from solver.run.convergence import BALANCE, CERTAIN, MARGIN, QUIET, Fluctuation, Watch, fluctuation, standard_error
+from solver.run.convergence import (
+    BALANCE,
+    CERTAIN,
+    QUIET,
+    Fluctuation,
+    Watch,
+    fluctuation,
+    is_periodic,
+    is_steady,
+    standard_error,
+)
 from solver.run.divergence import DivergenceError
 from solver.run.fallback import FIRST, Attempt
-from solver.run.flow_file import FlowStatistics, FlowWriter, steady_statistics
+from solver.run.flow_file import FlowWriter
 from solver.run.forecast import Forecast
-from solver.run.monitor import Monitor, Row, last_cycles_differ
+from solver.run.handover import Carried, CoarseLattice, OutgrownError, StaleError
+from solver.run.monitor import Monitor, Row
 from solver.run.plan import Plan
+from solver.run.results import Results
 from solver.run.settings import SolveSettings
 from solver.run.setup import _minutes
 from solver.run.start import Start
+from solver.run.unsettled import shortfall
 from solver.runtime.errors import StageError
 from solver.runtime.interruption import Interruption
 
 LOG_EVERY_S = 5.0
-
-
-def in_si(fields: Fields, plan: Plan) -> tuple[NDArray[np.floating], ...]:
-    """Velocity (N, 3), pressure (N,), viscous stress (N, 6) in the order of VTK, XX YY ZZ XY YZ XZ, and viscosity (N,)
-    where it varies.
-
-    Where nodes are thickened, at an inlet whose flow turns back, the stress is that of blood at their shear rate.
-    """
-    units, rheology = plan.units, plan.rheology
-    viscous: float | NDArray[np.float64] = -(1 - 1 / (2 * units.tau)) * units.stress_pa
-    if rheology is not None and rheology.blend is not None and fields.viscosity is not None:
-        viscous = viscous * thinned(fields.viscosity, rheology.blend, (units.tau - 0.5) / 3)[:, None]
-    return (
-        fields.velocity.T * units.speed_m_s,
-        fields.drho * units.pressure_pa + plan.boundary_schedule.reference_pa,
-        fields.stress[[0, 1, 2, 3, 5, 4]].T * viscous,
-        *(() if fields.viscosity is None else (fields.viscosity * units.dynamic_pa_s,)),
-    )
-
-
-@dataclass(frozen=True)
-class Carried:
-    """What a run hands over to the one that goes on with other models.
-
-    Attributes
-    ----------
-    step, seconds : how far it came, and what that took.
-    state : of its driver, without means.
-    monitor : its rows, and from where on changes are counted.
-    start : what it began with.
-    """
-
-    step: int
-    seconds: float
-    state: Mapping[str, NDArray[Any]]
-    monitor: Monitor
-    start: Start
-
-
-class StaleError(Exception):
-    """A checkpoint recorded an attempt, but its state is of no use: the run begins as any other."""
-
-
-class OutgrownError(Exception):
-    """Raised by a run whose flow is faster than its models are for.
-
-    Attributes
-    ----------
-    carried : what goes on.
-    grid_reynolds : that the flow had reached.
-    """
-
-    def __init__(self, carried: Carried, grid_reynolds: float) -> None:
-        super().__init__()
-        self.carried, self.grid_reynolds = carried, grid_reynolds
-
-
-class CoarseLattice(Protocol):
-    """The lattice of twice the spacing, as far as a run needs it: see :mod:`solver.run.coarse_start`."""
-
-    nodes: Nodes
-
-    def correct(self, step: int, residual: float) -> int:
-        """Correct the fine flow where that is due; steps that the coarse lattice took."""
-
-    def state(self) -> dict[str, NDArray[Any]]:
-        """What the next corrections depend on."""
-
-    def restore(self, state: Mapping[str, NDArray[Any]]) -> None:
-        """Go on from a state."""
 
 
 @dataclass
@@ -142,17 +85,19 @@ class Simulation:
         self.state = "unsettled"
         self.fluctuation: Fluctuation | None = None
         self.watch = Watch(
-            schedule.interval, self.plan.through_steps, self._raised_s / dt_s, self.settings.steady_tolerance,
-            self.settings.unsteady_tolerance, self.settings.unsteady_throughs,
-        )  # fmt: skip
+            schedule.interval,
+            self.plan.through_steps,
+            self._raised_s / dt_s,
+            self.settings.steady_tolerance,
+            self.settings.unsteady_tolerance,
+            self.settings.unsteady_throughs,
+        )
         self._ended = False
-        self._averaged = False
+        self._results = Results(self.driver)
         self._unseen: int | None = None
-        self._snapshots: list[int] = []
         self._logged = time.monotonic()
         self._marks: list[tuple[int, float]] = []
         self._outgrown: tuple[int, float] | None = None
-        self._limited: list[float] = []
         self._coarse: CoarseLattice | None = None
 
     @property
@@ -199,7 +144,8 @@ class Simulation:
                 self._judge_mean()
             if not self.converged and self.settings.unsettled == "refuse":
                 self._refuse(writer)
-        self._finish(writer)
+        self._results.finish(self.step, self.plan, self.state, writer)
+        self.bytes = self.driver.memory_bytes()
 
     def _began(self, start: Start) -> None:
         """Take in what the run began with: where that is a flow, nothing is raised."""
@@ -235,31 +181,8 @@ class Simulation:
         """By how much the flow had not settled when its time was up, and what to raise; none of one that had."""
         if self.converged:
             return None
-        settings = self.settings
-        if self.plan.schedule.cycle:
-            return (
-                f"not periodic: {last_cycles_differ(self.monitor)} (at most {settings.periodic_tolerance:.2%} wanted);"
-                f" raise solve.cycles (now {settings.cycles})"
-            )
-        if self.fluctuation:
-            balance = float(np.mean([row.balance for row in self.counted_rows]))
-            return (
-                f"out of balance: the flow only fluctuates by now, but on average outflow and inflow differ by"
-                f" {balance:+.2%} of the inflow (at most {BALANCE:.1%}); choose a finer spacing"
-            )
-        row = self.monitor.rows[-1]
-        found = (
-            f"not converged: after {self.step} steps ({row.time_s:.3g} s) the residual is {row.residual:.2g} (wanted"
-            f" {settings.steady_tolerance:g}) and the balance {row.balance:+.2%} (at most {BALANCE:.1%})"
-        )
-        if self.watch.begun is not None or self.watch.outcome != "settles":
-            left = self.watch.least_steps_left(self.monitor.rows)
-            why = f"; the flow {self.watch.outcome}, and its mean is reported:"
-        else:
-            left, _ = time_left.by_residual(self.monitor.rows, self.watch.ramp, settings.steady_tolerance)
-            why = ";"
-        enough = f" to {float(f'{MARGIN * (self.step + left):.1e}'):.0f}" if np.isfinite(left) else ""
-        return f"{found}{why} raise solve.max_steps{enough} (now {settings.max_steps})"
+        mean_rows = self.counted_rows if self.fluctuation else None
+        return shortfall(self.settings, self.plan.schedule, self.monitor, self.watch, self.step, mean_rows)
 
     def _advance(self, writer: FlowWriter, interruption: Interruption) -> None:
         start, schedule = time.monotonic() - self.seconds, self.plan.schedule
@@ -273,7 +196,7 @@ class Simulation:
             if schedule.observed_at(stop):
                 self.driver.observe(self.monitor.compares(stop))
                 self._unseen = stop
-            self._keep(writer)
+            self._results.keep(self.step, self.plan, self.watch.begun, writer)
             self.seconds = time.monotonic() - start
             self._mark()
             if schedule.may_end(stop):
@@ -295,8 +218,11 @@ class Simulation:
     def _may_end(self) -> bool:
         """Whether the run ends here: the flow is periodic, steady, or fluctuates about a mean that is good enough."""
         if self.plan.schedule.cycle:
-            self.state = "periodic" if self._is_periodic() else self.state
-        elif self._is_steady():
+            cycle, _ = self.plan.schedule.place(self.step)
+            raised = self._raised_s <= (cycle - 1) * self.plan.schedule.cycle * self.plan.units.dt_s
+            if raised and is_periodic(self.monitor, self.plan.schedule, self.step, self.settings.periodic_tolerance):
+                self.state = "periodic"
+        elif is_steady(self.monitor.rows, self.plan.schedule.quiet, self._raised_s, self.settings.steady_tolerance):
             self.state = "steady"
         else:
             return self._watched()
@@ -309,8 +235,11 @@ class Simulation:
             row = self.monitor.rows[-1]
             self.log.info(
                 "step %d, %.4g s: the flow does not come to rest, it fluctuates (residual %.2g); it goes on as an"
-                " unsteady flow, whose mean is taken from here on", row.step, row.time_s, row.residual,
-            )  # fmt: skip
+                " unsteady flow, whose mean is taken from here on",
+                row.step,
+                row.time_s,
+                row.residual,
+            )
         elif self.watch.begun != before:
             self.log.info("step %d: the flow %s after all; a mean will begin again", self.step, self.watch.outcome)
         return ended
@@ -339,12 +268,16 @@ class Simulation:
         self._see()
         arrays = {f"driver/{name}": array for name, array in self.driver.state().items()}
         arrays |= {f"monitor/{name}": array for name, array in self.monitor.state().items()}
-        arrays |= {"seconds": np.array(self.seconds), "averaged": np.array(self._averaged), "end": self._end()}
+        arrays |= {
+            "seconds": np.array(self.seconds),
+            "averaged": np.array(self._results.averaged),
+            "end": self.plan.schedule.end,
+        }
         arrays |= {"attempt": self.attempt.packed(), "outgrown": np.array(self._outgrown or ())}
         arrays |= {"start": self.start.array()}
         if self._coarse:
             arrays |= {f"coarse/{name}": array for name, array in self._coarse.state().items()}
-        taken = {step: partial(writer.taken, k) for k, step in enumerate(self._snapshots)}
+        taken = {step: partial(writer.taken, k) for k, step in enumerate(self._results.snapshots)}
         begin = time.monotonic()
         checkpoints.write(self.step, arrays, taken)
         size = sum(array.nbytes for array in arrays.values()) / 1e6
@@ -364,14 +297,14 @@ class Simulation:
         self.monitor.restore(_under("monitor/", state.arrays))
         if self.plan.schedule.cycle is None:
             self._ended = self.watch.replay(self.monitor.rows)
-        if not np.array_equal(state.arrays["end"], self._end()) and self.watch.begun is None:
+        if not np.array_equal(state.arrays["end"], self.plan.schedule.end) and self.watch.begun is None:
             # the mean of this run begins elsewhere
             driver, averaged = {name: array for name, array in driver.items() if "mean-" not in name}, False
         self.driver.restore(driver)
         for snapshot in state.snapshots.values():
             writer.restore(snapshot)
-        self.step, self._snapshots = state.step, [*state.snapshots]
-        self.seconds, self._averaged = float(state.arrays["seconds"]), averaged
+        self.step, self._results.snapshots = state.step, [*state.snapshots]
+        self.seconds, self._results.averaged = float(state.arrays["seconds"]), averaged
         self._outgrown = tuple(state.arrays["outgrown"].tolist()) or None
         if held := _under("coarse/", state.arrays):
             self._coarse = self.coarse_help.lattice(self)
@@ -379,18 +312,13 @@ class Simulation:
         self._began(Start.of_array(state.arrays["start"]))
         self.log.info("going on from the checkpoint of step %d, after %s", self.step, _minutes(self.seconds))
 
-    def _end(self) -> NDArray[np.int64]:
-        """What of a steady run's rows and mean hangs on where it ends at the latest; nothing of a periodic one's."""
-        schedule = self.plan.schedule
-        return np.array([] if schedule.cycle else [schedule.interval, schedule.sample, schedule.last], np.int64)
-
     def _on_the_way(self, step: int, arrays: Arrays) -> bool:
         """Whether this run comes by a state of one that is alike up to where it ends.
 
         A steady one does with the same rows, before its mean begins; or later, where no mean is reported since what has
         not settled is refused.
         """
-        schedule, end = self.plan.schedule, self._end()
+        schedule, end = self.plan.schedule, self.plan.schedule.end
         if step > schedule.last:
             return False
         if np.array_equal(arrays["end"], end):
@@ -414,96 +342,6 @@ class Simulation:
             if not self.plan.schedule.may_end(step):
                 self._report(row)
 
-    def _keep(self, writer: FlowWriter) -> None:
-        """Take the state into means and snapshots where that is due. Each cycle that may be the last begins again."""
-        schedule = self.plan.schedule
-        begun = self.watch.begun
-        if schedule.sampled(self.step, begun):
-            self.driver.average(MEAN, schedule.begins_mean(self.step, begun) or not self._averaged)
-            self._averaged = True
-        snapshot = schedule.snapshot(self.step)
-        if snapshot is None:
-            return
-        if schedule.averaged:
-            self.driver.average(MEAN + 1 + snapshot, schedule.place(self.step)[0] == schedule.first_kept)
-            return
-        if snapshot == 0:
-            writer.start_over()
-            self._snapshots.clear()
-        self._snapshots.append(self.step)
-        writer.append(self.step * self.plan.units.dt_s, *in_si(self._fields(), self.plan))
-
-    def _fields(self) -> Fields:
-        """Fields of all nodes; at which part of them the limiter acts is noted."""
-        fields = self.driver.fields()
-        if (limit := self.plan.shear_limit) is not None:
-            self._limited.append(float((self.plan.shear_rate(fields) > limit).mean()))
-        return fields
-
-    @property
-    def limited(self) -> float | None:
-        """Mean part of the nodes at which the limiter acted, over the states that were read; none without one."""
-        return float(np.mean(self._limited)) if self._limited else None
-
-    def _finish(self, writer: FlowWriter) -> None:
-        """Write what only the end tells: the steady flow, means over phases, mean and statistics over time."""
-        schedule = self.plan.schedule
-        if schedule.cycle is None:
-            present = self._fields()
-            last = in_si(self.driver.mean(MEAN) if self.state == "unsteady" else present, self.plan)
-            writer.append(self.step * self.plan.units.dt_s, *last)
-        elif schedule.averaged:
-            for number, step in enumerate(schedule.snapshots):
-                time_s = (self.step - schedule.cycle + step) * self.plan.units.dt_s
-                writer.append(time_s, *in_si(self.driver.mean(MEAN + 1 + number), self.plan))
-        if self.state == "steady" or (schedule.cycle is None and not self._averaged):
-            writer.average(*last, statistics=self._steady(*last))
-        else:
-            statistics = self._statistics_in_si(self.driver.statistics())
-            writer.average(*in_si(self.driver.mean(MEAN), self.plan), statistics=statistics)
-        self.bytes = self.driver.memory_bytes()
-
-    def _is_steady(self) -> bool:
-        """Little change, little change over a viscous time, and as much flowing out as in, once the ramp is over, over
-        as many rows as `quiet` of the schedule asks for.
-        """
-        limit, rows = self.settings.steady_tolerance, self.monitor.rows[-self.plan.schedule.quiet :]
-        raised = rows[0].time_s >= self._raised_s and len(self.monitor.rows) > max(1, self.plan.schedule.quiet - 1)
-        return raised and all(
-            row.change < limit and row.residual < limit and abs(row.balance) < BALANCE for row in rows
-        )
-
-    def _is_periodic(self) -> bool:
-        """Whether a cycle is over, as many as asked for, that differs little from the one before, after the ramp."""
-        schedule = self.plan.schedule
-        cycle, within = schedule.place(self.step)
-        if within != schedule.cycle or cycle < schedule.least_cycles:
-            return False
-        raised = self._raised_s <= (cycle - 1) * schedule.cycle * self.plan.units.dt_s
-        found = self.monitor.periodicity()
-        return raised and found is not None and max(found.values()) <= self.settings.periodic_tolerance
-
-    def _statistics_in_si(self, found: Statistics) -> FlowStatistics:
-        units = self.plan.units
-        return FlowStatistics(
-            speed_peak_m_s=found.peak_speed * units.speed_m_s,
-            kinetic_energy_mean_j_m3=found.square * (units.stress_pa / 2),
-            shear_rate_mean_1_s=found.shear_rate * units.shear_rate_1_s,
-            dissipation_mean_w_m3=found.dissipation * (units.stress_pa * units.shear_rate_1_s),
-        )
-
-    def _steady(
-        self,
-        velocity_m_s: NDArray[np.floating],
-        _: NDArray[np.floating],
-        viscous_stress_pa: NDArray[np.floating],
-        *viscosity_pa_s: NDArray[np.floating],
-    ) -> FlowStatistics:
-        """Statistics of a flow that has settled, from what :func:`in_si` tells of it."""
-        units = self.plan.units
-        viscosity = viscosity_pa_s[0] if viscosity_pa_s else units.viscosity_m2_s * units.density_kg_m3
-        return steady_statistics(velocity_m_s, viscous_stress_pa, viscosity, units.density_kg_m3)
-
     def _report(self, row: Row) -> None:
         now = time.monotonic()
         if now - self._logged < LOG_EVERY_S and not self._ended and self.step < self.plan.schedule.last:
@@ -517,8 +355,18 @@ class Simulation:
             state = f"cycle {cycle:.2f} of at most {self.settings.cycles}, {differ}balance {row.balance:+.2%}"
         self.log.info(
             "step %d, %.4g s, %s, max speed %.3g m/s, %.3g MLUPS, %s",
-            row.step, row.time_s, state, row.max_speed_m_s, self.mlups, self._time_left(),
-        )  # fmt: skip
+            row.step,
+            row.time_s,
+            state,
+            row.max_speed_m_s,
+            self.mlups,
+            self._time_left(),
+        )
+
+    @property
+    def limited(self) -> float | None:
+        """Mean part of the nodes at which the limiter acted, over the states that were read; none without one."""
+        return self._results.limited
 
     @property
     def mlups(self) -> float:

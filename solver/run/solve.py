@@ -13,7 +13,9 @@ from solver.run.divergence import DivergenceError
 from solver.run.fallback import FIRST, Attempt
 from solver.run.flow_file import FlowWriter
 from solver.run.forecast import Forecast
-from solver.run.plan import Plan, table
+from solver.run.handover import Carried, OutgrownError, StaleError
+from solver.run.plan import Plan
+from solver.run.plan_numbers import table
 from solver.run.settings import SolveSettings
 from solver.run.setup import (
     find_device,
@@ -23,7 +25,7 @@ from solver.run.setup import (
     make_driver,
     no_device,
 )
-from solver.run.simulation import Carried, OutgrownError, Simulation, StaleError
+from solver.run.simulation import Simulation
 from solver.run.summary import backflow, late_warnings, measured_notes, summary_of, that_hold
 from solver.runtime.errors import StageError
 from solver.runtime.memory import gigabytes
@@ -66,17 +68,11 @@ def solve(
     if settings.backend == "auto" and (missing := no_device()):
         _require_no_promise(missing)
         log.info("on the CPU: %s", missing)
-    log.info("%s on %s, collision %s, walls %s\n%s", settings.precision, device.name, plan.models, settings.walls,
-             table(plan.numbers))  # fmt: skip
+    models = f"collision {plan.models}, walls {settings.walls}"
+    log.info("%s on %s, %s\n%s", settings.precision, device.name, models, table(plan.numbers))
     expected = foresee(nodes, settings, plan, device)
     log.info("forecast: %s", forecast_summary(expected, plan, device))
-    for name, values in plan.boundary_schedule.record().items():
-        log.info("%s: %s", name, ", ".join(f"{key} {value:.4g}" if isinstance(value, float) else f"{key} {value}"
-                                           for key, value in values.items()))  # fmt: skip
-    for note in plan.notes:
-        log.info("note: %s", note)
-    for warning in plan.warnings:
-        log.warning("warning: %s", warning)
+    _log_plan(plan, log)
     wanted = f"{gigabytes(expected.bytes)} in {settings.precision}"
     with explain_failures(wanted, with_checkpoints=checkpoints is not None):
         simulation = _run(nodes, settings, attempt, plan, expected, flow_path, log, checkpoints)
@@ -90,6 +86,19 @@ def solve(
             log.info("note: %s", note)
         notes = [*that_hold(plan.notes, plan), *simulation.attempt.past, *measured_notes(simulation), *came_back]
         return summary_of(simulation, that_hold(plan.warnings, plan) + late, notes)
+
+
+def _log_plan(plan: Plan, log: logging.Logger) -> None:
+    """Say what holds at the openings, what was chosen, and what to repair."""
+    for name, values in plan.boundary_schedule.record().items():
+        shown = (
+            f"{key} {value:.4g}" if isinstance(value, float) else f"{key} {value}" for key, value in values.items()
+        )
+        log.info("%s: %s", name, ", ".join(shown))
+    for note in plan.notes:
+        log.info("note: %s", note)
+    for warning in plan.warnings:
+        log.warning("warning: %s", warning)
 
 
 def _run(

@@ -129,8 +129,10 @@ class Pulse:
         return self.dx_m / (3**0.5 * dt_s)
 
     def _ends(self, dt_s: float, omega: NDArray[np.float64]) -> Ends:
-        inflow = {name: 1e-6 * _series(flow.curve.series(len(omega)).coefficients, omega)
-                  for name, flow in self.waveforms.inflow.items()}  # fmt: skip
+        inflow = {
+            name: 1e-6 * _series(flow.curve.series(len(omega)).coefficients, omega)
+            for name, flow in self.waveforms.inflow.items()
+        }
         total = sum(inflow.values(), np.zeros(len(omega), np.complex128))
         shape = len(self.openings), len(omega)
         flow, behind, pressure = (np.zeros(shape, np.complex128) for _ in range(3))

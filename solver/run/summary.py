@@ -6,6 +6,7 @@ from dataclasses import asdict
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from solver.boundary.waveform import described
 from solver.boundary.windkessel import PASCAL_PER_MMHG
@@ -129,29 +130,16 @@ def _bounds_messages(simulation: Simulation) -> list[str]:
 
 
 def summary_of(simulation: Simulation, warnings: list[str], notes: list[str]) -> dict[str, Any]:
-    """What ``solve.json`` says of a run, with the warnings and notes that hold at its end."""
-    monitor, plan, settings = simulation.monitor, simulation.plan, simulation.settings
+    """What ``solve.json`` says of a run.
+
+    Parameters
+    ----------
+    simulation : the run, at its end.
+    warnings, notes : those that hold at its end.
+    """
+    monitor, plan = simulation.monitor, simulation.plan
     part, last, fluctuating = simulation.counted_rows, monitor.rows[-1], simulation.fluctuation
-    flow = np.mean([row.flow_ml_s for row in part], axis=0)
-    pressure = np.mean([row.pressure_pa for row in part], axis=0)
-    entering = np.array([opening.role == "inlet" for opening in simulation.nodes.openings], np.bool_)
-    into, out = float(flow[entering].sum()), float(flow[~entering].sum())
-    openings: dict[str, dict[str, Any]] = {}
-    waveforms, imposed, losses = plan.boundary_schedule.waveforms, plan.boundary_schedule.record(), plan.losses
-    for k, opening in enumerate(simulation.nodes.openings):
-        openings[opening.name] = {
-            "role": opening.role, "flow_ml_s": float(flow[k]), "pressure_pa": float(pressure[k]),
-            **_backflow_of(part, k),
-        }  # fmt: skip
-        if opening.role == "inlet":
-            openings[opening.name]["imposed_flow_ml_s"] = waveforms.inflow[opening.name].mean_ml_s
-        else:
-            openings[opening.name]["imposed_pressure_pa"] = (
-                plan.boundary_schedule.outlets[opening.name].pressure_mmhg * PASCAL_PER_MMHG
-            )
-        if loss := losses.get(opening.name):
-            openings[opening.name]["first_harmonic"] = _first_harmonic(monitor.last_part(), k, loss)
-        openings[opening.name]["imposed"] = imposed[opening.name]
+    waveforms = plan.boundary_schedule.waveforms
     return {
         "state": simulation.state,
         "converged": simulation.converged,
@@ -165,8 +153,8 @@ def summary_of(simulation: Simulation, warnings: list[str], notes: list[str]) ->
         "change": None if plan.period_s else last.change,
         "periodicity": monitor.periodicity(),
         "pressure_drop_error": drop_error(simulation),
-        "mass_balance": (into - out) / into if into else None,
-        "openings": openings,
+        "mass_balance": _mass_balance(simulation),
+        "openings": _openings(simulation),
         "waveforms": described({name: flow.curve for name, flow in waveforms.inflow.items()}, "flow_ml_s")
         | described(waveforms.pressure_mmhg, "pressure_mmhg"),
         "max_speed_m_s": last.max_speed_m_s,
@@ -176,24 +164,7 @@ def summary_of(simulation: Simulation, warnings: list[str], notes: list[str]) ->
         "kinetic_energy_j": float(np.mean([row.kinetic_energy_j for row in part])),
         "nodes_at_bounds": dict(zip(("thin", "thick"), simulation.driver.at_bounds().tolist(), strict=True)),
         "numbers": plan.numbers,
-        "models": {
-            "velocity_set": velocity_set(plan.q).name,
-            "collision": plan.models.collision,
-            "lambda_trt": plan.models.lambda_trt if plan.models.collision in WITH_LAMBDA else None,
-            "equilibrium": settings.equilibrium,
-            "eddies": {"constant": plan.models.eddies, "onset": plan.models.onset, "part_of_nodes": simulation.limited}
-            if plan.models.eddies
-            else None,
-            "isotropic_force": is_isotropic(settings, plan),
-            "outlet_layers": plan.models.layers,
-            "fallbacks": list(simulation.attempt.past),
-            "blood": {"model": plan.blood.model, "parameters": plan.blood.parameters, "source": plan.blood.source},
-            "walls": settings.walls,
-            "patches": {name: "slips" if patch.slip else "moves" for name, patch in settings.patches.items()},
-            "inlets": {name: profile.name for name, profile in plan.boundary_schedule.profiles.items()},
-            "outlets": "anti-bounce-back",
-            "precision": settings.precision,
-        },
+        "models": _models(simulation),
         "forecast": {
             "steps": simulation.forecast.steps,
             "seconds": simulation.forecast.seconds,
@@ -206,4 +177,62 @@ def summary_of(simulation: Simulation, warnings: list[str], notes: list[str]) ->
         "seconds": simulation.seconds,
         "memory_mb": simulation.bytes / 1e6,
         "mlups": simulation.mlups,
+    }
+
+
+def _mean_flow_ml_s(simulation: Simulation) -> NDArray[np.float64]:
+    """Mean flow through each opening, (openings,), in the part of the run that counts."""
+    return np.asarray(np.mean([row.flow_ml_s for row in simulation.counted_rows], axis=0))
+
+
+def _mass_balance(simulation: Simulation) -> float | None:
+    """What enters and does not leave, over what enters; none where nothing does."""
+    flow = _mean_flow_ml_s(simulation)
+    entering = np.array([opening.role == "inlet" for opening in simulation.nodes.openings], np.bool_)
+    into, out = float(flow[entering].sum()), float(flow[~entering].sum())
+    return (into - out) / into if into else None
+
+
+def _openings(simulation: Simulation) -> dict[str, dict[str, Any]]:
+    """Flow and pressure of each opening, and what is imposed there, by name."""
+    part, schedule, losses = simulation.counted_rows, simulation.plan.boundary_schedule, simulation.plan.losses
+    flow, imposed = _mean_flow_ml_s(simulation), schedule.record()
+    pressure = np.mean([row.pressure_pa for row in part], axis=0)
+    openings: dict[str, dict[str, Any]] = {}
+    for k, opening in enumerate(simulation.nodes.openings):
+        found = openings[opening.name] = {
+            "role": opening.role,
+            "flow_ml_s": float(flow[k]),
+            "pressure_pa": float(pressure[k]),
+            **_backflow_of(part, k),
+        }
+        if opening.role == "inlet":
+            found["imposed_flow_ml_s"] = schedule.waveforms.inflow[opening.name].mean_ml_s
+        else:
+            found["imposed_pressure_pa"] = schedule.outlets[opening.name].pressure_mmhg * PASCAL_PER_MMHG
+        if loss := losses.get(opening.name):
+            found["first_harmonic"] = _first_harmonic(simulation.monitor.last_part(), k, loss)
+        found["imposed"] = imposed[opening.name]
+    return openings
+
+
+def _models(simulation: Simulation) -> dict[str, Any]:
+    """What the flow was computed with."""
+    plan, settings, models = simulation.plan, simulation.settings, simulation.plan.models
+    eddies = {"constant": models.eddies, "onset": models.onset, "part_of_nodes": simulation.limited}
+    return {
+        "velocity_set": velocity_set(plan.q).name,
+        "collision": models.collision,
+        "lambda_trt": models.lambda_trt if models.collision in WITH_LAMBDA else None,
+        "equilibrium": settings.equilibrium,
+        "eddies": eddies if models.eddies else None,
+        "isotropic_force": is_isotropic(settings, plan),
+        "outlet_layers": models.layers,
+        "fallbacks": list(simulation.attempt.past),
+        "blood": {"model": plan.blood.model, "parameters": plan.blood.parameters, "source": plan.blood.source},
+        "walls": settings.walls,
+        "patches": {name: "slips" if patch.slip else "moves" for name, patch in settings.patches.items()},
+        "inlets": {name: profile.name for name, profile in plan.boundary_schedule.profiles.items()},
+        "outlets": "anti-bounce-back",
+        "precision": settings.precision,
     }

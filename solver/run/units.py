@@ -8,7 +8,7 @@ In lattice units the spacing dx, the time step dt and the rest density are 1:
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from math import ceil
+from math import ceil, inf
 
 import numpy as np
 
@@ -108,6 +108,7 @@ class Units:
         return 0.5 + 3 * self.viscosity_m2_s * self.dt_s / self.dx_m**2
 
 
+# many parameters because each is one number of the flow or of the settings, most with a usual value
 def choose_units(
     dx_m: float,
     peak_speed_m_s: float,
@@ -147,14 +148,7 @@ def choose_units(
         )
     viscosity_m2_s = viscosity_pa_s / density_kg_m3
     dt, notes, warnings = lattice_speed * dx_m / peak_speed_m_s, [], []
-    bounds = (
-        ((MAX_TAU - 0.5) / 3 * dx_m**2 / viscosity_m2_s, f"tau is not above {MAX_TAU}"),
-        (
-            dx_m * (EXPECTED_DRHO * density_kg_m3 / (3 * pressure_pa)) ** 0.5 if pressure_pa else dt,
-            f"the {pressure_pa:.3g} Pa expected between the openings change the density by at most {EXPECTED_DRHO}",
-        ),
-    )
-    for longest, why in bounds:
+    for longest, why in _bounds(dx_m, density_kg_m3, viscosity_m2_s, pressure_pa):
         if dt > longest:
             notes.append(_lowered(dt, longest, peak_speed_m_s / dx_m, why))
             dt = longest
@@ -172,6 +166,21 @@ def choose_units(
     if units.tau < MIN_TAU:
         warnings.append(f"tau {units.tau:.4f} is below {MIN_TAU}: little accuracy is left; choose a finer spacing")
     return units, notes, warnings
+
+
+def _bounds(
+    dx_m: float, density_kg_m3: float, viscosity_m2_s: float, pressure_pa: float
+) -> tuple[tuple[float, str], ...]:
+    """Longest time steps, s, of which tau and the change of the density allow, and what each is for."""
+    viscous_s = (MAX_TAU - 0.5) / 3 * dx_m**2 / viscosity_m2_s
+    incompressible_s = dx_m * (EXPECTED_DRHO * density_kg_m3 / (3 * pressure_pa)) ** 0.5 if pressure_pa else inf
+    return (
+        (viscous_s, f"tau is not above {MAX_TAU}"),
+        (
+            incompressible_s,
+            f"the {pressure_pa:.3g} Pa expected between the openings change the density by at most {EXPECTED_DRHO}",
+        ),
+    )
 
 
 def under_resolved(grid_reynolds: float, dx_m: float) -> list[str]:
@@ -210,10 +219,25 @@ def _quiet(dt_s: float, loss: Callable[[float], float]) -> float:
 
 
 UNITS = {
-    "_mmhg_s_ml": "mmHg s/mL", "_ml_mmhg": "mL/mmHg", "_ml_s": "mL/s", "_m_s": "m/s", "_m2_s": "m²/s",
-    "_kg_m3": "kg/m³", "_pa_s": "Pa s", "_1_s": "1/s", "_mm3": "mm³", "_mm2": "mm²", "_mmhg": "mmHg", "_mm": "mm",
-    "_ml": "mL", "_pa": "Pa", "_mb": "MB", "_j": "J", "_w": "W", "_s": "s",
-}  # fmt: skip
+    "_mmhg_s_ml": "mmHg s/mL",
+    "_ml_mmhg": "mL/mmHg",
+    "_ml_s": "mL/s",
+    "_m_s": "m/s",
+    "_m2_s": "m²/s",
+    "_kg_m3": "kg/m³",
+    "_pa_s": "Pa s",
+    "_1_s": "1/s",
+    "_mm3": "mm³",
+    "_mm2": "mm²",
+    "_mmhg": "mmHg",
+    "_mm": "mm",
+    "_ml": "mL",
+    "_pa": "Pa",
+    "_mb": "MB",
+    "_j": "J",
+    "_w": "W",
+    "_s": "s",
+}
 """Endings of keys; the longer before the shorter."""
 
 WORDS = {

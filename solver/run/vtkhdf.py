@@ -55,7 +55,14 @@ def write_lattice(root: h5py.Group, nodes: Nodes) -> None:
 
 
 def write_surface(root: h5py.Group, points_mm: NDArray[np.floating], triangles: NDArray[np.integer]) -> None:
-    """Write a surface: points (P, 3), x, y, z, LPS, mm, and triangles (T, 3) of their rows."""
+    """Write a surface: points (P, 3), x, y, z, LPS, mm, and triangles (T, 3) of their rows.
+
+    Parameters
+    ----------
+    root : group of the file to write into.
+    points_mm : (P, 3), x, y, z, LPS, mm.
+    triangles : (T, 3) rows of the points.
+    """
     root.create_dataset("NumberOfPoints", data=[len(points_mm)])
     pack(root, "Points", points_mm.astype(np.float32))
     for kind in SURFACE_CELLS:
@@ -87,7 +94,14 @@ def _write_cells(group: h5py.Group, cells: NDArray[np.integer], points: int) -> 
 
 
 def pack(group: h5py.Group, name: str, values: NDArray[Any]) -> None:
-    """Write an array once and for all, compressed column by column."""
+    """Write an array once and for all, compressed column by column.
+
+    Parameters
+    ----------
+    group : of the file.
+    name : of the data set.
+    values : the array.
+    """
     if not values.size:
         group.create_dataset(name, data=values)
         return
@@ -96,7 +110,15 @@ def pack(group: h5py.Group, name: str, values: NDArray[Any]) -> None:
 
 
 def add_points(data: h5py.Group, name: str, count: int, components: int) -> None:
-    """Make room for an array of so many points, which grows by one set of values after the other."""
+    """Make room for an array of so many points, which grows by one set of values after the other.
+
+    Parameters
+    ----------
+    data : group of the point arrays.
+    name : of the array.
+    count : points of a set of values.
+    components : numbers of a point.
+    """
     row = () if components == 1 else (components,)
     rows = -(-count // -(-count // CHUNK_ROWS))
     data.create_dataset(name, shape=(0, *row), maxshape=(None, *row), chunks=(rows, *row), dtype=np.float32)
@@ -167,6 +189,12 @@ def _empty(_: str, found: Any) -> None:
 def write_still(path: Path, nodes: Nodes, arrays: Mapping[str, NDArray[np.floating]]) -> None:
     """Write a file of arrays at the fluid nodes, (N,) or (N, components), that hold for all times; with a checksum
     trailer.
+
+    Parameters
+    ----------
+    path : file to write.
+    nodes : the geometry.
+    arrays : (N,) or (N, components) by name.
     """
     require_room(path, sum(array.nbytes for array in arrays.values()))
     with h5py.File(path, "w") as file:

@@ -23,6 +23,7 @@ from solver.runtime.outputs import appearing_whole
 from solver.runtime.provenance import Job, program_name, provenance_record, require_as_written
 
 
+# many parameters because a stage states here what its command line takes, most of it optional
 def run_stage(
     stage: str,
     description: str | None,
@@ -48,26 +49,7 @@ def run_stage(
     more : options of the stage's own, which what it makes does not depend on, by name: the arguments of `argparse` for
         each.
     """
-    parser = argparse.ArgumentParser(
-        prog=f"python -m {program_name()}",
-        description=description,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    for role, text in (inputs | outputs).items():
-        required, count = role not in optional, "+" if role in several else None
-        parser.add_argument(
-            f"--{role}", dest=role, type=Path, required=required, help=text, metavar="PATH", nargs=count
-        )
-    for name, options in (more or {}).items():
-        parser.add_argument(f"--{name}", dest=name, **options)
-    parser.add_argument(
-        "--settings", default="{}", metavar="JSON", help="the stage's section of the case file, as JSON"
-    )
-    parser.add_argument(
-        "--provenance", type=Path, required=True, metavar="PATH", help="where to write how this was made"
-    )
-    parser.add_argument("--log", type=Path, metavar="PATH", help="log file (default: terminal only)")
-    arguments = vars(parser.parse_args())
+    arguments = _parse_arguments(description, inputs | outputs, several, optional, more or {})
     log = open_log(stage)
     picture = arguments["log"].with_suffix(".png") if arguments["log"] else None
     try:
@@ -78,10 +60,7 @@ def run_stage(
         targets = {role: arguments[role] for role in outputs}
         sources = {role: arguments[role] for role in inputs if role not in several and arguments[role]}
         lists = {role: arguments[role] or [] for role in several}
-        for role, path in [*sources.items(), *((many, path) for many, paths in lists.items() for path in paths)]:
-            if not path.exists():
-                raise StageError(f"--{role} {path}: no such file; run the stage that makes it, or correct the path")
-            require_as_written(path)
+        _require_inputs([*sources.items(), *((many, path) for many, paths in lists.items() for path in paths)])
         for number in STOP_SIGNALS:
             signal.signal(number, raise_stopped)
         with appearing_whole(targets | {"provenance": arguments["provenance"]}) as partial:
@@ -103,6 +82,44 @@ def run_stage(
         made = [path for role, path in arguments.items() if path and role in (*outputs, "provenance", "log")]
         log.error("error: %s", _error_message(error, arguments.values(), made) or f"{stage}: {error}")
         sys.exit(1)
+
+
+def _parse_arguments(
+    description: str | None,
+    roles: Mapping[str, str],
+    several: tuple[str, ...],
+    optional: tuple[str, ...],
+    more: Mapping[str, Mapping[str, Any]],
+) -> dict[str, Any]:
+    """Values of the command line's options by name: paths by role, and what each stage has beside them."""
+    parser = argparse.ArgumentParser(
+        prog=f"python -m {program_name()}",
+        description=description,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    for role, text in roles.items():
+        required, count = role not in optional, "+" if role in several else None
+        parser.add_argument(
+            f"--{role}", dest=role, type=Path, required=required, help=text, metavar="PATH", nargs=count
+        )
+    for name, options in more.items():
+        parser.add_argument(f"--{name}", dest=name, **options)
+    parser.add_argument(
+        "--settings", default="{}", metavar="JSON", help="the stage's section of the case file, as JSON"
+    )
+    parser.add_argument(
+        "--provenance", type=Path, required=True, metavar="PATH", help="where to write how this was made"
+    )
+    parser.add_argument("--log", type=Path, metavar="PATH", help="log file (default: terminal only)")
+    return vars(parser.parse_args())
+
+
+def _require_inputs(given: Iterable[tuple[str, Path]]) -> None:
+    """Check that each file of a role is there, and as the stage that made it left it."""
+    for role, path in given:
+        if not path.exists():
+            raise StageError(f"--{role} {path}: no such file; run the stage that makes it, or correct the path")
+        require_as_written(path)
 
 
 def _error_message(error: OSError, arguments: Iterable[Any], made: list[Path]) -> str:

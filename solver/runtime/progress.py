@@ -30,9 +30,15 @@ class Progress:
         left_s = (self._total - done) * elapsed / max(done, 1)
         self._log.info(
             "%d of %d %s (%.0f %%), %.3g %s/s, %s left%s",
-            done, self._total, self._unit, 100 * done / max(self._total, 1), done / elapsed, self._unit,
-            _duration(left_s), f", {note}" if note else "",
-        )  # fmt: skip
+            done,
+            self._total,
+            self._unit,
+            100 * done / max(self._total, 1),
+            done / elapsed,
+            self._unit,
+            _duration(left_s),
+            f", {note}" if note else "",
+        )
 
 
 def _duration(seconds: float) -> str:

@@ -19,10 +19,31 @@ from solver.runtime.memory import peak_memory_mb
 from solver.runtime.sources import ROOMS, ROOT, SOURCES
 
 PACKAGES = (
-    "numpy", "numba", "llvmlite", "numba-cuda", "h5py", "scipy", "scikit-image", "SimpleITK", "pydicom", "highdicom",
-    "python-gdcm", "pyjpegls", "pylibjpeg", "pylibjpeg-openjpeg", "pylibjpeg-rle", "vtk", "pydantic", "pyyaml",
-    "jinja2", "matplotlib", "pillow", "plotly", "rich", "snakemake",
-)  # fmt: skip
+    "numpy",
+    "numba",
+    "llvmlite",
+    "numba-cuda",
+    "h5py",
+    "scipy",
+    "scikit-image",
+    "SimpleITK",
+    "pydicom",
+    "highdicom",
+    "python-gdcm",
+    "pyjpegls",
+    "pylibjpeg",
+    "pylibjpeg-openjpeg",
+    "pylibjpeg-rle",
+    "vtk",
+    "pydantic",
+    "pyyaml",
+    "jinja2",
+    "matplotlib",
+    "pillow",
+    "plotly",
+    "rich",
+    "snakemake",
+)
 """All that the project asks for (pyproject.toml), and what makes Numba's machine code."""
 
 
@@ -57,6 +78,13 @@ RECORDS = "*.provenance.json"
 def provenance_record(job: Job, names: dict[str, str], started: datetime, seconds: float) -> dict[str, Any]:
     """How the outputs, of some names by role, were made. Inputs appear by role and checksum: their names may hold a
     patient's.
+
+    Parameters
+    ----------
+    job : what was asked for.
+    names : file names of the outputs by role.
+    started : when the work began.
+    seconds : that it took.
     """
     return {
         "stage": job.stage,

@@ -8,9 +8,10 @@ from itertools import product
 import numpy as np
 from numpy.typing import NDArray
 
-from solver.backends.driver import Driver, Observation
+from solver.backends.driver import Driver
+from solver.backends.observation import Observation
 from solver.domain.nodes import FLUID, INLET, OUTLET, STEPS, Nodes, Opening
-from validation.textbook import distance_to_cylinder
+from validation.textbook_links import distance_to_cylinder
 
 Crossing = Callable[[NDArray, NDArray], tuple[NDArray, NDArray]]
 """From nodes (L, 3) and directions (L, 3): distance q to the surface and id of the opening (0: wall), both (L,)."""

@@ -12,7 +12,8 @@ from solver.domain.nodes import Neighbours, Nodes
 from solver.kernels.collision import ON_D3Q19
 from solver.kernels.velocity_sets import D3Q19, velocity_set
 from validation import textbook
-from validation.textbook import Links, TextbookSolver, Thickening, density
+from validation.textbook import TextbookSolver, Thickening, density
+from validation.textbook_links import Links
 
 COLLISIONS = {name: partial(textbook.COLLISIONS[name], D3Q19) for name in ON_D3Q19}
 moments, equilibrium, stress = (partial(f, D3Q19) for f in (textbook.moments, textbook.equilibrium, textbook.stress))

@@ -16,7 +16,8 @@ from pipeline.reporting import render
 from pipeline.stages import report
 from pipeline.stages.centreline import _compute as trace
 from pipeline.stages.postprocess import _compute as postprocess
-from solver.boundary.waveform import described, linear, spline
+from solver.boundary.curves import linear, spline
+from solver.boundary.waveform import described
 from solver.domain import nodes as node_files
 from solver.run.flow_file import FlowWriter
 from solver.runtime.provenance import Job

@@ -6,22 +6,9 @@ import json
 import pytest
 
 from solver.runtime.sources import ROOT
-from validation.evidence import (
-    FOLDER,
-    PAGES,
-    SUMMARY,
-    Evidence,
-    Goal,
-    Place,
-    documents,
-    missed,
-    number,
-    order,
-    read,
-    results,
-    write,
-    written,
-)  # fmt: skip
+from validation.evidence import FOLDER, PAGES, SUMMARY, Evidence, documents, read, write
+from validation.goals import Goal, number, order
+from validation.record_pages import Place, missed, results, written
 
 SUMMARY_PAGE = (
     "# Summary\n\n<!-- ladder missed -->\nold\n<!-- /ladder -->\n\n<!-- ladder results -->\nold\n<!-- /ladder -->\n"

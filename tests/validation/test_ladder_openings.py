@@ -29,12 +29,14 @@ from solver.run.settings import parse
 from solver.runtime.sources import ROOT
 from tests.support.geometries import bifurcation, pipe, step
 from tests.support.shapes import capped_cylinder
-from validation.evidence import Evidence, order
+from validation.evidence import Evidence
+from validation.goals import order
 from validation.studies.balance import smooth_step, times_normal
-from validation.studies.pipe import PipeFigures, Poiseuille, pipe_figures, wall_shear
+from validation.studies.pipe_run import PipeFigures, Poiseuille, pipe_figures, wall_shear
 from validation.studies.run import Run, layer, section
 from validation.studies.step import reattachment
-from validation.studies.womersley import Cycle, PulsatilePipe, Windkessel, pulse_figures
+from validation.studies.womersley_cycle import Cycle, pulse_figures
+from validation.studies.womersley_solution import PulsatilePipe, Windkessel
 from validation.textbook import COLLISIONS
 
 LOG = logging.getLogger("test")

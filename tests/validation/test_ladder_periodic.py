@@ -40,7 +40,8 @@ from tests.support.geometries import (
     random_cavern,
 )
 from tests.support.naive import equilibrium
-from validation.evidence import Evidence, order
+from validation.evidence import Evidence
+from validation.goals import order
 from validation.studies.cavity import differences, draw_profiles
 
 C, W = VELOCITIES.astype(float), WEIGHTS[:, None]

@@ -19,7 +19,8 @@ from pipeline.haemodynamics.gradient import Gradient
 from pipeline.haemodynamics.indices import monitored_flows_ml_s
 from pipeline.haemodynamics.wall_shear_stress import Wall, near_openings
 from pipeline.stages.postprocess import fields_of, postprocess
-from solver.boundary.waveform import Series, read_samples, spline
+from solver.boundary.curves import Series, spline
+from solver.boundary.waveform import read_samples
 from solver.domain.nodes import Nodes
 from solver.runtime.sources import ROOT
 from tests.support.geometries import pipe
@@ -35,9 +36,10 @@ from tests.validation.test_ladder_openings import (
     round_flow,
     solved,
 )
-from validation.evidence import Evidence, order
-from validation.studies.pipe import label
-from validation.studies.womersley import first_harmonic, harmonic_shear, phase_deg, shear_indices
+from validation.evidence import Evidence
+from validation.goals import order
+from validation.studies.pipe_run import label
+from validation.studies.womersley_solution import first_harmonic, harmonic_shear, phase_deg, shear_indices
 
 DIRECTIONS = [(1, 0, 0), (1, 2, 3), (0.3, -0.8, 0.5)]
 DIAMETERS_LONG = 4

@@ -22,7 +22,9 @@ from solver.runtime.sources import ROOT
 from tests.support.geometries import closed_box, plates
 from tests.support.project_copy import copy_project
 from validation import regression_check, study, summary
-from validation.evidence import PAGES, SUMMARY, Evidence, Goal, documents, places, read, written
+from validation.evidence import PAGES, SUMMARY, Evidence, documents, read
+from validation.goals import Goal
+from validation.record_pages import places, written
 from validation.studies.reference import read_reference
 from validation.studies.run import Run
 from validation.studies.study_file import FOLDER, read_studies, read_study

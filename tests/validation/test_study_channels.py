@@ -14,7 +14,7 @@ from solver.runtime.errors import StageError
 from validation.evidence import Evidence
 from validation.studies import step, viscoplastic
 from validation.studies.step import reattachment
-from validation.studies.viscoplastic import Fluid, plug_width, shear_between, velocity_by_quadrature
+from validation.studies.viscoplastic_fluids import Fluid, plug_width, shear_between, velocity_by_quadrature
 
 HALF, FORCE = 1e-3, 20.0
 BINGHAM, THINNING = Fluid(6e-3, 3.5e-3, 1.0), Fluid(6e-3, 5.3e-3, 0.7)

@@ -11,7 +11,7 @@ import pytest
 from validation.studies.collisions import Model, shear_layer, wave
 from validation.studies.momentum_balance import Plates
 from validation.studies.velocity_sets import PipeFlow
-from validation.textbook import EndlessPipe
+from validation.textbook_links import EndlessPipe
 
 
 def test_a_parabola_has_no_currents_and_no_error_and_a_lean_is_uneven():

@@ -14,7 +14,7 @@ from solver.runtime.errors import StageError
 from tests.support.analytic_pipe import Pipe as Analytic
 from validation.evidence import Evidence
 from validation.studies import pipe
-from validation.studies.pipe import PipeRun, Poiseuille, WallShear, label, wall_shear
+from validation.studies.pipe_run import PipeRun, Poiseuille, WallShear, flows_ml_s, label, wall_shear
 from validation.studies.run import Run
 
 DIRECTION = (0.3, -0.8, 0.5)
@@ -80,7 +80,7 @@ def test_deviations_are_those_that_were_put_in():
     assert found.outlet == pytest.approx(0, abs=1e-9)
     assert found.shear_mean == pytest.approx(-0.03, rel=1e-9)
     assert (found.shear_rms, found.shear_95) == pytest.approx((0.03, 0.03), rel=1e-9)
-    flows = [pipe.flows_ml_s(each.run, each.exact) for each in (exact, wrong)]
+    flows = [flows_ml_s(each.run, each.exact) for each in (exact, wrong)]
     np.testing.assert_allclose(flows[1], 1.02 * flows[0], rtol=1e-12)
     lifted = made_up("lifted")
     lifted.__dict__["pressure_pa"] = lifted.pressure_pa + 3 * exact.exact.gradient_pa_mm * lifted.nodes.spacing_mm

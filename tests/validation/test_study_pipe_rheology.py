@@ -17,7 +17,7 @@ from validation.evidence import Evidence
 from validation.studies import pipe_rheology
 from validation.studies.pipe_rheology import PipeProfile
 from validation.studies.run import Run
-from validation.studies.viscoplastic import Casson, Fluid, pipe_flow_by_quadrature, shear_rate_of
+from validation.studies.viscoplastic_fluids import Casson, Fluid, pipe_flow_by_quadrature, shear_rate_of
 
 RADIUS, STRESS = 1.5e-3, 0.1
 FORCE = STRESS / RADIUS

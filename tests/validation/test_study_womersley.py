@@ -14,16 +14,14 @@ from tests.support.geometries import pipe
 from tests.support.shapes import capped_cylinder
 from validation.evidence import Evidence
 from validation.studies import womersley
-from validation.studies.womersley import (
-    Cycle,
-    Options,
+from validation.studies.womersley import Options
+from validation.studies.womersley_cycle import Cycle, pulse_figures, shear_figures
+from validation.studies.womersley_solution import (
     PulsatilePipe,
     Windkessel,
     first_harmonic,
     harmonic_shear,
     phase_deg,
-    pulse_figures,
-    shear_figures,
     shear_indices,
 )
 

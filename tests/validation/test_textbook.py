@@ -14,8 +14,9 @@ from solver.kernels.d3q19 import VELOCITIES
 from solver.kernels.node_physics import EQUILIBRIA
 from solver.kernels.velocity_sets import D3Q19, D3Q27, VELOCITY_SETS, VelocitySet
 from tests.support.geometries import periodic_pipe
-from validation.evidence import order
-from validation.textbook import COLLISIONS, EndlessPipe, TextbookSolver, density, equilibrium, moments, stress
+from validation.goals import order
+from validation.textbook import COLLISIONS, TextbookSolver, density, equilibrium, moments, stress
+from validation.textbook_links import EndlessPipe
 
 SETS = pytest.mark.parametrize("stencil", VELOCITY_SETS.values(), ids=VELOCITY_SETS)
 GAUSSIAN = {0: 1, 2: 1, 4: 3, 6: 15}

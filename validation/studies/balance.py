@@ -118,7 +118,13 @@ class Vessel:
         return self.mean_speed_m_s * diameter_m * solve.density_kg_m3 / solve.viscosity_pa_s
 
     def mean_pressure_pa(self, centre_mm: Array, normal: Array, radius_mm: float) -> float:
-        """Over a round section."""
+        """Over a round section.
+
+        Parameters
+        ----------
+        centre_mm, normal : of the section, (x, y, z), LPS, the normal a unit vector.
+        radius_mm : of the section.
+        """
         return _mean(section(self.run.nodes, centre_mm, normal, radius_mm), self.run.pressure_pa)
 
     @cached_property

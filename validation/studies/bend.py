@@ -6,7 +6,7 @@ Runs are named by their flow and the nodes across the pipe, ``de25-20``; the run
 away from the centre of the bend, y across its plane. Angles are along the bend.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -19,18 +19,12 @@ from pipeline.case.settings.base import Positive, Section
 from pipeline.case.shapes import Bend
 from solver.domain.nodes import Nodes
 from solver.runtime.errors import StageError
-from validation.evidence import Evidence, order
+from validation.evidence import Evidence
+from validation.goals import order
+from validation.studies.bend_section import ACROSS, AXIAL, Part, Velocity, raster
 from validation.studies.run import Run, shape_of
 from validation.studies.torus_flow import TorusFlow, mishra_gupta, torus_flow, white
 
-Array = NDArray[np.float64]
-Velocity = Callable[[Array, Array], Array]
-"""(u, v, w), (3, N), at points x, y, (N,) each, of a section."""
-
-DEGREE = 10
-"""Of the polynomials in x and y that are fitted to the flow in a section."""
-RASTER = 100
-"""Points on a radius among which a peak is looked for."""
 COARSE = 20
 """Nodes across at which errors are to be as small as the options say."""
 
@@ -52,62 +46,6 @@ class Options(Section):
     change: Positive = Field(0.01, description="L2 change of the axial velocity between the sections, at most")
     symmetry: Positive = Field(1e-3, description="difference of mirrored velocities, of the mean speed, at most")
     order: Positive = Field(1.8, description="of convergence of the axial velocity with three grids, at least")
-
-
-@dataclass(frozen=True)
-class Part:
-    """Nodes of a part of the bend.
-
-    Attributes
-    ----------
-    x, y : (K,) places in the section.
-    along : (K,) places along the centreline from the middle of the part.
-    velocity : (3, K): u, v, w.
-    pressure_pa : (K,).
-    """
-
-    x: Array
-    y: Array
-    along: Array
-    velocity: Array
-    pressure_pa: Array
-
-    def fit(self) -> Velocity:
-        """Velocity as polynomials in x and y that are 0 on the wall, by least squares."""
-        weights = np.linalg.lstsq(_polynomials(self.x, self.y, wall=True), self.velocity.T, rcond=None)[0]
-        return lambda x, y: (_polynomials(x, y, wall=True) @ weights).T
-
-    def gradient_pa(self) -> float:
-        """Fall of the pressure along the centreline, by radius.
-
-        The pressure is fitted by a line along the centreline with a polynomial in the section on top.
-        """
-        terms = np.column_stack((_polynomials(self.x, self.y), self.along))
-        return -float(np.linalg.lstsq(terms, self.pressure_pa, rcond=None)[0][-1])
-
-    def error(self, wanted: Velocity, rows: slice) -> float:
-        """L2 norm of the difference of some components at the nodes, over that of the wanted ones."""
-        there = wanted(self.x, self.y)[rows]
-        return float(np.linalg.norm(self.velocity[rows] - there) / np.linalg.norm(there))
-
-
-ACROSS, AXIAL = slice(0, 2), slice(2, 3)
-"""Components of the velocity."""
-
-
-def _polynomials(x: Array, y: Array, wall: bool = False) -> Array:
-    """Products of Chebyshev's polynomials up to a degree, (N, terms); `wall`: times 1 - r^2."""
-    terms: Array = np.polynomial.chebyshev.chebvander2d(x, y, [DEGREE, DEGREE]).astype(np.float64)
-    along_x, along_y = np.indices((DEGREE + 1, DEGREE + 1)).reshape(2, -1)
-    return terms[:, along_x + along_y <= DEGREE] * ((1 - x**2 - y**2)[:, None] if wall else 1.0)
-
-
-def raster() -> tuple[Array, Array]:
-    """Points x, y inside a section, evenly spaced, (N,) each."""
-    line = np.arange(1 - RASTER, RASTER) / RASTER
-    x, y = (values.ravel() for values in np.meshgrid(line, line))
-    inside = x**2 + y**2 < 1
-    return x[inside], y[inside]
 
 
 def asymmetry(nodes: Nodes, velocity: NDArray[np.floating]) -> float:
@@ -203,9 +141,9 @@ class Flow:
         rows = np.flatnonzero((np.abs(along) < np.radians(half_width_deg)) & (x**2 + y**2 < 1))
         velocity = self.run.velocity_m_s[rows] / self.mean_speed_m_s
         sin, cos = np.sin(angle[rows]), np.cos(angle[rows])
-        turned = np.stack((
-            velocity[:, 0] * sin - velocity[:, 2] * cos, velocity[:, 1], velocity[:, 0] * cos + velocity[:, 2] * sin,
-        ))  # fmt: skip
+        outwards = velocity[:, 0] * sin - velocity[:, 2] * cos
+        onwards = velocity[:, 0] * cos + velocity[:, 2] * sin
+        turned = np.stack((outwards, velocity[:, 1], onwards))
         return Part(x[rows], y[rows], along[rows] / self.curvature, turned, self.run.pressure_pa[rows])
 
     def friction_ratio(self, part: Part) -> float:
@@ -282,7 +220,10 @@ def _peaks(velocity: Velocity) -> tuple[float, float, float]:
 
 
 def measure(evidence: Evidence, runs: Mapping[str, Run], options: Options) -> None:
-    """Errors in a section against the flow in a torus, their order, friction, symmetry and flow."""
+    """Errors in a section against the flow in a torus, their order, friction, symmetry and flow.
+
+    See :meth:`validation.studies.study_file.Measure.measure`.
+    """
     flows: dict[str, list[Found]] = {}
     for flow in sorted(map(Flow, runs.values()), key=lambda each: (each.dean, each.nodes)):
         flows.setdefault(flow.name, []).append(Found.of(flow, options))
@@ -341,8 +282,18 @@ def _errors(evidence: Evidence, found: Sequence[Found], uneven: Sequence[float],
         " through a section less what enters, where that is most. Asymmetry: of velocities mirrored at the plane of"
         " the bend."
     )
-    columns = ("flow", "nodes across", "tau", "steps", "L2 along the bend", "L2 across", "friction",
-               "largest speed across", "flow", "asymmetry")  # fmt: skip
+    columns = (
+        "flow",
+        "nodes across",
+        "tau",
+        "steps",
+        "L2 along the bend",
+        "L2 across",
+        "friction",
+        "largest speed across",
+        "flow",
+        "asymmetry",
+    )
     evidence.table(columns, rows, note)
 
 

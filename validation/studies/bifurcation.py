@@ -159,7 +159,10 @@ class Fork(Vessel):
 
 
 def measure(evidence: Evidence, runs: Mapping[str, Run], options: Options) -> None:
-    """Splits, balances, and stresses along the branches; the speed in the plane of the fork."""
+    """Splits, balances, and stresses along the branches; the speed in the plane of the fork.
+
+    See :meth:`validation.studies.study_file.Measure.measure`.
+    """
     forks = [Fork(run) for run in runs.values()]
     _balances(evidence, forks, options)
     _splits(evidence, [fork for fork in forks if fork.kind != SYMMETRIC], options)
@@ -219,8 +222,9 @@ def _stresses(evidence: Evidence, forks: Sequence[Fork], options: Options) -> No
             low, high = fork.developed(opening)
             ratio = fork.shear_ratio(opening, low, high) if high - low >= SLICE else float("nan")
             where = f"{low:.1f} to {high:.1f}" if np.isfinite(ratio) else "too short"
-            rows.append((fork.run.name, opening.name, fork.flow_through_ml_s(opening), fork.shear_wanted_pa(opening),
-                         where, ratio - 1 if np.isfinite(ratio) else ""))  # fmt: skip
+            flow, wanted = fork.flow_through_ml_s(opening), fork.shear_wanted_pa(opening)
+            off = ratio - 1 if np.isfinite(ratio) else ""
+            rows.append((fork.run.name, opening.name, flow, wanted, where, off))
             if fork.kind == SYMMETRIC and fork.nodes_across >= options.nodes and np.isfinite(ratio):
                 what = f"{fork.run.name}: deviation of the wall shear stress, {opening.name}"
                 evidence.reach(what, abs(ratio - 1), at_most=shear_error(fork.nodes_across_branch(opening)))

@@ -91,7 +91,15 @@ def published(reference: str, number: int) -> tuple[tuple[Reals, Reals], tuple[R
 
 
 def differences(velocity: Reals, reference: str, number: int, norm: str) -> tuple[float, float]:
-    """Of u and v from the published values: the largest one, or relative L2."""
+    """Of u and v from the published values: the largest one, or relative L2.
+
+    Parameters
+    ----------
+    velocity : (3, Z, X), of the speed of the lid.
+    reference : name of the published work.
+    number : Reynolds number.
+    norm : ``largest``, else L2.
+    """
     found = []
     for line, (place, values) in zip(centrelines(velocity), published(reference, number), strict=True):
         off = np.abs(line(place) - values)
@@ -121,7 +129,10 @@ def extrema(velocity: Reals) -> list[float]:
 
 
 def measure(evidence: Evidence, runs: Mapping[str, Run], options: Options) -> None:
-    """Differences from the published velocities, extrema, profiles and streamlines."""
+    """Differences from the published velocities, extrema, profiles and streamlines.
+
+    See :meth:`validation.studies.study_file.Measure.measure`.
+    """
     chosen = {name: section(run) for name, run in runs.items()}
     _settings(evidence, runs, options)
     _differences(evidence, runs, chosen, options)
@@ -143,9 +154,12 @@ def _differences(evidence: Evidence, runs: Mapping[str, Run], chosen: Mapping[st
             held = options.held.get(name)
             instead = getattr(held, component) if held else None
             evidence.reach(
-                f"Re {reynolds(run)}, {across(run)} nodes: {words} of {component}", value, at_most=most,
-                held=instead, why=held.why if held and instead else "",
-            )  # fmt: skip
+                f"Re {reynolds(run)}, {across(run)} nodes: {words} of {component}",
+                value,
+                at_most=most,
+                held=instead,
+                why=held.why if held and instead else "",
+            )
     if options.reference == "ghia1982" and 1000 in [row[0] for row in rows]:
         pairs = zip(published("botella1998", 1000), published("ghia1982", 1000), strict=True)
         rows.append((1000, "Botella and Peyret 1998", *(float(np.abs(a[1] - b[1]).max()) for a, b in pairs)))
@@ -185,7 +199,14 @@ def _extrema(evidence: Evidence, runs: Mapping[str, Run], chosen: Mapping[str, R
 
 
 def draw_profiles(figure: Any, flows: Mapping[int, Reals], reference: str) -> None:
-    """Velocities on both centrelines by Reynolds number, as lines, and the published ones as dots."""
+    """Velocities on both centrelines by Reynolds number, as lines, and the published ones as dots.
+
+    Parameters
+    ----------
+    figure : of Matplotlib.
+    flows : velocities, (3, Z, X), of the speed of the lid, by Reynolds number.
+    reference : name of the published work.
+    """
     left, right = figure.subplots(1, 2)
     place = np.linspace(0, 1, 201)
     for number, velocity in flows.items():

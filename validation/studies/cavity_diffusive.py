@@ -21,7 +21,8 @@ from pydantic import Field
 from scipy.interpolate import RectBivariateSpline
 
 from pipeline.case.settings.base import Positive, Section
-from validation.evidence import Evidence, order
+from validation.evidence import Evidence
+from validation.goals import order
 from validation.studies.cavity import Reals, across, lid_speed_m_s, middles, section
 from validation.studies.reference import read_reference
 from validation.studies.run import Run
@@ -45,7 +46,13 @@ def at_nodes(velocity: Reals, size: int) -> Reals:
 
 
 def extrapolated(coarse: Reals, fine: Reals, size: int) -> Reals:
-    """From lattices of which the second has twice as many nodes, for an error of second order (Richardson 1911)."""
+    """From lattices of which the second has twice as many nodes, for an error of second order (Richardson 1911).
+
+    Parameters
+    ----------
+    coarse, fine : velocities on both lattices, (3, Z, X).
+    size : nodes along a side of the lattice at whose nodes the result stands, (3, size, size).
+    """
     return (4 * at_nodes(fine, size) - at_nodes(coarse, size)) / 3
 
 
@@ -82,13 +89,22 @@ def of_corners(velocity: Reals) -> tuple[float, float]:
 
 
 def l2(found: Reals, wanted: Reals, where: NDArray[np.bool_] | bool = True) -> tuple[float, float]:
-    """Relative L2 differences of u and v where wanted."""
+    """Relative L2 differences of u and v where wanted.
+
+    Parameters
+    ----------
+    found, wanted : velocities, (3, Z, X), of which v is the third component.
+    where : (Z, X) nodes that count, or all.
+    """
     u, v = (float(np.linalg.norm((found[k] - wanted[k]) * where) / np.linalg.norm(wanted[k] * where)) for k in (0, 2))
     return u, v
 
 
 def measure(evidence: Evidence, runs: Mapping[str, Run], options: Options) -> None:
-    """Errors of all lattices but the finest, over the whole box and away from the lid's corners, and their orders."""
+    """Errors of all lattices but the finest, over the whole box and away from the lid's corners, and their orders.
+
+    See :meth:`validation.studies.study_file.Measure.measure`.
+    """
     flows = {across(run): section(run) for run in sorted(runs.values(), key=across)}
     *sizes, finest = flows
     whole = np.array([l2(flows[size], at_nodes(flows[finest], size)) for size in sizes])

@@ -18,7 +18,8 @@ from solver.kernels.velocity_sets import D3Q19
 from validation.evidence import Evidence
 from validation.studies.run import Run
 from validation.studies.velocity_sets import of_run
-from validation.textbook import TextbookSolver, Thickening, find_links, relaxation
+from validation.textbook import TextbookSolver, Thickening, relaxation
+from validation.textbook_links import find_links
 
 LAMBDA_TRT = 3 / 16
 
@@ -48,7 +49,14 @@ class Model:
     smagorinsky: float = 0.0
 
     def solver(self, size: tuple[int, int, int], velocity: NDArray[np.float64], tau: float) -> TextbookSolver:
-        """Of a box without walls, in whose nodes, (N, 3) in C order, a velocity (3, N) stands."""
+        """Of a box without walls, in whose nodes, (N, 3) in C order, a velocity (3, N) stands.
+
+        Parameters
+        ----------
+        size : nodes along x, y and z.
+        velocity : (3, N) at the start, lattice units.
+        tau : relaxation time.
+        """
         position = np.argwhere(np.ones(size))
         links = find_links(D3Q19, position, lambda place: place % size, lambda place, _: np.zeros(len(place)))
         eddies = Thickening(
@@ -72,6 +80,13 @@ def wave(model: Model, nodes: int, tau: float, carried: float) -> tuple[float, f
 
     u = (U, a sin k(x - U t) exp(-nu k^2 t), 0): from how the wave's amplitude changes over half a
     decay time. NaN where it diverges.
+
+    Parameters
+    ----------
+    model : collision.
+    nodes : in a wave's length.
+    tau : relaxation time.
+    carried : U, lattice units.
     """
     k, viscosity = 2 * np.pi / nodes, (tau - 0.5) / 3
     x = np.arange(nodes)
@@ -91,6 +106,13 @@ def shear_layer(model: Model, nodes: int, reynolds: float, times: float = 1.5) -
     """Time until the flow diverges or all `times`, in sides over speed, its energy over that at the start, the flow.
 
     u = U tanh(80 (1/4 - |y - 1/2|)), v = U/20 sin(2 pi (x + 1/4)).
+
+    Parameters
+    ----------
+    model : collision.
+    nodes : along a side.
+    reynolds : side times U over the viscosity.
+    times : after which the run ends, in sides over U.
     """
     speed = 0.1
     x, y, _ = (np.argwhere(np.ones((nodes, nodes, 1))).T + 0.5) / nodes
@@ -109,7 +131,10 @@ def shear_layer(model: Model, nodes: int, reynolds: float, times: float = 1.5) -
 
 
 def measure(evidence: Evidence, runs: Mapping[str, Run], options: Options) -> None:
-    """Errors of the runs, damping and speed of waves, survival in the shear layer."""
+    """Errors of the runs, damping and speed of waves, survival in the shear layer.
+
+    See :meth:`validation.studies.study_file.Measure.measure`.
+    """
     _runs(evidence, runs, options)
     _waves(evidence, options)
     _layers(evidence, options)

@@ -92,7 +92,10 @@ class Flow:
 
 
 def measure(evidence: Evidence, runs: Mapping[str, Run], options: Options) -> None:
-    """A table of the largest deviations with both equilibria, and what the largest of each shape are."""
+    """A table of the largest deviations with both equilibria, and what the largest of each shape are.
+
+    See :meth:`validation.studies.study_file.Measure.measure`.
+    """
     pairs: dict[str, dict[bool, Flow]] = {}
     for name, run in runs.items():
         pairs.setdefault(name.removesuffix(STANDARD), {})[name.endswith(STANDARD)] = Flow(run, options)
@@ -123,14 +126,15 @@ def _goals(evidence: Evidence, flows: Pairs, options: Options) -> None:
         evidence.reach(f"{kind}: that of the standard equilibrium over it", before / after, at_least=1.0)
 
 
+def _models_and_residual(summary: Mapping[str, Any]) -> tuple[str, str, float]:
+    return summary["models"]["velocity_set"], summary["models"]["collision"], summary["residual"]
+
+
 def _table(evidence: Evidence, flows: Pairs) -> None:
     rows = []
     for flow, other in flows:
         direction = " ".join(f"{component:g}" for component in flow.shape.direction)
-        shown = [
-            (models["velocity_set"], models["collision"], each.run.summary["residual"])
-            for each in (other, flow) for models in (each.run.summary["models"],)
-        ]  # fmt: skip
+        shown = [_models_and_residual(each.run.summary) for each in (other, flow)]
         deviations = other.deviation, flow.deviation
         rows.append((flow.kind, direction, flow.grid_reynolds, flow.run.nodes.count, *shown[0], *shown[1], *deviations))
     note = (
@@ -138,8 +142,20 @@ def _table(evidence: Evidence, flows: Pairs) -> None:
         " pipe and behind a step what depends on the angle, behind a bend half of the difference between both sides of"
         " its plane. Before: the standard equilibrium."
     )
-    columns = ("shape", "direction", "grid Reynolds number", "fluid nodes", "velocities before", "collision before",
-               "residual before", "velocities", "collision", "residual", "deviation before", "deviation")  # fmt: skip
+    columns = (
+        "shape",
+        "direction",
+        "grid Reynolds number",
+        "fluid nodes",
+        "velocities before",
+        "collision before",
+        "residual before",
+        "velocities",
+        "collision",
+        "residual",
+        "deviation before",
+        "deviation",
+    )
     evidence.table(columns, rows, note)
 
 

@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from pipeline.case.settings.base import Positive, Section
-from validation.evidence import Evidence, order
+from validation.evidence import Evidence
+from validation.goals import order
 from validation.studies.run import Run
 
 GAUSS = np.polynomial.legendre.leggauss(20)
@@ -95,7 +96,10 @@ def l2(found: NDArray[np.floating], wanted: NDArray[np.float64]) -> float:
 
 
 def measure(evidence: Evidence, runs: Mapping[str, Run], options: Options) -> None:
-    """Errors of velocity, stress and eddy viscosity; profiles."""
+    """Errors of velocity, stress and eddy viscosity; profiles.
+
+    See :meth:`validation.studies.study_file.Measure.measure`.
+    """
     plates = [Plates(run) for run in runs.values()]
     errors = np.array([one.errors() for one in plates])
     rows = [

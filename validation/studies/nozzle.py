@@ -131,7 +131,13 @@ class Found:
 
 
 def outside(values: Array, low: Array, high: Array) -> Array:
-    """By which part of its nearer end a range is left; negative within it."""
+    """By which part of its nearer end a range is left; negative within it.
+
+    Parameters
+    ----------
+    values : any numbers.
+    low, high : ends of the range of each.
+    """
     return np.maximum(1 - values / low, values / high - 1)
 
 
@@ -142,7 +148,10 @@ def spread(values: Iterable[Array]) -> float:
 
 
 def measure(evidence: Evidence, runs: Mapping[str, Run], options: Options) -> None:
-    """Speed and width at the stations, roundness, agreement of directions, and what the equilibrium does to them."""
+    """Speed and width at the stations, roundness, agreement of directions, and what the equilibrium does to them.
+
+    See :meth:`validation.studies.study_file.Measure.measure`.
+    """
     table = read_reference(options.reference)
     rows = [int(np.flatnonzero(table["z_mm"] == place)[0]) for place in options.stations_mm]
     ranges = {name: values[rows] for name, values in table.items()}
@@ -214,11 +223,21 @@ def _stations(evidence: Evidence, found: Sequence[Found], ranges: Mapping[str, A
     for each in found:
         run, numbers = each.jet.run, each.jet.run.summary["numbers"]
         models = run.summary["models"]
-        rows.append((each.name, each.jet.nodes, run.nodes.count, numbers["grid_reynolds"], models["velocity_set"],
-                     models["collision"], run.case.solve.equilibrium, run.summary["steps"], run.summary["residual"],
-                     *each.folds))  # fmt: skip
-    columns = ("run", "nodes across the throat", "fluid nodes", "grid Reynolds number", "velocities", "collision",
-               "equilibrium", "steps", "residual", *(f"{m}-fold" for m in FOLDS))  # fmt: skip
+        lattice = each.jet.nodes, run.nodes.count, numbers["grid_reynolds"]
+        chosen = models["velocity_set"], models["collision"], run.case.solve.equilibrium
+        rows.append((each.name, *lattice, *chosen, run.summary["steps"], run.summary["residual"], *each.folds))
+    columns = (
+        "run",
+        "nodes across the throat",
+        "fluid nodes",
+        "grid Reynolds number",
+        "velocities",
+        "collision",
+        "equilibrium",
+        "steps",
+        "residual",
+        *(f"{m}-fold" for m in FOLDS),
+    )
     note = (
         f"m-fold parts: of the speed along the axis on rings around it at {options.round_mm:g} mm, the largest over the"
         " rings, over the speed on the axis."

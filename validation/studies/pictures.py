@@ -78,7 +78,15 @@ def lengthwise(run: Run, shape: DirectedShape) -> scene.Slice:
 
 
 def draw_plane(axes: Any, run: Run, shape: DirectedShape, unit_mm: float = 1.0) -> scene.Slice:
-    """Draw the speed in that plane, with the outline of the vessel, in units of length about its middle."""
+    """Draw the speed in that plane, with the outline of the vessel, in units of length about its middle.
+
+    Parameters
+    ----------
+    axes : of Matplotlib.
+    run : whose flow is drawn.
+    shape : its geometry, which gives the plane.
+    unit_mm : unit of length of the axes.
+    """
     plane = lengthwise(run, shape)
     ends = [place / unit_mm for places in (plane.right_mm, plane.up_mm) for place in (places[0], places[-1])]
     speed = np.where(plane.inside, plane.speed_m_s, np.nan)

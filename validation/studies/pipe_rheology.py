@@ -20,9 +20,11 @@ from pipeline.case.settings.base import Positive, Section
 from pipeline.case.shapes import Pipe
 from pipeline.haemodynamics.wall_shear_stress import Wall, fit_nodes_to_wall, wall_shear_stress, within_period
 from solver.runtime.errors import StageError
-from validation.evidence import Evidence, order
+from validation.evidence import Evidence
+from validation.goals import order
 from validation.studies.run import Run
-from validation.studies.viscoplastic import CLOSED, Array, Profile, pipe_flow_by_quadrature
+from validation.studies.viscoplastic import Array, Profile
+from validation.studies.viscoplastic_fluids import CLOSED, pipe_flow_by_quadrature
 
 FILES = ("surface.vtp",)
 FIT_NODES = 3.0
@@ -200,7 +202,10 @@ class PipeProfile(Profile):
 
 
 def measure(evidence: Evidence, runs: Mapping[str, Run], options: Options) -> None:
-    """Errors of profiles, flow, plugs and wall stress and their order; pipes with openings; the same flow by law."""
+    """Errors of profiles, flow, plugs and wall stress and their order; pipes with openings; the same flow by law.
+
+    See :meth:`validation.studies.study_file.Measure.measure`.
+    """
     profiles = {name: PipeProfile(run) for name, run in runs.items()}
     fluids: dict[str, list[PipeProfile]] = {}
     for each in sorted(profiles.values(), key=lambda each: each.nodes):
@@ -245,8 +250,18 @@ def _errors(evidence: Evidence, shown: Mapping[str, PipeProfile], options: Optio
         mean = 100 * float(each.shear_at_wall.mean() / each.wall_stress - 1)
         at_once, *widths = (each.error(each.ideal), each.plug, plug) if plug else ("", "", "")
         rows.append((name, *each.tau, l2, at_once, 100 * each.flow_error, mean, 100 * each.wall_error, *widths))
-    columns = ("fluid", "least tau", "largest tau", "L2", "L2, yielding at once", "error of the flow, %",
-               "of the wall shear stress, mean, %", "its rms, %", "width of the plug", "theory")  # fmt: skip
+    columns = (
+        "fluid",
+        "least tau",
+        "largest tau",
+        "L2",
+        "L2, yielding at once",
+        "error of the flow, %",
+        "of the wall shear stress, mean, %",
+        "its rms, %",
+        "width of the plug",
+        "theory",
+    )
     note = (
         f"{options.nodes} nodes across, against the law as it is solved; the second L2, against the fluid that yields"
         " at once, has what creeps in the plug, too. Widths in parts of the diameter."
@@ -278,16 +293,23 @@ def _compared(evidence: Evidence, same: Mapping[str, Sequence[PipeProfile]], opt
             theory = each.wall_stress / first.wall_stress
             pressure = each.resistance / first.resistance
             wall = float(each.shear_at_wall.mean() / first.shear_at_wall.mean())
-            rows.append((what, each.blood.model, 1e6 * each.flow, 2 * each.force * PA_PER_MM,
-                         float(each.shear_at_wall.mean()), pressure, wall, theory))  # fmt: skip
+            flow, gradient, stress = 1e6 * each.flow, 2 * each.force * PA_PER_MM, float(each.shear_at_wall.mean())
+            rows.append((what, each.blood.model, flow, gradient, stress, pressure, wall, theory))
             if each is first:
                 continue
             over = f"{what}, {each.blood.model}: relative error, over the first, of"
             evidence.reach(f"{over} the pressure at one flow", abs(pressure / theory - 1), at_most=options.ratio)
             evidence.reach(f"{over} the wall shear stress", abs(wall / theory - 1), at_most=options.ratio)
-    columns = ("Newtonian fluid's shear rate at the wall", "blood", "flow, mL/s", "pressure gradient, Pa/mm",
-               "wall shear stress, Pa", "pressure at one flow, over the first's", "wall shear stress, likewise",
-               "theory of both")  # fmt: skip
+    columns = (
+        "Newtonian fluid's shear rate at the wall",
+        "blood",
+        "flow, mL/s",
+        "pressure gradient, Pa/mm",
+        "wall shear stress, Pa",
+        "pressure at one flow, over the first's",
+        "wall shear stress, likewise",
+        "theory of both",
+    )
     note = "The same flow with each blood: forces are those that it needs by theory."
     evidence.table(columns, rows, note)
     caption = "The same flow with each blood, theory and nodes, by a Newtonian fluid's shear rate at the wall"

@@ -13,7 +13,8 @@ from pydantic import Field
 
 from pipeline.case.settings.base import Positive, Section
 from solver.runtime.errors import StageError
-from validation.evidence import Evidence, number, order
+from validation.evidence import Evidence
+from validation.goals import number, order
 from validation.studies.reference import read_reference
 from validation.studies.run import Run
 
@@ -102,7 +103,10 @@ def slip(run: Run) -> float:
 
 
 def measure(evidence: Evidence, runs: Mapping[str, Run], options: Options) -> None:
-    """Errors and their order, the force, steps until the change was small, profiles; runs with TRT apart."""
+    """Errors and their order, the force, steps until the change was small, profiles; runs with TRT apart.
+
+    See :meth:`validation.studies.study_file.Measure.measure`.
+    """
     exact = [run for run in runs.values() if run.case.solve.collision == "trt"]
     chosen = [run for run in runs.values() if run not in exact]
     published = _published(chosen, options)

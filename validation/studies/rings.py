@@ -112,7 +112,14 @@ def rings(run: Run, section: Section) -> Rings:
 
 
 def along(run: Run, places_mm: Array, direction: Array) -> Array:
-    """Component of the velocity at the end of a run along a direction, at places (P, 3): (P,), m/s."""
+    """Component of the velocity at the end of a run along a direction, at places (P, 3): (P,), m/s.
+
+    Parameters
+    ----------
+    run : whose flow is read.
+    places_mm : (P, 3), x, y, z, LPS.
+    direction : (3,) unit vector.
+    """
     spacing, points = run.nodes.spacing_mm, run.nodes.points_mm()
     box = (places_mm.min(axis=0) - 4 * spacing, places_mm.max(axis=0) + 4 * spacing)
     near = np.flatnonzero(((points > box[0]) & (points < box[1])).all(axis=1))
@@ -120,7 +127,14 @@ def along(run: Run, places_mm: Array, direction: Array) -> Array:
 
 
 def fitted(points: Array, values: Array, places: Array) -> Array:
-    """Values at places (P, 3), of quadratics fitted to the nearest of some points (N, 3) with values (N,)."""
+    """Values at places (P, 3), of quadratics fitted to the nearest of some points (N, 3) with values (N,).
+
+    Parameters
+    ----------
+    points : (N, 3).
+    values : (N,) there.
+    places : (P, 3).
+    """
     _, rows = cKDTree(points).query(places, NEAREST)
     x, y, z = np.moveaxis(points[rows] - places[:, None], -1, 0)
     terms = np.stack((np.ones_like(x), x, y, z, x * x, y * y, z * z, x * y, y * z, z * x), axis=-1)

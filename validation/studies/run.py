@@ -111,7 +111,13 @@ class Run:
         return float(self.summary["openings"][name]["flow_ml_s"])
 
     def through_ml_s(self, centre_mm: NDArray[np.floating], normal: NDArray[np.floating], radius_mm: float) -> float:
-        """Flow through a round section of the field of velocity at the end of the run."""
+        """Flow through a round section of the field of velocity at the end of the run.
+
+        Parameters
+        ----------
+        centre_mm, normal : of the section, (x, y, z), LPS; flow along the normal, a unit vector, counts as positive.
+        radius_mm : of the section.
+        """
         slab = section(self.nodes, centre_mm, normal, radius_mm)
         return float(slab.areas_mm2 @ (self.velocity_m_s[slab.rows] @ normal))
 
@@ -139,6 +145,12 @@ def layer(nodes: Nodes, values: NDArray[np.floating], across: int = 1) -> NDArra
     """Values at the nodes, (N,), in the lowest layer of nodes across an axis, NaN where no fluid is.
 
     It is (Z, X) across y, which is 1, and (Z, Y) across x, 0.
+
+    Parameters
+    ----------
+    nodes : the node arrays.
+    values : (N,).
+    across : the axis, 0: x, 1: y.
     """
     first, second = (nodes.position[:, axis] for axis in range(3) if axis != across)
     lowest = nodes.position[:, across] == nodes.position[:, across].min()
@@ -148,7 +160,14 @@ def layer(nodes: Nodes, values: NDArray[np.floating], across: int = 1) -> NDArra
 
 
 def section(nodes: Nodes, centre_mm: NDArray[np.floating], normal: NDArray[np.floating], radius_mm: float) -> Slab:
-    """Nodes in the smooth window around a round section, and what area of it each stands for."""
+    """Nodes in the smooth window around a round section, and what area of it each stands for.
+
+    Parameters
+    ----------
+    nodes : the node arrays.
+    centre_mm, normal : of the section, (x, y, z), LPS, the normal a unit vector.
+    radius_mm : of the section.
+    """
     cap = np.asarray(centre_mm) + SLAB_CENTRE * nodes.spacing_mm * np.asarray(normal)
     opening = Opening(1, "section", "outlet", tuple(cap), tuple(normal), np.pi * radius_mm**2, radius_mm)
     return slab_inside(nodes, opening)

@@ -50,7 +50,10 @@ def round_off(steps: int) -> float:
 
 
 def measure(evidence: Evidence, runs: Mapping[str, Run], options: Options) -> None:
-    """Numbers of nodes, times, speed-ups, shares of the passes, agreement; plots of them, and the flow."""
+    """Numbers of nodes, times, speed-ups, shares of the passes, agreement; plots of them, and the flow.
+
+    See :meth:`validation.studies.study_file.Measure.measure`.
+    """
     published = read_reference(options.reference)
     rows = [
         np.flatnonzero(published["mesh"] == options.meshes.get(name, name.isdigit() and int(name))) for name in runs
@@ -125,12 +128,16 @@ def _times(
         "Seconds for 3,000 steps: the work's are means of 5 runs; of ours, fewer steps were timed 5 times after a "
         "warm-up, and this is their mean for as many."
     )
-    rows = [(name, *work, *(entry["seconds"] for entry in benchmark))
-            for name, work, benchmark in zip(names, seconds, benchmarks, strict=True)]  # fmt: skip
+    rows = [
+        (name, *work, *(entry["seconds"] for entry in benchmark))
+        for name, work, benchmark in zip(names, seconds, benchmarks, strict=True)
+    ]
     evidence.table(columns, rows, note)
     gains = seconds[:, :1] / seconds
-    rows = [(name, *gain, *(entry["gain"] for entry in benchmark))
-            for name, gain, benchmark in zip(names, gains, benchmarks, strict=True)]  # fmt: skip
+    rows = [
+        (name, *gain, *(entry["gain"] for entry in benchmark))
+        for name, gain, benchmark in zip(names, gains, benchmarks, strict=True)
+    ]
     evidence.table(columns, rows, "Speed-up over the four passes on one thread of the same machine.")
 
 
@@ -169,12 +176,18 @@ def _agreement(evidence: Evidence, benchmarks: Sequence[Benchmark], walls: float
     found = [benchmark["agreement"] for benchmark in benchmarks]
     off = max((value for each in found for value in each["round_off"].values()), default=0.0)
     steps = found[0]["steps"]
-    evidence.reach(f"velocities after {steps} steps: largest difference between programs with the same walls", off,
-                   at_most=round_off(steps))  # fmt: skip
+    evidence.reach(
+        f"velocities after {steps} steps: largest difference between programs with the same walls",
+        off,
+        at_most=round_off(steps),
+    )
     parts = [benchmark["wall_nodes"] / (benchmark["wall_nodes"] + benchmark["fluid_nodes"]) for benchmark in benchmarks]
     apart = max(each["walls"] / part for each, part in zip(found, parts, strict=True))
-    evidence.reach(f"velocities after {steps} steps: the work's walls against ours, over the part of wall nodes", apart,
-                   at_most=walls)  # fmt: skip
+    evidence.reach(
+        f"velocities after {steps} steps: the work's walls against ours, over the part of wall nodes",
+        apart,
+        at_most=walls,
+    )
 
 
 def _plots(figure: Any, benchmarks: Sequence[list[dict[str, Any]]], theirs: Mapping[str, NDArray[np.float64]]) -> None:

@@ -181,7 +181,10 @@ def last_turn(place: Array, shear: Array) -> float:
 
 
 def measure(evidence: Evidence, runs: Mapping[str, Run], options: Options) -> None:
-    """Balances, pressure drop and reattachment with their changes from grid to grid; the flow along the axis."""
+    """Balances, pressure drop and reattachment with their changes from grid to grid; the flow along the axis.
+
+    See :meth:`validation.studies.study_file.Measure.measure`.
+    """
     kinds: dict[str, list[Narrowing]] = {}
     for each in sorted(map(Narrowing, runs.values()), key=lambda each: (each.reynolds, each.nodes_across)):
         kinds.setdefault(each.kind, []).append(each)
@@ -197,8 +200,9 @@ def _balances(evidence: Evidence, narrowings: Sequence[Narrowing], options: Opti
     for each in narrowings:
         name, throat = each.run.name, each.flow_error(0.0)
         others = max(abs(each.flow_error(place)) for place in options.sections)
-        rows.append((name, each.run.nodes.count, each.reynolds, each.run.tau, each.lost, throat, others,
-                     each.momentum_missing))  # fmt: skip
+        rows.append(
+            (name, each.run.nodes.count, each.reynolds, each.run.tau, each.lost, throat, others, each.momentum_missing)
+        )
         evidence.reach(f"{name}: flow lost", abs(each.lost), at_most=options.lost)
         if each.nodes_across < options.nodes:
             continue
@@ -206,8 +210,16 @@ def _balances(evidence: Evidence, narrowings: Sequence[Narrowing], options: Opti
         what = f"{name}: flow through the throat, deviation"
         evidence.reach(what, abs(throat), at_most=options.flow, held=2 * options.flow, why=IN_THE_THROAT)
         reach_momentum(evidence, each, each.nodes_across_throat, options.momentum)
-    columns = ("run", "fluid nodes", "Reynolds number", "tau", "flow lost", "flow through the throat",
-               "through other sections", "momentum missing")  # fmt: skip
+    columns = (
+        "run",
+        "fluid nodes",
+        "Reynolds number",
+        "tau",
+        "flow lost",
+        "flow through the throat",
+        "through other sections",
+        "momentum missing",
+    )
     note = f"Flows through sections: relative deviation, by the field of velocity. {MOMENTUM_NOTE}"
     evidence.table(columns, rows, note)
 
@@ -226,8 +238,15 @@ def _drops(evidence: Evidence, kinds: Mapping[str, Sequence[Narrowing]], options
         if len(grids) > 1 and grids[-2].nodes_across >= options.nodes:
             what = f"{kind}, {changes[-1][1]} nodes: change of the pressure drop"
             evidence.reach(what, changes[-1][2], at_most=options.change)
-    columns = ("run", "pressure drop, Pa", "of rho U^2/2", "estimate, friction along the wave", "estimate, blunt plug",
-               "friction along the wave alone", "reattachment, diameters")  # fmt: skip
+    columns = (
+        "run",
+        "pressure drop, Pa",
+        "of rho U^2/2",
+        "estimate, friction along the wave",
+        "estimate, blunt plug",
+        "friction along the wave alone",
+        "reattachment, diameters",
+    )
     before, behind = options.drop
     note = (
         f"Pressure drop from {-before:g} diameters before to {behind:g} behind the throat, without that of a straight"

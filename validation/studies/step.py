@@ -126,7 +126,10 @@ class Channel:
 
 
 def measure(evidence: Evidence, runs: Mapping[str, Run], options: Options) -> None:
-    """Reattachment, how it and the profiles change with the grid, contours and speed."""
+    """Reattachment, how it and the profiles change with the grid, contours and speed.
+
+    See :meth:`validation.studies.study_file.Measure.measure`.
+    """
     channels: dict[str, list[Channel]] = {}
     for each in sorted(map(Channel, runs.values()), key=lambda each: each.rise):
         channels.setdefault(each.name, []).append(each)
@@ -159,8 +162,17 @@ def _lengths(evidence: Evidence, channels: Mapping[str, Sequence[Channel]], opti
             what = f"{name}, {grids[-1].grid} nodes: deviation of the reattachment"
             evidence.reach(what, abs(off), at_most=options.deviation)
     note = "U: mean speed of the inflow, h: height of inlet and step, the unit of length."
-    columns = ("channel", "nodes", "h U/nu", "2 h U/nu", "length behind the step", "reattachment", "computed elsewhere",
-               "deviation", "measured")  # fmt: skip
+    columns = (
+        "channel",
+        "nodes",
+        "h U/nu",
+        "2 h U/nu",
+        "length behind the step",
+        "reattachment",
+        "computed elsewhere",
+        "deviation",
+        "measured",
+    )
     evidence.table(columns, rows, note)
 
 

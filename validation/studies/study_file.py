@@ -23,7 +23,21 @@ if TYPE_CHECKING:
     from validation.studies.run import Run  # takes most of a second, which every start of the workflow would wait for
 
 FOLDER = Path("config/studies")
-NO_MEASURES = ("__init__", "balance", "pictures", "reference", "rings", "run", "study_file", "torus_flow")
+NO_MEASURES = (
+    "__init__",
+    "balance",
+    "bend_section",
+    "pictures",
+    "pipe_run",
+    "reference",
+    "rings",
+    "run",
+    "study_file",
+    "torus_flow",
+    "viscoplastic_fluids",
+    "womersley_cycle",
+    "womersley_solution",
+)
 """Modules of this folder that measure nothing."""
 
 
@@ -39,7 +53,14 @@ class Measure(Protocol):
     Options: type[Section]
 
     def measure(self, evidence: Evidence, runs: Mapping[str, "Run"], options: Any) -> None:
-        """Put tables, pictures and what has to be reached into the evidence; runs by name, in their order."""
+        """Put tables, pictures and what has to be reached into the evidence; runs by name, in their order.
+
+        Parameters
+        ----------
+        evidence : of the study.
+        runs : by name.
+        options : the module's own.
+        """
 
 
 class Study(Section):
@@ -115,6 +136,12 @@ class StudyInput(Study):
 def read_study(name: str, folder: Path = FOLDER, options: bool = True) -> Study:
     """Read ``<folder>/<name>.yaml``, with all its runs; without reading its `options`, it imports no measure.
 
+    Parameters
+    ----------
+    name : of the study.
+    folder : of the study files.
+    options : whether the options of the measure are read.
+
     Raises
     ------
     StageError
@@ -133,6 +160,12 @@ def read_study(name: str, folder: Path = FOLDER, options: bool = True) -> Study:
 
 def read_studies(config: dict[str, Any], folder: Path = FOLDER, options: bool = True) -> dict[str, Study]:
     """The studies that the configuration names, or all that there are, by name; see :func:`read_study`.
+
+    Parameters
+    ----------
+    config : of the workflow, which may name studies.
+    folder : of the study files.
+    options : whether the options of the measures are read.
 
     Raises
     ------

@@ -164,7 +164,10 @@ class Swept:
 
 
 def measure(evidence: Evidence, runs: Mapping[str, Run], options: Options) -> None:
-    """Rates by threads, by steps between snapshots and by size, and what the usual choices lack of the best."""
+    """Rates by threads, by steps between snapshots and by size, and what the usual choices lack of the best.
+
+    See :meth:`validation.studies.study_file.Measure.measure`.
+    """
     swept = sorted((Swept(name, run.sweeps) for name, run in runs.items()), key=lambda each: (each.kind, each.nodes))
     _threads(evidence, swept, options)
     _snapshots(evidence, swept, options)
@@ -230,26 +233,44 @@ def _threads(evidence: Evidence, swept: Sequence[Swept], options: Options) -> No
 def _snapshots(evidence: Evidence, swept: Sequence[Swept], options: Options) -> None:
     """What snapshots cost."""
     rows = [
-        (each.name, each.nodes, each.found["precision"], each.in_steps("fetch"), each.in_steps("write"),
-         each.usual_every, 100 * each.of_a_cycle, 100 * each.of_a_run)
+        (
+            each.name,
+            each.nodes,
+            each.found["precision"],
+            each.in_steps("fetch"),
+            each.in_steps("write"),
+            each.usual_every,
+            100 * each.of_a_cycle,
+            100 * each.of_a_run,
+        )
         for each in swept
-    ]  # fmt: skip
+    ]
     cycle = swept[0].found["cycle"]
     note = (
         "A snapshot in steps that could be made meanwhile: to bring all fields to the host, and to write them. Then "
         f"the steps between the {cycle['snapshots']} snapshots of a short cycle, the part of this cycle's time that "
         f"they take, and of a run of {cycle['least']} cycles, of which the last is written."
     )
-    columns = ("lattice", "fluid nodes", "precision", "brought, steps", "written, steps", "steps between them",
-               "of the cycle, %", "of the run, %")  # fmt: skip
+    columns = (
+        "lattice",
+        "fluid nodes",
+        "precision",
+        "brought, steps",
+        "written, steps",
+        "steps between them",
+        "of the cycle, %",
+        "of the run, %",
+    )
     evidence.table(columns, rows, note)
     largest = _largest(swept)
     where = "GPU" if largest.on_gpu else "CPU"
     held: dict[str, Any] = {"held": ON_A_DEVICE, "why": OF_A_DEVICE} if largest.on_gpu else {}
     evidence.reach(
         f"{where}: part of a cycle's time that its snapshots take, largest lattice with openings",
-        largest.of_a_cycle, at_most=options.snapshots, **held,
-    )  # fmt: skip
+        largest.of_a_cycle,
+        at_most=options.snapshots,
+        **held,
+    )
 
 
 def _draw_threads(figure: Any, swept: Sequence[Swept]) -> None:
@@ -287,8 +308,14 @@ def _draw_snapshots(figure: Any, swept: Sequence[Swept], largest: Swept) -> None
     steps = np.geomspace(largest.every[0], max(largest.every[-1], 3 * largest.usual_every))
     for number, (label, parts) in enumerate({"brought": ("fetch",), "written": ("fetch", "write")}.items()):
         taken = largest.taken("steps") + sum(largest.taken(part) for part in parts)
-        rate.semilogx(largest.every, largest.every * largest.nodes / taken / 1e6, "os"[number], color=f"C{2 * number}",
-                      markersize=4, label=label)  # fmt: skip
+        rate.semilogx(
+            largest.every,
+            largest.every * largest.nodes / taken / 1e6,
+            "os"[number],
+            color=f"C{2 * number}",
+            markersize=4,
+            label=label,
+        )
         waits = sum(largest.in_steps(part) for part in parts)
         rate.plot(steps, alone * steps / (steps + waits), color=f"C{2 * number}", linewidth=1)
     rate.axvline(

@@ -156,6 +156,12 @@ def torus_flow(curvature: float, reynolds: float, radii: int = RADII, angles: in
 
     It is followed from that in a straight pipe through rising Reynolds numbers.
 
+    Parameters
+    ----------
+    curvature : a/R, radius of the pipe over that of its axis.
+    reynolds : 2 a W/nu.
+    radii, angles : points of the grid, see :class:`Grid`.
+
     Raises
     ------
     StageError
@@ -191,12 +197,8 @@ class _Equations:
         u, v = grid.d_y @ s / h, -grid.d_x @ s / h
         w_x, w_y, q_x, q_y = grid.d_x @ w, grid.d_y @ w, grid.d_x @ q, grid.d_y @ q
         carried, turned = u[:, None] * grid.d_x + v[:, None] * grid.d_y - friction, np.diag(bend * u)
-        rest = np.concatenate((
-            carried @ w + bend * u * w - z[-1] / h,
-            q - curl @ s,
-            carried @ q - bend * u * q - 2 * bend * w * w_y,
-            [grid.weights @ w - 1],
-        ))  # fmt: skip
+        along, across = carried @ w + bend * u * w - z[-1] / h, carried @ q - bend * u * q - 2 * bend * w * w_y
+        rest = np.concatenate((along, q - curl @ s, across, [grid.weights @ w - 1]))
         w_by_s = ((w_x + bend * w) / h)[:, None] * grid.d_y - (w_y / h)[:, None] * grid.d_x
         q_by_s = ((q_x - bend * q) / h)[:, None] * grid.d_y - (q_y / h)[:, None] * grid.d_x
         q_by_w = -2 * bend[:, None] * (np.diag(w_y) + w[:, None] * grid.d_y)

@@ -18,9 +18,11 @@ from pipeline.case.settings.base import Positive, Section
 from pipeline.case.shapes import Pipe
 from solver.kernels.velocity_sets import D3Q19, D3Q27, VelocitySet
 from solver.runtime.errors import StageError
-from validation.evidence import Evidence, order
+from validation.evidence import Evidence
+from validation.goals import order
 from validation.studies.run import Run
-from validation.textbook import EndlessPipe, TextbookSolver, relaxation
+from validation.textbook import TextbookSolver, relaxation
+from validation.textbook_links import EndlessPipe
 
 Direction = tuple[int, int, int]
 X: Direction = (1, 0, 0)
@@ -131,7 +133,15 @@ def of_run(run: Run) -> PipeFlow:
 
 
 def computed(run: Run, lattice: str, direction: Direction, viscous_times: float) -> PipeFlow:
-    """The flow of the textbook solver on one of `LATTICES`."""
+    """The flow of the textbook solver on one of `LATTICES`.
+
+    Parameters
+    ----------
+    run : whose pipe and models are taken.
+    lattice : name of one of `LATTICES`.
+    direction : of the pipe.
+    viscous_times : R^2/nu for which the flow runs from the parabola on.
+    """
     stencil, form = LATTICES[lattice]
     pipe, mean, viscosity = pipe_of(run, direction), mean_speed(run), (run.tau - 0.5) / 3
     collision, lambda_trt = run.summary["models"]["collision"], run.summary["models"]["lambda_trt"] or 3 / 16
@@ -161,7 +171,10 @@ def most_uneven(flows: Flows, lattice: str) -> float:
 
 
 def measure(evidence: Evidence, runs: Mapping[str, Run], options: Options) -> None:
-    """Currents across the pipe, the flow and its unevenness, by set, direction, Reynolds number and resolution."""
+    """Currents across the pipe, the flow and its unevenness, by set, direction, Reynolds number and resolution.
+
+    See :meth:`validation.studies.study_file.Measure.measure`.
+    """
     found = {name: flows_of(run, options) for name, run in runs.items()}
     _tables(evidence, runs, found)
     first = next(iter(runs.values()))

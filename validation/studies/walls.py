@@ -13,8 +13,9 @@ import numpy as np
 from pydantic import Field
 
 from pipeline.case.settings.base import Positive, Section
-from validation.evidence import Evidence, order
-from validation.studies.pipe import PipeRun
+from validation.evidence import Evidence
+from validation.goals import order
+from validation.studies.pipe_run import PipeRun
 from validation.studies.run import Run
 
 AWAY = 1.5
@@ -52,7 +53,10 @@ def errors(run: Run) -> PipeErrors:
 
 
 def measure(evidence: Evidence, runs: Mapping[str, Run], options: Options) -> None:
-    """Errors of velocity and pressure gradient by scheme and spacing."""
+    """Errors of velocity and pressure gradient by scheme and spacing.
+
+    See :meth:`validation.studies.study_file.Measure.measure`.
+    """
     found: dict[str, list[PipeErrors]] = {}
     for run in runs.values():
         found.setdefault(run.case.solve.walls, []).append(errors(run))

@@ -18,8 +18,10 @@ from solver.backends.cpu.sampling import make_reading
 from solver.backends.cpu.simd import make_simd
 from solver.backends.cpu.steps import make_steps
 from solver.backends.cpu.wall_pass import make_wall_pass
-from solver.backends.driver import EXTREMES, SUMS, Fields, Found, Held, LatticeDriver, Mean, Statistics, held_bytes
+from solver.backends.driver import LatticeDriver, held_bytes
+from solver.backends.fields import Fields, Held, Mean, Statistics
 from solver.backends.lattice import Lattice
+from solver.backends.observation import EXTREMES, SUMS, Found
 from solver.domain.addresses import address_runs, row_stride
 from solver.kernels.storage import FP16_BITS, NATIVE
 from solver.kernels.sums import LIMBS, Limbs, join, limbs_by_group
@@ -83,13 +85,21 @@ class CpuDriver(LatticeDriver):
         self._boundary_values = self.lattice.script(boundary_values)
 
     def collide(self, even: bool, first: int, last: int) -> None:
-        """Stream and collide the nodes of a range of rows, and the padding after it."""
+        """Stream and collide the nodes of a range of rows, and the padding after it.
+
+        The parameters are those of :meth:`solver.backends.driver.LatticeDriver.collide`.
+        """
         last = row_stride(last) if first < last else first
         nodes = (first, last, self.lattice.force, self._rates, self._omega, self._blend)
         if even:
             self._even(self.populations, self.lattice.stride, *nodes)
         else:
             self._odd(self.populations, self._runs, *nodes)
+
+    @property
+    def _stored(self) -> tuple[Any, int, Any]:
+        """The populations, their stride and the body force, which all that reads populations takes."""
+        return self.populations, self.lattice.stride, self.lattice.force
 
     def outlet_flux(self) -> Limbs:
         """Limbs of the flow that entered through each outlet with feedback in the last step."""
@@ -130,8 +140,7 @@ class CpuDriver(LatticeDriver):
 
     def write_squares(self) -> None:
         """Write the squares of the velocity's components into `squares`."""
-        lattice = self.lattice
-        self._square_pass(self.populations, lattice.stride, lattice.force, lattice.count, self.squares)
+        self._square_pass(*self._stored, self.lattice.count, self.squares)
 
     def write_fluxes(self) -> None:
         """Write the fluxes that follow from these into `fluxes`."""
@@ -166,10 +175,7 @@ class CpuDriver(LatticeDriver):
         sums, extremes = np.zeros((partials, *SUMS), np.int64), np.zeros((partials, EXTREMES))
         for first, last in lattice.ranges:
             mine = slice(done, done := done + chunks(last - first))
-            self._observe(
-                self.populations, lattice.stride, lattice.force, self._before, keep, first, last, sums[mine],
-                extremes[mine],
-            )  # fmt: skip
+            self._observe(*self._stored, self._before, keep, first, last, sums[mine], extremes[mine])
         self._probe(self.populations, lattice.stride, lattice.probe_node, self._probe_drho)
         self._found = Found(sums, extremes, self._inlet_flux.copy(), self._outlet_flux.copy(), self._probe_drho)
 
@@ -197,17 +203,20 @@ class CpuDriver(LatticeDriver):
         self._accumulate(self._gather if mean.statistics else self._fields, 1 / mean.count, *mean.held())
 
     def _accumulate(self, loop: Any, share: float, *into: Fields | Statistics) -> None:
-        loop(
-            self.populations, self.lattice.stride, self.lattice.force, self._rates, self._omega, self._blend,
-            self.lattice.real(share), *(tuple(each.arrays()) for each in into),
-        )  # fmt: skip
+        arrays = (tuple(each.arrays()) for each in into)
+        loop(*self._stored, self._rates, self._omega, self._blend, self.lattice.real(share), *arrays)
 
     def held(self) -> dict[str, Any]:
         """Arrays that the next steps and observations depend on."""
         return {
-            "populations": self.populations, "omega": self._omega, "before": self._before, "pressure": self._state,
-            "inlet_flux": self._inlet_flux, "outlet_flux": self._outlet_flux, "momentum": self._momentum,
-        }  # fmt: skip
+            "populations": self.populations,
+            "omega": self._omega,
+            "before": self._before,
+            "pressure": self._state,
+            "inlet_flux": self._inlet_flux,
+            "outlet_flux": self._outlet_flux,
+            "momentum": self._momentum,
+        }
 
     def here(self, array: NDArray[Any]) -> NDArray[Any]:
         """A copy of an array."""

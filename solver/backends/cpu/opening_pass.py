@@ -15,11 +15,15 @@ from solver.kernels.streaming import make_link_address, make_opposite
 from solver.kernels.sums import join
 
 
+# many parameters because compiled loops take each array by itself
 @cache
 def make_opening_pass(
     storage: str, real: Any, equilibrium: str = "incompressible", q: int = Q
 ) -> tuple[Any, Any, Any, Any]:
-    """Treat all inlets, all outlets; control pressures; read the density of the nodes at openings."""
+    """Treat all inlets, all outlets; control pressures; read the density of the nodes at openings.
+
+    The parameters are those of :mod:`solver.kernels`.
+    """
     flow_at, treat = make_outlet(storage, real, equilibrium, q)
     access = make_access(storage, real, q)
     load_slot, store_slot, load, gather = access.load_slot, access.store_slot, access.load, access.gather

@@ -15,12 +15,20 @@ from solver.kernels.storage import make_access
 from solver.kernels.sums import LIMBS, split
 
 
+# many parameters because compiled loops take each array by itself
 @cache
 def make_reading(
-    storage: str, real: Any, equilibrium: str = "incompressible", rheology: str | None = None, blended: bool = False,
+    storage: str,
+    real: Any,
+    equilibrium: str = "incompressible",
+    rheology: str | None = None,
+    blended: bool = False,
     q: int = Q,
-) -> tuple[Any, Any, Any]:  # fmt: skip
-    """Fields of all nodes; the same with statistics; sums and extremes over them."""
+) -> tuple[Any, Any, Any]:
+    """Fields of all nodes; the same with statistics; sums and extremes over them.
+
+    The parameters are those of :mod:`solver.kernels`.
+    """
     observe_node, measure = make_observation(real, equilibrium, q), make_fields(rheology, blended, equilibrium, real, q)
     load, varying = make_access(storage, real, q).load, rheology is not None
     accumulate, gather = make_accumulation(varying), make_gathering(varying, real)

@@ -230,6 +230,11 @@ def make_simd(storage: str, real: Any, part: int = 1) -> Several:
     """Work on vectors of the given part of their full length.
 
     Where nothing is compiled, or the processor does not convert fp16 itself, on one node at a time.
+
+    Parameters
+    ----------
+    storage, real : those of :mod:`solver.kernels`.
+    part : 1 for full vectors, 2 for those of half as many numbers.
     """
     if config.DISABLE_JIT or (storage == FP16_BITS and not CONVERTS_FP16):
         access = make_access(storage, real)

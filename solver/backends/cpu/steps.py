@@ -25,12 +25,21 @@ REST = 64
 """Nodes that the buffer holds."""
 
 
+# long and many parameters because the loops close over the same functions of a node, and take each array by itself
 @cache
 def make_steps(
-    collision: str, storage: str, real: Any, equilibrium: str = "incompressible", rheology: str | None = None,
-    blended: bool = False, q: int = Q,
-) -> tuple[Any, Any]:  # fmt: skip
-    """The even and the odd step of a range of nodes; `rates`, `omega` and `blend` as :func:`make_rates` says."""
+    collision: str,
+    storage: str,
+    real: Any,
+    equilibrium: str = "incompressible",
+    rheology: str | None = None,
+    blended: bool = False,
+    q: int = Q,
+) -> tuple[Any, Any]:
+    """The even and the odd step of a range of nodes; `rates`, `omega` and `blend` as :func:`make_rates` says.
+
+    The parameters are those of :mod:`solver.kernels`.
+    """
     collide, simd = make_collision(collision, real, equilibrium, q), make_simd(storage, real)
     rates_of = make_rates(rheology, blended, equilibrium, real, simd.numbers, q)
     width, (load, store, _, _) = simd.width, make_moves(simd.load_slot, simd.store_slot, q)

@@ -18,7 +18,10 @@ AHEAD = 32
 
 @cache
 def make_wall_pass(storage: str, real: Any, two_terms: bool) -> tuple[Any, Any]:
-    """Treat all wall links; take a share of the mass off the nodes next to walls."""
+    """Treat all wall links; take a share of the mass off the nodes next to walls.
+
+    The parameters are those of :mod:`solver.kernels`.
+    """
     interpolate, others = make_interpolation(storage, real, two_terms), 1 if two_terms else 2
     load_slot, store_slot = make_access(storage, real)[:2]
 

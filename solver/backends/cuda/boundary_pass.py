@@ -86,7 +86,14 @@ class Boundaries:
 
 
 def outlets_first(walls: WallLinks, outlets: OutletLinks, stride: int) -> tuple[NDArray[np.intp], NDArray[np.int32]]:
-    """Order of the wall links, (L,), those of nodes at outlets first, and where those of each node begin, (M + 1,)."""
+    """Order of the wall links, (L,), those of nodes at outlets first, and where those of each node begin, (M + 1,).
+
+    Parameters
+    ----------
+    walls : the wall links, L of them.
+    outlets : with M nodes.
+    stride : of the lattice.
+    """
     node = walls.inside.astype(np.int64) % stride
     place = np.searchsorted(outlets.node, node)
     at_outlet = np.append(outlets.node, -1)[place] == node
@@ -95,9 +102,13 @@ def outlets_first(walls: WallLinks, outlets: OutletLinks, stride: int) -> tuple[
     return order, np.searchsorted(place[order], np.arange(len(outlets.node) + 1)).astype(np.int32)
 
 
+# long and many parameters because openings and walls are treated in one launch, which takes each array by itself
 @cache
 def make_boundary_pass(storage: str, real: Any, equilibrium: str, two_terms: bool, q: int) -> tuple[Any, Any]:
-    """Treat a range of openings and wall links, and add up the mass of the latter; take it off nodes next to walls."""
+    """Treat a range of openings and wall links, and add up the mass of the latter; take it off nodes next to walls.
+
+    The parameters are those of :mod:`solver.kernels`.
+    """
     flow_at, treat_link = map(on_device, make_outlet(storage, real, equilibrium, q))
     addresses_of, correct_node_mass, opposite = (
         make_addresses(q),

@@ -12,11 +12,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from solver.backends.cuda.boundary_pass import Boundaries, make_boundary_pass
+from solver.backends.cuda.bundle import Bundle
 from solver.backends.cuda.device import (
     OBSERVATION_BLOCKS,
     SUM_THREADS,
     THREADS,
-    Bundle,
     Queue,
     blocks_of,
     cuda,
@@ -28,8 +28,10 @@ from solver.backends.cuda.isotropy_pass import make_isotropy_pass
 from solver.backends.cuda.outlet_feedback_pass import make_outlet_feedback_pass
 from solver.backends.cuda.sampling import make_count, make_exchange, make_reading
 from solver.backends.cuda.steps import make_steps
-from solver.backends.driver import EXTREMES, SUMS, Fields, Found, Held, LatticeDriver, Mean, Statistics, held_bytes
+from solver.backends.driver import LatticeDriver, held_bytes
+from solver.backends.fields import Fields, Held, Mean, Statistics
 from solver.backends.lattice import Lattice
+from solver.backends.observation import EXTREMES, SUMS, Found
 from solver.domain.addresses import address_runs, bit_words, runs_by_group
 from solver.kernels.isotropy import PAIRS
 from solver.kernels.storage import FP16, NATIVE
@@ -65,7 +67,7 @@ class CudaDriver(LatticeDriver):
         self._fields, self._gather, self._raise, self._observe = make_reading(storage, real, *lattice.models)
         self._count = make_count()
         self._read, self._write = make_exchange()
-        walls, into, out, outlet_feedback = lattice.walls, lattice.inlets, lattice.outlets, lattice.outlet_feedback
+        walls, into, out = lattice.walls, lattice.inlets, lattice.outlets
         self._boundaries = Boundaries.of(lattice)
         self._treat, self._subtract = make_boundary_pass(storage, real, lattice.equilibrium, walls.two_terms, lattice.q)
         self._wall_nodes = send(walls.nodes)
@@ -81,12 +83,24 @@ class CudaDriver(LatticeDriver):
         self._flux = [send(np.zeros(len(links.slot), real)) for links in (into, out)]
         self._probe_node = send(lattice.probe_node)
         self._observed = Bundle(
-            self.queue.stream, np.zeros((partials, *SUMS), np.int64), np.zeros((partials, EXTREMES)),
-            np.zeros(len(into.slot), real), np.zeros(len(out.slot), real), np.zeros(len(lattice.probe_node)),
-        )  # fmt: skip
+            self.queue.stream,
+            np.zeros((partials, *SUMS), np.int64),
+            np.zeros((partials, EXTREMES)),
+            np.zeros(len(into.slot), real),
+            np.zeros(len(out.slot), real),
+            np.zeros(len(lattice.probe_node)),
+        )
         self._sums, self._extremes, *self._at_openings = self._observed.arrays
         self._script = Bundle(self.queue.stream, np.zeros(1, np.int64), np.zeros(0, real))
-        self._add_up_flux, self._outlet_feedback = make_outlet_feedback_pass(real)
+        self._prepare_feedback()
+        self._one, self._counts = send(np.ones(1, np.int64)), dict[int, Any]()
+        self._before = send(np.zeros((3, lattice.count), real))
+        self._prepare_isotropy(storage)
+
+    def _prepare_feedback(self) -> None:
+        """Put what outlets with feedback need on the device."""
+        out, outlet_feedback, send = self.lattice.outlets, self.lattice.outlet_feedback, cuda.to_device
+        self._add_up_flux, self._outlet_feedback = make_outlet_feedback_pass(self.lattice.real)
         self._feedback_arrays = [
             send(array) for array in (outlet_feedback.column, outlet_feedback.rule, outlet_feedback.start)
         ]
@@ -99,8 +113,10 @@ class CudaDriver(LatticeDriver):
             send(np.append(0, np.cumsum(ends - begins))),
         ]
         self._feedback_flux = send(np.zeros((len(outlet_feedback.opening), LIMBS), np.int64))
-        self._one, self._counts = send(np.ones(1, np.int64)), dict[int, Any]()
-        self._before = send(np.zeros((3, lattice.count), real))
+
+    def _prepare_isotropy(self, storage: str) -> None:
+        """Put what the force of :mod:`solver.kernels.isotropy` needs on the device."""
+        lattice, real, send = self.lattice, self.lattice.real, cuda.to_device
         self.squares, self.fluxes = (
             send(np.zeros((3, lattice.stencils.count + lattice.ghosts), real)) for _ in range(2)
         )
@@ -162,32 +178,27 @@ class CudaDriver(LatticeDriver):
             self.correct_mass(self._added[False])
 
     def collide(self, even: bool, first: int, last: int) -> None:
-        """Stream and collide the nodes of a range of rows."""
+        """Stream and collide the nodes of a range of rows.
+
+        The parameters are those of :meth:`solver.backends.driver.LatticeDriver.collide`.
+        """
         self._collide(even, first, last, False)
 
     def _collide(self, even: bool, first: int, last: int, pending: bool) -> None:
         lattice = self.lattice
-        mass_correction = (
-            self._correction_bits,
-            self._added[not even],
-            lattice.walls.mass_correction_nodes if pending else 0,
-        )
-        step = self._even if even else self._odd
+        corrected = lattice.walls.mass_correction_nodes if pending else 0
+        mass_correction = self._correction_bits, self._added[not even], corrected
+        sums = self._step_counter, self._added[even]
+        nodes = first, last, lattice.force, self._rates, self._omega, self._blend
         if last > first:
-            step[blocks_of(last - first, self.threads), self.threads, self.queue.stream](
-                self.populations,
-                lattice.stride,
-                self._runs,
-                self._step_counter,
-                self._added[even],
-                mass_correction,
-                first,
-                last,
-                lattice.force,
-                self._rates,
-                self._omega,
-                self._blend,
-            )
+            step = self._even if even else self._odd
+            launch = step[blocks_of(last - first, self.threads), self.threads, self.queue.stream]
+            launch(self.populations, lattice.stride, self._runs, *sums, mass_correction, *nodes)
+
+    @property
+    def _stored(self) -> tuple[Any, int, Any]:
+        """The populations, their stride and the body force, which all that reads populations takes."""
+        return self.populations, self.lattice.stride, self.lattice.force
 
     def _over(self, count: int, kernel: Any, *arguments: Any) -> None:
         if count:
@@ -226,12 +237,13 @@ class CudaDriver(LatticeDriver):
         """Treat openings and wall links by the numbers of their blocks."""
         lattice, these = self.lattice, self._boundaries
         into, out = self._flux
+        values = self._rows, self._step_counter, lattice.width
+        openings = these.outlets, these.outlet_links, out, these.inlets, into
+        walls = these.wall_slot, these.source_slots[even], these.coefficients, self._added[even]
+        links = *openings, *walls
         for begin, count in these.launches(first, last):
-            self._treat[count, SUM_THREADS, self.queue.stream](
-                self.populations, these.ends, begin, self._runs, lattice.stride, even, lattice.force, self._rows,
-                self._step_counter, lattice.width, these.outlets, these.outlet_links, out, these.inlets, into,
-                these.wall_slot, these.source_slots[even], these.coefficients, self._added[even],
-            )  # fmt: skip
+            treat = self._treat[count, SUM_THREADS, self.queue.stream]
+            treat(self.populations, these.ends, begin, self._runs, lattice.stride, even, lattice.force, *values, *links)
 
     def correct_mass(self, added: Any) -> None:
         """Take mass that was added off the wall nodes."""
@@ -248,9 +260,8 @@ class CudaDriver(LatticeDriver):
 
     def write_squares(self) -> None:
         """Write the squares of the velocity's components into `squares`."""
-        lattice = self.lattice
-        self._over(lattice.count, self._square_pass, self.populations, lattice.stride, lattice.force, lattice.count,
-                   self.squares)  # fmt: skip
+        count = self.lattice.count
+        self._over(count, self._square_pass, *self._stored, count, self.squares)
 
     def write_fluxes(self) -> None:
         """Write the fluxes that follow from these into `fluxes`."""
@@ -298,13 +309,12 @@ class CudaDriver(LatticeDriver):
         return Found(*self._observed.here())
 
     def _launch_observation(self, keep: bool) -> None:
-        lattice = self.lattice
-        for k, (first, last) in enumerate(lattice.ranges):
+        at_openings, found_there = (self._probe_node, *self._flux), tuple(self._at_openings)
+        observe = self._observe[self._observation_blocks, SUM_THREADS, self.queue.stream]
+        for k, (first, last) in enumerate(self.lattice.ranges):
             mine = slice(k * self._observation_blocks, (k + 1) * self._observation_blocks)
-            self._observe[self._observation_blocks, SUM_THREADS, self.queue.stream](
-                self.populations, lattice.stride, lattice.force, self._before, keep, first, last, self._sums[mine],
-                self._extremes[mine], (self._probe_node, *self._flux), tuple(self._at_openings),
-            )  # fmt: skip
+            found = self._sums[mine], self._extremes[mine]
+            observe(*self._stored, self._before, keep, first, last, *found, at_openings, found_there)
 
     def at_bounds(self) -> NDArray[np.int64]:
         """Number of nodes whose tau is at its lower and its upper bound."""
@@ -334,8 +344,9 @@ class CudaDriver(LatticeDriver):
         self.queue.replay(f"mean {number}, again {restart}", work)
 
     def _accumulate(self, kernel: Any, count: Any, *into: Fields | Statistics) -> None:
-        self._over(self.lattice.count, kernel, self.populations, self.lattice.stride, self.lattice.force,
-                   self._rates, self._omega, self._blend, count, *(tuple(each.arrays()) for each in into))  # fmt: skip
+        arrays = (tuple(each.arrays()) for each in into)
+        relaxation = self._rates, self._omega, self._blend
+        self._over(self.lattice.count, kernel, *self._stored, *relaxation, count, *arrays)
 
     def held(self) -> dict[str, Any]:
         """Arrays on the device that the next steps and observations depend on. Between pairs of steps no mass
@@ -343,10 +354,14 @@ class CudaDriver(LatticeDriver):
         """
         into, out = self._flux
         return {
-            "populations": self.populations, "omega": self._omega, "before": self._before,
-            "pressure": self._feedback_arrays[-1], "inlet_flux": into, "outlet_flux": out,
+            "populations": self.populations,
+            "omega": self._omega,
+            "before": self._before,
+            "pressure": self._feedback_arrays[-1],
+            "inlet_flux": into,
+            "outlet_flux": out,
             "momentum": self._momentum,
-        }  # fmt: skip
+        }
 
     def new_mean(self, number: int) -> Mean:
         """Room for a mean, of which the device counts the states."""

@@ -13,7 +13,6 @@ from typing import Any
 
 import numpy as np
 from numba import config
-from numpy.typing import NDArray
 
 from solver.backends.cost import Device, update_bytes
 from solver.backends.cuda.device_lock import locked_device
@@ -27,8 +26,6 @@ try:
 except ImportError:
     cuda = None
 
-ALIGNMENT = 8
-"""Bytes at multiples of which arrays begin that lie in one piece."""
 THREADS = 128
 """Threads of a block whose size does not matter."""
 SUM_THREADS = 256
@@ -93,7 +90,14 @@ def kernel(registers: int | None = None) -> Any:
 
 
 def node_registers(real: Any, varying: bool, q: int = 19) -> int:
-    """Registers of a thread that collides a node of q populations, at most."""
+    """Registers of a thread that collides a node of q populations, at most.
+
+    Parameters
+    ----------
+    real : NumPy type that is computed with.
+    varying : whether the viscosity varies; with 27 populations it makes no difference.
+    q : 19 or 27.
+    """
     held = (VARYING_REGISTERS if varying else NODE_REGISTERS)[real]
     return held if q == 19 else CORNER_REGISTERS[real]
 
@@ -124,55 +128,6 @@ def fitting_threads(registers: int, asked: int | None = None) -> tuple[int, int]
 def blocks_of(count: int, size: int) -> int:
     """Blocks that take so many nodes or links each."""
     return (count + size - 1) // size
-
-
-class Bundle:
-    """Arrays that lie in one piece on the device, so that one copy moves all of them.
-
-    Copies wait for what was asked of the device before, and the host for neither until it asks for their numbers.
-
-    Attributes
-    ----------
-    arrays : the arrays, on the device.
-    """
-
-    def __init__(self, stream: Any, *values: NDArray[Any]) -> None:
-        self._stream, self._beside, self._templates = stream, cuda.stream(), values
-        self._starts = np.cumsum([0, *(-(-array.nbytes // ALIGNMENT) * ALIGNMENT for array in values)])
-        size = max(int(self._starts[-1]), ALIGNMENT)
-        self._whole = cuda.device_array(size, np.uint8)
-        self._staged = [(cuda.pinned_array(size, np.uint8), cuda.event()) for _ in range(2)]
-        self._fetched, self._left, self._arrived = cuda.pinned_array(size, np.uint8), cuda.event(), cuda.event()
-        self.arrays = self._cut(self._whole)
-        self.replace(*values)
-
-    def replace(self, *values: NDArray[Any]) -> None:
-        """Put other numbers into the arrays, into the first of them where there are fewer."""
-        self._staged.reverse()  # what was put in last may still be on its way
-        staged, sent = self._staged[0]
-        sent.synchronize()
-        for here, array in zip(self._cut(staged), values, strict=True):
-            here.flat[: array.size] = array.flat
-        self._whole.copy_to_device(staged, stream=self._stream)
-        sent.record(self._stream)
-
-    def fetch(self) -> None:
-        """Begin to bring the numbers here, beside what the device is asked for next, which must leave them alone."""
-        self._left.record(self._stream)
-        self._left.wait(self._beside)
-        self._whole.copy_to_host(self._fetched, stream=self._beside)
-        self._arrived.record(self._beside)
-
-    def here(self) -> list[NDArray[Any]]:
-        """The numbers that were fetched last."""
-        self._arrived.synchronize()
-        return self._cut(self._fetched)
-
-    def _cut(self, whole: Any) -> list[Any]:
-        return [
-            whole[first : first + array.nbytes].view(array.dtype).reshape(array.shape)
-            for first, array in zip(self._starts.tolist(), self._templates, strict=False)
-        ]
 
 
 class Queue:
@@ -416,5 +371,13 @@ def cuda_device(precision: str) -> Device:
 
 
 def device_of(name: str, free_bytes: float, bytes_s: float, precision: str) -> Device:
-    """What a device is expected to do whose memory moves so many bytes a second."""
+    """What a device is expected to do whose memory moves so many bytes a second.
+
+    Parameters
+    ----------
+    name : as the log calls it.
+    free_bytes : memory that is free on it.
+    bytes_s : that its memory moves a second.
+    precision : of the settings.
+    """
     return Device(name, free_bytes, EFFICIENCY * bytes_s / update_bytes(precision), STEP_S, COMPILE_S)

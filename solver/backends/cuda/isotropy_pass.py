@@ -11,10 +11,11 @@ from solver.kernels.storage import make_access
 
 
 @cache
-def make_isotropy_pass(
-    storage: str, real: Any, equilibrium: str, varying: bool, q: int
-) -> tuple[Any, Any, Any, Any]:  # fmt: skip
-    """Keep squares of the velocity; find the fluxes; find the momentum; add it to the populations along the axes."""
+def make_isotropy_pass(storage: str, real: Any, equilibrium: str, varying: bool, q: int) -> tuple[Any, Any, Any, Any]:
+    """Keep squares of the velocity; find the fluxes; find the momentum; add it to the populations along the axes.
+
+    The parameters are those of :mod:`solver.kernels`.
+    """
     access, squares_of = make_access(storage, real, q), make_squares(real, equilibrium, q)
     load_slot, store_slot, load = map(on_device, access[:3])
     fluxes_of, momentum_of = on_device(make_fluxes(real, varying)), on_device(make_momentum(real))

@@ -9,7 +9,7 @@ import numpy as np
 from numba import float64, int64
 
 from solver.backends.cuda.device import SUM_THREADS, cuda, kernel, make_block_sum, on_device
-from solver.backends.driver import EXTREMES, SUMS
+from solver.backends.observation import EXTREMES, SUMS
 from solver.kernels.d3q19 import Q
 from solver.kernels.node_physics import make_observation
 from solver.kernels.rheology import make_accumulation, make_fields, make_gathering
@@ -20,16 +20,23 @@ TERMS = SUMS[0]
 ROWS = TERMS * LIMBS
 
 
+# long and many parameters because the kernels close over the same functions of a node, and take each array by itself
 @cache
 def make_reading(
-    storage: str, real: Any, equilibrium: str = "incompressible", rheology: str | None = None, blended: bool = False,
+    storage: str,
+    real: Any,
+    equilibrium: str = "incompressible",
+    rheology: str | None = None,
+    blended: bool = False,
     q: int = Q,
-) -> tuple[Any, Any, Any, Any]:  # fmt: skip
+) -> tuple[Any, Any, Any, Any]:
     """Take the fields of all nodes into a mean; the same with statistics; count a mean's states; observe nodes and
     openings.
 
     An observation leaves sums and extremes, a partial result a block, the density of the nodes at openings, and copies
     of what came in through their links, which the next step writes again.
+
+    The parameters are those of :mod:`solver.kernels`.
     """
     observe_node, measure = make_observation(real, equilibrium, q), make_fields(rheology, blended, equilibrium, real, q)
     access = make_access(storage, real, q)
@@ -82,9 +89,18 @@ def make_reading(
 
     @kernel()
     def observe(
-        f: Any, stride: int, force: Any, before: Any, keep: bool, first: int, last: int, sums: Any, extremes: Any,
-        at_openings: Any, openings_observed: Any,
-    ) -> None:  # fmt: skip
+        f: Any,
+        stride: int,
+        force: Any,
+        before: Any,
+        keep: bool,
+        first: int,
+        last: int,
+        sums: Any,
+        extremes: Any,
+        at_openings: Any,
+        openings_observed: Any,
+    ) -> None:
         observe_openings(f, stride, at_openings, openings_observed)
         shared = cuda.shared.array((ROWS, SUM_THREADS), int64)
         found = cuda.shared.array((SUM_THREADS, EXTREMES), float64)

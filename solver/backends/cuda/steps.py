@@ -42,7 +42,10 @@ def make_addresses(q: int) -> Any:
 
 @cache
 def make_fetching(storage: str, real: Any, q: int) -> Any:
-    """Device function ``(f, stride, n, last)``: a warp asks for the lines that another will need, one a thread."""
+    """Device function ``(f, stride, n, last)``: a warp asks for the lines that another will need, one a thread.
+
+    The parameters are those of :mod:`solver.kernels`.
+    """
     size = 2 if storage == FP16 else np.dtype(real).itemsize
     lines = max(1, WARP * size // LINE)
     rounds = -(-q * lines // WARP)
@@ -77,15 +80,23 @@ def make_mass_correction(storage: str, real: Any) -> Any:
     return correct_node_mass
 
 
+# long and many parameters because the kernels close over the same functions of a node, and take each array by itself
 @cache
 def make_steps(
-    collision: str, storage: str, real: Any, equilibrium: str = "incompressible", rheology: str | None = None,
-    blended: bool = False, q: int = Q,
-) -> tuple[Any, Any]:  # fmt: skip
+    collision: str,
+    storage: str,
+    real: Any,
+    equilibrium: str = "incompressible",
+    rheology: str | None = None,
+    blended: bool = False,
+    q: int = Q,
+) -> tuple[Any, Any]:
     """The even and the odd step of a range of nodes; `rates`, `omega` and `blend` as :func:`make_rates` says.
 
     `mass_correction` is what walls added in the step before: bits of the nodes that share it, 32 a word, the limbs of
     the mass, and how many share it, 0 where none is pending.
+
+    The parameters are those of :mod:`solver.kernels`.
     """
     collide, opposite = make_collision(collision, real, equilibrium, q), make_opposite(q)
     rates_of = on_device(make_rates(rheology, blended, equilibrium, real, q=q))

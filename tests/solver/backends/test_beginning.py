@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from solver.backends.cpu.cpu_driver import CpuDriver
-from solver.backends.driver import Fields
+from solver.backends.fields import Fields
 from solver.backends.initial_populations import populations
 from solver.backends.lattice import build_lattice
 from solver.backends.subdomains import SubdomainsDriver

@@ -59,7 +59,7 @@ import numpy as np
 from tests.support.geometries import observe, random_cavern
 from solver.backends.cpu.cpu_driver import CpuDriver
 from solver.backends.cuda.cuda_driver import CudaDriver
-from solver.backends.driver import MEAN, Fields
+from solver.backends.fields import MEAN, Fields
 from solver.backends.lattice import build_lattice
 from solver.kernels.rheology import make_rheology
 

@@ -11,7 +11,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from solver.backends.cpu.cpu_driver import CpuDriver
-from solver.backends.driver import Fields
+from solver.backends.fields import Fields
 from solver.backends.lattice import build_lattice
 from solver.boundary.walls import WALLS
 from solver.domain.nodes import STEPS, Nodes, check

@@ -12,8 +12,9 @@ from scipy.special import jve
 
 from solver.backends.cpu.cpu_driver import CpuDriver
 from solver.backends.lattice import build_lattice
+from solver.boundary.curves import Series
 from solver.boundary.profiles import PROFILES, Profile, inlet_profile, link_weights, scaled_j0, womersley
-from solver.boundary.waveform import Inflow, Series, steady
+from solver.boundary.waveform import Inflow, steady
 from solver.domain.nodes import Opening
 from solver.kernels.collision import relaxation_rates
 from solver.kernels.d3q19 import VELOCITIES, WEIGHTS

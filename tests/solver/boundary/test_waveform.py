@@ -10,19 +10,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.interpolate import CubicSpline
 
+from solver.boundary.curves import INTERPOLATIONS, fourier, linear, spline
 from solver.boundary.waveform import (
-    INTERPOLATIONS,
     WOMERSLEY_HARMONICS,
     Inflow,
     common_period_s,
     described,
-    fourier,
-    linear,
     overshoots,
     read_inflow,
     read_pressure,
     read_samples,
-    spline,
     steady,
 )
 from solver.runtime.errors import StageError

@@ -8,7 +8,7 @@ from solver.domain.halving import NotHalved, halved
 from solver.domain.nodes import check
 from solver.kernels.d3q19 import VELOCITIES
 from tests.support.geometries import pipe, plates
-from validation.textbook import distance_to_cylinder
+from validation.textbook_links import distance_to_cylinder
 
 
 @pytest.mark.parametrize("seed", range(4))

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from solver.domain import nodes as node_module
+from solver.domain import node_types as node_module
 from solver.domain.nodes import ARRAYS, FLUID, INLET, OUTLET, STEPS, Neighbours, Nodes, check, load, save
 from solver.kernels.d3q19 import VELOCITIES, Q
 from solver.runtime.errors import StageError

@@ -12,7 +12,8 @@ import pytest
 
 from solver.backends.cpu.cpu_driver import CpuDriver
 from solver.backends.lattice import build_lattice
-from solver.backends.subdomains import SubdomainsDriver, split
+from solver.backends.splitting import split
+from solver.backends.subdomains import SubdomainsDriver
 from solver.boundary.walls import WALLS
 from solver.domain import nodes as node_arrays
 from solver.domain.nodes import Neighbours, Nodes

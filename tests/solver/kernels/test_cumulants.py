@@ -13,7 +13,8 @@ from solver.kernels.velocity_sets import D3Q27
 from solver.run.models import CUMULANT_LAMBDA, choose_velocity_set
 from tests.solver.kernels.test_velocity_sets import driven
 from tests.support.geometries import periodic_pipe, pipe
-from validation.textbook import TextbookSolver, find_links
+from validation.textbook import TextbookSolver
+from validation.textbook_links import find_links
 
 SPEEDS = st.tuples(*[st.floats(-0.2, 0.2)] * 3)
 

@@ -8,7 +8,7 @@ import pytest
 from numpy.typing import NDArray
 
 from solver.backends.cpu.cpu_driver import CpuDriver
-from solver.backends.driver import Fields
+from solver.backends.fields import Fields
 from solver.backends.lattice import Lattice, build_lattice
 from solver.backends.subdomains import SubdomainsDriver
 from solver.domain.nodes import Nodes

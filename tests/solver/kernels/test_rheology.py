@@ -22,8 +22,9 @@ from solver.kernels.rheology import (
 from solver.run.blood import MODELS
 from tests.support.geometries import periodic_box, plates, random_cavern
 from tests.support.naive import Naive, Thickening, equilibrium
-from validation.evidence import Evidence, order
-from validation.studies.viscoplastic import Casson, Fluid, velocity_by_quadrature
+from validation.evidence import Evidence
+from validation.goals import order
+from validation.studies.viscoplastic_fluids import Casson, Fluid, velocity_by_quadrature
 
 TAU = 0.8
 POWER = one_number(np.float64).power

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from solver.backends.lattice import build_lattice
-from solver.backends.subdomains import split
+from solver.backends.splitting import split
 from solver.domain.addresses import GROUP, Runs, address_runs, link_addresses, row_stride, runs_by_group
 from solver.kernels.storage import NATIVE, make_access
 from solver.kernels.streaming import make_run_address

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from solver.backends.cost import Size
 from solver.backends.cpu.cpu_driver import CpuDriver, cpu_device
-from solver.backends.driver import Fields
+from solver.backends.fields import Fields
 from solver.backends.lattice import build_lattice
 from solver.domain.addresses import link_addresses
 from solver.domain.nodes import Nodes

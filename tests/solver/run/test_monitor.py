@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import settings as trials
 from hypothesis import strategies as st
 
-from solver.backends.driver import Observation
+from solver.backends.observation import Observation
 from solver.run.monitor import Monitor
 from solver.run.plan import make_plan
 from solver.run.schedule import LEAST_COUNTED

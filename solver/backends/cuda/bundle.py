@@ -1,0 +1,61 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Arrays of the device that are copied together."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from solver.backends.cuda.device import cuda
+
+ALIGNMENT = 8
+"""Bytes at multiples of which arrays begin that lie in one piece."""
+
+
+class Bundle:
+    """Arrays that lie in one piece on the device, so that one copy moves all of them.
+
+    Copies wait for what was asked of the device before, and the host for neither until it asks for their numbers.
+
+    Attributes
+    ----------
+    arrays : the arrays, on the device.
+    """
+
+    def __init__(self, stream: Any, *values: NDArray[Any]) -> None:
+        self._stream, self._beside, self._templates = stream, cuda.stream(), values
+        self._starts = np.cumsum([0, *(-(-array.nbytes // ALIGNMENT) * ALIGNMENT for array in values)])
+        size = max(int(self._starts[-1]), ALIGNMENT)
+        self._whole = cuda.device_array(size, np.uint8)
+        self._staged = [(cuda.pinned_array(size, np.uint8), cuda.event()) for _ in range(2)]
+        self._fetched, self._left, self._arrived = cuda.pinned_array(size, np.uint8), cuda.event(), cuda.event()
+        self.arrays = self._cut(self._whole)
+        self.replace(*values)
+
+    def replace(self, *values: NDArray[Any]) -> None:
+        """Put other numbers into the arrays, into the first of them where there are fewer."""
+        self._staged.reverse()  # what was put in last may still be on its way
+        staged, sent = self._staged[0]
+        sent.synchronize()
+        for here, array in zip(self._cut(staged), values, strict=True):
+            here.flat[: array.size] = array.flat
+        self._whole.copy_to_device(staged, stream=self._stream)
+        sent.record(self._stream)
+
+    def fetch(self) -> None:
+        """Begin to bring the numbers here, beside what the device is asked for next, which must leave them alone."""
+        self._left.record(self._stream)
+        self._left.wait(self._beside)
+        self._whole.copy_to_host(self._fetched, stream=self._beside)
+        self._arrived.record(self._beside)
+
+    def here(self) -> list[NDArray[Any]]:
+        """The numbers that were fetched last."""
+        self._arrived.synchronize()
+        return self._cut(self._fetched)
+
+    def _cut(self, whole: Any) -> list[Any]:
+        return [
+            whole[first : first + array.nbytes].view(array.dtype).reshape(array.shape)
+            for first, array in zip(self._starts.tolist(), self._templates, strict=False)
+        ]

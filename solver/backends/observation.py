@@ -1,0 +1,106 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Observations of a whole flow at one step, and their partial results, which parts of a domain add up."""
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from solver.kernels.sums import LIMBS, Limbs, total
+
+
+@dataclass(frozen=True)
+class Observation:
+    """One observation of a flow, lattice units; infinite extremes where a population is not finite.
+
+    Attributes
+    ----------
+    change : root mean square change of the velocity since the last kept observation, over the mean speed.
+    mean_speed, max_speed : of the velocity.
+    mean_square : of the speed, mean.
+    node, dense_node : rows of the nodes with the largest speed and the largest deviation of the density, each the first
+        of several.
+    max_drho : that deviation.
+    mean_drho : mean deviation of the density.
+    inflow : (openings,) fluid that entered through each opening in the last step: the exact flux over its links.
+    backflow : (openings,) fluid that entered through each outlet in the last step at nodes where more came in than went
+        out.
+    opening_drho : (openings,) mean density deviation over the nodes at each opening.
+    """
+
+    change: float
+    mean_speed: float
+    max_speed: float
+    mean_square: float
+    node: int
+    dense_node: int
+    max_drho: float
+    mean_drho: float
+    inflow: NDArray[np.float64]
+    backflow: NDArray[np.float64]
+    opening_drho: NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class ObservationAccumulator:
+    """An observation before it is divided by numbers of nodes, as partial results that add up in any order.
+
+    Attributes
+    ----------
+    sums : (P, 4, 3) limbs of the sums of squared changes of the velocity, speeds, their squares and drho, see
+        :mod:`solver.kernels.sums`.
+    extremes : (P, 4) largest squared speed and the first row where it stands, largest size of drho and the same.
+    openings : (3, openings, 3) limbs of inflow, backflow and the sum of drho over the nodes at each opening.
+    """
+
+    sums: Limbs
+    extremes: NDArray[np.float64]
+    openings: Limbs
+
+    def observation(self, count: int, probes: NDArray[np.int64]) -> Observation:
+        """The observation of `count` nodes, of which so many lie at each opening."""
+        change, speed, squares, drho = total(self.sums.sum(axis=0))
+        (square, node), (max_drho, dense_node) = (_largest(self.extremes[:, k : k + 2]) for k in (0, 2))
+        mean_speed = float(speed) / count
+        inflow, backflow, opening_drho = total(self.openings)
+        return Observation(
+            change=float(np.sqrt(change / count) / mean_speed) if mean_speed > 0 else np.inf,
+            mean_speed=mean_speed,
+            max_speed=float(np.sqrt(square)),
+            mean_square=float(squares) / count,
+            node=node,
+            dense_node=dense_node,
+            max_drho=max_drho,
+            mean_drho=float(drho) / count,
+            inflow=inflow,
+            backflow=backflow,
+            opening_drho=opening_drho / np.maximum(probes, 1),
+        )
+
+
+def _largest(found: NDArray[np.float64]) -> tuple[float, int]:
+    """The largest of (P, 2) values and rows, and the first row that has it."""
+    value = found[:, 0].max()
+    return float(value), int(found[found[:, 0] == value, 1].min())
+
+
+SUMS, EXTREMES = (4, LIMBS), 4
+"""Shapes of a partial result of a :class:`ObservationAccumulator`."""
+
+
+class Found(NamedTuple):
+    """What a driver reads of its lattice for an observation; arrays are the driver's own, and change with the next one.
+
+    Attributes
+    ----------
+    sums, extremes : of :class:`ObservationAccumulator`.
+    inlet_flux, outlet_flux : fluid that entered through each link in the last step.
+    probe_drho : (P,) density deviation of each node at an opening.
+    """
+
+    sums: Limbs
+    extremes: NDArray[np.float64]
+    inlet_flux: NDArray[np.floating]
+    outlet_flux: NDArray[np.floating]
+    probe_drho: NDArray[np.float64]

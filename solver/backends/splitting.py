@@ -1,0 +1,222 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Splitting a lattice: the lattices of its subdomains, and which populations they exchange.
+
+A subdomain holds the nodes that it owns. Behind their slots stand *halo* slots, one for each link to a node of another
+part, which is the least: every such link carries one population a step. They are ordered by owner, so that each
+message is one piece of the array on one side and a list of the owner's slots on the other.
+"""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from solver.backends.lattice import Lattice
+from solver.boundary.openings import InletLinks, OutletLinks
+from solver.boundary.walls import WallLinks
+from solver.domain.addresses import ALIGNMENT, row_stride
+from solver.domain.stencils import Stencils
+from solver.kernels.rheology import Rheology
+from solver.kernels.velocity_sets import velocity_set
+
+Slots = NDArray[np.unsignedinteger]
+
+
+@dataclass(frozen=True)
+class Subdomain:
+    """What one driver runs.
+
+    Attributes
+    ----------
+    number : of the subdomain.
+    lattice : of its own nodes.
+    rows : (lattice.count,) rows of these nodes in the whole domain.
+    halo : by the number of each other subdomain that links of this one reach, the halo slots that stand for slots
+        there.
+    send_slots : by the number of each other subdomain that reaches slots of this one, these slots, in the order of its
+        halo.
+    ghosts : by the number of each other subdomain, the rows behind the own ones that stand for its nodes.
+    send_nodes : by the number of each other subdomain that has such rows for nodes of this one, these nodes.
+    """
+
+    number: int
+    lattice: Lattice
+    rows: NDArray[np.int64]
+    halo: dict[int, slice]
+    send_slots: dict[int, Slots]
+    ghosts: dict[int, slice]
+    send_nodes: dict[int, NDArray[np.int64]]
+
+
+def split(whole: Lattice, subdomain: NDArray[np.integer]) -> list[Subdomain]:
+    """Lattices of the subdomains of a domain.
+
+    Parameters
+    ----------
+    whole : the lattice of the whole domain.
+    subdomain : (N,) number of the subdomain of each node, 0, 1, ...
+    """
+    cuts = [_Cut(whole, subdomain, number) for number in range(int(subdomain.max()) + 1)]
+    place = np.empty(whole.count, np.int64)
+    for cut in cuts:
+        place[cut.rows] = np.arange(len(cut.rows))
+    return [
+        Subdomain(
+            number=cut.number,
+            lattice=cut.lattice(place),
+            rows=cut.rows,
+            halo={peer: slice(*(cut.own_slots + ends)) for peer, ends in cut.ranges.items()},
+            send_slots={
+                peer.number: cut.localise(peer.outside[slice(*peer.ranges[cut.number])], place)
+                for peer in cuts
+                if cut.number in peer.ranges
+            },
+            ghosts={peer: slice(*(len(cut.rows) + ends)) for peer, ends in cut.ghost_ranges.items()},
+            send_nodes={
+                peer.number: place[peer.ghosts[slice(*peer.ghost_ranges[cut.number])]]
+                for peer in cuts
+                if cut.number in peer.ghost_ranges
+            },
+        )
+        for cut in cuts
+    ]
+
+
+class _Cut:
+    """A subdomain while it is cut out of the whole.
+
+    Attributes
+    ----------
+    number : of the subdomain.
+    rows : its nodes, those at the border first, with others up to a multiple of the alignment.
+    outside : slots of the whole domain that its links reach in other parts, by owner and then in their order.
+    ranges : by the number of the owner, first and last of its slots in `outside`.
+    own_slots : number of its own slots, after which the halo stands.
+    ghosts, ghost_ranges : nodes of other parts whose squares and fluxes its own need, likewise.
+    """
+
+    def __init__(self, whole: Lattice, subdomain: NDArray[np.integer], number: int) -> None:
+        self._whole, self._subdomain, self.number = whole, subdomain, number
+        mine = np.flatnonzero(subdomain == number)
+        at_border, reached = np.zeros(len(mine), np.bool_), []
+        for addresses in whole.addresses.reshape(whole.q - 1, whole.stride):
+            slots = addresses[mine]
+            outward = self._owner(slots) != number
+            at_border |= outward
+            reached.append(slots[outward])
+        outside = np.concatenate(reached)
+        self.outside = outside[np.lexsort((outside, self._owner(outside)))]
+        self._ascending = np.argsort(self.outside)
+        self.ranges = _by_owner(self._owner(self.outside))
+        stencils = whole.stencils
+        beside = np.unique([rows[:, mine] if whole.isotropic else rows for rows in (stencils.beside, stencils.ends)])
+        beside = beside[(beside >= 0) & (subdomain[beside] != number)]
+        self.ghosts = beside[np.argsort(subdomain[beside], kind="stable")].astype(np.int64)
+        self.ghost_ranges = _by_owner(subdomain[self.ghosts])
+        wanted = -(-int(at_border.sum()) // ALIGNMENT) * ALIGNMENT
+        at_border[np.flatnonzero(~at_border)[: max(0, wanted - int(at_border.sum()))]] = True
+        self._border = int(at_border.sum())
+        self.rows = np.concatenate((mine[at_border], mine[~at_border]))
+        self._stride = row_stride(len(mine))
+        self.own_slots = whole.q * self._stride
+
+    def _owner(self, slots: Slots) -> NDArray[np.integer]:
+        owner: NDArray[np.integer] = self._subdomain[slots % self._whole.stride]
+        return owner
+
+    def localise(self, slots: Slots, place: NDArray[np.int64]) -> Slots:
+        """Slots of the part that stand for slots of the whole domain; `place`: row of each node in its part."""
+        direction, node = np.divmod(slots.astype(np.int64), self._whole.stride)
+        local = direction * self._stride + place[node]
+        foreign = self._subdomain[node] != self.number
+        found = np.searchsorted(self.outside, slots[foreign], sorter=self._ascending)
+        local[foreign] = self.own_slots + self._ascending[found]
+        return local.astype(np.uint32 if self.own_slots + len(self.outside) < 2**32 else np.uint64)
+
+    def lattice(self, place: NDArray[np.int64]) -> Lattice:
+        """The lattice of the subdomain."""
+        whole, count = self._whole, len(self.rows)
+        addresses = whole.addresses.reshape(whole.q - 1, whole.stride)
+        back = velocity_set(whole.q).opposite[1:, None]
+        own = back * self._stride + np.arange(self._stride)  # of padding nodes
+        local = own.astype(self.localise(addresses[0, :1], place).dtype)
+        for i in range(whole.q - 1):
+            local[i, :count] = self.localise(addresses[i, self.rows], place)
+        probes = self._subdomain[whole.probe_node] == self.number
+        return replace(
+            whole,
+            count=count,
+            stride=self._stride,
+            addresses=local.ravel(),
+            walls=self._walls(place),
+            inlets=self._inlets(place),
+            outlets=self._outlets(place),
+            probe_node=place[whole.probe_node[probes]].astype(np.int32),
+            probe_opening=whole.probe_opening[probes],
+            rheology=self._rheology(),
+            border=self._border,
+            halo=len(self.outside),
+            stencils=self._stencils(place),
+            ghosts=len(self.ghosts),
+        )
+
+    def _stencils(self, place: NDArray[np.int64]) -> Stencils:
+        stencils, local = self._whole.stencils, place.astype(np.int32)
+        if not self._whole.isotropic:
+            return stencils
+        local[self.ghosts] = len(self.rows) + np.arange(len(self.ghosts))
+        beside, ends = (np.where(rows < 0, np.int32(-1), local[rows]) for rows in (stencils.beside, stencils.ends))
+        return Stencils(beside[:, self.rows], ends[:, self.rows], stencils.times[:, self.rows])
+
+    def _rheology(self) -> Rheology | None:
+        rheology = self._whole.rheology
+        if rheology is None or rheology.blend is None:
+            return rheology
+        return replace(rheology, blend=rheology.blend[self.rows])
+
+    def _walls(self, place: NDArray[np.int64]) -> WallLinks:
+        walls, near = self._whole.walls, self._whole.walls.nodes
+        mine = self._owner(walls.slot) == self.number
+        return replace(
+            walls,
+            slot=self.localise(walls.slot[mine], place),
+            inside=self.localise(walls.inside[mine], place),
+            upstream=self.localise(walls.upstream[mine], place),
+            a=walls.a[mine],
+            b=walls.b[mine],
+            c=walls.c[mine],
+            s=walls.s[mine],
+            nodes=place[near[self._subdomain[near] == self.number]].astype(np.int32),
+        )
+
+    def _inlets(self, place: NDArray[np.int64]) -> InletLinks:
+        inlets = self._whole.inlets
+        mine = self._owner(inlets.slot) == self.number
+        return InletLinks(
+            slot=self.localise(inlets.slot[mine], place),
+            opening=inlets.opening[mine],
+            column=inlets.column[mine],
+            rows=inlets.rows[mine],
+            weight=np.ascontiguousarray(inlets.weight[:, mine]),
+        )
+
+    def _outlets(self, place: NDArray[np.int64]) -> OutletLinks:
+        outlets = self._whole.outlets
+        mine, links = self._subdomain[outlets.node] == self.number, self._owner(outlets.slot) == self.number
+        return OutletLinks(
+            node=place[outlets.node[mine]].astype(np.int32),
+            first=np.append(0, np.cumsum(np.diff(outlets.first)[mine])).astype(np.int32),
+            slot=self.localise(outlets.slot[links], place),
+            opening=outlets.opening[links],
+            column=outlets.column[links],
+            normal=outlets.normal[links],
+            velocity=outlets.velocity[links],
+            weight=outlets.weight[links],
+        )
+
+
+def _by_owner(owner: NDArray[np.integer]) -> dict[int, NDArray[np.int64]]:
+    """First and last place of each owner in an ascending list of them."""
+    owners, first = np.unique(owner, return_index=True)
+    ends = np.append(first, len(owner))
+    return {int(each): ends[k : k + 2] for k, each in enumerate(owners)}

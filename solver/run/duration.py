@@ -1,0 +1,166 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How long a run is expected to take, in steps: when it is observed, and until it is steady or has repeated."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from math import ceil
+
+import numpy as np
+
+from solver.boundary.windkessel import outlets_of
+from solver.domain.nodes import Nodes
+from solver.domain.sections import Sections, widest_radius_mm
+from solver.run.expected import speed_at_openings_m_s
+from solver.run.expected_flow import ExpectedFlow, wall_radius_mm
+from solver.run.forecast import profile_rate, raised_s, settling_s
+from solver.run.schedule import Schedule, make_schedule, rows_per_cycle
+from solver.run.settings import SolveSettings
+from solver.run.units import Units
+
+SETTLING, TURNING = (9.0, 5.8, 9.9), 0.036
+"""Rate, in nu/R^2 with R of `wall_radius_mm`, at which a flow without openings settles, by the number of axes along
+which it repeats: in a cube, in a tube, between plates; and what moving walls of speed U add, in U/R, by turning the
+fluid over."""
+SEPARATED, WIDER = 14.0, 1.5
+"""Rate at which flow behind a widening settles, in nu/R^2 with R of `wall_radius_mm`; and the largest opening over the
+narrowest section, in area, that counts as one."""
+TURN = 0.01
+"""Part of the viscous time that a flow-through time of a closed domain is at least."""
+
+
+@dataclass(frozen=True)
+class Duration:
+    """Times of a run in steps.
+
+    Attributes
+    ----------
+    viscous_steps : R^2/nu, R the radius of the largest opening, or that of the walls without openings.
+    through_steps : a flow-through time: volume over inflow, or the time in which the driver crosses the domain.
+    schedule : when the run is observed, averaged and written, and may stop.
+    expected_steps : where it is expected to end: after all cycles, or when it is steady.
+    few : warnings of too few cycles or steps.
+    """
+
+    viscous_steps: float
+    through_steps: float
+    schedule: Schedule
+    expected_steps: int
+    few: tuple[str, ...]
+
+
+def expect_duration(nodes: Nodes, settings: SolveSettings, flow: ExpectedFlow, units: Units, ramp_s: float) -> Duration:
+    """Schedule of a run, and when it is expected to end.
+
+    Parameters
+    ----------
+    nodes : the geometry.
+    settings : of the stage.
+    flow : what is expected of it.
+    units : scales to SI.
+    ramp_s : time over which inflow and moving walls are raised.
+
+    Raises
+    ------
+    StageError
+        If the cycles are more steps than the run may have, or fewer than averages need.
+    """
+    viscous_steps = flow.radius_m**2 / units.viscosity_m2_s / units.dt_s
+    rows = rows_per_cycle(settings, flow.period_s)
+    inflow_at_rows = flow.waveforms.flow_ml_s(np.arange(1, rows + 1) / rows * (flow.period_s or 0.0))
+    through_steps = _through_steps(nodes, flow, units, viscous_steps)
+    crossing_steps = flow.length * units.speed_m_s / flow.peak_speed_m_s
+    schedule = make_schedule(settings, units.dt_s, viscous_steps, flow.period_s, inflow_at_rows, crossing_steps)
+    few = _few_cycles(settings, flow.period_s, ramp_s)
+    tolerance = settings.periodic_tolerance if schedule.cycle else settings.steady_tolerance
+    if flow.waveforms.inflow and flow.sections:
+        settled_s = _settled_with_openings_s(nodes, settings, flow, units, schedule.cycle, ramp_s)
+    else:
+        rate_1_s = _closed_rate(nodes, settings, flow, units)
+        settled_s = raised_s(rate_1_s, flow.radius_m**2 / units.viscosity_m2_s, ramp_s, tolerance)
+    expected_steps = _whole_steps((ramp_s + settled_s) / units.dt_s, schedule)
+    if flow.period_s is None and expected_steps > schedule.last:
+        few.append(
+            f"about {expected_steps} steps are expected until the flow is steady, above solve.max_steps "
+            f"{settings.max_steps}; raise it, or choose a coarser spacing"
+        )
+    return Duration(viscous_steps, through_steps, schedule, expected_steps, tuple(few))
+
+
+def _through_steps(nodes: Nodes, flow: ExpectedFlow, units: Units, viscous_steps: float) -> float:
+    """Steps of a flow-through time."""
+    if inflow := flow.waveforms.inflow:
+        return nodes.count * units.flow_m3_s / (1e-6 * sum(each.peak_ml_s for each in inflow.values()))
+    return max(flow.length * units.speed_m_s / flow.peak_speed_m_s, TURN * viscous_steps)
+
+
+def _few_cycles(settings: SolveSettings, period_s: float | None, ramp_s: float) -> list[str]:
+    if period_s is None or (settings.cycles >= 3 and ramp_s <= (settings.cycles - 2) * period_s):
+        return []
+    return [
+        f"at most {settings.cycles} cycles with a ramp of {ramp_s:.3g} s leave little time to become periodic; three"
+        " cycles or more are usual: raise solve.cycles"
+    ]
+
+
+def _whole_steps(steps: float, schedule: Schedule) -> int:
+    """Steps until such a run may end: of whole cycles, one more than it takes to settle, or of whole rows."""
+    if schedule.cycle:
+        cycles = min(max(ceil(steps / schedule.cycle) + 1, schedule.least_cycles), schedule.cycles)
+        return cycles * schedule.cycle
+    return (ceil(steps / schedule.interval) + 1) * schedule.interval  # a row more, whose change is small
+
+
+def _settled_with_openings_s(
+    nodes: Nodes, settings: SolveSettings, flow: ExpectedFlow, units: Units, cycle: int | None, ramp_s: float
+) -> float:
+    """Time from the end of the ramp until a flow through openings has settled; `cycle` is its period in steps.
+
+    Waves stay in the vessel where the flow pulsates, or the pressure of an outlet follows from its flow.
+    """
+    assert flow.sections is not None
+    length_m, viscous_s = flow.length * units.dx_m, flow.radius_m**2 / units.viscosity_m2_s
+    tolerance = settings.periodic_tolerance if cycle else settings.steady_tolerance
+    outlets = outlets_of(nodes.openings, settings, flow.waveforms).values()
+    if cycle or any(outlet.windkessel or outlet.demanded for outlet in outlets):
+        inflow = flow.waveforms.inflow
+        return settling_s(
+            length_m,
+            1e-3 * wall_radius_mm(nodes, flow.slip),
+            units.viscosity_m2_s,
+            units.speed_m_s / 3**0.5,
+            max(inflow[o.name].peak_ml_s / o.area_mm2 for o in nodes.openings if o.role == "inlet"),
+            ramp_s,
+            tolerance,
+            viscous_s,
+            SEPARATED if _widens(nodes, flow.sections) else np.inf,
+        )
+    entering_m3_s = sum(max(-each, 0.0) for each in flow.out_m3_s.values())
+    separated, radius_m = _separates(nodes, flow.sections, flow.out_m3_s), 1e-3 * widest_radius_mm(nodes)
+    rate_1_s = profile_rate(length_m, radius_m, units.viscosity_m2_s, entering_m3_s, separated)
+    return raised_s(rate_1_s, viscous_s, ramp_s, tolerance)
+
+
+def _widens(nodes: Nodes, sections: Sections) -> bool:
+    """Whether the largest opening is wider than the narrowest section or opening by `WIDER`."""
+    widest = 1e-6 * max(opening.area_mm2 for opening in nodes.openings)
+    narrowest = min(sections.narrowest_m2, 1e-6 * min(opening.area_mm2 for opening in nodes.openings))
+    return widest > WIDER * narrowest
+
+
+def _separates(nodes: Nodes, sections: Sections, out_m3_s: Mapping[int, float]) -> bool:
+    """Whether the stream is faster somewhere, by `WIDER`, than where it leaves."""
+    outlets = [k for k, opening in enumerate(nodes.openings) if opening.role == "outlet"]
+    area_m2 = 1e-6 * sum(nodes.openings[k].area_mm2 for k in outlets)
+    leaving = sum(out_m3_s[k] for k in outlets) / area_m2
+    return max(sections.speed_m_s(out_m3_s), speed_at_openings_m_s(nodes.openings, out_m3_s)) > WIDER * leaving
+
+
+def _closed_rate(nodes: Nodes, settings: SolveSettings, flow: ExpectedFlow, units: Units) -> float:
+    """Rate, 1/s, at which a flow without openings settles.
+
+    Past bodies a force per volume F balances a drag that is proportional to the speed, at 2/3 of the peak: F/(rho U).
+    """
+    if all(nodes.periodic):
+        return 1.5 * float(np.linalg.norm(settings.force_n_m3)) / (settings.density_kg_m3 * flow.peak_speed_m_s)
+    viscous = SETTLING[sum(nodes.periodic)] * units.viscosity_m2_s / flow.radius_m**2
+    return viscous + (TURNING * flow.peak_speed_m_s / flow.radius_m if settings.patches else 0.0)

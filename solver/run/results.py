@@ -1,0 +1,93 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Results of a run: states that are taken into means and snapshots on the way, and what is written at the end."""
+
+import numpy as np
+
+from solver.backends.driver import Driver
+from solver.backends.fields import MEAN, Fields
+from solver.run.flow_file import FlowWriter
+from solver.run.plan import Plan
+from solver.run.si_fields import in_si, settled_statistics, statistics_in_si
+
+
+class Results:
+    """What a run keeps of its flow.
+
+    Attributes
+    ----------
+    averaged : whether the mean over time has begun.
+    snapshots : steps of the snapshots that the flow file has of the cycle that may be the last.
+
+    Parameters
+    ----------
+    driver : who runs the lattice, and keeps the means.
+    """
+
+    def __init__(self, driver: Driver) -> None:
+        self._driver = driver
+        self.averaged = False
+        self.snapshots: list[int] = []
+        self._limited: list[float] = []
+
+    def keep(self, step: int, plan: Plan, begun: int | None, writer: FlowWriter) -> None:
+        """Take the state into means and snapshots where that is due. Each cycle that may be the last begins again.
+
+        Parameters
+        ----------
+        step : of the state.
+        plan : of the run.
+        begun : step after which the mean of a steady run is taken; none: in its last tenth.
+        writer : of the flow file.
+        """
+        schedule = plan.schedule
+        if schedule.sampled(step, begun):
+            self._driver.average(MEAN, schedule.begins_mean(step, begun) or not self.averaged)
+            self.averaged = True
+        snapshot = schedule.snapshot(step)
+        if snapshot is None:
+            return
+        if schedule.averaged:
+            self._driver.average(MEAN + 1 + snapshot, schedule.place(step)[0] == schedule.first_kept)
+            return
+        if snapshot == 0:
+            writer.start_over()
+            self.snapshots.clear()
+        self.snapshots.append(step)
+        writer.append(step * plan.units.dt_s, *in_si(self._fields(plan), plan))
+
+    def _fields(self, plan: Plan) -> Fields:
+        """Fields of all nodes; at which part of them the limiter acts is noted."""
+        fields = self._driver.fields()
+        if (limit := plan.shear_limit) is not None:
+            self._limited.append(float((plan.shear_rate(fields) > limit).mean()))
+        return fields
+
+    @property
+    def limited(self) -> float | None:
+        """Mean part of the nodes at which the limiter acted, over the states that were read; none without one."""
+        return float(np.mean(self._limited)) if self._limited else None
+
+    def finish(self, step: int, plan: Plan, state: str, writer: FlowWriter) -> None:
+        """Write what only the end tells: the steady flow, means over phases, mean and statistics over time.
+
+        Parameters
+        ----------
+        step : at which the run ended.
+        plan : of the run.
+        state : of :class:`solver.run.simulation.Simulation`.
+        writer : of the flow file.
+        """
+        schedule, driver = plan.schedule, self._driver
+        if schedule.cycle is None:
+            present = self._fields(plan)
+            last = in_si(driver.mean(MEAN) if state == "unsteady" else present, plan)
+            writer.append(step * plan.units.dt_s, *last)
+        elif schedule.averaged:
+            for number, within in enumerate(schedule.snapshots):
+                time_s = (step - schedule.cycle + within) * plan.units.dt_s
+                writer.append(time_s, *in_si(driver.mean(MEAN + 1 + number), plan))
+        if state == "steady" or (schedule.cycle is None and not self.averaged):
+            writer.average(*last, statistics=settled_statistics(last, plan.units))
+        else:
+            statistics = statistics_in_si(driver.statistics(), plan.units)
+            writer.average(*in_si(driver.mean(MEAN), plan), statistics=statistics)

@@ -1,0 +1,113 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Scales of a run: its units, the time over which it is raised, and what holds at the openings in those units."""
+
+from dataclasses import dataclass
+
+from solver.domain.nodes import Nodes
+from solver.kernels.storage import GOOD_FP16_MARGIN, LEAST_FP16_MARGIN, fp16_margin
+from solver.run.boundary_schedule import BoundarySchedule, deviation_pa, make_boundary_schedule
+from solver.run.expected_flow import ExpectedFlow
+from solver.run.schedule import moments_per_cycle, rows_per_cycle
+from solver.run.settings import SolveSettings
+from solver.run.units import Units, choose_units
+from solver.runtime.errors import StageError
+
+TRANSITS = 15
+"""Acoustic transits of the domain over which inflow and moving walls are raised."""
+SLOW = 0.1
+"""Part of the peak speed that flow in sacs and in diastole has, which fp16 must still carry."""
+
+
+@dataclass(frozen=True)
+class Scales:
+    """Units of a run, and what follows from them at the openings.
+
+    Attributes
+    ----------
+    units : scales to SI.
+    ramp_s : time over which inflow and moving walls are raised.
+    boundary_schedule : what holds at the openings.
+    pressure_pa : largest expected difference to the pressure that is zero on the lattice.
+    notes, warnings : on how the units were found.
+    boundary_warnings : on what holds at the openings.
+    """
+
+    units: Units
+    ramp_s: float
+    boundary_schedule: BoundarySchedule
+    pressure_pa: float
+    notes: list[str]
+    warnings: list[str]
+    boundary_warnings: list[str]
+
+
+def choose_scales(nodes: Nodes, settings: SolveSettings, flow: ExpectedFlow) -> Scales:
+    """Scales of a run.
+
+    Parameters
+    ----------
+    nodes : the geometry.
+    settings : of the stage, with the viscosity that the units are to have.
+    flow : what is expected.
+
+    Raises
+    ------
+    StageError
+        If the flow cannot be run as asked, or populations as fp16 would stall where it is slow.
+    """
+    rows, pressure_pa = rows_per_cycle(settings, flow.period_s), flow.along_pa
+    for _ in range(2):  # what outlets add to the pressure is known once there is a time step
+        units, notes, warnings = choose_units(
+            nodes.spacing_mm * 1e-3,
+            flow.peak_speed_m_s,
+            settings.density_kg_m3,
+            settings.viscosity_pa_s,
+            settings.lattice_speed,
+            flow.period_s,
+            moments_per_cycle(rows),
+            pressure_pa,
+            flow.pulse.worst if flow.pulse else None,
+        )
+        ramp_s = _ramp_s(settings, flow, units)
+        schedule, said = make_boundary_schedule(nodes, settings, flow.waveforms, units, ramp_s, flow.period_s)
+        pressure_pa = flow.along_pa + deviation_pa(schedule)
+    if settings.precision == "fp16":
+        warnings += _check_fp16(units, flow)
+    return Scales(units, ramp_s, schedule, pressure_pa, notes, warnings, said)
+
+
+def _ramp_s(settings: SolveSettings, flow: ExpectedFlow, units: Units) -> float:
+    """Time over which inflow and moving walls, if there are any, are raised, in terms of that in which a pressure wave
+    crosses the domain; a force acts from the first step on.
+    """
+    if not flow.driven:
+        return 0.0
+    usual = max(TRANSITS * flow.crossing_s(units.dt_s), (flow.period_s or 0) / 4)
+    return usual if settings.ramp_s is None else settings.ramp_s
+
+
+def _check_fp16(units: Units, flow: ExpectedFlow) -> list[str]:
+    """What to say of a flow whose populations are kept as fp16.
+
+    Raises
+    ------
+    StageError
+        If it would stall where it is slow.
+    """
+    speed, radius = SLOW * flow.peak_speed_m_s / units.speed_m_s, flow.radius_m / units.dx_m
+    friction = 4 * (units.tau - 0.5) / 3 * speed / radius**2
+    drho = flow.along_pa / units.pressure_pa
+    kept = fp16_margin(friction, drho, speed)
+    message = (
+        f"solve.precision fp16: where the flow is slow, {SLOW * flow.peak_speed_m_s:.3g} m/s, friction changes a"
+        f" population in a step by {kept:.2g} of half its last digit (beside a density deviation of {drho:.2g})"
+    )
+    if kept < LEAST_FP16_MARGIN:
+        raise StageError(
+            f"{message}, less than {LEAST_FP16_MARGIN}, so that it would stall; set solve.precision to fp32"
+        )
+    if kept < GOOD_FP16_MARGIN:
+        return [
+            f"{message}, less than {GOOD_FP16_MARGIN:g}: pressures, and speeds of what a force drives, may be 10 % off"
+        ]
+    return []

@@ -1,0 +1,48 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Fields and statistics of a run in SI units, as the flow file has them."""
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from solver.backends.fields import Fields, Statistics
+from solver.kernels.rheology import thinned
+from solver.run.flow_file import FlowStatistics, steady_statistics
+from solver.run.plan import Plan
+from solver.run.units import Units
+
+
+def in_si(fields: Fields, plan: Plan) -> tuple[NDArray[np.floating], ...]:
+    """Velocity (N, 3), pressure (N,), viscous stress (N, 6) in the order of VTK, XX YY ZZ XY YZ XZ, and viscosity (N,)
+    where it varies.
+
+    Where nodes are thickened, at an inlet whose flow turns back, the stress is that of blood at their shear rate.
+    """
+    units, rheology = plan.units, plan.rheology
+    viscous: float | NDArray[np.float64] = -(1 - 1 / (2 * units.tau)) * units.stress_pa
+    if rheology is not None and rheology.blend is not None and fields.viscosity is not None:
+        viscous = viscous * thinned(fields.viscosity, rheology.blend, (units.tau - 0.5) / 3)[:, None]
+    return (
+        fields.velocity.T * units.speed_m_s,
+        fields.drho * units.pressure_pa + plan.boundary_schedule.reference_pa,
+        fields.stress[[0, 1, 2, 3, 5, 4]].T * viscous,
+        *(() if fields.viscosity is None else (fields.viscosity * units.dynamic_pa_s,)),
+    )
+
+
+def statistics_in_si(found: Statistics, units: Units) -> FlowStatistics:
+    """Statistics over time, from those of a driver."""
+    return FlowStatistics(
+        speed_peak_m_s=found.peak_speed * units.speed_m_s,
+        kinetic_energy_mean_j_m3=found.square * (units.stress_pa / 2),
+        shear_rate_mean_1_s=found.shear_rate * units.shear_rate_1_s,
+        dissipation_mean_w_m3=found.dissipation * (units.stress_pa * units.shear_rate_1_s),
+    )
+
+
+def settled_statistics(fields: Sequence[NDArray[np.floating]], units: Units) -> FlowStatistics:
+    """Statistics of a flow that has settled, from what :func:`in_si` tells of it."""
+    velocity_m_s, _, viscous_stress_pa, *viscosity_pa_s = fields
+    viscosity = viscosity_pa_s[0] if viscosity_pa_s else units.viscosity_m2_s * units.density_kg_m3
+    return steady_statistics(velocity_m_s, viscous_stress_pa, viscosity, units.density_kg_m3)

@@ -1,0 +1,57 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is said of a flow that had not settled when the time of its run was up."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from solver.run import time_left
+from solver.run.convergence import BALANCE, MARGIN, Watch
+from solver.run.monitor import Monitor, Row, last_cycles_differ
+from solver.run.schedule import Schedule
+from solver.run.settings import SolveSettings
+
+
+def shortfall(
+    settings: SolveSettings,
+    schedule: Schedule,
+    monitor: Monitor,
+    watch: Watch,
+    step: int,
+    mean_rows: Sequence[Row] | None,
+) -> str:
+    """By how much a flow had not settled, and what to raise.
+
+    Parameters
+    ----------
+    settings : of the stage.
+    schedule : of the run.
+    monitor : its rows.
+    watch : what a steady run's rows say of whether it settles.
+    step : at which it ended.
+    mean_rows : rows of the mean of a flow that only fluctuates by now; none of another.
+    """
+    if schedule.cycle:
+        return (
+            f"not periodic: {last_cycles_differ(monitor)} (at most {settings.periodic_tolerance:.2%} wanted);"
+            f" raise solve.cycles (now {settings.cycles})"
+        )
+    if mean_rows is not None:
+        balance = float(np.mean([row.balance for row in mean_rows]))
+        return (
+            f"out of balance: the flow only fluctuates by now, but on average outflow and inflow differ by"
+            f" {balance:+.2%} of the inflow (at most {BALANCE:.1%}); choose a finer spacing"
+        )
+    row = monitor.rows[-1]
+    found = (
+        f"not converged: after {step} steps ({row.time_s:.3g} s) the residual is {row.residual:.2g} (wanted"
+        f" {settings.steady_tolerance:g}) and the balance {row.balance:+.2%} (at most {BALANCE:.1%})"
+    )
+    if watch.begun is not None or watch.outcome != "settles":
+        left = watch.least_steps_left(monitor.rows)
+        why = f"; the flow {watch.outcome}, and its mean is reported:"
+    else:
+        left, _ = time_left.by_residual(monitor.rows, watch.ramp, settings.steady_tolerance)
+        why = ";"
+    enough = f" to {float(f'{MARGIN * (step + left):.1e}'):.0f}" if np.isfinite(left) else ""
+    return f"{found}{why} raise solve.max_steps{enough} (now {settings.max_steps})"

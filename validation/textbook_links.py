@@ -1,0 +1,118 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Links of the textbook solver: where they lead, and where they cross a wall; endless pipes, whose links are known."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from solver.kernels.velocity_sets import VelocitySet
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Links:
+    """Where the links of all nodes lead, and those that cross a wall.
+
+    Attributes
+    ----------
+    neighbour : (Q, N) row of the fluid node at each link's end; -1 where there is none.
+    node, direction : (L,) of the links that cross a wall.
+    q : (L,) distance of the wall over the length of the link.
+    """
+
+    neighbour: NDArray[np.integer]
+    node: NDArray[np.integer]
+    direction: NDArray[np.integer]
+    q: Array
+
+
+Fold = Callable[[NDArray[np.integer]], NDArray[np.integer]]
+"""From lattice positions (N, 3) to those of the nodes that stand for them, where a geometry or its flow repeats."""
+Crossing = Callable[[NDArray[np.integer], Array], Array]
+"""From nodes (L, 3) and velocities (L, 3): distance q at which these links meet the wall, (L,)."""
+
+
+def find_links(stencil: VelocitySet, position: NDArray[np.integer], fold: Fold, crossing: Crossing) -> Links:
+    """Links of fluid nodes, (N, 3); those that end on no fluid node cross a wall.
+
+    Parameters
+    ----------
+    stencil : the velocity set.
+    position : (N, 3) lattice positions, x, y, z, of the fluid nodes.
+    fold : to the nodes that stand for others.
+    crossing : where links meet the wall.
+    """
+    velocities = stencil.velocities.astype(np.int64)
+    ends = np.stack([fold(position + velocity) for velocity in velocities])
+    low = ends.min(axis=(0, 1))
+    rows = np.full(ends.max(axis=(0, 1)) - low + 1, -1)
+    rows[tuple((position - low).T)] = np.arange(len(position))
+    neighbour = rows[tuple(np.moveaxis(ends - low, -1, 0))]
+    direction, node = np.nonzero(neighbour < 0)
+    return Links(neighbour, node, direction, crossing(position[node], stencil.velocities[direction]))
+
+
+@dataclass(frozen=True)
+class EndlessPipe:
+    """A pipe whose flow does not change along it: each node stands for all those at its place of the section.
+
+    Attributes
+    ----------
+    direction : along the pipe, whole numbers without a common divisor, the first of them 1.
+    radius : in spacings.
+    axis : a point on the axis.
+    """
+
+    direction: tuple[int, int, int]
+    radius: float
+    axis: tuple[float, float, float] = (0.3, 0.2, 0.4)
+
+    @property
+    def unit(self) -> Array:
+        """Unit vector along the pipe."""
+        return np.array(self.direction) / np.linalg.norm(self.direction)
+
+    def offset(self, position: NDArray[np.number]) -> Array:
+        """Vectors from the axis to places (N, 3)."""
+        away = position - np.array(self.axis)
+        return np.asarray(away - np.outer(away @ self.unit, self.unit))
+
+    def fold(self, position: NDArray[np.integer]) -> NDArray[np.integer]:
+        """Places on the plane x = 0 that have the same place of the section."""
+        return position - position[..., :1] * np.array(self.direction)
+
+    def nodes(self) -> NDArray[np.integer]:
+        """Fluid nodes, (N, 3)."""
+        reach = int(self.radius * np.linalg.norm(self.direction) + np.abs(self.axis).sum()) + 2
+        y, z = np.mgrid[-reach : reach + 1, -reach : reach + 1].reshape(2, -1)
+        plane = np.column_stack((np.zeros_like(y), y, z))
+        return plane[np.linalg.norm(self.offset(plane), axis=1) < self.radius]
+
+    def links(self, stencil: VelocitySet) -> Links:
+        """Links of its nodes."""
+        return find_links(stencil, self.nodes(), self.fold, self.crossing)
+
+    def crossing(self, position: NDArray[np.integer], velocity: Array) -> Array:
+        """Distances at which links meet the wall."""
+        return distance_to_cylinder(self.offset(position), velocity, self.unit, self.radius)
+
+
+def distance_to_cylinder(offset: Array, velocity: Array, unit: Array, radius: float) -> Array:
+    """Length along `velocity` from inside to the cylinder, in lengths of `velocity`; inf along the axis.
+
+    Parameters
+    ----------
+    offset : (L, 3) vectors from the axis to the nodes.
+    velocity : (L, 3) along the links.
+    unit : (3,) along the axis.
+    radius : of the cylinder.
+    """
+    across = velocity - np.outer(velocity @ unit, unit)
+    a, b = (across**2).sum(axis=1), (offset * across).sum(axis=1)
+    c = (offset**2).sum(axis=1) - radius**2
+    with np.errstate(divide="ignore", invalid="ignore"):
+        q = (-b + np.sqrt(b * b - a * c)) / a
+    return np.where(a > 1e-12, q, np.inf)
