@@ -160,8 +160,9 @@ def grown_region(volume: Volume, region: GrownRegion, log: logging.Logger) -> Re
         log.warning(
             "warning: what has grown fills %.0f %% of all that lies within filter.region_grown.reach_mm = %g, more than"
             " vessels do: raise lower, or lower reach_mm, for a smaller region",
-            100 * fraction, region.reach_mm,
-        )  # fmt: skip
+            100 * fraction,
+            region.reach_mm,
+        )
     record = {
         "grown_ml": round(volume_ml, 4),
         "lower": round(lower, 4),

@@ -174,8 +174,9 @@ def _nonlocal(image: sitk.Image, length_mm: float, log: logging.Logger) -> sitk.
     noise = noise_level(volume)
     log.info(
         "non-local means: noise %.4g, patches of %s voxels, searched within %s",
-        noise, *(" x ".join(str(2 * r + 1) for r in radius[::-1]) for radius in (patch, search)),
-    )  # fmt: skip
+        noise,
+        *(" x ".join(str(2 * r + 1) for r in radius[::-1]) for radius in (patch, search)),
+    )
     if noise == 0:
         return image
     padded = np.pad(volume.voxels, [(r, r) for r in patch + search], mode="symmetric")

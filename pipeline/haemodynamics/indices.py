@@ -42,10 +42,27 @@ RATIO = (
 )
 
 OPENING_COLUMNS = (
-    "id", "name", "role", "radius_mm", "imposed_flow_ml_s", "monitored_flow_ml_s", "flow_ml_s", "flow_min_ml_s",
-    "flow_max_ml_s", "flow_share", "mean_speed_m_s", "peak_speed_m_s", "pressure_pa", "pressure_mmhg",
-    "pressure_min_pa", "pressure_max_pa", "total_pressure_pa", "reynolds", "reynolds_peak", "womersley",
-)  # fmt: skip
+    "id",
+    "name",
+    "role",
+    "radius_mm",
+    "imposed_flow_ml_s",
+    "monitored_flow_ml_s",
+    "flow_ml_s",
+    "flow_min_ml_s",
+    "flow_max_ml_s",
+    "flow_share",
+    "mean_speed_m_s",
+    "peak_speed_m_s",
+    "pressure_pa",
+    "pressure_mmhg",
+    "pressure_min_pa",
+    "pressure_max_pa",
+    "total_pressure_pa",
+    "reynolds",
+    "reynolds_peak",
+    "womersley",
+)
 """Columns of ``openings.csv``: the keys of an opening in ``indices.json``."""
 
 OPENING_TRUST = {
@@ -59,9 +76,16 @@ LONG_COLUMNS = ("quantity", "name", "value", "unit", "trust")
 """Columns of ``indices.csv``; the last says what the number is worth, see :mod:`trust`."""
 
 UNITS = {
-    "_mm2": "mm2", "_mm": "mm", "_ml_s": "mL/s", "_m_s": "m/s", "_pa": "Pa", "_mmhg": "mmHg", "_j": "J", "_w": "W",
+    "_mm2": "mm2",
+    "_mm": "mm",
+    "_ml_s": "mL/s",
+    "_m_s": "m/s",
+    "_pa": "Pa",
+    "_mmhg": "mmHg",
+    "_j": "J",
+    "_w": "W",
     "_pa_s": "Pa s",
-}  # fmt: skip
+}
 """Units by the end of a quantity's name; those without are numbers, and fractions."""
 
 
@@ -193,9 +217,11 @@ def _pressure_drops(nodes: Nodes, accumulator: WallAccumulator, physiological: b
     )
     pairs = [
         (inlet.name, outlet.name)
-        for inlet in nodes.openings if inlet.role == "inlet"
-        for outlet in nodes.openings if outlet.role == "outlet"
-    ]  # fmt: skip
+        for inlet in nodes.openings
+        if inlet.role == "inlet"
+        for outlet in nodes.openings
+        if outlet.role == "outlet"
+    ]
     return [
         {
             "inlet": inlet,
@@ -275,15 +301,19 @@ def _checks(
         *_settling_checks(summary),
         *(_opening_checks(nodes, openings) if openings else ()),
         check(
-            "Mach number", "", mach,
+            "Mach number",
+            "",
+            mach,
             f"a Mach number of {mach:.2g} makes the fluid compressible; lower solve.lattice_speed",
         ),
         *_model_checks(summary),
         check(
-            "wall without a fit", "%", nearest,
+            "wall without a fit",
+            "%",
+            nearest,
             f"{nearest:.1%} of the wall takes its shear stress from the nearest node alone; use a finer spacing",
         ),
-    ]  # fmt: skip
+    ]
 
 
 def _settling_checks(summary: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -293,11 +323,14 @@ def _settling_checks(summary: Mapping[str, Any]) -> list[dict[str, Any]]:
     found = [
         {
             "name": "mean of an unsteady flow" if summary.get("unsteady") else "converged",
-            "unit": "", "value": converged, "limit": True, "passed": converged,
+            "unit": "",
+            "value": converged,
+            "limit": True,
+            "passed": converged,
             "state": "good" if converged else "unusable" if differ is None else "reservation",
             "advice": None if converged else f"the flow had not settled when the solver stopped; {advice}",
         }
-    ]  # fmt: skip
+    ]
     if differ is not None:
         words = f"the last two cycles differ by {differ:.2%}; raise solve.cycles"
         found.append(check("difference of the last two cycles", "%", differ, words))
@@ -342,24 +375,32 @@ def _opening_checks(nodes: Nodes, openings: list[dict[str, Any]]) -> list[dict[s
     imposed = max(errors, key=abs, default=0.0)
     return [
         check(
-            "flow balance", "%", counted,
+            "flow balance",
+            "%",
+            counted,
             f"inflow and outflow differ by {counted:.2%} of the inflow; run longer or use a finer spacing",
         ),
         check(
-            "flow balance of the velocity field", "%", in_field,
+            "flow balance of the velocity field",
+            "%",
+            in_field,
             f"the velocity field just inside the openings is out of balance by {in_field:.2%} of the inflow;"
             " use a finer spacing, or cut the openings where the vessel is straight",
         ),
         check(
-            "inflow against imposed", "%", imposed,
+            "inflow against imposed",
+            "%",
+            imposed,
             f"the velocity field carries {imposed:+.2%} of the imposed flow too much; use a finer spacing",
         ),
         check(
-            "nodes across", "", across,
+            "nodes across",
+            "",
+            across,
             f"only {across:.1f} nodes across opening {narrowest.name}: wall shear stress may be off by"
             f" {_shear_error(across)}; set {resolving(across, nodes.spacing_mm)}",
         ),
-    ]  # fmt: skip
+    ]
 
 
 def resolving(across: float, spacing_mm: float) -> str:
@@ -378,9 +419,10 @@ def _centreline_checks(nodes: Nodes, profile: CentrelineProfile, branches: list[
     largest = max((abs(each["flow_ml_s"]) for each in branches), default=0.0)
     trickles = {each["branch"] for each in branches if abs(each["flow_ml_s"]) < CARRIES * largest}
     judged = [
-        each for each in branches
+        each
+        for each in branches
         if each["flow_deviation"] is not None and each["sections"] >= MIN_SECTIONS and each["branch"] not in trickles
-    ]  # fmt: skip
+    ]
     worst = max(judged, key=lambda each: float(each["flow_deviation"]), default=None)
     checks = []
     if worst:
@@ -393,11 +435,13 @@ def _centreline_checks(nodes: Nodes, profile: CentrelineProfile, branches: list[
         across = 2 * float(narrowest.radius_mm[narrowest.narrowest]) / nodes.spacing_mm
         checks.append(
             check(
-                "nodes across the narrowest place", "", across,
+                "nodes across the narrowest place",
+                "",
+                across,
                 f"only {across:.1f} nodes across the narrowest place, in branch {narrowest.id}: wall shear stress there"
                 f" may be off by {_shear_error(across)}; set {resolving(across, nodes.spacing_mm)}",
             )
-        )  # fmt: skip
+        )
     return checks
 
 
@@ -488,6 +532,7 @@ def shown_step(
     """The time step that pictures show: the one with the largest inflow."""
     inflow = sum(
         np.interp(times_s, monitor["time_s"], monitor[monitor_column(opening, "flow_ml_s")])
-        for opening in openings if opening.role == "inlet"
-    )  # fmt: skip
+        for opening in openings
+        if opening.role == "inlet"
+    )
     return int(np.argmax(inflow))

@@ -104,9 +104,12 @@ class Interpolation:
         table.add(ends)
         diagonal = _diagonals(nodes, np.unique(node), table)
         return Interpolation(
-            nodes, table.finished(),
-            csr_array((share, (corner, node)), shape), csr_array((weight, (corner, node)), shape), diagonal,
-        )  # fmt: skip
+            nodes,
+            table.finished(),
+            csr_array((share, (corner, node)), shape),
+            csr_array((weight, (corner, node)), shape),
+            diagonal,
+        )
 
     def extended(self, values: NDArray[np.floating], zero_at_wall: bool) -> NDArray[np.float32]:
         """Values at the fluid nodes, (N,) or (N, C), followed by those at the corners beside them, (E,) or (E, C)."""
@@ -261,9 +264,7 @@ def corners(
     i, j, k = int(np.floor(x)), int(np.floor(y)), int(np.floor(z))
     whole = True
     for corner in range(8):
-        row[corner] = row_at(
-            i + (corner & 1), j + (corner >> 1 & 1), k + (corner >> 2), table
-        )  # fmt: skip
+        row[corner] = row_at(i + (corner & 1), j + (corner >> 1 & 1), k + (corner >> 2), table)
         whole &= row[corner] >= 0
     return x - i, y - j, z - k, whole
 

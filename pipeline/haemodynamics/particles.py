@@ -107,9 +107,13 @@ class Particles(NamedTuple):
         """Particles that are released at places, (P, 3), at times, (P,), and go on for a time, below 0 backwards."""
         count = len(place)
         return Particles(
-            np.array(place, np.float64), np.array(released_s, np.float64), np.zeros(count, np.int8),
-            np.zeros((count, 3), np.float32), np.zeros(count, np.bool_), np.asarray(released_s) + lasts_s,
-        )  # fmt: skip
+            np.array(place, np.float64),
+            np.array(released_s, np.float64),
+            np.zeros(count, np.int8),
+            np.zeros((count, 3), np.float32),
+            np.zeros(count, np.bool_),
+            np.asarray(released_s) + lasts_s,
+        )
 
 
 class Tracer:
@@ -200,9 +204,21 @@ class Tracer:
         lattice = self._lattice
         before, after = self._snapshots(number)
         _advance(
-            rows, particles, before, after, *span_s, stops_s, forwards, 1e3 / lattice.nodes.spacing_mm, self._step,
-            lattice.distance, self._openings, self._ids, lattice.table, samples,
-        )  # fmt: skip
+            rows,
+            particles,
+            before,
+            after,
+            *span_s,
+            stops_s,
+            forwards,
+            1e3 / lattice.nodes.spacing_mm,
+            self._step,
+            lattice.distance,
+            self._openings,
+            self._ids,
+            lattice.table,
+            samples,
+        )
 
 
 @njit(cache=True)
@@ -408,9 +424,24 @@ def _advance(
             if states[n] != MOVING or done or sign * (until - clocks[n]) < 0:
                 continue
             _go(
-                n, particles, before, after, begin, finish, until, scale, longest,
-                distance, openings, ids, table, row, old, new, slope,
-            )  # fmt: skip
+                n,
+                particles,
+                before,
+                after,
+                begin,
+                finish,
+                until,
+                scale,
+                longest,
+                distance,
+                openings,
+                ids,
+                table,
+                row,
+                old,
+                new,
+                slope,
+            )
             if stop < samples.shape[1]:
                 for axis in range(3):
                     samples[k, stop, axis] = places[n, axis]

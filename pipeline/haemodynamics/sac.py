@@ -293,21 +293,25 @@ class Sacs:
         across = sac.neck_diameter_mm / self._nodes.spacing_mm
         self.checks.append(
             check(
-                "nodes across the neck", "", across,
+                "nodes across the neck",
+                "",
+                across,
                 f"sac {sac.name}: only {across:.1f} nodes across its neck: its inflow is a rough figure; use a finer"
                 " voxelize.spacing_mm",
                 of=sac.name,
             )
-        )  # fmt: skip
+        )
         if net is not None:
             self.checks.append(
                 check(
-                    "inflow that stays in the sac", "%", net,
+                    "inflow that stays in the sac",
+                    "%",
+                    net,
                     f"sac {sac.name}: {net:+.1%} of its inflow stays in it, so that its inflow and turnover time are"
                     " off by about that; use a finer voxelize.spacing_mm, or move its neck's plane off the parent",
                     of=sac.name,
                 )
-            )  # fmt: skip
+            )
 
     def _parent_flow_ml_s(self, k: int, accumulator: WallAccumulator) -> tuple[float, str]:
         if len(self._parent_ml_s[k]):

@@ -262,9 +262,11 @@ def _meaning(name: str) -> str:
 
 def _check(check: Mapping[str, Any]) -> dict[str, Any]:
     shown = {
-        "name": check["name"], "passed": check["passed"], "meaning": _meaning(check["name"]),
+        "name": check["name"],
+        "passed": check["passed"],
+        "meaning": _meaning(check["name"]),
         "state": STATE_WORDS[state_of(check)],
-    }  # fmt: skip
+    }
     if isinstance(check["value"], bool):
         return shown | {"value": "yes" if check["value"] else "no", "limit": ""}
     if "usual" in check:
@@ -284,15 +286,34 @@ def key_figures(given: Evidence) -> list[dict[str, Any]]:
     drop = max(indices["pressure_drops"], key=lambda each: abs(each["drop_pa"]), default=None)
     wall, averaged = indices["wall"], "time-averaged " if indices["times"] > 1 else ""
     found = [
-        _figure("peak speed", number(indices["peak_speed_m_s"]), "m/s", "speed", _mach(given),
-                _index(given.grid, "speed")),
-        _figure(f"mean {averaged}wall shear stress", number(wall["shear_mean_pa"]), "Pa", "wall",
-                "usual in arteries: 1 to 7 Pa", _index(given.grid, "shear", "mean")),
-        _figure(f"99th percentile of the {averaged}wall shear stress", number(wall["shear_p99_pa"]), "Pa",
-                "wall", "", _index(given.grid, "shear", "99")),
-        _figure("of the wall below 0.4 Pa", f"{100 * wall['low_shear_fraction']['0.4 Pa']:.1f}", "%", "wall",
-                "below 0.4 Pa walls are prone to plaque", _index(given.grid, "low")),
-    ]  # fmt: skip
+        _figure(
+            "peak speed", number(indices["peak_speed_m_s"]), "m/s", "speed", _mach(given), _index(given.grid, "speed")
+        ),
+        _figure(
+            f"mean {averaged}wall shear stress",
+            number(wall["shear_mean_pa"]),
+            "Pa",
+            "wall",
+            "usual in arteries: 1 to 7 Pa",
+            _index(given.grid, "shear", "mean"),
+        ),
+        _figure(
+            f"99th percentile of the {averaged}wall shear stress",
+            number(wall["shear_p99_pa"]),
+            "Pa",
+            "wall",
+            "",
+            _index(given.grid, "shear", "99"),
+        ),
+        _figure(
+            "of the wall below 0.4 Pa",
+            f"{100 * wall['low_shear_fraction']['0.4 Pa']:.1f}",
+            "%",
+            "wall",
+            "below 0.4 Pa walls are prone to plaque",
+            _index(given.grid, "low"),
+        ),
+    ]
     if inlets:
         flow = number(sum(opening["flow_ml_s"] for opening in inlets))
         imposed = [opening["imposed_flow_ml_s"] for opening in inlets if opening["imposed_flow_ml_s"]]
@@ -305,9 +326,15 @@ def key_figures(given: Evidence) -> list[dict[str, Any]]:
     if "osi_mean" in wall:
         usual = "0: one direction; 0.5: to and fro"
         found.append(
-            _figure("mean oscillatory shear index", number(wall["osi_mean"]), "", "oscillation", usual,
-                    _index(given.grid, "oscillatory"))
-        )  # fmt: skip
+            _figure(
+                "mean oscillatory shear index",
+                number(wall["osi_mean"]),
+                "",
+                "oscillation",
+                usual,
+                _index(given.grid, "oscillatory"),
+            )
+        )
     return found
 
 
@@ -348,15 +375,25 @@ def _grid_rows(grid: Mapping[str, Any]) -> tuple[list[str], Rows]:
 
 
 FLOW_COLUMNS = {
-    "radius_mm": "radius (mm)", "flow_ml_s": "flow (mL/s)", "imposed_flow_ml_s": "imposed (mL/s)",
-    "flow_share": "share of the flow (%)", "flow_min_ml_s": "least flow (mL/s)", "flow_max_ml_s": "largest flow (mL/s)",
-    "mean_speed_m_s": "mean speed (m/s)", "peak_speed_m_s": "peak speed (m/s)", "reynolds": "Reynolds number",
-    "reynolds_peak": "Reynolds number at peak flow", "womersley": "Womersley number",
-}  # fmt: skip
+    "radius_mm": "radius (mm)",
+    "flow_ml_s": "flow (mL/s)",
+    "imposed_flow_ml_s": "imposed (mL/s)",
+    "flow_share": "share of the flow (%)",
+    "flow_min_ml_s": "least flow (mL/s)",
+    "flow_max_ml_s": "largest flow (mL/s)",
+    "mean_speed_m_s": "mean speed (m/s)",
+    "peak_speed_m_s": "peak speed (m/s)",
+    "reynolds": "Reynolds number",
+    "reynolds_peak": "Reynolds number at peak flow",
+    "womersley": "Womersley number",
+}
 PRESSURE_COLUMNS = {
-    "pressure_pa": "pressure (Pa)", "pressure_mmhg": "pressure (mmHg)", "pressure_min_pa": "lowest (Pa)",
-    "pressure_max_pa": "highest (Pa)", "total_pressure_pa": "total pressure (Pa)",
-}  # fmt: skip
+    "pressure_pa": "pressure (Pa)",
+    "pressure_mmhg": "pressure (mmHg)",
+    "pressure_min_pa": "lowest (Pa)",
+    "pressure_max_pa": "highest (Pa)",
+    "total_pressure_pa": "total pressure (Pa)",
+}
 """Columns of the tables of openings; those without a value are left out."""
 
 OF_PULSE = ("flow_min_ml_s", "flow_max_ml_s", "reynolds_peak", "pressure_min_pa", "pressure_max_pa")
@@ -428,12 +465,16 @@ def left_out_rows(given: Evidence) -> Rows:
     inflow = sum(abs(each["flow_ml_s"]) for each in given.indices["openings"] if each["role"] == "inlet")
     return [
         (
-            f"{each['from']} to {each['to']}", ", ".join(f"{x:.1f}" for x in each["place_mm"]), became,
-            number(each["radius_mm"]), f"{each['nodes_across']:.1f}", percent(each["flow_share"]),
+            f"{each['from']} to {each['to']}",
+            ", ".join(f"{x:.1f}" for x in each["place_mm"]),
+            became,
+            number(each["radius_mm"]),
+            f"{each['nodes_across']:.1f}",
+            percent(each["flow_share"]),
             number(each["flow_share"] * inflow),
         )
         for each, became in kinds
-    ]  # fmt: skip
+    ]
 
 
 SURFACES = {"before": "as first made", "after": "as used"}
@@ -454,9 +495,11 @@ def angle_histograms(geometry: Mapping[str, Any]) -> dict[str, list[int]]:
 
 
 WALL_FIGURES = {
-    "area_mm2", "counted_area_mm2", "osi_mean",
+    "area_mm2",
+    "counted_area_mm2",
+    "osi_mean",
     *(f"shear_{which}_pa" for which in ("mean", "min", "p01", "median", "p99", "max")),
-}  # fmt: skip
+}
 """Keys of the wall's statistics that have words of their own."""
 
 

@@ -104,9 +104,16 @@ def _name_openings(axes: Axes, view: View, openings: Iterable[Opening]) -> None:
         away = away / max(np.hypot(*away), 0.3) * (0.3 * opening.radius_mm + 0.025 * view.height_mm)
         x, y = place + away
         axes.text(
-            x, y, opening.name, color="white", weight="bold", ha=_side(away[0]), va="center", zorder=5,
+            x,
+            y,
+            opening.name,
+            color="white",
+            weight="bold",
+            ha=_side(away[0]),
+            va="center",
+            zorder=5,
             bbox={"boxstyle": "round,pad=0.3", "facecolor": colours[opening.id], "edgecolor": "white"},
-        )  # fmt: skip
+        )
 
 
 def _side(x: float) -> str:
@@ -186,9 +193,17 @@ def _speed(axes: Axes, cut: Cut, limits: tuple[float, float], longest_m_s: float
     arrows = section.in_plane_m_s[rows, columns].T / longest_m_s
     spacing = float(np.diff(section.right_mm[:2])[0]) * step
     axes.quiver(
-        section.right_mm[columns], section.up_mm[rows], *arrows, color="white", alpha=0.9, width=0.0035,
-        scale=1.0 / (2.2 * spacing), scale_units="xy", angles="xy", pivot="mid",
-    )  # fmt: skip
+        section.right_mm[columns],
+        section.up_mm[rows],
+        *arrows,
+        color="white",
+        alpha=0.9,
+        width=0.0035,
+        scale=1.0 / (2.2 * spacing),
+        scale_units="xy",
+        angles="xy",
+        pivot="mid",
+    )
 
 
 def _pressure(axes: Axes, cut: Cut, limits: tuple[float, float]) -> None:
@@ -242,9 +257,11 @@ def _frame(axes: Axes, view: View) -> None:
     axes.set_ylim(-half_height, half_height)
     letters = view.letters()
     for edge, x, y, ha, va in (
-        ("left", 0.005, 0.5, "left", "center"), ("right", 0.995, 0.5, "right", "center"),
-        ("top", 0.5, 0.995, "center", "top"), ("bottom", 0.5, 0.005, "center", "bottom"),
-    ):  # fmt: skip
+        ("left", 0.005, 0.5, "left", "center"),
+        ("right", 0.995, 0.5, "right", "center"),
+        ("top", 0.5, 0.995, "center", "top"),
+        ("bottom", 0.5, 0.005, "center", "bottom"),
+    ):
         axes.text(x, y, letters[edge], transform=axes.transAxes, ha=ha, va=va, color=FAINT, weight="bold")
     length = nice_length(view.width_mm / 5)
     x, y = -half_width * 0.96, -half_height * 0.97

@@ -237,8 +237,9 @@ def plot_record(
 def plot_waveforms(pictures: Pictures, waveforms: Mapping[str, Mapping[str, Any]]) -> None:
     """Make the plots of the waveforms that the solver was given, by name of the opening."""
     for unit, label, what in (
-        ("flow_ml_s", "flow (mL/s)", "flow into the vessel"), ("pressure_mmhg", "pressure (mmHg)", "pressure"),
-    ):  # fmt: skip
+        ("flow_ml_s", "flow (mL/s)", "flow into the vessel"),
+        ("pressure_mmhg", "pressure (mmHg)", "pressure"),
+    ):
         chosen = {name: waveform for name, waveform in waveforms.items() if unit in waveform}
         if chosen:
             figures_of = "; ".join(

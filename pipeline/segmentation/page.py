@@ -45,9 +45,11 @@ MARGIN_MM = 15.0
 """Kept around the mask where the region is too large for a page."""
 
 PRESETS_HU = (
-    ("CT angiography", -100.0, 600.0), ("soft tissue", -160.0, 240.0), ("bone", -500.0, 1500.0),
+    ("CT angiography", -100.0, 600.0),
+    ("soft tissue", -160.0, 240.0),
+    ("bone", -500.0, 1500.0),
     ("lung", -1350.0, 150.0),
-)  # fmt: skip
+)
 """Grey windows for CT: name, black, white."""
 
 LEAST_WHITE_HU = 300.0
@@ -255,13 +257,21 @@ def _rules(settings: SegmentSettings, modality: str | None, dark: float) -> dict
     """What the stage grows by, for the worker of the page."""
     kept = {"upper", "fill_holes", "leak_step", "leak_growth", "border_fraction"}
     limits = {
-        "ct": modality == "CT", "dark": dark if np.isfinite(dark) else None, "least_ct": leak.CONTRAST_HU,
-        "contrast_to_noise": leak.CONTRAST_TO_NOISE, "lumen_to_spread": leak.LUMEN_TO_SPREAD,
-        "clear_contrast": leak.CLEAR_CONTRAST, "texture_to_spread": leak.TEXTURE_TO_SPREAD,
-        "tissue_part": TISSUE_PART, "no_signal": levels.NO_SIGNAL, "signal_part": levels.SIGNAL_PART,
-        "floor": levels.FLOOR_PERCENTILE / 100, "shell": levels.SHELL_VOXELS, "noise_lag": levels.NOISE_LAG,
+        "ct": modality == "CT",
+        "dark": dark if np.isfinite(dark) else None,
+        "least_ct": leak.CONTRAST_HU,
+        "contrast_to_noise": leak.CONTRAST_TO_NOISE,
+        "lumen_to_spread": leak.LUMEN_TO_SPREAD,
+        "clear_contrast": leak.CLEAR_CONTRAST,
+        "texture_to_spread": leak.TEXTURE_TO_SPREAD,
+        "tissue_part": TISSUE_PART,
+        "no_signal": levels.NO_SIGNAL,
+        "signal_part": levels.SIGNAL_PART,
+        "floor": levels.FLOOR_PERCENTILE / 100,
+        "shell": levels.SHELL_VOXELS,
+        "noise_lag": levels.NOISE_LAG,
         "mad_to_sigma": levels.MAD_TO_SIGMA,
-    }  # fmt: skip
+    }
     return settings.model_dump(mode="json", include=kept) | limits
 
 
@@ -294,8 +304,9 @@ def _inverse(name: str, grid: Volume) -> dict[str, Any]:
 def _points(record: Mapping[str, Any]) -> list[dict[str, Any]]:
     return [
         {"name": point["setting"].removeprefix("segment."), "mm": point["mm"], "kind": kind}
-        for kind, key in (("seed", "seeds"), ("background", "background")) for point in record.get(key, [])
-    ]  # fmt: skip
+        for kind, key in (("seed", "seeds"), ("background", "background"))
+        for point in record.get(key, [])
+    ]
 
 
 def _obliqueness(volume: Volume) -> list[str]:
@@ -318,8 +329,9 @@ def figures(record: Mapping[str, Any]) -> list[tuple[str, str]]:
             rows.append((name, "automatic" if record[key] else "given"))
     rows += [
         (f"{name} for 1 % of contrast less", f"{100 * record[key]:+.2g} %")
-        for key, name in PER_PERCENT.items() if key in record
-    ]  # fmt: skip
+        for key, name in PER_PERCENT.items()
+        if key in record
+    ]
     contact = {face: part for face, part in record.get("border_contact", {}).items() if part}
     if "border_contact" in record:
         faces = ", ".join(f"{face} {100 * part:.2g} %" for face, part in contact.items())

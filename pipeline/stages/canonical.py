@@ -65,9 +65,12 @@ def _compute(job: Job) -> None:
     settings = parse(CanonicalInput, job.settings, "--settings")
     made, more = canonical(settings)
     job.log.info(
-        "%s: %d triangles, %d openings, patches %s", settings.geometry.shape, len(made.mesh.triangles),
-        len(made.openings), ", ".join(more["patches"]),
-    )  # fmt: skip
+        "%s: %d triangles, %d openings, patches %s",
+        settings.geometry.shape,
+        len(made.mesh.triangles),
+        len(made.openings),
+        ", ".join(more["patches"]),
+    )
     made.mesh.write(job.outputs["surface"])
     write_openings(made.openings, job.outputs["openings"], **more)
 

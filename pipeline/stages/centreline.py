@@ -57,8 +57,11 @@ def _compute(job: Job) -> None:
     tree = trace_tree(Mesh.read(job.inputs["surface"]), openings, settings.min_branch_radii, job.log)
     found = summary(tree)
     for each in found["branches"]:
-        job.log.info("branch %(branch)d: %(from)s to %(to)s, %(length_mm).1f mm, radius %(min_radius_mm).2f to"
-                     " %(max_radius_mm).2f mm", each)  # fmt: skip
+        job.log.info(
+            "branch %(branch)d: %(from)s to %(to)s, %(length_mm).1f mm, radius %(min_radius_mm).2f to"
+            " %(max_radius_mm).2f mm",
+            each,
+        )
     for warning in tree.warnings:
         job.log.warning("warning: %s", warning)
     job.log.info("narrowest: radius %(narrowest_radius_mm).3f mm in branch %(narrowest_branch)d", found)

@@ -43,16 +43,27 @@ SNAKEMAKE = "https://w3id.org/workflowhub/workflow-ro-crate#snakemake"
 LICENCE = "http://spdx.org/licenses/Apache-2.0"
 USE = "How the results may be used, those say who share them; the workflow is licensed under Apache-2.0."
 FORMATS = {
-    ".json": "application/json", ".csv": "text/csv", ".html": "text/html", ".png": "image/png", ".gif": "image/gif",
-    ".yaml": "application/yaml", ".py": "text/x-python", ".smk": "text/x-snakemake", ".dcm": "application/dicom",
-    ".h5": "application/x-hdf5", ".vtkhdf": "application/x-hdf5", ".vtp": "application/xml", ".vti": "application/xml",
-}  # fmt: skip
+    ".json": "application/json",
+    ".csv": "text/csv",
+    ".html": "text/html",
+    ".png": "image/png",
+    ".gif": "image/gif",
+    ".yaml": "application/yaml",
+    ".py": "text/x-python",
+    ".smk": "text/x-snakemake",
+    ".dcm": "application/dicom",
+    ".h5": "application/x-hdf5",
+    ".vtkhdf": "application/x-hdf5",
+    ".vtp": "application/xml",
+    ".vti": "application/xml",
+}
 USAGE = {
     "seconds": ("https://w3id.org/ro/terms/nf-trace#realTime", "https://qudt.org/vocab/unit/SEC"),
     "peak_memory_mb": (
-        "https://www.kernel.org/doc/html/latest/filesystems/proc.html#vmhwm", "https://qudt.org/vocab/unit/MebiBYTE"
+        "https://www.kernel.org/doc/html/latest/filesystems/proc.html#vmhwm",
+        "https://qudt.org/vocab/unit/MebiBYTE",
     ),
-}  # fmt: skip
+}
 """What a run of a stage took: the key in its record, what it means, and its unit."""
 
 OF_THE_RUN = {"solve.json", "report.html", "open-in-paraview.py"}
@@ -206,9 +217,14 @@ class _Graph:
         """Add a file of the crate, which may lie elsewhere as yet, and may be part of a folder."""
         file = now or self._folder / path
         identifier = self.add(
-            quote(path), "File", name=path, contentSize=str(file.stat().st_size), sha256=checksum(file),
-            encodingFormat=FORMATS.get(Path(path).suffix, "application/octet-stream"), **properties,
-        )  # fmt: skip
+            quote(path),
+            "File",
+            name=path,
+            contentSize=str(file.stat().st_size),
+            sha256=checksum(file),
+            encodingFormat=FORMATS.get(Path(path).suffix, "application/octet-stream"),
+            **properties,
+        )
         if not whole and identifier not in self.parts:
             self.parts.append(identifier)
         return identifier
@@ -242,9 +258,11 @@ class _Graph:
         """Add a run of a stage with all that it took."""
         record, action = run.record, f"#run/{run.name}"
         settings = self.add(
-            f"{action}/settings", "PropertyValue", name=f"settings of {record['stage']}",
+            f"{action}/settings",
+            "PropertyValue",
+            name=f"settings of {record['stage']}",
             value=json.dumps(record["settings"], sort_keys=True),
-        )  # fmt: skip
+        )
         usage = [
             self.add(
                 f"{action}/{key}", "PropertyValue", name=key, propertyID=meaning, unitCode=unit, value=str(record[key])
@@ -252,12 +270,18 @@ class _Graph:
             for key, (meaning, unit) in USAGE.items()
         ]
         self.add(
-            action, "CreateAction", name=f"Run of {record['stage']}", description=_where(record),
-            startTime=record["started"], endTime=record["finished"],
-            instrument=_ref(f"#{record['program']}"), object=_ref(*self._inputs(record), settings),
-            result=_ref(*self._results[run.name]), resourceUsage=_ref(*usage),
+            action,
+            "CreateAction",
+            name=f"Run of {record['stage']}",
+            description=_where(record),
+            startTime=record["started"],
+            endTime=record["finished"],
+            instrument=_ref(f"#{record['program']}"),
+            object=_ref(*self._inputs(record), settings),
+            result=_ref(*self._results[run.name]),
+            resourceUsage=_ref(*usage),
             subjectOf=_ref(quote(f"{run.name}{RECORD}")),
-        )  # fmt: skip
+        )
         step = self.add(f"#step/{record['stage']}", "HowToStep", workExample=_ref(f"#{record['program']}"))
         self.add(f"#control/{run.name}", "ControlAction", instrument=_ref(step), object=_ref(action))
 
@@ -271,9 +295,12 @@ class _Graph:
                 yield from several
             else:
                 yield self.add(
-                    f"#{BY_CHECKSUM}{digest}", "CreativeWork", name=role, sha256=digest,
+                    f"#{BY_CHECKSUM}{digest}",
+                    "CreativeWork",
+                    name=role,
+                    sha256=digest,
                     description=f"Given to {record['stage']}; no part of this crate",
-                )  # fmt: skip
+                )
 
     @cached_property
     def _several(self) -> dict[str, list[str]]:
@@ -291,9 +318,12 @@ class _Graph:
             if not name.startswith("hemolattice")
         ]
         return self.add(
-            f"#{program}", "SoftwareApplication", name=program, version=" and ".join(dict.fromkeys(code)),
+            f"#{program}",
+            "SoftwareApplication",
+            name=program,
+            version=" and ".join(dict.fromkeys(code)),
             softwareRequirements=_ref(*packages),
-        )  # fmt: skip
+        )
 
     def add_workflow(self, runs: Sequence[StageRun], included: Sequence[str]) -> None:
         """Add the workflow with its steps, the files that it includes, and its run."""
@@ -302,9 +332,12 @@ class _Graph:
         for position, step in enumerate(steps, 1):
             self.add(step, "HowToStep", position=str(position))
         self.add(
-            SNAKEMAKE, "ComputerLanguage", name="Snakemake", url="https://snakemake.readthedocs.io",
+            SNAKEMAKE,
+            "ComputerLanguage",
+            name="Snakemake",
+            url="https://snakemake.readthedocs.io",
             identifier="https://doi.org/10.1093/bioinformatics/bts480",
-        )  # fmt: skip
+        )
         self.add("#licence", "CreativeWork", name="Use of the results", description=USE)
         self.add(LICENCE, "CreativeWork", name="Apache License 2.0", identifier="Apache-2.0", url=LICENCE)
         newest = runs[-1].record["versions"]
@@ -313,22 +346,36 @@ class _Graph:
             self.entities[path]["@type"] = ["File", "SoftwareSourceCode"]
             self.add(path, "File", description="Included by the workflow", programmingLanguage=_ref(SNAKEMAKE))
         self.add(
-            WORKFLOW, "File", name="HemoLattice", description="The workflow; its programs have a version of their own",
-            version=_code(newest), programmingLanguage=_ref(SNAKEMAKE), license=_ref(LICENCE), step=_ref(*steps),
+            WORKFLOW,
+            "File",
+            name="HemoLattice",
+            description="The workflow; its programs have a version of their own",
+            version=_code(newest),
+            programmingLanguage=_ref(SNAKEMAKE),
+            license=_ref(LICENCE),
+            step=_ref(*steps),
             hasPart=_ref(*map(quote, included), *tools),
-        )  # fmt: skip
+        )
         given = [key for key, entity in self.entities.items() if key.startswith(f"#{BY_CHECKSUM}")]
         self.add(
-            "#run", "CreateAction", name="Run of the workflow", description="All stages of the case",
+            "#run",
+            "CreateAction",
+            name="Run of the workflow",
+            description="All stages of the case",
             instrument=_ref(WORKFLOW),
-            startTime=min(run.record["started"] for run in runs), endTime=max(run.record["finished"] for run in runs),
-            object=_ref(CASE, *given), result=_ref(*(each for made in self._results.values() for each in made)),
-        )  # fmt: skip
+            startTime=min(run.record["started"] for run in runs),
+            endTime=max(run.record["finished"] for run in runs),
+            object=_ref(CASE, *given),
+            result=_ref(*(each for made in self._results.values() for each in made)),
+        )
         self.add(
-            "#engine", "OrganizeAction", name="Run of Snakemake",
+            "#engine",
+            "OrganizeAction",
+            name="Run of Snakemake",
             instrument=_ref(f"#snakemake-{quote(newest['snakemake'])}"),
-            object=_ref(*(f"#control/{run.name}" for run in runs)), result=_ref("#run"),
-        )  # fmt: skip
+            object=_ref(*(f"#control/{run.name}" for run in runs)),
+            result=_ref("#run"),
+        )
 
 
 def _checksums(settings: Any) -> Iterator[str]:

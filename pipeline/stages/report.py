@@ -119,10 +119,16 @@ def _draw(job: Job, pictures: made.Pictures, shown: made.Shown, lines_wanted: in
     made.draw_cuts(pictures, shown, grid)
     return view3d.for_page(
         view3d.Scene(
-            shown.wall, shown.quantities, lines, shown.speeds(), scene.caps(shown.wall, openings), openings,
-            opening_colours(openings), made.turned(shown.wall),
+            shown.wall,
+            shown.quantities,
+            lines,
+            shown.speeds(),
+            scene.caps(shown.wall, openings),
+            openings,
+            opening_colours(openings),
+            made.turned(shown.wall),
         )
-    )  # fmt: skip
+    )
 
 
 def _animation(job: Job) -> dict[str, str] | None:
@@ -163,6 +169,14 @@ if __name__ == "__main__":
         outputs={"report": "the page (.html)", "figures": "folder for the pictures (PNG)"},
         compute=_compute,
         optional=(
-            "series", "segmentation", "picture", "centreline", "branches", "along", "particles", "animation", "grid",
+            "series",
+            "segmentation",
+            "picture",
+            "centreline",
+            "branches",
+            "along",
+            "particles",
+            "animation",
+            "grid",
         ),
-    )  # fmt: skip
+    )

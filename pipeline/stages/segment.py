@@ -496,10 +496,16 @@ def _compute(job: Job) -> None:
         "lumen: %d voxels, %.4g ml, mean radius %.3g mm; %d cavities filled; contrast %.4g, %.1f times the noise;"
         " volume %+.2g %%, radius %+.2g %% for 1 %% of contrast less; a tube as wide and as blurred has its true volume"
         " at lower = %.4g",
-        record["voxels"], record["volume_ml"], record["mean_radius_mm"], record["holes_filled"], record["contrast"],
-        record["contrast_to_noise"], 100 * record["volume_change_per_percent_of_contrast"],
-        100 * record["radius_change_per_percent_of_contrast"], record["lower_without_blur_bias"],
-    )  # fmt: skip
+        record["voxels"],
+        record["volume_ml"],
+        record["mean_radius_mm"],
+        record["holes_filled"],
+        record["contrast"],
+        record["contrast_to_noise"],
+        100 * record["volume_change_per_percent_of_contrast"],
+        100 * record["radius_change_per_percent_of_contrast"],
+        record["lower_without_blur_bias"],
+    )
     for warning in record["warnings"]:
         job.log.warning("warning: %s", warning)
     result.lumen.write(job.outputs["lumen"])

@@ -150,9 +150,12 @@ def trace(
     paths, left = _forwards(tracer, lattice, grid, points, clock, settings, field, log)
     progress = Progress(log, round(clock.limit_s / clock.every_s), "moments")
     entered = arrivals(
-        tracer, lattice.place(points), clock.shown_s, clock.shown_s - clock.limit_s,
+        tracer,
+        lattice.place(points),
+        clock.shown_s,
+        clock.shown_s - clock.limit_s,
         lambda passed_s: progress.update(round(passed_s / clock.every_s), "particles, backwards"),
-    )  # fmt: skip
+    )
     numbers = _numbers(nodes, flows, clock, paths, entered, left, field.period_s)
     numbers["warnings"] = _warnings(numbers, field, period_s)
     return Traced(lines, paths, points, entered, left, lattice, numbers)
@@ -251,8 +254,9 @@ def _numbers(
             "particle_share": _share(flux[paths.left == opening.id].sum(), flux.sum()),
             "flow_share": _share(flows[opening.name], outflow),
         }
-        for opening in nodes.openings if opening.role == "outlet"
-    ]  # fmt: skip
+        for opening in nodes.openings
+        if opening.role == "outlet"
+    ]
     return {
         "period_s": period_s,
         "moment_s": clock.shown_s,
@@ -300,13 +304,17 @@ def _warnings(numbers: Mapping[str, Any], field: Field, period_s: float | None) 
     found = []
     volume, inlets = numbers["in_volume"], numbers["from_inlets"]
     if period_s and not field.period_s:
-        found.append("the flow is periodic, but there is one snapshot alone, through which particles go as if it were"
-                     " steady; set solve.snapshots to 20 or more")  # fmt: skip
+        found.append(
+            "the flow is periodic, but there is one snapshot alone, through which particles go as if it were"
+            " steady; set solve.snapshots to 20 or more"
+        )
     elif field.period_s:
         gap = np.diff([*field.times_s, field.moment(len(field.times_s))]).max() / field.period_s
         if gap > MAX_GAP * (1 + 1e-6):
-            found.append(f"{gap:.0%} of the period lie between two snapshots, between which the velocity is taken as"
-                         f" linear in time (above {MAX_GAP:.0%}); raise solve.snapshots")  # fmt: skip
+            found.append(
+                f"{gap:.0%} of the period lie between two snapshots, between which the velocity is taken as"
+                f" linear in time (above {MAX_GAP:.0%}); raise solve.snapshots"
+            )
     for what, share in (
         ("particles in the volume lost: they crossed the wall", volume["lost_share"]),
         ("particles from the inlets lost: they crossed the wall", inlets["lost_share"] or 0),
@@ -317,12 +325,16 @@ def _warnings(numbers: Mapping[str, Any], field: Field, period_s: float | None) 
     for outlet in numbers["outlets"]:
         parts = outlet["particle_share"], outlet["flow_share"]
         if None not in parts and abs(parts[0] - parts[1]) > MAX_SPLIT:
-            found.append(f"{parts[0]:.1%} of the particles but {parts[1]:.1%} of the flow leave through"
-                         f" {outlet['name']} (more than {MAX_SPLIT:.0%} apart); raise trace.pathlines")  # fmt: skip
+            found.append(
+                f"{parts[0]:.1%} of the particles but {parts[1]:.1%} of the flow leave through"
+                f" {outlet['name']} (more than {MAX_SPLIT:.0%} apart); raise trace.pathlines"
+            )
     mean, wanted = numbers["flow_weighted_residence_s"], numbers["volume_over_inflow_s"]
     if mean and wanted and not field.period_s and abs(mean / wanted - 1) > MAX_TRANSIT:
-        found.append(f"particles stay {mean:.4g} s, weighted by flow, but volume over inflow is {wanted:.4g} s (more"
-                     f" than {MAX_TRANSIT:.0%} apart); use a finer spacing, or raise trace.limit_transits")  # fmt: skip
+        found.append(
+            f"particles stay {mean:.4g} s, weighted by flow, but volume over inflow is {wanted:.4g} s (more"
+            f" than {MAX_TRANSIT:.0%} apart); use a finer spacing, or raise trace.limit_transits"
+        )
     return found
 
 

@@ -248,9 +248,15 @@ def _one_line(text: str) -> str:
 
 
 UNITS = {
-    "_n_m3": "N/m3", "_ml_s": "mL/s", "_mmhg": "mmHg", "_kg_m3": "kg/m3", "_pa_s": "Pa s", "_m_s": "m/s", "_mm": "mm",
+    "_n_m3": "N/m3",
+    "_ml_s": "mL/s",
+    "_mmhg": "mmHg",
+    "_kg_m3": "kg/m3",
+    "_pa_s": "Pa s",
+    "_m_s": "m/s",
+    "_mm": "mm",
     "_s": "s",
-}  # fmt: skip
+}
 
 
 def _unit(path: str) -> str | None:

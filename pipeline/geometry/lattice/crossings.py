@@ -201,9 +201,20 @@ def _scan_chunks(
         room = node[starts[chunk] : starts[chunk + 1]] if len(node) else node
         begin = starts[chunk] if len(node) else 0
         count = _scan_triangles(
-            points, triangles, triangle_met, size, moves, strides, clamped, first, last,
-            room, fraction[begin:], leaving[begin:], met[begin:],
-        )  # fmt: skip
+            points,
+            triangles,
+            triangle_met,
+            size,
+            moves,
+            strides,
+            clamped,
+            first,
+            last,
+            room,
+            fraction[begin:],
+            leaving[begin:],
+            met[begin:],
+        )
         if not len(node):
             starts[chunk + 1] = count
 
@@ -243,8 +254,10 @@ def _scan_triangles(
                 place = (a[2] + rise / (weight_a + weight_b + weight_c)) / SUBDIVISIONS
                 before = int(np.ceil(place)) - 1
                 at = max(before, -1) if clamped else before
-                if not (_on_link(i, at, size[0], size[2], moves[0], clamped) and
-                        _on_link(j, at, size[1], size[2], moves[1], clamped)):  # fmt: skip
+                if not (
+                    _on_link(i, at, size[0], size[2], moves[0], clamped)
+                    and _on_link(j, at, size[1], size[2], moves[1], clamped)
+                ):
                     continue
                 if count < len(node):
                     node[count] = i * strides[0] + j * strides[1] + at * strides[2]

@@ -449,9 +449,15 @@ def _flip_edges(
         old = min(_worst(pa, pb, pc), _worst(pb, pa, pd))
         new = min(_worst(pc, pd, pb), _worst(pd, pc, pa))
         gain = (
-            abs(valence[a] - 6) + abs(valence[b] - 6) + abs(valence[c] - 6) + abs(valence[d] - 6)
-            - abs(valence[a] - 7) - abs(valence[b] - 7) - abs(valence[c] - 5) - abs(valence[d] - 5)
-        )  # fmt: skip
+            abs(valence[a] - 6)
+            + abs(valence[b] - 6)
+            + abs(valence[c] - 6)
+            + abs(valence[d] - 6)
+            - abs(valence[a] - 7)
+            - abs(valence[b] - 7)
+            - abs(valence[c] - 5)
+            - abs(valence[d] - 5)
+        )
         if by_angle:
             wanted = new > 1.02 * old
         else:

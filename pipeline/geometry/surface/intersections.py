@@ -66,9 +66,12 @@ def places_on_curve(places: NDArray[np.float64]) -> NDArray[np.uint64]:
     size = np.ptp(places, axis=0).max() or 1.0
     steps = ((places - places.min(axis=0)) / size * ((1 << 20) - 1)).astype(np.uint64)
     for shift, mask in (
-        (32, 0x1F00000000FFFF), (16, 0x1F0000FF0000FF), (8, 0x100F00F00F00F00F), (4, 0x10C30C30C30C30C3),
+        (32, 0x1F00000000FFFF),
+        (16, 0x1F0000FF0000FF),
+        (8, 0x100F00F00F00F00F),
+        (4, 0x10C30C30C30C30C3),
         (2, 0x1249249249249249),
-    ):  # fmt: skip
+    ):
         steps = (steps | steps << np.uint64(shift)) & np.uint64(mask)
     return np.asarray(steps[:, 0] | steps[:, 1] << np.uint64(1) | steps[:, 2] << np.uint64(2))
 

@@ -368,10 +368,13 @@ def _stenosis(shape: Stenosis, spacing_mm: float) -> Tessellated:
     bend = (1 + shape.eccentricity) * deep * 2 * (np.pi / shape.throat_mm) ** 2
     fine = np.sqrt(8 * TOLERANCE * shape.diameter_mm / bend)
     coarse = 2 * shape.diameter_mm / CELLS
-    stations = np.concatenate((
-        _cuts([0.0, middle - half], coarse)[:-1], _cuts([middle - half, middle + half], min(fine, coarse)),
-        _cuts([middle + half, shape.length_mm], coarse)[1:],
-    ))  # fmt: skip
+    stations = np.concatenate(
+        (
+            _cuts([0.0, middle - half], coarse)[:-1],
+            _cuts([middle - half, middle + half], min(fine, coarse)),
+            _cuts([middle + half, shape.length_mm], coarse)[1:],
+        )
+    )
 
     def ring_at(x: Point) -> tuple[Point, Point]:
         radius = shape.radius_at(x - middle)
@@ -422,9 +425,7 @@ def _bend(shape: Bend, spacing_mm: float) -> Tessellated:
     rings = centres[:, None] + x[:, None] * np.array((0.0, 1.0, 0.0)) + y[:, None] * inward[:, None]
     rings, centres, tangent = (places @ shape.turn.T for places in (rings, centres, tangent))
     area = np.pi * shape.radius_mm**2
-    openings = (
-        _opening(shape, 1, centres[0], -tangent[0], area), _opening(shape, 2, centres[-1], tangent[-1], area)
-    )  # fmt: skip
+    openings = (_opening(shape, 1, centres[0], -tangent[0], area), _opening(shape, 2, centres[-1], tangent[-1], area))
     mesh = _tube(shape, rings, openings)
     first = np.abs(shape.unit) * (shape.angle_deg % 90 != 0)  # along the first axis alone, to keep the symmetry
     anchor = OFFSET * spacing_mm * (1 if shape.oblique else first)
