@@ -29,7 +29,7 @@ from test_left_out import with_twig
 from test_left_vessel import imaged, ventricle
 
 from pipeline.files.volume import Volume
-from pipeline.haemodynamics.indices import resolving
+from pipeline.haemodynamics.flow_checks import resolving
 from pipeline.haemodynamics.trust import check
 from pipeline.stages.phantom import SeriesHeader, write_series
 from pipeline.workflow.recovery import require_folders

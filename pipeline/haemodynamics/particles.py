@@ -116,6 +116,51 @@ class Particles(NamedTuple):
         )
 
 
+class Between(NamedTuple):
+    """Two snapshots that follow each other, between which the velocity is linear in time.
+
+    Attributes
+    ----------
+    before, after : (M, 3) float32, m/s, by the rows of the interpolation.
+    begin_s, end_s : their times.
+    """
+
+    before: NDArray[np.float32]
+    after: NDArray[np.float32]
+    begin_s: float
+    end_s: float
+
+
+class Ways(NamedTuple):
+    """What holds for all steps of all particles.
+
+    Attributes
+    ----------
+    scale : spacings in a metre.
+    longest : longest way of a step, in spacings.
+    distance : (M,) float32, distance to the wall, in spacings, by the rows of the interpolation.
+    openings : (O, 7), centre in lattice indices x, y, z, outward unit normal, and reach in spacings.
+    ids : (O,) int8, of the openings.
+    table : where the values of a cell's corners stand.
+    """
+
+    scale: float
+    longest: float
+    distance: NDArray[np.float32]
+    openings: NDArray[np.float64]
+    ids: NDArray[np.int8]
+    table: Blocks
+
+
+class _Room(NamedTuple):
+    """What a thread works in: rows of a cell's corners, places before and after a step, velocities of its stages."""
+
+    row: NDArray[np.int64]
+    old: NDArray[np.float64]
+    new: NDArray[np.float64]
+    slope: NDArray[np.float64]
+
+
 class Tracer:
     """Moves particles through a flow.
 
@@ -128,13 +173,14 @@ class Tracer:
     """
 
     def __init__(self, lattice: Interpolation, field: Field, openings: tuple[Opening, ...], step: float) -> None:
-        self._lattice, self._field, self._step = lattice, field, step
+        self._lattice, self._field = lattice, field
         self._kept: dict[int, NDArray[np.float32]] = {}
         spacing = lattice.nodes.spacing_mm
-        self._openings = np.array(
+        through = np.array(
             [(*lattice.place(np.array(o.centre_mm)), *o.normal, REACH * o.radius_mm / spacing) for o in openings]
         ).reshape(-1, 7)
-        self._ids = np.array([opening.id for opening in openings], np.int8)
+        ids = np.array([opening.id for opening in openings], np.int8)
+        self._ways = Ways(1e3 / spacing, step, lattice.distance, through, ids, lattice.table)
 
     def advance(self, particles: Particles, until_s: float) -> None:
         """Trace particles up to a time as :meth:`follow` does, without looking at them on the way."""
@@ -201,24 +247,8 @@ class Tracer:
         forwards: bool,
         samples: NDArray[np.float64],
     ) -> None:
-        lattice = self._lattice
-        before, after = self._snapshots(number)
-        _advance(
-            rows,
-            particles,
-            before,
-            after,
-            *span_s,
-            stops_s,
-            forwards,
-            1e3 / lattice.nodes.spacing_mm,
-            self._step,
-            lattice.distance,
-            self._openings,
-            self._ids,
-            lattice.table,
-            samples,
-        )
+        between = Between(*self._snapshots(number), *span_s)
+        _advance(rows, particles, between, stops_s, forwards, self._ways, samples)
 
 
 @njit(cache=True)
@@ -327,27 +357,12 @@ def _at_rim(old: NDArray[np.float64], new: NDArray[np.float64], openings: NDArra
 
 
 @njit(cache=True)
-def _go(
-    n: int,
-    particles: Particles,
-    before: NDArray[np.float32],
-    after: NDArray[np.float32],
-    begin: float,
-    finish: float,
-    until: float,
-    scale: float,
-    longest: float,
-    distance: NDArray[np.float32],
-    openings: NDArray[np.float64],
-    ids: NDArray[np.int8],
-    table: Blocks,
-    row: NDArray[np.int64],
-    old: NDArray[np.float64],
-    new: NDArray[np.float64],
-    slope: NDArray[np.float64],
-) -> None:
-    """Classical Runge-Kutta steps of one particle up to a time; the last four are room to work in."""
+def _go(n: int, particles: Particles, flow: Between, ways: Ways, until: float, room: _Room) -> None:
+    """Classical Runge-Kutta steps of one particle up to a time."""
     places, clocks, states, velocities, held, _ = particles
+    before, after, begin, finish = flow
+    scale, longest, distance, openings, ids, table = ways
+    row, old, new, slope = room
     sign = 1.0 if until >= clocks[n] else -1.0
     while True:
         clock = clocks[n]
@@ -394,54 +409,24 @@ def _go(
 def _advance(
     rows: NDArray[np.int64],
     particles: Particles,
-    before: NDArray[np.float32],
-    after: NDArray[np.float32],
-    begin: float,
-    finish: float,
+    flow: Between,
     stops: NDArray[np.float64],
     forwards: bool,
-    scale: float,
-    longest: float,
-    distance: NDArray[np.float32],
-    openings: NDArray[np.float64],
-    ids: NDArray[np.int8],
-    table: Blocks,
+    ways: Ways,
     samples: NDArray[np.float64],
 ) -> None:
-    """Each particle by itself, so that the order and number of threads do not matter, from stop to stop.
-
-    `scale` turns m/s into spacings a second; `begin` and `finish` are the times of the two snapshots.
-    """
+    """Each particle by itself, so that the order and number of threads do not matter, from stop to stop."""
     places, clocks, states, velocities, _, ends = particles
     sign = 1.0 if forwards else -1.0
     for k in prange(len(rows)):
         n = rows[k]
-        row, old, new = np.empty(8, np.int64), np.empty(3), np.empty(3)
-        slope = np.empty((4, 3))
+        room = _Room(np.empty(8, np.int64), np.empty(3), np.empty(3), np.empty((4, 3)))
         for stop in range(len(stops)):
             until = stops[stop] if sign * (ends[n] - stops[stop]) > 0 else ends[n]
             done = stop > 0 and sign * (ends[n] - stops[stop - 1]) <= 0
             if states[n] != MOVING or done or sign * (until - clocks[n]) < 0:
                 continue
-            _go(
-                n,
-                particles,
-                before,
-                after,
-                begin,
-                finish,
-                until,
-                scale,
-                longest,
-                distance,
-                openings,
-                ids,
-                table,
-                row,
-                old,
-                new,
-                slope,
-            )
+            _go(n, particles, flow, ways, until, room)
             if stop < samples.shape[1]:
                 for axis in range(3):
                     samples[k, stop, axis] = places[n, axis]
