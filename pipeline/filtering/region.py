@@ -149,10 +149,6 @@ def grown_region(volume: Volume, region: GrownRegion, log: logging.Logger) -> Re
     brightest[~near] = -np.inf
     grown = grow(brightest, inside, lower)
     fraction = float(grown.sum() / near.sum())
-    box = bounding_box(grown)[::-1]
-    margin = np.ceil(region.margin_mm / spacing).astype(int)
-    first = np.maximum(low + [axis.start for axis in box] - margin, 0)
-    last = np.minimum(low + [axis.stop for axis in box] + margin, size)
     volume_ml = float(grown.sum() * np.prod(spacing) / 1000)
     estimated = ", estimated" if region.lower is None else ""
     log.info("%.4g ml grown from %d seed(s) at lower = %.4g%s", volume_ml, len(seeds), lower, estimated)
@@ -170,7 +166,18 @@ def grown_region(volume: Volume, region: GrownRegion, log: logging.Logger) -> Re
         "fraction_of_reach": round(fraction, 4),
         "seeds": len(seeds),
     }
-    return Region(first, last, record)
+    return Region(*_around(grown, low, volume, region.margin_mm), record)
+
+
+def _around(
+    grown: Mask, low: NDArray[np.int64], volume: Volume, margin_mm: float
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """The box, indices x, y, z, of what has grown in the part that begins at `low`, with a margin, in the volume."""
+    box = bounding_box(grown)[::-1]
+    margin = np.ceil(margin_mm / np.array(volume.spacing_mm)).astype(int)
+    first = np.maximum(low + [axis.start for axis in box] - margin, 0)
+    last = np.minimum(low + [axis.stop for axis in box] + margin, np.array(volume.voxels.shape[::-1]))
+    return first, last
 
 
 def _within_reach(part: Volume, seeds: NDArray[np.int64], reach_mm: float) -> Mask:

@@ -196,6 +196,7 @@ def _nonlocal(image: sitk.Image, length_mm: float, log: logging.Logger) -> sitk.
     return volume.with_voxels(smoothed).to_sitk()
 
 
+# long because all its loops work on the same buffers, and are compiled as one
 @njit(cache=True, nogil=True)
 def _average_patches(
     padded: NDArray[np.float32],

@@ -141,7 +141,6 @@ class Ways(NamedTuple):
     distance : (M,) float32, distance to the wall, in spacings, by the rows of the interpolation.
     openings : (O, 7), centre in lattice indices x, y, z, outward unit normal, and reach in spacings.
     ids : (O,) int8, of the openings.
-    table : where the values of a cell's corners stand.
     """
 
     scale: float
@@ -149,7 +148,6 @@ class Ways(NamedTuple):
     distance: NDArray[np.float32]
     openings: NDArray[np.float64]
     ids: NDArray[np.int8]
-    table: Blocks
 
 
 class _Room(NamedTuple):
@@ -180,7 +178,7 @@ class Tracer:
             [(*lattice.place(np.array(o.centre_mm)), *o.normal, REACH * o.radius_mm / spacing) for o in openings]
         ).reshape(-1, 7)
         ids = np.array([opening.id for opening in openings], np.int8)
-        self._ways = Ways(1e3 / spacing, step, lattice.distance, through, ids, lattice.table)
+        self._ways = Ways(1e3 / spacing, step, lattice.distance, through, ids)
 
     def advance(self, particles: Particles, until_s: float) -> None:
         """Trace particles up to a time as :meth:`follow` does, without looking at them on the way."""
@@ -248,7 +246,7 @@ class Tracer:
         samples: NDArray[np.float64],
     ) -> None:
         between = Between(*self._snapshots(number), *span_s)
-        _advance(rows, particles, between, stops_s, forwards, self._ways, samples)
+        _advance(rows, particles, between, stops_s, forwards, self._ways, self._lattice.table, samples)
 
 
 @njit(cache=True)
@@ -357,11 +355,11 @@ def _at_rim(old: NDArray[np.float64], new: NDArray[np.float64], openings: NDArra
 
 
 @njit(cache=True)
-def _go(n: int, particles: Particles, flow: Between, ways: Ways, until: float, room: _Room) -> None:
+def _go(n: int, particles: Particles, flow: Between, ways: Ways, table: Blocks, until: float, room: _Room) -> None:
     """Classical Runge-Kutta steps of one particle up to a time."""
     places, clocks, states, velocities, held, _ = particles
     before, after, begin, finish = flow
-    scale, longest, distance, openings, ids, table = ways
+    scale, longest, distance, openings, ids = ways
     row, old, new, slope = room
     sign = 1.0 if until >= clocks[n] else -1.0
     while True:
@@ -413,6 +411,7 @@ def _advance(
     stops: NDArray[np.float64],
     forwards: bool,
     ways: Ways,
+    table: Blocks,
     samples: NDArray[np.float64],
 ) -> None:
     """Each particle by itself, so that the order and number of threads do not matter, from stop to stop."""
@@ -426,7 +425,7 @@ def _advance(
             done = stop > 0 and sign * (ends[n] - stops[stop - 1]) <= 0
             if states[n] != MOVING or done or sign * (until - clocks[n]) < 0:
                 continue
-            _go(n, particles, flow, ways, until, room)
+            _go(n, particles, flow, ways, table, until, room)
             if stop < samples.shape[1]:
                 for axis in range(3):
                     samples[k, stop, axis] = places[n, axis]

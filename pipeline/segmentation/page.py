@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
 from markupsafe import Markup, escape
 from numpy.typing import NDArray
 
@@ -28,6 +28,9 @@ from pipeline.segmentation.case_shown import PLACEHOLDER
 from pipeline.segmentation.levels import AIR_HU, TISSUE_PART, dark_limit
 from pipeline.segmentation.picture import PLANES, upright
 from pipeline.segmentation.region_growing import Box, bounding_box
+
+FOLDER = Path(__file__).parent
+"""Where the template, the style and the scripts of the page lie."""
 
 LIMIT_BYTES = 25_000_000
 """Largest page: what a browser opens in a second or two and a mail still carries."""
@@ -147,21 +150,11 @@ def render(
     }
     if lumen is None:
         facts |= {"case": case or {}, "path": PLACEHOLDER, "grow": _rules(segment or SegmentSettings(), modality, dark)}
-    folder = Path(__file__).parent
-    environment = Environment(
-        loader=FileSystemLoader(folder),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    return environment.get_template("page.html.j2").render(
-        files={file.name: Markup(file.read_text(encoding="utf-8")) for file in sorted(folder.glob("page.*s"))},
+    return _template().render(
+        files={file.name: Markup(file.read_text(encoding="utf-8")) for file in sorted(FOLDER.glob("page.*s"))},
         facts=Markup(json.dumps(facts).replace("<", r"\u003c")),
         voxels=base64.b64encode(shown.packed).decode(),
-        mask=None
-        if shown.mask is None
-        else base64.b64encode(zlib.compress(np.packbits(shown.mask).tobytes())).decode(),
+        mask=None if shown.mask is None else _packed_mask(shown.mask),
         planes=[name for name, *_ in PLANES],
         step=f"{shown.step:g}",
         grids=list(grids),
@@ -173,6 +166,22 @@ def render(
         figures=figures({key: value for key, value in record.items() if key != "method"}),
         curve=threshold_curve(record),
     )
+
+
+def _template() -> Template:
+    environment = Environment(
+        loader=FileSystemLoader(FOLDER),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    return environment.get_template("page.html.j2")
+
+
+def _packed_mask(mask: NDArray[np.bool_]) -> str:
+    """A mask (Z, Y, X), eight voxels a byte, in zlib's stream, as text."""
+    return base64.b64encode(zlib.compress(np.packbits(mask).tobytes())).decode()
 
 
 def choose(volume: Volume, lumen: Volume | None, limit_bytes: int = LIMIT_BYTES) -> Shown:

@@ -19,7 +19,14 @@ from pipeline.files.mesh import Mesh, words_mm
 from pipeline.files.surface_file import SurfaceFile, read_surface_file
 from pipeline.files.volume import Volume
 from pipeline.geometry.branches.centreline import Centreline, Ends, find_ends, trace_centreline
-from pipeline.geometry.branches.ends import MIN_RADIUS_VOXELS, close_on_request, closed_ends, cut_ends, name_openings
+from pipeline.geometry.branches.ends import (
+    MIN_RADIUS_VOXELS,
+    Cutting,
+    close_on_request,
+    closed_ends,
+    cut_ends,
+    name_openings,
+)
 from pipeline.geometry.branches.openings import MIRROR, without_frayed_ends
 from pipeline.geometry.branches.picture import Mark, Scene
 from pipeline.geometry.branches.side_branches import SideBranch, choose_side_branches, close_flush
@@ -468,7 +475,7 @@ def _cut(mesh: Mesh, settings: GivenSurface, log: logging.Logger, scene: Scene) 
     close_on_request(found, settings, REMEDY)
     least = max(settings.min_radius_mm, MIN_RADIUS_VOXELS * voxels.spacing_mm)
     fine = _split(mesh, min(end.end_radius_mm for end in found.open) / EDGES_PER_RADIUS)
-    cut, _, _ = cut_ends(fine, voxels.field, found, settings, least, REMEDY, log, scene, border=[])
+    cut, _, _ = cut_ends(fine, voxels.field, found, Cutting(settings, least, REMEDY), scene, log)
     return cut, closed_ends(found)
 
 

@@ -26,6 +26,7 @@ from pipeline.geometry.branches.border import (
 from pipeline.geometry.branches.centreline import Centreline, Ends, find_ends, trace_centreline
 from pipeline.geometry.branches.ends import (
     MIN_RADIUS_VOXELS,
+    Cutting,
     close_on_request,
     closed_ends,
     cut_and_cap,
@@ -158,9 +159,8 @@ def _extract(
     mesh, field, whole_mm3 = _fitted(traced, asked_mm3, scene)
     mesh, shape_of = smooth_wall(mesh, field, traced.lumen, settings, whole_mm3, traced.less_where_thin)
     whole = mesh
-    mesh, inside_mm3, lost = cut_ends(
-        mesh, field, found, settings, least_mm, MASK_REMEDY, log, scene, [*traced.border.values()]
-    )
+    cutting = Cutting(settings, least_mm, MASK_REMEDY, tuple(traced.border.values()))
+    mesh, inside_mm3, lost = cut_ends(mesh, field, found, cutting, scene, log)
     change = inside_mm3 / asked_mm3 - 1
     if abs(change) > settings.volume_tolerance:
         raise StageError(

@@ -1,6 +1,8 @@
 """Ends of a vessel: which are cut, where, and how the openings are called."""
 
 import logging
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -40,16 +42,26 @@ def close_on_request(found: Ends, settings: SurfaceSettings, remedy: str) -> Non
     _require_two([found.centreline.points_mm[end.rows[0]] for end in found.open], found, settings, remedy)
 
 
+@dataclass(frozen=True)
+class Cutting:
+    """How the ends of a vessel are cut.
+
+    Attributes
+    ----------
+    settings : the case's section ``surface``.
+    least_mm : least radius of a cut.
+    remedy : what helps where fewer than two ends can be cut, for the message.
+    border : sections of the image's border, where the ends beyond it are cut off.
+    """
+
+    settings: SurfaceSettings
+    least_mm: float
+    remedy: str
+    border: Sequence[Section] = ()
+
+
 def cut_ends(
-    mesh: Mesh,
-    field: Volume,
-    found: Ends,
-    settings: SurfaceSettings,
-    least_mm: float,
-    remedy: str,
-    log: logging.Logger,
-    scene: Scene,
-    border: list[Section],
+    mesh: Mesh, field: Volume, found: Ends, cutting: Cutting, scene: Scene, log: logging.Logger
 ) -> tuple[Mesh, float, list[dict[str, Any]]]:
     """Cut and cap the open ends of a closed surface.
 
@@ -58,12 +70,9 @@ def cut_ends(
     mesh : closed surface.
     field : positive in the lumen.
     found : its ends; those that cannot be cut are moved to the closed ones.
-    settings : the case's section ``surface``.
-    least_mm : least radius of a cut.
-    remedy : what helps where fewer than two ends can be cut, for the message.
-    log : for why ends stay closed.
+    cutting : how they are cut.
     scene : gets the cuts and what is cut, for the picture of a refusal.
-    border : sections of the image's border, where the ends beyond it are cut off.
+    log : for why ends stay closed.
 
     Returns
     -------
@@ -75,11 +84,11 @@ def cut_ends(
     StageError
         If fewer than two ends can be cut, cuts overlap, or the surface is not closed in the end.
     """
-    cuts = _place_cuts(field, found, settings, least_mm, remedy, scene, border)
+    cuts = _place_cuts(field, found, cutting, scene)
     for row, why in found.closed.items():
         log.info("end at %s stays closed: %s", words_mm(found.centreline.points_mm[row]), why)
     numbers = {id(cut): number for number, cut in enumerate(cuts, 1)}
-    for section in border:
+    for section in cutting.border:
         mesh = scene.mesh = cut_and_cap(
             mesh, section.cut, numbers.pop(id(section.cut), WALL), cuts, scene, at_border=True
         )
@@ -88,7 +97,7 @@ def cut_ends(
         cut, before = cuts[number - 1], mesh
         mesh = scene.mesh = cut_and_cap(mesh, cut, number, cuts, scene)
         cap_mm2 = float(np.linalg.norm(mesh.area_vectors_mm2()[mesh.opening == number].sum(axis=0)))
-        asked_mm = (settings.cut_radii + TIP_RADII) * np.sqrt(cap_mm2 / np.pi)
+        asked_mm = (cutting.settings.cut_radii + TIP_RADII) * np.sqrt(cap_mm2 / np.pi)
         lost.append(
             {
                 "place_mm": cut.centre_mm.tolist(),
@@ -122,22 +131,14 @@ def closed_ends(found: Ends) -> list[dict[str, Any]]:
     return [{"place_mm": points[row].tolist(), "why": why} for row, why in found.closed.items()]
 
 
-def _place_cuts(
-    field: Volume,
-    found: Ends,
-    settings: SurfaceSettings,
-    least_mm: float,
-    remedy: str,
-    scene: Scene,
-    border: list[Section],
-) -> list[Cut]:
+def _place_cuts(field: Volume, found: Ends, cutting: Cutting, scene: Scene) -> list[Cut]:
     """Cuts of the open ends, and what cannot be cut is closed."""
-    cuts = []
+    settings, cuts = cutting.settings, []
     for end in list(found.open):
-        if section := section_beyond(found.centreline, end, border):
+        if section := section_beyond(found.centreline, end, cutting.border):
             cuts.append(section.cut)
             continue
-        cut = place_cut(field, found.centreline, end, settings.cut_radii, least_mm, settings.cut_roundness)
+        cut = place_cut(field, found.centreline, end, settings.cut_radii, cutting.least_mm, settings.cut_roundness)
         if cut:
             cuts.append(cut)
         else:
@@ -145,7 +146,7 @@ def _place_cuts(
             why = f"no section is as large and round as those behind it, radius {end.end_radius_mm:.2f} mm"
             found.closed[end.rows[0]] = why
     scene.mark_ends(found)
-    _require_two([cut.centre_mm for cut in cuts], found, settings, remedy)
+    _require_two([cut.centre_mm for cut in cuts], found, settings, cutting.remedy)
     return cuts
 
 

@@ -180,6 +180,7 @@ def _integer_points(mesh: Mesh, frame: Frame) -> NDArray[np.int64]:
     return np.rint(index * SUBDIVISIONS).astype(np.int64)
 
 
+# many parameters because compiled code takes the arrays of the surface, the lattice's lines and the results one by one
 @njit(parallel=True, cache=True)
 def _scan_chunks(
     points: NDArray[np.int64],
@@ -219,6 +220,7 @@ def _scan_chunks(
             starts[chunk + 1] = count
 
 
+# many parameters because compiled code takes the arrays of the surface, the lattice's lines and the results one by one
 @njit
 def _scan_triangles(
     points: NDArray[np.int64],

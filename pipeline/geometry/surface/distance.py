@@ -61,6 +61,7 @@ class Surface(ClosestPoint):
         return self._found(points_mm, least_mm)[0]
 
 
+# many parameters because compiled code takes the arrays of the points, the tree and the results one by one
 @njit(cache=True, parallel=True)
 def _nearest(
     points: Floats,

@@ -4,9 +4,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.files.mesh import Mesh
+from pipeline.geometry.surface.connections import CREASE, WALL
 from pipeline.geometry.surface.distance import ClosestPoint
-from pipeline.geometry.surface.half_edges import CREASE, WALL, HalfEdges, vertex_normals
+from pipeline.geometry.surface.half_edges import HalfEdges
 from pipeline.geometry.surface.remesh import CapPlanes, vertex_kinds
+from pipeline.geometry.surface.triangle_measures import vertex_normals
 
 ENDS_OF_RIM = 3
 """A rim is put onto the wall and into its plane by turns, so often: they are nearly perpendicular."""

@@ -88,6 +88,7 @@ def box_tree(
     return np.concatenate(lows[::-1]), np.concatenate(highs[::-1])
 
 
+# many parameters because compiled code takes the arrays of the surface, the tree and the results one by one
 @njit(cache=True, parallel=True)
 def _find(
     points: NDArray[np.float64],

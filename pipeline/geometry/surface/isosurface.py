@@ -24,10 +24,11 @@ from vtkmodules.vtkFiltersCore import vtkFlyingEdges3D
 from pipeline.files.mesh import Mesh, words_mm
 from pipeline.files.volume import Volume
 from pipeline.geometry.surface.clip import directed_edges
+from pipeline.geometry.surface.connections import WALL
 from pipeline.geometry.surface.facets import Facets
-from pipeline.geometry.surface.half_edges import WALL, vertex_normals
 from pipeline.geometry.surface.remesh import CapPlanes, Shape, vertex_kinds
 from pipeline.geometry.surface.thin import ThinPlaceError, faithful_field, lost_places, thinness
+from pipeline.geometry.surface.triangle_measures import vertex_normals
 from solver.runtime.errors import StageError
 
 DEFAULT_SMOOTHING_VOXELS = 1.25

@@ -17,8 +17,10 @@ from scipy.spatial import cKDTree
 
 from pipeline.files.mesh import Mesh
 from pipeline.geometry.surface.clip import directed_edges
-from pipeline.geometry.surface.half_edges import CREASE, WALL, HalfEdges, vertex_normals
+from pipeline.geometry.surface.connections import CREASE, WALL
+from pipeline.geometry.surface.half_edges import HalfEdges
 from pipeline.geometry.surface.thin import ThinPlaceError
+from pipeline.geometry.surface.triangle_measures import vertex_normals
 
 ROUNDS = 8
 MOST_SPLITS = 12
