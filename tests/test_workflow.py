@@ -19,7 +19,7 @@ from vtkmodules.vtkIOGeometry import vtkSTLWriter
 
 from pipeline.files.mesh import Mesh, read_openings
 from pipeline.reporting.captions import caption
-from pipeline.stages.crate import differences, faults, read_runs
+from pipeline.reporting.crate_check import differences, faults, read_runs
 from solver.runtime.checksums import checksum
 
 STAGES = [
