@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from pipeline.files.surface_file import read_surface_file
-from pipeline.geometry.branches.tree import trace_tree
+from pipeline.geometry.branches.tree_tracing import trace_tree
 from pipeline.geometry.closed_surface import Surface
 from pipeline.geometry.given_surface import GivenSurface
 from pipeline.haemodynamics.neck import sever

@@ -12,7 +12,8 @@ from pipeline.case.settings.base import Positive, Section, parse
 from pipeline.case.shapes import Geometry
 from pipeline.files.mesh import write_openings
 from pipeline.geometry.lattice.spacing import NODES_ACROSS
-from pipeline.geometry.surface.tessellation import Tessellated, tessellate
+from pipeline.geometry.surface.tessellated import Tessellated
+from pipeline.geometry.surface.tessellation import tessellate
 from solver.runtime.command_line import run_stage
 from solver.runtime.provenance import Job
 

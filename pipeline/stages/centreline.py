@@ -12,7 +12,8 @@ from pipeline.case.settings.geometry import SurfaceSettings
 from pipeline.files.mesh import Mesh, read_openings
 from pipeline.files.table import write_table
 from pipeline.geometry.branches.branch_files import row, write_lines
-from pipeline.geometry.branches.tree import Tree, trace_tree
+from pipeline.geometry.branches.tree import Tree
+from pipeline.geometry.branches.tree_tracing import trace_tree
 from solver.runtime.command_line import run_stage
 from solver.runtime.provenance import Job
 

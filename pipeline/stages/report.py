@@ -24,8 +24,9 @@ from pipeline.haemodynamics.streamlines import Grid, streamlines_from_inlets
 from pipeline.reporting import pictures as made
 from pipeline.reporting import scene, view3d
 from pipeline.reporting.captions import caption
+from pipeline.reporting.case_evidence import Evidence
 from pipeline.reporting.centreline_figure import read_centreline_profile
-from pipeline.reporting.content import Evidence, angle_histograms, context
+from pipeline.reporting.content import angle_histograms, context
 from pipeline.reporting.figures import opening_colours
 from pipeline.reporting.page import embed, report_page
 from pipeline.reporting.quantities import read_wall
