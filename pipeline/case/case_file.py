@@ -256,6 +256,12 @@ def _flow_keys(inlet: InletSettings) -> set[str]:
 def require_listed(key: str, name: str, path: Path) -> None:
     """Check that what a key of the configuration names has its file.
 
+    Parameters
+    ----------
+    key : of the configuration, for the message.
+    name : that it gives.
+    path : where that file would be; the message names what else lies in its folder.
+
     Raises
     ------
     StageError

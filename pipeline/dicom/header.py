@@ -204,6 +204,12 @@ def read_headers(path: Path, label: str, modalities: Sequence[str] = MODALITIES)
 
     A multi-frame file whose frames are not described one by one is one record.
 
+    Parameters
+    ----------
+    path : of the file.
+    label : what it is called in messages.
+    modalities : that are taken.
+
     Raises
     ------
     pydicom.errors.InvalidDicomError

@@ -143,7 +143,14 @@ def _beside(path: Path, name: str) -> Path:
 
 
 def numbers(fields: dict[str, str], name: str, count: int) -> list[float]:
-    """Finite numbers of a field, so many."""
+    """Finite numbers of a field, so many.
+
+    Parameters
+    ----------
+    fields : text of the header's fields by name.
+    name : of the field.
+    count : how many numbers it must hold.
+    """
     words = fields.get(name, "").split()
     if not words or len(words) != count:
         raise unreadable(f"its field {name} has {len(words)} numbers, not {count}")

@@ -102,7 +102,13 @@ def _corners(box: NDArray[np.floating]) -> NDArray[np.floating]:
 
 
 def crop(volume: Volume, low: NDArray[np.int64], high: NDArray[np.int64]) -> Volume:
-    """The voxels from index `low` (x, y, z) up to, without, `high`, as float32, where they were in the patient."""
+    """The voxels from index `low` (x, y, z) up to, without, `high`, as float32, where they were in the patient.
+
+    Parameters
+    ----------
+    volume : voxels (Z, Y, X).
+    low, high : (3,) indices x, y, z within the volume.
+    """
     (x, y, z), (x_end, y_end, z_end) = low, high
     voxels = volume.voxels[z:z_end, y:y_end, x:x_end].astype(np.float32)
     return Volume(voxels, volume.spacing_mm, tuple(volume.to_mm(low).tolist()), volume.direction)

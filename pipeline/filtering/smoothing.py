@@ -65,7 +65,15 @@ def smooth(image: sitk.Image, kind: str, length_mm: float, log: logging.Logger) 
 
 
 def execute(process: sitk.ImageFilter, image: sitk.Image, name: str, log: logging.Logger) -> sitk.Image:
-    """Run an ITK filter with progress."""
+    """Run an ITK filter with progress.
+
+    Parameters
+    ----------
+    process : the filter.
+    image : what it takes.
+    name : of what is done, for the log.
+    log : gets the name and the progress.
+    """
     log.info("%s", name)
     progress = Progress(log, 100, "percent")
     process.AddCommand(sitk.sitkProgressEvent, lambda: progress.update(round(99 * process.GetProgress())))

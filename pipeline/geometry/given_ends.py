@@ -33,7 +33,18 @@ REMEDY = "or open or cap the ends flat in the program that made the surface"
 
 
 def without_side_branches(mesh: Mesh, settings: GivenSurface, log: logging.Logger) -> tuple[Mesh, list[SideBranch]]:
-    """The surface with the side branches that the settings name cut off flush, and these."""
+    """The surface with the side branches that the settings name cut off flush, and these.
+
+    Parameters
+    ----------
+    mesh : closed, in mm.
+    settings : limits in `side_branches`.
+    log : gets what is found.
+
+    Returns
+    -------
+    The surface, and what was cut off it.
+    """
     if not settings.side_branches.limited:
         return mesh, []
     if settings.side_branches.action == "remove":
@@ -83,7 +94,19 @@ class _Voxels:
 def cut_found_ends(
     mesh: Mesh, settings: GivenSurface, log: logging.Logger, scene: Scene
 ) -> tuple[Mesh, list[dict[str, Any]]]:
-    """Find the ends of the vessel, and cut them off the given surface."""
+    """Find the ends of the vessel, and cut them off the given surface.
+
+    Parameters
+    ----------
+    mesh : closed, in mm, without openings.
+    settings : by which ends are found and cut.
+    log : gets what is found.
+    scene : gets ends and cuts, for the picture of a refusal.
+
+    Returns
+    -------
+    The surface with a cap at each end that was cut, and place and reason of each end that stays closed.
+    """
     voxels = _resolved(mesh, settings, log)
     found = voxels.ends(voxels.centreline, settings)
     scene.mark_ends(found)

@@ -80,7 +80,19 @@ def _face_array(given: SurfaceFile, settings: GivenSurface) -> str | None:
 def faces_by_name(
     whole: Mesh, faces: dict[int, NDArray[np.int64]], openings: tuple[Opening, ...], log: logging.Logger
 ) -> dict[str, int]:
-    """Number of the face that each opening was, by its name."""
+    """Number of the face that each opening was, by its name.
+
+    Parameters
+    ----------
+    whole : the surface in which the faces are counted.
+    faces : rows of the triangles of each face, by its number.
+    openings : that were made of the surface.
+    log : gets a line for each face that is an opening.
+
+    Returns
+    -------
+    Faces whose middle is nearer to an opening's centre than its radius.
+    """
     named = {}
     centroids = whole.points_mm[whole.triangles].mean(axis=1)
     areas = np.linalg.norm(whole.area_vectors_mm2(), axis=1)
@@ -100,7 +112,16 @@ def without_holes(
     log: logging.Logger,
     scene: Scene,
 ) -> Mesh:
-    """Close all rims with flat caps: the holes of the mesh as wall, the ends of the vessel as openings 1, 2, ..."""
+    """Close all rims with flat caps: the holes of the mesh as wall, the ends of the vessel as openings 1, 2, ...
+
+    Parameters
+    ----------
+    points : (P, 3) mm.
+    triangles : (T, 3) rows of points.
+    loops : rows of the points along each open rim.
+    log : gets a warning for each hole.
+    scene : gets a mark at each rim, for the picture of a refusal.
+    """
     radii = [_radius(points[loop]) for loop in loops]
     tags, number = np.zeros(len(triangles), np.int8), 0
     for loop, radius in zip(loops, radii, strict=True):

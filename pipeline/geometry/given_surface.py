@@ -102,6 +102,12 @@ def require_simple(mesh: Mesh, unit: str, scene: Scene) -> float:
     """Refuse a surface of a thickness that no vessel has, or that overlaps itself; the part of it that does.
 
     Where a surface overlaps itself it winds twice around what lies in it, where it is inside out not at all.
+
+    Parameters
+    ----------
+    mesh : closed, in mm.
+    unit : of the given coordinates, for the message.
+    scene : gets a mark where the surface passes through itself.
     """
     radius = mean_radius_mm(mesh)
     if not RADIUS_MM[0] <= radius <= RADIUS_MM[1]:

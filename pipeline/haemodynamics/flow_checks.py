@@ -29,6 +29,13 @@ def lattice_checks(
     """What the trust in the result rests on: see :func:`trust.check`.
 
     Values with the unit ``%`` are stored as fractions.
+
+    Parameters
+    ----------
+    nodes : the lattice and its openings.
+    openings : their entries in ``indices.json``.
+    nearest : part of the wall's vertices whose stress is that of the nearest node.
+    summary : what the solver says of its run (``solve.json``).
     """
     mach = float(summary["mach"])
     return [
@@ -149,7 +156,14 @@ def _shear_error(across: float) -> str:
 
 
 def centreline_checks(nodes: Nodes, profile: CentrelineProfile, branches: list[Row]) -> list[dict[str, Any]]:
-    """Checks of the branches that carry the flow: mass along them, and nodes across the narrowest of them."""
+    """Checks of the branches that carry the flow: mass along them, and nodes across the narrowest of them.
+
+    Parameters
+    ----------
+    nodes : the lattice.
+    profile : whose branches are looked at.
+    branches : their entries in ``indices.json``.
+    """
     largest = max((abs(each["flow_ml_s"]) for each in branches), default=0.0)
     trickles = {each["branch"] for each in branches if abs(each["flow_ml_s"]) < CARRIES * largest}
     judged = [

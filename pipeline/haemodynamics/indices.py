@@ -241,7 +241,13 @@ def _wall(nodes: Nodes, wall: Wall, accumulator: WallAccumulator, fit_nodes: flo
 def weighted_percentiles(
     values: NDArray[np.float64], weights: NDArray[np.float64], percents: Iterable[float]
 ) -> tuple[float, ...]:
-    """Smallest values at or below which the given percentages of the weight lie."""
+    """Smallest values at or below which the given percentages of the weight lie.
+
+    Parameters
+    ----------
+    values, weights : (N,); weights are not negative.
+    percents : from 0 to 100.
+    """
     order = np.argsort(values, kind="stable")
     share = np.cumsum(weights[order]) / weights.sum() * 100
     rows = np.minimum(np.searchsorted(share, list(percents)), len(values) - 1)
@@ -286,7 +292,18 @@ def read_monitor(path: Path) -> dict[str, NDArray[np.float64]]:
 def monitored_flows_ml_s(
     monitor: Mapping[str, NDArray[np.float64]], openings: Iterable[Opening], since_s: float
 ) -> dict[str, float]:
-    """Mean flow through each opening over the solver's record from a time on, or its last value; mL/s."""
+    """Mean flow through each opening over the solver's record from a time on, or its last value; mL/s.
+
+    Parameters
+    ----------
+    monitor : columns of the record by name (:func:`read_monitor`).
+    openings : whose flow is wanted.
+    since_s : first time that counts.
+
+    Returns
+    -------
+    By the names of the openings, positive along their role.
+    """
     rows = np.flatnonzero(monitor["time_s"] >= since_s)
     rows = rows if len(rows) else np.array([-1])
     return {each.name: float(monitor[monitor_column(each, "flow_ml_s")][rows].mean()) for each in openings}
@@ -300,7 +317,14 @@ def monitor_column(opening: Opening, quantity: str) -> str:
 def shown_step(
     times_s: NDArray[np.float64], monitor: Mapping[str, NDArray[np.float64]], openings: tuple[Opening, ...]
 ) -> int:
-    """The time step that pictures show: the one with the largest inflow."""
+    """The time step that pictures show: the one with the largest inflow.
+
+    Parameters
+    ----------
+    times_s : (T,) of the flow file.
+    monitor : columns of the record by name (:func:`read_monitor`).
+    openings : of which the inlets count.
+    """
     inflow = sum(
         np.interp(times_s, monitor["time_s"], monitor[monitor_column(opening, "flow_ml_s")])
         for opening in openings

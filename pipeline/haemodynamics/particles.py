@@ -60,7 +60,14 @@ class Particles(NamedTuple):
 
     @staticmethod
     def at(place: NDArray[np.float64], released_s: NDArray[np.float64], lasts_s: float) -> "Particles":
-        """Particles that are released at places, (P, 3), at times, (P,), and go on for a time, below 0 backwards."""
+        """Particles that are released at places, (P, 3), at times, (P,), and go on for a time, below 0 backwards.
+
+        Parameters
+        ----------
+        place : (P, 3) lattice indices x, y, z.
+        released_s : (P,).
+        lasts_s : how long each is traced.
+        """
         count = len(place)
         return Particles(
             np.array(place, np.float64),
@@ -87,7 +94,7 @@ class Between(NamedTuple):
     end_s: float
 
 
-class Ways(NamedTuple):
+class Stepping(NamedTuple):
     """What holds for all steps of all particles.
 
     Attributes
@@ -134,7 +141,7 @@ class Tracer:
             [(*lattice.place(np.array(o.centre_mm)), *o.normal, REACH * o.radius_mm / spacing) for o in openings]
         ).reshape(-1, 7)
         ids = np.array([opening.id for opening in openings], np.int8)
-        self._ways = Ways(1e3 / spacing, step, lattice.distance, through, ids)
+        self._stepping = Stepping(1e3 / spacing, step, lattice.distance, through, ids)
 
     def advance(self, particles: Particles, until_s: float) -> None:
         """Trace particles up to a time as :meth:`follow` does, without looking at them on the way."""
@@ -202,7 +209,7 @@ class Tracer:
         samples: NDArray[np.float64],
     ) -> None:
         between = Between(*self._snapshots(number), *span_s)
-        _advance(rows, particles, between, stops_s, forwards, self._ways, self._lattice.table, samples)
+        _advance(rows, particles, between, stops_s, forwards, self._stepping, self._lattice.table, samples)
 
 
 @njit(cache=True)
@@ -311,11 +318,13 @@ def _at_rim(old: NDArray[np.float64], new: NDArray[np.float64], openings: NDArra
 
 
 @njit(cache=True)
-def _go(n: int, particles: Particles, flow: Between, ways: Ways, table: Blocks, until: float, room: _Room) -> None:
+def _go(
+    n: int, particles: Particles, flow: Between, stepping: Stepping, table: Blocks, until: float, room: _Room
+) -> None:
     """Classical Runge-Kutta steps of one particle up to a time."""
     places, clocks, states, velocities, held, _ = particles
     before, after, begin, finish = flow
-    scale, longest, distance, openings, ids = ways
+    scale, longest, distance, openings, ids = stepping
     row, old, new, slope = room
     sign = 1.0 if until >= clocks[n] else -1.0
     while True:
@@ -366,7 +375,7 @@ def _advance(
     flow: Between,
     stops: NDArray[np.float64],
     forwards: bool,
-    ways: Ways,
+    stepping: Stepping,
     table: Blocks,
     samples: NDArray[np.float64],
 ) -> None:
@@ -381,7 +390,7 @@ def _advance(
             done = stop > 0 and sign * (ends[n] - stops[stop - 1]) <= 0
             if states[n] != MOVING or done or sign * (until - clocks[n]) < 0:
                 continue
-            _go(n, particles, flow, ways, table, until, room)
+            _go(n, particles, flow, stepping, table, until, room)
             if stop < samples.shape[1]:
                 for axis in range(3):
                     samples[k, stop, axis] = places[n, axis]

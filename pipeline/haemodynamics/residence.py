@@ -78,23 +78,25 @@ def residence_numbers(
     left: Arrivals,
     period_s: float | None,
 ) -> dict[str, Any]:
-    """Shares are of the particles; those in the volume stand for equal parts of it."""
+    """Shares are of the particles; those in the volume stand for equal parts of it.
+
+    Parameters
+    ----------
+    nodes : the lattice and its openings.
+    flows : through each opening, mL/s, by name.
+    clock : times of the tracing.
+    paths : of the particles from the inlets.
+    entry, left : how the particles of the volume came in, and how they left.
+    period_s : of the flow; none of a steady one.
+
+    Returns
+    -------
+    As they stand in ``particles.json``, without warnings.
+    """
     inflow = inflow_ml_s(nodes, flows)
     counted = ~(entry.lost | left.lost)
     residence = entry.time_s + left.time_s
     whole = counted & (entry.through > 0) & (left.through > 0)
-    flux = paths.flux * (paths.left > 0)
-    outflow = sum(flows[opening.name] for opening in nodes.openings if opening.role == "outlet")
-    outlets = [
-        {
-            "id": opening.id,
-            "name": opening.name,
-            "particle_share": _share(flux[paths.left == opening.id].sum(), flux.sum()),
-            "flow_share": _share(flows[opening.name], outflow),
-        }
-        for opening in nodes.openings
-        if opening.role == "outlet"
-    ]
     return {
         "period_s": period_s,
         "moment_s": clock.shown_s,
@@ -119,8 +121,24 @@ def residence_numbers(
             "left_share": _share((paths.left > 0).sum(), len(paths.left)),
             "lost_share": _share((paths.left == LOST).sum(), len(paths.left)),
         },
-        "outlets": outlets,
+        "outlets": _outlets(nodes, flows, paths),
     }
+
+
+def _outlets(nodes: Nodes, flows: Mapping[str, float], paths: Paths) -> list[dict[str, Any]]:
+    """Which share of the particles and of the flow leaves through each outlet."""
+    flux = paths.flux * (paths.left > 0)
+    outflow = sum(flows[opening.name] for opening in nodes.openings if opening.role == "outlet")
+    return [
+        {
+            "id": opening.id,
+            "name": opening.name,
+            "particle_share": _share(flux[paths.left == opening.id].sum(), flux.sum()),
+            "flow_share": _share(flows[opening.name], outflow),
+        }
+        for opening in nodes.openings
+        if opening.role == "outlet"
+    ]
 
 
 def _share(part: float, whole: float) -> float | None:
@@ -138,7 +156,14 @@ def _statistics(times_s: NDArray[np.float64], limit_s: float) -> dict[str, float
 
 
 def residence_warnings(numbers: Mapping[str, Any], field: Field, period_s: float | None) -> list[str]:
-    """What keeps the numbers from being trusted."""
+    """What keeps the numbers from being trusted.
+
+    Parameters
+    ----------
+    numbers : as :func:`residence_numbers` has them.
+    field : the snapshots that particles went through.
+    period_s : of the flow that was solved; none of a steady one.
+    """
     found = []
     volume, inlets = numbers["in_volume"], numbers["from_inlets"]
     if period_s and not field.period_s:

@@ -70,6 +70,13 @@ def severed_sac(
 ) -> Sac:
     """The sac beyond a neck.
 
+    Parameters
+    ----------
+    nodes : the lattice and its openings.
+    surface : closed, mm, LPS.
+    neck : the section through the neck; its normal points into the sac.
+    name, found_by : what the sac is called, and what the neck comes from.
+
     Raises
     ------
     NeckError
@@ -103,6 +110,13 @@ def parent_radius_mm(nodes: Nodes, surface: Mesh, sac: Sac, ways: Sequence[Way])
     the parent's middle, and larger where the ball leans into a wide neck. The ball is looked for within a neck's
     diameter of the neck's centre, and farther away as long as 3/2 of its radius is more: so the parent's middle is
     reached from a narrow neck too.
+
+    Parameters
+    ----------
+    nodes : the lattice.
+    surface : closed, mm, LPS.
+    sac : whose neck it is.
+    ways : lines of the vessel through which flow passes; may be empty.
     """
     if ways:
         return radius_near(sac.neck.centre_mm, parent_lines(ways))
@@ -124,6 +138,18 @@ def parent_sections(
 ) -> tuple[tuple[Section, Slab], ...]:
     """Sections across the parent's line on both sides of the neck, half a diameter beyond its rim; fewer where the
     line ends, or the plane cuts no section there.
+
+    Parameters
+    ----------
+    nodes : the lattice.
+    surface : closed, mm, LPS.
+    sac : whose neck it is.
+    radius_mm : of the parent.
+    ways : lines of the vessel through which flow passes; may be empty.
+
+    Returns
+    -------
+    Each section with the fluid nodes near it.
     """
     found: list[tuple[Section, Slab]] = []
     if not ways:

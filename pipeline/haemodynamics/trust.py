@@ -247,7 +247,17 @@ def worst(states: Iterable[State]) -> State:
 
 
 def trust_of(trust: Sequence[Mapping[str, Any]], quantity: str, name: str) -> str:
-    """What a row of ``indices.csv`` is worth; empty where nothing is said of it."""
+    """What a row of ``indices.csv`` is worth; empty where nothing is said of it.
+
+    Parameters
+    ----------
+    trust : what ``indices.json`` says of the groups of figures.
+    quantity, name : of the row.
+
+    Returns
+    -------
+    ``good``, ``reservation``, ``unusable``, or empty.
+    """
     if quantity.startswith("sacs."):
         wall = " wall" if any(word in quantity for word in ("shear", "osi")) else ""
         return next((each["state"] for each in trust if each["key"] == f"sac {name}{wall}"), "")

@@ -86,7 +86,15 @@ def geometry_figure(image: NDArray[np.uint8], view: View, openings: Iterable[Ope
 def centreline_figure(
     image: NDArray[np.uint8], view: View, openings: Iterable[Opening], limits: tuple[float, float]
 ) -> Figure:
-    """The centreline in the wall, with the openings named and the colour bar of the radius."""
+    """The centreline in the wall, with the openings named and the colour bar of the radius.
+
+    Parameters
+    ----------
+    image : (H, W, 3), as it was drawn.
+    view : that it was drawn from.
+    openings : that are named.
+    limits : of the colours, radii in mm.
+    """
     with mpl.rc_context(STYLE):
         figure, panels = _panels(1, 1, view, 6.0)
         _picture(panels[0], image, view)
@@ -121,7 +129,14 @@ def _side(x: float) -> str:
 
 
 def speed_figure(image: NDArray[np.uint8], view: View, limits: tuple[float, float]) -> Figure:
-    """Streamlines in the wall, with the colour bar of the speed."""
+    """Streamlines in the wall, with the colour bar of the speed.
+
+    Parameters
+    ----------
+    image : (H, W, 3), as it was drawn.
+    view : that it was drawn from.
+    limits : of the colours, m/s.
+    """
     with mpl.rc_context(STYLE):
         figure, panels = _panels(1, 1, view, 6.0)
         _picture(panels[0], image, view)
@@ -130,7 +145,14 @@ def speed_figure(image: NDArray[np.uint8], view: View, limits: tuple[float, floa
 
 
 def wall_figure(images: Sequence[NDArray[np.uint8]], views: Sequence[View], shown: Quantity) -> Figure:
-    """The wall coloured by a quantity, from several sides with one colour bar."""
+    """The wall coloured by a quantity, from several sides with one colour bar.
+
+    Parameters
+    ----------
+    images : each (H, W, 3), as they were drawn.
+    views : that they were drawn from, in the same order.
+    shown : the quantity, with its colours and their limits.
+    """
     columns = len(views) if views[0].height_mm > views[0].width_mm else 2
     with mpl.rc_context(STYLE):
         figure, panels = _panels(-(-len(views) // columns), columns, views[0], 9.0, gap_in=0.1)
@@ -148,7 +170,13 @@ def direction_words(vector: NDArray[np.float64]) -> str:
 
 
 def slice_figure(section: Cut, speeds: tuple[float, float], pressures: tuple[float, float]) -> Figure:
-    """A cut along the vessel: speed with arrows along the velocity in it, and pressure."""
+    """A cut along the vessel: speed with arrows along the velocity in it, and pressure.
+
+    Parameters
+    ----------
+    section : the cut.
+    speeds, pressures : limits of the colours, m/s and Pa.
+    """
     with mpl.rc_context(STYLE):
         figure, panels = _panels(1, 2, section.view, 10.0, bar_in=1.8)
         _speed(panels[0], section, speeds, speeds[1])

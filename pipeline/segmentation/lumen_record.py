@@ -35,7 +35,14 @@ BRIGHTER = 1.5
 
 
 def against_plain_growing(problem: Problem, found: Lumen, intensity: Levels) -> Lumen:
-    """The lumen of a method other than `threshold` with what it leaves out, or what cannot be checked, as a warning."""
+    """The lumen of a method other than `threshold` with what it leaves out, or what cannot be checked, as a warning.
+
+    Parameters
+    ----------
+    problem : what was to be found.
+    found : the lumen of the method.
+    intensity : levels in and around it.
+    """
     settings, filtered = problem.settings, problem.filtered
     if settings.method == "threshold":
         return found
@@ -69,7 +76,19 @@ def record_of(
     radii: NDArray[np.floating],
     loaded: Volume,
 ) -> dict[str, Any]:
-    """The record of a lumen beside that of its method."""
+    """The record of a lumen beside that of its method.
+
+    Parameters
+    ----------
+    problem : what was to be found.
+    found : the lumen of the method.
+    mask : [z, y, x], the lumen with its cavities filled.
+    holes : number of these cavities.
+    table : the lumen at neighbouring levels, from :func:`leak.growth`.
+    intensity : levels in and around it.
+    radii : along the centre line, in voxels.
+    loaded : the volume before the filter, whose voxels seeds are told in.
+    """
     filtered, settings = problem.filtered, problem.settings
     voxel_ml, spacing_mm = float(np.prod(filtered.spacing_mm)) / 1000, filtered.spacing_mm[0]
     growth_per_percent = sensitivity(table, "voxels", intensity)
@@ -85,23 +104,9 @@ def record_of(
         "spacing_mm": spacing_mm,
         "holes_filled": holes,
         "voxels_filled": int(mask.sum()) - int(found.mask.sum()),
-        "lumen_level": round(intensity.lumen, 4),
-        "mask_median": round(intensity.mask, 4),
-        "surroundings_level": round(intensity.surroundings, 4),
-        "contrast": round(intensity.contrast, 4),
-        "noise": round(intensity.noise, 4),
-        "spread": round(intensity.spread, 4),
-        "contrast_to_noise": round(intensity.contrast_to_noise, 2),
+        **_levels(intensity),
         "controlled_by": found.control,
-        "volume_by_threshold": [
-            {
-                "lower": round(row.level, 4),
-                "voxels": row.voxels,
-                "volume_ml": round(row.voxels * voxel_ml, 5),
-                "mean_radius_mm": round(row.mean_radius * spacing_mm, 4),
-            }
-            for row in table
-        ],
+        "volume_by_threshold": [_row_record(row, voxel_ml, spacing_mm) for row in table],
         "volume_change_per_percent_of_contrast": round(growth_per_percent, 5),
         "radius_change_per_percent_of_contrast": round(radius_per_percent, 5),
         "wall_slope_per_mm": round(slope, 4),
@@ -114,6 +119,27 @@ def record_of(
             *_off_the_edge(found, unbiased, intensity, growth_per_percent),
             *faults(settings.cut_planes, filtered, mask),
         ],
+    }
+
+
+def _row_record(row: Row, voxel_ml: float, spacing_mm: float) -> dict[str, float]:
+    return {
+        "lower": round(row.level, 4),
+        "voxels": row.voxels,
+        "volume_ml": round(row.voxels * voxel_ml, 5),
+        "mean_radius_mm": round(row.mean_radius * spacing_mm, 4),
+    }
+
+
+def _levels(intensity: Levels) -> dict[str, float]:
+    return {
+        "lumen_level": round(intensity.lumen, 4),
+        "mask_median": round(intensity.mask, 4),
+        "surroundings_level": round(intensity.surroundings, 4),
+        "contrast": round(intensity.contrast, 4),
+        "noise": round(intensity.noise, 4),
+        "spread": round(intensity.spread, 4),
+        "contrast_to_noise": round(intensity.contrast_to_noise, 2),
     }
 
 

@@ -289,6 +289,12 @@ def windows(voxels: NDArray[Any], record: Mapping[str, Any], ct: bool = False) -
 
     In CT most voxels are air, so that percentiles of all show no vessel: the window of the image is that of what lies
     between air and bone, and windows of radiology follow it.
+
+    Parameters
+    ----------
+    voxels : (Z, Y, X) of the image.
+    record : what ``segmentation.json`` holds, of which contrast and level of the surroundings count; may be empty.
+    ct : whether intensities are HU.
     """
     found = []
     if "contrast" in record:

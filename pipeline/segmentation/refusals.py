@@ -66,7 +66,14 @@ def _bright_remedy(seed: Seed, problem: Problem) -> str:
 
 
 def check_intensity(seed: Seed, problem: Problem, loaded: Volume) -> None:
-    """Refuse a seed that is not between the thresholds, and say where the nearest voxel that is lies."""
+    """Refuse a seed that is not between the thresholds, and say where the nearest voxel that is lies.
+
+    Parameters
+    ----------
+    seed : that is checked.
+    problem : thresholds and the filtered volume.
+    loaded : the volume before the filter, whose voxels the message counts.
+    """
     intensity = problem.filtered.voxels[seed.index[::-1]]
     if problem.lower <= intensity <= problem.upper:
         return
@@ -112,7 +119,14 @@ def check_seeds(problem: Problem, found: Lumen) -> None:
 
 
 def check_background(problem: Problem, found: Lumen, mask: Mask) -> None:
-    """Refuse background seeds in the lumen, or in what would be a cavity of it."""
+    """Refuse background seeds in the lumen, or in what would be a cavity of it.
+
+    Parameters
+    ----------
+    problem : with its background seeds.
+    found : the lumen, for the message.
+    mask : [z, y, x], the lumen with its cavities filled.
+    """
     for seed in problem.background:
         if mask[seed.index[::-1]]:
             raise StageError(

@@ -101,6 +101,12 @@ def _places(
 def place_seeds(places: Iterable[Place], filtered: Volume, loaded: Volume) -> tuple[Seed, ...]:
     """Points on the grid of the filtered volume.
 
+    Parameters
+    ----------
+    places : from settings or files.
+    filtered : the volume on whose grid they are wanted.
+    loaded : the volume before the filter.
+
     Raises
     ------
     StageError
@@ -148,7 +154,15 @@ def _holds(volume: Volume, index: NDArray[np.floating]) -> bool:
 
 
 def moved(seeds: Iterable[Seed], seed: Seed, point_mm: Iterable[float], settings: Seeds) -> str:
-    """The setting in which one of the seeds lies elsewhere, all of them given in mm."""
+    """The setting in which one of the seeds lies elsewhere, all of them given in mm.
+
+    Parameters
+    ----------
+    seeds : all of them.
+    seed : the one that moves.
+    point_mm : where it would lie, (x, y, z), LPS.
+    settings : by which seeds are given.
+    """
     return with_points([point_mm if each is seed else each.point_mm for each in seeds], settings)
 
 

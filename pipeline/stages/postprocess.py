@@ -150,7 +150,14 @@ def _centreline_profile(
 
 
 def write_wall_over_time(results: Results, times_s: NDArray[np.float64], path: Path) -> None:
-    """Write ``wall_over_time.vtkhdf``: stress and pressure on the wall as a time series that ParaView opens."""
+    """Write ``wall_over_time.vtkhdf``: stress and pressure on the wall as a time series that ParaView opens.
+
+    Parameters
+    ----------
+    results : whose accumulator has kept stress and pressure of each time.
+    times_s : (T,) of the flow file.
+    path : of the file.
+    """
     mesh, accumulator = results.wall.mesh, results.accumulator
     arrays = {"WSS (Pa)": 3, "WSS magnitude (Pa)": 1, "pressure (Pa)": 1}
     require_room(path, len(times_s) * len(mesh.points_mm) * sum(arrays.values()) * ITEM_BYTES)
@@ -181,6 +188,12 @@ def write_centreline_profile(rows: Sequence[Row], path: Path) -> None:
 
 def fields_of(flow: Flow, nodes: Nodes, log: logging.Logger) -> Iterator[Fields]:
     """The times of a flow file, one after the other.
+
+    Parameters
+    ----------
+    flow : the file, opened.
+    nodes : the lattice that it was solved on.
+    log : where progress goes.
 
     Raises
     ------

@@ -284,7 +284,17 @@ def smooth_wall(
     volume_mm3: float,
     less_where_thin: bool = False,
 ) -> tuple[Mesh, Callable[[Mesh], Shape]]:
-    """The whole surface as the smoother of the settings makes it, and its shape for what a cut leaves of it."""
+    """The whole surface as the smoother of the settings makes it, and its shape for what a cut leaves of it.
+
+    Parameters
+    ----------
+    fitted : the surface that was fitted to the field, not cut yet.
+    field : voxels (Z, Y, X), positive in the lumen, 0 on `fitted`.
+    lumen : mask 0/1 or occupancy on the same grid.
+    settings : smoother, its length, edges per radius.
+    volume_mm3 : that a smoother other than the field's keeps.
+    less_where_thin : whether thin places were smoothed less, so that no smoother follows.
+    """
     if less_where_thin:  # triangles are there wherever the vessel is, a level of the field may not be
         return fitted, lambda cut: Facets(fitted, cut)
     if settings.smoother is None or settings.smoother == "field":

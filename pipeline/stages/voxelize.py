@@ -113,6 +113,12 @@ def voxelize(
 def survey(mesh: Mesh, openings: tuple[Opening, ...], narrowest: Narrowest | None = None) -> Sections:
     """Sections across a vessel, found as the solver does, on a lattice of `SURVEY_ACROSS` nodes across its narrowest
     opening or branch.
+
+    Parameters
+    ----------
+    mesh : closed surface, mm, LPS.
+    openings : in the order of their ids.
+    narrowest : place of the branches; none where they are not known.
     """
     diameter_mm, what = narrowest_mm(openings, narrowest)
     coarse = Spacing(diameter_mm / SURVEY_ACROSS, f"{SURVEY_ACROSS:g} nodes across {what}")
@@ -147,7 +153,20 @@ def require_closed(mesh: Mesh, openings: tuple[Opening, ...]) -> None:
 def require_reached(
     found: Links, openings: tuple[Opening, ...], spacing_mm: float, narrowest: Narrowest | None = None
 ) -> None:
-    """Check that the fluid has links through every opening."""
+    """Check that the fluid has links through every opening.
+
+    Parameters
+    ----------
+    found : links of the fluid.
+    openings : in the order of their ids.
+    spacing_mm : for the message.
+    narrowest : place of the branches, by which the message names a spacing; none where they are not known.
+
+    Raises
+    ------
+    StageError
+        If one has no link: a vessel on the way to it is too narrow for the spacing.
+    """
     least_mm = 2 * narrowest.radius_mm if narrowest else None
     for opening in openings:
         if opening.id not in found.opening:

@@ -223,7 +223,14 @@ def ends_at_border(
 
 
 def section_beyond(centreline: Centreline, branch: Branch, sections: Sequence[Section]) -> Section | None:
-    """The section in whose tube a branch ends, the nearest of several; None if it ends in the image."""
+    """The section in whose tube a branch ends, the nearest of several; None if it ends in the image.
+
+    Parameters
+    ----------
+    centreline : whose rows the branch counts.
+    branch : its first row is its tip.
+    sections : of the image's border.
+    """
     tip = centreline.points_mm[[branch.rows[0]]]
     beyond = [section for section in sections if section.beyond_mm(tip)[0] > 0]
     return min(beyond, key=lambda each: float(each.aside_mm(tip)[0]) / each.radius_mm, default=None)

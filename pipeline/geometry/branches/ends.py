@@ -33,7 +33,19 @@ TIP_RADII = 1.0
 
 
 def close_on_request(found: Ends, settings: SurfaceSettings, remedy: str) -> None:
-    """Close the ends that the settings name; at least two must stay open."""
+    """Close the ends that the settings name; at least two must stay open.
+
+    Parameters
+    ----------
+    found : the ends; for each place of the settings the nearest open one is moved to the closed ones.
+    settings : places in `closed_mm`, (x, y, z), LPS.
+    remedy : what else helps, for the message.
+
+    Raises
+    ------
+    StageError
+        If fewer than two ends stay open.
+    """
     for place in settings.closed_mm:
         if found.open:
             tips = found.centreline.points_mm[[end.rows[0] for end in found.open]]
@@ -110,7 +122,14 @@ def cut_ends(
 
 
 def name_openings(mesh: Mesh, settings: SurfaceSettings, log: logging.Logger) -> tuple[Opening, ...]:
-    """Measure the caps of a mesh, give them the names and roles of the settings, and log them."""
+    """Measure the caps of a mesh, give them the names and roles of the settings, and log them.
+
+    Parameters
+    ----------
+    mesh : closed, with caps numbered from 1.
+    settings : names and roles in `openings`.
+    log : gets a line for each opening.
+    """
     openings = describe(mesh, settings.openings)
     for opening in openings:
         place = words_mm(opening.centre_mm)
@@ -166,6 +185,15 @@ def _require_two(places_mm: list[NDArray[np.float64]], found: Ends, settings: Su
 
 def cut_and_cap(mesh: Mesh, cut: Cut, number: int, cuts: list[Cut], scene: Scene, at_border: bool = False) -> Mesh:
     """The mesh without what lies beyond a cut, closed by a cap of that number.
+
+    Parameters
+    ----------
+    mesh : closed surface.
+    cut : where; its normal points out of the vessel.
+    number : of the cap; 0: it is wall.
+    cuts : all of them, of which the nearest is named in the message.
+    scene : gets a mark where it cannot be cut.
+    at_border : whether the border of the image cuts there, which the settings do not move.
 
     Raises
     ------

@@ -75,6 +75,12 @@ class Raster:
 def rasterise(mesh: Mesh, frame: Frame, q: int = Q) -> Raster:
     """Cross the surface with all lattice lines along the directions of D3Q19, or with `q` = 27 of D3Q27.
 
+    Parameters
+    ----------
+    mesh : closed surface, mm, LPS.
+    frame : where the lattice lies.
+    q : 19 or 27 velocities.
+
     Raises
     ------
     StageError
@@ -87,6 +93,12 @@ def rasterise(mesh: Mesh, frame: Frame, q: int = Q) -> Raster:
 
 def crossings(mesh: Mesh, frame: Frame, direction: int) -> Crossings:
     """Cross the surface with all lattice lines along a direction whose first component that is not 0 is 1.
+
+    Parameters
+    ----------
+    mesh : closed surface, mm, LPS.
+    frame : where the lattice lies.
+    direction : of the lines, its number in D3Q27, which is odd.
 
     Raises
     ------

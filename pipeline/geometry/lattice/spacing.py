@@ -269,6 +269,13 @@ def resolving_spacing(
 def too_coarse(opening: Opening, spacing_mm: float, what: str, across_mm: float | None = None) -> str:
     """Message that a spacing is too coarse for an opening, or for the narrowest diameter on the way to it, with the
     spacing that is not.
+
+    Parameters
+    ----------
+    opening : that has too few nodes, or none.
+    spacing_mm : at which it has.
+    what : what is wrong with it, as its predicate.
+    across_mm : the narrowest diameter on the way to it; none: its own counts.
     """
     least_mm = min(2 * opening.radius_mm, across_mm or inf) / MIN_NODES_ACROSS
     if least_mm >= spacing_mm:

@@ -40,7 +40,13 @@ def previous_of(h: int) -> int:
 
 @njit(cache=True)
 def valence_of(v: int, start: Ints, twin: Ints, out: Ints) -> int:
-    """Number of edges at a vertex."""
+    """Number of edges at a vertex.
+
+    Parameters
+    ----------
+    v : the vertex.
+    start, twin, out : as in :class:`half_edges.HalfEdges`.
+    """
     count, h = 0, out[v]
     while True:
         count += 1
@@ -51,7 +57,13 @@ def valence_of(v: int, start: Ints, twin: Ints, out: Ints) -> int:
 
 @njit(cache=True)
 def joined(a: int, b: int, start: Ints, twin: Ints, out: Ints) -> bool:
-    """Whether an edge joins two vertices."""
+    """Whether an edge joins two vertices.
+
+    Parameters
+    ----------
+    a, b : the vertices.
+    start, twin, out : as in :class:`half_edges.HalfEdges`.
+    """
     h = out[a]
     while True:
         if start[twin[h]] == b:

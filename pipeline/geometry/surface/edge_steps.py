@@ -43,6 +43,12 @@ def split_long(
 ) -> tuple[int, ...]:
     """Split edges, and the triangles beside them; the arrays have room for the new ones at their end.
 
+    Parameters
+    ----------
+    points, edge, kind, start, twin, sharp, tag, out : as in :class:`half_edges.HalfEdges`.
+    long : half-edges that are split, one of each edge, in this order.
+    vertices, triangles : how many are in use before.
+
     Returns how many entries of each array are in use then.
     """
     v, t = vertices, triangles
@@ -103,6 +109,12 @@ def collapse_short(
 ) -> None:
     """Collapse edges that are shorter than `shortest` of their wanted length, where the surface allows it and no edge
     gets longer than `longest` of it.
+
+    Parameters
+    ----------
+    points, edge, kind, start, twin, sharp, tag, out : as in :class:`half_edges.HalfEdges`; -1 in `start` and `out`
+        marks what is taken out.
+    shortest, longest : parts of the wanted length.
     """
     place = np.empty(3)
     for h in range(len(start)):
@@ -212,7 +224,13 @@ def _collapse(h: int, start: Ints, twin: Ints, sharp: Flags, out: Ints) -> None:
 def compact(
     points: Floats, edge: Floats, kind: Kinds, start: Ints, twin: Ints, sharp: Flags, tag: Kinds, out: Ints
 ) -> tuple[int, ...]:
-    """Close the gaps of what was taken out, in place; how many entries of each array are in use then."""
+    """Close the gaps of what was taken out, in place; how many entries of each array are in use then.
+
+    Parameters
+    ----------
+    points, edge, kind, start, twin, sharp, tag, out : as in :class:`half_edges.HalfEdges`; -1 in `start` and `out`
+        marks what was taken out.
+    """
     vertex, half = np.full(len(out), -1), np.full(len(start), -1)
     vertices, halves = 0, 0
     for v in range(len(out)):
@@ -248,6 +266,11 @@ def flip_edges(
 ) -> None:
     """Turn edges inside their two triangles where that brings their four corners nearer to six neighbours each, or
     (`by_angle`) makes the smallest angle of the two larger.
+
+    Parameters
+    ----------
+    points, edge, kind, start, twin, sharp, tag, out : as in :class:`half_edges.HalfEdges`.
+    by_angle : what decides.
     """
     valence = np.zeros(len(points), np.int64)
     for h in range(len(start)):

@@ -34,6 +34,14 @@ def blocks(
     """The cells between the breaks along x, y, z whose centres are filled, continued beyond the shape's periods.
 
     `label` tells opening and patch of faces from their centres and outward normals, both (F, 3).
+
+    Parameters
+    ----------
+    shape : whose openings and periods it has.
+    spacing_mm : of the lattice that is to come.
+    breaks : ascending coordinates along x, y, z, mm, between which a cell is filled or not as a whole.
+    filled : tells which cells are, by their centres, (..., 3).
+    label : tells opening and patch of faces from their centres and outward normals, both (F, 3).
     """
     low, high = np.array([axis[0] for axis in breaks]), np.array([axis[-1] for axis in breaks])
     beyond = max(BEYOND * shape.reference_mm, SPACINGS_BEYOND * spacing_mm)
@@ -129,7 +137,13 @@ def cavity_surface(shape: Cavity, spacing_mm: float) -> Tessellated:
 
 
 def openings_at_ends(places: Point, low: float, high: float) -> NDArray[np.int8]:
-    """Opening of faces by their place along x: 1 at the low end, 2 at the high one."""
+    """Opening of faces by their place along x: 1 at the low end, 2 at the high one.
+
+    Parameters
+    ----------
+    places : (F, 3) centres of the faces, mm.
+    low, high : ends along x, mm.
+    """
     return np.where(places[:, 0] <= low, 1, np.where(places[:, 0] >= high, 2, 0)).astype(np.int8)
 
 

@@ -51,7 +51,14 @@ class HalfEdges:
 
     @staticmethod
     def of(mesh: Mesh, edge_mm: NDArray[np.float64], crease_deg: float) -> "HalfEdges":
-        """Of a closed mesh; its rims of caps, and edges at which it turns by more than an angle, are creases."""
+        """Of a closed mesh; its rims of caps, and edges at which it turns by more than an angle, are creases.
+
+        Parameters
+        ----------
+        mesh : closed.
+        edge_mm : (P,) wanted length of the edges at each point.
+        crease_deg : angle between the normals of two triangles from which their edge is a crease.
+        """
         start = mesh.triangles.astype(np.int64).ravel()
         end = np.roll(mesh.triangles, -1, axis=1).astype(np.int64).ravel()
         count = len(mesh.points_mm)

@@ -79,7 +79,13 @@ def places_on_curve(places: NDArray[np.float64]) -> NDArray[np.uint64]:
 def box_tree(
     low: NDArray[np.float64], high: NDArray[np.float64], first: NDArray[np.int64]
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Corners of the boxes of a complete binary tree, (2 leaves - 1, 3); those below ``k`` are 2k + 1 and 2k + 2."""
+    """Corners of the boxes of a complete binary tree, (2 leaves - 1, 3); those below ``k`` are 2k + 1 and 2k + 2.
+
+    Parameters
+    ----------
+    low, high : (T, 3), corners of the box of each triangle, in the order of the leaves.
+    first : (leaves + 1,), where the triangles of each leaf begin; the number of leaves is a power of 2.
+    """
     lows = [np.minimum.reduceat(low, first[:-1])]
     highs = [np.maximum.reduceat(high, first[:-1])]
     while len(lows[-1]) > 1:

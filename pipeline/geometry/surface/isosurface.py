@@ -222,6 +222,11 @@ class LevelSet:
     ) -> NDArray[np.float64]:
         """One Newton step towards the level, of half a voxel at most: of the wall along its normals, of the caps' rims
         in their planes, into which the caps' vertices are put exactly.
+
+        Parameters
+        ----------
+        points, normals : (P, 3) mm, and unit normals there.
+        kind : (P,) int8, as in ``connections.WALL``.
         """
         value, gradient = self._sample(points)
         rim = self._planes.on_rim(kind)
@@ -308,6 +313,12 @@ def fit(mesh: Mesh, field: Volume, volume_mm3: float) -> tuple[Mesh, Volume]:
 
     Vertices move towards the mean of their neighbours in the tangent plane and back onto a level of the field; the
     level, near zero, is the one that encloses the volume.
+
+    Parameters
+    ----------
+    mesh : closed, near the level 0 of the field.
+    field : voxels (Z, Y, X), positive inside.
+    volume_mm3 : that is wanted.
 
     Returns
     -------

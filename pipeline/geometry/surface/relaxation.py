@@ -19,6 +19,10 @@ from pipeline.geometry.surface.triangle_measures import cross, dot, smallest_sin
 def relax_all(points: Floats, kind: Kinds, start: Ints, twin: Ints, sharp: Flags, out: Ints) -> None:
     """Slide each vertex along its face, or its crease, towards the middle of its neighbours, one after another; as far
     as no triangle around it is turned over and the worst of them does not become worse.
+
+    Parameters
+    ----------
+    points, kind, start, twin, sharp, out : as in :class:`half_edges.HalfEdges`; the points are moved in place.
     """
     place = np.empty(3)
     for v in range(len(points)):

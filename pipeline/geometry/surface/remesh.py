@@ -47,6 +47,11 @@ class Shape(Protocol):
     ) -> NDArray[np.float64]:
         """Points (P, 3) put back onto the shape; `normals` (P, 3) of the surface, `kind` (P,) as
         in ``half_edges.WALL``.
+
+        Parameters
+        ----------
+        points, normals : (P, 3) mm, and unit normals of the surface there.
+        kind : (P,) int8, as in ``connections.WALL``.
         """
         ...
 
@@ -166,6 +171,12 @@ def edge_lengths(mesh: Mesh, radius_mm: NDArray[np.float64], edges_per_radius: f
 
     The largest field that is nowhere above the radius over `edges_per_radius`, and grows along the surface by at most
     :data:`GRADING` of the way: from every point a shortest way to all others.
+
+    Parameters
+    ----------
+    mesh : closed.
+    radius_mm : (P,) of the vessel at each point.
+    edges_per_radius : that are wanted.
     """
     edges = directed_edges(mesh.triangles)
     count = len(mesh.points_mm)

@@ -32,7 +32,15 @@ class Tessellated:
 
 
 def opening_of(shape: Shape, number: int, centre: Point, normal: Point, area_mm2: float) -> Opening:
-    """An opening by its number, with the name and role that the shape gives it; normal outwards, mm and mm2."""
+    """An opening by its number, with the name and role that the shape gives it; normal outwards, mm and mm2.
+
+    Parameters
+    ----------
+    shape : that names it.
+    number : its id, from 1.
+    centre, normal : (3,) of its cap, mm, and its outward unit normal.
+    area_mm2 : of its cap.
+    """
     name, role = list(shape.roles.items())[number - 1]
     x, y, z = centre.tolist()
     along_x, along_y, along_z = normal.tolist()

@@ -29,7 +29,12 @@ def vertex_normals(points: Floats, corners: Ints) -> Floats:
 
 @njit(cache=True)
 def cross(a: Floats, b: Floats, c: Floats) -> Vector:
-    """Twice the area vector of a triangle."""
+    """Twice the area vector of a triangle.
+
+    Parameters
+    ----------
+    a, b, c : (3,) corners, counterclockwise as seen from where the vector points to.
+    """
     ux, uy, uz = b[0] - a[0], b[1] - a[1], b[2] - a[2]
     vx, vy, vz = c[0] - a[0], c[1] - a[1], c[2] - a[2]
     return uy * vz - uz * vy, uz * vx - ux * vz, ux * vy - uy * vx
@@ -49,7 +54,12 @@ def square_distance(a: Floats, b: Floats) -> float:
 
 @njit(cache=True)
 def smallest_sine(a: Floats, b: Floats, c: Floats) -> float:
-    """Sine of the smallest angle of a triangle, which is opposite its shortest side."""
+    """Sine of the smallest angle of a triangle, which is opposite its shortest side.
+
+    Parameters
+    ----------
+    a, b, c : (3,) corners.
+    """
     n = cross(a, b, c)
     twice = np.sqrt(dot(n, n))
     ab, bc, ca = square_distance(a, b), square_distance(b, c), square_distance(c, a)
