@@ -121,7 +121,7 @@ def _grown(array: NDArray[Any], by: int) -> NDArray[Any]:
 def _kinds(
     start: NDArray[np.int64], twin: NDArray[np.int64], sharp: NDArray[np.bool_], tag: NDArray[np.int8], count: int
 ) -> NDArray[np.int8]:
-    """Kind of each vertex; see :data:`WALL`."""
+    """Kind of each vertex; see :data:`connections.WALL`."""
     creases = np.bincount(start[sharp], minlength=count)
     kind = np.zeros(count, np.int16)
     kind[start] = np.repeat(tag, 3)  # inside the wall and the caps all triangles agree

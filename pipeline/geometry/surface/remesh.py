@@ -46,7 +46,7 @@ class Shape(Protocol):
         self, points: NDArray[np.float64], normals: NDArray[np.float64], kind: NDArray[np.int8]
     ) -> NDArray[np.float64]:
         """Points (P, 3) put back onto the shape; `normals` (P, 3) of the surface, `kind` (P,) as
-        in ``half_edges.WALL``.
+        in ``connections.WALL``.
 
         Parameters
         ----------
@@ -93,7 +93,7 @@ def remesh_vessel(
 
 
 def vertex_kinds(mesh: Mesh, crease_deg: float = 180.0) -> NDArray[np.int8]:
-    """Kind of each vertex of a closed mesh, (P,), as in ``half_edges.WALL``; sharper edges than `crease_deg` count."""
+    """Kind of each vertex of a closed mesh, (P,), as in ``connections.WALL``; sharper edges than `crease_deg` count."""
     return HalfEdges.of(mesh, np.zeros(len(mesh.points_mm)), crease_deg).kind
 
 

@@ -1,9 +1,9 @@
 """Tessellation: closed triangle surfaces of the canonical shapes.
 
 Flat walls are exact. Circles are polygons of the same area, and curved walls have so many triangles that no point of
-them lies farther than `TOLERANCE` reference lengths from the true wall for each direction of curvature: a thousandth of
-a spacing with 100 nodes across. A bifurcation, which has no formula, has its vertices on the wall and its triangles
-within `FORK_TOLERANCE`.
+them lies farther than `round_walls.TOLERANCE` reference lengths from the true wall for each direction of curvature: a
+thousandth of a spacing with 100 nodes across. A bifurcation, which has no formula, has its vertices on the wall and its
+triangles within `fork.FORK_TOLERANCE`.
 """
 
 from collections.abc import Callable
