@@ -29,7 +29,6 @@ RADIUS_MM = (0.02, 40.0)
 MAX_NODES = 16_000_000
 """Voxels in which the surface is looked at, at most."""
 
-
 FIRST_ACROSS, WANTED_RADII = 8.0, 4.0
 """Voxels across the mean diameter at first, and then as small as makes the thinnest end so many in radius."""
 

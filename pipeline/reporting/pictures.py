@@ -29,7 +29,6 @@ PRESSURE_PERCENTILES = (0.5, 99.5)
 MAPPED = ("wall", "wall-osi", "wall-rrt", "wall-pressure")
 """Quantities of which there are still pictures, by their keys; the view to turn offers all."""
 
-
 WEBP_QUALITY = 88
 """Out of 100: lines and letters stay sharp."""
 

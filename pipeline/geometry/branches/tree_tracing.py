@@ -27,7 +27,6 @@ from solver.runtime.errors import StageError
 VOXELS_IN_RADIUS = 4.5
 """Of the thinnest opening."""
 
-
 MAX_VOXELS, MAX_FINE_VOXELS = 16_000_000, 40_000_000
 """Voxels of the box, and where these do not show the vessel's connections."""
 
