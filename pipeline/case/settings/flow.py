@@ -9,6 +9,9 @@ from solver.boundary import opening_settings
 from solver.run.blood import choose_blood
 from solver.runtime.errors import StageError
 
+Precision = Literal["fp32", "fp64", "fp16"]
+MurrayExponent = Annotated[float, Field(ge=1, le=4)]
+
 
 class InletSettings(Section, opening_settings.InletSettings):
     """Flow into the vessel: steady, or a waveform that repeats."""
@@ -122,13 +125,11 @@ class SolveSettings(Section):
         default_factory=dict, description="required, unless a canonical geometry has none"
     )
     outlets: dict[str, OutletSettings] = Field(default_factory=lambda: {"*": OutletSettings()}, min_length=1)
-    murray_exponent: Annotated[float, Field(ge=1, le=4)] = Field(
+    murray_exponent: MurrayExponent = Field(
         3.0, description="flow follows radius to this power: 3, or 2 to 2.3 in large arteries"
     )
     backend: Literal["auto", "cpu", "cuda"] = Field("auto", description="auto: CUDA where a device answers")
-    precision: Literal["fp32", "fp64", "fp16"] = Field(
-        "fp32", description="fp16: populations are kept in 16 bits and computed in fp32"
-    )
+    precision: Precision = Field("fp32", description="fp16: populations are kept in 16 bits and computed in fp32")
     collision: Literal["auto", "bgk", "trt", "projected", "recursive", "cumulant"] = Field(
         "auto",
         description="auto: by the grid Reynolds number, and safer ones where the flow asks for them; cumulant is for"

@@ -7,11 +7,12 @@ from the finished surface by the rules that voxelize chooses the spacing by, so 
 import logging
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
 from pipeline.case.settings.base import NonNegative, Positive, Section
+from pipeline.case.settings.flow import MurrayExponent, Precision
 from pipeline.case.settings.geometry import SurfaceSettings
 from pipeline.files.mesh import Mesh
 from pipeline.geometry.branches.branch_files import row
@@ -34,10 +35,10 @@ class LatticeNeeds(Section):
     """What the automatic choice of the spacing depends on, of the sections voxelize and solve."""
 
     left_out_share: NonNegative
-    murray_exponent: Positive
+    murray_exponent: MurrayExponent
     memory_gb: Positive | None
     most_nodes: Positive
-    precision: Literal["fp32", "fp64", "fp16"] = "fp32"
+    precision: Precision = "fp32"
 
 
 @dataclass(frozen=True)

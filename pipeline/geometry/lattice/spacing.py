@@ -5,13 +5,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from math import inf
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
 import numpy as np
 from pydantic import Field
 
 from pipeline.case.settings.base import Positive, Section
-from pipeline.case.settings.flow import InletSettings, OutletSettings
+from pipeline.case.settings.flow import InletSettings, MurrayExponent, OutletSettings, Precision
 from pipeline.case.settings.geometry import VoxelizeSettings
 from pipeline.files.mesh import Mesh
 from solver.boundary.waveform import read_waveforms
@@ -44,15 +44,15 @@ class FlowScale(Section):
     peak_speed_m_s: Positive | None = None
     inlets: dict[str, InletSettings] = Field(default_factory=dict)
     outlets: dict[str, OutletSettings] = Field(default_factory=lambda: {"*": OutletSettings()})
-    murray_exponent: Positive = 3.0
+    murray_exponent: MurrayExponent = 3.0
 
 
 class SpacingSettings(VoxelizeSettings):
     """What the command line takes: the section ``voxelize``, and of ``solve`` what the choice depends on."""
 
     flow: FlowScale | None = Field(None, description="where the spacing is chosen")
-    precision: Literal["fp32", "fp64", "fp16"] = Field("fp32", description="where memory_gb is given")
-    murray_exponent: Positive = Field(3.0, description="by which branches share the flow")
+    precision: Precision = Field("fp32", description="where memory_gb is given")
+    murray_exponent: MurrayExponent = Field(3.0, description="by which branches share the flow")
     coarser: Annotated[float, Field(ge=1, allow_inf_nan=False)] = Field(
         1.0, description="factor on whatever spacing is chosen, of the lattices that the section convergence adds"
     )
