@@ -39,10 +39,10 @@ from pipeline.files.mesh import Mesh  # noqa: E402
 from pipeline.files.volume import Volume  # noqa: E402
 from pipeline.geometry.surface.distance import ClosestPoint  # noqa: E402
 from pipeline.geometry.surface.facets import Facets  # noqa: E402
-from pipeline.geometry.surface.half_edges import vertex_normals  # noqa: E402
 from pipeline.geometry.surface.isosurface import fit, smooth_field, zero_surface  # noqa: E402
 from pipeline.geometry.surface.quality import triangle_quality  # noqa: E402
 from pipeline.geometry.surface.remesh import edge_lengths, local_radius, remesh, remesh_vessel  # noqa: E402
+from pipeline.geometry.surface.triangle_measures import vertex_normals  # noqa: E402
 from pipeline.stages.surface import extract_surface, smooth_wall  # noqa: E402
 from tests.support.imaged import SOLIDS, imaged  # noqa: E402
 

@@ -106,9 +106,7 @@ class Case(Section):
             return json.dumps({"segment": self.input.mask_segment, "fill_holes": self.segment.fill_holes})
         if stage == "import_surface":
             given = self.input
-            stated = {
-                "unit": given.surface_unit, "frame": given.surface_frame, "face_array": given.surface_face_array
-            }  # fmt: skip
+            stated = {"unit": given.surface_unit, "frame": given.surface_frame, "face_array": given.surface_face_array}
             return json.dumps(self.surface.model_dump(mode="json") | self._lattice_needs() | stated, sort_keys=True)
         if stage == "surface":
             return json.dumps(self.surface.model_dump(mode="json") | self._lattice_needs(), sort_keys=True)
@@ -153,9 +151,7 @@ class Case(Section):
         """What is judged of the blood."""
         solve = self.solve
         newtonian = solve.blood.model == "newtonian"
-        return {
-            "viscosity_pa_s": solve.thinnest_pa_s(), "density_kg_m3": solve.density_kg_m3, "newtonian": newtonian
-        }  # fmt: skip
+        return {"viscosity_pa_s": solve.thinnest_pa_s(), "density_kg_m3": solve.density_kg_m3, "newtonian": newtonian}
 
     def _spacing_needs(self) -> dict[str, Any]:
         """What the choice of the spacing takes from the section solve, where it depends on it and no more."""
@@ -261,6 +257,12 @@ def _flow_keys(inlet: InletSettings) -> set[str]:
 def require_listed(key: str, name: str, path: Path) -> None:
     """Check that what a key of the configuration names has its file.
 
+    Parameters
+    ----------
+    key : of the configuration, for the message.
+    name : that it gives.
+    path : where that file would be; the message names what else lies in its folder.
+
     Raises
     ------
     StageError
@@ -299,8 +301,10 @@ def read_cohort(config: dict[str, Any], folder: Path = Path("config/cases")) -> 
     if rows and cohort.cases and not rows.keys() & {*cohort.cases}:
         logging.getLogger(__name__).warning(
             "cases: %s, none of them a row of %s; leave the key cases out to run all %d rows",
-            ", ".join(cohort.cases), cohort.cohort, len(rows),
-        )  # fmt: skip
+            ", ".join(cohort.cases),
+            cohort.cohort,
+            len(rows),
+        )
     cases, mistakes = {}, list[str]()
     read = cache(read_yaml)  # a file is that of all rows and scenarios that start from it
     for name in cohort.cases or rows:

@@ -81,6 +81,12 @@ def refusals(found: Iterable[Found], vessel: Vessel | None, accept: Collection[Q
 def require(found: Iterable[Found], vessel: Vessel | None, accept: Collection[Quantity]) -> None:
     """Check that values are within the wide ranges, but for what is accepted.
 
+    Parameters
+    ----------
+    found : the values.
+    vessel : by which the ranges of some quantities are narrower; none: those of all vessels.
+    accept : quantities that may lie outside.
+
     Raises
     ------
     StageError

@@ -10,9 +10,15 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 Quantity = Literal[
-    "viscosity", "density", "inlet_radius", "flow_per_area", "reynolds", "womersley", "pressure_drop",
+    "viscosity",
+    "density",
+    "inlet_radius",
+    "flow_per_area",
+    "reynolds",
+    "womersley",
+    "pressure_drop",
     "wall_shear_stress",
-]  # fmt: skip
+]
 """What is judged, by the names that the key ``accept`` takes."""
 
 Vessel = Literal["aorta", "carotid", "coronary"]
@@ -68,70 +74,112 @@ CARO = "Caro et al. 2012, The Mechanics of the Circulation, doi:10.1017/CBO97811
 
 LIMITS: dict[Quantity, Limits] = {
     "viscosity": Limits(
-        "viscosity", "Pa s",
-        Range((1e-3, 2e-2), (2e-3, 6e-3),
-              "usual of whole blood at shear rates of arteries, at the widest from plasma to polycythaemia: Rosenson et"
-              " al. 1996, doi:10.1093/clinchem/42.8.1189; Merrill 1969, doi:10.1152/physrev.1969.49.4.863"),
+        "viscosity",
+        "Pa s",
+        Range(
+            (1e-3, 2e-2),
+            (2e-3, 6e-3),
+            "usual of whole blood at shear rates of arteries, at the widest from plasma to polycythaemia: Rosenson et"
+            " al. 1996, doi:10.1093/clinchem/42.8.1189; Merrill 1969, doi:10.1152/physrev.1969.49.4.863",
+        ),
     ),
     "density": Limits(
-        "density", "kg/m3",
-        Range((1000, 1110), (1040, 1070),
-              "usual of whole blood, at the widest from water to packed red cells: Trudnowski and Rico 1974,"
-              " doi:10.1093/clinchem/20.5.615; Kenner 1989, doi:10.1007/BF01907921"),
+        "density",
+        "kg/m3",
+        Range(
+            (1000, 1110),
+            (1040, 1070),
+            "usual of whole blood, at the widest from water to packed red cells: Trudnowski and Rico 1974,"
+            " doi:10.1093/clinchem/20.5.615; Kenner 1989, doi:10.1007/BF01907921",
+        ),
     ),
     "inlet_radius": Limits(
-        "inlet radius", "mm",
-        Range((0.1, 50), (0.4, 21),
-              "usual from distal coronary arteries to the ascending aorta: Dodge et al. 1992,"
-              " doi:10.1161/01.CIR.86.1.232; Wolak et al. 2008, doi:10.1016/j.jcmg.2007.11.005"),
+        "inlet radius",
+        "mm",
+        Range(
+            (0.1, 50),
+            (0.4, 21),
+            "usual from distal coronary arteries to the ascending aorta: Dodge et al. 1992,"
+            " doi:10.1161/01.CIR.86.1.232; Wolak et al. 2008, doi:10.1016/j.jcmg.2007.11.005",
+        ),
         {
-            "aorta": Range((3, 50), (9, 21),
-                           "33 +/- 4 mm across the ascending, 24 +/- 3 mm across the descending aorta: Wolak et al."
-                           " 2008, doi:10.1016/j.jcmg.2007.11.005"),
-            "carotid": Range((0.7, 8), (1.5, 4.5),
-                             "6.5 +/- 1.0 mm across the common, 4.7 +/- 0.8 mm across the internal carotid artery:"
-                             " Krejza et al. 2006, doi:10.1161/01.STR.0000206440.48756.f7"),
-            "coronary": Range((0.3, 6), (0.5, 2.8),
-                              "4.5 +/- 0.5 mm across the left main, 1.9 +/- 0.4 mm across the distal left anterior"
-                              " descending artery: Dodge et al. 1992, doi:10.1161/01.CIR.86.1.232"),
+            "aorta": Range(
+                (3, 50),
+                (9, 21),
+                "33 +/- 4 mm across the ascending, 24 +/- 3 mm across the descending aorta: Wolak et al."
+                " 2008, doi:10.1016/j.jcmg.2007.11.005",
+            ),
+            "carotid": Range(
+                (0.7, 8),
+                (1.5, 4.5),
+                "6.5 +/- 1.0 mm across the common, 4.7 +/- 0.8 mm across the internal carotid artery:"
+                " Krejza et al. 2006, doi:10.1161/01.STR.0000206440.48756.f7",
+            ),
+            "coronary": Range(
+                (0.3, 6),
+                (0.5, 2.8),
+                "4.5 +/- 0.5 mm across the left main, 1.9 +/- 0.4 mm across the distal left anterior"
+                " descending artery: Dodge et al. 1992, doi:10.1161/01.CIR.86.1.232",
+            ),
         },
     ),
     "flow_per_area": Limits(
-        "mean inlet speed (flow per area)", "m/s",
-        Range((0.005, 1.5), (0.03, 0.8),
-              f"means over the cycle in large vessels, about 0.1 to 0.4 m/s at rest: {CARO}"),
+        "mean inlet speed (flow per area)",
+        "m/s",
+        Range(
+            (0.005, 1.5), (0.03, 0.8), f"means over the cycle in large vessels, about 0.1 to 0.4 m/s at rest: {CARO}"
+        ),
         {
-            "carotid": Range((0.02, 1.5), (0.08, 0.6),
-                             "36 % of a cerebral flow of 717 +/- 123 mL/min, through 4.7 +/- 0.8 mm: Zarrinkoob et al."
-                             " 2015, doi:10.1038/jcbfm.2014.241; Krejza et al. 2006,"
-                             " doi:10.1161/01.STR.0000206440.48756.f7"),
+            "carotid": Range(
+                (0.02, 1.5),
+                (0.08, 0.6),
+                "36 % of a cerebral flow of 717 +/- 123 mL/min, through 4.7 +/- 0.8 mm: Zarrinkoob et al."
+                " 2015, doi:10.1038/jcbfm.2014.241; Krejza et al. 2006,"
+                " doi:10.1161/01.STR.0000206440.48756.f7",
+            ),
         },
     ),
     "reynolds": Limits(
-        "inlet Reynolds number at the largest flow", "",
-        Range((0.5, 15_000), (5, 10_000),
-              "from 1 in arterioles to 10,000 at the peak in the ascending aorta: Ku 1997,"
-              " doi:10.1146/annurev.fluid.29.1.399; Stein and Sabbah 1976, doi:10.1161/01.RES.39.1.58"),
+        "inlet Reynolds number at the largest flow",
+        "",
+        Range(
+            (0.5, 15_000),
+            (5, 10_000),
+            "from 1 in arterioles to 10,000 at the peak in the ascending aorta: Ku 1997,"
+            " doi:10.1146/annurev.fluid.29.1.399; Stein and Sabbah 1976, doi:10.1161/01.RES.39.1.58",
+        ),
     ),
     "womersley": Limits(
-        "inlet Womersley number", "",
-        Range((0.2, 100), (0.4, 50),
-              "of the usual radii at 40 to 200 beats a minute, by the formula of Womersley 1955,"
-              " doi:10.1113/jphysiol.1955.sp005276"),
+        "inlet Womersley number",
+        "",
+        Range(
+            (0.2, 100),
+            (0.4, 50),
+            "of the usual radii at 40 to 200 beats a minute, by the formula of Womersley 1955,"
+            " doi:10.1113/jphysiol.1955.sp005276",
+        ),
     ),
     "pressure_drop": Limits(
-        "pressure drop from inlet to outlet", "mmHg",
-        Range((0, 100), (0, 20),
-              "a coarctation of 20 mmHg asks for treatment, and no drop exceeds the mean arterial pressure: Warnes et"
-              f" al. 2008, doi:10.1161/CIRCULATIONAHA.108.190690; {CARO}"),
+        "pressure drop from inlet to outlet",
+        "mmHg",
+        Range(
+            (0, 100),
+            (0, 20),
+            "a coarctation of 20 mmHg asks for treatment, and no drop exceeds the mean arterial pressure: Warnes et"
+            f" al. 2008, doi:10.1161/CIRCULATIONAHA.108.190690; {CARO}",
+        ),
     ),
     "wall_shear_stress": Limits(
-        "mean wall shear stress", "Pa",
-        Range((0.01, 38), (0.1, 7),
-              f"0.1 to 0.6 Pa in veins, 1 to 7 Pa in arteries: {MALEK}; 38 Pa erode the endothelium: Fry 1968,"
-              " doi:10.1161/01.RES.22.2.165"),
+        "mean wall shear stress",
+        "Pa",
+        Range(
+            (0.01, 38),
+            (0.1, 7),
+            f"0.1 to 0.6 Pa in veins, 1 to 7 Pa in arteries: {MALEK}; 38 Pa erode the endothelium: Fry 1968,"
+            " doi:10.1161/01.RES.22.2.165",
+        ),
     ),
-}  # fmt: skip
+}
 """Ranges by quantity. All hold for adults: patients that are not may need ``accept``."""
 
 
@@ -178,13 +226,20 @@ BLOOD_KG_M3 = 1060.0
 """Density by which a viscosity is given as a kinematic one."""
 
 VISCOSITY_SLIPS = (
-    Slip("mPa s", 1e-3), Slip("P", 0.1), Slip("uPa s", 1e-6), Slip("m2/s, of the kinematic viscosity,", BLOOD_KG_M3),
+    Slip("mPa s", 1e-3),
+    Slip("P", 0.1),
+    Slip("uPa s", 1e-6),
+    Slip("m2/s, of the kinematic viscosity,", BLOOD_KG_M3),
     Slip("mm2/s, of the kinematic viscosity,", 1e-6 * BLOOD_KG_M3),
-)  # fmt: skip
+)
 DENSITY_SLIPS = (Slip("g/cm3", 1e3), Slip("g/mm3", 1e6), Slip("g/m3", 1e-3), Slip("kg/mm3", 1e9))
 FLOW_SLIPS = (
-    Slip("mL/min", 1 / 60), Slip("L/min", 1000 / 60), Slip("L/s", 1e3), Slip("m3/s", 1e6), Slip("mm3/s", 1e-3),
-)  # fmt: skip
+    Slip("mL/min", 1 / 60),
+    Slip("L/min", 1000 / 60),
+    Slip("L/s", 1e3),
+    Slip("m3/s", 1e6),
+    Slip("mm3/s", 1e-3),
+)
 LENGTH_SLIPS = (Slip("cm", 10), Slip("m", 1e3), Slip("um", 1e-3), Slip("inch", 25.4))
 TIME_SLIPS = (Slip("ms", 1e-3), Slip("min", 60))
 

@@ -2,10 +2,26 @@
 """Stages: which there are, in the order in which a case runs them."""
 
 STAGES = (
-    "phantom", "load", "filter", "segment", "import_mask", "surface", "import_surface", "canonical", "centreline",
-    "voxelize", "decompose", "plausibility", "solve", "trace", "postprocess", "convergence", "paraview", "report",
+    "phantom",
+    "load",
+    "filter",
+    "segment",
+    "import_mask",
+    "surface",
+    "import_surface",
+    "canonical",
+    "centreline",
+    "voxelize",
+    "decompose",
+    "plausibility",
+    "solve",
+    "trace",
+    "postprocess",
+    "convergence",
+    "paraview",
+    "report",
     "crate",
-)  # fmt: skip
+)
 """All stages of a case, each called as its rule and its record are; none runs all of them."""
 
 BEFORE_REPORT = STAGES[: STAGES.index("paraview")]

@@ -163,7 +163,13 @@ class Branch:
 
 
 def smooth_union(first: NDArray[np.float64], second: NDArray[np.float64], blend_mm: float) -> NDArray[np.float64]:
-    """Minimum of two distances, rounded where they differ by less than `blend_mm` (polynomial smooth minimum)."""
+    """Minimum of two distances, rounded where they differ by less than `blend_mm` (polynomial smooth minimum).
+
+    Parameters
+    ----------
+    first, second : distances of the same places to two walls, mm, of one shape.
+    blend_mm : 0: the minimum itself.
+    """
     union = np.minimum(first, second)
     if blend_mm == 0:
         return union

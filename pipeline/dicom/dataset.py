@@ -45,6 +45,12 @@ def quiet() -> Iterator[None]:
 def read_dataset(path: Path, tags: list[str], **options: Any) -> Dataset:
     """Some tags of a file; a deflated one is not allowed to blow up.
 
+    Parameters
+    ----------
+    path : of the file.
+    tags : keywords of what is read.
+    **options : of :func:`pydicom.dcmread`.
+
     Raises
     ------
     ValueError

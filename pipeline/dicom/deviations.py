@@ -84,7 +84,18 @@ def too_few(along_mm: NDArray[np.float64], checks: list[Check]) -> list[Finding]
 
 
 def tilt(places_mm: NDArray[np.float64], pixel_mm: float, checks: list[Check]) -> list[Finding]:
-    """Shift of the slices within their own plane, in proportion to the way along the normal: a tilted gantry."""
+    """Shift of the slices within their own plane, in proportion to the way along the normal: a tilted gantry.
+
+    Parameters
+    ----------
+    places_mm : (N, 3), of each slice's first pixel from that of the first slice, along rows, columns and the normal.
+    pixel_mm : the smaller distance of pixels.
+    checks : gets what was checked.
+
+    Returns
+    -------
+    No finding, or one.
+    """
     shifts, along = places_mm[:, :2], places_mm[:, 2]
     in_plane = np.linalg.norm(shifts, axis=1)
     worst, limit = float(in_plane.max()), SHEAR_TOLERANCE * pixel_mm

@@ -80,14 +80,41 @@ GROUP_TAGS = FRAME_TAGS | {
 """What is read of the functional groups."""
 
 HEADER_TAGS = [
-    "SOPClassUID", "SOPInstanceUID", "SeriesInstanceUID", "FrameOfReferenceUID", "SeriesNumber", "SeriesDescription",
-    "Modality", "Rows", "Columns", "NumberOfFrames", "SamplesPerPixel", "PhotometricInterpretation",
-    "ImagePositionPatient", "ImageOrientationPatient", "PixelSpacing", "RescaleSlope", "RescaleIntercept",
-    "RescaleType", "ModalityLUTSequence", "BitsAllocated", "BitsStored", "HighBit", "PixelRepresentation",
-    "PixelPaddingValue", "PixelPaddingRangeLimit", "ContrastBolusAgent", "ContrastBolusAgentSequence",
-    "LossyImageCompression", "SharedFunctionalGroupsSequence", "PerFrameFunctionalGroupsSequence", *_MARKS, *TYPE_TAGS,
-    "StudyInstanceUID", *PATIENT_TAGS,
-]  # fmt: skip
+    "SOPClassUID",
+    "SOPInstanceUID",
+    "SeriesInstanceUID",
+    "FrameOfReferenceUID",
+    "SeriesNumber",
+    "SeriesDescription",
+    "Modality",
+    "Rows",
+    "Columns",
+    "NumberOfFrames",
+    "SamplesPerPixel",
+    "PhotometricInterpretation",
+    "ImagePositionPatient",
+    "ImageOrientationPatient",
+    "PixelSpacing",
+    "RescaleSlope",
+    "RescaleIntercept",
+    "RescaleType",
+    "ModalityLUTSequence",
+    "BitsAllocated",
+    "BitsStored",
+    "HighBit",
+    "PixelRepresentation",
+    "PixelPaddingValue",
+    "PixelPaddingRangeLimit",
+    "ContrastBolusAgent",
+    "ContrastBolusAgentSequence",
+    "LossyImageCompression",
+    "SharedFunctionalGroupsSequence",
+    "PerFrameFunctionalGroupsSequence",
+    *_MARKS,
+    *TYPE_TAGS,
+    "StudyInstanceUID",
+    *PATIENT_TAGS,
+]
 """All that is read of a header."""
 
 
@@ -177,6 +204,12 @@ def read_headers(path: Path, label: str, modalities: Sequence[str] = MODALITIES)
     """Headers of the slices in a file, or why it holds none.
 
     A multi-frame file whose frames are not described one by one is one record.
+
+    Parameters
+    ----------
+    path : of the file.
+    label : what it is called in messages.
+    modalities : that are taken.
 
     Raises
     ------

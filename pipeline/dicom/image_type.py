@@ -33,23 +33,66 @@ TYPE_TAGS = ["FrameType", "ImageType", "ComplexImageComponent", "VolumetricPrope
 LOCALIZERS = {"LOCALIZER", "LOCALISER", "SCOUT", "TOPOGRAM", "SURVIEW"}
 
 RENDERED = {
-    "MIP", "MAX_IP", "MAXIP", "MINIP", "MIN_IP", "MNIP", "PROJECTION IMAGE", "CSA MIP", "RADIAL MIP", "VOLUME_RENDER",
-    "VOLUME RENDER", "VOLREN", "VRT", "SURFACE_RENDER", "SSD", "SCREEN SAVE", "SCREENSHOT", "CURVED_MPR", "CURVED",
+    "MIP",
+    "MAX_IP",
+    "MAXIP",
+    "MINIP",
+    "MIN_IP",
+    "MNIP",
+    "PROJECTION IMAGE",
+    "CSA MIP",
+    "RADIAL MIP",
+    "VOLUME_RENDER",
+    "VOLUME RENDER",
+    "VOLREN",
+    "VRT",
+    "SURFACE_RENDER",
+    "SSD",
+    "SCREEN SAVE",
+    "SCREENSHOT",
+    "CURVED_MPR",
+    "CURVED",
     "CPR",
-}  # fmt: skip
+}
 """Words of ImageType: pictures made of a volume, in which a voxel is no intensity at its place."""
 
 MAPS = {
-    "PERFUSION", "RCBF", "RCBV", "RMTT", "CBF", "CBV", "MTT", "TTP", "TMAX", "PERMEABILITY", "ADC", "EADC", "TRACEW",
-    "FA", "TENSOR", "T1 MAP", "T2 MAP", "T2_STAR MAP", "FIELD MAP", "PROB",
-}  # fmt: skip
+    "PERFUSION",
+    "RCBF",
+    "RCBV",
+    "RMTT",
+    "CBF",
+    "CBV",
+    "MTT",
+    "TTP",
+    "TMAX",
+    "PERMEABILITY",
+    "ADC",
+    "EADC",
+    "TRACEW",
+    "FA",
+    "TENSOR",
+    "T1 MAP",
+    "T2 MAP",
+    "T2_STAR MAP",
+    "FIELD MAP",
+    "PROB",
+}
 """Words of ImageType: quantities that are calculated, no intensities."""
 
 COMPONENTS = {
-    "M": "magnitude", "MAGNITUDE": "magnitude", "P": "phase", "PHASE": "phase", "PHASE MAP": "phase",
-    "VELOCITY": "velocity", "VELOCITY MAP": "velocity", "R": "real", "REAL": "real",
-    "I": "imaginary", "IMAGINARY": "imaginary",
-}  # fmt: skip
+    "M": "magnitude",
+    "MAGNITUDE": "magnitude",
+    "P": "phase",
+    "PHASE": "phase",
+    "PHASE MAP": "phase",
+    "VELOCITY": "velocity",
+    "VELOCITY MAP": "velocity",
+    "R": "real",
+    "REAL": "real",
+    "I": "imaginary",
+    "IMAGINARY": "imaginary",
+}
 """Words of ImageType and ComplexImageComponent of MR."""
 
 

@@ -54,6 +54,13 @@ def left_out(chosen: Series, part: Series, every: list[Series], scan: Scan) -> l
 def require_complete_series(part: Series, lost: list[LeftOut], settings: LoadSettings, log: logging.Logger) -> None:
     """Refuse a series of which slices may be lost, unless the case says that they may be.
 
+    Parameters
+    ----------
+    part : the series.
+    lost : files that are left out and may be slices of it.
+    settings : the section ``load``; `doubtful_files` says what becomes of these.
+    log : where it is said that they are left out.
+
     Raises
     ------
     StageError

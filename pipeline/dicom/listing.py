@@ -16,9 +16,18 @@ from pipeline.dicom.transfer_syntax import require_decoder
 from solver.runtime.errors import StageError
 
 COLUMNS = (
-    "number", "hash", "modality", "description", "part", "files", "matrix", "spacing mm", "extent mm", "contrast",
+    "number",
+    "hash",
+    "modality",
+    "description",
+    "part",
+    "files",
+    "matrix",
+    "spacing mm",
+    "extent mm",
+    "contrast",
     "usable",
-)  # fmt: skip
+)
 
 
 def show() -> int:

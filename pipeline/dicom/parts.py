@@ -56,12 +56,30 @@ SURE = ("temporal position", "cardiac phase", "echo", "b value")
 """Marks by which slices belong to different images even where no two of them lie at one place."""
 
 TYPE_WORDS = {
-    "W": "water", "WATER": "water", "F": "fat", "FAT": "fat", "IP": "in phase", "IN_PHASE": "in phase",
-    "OP": "opposed phase", "OPP_PHASE": "opposed phase", "OUT_PHASE": "opposed phase", "SUB": "subtracted",
-    "SUBTRACT": "subtracted", "SUBTRACTION": "subtracted", "MPR": "reformatted", "REFORMATTED": "reformatted",
-    "AXIAL": "axial", "AVERAGE": "average", "MEAN": "average", "VMI": "monoenergetic", "MONOENERGETIC": "monoenergetic",
-    "NORM": "normalised", "DIS2D": "distortion corrected", "DIS3D": "distortion corrected", "MAG": "magnitude",
-}  # fmt: skip
+    "W": "water",
+    "WATER": "water",
+    "F": "fat",
+    "FAT": "fat",
+    "IP": "in phase",
+    "IN_PHASE": "in phase",
+    "OP": "opposed phase",
+    "OPP_PHASE": "opposed phase",
+    "OUT_PHASE": "opposed phase",
+    "SUB": "subtracted",
+    "SUBTRACT": "subtracted",
+    "SUBTRACTION": "subtracted",
+    "MPR": "reformatted",
+    "REFORMATTED": "reformatted",
+    "AXIAL": "axial",
+    "AVERAGE": "average",
+    "MEAN": "average",
+    "VMI": "monoenergetic",
+    "MONOENERGETIC": "monoenergetic",
+    "NORM": "normalised",
+    "DIS2D": "distortion corrected",
+    "DIS3D": "distortion corrected",
+    "MAG": "magnitude",
+}
 """Words of ImageType that a name of a part may hold."""
 
 

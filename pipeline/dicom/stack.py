@@ -68,11 +68,7 @@ def stack(
         *uneven(places[:, 2], checks),
         *(anisotropy(rows_mm, columns_mm) if settings else []),
     ]
-    # what resampling cannot make right is not offered resampling of its other faults, which would end here again
-    offered = None if any(finding.final for finding in findings) else settings
-    faults = [finding.refusal(offered) for finding in findings if finding.refusal(settings)]
-    if faults:
-        raise StageError(f"{where}: " + "; ".join(faults))
+    _require_regular(findings, settings, where)
     resampled = {
         finding.policy: finding.numbers for finding in findings if getattr(settings, finding.policy, "") == "resample"
     }
@@ -87,6 +83,15 @@ def stack(
         _record(findings, settings) if settings else {},
         measured if resampled else None,
     )
+
+
+def _require_regular(findings: list[Finding], settings: LoadSettings | None, where: str) -> None:
+    """Refuse what no setting asks to be resampled."""
+    # what resampling cannot make right is not offered resampling of its other faults, which would end here again
+    offered = None if any(finding.final for finding in findings) else settings
+    faults = [finding.refusal(offered) for finding in findings if finding.refusal(settings)]
+    if faults:
+        raise StageError(f"{where}: " + "; ".join(faults))
 
 
 def _target(

@@ -18,10 +18,21 @@ from pipeline.dicom.transfer_syntax import DECODERS, Cells
 from solver.runtime.errors import StageError
 
 PIXEL_TAGS = [
-    "SOPClassUID", "NumberOfFrames", "Rows", "Columns", "SamplesPerPixel", "PhotometricInterpretation",
-    "PlanarConfiguration", "BitsAllocated", "BitsStored", "HighBit", "PixelRepresentation", "PixelData",
-    "ExtendedOffsetTable", "ExtendedOffsetTableLengths",
-]  # fmt: skip
+    "SOPClassUID",
+    "NumberOfFrames",
+    "Rows",
+    "Columns",
+    "SamplesPerPixel",
+    "PhotometricInterpretation",
+    "PlanarConfiguration",
+    "BitsAllocated",
+    "BitsStored",
+    "HighBit",
+    "PixelRepresentation",
+    "PixelData",
+    "ExtendedOffsetTable",
+    "ExtendedOffsetTableLengths",
+]
 OVERLAYS = 16
 """Groups 6000, 6002, ... of overlays, which used to lie in the unused bits of pixels."""
 

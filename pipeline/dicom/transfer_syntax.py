@@ -164,9 +164,12 @@ DECODERS: dict[str, Callable[[SliceHeader, Dataset], Cells]] = {
 """By transfer syntax; PixelRepresentation, BitsStored and HighBit are applied to what they give."""
 
 LOSSY = {
-    uid.JPEGBaseline8Bit, uid.JPEGExtended12Bit, "1.2.840.10008.1.2.4.53", "1.2.840.10008.1.2.4.55",
+    uid.JPEGBaseline8Bit,
+    uid.JPEGExtended12Bit,
+    "1.2.840.10008.1.2.4.53",
+    "1.2.840.10008.1.2.4.55",
     uid.JPEGLSNearLossless,
-}  # fmt: skip
+}
 """Transfer syntaxes that have no lossless form."""
 
 PERHAPS_LOSSY = {uid.JPEG2000, uid.HTJ2K}

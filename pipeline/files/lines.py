@@ -44,7 +44,14 @@ def write_lines(
 
 
 def write_points(path: Path, points_mm: NDArray[np.floating], at_points: Mapping[str, NDArray[Any]]) -> None:
-    """Write points, (P, 3), one vertex each, with arrays by name, (P, ...)."""
+    """Write points, (P, 3), one vertex each, with arrays by name, (P, ...).
+
+    Parameters
+    ----------
+    path : of the VTP file.
+    points_mm : (P, 3), (x, y, z), LPS.
+    at_points : arrays by name, (P,) or (P, C).
+    """
     polydata = _with_points(points_mm, at_points)
     polydata.SetVerts(_cells(np.arange(len(points_mm) + 1)))
     _write(polydata, path)

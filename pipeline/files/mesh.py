@@ -129,7 +129,14 @@ def words_mm(point: ArrayLike) -> str:
 
 
 def write_openings(openings: tuple[Opening, ...], path: Path, **more: Any) -> None:
-    """Write the openings as JSON, with whatever else is worth keeping beside them."""
+    """Write the openings as JSON, with whatever else is worth keeping beside them.
+
+    Parameters
+    ----------
+    openings : of the vessel.
+    path : of the JSON file.
+    **more : what stands beside them, by key.
+    """
     path.write_text(json.dumps({"openings": [asdict(opening) for opening in openings], **more}, indent=2) + "\n")
 
 

@@ -34,9 +34,7 @@ READERS: dict[str, Any] = {
     ".ply": vtkPLYReader,
 }
 
-FACET = (
-    ("facet", 5), ("outer", 0), ("vertex", 4), ("vertex", 4), ("vertex", 4), ("endloop", 0), ("endfacet", 0)
-)  # fmt: skip
+FACET = (("facet", 5), ("outer", 0), ("vertex", 4), ("vertex", 4), ("vertex", 4), ("endloop", 0), ("endfacet", 0))
 """First words of the lines of a facet in a text STL, and the number of words where numbers are among them."""
 
 PLY_BYTES = dict.fromkeys(("char", "uchar", "int8", "uint8"), 1)

@@ -51,6 +51,12 @@ def verify(stored: Stored) -> int:
 def require_as_stored(stored: Stored, checksum: int, voxels: NDArray[Any]) -> None:
     """Make sure that a library has read the very values that were verified.
 
+    Parameters
+    ----------
+    stored : what the header says.
+    checksum : of the bytes that were verified (CRC-32).
+    voxels : what the library has read.
+
     Raises
     ------
     DamageError

@@ -29,25 +29,42 @@ GZIP, ZLIB_OR_GZIP = zlib.MAX_WBITS + 16, zlib.MAX_WBITS + 32
 
 NIFTI_TYPES = {2: "u1", 4: "i2", 8: "i4", 16: "f4", 64: "f8", 256: "i1", 512: "u2", 768: "u4", 1024: "i8", 1280: "u8"}
 NIFTI_REFUSED = {
-    1: "bits", 32: "complex numbers of 64 bits", 128: "colours (RGB)", 1536: "floats of 128 bits",
-    1792: "complex numbers of 128 bits", 2048: "complex numbers of 256 bits", 2304: "colours (RGBA)",
-}  # fmt: skip
+    1: "bits",
+    32: "complex numbers of 64 bits",
+    128: "colours (RGB)",
+    1536: "floats of 128 bits",
+    1792: "complex numbers of 128 bits",
+    2048: "complex numbers of 256 bits",
+    2304: "colours (RGBA)",
+}
 
 NRRD_TYPES = {
-    "i1": "signed char,int8,int8_t", "u1": "uchar,unsigned char,uint8,uint8_t",
+    "i1": "signed char,int8,int8_t",
+    "u1": "uchar,unsigned char,uint8,uint8_t",
     "i2": "short,short int,signed short,signed short int,int16,int16_t",
     "u2": "ushort,unsigned short,unsigned short int,uint16,uint16_t",
-    "i4": "int,signed int,int32,int32_t", "u4": "uint,unsigned int,uint32,uint32_t",
+    "i4": "int,signed int,int32,int32_t",
+    "u4": "uint,unsigned int,uint32,uint32_t",
     "i8": "longlong,long long,long long int,signed long long,signed long long int,int64,int64_t",
-    "u8": "ulonglong,unsigned long long,unsigned long long int,uint64,uint64_t", "f4": "float", "f8": "double",
-}  # fmt: skip
+    "u8": "ulonglong,unsigned long long,unsigned long long int,uint64,uint64_t",
+    "f4": "float",
+    "f8": "double",
+}
 NRRD_ENCODINGS = {"raw": "raw", "gzip": "deflate", "gz": "deflate", "hex": "hex"}
 NRRD_ORDERS = {"little": "<", "big": ">"}
 
 MHA_TYPES = {
-    "MET_CHAR": "i1", "MET_UCHAR": "u1", "MET_SHORT": "i2", "MET_USHORT": "u2", "MET_INT": "i4", "MET_UINT": "u4",
-    "MET_LONG_LONG": "i8", "MET_ULONG_LONG": "u8", "MET_FLOAT": "f4", "MET_DOUBLE": "f8",
-}  # fmt: skip
+    "MET_CHAR": "i1",
+    "MET_UCHAR": "u1",
+    "MET_SHORT": "i2",
+    "MET_USHORT": "u2",
+    "MET_INT": "i4",
+    "MET_UINT": "u4",
+    "MET_LONG_LONG": "i8",
+    "MET_ULONG_LONG": "u8",
+    "MET_FLOAT": "f4",
+    "MET_DOUBLE": "f8",
+}
 TRUTHS = {"true": True, "false": False, "1": True, "0": False}
 
 
@@ -127,7 +144,14 @@ def _beside(path: Path, name: str) -> Path:
 
 
 def numbers(fields: dict[str, str], name: str, count: int) -> list[float]:
-    """Finite numbers of a field, so many."""
+    """Finite numbers of a field, so many.
+
+    Parameters
+    ----------
+    fields : text of the header's fields by name.
+    name : of the field.
+    count : how many numbers it must hold.
+    """
     words = fields.get(name, "").split()
     if not words or len(words) != count:
         raise unreadable(f"its field {name} has {len(words)} numbers, not {count}")
@@ -185,9 +209,15 @@ def _nifti(path: Path) -> Stored:
         raise DamageError(f"its voxels are vectors, {components} values a voxel; save one component by itself")
     dtype = _nifti_type(code, bits, order)
     return Stored(
-        path, 0, int(offset), tuple(dim[1 : dim[0] + 1]), 1, dtype, "deflate" if packed else "raw",
+        path,
+        0,
+        int(offset),
+        tuple(dim[1 : dim[0] + 1]),
+        1,
+        dtype,
+        "deflate" if packed else "raw",
         straight=_unscaled(*scale),
-    )  # fmt: skip
+    )
 
 
 def _nifti_type(code: int, bits: int, order: str) -> np.dtype:
@@ -266,10 +296,15 @@ def _nrrd(path: Path) -> Stored:
     apart = _nrrd_lists(fields, dimension)
     file, start = (_beside(path, fields["datafile"]), 0) if "datafile" in fields else (path, end)
     stored = Stored(
-        file, start, 0, tuple(size for axis, size in enumerate(sizes) if axis not in apart),
-        math.prod(sizes[axis] for axis in apart), np.dtype((order or "<") + code), encoding,
+        file,
+        start,
+        0,
+        tuple(size for axis, size in enumerate(sizes) if axis not in apart),
+        math.prod(sizes[axis] for axis in apart),
+        np.dtype((order or "<") + code),
+        encoding,
         straight=apart in ([], [0]),
-    )  # fmt: skip
+    )
     return _nrrd_skips(stored, fields)
 
 

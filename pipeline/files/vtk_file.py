@@ -12,6 +12,12 @@ from vtkmodules.vtkIOXML import vtkXMLWriter
 def write(writer: vtkXMLWriter, data: vtkDataObject, path: Path) -> None:
     """Write data by a writer, which tells of a failure in a number alone, beside lines on the terminal.
 
+    Parameters
+    ----------
+    writer : of the format.
+    data : what it takes.
+    path : of the file.
+
     Raises
     ------
     OSError

@@ -103,7 +103,13 @@ def _corners(box: NDArray[np.floating]) -> NDArray[np.floating]:
 
 
 def crop(volume: Volume, low: NDArray[np.int64], high: NDArray[np.int64]) -> Volume:
-    """The voxels from index `low` (x, y, z) up to, without, `high`, as float32, where they were in the patient."""
+    """The voxels from index `low` (x, y, z) up to, without, `high`, as float32, where they were in the patient.
+
+    Parameters
+    ----------
+    volume : voxels (Z, Y, X).
+    low, high : (3,) indices x, y, z within the volume.
+    """
     (x, y, z), (x_end, y_end, z_end) = low, high
     voxels = volume.voxels[z:z_end, y:y_end, x:x_end].astype(np.float32)
     return Volume(voxels, volume.spacing_mm, tuple(volume.to_mm(low).tolist()), volume.direction)
@@ -150,10 +156,6 @@ def grown_region(volume: Volume, region: GrownRegion, log: logging.Logger) -> Re
     brightest[~near] = -np.inf
     grown = grow(brightest, inside, lower)
     fraction = float(grown.sum() / near.sum())
-    box = bounding_box(grown)[::-1]
-    margin = np.ceil(region.margin_mm / spacing).astype(int)
-    first = np.maximum(low + [axis.start for axis in box] - margin, 0)
-    last = np.minimum(low + [axis.stop for axis in box] + margin, size)
     volume_ml = float(grown.sum() * np.prod(spacing) / 1000)
     estimated = ", estimated" if region.lower is None else ""
     log.info("%.4g ml grown from %d seed(s) at lower = %.4g%s", volume_ml, len(seeds), lower, estimated)
@@ -161,8 +163,9 @@ def grown_region(volume: Volume, region: GrownRegion, log: logging.Logger) -> Re
         log.warning(
             "warning: what has grown fills %.0f %% of all that lies within filter.region_grown.reach_mm = %g, more than"
             " vessels do: raise lower, or lower reach_mm, for a smaller region",
-            100 * fraction, region.reach_mm,
-        )  # fmt: skip
+            100 * fraction,
+            region.reach_mm,
+        )
     record = {
         "grown_ml": round(volume_ml, 4),
         "lower": round(lower, 4),
@@ -170,7 +173,18 @@ def grown_region(volume: Volume, region: GrownRegion, log: logging.Logger) -> Re
         "fraction_of_reach": round(fraction, 4),
         "seeds": len(seeds),
     }
-    return Region(first, last, record)
+    return Region(*_around(grown, low, volume, region.margin_mm), record)
+
+
+def _around(
+    grown: Mask, low: NDArray[np.int64], volume: Volume, margin_mm: float
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """The box, indices x, y, z, of what has grown in the part that begins at `low`, with a margin, in the volume."""
+    box = bounding_box(grown)[::-1]
+    margin = np.ceil(margin_mm / np.array(volume.spacing_mm)).astype(int)
+    first = np.maximum(low + [axis.start for axis in box] - margin, 0)
+    last = np.minimum(low + [axis.stop for axis in box] + margin, np.array(volume.voxels.shape[::-1]))
+    return first, last
 
 
 def _within_reach(part: Volume, seeds: NDArray[np.int64], reach_mm: float) -> Mask:

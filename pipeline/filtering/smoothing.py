@@ -66,7 +66,15 @@ def smooth(image: sitk.Image, kind: str, length_mm: float, log: logging.Logger) 
 
 
 def execute(process: sitk.ImageFilter, image: sitk.Image, name: str, log: logging.Logger) -> sitk.Image:
-    """Run an ITK filter with progress."""
+    """Run an ITK filter with progress.
+
+    Parameters
+    ----------
+    process : the filter.
+    image : what it takes.
+    name : of what is done, for the log.
+    log : gets the name and the progress.
+    """
     log.info("%s", name)
     progress = Progress(log, 100, "percent")
     process.AddCommand(sitk.sitkProgressEvent, lambda: progress.update(round(99 * process.GetProgress())))
@@ -175,8 +183,9 @@ def _nonlocal(image: sitk.Image, length_mm: float, log: logging.Logger) -> sitk.
     noise = noise_level(volume)
     log.info(
         "non-local means: noise %.4g, patches of %s voxels, searched within %s",
-        noise, *(" x ".join(str(2 * r + 1) for r in radius[::-1]) for radius in (patch, search)),
-    )  # fmt: skip
+        noise,
+        *(" x ".join(str(2 * r + 1) for r in radius[::-1]) for radius in (patch, search)),
+    )
     if noise == 0:
         return image
     padded = np.pad(volume.voxels, [(r, r) for r in patch + search], mode="symmetric")
@@ -196,6 +205,7 @@ def _nonlocal(image: sitk.Image, length_mm: float, log: logging.Logger) -> sitk.
     return volume.with_voxels(smoothed).to_sitk()
 
 
+# long because all its loops work on the same buffers, and are compiled as one
 @njit(cache=True, nogil=True)
 def _average_patches(
     padded: NDArray[np.float32],

@@ -47,7 +47,19 @@ class SurfaceStage(SurfaceSettings):
 
 
 def without_too_thin(surface: Surface, settings: SurfaceSettings, needs: LatticeNeeds | None, job: Job) -> Surface:
-    """The surface without branches that carry next to nothing and are too thin for the lattice."""
+    """The surface without branches that carry next to nothing and are too thin for the lattice.
+
+    Parameters
+    ----------
+    surface : with its openings and quality.
+    settings : names and roles of the openings.
+    needs : by what the lattice's spacing is chosen; none: nothing is closed.
+    job : its log tells of what is closed.
+
+    Returns
+    -------
+    The surface as it was where nothing is closed; else with the records of the branches in its quality.
+    """
     if not needs:
         return surface
     mesh, records = close_too_thin(surface.mesh, surface.openings, settings, needs, job.log)

@@ -28,9 +28,24 @@ REFERENCE_SPAN = 0.5
 """Sections that span less of a branch are not enough to fit the line of its reference to."""
 
 COLUMNS = (
-    "branch", "from", "to", "way_mm", "x_mm", "y_mm", "z_mm", "radius_mm", "area_mm2", "flow_ml_s", "mean_speed_m_s",
-    "peak_speed_m_s", "pressure_pa", "pressure_mmhg", "reynolds", "shear_mean_pa", "osi_mean",
-)  # fmt: skip
+    "branch",
+    "from",
+    "to",
+    "way_mm",
+    "x_mm",
+    "y_mm",
+    "z_mm",
+    "radius_mm",
+    "area_mm2",
+    "flow_ml_s",
+    "mean_speed_m_s",
+    "peak_speed_m_s",
+    "pressure_pa",
+    "pressure_mmhg",
+    "reynolds",
+    "shear_mean_pa",
+    "osi_mean",
+)
 """Columns of ``centreline_flow.csv``; the last is empty for a steady flow."""
 
 WORDS = {

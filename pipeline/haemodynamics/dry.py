@@ -23,7 +23,14 @@ MOST = 0.5
 
 
 def wetted(surface: Mesh, branches: Sequence["Branch"], nodes: Nodes) -> tuple[Mesh, list["Branch"]]:
-    """The surface without the wall of closed branches, and the others; as they are where none is closed."""
+    """The surface without the wall of closed branches, and the others; as they are where none is closed.
+
+    Parameters
+    ----------
+    surface : closed, mm, LPS.
+    branches : of the vessel's tree.
+    nodes : the lattice.
+    """
     thin = [b for b in branches if b.leads and 2 * b.radius_mm[b.own].min() < MIN_NODES_ACROSS * nodes.spacing_mm]
     closed = [branch for branch in thin if _is_dry(branch, nodes)]
     if not closed:

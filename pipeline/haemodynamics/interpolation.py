@@ -105,9 +105,12 @@ class Interpolation:
         table.add(ends)
         diagonal = _diagonals(nodes, np.unique(node), table)
         return Interpolation(
-            nodes, table.finished(),
-            csr_array((share, (corner, node)), shape), csr_array((weight, (corner, node)), shape), diagonal,
-        )  # fmt: skip
+            nodes,
+            table.finished(),
+            csr_array((share, (corner, node)), shape),
+            csr_array((weight, (corner, node)), shape),
+            diagonal,
+        )
 
     def extended(self, values: NDArray[np.floating], zero_at_wall: bool) -> NDArray[np.float32]:
         """Values at the fluid nodes, (N,) or (N, C), followed by those at the corners beside them, (E,) or (E, C)."""
@@ -233,7 +236,13 @@ def row_at(
     z: int,
     table: Blocks,
 ) -> int:
-    """Row of the value at a lattice index, -1 where there is none."""
+    """Row of the value at a lattice index, -1 where there is none.
+
+    Parameters
+    ----------
+    x, y, z : lattice index.
+    table : where rows are looked up.
+    """
     low, top, blocks, wrap = table
     if wrap[0]:
         x %= wrap[0]
@@ -258,20 +267,30 @@ def corners(
 ) -> tuple[float, float, float, bool]:
     """Rows of the corners of the cell around a place, x fastest, into `row`, (8,); the place in the cell, and whether
     all corners have values.
+
+    Parameters
+    ----------
+    x, y, z : the place, in lattice indices.
+    table : where rows are looked up.
+    row : (8,) int64, is filled; -1 where there is no value.
     """
     i, j, k = int(np.floor(x)), int(np.floor(y)), int(np.floor(z))
     whole = True
     for corner in range(8):
-        row[corner] = row_at(
-            i + (corner & 1), j + (corner >> 1 & 1), k + (corner >> 2), table
-        )  # fmt: skip
+        row[corner] = row_at(i + (corner & 1), j + (corner >> 1 & 1), k + (corner >> 2), table)
         whole &= row[corner] >= 0
     return x - i, y - j, z - k, whole
 
 
 @njit(cache=True)
 def weight_of(corner: int, a: float, b: float, c: float) -> float:
-    """Trilinear weight of a corner at the place (a, b, c) in the cell."""
+    """Trilinear weight of a corner at the place (a, b, c) in the cell.
+
+    Parameters
+    ----------
+    corner : 0 to 7; its bits are the steps along x, y, z.
+    a, b, c : from 0 to 1, along x, y, z.
+    """
     return (a if corner & 1 else 1 - a) * (b if corner >> 1 & 1 else 1 - b) * (c if corner >> 2 else 1 - c)
 
 

@@ -15,8 +15,6 @@ rim, between wall and cap, there are cells without a fluid node, in which the in
 there within `RIM` spacings of the plane has left, too.
 """
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -24,6 +22,7 @@ from numba import njit, prange
 from numpy.typing import NDArray
 
 from pipeline.haemodynamics.interpolation import Blocks, Interpolation, corners, weight_of
+from pipeline.haemodynamics.snapshots import Field
 from solver.domain.nodes import Opening
 
 KEPT_OFF = 0.03
@@ -38,49 +37,6 @@ RIM = 1.0
 
 MOVING, LOST = 0, -1
 """States of particles; another state is the id of the opening through which one has left."""
-
-
-@dataclass(frozen=True)
-class Field:
-    """A velocity over time.
-
-    Attributes
-    ----------
-    times_s : (T,) ascending times of the snapshots, within one period.
-    period_s : after which the flow repeats; none of a steady flow, which has one snapshot.
-    velocity_m_s : snapshot by number at the fluid nodes, (N, 3).
-    """
-
-    times_s: NDArray[np.float64]
-    period_s: float | None
-    velocity_m_s: Callable[[int], NDArray[np.floating]]
-
-    def moment(self, number: int) -> float:
-        """Time of a snapshot, whose numbers go on over all periods."""
-        period, step = divmod(number, len(self.times_s))
-        return float(self.times_s[step]) + period * (self.period_s or 0.0)
-
-    def intervals(self, since_s: float, until_s: float) -> Iterator[tuple[int, float]]:
-        """Intervals between snapshots on the way from one time to another, at least one, in the order of the way.
-
-        Returns
-        -------
-        The number of each one's first snapshot, and the time up to which the way is in it.
-        """
-        forwards, now = until_s >= since_s, since_s
-        cycle = int(np.floor((now - self.times_s[0]) / (self.period_s or 1.0)))
-        phase = now - cycle * (self.period_s or 0.0)
-        within = int(np.searchsorted(self.times_s, phase, "right" if forwards else "left")) - 1
-        number = cycle * len(self.times_s) + within
-        while True:
-            if forwards:
-                now = max(now, min(self.moment(number + 1), until_s))
-            else:
-                now = min(now, max(self.moment(number), until_s))
-            yield number, now
-            if now == until_s:
-                return
-            number += 1 if forwards else -1
 
 
 class Particles(NamedTuple):
@@ -105,12 +61,66 @@ class Particles(NamedTuple):
 
     @staticmethod
     def at(place: NDArray[np.float64], released_s: NDArray[np.float64], lasts_s: float) -> "Particles":
-        """Particles that are released at places, (P, 3), at times, (P,), and go on for a time, below 0 backwards."""
+        """Particles that are released at places, (P, 3), at times, (P,), and go on for a time, below 0 backwards.
+
+        Parameters
+        ----------
+        place : (P, 3) lattice indices x, y, z.
+        released_s : (P,).
+        lasts_s : how long each is traced.
+        """
         count = len(place)
         return Particles(
-            np.array(place, np.float64), np.array(released_s, np.float64), np.zeros(count, np.int8),
-            np.zeros((count, 3), np.float32), np.zeros(count, np.bool_), np.asarray(released_s) + lasts_s,
-        )  # fmt: skip
+            np.array(place, np.float64),
+            np.array(released_s, np.float64),
+            np.zeros(count, np.int8),
+            np.zeros((count, 3), np.float32),
+            np.zeros(count, np.bool_),
+            np.asarray(released_s) + lasts_s,
+        )
+
+
+class Between(NamedTuple):
+    """Two snapshots that follow each other, between which the velocity is linear in time.
+
+    Attributes
+    ----------
+    before, after : (M, 3) float32, m/s, by the rows of the interpolation.
+    begin_s, end_s : their times.
+    """
+
+    before: NDArray[np.float32]
+    after: NDArray[np.float32]
+    begin_s: float
+    end_s: float
+
+
+class Stepping(NamedTuple):
+    """What holds for all steps of all particles.
+
+    Attributes
+    ----------
+    scale : spacings in a metre.
+    longest : longest way of a step, in spacings.
+    distance : (M,) float32, distance to the wall, in spacings, by the rows of the interpolation.
+    openings : (O, 7), centre in lattice indices x, y, z, outward unit normal, and reach in spacings.
+    ids : (O,) int8, of the openings.
+    """
+
+    scale: float
+    longest: float
+    distance: NDArray[np.float32]
+    openings: NDArray[np.float64]
+    ids: NDArray[np.int8]
+
+
+class _Room(NamedTuple):
+    """What a thread works in: rows of a cell's corners, places before and after a step, velocities of its stages."""
+
+    row: NDArray[np.int64]
+    old: NDArray[np.float64]
+    new: NDArray[np.float64]
+    slope: NDArray[np.float64]
 
 
 class Tracer:
@@ -125,13 +135,14 @@ class Tracer:
     """
 
     def __init__(self, lattice: Interpolation, field: Field, openings: tuple[Opening, ...], step: float) -> None:
-        self._lattice, self._field, self._step = lattice, field, step
+        self._lattice, self._field = lattice, field
         self._kept: dict[int, NDArray[np.float32]] = {}
         spacing = lattice.nodes.spacing_mm
-        self._openings = np.array(
+        through = np.array(
             [(*lattice.place(np.array(o.centre_mm)), *o.normal, REACH * o.radius_mm / spacing) for o in openings]
         ).reshape(-1, 7)
-        self._ids = np.array([opening.id for opening in openings], np.int8)
+        ids = np.array([opening.id for opening in openings], np.int8)
+        self._stepping = Stepping(1e3 / spacing, step, lattice.distance, through, ids)
 
     def advance(self, particles: Particles, until_s: float) -> None:
         """Trace particles up to a time as :meth:`follow` does, without looking at them on the way."""
@@ -198,12 +209,8 @@ class Tracer:
         forwards: bool,
         samples: NDArray[np.float64],
     ) -> None:
-        lattice = self._lattice
-        before, after = self._snapshots(number)
-        _advance(
-            rows, particles, before, after, *span_s, stops_s, forwards, 1e3 / lattice.nodes.spacing_mm, self._step,
-            lattice.distance, self._openings, self._ids, lattice.table, samples,
-        )  # fmt: skip
+        between = Between(*self._snapshots(number), *span_s)
+        _advance(rows, particles, between, stops_s, forwards, self._stepping, self._lattice.table, samples)
 
 
 @njit(cache=True)
@@ -313,26 +320,13 @@ def _at_rim(old: NDArray[np.float64], new: NDArray[np.float64], openings: NDArra
 
 @njit(cache=True)
 def _go(
-    n: int,
-    particles: Particles,
-    before: NDArray[np.float32],
-    after: NDArray[np.float32],
-    begin: float,
-    finish: float,
-    until: float,
-    scale: float,
-    longest: float,
-    distance: NDArray[np.float32],
-    openings: NDArray[np.float64],
-    ids: NDArray[np.int8],
-    table: Blocks,
-    row: NDArray[np.int64],
-    old: NDArray[np.float64],
-    new: NDArray[np.float64],
-    slope: NDArray[np.float64],
+    n: int, particles: Particles, flow: Between, stepping: Stepping, table: Blocks, until: float, room: _Room
 ) -> None:
-    """Classical Runge-Kutta steps of one particle up to a time; the last four are room to work in."""
+    """Classical Runge-Kutta steps of one particle up to a time."""
     places, clocks, states, velocities, held, _ = particles
+    before, after, begin, finish = flow
+    scale, longest, distance, openings, ids = stepping
+    row, old, new, slope = room
     sign = 1.0 if until >= clocks[n] else -1.0
     while True:
         clock = clocks[n]
@@ -379,39 +373,25 @@ def _go(
 def _advance(
     rows: NDArray[np.int64],
     particles: Particles,
-    before: NDArray[np.float32],
-    after: NDArray[np.float32],
-    begin: float,
-    finish: float,
+    flow: Between,
     stops: NDArray[np.float64],
     forwards: bool,
-    scale: float,
-    longest: float,
-    distance: NDArray[np.float32],
-    openings: NDArray[np.float64],
-    ids: NDArray[np.int8],
+    stepping: Stepping,
     table: Blocks,
     samples: NDArray[np.float64],
 ) -> None:
-    """Each particle by itself, so that the order and number of threads do not matter, from stop to stop.
-
-    `scale` turns m/s into spacings a second; `begin` and `finish` are the times of the two snapshots.
-    """
+    """Each particle by itself, so that the order and number of threads do not matter, from stop to stop."""
     places, clocks, states, velocities, _, ends = particles
     sign = 1.0 if forwards else -1.0
     for k in prange(len(rows)):
         n = rows[k]
-        row, old, new = np.empty(8, np.int64), np.empty(3), np.empty(3)
-        slope = np.empty((4, 3))
+        room = _Room(np.empty(8, np.int64), np.empty(3), np.empty(3), np.empty((4, 3)))
         for stop in range(len(stops)):
             until = stops[stop] if sign * (ends[n] - stops[stop]) > 0 else ends[n]
             done = stop > 0 and sign * (ends[n] - stops[stop - 1]) <= 0
             if states[n] != MOVING or done or sign * (until - clocks[n]) < 0:
                 continue
-            _go(
-                n, particles, before, after, begin, finish, until, scale, longest,
-                distance, openings, ids, table, row, old, new, slope,
-            )  # fmt: skip
+            _go(n, particles, flow, stepping, table, until, room)
             if stop < samples.shape[1]:
                 for axis in range(3):
                     samples[k, stop, axis] = places[n, axis]

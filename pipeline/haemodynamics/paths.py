@@ -159,7 +159,15 @@ class Arrivals:
 
     @staticmethod
     def of(particles: Particles, start: NDArray[np.float64], since_s: float, limit_s: float) -> "Arrivals":
-        """From particles that were traced to the limit, and where and when they started."""
+        """From particles that were traced to the limit, and where and when they started.
+
+        Parameters
+        ----------
+        particles : as they ended.
+        start : (P, 3) lattice indices x, y, z, from which they went.
+        since_s : when they started.
+        limit_s : how long they were traced at most.
+        """
         arrived = particles.state > MOVING
         time = np.where(arrived, np.minimum(np.abs(particles.clock_s - since_s), limit_s), limit_s)
         near = np.linalg.norm(particles.place - start, axis=1) < 1

@@ -208,13 +208,17 @@ def find_stations(branches: Sequence["Branch"], surface: Mesh, nodes: Nodes) -> 
     shape = len(picked), nodes.count
     near = np.abs(heights) <= nodes.spacing_mm
     return Stations(
-        branch, row, points, directions,
-        np.array([branches[k].way_mm[j] for k, j in picked]), np.array([branches[k].radius_mm[j] for k, j in picked]),
+        branch,
+        row,
+        points,
+        directions,
+        np.array([branches[k].way_mm[j] for k, j in picked]),
+        np.array([branches[k].radius_mm[j] for k, j in picked]),
         area,
         csr_array((areas, (numbers, rows)), shape=shape),
         csr_array((_at_section(numbers, areas, heights, len(picked)), (numbers, rows)), shape=shape),
         csr_array((np.ones(near.sum()), (numbers[near], rows[near])), shape=shape),
-    )  # fmt: skip
+    )
 
 
 _NONE = (np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0), np.empty(0))

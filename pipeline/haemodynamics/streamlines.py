@@ -87,7 +87,14 @@ def _repeated(nodes: Nodes) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
 
 
 def seeds_at(openings: Iterable[Opening], grid: Grid, count: int) -> NDArray[np.float64]:
-    """About `count` points inside the inlets, shared by area, evenly over each section (a sunflower), (S, 3), mm."""
+    """About `count` points inside the inlets, shared by area, evenly over each section (a sunflower), (S, 3), mm.
+
+    Parameters
+    ----------
+    openings : of which the inlets count.
+    grid : the velocity, in which a seed must lie.
+    count : how many are wanted.
+    """
     inlets = [opening for opening in openings if opening.role == "inlet"]
     area = sum(opening.area_mm2 for opening in inlets)
     points = []
@@ -154,6 +161,16 @@ def streamlines(grid: Grid, seeds_mm: NDArray[np.float64], both: bool = False) -
 def streamlines_from_inlets(grid: Grid, openings: Iterable[Opening], count: int) -> list[NDArray[np.float64]]:
     """Streamlines from the inlets, and up to a quarter more through parts of the lumen that these do not reach; without
     openings all of them spread over the fluid.
+
+    Parameters
+    ----------
+    grid : the velocity.
+    openings : of the vessel; may be empty.
+    count : streamlines that are wanted.
+
+    Returns
+    -------
+    Each (P, 5): x, y, z in mm, speed in m/s, time since the seed in s.
     """
     openings = tuple(openings)
     lines = streamlines(grid, seeds_at(openings, grid, count)) if openings else []

@@ -119,36 +119,62 @@ class Figures:
 
 FIGURES = (
     Figures(
-        "flow", "flow through the openings", ("openings.flow", "openings.monitored", "openings.mean_speed"),
-        (*SETTLED, "flow balance", "flow balance of the velocity field", "inflow against imposed",
-         "first harmonic lost to compressibility"),
+        "flow",
+        "flow through the openings",
+        ("openings.flow", "openings.monitored", "openings.mean_speed"),
+        (
+            *SETTLED,
+            "flow balance",
+            "flow balance of the velocity field",
+            "inflow against imposed",
+            "first harmonic lost to compressibility",
+        ),
     ),
     Figures(
-        "speed", "speeds",
-        ("peak_speed", "kinetic_energy_j", "mach_max", "openings.peak_speed", "openings.reynolds", "openings.womersley",
-         "volume.mean_speed", "volume.kinetic"),
+        "speed",
+        "speeds",
+        (
+            "peak_speed",
+            "kinetic_energy_j",
+            "mach_max",
+            "openings.peak_speed",
+            "openings.reynolds",
+            "openings.womersley",
+            "volume.mean_speed",
+            "volume.kinetic",
+        ),
         (*SETTLED, *_NODES, *_FLUID, "flow balance"),
     ),
     Figures(
-        "pressure", "pressures and pressure drops", ("pressure_drops", "openings.pressure", "openings.total_pressure"),
+        "pressure",
+        "pressures and pressure drops",
+        ("pressure_drops", "openings.pressure", "openings.total_pressure"),
         _PRESSURE,
     ),
     Figures("wall", "wall shear stress", ("wall.shear", "wall.low_shear"), _WALL, needs_wall=True),
     Figures("oscillation", "oscillatory shear index and what follows from it", ("wall.osi",), _WALL, needs_wall=True),
     Figures(
-        "along", "figures along the centreline and at narrow places", ("centreline", "stenoses"),
-        (*_PRESSURE, "flow along the centreline", "wall without a fit"), needs_wall=True,
+        "along",
+        "figures along the centreline and at narrow places",
+        ("centreline", "stenoses"),
+        (*_PRESSURE, "flow along the centreline", "wall without a fit"),
+        needs_wall=True,
     ),
     Figures(
-        "volume", "dissipation, vortices and other figures of the lumen", ("volume",), (*SETTLED, *_NODES, *_FLUID),
+        "volume",
+        "dissipation, vortices and other figures of the lumen",
+        ("volume",),
+        (*SETTLED, *_NODES, *_FLUID),
         needs_wall=True,
     ),
     Figures("energy", "balance of energy", ("energy",), (*SETTLED, *_NODES, *_FLUID, "energy not accounted for")),
     Figures(
-        "particles", "ages and paths of particles", (),
+        "particles",
+        "ages and paths of particles",
+        (),
         (*SETTLED, *_NODES, "flow balance", "particles lost at the wall"),
     ),
-)  # fmt: skip
+)
 """In the order of the report; particles are judged where they are known."""
 
 
@@ -222,7 +248,17 @@ def worst(states: Iterable[State]) -> State:
 
 
 def trust_of(trust: Sequence[Mapping[str, Any]], quantity: str, name: str) -> str:
-    """What a row of ``indices.csv`` is worth; empty where nothing is said of it."""
+    """What a row of ``indices.csv`` is worth; empty where nothing is said of it.
+
+    Parameters
+    ----------
+    trust : what ``indices.json`` says of the groups of figures.
+    quantity, name : of the row.
+
+    Returns
+    -------
+    ``good``, ``reservation``, ``unusable``, or empty.
+    """
     if quantity.startswith("sacs."):
         wall = " wall" if any(word in quantity for word in ("shear", "osi")) else ""
         return next((each["state"] for each in trust if each["key"] == f"sac {name}{wall}"), "")

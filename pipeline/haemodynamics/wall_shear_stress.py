@@ -134,7 +134,14 @@ def fit_to_wall(nodes_mm: NDArray[np.float64], spacing_mm: float, wall: Wall, fi
 
 
 def fit_nodes_to_wall(nodes: Nodes, wall: Wall, fit_nodes: float) -> WallFit:
-    """:func:`fit_to_wall` with the images of the nodes beyond the periods of a lattice that repeats."""
+    """:func:`fit_to_wall` with the images of the nodes beyond the periods of a lattice that repeats.
+
+    Parameters
+    ----------
+    nodes : the lattice.
+    wall : the wall without caps.
+    fit_nodes : radius of the fit, in spacings.
+    """
     reach = WIDENING[-1] * fit_nodes * nodes.spacing_mm
     points = nodes.points_mm()
     rows = _near(points, wall.mesh.points_mm, reach) if not any(nodes.periodic) else np.arange(nodes.count)
@@ -257,7 +264,14 @@ def surface_gradient(wall: Wall, values: NDArray[np.floating]) -> NDArray[np.flo
 
 
 def near_openings(wall: Wall, openings: Iterable[Opening], distance_mm: float) -> NDArray[np.bool_]:
-    """Which vertices lie within a distance of a cap's plane and beside that cap, (V,)."""
+    """Which vertices lie within a distance of a cap's plane and beside that cap, (V,).
+
+    Parameters
+    ----------
+    wall : the wall without caps.
+    openings : whose caps count.
+    distance_mm : from a cap's plane; from its centre, two of its radii and as much.
+    """
     near = np.zeros(len(wall.normals), bool)
     for opening in openings:
         offset = wall.mesh.points_mm - np.asarray(opening.centre_mm)

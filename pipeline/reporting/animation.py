@@ -178,9 +178,12 @@ def draw_flat(
     if lines:
         pieces = np.concatenate([np.stack((line[:-1], line[1:]), axis=1) for line in lines])
         drawn = LineCollection(
-            list(view.project(pieces[..., :3])), cmap=figures.SPEED_COLOURS, norm=mpl.colors.Normalize(*speeds),
-            linewidths=2 * THICK * radius_mm * scale * 0.72, capstyle="round",
-        )  # fmt: skip
+            list(view.project(pieces[..., :3])),
+            cmap=figures.SPEED_COLOURS,
+            norm=mpl.colors.Normalize(*speeds),
+            linewidths=2 * THICK * radius_mm * scale * 0.72,
+            capstyle="round",
+        )
         drawn.set_array(pieces[..., 3].mean(axis=1))
         axes.add_collection(drawn)
     canvas.draw()

@@ -71,9 +71,7 @@ def read_centreline_profile(path: Path) -> list[BranchLine]:
             f"{path}: cannot be read as values along the centreline ({error}); run postprocess again"
         ) from None
     begins = _begins(ends, {branch: float(way.max()) for branch, way in ways.items()})
-    return [
-        BranchLine(branch, *ends[branch], begins[branch] + ways[branch], values[branch]) for branch in groups
-    ]  # fmt: skip
+    return [BranchLine(branch, *ends[branch], begins[branch] + ways[branch], values[branch]) for branch in groups]
 
 
 def _begins(ends: dict[str, tuple[str, str]], lengths: dict[str, float]) -> dict[str, float]:

@@ -3,12 +3,13 @@
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
-from pipeline.haemodynamics.trust import FIGURES, check, judge, state_of
+from pipeline.reporting.case_evidence import Evidence
 from pipeline.reporting.figures import opening_colours
+from pipeline.reporting.key_figures import key_figures
 from pipeline.reporting.tables import DASH, Rows, column, facts, number, percent
+from pipeline.reporting.trust_rows import across, by_state, check_shown, search_words, trust_judged, trust_rows
 from pipeline.reporting.wording import BRANCHES, ENERGY, RESIDENCE, SAC, STENOSES, VOLUME, table_rows, tabled
 from pipeline.segmentation.page import LABELS, PER_PERCENT, threshold_curve
 from pipeline.segmentation.page import figures as mask_figures
@@ -24,62 +25,11 @@ GIVEN = {
 }
 """What must be said where no image leads to the lumen."""
 
-MEANING = {
-    "converged": "the flow settled before the run ended",
-    "mean of an unsteady flow": "the flow fluctuates under steady conditions: its mean was taken for long enough",
-    "flow balance": "what flows in less what flows out, counted by the solver, as a part of the inflow",
-    "flow balance of the velocity field": "the same, read off the velocity just inside the openings",
-    "inflow against imposed": "flow through the inlet, read off the velocity, against the flow that was set",
-    "flow along the centreline": "largest difference of the flow from section to section of a branch",
-    "nodes across the narrowest place": "points of the lattice across the narrowest place through which blood passes",
-    "nodes across": "points of the lattice across the narrowest opening; more of them, finer wall shear stress",
-    "Mach number": "largest speed over that of sound in the model; small, so that blood stays incompressible",
-    "first harmonic lost to compressibility": "largest part of an outlet's pulse that the model's compressible fluid is"
-    " expected to take up, or to add where it is less than 0",
-    "wall without a fit": "part of the wall whose stress comes from a single node",
-    "difference of the last two cycles": "largest difference in velocity, flow and pressure",
-    "standard error of the mean": "how well the means of the fluctuating flow are known",
-    "nodes with eddy viscosity": "part of the nodes at which the model adds viscosity, where the lattice is too coarse",
-    "pressure drop too large by": "at most, as measured at this grid Reynolds number with 12 to 14 nodes across",
-    "energy not accounted for": "power that enters and is found neither leaving, nor lost to friction, nor stored",
-    "particles lost at the wall": "part of the particles that numerical error carried out of the fluid",
-    "nodes across the neck": "points of the lattice across the neck of the sac",
-    "inflow that stays in the sac": "part of the sac's inflow that does not come out again, which should be none",
-}
-"""What each check is about, by its name."""
-
 LIMIT_PRESSURE_RATIO = (
     "A measured fractional flow reserve is a ratio of mean pressures at the largest flow that drugs bring about; at"
     " 0.80 or less a coronary stenosis takes treatment (Tonino et al. 2009, doi:10.1056/NEJMoa0807611). The ratio"
     " here holds for the flow that was assumed, and is no such measurement."
 )
-
-
-@dataclass(frozen=True)
-class Evidence:
-    """What the stages wrote.
-
-    Attributes
-    ----------
-    indices, summary : ``indices.json``, ``solve.json``.
-    openings : of the vessel.
-    geometry : how the surface was made, from ``openings.json``.
-    image, segmentation : ``series.json``, ``segmentation.json``; none where the case enters with a mask or a surface.
-    tree : ``centreline.json``; none where the vessel has no centreline.
-    particles, grid : ``particles.json``, ``grid_convergence.json``; none where they were not made.
-    records : provenance by stage.
-    """
-
-    indices: Mapping[str, Any]
-    summary: Mapping[str, Any]
-    openings: tuple[Opening, ...]
-    geometry: Mapping[str, Any]
-    image: Mapping[str, Any] | None
-    segmentation: Mapping[str, Any] | None
-    tree: Mapping[str, Any] | None
-    particles: Mapping[str, Any] | None
-    grid: Mapping[str, Any] | None
-    records: Mapping[str, Mapping[str, Any]]
 
 
 def context(given: Evidence) -> dict[str, Any]:
@@ -88,7 +38,7 @@ def context(given: Evidence) -> dict[str, Any]:
     grid = given.grid or {}
     warned = (mask, indices, grid, given.particles or {})
     unsettled = indices.get("unsettled")
-    trust = _trust(given)
+    trust = trust_judged(given)
     warnings = [warning for each in warned for warning in each.get("warnings", ()) if warning != unsettled]
     return {
         "unsettled": unsettled,
@@ -97,10 +47,10 @@ def context(given: Evidence) -> dict[str, Any]:
         "trusted": not warnings
         and all(check["passed"] for check in indices["checks"])
         and all(each["state"] == "good" for each in trust),
-        "usable": _by_state(trust),
-        "trust": {each["key"]: _trust_rows(each) for each in trust},
-        "across": _across(indices["checks"]),
-        "checks": [_check(check) for check in indices["checks"]],
+        "usable": by_state(trust),
+        "trust": {each["key"]: trust_rows(each) for each in trust},
+        "across": across(indices["checks"]),
+        "checks": [check_shown(check) for check in indices["checks"]],
         "figures_first": key_figures(given),
         **_flow(given),
         "wall": _wall_rows(indices["wall"]),
@@ -150,7 +100,7 @@ def _flow(given: Evidence) -> dict[str, Any]:
         "ratio_limit": LIMIT_PRESSURE_RATIO if any(drop.get("pressure_ratio") for drop in drops) else None,
         "stenoses": tabled(indices.get("stenoses", ()), STENOSES),
         "sacs": [(str(sac["name"]), table_rows(sac, SAC)) for sac in sacs],
-        "sac_search": _search(indices),
+        "sac_search": search_words(indices),
         "volume": table_rows(indices.get("volume", {}), VOLUME),
         "energy": table_rows(indices.get("energy", {}), ENERGY),
         "along_branches": tabled([each for each in branches if each["leads_to_opening"]], BRANCHES),
@@ -184,154 +134,6 @@ def _outcome(summary: Mapping[str, Any]) -> list[tuple[str, str]]:
     ]
 
 
-def _trust(given: Evidence) -> list[Mapping[str, Any]]:
-    """What groups of figures are worth: those of ``indices.json``, and the particles where there are any."""
-    found: list[Mapping[str, Any]] = list(given.indices.get("trust", ()))
-    if given.particles:
-        group = next(each for each in FIGURES if each.key == "particles")
-        lost = given.particles.get("in_volume", {}).get("lost_share")
-        own = [] if lost is None else [check("particles lost at the wall", "%", lost, "")]
-        found.append(judge(group, [*given.indices["checks"], *own]))
-    return found
-
-
-STATE_WORDS: Mapping[str, str] = {"good": "good", "reservation": "with reservation", "unusable": "not usable"}
-
-
-def _trust_rows(judged: Mapping[str, Any]) -> dict[str, Any]:
-    """What a group of figures is worth, in words: why, where it is not good, else what it rests on."""
-    state = judged["state"]
-    shown = [each for each in judged["evidence"] if state == "good" or each["state"] != "good"]
-    why = "; ".join(_evidence_words(each) for each in shown)
-    return {"state": state, "words": STATE_WORDS[state], "why": why}
-
-
-def _evidence_words(evidence: Mapping[str, Any]) -> str:
-    if isinstance(evidence["value"], bool):
-        return str(evidence["name"]) if evidence["value"] else f"not {evidence['name']}"
-    value = percent(evidence["value"]) if evidence["unit"] == "%" else number(evidence["value"])
-    if evidence["state"] == "good":
-        return f"{evidence['name']} {value}"
-    if "usual" in evidence:
-        return f"{evidence['name']} {value} (unusual: {evidence['usual'][0]:g} to {evidence['usual'][1]:g} are usual)"
-    limit = percent(evidence["limit"]) if evidence["unit"] == "%" else f"{evidence['limit']:g}"
-    return f"{evidence['name']} {value} (good {'from' if evidence['at_least'] else 'up to'} {limit})"
-
-
-def _by_state(trust: Sequence[Mapping[str, Any]]) -> list[tuple[str, str, list[str]]]:
-    """Which figures are good, usable with reservation, and not usable: state, words, figures with the reasons."""
-    found = []
-    for state, words_of in STATE_WORDS.items():
-        groups = [each for each in trust if each["state"] == state]
-        label = [
-            each["figures"] if state == "good" else f"{each['figures']}: {_trust_rows(each)['why']}" for each in groups
-        ]
-        if groups:
-            found.append((state, words_of, label))
-    return found
-
-
-def _across(checks: Sequence[Mapping[str, Any]]) -> str | None:
-    """Nodes across the narrowest place or opening, in words; none where nothing was counted."""
-    counted = [each["value"] for each in checks if each["name"] in ("nodes across", "nodes across the narrowest place")]
-    return f"{number(min(counted))} nodes across its narrowest place" if counted else None
-
-
-def _search(indices: Mapping[str, Any]) -> dict[str, Any] | None:
-    """How many sacs there are, how they were looked for, and the nearest candidate that was none."""
-    if (search := indices.get("sac_search")) is None:
-        return None
-    sacs = indices.get("sacs", ())
-    marked = sum(sac["found_by"] == "neck plane" for sac in sacs)
-    nothing = "None found" if search["searched"] else "None marked"
-    counted = f"{len(sacs)} {'sac' if len(sacs) == 1 else 'sacs'}" if sacs else nothing
-    by = f" ({marked} marked, {len(sacs) - marked} found)" if sacs else ""
-    refused = max(search["refused"], key=lambda each: each["wideness_radii"], default=None)
-    nearest = None
-    if refused:
-        place = ", ".join(f"{x:.1f}" for x in refused["place_mm"])
-        nearest = f"The nearest candidate that was refused, at ({place}) mm: {refused['reason']}."
-    elif search["widest"] is not None:
-        nearest = f"Elsewhere the wall reaches at most {number(search['widest'])} radii from the parent's line."
-    return {"count": f"{counted}{by}.", "rule": search["rule"], "nearest": nearest}
-
-
-def _meaning(name: str) -> str:
-    """What a check is about; that of a sac by the name of the check alone."""
-    return MEANING.get(name) or MEANING.get(name.partition(" of ")[0], "")
-
-
-def _check(check: Mapping[str, Any]) -> dict[str, Any]:
-    shown = {
-        "name": check["name"], "passed": check["passed"], "meaning": _meaning(check["name"]),
-        "state": STATE_WORDS[state_of(check)],
-    }  # fmt: skip
-    if isinstance(check["value"], bool):
-        return shown | {"value": "yes" if check["value"] else "no", "limit": ""}
-    if "usual" in check:
-        low, high = check["usual"]
-        value = f"{number(check['value'])} {check['unit']}".rstrip()
-        return shown | {"value": value, "limit": f"usual: {low:g} to {high:g}", "meaning": check["source"]}
-    in_percent = check["unit"] == "%"
-    value = percent(check["value"]) if in_percent else number(check["value"])
-    limit = f"{100 * check['limit']:g} %" if in_percent else f"{check['limit']:g}"
-    return shown | {"value": value, "limit": f"{'at least' if check.get('at_least') else 'at most'} {limit}"}
-
-
-def key_figures(given: Evidence) -> list[dict[str, Any]]:
-    """Key figures, each with the key of what it is worth, and with what is usual where a range is established."""
-    indices = given.indices
-    inlets = [opening for opening in indices["openings"] if opening["role"] == "inlet"]
-    drop = max(indices["pressure_drops"], key=lambda each: abs(each["drop_pa"]), default=None)
-    wall, averaged = indices["wall"], "time-averaged " if indices["times"] > 1 else ""
-    found = [
-        _figure("peak speed", number(indices["peak_speed_m_s"]), "m/s", "speed", _mach(given),
-                _index(given.grid, "speed")),
-        _figure(f"mean {averaged}wall shear stress", number(wall["shear_mean_pa"]), "Pa", "wall",
-                "usual in arteries: 1 to 7 Pa", _index(given.grid, "shear", "mean")),
-        _figure(f"99th percentile of the {averaged}wall shear stress", number(wall["shear_p99_pa"]), "Pa",
-                "wall", "", _index(given.grid, "shear", "99")),
-        _figure("of the wall below 0.4 Pa", f"{100 * wall['low_shear_fraction']['0.4 Pa']:.1f}", "%", "wall",
-                "below 0.4 Pa walls are prone to plaque", _index(given.grid, "low")),
-    ]  # fmt: skip
-    if inlets:
-        flow = number(sum(opening["flow_ml_s"] for opening in inlets))
-        imposed = [opening["imposed_flow_ml_s"] for opening in inlets if opening["imposed_flow_ml_s"]]
-        set_to = f"imposed: {number(sum(imposed))} mL/s" if imposed else ""
-        found.insert(0, _figure("inflow", flow, "mL/s", "flow", set_to, _index(given.grid, "inflow")))
-    if drop:
-        name = f"pressure drop, {drop['inlet']} to {drop['outlet']} ({number(drop['drop_pa'])} Pa)"
-        value = number(drop["drop_mmhg"])
-        found.insert(2, _figure(name, value, "mmHg", "pressure", "", _index(given.grid, "pressure")))
-    if "osi_mean" in wall:
-        usual = "0: one direction; 0.5: to and fro"
-        found.append(
-            _figure("mean oscillatory shear index", number(wall["osi_mean"]), "", "oscillation", usual,
-                    _index(given.grid, "oscillatory"))
-        )  # fmt: skip
-    return found
-
-
-def _figure(name: str, value: str, unit: str, trust: str, usual: str, index: str | None) -> dict[str, Any]:
-    return {"name": name, "value": value, "unit": unit, "trust": trust, "usual": usual, "index": index}
-
-
-def _mach(given: Evidence) -> str:
-    """The Mach number that was reached and the one that was expected."""
-    expected = given.summary["numbers"].get("expected_mach")
-    foreseen = f", {number(expected)} expected" if expected else ""
-    return f"Mach number {number(given.summary['mach'])}{foreseen}"
-
-
-def _index(grid: Mapping[str, Any] | None, *words_in: str) -> str | None:
-    """The grid convergence index of the first quantity whose name has all words; none where there is none."""
-    for quantity in (grid or {}).get("quantities", ()):
-        name = words(quantity["name"]).lower()
-        if quantity["gci"] is not None and all(word in name for word in words_in):
-            return f"grid convergence index {percent(quantity['gci'])}"
-    return None
-
-
 def _grid_rows(grid: Mapping[str, Any]) -> tuple[list[str], Rows]:
     """A row for each quantity of the study of the grid: its values from coarse to fine, order, limit and index."""
     if not grid.get("quantities"):
@@ -349,15 +151,25 @@ def _grid_rows(grid: Mapping[str, Any]) -> tuple[list[str], Rows]:
 
 
 FLOW_COLUMNS = {
-    "radius_mm": "radius (mm)", "flow_ml_s": "flow (mL/s)", "imposed_flow_ml_s": "imposed (mL/s)",
-    "flow_share": "share of the flow (%)", "flow_min_ml_s": "least flow (mL/s)", "flow_max_ml_s": "largest flow (mL/s)",
-    "mean_speed_m_s": "mean speed (m/s)", "peak_speed_m_s": "peak speed (m/s)", "reynolds": "Reynolds number",
-    "reynolds_peak": "Reynolds number at peak flow", "womersley": "Womersley number",
-}  # fmt: skip
+    "radius_mm": "radius (mm)",
+    "flow_ml_s": "flow (mL/s)",
+    "imposed_flow_ml_s": "imposed (mL/s)",
+    "flow_share": "share of the flow (%)",
+    "flow_min_ml_s": "least flow (mL/s)",
+    "flow_max_ml_s": "largest flow (mL/s)",
+    "mean_speed_m_s": "mean speed (m/s)",
+    "peak_speed_m_s": "peak speed (m/s)",
+    "reynolds": "Reynolds number",
+    "reynolds_peak": "Reynolds number at peak flow",
+    "womersley": "Womersley number",
+}
 PRESSURE_COLUMNS = {
-    "pressure_pa": "pressure (Pa)", "pressure_mmhg": "pressure (mmHg)", "pressure_min_pa": "lowest (Pa)",
-    "pressure_max_pa": "highest (Pa)", "total_pressure_pa": "total pressure (Pa)",
-}  # fmt: skip
+    "pressure_pa": "pressure (Pa)",
+    "pressure_mmhg": "pressure (mmHg)",
+    "pressure_min_pa": "lowest (Pa)",
+    "pressure_max_pa": "highest (Pa)",
+    "total_pressure_pa": "total pressure (Pa)",
+}
 """Columns of the tables of openings; those without a value are left out."""
 
 OF_PULSE = ("flow_min_ml_s", "flow_max_ml_s", "reynolds_peak", "pressure_min_pa", "pressure_max_pa")
@@ -429,12 +241,16 @@ def left_out_rows(given: Evidence) -> Rows:
     inflow = sum(abs(each["flow_ml_s"]) for each in given.indices["openings"] if each["role"] == "inlet")
     return [
         (
-            f"{each['from']} to {each['to']}", ", ".join(f"{x:.1f}" for x in each["place_mm"]), became,
-            number(each["radius_mm"]), f"{each['nodes_across']:.1f}", percent(each["flow_share"]),
+            f"{each['from']} to {each['to']}",
+            ", ".join(f"{x:.1f}" for x in each["place_mm"]),
+            became,
+            number(each["radius_mm"]),
+            f"{each['nodes_across']:.1f}",
+            percent(each["flow_share"]),
             number(each["flow_share"] * inflow),
         )
         for each, became in kinds
-    ]  # fmt: skip
+    ]
 
 
 SURFACES = {"before": "as first made", "after": "as used"}
@@ -455,9 +271,11 @@ def angle_histograms(geometry: Mapping[str, Any]) -> dict[str, list[int]]:
 
 
 WALL_FIGURES = {
-    "area_mm2", "counted_area_mm2", "osi_mean",
+    "area_mm2",
+    "counted_area_mm2",
+    "osi_mean",
     *(f"shear_{which}_pa" for which in ("mean", "min", "p01", "median", "p99", "max")),
-}  # fmt: skip
+}
 """Keys of the wall's statistics that have words of their own."""
 
 

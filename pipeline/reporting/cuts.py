@@ -133,6 +133,12 @@ def _tangent(line: NDArray[np.float64], at: int) -> NDArray[np.float64]:
 def view_across(centre_mm: NDArray[np.float64], along: NDArray[np.float64], radius_mm: float) -> View:
     """The view of a cut across a vessel, against the flow, with the patient's head up, or the front where the vessel
     runs along the body.
+
+    Parameters
+    ----------
+    centre_mm : (3,) of the cut, LPS.
+    along : (3,) unit vector of the flow.
+    radius_mm : of the vessel there.
     """
     reference = np.array([0.0, 0.0, 1.0]) if abs(along[2]) < 0.9 else np.array([0.0, -1.0, 0.0])
     up = reference - (reference @ along) * along

@@ -87,7 +87,15 @@ def geometry_figure(image: NDArray[np.uint8], view: View, openings: Iterable[Ope
 def centreline_figure(
     image: NDArray[np.uint8], view: View, openings: Iterable[Opening], limits: tuple[float, float]
 ) -> Figure:
-    """The centreline in the wall, with the openings named and the colour bar of the radius."""
+    """The centreline in the wall, with the openings named and the colour bar of the radius.
+
+    Parameters
+    ----------
+    image : (H, W, 3), as it was drawn.
+    view : that it was drawn from.
+    openings : that are named.
+    limits : of the colours, radii in mm.
+    """
     with mpl.rc_context(STYLE):
         figure, panels = _panels(1, 1, view, 6.0)
         _picture(panels[0], image, view)
@@ -105,9 +113,16 @@ def _name_openings(axes: Axes, view: View, openings: Iterable[Opening]) -> None:
         away = away / max(np.hypot(*away), 0.3) * (0.3 * opening.radius_mm + 0.025 * view.height_mm)
         x, y = place + away
         axes.text(
-            x, y, opening.name, color="white", weight="bold", ha=_side(away[0]), va="center", zorder=5,
+            x,
+            y,
+            opening.name,
+            color="white",
+            weight="bold",
+            ha=_side(away[0]),
+            va="center",
+            zorder=5,
             bbox={"boxstyle": "round,pad=0.3", "facecolor": colours[opening.id], "edgecolor": "white"},
-        )  # fmt: skip
+        )
 
 
 def _side(x: float) -> str:
@@ -115,7 +130,14 @@ def _side(x: float) -> str:
 
 
 def speed_figure(image: NDArray[np.uint8], view: View, limits: tuple[float, float]) -> Figure:
-    """Streamlines in the wall, with the colour bar of the speed."""
+    """Streamlines in the wall, with the colour bar of the speed.
+
+    Parameters
+    ----------
+    image : (H, W, 3), as it was drawn.
+    view : that it was drawn from.
+    limits : of the colours, m/s.
+    """
     with mpl.rc_context(STYLE):
         figure, panels = _panels(1, 1, view, 6.0)
         _picture(panels[0], image, view)
@@ -124,7 +146,14 @@ def speed_figure(image: NDArray[np.uint8], view: View, limits: tuple[float, floa
 
 
 def wall_figure(images: Sequence[NDArray[np.uint8]], views: Sequence[View], shown: Quantity) -> Figure:
-    """The wall coloured by a quantity, from several sides with one colour bar."""
+    """The wall coloured by a quantity, from several sides with one colour bar.
+
+    Parameters
+    ----------
+    images : each (H, W, 3), as they were drawn.
+    views : that they were drawn from, in the same order.
+    shown : the quantity, with its colours and their limits.
+    """
     columns = len(views) if views[0].height_mm > views[0].width_mm else 2
     with mpl.rc_context(STYLE):
         figure, panels = _panels(-(-len(views) // columns), columns, views[0], 9.0, gap_in=0.1)
@@ -142,7 +171,13 @@ def direction_words(vector: NDArray[np.float64]) -> str:
 
 
 def slice_figure(section: Cut, speeds: tuple[float, float], pressures: tuple[float, float]) -> Figure:
-    """A cut along the vessel: speed with arrows along the velocity in it, and pressure."""
+    """A cut along the vessel: speed with arrows along the velocity in it, and pressure.
+
+    Parameters
+    ----------
+    section : the cut.
+    speeds, pressures : limits of the colours, m/s and Pa.
+    """
     with mpl.rc_context(STYLE):
         figure, panels = _panels(1, 2, section.view, 10.0, bar_in=1.8)
         _speed(panels[0], section, speeds, speeds[1])
@@ -187,9 +222,17 @@ def _speed(axes: Axes, cut: Cut, limits: tuple[float, float], longest_m_s: float
     arrows = section.in_plane_m_s[rows, columns].T / longest_m_s
     spacing = float(np.diff(section.right_mm[:2])[0]) * step
     axes.quiver(
-        section.right_mm[columns], section.up_mm[rows], *arrows, color="white", alpha=0.9, width=0.0035,
-        scale=1.0 / (2.2 * spacing), scale_units="xy", angles="xy", pivot="mid",
-    )  # fmt: skip
+        section.right_mm[columns],
+        section.up_mm[rows],
+        *arrows,
+        color="white",
+        alpha=0.9,
+        width=0.0035,
+        scale=1.0 / (2.2 * spacing),
+        scale_units="xy",
+        angles="xy",
+        pivot="mid",
+    )
 
 
 def _pressure(axes: Axes, cut: Cut, limits: tuple[float, float]) -> None:
@@ -243,9 +286,11 @@ def _frame(axes: Axes, view: View) -> None:
     axes.set_ylim(-half_height, half_height)
     letters = view.letters()
     for edge, x, y, ha, va in (
-        ("left", 0.005, 0.5, "left", "center"), ("right", 0.995, 0.5, "right", "center"),
-        ("top", 0.5, 0.995, "center", "top"), ("bottom", 0.5, 0.005, "center", "bottom"),
-    ):  # fmt: skip
+        ("left", 0.005, 0.5, "left", "center"),
+        ("right", 0.995, 0.5, "right", "center"),
+        ("top", 0.5, 0.995, "center", "top"),
+        ("bottom", 0.5, 0.005, "center", "bottom"),
+    ):
         axes.text(x, y, letters[edge], transform=axes.transAxes, ha=ha, va=va, color=FAINT, weight="bold")
     length = nice_length(view.width_mm / 5)
     x, y = -half_width * 0.96, -half_height * 0.97

@@ -30,7 +30,6 @@ PRESSURE_PERCENTILES = (0.5, 99.5)
 MAPPED = ("wall", "wall-osi", "wall-rrt", "wall-pressure")
 """Quantities of which there are still pictures, by their keys; the view to turn offers all."""
 
-
 WEBP_QUALITY = 88
 """Out of 100: lines and letters stay sharp."""
 
@@ -58,7 +57,15 @@ class Pictures:
     shown: dict[str, tuple[str, str, bytes]] = field(default_factory=dict)
 
     def add(self, key: str, title: str, png: bytes, more: str = "") -> None:
-        """Keep a figure under its caption, to which `more` is added."""
+        """Keep a figure under its caption, to which `more` is added.
+
+        Parameters
+        ----------
+        key : of the figure and of its caption.
+        title : above it.
+        png : the figure.
+        more : sentences behind the caption.
+        """
         self.shown[key] = (title, f"{caption(key)} {more}".strip(), png)
 
     def write(self, folder: Path) -> None:
@@ -138,7 +145,14 @@ def draw_still(pictures: Pictures, shown: Shown, lines: Sequence[NDArray[np.floa
 
 
 def draw_cuts(pictures: Pictures, shown: Shown, grid: Grid) -> None:
-    """Make the pictures of the cuts along and across the vessel; these need nothing to draw with."""
+    """Make the pictures of the cuts along and across the vessel; these need nothing to draw with.
+
+    Parameters
+    ----------
+    pictures : gets the figures.
+    shown : the flow that is shown, on the lattice.
+    grid : its velocity.
+    """
     wall = shown.wall
     surface = scene.closed(wall, scene.caps(wall, shown.nodes.openings))
     pressure = cuts.pressure_grid(shown.nodes, shown.pressure_pa)
@@ -224,7 +238,15 @@ def plot_record(
     openings: tuple[Opening, ...],
     period_s: float | None = None,
 ) -> None:
-    """Make the plots of the solver's record; of a periodic flow the last cycle, too."""
+    """Make the plots of the solver's record; of a periodic flow the last cycle, too.
+
+    Parameters
+    ----------
+    pictures : gets the figures.
+    monitor : columns of the solver's record by name.
+    openings : of the vessel; may be empty.
+    period_s : of the flow; none of a steady one.
+    """
     if openings and period_s:
         last = monitor["time_s"] > monitor["time_s"][-1] - (1 - 1e-6) * period_s
         cycle = plots.openings_figure({key: each[last] for key, each in monitor.items()}, openings)
@@ -238,8 +260,9 @@ def plot_record(
 def plot_waveforms(pictures: Pictures, waveforms: Mapping[str, Mapping[str, Any]]) -> None:
     """Make the plots of the waveforms that the solver was given, by name of the opening."""
     for unit, label, what in (
-        ("flow_ml_s", "flow (mL/s)", "flow into the vessel"), ("pressure_mmhg", "pressure (mmHg)", "pressure"),
-    ):  # fmt: skip
+        ("flow_ml_s", "flow (mL/s)", "flow into the vessel"),
+        ("pressure_mmhg", "pressure (mmHg)", "pressure"),
+    ):
         chosen = {name: waveform for name, waveform in waveforms.items() if unit in waveform}
         if chosen:
             figures_of = "; ".join(

@@ -55,39 +55,56 @@ KINDS: Mapping[str, Kind] = {
     "TAWSS (Pa)": Kind("wall", "time-averaged wall shear stress", "inferno", SHEAR_NOTE),
     "WSS magnitude (Pa)": Kind("wall", "wall shear stress", "inferno", SHEAR_NOTE),
     "peak WSS (Pa)": Kind(
-        "wall-peak", "peak wall shear stress", "inferno",
+        "wall-peak",
+        "peak wall shear stress",
+        "inferno",
         "The largest wall shear stress of the cycle, at each place by itself. There is no established limit.",
     ),
     "OSI": Kind(
-        "wall-osi", "oscillatory shear index", "viridis",
+        "wall-osi",
+        "oscillatory shear index",
+        "viridis",
         "0: the stress always points the same way; 0.5: to and fro. There is no established limit (He and Ku 1996,"
-        " doi:10.1115/1.2795948).", limits=(0.0, 0.5),
+        " doi:10.1115/1.2795948).",
+        limits=(0.0, 0.5),
     ),
     "RRT (1/Pa)": Kind(
-        "wall-rrt", "relative residence time", "magma",
+        "wall-rrt",
+        "relative residence time",
+        "magma",
         "High where blood stays near the wall. It compares places in one vessel; there is no established limit"
-        " (Himburg et al. 2004, doi:10.1152/ajpheart.00897.2003).", percentile=95.0,
+        " (Himburg et al. 2004, doi:10.1152/ajpheart.00897.2003).",
+        percentile=95.0,
     ),
     "ECAP (1/Pa)": Kind(
-        "wall-ecap", "endothelial cell activation potential", "magma",
+        "wall-ecap",
+        "endothelial cell activation potential",
+        "magma",
         "Oscillatory shear index over mean stress: high where the stress is weak and goes to and fro. There is no"
-        " established limit (Di Achille et al. 2014, doi:10.1098/rspa.2014.0163).", percentile=95.0,
+        " established limit (Di Achille et al. 2014, doi:10.1098/rspa.2014.0163).",
+        percentile=95.0,
     ),
     "transverse WSS (Pa)": Kind(
-        "wall-transverse", "transverse wall shear stress", "inferno",
+        "wall-transverse",
+        "transverse wall shear stress",
+        "inferno",
         "The part of the stress across its mean direction, averaged over the cycle. There is no established limit"
         " (Peiffer et al. 2013, doi:10.1016/j.jbiomech.2013.08.003).",
     ),
     "TAWSS gradient (Pa/mm)": Kind(
-        "wall-gradient", "gradient of the time-averaged wall shear stress", "plasma",
+        "wall-gradient",
+        "gradient of the time-averaged wall shear stress",
+        "plasma",
         "How fast the mean stress changes along the wall. There is no established limit.",
     ),
     "pressure (Pa)": Kind(
-        "wall-pressure", "pressure", "cividis",
+        "wall-pressure",
+        "pressure",
+        "cividis",
         "Above the reference that is set at the outlets: differences count, it is not the patient's blood pressure.",
         from_zero=False,
     ),
-}  # fmt: skip
+}
 """By the names of the arrays, in the order in which they are offered."""
 
 SHEAR = ("TAWSS (Pa)", "WSS magnitude (Pa)")

@@ -123,7 +123,18 @@ class Canvas:
 
 
 def draw(actors: Sequence[vtkActor], views: Sequence[View], longest: int) -> list[NDArray[np.uint8]]:
-    """Pictures of the same actors from several points of view, all of one size; see :class:`Canvas`."""
+    """Pictures of the same actors from several points of view, all of one size; see :class:`Canvas`.
+
+    Parameters
+    ----------
+    actors : what is drawn.
+    views : from where; all of one size.
+    longest : pixels along the longer side.
+
+    Returns
+    -------
+    Each (H, W, 3) uint8.
+    """
     with Canvas(views[0], longest) as canvas:
         return [canvas.picture(actors, view) for view in views]
 
@@ -177,7 +188,15 @@ def see_through_actors(wall: Mesh) -> list[vtkActor]:
 
 
 def coloured_actor(mesh: Mesh, values: NDArray[np.floating], limits: tuple[float, float], colours: str) -> vtkActor:
-    """A surface coloured by values at its points, (P,), through a matplotlib colour map."""
+    """A surface coloured by values at its points, (P,), through a matplotlib colour map.
+
+    Parameters
+    ----------
+    mesh : the surface, mm.
+    values : (P,) at its points.
+    limits : values of the first and the last colour.
+    colours : name of a matplotlib colour map.
+    """
     polydata = mesh.to_vtk()
     polydata.GetCellData().Initialize()
     polydata.GetPointData().SetScalars(numpy_to_vtk(np.ascontiguousarray(values, np.float32), deep=True))
@@ -189,7 +208,15 @@ def coloured_actor(mesh: Mesh, values: NDArray[np.floating], limits: tuple[float
 def tube_actor(
     lines: Sequence[NDArray[np.float64]], radius_mm: float, limits: tuple[float, float], colours: str
 ) -> vtkActor:
-    """Tubes along lines, each (P, 4): x, y, z in mm and the value that colours it."""
+    """Tubes along lines, each (P, 4): x, y, z in mm and the value that colours it.
+
+    Parameters
+    ----------
+    lines : each (P, 4).
+    radius_mm : of the tubes.
+    limits : values of the first and the last colour.
+    colours : name of a matplotlib colour map.
+    """
     table = np.concatenate(lines)
     offsets = np.concatenate(([0], np.cumsum([len(line) for line in lines]))).astype(np.int64)
     polydata, points, cells = vtkPolyData(), vtkPoints(), vtkCellArray()
@@ -219,7 +246,15 @@ def arrow_actor(
     limits: tuple[float, float],
     colours: str,
 ) -> vtkActor:
-    """Arrows of one length at points, (P, 3), along a velocity, (P, 3), coloured by its size."""
+    """Arrows of one length at points, (P, 3), along a velocity, (P, 3), coloured by its size.
+
+    Parameters
+    ----------
+    points_mm, velocity : (P, 3), (x, y, z), LPS.
+    length_mm : of the arrows.
+    limits : values of the first and the last colour, in the unit of the velocity.
+    colours : name of a matplotlib colour map.
+    """
     polydata, points = vtkPolyData(), vtkPoints()
     points.SetData(numpy_to_vtk(np.ascontiguousarray(points_mm), deep=True))
     polydata.SetPoints(points)

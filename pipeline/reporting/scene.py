@@ -81,7 +81,15 @@ def front_view(points_mm: NDArray[np.float64], margin: float = 0.12) -> View:
 
 
 def around(points_mm: NDArray[np.float64], view: View, degrees: Iterable[float], margin: float = 0.12) -> list[View]:
-    """Views after walking around the vertical of the picture, to the viewer's right, all of one size."""
+    """Views after walking around the vertical of the picture, to the viewer's right, all of one size.
+
+    Parameters
+    ----------
+    points_mm : (P, 3) that all views must show, LPS.
+    view : that the walk starts from.
+    degrees : of the way around, one for each view.
+    margin : around what is shown, as a part of its size.
+    """
     angles = [np.deg2rad(each) for each in degrees]
     towards = [np.cos(angle) * view.toward + np.sin(angle) * view.right for angle in angles]
     views = [_fitted(points_mm, view.up, toward, margin) for toward in towards]
@@ -146,7 +154,15 @@ class Slice:
 
 
 def lengthwise_slice(grid: Grid, surface: Mesh, view: View, through_mm: NDArray[np.float64]) -> Slice:
-    """The slice parallel to the picture through a point; `surface` is the closed wall."""
+    """The slice parallel to the picture through a point; `surface` is the closed wall.
+
+    Parameters
+    ----------
+    grid : the velocity.
+    surface : the closed wall, mm, LPS.
+    view : to whose picture the slice is parallel.
+    through_mm : (3,) the point, LPS.
+    """
     depth = (through_mm - view.centre_mm) @ view.toward
     step = max(grid.spacing_mm / 2, max(view.width_mm, view.height_mm) / 1200)
     right = np.arange(-view.width_mm / 2, view.width_mm / 2, step)

@@ -108,11 +108,16 @@ def scale(colours: str) -> list[tuple[float, str]]:
 def _traces(shown: Scene, small: Mesh, bar_mm: float) -> list[Any]:
     first = shown.quantities[0]
     traces: list[Any] = [
-        _surface(small, cmin=first.limits[0], cmax=first.limits[1], colorscale=scale(first.colours),
-                 colorbar=_bar(first.label)),
+        _surface(
+            small,
+            cmin=first.limits[0],
+            cmax=first.limits[1],
+            colorscale=scale(first.colours),
+            colorbar=_bar(first.label),
+        ),
         _surface(small, color="#c9d1da", opacity=0.16, hoverinfo="skip", visible=False),
         _lines(shown.lines, shown.speeds),
-    ]  # fmt: skip
+    ]
     for opening in shown.openings:
         if opening.id in shown.caps:
             cap = shown.caps[opening.id]
@@ -167,9 +172,16 @@ def _legs(wall: Mesh, bar_mm: float) -> list[go.Scatter3d]:
 
 def _bar(label: str) -> dict[str, Any]:
     return {
-        "title": {"text": label, "side": "top"}, "orientation": "h", "thickness": 10, "len": 0.8, "outlinewidth": 0,
-        "x": 0.5, "y": 0, "yanchor": "top", "tickfont": {"color": FAINT},
-    }  # fmt: skip
+        "title": {"text": label, "side": "top"},
+        "orientation": "h",
+        "thickness": 10,
+        "len": 0.8,
+        "outlinewidth": 0,
+        "x": 0.5,
+        "y": 0,
+        "yanchor": "top",
+        "tickfont": {"color": FAINT},
+    }
 
 
 def _extent(wall: Mesh) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
@@ -188,11 +200,14 @@ def _layout(shown: Scene) -> dict[str, Any]:
     up, eye = (dict(zip("xyz", map(float, vector), strict=True)) for vector in (shown.view.up, EYE * shown.view.toward))
     return {
         "scene": {
-            **axes, "aspectmode": "manual", "aspectratio": dict(zip("xyz", map(float, edges), strict=True)),
-            "camera": {"up": up, "eye": eye, "projection": {"type": "orthographic"}}, "dragmode": "orbit",
+            **axes,
+            "aspectmode": "manual",
+            "aspectratio": dict(zip("xyz", map(float, edges), strict=True)),
+            "camera": {"up": up, "eye": eye, "projection": {"type": "orthographic"}},
+            "dragmode": "orbit",
         },
         "margin": {"l": 0, "r": 0, "t": 0, "b": 70},
         "showlegend": False,
         "font": {"family": "Segoe UI, Roboto, Noto Sans, Liberation Sans, Arial, sans-serif", "color": INK, "size": 13},
         "paper_bgcolor": "white",
-    }  # fmt: skip
+    }

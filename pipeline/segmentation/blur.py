@@ -37,6 +37,12 @@ def blur(found: Levels, slope: float, spacing_mm: float) -> float:
     """Standard deviation, mm, of the Gaussian that blurs the wall; 0 where no voxel lies on a slope.
 
     Over two voxels h a sharp wall blurred by s has the slope contrast erf(h/(s sqrt 2))/(2 h).
+
+    Parameters
+    ----------
+    found : levels in and around the mask; their contrast counts.
+    slope : of the intensity across the wall, per mm.
+    spacing_mm : of the voxels.
     """
     if not slope:
         return 0.0

@@ -252,6 +252,16 @@ def small_fault(grown: Grown, axis: int, last: bool, fades: bool) -> tuple[str, 
     """The same for a face of which little is covered, as by the side of a vessel, or a fork.
 
     There only sections of at least `SMALLEST` are judged, by what holds for these, too.
+
+    Parameters
+    ----------
+    grown : what has grown in the region.
+    axis, last : which face: the first or last layer along an axis of the array (0, 1, 2 for z, y, x).
+    fades : as for :meth:`Section.sure_measures`.
+
+    Returns
+    -------
+    Quantity, value and what vessels have, in words, and where, as an index x, y, z; none where all are a vessel's.
     """
     label, count = ndimage.label(np.take(grown.mask, -1 if last else 0, axis=axis), NEIGHBOURS)
     parts = [Section(grown, axis, last, label == n + 1) for n in range(count)]

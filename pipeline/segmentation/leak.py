@@ -97,12 +97,26 @@ def border_contact(mask: Mask, direction: NDArray[np.floating]) -> dict[str, flo
 
 
 def covered(mask: Mask, axis: int, last: bool) -> float:
-    """The part of the first or last layer along an axis of the array that a mask covers."""
+    """The part of the first or last layer along an axis of the array that a mask covers.
+
+    Parameters
+    ----------
+    mask : [z, y, x].
+    axis : 0, 1, 2 for z, y, x.
+    last : whether the last layer is meant.
+    """
     return float(np.take(mask, -1 if last else 0, axis=axis).mean())
 
 
 def side_of(axis: int, last: bool, direction: NDArray[np.floating]) -> str:
-    """The side of the patient that such a layer looks to."""
+    """The side of the patient that such a layer looks to.
+
+    Parameters
+    ----------
+    axis : of the array, 0, 1, 2 for z, y, x.
+    last : whether the last layer is meant.
+    direction : (3, 3), columns are the axes x, y, z of the voxels in LPS.
+    """
     return side((1 if last else -1) * direction[:, 2 - axis])
 
 
@@ -195,7 +209,14 @@ def _mean_radius(
 
 
 def sensitivity(table: list[Row], quantity: str, found: Levels) -> float:
-    """Relative change of a quantity q when the level falls by 1 % of the contrast: -(dq/q) / (dt/contrast) / 100."""
+    """Relative change of a quantity q when the level falls by 1 % of the contrast: -(dq/q) / (dt/contrast) / 100.
+
+    Parameters
+    ----------
+    table : the lumen at a level below the threshold, at it, and above it; what follows is not used.
+    quantity : ``voxels`` or ``mean_radius``.
+    found : levels in and around the mask; their contrast counts.
+    """
     below, at, above = (getattr(row, quantity) for row in table[:3])
     return float((below - above) / at * found.contrast / (table[2].level - table[0].level) / 100)
 
@@ -244,7 +265,15 @@ class Leak:
 
 
 def find_leak(table: list[Row], lumen: Lumen, found: Levels, settings: SegmentSettings) -> Leak | None:
-    """The leak that :func:`check_growth` refuses, if there is one."""
+    """The leak that :func:`check_growth` refuses, if there is one.
+
+    Parameters
+    ----------
+    table : the lumen at ascending levels, from :func:`growth`.
+    lumen : as it was found.
+    found : levels in and around the mask.
+    settings : limit of the growth in `leak_growth`.
+    """
     growth_limit, jump_limit = settings.leak_growth, settings.leak_growth**2
     middle = (lumen.level + found.lumen) / 2
 

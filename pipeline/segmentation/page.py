@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
 from markupsafe import Markup, escape
 from numpy.typing import NDArray
 
@@ -29,6 +29,9 @@ from pipeline.segmentation.case_shown import PLACEHOLDER
 from pipeline.segmentation.levels import AIR_HU, TISSUE_PART, dark_limit
 from pipeline.segmentation.picture import PLANES, upright
 from pipeline.segmentation.region_growing import Box, bounding_box
+
+FOLDER = Path(__file__).parent
+"""Where the template, the style and the scripts of the page lie."""
 
 LIMIT_BYTES = 25_000_000
 """Largest page: what a browser opens in a second or two and a mail still carries."""
@@ -46,9 +49,11 @@ MARGIN_MM = 15.0
 """Kept around the mask where the region is too large for a page."""
 
 PRESETS_HU = (
-    ("CT angiography", -100.0, 600.0), ("soft tissue", -160.0, 240.0), ("bone", -500.0, 1500.0),
+    ("CT angiography", -100.0, 600.0),
+    ("soft tissue", -160.0, 240.0),
+    ("bone", -500.0, 1500.0),
     ("lung", -1350.0, 150.0),
-)  # fmt: skip
+)
 """Grey windows for CT: name, black, white."""
 
 LEAST_WHITE_HU = 300.0
@@ -146,21 +151,11 @@ def render(
     }
     if lumen is None:
         facts |= {"case": case or {}, "path": PLACEHOLDER, "grow": _rules(segment or SegmentSettings(), modality, dark)}
-    folder = Path(__file__).parent
-    environment = Environment(
-        loader=FileSystemLoader(folder),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    return environment.get_template("page.html.j2").render(
-        files={file.name: Markup(file.read_text(encoding="utf-8")) for file in sorted(folder.glob("page.*s"))},
+    return _template().render(
+        files={file.name: Markup(file.read_text(encoding="utf-8")) for file in sorted(FOLDER.glob("page.*s"))},
         facts=Markup(json.dumps(facts).replace("<", r"\u003c")),
         voxels=base64.b64encode(shown.packed).decode(),
-        mask=None
-        if shown.mask is None
-        else base64.b64encode(zlib.compress(np.packbits(shown.mask).tobytes())).decode(),
+        mask=None if shown.mask is None else _packed_mask(shown.mask),
         planes=[name for name, *_ in PLANES],
         step=f"{shown.step:g}",
         grids=list(grids),
@@ -172,6 +167,22 @@ def render(
         figures=figures({key: value for key, value in record.items() if key != "method"}),
         curve=threshold_curve(record),
     )
+
+
+def _template() -> Template:
+    environment = Environment(
+        loader=FileSystemLoader(FOLDER),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    return environment.get_template("page.html.j2")
+
+
+def _packed_mask(mask: NDArray[np.bool_]) -> str:
+    """A mask (Z, Y, X), eight voxels a byte, in zlib's stream, as text."""
+    return base64.b64encode(zlib.compress(np.packbits(mask).tobytes())).decode()
 
 
 def choose(volume: Volume, lumen: Volume | None, limit_bytes: int = LIMIT_BYTES) -> Shown:
@@ -256,13 +267,21 @@ def _rules(settings: SegmentSettings, modality: str | None, dark: float) -> dict
     """What the stage grows by, for the worker of the page."""
     kept = {"upper", "fill_holes", "leak_step", "leak_growth", "border_fraction"}
     limits = {
-        "ct": modality == "CT", "dark": dark if np.isfinite(dark) else None, "least_ct": leak.CONTRAST_HU,
-        "contrast_to_noise": leak.CONTRAST_TO_NOISE, "lumen_to_spread": leak.LUMEN_TO_SPREAD,
-        "clear_contrast": leak.CLEAR_CONTRAST, "texture_to_spread": leak.TEXTURE_TO_SPREAD,
-        "tissue_part": TISSUE_PART, "no_signal": levels.NO_SIGNAL, "signal_part": levels.SIGNAL_PART,
-        "floor": levels.FLOOR_PERCENTILE / 100, "shell": levels.SHELL_VOXELS, "noise_lag": levels.NOISE_LAG,
+        "ct": modality == "CT",
+        "dark": dark if np.isfinite(dark) else None,
+        "least_ct": leak.CONTRAST_HU,
+        "contrast_to_noise": leak.CONTRAST_TO_NOISE,
+        "lumen_to_spread": leak.LUMEN_TO_SPREAD,
+        "clear_contrast": leak.CLEAR_CONTRAST,
+        "texture_to_spread": leak.TEXTURE_TO_SPREAD,
+        "tissue_part": TISSUE_PART,
+        "no_signal": levels.NO_SIGNAL,
+        "signal_part": levels.SIGNAL_PART,
+        "floor": levels.FLOOR_PERCENTILE / 100,
+        "shell": levels.SHELL_VOXELS,
+        "noise_lag": levels.NOISE_LAG,
         "mad_to_sigma": levels.MAD_TO_SIGMA,
-    }  # fmt: skip
+    }
     return settings.model_dump(mode="json", include=kept) | limits
 
 
@@ -271,6 +290,12 @@ def windows(voxels: NDArray[Any], record: Mapping[str, Any], ct: bool = False) -
 
     In CT most voxels are air, so that percentiles of all show no vessel: the window of the image is that of what lies
     between air and bone, and windows of radiology follow it.
+
+    Parameters
+    ----------
+    voxels : (Z, Y, X) of the image.
+    record : what ``segmentation.json`` holds, of which contrast and level of the surroundings count; may be empty.
+    ct : whether intensities are HU.
     """
     found = []
     if "contrast" in record:
@@ -295,8 +320,9 @@ def _inverse(name: str, grid: Volume) -> dict[str, Any]:
 def _points(record: Mapping[str, Any]) -> list[dict[str, Any]]:
     return [
         {"name": point["setting"].removeprefix("segment."), "mm": point["mm"], "kind": kind}
-        for kind, key in (("seed", "seeds"), ("background", "background")) for point in record.get(key, [])
-    ]  # fmt: skip
+        for kind, key in (("seed", "seeds"), ("background", "background"))
+        for point in record.get(key, [])
+    ]
 
 
 def _obliqueness(volume: Volume) -> list[str]:
@@ -319,8 +345,9 @@ def figures(record: Mapping[str, Any]) -> list[tuple[str, str]]:
             rows.append((name, "automatic" if record[key] else "given"))
     rows += [
         (f"{name} for 1 % of contrast less", f"{100 * record[key]:+.2g} %")
-        for key, name in PER_PERCENT.items() if key in record
-    ]  # fmt: skip
+        for key, name in PER_PERCENT.items()
+        if key in record
+    ]
     contact = {face: part for face, part in record.get("border_contact", {}).items() if part}
     if "border_contact" in record:
         faces = ", ".join(f"{face} {100 * part:.2g} %" for face, part in contact.items())

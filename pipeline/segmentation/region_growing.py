@@ -47,6 +47,17 @@ def grow_family(
     """What :func:`grow` gives for ascending lower thresholds, each mask with the box of the volume that it fills.
 
     A higher threshold only shrinks the mask, so that each is looked for in the one before.
+
+    Parameters
+    ----------
+    voxels : [z, y, x].
+    seeds : indices x, y, z.
+    lower : ascending thresholds.
+    upper : the same for all.
+
+    Returns
+    -------
+    One mask a threshold; the family ends with the first one that is empty.
     """
     box: Box = (slice(0, voxels.shape[0]), slice(0, voxels.shape[1]), slice(0, voxels.shape[2]))
     inside = list(seeds)

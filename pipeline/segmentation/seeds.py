@@ -22,7 +22,6 @@ POINT_TYPES = ("Fiducial", "Line", "Curve", "ClosedCurve")
 TO_LPS = {"LPS": (1.0, 1.0, 1.0), "RAS": (-1.0, -1.0, 1.0), "1": (1.0, 1.0, 1.0), "0": (-1.0, -1.0, 1.0)}
 """Coordinate systems of markups, by name and by the numbers of older files, and the signs that lead to LPS."""
 
-
 WITHOUT_SEEDS = "segment: {seeds_mm: [], seeds_voxel: [], seeds_file: null}"
 WITHOUT_REGION = "filter: {region_mm: null, region_voxels: null, region_grown: null}"
 """Settings that leave out what is given elsewhere in a case, for messages."""
@@ -102,6 +101,12 @@ def _places(
 def place_seeds(places: Iterable[Place], filtered: Volume, loaded: Volume) -> tuple[Seed, ...]:
     """Points on the grid of the filtered volume.
 
+    Parameters
+    ----------
+    places : from settings or files.
+    filtered : the volume on whose grid they are wanted.
+    loaded : the volume before the filter.
+
     Raises
     ------
     StageError
@@ -149,7 +154,15 @@ def _holds(volume: Volume, index: NDArray[np.floating]) -> bool:
 
 
 def moved(seeds: Iterable[Seed], seed: Seed, point_mm: Iterable[float], settings: Seeds) -> str:
-    """The setting in which one of the seeds lies elsewhere, all of them given in mm."""
+    """The setting in which one of the seeds lies elsewhere, all of them given in mm.
+
+    Parameters
+    ----------
+    seeds : all of them.
+    seed : the one that moves.
+    point_mm : where it would lie, (x, y, z), LPS.
+    settings : by which seeds are given.
+    """
     return with_points([point_mm if each is seed else each.point_mm for each in seeds], settings)
 
 

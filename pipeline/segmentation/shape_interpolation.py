@@ -97,7 +97,15 @@ def _resampled(mask: Volume, box: Box, grid: Volume, near: Box) -> NDArray[np.fl
     size = [side.stop - side.start for side in near[::-1]]
     origin = grid.to_mm([side.start for side in near[::-1]]).tolist()
     sampled = sitk.Resample(
-        distance.to_sitk(), size, sitk.Transform(), sitk.sitkBSpline, origin, grid.spacing_mm,
-        grid.direction.ravel(), 0.0, sitk.sitkFloat32, True,
-    )  # fmt: skip
+        distance.to_sitk(),
+        size,
+        sitk.Transform(),
+        sitk.sitkBSpline,
+        origin,
+        grid.spacing_mm,
+        grid.direction.ravel(),
+        0.0,
+        sitk.sitkFloat32,
+        True,
+    )
     return sitk.GetArrayFromImage(sampled)

@@ -119,7 +119,12 @@ def _keep_strongest(
 
 @njit(cache=True)
 def eigenvalues(xx: float, yy: float, zz: float, xy: float, xz: float, yz: float) -> tuple[float, float, float]:
-    """Eigenvalues of a symmetric matrix in rising order, by the cosines of Smith (1961, doi:10.1145/355578.366316)."""
+    """Eigenvalues of a symmetric matrix in rising order, by the cosines of Smith (1961, doi:10.1145/355578.366316).
+
+    Parameters
+    ----------
+    xx, yy, zz, xy, xz, yz : entries of the matrix.
+    """
     mean = (xx + yy + zz) / 3.0
     a, b, c = xx - mean, yy - mean, zz - mean
     radius = np.sqrt((a * a + b * b + c * c + 2 * (xy * xy + xz * xz + yz * yz)) / 6.0)

@@ -234,7 +234,14 @@ def _flood(
 
 
 def parts(region: Mask, depth: NDArray[np.floating], least: float) -> int:
-    """How many connected parts of a region are at least so deep."""
+    """How many connected parts of a region are at least so deep.
+
+    Parameters
+    ----------
+    region : [z, y, x] mask.
+    depth : [z, y, x], of each voxel.
+    least : depth that counts, in its unit.
+    """
     label, count = ndimage.label(region, _ALL)
     if not count:
         return 0

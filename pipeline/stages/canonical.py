@@ -13,7 +13,8 @@ from pipeline.case.settings.base import Positive, Section, parse
 from pipeline.case.shapes import Geometry
 from pipeline.files.mesh import write_openings
 from pipeline.geometry.lattice.spacing import NODES_ACROSS
-from pipeline.geometry.surface.tessellation import Tessellated, tessellate
+from pipeline.geometry.surface.tessellated import Tessellated
+from pipeline.geometry.surface.tessellation import tessellate
 from solver.runtime.command_line import run_stage
 from solver.runtime.provenance import Job
 
@@ -66,9 +67,12 @@ def _compute(job: Job) -> None:
     settings = parse(CanonicalInput, job.settings, "--settings")
     made, more = canonical(settings)
     job.log.info(
-        "%s: %d triangles, %d openings, patches %s", settings.geometry.shape, len(made.mesh.triangles),
-        len(made.openings), ", ".join(more["patches"]),
-    )  # fmt: skip
+        "%s: %d triangles, %d openings, patches %s",
+        settings.geometry.shape,
+        len(made.mesh.triangles),
+        len(made.openings),
+        ", ".join(more["patches"]),
+    )
     made.mesh.write(job.outputs["surface"])
     write_openings(made.openings, job.outputs["openings"], **more)
 

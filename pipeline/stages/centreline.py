@@ -13,7 +13,8 @@ from pipeline.case.settings.geometry import SurfaceSettings
 from pipeline.files.mesh import Mesh, read_openings
 from pipeline.files.table import write_table
 from pipeline.geometry.branches.branch_files import row, write_lines
-from pipeline.geometry.branches.tree import Tree, trace_tree
+from pipeline.geometry.branches.tree import Tree
+from pipeline.geometry.branches.tree_tracing import trace_tree
 from solver.runtime.command_line import run_stage
 from solver.runtime.provenance import Job
 
@@ -58,8 +59,11 @@ def _compute(job: Job) -> None:
     tree = trace_tree(Mesh.read(job.inputs["surface"]), openings, settings.min_branch_radii, job.log)
     found = summary(tree)
     for each in found["branches"]:
-        job.log.info("branch %(branch)d: %(from)s to %(to)s, %(length_mm).1f mm, radius %(min_radius_mm).2f to"
-                     " %(max_radius_mm).2f mm", each)  # fmt: skip
+        job.log.info(
+            "branch %(branch)d: %(from)s to %(to)s, %(length_mm).1f mm, radius %(min_radius_mm).2f to"
+            " %(max_radius_mm).2f mm",
+            each,
+        )
     for warning in tree.warnings:
         job.log.warning("warning: %s", warning)
     job.log.info("narrowest: radius %(narrowest_radius_mm).3f mm in branch %(narrowest_branch)d", found)

@@ -53,7 +53,14 @@ def row(run: str, description: str, indices: dict[str, Any], pictures: list[byte
 
 
 def unfinished_row(run: str, stage: str, message: str) -> Row:
-    """A run that was not finished, as the page shows it."""
+    """A run that was not finished, as the page shows it.
+
+    Parameters
+    ----------
+    run : how it is called.
+    stage : that ended it.
+    message : of that stage.
+    """
     none, unknown = dict.fromkeys(column.key for column in COLUMNS), dict.fromkeys((c.key for c in COLUMNS), "")
     return Row(run, "", [], [], none, unknown, [], stage, message)
 

@@ -80,7 +80,13 @@ class Level:
 
     @staticmethod
     def read(indices: Path, summary: Path, wall: Path) -> "Level":
-        """From the files of the stages solve and postprocess."""
+        """From the files of the stages solve and postprocess.
+
+        Parameters
+        ----------
+        indices, summary : ``indices.json`` and ``solve.json``.
+        wall : the wall with its stresses (VTP).
+        """
         solved = read_json(summary)
         return Level(float(solved["numbers"]["spacing_mm"]), read_json(indices), solved, *read_mesh(wall))
 

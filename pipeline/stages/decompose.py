@@ -26,8 +26,9 @@ def _compute(job: Job) -> None:
     job.log.info("%(fluid_nodes)d fluid nodes, %(wall_links)d wall and %(opening_links)d opening links", figures)
     job.log.info(
         "nodes along %s follow each other: runs of %.3g nodes along x, %.3g along y, %.3g along z",
-        figures["order"][0], *figures["mean_run_along_axes"],
-    )  # fmt: skip
+        figures["order"][0],
+        *figures["mean_run_along_axes"],
+    )
     save(nodes, job.outputs["nodes"])
 
 

@@ -36,7 +36,18 @@ Stretch = tuple[slice, float, int]
 
 
 def filter_volume(volume: Volume, settings: FilterSettings, log: logging.Logger | None = None) -> Volume:
-    """Cut out the region of interest, smooth and resample it: :func:`find_region`, then :func:`filter_region`."""
+    """Cut out the region of interest, smooth and resample it: :func:`find_region`, then :func:`filter_region`.
+
+    Parameters
+    ----------
+    volume : as loaded, voxels (Z, Y, X).
+    settings : the section ``filter``.
+    log : where progress goes.
+
+    Returns
+    -------
+    Isotropic, voxels (Z, Y, X) float32; see :func:`filter_region`.
+    """
     log = log or logging.getLogger("filter")
     return filter_region(volume, find_region(volume, settings, log), settings, log)
 

@@ -133,8 +133,12 @@ def import_mask(given: GivenMask, settings: MaskSettings, log: logging.Logger) -
     }
     log.info(
         "lumen: %d voxels, %.4g ml; %d specks left out, %d cavities filled; voxels of %.4g mm",
-        count, record["volume_ml"], parts - 1, holes, lumen.spacing_mm[0],
-    )  # fmt: skip
+        count,
+        record["volume_ml"],
+        parts - 1,
+        holes,
+        lumen.spacing_mm[0],
+    )
     return ImportedMask(
         lumen.with_voxels(lumen.voxels.astype(np.uint8)),
         lumen.with_voxels(_consistent(occupancy, lumen.voxels)),

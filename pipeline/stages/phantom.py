@@ -283,16 +283,31 @@ def _identity(header: SeriesHeader, digest: str) -> dict[str, Any]:
     return {
         "SpecificCharacterSet": "ISO_IR 192",
         "ImageType": ["ORIGINAL", "PRIMARY", header.image_type],
-        "StudyDate": "", "StudyTime": "", "AccessionNumber": "", "ReferringPhysicianName": "", "StudyID": "",
-        "PatientName": "SYNTHETIC^PHANTOM", "PatientID": "SYNTHETIC", "PatientBirthDate": "", "PatientSex": "O",
-        "PatientIdentityRemoved": "YES", "DeidentificationMethod": "synthetic, never was a patient",
-        "Modality": "CT", "Manufacturer": "HemoLattice", "SeriesDescription": header.description,
-        "BodyPartExamined": "HEAD", "PatientPosition": "HFS", "ContrastBolusAgent": "SYNTHETIC", "KVP": "",
+        "StudyDate": "",
+        "StudyTime": "",
+        "AccessionNumber": "",
+        "ReferringPhysicianName": "",
+        "StudyID": "",
+        "PatientName": "SYNTHETIC^PHANTOM",
+        "PatientID": "SYNTHETIC",
+        "PatientBirthDate": "",
+        "PatientSex": "O",
+        "PatientIdentityRemoved": "YES",
+        "DeidentificationMethod": "synthetic, never was a patient",
+        "Modality": "CT",
+        "Manufacturer": "HemoLattice",
+        "SeriesDescription": header.description,
+        "BodyPartExamined": "HEAD",
+        "PatientPosition": "HFS",
+        "ContrastBolusAgent": "SYNTHETIC",
+        "KVP": "",
         "StudyInstanceUID": _uid(header.study),
         "SeriesInstanceUID": _uid(header.study, digest),
-        "FrameOfReferenceUID": _uid(header.study, "frame of reference"), "PositionReferenceIndicator": "",
-        "SeriesNumber": header.number, "AcquisitionNumber": header.number,
-    }  # fmt: skip
+        "FrameOfReferenceUID": _uid(header.study, "frame of reference"),
+        "PositionReferenceIndicator": "",
+        "SeriesNumber": header.number,
+        "AcquisitionNumber": header.number,
+    }
 
 
 def _place(image: Volume, header: SeriesHeader, k: int) -> dict[str, Any]:
@@ -311,13 +326,21 @@ def _decimals(values: Any) -> list[str]:
 
 def _pixels(plane: NDArray[np.uint16]) -> dict[str, Any]:
     return {
-        "SamplesPerPixel": 1, "PhotometricInterpretation": "MONOCHROME2",
-        "Rows": plane.shape[0], "Columns": plane.shape[1],
-        "BitsAllocated": 16, "BitsStored": 16, "HighBit": 15, "PixelRepresentation": 0,
-        "WindowCenter": "300", "WindowWidth": "800",
-        "RescaleIntercept": str(INTERCEPT_HU), "RescaleSlope": "1", "RescaleType": "HU",
+        "SamplesPerPixel": 1,
+        "PhotometricInterpretation": "MONOCHROME2",
+        "Rows": plane.shape[0],
+        "Columns": plane.shape[1],
+        "BitsAllocated": 16,
+        "BitsStored": 16,
+        "HighBit": 15,
+        "PixelRepresentation": 0,
+        "WindowCenter": "300",
+        "WindowWidth": "800",
+        "RescaleIntercept": str(INTERCEPT_HU),
+        "RescaleSlope": "1",
+        "RescaleType": "HU",
         "PixelData": plane.astype("<u2").tobytes(),
-    }  # fmt: skip
+    }
 
 
 def _compute(job: Job) -> None:

@@ -32,9 +32,12 @@ from solver.runtime.errors import StageError
 from solver.runtime.provenance import Job
 
 RADIUS_KEYS = {
-    "dicom": "input.dicom (distances of pixels and slices)", "volume": "input.volume (spacing in its header)",
-    "mask": "input.mask (spacing in its header)", "surface": "input.surface_unit", "phantom": "input.phantom",
-}  # fmt: skip
+    "dicom": "input.dicom (distances of pixels and slices)",
+    "volume": "input.volume (spacing in its header)",
+    "mask": "input.mask (spacing in its header)",
+    "surface": "input.surface_unit",
+    "phantom": "input.phantom",
+}
 """What the size of a vessel comes from, by the key that its case enters with."""
 
 

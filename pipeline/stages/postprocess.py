@@ -29,12 +29,11 @@ from pipeline.haemodynamics.accumulator import Fields, WallAccumulator
 from pipeline.haemodynamics.centreline_profile import COLUMNS, WORDS, CentrelineProfile, Row
 from pipeline.haemodynamics.dry import wetted
 from pipeline.haemodynamics.energy import Energy
+from pipeline.haemodynamics.index_table import LONG_COLUMNS, OPENING_COLUMNS, OPENING_TRUST, long_rows
 from pipeline.haemodynamics.indices import (
-    LONG_COLUMNS,
-    OPENING_COLUMNS,
-    OPENING_TRUST,
+    SolverSays,
+    WallSums,
     indices,
-    long_rows,
     monitored_flows_ml_s,
     read_json,
     read_monitor,
@@ -68,7 +67,6 @@ class Results:
     accumulator : sums over the times.
     indices : what stands in ``indices.json``, but for the volume, some of whose figures stand in the flow file.
     profile : a row for each place along the branches.
-    volume : derivatives of the velocity.
     """
 
     wall: Wall
@@ -76,7 +74,6 @@ class Results:
     accumulator: WallAccumulator
     indices: dict[str, Any]
     profile: list[Row]
-    volume: Volume
 
 
 def postprocess(
@@ -88,7 +85,6 @@ def postprocess(
     settings: PostprocessSettings,
     branches: Sequence[Branch] = (),
     record: Mapping[str, NDArray[np.float64]] | None = None,
-    shown: int = 0,
 ) -> Results:
     """Haemodynamic quantities of a flow.
 
@@ -102,7 +98,6 @@ def postprocess(
     settings : radius of the fit; sacs.
     branches : of the vessel's tree; empty where it has no centreline.
     record : columns of the solver's record over the whole run (``monitor.csv``); none is taken as one without rows.
-    shown : number of the time, from 0, whose vortices are written.
 
     Raises
     ------
@@ -117,13 +112,11 @@ def postprocess(
     accumulator = WallAccumulator(nodes, wall, fit, density)
     energy = Energy(nodes, surface, wall, fit, accumulator.slabs, density, viscosity)
     profile = _centreline_profile(branches, surface, nodes, wall, settings, density, viscosity) if branches else None
-    volume = Volume(nodes, shown)
     lines = [np.column_stack((branch.points_mm, branch.radius_mm)) for branch in branches]
     sacs = Sacs(nodes, surface, settings, lines, density)
     for fields in times:
         accumulator.add(fields)
         energy.add(fields)
-        volume.add(fields.velocity_m_s)
         sacs.add(fields)
         if profile:
             profile.add(fields)
@@ -132,14 +125,13 @@ def postprocess(
     oscillatory = oscillatory_shear_index(accumulator) if accumulator.times > 1 else None
     rows = profile.rows(accumulator.shear_magnitude / accumulator.times, oscillatory) if profile else []
     lengthwise = (profile, rows) if profile else None
-    found = indices(
-        nodes, wall, fit, accumulator, energy, lengthwise, summary, monitored_ml_s, record or {}, settings.fit_nodes
-    )
+    sums = WallSums(nodes, wall, fit, accumulator, energy, settings.fit_nodes)
+    found = indices(sums, SolverSays(summary, monitored_ml_s, record or {}), lengthwise)
     found["sacs"] = sacs.figures(wall, accumulator)
     found["sac_search"] = sacs.search
     found["checks"] += sacs.checks
     found["warnings"] += [*sacs.warnings, *(each["advice"] for each in sacs.checks if not each["passed"])]
-    return Results(wall, wall_arrays(accumulator, wall) | sacs.arrays(), accumulator, found, rows, volume)
+    return Results(wall, wall_arrays(accumulator, wall) | sacs.arrays(), accumulator, found, rows)
 
 
 def _centreline_profile(
@@ -159,7 +151,14 @@ def _centreline_profile(
 
 
 def write_wall_over_time(results: Results, times_s: NDArray[np.float64], path: Path) -> None:
-    """Write ``wall_over_time.vtkhdf``: stress and pressure on the wall as a time series that ParaView opens."""
+    """Write ``wall_over_time.vtkhdf``: stress and pressure on the wall as a time series that ParaView opens.
+
+    Parameters
+    ----------
+    results : whose accumulator has kept stress and pressure of each time.
+    times_s : (T,) of the flow file.
+    path : of the file.
+    """
     mesh, accumulator = results.wall.mesh, results.accumulator
     arrays = {"WSS (Pa)": 3, "WSS magnitude (Pa)": 1, "pressure (Pa)": 1}
     require_room(path, len(times_s) * len(mesh.points_mm) * sum(arrays.values()) * ITEM_BYTES)
@@ -191,6 +190,12 @@ def write_centreline_profile(rows: Sequence[Row], path: Path) -> None:
 def fields_of(flow: Flow, nodes: Nodes, log: logging.Logger) -> Iterator[Fields]:
     """The times of a flow file, one after the other.
 
+    Parameters
+    ----------
+    flow : the file, opened.
+    nodes : the lattice that it was solved on.
+    log : where progress goes.
+
     Raises
     ------
     StageError
@@ -206,6 +211,13 @@ def fields_of(flow: Flow, nodes: Nodes, log: logging.Logger) -> Iterator[Fields]
         progress.update(step + 1)
 
 
+def _also_into(volume: Volume, times: Iterable[Fields]) -> Iterator[Fields]:
+    """The times of a flow, each of which goes into the derivatives of the velocity once the others have taken it."""
+    for fields in times:
+        yield fields
+        volume.add(fields.velocity_m_s)
+
+
 def _compute(job: Job) -> None:
     settings = parse(PostprocessSettings, job.settings, "--settings")
     nodes, surface = node_files.load(job.inputs["nodes"]), Mesh.read(job.inputs["surface"])
@@ -216,9 +228,10 @@ def _compute(job: Job) -> None:
     monitored = monitored_flows_ml_s(record, nodes.openings, float(flow.times_s[0]))
     branches = read_branches(job.inputs["centreline"]) if "centreline" in job.inputs else ()
     shown = shown_step(flow.times_s, record, nodes.openings) if nodes.openings else 0
-    times = fields_of(flow, nodes, job.log)
-    results = postprocess(nodes, surface, times, summary, monitored, settings, branches, record, shown)
-    found = results.indices | {"volume": results.volume.figures(flow, nodes)}
+    volume = Volume(nodes, shown)
+    times = _also_into(volume, fields_of(flow, nodes, job.log))
+    results = postprocess(nodes, surface, times, summary, monitored, settings, branches, record)
+    found = results.indices | {"volume": volume.figures(flow, nodes)}
     if "plausibility" in job.inputs:
         found = with_limits(found, read_json(job.inputs["plausibility"]))
     found["trust"] = judged(found)
@@ -226,7 +239,7 @@ def _compute(job: Job) -> None:
         job.log.warning("warning: %s", warning)
     results.wall.mesh.write(job.outputs["wall"], results.arrays)
     write_wall_over_time(results, flow.times_s, job.outputs["wall-over-time"])
-    write_still(job.outputs["statistics"], nodes, results.volume.arrays(flow))
+    write_still(job.outputs["statistics"], nodes, volume.arrays(flow))
     job.outputs["indices"].write_text(json.dumps(found, indent=2) + "\n", encoding="utf-8")
     write_table(job.outputs["indices-table"], LONG_COLUMNS, long_rows(found))
     worth = {column: trust_of(found["trust"], quantity, "") for column, quantity in OPENING_TRUST.items()}

@@ -25,8 +25,9 @@ from pipeline.haemodynamics.streamlines import Grid, streamlines_from_inlets
 from pipeline.reporting import pictures as made
 from pipeline.reporting import scene, view3d
 from pipeline.reporting.captions import caption
+from pipeline.reporting.case_evidence import Evidence
 from pipeline.reporting.centreline_figure import read_centreline_profile
-from pipeline.reporting.content import Evidence, angle_histograms, context
+from pipeline.reporting.content import angle_histograms, context
 from pipeline.reporting.figures import opening_colours
 from pipeline.reporting.page import embed, report_page
 from pipeline.reporting.quantities import read_wall
@@ -120,10 +121,16 @@ def _draw(job: Job, pictures: made.Pictures, shown: made.Shown, lines_wanted: in
     made.draw_cuts(pictures, shown, grid)
     return view3d.for_page(
         view3d.Scene(
-            shown.wall, shown.quantities, lines, shown.speeds(), scene.caps(shown.wall, openings), openings,
-            opening_colours(openings), made.turned(shown.wall),
+            shown.wall,
+            shown.quantities,
+            lines,
+            shown.speeds(),
+            scene.caps(shown.wall, openings),
+            openings,
+            opening_colours(openings),
+            made.turned(shown.wall),
         )
-    )  # fmt: skip
+    )
 
 
 def _animation(job: Job) -> dict[str, str] | None:
@@ -164,6 +171,14 @@ if __name__ == "__main__":
         outputs={"report": "the page (.html)", "figures": "folder for the pictures (PNG)"},
         compute=_compute,
         optional=(
-            "series", "segmentation", "picture", "centreline", "branches", "along", "particles", "animation", "grid",
+            "series",
+            "segmentation",
+            "picture",
+            "centreline",
+            "branches",
+            "along",
+            "particles",
+            "animation",
+            "grid",
         ),
-    )  # fmt: skip
+    )

@@ -27,6 +27,7 @@ from pipeline.geometry.branches.border import (
 from pipeline.geometry.branches.centreline import Centreline, Ends, find_ends, trace_centreline
 from pipeline.geometry.branches.ends import (
     MIN_RADIUS_VOXELS,
+    Cutting,
     close_on_request,
     closed_ends,
     cut_and_cap,
@@ -159,9 +160,8 @@ def _extract(
     mesh, field, whole_mm3 = _fitted(traced, asked_mm3, scene)
     mesh, shape_of = smooth_wall(mesh, field, traced.lumen, settings, whole_mm3, traced.less_where_thin)
     whole = mesh
-    mesh, inside_mm3, lost = cut_ends(
-        mesh, field, found, settings, least_mm, MASK_REMEDY, log, scene, [*traced.border.values()]
-    )
+    cutting = Cutting(settings, least_mm, MASK_REMEDY, tuple(traced.border.values()))
+    mesh, inside_mm3, lost = cut_ends(mesh, field, found, cutting, scene, log)
     change = inside_mm3 / asked_mm3 - 1
     if abs(change) > settings.volume_tolerance:
         raise StageError(
@@ -285,7 +285,17 @@ def smooth_wall(
     volume_mm3: float,
     less_where_thin: bool = False,
 ) -> tuple[Mesh, Callable[[Mesh], Shape]]:
-    """The whole surface as the smoother of the settings makes it, and its shape for what a cut leaves of it."""
+    """The whole surface as the smoother of the settings makes it, and its shape for what a cut leaves of it.
+
+    Parameters
+    ----------
+    fitted : the surface that was fitted to the field, not cut yet.
+    field : voxels (Z, Y, X), positive in the lumen, 0 on `fitted`.
+    lumen : mask 0/1 or occupancy on the same grid.
+    settings : smoother, its length, edges per radius.
+    volume_mm3 : that a smoother other than the field's keeps.
+    less_where_thin : whether thin places were smoothed less, so that no smoother follows.
+    """
     if less_where_thin:  # triangles are there wherever the vessel is, a level of the field may not be
         return fitted, lambda cut: Facets(fitted, cut)
     if settings.smoother is None or settings.smoother == "field":

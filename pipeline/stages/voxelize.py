@@ -114,6 +114,12 @@ def voxelize(
 def survey(mesh: Mesh, openings: tuple[Opening, ...], narrowest: Narrowest | None = None) -> Sections:
     """Sections across a vessel, found as the solver does, on a lattice of `SURVEY_ACROSS` nodes across its narrowest
     opening or branch.
+
+    Parameters
+    ----------
+    mesh : closed surface, mm, LPS.
+    openings : in the order of their ids.
+    narrowest : place of the branches; none where they are not known.
     """
     diameter_mm, what = narrowest_mm(openings, narrowest)
     coarse = Spacing(diameter_mm / SURVEY_ACROSS, f"{SURVEY_ACROSS:g} nodes across {what}")
@@ -148,7 +154,20 @@ def require_closed(mesh: Mesh, openings: tuple[Opening, ...]) -> None:
 def require_reached(
     found: Links, openings: tuple[Opening, ...], spacing_mm: float, narrowest: Narrowest | None = None
 ) -> None:
-    """Check that the fluid has links through every opening."""
+    """Check that the fluid has links through every opening.
+
+    Parameters
+    ----------
+    found : links of the fluid.
+    openings : in the order of their ids.
+    spacing_mm : for the message.
+    narrowest : place of the branches, by which the message names a spacing; none where they are not known.
+
+    Raises
+    ------
+    StageError
+        If one has no link: a vessel on the way to it is too narrow for the spacing.
+    """
     least_mm = 2 * narrowest.radius_mm if narrowest else None
     for opening in openings:
         if opening.id not in found.opening:
@@ -192,16 +211,19 @@ def _voxelize(job: Job, settings: SpacingSettings) -> None:
     removed = figures["removed_nodes"]
     job.log.info(
         "%d fluid and %d wall nodes at %.4g mm; taken out: %s",
-        figures["fluid_nodes"], figures["wall_nodes"], figures["spacing_mm"],
+        figures["fluid_nodes"],
+        figures["wall_nodes"],
+        figures["spacing_mm"],
         ", ".join(f"{count} {kind.replace('_', ' ')}" for kind, count in removed.items()),
-    )  # fmt: skip
+    )
     unresolved = sum(removed.values()) - removed.get("closed_branches", 0)
     if unresolved > MANY_REMOVED * figures["fluid_nodes"]:
         job.log.warning(
             "%d nodes were taken out, %.2g %% of the fluid: where vessels nearly touch, are one node wide or are cut"
             " off; a smaller voxelize.spacing_mm resolves more of them",
-            unresolved, 100 * unresolved / figures["fluid_nodes"],
-        )  # fmt: skip
+            unresolved,
+            100 * unresolved / figures["fluid_nodes"],
+        )
     lattice.write(job.outputs["lattice"])
 
 
@@ -284,12 +306,15 @@ def _close(job: Job, vessel: _Vessel, spacing_mm: float) -> Closed | None:
     loss = too_thin(vessel.tree, spacing_mm)
     limbs = closed_here(loss, vessel.settings.left_out_share) if "lines" in job.inputs else ()
     for limb, part in loss.stems + loss.bypasses:
+        finer = f"set voxelize.spacing_mm to at most {2 * limb.radius_mm / MIN_NODES_ACROSS:.3g}"
         job.log.warning(
             "only %.1f nodes across %s, %s; at least %g are wanted: %s",
-            2 * limb.radius_mm / spacing_mm, limb.words, flow_words(part, vessel.inflow_ml_s), MIN_NODES_ACROSS,
-            "it is closed" if limb in limbs
-            else f"set voxelize.spacing_mm to at most {2 * limb.radius_mm / MIN_NODES_ACROSS:.3g}",
-        )  # fmt: skip
+            2 * limb.radius_mm / spacing_mm,
+            limb.words,
+            flow_words(part, vessel.inflow_ml_s),
+            MIN_NODES_ACROSS,
+            "it is closed" if limb in limbs else finer,
+        )
     job.facts["too_thin_branches"] = [
         record | {"closed": record["branch"] in {limb.id for limb in limbs}}
         for record in loss.records(vessel.inflow_ml_s, spacing_mm)

@@ -14,6 +14,7 @@ from typing import Any, Protocol, TypeVar
 import numpy as np
 
 from solver.boundary.curves import INTERPOLATIONS, Curve, Periodic, Reals, Series, constant
+from solver.boundary.opening_settings import InletSettings, OutletSettings
 from solver.domain.nodes import Opening
 from solver.runtime.errors import StageError
 
@@ -26,47 +27,15 @@ SHOWN_SAMPLES, SHOWN_HARMONICS = 201, 12
 """Of a waveform in the summary."""
 
 
-class InflowSettings(Protocol):
-    """What the settings of an inlet say of its flow: a steady one, a waveform's file, or its file and its mean."""
-
-    @property
-    def flow_ml_s(self) -> float | None:
-        """Steady flow, or the mean to which the waveform is scaled."""
-
-    @property
-    def waveform(self) -> str | None:
-        """File of the waveform."""
-
-    @property
-    def interpolation(self) -> str:
-        """``linear``, ``spline`` or ``fourier``."""
-
-    @property
-    def harmonics(self) -> int | None:
-        """Largest number of harmonics; none: as many as there are, or `WOMERSLEY_HARMONICS`."""
-
-    @property
-    def profile(self) -> str:
-        """Velocity over the inlet; ``womersley`` takes harmonics."""
-
-
-class PressureSettings(Protocol):
-    """What the settings of an outlet say of its pressure over time."""
-
-    @property
-    def waveform(self) -> str | None:
-        """File of the waveform; none: the pressure is given, or follows."""
-
-
 class WaveformSettings(Protocol):
     """What the settings say of the openings, by name or ``*``."""
 
     @property
-    def inlets(self) -> Mapping[str, InflowSettings]:
+    def inlets(self) -> Mapping[str, InletSettings]:
         """Flow through each inlet."""
 
     @property
-    def outlets(self) -> Mapping[str, PressureSettings]:
+    def outlets(self) -> Mapping[str, OutletSettings]:
         """Pressure at each outlet."""
 
 
@@ -141,7 +110,7 @@ def steady(flow_ml_s: float) -> Inflow:
     return Inflow(constant(flow_ml_s), flow_ml_s)
 
 
-def read_inflow(entry: InflowSettings) -> Inflow:
+def read_inflow(entry: InletSettings) -> Inflow:
     """The flow through an inlet.
 
     Raises

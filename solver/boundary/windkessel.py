@@ -19,6 +19,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from solver.boundary.opening_settings import OutletSettings, WindkesselSettings
 from solver.boundary.waveform import Waveforms, WaveformSettings, by_opening
 from solver.domain.nodes import Opening
 from solver.runtime.errors import StageError
@@ -31,60 +32,8 @@ SUM_TOLERANCE = 1e-3
 """Error to which the parts of the flow must add up to 1 where all of them are given."""
 
 
-class WindkesselSettings(Protocol):
-    """What the settings say of the vessels behind an outlet; none: it follows."""
-
-    @property
-    def elements(self) -> int:
-        """2 or 3."""
-
-    @property
-    def proximal_mmhg_s_ml(self) -> float | None:
-        """Rp."""
-
-    @property
-    def distal_mmhg_s_ml(self) -> float | None:
-        """Rd."""
-
-    @property
-    def compliance_ml_mmhg(self) -> float | None:
-        """C."""
-
-    @property
-    def time_constant_s(self) -> float:
-        """Rd C."""
-
-    @property
-    def distal_pressure_mmhg(self) -> float:
-        """Pressure pd behind them."""
-
-
-class OutletSettings(Protocol):
-    """What the settings say of an outlet."""
-
-    @property
-    def pressure_mmhg(self) -> float:
-        """On the cap."""
-
-    @property
-    def waveform(self) -> str | None:
-        """File of the pressure's waveform."""
-
-    @property
-    def windkessel(self) -> WindkesselSettings | None:
-        """Vessels behind it."""
-
-    @property
-    def flow_fraction(self) -> float | str | None:
-        """Part of the flow that leaves here."""
-
-
 class OpeningSettings(WaveformSettings, Protocol):
     """What the settings say of the openings, and of how the flow is shared."""
-
-    @property
-    def outlets(self) -> Mapping[str, OutletSettings]:
-        """What holds at each outlet."""
 
     @property
     def murray_exponent(self) -> float:

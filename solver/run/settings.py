@@ -1,52 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
 """Settings of the solve stage, as they arrive in JSON with all defaults (``SolveSettings`` of
-pipeline/case/case_file.py).
+pipeline/case/settings/flow.py).
 """
 
 from dataclasses import dataclass, field, fields
 from typing import Any, TypeVar
 
+from solver.boundary.opening_settings import InletSettings, OutletSettings, WindkesselSettings
 from solver.runtime.errors import StageError
 
 T = TypeVar("T")
 
 
 @dataclass(frozen=True)
-class InletSettings:
-    """Flow into the vessel. The meaning of each key stands in pipeline/case/case_file.py, as for the classes below."""
-
-    flow_ml_s: float | None
-    waveform: str | None
-    profile: str
-    interpolation: str = "spline"
-    harmonics: int | None = None
-
-
-@dataclass(frozen=True)
-class WindkesselSettings:
-    """Vessels behind an outlet."""
-
-    elements: int = 3
-    proximal_mmhg_s_ml: float | None = None
-    distal_mmhg_s_ml: float | None = None
-    compliance_ml_mmhg: float | None = None
-    time_constant_s: float = 1.5
-    distal_pressure_mmhg: float = 0.0
-
-
-@dataclass(frozen=True)
-class OutletSettings:
-    """Pressure on the cap of an outlet."""
-
-    pressure_mmhg: float
-    waveform: str | None = None
-    windkessel: WindkesselSettings | None = None
-    flow_fraction: float | str | None = None
-
-
-@dataclass(frozen=True)
 class BloodSettings:
-    """How viscosity depends on the shear rate."""
+    """How viscosity depends on the shear rate. The meaning of each key stands in pipeline/case/settings/flow.py, as it
+    does for the classes below.
+    """
 
     model: str = "newtonian"
     set: str | None = None

@@ -20,8 +20,9 @@ from scipy.spatial.transform import Rotation
 from pipeline.files.surface_file import SurfaceFile, read_surface_file
 from pipeline.files.volume import Volume
 from pipeline.geometry.closed_surface import Surface
+from pipeline.geometry.given_surface import GivenSurface
 from pipeline.stages.import_mask import read_mask
-from pipeline.stages.import_surface import GivenSurface, import_surface
+from pipeline.stages.import_surface import import_surface
 from pipeline.stages.phantom import SeriesHeader, write_series
 from solver.runtime.errors import StageError
 from tests.pipeline.stages.test_import_mask import ball, write_segmentation

@@ -24,11 +24,12 @@ from pipeline.case.settings.geometry import VoxelizeSettings
 from pipeline.case.settings.yaml_file import read_yaml
 from pipeline.files.mesh import Mesh
 from pipeline.files.surface_file import read_surface_file
+from pipeline.geometry.given_surface import GivenSurface
 from pipeline.geometry.lattice.grid import Grid
 from pipeline.geometry.lattice.node_arrays import decompose
 from pipeline.stages.canonical import CanonicalInput, canonical
 from pipeline.stages.filter import filter_volume
-from pipeline.stages.import_surface import GivenSurface, import_surface
+from pipeline.stages.import_surface import import_surface
 from pipeline.stages.phantom import PhantomSettings, synthesize
 from pipeline.stages.segment import segment
 from pipeline.stages.surface import extract_surface

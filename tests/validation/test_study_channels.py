@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from pipeline.case.shapes import Step
+from pipeline.case.block_shapes import Step
 from solver.run.blood import choose_blood, herschel_bulkley
 from solver.runtime.errors import StageError
 from validation.evidence import Evidence

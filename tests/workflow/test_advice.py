@@ -18,7 +18,7 @@ import pytest
 import yaml
 
 from pipeline.files.volume import Volume
-from pipeline.haemodynamics.indices import resolving
+from pipeline.haemodynamics.flow_checks import resolving
 from pipeline.haemodynamics.trust import check
 from pipeline.stages.phantom import SeriesHeader, write_series
 from pipeline.workflow.recovery import require_folders

@@ -18,7 +18,7 @@ from vtkmodules.vtkIOGeometry import vtkSTLWriter
 
 from pipeline.files.mesh import Mesh, read_openings
 from pipeline.reporting.captions import caption
-from pipeline.stages.crate import differences, faults, read_runs
+from pipeline.reporting.crate_check import differences, faults, read_runs
 from solver.runtime.checksums import checksum
 from tests.support.left import results
 from tests.support.project_copy import copy_project

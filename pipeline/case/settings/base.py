@@ -29,7 +29,6 @@ Name = Annotated[str, Field(pattern=f"^{_NAME}$")]
 RunName = Annotated[str, Field(pattern=f"^{_NAME}(@{_NAME})?$")]
 """Name of a case, with that of the scenario that it runs in where there are scenarios."""
 
-
 KEPT = (Path("data/phantoms"), Path("data/waveforms"))
 """Folders of the project whose files cases may name from elsewhere, too, and in which a file is found by its
 checksum."""
@@ -249,9 +248,15 @@ def _one_line(text: str) -> str:
 
 
 UNITS = {
-    "_n_m3": "N/m3", "_ml_s": "mL/s", "_mmhg": "mmHg", "_kg_m3": "kg/m3", "_pa_s": "Pa s", "_m_s": "m/s", "_mm": "mm",
+    "_n_m3": "N/m3",
+    "_ml_s": "mL/s",
+    "_mmhg": "mmHg",
+    "_kg_m3": "kg/m3",
+    "_pa_s": "Pa s",
+    "_m_s": "m/s",
+    "_mm": "mm",
     "_s": "s",
-}  # fmt: skip
+}
 
 
 def _unit(path: str) -> str | None:

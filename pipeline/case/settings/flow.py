@@ -6,23 +6,27 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, field_validator, model_validator
 
 from pipeline.case.settings.base import Finite, Name, NonNegative, Point, Positive, Section, existing_file
+from solver.boundary import opening_settings
 from solver.run.blood import choose_blood
 from solver.runtime.errors import StageError
 
+Precision = Literal["fp32", "fp64", "fp16"]
+MurrayExponent = Annotated[float, Field(ge=1, le=4)]
 
-class InletSettings(Section):
+
+class InletSettings(Section, opening_settings.InletSettings):
     """Flow into the vessel: steady, or a waveform that repeats."""
 
     flow_ml_s: Positive | None = Field(None, description="steady flow, or the mean to which the waveform is scaled")
     waveform: str | None = Field(None, description="CSV with the columns time_s and flow_ml_s, one period")
+    profile: Literal["developed", "parabolic", "plug", "womersley"] = Field(
+        "developed", description="velocity over the inlet: developed and womersley follow the shape of its cap"
+    )
     interpolation: Literal["spline", "fourier", "linear"] = Field(
         "spline", description="between the waveform's samples; periodic"
     )
     harmonics: Annotated[int, Field(ge=1, le=50)] | None = Field(
         None, description="of the waveform, at most; none: all of them, or 10 with the profile womersley"
-    )
-    profile: Literal["developed", "parabolic", "plug", "womersley"] = Field(
-        "developed", description="velocity over the inlet: developed and womersley follow the shape of its cap"
     )
 
     _waveform_exists = field_validator("waveform")(existing_file)
@@ -34,7 +38,7 @@ class InletSettings(Section):
         return self
 
 
-class WindkesselSettings(Section):
+class WindkesselSettings(Section, opening_settings.WindkesselSettings):
     """Vessels behind an outlet: resistances and a compliance. What is not given follows from the flow and pressure
     that the outlet is to have on average.
     """
@@ -53,7 +57,7 @@ class WindkesselSettings(Section):
     distal_pressure_mmhg: Finite = Field(0.0, description="pressure behind the distal resistance")
 
 
-class OutletSettings(Section):
+class OutletSettings(Section, opening_settings.OutletSettings):
     """Pressure at an outlet: given, of a Windkessel, or such that a given part of the flow leaves there."""
 
     pressure_mmhg: Finite = Field(0.0, description="pressure on the cap; with a Windkessel the mean that is wanted")
@@ -122,13 +126,11 @@ class SolveSettings(Section):
         default_factory=dict, description="required, unless a canonical geometry has none"
     )
     outlets: dict[str, OutletSettings] = Field(default_factory=lambda: {"*": OutletSettings()}, min_length=1)
-    murray_exponent: Annotated[float, Field(ge=1, le=4)] = Field(
+    murray_exponent: MurrayExponent = Field(
         3.0, description="flow follows radius to this power: 3, or 2 to 2.3 in large arteries"
     )
     backend: Literal["auto", "cpu", "cuda"] = Field("auto", description="auto: CUDA where a device answers")
-    precision: Literal["fp32", "fp64", "fp16"] = Field(
-        "fp32", description="fp16: populations are kept in 16 bits and computed in fp32"
-    )
+    precision: Precision = Field("fp32", description="fp16: populations are kept in 16 bits and computed in fp32")
     collision: Literal["auto", "bgk", "trt", "projected", "recursive", "cumulant"] = Field(
         "auto",
         description="auto: by the grid Reynolds number, and safer ones where the flow asks for them; cumulant is for"

@@ -6,6 +6,7 @@ end, so that surface and centreline cross the border as they would in a larger i
 of the border. Where the border shaves off a vessel's side there is no opening: the border is wall.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -222,8 +223,15 @@ def ends_at_border(
     return centreline, {row: each for row, each in tips.items() if id(each) not in gone}, sides
 
 
-def section_beyond(centreline: Centreline, branch: Branch, sections: list[Section]) -> Section | None:
-    """The section in whose tube a branch ends, the nearest of several; None if it ends in the image."""
+def section_beyond(centreline: Centreline, branch: Branch, sections: Sequence[Section]) -> Section | None:
+    """The section in whose tube a branch ends, the nearest of several; None if it ends in the image.
+
+    Parameters
+    ----------
+    centreline : whose rows the branch counts.
+    branch : its first row is its tip.
+    sections : of the image's border.
+    """
     tip = centreline.points_mm[[branch.rows[0]]]
     beyond = [section for section in sections if section.beyond_mm(tip)[0] > 0]
     return min(beyond, key=lambda each: float(each.aside_mm(tip)[0]) / each.radius_mm, default=None)

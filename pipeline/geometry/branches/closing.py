@@ -8,11 +8,12 @@ from the finished surface by the rules that voxelize chooses the spacing by, so 
 import logging
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
 from pipeline.case.settings.base import NonNegative, Positive, Section
+from pipeline.case.settings.flow import MurrayExponent, Precision
 from pipeline.case.settings.geometry import SurfaceSettings
 from pipeline.files.mesh import Mesh
 from pipeline.geometry.branches.branch_files import row
@@ -20,7 +21,8 @@ from pipeline.geometry.branches.centreline import Branch, Centreline
 from pipeline.geometry.branches.left_out import choose_auto, too_thin
 from pipeline.geometry.branches.shares import FlowTree, Limb, flow_words
 from pipeline.geometry.branches.side_branches import WALL, SideBranch, close_flush
-from pipeline.geometry.branches.tree import Tree, trace_tree
+from pipeline.geometry.branches.tree import Tree
+from pipeline.geometry.branches.tree_tracing import trace_tree
 from pipeline.geometry.lattice.budget import Budget
 from pipeline.geometry.surface.clip import ClipError
 from solver.domain.nodes import Opening
@@ -34,10 +36,10 @@ class LatticeNeeds(Section):
     """What the automatic choice of the spacing depends on, of the sections voxelize and solve."""
 
     left_out_share: NonNegative
-    murray_exponent: Positive
+    murray_exponent: MurrayExponent
     memory_gb: Positive | None
     most_nodes: Positive
-    precision: Literal["fp32", "fp64", "fp16"] = "fp32"
+    precision: Precision = "fp32"
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,8 @@
 """Ends of a vessel: which are cut, where, and how the openings are called."""
 
 import logging
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -32,7 +34,19 @@ TIP_RADII = 1.0
 
 
 def close_on_request(found: Ends, settings: SurfaceSettings, remedy: str) -> None:
-    """Close the ends that the settings name; at least two must stay open."""
+    """Close the ends that the settings name; at least two must stay open.
+
+    Parameters
+    ----------
+    found : the ends; for each place of the settings the nearest open one is moved to the closed ones.
+    settings : places in `closed_mm`, (x, y, z), LPS.
+    remedy : what else helps, for the message.
+
+    Raises
+    ------
+    StageError
+        If fewer than two ends stay open.
+    """
     for place in settings.closed_mm:
         if found.open:
             tips = found.centreline.points_mm[[end.rows[0] for end in found.open]]
@@ -41,16 +55,26 @@ def close_on_request(found: Ends, settings: SurfaceSettings, remedy: str) -> Non
     _require_two([found.centreline.points_mm[end.rows[0]] for end in found.open], found, settings, remedy)
 
 
+@dataclass(frozen=True)
+class Cutting:
+    """How the ends of a vessel are cut.
+
+    Attributes
+    ----------
+    settings : the case's section ``surface``.
+    least_mm : least radius of a cut.
+    remedy : what helps where fewer than two ends can be cut, for the message.
+    border : sections of the image's border, where the ends beyond it are cut off.
+    """
+
+    settings: SurfaceSettings
+    least_mm: float
+    remedy: str
+    border: Sequence[Section] = ()
+
+
 def cut_ends(
-    mesh: Mesh,
-    field: Volume,
-    found: Ends,
-    settings: SurfaceSettings,
-    least_mm: float,
-    remedy: str,
-    log: logging.Logger,
-    scene: Scene,
-    border: list[Section],
+    mesh: Mesh, field: Volume, found: Ends, cutting: Cutting, scene: Scene, log: logging.Logger
 ) -> tuple[Mesh, float, list[dict[str, Any]]]:
     """Cut and cap the open ends of a closed surface.
 
@@ -59,12 +83,9 @@ def cut_ends(
     mesh : closed surface.
     field : positive in the lumen.
     found : its ends; those that cannot be cut are moved to the closed ones.
-    settings : the case's section ``surface``.
-    least_mm : least radius of a cut.
-    remedy : what helps where fewer than two ends can be cut, for the message.
-    log : for why ends stay closed.
+    cutting : how they are cut.
     scene : gets the cuts and what is cut, for the picture of a refusal.
-    border : sections of the image's border, where the ends beyond it are cut off.
+    log : for why ends stay closed.
 
     Returns
     -------
@@ -76,11 +97,11 @@ def cut_ends(
     StageError
         If fewer than two ends can be cut, cuts overlap, or the surface is not closed in the end.
     """
-    cuts = _place_cuts(field, found, settings, least_mm, remedy, scene, border)
+    cuts = _place_cuts(field, found, cutting, scene)
     for row, why in found.closed.items():
         log.info("end at %s stays closed: %s", words_mm(found.centreline.points_mm[row]), why)
     numbers = {id(cut): number for number, cut in enumerate(cuts, 1)}
-    for section in border:
+    for section in cutting.border:
         mesh = scene.mesh = cut_and_cap(
             mesh, section.cut, numbers.pop(id(section.cut), WALL), cuts, scene, at_border=True
         )
@@ -89,7 +110,7 @@ def cut_ends(
         cut, before = cuts[number - 1], mesh
         mesh = scene.mesh = cut_and_cap(mesh, cut, number, cuts, scene)
         cap_mm2 = float(np.linalg.norm(mesh.area_vectors_mm2()[mesh.opening == number].sum(axis=0)))
-        asked_mm = (settings.cut_radii + TIP_RADII) * np.sqrt(cap_mm2 / np.pi)
+        asked_mm = (cutting.settings.cut_radii + TIP_RADII) * np.sqrt(cap_mm2 / np.pi)
         lost.append(
             {
                 "place_mm": cut.centre_mm.tolist(),
@@ -102,7 +123,14 @@ def cut_ends(
 
 
 def name_openings(mesh: Mesh, settings: SurfaceSettings, log: logging.Logger) -> tuple[Opening, ...]:
-    """Measure the caps of a mesh, give them the names and roles of the settings, and log them."""
+    """Measure the caps of a mesh, give them the names and roles of the settings, and log them.
+
+    Parameters
+    ----------
+    mesh : closed, with caps numbered from 1.
+    settings : names and roles in `openings`.
+    log : gets a line for each opening.
+    """
     openings = describe(mesh, settings.openings)
     for opening in openings:
         place = words_mm(opening.centre_mm)
@@ -123,22 +151,14 @@ def closed_ends(found: Ends) -> list[dict[str, Any]]:
     return [{"place_mm": points[row].tolist(), "why": why} for row, why in found.closed.items()]
 
 
-def _place_cuts(
-    field: Volume,
-    found: Ends,
-    settings: SurfaceSettings,
-    least_mm: float,
-    remedy: str,
-    scene: Scene,
-    border: list[Section],
-) -> list[Cut]:
+def _place_cuts(field: Volume, found: Ends, cutting: Cutting, scene: Scene) -> list[Cut]:
     """Cuts of the open ends, and what cannot be cut is closed."""
-    cuts = []
+    settings, cuts = cutting.settings, []
     for end in list(found.open):
-        if section := section_beyond(found.centreline, end, border):
+        if section := section_beyond(found.centreline, end, cutting.border):
             cuts.append(section.cut)
             continue
-        cut = place_cut(field, found.centreline, end, settings.cut_radii, least_mm, settings.cut_roundness)
+        cut = place_cut(field, found.centreline, end, settings.cut_radii, cutting.least_mm, settings.cut_roundness)
         if cut:
             cuts.append(cut)
         else:
@@ -146,7 +166,7 @@ def _place_cuts(
             why = f"no section is as large and round as those behind it, radius {end.end_radius_mm:.2f} mm"
             found.closed[end.rows[0]] = why
     scene.mark_ends(found)
-    _require_two([cut.centre_mm for cut in cuts], found, settings, remedy)
+    _require_two([cut.centre_mm for cut in cuts], found, settings, cutting.remedy)
     return cuts
 
 
@@ -166,6 +186,15 @@ def _require_two(places_mm: list[NDArray[np.float64]], found: Ends, settings: Su
 
 def cut_and_cap(mesh: Mesh, cut: Cut, number: int, cuts: list[Cut], scene: Scene, at_border: bool = False) -> Mesh:
     """The mesh without what lies beyond a cut, closed by a cap of that number.
+
+    Parameters
+    ----------
+    mesh : closed surface.
+    cut : where; its normal points out of the vessel.
+    number : of the cap; 0: it is wall.
+    cuts : all of them, of which the nearest is named in the message.
+    scene : gets a mark where it cannot be cut.
+    at_border : whether the border of the image cuts there, which the settings do not move.
 
     Raises
     ------

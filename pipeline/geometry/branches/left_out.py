@@ -71,9 +71,10 @@ def choose_auto(
         return chosen
     across = 2 * limb.radius_mm / fitting
     return Spacing(
-        fitting, f"the finest that fits; {chosen.spacing_mm:.4g} mm ({chosen.reason}) needs"
-        f" {budget.excess(chosen.spacing_mm)}; {across:.1f} nodes are left across {_of(tree, limb)}"
-    )  # fmt: skip
+        fitting,
+        f"the finest that fits; {chosen.spacing_mm:.4g} mm ({chosen.reason}) needs"
+        f" {budget.excess(chosen.spacing_mm)}; {across:.1f} nodes are left across {_of(tree, limb)}",
+    )
 
 
 def _of(tree: FlowTree, limb: Limb) -> str:

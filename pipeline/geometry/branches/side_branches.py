@@ -301,7 +301,18 @@ def _indices_in_box(volume: Volume, low: NDArray[np.float64], high: NDArray[np.f
 def from_balls(
     places: NDArray[np.float64], centres: NDArray[np.float64], radii: NDArray[np.float64]
 ) -> NDArray[np.float64]:
-    """Distance of places, (n, 3), to the nearest of some balls, negative inside, (n,)."""
+    """Distance of places, (n, 3), to the nearest of some balls, negative inside, (n,).
+
+    Parameters
+    ----------
+    places : (n, 3) mm.
+    centres : (m, 3) mm.
+    radii : (m,) mm.
+
+    Returns
+    -------
+    (n,) mm; infinite without balls.
+    """
     parts = [
         (np.linalg.norm(places[k : k + CHUNK, None] - centres, axis=2) - radii).min(axis=1, initial=np.inf)
         for k in range(0, len(places), CHUNK)

@@ -141,6 +141,7 @@ def _peel(solid, kept, places, depth, cells, faces, touching, beside):  # type: 
                     left += 1
 
 
+# many parameters because compiled code takes the tables of a neighbourhood and the room to work in one by one
 @njit(cache=True)
 def _is_simple(solid, z, y, x, cells, faces, touching, beside, inside, stack):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
     """Whether a voxel's removal joins or parts nothing."""

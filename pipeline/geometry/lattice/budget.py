@@ -83,7 +83,15 @@ class Budget:
     def of(
         cls, mesh: Mesh, grid: Grid | None = None, precision: str = "fp32", memory_gb: float | None = None
     ) -> "Budget":
-        """On this machine."""
+        """On this machine.
+
+        Parameters
+        ----------
+        mesh : closed surface.
+        grid : of a canonical geometry; none of another.
+        precision : of the solver, ``fp32``, ``fp64`` or ``fp16``.
+        memory_gb : of the solver's device; none where it is not known.
+        """
         here = float(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
         return cls(mesh, grid, extent_of(mesh, grid), precision, memory_gb, here)
 

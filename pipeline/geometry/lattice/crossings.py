@@ -76,6 +76,12 @@ class Raster:
 def rasterise(mesh: Mesh, frame: Frame, q: int = Q) -> Raster:
     """Cross the surface with all lattice lines along the directions of D3Q19, or with `q` = 27 of D3Q27.
 
+    Parameters
+    ----------
+    mesh : closed surface, mm, LPS.
+    frame : where the lattice lies.
+    q : 19 or 27 velocities.
+
     Raises
     ------
     StageError
@@ -88,6 +94,12 @@ def rasterise(mesh: Mesh, frame: Frame, q: int = Q) -> Raster:
 
 def crossings(mesh: Mesh, frame: Frame, direction: int) -> Crossings:
     """Cross the surface with all lattice lines along a direction whose first component that is not 0 is 1.
+
+    Parameters
+    ----------
+    mesh : closed surface, mm, LPS.
+    frame : where the lattice lies.
+    direction : of the lines, its number in D3Q27, which is odd.
 
     Raises
     ------
@@ -181,6 +193,7 @@ def _integer_points(mesh: Mesh, frame: Frame) -> NDArray[np.int64]:
     return np.rint(index * SUBDIVISIONS).astype(np.int64)
 
 
+# many parameters because compiled code takes the arrays of the surface, the lattice's lines and the results one by one
 @njit(parallel=True, cache=True)
 def _scan_chunks(
     points: NDArray[np.int64],
@@ -202,13 +215,25 @@ def _scan_chunks(
         room = node[starts[chunk] : starts[chunk + 1]] if len(node) else node
         begin = starts[chunk] if len(node) else 0
         count = _scan_triangles(
-            points, triangles, triangle_met, size, moves, strides, clamped, first, last,
-            room, fraction[begin:], leaving[begin:], met[begin:],
-        )  # fmt: skip
+            points,
+            triangles,
+            triangle_met,
+            size,
+            moves,
+            strides,
+            clamped,
+            first,
+            last,
+            room,
+            fraction[begin:],
+            leaving[begin:],
+            met[begin:],
+        )
         if not len(node):
             starts[chunk + 1] = count
 
 
+# many parameters because compiled code takes the arrays of the surface, the lattice's lines and the results one by one
 @njit
 def _scan_triangles(
     points: NDArray[np.int64],
@@ -244,8 +269,10 @@ def _scan_triangles(
                 place = (a[2] + rise / (weight_a + weight_b + weight_c)) / SUBDIVISIONS
                 before = int(np.ceil(place)) - 1
                 at = max(before, -1) if clamped else before
-                if not (_on_link(i, at, size[0], size[2], moves[0], clamped) and
-                        _on_link(j, at, size[1], size[2], moves[1], clamped)):  # fmt: skip
+                if not (
+                    _on_link(i, at, size[0], size[2], moves[0], clamped)
+                    and _on_link(j, at, size[1], size[2], moves[1], clamped)
+                ):
                     continue
                 if count < len(node):
                     node[count] = i * strides[0] + j * strides[1] + at * strides[2]

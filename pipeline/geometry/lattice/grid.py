@@ -118,7 +118,14 @@ class Grid:
 
 
 def choose_frame(mesh: Mesh, spacing_mm: float, grid: Grid | None = None) -> Frame:
-    """Put a lattice around the surface, off its planes or on a grid, however large it is."""
+    """Put a lattice around the surface, off its planes or on a grid, however large it is.
+
+    Parameters
+    ----------
+    mesh : closed surface, mm, LPS.
+    spacing_mm : of the nodes, along all axes.
+    grid : of a canonical geometry; none: the lattice is put around the surface.
+    """
     return grid.frame(mesh, spacing_mm) if grid else around(mesh, spacing_mm)
 
 

@@ -164,6 +164,7 @@ def _visit_links_out(
                             places[i, z] += 1
 
 
+# many parameters because compiled code takes the arrays of the crossings and the results one by one
 @njit(cache=True)
 def _first_exits(
     wanted: NDArray[np.int64],

@@ -162,6 +162,15 @@ def profiles(
     meet the cap, links that slant outwards carry too little beside the wall.
 
     `position` (K, 3) are the lattice indices of the links' nodes, `rows` (K,) their rows among all links.
+
+    Parameters
+    ----------
+    mesh : closed surface, mm, LPS.
+    frame : where the lattice lies.
+    openings : whose caps the links meet.
+    position : (K, 3) int32, (x, y, z), lattice indices of the links' nodes.
+    found : all links.
+    rows : (K,) rows of the links through openings among all.
     """
     places = (position + 0.5 * STEPS[found.direction[rows]]) * frame.spacing_mm + frame.origin_mm
     values = np.zeros(len(rows), np.float32)
@@ -184,6 +193,12 @@ def numbered(
     """Positions, (N + W, 3), (x, y, z), of nodes tagged FLUID, INLET, OUTLET and WALL, each in the order of the axes.
 
     The second array, [z, y, x], holds the row of each node in the first, -1 where there is none.
+
+    Parameters
+    ----------
+    tag : [z, y, x] int8.
+    frame : where the lattice lies.
+    axes : 0, 1, 2 for x, y, z: along the first, nodes follow each other.
     """
     turned = np.ascontiguousarray(tag.transpose([2 - axis for axis in axes[::-1]]))
     nodes = np.concatenate([np.flatnonzero(turned == kind) for kind in (FLUID, INLET, OUTLET, WALL)])

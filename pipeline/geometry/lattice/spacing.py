@@ -6,13 +6,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from math import inf
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
 import numpy as np
 from pydantic import Field
 
 from pipeline.case.settings.base import Positive, Section
-from pipeline.case.settings.flow import InletSettings, OutletSettings
+from pipeline.case.settings.flow import InletSettings, MurrayExponent, OutletSettings, Precision
 from pipeline.case.settings.geometry import VoxelizeSettings
 from pipeline.files.mesh import Mesh
 from solver.boundary.waveform import read_waveforms
@@ -45,15 +45,15 @@ class FlowScale(Section):
     peak_speed_m_s: Positive | None = None
     inlets: dict[str, InletSettings] = Field(default_factory=dict)
     outlets: dict[str, OutletSettings] = Field(default_factory=lambda: {"*": OutletSettings()})
-    murray_exponent: Positive = 3.0
+    murray_exponent: MurrayExponent = 3.0
 
 
 class SpacingSettings(VoxelizeSettings):
     """What the command line takes: the section ``voxelize``, and of ``solve`` what the choice depends on."""
 
     flow: FlowScale | None = Field(None, description="where the spacing is chosen")
-    precision: Literal["fp32", "fp64", "fp16"] = Field("fp32", description="where memory_gb is given")
-    murray_exponent: Positive = Field(3.0, description="by which branches share the flow")
+    precision: Precision = Field("fp32", description="where memory_gb is given")
+    murray_exponent: MurrayExponent = Field(3.0, description="by which branches share the flow")
     coarser: Annotated[float, Field(ge=1, allow_inf_nan=False)] = Field(
         1.0, description="factor on whatever spacing is chosen, of the lattices that the section convergence adds"
     )
@@ -270,6 +270,13 @@ def resolving_spacing(
 def too_coarse(opening: Opening, spacing_mm: float, what: str, across_mm: float | None = None) -> str:
     """Message that a spacing is too coarse for an opening, or for the narrowest diameter on the way to it, with the
     spacing that is not.
+
+    Parameters
+    ----------
+    opening : that has too few nodes, or none.
+    spacing_mm : at which it has.
+    what : what is wrong with it, as its predicate.
+    across_mm : the narrowest diameter on the way to it; none: its own counts.
     """
     least_mm = min(2 * opening.radius_mm, across_mm or inf) / MIN_NODES_ACROSS
     if least_mm >= spacing_mm:

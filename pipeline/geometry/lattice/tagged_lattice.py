@@ -109,7 +109,15 @@ def _corners(frame: Frame, found: Links) -> NDArray[np.int64]:
 
 
 def tagged(frame: Frame, fluid: NDArray[np.bool_], found: Links, openings: tuple[Opening, ...]) -> Lattice:
-    """The lattice that follows from the fluid nodes and their links."""
+    """The lattice that follows from the fluid nodes and their links.
+
+    Parameters
+    ----------
+    frame : where the lattice lies.
+    fluid : [z, y, x] bool, fluid nodes.
+    found : their links to nodes that are none.
+    openings : in the order of their ids.
+    """
     tag = np.full(fluid.shape, EXTERNAL, np.int8)
     tag[fluid] = FLUID
     opening = np.zeros_like(tag)

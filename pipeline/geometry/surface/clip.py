@@ -220,6 +220,12 @@ def cap_of(
 ) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
     """Triangulate the flat polygon inside a rim, (m, 3), with edges about one step long, or as the rim's are.
 
+    Parameters
+    ----------
+    rim : (m, 3) mm, in order.
+    normal : (3,) unit vector, seen from whose tip the rim goes around counterclockwise.
+    step : mm; none: the mean edge of the rim.
+
     Returns the points inside, (k, 3), and triangles over the rows of the rim followed by those points.
     """
     origin = rim.mean(axis=0)

@@ -62,6 +62,7 @@ class Surface(ClosestPoint):
         return self._found(points_mm, least_mm)[0]
 
 
+# many parameters because compiled code takes the arrays of the points, the tree and the results one by one
 @njit(cache=True, parallel=True)
 def _nearest(
     points: Floats,
@@ -121,6 +122,12 @@ def to_triangle(x: float, y: float, z: float, corners: Floats, triangle: int) ->
     """Square of the distance of a point to a triangle, and the parts of the sides b - a and c - a to the nearest place.
 
     That is the foot on the triangle's plane if it lies inside, or else the nearest place of the three sides.
+
+    Parameters
+    ----------
+    x, y, z : the point.
+    corners : (T, 3, 3), corners a, b, c of each triangle.
+    triangle : which of them.
     """
     ax, ay, az = corners[triangle, 0, 0], corners[triangle, 0, 1], corners[triangle, 0, 2]
     bx, by, bz = corners[triangle, 1, 0] - ax, corners[triangle, 1, 1] - ay, corners[triangle, 1, 2] - az

@@ -83,6 +83,13 @@ def extend_openings(
 ) -> tuple[Mesh, tuple[Opening, ...]]:
     """Put straight tubes in front of the openings, as long as the settings say, and move the openings to their ends.
 
+    Parameters
+    ----------
+    mesh : closed, with a cap at each opening.
+    openings : as they are on it.
+    settings : lengths in radii of the openings, for all and for each.
+    log : gets a line for each tube.
+
     Raises
     ------
     StageError

@@ -5,9 +5,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.files.mesh import Mesh
+from pipeline.geometry.surface.connections import CREASE, WALL
 from pipeline.geometry.surface.distance import ClosestPoint
-from pipeline.geometry.surface.half_edges import CREASE, WALL, HalfEdges, vertex_normals
+from pipeline.geometry.surface.half_edges import HalfEdges
 from pipeline.geometry.surface.remesh import CapPlanes, vertex_kinds
+from pipeline.geometry.surface.triangle_measures import vertex_normals
 
 ENDS_OF_RIM = 3
 """A rim is put onto the wall and into its plane by turns, so often: they are nearly perpendicular."""
@@ -33,7 +35,13 @@ class Facets:
     def project(
         self, points: NDArray[np.float64], normals: NDArray[np.float64], kind: NDArray[np.int8]
     ) -> NDArray[np.float64]:
-        """Closest points of the wall for the wall's vertices and, in the planes of their caps, for those of rims."""
+        """Closest points of the wall for the wall's vertices and, in the planes of their caps, for those of rims.
+
+        Parameters
+        ----------
+        points, normals : (P, 3) mm, and unit normals there, of which no use is made.
+        kind : (P,) int8, as in ``connections.WALL``.
+        """
         wall, rim, crease = np.flatnonzero(kind == WALL), np.flatnonzero(self._planes.on_rim(kind)), kind == CREASE
         points = self._planes.put(points, kind)
         points[wall] = self._wall(points[wall])[0]
@@ -49,7 +57,14 @@ class Facets:
 
 
 def with_volume(mesh: Mesh, volume_mm3: float, free: NDArray[np.bool_]) -> Mesh:
-    """Move the free vertices (P,) along their normals, all by the same distance, until a closed mesh has a volume."""
+    """Move the free vertices (P,) along their normals, all by the same distance, until a closed mesh has a volume.
+
+    Parameters
+    ----------
+    mesh : closed.
+    volume_mm3 : that is wanted.
+    free : (P,) bool.
+    """
     points = mesh.points_mm
     for _ in range(5):
         now = Mesh(points, mesh.triangles, mesh.opening)

@@ -67,9 +67,12 @@ def places_on_curve(places: NDArray[np.float64]) -> NDArray[np.uint64]:
     size = np.ptp(places, axis=0).max() or 1.0
     steps = ((places - places.min(axis=0)) / size * ((1 << 20) - 1)).astype(np.uint64)
     for shift, mask in (
-        (32, 0x1F00000000FFFF), (16, 0x1F0000FF0000FF), (8, 0x100F00F00F00F00F), (4, 0x10C30C30C30C30C3),
+        (32, 0x1F00000000FFFF),
+        (16, 0x1F0000FF0000FF),
+        (8, 0x100F00F00F00F00F),
+        (4, 0x10C30C30C30C30C3),
         (2, 0x1249249249249249),
-    ):  # fmt: skip
+    ):
         steps = (steps | steps << np.uint64(shift)) & np.uint64(mask)
     return np.asarray(steps[:, 0] | steps[:, 1] << np.uint64(1) | steps[:, 2] << np.uint64(2))
 
@@ -77,7 +80,13 @@ def places_on_curve(places: NDArray[np.float64]) -> NDArray[np.uint64]:
 def box_tree(
     low: NDArray[np.float64], high: NDArray[np.float64], first: NDArray[np.int64]
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Corners of the boxes of a complete binary tree, (2 leaves - 1, 3); those below ``k`` are 2k + 1 and 2k + 2."""
+    """Corners of the boxes of a complete binary tree, (2 leaves - 1, 3); those below ``k`` are 2k + 1 and 2k + 2.
+
+    Parameters
+    ----------
+    low, high : (T, 3), corners of the box of each triangle, in the order of the leaves.
+    first : (leaves + 1,), where the triangles of each leaf begin; the number of leaves is a power of 2.
+    """
     lows = [np.minimum.reduceat(low, first[:-1])]
     highs = [np.maximum.reduceat(high, first[:-1])]
     while len(lows[-1]) > 1:
@@ -86,6 +95,7 @@ def box_tree(
     return np.concatenate(lows[::-1]), np.concatenate(highs[::-1])
 
 
+# many parameters because compiled code takes the arrays of the surface, the tree and the results one by one
 @njit(cache=True, parallel=True)
 def _find(
     points: NDArray[np.float64],

@@ -25,10 +25,11 @@ from vtkmodules.vtkFiltersCore import vtkFlyingEdges3D
 from pipeline.files.mesh import Mesh, words_mm
 from pipeline.files.volume import Volume
 from pipeline.geometry.surface.clip import directed_edges
+from pipeline.geometry.surface.connections import WALL
 from pipeline.geometry.surface.facets import Facets
-from pipeline.geometry.surface.half_edges import WALL, vertex_normals
 from pipeline.geometry.surface.remesh import CapPlanes, Shape, vertex_kinds
 from pipeline.geometry.surface.thin import ThinPlaceError, faithful_field, lost_places, thinness
+from pipeline.geometry.surface.triangle_measures import vertex_normals
 from solver.runtime.errors import StageError
 
 DEFAULT_SMOOTHING_VOXELS = 1.25
@@ -222,6 +223,11 @@ class LevelSet:
     ) -> NDArray[np.float64]:
         """One Newton step towards the level, of half a voxel at most: of the wall along its normals, of the caps' rims
         in their planes, into which the caps' vertices are put exactly.
+
+        Parameters
+        ----------
+        points, normals : (P, 3) mm, and unit normals there.
+        kind : (P,) int8, as in ``connections.WALL``.
         """
         value, gradient = self._sample(points)
         rim = self._planes.on_rim(kind)
@@ -308,6 +314,12 @@ def fit(mesh: Mesh, field: Volume, volume_mm3: float) -> tuple[Mesh, Volume]:
 
     Vertices move towards the mean of their neighbours in the tangent plane and back onto a level of the field; the
     level, near zero, is the one that encloses the volume.
+
+    Parameters
+    ----------
+    mesh : closed, near the level 0 of the field.
+    field : voxels (Z, Y, X), positive inside.
+    volume_mm3 : that is wanted.
 
     Returns
     -------

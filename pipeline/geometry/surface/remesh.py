@@ -18,8 +18,10 @@ from scipy.spatial import cKDTree
 
 from pipeline.files.mesh import Mesh
 from pipeline.geometry.surface.clip import directed_edges
-from pipeline.geometry.surface.half_edges import CREASE, WALL, HalfEdges, vertex_normals
+from pipeline.geometry.surface.connections import CREASE, WALL
+from pipeline.geometry.surface.half_edges import HalfEdges
 from pipeline.geometry.surface.thin import ThinPlaceError
+from pipeline.geometry.surface.triangle_measures import vertex_normals
 
 ROUNDS = 8
 MOST_SPLITS = 12
@@ -45,7 +47,12 @@ class Shape(Protocol):
         self, points: NDArray[np.float64], normals: NDArray[np.float64], kind: NDArray[np.int8]
     ) -> NDArray[np.float64]:
         """Points (P, 3) put back onto the shape; `normals` (P, 3) of the surface, `kind` (P,) as
-        in ``half_edges.WALL``.
+        in ``connections.WALL``.
+
+        Parameters
+        ----------
+        points, normals : (P, 3) mm, and unit normals of the surface there.
+        kind : (P,) int8, as in ``connections.WALL``.
         """
         ...
 
@@ -87,7 +94,7 @@ def remesh_vessel(
 
 
 def vertex_kinds(mesh: Mesh, crease_deg: float = 180.0) -> NDArray[np.int8]:
-    """Kind of each vertex of a closed mesh, (P,), as in ``half_edges.WALL``; sharper edges than `crease_deg` count."""
+    """Kind of each vertex of a closed mesh, (P,), as in ``connections.WALL``; sharper edges than `crease_deg` count."""
     return HalfEdges.of(mesh, np.zeros(len(mesh.points_mm)), crease_deg).kind
 
 
@@ -165,6 +172,12 @@ def edge_lengths(mesh: Mesh, radius_mm: NDArray[np.float64], edges_per_radius: f
 
     The largest field that is nowhere above the radius over `edges_per_radius`, and grows along the surface by at most
     :data:`GRADING` of the way: from every point a shortest way to all others.
+
+    Parameters
+    ----------
+    mesh : closed.
+    radius_mm : (P,) of the vessel at each point.
+    edges_per_radius : that are wanted.
     """
     edges = directed_edges(mesh.triangles)
     count = len(mesh.points_mm)

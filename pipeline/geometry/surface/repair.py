@@ -82,9 +82,7 @@ def repair(points: NDArray[np.float64], triangles: NDArray[np.int64]) -> Repaire
     _require_manifold(points, triangles)
     triangles, turned = _oriented(triangles)
     largest, pieces = _largest_piece(points, triangles)
-    record = {
-        "points_merged": merged, "triangles_removed": removed, "triangles_turned": turned, "pieces": pieces
-    }  # fmt: skip
+    record = {"points_merged": merged, "triangles_removed": removed, "triangles_turned": turned, "pieces": pieces}
     return Repaired(*_used(points, triangles[largest]), record, rows[largest])
 
 

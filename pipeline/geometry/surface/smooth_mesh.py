@@ -16,8 +16,8 @@ from vtkmodules.vtkFiltersCore import vtkWindowedSincPolyDataFilter
 
 from pipeline.files.mesh import Mesh
 from pipeline.geometry.surface.clip import directed_edges
+from pipeline.geometry.surface.connections import WALL
 from pipeline.geometry.surface.facets import with_volume
-from pipeline.geometry.surface.half_edges import WALL
 from pipeline.geometry.surface.isosurface import DEFAULT_SMOOTHING_VOXELS, neighbour_mean
 from pipeline.geometry.surface.remesh import vertex_kinds
 

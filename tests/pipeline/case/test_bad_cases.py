@@ -23,11 +23,11 @@ from pipeline.case.settings.geometry import SurfaceSettings
 from pipeline.case.settings.yaml_file import read_yaml, value_of
 from pipeline.case.stages import WITH_SETTINGS
 from pipeline.geometry.closed_surface import SurfaceStage
+from pipeline.geometry.given_surface import GivenSurface
 from pipeline.geometry.lattice.spacing import SpacingSettings
 from pipeline.stages.canonical import CanonicalInput
 from pipeline.stages.convergence import ConvergenceInput
 from pipeline.stages.import_mask import MaskSettings
-from pipeline.stages.import_surface import GivenSurface
 from pipeline.stages.plausibility import PlausibilityInput
 from solver.run.settings import parse as parse_solve
 from solver.runtime.errors import StageError

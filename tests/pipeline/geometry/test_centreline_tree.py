@@ -15,10 +15,11 @@ from pipeline.files.mesh import Mesh, write_openings
 from pipeline.files.surface_file import read_surface_file
 from pipeline.geometry.branches import tree as tree_module
 from pipeline.geometry.branches.branch_files import read_lines
-from pipeline.geometry.branches.tree import trace_tree
+from pipeline.geometry.branches.tree_tracing import trace_tree
+from pipeline.geometry.given_surface import GivenSurface
 from pipeline.geometry.surface.clip import cut_end
 from pipeline.stages import centreline
-from pipeline.stages.import_surface import GivenSurface, import_surface
+from pipeline.stages.import_surface import import_surface
 from solver.runtime.errors import StageError
 from solver.runtime.provenance import Job
 from tests.support.shapes import capped_cylinder, joined, opening_of, sphere, stenosis, torus

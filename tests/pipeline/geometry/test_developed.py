@@ -6,12 +6,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipeline.case.shapes import Channel, Duct, Sphere
+from pipeline.case.block_shapes import Channel, Duct
+from pipeline.case.shapes import Sphere
 from pipeline.files.mesh import Mesh
 from pipeline.geometry.lattice.developed import developed
 from pipeline.geometry.lattice.node_arrays import decompose
 from pipeline.geometry.surface.clip import axes_of_plane
-from pipeline.geometry.surface.tessellation import circle, tessellate
+from pipeline.geometry.surface.round_walls import circle
+from pipeline.geometry.surface.tessellation import tessellate
 from pipeline.stages.voxelize import voxelize
 from solver.domain.nodes import Opening
 from solver.kernels.d3q19 import VELOCITIES

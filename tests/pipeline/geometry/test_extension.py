@@ -9,9 +9,10 @@ import pytest
 from pipeline.case.settings.geometry import OpeningSettings, SurfaceSettings
 from pipeline.files.mesh import Mesh
 from pipeline.files.surface_file import SurfaceFile
+from pipeline.geometry.given_surface import GivenSurface
 from pipeline.geometry.surface.clip import check_closed
 from pipeline.geometry.surface.extension import extend, place_of_collision
-from pipeline.stages.import_surface import GivenSurface, import_surface
+from pipeline.stages.import_surface import import_surface
 from pipeline.stages.surface import extract_surface
 from solver.runtime.errors import StageError
 from tests.support.shapes import capped_cylinder, stenosis

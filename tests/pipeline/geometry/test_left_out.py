@@ -23,7 +23,7 @@ from pipeline.geometry.branches.branch_files import read_branches, row, write_li
 from pipeline.geometry.branches.closing import LatticeNeeds
 from pipeline.geometry.branches.left_out import choose_auto, too_thin
 from pipeline.geometry.branches.shares import FlowTree
-from pipeline.geometry.branches.tree import trace_tree
+from pipeline.geometry.branches.tree_tracing import trace_tree
 from pipeline.geometry.closed_surface import Surface, without_too_thin
 from pipeline.geometry.lattice.budget import Budget
 from pipeline.geometry.lattice.node_arrays import decompose

@@ -8,9 +8,10 @@ from hypothesis import strategies as st
 
 from pipeline.files.mesh import Mesh
 from pipeline.geometry.surface.clip import check_closed
+from pipeline.geometry.surface.connections import CORNER, CREASE
 from pipeline.geometry.surface.distance import ClosestPoint
 from pipeline.geometry.surface.facets import Facets
-from pipeline.geometry.surface.half_edges import CORNER, CREASE, HalfEdges
+from pipeline.geometry.surface.half_edges import HalfEdges
 from pipeline.geometry.surface.quality import triangle_quality
 from pipeline.geometry.surface.remesh import edge_lengths, local_radius, remesh, remesh_vessel, vertex_kinds
 from tests.support.shapes import capped_cylinder, sphere, stenosis, torus

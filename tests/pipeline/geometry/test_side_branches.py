@@ -11,9 +11,10 @@ from pipeline.files.mesh import Mesh
 from pipeline.files.surface_file import SurfaceFile
 from pipeline.files.volume import Volume
 from pipeline.geometry.closed_surface import Surface
+from pipeline.geometry.given_surface import GivenSurface
 from pipeline.geometry.surface.clip import check_closed
 from pipeline.geometry.surface.isosurface import smooth_field, zero_surface
-from pipeline.stages.import_surface import GivenSurface, import_surface
+from pipeline.stages.import_surface import import_surface
 from pipeline.stages.surface import extract_surface
 from solver.runtime.errors import StageError
 from tests.support.shapes import capped_cylinder

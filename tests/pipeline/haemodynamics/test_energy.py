@@ -12,7 +12,8 @@ from pipeline.case.settings.flow import PostprocessSettings
 from pipeline.files.table import write_table
 from pipeline.haemodynamics.accumulator import Fields
 from pipeline.haemodynamics.energy import dissipation_w_m3, kinetic_change_w
-from pipeline.haemodynamics.indices import LONG_COLUMNS, OPENING_COLUMNS, _centreline_checks, long_rows
+from pipeline.haemodynamics.flow_checks import centreline_checks
+from pipeline.haemodynamics.index_table import LONG_COLUMNS, OPENING_COLUMNS, long_rows
 from pipeline.stages.postprocess import postprocess, write_centreline_profile
 from tests.pipeline.haemodynamics.test_sections import branch, straight
 from tests.support.analytic_pipe import Pipe
@@ -311,6 +312,6 @@ def test_a_branch_that_carries_next_to_nothing_is_not_judged(flow_ml_s, judged):
         for number, flow, deviation in ((1, 1.0, 0.001), (2, flow_ml_s, 0.3))
     ]
     along = SimpleNamespace(branches=[with_radius(1, 1.0), with_radius(2, 0.3)])
-    checks = {c["name"]: c for c in _centreline_checks(SimpleNamespace(spacing_mm=0.1), along, rows)}
+    checks = {c["name"]: c for c in centreline_checks(SimpleNamespace(spacing_mm=0.1), along, rows)}
     assert checks["nodes across the narrowest place"]["value"] == pytest.approx(6 if judged else 20)
     assert checks["flow along the centreline"]["passed"] != judged

@@ -11,8 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pipeline.haemodynamics.interpolation import Interpolation
-from pipeline.haemodynamics.particles import KEPT_OFF, MOVING, Field, Particles, Tracer
+from pipeline.haemodynamics.particles import KEPT_OFF, MOVING, Particles, Tracer
 from pipeline.haemodynamics.paths import Arrivals, arrivals, releases_s, spread_evenly
+from pipeline.haemodynamics.snapshots import Field
 from solver.domain.nodes import FLUID, Nodes, Opening
 from tests.support.analytic_pipe import Pipe
 

@@ -7,11 +7,12 @@ import numpy as np
 import pytest
 
 from pipeline.files.surface_file import read_surface_file
-from pipeline.geometry.branches.tree import trace_tree
+from pipeline.geometry.branches.tree_tracing import trace_tree
 from pipeline.geometry.closed_surface import Surface
+from pipeline.geometry.given_surface import GivenSurface
 from pipeline.haemodynamics.neck import sever
 from pipeline.haemodynamics.sac_finder import find_sacs
-from pipeline.stages.import_surface import GivenSurface, import_surface
+from pipeline.stages.import_surface import import_surface
 from tests.support.random_sacs import NO_SAC, Drawn, with_sac_at_fork, with_side_wall_sac, without_sac
 from tests.support.stability_matrix import surfaces
 

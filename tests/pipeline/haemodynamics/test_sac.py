@@ -14,15 +14,16 @@ from pipeline.case.settings.yaml_file import read_yaml
 from pipeline.case.vessel import Branch, vessel_distance
 from pipeline.files.mesh import Mesh
 from pipeline.geometry.branches.tree import Branch as Line
-from pipeline.geometry.branches.tree import trace_tree
+from pipeline.geometry.branches.tree_tracing import trace_tree
 from pipeline.geometry.lattice.crossings import inside
 from pipeline.geometry.lattice.frame import Frame
 from pipeline.geometry.surface.clip import cut_end
 from pipeline.haemodynamics.accumulator import Fields, WallAccumulator
 from pipeline.haemodynamics.neck import NeckError, section_around, sever
 from pipeline.haemodynamics.parent import parent_lines, ways_through
-from pipeline.haemodynamics.sac import Sacs, nodes_within
+from pipeline.haemodynamics.sac import Sacs
 from pipeline.haemodynamics.sac_finder import MARGIN, find_sacs
+from pipeline.haemodynamics.sac_shape import nodes_within
 from pipeline.haemodynamics.wall_shear_stress import Wall, fit_nodes_to_wall
 from pipeline.stages.phantom import PhantomSettings
 from pipeline.stages.postprocess import postprocess

@@ -4,7 +4,7 @@
 import pytest
 
 from pipeline.haemodynamics.trust import COARSE_ENOUGH, FIGURES, LIMITS, SHAPE, check, judged, trust_of
-from pipeline.reporting.content import _by_state
+from pipeline.reporting.trust_rows import by_state
 
 
 def indices(**values):
@@ -70,7 +70,7 @@ def test_rows_of_the_table_have_what_their_group_is_worth():
 
 
 def test_the_headline_names_figures_by_what_they_are_worth_with_the_reason():
-    [good, doubtful] = _by_state(judged(indices(wall_without_a_fit=0.03)))
+    [good, doubtful] = by_state(judged(indices(wall_without_a_fit=0.03)))
     assert "speeds" in good[2]
     assert doubtful[1] == "with reservation"
     assert "wall shear stress: wall without a fit 3.00 % (good up to 1.00 %)" in doubtful[2]

@@ -11,10 +11,11 @@ from pipeline.haemodynamics.trust import check
 from pipeline.haemodynamics.wall_shear_stress import Wall
 from pipeline.reporting import captions, cuts, figures, quantities, tables
 from pipeline.reporting.centreline_figure import read_centreline_profile
-from pipeline.reporting.content import _check, _grid_rows
+from pipeline.reporting.content import _grid_rows
 from pipeline.reporting.pictures import MAPPED
 from pipeline.reporting.scene import caps as caps_of
 from pipeline.reporting.scene import closed
+from pipeline.reporting.trust_rows import check_shown
 from pipeline.reporting.wording import Line, table_rows, tabled
 from solver.domain.nodes import Opening
 from solver.runtime.errors import StageError
@@ -224,7 +225,7 @@ def test_a_steady_flow_has_no_range_over_time(plain, tmp_path):
 
 
 def test_a_lower_limit_is_reported_as_one():
-    assert _check(check("nodes across the narrowest place", "", 12.6, ""))["limit"] == "at least 20"
+    assert check_shown(check("nodes across the narrowest place", "", 12.6, ""))["limit"] == "at least 20"
 
 
 def test_cuts_follow_the_line_of_a_vessel_that_bends_and_keep_off_the_caps():

@@ -20,11 +20,12 @@ from pipeline.filtering.region import crop, region_box
 from pipeline.segmentation import page
 from pipeline.segmentation.barrier import barrier
 from pipeline.segmentation.case_shown import PLACEHOLDER
+from pipeline.segmentation.refusals import MINIMUM_VOXELS
 from pipeline.segmentation.region_growing import fill_holes, grow
 from pipeline.stages.filter import MINIMUM_SIZE, filter_volume
 from pipeline.stages.load import load
 from pipeline.stages.pick import make_page
-from pipeline.stages.segment import MINIMUM_VOXELS, segment
+from pipeline.stages.segment import segment
 from pipeline.stages.surface import extract_surface
 from solver.runtime.errors import StageError
 from solver.runtime.sources import ROOT

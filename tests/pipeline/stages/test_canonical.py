@@ -21,7 +21,8 @@ from pipeline.geometry.lattice.budget import Budget
 from pipeline.geometry.lattice.grid import Grid
 from pipeline.geometry.lattice.links import SMALLEST_Q
 from pipeline.geometry.lattice.node_arrays import decompose
-from pipeline.geometry.surface.tessellation import TOLERANCE, _near_zero
+from pipeline.geometry.surface.fork import _near_zero
+from pipeline.geometry.surface.round_walls import TOLERANCE
 from pipeline.haemodynamics.wall_shear_stress import Wall, fit_nodes_to_wall, within_period
 from pipeline.stages.canonical import CanonicalInput, canonical
 from pipeline.stages.voxelize import voxelize

@@ -22,7 +22,9 @@ from hypothesis import strategies as st
 from pipeline.case.case_file import Case, read_cohort
 from pipeline.case.settings.base import parse
 from pipeline.case.settings.yaml_file import CONTROL, read_yaml, write_yaml
-from pipeline.stages.crate import METADATA, NEEDED, RECORD, RULES, StageRun, case_again, differences, faults, read_runs
+from pipeline.reporting.crate_check import NEEDED, differences, faults, read_runs
+from pipeline.reporting.crate_graph import METADATA, RECORD, RULES, StageRun
+from pipeline.stages.crate import case_again
 from solver.runtime.checksums import by_checksum, checksum, combined
 from solver.runtime.errors import StageError
 from solver.runtime.sources import ROOT

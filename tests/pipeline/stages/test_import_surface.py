@@ -16,9 +16,10 @@ from vtkmodules.vtkIOXML import vtkXMLPolyDataWriter
 from pipeline.files.mesh import Mesh
 from pipeline.files.surface_file import SurfaceFile, read_surface_file
 from pipeline.geometry.closed_surface import Surface
+from pipeline.geometry.given_surface import MM, GivenSurface
 from pipeline.geometry.surface.clip import check_closed
 from pipeline.geometry.surface.isosurface import smooth_field, zero_surface
-from pipeline.stages.import_surface import MM, GivenSurface, import_surface
+from pipeline.stages.import_surface import import_surface
 from solver.runtime.errors import StageError
 from tests.support.shapes import capped_cylinder, joined, revolve, sphere, stenosis, torus
 from tests.support.tubes import SAC_MM, SAC_RADIUS_MM, arc, fork, line, tube

@@ -23,7 +23,7 @@ from pipeline.case.physiology import (
     Vessel,
 )
 from pipeline.case.settings.base import parse
-from pipeline.reporting.content import _check
+from pipeline.reporting.trust_rows import check_shown
 from pipeline.stages.plausibility import PlausibilityInput, _compute, check, plausibility
 from solver.domain.nodes import Opening
 from solver.runtime.errors import StageError
@@ -193,7 +193,7 @@ def test_what_only_the_run_tells_is_refused_after_it_or_a_check():
     accepted = with_limits(INDICES, reported | {"accept": ["wall_shear_stress"]})
     assert [check["value"] for check in accepted["checks"] if not check["passed"]] == [860.0, 30.0]
     assert "(in to b)" in accepted["warnings"][1]
-    shown = _check(accepted["checks"][-1])
+    shown = check_shown(accepted["checks"][-1])
     assert (shown["value"], shown["limit"], shown["passed"]) == ("30 mmHg", "usual: 0 to 20", False)
 
 

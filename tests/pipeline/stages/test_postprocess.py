@@ -11,7 +11,8 @@ import pytest
 from pipeline.case.settings.flow import PostprocessSettings
 from pipeline.files.mesh import Mesh, write_openings
 from pipeline.haemodynamics.accumulator import Fields, WallAccumulator, slab_inside
-from pipeline.haemodynamics.indices import imbalance, monitored_flows_ml_s, read_monitor, weighted_percentiles
+from pipeline.haemodynamics.flow_checks import imbalance
+from pipeline.haemodynamics.indices import monitored_flows_ml_s, read_monitor, weighted_percentiles
 from pipeline.haemodynamics.wall_shear_stress import (
     Wall,
     fit_to_wall,

@@ -15,6 +15,7 @@ from vtkmodules.vtkIOXML import vtkXMLPolyDataReader
 from pipeline.case.settings.base import parse
 from pipeline.case.settings.flow import TraceSettings
 from pipeline.files.mesh import Mesh
+from pipeline.haemodynamics import residence
 from pipeline.haemodynamics.streamlines import Grid, streamlines_from_inlets
 from pipeline.reporting import animation, render
 from pipeline.reporting.scene import front_view
@@ -202,10 +203,10 @@ def test_numbers_of_a_pipe_are_those_of_its_flow(steady):
 def test_times_of_particles_that_were_not_followed_to_the_end_are_not_reported():
     limit = 2.0
     times = np.concatenate([np.linspace(0.1, 1.0, 85), np.full(15, limit)])
-    reported = trace._statistics(times, limit)
+    reported = residence._statistics(times, limit)
     assert reported["median"] == pytest.approx(np.median(times))
     assert reported["p90"] is None
-    assert trace._statistics(times[:90], limit)["p90"] == pytest.approx(np.percentile(times[:90], 90))
+    assert residence._statistics(times[:90], limit)["p90"] == pytest.approx(np.percentile(times[:90], 90))
 
 
 def test_particles_in_the_volume_start_when_the_inflow_is_largest(pulse):

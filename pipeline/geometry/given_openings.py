@@ -1,0 +1,194 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Openings of a given surface: open rims, faces of an array, or flat caps; holes of the mesh become wall."""
+
+import logging
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pipeline.files.mesh import Mesh, words_mm
+from pipeline.files.surface_file import SurfaceFile
+from pipeline.geometry.branches.picture import Mark, Scene
+from pipeline.geometry.given_surface import ADVICE, GivenSurface
+from pipeline.geometry.surface.clip import ClipError, cap_of
+from pipeline.geometry.surface.repair import LEAST_RIM, flat_caps, flat_faces
+from solver.domain.nodes import Opening
+from solver.runtime.errors import StageError
+
+PLANE, HOLE_PLANE = 0.1, 0.5
+"""The rim of an end, and of a hole in the wall, may leave its plane by this part of its radius."""
+
+HOLE = 0.1
+"""A rim of less than this part of the largest rim's radius is a hole of the mesh, not an end of the vessel."""
+
+FACE_ARRAYS = ("ModelFaceID", "CapID", "opening")
+"""Arrays of faces that programs write: SimVascular both first ones, this one the last."""
+
+
+def openings_given(
+    whole: Mesh, given: SurfaceFile, rows: NDArray[np.int64], settings: GivenSurface, log: logging.Logger
+) -> tuple[str, Mesh, dict[int, NDArray[np.int64]]]:
+    """By what the openings are given, the surface with its caps tagged so, and the caps that are faces by their number.
+
+    Parameters
+    ----------
+    whole : closed; its first triangles are the given ones, the others close its rims, as openings or as wall.
+    given : the file.
+    rows : which of the given triangles the first ones are.
+    """
+    name = _face_array(given, settings)
+    if whole.opening.any():
+        if name and settings.face_array:
+            raise StageError(
+                f"input.surface_face_array = {name}: the surface has open rims too, {int(whole.opening.max())} of them;"
+                " close the surface with a face at every end, or give surface_face_array: ignore"
+            )
+        return "rims", _closed_on_request(whole, settings, log), {}
+    if name:
+        numbers = given.faces[name][rows]
+        hole = np.full(len(whole.triangles) - len(numbers), numbers.min() - 1)
+        caps, wall = flat_faces(whole.points_mm, whole.triangles, np.concatenate([numbers, hole]))
+        reasons = ", ".join(f"{number} {why}" for number, why in wall.items() if number >= numbers.min())
+        if len(caps) >= 2:
+            log.info("faces of %s: openings %s; wall: %s", name, ", ".join(map(str, caps)), reasons)
+            return f"faces of {name}", _closed_on_request(_tagged(whole, list(caps.values())), settings, log), caps
+        if settings.face_array:
+            raise StageError(
+                f"input.surface_face_array = {name}: {len(caps)} of its faces are flat caps, at least 2 are wanted:"
+                f" {reasons}; give a face of its own to every end, or surface_face_array: ignore"
+            )
+        log.info("faces of %s are not used, %d of them are flat caps: %s", name, len(caps), reasons)
+    if len(flat := flat_caps(whole.points_mm, whole.triangles)) >= 2:
+        return "flat caps", _closed_on_request(_tagged(whole, flat), settings, log), {}
+    return "cuts", whole, {}
+
+
+def _face_array(given: SurfaceFile, settings: GivenSurface) -> str | None:
+    """Name of the array of faces that is used."""
+    if settings.face_array == "ignore":
+        return None
+    if settings.face_array is None:
+        return next((name for name in FACE_ARRAYS if name in given.faces), None)
+    if settings.face_array not in given.faces:
+        there = ", ".join(sorted(given.faces)) or "none"
+        raise StageError(
+            f"input.surface_face_array = {settings.face_array}: the file has no such array of whole numbers, one a"
+            f" triangle (there are: {there}); correct the name, or leave it out"
+        )
+    return settings.face_array
+
+
+def faces_by_name(
+    whole: Mesh, faces: dict[int, NDArray[np.int64]], openings: tuple[Opening, ...], log: logging.Logger
+) -> dict[str, int]:
+    """Number of the face that each opening was, by its name.
+
+    Parameters
+    ----------
+    whole : the surface in which the faces are counted.
+    faces : rows of the triangles of each face, by its number.
+    openings : that were made of the surface.
+    log : gets a line for each face that is an opening.
+
+    Returns
+    -------
+    Faces whose middle is nearer to an opening's centre than its radius.
+    """
+    named = {}
+    centroids = whole.points_mm[whole.triangles].mean(axis=1)
+    areas = np.linalg.norm(whole.area_vectors_mm2(), axis=1)
+    for number, rows in faces.items():
+        middle = np.average(centroids[rows], axis=0, weights=areas[rows])
+        nearest = min(openings, key=lambda each: float(np.linalg.norm(np.array(each.centre_mm) - middle)))
+        if np.linalg.norm(np.array(nearest.centre_mm) - middle) < nearest.radius_mm:
+            named[nearest.name] = number
+            log.info("face %d is opening %d, %s", number, nearest.id, nearest.name)
+    return named
+
+
+def without_holes(
+    points: NDArray[np.float64],
+    triangles: NDArray[np.int64],
+    loops: list[NDArray[np.int64]],
+    log: logging.Logger,
+    scene: Scene,
+) -> Mesh:
+    """Close all rims with flat caps: the holes of the mesh as wall, the ends of the vessel as openings 1, 2, ...
+
+    Parameters
+    ----------
+    points : (P, 3) mm.
+    triangles : (T, 3) rows of points.
+    loops : rows of the points along each open rim.
+    log : gets a warning for each hole.
+    scene : gets a mark at each rim, for the picture of a refusal.
+    """
+    radii = [_radius(points[loop]) for loop in loops]
+    tags, number = np.zeros(len(triangles), np.int8), 0
+    for loop, radius in zip(loops, radii, strict=True):
+        hole = radius < HOLE * max(radii) or len(loop) < LEAST_RIM
+        what = f"{'hole' if hole else 'open'} rim, radius {radius:.2f} mm"
+        scene.marks.append(Mark("closed" if hole else "open", points[loop].mean(axis=0), what))
+        if hole:
+            log.warning("warning: hole of radius %.2g mm at %s closed", radius, words_mm(points[loop].mean(axis=0)))
+        number += not hole
+        inside, cap = _cap(points[loop], radius, HOLE_PLANE if hole else PLANE)
+        rows = np.concatenate([loop, len(points) + np.arange(len(inside))])
+        points, triangles = np.concatenate([points, inside]), np.concatenate([triangles, rows[cap]])
+        tags = np.concatenate([tags, np.full(len(cap), 0 if hole else number, np.int8)])
+    return Mesh(points, triangles, tags)
+
+
+def _radius(rim: NDArray[np.float64]) -> float:
+    """Of the circle as long as the rim."""
+    return float(np.linalg.norm(np.roll(rim, -1, axis=0) - rim, axis=1).sum() / (2 * np.pi))
+
+
+def _cap(rim: NDArray[np.float64], radius: float, plane: float) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+    """Flat cap of a rim, (m, 3): points inside it, and triangles over the rows of the rim and then those points."""
+    middle = rim.mean(axis=0)
+    vector = np.cross(rim - middle, np.roll(rim, -1, axis=0) - middle).sum(axis=0)
+    normal = vector / max(float(np.linalg.norm(vector)), 1e-30)
+    away = float(np.abs((rim - middle) @ normal).max())
+    if away > plane * radius:
+        raise StageError(
+            f"input.surface: the rim at {words_mm(middle)}, of radius {radius:.2f} mm, leaves its plane by"
+            f" {away:.2f} mm (limit {plane * radius:.2f} mm); cut that end flat in the program that made the surface"
+        )
+    try:
+        return cap_of(rim, normal)
+    except ClipError as error:
+        raise StageError(f"input.surface: the rim at {words_mm(middle)} cannot be closed: {error}; {ADVICE}") from None
+
+
+def _tagged(mesh: Mesh, caps: list[NDArray[np.int64]]) -> Mesh:
+    tags = np.zeros(len(mesh.triangles), np.int8)
+    for number, cap in enumerate(caps, 1):
+        tags[cap] = number
+    return Mesh(mesh.points_mm, mesh.triangles, tags)
+
+
+def _closed_on_request(mesh: Mesh, settings: GivenSurface, log: logging.Logger) -> Mesh:
+    """Make wall of the caps that the settings close; two openings at least must be left."""
+    tags = mesh.opening.copy()
+    centroids = mesh.points_mm[mesh.triangles].mean(axis=1)
+    for place in settings.closed_mm:
+        numbers = np.unique(tags[tags > 0])
+        if not len(numbers):
+            break
+        middles = np.stack([centroids[tags == number].mean(axis=0) for number in numbers])
+        nearest = int(np.argmin(np.linalg.norm(middles - np.array(place), axis=1)))
+        log.info("end at %s stays closed: surface.closed_mm asks for it", words_mm(middles[nearest]))
+        tags[tags == numbers[nearest]] = 0
+    return without_gaps(Mesh(mesh.points_mm, mesh.triangles, tags))
+
+
+def without_gaps(mesh: Mesh) -> Mesh:
+    """The openings numbered without gaps; there must be two."""
+    numbers, renumbered = np.unique(np.append(mesh.opening, 0), return_inverse=True)
+    if len(numbers) < 3:
+        raise StageError(
+            f"input.surface: {len(numbers) - 1} open ends, at least 2 are wanted; open or cap every inlet and outlet of"
+            " the vessel flat in the program that made the surface, or shorten surface.closed_mm"
+        )
+    return Mesh(mesh.points_mm, mesh.triangles, renumbered[:-1].astype(np.int8))

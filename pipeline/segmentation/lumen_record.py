@@ -1,0 +1,194 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What ``segmentation.json`` holds of a lumen, and what in it is worth a warning."""
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pipeline.files.volume import Volume
+from pipeline.segmentation.barrier import faults
+from pipeline.segmentation.blur import unbiased_lower, wall_slope
+from pipeline.segmentation.leak import Row, plain_growing, sensitivity
+from pipeline.segmentation.left_vessel import Doubt
+from pipeline.segmentation.levels import Levels
+from pipeline.segmentation.methods import find_lumen
+from pipeline.segmentation.problem import Lumen, Problem
+from pipeline.segmentation.region_growing import Mask
+from pipeline.segmentation.seeds import Seed
+
+THIN_VOXELS = 4
+"""Diameter, in voxels, below which a vessel's size is uncertain."""
+
+VOLUME_ERROR = 0.1
+"""Relative error of the volume, foretold from the threshold, that is worth a warning."""
+
+LOST = 0.25
+"""Part of what grows between the thresholds alone that another method may leave out before it is worth a warning: the
+wall of the two differs by less, a branch makes more."""
+
+THIN_FRACTION = 0.1
+"""Part of the centre line that may be thinner before it is worth a warning: ends always look thin."""
+
+BRIGHTER = 1.5
+"""The lumen's contrast over that of its seeds from which it is worth a warning: bone, calcium or metal in the mask."""
+
+
+def against_plain_growing(problem: Problem, found: Lumen, intensity: Levels) -> Lumen:
+    """The lumen of a method other than `threshold` with what it leaves out, or what cannot be checked, as a warning.
+
+    Parameters
+    ----------
+    problem : what was to be found.
+    found : the lumen of the method.
+    intensity : levels in and around it.
+    """
+    settings, filtered = problem.settings, problem.filtered
+    if settings.method == "threshold":
+        return found
+    plain = plain_growing(found, find_lumen(problem), filtered.voxels, intensity, settings)
+    if plain is None:
+        doubt = (
+            "what grows between the thresholds alone leaks at every threshold from segment.lower on, so that no volume"
+            " tells whether this method has kept out of the leak: check the mask slice by slice"
+        )
+        return replace(found, warnings=(*found.warnings, doubt))
+    size, voxel_ml = int(found.mask.sum()), float(np.prod(filtered.spacing_mm)) / 1000
+    summary = {"lower": round(plain.lower, 4), "volume_ml": round(plain.voxels * voxel_ml, 5), "leaks": plain.leaks}
+    found = replace(found, record=found.record | {"plain_growing": summary})
+    if size >= (1 - LOST) * plain.voxels:
+        return found
+    lost = (
+        f"the lumen has {size * voxel_ml:.3g} ml, what grows between the thresholds alone at {plain.lower:.4g} has"
+        f" {plain.voxels * voxel_ml:.3g} ml: this method leaves out thin or dim branches, or the threshold leaks into"
+        " what is as bright: check the mask, and give a seed in each branch that is missing"
+    )
+    return replace(found, warnings=(*found.warnings, lost))
+
+
+def record_of(
+    problem: Problem,
+    found: Lumen,
+    mask: Mask,
+    holes: int,
+    table: list[Row],
+    intensity: Levels,
+    radii: NDArray[np.floating],
+    loaded: Volume,
+) -> dict[str, Any]:
+    """The record of a lumen beside that of its method.
+
+    Parameters
+    ----------
+    problem : what was to be found.
+    found : the lumen of the method.
+    mask : [z, y, x], the lumen with its cavities filled.
+    holes : number of these cavities.
+    table : the lumen at neighbouring levels, from :func:`leak.growth`.
+    intensity : levels in and around it.
+    radii : along the centre line, in voxels.
+    loaded : the volume before the filter, whose voxels seeds are told in.
+    """
+    filtered, settings = problem.filtered, problem.settings
+    voxel_ml, spacing_mm = float(np.prod(filtered.spacing_mm)) / 1000, filtered.spacing_mm[0]
+    growth_per_percent = sensitivity(table, "voxels", intensity)
+    radius_per_percent = sensitivity(table, "mean_radius", intensity)
+    slope = wall_slope(filtered.voxels, spacing_mm, mask, intensity)
+    unbiased = unbiased_lower(intensity, slope, 100 * growth_per_percent / intensity.contrast, spacing_mm)
+    return {
+        "seeds": [_seed_record(seed, filtered, loaded) for seed in problem.seeds],
+        "background": [_seed_record(seed, filtered, loaded) for seed in problem.background],
+        "voxels": int(mask.sum()),
+        "volume_ml": round(int(mask.sum()) * voxel_ml, 5),
+        "mean_radius_mm": round(table[1].mean_radius * spacing_mm, 4),
+        "spacing_mm": spacing_mm,
+        "holes_filled": holes,
+        "voxels_filled": int(mask.sum()) - int(found.mask.sum()),
+        **_levels(intensity),
+        "controlled_by": found.control,
+        "volume_by_threshold": [_row_record(row, voxel_ml, spacing_mm) for row in table],
+        "volume_change_per_percent_of_contrast": round(growth_per_percent, 5),
+        "radius_change_per_percent_of_contrast": round(radius_per_percent, 5),
+        "wall_slope_per_mm": round(slope, 4),
+        "lower_without_blur_bias": round(unbiased, 4),
+        "thin_fraction_of_centre_line": round(float(np.mean(2 * radii < THIN_VOXELS)), 4),
+        "warnings": [
+            *found.warnings,
+            *_brighter(problem, intensity),
+            *_thin(radii, filtered),
+            *_off_the_edge(found, unbiased, intensity, growth_per_percent),
+            *faults(settings.cut_planes, filtered, mask),
+        ],
+    }
+
+
+def _row_record(row: Row, voxel_ml: float, spacing_mm: float) -> dict[str, float]:
+    return {
+        "lower": round(row.level, 4),
+        "voxels": row.voxels,
+        "volume_ml": round(row.voxels * voxel_ml, 5),
+        "mean_radius_mm": round(row.mean_radius * spacing_mm, 4),
+    }
+
+
+def _levels(intensity: Levels) -> dict[str, float]:
+    return {
+        "lumen_level": round(intensity.lumen, 4),
+        "mask_median": round(intensity.mask, 4),
+        "surroundings_level": round(intensity.surroundings, 4),
+        "contrast": round(intensity.contrast, 4),
+        "noise": round(intensity.noise, 4),
+        "spread": round(intensity.spread, 4),
+        "contrast_to_noise": round(intensity.contrast_to_noise, 2),
+    }
+
+
+def _brighter(problem: Problem, intensity: Levels) -> list[str]:
+    """A warning of a mask that is far brighter than the seeds: no threshold from below parts bone from blood."""
+    around = [tuple(slice(max(n - 1, 0), n + 2) for n in place[::-1]) for place in problem.places]
+    level = max(float(problem.filtered.voxels[near].max()) for near in around)
+    if intensity.contrast <= BRIGHTER * (level - intensity.surroundings):
+        return []
+    return [
+        f"most of the lumen is as bright as {intensity.lumen:.4g}, the seeds at most {level:.4g}: the mask may hold"
+        " bone, calcium or another brighter structure: check it, set segment.upper or segment.cut_planes"
+    ]
+
+
+def may_have_left(doubts: list[Doubt]) -> list[str]:
+    """A warning of each doubtful place."""
+    return [f"the mask may have left the vessel {doubt.words}: look at segmentation.html there" for doubt in doubts]
+
+
+def _thin(radii: NDArray[np.floating], filtered: Volume) -> list[str]:
+    thin = float(np.mean(2 * radii < THIN_VOXELS))
+    if thin <= THIN_FRACTION:
+        return []
+    return [
+        f"{thin:.0%} of the centre line is thinner than {THIN_VOXELS} voxels"
+        f" ({THIN_VOXELS * filtered.spacing_mm[0]:.2g} mm): diameters and wall shear stress there are uncertain;"
+        " a finer filter.spacing_mm smooths the surface but"
+        " adds no detail"
+    ]
+
+
+def _off_the_edge(found: Lumen, unbiased: float, intensity: Levels, growth_per_percent: float) -> list[str]:
+    """A warning of a threshold that is far from the edge of the vessel in the image."""
+    error = 100 * growth_per_percent * (unbiased - found.wall) / intensity.contrast
+    if found.edge_based or abs(error) <= VOLUME_ERROR:
+        return []
+    return [
+        f"the wall stands at {found.wall:.4g}, {(found.wall - intensity.surroundings) / intensity.contrast:.0%} of the"
+        f" contrast; at {unbiased:.4g}, the vessel's edge, the volume would differ by about {-error:+.0%}"
+    ]
+
+
+def _seed_record(seed: Seed, filtered: Volume, loaded: Volume) -> dict[str, Any]:
+    return {
+        "setting": seed.name,
+        "mm": [round(x, 3) for x in seed.point_mm],
+        "loaded_voxel": np.rint(loaded.to_index(seed.point_mm)).astype(int).tolist(),
+        "filtered_voxel": list(seed.index),
+        "intensity": round(float(filtered.voxels[seed.index[::-1]]), 3),
+    }
