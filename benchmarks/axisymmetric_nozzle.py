@@ -48,9 +48,11 @@ def differences(lower: Array, upper: Array) -> Matrix:
 def inner(lower: Array, upper: Array, ends: tuple[float, float] = (0.0, 0.0)) -> Matrix:
     """From centres to faces: factors for the centre below and above each inner face; of the only one at both ends."""
     return sparse.diags_array(
-        [np.append(lower, ends[1]), np.append(ends[0], upper)], offsets=[-1, 0],
-        shape=(len(lower) + 2, len(lower) + 1), format="csr",
-    )  # fmt: skip
+        [np.append(lower, ends[1]), np.append(ends[0], upper)],
+        offsets=[-1, 0],
+        shape=(len(lower) + 2, len(lower) + 1),
+        format="csr",
+    )
 
 
 def scaled(known: NDArray[np.bool_], apart: Array | float, to_wall: float, plain: Matrix) -> Matrix:
@@ -145,8 +147,9 @@ class Equations:
         out_r = differences(-edge[:-1] / (radius * dr), edge[1:] / (radius * dr))
         centred_r = inner(-radius[:-1] / (edge[1:-1] * dr), radius[1:] / (edge[1:-1] * dr))
         self.u_centre, self.v_centre = (
-            along(differences(halves_z, halves_z), rings), across(differences(halves_r, halves_r), slices)
-        )  # fmt: skip
+            along(differences(halves_z, halves_z), rings),
+            across(differences(halves_r, halves_r), slices),
+        )
         self.u_edge = across(inner(halves_r[1:], halves_r[1:], (1.0, 0.0)), slices + 1)
         self.v_edge = along(inner(halves_z[1:], halves_z[1:], (0.0, 1.0)), rings + 1)
         self.z_to_u, self.r_to_u = along(inner(-1 / gap, 1 / gap), rings), across(out_r, slices + 1)
@@ -185,11 +188,13 @@ class Equations:
         along_z, along_r = self.z_to_u @ uu @ self.u_centre, self.r_to_v @ vv @ self.v_centre
         mixed_u = self.r_to_u @ vz @ self.u_edge - viscosity * self.u_friction
         mixed_v = self.z_to_v @ ur @ self.v_edge - viscosity * self.v_friction
-        rest = np.concatenate((
-            self.of_u.T @ ((along_z + mixed_u) @ u + self.pressure_z @ p),
-            self.of_v.T @ ((along_r + mixed_v) @ v + self.pressure_r @ p),
-            self.of_p.T @ (self.u_out @ u + self.v_out @ v),
-        ))  # fmt: skip
+        rest = np.concatenate(
+            (
+                self.of_u.T @ ((along_z + mixed_u) @ u + self.pressure_z @ p),
+                self.of_v.T @ ((along_r + mixed_v) @ v + self.pressure_r @ p),
+                self.of_p.T @ (self.u_out @ u + self.v_out @ v),
+            )
+        )
         full = (
             (2 * along_z + mixed_u, self.r_to_u @ ur @ self.v_edge, self.pressure_z),
             (self.z_to_v @ vz @ self.u_edge, 2 * along_r + mixed_v, self.pressure_r),

@@ -52,9 +52,10 @@ FORCE = (1e-5, 2e-5, -1e-5)
 def geometries() -> dict[str, Nodes]:
     """A sparse cavern with openings, a tilted pipe with openings, an endless pipe."""
     return {
-        "cavern": random_cavern((14, 13, 12), 3), "pipe": pipe((1, 2, 3), 10.4, 60),
+        "cavern": random_cavern((14, 13, 12), 3),
+        "pipe": pipe((1, 2, 3), 10.4, 60),
         "endless pipe": periodic_pipe((1, 1, 1), 8.6),
-    }  # fmt: skip
+    }
 
 
 def state(driver: Driver, boundary_values: np.ndarray) -> dict[str, np.ndarray]:
@@ -64,10 +65,13 @@ def state(driver: Driver, boundary_values: np.ndarray) -> dict[str, np.ndarray]:
         seen = observe(driver, True)
     fields = driver.fields()
     return {
-        "drho": fields.drho, "velocity": fields.velocity, "stress": fields.stress, "inflow": seen.inflow,
+        "drho": fields.drho,
+        "velocity": fields.velocity,
+        "stress": fields.stress,
+        "inflow": seen.inflow,
         "opening drho": seen.opening_drho,
         "observation": numbers(seen),
-    }  # fmt: skip
+    }
 
 
 def same_bits(one: dict[str, np.ndarray], other: dict[str, np.ndarray]) -> bool:
@@ -99,8 +103,10 @@ def compare(lattice: Lattice, nodes: Nodes, precision: str) -> dict[str, object]
     boundary_values = rng.random((STEPS, len(size))) * size
     on_cuda = state(CudaDriver(lattice), boundary_values)
     parts: dict[str, np.ndarray] = {
-        "3 parts": partition(nodes, 3), "8 parts": partition(nodes, 8), "5 random": rng.integers(0, 5, nodes.count)
-    }  # fmt: skip
+        "3 parts": partition(nodes, 3),
+        "8 parts": partition(nodes, 8),
+        "5 random": rng.integers(0, 5, nodes.count),
+    }
     row: dict[str, object] = {"cuda - cpu": difference(state(CpuDriver(lattice), boundary_values), on_cuda)}
     for name, part in parts.items():
         row[name] = same_bits(on_cuda, state(SubdomainsDriver(lattice, part, CudaDriver), boundary_values))
@@ -174,9 +180,14 @@ def variants() -> Iterator[Models]:
             yield Models(collision, equilibrium)
     base = Models()
     for name, values in (
-        ("walls", WALLS), ("blood", BLOOD), ("eddies", [0.15]), ("blended", [True]), ("profile", PROFILES),
-        ("outlets", OUTLETS), ("patches", [True]),
-    ):  # fmt: skip
+        ("walls", WALLS),
+        ("blood", BLOOD),
+        ("eddies", [0.15]),
+        ("blended", [True]),
+        ("profile", PROFILES),
+        ("outlets", OUTLETS),
+        ("patches", [True]),
+    ):
         for value in values:
             if value != getattr(base, name):
                 yield replace(base, **{name: value})
@@ -255,10 +266,15 @@ def compare_models(precisions: list[str], wanted: str) -> Iterator[dict[str, obj
             off = difference(cpu, gpu)
             flows = float(np.abs(cpu["inflow"] - gpu["inflow"]).max() / np.abs(cpu["inflow"]).max())
             yield {
-                "geometry": "bifurcation", "nodes": nodes.count, "steps": MODEL_STEPS, "precision": precision,
-                "models": models.reported(), "cuda - cpu": off, "of flows": flows,
+                "geometry": "bifurcation",
+                "nodes": nodes.count,
+                "steps": MODEL_STEPS,
+                "precision": precision,
+                "models": models.reported(),
+                "cuda - cpu": off,
+                "of flows": flows,
                 "good": off < TOLERANCE[precision] and flows < TOLERANCE[precision],
-            }  # fmt: skip
+            }
 
 
 def compare_parts(precisions: list[str], wanted: str) -> Iterator[dict[str, object]]:
@@ -271,9 +287,14 @@ def compare_parts(precisions: list[str], wanted: str) -> Iterator[dict[str, obje
             continue
         on = nodes if velocities == "D3Q19" else nodes.with_corners()
         lattice = build_lattice(
-            on, collision, relaxation_rates(TAU, LAMBDA_TRT), walls, precision, force=FORCE,
+            on,
+            collision,
+            relaxation_rates(TAU, LAMBDA_TRT),
+            walls,
+            precision,
+            force=FORCE,
             isotropic=velocities.endswith("isotropic"),
-        )  # fmt: skip
+        )
         row = {"geometry": name, "precision": precision, "collision": collision, "walls": walls}
         yield row | {"velocities": velocities} | compare(lattice, on, precision)
 

@@ -150,11 +150,19 @@ def measure(case: Case, nodes: Nodes, lattice: Lattice, roof: float, options: ar
         raise StageError(f"{case}: the flow diverged, and its rate means nothing")
     moved = update_bytes(case.precision)
     found = {
-        **asdict(case), "device": driver.device, "nodes": nodes.count, "wall_links": len(lattice.walls.slot),
-        "opening_links": len(nodes.opening_link_node), "steps": count, "step_s": step.seconds,
-        "processor_s": step.processor, "updates_s": updates, "update_bytes": moved, "of_copy": updates * moved / roof,
+        **asdict(case),
+        "device": driver.device,
+        "nodes": nodes.count,
+        "wall_links": len(lattice.walls.slot),
+        "opening_links": len(nodes.opening_link_node),
+        "steps": count,
+        "step_s": step.seconds,
+        "processor_s": step.processor,
+        "updates_s": updates,
+        "update_bytes": moved,
+        "of_copy": updates * moved / roof,
         "memory_bytes": driver.memory_bytes() / nodes.count,
-    }  # fmt: skip
+    }
     if case.detailed:
         found["passes_s"] = passes(driver, row, options.repeats)
         del driver
@@ -215,11 +223,12 @@ def provenance(options: argparse.Namespace) -> dict[str, Any]:
     packages = [name for name in ("numpy", "numba", "numba-cuda", "h5py") if util.find_spec(name.replace("-", "_"))]
     git = subprocess.run(["git", "rev-parse", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=False)
     return {
-        "date": f"{datetime.now(UTC):%Y-%m-%d}", "commit": options.commit or git.stdout.strip(),
+        "date": f"{datetime.now(UTC):%Y-%m-%d}",
+        "commit": options.commit or git.stdout.strip(),
         "options": {name: value for name, value in vars(options).items() if not isinstance(value, Path)},
         "hardware": hardware(),
         "versions": {"python": platform.python_version(), **{name: metadata.version(name) for name in packages}},
-    }  # fmt: skip
+    }
 
 
 def parse() -> argparse.Namespace:
@@ -234,9 +243,10 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--seconds", type=float, default=0.3, help="of one timing, about")
     parser.add_argument(
-        "--copied", type=float,
+        "--copied",
+        type=float,
         help="GiB that the memory's speed is measured on: 1 on a CPU, 8 on a device, whose full speed needs them",
-    )  # fmt: skip
+    )
     parser.add_argument("--commit", help="of what is measured, where git cannot tell it")
     parser.add_argument("--json", type=Path, help="file for the results; default: in benchmarks/results by the date")
     parser.add_argument("--figures", type=Path, help="folder for the figures; default: beside the results")

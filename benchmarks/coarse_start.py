@@ -72,8 +72,10 @@ def main() -> None:
     options = parser.parse_args()
     rows = [compared(case, options.backend) for case in options.cases]
     for row in rows:
-        print(f"{row['case']}: {row['steps']} steps, {row['saved']:.1%} of the updates saved, "
-              f"velocities {row['velocity_apart']:.1e} apart")  # fmt: skip
+        print(
+            f"{row['case']}: {row['steps']} steps, {row['saved']:.1%} of the updates saved, "
+            f"velocities {row['velocity_apart']:.1e} apart"
+        )
     if options.json:
         record = {"machine": platform.machine(), "commit": versions().get("hemolattice_commit"), "rows": rows}
         options.json.write_text(json.dumps(record, indent=1) + "\n")

@@ -41,9 +41,7 @@ from validation.baseline_benchmark import STEPS, entries, run_benchmark, timed  
 from validation.timing import steps, stirred  # noqa: E402
 
 LID = {"lid": (0.05, 0.0, 0.0)}
-PUBLISHED = {
-    12: (14.00, 0.85), 22: (99.92, 1.65), 32: (336.28, 3.96), 42: (789.05, 8.60), 52: (1528.20, 15.86)
-}  # fmt: skip
+PUBLISHED = {12: (14.00, 0.85), 22: (99.92, 1.65), 32: (336.28, 3.96), 42: (789.05, 8.60), 52: (1528.20, 15.86)}
 """Seconds of the work by the side of the cavity, walls included: one core of an Intel Q9450, a GeForce GTX 460."""
 PUBLISHED_NAMES = "Q9450, 1 core (2012)", "GTX 460 (2012)"
 SLOW = "four passes, 1 thread"
@@ -113,12 +111,8 @@ def lbmpy_updates(precision: str, options: argparse.Namespace) -> float:
     config.cpu.openmp.enable, config.cpu.openmp.num_threads = True, get_num_threads()
     if target.is_vector_cpu():
         config.cpu.vectorize.enable = config.cpu.vectorize.assume_inner_stride_one = True
-    method = LBMConfig(
-        stencil=LBStencil(Stencil.D3Q19), method=Method.TRT, relaxation_rate=1 / TAU, compressible=False
-    )  # fmt: skip
-    scenario = create_lid_driven_cavity(
-        (BOX,) * 3, lid_velocity=LID["lid"][0], lbm_config=method, config=config
-    )  # fmt: skip
+    method = LBMConfig(stencil=LBStencil(Stencil.D3Q19), method=Method.TRT, relaxation_rate=1 / TAU, compressible=False)
+    scenario = create_lid_driven_cavity((BOX,) * 3, lid_velocity=LID["lid"][0], lbm_config=method, config=config)
     rates = [scenario.benchmark(max(options.seconds, 0.2)) for _ in range(options.repeats + 1)]
     return 1e6 * float(np.median(rates[1:]))
 
@@ -132,20 +126,29 @@ def tell(results: dict[str, Any]) -> str:
     """All tables."""
     names = list(dict.fromkeys(name for row in results["cavities"] for name in row["seconds"]))
     size = [[f"{row['side']}³", f"{row['nodes']:,}"] for row in results["cavities"]]
-    seconds = [[f"{row['seconds'][name]:.3g}" if name in row["seconds"] else "" for name in names]
-               for row in results["cavities"]]  # fmt: skip
-    gains = [[f"{row['seconds'][SLOW] / row['seconds'][name]:.1f}" if name in row["seconds"] else "" for name in names]
-             for row in results["cavities"]]  # fmt: skip
+    seconds = [
+        [f"{row['seconds'][name]:.3g}" if name in row["seconds"] else "" for name in names]
+        for row in results["cavities"]
+    ]
+    gains = [
+        [f"{row['seconds'][SLOW] / row['seconds'][name]:.1f}" if name in row["seconds"] else "" for name in names]
+        for row in results["cavities"]
+    ]
     columns = ["cavity", "fluid nodes", *names]
     boxes = [
         [row["program"], row["precision"], f"{row['updates_s'] / 1e6:,.0f}" if "updates_s" in row else row["absent"]]
         for row in results["boxes"]
     ]
-    return "\n\n".join((
-        f"Seconds for {STEPS:,} steps:", table(columns, [a + b for a, b in zip(size, seconds, strict=True)]),
-        f"Speed-up over {SLOW}:", table(columns, [a + b for a, b in zip(size, gains, strict=True)]),
-        f"Dense box of {BOX}³ nodes, million updates a second:", table(["program", "precision", "MLUPS"], boxes),
-    ))  # fmt: skip
+    return "\n\n".join(
+        (
+            f"Seconds for {STEPS:,} steps:",
+            table(columns, [a + b for a, b in zip(size, seconds, strict=True)]),
+            f"Speed-up over {SLOW}:",
+            table(columns, [a + b for a, b in zip(size, gains, strict=True)]),
+            f"Dense box of {BOX}³ nodes, million updates a second:",
+            table(["program", "precision", "MLUPS"], boxes),
+        )
+    )
 
 
 def main() -> None:

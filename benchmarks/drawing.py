@@ -55,9 +55,13 @@ def against_traffic(axes: Axes, cases: Cases, speed: float, unit: float) -> None
     for shape, of_shape in by_shape(cases):
         largest = [case for case in of_shape if case["size"] == max(other["size"] for other in of_shape)]
         axes.plot(
-            [case["update_bytes"] for case in largest], [case["updates_s"] / unit for case in largest],
-            MARKERS[shape], color=COLOURS[shape], fillstyle="none", label=shape,
-        )  # fmt: skip
+            [case["update_bytes"] for case in largest],
+            [case["updates_s"] / unit for case in largest],
+            MARKERS[shape],
+            color=COLOURS[shape],
+            fillstyle="none",
+            label=shape,
+        )
     axes.set(xlabel="bytes an update moves at least")
     axes.set_xticks(known := sorted({case["update_bytes"] for case in cases}), [str(value) for value in known])
     axes.minorticks_off()
@@ -71,9 +75,12 @@ def against_size(axes: Axes, cases: Cases, speed: float, unit: float) -> None:
     base = [case for case in cases if (case["collision"], case["precision"]) == ("trt", "fp32")]
     for shape, of_shape in by_shape(base):
         axes.semilogx(
-            [case["nodes"] / 1e6 for case in of_shape], [case["updates_s"] / unit for case in of_shape],
-            MARKERS[shape] + "-", color=COLOURS[shape], label=shape,
-        )  # fmt: skip
+            [case["nodes"] / 1e6 for case in of_shape],
+            [case["updates_s"] / unit for case in of_shape],
+            MARKERS[shape] + "-",
+            color=COLOURS[shape],
+            label=shape,
+        )
     axes.set_xticks(SIZES, [f"{size:g}" for size in SIZES])
     axes.minorticks_off()
     axes.set(xlabel="million fluid nodes", ylim=(0, None))
@@ -103,8 +110,14 @@ def passes(results: dict[str, Any]) -> Figure:
         places = np.arange(len(names)) + height * number
         parts = [100 * case["passes_s"].get(name, 0) / case["step_s"] for name in names]
         label = f"{case['shape']}, {case['nodes'] / 1e6:.3g} M nodes, {case['device']}"
-        bars = axes.barh(places, parts, height, label=label, color=COLOURS[case["shape"]],
-                         alpha=1 if case["backend"] == "cuda" else 0.6)  # fmt: skip
+        bars = axes.barh(
+            places,
+            parts,
+            height,
+            label=label,
+            color=COLOURS[case["shape"]],
+            alpha=1 if case["backend"] == "cuda" else 0.6,
+        )
         axes.bar_label(bars, [f"{part:.1f}" if part else "" for part in parts], padding=2, fontsize=7)
     axes.set_yticks(np.arange(len(names)) + 0.4 - height / 2, names)
     axes.invert_yaxis()

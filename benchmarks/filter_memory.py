@@ -52,10 +52,18 @@ def scan(size: tuple[int, int, int]) -> Volume:
 def measure(volume: Path, folder: Path, smoothing: str) -> dict[str, object]:
     """Run the stage once."""
     command = [
-        sys.executable, "-m", "pipeline.stages.filter",
-        "--volume", str(volume), "--filtered", str(folder / "filtered.nrrd"),
-        "--provenance", str(folder / "provenance.json"), "--settings", json.dumps({"smoothing": smoothing}),
-    ]  # fmt: skip
+        sys.executable,
+        "-m",
+        "pipeline.stages.filter",
+        "--volume",
+        str(volume),
+        "--filtered",
+        str(folder / "filtered.nrrd"),
+        "--provenance",
+        str(folder / "provenance.json"),
+        "--settings",
+        json.dumps({"smoothing": smoothing}),
+    ]
     start = time.monotonic()
     process = subprocess.Popen(command, cwd=ROOT, stderr=subprocess.PIPE, text=True)
     assert process.stderr
@@ -106,9 +114,12 @@ def main() -> None:
             print("  ".join(f"{key} {value}" for key, value in run.items()), flush=True)
             if arguments.json:
                 results = {
-                    **machine(), "size": arguments.size, "spacing_mm": SPACING_MM, "limit_gb": LIMIT_GB,
+                    **machine(),
+                    "size": arguments.size,
+                    "spacing_mm": SPACING_MM,
+                    "limit_gb": LIMIT_GB,
                     "runs": [runs[kind] for kind in SMOOTHINGS if kind in runs],
-                }  # fmt: skip
+                }
                 arguments.json.write_text(json.dumps(results, indent=2) + "\n")
     if worst := [run for run in runs.values() if run["peak_gb"] > LIMIT_GB]:
         raise SystemExit(f"more than {LIMIT_GB} GB: {worst}")

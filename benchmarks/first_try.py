@@ -110,8 +110,18 @@ def _seconds(folder: Path) -> dict[str, float]:
 
 def tell(records: dict[str, dict[str, Any]]) -> str:
     """The table."""
-    columns = ["input", "ended in", "true or reference, mL", "mask, mL", "surface, mL", "cut off at ends, mL",
-               "openings", "flow", "figures not good", "unusual"]  # fmt: skip
+    columns = [
+        "input",
+        "ended in",
+        "true or reference, mL",
+        "mask, mL",
+        "surface, mL",
+        "cut off at ends, mL",
+        "openings",
+        "flow",
+        "figures not good",
+        "unusual",
+    ]
     return table(columns, [[name, *_row(each)] for name, each in records.items()])
 
 

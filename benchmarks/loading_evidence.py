@@ -130,11 +130,14 @@ def of_given(name: str) -> Callable[[int, int], Judged]:
 
 
 SHARES = {
-    of_sources: 0.325, of_mixed_series: 0.1, of_volumes: 0.275, **{
+    of_sources: 0.325,
+    of_mixed_series: 0.1,
+    of_volumes: 0.275,
+    **{
         of_given(name): share
         for name, share in {"DICOM segmentation": 0.1, "mask as a DICOM series": 0.1, "surface": 0.1}.items()
     },
-}  # fmt: skip
+}
 """Part of all damaged files that each way makes."""
 
 

@@ -93,17 +93,24 @@ def main() -> None:
         watched.append(seconds(clock, lambda: stretch(driver, flow, plan, steps)))
     step = float(np.median(bare)) / steps
     works = {"look": lambda: observe(driver, True), "mean": lambda: driver.average(0, False)}
-    parts = {name: np.median([seconds(clock, work) for _ in range(arguments.repeats)]) / step
-             for name, work in works.items()}  # fmt: skip
+    parts = {
+        name: np.median([seconds(clock, work) for _ in range(arguments.repeats)]) / step for name, work in works.items()
+    }
     results = {
-        "machine": platform.machine(), "cores": os.cpu_count(), "python": platform.python_version(),
-        "device": driver.device, "precision": arguments.precision, "nodes": nodes.count, "steps_per_cycle": plan.last,
-        "steps_between_rows": plan.interval, "steps_between_samples": plan.sample,
+        "machine": platform.machine(),
+        "cores": os.cpu_count(),
+        "python": platform.python_version(),
+        "device": driver.device,
+        "precision": arguments.precision,
+        "nodes": nodes.count,
+        "steps_per_cycle": plan.last,
+        "steps_between_rows": plan.interval,
+        "steps_between_samples": plan.sample,
         "microseconds_per_step": round(1e6 * step, 1),
         "in_steps": {name: round(float(value), 2) for name, value in parts.items()},
         "cost": round(float(np.median(watched) / np.median(bare)) - 1, 4),
         "costs": [round(one / other - 1, 4) for one, other in zip(watched, bare, strict=True)],
-    }  # fmt: skip
+    }
     print(json.dumps(results, indent=2))
     if arguments.json:
         arguments.json.write_text(json.dumps(results, indent=2) + "\n")

@@ -92,9 +92,10 @@ def seconds(driver, work, count):
 def cost(nodes, precision, blood, repeats):
     driver, row = CudaDriver(lattice_of(nodes, precision, blood)), np.tile((5.0, 0.0), (32, 1))
     works = {
-        "step": lambda: driver.advance(row), "with": lambda: driver.average(0, False),
+        "step": lambda: driver.advance(row),
+        "with": lambda: driver.average(0, False),
         "without": lambda: driver.average(1, False),
-    }  # fmt: skip
+    }
     for number in (0, 1):
         driver.average(number, True)
     for work in works.values():
@@ -107,10 +108,15 @@ def cost(nodes, precision, blood, repeats):
     us = {name: 1e6 * float(np.median(each)) for name, each in took.items()}
     us["step"] /= len(row)
     return {
-        "precision": precision, "blood": blood, "nodes": nodes.count, "step us": us["step"],
-        "average without us": us["without"], "average with us": us["with"],
-        "without in steps": us["without"] / us["step"], "with in steps": us["with"] / us["step"],
-    }  # fmt: skip
+        "precision": precision,
+        "blood": blood,
+        "nodes": nodes.count,
+        "step us": us["step"],
+        "average without us": us["without"],
+        "average with us": us["with"],
+        "without in steps": us["without"] / us["step"],
+        "with in steps": us["with"] / us["step"],
+    }
 
 
 def shown(rows):

@@ -104,11 +104,17 @@ def measured(name: str, nodes: Nodes, links: np.ndarray, count: int, heights: li
     seconds = time.perf_counter() - start
     sizes, cut = np.bincount(part), cut_links(links, part)
     row: dict[str, object] = {
-        "shape": name, "nodes": nodes.count, "parts": count, "height": heights[0] if heights else "all",
-        "cut_links": int(cut.sum()), "largest_halo": int(cut.max()), "cut_per_node": float(cut.sum() / nodes.count),
+        "shape": name,
+        "nodes": nodes.count,
+        "parts": count,
+        "height": heights[0] if heights else "all",
+        "cut_links": int(cut.sum()),
+        "largest_halo": int(cut.max()),
+        "cut_per_node": float(cut.sum() / nodes.count),
         "imbalance": float(np.abs(sizes / sizes.mean() - 1).max()),
-        "parts_in_pieces": int((pieces(links, part) > 1).sum()), "seconds": round(seconds, 2),
-    }  # fmt: skip
+        "parts_in_pieces": int((pieces(links, part) > 1).sum()),
+        "seconds": round(seconds, 2),
+    }
     if name == "cube" and count == 8:  # each part's faces inside the cube: at least its three shadows (Loomis-Whitney)
         row["bound"] = round(LINKS_A_FACE * 3 * count * (nodes.count / count) ** (2 / 3))
     print("  ".join(f"{value:.3g}" if isinstance(value, float) else str(value) for value in row.values()), flush=True)

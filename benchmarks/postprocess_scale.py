@@ -86,12 +86,22 @@ def write_case(nodes: Nodes, snapshots: int, folder: Path) -> float:
 
 
 FILES = {
-    "nodes": "nodes.h5", "flow": "flow.vtkhdf", "surface": "surface.vtp", "openings": "openings.json",
-    "monitor": "monitor.csv", "summary": "solve.json", "wall": "wall.vtp", "wall-over-time": "wall_over_time.vtkhdf",
-    "statistics": "flow_statistics.vtkhdf", "indices": "indices.json", "indices-table": "indices.csv",
-    "openings-table": "openings.csv", "along": "centreline_flow.vtp", "along-table": "centreline_flow.csv",
+    "nodes": "nodes.h5",
+    "flow": "flow.vtkhdf",
+    "surface": "surface.vtp",
+    "openings": "openings.json",
+    "monitor": "monitor.csv",
+    "summary": "solve.json",
+    "wall": "wall.vtp",
+    "wall-over-time": "wall_over_time.vtkhdf",
+    "statistics": "flow_statistics.vtkhdf",
+    "indices": "indices.json",
+    "indices-table": "indices.csv",
+    "openings-table": "openings.csv",
+    "along": "centreline_flow.vtp",
+    "along-table": "centreline_flow.csv",
     "provenance": "postprocess.json",
-}  # fmt: skip
+}
 
 
 def run(folder: Path, threads: int) -> dict[str, Any]:
@@ -120,11 +130,17 @@ def main() -> None:
     size = (arguments.folder / "flow.vtkhdf").stat().st_size
     payload = 4 * nodes.count * (10 * arguments.snapshots + STATIC_ARRAYS)
     results = {
-        "machine": platform.machine(), "cores": os.cpu_count(), "threads": arguments.threads,
-        "python": platform.python_version(), "nodes": nodes.count, "snapshots": arguments.snapshots,
-        "flow_bytes": size, "flow_bytes_over_payload": round(size / payload, 4), "flow_written_seconds": round(took, 1),
+        "machine": platform.machine(),
+        "cores": os.cpu_count(),
+        "threads": arguments.threads,
+        "python": platform.python_version(),
+        "nodes": nodes.count,
+        "snapshots": arguments.snapshots,
+        "flow_bytes": size,
+        "flow_bytes_over_payload": round(size / payload, 4),
+        "flow_written_seconds": round(took, 1),
         **run(arguments.folder, arguments.threads),
-    }  # fmt: skip
+    }
     print(json.dumps(results, indent=2))
     if arguments.json:
         arguments.json.write_text(json.dumps(results, indent=2) + "\n")

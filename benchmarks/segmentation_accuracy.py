@@ -237,11 +237,15 @@ def main() -> None:
         )
         results = {
             "what": "segmentation of phantoms: Dice, Hausdorff distance (95 %), error of volume and radius",
-            "machine": platform.machine(), "cores": os.cpu_count(), "python": platform.python_version(),
+            "machine": platform.machine(),
+            "cores": os.cpu_count(),
+            "python": platform.python_version(),
             **{name: metadata.version(name) for name in ("numpy", "scipy", "scikit-image", "SimpleITK", "numba")},
-            "commit": commit.stdout.strip(), "in_plane_mm": IN_PLANE_MM, "filter": filtering.model_dump(mode="json"),
+            "commit": commit.stdout.strip(),
+            "in_plane_mm": IN_PLANE_MM,
+            "filter": filtering.model_dump(mode="json"),
             "entries": entries,
-        }  # fmt: skip
+        }
         arguments.json.write_text(json.dumps(results, indent=2) + "\n")
     print(tables(entries))
 

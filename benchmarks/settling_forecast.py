@@ -174,9 +174,12 @@ def main() -> None:
         if "failed" in row:
             print(f"{name:9s} {row['failed']}", flush=True)
             continue
-        print(f"{name:9s} {row['fluid_nodes']:6d} nodes, Re_g {row['grid_reynolds']:6.2f}, tau {row['tau']:.3f}:"
-              f" {row['forecast']:7d} steps expected, {row['steps']:7d} taken, {row['ratio']:.2f}, {row['state']},"
-              f" {time.monotonic() - begin:.0f} s", flush=True)  # fmt: skip
+        print(
+            f"{name:9s} {row['fluid_nodes']:6d} nodes, Re_g {row['grid_reynolds']:6.2f}, tau {row['tau']:.3f}:"
+            f" {row['forecast']:7d} steps expected, {row['steps']:7d} taken, {row['ratio']:.2f}, {row['state']},"
+            f" {time.monotonic() - begin:.0f} s",
+            flush=True,
+        )
     if arguments.json:
         machine = {"machine": platform.machine(), "cores": os.cpu_count(), "commit": made_of}
         arguments.json.write_text(json.dumps(machine | {"seed": arguments.seed, "rows": rows}, indent=2) + "\n")

@@ -35,27 +35,46 @@ def geometry(shape: str, rng: np.random.Generator) -> tuple[dict[str, Any], floa
     direction = {"direction": rng.standard_normal(3).tolist()}
     if shape == "step":
         height = d / 2
-        return {"shape": "step", "step_mm": height * rng.uniform(0.5, 1.5), "expansion_ratio": rng.uniform(1.5, 2.5),
-                "inlet_mm": length[0], "outlet_mm": 2 * length[1] + 3 * d,
-                "width_mm": d, "sides": "walls"}, 0.0  # fmt: skip
+        return {
+            "shape": "step",
+            "step_mm": height * rng.uniform(0.5, 1.5),
+            "expansion_ratio": rng.uniform(1.5, 2.5),
+            "inlet_mm": length[0],
+            "outlet_mm": 2 * length[1] + 3 * d,
+            "width_mm": d,
+            "sides": "walls",
+        }, 0.0
     more: dict[str, Any] = {}
     if shape == "pipe":
         more = {"diameter_mm": d, "length_mm": 2 * length[0] + d}
     elif shape == "bend":
         more = {"diameter_mm": d, "bend_radius_mm": d / 2 + length[0], "inlet_mm": length[1], "outlet_mm": length[2]}
     elif shape == "bifurcation":
-        daughters = [{"name": name, "length_mm": d + length[n], "angle_deg": rng.uniform(20, 60)}
-                     for n, name in enumerate(("left", "right"))]  # fmt: skip
+        daughters = [
+            {"name": name, "length_mm": d + length[n], "angle_deg": rng.uniform(20, 60)}
+            for n, name in enumerate(("left", "right"))
+        ]
         more = {"diameter_mm": d, "length_mm": d + length[2], "daughters": daughters}
     elif shape == "stenosis":
         reduction = rng.uniform(0.3, 0.85)
         wide = d / np.sqrt(1 - reduction)
-        more = {"diameter_mm": wide, "length_mm": wide * rng.uniform(6, 9), "throat_mm": wide * rng.uniform(1, 2.5),
-                "area_reduction": reduction}  # fmt: skip
+        more = {
+            "diameter_mm": wide,
+            "length_mm": wide * rng.uniform(6, 9),
+            "throat_mm": wide * rng.uniform(1, 2.5),
+            "area_reduction": reduction,
+        }
     else:
         inlet, outlet = rng.uniform(1.5, 3, 2) * d
-        more = {"diameter_mm": d, "inlet_diameter_mm": inlet, "outlet_diameter_mm": outlet, "inlet_mm": length[0],
-                "cone_mm": d + length[1], "throat_mm": length[2], "outlet_mm": 3 * d + 2 * length[3]}  # fmt: skip
+        more = {
+            "diameter_mm": d,
+            "inlet_diameter_mm": inlet,
+            "outlet_diameter_mm": outlet,
+            "inlet_mm": length[0],
+            "cone_mm": d + length[1],
+            "throat_mm": length[2],
+            "outlet_mm": 3 * d + 2 * length[3],
+        }
     return {"shape": shape, **more, **direction}, float(area)
 
 
@@ -96,10 +115,16 @@ def main() -> None:
     file = options.json or default_file("stability-drawn", results["hardware"])
     file.write_text(json.dumps(results, indent=1, default=str) + "\n")
     rows = [
-        [each["name"], str(each["nodes"]), each["outcome"], f"{each.get('steps', 0):,}",
-         f"{each.get('peak_over_expected') or 0:.2f}", "yes" if each["stable"] else "no"]
+        [
+            each["name"],
+            str(each["nodes"]),
+            each["outcome"],
+            f"{each.get('steps', 0):,}",
+            f"{each.get('peak_over_expected') or 0:.2f}",
+            "yes" if each["stable"] else "no",
+        ]
         for each in found
-    ]  # fmt: skip
+    ]
     print(table(["flow", "nodes", "ends", "steps", "peak over expected", "stable"], rows))
     print(Counter(each["outcome"] for each in found), file)
 

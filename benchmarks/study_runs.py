@@ -92,8 +92,13 @@ def solve(folder: Path, out: Path, fields: bool = False) -> list[str]:
 
 def _solved(run: Path, to: Path, fields: bool) -> bool:
     """Whether the solver got through; its files, the flow thinned."""
-    names = {"flow": "flow.vtkhdf", "monitor": "monitor.csv", "summary": "solve.json", "provenance": "provenance.json",
-             "log": "solve.log"}  # fmt: skip
+    names = {
+        "flow": "flow.vtkhdf",
+        "monitor": "monitor.csv",
+        "summary": "solve.json",
+        "provenance": "provenance.json",
+        "log": "solve.log",
+    }
     options = [part for role, name in names.items() for part in (f"--{role}", str(to / name))]
     command = [sys.executable, "-m", "solver", "--nodes", str(run / "nodes.h5"), *options]
     command += ["--settings", (run / "settings.json").read_text()]
@@ -187,8 +192,12 @@ def measure(study: str, runs_of: Any, folder: Path, out: Path) -> None:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     commands = parser.add_subparsers(dest="command", required=True)
-    for name, arguments in {"pack": ("study", "set", "folder"), "solve": ("folder", "out"), "restore": ("folder",),
-                            "measure": ("study", "set", "folder", "out")}.items():  # fmt: skip
+    for name, arguments in {
+        "pack": ("study", "set", "folder"),
+        "solve": ("folder", "out"),
+        "restore": ("folder",),
+        "measure": ("study", "set", "folder", "out"),
+    }.items():
         command = commands.add_parser(name)
         for argument in arguments:
             command.add_argument(

@@ -157,8 +157,10 @@ def remeshing() -> list[dict[str, Any]]:
 
 
 PARTS: dict[str, Callable[[], list[dict[str, Any]]]] = {
-    "convergence": convergence, "smoothers": smoothers, "remeshing": remeshing
-}  # fmt: skip
+    "convergence": convergence,
+    "smoothers": smoothers,
+    "remeshing": remeshing,
+}
 
 
 def table(results: dict[str, Any]) -> str:

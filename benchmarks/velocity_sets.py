@@ -30,9 +30,11 @@ from validation.timing import repeated_steps, stirred
 SETS = ((19, False), (27, False), (27, True))
 """Velocities, and whether the force of `solver/kernels/isotropy.py` acts."""
 VARIANTS = (
-    (19, "incompressible-standard", False), (19, "incompressible", False), (27, "incompressible", False),
+    (19, "incompressible-standard", False),
+    (19, "incompressible", False),
+    (27, "incompressible", False),
     (27, "incompressible", True),
-)  # fmt: skip
+)
 TAU, LAMBDA_TRT = 0.55, 0.025
 DIRECTIONS = ((1, 1, 0), (1, 1, 1), (1, 2, 3))
 GRID_REYNOLDS = (5, 10, 20, 30, 60, 120)
@@ -52,9 +54,13 @@ def speeds(options: argparse.Namespace) -> list[dict]:
         drivers, variants = {}, [variant for variant in VARIANTS if variant[0] == 27 or collision in ON_D3Q19]
         for q, equilibrium, force in variants:
             lattice = build_lattice(
-                nodes.with_corners() if q == 27 else nodes, collision, relaxation_rates(TAU, LAMBDA_TRT), "bouzidi",
-                equilibrium=equilibrium, isotropic=force,
-            )  # fmt: skip
+                nodes.with_corners() if q == 27 else nodes,
+                collision,
+                relaxation_rates(TAU, LAMBDA_TRT),
+                "bouzidi",
+                equilibrium=equilibrium,
+                isotropic=force,
+            )
             drivers[q, equilibrium, force] = stirred(make_driver(options.backend, lattice))
         taken: dict[tuple[int, str, bool], list[float]] = {variant: [] for variant in variants}
         for _ in range(TURNS):
@@ -63,12 +69,18 @@ def speeds(options: argparse.Namespace) -> list[dict]:
                 taken[variant].append(nodes.count / step_s / 1e6)
         found += [
             {
-                "collision": collision, "q": q, "equilibrium": equilibrium, "force": force, "nodes": nodes.count,
-                "mlups": taken[q, equilibrium, force], "node_bytes": driver.memory_bytes() / nodes.count,
-                "update_bytes": update_bytes("fp32", q), "device": driver.device,
+                "collision": collision,
+                "q": q,
+                "equilibrium": equilibrium,
+                "force": force,
+                "nodes": nodes.count,
+                "mlups": taken[q, equilibrium, force],
+                "node_bytes": driver.memory_bytes() / nodes.count,
+                "update_bytes": update_bytes("fp32", q),
+                "device": driver.device,
             }
             for (q, equilibrium, force), driver in drivers.items()
-        ]  # fmt: skip
+        ]
     return found
 
 
@@ -111,16 +123,26 @@ def main() -> None:
     file = options.json or default_file("velocity-sets", results["hardware"])
     file.write_text(json.dumps(results, indent=1) + "\n")
     rows = [
-        [each["collision"], key(each["q"], each["force"]), each["equilibrium"], f"{np.median(each['mlups']):.1f}",
-         f"{each['node_bytes']:.0f}", str(each["update_bytes"])]
+        [
+            each["collision"],
+            key(each["q"], each["force"]),
+            each["equilibrium"],
+            f"{np.median(each['mlups']):.1f}",
+            f"{each['node_bytes']:.0f}",
+            str(each["update_bytes"]),
+        ]
         for each in results["speeds"]
-    ]  # fmt: skip
+    ]
     print(table(["collision", "velocities", "equilibrium", "MLUPS, median", "bytes a node", "bytes an update"], rows))
     numbers = [
-        [str(each["direction"]), str(each["grid_reynolds"]), each["collision"],
-         *(f"{100 * part:.2f}" for flow in ("pipe", "jet") for part in each[flow].values())]
+        [
+            str(each["direction"]),
+            str(each["grid_reynolds"]),
+            each["collision"],
+            *(f"{100 * part:.2f}" for flow in ("pipe", "jet") for part in each[flow].values()),
+        ]
         for each in results["deviations"]
-    ]  # fmt: skip
+    ]
     names = *(f"pipe, {key(*each)}, %" for each in SETS), *(f"jet, {key(*each)}, %" for each in SETS[1:])
     print(table(["direction", "Re_g", "collision", *names], numbers), file, sep="\n\n")
 

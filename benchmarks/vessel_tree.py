@@ -119,9 +119,17 @@ def _near(start: NDArray, end: NDArray, radius: NDArray, shape: tuple[int, int, 
 
 @njit
 def _level(
-    x: float, y: float, z: float, cells: tuple[int, int], first: NDArray, near: NDArray, start: NDArray, end: NDArray,
-    radius: NDArray, flat: NDArray,
-) -> float:  # fmt: skip
+    x: float,
+    y: float,
+    z: float,
+    cells: tuple[int, int],
+    first: NDArray,
+    near: NDArray,
+    start: NDArray,
+    end: NDArray,
+    radius: NDArray,
+    flat: NDArray,
+) -> float:
     """Distance to the wall of the nearest vessel, negative inside; caps are not seen from outside their vessel."""
     cell = (int(z) // CELL * cells[0] + int(y) // CELL) * cells[1] + int(x) // CELL
     least = np.inf
@@ -168,9 +176,14 @@ def _count_links(mask: NDArray, velocities: NDArray, counts: NDArray) -> None:
 
 @njit(parallel=True)
 def _list_links(
-    mask: NDArray, velocities: NDArray, node_at: NDArray, link_at: NDArray, position: NDArray, node: NDArray,
+    mask: NDArray,
+    velocities: NDArray,
+    node_at: NDArray,
+    link_at: NDArray,
+    position: NDArray,
+    node: NDArray,
     direction: NDArray,
-) -> None:  # fmt: skip
+) -> None:
     for z in prange(1, mask.shape[0] - 1):
         for y in range(1, mask.shape[1] - 1):
             n, k = node_at[z, y], link_at[z, y]
@@ -186,9 +199,17 @@ def _list_links(
 
 @njit(parallel=True)
 def _cross(
-    cells: tuple[int, int], first: NDArray, near: NDArray, start: NDArray, end: NDArray, radius: NDArray, flat: NDArray,
-    place: NDArray, velocity: NDArray, q: NDArray,
-) -> None:  # fmt: skip
+    cells: tuple[int, int],
+    first: NDArray,
+    near: NDArray,
+    start: NDArray,
+    end: NDArray,
+    radius: NDArray,
+    flat: NDArray,
+    place: NDArray,
+    velocity: NDArray,
+    q: NDArray,
+) -> None:
     """Where links leave the lumen, by bisection."""
     for k in prange(len(place)):
         inside, outside = 0.0, 1.0
@@ -254,9 +275,15 @@ def _cylindrical(place: NDArray, cap: Opening) -> tuple[NDArray, NDArray]:
 
 
 def _arrays(
-    position: NDArray, node: NDArray, direction: NDArray, q: NDArray, opening: NDArray, off: NDArray,
-    openings: tuple[Opening, ...], shape: tuple[int, int, int],
-) -> Nodes:  # fmt: skip
+    position: NDArray,
+    node: NDArray,
+    direction: NDArray,
+    q: NDArray,
+    opening: NDArray,
+    off: NDArray,
+    openings: tuple[Opening, ...],
+    shape: tuple[int, int, int],
+) -> Nodes:
     tags = np.array([FLUID, *(INLET if cap.role == "inlet" else OUTLET for cap in openings)], np.int8)
     of_node = np.zeros(len(position), np.int8)
     of_node[node[opening > 0]] = opening[opening > 0]

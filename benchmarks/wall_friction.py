@@ -75,10 +75,13 @@ def main() -> None:
     file.write_text(json.dumps(results, indent=1) + "\n")
     names = [f"{key(*each)}, {flow}" for each in sets for flow in ("slow", "fast")]
     rows = [
-        [str(each["direction"]), str(each["grid_reynolds"]),
-         *(f"{each[flow][key(*one)]:.3f}" for one in sets for flow in ("slow", "fast"))]
+        [
+            str(each["direction"]),
+            str(each["grid_reynolds"]),
+            *(f"{each[flow][key(*one)]:.3f}" for one in sets for flow in ("slow", "fast")),
+        ]
         for each in found
-    ]  # fmt: skip
+    ]
     print(table(["direction", "Re_g", *names], rows), file, sep="\n\n")
 
 

@@ -14,10 +14,16 @@ from solver.runtime.sources import ROOT
 from tests.support.project_copy import copy_project
 
 LONG = (
-    "test_workflow.py", "test_pages_in_browser.py", "test_pulsatile_workflow.py", "test_accuracy.py",
-    "test_segmentation_page.py", "test_report_sections.py", "test_ladder_results.py", "test_rheology.py",
+    "test_workflow.py",
+    "test_pages_in_browser.py",
+    "test_pulsatile_workflow.py",
+    "test_accuracy.py",
+    "test_segmentation_page.py",
+    "test_report_sections.py",
+    "test_ladder_results.py",
+    "test_rheology.py",
     "test_pick_page.py",
-)  # fmt: skip
+)
 """Files that take minutes for few tests: first, so that no worker is left with one of them at the end."""
 
 Snakemake = Callable[..., subprocess.CompletedProcess]

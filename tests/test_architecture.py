@@ -14,10 +14,13 @@ from solver.runtime.sources import ROOMS, ROOT, imports
 from validation.architecture import arrows, floor, modules, modules_used
 
 PIPELINE_MAY_USE = {
-    "runtime": None, "domain": {"nodes", "partition", "sections"}, "kernels": {"d3q19"}, "backends": {"cost"},
+    "runtime": None,
+    "domain": {"nodes", "partition", "sections"},
+    "kernels": {"d3q19"},
+    "backends": {"cost"},
     "boundary": {"opening_settings", "waveform", "windkessel"},
     "run": {"blood", "expected", "flow_file", "forecast", "units", "vtkhdf", "walltime"},
-}  # fmt: skip
+}
 """Modules of the solver, by room, that the pipeline may use; None: all of the room."""
 SOLVER_MAY_USE = {"numpy", "numba", "h5py"}
 STANDARD_LIBRARY = set(sys.stdlib_module_names)

@@ -14,8 +14,8 @@ import numpy as np
 from pipeline.case.settings.base import parse
 from pipeline.files.mesh import Mesh
 from pipeline.files.surface_file import SurfaceFile, read_surface_file
+from pipeline.geometry.branches.caps import MIRROR
 from pipeline.geometry.branches.ends import name_openings
-from pipeline.geometry.branches.openings import MIRROR
 from pipeline.geometry.branches.picture import Scene
 from pipeline.geometry.closed_surface import Surface, without_too_thin
 from pipeline.geometry.given_ends import cut_found_ends, without_side_branches

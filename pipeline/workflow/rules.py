@@ -102,9 +102,7 @@ class Programs:
 
 
 def search_path() -> str:
-    """Where Python finds the project's modules from any folder, as PYTHONPATH has it; with ``-P``, which keeps modules
-    of the same names in the working directory out.
-    """
+    """PYTHONPATH with the project first; with ``-P``, modules of these names in the working directory stay out."""
     return os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH"))))
 
 

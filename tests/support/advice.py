@@ -31,16 +31,22 @@ Values = dict[str, Any]
 
 IMAGES = ("load", "filter", "segment", "surface")
 CHAINS = {
-    "dicom": IMAGES, "volume": IMAGES, "mask": ("import_mask", "surface"), "surface": ("import_surface",),
-}  # fmt: skip
+    "dicom": IMAGES,
+    "volume": IMAGES,
+    "mask": ("import_mask", "surface"),
+    "surface": ("import_surface",),
+}
 AFTER = ("plausibility", "centreline", "voxelize", "decompose", "solve")
 """Stages by the entry of a case, and those that all have."""
 
 _SHAPE = {"surface": "surface.vtp", "openings": "openings.json"}
 _LUMEN = {
-    "lumen": "lumen.nrrd", "occupancy": "occupancy.nrrd", "segmentation": "segmentation.json",
-    "picture": "segmentation.png", "page": "segmentation.html",
-}  # fmt: skip
+    "lumen": "lumen.nrrd",
+    "occupancy": "occupancy.nrrd",
+    "segmentation": "segmentation.json",
+    "picture": "segmentation.png",
+    "page": "segmentation.html",
+}
 _LINES = {"centreline": "centreline.vtp", "branches": "branches.csv", "summary": "centreline.json"}
 FILES: dict[str, tuple[dict[str, str], dict[str, str]]] = {
     "load": ({}, {"volume": "volume.nrrd", "series": "series.json"}),
@@ -207,8 +213,9 @@ def _taken(setting: Values, values: Values) -> bool:
     except StageError as error:
         lines = str(error).splitlines()
         keys = [f"{section}.{key}" for key in inner] if isinstance(inner, dict) else [section]
-        return not any(line.removeprefix("case: ").startswith(key) and "did you mean" not in line
-                       for line in lines for key in keys)  # fmt: skip
+        return not any(
+            line.removeprefix("case: ").startswith(key) and "did you mean" not in line for line in lines for key in keys
+        )
     return True
 
 

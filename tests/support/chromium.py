@@ -24,11 +24,22 @@ class Browser:
         reads, self.out = os.pipe()
         into, writes = os.pipe()
         command = [
-            program, "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
-            "--hide-scrollbars", "--enable-unsafe-swiftshader", "--use-angle=swiftshader",
-            "--disable-background-networking", "--disable-component-update", "--disable-sync",
-            f"--user-data-dir={profile}", "--remote-debugging-pipe", "about:blank",
-        ]  # fmt: skip
+            program,
+            "--headless",
+            "--no-sandbox",
+            "--disable-gpu",
+            "--disable-quic",
+            "--no-first-run",
+            "--hide-scrollbars",
+            "--enable-unsafe-swiftshader",
+            "--use-angle=swiftshader",
+            "--disable-background-networking",
+            "--disable-component-update",
+            "--disable-sync",
+            f"--user-data-dir={profile}",
+            "--remote-debugging-pipe",
+            "about:blank",
+        ]
         move = f"import os, sys; os.dup2({reads}, 3); os.dup2({writes}, 4); os.execv(sys.argv[1], sys.argv[1:])"
         launcher = [sys.executable, "-c", move, *command]  # Chromium reads from 3 and writes to 4
         self.process = subprocess.Popen(launcher, pass_fds=(reads, writes), stderr=subprocess.DEVNULL)

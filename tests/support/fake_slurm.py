@@ -76,9 +76,14 @@ def sbatch(jobs: Path, arguments: list[str]) -> None:
     given = {"SLURM_JOB_ID": str(number)} | ({"SLURM_GPUS": options["gpus"]} if "gpus" in options else {})
     with open(options["output"].replace("%j", str(number)), "w") as log:  # noqa: PTH123
         subprocess.Popen(
-            [sys.executable, __file__, "run", str(folder)], env=os.environ | given, stdin=subprocess.DEVNULL,
-            stdout=log, stderr=log, cwd=options["D"], start_new_session=True,
-        )  # fmt: skip
+            [sys.executable, __file__, "run", str(folder)],
+            env=os.environ | given,
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            cwd=options["D"],
+            start_new_session=True,
+        )
     print(number)
 
 

@@ -301,10 +301,14 @@ def hollow(
         return q.min(axis=1), q.argmin(axis=1)
 
     scaled = tuple(
-        replace(o, centre_mm=tuple(np.multiply(o.centre_mm, spacing_mm)), area_mm2=o.area_mm2 * spacing_mm**2,
-                radius_mm=o.radius_mm * spacing_mm)
+        replace(
+            o,
+            centre_mm=tuple(np.multiply(o.centre_mm, spacing_mm)),
+            area_mm2=o.area_mm2 * spacing_mm**2,
+            radius_mm=o.radius_mm * spacing_mm,
+        )
         for o in openings
-    )  # fmt: skip
+    )
     return nodes_from(fluid.reshape(size[::-1]), crossing, scaled, (False,) * 3, spacing_mm, tuple(low * spacing_mm))
 
 
@@ -384,10 +388,17 @@ def step(rise: int, channel: int, before: int, behind: int, spacing_mm: float = 
 
     middle = {1: (-0.5, 0.0, rise + mouth / 2 - 0.5), 2: (length - 0.5, 0.0, channel / 2 - 0.5)}
     openings = tuple(
-        Opening(number, name, role, tuple(np.multiply(middle[number], spacing_mm)), (sign, 0.0, 0.0),
-                height * spacing_mm**2, height / 2 * spacing_mm)
+        Opening(
+            number,
+            name,
+            role,
+            tuple(np.multiply(middle[number], spacing_mm)),
+            (sign, 0.0, 0.0),
+            height * spacing_mm**2,
+            height / 2 * spacing_mm,
+        )
         for number, name, role, sign, height in ((1, "in", "inlet", -1.0, mouth), (2, "out", "outlet", 1.0, channel))
-    )  # fmt: skip
+    )
     nodes = nodes_from(fluid, crossing, openings, (False, True, False), spacing_mm)
     caps = np.array([(0, 1)] + [(o.centre_mm[2], o.radius_mm) for o in openings])
 

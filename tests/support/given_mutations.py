@@ -34,9 +34,18 @@ from tests.support.series_mutations import other_patient
 SURFACES = ("stl", "stl text", "vtp", "obj", "ply")
 SLICES = 6
 PLACE_TAGS = {
-    "ImagePositionPatient", "ImageOrientationPatient", "PixelSpacing", "SpacingBetweenSlices", "SliceThickness",
-    "Rows", "Columns", "NumberOfFrames", "ReferencedSegmentNumber", "SegmentNumber", "DimensionIndexValues",
-}  # fmt: skip
+    "ImagePositionPatient",
+    "ImageOrientationPatient",
+    "PixelSpacing",
+    "SpacingBetweenSlices",
+    "SliceThickness",
+    "Rows",
+    "Columns",
+    "NumberOfFrames",
+    "ReferencedSegmentNumber",
+    "SegmentNumber",
+    "DimensionIndexValues",
+}
 """What places the frames of a segmentation, or says which segment they are of."""
 
 

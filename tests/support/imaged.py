@@ -49,14 +49,20 @@ SOLIDS = {
         pipe_distance, LENGTH / 2 + 1, None, None, lambda points: float(np.hypot(points[:, 0], points[:, 1]).mean())
     ),
     "sphere": Solid(
-        lambda points: np.linalg.norm(points, axis=1) - 1, 1.0, 4 / 3 * np.pi, 4 * np.pi,
+        lambda points: np.linalg.norm(points, axis=1) - 1,
+        1.0,
+        4 / 3 * np.pi,
+        4 * np.pi,
         lambda points: float(np.linalg.norm(points, axis=1).mean()),
     ),
     "torus": Solid(
-        ring_distance, RING + 1, 2 * np.pi**2 * RING, 4 * np.pi**2 * RING,
+        ring_distance,
+        RING + 1,
+        2 * np.pi**2 * RING,
+        4 * np.pi**2 * RING,
         lambda points: float(ring_distance(points).mean()) + 1,
     ),
-}  # fmt: skip
+}
 
 
 def imaged(solid: Solid, voxels: float, seed: int, mask: bool = False) -> Volume:

@@ -270,9 +270,17 @@ def _inside(random: np.random.Generator, lines: list[Line], low: Floats, high: F
 
 
 def _masked(
-    random: np.random.Generator, words: str, vessel: list[Line], others: list[Line], balls: list[Ball], low: Floats,
-    high: Floats, voxel_mm: float, place: Floats, vessel_is_all: bool = False,
-) -> Left:  # fmt: skip
+    random: np.random.Generator,
+    words: str,
+    vessel: list[Line],
+    others: list[Line],
+    balls: list[Ball],
+    low: Floats,
+    high: Floats,
+    voxel_mm: float,
+    place: Floats,
+    vessel_is_all: bool = False,
+) -> Left:
     """Tubes and ellipsoids as a mask, blended where they meet, with a rough wall; what is joined to a place."""
     shape = np.maximum(((high - low) / voxel_mm).astype(int), 6)
     places = low + (np.moveaxis(np.indices(shape[::-1])[::-1], 0, -1) + 0.5) * voxel_mm

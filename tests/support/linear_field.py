@@ -97,10 +97,16 @@ def tilted(stack: list[Slice], x_deg: float, y_deg: float) -> list[Slice]:
 def _identity(number: int) -> dict[str, Any]:
     """Tags that tell which image it is, and whose."""
     return {
-        "SOPInstanceUID": f"{UID}.1.{number}", "SeriesInstanceUID": f"{UID}.2", "StudyInstanceUID": f"{UID}.3",
-        "FrameOfReferenceUID": f"{UID}.4", "SeriesNumber": 5, "InstanceNumber": number,
-        "PatientName": "PLANTED^NAME", "PatientID": "PLANTED-ID", "SeriesDescription": "PLANTED DESCRIPTION",
-    }  # fmt: skip
+        "SOPInstanceUID": f"{UID}.1.{number}",
+        "SeriesInstanceUID": f"{UID}.2",
+        "StudyInstanceUID": f"{UID}.3",
+        "FrameOfReferenceUID": f"{UID}.4",
+        "SeriesNumber": 5,
+        "InstanceNumber": number,
+        "PatientName": "PLANTED^NAME",
+        "PatientID": "PLANTED-ID",
+        "SeriesDescription": "PLANTED DESCRIPTION",
+    }
 
 
 def dataset(each: Slice, number: int) -> FileDataset:
@@ -112,15 +118,26 @@ def dataset(each: Slice, number: int) -> FileDataset:
     made = FileDataset("", {}, file_meta=meta, preamble=b"\0" * 128)
     columns, rows = each.matrix
     tags: dict[str, Any] = {
-        "SOPClassUID": CTImageStorage, "Modality": "CT", "ImageType": ["ORIGINAL", "PRIMARY", "AXIAL"],
+        "SOPClassUID": CTImageStorage,
+        "Modality": "CT",
+        "ImageType": ["ORIGINAL", "PRIMARY", "AXIAL"],
         "ImagePositionPatient": decimals(each.position_mm),
         "ImageOrientationPatient": decimals([*each.rows, *each.columns]),
-        "PixelSpacing": decimals(reversed(each.pixel_mm)), "SliceThickness": "0.8",
-        "Rows": rows, "Columns": columns, "SamplesPerPixel": 1, "PhotometricInterpretation": "MONOCHROME2",
-        "BitsAllocated": 16, "BitsStored": 16, "HighBit": 15, "PixelRepresentation": 0,
-        "RescaleSlope": f"{each.slope:g}", "RescaleIntercept": f"{each.intercept:g}", "RescaleType": "HU",
+        "PixelSpacing": decimals(reversed(each.pixel_mm)),
+        "SliceThickness": "0.8",
+        "Rows": rows,
+        "Columns": columns,
+        "SamplesPerPixel": 1,
+        "PhotometricInterpretation": "MONOCHROME2",
+        "BitsAllocated": 16,
+        "BitsStored": 16,
+        "HighBit": 15,
+        "PixelRepresentation": 0,
+        "RescaleSlope": f"{each.slope:g}",
+        "RescaleIntercept": f"{each.intercept:g}",
+        "RescaleType": "HU",
         "PixelData": each.stored.astype("<u2").tobytes(),
-    }  # fmt: skip
+    }
     for keyword, content in (_identity(number) | tags | each.tags).items():
         setattr(made, keyword, content)
     return made

@@ -339,15 +339,23 @@ def meaning(rng: Rng) -> Files:
     made = pydicom.dcmread(io.BytesIO(files[name]))
     numbers = ["nan", "inf", "1e308", "-1e308", "0", "", "abc", "-1", "1e-300", "7"]
     changes: dict[str, Any] = {
-        "BitsStored": int(rng.integers(0, 40)), "HighBit": int(rng.integers(0, 40)), "PixelRepresentation": 1,
-        "RescaleSlope": rng.choice(numbers), "RescaleIntercept": rng.choice(numbers),
-        "PixelPaddingValue": int(rng.integers(65536)), "PixelPaddingRangeLimit": int(rng.integers(65536)),
+        "BitsStored": int(rng.integers(0, 40)),
+        "HighBit": int(rng.integers(0, 40)),
+        "PixelRepresentation": 1,
+        "RescaleSlope": rng.choice(numbers),
+        "RescaleIntercept": rng.choice(numbers),
+        "PixelPaddingValue": int(rng.integers(65536)),
+        "PixelPaddingRangeLimit": int(rng.integers(65536)),
         "PhotometricInterpretation": rng.choice(["RGB", "PALETTE COLOR", "MONOCHROME1", "", "PLANTED"]),
-        "Modality": rng.choice(["MR", "US", "PLANTED", ""]), "ImageType": rng.choice(["PLANTED", "LOCALIZER", ""]),
-        "SeriesInstanceUID": rng.choice(["1.2.3", "", "PLANTED"]), "SOPInstanceUID": rng.choice(["", "PLANTED"]),
-        "FrameOfReferenceUID": rng.choice(["1.2.3", ""]), "SOPClassUID": uid.EnhancedCTImageStorage,
-        "AcquisitionNumber": int(rng.integers(9)), "TemporalPositionIdentifier": int(rng.integers(9)),
-    }  # fmt: skip
+        "Modality": rng.choice(["MR", "US", "PLANTED", ""]),
+        "ImageType": rng.choice(["PLANTED", "LOCALIZER", ""]),
+        "SeriesInstanceUID": rng.choice(["1.2.3", "", "PLANTED"]),
+        "SOPInstanceUID": rng.choice(["", "PLANTED"]),
+        "FrameOfReferenceUID": rng.choice(["1.2.3", ""]),
+        "SOPClassUID": uid.EnhancedCTImageStorage,
+        "AcquisitionNumber": int(rng.integers(9)),
+        "TemporalPositionIdentifier": int(rng.integers(9)),
+    }
     keyword = str(rng.choice(list(changes)))
     with pydicom.config.disable_value_validation():
         content = changes[keyword]

@@ -36,11 +36,20 @@ class Naive(TextbookSolver):
     """
 
     def __init__(
-        self, nodes: Nodes, collision: str, rates: tuple[float, float], walls: str, inlet_weight: NDArray,
-        force: NDArray | None = None, moving: Mapping[str, tuple[float, float, float]] | None = None,
-        slip: tuple[str, ...] = (), columns: NDArray | None = None, outlet_feedback: OutletFeedback | None = None,
-        form: str = "incompressible", rheology: Thickening | None = None,
-    ) -> None:  # fmt: skip
+        self,
+        nodes: Nodes,
+        collision: str,
+        rates: tuple[float, float],
+        walls: str,
+        inlet_weight: NDArray,
+        force: NDArray | None = None,
+        moving: Mapping[str, tuple[float, float, float]] | None = None,
+        slip: tuple[str, ...] = (),
+        columns: NDArray | None = None,
+        outlet_feedback: OutletFeedback | None = None,
+        form: str = "incompressible",
+        rheology: Thickening | None = None,
+    ) -> None:
         self.nodes, self.inlet_weight, self.outlet_feedback = nodes, inlet_weight, outlet_feedback
         self.columns = np.arange(len(nodes.openings) + 1) if columns is None else columns
         self.entered = np.zeros(len(nodes.openings))
@@ -53,10 +62,16 @@ class Naive(TextbookSolver):
         self.sliding = {*zip(ends[0][slips].tolist(), ends[1][slips].tolist(), strict=True)}
         held = Links(self.neighbour, *(end[~slips] for end in ends), nodes.wall_link_q[~slips].astype(float))
         super().__init__(
-            velocity_set(nodes.q), held, collision, rates, walls, np.zeros(3) if force is None else force, form,
+            velocity_set(nodes.q),
+            held,
+            collision,
+            rates,
+            walls,
+            np.zeros(3) if force is None else force,
+            form,
             rheology,
             wall_pushes(nodes, moving or {})[~slips],
-        )  # fmt: skip
+        )
         self._reflect_sources()
 
     def step(self, boundary_values: NDArray) -> None:

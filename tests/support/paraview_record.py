@@ -16,13 +16,32 @@ from vtkmodules.vtkIOXML import vtkXMLPolyDataReader
 
 PROPERTIES = {
     "RenderView": {
-        "CameraParallelProjection", "CameraFocalPoint", "CenterOfRotation", "CameraPosition", "CameraViewUp",
-        "CameraParallelScale", "CameraViewAngle", "OrientationAxesVisibility", "ViewSize", "Background",
-        "UseColorPaletteForBackground", "AxesGrid", "InteractionMode",
+        "CameraParallelProjection",
+        "CameraFocalPoint",
+        "CenterOfRotation",
+        "CameraPosition",
+        "CameraViewUp",
+        "CameraParallelScale",
+        "CameraViewAngle",
+        "OrientationAxesVisibility",
+        "ViewSize",
+        "Background",
+        "UseColorPaletteForBackground",
+        "AxesGrid",
+        "InteractionMode",
     },
     "Representation": {
-        "Representation", "ColorArrayName", "LookupTable", "Opacity", "DiffuseColor", "AmbientColor", "LineWidth",
-        "PointSize", "SetScalarBarVisibility", "SetRepresentationType", "RescaleTransferFunctionToDataRange",
+        "Representation",
+        "ColorArrayName",
+        "LookupTable",
+        "Opacity",
+        "DiffuseColor",
+        "AmbientColor",
+        "LineWidth",
+        "PointSize",
+        "SetScalarBarVisibility",
+        "SetRepresentationType",
+        "RescaleTransferFunctionToDataRange",
     },
     "TextSourceRepresentation": {"WindowLocation", "Position", "FontSize", "Color", "Bold", "Italic"},
     "Slice": {"SliceType", "SliceOffsetValues", "Triangulatetheslice", "Crinkleslice", "HyperTreeGridSlicer"},
@@ -32,42 +51,86 @@ PROPERTIES = {
     "VTKHDFReader": {"FileName", "PointArrayStatus", "CellArrayStatus"},
     "XMLPolyDataReader": {"FileName", "PointArrayStatus", "CellArrayStatus", "TimeArray"},
     "PVLookupTable": {
-        "AutomaticRescaleRangeMode", "RGBPoints", "ColorSpace", "ScalarRangeInitialized", "NanColor", "VectorMode",
-        "VectorComponent", "UseLogScale", "ApplyPreset", "RescaleTransferFunction",
+        "AutomaticRescaleRangeMode",
+        "RGBPoints",
+        "ColorSpace",
+        "ScalarRangeInitialized",
+        "NanColor",
+        "VectorMode",
+        "VectorComponent",
+        "UseLogScale",
+        "ApplyPreset",
+        "RescaleTransferFunction",
     },
     "ScalarBarWidgetRepresentation": {
-        "Title", "ComponentTitle", "TitleFontSize", "LabelFontSize", "WindowLocation", "Position", "Orientation",
-        "ScalarBarLength", "ScalarBarThickness", "TitleColor", "LabelColor",
+        "Title",
+        "ComponentTitle",
+        "TitleFontSize",
+        "LabelFontSize",
+        "WindowLocation",
+        "Position",
+        "Orientation",
+        "ScalarBarLength",
+        "ScalarBarThickness",
+        "TitleColor",
+        "LabelColor",
     },
     "ViewLayout": {"SplitHorizontal", "SplitVertical", "AssignView", "SetSize", "SetSplitFraction"},
     "AnimationScene": {
-        "UpdateAnimationUsingDataTimeSteps", "GoToLast", "GoToFirst", "GoToNext", "AnimationTime", "PlayMode",
-        "StartTime", "EndTime", "NumberOfFrames", "TimeKeeper",
+        "UpdateAnimationUsingDataTimeSteps",
+        "GoToLast",
+        "GoToFirst",
+        "GoToNext",
+        "AnimationTime",
+        "PlayMode",
+        "StartTime",
+        "EndTime",
+        "NumberOfFrames",
+        "TimeKeeper",
     },
-}  # fmt: skip
+}
 """Properties and methods by kind of proxy."""
 
 NEWER = {f"OrientationAxes{axis}LabelText" for axis in "XYZ"}
 """Properties of the view that some versions have."""
 
 METHODS = {
-    "SetScalarBarVisibility", "SetRepresentationType", "RescaleTransferFunctionToDataRange", "ApplyPreset",
-    "RescaleTransferFunction", "SplitHorizontal", "SplitVertical", "AssignView", "SetSize", "SetSplitFraction",
-    "UpdateAnimationUsingDataTimeSteps", "GoToLast", "GoToFirst", "GoToNext",
-}  # fmt: skip
+    "SetScalarBarVisibility",
+    "SetRepresentationType",
+    "RescaleTransferFunctionToDataRange",
+    "ApplyPreset",
+    "RescaleTransferFunction",
+    "SplitHorizontal",
+    "SplitVertical",
+    "AssignView",
+    "SetSize",
+    "SetSplitFraction",
+    "UpdateAnimationUsingDataTimeSteps",
+    "GoToLast",
+    "GoToFirst",
+    "GoToNext",
+}
 
 PRESETS = {f"{name} (matplotlib)" for name in ("Viridis", "Inferno", "Plasma", "Magma")} | {"Cool to Warm", "Fast"}
 CHOICES = {
     "Representation": {"Surface", "Surface With Edges", "Wireframe", "Points", "Outline", "Point Gaussian"},
     "AutomaticRescaleRangeMode": {
-        "Never", "Grow and update on 'Apply'", "Grow and update every timestep", "Update on 'Apply'",
+        "Never",
+        "Grow and update on 'Apply'",
+        "Grow and update every timestep",
+        "Update on 'Apply'",
         "Clamp and update every timestep",
     },
     "WindowLocation": {
-        "Any Location", "Lower Left Corner", "Lower Right Corner", "Lower Center", "Upper Left Corner",
-        "Upper Right Corner", "Upper Center",
+        "Any Location",
+        "Lower Left Corner",
+        "Lower Right Corner",
+        "Lower Center",
+        "Upper Left Corner",
+        "Upper Right Corner",
+        "Upper Center",
     },
-}  # fmt: skip
+}
 """Values of properties that are chosen from a list."""
 
 
@@ -124,10 +187,24 @@ class Record:
         """`paraview` and `paraview.simple`, to stand in `sys.modules`."""
         package, simple = ModuleType("paraview"), ModuleType("paraview.simple")
         for name in (
-            "CreateView", "Show", "ColorBy", "GetColorTransferFunction", "GetScalarBar", "CreateLayout",
-            "AddCameraLink", "GetAnimationScene", "SetActiveView", "RenderAllViews", "LoadPalette",
-            "_DisableFirstRenderCameraReset", "VTKHDFReader", "XMLPolyDataReader", "Slice", "Tube", "Text",
-        ):  # fmt: skip
+            "CreateView",
+            "Show",
+            "ColorBy",
+            "GetColorTransferFunction",
+            "GetScalarBar",
+            "CreateLayout",
+            "AddCameraLink",
+            "GetAnimationScene",
+            "SetActiveView",
+            "RenderAllViews",
+            "LoadPalette",
+            "_DisableFirstRenderCameraReset",
+            "VTKHDFReader",
+            "XMLPolyDataReader",
+            "Slice",
+            "Tube",
+            "Text",
+        ):
             setattr(simple, name, getattr(self, name))
         package.simple = simple
         return {"paraview": package, "paraview.simple": simple}

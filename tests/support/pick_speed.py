@@ -58,8 +58,10 @@ def measure(browser: Picker, loaded: Volume, case: dict, folder: Path) -> None:
         started = time.perf_counter()
         browser.run(script)
         reported = browser.grown()
-        print(f"  {name}: {time.perf_counter() - started:.2f} s to the picture, worker {reported['ms'] / 1000:.2f} s,"
-              f" {reported['count']} voxels, {browser.text('volume')}, box {browser.run('box')}")  # fmt: skip
+        print(
+            f"  {name}: {time.perf_counter() - started:.2f} s to the picture, worker {reported['ms'] / 1000:.2f} s,"
+            f" {reported['count']} voxels, {browser.text('volume')}, box {browser.run('box')}"
+        )
 
 
 if __name__ == "__main__":

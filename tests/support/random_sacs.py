@@ -156,9 +156,13 @@ def _across(rng: np.random.Generator, along: Floats) -> Floats:
 
 
 def _drawn(
-    rng: np.random.Generator, words: str, tubes: list[_Tube], sac: tuple[Floats, float] | None, foot: Floats,
+    rng: np.random.Generator,
+    words: str,
+    tubes: list[_Tube],
+    sac: tuple[Floats, float] | None,
+    foot: Floats,
     neck: float,
-) -> Drawn:  # fmt: skip
+) -> Drawn:
     """The surface of tubes and a sac, whose neck stands on a foot; scaled, turned and shifted at random."""
     blend = float(rng.uniform(0.02, 0.3)) if sac else 0.05
     axis, stretch = rng.normal(size=3), 1 + float(rng.uniform(-0.2, 0.2)) * (sac is not None)

@@ -30,22 +30,32 @@ PNG = bytes.fromhex(
 
 
 SEGMENTATION = {
-    "method": "region growing", "lower": 185.0, "volume_ml": 0.1761, "mean_radius_mm": 2.0123, "iterations": 250,
-    "volume_change_per_percent_of_contrast": 0.0084, "radius_change_per_percent_of_contrast": 0.0053,
-    "warnings": ["7 % of the centre line is thin"], "controlled_by": "segment.lower",
+    "method": "region growing",
+    "lower": 185.0,
+    "volume_ml": 0.1761,
+    "mean_radius_mm": 2.0123,
+    "iterations": 250,
+    "volume_change_per_percent_of_contrast": 0.0084,
+    "radius_change_per_percent_of_contrast": 0.0053,
+    "warnings": ["7 % of the centre line is thin"],
+    "controlled_by": "segment.lower",
     "volume_by_threshold": [
         {"lower": t, "volume_ml": v, "mean_radius_mm": r}
         for t, v, r in ((170.0, 0.18, 2.05), (185.0, 0.1761, 2.0123), (200.0, 0.17, 1.9))
     ],
-}  # fmt: skip
+}
 
 
 WAVEFORMS = {"waveform-flow.png", "waveform-pressure.png"}
 
 TRIANGLES = {
-    "triangles": 12_345, "needles": 678, "tiny": 9, "smallest_angle_deg": 0.123, "median_angle_deg": 51.5,
+    "triangles": 12_345,
+    "needles": 678,
+    "tiny": 9,
+    "smallest_angle_deg": 0.123,
+    "median_angle_deg": 51.5,
     "angle_histogram": [300, 378, 500, 900, 1000, 1100, 1200, 1300, 1400, 1500, 1400, 1367],
-}  # fmt: skip
+}
 
 
 def job(stage, inputs, outputs, settings):
@@ -73,13 +83,17 @@ def leave(folder: Path) -> Path:
     rows = [f"{0.1 * k},{10.0**-k},0.2,{pipe.flow_ml_s},{pipe.flow_ml_s},4.2,0" for k in range(5)]
     (folder / "monitor.csv").write_text("\n".join([columns, *rows]) + "\n")
     summary = {
-        "converged": True, "mach": 0.1, "warnings": ["tau & <tau> are low"], "device": "CPU", "mlups": 10.25,
+        "converged": True,
+        "mach": 0.1,
+        "warnings": ["tau & <tau> are low"],
+        "device": "CPU",
+        "mlups": 10.25,
         "numbers": {"density_kg_m3": 1060.0, "viscosity_m2_s": 3.3e-6, "time_step_s": 3.2e-5},
         "models": {"velocity_set": "D3Q19", "collision": "trt"},
         "openings": {"inlet": {"imposed_flow_ml_s": pipe.flow_ml_s}, "outlet": {}},
         "waveforms": described({"inlet": spline(np.array((0, 0.3, 0.8)), np.array((1.0, 4.0, 1.0)))}, "flow_ml_s")
         | described({"outlet": linear(np.array((0, 0.3, 0.8)), np.array((80.0, 120.0, 80.0)))}, "pressure_mmhg"),
-    }  # fmt: skip
+    }
     (folder / "solve.json").write_text(json.dumps(summary))
     (folder / "series.json").write_text(json.dumps({"modality": "CT", "matrix": [64, 64, 56], "origin_mm": [1, 2, 3]}))
     (folder / "segmentation.json").write_text(json.dumps(SEGMENTATION))
@@ -92,10 +106,15 @@ def leave(folder: Path) -> Path:
     names = ("nodes.h5", "flow.vtkhdf", "surface.vtp", "openings.json", "monitor.csv", "solve.json", "centreline.vtp")
     roles = ("nodes", "flow", "surface", "openings", "monitor", "summary", "centreline")
     made = {
-        "wall": "wall.vtp", "wall-over-time": "wall_over_time.vtkhdf", "statistics": "flow_statistics.vtkhdf",
-        "indices": "indices.json", "indices-table": "indices.csv", "openings-table": "openings.csv",
-        "along": "centreline_flow.vtp", "along-table": "centreline_flow.csv",
-    }  # fmt: skip
+        "wall": "wall.vtp",
+        "wall-over-time": "wall_over_time.vtkhdf",
+        "statistics": "flow_statistics.vtkhdf",
+        "indices": "indices.json",
+        "indices-table": "indices.csv",
+        "openings-table": "openings.csv",
+        "along": "centreline_flow.vtp",
+        "along-table": "centreline_flow.csv",
+    }
     outputs = {role: folder / name for role, name in made.items()}
     postprocess(job("postprocess", {r: folder / n for r, n in zip(roles, names, strict=True)}, outputs, {}))
     return folder
@@ -108,11 +127,19 @@ def make(results: Path, folder: Path, without=(), more=None, still=True, **setti
     takes a third of the time.
     """
     inputs = {
-        "series": "series.json", "segmentation": "segmentation.json", "picture": "segmentation.png",
-        "openings": "openings.json", "nodes": "nodes.h5", "flow": "flow.vtkhdf", "monitor": "monitor.csv",
-        "summary": "solve.json", "wall": "wall.vtp", "indices": "indices.json",
-        "centreline": "centreline.vtp", "branches": "centreline.json",
-    }  # fmt: skip
+        "series": "series.json",
+        "segmentation": "segmentation.json",
+        "picture": "segmentation.png",
+        "openings": "openings.json",
+        "nodes": "nodes.h5",
+        "flow": "flow.vtkhdf",
+        "monitor": "monitor.csv",
+        "summary": "solve.json",
+        "wall": "wall.vtp",
+        "indices": "indices.json",
+        "centreline": "centreline.vtp",
+        "branches": "centreline.json",
+    }
     outputs = {"report": folder / "report.html", "figures": folder / "figures"}
     settings = {"case": "pipe", "description": "a <script>alert(1)</script> & more", "streamlines": 8} | settings
     given = {role: results / name for role, name in (inputs | (more or {})).items() if role not in without}
@@ -137,44 +164,84 @@ branch,from,to,way_mm,x_mm,area_mm2,flow_ml_s,pressure_pa,pressure_mmhg,shear_me
 GRID = {
     "spacings_mm": [0.4, 0.3, 0.2],
     "quantities": [
-        {"name": "shear_mean_pa", "unit": "Pa", "values": [1.1, 1.21, 1.28], "order": 1.87, "extrapolated": 1.33,
-         "gci": 0.0512, "behaviour": "monotone"},
-        {"name": "peak speed", "unit": "m/s", "values": [0.3, 0.31, 0.305], "order": None, "extrapolated": None,
-         "gci": None, "behaviour": "oscillating"},
+        {
+            "name": "shear_mean_pa",
+            "unit": "Pa",
+            "values": [1.1, 1.21, 1.28],
+            "order": 1.87,
+            "extrapolated": 1.33,
+            "gci": 0.0512,
+            "behaviour": "monotone",
+        },
+        {
+            "name": "peak speed",
+            "unit": "m/s",
+            "values": [0.3, 0.31, 0.305],
+            "order": None,
+            "extrapolated": None,
+            "gci": None,
+            "behaviour": "oscillating",
+        },
     ],
     "warnings": ["the peak speed <oscillates>"],
-}  # fmt: skip
+}
 
 MORE = {
     "times": 4,
-    "energy": {"power_in_w": 1.4e-4, "power_out_w": 5e-5, "dissipation_w": 1.3e-4, "kinetic_energy_change_w": 2e-6,
-               "unaccounted_fraction": 0.057},
+    "energy": {
+        "power_in_w": 1.4e-4,
+        "power_out_w": 5e-5,
+        "dissipation_w": 1.3e-4,
+        "kinetic_energy_change_w": 2e-6,
+        "unaccounted_fraction": 0.057,
+    },
     "volume": {"volume_ml": 0.176, "kinetic_energy_j": 8.8e-6, "dissipation_w": 1.3e-4, "mean_shear_rate_1_s": 311.0},
     "stenoses": [
-        {"at_mm": [1.0, -2.0, 3.5], "branch": 1, "from": "inlet", "way_mm": 4.5, "stenosis_by_diameter": 0.525,
-         "stenosis_by_area": 0.774, "pressure_drop_mmhg": 0.25, "max_speed_m_s": 0.61, "pressure_ratio": None},
+        {
+            "at_mm": [1.0, -2.0, 3.5],
+            "branch": 1,
+            "from": "inlet",
+            "way_mm": 4.5,
+            "stenosis_by_diameter": 0.525,
+            "stenosis_by_area": 0.774,
+            "pressure_drop_mmhg": 0.25,
+            "max_speed_m_s": 0.61,
+            "pressure_ratio": None,
+        },
     ],
     "sacs": [
-        {"name": "sac 1", "volume_ml": 0.141, "neck_area_mm2": 9.5, "inflow_ml_s": 0.31, "inflow_share": 0.155,
-         "shear_mean_pa": 0.12, "parent_shear_mean_pa": 1.5, "shear_ratio": 0.08, "low_shear_index": 0.11,
-         "found_by": "the neck's ring"},
+        {
+            "name": "sac 1",
+            "volume_ml": 0.141,
+            "neck_area_mm2": 9.5,
+            "inflow_ml_s": 0.31,
+            "inflow_share": 0.155,
+            "shear_mean_pa": 0.12,
+            "parent_shear_mean_pa": 1.5,
+            "shear_ratio": 0.08,
+            "low_shear_index": 0.11,
+            "found_by": "the neck's ring",
+        },
     ],
     "centreline": [
         {"branch": 1, "from": "inlet", "to": "outlet", "leads_to_opening": True, "pressure_drop_pa": 40.5},
         {"branch": 2, "from": "fork", "to": "blind end", "leads_to_opening": False, "pressure_drop_pa": None},
     ],
     "pressure_ratio_note": "of mean pressures, at the flow that was assumed",
-}  # fmt: skip
+}
 
 PARTICLES = {
-    "warnings": [], "in_volume": {"not_washed_out_share": 0.025},
+    "warnings": [],
+    "in_volume": {"not_washed_out_share": 0.025},
     "outlets": [{"name": "outlet", "particle_share": 0.98, "flow_share": 0.97}],
-}  # fmt: skip
+}
 
 OPTIONAL = {
-    "along": "centreline_flow.csv", "particles": "particles.json", "animation": "particles.gif",
+    "along": "centreline_flow.csv",
+    "particles": "particles.json",
+    "animation": "particles.gif",
     "grid": "grid_convergence.json",
-}  # fmt: skip
+}
 
 
 def enrich(results: Path, folder: Path) -> Path:
@@ -182,9 +249,16 @@ def enrich(results: Path, folder: Path) -> Path:
     shutil.copytree(results, folder, dirs_exist_ok=True)
     indices = json.loads((folder / "indices.json").read_text()) | MORE
     for k, opening in enumerate(indices["openings"]):
-        opening |= {"womersley": 2.5, "flow_share": 1.0, "reynolds_peak": 321.0, "flow_min_ml_s": 0.5,
-                    "flow_max_ml_s": 4.25, "pressure_min_pa": -3.0 + k, "pressure_max_pa": 9.5,
-                    "total_pressure_pa": 12.25}  # fmt: skip
+        opening |= {
+            "womersley": 2.5,
+            "flow_share": 1.0,
+            "reynolds_peak": 321.0,
+            "flow_min_ml_s": 0.5,
+            "flow_max_ml_s": 4.25,
+            "pressure_min_pa": -3.0 + k,
+            "pressure_max_pa": 9.5,
+            "total_pressure_pa": 12.25,
+        }
     for drop in indices["pressure_drops"]:
         drop["pressure_ratio"] = 0.925
     (folder / "indices.json").write_text(json.dumps(indices))
@@ -203,9 +277,14 @@ def wall_arrays(wall: Mesh) -> dict[str, np.ndarray]:
     x, y, z = (wall.points_mm - wall.points_mm.mean(axis=0)).T
     long = (z - z.min()) / np.ptp(z)
     return {
-        "TAWSS (Pa)": 0.5 + long, "OSI": 0.4 * (1 - long), "RRT (1/Pa)": 1 + long**2,
-        "ECAP (1/Pa)": 0.3 * np.abs(np.sin(4 * long)), "peak WSS (Pa)": 2 + np.cos(9 * long),
-        "transverse WSS (Pa)": 0.2 * (x > 0), "TAWSS gradient (Pa/mm)": np.abs(np.cos(5 * long)),
-        "pressure (Pa)": 70 * (1 - long), "swirl (1/s)": np.sin(6 * long) * 40,
+        "TAWSS (Pa)": 0.5 + long,
+        "OSI": 0.4 * (1 - long),
+        "RRT (1/Pa)": 1 + long**2,
+        "ECAP (1/Pa)": 0.3 * np.abs(np.sin(4 * long)),
+        "peak WSS (Pa)": 2 + np.cos(9 * long),
+        "transverse WSS (Pa)": 0.2 * (x > 0),
+        "TAWSS gradient (Pa/mm)": np.abs(np.cos(5 * long)),
+        "pressure (Pa)": 70 * (1 - long),
+        "swirl (1/s)": np.sin(6 * long) * 40,
         "WSS (Pa)": np.column_stack((x, y, z)),
-    }  # fmt: skip
+    }

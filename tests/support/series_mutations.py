@@ -39,10 +39,26 @@ FOREIGN = 700
 """By how much the intensities of another patient are off the field."""
 BORN = {"PatientBirthDate": "19600101"}
 TAGS = (
-    "SOPClassUID", "SOPInstanceUID", "StudyInstanceUID", "SeriesInstanceUID", "FrameOfReferenceUID", "Modality", "Rows",
-    "Columns", "ImagePositionPatient", "ImageOrientationPatient", "PixelSpacing", "PixelData", "RescaleSlope",
-    "PatientID", "PatientName", "ImageType", "SeriesNumber", "BitsAllocated", "PhotometricInterpretation",
-)  # fmt: skip
+    "SOPClassUID",
+    "SOPInstanceUID",
+    "StudyInstanceUID",
+    "SeriesInstanceUID",
+    "FrameOfReferenceUID",
+    "Modality",
+    "Rows",
+    "Columns",
+    "ImagePositionPatient",
+    "ImageOrientationPatient",
+    "PixelSpacing",
+    "PixelData",
+    "RescaleSlope",
+    "PatientID",
+    "PatientName",
+    "ImageType",
+    "SeriesNumber",
+    "BitsAllocated",
+    "PhotometricInterpretation",
+)
 
 Rng = np.random.Generator
 

@@ -16,9 +16,10 @@ def simulated(program: str, *arguments: str) -> None:
     test_drivers.py.
     """
     environment = os.environ | {
-        "NUMBA_ENABLE_CUDASIM": "1", "NUMBA_DISABLE_JIT": "1",
+        "NUMBA_ENABLE_CUDASIM": "1",
+        "NUMBA_DISABLE_JIT": "1",
         "PYTHONPATH": str(ROOT),
-    }  # fmt: skip
+    }
     command = [sys.executable, "-c", program, *arguments]
     answer = subprocess.run(command, check=False, env=environment, capture_output=True, text=True)
     assert answer.returncode == 0, answer.stderr

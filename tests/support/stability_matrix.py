@@ -165,30 +165,72 @@ VESSELS = {
         of_shape({"shape": "pipe", "diameter_mm": 4.0, "length_mm": 20.0, "direction": OBLIQUE}), 4 / 13, ROUND_4MM
     ),
     "bend": Vessel(
-        of_shape({"shape": "bend", "diameter_mm": 4.0, "bend_radius_mm": 8.0, "inlet_mm": 5.0, "outlet_mm": 5.0,
-                  "direction": OBLIQUE}),
-        4 / 13, ROUND_4MM,
+        of_shape(
+            {
+                "shape": "bend",
+                "diameter_mm": 4.0,
+                "bend_radius_mm": 8.0,
+                "inlet_mm": 5.0,
+                "outlet_mm": 5.0,
+                "direction": OBLIQUE,
+            }
+        ),
+        4 / 13,
+        ROUND_4MM,
     ),
     "fork": Vessel(
-        of_shape({"shape": "bifurcation", "diameter_mm": 4.0, "length_mm": 9.0, "daughters": FORK,
-                  "direction": OBLIQUE}),
-        4 / 13, ROUND_4MM,
+        of_shape(
+            {"shape": "bifurcation", "diameter_mm": 4.0, "length_mm": 9.0, "daughters": FORK, "direction": OBLIQUE}
+        ),
+        4 / 13,
+        ROUND_4MM,
     ),
     "aneurysm": Vessel(aneurysm, 4 / 12, 11.7),
     "stenosis": Vessel(
-        of_shape({"shape": "stenosis", "diameter_mm": 4.0, "length_mm": 28.0, "throat_mm": 8.0, "area_reduction": 0.75,
-                  "direction": OBLIQUE}),
-        4 / 14, ROUND_4MM / 4,
+        of_shape(
+            {
+                "shape": "stenosis",
+                "diameter_mm": 4.0,
+                "length_mm": 28.0,
+                "throat_mm": 8.0,
+                "area_reduction": 0.75,
+                "direction": OBLIQUE,
+            }
+        ),
+        4 / 14,
+        ROUND_4MM / 4,
     ),
     "nozzle": Vessel(  # the FDA's, its parts shortened
-        of_shape({"shape": "nozzle", "diameter_mm": 4.0, "inlet_diameter_mm": 12.0, "outlet_diameter_mm": 12.0,
-                  "inlet_mm": 4.0, "cone_mm": 12.0, "throat_mm": 12.0, "outlet_mm": 30.0, "direction": OBLIQUE}),
-        4 / 8, ROUND_4MM,
+        of_shape(
+            {
+                "shape": "nozzle",
+                "diameter_mm": 4.0,
+                "inlet_diameter_mm": 12.0,
+                "outlet_diameter_mm": 12.0,
+                "inlet_mm": 4.0,
+                "cone_mm": 12.0,
+                "throat_mm": 12.0,
+                "outlet_mm": 30.0,
+                "direction": OBLIQUE,
+            }
+        ),
+        4 / 8,
+        ROUND_4MM,
     ),
     "step": Vessel(
-        of_shape({"shape": "step", "step_mm": 2.0, "expansion_ratio": 2.0, "inlet_mm": 6.0, "outlet_mm": 24.0,
-                  "width_mm": 4.0, "sides": "walls"}),
-        2 / 8, 2.0 * 4.0,
+        of_shape(
+            {
+                "shape": "step",
+                "step_mm": 2.0,
+                "expansion_ratio": 2.0,
+                "inlet_mm": 6.0,
+                "outlet_mm": 24.0,
+                "width_mm": 4.0,
+                "sides": "walls",
+            }
+        ),
+        2 / 8,
+        2.0 * 4.0,
     ),
     "cavity-24": Vessel(CUBE, 10 / 24, None),
     "cavity-48": Vessel(CUBE, 10 / 48, None),
@@ -197,7 +239,7 @@ VESSELS = {
     "alster": Vessel(real("caput-alster-ay-mm.stl", "mm"), 0.3, 4.36, "caput-alster-ay-mm.stl"),
     "palabos": Vessel(real("palabos-aneurysm-metres.stl", "m"), 1.2, 111.0, "palabos-aneurysm-metres.stl"),
     "iliac": Vessel(real("simvascular-aorto-iliac-cm.vtp", "cm"), 1.6, 125.0, "simvascular-aorto-iliac-cm.vtp"),
-}  # fmt: skip
+}
 """All vessels by name. Of the irregular ones the narrowest section was measured once, with `solver.domain.sections`."""
 
 

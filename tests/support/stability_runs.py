@@ -50,9 +50,13 @@ def diverged(error: DivergenceError, nodes: Nodes) -> dict[str, Any]:
     place = nodes.points_mm(np.array([error.node]))[0]
     away = [float(np.linalg.norm(place - opening.centre_mm)) for opening in nodes.openings]
     return {
-        "outcome": "diverged", "steps": error.step, "place_mm": place.tolist(),
-        "from_opening_mm": min(away, default=None), "advice": error.changes, "message": str(error),
-    }  # fmt: skip
+        "outcome": "diverged",
+        "steps": error.step,
+        "place_mm": place.tolist(),
+        "from_opening_mm": min(away, default=None),
+        "advice": error.changes,
+        "message": str(error),
+    }
 
 
 def ended(summary: dict[str, Any], folder: Path, nodes: Nodes) -> dict[str, Any]:

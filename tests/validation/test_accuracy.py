@@ -55,8 +55,10 @@ def test_openings_lie_on_the_true_vessel_with_its_radius(demo):
     ends = {opening["name"]: opening for opening in truth["openings"]}
     found = {opening.name: opening for opening in read_openings(demo / "openings.json")}
     assert {name: opening.role for name, opening in found.items()} == {
-        "inlet": "inlet", "large": "outlet", "small": "outlet"
-    }  # fmt: skip
+        "inlet": "inlet",
+        "large": "outlet",
+        "small": "outlet",
+    }
     for name, end in (("inlet", "inlet"), ("large", "large_outlet"), ("small", "small_outlet")):
         opening = found[name]
         nearest = np.argmin(np.linalg.norm(points - opening.centre_mm, axis=1))

@@ -20,9 +20,12 @@ from validation.studies import speed
 from validation.studies.pictures import block
 
 SETTINGS = {
-    "density_kg_m3": 1000, "viscosity_pa_s": 1e-3, "patches": {"lid": {"velocity_m_s": [0.01, 0, 0]}},
-    "collision": "bgk", "lattice_speed": 0.05,
-}  # fmt: skip
+    "density_kg_m3": 1000,
+    "viscosity_pa_s": 1e-3,
+    "patches": {"lid": {"velocity_m_s": [0.01, 0, 0]}},
+    "collision": "bgk",
+    "lattice_speed": 0.05,
+}
 
 
 def cavity(side: int) -> Nodes:
@@ -84,8 +87,13 @@ def raced(fluid: int, wall: int, off: float) -> SimpleNamespace:
     slow = {"name": "four passes, 1 thread", "program": "four passes", "threads": 1, "seconds": 8.0, "updates_s": 1e6}
     fast = {"name": "HemoLattice, 1 thread", "program": "HemoLattice", "threads": 1, "seconds": 2.0, "updates_s": 4e6}
     agreement = {"steps": 200, "round_off": {fast["name"]: off}, "walls": 0.01}
-    found = {"fluid_nodes": fluid, "wall_nodes": wall, "entries": [slow | {"passes_s": passes}, fast],
-             "agreement": agreement, "hardware": {}}  # fmt: skip
+    found = {
+        "fluid_nodes": fluid,
+        "wall_nodes": wall,
+        "entries": [slow | {"passes_s": passes}, fast],
+        "agreement": agreement,
+        "hardware": {},
+    }
     return SimpleNamespace(speed=found)
 
 

@@ -24,8 +24,11 @@ def test_bench_keeps_what_it_measures_and_draws_it(tmp_path):
     assert set(results["bandwidth"]["cpu"]) == {"in place", "copy"}
     cases = results["cases"]
     assert [(case["shape"], case["size"]) for case in cases] == [
-        ("pipe", 0.002), ("pipe", 0.004), ("cavity", 0.002), ("cavity", 0.004)
-    ]  # fmt: skip
+        ("pipe", 0.002),
+        ("pipe", 0.004),
+        ("cavity", 0.002),
+        ("cavity", 0.004),
+    ]
     for case in cases:
         assert f"{case['nodes']:,}" in reported
         assert case["nodes"] == pytest.approx(1e6 * case["size"], rel=0.2)

@@ -156,8 +156,12 @@ def test_an_order_that_is_lower_everywhere_is_no_success():
 def test_a_cavity_is_compared_run_by_run_and_drawn():
     from matplotlib.figure import Figure
 
-    options = {"reference": "ghia1982", "norm": "largest", "bounds": {"re100-32": [0.01, 3], "re400-64": [3, 3]},
-               "tau": {"re400-64": 1.0}}  # fmt: skip
+    options = {
+        "reference": "ghia1982",
+        "norm": "largest",
+        "bounds": {"re100-32": [0.01, 3], "re400-64": [3, 3]},
+        "tau": {"re400-64": 1.0},
+    }
     runs = {name: stand_in("cavity-ghia", name, vortex(32)) for name in options["bounds"]}
     options["held"] = {"re100-32": {"u": 2, "why": "it is no flow under a lid"}}
     evidence = Evidence("ghia", "", "")
@@ -165,8 +169,9 @@ def test_a_cavity_is_compared_run_by_run_and_drawn():
     assert [goal.met for goal in evidence.goals] == [False, True, True, True]
     assert [(goal.held, goal.why) for goal in evidence.goals[:2]] == [(2, "it is no flow under a lid"), (3, "")]
     assert [goal.what for goal in evidence.goals[:2]] == [
-        "Re 100, 32 nodes: largest difference of u", "Re 100, 32 nodes: largest difference of v"
-    ]  # fmt: skip
+        "Re 100, 32 nodes: largest difference of u",
+        "Re 100, 32 nodes: largest difference of v",
+    ]
     settings = evidence.tables[0]["rows"]
     assert settings[0][5:] == ["", ""]
     assert settings[1][5:] == pytest.approx([1.0, 400 / 6 / 32])

@@ -193,8 +193,11 @@ def test_step_reattaches_where_erturk_says(tmp_path):
                 rows.append((reynolds, rise, last[reynolds], wanted[reynolds], last[reynolds] / wanted[reynolds] - 1))
         case.table(("Reynolds number", "nodes on the step", "reattachment, step heights", "Erturk", "deviation"), rows)
         for reynolds, length in last.items():
-            case.reach(f"reattachment at Re {reynolds}, {sizes[reynolds][-1]} nodes: deviation",
-                       abs(length / wanted[reynolds] - 1), at_most=2e-2)  # fmt: skip
+            case.reach(
+                f"reattachment at Re {reynolds}, {sizes[reynolds][-1]} nodes: deviation",
+                abs(length / wanted[reynolds] - 1),
+                at_most=2e-2,
+            )
         errors = [abs(row[-1]) for row in rows if row[0] == 100]
         case.reach("order at Re 100", order(sizes[100], errors), at_least=1)
 
@@ -212,8 +215,11 @@ def test_step_reattaches_where_armaly_measured(tmp_path):
             length = solve_step(reynolds, 16, 33, behind, tmp_path / str(reynolds))
             rows.append((reynolds, length, wanted, length / wanted - 1))
             case.reach(f"reattachment at Re {reynolds}: deviation", abs(rows[-1][-1]), at_most=0.1)
-        case.table(("Reynolds number", "reattachment, step heights", "measured", "deviation"), rows,
-                   "16 nodes on the step, 17 on the inlet; two-dimensional.")  # fmt: skip
+        case.table(
+            ("Reynolds number", "reattachment, step heights", "measured", "deviation"),
+            rows,
+            "16 nodes on the step, 17 on the inlet; two-dimensional.",
+        )
 
 
 # ---- balance of momentum ---------------------------------------------------------------------------------------------

@@ -239,8 +239,11 @@ def test_poiseuille_along_any_direction_with_every_wall():
 @LONG
 def test_only_one_relaxation_time_lets_the_flow_depend_on_the_viscosity():
     """At one flow and no inertia the flow through a pipe with half-way walls depends on Lambda alone."""
-    with Evidence("bgk", "Half-way walls and the viscosity: flow in a pipe along (1,1,1), 21 nodes across",
-              "Hagen-Poiseuille's flow") as case:  # fmt: skip
+    with Evidence(
+        "bgk",
+        "Half-way walls and the viscosity: flow in a pipe along (1,1,1), 21 nodes across",
+        "Hagen-Poiseuille's flow",
+    ) as case:
         rows = []
         for tau in (0.51, 0.6, 0.8, 1.0, 1.5):
             pipe = EndlessPipe((1, 1, 1), 10.4, tau, 1e-3)
@@ -250,8 +253,11 @@ def test_only_one_relaxation_time_lets_the_flow_depend_on_the_viscosity():
                 assert pipe.settle(driver, 5e-5)
                 row.append(100 * (pipe.speed(driver).sum() / pipe.parabola.sum() - 1))
             rows.append(row)
-        case.table(("τ", "error of the flow, bgk, %", "trt, Λ = 3/16, %"), rows,
-                   "Half-way walls at a speed of 0.001, so that inertia does not count.")  # fmt: skip
+        case.table(
+            ("τ", "error of the flow, bgk, %", "trt, Λ = 3/16, %"),
+            rows,
+            "Half-way walls at a speed of 0.001, so that inertia does not count.",
+        )
         _, bgk, trt = np.array(rows).T
         case.reach("bgk: the flow's error changes with τ by, %", np.ptp(bgk), at_least=3)
         case.reach("trt: the same, %", np.ptp(trt), at_most=0.05)
@@ -337,8 +343,10 @@ def test_oscillating_flow_converges_at_second_order():
                 if goal:
                     case.reach(f"Womersley number {alpha}: L2 at {2 * radius:.0f} nodes across", error, at_most=goal)
             case.reach(f"Womersley number {alpha}: order", order(radii, errors), at_least=1.8)
-        case.table(("Womersley number", *(f"{2 * radius:g} nodes across" for radius in radii), "order"),
-                   [(alpha, *errors, order(radii, errors)) for alpha, errors in found.items()])  # fmt: skip
+        case.table(
+            ("Womersley number", *(f"{2 * radius:g} nodes across" for radius in radii), "order"),
+            [(alpha, *errors, order(radii, errors)) for alpha, errors in found.items()],
+        )
 
         def draw(figure):
             axes = figure.subplots()
@@ -408,8 +416,11 @@ def test_taylor_green_vortex_decays_at_second_order_with_every_collision(one_thr
             rows.append((*model, *found[0], slope := min(order(sizes, errors) for errors in found)))
             name = f"{model[0]}, {model[1]} equilibrium"
             case.reach(f"{name}: order in the worst of three planes", slope, at_least=1.95)
-        case.table(("collision", "equilibrium", *(f"{n} nodes across" for n in sizes), "order"), rows,
-                   "All three planes agree to 1e-9.")  # fmt: skip
+        case.table(
+            ("collision", "equilibrium", *(f"{n} nodes across" for n in sizes), "order"),
+            rows,
+            "All three planes agree to 1e-9.",
+        )
 
 
 # ---- closed domains --------------------------------------------------------------------------------------------------
@@ -436,8 +447,10 @@ def test_a_closed_domain_keeps_its_mass(one_thread):
             for precision in ("fp64", "fp32")
             for walls in WALLS
         ]
-        case.table(("walls", "precision", "change of mass, of all mass", "largest speed"),
-                   [row if np.isfinite(row[2]) else (*row[:2], "unstable", "") for row in rows])  # fmt: skip
+        case.table(
+            ("walls", "precision", "change of mass, of all mass", "largest speed"),
+            [row if np.isfinite(row[2]) else (*row[:2], "unstable", "") for row in rows],
+        )
         for precision, goal in (("fp64", 1e-10), ("fp32", 1e-5)):
             for walls, kind, change, speed in rows:
                 if kind == precision and walls != "cli":  # which does not damp a checkerboard
@@ -521,8 +534,11 @@ def test_cavity_is_that_of_the_references():
                 case.reach(
                     f"Re {reynolds}, 128 nodes: largest difference of {name} to Ghia", value, at_most=goal, **miss
                 )
-        case.table(("Re", "largest difference of u to Ghia et al., of the lid's speed", "of v"), rows,
-                   "128 nodes across. Ghia's point at Re 400, x = 0.9063, is held to be a misprint.")  # fmt: skip
+        case.table(
+            ("Re", "largest difference of u to Ghia et al., of the lid's speed", "of v"),
+            rows,
+            "128 nodes across. Ghia's point at Re 400, x = 0.9063, is held to be a misprint.",
+        )
         rows = []
         for size, flow, wanted in ((64, flow_64, (3.0e-2, 4.2e-2)), (128, flows[1000], (6.0e-3, 8.9e-3))):
             found = differences(flow, "botella1998", 1000, "l2")
@@ -567,17 +583,23 @@ def test_the_collision_that_is_chosen_is_stable():
             first = choose_models("auto", reynolds, tau)[0]
             chosen = first.collision, first.lambda_trt
             models = {
-                "trt, Λ = 3/16": ("trt", 3 / 16), "trt, Λ = 1/12": ("trt", 1 / 12), "bgk": ("bgk", (tau - 0.5) ** 2),
-                "projected": ("projected", LAMBDA_TRT), "recursive": ("recursive", LAMBDA_TRT),
+                "trt, Λ = 3/16": ("trt", 3 / 16),
+                "trt, Λ = 1/12": ("trt", 1 / 12),
+                "bgk": ("bgk", (tau - 0.5) ** 2),
+                "projected": ("projected", LAMBDA_TRT),
+                "recursive": ("recursive", LAMBDA_TRT),
                 "chosen by default": ("projected", LAMBDA_TRT) if chosen[0] == "projected" else chosen,
-            }  # fmt: skip
+            }
             lives = {model: outlives(model[0], tau, model[1]) for model in set(models.values())}
             cells = [words.get(lives[model] == 20_000, f"fails by {lives[model]}") for model in models.values()]
             rows.append((tau, round(reynolds), *cells))
             if reynolds < 151:
                 name = f"{chosen[0]}, Λ = {chosen[1]:.4g}" if chosen[0] == "trt" else chosen[0]
-                case.reach(f"grid Reynolds number {reynolds:.0f}: steps with the default ({name})",
-                           lives[models["chosen by default"]], at_least=20_000)  # fmt: skip
+                case.reach(
+                    f"grid Reynolds number {reynolds:.0f}: steps with the default ({name})",
+                    lives[models["chosen by default"]],
+                    at_least=20_000,
+                )
         case.table(("τ", "grid Reynolds number", *models), rows)
 
 
@@ -635,13 +657,20 @@ def test_wall_shear_stress_converges():
     wanted = {8: (12, 4.5, 6.8), 10: (9.3, 3.4, 5.1), 21: (4.6, 1.6, 2.1), 42: (2.3, 0.8, 1.1)}
     with Evidence("wall-shear", title, "4 mu U/R at every place of the wall") as case:
         found = {across: shear_errors(across) for across in wanted}
-        others = [(walls, across, *shear_errors(across, walls))
-                  for walls, across in (("half-way", 10), ("half-way", 21), ("yu", 10), ("yu", 21))]  # fmt: skip
-        low = [(collision, *shear_errors(21, "bouzidi", collision, 0.52, 0.08))
-               for collision in ("trt", "projected", "recursive")]  # fmt: skip
+        others = [
+            (walls, across, *shear_errors(across, walls))
+            for walls, across in (("half-way", 10), ("half-way", 21), ("yu", 10), ("yu", 21))
+        ]
+        low = [
+            (collision, *shear_errors(21, "bouzidi", collision, 0.52, 0.08))
+            for collision in ("trt", "projected", "recursive")
+        ]
         columns = ("nearest node, rms, %", "fit, rms, %", "fit, 95th percentile, %")
-        case.table(("nodes across", *columns), [(across, *errors) for across, errors in found.items()],
-                   "Bouzidi's walls, trt, τ = 0.6, peak speed 0.02; the fit is that of `postprocess`.")  # fmt: skip
+        case.table(
+            ("nodes across", *columns),
+            [(across, *errors) for across, errors in found.items()],
+            "Bouzidi's walls, trt, τ = 0.6, peak speed 0.02; the fit is that of `postprocess`.",
+        )
         case.table(("walls", "nodes across", *columns), others, "Other walls; at half-way ones it does not converge.")
         case.table(("collision", *columns), low, "τ = 0.52, peak speed 0.08, 21 nodes across.")
         for across, (_, rms_wanted, high_wanted) in wanted.items():
@@ -654,8 +683,12 @@ def test_wall_shear_stress_converges():
             axes = figure.subplots()
             for name, column in (("nearest node", 0), ("fit to the wall", 1)):
                 axes.loglog(list(found), [errors[column] for errors in found.values()], "o-", label=name)
-            axes.set(xlabel="nodes across", ylabel="rms error of the wall shear stress, %", xticks=list(found),
-                     xticklabels=list(found))  # fmt: skip
+            axes.set(
+                xlabel="nodes across",
+                ylabel="rms error of the wall shear stress, %",
+                xticks=list(found),
+                xticklabels=list(found),
+            )
             axes.minorticks_off()
             axes.legend()
 
@@ -677,9 +710,21 @@ def test_single_precision_is_enough_for_the_wall():
             shear[precision], speed[precision] = wall_shear(pipe, driver)[0], pipe.speed(driver)
         off = {name: np.abs(shear[name] - shear["fp64"]) for name in ("fp32", "fp16")}
         fastest = {name: float(np.abs(speed[name] - speed["fp64"]).max() / pipe.peak) for name in off}
-        case.table(("storage", "wall stress, largest difference of it", "rms", "speed, of its peak"),
-                   [(name, float(off[name].max()), rms(off[name]), fastest[name]) for name in off])  # fmt: skip
-        case.reach("fp32: largest difference of the wall stress, of it", float(off["fp32"].max()), at_most=3e-6,
-                   held=1e-5, why="round-off moves the stress of the whole wall alike")  # fmt: skip
-        case.reach("fp16: largest difference of the wall stress, of it", float(off["fp16"].max()), at_most=8e-3,
-                   held=1.5e-2, why="round-off of halves weakens the force that drives this flow")  # fmt: skip
+        case.table(
+            ("storage", "wall stress, largest difference of it", "rms", "speed, of its peak"),
+            [(name, float(off[name].max()), rms(off[name]), fastest[name]) for name in off],
+        )
+        case.reach(
+            "fp32: largest difference of the wall stress, of it",
+            float(off["fp32"].max()),
+            at_most=3e-6,
+            held=1e-5,
+            why="round-off moves the stress of the whole wall alike",
+        )
+        case.reach(
+            "fp16: largest difference of the wall stress, of it",
+            float(off["fp16"].max()),
+            at_most=8e-3,
+            held=1.5e-2,
+            why="round-off of halves weakens the force that drives this flow",
+        )

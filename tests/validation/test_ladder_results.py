@@ -88,9 +88,14 @@ def see(run: Solved, every: int = 1) -> Seen:
     along = offset @ axis
     counted = ~near_openings(found.wall, nodes.openings, settings.fit_nodes * nodes.spacing_mm)
     return Seen(
-        found.wall, found.arrays, found.indices, counted,
-        axis, along, np.linalg.norm(offset - along[:, None] * axis, axis=1) / radius,
-    )  # fmt: skip
+        found.wall,
+        found.arrays,
+        found.indices,
+        counted,
+        axis,
+        along,
+        np.linalg.norm(offset - along[:, None] * axis, axis=1) / radius,
+    )
 
 
 def rms(values: NDArray) -> float:
@@ -224,20 +229,41 @@ def test_wall_shear_stress_through_the_whole_chain(tmp_path):
         columns = ("direction", "nodes across")
         rows = [(label(direction), 2 * radius, each) for (direction, radius), each in found.items()]
         rows += [(f"{label(direction)}, Λ = 3/16", 28.0, each) for direction, each in usual.items()]
-        shear = ("mean", "mean size", "rms", "95th percentile", "95th, half further from the inlet",
-                 "angle, degrees, mean", "95th percentile")  # fmt: skip
-        case.table((*columns, *shear), [
-            (*head, each.shear_bias, each.shear_mean, each.shear_rms, each.shear_95, each.shear_far_95,
-             each.degrees_mean, each.degrees_95)
-            for *head, each in rows
-        ], "Deviation of the wall shear stress, and its angle to the axis, over the whole wall but the rims that the"
-           " statistics of a case leave out.")  # fmt: skip
+        shear = (
+            "mean",
+            "mean size",
+            "rms",
+            "95th percentile",
+            "95th, half further from the inlet",
+            "angle, degrees, mean",
+            "95th percentile",
+        )
+        case.table(
+            (*columns, *shear),
+            [
+                (
+                    *head,
+                    each.shear_bias,
+                    each.shear_mean,
+                    each.shear_rms,
+                    each.shear_95,
+                    each.shear_far_95,
+                    each.degrees_mean,
+                    each.degrees_95,
+                )
+                for *head, each in rows
+            ],
+            "Deviation of the wall shear stress, and its angle to the axis, over the whole wall but the rims that the"
+            " statistics of a case leave out.",
+        )
         others = ("pressure gradient", "pressure drop", "peak speed", "vorticity beside the wall", "inside")
-        case.table((*columns, *others), [
-            (*head, each.gradient, each.drop, each.peak, each.curl_beside, each.curl_inside) for *head, each in rows
-        ], f"Deviation of the pressure's gradient further than a diameter from the ends, of its drop between the caps"
-           f" and of the peak speed in `indices.json`; vorticity: rms, over that at the wall, of nodes nearer to the"
-           f" wall than {BESIDE_WALL:g} spacings and of all others.")  # fmt: skip
+        case.table(
+            (*columns, *others),
+            [(*head, each.gradient, each.drop, each.peak, each.curl_beside, each.curl_inside) for *head, each in rows],
+            f"Deviation of the pressure's gradient further than a diameter from the ends, of its drop between the caps"
+            f" and of the peak speed in `indices.json`; vorticity: rms, over that at the wall, of nodes nearer to the"
+            f" wall than {BESIDE_WALL:g} spacings and of all others.",
+        )
         orders = {
             direction: {
                 name: order(RADII[:3], [abs(getattr(found[direction, radius], name)) for radius in RADII[:3]])
@@ -245,10 +271,20 @@ def test_wall_shear_stress_through_the_whole_chain(tmp_path):
             }
             for direction in DIRECTIONS
         }
-        case.table(("direction", "stress, mean size", "rms", "95th percentile", "gradient", "drop",
-                    "vorticity beside the wall", "inside"),
-                   [(label(direction), *each.values()) for direction, each in orders.items()],
-                   "Order with the spacing from 10 to 20 nodes across: at 28 Lambda is another.")  # fmt: skip
+        case.table(
+            (
+                "direction",
+                "stress, mean size",
+                "rms",
+                "95th percentile",
+                "gradient",
+                "drop",
+                "vorticity beside the wall",
+                "inside",
+            ),
+            [(label(direction), *each.values()) for direction, each in orders.items()],
+            "Order with the spacing from 10 to 20 nodes across: at 28 Lambda is another.",
+        )
         for direction in DIRECTIONS:
             each, name = found[direction, 10.0], f"{label(direction)}, 20 nodes: "
             case.reach(f"{name}wall shear stress, mean size of the error", each.shear_mean, at_most=0.05)
@@ -278,15 +314,24 @@ def test_wall_shear_stress_through_the_whole_chain(tmp_path):
                 left.loglog(across, [100 * e.shear_95 for e in each], "o--", color=line.get_color())
                 middles = 2 * DIAMETERS_LONG * (np.arange(PARTS) + 0.5) / PARTS
                 right.plot(middles, 100 * (found[direction, 10.0].along - 1), color=line.get_color())
-            left.set(xlabel="nodes across", ylabel="error of the wall shear stress, %", xticks=across,
-                     xticklabels=across.astype(int), yticks=(2, 5, 10, 20), yticklabels=(2, 5, 10, 20))  # fmt: skip
+            left.set(
+                xlabel="nodes across",
+                ylabel="error of the wall shear stress, %",
+                xticks=across,
+                xticklabels=across.astype(int),
+                yticks=(2, 5, 10, 20),
+                yticklabels=(2, 5, 10, 20),
+            )
             left.minorticks_off()
             left.legend()
             right.axhline(0, color="k", lw=0.5)
             right.set(xlabel="distance from the inlet, radii", ylabel="mean error around the pipe, %")
 
-        case.draw(draw, "Error of the wall shear stress: mean size (lines) and 95th percentile (dashed); along the pipe"
-                        " at 20 nodes across")  # fmt: skip
+        case.draw(
+            draw,
+            "Error of the wall shear stress: mean size (lines) and 95th percentile (dashed); along the pipe"
+            " at 20 nodes across",
+        )
 
 
 # ---- pulsatile -------------------------------------------------------------------------------------------------------
@@ -308,8 +353,14 @@ class OscillatoryComponent(Pulse):
         phase = np.arange(33) / 32
         flow = self.flow_ml_s * (1 + self.oscillatory * np.cos(2 * np.pi * phase))
         wave = folder / "wave.csv"
-        np.savetxt(wave, np.column_stack((phase * self.pipe.period_s, flow)), "%.17g", ",", header="time_s,flow_ml_s",
-                   comments="")  # fmt: skip
+        np.savetxt(
+            wave,
+            np.column_stack((phase * self.pipe.period_s, flow)),
+            "%.17g",
+            ",",
+            header="time_s,flow_ml_s",
+            comments="",
+        )
         inlet = {"waveform": str(wave), "interpolation": "fourier", "harmonics": 1, "profile": "womersley"}
         return solved(pipe_of(self.direction, self.radius), folder, None, inlets={"in": inlet}, snapshots=40, **changes)
 
@@ -357,15 +408,19 @@ def oscillatory_figures(pulse: OscillatoryComponent, run: Solved, every: int = 1
         off |= {f"{name.lower()}_mean": float(size.mean()), f"{name.lower()}_95": float(np.percentile(size, 95))}
     inner = (seen.along_mm > 2 * pulse.radius * SPACING_MM) & (seen.along_mm < 6 * pulse.radius * SPACING_MM)
     times = np.array(run.flow.times_s)
-    slopes = [-np.polyfit(seen.along_mm[inner] * 1e-3, run.flow.pressure_pa(k)[inner].astype(float), 1)[0]
-              for k in range(len(times))]  # fmt: skip
+    slopes = [
+        -np.polyfit(seen.along_mm[inner] * 1e-3, run.flow.pressure_pa(k)[inner].astype(float), 1)[0]
+        for k in range(len(times))
+    ]
     wanted = pulse.pipe.gradient(pulse.oscillatory * pulse.flow_ml_s)
     gradient = first_harmonic(times, np.array(slopes), pulse.pipe.period_s) / wanted
     return OscillatoryFigures(
-        **off, osi=float(seen.on_wall("OSI").mean()),
+        **off,
+        osi=float(seen.on_wall("OSI").mean()),
         transverse=float(seen.on_wall("transverse WSS (Pa)").mean() / exact["TAWSS"]),
-        gradient=abs(gradient) - 1, degrees=phase_deg(gradient),
-    )  # fmt: skip
+        gradient=abs(gradient) - 1,
+        degrees=phase_deg(gradient),
+    )
 
 
 def test_pulsatile_pipe_through_the_chain(tmp_path):
@@ -417,11 +472,33 @@ def test_indices_of_a_pulsatile_pipe_through_the_whole_chain(tmp_path):
         exact = shear_indices(pulse.shear_pa(np.arange(FINE) / FINE))
 
         def row(each: OscillatoryFigures) -> tuple[float, ...]:
-            return (each.tawss_mean, each.tawss_95, each.peak_mean, each.peak_95, each.rrt_mean, each.rrt_95, each.osi,
-                    each.osi_mean, each.osi_95, each.transverse)  # fmt: skip
+            return (
+                each.tawss_mean,
+                each.tawss_95,
+                each.peak_mean,
+                each.peak_95,
+                each.rrt_mean,
+                each.rrt_95,
+                each.osi,
+                each.osi_mean,
+                each.osi_95,
+                each.transverse,
+            )
 
-        columns = ("direction", "nodes across", "TAWSS, mean size", "95th", "peak WSS, mean size", "95th",
-                   "RRT, mean size", "95th", "OSI", "its error, mean size", "95th", "transverse WSS")  # fmt: skip
+        columns = (
+            "direction",
+            "nodes across",
+            "TAWSS, mean size",
+            "95th",
+            "peak WSS, mean size",
+            "95th",
+            "RRT, mean size",
+            "95th",
+            "OSI",
+            "its error, mean size",
+            "95th",
+            "transverse WSS",
+        )
         rows = [(label(direction), 2 * radius, *row(each)) for (direction, radius), each in found.items()]
         rows += [(f"{label(direction)}, 20 snapshots", 2 * radii[-1], *row(each)) for direction, each in half.items()]
         rows += [(f"{label(direction)}, Λ = 3/16", 2 * radii[-1], *row(each)) for direction, each in usual.items()]
@@ -431,15 +508,25 @@ def test_indices_of_a_pulsatile_pipe_through_the_whole_chain(tmp_path):
             f"Over the whole wall but the rims. OSI is {exact['OSI']:.4f}, its errors are"
             f" absolute, the transverse stress, 0 in theory, over TAWSS, others relative.",
         )
-        case.table(("direction", "nodes across", "amplitude", "phase, degrees"), [
-            (label(direction), 2 * radius, each.gradient, each.degrees) for (direction, radius), each in found.items()
-        ], "Deviation of the pressure gradient's first harmonic, further than a diameter from the ends, for the flow"
-           " at the inlet.")  # fmt: skip
+        case.table(
+            ("direction", "nodes across", "amplitude", "phase, degrees"),
+            [
+                (label(direction), 2 * radius, each.gradient, each.degrees)
+                for (direction, radius), each in found.items()
+            ],
+            "Deviation of the pressure gradient's first harmonic, further than a diameter from the ends, for the flow"
+            " at the inlet.",
+        )
         orders = [
-            (label(direction), *(order(radii, [getattr(found[direction, radius], name) for radius in radii])
-             for name in ("tawss_mean", "peak_mean", "rrt_mean", "osi_mean")))
+            (
+                label(direction),
+                *(
+                    order(radii, [getattr(found[direction, radius], name) for radius in radii])
+                    for name in ("tawss_mean", "peak_mean", "rrt_mean", "osi_mean")
+                ),
+            )
             for direction in directions
-        ]  # fmt: skip
+        ]
         case.table(("direction", "TAWSS", "peak WSS", "RRT", "OSI"), orders, "Order with the spacing.")
         for direction, tawss_order, *_ in zip(directions, [each[1] for each in orders], strict=True):
             each, name = found[direction, radii[-1]], f"{label(direction)}, 20 nodes: "
@@ -512,10 +599,12 @@ def test_forty_snapshots_a_cycle_are_enough():
         found = {(name, count): sampling_errors(name, count) for name in VESSELS for count in counts}
         fine = {name: shear_of_waveform(name, radius, np.arange(FINE) / FINE) for name, radius in VESSELS.items()}
         osi = {name: shear_indices(shear)["OSI"] for name, shear in fine.items()}
-        case.table(("waveform", "radius, mm", "OSI", "snapshots", "TAWSS", "OSI, absolute", "RRT", "peak WSS"), [
-            (name, VESSELS[name], float(osi[name]), count, *each.values()) for (name, count), each in found.items()
-        ], "Largest error over where in the cycle the first snapshot falls. RRT of the aorta is 1 over the mean of a"
-           " stress that goes to and fro, and is as uncertain as that is small.")  # fmt: skip
+        case.table(
+            ("waveform", "radius, mm", "OSI", "snapshots", "TAWSS", "OSI, absolute", "RRT", "peak WSS"),
+            [(name, VESSELS[name], float(osi[name]), count, *each.values()) for (name, count), each in found.items()],
+            "Largest error over where in the cycle the first snapshot falls. RRT of the aorta is 1 over the mean of a"
+            " stress that goes to and fro, and is as uncertain as that is small.",
+        )
         for name in VESSELS:
             each = found[name, 40]
             short = {} if name == "common-carotid" else {"held": 0.06, "why": SHORT}
@@ -532,8 +621,9 @@ def test_forty_snapshots_a_cycle_are_enough():
                     right.loglog(counts, values, f"o{style}", color=colour, label=key if style == "-" else None)
             left.axhline(0, color="k", lw=0.5)
             left.set(xlabel="part of the cycle", ylabel="wall shear stress, Pa")
-            right.set(xlabel="snapshots of a cycle", ylabel="largest error", xticks=counts, xticklabels=counts,
-                      ylim=(1e-4, 1))  # fmt: skip
+            right.set(
+                xlabel="snapshots of a cycle", ylabel="largest error", xticks=counts, xticklabels=counts, ylim=(1e-4, 1)
+            )
             right.minorticks_off()
             left.legend()
             right.legend()

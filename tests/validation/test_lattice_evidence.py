@@ -38,9 +38,10 @@ def weight(solid: str, points: NDArray, axis: NDArray) -> NDArray:
 
 
 EXACT = {
-    "pipe": (np.pi * LENGTH / 2, np.pi * LENGTH), "sphere": (4 / 3 * np.pi, 4 * np.pi),
+    "pipe": (np.pi * LENGTH / 2, np.pi * LENGTH),
+    "sphere": (4 / 3 * np.pi, 4 * np.pi),
     "torus": (2 * np.pi**2 * RING, 4 * np.pi**2 * RING),
-}  # fmt: skip
+}
 """Weighted volume and area."""
 
 

@@ -37,9 +37,14 @@ def test_at_a_contrast_of_5_times_the_noise_and_slices_of_1_mm_the_lumen_is_righ
 def short_tube(noise_hu: float) -> PhantomSettings:
     """A straight tube of 1.6 mm through a small image with slices of 1 mm."""
     image = {
-        "size": [40, 40, 24], "spacing_mm": [0.4, 0.4, 1.0], "slice_thickness_mm": 1.0, "noise_hu": noise_hu,
-        "blur_mm": [0.3, 0.3, 0.3], "rotation_deg": [14, -9, 21], "centre_mm": [20, -30, 600],
-    }  # fmt: skip
+        "size": [40, 40, 24],
+        "spacing_mm": [0.4, 0.4, 1.0],
+        "slice_thickness_mm": 1.0,
+        "noise_hu": noise_hu,
+        "blur_mm": [0.3, 0.3, 0.3],
+        "rotation_deg": [14, -9, 21],
+        "centre_mm": [20, -30, 600],
+    }
     branch = {"name": "tube", "points_mm": [[-4, 1, -13], [0, 0, 0], [4, -1, 13]], "radii_mm": [1.6, 1.6, 1.6]}
     vessel = {"branches": [branch]}
     return parse(PhantomSettings, {"name": "tube", "vessel": vessel, "image": image}, "test")

@@ -141,10 +141,16 @@ def run(across: int, error: float = 0.0, friction: float = 1.5, name: str = "mad
         f"{name}-{across}",
         SimpleNamespace(input=SimpleNamespace(geometry=SHAPE), solve=SimpleNamespace(density_kg_m3=DENSITY)),
         SimpleNamespace(position=box.astype(np.int32), points_mm=lambda: points, count=len(box), spacing_mm=spacing),
-        1e-3 * spacing, velocity, pressure,
-        {"openings": {"inlet": {"imposed_flow_ml_s": MEAN_M_S * np.pi * 25}}, "steps": 10,
-         "numbers": {"viscosity_m2_s": VISCOSITY_M2_S}}, error,
-    )  # fmt: skip
+        1e-3 * spacing,
+        velocity,
+        pressure,
+        {
+            "openings": {"inlet": {"imposed_flow_ml_s": MEAN_M_S * np.pi * 25}},
+            "steps": 10,
+            "numbers": {"viscosity_m2_s": VISCOSITY_M2_S},
+        },
+        error,
+    )
 
 
 @pytest.fixture

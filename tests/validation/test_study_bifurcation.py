@@ -29,9 +29,12 @@ def shape() -> Bifurcation:
         for name, diameter, angle in zip(NAMES[1:], diameters[1:], ANGLES, strict=True)
     ]
     return Bifurcation(
-        shape="bifurcation", diameter_mm=diameters[0], length_mm=LONG / 2 * diameters[0], direction=(1, 2, 3),
+        shape="bifurcation",
+        diameter_mm=diameters[0],
+        length_mm=LONG / 2 * diameters[0],
+        direction=(1, 2, 3),
         daughters=daughters,
-    )  # fmt: skip
+    )
 
 
 @pytest.fixture(scope="module")
@@ -57,9 +60,16 @@ def run_of(fork, name: str = "symmetric-12", rubs: dict[str, float] | None = Non
         velocity[own], _, tensor = poiseuille(points[own], axis, opening.radius_mm, flow)
         stress[own] = (rubs or {}).get(opening.name, 1.0) * tensor
     return made_up(
-        name, nodes, surface, geometry or shape(), FLOWS, velocity_m_s=velocity,
-        pressure_pa=np.zeros(nodes.count), viscous_stress_pa=stress, **more,
-    )  # fmt: skip
+        name,
+        nodes,
+        surface,
+        geometry or shape(),
+        FLOWS,
+        velocity_m_s=velocity,
+        pressure_pa=np.zeros(nodes.count),
+        viscous_stress_pa=stress,
+        **more,
+    )
 
 
 def test_stress_along_a_branch_is_reported_over_that_of_its_own_developed_flow(fork):

@@ -108,13 +108,18 @@ def plates(name: str, nodes: int, model: str, parameters: dict[str, float], erro
     """A profile that is everywhere too fast by a part `error`."""
     fluid = Fluid(parameters.get("yield_stress_pa", 0.0), parameters.get("mu_p_pa_s", 3.5e-3), 1.0)
     return MadeUp(
-        name, (1 + error) * fluid.velocity(places(nodes), HALF, FORCE)[:, None], 2 * HALF / nodes,
+        name,
+        (1 + error) * fluid.velocity(places(nodes), HALF, FORCE)[:, None],
+        2 * HALF / nodes,
         case=SimpleNamespace(solve=SimpleNamespace(force_n_m3=(FORCE, 0, 0), density_kg_m3=1000.0)),
-        summary={"models": {"blood": {"model": model, "parameters": parameters, "source": ""}}, "steps": 10,
-                 "nodes_at_bounds": {"thick": 3}},
+        summary={
+            "models": {"blood": {"model": model, "parameters": parameters, "source": ""}},
+            "steps": 10,
+            "nodes_at_bounds": {"thick": 3},
+        },
         nodes=SimpleNamespace(count=nodes),
         flow=SimpleNamespace(viscosity_pa_s=lambda at: np.array([5e-3, 1e-2])),
-    )  # fmt: skip
+    )
 
 
 BLOOD = {"yield_stress_pa": 6e-3, "mu_p_pa_s": 3.5e-3}
@@ -152,12 +157,21 @@ def over_a_step(name: str, rise: int, length: float, reynolds: float = 50.0) -> 
     spacing_m = 0.5e-3 / rise
     inlet = SimpleNamespace(role="inlet", name="in", area_mm2=0.25)
     return MadeUp(
-        f"{name}-{2 * rise}", plane, spacing_m,
+        f"{name}-{2 * rise}",
+        plane,
+        spacing_m,
         case=SimpleNamespace(input=SimpleNamespace(geometry=Step(shape="step", step_mm=0.5, inlet_mm=1, outlet_mm=5))),
-        summary={"openings": {"in": {"imposed_flow_ml_s": 0.025}}, "device": "CPU", "steps": 100, "seconds": 2.0,
-                 "mlups": 7.0, "numbers": {"viscosity_m2_s": 0.1 * 0.5e-3 / reynolds}},
-        nodes=SimpleNamespace(openings=(inlet,)), flow=SimpleNamespace(),
-    )  # fmt: skip
+        summary={
+            "openings": {"in": {"imposed_flow_ml_s": 0.025}},
+            "device": "CPU",
+            "steps": 100,
+            "seconds": 2.0,
+            "mlups": 7.0,
+            "numbers": {"viscosity_m2_s": 0.1 * 0.5e-3 / reynolds},
+        },
+        nodes=SimpleNamespace(openings=(inlet,)),
+        flow=SimpleNamespace(),
+    )
 
 
 TABLES = {"lengths": "erturk2008_reattachment", "measured": "armaly1983_reattachment", "speeds": "rinaldi_step_speed"}

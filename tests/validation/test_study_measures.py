@@ -49,9 +49,12 @@ def test_balance_of_momentum_holds(slip, smagorinsky):
     height, spacing = 40, 1e-3
     position = np.column_stack((np.zeros((height, 2), int), np.arange(height)))
     solve = SimpleNamespace(
-        force_n_m3=(30.0, 0, 0), viscosity_pa_s=1e-3, density_kg_m3=1000.0, smagorinsky=smagorinsky,
+        force_n_m3=(30.0, 0, 0),
+        viscosity_pa_s=1e-3,
+        density_kg_m3=1000.0,
+        smagorinsky=smagorinsky,
         patches={slip: SimpleNamespace(slip=True)} if slip else {},
-    )  # fmt: skip
+    )
     run = SimpleNamespace(
         nodes=SimpleNamespace(position=position), spacing_m=spacing, case=SimpleNamespace(solve=solve)
     )

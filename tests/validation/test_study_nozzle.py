@@ -34,11 +34,12 @@ def made_up(shape, velocity, name="made-up", equilibrium="incompressible", spaci
     speed = velocity(points @ shape.unit, np.hypot(*across.T), np.arctan2(across[:, 1], across[:, 0]))
     solve = SimpleNamespace(equilibrium=equilibrium, steady_tolerance=1e-3)
     return SimpleNamespace(
-        name=name, case=SimpleNamespace(input=SimpleNamespace(geometry=shape), solve=solve),
+        name=name,
+        case=SimpleNamespace(input=SimpleNamespace(geometry=shape), solve=solve),
         nodes=SimpleNamespace(points_mm=lambda: points, spacing_mm=spacing_mm, count=len(points)),
-        velocity_m_s=speed[:, None] * shape.unit, summary={
-            "residual": 5e-4, "steps": 100, "numbers": {"grid_reynolds": 50.0}, "models": MODELS},
-    )  # fmt: skip
+        velocity_m_s=speed[:, None] * shape.unit,
+        summary={"residual": 5e-4, "steps": 100, "numbers": {"grid_reynolds": 50.0}, "models": MODELS},
+    )
 
 
 def nozzle_along(direction) -> Nozzle:
@@ -142,8 +143,10 @@ def test_measure_asks_for_what_was_put_in(table, tmp_path):
 
 
 def test_run_that_is_no_nozzle_is_refused():
-    run = SimpleNamespace(name="pipe", case=SimpleNamespace(input=SimpleNamespace(geometry=Pipe(
-        shape="pipe", diameter_mm=1, length_mm=1))))  # fmt: skip
+    run = SimpleNamespace(
+        name="pipe",
+        case=SimpleNamespace(input=SimpleNamespace(geometry=Pipe(shape="pipe", diameter_mm=1, length_mm=1))),
+    )
     with pytest.raises(StageError, match="run pipe: its geometry is no nozzle"):
         _ = Jet(run).shape
 

@@ -22,9 +22,15 @@ RADIUS_MM = 2.0
 
 
 def made_up(
-    name: str, across: float = 12.0, direction: tuple[float, float, float] = DIRECTION, *, speed: float = 0.0,
-    pressure: float = 0.0, stress: float = 0.0, lambda_trt: float | None = None,
-) -> Run:  # fmt: skip
+    name: str,
+    across: float = 12.0,
+    direction: tuple[float, float, float] = DIRECTION,
+    *,
+    speed: float = 0.0,
+    pressure: float = 0.0,
+    stress: float = 0.0,
+    lambda_trt: float | None = None,
+) -> Run:
     """A run of a pipe at Re 30 whose velocity, pressure and stress are too large by given parts."""
     axis = np.array(direction) / np.linalg.norm(direction)
     exact = Analytic(RADIUS_MM, 8 * RADIUS_MM, tuple(axis), mean_speed_m_s=30 * 3.5e-3 / 1060 / 4e-3)
@@ -35,9 +41,12 @@ def made_up(
     geometry = Pipe(shape="pipe", diameter_mm=2 * RADIUS_MM, length_mm=8 * RADIUS_MM, direction=direction)
     run = Run(name, SimpleNamespace(input=SimpleNamespace(geometry=geometry), solve=solve), Path())
     run.__dict__.update(  # what the properties would read from files
-        nodes=nodes, surface=exact.surface(0.25), velocity_m_s=(1 + speed) * exact.velocity(points),
-        pressure_pa=(1 + pressure) * exact.pressure(points), viscous_stress_pa=(1 + stress) * exact.stress(points),
-    )  # fmt: skip
+        nodes=nodes,
+        surface=exact.surface(0.25),
+        velocity_m_s=(1 + speed) * exact.velocity(points),
+        pressure_pa=(1 + pressure) * exact.pressure(points),
+        viscous_stress_pa=(1 + stress) * exact.stress(points),
+    )
     return run
 
 
@@ -119,8 +128,10 @@ def test_bounds_are_asked_of_the_runs_with_the_nodes_and_the_reynolds_number():
     assert (first.met, first.why) == (True, "")
     assert (second.met, second.stands, second.why) == (False, True, "so it is")
     assert [row[:3] for row in evidence.tables[0]["rows"]] == [
-        [30, "(0.3,-0.8,0.5)", 12.0], [30, "(1,2,3)", 12.0], [30, "(0.3,-0.8,0.5)", 8.0],
-    ]  # fmt: skip
+        [30, "(0.3,-0.8,0.5)", 12.0],
+        [30, "(1,2,3)", 12.0],
+        [30, "(0.3,-0.8,0.5)", 8.0],
+    ]
     assert not measured(*runs, shear_95=0.025, reynolds=100).goals
 
 

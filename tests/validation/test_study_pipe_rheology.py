@@ -104,11 +104,17 @@ def made_up(name: str, blood: dict, error: float = 0.0, ends: str = "periodic", 
     run = Run(name, case, Path())
     reported = {"model": model.model, "parameters": model.parameters, "source": ""}
     run.__dict__.update(
-        nodes=nodes, surface=mesh,
-        summary={"models": {"blood": reported}, "steps": 10, "nodes_at_bounds": {"thick": 0},
-                 "numbers": {"tau": 0.8, "time_step_s": 1e-3}, "openings": {"inlet": {"imposed_flow_ml_s": 0.02}}},
+        nodes=nodes,
+        surface=mesh,
+        summary={
+            "models": {"blood": reported},
+            "steps": 10,
+            "nodes_at_bounds": {"thick": 0},
+            "numbers": {"tau": 0.8, "time_step_s": 1e-3},
+            "openings": {"inlet": {"imposed_flow_ml_s": 0.02}},
+        },
         flow=SimpleNamespace(viscosity_pa_s=lambda at: None),
-    )  # fmt: skip
+    )
     profile, points = PipeProfile(run), 1e-3 * nodes.points_mm()
     stress = np.zeros((nodes.count, 6))
     stress[:, [3, 5]] = -(1 + wall_error) * profile.force * points[:, 1:]

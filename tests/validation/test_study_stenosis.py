@@ -28,9 +28,13 @@ DIAMETER_MM = 2 * RADIUS * SPACING_MM
 def shape(reduction: float = 0.75, throat: float = 2.0) -> Stenosis:
     """Nine diameters long."""
     return Stenosis(
-        shape="stenosis", diameter_mm=DIAMETER_MM, length_mm=9 * DIAMETER_MM, throat_mm=throat * DIAMETER_MM,
-        area_reduction=reduction, direction=DIRECTION,
-    )  # fmt: skip
+        shape="stenosis",
+        diameter_mm=DIAMETER_MM,
+        length_mm=9 * DIAMETER_MM,
+        throat_mm=throat * DIAMETER_MM,
+        area_reduction=reduction,
+        direction=DIRECTION,
+    )
 
 
 @pytest.fixture(scope="module")
@@ -48,9 +52,15 @@ def run_of(vessel, name: str = "re-9-20", drop_pa: float = 0.0, gradient: float 
     along = points @ axis
     pressure = gradient * slope * 1e-3 * along - drop_pa * (along > LENGTH * SPACING_MM / 2)
     return made_up(
-        name, nodes, surface, geometry or shape(), {"in": FLOW_ML_S, "out": FLOW_ML_S}, velocity_m_s=velocity,
-        pressure_pa=pressure, viscous_stress_pa=stress,
-    )  # fmt: skip
+        name,
+        nodes,
+        surface,
+        geometry or shape(),
+        {"in": FLOW_ML_S, "out": FLOW_ML_S},
+        velocity_m_s=velocity,
+        pressure_pa=pressure,
+        viscous_stress_pa=stress,
+    )
 
 
 # ---- balance ---------------------------------------------------------------------------------------------------------

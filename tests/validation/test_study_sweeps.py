@@ -139,9 +139,19 @@ def test_command_line_writes_what_was_found_and_refuses_what_it_does_not_know(tm
     target = tmp_path / "sweep.json"
 
     def run(**given) -> subprocess.CompletedProcess:
-        command = [sys.executable, "-m", "validation.thread_sweep", "--nodes", tmp_path / "nodes.h5",
-                   "--sweeps", target, "--provenance", tmp_path / "made.json",
-                   "--settings", json.dumps(given)]  # fmt: skip
+        command = [
+            sys.executable,
+            "-m",
+            "validation.thread_sweep",
+            "--nodes",
+            tmp_path / "nodes.h5",
+            "--sweeps",
+            target,
+            "--provenance",
+            tmp_path / "made.json",
+            "--settings",
+            json.dumps(given),
+        ]
         return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
 
     for given, message in (
@@ -164,15 +174,21 @@ def test_command_line_writes_what_was_found_and_refuses_what_it_does_not_know(tm
 def found(nodes=64_000, rates=(1e6, 2e6), usual=2, backend="cpu", had=1.0, fetch=1e-3, write=3e-3, precision="fp32"):
     """``sweep.json`` of a machine with known rates, (updates a second, by threads 1, 2, 4, ...)."""
     step_s = [[nodes / rate] * 3 for rate in rates]
-    of = [{"threads": 2**k, "step_s": each, "had": [had] * 3 if backend == "cpu" else []}
-          for k, each in enumerate(step_s)]  # fmt: skip
+    of = [
+        {"threads": 2**k, "step_s": each, "had": [had] * 3 if backend == "cpu" else []} for k, each in enumerate(step_s)
+    ]
     alone = nodes / rates[int(np.log2(usual))]
     snapshots = [{"every": every, "steps_s": every * alone, "fetch_s": fetch, "write_s": write} for every in (2, 200)]
     return {
-        "backend": backend, "device": "x", "fluid_nodes": nodes, "openings": 2, "precision": precision,
-        "threads": {"usual": usual, "found": of}, "snapshots": snapshots,
+        "backend": backend,
+        "device": "x",
+        "fluid_nodes": nodes,
+        "openings": 2,
+        "precision": precision,
+        "threads": {"usual": usual, "found": of},
+        "snapshots": snapshots,
         "cycle": {"steps": 16_000, "snapshots": 40, "least": 3},
-    }  # fmt: skip
+    }
 
 
 def goals(*swept: dict) -> dict[str, tuple[float, bool]]:

@@ -154,12 +154,14 @@ class MadeUp:
         wave = self.case_.turning(every)
         pressure = impedance * BEHIND.impedance_pa_s_ml(self.case_.omega) * oscillatory * (1 - stored)
         self.monitor = {
-            "time_s": every, "flow_ml_s:in": flow + (oscillatory * wave).real,
+            "time_s": every,
+            "flow_ml_s:in": flow + (oscillatory * wave).real,
             "flow_ml_s:out": flow + (oscillatory * (1 - stored) * wave).real,
             "pressure_pa:out": 20 + (pressure * wave).real,
-        }  # fmt: skip
-        self.surface = capped_cylinder(axis, 2.9, length * 2.9 / radius,
-                                       (np.array(inlet.centre_mm) + outlet.centre_mm) / 2, 48)[0]  # fmt: skip
+        }
+        self.surface = capped_cylinder(
+            axis, 2.9, length * 2.9 / radius, (np.array(inlet.centre_mm) + outlet.centre_mm) / 2, 48
+        )[0]
         # so light a fluid stores nothing
         numbers = {"time_step_s": 1e-9, "period_s": self.case_.period_s, "viscosity_m2_s": NU, "density_kg_m3": RHO}
         imposed = {"in": {}, "out": vars(BEHIND) | {"pressure_mmhg": 0.15}}
@@ -219,8 +221,19 @@ def test_shear_that_oscillates_too_little_shows_as_such():
     assert low.exact_osi == right.exact_osi > 0.1
 
 
-OPTIONS = {"nodes": 20, "velocity": 0.02, "gradient": 0.03, "gradient_deg": 1.5, "impedance": 0.01, "impedance_deg": 1,
-           "lost": 0.005, "layer": 3, "tawss": 0.05, "osi": 0.01, "order": 1.8}  # fmt: skip
+OPTIONS = {
+    "nodes": 20,
+    "velocity": 0.02,
+    "gradient": 0.03,
+    "gradient_deg": 1.5,
+    "impedance": 0.01,
+    "impedance_deg": 1,
+    "lost": 0.005,
+    "layer": 3,
+    "tawss": 0.05,
+    "osi": 0.01,
+    "order": 1.8,
+}
 
 
 def test_a_coarser_lattice_is_asked_for_what_the_orders_leave_of_the_goals():

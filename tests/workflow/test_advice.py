@@ -86,8 +86,9 @@ SLIPS: dict[str, tuple[str, Values]] = {
 def test_slips_of_units(slip, way, surface, tmp_path):
     unit, wrong = SLIPS[slip]
     values = {"input": {"surface": str(surface(unit)), "surface_unit": "mm"}} | FLOW
-    steps = follow(Workflow(tmp_path, "plausibility").run, values | {"solve": FLOW["solve"] | wrong.get("solve", {})},
-                   first=way)  # fmt: skip
+    steps = follow(
+        Workflow(tmp_path, "plausibility").run, values | {"solve": FLOW["solve"] | wrong.get("solve", {})}, first=way
+    )
     assert steps
     assert passed(steps) or way  # not every slip has a second way
 
@@ -140,13 +141,16 @@ IMAGES: dict[str, tuple[Callable[[], Volume], Values]] = {
     "seed in RAS": (ct, {"segment": {"seeds_mm": [[-INSIDE[0], -INSIDE[1], INSIDE[2]]]}}),
     "seed out of the image": (ct, {"segment": {"seeds_mm": [at(300, 25, 20)]}}),
     "seed out of the region": (
-        ct, {"filter": {"region_voxels": {"low": [0, 0, 0], "high": [9, 30, 20]}}} | SEEDED,
+        ct,
+        {"filter": {"region_voxels": {"low": [0, 0, 0], "high": [9, 30, 20]}}} | SEEDED,
     ),
     "region out of the image": (
-        ct, {"filter": {"region_mm": {"low_mm": at(60, 0, 0), "high_mm": at(90, 9, 9)}}} | SEEDED,
+        ct,
+        {"filter": {"region_mm": {"low_mm": at(60, 0, 0), "high_mm": at(90, 9, 9)}}} | SEEDED,
     ),
     "grown region, seed too dark": (
-        ct, {"filter": {"region_grown": {"lower": 900.0}}} | SEEDED,
+        ct,
+        {"filter": {"region_grown": {"lower": 900.0}}} | SEEDED,
     ),
     "speckle": (
         lambda: with_block(np.s_[20:23, 24:27, 15:18], 300),
@@ -158,15 +162,17 @@ IMAGES: dict[str, tuple[Callable[[], Volume], Values]] = {
     ),
     "a leak": (lambda: leaky(200), {"segment": {"seeds_mm": [INSIDE], "lower": 150.0}}),
     "a leak at any threshold": (
-        lambda: leaky(None), {"segment": {"seeds_mm": [INSIDE], "lower": 170.0, "leak_growth": 1.1}},
+        lambda: leaky(None),
+        {"segment": {"seeds_mm": [INSIDE], "lower": 170.0, "leak_growth": 1.1}},
     ),
     "a leak, threshold to be found": (
-        lambda: leaky(None), {"segment": {"seeds_mm": [INSIDE], "leak_growth": 1.1}},
+        lambda: leaky(None),
+        {"segment": {"seeds_mm": [INSIDE], "leak_growth": 1.1}},
     ),
     "a threshold below the tissue": (ct, {"segment": {"seeds_mm": [INSIDE], "lower": 0.0}}),
     "no contrast agent": (lambda: ct(lumen=60.0), {"segment": {"seeds_mm": [INSIDE]}}),
     "no contrast agent, no seed": (lambda: ct(lumen=60.0), {}),
-}  # fmt: skip
+}
 """An image, and settings by which the stages up to the lumen refuse it."""
 
 
@@ -348,8 +354,10 @@ def resized(each: pydicom.Dataset) -> None:
 
 
 def two_series(folder: Path) -> None:
-    write([each.tagged(SeriesInstanceUID="1.2.3.4", SOPInstanceUID=f"1.2.3.4.{k}") for k, each in enumerate(slices())],
-          folder / "other")  # fmt: skip
+    write(
+        [each.tagged(SeriesInstanceUID="1.2.3.4", SOPInstanceUID=f"1.2.3.4.{k}") for k, each in enumerate(slices())],
+        folder / "other",
+    )
 
 
 def same_twice(folder: Path) -> None:
@@ -447,18 +455,22 @@ def segmentation(folder: Path, damage: bool) -> Path:
 
 MASKS: dict[str, tuple[Callable[[Path], Path], Callable[[Path], Path]]] = {
     "two parts": (
-        lambda folder: written(with_speck(), folder / "a.nrrd"), lambda folder: written(tube_mask(), folder / "a.nrrd")
+        lambda folder: written(with_speck(), folder / "a.nrrd"),
+        lambda folder: written(tube_mask(), folder / "a.nrrd"),
     ),
     "two labels and none chosen": (
-        lambda folder: written(with_labels(), folder / "a.nrrd"), lambda folder: folder / "a.nrrd"
+        lambda folder: written(with_labels(), folder / "a.nrrd"),
+        lambda folder: folder / "a.nrrd",
     ),
     "a segmentation with fewer frames": (
-        lambda folder: segmentation(folder / "seg", True), lambda folder: segmentation(folder / "seg", False)
+        lambda folder: segmentation(folder / "seg", True),
+        lambda folder: segmentation(folder / "seg", False),
     ),
     "a series with an empty file": (
-        lambda folder: mask_series(folder / "series", True), lambda folder: mask_series(folder / "series", False)
+        lambda folder: mask_series(folder / "series", True),
+        lambda folder: mask_series(folder / "series", False),
     ),
-}  # fmt: skip
+}
 """How a mask is made that is refused, and how the user makes it right."""
 
 

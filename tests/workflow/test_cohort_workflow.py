@@ -101,9 +101,7 @@ def command(*options: str) -> list[str]:
 
 def run(project: Path, *options: str) -> subprocess.CompletedProcess:
     (project / "calls.txt").write_text("")
-    return subprocess.run(
-        command(*options), cwd=project, capture_output=True, text=True, timeout=300, check=False
-    )  # fmt: skip
+    return subprocess.run(command(*options), cwd=project, capture_output=True, text=True, timeout=300, check=False)
 
 
 def calls(project: Path) -> set[str]:
@@ -148,8 +146,11 @@ def test_the_page_tells_what_was_not_finished_with_stage_and_message(failed):
     project, answer, _ = failed
     rows = table(project)
     assert {key: row["finished"] for key, row in rows.items()} == {
-        ("p1", "rest"): "yes", ("p1", "exercise"): "no", ("p2", "rest"): "no", ("p2", "exercise"): "no",
-    }  # fmt: skip
+        ("p1", "rest"): "yes",
+        ("p1", "exercise"): "no",
+        ("p2", "rest"): "no",
+        ("p2", "exercise"): "no",
+    }
     assert [rows[key]["failed_stage"] for key in rows] == ["solve", "segment", "segment", ""]
     assert rows["p2", "exercise"]["message"] == "lower = 9: too low; raise it"  # of the scenario that it shares with
     assert rows["p1", "rest"]["checks_passed"] == "yes"

@@ -13,9 +13,11 @@ from pipeline.geometry.surface.clip import check_closed
 ENDS = {
     "carotid-right": {"petrous": (-22.4, -23.7, -63.9), "cavernous": (-7.7, -45.3, -30.4)},
     "basilar": {
-        "vertebral": (9.2, -7.3, -69.5), "posterior-right": (-12.1, -30.2, -21.3), "posterior-left": (4.0, -26.5, -19.9)
+        "vertebral": (9.2, -7.3, -69.5),
+        "posterior-right": (-12.1, -30.2, -21.3),
+        "posterior-left": (4.0, -26.5, -19.9),
     },
-}  # fmt: skip
+}
 """Places where the tubes end by eye, mm, on rendered surfaces, and cavernous where the case's box cuts the vessel."""
 
 

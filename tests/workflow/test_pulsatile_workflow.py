@@ -21,7 +21,7 @@ CASE = {
         "backend": "cpu",
     },
     "trace": {"pathlines": 200, "particles": 1000, "frames": 8},
-}  # fmt: skip
+}
 
 
 @pytest.mark.slow
@@ -44,7 +44,9 @@ def test_waveform_reaches_the_report(study, snakemake):
     for reported in (
         "Flow (mL/s) and pressure (Pa) at the openings over the last cycle",
         "difference of the last two cycles in pressure",
-        "Womersley number", "times that a pressure wave crosses the domain in a cycle", "expected density deviation",
-    ):  # fmt: skip
+        "Womersley number",
+        "times that a pressure wave crosses the domain in a cycle",
+        "expected density deviation",
+    ):
         assert reported in page
     assert (results / "figures/cycle.png").is_file()

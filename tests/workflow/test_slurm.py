@@ -223,8 +223,13 @@ def test_a_case_runs_on_a_cluster_from_dicom_to_report(tmp_path):
     assert "not finished" in (project / "results/cohort.html").read_text()
     answer = subprocess.run(
         [*run, f"cluster={none | {'gpu': False}}"],
-        cwd=project, env=environment, check=False, capture_output=True, text=True, timeout=1800,
-    )  # fmt: skip
+        cwd=project,
+        env=environment,
+        check=False,
+        capture_output=True,
+        text=True,
+        timeout=1800,
+    )
     assert answer.returncode == 0, answer.stderr
     assert (project / "results/tiny/report.html").exists()
     assert "not finished" not in (project / "results/cohort.html").read_text()

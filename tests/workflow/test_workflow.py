@@ -24,18 +24,63 @@ from tests.support.left import results
 from tests.support.project_copy import copy_project
 
 STAGES = [
-    "phantom", "load", "filter", "segment", "surface", "centreline", "voxelize", "decompose", "plausibility", "solve",
-    "trace", "postprocess", "paraview", "report", "crate",
-]  # fmt: skip
+    "phantom",
+    "load",
+    "filter",
+    "segment",
+    "surface",
+    "centreline",
+    "voxelize",
+    "decompose",
+    "plausibility",
+    "solve",
+    "trace",
+    "postprocess",
+    "paraview",
+    "report",
+    "crate",
+]
 FILES = {
-    "truth.json", "truth.nrrd", "volume.nrrd", "series.json", "filtered.nrrd", "lumen.nrrd", "occupancy.nrrd",
-    "segmentation.json", "segmentation.png", "segmentation.html", "surface.vtp", "openings.json",
-    "centreline.vtp", "branches.csv", "centreline.json", "lattice.vti", "nodes.h5", "flow.vtkhdf", "monitor.csv",
-    "plausibility.json", "solve.json", "wall.vtp", "wall_over_time.vtkhdf", "flow_statistics.vtkhdf", "indices.json",
-    "indices.csv", "openings.csv", "centreline_flow.vtp", "centreline_flow.csv", "open-in-paraview.py",
-    "streamlines.vtp", "pathlines.vtp", "residence.vtp", "particles.json", "particles.gif", "report.html",
-    "ro-crate-metadata.json", "case.yaml", "workflow.smk",
-}  # fmt: skip
+    "truth.json",
+    "truth.nrrd",
+    "volume.nrrd",
+    "series.json",
+    "filtered.nrrd",
+    "lumen.nrrd",
+    "occupancy.nrrd",
+    "segmentation.json",
+    "segmentation.png",
+    "segmentation.html",
+    "surface.vtp",
+    "openings.json",
+    "centreline.vtp",
+    "branches.csv",
+    "centreline.json",
+    "lattice.vti",
+    "nodes.h5",
+    "flow.vtkhdf",
+    "monitor.csv",
+    "plausibility.json",
+    "solve.json",
+    "wall.vtp",
+    "wall_over_time.vtkhdf",
+    "flow_statistics.vtkhdf",
+    "indices.json",
+    "indices.csv",
+    "openings.csv",
+    "centreline_flow.vtp",
+    "centreline_flow.csv",
+    "open-in-paraview.py",
+    "streamlines.vtp",
+    "pathlines.vtp",
+    "residence.vtp",
+    "particles.json",
+    "particles.gif",
+    "report.html",
+    "ro-crate-metadata.json",
+    "case.yaml",
+    "workflow.smk",
+}
 
 
 @pytest.fixture(scope="module")
@@ -104,9 +149,12 @@ def test_flow_is_balanced_and_as_imposed(finished):
 
 
 THREADS = (
-    "NUMBA_NUM_THREADS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "ITK_GLOBAL_DEFAULT_NUMBER_OF_THREADS",
+    "NUMBA_NUM_THREADS",
+    "OMP_NUM_THREADS",
+    "OPENBLAS_NUM_THREADS",
+    "ITK_GLOBAL_DEFAULT_NUMBER_OF_THREADS",
     "VTK_SMP_MAX_THREADS",
-)  # fmt: skip
+)
 """How many threads each library that shares work out takes."""
 
 
@@ -222,10 +270,12 @@ def test_other_limits_of_plausibility_judge_again_and_solve_nothing_again(projec
 @pytest.mark.parametrize(
     ("module", "first"),
     [
-        ("pipeline/stages/filter.py", "filter"), ("pipeline/segmentation/page.js", "segment"),
-        ("pipeline/stages/postprocess.py", "postprocess"), ("pipeline/stages/report.py", "report"),
+        ("pipeline/stages/filter.py", "filter"),
+        ("pipeline/segmentation/page.js", "segment"),
+        ("pipeline/stages/postprocess.py", "postprocess"),
+        ("pipeline/stages/report.py", "report"),
     ],
-)  # fmt: skip
+)
 def test_an_edited_module_reruns_its_stage(project, planned, module, first):
     with (project / module).open("a") as file:
         file.write("# edited\n")
@@ -331,9 +381,17 @@ def project_with_entries(project) -> Path:
 def test_a_cohort_may_mix_entries_and_each_case_runs_what_it_needs(project_with_entries, snakemake):
     """The first case has run; of the others one enters with a mask and one with a surface."""
     of_both = (
-        "centreline", "voxelize", "decompose", "plausibility", "solve", "trace", "postprocess", "paraview", "report",
+        "centreline",
+        "voxelize",
+        "decompose",
+        "plausibility",
+        "solve",
+        "trace",
+        "postprocess",
+        "paraview",
+        "report",
         "crate",
-    )  # fmt: skip
+    )
     later = dict.fromkeys(of_both, 2) | {"cohort": 1, "all": 1}
     planned = rules_of(snakemake(project_with_entries, "tiny,tiny.mask,tiny.surface", "--dry-run"))
     assert planned == later | {"import_mask": 1, "surface": 1, "import_surface": 1}

@@ -16,8 +16,9 @@ from pipeline.geometry.branches.border import (
     Section,
     section_beyond,
 )
+from pipeline.geometry.branches.caps import describe
 from pipeline.geometry.branches.centreline import Ends
-from pipeline.geometry.branches.openings import Cut, describe, place_cut
+from pipeline.geometry.branches.openings import Cut, place_cut
 from pipeline.geometry.branches.picture import Mark, Scene
 from pipeline.geometry.branches.side_branches import (
     WALL,

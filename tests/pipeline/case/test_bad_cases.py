@@ -105,16 +105,69 @@ def judge(path: Path) -> list[str]:
 Path_ = tuple[Any, ...]
 HUGE = "9" * 400
 WORDS = [
-    "", " ", "auto", "none", "*", "3.5 mPa s", "1,5", "0x10", "1_000", "yes", "nan", HUGE, "x" * 20_000, "ü漢字🩸",
-    "../../etc/passwd", "/dev/zero", "/dev/null", "~nobody-of-this-name/a", "${HEMO_NOT_SET}", "$(touch canary)",
-    "`touch canary`", "a; touch canary", "-rf", "data", "Snakefile", "a/" * 3000, "'\"", "{}", "{case}", "%s", "\\x00",
-]  # fmt: skip
-NUMBERS = [0, -1, 1, 2, 7, 0.5, -0.0, 1e-3, 1e-30, 1e30, 1e308, -1e308, 5e-324, float("nan"), float("inf"),
-           float("-inf"), 2**31, 2**63, 2**64, 10**400]  # fmt: skip
+    "",
+    " ",
+    "auto",
+    "none",
+    "*",
+    "3.5 mPa s",
+    "1,5",
+    "0x10",
+    "1_000",
+    "yes",
+    "nan",
+    HUGE,
+    "x" * 20_000,
+    "ü漢字🩸",
+    "../../etc/passwd",
+    "/dev/zero",
+    "/dev/null",
+    "~nobody-of-this-name/a",
+    "${HEMO_NOT_SET}",
+    "$(touch canary)",
+    "`touch canary`",
+    "a; touch canary",
+    "-rf",
+    "data",
+    "Snakefile",
+    "a/" * 3000,
+    "'\"",
+    "{}",
+    "{case}",
+    "%s",
+    "\\x00",
+]
+NUMBERS = [
+    0,
+    -1,
+    1,
+    2,
+    7,
+    0.5,
+    -0.0,
+    1e-3,
+    1e-30,
+    1e30,
+    1e308,
+    -1e308,
+    5e-324,
+    float("nan"),
+    float("inf"),
+    float("-inf"),
+    2**31,
+    2**63,
+    2**64,
+    10**400,
+]
 scalars = st.one_of(
-    st.sampled_from(WORDS), st.sampled_from(NUMBERS), st.none(), st.booleans(), st.integers(), st.floats(),
+    st.sampled_from(WORDS),
+    st.sampled_from(NUMBERS),
+    st.none(),
+    st.booleans(),
+    st.integers(),
+    st.floats(),
     st.text(max_size=12),
-)  # fmt: skip
+)
 values = st.one_of(
     scalars,
     st.recursive(
@@ -191,11 +244,35 @@ def folder_of(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 Rng = np.random.Generator
 INSERTED = [
-    "\t", "\0", "\x1b[2J", "\r", ": ", "- ", "{", "]", "'", '"', "|", ">", "&a ", "*a", "<<: *a",
-    "!!python/object:os.system", "!!python/object/apply:os.system ['touch canary']",
-    "!!python/name:os.system", "!<tag:yaml.org,2002:python/tuple>",
-    "%YAML 3.0", "---", "...", "# ", "\u2028", "\ufeff", "? ", "@", "`",
-]  # fmt: skip
+    "\t",
+    "\0",
+    "\x1b[2J",
+    "\r",
+    ": ",
+    "- ",
+    "{",
+    "]",
+    "'",
+    '"',
+    "|",
+    ">",
+    "&a ",
+    "*a",
+    "<<: *a",
+    "!!python/object:os.system",
+    "!!python/object/apply:os.system ['touch canary']",
+    "!!python/name:os.system",
+    "!<tag:yaml.org,2002:python/tuple>",
+    "%YAML 3.0",
+    "---",
+    "...",
+    "# ",
+    "\u2028",
+    "\ufeff",
+    "? ",
+    "@",
+    "`",
+]
 
 
 def flipped(data: bytes, rng: Rng) -> bytes:
@@ -288,7 +365,7 @@ TEXTS: dict[str, tuple[str | bytes | Callable[[Path], Any], str]] = {
     "an option for a path": (TINY.replace("data/phantoms/tiny.yaml", "-rf"), "input.phantom = '-rf': no such file"),
     "a long path": (TINY.replace("data/phantoms/tiny.yaml", "a" * 5000), "cannot be reached"),
     "a path of a device": (TINY.replace("data/phantoms/tiny.yaml", "/dev/zero"), "is a device or a pipe"),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", TEXTS)

@@ -131,11 +131,14 @@ def test_unsafe_case_names_are_refused(name):
 
 
 @settings(deadline=None)  # the first example pays for building the schema
-@given(st.sampled_from(sorted(Case.model_fields)), st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3),
-    max_leaves=6,
-))  # fmt: skip
+@given(
+    st.sampled_from(sorted(Case.model_fields)),
+    st.recursive(
+        st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8),
+        lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3),
+        max_leaves=6,
+    ),
+)
 def test_any_value_of_a_section_is_parsed_or_refused_in_words(section, value):
     try:
         case = parse(Case, GOOD | {section: value}, "patient.yaml")

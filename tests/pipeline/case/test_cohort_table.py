@@ -118,7 +118,7 @@ MISTAKES = {
     "long": (HEAD + "p1,base,1,2\n", ["row 2: 4 cells below 3 headings", "quotes"]),
     "empty": ("", ["is empty"]),
     "none": (HEAD, ["holds no case"]),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", MISTAKES)
@@ -190,15 +190,22 @@ def test_scenarios_share_what_does_not_depend_on_what_they_change(write):
     found = owners(
         runs(write, rest={}, flow=flow, low={"segment": {"lower": 150}}, fine={"voxelize": {"nodes_across": 9}})
     )
-    of_p2 = {scenario: [stage for stage in SHARED if found.get((stage, f"p2@{scenario}")) == "p2@rest"]
-             for scenario in ("rest", "flow", "low", "fine")}  # fmt: skip
+    of_p2 = {
+        scenario: [stage for stage in SHARED if found.get((stage, f"p2@{scenario}")) == "p2@rest"]
+        for scenario in ("rest", "flow", "low", "fine")
+    }
     image = ["load", "filter", "segment", "surface", "centreline"]
-    assert of_p2 == {"rest": [*image, "voxelize", "decompose"], "flow": [*image, "voxelize", "decompose"],
-                     "low": ["load", "filter"], "fine": image}  # fmt: skip
+    assert of_p2 == {
+        "rest": [*image, "voxelize", "decompose"],
+        "flow": [*image, "voxelize", "decompose"],
+        "low": ["load", "filter"],
+        "fine": image,
+    }
     assert {run: owner for (stage, run), owner in found.items() if stage == "segment"} == {
         f"p{k}@{scenario}": f"p{k}@{'low' if scenario == 'low' else 'rest'}"
-        for k in (1, 2) for scenario in ("rest", "flow", "low", "fine")
-    }  # fmt: skip
+        for k in (1, 2)
+        for scenario in ("rest", "flow", "low", "fine")
+    }
 
 
 def test_a_spacing_that_follows_from_the_flow_is_not_shared(write):

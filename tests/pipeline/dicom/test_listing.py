@@ -40,11 +40,19 @@ def test_a_series_is_listed_with_its_geometry_and_what_it_is(tmp_path):
     _, facts = read(tmp_path)
     assert rows == [
         {
-            "number": "12", "hash": facts.series, "modality": "CT", "description": "cta head 1.0 mm …", "part": "",
-            "files": "6", "matrix": "17 x 11 x 6", "spacing mm": "0.35 x 0.5 x 0.8", "extent mm": "5.95 x 5.5 x 4.8",
-            "contrast": "yes", "usable": "yes",
+            "number": "12",
+            "hash": facts.series,
+            "modality": "CT",
+            "description": "cta head 1.0 mm …",
+            "part": "",
+            "files": "6",
+            "matrix": "17 x 11 x 6",
+            "spacing mm": "0.35 x 0.5 x 0.8",
+            "extent mm": "5.95 x 5.5 x 4.8",
+            "contrast": "yes",
+            "usable": "yes",
         }
-    ]  # fmt: skip
+    ]
     assert not reasons
 
 

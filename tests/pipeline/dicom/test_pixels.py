@@ -59,9 +59,12 @@ def pixels(draw) -> tuple[np.ndarray, np.ndarray, dict, str]:
     cells = (field & (2**allocated - 1)).astype(f"u{allocated // 8}")
     slope = draw(st.sampled_from([1.0, 2.0, 0.5, 0.123, -1.0]))
     intercept = draw(st.sampled_from([0.0, -1024.0, 0.25]))
-    return values, cells, {
-        "bits_stored": stored, "signed": signed, "high_bit": low + stored - 1, "rescale": (slope, intercept)
-    }, syntax  # fmt: skip
+    return (
+        values,
+        cells,
+        {"bits_stored": stored, "signed": signed, "high_bit": low + stored - 1, "rescale": (slope, intercept)},
+        syntax,
+    )
 
 
 @given(pixels())
@@ -187,9 +190,15 @@ def test_a_large_series_takes_little_memory_beside_its_volume(tmp_path):
 
 
 ONE_SLICE = {
-    "CT1_J2KR": 0, "CT1_JLSL": 0, "CT1_JPLL": 0, "CT1_RLE": 0, "D_CLUNIE_CT1_RLE_FRAGS.dcm": 0,
-    "GH177_D_CLUNIE_CT1_IVRLE_BigEndian_ELE_undefinded_length.dcm": 0, "CT1_JLSN": 4, "CT1_J2KI": 352,
-}  # fmt: skip
+    "CT1_J2KR": 0,
+    "CT1_JLSL": 0,
+    "CT1_JPLL": 0,
+    "CT1_RLE": 0,
+    "D_CLUNIE_CT1_RLE_FRAGS.dcm": 0,
+    "GH177_D_CLUNIE_CT1_IVRLE_BigEndian_ELE_undefinded_length.dcm": 0,
+    "CT1_JLSN": 4,
+    "CT1_J2KI": 352,
+}
 """Largest difference from the uncompressed slice; the last two are lossy, JPEG-LS by at most its bound."""
 
 

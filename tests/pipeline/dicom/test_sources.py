@@ -109,9 +109,15 @@ def test_a_dicomdir_leads_nowhere_else(parts, series, tmp_path):
 
 @pytest.mark.parametrize(
     ("name", "used"),
-    [("DICOMDIR", 5), ("DICOMDIR-bigEnd", 5), ("DICOMDIR-implicit", 5), ("DICOMDIR-nooffset", 5),
-     ("DICOMDIR-nopatient", 5), ("DICOMDIR-reordered", 5)],
-)  # fmt: skip
+    [
+        ("DICOMDIR", 5),
+        ("DICOMDIR-bigEnd", 5),
+        ("DICOMDIR-implicit", 5),
+        ("DICOMDIR-nooffset", 5),
+        ("DICOMDIR-nopatient", 5),
+        ("DICOMDIR-reordered", 5),
+    ],
+)
 def test_real_dicomdirs_give_their_one_certain_series(name, used, real_cases):
     volume, facts = read(real_cases / "dicom-oddities" / "r13-dicomdir-tree" / name)
     assert (facts.files["used"], volume.voxels.shape) == (used, (5, 16, 16))

@@ -59,8 +59,11 @@ def test_a_regular_stack_is_taken_as_it_is_whatever_the_policies():
     voxels = intensities(series, place)
     assert regrid(voxels, place, LOG)[0].voxels is voxels
     assert {key: found["needed"] for key, found in place.policies.items()} == {
-        "anisotropic_pixels": False, "gantry_tilt": False, "irregular_spacing": False, "missing_slices": False,
-    }  # fmt: skip
+        "anisotropic_pixels": False,
+        "gantry_tilt": False,
+        "irregular_spacing": False,
+        "missing_slices": False,
+    }
 
 
 def test_missing_slices_come_back_at_their_places_and_measured_ones_stay():
@@ -73,10 +76,15 @@ def test_missing_slices_come_back_at_their_places_and_measured_ones_stay():
     kept = [0, 1, 3, 4, 7, 8]
     np.testing.assert_array_equal(resampled.voxels[kept], intensities(series, grid(series)))
     assert grid(series).policies["missing_slices"] == {
-        "policy": "resample", "needed": True, "missing": 3, "worst_gap_mm": pytest.approx(2.4), "slices_measured": 6,
-        "gaps": [{"after_slice": 2, "missing": 1}, {"after_slice": 4, "missing": 2}], "slices": 9,
+        "policy": "resample",
+        "needed": True,
+        "missing": 3,
+        "worst_gap_mm": pytest.approx(2.4),
+        "slices_measured": 6,
+        "gaps": [{"after_slice": 2, "missing": 1}, {"after_slice": 4, "missing": 2}],
+        "slices": 9,
         "spacing_mm": pytest.approx(0.8),
-    }  # fmt: skip
+    }
 
 
 def test_uneven_slices_are_brought_to_no_more_than_their_finest_step_between_the_same_ends():

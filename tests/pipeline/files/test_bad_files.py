@@ -111,10 +111,23 @@ def test_a_file_that_gets_a_new_trailer_is_read(nodes_file):
 
 # ---- volumes ---------------------------------------------------------------------------------------------------------
 
-NRRD = ["NRRD0004", "type: uchar", "dimension: 3", "space: LPS", "space directions: (1,0,0) (0,1,0) (0,0,1)",
-        "space origin: (0,0,0)"]  # fmt: skip
-MHA = ["ObjectType = Image", "NDims = 3", "ElementSpacing = 1 1 1", "TransformMatrix = 1 0 0 0 1 0 0 0 1",
-       "Offset = 0 0 0", "BinaryData = True", "ElementType = MET_UCHAR"]  # fmt: skip
+NRRD = [
+    "NRRD0004",
+    "type: uchar",
+    "dimension: 3",
+    "space: LPS",
+    "space directions: (1,0,0) (0,1,0) (0,0,1)",
+    "space origin: (0,0,0)",
+]
+MHA = [
+    "ObjectType = Image",
+    "NDims = 3",
+    "ElementSpacing = 1 1 1",
+    "TransformMatrix = 1 0 0 0 1 0 0 0 1",
+    "Offset = 0 0 0",
+    "BinaryData = True",
+    "ElementType = MET_UCHAR",
+]
 
 
 def nrrd(path: Path, sizes: str, *fields: str, data: bytes = b"") -> Path:

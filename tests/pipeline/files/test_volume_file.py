@@ -48,9 +48,17 @@ def nifti(
 
 @pytest.mark.parametrize(
     "how",
-    [{}, {"unit": 10}, {"unit": 0}, {"sform": None}, {"qform": 0}, {"unit": 1, "scale": 1000.0}, {"times": 1},
-     {"unit": 3, "scale": 0.001}],
-)  # fmt: skip
+    [
+        {},
+        {"unit": 10},
+        {"unit": 0},
+        {"sform": None},
+        {"qform": 0},
+        {"unit": 1, "scale": 1000.0},
+        {"times": 1},
+        {"unit": 3, "scale": 0.001},
+    ],
+)
 def test_nifti_lies_where_its_header_says_in_mm(how, tmp_path):
     volume, _ = read_volume_file(nifti(tmp_path / "a.nii", **how))
     assert volume.voxels.shape == SIZE[::-1]

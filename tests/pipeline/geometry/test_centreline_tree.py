@@ -70,8 +70,10 @@ def test_a_bent_tube_has_its_length_tortuosity_and_radius(bend_mm, angle):
 
 def test_the_error_of_the_length_falls_with_the_square_of_radius_over_bend():
     """Local fits cut bends short, and a line has corners; both are of second order or better in radius over bend."""
-    errors = [trace(*swept(arc(bend, np.pi), 2.0, SEGMENTS)).branches[0].length_mm / (bend * np.pi) - 1
-              for bend in (5.0, 10.0)]  # fmt: skip
+    errors = [
+        trace(*swept(arc(bend, np.pi), 2.0, SEGMENTS)).branches[0].length_mm / (bend * np.pi) - 1
+        for bend in (5.0, 10.0)
+    ]
     assert abs(errors[0]) < 0.002
     assert np.log2(errors[0] / errors[1]) > 2
 
@@ -92,8 +94,10 @@ def test_the_throat_of_a_stenosis_is_found_with_its_radius(throat_mm):
 def test_a_fork_lies_where_its_axes_meet_and_leaves_in_their_directions(fork_tree):
     tree = fork_tree
     assert [(b.id, b.parent, b.start, b.stop) for b in tree.branches] == [
-        (1, 0, "root", "bifurcation_1"), (2, 1, "bifurcation_1", "large"), (3, 1, "bifurcation_1", "small")
-    ]  # fmt: skip
+        (1, 0, "root", "bifurcation_1"),
+        (2, 1, "bifurcation_1", "large"),
+        (3, 1, "bifurcation_1", "small"),
+    ]
     joint = tree.joints["bifurcation_1"]
     assert np.linalg.norm(joint.place_mm) < 0.5 * joint.radius_mm
     towards = {name: end / np.linalg.norm(end) for name, _, end, _ in Y}
@@ -278,8 +282,9 @@ def test_the_files_say_what_the_tree_says(tmp_path, fork, fork_tree):
     mesh.write(tmp_path / "surface.vtp")
     write_openings(openings, tmp_path / "openings.json")
     inputs = {"surface": tmp_path / "surface.vtp", "openings": tmp_path / "openings.json"}
-    outputs = {role: tmp_path / name for role, name in
-               (("centreline", "c.vtp"), ("branches", "b.csv"), ("summary", "c.json"))}  # fmt: skip
+    outputs = {
+        role: tmp_path / name for role, name in (("centreline", "c.vtp"), ("branches", "b.csv"), ("summary", "c.json"))
+    }
     centreline._compute(Job("centreline", inputs, outputs, {}, LOG))
     rows = list(csv.DictReader(outputs["branches"].open()))
     found = json.loads(outputs["summary"].read_text())

@@ -113,7 +113,7 @@ def pinched():
         ),
     ],
     ids=["hole", "turned", "double", "two", "pinched", "inside out", "degenerate"],
-)  # fmt: skip
+)
 def test_what_is_not_closed_is_refused(broken, message):
     with pytest.raises(StageError, match=message):
         check_closed(broken())

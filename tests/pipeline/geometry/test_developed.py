@@ -137,10 +137,13 @@ def test_links_of_a_pipe_carry_the_parabola():
         np.testing.assert_allclose(nodes.opening_link_profile[mine], np.maximum(wanted, 0), atol=6e-3)
 
 
-@pytest.mark.parametrize("shape", [
-    Channel(shape="channel", height_mm=2, length_mm=4),
-    Duct(shape="duct", height_mm=2, length_mm=4, width_mm=4),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "shape",
+    [
+        Channel(shape="channel", height_mm=2, length_mm=4),
+        Duct(shape="duct", height_mm=2, length_mm=4, width_mm=4),
+    ],
+)
 def test_channel_has_no_rim_where_it_repeats(shape):
     made = tessellate(shape, 0.2)
     width = shape.width_mm or 0.6

@@ -224,9 +224,12 @@ def test_a_refusal_shows_what_was_found(lumen, cut, message, tmp_path, monkeypat
 def run(folder: Path, **settings) -> subprocess.CompletedProcess:
     command = [sys.executable, "-m", "pipeline.stages.surface", "--settings", json.dumps(settings)]
     for role, name in (
-        ("occupancy", "lumen.nrrd"), ("surface", "surface.vtp"), ("openings", "openings.json"),
-        ("provenance", "p.json"), ("log", "logs/surface.log"),
-    ):  # fmt: skip
+        ("occupancy", "lumen.nrrd"),
+        ("surface", "surface.vtp"),
+        ("openings", "openings.json"),
+        ("provenance", "p.json"),
+        ("log", "logs/surface.log"),
+    ):
         command += [f"--{role}", str(folder / name)]
     return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
 

@@ -132,9 +132,12 @@ def test_surface_that_does_not_repeat_is_refused():
 
 
 ENTRY = {
-    "reference_mm": 2.0, "anchor_mm": [0, 0, 0], "periodic": [True, False, False], "low_mm": [0, 0, 0],
+    "reference_mm": 2.0,
+    "anchor_mm": [0, 0, 0],
+    "periodic": [True, False, False],
+    "low_mm": [0, 0, 0],
     "high_mm": [4, 0, 0],
-}  # fmt: skip
+}
 
 
 def test_entry_of_the_file_is_read(tmp_path):
@@ -150,10 +153,16 @@ def test_entry_of_the_file_is_read(tmp_path):
 @pytest.mark.parametrize(
     "spoilt",
     [
-        {"frame": {}}, {"frame": 3}, {"frame": ENTRY | {"anchor_mm": [0, 0]}}, {"frame": ENTRY | {"reference_mm": 0}},
-        {"frame": ENTRY | {"low_mm": [0, 0, None]}}, {"patches": "lid"}, {"patches": ["lid", "lid"]}, {"patches": [1]},
+        {"frame": {}},
+        {"frame": 3},
+        {"frame": ENTRY | {"anchor_mm": [0, 0]}},
+        {"frame": ENTRY | {"reference_mm": 0}},
+        {"frame": ENTRY | {"low_mm": [0, 0, None]}},
+        {"patches": "lid"},
+        {"patches": ["lid", "lid"]},
+        {"patches": [1]},
     ],
-)  # fmt: skip
+)
 def test_spoilt_entry_is_refused(tmp_path, spoilt):
     path = tmp_path / "openings.json"
     path.write_text(json.dumps({"openings": []} | spoilt))

@@ -71,8 +71,17 @@ def made_up(seed: int) -> tuple[FlowTree, dict[str, list[str]], dict[str, float]
 
 
 def table_row(number: int, start: str, stop: str, radius: float, length: float = 1.0) -> dict:
-    return {"branch": number, "from": start, "to": stop, "leads_to_opening": True, "length_mm": length,
-            "min_radius_mm": radius, "min_x_mm": 0.0, "min_y_mm": 0.0, "min_z_mm": 0.0}  # fmt: skip
+    return {
+        "branch": number,
+        "from": start,
+        "to": stop,
+        "leads_to_opening": True,
+        "length_mm": length,
+        "min_radius_mm": radius,
+        "min_x_mm": 0.0,
+        "min_y_mm": 0.0,
+        "min_z_mm": 0.0,
+    }
 
 
 def opening(name: str, role: str, radius: float) -> Opening:

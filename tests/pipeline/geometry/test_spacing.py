@@ -47,13 +47,22 @@ def peak_of(scale: FlowScale, openings=OPENINGS) -> PeakSpeed:
     return PeakSpeed.of(openings, scale, lambda: SECTIONS)
 
 
-@pytest.mark.parametrize(("wanted", "diameter", "words"), [
-    ({"nodes_across": 12}, 2 * OPENINGS[0].radius_mm, "12 nodes across the inlet, inlet, radius 2 mm"),
-    ({"nodes_across": 12, "across": "smallest-opening"}, 2 * OPENINGS[0].radius_mm,
-     "the smallest opening, inlet, radius"),
-    ({"nodes_across": 12, "across": "narrowest-branch"}, 2.0,
-     "12 nodes across the narrowest branch, radius 1 mm at (0.00, 1.00, 2.00)"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("wanted", "diameter", "words"),
+    [
+        ({"nodes_across": 12}, 2 * OPENINGS[0].radius_mm, "12 nodes across the inlet, inlet, radius 2 mm"),
+        (
+            {"nodes_across": 12, "across": "smallest-opening"},
+            2 * OPENINGS[0].radius_mm,
+            "the smallest opening, inlet, radius",
+        ),
+        (
+            {"nodes_across": 12, "across": "narrowest-branch"},
+            2.0,
+            "12 nodes across the narrowest branch, radius 1 mm at (0.00, 1.00, 2.00)",
+        ),
+    ],
+)
 def test_nodes_are_counted_across_what_the_settings_name(wanted, diameter, words):
     chosen = choose_spacing(OPENINGS, VoxelizeSettings(**wanted), NARROW)
     assert chosen.spacing_mm == pytest.approx(diameter / 12, rel=1e-12)
@@ -98,8 +107,11 @@ def test_a_coarser_lattice_that_an_opening_cannot_have_is_refused_with_the_secti
 
 
 def test_the_case_tells_the_factor_of_each_level_to_voxelize_alone():
-    values = {"input": {"geometry": {"shape": "pipe", "diameter_mm": 4, "length_mm": 20, "ends": "openings"}},
-              "convergence": {"spacings": 3, "ratio": 1.6}, "solve": {"inlets": {"*": {"flow_ml_s": 2}}}}  # fmt: skip
+    values = {
+        "input": {"geometry": {"shape": "pipe", "diameter_mm": 4, "length_mm": 20, "ends": "openings"}},
+        "convergence": {"spacings": 3, "ratio": 1.6},
+        "solve": {"inlets": {"*": {"flow_ml_s": 2}}},
+    }
     case = parse(Case, values, "a")
     reported = [json.loads(case.settings("voxelize", level)) for level in range(3)]
     assert [each.get("coarser", 1.0) for each in reported] == pytest.approx([1.0, 1.6, 2.56])
@@ -175,12 +187,20 @@ def test_peak_of_a_waveform_counts(tmp_path):
     assert choose_spacing(OPENINGS, VoxelizeSettings(), None, peak_of(curved)).spacing_mm < peak.spacing_mm
 
 
-@pytest.mark.parametrize(("openings", "wanted", "narrowest", "scale", "message"), [
-    (OPENINGS, {"nodes_across": 12, "across": "narrowest-branch"}, None, None, "no centreline is there to tell it"),
-    (OPENINGS[1:], {"nodes_across": 12}, None, None, "no opening is an inlet.*give voxelize.spacing_mm"),
-    (OPENINGS, {"spacing_mm": 0.8}, None, None,
-     r"opening inlet \(radius 2 mm\) has 5.0 nodes across at a spacing of 0.8 mm; .* \{spacing_mm: 0.666,"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("openings", "wanted", "narrowest", "scale", "message"),
+    [
+        (OPENINGS, {"nodes_across": 12, "across": "narrowest-branch"}, None, None, "no centreline is there to tell it"),
+        (OPENINGS[1:], {"nodes_across": 12}, None, None, "no opening is an inlet.*give voxelize.spacing_mm"),
+        (
+            OPENINGS,
+            {"spacing_mm": 0.8},
+            None,
+            None,
+            r"opening inlet \(radius 2 mm\) has 5.0 nodes across at a spacing of 0.8 mm; .* \{spacing_mm: 0.666,",
+        ),
+    ],
+)
 def test_choice_that_cannot_be_made_is_refused_with_the_remedy(openings, wanted, narrowest, scale, message):
     with pytest.raises(StageError, match=message):
         choose_spacing(openings, VoxelizeSettings(**wanted), narrowest, scale)
@@ -236,17 +256,19 @@ def test_settings_of_the_flow_reach_the_stage_only_where_it_depends_on_them(tmp_
     behind = case(solve={"outlets": {"*": {"waveform": str(wave)}}})
     assert behind.waveform_files("solve") == behind.waveform_files("voxelize") == [str(wave)]  # which shares the flow
     # how the curve runs between samples moves its peak, and so the spacing; of a steady flow it does not matter
-    assert case(solve=pulsed).settings("voxelize") != case(solve={"inlets": {"*": {
-        "waveform": str(wave), "interpolation": "linear"}}}).settings("voxelize")  # fmt: skip
-    assert chosen.settings("voxelize") == case(solve={"inlets": {"*": {
-        "flow_ml_s": 2, "profile": "plug"}}}).settings("voxelize")  # fmt: skip
+    assert case(solve=pulsed).settings("voxelize") != case(
+        solve={"inlets": {"*": {"waveform": str(wave), "interpolation": "linear"}}}
+    ).settings("voxelize")
+    assert chosen.settings("voxelize") == case(solve={"inlets": {"*": {"flow_ml_s": 2, "profile": "plug"}}}).settings(
+        "voxelize"
+    )
     reported = {"peak_speed_m_s": 1.0}
     assert case(solve=reported).settings("voxelize") == case(solve=reported | pulsed).settings("voxelize")
     assert case(solve=reported | pulsed).waveform_files("voxelize") == []
     limited = {"spacing_mm": 0.2, "memory_gb": 8}
-    assert case(voxelize=limited).settings("voxelize") != case(
-        voxelize=limited, solve={"precision": "fp64"}
-    ).settings("voxelize")  # fmt: skip
+    assert case(voxelize=limited).settings("voxelize") != case(voxelize=limited, solve={"precision": "fp64"}).settings(
+        "voxelize"
+    )
     for each in (chosen, case(solve=reported), case(voxelize=limited), case(solve=pulsed)):
         parse(SpacingSettings, json.loads(each.settings("voxelize")), "--settings")
 
@@ -273,9 +295,25 @@ def test_stage_tells_the_choice_and_the_forecast(tmp_path, caplog):
     assert facts["fluid_nodes"] == pytest.approx(facts["expected_fluid_nodes"], rel=0.02)
     assert "nodes_across_narrowest_branch" not in facts
     caplog.clear()
-    reported = json.dumps({"narrowest_radius_mm": 1.0, "narrowest_place_mm": [0.0, 1.0, 2.0], "branches": [
-        {"branch": 1, "from": "inlet", "to": "outlet", "leads_to_opening": True, "length_mm": 20.0,
-         "min_radius_mm": 1.0, "min_x_mm": 0.0, "min_y_mm": 1.0, "min_z_mm": 2.0}]})  # fmt: skip
+    reported = json.dumps(
+        {
+            "narrowest_radius_mm": 1.0,
+            "narrowest_place_mm": [0.0, 1.0, 2.0],
+            "branches": [
+                {
+                    "branch": 1,
+                    "from": "inlet",
+                    "to": "outlet",
+                    "leads_to_opening": True,
+                    "length_mm": 20.0,
+                    "min_radius_mm": 1.0,
+                    "min_x_mm": 0.0,
+                    "min_y_mm": 1.0,
+                    "min_z_mm": 2.0,
+                }
+            ],
+        }
+    )
     facts = run(tmp_path, caplog, {"spacing_mm": 0.4}, reported)
     assert "only 5.0 nodes across branch 1 (inlet to outlet, radius 1 mm at (0.00, 1.00, 2.00))" in caplog.text
     assert "at most 0.333" in caplog.text

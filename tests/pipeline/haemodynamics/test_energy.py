@@ -26,8 +26,10 @@ def summary(pipe, **numbers):
     return {
         "numbers": {"density_kg_m3": density, "viscosity_m2_s": pipe.viscosity_pa_s / density} | numbers,
         "openings": {"inlet": {"imposed_flow_ml_s": pipe.flow_ml_s}, "outlet": {}},
-        "mach": 0.1, "converged": True, "warnings": [],
-    }  # fmt: skip
+        "mach": 0.1,
+        "converged": True,
+        "warnings": [],
+    }
 
 
 def flow_of(pipe, nodes, factor=1.0, level_pa=0.0):
@@ -158,10 +160,14 @@ def record_of(pipe):
     oscillatory = np.where(time > PERIOD_S, 2.0, 5.0) * np.sin(2 * np.pi * time / PERIOD_S)
     flow, pressure = pipe.flow_ml_s * (1 + oscillatory), 100 + 10 * oscillatory
     return {
-        "time_s": time, "mach": np.linspace(0.02, 0.12, 80), "kinetic_energy_j": 1 + 0 * time,
-        "flow_ml_s:inlet": flow, "flow_ml_s:outlet": flow,
-        "pressure_pa:inlet": pressure, "pressure_pa:outlet": pressure - 10,
-    }  # fmt: skip
+        "time_s": time,
+        "mach": np.linspace(0.02, 0.12, 80),
+        "kinetic_energy_j": 1 + 0 * time,
+        "flow_ml_s:inlet": flow,
+        "flow_ml_s:outlet": flow,
+        "pressure_pa:inlet": pressure,
+        "pressure_pa:outlet": pressure - 10,
+    }
 
 
 def test_a_period_gives_womersley_number_ranges_and_peak_reynolds_number():
@@ -197,11 +203,16 @@ def test_blood_that_is_thicker_at_the_openings_lowers_their_numbers():
     monitored, said = {"inlet": 1.0, "outlet": 1.0}, summary(pipe, period_s=PERIOD_S)
     thin, thick = (
         postprocess(
-            nodes, pipe.surface(0.2), [replace(flow_of(pipe, nodes), viscosity_pa_s=viscosity)], said, monitored,
-            PostprocessSettings(), record=record_of(pipe),
+            nodes,
+            pipe.surface(0.2),
+            [replace(flow_of(pipe, nodes), viscosity_pa_s=viscosity)],
+            said,
+            monitored,
+            PostprocessSettings(),
+            record=record_of(pipe),
         ).indices["openings"][0]
         for viscosity in (None, np.full(nodes.count, 4 * pipe.viscosity_pa_s))
-    )  # fmt: skip
+    )
     for key, factor in (("reynolds", 4), ("reynolds_peak", 4), ("womersley", 2), ("flow_ml_s", 1)):
         assert factor * thick[key] == pytest.approx(thin[key], rel=1e-9)
 

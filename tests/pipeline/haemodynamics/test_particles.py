@@ -41,17 +41,29 @@ def box(count: int = 12, openings: tuple[Opening, ...] = ()) -> Interpolation:
     z, y, x = np.indices((count,) * 3, dtype=np.int32).reshape(3, -1)
     none = np.empty(0)
     nodes = Nodes(
-        spacing_mm=1.0, origin_mm=(-(count - 1) / 2,) * 3, shape=(count,) * 3, openings=openings,
-        position=np.column_stack((x, y, z)), tag=np.full(count**3, FLUID, np.int8),
-        opening=np.zeros(count**3, np.int8), distance_mm=np.full(count**3, np.inf, np.float32),
-        part=np.zeros(count**3, np.int16), wall_position=np.empty((0, 3), np.int32),
-        wall_distance_mm=none.astype(np.float32), wall_link_node=none.astype(np.int32),
-        wall_link_direction=none.astype(np.uint8), wall_link_wall=none.astype(np.int32),
-        wall_link_q=none.astype(np.float32), wall_link_patch=none.astype(np.int8),
-        opening_link_node=none.astype(np.int32), opening_link_direction=none.astype(np.uint8),
-        opening_link_opening=none.astype(np.int8), opening_link_q=none.astype(np.float32),
-        opening_link_profile=none.astype(np.float32), periodic=(True, True, True),
-    )  # fmt: skip
+        spacing_mm=1.0,
+        origin_mm=(-(count - 1) / 2,) * 3,
+        shape=(count,) * 3,
+        openings=openings,
+        position=np.column_stack((x, y, z)),
+        tag=np.full(count**3, FLUID, np.int8),
+        opening=np.zeros(count**3, np.int8),
+        distance_mm=np.full(count**3, np.inf, np.float32),
+        part=np.zeros(count**3, np.int16),
+        wall_position=np.empty((0, 3), np.int32),
+        wall_distance_mm=none.astype(np.float32),
+        wall_link_node=none.astype(np.int32),
+        wall_link_direction=none.astype(np.uint8),
+        wall_link_wall=none.astype(np.int32),
+        wall_link_q=none.astype(np.float32),
+        wall_link_patch=none.astype(np.int8),
+        opening_link_node=none.astype(np.int32),
+        opening_link_direction=none.astype(np.uint8),
+        opening_link_opening=none.astype(np.int8),
+        opening_link_q=none.astype(np.float32),
+        opening_link_profile=none.astype(np.float32),
+        periodic=(True, True, True),
+    )
     return Interpolation.of(nodes)
 
 

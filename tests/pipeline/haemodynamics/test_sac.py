@@ -591,8 +591,10 @@ def test_a_pipe_has_no_sacs_in_its_indices():
     summary = {
         "numbers": {"density_kg_m3": DENSITY, "viscosity_m2_s": 3.3e-6},
         "openings": {"inlet": {"imposed_flow_ml_s": pipe.flow_ml_s}, "outlet": {}},
-        "mach": 0.1, "converged": True, "warnings": [],
-    }  # fmt: skip
+        "mach": 0.1,
+        "converged": True,
+        "warnings": [],
+    }
     flows = {"inlet": pipe.flow_ml_s, "outlet": pipe.flow_ml_s}
     flow = Fields(pipe.velocity(points), pipe.pressure(points), pipe.stress(points))
     line = straight(*(np.array(o.centre_mm) for o in pipe.openings()))

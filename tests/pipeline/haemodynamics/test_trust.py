@@ -13,10 +13,12 @@ def indices(**values):
     given = good | {name.replace("_", " "): value for name, value in values.items()}
     settled = {"name": "converged", "unit": "", "value": True, "limit": True, "passed": True, "state": "good"}
     return {
-        "peak_speed_m_s": 0.5, "openings": [{"name": "a", "flow_ml_s": 1.0, "pressure_pa": 3.0}],
-        "pressure_drops": [{"drop_pa": 1.0}], "wall": {"shear_mean_pa": 1.0, "osi_mean": 0.1},
+        "peak_speed_m_s": 0.5,
+        "openings": [{"name": "a", "flow_ml_s": 1.0, "pressure_pa": 3.0}],
+        "pressure_drops": [{"drop_pa": 1.0}],
+        "wall": {"shear_mean_pa": 1.0, "osi_mean": 0.1},
         "checks": [settled, *(check(name, "%", value, "repair it") for name, value in given.items())],
-    }  # fmt: skip
+    }
 
 
 def states(found):
@@ -29,9 +31,14 @@ def test_with_good_evidence_every_figure_is_good():
 
 @pytest.mark.parametrize(
     ("nodes", "wall", "speed"),
-    [(20, "good", "good"), (19, "reservation", "good"), (10, "reservation", "good"), (9, "unusable", "reservation"),
-     (5, "unusable", "unusable")],
-)  # fmt: skip
+    [
+        (20, "good", "good"),
+        (19, "reservation", "good"),
+        (10, "reservation", "good"),
+        (9, "unusable", "reservation"),
+        (5, "unusable", "unusable"),
+    ],
+)
 def test_wall_shear_stress_needs_more_nodes_than_speed(nodes, wall, speed):
     found = states(indices(nodes_across=float(nodes)))
     assert (found["wall"], found["oscillation"], found["speed"], found["flow"]) == (wall, wall, speed, "good")
@@ -78,8 +85,10 @@ def test_the_headline_names_figures_by_what_they_are_worth_with_the_reason():
 
 def test_every_limit_has_a_source_and_is_used_and_the_second_is_wider():
     used = {name for group in FIGURES for name in group.evidence} | {
-        "nodes across the neck", "inflow that stays in the sac", *SHAPE
-    }  # fmt: skip
+        "nodes across the neck",
+        "inflow that stays in the sac",
+        *SHAPE,
+    }
     assert set(LIMITS) <= used
     for limit in (*LIMITS.values(), COARSE_ENOUGH):
         assert limit.source

@@ -37,9 +37,11 @@ def case(tmp_path_factory):
     velocity, pressure, stress = still(pipe, nodes)
     one = steady_statistics(velocity, stress, pipe.viscosity_pa_s, pipe.density_kg_m3)
     statistics = FlowStatistics(
-        max(FACTORS) * one.speed_peak_m_s, SQUARES * one.kinetic_energy_mean_j_m3, MEAN * one.shear_rate_mean_1_s,
+        max(FACTORS) * one.speed_peak_m_s,
+        SQUARES * one.kinetic_energy_mean_j_m3,
+        MEAN * one.shear_rate_mean_1_s,
         SQUARES * one.dissipation_mean_w_m3,
-    )  # fmt: skip
+    )
     with FlowWriter(folder / "flow.vtkhdf", nodes) as writer:
         for k, factor in enumerate(FACTORS):
             writer.append(0.1 * k, factor * velocity, factor * pressure, factor * stress)
@@ -57,12 +59,22 @@ def case(tmp_path_factory):
     }
     (folder / "solve.json").write_text(json.dumps(summary))
     files = {
-        "nodes": "nodes.h5", "flow": "flow.vtkhdf", "surface": "surface.vtp", "openings": "openings.json",
-        "monitor": "monitor.csv", "summary": "solve.json", "wall": "wall.vtp",
-        "wall-over-time": "wall_over_time.vtkhdf", "statistics": "flow_statistics.vtkhdf", "indices": "indices.json",
-        "indices-table": "indices.csv", "openings-table": "openings.csv", "along": "centreline_flow.vtp",
-        "along-table": "centreline_flow.csv", "provenance": "postprocess.provenance.json",
-    }  # fmt: skip
+        "nodes": "nodes.h5",
+        "flow": "flow.vtkhdf",
+        "surface": "surface.vtp",
+        "openings": "openings.json",
+        "monitor": "monitor.csv",
+        "summary": "solve.json",
+        "wall": "wall.vtp",
+        "wall-over-time": "wall_over_time.vtkhdf",
+        "statistics": "flow_statistics.vtkhdf",
+        "indices": "indices.json",
+        "indices-table": "indices.csv",
+        "openings-table": "openings.csv",
+        "along": "centreline_flow.vtp",
+        "along-table": "centreline_flow.csv",
+        "provenance": "postprocess.provenance.json",
+    }
     command = [sys.executable, "-m", "pipeline.stages.postprocess"]
     for role, name in files.items():
         command += [f"--{role}", str(folder / name)]

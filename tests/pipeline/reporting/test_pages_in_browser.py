@@ -84,8 +84,10 @@ def test_the_vessel_is_drawn_and_turns_by_mouse_keys_and_menu(report):
         report.settle()
     report.call("Input.dispatchMouseEvent", type="mouseReleased", x=x + 150, y=y, button="left", clickCount=1)
     look = ["", "document.getElementById('vessel').focus()", "choose('side', 'the patient\\'s left')"]
-    report.run("window.choose = (id, value) => { const menu = document.getElementById(id); menu.value = value;"
-               " menu.dispatchEvent(new Event('change')); }")  # fmt: skip
+    report.run(
+        "window.choose = (id, value) => { const menu = document.getElementById(id); menu.value = value;"
+        " menu.dispatchEvent(new Event('change')); }"
+    )
     for script in look:
         if script:
             report.run(script)
@@ -109,13 +111,17 @@ def test_every_quantity_changes_the_colours_and_the_title_of_the_bar(report):
     assert len(options) == 10  # nine scalars and the streamlines
     seen = set()
     for value, text in options:
-        report.run(f"(() => {{ const menu = document.getElementById('quantity'); menu.value = '{value}';"
-                   " menu.dispatchEvent(new Event('change')); })()")  # fmt: skip
+        report.run(
+            f"(() => {{ const menu = document.getElementById('quantity'); menu.value = '{value}';"
+            " menu.dispatchEvent(new Event('change')); })()"
+        )
         shown = f"document.querySelector('#vessel').dataset.shown === '{value}'"
         report.run(f"new Promise((next) => {{ const wait = () => {shown} ? next(0) : setTimeout(wait, 20); wait(); }})")
         report.settle()
-        title = report.run("[...document.querySelectorAll('#vessel .infolayer [class*=title]')]"
-                           ".map((each) => each.textContent).join('|')")  # fmt: skip
+        title = report.run(
+            "[...document.querySelectorAll('#vessel .infolayer [class*=title]')]"
+            ".map((each) => each.textContent).join('|')"
+        )
         assert ("speed (m/s)" if value == "lines" else text) in title
         picture = report.shot("#vessel")
         assert coloured(picture[: int(0.85 * len(picture))]) > 0.005
@@ -148,8 +154,10 @@ def test_a_phone_shows_the_report_in_its_width_and_scrolls_over_the_view(browser
     browser.open(page, tmp_path, before=COMPLAIN)
     assert browser.run("document.scrollingElement.scrollWidth <= innerWidth")
     assert browser.run("innerWidth") == 390
-    covers = "document.elementFromPoint(...(({ x, y, width, height }) => [x + width / 2, y + height / 3])" \
-             "(document.querySelector('#vessel').getBoundingClientRect())).id"  # fmt: skip
+    covers = (
+        "document.elementFromPoint(...(({ x, y, width, height }) => [x + width / 2, y + height / 3])"
+        "(document.querySelector('#vessel').getBoundingClientRect())).id"
+    )
     browser.run("document.getElementById('frame').scrollIntoView()")
     assert browser.run(covers) == "wake"
     browser.run("document.getElementById('wake').click()")
@@ -166,8 +174,10 @@ def test_on_paper_the_report_has_pages_and_nothing_to_touch(report):
     assert len(re.findall(rb"/Type\s*/Page\b", pdf)) > 3
     report.call("Emulation.setEmulatedMedia", media="print")
     try:
-        hidden = "[...document.querySelectorAll('.interactive, .moving, nav, button, select')]" \
-                 ".every((each) => each.getClientRects().length === 0)"  # fmt: skip
+        hidden = (
+            "[...document.querySelectorAll('.interactive, .moving, nav, button, select')]"
+            ".every((each) => each.getClientRects().length === 0)"
+        )
         assert report.run(hidden)
         assert report.run("document.querySelector('#wall figure').getClientRects().length") == 1
     finally:
@@ -230,8 +240,10 @@ def test_tables_sort_by_number_both_ways_by_mouse_and_keys_and_gaps_stay_last(co
 
 def test_the_filter_shows_what_holds_all_its_words(cohort):
     def typed(text: str) -> list[str]:
-        cohort.run(f"(() => {{ const field = document.getElementById('filter'); field.value = '{text}';"
-                   " field.dispatchEvent(new Event('input')); })()")  # fmt: skip
+        cohort.run(
+            f"(() => {{ const field = document.getElementById('filter'); field.value = '{text}';"
+            " field.dispatchEvent(new Event('input')); })()"
+        )
         return sorted(cohort.run("[...document.querySelectorAll('tbody tr:not([hidden])')].map((row) => row.id)"))
 
     assert typed("CASE-3 of") == sorted(["case-case-3", *(f"case-case-3{k}" for k in range(10))])

@@ -55,9 +55,15 @@ def test_study_of_the_grid_is_a_table_with_the_index_in_percent_and_its_warnings
     html, _ = rich
     head, table = _grid_rows(GRID)
     assert head == [
-        "quantity", "at 0.4 mm", "at 0.3 mm", "at 0.2 mm", "extrapolated", "order", "grid convergence index (%)",
+        "quantity",
+        "at 0.4 mm",
+        "at 0.3 mm",
+        "at 0.2 mm",
+        "extrapolated",
+        "order",
+        "grid convergence index (%)",
         "behaviour",
-    ]  # fmt: skip
+    ]
     assert table[0] == ("shear mean (Pa)", "1.10", "1.21", "1.28", "1.33", "1.87", "5.12", "monotone")
     assert table[1][-4:] == (tables.DASH, tables.DASH, tables.DASH, "oscillating")
     assert html.index("the peak speed &lt;oscillates&gt;") < html.index("At a glance")
@@ -67,9 +73,13 @@ def test_study_of_the_grid_is_a_table_with_the_index_in_percent_and_its_warnings
 def test_openings_tell_what_is_known_of_the_pulse(rich):
     html, _ = rich
     table_rows = {
-        "Womersley number": "2.50", "share of the flow (%)": "100", "largest flow (mL/s)": "4.25",
-        "Reynolds number at peak flow": "321", "lowest (Pa)": "\N{MINUS SIGN}3.0", "total pressure (Pa)": "12.2",
-    }  # fmt: skip
+        "Womersley number": "2.50",
+        "share of the flow (%)": "100",
+        "largest flow (mL/s)": "4.25",
+        "Reynolds number at peak flow": "321",
+        "lowest (Pa)": "\N{MINUS SIGN}3.0",
+        "total pressure (Pa)": "12.2",
+    }
     for head, value in table_rows.items():
         assert f">{head}</th>" in html
         assert f'<td class="n">{value}' in html
@@ -116,8 +126,10 @@ def test_way_accumulates_over_the_tree_whatever_the_order_of_the_branches(tmp_pa
     (tmp_path / "flow.csv").write_text(PROFILE)
     lines = {line.branch: line for line in read_centreline_profile(tmp_path / "flow.csv")}
     assert {branch: line.way_mm.tolist() for branch, line in lines.items()} == {
-        "1": [0, 6], "2": [6, 10], "3": [6, 11],
-    }  # fmt: skip
+        "1": [0, 6],
+        "2": [6, 10],
+        "3": [6, 11],
+    }
     np.testing.assert_array_equal(lines["1"].values["area_mm2"], [8, np.nan])
     np.testing.assert_array_equal(lines["2"].values["shear_mean_pa"], [1.5, np.nan])
 
@@ -140,11 +152,16 @@ def test_every_scalar_of_the_wall_is_offered_with_a_range_and_only_signed_ones_d
     wall.write(tmp_path / "wall.vtp", arrays)
     _, found = quantities.read_wall(tmp_path / "wall.vtp")
     assert [each.label for each in found] == [
-        "time-averaged wall shear stress (Pa)", "peak wall shear stress (Pa)", "oscillatory shear index",
-        "relative residence time (1/Pa)", "endothelial cell activation potential (1/Pa)",
-        "transverse wall shear stress (Pa)", "gradient of the time-averaged wall shear stress (Pa/mm)", "pressure (Pa)",
+        "time-averaged wall shear stress (Pa)",
+        "peak wall shear stress (Pa)",
+        "oscillatory shear index",
+        "relative residence time (1/Pa)",
+        "endothelial cell activation potential (1/Pa)",
+        "transverse wall shear stress (Pa)",
+        "gradient of the time-averaged wall shear stress (Pa/mm)",
+        "pressure (Pa)",
         "swirl (1/s)",
-    ]  # fmt: skip
+    ]
     assert [each.colours == quantities.DIVERGING for each in found] == [False] * 8 + [True]
     assert found[2].limits == (0.0, 0.5)
     assert found[-1].limits[0] == -found[-1].limits[1]
@@ -169,8 +186,15 @@ def test_a_cut_across_a_pipe_shows_its_disc_and_its_pressure_up_to_the_wall():
     for title, centre, along, radius in places:
         np.testing.assert_allclose(along, pipe.frame()[2], atol=1e-12)
         view = cuts.view_across(centre, along, radius)
-        made = cuts.cut(title, nodes, Grid.of(nodes, pipe.velocity(points)),
-                        cuts.pressure_grid(nodes, pipe.pressure(points)), surface, view, centre)  # fmt: skip
+        made = cuts.cut(
+            title,
+            nodes,
+            Grid.of(nodes, pipe.velocity(points)),
+            cuts.pressure_grid(nodes, pipe.pressure(points)),
+            surface,
+            view,
+            centre,
+        )
         (outline,) = made.section.outline_mm
         np.testing.assert_allclose(np.ptp(outline, axis=0), 2 * pipe.radius_mm, rtol=0.01)
         expected = pipe.pressure(centre[None])[0]

@@ -451,7 +451,7 @@ def test_settings_that_the_page_does_not_touch_stay_in_the_case_file(browser, tm
             "openings": [{"name": "a.1", "role": "inlet", "near_mm": [1.0, 2.0, 3.0], "within_mm": 9.0}],
         },
         "solve": {"inlets": {"a.1": {"flow_ml_s": 3.0, "profile": "plug"}}, "blood": {"model": "casson"}},
-    }  # fmt: skip
+    }
     loaded = whole(tube_volume(spacing_mm=(0.6, 0.6, 0.6)))
     browser.open(made(loaded, given), tmp_path)
     copied = browser.case()
@@ -476,9 +476,11 @@ def test_the_page_is_made_from_the_settings_that_a_case_hands_over(tmp_path, mon
 @pytest.mark.parametrize("path", ["/archive/DOE_JOHN", "~/DOE_JOHN", "C:\\scans\\DOE_JOHN", "//vault/share/DOE_JOHN"])
 def test_a_path_that_may_lead_to_the_patient_is_left_out_and_its_placeholder_refused(browser, tmp_path, path):
     given = GIVEN | {
-        "input": {"dicom": [path, "data/patients/case1"]}, "description": "of DOE^JOHN", "report": {"title": "DOE"},
+        "input": {"dicom": [path, "data/patients/case1"]},
+        "description": "of DOE^JOHN",
+        "report": {"title": "DOE"},
         "load": {"series": "1.2.840.113619.2.404"},
-    }  # fmt: skip
+    }
     text = made(whole(tube_volume(spacing_mm=(0.8, 0.8, 0.8))), given)
     assert not re.search(r"DOE|archive|scans|vault|1\.2\.840", text)
     browser.open(text, tmp_path)

@@ -61,11 +61,22 @@ def ball(volume: Volume) -> Volume:
 
 
 RECORD = {
-    "method": "threshold", "lower": 2000.0, "upper": None, "seeds_are_automatic": False, "lower_is_automatic": True,
-    "lower_found_as": "half way <up>", "volume_ml": 0.0345, "mean_radius_mm": 1.234,
-    "contrast": 1500.0, "surroundings_level": 1000.0, "contrast_to_noise": 12.5, "holes_filled": 2,
-    "controlled_by": "segment.lower", "volume_change_per_percent_of_contrast": 0.0123,
-    "radius_change_per_percent_of_contrast": 0.0045, "border_contact": {"left": 0.0, "head": 0.0312},
+    "method": "threshold",
+    "lower": 2000.0,
+    "upper": None,
+    "seeds_are_automatic": False,
+    "lower_is_automatic": True,
+    "lower_found_as": "half way <up>",
+    "volume_ml": 0.0345,
+    "mean_radius_mm": 1.234,
+    "contrast": 1500.0,
+    "surroundings_level": 1000.0,
+    "contrast_to_noise": 12.5,
+    "holes_filled": 2,
+    "controlled_by": "segment.lower",
+    "volume_change_per_percent_of_contrast": 0.0123,
+    "radius_change_per_percent_of_contrast": 0.0045,
+    "border_contact": {"left": 0.0, "head": 0.0312},
     "warnings": ["the vessel is <thin> & long"],
     "seeds": [{"setting": "segment.seeds_mm[0]", "mm": [5.65, -48.8, 607.325]}],
     "background": [{"setting": "segment.background_voxel[0]", "mm": [0.05, -51.6, 608.025]}],
@@ -74,7 +85,7 @@ RECORD = {
         {"lower": 2000.0, "volume_ml": 0.0345, "mean_radius_mm": 1.234},
         {"lower": 2100.0, "volume_ml": 0.033, "mean_radius_mm": 1.2},
     ],
-}  # fmt: skip
+}
 
 
 def made(volume: Volume, mask: bool = True) -> str:
@@ -94,8 +105,10 @@ class Views(chromium.Browser):
 
     def open(self, page: str | Path, folder: Path, before: str = "") -> None:
         super().open(page, folder, before)
-        self.run("window.slicesShown = () => Object.fromEntries(views.map(({ name, figure }) => "
-                 "[name, figure.querySelector('.slice').textContent]))")  # fmt: skip
+        self.run(
+            "window.slicesShown = () => Object.fromEntries(views.map(({ name, figure }) => "
+            "[name, figure.querySelector('.slice').textContent]))"
+        )
 
     def canvas(self, name: str) -> dict:
         """Box of a view's canvas on the page."""
@@ -240,9 +253,10 @@ def test_the_mean_is_that_of_a_sphere(aligned):
 
 def shows(axial: int, coronal: int, sagittal: int) -> dict[str, str]:
     return {
-        "axial": f"slice {axial} of {SIZE[2]}", "coronal": f"slice {coronal} of {SIZE[1]}",
+        "axial": f"slice {axial} of {SIZE[2]}",
+        "coronal": f"slice {coronal} of {SIZE[1]}",
         "sagittal": f"slice {sagittal} of {SIZE[0]}",
-    }  # fmt: skip
+    }
 
 
 def position(image: np.ndarray, size: tuple[int, int], u: float, v: float) -> tuple[float, float]:
@@ -391,9 +405,7 @@ def test_packed_levels_come_back(levels):
     assert np.array_equal((low | high << 8).reshape(levels.shape), levels)
 
 
-@given(
-    st.floats(-5000, 5000), st.floats(1e-3, 60000).map(lambda width: round(width, 3)), st.integers(0, 2**32 - 1)
-)  # fmt: skip
+@given(st.floats(-5000, 5000), st.floats(1e-3, 60000).map(lambda width: round(width, 3)), st.integers(0, 2**32 - 1))
 def test_intensities_are_kept_to_half_the_step_that_is_stated(low, width, seed):
     voxels = np.random.default_rng(seed).uniform(low, low + width, (3, 4, 5))
     lowest, step = page.scale(voxels)
@@ -490,10 +502,12 @@ def test_a_page_to_pick_on_shows_the_loaded_image_within_the_region(tmp_path):
     (tmp_path / "series.json").write_text('{"modality": null}')
     region = {"region_voxels": {"low": [2, 3, 4], "high": [12, 17, 9]}}
     job = Job(
-        "pick", {"volume": tmp_path / "volume.nrrd", "series": tmp_path / "series.json"},
+        "pick",
+        {"volume": tmp_path / "volume.nrrd", "series": tmp_path / "series.json"},
         {"page": tmp_path / "pick.html"},
-        {"filter": region, "segment": {}, "case": {"filter": region}}, logging.getLogger("test"),
-    )  # fmt: skip
+        {"filter": region, "segment": {}, "case": {"filter": region}},
+        logging.getLogger("test"),
+    )
     pick(job)
     text = (tmp_path / "pick.html").read_text(encoding="utf-8")
     facts = json.loads(embedded(text, "facts"))

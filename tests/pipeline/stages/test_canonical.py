@@ -48,10 +48,26 @@ ENDLESS = {"shape": "pipe", "diameter_mm": 2, "length_mm": 2, "direction": [0, 0
 STEP = {"shape": "step", "step_mm": 1, "expansion_ratio": 2, "inlet_mm": 1, "outlet_mm": 3}
 STENOSIS = {"shape": "stenosis", "diameter_mm": 2, "length_mm": 5, "throat_mm": 3, "eccentricity": 0.5}
 BEND = {"shape": "bend", "diameter_mm": 2, "bend_radius_mm": 3, "inlet_mm": 1, "outlet_mm": 0.5}
-NOZZLE = {"shape": "nozzle", "diameter_mm": 2, "inlet_diameter_mm": 5, "outlet_diameter_mm": 6, "inlet_mm": 1,
-          "cone_mm": 4, "throat_mm": 3, "outlet_mm": 6, "direction": [1, 2, 3]}  # fmt: skip
-FORK = {"shape": "bifurcation", "diameter_mm": 2, "length_mm": 4, "daughters": [
-    {"name": "left", "length_mm": 4, "angle_deg": 40}, {"name": "right", "length_mm": 4, "angle_deg": 40}]}  # fmt: skip
+NOZZLE = {
+    "shape": "nozzle",
+    "diameter_mm": 2,
+    "inlet_diameter_mm": 5,
+    "outlet_diameter_mm": 6,
+    "inlet_mm": 1,
+    "cone_mm": 4,
+    "throat_mm": 3,
+    "outlet_mm": 6,
+    "direction": [1, 2, 3],
+}
+FORK = {
+    "shape": "bifurcation",
+    "diameter_mm": 2,
+    "length_mm": 4,
+    "daughters": [
+        {"name": "left", "length_mm": 4, "angle_deg": 40},
+        {"name": "right", "length_mm": 4, "angle_deg": 40},
+    ],
+}
 SPHERE = {"shape": "sphere", "diameter_mm": 2, "box_mm": [4, 3, 3]}
 TUNNEL = SPHERE | {"ends": "openings", "sides": "walls"}
 
@@ -109,14 +125,18 @@ def test_links_through_openings_between_plates_carry_the_parabola(geometry):
 
 
 VOLUMES = {
-    "cavity": (CAVITY, 1000), "duct": (DUCT, 3), "pipe": (PIPE, 4 * np.pi), "tilted pipe": (TILTED, 4 * np.pi),
-    "bend": (BEND, np.pi * (3 * np.pi / 2 + 1.5)), "sphere": (TUNNEL, 36 - 4 / 3 * np.pi),
+    "cavity": (CAVITY, 1000),
+    "duct": (DUCT, 3),
+    "pipe": (PIPE, 4 * np.pi),
+    "tilted pipe": (TILTED, 4 * np.pi),
+    "bend": (BEND, np.pi * (3 * np.pi / 2 + 1.5)),
+    "sphere": (TUNNEL, 36 - 4 / 3 * np.pi),
     # of r = 1 - (1 + cos)/4 over the throat: mean square 1 - 1/2 + 3/32
     "stenosis": (STENOSIS, np.pi * (2 + 3 * (1 - 1 / 2 + 3 / 32))),
     "nozzle": (NOZZLE, np.pi * (6.25 + 4 * (6.25 + 2.5 + 1) / 3 + 3 + 54)),
     "sudden expansion": ({"shape": "nozzle", "diameter_mm": 2, "outlet_diameter_mm": 4}, np.pi * (2 + 8 + 40 * 4)),
     "tilted stenosis": (STENOSIS | {"direction": [1, 2, 3]}, np.pi * (2 + 3 * (1 - 1 / 2 + 3 / 32))),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", VOLUMES)
@@ -127,11 +147,14 @@ def test_volume_of_the_surface_is_that_of_the_formula(name):
 
 
 AREAS = {
-    "cavity": (CAVITY, 600), "duct": (DUCT, 9), "pipe": (PIPE, 8 * np.pi), "sphere": (TUNNEL, 48 + 4 * np.pi),
+    "cavity": (CAVITY, 600),
+    "duct": (DUCT, 9),
+    "pipe": (PIPE, 8 * np.pi),
+    "sphere": (TUNNEL, 48 + 4 * np.pi),
     "bend": (BEND, 2 * np.pi * (3 * np.pi / 2 + 1.5)),
     # tubes, the cone's slope, and the ring of the step
     "nozzle": (NOZZLE, np.pi * (5 + 3.5 * np.hypot(4, 1.5) + 6 + 8 + 36)),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", AREAS)
@@ -209,9 +232,17 @@ def test_links_of_nozzles_end_where_they_first_meet_the_wall(seed):
     """Of any sizes and directions, one without a cone among them."""
     rng = np.random.default_rng(seed)
     wide, wider, inlet, cone, throat, outlet = rng.uniform((1, 1.2, 0.3, 0.2, 0.3, 0.5), (2.5, 3, 1, 2, 2, 2)).tolist()
-    geometry = {"shape": "nozzle", "diameter_mm": 1, "inlet_diameter_mm": wide, "outlet_diameter_mm": wider,
-                "inlet_mm": inlet, "cone_mm": cone * (seed > 0), "throat_mm": throat, "outlet_mm": outlet,
-                "direction": rng.standard_normal(3).tolist()}  # fmt: skip
+    geometry = {
+        "shape": "nozzle",
+        "diameter_mm": 1,
+        "inlet_diameter_mm": wide,
+        "outlet_diameter_mm": wider,
+        "inlet_mm": inlet,
+        "cone_mm": cone * (seed > 0),
+        "throat_mm": throat,
+        "outlet_mm": outlet,
+        "direction": rng.standard_normal(3).tolist(),
+    }
     nodes, shape = nodes_of(geometry, 7), CanonicalInput(geometry=geometry).geometry
     link = VELOCITIES[nodes.wall_link_direction] * nodes.spacing_mm
     start, q = nodes.points_mm()[nodes.wall_link_node], nodes.wall_link_q[:, None].astype(float)
@@ -231,10 +262,12 @@ def test_links_of_nozzles_end_where_they_first_meet_the_wall(seed):
 
 SLIT = CHANNEL | {"ends": "periodic", "sides": "walls", "width_mm": 2}
 REPEATED = {
-    "plates": (PLATES, None), "slit": (SLIT, (4, 12, 0)), "pipe": (ENDLESS, (2 * np.pi, 4 * np.pi, 0)),
+    "plates": (PLATES, None),
+    "slit": (SLIT, (4, 12, 0)),
+    "pipe": (ENDLESS, (2 * np.pi, 4 * np.pi, 0)),
     "sphere": (SPHERE, (36 - 4 / 3 * np.pi, 4 * np.pi, 0)),
     "row of spheres": (SPHERE | {"ends": "openings"}, (36 - 4 / 3 * np.pi, 4 * np.pi, 18)),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", REPEATED)
@@ -286,10 +319,23 @@ def test_lattice_of_a_stenosis_holds_its_volume_at_second_order():
 
 @pytest.mark.parametrize("across", [8, 13])
 @pytest.mark.parametrize(
-    "geometry", [PLATES, CHANNEL, DUCT, TILTED, ENDLESS, STEP, STENOSIS | {"length_mm": 4, "ends": "periodic"}, BEND,
-     STENOSIS | {"direction": [-1, 2, 0]}, BEND | {"direction": [1, 1, 0]}, NOZZLE, NOZZLE | {"direction": [0, 0, 1]}],
+    "geometry",
+    [
+        PLATES,
+        CHANNEL,
+        DUCT,
+        TILTED,
+        ENDLESS,
+        STEP,
+        STENOSIS | {"length_mm": 4, "ends": "periodic"},
+        BEND,
+        STENOSIS | {"direction": [-1, 2, 0]},
+        BEND | {"direction": [1, 1, 0]},
+        NOZZLE,
+        NOZZLE | {"direction": [0, 0, 1]},
+    ],
     ids=lambda geometry: geometry["shape"],
-)  # fmt: skip
+)
 def test_every_shape_becomes_a_lattice(geometry, across):
     if geometry["shape"] == "bend" or "periodic" in geometry.values():
         across = 2 * (across // 2)  # periods and ends are whole numbers of spacings
@@ -355,9 +401,11 @@ def test_what_nothing_drives_or_what_is_not_there_is_refused():
     for changes, message in (
         ({"force_n_m3": (0.0, 0.0, 0.0)}, "nothing drives the flow, which has no openings; give force_n_m3"),
         ({"inlets": solve_settings(PIPE, inlets={"inlet": {"flow_ml_s": 1}}).inlets}, "no openings; leave inlets out"),
-        ({"patches": solve_settings(CAVITY, patches={"lid": {"slip": True}}).patches},
-         "no patch of the wall is called lid; there are bottom, top"),
-    ):  # fmt: skip
+        (
+            {"patches": solve_settings(CAVITY, patches={"lid": {"slip": True}}).patches},
+            "no patch of the wall is called lid; there are bottom, top",
+        ),
+    ):
         with pytest.raises(StageError, match=message):
             solve(nodes, replace(settings, **changes), None, None, LOG)
 
@@ -409,8 +457,15 @@ def test_cavity_at_reynolds_100_is_that_of_ghia(tmp_path):
         lattice="lattice.vti",
         nodes="nodes.h5",
     )
-    stage("solver", tmp_path, case.settings("solve"), nodes="nodes.h5", flow="flow.vtkhdf", monitor="monitor.csv",
-          summary="solve.json")  # fmt: skip
+    stage(
+        "solver",
+        tmp_path,
+        case.settings("solve"),
+        nodes="nodes.h5",
+        flow="flow.vtkhdf",
+        monitor="monitor.csv",
+        summary="solve.json",
+    )
     run = Run("cavity", case, tmp_path)
     assert run.summary["converged"]
     assert reynolds(run) == 100

@@ -37,8 +37,11 @@ def test_a_ring_is_a_loop_without_ends():
     assert found.open == []
     rows = found.centreline.rows()
     assert {len(found.centreline.links[row]) for row in rows} == {2}
-    steps = [np.linalg.norm(found.centreline.points_mm[row] - found.centreline.points_mm[near])
-             for row in rows for near in found.centreline.links[row]]  # fmt: skip
+    steps = [
+        np.linalg.norm(found.centreline.points_mm[row] - found.centreline.points_mm[near])
+        for row in rows
+        for near in found.centreline.links[row]
+    ]
     # Steps between voxels make a polygon of 1 to 1.1 times the length of the circle.
     assert 1 < sum(steps) / 2 / (2 * np.pi * 16) < 1.12
 

@@ -40,7 +40,7 @@ def indices(factor=1.0, passed=True, warnings=()):
         "pressure_drops": [{"drop_mmhg": -0.5 * factor}, {"drop_mmhg": 0.4 * factor}],
         "wall": {"shear_mean_pa": 1.3 * factor, "shear_p99_pa": 3.1, "low_shear_fraction": {"0.4 Pa": 0.18}},
         "peak_speed_m_s": 0.3 * factor,
-    }  # fmt: skip
+    }
 
 
 def case(name, **given):
@@ -97,11 +97,13 @@ def test_the_table_holds_the_numbers_of_the_cases_to_the_last_digit(tmp_path):
 
 def test_each_key_figure_is_marked_with_what_it_is_worth(tmp_path):
     """As the report of its case marks it; figures that nothing judges have no mark."""
-    judged = indices() | {"trust": [
-        {"key": "pressure", "of": ["pressure_drops"], "state": "unusable"},
-        {"key": "wall", "of": ["wall.shear"], "state": "reservation"},
-        {"key": "flow", "of": ["openings.flow"], "state": "good"},
-    ]}  # fmt: skip
+    judged = indices() | {
+        "trust": [
+            {"key": "pressure", "of": ["pressure_drops"], "state": "unusable"},
+            {"key": "wall", "of": ["wall.shear"], "state": "reservation"},
+            {"key": "flow", "of": ["openings.flow"], "state": "good"},
+        ]
+    }
     text = made(tmp_path, {"a": judged, "b": indices()})
     (row,) = re.findall(r'<tr id="case-a".*?</tr>', text, re.DOTALL)
     assert len(re.findall(r'class="n unusable"[^>]*>[^<]*<sup>✗</sup>', row)) == 1
@@ -178,8 +180,10 @@ def test_a_case_that_was_not_finished_stands_first_without_numbers_or_link():
     rows = [cohort.unfinished_row("b@rest", "solve", "Mach <number>"), *finished]
     page = cohort_page(rows, cohort.table(rows))
     assert re.findall(r'<tr id="case-(\S+)" class="(\w+)"', page) == [
-        ("b@rest", "unfinished"), ("a@low", "passed"), ("a@rest", "passed"),
-    ]  # fmt: skip
+        ("b@rest", "unfinished"),
+        ("a@low", "passed"),
+        ("a@rest", "passed"),
+    ]
     assert "✗ solve failed" in page
     assert "Mach &lt;number&gt;" in page
     assert "b@rest/report.html" not in page

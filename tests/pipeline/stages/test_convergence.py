@@ -48,8 +48,9 @@ def level(spacing_mm: float, order: float = 1.5, error: float = 0.02, **changes)
             {"name": "outlet", "role": "outlet", "flow_ml_s": factor},
         ],
         "pressure_drops": [{"inlet": "inlet", "outlet": "outlet", "drop_pa": 4.0 * factor}],
-        "peak_speed_m_s": 0.2 * factor, "kinetic_energy_j": 1e-5 * factor,
-    }  # fmt: skip
+        "peak_speed_m_s": 0.2 * factor,
+        "kinetic_energy_j": 1e-5 * factor,
+    }
     summary = {
         "converged": True,
         "mach": 0.14,
@@ -79,9 +80,11 @@ def test_every_number_gets_the_order_the_limit_and_the_index_of_its_error():
     assert result["safety"] == 1.25
     quantities = by_name(result)
     true = {
-        "pressure drop from inlet to outlet": 4.0, "flow through outlet": 1.0, "peak speed": 0.2,
+        "pressure drop from inlet to outlet": 4.0,
+        "flow through outlet": 1.0,
+        "peak speed": 0.2,
         "kinetic energy": 1e-5,
-    }  # fmt: skip
+    }
     for name, value in true.items():
         each = quantities[name]
         assert each["behaviour"] == "monotonic"
@@ -156,11 +159,14 @@ def changed(spacing_mm: float, drop_pa: float) -> Level:
     return replace(made, indices=indices)
 
 
-@pytest.mark.parametrize(("drops", "message"), [
-    ((4.0, 4.1, 3.9), "go to and fro.*: pressure drop from inlet to outlet;"),
-    ((4.0, 4.2, 4.3), "change more from spacing to spacing.*: pressure drop from inlet to outlet;"),
-    ((4.0, 4.3, 4.9), r"index is above 5% of pressure drop from inlet to outlet \(14%\)"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("drops", "message"),
+    [
+        ((4.0, 4.1, 3.9), "go to and fro.*: pressure drop from inlet to outlet;"),
+        ((4.0, 4.2, 4.3), "change more from spacing to spacing.*: pressure drop from inlet to outlet;"),
+        ((4.0, 4.3, 4.9), r"index is above 5% of pressure drop from inlet to outlet \(14%\)"),
+    ],
+)
 def test_numbers_that_do_not_converge_are_warned_of_with_the_remedy(drops, message):
     """The last by hand: 2 = 1.5^p (1.6^p - 1) / (1.5^p - 1) has the root 1.24; 1.25 x 0.3 / (1.5^1.24 - 1) / 4 is
     14 %."""
@@ -175,12 +181,15 @@ def test_noise_of_a_settled_flow_is_no_warning():
     assert result["warnings"] == []
 
 
-@pytest.mark.parametrize(("change", "message"), [
-    ({"converged": False}, "on the lattice of 0.24 mm the flow had not settled"),
-    ({"mach": 0.1}, "the Mach numbers"),
-    ({"models": MODELS | {"collision": "bgk"}}, "models trt on D3Q19, trt on D3Q19, bgk on D3Q19"),
-    ({"models": MODELS | {"velocity_set": "D3Q27"}}, "models trt on D3Q19, trt on D3Q19, trt on D3Q27"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"converged": False}, "on the lattice of 0.24 mm the flow had not settled"),
+        ({"mach": 0.1}, "the Mach numbers"),
+        ({"models": MODELS | {"collision": "bgk"}}, "models trt on D3Q19, trt on D3Q19, bgk on D3Q19"),
+        ({"models": MODELS | {"velocity_set": "D3Q27"}}, "models trt on D3Q19, trt on D3Q19, trt on D3Q27"),
+    ],
+)
 def test_lattices_that_differ_in_more_than_spacing_are_warned_of(change, message):
     levels = [level(spacing, error=1e-5) for spacing in SPACINGS]
     levels[-1] = replace(levels[-1], summary=levels[-1].summary | change)
@@ -202,13 +211,20 @@ def test_spacings_too_near_each_other_are_warned_of():
     assert "as near as a factor of 1.1" in warning
 
 
-@pytest.mark.parametrize(("levels", "message"), [
-    ([level(0.1)], "two or three"), ([level(0.1), level(0.1)], "two or three"),
-    ([level(0.1), level(0.15), level(0.2), level(0.3)], "two or three"),
-    ([level(0.1), level(0.15, arrays={"TAWSS (Pa)": np.ones(9)})], "arrays of the wall differ"),
-    ([level(0.1), level(0.15, wall=replace(WALL.mesh, points_mm=WALL.mesh.points_mm + 1))], "not of the same surface"),
-    ([level(1.0), level(2.5)], "no wall is further than 3 spacings of 2.5 mm.*convergence"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("levels", "message"),
+    [
+        ([level(0.1)], "two or three"),
+        ([level(0.1), level(0.1)], "two or three"),
+        ([level(0.1), level(0.15), level(0.2), level(0.3)], "two or three"),
+        ([level(0.1), level(0.15, arrays={"TAWSS (Pa)": np.ones(9)})], "arrays of the wall differ"),
+        (
+            [level(0.1), level(0.15, wall=replace(WALL.mesh, points_mm=WALL.mesh.points_mm + 1))],
+            "not of the same surface",
+        ),
+        ([level(1.0), level(2.5)], "no wall is further than 3 spacings of 2.5 mm.*convergence"),
+    ],
+)
 def test_what_cannot_be_compared_is_refused(levels, message):
     with pytest.raises(StageError, match=message):
         found(*levels)

@@ -47,12 +47,18 @@ def stage(folder: Path, name: str, inputs: dict[str, str], outputs: dict[str, st
         (path if path.suffix else path / "file.png").parent.mkdir(parents=True, exist_ok=True)
         (path if path.suffix else path / "file.png").write_text(f"{name} {path.name}")
     record = {
-        "stage": Path(name).name, "program": f"pipeline.stages.{Path(name).name}",
-        "settings": {}, "inputs_sha256": inputs,
-        "outputs_sha256": {path.name: checksum(path) for path in made.values()}, "versions": VERSIONS,
-        "host": {"machine": "x86_64", "system": "Linux", "processor": "P", "cores": 2}, "seconds": 1.0,
-        "started": "2026-01-01T00:00:00+00:00", "finished": "2026-01-01T00:00:01+00:00", "peak_memory_mb": 2.0,
-    }  # fmt: skip
+        "stage": Path(name).name,
+        "program": f"pipeline.stages.{Path(name).name}",
+        "settings": {},
+        "inputs_sha256": inputs,
+        "outputs_sha256": {path.name: checksum(path) for path in made.values()},
+        "versions": VERSIONS,
+        "host": {"machine": "x86_64", "system": "Linux", "processor": "P", "cores": 2},
+        "seconds": 1.0,
+        "started": "2026-01-01T00:00:00+00:00",
+        "finished": "2026-01-01T00:00:01+00:00",
+        "peak_memory_mb": 2.0,
+    }
     (folder / f"{name}{RECORD}").write_text(json.dumps(record | more))
     return str(folder / f"{name}{RECORD}")
 
@@ -60,9 +66,12 @@ def stage(folder: Path, name: str, inputs: dict[str, str], outputs: dict[str, st
 def make(folder: Path, records: list[str], case: dict[str, Any]) -> subprocess.CompletedProcess:
     """Let the command line make a crate of the folder."""
     names = {
-        "metadata": METADATA, "case": "case.yaml", "workflow": "workflow.smk", "workflow-rules": RULES,
+        "metadata": METADATA,
+        "case": "case.yaml",
+        "workflow": "workflow.smk",
+        "workflow-rules": RULES,
         "provenance": f"crate{RECORD}",
-    }  # fmt: skip
+    }
     options = [part for role, name in names.items() for part in (f"--{role}", str(folder / name))]
     options += ["--rules", *map(str, sorted((ROOT / RULES).glob("*.smk")))]
     command = [
@@ -289,7 +298,7 @@ values = st.recursive(
     st.none() | st.booleans() | numbers | words | st.sampled_from(ODD),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(keys, inner, max_size=3),
     max_leaves=8,
-)  # fmt: skip
+)
 
 
 @settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])

@@ -342,9 +342,15 @@ def test_order_changes_nothing_but_rows(pipe, order):
         listed = np.lexsort(links.T)
         ends = of.wall_position[of.wall_link_wall]
         return (
-            of.position[rows], of.tag[rows], of.opening[rows], of.distance_mm[rows],
-            links[listed], of.wall_link_q[listed], ends[listed], of.wall_distance_mm[of.wall_link_wall][listed],
-        )  # fmt: skip
+            of.position[rows],
+            of.tag[rows],
+            of.opening[rows],
+            of.distance_mm[rows],
+            links[listed],
+            of.wall_link_q[listed],
+            ends[listed],
+            of.wall_distance_mm[of.wall_link_wall][listed],
+        )
 
     for one, other in zip(by_place(nodes), by_place(again), strict=True):
         np.testing.assert_array_equal(one, other)

@@ -481,8 +481,11 @@ def test_the_command_line_keeps_the_region_in_its_provenance(tmp_path):
     command = [part for key, name in options.items() for part in (f"--{key}", str(tmp_path / name))]
     answer = subprocess.run(
         [sys.executable, "-m", "pipeline.stages.filter", *command, "--settings", settings_],
-        cwd=ROOT, capture_output=True, text=True, check=False,
-    )  # fmt: skip
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert answer.returncode == 0, answer.stderr
     kept = json.loads((tmp_path / "provenance.json").read_text())
     size = np.subtract(kept["region"]["high"], kept["region"]["low"])

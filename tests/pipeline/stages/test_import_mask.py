@@ -60,8 +60,9 @@ def given_mask(volume: Volume, **more) -> GivenMask:
 
 DIRECTIONS = [
     np.eye(3)[:, list(order)] * sign
-    for order in itertools.permutations(range(3)) for sign in itertools.product((1, -1), repeat=3)
-] + [oblique()]  # fmt: skip
+    for order in itertools.permutations(range(3))
+    for sign in itertools.product((1, -1), repeat=3)
+] + [oblique()]
 
 
 @given(st.sampled_from(DIRECTIONS), st.sampled_from([".nrrd", ".nii.gz", ".mha"]), st.sampled_from([1, 3, 255]))
@@ -129,9 +130,21 @@ def write_segmentation(folder: Path, volume: Volume, masks: dict[str, np.ndarray
         for number, label in enumerate(masks, 1)
     ]
     segmentation = hd.seg.Segmentation(
-        images, np.stack(list(masks.values()), axis=-1), kind, described, hd.UID(), 3, hd.UID(), 1, NAME, NAME,
-        "1", "1", omit_empty_frames=True, **options,
-    )  # fmt: skip
+        images,
+        np.stack(list(masks.values()), axis=-1),
+        kind,
+        described,
+        hd.UID(),
+        3,
+        hd.UID(),
+        1,
+        NAME,
+        NAME,
+        "1",
+        "1",
+        omit_empty_frames=True,
+        **options,
+    )
     segmentation.save_as(folder / "mask.dcm")
     return folder / "mask.dcm"
 

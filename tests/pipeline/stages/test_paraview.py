@@ -104,9 +104,11 @@ def test_four_views_show_stress_oscillation_and_two_planes_of_the_flow(folder):
     assert len(record.views) == 4
     shown = panels_of(record)
     assert [display.ColorArrayName for _, _, display, _ in shown] == [
-        ("POINTS", "TAWSS (Pa)"), ("POINTS", "OSI"), ("POINTS", "velocity_m_s", "Magnitude"),
+        ("POINTS", "TAWSS (Pa)"),
+        ("POINTS", "OSI"),
         ("POINTS", "velocity_m_s", "Magnitude"),
-    ]  # fmt: skip
+        ("POINTS", "velocity_m_s", "Magnitude"),
+    ]
     titles = [record.bars[id(colours), id(view)].Title for _, view, _, colours in shown]
     assert titles == ["time-averaged wall shear stress (Pa)", "oscillatory shear index (1)"] + ["speed (m/s)"] * 2
     assert [source.kind for source, *_ in shown] == ["XMLPolyDataReader"] * 2 + ["Slice"] * 2
@@ -190,9 +192,10 @@ def test_the_head_is_up_and_the_axes_are_named_in_patient_directions(folder):
 
 def test_files_that_other_stages_add_get_views_of_their_own(folder):
     more = {
-        "streamlines": folder / "streamlines.vtp", "along": folder / "centreline_flow.vtp",
+        "streamlines": folder / "streamlines.vtp",
+        "along": folder / "centreline_flow.vtp",
         "statistics": folder / "flow_statistics.vtkhdf",
-    }  # fmt: skip
+    }
     _compute(job(folder, **more))
     record = paraview_record.run(folder / "open-in-paraview.py")
     shown = [display.ColorArrayName[1] for _, _, display, _ in panels_of(record)]

@@ -109,10 +109,12 @@ def test_a_slip_of_units_is_named_with_the_corrected_value(quantity, value, slip
 @pytest.mark.parametrize(
     ("flow_ml_s", "said"),
     [
-        (240, "240 mL/min = 4 mL/s"), (2000, "2000 mm3/s = 2 mL/s"), (2e-6, "2e-06 m3/s = 2 mL/s"),
+        (240, "240 mL/min = 4 mL/s"),
+        (2000, "2000 mm3/s = 2 mL/s"),
+        (2e-6, "2e-06 m3/s = 2 mL/s"),
         (0.002, "0.002 L/s = 2 mL/s"),
     ],
-)  # fmt: skip
+)
 def test_a_slip_of_the_flow_is_named_by_its_key(flow_ml_s, said):
     with pytest.raises(StageError) as caught:
         plausibility((inlet(2.0),), judged(inlets={"in": {"flow_ml_s": flow_ml_s}}))
@@ -180,9 +182,11 @@ def test_canonical_geometries_hold_any_fluid():
 
 
 INDICES = {
-    "warnings": [], "checks": [], "wall": {"shear_mean_pa": 860.0},
+    "warnings": [],
+    "checks": [],
+    "wall": {"shear_mean_pa": 860.0},
     "pressure_drops": [{"inlet": "in", "outlet": k, "drop_mmhg": drop} for k, drop in (("a", 3.0), ("b", -30.0))],
-}  # fmt: skip
+}
 
 
 def test_what_only_the_run_tells_is_refused_after_it_or_a_check():

@@ -43,9 +43,7 @@ def summary(**changes):
 
 def flow_of(pipe, nodes, factor=1.0):
     points = nodes.points_mm()
-    return Fields(
-        factor * pipe.velocity(points), factor * pipe.pressure(points), factor * pipe.stress(points)
-    )  # fmt: skip
+    return Fields(factor * pipe.velocity(points), factor * pipe.pressure(points), factor * pipe.stress(points))
 
 
 def run(pipe, spacing_mm, times=None, **changes):
@@ -203,9 +201,11 @@ def test_transverse_shear_is_what_oscillates_across_the_mean_direction():
     x, y = nodes.points_mm() @ first / pipe.radius_mm, nodes.points_mm() @ second / pipe.radius_mm
     turned = -2 * x * y, 2 * x * y, x**2 - y**2  # xx, yy, xy in the frame of the section
     tensor = (
-        np.einsum("n,i,j->nij", turned[0], first, first) + np.einsum("n,i,j->nij", turned[1], second, second)
-        + np.einsum("n,i,j->nij", turned[2], first, second) + np.einsum("n,i,j->nij", turned[2], second, first)
-    )  # fmt: skip
+        np.einsum("n,i,j->nij", turned[0], first, first)
+        + np.einsum("n,i,j->nij", turned[1], second, second)
+        + np.einsum("n,i,j->nij", turned[2], first, second)
+        + np.einsum("n,i,j->nij", turned[2], second, first)
+    )
     across = -swirl * tensor[:, [0, 1, 2, 0, 1, 0], [0, 1, 2, 1, 2, 2]]
     still = flow_of(pipe, nodes)
     times = [
@@ -330,17 +330,26 @@ def test_command_line_writes_the_same_bytes_twice(tmp_path):
     flow = pipe.flow_ml_s
     (tmp_path / "monitor.csv").write_text(f"time_s,flow_ml_s:inlet,flow_ml_s:outlet\n1.0,{flow},{flow}\n")
     inputs = {
-        "nodes": "nodes.h5", "flow": "flow.vtkhdf", "surface": "surface.vtp", "openings": "openings.json",
-        "monitor": "monitor.csv", "summary": "solve.json",
-    }  # fmt: skip
+        "nodes": "nodes.h5",
+        "flow": "flow.vtkhdf",
+        "surface": "surface.vtp",
+        "openings": "openings.json",
+        "monitor": "monitor.csv",
+        "summary": "solve.json",
+    }
     written = []
     for run_name in ("first", "second"):
         outputs = {
-            "wall": f"{run_name}.vtp", "indices": f"{run_name}.json", "provenance": f"{run_name}.p.json",
-            "indices-table": f"{run_name}.i.csv", "openings-table": f"{run_name}.o.csv",
-            "along": f"{run_name}.a.vtp", "along-table": f"{run_name}.a.csv",
-            "wall-over-time": f"{run_name}.w.vtkhdf", "statistics": f"{run_name}.s.vtkhdf",
-        }  # fmt: skip
+            "wall": f"{run_name}.vtp",
+            "indices": f"{run_name}.json",
+            "provenance": f"{run_name}.p.json",
+            "indices-table": f"{run_name}.i.csv",
+            "openings-table": f"{run_name}.o.csv",
+            "along": f"{run_name}.a.vtp",
+            "along-table": f"{run_name}.a.csv",
+            "wall-over-time": f"{run_name}.w.vtkhdf",
+            "statistics": f"{run_name}.s.vtkhdf",
+        }
         options = [part for role, name in (inputs | outputs).items() for part in (f"--{role}", str(tmp_path / name))]
         subprocess.run([sys.executable, "-m", "pipeline.stages.postprocess", *options], cwd=ROOT, check=True)
         written.append([(tmp_path / name).read_bytes() for role, name in outputs.items() if role != "provenance"])

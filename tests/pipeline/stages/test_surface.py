@@ -88,8 +88,10 @@ def test_a_tube_has_two_openings_where_it_ends(shape):
         min(np.linalg.norm(np.array(o.centre_mm) - tip) for tip in (points[0], points[-1])) for o in surface.openings
     ]
     assert max(tips) < 1.5 * radius  # the cut takes little of the vessel
-    assert {int(np.argmin([np.linalg.norm(np.array(o.centre_mm) - p) for p in (points[0], points[-1])]))
-            for o in surface.openings} == {0, 1}  # fmt: skip
+    assert {
+        int(np.argmin([np.linalg.norm(np.array(o.centre_mm) - p) for p in (points[0], points[-1])]))
+        for o in surface.openings
+    } == {0, 1}
 
 
 @pytest.mark.parametrize("spacing", [0.4, 1.0])
@@ -228,8 +230,20 @@ def test_triangles_become_well_shaped():
 
 def test_quality_of_known_triangles():
     """Equilateral, right with equal legs, and a needle of 5.7 degrees; the fourth is tiny beside its neighbours."""
-    points = np.array([[0, 0, 0], [1, 0, 0], [0.5, np.sqrt(3) / 2, 0], [0, 5, 0], [1, 5, 0], [0, 6, 0], [0, 9, 0],
-                       [1, 9, 0], [0, 9.1, 0], [0.02, 9.1, 0]])  # fmt: skip
+    points = np.array(
+        [
+            [0, 0, 0],
+            [1, 0, 0],
+            [0.5, np.sqrt(3) / 2, 0],
+            [0, 5, 0],
+            [1, 5, 0],
+            [0, 6, 0],
+            [0, 9, 0],
+            [1, 9, 0],
+            [0, 9.1, 0],
+            [0.02, 9.1, 0],
+        ]
+    )
     triangles = np.array([[0, 1, 2], [3, 4, 5], [6, 7, 8], [8, 7, 9], [8, 9, 7]])[:4]
     quality = triangle_quality(Mesh(points, triangles, np.zeros(4, np.int8)))
     assert quality["triangles"] == 4
@@ -391,8 +405,11 @@ def test_command_line_writes_surface_and_openings(tmp_path):
     named = {"openings": [{"name": "neck", "role": "inlet", "near_mm": [0, 0, 0]}]}
     command = [sys.executable, "-m", "pipeline.stages.surface", "--settings", json.dumps(named)]
     for role, name in (
-        ("occupancy", "lumen.nrrd"), ("surface", "surface.vtp"), ("openings", "openings.json"), ("provenance", "p.json")
-    ):  # fmt: skip
+        ("occupancy", "lumen.nrrd"),
+        ("surface", "surface.vtp"),
+        ("openings", "openings.json"),
+        ("provenance", "p.json"),
+    ):
         command += [f"--{role}", str(tmp_path / name)]
     subprocess.run(command, check=True, capture_output=True)
     mesh, openings = Mesh.read(tmp_path / "surface.vtp"), read_openings(tmp_path / "openings.json")

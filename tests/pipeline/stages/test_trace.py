@@ -32,9 +32,12 @@ NODES = measured(PIPE.nodes(0.4), PIPE)
 PERIOD_S = 0.2
 SETTINGS = {"streamlines": 30, "pathlines": 60, "particles": 400, "frames": 8, "limit_transits": 10, "limit_cycles": 3}
 FILES = {
-    "streamlines": "streamlines.vtp", "pathlines": "pathlines.vtp", "residence": "residence.vtp",
-    "numbers": "particles.json", "animation": "particles.gif",
-}  # fmt: skip
+    "streamlines": "streamlines.vtp",
+    "pathlines": "pathlines.vtp",
+    "residence": "residence.vtp",
+    "numbers": "particles.json",
+    "animation": "particles.gif",
+}
 
 
 def write_case(folder, factors, period_s):
@@ -170,8 +173,9 @@ def test_residence_is_the_time_since_entry_and_the_time_to_leave(flow, request):
     np.testing.assert_allclose(arrays["residence time (s)"], since + leave, rtol=1e-6)
     limit = numbers(folder)["limit_s"]
     for time, opening, mark, ids in (
-        (since, "entered through", "not entered", {0, 1}), (leave, "left through", "not left", {0, 2}),
-    ):  # fmt: skip
+        (since, "entered through", "not entered", {0, 1}),
+        (leave, "left through", "not left", {0, 2}),
+    ):
         assert arrays[mark].dtype == np.int8
         assert set(np.unique(arrays[opening])) <= ids
         np.testing.assert_array_equal(arrays[mark] == 1, arrays[opening] == 0)

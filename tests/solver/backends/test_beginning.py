@@ -28,12 +28,15 @@ def assert_fields(found, wanted, tolerance):
         np.testing.assert_allclose(one, other, rtol=0, atol=tolerance * np.abs(other).max(), err_msg=name)
 
 
-@pytest.mark.parametrize(("q", "equilibrium", "force", "precision", "tolerance"), [
-    (19, "incompressible", (0.0, 0.0, 0.0), "fp64", 1e-14),
-    (19, "compressible-standard", (1e-4, 2e-4, -1e-4), "fp64", 1e-14),
-    (27, "compressible", (1e-4, 2e-4, -1e-4), "fp64", 1e-14),
-    (19, "incompressible", (0.0, 0.0, 0.0), "fp16", 2**-11),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("q", "equilibrium", "force", "precision", "tolerance"),
+    [
+        (19, "incompressible", (0.0, 0.0, 0.0), "fp64", 1e-14),
+        (19, "compressible-standard", (1e-4, 2e-4, -1e-4), "fp64", 1e-14),
+        (27, "compressible", (1e-4, 2e-4, -1e-4), "fp64", 1e-14),
+        (19, "incompressible", (0.0, 0.0, 0.0), "fp16", 2**-11),
+    ],
+)
 def test_populations_are_equilibrium_and_stress_by_plain_formulas(q, equilibrium, force, precision, tolerance):
     """w_i [drho + rho (3 c.u + B(u, u)) + 4.5 (cc:Pi - tr Pi/3) - 1.5 c.F - 4.5 (c.u)(c.F) + 1.5 u.F]."""
     nodes, stencil = random_cavern((7, 6, 5), 3), velocity_set(q)

@@ -148,10 +148,12 @@ def two_devices(select=lambda number: None) -> SimpleNamespace:
         chosen.append(number)
 
     return SimpleNamespace(
-        **vars(faked()), gpus=[SimpleNamespace(uuid=f"GPU-{each}") for each in "ab"], select_device=take,
+        **vars(faked()),
+        gpus=[SimpleNamespace(uuid=f"GPU-{each}") for each in "ab"],
+        select_device=take,
         get_current_device=lambda: SimpleNamespace(name=names[chosen[-1]]),
         current_context=lambda: SimpleNamespace(get_memory_info=lambda: (300_000_000, 80_000_000_000)),
-    )  # fmt: skip
+    )
 
 
 @pytest.fixture

@@ -102,18 +102,32 @@ BLOODS = [
             ("newtonian", False, True),
             *((name, True, True) for name in BLOOD),
         ],
-        cycle(WALLS), cycle(product(ON_D3Q19, EQUILIBRIA)), strict=False,
+        cycle(WALLS),
+        cycle(product(ON_D3Q19, EQUILIBRIA)),
+        strict=False,
     )
-]  # fmt: skip
+]
 """Every model of blood, alone and with eddies and a blend, each with another collision, wall and equilibrium."""
 CORNERS = [
     Models(collision, walls, equilibrium, *blood, q=27)
     for blood, walls, (equilibrium, collision) in zip(
-        [(), (), (), (), (), ("newtonian", True, True), ("casson", False, False), ("bingham", True, True), (),
-         ("casson", True, True)],
-        cycle(WALLS), product(("incompressible", "compressible"), COLLISIONS), strict=False,
+        [
+            (),
+            (),
+            (),
+            (),
+            (),
+            ("newtonian", True, True),
+            ("casson", False, False),
+            ("bingham", True, True),
+            (),
+            ("casson", True, True),
+        ],
+        cycle(WALLS),
+        product(("incompressible", "compressible"), COLLISIONS),
+        strict=False,
     )
-]  # fmt: skip
+]
 """D3Q27: every collision with both densities, and viscosities that vary."""
 EVERY = NEWTONIAN + BLOODS + CORNERS
 
@@ -156,14 +170,34 @@ def cavern(models: Models, seed: int, precision: str = "fp64") -> tuple[Lattice,
     moving, slip = {"lid": (x, y, z)}, ("some",) if models.q == 19 else ()
     rheology, thickening = models.rheology(nodes)
     lattice = build_lattice(
-        nodes, models.collision, RATES, models.walls, precision, force=FORCE, moving=moving, slip=slip, columns=columns,
-        profiles={"o1": Profile("womersley", 1, 3.0)}, outlet_feedback=outlet_feedback, equilibrium=models.equilibrium,
+        nodes,
+        models.collision,
+        RATES,
+        models.walls,
+        precision,
+        force=FORCE,
+        moving=moving,
+        slip=slip,
+        columns=columns,
+        profiles={"o1": Profile("womersley", 1, 3.0)},
+        outlet_feedback=outlet_feedback,
+        equilibrium=models.equilibrium,
         rheology=rheology,
-    )  # fmt: skip
+    )
     naive = Naive(
-        nodes, models.collision, RATES, models.walls, lattice.inlets.weight, np.array(FORCE), moving, slip, columns,
-        outlet_feedback, models.equilibrium, thickening,
-    )  # fmt: skip
+        nodes,
+        models.collision,
+        RATES,
+        models.walls,
+        lattice.inlets.weight,
+        np.array(FORCE),
+        moving,
+        slip,
+        columns,
+        outlet_feedback,
+        models.equilibrium,
+        thickening,
+    )
     boundary_values = rng.random((STEPS, 8)) * (0.2, 0.1, -0.1, 0.01, -0.01, 0.1, 0.01, -0.1)
     return lattice, naive, boundary_values
 
@@ -174,13 +208,25 @@ def tilted_pipe(models: Models) -> tuple[Lattice, Naive, np.ndarray]:
     nodes = nodes.with_corners() if models.q == 27 else nodes
     rheology, thickening = models.rheology(nodes)
     lattice = build_lattice(
-        nodes, models.collision, RATES, models.walls, "fp64", force=FORCE, equilibrium=models.equilibrium,
+        nodes,
+        models.collision,
+        RATES,
+        models.walls,
+        "fp64",
+        force=FORCE,
+        equilibrium=models.equilibrium,
         rheology=rheology,
-    )  # fmt: skip
+    )
     naive = Naive(
-        nodes, models.collision, RATES, models.walls, lattice.inlets.weight, np.array(FORCE),
-        form=models.equilibrium, rheology=thickening,
-    )  # fmt: skip
+        nodes,
+        models.collision,
+        RATES,
+        models.walls,
+        lattice.inlets.weight,
+        np.array(FORCE),
+        form=models.equilibrium,
+        rheology=thickening,
+    )
     return lattice, naive, np.tile((0.5, 0.01), (STEPS, 1))
 
 
@@ -240,8 +286,11 @@ def interpreted(command: str, **environment: str) -> str:
     environment |= {"NUMBA_DISABLE_JIT": "1", "PYTHONPATH": str(ROOT)}
     answer = subprocess.run(
         [sys.executable, "-c", f"from tests.solver.backends import test_drivers; {command}"],
-        check=False, env=os.environ | environment, capture_output=True, text=True,
-    )  # fmt: skip
+        check=False,
+        env=os.environ | environment,
+        capture_output=True,
+        text=True,
+    )
     assert answer.returncode == 0, answer.stdout[-200:] + answer.stderr[-4000:]
     return answer.stdout
 

@@ -74,9 +74,15 @@ def cavern(layers: int) -> Nodes:
 def cavern_lattice(nodes: Nodes) -> Lattice:
     """Walls that hold, move and slip, and a force across the layers, too."""
     return build_lattice(
-        nodes, "trt", relaxation_rates(0.7, 0.1), "half-way", "fp64",
-        force=(1e-5, 2e-5, -1e-5), moving={"lid": (0.02, 0.01, 0.0)}, slip=("floor",),
-    )  # fmt: skip
+        nodes,
+        "trt",
+        relaxation_rates(0.7, 0.1),
+        "half-way",
+        "fp64",
+        force=(1e-5, 2e-5, -1e-5),
+        moving={"lid": (0.02, 0.01, 0.0)},
+        slip=("floor",),
+    )
 
 
 def start(driver: LatticeDriver, nodes: Nodes, populations: NDArray) -> None:

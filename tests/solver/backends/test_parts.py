@@ -248,7 +248,7 @@ PHASES = {
     "trigger delay 0 ms": lambda k: {
         "UnassignedPerFrameConvertedAttributesSequence": item(TriggerTime=str(400 * (k % 2)))
     },
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", PHASES)

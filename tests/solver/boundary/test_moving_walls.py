@@ -148,8 +148,9 @@ def test_flow_around_a_sliding_rod_converges_at_second_order():
 
 def test_a_plug_slides_between_slipping_walls():
     """In a duct whose walls slip nothing holds the fluid: each step adds the force, in every corner alike."""
-    nodes = nodes_from(np.ones((5, 4, 3), bool), lambda p, c: (np.full(len(p), 0.5), np.zeros(len(p), int)), (),
-                       (True, False, False))  # fmt: skip
+    nodes = nodes_from(
+        np.ones((5, 4, 3), bool), lambda p, c: (np.full(len(p), 0.5), np.zeros(len(p), int)), (), (True, False, False)
+    )
     nodes = patched(nodes, sides=lambda place: np.full(len(place), True))
     lattice = build_lattice(nodes, "trt", RATES, "bouzidi", "fp64", force=(1e-5, 0.0, 0.0), slip=("sides",))
     driver = CpuDriver(lattice)

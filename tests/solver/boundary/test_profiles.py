@@ -75,8 +75,11 @@ def test_shares_follow_profile_and_directions():
     seen = WEIGHTS[direction] * np.abs(VELOCITIES[direction] @ opening.normal)
     phi = nodes.opening_link_profile[rows].astype(float)
     shares = {
-        "plug": seen, "developed": seen * phi, "parabolic": seen * phi, "womersley": seen * phi,
-    }  # fmt: skip
+        "plug": seen,
+        "developed": seen * phi,
+        "parabolic": seen * phi,
+        "womersley": seen * phi,
+    }
     for name, share in shares.items():
         weight = link_weights(nodes, opening, rows, Profile(name))[0]
         # the parabola is computed from the places of links, the developed profile is kept in single precision
@@ -152,8 +155,11 @@ def duct(width, height, length):
 def test_flow_through_a_rectangular_duct_is_developed_from_the_inlet_on():
     width, height, length, mean = 16, 10, 30, 0.01
     nodes, nu = duct(width, height, length), 0.1
-    driver = CpuDriver(build_lattice(nodes, "trt", relaxation_rates(0.5 + 3 * nu, 3 / 16), "bouzidi", "fp64",
-                                     {"in": Profile("developed")}))  # fmt: skip
+    driver = CpuDriver(
+        build_lattice(
+            nodes, "trt", relaxation_rates(0.5 + 3 * nu, 3 / 16), "bouzidi", "fp64", {"in": Profile("developed")}
+        )
+    )
     driver.advance(np.tile((mean * width * height, 0.0), (2500, 1)))
     fields, at = driver.fields(), nodes.position - 1
     y, z = at[:, 1] - (width - 1) / 2, at[:, 2] - (height - 1) / 2

@@ -33,9 +33,12 @@ def write(path, rows, columns="time_s,flow_ml_s"):
 
 def entry(path=None, flow_ml_s=None, interpolation="spline", harmonics=None, profile="developed"):
     return SimpleNamespace(
-        flow_ml_s=flow_ml_s, waveform=path and str(path), interpolation=interpolation, harmonics=harmonics,
+        flow_ml_s=flow_ml_s,
+        waveform=path and str(path),
+        interpolation=interpolation,
+        harmonics=harmonics,
         profile=profile,
-    )  # fmt: skip
+    )
 
 
 def samples(seed, count, even=False):
@@ -116,8 +119,9 @@ def test_fourier_series_of_a_band_limited_signal_is_exact(seed, harmonics, spare
     places = rng.uniform(0, 3, 100)
     wanted = (np.exp(2j * np.pi / 0.8 * np.outer(places, np.arange(harmonics + 1))) @ coefficients).real
     np.testing.assert_allclose(curve.at(places), wanted, atol=1e-11)
-    np.testing.assert_allclose(curve.series(harmonics).coefficients[: harmonics + 1],
-                               coefficients[: len(curve.coefficients)], atol=1e-12)  # fmt: skip
+    np.testing.assert_allclose(
+        curve.series(harmonics).coefficients[: harmonics + 1], coefficients[: len(curve.coefficients)], atol=1e-12
+    )
 
 
 def smooth(time):
@@ -142,8 +146,11 @@ def test_amplitudes_add_up_to_the_flow(seed, count):
     parts = flow.amplitudes(times, flow.harmonics)
     assert parts.shape == (77, 1 + 2 * flow.harmonics)
     np.testing.assert_allclose(parts[:, 0] + parts[:, 1::2].sum(axis=1), flow.at(times), atol=1e-11)
-    np.testing.assert_allclose(parts[:, 1::2] ** 2 + parts[:, 2::2] ** 2,
-                               np.tile(np.abs(flow.curve.coefficients[1:]) ** 2, (77, 1)), atol=1e-11)  # fmt: skip
+    np.testing.assert_allclose(
+        parts[:, 1::2] ** 2 + parts[:, 2::2] ** 2,
+        np.tile(np.abs(flow.curve.coefficients[1:]) ** 2, (77, 1)),
+        atol=1e-11,
+    )
     np.testing.assert_array_equal(flow.amplitudes(times)[:, 0], flow.at(times))
 
 
@@ -221,13 +228,16 @@ def test_waveforms_of_the_project_say_where_they_come_from(path, interpolation):
     np.testing.assert_allclose(inflow.at(time), flow, atol=1e-4 * flow.max())
 
 
-@pytest.mark.parametrize(("rows", "message"), [
-    ("0,1\n0.5,2\n1,3", r"flow_ml_s ends at 3 but begins at 1"),
-    ("0,1\n0.5,2\n0.4,1", r"3 rows with rising time_s wanted"),
-    ("0,1\n0.5,x\n1,1", r"not a CSV table with the columns"),
-    ("0,1\n0.5,nan\n1,1", r"not a finite number"),
-    ("0,-1\n0.5,-2\n1,-1", r"mean flow is -1.5 mL/s; an inlet takes fluid in on average"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("rows", "message"),
+    [
+        ("0,1\n0.5,2\n1,3", r"flow_ml_s ends at 3 but begins at 1"),
+        ("0,1\n0.5,2\n0.4,1", r"3 rows with rising time_s wanted"),
+        ("0,1\n0.5,x\n1,1", r"not a CSV table with the columns"),
+        ("0,1\n0.5,nan\n1,1", r"not a finite number"),
+        ("0,-1\n0.5,-2\n1,-1", r"mean flow is -1.5 mL/s; an inlet takes fluid in on average"),
+    ],
+)
 def test_bad_waveforms_are_refused_with_the_reason(tmp_path, rows, message):
     with pytest.raises(StageError, match=message):
         read_inflow(entry(write(tmp_path / "wave.csv", rows)))

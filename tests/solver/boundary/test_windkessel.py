@@ -47,10 +47,17 @@ def fork(length: int, other: int, spacing_mm: float = 1.0, width: int = 5, trunk
         ("b", "outlet", (trunk + other - 0.5, width + 2 + middle[2], middle[2]), area),
     )
     openings = tuple(
-        Opening(k, name, role, tuple(np.array(centre) * spacing_mm), (-1.0 if k == 1 else 1.0, 0.0, 0.0),
-                cap * spacing_mm**2, float(np.sqrt(cap / np.pi)) * spacing_mm)
+        Opening(
+            k,
+            name,
+            role,
+            tuple(np.array(centre) * spacing_mm),
+            (-1.0 if k == 1 else 1.0, 0.0, 0.0),
+            cap * spacing_mm**2,
+            float(np.sqrt(cap / np.pi)) * spacing_mm,
+        )
         for k, (name, role, centre, cap) in enumerate(caps, 1)
-    )  # fmt: skip
+    )
     return nodes_from(fluid, crossing, openings, spacing_mm=spacing_mm)
 
 
@@ -202,9 +209,11 @@ def cavern(precision="fp64", size=(7, 6, 5)):
     """A random geometry, its lattice with both outlets controlled, and conditions."""
     nodes, rng = random_cavern(size, 3), np.random.default_rng(0)
     outlet_feedback = OutletFeedback(
-        np.array((1, 2), np.int32), np.array((2, 4), np.int32),
-        np.array(((0.05, 0.99, 0.02, 0.03, 0.0), (0.1, 1.0, 0.001, 0.05, 0.8))), np.array(((0.0, 1e-3), (0.0, -2e-3))),
-    )  # fmt: skip
+        np.array((1, 2), np.int32),
+        np.array((2, 4), np.int32),
+        np.array(((0.05, 0.99, 0.02, 0.03, 0.0), (0.1, 1.0, 0.001, 0.05, 0.8))),
+        np.array(((0.0, 1e-3), (0.0, -2e-3))),
+    )
     columns = np.array((0, 2, 4, 6), np.int32)
     lattice = build_lattice(
         nodes, "trt", relaxation_rates(0.7, 0.1), "bouzidi", precision, columns=columns, outlet_feedback=outlet_feedback
@@ -219,9 +228,14 @@ def cavern(precision="fp64", size=(7, 6, 5)):
 def test_driver_is_two_lattice_streaming_with_control():
     nodes, lattice, boundary = cavern()
     naive = Naive(
-        nodes, "trt", lattice.rates, "bouzidi", lattice.inlets.weight, columns=np.array((0, 2, 4, 6)),
+        nodes,
+        "trt",
+        lattice.rates,
+        "bouzidi",
+        lattice.inlets.weight,
+        columns=np.array((0, 2, 4, 6)),
         outlet_feedback=lattice.outlet_feedback,
-    )  # fmt: skip
+    )
     driver = CpuDriver(lattice)
     for rows in np.split(boundary, 3):
         driver.advance(rows)
@@ -295,10 +309,22 @@ UNITS = Units(dx_m=2e-4, dt_s=1e-5, density_kg_m3=1060.0, viscosity_m2_s=3.3e-6)
 
 def settings(outlets, flow_ml_s=3.0, waveform=None, **changes) -> SolveSettings:
     defaults = SolveSettings(
-        density_kg_m3=1060.0, viscosity_pa_s=3.5e-3, inlets={"in": InletSettings(flow_ml_s, waveform, "developed")},
-        outlets=outlets, backend="cpu", precision="fp32", collision="auto", walls="bouzidi", lattice_speed=0.08,
-        peak_speed_m_s=None, ramp_s=None, steady_tolerance=1e-3, cycles=6, max_steps=100_000, snapshots=5,
-    )  # fmt: skip
+        density_kg_m3=1060.0,
+        viscosity_pa_s=3.5e-3,
+        inlets={"in": InletSettings(flow_ml_s, waveform, "developed")},
+        outlets=outlets,
+        backend="cpu",
+        precision="fp32",
+        collision="auto",
+        walls="bouzidi",
+        lattice_speed=0.08,
+        peak_speed_m_s=None,
+        ramp_s=None,
+        steady_tolerance=1e-3,
+        cycles=6,
+        max_steps=100_000,
+        snapshots=5,
+    )
     return replace(defaults, **changes)
 
 
@@ -394,12 +420,24 @@ def test_pressure_waveform_is_on_the_cap(tmp_path):
 BEHIND = WindkesselSettings()
 
 
-@pytest.mark.parametrize(("outlets", "message"), [
-    ({"*": OutletSettings(0.0, windkessel=BEHIND)}, r"pressure_mmhg 0, distal_pressure_mmhg 0 and a flow of 1.5 mL/s"),
-    ({"a": OutletSettings(90.0, flow_fraction=1.2), "b": OutletSettings(90.0)}, r"add up to 1.2, which leaves nothing"),
-    ({"a": OutletSettings(0.0, flow_fraction=0.3), "b": OutletSettings(0.0, flow_fraction=0.6)}, r"0.9, not 1"),
-    ({"*": OutletSettings(90.0, windkessel=WindkesselSettings(2, 1.0))}, r"elements 2 has no proximal_mmhg_s_ml \(1"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("outlets", "message"),
+    [
+        (
+            {"*": OutletSettings(0.0, windkessel=BEHIND)},
+            r"pressure_mmhg 0, distal_pressure_mmhg 0 and a flow of 1.5 mL/s",
+        ),
+        (
+            {"a": OutletSettings(90.0, flow_fraction=1.2), "b": OutletSettings(90.0)},
+            r"add up to 1.2, which leaves nothing",
+        ),
+        ({"a": OutletSettings(0.0, flow_fraction=0.3), "b": OutletSettings(0.0, flow_fraction=0.6)}, r"0.9, not 1"),
+        (
+            {"*": OutletSettings(90.0, windkessel=WindkesselSettings(2, 1.0))},
+            r"elements 2 has no proximal_mmhg_s_ml \(1",
+        ),
+    ],
+)
 def test_outlets_that_contradict_themselves_are_refused(outlets, message):
     with pytest.raises(StageError, match=message):
         planned(outlets)

@@ -40,8 +40,9 @@ def test_coarse_links_end_where_the_surface_is(seed):
     np.testing.assert_allclose(coarse.wall_link_q[~left_out], q[~left_out], atol=2e-6)
     assert left_out.mean() < 1e-3
     foot, velocity = (
-        coarse.points_mm(coarse.opening_link_node), VELOCITIES[coarse.opening_link_direction] * across @ unit,
-    )  # fmt: skip
+        coarse.points_mm(coarse.opening_link_node),
+        VELOCITIES[coarse.opening_link_direction] * across @ unit,
+    )
     cap = np.where(coarse.opening_link_opening == 1, 0.0, length * 0.7)
     np.testing.assert_allclose(coarse.opening_link_q, (cap - along(foot)) / velocity, atol=2e-6)
     middle = from_axis(foot + 0.7 * VELOCITIES[coarse.opening_link_direction])

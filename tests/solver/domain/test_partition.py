@@ -80,10 +80,13 @@ QUICK = "trt", "fp64"
 
 
 @pytest.mark.parametrize("walls", WALLS)
-@pytest.mark.parametrize(("collision", "precision"), [
-    pytest.param(*model, marks=[] if model == QUICK else [pytest.mark.slow])
-    for model in product(ON_D3Q19, ("fp64", "fp32"))
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("collision", "precision"),
+    [
+        pytest.param(*model, marks=[] if model == QUICK else [pytest.mark.slow])
+        for model in product(ON_D3Q19, ("fp64", "fp32"))
+    ],
+)
 def test_parts_of_any_shape_are_the_whole(collision, precision, walls):
     nodes, rng = random_cavern((9, 8, 7), 3), np.random.default_rng(1)
     lattice = build_lattice(nodes, collision, RATES, walls, precision, force=FORCE)

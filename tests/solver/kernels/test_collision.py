@@ -77,9 +77,15 @@ def test_a_force_drives_flow_between_plates_to_second_order(name, equilibrium):
     viscosity, heights, errors = 1 / 6, (8, 16), []
     for height in heights:
         lattice = build_lattice(
-            plates(height), name, relaxation_rates(1.0, 3 / 16), "half-way", "fp64", None,
-            (8 * viscosity * 0.01 / height**2, 0.0, 0.0), equilibrium=equilibrium,
-        )  # fmt: skip
+            plates(height),
+            name,
+            relaxation_rates(1.0, 3 / 16),
+            "half-way",
+            "fp64",
+            None,
+            (8 * viscosity * 0.01 / height**2, 0.0, 0.0),
+            equilibrium=equilibrium,
+        )
         driver = CpuDriver(lattice)
         driver.advance(np.zeros((60 * height**2, 0)))
         z = np.arange(height) - (height - 1) / 2

@@ -29,9 +29,13 @@ print(boundary_values[0], sum(control.stats.cache_hits.values()), sum(control.st
 def found_and_compiled(solver: Path, store: Path) -> tuple[int, int]:
     """How often a new process found a loop on disk, and how often it compiled it."""
     answer = subprocess.run(
-        [sys.executable, "-c", COUNT], cwd=solver.parent, env=os.environ | {"NUMBA_CACHE_DIR": str(store)},
-        capture_output=True, text=True, check=True,
-    )  # fmt: skip
+        [sys.executable, "-c", COUNT],
+        cwd=solver.parent,
+        env=os.environ | {"NUMBA_CACHE_DIR": str(store)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
     value, hits, misses = answer.stdout.split()
     assert float(value) == -(2.0**-30)
     return int(hits), int(misses)

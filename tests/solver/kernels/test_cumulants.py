@@ -31,9 +31,11 @@ def at_equilibrium(drho: float, u: tuple[float, ...], compressible: bool) -> NDA
 
 @settings(deadline=None)  # the first example compiles
 @given(
-    drho=st.floats(-0.1, 0.1), u=SPEEDS, tau=st.floats(0.5005, 2),
+    drho=st.floats(-0.1, 0.1),
+    u=SPEEDS,
+    tau=st.floats(0.5005, 2),
     equilibrium=st.sampled_from(("incompressible", "compressible")),
-)  # fmt: skip
+)
 def test_fluid_in_uniform_motion_stays_as_it_is(drho, u, tau, equilibrium):
     g = at_equilibrium(drho, u, equilibrium == "compressible")
     collide = make_collision("cumulant", np.float64, equilibrium, 27)

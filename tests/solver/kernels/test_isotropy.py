@@ -155,9 +155,13 @@ def test_flow_along_an_axis_knows_nothing_of_it():
 
 @pytest.mark.parametrize(
     ("changes", "acts"),
-    [({}, True), ({"precision": "fp16"}, False), ({"velocity_set": "D3Q19"}, False),
-     ({"patches": {"wall": PatchSettings((0.0, 0.0, 0.1), False)}}, False)],
-)  # fmt: skip
+    [
+        ({}, True),
+        ({"precision": "fp16"}, False),
+        ({"velocity_set": "D3Q19"}, False),
+        ({"patches": {"wall": PatchSettings((0.0, 0.0, 0.1), False)}}, False),
+    ],
+)
 def test_runs_on_d3q27_have_it_unless_walls_move_or_populations_are_fp16(changes, acts):
     nodes = replace(pipe((0, 0, 1), 5.3, 24, 0.2), patches=("wall",))
     wanted = settings(velocity_set="D3Q27", inlets={"in": InletSettings(0.3, None, "parabolic")})

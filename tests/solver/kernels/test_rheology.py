@@ -68,10 +68,16 @@ class Channel:
         rheology = make_rheology(self.model, parameters, TAU, 3 / 16)
         return CpuDriver(
             build_lattice(
-                plates(height), collision, relaxation_rates(TAU, 3 / 16), "half-way", "fp64", None, (force, 0, 0),
+                plates(height),
+                collision,
+                relaxation_rates(TAU, 3 / 16),
+                "half-way",
+                "fp64",
+                None,
+                (force, 0, 0),
                 rheology=rheology,
             )
-        )  # fmt: skip
+        )
 
     def error(self, height: int) -> float:
         """Relative L2 error of the velocity once it has become steady."""
@@ -131,9 +137,12 @@ def test_flow_between_plates_converges_at_second_order(name):
 @pytest.mark.parametrize("model", [model for model in MODELS if model != "bingham"])
 def test_viscosity_of_a_node_is_the_models_formula(model):
     parameters = {
-        "newtonian": (0.1,), "casson": (1e-5, 0.02, 1.0), "power-law": (0.01, 0.7),
-        "carreau-yasuda": (1.0, 0.02, 300.0, 0.64, 0.2), "herschel-bulkley": (1e-5, 0.01, 0.8, 500.0),
-    }[model]  # fmt: skip
+        "newtonian": (0.1,),
+        "casson": (1e-5, 0.02, 1.0),
+        "power-law": (0.01, 0.7),
+        "carreau-yasuda": (1.0, 0.02, 300.0, 0.64, 0.2),
+        "herschel-bulkley": (1e-5, 0.01, 0.8, 500.0),
+    }[model]
     viscosity, known = VISCOSITIES[model](np.float64, POWER), MODELS[model]
     rates = np.logspace(-12, -1, 23)
     wanted = known.viscosity(rates, **dict(zip(known.parameters, parameters, strict=True)))

@@ -46,10 +46,12 @@ def addresses_with_rest(addresses: np.ndarray, stride: int) -> np.ndarray:
 @pytest.mark.parametrize(
     "nodes",
     [
-        pipe((1, 2, 3), 5.3, 20), pipe((1, 2, 3), 5.3, 20).with_corners(), periodic_pipe((1, 1, 0), 4.2),
+        pipe((1, 2, 3), 5.3, 20),
+        pipe((1, 2, 3), 5.3, 20).with_corners(),
+        periodic_pipe((1, 1, 0), 4.2),
         periodic_box((5, 4, 3)),
     ],
-)  # fmt: skip
+)
 def test_runs_are_the_table_in_parts_too(nodes):
     """Of which the addresses in other parts lie behind the slots."""
     lattice = build_lattice(nodes, "trt", (1.0, 1.0))

@@ -89,9 +89,18 @@ def test_a_run_is_planned_and_laid_out_on_the_set_of_its_grid_reynolds_number():
 
 
 def driven(
-    nodes: Nodes, direction: tuple[int, int, int], q: int, tau: float, radius: float, speed: float, pairs: float,
-    collision: str = "projected", lambda_trt: float = 0.01, isotropic: bool = False, walls: str = "bouzidi",
-) -> tuple[NDArray, NDArray]:  # fmt: skip
+    nodes: Nodes,
+    direction: tuple[int, int, int],
+    q: int,
+    tau: float,
+    radius: float,
+    speed: float,
+    pairs: float,
+    collision: str = "projected",
+    lambda_trt: float = 0.01,
+    isotropic: bool = False,
+    walls: str = "bouzidi",
+) -> tuple[NDArray, NDArray]:
     """Speed along an endless pipe and r/R at each node: a force drives the flow from its parabola on, for so many times
     R^2/nu pairs of steps.
     """
@@ -109,9 +118,16 @@ def driven(
 
 
 def uneven(
-    nodes: Nodes, direction: tuple[int, int, int], q: int, tau: float, radius: float, speed: float,
-    collision: str = "projected", lambda_trt: float = 0.01, isotropic: bool = False,
-) -> float:  # fmt: skip
+    nodes: Nodes,
+    direction: tuple[int, int, int],
+    q: int,
+    tau: float,
+    radius: float,
+    speed: float,
+    collision: str = "projected",
+    lambda_trt: float = 0.01,
+    isotropic: bool = False,
+) -> float:
     """Rms of what depends on the angle, over the peak speed, of flow that a force drives, from the parabola on."""
     along, r = driven(nodes, direction, q, tau, radius, speed, 0.1, collision, lambda_trt, isotropic)
     fit = np.polynomial.Polynomial.fit(r**2, along, 4)

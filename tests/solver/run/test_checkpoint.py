@@ -255,8 +255,15 @@ def test_a_folder_that_cannot_be_written_is_reported(tmp_path):
 
 
 def start(folder: Path, wanted: SolveSettings, checkpoint: str = "checkpoint") -> subprocess.Popen[str]:
-    roles = {"nodes": "nodes.h5", "flow": "flow.vtkhdf", "monitor": "monitor.csv", "summary": "solve.json",
-             "provenance": "solve.provenance.json", "log": "solve.log", "checkpoint": checkpoint}  # fmt: skip
+    roles = {
+        "nodes": "nodes.h5",
+        "flow": "flow.vtkhdf",
+        "monitor": "monitor.csv",
+        "summary": "solve.json",
+        "provenance": "solve.provenance.json",
+        "log": "solve.log",
+        "checkpoint": checkpoint,
+    }
     options = [part for role, name in roles.items() for part in (f"--{role}", str(folder / name))]
     options += ["--checkpoint-minutes", "0.0001", "--settings", json.dumps(asdict(wanted))]
     environment = os.environ | {"NUMBA_NUM_THREADS": "1"}

@@ -183,9 +183,13 @@ def test_a_flow_that_diverges_does_not_with_what_is_advised(key, tmp_path):
 
 
 @given(
-    speed=st.floats(0.01, 0.17), ramp=st.none() | st.floats(0, 10), collision=st.sampled_from(("auto", "trt", "bgk")),
-    walls=st.sampled_from(("bouzidi", "cli")), reached=st.floats(0, 10), drho=st.none() | st.floats(0.3, 2),
-)  # fmt: skip
+    speed=st.floats(0.01, 0.17),
+    ramp=st.none() | st.floats(0, 10),
+    collision=st.sampled_from(("auto", "trt", "bgk")),
+    walls=st.sampled_from(("bouzidi", "cli")),
+    reached=st.floats(0, 10),
+    drho=st.none() | st.floats(0.3, 2),
+)
 @hypothesis_settings(deadline=None, max_examples=50)
 def test_advice_changes_something_names_it_and_is_empty_of_what_is_usual(speed, ramp, collision, walls, reached, drho):
     nodes = short_pipe()
@@ -205,8 +209,14 @@ def test_advice_changes_something_names_it_and_is_empty_of_what_is_usual(speed, 
 def test_the_stage_leaves_nothing_of_a_flow_that_diverged(tmp_path):
     nodes, wanted = too_fast()
     save(nodes, tmp_path / "nodes.h5")
-    roles = {"nodes": "nodes.h5", "flow": "flow.vtkhdf", "monitor": "monitor.csv", "summary": "solve.json",
-             "provenance": "p.json", "log": "solve.log"}  # fmt: skip
+    roles = {
+        "nodes": "nodes.h5",
+        "flow": "flow.vtkhdf",
+        "monitor": "monitor.csv",
+        "summary": "solve.json",
+        "provenance": "p.json",
+        "log": "solve.log",
+    }
     options = [part for role, name in roles.items() for part in (f"--{role}", str(tmp_path / name))]
     command = [sys.executable, "-m", "solver", *options, "--settings", json.dumps(asdict(wanted))]
     answer = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)

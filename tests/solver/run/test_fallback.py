@@ -108,9 +108,12 @@ def test_a_run_is_tried_a_few_times_at_most_and_never_twice_in_the_same_way(reac
 
 
 @given(
-    rung=st.integers(0, 3), since=st.integers(0, 10**6), peak=st.none() | st.floats(0.01, 10),
-    lattice=st.none() | st.floats(0.001, 0.17), past=st.lists(st.text(max_size=30), max_size=3),
-)  # fmt: skip
+    rung=st.integers(0, 3),
+    since=st.integers(0, 10**6),
+    peak=st.none() | st.floats(0.01, 10),
+    lattice=st.none() | st.floats(0.001, 0.17),
+    past=st.lists(st.text(max_size=30), max_size=3),
+)
 def test_an_attempt_comes_back_from_a_checkpoint(rung, since, peak, lattice, past):
     attempt = Attempt(rung, since, peak, lattice, tuple(past))
     assert Attempt.unpacked(attempt.packed()) == attempt

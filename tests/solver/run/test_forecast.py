@@ -174,9 +174,12 @@ def faked(free_bytes: float):
     card = SimpleNamespace(name="a card", MEMORY_CLOCK_RATE=1_000_000, GLOBAL_MEMORY_BUS_WIDTH=1024)
     context = SimpleNamespace(get_memory_info=lambda: (free_bytes, 2 * free_bytes))
     return SimpleNamespace(
-        is_available=lambda: True, get_current_device=lambda: card, current_context=lambda: context,
-        cuda_error=lambda: None, driver=SimpleNamespace(driver=SimpleNamespace(get_version=lambda: cuda.LEAST_CUDA)),
-    )  # fmt: skip
+        is_available=lambda: True,
+        get_current_device=lambda: card,
+        current_context=lambda: context,
+        cuda_error=lambda: None,
+        driver=SimpleNamespace(driver=SimpleNamespace(get_version=lambda: cuda.LEAST_CUDA)),
+    )
 
 
 def large_pipe() -> Nodes:

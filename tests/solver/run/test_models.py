@@ -67,9 +67,7 @@ def test_given_numbers_are_taken():
 
 
 @settings(deadline=None)  # the first example compiles
-@given(
-    shear=st.floats(1e-5, 0.05), tau=st.floats(0.502, 0.7), constant=st.floats(0.05, 0.3), onset=st.floats(0, 0.05)
-)  # fmt: skip
+@given(shear=st.floats(1e-5, 0.05), tau=st.floats(0.502, 0.7), constant=st.floats(0.05, 0.3), onset=st.floats(0, 0.05))
 def test_the_limiter_thickens_what_is_sheared_faster_than_its_onset_alone(shear, tau, constant, onset):
     """In a steady shear g the fixed point of the relaxation is tau + 3 C^2 (g - g_0), or tau below g_0."""
     numbers = make_rheology("newtonian", ((tau - 0.5) / 3,), tau, 0.1, constant, None, onset).numbers
@@ -86,7 +84,7 @@ def test_the_limiter_thickens_what_is_sheared_faster_than_its_onset_alone(shear,
 @settings(deadline=None, max_examples=10)
 @given(
     seed=st.integers(0, 2**32 - 1), tau=st.floats(0.501, 0.9), wanted=st.floats(0.51, 0.95), layers=st.integers(1, 8)
-)  # fmt: skip
+)
 def test_layers_at_outlets_reach_the_wanted_relaxation_and_no_other_opening(seed, tau, wanted, layers):
     rng = np.random.default_rng(seed)
     nodes = pipe(tuple(rng.standard_normal(3)), 3.3, 24, 0.5)

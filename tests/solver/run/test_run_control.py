@@ -77,9 +77,7 @@ def test_phase_averages_are_those_of_the_cycles_after_the_first(repeated, tmp_pa
     for k in range(3):
         np.testing.assert_allclose(flow.velocity_m_s(k), repeated[1].velocity_m_s(k), rtol=0, atol=0.01 * speed)
     np.testing.assert_allclose(flow.times_s, repeated[1].times_s)
-    np.testing.assert_allclose(
-        flow.velocity_mean_m_s(), repeated[1].velocity_mean_m_s(), rtol=0, atol=0.01 * speed
-    )  # fmt: skip
+    np.testing.assert_allclose(flow.velocity_mean_m_s(), repeated[1].velocity_mean_m_s(), rtol=0, atol=0.01 * speed)
 
 
 def of_snapshot(flow, step):

@@ -31,9 +31,12 @@ def stops(schedule: Schedule) -> list[int]:
 
 @hypothesis.settings(deadline=None, max_examples=30)
 @given(
-    rows=st.integers(1, 500), pairs=st.integers(1, 5), cycles=st.integers(1, 4), least=st.integers(1, 5),
+    rows=st.integers(1, 500),
+    pairs=st.integers(1, 5),
+    cycles=st.integers(1, 4),
+    least=st.integers(1, 5),
     phases=st.lists(st.floats(0.01, 1), min_size=1, max_size=5),
-)  # fmt: skip
+)
 def test_every_cycle_is_observed_in_the_same_phases(rows, pairs, cycles, least, phases):
     schedule = periodic(pairs, monitor_s=1 / rows, cycles=cycles, min_cycles=least, phases=phases, max_steps=10**7)
     cycle, places = schedule.cycle, stops(schedule)

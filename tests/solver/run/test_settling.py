@@ -27,18 +27,35 @@ VISCOUS = 20 * THROUGH
 def rows_of(energy: np.ndarray, change: np.ndarray, interval: int = INTERVAL) -> list[Row]:
     """Rows of a flow through one inlet and one outlet with a kinetic energy about 1 and changes of the velocity."""
     blank = Row(
-        step=0, time_s=0.0, max_speed_m_s=1.0, mach=0.1, max_drho=0.0, mean_speed_m_s=1.0, kinetic_energy_j=1.0,
-        density_drift=0.0, change=0.0, residual=0.0, balance=0.0, flow_ml_s=np.ones(2), pressure_pa=np.zeros(2),
+        step=0,
+        time_s=0.0,
+        max_speed_m_s=1.0,
+        mach=0.1,
+        max_drho=0.0,
+        mean_speed_m_s=1.0,
+        kinetic_energy_j=1.0,
+        density_drift=0.0,
+        change=0.0,
+        residual=0.0,
+        balance=0.0,
+        flow_ml_s=np.ones(2),
+        pressure_pa=np.zeros(2),
         backflow_ml_s=np.zeros(2),
-    )  # fmt: skip
+    )
     return [
         replace(
-            blank, step=(k + 1) * interval, time_s=(k + 1) * interval * 1e-4, kinetic_energy_j=e,
-            mean_speed_m_s=np.sqrt(e), max_speed_m_s=e**0.6, change=c, residual=c / interval * VISCOUS,
+            blank,
+            step=(k + 1) * interval,
+            time_s=(k + 1) * interval * 1e-4,
+            kinetic_energy_j=e,
+            mean_speed_m_s=np.sqrt(e),
+            max_speed_m_s=e**0.6,
+            change=c,
+            residual=c / interval * VISCOUS,
             pressure_pa=np.array((e, 0.0)),
         )
         for k, (e, c) in enumerate(zip(energy, change, strict=True))
-    ]  # fmt: skip
+    ]
 
 
 def watched(rows: list[Row], **changes) -> tuple[Watch, int | None, int | None]:

@@ -27,7 +27,7 @@ from solver.run.settings import (
     SolveSettings,
     WindkesselSettings,
     parse,
-)  # fmt: skip
+)
 from solver.run.solve import solve
 from solver.runtime.errors import StageError
 from solver.runtime.sources import ROOT
@@ -40,11 +40,23 @@ VISCOSITY, DENSITY = 3.5e-3, 1060.0
 
 def settings(**changes) -> SolveSettings:
     defaults = SolveSettings(
-        density_kg_m3=DENSITY, viscosity_pa_s=VISCOSITY, inlets={"in": InletSettings(0.1, None, "parabolic")},
-        outlets={"*": OutletSettings(0.0)}, backend="cpu", precision="fp32", collision="auto", walls="bouzidi",
-        lattice_speed=0.08, peak_speed_m_s=None, ramp_s=None, steady_tolerance=1e-3, cycles=3, max_steps=100_000,
-        snapshots=5, unsettled="report",
-    )  # fmt: skip
+        density_kg_m3=DENSITY,
+        viscosity_pa_s=VISCOSITY,
+        inlets={"in": InletSettings(0.1, None, "parabolic")},
+        outlets={"*": OutletSettings(0.0)},
+        backend="cpu",
+        precision="fp32",
+        collision="auto",
+        walls="bouzidi",
+        lattice_speed=0.08,
+        peak_speed_m_s=None,
+        ramp_s=None,
+        steady_tolerance=1e-3,
+        cycles=3,
+        max_steps=100_000,
+        snapshots=5,
+        unsettled="report",
+    )
     return replace(defaults, **changes)
 
 
@@ -219,13 +231,16 @@ def test_run_that_is_cut_short_is_marked_as_not_converged(tmp_path):
     assert "not converged: after 200 steps" in summary["warnings"][-1]
 
 
-@pytest.mark.parametrize(("changes", "message"), [
-    ({"inlets": {"neck": InletSettings(1.0, None, "plug")}}, "no inlet is called neck; there are in"),
-    ({"outlets": {"other": OutletSettings(0.0)}}, "no outlet is called other; there are out"),
-    ({"collision": "mrt"}, "unknown; known are auto, bgk"),
-    ({"inlets": {"in": InletSettings(None, "no.csv", "plug")}}, "no.csv: not a CSV table"),
-    ({"inlets": {"in": InletSettings(None, None, "plug")}}, "neither flow_ml_s nor waveform"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"inlets": {"neck": InletSettings(1.0, None, "plug")}}, "no inlet is called neck; there are in"),
+        ({"outlets": {"other": OutletSettings(0.0)}}, "no outlet is called other; there are out"),
+        ({"collision": "mrt"}, "unknown; known are auto, bgk"),
+        ({"inlets": {"in": InletSettings(None, "no.csv", "plug")}}, "no.csv: not a CSV table"),
+        ({"inlets": {"in": InletSettings(None, None, "plug")}}, "neither flow_ml_s nor waveform"),
+    ],
+)
 def test_conditions_that_do_not_fit_are_refused(changes, message):
     with pytest.raises(StageError, match=message):
         make_plan(pipe((0, 0, 1), 4.2, 12), settings(**changes))
@@ -241,10 +256,13 @@ def test_star_does_not_give_several_inlets_one_flow():
 def test_settings_are_those_of_the_case_file():
     flow = pytest.importorskip("pipeline.case.settings.flow")
     for ours, theirs in (
-        (SolveSettings, flow.SolveSettings), (InletSettings, flow.InletSettings), (OutletSettings, flow.OutletSettings),
-        (WindkesselSettings, flow.WindkesselSettings), (BloodSettings, flow.BloodSettings),
+        (SolveSettings, flow.SolveSettings),
+        (InletSettings, flow.InletSettings),
+        (OutletSettings, flow.OutletSettings),
+        (WindkesselSettings, flow.WindkesselSettings),
+        (BloodSettings, flow.BloodSettings),
         (PatchSettings, flow.PatchSettings),
-    ):  # fmt: skip
+    ):
         assert {field.name for field in fields(ours)} == theirs.model_fields.keys()
     values = flow.SolveSettings(inlets={"in": {"flow_ml_s": 1}}).model_dump(mode="json")
     assert parse(values).inlets["in"] == InletSettings(1.0, None, "developed")

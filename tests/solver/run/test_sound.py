@@ -228,9 +228,12 @@ def test_carotid_pulse_leaves_a_fork_whole(tmp_path):
     nodes = bifurcation(5.0, ((4.0, 40.0), (3.6, -40.0)), 5.0, np.eye(3), 0.4)
     given = {"*": OutletSettings(90.0, windkessel=WindkesselSettings(time_constant_s=0.6))}
     wanted = settings(
-        inlets={"in": InletSettings(3.0, str(file), "developed")}, outlets=given, cycles=8, periodic_tolerance=3e-3,
+        inlets={"in": InletSettings(3.0, str(file), "developed")},
+        outlets=given,
+        cycles=8,
+        periodic_tolerance=3e-3,
         max_steps=1_000_000,
-    )  # fmt: skip
+    )
     plan = make_plan(nodes, wanted)
     summary = solve(nodes, wanted, tmp_path / "f.vtkhdf", tmp_path / "m.csv", LOG)
     period_s = plan.period_s

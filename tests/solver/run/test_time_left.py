@@ -75,9 +75,7 @@ def test_steps_left_of_a_run_fall_as_it_goes(tmp_path):
         residual = [float(row["residual"]) for row in csv.DictReader(stream)]
     ramp = summary["numbers"]["ramp_s"] / summary["numbers"]["time_step_s"]
     rows = falling(residual)
-    left = np.array(
-        [settling(rows[: k + 1], summary["forecast"]["steps"], ramp, TOLERANCE) for k in range(len(rows))]
-    )  # fmt: skip
+    left = np.array([settling(rows[: k + 1], summary["forecast"]["steps"], ramp, TOLERANCE) for k in range(len(rows))])
     assert (np.diff(left) < 0.1 * summary["steps"]).all()
     truth = summary["steps"] - np.array([row.step for row in rows])
     assert (np.abs(left - truth) <= max(0.5 * summary["steps"], INTERVAL)).all()

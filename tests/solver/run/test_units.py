@@ -99,9 +99,7 @@ def test_expected_pressure_does_not_compress_the_lattice(pressure, speed, dx):
         assert (units, notes) == (free, other)
 
 
-@given(
-    period=st.floats(0.3, 2), rows=st.integers(1, 1000), speed=st.floats(1e-2, 2), pressure=st.floats(0, 1e3)
-)  # fmt: skip
+@given(period=st.floats(0.3, 2), rows=st.integers(1, 1000), speed=st.floats(1e-2, 2), pressure=st.floats(0, 1e3))
 def test_rows_of_the_monitor_divide_a_cycle_into_pairs_of_steps(period, rows, speed, pressure):
     units, _, _ = choose_units(2e-4, speed, 1060, 3.5e-3, 0.08, period, rows, pressure)
     pairs = period / units.dt_s / (2 * rows)

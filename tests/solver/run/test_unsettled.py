@@ -150,8 +150,10 @@ def test_report_and_row_of_an_unsteady_flow_say_so_first_and_pass(tmp_path):
     (folder / "indices.json").write_text(json.dumps(reported))
     page = make(folder, tmp_path / "report", still=False, without=("segmentation", "picture"))[0]
     words = " ".join(re.sub(r"<[^>]*>", "", page.partition("<body>")[2]).split())
-    assert words.startswith("The flow is unsteady though its conditions are steady: fields and numbers are those of its"
-                            f" mean. {FLUCTUATES.capitalize()}.")  # fmt: skip
+    assert words.startswith(
+        "The flow is unsteady though its conditions are steady: fields and numbers are those of its"
+        f" mean. {FLUCTUATES.capitalize()}."
+    )
     assert "<title>UNSTEADY · " in page
     assert "All checks passed, by the mean of an unsteady flow" in words
     row = cohort.row("a", "", indices() | {"unsteady": FLUCTUATES}, [])

@@ -39,9 +39,7 @@ def shedding(**changes) -> SolveSettings:
     """The force that keeps up the drag of a rod, with a coefficient of about 1.4, at that Reynolds number."""
     speed = REYNOLDS * VISCOSITY / DENSITY / (ACROSS * SPACING_MM * 1e-3)
     force = 0.7 * DENSITY * speed**2 * ACROSS / (SIDES[0] * SIDES[1] * SPACING_MM * 1e-3)
-    return settings(
-        inlets={}, force_n_m3=(force, 0.0, 0.0), peak_speed_m_s=1.5 * speed, unsettled="refuse", **changes
-    )  # fmt: skip
+    return settings(inlets={}, force_n_m3=(force, 0.0, 0.0), peak_speed_m_s=1.5 * speed, unsettled="refuse", **changes)
 
 
 @pytest.fixture(scope="module")
