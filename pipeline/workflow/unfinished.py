@@ -11,7 +11,8 @@ from typing import Any
 
 from pipeline.case.stages import SHARED
 from pipeline.workflow.outcome import outcome
-from pipeline.workflow.rules import Cases, search_path
+from pipeline.workflow.programs import search_path
+from pipeline.workflow.rules import Cases
 
 
 class Unfinished:

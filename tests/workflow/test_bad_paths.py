@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from pipeline.case.case_file import read_cohort
-from pipeline.workflow.rules import options
+from pipeline.workflow.programs import options
 from solver.runtime.errors import StageError
 from solver.runtime.sources import ROOT
 from tests.support.project_copy import copy_project

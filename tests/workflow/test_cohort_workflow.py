@@ -83,10 +83,10 @@ CONFIG = {
 def pristine(tmp_path_factory) -> Path:
     """A copy of the project with stand-ins for the stages, two cases and two scenarios."""
     project = copy_project(tmp_path_factory.mktemp("cohort") / "project")
-    text = (ROOT / "pipeline/workflow/rules.py").read_text()
+    text = (ROOT / "pipeline/workflow/programs.py").read_text()
     python = "shlex.quote(sys.executable)"
     assert python in text
-    (project / "pipeline/workflow/rules.py").write_text(text.replace(python, f'"{sys.executable} stand_in.py"'))
+    (project / "pipeline/workflow/programs.py").write_text(text.replace(python, f'"{sys.executable} stand_in.py"'))
     (project / "stand_in.py").write_text(STAND_IN)
     (project / "config/cohort.csv").write_text(TABLE)
     (project / "config/config.yaml").write_text(yaml.safe_dump(CONFIG, sort_keys=False))
