@@ -13,7 +13,7 @@ from vtkmodules.vtkIOXML import vtkXMLPolyDataReader
 
 from pipeline.files.mesh import Mesh, write_openings
 from pipeline.files.surface_file import read_surface_file
-from pipeline.geometry.branches import tree as tree_module
+from pipeline.geometry.branches import tree_tracing as tree_module
 from pipeline.geometry.branches.branch_files import read_lines
 from pipeline.geometry.branches.tree_tracing import trace_tree
 from pipeline.geometry.given_surface import GivenSurface
