@@ -11,7 +11,7 @@ from pipeline.dicom.listing import COLUMNS, listing
 from pipeline.stages.phantom import localizer
 from solver.runtime.errors import StageError
 from solver.runtime.sources import ROOT
-from tests.solver.backends.test_parts import two
+from tests.pipeline.dicom.test_parts import two
 from tests.support.dicom_files import SLICES, edit, noise, oblique, put, read, truncate, write
 from tests.support.dicom_writer import item
 

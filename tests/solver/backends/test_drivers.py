@@ -257,8 +257,10 @@ def compare(lattice: Lattice, naive: Naive, boundary_values: np.ndarray, drivers
             ("stress", fields.stress, pi[(0, 1, 2, 0, 0, 1), (0, 1, 2, 1, 2, 2)]),
             ("inflow", observe(driver, False).inflow, naive.entered),
         ):
+            # a sum over links, as the inflow, is rounded as it is large
+            scale = max(largest, np.abs(wanted).max(initial=0)) if name == "inflow" else largest
             np.testing.assert_allclose(
-                found, wanted, rtol=0, atol=TOLERANCE * largest, err_msg=f"{name} of {make.__name__}"
+                found, wanted, rtol=0, atol=TOLERANCE * scale, err_msg=f"{name} of {make.__name__}"
             )
 
 
