@@ -18,7 +18,8 @@ from types import CodeType
 from typing import Any
 
 from numba import config, njit
-from numba.core.caching import FunctionCache
+
+from solver.kernels.numba_internals import KernelCache, keep
 
 DIGITS = 24
 """Of the digest in the name of a loop."""
@@ -53,23 +54,6 @@ def made_of(function: Any, options: dict[str, Any]) -> str:
     return sha256(f"{source(folder)} {identity(function)} {options}".encode()).hexdigest()
 
 
-class BySource:
-    """Of a cache of Numba: keeps functions by their identity, how they are compiled, and the solver's source."""
-
-    _py_func: Any
-
-    def __init__(self, function: Any, options: dict[str, Any]) -> None:
-        super().__init__(function)  # type: ignore[call-arg]
-        self._options = options
-
-    def _index_key(self, signature: Any, codegen: Any) -> tuple[Any, ...]:
-        return signature, codegen.magic_tuple(), made_of(self._py_func, self._options)
-
-
-class KernelCache(BySource, FunctionCache):
-    """Where loops are kept that run on the CPU."""
-
-
 def cached_njit(**options: Any) -> Callable[[Any], Any]:
     """Decorator of loops: compile them for the CPU, and keep the machine code on disk.
 
@@ -77,10 +61,9 @@ def cached_njit(**options: Any) -> Callable[[Any], Any]:
     """
 
     def decorator(function: Any) -> Any:
-        function.__qualname__ += f"_{made_of(function, options)[:DIGITS]}"
+        digest = made_of(function, options)
+        function.__qualname__ += f"_{digest[:DIGITS]}"
         compiled = njit(error_model="numpy", **options)(function)
-        if not config.DISABLE_JIT:
-            compiled._cache = KernelCache(function, options)
-        return compiled
+        return compiled if config.DISABLE_JIT else keep(compiled, KernelCache(function, digest))
 
     return decorator

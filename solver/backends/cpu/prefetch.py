@@ -4,8 +4,9 @@
 from typing import Any
 
 from numba import types
-from numba.core import cgutils
 from numba.extending import intrinsic, overload
+
+from solver.kernels.numba_internals import cgutils
 
 
 def prefetch(array: Any, index: int) -> None:

@@ -15,15 +15,20 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numba import config, types
-from numba.core import cgutils
-from numba.core.cgutils import ir
-from numba.core.codegen import get_host_cpu_features
-from numba.core.datamodel import models, register_default
-from numba.core.imputils import lower_builtin
-from numba.core.typing.templates import AbstractTemplate, infer_global, signature
 from numba.extending import intrinsic
 
 from solver.kernels.node_physics import node_function
+from solver.kernels.numba_internals import (
+    AbstractTemplate,
+    cgutils,
+    get_host_cpu_features,
+    infer_global,
+    ir,
+    lower_builtin,
+    models,
+    register_default,
+    signature,
+)
 from solver.kernels.power import Parts, make_power
 from solver.kernels.rheology import Numbers, one_number
 from solver.kernels.storage import FP16_BITS, NATIVE, SCALE, make_access

@@ -16,7 +16,8 @@ from numba import config
 
 from solver.backends.cost import Device, update_bytes
 from solver.backends.cuda.device_lock import locked_device
-from solver.kernels.compilation import BySource
+from solver.kernels.compilation import made_of
+from solver.kernels.numba_internals import cuda_cache, ir, keep
 from solver.runtime.errors import StageError
 from solver.runtime.memory import available_bytes, gigabytes
 
@@ -61,17 +62,6 @@ def on_device(function: Any) -> Any:
     return FunctionType(python.__code__, python.__globals__, python.__name__, python.__defaults__, cells)
 
 
-@cache
-def _kernel_cache() -> Any:
-    """Where kernels are kept that run on a device."""
-    from numba.cuda.dispatcher import CUDACache
-
-    class KernelCache(BySource, CUDACache):
-        pass
-
-    return KernelCache
-
-
 def kernel(registers: int | None = None) -> Any:
     """Decorator of kernels, compiled once and kept, of at most so many registers a thread.
 
@@ -83,8 +73,8 @@ def kernel(registers: int | None = None) -> Any:
     def decorator(function: Any) -> Any:
         options = {"max_registers": registers} if registers else {}
         compiled = cuda.jit(**options)(function)
-        compiled._cache = _kernel_cache()(compiled.py_func, options)
-        return compiled
+        python = compiled.py_func
+        return keep(compiled, cuda_cache()(python, made_of(python, options)))
 
     return decorator
 
@@ -199,7 +189,6 @@ def prefetch(array: Any, index: int) -> None:
 def _instruct_to_prefetch() -> Any:
     """What that is on a device, in its own words: Numba has none for it."""
     from numba import types
-    from numba.core.cgutils import ir
     from numba.cuda.extending import intrinsic
 
     @intrinsic

@@ -1,0 +1,74 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What breaks when Numba changes what it does not document, and that one module alone uses that.
+
+- `FunctionCache`, `CUDACache`, `_index_key`, `_cache`: without them each run compiles its loops and kernels again.
+- `cgutils`, `ir`: without them nothing is prefetched, and there are no vectors.
+- The data model, templates and lowering: without them there are no vectors of nodes.
+- `get_host_cpu_features`: without it vectors are 32 bytes wide, and fp16 is converted in software.
+"""
+
+import ast
+
+import numpy as np
+import pytest
+from numba import config, njit
+
+from solver.kernels import numba_internals
+from solver.kernels.compilation import cached_njit
+from solver.runtime.sources import ROOT
+
+INTERNALS = "solver/kernels/numba_internals.py"
+DOCUMENTED = {"numba", "numba.extending", "numba.cuda", "numba.cuda.extending"}
+
+
+def imported(text: str) -> set[str]:
+    """Modules of Numba that a module imports."""
+    nodes = list(ast.walk(ast.parse(text)))
+    names = {alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names}
+    names |= {node.module or "" for node in nodes if isinstance(node, ast.ImportFrom)}
+    return {name for name in names if name.split(".")[0] == "numba"}
+
+
+def test_one_module_reaches_what_numba_does_not_document():
+    for room in ("solver", "pipeline", "validation"):
+        for file in (ROOT / room).rglob("*.py"):
+            if file.relative_to(ROOT).as_posix() == INTERNALS:
+                continue
+            text = file.read_text(encoding="utf-8")
+            assert imported(text) <= DOCUMENTED, file
+            assert "._cache" not in text, file
+
+
+def test_names_of_inner_modules_are_there():
+    for name in numba_internals.__all__:
+        assert hasattr(numba_internals, name), name
+    assert {"voidptr_t", "int32_t"} <= set(dir(numba_internals.cgutils))
+    assert "+" in numba_internals.get_host_cpu_features()
+
+
+@pytest.mark.skipif(config.DISABLE_JIT, reason="nothing is compiled")
+def test_a_loop_is_found_on_disk_by_its_digest(tmp_path, monkeypatch):
+    """A second dispatcher of the same function loads what the first compiled; one of another digest does not."""
+    monkeypatch.setattr(config, "CACHE_DIR", str(tmp_path))
+
+    def double(x):
+        return 2 * x
+
+    def compiled(digest: str):
+        return numba_internals.keep(njit(double), numba_internals.KernelCache(double, digest))
+
+    first, again, other = compiled("a"), compiled("a"), compiled("b")
+    for function, hits in ((first, 0), (again, 1), (other, 0)):
+        assert function(3) == 6
+        assert sum(function.stats.cache_hits.values()) == hits
+
+
+def test_a_kernel_keeps_its_results():
+    @cached_njit(cache=False)
+    def total(values):
+        found = 0.0
+        for value in values:
+            found += value
+        return found
+
+    assert total(np.arange(5.0)) == 10.0
