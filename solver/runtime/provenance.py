@@ -41,7 +41,6 @@ PACKAGES = (
     "matplotlib",
     "pillow",
     "plotly",
-    "rich",
     "snakemake",
 )
 """All that the project asks for (pyproject.toml), and what makes Numba's machine code."""
