@@ -36,7 +36,10 @@ RETIRED = {
 """Patterns of whole words, inside names too, and what stands for them."""
 
 ALLOWED = {
-    "magic": {"pipeline/files/volume_header.py", "solver/kernels/numba_internals.py"},  # file signatures, and Numba's own
+    "magic": {
+        "pipeline/files/volume_header.py",
+        "solver/kernels/numba_internals.py",
+    },  # file signatures, and Numba's own
     "twin": {  # of a half-edge
         "pipeline/geometry/surface/half_edges.py",
         "pipeline/geometry/surface/facets.py",
