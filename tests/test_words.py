@@ -39,7 +39,7 @@ ALLOWED = {
     "magic": {
         "pipeline/files/volume_header.py",
         "solver/kernels/numba_internals.py",
-    },  # file signatures, and Numba's own
+    },  # of files, and Numba's
     "twin": {  # of a half-edge
         "pipeline/geometry/surface/half_edges.py",
         "pipeline/geometry/surface/facets.py",

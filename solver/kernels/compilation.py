@@ -64,6 +64,6 @@ def cached_njit(**options: Any) -> Callable[[Any], Any]:
         digest = made_of(function, options)
         function.__qualname__ += f"_{digest[:DIGITS]}"
         compiled = njit(error_model="numpy", **options)(function)
-        return compiled if config.DISABLE_JIT else keep(compiled, KernelCache(function, digest))
+        return compiled if config.DISABLE_JIT else keep(compiled, KernelCache(function, lambda: digest))
 
     return decorator

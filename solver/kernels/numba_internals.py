@@ -5,6 +5,7 @@ A release of Numba may move any of them; tests/solver/kernels/test_numba_interna
 would be lost.
 """
 
+from collections.abc import Callable
 from functools import cache
 from typing import Any
 
@@ -34,15 +35,15 @@ __all__ = [
 
 class _ByContent:
     """Of a cache of Numba: finds what was compiled before by a digest that is given, instead of by a pickle of what a
-    function closes over.
+    function closes over. The digest is asked for when the function is compiled: all that it closes over is there then.
     """
 
-    def __init__(self, function: Any, digest: str) -> None:
+    def __init__(self, function: Any, digest: Callable[[], str]) -> None:
         super().__init__(function)  # type: ignore[call-arg]
         self._digest = digest
 
     def _index_key(self, signature: Any, codegen: Any) -> tuple[Any, ...]:
-        return signature, codegen.magic_tuple(), self._digest
+        return signature, codegen.magic_tuple(), self._digest()
 
 
 class KernelCache(_ByContent, FunctionCache):

@@ -7,7 +7,7 @@ import re
 import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import cache
+from functools import cache, partial
 from types import CellType, FunctionType
 from typing import Any
 
@@ -73,8 +73,7 @@ def kernel(registers: int | None = None) -> Any:
     def decorator(function: Any) -> Any:
         options = {"max_registers": registers} if registers else {}
         compiled = cuda.jit(**options)(function)
-        python = compiled.py_func
-        return keep(compiled, cuda_cache()(python, made_of(python, options)))
+        return keep(compiled, cuda_cache()(compiled.py_func, partial(made_of, compiled.py_func, options)))
 
     return decorator
 

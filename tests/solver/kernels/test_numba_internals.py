@@ -55,7 +55,7 @@ def test_a_loop_is_found_on_disk_by_its_digest(tmp_path, monkeypatch):
         return 2 * x
 
     def compiled(digest: str):
-        return numba_internals.keep(njit(double), numba_internals.KernelCache(double, digest))
+        return numba_internals.keep(njit(double), numba_internals.KernelCache(double, lambda: digest))
 
     first, again, other = compiled("a"), compiled("a"), compiled("b")
     for function, hits in ((first, 0), (again, 1), (other, 0)):
