@@ -49,6 +49,9 @@ _FIT = (
 _BALANCE = "own choice: 1 % of the inflow, and 5 %"
 LIMITS: Mapping[str, Limit] = {
     "volume cut off beyond the ends": Limit(MOST_LOST, 0.1, "own choice: the accuracy of a volume, and 10 %"),
+    "width of a closed end over that of the widest opening": Limit(
+        1, 100, "own choice: the main vessel is open; a person has to look, however wide it is"
+    ),
     "wall that the image's border cuts": Limit(0.0, 0.05, "own choice: none of the wall, and 5 %"),
     "places where the mask may have left the vessel": Limit(
         0, 100, "docs/validation/segmentation.md, leaks inside the image: a person has to look, whatever their number"
@@ -87,6 +90,7 @@ COARSE_ENOUGH = Limit(
 
 SHAPE = (
     "volume cut off beyond the ends",
+    "width of a closed end over that of the widest opening",
     "wall that the image's border cuts",
     "places where the mask may have left the vessel",
 )

@@ -105,17 +105,19 @@ def _peak_ml_s(inflow: Inflow) -> float:
     return max(inflow.peak_ml_s, -inflow.minimum_ml_s)
 
 
-def of_shape(quality: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Checks of what the surface lacks of the vessel; none where it was given.
+def of_shape(quality: Mapping[str, Any], openings: tuple[Opening, ...]) -> list[dict[str, Any]]:
+    """Checks of what the surface lacks of the vessel.
 
     Parameters
     ----------
     quality : of the surface, as in ``openings.json``.
+    openings : of it.
     """
-    if "cut_ends" not in quality:
-        return []
+    found = _of_closed_ends(quality, openings)
+    if "cut_ends" not in quality:  # of a given surface
+        return found
     share = share_lost(quality)
-    found = [trust.check("volume cut off beyond the ends", "%", share, loss_in_words(quality, share) if share else "")]
+    found += [trust.check("volume cut off beyond the ends", "%", share, loss_in_words(quality, share) if share else "")]
     shaved_mm2 = sum(each["area_mm2"] for each in quality["border"] if not each["opening"])
     words = (
         f"the border of the image cuts {shaved_mm2:.0f} mm2 off the side of the vessel, where the wall is flat now;"
@@ -123,6 +125,23 @@ def of_shape(quality: Mapping[str, Any]) -> list[dict[str, Any]]:
     )
     found.append(trust.check("wall that the image's border cuts", "%", shaved_mm2 / quality["wall_mm2"], words))
     return found
+
+
+def _of_closed_ends(quality: Mapping[str, Any], openings: tuple[Opening, ...]) -> list[dict[str, Any]]:
+    """The check of the widest end that was to be open and that no section can cut; none where there is no such end."""
+    uncut = [end for end in quality.get("closed_ends", ()) if "vessel_radius_mm" in end]
+    if not uncut:
+        return []
+    end = max(uncut, key=lambda end: float(end["vessel_radius_mm"]))
+    widest_mm = max(opening.radius_mm for opening in openings)
+    words = (
+        f"the end at {text_mm(end['place_mm'])} mm stays closed, for {end['why']}; the vessel before it has a radius of"
+        f" {end['vessel_radius_mm']:.3g} mm, the widest opening {widest_mm:.3g} mm, so that blood may enter through a"
+        " side branch. Lower surface.cut_roundness, repair the mask there (segment.lower, segment.cut_planes), or end"
+        " the image before that place (filter.region_mm)"
+    )
+    name = "width of a closed end over that of the widest opening"
+    return [trust.check(name, "", float(end["vessel_radius_mm"]) / widest_mm, words)]
 
 
 def of_lumen(segmentation: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -164,8 +183,9 @@ def plausibility(openings: tuple[Opening, ...], settings: PlausibilityInput) -> 
 
 def _compute(job: Job) -> None:
     settings = parse(PlausibilityInput, job.settings, "--settings")
-    judged = plausibility(read_openings(job.inputs["openings"]), settings)
-    judged["checks"] += of_shape(read_quality(job.inputs["openings"]))
+    openings = read_openings(job.inputs["openings"])
+    judged = plausibility(openings, settings)
+    judged["checks"] += of_shape(read_quality(job.inputs["openings"]), openings)
     if "segmentation" in job.inputs:
         judged["checks"] += of_lumen(json.loads(job.inputs["segmentation"].read_text(encoding="utf-8")))
     for check in judged["checks"]:

@@ -8,7 +8,7 @@ distinguished from the end of a tube by the radii along its branch.
 
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -288,11 +288,13 @@ class Ends:
     centreline : pruned.
     open : terminal branches that end as open tubes, without thin tails.
     closed : row of each other free end, unless it was a mere spur that ends no tube, and why it is no opening.
+    uncut_mm : by its row, the radius of the vessel at an end that was to be open, and that no section can cut.
     """
 
     centreline: Centreline
     open: list[Branch]
     closed: dict[int, str]
+    uncut_mm: dict[int, float] = field(default_factory=dict)
 
 
 def find_ends(

@@ -18,7 +18,7 @@ from pipeline.geometry.branches.border import (
 )
 from pipeline.geometry.branches.caps import describe
 from pipeline.geometry.branches.centreline import Ends
-from pipeline.geometry.branches.openings import Cut, place_cut
+from pipeline.geometry.branches.openings import Cut, place_cut, widest_mm
 from pipeline.geometry.branches.picture import Mark, Scene
 from pipeline.geometry.branches.side_branches import (
     WALL,
@@ -147,9 +147,13 @@ def name_openings(mesh: Mesh, settings: SurfaceSettings, log: logging.Logger) ->
 
 
 def closed_ends(found: Ends) -> list[dict[str, Any]]:
-    """Place of each end that stays closed, and why."""
-    points = found.centreline.points_mm
-    return [{"place_mm": points[row].tolist(), "why": why} for row, why in found.closed.items()]
+    """Place of each end that stays closed, and why; with the radius of the vessel where no section could be cut."""
+    points, uncut_mm = found.centreline.points_mm, found.uncut_mm
+    return [
+        {"place_mm": points[row].tolist(), "why": why}
+        | ({"vessel_radius_mm": uncut_mm[row]} if row in uncut_mm else {})
+        for row, why in found.closed.items()
+    ]
 
 
 def _place_cuts(field: Volume, found: Ends, cutting: Cutting, scene: Scene) -> list[Cut]:
@@ -165,7 +169,7 @@ def _place_cuts(field: Volume, found: Ends, cutting: Cutting, scene: Scene) -> l
         else:
             found.open.remove(end)
             why = f"no section is as large and round as those behind it, radius {end.end_radius_mm:.2f} mm"
-            found.closed[end.rows[0]] = why
+            found.closed[end.rows[0]], found.uncut_mm[end.rows[0]] = why, widest_mm(end)
     scene.mark_ends(found)
     _require_two([cut.centre_mm for cut in cuts], found, settings, cutting.remedy)
     return cuts

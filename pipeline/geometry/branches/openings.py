@@ -179,9 +179,13 @@ def place_cut(
 
 def _scales_mm(branch: Branch) -> list[float]:
     """Radii by which sections are placed: that of the end, and that of the vessel where it narrows all the way."""
-    own = branch.radius_mm[branch.way_mm <= branch.own_length_mm]
-    wide = float(own.max(initial=0.0))
+    wide = widest_mm(branch)
     return [branch.end_radius_mm] + ([wide] if wide > TAPERED * branch.end_radius_mm else [])
+
+
+def widest_mm(branch: Branch) -> float:
+    """Largest radius of what belongs to a branch."""
+    return float(branch.radius_mm[branch.way_mm <= branch.own_length_mm].max(initial=0.0))
 
 
 def _first_cut(

@@ -110,7 +110,7 @@ def test_a_side_that_the_border_shaves_off_is_wall_and_is_reported(seed):
     (contact,) = surface.quality["border"]
     assert not contact["opening"]
     assert contact["area_mm2"] == pytest.approx(np.count_nonzero(lumen.voxels[:, :, 0]))
-    ends, side = of_shape(surface.quality)
+    ends, side = of_shape(surface.quality, surface.openings)
     assert (ends["state"], ends["value"]) == ("good", 0)
     assert side["state"] != "good"
     assert side["value"] == pytest.approx(contact["area_mm2"] / surface.quality["wall_mm2"])
@@ -121,8 +121,9 @@ def test_a_volume_that_is_cut_off_beyond_an_end_is_a_failed_check_that_says_wher
     z, y, x = np.indices((140, 32, 32))
     inside = np.hypot(x - 16, y - 16) < np.interp(z, [72, 78], [4, 1.8])
     lumen = Volume((inside & (z > 8) & (z < 132)).astype(np.uint8), (1.0, 1.0, 1.0), (0.0, 0.0, 0.0), np.eye(3))
-    quality = extract(lumen).quality
-    (ends, _) = of_shape(quality)
+    surface = extract(lumen)
+    quality = surface.quality
+    (ends, _) = of_shape(quality, surface.openings)
     assert ends["state"] != "good"
     assert ends["value"] > 0.05
     assert ends["value"] == pytest.approx(share_lost(quality))

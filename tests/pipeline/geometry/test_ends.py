@@ -13,9 +13,11 @@ from matplotlib.image import imread
 
 from pipeline.case.settings.geometry import OpeningSettings, SurfaceSettings
 from pipeline.files.volume import Volume
+from pipeline.geometry.branches import ends
 from pipeline.geometry.branches.openings import Cut
 from pipeline.geometry.surface.clip import ClipError, check_closed, cut_end
 from pipeline.geometry.surface.isosurface import smooth_field, zero_surface
+from pipeline.stages.plausibility import of_shape
 from pipeline.stages.surface import extract_surface
 from solver.runtime.errors import StageError
 from solver.runtime.sources import ROOT
@@ -188,6 +190,24 @@ def picture_of(error: StageError, path: Path) -> np.ndarray:
     assert error.picture is not None
     path.write_bytes(error.picture)
     return imread(path)
+
+
+def test_a_main_vessel_that_cannot_be_cut_is_a_failed_check(monkeypatch):
+    """Blood would enter through a side branch, which is the widest opening that is left."""
+    real = ends.place_cut
+
+    def but_for_the_parent(field, centreline, branch, *limits):
+        near = np.linalg.norm(centreline.points_mm[branch.rows[0]] - FORK["parent"][0][0]) < 8
+        return None if near else real(field, centreline, branch, *limits)
+
+    whole = extract(fork(seed=1))
+    assert not [check for check in of_shape(whole.quality, whole.openings) if "closed end" in check["name"]]
+    monkeypatch.setattr(ends, "place_cut", but_for_the_parent)
+    surface = extract(fork(seed=1))
+    (check,) = (each for each in of_shape(surface.quality, surface.openings) if "closed end" in each["name"])
+    assert check["state"] == "reservation"
+    assert check["value"] == pytest.approx(FORK["parent"][1] / FORK["large"][1], rel=0.1)
+    assert "blood may enter through a side branch" in check["advice"]
 
 
 def cuts_through(place: tuple[float, float, float]):
