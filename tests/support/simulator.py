@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Programs that run on the simulator of CUDA."""
+"""Programs that run on the simulator of CUDA, or without compilation."""
 
 import os
 import subprocess
@@ -49,17 +49,19 @@ def wait_in_turn() -> None:
 
 
 def simulated(program: str, *arguments: str) -> None:
-    """Run a program on the simulator, in a process of its own, which must end well.
-
-    All of it is interpreted, the CPU's loops as well: to compile them would take longer than all else, a quarter of a
-    minute a model. Compiled loops are compared with reference solvers elsewhere, as in test_simulation.py and
-    test_drivers.py.
+    """Run a program on the simulator, in a process of its own, which must end well; the CPU's loops are interpreted,
+    too.
     """
-    environment = os.environ | {
-        "NUMBA_ENABLE_CUDASIM": "1",
-        "NUMBA_DISABLE_JIT": "1",
-        "PYTHONPATH": str(ROOT),
-    }
-    command = [sys.executable, "-c", BEGIN + program, *arguments]
+    interpreted(BEGIN + program, *arguments, NUMBA_ENABLE_CUDASIM="1")
+
+
+def interpreted(program: str, *arguments: str, **environment: str) -> None:
+    """Run a program without compiling any loop, in a process of its own, which must end well.
+
+    To compile them takes longer than all else on some hundred nodes, a quarter of a minute a model. Compiled loops are
+    compared with reference solvers elsewhere, as in test_simulation.py and test_drivers.py.
+    """
+    environment = os.environ | {"NUMBA_DISABLE_JIT": "1", "PYTHONPATH": str(ROOT)} | environment
+    command = [sys.executable, "-c", program, *arguments]
     answer = subprocess.run(command, check=False, env=environment, capture_output=True, text=True)
     assert answer.returncode == 0, answer.stderr
