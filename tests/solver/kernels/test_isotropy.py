@@ -155,7 +155,7 @@ def jet(direction, isotropic: bool, grid_reynolds: float) -> tuple[float, NDArra
     return float(np.sqrt(np.mean((along[near] - fit(shape)) ** 2))) / speed, along
 
 
-@pytest.mark.parametrize("direction", [(1, 1, 0), (1, 2, 3)])
+@pytest.mark.parametrize("direction", [(1, 1, 0), pytest.param((1, 2, 3), marks=pytest.mark.slow)])  # a longer period
 def test_a_jet_askew_to_the_axes_stays_round(direction):
     """At a grid Reynolds number of 60: 4.0 and 2.3 % without, 0.2 and 0.3 % with the force."""
     with_it, without = (jet(direction, isotropic, 60.0)[0] for isotropic in (True, False))
