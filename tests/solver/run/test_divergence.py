@@ -159,7 +159,7 @@ def too_coarse() -> tuple[Nodes, SolveSettings]:
 
 
 REAL = {"peak_speed_m_s": too_fast, "collision": too_coarse}
-"""Flows that diverge by themselves, by what is advised against it; with a model that other tests have compiled."""
+"""Flows that diverge by themselves, by what is advised against it; both with one model, to compile one alone."""
 
 
 def failed(nodes: Nodes, wanted: SolveSettings, folder) -> DivergenceError | None:
