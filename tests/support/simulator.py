@@ -1,25 +1,67 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Programs that run on the simulator of CUDA."""
+"""Programs that run on the simulator of CUDA, or without compilation."""
 
 import os
 import subprocess
 import sys
+import time
+from typing import Any
+
+import numpy as np
 
 from solver.runtime.sources import ROOT
 
+BEGIN = """
+from solver.backends.cuda import device
+from tests.support.simulator import wait_in_turn
+device.SUM_THREADS = 64
+wait_in_turn()
+"""
+"""Each thread of a block is one of Python: of the 256 that add up on a device most would only wait for the others."""
+
+
+def wait_in_turn() -> None:
+    """Let the simulator wait for one thread of a block after the other.
+
+    Its own loop asks all of them again and again whether they have come to a barrier, and keeps the interpreter from
+    them meanwhile: nine tenths of the time of a lattice of some dozen nodes.
+    """
+    from numba.cuda.simulator.kernel import BlockManager, BlockThread
+
+    def run(self: Any, grid_point: tuple[int, ...], *arguments: Any) -> None:
+        points = np.ndindex(*self._block_dim)
+        work = [BlockThread(lambda: self._f(*arguments), self, grid_point, point, self._debug) for point in points]
+        for thread in work:
+            thread.start()
+        alive = work
+        while alive:
+            for thread in alive:
+                while thread.is_alive() and not thread.syncthreads_blocked:
+                    time.sleep(0)
+                if thread.exception:
+                    raise thread.exception[0].with_traceback(thread.exception[1])
+            alive = [thread for thread in alive if thread.is_alive()]
+            for thread in alive:
+                thread.syncthreads_blocked = False
+                thread.syncthreads_event.set()
+
+    BlockManager.run = run
+
 
 def simulated(program: str, *arguments: str) -> None:
-    """Run a program on the simulator, in a process of its own, which must end well.
-
-    All of it is interpreted, the CPU's loops as well: to compile them would take longer than all else, a quarter of a
-    minute a model. Compiled loops are compared with reference solvers elsewhere, as in test_simulation.py and
-    test_drivers.py.
+    """Run a program on the simulator, in a process of its own, which must end well; the CPU's loops are interpreted,
+    too.
     """
-    environment = os.environ | {
-        "NUMBA_ENABLE_CUDASIM": "1",
-        "NUMBA_DISABLE_JIT": "1",
-        "PYTHONPATH": str(ROOT),
-    }
+    interpreted(BEGIN + program, *arguments, NUMBA_ENABLE_CUDASIM="1")
+
+
+def interpreted(program: str, *arguments: str, **environment: str) -> None:
+    """Run a program without compiling any loop, in a process of its own, which must end well.
+
+    To compile them takes longer than all else on some hundred nodes, a quarter of a minute a model. Compiled loops are
+    compared with reference solvers elsewhere, as in test_simulation.py and test_drivers.py.
+    """
+    environment = os.environ | {"NUMBA_DISABLE_JIT": "1", "PYTHONPATH": str(ROOT)} | environment
     command = [sys.executable, "-c", program, *arguments]
     answer = subprocess.run(command, check=False, env=environment, capture_output=True, text=True)
     assert answer.returncode == 0, answer.stderr

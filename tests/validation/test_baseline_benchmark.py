@@ -23,7 +23,7 @@ SETTINGS = {
     "density_kg_m3": 1000,
     "viscosity_pa_s": 1e-3,
     "patches": {"lid": {"velocity_m_s": [0.01, 0, 0]}},
-    "collision": "bgk",
+    "collision": "trt",  # which other tests have compiled
     "lattice_speed": 0.05,
 }
 

@@ -44,8 +44,11 @@ def stages_of(folder: Path) -> list[str]:
     return [record["stage"] for record in sorted(records, key=lambda record: record["started"])]
 
 
+# Quick tests kill the solver (test_workflow.py, with the same results in the end), Snakemake (test_recovery.py), and
+# both while two cases are at work (test_cohort_workflow.py).
+@pytest.mark.slow
 @pytest.mark.timeout(3600)
-@pytest.mark.parametrize(("case", "kills"), [("tiny", 1), pytest.param("demo", 30, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(("case", "kills"), [("tiny", 1), ("demo", 30)])
 def test_killed_at_random_moments_the_workflow_finishes_with_the_results_of_a_run_that_was_not(project, case, kills):
     whole = start(project, case)
     errors = whole.communicate(timeout=900)[1]

@@ -12,6 +12,7 @@ from solver.backends.subdomains import SubdomainsDriver
 from solver.kernels.storage import SCALE
 from solver.kernels.velocity_sets import velocity_set
 from tests.support.geometries import pipe, random_cavern
+from tests.support.simulator import interpreted
 from validation import textbook
 
 RATES = (1 / 0.7, 1.2)
@@ -70,8 +71,23 @@ def test_fields_are_those_that_were_given_and_shifted_to():
     assert_fields(driver.fields(), after, 1e-5)
 
 
+PARTS = """
+from tests.solver.backends.test_beginning import require_parts_of_the_whole
+require_parts_of_the_whole()
+"""
+
+
 def test_parts_begin_as_the_whole_does_and_go_on_so():
     """With links along corners, of which every kind of links has some."""
+    interpreted(PARTS)
+
+
+@pytest.mark.slow
+def test_compiled_parts_begin_as_the_whole_does_and_go_on_so():
+    require_parts_of_the_whole()
+
+
+def require_parts_of_the_whole():
     nodes = pipe((1, 2, 3), 3.2, 12).with_corners()
     part = (nodes.position[:, 2] > np.median(nodes.position[:, 2])).astype(np.int16)
     lattice = build_lattice(nodes, "trt", RATES)

@@ -117,7 +117,16 @@ def test_fp16_numbers_are_those_that_numbers_are_read_and_written_as():
     assert np.array_equal(stored, np.array([fp32_to_fp16(each) for each in scaled], np.uint16))
 
 
-@pytest.mark.parametrize(("precision", "blood"), [("fp32", True), ("fp64", False), ("fp16", False)])
+# Each precision compiles two models, of vectors and of single nodes; that vectors of doubles and of halves compute as
+# numbers do is tested above.
+@pytest.mark.parametrize(
+    ("precision", "blood"),
+    [
+        ("fp32", True),
+        pytest.param("fp64", False, marks=pytest.mark.slow),
+        pytest.param("fp16", False, marks=pytest.mark.slow),
+    ],
+)
 def test_steps_in_vectors_are_those_of_one_node_at_a_time(precision, blood, monkeypatch):
     """Runs longer and shorter than vectors, more rests of them than the buffer holds, and a last vector of padding."""
     nodes = pipe((7, 1, 1), 6.4, 60)

@@ -18,9 +18,9 @@ from solver.kernels.rheology import make_rheology
 from solver.run.plan import make_plan
 from solver.run.settings import InletSettings, PatchSettings
 from solver.run.setup import lay_out
-from tests.solver.backends.test_cuda import simulated
 from tests.solver.run.test_simulation import settings
 from tests.support.geometries import periodic_box, periodic_pipe, pipe, pipe_radius, random_cavern
+from tests.support.simulator import interpreted, simulated
 
 TAU, EVERY = 0.52, 2 * PAIRS
 
@@ -78,8 +78,11 @@ def forces(nodes: Nodes, velocity: NDArray, share: NDArray | float) -> NDArray:
     return np.array([[slope(n, a) for n in range(nodes.count)] for a in range(3)])
 
 
-@pytest.mark.parametrize("varying", [False, True])
-@pytest.mark.parametrize("nodes", [periodic_box((5, 6, 4)), random_cavern((7, 6, 5), 3)], ids=["box", "cavern"])
+BOXES = {"box": periodic_box((5, 6, 4)), "cavern": random_cavern((7, 6, 5), 3)}
+
+
+@pytest.mark.parametrize("varying", [False, pytest.param(True, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("nodes", BOXES.values(), ids=BOXES)
 def test_momentum_is_that_of_the_force_in_two_steps(nodes, varying):
     """Of the velocity at which it is found, to round-off; the density stays as it is."""
     rheology = make_rheology("power-law", (0.02, 0.6), TAU, 0.01, 0.1) if varying else None
@@ -97,6 +100,18 @@ def test_momentum_is_that_of_the_force_in_two_steps(nodes, varying):
     assert np.abs(momentum).max() > 1e-4
     if all(nodes.periodic):
         np.testing.assert_allclose((after.velocity - before.velocity).sum(axis=1), 0, atol=1e-13)
+
+
+VARYING = """
+from tests.solver.kernels.test_isotropy import BOXES, test_momentum_is_that_of_the_force_in_two_steps as require
+for nodes in BOXES.values():
+    require(nodes, True)
+"""
+
+
+def test_momentum_of_fluid_whose_viscosity_varies_is_that_of_the_force_in_two_steps():
+    """Interpreted: no other test has this model, and to compile it would take 16 s."""
+    interpreted(VARYING)
 
 
 def test_it_is_found_once_in_so_many_steps_however_they_are_asked_for():
@@ -140,7 +155,7 @@ def jet(direction, isotropic: bool, grid_reynolds: float) -> tuple[float, NDArra
     return float(np.sqrt(np.mean((along[near] - fit(shape)) ** 2))) / speed, along
 
 
-@pytest.mark.parametrize("direction", [(1, 1, 0), (1, 2, 3)])
+@pytest.mark.parametrize("direction", [(1, 1, 0), pytest.param((1, 2, 3), marks=pytest.mark.slow)])  # a longer period
 def test_a_jet_askew_to_the_axes_stays_round(direction):
     """At a grid Reynolds number of 60: 4.0 and 2.3 % without, 0.2 and 0.3 % with the force."""
     with_it, without = (jet(direction, isotropic, 60.0)[0] for isotropic in (True, False))

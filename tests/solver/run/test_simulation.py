@@ -60,8 +60,11 @@ def settings(**changes) -> SolveSettings:
     return replace(defaults, **changes)
 
 
+# Each collision is compiled; test_drivers.py has all of them against the textbook, interpreted.
 @pytest.mark.parametrize("walls", WALLS)
-@pytest.mark.parametrize("collision", ON_D3Q19)
+@pytest.mark.parametrize(
+    "collision", [pytest.param(name, marks=() if name == "trt" else pytest.mark.slow) for name in ON_D3Q19]
+)
 def test_in_place_streaming_is_two_lattice_streaming(collision, walls):
     nodes, rng = random_cavern((7, 6, 5), 3), np.random.default_rng(0)
     force, rates, steps = (1e-5, 2e-5, -1e-5), relaxation_rates(0.7, 0.1), 30
