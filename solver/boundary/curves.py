@@ -73,19 +73,21 @@ class Series:
 
     @property
     def extremes(self) -> tuple[float, float]:
-        """Least and largest value: of many samples, moved up to the top by Newton's method."""
+        """Least and largest value: every top of many samples is moved up by Newton's method, since of two that are
+        nearly as high the lower sample may belong to the higher one.
+        """
         if not self.harmonics:
             return self.mean, self.mean
         angle = 2 * np.pi * np.arange(count := SAMPLES_PER_HARMONIC * self.harmonics) / count
-        values = self._of_angle(angle, 0)
         found = []
-        for k in (np.argmin(values), np.argmax(values)):
-            top = angle[[k]]
+        for sign in (-1.0, 1.0):
+            height = sign * self._of_angle(angle, 0)
+            tops = angle[(height >= np.roll(height, 1)) & (height >= np.roll(height, -1))]
             for _ in range(4):
-                slope, bend = self._of_angle(top, 1), self._of_angle(top, 2)
-                top = top - np.divide(slope, bend, out=np.zeros(1), where=bend != 0)
-            found.append(float(self._of_angle(top, 0)[0]))
-        return min(found[0], float(values.min())), max(found[1], float(values.max()))
+                slope, bend = self._of_angle(tops, 1), self._of_angle(tops, 2)
+                tops = tops - np.divide(slope, bend, out=np.zeros_like(slope), where=bend != 0)
+            found.append(sign * float(max(height.max(), (sign * self._of_angle(tops, 0)).max())))
+        return found[0], found[1]
 
     def at(self, time_s: Reals) -> Reals:
         """Value at times, of their shape."""
