@@ -61,8 +61,8 @@ def unfinished_row(run: str, stage: str, message: str) -> Row:
     stage : that ended it.
     message : of that stage.
     """
-    none, unknown = dict.fromkeys(column.key for column in COLUMNS), dict.fromkeys((c.key for c in COLUMNS), "")
-    return Row(run, "", [], [], none, unknown, [], stage, message)
+    keys = [column.key for column in COLUMNS]
+    return Row(run, "", [], [], dict.fromkeys(keys), dict.fromkeys(keys, ""), [], stage, message)
 
 
 def table(rows: list[Row]) -> str:

@@ -20,6 +20,8 @@ STEP_RADII = 0.2
 """Distance of neighbouring sections."""
 REACH_RADII = 3.0
 """Sections start this far outside the free end of the skeleton."""
+MOST_EXTENSIONS = 2
+"""Times that they start so much farther outside where the lumen goes on there: it frays over 4 radii, not more."""
 DEPTH_RADII = 8.0
 """Sections end this far inside it, or where the branch ends."""
 TUBE_SECTIONS = 8
@@ -169,10 +171,8 @@ def place_cut(
     limits = _Limits(cut_radii, cut_roundness, np.pi * least_radius_mm**2)
     for radius in _scales_mm(branch):
         axis = _to_the_tip(field, _axis_of_branch(centreline, branch, radius, STEP_RADII * radius), radius)
-        cut, axis = _first_cut(field, axis, radius, limits)
-        if cut:
-            cut, _ = _first_cut(field, axis, radius, limits)  # along the axis that the first cut has repaired
-        if cut:
+        rough, axis = _first_cut(field, axis, radius, limits)
+        if rough and (cut := _first_cut(field, axis, radius, limits)[0]):  # along the axis that the rough one repaired
             return cut
     return None
 
@@ -219,7 +219,7 @@ def _axis_of_branch(centreline: Centreline, branch: Branch, radius: float, step:
 def _to_the_tip(field: Volume, axis: NDArray[np.float64], radius: float) -> NDArray[np.float64]:
     """An axis that begins outside the lumen: where this frays the skeleton may end far inside."""
     step = np.linalg.norm(axis[1] - axis[0])
-    for _ in range(int(FRAYED_RADII / REACH_RADII) + 1):
+    for _ in range(MOST_EXTENSIONS):
         if not _section(field, axis[0], axis[1] - axis[0], radius).area_mm2:
             break
         axis = _extended(axis, axis[0] - axis[1], int(REACH_RADII / STEP_RADII), float(step))
