@@ -22,6 +22,7 @@ from solver.domain import nodes as node_files
 from solver.run.flow_file import FlowWriter
 from solver.runtime.provenance import Job
 from tests.support.analytic_pipe import Pipe
+from tests.support.postprocess_files import INPUTS, OUTPUTS
 
 PNG = bytes.fromhex(
     "89504e470d0a1a0a0000000d49484452000000010000000108000000003a7e9b550000000a49444154789c6360000000020001"
@@ -103,20 +104,11 @@ def leave(folder: Path) -> Path:
             {"stage": "load", "seconds": 1.25, "peak_memory_mb": 100, "settings": {"series": None}, "versions": {}}
         )
     )
-    names = ("nodes.h5", "flow.vtkhdf", "surface.vtp", "openings.json", "monitor.csv", "solve.json", "centreline.vtp")
-    roles = ("nodes", "flow", "surface", "openings", "monitor", "summary", "centreline")
-    made = {
-        "wall": "wall.vtp",
-        "wall-over-time": "wall_over_time.vtkhdf",
-        "statistics": "flow_statistics.vtkhdf",
-        "indices": "indices.json",
-        "indices-table": "indices.csv",
-        "openings-table": "openings.csv",
-        "along": "centreline_flow.vtp",
-        "along-table": "centreline_flow.csv",
-    }
-    outputs = {role: folder / name for role, name in made.items()}
-    postprocess(job("postprocess", {r: folder / n for r, n in zip(roles, names, strict=True)}, outputs, {}))
+    given, outputs = (
+        {role: folder / name for role, name in files.items()}
+        for files in (INPUTS | {"centreline": "centreline.vtp"}, OUTPUTS)
+    )
+    postprocess(job("postprocess", given, outputs, {}))
     return folder
 
 

@@ -16,6 +16,7 @@ from solver.domain import nodes as node_files
 from solver.run.flow_file import FlowStatistics, FlowWriter, read_flow, steady_statistics
 from solver.runtime.sources import ROOT
 from tests.support.analytic_pipe import Pipe
+from tests.support.postprocess_files import INPUTS, OUTPUTS
 
 FACTORS = (0.5, 1.5, 1.0, 0.2)
 MEAN, SQUARES = np.mean(FACTORS), np.mean(np.square(FACTORS))
@@ -58,23 +59,7 @@ def case(tmp_path_factory):
         "openings": {"inlet": {}, "outlet": {}},
     }
     (folder / "solve.json").write_text(json.dumps(summary))
-    files = {
-        "nodes": "nodes.h5",
-        "flow": "flow.vtkhdf",
-        "surface": "surface.vtp",
-        "openings": "openings.json",
-        "monitor": "monitor.csv",
-        "summary": "solve.json",
-        "wall": "wall.vtp",
-        "wall-over-time": "wall_over_time.vtkhdf",
-        "statistics": "flow_statistics.vtkhdf",
-        "indices": "indices.json",
-        "indices-table": "indices.csv",
-        "openings-table": "openings.csv",
-        "along": "centreline_flow.vtp",
-        "along-table": "centreline_flow.csv",
-        "provenance": "postprocess.provenance.json",
-    }
+    files = INPUTS | OUTPUTS | {"provenance": "postprocess.provenance.json"}
     command = [sys.executable, "-m", "pipeline.stages.postprocess"]
     for role, name in files.items():
         command += [f"--{role}", str(folder / name)]

@@ -26,6 +26,7 @@ from solver.run.flow_file import FlowWriter
 from solver.runtime.errors import StageError
 from solver.runtime.sources import ROOT
 from tests.support.analytic_pipe import Pipe
+from tests.support.postprocess_files import INPUTS
 
 DIRECTIONS = [(1, 0, 0), (1, 1, 0), (2, 3, 6), (0.3, -0.8, 0.5)]
 
@@ -329,14 +330,6 @@ def test_command_line_writes_the_same_bytes_twice(tmp_path):
     (tmp_path / "solve.json").write_text(json.dumps(summary()))
     flow = pipe.flow_ml_s
     (tmp_path / "monitor.csv").write_text(f"time_s,flow_ml_s:inlet,flow_ml_s:outlet\n1.0,{flow},{flow}\n")
-    inputs = {
-        "nodes": "nodes.h5",
-        "flow": "flow.vtkhdf",
-        "surface": "surface.vtp",
-        "openings": "openings.json",
-        "monitor": "monitor.csv",
-        "summary": "solve.json",
-    }
     written = []
     for run_name in ("first", "second"):
         outputs = {
@@ -350,7 +343,7 @@ def test_command_line_writes_the_same_bytes_twice(tmp_path):
             "wall-over-time": f"{run_name}.w.vtkhdf",
             "statistics": f"{run_name}.s.vtkhdf",
         }
-        options = [part for role, name in (inputs | outputs).items() for part in (f"--{role}", str(tmp_path / name))]
+        options = [part for role, name in (INPUTS | outputs).items() for part in (f"--{role}", str(tmp_path / name))]
         subprocess.run([sys.executable, "-m", "pipeline.stages.postprocess", *options], cwd=ROOT, check=True)
         written.append([(tmp_path / name).read_bytes() for role, name in outputs.items() if role != "provenance"])
     assert written[0] == written[1]
