@@ -77,7 +77,7 @@ class Simulation:
     start: Start = field(default_factory=Start)
 
     def __post_init__(self) -> None:
-        self.monitor = Monitor(self.nodes, self.plan, self.settings.steady_tolerance)
+        self.monitor = Monitor(self.nodes, self.plan, self.settings.steady_tolerance, self.settings.precision)
         self.step = 0
         self.seconds = 0.0
         self.bytes = 0

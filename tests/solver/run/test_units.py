@@ -111,7 +111,7 @@ def test_under_resolved_flow_is_named_with_the_spacing_that_would_do():
     _, _, warnings = choose_units(1e-3, 1.0, 1000, 3.3e-3, 0.1)
     assert "grid Reynolds number 303 is above 150" in warnings[0]
     assert "0.5 mm" in warnings[0]
-    assert "tau 0.5010 is below 0.505" in warnings[1]
+    assert len(warnings) == 1
 
 
 def test_compressible_lattice_speed_is_refused():
