@@ -17,7 +17,7 @@ Where that pressure follows from the flow, :class:`OutletFeedback`, it is found 
 the last.
 """
 
-from collections.abc import Callable, Container, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -27,7 +27,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from solver.boundary.profiles import Profile, link_weights
-from solver.domain.nodes import Neighbours, Nodes
+from solver.domain.nodes import Nodes
 from solver.kernels.d3q19 import Q
 from solver.kernels.node_physics import make_density, make_link_quadratic, make_moments, node_function
 from solver.kernels.storage import make_access
@@ -93,12 +93,14 @@ class OutletFeedback:
 
     Each has a second column in the boundary values, the flow that belongs to the pressure in its first. The flow that
     a rule follows is the outlet's own, Q_m, or that of all outlets with feedback: Q = Q_m + share (sum of Q_k - Q_m).
+    From the pressure that follows the friction of layers at the outlet is taken, friction Q_m, see
+    :mod:`solver.boundary.layers`.
 
     Attributes
     ----------
     opening : (M,) int32, index of the opening.
     column : (M,) int32, its first column in the boundary values.
-    rule : (M, 5) float64: alpha, decay, gain and resistance, in drho and lattice units of flow, and share.
+    rule : (M, 6) float64: alpha, decay, gain and resistance, in drho and lattice units of flow, share, and friction.
     start : (M, 2) float64, filtered flow and stored pressure before the first step.
     """
 
@@ -110,7 +112,7 @@ class OutletFeedback:
     @classmethod
     def none(cls) -> "OutletFeedback":
         """No such outlet."""
-        return cls(np.zeros(0, np.int32), np.zeros(0, np.int32), np.zeros((0, 5)), np.zeros((0, 2)))
+        return cls(np.zeros(0, np.int32), np.zeros(0, np.int32), np.zeros((0, 6)), np.zeros((0, 2)))
 
 
 @node_function
@@ -252,62 +254,6 @@ def opening_nodes(nodes: Nodes) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
     """Nodes with a link through an opening, and the index of the opening, both (P,), each pair once."""
     pairs = np.unique(np.stack((nodes.opening_link_opening.astype(np.int32) - 1, nodes.opening_link_node)), axis=1)
     return np.ascontiguousarray(pairs[1]), np.ascontiguousarray(pairs[0])
-
-
-BLEND_LAYERS = 3
-"""Layers of nodes at an inlet whose flow turns back over which tau is raised."""
-
-
-def inlet_blend(nodes: Nodes, names: Container[str]) -> NDArray[np.float64] | None:
-    """Share of a blend towards tau = 1 at each node, (N,), for inlets through which fluid leaves at times.
-
-    Given velocities that take fluid out of the domain make the flow unstable. The blend is 1 at nodes with a link
-    through such an inlet and falls quadratically over the next layers of nodes; none without such an inlet.
-    """
-    ids = [opening.id for opening in nodes.openings if opening.name in names]
-    return _layered(nodes, ids, BLEND_LAYERS) if ids else None
-
-
-def outlet_blend(nodes: Nodes, tau: float, wanted: float, layers: int) -> NDArray[np.float64]:
-    """Share of a blend towards tau = 1 at each node, (N,), with which tau rises to that `wanted` at the outlets.
-
-    It falls quadratically over so many layers of nodes; 0 everywhere if tau is `wanted` or more. Both are below 1.
-
-    Parameters
-    ----------
-    nodes : the geometry.
-    tau : relaxation time elsewhere.
-    wanted : relaxation time at the outlets; 1 where it is more.
-    layers : of nodes.
-    """
-    ids = [opening.id for opening in nodes.openings if opening.role == "outlet"]
-    return (
-        max(0.0, (min(wanted, 1.0) - tau) / (1 - tau)) * _layered(nodes, ids, layers)
-        if tau < 1
-        else np.zeros(nodes.count)
-    )
-
-
-def _layered(nodes: Nodes, ids: list[int], layers: int) -> NDArray[np.float64]:
-    """1 at nodes with a link through these openings, falling quadratically over so many layers below them, (N,).
-
-    Layers are a spacing thick along the cap's normal, whatever its direction; the first is half a spacing below the
-    cap. A node belongs to an opening that so many links lead to.
-    """
-    blend, neighbours = np.zeros(nodes.count), Neighbours(nodes)
-    beside = [neighbours.along(i) for i in range(1, Q)]
-    for opening in (nodes.openings[number - 1] for number in ids):
-        linked = np.unique(nodes.opening_link_node[nodes.opening_link_opening == opening.id])
-        near = np.zeros(nodes.count, np.bool_)
-        near[linked] = True
-        for _ in range(layers):
-            reached = np.concatenate([ends[near] for ends in beside])
-            near[reached[reached >= 0]] = True
-        rows = np.flatnonzero(near)
-        depth = (np.array(opening.centre_mm) - nodes.points_mm(rows)) @ np.array(opening.normal) / nodes.spacing_mm
-        blend[rows] = np.maximum(blend[rows], np.clip(1 - (depth - 0.5) / layers, 0, 1) ** 2)
-        blend[linked] = 1
-    return blend
 
 
 @njit(cache=True)

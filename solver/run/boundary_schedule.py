@@ -5,7 +5,8 @@ They are a table with a row for each step. An inlet has a column for each row of
 (:mod:`solver.boundary.profiles`), the first of them its flow if it is the only one; an outlet has one with drho on its
 cap. Where that follows from the flow (:class:`solver.boundary.openings.OutletFeedback`) a second column holds the flow
 that belongs to it: with a Windkessel the mean flow, raised as the inflow is, so that its state is held up meanwhile;
-else the flow that is demanded. The last column holds the part of their velocity with which walls move, which is raised
+else the flow that is demanded. Every outlet has it, for from its pressure the friction of its layers is taken
+(:mod:`solver.boundary.layers`). The last column holds the part of their velocity with which walls move, which is raised
 in the same way.
 
 Of a steady flow the outlets whose pressure p0 is given let waves leave: a wave that comes to an opening of given
@@ -16,13 +17,14 @@ pressure, or of given flow, is sent back whole, and goes to and fro until fricti
 which is what a wave that travels out of the domain does, and p0 exactly once as much leaves as enters.
 """
 
-from collections.abc import Mapping
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from solver.boundary.layers import LayerFriction
 from solver.boundary.openings import OutletFeedback
 from solver.boundary.profiles import Profile, inlet_profile
 from solver.boundary.waveform import Waveforms, by_opening
@@ -115,6 +117,13 @@ class BoundarySchedule:
         area = next(o.area_mm2 for o in self.openings if o.name == name) * 1e-6 / self.units.dx_m**2
         return 3**0.5 / area * self.units.resistance_mmhg_s_ml
 
+    def with_friction(self, layers: Sequence[LayerFriction]) -> "BoundarySchedule":
+        """The same, with the friction of these layers taken from the pressures of their outlets, and of no others."""
+        resistance = {each.opening: each.resistance for each in layers}
+        rule = self.outlet_feedback.rule.copy()
+        rule[:, 5] = [resistance.get(k, 0.0) for k in self.outlet_feedback.opening.tolist()]
+        return replace(self, outlet_feedback=replace(self.outlet_feedback, rule=rule))
+
     def record(self) -> dict[str, dict[str, Any]]:
         """What holds at each opening, in mL, mmHg and s, for the log and the summary."""
         answer: dict[str, dict[str, Any]] = {}
@@ -171,10 +180,7 @@ def make_boundary_schedule(
         for name, entry in inlets.items()
     }
     pressures_pa = [outlet.pressure_mmhg * PASCAL_PER_MMHG for outlet in outlets.values()]
-    with_feedback = {name: outlet for name, outlet in outlets.items() if outlet.windkessel or outlet.demanded}
-    if period_s is None and inlets:
-        with_feedback = outlets
-    widths = [profiles[o.name].rows if o.role == "inlet" else 1 + (o.name in with_feedback) for o in nodes.openings]
+    widths = [profiles[o.name].rows if o.role == "inlet" else 2 for o in nodes.openings]
     without_feedback = BoundarySchedule(
         openings=nodes.openings,
         units=units,
@@ -188,26 +194,26 @@ def make_boundary_schedule(
         outlet_feedback=OutletFeedback.none(),
     )
     boundary_schedule = (
-        replace(without_feedback, outlet_feedback=_outlet_feedback(without_feedback, with_feedback))
-        if with_feedback
+        replace(without_feedback, outlet_feedback=_outlet_feedback(without_feedback, period_s is None and bool(inlets)))
+        if outlets
         else without_feedback
     )
     return boundary_schedule, _warnings(boundary_schedule, settings)
 
 
-def _outlet_feedback(boundary_schedule: BoundarySchedule, with_feedback: Mapping[str, Outlet]) -> OutletFeedback:
-    index = np.array([k for k, o in enumerate(boundary_schedule.openings) if o.name in with_feedback], np.int32)
+def _outlet_feedback(boundary_schedule: BoundarySchedule, waves_leave: bool) -> OutletFeedback:
+    """Rules of all outlets; where waves leave, a pressure that is given follows the flow of all outlets together."""
+    index = np.array([k for k, o in enumerate(boundary_schedule.openings) if o.role == "outlet"], np.int32)
     rules, starts, dt_s = [], [], boundary_schedule.units.dt_s
     joint = 1 / sum(1 / boundary_schedule.impedance_mmhg_s_ml(name) for name in boundary_schedule.outlets)
     for k in index:
         name = boundary_schedule.openings[k].name
-        outlet, share = with_feedback[name], 0.0
+        outlet, share = boundary_schedule.outlets[name], 0.0
         alpha, decay, *resistances = feedback_rule(outlet, boundary_schedule.impedance_mmhg_s_ml(name), dt_s)
         if not (outlet.windkessel or outlet.demanded):
-            alpha, decay, resistances, share = FILTER / 2, 0.0, [0.0, joint], 1.0
-        rules.append(
-            (alpha, decay, *(each / boundary_schedule.units.resistance_mmhg_s_ml for each in resistances), share)
-        )
+            alpha, decay, resistances, share = FILTER / 2, 0.0, [0.0, joint if waves_leave else 0.0], 1.0
+        scaled = (each / boundary_schedule.units.resistance_mmhg_s_ml for each in resistances)
+        rules.append((alpha, decay, *scaled, share, 0.0))
         start = _start_mmhg(boundary_schedule, outlet) if outlet.windkessel else 0.0
         starts.append((0.0, start * PASCAL_PER_MMHG / boundary_schedule.units.pressure_pa))
     return OutletFeedback(index, boundary_schedule.columns[index], np.array(rules), np.array(starts))

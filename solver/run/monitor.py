@@ -41,7 +41,7 @@ class Row:
     residual : of a steady flow the change over a viscous time at its present rate.
     balance : (inflow - outflow) / inflow; 0 where there are no openings.
     flow_ml_s : (openings,) into the vessel at inlets, out of it at outlets: the exact flux over the links.
-    pressure_pa : (openings,) mean over the nodes at the opening.
+    pressure_pa : (openings,) mean over the nodes at the opening, without the friction of layers there.
     backflow_ml_s : (openings,) into the vessel through nodes at outlets where more came in than went out.
     """
 
@@ -108,6 +108,9 @@ class Monitor:
         inflow = observation.inflow
         entering = np.array([opening.role == "inlet" for opening in self.nodes.openings], np.bool_)
         into, out = inflow[entering].sum(), -inflow[~entering].sum()
+        drho = np.array(observation.opening_drho)
+        for each in plan.layers:
+            drho[each.opening] -= each.resistance * each.upstream_of_cap * inflow[each.opening]
         change, residual = self._change(step, observation.change)
         volume_m3 = self.nodes.count * units.dx_m**3
         row = Row(
@@ -123,7 +126,7 @@ class Monitor:
             residual=residual,
             balance=float((into - out) / into) if into else np.inf if len(entering) else 0.0,
             flow_ml_s=np.where(entering, inflow, -inflow) * units.flow_ml_s,
-            pressure_pa=observation.opening_drho * units.pressure_pa + plan.boundary_schedule.reference_pa,
+            pressure_pa=drho * units.pressure_pa + plan.boundary_schedule.reference_pa,
             backflow_ml_s=observation.backflow * units.flow_ml_s,
         )
         self.rows.append(row)

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from solver.backends.fields import Fields
 from solver.backends.lattice import PRECISIONS
-from solver.boundary.openings import BLEND_LAYERS, inlet_blend, outlet_blend
+from solver.boundary.layers import INLET_LAYERS, LayerFriction, inlet_blend, outlet_blend, outlet_friction
 from solver.boundary.walls import Vector
 from solver.boundary.waveform import Inflow, overshoots
 from solver.domain.nodes import Nodes
@@ -53,6 +53,7 @@ class Plan:
     blood : how viscosity depends on the shear rate.
     rheology : the same in lattice units, and eddies; none if the viscosity is the same everywhere.
     models, safer : collision and what damps the flow, and the safer ones that are left, in their order.
+    layers : what layers of raised viscosity add to the friction at outlets.
     ramp_s : time over which inflow and moving walls are raised.
     period_s : period of the inflow; none if it is steady.
     viscous_steps : R^2/nu in steps, R the radius of the largest opening, or that of the walls without openings.
@@ -76,6 +77,7 @@ class Plan:
     rheology: Rheology | None
     models: Models
     safer: tuple[Models, ...]
+    layers: tuple[LayerFriction, ...]
     q: int
     ramp_s: float
     period_s: float | None
@@ -174,6 +176,7 @@ def make_plan(nodes: Nodes, settings: SolveSettings, least_rung: int = 0) -> Pla
         rheology=None,
         models=models,
         safer=tuple(safer),
+        layers=(),
         q=q,
         ramp_s=scales.ramp_s,
         period_s=flow.period_s,
@@ -218,7 +221,7 @@ def _turns_back(inflow: dict[str, Inflow], boundary_schedule: BoundarySchedule) 
     """What to note of inlets through which blood comes back."""
     return [
         f"solve.inlets.{name}: the flow turns back ({inflow[name].minimum_ml_s:.3g} mL/s); to keep it stable, tau is"
-        f" raised towards 1 over {BLEND_LAYERS} layers of nodes there, which costs accuracy within them"
+        f" raised towards 1 over {INLET_LAYERS} layers of nodes there, which costs accuracy within them"
         for name in boundary_schedule.reversing
     ]
 
@@ -235,9 +238,11 @@ def with_models(plan: Plan, nodes: Nodes, models: Models, safer: tuple[Models, .
     """
     speed, tau = plan.numbers["expected_peak_speed_lattice"], plan.units.tau
     blend = inlet_blend(nodes, plan.boundary_schedule.reversing)
+    layers: tuple[LayerFriction, ...] = ()
     if models.layers:
-        damped = outlet_blend(nodes, tau, 0.5 + 3 * speed / OUTLET_REYNOLDS, models.layers)
-        blend = damped if blend is None else np.maximum(blend, damped)
+        damped = nodes, tau, 0.5 + 3 * speed / OUTLET_REYNOLDS, models.layers
+        blend = outlet_blend(*damped) if blend is None else np.maximum(blend, outlet_blend(*damped))
+        layers = outlet_friction(*damped)
     rheology = make_rheology(
         plan.blood.model,
         plan.blood.scaled(plan.units.stress_pa, plan.units.dt_s),
@@ -247,7 +252,8 @@ def with_models(plan: Plan, nodes: Nodes, models: Models, safer: tuple[Models, .
         None if blend is None or not blend.any() else blend,
         models.onset * (tau - 0.5) / 3,
     )
-    return replace(plan, models=models, safer=safer, rheology=rheology)
+    schedule = plan.boundary_schedule.with_friction(layers)
+    return replace(plan, models=models, safer=safer, rheology=rheology, layers=layers, boundary_schedule=schedule)
 
 
 def _scaled(vector: Vector, factor: float) -> Vector:

@@ -17,15 +17,21 @@ def in_si(fields: Fields, plan: Plan) -> tuple[NDArray[np.floating], ...]:
     """Velocity (N, 3), pressure (N,), viscous stress (N, 6) in the order of VTK, XX YY ZZ XY YZ XZ, and viscosity (N,)
     where it varies.
 
-    Where nodes are thickened, at an inlet whose flow turns back, the stress is that of blood at their shear rate.
+    Where nodes are thickened, the stress is that of blood at their shear rate, and the pressure lacks the friction that
+    layers at outlets add, see :mod:`solver.boundary.layers`.
     """
     units, rheology = plan.units, plan.rheology
     viscous: float | NDArray[np.float64] = -(1 - 1 / (2 * units.tau)) * units.stress_pa
     if rheology is not None and rheology.blend is not None and fields.viscosity is not None:
         viscous = viscous * thinned(fields.viscosity, rheology.blend, (units.tau - 0.5) / 3)[:, None]
+    drho = fields.drho
+    if plan.layers:
+        drho = drho.copy()
+        for each in plan.layers:
+            drho[each.rows] += each.resistance * each.flow(fields.velocity) * each.upstream
     return (
         fields.velocity.T * units.speed_m_s,
-        fields.drho * units.pressure_pa + plan.boundary_schedule.reference_pa,
+        drho * units.pressure_pa + plan.boundary_schedule.reference_pa,
         fields.stress[[0, 1, 2, 3, 5, 4]].T * viscous,
         *(() if fields.viscosity is None else (fields.viscosity * units.dynamic_pa_s,)),
     )

@@ -198,6 +198,8 @@ def _openings(simulation: Simulation) -> dict[str, dict[str, Any]]:
     part, schedule, losses = simulation.counted_rows, simulation.plan.boundary_schedule, simulation.plan.losses
     flow, imposed = _mean_flow_ml_s(simulation), schedule.record()
     pressure = np.mean([row.pressure_pa for row in part], axis=0)
+    units = simulation.plan.units
+    frictions = {each.opening: each.resistance * units.pressure_pa / units.flow_ml_s for each in simulation.plan.layers}
     openings: dict[str, dict[str, Any]] = {}
     for k, opening in enumerate(simulation.nodes.openings):
         found = openings[opening.name] = {
@@ -210,6 +212,7 @@ def _openings(simulation: Simulation) -> dict[str, dict[str, Any]]:
             found["imposed_flow_ml_s"] = schedule.waveforms.inflow[opening.name].mean_ml_s
         else:
             found["imposed_pressure_pa"] = schedule.outlets[opening.name].pressure_mmhg * PASCAL_PER_MMHG
+            found["friction_of_layers_pa"] = frictions.get(k, 0.0) * float(flow[k])
         if loss := losses.get(opening.name):
             found["first_harmonic"] = _first_harmonic(simulation.monitor.last_part(), k, loss)
         found["imposed"] = imposed[opening.name]

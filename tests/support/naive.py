@@ -115,12 +115,12 @@ class Naive(TextbookSolver):
         if not self.outlet_feedback:
             return boundary_values
         boundary_values = boundary_values.copy()
-        alpha, decay, gain, resistance, share = self.outlet_feedback.rule.T
+        alpha, decay, gain, resistance, share, friction = self.outlet_feedback.rule.T
         at, own = self.outlet_feedback.column, -self.entered[self.outlet_feedback.opening]
         self.filtered += alpha * ((1 - share) * own + share * own.sum() - self.filtered)
         excess = self.filtered - boundary_values[at + 1]
         self.stored = decay * self.stored + gain * excess
-        boundary_values[at] += self.stored + resistance * excess
+        boundary_values[at] += self.stored + resistance * excess - friction * own
         return boundary_values
 
     def _openings(self, out: NDArray, u: NDArray, rho: NDArray, new: NDArray, boundary_values: NDArray) -> None:

@@ -64,7 +64,7 @@ def make_opening_pass(
             own = -join(flux[m, 0], flux[m, 1], flux[m, 2])
             left = own + rule[m, 4] * (total - own)
             state[m, 0], state[m, 1], more = adjusted(left, boundary_values[column[m] + 1], state[m], rule[m])
-            boundary_values[column[m]] = real(boundary_values[column[m]] + more)
+            boundary_values[column[m]] = real(boundary_values[column[m]] + more - rule[m, 5] * own)
 
     @serial
     def probe(f: Any, stride: int, node: Any, drho: Any) -> None:

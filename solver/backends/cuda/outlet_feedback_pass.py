@@ -46,6 +46,6 @@ def make_outlet_feedback_pass(real: Any) -> tuple[Any, Any]:
             own = -join(flux[m, 0], flux[m, 1], flux[m, 2])
             left = own + rule[m, 4] * (-join(x, y, z) - own)
             state[m, 0], state[m, 1], more = rule_of(left, np.float64(boundary_values[at + 1]), state[m], rule[m])
-            boundary_values[at] = real(boundary_values[at] + more)
+            boundary_values[at] = real(boundary_values[at] + more - rule[m, 5] * own)
 
     return add_up, outlet_feedback

@@ -7,7 +7,8 @@ import pytest
 from solver.backends.cpu.cpu_driver import CpuDriver
 from solver.backends.cpu.opening_pass import make_opening_pass
 from solver.backends.lattice import build_lattice
-from solver.boundary.openings import inlet_blend, make_outlet
+from solver.boundary.layers import inlet_blend
+from solver.boundary.openings import make_outlet
 from solver.boundary.profiles import PROFILES, Profile
 from solver.kernels.collision import relaxation_rates
 from solver.kernels.node_physics import node_function

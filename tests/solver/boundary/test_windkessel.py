@@ -70,7 +70,7 @@ def driver_of(nodes, rules, precision="fp64"):
     outlet_feedback = OutletFeedback(
         np.arange(1, 1 + len(rules), dtype=np.int32),
         np.arange(1, 1 + 2 * len(rules), 2, dtype=np.int32),
-        np.pad(np.array(rules), ((0, 0), (0, 1))),
+        np.pad(np.array(rules), ((0, 0), (0, 2))),
         np.zeros((len(rules), 2)),
     )
     columns = np.append(0, 1 + np.cumsum([0] + [2] * len(rules) + [1] * (2 - len(rules)))).astype(np.int32)
@@ -211,7 +211,7 @@ def cavern(precision="fp64", size=(7, 6, 5)):
     outlet_feedback = OutletFeedback(
         np.array((1, 2), np.int32),
         np.array((2, 4), np.int32),
-        np.array(((0.05, 0.99, 0.02, 0.03, 0.0), (0.1, 1.0, 0.001, 0.05, 0.8))),
+        np.array(((0.05, 0.99, 0.02, 0.03, 0.0, 0.01), (0.1, 1.0, 0.001, 0.05, 0.8, 0.02))),
         np.array(((0.0, 1e-3), (0.0, -2e-3))),
     )
     columns = np.array((0, 2, 4, 6), np.int32)
@@ -414,7 +414,7 @@ def test_pressure_waveform_is_on_the_cap(tmp_path):
     rows = boundary.at(0, 10_000)
     mmhg = (rows[:, 1] * UNITS.pressure_pa + boundary.reference_pa) / PASCAL_PER_MMHG
     np.testing.assert_allclose(mmhg[[1999, 4999, 9999]], (92, 87, 82), rtol=1e-9)
-    np.testing.assert_allclose(rows[:, 2] * UNITS.pressure_pa + boundary.reference_pa, 80 * PASCAL_PER_MMHG)
+    np.testing.assert_allclose(rows[:, 3] * UNITS.pressure_pa + boundary.reference_pa, 80 * PASCAL_PER_MMHG)
 
 
 BEHIND = WindkesselSettings()

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from solver.boundary.openings import outlet_blend
+from solver.boundary.layers import outlet_blend
 from solver.kernels.collision import COLLISIONS, ON_D3Q27
 from solver.kernels.rheology import make_local_rate, make_rheology, one_number
 from solver.run.models import CUMULANT_LAMBDA, CUMULANT_LAYERS, LAYERS, choose_models

@@ -1,0 +1,143 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Layers of nodes at openings in which tau is raised, and the pressure that their friction would take.
+
+A layer is a spacing thick along the normal of the cap, whatever its direction. In the k-th of n layers tau is blended
+towards 1 by the share (1 - (d - 1/2)/n)^2 of that at the cap, d its depth below the cap in spacings.
+
+At outlets such layers damp what a given pressure would send back. Their friction is not that of blood: developed flow
+of mean speed Q/A in a round section A loses, in nodes whose viscosity is too large by dnu,
+
+    dp = sum over nodes of 8 pi dnu rho Q/A^3        (between plates: 12 dnu rho Q/A^4, A the height),
+
+lattice units. So the pressure on the cap is lower by that, and the one in front of the layers is that which the cap is
+given: the flow is not shared among outlets by layers, and pressure drops do not hold their friction. Within the layers
+fields are put right in the same way, by the part of dp that lies upstream: of developed flow they then are those of a
+vessel without layers.
+"""
+
+from collections.abc import Container, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from solver.domain.nodes import Neighbours, Nodes, Opening
+from solver.kernels.d3q19 import Q
+
+INLET_LAYERS = 3
+"""Layers of nodes at an inlet whose flow turns back over which tau is raised."""
+
+
+@dataclass(frozen=True)
+class LayerFriction:
+    """Friction of the layers at an outlet, beyond that of blood.
+
+    Attributes
+    ----------
+    opening : its index.
+    normal : (3,) of its cap, out of the vessel.
+    resistance : drho over the flow, lattice units.
+    rows : (K,) nodes of the layers.
+    upstream : (K,) part of the friction that lies upstream of each.
+    upstream_of_cap : its mean over the nodes with a link through the cap.
+    depth : of the layers, spacings.
+    """
+
+    opening: int
+    normal: NDArray[np.float64]
+    resistance: float
+    rows: NDArray[np.intp]
+    upstream: NDArray[np.float64]
+    upstream_of_cap: float
+    depth: float
+
+    def flow(self, velocity: NDArray[np.floating]) -> float:
+        """Flow out of the vessel through the layers, the mean over them, from the velocity of all nodes, (3, N)."""
+        return float(self.normal @ velocity[:, self.rows].sum(axis=1, dtype=np.float64)) / self.depth
+
+
+def inlet_blend(nodes: Nodes, names: Container[str]) -> NDArray[np.float64] | None:
+    """Share of a blend towards tau = 1 at each node, (N,), for inlets through which fluid leaves at times.
+
+    Given velocities that take fluid out of the domain make the flow unstable. The blend is 1 at nodes with a link
+    through such an inlet and falls quadratically over the next layers of nodes; none without such an inlet.
+    """
+    ids = [opening.id for opening in nodes.openings if opening.name in names]
+    return _blended(nodes, ids, INLET_LAYERS) if ids else None
+
+
+def outlet_blend(nodes: Nodes, tau: float, wanted: float, layers: int) -> NDArray[np.float64]:
+    """Share of a blend towards tau = 1 at each node, (N,), with which tau rises to that `wanted` at the outlets.
+
+    It falls quadratically over so many layers of nodes; 0 everywhere if tau is `wanted` or more. Both are below 1.
+
+    Parameters
+    ----------
+    nodes : the geometry.
+    tau : relaxation time elsewhere.
+    wanted : relaxation time at the outlets; 1 where it is more.
+    layers : of nodes.
+    """
+    ids = [opening.id for opening in nodes.openings if opening.role == "outlet"]
+    return (
+        max(0.0, (min(wanted, 1.0) - tau) / (1 - tau)) * _blended(nodes, ids, layers)
+        if tau < 1
+        else np.zeros(nodes.count)
+    )
+
+
+def outlet_friction(nodes: Nodes, tau: float, wanted: float, layers: int) -> tuple[LayerFriction, ...]:
+    """What the layers of :func:`outlet_blend` add to the friction at each outlet; nothing where they raise no tau."""
+    if tau >= min(wanted, 1.0):
+        return ()
+    thicker = (min(wanted, 1.0) - tau) / 3
+    plane = not np.ptp(nodes.position, axis=0).all()
+    found = []
+    for opening, rows, depth, share in _layers(nodes, [o.id for o in nodes.openings if o.role == "outlet"], layers):
+        area = opening.area_mm2 / nodes.spacing_mm**2
+        factor = 12 / area**4 if plane else 8 * np.pi / area**3
+        within = layers + 0.5 - np.clip(depth, 0.5, layers + 0.5)
+        upstream = (within**3 / (3 * layers**2) + np.clip(0.5 - depth, 0, 0.5)) / (layers / 3 + 0.5)
+        found.append(
+            LayerFriction(
+                opening=opening.id - 1,
+                normal=np.array(opening.normal),
+                resistance=3 * factor * thicker * float(share.sum()),
+                rows=rows,
+                upstream=upstream,
+                upstream_of_cap=float(upstream[share == 1].mean()),
+                depth=len(rows) / area,
+            )
+        )
+    return tuple(found)
+
+
+def _blended(nodes: Nodes, ids: Sequence[int], layers: int) -> NDArray[np.float64]:
+    """Largest share of the layers of these openings at each node, (N,), see the module."""
+    blend = np.zeros(nodes.count)
+    for _, rows, _, share in _layers(nodes, ids, layers):
+        blend[rows] = np.maximum(blend[rows], share)
+    return blend
+
+
+def _layers(
+    nodes: Nodes, ids: Sequence[int], layers: int
+) -> Iterator[tuple[Opening, NDArray[np.intp], NDArray[np.float64], NDArray[np.float64]]]:
+    """Each of these openings with the nodes of its layers, their depth in spacings, and their share: 1 at nodes with a
+    link through the opening. A node belongs to an opening that so many links lead to.
+    """
+    neighbours = Neighbours(nodes)
+    beside = [neighbours.along(i) for i in range(1, Q)]
+    for opening in (nodes.openings[number - 1] for number in ids):
+        linked = np.unique(nodes.opening_link_node[nodes.opening_link_opening == opening.id])
+        near = np.zeros(nodes.count, np.bool_)
+        near[linked] = True
+        for _ in range(layers):
+            reached = np.concatenate([ends[near] for ends in beside])
+            near[reached[reached >= 0]] = True
+        rows = np.flatnonzero(near)
+        depth = (np.array(opening.centre_mm) - nodes.points_mm(rows)) @ np.array(opening.normal) / nodes.spacing_mm
+        share = np.clip(1 - (depth - 0.5) / layers, 0, 1) ** 2
+        share[np.isin(rows, linked)] = 1
+        kept = share > 0
+        yield opening, rows[kept], depth[kept], share[kept]

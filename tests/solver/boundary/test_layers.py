@@ -1,0 +1,66 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Layers of raised viscosity at outlets: their friction is not that of the vessel."""
+
+import logging
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import settings as trials
+from hypothesis import strategies as st
+
+from solver.boundary.layers import outlet_blend, outlet_friction
+from solver.run.flow_file import read_flow
+from solver.run.settings import InletSettings
+from solver.run.solve import solve
+from tests.solver.run.test_simulation import DENSITY, VISCOSITY, settings
+from tests.support.geometries import pipe
+
+LOG = logging.getLogger("test")
+
+
+@trials(max_examples=15, deadline=None)
+@given(seed=st.integers(0, 2**32 - 1), radius=st.floats(3.0, 7.0), layers=st.integers(2, 8))
+def test_friction_is_that_of_developed_flow_in_the_layers(seed, radius, layers):
+    """8 pi nu U on a unit of length of a round section, the mean speed U, nu as it is too large at each node."""
+    direction = np.random.default_rng(seed).standard_normal(3)
+    nodes, tau, wanted = pipe(tuple(direction), radius, 24), 0.506, 0.53
+    (found,) = outlet_friction(nodes, tau, wanted, layers)
+    area = nodes.openings[1].area_mm2
+    assert found.opening == 1
+    too_large = outlet_blend(nodes, tau, wanted, layers) * (1 - tau) / 3
+    pressure = 8 * np.pi * float(too_large.sum()) / area * (1 / area) / area  # of a flow of 1, over the section
+    assert found.resistance == pytest.approx(3 * pressure, rel=1e-9)
+    plug = 0.03 * np.asarray(nodes.openings[1].normal)
+    assert found.flow(np.tile(plug[:, None], nodes.count)) == pytest.approx(0.03 * area, rel=1e-6)
+    depth = (np.array(nodes.openings[1].centre_mm) - nodes.points_mm(found.rows)) @ np.array(nodes.openings[1].normal)
+    order = np.argsort(depth)
+    assert (np.diff(found.upstream[order]) <= 1e-12).all()  # the deeper, the less friction lies upstream
+    assert found.upstream.min() >= 0
+    assert found.upstream.max() <= 1
+    assert not outlet_friction(nodes, wanted, wanted, layers)
+
+
+@pytest.mark.parametrize("direction", [(0.3, -0.8, 0.5)])
+def test_pressure_in_front_of_layers_is_that_of_a_vessel_without_them(direction, tmp_path):
+    """Developed flow in a pipe 13 nodes across at a grid Reynolds number of 40, from 2 to 1 diameters before its outlet.
+
+    Beyond the friction as it is there, 0.05 of rho U^2/2 would be missing with layers alone; what is left, 0.015, is
+    the outlet's, in whose last two layers of nodes the profile changes.
+    """
+    radius, spacing_mm, grid_reynolds = 6.5, 0.2, 40.0
+    speed = grid_reynolds * VISCOSITY / DENSITY / (spacing_mm * 1e-3)
+    flow_ml_s = speed / 2 * np.pi * (radius * spacing_mm * 1e-3) ** 2 * 1e6
+    nodes = pipe(direction, radius, 8 * radius, spacing_mm)
+    inlets = {"in": InletSettings(flow_ml_s, None, "developed")}
+    summary = solve(nodes, settings(inlets=inlets), tmp_path / "flow.vtkhdf", tmp_path / "monitor.csv", LOG)
+    assert summary["models"]["outlet_layers"] == 4
+    found = read_flow(tmp_path / "flow.vtkhdf")
+    depth = (np.array(nodes.openings[1].centre_mm) - found.points_mm) @ np.array(nodes.openings[1].normal) / spacing_mm
+    near = (depth > 2 * radius) & (depth < 4 * radius)
+    slope, at_cap = np.polyfit(depth[near], found.pressure_pa(0)[near].astype(float), 1)
+    head = DENSITY * speed**2 / 2
+    assert slope > 0
+    assert abs(at_cap) < 0.02 * head
+    assert summary["openings"]["out"]["friction_of_layers_pa"] > 0.02 * head
+    assert abs(summary["openings"]["out"]["pressure_pa"]) < 0.005 * head
