@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Plan of a run: a boundary schedule matched to the openings, and everything chosen before the first step."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from math import ceil
 
@@ -33,9 +34,9 @@ STARTS = ("auto", "rest", "coarse")
 """What a run begins with: fluid at rest, or the flow on a lattice of twice the spacing."""
 UNSETTLED = ("refuse", "report")
 """What is done with a flow that has not settled when its steps or cycles are over."""
-ACCURATE, DROP_ERROR = 10.0, 0.005
-"""Grid Reynolds number above which a warning says how far off its pressure drop may be, and that error over the grid
-Reynolds number: the largest of pipe, bend, fork and stenosis against half the spacing, see
+ACCURATE, DROP_ERROR, ACROSS = 10.0, 0.003, 13
+"""Grid Reynolds number above which a note says how far off its pressure drop may be, and that error over the grid
+Reynolds number with so many nodes across the narrowest section; it falls with their number, see
 docs/validation/stability.md."""
 
 
@@ -164,7 +165,8 @@ def make_plan(nodes: Nodes, settings: SolveSettings, least_rung: int = 0) -> Pla
     losses = flow.pulse.losses(units.dt_s) if flow.pulse else {}
     lossy = too_lossy(losses, flow.peak_speed_m_s / units.speed_m_s)
     duration = expect_duration(nodes, settings, flow, units, scales.ramp_s)
-    too_large = drops_too_large(grid_reynolds) if flow.sections else []
+    numbers = numbers_of(nodes, flow, scales)
+    too_large = drops_too_large(grid_reynolds, numbers) if flow.sections else []
     turns_back = _turns_back(inflow, scales.boundary_schedule)
     plan = Plan(
         units=units,
@@ -184,7 +186,7 @@ def make_plan(nodes: Nodes, settings: SolveSettings, least_rung: int = 0) -> Pla
         through_steps=duration.through_steps,
         schedule=duration.schedule,
         expected_steps=duration.expected_steps,
-        numbers=numbers_of(nodes, flow, scales) | (flow.pulse.numbers(units.dt_s, losses) if flow.pulse else {}),
+        numbers=numbers | (flow.pulse.numbers(units.dt_s, losses) if flow.pulse else {}),
         out_m3_s=flow.out_m3_s,
         pulse=flow.pulse,
         notes=[*scales.notes, *_of_blood(blood, settings, flow), *too_large, *turns_back],
@@ -261,12 +263,30 @@ def _scaled(vector: Vector, factor: float) -> Vector:
     return x * factor, y * factor, z * factor
 
 
-def drops_too_large(grid_reynolds: float) -> list[str]:
-    """What to note of pressure drops at a grid Reynolds number."""
-    if grid_reynolds <= ACCURATE:
+def nodes_across(numbers: Mapping[str, float]) -> float:
+    """Nodes across the narrowest section, or the inlet where that is narrower or none is known, of a plan's numbers."""
+    names = ("nodes_across_narrowest_section", "nodes_across_inlet")
+    return min((numbers[name] for name in names if name in numbers), default=float(ACROSS))
+
+
+def drop_error(grid_reynolds: float, numbers: Mapping[str, float]) -> float | None:
+    """By how much pressure drops may be too large at most, as a part of them; none where that is little.
+
+    Parameters
+    ----------
+    grid_reynolds : of the peak speed.
+    numbers : of the plan.
+    """
+    return grid_reynolds * DROP_ERROR * ACROSS / nodes_across(numbers) if grid_reynolds > ACCURATE else None
+
+
+def drops_too_large(grid_reynolds: float, numbers: Mapping[str, float]) -> list[str]:
+    """What to note of pressure drops; the parameters are those of :func:`drop_error`."""
+    error = drop_error(grid_reynolds, numbers)
+    if error is None:
         return []
     return [
-        f"grid Reynolds number {grid_reynolds:.0f}: pressure drops by friction may be up to about"
-        f" {grid_reynolds * DROP_ERROR:.0%} too large at this spacing, as measured with 12 to 14 nodes across; a"
-        " finer voxelize.spacing_mm lessens it more than in proportion"
+        f"grid Reynolds number {grid_reynolds:.0f}, {nodes_across(numbers):.0f} nodes across: pressure drops by"
+        f" friction may be up to about {error:.0%} too large; a finer voxelize.spacing_mm lessens that more than in"
+        " proportion"
     ]

@@ -14,7 +14,7 @@ from solver.kernels.rheology import LEAST_TAU, MOST_TAU
 from solver.kernels.velocity_sets import velocity_set
 from solver.run.models import WITH_LAMBDA
 from solver.run.monitor import Row
-from solver.run.plan import ACCURATE, DROP_ERROR, Plan, drops_too_large
+from solver.run.plan import Plan, drop_error, drops_too_large
 from solver.run.setup import is_isotropic
 from solver.run.simulation import Simulation
 from solver.run.sound import Loss
@@ -40,13 +40,14 @@ def _grid_reynolds(simulation: Simulation) -> float:
 
 def measured_notes(simulation: Simulation) -> list[str]:
     """What is to be noted of the flow as it was at the end, in place of what was foreseen."""
-    return drops_too_large(_grid_reynolds(simulation)) if simulation.plan.has_openings else []
+    plan = simulation.plan
+    return drops_too_large(_grid_reynolds(simulation), plan.numbers) if plan.has_openings else []
 
 
-def drop_error(simulation: Simulation) -> float | None:
-    """By how much pressure drops may be too large at most, as a part of them; none where that is little."""
-    grid_reynolds = _grid_reynolds(simulation)
-    return grid_reynolds * DROP_ERROR if simulation.plan.has_openings and grid_reynolds > ACCURATE else None
+def measured_drop_error(simulation: Simulation) -> float | None:
+    """By how much pressure drops may be too large at most, by the fastest flow of the part of the run that counts."""
+    plan = simulation.plan
+    return drop_error(_grid_reynolds(simulation), plan.numbers) if plan.has_openings else None
 
 
 def late_warnings(simulation: Simulation) -> list[str]:
@@ -152,7 +153,7 @@ def summary_of(simulation: Simulation, warnings: list[str], notes: list[str]) ->
         "residual": None if plan.period_s else last.residual,
         "change": None if plan.period_s else last.change,
         "periodicity": monitor.periodicity(),
-        "pressure_drop_error": drop_error(simulation),
+        "pressure_drop_error": measured_drop_error(simulation),
         "mass_balance": _mass_balance(simulation),
         "openings": _openings(simulation),
         "waveforms": described({name: flow.curve for name, flow in waveforms.inflow.items()}, "flow_ml_s")

@@ -43,7 +43,7 @@ def test_friction_is_that_of_developed_flow_in_the_layers(seed, radius, layers):
 
 @pytest.mark.parametrize("direction", [(0.3, -0.8, 0.5)])
 def test_pressure_in_front_of_layers_is_that_of_a_vessel_without_them(direction, tmp_path):
-    """Developed flow in a pipe 13 nodes across at a grid Reynolds number of 40, from 2 to 1 diameters before its outlet.
+    """Developed flow in a pipe 13 nodes across at a grid Reynolds number of 40, 1 to 2 diameters before its outlet.
 
     Beyond the friction as it is there, 0.05 of rho U^2/2 would be missing with layers alone; what is left, 0.015, is
     the outlet's, in whose last two layers of nodes the profile changes.
