@@ -17,13 +17,15 @@ def in_si(fields: Fields, plan: Plan) -> tuple[NDArray[np.floating], ...]:
     """Velocity (N, 3), pressure (N,), viscous stress (N, 6) in the order of VTK, XX YY ZZ XY YZ XZ, and viscosity (N,)
     where it varies.
 
-    Where nodes are thickened, the stress is that of blood at their shear rate, and the pressure lacks the friction that
-    layers at outlets add, see :mod:`solver.boundary.layers`.
+    Where nodes are thickened, stress and viscosity are those of blood at their shear rate, and the pressure lacks the
+    friction that layers at outlets add, see :mod:`solver.boundary.layers`.
     """
     units, rheology = plan.units, plan.rheology
-    viscous: float | NDArray[np.float64] = -(1 - 1 / (2 * units.tau)) * units.stress_pa
-    if rheology is not None and rheology.blend is not None and fields.viscosity is not None:
-        viscous = viscous * thinned(fields.viscosity, rheology.blend, (units.tau - 0.5) / 3)[:, None]
+    viscous, viscosity = -(1 - 1 / (2 * units.tau)) * units.stress_pa, fields.viscosity
+    stress = fields.stress[[0, 1, 2, 3, 5, 4]].T * viscous
+    if rheology is not None and rheology.blend is not None and viscosity is not None:
+        part = thinned(viscosity, rheology.blend, (units.tau - 0.5) / 3)
+        stress, viscosity = stress * part[:, None], viscosity * part
     drho = fields.drho
     if plan.layers:
         drho = drho.copy()
@@ -32,8 +34,8 @@ def in_si(fields: Fields, plan: Plan) -> tuple[NDArray[np.floating], ...]:
     return (
         fields.velocity.T * units.speed_m_s,
         drho * units.pressure_pa + plan.boundary_schedule.reference_pa,
-        fields.stress[[0, 1, 2, 3, 5, 4]].T * viscous,
-        *(() if fields.viscosity is None else (fields.viscosity * units.dynamic_pa_s,)),
+        stress,
+        *(() if viscosity is None else (viscosity * units.dynamic_pa_s,)),
     )
 
 
