@@ -298,6 +298,11 @@ class Watch:
         """Rows of a batch while nothing is averaged, after each of which the flow is judged."""
         return max(LEAST_ROWS, ceil(RECENT * self.through / BATCHES / self.interval))
 
+    @property
+    def unsteady_steps(self) -> float:
+        """Steps from a developed flow that fluctuates until that is seen and its mean may be good enough."""
+        return BATCHES * self.batch * self.interval + LEAST_THROUGHS * self.through
+
     def update(self, rows: Sequence[Row]) -> bool:
         """Take in the newest of all rows so far; whether the mean of a flow that fluctuates is good enough to end."""
         since_ramp = rows[-1].step - self.ramp

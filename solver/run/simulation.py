@@ -58,6 +58,7 @@ class Simulation:
     checkpoints : where the state is kept on the way; none: nowhere.
     attempt : how it is tried, and why not otherwise.
     start : what it began with.
+    ends_unsteady : whether it ends as soon as its flow is seen to fluctuate, as one that is but a start does.
     monitor : rows of the run.
     watch : what a steady run's rows say of whether it settles.
     step, seconds, bytes : how far it has come, what that took, and memory.
@@ -75,6 +76,7 @@ class Simulation:
     checkpoints: Checkpoints | None = None
     attempt: Attempt = FIRST
     start: Start = field(default_factory=Start)
+    ends_unsteady: bool = False
 
     def __post_init__(self) -> None:
         self.monitor = Monitor(self.nodes, self.plan, self.settings.steady_tolerance)
@@ -136,7 +138,7 @@ class Simulation:
             self._go_on(self.checkpoints, writer)
         if not self.step and (found := self.coarse_help.begin(self)):
             coarse, start = found
-            self._coarse = coarse if self.driver.on_host else None
+            self._coarse = coarse if self.driver.on_host and not start.unsteady else None
             self._began(start)
         with Interruption() as interruption:
             self._advance(writer, interruption)
@@ -152,7 +154,13 @@ class Simulation:
         self.start = start
         if start.kind == "coarse":
             self.plan = self.monitor.plan = self.plan.at_full_flow()
-            self.forecast = self.forecast.from_flow(self.driver.on_host)
+            self.forecast = self.expected_from(start)
+
+    def expected_from(self, start: Start) -> Forecast:
+        """What the run is expected to take from a flow at twice the spacing."""
+        if start.unsteady:
+            return self.forecast.scaled(self.watch.unsteady_steps / self.forecast.steps)
+        return self.forecast.from_flow(self.driver.on_host)
 
     def _correct(self, coarse: CoarseLattice) -> None:
         """Let the coarse lattice correct the flow where that is due."""
@@ -203,7 +211,7 @@ class Simulation:
                 self._see()
                 self._ended = self._may_end()
                 self._report(self.monitor.rows[-1])
-                if self._coarse and not self._ended:
+                if self._coarse and not self._ended and self.watch.begun is None:
                     self._correct(self._coarse)
             if self.checkpoints and (self.checkpoints.due or interruption.number) and not self._ended:
                 self._keep_state(self.checkpoints, writer)
@@ -234,20 +242,22 @@ class Simulation:
         if self.watch.begun is not None and before is None:
             row = self.monitor.rows[-1]
             self.log.info(
-                "step %d, %.4g s: the flow does not come to rest, it fluctuates (residual %.2g); it goes on as an"
-                " unsteady flow, whose mean is taken from here on",
+                "step %d, %.4g s: the flow does not come to rest, it fluctuates (residual %.2g); %s",
                 row.step,
                 row.time_s,
                 row.residual,
+                "it is taken as it is"
+                if self.ends_unsteady
+                else "it goes on as an unsteady flow, whose mean is taken from here on",
             )
         elif self.watch.begun != before:
             self.log.info("step %d: the flow %s after all; a mean will begin again", self.step, self.watch.outcome)
-        return ended
+        return ended or (self.ends_unsteady and self.watch.begun is not None)
 
     def _judge_mean(self) -> None:
         """Tell a flow that fluctuates about a mean that was taken: unsteady, or steady but for what does not matter."""
         rows = self.watch.averaged(self.monitor.rows)
-        if not self._ended and not self.watch.stationary(rows):
+        if not rows or not (self._ended or self.watch.stationary(rows)):
             return
         square = float(self.driver.statistics().square.sum(dtype=np.float64))
         of_mean = float(np.square(self.driver.mean(MEAN).velocity, dtype=np.float64).sum())
@@ -374,22 +384,14 @@ class Simulation:
         return self.step * self.nodes.count / max(self.seconds, 1e-9) / 1e6
 
     def _time_left(self) -> str:
-        schedule = self.plan.schedule
-        most = float(schedule.last - self.step)
-        if self._ended:
-            left = 0.0
-        elif schedule.cycle:
-            expected = self.forecast.steps - self.step
-            left = min(most, expected if expected > 0 else schedule.cycle - self.step % schedule.cycle)
-        elif self.watch.begun is not None:
-            left = self.watch.steps_left(self.monitor.rows)
-        else:
-            left = time_left.settling(
-                self.monitor.rows, self.forecast.steps, self.watch.ramp, self.settings.steady_tolerance
+        words, steps = "about", 0.0
+        if not self._ended:
+            tolerance = self.settings.steady_tolerance
+            words, steps = time_left.steps_left(
+                self.step, self.monitor.rows, self.plan.schedule, self.watch, self.forecast.steps, tolerance
             )
-        prefix = "" if self._ended else "about " if left <= most else "at most "
         step_s = time_left.seconds_a_step(self._marks, self.forecast.seconds / self.forecast.steps)
-        return f"{prefix}{_minutes(min(left, most) * step_s)} left"
+        return f"{words} {_minutes(steps * step_s)} left"
 
     def _mark(self) -> None:
         """Keep what the speed of this run follows from: the first two stops, and the last one."""

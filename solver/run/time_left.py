@@ -6,6 +6,10 @@ half of the residuals, in `BATCHES` batches, says when it will have fallen to th
 and how far the line must go on, say how sure that is. The forecast made before the run is as sure as a part `DOUBT` of
 it, and less once it is overrun. The steps left are the mean of both, each weighted by the inverse square of its error,
 so that the forecast gives way to what is seen.
+
+A flow that fluctuates takes the steps that its mean needs (:class:`solver.run.convergence.Watch`). Where the residual
+does not fall and the forecast is used up, or the flow was judged not to settle, the steps of such a mean are the least
+that it will take.
 """
 
 from collections.abc import Sequence
@@ -13,8 +17,9 @@ from math import inf, log
 
 import numpy as np
 
-from solver.run.convergence import BATCHES, batch_means, slope
+from solver.run.convergence import BATCHES, Watch, batch_means, slope
 from solver.run.monitor import Row
+from solver.run.schedule import Schedule
 
 DOUBT = 0.4
 """Error of the forecast as a part of it; of the line through the residual where it goes on as far as it was seen."""
@@ -65,6 +70,34 @@ def settling(rows: Sequence[Row], expected: float, ramp: float, tolerance: float
     overrun = max(0.0, -of_forecast)
     weights = np.array((1 / (DOUBT * expected + overrun / DOUBT) ** 2, 1 / error**2))
     return float(max(weights @ (max(0.0, of_forecast), left) / weights.sum(), ramp - now))
+
+
+def steps_left(
+    step: int, rows: Sequence[Row], schedule: Schedule, watch: Watch, expected: float, tolerance: float
+) -> tuple[str, float]:
+    """How sure the steps left are, ``about``, ``at least`` or ``at most``, and these steps.
+
+    Parameters
+    ----------
+    step : that the run has come to.
+    rows : of its monitor.
+    schedule : of the run.
+    watch : what a steady run's rows say of whether it settles.
+    expected : steps of the whole run, as they were forecast.
+    tolerance : of the residual of a steady flow.
+    """
+    most, of_forecast, words = float(schedule.last - step), expected - step, "about"
+    if schedule.cycle:
+        left = of_forecast if of_forecast > 0 else schedule.cycle - step % schedule.cycle
+    elif watch.begun is not None:
+        left = watch.steps_left(rows)
+    else:
+        left, least = settling(rows, expected, watch.ramp, tolerance), watch.least_steps_left(rows)
+        if watch.outcome != "settles":
+            left, words = max(of_forecast, least), "at least"
+        elif not np.isfinite(left):
+            left, words = least, "at least"
+    return (words, left) if left <= most else ("at most", most)
 
 
 def seconds_a_step(marks: Sequence[tuple[int, float]], forecast_s: float) -> float:
