@@ -56,7 +56,8 @@ def late_warnings(simulation: Simulation) -> list[str]:
     if unsettled := simulation.unsettled():
         warnings.append(unsettled)
     if simulation.state == "unsteady" and simulation.fluctuation:
-        warnings += simulation.fluctuation.warnings(simulation.settings.unsteady_tolerance)
+        limit = "solve.max_steps" if simulation.step >= plan.schedule.last else "solve.unsteady_throughs"
+        warnings += simulation.fluctuation.warnings(simulation.settings.unsteady_tolerance, limit)
     drho = max(row.max_drho for row in rows)
     if drho > MAX_DRHO:
         warnings.append(

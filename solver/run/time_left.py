@@ -8,8 +8,8 @@ it, and less once it is overrun. The steps left are the mean of both, each weigh
 so that the forecast gives way to what is seen.
 
 A flow that fluctuates takes the steps that its mean needs (:class:`solver.run.convergence.Watch`). Where the residual
-does not fall and the forecast is used up, or the flow was judged not to settle, the steps of such a mean are the least
-that it will take.
+does not fall some flow-through times after the ramp, or the forecast is used up, or the flow was judged not to settle,
+the steps of such a mean are the least that it will take.
 """
 
 from collections.abc import Sequence
@@ -17,7 +17,7 @@ from math import inf, log
 
 import numpy as np
 
-from solver.run.convergence import BATCHES, Watch, batch_means, slope
+from solver.run.convergence import BATCHES, LEAST_THROUGHS, RECENT, Watch, batch_means, slope
 from solver.run.monitor import Row
 from solver.run.schedule import Schedule
 
@@ -91,9 +91,13 @@ def steps_left(
         left = of_forecast if of_forecast > 0 else schedule.cycle - step % schedule.cycle
     elif watch.begun is not None:
         left = watch.steps_left(rows)
+        words = (
+            "about" if 2 * len(watch.averaged(rows)) * watch.interval > LEAST_THROUGHS * watch.through else "at least"
+        )
     else:
         left, least = settling(rows, expected, watch.ramp, tolerance), watch.least_steps_left(rows)
-        if watch.outcome != "settles":
+        late = step - watch.ramp > RECENT / 2 * watch.through
+        if watch.outcome != "settles" or (late and not np.isfinite(by_residual(rows, watch.ramp, tolerance)[0])):
             left, words = max(of_forecast, least), "at least"
         elif not np.isfinite(left):
             left, words = least, "at least"
