@@ -144,6 +144,11 @@ def judged(rows: Sequence[Row], tolerance: float, bound: float, far: float = FAR
     return "drifts" if drifting(rows, bound) else "fluctuates"
 
 
+def steps_of_mean(ramp: float, through: float) -> float:
+    """Steps until a flow is seen to fluctuate and its mean may be good enough, from those of the ramp and of T."""
+    return ramp + (RECENT + LEAST_THROUGHS) * through
+
+
 def is_steady(rows: Sequence[Row], quiet: int, raised_s: float, tolerance: float) -> bool:
     """Little change, little change over a viscous time, and as much flowing out as in, once the ramp is over.
 
@@ -215,8 +220,8 @@ class Watch:
 
     @property
     def unsteady_steps(self) -> float:
-        """Steps from a developed flow that fluctuates until that is seen and its mean may be good enough."""
-        return BATCHES * self.batch * self.interval + LEAST_THROUGHS * self.through
+        """Steps of a whole run until a flow is seen to fluctuate and its mean may be good enough."""
+        return steps_of_mean(self.ramp, max(self.through, BATCHES * self.batch * self.interval / RECENT))
 
     def update(self, rows: Sequence[Row]) -> bool:
         """Take in the newest of all rows so far; whether the mean of a flow that fluctuates is good enough to end."""

@@ -3,6 +3,7 @@
 
 from collections.abc import Sequence
 from dataclasses import asdict
+from math import ceil
 from typing import Any
 
 import numpy as np
@@ -168,6 +169,8 @@ def summary_of(simulation: Simulation, warnings: list[str], notes: list[str]) ->
         "models": _models(simulation),
         "forecast": {
             "steps": simulation.forecast.steps,
+            "unsteady_steps": None if plan.period_s else ceil(simulation.watch.unsteady_steps),
+            "most_steps": plan.schedule.last,
             "seconds": simulation.forecast.seconds,
             "memory_mb": simulation.forecast.bytes / 1e6,
         },

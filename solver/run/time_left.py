@@ -13,7 +13,7 @@ the steps of such a mean are the least that it will take.
 """
 
 from collections.abc import Sequence
-from math import inf, log
+from math import inf, log, log1p
 
 import numpy as np
 
@@ -22,7 +22,8 @@ from solver.run.monitor import Row
 from solver.run.schedule import Schedule
 
 DOUBT = 0.4
-"""Error of the forecast as a part of it; of the line through the residual where it goes on as far as it was seen."""
+"""Error of the forecast as a part of it; of the line through the residual where it goes on as far as it was seen.
+It grows with the log of how much farther it goes: what is left settles no faster than what was seen."""
 LEAST_ROWS = 5
 """Rows after the ramp before which they tell nothing."""
 
@@ -49,7 +50,7 @@ def by_residual(rows: Sequence[Row], ramp: float, tolerance: float) -> tuple[flo
     now = float(residual.mean()) + rise * batches / 2  # the middle of the last batch is half of one ago
     left = max(0.0, (now - log(tolerance)) / -rise) * length
     beyond = left / (length * batches)  # what is still to fall over what was seen falling
-    return left, left * (DOUBT * beyond + error / -rise) + length
+    return left, left * (DOUBT * log1p(beyond) + error / -rise) + length
 
 
 def settling(rows: Sequence[Row], expected: float, ramp: float, tolerance: float) -> float:

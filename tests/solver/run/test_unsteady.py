@@ -61,6 +61,7 @@ def test_vortices_that_come_and_go_end_as_an_unsteady_flow_long_before_the_last_
     assert 10 <= reported["flow_throughs"] <= 50
     assert max(reported["standard_error"].values()) < 0.01
     assert summary["time_s"] < 4 * reported["mean_over_s"]
+    assert summary["forecast"]["unsteady_steps"] <= summary["steps"] < summary["forecast"]["most_steps"]
     header, *lines = (folder / "monitor.csv").read_text().splitlines()
     rows = np.array([line.split(",") for line in lines], float).T
     columns = dict(zip(header.split(","), rows, strict=True))
