@@ -78,7 +78,10 @@ def _settling_checks(summary: Mapping[str, Any]) -> list[dict[str, Any]]:
         found.append(check("difference of the last two cycles", "%", differ, words))
     if summary.get("unsteady") and (errors := (summary.get("fluctuation") or {}).get("standard_error")):
         error = max(errors.values())
-        words = f"the means of the unsteady flow have standard errors up to {error:.2%}; raise solve.unsteady_throughs"
+        words = (
+            f"the means of the unsteady flow have standard errors up to {error:.2%}; raise solve.unsteady_throughs, or"
+            " solve.max_steps where it is set"
+        )
         found.append(check("standard error of the mean", "%", error, words))
     return found
 

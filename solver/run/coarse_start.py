@@ -3,10 +3,12 @@
 nodes, and half of the steps, since the time step is twice as long at the same lattice speed.
 
 The run starts from the flow that settles there; that one starts in the same way from four times the spacing, and so on,
-until a lattice would no longer stand for the vessel. What is left then is what the coarse lattice is off by, and has to
-be carried out of the vessel or be worn off by friction. For that the coarse lattice goes ahead: with u the fields of
-the fine lattice at the coarse nodes, F(u) those after a time T of its steps and C(v) those after T of the coarse one's,
-each step of
+until a lattice would no longer stand for the vessel. A coarse flow that is seen to fluctuate is taken as it is at that
+moment: more of its steps would lead no closer, and it gives no corrections.
+
+What is left of one that settles is what the coarse lattice is off by, and has to be carried out of the vessel or be
+worn off by friction. For that the coarse lattice goes ahead: with u the fields of the fine lattice at the coarse nodes,
+F(u) those after a time T of its steps and C(v) those after T of the coarse one's, each step of
 
     v <- C(v) + t,    t = (F(u) - u) - (C(u) - u),    from v = F(u),
 
@@ -91,7 +93,7 @@ class Coarse:
         self._before, self._last, self._residual = np.zeros((0, 0)), 0, np.inf
 
     def begin(self) -> Start:
-        """Let the coarse flow settle, and the fine one begin with it.
+        """Let the coarse flow settle, or be seen to fluctuate, and the fine one begin with it.
 
         Raises
         ------
@@ -103,7 +105,8 @@ class Coarse:
         fields = self._on_fine(_packed(run.driver.fields()), _at_walls(self._fine, self._plan))
         self._driver.begin_with(fields, run.driver.pressures() / self._of_outlets)
         updates = run.start.node_updates + run.step * self.nodes.count
-        return Start("coarse", 0, run.start.steps + run.step, updates, time.monotonic() - began)
+        seconds, unsteady = time.monotonic() - began, run.watch.begun is not None
+        return Start("coarse", 0, run.start.steps + run.step, updates, seconds, unsteady)
 
     def correct(self, step: int, residual: float) -> int:
         """Correct the fine flow where that is due after a row of the monitor.
@@ -191,10 +194,11 @@ def from_coarser(simulation: Simulation) -> tuple[Coarse, Start] | None:
         return None
     rows = coarse.run.monitor.rows
     simulation.log.info(
-        "start from twice the spacing: %d steps there, residual %.2g; about %d steps are expected here",
+        "start from twice the spacing: %d steps there, residual %.2g%s; about %d steps are expected here",
         start.steps,
         rows[-1].residual,
-        simulation.forecast.from_flow(simulation.driver.on_host).steps,
+        ", where the flow fluctuates" if start.unsteady else "",
+        simulation.expected_from(start).steps,
     )
     return coarse, start
 
@@ -262,6 +266,7 @@ def _prepared(simulation: Simulation, coarse: Nodes) -> Simulation:
         driver,
         simulation.coarse_help,
         simulation.log.getChild("coarser"),
+        ends_unsteady=True,
     )
 
 

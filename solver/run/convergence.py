@@ -16,13 +16,14 @@ standard deviation, s/sqrt(n) is the standard error of its mean over n batches. 
 
 Signals are the kinetic energy, mean and largest speed, and pressures and flows at the openings. A flow that fluctuates
 is run on, while its mean is taken, until the standard errors of the means of all signals are below a bound, or up to a
-stated time. What was judged is judged again over that time: a flow that settles after all, or drifts, begins again.
+stated time. What was judged is judged again over that time: a flow that settles after all, or drifts by more than the
+bound, begins again, the latter over twice the time as long as there is so much. Where there is not, the mean is taken
+with its drift: half of the difference of its halves is the standard error by two batches, and counts as one.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from math import ceil, inf, log
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -48,8 +49,10 @@ FAR = 1000
 """Batches in which a flow that settles must come to rest."""
 LEAST_THROUGHS = 10.0
 """Flow-through times over which the mean of a flow that fluctuates is taken at least."""
-PEAK = 0.3
-"""Part of a signal's variance that must lie around one frequency for a period to be reported."""
+BALANCE = 1e-3
+"""Part of the inflow by which the outflow of a steady flow may differ."""
+MARGIN = 1.2
+"""Of the steps after which a flow is expected to have settled, those that are advised."""
 
 NAMES = {"kinetic_energy_j": "kinetic energy", "mean_speed_m_s": "mean speed", "max_speed_m_s": "largest speed"}
 """Signals that have a mean of their own, by their name in a row."""
@@ -88,9 +91,10 @@ def batch_error(values: Reals, batches: int) -> Reals:
 
 def standard_error(values: Reals) -> float:
     """Of the mean over the rows; of several columns the largest. It is the largest of several numbers of batches: where
-    one has about the length of a period, its means differ by less than they may be wrong.
+    one has about the length of a period, its means differ by less than they may be wrong. Two are the halves, which
+    differ where the mean drifts.
     """
-    return float(max(batch_error(values, batches).max() for batches in range(BATCHES // 2 + 1, BATCHES + 1)))
+    return float(max(batch_error(values, batches).max() for batches in (2, *range(BATCHES // 2 + 1, BATCHES + 1))))
 
 
 def slope(values: Reals) -> tuple[float, float]:
@@ -122,7 +126,7 @@ def trend(rows: Sequence[Row]) -> tuple[Reals, float, float]:
     return residual, *slope(residual)
 
 
-def judged(rows: Sequence[Row], tolerance: float, bound: float) -> str:
+def judged(rows: Sequence[Row], tolerance: float, bound: float, far: float = FAR) -> str:
     """``settles``, ``grows``, ``drifts`` or ``fluctuates``: see the module.
 
     Parameters
@@ -130,105 +134,19 @@ def judged(rows: Sequence[Row], tolerance: float, bound: float) -> str:
     rows : of the monitor, evenly spaced, at least one for each batch.
     tolerance : of the residual.
     bound : part to which means are wanted.
+    far : batches in which a flow that settles must come to rest.
     """
     residual, rise, error = trend(rows)
-    if rise < -CERTAIN * error and residual[-1] > log(tolerance) and (residual[-1] - log(tolerance)) / -rise < FAR:
+    if rise < -CERTAIN * error and residual[-1] > log(tolerance) and (residual[-1] - log(tolerance)) / -rise < far:
         return "settles"
-    if rise > CERTAIN * error and rise > 1 / FAR:
+    if rise > CERTAIN * error and rise > 1 / far:
         return "grows"
     return "drifts" if drifting(rows, bound) else "fluctuates"
 
 
-@dataclass(frozen=True)
-class Fluctuation:
-    """Of an unsteady flow, over the time of its mean; relative to the means, pressures to their largest difference.
-
-    Attributes
-    ----------
-    span_s, throughs : that time, and the same in flow-through times.
-    velocity_rms : root mean square fluctuation of the velocity over all nodes and times, over that of its mean.
-    rms : the same of each signal, by name; of several openings the largest.
-    standard_error : of its mean.
-    period_s : of the signal that fluctuates the most, where one frequency rules it; none else.
-    """
-
-    span_s: float
-    throughs: float
-    velocity_rms: float
-    rms: dict[str, float]
-    standard_error: dict[str, float]
-    period_s: float | None
-
-    def record(self) -> str:
-        """The fluctuation in one sentence."""
-        period = f", with a period of {self.period_s:.3g} s" if self.period_s else ""
-        return (
-            f"unsteady: mean over {self.span_s:.3g} s ({self.throughs:.0f} flow-through times); the velocity fluctuates"
-            f" by {self.velocity_rms:.2%} (root mean square){period}, standard errors of the means are up to"
-            f" {max(self.standard_error.values()):.2%}"
-        )
-
-    def warnings(self, bound: float) -> list[str]:
-        """What to say of means that are less sure than was asked for."""
-        large = [f"{name} {error:.2%}" for name, error in self.standard_error.items() if error > bound]
-        if not large:
-            return []
-        return [
-            f"the means of the unsteady flow have standard errors above solve.unsteady_tolerance {bound:.2%}:"
-            f" {', '.join(large)}; raise solve.unsteady_throughs"
-        ]
-
-    def summary(self) -> dict[str, Any]:
-        """All of it, for ``solve.json``."""
-        return {
-            "mean_over_s": self.span_s,
-            "flow_throughs": self.throughs,
-            "velocity_rms": self.velocity_rms,
-            "rms": self.rms,
-            "standard_error": self.standard_error,
-            "period_s": self.period_s,
-        }
-
-
-def dominant_period_s(times_s: Reals, values: Reals) -> float | None:
-    """Period around which at least a part `PEAK` of the variance of evenly spaced values lies; none if none does.
-
-    The largest peak of the periodogram under a Hann window, three frequencies wide; its place is their mean, weighted.
-    """
-    count = len(values)
-    if count < 2 * BATCHES or not np.ptp(values):
-        return None
-    trend = np.polyval(np.polyfit(times_s - times_s[0], values, 1), times_s - times_s[0])
-    power = np.abs(np.fft.rfft((values - trend) * np.hanning(count))) ** 2
-    top = int(np.argmax(power[2:])) + 2  # slower ones are not seen twice
-    near = slice(top - 1, top + 2)
-    if power[near].sum() < PEAK * power[1:].sum():
-        return None
-    frequency = power[near] @ np.arange(top - 1, top - 1 + len(power[near])) / power[near].sum()
-    return float(count * (times_s[1] - times_s[0]) / frequency)
-
-
-def fluctuation(rows: Sequence[Row], through_s: float, velocity_rms: float) -> Fluctuation:
-    """Of evenly spaced rows of a flow, whose flow-through time and fluctuation of the velocity are given.
-
-    Parameters
-    ----------
-    rows : of the monitor.
-    through_s : flow-through time.
-    velocity_rms : root mean square of the velocity's deviation from its mean, over that of the mean.
-    """
-    found, times = signals(rows), np.array([row.time_s for row in rows])
-    columns = np.concatenate([*found.values()], axis=1)
-    liveliest = columns[:, int(np.argmax(columns.std(axis=0)))]
-    span_s = float(len(times) * (times[1] - times[0]))
-    return Fluctuation(
-        span_s=span_s,
-        throughs=span_s / through_s,
-        velocity_rms=velocity_rms,
-        rms={name: float(values.std(axis=0).max()) for name, values in found.items()},
-        standard_error={name: standard_error(values) for name, values in found.items()},
-        period_s=dominant_period_s(times, liveliest),
-    )
+def steps_of_mean(ramp: float, through: float) -> float:
+    """Steps until a flow is seen to fluctuate and its mean may be good enough, from those of the ramp and of T."""
+    return ramp + (RECENT + LEAST_THROUGHS) * through
 
 
 def is_steady(rows: Sequence[Row], quiet: int, raised_s: float, tolerance: float) -> bool:
@@ -277,7 +195,7 @@ class Watch:
     ramp : steps over which the flow is raised.
     tolerance : of the residual.
     bound : standard error of the means of the signals below which they are good enough.
-    most : flow-through times over which they are taken at most.
+    most : flow-through times after which a flow that fluctuates ends with the mean that it has.
     outcome : the last judgement.
     begun : step after which the mean of a flow that fluctuates begins; none of one that may settle.
     """
@@ -290,6 +208,8 @@ class Watch:
     most: float
     outcome: str = "settles"
     begun: int | None = None
+    _first: int | None = field(default=None, repr=False)
+    """Step after which the flow was first seen to fluctuate."""
     _restarts: int = field(default=0, repr=False)
     """How often a mean was given up, since the flow did not stay as it was: the next one is twice as long."""
 
@@ -297,6 +217,11 @@ class Watch:
     def batch(self) -> int:
         """Rows of a batch while nothing is averaged, after each of which the flow is judged."""
         return max(LEAST_ROWS, ceil(RECENT * self.through / BATCHES / self.interval))
+
+    @property
+    def unsteady_steps(self) -> float:
+        """Steps of a whole run until a flow is seen to fluctuate and its mean may be good enough."""
+        return steps_of_mean(self.ramp, max(self.through, BATCHES * self.batch * self.interval / RECENT))
 
     def update(self, rows: Sequence[Row]) -> bool:
         """Take in the newest of all rows so far; whether the mean of a flow that fluctuates is good enough to end."""
@@ -310,35 +235,51 @@ class Watch:
             self.outcome = judged(rows[-count:], self.tolerance, self.bound)
             if self.outcome == "fluctuates":
                 self.begun = rows[-1].step
+                self._first = self._first or self.begun
             return False
         return self._averaged(rows)
 
     def _averaged(self, rows: Sequence[Row]) -> bool:
-        """Judge a mean that was begun: whether it may end; one that drifts begins again."""
+        """Judge a mean that was begun: whether it may end; one that drifts begins again while there is time for it."""
         assert self.begun is not None
-        wanted, own = LEAST_THROUGHS * 2**self._restarts, self.averaged(rows)
+        assert self._first is not None
+        wanted, own = self._wanted, self.averaged(rows)
         if len(own) >= BATCHES * self.batch:
             residual, rise, error = trend(own)
             if abs(rise) > CERTAIN * error and abs(residual[-1] - residual[0]) > LARGE:
-                self.outcome, self.begun = "settles" if rise < 0 else "grows", None
+                self.outcome, self.begun, self._first = "settles" if rise < 0 else "grows", None, None
                 return False
         span = len(own) * self.interval / self.through
         if span < wanted or len(own) < BATCHES * self.batch:
             return False
-        self.outcome = judged(own, self.tolerance, self.bound)
-        if self.outcome == "fluctuates":
-            return span >= self.most * 2**self._restarts or self.error(own) < self.bound
-        self.begun, self._restarts = rows[-1].step if self.outcome == "drifts" else None, self._restarts + 1
+        self.outcome, since = self._judged(own), (rows[-1].step - self._first) / self.through
+        if self.outcome in ("settles", "grows"):
+            self.begun, self._restarts = None, self._restarts + 1
+        elif since >= self.most or self.error(own) < self.bound:
+            return True
+        elif self.outcome == "drifts" and since + 2 * wanted <= self.most:
+            self.begun, self._restarts = rows[-1].step, self._restarts + 1
         return False
+
+    @property
+    def _wanted(self) -> float:
+        """Flow-through times of a mean, at least: twice as many each time, as far as there is time."""
+        late = ((self.begun or 0) - self._first) / self.through if self._first is not None else 0.0
+        return min(LEAST_THROUGHS * 2**self._restarts, max(LEAST_THROUGHS, self.most - late))
+
+    def _judged(self, own: Sequence[Row]) -> str:
+        """What a flow does over the rows of its mean; how far it may settle is counted in batches as before it."""
+        return judged(own, self.tolerance, self.bound, FAR * BATCHES * self.batch / len(own))
 
     def averaged(self, rows: Sequence[Row]) -> Sequence[Row]:
         """Those of all rows so far over which the mean is taken."""
         return rows[len(rows) - (rows[-1].step - self.begun) // self.interval :] if self.begun is not None else []
 
-    def stationary(self, rows: Sequence[Row]) -> bool:
-        """Whether a mean over rows is one of a flow that fluctuates, long enough to tell."""
-        enough = len(rows) * self.interval >= LEAST_THROUGHS * self.through and len(rows) >= BATCHES * self.batch
-        return enough and judged(rows, self.tolerance, self.bound) == "fluctuates"
+    def tells(self, rows: Sequence[Row]) -> str:
+        """What the flow does over rows that are long enough for a mean that can be told; else that it ``settles``."""
+        if len(rows) * self.interval < RECENT * self.through or len(rows) < BATCHES * LEAST_ROWS:
+            return "settles"
+        return self._judged(rows)
 
     def replay(self, rows: Sequence[Row]) -> bool:
         """Take in all rows of a run that goes on, as if one after another."""
@@ -352,30 +293,21 @@ class Watch:
         return max(map(standard_error, signals(rows).values()))
 
     def least_steps_left(self, rows: Sequence[Row]) -> float:
-        """Steps until a mean is long enough to be reported, if the flow fluctuates from now on."""
-        count = LEAST_THROUGHS * 2**self._restarts * self.through
-        return (RECENT * self.through if self.begun is None else 0.0) + count - len(self.averaged(rows)) * self.interval
+        """Steps until a mean is as long as is wanted at least, if the flow fluctuates from now on."""
+        count = self._wanted * self.through - len(self.averaged(rows)) * self.interval
+        if self.begun is not None:
+            return count
+        seen = self.ramp + BATCHES * self.batch * self.interval
+        return count + max(seen - rows[-1].step, self.batch * self.interval)
 
     def steps_left(self, rows: Sequence[Row]) -> float:
-        """Steps until the mean is good enough, if its error falls with the root of the time; not a number before it is
-        begun.
+        """Steps until the mean is good enough, if its error falls with the root of the time; infinite before it is
+        begun. Half of its least time tells that error.
         """
         if self.begun is None:
             return inf
         own = self.averaged(rows)
-        done, least, most = len(own) * self.interval, LEAST_THROUGHS * 2**self._restarts, self.most * 2**self._restarts
-        wanted = least * self.through
-        if len(own) >= BATCHES * self.batch:
-            wanted = max(wanted, done * (self.error(own) / self.bound) ** 2)
-        return max(0.0, min(wanted, most * self.through) - done)
-
-
-BALANCE = 1e-3
-
-
-QUIET = 1e-3
-"""Root mean square fluctuation of the velocity, over its mean, below which a flow counts as steady: that of single
-precision and of sound that stays in a closed domain."""
-
-MARGIN = 1.2
-"""Of the steps after which a flow is expected to have settled, those that are advised."""
+        done, least = len(own) * self.interval, self._wanted * self.through
+        wanted = max(least, done * (self.error(own) / self.bound) ** 2) if done > least / 2 else least
+        begun, first = rows[-1].step - done, self._first or 0
+        return max(0.0, min(wanted, max(least, self.most * self.through - (begun - first))) - done)

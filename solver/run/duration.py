@@ -27,6 +27,10 @@ narrowest section, in area, that counts as one."""
 TURN = 0.01
 """Part of the viscous time that a flow-through time of a closed domain is at least."""
 
+MOST_TIMES, MOST_MEANS, LEAST_LIMIT = 10, 2, 1_000_000
+"""Times the steps that are expected, times the flow-through times in which the mean of a flow that fluctuates ends, and
+steps: the most of these is where a steady run ends that no setting does."""
+
 
 @dataclass(frozen=True)
 class Duration:
@@ -69,15 +73,18 @@ def expect_duration(nodes: Nodes, settings: SolveSettings, flow: ExpectedFlow, u
     inflow_at_rows = flow.waveforms.flow_ml_s(np.arange(1, rows + 1) / rows * (flow.period_s or 0.0))
     through_steps = _through_steps(nodes, flow, units, viscous_steps)
     crossing_steps = flow.length * units.speed_m_s / flow.peak_speed_m_s
-    schedule = make_schedule(settings, units.dt_s, viscous_steps, flow.period_s, inflow_at_rows, crossing_steps)
     few = _few_cycles(settings, flow.period_s, ramp_s)
-    tolerance = settings.periodic_tolerance if schedule.cycle else settings.steady_tolerance
+    tolerance = settings.periodic_tolerance if flow.period_s else settings.steady_tolerance
     if flow.waveforms.inflow and flow.sections:
-        settled_s = _settled_with_openings_s(nodes, settings, flow, units, schedule.cycle, ramp_s)
+        settled_s = _settled_with_openings_s(nodes, settings, flow, units, ramp_s)
     else:
         rate_1_s = _closed_rate(nodes, settings, flow, units)
         settled_s = raised_s(rate_1_s, flow.radius_m**2 / units.viscosity_m2_s, ramp_s, tolerance)
-    expected_steps = _whole_steps((ramp_s + settled_s) / units.dt_s, schedule)
+    steps = (ramp_s + settled_s) / units.dt_s
+    means = ramp_s / units.dt_s + MOST_MEANS * settings.unsteady_throughs * through_steps
+    most = max(MOST_TIMES * steps, means, LEAST_LIMIT)
+    schedule = make_schedule(settings, units.dt_s, viscous_steps, flow.period_s, inflow_at_rows, crossing_steps, most)
+    expected_steps = _whole_steps(steps, schedule)
     if flow.period_s is None and expected_steps > schedule.last:
         few.append(
             f"about {expected_steps} steps are expected until the flow is steady, above solve.max_steps "
@@ -111,17 +118,17 @@ def _whole_steps(steps: float, schedule: Schedule) -> int:
 
 
 def _settled_with_openings_s(
-    nodes: Nodes, settings: SolveSettings, flow: ExpectedFlow, units: Units, cycle: int | None, ramp_s: float
+    nodes: Nodes, settings: SolveSettings, flow: ExpectedFlow, units: Units, ramp_s: float
 ) -> float:
-    """Time from the end of the ramp until a flow through openings has settled; `cycle` is its period in steps.
+    """Time from the end of the ramp until a flow through openings has settled.
 
     Waves stay in the vessel where the flow pulsates, or the pressure of an outlet follows from its flow.
     """
     assert flow.sections is not None
     length_m, viscous_s = flow.length * units.dx_m, flow.radius_m**2 / units.viscosity_m2_s
-    tolerance = settings.periodic_tolerance if cycle else settings.steady_tolerance
+    tolerance = settings.periodic_tolerance if flow.period_s else settings.steady_tolerance
     outlets = outlets_of(nodes.openings, settings, flow.waveforms).values()
-    if cycle or any(outlet.windkessel or outlet.demanded for outlet in outlets):
+    if flow.period_s or any(outlet.windkessel or outlet.demanded for outlet in outlets):
         inflow = flow.waveforms.inflow
         return settling_s(
             length_m,

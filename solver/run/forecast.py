@@ -56,7 +56,10 @@ class Forecast:
 
     def from_flow(self, corrected: bool) -> "Forecast":
         """The same for a run that begins with the flow at twice the spacing, which may correct it on the way."""
-        part = CORRECTED if corrected else FROM_FLOW
+        return self.scaled(CORRECTED if corrected else FROM_FLOW)
+
+    def scaled(self, part: float) -> "Forecast":
+        """The same for so many times the steps."""
         return replace(self, steps=ceil(part * self.steps), seconds=part * self.seconds)
 
 

@@ -1,11 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Results of a run: states that are taken into means and snapshots on the way, and what is written at the end."""
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from solver.backends.driver import Driver
 from solver.backends.fields import MEAN, Fields
 from solver.run.flow_file import FlowWriter
+from solver.run.monitor import Row
 from solver.run.plan import Plan
 from solver.run.si_fields import in_si, settled_statistics, statistics_in_si
 
@@ -15,7 +18,7 @@ class Results:
 
     Attributes
     ----------
-    averaged : whether the mean over time has begun.
+    averaged : first step of the mean over time; none before it has begun.
     snapshots : steps of the snapshots that the flow file has of the cycle that may be the last.
 
     Parameters
@@ -25,7 +28,7 @@ class Results:
 
     def __init__(self, driver: Driver) -> None:
         self._driver = driver
-        self.averaged = False
+        self.averaged: int | None = None
         self.snapshots: list[int] = []
         self._limited: list[float] = []
 
@@ -41,8 +44,9 @@ class Results:
         """
         schedule = plan.schedule
         if schedule.sampled(step, begun):
-            self._driver.average(MEAN, schedule.begins_mean(step, begun) or not self.averaged)
-            self.averaged = True
+            begins = schedule.begins_mean(step, begun) or self.averaged is None
+            self._driver.average(MEAN, begins)
+            self.averaged = step if begins else self.averaged
         snapshot = schedule.snapshot(step)
         if snapshot is None:
             return
@@ -67,6 +71,10 @@ class Results:
         """Mean part of the nodes at which the limiter acted, over the states that were read; none without one."""
         return float(np.mean(self._limited)) if self._limited else None
 
+    def of_mean(self, rows: Sequence[Row]) -> list[Row]:
+        """Rows over which the mean over time was taken."""
+        return [row for row in rows if self.averaged is not None and row.step >= self.averaged]
+
     def finish(self, step: int, plan: Plan, state: str, writer: FlowWriter) -> None:
         """Write what only the end tells: the steady flow, means over phases, mean and statistics over time.
 
@@ -86,7 +94,7 @@ class Results:
             for number, within in enumerate(schedule.snapshots):
                 time_s = (step - schedule.cycle + within) * plan.units.dt_s
                 writer.append(time_s, *in_si(driver.mean(MEAN + 1 + number), plan))
-        if state == "steady" or (schedule.cycle is None and not self.averaged):
+        if state == "steady" or (schedule.cycle is None and self.averaged is None):
             writer.average(*last, statistics=settled_statistics(last, plan.units))
         else:
             statistics = statistics_in_si(driver.statistics(), plan.units)

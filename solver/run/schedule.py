@@ -21,6 +21,9 @@ VISCOUS_ROWS, MOST_COUNTED, LEAST_COUNTED, LEAST_INTERVAL = 100, 1000, 10, 100
 """In a viscous time of a steady run: rows of the monitor, at least; those at which the velocity is compared, at most,
 and at least where its change is round-off or fluctuates; and steps between two rows, at least."""
 
+MOST_STEPS = 1e9
+"""Steps of any run that no setting ends."""
+
 
 @dataclass(frozen=True)
 class Schedule:
@@ -146,6 +149,7 @@ def make_schedule(
     period_s: float | None,
     inflow: NDArray[np.float64],
     crossing_steps: float = inf,
+    most_steps: float = inf,
 ) -> Schedule:
     """Schedule of a run.
 
@@ -157,6 +161,7 @@ def make_schedule(
     period_s : of the boundary conditions; none if they are steady.
     inflow : at the rows of a period, in any unit.
     crossing_steps : of a steady flow, steps in which the fastest fluid, or the driver, crosses the domain.
+    most_steps : of a steady flow, after which the run ends where no setting says.
 
     Raises
     ------
@@ -164,7 +169,8 @@ def make_schedule(
         If the cycles are more steps than the run may have, or fewer than averages need.
     """
     if period_s is None:
-        return _of_steady(settings, dt_s, viscous_steps, crossing_steps)
+        most = settings.max_steps or min(most_steps, MOST_STEPS)
+        return _of_steady(settings, dt_s, viscous_steps, crossing_steps, most)
     rows, cycle = rows_per_cycle(settings, period_s), even(period_s / dt_s)
     moments = moments_per_cycle(rows)
     stride = max(each for each in range(1, moments // SAMPLES + 1) if moments % each == 0)
@@ -184,9 +190,11 @@ def make_schedule(
     )
 
 
-def _of_steady(settings: SolveSettings, dt_s: float, viscous_steps: float, crossing_steps: float) -> Schedule:
+def _of_steady(
+    settings: SolveSettings, dt_s: float, viscous_steps: float, crossing_steps: float, most_steps: float
+) -> Schedule:
     """Schedule of a run under steady boundary conditions."""
-    most = max(2, settings.max_steps // 2 * 2)
+    most = max(2, int(most_steps) // 2 * 2)
     usual = min(viscous_steps / VISCOUS_ROWS, crossing_steps / SAMPLES)
     interval = min(most, even(settings.monitor_s / dt_s if settings.monitor_s else max(LEAST_INTERVAL, usual)))
     last = most // interval * interval  # a row, which a run that ends later has, too
@@ -200,7 +208,7 @@ def _of_steady(settings: SolveSettings, dt_s: float, viscous_steps: float, cross
 
 def _require_steps_and_cycles(settings: SolveSettings, period_s: float, cycle: int) -> None:
     """Check that the run may have the steps of its cycles, and has the cycles of its averages."""
-    if settings.cycles * cycle > settings.max_steps:
+    if settings.max_steps and settings.cycles * cycle > settings.max_steps:
         raise StageError(
             f"solve.cycles {settings.cycles} of {period_s:g} s need {settings.cycles * cycle} steps, above"
             f" solve.max_steps {settings.max_steps}; raise it, or choose a coarser spacing"

@@ -50,7 +50,7 @@ class SolveSettings:
     ramp_s: float | None
     steady_tolerance: float
     cycles: int
-    max_steps: int
+    max_steps: int | None
     snapshots: int
     force_n_m3: tuple[float, float, float] = (0.0, 0.0, 0.0)
     patches: dict[str, PatchSettings] = field(default_factory=dict)

@@ -12,6 +12,7 @@ from solver.backends.lattice import Lattice, build_lattice
 from solver.backends.subdomains import SubdomainsDriver
 from solver.domain.nodes import Nodes
 from solver.kernels.d3q19 import Q
+from solver.run.convergence import steps_of_mean
 from solver.run.forecast import Forecast, forecast
 from solver.run.plan import Plan
 from solver.run.settings import SolveSettings
@@ -143,6 +144,9 @@ def forecast_summary(expected: Forecast, plan: Plan, device: Device) -> str:
         basis = f"{expected.steps // cycle} of at most {plan.schedule.cycles} cycles"
     elif plan.boundary_schedule.waveforms.inflow:
         basis = "until what the ramp leaves has died away"
+    if not cycle:
+        unsteady = steps_of_mean(plan.ramp_s / plan.units.dt_s, plan.through_steps)
+        basis += f"; about {unsteady:.0f} for the mean of a flow that fluctuates"
     return (
         f"about {expected.steps} steps ({basis}) in {_minutes(expected.seconds)}, at"
         f" {device.speed(plan.q) / 1e6:.3g} MLUPS and compilation of {device.compile_s:g} s; memory"

@@ -12,24 +12,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from solver.backends.driver import Driver
-from solver.backends.fields import MEAN
 from solver.domain.nodes import Nodes
 from solver.run import divergence, time_left
 from solver.run.checkpoint import Arrays, Checkpoints
-from solver.run.convergence import (
-    BALANCE,
-    CERTAIN,
-    QUIET,
-    Fluctuation,
-    Watch,
-    fluctuation,
-    is_periodic,
-    is_steady,
-    standard_error,
-)
+from solver.run.convergence import Watch, is_periodic, is_steady
 from solver.run.divergence import DivergenceError
 from solver.run.fallback import FIRST, Attempt
 from solver.run.flow_file import FlowWriter
+from solver.run.fluctuation import QUIET, Fluctuation, balanced, fluctuation, velocity_rms
 from solver.run.forecast import Forecast
 from solver.run.handover import Carried, CoarseLattice, OutgrownError, StaleError
 from solver.run.monitor import Monitor, Row
@@ -58,6 +48,7 @@ class Simulation:
     checkpoints : where the state is kept on the way; none: nowhere.
     attempt : how it is tried, and why not otherwise.
     start : what it began with.
+    ends_unsteady : whether it ends as soon as its flow is seen to fluctuate, as one that is but a start does.
     monitor : rows of the run.
     watch : what a steady run's rows say of whether it settles.
     step, seconds, bytes : how far it has come, what that took, and memory.
@@ -75,6 +66,7 @@ class Simulation:
     checkpoints: Checkpoints | None = None
     attempt: Attempt = FIRST
     start: Start = field(default_factory=Start)
+    ends_unsteady: bool = False
 
     def __post_init__(self) -> None:
         self.monitor = Monitor(self.nodes, self.plan, self.settings.steady_tolerance, self.settings.precision)
@@ -136,7 +128,7 @@ class Simulation:
             self._go_on(self.checkpoints, writer)
         if not self.step and (found := self.coarse_help.begin(self)):
             coarse, start = found
-            self._coarse = coarse if self.driver.on_host else None
+            self._coarse = coarse if self.driver.on_host and not start.unsteady else None
             self._began(start)
         with Interruption() as interruption:
             self._advance(writer, interruption)
@@ -152,7 +144,13 @@ class Simulation:
         self.start = start
         if start.kind == "coarse":
             self.plan = self.monitor.plan = self.plan.at_full_flow()
-            self.forecast = self.forecast.from_flow(self.driver.on_host)
+            self.forecast = self.expected_from(start)
+
+    def expected_from(self, start: Start) -> Forecast:
+        """What the run is expected to take from a flow at twice the spacing."""
+        if start.unsteady:
+            return self.forecast.scaled(self.watch.unsteady_steps / self.forecast.steps)
+        return self.forecast.from_flow(self.driver.on_host)
 
     def _correct(self, coarse: CoarseLattice) -> None:
         """Let the coarse lattice correct the flow where that is due."""
@@ -203,7 +201,7 @@ class Simulation:
                 self._see()
                 self._ended = self._may_end()
                 self._report(self.monitor.rows[-1])
-                if self._coarse and not self._ended:
+                if self._coarse and not self._ended and self.watch.begun is None:
                     self._correct(self._coarse)
             if self.checkpoints and (self.checkpoints.due or interruption.number) and not self._ended:
                 self._keep_state(self.checkpoints, writer)
@@ -234,34 +232,36 @@ class Simulation:
         if self.watch.begun is not None and before is None:
             row = self.monitor.rows[-1]
             self.log.info(
-                "step %d, %.4g s: the flow does not come to rest, it fluctuates (residual %.2g); it goes on as an"
-                " unsteady flow, whose mean is taken from here on",
+                "step %d, %.4g s: the flow does not come to rest, it fluctuates (residual %.2g); %s",
                 row.step,
                 row.time_s,
                 row.residual,
+                "it is taken as it is"
+                if self.ends_unsteady
+                else "it goes on as an unsteady flow, whose mean is taken from here on",
             )
         elif self.watch.begun != before:
             self.log.info("step %d: the flow %s after all; a mean will begin again", self.step, self.watch.outcome)
-        return ended
+        return ended or (self.ends_unsteady and self.watch.begun is not None)
 
     def _judge_mean(self) -> None:
-        """Tell a flow that fluctuates about a mean that was taken: unsteady, or steady but for what does not matter."""
-        rows = self.watch.averaged(self.monitor.rows)
-        if not self._ended and not self.watch.stationary(rows):
+        """Tell a flow that fluctuates about a mean that was taken: unsteady, or steady but for what does not matter.
+
+        Where the steps were over before that mean was as good as is wanted, it is told with the error that it has.
+        """
+        rows = self._results.of_mean(self.monitor.rows)
+        found = self.watch.outcome if self._ended else self.watch.tells(rows)
+        if not rows or found not in ("fluctuates", "drifts"):
             return
-        square = float(self.driver.statistics().square.sum(dtype=np.float64))
-        of_mean = float(np.square(self.driver.mean(MEAN).velocity, dtype=np.float64).sum())
-        velocity_rms = float(np.sqrt(max(square / max(of_mean, 1e-300) - 1, 0.0)))
-        through_s = self.plan.through_steps * self.plan.units.dt_s
-        self.fluctuation = fluctuation(rows, through_s, velocity_rms)
-        balance = [row.balance for row in rows]
-        if abs(np.mean(balance)) < BALANCE + CERTAIN * standard_error(np.array(balance)[:, None]):
-            self.state = "steady" if velocity_rms < QUIET else "unsteady"
+        rms = velocity_rms(self.driver)
+        self.fluctuation = fluctuation(rows, self.plan.through_steps * self.plan.units.dt_s, rms, found == "drifts")
+        if balanced(rows):
+            self.state = "steady" if rms < QUIET else "unsteady"
 
     @property
     def counted_rows(self) -> Sequence[Row]:
         """Rows that the result is taken from: of the mean, of the last period, or of the last tenth of a run."""
-        return self.watch.averaged(self.monitor.rows) if self.fluctuation else self.monitor.last_part()
+        return self._results.of_mean(self.monitor.rows) if self.fluctuation else self.monitor.last_part()
 
     def _keep_state(self, checkpoints: Checkpoints, writer: FlowWriter) -> None:
         """Write a checkpoint. A flow that has diverged is refused first, and leaves those from before."""
@@ -270,7 +270,7 @@ class Simulation:
         arrays |= {f"monitor/{name}": array for name, array in self.monitor.state().items()}
         arrays |= {
             "seconds": np.array(self.seconds),
-            "averaged": np.array(self._results.averaged),
+            "averaged": np.array(-1 if self._results.averaged is None else self._results.averaged),
             "end": self.plan.schedule.end,
         }
         arrays |= {"attempt": self.attempt.packed(), "outgrown": np.array(self._outgrown or ())}
@@ -293,18 +293,18 @@ class Simulation:
             if self.attempt.restored:
                 raise StaleError
             return
-        driver, averaged = _under("driver/", state.arrays), bool(state.arrays["averaged"])
+        driver, averaged = _under("driver/", state.arrays), int(state.arrays["averaged"])
         self.monitor.restore(_under("monitor/", state.arrays))
         if self.plan.schedule.cycle is None:
             self._ended = self.watch.replay(self.monitor.rows)
         if not np.array_equal(state.arrays["end"], self.plan.schedule.end) and self.watch.begun is None:
             # the mean of this run begins elsewhere
-            driver, averaged = {name: array for name, array in driver.items() if "mean-" not in name}, False
+            driver, averaged = {name: array for name, array in driver.items() if "mean-" not in name}, -1
         self.driver.restore(driver)
         for snapshot in state.snapshots.values():
             writer.restore(snapshot)
         self.step, self._results.snapshots = state.step, [*state.snapshots]
-        self.seconds, self._results.averaged = float(state.arrays["seconds"]), averaged
+        self.seconds, self._results.averaged = float(state.arrays["seconds"]), averaged if averaged >= 0 else None
         self._outgrown = tuple(state.arrays["outgrown"].tolist()) or None
         if held := _under("coarse/", state.arrays):
             self._coarse = self.coarse_help.lattice(self)
@@ -315,16 +315,14 @@ class Simulation:
     def _on_the_way(self, step: int, arrays: Arrays) -> bool:
         """Whether this run comes by a state of one that is alike up to where it ends.
 
-        A steady one does with the same rows, before its mean begins; or later, where no mean is reported since what has
-        not settled is refused.
+        A steady one does with the same rows, before the mean of its last tenth begins.
         """
         schedule, end = self.plan.schedule, self.plan.schedule.end
         if step > schedule.last:
             return False
         if np.array_equal(arrays["end"], end):
             return True
-        without_mean = self.settings.unsettled == "refuse" or step <= schedule.last - schedule.last // 10
-        return without_mean and bool(arrays["end"][0] == schedule.interval)
+        return step <= schedule.last - schedule.last // 10 and bool(arrays["end"][0] == schedule.interval)
 
     def _see(self) -> None:
         """Take in the last observation: a row of the monitor where one is due."""
@@ -374,22 +372,14 @@ class Simulation:
         return self.step * self.nodes.count / max(self.seconds, 1e-9) / 1e6
 
     def _time_left(self) -> str:
-        schedule = self.plan.schedule
-        most = float(schedule.last - self.step)
-        if self._ended:
-            left = 0.0
-        elif schedule.cycle:
-            expected = self.forecast.steps - self.step
-            left = min(most, expected if expected > 0 else schedule.cycle - self.step % schedule.cycle)
-        elif self.watch.begun is not None:
-            left = self.watch.steps_left(self.monitor.rows)
-        else:
-            left = time_left.settling(
-                self.monitor.rows, self.forecast.steps, self.watch.ramp, self.settings.steady_tolerance
+        words, steps = "about", 0.0
+        if not self._ended:
+            tolerance = self.settings.steady_tolerance
+            words, steps = time_left.steps_left(
+                self.step, self.monitor.rows, self.plan.schedule, self.watch, self.forecast.steps, tolerance
             )
-        prefix = "" if self._ended else "about " if left <= most else "at most "
         step_s = time_left.seconds_a_step(self._marks, self.forecast.seconds / self.forecast.steps)
-        return f"{prefix}{_minutes(min(left, most) * step_s)} left"
+        return f"{words} {_minutes(steps * step_s)} left"
 
     def _mark(self) -> None:
         """Keep what the speed of this run follows from: the first two stops, and the last one."""

@@ -20,6 +20,7 @@ class Start:
     corrections : that this lattice gave on the way.
     steps, node_updates : of the coarser lattices, for the start and the corrections.
     seconds : that the start took.
+    unsteady : whether the flow there was seen to fluctuate, so that this one will.
     """
 
     kind: str = "rest"
@@ -27,6 +28,7 @@ class Start:
     steps: int = 0
     node_updates: int = 0
     seconds: float = 0.0
+    unsteady: bool = False
 
     def corrected(self, steps: int, nodes: int) -> "Start":
         """The same after one more correction, of so many steps of a lattice of so many nodes."""
@@ -40,5 +42,5 @@ class Start:
     @classmethod
     def of_array(cls, numbers: NDArray[np.generic]) -> Self:
         """From these numbers."""
-        kind, corrections, steps, updates, seconds = numbers.tolist()
-        return cls(KINDS[int(kind)], int(corrections), int(steps), int(updates), seconds)
+        kind, corrections, steps, updates, seconds, unsteady = numbers.tolist()
+        return cls(KINDS[int(kind)], int(corrections), int(steps), int(updates), seconds, bool(unsteady))

@@ -3,6 +3,7 @@
 
 from collections.abc import Sequence
 from dataclasses import asdict
+from math import ceil
 from typing import Any
 
 import numpy as np
@@ -57,7 +58,8 @@ def late_warnings(simulation: Simulation) -> list[str]:
     if unsettled := simulation.unsettled():
         warnings.append(unsettled)
     if simulation.state == "unsteady" and simulation.fluctuation:
-        warnings += simulation.fluctuation.warnings(simulation.settings.unsteady_tolerance)
+        limit = "solve.max_steps" if simulation.step >= plan.schedule.last else "solve.unsteady_throughs"
+        warnings += simulation.fluctuation.warnings(simulation.settings.unsteady_tolerance, limit)
     drho = max(row.max_drho for row in rows)
     if drho > MAX_DRHO:
         warnings.append(
@@ -168,6 +170,8 @@ def summary_of(simulation: Simulation, warnings: list[str], notes: list[str]) ->
         "models": _models(simulation),
         "forecast": {
             "steps": simulation.forecast.steps,
+            "unsteady_steps": None if plan.period_s else ceil(simulation.watch.unsteady_steps),
+            "most_steps": plan.schedule.last,
             "seconds": simulation.forecast.seconds,
             "memory_mb": simulation.forecast.bytes / 1e6,
         },

@@ -6,18 +6,24 @@ half of the residuals, in `BATCHES` batches, says when it will have fallen to th
 and how far the line must go on, say how sure that is. The forecast made before the run is as sure as a part `DOUBT` of
 it, and less once it is overrun. The steps left are the mean of both, each weighted by the inverse square of its error,
 so that the forecast gives way to what is seen.
+
+A flow that fluctuates takes the steps that its mean needs (:class:`solver.run.convergence.Watch`). Where the residual
+does not fall some flow-through times after the ramp, or the forecast is used up, or the flow was judged not to settle,
+the steps of such a mean are the least that it will take.
 """
 
 from collections.abc import Sequence
-from math import inf, log
+from math import inf, log, log1p
 
 import numpy as np
 
-from solver.run.convergence import BATCHES, batch_means, slope
+from solver.run.convergence import BATCHES, LEAST_THROUGHS, RECENT, Watch, batch_means, slope
 from solver.run.monitor import Row
+from solver.run.schedule import Schedule
 
 DOUBT = 0.4
-"""Error of the forecast as a part of it; of the line through the residual where it goes on as far as it was seen."""
+"""Error of the forecast as a part of it; of the line through the residual where it goes on as far as it was seen.
+It grows with the log of how much farther it goes: what is left settles no faster than what was seen."""
 LEAST_ROWS = 5
 """Rows after the ramp before which they tell nothing."""
 
@@ -44,7 +50,7 @@ def by_residual(rows: Sequence[Row], ramp: float, tolerance: float) -> tuple[flo
     now = float(residual.mean()) + rise * batches / 2  # the middle of the last batch is half of one ago
     left = max(0.0, (now - log(tolerance)) / -rise) * length
     beyond = left / (length * batches)  # what is still to fall over what was seen falling
-    return left, left * (DOUBT * beyond + error / -rise) + length
+    return left, left * (DOUBT * log1p(beyond) + error / -rise) + length
 
 
 def settling(rows: Sequence[Row], expected: float, ramp: float, tolerance: float) -> float:
@@ -65,6 +71,38 @@ def settling(rows: Sequence[Row], expected: float, ramp: float, tolerance: float
     overrun = max(0.0, -of_forecast)
     weights = np.array((1 / (DOUBT * expected + overrun / DOUBT) ** 2, 1 / error**2))
     return float(max(weights @ (max(0.0, of_forecast), left) / weights.sum(), ramp - now))
+
+
+def steps_left(
+    step: int, rows: Sequence[Row], schedule: Schedule, watch: Watch, expected: float, tolerance: float
+) -> tuple[str, float]:
+    """How sure the steps left are, ``about``, ``at least`` or ``at most``, and these steps.
+
+    Parameters
+    ----------
+    step : that the run has come to.
+    rows : of its monitor.
+    schedule : of the run.
+    watch : what a steady run's rows say of whether it settles.
+    expected : steps of the whole run, as they were forecast.
+    tolerance : of the residual of a steady flow.
+    """
+    most, of_forecast, words = float(schedule.last - step), expected - step, "about"
+    if schedule.cycle:
+        left = of_forecast if of_forecast > 0 else schedule.cycle - step % schedule.cycle
+    elif watch.begun is not None:
+        left = watch.steps_left(rows)
+        words = (
+            "about" if 2 * len(watch.averaged(rows)) * watch.interval > LEAST_THROUGHS * watch.through else "at least"
+        )
+    else:
+        left, least = settling(rows, expected, watch.ramp, tolerance), watch.least_steps_left(rows)
+        late = step - watch.ramp > RECENT / 2 * watch.through
+        if watch.outcome != "settles" or (late and not np.isfinite(by_residual(rows, watch.ramp, tolerance)[0])):
+            left, words = max(of_forecast, least), "at least"
+        elif not np.isfinite(left):
+            left, words = least, "at least"
+    return (words, left) if left <= most else ("at most", most)
 
 
 def seconds_a_step(marks: Sequence[tuple[int, float]], forecast_s: float) -> float:

@@ -7,6 +7,7 @@ import numpy as np
 
 from solver.run import time_left
 from solver.run.convergence import BALANCE, MARGIN, Watch
+from solver.run.fluctuation import MEAN_BALANCE
 from solver.run.monitor import Monitor, Row, last_cycles_differ
 from solver.run.schedule import Schedule
 from solver.run.settings import SolveSettings
@@ -40,7 +41,7 @@ def shortfall(
         balance = float(np.mean([row.balance for row in mean_rows]))
         return (
             f"out of balance: the flow only fluctuates by now, but on average outflow and inflow differ by"
-            f" {balance:+.2%} of the inflow (at most {BALANCE:.1%}); choose a finer spacing"
+            f" {balance:+.2%} of the inflow (at most {MEAN_BALANCE:.0%}); choose a finer spacing"
         )
     row = monitor.rows[-1]
     found = (
@@ -54,4 +55,4 @@ def shortfall(
         left, _ = time_left.by_residual(monitor.rows, watch.ramp, settings.steady_tolerance)
         why = ";"
     enough = f" to {float(f'{MARGIN * (step + left):.1e}'):.0f}" if np.isfinite(left) else ""
-    return f"{found}{why} raise solve.max_steps{enough} (now {settings.max_steps})"
+    return f"{found}{why} raise solve.max_steps{enough} (now {settings.max_steps or schedule.last})"

@@ -175,8 +175,10 @@ class SolveSettings(Section):
     periodic_tolerance: Positive = Field(
         0.01, description="waveform: stop when velocity and pressures repeat within this from cycle to cycle"
     )
-    max_steps: Annotated[int, Field(ge=1)] = Field(
-        1_000_000, description="give up after this many steps; a flow that fluctuates ends long before"
+    max_steps: Annotated[int, Field(ge=1)] | None = Field(
+        None,
+        description="end after this many steps; none: a steady run after ten times those that are expected, twice"
+        " unsteady_throughs or a million steps, whichever is most, and a waveform after its cycles",
     )
     unsettled: Literal["refuse", "report"] = Field(
         "refuse",
@@ -189,7 +191,9 @@ class SolveSettings(Section):
         " energy, speeds, pressures and flows are below this part of them",
     )
     unsteady_throughs: Annotated[float, Field(ge=10)] = Field(
-        50.0, description="the same, flow-through times (volume over inflow) over which its mean is taken at most"
+        50.0,
+        description="the same, flow-through times (volume over inflow) from when it is recognised, after which the run"
+        " ends with the mean that it has, and with that mean's error",
     )
     snapshots: Annotated[int, Field(ge=1)] = Field(
         40, description="time steps in the flow file: over the last period of a waveform; a steady run keeps its last"

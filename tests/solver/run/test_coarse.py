@@ -3,7 +3,7 @@
 
 import json
 import logging
-from dataclasses import replace
+from dataclasses import asdict, replace
 from unittest import mock
 
 import numpy as np
@@ -17,9 +17,11 @@ from solver.run.flow_file import read_flow
 from solver.run.plan import make_plan
 from solver.run.settings import InletSettings, SolveSettings
 from solver.run.solve import solve
+from solver.run.start import Start
 from solver.runtime.errors import StageError
 from tests.solver.run.test_simulation import DENSITY, VISCOSITY, settings
 from tests.support.geometries import hollow, pipe, round_opening, stenosis, step
+from tests.support.unsteady_flows import drawn as unsteady
 
 LOG = logging.getLogger("test_coarse")
 SPACING_MM = 0.2
@@ -149,7 +151,7 @@ def test_what_no_coarse_lattice_stands_for_starts_at_rest_and_says_why(tmp_path,
     with caplog.at_level(logging.INFO):
         summary, _ = run(nodes, wanted, tmp_path)
     assert "no start from twice the spacing: it would have 3.5 nodes across the narrowest section" in caplog.text
-    assert summary["start"] == {"kind": "rest", "corrections": 0, "steps": 0, "node_updates": 0, "seconds": 0.0}
+    assert summary["start"] == asdict(Start())
     (tmp_path / "wave.csv").write_text("time_s,flow_ml_s\n0,0.05\n0.2,0.2\n0.5,0.1\n1,0.05\n")
     wave = {"in": InletSettings(None, str(tmp_path / "wave.csv"), "plug", "linear")}
     with pytest.raises(StageError, match=r"solve\.start coarse: flows with a waveform start at rest"):
@@ -167,3 +169,21 @@ def test_a_run_on_a_device_takes_the_start_alone(tmp_path, monkeypatch):
     assert (summary["start"]["kind"], summary["start"]["corrections"]) == ("coarse", 0)
     assert summary["start"]["steps"] > 0
     assert summary["forecast"]["steps"] == pytest.approx(2 / 3 * steps, rel=0.01)
+
+
+@pytest.mark.parametrize("seed", [1, 3])
+def test_a_coarse_flow_that_fluctuates_is_taken_as_soon_as_that_is_seen(seed, tmp_path, caplog):
+    """Within eight flow-through times from rest, of steps twice as long; it gives no corrections, and the forecast
+    becomes that of a mean.
+    """
+    nodes, wanted = unsteady(seed)
+    plan = make_plan(nodes, wanted)
+    wanted = replace(wanted, start="coarse", max_steps=6 * plan.schedule.interval)
+    with caplog.at_level(logging.INFO):
+        summary, _ = run(nodes, wanted, tmp_path)
+    begun = summary["start"]
+    assert (begun["kind"], begun["corrections"], begun["unsteady"]) == ("coarse", 0, True)
+    assert begun["steps"] < (plan.ramp_s / plan.units.dt_s + 8 * plan.through_steps) / 2
+    of_mean = plan.ramp_s / plan.units.dt_s + 14 * plan.through_steps
+    assert summary["forecast"]["steps"] == pytest.approx(of_mean, rel=0.05)
+    assert "where the flow fluctuates; about" in caplog.text

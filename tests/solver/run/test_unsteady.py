@@ -3,6 +3,7 @@
 
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import numpy as np
 import pytest
 
 from solver.domain.nodes import Nodes
+from solver.run.convergence import Watch
 from solver.run.flow_file import read_flow
 from solver.run.settings import SolveSettings
 from solver.runtime.errors import StageError
@@ -59,6 +61,7 @@ def test_vortices_that_come_and_go_end_as_an_unsteady_flow_long_before_the_last_
     assert 10 <= reported["flow_throughs"] <= 50
     assert max(reported["standard_error"].values()) < 0.01
     assert summary["time_s"] < 4 * reported["mean_over_s"]
+    assert summary["forecast"]["unsteady_steps"] <= summary["steps"] < summary["forecast"]["most_steps"]
     header, *lines = (folder / "monitor.csv").read_text().splitlines()
     rows = np.array([line.split(",") for line in lines], float).T
     columns = dict(zip(header.split(","), rows, strict=True))
@@ -68,17 +71,52 @@ def test_vortices_that_come_and_go_end_as_an_unsteady_flow_long_before_the_last_
     assert reported["rms"]["kinetic energy"] == pytest.approx(energy.std() / energy.mean(), rel=1e-6)
 
 
-def test_steps_that_end_before_the_mean_is_reported_name_those_that_it_needs(found, tmp_path):
+def cut_short(whole: dict[str, Any], left_out: float) -> SolveSettings:
+    """Settings whose steps end before so much of the mean of a whole run was taken."""
+    before = 1 - left_out * whole["fluctuation"]["mean_over_s"] / whole["time_s"]
+    return shedding(max_steps=int(whole["steps"] * before))
+
+
+def test_steps_that_end_before_a_mean_is_reported_name_those_that_it_needs(found, tmp_path):
     """Not those in which its residual would fall to the tolerance: it never does."""
     whole = found[0]
-    before = int(whole["steps"] * (1 - 0.3 * whole["fluctuation"]["mean_over_s"] / whole["time_s"]))
     refused = r"fluctuates, and its mean is reported: raise solve.max_steps to (\d+) \(now"
     with pytest.raises(StageError, match=refused) as error:
-        run(rods(), shedding(max_steps=before), tmp_path / "flow", kept(tmp_path, 3600))
+        run(rods(), cut_short(whole, 0.7), tmp_path / "flow", kept(tmp_path, 3600))
     (advised,) = re.findall(refused, str(error.value))
     assert int(advised) < 2 * whole["steps"]
     summary = run(rods(), shedding(max_steps=int(advised)), tmp_path / "flow", kept(tmp_path, 3600))
     assert summary["state"] == "unsteady"
+
+
+def test_steps_that_end_while_the_mean_is_taken_leave_it_with_its_error(found, tmp_path):
+    """The mean over half of the time is a result, as far from the other one as is told, and says that it is short."""
+    whole, folder = found
+    wanted = replace(cut_short(whole, 0.5), unsteady_tolerance=1e-5)
+    summary = run(rods(), wanted, tmp_path)
+    assert summary["state"] == "unsteady"
+    assert 4 <= summary["fluctuation"]["flow_throughs"] <= 6
+    error = summary["fluctuation"]["standard_error"]
+    apart = abs(summary["kinetic_energy_j"] / whole["kinetic_energy_j"] - 1)
+    assert apart < 3 * np.hypot(error["kinetic energy"], whole["fluctuation"]["standard_error"]["kinetic energy"])
+    assert "standard errors above solve.unsteady_tolerance" in summary["warnings"][-1]
+    assert summary["warnings"][-1].endswith("; raise solve.max_steps")
+    one, other = (read_flow(each / "flow.vtkhdf").velocity_mean_m_s().astype(float) for each in (tmp_path, folder))
+    assert np.linalg.norm(one - other) < 0.05 * np.linalg.norm(other)
+
+
+def test_a_flow_whose_mean_was_never_begun_ends_with_that_of_its_last_tenth(found, tmp_path, monkeypatch):
+    """As where it was judged to drift all the time: over four flow-through times and more it is told with its error."""
+    whole = found[0]
+    through = whole["steps"] * whole["fluctuation"]["mean_over_s"] / whole["time_s"] / 10
+    monkeypatch.setattr(Watch, "update", lambda *_: False)
+    summary = run(rods(), shedding(max_steps=int(45 * through)), tmp_path)
+    assert summary["state"] == "unsteady"
+    assert summary["fluctuation"]["flow_throughs"] == pytest.approx(4.5, rel=0.05)
+    assert summary["kinetic_energy_j"] == pytest.approx(whole["kinetic_energy_j"], rel=0.02)
+    flow = read_flow(tmp_path / "flow.vtkhdf")
+    energy = flow.kinetic_energy_mean_j_m3().astype(float).sum() * (SPACING_MM * 1e-3) ** 3
+    assert energy == pytest.approx(summary["kinetic_energy_j"], rel=1e-3)
 
 
 def test_the_file_holds_the_mean_of_an_unsteady_flow_and_its_statistics(found):
