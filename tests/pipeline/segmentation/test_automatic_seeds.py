@@ -82,7 +82,7 @@ def test_noise_holds_no_vessel():
 
 def test_the_real_fistula_is_found(real_cases):
     """The largest tube is the vein; by hand, at 800, it has 3.05 ml, at its edge (about 950) 17 % less."""
-    loaded = Volume.read(real_cases / "av-fistula-mra" / "avf_float_32.nii.gz")
+    loaded = Volume.read(real_cases / "av-fistula-mra/avf_float_32.nii.gz")
     found = segment(filter_volume(loaded, FilterSettings()), SegmentSettings(), loaded, "MR")
     assert found.record["volume_ml"] == pytest.approx(2.7, rel=0.1)
     assert found.lumen.voxels[tuple(np.rint(found.lumen.to_index(loaded.to_mm((18, 46, 11)))).astype(int)[::-1])]
@@ -147,7 +147,7 @@ def test_an_aorta_of_254_hu_is_a_vessel_at_a_threshold_75_hu_below():
 def test_the_threshold_of_a_real_aorta_beside_the_lung_is_half_way_to_soft_tissue(real_cases):
     """True lumen 487 HU, soft tissue 0 to 60: half way is 245 to 275 HU, and a tenth of the contrast is 45 HU. In a
     region of 90 mm that holds lung and heart."""
-    loaded = Volume.read(real_cases / "chest-cta-dissection" / "ct_cropped.nii.gz")
+    loaded = Volume.read(real_cases / "chest-cta-dissection/ct_cropped.nii.gz")
     low, high = (21, 17, 74), (81, 77, 134)
     filtered = filter_volume(loaded, FilterSettings(region_voxels=VoxelBox(low=low, high=high), smoothing="none"))
     given_ = SegmentSettings(seeds_voxel=((51, 47, 104),), leak_growth=5, border_fraction=0.9, beyond="accept")
@@ -158,7 +158,7 @@ def test_the_threshold_of_a_real_aorta_beside_the_lung_is_half_way_to_soft_tissu
 def test_seeds_in_two_branches_of_a_real_circle_of_willis_find_its_tree(real_cases):
     """From one seed what joins below 139 is taken for a leak, and a tenth of the tree of 4.3 ml (at 60) is left; the
     second seed, in a branch, shows that it is none."""
-    loaded = Volume.read(real_cases / "tof-circle-of-willis" / "chris_MRA.nii.gz")
+    loaded = Volume.read(real_cases / "tof-circle-of-willis/chris_MRA.nii.gz")
     filtered = filter_volume(loaded, FilterSettings())
     given_ = SegmentSettings(seeds_voxel=((38, 115, 0), (117, 154, 26)))
     record = segment(filtered, given_, loaded, "MR").record

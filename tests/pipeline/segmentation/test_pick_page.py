@@ -31,6 +31,7 @@ from solver.runtime.errors import StageError
 from solver.runtime.sources import ROOT
 from tests.pipeline.segmentation.test_segmentation_page import Views, embedded
 from tests.support import chromium
+from tests.support.real_cases import RealCases
 from tests.support.vessels import HALF_WAY, LUMEN, TISSUE, centre_line_mm, oblique, tube_volume
 
 LOG = logging.getLogger("test")
@@ -514,8 +515,8 @@ def test_the_page_needs_no_network_and_its_worker_is_its_own(browser, tmp_path):
 # ---- real images ----
 
 
-def real(cases: Path) -> tuple[Volume, str | None]:
-    loaded, facts = load(cases / "av-fistula-mra" / "avf_float_32.nii.gz", LoadSettings(), LOG)
+def real(cases: RealCases) -> tuple[Volume, str | None]:
+    loaded, facts = load(cases / "av-fistula-mra/avf_float_32.nii.gz", LoadSettings(), LOG)
     return loaded, facts.modality
 
 
@@ -535,8 +536,8 @@ def test_on_a_real_image_the_page_grows_the_volume_of_the_stage(browser, tmp_pat
 
 
 def test_the_opening_window_shows_the_aorta_of_a_real_ct_angiography(real_cases):
-    loaded, _ = load(real_cases / "chest-cta-dissection" / "ct_cropped.nii.gz", LoadSettings(), LOG)
-    aorta = Volume.read(real_cases / "chest-cta-dissection" / "aorta_true_lumen.nii.gz").voxels > 0
+    loaded, _ = load(real_cases / "chest-cta-dissection/ct_cropped.nii.gz", LoadSettings(), LOG)
+    aorta = Volume.read(real_cases / "chest-cta-dissection/aorta_true_lumen.nii.gz").voxels > 0
     _, black, white = page.windows(loaded.voxels, {}, ct=True)[0]
     assert 0.5 < (np.median(loaded.voxels[aorta]) - black) / (white - black) < 1
 
@@ -546,7 +547,7 @@ def test_a_thinned_page_leads_to_one_with_all_voxels_of_its_box(browser, tmp_pat
     """The right carotid of a real MR: seed and threshold of its README.txt, a box of 50 mm. Slices of 1.5 mm become
     0.41 mm in the filter, by a spline that rounds the vessel's edges: 10 % of a volume of five voxels across.
     """
-    loaded, facts = load(real_cases / "head-arteries-mr" / "dicom", LoadSettings(), LOG)
+    loaded, facts = load(real_cases / "head-arteries-mr/dicom", LoadSettings(), LOG)
     browser.open(made(loaded, modality=facts.modality), tmp_path)
     assert np.prod(browser.run("facts.size")) < loaded.voxels.size
     browser.seed(loaded.to_mm([192, 244, 25]))
