@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the user did not give is found from the image, or refused where there is no contrast-filled vessel."""
 
+import re
 from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
 import pytest
 import SimpleITK as sitk
+from scipy import ndimage
 
 from pipeline.case.settings.images import FilterSettings, SegmentSettings, VoxelBox
 from pipeline.files.volume import Volume
@@ -16,6 +18,9 @@ from pipeline.segmentation.problem import Lumen
 from pipeline.stages.filter import filter_volume
 from pipeline.stages.segment import segment
 from solver.runtime.errors import StageError
+from tests.pipeline.segmentation.test_left_vessel import imaged, ventricle
+from tests.support.crops import HALF_WAY as HALF_WAY_CT
+from tests.support.left_vessels import heart
 from tests.support.neighbours import Phantom, aortic_slab, neighboured
 from tests.support.vessels import HALF_WAY, centre_line_mm, true_lumen, tube_volume
 
@@ -78,6 +83,38 @@ def test_noise_holds_no_vessel():
     for modality in ("CT", None):
         with pytest.raises(StageError, match="no contrast-filled vessel"):
             segment(image, SegmentSettings(), image, modality)
+
+
+@pytest.mark.parametrize("seed", [7005, pytest.param(7007, marks=pytest.mark.slow)])
+def test_what_may_have_left_the_vessel_is_refused_from_a_seed_that_nobody_gave(seed):
+    """An aorta on a heart whose veins lead on: in doubt, which a person's seed answers with a failed check."""
+    phantom = heart(seed)
+    image = imaged(phantom.mask, phantom.voxel_mm)
+    settings = SegmentSettings(border_fraction=0.6)
+    with pytest.raises(
+        StageError, match=r"may have left the vessel at .*as the seed is automatic, it is refused"
+    ) as said:
+        segment(image, settings, image, "CT")
+    place = tuple(float(x) for x in re.search(r"segment\.seeds_mm: \[\[(.*?)\]\]", str(said.value))[1].split(","))
+    given = settings.model_copy(update={"seeds_mm": (place,)})
+    assert segment(image, given, image, "CT").record["doubts"]
+    least_mm = re.search(r"segment\.least_radius_mm: ([\d.]+)", str(said.value))
+    if least_mm:
+        tried = settings.model_copy(update={"least_radius_mm": float(least_mm[1])})
+        assert segment(image, tried, image, "CT").record["doubts"] == []
+
+
+def test_an_automatic_seed_s_vessel_that_ends_in_a_chamber_is_refused_and_the_advice_gives_the_vessel():
+    phantom = ventricle(5.0)
+    image = imaged(phantom.mask, 1.0)
+    with pytest.raises(StageError, match=r"has left the vessel at .*ends there in a closed body") as said:
+        segment(image, SegmentSettings(lower=HALF_WAY_CT), image, "CT")
+    least_mm = float(re.search(r"segment\.least_radius_mm: ([\d.]+)", str(said.value))[1])
+    lumen = segment(image, SegmentSettings(lower=HALF_WAY_CT, least_radius_mm=least_mm), image, "CT").lumen.voxels > 0
+    assert (lumen & phantom.vessel).sum() > 0.95 * phantom.vessel.sum()
+    assert (
+        lumen & ~ndimage.binary_dilation(phantom.vessel, iterations=2)
+    ).sum() < np.pi * 5**2 * 14  # the valve's tube
 
 
 def test_the_real_fistula_is_found(real_cases):
