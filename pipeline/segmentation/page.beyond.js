@@ -106,7 +106,8 @@ function cubes(voxels, seen, bounds) { // what grows, without cavities, on cubes
   const within = seeds.filter((at) => at >= 0 && seen[at]).map((at) => grid.at(place(at).map((n, axis) =>
     Math.min(Math.floor((n - low[axis] + 0.5) * grid.n[axis] / (high[axis] - low[axis])), grid.n[axis] - 1))));
   const voxel = (at) => grid.place(at).map((n, axis) => box.low[axis] + nearest[axis][n]);
-  return { grid, mask, edge, pitch, voxel, seeds: within.filter((at) => mask[at]) };
+  const walled = grid.n.reduce((p, q) => p * q) > mask.reduce((sum, each) => sum + each, 0); // else all is lumen
+  return { grid, mask, edge, pitch, voxel, walled, seeds: within.filter((at) => mask[at]) };
 }
 
 function fill(grid, mask) {
@@ -187,7 +188,7 @@ function fromTheSeed(edges, root) { // the edges of a tree, turned away from its
 
 function departuresOf(voxels, seen, bounds) { // { what, clear, voxel, radius_mm }, the clear ones first
   const rules = image.rules.chambers, made = cubes(voxels, seen, bounds), { grid, pitch } = made;
-  if (!made.seeds.length) return [];
+  if (!made.seeds.length || !made.walled) return [];
   const bodies = bodiesOf(made, rules.throat), { depth } = bodies;
   const middles = made.seeds.map((seed) => deepest(grid, depth, deepest(grid, depth, seed)));
   const radius = Math.max(...middles.map((at) => depth[at]));
