@@ -246,6 +246,19 @@ def judge(group: Figures, checks: Iterable[Mapping[str, Any]]) -> dict[str, Any]
     return {"key": group.key, "figures": group.words, "of": list(group.of), "state": state, "evidence": evidence}
 
 
+def of_particles(numbers: Mapping[str, Any], checks: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+    """What ages and paths of particles are worth, as it stands in ``particles.json``.
+
+    Parameters
+    ----------
+    numbers : of the particles, as :func:`pipeline.haemodynamics.residence.residence_numbers` has them.
+    checks : of the flow that they go through, as in ``indices.json``.
+    """
+    group = next(each for each in FIGURES if each.key == "particles")
+    lost = check("particles lost at the wall", "%", numbers["in_volume"]["lost_share"], "")
+    return judge(group, [*checks, lost])
+
+
 def worst(states: Iterable[State]) -> State:
     """The worst of some states; good where there are none."""
     return max(states, key=STATES.index, default="good")
