@@ -93,6 +93,7 @@ SHAPE = (
     "width of a closed end over that of the widest opening",
     "wall that the image's border cuts",
     "places where the mask may have left the vessel",
+    PLAUSIBLE["narrowest_speed"].words,
 )
 """What all figures rest on."""
 SETTLED = ("converged", "mean of an unsteady flow", "difference of the last two cycles", "standard error of the mean")

@@ -37,7 +37,7 @@ from tests.support.dicom_files import edit, files, put, shift
 from tests.support.file_mutations import flipped
 from tests.support.linear_field import slices, write
 from tests.support.neighbours import aortic_slab
-from tests.support.shapes import capped_cylinder
+from tests.support.shapes import capped_cylinder, stenosis
 
 FLOW: Values = {"solve": {"inlets": {"*": {"flow_ml_s": 2.0}}}}
 TUBE = capped_cylinder((1, -2, 3), 2.0, 20.0, (12.0, -34.0, 250.0), segments=24)[0]
@@ -91,6 +91,28 @@ def test_slips_of_units(slip, way, surface, tmp_path):
     )
     assert steps
     assert passed(steps) or way  # not every slip has a second way
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_flow_too_large_for_the_narrowest_place(seed, tmp_path):
+    """A stenosis through which blood would go at more than 5 m/s, drawn at random: less flow, or it is accepted."""
+    rng = np.random.default_rng(9200 + seed)
+    radius = rng.uniform(1.5, 3.0)
+    throat, flow_ml_s = radius * rng.uniform(0.2, 0.3), 400 * np.pi * radius**2 * 1e-3
+    tight = stenosis(rng.normal(size=3), radius, 12 * radius, throat, segments=32)[0]
+    path = write_given(tight, tmp_path / "tight", "stl", "mm", "LPS", said=False)
+    inlets = {"solve": {"inlets": {"*": {"flow_ml_s": float(flow_ml_s)}}}}
+    values = {"input": {"surface": str(path), "surface_unit": "mm"}} | inlets
+    workflow = Workflow(tmp_path, "plausibility")
+    refusal = refused(workflow, values)
+    assert "mean speed at the narrowest place" in refusal.said
+    ways = advised(refusal.said, values)
+    assert [*ways[0].settings] == ["solve"]
+    assert ways[-1].settings == {"accept": ["narrowest_speed"]}
+    for way, advice in enumerate(ways):
+        assert passed(follow(workflow.run, values, first=way))
+        checks = {check["name"]: check for check in json.loads((tmp_path / "plausibility.json").read_text())["checks"]}
+        assert checks["mean speed at the narrowest place"]["passed"] == ("solve" in advice.settings)
 
 
 # ---- images: seeds, thresholds, regions, contrast --------------------------------------------------------------------
