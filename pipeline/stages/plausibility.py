@@ -221,14 +221,22 @@ def _of_closed_ends(quality: Mapping[str, Any], openings: tuple[Opening, ...]) -
         return []
     end = max(uncut, key=lambda end: float(end["vessel_radius_mm"]))
     widest_mm = max(opening.radius_mm for opening in openings)
+    place = [[round(float(x), 1) for x in end["place_mm"]]]
     words = (
         f"the end at {text_mm(end['place_mm'])} mm stays closed, for {end['why']}; the vessel before it has a radius of"
         f" {end['vessel_radius_mm']:.3g} mm, the widest opening {widest_mm:.3g} mm, so that blood may enter through a"
-        " side branch. Lower surface.cut_roundness, repair the mask there (segment.lower, segment.cut_planes), or end"
-        " the image before that place (filter.region_mm)"
+        f" side branch. {_opening_it(end)}repair the mask there (segment.lower, segment.cut_planes), end the image"
+        f" before that place (filter.region_mm), or, if it is meant to be closed, set surface.closed_mm: {place}"
     )
     name = "width of a closed end over that of the widest opening"
     return [trust.check(name, "", float(end["vessel_radius_mm"]) / widest_mm, words)]
+
+
+def _opening_it(end: Mapping[str, Any]) -> str:
+    """The roundness by which an end is cut, if one was found."""
+    if "cut_roundness" not in end:
+        return "No lower surface.cut_roundness opens it: "
+    return f"Tried, opens it: surface.cut_roundness: {end['cut_roundness']:g}; or "
 
 
 def of_lumen(segmentation: Mapping[str, Any]) -> list[dict[str, Any]]:

@@ -38,6 +38,7 @@ from tests.support.file_mutations import flipped
 from tests.support.linear_field import slices, write
 from tests.support.neighbours import aortic_slab
 from tests.support.shapes import capped_cylinder, stenosis
+from tests.support.tubes import grid_around, voxel_places
 
 FLOW: Values = {"solve": {"inlets": {"*": {"flow_ml_s": 2.0}}}}
 TUBE = capped_cylinder((1, -2, 3), 2.0, 20.0, (12.0, -34.0, 250.0), segments=24)[0]
@@ -524,6 +525,55 @@ def test_ends_that_are_all_closed(tmp_path):
     path = written(tube_mask(), tmp_path / "a.nrrd")
     values = {"input": {"mask": str(path)}, "surface": {"closed_mm": [at(6, 6, 0)]}}
     assert passed(follow(Workflow(tmp_path, "surface").run, values | FLOW))
+
+
+def with_a_flat_end(flat: float, long_mm: float, keeps: float) -> Volume:
+    """A vessel of 5 mm that divides into two of 3, and is pressed flat over some length at its end.
+
+    Parameters
+    ----------
+    flat : height of the end over the vessel's.
+    long_mm : of the flat part.
+    keeps : by what power of its height the end is wider: with 1/2 it keeps its area.
+    """
+    volume = grid_around(np.linspace(0, 72, 60)[:, None] * np.array([1.0, 0, 0]), 22)
+    x, y, z = np.moveaxis(voxel_places(volume), -1, 0)
+    height = np.interp(x, [long_mm, long_mm + 2], [flat, 1.0])
+    width = height**-keeps
+    lumen = (np.hypot(y / (5 * width), z / (5 * height * width)) < 1) & (x > 0) & (x < 50)
+    for side in (1, -1):
+        lumen |= (np.hypot(y - side * 0.55 * np.clip(x - 46, 0, 30), z) < 3) & (x > 46) & (x < 72)
+    return volume.with_voxels(lumen.astype(np.uint8))
+
+
+FLAT_ENDS = {
+    "opened by a lower roundness": (0.3, 20.0, 0.5),
+    "opened by a lower roundness, less flat": (0.4, 20.0, 0.5),
+    "opened by none": (0.25, 10.0, 0.0),
+}
+
+
+@pytest.mark.parametrize("kind", FLAT_ENDS)
+def test_a_main_vessel_whose_end_stays_closed(kind, tmp_path):
+    """The check names the roundness that was tried, or to keep the end closed: either way, it does not come back."""
+    path = written(with_a_flat_end(*FLAT_ENDS[kind]), tmp_path / "a.nrrd")
+    values = {"input": {"mask": str(path)}} | FLOW
+    name = "width of a closed end over that of the widest opening"
+
+    def run(values: Values) -> dict[str, Any] | None:
+        assert Workflow(tmp_path, "plausibility").run(values) is None
+        checks = json.loads((tmp_path / "plausibility.json").read_text())["checks"]
+        return next((check for check in checks if check["name"] == name and not check["passed"]), None)
+
+    failed = run(values)
+    assert failed
+    ways = advised(failed["advice"], values)
+    assert len(ways) == (2 if "lower" in kind else 1) + 1  # and the cut planes that a person may draw
+    for way in ways:
+        if not way.deed:
+            assert run(merged(values, way.settings)) is None
+            opened = len(json.loads((tmp_path / "openings.json").read_text())["openings"])
+            assert opened == (3 if "cut_roundness" in way.settings["surface"] else 2)
 
 
 # ---- lattices that do not fit ----------------------------------------------------------------------------------------
