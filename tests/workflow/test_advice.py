@@ -8,7 +8,7 @@ and run by the stages of the workflow.
 import json
 import re
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -29,9 +29,11 @@ from solver.runtime.errors import StageError
 from tests.pipeline.geometry.test_left_out import with_twig
 from tests.pipeline.segmentation.test_automatic_seeds import cylinder_in_body
 from tests.pipeline.segmentation.test_left_vessel import imaged, ventricle
+from tests.pipeline.segmentation.test_pick_page import Picker, made
 from tests.pipeline.stages.test_import_mask import ball, fewer_frames, write_segmentation
 from tests.pipeline.stages.test_import_surface import faulty
 from tests.pipeline.stages.test_import_surface import write as write_given
+from tests.support import chromium
 from tests.support.advice import Deeds, Refusal, Step, Values, Workflow, advised, follow, merged
 from tests.support.dicom_files import edit, files, put, shift
 from tests.support.file_mutations import flipped
@@ -39,6 +41,7 @@ from tests.support.linear_field import slices, write
 from tests.support.neighbours import aortic_slab
 from tests.support.shapes import capped_cylinder, stenosis
 from tests.support.tubes import grid_around, voxel_places
+from tests.support.vessels import centre_line_mm, tube_volume
 
 FLOW: Values = {"solve": {"inlets": {"*": {"flow_ml_s": 2.0}}}}
 TUBE = capped_cylinder((1, -2, 3), 2.0, 20.0, (12.0, -34.0, 250.0), segments=24)[0]
@@ -285,6 +288,57 @@ def test_a_vessel_that_opens_into_a_chamber(valve, tmp_path):
         found = Volume.read(tmp_path / "lumen.nrrd").voxels > 0
         beyond = int((found[:36]).sum())  # below the valve's tube: the chamber's ball, cut off at its top
         assert (beyond > 0) == ("beyond" in advice.settings["segment"])
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory) -> Iterator[Picker]:
+    started = chromium.start(tmp_path_factory.mktemp("profile"), Picker)
+    started.screen(1280, 900)
+    yield started
+    started.close()
+
+
+def copied(browser: Picker, image: Volume, folder: Path, given: Values) -> str:
+    """What a user copies who seeds a vessel, takes the box around it and marks both ends."""
+    image.write(folder / "image.nrrd")
+    browser.open(made(image, given), folder)
+    line = centre_line_mm()
+    browser.seed(line[1000])
+    browser.press("#box-around")
+    browser.grown()
+    for y in (1.0, 24.5):
+        browser.click_surface("opening", line[np.abs(line[:, 1] - y).argmin()])
+    assert browser.doubts() == []
+    return browser.text("yaml")
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_what_the_page_copies_is_a_whole_case(seed, browser, tmp_path, monkeypatch):
+    """Put in place of the file that it was made from, without a further word, it leads to a lattice."""
+    rng = np.random.default_rng(9300 + seed)
+    image = tube_volume(radius_mm=rng.uniform(2, 3), noise=rng.uniform(0, 20), spacing_mm=(0.6, 0.6, 0.6))
+    whole = image.with_voxels(np.rint(image.voxels).astype(np.int16))
+    values = yaml.safe_load(copied(browser, whole, tmp_path, {"input": {"volume": "image.nrrd"}} | FLOW))
+    monkeypatch.chdir(tmp_path)
+    assert Workflow(tmp_path, "decompose").run(values) is None
+    openings = json.loads((tmp_path / "openings.json").read_text())["openings"]
+    assert {each["name"] for each in openings} == {each["name"] for each in values["surface"]["openings"]}
+    assert {each["role"] for each in openings} == {"inlet", "outlet"}
+    checks = json.loads((tmp_path / "plausibility.json").read_text())["checks"]
+    assert [check["advice"] for check in checks if not check["passed"]] == []
+
+
+@pytest.mark.slow
+def test_what_the_page_copies_runs_to_a_report(browser, study, snakemake):
+    folder = study / "data/patients/picked"
+    folder.mkdir(parents=True)
+    image = tube_volume(radius_mm=2.5, noise=10, spacing_mm=(0.6, 0.6, 0.6))
+    whole = image.with_voxels(np.rint(image.voxels).astype(np.int16))
+    given = {"input": {"volume": "data/patients/picked/image.nrrd"}, "voxelize": {"nodes_across": 10}} | FLOW
+    (study / "config/cases/picked.yaml").write_text(copied(browser, whole, folder, given))
+    answer = snakemake(study, "picked")
+    assert answer.returncode == 0, answer.stderr[-2000:]
+    assert (study / "results/picked/report.html").is_file()
 
 
 # ---- damaged files ---------------------------------------------------------------------------------------------------
