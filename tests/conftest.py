@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Fixtures that several test files share."""
 
-import os
 import subprocess
 import sys
 from collections.abc import Callable
@@ -10,8 +9,8 @@ from pathlib import Path
 import numba
 import pytest
 
-from solver.runtime.sources import ROOT
 from tests.support.project_copy import copy_project
+from tests.support.real_cases import RealCases, place
 
 LONG = (
     "test_workflow.py",
@@ -56,12 +55,9 @@ def all_threads() -> None:
 
 
 @pytest.fixture(scope="session")
-def real_cases() -> Path:
-    """Folder with real image data; tests that need it are skipped where it is absent."""
-    folder = Path(os.environ.get("HEMO_CASES", ROOT.parent / "shared" / "cases"))
-    if not folder.is_dir():
-        pytest.skip(f"no real image data at {folder} (set HEMO_CASES)")
-    return folder
+def real_cases() -> RealCases:
+    """Real image data; tests are skipped where what they need of it is absent."""
+    return RealCases(place())
 
 
 @pytest.fixture(scope="session")

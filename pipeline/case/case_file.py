@@ -118,7 +118,14 @@ class Case(Section):
             return json.dumps(spacing | {"geometry": geometry}, sort_keys=True)
         if stage == "plausibility":
             inlets = {name: inlet.model_dump(mode="json") for name, inlet in self.solve.inlets.items()}
-            judged = {"entry": self.input.entry, "vessel": self.vessel, "accept": self.accept, "inlets": inlets}
+            judged: dict[str, Any] = {
+                "entry": self.input.entry,
+                "vessel": self.vessel,
+                "accept": self.accept,
+                "inlets": inlets,
+            }
+            outlets = {name: outlet.model_dump(mode="json") for name, outlet in self.solve.outlets.items()}
+            judged |= {"outlets": outlets, "murray_exponent": self.solve.murray_exponent}
             return json.dumps(judged | self._blood(), sort_keys=True)
         section = getattr(self, stage)
         if stage == "voxelize":

@@ -29,13 +29,15 @@ class Found:
     ----------
     quantity, value : in the unit of its limits.
     given : what the user gave that it follows from.
-    where : which opening it is of, in words that follow the value; empty where there is one alone.
+    where : which opening or place it is of, in words that follow the value; empty where there is one alone.
+    remedy : what helps where no slip of units explains it; empty: to check what was given.
     """
 
     quantity: Quantity
     value: float
     given: Given
     where: str = ""
+    remedy: str = ""
 
     @property
     def words(self) -> str:
@@ -147,7 +149,7 @@ def _check(found: Found, vessel: Vessel | None) -> dict[str, Any]:
 
 
 def _remedy(found: Found, usual: Bounds) -> str:
-    return slip_of(found.value, usual, found.given) or f"check {found.given.key}."
+    return slip_of(found.value, usual, found.given) or found.remedy or f"check {found.given.key}."
 
 
 def _of(vessel: Vessel | None) -> str:

@@ -14,6 +14,7 @@ Quantity = Literal[
     "density",
     "inlet_radius",
     "flow_per_area",
+    "narrowest_speed",
     "reynolds",
     "womersley",
     "pressure_drop",
@@ -138,6 +139,18 @@ LIMITS: dict[Quantity, Limits] = {
                 " doi:10.1161/01.STR.0000206440.48756.f7",
             ),
         },
+    ),
+    "narrowest_speed": Limits(
+        "mean speed at the narrowest place",
+        "m/s",
+        Range(
+            (0, 5),
+            (0, 2),
+            "means over the cycle above 2 m/s come with severe narrowing: Hutchison and Weir 1989,"
+            " doi:10.1017/s0317167100029486; so do systolic peaks above 2.3 m/s: Grant et al. 2003,"
+            " doi:10.1148/radiol.2292030516; 5 m/s take rho u^2/2 = 100 mmHg, the mean arterial pressure, and are the"
+            " jet of the severest aortic valve stenosis: Baumgartner et al. 2017, doi:10.1016/j.echo.2017.02.009",
+        ),
     ),
     "reynolds": Limits(
         "inlet Reynolds number at the largest flow",

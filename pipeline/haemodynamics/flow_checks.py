@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Checks of a flow: what the trust in its figures rests on, as it stands in ``indices.json``."""
 
+import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -11,6 +12,9 @@ from solver.domain.nodes import Nodes
 CARRIES = 0.02
 """A branch with less than this part of the largest flow is not judged: it changes that of others by no more, which is
 what the wall shear stress may be off with 20 nodes across."""
+
+_SPACING = re.compile(r"voxelize: \{spacing_mm: ([\d.e+-]+), nodes_across: null\}")
+"""The setting of :func:`resolving` in an advice."""
 
 MIN_SECTIONS = 3
 """Sections from which the flow along a branch is judged."""
@@ -152,6 +156,20 @@ def resolving(across: float, spacing_mm: float) -> str:
     """The setting by which as many nodes lie across as are wanted, where now there are fewer."""
     finer_mm = 0.99 * spacing_mm * across / LIMITS["nodes across"].good
     return f"voxelize: {{spacing_mm: {finer_mm:.3g}, nodes_across: null}}"
+
+
+def with_one_spacing(checks: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Checks of which all that advise a spacing advise the finest: who follows one of them meets no other.
+
+    Parameters
+    ----------
+    checks : as :func:`lattice_checks` and :func:`centreline_checks` give them.
+    """
+    found = [(float(match[1]), match[0]) for each in checks if (match := _SPACING.search(each["advice"] or ""))]
+    if not found:
+        return checks
+    finest = min(found)[1]
+    return [each | {"advice": each["advice"] and _SPACING.sub(finest, each["advice"])} for each in checks]
 
 
 def _shear_error(across: float) -> str:

@@ -37,6 +37,9 @@ MAX_TILT = 0.3
 angle t against a tube has sin(t)/sqrt(2), so that 25 degrees and an area 10 % too large are let pass; a plane through a
 bifurcation or through a sac beside the vessel has more, a plane straight through a cone none."""
 
+NEARLY_LEAST, MOST_LOOKED_AT = 1.5, 60
+"""Where the least section of a branch is looked for: up to so many times its least radius, in so many places."""
+
 Floats = NDArray[np.float64]
 
 
@@ -120,6 +123,35 @@ def loop_around(surface: Mesh, place_mm: Floats, direction: Floats) -> Loop | No
         return None
     tilt = _tilt(surface.points_mm[surface.triangles[cut[mine]]], direction, (stop - start)[mine])
     return Loop(place_mm, direction, ends[0][mine], ends[1][mine], float(areas[chosen]), tilt)
+
+
+def least_section(surface: Mesh, branch: "Branch") -> Loop | None:
+    """The section of least area of a branch, looked for where its largest balls are the smallest.
+
+    A lumen that is flat where it is narrow lets through more than its largest ball. Planes that lie askew, or through a
+    bifurcation, have too large areas: they count where there are no others.
+
+    Parameters
+    ----------
+    surface : closed, outward.
+    branch : whose line is walked along.
+
+    Returns
+    -------
+    None where no plane cuts the wall alone.
+    """
+    rows = np.flatnonzero(branch.own) if branch.own.any() else np.arange(len(branch.points_mm))
+    least_mm = float(branch.radius_mm[rows].min())
+    near = rows[branch.radius_mm[rows] <= NEARLY_LEAST * least_mm]
+    near = near[np.unique(np.linspace(0, len(near) - 1, MOST_LOOKED_AT).astype(int))]
+    found = []
+    for row in near:
+        start, stop = np.searchsorted(branch.way_mm, branch.way_mm[row] + least_mm * np.array([-1.0, 1.0]))
+        ahead = branch.points_mm[min(stop, len(branch.points_mm) - 1)] - branch.points_mm[max(start - 1, 0)]
+        loop = loop_around(surface, branch.points_mm[row], ahead / max(float(np.linalg.norm(ahead)), 1e-12))
+        if loop is not None:
+            found.append(loop)
+    return min(found, key=lambda loop: (loop.tilt > MAX_TILT, loop.area_mm2), default=None)
 
 
 def _tilt(corners: Floats, direction: Floats, pieces: Floats) -> float:

@@ -93,6 +93,7 @@ SHAPE = (
     "width of a closed end over that of the widest opening",
     "wall that the image's border cuts",
     "places where the mask may have left the vessel",
+    PLAUSIBLE["narrowest_speed"].words,
 )
 """What all figures rest on."""
 SETTLED = ("converged", "mean of an unsteady flow", "difference of the last two cycles", "standard error of the mean")
@@ -244,6 +245,19 @@ def judge(group: Figures, checks: Iterable[Mapping[str, Any]]) -> dict[str, Any]
         evidence.append(shown | {"limit": good, "at_least": found.get("at_least", False), "state": state})
     state = worst(each["state"] for each in evidence)
     return {"key": group.key, "figures": group.words, "of": list(group.of), "state": state, "evidence": evidence}
+
+
+def of_particles(numbers: Mapping[str, Any], checks: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+    """What ages and paths of particles are worth, as it stands in ``particles.json``.
+
+    Parameters
+    ----------
+    numbers : of the particles, as :func:`pipeline.haemodynamics.residence.residence_numbers` has them.
+    checks : of the flow that they go through, as in ``indices.json``.
+    """
+    group = next(each for each in FIGURES if each.key == "particles")
+    lost = check("particles lost at the wall", "%", numbers["in_volume"]["lost_share"], "")
+    return judge(group, [*checks, lost])
 
 
 def worst(states: Iterable[State]) -> State:

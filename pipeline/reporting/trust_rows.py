@@ -4,7 +4,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from pipeline.haemodynamics.trust import FIGURES, check, judge, state_of
+from pipeline.haemodynamics.trust import state_of
 from pipeline.reporting.case_evidence import Evidence
 from pipeline.reporting.tables import number, percent
 
@@ -34,14 +34,9 @@ MEANING = {
 
 
 def trust_judged(given: Evidence) -> list[Mapping[str, Any]]:
-    """What groups of figures are worth: those of ``indices.json``, and the particles where there are any."""
+    """What groups of figures are worth: those of ``indices.json``, and of ``particles.json`` where there is one."""
     found: list[Mapping[str, Any]] = list(given.indices.get("trust", ()))
-    if given.particles:
-        group = next(each for each in FIGURES if each.key == "particles")
-        lost = given.particles.get("in_volume", {}).get("lost_share")
-        own = [] if lost is None else [check("particles lost at the wall", "%", lost, "")]
-        found.append(judge(group, [*given.indices["checks"], *own]))
-    return found
+    return [*found, given.particles["trust"]] if given.particles else found
 
 
 STATE_WORDS: Mapping[str, str] = {"good": "good", "reservation": "with reservation", "unusable": "not usable"}

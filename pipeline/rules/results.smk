@@ -2,31 +2,6 @@
 # From the flow to what a reader sees of a case.
 
 
-rule trace:
-    input:
-        nodes=own(rules.decompose.output.nodes),
-        flow=own(rules.solve.output.flow),
-        surface=rules.surface.output.surface,
-        monitor=own(rules.solve.output.monitor),
-        summary=own(rules.solve.output.summary),
-    output:
-        streamlines="results/{case}/streamlines.vtp",
-        pathlines="results/{case}/pathlines.vtp",
-        residence="results/{case}/residence.vtp",
-        numbers="results/{case}/particles.json",
-        animation="results/{case}/particles.gif",
-        provenance="results/{case}/trace.provenance.json",
-    log:
-        "results/{case}/logs/trace.log",
-    threads: cases.cores
-    params:
-        call=call("pipeline.stages.trace"),
-        settings=cases.settings("trace"),
-        code=code("pipeline.stages.trace"),
-    shell:
-        "NUMBA_NUM_THREADS={threads} {params.call} --settings {params.settings:q} --log {log:q}"
-
-
 rule postprocess:
     input:
         nodes=rules.decompose.output.nodes,
@@ -54,6 +29,32 @@ rule postprocess:
         call=call("pipeline.stages.postprocess"),
         settings=cases.settings("postprocess"),
         code=code("pipeline.stages.postprocess"),
+    shell:
+        "NUMBA_NUM_THREADS={threads} {params.call} --settings {params.settings:q} --log {log:q}"
+
+
+rule trace:
+    input:
+        nodes=own(rules.decompose.output.nodes),
+        flow=own(rules.solve.output.flow),
+        surface=rules.surface.output.surface,
+        monitor=own(rules.solve.output.monitor),
+        summary=own(rules.solve.output.summary),
+        indices=own(rules.postprocess.output.indices),
+    output:
+        streamlines="results/{case}/streamlines.vtp",
+        pathlines="results/{case}/pathlines.vtp",
+        residence="results/{case}/residence.vtp",
+        numbers="results/{case}/particles.json",
+        animation="results/{case}/particles.gif",
+        provenance="results/{case}/trace.provenance.json",
+    log:
+        "results/{case}/logs/trace.log",
+    threads: cases.cores
+    params:
+        call=call("pipeline.stages.trace"),
+        settings=cases.settings("trace"),
+        code=code("pipeline.stages.trace"),
     shell:
         "NUMBA_NUM_THREADS={threads} {params.call} --settings {params.settings:q} --log {log:q}"
 

@@ -7,6 +7,7 @@ rule plausibility:
         cases.waveforms("plausibility"),
         openings=rules.surface.output.openings,
         segmentation=cases.where("segment", rules.segment.output.segmentation),
+        centreline=cases.where("centreline", rules.centreline.output.summary),
     output:
         plausibility="results/{case}/plausibility.json",
         provenance="results/{case}/plausibility.provenance.json",
@@ -25,6 +26,7 @@ rule solve:
     input:
         cases.waveforms("solve"),
         rules.surface.output.openings,
+        cases.where("centreline", rules.centreline.output.summary),
         nodes=rules.decompose.output.nodes,
     output:
         flow="results/{case}/{level}flow.vtkhdf",
@@ -40,7 +42,7 @@ rule solve:
         runtime=cases.asked("minutes"),
         mem=cases.asked("memory"),
     params:
-        gate=call.gate(rules.surface.output.openings, cases),
+        gate=call.gate(rules.surface.output.openings, rules.centreline.output.summary, cases),
         call=call("solver", checkpoint_minutes=cases.config.checkpoint_minutes),
         # No output: what a killed run leaves there is what the next one goes on from.
         checkpoint="results/{case}/{level}checkpoint",

@@ -23,7 +23,7 @@ from pipeline.segmentation.levels import AIR_HU, TISSUE_PART, Levels, levels, lo
 from pipeline.segmentation.methods import find_lumen, scales
 from pipeline.segmentation.problem import Lumen, Problem
 from pipeline.segmentation.region_growing import Box, Index, bounding_box, centre_line, centres, occupancy
-from pipeline.segmentation.seeds import Seed
+from pipeline.segmentation.seeds import AUTOMATIC, Seed
 from pipeline.segmentation.vesselness import vesselness
 from solver.runtime.errors import StageError
 
@@ -226,7 +226,7 @@ def find_seed(problem: Problem, modality: str | None) -> tuple[Seed, str]:
     for n, candidate in enumerate(found):
         x, y, z = candidate.place
         point = tuple(problem.filtered.to_mm(candidate.place).tolist())
-        seed = Seed("automatic", (point[0], point[1], point[2]), (x, y, z))
+        seed = Seed(AUTOMATIC, (point[0], point[1], point[2]), (x, y, z))
         problem.log.info("automatic seed: tube %d of %d, at voxel %s", n + 1, len(found), list(candidate.place))
         try:
             check_vessel(replace(problem, seeds=(seed,)), modality)

@@ -24,7 +24,7 @@ from scipy import ndimage
 from skimage.graph import MCP_Geometric
 
 from pipeline.segmentation.region_growing import Index, Mask, bounding_box, deepest, fill_holes
-from pipeline.segmentation.wide_bodies import Bodies, Body, Throat, parts, sections
+from pipeline.segmentation.wide_bodies import THROAT, Bodies, Body, Throat, parts, sections
 
 LEAST_VOXELS = 2.5
 """Least radius of the vessel, voxels, at which shape is seen."""
@@ -68,6 +68,24 @@ FINE = 8.0
 
 MOST = 24
 """How many bodies are looked at, the widest first."""
+
+CHAMBERS = {
+    "throat": THROAT,
+    "least_voxels": LEAST_VOXELS,
+    "as_wide": AS_WIDE,
+    "wider": WIDER,
+    "round": ROUND,
+    "neighbours": NEIGHBOURS,
+    "narrow": NARROW,
+    "chamber_mm": CHAMBER_MM,
+    "end_mm": END_MM,
+    "an_exit": AN_EXIT,
+    "an_arm": AN_ARM,
+    "from_chamber": FROM_CHAMBER,
+    "shell": SHELL,
+    "most": MOST,
+}
+"""What chambers are found by, for the page that shows what would grow (page.beyond.js)."""
 
 _ALL = np.ones((3, 3, 3), bool)
 

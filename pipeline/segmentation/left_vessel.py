@@ -15,7 +15,7 @@ from pipeline.segmentation.faces import Grown, small_fault
 from pipeline.segmentation.leak import covered, side_of
 from pipeline.segmentation.problem import Lumen, Problem
 from pipeline.segmentation.region_growing import seeds_within
-from pipeline.segmentation.seeds import text_mm
+from pipeline.segmentation.seeds import AUTOMATIC, text_mm
 from pipeline.segmentation.throat_cut import least_cut
 from solver.runtime.errors import StageError
 
@@ -52,25 +52,34 @@ class Doubt:
 
 
 class LeftVesselError(StageError):
-    """A lumen that has surely left the vessel, and where."""
+    """A lumen that has left the vessel, surely or from a seed that nobody gave, and where."""
 
     def __init__(self, lumen: Lumen, departure: Departure, words: str) -> None:
-        super().__init__(f"{lumen}: the mask has left the vessel {words}")
+        if departure.clear:
+            super().__init__(f"{lumen}: the mask has left the vessel {words}")
+        else:
+            super().__init__(
+                f"{lumen}: the mask may have left the vessel {words}; as the seed is automatic, it is refused"
+            )
         self.lumen, self.departure = lumen, departure
 
 
 def left_vessel(lumen: Lumen, problem: Problem) -> list[Doubt]:
     """Where a lumen may have left the vessel, or has and the user accepts it.
 
+    A seed that a person gave is in the vessel that is meant; of one that was found nobody knows, so that doubts count.
+
     Raises
     ------
     LeftVesselError
-        Where it surely has and the user does not accept it.
+        Where it surely has, or may have from an automatic seed, and the user does not accept it.
     """
     found = [*_inside(lumen, problem), *_at_the_border(lumen, problem)]
+    automatic = any(seed.name == AUTOMATIC for seed in problem.seeds)
     for doubt in found:
-        if doubt.departure is not None and doubt.departure.clear and problem.settings.beyond == "refuse":
-            raise LeftVesselError(lumen, doubt.departure, doubt.words)
+        departure = doubt.departure
+        if departure is not None and (departure.clear or automatic) and problem.settings.beyond == "refuse":
+            raise LeftVesselError(lumen, departure, doubt.words)
     return found
 
 
@@ -121,7 +130,14 @@ def remedies(error: LeftVesselError, problem: Problem, passes: Callable[[Segment
         remedies.append(
             "part it from what it touches (segment.cut_planes, marked on pick.html), narrow the region (filter)"
         )
-    return ", or ".join([*remedies, "if it is the vessel, give a seed in it", ACCEPT])
+    if not error.departure.clear:
+        place = [[round(x, 1) for x in problem.seeds[0].point_mm]]
+        remedies.append(
+            f"if all of it is the vessel that is meant, give the seed that was found: segment.seeds_mm: {place}"
+        )
+    else:
+        remedies.append("if it is the vessel, give a seed in it")
+    return ", or ".join([*remedies, ACCEPT])
 
 
 def _with_cut(error: LeftVesselError, problem: Problem) -> tuple[CutPlane, ...]:

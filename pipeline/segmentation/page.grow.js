@@ -370,6 +370,7 @@ function tell(level) {
     growTo(Math.max(Math.floor(level - image.rules.leak_step * contrast), 0));
     told.leak = findLeak(growthTable(level, lumen, contrast), level, lumen);
   }
+  told.left = image.rules.least_radius_mm === null ? departuresOf(voxels, seen, told.bounds) : [];
   return { told, parts: surface(voxels, seen) };
 }
 

@@ -111,7 +111,7 @@ function doubts() {
   if (!told.first) return found;
   const judged = told.around ? [contrastDoubt, leakDoubt] : told.flooded ? [] : [emptyDoubt];
   const whole = [sizeDoubt, borderDoubt, ...judged].map((doubt) => doubt(told));
-  return [...found, ...told.apart.map((n) => apartDoubt(n, told)), ...whole.filter(Boolean)];
+  return [...found, ...told.apart.map((n) => apartDoubt(n, told)), ...whole.filter(Boolean), ...leftDoubts(told)];
 }
 
 function outsideDoubt(n) {
@@ -185,6 +185,27 @@ function leakDoubt({ leak, lumen, around }) {
     + " (filter); if what joins is a branch of the vessel, give a seed in it";
 }
 
+function leftDoubts({ left = [] }) { // as left_vessel.py
+  const at = ({ voxel, what }) => `at (${toMm(voxel).map((x) => x.toFixed(1)).join(", ")}) mm: ${what}`;
+  return left.map((each) => {
+    const surely = each.clear && RULES.beyond === "refuse", least = each.radius_mm + RULES.above_throat * each.pitch;
+    const remedy = `mark a cut plane there (segment.cut_planes), close what is as narrow (segment.least_radius_mm:`
+      + ` ${closing(least)}), or narrow the box; if it is the vessel, give a seed in it`;
+    return surely ? `${lowerText()}: the mask has left the vessel ${at(each)}: the run refuses it; ${remedy}`
+      : `${lowerText()}: the mask may have left the vessel ${at(each)}: look there; if it has, ${remedy}`;
+  });
+}
+
+function closing(radius_mm) { // rounded up, as left_vessel.py
+  const tens = 10 ** Math.max(1, 1 - Math.floor(Math.log10(radius_mm)));
+  return Math.ceil(radius_mm * tens) / tens;
+}
+
+function partedOff() {
+  return RULES.least_radius_mm === null ? "" : "; the run leaves out what hangs on it by places narrower than"
+    + ` segment.least_radius_mm = ${RULES.least_radius_mm}`;
+}
+
 function otherMethod() {
   const { method = "threshold" } = facts.case.segment ?? {};
   return method === "threshold" ? "" : `; the run takes the method ${method}, which may find another lumen`;
@@ -198,7 +219,7 @@ function listFound() {
   $("volume").textContent = told ? `${+ml.toPrecision(3)} mL` : "\u2013";
   $("volume").classList.toggle("waits", waits);
   $("volume-note").textContent = waits ? "growing \u2026" : told
-    ? `${told.count + told.filled} voxels from ${grey(state.threshold)} on, before any smoothing${otherMethod()}`
+    ? `${told.count + told.filled} voxels from ${grey(state.threshold)} on, before any smoothing${otherMethod()}${partedOff()}`
     : ofKind("seed").length ? "choose a threshold" : "no seed yet";
   if (waits) return;
   const found = told ? doubts() : [];

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from pipeline.case.settings.images import SegmentSettings
 from pipeline.files.volume import Volume
-from pipeline.segmentation import leak, levels
+from pipeline.segmentation import beyond, leak, left_vessel, levels
 from pipeline.segmentation.automatic import BONE_HU
 from pipeline.segmentation.case_shown import PLACEHOLDER
 from pipeline.segmentation.levels import AIR_HU, TISSUE_PART, dark_limit
@@ -265,7 +265,7 @@ def pack(levels: NDArray[np.uint16]) -> bytes:
 
 def _rules(settings: SegmentSettings, modality: str | None, dark: float) -> dict[str, Any]:
     """What the stage grows by, for the worker of the page."""
-    kept = {"upper", "fill_holes", "leak_step", "leak_growth", "border_fraction"}
+    kept = {"upper", "fill_holes", "leak_step", "leak_growth", "border_fraction", "beyond", "least_radius_mm"}
     limits = {
         "ct": modality == "CT",
         "dark": dark if np.isfinite(dark) else None,
@@ -281,6 +281,8 @@ def _rules(settings: SegmentSettings, modality: str | None, dark: float) -> dict
         "shell": levels.SHELL_VOXELS,
         "noise_lag": levels.NOISE_LAG,
         "mad_to_sigma": levels.MAD_TO_SIGMA,
+        "above_throat": left_vessel.ABOVE_THROAT,
+        "chambers": beyond.CHAMBERS,
     }
     return settings.model_dump(mode="json", include=kept) | limits
 

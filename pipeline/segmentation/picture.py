@@ -4,6 +4,7 @@
 It shows a box around the vessel only, so that no face appears on a picture of a head.
 """
 
+import io
 from pathlib import Path
 
 import numpy as np
@@ -21,7 +22,7 @@ from pipeline.segmentation.region_growing import Index, bounding_box
 MARGIN_MM = 6.0
 """How much around the vessel is shown."""
 
-INK, PAPER, OUTLINE, SEED = "#e8e8e8", "#101010", "#ff9d2e", "#4fc3f7"
+INK, PAPER, OUTLINE, SEED, LEAVES = "#e8e8e8", "#101010", "#ff9d2e", "#4fc3f7", "#ff1744"
 
 HALO = [withStroke(linewidth=2.5, foreground=PAPER)]
 """Keeps letters readable on a bright vessel."""
@@ -41,15 +42,42 @@ def draw(filtered: Volume, lumen: Volume, seed: Index, levels: Levels, path: Pat
     levels : set the grey window.
     path : PNG to write; the same bytes for the same input.
     """
+    volume_ml = lumen.voxels.sum() * np.prod(filtered.spacing_mm) / 1000
+    title = f"Lumen {volume_ml:.3g} ml: orange outline; seed: blue cross"
+    _figure(filtered, lumen, (seed,), levels, title).savefig(path, format="png", dpi=110, metadata={"Software": None})
+
+
+def draw_departure(filtered: Volume, lumen: Volume, place: Index, seed: Index, levels: Levels) -> bytes:
+    """Draw where a lumen has left the vessel, for the refusal: slices through that place and projections, as PNG.
+
+    Parameters
+    ----------
+    filtered, lumen, levels : as :func:`draw` takes them.
+    place : index x, y, z of where it has left.
+    seed : index x, y, z; in the projections alone, as slices do not go through it.
+    """
+    volume_ml = lumen.voxels.sum() * np.prod(filtered.spacing_mm) / 1000
+    title = f"Mask {volume_ml:.3g} ml: orange outline; where it leaves the vessel: red cross; seed: blue cross"
+    stream = io.BytesIO()
+    figure = _figure(filtered, lumen, (place, seed), levels, title)
+    figure.savefig(stream, format="png", dpi=110, metadata={"Software": None})
+    return stream.getvalue()
+
+
+def _figure(filtered: Volume, lumen: Volume, points: tuple[Index, ...], levels: Levels, words: str) -> Figure:
+    """Slices through the first point, with its cross, and projections with those of all; the last one is the seed."""
     marker = np.zeros(lumen.voxels.shape, np.uint8)
-    marker[seed[::-1]] = 1
+    for number, point in enumerate(points, 1):
+        marker[point[::-1]] = number
     box = bounding_box(lumen.voxels > 0, margin=round(MARGIN_MM / filtered.spacing_mm[0]))
     origin_mm = filtered.to_mm([axis.start for axis in box[::-1]])
     grey, mask, where = (
         upright(Volume(v[box], filtered.spacing_mm, tuple(origin_mm.tolist()), filtered.direction)).voxels
         for v in (filtered.voxels, lumen.voxels, marker)
     )
-    (place,) = np.argwhere(where)
+    places = [np.argwhere(where == number)[0] for number in np.unique(where)[1:]]
+    colours = [LEAVES, SEED][-len(places) :]
+    place = places[0]
     figure = Figure(figsize=(12, 8.6), facecolor=PAPER, layout="constrained")
     FigureCanvasAgg(figure)
     window = (levels.surroundings - 0.5 * levels.contrast, levels.lumen + 0.3 * levels.contrast)
@@ -60,13 +88,13 @@ def draw(filtered: Volume, lumen: Volume, seed: Index, levels: Levels, path: Pat
             else:
                 shade, outline, title = grey.max(axis), mask.max(axis), f"{name} projection (maximum)"
             _panel(panel, shade, outline, window, axis)
-            panel.plot(*np.delete(place, axis)[::-1], "+", color=SEED, markersize=9)
+            for point, colour in list(zip(places, colours, strict=True))[: 1 if row == 0 else None][::-1]:
+                panel.plot(*np.delete(point, axis)[::-1], "+", color=colour, markersize=9)
             panel.set_title(title, color=INK, fontsize=11)
             _letters(panel, letters)
             _scale_bar(panel, outline.shape, filtered.spacing_mm[0])
-    volume_ml = lumen.voxels.sum() * np.prod(filtered.spacing_mm) / 1000
-    figure.suptitle(f"Lumen {volume_ml:.3g} ml: orange outline; seed: blue cross", color=INK, fontsize=12)
-    figure.savefig(path, format="png", dpi=110, metadata={"Software": None})
+    figure.suptitle(words, color=INK, fontsize=12)
+    return figure
 
 
 def upright(volume: Volume) -> Volume:

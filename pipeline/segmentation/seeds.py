@@ -22,6 +22,9 @@ POINT_TYPES = ("Fiducial", "Line", "Curve", "ClosedCurve")
 TO_LPS = {"LPS": (1.0, 1.0, 1.0), "RAS": (-1.0, -1.0, 1.0), "1": (1.0, 1.0, 1.0), "0": (-1.0, -1.0, 1.0)}
 """Coordinate systems of markups, by name and by the numbers of older files, and the signs that lead to LPS."""
 
+AUTOMATIC = "automatic"
+"""What a seed is called that was found."""
+
 WITHOUT_SEEDS = "segment: {seeds_mm: [], seeds_voxel: [], seeds_file: null}"
 WITHOUT_REGION = "filter: {region_mm: null, region_voxels: null, region_grown: null}"
 """Settings that leave out what is given elsewhere in a case, for messages."""

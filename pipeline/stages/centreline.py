@@ -13,14 +13,21 @@ from pipeline.case.settings.geometry import SurfaceSettings
 from pipeline.files.mesh import Mesh, read_openings
 from pipeline.files.table import write_table
 from pipeline.geometry.branches.branch_files import row, write_lines
-from pipeline.geometry.branches.tree import Tree
+from pipeline.geometry.branches.tree import Branch, Tree
 from pipeline.geometry.branches.tree_tracing import trace_tree
+from pipeline.haemodynamics.sections import least_section
 from solver.runtime.command_line import run_stage
 from solver.runtime.provenance import Job
 
 
-def summary(tree: Tree) -> dict[str, Any]:
-    """Everything that is known of a tree but its lines: what ``centreline.json`` holds."""
+def summary(tree: Tree, surface: Mesh) -> dict[str, Any]:
+    """Everything that is known of a tree but its lines: what ``centreline.json`` holds.
+
+    Parameters
+    ----------
+    tree : the branches.
+    surface : that they were found in; their least sections are those of it.
+    """
     narrowest = tree.narrowest
     k = narrowest.narrowest
     return {
@@ -31,7 +38,7 @@ def summary(tree: Tree) -> dict[str, Any]:
         "loops": tree.loops,
         "spacing_mm": tree.spacing_mm,
         "warnings": list(tree.warnings),
-        "branches": [row(branch) for branch in tree.branches],
+        "branches": [row(branch) | least_area(branch, surface) for branch in tree.branches],
         "bifurcations": [
             {
                 "name": joint.name,
@@ -53,11 +60,20 @@ def summary(tree: Tree) -> dict[str, Any]:
     }
 
 
+def least_area(branch: Branch, surface: Mesh) -> dict[str, float | None]:
+    """Area and place of the least section of a branch; none where no plane cuts the wall alone."""
+    loop = least_section(surface, branch)
+    x, y, z = (None, None, None) if loop is None else loop.place_mm.tolist()
+    area_mm2 = None if loop is None else loop.area_mm2
+    return {"min_area_mm2": area_mm2, "min_area_x_mm": x, "min_area_y_mm": y, "min_area_z_mm": z}
+
+
 def _compute(job: Job) -> None:
     settings = parse(SurfaceSettings, job.settings, "--settings")
     openings = read_openings(job.inputs["openings"])
-    tree = trace_tree(Mesh.read(job.inputs["surface"]), openings, settings.min_branch_radii, job.log)
-    found = summary(tree)
+    surface = Mesh.read(job.inputs["surface"])
+    tree = trace_tree(surface, openings, settings.min_branch_radii, job.log)
+    found = summary(tree, surface)
     for each in found["branches"]:
         job.log.info(
             "branch %(branch)d: %(from)s to %(to)s, %(length_mm).1f mm, radius %(min_radius_mm).2f to"

@@ -9,9 +9,9 @@ drops and wall shear stress. Canonical geometries hold any fluid and are not jud
 import argparse
 import json
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from math import pi, sqrt
+from math import floor, log10, pi, sqrt
 from pathlib import Path
 from typing import Any, Literal
 
@@ -20,12 +20,16 @@ from pydantic import Field
 from pipeline.case.limits import Found, checks, of_blood, require
 from pipeline.case.physiology import FLOW_SLIPS, LENGTH_SLIPS, LIMITS, TIME_SLIPS, Given, Quantity, Vessel
 from pipeline.case.settings.base import Positive, Section, parse
-from pipeline.case.settings.flow import InletSettings
+from pipeline.case.settings.flow import InletSettings, OutletSettings
 from pipeline.files.mesh import read_openings, read_quality
+from pipeline.geometry.branches.branch_files import read_rows
+from pipeline.geometry.branches.shares import FlowTree, Limb
 from pipeline.geometry.surface.volumes import loss_in_words, share_lost
 from pipeline.haemodynamics import trust
+from pipeline.haemodynamics.flow_checks import CARRIES
 from pipeline.segmentation.seeds import text_mm
 from solver.boundary.waveform import Inflow, by_opening, read_inflow
+from solver.boundary.windkessel import flow_fractions
 from solver.domain.nodes import Opening
 from solver.runtime.command_line import run_stage
 from solver.runtime.errors import StageError
@@ -40,6 +44,9 @@ RADIUS_KEYS = {
 }
 """What the size of a vessel comes from, by the key that its case enters with."""
 
+SEGMENTED = ("dicom", "volume", "phantom")
+"""Entries whose mask the case file makes."""
+
 
 class PlausibilityInput(Section):
     """What the command line takes: how the case enters, what it accepts, its blood and its inflow."""
@@ -51,6 +58,8 @@ class PlausibilityInput(Section):
     newtonian: bool = True
     density_kg_m3: Positive
     inlets: dict[str, InletSettings]
+    outlets: dict[str, OutletSettings] = Field(default_factory=lambda: {"*": OutletSettings()})
+    murray_exponent: float = 3.0
 
 
 def of_inlets(openings: tuple[Opening, ...], settings: PlausibilityInput) -> list[Found]:
@@ -101,6 +110,84 @@ def _of_inlet(opening: Opening, name: str, entry: InletSettings, settings: Plaus
     return found
 
 
+def of_branches(
+    rows: Sequence[Mapping[str, Any]], openings: tuple[Opening, ...], settings: PlausibilityInput
+) -> list[Found]:
+    """The largest mean speed Q/A at the narrowest place of a branch, A its least section, Q its part of the mean flow.
+
+    Outlets have the parts of the flow that are set, the others share the rest by Murray's law. Branches with less than
+    `CARRIES` of the inflow are not looked at.
+
+    Parameters
+    ----------
+    rows : of the branches, as in ``centreline.json``.
+    openings : of the vessel.
+    settings : inflow, outlets and Murray's exponent.
+
+    Raises
+    ------
+    StageError
+        If the settings do not fit the openings, or a waveform cannot be read.
+    """
+    entries = by_opening(openings, "inlet", settings.inlets)
+    inflow_ml_s = sum(read_inflow(entry).mean_ml_s for entry in entries.values())
+    outlets = by_opening(openings, "outlet", settings.outlets)
+    fractions = flow_fractions(openings, outlets, settings.murray_exponent) if outlets else None
+    tree = FlowTree.of(rows, openings, settings.murray_exponent, fractions)
+    by_id = {int(row["branch"]): row for row in rows}
+    carrying = [limb for limb in tree.limbs if tree.flow[limb.id] >= CARRIES]
+    narrow = {limb: least for limb in carrying if (least := _least_area(limb, by_id[limb.id], openings))}
+    if not narrow:
+        return []
+    limb = max(narrow, key=lambda limb: tree.flow[limb.id] / narrow[limb][0])
+    (area_mm2, place_mm), share = narrow[limb], tree.flow[limb.id]
+    speed = share * inflow_ml_s / area_mm2
+    name = next(iter(settings.inlets)) if len(settings.inlets) == 1 else "NAME"
+    key = f"solve.inlets.{name}.flow_ml_s"
+    where = (
+        f" (branch {limb.id}, {limb.start} to {limb.stop}, {2 * sqrt(area_mm2 / pi):.3g} mm across at"
+        f" {text_mm(place_mm)} mm, through which {share * inflow_ml_s:.3g} of {inflow_ml_s:.4g} mL/s pass by"
+        " Murray's law)"
+    )
+    return [Found("narrowest_speed", speed, Given(key, inflow_ml_s, "mL/s", ()), where, _thinner(speed, key, settings))]
+
+
+Place = tuple[float, float, float]
+
+
+def _least_area(limb: Limb, row: Mapping[str, Any], openings: tuple[Opening, ...]) -> tuple[float, Place] | None:
+    """Area, mm2, and place of the least section of a branch, the openings at its ends among them."""
+    found = [(each.area_mm2, each.centre_mm) for each in openings if each.name in (limb.start, limb.stop)]
+    if row.get("min_area_mm2"):
+        x, y, z = (float(row[f"min_area_{axis}_mm"]) for axis in "xyz")
+        found.append((float(row["min_area_mm2"]), (x, y, z)))
+    return min(found, default=None)
+
+
+def _thinner(speed: float, key: str, settings: PlausibilityInput) -> str:
+    """What helps where blood would go too fast: a wider vessel where its mask is too thin, or less flow."""
+    repair = "lower segment.lower, or give a finer image" if settings.entry in SEGMENTED else "repair it there"
+    usual = LIMITS["narrowest_speed"].of(settings.vessel).usual[1]
+    entries = list(settings.inlets.values())
+    flow_ml_s = sum(read_inflow(entry).mean_ml_s for entry in entries)
+    least = (
+        f"at most {key}: {_rounded_down(flow_ml_s * usual / speed):g}"
+        if len(entries) == 1
+        else "less of it through all inlets"
+    )
+    given = "surface" if settings.entry == "surface" else "mask"
+    return (
+        f"look at the place: if the {given} is thinner there than the vessel, {repair}; if it is not, the flow is too"
+        f" large for it, and {least} is usual."
+    )
+
+
+def _rounded_down(value: float) -> float:
+    """To three digits."""
+    digits = 2 - floor(log10(value))
+    return floor(value * 10**digits) / 10**digits
+
+
 def _peak_ml_s(inflow: Inflow) -> float:
     return max(inflow.peak_ml_s, -inflow.minimum_ml_s)
 
@@ -134,14 +221,22 @@ def _of_closed_ends(quality: Mapping[str, Any], openings: tuple[Opening, ...]) -
         return []
     end = max(uncut, key=lambda end: float(end["vessel_radius_mm"]))
     widest_mm = max(opening.radius_mm for opening in openings)
+    place = [[round(float(x), 1) for x in end["place_mm"]]]
     words = (
         f"the end at {text_mm(end['place_mm'])} mm stays closed, for {end['why']}; the vessel before it has a radius of"
         f" {end['vessel_radius_mm']:.3g} mm, the widest opening {widest_mm:.3g} mm, so that blood may enter through a"
-        " side branch. Lower surface.cut_roundness, repair the mask there (segment.lower, segment.cut_planes), or end"
-        " the image before that place (filter.region_mm)"
+        f" side branch. {_opening_it(end)}repair the mask there (segment.lower, segment.cut_planes), end the image"
+        f" before that place (filter.region_mm), or, if it is meant to be closed, set surface.closed_mm: {place}"
     )
     name = "width of a closed end over that of the widest opening"
     return [trust.check(name, "", float(end["vessel_radius_mm"]) / widest_mm, words)]
+
+
+def _opening_it(end: Mapping[str, Any]) -> str:
+    """The roundness by which an end is cut, if one was found."""
+    if "cut_roundness" not in end:
+        return "No lower surface.cut_roundness opens it: "
+    return f"Tried, opens it: surface.cut_roundness: {end['cut_roundness']:g}; or "
 
 
 def of_lumen(segmentation: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -163,8 +258,16 @@ def of_lumen(segmentation: Mapping[str, Any]) -> list[dict[str, Any]]:
     return [trust.check("places where the mask may have left the vessel", "", float(len(doubts)), words)]
 
 
-def plausibility(openings: tuple[Opening, ...], settings: PlausibilityInput) -> dict[str, Any]:
+def plausibility(
+    openings: tuple[Opening, ...], settings: PlausibilityInput, rows: Sequence[Mapping[str, Any]] = ()
+) -> dict[str, Any]:
     """Judge blood, openings and flow.
+
+    Parameters
+    ----------
+    openings : of the vessel.
+    settings : of the case.
+    rows : of the branches; none where they are not known.
 
     Returns
     -------
@@ -177,6 +280,7 @@ def plausibility(openings: tuple[Opening, ...], settings: PlausibilityInput) -> 
     """
     found = of_blood(settings.viscosity_pa_s, settings.density_kg_m3, settings.newtonian)
     found += of_inlets(openings, settings)
+    found += of_branches(rows, openings, settings) if rows else []
     require(found, settings.vessel, settings.accept)
     return {"vessel": settings.vessel, "accept": list(settings.accept), "checks": checks(found, settings.vessel)}
 
@@ -184,7 +288,8 @@ def plausibility(openings: tuple[Opening, ...], settings: PlausibilityInput) -> 
 def _compute(job: Job) -> None:
     settings = parse(PlausibilityInput, job.settings, "--settings")
     openings = read_openings(job.inputs["openings"])
-    judged = plausibility(openings, settings)
+    rows = read_rows(job.inputs["centreline"]) if "centreline" in job.inputs else ()
+    judged = plausibility(openings, settings, rows)
     judged["checks"] += of_shape(read_quality(job.inputs["openings"]), openings)
     if "segmentation" in job.inputs:
         judged["checks"] += of_lumen(json.loads(job.inputs["segmentation"].read_text(encoding="utf-8")))
@@ -201,12 +306,14 @@ def check(words: list[str]) -> str | None:
     """
     parser = argparse.ArgumentParser(prog="python -m pipeline.stages.plausibility --check", description=check.__doc__)
     parser.add_argument("--openings", type=Path, required=True, help="the openings, from surface (openings.json)")
+    parser.add_argument("--centreline", type=Path, help="the branches, from centreline (centreline.json)")
     parser.add_argument("--settings", required=True, help="what is judged, as JSON")
     parser.add_argument("--log", type=Path, required=True, help="log of the stage that is not begun")
     given = parser.parse_args(words)
     try:
         settings = parse(PlausibilityInput, json.loads(given.settings), "--settings")
-        plausibility(read_openings(given.openings), settings)
+        rows = read_rows(given.centreline) if given.centreline else ()
+        plausibility(read_openings(given.openings), settings, rows)
     except StageError as error:
         message = f"plausibility: error: {error}"
         given.log.write_text(message + "\n", encoding="utf-8")
@@ -223,8 +330,9 @@ if __name__ == "__main__":
         inputs={
             "openings": "the openings, from surface (openings.json)",
             "segmentation": "how the lumen was found, from segment (segmentation.json)",
+            "centreline": "branches of the vessel, from centreline (centreline.json)",
         },
         outputs={"plausibility": "checks of blood, openings and flow (JSON)"},
         compute=_compute,
-        optional=("segmentation",),
+        optional=("segmentation", "centreline"),
     )

@@ -25,7 +25,7 @@ from pipeline.segmentation.levels import Levels, dark_limit, levels
 from pipeline.segmentation.lumen_record import against_plain_growing, may_have_left, record_of
 from pipeline.segmentation.methods import find_lumen
 from pipeline.segmentation.page import render
-from pipeline.segmentation.picture import draw
+from pipeline.segmentation.picture import draw, draw_departure
 from pipeline.segmentation.problem import Problem
 from pipeline.segmentation.refusals import (
     advising,
@@ -99,7 +99,18 @@ def segment(
                 return False
             return True
 
-        raise StageError(f"{error}; {remedies(error, problem, passes)}") from None
+        refusal = StageError(f"{error}; {remedies(error, problem, passes)}")
+        refusal.picture = _pictured(error, problem)
+        raise refusal from None
+
+
+def _pictured(error: LeftVesselError, problem: Problem) -> bytes:
+    """The mask in the image, and where it has left the vessel."""
+    found, filtered = error.lumen, problem.filtered
+    intensity = levels(filtered.voxels, found.mask, problem.places, found.wall, problem.dark)
+    z, y, x = error.departure.place
+    mask = filtered.with_voxels(found.mask.astype(np.uint8))
+    return draw_departure(filtered, mask, (x, y, z), problem.places[0], intensity)
 
 
 def _found(

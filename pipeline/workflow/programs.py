@@ -77,7 +77,7 @@ class Programs:
 
         return command
 
-    def gate(self, openings: str, cases: Settings) -> Callable[..., str]:
+    def gate(self, openings: str, centreline: str, cases: Settings) -> Callable[..., str]:
         """The command that refuses what no patient has before the solver steps.
 
         It is a function of the input, as all command lines are: a case that accepts more does not run again.
@@ -86,7 +86,7 @@ class Programs:
         def command(wildcards: Wildcards, input: Files) -> str:  # noqa: A002
             if "plausibility" not in cases.stages(wildcards.case):
                 return ""
-            files = {"openings": openings, "log": "results/{case}/{level}logs/solve.log"}
+            files = {"openings": openings, "centreline": centreline, "log": "results/{case}/{level}logs/solve.log"}
             given = options({name: path.format(**wildcards) for name, path in files.items()})
             settings = shlex.quote(cases.section(wildcards.case, "plausibility"))
             return f"{self._python} -m pipeline.stages.plausibility --check {given} --settings {settings} && "

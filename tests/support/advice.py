@@ -36,7 +36,7 @@ CHAINS = {
     "mask": ("import_mask", "surface"),
     "surface": ("import_surface",),
 }
-AFTER = ("plausibility", "centreline", "voxelize", "decompose", "solve")
+AFTER = ("centreline", "plausibility", "voxelize", "decompose", "solve")
 """Stages by the entry of a case, and those that all have."""
 
 _SHAPE = {"surface": "surface.vtp", "openings": "openings.json"}
@@ -57,7 +57,7 @@ FILES: dict[str, tuple[dict[str, str], dict[str, str]]] = {
     "import_surface": ({}, _SHAPE),
     "centreline": (_SHAPE, _LINES),
     "plausibility": (
-        {"openings": "openings.json", "segmentation": "segmentation.json"},
+        {"openings": "openings.json", "segmentation": "segmentation.json", "centreline": "centreline.json"},
         {"plausibility": "plausibility.json"},
     ),
     "voxelize": (_SHAPE | {"centreline": "centreline.json", "lines": "centreline.vtp"}, {"lattice": "lattice.vti"}),

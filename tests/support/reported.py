@@ -12,6 +12,7 @@ import numpy as np
 from PIL import Image
 
 from pipeline.files.mesh import Mesh, write_openings
+from pipeline.haemodynamics.trust import of_particles
 from pipeline.reporting import render
 from pipeline.stages import report
 from pipeline.stages.centreline import _compute as trace
@@ -225,6 +226,7 @@ MORE = {
 PARTICLES = {
     "warnings": [],
     "in_volume": {"not_washed_out_share": 0.025},
+    "trust": of_particles({"in_volume": {"lost_share": 0.0}}, ()),
     "outlets": [{"name": "outlet", "particle_share": 0.98, "flow_share": 0.97}],
 }
 

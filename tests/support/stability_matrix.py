@@ -39,6 +39,7 @@ from solver.domain.nodes import Nodes, Opening
 from solver.run.settings import SolveSettings
 from solver.run.settings import parse as parse_solve
 from solver.runtime.sources import ROOT
+from tests.support.real_cases import place
 from tests.support.shapes import capped_cylinder, opening_of
 from tests.support.stability_runs import LOG, record_of
 
@@ -100,7 +101,7 @@ class Entry:
 
 def surfaces() -> Path:
     """Folder of the real surfaces."""
-    return Path(os.environ.get("HEMO_CASES", ROOT.parent / "shared" / "cases")) / "surfaces"
+    return place() / "surfaces"
 
 
 def on_lattice(

@@ -73,7 +73,7 @@ def measure(loaded: Volume, filtered: Volume, given: SegmentSettings, reference:
 
 @pytest.fixture(scope="module")
 def aorta(real_cases) -> Volume:
-    return Volume.read(real_cases / "aorta-iliac-mra" / "aorta.mha")
+    return Volume.read(real_cases / "aorta-iliac-mra/aorta.mha")
 
 
 def test_the_bifurcation_agrees_with_the_reference_surface(aorta, reference):

@@ -8,7 +8,7 @@ and run by the stages of the workflow.
 import json
 import re
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,7 @@ import pytest
 import yaml
 
 from pipeline.files.volume import Volume
-from pipeline.haemodynamics.flow_checks import resolving
+from pipeline.haemodynamics.flow_checks import resolving, with_one_spacing
 from pipeline.haemodynamics.trust import check
 from pipeline.stages.phantom import SeriesHeader, write_series
 from pipeline.workflow.recovery import require_folders
@@ -29,15 +29,19 @@ from solver.runtime.errors import StageError
 from tests.pipeline.geometry.test_left_out import with_twig
 from tests.pipeline.segmentation.test_automatic_seeds import cylinder_in_body
 from tests.pipeline.segmentation.test_left_vessel import imaged, ventricle
+from tests.pipeline.segmentation.test_pick_page import Picker, made
 from tests.pipeline.stages.test_import_mask import ball, fewer_frames, write_segmentation
 from tests.pipeline.stages.test_import_surface import faulty
 from tests.pipeline.stages.test_import_surface import write as write_given
+from tests.support import chromium
 from tests.support.advice import Deeds, Refusal, Step, Values, Workflow, advised, follow, merged
 from tests.support.dicom_files import edit, files, put, shift
 from tests.support.file_mutations import flipped
 from tests.support.linear_field import slices, write
 from tests.support.neighbours import aortic_slab
-from tests.support.shapes import capped_cylinder
+from tests.support.shapes import capped_cylinder, stenosis
+from tests.support.tubes import grid_around, voxel_places
+from tests.support.vessels import centre_line_mm, tube_volume
 
 FLOW: Values = {"solve": {"inlets": {"*": {"flow_ml_s": 2.0}}}}
 TUBE = capped_cylinder((1, -2, 3), 2.0, 20.0, (12.0, -34.0, 250.0), segments=24)[0]
@@ -91,6 +95,28 @@ def test_slips_of_units(slip, way, surface, tmp_path):
     )
     assert steps
     assert passed(steps) or way  # not every slip has a second way
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_flow_too_large_for_the_narrowest_place(seed, tmp_path):
+    """A stenosis through which blood would go at more than 5 m/s, drawn at random: less flow, or it is accepted."""
+    rng = np.random.default_rng(9200 + seed)
+    radius = rng.uniform(1.5, 3.0)
+    throat, flow_ml_s = radius * rng.uniform(0.2, 0.3), 400 * np.pi * radius**2 * 1e-3
+    tight = stenosis(rng.normal(size=3), radius, 12 * radius, throat, segments=32)[0]
+    path = write_given(tight, tmp_path / "tight", "stl", "mm", "LPS", said=False)
+    inlets = {"solve": {"inlets": {"*": {"flow_ml_s": float(flow_ml_s)}}}}
+    values = {"input": {"surface": str(path), "surface_unit": "mm"}} | inlets
+    workflow = Workflow(tmp_path, "plausibility")
+    refusal = refused(workflow, values)
+    assert "mean speed at the narrowest place" in refusal.said
+    ways = advised(refusal.said, values)
+    assert [*ways[0].settings] == ["solve"]
+    assert ways[-1].settings == {"accept": ["narrowest_speed"]}
+    for way, advice in enumerate(ways):
+        assert passed(follow(workflow.run, values, first=way))
+        checks = {check["name"]: check for check in json.loads((tmp_path / "plausibility.json").read_text())["checks"]}
+        assert checks["mean speed at the narrowest place"]["passed"] == ("solve" in advice.settings)
 
 
 # ---- images: seeds, thresholds, regions, contrast --------------------------------------------------------------------
@@ -262,6 +288,57 @@ def test_a_vessel_that_opens_into_a_chamber(valve, tmp_path):
         found = Volume.read(tmp_path / "lumen.nrrd").voxels > 0
         beyond = int((found[:36]).sum())  # below the valve's tube: the chamber's ball, cut off at its top
         assert (beyond > 0) == ("beyond" in advice.settings["segment"])
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory) -> Iterator[Picker]:
+    started = chromium.start(tmp_path_factory.mktemp("profile"), Picker)
+    started.screen(1280, 900)
+    yield started
+    started.close()
+
+
+def copied(browser: Picker, image: Volume, folder: Path, given: Values) -> str:
+    """What a user copies who seeds a vessel, takes the box around it and marks both ends."""
+    image.write(folder / "image.nrrd")
+    browser.open(made(image, given), folder)
+    line = centre_line_mm()
+    browser.seed(line[1000])
+    browser.press("#box-around")
+    browser.grown()
+    for y in (1.0, 24.5):
+        browser.click_surface("opening", line[np.abs(line[:, 1] - y).argmin()])
+    assert browser.doubts() == []
+    return browser.text("yaml")
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_what_the_page_copies_is_a_whole_case(seed, browser, tmp_path, monkeypatch):
+    """Put in place of the file that it was made from, without a further word, it leads to a lattice."""
+    rng = np.random.default_rng(9300 + seed)
+    image = tube_volume(radius_mm=rng.uniform(2, 3), noise=rng.uniform(0, 20), spacing_mm=(0.6, 0.6, 0.6))
+    whole = image.with_voxels(np.rint(image.voxels).astype(np.int16))
+    values = yaml.safe_load(copied(browser, whole, tmp_path, {"input": {"volume": "image.nrrd"}} | FLOW))
+    monkeypatch.chdir(tmp_path)
+    assert Workflow(tmp_path, "decompose").run(values) is None
+    openings = json.loads((tmp_path / "openings.json").read_text())["openings"]
+    assert {each["name"] for each in openings} == {each["name"] for each in values["surface"]["openings"]}
+    assert {each["role"] for each in openings} == {"inlet", "outlet"}
+    checks = json.loads((tmp_path / "plausibility.json").read_text())["checks"]
+    assert [check["advice"] for check in checks if not check["passed"]] == []
+
+
+@pytest.mark.slow
+def test_what_the_page_copies_runs_to_a_report(browser, study, snakemake):
+    folder = study / "data/patients/picked"
+    folder.mkdir(parents=True)
+    image = tube_volume(radius_mm=2.5, noise=10, spacing_mm=(0.6, 0.6, 0.6))
+    whole = image.with_voxels(np.rint(image.voxels).astype(np.int16))
+    given = {"input": {"volume": "data/patients/picked/image.nrrd"}, "voxelize": {"nodes_across": 10}} | FLOW
+    (study / "config/cases/picked.yaml").write_text(copied(browser, whole, folder, given))
+    answer = snakemake(study, "picked")
+    assert answer.returncode == 0, answer.stderr[-2000:]
+    assert (study / "results/picked/report.html").is_file()
 
 
 # ---- damaged files ---------------------------------------------------------------------------------------------------
@@ -504,6 +581,55 @@ def test_ends_that_are_all_closed(tmp_path):
     assert passed(follow(Workflow(tmp_path, "surface").run, values | FLOW))
 
 
+def with_a_flat_end(flat: float, long_mm: float, keeps: float) -> Volume:
+    """A vessel of 5 mm that divides into two of 3, and is pressed flat over some length at its end.
+
+    Parameters
+    ----------
+    flat : height of the end over the vessel's.
+    long_mm : of the flat part.
+    keeps : by what power of its height the end is wider: with 1/2 it keeps its area.
+    """
+    volume = grid_around(np.linspace(0, 72, 60)[:, None] * np.array([1.0, 0, 0]), 22)
+    x, y, z = np.moveaxis(voxel_places(volume), -1, 0)
+    height = np.interp(x, [long_mm, long_mm + 2], [flat, 1.0])
+    width = height**-keeps
+    lumen = (np.hypot(y / (5 * width), z / (5 * height * width)) < 1) & (x > 0) & (x < 50)
+    for side in (1, -1):
+        lumen |= (np.hypot(y - side * 0.55 * np.clip(x - 46, 0, 30), z) < 3) & (x > 46) & (x < 72)
+    return volume.with_voxels(lumen.astype(np.uint8))
+
+
+FLAT_ENDS = {
+    "opened by a lower roundness": (0.3, 20.0, 0.5),
+    "opened by a lower roundness, less flat": (0.4, 20.0, 0.5),
+    "opened by none": (0.25, 10.0, 0.0),
+}
+
+
+@pytest.mark.parametrize("kind", FLAT_ENDS)
+def test_a_main_vessel_whose_end_stays_closed(kind, tmp_path):
+    """The check names the roundness that was tried, or to keep the end closed: either way, it does not come back."""
+    path = written(with_a_flat_end(*FLAT_ENDS[kind]), tmp_path / "a.nrrd")
+    values = {"input": {"mask": str(path)}} | FLOW
+    name = "width of a closed end over that of the widest opening"
+
+    def run(values: Values) -> dict[str, Any] | None:
+        assert Workflow(tmp_path, "plausibility").run(values) is None
+        checks = json.loads((tmp_path / "plausibility.json").read_text())["checks"]
+        return next((check for check in checks if check["name"] == name and not check["passed"]), None)
+
+    failed = run(values)
+    assert failed
+    ways = advised(failed["advice"], values)
+    assert len(ways) == (2 if "lower" in kind else 1) + 1  # and the cut planes that a person may draw
+    for way in ways:
+        if not way.deed:
+            assert run(merged(values, way.settings)) is None
+            opened = len(json.loads((tmp_path / "openings.json").read_text())["openings"])
+            assert opened == (3 if "cut_roundness" in way.settings["surface"] else 2)
+
+
 # ---- lattices that do not fit ----------------------------------------------------------------------------------------
 
 
@@ -574,6 +700,23 @@ def test_figures_that_are_not_resolved(across, spacing_mm):
     (way,) = advised(f"only {across} nodes across; set {resolving(across, spacing_mm)}", {"input": {}} | FLOW)
     finer_mm = way.settings["voxelize"]["spacing_mm"]
     assert check("nodes across", "", across * spacing_mm / finer_mm, "")["passed"]
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_a_spacing_that_is_advised_satisfies_all_checks_that_advise_one(seed):
+    """Of the opening, of the narrowest place, in any order: whichever is followed, neither comes back."""
+    rng = np.random.default_rng(8100 + seed)
+    spacing_mm = 10 ** rng.uniform(-2, 0)
+    across = dict(zip(("nodes across", "nodes across the narrowest place"), rng.uniform(2, 19, 2), strict=True))
+    checks = [check(name, "", n, f"only {n:.1f}; set {resolving(n, spacing_mm)}") for name, n in across.items()]
+    checks += [check("flow balance", "%", 0.03, "run longer"), check("Mach number", "", 0.1, "")]
+    found = with_one_spacing(checks if seed % 2 else checks[::-1])
+    assert {each["name"]: each["advice"] for each in found}["Mach number"] is None
+    for each in found:
+        if each["name"] in across:
+            (way,) = advised(each["advice"], {"input": {}} | FLOW)
+            finer_mm = way.settings["voxelize"]["spacing_mm"]
+            assert all(check(name, "", n * spacing_mm / finer_mm, "")["passed"] for name, n in across.items())
 
 
 # ---- as a user gives the command ------------------------------------------------------------------------------------

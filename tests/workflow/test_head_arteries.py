@@ -24,7 +24,7 @@ ENDS = {
 @pytest.mark.slow
 @pytest.mark.parametrize("case", ENDS)
 def test_real_arteries_are_open_where_a_human_would_cut(real_cases, study, snakemake, monkeypatch, case):
-    monkeypatch.setenv("HEMO_CASES", str(real_cases))
+    monkeypatch.setenv("HEMO_CASES", str((real_cases / "head-arteries-mr").parent))
     answer = snakemake(study, case, "--", f"results/{case}/openings.json")
     assert answer.returncode == 0, answer.stderr
     results = study / "results" / case
@@ -50,7 +50,7 @@ solve: {inlets: {"*": {flow_ml_s: 4}}}
 @pytest.mark.slow
 def test_a_thin_way_beside_a_real_carotid_does_not_set_the_spacing(real_cases, study, snakemake, monkeypatch):
     """20 nodes across it would be six times as many nodes."""
-    monkeypatch.setenv("HEMO_CASES", str(real_cases))
+    monkeypatch.setenv("HEMO_CASES", str((real_cases / "head-arteries-mr").parent))
     (study / "config/cases/seed-alone.yaml").write_text(SEED_ALONE)
     answer = snakemake(study, "seed-alone", "--", "results/seed-alone/lattice.vti")
     assert answer.returncode == 0, answer.stderr

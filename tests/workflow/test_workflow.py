@@ -34,8 +34,8 @@ STAGES = [
     "decompose",
     "plausibility",
     "solve",
-    "trace",
     "postprocess",
+    "trace",
     "paraview",
     "report",
     "crate",
@@ -248,7 +248,7 @@ def test_no_file_of_a_crate_tells_where_it_was_made(again):
 )
 def test_a_changed_setting_reruns_its_stage_and_those_after_it(project, planned, section, key, value, first):
     change_case(project, section, key, value)
-    judged_before = {"plausibility"} if first == "voxelize" else set()  # it looks at the openings alone
+    judged_before = {"plausibility"} if first == "voxelize" else set()  # it looks at openings and branches alone
     assert planned(project) == [stage for stage in STAGES[STAGES.index(first) :] if stage not in judged_before]
 
 
@@ -256,7 +256,7 @@ def test_a_changed_setting_reruns_its_stage_and_those_after_it(project, planned,
 def test_other_limits_of_plausibility_judge_again_and_solve_nothing_again(project, planned, key, value):
     file = project / "config/cases/tiny.yaml"
     file.write_text(yaml.safe_dump(yaml.safe_load(file.read_text()) | {key: value}))
-    assert planned(project) == ["plausibility", "postprocess", "paraview", "report", "crate"]
+    assert planned(project) == ["plausibility", "postprocess", "trace", "paraview", "report", "crate"]
 
 
 @pytest.mark.parametrize(

@@ -289,12 +289,14 @@ class Ends:
     open : terminal branches that end as open tubes, without thin tails.
     closed : row of each other free end, unless it was a mere spur that ends no tube, and why it is no opening.
     uncut_mm : by its row, the radius of the vessel at an end that was to be open, and that no section can cut.
+    cut_by : by its row, a lower ``surface.cut_roundness`` that was tried and by which such an end is cut.
     """
 
     centreline: Centreline
     open: list[Branch]
     closed: dict[int, str]
     uncut_mm: dict[int, float] = field(default_factory=dict)
+    cut_by: dict[int, float] = field(default_factory=dict)
 
 
 def find_ends(

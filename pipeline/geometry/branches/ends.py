@@ -56,6 +56,10 @@ def close_on_request(found: Ends, settings: SurfaceSettings, remedy: str) -> Non
     _require_two([found.centreline.points_mm[end.rows[0]] for end in found.open], found, settings, remedy)
 
 
+ROUNDNESSES = (0.6, 0.4, 0.2)
+"""Lower values of ``surface.cut_roundness`` that are tried where no section is round enough, for what is advised."""
+
+
 @dataclass(frozen=True)
 class Cutting:
     """How the ends of a vessel are cut.
@@ -148,10 +152,11 @@ def name_openings(mesh: Mesh, settings: SurfaceSettings, log: logging.Logger) ->
 
 def closed_ends(found: Ends) -> list[dict[str, Any]]:
     """Place of each end that stays closed, and why; with the radius of the vessel where no section could be cut."""
-    points, uncut_mm = found.centreline.points_mm, found.uncut_mm
+    points, uncut_mm, cut_by = found.centreline.points_mm, found.uncut_mm, found.cut_by
     return [
         {"place_mm": points[row].tolist(), "why": why}
         | ({"vessel_radius_mm": uncut_mm[row]} if row in uncut_mm else {})
+        | ({"cut_roundness": cut_by[row]} if row in cut_by else {})
         for row, why in found.closed.items()
     ]
 
@@ -169,7 +174,12 @@ def _place_cuts(field: Volume, found: Ends, cutting: Cutting, scene: Scene) -> l
         else:
             found.open.remove(end)
             why = f"no section is as large and round as those behind it, radius {end.end_radius_mm:.2f} mm"
-            found.closed[end.rows[0]], found.uncut_mm[end.rows[0]] = why, widest_mm(end)
+            row = end.rows[0]
+            found.closed[row], found.uncut_mm[row] = why, widest_mm(end)
+            for roundness in (each for each in ROUNDNESSES if each < settings.cut_roundness):
+                if place_cut(field, found.centreline, end, settings.cut_radii, cutting.least_mm, roundness):
+                    found.cut_by[row] = roundness
+                    break
     scene.mark_ends(found)
     _require_two([cut.centre_mm for cut in cuts], found, settings, cutting.remedy)
     return cuts

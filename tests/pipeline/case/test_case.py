@@ -152,7 +152,8 @@ def test_any_value_of_a_section_is_parsed_or_refused_in_words(section, value):
 def test_shipped_cases_are_valid(file, monkeypatch, request):
     monkeypatch.chdir(ROOT)
     if "HEMO_CASES" in file.read_text():
-        monkeypatch.setenv("HEMO_CASES", str(request.getfixturevalue("real_cases")))
+        head = request.getfixturevalue("real_cases") / "head-arteries-mr/dicom"
+        monkeypatch.setenv("HEMO_CASES", str(head.parents[1]))
     case = read_cohort({"cases": [file.stem]})[file.stem]
     assert case.input.geometry or case.segment.lower > 0
 

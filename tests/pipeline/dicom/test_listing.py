@@ -14,6 +14,7 @@ from solver.runtime.sources import ROOT
 from tests.pipeline.dicom.test_parts import two
 from tests.support.dicom_files import SLICES, edit, noise, oblique, put, read, truncate, write
 from tests.support.dicom_writer import item
+from tests.support.real_cases import RealCases
 
 
 def table(*sources: Path) -> tuple[str, list[dict[str, str]], dict[int, str]]:
@@ -115,13 +116,28 @@ def test_the_command_line_prints_the_table_or_one_clear_message(tmp_path):
     )
 
 
+USABLE_IN = (
+    "r09-compressed-series-with-truth",
+    "r10-non-isotropic-pixels-4.0x6.4",
+    "r12-enhanced-multiframe",
+    "r13-dicomdir-tree",
+    "r18-ct-multiframe-seg-24x38x3",
+)
+
+
 def test_real_series_are_listed_as_they_load(real_cases):
-    _, rows, _ = table(real_cases / "head-arteries-mr" / "dicom")
+    _, rows, _ = table(real_cases / "head-arteries-mr/dicom")
     assert len(rows) == 1
     assert rows[0]["matrix"] == "512 x 512 x 120"
     assert rows[0]["spacing mm"] == "0.4102 x 0.4102 x 1.5"
     assert rows[0]["usable"] == "yes"
-    _, rows, reasons = table(real_cases / "dicom-oddities")
+
+
+def test_odd_real_series_are_listed_with_what_is_usable(real_cases):
+    odd = RealCases(real_cases / "dicom-oddities")
+    for folder in USABLE_IN:
+        assert (odd / folder).is_dir()
+    _, rows, reasons = table(odd.root)
     usable = [row["matrix"] for row in rows if row["usable"] != "no"]
     assert sorted(usable) == sorted(
         [*["256 x 256 x 3"] * 4, "256 x 256 x 4", "16 x 16 x 5", "64 x 28 x 4", "24 x 38 x 3", "24 x 38 x 3"]

@@ -320,7 +320,7 @@ def test_enhanced_images_with_faults_are_refused(fault, tmp_path):
 
 
 def test_real_enhanced_mr_gives_its_four_parts(real_cases):
-    path = real_cases / "dicom-oddities" / "r12-enhanced-multiframe" / "BRMULTI.dcm"
+    path = real_cases / "dicom-oddities/r12-enhanced-multiframe/BRMULTI.dcm"
     with pytest.raises(StageError, match="holds 4 parts"):
         read(path)
     stored = pydicom.dcmread(path)
@@ -334,7 +334,7 @@ def test_real_enhanced_mr_gives_its_four_parts(real_cases):
 
 
 def test_a_real_converted_series_is_the_same_as_its_single_files(real_cases):
-    root = real_cases / "dicom-oddities" / "r18-ct-multiframe-seg-24x38x3"
+    root = real_cases / "dicom-oddities/r18-ct-multiframe-seg-24x38x3"
     single, converted = read(root / "image")[0], read(root / "multiframe")[0]
     np.testing.assert_array_equal(single.voxels, converted.voxels)
     np.testing.assert_allclose(single.to_mm([3, 4, 2]), converted.to_mm([3, 4, 2]), atol=1e-6)

@@ -217,7 +217,7 @@ def tripled(path: Path, folder: Path) -> Volume:
 
 
 def test_one_real_slice_is_the_same_in_every_lossless_syntax(real_cases, tmp_path):
-    root = real_cases / "dicom-oddities" / "r01-transfer-syntax-nema-ct1"
+    root = real_cases / "dicom-oddities/r01-transfer-syntax-nema-ct1"
     expected = tripled(root / "CT1_UNC", tmp_path / "expected").voxels.astype(int)
     found = {
         name: int(np.abs(tripled(root / name, tmp_path / name).voxels.astype(int) - expected).max())
@@ -228,7 +228,7 @@ def test_one_real_slice_is_the_same_in_every_lossless_syntax(real_cases, tmp_pat
 
 @pytest.mark.parametrize("process", ["JPEGProcess2_4", "JPEGProcess6_8", "JPEGProcess10_12"])
 def test_real_extended_jpeg_of_12_bits_is_close_to_the_original(process, real_cases, tmp_path):
-    root = real_cases / "dicom-oddities" / "r02-transfer-syntax-ctimage"
+    root = real_cases / "dicom-oddities/r02-transfer-syntax-ctimage"
     volume = tripled(next(root.glob(f"*{process}*")), tmp_path / "lossy").voxels.astype(float)
     expected = tripled(next(root.glob("*LittleEndianImplicit*")), tmp_path / "original").voxels
     inside = expected > -1024 - 976 + 1  # the encoder clipped what lies below, padding among it
@@ -237,8 +237,6 @@ def test_real_extended_jpeg_of_12_bits_is_close_to_the_original(process, real_ca
 
 def test_real_jpeg_2000_with_a_wrong_sign_is_read_by_its_header(real_cases, tmp_path):
     """Its background is -2000, as that of this maker's uncompressed images."""
-    volume = tripled(
-        real_cases / "dicom-oddities" / "r15-corrupt-or-headless" / "J2K_pixelrep_mismatch.dcm", tmp_path / "a"
-    )
+    volume = tripled(real_cases / "dicom-oddities/r15-corrupt-or-headless/J2K_pixelrep_mismatch.dcm", tmp_path / "a")
     assert volume.voxels[:, 0, 0].tolist() == [volume.voxels.min()] * 3
     assert volume.voxels.max() < 4000

@@ -119,13 +119,13 @@ def test_a_dicomdir_leads_nowhere_else(parts, series, tmp_path):
     ],
 )
 def test_real_dicomdirs_give_their_one_certain_series(name, used, real_cases):
-    volume, facts = read(real_cases / "dicom-oddities" / "r13-dicomdir-tree" / name)
+    volume, facts = read(real_cases / "dicom-oddities/r13-dicomdir-tree" / name)
     assert (facts.files["used"], volume.voxels.shape) == (used, (5, 16, 16))
 
 
 def test_a_real_dicomdir_that_names_nothing_is_refused(real_cases):
     with pytest.raises(StageError, match="names no file"):
-        read(real_cases / "dicom-oddities" / "r13-dicomdir-tree" / "DICOMDIR-empty.dcm")
+        read(real_cases / "dicom-oddities/r13-dicomdir-tree/DICOMDIR-empty.dcm")
 
 
 def test_members_of_a_zip_file_are_unpacked_nowhere_else_and_removed(series, tmp_path, monkeypatch):

@@ -221,7 +221,7 @@ def voxelized(folder: Path, surface: Surface, caplog, **settings) -> Job:
     tree = trace_tree(surface.mesh, surface.openings, 2.5, LOG)
     surface.mesh.write(folder / "surface.vtp")
     write_openings(surface.openings, folder / "openings.json")
-    (folder / "centreline.json").write_text(json.dumps(summary(tree)))
+    (folder / "centreline.json").write_text(json.dumps(summary(tree, surface.mesh)))
     write_lines(tree, folder / "lines.vtp")
     files = {
         "surface": "surface.vtp",

@@ -14,12 +14,19 @@ from pipeline.geometry.branches.tree import Branch
 from pipeline.geometry.lattice.node_arrays import decompose
 from pipeline.haemodynamics.accumulator import Fields
 from pipeline.haemodynamics.centreline_profile import CentrelineProfile, reference_diameters
-from pipeline.haemodynamics.sections import MAX_AREA_DIFFERENCE, find_stations, loop_around, wall_of_stations
+from pipeline.haemodynamics.sections import (
+    MAX_AREA_DIFFERENCE,
+    find_stations,
+    least_section,
+    loop_around,
+    wall_of_stations,
+)
 from pipeline.haemodynamics.wall_shear_stress import Wall
 from pipeline.stages.voxelize import voxelize
 from solver.runtime.errors import StageError
 from tests.support.analytic_pipe import Pipe
 from tests.support.shapes import revolve
+from tests.support.shapes import stenosis as throat_of
 from tests.support.swept import forked, swept
 
 DENSITY, VISCOSITY = 1060.0, 3.5e-3
@@ -342,3 +349,20 @@ def test_branches_are_read_as_they_were_written(tmp_path):
     write_polylines(tmp_path / "none.vtp", [], {}, [])
     with pytest.raises(StageError, match="no lines"):
         read_branches(tmp_path / "none.vtp")
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_the_least_section_of_a_flat_throat_is_wider_than_its_largest_ball(seed):
+    """A stenosis pressed flat: pi a b, where the ball has pi b^2; the line winds a little off its middle."""
+    rng = np.random.default_rng(9100 + seed)
+    radius, flat = rng.uniform(1.5, 4), rng.uniform(0.3, 1.0)
+    throat = radius * rng.uniform(0.3, 0.7)
+    mesh, _ = throat_of((0, 0, 1), radius, 10 * radius, throat)
+    pressed = replace(mesh, points_mm=mesh.points_mm * [1.0, flat, 1.0])
+    way = np.linspace(-4.5, 4.5, 181) * radius
+    inside = np.clip(6 * way / (10 * radius), -1, 1)
+    balls = flat * (radius - (radius - throat) * (1 + np.cos(np.pi * inside)) / 2)
+    line = np.column_stack([0.1 * throat * np.sin(way), np.zeros_like(way), way])
+    loop = least_section(pressed, branch(1, line, balls))
+    assert loop.area_mm2 == pytest.approx(np.pi * throat * throat * flat, rel=0.03)  # of 64 segments, and 60 planes
+    assert abs(loop.place_mm[2]) < 0.5 * radius

@@ -3,6 +3,8 @@
 
 import pytest
 
+from pipeline.case.limits import Found, checks
+from pipeline.case.physiology import Given
 from pipeline.haemodynamics.trust import COARSE_ENOUGH, FIGURES, LIMITS, SHAPE, check, judged, trust_of
 from pipeline.reporting.trust_rows import by_state
 
@@ -42,6 +44,13 @@ def test_with_good_evidence_every_figure_is_good():
 def test_wall_shear_stress_needs_more_nodes_than_speed(nodes, wall, speed):
     found = states(indices(nodes_across=float(nodes)))
     assert (found["wall"], found["oscillation"], found["speed"], found["flow"]) == (wall, wall, speed, "good")
+
+
+def test_a_flow_too_fast_at_the_narrowest_place_leaves_no_figure_good():
+    """Either the mask is too thin there, or the flow is not this patient's."""
+    found = indices()
+    found["checks"] += checks([Found("narrowest_speed", 2.8, Given("key", 4.0, "mL/s", ()))], None)
+    assert set(states(found).values()) == {"reservation"}
 
 
 def test_a_failed_fit_of_the_wall_spoils_its_figures_and_no_others():

@@ -1,8 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """A mask that has left the vessel inside the image is refused or doubted; sacs, aneurysms and narrow places are not."""
 
+import io
+
 import numpy as np
 import pytest
+from matplotlib.image import imread
 from scipy import ndimage
 
 from pipeline.case.settings.images import FilterSettings, SegmentSettings
@@ -10,6 +13,7 @@ from pipeline.files.volume import Volume
 from pipeline.segmentation.barrier import barrier
 from pipeline.segmentation.beyond import Departure, departures
 from pipeline.segmentation.narrow_places import parted
+from pipeline.segmentation.picture import LEAVES, SEED
 from pipeline.segmentation.region_growing import grow
 from pipeline.segmentation.throat_cut import least_cut
 from pipeline.stages.filter import filter_volume
@@ -91,6 +95,33 @@ def test_an_end_in_a_chamber_is_refused_with_place_and_what_parts_it(valve):
     beyond = lumen & ~ndimage.binary_dilation(phantom.vessel, iterations=2)
     assert beyond.sum() < np.pi * valve**2 * 14  # of the valve's tube, which is up to 12 mm long
     assert lumen.sum() > 0.95 * phantom.vessel.sum()  # the wall: 2 voxels' blur of 20
+
+
+def of_colour(picture: np.ndarray, colour: str) -> np.ndarray:
+    """Where a picture has a colour, rows of y, x."""
+    wanted = np.array([int(colour[n : n + 2], 16) / 255 for n in (1, 3, 5)])
+    return np.argwhere(np.abs(picture[..., :3] - wanted).max(axis=-1) < 0.02)
+
+
+def test_the_refusal_has_a_picture_of_the_place():
+    """The place is in the slices and in the projections, the seed in the projections alone, where both lie above and
+    below each other as in the image.
+    """
+    phantom = ventricle(5.0)
+    image = imaged(phantom.mask, 1.0)
+    with pytest.raises(StageError, match=r"has left the vessel at \((.*?)\) mm") as refused:
+        segment(image, SegmentSettings(seeds_voxel=(phantom.seed,), lower=HALF_WAY), image, "CT")
+    picture = imread(io.BytesIO(refused.value.picture))
+    half = len(picture) / 2
+    leaves, seed = of_colour(picture, LEAVES), of_colour(picture, SEED)
+    for row in (leaves[:, 0] < half, leaves[:, 0] > half):
+        assert np.unique(leaves[row][:, 1] * 3 // picture.shape[1]).tolist() == [0, 1, 2]
+    assert len(seed)
+    assert (seed[:, 0] > half).all()
+    coronal = [each[(each[:, 0] > half) & (each[:, 1] * 3 // picture.shape[1] == 1)] for each in (leaves, seed)]
+    down, across = coronal[0].mean(axis=0) - coronal[1].mean(axis=0)
+    assert down > 30  # the valve is 42 mm below the seed
+    assert abs(across) < 0.05 * down
 
 
 def test_what_is_accepted_or_only_doubted_is_a_failed_check_with_its_place():

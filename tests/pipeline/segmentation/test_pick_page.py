@@ -19,6 +19,7 @@ from pipeline.files.volume import Volume
 from pipeline.filtering.region import crop, region_box
 from pipeline.segmentation import page
 from pipeline.segmentation.barrier import barrier
+from pipeline.segmentation.beyond import departures
 from pipeline.segmentation.case_shown import PLACEHOLDER
 from pipeline.segmentation.refusals import MINIMUM_VOXELS
 from pipeline.segmentation.region_growing import fill_holes, grow
@@ -29,8 +30,11 @@ from pipeline.stages.segment import segment
 from pipeline.stages.surface import extract_surface
 from solver.runtime.errors import StageError
 from solver.runtime.sources import ROOT
+from tests.pipeline.segmentation.test_left_vessel import ventricle
 from tests.pipeline.segmentation.test_segmentation_page import Views, embedded
 from tests.support import chromium
+from tests.support.left_vessels import LEFT, VESSELS
+from tests.support.real_cases import RealCases
 from tests.support.vessels import HALF_WAY, LUMEN, TISSUE, centre_line_mm, oblique, tube_volume
 
 LOG = logging.getLogger("test")
@@ -258,6 +262,12 @@ def test_what_the_stage_refuses_the_page_tells_in_the_same_words(browser, tmp_pa
     assert browser.run("$('fine').hidden")
     if fault == "dark seed":  # the page has no filter, and looks for no better seed
         said = said.replace("filtered ", "").split(";")[0] + ": change the threshold or move the seed"
+    if fault == "over a face":  # the page has the widest face, the stage the first that is no vessel, and why
+        said, reported = (
+            [re.sub("anterior|posterior", "one", each).split(". The run")[0] for each in texts]
+            for texts in ([said.replace(", and around", ". The run")], reported)
+        )
+        (said,) = said
     (same,) = [text for text in reported if words(said).startswith(words(text))]  # the stage adds what to set
     first = numbers(said)[: len(numbers(same))]
     np.testing.assert_allclose(numbers(same), first, rtol=0.02, atol=0.11)  # levels are whole, and shown so
@@ -274,6 +284,74 @@ def test_a_flood_of_a_whole_page_is_reported_as_a_leak_and_shows_no_green(browse
     assert "the mask covers 100% of the" in doubt
     assert browser.run("$('fine').hidden")
     assert browser.text("volume") == "1100 mL"
+
+
+# ---- what has left the vessel ----
+
+
+def in_whole_numbers(mask: np.ndarray, voxel_mm: float) -> Volume:
+    return Volume(np.where(mask, 300, 0).astype(np.int16), (voxel_mm,) * 3, (10.0, -20.0, 30.0), np.eye(3))
+
+
+def of_a_mask(mask: np.ndarray, voxel_mm: float, seed: tuple[int, int, int], **settings) -> tuple[Volume, dict]:
+    """An image of a mask, and a case that grows from a seed."""
+    loaded = in_whole_numbers(mask, voxel_mm)
+    chosen = {"seeds_mm": [loaded.to_mm(seed).tolist()], "lower": 150.0, "border_fraction": 1.0} | settings
+    return loaded, GIVEN | {"segment": chosen}
+
+
+@pytest.mark.parametrize("kind", LEFT | VESSELS)
+@pytest.mark.parametrize("seeds", [range(4300, 4302), pytest.param(range(4310, 4330), marks=pytest.mark.slow)])
+def test_what_has_left_the_vessel_is_what_the_stage_finds(browser, tmp_path, kind, seeds):
+    """Chambers of hearts, by place; true vessels have none. Touches, which the stage only doubts, it has alone."""
+    for seed in seeds:
+        phantom = (LEFT | VESSELS)[kind](seed)
+        browser.open(made(*of_a_mask(phantom.mask, phantom.voxel_mm, phantom.seed)), tmp_path)
+        found = departures(phantom.mask, [phantom.seed], phantom.voxel_mm)
+        expected = [
+            (each.what, each.clear, list(each.place[::-1])) for each in found if "pass each other" not in each.what
+        ]
+        left = browser.grown()["left"]
+        assert [(each["what"], each["clear"], each["voxel"]) for each in left] == expected, phantom.words
+        assert browser.faults == []
+
+
+def test_a_chamber_behind_a_valve_is_reported_with_place_and_setting(browser, tmp_path):
+    """The stage refuses it, and takes the setting that the page names; the page, with it, says what the run does."""
+    phantom = ventricle(4.0)
+    loaded, case = of_a_mask(phantom.mask, 1.0, phantom.seed)
+    browser.open(made(loaded, case), tmp_path)
+    (doubt,) = browser.doubts()
+    assert browser.run("$('fine').hidden")
+    settings = SegmentSettings.model_validate(case["segment"])
+    with pytest.raises(StageError, match="the mask has left the vessel") as refusal:
+        segment(as_filtered(loaded), settings, loaded)
+    assert doubt.split(": the run refuses it")[0] == str(refusal.value).split(";")[0]
+    least_mm = float(re.search(r"segment\.least_radius_mm: ([\d.]+)", doubt)[1])
+    assert f"segment.least_radius_mm: {least_mm:g}," in str(refusal.value)
+    browser.open(made(loaded, GIVEN | {"segment": case["segment"] | {"least_radius_mm": least_mm}}), tmp_path)
+    assert browser.doubts() == []
+    assert f"narrower than segment.least_radius_mm = {least_mm:g}" in browser.text("volume-note")
+    segment(as_filtered(loaded), settings.model_copy(update={"least_radius_mm": least_mm}), loaded)
+    browser.open(made(loaded, GIVEN | {"segment": case["segment"] | {"beyond": "accept"}}), tmp_path)
+    (doubt,) = browser.doubts()
+    assert "may have left the vessel" in doubt
+
+
+def test_a_heart_of_millions_of_voxels_is_judged_on_coarser_cubes(browser, tmp_path):
+    """Slices thicker than pixels, and a box of more cubes than are looked at: the same chamber, within two of these."""
+    phantom = ventricle(6.0)
+    fine = np.repeat(np.repeat(np.repeat(phantom.mask, 3, axis=0), 4, axis=1), 4, axis=2)
+    loaded, case = of_a_mask(fine, 0.25, (0, 0, 0))
+    loaded = Volume(loaded.voxels, (0.25, 0.25, 1 / 3), loaded.origin_mm, loaded.direction)
+    x, y, z = phantom.seed
+    case["segment"]["seeds_mm"] = [loaded.to_mm((4 * x + 1, 4 * y + 1, 3 * z + 1)).tolist()]
+    browser.open(made(loaded, case), tmp_path)
+    (left,) = browser.grown()["left"]
+    (expected,) = departures(phantom.mask, [phantom.seed], 1.0)
+    assert left["clear"]
+    assert re.match(r"it ends there in a closed body of up to 1[56] mm", left["what"])
+    assert browser.run(f"toMm({left['voxel']})")[2] == pytest.approx(30 + expected.place[0], abs=2 * left["pitch"] + 1)
 
 
 # ---- windows ----
@@ -514,8 +592,8 @@ def test_the_page_needs_no_network_and_its_worker_is_its_own(browser, tmp_path):
 # ---- real images ----
 
 
-def real(cases: Path) -> tuple[Volume, str | None]:
-    loaded, facts = load(cases / "av-fistula-mra" / "avf_float_32.nii.gz", LoadSettings(), LOG)
+def real(cases: RealCases) -> tuple[Volume, str | None]:
+    loaded, facts = load(cases / "av-fistula-mra/avf_float_32.nii.gz", LoadSettings(), LOG)
     return loaded, facts.modality
 
 
@@ -535,8 +613,8 @@ def test_on_a_real_image_the_page_grows_the_volume_of_the_stage(browser, tmp_pat
 
 
 def test_the_opening_window_shows_the_aorta_of_a_real_ct_angiography(real_cases):
-    loaded, _ = load(real_cases / "chest-cta-dissection" / "ct_cropped.nii.gz", LoadSettings(), LOG)
-    aorta = Volume.read(real_cases / "chest-cta-dissection" / "aorta_true_lumen.nii.gz").voxels > 0
+    loaded, _ = load(real_cases / "chest-cta-dissection/ct_cropped.nii.gz", LoadSettings(), LOG)
+    aorta = Volume.read(real_cases / "chest-cta-dissection/aorta_true_lumen.nii.gz").voxels > 0
     _, black, white = page.windows(loaded.voxels, {}, ct=True)[0]
     assert 0.5 < (np.median(loaded.voxels[aorta]) - black) / (white - black) < 1
 
@@ -546,7 +624,7 @@ def test_a_thinned_page_leads_to_one_with_all_voxels_of_its_box(browser, tmp_pat
     """The right carotid of a real MR: seed and threshold of its README.txt, a box of 50 mm. Slices of 1.5 mm become
     0.41 mm in the filter, by a spline that rounds the vessel's edges: 10 % of a volume of five voxels across.
     """
-    loaded, facts = load(real_cases / "head-arteries-mr" / "dicom", LoadSettings(), LOG)
+    loaded, facts = load(real_cases / "head-arteries-mr/dicom", LoadSettings(), LOG)
     browser.open(made(loaded, modality=facts.modality), tmp_path)
     assert np.prod(browser.run("facts.size")) < loaded.voxels.size
     browser.seed(loaded.to_mm([192, 244, 25]))

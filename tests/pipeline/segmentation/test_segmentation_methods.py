@@ -127,7 +127,7 @@ def test_the_level_set_has_the_true_volume_whatever_the_threshold(radius_mm, blu
 
 def test_a_branch_that_a_method_leaves_out_is_warned_of_with_both_volumes(real_cases):
     """From a seed in the bright part of the fistula the random walk never enters its dim one."""
-    loaded = Volume.read(real_cases / "av-fistula-mra" / "avf_float_32.nii.gz")
+    loaded = Volume.read(real_cases / "av-fistula-mra/avf_float_32.nii.gz")
     filtered, keys = filter_volume(loaded, FilterSettings()), {"seeds_voxel": ((18, 46, 11),), "lower": 800.0}
     whole = segment(filtered, SegmentSettings(**keys), loaded).record
     part = segment(filtered, SegmentSettings(method="random-walker", **keys), loaded).record
@@ -143,7 +143,7 @@ def test_a_branch_that_a_method_leaves_out_is_warned_of_with_both_volumes(real_c
 def carotid(real_cases) -> tuple[Volume, Volume]:
     """Loaded and filtered: the right internal carotid artery of the head."""
     reader = sitk.ImageSeriesReader()
-    reader.SetFileNames(reader.GetGDCMSeriesFileNames(str(real_cases / "head-arteries-mr" / "dicom")))
+    reader.SetFileNames(reader.GetGDCMSeriesFileNames(str(real_cases / "head-arteries-mr/dicom")))
     loaded = Volume.from_sitk(reader.Execute())
     return loaded, filter_volume(
         loaded, FilterSettings(region_voxels=VoxelBox(low=(150, 190, 18), high=(250, 300, 60)))

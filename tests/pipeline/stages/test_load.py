@@ -331,8 +331,8 @@ def test_a_skewed_volume_file_is_refused(tmp_path):
 
 
 @pytest.fixture(scope="module")
-def head(real_cases: Path) -> tuple[Volume, SeriesFacts]:
-    return read(real_cases / "head-arteries-mr" / "dicom")
+def head(real_cases) -> tuple[Volume, SeriesFacts]:
+    return read(real_cases / "head-arteries-mr/dicom")
 
 
 def test_real_head_arteries_load(head):
@@ -344,7 +344,7 @@ def test_real_head_arteries_load(head):
 
 
 def test_real_chest_without_contrast_loads(real_cases):
-    volume, facts = read(real_cases / "negative-chest-ct" / "dicom")
+    volume, facts = read(real_cases / "negative-chest-ct/dicom")
     assert volume.voxels.shape == (40, 512, 512)
     np.testing.assert_allclose(volume.spacing_mm, (0.78125, 0.78125, 1.0), atol=1e-6)
     assert not facts.contrast_agent_recorded
@@ -363,7 +363,7 @@ ODDITIES = {
 @pytest.mark.parametrize("name", ODDITIES)
 def test_odd_real_series_are_refused_with_the_reason(name, real_cases):
     with pytest.raises(StageError, match=ODDITIES[name]):
-        read(real_cases / "dicom-oddities" / name)
+        read(real_cases / f"dicom-oddities/{name}")
 
 
 def truth_of(path: Path) -> Volume:
@@ -379,8 +379,8 @@ def truth_of(path: Path) -> Volume:
     ],
 )
 def test_odd_real_series_agree_with_their_truth(source, truth, real_cases):
-    volume, _ = read(real_cases / "dicom-oddities" / source)
-    expected = truth_of(real_cases / "dicom-oddities" / truth)
+    volume, _ = read(real_cases / f"dicom-oddities/{source}")
+    expected = truth_of(real_cases / f"dicom-oddities/{truth}")
     assert sorted(volume.spacing_mm) == pytest.approx(sorted(expected.spacing_mm), abs=1e-3)
     z, y, x = np.meshgrid(*(np.arange(n) for n in volume.voxels.shape), indexing="ij")
     at = expected.to_index(volume.to_mm(np.stack([x, y, z], axis=-1)))

@@ -3,6 +3,8 @@
 
 import json
 import logging
+import re
+from dataclasses import replace
 from math import pi
 from typing import get_args
 
@@ -24,7 +26,7 @@ from pipeline.case.physiology import (
 )
 from pipeline.case.settings.base import parse
 from pipeline.reporting.trust_rows import check_shown
-from pipeline.stages.plausibility import PlausibilityInput, _compute, check, plausibility
+from pipeline.stages.plausibility import PlausibilityInput, _compute, check, of_branches, plausibility
 from solver.domain.nodes import Opening
 from solver.runtime.errors import StageError
 from solver.runtime.provenance import Job
@@ -151,6 +153,69 @@ def test_of_several_inlets_the_one_farthest_out_is_the_check():
     assert "(opening b)" in reported[LIMITS["flow_per_area"].words]["advice"]
 
 
+def outlet(number: int, name: str, radius_mm: float) -> Opening:
+    return replace(inlet(radius_mm), id=number, name=name, role="outlet", centre_mm=(0.0, 0.0, 40.0))
+
+
+def row(number: int, start: str, stop: str, area_mm2: float | None, radius_mm: float) -> dict[str, object]:
+    """A branch as in centreline.json, with its least section at (1, 2, 3) mm and its least ball at (4, 5, 6)."""
+    least = dict(zip(("x", "y", "z"), (1.0, 2.0, 3.0), strict=True))
+    ball = dict(zip(("x", "y", "z"), (4.0, 5.0, 6.0), strict=True))
+    row = {"branch": number, "from": start, "to": stop, "leads_to_opening": True, "length_mm": 20.0}
+    row |= {"min_radius_mm": radius_mm, "min_area_mm2": area_mm2}
+    row |= {f"min_area_{axis}_mm": least[axis] if area_mm2 else None for axis in "xyz"}
+    return row | {f"min_{axis}_mm": ball[axis] for axis in "xyz"}
+
+
+ONE_WAY = (inlet(2.0), outlet(2, "out", 2.0))
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_a_flow_too_fast_at_the_narrowest_place_is_refused_before_the_run(seed):
+    """Blood is refused above 5 m/s and fails a check above 2 m/s, whatever flow and width; what is advised passes."""
+    rng = np.random.default_rng(9000 + seed)
+    flow_ml_s = rng.uniform(1, 9)
+    for speed, refused, passed in ((rng.uniform(5.05, 30), 1, 0), (rng.uniform(2.02, 4.95), 0, 0), (1.95, 0, 1)):
+        area = flow_ml_s / speed
+        rows = [row(1, "in", "out", area, 0.2)]  # a lumen wider than its largest ball
+        settings = judged(inlets={"*": {"flow_ml_s": flow_ml_s}}, accept=["flow_per_area", "reynolds"])
+        (found,) = of_branches(rows, ONE_WAY, settings)
+        assert found.value == pytest.approx(speed)
+        lines = refusals([found], None, ())
+        assert len(lines) == refused
+        (check,) = checks([found], None)
+        assert check["passed"] == passed
+        for line in [*lines, *([] if passed else [check["advice"]])]:
+            for part in ("at (1.0, 2.0, 3.0) mm", f"{2 * np.sqrt(area / pi):.3g} mm across", f"{flow_ml_s:.4g} mL/s"):
+                assert part in line
+            advised = float(re.search(r"at most solve\.inlets\.\*\.flow_ml_s: ([\d.]+)", line)[1])
+            (slower,) = of_branches(rows, ONE_WAY, judged(inlets={"*": {"flow_ml_s": advised}}))
+            assert checks([slower], None)[0]["passed"]
+            assert slower.value > 1.97  # of 2: the flow is not lowered more than it must be, but for three digits
+    if refused:
+        with pytest.raises(StageError, match="narrowest place"):
+            plausibility(ONE_WAY, settings, rows)
+
+
+def test_each_branch_has_its_part_of_the_flow_and_trickles_do_not_count():
+    """Of 6 mL/s, 5.33 leave through a branch of twice the radius by Murray's law, or what the case says."""
+    openings = (inlet(2.5), outlet(2, "wide", 2.0), outlet(3, "thin", 1.0), outlet(4, "twig", 0.3))
+    rows = [row(1, "in", "fork", 12.0, 2.0), row(2, "fork", "wide", 4.0, 1.0), row(3, "fork", "thin", 0.8, 0.5)]
+    rows.append(row(4, "fork", "twig", 1e-3, 0.01))  # 0.3 % of the flow
+    murray = 6.0 / (8 + 1 + 0.027)
+    (found,) = of_branches(rows, openings, judged(inlets={"in": {"flow_ml_s": 6}}))
+    assert found.value == pytest.approx(max(8 * murray / 4, murray / 0.8), rel=1e-6)
+    assert "branch 2, fork to wide" in found.where
+    given = {"thin": {"flow_fraction": 0.5}, "*": {}}
+    (found,) = of_branches(rows, openings, judged(inlets={"in": {"flow_ml_s": 6}}, outlets=given))
+    assert found.value == pytest.approx(3.0 / 0.8, rel=1e-6)
+    assert found.given.key == "solve.inlets.in.flow_ml_s"
+    without = [each | {"min_area_mm2": None} for each in rows]  # no section was found: the openings
+    (found,) = of_branches(without, openings, judged(inlets={"in": {"flow_ml_s": 6}}, outlets=given))
+    assert found.value == pytest.approx(3.0 / (pi * 1.0**2), rel=1e-6)
+    assert "at (0.0, 0.0, 40.0) mm" in found.where
+
+
 def test_blood_is_refused_before_anything_runs_unless_accepted():
     solve = TINY["solve"] | {"viscosity_pa_s": 3.5, "density_kg_m3": 1.06}
     with pytest.raises(StageError) as caught:
@@ -214,6 +279,12 @@ def test_stage_and_gate_say_the_same(tmp_path, caplog):
     words = ["--openings", str(openings), "--log", str(log), "--settings"]
     assert check([*words, settings.model_dump_json()]) is None
     assert not log.exists()
+    lines = tmp_path / "centreline.json"
+    lines.write_text(json.dumps({"branches": [row(1, "in", "out", 0.03, 0.1)]}))
+    openings.write_text(json.dumps({"openings": [each.__dict__ for each in ONE_WAY]}))
+    message = check(["--centreline", str(lines), *words, settings.model_dump_json()])
+    assert message
+    assert "mean speed at the narrowest place of 6.667 m/s" in message
     message = check([*words, judged(inlets={"*": {"flow_ml_s": 240}}).model_dump_json()])
     assert message
     assert "plausibility: error: solve.inlets.*.flow_ml_s" in message

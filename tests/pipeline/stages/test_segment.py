@@ -299,7 +299,7 @@ def test_the_picture_shows_the_same_patient_however_the_image_is_stored(tube, tm
 @pytest.fixture(scope="session")
 def head(real_cases) -> Volume:
     reader = sitk.ImageSeriesReader()
-    reader.SetFileNames(reader.GetGDCMSeriesFileNames(str(real_cases / "head-arteries-mr" / "dicom")))
+    reader.SetFileNames(reader.GetGDCMSeriesFileNames(str(real_cases / "head-arteries-mr/dicom")))
     return Volume.from_sitk(reader.Execute())
 
 

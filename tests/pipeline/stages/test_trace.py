@@ -5,6 +5,7 @@ import io
 import itertools
 import json
 import logging
+import shutil
 
 import numpy as np
 import pytest
@@ -17,6 +18,7 @@ from pipeline.case.settings.flow import TraceSettings
 from pipeline.files.mesh import Mesh
 from pipeline.haemodynamics import residence
 from pipeline.haemodynamics.streamlines import Grid, streamlines_from_inlets
+from pipeline.haemodynamics.trust import check, of_particles
 from pipeline.reporting import animation, render
 from pipeline.reporting.scene import front_view
 from pipeline.stages import trace
@@ -55,12 +57,18 @@ def write_case(folder, factors, period_s):
     head = "time_s,max_speed_m_s,flow_ml_s:inlet,flow_ml_s:outlet"
     (folder / "monitor.csv").write_text("\n".join([head, *rows]) + "\n")
     (folder / "solve.json").write_text(json.dumps({"numbers": {"period_s": period_s}}))
+    write_checks(folder)
     return run(folder)
 
 
+def write_checks(folder, across=24.0, loss=0.0):
+    found = [check("nodes across", "", across, "finer"), check("flow balance", "%", loss, "longer")]
+    (folder / "indices.json").write_text(json.dumps({"checks": found}))
+
+
 def run(folder, **changed):
-    names = ("nodes.h5", "flow.vtkhdf", "surface.vtp", "monitor.csv", "solve.json")
-    roles = ("nodes", "flow", "surface", "monitor", "summary")
+    names = ("nodes.h5", "flow.vtkhdf", "surface.vtp", "monitor.csv", "solve.json", "indices.json")
+    roles = ("nodes", "flow", "surface", "monitor", "summary", "indices")
     inputs = {role: folder / name for role, name in zip(roles, names, strict=True)}
     outputs = {role: folder / name for role, name in FILES.items()}
     trace._compute(Job("trace", inputs, outputs, SETTINGS | changed, logging.getLogger("test")))
@@ -95,6 +103,20 @@ def read(path):
 
 def numbers(folder):
     return json.loads((folder / "particles.json").read_text())
+
+
+def test_the_figures_of_the_particles_say_what_they_are_worth(steady, tmp_path):
+    """As those of indices.json do: by the flow that they go through, and by the particles that are lost."""
+    trust = numbers(steady)["trust"]
+    assert (trust["key"], trust["state"]) == ("particles", "good")
+    evidence = {each["name"]: each["state"] for each in trust["evidence"]}
+    assert evidence == dict.fromkeys(("nodes across", "flow balance", "particles lost at the wall"), "good")
+    assert of_particles({"in_volume": {"lost_share": 0.03}}, [])["state"] == "reservation"
+    folder = shutil.copytree(steady, tmp_path / "coarse")
+    for across, loss, state in ((9.0, 0.0, "reservation"), (24.0, 0.2, "unusable")):
+        write_checks(folder, across, loss)
+        run(folder, particles=100, pathlines=10)
+        assert numbers(folder)["trust"]["state"] == state
 
 
 def test_streamlines_carry_speed_velocity_pressure_and_time_that_agree(steady):
@@ -280,7 +302,7 @@ def test_the_picture_moves_repeats_and_is_small(flow, request):
 
 def test_without_a_library_to_draw_with_there_are_flat_pictures(steady, tmp_path, monkeypatch):
     monkeypatch.setattr(render, "window_class", lambda: None)
-    for name in ("nodes.h5", "flow.vtkhdf", "surface.vtp", "monitor.csv", "solve.json"):
+    for name in ("nodes.h5", "flow.vtkhdf", "surface.vtp", "monitor.csv", "solve.json", "indices.json"):
         (tmp_path / name).symlink_to(steady / name)
     _, frames = pictures_of(run(tmp_path) / "particles.gif")
     assert len(frames) == SETTINGS["frames"]
