@@ -17,7 +17,7 @@ from numba import config, njit
 
 from solver.kernels import numba_internals
 from solver.kernels.compilation import cached_njit
-from solver.kernels.node_physics import node_function
+from solver.kernels.node_physics import OPTIONS, node_function
 from solver.runtime.sources import ROOT
 
 INTERNALS = "solver/kernels/numba_internals.py"
@@ -92,3 +92,6 @@ def test_a_function_of_a_node_is_called_by_compiled_code_and_by_python():
     assert "cpython" in outer.library.get_llvm_str()
     assert "cpython" not in inner.library.get_llvm_str()
     assert (plus_half(1.0), plus_half(x=2), twice(1.0)) == (1.5, 2.5, 3.0)
+    assert (
+        plus_half.targetoptions == njit(**OPTIONS)(plus_half.py_func).targetoptions
+    )  # which kernels for CUDA take over
