@@ -14,13 +14,21 @@ from functools import cache
 from typing import Any
 
 import numpy as np
-from numba import njit
+from numba import config
 
 from solver.kernels.d3q19 import Q
+from solver.kernels.numba_internals import InnerFunction
 
-node_function = njit(forceinline=True, error_model="numpy")
-"""Decorator of functions that a driver calls for every node: inlined and without Python's check for division by zero,
-so that loops over nodes can be vectorised."""
+OPTIONS = {"forceinline": True, "error_model": "numpy"}
+"""How functions of a node are compiled."""
+
+
+def node_function(function: Any) -> Any:
+    """Decorator of functions that a driver calls for every node: inlined and without Python's check for division by
+    zero, so that loops over nodes can be vectorised.
+    """
+    return function if config.DISABLE_JIT else InnerFunction(function, targetoptions=OPTIONS)
+
 
 Populations = tuple[Any, ...]
 

@@ -65,7 +65,10 @@ def make_parts(real: Real) -> Parts:
 
 
 def _polynomial(coefficients: list[Any]) -> Any:
-    """Function ``x -> c_0 + c_1 x + c_2 x^2 + ...``, in Horner's form."""
+    """Function ``x -> c_0 + c_1 x + c_2 x^2 + ...``, in Horner's form.
+
+    As long as there are more than three, three coefficients are one function: to compile one for each took seconds.
+    """
     first = coefficients[0]
 
     @node_function
@@ -74,13 +77,19 @@ def _polynomial(coefficients: list[Any]) -> Any:
 
     if len(coefficients) == 1:
         return constant
-    rest = _polynomial(coefficients[1:])
+    count = 3 if len(coefficients) > 3 else 1
+    rest = _polynomial(coefficients[count:])
+    second, third = coefficients[1:3] if count == 3 else (first, first)
 
     @node_function
     def value(x: Any) -> Any:
         return first + x * rest(x)
 
-    return value
+    @node_function
+    def three(x: Any) -> Any:
+        return first + x * (second + x * (third + x * rest(x)))
+
+    return three if count == 3 else value
 
 
 @cache

@@ -4,6 +4,7 @@
 import json
 import logging
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -36,7 +37,10 @@ MESH, OPENINGS = vessel([2.0, 2.0, 3.0], [0.0, 10.0, 20.0], (0, 0, 1), (0, 0, 0)
 NARROW = Narrowest(1.0, (0.0, 1.0, 2.0))
 
 
-SECTIONS = module.survey(MESH, OPENINGS)
+@cache
+def sections():
+    """Not before a test asks for it: it compiles for seconds, in every worker that collects the tests."""
+    return module.survey(MESH, OPENINGS)
 
 
 def flow(flow_ml_s=1.0, **changes) -> PeakSpeed:
@@ -44,7 +48,7 @@ def flow(flow_ml_s=1.0, **changes) -> PeakSpeed:
 
 
 def peak_of(scale: FlowScale, openings=OPENINGS) -> PeakSpeed:
-    return PeakSpeed.of(openings, scale, lambda: SECTIONS)
+    return PeakSpeed.of(openings, scale, sections)
 
 
 @pytest.mark.parametrize(

@@ -67,7 +67,10 @@ def box(count: int = 12, openings: tuple[Opening, ...] = ()) -> Interpolation:
     return Interpolation.of(nodes)
 
 
-BOX = box()
+@cache
+def plain_box() -> Interpolation:
+    """Not before a test asks for it: to collect the tests compiles nothing."""
+    return box()
 
 
 def steady(velocity) -> Field:
@@ -92,8 +95,8 @@ def test_rotation_returns_to_its_start_with_the_fourth_order_of_the_step():
     start = np.array([[3.0, 0.0, 0.2], [0.0, 3.0, -0.4]])
     errors = []
     for step in (1.0, 0.5):
-        tracer = Tracer(BOX, steady(rotation(BOX.nodes.points_mm()).astype(np.float32)), (), step)
-        end, _ = carried(tracer, BOX, start, 0.0, 2 * np.pi)
+        tracer = Tracer(plain_box(), steady(rotation(plain_box().nodes.points_mm()).astype(np.float32)), (), step)
+        end, _ = carried(tracer, plain_box(), start, 0.0, 2 * np.pi)
         errors.append(np.linalg.norm(end - start, axis=1).max())
     assert errors[0] > 1e-3  # far above rounding
     assert np.log2(errors[0] / errors[1]) == pytest.approx(4, abs=0.3)  # 19 steps a turn are not quite asymptotic
@@ -108,10 +111,10 @@ def test_rotation_returns_to_its_start_with_the_fourth_order_of_the_step():
 @settings(max_examples=40, deadline=None)
 def test_uniform_flow_that_is_linear_in_time_gives_the_exact_path(first, second, since, until):
     """Between snapshots at 0 and 1 of a period of 2: the mean velocity is a trapezium's, whichever way time runs."""
-    count = BOX.nodes.count
+    count = plain_box().nodes.count
     speeds = 1e-3 * np.array([first, second], np.float32)
     field = Field(np.array([0.0, 1.0]), 2.0, lambda step: np.tile(speeds[step], (count, 1)))
-    end, _ = carried(Tracer(BOX, field, (), 0.5), BOX, np.zeros((1, 3)), since, until)
+    end, _ = carried(Tracer(plain_box(), field, (), 0.5), plain_box(), np.zeros((1, 3)), since, until)
 
     def way(t):
         """Integral of u from 0 to t: over a whole period both have the weight 1."""
@@ -137,22 +140,22 @@ def test_a_particle_that_goes_forward_and_back_returns(seed):
     """In a flow that varies in space and time, up to the error of steps of 0.05 spacings: kinks of the interpolation
     between cells make it second order there, 1e-3 spacings over a way of 10.
     """
-    velocity = abc(BOX.nodes.points_mm(), 12).astype(np.float32)
+    velocity = abc(plain_box().nodes.points_mm(), 12).astype(np.float32)
     field = Field(np.array([0.0, 1.0, 3.0]), 4.0, lambda step: velocity * (1.0, 0.3, 1.5)[step])
-    tracer = Tracer(BOX, field, (), 0.05)
+    tracer = Tracer(plain_box(), field, (), 0.05)
     start = np.random.default_rng(seed).uniform(-5, 5, (20, 3))
-    there, _ = carried(tracer, BOX, start, 0.5, 6.2)
-    back, _ = carried(tracer, BOX, there, 6.2, 0.5)
+    there, _ = carried(tracer, plain_box(), start, 0.5, 6.2)
+    back, _ = carried(tracer, plain_box(), there, 6.2, 0.5)
     assert np.linalg.norm(there - start, axis=1).max() > 2
     np.testing.assert_allclose(back, start, atol=2e-3)
 
 
 def test_samples_on_the_way_do_not_change_where_it_leads_in_a_steady_uniform_flow():
-    tracer = Tracer(BOX, steady(np.full((BOX.nodes.count, 3), 1e-3, np.float32)), (), 0.5)
-    particles = Particles.at(BOX.place(np.zeros((2, 3))), np.array([0.0, 1.0]), 2.0)
+    tracer = Tracer(plain_box(), steady(np.full((plain_box().nodes.count, 3), 1e-3, np.float32)), (), 0.5)
+    particles = Particles.at(plain_box().place(np.zeros((2, 3))), np.array([0.0, 1.0]), 2.0)
     seen = tracer.follow(particles, np.arange(2), np.array([0.0, 0.5, 1.0, 2.0, 3.0, 4.0]))
     np.testing.assert_allclose(seen[0, :4, 3], [0, 0.5, 1, 2])
-    np.testing.assert_allclose(BOX.points_mm(seen[0, :4, :3])[:, 0], [0, 0.5, 1, 2], atol=1e-6)
+    np.testing.assert_allclose(plain_box().points_mm(seen[0, :4, :3])[:, 0], [0, 0.5, 1, 2], atol=1e-6)
     assert np.isnan(seen[0, 4:]).all()  # at its end
     np.testing.assert_allclose(seen[1, 2:5, 3], [1, 2, 3])
     assert np.isnan(seen[1, :2]).all()  # not yet released
@@ -258,9 +261,9 @@ def test_results_do_not_depend_on_the_number_of_threads():
 def test_what_repeats_is_crossed_and_a_cap_is_where_its_plane_is():
     """A particle goes round the box that repeats and ends on the plane, to the time at which it gets there."""
     cap = Opening(1, "out", "outlet", (20.25, 0.0, 0.0), (1.0, 0.0, 0.0), np.pi, 1.0)
-    velocity = np.tile(np.array([1e-3, 0, 0], np.float32), (BOX.nodes.count, 1))
-    tracer = Tracer(BOX, steady(velocity), (cap,), 0.5)
-    end, particles = carried(tracer, BOX, np.array([[0.0, 0, 0], [0.0, 1.4, 0], [0.0, 1.6, 0]]), 0.0, 30.0)
+    velocity = np.tile(np.array([1e-3, 0, 0], np.float32), (plain_box().nodes.count, 1))
+    tracer = Tracer(plain_box(), steady(velocity), (cap,), 0.5)
+    end, particles = carried(tracer, plain_box(), np.array([[0.0, 0, 0], [0.0, 1.4, 0], [0.0, 1.6, 0]]), 0.0, 30.0)
     assert particles.state.tolist() == [1, 1, MOVING]  # within 1.5 radii of the centre, or not
     np.testing.assert_allclose(end[:, 0], [20.25, 20.25, 30.0], rtol=1e-6)
     np.testing.assert_allclose(particles.clock_s, [20.25, 20.25, 30.0], rtol=1e-6)

@@ -26,7 +26,7 @@ from solver.domain import nodes as node_files
 from solver.run.flow_file import FlowWriter, read_flow, steady_statistics
 from solver.runtime.errors import StageError
 from solver.runtime.provenance import Job
-from tests.pipeline.haemodynamics.test_particles import BOX, abc, measured
+from tests.pipeline.haemodynamics.test_particles import abc, measured, plain_box
 from tests.support.analytic_pipe import Pipe
 
 PIPE = Pipe(length_mm=8.0)
@@ -260,7 +260,7 @@ def test_a_flow_at_rest_is_refused(tmp_path):
 
 def test_a_flow_without_openings_has_lines_and_paths_but_no_age(tmp_path):
     """In the box that repeats nothing comes in or leaves: all that can be told is the limit."""
-    nodes = BOX.nodes
+    nodes = plain_box().nodes
     velocity = abc(nodes.points_mm(), 12)
     with FlowWriter(tmp_path / "flow.vtkhdf", nodes) as writer:
         fields = velocity, np.zeros(nodes.count), np.zeros((nodes.count, 6))

@@ -96,6 +96,7 @@ def test_loops_compiled_in_different_ways_are_kept_apart(tmp_path, monkeypatch):
 
 
 SCALE = """
+import math
 import sys
 import numpy as np
 from numba import prange
@@ -104,7 +105,11 @@ from solver.kernels.compilation import cached_njit
 def make(factor):
     @cached_njit()
     def chunk(x, first, last):  # so long that it stays a function of its own in machine code
-        x[first:last] = np.sort(x[first:last]) * factor + np.median(x[first:last]) - np.mean(x[first:last])
+        for k in range(first, last):
+            a, b, c = math.sin(x[k]), math.cos(x[k]), math.tan(x[k])
+            d, e, f = math.exp(a), math.exp(b), math.exp(c)
+            g, h, i = math.sin(d), math.cos(e), math.tan(f)
+            x[k] = x[k] * factor + 0.0 * (math.exp(g) + math.exp(h) + math.exp(i))
 
     @cached_njit(parallel=True)
     def scaled(x):

@@ -2,6 +2,8 @@
 """What breaks when Numba changes what it does not document, and that one module alone uses that.
 
 - `FunctionCache`, `CUDACache`, `_index_key`, `_cache`: without them each run compiles its loops and kernels again.
+- `CPUDispatcher`, `_compiler`, `add_overload`, `_compile_for_args`: without them each function of a node is compiled
+  for calls from Python, too, and the first run of a model takes half as long again.
 - `cgutils`, `ir`: without them nothing is prefetched, and there are no vectors.
 - The data model, templates and lowering: without them there are no vectors of nodes.
 - `get_host_cpu_features`: without it vectors are 32 bytes wide, and fp16 is converted in software.
@@ -15,6 +17,7 @@ from numba import config, njit
 
 from solver.kernels import numba_internals
 from solver.kernels.compilation import cached_njit
+from solver.kernels.node_physics import OPTIONS, node_function
 from solver.runtime.sources import ROOT
 
 INTERNALS = "solver/kernels/numba_internals.py"
@@ -72,3 +75,23 @@ def test_a_kernel_keeps_its_results():
         return found
 
     assert total(np.arange(5.0)) == 10.0
+
+
+@pytest.mark.skipif(config.DISABLE_JIT, reason="nothing is compiled")
+def test_a_function_of_a_node_is_called_by_compiled_code_and_by_python():
+    @node_function
+    def plus_half(x):
+        return x + 0.5
+
+    @njit
+    def twice(x):
+        return 2 * plus_half(x)
+
+    assert twice(1.0) == 3.0
+    (inner,), (outer,) = plus_half.overloads.values(), twice.overloads.values()
+    assert "cpython" in outer.library.get_llvm_str()
+    assert "cpython" not in inner.library.get_llvm_str()
+    assert (plus_half(1.0), plus_half(x=2), twice(1.0)) == (1.5, 2.5, 3.0)
+    assert (
+        plus_half.targetoptions == njit(**OPTIONS)(plus_half.py_func).targetoptions
+    )  # which kernels for CUDA take over

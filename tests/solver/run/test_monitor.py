@@ -2,6 +2,7 @@
 """The monitor of a steady flow: how far apart it compares velocities, so that noise is not taken for a residual."""
 
 from dataclasses import replace
+from functools import cache
 
 import numpy as np
 import pytest
@@ -17,17 +18,23 @@ from tests.solver.run.test_simulation import settings
 from tests.support.geometries import pipe
 
 NODES = pipe((0, 0, 1), 5.2, 20, 0.2)
-PLAN = make_plan(NODES, settings())
 VISCOUS = 200_000.0
 TOLERANCE = 1e-3
+
+
+@cache
+def steady_plan():
+    """Not before a test asks for it: to collect the tests compiles nothing."""
+    return make_plan(NODES, settings())
 
 
 def settled(rate: float, noise: float, precision: str = "fp64") -> tuple[float, float]:
     """When the residual stays below the tolerance, of a flow whose velocity is 1 - exp(-rate t) and noise, the time in
     viscous times; and when it does without the noise by itself.
     """
-    schedule = replace(PLAN.schedule, interval=100, counted=200, most_counted=round(VISCOUS / LEAST_COUNTED))
-    plan = replace(PLAN, schedule=replace(schedule, last=10**9), viscous_steps=VISCOUS)
+    planned = steady_plan()
+    schedule = replace(planned.schedule, interval=100, counted=200, most_counted=round(VISCOUS / LEAST_COUNTED))
+    plan = replace(planned, schedule=replace(schedule, last=10**9), viscous_steps=VISCOUS)
     monitor, quiet, step = Monitor(NODES, plan, TOLERANCE, precision), 0, 0
     while quiet < schedule.interval * 20 and step < 4 * VISCOUS:
         since, step = monitor.kept, step + schedule.interval

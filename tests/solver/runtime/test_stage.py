@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The command line that all stages share: outputs appear whole or not at all."""
 
+import ast
 import json
 import logging
 import os
@@ -19,7 +20,7 @@ from solver.runtime import provenance
 from solver.runtime.checksums import checksum
 from solver.runtime.progress import Progress
 from solver.runtime.provenance import PACKAGES, versions
-from solver.runtime.sources import ROOT, sources
+from solver.runtime.sources import ROOMS, ROOT, imports, sources
 
 STAGE = """
 import sys
@@ -164,6 +165,16 @@ def test_sources_follow_imports_through_the_project():
         "solver/runtime/errors.py",
     ]
     assert "solver/kernels/d3q19.py" in sources("pipeline.stages.decompose")
+
+
+def test_imports_are_those_of_the_whole_syntax_tree():
+    for file in (file for room in ROOMS for file in (ROOT / room).rglob("*.py")):
+        nodes = list(ast.walk(ast.parse(file.read_text(encoding="utf-8"))))
+        found = {alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names}
+        for node in (node for node in nodes if isinstance(node, ast.ImportFrom)):
+            assert not node.level, f"{file}: a relative import, which is not followed"
+            found |= {node.module, *(f"{node.module}.{alias.name}" for alias in node.names)}
+        assert set(imports(file)) == found, file
 
 
 def test_sources_hold_the_template_style_and_script_of_a_page():
