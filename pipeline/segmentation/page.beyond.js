@@ -125,7 +125,7 @@ function fill(grid, mask) {
 // ---- wide bodies and the throats between them ----
 
 function bodiesOf({ grid, mask, seeds }, throat) {
-  const around = new Uint8Array(grid.count), depth = new Float32Array(grid.count);
+  const around = new Uint8Array(grid.count), depth = new Float64Array(grid.count);
   rows(grid, 0, (start, stride, n) => { for (let k = 0; k < n; k++) around[start + k] = 1 - mask[start + k]; });
   const far = squared(grid, around);
   let most = 0, total = 0;
