@@ -7,6 +7,7 @@ look at all of them interpreted.
 
 from itertools import product
 
+import numba
 import numpy as np
 import pytest
 
@@ -120,7 +121,7 @@ def test_single_precision_stays_single():
     single = np.float32
     g, rates, force = (tuple(single(v) for v in values) for values in (populations(19), RATES, FORCE))
     collide = make_collision("trt", single)
-    collide(g, rates, force)
+    collide.compile(tuple(numba.typeof(values) for values in (g, rates, force)))  # as a loop does that calls it
     # a constant of double precision would make all that follows double, at half the speed
     assert all(str(kind) == "float32" for kind in collide.nopython_signatures[0].return_type)
 
