@@ -578,6 +578,7 @@ def test_a_path_that_may_lead_to_the_patient_is_left_out_and_its_placeholder_ref
 def test_an_inlet_without_a_flow_is_missed_on_the_page_and_refused(browser, tmp_path):
     given = {"input": {"geometry": {"shape": "cavity", "length_mm": 10}}, "solve": {}}
     browser.open(made(whole(tube_volume(spacing_mm=(0.8, 0.8, 0.8))), given), tmp_path)
+    browser.settle()
     assert "the flow through each inlet" in browser.text("missing")
     with pytest.raises(StageError, match=r"flow_ml_s.*a valid number.*mL/s"):
         parse(Case, browser.case(), "case1.yaml")
