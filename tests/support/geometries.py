@@ -372,6 +372,26 @@ def bifurcation(
     return hollow(level, caps, np.floor(low), np.ceil(high), spacing_mm)
 
 
+def flowing_between_plates(nodes: Nodes) -> Nodes:
+    """The same, with the profile between plates at openings along x, whose radius is half their height along z."""
+    caps = np.array([(0, 1)] + [(o.centre_mm[2], o.radius_mm) for o in nodes.openings])
+
+    def between_plates(node: NDArray, direction: NDArray, opening: NDArray) -> NDArray[np.float32]:
+        height = (nodes.position[node] + 0.5 * STEPS[direction])[:, 2] * nodes.spacing_mm + nodes.origin_mm[2]
+        off = (height - caps[opening, 0]) / caps[opening, 1]
+        return np.where(opening > 0, np.clip(1 - off**2, 0, 1), 0).astype(np.float32)
+
+    return replace(
+        nodes,
+        opening_link_profile=between_plates(
+            nodes.opening_link_node, nodes.opening_link_direction, nodes.opening_link_opening
+        ),
+        corner_link_profile=between_plates(
+            nodes.corner_link_node, nodes.corner_link_direction, nodes.corner_link_opening
+        ),
+    )
+
+
 def step(rise: int, channel: int, before: int, behind: int, spacing_mm: float = 1.0) -> Nodes:
     """Channel of one periodic layer whose floor steps down by `rise` nodes to `channel` nodes of height.
 
@@ -400,19 +420,4 @@ def step(rise: int, channel: int, before: int, behind: int, spacing_mm: float = 
         for number, name, role, sign, height in ((1, "in", "inlet", -1.0, mouth), (2, "out", "outlet", 1.0, channel))
     )
     nodes = nodes_from(fluid, crossing, openings, (False, True, False), spacing_mm)
-    caps = np.array([(0, 1)] + [(o.centre_mm[2], o.radius_mm) for o in openings])
-
-    def between_plates(node: NDArray, direction: NDArray, opening: NDArray) -> NDArray[np.float32]:
-        height = (nodes.position[node] + 0.5 * STEPS[direction])[:, 2] * spacing_mm + nodes.origin_mm[2]
-        off = (height - caps[opening, 0]) / caps[opening, 1]
-        return np.where(opening > 0, np.clip(1 - off**2, 0, 1), 0).astype(np.float32)
-
-    return replace(
-        nodes,
-        opening_link_profile=between_plates(
-            nodes.opening_link_node, nodes.opening_link_direction, nodes.opening_link_opening
-        ),
-        corner_link_profile=between_plates(
-            nodes.corner_link_node, nodes.corner_link_direction, nodes.corner_link_opening
-        ),
-    )
+    return flowing_between_plates(nodes)

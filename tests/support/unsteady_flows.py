@@ -1,15 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Flows under steady conditions that never come to rest, small enough to run to their end: channels with discs."""
 
-from dataclasses import replace
-
 import numpy as np
 from numpy.typing import NDArray
 
 from solver.domain.nodes import Nodes, Opening
 from solver.run.settings import InletSettings, SolveSettings
 from tests.solver.run.test_simulation import DENSITY, VISCOSITY, settings
-from tests.support.geometries import STEPS, nodes_from
+from tests.support.geometries import flowing_between_plates, nodes_from
 
 SPACING_MM = 0.2
 
@@ -49,19 +47,7 @@ def channel(height: int, length: int, discs: tuple[tuple[float, float, float], .
     )
     nodes = nodes_from(fluid[:, None], crossing, openings, (False, True, False), SPACING_MM)
 
-    def between_plates(node: NDArray, direction: NDArray, opening: NDArray) -> NDArray[np.float32]:
-        off = ((nodes.position[node] + 0.5 * STEPS[direction])[:, 2] - middle) / (height / 2)
-        return np.where(opening > 0, np.clip(1 - off**2, 0, 1), 0).astype(np.float32)
-
-    return replace(
-        nodes,
-        opening_link_profile=between_plates(
-            nodes.opening_link_node, nodes.opening_link_direction, nodes.opening_link_opening
-        ),
-        corner_link_profile=between_plates(
-            nodes.corner_link_node, nodes.corner_link_direction, nodes.corner_link_opening
-        ),
-    )
+    return flowing_between_plates(nodes)
 
 
 def drawn(seed: int) -> tuple[Nodes, SolveSettings]:
