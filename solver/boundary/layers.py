@@ -9,10 +9,10 @@ of mean speed Q/A in a round section A loses, in nodes whose viscosity is too la
 
     dp = sum over nodes of 8 pi dnu rho Q/A^3        (between plates: 12 dnu rho Q/A^4, A the height),
 
-lattice units. So the pressure on the cap is lower by that, and the one in front of the layers is that which the cap is
-given: the flow is not shared among outlets by layers, and pressure drops do not hold their friction. Within the layers
-fields are put right in the same way, by the part of dp that lies upstream: of developed flow they then are those of a
-vessel without layers.
+lattice units. So the pressure on the cap is set lower by dp, and the pressure in front of the layers becomes the one
+that is given for the outlet: layers do not decide how outlets share the flow, and pressure drops do not contain their
+friction. Fields within the layers are corrected by the part of dp that lies upstream. Those of a developed flow are
+then those of a vessel without layers.
 """
 
 from collections.abc import Container, Iterator, Sequence
@@ -63,13 +63,22 @@ def inlet_blend(nodes: Nodes, names: Container[str]) -> NDArray[np.float64] | No
     through such an inlet and falls quadratically over the next layers of nodes; none without such an inlet.
     """
     ids = [opening.id for opening in nodes.openings if opening.name in names]
-    return _blended(nodes, ids, INLET_LAYERS) if ids else None
+    if not ids:
+        return None
+    blend = np.zeros(nodes.count)
+    for _, rows, _, share in _layers(nodes, ids, INLET_LAYERS):
+        blend[rows] = np.maximum(blend[rows], share)
+    return blend
 
 
-def outlet_blend(nodes: Nodes, tau: float, wanted: float, layers: int) -> NDArray[np.float64]:
-    """Share of a blend towards tau = 1 at each node, (N,), with which tau rises to that `wanted` at the outlets.
+def outlet_layers(
+    nodes: Nodes, tau: float, wanted: float, layers: int
+) -> tuple[NDArray[np.float64], tuple[LayerFriction, ...]]:
+    """Share of a blend towards tau = 1 at each node, (N,), with which tau rises to that `wanted` at the outlets; and
+    what that adds to the friction at each of them.
 
-    It falls quadratically over so many layers of nodes; 0 everywhere if tau is `wanted` or more. Both are below 1.
+    The blend falls quadratically over so many layers of nodes. Where tau is `wanted` or more, it is 0 everywhere, and
+    adds no friction. Both are below 1.
 
     Parameters
     ----------
@@ -78,46 +87,28 @@ def outlet_blend(nodes: Nodes, tau: float, wanted: float, layers: int) -> NDArra
     wanted : relaxation time at the outlets; 1 where it is more.
     layers : of nodes.
     """
-    ids = [opening.id for opening in nodes.openings if opening.role == "outlet"]
-    return (
-        max(0.0, (min(wanted, 1.0) - tau) / (1 - tau)) * _blended(nodes, ids, layers)
-        if tau < 1
-        else np.zeros(nodes.count)
-    )
-
-
-def outlet_friction(nodes: Nodes, tau: float, wanted: float, layers: int) -> tuple[LayerFriction, ...]:
-    """What the layers of :func:`outlet_blend` add to the friction at each outlet; nothing where they raise no tau."""
-    if tau >= min(wanted, 1.0):
-        return ()
-    thicker = (min(wanted, 1.0) - tau) / 3
-    plane = not np.ptp(nodes.position, axis=0).all()
-    found = []
+    blend, frictions = np.zeros(nodes.count), []
+    raised = min(wanted, 1.0) - tau
+    if raised <= 0:
+        return blend, ()
     for opening, rows, depth, share in _layers(nodes, [o.id for o in nodes.openings if o.role == "outlet"], layers):
+        blend[rows] = np.maximum(blend[rows], share)
         area = opening.area_mm2 / nodes.spacing_mm**2
-        factor = 12 / area**4 if plane else 8 * np.pi / area**3
+        factor = 12 / area**4 if nodes.one_layer else 8 * np.pi / area**3
         within = layers + 0.5 - np.clip(depth, 0.5, layers + 0.5)
         upstream = (within**3 / (3 * layers**2) + np.clip(0.5 - depth, 0, 0.5)) / (layers / 3 + 0.5)
-        found.append(
+        frictions.append(
             LayerFriction(
                 opening=opening.id - 1,
                 normal=np.array(opening.normal),
-                resistance=3 * factor * thicker * float(share.sum()),
+                resistance=3 * factor * (raised / 3) * float(share.sum()),
                 rows=rows,
                 upstream=upstream,
                 upstream_of_cap=float(upstream[share == 1].mean()),
                 depth=len(rows) / area,
             )
         )
-    return tuple(found)
-
-
-def _blended(nodes: Nodes, ids: Sequence[int], layers: int) -> NDArray[np.float64]:
-    """Largest share of the layers of these openings at each node, (N,), see the module."""
-    blend = np.zeros(nodes.count)
-    for _, rows, _, share in _layers(nodes, ids, layers):
-        blend[rows] = np.maximum(blend[rows], share)
-    return blend
+    return raised / (1 - tau) * blend, tuple(frictions)
 
 
 def _layers(

@@ -93,7 +93,7 @@ class OutletFeedback:
 
     Each has a second column in the boundary values, the flow that belongs to the pressure in its first. The flow that
     a rule follows is the outlet's own, Q_m, or that of all outlets with feedback: Q = Q_m + share (sum of Q_k - Q_m).
-    From the pressure that follows the friction of layers at the outlet is taken, friction Q_m, see
+    The resulting pressure is lowered by the friction of layers at the outlet, friction times Q_m, see
     :mod:`solver.boundary.layers`.
 
     Attributes

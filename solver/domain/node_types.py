@@ -128,6 +128,11 @@ class Nodes:
     q: int = Q
 
     @property
+    def one_layer(self) -> bool:
+        """Whether the fluid nodes are one layer along an axis, so that an area is a height."""
+        return not np.ptp(self.position, axis=0).all()
+
+    @property
     def count(self) -> int:
         """Number of fluid nodes."""
         return len(self.position)

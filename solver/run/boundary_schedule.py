@@ -2,12 +2,11 @@
 """Boundary schedule: what holds at the openings over time, in lattice units, out of settings, units and the geometry.
 
 They are a table with a row for each step. An inlet has a column for each row of its weights
-(:mod:`solver.boundary.profiles`), the first of them its flow if it is the only one; an outlet has one with drho on its
-cap. Where that follows from the flow (:class:`solver.boundary.openings.OutletFeedback`) a second column holds the flow
-that belongs to it: with a Windkessel the mean flow, raised as the inflow is, so that its state is held up meanwhile;
-else the flow that is demanded. Every outlet has it, for from its pressure the friction of its layers is taken
-(:mod:`solver.boundary.layers`). The last column holds the part of their velocity with which walls move, which is raised
-in the same way.
+(:mod:`solver.boundary.profiles`), the first of them its flow if it is the only one. An outlet has two: drho on its cap,
+and the flow that belongs to it where the pressure follows from the flow
+(:class:`solver.boundary.openings.OutletFeedback`): with a Windkessel the mean flow, raised as the inflow is, so that
+its state is held up meanwhile; else the flow that is demanded. The last column holds the part of their velocity with
+which walls move, which is raised in the same way.
 
 Of a steady flow the outlets whose pressure p0 is given let waves leave: a wave that comes to an opening of given
 pressure, or of given flow, is sent back whole, and goes to and fro until friction has taken it. They all have

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from solver.backends.fields import Fields
 from solver.backends.lattice import PRECISIONS
-from solver.boundary.layers import INLET_LAYERS, LayerFriction, inlet_blend, outlet_blend, outlet_friction
+from solver.boundary.layers import INLET_LAYERS, LayerFriction, inlet_blend, outlet_layers
 from solver.boundary.walls import Vector
 from solver.boundary.waveform import Inflow, overshoots
 from solver.domain.nodes import Nodes
@@ -242,9 +242,8 @@ def with_models(plan: Plan, nodes: Nodes, models: Models, safer: tuple[Models, .
     blend = inlet_blend(nodes, plan.boundary_schedule.reversing)
     layers: tuple[LayerFriction, ...] = ()
     if models.layers:
-        damped = nodes, tau, 0.5 + 3 * speed / OUTLET_REYNOLDS, models.layers
-        blend = outlet_blend(*damped) if blend is None else np.maximum(blend, outlet_blend(*damped))
-        layers = outlet_friction(*damped)
+        damped, layers = outlet_layers(nodes, tau, 0.5 + 3 * speed / OUTLET_REYNOLDS, models.layers)
+        blend = damped if blend is None else np.maximum(blend, damped)
     rheology = make_rheology(
         plan.blood.model,
         plan.blood.scaled(plan.units.stress_pa, plan.units.dt_s),

@@ -61,8 +61,7 @@ def _resolution(nodes: Nodes, flow: ExpectedFlow, units: Units) -> dict[str, flo
 
 def _nodes_across(nodes: Nodes, area: float) -> float:
     """Diameter of a round section of so many nodes; in one layer of nodes they are its height."""
-    one_layer = not np.ptp(nodes.position, axis=0).all()
-    return float(area if one_layer else 2 * np.sqrt(area / np.pi))
+    return float(area if nodes.one_layer else 2 * np.sqrt(area / np.pi))
 
 
 def _opening_numbers(nodes: Nodes, units: Units, inflow: dict[str, Inflow]) -> dict[str, float]:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from solver.boundary.layers import outlet_blend
+from solver.boundary.layers import outlet_layers
 from solver.kernels.collision import COLLISIONS, ON_D3Q27
 from solver.kernels.rheology import make_local_rate, make_rheology, one_number
 from solver.run.models import CUMULANT_LAMBDA, CUMULANT_LAYERS, LAYERS, choose_models
@@ -88,7 +88,7 @@ def test_the_limiter_thickens_what_is_sheared_faster_than_its_onset_alone(shear,
 def test_layers_at_outlets_reach_the_wanted_relaxation_and_no_other_opening(seed, tau, wanted, layers):
     rng = np.random.default_rng(seed)
     nodes = pipe(tuple(rng.standard_normal(3)), 3.3, 24, 0.5)
-    blend = outlet_blend(nodes, tau, wanted, layers)
+    blend, _ = outlet_layers(nodes, tau, wanted, layers)
     thicker = tau + blend * (1 - tau)
     if tau >= wanted:
         assert not blend.any()
