@@ -70,26 +70,29 @@ def _polynomial(coefficients: list[Any]) -> Any:
     As long as there are more than three, three coefficients are one function: to compile one for each took seconds.
     """
     first = coefficients[0]
-
-    @node_function
-    def constant(x: Any) -> Any:
-        return first
-
     if len(coefficients) == 1:
-        return constant
-    count = 3 if len(coefficients) > 3 else 1
-    rest = _polynomial(coefficients[count:])
-    second, third = coefficients[1:3] if count == 3 else (first, first)
 
-    @node_function
-    def value(x: Any) -> Any:
-        return first + x * rest(x)
+        @node_function
+        def constant(x: Any) -> Any:
+            return first
+
+        return constant
+    if len(coefficients) <= 3:
+        rest = _polynomial(coefficients[1:])
+
+        @node_function
+        def one(x: Any) -> Any:
+            return first + x * rest(x)
+
+        return one
+    second, third = coefficients[1:3]
+    others = _polynomial(coefficients[3:])
 
     @node_function
     def three(x: Any) -> Any:
-        return first + x * (second + x * (third + x * rest(x)))
+        return first + x * (second + x * (third + x * others(x)))
 
-    return three if count == 3 else value
+    return three
 
 
 @cache
