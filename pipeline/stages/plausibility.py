@@ -11,7 +11,7 @@ import json
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from math import floor, log10, pi, sqrt
+from math import pi, sqrt
 from pathlib import Path
 from typing import Any, Literal
 
@@ -31,6 +31,7 @@ from pipeline.segmentation.seeds import text_mm
 from solver.boundary.waveform import Inflow, by_opening, read_inflow
 from solver.boundary.windkessel import flow_fractions
 from solver.domain.nodes import Opening
+from solver.run.forecast import rounded_down
 from solver.runtime.command_line import run_stage
 from solver.runtime.errors import StageError
 from solver.runtime.provenance import Job
@@ -168,24 +169,15 @@ def _thinner(speed: float, key: str, settings: PlausibilityInput) -> str:
     """What helps where blood would go too fast: a wider vessel where its mask is too thin, or less flow."""
     repair = "lower segment.lower, or give a finer image" if settings.entry in SEGMENTED else "repair it there"
     usual = LIMITS["narrowest_speed"].of(settings.vessel).usual[1]
-    entries = list(settings.inlets.values())
-    flow_ml_s = sum(read_inflow(entry).mean_ml_s for entry in entries)
-    least = (
-        f"at most {key}: {_rounded_down(flow_ml_s * usual / speed):g}"
-        if len(entries) == 1
-        else "less of it through all inlets"
-    )
+    least = "less of it through all inlets"
+    if len(settings.inlets) == 1:
+        (entry,) = settings.inlets.values()
+        least = f"at most {key}: {rounded_down(read_inflow(entry).mean_ml_s * usual / speed):.3g}"
     given = "surface" if settings.entry == "surface" else "mask"
     return (
         f"look at the place: if the {given} is thinner there than the vessel, {repair}; if it is not, the flow is too"
         f" large for it, and {least} is usual."
     )
-
-
-def _rounded_down(value: float) -> float:
-    """To three digits."""
-    digits = 2 - floor(log10(value))
-    return floor(value * 10**digits) / 10**digits
 
 
 def _peak_ml_s(inflow: Inflow) -> float:
