@@ -28,6 +28,7 @@ from pipeline.files.mesh import Mesh, write_openings
 from solver.domain import nodes as node_files
 from solver.domain.nodes import Nodes
 from solver.run.flow_file import FlowWriter, steady_statistics
+from tests.support.postprocess_files import INPUTS, OUTPUTS
 
 COARSER = 2
 """Spacings between the points on which the surface is found."""
@@ -85,23 +86,7 @@ def write_case(nodes: Nodes, snapshots: int, folder: Path) -> float:
     return took
 
 
-FILES = {
-    "nodes": "nodes.h5",
-    "flow": "flow.vtkhdf",
-    "surface": "surface.vtp",
-    "openings": "openings.json",
-    "monitor": "monitor.csv",
-    "summary": "solve.json",
-    "wall": "wall.vtp",
-    "wall-over-time": "wall_over_time.vtkhdf",
-    "statistics": "flow_statistics.vtkhdf",
-    "indices": "indices.json",
-    "indices-table": "indices.csv",
-    "openings-table": "openings.csv",
-    "along": "centreline_flow.vtp",
-    "along-table": "centreline_flow.csv",
-    "provenance": "postprocess.json",
-}
+FILES = INPUTS | OUTPUTS | {"provenance": "postprocess.json"}
 
 
 def run(folder: Path, threads: int) -> dict[str, Any]:
