@@ -1,10 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """A folder as the stages before the report leave it, for Poiseuille flow in a pipe, and the report made of it."""
 
+import atexit
 import json
 import logging
 import shutil
+import tempfile
 from contextlib import ExitStack
+from functools import cache
 from pathlib import Path
 from unittest import mock
 
@@ -66,7 +69,15 @@ def job(stage, inputs, outputs, settings):
 
 
 def leave(folder: Path) -> Path:
-    """What the stages leave, with one warning of the solver."""
+    """What the stages leave, with one warning of the solver, in a folder of the test's own; made once a process."""
+    shutil.copytree(_left(), folder, dirs_exist_ok=True)
+    return folder
+
+
+@cache
+def _left() -> Path:
+    folder = Path(tempfile.mkdtemp(prefix="reported-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
     pipe = Pipe(length_mm=14.0)
     nodes = pipe.nodes(0.3)
     points = nodes.points_mm()

@@ -28,7 +28,7 @@ from surface_accuracy import order, rms  # noqa: E402
 KEYS = "volume", "area", "radius"
 
 
-@pytest.mark.parametrize("solid", ["pipe", "sphere", "torus"])
+@pytest.mark.parametrize("solid", [pytest.param("pipe", marks=pytest.mark.slow), "sphere", "torus"])
 def test_surface_converges_at_second_order_with_the_voxels(solid):
     """The volume is that of the mask, whose count of voxels scatters: only its bound falls as the square. Area and
     radius scatter with the places of the voxels by about half an order over two doublings."""
@@ -107,7 +107,9 @@ def cross_section(distance: Distance, opening: Opening) -> float:
     return float(np.clip(0.5 - depth / step, 0, 1).sum() * step**2)
 
 
-@pytest.mark.parametrize("name", ["pipe", "tiny", pytest.param("aneurysm", marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    "name", [pytest.param("pipe", marks=pytest.mark.slow), "tiny", pytest.param("aneurysm", marks=pytest.mark.slow)]
+)
 def test_capped_phantoms_are_right_to_one_per_cent_at_twenty_voxels_across(name):
     """Volume, area of the wall and of every cap, between the cuts that the stage has chosen."""
     distance, image = phantom(name)

@@ -271,7 +271,8 @@ def test_a_vessel_that_the_first_and_last_slice_cut_flat_is_open_there_and_whole
     assert checks["places where the mask may have left the vessel"]["passed"]
 
 
-@pytest.mark.parametrize("valve", [4.0, pytest.param(9.0, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("valve", [4.0, 9.0])
 def test_a_vessel_that_opens_into_a_chamber(valve, tmp_path):
     """What is said to part the two was tried: it gives the vessel."""
     phantom = ventricle(valve)
@@ -607,7 +608,14 @@ FLAT_ENDS = {
 }
 
 
-@pytest.mark.parametrize("kind", FLAT_ENDS)
+@pytest.mark.parametrize(
+    "kind",
+    [
+        "opened by a lower roundness",
+        pytest.param("opened by a lower roundness, less flat", marks=pytest.mark.slow),
+        "opened by none",
+    ],
+)
 def test_a_main_vessel_whose_end_stays_closed(kind, tmp_path):
     """The check names the roundness that was tried, or to keep the end closed: either way, it does not come back."""
     path = written(with_a_flat_end(*FLAT_ENDS[kind]), tmp_path / "a.nrrd")

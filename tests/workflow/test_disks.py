@@ -85,8 +85,8 @@ def left(folder: Path) -> set[str]:
     [
         ("image", ".nrrd"),
         ("surface", ".vtp"),
-        ("lattice", ".vti"),
-        ("lines", ".vtp"),
+        pytest.param("lattice", ".vti", marks=pytest.mark.slow),
+        pytest.param("lines", ".vtp", marks=pytest.mark.slow),
         ("picture", ".png"),
         ("text", ""),
     ],

@@ -114,14 +114,14 @@ THREADS = (
 
 
 @pytest.fixture(scope="module")
-def with_threads(snakemake) -> Callable[[Path, str, int], None]:
+def with_threads(snakemake) -> Callable[..., None]:
     """A run of a case on so many cores, with as many threads in every library."""
 
-    def run(project: Path, case: str, threads: int) -> None:
+    def run(project: Path, case: str, threads: int, *options: str) -> None:
         with pytest.MonkeyPatch.context() as patch:
             for name in THREADS:
                 patch.setenv(name, str(threads))
-            answer = snakemake(project, case, "--cores", str(threads))
+            answer = snakemake(project, case, "--cores", str(threads), *options)
         assert answer.returncode == 0, answer.stderr
 
     return run
@@ -200,14 +200,21 @@ NAME = "Doe_Jane"
 
 
 @pytest.fixture(scope="module")
-def again(finished, with_threads, tmp_path_factory) -> Path:
-    """Another copy of the project, below a folder that bears a name, in which the case has run from its crate, with
-    three threads a stage in every library, more than CI's machines have cores, where the first run had one.
+def indices_again(finished, with_threads, tmp_path_factory) -> Path:
+    """Another copy of the project, below a folder that bears a name, in which the case has run from its crate up to its
+    indices, with three threads a stage in every library, more than CI's machines have cores, where the first had one.
     """
     project = copy_project(tmp_path_factory.mktemp(NAME) / "other")
     shutil.copy(finished / "results/tiny/case.yaml", project / "config/cases/again.yaml")
-    with_threads(project, "again", 3)
+    with_threads(project, "again", 3, "--", "results/again/indices.json")
     return project
+
+
+@pytest.fixture(scope="module")
+def again(indices_again, with_threads) -> Path:
+    """The same, up to its crate."""
+    with_threads(indices_again, "again", 3)
+    return indices_again
 
 
 def test_a_crate_holds_what_it_says(finished):
@@ -216,6 +223,16 @@ def test_a_crate_holds_what_it_says(finished):
     assert [run.name for run in read_runs(crate)] == STAGES[:-1]
 
 
+def test_a_case_runs_again_from_its_crate_to_the_same_indices_on_three_threads_as_on_one(finished, indices_again):
+    one, other = finished / "results/tiny", indices_again / "results/again"
+    made = [path for path in other.rglob("*") if path.is_file()]
+    assert {"lumen.nrrd", "surface.vtp", "nodes.h5", "flow.vtkhdf", "indices.json"} <= {path.name for path in made}
+    assert [path for path in made if NAME.encode() in path.read_bytes()] == []
+    first, second = results(one), results(other)
+    assert {name: first[name] for name in second} == second
+
+
+@pytest.mark.slow
 def test_a_case_runs_again_from_its_crate_to_the_same_bits_on_three_threads_as_on_one(finished, again):
     """`differences` compares the checksums of all that the stages left."""
     one, other = finished / "results/tiny", again / "results/again"
@@ -228,6 +245,7 @@ def test_a_case_runs_again_from_its_crate_to_the_same_bits_on_three_threads_as_o
     assert answer.stdout.splitlines()[-1] == "the same bits in all results"
 
 
+@pytest.mark.slow
 def test_no_file_of_a_crate_tells_where_it_was_made(again):
     crate = again / "results/again"
     files = [path for path in crate.rglob("*") if path.is_file()]
@@ -241,7 +259,7 @@ def test_no_file_of_a_crate_tells_where_it_was_made(again):
     [
         pytest.param("segment", "leak_growth", 1.6, "segment", marks=pytest.mark.slow),
         ("voxelize", "nodes_across", 9, "voxelize"),
-        ("solve", "viscosity_pa_s", 0.004, "plausibility"),
+        pytest.param("solve", "viscosity_pa_s", 0.004, "plausibility", marks=pytest.mark.slow),
         ("solve", "lattice_speed", 0.07, "solve"),
         pytest.param("report", "title", "Other", "report", marks=pytest.mark.slow),
     ],
@@ -252,7 +270,9 @@ def test_a_changed_setting_reruns_its_stage_and_those_after_it(project, planned,
     assert planned(project) == [stage for stage in STAGES[STAGES.index(first) :] if stage not in judged_before]
 
 
-@pytest.mark.parametrize(("key", "value"), [("accept", ["wall_shear_stress"]), ("vessel", "carotid")])
+@pytest.mark.parametrize(
+    ("key", "value"), [("accept", ["wall_shear_stress"]), pytest.param("vessel", "carotid", marks=pytest.mark.slow)]
+)
 def test_other_limits_of_plausibility_judge_again_and_solve_nothing_again(project, planned, key, value):
     file = project / "config/cases/tiny.yaml"
     file.write_text(yaml.safe_dump(yaml.safe_load(file.read_text()) | {key: value}))
@@ -264,7 +284,7 @@ def test_other_limits_of_plausibility_judge_again_and_solve_nothing_again(projec
     [
         pytest.param("pipeline/stages/filter.py", "filter", marks=pytest.mark.slow),
         ("pipeline/segmentation/page.js", "segment"),
-        ("pipeline/stages/postprocess.py", "postprocess"),
+        pytest.param("pipeline/stages/postprocess.py", "postprocess", marks=pytest.mark.slow),
         pytest.param("pipeline/stages/report.py", "report", marks=pytest.mark.slow),
     ],
 )
@@ -284,9 +304,11 @@ def test_a_page_to_pick_seeds_on_needs_none(project, snakemake):
     assert set(re.findall(r"^(?:local)?rule (\w+):", answer.stdout + answer.stderr, re.MULTILINE)) == {"pick"}
 
 
+@pytest.mark.slow
 def test_a_killed_solver_leaves_nothing_and_the_next_run_finishes_with_the_same_results(finished, project, snakemake):
-    """Runs again up to the indices: pictures and pages of the flow take as long again. At random moments of all stages
-    the workflow is killed in test_kills.py, which takes minutes.
+    """Runs again up to the indices. At random moments of all stages the workflow is killed in test_kills.py. Quick:
+    that a killed solver leaves nothing and goes on to the same bits is in test_checkpoint.py, what Snakemake makes of
+    a kill in test_recovery.py and test_cohort_workflow.py.
     """
     file, folder = project / "config/cases/tiny.yaml", project / "results/tiny"
     before = file.read_text()
@@ -391,6 +413,7 @@ def test_a_cohort_may_mix_entries_and_each_case_runs_what_it_needs(project_with_
     assert planned == later | {"import_mask": 1, "surface": 1, "import_surface": 1}
 
 
+@pytest.mark.slow
 def test_a_given_mask_and_a_given_surface_lead_to_the_vessel_of_the_image(project_with_entries, snakemake):
     """Up to the openings: of the true mask, 3 voxels in radius, they are true to 6 %; of the given surface as given."""
     project = project_with_entries
@@ -454,15 +477,16 @@ MISTAKES: dict[str, tuple[dict[str, object], str]] = {
 }
 
 
-def test_mistakes_in_what_is_given_end_with_one_line_and_no_output(project_with_entries, snakemake):
-    for name, (given, _) in MISTAKES.items():
-        add_case(project_with_entries, name, **given)
-    answer = snakemake(project_with_entries, ",".join(MISTAKES), "--keep-going")
+@pytest.mark.parametrize("mistakes", [("segment",), pytest.param((*MISTAKES,), marks=pytest.mark.slow)])
+def test_mistakes_in_what_is_given_end_with_one_line_and_no_output(project_with_entries, snakemake, mistakes):
+    for name in mistakes:
+        add_case(project_with_entries, name, **MISTAKES[name][0])
+    answer = snakemake(project_with_entries, ",".join(mistakes), "--keep-going")
     assert answer.returncode != 0
     assert "Traceback" not in answer.stderr
-    for name, (_, message) in MISTAKES.items():
-        results = project_with_entries / "results" / name
-        assert {path.name for path in results.iterdir()} == {"logs"}
-        (log,) = (results / "logs").iterdir()
+    for name in mistakes:
+        made = project_with_entries / "results" / name
+        assert {path.name for path in made.iterdir()} == {"logs"}
+        (log,) = (made / "logs").iterdir()
         (error,) = [line for line in log.read_text().splitlines() if "error:" in line]
-        assert message in error
+        assert MISTAKES[name][1] in error

@@ -111,10 +111,10 @@ def fading(seed: int) -> tuple[Volume, float]:
     return volume.with_voxels(lumen.astype(np.uint8)), fade
 
 
-@pytest.mark.parametrize("seed", [4, 19, 100, 101])
+@pytest.mark.parametrize("seed", [19, *(pytest.param(seed, marks=pytest.mark.slow) for seed in (4, 100, 101))])
 def test_a_vessel_that_fades_to_its_end_is_open_there(seed):
     """As a real aorta does, of which only a small branch was open. With sections placed by the radius of the tip alone
-    the first two had one open end.
+    seeds 4 and 19 had one open end.
     """
     lumen, whole_mm = fading(seed)
     surface = extract(lumen)

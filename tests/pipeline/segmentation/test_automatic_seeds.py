@@ -39,7 +39,10 @@ def cylinder_in_body(lumen=300.0, shell=None, tissue=40.0) -> Volume:
     return Volume(voxels, (1.0, 1.0, 1.0), (0.0, 0.0, 0.0), np.eye(3))
 
 
-@pytest.mark.parametrize(("radius_mm", "blur_mm", "noise"), [(2.0, 0.4, 25), (1.2, 0.3, 10), (2.5, 0.6, 60)])
+@pytest.mark.parametrize(
+    ("radius_mm", "blur_mm", "noise"),
+    [(2.5, 0.6, 60), *(pytest.param(*each, marks=pytest.mark.slow) for each in ((2.0, 0.4, 25), (1.2, 0.3, 10)))],
+)
 def test_the_automatic_threshold_gives_the_true_volume(radius_mm, blur_mm, noise):
     """The first-order correction for blur leaves (s/r)^2 of the half-way error: 3 % covers s/r = 0.25 and voxels that
     are in or out as a whole."""
@@ -104,6 +107,7 @@ def test_what_may_have_left_the_vessel_is_refused_from_a_seed_that_nobody_gave(s
         assert segment(image, tried, image, "CT").record["doubts"] == []
 
 
+@pytest.mark.slow
 def test_an_automatic_seed_s_vessel_that_ends_in_a_chamber_is_refused_and_the_advice_gives_the_vessel():
     phantom = ventricle(5.0)
     image = imaged(phantom.mask, 1.0)
@@ -133,7 +137,7 @@ def chest(real_cases) -> Volume:
     return Volume.from_sitk(reader.Execute())
 
 
-@pytest.mark.parametrize("modality", ["CT", None])
+@pytest.mark.parametrize("modality", ["CT", pytest.param(None, marks=pytest.mark.slow)])
 def test_the_chest_without_contrast_has_no_vessel(chest, modality):
     """Ribs, spine, sternum, lung vessels, airways and the table are in the region; a volume file has no modality."""
     filtered = filter_volume(chest, FilterSettings(smoothing="gaussian", smoothing_mm=1.0, spacing_mm=2.0))
@@ -160,7 +164,15 @@ PHANTOMS: dict[str, Callable[..., Phantom]] = {
 }
 
 
-@pytest.mark.parametrize(("kind", "seed"), [("aortic slab", 901), ("CT", 901), ("CT", 902), ("MR", 901), ("MR", 902)])
+@pytest.mark.parametrize(
+    ("kind", "seed"),
+    [
+        ("aortic slab", 901),
+        ("CT", 901),
+        ("MR", 902),
+        *(pytest.param(*each, marks=pytest.mark.slow) for each in (("CT", 902), ("MR", 901))),
+    ],
+)
 def test_the_automatic_threshold_is_half_way_to_soft_tissue_whatever_else_is_near(kind, seed):
     """Within a tenth of the contrast, the correction for blur included, and the guards let the vessel pass."""
     phantom = PHANTOMS[kind](seed)

@@ -112,7 +112,7 @@ def test_links_into_the_edges_of_the_lid_belong_to_walls_at_rest():
         assert not directions[:, :2].sum(axis=0).any()
 
 
-@pytest.mark.parametrize("geometry", [CHANNEL, DUCT | {"width_mm": 20}])
+@pytest.mark.parametrize("geometry", [CHANNEL, pytest.param(DUCT | {"width_mm": 20}, marks=pytest.mark.slow)])
 def test_links_through_openings_between_plates_carry_the_parabola(geometry):
     """Where the channel repeats; in the middle of a wide duct, where exp(-5 pi) is left of its sides."""
     nodes = nodes_of(geometry, 10)
@@ -176,7 +176,11 @@ def test_shapes_turn_by_the_least_angle_from_x_to_their_direction(direction):
     assert np.linalg.det(shape.turn) == pytest.approx(1)
 
 
-@pytest.mark.parametrize("geometry", [STENOSIS, FORK, BEND, NOZZLE], ids=lambda geometry: geometry["shape"])
+@pytest.mark.parametrize(
+    "geometry",
+    [STENOSIS, pytest.param(FORK, marks=pytest.mark.slow), BEND, NOZZLE],
+    ids=lambda geometry: geometry["shape"],
+)
 def test_turned_shapes_are_the_same_shapes(geometry):
     straight, turned = (surface(geometry | {"direction": d})[0] for d in ((1, 0, 0), (1, 2, 3)))
     turn = CanonicalInput(geometry=geometry | {"direction": (1, 2, 3)}).geometry.turn
@@ -227,7 +231,9 @@ def in_the_nozzle(points: np.ndarray, shape) -> np.ndarray:
     return inside & (along > place[0]) & (along < place[-1])
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize(
+    "seed", [0, 1, pytest.param(2, marks=pytest.mark.slow), pytest.param(3, marks=pytest.mark.slow)]
+)
 def test_links_of_nozzles_end_where_they_first_meet_the_wall(seed):
     """Of any sizes and directions, one without a cone among them."""
     rng = np.random.default_rng(seed)
@@ -311,13 +317,14 @@ def measured_volume(nodes: Nodes) -> float:
     return float(sum(part)) * nodes.spacing_mm**3
 
 
+@pytest.mark.slow
 def test_lattice_of_a_stenosis_holds_its_volume_at_second_order():
     errors = [abs(measured_volume(nodes_of(STENOSIS, across)) / VOLUMES["stenosis"][1] - 1) for across in (8, 16, 32)]
     assert errors[2] < 2e-3
     assert np.log2(errors[0] / errors[2]) / 2 > 1.7
 
 
-@pytest.mark.parametrize("across", [8, 13])
+@pytest.mark.parametrize("across", [8, pytest.param(13, marks=pytest.mark.slow)])
 @pytest.mark.parametrize(
     "geometry",
     [

@@ -49,8 +49,18 @@ def depth_at(start, step, q, radius_mm, axis=None):
     return radius_mm - np.linalg.norm(place, axis=1)
 
 
-@pytest.mark.parametrize("corners", [False, True], ids=["18 directions", "with corners"])
-@pytest.mark.parametrize("axis", [(0, 0, 1), (1, 2, 3), (2, 3, 6), (-3, 1, 0.2)])
+@pytest.mark.parametrize(
+    ("axis", "corners"),
+    [
+        ((0, 0, 1), False),
+        ((1, 2, 3), True),
+        *(
+            pytest.param(axis, corners, marks=pytest.mark.slow)
+            for axis in ((2, 3, 6), (-3, 1, 0.2))
+            for corners in (False, True)
+        ),
+    ],
+)
 def test_q_in_a_tilted_cylinder_is_that_of_the_formula(axis, corners):
     mesh, openings = capped_cylinder(axis, 2.0, 8.0, CENTRE, segments=2000, rings=1)
     nodes, _ = decompose(voxelize(mesh, openings)[0], mesh, openings, corners=corners)
@@ -71,7 +81,9 @@ def test_q_in_a_tilted_cylinder_is_that_of_the_formula(axis, corners):
     np.testing.assert_array_equal(nodes.opening_link_opening, np.where(step @ along < 0, 1, 2))
 
 
-@pytest.mark.parametrize("corners", [False, True], ids=["18 directions", "with corners"])
+@pytest.mark.parametrize(
+    "corners", [pytest.param(False, marks=pytest.mark.slow), True], ids=["18 directions", "with corners"]
+)
 def test_q_in_a_sphere_is_that_of_the_formula(corners):
     mesh = sphere(2.0, CENTRE, segments=600, axis=(1, 2, 3))
     lattice, figures = voxelize_closed(mesh, 0.2)

@@ -63,7 +63,10 @@ def test_a_blurred_noisy_tube_has_its_shape_and_the_analytic_half_way_volume():
     assert error == pytest.approx(-0.04, abs=0.01)
 
 
-@pytest.mark.parametrize(("radius_mm", "blur_mm"), [(2.0, 0.4), (2.0, 0.6), (2.5, 0.3)])
+@pytest.mark.parametrize(
+    ("radius_mm", "blur_mm"),
+    [(2.0, 0.6), *(pytest.param(*each, marks=pytest.mark.slow) for each in ((2.0, 0.4), (2.5, 0.3)))],
+)
 def test_the_advised_threshold_gives_the_true_volume(radius_mm, blur_mm):
     """The first-order correction leaves (s/r)^2 of the half-way error, and slices sampled between their middles are a
     little more blurred than the slope tells: 2 % holds up to s/r = 0.3."""
@@ -235,7 +238,7 @@ def test_sides_of_the_patient():
     assert [side(-np.array(v)) for v in ([1, 0, 0.1], [0, 1, 0], [0, 0.2, 1])] == ["right", "anterior", "feet"]
 
 
-@pytest.mark.parametrize("lower", [20.0, 35.0, 45.0])
+@pytest.mark.parametrize("lower", [20.0, *(pytest.param(lower, marks=pytest.mark.slow) for lower in (35.0, 45.0))])
 @pytest.mark.parametrize("smoothing", ["none", "gaussian", "curvature"])
 def test_noise_without_a_vessel_is_refused(smoothing, lower):
     voxels = np.random.default_rng(3).normal(40, 25, (40, 60, 60)).astype(np.float32)
@@ -310,7 +313,11 @@ def head_filtered(head) -> Volume:
 
 @pytest.mark.parametrize(
     ("seed", "lower", "volume_ml"),
-    [((192, 244, 25), 950, 1.33), ((339, 235, 28), 950, 1.52), ((258, 241, 30), 850, 0.68)],
+    [
+        ((192, 244, 25), 950, 1.33),
+        pytest.param((339, 235, 28), 950, 1.52, marks=pytest.mark.slow),
+        ((258, 241, 30), 850, 0.68),
+    ],
 )
 def test_real_head_arteries_are_found(head, head_filtered, seed, lower, volume_ml):
     """Volumes of the plain threshold on thick slices; resampled vessels differ by up to 6 %."""
@@ -318,7 +325,14 @@ def test_real_head_arteries_are_found(head, head_filtered, seed, lower, volume_m
     assert found["volume_ml"] == pytest.approx(volume_ml, rel=0.08)
 
 
-@pytest.mark.parametrize("seed", [(192, 244, 25), (339, 235, 28), (258, 241, 30)])
+@pytest.mark.parametrize(
+    "seed",
+    [
+        (192, 244, 25),
+        pytest.param((339, 235, 28), marks=pytest.mark.slow),
+        pytest.param((258, 241, 30), marks=pytest.mark.slow),
+    ],
+)
 def test_real_head_arteries_that_leak_are_refused_and_the_advice_works(head, head_filtered, seed):
     with pytest.raises(StageError, match="leaks") as refusal:
         segment(head_filtered, SegmentSettings(seeds_voxel=(seed,), lower=700), head)
@@ -329,7 +343,10 @@ def test_real_head_arteries_that_leak_are_refused_and_the_advice_works(head, hea
 
 @pytest.mark.parametrize(
     ("seed", "low", "high"),
-    [((192, 244, 25), (170, 150, 4), (270, 265, 64)), ((192, 244, 25), (175, 158, 8), (255, 258, 60))],
+    [
+        pytest.param((192, 244, 25), (170, 150, 4), (270, 265, 64), marks=pytest.mark.slow),
+        ((192, 244, 25), (175, 158, 8), (255, 258, 60)),
+    ],
 )
 def test_real_leaks_are_refused_in_a_region_that_hardly_leaves_them_room(head, seed, low, high):
     """There the volume does not jump but swells, by 4 to 7 % for 1 % of contrast."""
@@ -343,7 +360,7 @@ def test_real_leaks_are_refused_in_a_region_that_hardly_leaves_them_room(head, s
     ("name", "seed", "lower", "volume_ml"),
     [
         ("av-fistula-mra/avf_float_32.nii.gz", (18, 46, 11), 800, 3.05),
-        ("aorta-iliac-mra/aorta.mha", (58, 225, 16), 900, 62.2),
+        pytest.param("aorta-iliac-mra/aorta.mha", (58, 225, 16), 900, 62.2, marks=pytest.mark.slow),
     ],
 )
 def test_real_vessels_that_the_border_cuts_are_found(real_cases, name, seed, lower, volume_ml):
@@ -364,7 +381,10 @@ def chest(real_cases) -> Volume:
 
 @pytest.mark.parametrize(
     ("smoothing", "region"),
-    [("curvature", VoxelBox(low=(150, 180, 0), high=(350, 400, 40))), ("none", None)],
+    [
+        pytest.param("curvature", VoxelBox(low=(150, 180, 0), high=(350, 400, 40)), marks=pytest.mark.slow),
+        ("none", None),
+    ],
 )
 def test_a_chest_without_contrast_is_refused_at_any_threshold(chest, smoothing, region):
     """Seed in the descending aorta, which is as bright as muscle."""

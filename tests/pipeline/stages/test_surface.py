@@ -450,7 +450,7 @@ def head(real_cases):
     ("seed", "lower", "ends"),
     [
         # Places where the tube ends by eye, mm, on rendered surfaces.
-        ((192, 244, 25), 950, [(-28.5, -26.6, -67.6), (-9.8, -54, -26)]),
+        pytest.param((192, 244, 25), 950, [(-28.5, -26.6, -67.6), (-9.8, -54, -26)], marks=pytest.mark.slow),
         ((258, 241, 30), 850, [(9.2, -7.3, -69.5), (-4.5, -29.7, -18.8), (4.0, -26.5, -19.9)]),
     ],
     ids=["right internal carotid", "basilar"],

@@ -32,7 +32,7 @@ def assert_fields(found, wanted, tolerance):
 @pytest.mark.parametrize(
     ("q", "equilibrium", "force", "precision", "tolerance"),
     [
-        (19, "incompressible", (0.0, 0.0, 0.0), "fp64", 1e-14),
+        pytest.param(19, "incompressible", (0.0, 0.0, 0.0), "fp64", 1e-14, marks=pytest.mark.slow),
         (19, "compressible-standard", (1e-4, 2e-4, -1e-4), "fp64", 1e-14),
         (27, "compressible", (1e-4, 2e-4, -1e-4), "fp64", 1e-14),
         (19, "incompressible", (0.0, 0.0, 0.0), "fp16", 2**-11),

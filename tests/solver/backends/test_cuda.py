@@ -143,7 +143,7 @@ for name in ("drho", "velocity", "stress"):
 @pytest.mark.parametrize(
     ("precision", "tolerance", "models"),
     [
-        ("fp32", 1e-6, ("trt", "incompressible", "constant", "bouzidi", "D3Q19")),
+        pytest.param("fp32", 1e-6, ("trt", "incompressible", "constant", "bouzidi", "D3Q19"), marks=pytest.mark.slow),
         ("fp64", 1e-12, ("recursive", "compressible", "power-law", "yu", "D3Q19")),
         ("fp64", 1e-12, ("projected", "incompressible", "power-law", "bouzidi", "D3Q27")),
         ("fp32", 1e-6, ("cumulant", "incompressible", "constant", "bouzidi", "D3Q27")),

@@ -116,7 +116,15 @@ def test_a_run_on_two_threads_leaves_the_bits_of_one_on_one(tmp_path):
     assert files(tmp_path / "one") == files(tmp_path / "two")
 
 
-@pytest.mark.parametrize("name", RUNS)
+@pytest.mark.parametrize(
+    "name",
+    [
+        "steady",
+        pytest.param("pulsatile", marks=pytest.mark.slow),
+        "averages over phases",
+        "two parts",
+    ],  # which are pulsatile, too
+)
 def test_a_run_that_was_stopped_twice_leaves_the_bits_of_one_that_was_not(name, tmp_path):
     make, choose = RUNS[name]
     nodes, wanted = make(), choose(tmp_path / "wave")
@@ -220,6 +228,7 @@ def test_a_disk_that_fills_up_ends_the_stage_in_words_and_the_next_run_goes_on(s
     assert files(small_disk) == files(tmp_path / "whole")
 
 
+@pytest.mark.slow
 def test_a_disk_that_becomes_read_only_ends_the_stage_in_words_and_the_next_run_goes_on(tmp_path):
     """That of the checkpoints, since no disk can be made so while other files on it are being written."""
     save(short_pipe(), tmp_path / "nodes.h5")
@@ -271,7 +280,9 @@ def start(folder: Path, wanted: SolveSettings, checkpoint: str = "checkpoint") -
     return subprocess.Popen(command, cwd=ROOT, stderr=subprocess.PIPE, text=True, env=environment)
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGKILL])
+@pytest.mark.parametrize(
+    "number", [signal.SIGTERM, pytest.param(signal.SIGINT, marks=pytest.mark.slow), signal.SIGKILL]
+)
 def test_a_signal_leaves_a_checkpoint_from_which_the_stage_goes_on(number, tmp_path):
     save(short_pipe(), tmp_path / "nodes.h5")
     wanted = settings(steady_tolerance=1e-6)

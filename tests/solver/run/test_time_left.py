@@ -76,11 +76,11 @@ def test_a_residual_that_does_not_fall_leaves_the_forecast():
 def test_the_time_left_of_a_flow_that_fluctuates_is_that_of_its_mean(kind):
     """Under a forecast of six flow-through times, which is when such a flow is taken to settle.
 
-    Of 20 flows drawn at random: once it is seen not to settle the rest is a least one, and a mean at least; over the
+    Of 10 flows drawn at random: once it is seen not to settle the rest is a least one, and a mean at least; over the
     second half of what is foreseen of the mean the end is met within 1.5 times for four of five moments.
     """
     t, close = times(130), []
-    for seed in range(20):
+    for seed in range(10):
         energy, change, _ = kind(np.random.default_rng([seed, 5]), t)
         rows, watch = rows_of(energy, change), Watch(INTERVAL, THROUGH, 0.0, TOLERANCE, 0.01, 50.0)
         schedule, foreseen = Schedule(INTERVAL, INTERVAL, 130 * THROUGH), []
