@@ -5,6 +5,7 @@ import io
 import keyword
 import re
 import tokenize
+from functools import cache
 
 import pytest
 
@@ -83,15 +84,20 @@ def files() -> list[str]:
     return sorted(path for path in found if path != SELF)
 
 
+@cache
+def tokens_of(text: str) -> list[tokenize.TokenInfo]:
+    return list(tokenize.generate_tokens(io.StringIO(text).readline))
+
+
 def names_of(text: str) -> set[str]:
-    tokens = tokenize.generate_tokens(io.StringIO(text).readline)
-    names = {each.string for each in tokens if each.type == tokenize.NAME and not keyword.iskeyword(each.string)}
+    names = {
+        each.string for each in tokens_of(text) if each.type == tokenize.NAME and not keyword.iskeyword(each.string)
+    }
     return {name for name in names if not name.startswith("vtk")}
 
 
 def prose_of(text: str) -> str:
-    tokens = tokenize.generate_tokens(io.StringIO(text).readline)
-    return "\n".join(each.string for each in tokens if each.type in (tokenize.COMMENT, tokenize.STRING))
+    return "\n".join(each.string for each in tokens_of(text) if each.type in (tokenize.COMMENT, tokenize.STRING))
 
 
 @pytest.mark.parametrize(

@@ -225,7 +225,7 @@ def mutated(draw: st.DrawFn) -> str:
 
 
 @given(mutated())
-@settings(max_examples=100, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=50, deadline=None, suppress_health_check=list(HealthCheck))
 def test_a_case_file_with_other_values_is_a_case_or_is_refused_in_words(tmp_path_factory, text):
     path = folder_of(tmp_path_factory) / "patient.yaml"
     path.write_text(text, encoding="utf-8")

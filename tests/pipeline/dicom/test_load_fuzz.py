@@ -47,10 +47,10 @@ def outcomes(first: int, step: int) -> Counter[tuple[str, str]]:
 
 
 def test_a_sample_of_damaged_files_is_refused_or_loads_right():
-    seen = outcomes(first=3, step=10)
+    seen = outcomes(first=3, step=20)
     assert {kind for kind, _ in seen} == set(KINDS)
     both = Counter(outcome for _, outcome in seen.elements())
-    assert min(both["right"], both["refused"]) > 50  # neither is everything refused nor everything taken
+    assert min(both["right"], both["refused"]) > 25  # neither is everything refused nor everything taken
 
 
 @pytest.mark.slow

@@ -377,7 +377,7 @@ def test_smoothing_that_breaks_the_vessel_is_refused():
         extract(tube(line(60, seed=2), radii), smoothing_mm=4.0)
 
 
-@settings(max_examples=10, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=5, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
 @given(
     corners=st.lists(st.tuples(*[st.floats(-25, 25)] * 3), min_size=4, max_size=5),
     radii=st.tuples(st.floats(2.2, 6), st.floats(2.2, 6)),

@@ -154,7 +154,7 @@ def test_the_workflow_runs_from_another_folder_on_what_is_there_and_else_on_what
     (tmp_path / "config/cases").mkdir(parents=True)
     (tmp_path / "config/config.yaml").write_text("cases: [mine, tiny]\n")
     (tmp_path / "config/cases/mine.yaml").write_text((ROOT / "config/cases/tiny.yaml").read_text())
-    targets = [f"results/{name}/series.json" for name in ("mine", "tiny")]
+    targets = [f"results/{name}/truth.json" for name in ("mine", "tiny")]
     answer = snakemake(tmp_path, *ELSEWHERE, *targets)
     assert answer.returncode == 0, answer.stderr
     mine, shipped = (tmp_path / path for path in targets)
