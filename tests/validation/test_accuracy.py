@@ -20,7 +20,7 @@ def read(path: Path) -> dict:
 @pytest.fixture(scope="module")
 def demo(study, snakemake) -> Path:
     """Results of the demo up to its openings."""
-    answer = snakemake(study, "demo", "--", "results/demo/openings.json")
+    answer = snakemake(study, "demo", "--cores", "1", "--", "results/demo/openings.json")
     assert answer.returncode == 0, answer.stderr
     return study / "results/demo"
 
@@ -34,7 +34,7 @@ def pipe(request, study, snakemake) -> Path:
     text = (study / "config/cases/pipe.yaml").read_text()
     assert "nodes_across: 20" in text
     (study / f"config/cases/{case}.yaml").write_text(text.replace("nodes_across: 20", f"nodes_across: {request.param}"))
-    answer = snakemake(study, case, "--", f"results/{case}/indices.json")
+    answer = snakemake(study, case, "--cores", "1", "--", f"results/{case}/indices.json")
     assert answer.returncode == 0, answer.stderr
     return study / "results" / case
 
