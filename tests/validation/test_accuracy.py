@@ -39,19 +39,27 @@ def pipe(request, study, snakemake) -> Path:
     return study / "results" / case
 
 
-def test_segmented_volume_is_within_three_percent_of_the_truth(demo):
-    segmented = 1000 * read(demo / "segmentation.json")["volume_ml"]
-    assert segmented == pytest.approx(read(demo / "truth.json")["volume_mm3"], rel=0.03)
-
-
-def test_segmented_lumen_overlaps_the_truth(demo):
-    truth, lumen = (Volume.read(demo / name) for name in ("truth.nrrd", "lumen.nrrd"))
+def require_volume_and_overlap(made: Path) -> None:
+    """Of what is segmented, against the truth."""
+    segmented = 1000 * read(made / "segmentation.json")["volume_ml"]
+    assert segmented == pytest.approx(read(made / "truth.json")["volume_mm3"], rel=0.03)
+    truth, lumen = (Volume.read(made / name) for name in ("truth.nrrd", "lumen.nrrd"))
     on_truth = sitk.Resample(lumen.to_sitk(), truth.to_sitk(), sitk.Transform(), sitk.sitkNearestNeighbor, 0)
     a, b = truth.voxels > 0, sitk.GetArrayFromImage(on_truth) > 0
     dice = 2 * np.count_nonzero(a & b) / (np.count_nonzero(a) + np.count_nonzero(b))
     assert dice >= 0.95
 
 
+def test_segmented_pipe_is_within_three_percent_of_the_truth_and_overlaps_it(pipe):
+    require_volume_and_overlap(pipe)
+
+
+@pytest.mark.slow
+def test_segmented_aneurysm_is_within_three_percent_of_the_truth_and_overlaps_it(demo):
+    require_volume_and_overlap(demo)
+
+
+@pytest.mark.slow
 def test_openings_lie_on_the_true_vessel_with_its_radius(demo):
     truth = read(demo / "truth.json")
     points = np.concatenate([line["points_mm"] for line in truth["centrelines"]])

@@ -613,7 +613,7 @@ FLAT_ENDS = {
     [
         "opened by a lower roundness",
         pytest.param("opened by a lower roundness, less flat", marks=pytest.mark.slow),
-        "opened by none",
+        pytest.param("opened by none", marks=pytest.mark.slow),
     ],
 )
 def test_a_main_vessel_whose_end_stays_closed(kind, tmp_path):

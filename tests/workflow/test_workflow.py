@@ -16,6 +16,8 @@ import pytest
 import yaml
 from vtkmodules.vtkIOGeometry import vtkSTLWriter
 
+from pipeline.case.case_file import read_cohort
+from pipeline.case.stages import WITH_SETTINGS
 from pipeline.files.mesh import Mesh, read_openings
 from pipeline.reporting.captions import caption
 from pipeline.reporting.crate_check import differences, faults, read_runs
@@ -200,21 +202,21 @@ NAME = "Doe_Jane"
 
 
 @pytest.fixture(scope="module")
-def indices_again(finished, with_threads, tmp_path_factory) -> Path:
+def surface_again(finished, with_threads, tmp_path_factory) -> Path:
     """Another copy of the project, below a folder that bears a name, in which the case has run from its crate up to its
-    indices, with three threads a stage in every library, more than CI's machines have cores, where the first had one.
+    surface, with three threads a stage in every library, more than CI's machines have cores, where the first had one.
     """
     project = copy_project(tmp_path_factory.mktemp(NAME) / "other")
     shutil.copy(finished / "results/tiny/case.yaml", project / "config/cases/again.yaml")
-    with_threads(project, "again", 3, "--", "results/again/indices.json")
+    with_threads(project, "again", 3, "--", "results/again/openings.json")
     return project
 
 
 @pytest.fixture(scope="module")
-def again(indices_again, with_threads) -> Path:
+def again(surface_again, with_threads) -> Path:
     """The same, up to its crate."""
-    with_threads(indices_again, "again", 3)
-    return indices_again
+    with_threads(surface_again, "again", 3)
+    return surface_again
 
 
 def test_a_crate_holds_what_it_says(finished):
@@ -223,15 +225,25 @@ def test_a_crate_holds_what_it_says(finished):
     assert [run.name for run in read_runs(crate)] == STAGES[:-1]
 
 
-def test_a_case_runs_again_from_its_crate_to_the_same_indices_on_three_threads_as_on_one(finished, indices_again):
-    one, other = finished / "results/tiny", indices_again / "results/again"
-    made = [path for path in other.rglob("*") if path.is_file()]
-    assert {"lumen.nrrd", "surface.vtp", "nodes.h5", "flow.vtkhdf", "indices.json"} <= {path.name for path in made}
-    assert [path for path in made if NAME.encode() in path.read_bytes()] == []
+def test_a_case_runs_again_from_its_crate_to_the_same_surface_on_three_threads_as_on_one(finished, surface_again):
+    """And has the settings of the stages behind. That these do not depend on threads is shown in test_decompose.py and
+    test_checkpoint.py; a run of all stages is among the slow tests.
+    """
+    one, other = finished / "results/tiny", surface_again / "results/again"
     first, second = results(one), results(other)
-    settings = [record.pop("settings") for record in (first["solve.provenance.json"], second["solve.provenance.json"])]
-    assert settings[1] == settings[0] | {"backend": "cpu"}  # which is the one that had been taken
+    assert {"lumen.nrrd", "surface.vtp", "openings.json", "surface.provenance.json"} <= second.keys()
     assert {name: first[name] for name in second} == second
+    made = [path for path in other.rglob("*") if path.is_file()]
+    assert [path for path in made if NAME.encode() in path.read_bytes()] == []
+    case, again = (
+        read_cohort({"cases": [name]}, project / "config/cases")[name]
+        for name, project in (("tiny", finished), ("again", surface_again))
+    )
+    for stage in WITH_SETTINGS:
+        if stage not in ("import_mask", "import_surface", "canonical", "solve", "crate"):
+            assert again.settings(stage) == case.settings(stage)
+    solve = json.loads(case.settings("solve"))
+    assert json.loads(again.settings("solve")) == solve | {"backend": "cpu"}  # which is the one that had been taken
 
 
 @pytest.mark.slow

@@ -181,7 +181,7 @@ def flow_tree(surface: Surface) -> FlowTree:
     return FlowTree.of([row(branch) for branch in tree.branches], surface.openings, 3.0)
 
 
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.slow)])
 def test_a_twig_of_next_to_no_flow_is_closed_and_no_longer_sets_the_spacing(seed):
     """A twig of less than a quarter of the radius carries less than 2 % and has fewer than 6 of 20 nodes across."""
     rng = np.random.default_rng(seed)
@@ -239,7 +239,7 @@ def voxelized(folder: Path, surface: Surface, caplog, **settings) -> Job:
     return job
 
 
-@pytest.mark.parametrize("settings", [{}, {"nodes_across": 16}])
+@pytest.mark.parametrize("settings", [{}, pytest.param({"nodes_across": 16}, marks=pytest.mark.slow)])
 def test_a_thin_way_beside_the_vessel_is_closed_in_the_lattice_and_reported(tmp_path, caplog, settings):
     surface = beside(0.2, seed=3)
     job = voxelized(tmp_path, surface, caplog, **settings)
@@ -279,7 +279,7 @@ def test_the_finest_that_fits_is_taken_where_it_loses_little_and_said_to_be(tmp_
     assert finer.excess(0.99 * job.facts["spacing_mm"])
 
 
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.slow)])
 def test_the_advice_of_a_refusal_ends_in_a_lattice(tmp_path, caplog, seed):
     """A side branch that carries a tenth: too much to be left out unasked, too thin for what the memory bears."""
     rng = np.random.default_rng(20 + seed)

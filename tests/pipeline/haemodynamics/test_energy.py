@@ -71,6 +71,7 @@ def test_dissipation_in_a_pipe_is_flow_times_pressure_drop(direction):
         assert supplied == pytest.approx(friction_w(pipe, spacing), rel=tolerance)
 
 
+@pytest.mark.slow
 def test_error_of_the_dissipation_falls_with_the_spacing():
     """Over all directions, faster than the spacing. The pipe's surface lacks 0.17 % of its volume, at the wall, where
     friction is twice its mean: that is no error of the lattice."""

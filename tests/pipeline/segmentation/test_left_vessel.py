@@ -37,6 +37,7 @@ def imaged(mask: np.ndarray, voxel_mm: float, seed: int = 1) -> Volume:
     return Volume(voxels.astype(np.float32), (voxel_mm,) * 3, (10.0, -20.0, 30.0), np.eye(3))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", [300])
 def test_a_heart_behind_a_valve_is_reported(seed):
     assert judged(heart(seed))

@@ -336,10 +336,10 @@ def test_lattice_of_a_stenosis_holds_its_volume_at_second_order():
         STEP,
         STENOSIS | {"length_mm": 4, "ends": "periodic"},
         BEND,
-        STENOSIS | {"direction": [-1, 2, 0]},
-        BEND | {"direction": [1, 1, 0]},
+        pytest.param(STENOSIS | {"direction": [-1, 2, 0]}, marks=pytest.mark.slow),
+        pytest.param(BEND | {"direction": [1, 1, 0]}, marks=pytest.mark.slow),
         NOZZLE,
-        NOZZLE | {"direction": [0, 0, 1]},
+        pytest.param(NOZZLE | {"direction": [0, 0, 1]}, marks=pytest.mark.slow),
     ],
     ids=lambda geometry: geometry["shape"],
 )

@@ -168,7 +168,7 @@ def test_the_workflow_runs_from_another_folder_on_what_is_there_and_else_on_what
     assert refused.stderr.splitlines()[-1].startswith("config/cases/tiny.yaml: ")
 
 
-@pytest.mark.parametrize("rename", ["", " as hemolattice_*"])
+@pytest.mark.parametrize("rename", [pytest.param("", marks=pytest.mark.slow), " as hemolattice_*"])
 def test_the_workflow_is_a_module_of_another_one(tmp_path, rename):
     config = {"cases": ["tiny"], "threads": 1}
     text = MODULE.format(snakefile=str(ROOT / "Snakefile"), config=config, rename=rename)

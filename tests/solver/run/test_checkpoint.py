@@ -96,7 +96,7 @@ RUNS: dict[str, tuple[Callable[[], Nodes], Callable[[Path], SolveSettings]]] = {
     "steady": (short_pipe, lambda folder: settings()),
     "pulsatile": (short_pipe, pulsatile),
     "averages over phases": (short_pipe, lambda folder: replace(pulsatile(folder), phase_averages=True)),
-    "two parts": (lambda: in_parts(short_pipe()), pulsatile),
+    "two parts": (lambda: in_parts(short_pipe()), lambda folder: replace(pulsatile(folder), phase_averages=True)),
 }
 
 
@@ -120,10 +120,9 @@ def test_a_run_on_two_threads_leaves_the_bits_of_one_on_one(tmp_path):
     "name",
     [
         "steady",
-        pytest.param("pulsatile", marks=pytest.mark.slow),
-        "averages over phases",
+        *(pytest.param(name, marks=pytest.mark.slow) for name in ("pulsatile", "averages over phases")),
         "two parts",
-    ],  # which are pulsatile, too
+    ],
 )
 def test_a_run_that_was_stopped_twice_leaves_the_bits_of_one_that_was_not(name, tmp_path):
     make, choose = RUNS[name]
