@@ -153,7 +153,7 @@ def test_order_is_that_of_runs_with_one_lambda():
     assert not measured(*runs[:2], velocity_order=1.8).goals  # two sizes are too few
 
 
-@pytest.mark.parametrize("runs", [[12.0], [8.0, 12.0, 16.0]])
+@pytest.mark.parametrize("runs", [[12.0], pytest.param([8.0, 12.0, 16.0], marks=pytest.mark.slow)])
 def test_pictures_can_be_drawn_of_any_set(tmp_path, runs):
     made = [made_up(f"same-{n:g}", n, speed=1 / n**2, stress=0.3 / n, lambda_trt=3 / 16) for n in runs]
     evidence = measured(*made, made_up("a", stress=0.1), made_up("b", direction=(1, 2, 3), stress=0.1))

@@ -41,7 +41,7 @@ def test_surface_converges_at_second_order_with_the_voxels(solid):
 
 
 @pytest.mark.parametrize("solid", ["pipe", "sphere", "torus"])
-@pytest.mark.parametrize("mask", [False, True])
+@pytest.mark.parametrize("mask", [pytest.param(False, marks=pytest.mark.slow), True])
 def test_surface_is_right_to_one_per_cent_at_twenty_voxels_across(solid, mask):
     errors = rms(solid, 10.0, mask, SurfaceSettings(cut_radii=2.0), 1)
     assert max(errors[key] for key in KEYS) < 1

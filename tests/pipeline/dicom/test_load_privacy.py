@@ -189,7 +189,7 @@ def test_nothing_of_the_patient_is_reported(fault, marked, tmp_path, capfd):
     assert loaded == (fault == "none"), text
 
 
-@pytest.mark.parametrize("fault", ["none", "truncated"])
+@pytest.mark.parametrize("fault", [pytest.param("none", marks=pytest.mark.slow), "truncated"])
 def test_nothing_of_the_patient_is_reported_by_the_command_line(fault, marked, tmp_path):
     change(marked, fault)
     out = tmp_path / "out"

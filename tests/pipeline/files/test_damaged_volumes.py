@@ -271,7 +271,7 @@ def test_no_damage_makes_a_file_silently_wrong(files, tmp_path):
 
 @pytest.mark.parametrize("name", FORMATS)
 def test_no_damage_makes_a_mask_or_a_surface_silently_wrong(name, tmp_path):
-    seen = Counter(outcome(name, number, tmp_path)[-1] for number in range(1000, 1100))
+    seen = Counter(outcome(name, number, tmp_path)[-1] for number in range(1000, 1050))
     assert seen.keys() <= FORMATS[name].may_be
     assert min(seen["refused"], seen["the same"]) > 1  # neither is everything refused nor everything taken
 

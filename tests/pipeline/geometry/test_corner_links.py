@@ -53,7 +53,11 @@ def test_every_neighbour_in_a_decomposed_pipe_is_fluid_or_behind_one_link(direct
     behind_one_link_or_fluid(decompose(lattice, mesh, openings)[0])
 
 
-@pytest.fixture(scope="module", params=[(0, 0, 1), (2, 3, 6), (1, 2, 3), (-3, 1, 0.2)], ids=str)
+@pytest.fixture(
+    scope="module",
+    params=[(0, 0, 1), (2, 3, 6), *(pytest.param(each, marks=pytest.mark.slow) for each in ((1, 2, 3), (-3, 1, 0.2)))],
+    ids=str,
+)
 def cylinder(request):
     mesh, openings = capped_cylinder(request.param, 2.0, 8.0, segments=400, rings=1)
     lattice, _ = voxelize(mesh, openings)

@@ -183,7 +183,7 @@ def test_resampling_makes_no_new_extremes():
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("spacing_mm", [(0.4, 0.4, 0.4), THICK])
+@pytest.mark.parametrize("spacing_mm", [pytest.param((0.4, 0.4, 0.4), marks=pytest.mark.slow), THICK])
 def test_smoothing_keeps_the_mean_and_lowers_the_noise(kind, spacing_mm):
     volume = noise((24, 60, 60), spacing_mm)
     filtered = filter_volume(volume, FilterSettings(smoothing=kind, spacing_mm=0.4))
@@ -401,7 +401,7 @@ def holds(region: Region, mask: np.ndarray) -> bool:
 
 
 @pytest.mark.parametrize("noise_", [25, 103])
-@pytest.mark.parametrize("spacing_mm", [(0.4, 0.4, 0.5), (0.4, 0.45, 1.5)])
+@pytest.mark.parametrize("spacing_mm", [pytest.param((0.4, 0.4, 0.5), marks=pytest.mark.slow), (0.4, 0.45, 1.5)])
 @pytest.mark.parametrize("lower", [HALF_WAY, None])
 def test_a_grown_region_holds_the_whole_vessel_within_reach(noise_, spacing_mm, lower):
     """Down to a contrast of 3 times the noise, in thin and thick slices, with a threshold given or estimated."""

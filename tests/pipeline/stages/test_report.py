@@ -134,7 +134,7 @@ def test_a_vessel_without_a_centreline_and_without_counts_has_no_empty_section(r
     assert not {"centreline.png", "triangles.png"} & files
 
 
-@pytest.mark.parametrize("entry", ["mask", "surface"])
+@pytest.mark.parametrize("entry", [pytest.param("mask", marks=pytest.mark.slow), "surface"])
 def test_a_case_that_enters_later_says_so_and_has_no_empty_heading(results, tmp_path, entry):
     without = ("series",) if entry == "mask" else ("series", "segmentation", "picture")
     html, files = make(results, tmp_path, without, still=False)

@@ -171,7 +171,7 @@ def failed(nodes: Nodes, wanted: SolveSettings, folder) -> DivergenceError | Non
     return None
 
 
-@pytest.mark.parametrize("key", REAL)
+@pytest.mark.parametrize("key", ["peak_speed_m_s", pytest.param("collision", marks=pytest.mark.slow)])
 def test_a_flow_that_diverges_does_not_with_what_is_advised(key, tmp_path):
     nodes, wanted = REAL[key]()
     wanted = replace(wanted, max_steps=6000)

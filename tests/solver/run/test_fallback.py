@@ -55,7 +55,9 @@ def test_a_run_goes_on_with_safer_models_and_begins_again_with_a_shorter_step(fa
     assert summary["mach"] < 0.25
 
 
-@pytest.mark.parametrize("step", [600, 900, 1500, 3000])  # on the second models, before the divergence, and after it
+@pytest.mark.parametrize(
+    "step", [pytest.param(600, marks=pytest.mark.slow), 900, pytest.param(1500, marks=pytest.mark.slow), 3000]
+)  # on the second models, before the divergence, and after it
 def test_a_run_that_was_stopped_after_it_fell_back_leaves_the_same_bits(fallen, step, tmp_path):
     nodes, wanted, summary, folder = fallen
     with pytest.raises(KilledError), killed_at(step):

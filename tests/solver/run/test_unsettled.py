@@ -38,7 +38,7 @@ LIMITS = {"steady": (steady, "max_steps", (500, 900), 100_000), "repeating": (re
 """Settings, the key that ends a run, limits that are too low, a higher one."""
 
 
-@pytest.mark.parametrize("name", LIMITS)
+@pytest.mark.parametrize("name", ["steady", pytest.param("repeating", marks=pytest.mark.slow)])
 def test_a_raised_limit_goes_on_to_the_bits_of_a_run_that_had_it_from_the_start(name, tmp_path, caplog):
     make_settings, key, low, higher = LIMITS[name]
     for limit in low:
@@ -57,7 +57,7 @@ def test_a_raised_limit_goes_on_to_the_bits_of_a_run_that_had_it_from_the_start(
     assert files(tmp_path / "raised") == files(tmp_path / "whole")
 
 
-@pytest.mark.parametrize("name", LIMITS)
+@pytest.mark.parametrize("name", [pytest.param("steady", marks=pytest.mark.slow), "repeating"])
 def test_a_refused_run_is_reported_as_it_is_without_running_again(name, tmp_path, caplog):
     make_settings, key, (limit, *_), _ = LIMITS[name]
     refused, reported = (make_settings(tmp_path, **{key: limit, "unsettled": each}) for each in ("refuse", "report"))
