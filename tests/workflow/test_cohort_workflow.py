@@ -73,6 +73,7 @@ p1,tiny,
 p2,tiny,170
 """
 CONFIG = {
+    "studies": ["plates"],
     "cohort": "config/cohort.csv",
     "threads": 1,  # so that runs stand side by side
     "scenarios": {"rest": {}, "exercise": {"solve": {"inlets": {"*": {"flow_ml_s": 2.0}}}}},
