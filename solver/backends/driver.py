@@ -95,8 +95,9 @@ class LatticeDriver(ABC):
     device, layout, on_host : what it runs on, and how.
     lattice : what it runs.
     populations : (lattice.slots,) where it runs; between pairs of steps slot (i, n) holds g_i arriving at node n.
-    squares, fluxes : (3, count + ghosts) where it runs, that the force of :mod:`solver.kernels.isotropy` follows from.
-    since : pairs of steps since that force was found, where it acts.
+    velocity, fluxes : (3, count + ghosts) where it runs, that the force of :mod:`solver.kernels.isotropy` and the
+        velocity of walls, :mod:`solver.boundary.parabolic_walls`, follow from.
+    since : pairs of steps since these were found, where they act.
     means : running means of the fields by their number.
     """
 
@@ -105,7 +106,7 @@ class LatticeDriver(ABC):
     on_host: bool
     lattice: Lattice
     populations: Any
-    squares: Any
+    velocity: Any
     fluxes: Any
     since: int
     means: dict[int, Mean]
@@ -120,11 +121,11 @@ class LatticeDriver(ABC):
         self.begin(boundary_values)
         first, last = 0, len(boundary_values) // 2
         while first < last:
-            count = min(last - first, PAIRS - self.since if self.lattice.isotropic else last)
+            count = min(last - first, PAIRS - self.since if self.lattice.corrected else last)
             self.pairs(first, count)
             first, self.since = first + count, self.since + count
-            if self.lattice.isotropic and self.since == PAIRS:
-                self.renew_force()
+            if self.lattice.corrected and self.since == PAIRS:
+                self.renew_corrections()
         if len(boundary_values) % 2:
             self.step(len(boundary_values) - 1, True)
 
@@ -135,11 +136,14 @@ class LatticeDriver(ABC):
             if self.lattice.isotropic and number % 2:
                 self.add_momentum()
 
-    def renew_force(self) -> None:
-        """Find the force of :mod:`solver.kernels.isotropy` again."""
-        self.write_squares()
-        self.write_fluxes()
-        self.write_momentum()
+    def renew_corrections(self) -> None:
+        """Find the force of :mod:`solver.kernels.isotropy` and the velocity of walls again, where they act."""
+        self.write_velocity()
+        if self.lattice.isotropic:
+            self.write_fluxes()
+            self.write_momentum()
+        if self.lattice.walls.varies:
+            self.write_slip()
         self.since = 0
 
     def step(self, number: int, even: bool) -> None:
@@ -230,7 +234,7 @@ class LatticeDriver(ABC):
             arrays = [self.here(array) for held in mean.held() for array in held.arrays()]
             state |= {f"mean-{number}/{k}": array for k, array in enumerate(arrays)}
             state[f"mean-{number}/count"] = np.array(mean.count)
-        if self.lattice.isotropic:
+        if self.lattice.corrected:
             state["since"] = np.array(self.since)
         return state
 
@@ -304,8 +308,12 @@ class LatticeDriver(ABC):
         """Take the mass `added` in the whole domain, in words, here or where the driver runs, off its wall nodes."""
 
     @abstractmethod
-    def write_squares(self) -> None:
-        """Write the squares of the velocity's components into `squares`."""
+    def write_velocity(self) -> None:
+        """Write the velocity of the nodes into `velocity`."""
+
+    @abstractmethod
+    def write_slip(self) -> None:
+        """Keep what the velocity of walls adds, which follows from it."""
 
     @abstractmethod
     def write_fluxes(self) -> None:

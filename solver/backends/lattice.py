@@ -2,13 +2,14 @@
 """Lattice: all that a driver needs to run, in lattice units."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from solver.boundary.openings import InletLinks, OutletFeedback, OutletLinks, inlet_links, opening_nodes, outlet_links
+from solver.boundary.parabolic_walls import ParabolicWalls
 from solver.boundary.profiles import Profile
 from solver.boundary.walls import Vector, WallLinks, wall_links
 from solver.domain.addresses import link_addresses, row_stride
@@ -48,6 +49,7 @@ class Lattice:
     stencils : of the force of :mod:`solver.kernels.isotropy`; of no node without it. Rows from `count` on are nodes of
         other parts.
     ghosts : number of such nodes.
+    parabolic : of the walls' velocity by :mod:`solver.boundary.parabolic_walls`; of no link without it. Rows likewise.
     """
 
     count: int
@@ -73,11 +75,22 @@ class Lattice:
     q: int = Q
     stencils: Stencils = field(default_factory=Stencils.none)
     ghosts: int = 0
+    parabolic: ParabolicWalls = field(default_factory=ParabolicWalls.none)
 
     @property
     def isotropic(self) -> bool:
         """Whether the force of :mod:`solver.kernels.isotropy` acts."""
         return self.stencils.count > 0
+
+    @property
+    def corrected(self) -> bool:
+        """Whether something is found again after so many pairs of steps: that force, or the velocity of the walls."""
+        return self.isotropic or self.walls.varies
+
+    @property
+    def corrected_rows(self) -> int:
+        """Rows of the velocities that this is found from: own nodes and ghosts, or none."""
+        return self.count + self.ghosts if self.corrected else 0
 
     @property
     def slots(self) -> int:
@@ -142,6 +155,7 @@ def build_lattice(
     equilibrium: str = "incompressible",
     rheology: Rheology | None = None,
     isotropic: bool = False,
+    parabolic: bool = False,
 ) -> Lattice:
     """Lay out a geometry for the drivers.
 
@@ -160,6 +174,7 @@ def build_lattice(
     equilibrium : its name.
     rheology : how the viscosity varies; constant if not given.
     isotropic : whether the force of :mod:`solver.kernels.isotropy` acts.
+    parabolic : whether walls meet a parabola, see :mod:`solver.boundary.parabolic_walls`.
 
     Raises
     ------
@@ -171,11 +186,12 @@ def build_lattice(
     profiles = profiles or {opening.name: Profile("parabolic") for opening in nodes.openings}
     columns = np.arange(len(nodes.openings) + 1, dtype=np.int32) if columns is None else columns
     probe_node, probe_opening = opening_nodes(nodes)
+    links = wall_links(nodes, addresses, stride, walls, real, moving, slip)
     return Lattice(
         count=nodes.count,
         stride=stride,
         addresses=addresses,
-        walls=wall_links(nodes, addresses, stride, walls, real, moving, slip),
+        walls=replace(links, varies=parabolic),
         inlets=inlet_links(nodes, addresses, stride, profiles, columns, real),
         outlets=outlet_links(nodes, addresses, stride, columns, real),
         probe_node=probe_node,
@@ -192,4 +208,7 @@ def build_lattice(
         fp16=precision == "fp16",
         q=nodes.q,
         stencils=Stencils.of_nodes(nodes) if isotropic else Stencils.none(),
+        parabolic=(
+            ParabolicWalls.of_links(nodes, links, stride, walls, rates, real) if parabolic else ParabolicWalls.none()
+        ),
     )

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from solver.backends.lattice import Lattice
 from solver.boundary.openings import InletLinks, OutletLinks
+from solver.boundary.parabolic_walls import ParabolicWalls
 from solver.boundary.walls import WallLinks
 from solver.domain.addresses import ALIGNMENT, row_stride
 from solver.domain.stencils import Stencils
@@ -92,7 +93,7 @@ class _Cut:
     outside : slots of the whole domain that its links reach in other parts, by owner and then in their order.
     ranges : by the number of the owner, first and last of its slots in `outside`.
     own_slots : number of its own slots, after which the halo stands.
-    ghosts, ghost_ranges : nodes of other parts whose squares and fluxes its own need, likewise.
+    ghosts, ghost_ranges : nodes of other parts whose velocity and fluxes its own need, likewise.
     """
 
     def __init__(self, whole: Lattice, subdomain: NDArray[np.integer], number: int) -> None:
@@ -109,7 +110,10 @@ class _Cut:
         self._ascending = np.argsort(self.outside)
         self.ranges = _by_owner(self._owner(self.outside))
         stencils = whole.stencils
-        beside = np.unique([rows[:, mine] if whole.isotropic else rows for rows in (stencils.beside, stencils.ends)])
+        self._links = self._owner(whole.walls.slot) == number
+        near = [rows[:, mine] if whole.isotropic else rows for rows in (stencils.beside, stencils.ends)]
+        behind = whole.parabolic.rows[:, self._links if whole.walls.varies else slice(0)]
+        beside = np.unique(np.concatenate([rows.ravel() for rows in (*near, behind)]))
         beside = beside[(beside >= 0) & (subdomain[beside] != number)]
         self.ghosts = beside[np.argsort(subdomain[beside], kind="stable")].astype(np.int64)
         self.ghost_ranges = _by_owner(subdomain[self.ghosts])
@@ -157,16 +161,28 @@ class _Cut:
             border=self._border,
             halo=len(self.outside),
             stencils=self._stencils(place),
+            parabolic=self._parabolic(place),
             ghosts=len(self.ghosts),
         )
 
     def _stencils(self, place: NDArray[np.int64]) -> Stencils:
-        stencils, local = self._whole.stencils, place.astype(np.int32)
+        stencils, local = self._whole.stencils, self._with_ghosts(place)
         if not self._whole.isotropic:
             return stencils
-        local[self.ghosts] = len(self.rows) + np.arange(len(self.ghosts))
         beside, ends = (np.where(rows < 0, np.int32(-1), local[rows]) for rows in (stencils.beside, stencils.ends))
         return Stencils(beside[:, self.rows], ends[:, self.rows], stencils.times[:, self.rows])
+
+    def _parabolic(self, place: NDArray[np.int64]) -> ParabolicWalls:
+        parabolic, mine = self._whole.parabolic, self._links
+        if not self._whole.walls.varies:
+            return parabolic
+        return ParabolicWalls(self._with_ghosts(place)[parabolic.rows[:, mine]], parabolic.share[:, mine])
+
+    def _with_ghosts(self, place: NDArray[np.int64]) -> NDArray[np.int32]:
+        """Row of each node in this part, where it may be a ghost."""
+        local = place.astype(np.int32)
+        local[self.ghosts] = len(self.rows) + np.arange(len(self.ghosts))
+        return local
 
     def _rheology(self) -> Rheology | None:
         rheology = self._whole.rheology
@@ -176,7 +192,7 @@ class _Cut:
 
     def _walls(self, place: NDArray[np.int64]) -> WallLinks:
         walls, near = self._whole.walls, self._whole.walls.nodes
-        mine = self._owner(walls.slot) == self.number
+        mine = self._links
         return replace(
             walls,
             slot=self.localise(walls.slot[mine], place),

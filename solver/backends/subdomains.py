@@ -53,7 +53,7 @@ class SubdomainsDriver:
         self.layout = f"{min(counts)} to {max(counts)} nodes a part, {cut} links between them; {self.drivers[0].layout}"
         self.on_host = self.drivers[0].on_host
         self._count, self._real, self._probes = whole.count, whole.real, whole.probes()
-        self._has_feedback, self._isotropic, self._since = len(whole.outlet_feedback.opening) > 0, whole.isotropic, 0
+        self._has_feedback, self._corrected, self._since = len(whole.outlet_feedback.opening) > 0, whole.corrected, 0
         self._send_slots = [
             {peer: driver.place(slots) for peer, slots in subdomain.send_slots.items()}
             for subdomain, driver in zip(self.subdomains, self.drivers, strict=True)
@@ -84,25 +84,29 @@ class SubdomainsDriver:
             added = self._add_up([np.asarray(driver.treat_walls(step, even)) for driver in walled])
             for driver in walled:
                 driver.correct_mass(added)
-            if self._isotropic and not even:
-                self._apply_force()
+            if self._corrected and not even:
+                self._apply_corrections()
 
-    def _apply_force(self) -> None:
-        """Let the force of :mod:`solver.kernels.isotropy` act on a pair of steps, and find it again where that is
-        due.
+    def _apply_corrections(self) -> None:
+        """Let the force of :mod:`solver.kernels.isotropy` act on a pair of steps, and find it and the velocity of walls
+        again where that is due.
         """
-        for driver in self.drivers:
+        forced = [driver for driver in self.drivers if driver.lattice.isotropic]
+        for driver in forced:
             driver.add_momentum()
         self._since += 1
         if self._since == PAIRS:
             for driver in self.drivers:
-                driver.write_squares()
-            self._fill_ghosts("squares")
-            for driver in self.drivers:
+                driver.write_velocity()
+            self._fill_ghosts("velocity")
+            for driver in forced:
                 driver.write_fluxes()
             self._fill_ghosts("fluxes")
-            for driver in self.drivers:
+            for driver in forced:
                 driver.write_momentum()
+            for driver in self.drivers:
+                if driver.lattice.walls.varies:
+                    driver.write_slip()
             self._since = 0
 
     def _fill_ghosts(self, name: str) -> None:

@@ -54,9 +54,11 @@ class WallLinks:
     inside : (L,) slot (i, n).
     upstream : (L,) address of link o.
     a, b, c : (L,) coefficients.
-    s : (L,) what the wall's motion adds.
+    s : (L,) what the wall's velocity adds; where that varies, see :mod:`solver.boundary.parabolic_walls`, what it adds
+        at first.
     nodes : (B,) rows of the nodes that share the correction of mass.
     mass_correction_nodes : number of such nodes in the whole domain, of which these may be a part.
+    varies : whether s varies.
     """
 
     slot: NDArray[np.unsignedinteger]
@@ -68,11 +70,22 @@ class WallLinks:
     s: NDArray[np.floating]
     nodes: NDArray[np.int32]
     mass_correction_nodes: int
+    varies: bool = False
 
     @property
     def two_terms(self) -> bool:
         """Whether each link returns shares of what left and of one other population, as all of Bouzidi's do."""
-        return not ((self.b != 0) & (self.c != 0)).any() and not self.s.any()
+        return not ((self.b != 0) & (self.c != 0)).any()
+
+    @property
+    def moving(self) -> bool:
+        """Whether a velocity of the wall adds to what links return."""
+        return self.varies or bool(self.s.any())
+
+    @property
+    def terms(self) -> tuple[bool, bool]:
+        """What the pass is compiled for: two terms or three, and whether walls move."""
+        return self.two_terms, self.moving
 
     def source_slots(self, even: bool) -> list[NDArray[np.unsignedinteger]]:
         """Slots of the other populations of each link after a step, one or two (L,)."""
@@ -80,12 +93,13 @@ class WallLinks:
         return [np.where(self.c != 0, arriving, back)] if self.two_terms else [back, arriving]
 
     def coefficients(self) -> list[NDArray[np.floating]]:
-        """Share of what left, those of the other populations, and, where there are two, what the wall's motion adds."""
-        return [self.a, self.b + self.c] if self.two_terms else [self.a, self.b, self.c, self.s]
+        """Share of what left, those of the other populations, and, where walls move, what their velocity adds."""
+        shares = [self.a, self.b + self.c] if self.two_terms else [self.a, self.b, self.c]
+        return [*shares, self.s] if self.moving else shares
 
 
 @cache
-def make_interpolation(storage: str, real: Any, two_terms: bool) -> Any:
+def make_interpolation(storage: str, real: Any, two_terms: bool, moving: bool) -> Any:
     """Function ``(f, k, slot, source_slots, coefficients, motion)`` that treats the k-th link; limbs of the mass that
     it added.
 
@@ -102,9 +116,15 @@ def make_interpolation(storage: str, real: Any, two_terms: bool) -> Any:
     @node_function
     def of_three(f: Any, k: int, leaving: Any, source_slots: Any, coefficients: Any, motion: Any) -> Any:
         returning = coefficients[0][k] * leaving + coefficients[1][k] * load_slot(f, source_slots[0][k])
-        return returning + coefficients[2][k] * load_slot(f, source_slots[1][k]) + motion * coefficients[3][k]
+        return returning + coefficients[2][k] * load_slot(f, source_slots[1][k])
 
-    returning = of_two if two_terms else of_three
+    @node_function
+    def of_moving(f: Any, k: int, leaving: Any, source_slots: Any, coefficients: Any, motion: Any) -> Any:
+        of_fixed = fixed(f, k, leaving, source_slots, coefficients, motion)
+        return of_fixed + motion * coefficients[last][k]
+
+    fixed, last = (of_two, 2) if two_terms else (of_three, 3)
+    returning = of_moving if moving else fixed
 
     @node_function
     def interpolate(f: Any, k: int, slot: Any, source_slots: Any, coefficients: Any, motion: Any) -> Any:

@@ -33,40 +33,41 @@ PAIRS = 8
 
 
 @cache
-def make_squares(real: Any, equilibrium: str, q: int = Q) -> Any:
-    """Function ``(g, force) -> (u_x^2, u_y^2, u_z^2)`` of arriving populations.
+def make_velocity(real: Any, equilibrium: str, q: int = Q) -> Any:
+    """Function ``(g, force) -> (u_x, u_y, u_z)`` of arriving populations.
 
     The parameters are those of :mod:`solver.kernels`.
     """
     macroscopic = make_macroscopic(real, equilibrium, q)
 
     @node_function
-    def squares(g: Populations, force: Populations) -> Populations:
+    def velocity(g: Populations, force: Populations) -> Populations:
         _, x, y, z = macroscopic(g, force)
-        return x * x, y * y, z * z
+        return x, y, z
 
-    return squares
+    return velocity
 
 
 @cache
 def make_fluxes(real: Any, varying: bool) -> Any:
-    """Function ``(squares, beside, n, rates, omega) -> fluxes`` of node n along x, y and z; 0 where it has none.
+    """Function ``(velocity, beside, n, rates, omega) -> fluxes`` of node n along x, y and z; 0 where it has none.
 
-    That is (1/3 - tau/2)(D_a - (D_x + D_y + D_z)/2). `beside` is that of :class:`Stencils`; `squares` (3, .)
-    hold u_a^2; `rates` and `omega` as of :func:`solver.kernels.rheology.make_rates`.
+    That is (1/3 - tau/2)(D_a - (D_x + D_y + D_z)/2). `beside` is that of :class:`Stencils`; `velocity` is that of
+    all nodes, (3, .); `rates` and `omega` as of :func:`solver.kernels.rheology.make_rates`.
     """
     two, third, half, zero = real(2), real(1 / 3), real(0.5), real(0)
 
     @node_function
-    def second(squares: Any, beside: Any, a: int, n: int) -> Any:
-        return squares[a, beside[2 * a, n]] - two * squares[a, n] + squares[a, beside[2 * a + 1, n]]
+    def second(velocity: Any, beside: Any, a: int, n: int) -> Any:
+        up, own, down = velocity[a, beside[2 * a, n]], velocity[a, n], velocity[a, beside[2 * a + 1, n]]
+        return up * up - two * (own * own) + down * down
 
     @node_function
-    def fluxes(squares: Any, beside: Any, n: int, rates: Any, omega: Any) -> Populations:
+    def fluxes(velocity: Any, beside: Any, n: int, rates: Any, omega: Any) -> Populations:
         if beside[0, n] < 0:
             return zero, zero, zero
         rate = omega[n] if varying else rates[0]
-        x, y, z = second(squares, beside, 0, n), second(squares, beside, 1, n), second(squares, beside, 2, n)
+        x, y, z = second(velocity, beside, 0, n), second(velocity, beside, 1, n), second(velocity, beside, 2, n)
         part, trace = third - half / rate, half * (x + y + z)
         return part * (x - trace), part * (y - trace), part * (z - trace)
 

@@ -14,6 +14,7 @@ from solver.domain.nodes import Nodes
 from solver.kernels.d3q19 import Q
 from solver.run.convergence import steps_of_mean
 from solver.run.forecast import Forecast, forecast
+from solver.run.models import WITH_LAMBDA
 from solver.run.plan import Plan
 from solver.run.settings import SolveSettings
 from solver.runtime.errors import StageError
@@ -103,6 +104,7 @@ def lay_out(nodes: Nodes, settings: SolveSettings, plan: Plan, walls: str) -> La
         equilibrium=settings.equilibrium,
         rheology=plan.rheology,
         isotropic=is_isotropic(settings, plan),
+        parabolic=is_parabolic(settings, plan),
     )
 
 
@@ -113,6 +115,14 @@ def is_isotropic(settings: SolveSettings, plan: Plan) -> bool:
     as a whole from node to node, it would be a negative viscosity.
     """
     return plan.q != Q and settings.precision != "fp16" and not plan.moving
+
+
+def is_parabolic(settings: SolveSettings, plan: Plan) -> bool:
+    """Whether walls meet a parabola, see :mod:`solver.boundary.parabolic_walls`.
+
+    The models that hold where others diverge relax their odd moments at once, without a Lambda.
+    """
+    return is_isotropic(settings, plan) and plan.models.collision in WITH_LAMBDA
 
 
 def foresee(nodes: Nodes, settings: SolveSettings, plan: Plan, device: Device) -> Forecast:

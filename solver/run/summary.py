@@ -16,7 +16,7 @@ from solver.kernels.velocity_sets import velocity_set
 from solver.run.models import WITH_LAMBDA
 from solver.run.monitor import Row
 from solver.run.plan import Plan, drop_error, drops_too_large
-from solver.run.setup import is_isotropic
+from solver.run.setup import is_isotropic, is_parabolic
 from solver.run.simulation import Simulation
 from solver.run.sound import Loss
 from solver.run.units import MAX_DRHO, under_resolved
@@ -235,6 +235,7 @@ def _models(simulation: Simulation) -> dict[str, Any]:
         "equilibrium": settings.equilibrium,
         "eddies": eddies if models.eddies else None,
         "isotropic_force": is_isotropic(settings, plan),
+        "parabolic_walls": is_parabolic(settings, plan),
         "outlet_layers": models.layers,
         "fallbacks": list(simulation.attempt.past),
         "blood": {"model": plan.blood.model, "parameters": plan.blood.parameters, "source": plan.blood.source},

@@ -57,9 +57,10 @@ class CpuDriver(LatticeDriver):
         self.layout = f"{get_num_threads()} threads, {make_simd(storage, real).width} nodes at once"
         self._rates, self._omega, self._blend = lattice.relaxation()
         walls = lattice.walls
-        self._treat_walls, self._subtract = make_wall_pass(storage, real, walls.two_terms)
+        self._treat_walls, self._subtract, self._slip_pass = make_wall_pass(storage, real, *walls.terms)
         self._source_slots = {even: tuple(walls.source_slots(even)) for even in (True, False)}
-        self._coefficients = tuple(walls.coefficients())
+        self._coefficients = tuple(each.copy() for each in walls.coefficients())
+        self._slip = self._coefficients[-1] if walls.moving else np.zeros(0, real)
         self._inlets, self._outlets, self._outlet_feedback, self._probe = make_opening_pass(
             storage, real, lattice.equilibrium, lattice.q
         )
@@ -69,9 +70,9 @@ class CpuDriver(LatticeDriver):
         self._inlet_flux = np.zeros(len(lattice.inlets.slot), dtype=lattice.real)
         self._outlet_flux = np.zeros(len(lattice.outlets.slot), dtype=lattice.real)
         self._state = lattice.outlet_feedback.start.copy()
-        self.squares, self.fluxes = np.zeros((2, 3, lattice.stencils.count + lattice.ghosts), lattice.real)
+        self.velocity, self.fluxes = np.zeros((2, 3, lattice.corrected_rows), lattice.real)
         self._momentum = np.zeros((3, lattice.stencils.count), lattice.real)
-        self._square_pass, self._flux_pass, self._momentum_pass, self._add_pass = make_isotropy_pass(
+        self._velocity_pass, self._flux_pass, self._momentum_pass, self._add_pass = make_isotropy_pass(
             storage, real, lattice.equilibrium, lattice.rheology is not None, lattice.q
         )
         self._probe_drho = np.zeros(len(lattice.probe_node))
@@ -138,14 +139,19 @@ class CpuDriver(LatticeDriver):
             self.populations, walls.nodes, self.lattice.real(join(*added.tolist()) / walls.mass_correction_nodes)
         )
 
-    def write_squares(self) -> None:
-        """Write the squares of the velocity's components into `squares`."""
-        self._square_pass(*self._stored, self.lattice.count, self.squares)
+    def write_velocity(self) -> None:
+        """Write the velocity of the nodes into `velocity`."""
+        self._velocity_pass(*self._stored, self.lattice.count, self.velocity)
+
+    def write_slip(self) -> None:
+        """Keep what the velocity of walls adds, which follows from it."""
+        parabolic = self.lattice.parabolic
+        self._slip_pass(self.velocity, parabolic.rows, parabolic.share, self._slip)
 
     def write_fluxes(self) -> None:
         """Write the fluxes that follow from these into `fluxes`."""
         lattice = self.lattice
-        self._flux_pass(self.squares, lattice.stencils.beside, lattice.count, self._rates, self._omega, self.fluxes)
+        self._flux_pass(self.velocity, lattice.stencils.beside, lattice.count, self._rates, self._omega, self.fluxes)
 
     def write_momentum(self) -> None:
         """Keep the momentum that follows from these."""
@@ -216,6 +222,7 @@ class CpuDriver(LatticeDriver):
             "inlet_flux": self._inlet_flux,
             "outlet_flux": self._outlet_flux,
             "momentum": self._momentum,
+            "slip": self._slip,
         }
 
     def here(self, array: NDArray[Any]) -> NDArray[Any]:

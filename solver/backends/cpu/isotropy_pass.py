@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The force of :mod:`solver.kernels.isotropy`: squares of the velocity, fluxes, and the momentum."""
+"""The force of :mod:`solver.kernels.isotropy`: the velocity, fluxes, and the momentum."""
 
 from functools import cache
 from typing import Any
@@ -8,31 +8,31 @@ from numba import prange
 
 from solver.backends.cpu.blocks import CHUNK, serial, threaded
 from solver.domain.stencils import AXES
-from solver.kernels.isotropy import make_fluxes, make_momentum, make_squares
+from solver.kernels.isotropy import make_fluxes, make_momentum, make_velocity
 from solver.kernels.storage import make_access
 
 
 @cache
 def make_isotropy_pass(storage: str, real: Any, equilibrium: str, varying: bool, q: int) -> tuple[Any, Any, Any, Any]:
-    """Keep squares of the velocity; find the fluxes; find the momentum; add it to the populations along the axes.
+    """Keep the velocity; find the fluxes; find the momentum; add it to the populations along the axes.
 
     The parameters are those of :mod:`solver.kernels`.
     """
-    access, squares_of = make_access(storage, real, q), make_squares(real, equilibrium, q)
+    access, velocity_of = make_access(storage, real, q), make_velocity(real, equilibrium, q)
     (load_slot, store_slot, load), fluxes_of, momentum_of = access[:3], make_fluxes(real, varying), make_momentum(real)
     half = real(0.5)
 
     @threaded
-    def write_squares(f: Any, stride: int, force: Any, count: int, into: Any) -> None:
+    def write_velocity(f: Any, stride: int, force: Any, count: int, into: Any) -> None:
         for chunk in prange((count + CHUNK - 1) // CHUNK):
             for n in range(chunk * CHUNK, min(count, (chunk + 1) * CHUNK)):
-                into[0, n], into[1, n], into[2, n] = squares_of(load(f, n, stride), force)
+                into[0, n], into[1, n], into[2, n] = velocity_of(load(f, n, stride), force)
 
     @threaded
-    def write_fluxes(squares: Any, beside: Any, count: int, rates: Any, omega: Any, into: Any) -> None:
+    def write_fluxes(velocity: Any, beside: Any, count: int, rates: Any, omega: Any, into: Any) -> None:
         for chunk in prange((count + CHUNK - 1) // CHUNK):
             for n in range(chunk * CHUNK, min(count, (chunk + 1) * CHUNK)):
-                into[0, n], into[1, n], into[2, n] = fluxes_of(squares, beside, n, rates, omega)
+                into[0, n], into[1, n], into[2, n] = fluxes_of(velocity, beside, n, rates, omega)
 
     @threaded
     def write_momentum(fluxes: Any, ends: Any, times: Any, count: int, into: Any) -> None:
@@ -55,4 +55,4 @@ def make_isotropy_pass(storage: str, real: Any, equilibrium: str, varying: bool,
                 first, last = chunk * CHUNK, min(count, (chunk + 1) * CHUNK)
                 add_chunk(f, (2 * a + 1) * stride, (2 * a + 2) * stride, momentum[a], first, last)
 
-    return write_squares, write_fluxes, write_momentum, add_momentum
+    return write_velocity, write_fluxes, write_momentum, add_momentum

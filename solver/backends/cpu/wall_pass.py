@@ -9,6 +9,7 @@ from numba import prange
 
 from solver.backends.cpu.blocks import CHUNK, serial, threaded
 from solver.backends.cpu.prefetch import prefetch
+from solver.boundary.parabolic_walls import make_wall_slip
 from solver.boundary.walls import make_interpolation
 from solver.kernels.storage import make_access
 
@@ -17,13 +18,14 @@ AHEAD = 32
 
 
 @cache
-def make_wall_pass(storage: str, real: Any, two_terms: bool) -> tuple[Any, Any]:
-    """Treat all wall links; take a share of the mass off the nodes next to walls.
+def make_wall_pass(storage: str, real: Any, two_terms: bool, moving: bool) -> tuple[Any, Any, Any]:
+    """Treat all wall links; take a share of the mass off the nodes next to walls; find what the walls' velocity adds.
 
     The parameters are those of :mod:`solver.kernels`.
     """
-    interpolate, others = make_interpolation(storage, real, two_terms), 1 if two_terms else 2
+    interpolate, others = make_interpolation(storage, real, two_terms, moving), 1 if two_terms else 2
     load_slot, store_slot = make_access(storage, real)[:2]
+    slip_of = make_wall_slip(real)
 
     @serial
     def treat_chunk(
@@ -50,4 +52,10 @@ def make_wall_pass(storage: str, real: Any, two_terms: bool) -> tuple[Any, Any]:
         for k in range(len(nodes)):
             store_slot(f, nodes[k], load_slot(f, nodes[k]) - correction)
 
-    return treat, subtract
+    @threaded
+    def write_slip(velocity: Any, rows: Any, share: Any, into: Any) -> None:
+        for chunk in prange((len(into) + CHUNK - 1) // CHUNK):
+            for k in range(chunk * CHUNK, min(len(into), (chunk + 1) * CHUNK)):
+                into[k] = slip_of(velocity, rows, share, k)
+
+    return treat, subtract, write_slip

@@ -19,6 +19,7 @@ from solver.backends.cuda.device import LINK_REGISTERS, SUM_THREADS, blocks_of, 
 from solver.backends.cuda.steps import make_addresses, make_mass_correction
 from solver.backends.lattice import Lattice
 from solver.boundary.openings import OutletLinks, make_outlet
+from solver.boundary.parabolic_walls import make_wall_slip
 from solver.boundary.walls import WallLinks, make_interpolation
 from solver.kernels.storage import make_access
 from solver.kernels.streaming import make_opposite
@@ -40,6 +41,7 @@ class Boundaries:
     wall_slot : slots of the wall links, those of nodes at outlets first.
     source_slots : slots of their other populations after an even and after an odd step.
     coefficients : what goes with each of them, see :class:`solver.boundary.walls.WallLinks`.
+    parabolic : what their walls' velocity follows from.
     ends : numbers of the blocks at which those of outlets, inlets and walls end.
     apart : whether outlets need a launch of their own: they must read what inlets of the same nodes are going to write.
     """
@@ -50,6 +52,7 @@ class Boundaries:
     wall_slot: Any
     source_slots: dict[bool, tuple[Any, ...]]
     coefficients: tuple[Any, ...]
+    parabolic: tuple[Any, Any]
     ends: tuple[int, int, int]
     apart: bool
 
@@ -58,6 +61,9 @@ class Boundaries:
         """Those of a lattice."""
         walls, into, out, send = lattice.walls, lattice.inlets, lattice.outlets, cuda.to_device
         order, own = outlets_first(walls, out, lattice.stride)
+        behind, share = lattice.parabolic.rows, lattice.parabolic.share
+        if walls.varies:
+            behind, share = behind[:, order], share[:, order]
         node_of_link = np.repeat(np.arange(len(out.node), dtype=np.int32), np.diff(out.first))
         of_each = (
             blocks_of(len(out.node), OUTLET_NODES),
@@ -74,6 +80,7 @@ class Boundaries:
                 even: tuple(send(each[order]) for each in walls.source_slots(even)) for even in (True, False)
             },
             coefficients=tuple(send(each[order]) for each in walls.coefficients()),
+            parabolic=(send(behind), send(share)),
             ends=(ends[0], ends[1], ends[2]),
             apart=len(np.intersect1d(out.node, into.slot % lattice.stride)) > 0,
         )
@@ -104,8 +111,9 @@ def outlets_first(walls: WallLinks, outlets: OutletLinks, stride: int) -> tuple[
 
 # long and many parameters because openings and walls are treated in one launch, which takes each array by itself
 @cache
-def make_boundary_pass(storage: str, real: Any, equilibrium: str, two_terms: bool, q: int) -> tuple[Any, Any]:
-    """Treat a range of openings and wall links, and add up the mass of the latter; take it off nodes next to walls.
+def make_boundary_pass(storage: str, real: Any, equilibrium: str, terms: tuple[bool, bool], q: int) -> tuple[Any, Any, Any]:
+    """Treat a range of openings and wall links, and add up the mass of the latter; take it off nodes next to walls; find
+    what the walls' velocity adds.
 
     The parameters are those of :mod:`solver.kernels`.
     """
@@ -120,7 +128,8 @@ def make_boundary_pass(storage: str, real: Any, equilibrium: str, two_terms: boo
     load_slot, store_slot, load, gather = map(
         on_device, (access.load_slot, access.store_slot, access.load, access.gather)
     )
-    interpolate, add_block = on_device(make_interpolation(storage, real, two_terms)), make_block_sum(LIMBS)
+    interpolate, add_block = on_device(make_interpolation(storage, real, *terms)), make_block_sum(LIMBS)
+    slip_of = on_device(make_wall_slip(real))
 
     @kernel(LINK_REGISTERS[real])
     def treat(
@@ -193,4 +202,10 @@ def make_boundary_pass(storage: str, real: Any, equilibrium: str, two_terms: boo
         if k < nodes.shape[0]:
             correct_node_mass(f, nodes[k], added, mass_correction_nodes)
 
-    return treat, subtract
+    @kernel()
+    def write_slip(velocity: Any, rows: Any, share: Any, into: Any) -> None:
+        k = cuda.grid(1)
+        if k < into.shape[0]:
+            into[k] = slip_of(velocity, rows, share, k)
+
+    return treat, subtract, write_slip

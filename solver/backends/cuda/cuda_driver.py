@@ -69,7 +69,10 @@ class CudaDriver(LatticeDriver):
         self._read, self._write = make_exchange()
         walls, into, out = lattice.walls, lattice.inlets, lattice.outlets
         self._boundaries = Boundaries.of(lattice)
-        self._treat, self._subtract = make_boundary_pass(storage, real, lattice.equilibrium, walls.two_terms, lattice.q)
+        self._treat, self._subtract, self._slip_pass = make_boundary_pass(
+            storage, real, lattice.equilibrium, walls.terms, lattice.q
+        )
+        self._slip = self._boundaries.coefficients[-1] if walls.moving else send(np.zeros(0, real))
         self._wall_nodes = send(walls.nodes)
         correction_bits = np.zeros(lattice.stride, np.bool_)
         correction_bits[walls.nodes] = True
@@ -117,13 +120,11 @@ class CudaDriver(LatticeDriver):
     def _prepare_isotropy(self, storage: str) -> None:
         """Put what the force of :mod:`solver.kernels.isotropy` needs on the device."""
         lattice, real, send = self.lattice, self.lattice.real, cuda.to_device
-        self.squares, self.fluxes = (
-            send(np.zeros((3, lattice.stencils.count + lattice.ghosts), real)) for _ in range(2)
-        )
+        self.velocity, self.fluxes = (send(np.zeros((3, lattice.corrected_rows), real)) for _ in range(2))
         stencils = lattice.stencils
         self._beside, self._ends, self._times = send(stencils.beside), send(stencils.ends), send(stencils.times)
         self._momentum = send(np.zeros((3, lattice.stencils.count), real))
-        self._square_pass, self._flux_pass, self._momentum_pass, self._add_pass = make_isotropy_pass(
+        self._velocity_pass, self._flux_pass, self._momentum_pass, self._add_pass = make_isotropy_pass(
             storage, real, lattice.equilibrium, lattice.rheology is not None, lattice.q
         )
 
@@ -253,20 +254,24 @@ class CudaDriver(LatticeDriver):
             len(walls.nodes), self._subtract, self.populations, self._wall_nodes, limbs, walls.mass_correction_nodes
         )
 
-    def renew_force(self) -> None:
-        """Find the force of :mod:`solver.kernels.isotropy` again."""
-        self.queue.replay("renew force", super().renew_force)
+    def renew_corrections(self) -> None:
+        """Find the force of :mod:`solver.kernels.isotropy` and the velocity of walls again, where they act."""
+        self.queue.replay("renew corrections", super().renew_corrections)
         self.since = 0
 
-    def write_squares(self) -> None:
-        """Write the squares of the velocity's components into `squares`."""
+    def write_velocity(self) -> None:
+        """Write the velocity of the nodes into `velocity`."""
         count = self.lattice.count
-        self._over(count, self._square_pass, *self._stored, count, self.squares)
+        self._over(count, self._velocity_pass, *self._stored, count, self.velocity)
+
+    def write_slip(self) -> None:
+        """Keep what the velocity of walls adds, which follows from it."""
+        self._over(len(self._slip), self._slip_pass, self.velocity, *self._boundaries.parabolic, self._slip)
 
     def write_fluxes(self) -> None:
         """Write the fluxes that follow from these into `fluxes`."""
         count = self.lattice.count
-        self._over(count, self._flux_pass, self.squares, self._beside, count, self._rates, self._omega, self.fluxes)
+        self._over(count, self._flux_pass, self.velocity, self._beside, count, self._rates, self._omega, self.fluxes)
 
     def write_momentum(self) -> None:
         """Keep the momentum that follows from these."""
@@ -361,6 +366,7 @@ class CudaDriver(LatticeDriver):
             "inlet_flux": into,
             "outlet_flux": out,
             "momentum": self._momentum,
+            "slip": self._slip,
         }
 
     def new_mean(self, number: int) -> Mean:

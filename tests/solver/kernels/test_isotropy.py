@@ -91,7 +91,7 @@ def test_momentum_is_that_of_the_force_in_two_steps(nodes, varying):
     driver.advance(np.zeros((2, lattice.columns)))
     before = driver.fields()
     tau = 1 / driver.held()["omega"][: nodes.count] if varying else TAU
-    driver.renew_force()
+    driver.renew_corrections()
     driver.add_momentum()
     after = driver.fields()
     momentum = 2 * forces(nodes, before.velocity, 1 / 3 - tau / 2)
