@@ -111,9 +111,11 @@ def outlets_first(walls: WallLinks, outlets: OutletLinks, stride: int) -> tuple[
 
 # long and many parameters because openings and walls are treated in one launch, which takes each array by itself
 @cache
-def make_boundary_pass(storage: str, real: Any, equilibrium: str, terms: tuple[bool, bool], q: int) -> tuple[Any, Any, Any]:
-    """Treat a range of openings and wall links, and add up the mass of the latter; take it off nodes next to walls; find
-    what the walls' velocity adds.
+def make_boundary_pass(
+    storage: str, real: Any, equilibrium: str, terms: tuple[bool, bool], q: int
+) -> tuple[Any, Any, Any]:
+    """Treat a range of openings and wall links, and add up the mass of the latter; take it off nodes next to walls;
+    find what the walls' velocity adds.
 
     The parameters are those of :mod:`solver.kernels`.
     """

@@ -1,0 +1,158 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Walls that meet a parabola: what they add, that pipes are as wide as they should be, and that all drivers agree."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from solver.backends.cpu.cpu_driver import CpuDriver
+from solver.backends.fields import Fields
+from solver.backends.lattice import Lattice, build_lattice
+from solver.backends.subdomains import SubdomainsDriver
+from solver.boundary.walls import WALLS
+from solver.domain.nodes import Nodes
+from solver.kernels.collision import relaxation_rates
+from solver.kernels.isotropy import PAIRS
+from solver.kernels.velocity_sets import velocity_set
+from solver.run.plan import make_plan
+from solver.run.settings import InletSettings
+from solver.run.setup import lay_out
+from tests.solver.run.test_simulation import settings
+from tests.support.geometries import periodic_pipe, pipe, pipe_radius, random_cavern
+from tests.support.simulator import simulated
+
+TAU, LAMBDA, EVERY = 0.52, 1 / 12, 2 * PAIRS
+
+
+def laid_out(
+    nodes: Nodes, parabolic: bool = True, scheme: str = "bouzidi", tau: float = TAU, force=(0.0, 0.0, 0.0)
+) -> Lattice:
+    rates = relaxation_rates(tau, LAMBDA)
+    return build_lattice(
+        nodes.with_corners(), "cumulant", rates, scheme, "fp64", force=force, isotropic=True, parabolic=parabolic
+    )
+
+
+def begun(lattice: Lattice, make=CpuDriver):
+    velocity = 0.05 * np.random.default_rng(0).standard_normal((3, lattice.count))
+    driver = make(lattice)
+    driver.begin_with(Fields(np.zeros(lattice.count), velocity, np.zeros((6, lattice.count))), np.zeros((0, 2)))
+    return driver
+
+
+@pytest.mark.parametrize("scheme", ["bouzidi", "yu", "cli"])
+def test_walls_get_what_the_scheme_leaves_of_the_second_derivative(scheme):
+    """By dictionaries and loops, of a random flow: (Lambda + (tau - 1/2) k - q^2/2) ddu of each link, where k is
+    abs(q - 1/2) of Bouzidi's scheme, 1/2 of Yu's and 0 of the central one; nothing where fewer than two nodes follow.
+    """
+    nodes = random_cavern((8, 7, 6), 3, openings=False)
+    driver = begun(laid_out(nodes, scheme=scheme))
+    driver.renew_corrections()
+    velocity, on = driver.fields().velocity, nodes.with_corners()
+    stencil, row = velocity_set(27), {tuple(place): n for n, place in enumerate(nodes.position.tolist())}
+    cut = set(zip(on.wall_link_node.tolist(), on.wall_link_direction.tolist(), strict=True))
+    wanted = dict[tuple[int, int], float]()
+    for n, i, q in zip(on.wall_link_node, on.wall_link_direction, on.wall_link_q.astype(float), strict=True):
+        c, o = stencil.velocities[i], int(stencil.opposite[i])
+        behind = row.get(tuple((nodes.position[n] - c).tolist()))
+        beyond = row.get(tuple((nodes.position[n] - 2 * c).tolist()))
+        if behind is None or beyond is None or (n, o) in cut or (behind, o) in cut:
+            continue
+        k = {"bouzidi": abs(q - 0.5), "yu": 0.5, "cli": 0.0}[scheme]
+        ddu = c @ (velocity[:, n] - 2 * velocity[:, behind] + velocity[:, beyond])
+        slip = (LAMBDA + (TAU - 0.5) * k - q**2 / 2) * ddu
+        wanted[o, int(n)] = -6 * stencil.weights[i] * float(WALLS[scheme](np.array(q))[3]) * slip
+    back, node = np.divmod(driver.lattice.walls.slot.astype(int), driver.lattice.stride)
+    found = dict(zip(zip(back.tolist(), node.tolist(), strict=True), driver.held()["slip"], strict=True))
+    assert {key for key, value in found.items() if value} == set(wanted)
+    assert len(wanted) > 50
+    for key, value in wanted.items():
+        assert found[key] == pytest.approx(value, abs=1e-15)
+
+
+def mean_speed(direction: tuple[int, int, int], radius: float, parabolic: bool) -> float:
+    """Of a flow that a force drives through an endless pipe at a grid Reynolds number of 40, over Poiseuille's."""
+    nodes, speed = periodic_pipe(direction, radius), 0.08
+    viscosity, unit = speed / 40, np.array(direction) / np.linalg.norm(direction)
+    exact = speed * (1 - (pipe_radius(nodes, direction) / radius) ** 2)
+    force = tuple(4 * viscosity * speed / radius**2 * unit)
+    driver = CpuDriver(laid_out(nodes, parabolic, tau=0.5 + 3 * viscosity, force=force))
+    start = Fields(np.zeros(nodes.count), np.outer(unit, exact), np.zeros((6, nodes.count)))
+    driver.begin_with(start, np.zeros((0, 2)))
+    driver.advance(np.zeros((EVERY * round(0.6 * radius**2 / viscosity / EVERY), 0)))
+    return float((unit @ driver.fields().velocity).mean() / exact.mean())
+
+
+@pytest.mark.parametrize(
+    ("direction", "radius"),
+    [((0, 0, 1), 5.1), pytest.param((1, 1, 0), 6.6, marks=pytest.mark.slow), ((1, 2, 3), 4.6)],
+)
+def test_a_pipe_lets_through_what_it_should(direction, radius):
+    """Ten nodes across lose 3 to 6 % with linear interpolation alone, at most half of it with the parabola."""
+    with_it, without = (1 - mean_speed(direction, radius, parabolic) for parabolic in (True, False))
+    assert abs(with_it) < without / 2
+
+
+def test_it_is_found_once_in_so_many_steps_however_they_are_asked_for():
+    """Of the whole, of parts, and of a run that goes on: the same bits, which without it are others."""
+    nodes = random_cavern((9, 8, 7), 5, openings=False)
+    lattice = laid_out(nodes)
+    whole, without = begun(lattice), begun(laid_out(nodes, parabolic=False))
+    for driver in (whole, without):
+        driver.advance(np.zeros((EVERY, 0)))
+    np.testing.assert_array_equal(whole.populations, without.populations)
+    for driver in (whole, without):
+        driver.advance(np.zeros((4 * EVERY - EVERY + 2, 0)))
+    assert np.abs(whole.populations - without.populations).max() > 1e-7
+
+    part = np.random.default_rng(1).integers(0, 4, nodes.count)
+    for make in (CpuDriver, lambda lattice: SubdomainsDriver(lattice, part, CpuDriver)):
+        one = begun(lattice, make)
+        for steps in (6, 2, 20):
+            one.advance(np.zeros((steps, 0)))
+        other = make(lattice)
+        other.restore(one.state())
+        other.advance(np.zeros((2 + 4 * EVERY - 28, 0)))
+        for a, b in zip(other.fields().arrays(), whole.fields().arrays(), strict=True):
+            np.testing.assert_array_equal(a, b)
+
+
+@pytest.mark.parametrize(
+    ("changes", "acts"), [({}, True), ({"collision": "projected"}, False), ({"precision": "fp16"}, False)]
+)
+def test_runs_on_d3q27_whose_odd_moments_relax_by_lambda_have_them(changes, acts):
+    nodes = pipe((0, 0, 1), 5.3, 24, 0.2)
+    wanted = settings(velocity_set="D3Q27", collision="cumulant", inlets={"in": InletSettings(0.3, None, "parabolic")})
+    wanted = replace(wanted, **changes)
+    lattice = lay_out(nodes, wanted, make_plan(nodes, wanted), "bouzidi")
+    assert lattice.walls.varies == acts
+
+
+ON_DEVICE = """
+import numpy as np
+from tests.solver.boundary.test_parabolic_walls import begun, laid_out
+from tests.support.geometries import random_cavern
+from solver.backends.cpu.cpu_driver import CpuDriver
+from solver.backends.cuda.cuda_driver import CudaDriver
+from solver.backends.subdomains import SubdomainsDriver
+from solver.kernels.isotropy import PAIRS
+
+nodes = random_cavern((5, 5, 4), 3, openings=False)
+lattice = laid_out(nodes)
+cpu, cuda = (begun(lattice, make) for make in (CpuDriver, CudaDriver))
+parts = SubdomainsDriver(lattice, np.arange(nodes.count) % 2, CudaDriver)
+parts.restore(begun(lattice, lambda _: parts).state() | {"since": np.array(PAIRS - 1)})
+for driver in (cpu, cuda, parts):
+    driver.since = PAIRS - 1
+    driver.advance(np.zeros((4, 0)))
+assert np.abs(cpu.held()["slip"]).max() > 1e-5
+for a, b, c in zip(*(driver.fields().arrays() for driver in (cpu, cuda, parts)), strict=True):
+    np.testing.assert_allclose(a, b, rtol=0, atol=1e-12 * np.abs(a).max())
+    np.testing.assert_array_equal(b, c)
+"""
+
+
+def test_the_simulated_device_agrees():
+    """To what rounding in another order grows to in four steps; parts give the bits of the whole."""
+    simulated(ON_DEVICE)
