@@ -17,6 +17,7 @@ from solver.domain.nodes import save
 from solver.run.settings import parse
 from solver.runtime.errors import StageError
 from solver.runtime.sources import ROOT
+from tests.support.command_lines import run_here
 from tests.support.geometries import pipe
 from validation import thread_sweep
 from validation.evidence import Evidence
@@ -139,20 +140,8 @@ def test_command_line_writes_what_was_found_and_refuses_what_it_does_not_know(tm
     target = tmp_path / "sweep.json"
 
     def run(**given) -> subprocess.CompletedProcess:
-        command = [
-            sys.executable,
-            "-m",
-            "validation.thread_sweep",
-            "--nodes",
-            tmp_path / "nodes.h5",
-            "--sweeps",
-            target,
-            "--provenance",
-            tmp_path / "made.json",
-            "--settings",
-            json.dumps(given),
-        ]
-        return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+        files = ["--nodes", tmp_path / "nodes.h5", "--sweeps", target, "--provenance", tmp_path / "made.json"]
+        return run_here("validation.thread_sweep", *files, "--settings", json.dumps(given))
 
     for given, message in (
         (settings() | {"precision": "fp8"}, "solve.precision 'fp8'"),
