@@ -18,7 +18,7 @@ from solver.runtime.interruption import STOP_SIGNALS
 def run_here(module: str, *options: object) -> subprocess.CompletedProcess[str]:
     """What ``python -m <module> <options>`` writes, prints and ends with.
 
-    The module is run anew as the main program. What a library in C or C++ prints by itself is not caught, and an error
+    The module is run again as the main program. What a library in C or C++ prints by itself is not caught, and an error
     that would end in a traceback comes out as itself.
     """
     command = [module, *map(str, options)]
@@ -72,7 +72,7 @@ def _restore(log: logging.Logger, handlers: list[logging.Handler], level: int, p
 
 @contextlib.contextmanager
 def _quiet_again() -> Iterator[None]:
-    """Without the warning that the module, which is run anew, has been imported."""
+    """Without the warning that the module, which is run again, has been imported."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", r".*found in sys\.modules", RuntimeWarning)
         yield

@@ -158,7 +158,7 @@ def test_a_slab_keeps_its_volume(slices, thickness_mm, pixel_mm, radius_mm, angl
 
     Along the stack that is half a voxel. Across it, the pixel centres in a disc of R pixels scatter about its area with
     a standard deviation of 0.676 sqrt(R) (Kendall, Quarterly Journal of Mathematics, 1948), four of which one disc in a
-    thousand passes at most. The middle lies askew between pixels: in the midst of four, where their centres come in rings
+    thousand passes. The middle lies askew between pixels: in the midst of four, where their centres come in rings
     of eight, they scatter more than twice as much. In an upright tube all slices have the same disc.
     """
     shape = (slices, 56, 56)
