@@ -17,6 +17,7 @@ from solver.domain.nodes import save
 from solver.run.settings import parse
 from solver.runtime.errors import StageError
 from solver.runtime.sources import ROOT
+from tests.support.command_lines import run_here
 from tests.support.geometries import pipe
 from validation import thread_sweep
 from validation.evidence import Evidence
@@ -137,33 +138,18 @@ def test_timings_are_as_usual_where_nothing_is_given():
 def test_command_line_writes_what_was_found_and_refuses_what_it_does_not_know(tmp_path):
     save(pipe((0, 0, 1), 8.0, 8), tmp_path / "nodes.h5")
     target = tmp_path / "sweep.json"
-
-    def run(**given) -> subprocess.CompletedProcess:
-        command = [
-            sys.executable,
-            "-m",
-            "validation.thread_sweep",
-            "--nodes",
-            tmp_path / "nodes.h5",
-            "--sweeps",
-            target,
-            "--provenance",
-            tmp_path / "made.json",
-            "--settings",
-            json.dumps(given),
-        ]
-        return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
-
+    files = ["--nodes", tmp_path / "nodes.h5", "--sweeps", target, "--provenance", tmp_path / "made.json"]
     for given, message in (
         (settings() | {"precision": "fp8"}, "solve.precision 'fp8'"),
         (settings() | {"timing": {"seconds": -1}}, "timing.seconds -1: give a number above 0"),
     ):
-        answer = run(**given)
+        answer = run_here("validation.thread_sweep", *files, "--settings", json.dumps(given))
         assert (answer.returncode, target.exists()) == (1, False)
         assert message in answer.stderr
         assert "Traceback" not in answer.stderr
-    answer = run(**settings(), timing={"seconds": 1e-3, "repeats": 1, "longest_s": 1e-3})
-    assert answer.returncode == 0, answer.stderr
+    given = settings() | {"timing": {"seconds": 1e-3, "repeats": 1, "longest_s": 1e-3}}
+    command = [sys.executable, "-m", "validation.thread_sweep", *files, "--settings", json.dumps(given)]
+    subprocess.run(command, cwd=ROOT, check=True)
     assert json.loads(target.read_text())["device"] == "CPU"
     assert json.loads((tmp_path / "made.json").read_text())["device"] == "CPU"
 

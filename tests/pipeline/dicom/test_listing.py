@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The list of series says what there is, what can be loaded, and why the rest cannot."""
 
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -10,8 +8,8 @@ import pytest
 from pipeline.dicom.listing import COLUMNS, listing
 from pipeline.stages.phantom import localizer
 from solver.runtime.errors import StageError
-from solver.runtime.sources import ROOT
 from tests.pipeline.dicom.test_parts import two
+from tests.support.command_lines import run_here
 from tests.support.dicom_files import SLICES, edit, noise, oblique, put, read, truncate, write
 from tests.support.dicom_writer import item
 from tests.support.real_cases import RealCases
@@ -98,18 +96,13 @@ def test_a_folder_without_images_is_refused(tmp_path):
         listing([tmp_path])
 
 
-def listed(*arguments: str) -> subprocess.CompletedProcess:
-    command = [sys.executable, "-m", "pipeline.stages.load", *arguments]
-    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
-
-
 def test_the_command_line_prints_the_table_or_one_clear_message(tmp_path):
     write(oblique(noise()), tmp_path / "series")
-    result = listed("--list", str(tmp_path / "series"))
+    result = run_here("pipeline.stages.load", "--list", tmp_path / "series")
     assert (result.returncode, result.stderr) == (0, "")
     assert result.stdout.startswith(f"1 series in {SLICES} files (skipped: none)\n\nnumber  hash")
     (tmp_path / "empty").mkdir()
-    result = listed("--list", str(tmp_path / "empty"))
+    result = run_here("pipeline.stages.load", "--list", tmp_path / "empty")
     assert (result.returncode, result.stdout) == (1, "")
     assert (
         result.stderr == "error: no CT, MR or XA image among 0 files (skipped: none); give the folder of the series\n"

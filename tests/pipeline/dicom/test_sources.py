@@ -4,7 +4,6 @@
 import json
 import struct
 import subprocess
-import sys
 import tempfile
 import zipfile
 from pathlib import Path
@@ -17,7 +16,7 @@ from pydicom.fileset import FileSet
 
 from solver.runtime.checksums import checksum
 from solver.runtime.errors import StageError
-from solver.runtime.sources import ROOT
+from tests.support.command_lines import run_here
 from tests.support.dicom_files import SLICES, edit, files, noise, oblique, put, read, write
 from tests.support.dicom_writer import enhanced, save
 
@@ -228,8 +227,7 @@ def test_a_slice_that_the_dicomdir_does_not_name_is_reported(series, tmp_path):
 def load(tmp_path: Path, *sources: Path) -> subprocess.CompletedProcess:
     roles = {name: str(tmp_path / name) for name in ("volume.nrrd", "series.json", "provenance.json")}
     options = [part for name, path in roles.items() for part in (f"--{name.split('.')[0]}", path)]
-    command = [sys.executable, "-m", "pipeline.stages.load", "--source", *map(str, sources), *options]
-    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    return run_here("pipeline.stages.load", "--source", *sources, *options)
 
 
 def test_the_command_line_takes_a_list_and_keeps_a_checksum_of_all(series, tmp_path):

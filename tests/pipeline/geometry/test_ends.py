@@ -4,7 +4,6 @@
 import json
 import logging
 import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -20,7 +19,7 @@ from pipeline.geometry.surface.isosurface import smooth_field, zero_surface
 from pipeline.stages.plausibility import of_shape
 from pipeline.stages.surface import extract_surface
 from solver.runtime.errors import StageError
-from solver.runtime.sources import ROOT
+from tests.support.command_lines import run_here
 from tests.support.tubes import FORK, fork, grid_around, line, near_curve, tube, voxel_places
 
 LOG = logging.getLogger("test")
@@ -242,7 +241,7 @@ def test_a_refusal_shows_what_was_found(lumen, cut, message, tmp_path, monkeypat
 
 
 def run(folder: Path, **settings) -> subprocess.CompletedProcess:
-    command = [sys.executable, "-m", "pipeline.stages.surface", "--settings", json.dumps(settings)]
+    options = ["--settings", json.dumps(settings)]
     for role, name in (
         ("occupancy", "lumen.nrrd"),
         ("surface", "surface.vtp"),
@@ -250,8 +249,8 @@ def run(folder: Path, **settings) -> subprocess.CompletedProcess:
         ("provenance", "p.json"),
         ("log", "logs/surface.log"),
     ):
-        command += [f"--{role}", str(folder / name)]
-    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+        options += [f"--{role}", str(folder / name)]
+    return run_here("pipeline.stages.surface", *options)
 
 
 def test_the_picture_lies_beside_the_log_until_the_stage_runs_again(tmp_path):

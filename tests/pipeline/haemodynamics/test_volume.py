@@ -2,8 +2,6 @@
 """The lattice's statistics and the wall over time: values against formulas, and files that VTK reads back."""
 
 import json
-import subprocess
-import sys
 
 import numpy as np
 import pytest
@@ -14,8 +12,8 @@ from pipeline.files.mesh import write_openings
 from pipeline.haemodynamics.volume import Volume
 from solver.domain import nodes as node_files
 from solver.run.flow_file import FlowStatistics, FlowWriter, read_flow, steady_statistics
-from solver.runtime.sources import ROOT
 from tests.support.analytic_pipe import Pipe
+from tests.support.command_lines import run_here
 from tests.support.postprocess_files import INPUTS, OUTPUTS
 
 FACTORS = (0.5, 1.5, 1.0, 0.2)
@@ -60,10 +58,8 @@ def case(tmp_path_factory):
     }
     (folder / "solve.json").write_text(json.dumps(summary))
     files = INPUTS | OUTPUTS | {"provenance": "postprocess.provenance.json"}
-    command = [sys.executable, "-m", "pipeline.stages.postprocess"]
-    for role, name in files.items():
-        command += [f"--{role}", str(folder / name)]
-    answer = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    options = [part for role, name in files.items() for part in (f"--{role}", folder / name)]
+    answer = run_here("pipeline.stages.postprocess", *options)
     assert answer.returncode == 0, answer.stderr
     return folder, pipe, nodes
 

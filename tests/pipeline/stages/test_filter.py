@@ -154,7 +154,13 @@ def test_beyond_the_middle_of_the_outer_slices_their_values_hold(thickness_mm, a
 )
 @settings(max_examples=25, deadline=None, derandomize=True)
 def test_a_slab_keeps_its_volume(slices, thickness_mm, pixel_mm, radius_mm, angles, tilt):
-    """A tube that leaves through both ends of a stack: 1 %, or what rounding to whole voxels takes of so few slices."""
+    """A tube that leaves through both ends of a stack, to what whole voxels let a volume be known.
+
+    Along the stack that is half a voxel. Across it, the pixel centres in a disc of R pixels scatter about its area with
+    a standard deviation of 0.676 sqrt(R) (Kendall, Quarterly Journal of Mathematics, 1948), four of which one disc in a
+    thousand passes. The middle lies askew between pixels: in the midst of four, where their centres come in rings
+    of eight, they scatter more than twice as much. In an upright tube all slices have the same disc.
+    """
     shape = (slices, 56, 56)
     empty = Volume(
         np.zeros(shape, np.float32), (pixel_mm, pixel_mm, thickness_mm), (9.0, -80.0, 300.0), oblique(angles)
@@ -162,7 +168,8 @@ def test_a_slab_keeps_its_volume(slices, thickness_mm, pixel_mm, radius_mm, angl
     z, y, x = ((np.arange(n) - (n - 1) / 2) * s for n, s in zip(shape, empty.spacing_mm[::-1], strict=True))
     z, y, x = z[:, None, None], y[:, None], x
     bend = 4.0 / max(np.abs(z).max(), 1.0)  # the tube stays in the image
-    away_mm = np.hypot(x - bend * tilt[0] * z, y - bend * tilt[1] * z)
+    askew = 0.31 * pixel_mm, 0.17 * pixel_mm
+    away_mm = np.hypot(x - askew[0] - bend * tilt[0] * z, y - askew[1] - bend * tilt[1] * z)
     slope = np.hypot(1, bend * np.hypot(*tilt))
     part = np.clip(0.5 + (radius_mm - away_mm) / pixel_mm / slope, 0, 1)
     volume = empty.with_voxels((40 + 300 * part).astype(np.float32))
@@ -170,7 +177,9 @@ def test_a_slab_keeps_its_volume(slices, thickness_mm, pixel_mm, radius_mm, angl
     found = np.count_nonzero(filtered.voxels >= 190) * pixel_mm**3
     truth = np.pi * radius_mm**2 * slices * thickness_mm
     rounding = pixel_mm / 2 / (slices * thickness_mm)
-    assert found == pytest.approx(truth, rel=0.01 + rounding)
+    pixels = radius_mm / pixel_mm
+    scatter = 4 * 0.676 * np.sqrt(pixels) / (np.pi * pixels**2)
+    assert found == pytest.approx(truth, rel=scatter + rounding)
 
 
 def test_resampling_makes_no_new_extremes():

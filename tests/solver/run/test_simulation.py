@@ -31,6 +31,7 @@ from solver.run.settings import (
 from solver.run.solve import solve
 from solver.runtime.errors import StageError
 from solver.runtime.sources import ROOT
+from tests.support.command_lines import run_here
 from tests.support.geometries import numbers, observe, pipe, random_cavern
 from tests.support.naive import Naive
 
@@ -281,15 +282,16 @@ def test_command_line_writes_all_outputs_or_none(tmp_path):
     values = json.dumps(wanted, default=vars)
     files = {"flow": "flow.vtkhdf", "monitor": "monitor.csv", "summary": "solve.json", "provenance": "p.json"}
     outputs = {role: tmp_path / name for role, name in files.items()}
-    command = [sys.executable, "-m", "solver", "--nodes", str(tmp_path / "nodes.h5"), "--settings"]
+    given = ["--nodes", str(tmp_path / "nodes.h5"), "--settings"]
     options = [part for role, path in outputs.items() for part in (f"--{role}", str(path))]
-    subprocess.run([*command, values, *options], check=True, cwd=ROOT, env=os.environ, capture_output=True)
+    command = [sys.executable, "-m", "solver", *given, values, *options]
+    subprocess.run(command, check=True, cwd=ROOT, env=os.environ, capture_output=True)
     assert all(path.is_file() for path in outputs.values())
     assert json.loads(outputs["provenance"].read_text())["device"] == "CPU"
     for path in outputs.values():
         path.unlink()
     bad = values.replace('"precision": "fp32"', '"precision": "fp8"')
-    answer = subprocess.run([*command, bad, *options], check=False, cwd=ROOT, env=os.environ, capture_output=True)
+    answer = run_here("solver", *given, bad, *options)
     assert answer.returncode == 1
-    assert b"precision 'fp8': unknown; known are fp32, fp64" in answer.stderr
+    assert "precision 'fp8': unknown; known are fp32, fp64" in answer.stderr
     assert not any(path.exists() for path in outputs.values())
