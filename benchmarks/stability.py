@@ -75,7 +75,8 @@ def work(folder: Path, job: Job, overrides: dict[str, Any]) -> dict[str, Any]:
         for name, inlet in settings.inlets.items()
     }
     settings = replace(settings, inlets=inlets, **overrides)
-    settings = replace(settings, max_steps=job["times"] * settings.max_steps)  # up to the same time
+    if settings.max_steps is not None:
+        settings = replace(settings, max_steps=job["times"] * settings.max_steps)  # up to the same time
     with tempfile.TemporaryDirectory() as temporary:
         found = record_of(nodes, settings, Path(temporary))
     return {key: job[key] for key in ("name", "vessel", "flow", "grid_reynolds")} | {"overrides": overrides} | found
