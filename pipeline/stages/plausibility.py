@@ -232,7 +232,7 @@ def _opening_it(end: Mapping[str, Any]) -> str:
 
 
 def of_lumen(segmentation: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """The check of a lumen that may have left the vessel; none where it did not come from an image.
+    """Checks of a lumen that may hold more than the vessel; none where it did not come from an image.
 
     Parameters
     ----------
@@ -247,7 +247,11 @@ def of_lumen(segmentation: Mapping[str, Any]) -> list[dict[str, Any]]:
         " (segment.cut_planes, segment.least_radius_mm) or narrow the region (filter); if all of it is vessel, give a"
         " seed behind that place"
     )
-    return [trust.check("places where the mask may have left the vessel", "", float(len(doubts)), words)]
+    other = segmentation.get("other_brightness") or {"share": 0.0, "words": ""}
+    return [
+        trust.check("places where the mask may have left the vessel", "", float(len(doubts)), words),
+        trust.check("part of the mask of another brightness", "%", other["share"], other["words"]),
+    ]
 
 
 def plausibility(
