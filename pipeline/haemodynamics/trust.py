@@ -96,6 +96,7 @@ SHAPE = (
     "width of a closed end over that of the widest opening",
     "wall that the image's border cuts",
     "places where the mask may have left the vessel",
+    "part of the mask of another brightness",
     PLAUSIBLE["narrowest_speed"].words,
 )
 """What all figures rest on."""
