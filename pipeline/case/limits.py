@@ -31,6 +31,7 @@ class Found:
     given : what the user gave that it follows from.
     where : which opening or place it is of, in words that follow the value; empty where there is one alone.
     remedy : what helps where no slip of units explains it; empty: to check what was given.
+    first : a mistake elsewhere that explains the value, too, told before the remedy.
     """
 
     quantity: Quantity
@@ -38,6 +39,7 @@ class Found:
     given: Given
     where: str = ""
     remedy: str = ""
+    first: str = ""
 
     @property
     def words(self) -> str:
@@ -149,7 +151,7 @@ def _check(found: Found, vessel: Vessel | None) -> dict[str, Any]:
 
 
 def _remedy(found: Found, usual: Bounds) -> str:
-    return slip_of(found.value, usual, found.given) or found.remedy or f"check {found.given.key}."
+    return found.first + (slip_of(found.value, usual, found.given) or found.remedy or f"check {found.given.key}.")
 
 
 def _of(vessel: Vessel | None) -> str:

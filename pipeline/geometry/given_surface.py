@@ -6,6 +6,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
+from scipy import ndimage
 
 from pipeline.files.mesh import Mesh, words_mm
 from pipeline.files.surface_file import SurfaceFile
@@ -113,13 +114,19 @@ def require_simple(mesh: Mesh, unit: str, scene: Scene) -> float:
     if not RADIUS_MM[0] <= radius <= RADIUS_MM[1]:
         size = float(np.linalg.norm(np.ptp(mesh.points_mm, axis=0)))
         raise StageError(_wrong_unit(f"the mean radius would be {radius:.3g} mm", size / MM[unit], unit))
-    times = winding(mesh, choose_frame(mesh, max(2 * radius / FIRST_ACROSS, finest_mm(mesh))))
+    frame = choose_frame(mesh, max(2 * radius / FIRST_ACROSS, finest_mm(mesh)))
+    times = winding(mesh, frame)
     wrong = (times < 0) | (times > 1)
     share = float(np.count_nonzero(wrong)) / max(int(np.count_nonzero(times)), 1)
     if share > MAX_OVERLAP:
+        depth = ndimage.distance_transform_edt(np.pad(wrong, 1))[1:-1, 1:-1, 1:-1]
+        deepest = np.array(np.unravel_index(int(depth.argmax()), depth.shape))[::-1]
+        spot = np.asarray(frame.origin_mm) + frame.spacing_mm * deepest
+        scene.marks.append(Mark("fault", spot, "the surface overlaps itself"))
         raise StageError(
             f"input.surface: it overlaps itself or is inside out in {share:.2%} of its volume (limit"
-            f" {MAX_OVERLAP:.2%}); join the parts into one surface (boolean union), or {ADVICE}"
+            f" {MAX_OVERLAP:.2%}), most around {words_mm(spot)}; join the parts into one surface"
+            f" (boolean union), or {ADVICE}"
         )
     pairs = self_intersections(mesh.points_mm, mesh.triangles)
     if len(pairs):

@@ -56,6 +56,9 @@ LIMITS: Mapping[str, Limit] = {
     "places where the mask may have left the vessel": Limit(
         0, 100, "docs/validation/segmentation.md, leaks inside the image: a person has to look, whatever their number"
     ),
+    "part of the mask of another brightness": Limit(
+        0, 1, "docs/validation/segmentation.md, two brightnesses in one mask: a person has to look, whatever its size"
+    ),
     "flow balance": Limit(0.01, 0.05, _BALANCE),
     "flow balance of the velocity field": Limit(0.01, 0.05, _BALANCE),
     "inflow against imposed": Limit(0.01, 0.05, _BALANCE),
@@ -93,6 +96,7 @@ SHAPE = (
     "width of a closed end over that of the widest opening",
     "wall that the image's border cuts",
     "places where the mask may have left the vessel",
+    "part of the mask of another brightness",
     PLAUSIBLE["narrowest_speed"].words,
 )
 """What all figures rest on."""

@@ -9,11 +9,12 @@ from numpy.typing import NDArray
 
 from pipeline.files.volume import Volume
 from pipeline.segmentation.barrier import faults
-from pipeline.segmentation.blur import unbiased_lower, wall_slope
+from pipeline.segmentation.blur import blur, unbiased_lower, wall_slope
 from pipeline.segmentation.leak import Row, plain_growing, sensitivity
 from pipeline.segmentation.left_vessel import Doubt
 from pipeline.segmentation.levels import Levels
 from pipeline.segmentation.methods import find_lumen
+from pipeline.segmentation.other_brightness import other_brightness, record_of_other
 from pipeline.segmentation.problem import Lumen, Problem
 from pipeline.segmentation.region_growing import Mask
 from pipeline.segmentation.seeds import Seed
@@ -96,6 +97,8 @@ def record_of(
     radius_per_percent = sensitivity(table, "mean_radius", intensity)
     slope = wall_slope(filtered.voxels, spacing_mm, mask, intensity)
     unbiased = unbiased_lower(intensity, slope, 100 * growth_per_percent / intensity.contrast, spacing_mm)
+    blurred = blur(intensity, slope, spacing_mm) / spacing_mm
+    other = record_of_other(other_brightness(filtered.voxels, mask, problem.places, intensity, blurred), problem)
     return {
         "seeds": [_seed_record(seed, filtered, loaded) for seed in problem.seeds],
         "background": [_seed_record(seed, filtered, loaded) for seed in problem.background],
@@ -113,9 +116,11 @@ def record_of(
         "wall_slope_per_mm": round(slope, 4),
         "lower_without_blur_bias": round(unbiased, 4),
         "thin_fraction_of_centre_line": round(float(np.mean(2 * radii < THIN_VOXELS)), 4),
+        "other_brightness": other,
         "warnings": [
             *found.warnings,
             *_brighter(problem, intensity),
+            *([other["words"]] if other else []),
             *_thin(radii, filtered),
             *_off_the_edge(found, unbiased, intensity, growth_per_percent),
             *faults(settings.cut_planes, filtered, mask),

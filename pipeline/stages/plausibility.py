@@ -92,7 +92,8 @@ def _of_inlet(opening: Opening, name: str, entry: InletSettings, settings: Plaus
     flow = Given(f"{key}.{scaled_by}", inflow.mean_ml_s, "mL/s", FLOW_SLIPS, settable=given)
     size = Given(RADIUS_KEYS[settings.entry], opening.radius_mm, "mm", LENGTH_SLIPS)
     radius_m = 1e-3 * opening.radius_mm
-    speed = Found("flow_per_area", inflow.mean_ml_s / opening.area_mm2, flow, where)
+    mean_m_s = inflow.mean_ml_s / opening.area_mm2
+    speed = Found("flow_per_area", mean_m_s, flow, where, first=_size_first(mean_m_s, opening.radius_mm, settings))
     # a flow whose speed is usual is no slip, whatever the Reynolds number: that is of the blood then
     usual = not speed.outside(LIMITS["flow_per_area"].of(settings.vessel).usual)
     found = [
@@ -109,6 +110,22 @@ def _of_inlet(opening: Opening, name: str, entry: InletSettings, settings: Plaus
         beat = Given(f"{key}.waveform, column time_s", inflow.period_s, "s", TIME_SLIPS, power=-0.5)
         found.append(Found("womersley", radius_m * sqrt(2 * pi / (inflow.period_s * kinematic)), beat, where))
     return found
+
+
+def _size_first(mean_m_s: float, radius_mm: float, settings: PlausibilityInput) -> str:
+    """A question after the size of the vessel, where a slip by a factor of 10 explains the speed, too."""
+    speeds, radii = (LIMITS[quantity].of(settings.vessel) for quantity in ("flow_per_area", "inlet_radius"))
+    if speeds.usual[0] <= mean_m_s <= speeds.usual[1]:
+        return ""
+    for factor, words in ((10.0, "large (cm in place of mm)"), (0.1, "small (mm in place of cm)")):
+        speed, radius = mean_m_s / factor**2, factor * radius_mm
+        if speeds.usual[0] <= speed <= speeds.usual[1] and radii.usual[0] <= radius <= radii.usual[1]:
+            return (
+                f"is the vessel's size right? {RADIUS_KEYS[settings.entry]}: 10 times as {words}, the radius of the"
+                f" opening would be {radius:.3g} mm, not {radius_mm:.3g} mm, and the speed {speed:.3g} m/s; correct"
+                " that first. If the size is right: "
+            )
+    return ""
 
 
 def of_branches(
@@ -232,7 +249,7 @@ def _opening_it(end: Mapping[str, Any]) -> str:
 
 
 def of_lumen(segmentation: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """The check of a lumen that may have left the vessel; none where it did not come from an image.
+    """Checks of a lumen that may hold more than the vessel; none where it did not come from an image.
 
     Parameters
     ----------
@@ -247,7 +264,11 @@ def of_lumen(segmentation: Mapping[str, Any]) -> list[dict[str, Any]]:
         " (segment.cut_planes, segment.least_radius_mm) or narrow the region (filter); if all of it is vessel, give a"
         " seed behind that place"
     )
-    return [trust.check("places where the mask may have left the vessel", "", float(len(doubts)), words)]
+    other = segmentation.get("other_brightness") or {"share": 0.0, "words": ""}
+    return [
+        trust.check("places where the mask may have left the vessel", "", float(len(doubts)), words),
+        trust.check("part of the mask of another brightness", "%", other["share"], other["words"]),
+    ]
 
 
 def plausibility(

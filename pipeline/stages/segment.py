@@ -24,6 +24,7 @@ from pipeline.segmentation.left_vessel import LeftVesselError, left_vessel, reme
 from pipeline.segmentation.levels import Levels, dark_limit, levels
 from pipeline.segmentation.lumen_record import against_plain_growing, may_have_left, record_of
 from pipeline.segmentation.methods import find_lumen
+from pipeline.segmentation.other_brightness import blooming
 from pipeline.segmentation.page import render
 from pipeline.segmentation.picture import draw, draw_departure
 from pipeline.segmentation.problem import Problem
@@ -169,6 +170,8 @@ def _pose(
         summary["lower_found_as"] = found.how
         log.info("segment.lower: none is given; %.4g, %s", found.lower, found.how)
         problem = replace(problem, lower=found.lower)
+    if (bright := blooming(problem)) is not None:
+        problem = replace(problem, barrier=bright if cut is None else cut | bright)
     return problem, summary
 
 

@@ -60,7 +60,7 @@ from pipeline.geometry.surface.isosurface import (
 from pipeline.geometry.surface.quality import triangle_quality
 from pipeline.geometry.surface.remesh import Shape, remesh_vessel
 from pipeline.geometry.surface.smooth_mesh import smooth_mesh
-from pipeline.geometry.surface.thin import ThinPlaceError
+from pipeline.geometry.surface.thin import THIN_REMEDY, ThinPlaceError
 from pipeline.geometry.surface.volumes import MOST_LOST, loss_in_words, share_lost
 from solver.runtime.command_line import run_stage
 from solver.runtime.errors import StageError
@@ -138,10 +138,7 @@ def _extract_thin(lumen: Volume, settings: SurfaceSettings, log: logging.Logger,
     try:
         return _extract(lumen, settings, log, scene, broken)
     except ThinPlaceError as error:
-        raise StageError(
-            f"{error.found}, also with less smoothing of thin places; resample finer with filter.spacing_mm, or cut the"
-            " thin part off with segment.cut_planes"
-        ) from None
+        raise StageError(f"{error.found}, also with less smoothing of thin places; {THIN_REMEDY}") from None
 
 
 def _extract(

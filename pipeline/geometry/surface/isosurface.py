@@ -150,7 +150,7 @@ def _keep_one_piece(field: NDArray[np.float32], sigma_mm: float, log: logging.Lo
     sought = f"surface.smoothing_mm = {sigma_mm:g} mm"
     if (share := np.count_nonzero(specks) / sizes.sum()) > MAX_LOST:
         raise ThinPlaceError(
-            f"{sought}: a thin place of the vessel breaks, and {100 * share:.1f} % of its volume, would be lost"
+            f"{sought}: a thin place of the vessel breaks, and {100 * share:.1f} % of its volume would be lost"
         )
     if (share := np.count_nonzero(cavities) / sizes.sum()) > MAX_LOST:
         raise StageError(

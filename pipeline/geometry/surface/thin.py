@@ -27,6 +27,13 @@ FARAWAY = 1e-4
 """Weight of a flat wall, which counts where there is no other near."""
 
 
+THIN_REMEDY = (
+    "resample finer with filter.spacing_mm, or cut the thin part off with segment.cut_planes; where the mask is given"
+    " (input.mask), widen or cut that place in the program that made it"
+)
+"""What helps where a place is too thin for the smoothing."""
+
+
 class ThinPlaceError(StageError):
     """Smoothing loses thin places of a vessel; with less of it there they may stay.
 
@@ -36,10 +43,7 @@ class ThinPlaceError(StageError):
     """
 
     def __init__(self, found: str) -> None:
-        super().__init__(
-            f"{found}; leave surface.smoothing_mm out, and thin places are smoothed less, resample finer with"
-            " filter.spacing_mm, or cut the thin part off with segment.cut_planes"
-        )
+        super().__init__(f"{found}; leave surface.smoothing_mm out, and thin places are smoothed less, {THIN_REMEDY}")
         self.found = found
 
 

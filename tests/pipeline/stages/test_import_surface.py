@@ -441,7 +441,7 @@ def faulty(kind: str) -> Mesh:
         ("two pieces", "2 pieces that share no edge, of .* mm2.*Join"),
         ("inner wall", "edges are shared by more than two triangles, for instance at"),
         ("one side", "one side only"),
-        ("overlap", "overlaps itself or is inside out in .*%"),
+        ("overlap", r"overlaps itself or is inside out in .*%.*, most around \(.*\) mm; join"),
         ("one rim", "1 open ends, at least 2"),
         ("bent rim", "leaves its plane by 0.* mm .limit 0.31 mm.; cut that end flat"),
         ("ball", "0 open ends found|1 open ends found"),

@@ -126,6 +126,18 @@ def test_a_slip_of_the_flow_is_named_by_its_key(flow_ml_s, said):
     assert said in lines[0]
 
 
+def test_a_vessel_of_a_tenth_of_its_size_is_asked_after_before_its_flow():
+    """Whoever took the flow that explains the speed would run a vessel in cm as one in mm."""
+    with pytest.raises(StageError) as error:
+        plausibility((inlet(0.3),), judged(inlets={"*": {"flow_ml_s": 6}}))
+    said = str(error.value)
+    assert "input.surface_unit: 10 times as large (cm in place of mm), the radius of the opening would be 3 mm" in said
+    assert said.index("input.surface_unit") < said.index("did you mean")
+    with pytest.raises(StageError) as error:
+        plausibility((inlet(3.0),), judged(inlets={"*": {"flow_ml_s": 6000}}))
+    assert "size" not in str(error.value)
+
+
 def test_a_beat_in_milliseconds_is_named(tmp_path):
     wave = tmp_path / "wave.csv"
     wave.write_text("time_s,flow_ml_s\n0,1\n400,3\n900,1\n")

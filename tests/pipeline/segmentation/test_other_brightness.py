@@ -1,0 +1,81 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Two brightnesses in one mask: a vein, calcium and none, on straight tubes in 45 HU with noise of 15 HU."""
+
+import re
+
+import numpy as np
+import pytest
+import yaml
+from scipy import ndimage
+
+from pipeline.case.settings.images import SegmentSettings
+from pipeline.files.volume import Volume
+from pipeline.stages.plausibility import of_lumen
+from pipeline.stages.segment import segment
+
+TISSUE, BLOOD, RADIUS, VEIN_Y = 45.0, 380.0, 6.0, 11.0
+SHAPE = (40, 40, 36)
+NAME = "part of the mask of another brightness"
+
+
+def image(beside: float | None = None, plaque: float | None = None, fade: float = 0.0):
+    """A tube along z, with a vein beside it, a plaque in its wall or contrast that fades; and the tube's mask."""
+    z, y, x = np.indices(SHAPE)
+    tube = np.hypot(x - 18, y - 14) < RADIUS
+    voxels = np.where(tube, BLOOD - fade * (BLOOD - TISSUE) * z / SHAPE[0], TISSUE)
+    if beside is not None:
+        voxels[(np.hypot(x - 18, y - 14 - VEIN_Y) < RADIUS) & ~tube] = beside
+    if plaque is not None:
+        bright = (np.hypot(np.hypot(x - 18, y - 14 - RADIUS), z - 20) < 5.0) & ~tube
+        voxels[bright] = plaque
+    blurred = ndimage.gaussian_filter(voxels.astype(np.float32), 1.0)
+    noise = np.random.default_rng(3).normal(0, 15, SHAPE)
+    return Volume((blurred + noise).astype(np.float32), (0.5,) * 3, (0.0, 0.0, 0.0), np.eye(3)), tube
+
+
+def found(volume: Volume, **keys):
+    seeds = keys.pop("seeds_voxel", ((18, 14, 5),))
+    return segment(volume, SegmentSettings(seeds_voxel=seeds, **({"lower": 190.0} | keys)), volume)
+
+
+def check(record):
+    return next(each for each in of_lumen(record) if each["name"] == NAME)
+
+
+@pytest.mark.parametrize("fade", [0.0, 0.5], ids=["even", "fading"])
+def test_a_vessel_of_one_brightness_passes(fade):
+    record = found(image(fade=fade)[0]).record
+    assert record["other_brightness"] is None
+    assert check(record)["passed"]
+
+
+def test_a_darker_vein_that_touches_fails_and_is_parted_as_advised():
+    volume, tube = image(beside=240.0)
+    record = found(volume).record
+    assert not check(record)["passed"]
+    words = record["other_brightness"]["words"]
+    assert words in record["warnings"]
+    keys = yaml.safe_load(re.search(r"set segment: (\{.*?\});", words)[1])
+    x, y, _ = keys["background_mm"][0]
+    assert np.hypot(x / 0.5 - 18, y / 0.5 - 14 - VEIN_Y) < RADIUS
+    parted = found(volume, **keys)
+    assert parted.record["other_brightness"] is None
+    assert parted.lumen.voxels.sum() == pytest.approx(tube.sum(), rel=0.1)  # the whole is 1.9 times the tube
+
+
+def test_a_seed_in_each_says_that_both_are_vessel():
+    volume, _ = image(beside=240.0)
+    record = found(volume, seeds_voxel=((18, 14, 5), (18, 26, 5))).record
+    assert record["other_brightness"] is None
+
+
+def test_calcium_at_the_wall_fails_and_is_left_out_with_its_rim_as_advised():
+    volume, tube = image(plaque=1000.0)
+    whole = found(volume)
+    assert not check(whole.record)["passed"]
+    upper = float(re.search(r"segment\.upper: ([\d.]+)", whole.record["other_brightness"]["words"])[1])
+    assert BLOOD < upper < 1000
+    without = found(volume, upper=upper)
+    assert without.record["other_brightness"] is None
+    assert whole.lumen.voxels.sum() > 1.06 * tube.sum()
+    assert without.lumen.voxels.sum() == pytest.approx(tube.sum(), rel=0.04)
