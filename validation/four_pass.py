@@ -123,7 +123,7 @@ def wall_nodes(nodes: Nodes, moving: Mapping[str, Vector] | None = None) -> Wall
 
 def no_links(links: WallLinks) -> WallLinks:
     """Wall links of a lattice that has none."""
-    arrays: dict[str, Any] = {name: array[:0] for name, array in vars(links).items() if name != "mass_correction_nodes"}
+    arrays: dict[str, Any] = {name: array[:0] for name, array in vars(links).items() if isinstance(array, np.ndarray)}
     return replace(links, **arrays, mass_correction_nodes=0)
 
 

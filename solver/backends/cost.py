@@ -68,8 +68,8 @@ class Size:
         `varying`, it and a number more. Addresses: q - 1 for each run of them, of which there are as many as a part of
         the wall links. A wall link: three addresses and coefficients, its part of the nodes' list. A link through an
         opening: address, opening, normal, velocity, weight and flux at most, its part of the lists of nodes. With 27
-        populations, two nodes along each axis and ends of differences there, how often these count, squares, fluxes
-        and momentum.
+        populations, two nodes along each axis and ends of differences there, how often these count, velocity,
+        fluxes and momentum; of a wall link, three nodes, their shares, and what the wall's velocity adds.
 
         Parameters
         ----------
@@ -85,7 +85,7 @@ class Size:
         if varying:
             node += (stride + self.fluid_nodes * fields) * real
         if self.q == 27 and precision != "fp16":
-            node += self.fluid_nodes * (12 * 4 + 3 + 9 * real)
+            node += self.fluid_nodes * (12 * 4 + 3 + 9 * real) + self.wall_links * (3 * 4 + 4 * real)
         return ceil(node + self.wall_links * (3 * index + 3 * real + 1) + self.opening_links * (index + 8 * real + 10))
 
     def fitting_mm(self, spacing_mm: float, need_bytes: Callable[["Size"], float], limit_bytes: float) -> float:

@@ -95,7 +95,7 @@ class LatticeDriver(ABC):
     device, layout, on_host : what it runs on, and how.
     lattice : what it runs.
     populations : (lattice.slots,) where it runs; between pairs of steps slot (i, n) holds g_i arriving at node n.
-    velocity, fluxes : (3, count + ghosts) where it runs, that the force of :mod:`solver.kernels.isotropy` and the
+    node_velocity, fluxes : (3, count + ghosts) where it runs, that the force of :mod:`solver.kernels.isotropy` and the
         velocity of walls, :mod:`solver.boundary.parabolic_walls`, follow from.
     since : pairs of steps since these were found, where they act.
     means : running means of the fields by their number.
@@ -106,7 +106,7 @@ class LatticeDriver(ABC):
     on_host: bool
     lattice: Lattice
     populations: Any
-    velocity: Any
+    node_velocity: Any
     fluxes: Any
     since: int
     means: dict[int, Mean]
@@ -309,7 +309,7 @@ class LatticeDriver(ABC):
 
     @abstractmethod
     def write_velocity(self) -> None:
-        """Write the velocity of the nodes into `velocity`."""
+        """Write the velocity of the nodes into `node_velocity`."""
 
     @abstractmethod
     def write_slip(self) -> None:

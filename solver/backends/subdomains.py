@@ -98,7 +98,7 @@ class SubdomainsDriver:
         if self._since == PAIRS:
             for driver in self.drivers:
                 driver.write_velocity()
-            self._fill_ghosts("velocity")
+            self._fill_ghosts("node_velocity")
             for driver in forced:
                 driver.write_fluxes()
             self._fill_ghosts("fluxes")

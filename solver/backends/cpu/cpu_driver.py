@@ -70,7 +70,7 @@ class CpuDriver(LatticeDriver):
         self._inlet_flux = np.zeros(len(lattice.inlets.slot), dtype=lattice.real)
         self._outlet_flux = np.zeros(len(lattice.outlets.slot), dtype=lattice.real)
         self._state = lattice.outlet_feedback.start.copy()
-        self.velocity, self.fluxes = np.zeros((2, 3, lattice.corrected_rows), lattice.real)
+        self.node_velocity, self.fluxes = np.zeros((2, 3, lattice.corrected_rows), lattice.real)
         self._momentum = np.zeros((3, lattice.stencils.count), lattice.real)
         self._velocity_pass, self._flux_pass, self._momentum_pass, self._add_pass = make_isotropy_pass(
             storage, real, lattice.equilibrium, lattice.rheology is not None, lattice.q
@@ -140,18 +140,20 @@ class CpuDriver(LatticeDriver):
         )
 
     def write_velocity(self) -> None:
-        """Write the velocity of the nodes into `velocity`."""
-        self._velocity_pass(*self._stored, self.lattice.count, self.velocity)
+        """Write the velocity of the nodes into `node_velocity`."""
+        self._velocity_pass(*self._stored, self.lattice.count, self.node_velocity)
 
     def write_slip(self) -> None:
         """Keep what the velocity of walls adds, which follows from it."""
         parabolic = self.lattice.parabolic
-        self._slip_pass(self.velocity, parabolic.rows, parabolic.share, self._slip)
+        self._slip_pass(self.node_velocity, parabolic.rows, parabolic.share, self._slip)
 
     def write_fluxes(self) -> None:
         """Write the fluxes that follow from these into `fluxes`."""
         lattice = self.lattice
-        self._flux_pass(self.velocity, lattice.stencils.beside, lattice.count, self._rates, self._omega, self.fluxes)
+        self._flux_pass(
+            self.node_velocity, lattice.stencils.beside, lattice.count, self._rates, self._omega, self.fluxes
+        )
 
     def write_momentum(self) -> None:
         """Keep the momentum that follows from these."""

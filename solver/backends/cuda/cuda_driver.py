@@ -120,7 +120,7 @@ class CudaDriver(LatticeDriver):
     def _prepare_isotropy(self, storage: str) -> None:
         """Put what the force of :mod:`solver.kernels.isotropy` needs on the device."""
         lattice, real, send = self.lattice, self.lattice.real, cuda.to_device
-        self.velocity, self.fluxes = (send(np.zeros((3, lattice.corrected_rows), real)) for _ in range(2))
+        self.node_velocity, self.fluxes = (send(np.zeros((3, lattice.corrected_rows), real)) for _ in range(2))
         stencils = lattice.stencils
         self._beside, self._ends, self._times = send(stencils.beside), send(stencils.ends), send(stencils.times)
         self._momentum = send(np.zeros((3, lattice.stencils.count), real))
@@ -260,18 +260,20 @@ class CudaDriver(LatticeDriver):
         self.since = 0
 
     def write_velocity(self) -> None:
-        """Write the velocity of the nodes into `velocity`."""
+        """Write the velocity of the nodes into `node_velocity`."""
         count = self.lattice.count
-        self._over(count, self._velocity_pass, *self._stored, count, self.velocity)
+        self._over(count, self._velocity_pass, *self._stored, count, self.node_velocity)
 
     def write_slip(self) -> None:
         """Keep what the velocity of walls adds, which follows from it."""
-        self._over(len(self._slip), self._slip_pass, self.velocity, *self._boundaries.parabolic, self._slip)
+        self._over(len(self._slip), self._slip_pass, self.node_velocity, *self._boundaries.parabolic, self._slip)
 
     def write_fluxes(self) -> None:
         """Write the fluxes that follow from these into `fluxes`."""
         count = self.lattice.count
-        self._over(count, self._flux_pass, self.velocity, self._beside, count, self._rates, self._omega, self.fluxes)
+        self._over(
+            count, self._flux_pass, self.node_velocity, self._beside, count, self._rates, self._omega, self.fluxes
+        )
 
     def write_momentum(self) -> None:
         """Keep the momentum that follows from these."""

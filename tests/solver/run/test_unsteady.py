@@ -71,18 +71,24 @@ def test_vortices_that_come_and_go_end_as_an_unsteady_flow_long_before_the_last_
     assert reported["rms"]["kinetic energy"] == pytest.approx(energy.std() / energy.mean(), rel=1e-6)
 
 
-def cut_short(whole: dict[str, Any], left_out: float) -> SolveSettings:
-    """Settings whose steps end before so much of the mean of a whole run was taken."""
-    before = 1 - left_out * whole["fluctuation"]["mean_over_s"] / whole["time_s"]
-    return shedding(max_steps=int(whole["steps"] * before))
+def steps_of(whole: dict[str, Any], throughs: float) -> float:
+    """Steps of so many flow-through times, of those that the mean of a whole run took."""
+    mean = whole["fluctuation"]
+    return whole["steps"] * throughs / mean["flow_throughs"] * mean["mean_over_s"] / whole["time_s"]
+
+
+def cut_short(whole: dict[str, Any], throughs: float) -> SolveSettings:
+    """Settings whose steps end when the mean of a whole run has taken so many flow-through times."""
+    left_out = steps_of(whole, whole["fluctuation"]["flow_throughs"] - throughs)
+    return shedding(max_steps=int(whole["steps"] - left_out))
 
 
 def test_steps_that_end_before_a_mean_is_reported_name_those_that_it_needs(found, tmp_path):
     """Not those in which its residual would fall to the tolerance: it never does."""
     whole = found[0]
-    refused = r"fluctuates, and its mean is reported: raise solve.max_steps to (\d+) \(now"
+    refused = r"(?:fluctuates|drifts), and its mean is reported: raise solve.max_steps to (\d+) \(now"
     with pytest.raises(StageError, match=refused) as error:
-        run(rods(), cut_short(whole, 0.7), tmp_path / "flow", kept(tmp_path, 3600))
+        run(rods(), cut_short(whole, 3), tmp_path / "flow", kept(tmp_path, 3600))
     (advised,) = re.findall(refused, str(error.value))
     assert int(advised) < 2 * whole["steps"]
     summary = run(rods(), shedding(max_steps=int(advised)), tmp_path / "flow", kept(tmp_path, 3600))
@@ -90,9 +96,9 @@ def test_steps_that_end_before_a_mean_is_reported_name_those_that_it_needs(found
 
 
 def test_steps_that_end_while_the_mean_is_taken_leave_it_with_its_error(found, tmp_path):
-    """The mean over half of the time is a result, as far from the other one as is told, and says that it is short."""
+    """The mean over five flow-through times is a result, as far from the other one as is told, and says it is short."""
     whole, folder = found
-    wanted = replace(cut_short(whole, 0.5), unsteady_tolerance=1e-5)
+    wanted = replace(cut_short(whole, 5), unsteady_tolerance=1e-5)
     summary = run(rods(), wanted, tmp_path)
     assert summary["state"] == "unsteady"
     assert 4 <= summary["fluctuation"]["flow_throughs"] <= 6
@@ -108,9 +114,8 @@ def test_steps_that_end_while_the_mean_is_taken_leave_it_with_its_error(found, t
 def test_a_flow_whose_mean_was_never_begun_ends_with_that_of_its_last_tenth(found, tmp_path, monkeypatch):
     """As where it was judged to drift all the time: over four flow-through times and more it is told with its error."""
     whole = found[0]
-    through = whole["steps"] * whole["fluctuation"]["mean_over_s"] / whole["time_s"] / 10
     monkeypatch.setattr(Watch, "update", lambda *_: False)
-    summary = run(rods(), shedding(max_steps=int(45 * through)), tmp_path)
+    summary = run(rods(), shedding(max_steps=int(steps_of(whole, 45))), tmp_path)
     assert summary["state"] == "unsteady"
     assert summary["fluctuation"]["flow_throughs"] == pytest.approx(4.5, rel=0.05)
     assert summary["kinetic_energy_j"] == pytest.approx(whole["kinetic_energy_j"], rel=0.02)
