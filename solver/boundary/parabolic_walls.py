@@ -15,6 +15,10 @@ velocity
 
 along each link that has two fluid nodes behind it, from velocities that are taken every so many pairs of steps
 (:mod:`solver.kernels.isotropy`). It acts as the velocity of a moving wall does (:mod:`solver.boundary.walls`).
+
+The gradient of the pressure that is left out is nu laplace(u) in slow flow, and adds -(Lambda/3) laplace(u), in a pipe
+about -(Lambda/2) ddu. So with this u_w a slip of Lambda/2 is left of Lambda/2 - 1/6: less than without, up to a Lambda
+of `LARGEST_LAMBDA`.
 """
 
 from dataclasses import dataclass
@@ -28,6 +32,9 @@ from solver.boundary.walls import WALLS, WallLinks
 from solver.domain.nodes import Neighbours, Nodes
 from solver.kernels.node_physics import node_function
 from solver.kernels.velocity_sets import velocity_set
+
+LARGEST_LAMBDA = 1 / 6
+"""With which walls meet a parabola."""
 
 
 @dataclass(frozen=True)

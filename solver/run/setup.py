@@ -10,6 +10,7 @@ from solver.backends.cost import Device
 from solver.backends.driver import Driver, LatticeDriver
 from solver.backends.lattice import Lattice, build_lattice
 from solver.backends.subdomains import SubdomainsDriver
+from solver.boundary.parabolic_walls import LARGEST_LAMBDA
 from solver.domain.nodes import Nodes
 from solver.kernels.d3q19 import Q
 from solver.run.convergence import steps_of_mean
@@ -120,9 +121,11 @@ def is_isotropic(settings: SolveSettings, plan: Plan) -> bool:
 def is_parabolic(settings: SolveSettings, plan: Plan) -> bool:
     """Whether walls meet a parabola, see :mod:`solver.boundary.parabolic_walls`.
 
-    The models that hold where others diverge relax their odd moments at once, without a Lambda.
+    The models that hold where others diverge relax their odd moments at once, without a Lambda. In slow flow it is so
+    large that walls are better without.
     """
-    return is_isotropic(settings, plan) and plan.models.collision in WITH_LAMBDA
+    models = plan.models
+    return is_isotropic(settings, plan) and models.collision in WITH_LAMBDA and models.lambda_trt < LARGEST_LAMBDA
 
 
 def foresee(nodes: Nodes, settings: SolveSettings, plan: Plan, device: Device) -> Forecast:
