@@ -97,6 +97,7 @@ def main() -> None:
     parser.add_argument("--every", type=int, default=1, help="run only each of so many, to share the work")
     parser.add_argument("--offset", type=int, default=0, help="the first of them")
     parser.add_argument("--json", type=Path, help="file for the results")
+    parser.add_argument("--commit", help="of what was run, where git cannot tell it")
     options = parser.parse_args()
     found, rng = [], np.random.default_rng(options.seed)
     for number in range(options.count):
