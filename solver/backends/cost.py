@@ -67,9 +67,10 @@ class Size:
         those of the moment and their mean; `STATISTICS` numbers where there is a mean; where the viscosity is
         `varying`, it and a number more. Addresses: q - 1 for each run of them, of which there are as many as a part of
         the wall links. A wall link: three addresses and coefficients, its part of the nodes' list. A link through an
-        opening: address, opening, normal, velocity, weight and flux at most, its part of the lists of nodes. With 27
-        populations, two nodes along each axis and ends of differences there, how often these count, velocity,
-        fluxes and momentum; of a wall link, three nodes, their shares, and what the wall's velocity adds.
+        opening: address, opening, normal, velocity, weight and flux at most, its part of the lists of nodes. For walls
+        that meet a parabola, a node's velocity; of a wall link, three nodes, their shares, and what the wall's velocity
+        adds, twice. With 27 populations, two nodes along each axis and ends of differences there, how often these
+        count, fluxes and momentum.
 
         Parameters
         ----------
@@ -84,8 +85,10 @@ class Size:
         node += (self.q - 1) * index * RUNS_PER_LINK * self.wall_links
         if varying:
             node += (stride + self.fluid_nodes * fields) * real
-        if self.q == 27 and precision != "fp16":
-            node += self.fluid_nodes * (12 * 4 + 3 + 9 * real) + self.wall_links * (3 * 4 + 4 * real)
+        if precision != "fp16":
+            node += self.fluid_nodes * 3 * real + self.wall_links * (3 * 4 + 5 * real)
+            if self.q == 27:
+                node += self.fluid_nodes * (12 * 4 + 3 + 6 * real)
         return ceil(node + self.wall_links * (3 * index + 3 * real + 1) + self.opening_links * (index + 8 * real + 10))
 
     def fitting_mm(self, spacing_mm: float, need_bytes: Callable[["Size"], float], limit_bytes: float) -> float:

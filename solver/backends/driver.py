@@ -14,7 +14,6 @@ from solver.backends.initial_populations import populations
 from solver.backends.lattice import Lattice
 from solver.backends.observation import Found, Observation, ObservationAccumulator
 from solver.boundary.openings import backflow_limbs
-from solver.kernels.isotropy import PAIRS
 from solver.kernels.sums import limbs_by_group
 
 
@@ -121,10 +120,10 @@ class LatticeDriver(ABC):
         self.begin(boundary_values)
         first, last = 0, len(boundary_values) // 2
         while first < last:
-            count = min(last - first, PAIRS - self.since if self.lattice.corrected else last)
+            count = min(last - first, self.lattice.corrected_pairs - self.since if self.lattice.corrected else last)
             self.pairs(first, count)
             first, self.since = first + count, self.since + count
-            if self.lattice.corrected and self.since == PAIRS:
+            if self.lattice.corrected and self.since == self.lattice.corrected_pairs:
                 self.renew_corrections()
         if len(boundary_values) % 2:
             self.step(len(boundary_values) - 1, True)

@@ -9,13 +9,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from solver.boundary.openings import InletLinks, OutletFeedback, OutletLinks, inlet_links, opening_nodes, outlet_links
-from solver.boundary.parabolic_walls import ParabolicWalls
+from solver.boundary.parabolic_walls import WALL_PAIRS, ParabolicWalls
 from solver.boundary.profiles import Profile
 from solver.boundary.walls import Vector, WallLinks, wall_links
 from solver.domain.addresses import link_addresses, row_stride
 from solver.domain.nodes import Nodes
 from solver.domain.stencils import Stencils
 from solver.kernels.d3q19 import Q
+from solver.kernels.isotropy import PAIRS
 from solver.kernels.rheology import Rheology
 
 PRECISIONS: dict[str, Any] = {"fp32": np.float32, "fp64": np.float64, "fp16": np.float32}
@@ -88,9 +89,21 @@ class Lattice:
         return self.isotropic or self.walls.varies
 
     @property
+    def corrected_pairs(self) -> int:
+        """Pairs of steps after which that is found again: without the force, which the flow needs sooner, more seldom,
+        since the velocities are read for the walls alone.
+        """
+        return PAIRS if self.isotropic else WALL_PAIRS
+
+    @property
     def corrected_rows(self) -> int:
         """Rows of the velocities that this is found from: own nodes and ghosts, or none."""
         return self.count + self.ghosts if self.corrected else 0
+
+    @property
+    def flux_rows(self) -> int:
+        """Rows of the fluxes that the force is found from: likewise."""
+        return self.count + self.ghosts if self.isotropic else 0
 
     @property
     def slots(self) -> int:
@@ -209,6 +222,8 @@ def build_lattice(
         q=nodes.q,
         stencils=Stencils.of_nodes(nodes) if isotropic else Stencils.none(),
         parabolic=(
-            ParabolicWalls.of_links(nodes, links, stride, walls, rates, real) if parabolic else ParabolicWalls.none()
+            ParabolicWalls.of_links(nodes, links, stride, walls, collision, rates, real)
+            if parabolic
+            else ParabolicWalls.none()
         ),
     )

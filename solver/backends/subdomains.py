@@ -24,7 +24,6 @@ from solver.backends.fields import Fields, Held, Statistics
 from solver.backends.lattice import Lattice
 from solver.backends.observation import Observation, ObservationAccumulator
 from solver.backends.splitting import split
-from solver.kernels.isotropy import PAIRS
 from solver.kernels.sums import Limbs
 
 
@@ -53,7 +52,8 @@ class SubdomainsDriver:
         self.layout = f"{min(counts)} to {max(counts)} nodes a part, {cut} links between them; {self.drivers[0].layout}"
         self.on_host = self.drivers[0].on_host
         self._count, self._real, self._probes = whole.count, whole.real, whole.probes()
-        self._has_feedback, self._corrected, self._since = len(whole.outlet_feedback.opening) > 0, whole.corrected, 0
+        self._has_feedback = len(whole.outlet_feedback.opening) > 0
+        self._corrected, self._pairs, self._since = whole.corrected, whole.corrected_pairs, 0
         self._send_slots = [
             {peer: driver.place(slots) for peer, slots in subdomain.send_slots.items()}
             for subdomain, driver in zip(self.subdomains, self.drivers, strict=True)
@@ -95,13 +95,14 @@ class SubdomainsDriver:
         for driver in forced:
             driver.add_momentum()
         self._since += 1
-        if self._since == PAIRS:
+        if self._since == self._pairs:
             for driver in self.drivers:
                 driver.write_velocity()
             self._fill_ghosts("node_velocity")
             for driver in forced:
                 driver.write_fluxes()
-            self._fill_ghosts("fluxes")
+            if forced:
+                self._fill_ghosts("fluxes")
             for driver in forced:
                 driver.write_momentum()
             for driver in self.drivers:

@@ -29,6 +29,7 @@ need half as many of them as the others.
 
 from dataclasses import dataclass, replace
 
+from solver.boundary.parabolic_walls import SHARES
 from solver.kernels.collision import COLLISIONS, ON_D3Q27
 from solver.kernels.d3q19 import Q
 from solver.kernels.velocity_sets import D3Q19, D3Q27, VELOCITY_SETS
@@ -44,7 +45,7 @@ CUMULANT_LAMBDA = 1 / 12
 """Lambda of the cumulants of third order."""
 LAYERS, CUMULANT_LAYERS = 8, 4
 """Layers of nodes at outlets in which the viscosity rises."""
-WITH_LAMBDA = ("bgk", "trt", "cumulant")
+WITH_LAMBDA = tuple(SHARES)
 """Collision models that Lambda has a part in."""
 CLIMB_FACTOR = 1.5
 """Of the grid Reynolds number that a rung is for, what the speed of a run may reach on it."""

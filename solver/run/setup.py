@@ -10,7 +10,6 @@ from solver.backends.cost import Device
 from solver.backends.driver import Driver, LatticeDriver
 from solver.backends.lattice import Lattice, build_lattice
 from solver.backends.subdomains import SubdomainsDriver
-from solver.boundary.parabolic_walls import LARGEST_LAMBDA
 from solver.domain.nodes import Nodes
 from solver.kernels.d3q19 import Q
 from solver.run.convergence import steps_of_mean
@@ -121,11 +120,10 @@ def is_isotropic(settings: SolveSettings, plan: Plan) -> bool:
 def is_parabolic(settings: SolveSettings, plan: Plan) -> bool:
     """Whether walls meet a parabola, see :mod:`solver.boundary.parabolic_walls`.
 
-    The models that hold where others diverge relax their odd moments at once, without a Lambda. In slow flow it is so
-    large that walls are better without.
+    Halves do not keep so small a velocity, and walls that move have one of their own. The models that hold where others
+    diverge relax their odd moments at once, without a Lambda.
     """
-    models = plan.models
-    return is_isotropic(settings, plan) and models.collision in WITH_LAMBDA and models.lambda_trt < LARGEST_LAMBDA
+    return settings.precision != "fp16" and not plan.moving and plan.models.collision in WITH_LAMBDA
 
 
 def foresee(nodes: Nodes, settings: SolveSettings, plan: Plan, device: Device) -> Forecast:

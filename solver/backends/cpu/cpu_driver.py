@@ -70,7 +70,8 @@ class CpuDriver(LatticeDriver):
         self._inlet_flux = np.zeros(len(lattice.inlets.slot), dtype=lattice.real)
         self._outlet_flux = np.zeros(len(lattice.outlets.slot), dtype=lattice.real)
         self._state = lattice.outlet_feedback.start.copy()
-        self.node_velocity, self.fluxes = np.zeros((2, 3, lattice.corrected_rows), lattice.real)
+        self.node_velocity = np.zeros((3, lattice.corrected_rows), lattice.real)
+        self.fluxes = np.zeros((3, lattice.flux_rows), lattice.real)
         self._momentum = np.zeros((3, lattice.stencils.count), lattice.real)
         self._velocity_pass, self._flux_pass, self._momentum_pass, self._add_pass = make_isotropy_pass(
             storage, real, lattice.equilibrium, lattice.rheology is not None, lattice.q

@@ -120,7 +120,8 @@ class CudaDriver(LatticeDriver):
     def _prepare_isotropy(self, storage: str) -> None:
         """Put what the force of :mod:`solver.kernels.isotropy` needs on the device."""
         lattice, real, send = self.lattice, self.lattice.real, cuda.to_device
-        self.node_velocity, self.fluxes = (send(np.zeros((3, lattice.corrected_rows), real)) for _ in range(2))
+        self.node_velocity = send(np.zeros((3, lattice.corrected_rows), real))
+        self.fluxes = send(np.zeros((3, lattice.flux_rows), real))
         stencils = lattice.stencils
         self._beside, self._ends, self._times = send(stencils.beside), send(stencils.ends), send(stencils.times)
         self._momentum = send(np.zeros((3, lattice.stencils.count), real))

@@ -41,9 +41,7 @@ def test_memory_is_what_the_drivers_hold():
         for radius, length in ((4.2, 20.0), (8.2, 30.0)):
             nodes, rates = pipe((1, 2, 3), radius, length), relaxation_rates(0.7, 0.1)
             on = nodes.with_corners() if q == 27 else nodes
-            driver = CpuDriver(
-                build_lattice(on, "trt", rates, precision=precision, isotropic=q == 27, parabolic=q == 27)
-            )
+            driver = CpuDriver(build_lattice(on, "trt", rates, precision=precision, isotropic=q == 27, parabolic=True))
             for means in (1, 3):
                 driver.average(means - 1, restart=True)
                 driver.average(means, restart=True)
@@ -64,7 +62,7 @@ from solver.backends.lattice import build_lattice
 
 nodes = pipe((1, 2, 3), 4.2, 20.0)
 for precision in ("fp32", "fp64"):
-    driver = CudaDriver(build_lattice(nodes, "trt", relaxation_rates(0.7, 0.1), precision=precision))
+    driver = CudaDriver(build_lattice(nodes, "trt", relaxation_rates(0.7, 0.1), precision=precision, parabolic=True))
     driver.average(0, True)
     held = driver.memory_bytes() + held_bytes(driver.room())  # for a snapshot
     need = cuda_device(precision).bytes(Size.of_nodes(nodes), precision)
