@@ -1,10 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """Fixtures that several test files share."""
 
+import os
 import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+
+# Before NumPy is imported, which asks for it only then; processes that tests start have it, too. The matrices of tests
+# are small: a second thread of OpenBLAS waits, awake, nearly all the time.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 import numba
 import pytest
