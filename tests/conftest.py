@@ -3,7 +3,6 @@
 
 import os
 import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -16,6 +15,7 @@ import pytest
 
 from tests.support.project_copy import copy_project
 from tests.support.real_cases import RealCases, place
+from tests.support.workflow_runs import run_workflow
 
 LONG = (
     "test_workflow.py",
@@ -74,8 +74,7 @@ def snakemake() -> Snakemake:
     """
 
     def run(project: Path, case: str, *options: str) -> subprocess.CompletedProcess:
-        command = [sys.executable, "-m", "snakemake", "--cores", "2", "--config", f"cases={case}", ONE_STUDY, *options]
-        return subprocess.run(command, cwd=project, capture_output=True, text=True, timeout=600, check=False)
+        return run_workflow(project, "--cores", "2", "--config", f"cases={case}", ONE_STUDY, *options)
 
     return run
 
