@@ -1,16 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
 """Fixtures that several test files share."""
 
+import gc
+import os
 import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
+
+# Before NumPy is imported, which asks for it only then; processes that tests start have it, too. The matrices of tests
+# are small: a second thread of OpenBLAS waits, awake, nearly all the time.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 import numba
 import pytest
 
 from tests.support.project_copy import copy_project
 from tests.support.real_cases import RealCases, place
+from tests.support.workflow_runs import run_workflow
 
 LONG = (
     "test_workflow.py",
@@ -41,6 +47,14 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=place)
 
 
+def pytest_collection_finish() -> None:
+    """Leave what was imported and collected, which stays till the end, out of the search for garbage: it took a
+    fifteenth of the time of the small tests.
+    """
+    gc.collect()
+    gc.freeze()
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup() -> None:
     """One thread for the loops of a test, but where it says otherwise: of a few hundred nodes, which are one thread's
@@ -69,8 +83,7 @@ def snakemake() -> Snakemake:
     """
 
     def run(project: Path, case: str, *options: str) -> subprocess.CompletedProcess:
-        command = [sys.executable, "-m", "snakemake", "--cores", "2", "--config", f"cases={case}", ONE_STUDY, *options]
-        return subprocess.run(command, cwd=project, capture_output=True, text=True, timeout=600, check=False)
+        return run_workflow(project, "--cores", "2", "--config", f"cases={case}", ONE_STUDY, *options)
 
     return run
 

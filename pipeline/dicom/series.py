@@ -5,7 +5,6 @@ Knows no file format and no pixels. A series is named by a short hash of its UID
 its description and its UID lead to the patient.
 """
 
-import hashlib
 from collections import Counter
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -16,6 +15,7 @@ from pipeline.case.settings.images import LoadSettings
 from pipeline.dicom.header import PATIENT_TAGS, SliceHeader
 from pipeline.dicom.parts import KINDS, Part, goes_on, split
 from pipeline.dicom.stack import stack
+from pipeline.dicom.uids import short_hash
 from pipeline.files.regular_grid import Grid
 from solver.runtime.errors import StageError
 
@@ -84,11 +84,6 @@ class Series:
         sizes = [sum(header.rows * header.columns for header in part.headers) for part in self.candidates]
         placed = any(header.position_mm for header in self.headers)
         return -list(KINDS).index(self.parts[0].kind), placed, max(sizes)
-
-
-def short_hash(uid: str) -> str:
-    """The first 8 hexadecimal digits of the SHA-256 of a UID."""
-    return hashlib.sha256(uid.encode()).hexdigest()[:8]
 
 
 def group(headers: list[SliceHeader]) -> list[Series]:

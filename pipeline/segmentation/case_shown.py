@@ -4,7 +4,7 @@
 from pathlib import PurePosixPath, PureWindowsPath
 from typing import Any
 
-from pipeline.dicom.series import short_hash
+from pipeline.dicom.uids import short_hash
 
 PLACEHOLDER = "put the path of your images here"
 """Stands for a path that is not shown; no file has this name, so that a case with it is refused."""

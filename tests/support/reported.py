@@ -16,7 +16,7 @@ from PIL import Image
 
 from pipeline.files.mesh import Mesh, write_openings
 from pipeline.haemodynamics.trust import of_particles
-from pipeline.reporting import render
+from pipeline.reporting import figures, render
 from pipeline.stages import report
 from pipeline.stages.centreline import _compute as trace
 from pipeline.stages.postprocess import _compute as postprocess
@@ -124,11 +124,11 @@ def _left() -> Path:
     return folder
 
 
-def make(results: Path, folder: Path, without=(), more=None, still=True, **settings):
+def make(results: Path, folder: Path, without=(), more=None, still=True, blank=False, **settings):
     """The text of the page and the names of the figures.
 
-    `more` are optional inputs, files of `results` by role; without `still` pictures, as where nothing can be drawn, it
-    takes a third of the time.
+    `more` are optional inputs, files of `results` by role. For tests of the text: figures that are made but `blank`,
+    without `still` pictures, as where nothing can be drawn, take a third of the time.
     """
     inputs = {
         "series": "series.json",
@@ -150,6 +150,8 @@ def make(results: Path, folder: Path, without=(), more=None, still=True, **setti
     with ExitStack() as patches:
         for module in () if still else (report, render):
             patches.enter_context(mock.patch.object(module, "window_class", return_value=None))
+        if blank:
+            patches.enter_context(mock.patch.object(figures, "to_png", return_value=PNG))
         report._compute(job("report", given, outputs, settings))
     return outputs["report"].read_text(), {path.name for path in outputs["figures"].iterdir()}
 

@@ -36,8 +36,9 @@ def near_curve(volume: Volume, points_mm, radius_mm):
     place = np.linspace(0, len(points_mm) - 1, 20 * len(points_mm))
     fine = np.stack([np.interp(place, np.arange(len(points_mm)), points_mm[:, k]) for k in range(3)], axis=1)
     radii = np.interp(place, np.arange(len(points_mm)), radius_mm)
-    distance, row = cKDTree(fine).query(voxel_places(volume))
-    return distance < radii[row]
+    # what is farther than the largest radius is in no case within; to find what is nearest to it takes longest
+    distance, row = cKDTree(fine).query(voxel_places(volume), distance_upper_bound=radii.max())
+    return distance < np.append(radii, 0)[row]
 
 
 def tube(points_mm, radius_mm, spacing_mm=1.0, seed=0) -> Volume:

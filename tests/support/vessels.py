@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Blurred, noisy tubes with a known lumen, for the tests of the filter and the segmentation."""
 
+from functools import cache
+
 import numpy as np
 from scipy.spatial import cKDTree
 from scipy.spatial.transform import Rotation
@@ -26,9 +28,18 @@ def centre_line_mm() -> np.ndarray:
 
 def distance_mm(volume: Volume) -> np.ndarray:
     """Distance of the voxels [z, y, x] to the centre line, in the frame of the image, whatever its direction."""
-    z, y, x = np.indices(volume.voxels.shape)
-    places = volume.to_mm(np.stack([x, y, z], axis=-1)) @ volume.direction
-    return cKDTree(centre_line_mm()).query(places.reshape(-1, 3))[0].reshape(volume.voxels.shape)
+    first = np.asarray(volume.origin_mm) @ volume.direction
+    return _distance_mm(volume.voxels.shape, tuple(volume.spacing_mm), tuple(first.tolist()))
+
+
+@cache
+def _distance_mm(shape: tuple[int, ...], spacing_mm: tuple[float, ...], first_mm: tuple[float, ...]) -> np.ndarray:
+    """On a grid along the axes of the frame; kept, since most tubes of a test file have the same voxels."""
+    z, y, x = np.indices(shape)
+    places = np.stack([x, y, z], axis=-1) * spacing_mm + first_mm
+    away = cKDTree(centre_line_mm()).query(places.reshape(-1, 3))[0].reshape(shape)
+    away.setflags(write=False)
+    return away
 
 
 def tube_volume(

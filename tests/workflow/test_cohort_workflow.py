@@ -22,6 +22,7 @@ import yaml
 from solver.runtime.sources import ROOT
 from tests.pipeline.stages.test_cohort import indices
 from tests.support.project_copy import copy_project
+from tests.support.workflow_runs import run_workflow
 
 CHAIN = ["load", "filter", "segment", "surface", "centreline", "voxelize", "decompose"]
 FLOW = ["plausibility", "solve", "postprocess", "trace", "paraview", "report", "crate"]
@@ -72,6 +73,7 @@ case,file,segment.lower
 p1,tiny,
 p2,tiny,170
 """
+CORES = ("--cores", "2")
 CONFIG = {
     "studies": ["plates"],
     "cohort": "config/cohort.csv",
@@ -96,13 +98,9 @@ def pristine(tmp_path_factory) -> Path:
     return project
 
 
-def command(*options: str) -> list[str]:
-    return [sys.executable, "-m", "snakemake", "--cores", "2", *options]
-
-
 def run(project: Path, *options: str) -> subprocess.CompletedProcess:
     (project / "calls.txt").write_text("")
-    return subprocess.run(command(*options), cwd=project, capture_output=True, text=True, timeout=300, check=False)
+    return run_workflow(project, *CORES, *options)
 
 
 def calls(project: Path) -> set[str]:
@@ -174,9 +172,8 @@ def repaired(failed) -> tuple[Path, set[str], set[str]]:
     (project / "fail.txt").write_text("")
     (project / "wait.txt").write_text("\n".join(at_work))
     (project / "calls.txt").write_text("")
-    process = subprocess.Popen(
-        command(), cwd=project, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True
-    )
+    command, null = [sys.executable, "-m", "snakemake", *CORES], subprocess.DEVNULL
+    process = subprocess.Popen(command, cwd=project, stdout=null, stderr=null, start_new_session=True)
     deadline = time.monotonic() + 240
     while not at_work <= calls(project):
         assert time.monotonic() < deadline

@@ -27,6 +27,7 @@ from tests.solver.run.test_simulation import settings
 from tests.support.fake_slurm import make_cluster
 from tests.support.geometries import pipe
 from tests.support.project_copy import copy_project
+from tests.support.workflow_runs import run_workflow
 
 LOG = logging.getLogger("test_slurm")
 CASE = {
@@ -58,16 +59,15 @@ def project(tmp_path_factory) -> Path:
     for name, backend in (("pipe", "auto"), ("on-cores", "cpu")):
         case = CASE | {"solve": CASE["solve"] | {"backend": backend}}
         (project / f"config/cases/{name}.yaml").write_text(yaml.safe_dump(case))
-    run = snakemake("--cores", "1", "--config", "cases=pipe", ONE_STUDY, "--", "results/pipe/nodes.h5")
-    subprocess.run(run, cwd=project, check=True, capture_output=True, timeout=600)
+    answer = run_workflow(project, "--cores", "1", "--config", "cases=pipe", ONE_STUDY, "--", "results/pipe/nodes.h5")
+    assert answer.returncode == 0, answer.stderr
     shutil.copytree(project / "results/pipe", project / "results/on-cores")
     return project
 
 
 def asked(project: Path, *options: str) -> dict[str, dict[str, str]]:
     """Resources of the jobs of solve that a dry run shows, by case."""
-    run = snakemake(*options, "--dry-run", "--quiet", "host", "--cores", "8")
-    answer = subprocess.run(run, cwd=project, check=False, capture_output=True, text=True, timeout=300)
+    answer = run_workflow(project, *options, "--dry-run", "--quiet", "host", "--cores", "8")
     text = answer.stdout + answer.stderr
     assert answer.returncode == 0, text
     jobs = re.findall(

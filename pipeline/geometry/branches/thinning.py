@@ -83,11 +83,12 @@ def tips(solid: NDArray[np.bool_]) -> NDArray[np.int32]:
     return np.concatenate([first[None], places[row[number > 0]]]) - TIP_REACH
 
 
+# number by number: rows that are copied as a whole take five times as long to compile as all else here
 @njit(cache=True)
 def _walk(solid, far, start, cells, length, ring):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
     """Fill `far` with the lengths of the shortest ways from a voxel (Dial 1969); `ring`, (6, n, 3), is for its use."""
     waiting = np.zeros(6, np.int64)
-    ring[0, 0] = start
+    ring[0, 0, 0], ring[0, 0, 1], ring[0, 0, 2] = start
     far[start[0], start[1], start[2]] = 0
     waiting[0] = 1
     now = 0
@@ -103,7 +104,8 @@ def _walk(solid, far, start, cells, length, ring):  # type: ignore[no-untyped-de
                 if solid[there] and (known < 0 or known > now + length[k]):
                     far[there] = now + length[k]
                     later = far[there] % 6
-                    ring[later, waiting[later]] = there
+                    last = waiting[later]
+                    ring[later, last, 0], ring[later, last, 1], ring[later, last, 2] = there
                     waiting[later] += 1
         waiting[slot] = 0
         now += 1
@@ -114,8 +116,12 @@ def _mark_peaks(far, peak, places, reach):  # type: ignore[no-untyped-def]  # no
     """Mark the places where `far` is largest within a reach."""
     for n in range(len(places)):
         z, y, x = places[n]
-        around = far[z - reach : z + reach + 1, y - reach : y + reach + 1, x - reach : x + reach + 1]
-        peak[z, y, x] = far[z, y, x] == around.max()
+        most = far[z, y, x]
+        for k in range(z - reach, z + reach + 1):
+            for j in range(y - reach, y + reach + 1):
+                for i in range(x - reach, x + reach + 1):
+                    most = max(most, far[k, j, i])
+        peak[z, y, x] = far[z, y, x] == most
 
 
 @njit(cache=True)
@@ -126,7 +132,7 @@ def _peel(solid, kept, places, depth, cells, faces, touching, beside):  # type: 
     while reached < len(places):
         layer = depth[reached]
         while reached < len(places) and depth[reached] == layer:
-            places[left] = places[reached]
+            _move(places, reached, left)
             left += 1
             reached += 1
         before = left + 1
@@ -137,8 +143,15 @@ def _peel(solid, kept, places, depth, cells, faces, touching, beside):  # type: 
                 if not kept[z, y, x] and _is_simple(solid, z, y, x, cells, faces, touching, beside, inside, stack):
                     solid[z, y, x] = 0
                 else:
-                    places[left] = places[n]
+                    _move(places, n, left)
                     left += 1
+
+
+@njit(cache=True)
+def _move(places, here, there):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    """Copy a row to another."""
+    for axis in range(3):
+        places[there, axis] = places[here, axis]
 
 
 # many parameters because compiled code takes the tables of a neighbourhood and the room to work in one by one

@@ -143,7 +143,8 @@ def collapse_short(
         if rank_b > rank_a:
             kind[a] = kind[b]
         edge[a] = _wanted(edge, a, b)
-        points[a] = place
+        for i in range(3):  # a row that is set as a whole takes longer to compile than all else here
+            points[a, i] = place[i]
         _collapse(h, start, twin, sharp, out)
 
 
@@ -236,7 +237,9 @@ def compact(
     vertices, halves = 0, 0
     for v in range(len(out)):
         if out[v] >= 0:
-            points[vertices], edge[vertices], kind[vertices], out[vertices] = points[v], edge[v], kind[v], out[v]
+            for k in range(3):
+                points[vertices, k] = points[v, k]
+            edge[vertices], kind[vertices], out[vertices] = edge[v], kind[v], out[v]
             vertex[v] = vertices
             vertices += 1
     for h in range(len(start)):

@@ -20,7 +20,7 @@ from pydicom.fileset import FileSet
 
 from pipeline.case.settings.images import LoadSettings
 from pipeline.dicom.listing import listing
-from pipeline.dicom.series import short_hash
+from pipeline.dicom.uids import short_hash
 from pipeline.dicom.words import KNOWN, plain_words
 from pipeline.stages.load import load
 from solver.runtime.errors import StageError

@@ -11,7 +11,7 @@ import pytest
 import SimpleITK as sitk
 from pydicom.uid import MPEG2MPML, EnhancedCTImageStorage
 
-from pipeline.dicom.series import short_hash
+from pipeline.dicom.uids import short_hash
 from pipeline.files.volume import Volume
 from pipeline.stages.load import SeriesFacts
 from pipeline.stages.phantom import localizer

@@ -127,7 +127,7 @@ def test_a_vessel_without_a_centreline_and_without_counts_has_no_empty_section(r
     original = (results / "openings.json").read_text()
     try:
         (results / "openings.json").write_text(json.dumps({"openings": json.loads(original)["openings"]}))
-        html, files = make(results, tmp_path, ("centreline", "branches"))
+        html, files = make(results, tmp_path, ("centreline", "branches"), blank=True)
     finally:
         (results / "openings.json").write_text(original)
     assert "<h2>Geometry</h2>" not in html
@@ -137,7 +137,7 @@ def test_a_vessel_without_a_centreline_and_without_counts_has_no_empty_section(r
 @pytest.mark.parametrize("entry", [pytest.param("mask", marks=pytest.mark.slow), "surface"])
 def test_a_case_that_enters_later_says_so_and_has_no_empty_heading(results, tmp_path, entry):
     without = ("series",) if entry == "mask" else ("series", "segmentation", "picture")
-    html, files = make(results, tmp_path, without, still=False)
+    html, files = make(results, tmp_path, without, still=False, blank=True)
     body = without_script(html)
     assert f"enters with a given {entry}" in body
     assert ("<h2>Segmentation</h2>" in body) == (entry == "mask")

@@ -17,6 +17,7 @@ import pytest
 from pipeline.case.stages import ENTERED, STAGES, WITH_SETTINGS
 from solver.runtime.checksums import checksum
 from solver.runtime.sources import ROOT
+from tests.support.workflow_runs import run_workflow
 
 FILES = sorted((ROOT / "pipeline/rules").glob("*.smk"))
 SHOW = """
@@ -56,10 +57,7 @@ use rule * from hemolattice{rename}
 
 
 def snakemake(folder: Path, *options: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "snakemake", "--cores", "2", *options]
-    return subprocess.run(
-        command, cwd=folder, env=os.environ | environment, capture_output=True, text=True, timeout=300, check=False
-    )
+    return run_workflow(folder, "--cores", "2", *options, **environment)
 
 
 def test_the_snakefile_is_short_and_tells_its_commands():

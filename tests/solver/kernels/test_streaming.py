@@ -44,16 +44,17 @@ def addresses_with_rest(addresses: np.ndarray, stride: int) -> np.ndarray:
 
 
 @pytest.mark.parametrize(
-    "nodes",
+    "make",
     [
-        pipe((1, 2, 3), 5.3, 20),
-        pipe((1, 2, 3), 5.3, 20).with_corners(),
-        periodic_pipe((1, 1, 0), 4.2),
-        periodic_box((5, 4, 3)),
+        lambda: pipe((1, 2, 3), 5.3, 20),
+        lambda: pipe((1, 2, 3), 5.3, 20).with_corners(),
+        lambda: periodic_pipe((1, 1, 0), 4.2),
+        lambda: periodic_box((5, 4, 3)),
     ],
 )
-def test_runs_are_the_table_in_parts_too(nodes):
+def test_runs_are_the_table_in_parts_too(make):
     """Of which the addresses in other parts lie behind the slots."""
+    nodes = make()
     lattice = build_lattice(nodes, "trt", (1.0, 1.0))
     for part in split(lattice, np.arange(nodes.count) * 3 // nodes.count):
         runs = address_runs(part.lattice.addresses, part.lattice.stride)

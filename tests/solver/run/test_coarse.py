@@ -131,7 +131,7 @@ def killed_at(most, spacing_mm):
 def test_a_run_that_was_stopped_leaves_the_bits_of_one_that_was_not(tmp_path):
     """Stopped while the coarse flow settles it begins again; stopped later it goes on, with its corrections."""
     nodes, wanted = drawn(3)
-    wanted = replace(wanted, start="coarse", collision="projected")  # as of the stenosis, so that it is compiled
+    wanted = replace(wanted, start="coarse")
     whole, _ = run(nodes, wanted, tmp_path / "whole")
     assert whole["start"]["corrections"] >= 3
     for last, spacing_mm in ((100, 2 * SPACING_MM), (550, SPACING_MM)):

@@ -1,0 +1,42 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Program that imports Snakemake once and runs it as often as it is asked to, each time in a process of its own.
+
+A line of its input is what to run, in JSON; a line of its output is the exit status. It imports nothing of the project,
+whose copies differ from test to test: a run finds what it needs in its own folder, as with ``python -m snakemake``.
+"""
+
+import gc
+import json
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+import snakemake.cli
+from snakemake.workflow import Workflow
+
+
+def become(asked: dict[str, Any]) -> None:
+    """Make of a forked process one that was started in the folder, with the environment, files and options."""
+    os.chdir(asked["folder"])
+    os.environ.clear()
+    os.environ.update(asked["environment"])
+    for number, name, mode in (
+        (0, os.devnull, os.O_RDONLY),
+        (1, asked["out"], os.O_RDWR),
+        (2, asked["err"], os.O_RDWR),
+    ):
+        file = os.open(name, mode)
+        os.dup2(file, number)
+        os.close(file)
+    sys.path[0] = Workflow._rundir = asked["folder"]  # which it asks for on import
+    sys.argv = [str(Path(snakemake.__file__).with_name("__main__.py")), *asked["options"]]
+
+
+if __name__ == "__main__":
+    gc.freeze()  # what a run would look through and so copy
+    for line in sys.stdin:
+        if not (child := os.fork()):
+            become(json.loads(line))
+            snakemake.cli.main()
+        print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
