@@ -4,10 +4,10 @@
 It takes the place of all stages up to surface. A surface that is open at its ends is closed there with flat caps. A
 closed one with flat caps at sharp edges keeps these as openings. The ends of any other closed one are found and cut as
 those of a segmented vessel are. The given triangles stay; only their longest edges are split where an end is cut.
+What that takes off is told, and checked against the volume of the given surface.
 """
 
 import logging
-from typing import Any
 
 import numpy as np
 
@@ -18,7 +18,7 @@ from pipeline.geometry.branches.caps import MIRROR
 from pipeline.geometry.branches.ends import name_openings
 from pipeline.geometry.branches.picture import Scene
 from pipeline.geometry.closed_surface import Surface, without_too_thin
-from pipeline.geometry.given_ends import cut_found_ends, without_side_branches
+from pipeline.geometry.given_ends import open_found_ends, open_other_caps, without_side_branches
 from pipeline.geometry.given_openings import faces_by_name, openings_given, without_holes
 from pipeline.geometry.given_surface import ADVICE, GivenSurface, frame_of, outward, require_plausible, require_simple
 from pipeline.geometry.surface.clip import check_closed
@@ -26,6 +26,7 @@ from pipeline.geometry.surface.extension import extend_openings
 from pipeline.geometry.surface.quality import triangle_quality
 from pipeline.geometry.surface.repair import repair, rims
 from pipeline.geometry.surface.smooth_mesh import smooth_mesh
+from pipeline.geometry.surface.volumes import tell_volumes
 from solver.runtime.command_line import run_stage
 from solver.runtime.errors import StageError
 from solver.runtime.provenance import Job
@@ -66,11 +67,13 @@ def _import(given: SurfaceFile, settings: GivenSurface, log: logging.Logger, sce
     found_by, mesh, faces = openings_given(whole, given, repaired.rows, settings, log)
     check_closed(mesh, ADVICE)
     overlap = require_simple(mesh, settings.unit, scene)
-    mesh = scene.mesh = _smoothed(mesh, settings)
-    mesh, sides = without_side_branches(mesh, settings, log)
-    closed: list[dict[str, Any]] = []
+    smoothed = scene.mesh = _smoothed(mesh, settings)
+    mesh, sides = without_side_branches(smoothed, settings, log)
     if found_by == "cuts":
-        mesh, closed = cut_found_ends(mesh, settings, log, scene)
+        ends = open_found_ends(mesh, settings, log, scene)
+    else:
+        ends = open_other_caps(mesh, found_by, settings, log)
+    mesh, found_by = ends.mesh, ends.by
     log.info("%d openings by %s", int(mesh.opening.max()), found_by)
     openings = name_openings(mesh, settings, log)
     quality = {
@@ -84,16 +87,22 @@ def _import(given: SurfaceFile, settings: GivenSurface, log: logging.Logger, sce
         "faces": faces_by_name(whole, faces, openings, log),
         "size_mm": [round(float(side), 3) for side in np.ptp(whole.points_mm, axis=0)],
         "overlap_fraction": overlap,
-        "closed_ends": closed,
-        "side_branches": [side.record(settings.side_branches.action) for side in sides],
+        "closed_ends": ends.closed,
+        "side_branches": sides,
+        "given_volume_mm3": whole.volume_mm3(),
+        "smoothing_mm3": smoothed.volume_mm3() - whole.volume_mm3(),
+        "cut_ends": ends.lost,
     }
+    cut_mm3 = mesh.volume_mm3()
     mesh, openings = extend_openings(mesh, openings, settings, log)
     quality |= {
+        "extensions_mm3": mesh.volume_mm3() - cut_mm3,
         "volume_mm3": mesh.volume_mm3(),
         "area_mm2": float(np.linalg.norm(mesh.area_vectors_mm2(), axis=1).sum()),
         "before": triangle_quality(whole),
         "after": triangle_quality(mesh),
     }
+    tell_volumes(quality, log)
     return Surface(mesh, openings, quality)
 
 

@@ -64,6 +64,34 @@ def cut_end(mesh: Mesh, centre_mm: NDArray[np.float64], normal: NDArray[np.float
     return Mesh(points[used], renumbered.reshape(-1, 3).astype(np.int64), tags)
 
 
+def section_mm2(mesh: Mesh, centre_mm: NDArray[np.float64], normal: NDArray[np.float64]) -> float:
+    """Area of the section in which a plane cuts the vessel around a point, by Green's theorem along its outline.
+
+    Parameters
+    ----------
+    mesh : closed surface, or the part of one around the section.
+    centre_mm : (3,) point inside the vessel, in the plane.
+    normal : (3,) unit vector.
+
+    Raises
+    ------
+    ClipError
+        If the plane cuts no closed loop around the point.
+    """
+    near = mesh.triangles[_loop(mesh, centre_mm, normal)]
+    places = mesh.points_mm[near] - centre_mm
+    height = places @ normal
+    above = height > 0
+
+    def passed(upwards: bool) -> NDArray[np.float64]:
+        rows, k = np.nonzero((above != upwards) & (np.roll(above, -1, axis=1) == upwards))
+        a, b = places[rows, k], places[rows, (k + 1) % 3]
+        part = height[rows, k] / (height[rows, k] - height[rows, (k + 1) % 3])
+        return np.asarray(a + part[:, None] * (b - a))
+
+    return float(abs(np.cross(passed(upwards=False), passed(upwards=True)).sum(axis=0) @ normal) / 2)
+
+
 def _loop(mesh: Mesh, centre: NDArray[np.float64], normal: NDArray[np.float64]) -> NDArray[np.int64]:
     """Rows of the triangles that the plane crosses in the smallest loop around the centre."""
     points, triangles = mesh.points_mm, mesh.triangles
