@@ -145,7 +145,9 @@ def open_found_ends(mesh: Mesh, settings: GivenSurface, log: logging.Logger, sce
     scene.mark_ends(found)
     least = max(settings.min_radius_mm, MIN_RADIUS_VOXELS * voxels.spacing_mm)
     asked = settings.cut_radii or 0.0
-    cutting = Cutting(settings, least, REMEDY, asked, asked, moved=lambda mesh, cut: moved_outwards(mesh, cut, asked))
+    cutting = Cutting(
+        settings, least, _remedy(mesh), asked, asked, moved=lambda mesh, cut: moved_outwards(mesh, cut, asked)
+    )
     close_on_request(found, cutting)
     lost: list[dict[str, Any]] = []
     if settings.cut_radii is None:
@@ -199,6 +201,17 @@ def open_other_caps(mesh: Mesh, by: str, settings: GivenSurface, log: logging.Lo
         log.warning("warning: end at %s, radius %.2f mm, stays closed as it is given", words_mm(here), radius_mm)
         left.append({"place_mm": here.tolist(), "why": GIVEN_CLOSED, "radius_mm": radius_mm})
     return Opened(mesh, by, lost, left)
+
+
+def _remedy(mesh: Mesh) -> str:
+    """What helps where fewer than two ends are found; a wall whose rims are round has a way through it, and no ends."""
+    ways = 1 - (len(np.unique(mesh.triangles)) - len(mesh.triangles) // 2) // 2
+    if not ways:
+        return REMEDY
+    return (
+        f"{REMEDY}; {ways} {'ways lead' if ways > 1 else 'way leads'} through the surface: if it is the wall of a"
+        f" vessel, about {mean_radius_mm(mesh):.2g} mm thick, give its inner surface alone"
+    )
 
 
 def _with_end_faces(

@@ -61,6 +61,11 @@ def _import(given: SurfaceFile, settings: GivenSurface, log: logging.Logger, sce
         log.info(
             "repaired: %s", ", ".join(f"{key.replace('_', ' ')} {count}" for key, count in repaired.record.items())
         )
+    if repaired.wall_mm:
+        log.warning(
+            "warning: the given surface is the wall of a vessel, about %.2g mm thick: its inner surface is taken",
+            repaired.wall_mm,
+        )
     scene.mesh = Mesh(repaired.points, repaired.triangles, np.zeros(len(repaired.triangles), np.int8))
     loops = rims(repaired.points, repaired.triangles)
     whole = scene.mesh = outward(without_holes(repaired.points, repaired.triangles, loops, log, scene))
@@ -83,6 +88,7 @@ def _import(given: SurfaceFile, settings: GivenSurface, log: logging.Logger, sce
         "frame_named_by": named_by,
         "given_triangles": len(given.triangles),
         **repaired.record,
+        "wall_mm": repaired.wall_mm,
         "openings_by": found_by,
         "faces": faces_by_name(whole, faces, openings, log),
         "size_mm": [round(float(side), 3) for side in np.ptp(whole.points_mm, axis=0)],

@@ -13,6 +13,7 @@ from scipy.spatial import cKDTree
 
 from pipeline.files.mesh import words_mm
 from pipeline.geometry.surface.clip import directed_edges, neighbours, open_edges
+from pipeline.geometry.surface.vessel_wall import vessel_wall
 from solver.runtime.errors import StageError
 
 WELD = 1e-5
@@ -50,16 +51,20 @@ class Repaired:
     triangles : (T, 3), rows of `points`; the orientation is consistent, but may be inwards.
     record : what was done, by name: counts.
     rows : (T,) which of the given triangles each one was.
+    wall_mm : thickness of the wall whose inner surface this is; None: the given surface was no wall.
     """
 
     points: NDArray[np.float64]
     triangles: NDArray[np.int64]
     record: dict[str, int]
     rows: NDArray[np.int64]
+    wall_mm: float | None
 
 
 def repair(points: NDArray[np.float64], triangles: NDArray[np.int64]) -> Repaired:
     """Join what belongs together, drop what is no triangle, orient, and keep the one piece that counts.
+
+    Of a vessel's wall that is its inner surface.
 
     Parameters
     ----------
@@ -81,9 +86,11 @@ def repair(points: NDArray[np.float64], triangles: NDArray[np.int64]) -> Repaire
     removed, merged = given_triangles - len(triangles), given_points - len(points) + welded
     _require_manifold(points, triangles)
     triangles, turned = _oriented(triangles)
+    if wall := vessel_wall(points, triangles):
+        triangles, rows = triangles[wall.inner], rows[wall.inner]
     largest, pieces = _largest_piece(points, triangles)
     record = {"points_merged": merged, "triangles_removed": removed, "triangles_turned": turned, "pieces": pieces}
-    return Repaired(*_used(points, triangles[largest]), record, rows[largest])
+    return Repaired(*_used(points, triangles[largest]), record, rows[largest], wall.thickness_mm if wall else None)
 
 
 def _merged(points: NDArray[np.float64], triangles: NDArray[np.int64]) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
