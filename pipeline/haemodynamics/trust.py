@@ -11,6 +11,7 @@ from typing import Any, Literal
 
 from pipeline.case.physiology import LIMITS as PLAUSIBLE
 from pipeline.geometry.surface.volumes import MOST_LOST
+from pipeline.haemodynamics.advice import Advice
 from solver.run.units import MAX_LOSS
 
 State = Literal["good", "reservation", "unusable"]
@@ -189,7 +190,7 @@ FIGURES = (
 """In the order of the report; particles are judged where they are known."""
 
 
-def check(name: str, unit: str, value: float, advice: str, of: str = "") -> dict[str, Any]:
+def check(name: str, unit: str, value: float, advice: str | Advice, of: str = "") -> dict[str, Any]:
     """A check as it stands in ``indices.json``: name, value, limits, what it is worth, and advice where it is not good.
 
     Parameters
@@ -197,7 +198,7 @@ def check(name: str, unit: str, value: float, advice: str, of: str = "") -> dict
     name : of the check, a key of `LIMITS`.
     unit : ``%`` for fractions.
     value : what was found.
-    advice : given where it is not good.
+    advice : given where it is not good; as text at last by :func:`advice.in_words`.
     of : what it is of, where there are several.
     """
     limit = LIMITS[name]

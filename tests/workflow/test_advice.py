@@ -18,7 +18,8 @@ import pytest
 import yaml
 
 from pipeline.files.volume import Volume
-from pipeline.haemodynamics.flow_checks import resolving, with_one_spacing
+from pipeline.haemodynamics.advice import Advice, in_words
+from pipeline.haemodynamics.flow_checks import resolving
 from pipeline.haemodynamics.trust import check
 from pipeline.stages.phantom import SeriesHeader, write_series
 from pipeline.workflow.recovery import require_folders
@@ -716,9 +717,9 @@ def test_a_spacing_that_is_advised_satisfies_all_checks_that_advise_one(seed):
     rng = np.random.default_rng(8100 + seed)
     spacing_mm = 10 ** rng.uniform(-2, 0)
     across = dict(zip(("nodes across", "nodes across the narrowest place"), rng.uniform(2, 19, 2), strict=True))
-    checks = [check(name, "", n, f"only {n:.1f}; set {resolving(n, spacing_mm)}") for name, n in across.items()]
+    checks = [check(name, "", n, Advice(f"only {n:.1f}", resolving(n, spacing_mm))) for name, n in across.items()]
     checks += [check("flow balance", "%", 0.03, "run longer"), check("Mach number", "", 0.1, "")]
-    found = with_one_spacing(checks if seed % 2 else checks[::-1])
+    found = in_words(checks if seed % 2 else checks[::-1])
     assert {each["name"]: each["advice"] for each in found}["Mach number"] is None
     for each in found:
         if each["name"] in across:
