@@ -24,7 +24,7 @@ from pipeline.geometry.given_surface import ADVICE, GivenSurface, frame_of, outw
 from pipeline.geometry.surface.clip import check_closed
 from pipeline.geometry.surface.extension import extend_openings
 from pipeline.geometry.surface.quality import triangle_quality
-from pipeline.geometry.surface.repair import repair, rims
+from pipeline.geometry.surface.repair import Repaired, repair, rims
 from pipeline.geometry.surface.smooth_mesh import smooth_mesh
 from pipeline.geometry.surface.volumes import tell_volumes
 from solver.runtime.command_line import run_stage
@@ -57,15 +57,7 @@ def _import(given: SurfaceFile, settings: GivenSurface, log: logging.Logger, sce
     if named_by == "assumed":
         log.info("the file does not name its axes, LPS is taken; else give input.surface_frame")
     repaired = repair(points * MIRROR if frame == "RAS" else points, given.triangles)
-    if any(repaired.record[key] for key in ("triangles_removed", "triangles_turned")) or repaired.record["pieces"] > 1:
-        log.info(
-            "repaired: %s", ", ".join(f"{key.replace('_', ' ')} {count}" for key, count in repaired.record.items())
-        )
-    if repaired.wall_mm:
-        log.warning(
-            "warning: the given surface is the wall of a vessel, about %.2g mm thick: its inner surface is taken",
-            repaired.wall_mm,
-        )
+    _tell_repairs(repaired, log)
     scene.mesh = Mesh(repaired.points, repaired.triangles, np.zeros(len(repaired.triangles), np.int8))
     loops = rims(repaired.points, repaired.triangles)
     whole = scene.mesh = outward(without_holes(repaired.points, repaired.triangles, loops, log, scene))
@@ -110,6 +102,21 @@ def _import(given: SurfaceFile, settings: GivenSurface, log: logging.Logger, sce
     }
     tell_volumes(quality, log)
     return Surface(mesh, openings, quality)
+
+
+def _tell_repairs(repaired: Repaired, log: logging.Logger) -> None:
+    """Log what was repaired, and that a wall is taken for its lumen."""
+    if any(count for key, count in repaired.record.items() if key.startswith("triangles_")) or (
+        repaired.record["pieces"] > 1
+    ):
+        log.info(
+            "repaired: %s", ", ".join(f"{key.replace('_', ' ')} {count}" for key, count in repaired.record.items())
+        )
+    if repaired.wall_mm:
+        log.warning(
+            "warning: the given surface is the wall of a vessel, about %.2g mm thick: its inner surface is taken",
+            repaired.wall_mm,
+        )
 
 
 def _smoothed(mesh: Mesh, settings: GivenSurface) -> Mesh:

@@ -5,7 +5,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
-from scipy.spatial import Delaunay, cKDTree
+from scipy.spatial import Delaunay, QhullError, cKDTree
 from skimage.measure import points_in_poly
 
 from pipeline.files.mesh import Mesh
@@ -267,7 +267,10 @@ def cap_of(
     inside = inside[(np.einsum("pek,pek->pe", *to_ends) > 0).all(axis=1)]  # then Delaunay's triangles keep the rim
     flat = np.concatenate([polygon, inside])
     bent = flat * (np.linalg.norm(flat, axis=1, keepdims=True) + 1e-30) ** -ROUNDING
-    triangles = Delaunay(bent).simplices.astype(np.int64)
+    try:
+        triangles = Delaunay(bent).simplices.astype(np.int64)
+    except QhullError:
+        raise ClipError("its section has no width, so that no cap fits into it") from None
     triangles = triangles[points_in_poly(bent[triangles].mean(axis=1), bent[: len(rim)])]
     a, b, c = (flat[triangles[:, k]] for k in range(3))
     twice_area = (b - a)[:, 0] * (c - a)[:, 1] - (b - a)[:, 1] * (c - a)[:, 0]
