@@ -9,6 +9,7 @@ import json
 import re
 import shutil
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -510,6 +511,25 @@ def with_labels() -> Volume:
 def written(mask: Volume, path: Path) -> Path:
     mask.write(path)
     return path
+
+
+@pytest.mark.parametrize("seeded", [True, pytest.param(False, marks=pytest.mark.slow)])
+def test_a_larger_series_without_contrast_beside_the_one_that_is_meant(seeded, tmp_path):
+    """The series with the most slices is taken; the refusal names the other one, which leads to the vessel."""
+    meant = tube_volume()
+    z, y, x = meant.voxels.shape
+    native = np.random.default_rng(6).normal(45, 20, (z + 8, y, x)).astype(np.int16)
+    write_series(replace(meant, voxels=native), tmp_path / "images/native", SeriesHeader("study", 3, "n", "AXIAL", 1.0))
+    filled = meant.with_voxels(meant.voxels.astype(np.int16))
+    write_series(filled, tmp_path / "images/filled", SeriesHeader("study", 2, "f", "AXIAL", 1.0))
+    seed = centre_line_mm()[1000].round(2).tolist()
+    grower: Values = {"lower": 195.0, "seeds_mm": [seed]} if seeded else {}
+    values = {"input": {"dicom": str(tmp_path / "images")}, "segment": grower} | FLOW
+    workflow = Workflow(tmp_path / "results", "segment")
+    (tmp_path / "results").mkdir()
+    ways = advised(refused(workflow, values).said, values)
+    (way,) = (each for each in ways if "load" in each.settings)
+    assert workflow.run(merged(values, way.settings)) is None
 
 
 def mask_series(folder: Path, damage: bool) -> Path:
