@@ -15,7 +15,7 @@ from scipy.spatial import cKDTree
 from pipeline.files.mesh import Mesh, words_mm
 from pipeline.files.volume import Volume
 from pipeline.geometry.branches.centreline import Branch, Centreline, Ends, find_ends, trace_centreline
-from pipeline.geometry.branches.ends import MIN_RADIUS_VOXELS, Cutting, close_on_request, closed_ends, cut_ends
+from pipeline.geometry.branches.ends import MIN_RADIUS_VOXELS, Cutting, close_on_request, closed_ends, cut_ends, lost_at
 from pipeline.geometry.branches.openings import Cut, without_frayed_ends
 from pipeline.geometry.branches.picture import Scene
 from pipeline.geometry.branches.side_branches import choose_side_branches, close_flush
@@ -131,7 +131,7 @@ class Opened:
 def open_found_ends(mesh: Mesh, settings: GivenSurface, log: logging.Logger, scene: Scene) -> Opened:
     """Find the ends of the vessel; take their flat caps as openings, and cut the round ones off the given surface.
 
-    Where the settings say how far from the tip an end is cut, all are cut there.
+    Where the settings say how far from the tip an end is cut, round ones are cut there.
 
     Parameters
     ----------
@@ -149,10 +149,8 @@ def open_found_ends(mesh: Mesh, settings: GivenSurface, log: logging.Logger, sce
         settings, least, _remedy(mesh), asked, asked, moved=lambda mesh, cut: moved_outwards(mesh, cut, asked)
     )
     close_on_request(found, cutting)
-    lost: list[dict[str, Any]] = []
-    if settings.cut_radii is None:
-        mesh, capped, lost = _with_end_faces(mesh, found, log)
-        cutting = replace(cutting, capped=capped)
+    mesh, capped, lost = _with_end_faces(mesh, found, asked, log)
+    cutting = replace(cutting, capped=capped)
     if not found.open:
         return Opened(mesh, "flat caps", lost, closed_ends(found))
     fine = with_short_edges(mesh, min(end.end_radius_mm for end in found.open) / EDGES_PER_RADIUS)
@@ -194,7 +192,8 @@ def open_other_caps(mesh: Mesh, by: str, settings: GivenSurface, log: logging.Lo
     mesh = without_gaps(Mesh(mesh.points_mm, mesh.triangles, tags))
     lost: list[dict[str, Any]] = []
     if by == "flat caps":
-        mesh, _, lost = _with_end_faces(mesh, found, log, first=int(mesh.opening.max()) + 1)
+        first = int(mesh.opening.max()) + 1
+        mesh, _, lost = _with_end_faces(mesh, found, settings.cut_radii or 0.0, log, first)
     left = []
     for end in found.open:
         here, radius_mm = tip[end.rows[0]], end.end_radius_mm
@@ -215,7 +214,7 @@ def _remedy(mesh: Mesh) -> str:
 
 
 def _with_end_faces(
-    mesh: Mesh, found: Ends, log: logging.Logger, first: int = 1
+    mesh: Mesh, found: Ends, asked_radii: float, log: logging.Logger, first: int = 1
 ) -> tuple[Mesh, list[Cut], list[dict[str, Any]]]:
     """The surface with the end faces of open ends as openings, these, and what bulging ones lost; no longer `found`."""
     capped: list[Cut] = []
@@ -233,8 +232,10 @@ def _with_end_faces(
         capped.append(face.cut)
         found.open.remove(end)
         if not face.flat:
-            cut_off_mm3 = mesh_mm3 - mesh.volume_mm3()
-            lost.append({"place_mm": face.cut.centre_mm.tolist(), "volume_mm3": cut_off_mm3, "asked_mm3": 0.0})
+            cap_mm2 = float(
+                np.linalg.norm(mesh.area_vectors_mm2()[mesh.opening == first + len(capped) - 1].sum(axis=0))
+            )
+            lost.append(lost_at(face.cut, mesh_mm3 - mesh.volume_mm3(), cap_mm2, asked_radii))
         log.info("end at %s: %s", words_mm(face.cut.centre_mm), "flat cap" if face.flat else "cap, made flat")
     return mesh, capped, lost
 

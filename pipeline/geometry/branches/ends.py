@@ -128,16 +128,29 @@ def cut_ends(
             cut = cuts[number - 1] = cutting.moved(mesh, cut)
         mesh = scene.mesh = cut_and_cap(mesh, cut, number, cuts, scene)
         cap_mm2 = float(np.linalg.norm(mesh.area_vectors_mm2()[mesh.opening == number].sum(axis=0)))
-        asked_mm = cutting.asked_radii * np.sqrt(cap_mm2 / np.pi)
-        lost.append(
-            {
-                "place_mm": cut.centre_mm.tolist(),
-                "volume_mm3": before.volume_mm3() - mesh.volume_mm3(),
-                "asked_mm3": cap_mm2 * asked_mm,
-            }
-        )
+        lost.append(lost_at(cut, before.volume_mm3() - mesh.volume_mm3(), cap_mm2, cutting.asked_radii))
     check_closed(mesh)
     return mesh, inside_mm3, lost
+
+
+def lost_at(cut: Cut, volume_mm3: float, cap_mm2: float, asked_radii: float) -> dict[str, Any]:
+    """What is recorded of an end that was cut.
+
+    Parameters
+    ----------
+    cut : where.
+    volume_mm3 : that was cut off.
+    cap_mm2 : area of the opening.
+    asked_radii : so many radii of the opening before it were asked for.
+    """
+    radius_mm = float(np.sqrt(cap_mm2 / np.pi))
+    asked_mm3 = float(cap_mm2 * asked_radii * radius_mm)
+    return {
+        "place_mm": cut.centre_mm.tolist(),
+        "radius_mm": radius_mm,
+        "volume_mm3": volume_mm3,
+        "asked_mm3": asked_mm3,
+    }
 
 
 def name_openings(mesh: Mesh, settings: SurfaceSettings, log: logging.Logger) -> tuple[Opening, ...]:

@@ -7,6 +7,7 @@ enough to be cut, or the round end of a given surface.
 """
 
 import logging
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -37,12 +38,13 @@ def loss_in_words(quality: Mapping[str, Any], share: float) -> str:
     ends = sorted(quality["cut_ends"], key=_unasked, reverse=True)
     whole = f"{100 * share:.1f} % of the {what}'s {whole_mm3 / 1000:.3g} mL"
     if "given_volume_mm3" in quality:
+        radii = max(math.ceil(10 * end["volume_mm3"] / (math.pi * end["radius_mm"] ** 3) + 0.1) / 10 for end in ends)
         shown = "; ".join(f"{_unasked(end) / 1000:.3g} mL at {words_mm(end['place_mm'])}" for end in ends[:MOST_NAMED])
         return (
             f"surface: the surface is closed by round ends, and cuts that open them took off {whole} (at most"
             f" {100 * MOST_LOST:g} %): {shown}{'; ...' if len(ends) > MOST_NAMED else ''}. Cut these ends off flat, or"
             " close them with flat caps, in the program that made the surface: flat ends lose nothing. If the round"
-            " ends are no part of the vessel, surface.cut_radii: 1 says so"
+            f" ends are no part of the vessel, say so: surface.cut_radii: {radii:g}"
         )
     return (
         f"surface: cuts took off {whole} beyond the tips of the vessel (at most {100 * MOST_LOST:g} %), most at"

@@ -97,14 +97,14 @@ def test_coarse_surfaces_keep_their_volume(seed):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", range(6620, 6740))
+@pytest.mark.parametrize("seed", range(10300, 10420))
 def test_many_closed_vessels(seed):
     require_flat(seed)
     require_round(seed)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", range(6900, 6940))
+@pytest.mark.parametrize("seed", range(10500, 10540))
 def test_many_coarse_vessels(seed):
     require_decimated(seed)
 
