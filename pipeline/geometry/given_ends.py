@@ -1,26 +1,32 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Ends of a given surface that is closed: found in voxels as those of a segmented vessel are, and cut off."""
+"""Ends of a given surface that is closed: found in voxels as those of a segmented vessel are, and opened.
+
+Flat caps become openings as they are, round ends are cut off where the vessel behind them begins to narrow.
+"""
 
 import logging
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from vtkmodules.vtkFiltersModeling import vtkAdaptiveSubdivisionFilter
+from scipy.spatial import cKDTree
 
-from pipeline.files.mesh import Mesh
+from pipeline.files.mesh import Mesh, words_mm
 from pipeline.files.volume import Volume
-from pipeline.geometry.branches.centreline import Centreline, Ends, find_ends, trace_centreline
-from pipeline.geometry.branches.ends import MIN_RADIUS_VOXELS, Cutting, close_on_request, closed_ends, cut_ends
-from pipeline.geometry.branches.openings import without_frayed_ends
+from pipeline.geometry.branches.centreline import Branch, Centreline, Ends, find_ends, trace_centreline
+from pipeline.geometry.branches.ends import MIN_RADIUS_VOXELS, Cutting, close_on_request, closed_ends, cut_ends, lost_at
+from pipeline.geometry.branches.openings import Cut, without_frayed_ends
 from pipeline.geometry.branches.picture import Scene
-from pipeline.geometry.branches.side_branches import SideBranch, choose_side_branches, close_flush
-from pipeline.geometry.given_openings import without_gaps
+from pipeline.geometry.branches.side_branches import choose_side_branches, close_flush
+from pipeline.geometry.end_faces import end_face, moved_outwards, opened
+from pipeline.geometry.given_openings import nearest_cap, without_gaps
 from pipeline.geometry.given_surface import ADVICE, FIRST_ACROSS, WANTED_RADII, GivenSurface, finest_mm, mean_radius_mm
 from pipeline.geometry.lattice.crossings import winding
 from pipeline.geometry.lattice.grid import choose_frame
-from pipeline.geometry.surface.clip import ClipError, check_closed, directed_edges
+from pipeline.geometry.surface.clip import ClipError, check_closed
 from pipeline.geometry.surface.isosurface import smooth_field, zero_surface
+from pipeline.geometry.surface.short_edges import with_short_edges
 from pipeline.geometry.surface.thin import ThinPlaceError
 from solver.runtime.errors import StageError
 
@@ -30,10 +36,18 @@ MAX_ROUNDS, NEARLY = 4, 1.1
 EDGES_PER_RADIUS = 2.5
 """At least so many edges on the radius of an end that is cut."""
 
+LOOK_RADII = (1.5, 1.0, 2.0, 0.75)
+"""So many radii before an end its face is looked for, one after the other."""
+
+AT_CAP_RADII = 2.0
+"""An end of the centreline that lies so near to a cap ends there."""
+
+GIVEN_CLOSED = "the given surface is closed there, and has openings elsewhere"
+
 REMEDY = "or open or cap the ends flat in the program that made the surface"
 
 
-def without_side_branches(mesh: Mesh, settings: GivenSurface, log: logging.Logger) -> tuple[Mesh, list[SideBranch]]:
+def without_side_branches(mesh: Mesh, settings: GivenSurface, log: logging.Logger) -> tuple[Mesh, list[dict[str, Any]]]:
     """The surface with the side branches that the settings name cut off flush, and these.
 
     Parameters
@@ -44,7 +58,7 @@ def without_side_branches(mesh: Mesh, settings: GivenSurface, log: logging.Logge
 
     Returns
     -------
-    The surface, and what was cut off it.
+    The surface, and records of what was cut off it.
     """
     if not settings.side_branches.limited:
         return mesh, []
@@ -57,16 +71,20 @@ def without_side_branches(mesh: Mesh, settings: GivenSurface, log: logging.Logge
     sides, rest = choose_side_branches(
         voxels.centreline, settings, lambda rest: len(voxels.ends(rest, settings).open), log
     )
+    records = []
     for side in sides:
+        before_mm3 = mesh.volume_mm3()
         try:
-            mesh = close_flush(_split(mesh, side.radius_mm / EDGES_PER_RADIUS), side, rest)
+            mesh = close_flush(with_short_edges(mesh, side.radius_mm / EDGES_PER_RADIUS), side, rest)
         except ClipError as error:
             raise StageError(
                 f"surface.side_branches: the {side.words} cannot be cut off: {error}; cut it off in the program that"
                 " made the surface, or change the limits so that it stays"
             ) from None
+        record = side.record(settings.side_branches.action)
+        records.append(record | {"volume_mm3": before_mm3 - mesh.volume_mm3()})
     check_closed(mesh, ADVICE)
-    return without_gaps(mesh) if mesh.opening.any() else mesh, sides
+    return without_gaps(mesh) if mesh.opening.any() else mesh, records
 
 
 @dataclass(frozen=True)
@@ -92,10 +110,28 @@ class _Voxels:
         return find_ends(centreline, settings.min_branch_radii, settings.min_radius_mm, border, self.frayed)
 
 
-def cut_found_ends(
-    mesh: Mesh, settings: GivenSurface, log: logging.Logger, scene: Scene
-) -> tuple[Mesh, list[dict[str, Any]]]:
-    """Find the ends of the vessel, and cut them off the given surface.
+@dataclass(frozen=True)
+class Opened:
+    """A surface whose ends were found and opened.
+
+    Attributes
+    ----------
+    mesh : with a cap at each open end.
+    by : ``flat caps``, ``cuts``, or both.
+    lost : of each end at which volume was lost, its place, that volume and how much of it the settings asked for.
+    closed : place and reason of each end that stays closed.
+    """
+
+    mesh: Mesh
+    by: str
+    lost: list[dict[str, Any]]
+    closed: list[dict[str, Any]]
+
+
+def open_found_ends(mesh: Mesh, settings: GivenSurface, log: logging.Logger, scene: Scene) -> Opened:
+    """Find the ends of the vessel; take their flat caps as openings, and cut the round ones off the given surface.
+
+    Where the settings say how far from the tip an end is cut, round ones are cut there.
 
     Parameters
     ----------
@@ -103,19 +139,116 @@ def cut_found_ends(
     settings : by which ends are found and cut.
     log : gets what is found.
     scene : gets ends and cuts, for the picture of a refusal.
-
-    Returns
-    -------
-    The surface with a cap at each end that was cut, and place and reason of each end that stays closed.
     """
     voxels = _resolved(mesh, settings, log)
     found = voxels.ends(voxels.centreline, settings)
     scene.mark_ends(found)
-    close_on_request(found, settings, REMEDY)
     least = max(settings.min_radius_mm, MIN_RADIUS_VOXELS * voxels.spacing_mm)
-    fine = _split(mesh, min(end.end_radius_mm for end in found.open) / EDGES_PER_RADIUS)
-    cut, _, _ = cut_ends(fine, voxels.field, found, Cutting(settings, least, REMEDY), scene, log)
-    return cut, closed_ends(found)
+    asked = settings.cut_radii or 0.0
+    cutting = Cutting(
+        settings, least, _remedy(mesh), asked, asked, moved=lambda mesh, cut: moved_outwards(mesh, cut, asked)
+    )
+    close_on_request(found, cutting)
+    mesh, capped, lost = _with_end_faces(mesh, found, asked, log)
+    cutting = replace(cutting, capped=capped)
+    if not found.open:
+        return Opened(mesh, "flat caps", lost, closed_ends(found))
+    fine = with_short_edges(mesh, min(end.end_radius_mm for end in found.open) / EDGES_PER_RADIUS)
+    cut, _, cut_off = cut_ends(fine, voxels.field, found, cutting, scene, log)
+    by = "flat caps and cuts" if cutting.capped else "cuts"
+    return Opened(cut, by, lost + cut_off, closed_ends(found))
+
+
+def open_other_caps(mesh: Mesh, by: str, settings: GivenSurface, log: logging.Logger) -> Opened:
+    """Close the ends that the settings name, and tell of each end that a surface with openings leaves closed.
+
+    Where its openings are flat caps, caps that bulge are openings, too.
+
+    Parameters
+    ----------
+    mesh : closed, in mm, with its openings.
+    by : how these were found.
+    settings : by which ends are found; of openings and other ends the nearest to each of `closed_mm` stays closed.
+    log : gets a warning for each end that nobody asked to close.
+    """
+    try:
+        voxels = _resolved(mesh, settings, log)
+        found = voxels.ends(voxels.centreline, settings)
+    except ThinPlaceError as error:  # the lattice may do what voxels cannot
+        log.warning("warning: ends without an opening are not looked for: %s", error.found)
+        found = Ends(Centreline(np.empty((0, 3)), np.empty(0), ()), [], {})
+    caps = cKDTree(mesh.points_mm[mesh.triangles[mesh.opening > 0]].mean(axis=1))
+    tip = {end.rows[0]: found.centreline.points_mm[end.rows[0]] for end in found.open}
+    found.open[:] = [end for end in found.open if caps.query(tip[end.rows[0]])[0] > AT_CAP_RADII * end.end_radius_mm]
+    tags = mesh.opening.copy()
+    for place in settings.closed_mm:
+        number, away = nearest_cap(Mesh(mesh.points_mm, mesh.triangles, tags), place)
+        other = min(found.open, key=lambda end: float(np.linalg.norm(tip[end.rows[0]] - place)), default=None)
+        if other and np.linalg.norm(tip[other.rows[0]] - place) < away:
+            found.open.remove(other)
+        elif number:
+            tags[tags == number] = 0
+        log.info("end nearest to %s stays closed: surface.closed_mm asks for it", words_mm(place))
+    mesh = without_gaps(Mesh(mesh.points_mm, mesh.triangles, tags))
+    lost: list[dict[str, Any]] = []
+    if by == "flat caps":
+        first = int(mesh.opening.max()) + 1
+        mesh, _, lost = _with_end_faces(mesh, found, settings.cut_radii or 0.0, log, first)
+    left = []
+    for end in found.open:
+        here, radius_mm = tip[end.rows[0]], end.end_radius_mm
+        log.warning("warning: end at %s, radius %.2f mm, stays closed as it is given", words_mm(here), radius_mm)
+        left.append({"place_mm": here.tolist(), "why": GIVEN_CLOSED, "radius_mm": radius_mm})
+    return Opened(mesh, by, lost, left)
+
+
+def _remedy(mesh: Mesh) -> str:
+    """What helps where fewer than two ends are found; a wall whose rims are round has a way through it, and no ends."""
+    ways = 1 - (len(np.unique(mesh.triangles)) - len(mesh.triangles) // 2) // 2
+    if not ways:
+        return REMEDY
+    return (
+        f"{REMEDY}; {ways} {'ways lead' if ways > 1 else 'way leads'} through the surface: if it is the wall of a"
+        f" vessel, about {mean_radius_mm(mesh):.2g} mm thick, give its inner surface alone"
+    )
+
+
+def _with_end_faces(
+    mesh: Mesh, found: Ends, asked_radii: float, log: logging.Logger, first: int = 1
+) -> tuple[Mesh, list[Cut], list[dict[str, Any]]]:
+    """The surface with the end faces of open ends as openings, these, and what bulging ones lost; no longer `found`."""
+    capped: list[Cut] = []
+    lost: list[dict[str, Any]] = []
+    for end in list(found.open):
+        looks = (end_face(mesh, inside, end.end_radius_mm) for inside in _looking_out(found, end))
+        face = next((each for each in looks if each), None)
+        if face is None or mesh.opening[face.rows].any():
+            continue
+        try:
+            after = opened(mesh, face, first + len(capped))
+        except ClipError:
+            continue
+        mesh_mm3, mesh = mesh.volume_mm3(), after
+        capped.append(face.cut)
+        found.open.remove(end)
+        if not face.flat:
+            cap_mm2 = float(
+                np.linalg.norm(mesh.area_vectors_mm2()[mesh.opening == first + len(capped) - 1].sum(axis=0))
+            )
+            lost.append(lost_at(face.cut, mesh_mm3 - mesh.volume_mm3(), cap_mm2, asked_radii))
+        log.info("end at %s: %s", words_mm(face.cut.centre_mm), "flat cap" if face.flat else "cap, made flat")
+    return mesh, capped, lost
+
+
+def _looking_out(found: Ends, end: Branch) -> Iterator[Cut]:
+    """Places on the centreline before an end, and the directions to it."""
+    points = found.centreline.points_mm[list(end.rows)]
+    for radii in LOOK_RADII:
+        way = np.array([radii, radii + 1.0]) * end.end_radius_mm
+        here, before = (np.array([np.interp(w, end.way_mm, points[:, k]) for k in range(3)]) for w in way)
+        length = np.linalg.norm(here - before)
+        if length > 0:
+            yield Cut(here, (here - before) / length)
 
 
 def _resolved(mesh: Mesh, settings: GivenSurface, log: logging.Logger) -> _Voxels:
@@ -142,17 +275,3 @@ def _in_voxels(mesh: Mesh, spacing_mm: float) -> _Voxels:
         field = smooth_field(mask, None, less_where_thin=True)
     traced = trace_centreline(field.with_voxels(field.voxels > 0), zero_surface(field).points_mm)
     return _Voxels(spacing_mm, field, *without_frayed_ends(traced))
-
-
-def _split(mesh: Mesh, edge_mm: float) -> Mesh:
-    """The same surface with longer edges split."""
-    edges = directed_edges(mesh.triangles)
-    length = np.linalg.norm(mesh.points_mm[edges[:, 0]] - mesh.points_mm[edges[:, 1]], axis=1)
-    if length.max() <= edge_mm:
-        return mesh
-    split = vtkAdaptiveSubdivisionFilter()
-    split.SetInputData(mesh.to_vtk())
-    split.SetMaximumEdgeLength(edge_mm)
-    split.SetMaximumTriangleArea(float(np.linalg.norm(mesh.area_vectors_mm2(), axis=1).max()))
-    split.Update()
-    return Mesh.from_vtk(split.GetOutput())

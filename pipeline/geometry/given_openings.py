@@ -43,7 +43,7 @@ def openings_given(
                 f"input.surface_face_array = {name}: the surface has open rims too, {int(whole.opening.max())} of them;"
                 " close the surface with a face at every end, or give surface_face_array: ignore"
             )
-        return "rims", _closed_on_request(whole, settings, log), {}
+        return "rims", without_gaps(whole), {}
     if name:
         numbers = given.faces[name][rows]
         hole = np.full(len(whole.triangles) - len(numbers), numbers.min() - 1)
@@ -51,7 +51,7 @@ def openings_given(
         reasons = ", ".join(f"{number} {why}" for number, why in wall.items() if number >= numbers.min())
         if len(caps) >= 2:
             log.info("faces of %s: openings %s; wall: %s", name, ", ".join(map(str, caps)), reasons)
-            return f"faces of {name}", _closed_on_request(_tagged(whole, list(caps.values())), settings, log), caps
+            return f"faces of {name}", _tagged(whole, list(caps.values())), caps
         if settings.face_array:
             raise StageError(
                 f"input.surface_face_array = {name}: {len(caps)} of its faces are flat caps, at least 2 are wanted:"
@@ -59,7 +59,7 @@ def openings_given(
             )
         log.info("faces of %s are not used, %d of them are flat caps: %s", name, len(caps), reasons)
     if len(flat := flat_caps(whole.points_mm, whole.triangles)) >= 2:
-        return "flat caps", _closed_on_request(_tagged(whole, flat), settings, log), {}
+        return "flat caps", _tagged(whole, flat), {}
     return "cuts", whole, {}
 
 
@@ -168,19 +168,12 @@ def _tagged(mesh: Mesh, caps: list[NDArray[np.int64]]) -> Mesh:
     return Mesh(mesh.points_mm, mesh.triangles, tags)
 
 
-def _closed_on_request(mesh: Mesh, settings: GivenSurface, log: logging.Logger) -> Mesh:
-    """Make wall of the caps that the settings close; two openings at least must be left."""
-    tags = mesh.opening.copy()
+def nearest_cap(mesh: Mesh, place: tuple[float, float, float]) -> tuple[int, float]:
+    """Number of the opening whose middle is nearest to a place, and its distance, mm; 0 and infinity without any."""
     centroids = mesh.points_mm[mesh.triangles].mean(axis=1)
-    for place in settings.closed_mm:
-        numbers = np.unique(tags[tags > 0])
-        if not len(numbers):
-            break
-        middles = np.stack([centroids[tags == number].mean(axis=0) for number in numbers])
-        nearest = int(np.argmin(np.linalg.norm(middles - np.array(place), axis=1)))
-        log.info("end at %s stays closed: surface.closed_mm asks for it", words_mm(middles[nearest]))
-        tags[tags == numbers[nearest]] = 0
-    return without_gaps(Mesh(mesh.points_mm, mesh.triangles, tags))
+    numbers = np.unique(mesh.opening[mesh.opening > 0])
+    away = [float(np.linalg.norm(centroids[mesh.opening == number].mean(axis=0) - place)) for number in numbers]
+    return min(zip(numbers.tolist(), away, strict=True), key=lambda each: each[1], default=(0, np.inf))
 
 
 def without_gaps(mesh: Mesh) -> Mesh:

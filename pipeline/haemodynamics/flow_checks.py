@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Checks of a flow: what the trust in its figures rests on, as it stands in ``indices.json``."""
 
-import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from pipeline.haemodynamics.advice import Advice, Setting
 from pipeline.haemodynamics.centreline_profile import CentrelineProfile, Row
 from pipeline.haemodynamics.trust import LIMITS, check
 from solver.domain.nodes import Nodes
@@ -12,9 +12,6 @@ from solver.domain.nodes import Nodes
 CARRIES = 0.02
 """A branch with less than this part of the largest flow is not judged: it changes that of others by no more, which is
 what the wall shear stress may be off with 20 nodes across."""
-
-_SPACING = re.compile(r"voxelize: \{spacing_mm: ([\d.e+-]+), nodes_across: null\}")
-"""The setting of :func:`resolving` in an advice."""
 
 MIN_SECTIONS = 3
 """Sections from which the flow along a branch is judged."""
@@ -146,30 +143,19 @@ def _opening_checks(nodes: Nodes, openings: list[dict[str, Any]]) -> list[dict[s
             "nodes across",
             "",
             across,
-            f"only {across:.1f} nodes across opening {narrowest.name}: wall shear stress may be off by"
-            f" {_shear_error(across)}; set {resolving(across, nodes.spacing_mm)}",
+            Advice(
+                f"only {across:.1f} nodes across opening {narrowest.name}: wall shear stress may be off by"
+                f" {_shear_error(across)}",
+                resolving(across, nodes.spacing_mm),
+            ),
         ),
     ]
 
 
-def resolving(across: float, spacing_mm: float) -> str:
+def resolving(across: float, spacing_mm: float) -> Setting:
     """The setting by which as many nodes lie across as are wanted, where now there are fewer."""
     finer_mm = 0.99 * spacing_mm * across / LIMITS["nodes across"].good
-    return f"voxelize: {{spacing_mm: {finer_mm:.3g}, nodes_across: null}}"
-
-
-def with_one_spacing(checks: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Checks of which all that advise a spacing advise the finest: who follows one of them meets no other.
-
-    Parameters
-    ----------
-    checks : as :func:`lattice_checks` and :func:`centreline_checks` give them.
-    """
-    found = [(float(match[1]), match[0]) for each in checks if (match := _SPACING.search(each["advice"] or ""))]
-    if not found:
-        return checks
-    finest = min(found)[1]
-    return [each | {"advice": each["advice"] and _SPACING.sub(finest, each["advice"])} for each in checks]
+    return Setting("voxelize", "spacing_mm", finer_mm, instead_of=("nodes_across",))
 
 
 def _shear_error(across: float) -> str:
@@ -208,8 +194,11 @@ def centreline_checks(nodes: Nodes, profile: CentrelineProfile, branches: list[R
                 "nodes across the narrowest place",
                 "",
                 across,
-                f"only {across:.1f} nodes across the narrowest place, in branch {narrowest.id}: wall shear stress there"
-                f" may be off by {_shear_error(across)}; set {resolving(across, nodes.spacing_mm)}",
+                Advice(
+                    f"only {across:.1f} nodes across the narrowest place, in branch {narrowest.id}: wall shear stress"
+                    f" there may be off by {_shear_error(across)}",
+                    resolving(across, nodes.spacing_mm),
+                ),
             )
         )
     return checks

@@ -12,9 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.haemodynamics.accumulator import WallAccumulator
+from pipeline.haemodynamics.advice import in_words
 from pipeline.haemodynamics.centreline_profile import CentrelineProfile, Row
 from pipeline.haemodynamics.energy import Energy, kinetic_change_w
-from pipeline.haemodynamics.flow_checks import centreline_checks, energy_checks, lattice_checks, with_one_spacing
+from pipeline.haemodynamics.flow_checks import centreline_checks, energy_checks, lattice_checks
 from pipeline.haemodynamics.wall_indices import oscillatory_shear_index
 from pipeline.haemodynamics.wall_shear_stress import Wall, WallFit, near_openings
 from solver.boundary.windkessel import PASCAL_PER_MMHG
@@ -113,7 +114,7 @@ def indices(sums: WallSums, run: SolverSays, profile: tuple[CentrelineProfile, l
     }
     checks = lattice_checks(nodes, openings, sums.fit.nearest / len(sums.wall.normals), summary)
     checks += centreline_checks(nodes, profile[0], branches) if profile else []
-    checks = with_one_spacing(checks + energy_checks(found["energy"]))
+    checks = in_words(checks + energy_checks(found["energy"]))
     warnings = [*summary["warnings"], *(each["advice"] for each in checks if not each["passed"])]
     state = {key: summary.get(key) for key in ("unsettled", "unsteady")}
     return {"warnings": warnings, **state, "checks": checks} | found

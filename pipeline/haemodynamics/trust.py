@@ -11,6 +11,7 @@ from typing import Any, Literal
 
 from pipeline.case.physiology import LIMITS as PLAUSIBLE
 from pipeline.geometry.surface.volumes import MOST_LOST
+from pipeline.haemodynamics.advice import Advice
 from solver.run.units import MAX_LOSS
 
 State = Literal["good", "reservation", "unusable"]
@@ -52,6 +53,7 @@ LIMITS: Mapping[str, Limit] = {
     "width of a closed end over that of the widest opening": Limit(
         1, 100, "own choice: the main vessel is open; a person has to look, however wide it is"
     ),
+    "ends that the given surface closes": Limit(0, 100, "own choice: a person has to look, however many there are"),
     "wall that the image's border cuts": Limit(0.0, 0.05, "own choice: none of the wall, and 5 %"),
     "places where the mask may have left the vessel": Limit(
         0, 100, "docs/validation/segmentation.md, leaks inside the image: a person has to look, whatever their number"
@@ -94,6 +96,7 @@ COARSE_ENOUGH = Limit(
 SHAPE = (
     "volume cut off beyond the ends",
     "width of a closed end over that of the widest opening",
+    "ends that the given surface closes",
     "wall that the image's border cuts",
     "places where the mask may have left the vessel",
     "part of the mask of another brightness",
@@ -187,7 +190,7 @@ FIGURES = (
 """In the order of the report; particles are judged where they are known."""
 
 
-def check(name: str, unit: str, value: float, advice: str, of: str = "") -> dict[str, Any]:
+def check(name: str, unit: str, value: float, advice: str | Advice, of: str = "") -> dict[str, Any]:
     """A check as it stands in ``indices.json``: name, value, limits, what it is worth, and advice where it is not good.
 
     Parameters
@@ -195,7 +198,7 @@ def check(name: str, unit: str, value: float, advice: str, of: str = "") -> dict
     name : of the check, a key of `LIMITS`.
     unit : ``%`` for fractions.
     value : what was found.
-    advice : given where it is not good.
+    advice : given where it is not good; as text at last by :func:`advice.in_words`.
     of : what it is of, where there are several.
     """
     limit = LIMITS[name]

@@ -21,7 +21,7 @@ from pipeline.segmentation.leak import (
 )
 from pipeline.segmentation.levels import AIR_HU, TISSUE_PART, Levels, levels, looks_like_ct, no_signal
 from pipeline.segmentation.methods import find_lumen, scales
-from pipeline.segmentation.problem import Lumen, Problem
+from pipeline.segmentation.problem import Lumen, NoVesselError, Problem
 from pipeline.segmentation.region_growing import Box, Index, bounding_box, centre_line, centres, occupancy
 from pipeline.segmentation.seeds import AUTOMATIC, Seed
 from pipeline.segmentation.vesselness import vesselness
@@ -121,7 +121,7 @@ def _half_way(problem: Problem) -> tuple[float, Lumen, Levels]:
         lower = min((half_way + lower) / 2, highest)  # half the step: the levels answer to the threshold
         lumen, found = _at(problem, lower)
     if found.contrast <= 0:
-        raise StageError(
+        raise NoVesselError(
             "no contrast-filled vessel at the seed: no threshold makes the seeds brighter than their surroundings"
             f" (seeds {found.lumen:.4g}, surroundings {found.surroundings:.4g} at the last, {lower:.4g}):"
             " correct the seed, choose a series with contrast agent, or give segment.lower"
@@ -234,7 +234,7 @@ def find_seed(problem: Problem, modality: str | None) -> tuple[Seed, str]:
             problem.log.info("automatic seed: no vessel: %s", error)
             continue
         return seed, "middle of the largest contrast-filled tube" + (f"; {n} larger ones are no vessels" if n else "")
-    raise StageError(
+    raise NoVesselError(
         f"no contrast-filled vessel was found: of the bright tubes of the region {len(found)} are large and even"
         " enough, and none of these looks like one: choose a series with contrast agent, or give a seed in the vessel"
         " (segment.seeds_mm, seeds_voxel)"

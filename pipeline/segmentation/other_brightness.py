@@ -34,6 +34,9 @@ CLEAR = 0.4
 """Part of the way from the darker vessel to the brighter one at which the marker of the brighter one ends; that is half
 way between ``lower`` and the seeds. A threshold that is raised further makes the lumen thin."""
 
+COST = "the vessel then comes out about 4 % too small, one of 4 voxels on the radius up to 14 %"
+"""What the watershed costs, which puts the wall at the steepest edge (docs/validation/segmentation.md)."""
+
 HALO_VOXELS = 2
 """How far blur carries what is above ``upper`` into the tissue beside it."""
 
@@ -111,17 +114,17 @@ def record_of_other(other: Other | None, problem: Problem) -> dict[str, Any] | N
     place = [round(float(x), 1) for x in problem.filtered.to_mm(other.place)]
     limit = (other.level + other.rest) / 2
     if other.brighter:
-        than, what = "brighter", "calcium, metal, bone or a vessel with more contrast"
+        than, what, cost = "brighter", "calcium, metal, bone or a vessel with more contrast", ""
         setting = f"segment.upper: {limit:.4g}"
     else:
-        than, what = "darker", "a vein or another vessel with less contrast"
+        than, what, cost = "darker", "a vein or another vessel with less contrast", f" ({COST})"
         least = 2 * (other.level + CLEAR * (other.rest - other.level)) - other.rest
         raised = f", lower: {least:.4g}" if least > problem.lower else ""
         setting = f"segment: {{method: watershed{raised}, background_mm: [{place}]}}"
     words = (
         f"{other.share:.1%} of the mask away from its wall is {than} than at the seeds, with a mean of"
         f" {other.level:.4g}, most at {text_mm(place)} mm: it may be {what}. Look at segmentation.html there: to leave"
-        f" it out, set {setting}; if it is the vessel, give a seed there, too"
+        f" it out, set {setting}{cost}; if it is the vessel, give a seed there, too"
     )
     return {"share": round(other.share, 4), "level": round(other.level, 4), "mm": place, "words": words}
 

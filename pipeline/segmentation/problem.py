@@ -13,6 +13,11 @@ from pipeline.case.settings.images import SegmentSettings
 from pipeline.files.volume import Volume
 from pipeline.segmentation.region_growing import Box, Index, Mask
 from pipeline.segmentation.seeds import Seed
+from solver.runtime.errors import StageError
+
+
+class NoVesselError(StageError):
+    """No contrast-filled vessel is where it should be, or none at all: another image may be meant."""
 
 
 @dataclass(frozen=True)

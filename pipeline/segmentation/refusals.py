@@ -12,7 +12,7 @@ from pipeline.files.volume import Volume
 from pipeline.segmentation.automatic import BONE_HU, find_lower, seed_level
 from pipeline.segmentation.leak import CONTRAST_HU, check_border
 from pipeline.segmentation.methods import find_lumen
-from pipeline.segmentation.problem import Lumen, Problem
+from pipeline.segmentation.problem import Lumen, NoVesselError, Problem
 from pipeline.segmentation.region_growing import Index, Mask
 from pipeline.segmentation.seeds import WITHOUT_SEEDS, Seed, moved, text_mm, with_points
 from solver.runtime.errors import StageError
@@ -36,7 +36,8 @@ def advising(remedy: str | Callable[[], str]) -> Iterator[None]:
         yield
     except StageError as error:
         words = remedy if isinstance(remedy, str) else remedy()
-        raise StageError(f"{error}; {words}" if words else str(error)) from None
+        kind = NoVesselError if isinstance(error, NoVesselError) else StageError
+        raise kind(f"{error}; {words}" if words else str(error)) from None
 
 
 def check_filled(problem: Problem, modality: str | None) -> None:
@@ -50,7 +51,7 @@ def check_filled(problem: Problem, modality: str | None) -> None:
     for seed in problem.seeds:
         level = seed_level(problem, [seed.index])
         if level < CONTRAST_HU:
-            raise StageError(
+            raise NoVesselError(
                 f"no contrast-filled vessel at the seed: {seed.name}: around {text_mm(seed.point_mm)} mm the median is"
                 f" {level:.0f} HU; blood without contrast agent has 30 to 70 HU, with it at least {CONTRAST_HU:g} HU"
                 f" are needed: {_bright_remedy(seed, problem)}, or choose a series with contrast agent"
@@ -94,7 +95,7 @@ def check_intensity(seed: Seed, problem: Problem, loaded: Volume) -> None:
     limits = f"at least segment.lower = {problem.lower:g}"
     if problem.settings.upper is not None:
         limits += f" and at most segment.upper = {problem.upper:g}"
-    raise StageError(
+    raise (NoVesselError if nearest is None else StageError)(
         f"{seed.name}: at {text_mm(seed.point_mm)} mm the filtered intensity is {intensity:.1f}, it must be {limits};"
         f" {remedy}"
     )

@@ -4,10 +4,10 @@
 It takes the place of all stages up to surface. A surface that is open at its ends is closed there with flat caps. A
 closed one with flat caps at sharp edges keeps these as openings. The ends of any other closed one are found and cut as
 those of a segmented vessel are. The given triangles stay; only their longest edges are split where an end is cut.
+What that takes off is told, and checked against the volume of the given surface.
 """
 
 import logging
-from typing import Any
 
 import numpy as np
 
@@ -18,14 +18,15 @@ from pipeline.geometry.branches.caps import MIRROR
 from pipeline.geometry.branches.ends import name_openings
 from pipeline.geometry.branches.picture import Scene
 from pipeline.geometry.closed_surface import Surface, without_too_thin
-from pipeline.geometry.given_ends import cut_found_ends, without_side_branches
+from pipeline.geometry.given_ends import open_found_ends, open_other_caps, without_side_branches
 from pipeline.geometry.given_openings import faces_by_name, openings_given, without_holes
 from pipeline.geometry.given_surface import ADVICE, GivenSurface, frame_of, outward, require_plausible, require_simple
 from pipeline.geometry.surface.clip import check_closed
 from pipeline.geometry.surface.extension import extend_openings
 from pipeline.geometry.surface.quality import triangle_quality
-from pipeline.geometry.surface.repair import repair, rims
+from pipeline.geometry.surface.repair import Repaired, repair, rims
 from pipeline.geometry.surface.smooth_mesh import smooth_mesh
+from pipeline.geometry.surface.volumes import tell_volumes
 from solver.runtime.command_line import run_stage
 from solver.runtime.errors import StageError
 from solver.runtime.provenance import Job
@@ -56,21 +57,20 @@ def _import(given: SurfaceFile, settings: GivenSurface, log: logging.Logger, sce
     if named_by == "assumed":
         log.info("the file does not name its axes, LPS is taken; else give input.surface_frame")
     repaired = repair(points * MIRROR if frame == "RAS" else points, given.triangles)
-    if any(repaired.record[key] for key in ("triangles_removed", "triangles_turned")) or repaired.record["pieces"] > 1:
-        log.info(
-            "repaired: %s", ", ".join(f"{key.replace('_', ' ')} {count}" for key, count in repaired.record.items())
-        )
+    _tell_repairs(repaired, log)
     scene.mesh = Mesh(repaired.points, repaired.triangles, np.zeros(len(repaired.triangles), np.int8))
     loops = rims(repaired.points, repaired.triangles)
     whole = scene.mesh = outward(without_holes(repaired.points, repaired.triangles, loops, log, scene))
     found_by, mesh, faces = openings_given(whole, given, repaired.rows, settings, log)
     check_closed(mesh, ADVICE)
     overlap = require_simple(mesh, settings.unit, scene)
-    mesh = scene.mesh = _smoothed(mesh, settings)
-    mesh, sides = without_side_branches(mesh, settings, log)
-    closed: list[dict[str, Any]] = []
+    smoothed = scene.mesh = _smoothed(mesh, settings)
+    mesh, sides = without_side_branches(smoothed, settings, log)
     if found_by == "cuts":
-        mesh, closed = cut_found_ends(mesh, settings, log, scene)
+        ends = open_found_ends(mesh, settings, log, scene)
+    else:
+        ends = open_other_caps(mesh, found_by, settings, log)
+    mesh, found_by = ends.mesh, ends.by
     log.info("%d openings by %s", int(mesh.opening.max()), found_by)
     openings = name_openings(mesh, settings, log)
     quality = {
@@ -80,21 +80,43 @@ def _import(given: SurfaceFile, settings: GivenSurface, log: logging.Logger, sce
         "frame_named_by": named_by,
         "given_triangles": len(given.triangles),
         **repaired.record,
+        "wall_mm": repaired.wall_mm,
         "openings_by": found_by,
         "faces": faces_by_name(whole, faces, openings, log),
         "size_mm": [round(float(side), 3) for side in np.ptp(whole.points_mm, axis=0)],
         "overlap_fraction": overlap,
-        "closed_ends": closed,
-        "side_branches": [side.record(settings.side_branches.action) for side in sides],
+        "closed_ends": ends.closed,
+        "side_branches": sides,
+        "given_volume_mm3": whole.volume_mm3(),
+        "smoothing_mm3": smoothed.volume_mm3() - whole.volume_mm3(),
+        "cut_ends": ends.lost,
     }
+    cut_mm3 = mesh.volume_mm3()
     mesh, openings = extend_openings(mesh, openings, settings, log)
     quality |= {
+        "extensions_mm3": mesh.volume_mm3() - cut_mm3,
         "volume_mm3": mesh.volume_mm3(),
         "area_mm2": float(np.linalg.norm(mesh.area_vectors_mm2(), axis=1).sum()),
         "before": triangle_quality(whole),
         "after": triangle_quality(mesh),
     }
+    tell_volumes(quality, log)
     return Surface(mesh, openings, quality)
+
+
+def _tell_repairs(repaired: Repaired, log: logging.Logger) -> None:
+    """Log what was repaired, and that a wall is taken for its lumen."""
+    if any(count for key, count in repaired.record.items() if key.startswith("triangles_")) or (
+        repaired.record["pieces"] > 1
+    ):
+        log.info(
+            "repaired: %s", ", ".join(f"{key.replace('_', ' ')} {count}" for key, count in repaired.record.items())
+        )
+    if repaired.wall_mm:
+        log.warning(
+            "warning: the given surface is the wall of a vessel, about %.2g mm thick: its inner surface is taken",
+            repaired.wall_mm,
+        )
 
 
 def _smoothed(mesh: Mesh, settings: GivenSurface) -> Mesh:

@@ -239,6 +239,7 @@ def _summary(series: Series) -> dict[str, Any]:
         "number": first.series_number,
         "modality": first.modality,
         "files": len(files_of(series.headers)),
+        "contrast_agent_recorded": any(header.contrast_agent for header in series.headers),
         "localizer": all(part.kind == "localizer" for part in parts),
         "parts": [{"name": part.name or None, "kind": part.kind, "slices": len(part.headers)} for part in parts],
     }

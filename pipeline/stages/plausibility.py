@@ -210,10 +210,12 @@ def of_shape(quality: Mapping[str, Any], openings: tuple[Opening, ...]) -> list[
     openings : of it.
     """
     found = _of_closed_ends(quality, openings)
-    if "cut_ends" not in quality:  # of a given surface
+    if "cut_ends" not in quality:  # of a shape by a few numbers
         return found
     share = share_lost(quality)
     found += [trust.check("volume cut off beyond the ends", "%", share, loss_in_words(quality, share) if share else "")]
+    if "border" not in quality:  # of a given surface
+        return [*found, _of_given_ends(quality)]
     shaved_mm2 = sum(each["area_mm2"] for each in quality["border"] if not each["opening"])
     words = (
         f"the border of the image cuts {shaved_mm2:.0f} mm2 off the side of the vessel, where the wall is flat now;"
@@ -221,6 +223,19 @@ def of_shape(quality: Mapping[str, Any], openings: tuple[Opening, ...]) -> list[
     )
     found.append(trust.check("wall that the image's border cuts", "%", shaved_mm2 / quality["wall_mm2"], words))
     return found
+
+
+def _of_given_ends(quality: Mapping[str, Any]) -> dict[str, Any]:
+    """The check of ends that a given surface with openings leaves closed."""
+    left = [end for end in quality["closed_ends"] if "radius_mm" in end]
+    ends = "; ".join(f"at {text_mm(end['place_mm'])} mm, radius {end['radius_mm']:.3g} mm" for end in left)
+    places = [[round(float(x), 1) for x in end["place_mm"]] for end in left]
+    words = (
+        f"the given surface has openings, and is closed at ends of the vessel {ends}: no blood flows there."
+        " Cut it off flat, or close it with a flat cap, in the program that made the surface; if it is meant to be"
+        f" closed, set surface.closed_mm: {places}"
+    )
+    return trust.check("ends that the given surface closes", "", float(len(left)), words)
 
 
 def _of_closed_ends(quality: Mapping[str, Any], openings: tuple[Opening, ...]) -> list[dict[str, Any]]:
@@ -231,11 +246,16 @@ def _of_closed_ends(quality: Mapping[str, Any], openings: tuple[Opening, ...]) -
     end = max(uncut, key=lambda end: float(end["vessel_radius_mm"]))
     widest_mm = max(opening.radius_mm for opening in openings)
     place = [[round(float(x), 1) for x in end["place_mm"]]]
+    repair = (
+        "cut it off flat in the program that made the surface"
+        if "given_volume_mm3" in quality
+        else "repair the mask there (segment.lower, segment.cut_planes), end the image before that place"
+        " (filter.region_mm)"
+    )
     words = (
         f"the end at {text_mm(end['place_mm'])} mm stays closed, for {end['why']}; the vessel before it has a radius of"
         f" {end['vessel_radius_mm']:.3g} mm, the widest opening {widest_mm:.3g} mm, so that blood may enter through a"
-        f" side branch. {_opening_it(end)}repair the mask there (segment.lower, segment.cut_planes), end the image"
-        f" before that place (filter.region_mm), or, if it is meant to be closed, set surface.closed_mm: {place}"
+        f" side branch. {_opening_it(end)}{repair}, or, if it is meant to be closed, set surface.closed_mm: {place}"
     )
     name = "width of a closed end over that of the widest opening"
     return [trust.check(name, "", float(end["vessel_radius_mm"]) / widest_mm, words)]

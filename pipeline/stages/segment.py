@@ -9,6 +9,7 @@ much of a face of the region and is no vessel there, that opens into chambers.
 
 import json
 import logging
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -27,7 +28,7 @@ from pipeline.segmentation.methods import find_lumen
 from pipeline.segmentation.other_brightness import blooming
 from pipeline.segmentation.page import render
 from pipeline.segmentation.picture import draw, draw_departure
-from pipeline.segmentation.problem import Problem
+from pipeline.segmentation.problem import NoVesselError, Problem
 from pipeline.segmentation.refusals import (
     advising,
     border_remedy,
@@ -41,6 +42,9 @@ from pipeline.segmentation.seeds import WITHOUT_SEEDS, Seed, background_places, 
 from solver.runtime.command_line import run_stage
 from solver.runtime.errors import StageError
 from solver.runtime.provenance import Job
+
+MOST_SERIES = 3
+"""So many other series are named in a refusal."""
 
 
 @dataclass(frozen=True)
@@ -183,11 +187,33 @@ def _without_cavities(mask: Mask, problem: Problem) -> tuple[Mask, int]:
     return (filled if problem.barrier is None else filled & ~(problem.barrier & ~mask)), holes
 
 
+def _other_series(facts: Mapping[str, Any]) -> str:
+    """Series of the same modality beside the one that was loaded, for a refusal; those with contrast agent first."""
+    others = [
+        each
+        for each in facts.get("series_seen") or ()
+        if each["series"] != facts["series"] and each["modality"] == facts["modality"] and not each["localizer"]
+    ]
+    if not others:
+        return ""
+    others.sort(key=lambda each: (not each.get("contrast_agent_recorded"), -each["files"]))
+    named = "; ".join(
+        f"load.series: '{each['series']}' (number {each['number']}, {each['files']} files"
+        f"{', contrast agent recorded' if each.get('contrast_agent_recorded') else ''})"
+        for each in others[:MOST_SERIES]
+    )
+    return f". Or another series of the images is meant: {named}"
+
+
 def _compute(job: Job) -> None:
     settings = parse(SegmentSettings, job.settings, "--settings")
     filtered, loaded = Volume.read(job.inputs["filtered"]), Volume.read(job.inputs["volume"])
-    modality = json.loads(job.inputs["series"].read_text(encoding="utf-8"))["modality"]
-    result = segment(filtered, settings, loaded, modality, job.log)
+    facts = json.loads(job.inputs["series"].read_text(encoding="utf-8"))
+    modality = facts["modality"]
+    try:
+        result = segment(filtered, settings, loaded, modality, job.log)
+    except NoVesselError as error:
+        raise StageError(f"{error}{_other_series(facts)}") from None
     record = result.record
     job.log.info(
         "lumen: %d voxels, %.4g ml, mean radius %.3g mm; %d cavities filled; contrast %.4g, %.1f times the noise;"

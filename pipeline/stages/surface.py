@@ -26,7 +26,9 @@ from pipeline.geometry.branches.border import (
 )
 from pipeline.geometry.branches.centreline import Centreline, Ends, find_ends, trace_centreline
 from pipeline.geometry.branches.ends import (
+    CUT_RADII,
     MIN_RADIUS_VOXELS,
+    TIP_RADII,
     Cutting,
     close_on_request,
     closed_ends,
@@ -61,7 +63,7 @@ from pipeline.geometry.surface.quality import triangle_quality
 from pipeline.geometry.surface.remesh import Shape, remesh_vessel
 from pipeline.geometry.surface.smooth_mesh import smooth_mesh
 from pipeline.geometry.surface.thin import THIN_REMEDY, ThinPlaceError
-from pipeline.geometry.surface.volumes import MOST_LOST, loss_in_words, share_lost
+from pipeline.geometry.surface.volumes import tell_volumes
 from solver.runtime.command_line import run_stage
 from solver.runtime.errors import StageError
 from solver.runtime.provenance import Job
@@ -152,12 +154,14 @@ def _extract(
     traced, sides = _without_side_branches(traced, settings, least_mm, log, scene)
     found = traced.ends(traced.centreline, settings, least_mm)
     scene.mark_ends(found)
-    close_on_request(found, settings, MASK_REMEDY)
+    cut_radii = CUT_RADII if settings.cut_radii is None else settings.cut_radii
+    border = tuple(traced.border.values())
+    cutting = Cutting(settings, least_mm, MASK_REMEDY, cut_radii, cut_radii + TIP_RADII, border)
+    close_on_request(found, cutting)
     asked_mm3 = given_mm3 - sum(side["volume_mm3"] for side in sides)
     mesh, field, whole_mm3 = _fitted(traced, asked_mm3, scene)
     mesh, shape_of = smooth_wall(mesh, field, traced.lumen, settings, whole_mm3, traced.less_where_thin)
     whole = mesh
-    cutting = Cutting(settings, least_mm, MASK_REMEDY, tuple(traced.border.values()))
     mesh, inside_mm3, lost = cut_ends(mesh, field, found, cutting, scene, log)
     change = inside_mm3 / asked_mm3 - 1
     if abs(change) > settings.volume_tolerance:
@@ -192,7 +196,8 @@ def _extract(
         quality["smoothed_less_where_thin"] = broken
     if lost_parts := lost_to_smoothing(traced.lumen, traced.field):
         quality["lost_to_smoothing"] = lost_parts
-    _tell_volumes(quality, log)
+    _warn_of_lost(quality, log)
+    tell_volumes(quality, log)
     return Surface(mesh, openings, quality)
 
 
@@ -201,23 +206,14 @@ def volume_of(lumen: Volume) -> float:
     return float(np.count_nonzero(lumen.voxels >= 0.5) * np.prod(lumen.spacing_mm))
 
 
-def _tell_volumes(quality: dict[str, Any], log: logging.Logger) -> None:
-    """Log the way from the mask's volume to the surface's, and warn of what the settings did not ask for."""
+def _warn_of_lost(quality: dict[str, Any], log: logging.Logger) -> None:
+    """Warn of what smoothing lost."""
     for part in quality.get("lost_to_smoothing", ()):
         log.warning(
             "warning: the thin part of the vessel around %s, %.4f mL, is lost: too thin for the smoothing",
             words_mm(part["place_mm"]),
             part["volume_mm3"] / 1000,
         )
-    sides = sum(side["volume_mm3"] for side in quality["side_branches"])
-    ends = sum(end["volume_mm3"] for end in quality["cut_ends"])
-    log.info(
-        "volume: mask %.3f mL, side branches -%.3f mL, ends cut off -%.3f mL, extensions +%.3f mL: surface %.3f mL",
-        *(mm3 / 1000 for mm3 in (quality["mask_volume_mm3"], sides, ends, quality["extensions_mm3"])),
-        quality["volume_mm3"] / 1000,
-    )
-    if (share := share_lost(quality)) > MOST_LOST:
-        log.warning("warning: %s", loss_in_words(quality, share))
 
 
 def _trace_beyond(

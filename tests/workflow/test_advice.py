@@ -9,6 +9,7 @@ import json
 import re
 import shutil
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,8 @@ import pytest
 import yaml
 
 from pipeline.files.volume import Volume
-from pipeline.haemodynamics.flow_checks import resolving, with_one_spacing
+from pipeline.haemodynamics.advice import Advice, in_words
+from pipeline.haemodynamics.flow_checks import resolving
 from pipeline.haemodynamics.trust import check
 from pipeline.stages.phantom import SeriesHeader, write_series
 from pipeline.workflow.recovery import require_folders
@@ -511,6 +513,25 @@ def written(mask: Volume, path: Path) -> Path:
     return path
 
 
+@pytest.mark.parametrize("seeded", [True, pytest.param(False, marks=pytest.mark.slow)])
+def test_a_larger_series_without_contrast_beside_the_one_that_is_meant(seeded, tmp_path):
+    """The series with the most slices is taken; the refusal names the other one, which leads to the vessel."""
+    meant = tube_volume()
+    z, y, x = meant.voxels.shape
+    native = np.random.default_rng(6).normal(45, 20, (z + 8, y, x)).astype(np.int16)
+    write_series(replace(meant, voxels=native), tmp_path / "images/native", SeriesHeader("study", 3, "n", "AXIAL", 1.0))
+    filled = meant.with_voxels(meant.voxels.astype(np.int16))
+    write_series(filled, tmp_path / "images/filled", SeriesHeader("study", 2, "f", "AXIAL", 1.0))
+    seed = centre_line_mm()[1000].round(2).tolist()
+    grower: Values = {"lower": 195.0, "seeds_mm": [seed]} if seeded else {}
+    values = {"input": {"dicom": str(tmp_path / "images")}, "segment": grower} | FLOW
+    workflow = Workflow(tmp_path / "results", "segment")
+    (tmp_path / "results").mkdir()
+    ways = advised(refused(workflow, values).said, values)
+    (way,) = (each for each in ways if "load" in each.settings)
+    assert workflow.run(merged(values, way.settings)) is None
+
+
 def mask_series(folder: Path, damage: bool) -> Path:
     shutil.rmtree(folder, ignore_errors=True)
     mask = tube_mask()
@@ -716,9 +737,9 @@ def test_a_spacing_that_is_advised_satisfies_all_checks_that_advise_one(seed):
     rng = np.random.default_rng(8100 + seed)
     spacing_mm = 10 ** rng.uniform(-2, 0)
     across = dict(zip(("nodes across", "nodes across the narrowest place"), rng.uniform(2, 19, 2), strict=True))
-    checks = [check(name, "", n, f"only {n:.1f}; set {resolving(n, spacing_mm)}") for name, n in across.items()]
+    checks = [check(name, "", n, Advice(f"only {n:.1f}", resolving(n, spacing_mm))) for name, n in across.items()]
     checks += [check("flow balance", "%", 0.03, "run longer"), check("Mach number", "", 0.1, "")]
-    found = with_one_spacing(checks if seed % 2 else checks[::-1])
+    found = in_words(checks if seed % 2 else checks[::-1])
     assert {each["name"]: each["advice"] for each in found}["Mach number"] is None
     for each in found:
         if each["name"] in across:

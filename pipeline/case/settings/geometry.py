@@ -75,8 +75,10 @@ class SurfaceSettings(Section):
         (), description="points; the end of the vessel nearest to each stays closed, LPS mm"
     )
     side_branches: SideBranches = SideBranches()
-    cut_radii: NonNegative = Field(
-        0.5, description="an end is cut at least this many local radii from the tip of the vessel"
+    cut_radii: NonNegative | None = Field(
+        None,
+        description="an end is cut at least this many local radii from the tip of the vessel; none: 0.5 (round end of a"
+        " given surface: as near to the tip as the section is whole)",
     )
     cut_roundness: Annotated[float, Field(gt=0, le=1)] = Field(
         0.8, description="and where its section is at least so round (ratio of its axes) as those of the vessel behind"

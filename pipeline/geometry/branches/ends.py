@@ -2,7 +2,7 @@
 """Ends of a vessel: which are cut, where, and how the openings are called."""
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -33,28 +33,8 @@ MIN_RADIUS_VOXELS = 2.0
 TIP_RADII = 1.0
 """Within so many of its radii from its tip a vessel narrows; what is cut off there is asked for."""
 
-
-def close_on_request(found: Ends, settings: SurfaceSettings, remedy: str) -> None:
-    """Close the ends that the settings name; at least two must stay open.
-
-    Parameters
-    ----------
-    found : the ends; for each place of the settings the nearest open one is moved to the closed ones.
-    settings : places in `closed_mm`, (x, y, z), LPS.
-    remedy : what else helps, for the message.
-
-    Raises
-    ------
-    StageError
-        If fewer than two ends stay open.
-    """
-    for place in settings.closed_mm:
-        if found.open:
-            tips = found.centreline.points_mm[[end.rows[0] for end in found.open]]
-            end = found.open.pop(int(np.argmin(np.linalg.norm(tips - np.array(place), axis=1))))
-            found.closed[end.rows[0]] = "surface.closed_mm asks for it"
-    _require_two([found.centreline.points_mm[end.rows[0]] for end in found.open], found, settings, remedy)
-
+CUT_RADII = 0.5
+"""Of a lumen an end is cut at least so many radii from the tip, unless ``surface.cut_radii`` is set."""
 
 ROUNDNESSES = (0.6, 0.4, 0.2)
 """Lower values of ``surface.cut_roundness`` that are tried where no section is round enough, for what is advised."""
@@ -69,13 +49,42 @@ class Cutting:
     settings : the case's section ``surface``.
     least_mm : least radius of a cut.
     remedy : what helps where fewer than two ends can be cut, for the message.
+    cut_radii : least distance of a cut from the tip of the vessel, in radii.
+    asked_radii : what lies so many radii of the opening before it is asked for.
     border : sections of the image's border, where the ends beyond it are cut off.
+    capped : ends of the surface that are openings already, numbered from 1 in this order.
+    moved : where a cut is made for one that was placed; none: there.
     """
 
     settings: SurfaceSettings
     least_mm: float
     remedy: str
+    cut_radii: float
+    asked_radii: float
     border: Sequence[Section] = ()
+    capped: Sequence[Cut] = ()
+    moved: Callable[[Mesh, Cut], Cut] | None = None
+
+
+def close_on_request(found: Ends, cutting: Cutting) -> None:
+    """Close the ends that the settings name; at least two must stay open.
+
+    Parameters
+    ----------
+    found : the ends; for each place of the settings the nearest open one is moved to the closed ones.
+    cutting : with the places, (x, y, z), LPS, in `settings.closed_mm`.
+
+    Raises
+    ------
+    StageError
+        If fewer than two ends stay open.
+    """
+    for place in cutting.settings.closed_mm:
+        if found.open:
+            tips = found.centreline.points_mm[[end.rows[0] for end in found.open]]
+            end = found.open.pop(int(np.argmin(np.linalg.norm(tips - np.array(place), axis=1))))
+            found.closed[end.rows[0]] = "surface.closed_mm asks for it"
+    _require_two([found.centreline.points_mm[end.rows[0]] for end in found.open], found, cutting)
 
 
 def cut_ends(
@@ -113,18 +122,35 @@ def cut_ends(
     inside_mm3, lost = mesh.volume_mm3(), []
     for number in numbers.values():
         cut, before = cuts[number - 1], mesh
+        if number <= len(cutting.capped):
+            continue
+        if cutting.moved:
+            cut = cuts[number - 1] = cutting.moved(mesh, cut)
         mesh = scene.mesh = cut_and_cap(mesh, cut, number, cuts, scene)
         cap_mm2 = float(np.linalg.norm(mesh.area_vectors_mm2()[mesh.opening == number].sum(axis=0)))
-        asked_mm = (cutting.settings.cut_radii + TIP_RADII) * np.sqrt(cap_mm2 / np.pi)
-        lost.append(
-            {
-                "place_mm": cut.centre_mm.tolist(),
-                "volume_mm3": before.volume_mm3() - mesh.volume_mm3(),
-                "asked_mm3": cap_mm2 * asked_mm,
-            }
-        )
+        lost.append(lost_at(cut, before.volume_mm3() - mesh.volume_mm3(), cap_mm2, cutting.asked_radii))
     check_closed(mesh)
     return mesh, inside_mm3, lost
+
+
+def lost_at(cut: Cut, volume_mm3: float, cap_mm2: float, asked_radii: float) -> dict[str, Any]:
+    """What is recorded of an end that was cut.
+
+    Parameters
+    ----------
+    cut : where.
+    volume_mm3 : that was cut off.
+    cap_mm2 : area of the opening.
+    asked_radii : so many radii of the opening before it were asked for.
+    """
+    radius_mm = float(np.sqrt(cap_mm2 / np.pi))
+    asked_mm3 = float(cap_mm2 * asked_radii * radius_mm)
+    return {
+        "place_mm": cut.centre_mm.tolist(),
+        "radius_mm": radius_mm,
+        "volume_mm3": volume_mm3,
+        "asked_mm3": asked_mm3,
+    }
 
 
 def name_openings(mesh: Mesh, settings: SurfaceSettings, log: logging.Logger) -> tuple[Opening, ...]:
@@ -163,12 +189,12 @@ def closed_ends(found: Ends) -> list[dict[str, Any]]:
 
 def _place_cuts(field: Volume, found: Ends, cutting: Cutting, scene: Scene) -> list[Cut]:
     """Cuts of the open ends, and what cannot be cut is closed."""
-    settings, cuts = cutting.settings, []
+    settings, cuts = cutting.settings, list(cutting.capped)
     for end in list(found.open):
         if section := section_beyond(found.centreline, end, cutting.border):
             cuts.append(section.cut)
             continue
-        cut = place_cut(field, found.centreline, end, settings.cut_radii, cutting.least_mm, settings.cut_roundness)
+        cut = place_cut(field, found.centreline, end, cutting.cut_radii, cutting.least_mm, settings.cut_roundness)
         if cut:
             cuts.append(cut)
         else:
@@ -177,24 +203,26 @@ def _place_cuts(field: Volume, found: Ends, cutting: Cutting, scene: Scene) -> l
             row = end.rows[0]
             found.closed[row], found.uncut_mm[row] = why, widest_mm(end)
             for roundness in (each for each in ROUNDNESSES if each < settings.cut_roundness):
-                if place_cut(field, found.centreline, end, settings.cut_radii, cutting.least_mm, roundness):
+                if place_cut(field, found.centreline, end, cutting.cut_radii, cutting.least_mm, roundness):
                     found.cut_by[row] = roundness
                     break
     scene.mark_ends(found)
-    _require_two([cut.centre_mm for cut in cuts], found, settings, cutting.remedy)
+    _require_two([cut.centre_mm for cut in cuts], found, cutting)
     return cuts
 
 
-def _require_two(places_mm: list[NDArray[np.float64]], found: Ends, settings: SurfaceSettings, remedy: str) -> None:
+def _require_two(places_mm: list[NDArray[np.float64]], found: Ends, cutting: Cutting) -> None:
     if len(places_mm) < 2:
+        settings = cutting.settings
+        nearer = f"surface.cut_radii = {cutting.cut_radii:g} or " if cutting.cut_radii else ""
         open_at = "".join(f" at {words_mm(place)}" for place in places_mm)
         points = found.centreline.points_mm
         reasons = "".join(f"; at {words_mm(points[row])}: {why}" for row, why in found.closed.items())
         raise StageError(
             f"surface: {len(places_mm)} open ends found{open_at}, at least 2 are wanted{reasons}."
             f" Lower surface.min_branch_radii = {settings.min_branch_radii:g} if an end is missing because it is short,"
-            f" surface.cut_radii = {settings.cut_radii:g} or surface.cut_roundness = {settings.cut_roundness:g} if no"
-            f" section was round enough, {remedy}"
+            f" {nearer}surface.cut_roundness = {settings.cut_roundness:g} if no"
+            f" section was round enough, {cutting.remedy}"
             + (". To open the ends that the case closes: surface.closed_mm: []" if settings.closed_mm else "")
         )
 

@@ -5,7 +5,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
-from scipy.spatial import Delaunay, cKDTree
+from scipy.spatial import Delaunay, QhullError, cKDTree
 from skimage.measure import points_in_poly
 
 from pipeline.files.mesh import Mesh
@@ -62,6 +62,34 @@ def cut_end(mesh: Mesh, centre_mm: NDArray[np.float64], normal: NDArray[np.float
     tags = np.concatenate([tags, np.full(len(cap), opening, np.int8)])
     used, renumbered = np.unique(triangles, return_inverse=True)
     return Mesh(points[used], renumbered.reshape(-1, 3).astype(np.int64), tags)
+
+
+def section_mm2(mesh: Mesh, centre_mm: NDArray[np.float64], normal: NDArray[np.float64]) -> float:
+    """Area of the section in which a plane cuts the vessel around a point, by Green's theorem along its outline.
+
+    Parameters
+    ----------
+    mesh : closed surface, or the part of one around the section.
+    centre_mm : (3,) point inside the vessel, in the plane.
+    normal : (3,) unit vector.
+
+    Raises
+    ------
+    ClipError
+        If the plane cuts no closed loop around the point.
+    """
+    near = mesh.triangles[_loop(mesh, centre_mm, normal)]
+    places = mesh.points_mm[near] - centre_mm
+    height = places @ normal
+    above = height > 0
+
+    def passed(upwards: bool) -> NDArray[np.float64]:
+        rows, k = np.nonzero((above != upwards) & (np.roll(above, -1, axis=1) == upwards))
+        a, b = places[rows, k], places[rows, (k + 1) % 3]
+        part = height[rows, k] / (height[rows, k] - height[rows, (k + 1) % 3])
+        return np.asarray(a + part[:, None] * (b - a))
+
+    return float(abs(np.cross(passed(upwards=False), passed(upwards=True)).sum(axis=0) @ normal) / 2)
 
 
 def _loop(mesh: Mesh, centre: NDArray[np.float64], normal: NDArray[np.float64]) -> NDArray[np.int64]:
@@ -239,7 +267,10 @@ def cap_of(
     inside = inside[(np.einsum("pek,pek->pe", *to_ends) > 0).all(axis=1)]  # then Delaunay's triangles keep the rim
     flat = np.concatenate([polygon, inside])
     bent = flat * (np.linalg.norm(flat, axis=1, keepdims=True) + 1e-30) ** -ROUNDING
-    triangles = Delaunay(bent).simplices.astype(np.int64)
+    try:
+        triangles = Delaunay(bent).simplices.astype(np.int64)
+    except QhullError:
+        raise ClipError("its section has no width, so that no cap fits into it") from None
     triangles = triangles[points_in_poly(bent[triangles].mean(axis=1), bent[: len(rim)])]
     a, b, c = (flat[triangles[:, k]] for k in range(3))
     twice_area = (b - a)[:, 0] * (c - a)[:, 1] - (b - a)[:, 1] * (c - a)[:, 0]

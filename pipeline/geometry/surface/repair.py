@@ -13,6 +13,8 @@ from scipy.spatial import cKDTree
 
 from pipeline.files.mesh import words_mm
 from pipeline.geometry.surface.clip import directed_edges, neighbours, open_edges
+from pipeline.geometry.surface.stitching import stitched
+from pipeline.geometry.surface.vessel_wall import vessel_wall
 from solver.runtime.errors import StageError
 
 WELD = 1e-5
@@ -50,16 +52,20 @@ class Repaired:
     triangles : (T, 3), rows of `points`; the orientation is consistent, but may be inwards.
     record : what was done, by name: counts.
     rows : (T,) which of the given triangles each one was.
+    wall_mm : thickness of the wall whose inner surface this is; None: the given surface was no wall.
     """
 
     points: NDArray[np.float64]
     triangles: NDArray[np.int64]
     record: dict[str, int]
     rows: NDArray[np.int64]
+    wall_mm: float | None
 
 
 def repair(points: NDArray[np.float64], triangles: NDArray[np.int64]) -> Repaired:
     """Join what belongs together, drop what is no triangle, orient, and keep the one piece that counts.
+
+    Of a vessel's wall that is its inner surface.
 
     Parameters
     ----------
@@ -79,11 +85,22 @@ def repair(points: NDArray[np.float64], triangles: NDArray[np.int64]) -> Repaire
     triangles, left = _without_slivers(points, triangles[again])
     rows = rows[again][left]
     removed, merged = given_triangles - len(triangles), given_points - len(points) + welded
+    whole = len(triangles)
+    triangles, split = stitched(points, triangles, WELD * float(np.linalg.norm(np.ptp(points, axis=0))))
+    rows = rows[split]
     _require_manifold(points, triangles)
     triangles, turned = _oriented(triangles)
+    if wall := vessel_wall(points, triangles):
+        triangles, rows = triangles[wall.inner], rows[wall.inner]
     largest, pieces = _largest_piece(points, triangles)
-    record = {"points_merged": merged, "triangles_removed": removed, "triangles_turned": turned, "pieces": pieces}
-    return Repaired(*_used(points, triangles[largest]), record, rows[largest])
+    record = {
+        "points_merged": merged,
+        "triangles_removed": removed,
+        "triangles_turned": turned,
+        "triangles_added_at_seams": len(split) - whole,
+        "pieces": pieces,
+    }
+    return Repaired(*_used(points, triangles[largest]), record, rows[largest], wall.thickness_mm if wall else None)
 
 
 def _merged(points: NDArray[np.float64], triangles: NDArray[np.int64]) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
@@ -162,7 +179,8 @@ def _require_manifold(points: NDArray[np.float64], triangles: NDArray[np.int64])
         place = points[edges[first[int(np.argmax(count))]]].mean(axis=0)
         raise StageError(
             f"input.surface: {int((count > 2).sum())} edges are shared by more than two triangles, for instance at"
-            f" {words_mm(place)}: walls meet or lie in each other. Export the lumen's surface alone, or remesh it"
+            f" {words_mm(place)}: walls meet or lie in each other, as where tubes were put together with faces"
+            " left within. Join them by a boolean union, delete inner faces, or export the lumen's surface alone"
         )
 
 
@@ -218,7 +236,8 @@ def _largest_piece(points: NDArray[np.float64], triangles: NDArray[np.int64]) ->
         shown = ", ".join(f"{each:.3g}" for each in np.sort(area)[::-1][:5]) + (", ..." if pieces > 5 else "")
         raise StageError(
             f"input.surface: {pieces} pieces that share no edge, of {shown} mm2; one is wanted, and at most"
-            f" {MAX_SPECKS:.0%} of the area may lie apart from it. Join the pieces, or export the lumen's surface alone"
+            f" {MAX_SPECKS:.0%} of the area may lie apart from it. Join the pieces by a boolean union, close the seam"
+            " where they touch, or export the lumen's surface alone"
         )
     return np.flatnonzero(label == largest), pieces
 

@@ -1,38 +1,88 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Volumes: how much of the mask the surface holds, and what it lost that nobody asked for.
+"""Volumes: how much of the mask, or of a given surface, is left, and what was lost that nobody asked for.
 
-The settings ask for side branches that are taken out, for extensions, and for the piece of each end between the tip
-of the vessel and the cut. What goes beyond that is a loss, as of a vessel whose end is nowhere round enough to be cut.
+The settings ask for side branches that are taken out, for smoothing and extensions, and, of a mask, for the piece of
+each end between the tip of the vessel and the cut. What goes beyond that is a loss: a vessel whose end is nowhere round
+enough to be cut, or the round end of a given surface.
 """
 
+import logging
+import math
 from collections.abc import Mapping
 from typing import Any
 
 from pipeline.files.mesh import words_mm
 
 MOST_LOST = 0.02
-"""Part of the mask's volume that may be lost unasked for."""
+"""Part of the volume that may be lost unasked for."""
+
+MOST_NAMED = 6
+"""So many ends are named in a message, those that lost most first."""
 
 
 def share_lost(quality: Mapping[str, Any]) -> float:
-    """Part of the mask's volume that was lost unasked for.
+    """Part of the volume that was lost unasked for.
 
     Parameters
     ----------
-    quality : of a surface from a mask: ``mask_volume_mm3``; for each end that was cut ``volume_mm3``, ``asked_mm3``.
+    quality : of a surface: ``mask_volume_mm3`` or ``given_volume_mm3``; for each end that was cut ``volume_mm3``,
+        ``asked_mm3``.
     """
-    lost = sum(max(0.0, end["volume_mm3"] - end["asked_mm3"]) for end in quality["cut_ends"])
-    return float(lost / quality["mask_volume_mm3"])
+    lost = sum(_unasked(end) for end in quality["cut_ends"])
+    return float(lost / _whole_mm3(quality)[1])
 
 
 def loss_in_words(quality: Mapping[str, Any], share: float) -> str:
     """What was lost, where most of it, and what helps."""
-    worst = max(quality["cut_ends"], key=lambda end: end["volume_mm3"] - end["asked_mm3"])
+    what, whole_mm3 = _whole_mm3(quality)
+    ends = sorted(quality["cut_ends"], key=_unasked, reverse=True)
+    whole = f"{100 * share:.1f} % of the {what}'s {whole_mm3 / 1000:.3g} mL"
+    if "given_volume_mm3" in quality:
+        radii = max(math.ceil(10 * end["volume_mm3"] / (math.pi * end["radius_mm"] ** 3) + 0.1) / 10 for end in ends)
+        shown = "; ".join(f"{_unasked(end) / 1000:.3g} mL at {words_mm(end['place_mm'])}" for end in ends[:MOST_NAMED])
+        return (
+            f"surface: the surface is closed by round ends, and cuts that open them took off {whole} (at most"
+            f" {100 * MOST_LOST:g} %): {shown}{'; ...' if len(ends) > MOST_NAMED else ''}. Cut these ends off flat, or"
+            " close them with flat caps, in the program that made the surface: flat ends lose nothing. If the round"
+            f" ends are no part of the vessel, say so: surface.cut_radii: {radii:g}"
+        )
     return (
-        f"surface: cuts took off {100 * share:.1f} % of the mask's {quality['mask_volume_mm3'] / 1000:.2f} mL beyond"
-        f" the tips of the vessel (at most {100 * MOST_LOST:g} %), most at {words_mm(worst['place_mm'])},"
-        f" {worst['volume_mm3'] / 1000:.2f} mL: up to there the vessel is not round, or thinner than"
-        " surface.min_radius_mm. Repair the mask there (segment.lower, segment.cut_planes), lower"
-        " surface.cut_roundness,"
-        " or close the end with surface.closed_mm"
+        f"surface: cuts took off {whole} beyond the tips of the vessel (at most {100 * MOST_LOST:g} %), most at"
+        f" {words_mm(ends[0]['place_mm'])}, {ends[0]['volume_mm3'] / 1000:.2f} mL: up to there the vessel is not round,"
+        " or thinner than surface.min_radius_mm. Repair the mask there (segment.lower, segment.cut_planes), lower"
+        " surface.cut_roundness, or close the end with surface.closed_mm"
     )
+
+
+def tell_volumes(quality: Mapping[str, Any], log: logging.Logger) -> None:
+    """Log the way from the volume of the mask or of the given surface to the surface's; warn of what nobody asked for.
+
+    Parameters
+    ----------
+    quality : as for :func:`share_lost`, with ``side_branches``, ``extensions_mm3`` and ``volume_mm3``.
+    log : gets a line, and a warning where there is a loss.
+    """
+    what, whole_mm3 = _whole_mm3(quality)
+    sides = sum(side["volume_mm3"] for side in quality["side_branches"])
+    ends = sum(end["volume_mm3"] for end in quality["cut_ends"])
+    smoothing = f", smoothing {quality['smoothing_mm3'] / 1000:+.3f} mL" if quality.get("smoothing_mm3") else ""
+    log.info(
+        "volume: %s %.3f mL%s, side branches -%.3f mL, ends cut off -%.3f mL, extensions +%.3f mL: surface %.3f mL",
+        what,
+        whole_mm3 / 1000,
+        smoothing,
+        *(mm3 / 1000 for mm3 in (sides, ends, quality["extensions_mm3"], quality["volume_mm3"])),
+    )
+    if (share := share_lost(quality)) > MOST_LOST:
+        log.warning("warning: %s", loss_in_words(quality, share))
+
+
+def _unasked(end: Mapping[str, Any]) -> float:
+    return max(0.0, end["volume_mm3"] - end["asked_mm3"])
+
+
+def _whole_mm3(quality: Mapping[str, Any]) -> tuple[str, float]:
+    """What there was at first, and its volume."""
+    if "given_volume_mm3" in quality:
+        return "given surface", quality["given_volume_mm3"]
+    return "mask", quality["mask_volume_mm3"]
