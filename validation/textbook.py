@@ -15,6 +15,7 @@ from itertools import combinations
 import numpy as np
 from numpy.typing import NDArray
 
+from solver.boundary.parabolic_walls import WALL_PAIRS
 from solver.kernels.cumulants import LIMIT
 from solver.kernels.velocity_sets import VelocitySet
 from solver.run.blood import MODELS
@@ -288,6 +289,10 @@ def returning(walls: str, q: Array, leaving: Array, back: Array, upstream: Array
     return leaving + k * (upstream - back) + (1 + k) * push
 
 
+RENEWED = 2 * WALL_PAIRS
+"""Steps between two looks at what walls that meet a parabola do; such walls diverge if they follow the flow at once."""
+
+
 def slips(
     stencil: VelocitySet, links: Links, walls: str, rates: tuple[Rate, Rate], share: float, velocity: Array
 ) -> Array:
@@ -336,6 +341,7 @@ class TextbookSolver:
     def __post_init__(self) -> None:
         links, opposite = self.links, self.stencil.opposite
         self.g = np.zeros(links.neighbour.shape)
+        self.steps = 0
         self.back = opposite[links.direction]
         self.source = links.direction, links.neighbour[self.back, links.node]
         """What arrives along each wall link is what leaves, along a direction, from a node; -1 where that is a wall."""
@@ -346,10 +352,11 @@ class TextbookSolver:
 
     def step(self) -> None:
         """Collision, streaming, walls."""
-        if self.parabola:
+        if self.parabola and self.steps and self.steps % RENEWED == 0:
             self.push = slips(self.stencil, self.links, self.walls, self.rates, self.parabola, self.velocity())
         out = self.collided()
         self.g = self.bounced(out, self.streamed(out))
+        self.steps += 1
 
     def collided(self) -> Array:
         """Populations after collision."""
