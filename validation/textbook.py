@@ -309,13 +309,13 @@ def slips(
     velocity : (3, N) of the nodes.
     """
     even, odd = (1 / rate - 0.5 for rate in rates)
-    k = {"bouzidi": np.abs(links.q - 0.5), "yu": 0.5, "cli": 0.0}[walls]
+    part: dict[str, Rate] = {"bouzidi": np.abs(links.q - 0.5), "yu": 0.5, "cli": 0.0}
     back = stencil.opposite[links.direction]
     behind = links.neighbour[back, links.node]
     beyond = np.where(behind < 0, -1, links.neighbour[back, behind])
     second = velocity[:, links.node] - 2 * velocity[:, behind] + velocity[:, beyond]
     ddu = np.where(beyond < 0, 0, np.einsum("la,al->l", stencil.velocities[links.direction], second))
-    slip = (share * even * (odd + k) - links.q**2 / 2) * ddu
+    slip = (share * even * (odd + part[walls]) - links.q**2 / 2) * ddu
     return np.asarray(-6 * stencil.weights[links.direction] * slip)
 
 
