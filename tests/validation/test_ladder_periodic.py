@@ -22,6 +22,7 @@ from pipeline.files.mesh import Mesh
 from pipeline.haemodynamics.wall_shear_stress import Wall, WallFit, fit_to_wall, wall_shear_stress
 from solver.backends.cpu.cpu_driver import CpuDriver
 from solver.backends.lattice import build_lattice
+from solver.boundary.parabolic_walls import SHARES
 from solver.boundary.walls import WALLS
 from solver.domain.nodes import Nodes
 from solver.kernels.collision import ON_D3Q19, relaxation_rates
@@ -164,12 +165,14 @@ class EndlessPipe:
         walls: str = "bouzidi",
         precision: str = "fp64",
         q: int = 19,
+        parabolic: bool = False,
     ) -> CpuDriver:
-        """A driver with the force that keeps the parabola up, started from it."""
+        """A driver with the force that keeps the parabola up, started from it; `parabolic`: with the walls of a run."""
         force = 4 * self.viscosity * self.peak / self.radius**2 * self.unit
         rates = relaxation_rates(self.tau, lambda_trt)
         nodes = self.nodes.with_corners() if q == 27 else self.nodes
-        driver = CpuDriver(build_lattice(nodes, collision, rates, walls, precision, None, tuple(force)))
+        lattice = build_lattice(nodes, collision, rates, walls, precision, None, tuple(force), parabolic=parabolic)
+        driver = CpuDriver(lattice)
         slope = -2 * self.peak / self.radius**2 * self.offset.T
         gradient = np.einsum("an,b->abn", slope, self.unit)
         start(driver, np.outer(self.unit, self.parabola), gradient, self.tau)
@@ -644,11 +647,19 @@ def rms(errors: NDArray) -> float:
 
 
 def shear_errors(
-    across: float, walls: str = "bouzidi", collision: str = "trt", tau: float = 0.6, peak: float = 0.02
+    across: float,
+    walls: str = "bouzidi",
+    collision: str = "trt",
+    tau: float = 0.6,
+    peak: float = 0.02,
+    parabolic: bool = True,
 ) -> tuple[float, float, float]:
-    """Errors of the wall shear stress, %: rms of the nearest node's; rms and 95th percentile of the fit's."""
+    """Errors of the wall shear stress, %: rms of the nearest node's; rms and 95th percentile of the fit's. Walls meet
+    a parabola, as they do in a run, if not told otherwise.
+    """
     pipe = EndlessPipe((1, 2, 3), across / 2, tau, peak)
-    driver = pipe.driver(collision, choose_models(collision, peak / pipe.viscosity, tau)[0].lambda_trt, walls)
+    lambda_trt = choose_models(collision, peak / pipe.viscosity, tau)[0].lambda_trt
+    driver = pipe.driver(collision, lambda_trt, walls, parabolic=parabolic and collision in SHARES)
     assert pipe.settle(driver, 2e-4)
     fitted, nearest = (100 * np.abs(shear - 1) for shear in wall_shear(pipe, driver))
     return rms(nearest), rms(fitted), float(np.percentile(fitted, 95))
@@ -663,8 +674,9 @@ def test_wall_shear_stress_converges():
     with Evidence("wall-shear", title, "4 mu U/R at every place of the wall") as case:
         found = {across: shear_errors(across) for across in wanted}
         others = [
-            (walls, across, *shear_errors(across, walls))
-            for walls, across in (("half-way", 10), ("half-way", 21), ("yu", 10), ("yu", 21))
+            (walls, across, *shear_errors(across, walls, parabolic=False))
+            for walls in ("bouzidi", "half-way", "yu")
+            for across in (10, 21)
         ]
         low = [
             (collision, *shear_errors(21, "bouzidi", collision, 0.52, 0.08))
@@ -674,15 +686,18 @@ def test_wall_shear_stress_converges():
         case.table(
             ("nodes across", *columns),
             [(across, *errors) for across, errors in found.items()],
-            "Bouzidi's walls, trt, τ = 0.6, peak speed 0.02; the fit is that of `postprocess`.",
+            "Bouzidi's walls that meet a parabola, trt, τ = 0.6, peak speed 0.02; the fit is that of `postprocess`.",
         )
-        case.table(("walls", "nodes across", *columns), others, "Other walls; at half-way ones it does not converge.")
+        case.table(
+            ("walls", "nodes across", *columns),
+            others,
+            "Walls without the parabola; at half-way ones it does not converge.",
+        )
         case.table(("collision", *columns), low, "τ = 0.52, peak speed 0.08, 21 nodes across.")
         for across, (_, rms_wanted, high_wanted) in wanted.items():
             _, error, high = found[across]
             case.reach(f"{across} nodes across: rms of the fit's error, %", error, at_most=rms_wanted)
-            miss = {"held": 2.2, "why": "by 3 percent of it"} if across == 21 else {}
-            case.reach(f"{across} nodes across: 95th percentile, %", high, at_most=high_wanted, **miss)
+            case.reach(f"{across} nodes across: 95th percentile, %", high, at_most=high_wanted)
 
         def draw(figure):
             axes = figure.subplots()
@@ -697,7 +712,7 @@ def test_wall_shear_stress_converges():
             axes.minorticks_off()
             axes.legend()
 
-        case.draw(draw, "Error of the wall shear stress with Bouzidi's walls")
+        case.draw(draw, "Error of the wall shear stress with Bouzidi's walls that meet a parabola")
 
 
 @pytest.mark.slow
