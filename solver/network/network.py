@@ -42,7 +42,8 @@ class Stenosis:
         dp = rho [K_v/Re + K_t/2 (S0/S1 - 1)^2] (Q/S0)^2,    K_v = 32 (0.83 L + 1.64 D1)/D0 (S0/S1)^2,
 
     with the sections S, diameters D (0: normal, 1: narrow), the length L and Re = rho D0 Q/(S0 mu). Source: Young and
-    Tsai (1973), doi:10.1016/0021-9290(73)90099-7, with K_v of Seeley and Young (1976), doi:10.1016/0021-9290(76)90086-5.
+    Tsai (1973), doi:10.1016/0021-9290(73)90099-7; K_v is that of Seeley and Young (1976),
+    doi:10.1016/0021-9290(76)90086-5.
 
     Attributes
     ----------
