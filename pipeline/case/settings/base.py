@@ -289,6 +289,8 @@ def _keys_at(model: type[Section], location: tuple[Any, ...]) -> list[str]:
                 return definitions[option["$ref"].rsplit("/", 1)[1]]
             if "discriminator" in option:
                 return {"properties": {key: {"$ref": to} for key, to in option["discriminator"]["mapping"].items()}}
+            if "oneOf" in option:  # of models that are told apart by a function, each by the tag that is its name
+                return {"properties": {each["$ref"].rsplit("/", 1)[1]: each for each in option["oneOf"]}}
         return node
 
     node = schema
