@@ -8,7 +8,7 @@ from fnmatch import fnmatchcase
 import numpy as np
 
 from pipeline.case.settings.base import MAX_MISTAKES
-from pipeline.network.for_solver import segment_in_si
+from pipeline.network.for_solver import PASCAL_S_M3, impedance_pa_s_m3, segment_in_si
 from pipeline.network.limits import RANGES, Quantity
 from pipeline.network.network_file import Network, Segment
 from pipeline.network.openings import ByArea, Matched, Rcr, Reflecting, Resistance
@@ -45,6 +45,7 @@ def mistakes(network: Network) -> Iterator[str]:
     yield from _of_groups(network)
     if not walls:
         yield from _of_values(network)
+        yield from _of_matched(network)
 
 
 def _of_nodes(network: Network) -> Iterator[str]:
@@ -149,6 +150,22 @@ def _of_values(network: Network) -> Iterator[str]:
         refusal = RANGES[quantity].refusal(quantity, value)
         if refusal and quantity not in network.accept:
             yield f"{place}: {refusal}"
+
+
+def _of_matched(network: Network) -> Iterator[str]:
+    """Totals of Windkessels that leave nothing behind a proximal resistance that is matched."""
+    density = network.blood.density_kg_m3
+    for node, names in network.ends().items():
+        given = network.terminal_of(node)
+        if len(names) != 1 or not isinstance(given, Rcr) or given.proximal_mmhg_s_ml != "matched":
+            continue
+        segment = segment_in_si(names[0], network.walled(names[0]), density)
+        matched = impedance_pa_s_m3(segment, node, density) / PASCAL_S_M3
+        if given.total_mmhg_s_ml and given.total_mmhg_s_ml <= matched:
+            yield (
+                f"terminals.{node}: total_mmhg_s_ml = {given.total_mmhg_s_ml:g} is not above the matched proximal"
+                f" resistance of {matched:.4g}, the impedance of {names[0]}; raise it, or use resistance alone"
+            )
 
 
 def beyond(network: Network) -> list[Quantity]:

@@ -36,7 +36,7 @@ class Range:
         if self.least <= value <= self.largest:
             return None
         return (
-            f"{self.words} of {value:.4g} {self.unit} is outside of {self.least:g} to {self.largest:g}"
+            f"{self.words} of {f'{value:.4g} {self.unit}'.rstrip()} is outside of {self.least:g} to {self.largest:g}"
             f" ({self.source}); check the unit, or say accept: [{quantity}]"
         )
 

@@ -13,13 +13,14 @@ from pipeline.network.network_file import Network, read_network
 log = logging.getLogger(__name__)
 
 
-def sound_network(path: Path, edits: Sequence[Edit] = ()) -> Network:
+def sound_network(path: Path, edits: Sequence[Edit] = (), source: str = "") -> Network:
     """The network of a file with its edits, and others after them, applied and checked.
 
     Parameters
     ----------
     path : of the file.
     edits : of a case, which follow on those of the file.
+    source : of these edits, for messages.
 
     Raises
     ------
@@ -28,10 +29,12 @@ def sound_network(path: Path, edits: Sequence[Edit] = ()) -> Network:
     """
     network = read_network(path)
     require_sound(network.changed(edits=()), str(path))
-    edited, lines = apply(network, (*network.edits, *edits), str(path))
-    for line in lines:
+    edited, lines = apply(network, network.edits, str(path))
+    edited, more = apply(edited, edits, source)
+    for line in (*lines, *more):
         log.info("%s: %s", path.name, line)
-    require_sound(edited, f"{path}, edited")
+    if lines or more:
+        require_sound(edited, f"{path}, edited")
     if found := loops(edited):
         log.info("%s: has %d closed loop%s", path.name, found, "" if found == 1 else "s")
     return edited

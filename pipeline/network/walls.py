@@ -100,7 +100,8 @@ def misfits(wall: WallKeys) -> list[str]:
     if given >= EITHER.keys():
         lines.append("wave_speed_m_s and youngs_modulus_kpa: both given; give one of them")
     elif not any(given >= set(keys) for keys in LAWS[law]):
-        lacks = min(([key for key in keys if key not in given] for keys in LAWS[law]), key=len)
+        begun = next((keys for keys in LAWS[law] if given & set(keys)), LAWS[law][0])
+        lacks = [key for key in begun if key not in given]
         needs = ", or ".join(" with ".join(keys) for keys in LAWS[law])
         lines.append(f"{', '.join(lacks)}: missing; the law {law} needs {needs}")
     if wall.viscosity_kpa_s and wall.thickness_mm is None and "thickness_mm" not in " ".join(lines):

@@ -296,7 +296,8 @@ def _keys_at(model: type[Section], location: tuple[Any, ...]) -> list[str]:
     node = schema
     for part in location:
         child = node.get("items") if isinstance(part, int) else node.get("properties", {}).get(part)
-        node = resolve(child or node.get("additionalProperties") or {})
+        named = next(iter(node.get("patternProperties", {}).values()), None)  # by names of a pattern
+        node = resolve(child or node.get("additionalProperties") or named or {})
     return sorted(node.get("properties", {}))
 
 
