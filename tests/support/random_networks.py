@@ -75,7 +75,8 @@ def networks(draw: st.DrawFn) -> dict[str, Any]:
         inner.add(start)
         radius = draw(figures(0.8, 12))
         shape = draw(st.sampled_from(["one", "two", "more"]))
-        radii = {"one": radius, "two": [radius, draw(figures(0.8, 12))]}.get(shape) or [radius, radius + 0.5, radius]
+        cone = [radius, draw(figures(0.5 * radius, 1.2 * radius))]
+        radii = {"one": radius, "two": cone}.get(shape) or [radius, radius + 0.5, radius]
         smallest = min(radii) if isinstance(radii, list) else radii
         segments[f"artery_{number}"] = {
             "nodes": [f"n{start}", f"n{number}"],
