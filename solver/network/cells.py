@@ -33,7 +33,7 @@ Reals = NDArray[np.float64]
 
 SMALL_M_S = 0.01
 """Difference of velocity between two cells below which nothing is held back: it is no front."""
-LOOPS: dict[str, Any] = {"noalias": True}
+LOOPS: dict[str, Any] = {}
 """How loops over cells are compiled: their arrays do not overlap, so that they can be made of vectors."""
 
 
