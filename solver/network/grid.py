@@ -96,11 +96,17 @@ def make_grid(network: Network, spacing_m: float) -> tuple[Grid, bool]:
 
     coefficients, faces = joined("coefficients"), joined("face_coefficients")
     grid = Grid(
-        network.blood.density_kg_m3,
-        *map(joined, ("per_length", "area", "face_area")),
-        table_of(coefficients),
-        table_of(faces),
-        *map(joined, ("offset", "friction", "linear_loss", "square_loss", "viscous")),
+        density=network.blood.density_kg_m3,
+        per_length=joined("per_length"),
+        area=joined("area"),
+        face_area=joined("face_area"),
+        table=table_of(coefficients),
+        face_table=table_of(faces),
+        offset=joined("offset"),
+        friction=joined("friction"),
+        linear_loss=joined("linear_loss"),
+        square_loss=joined("square_loss"),
+        viscous=joined("viscous"),
         first=starts + 1,
         last=starts + sizes - 2,
         viscoelastic=np.array([s for s, row in enumerate(rows) if row.viscous.any()], np.int64),

@@ -181,7 +181,7 @@ def make_behind(openings: list[Opening], steps: int, step_s: float) -> Behind:
     steps : of a cycle.
     step_s : dt.
     """
-    times = np.arange(steps + 1) * step_s
+    times = np.linspace(0.0, steps * step_s, steps + 1)
     signal = np.array([o.sign * o.signal.at(times) for o in openings]).reshape(len(openings), steps + 1)
 
     def numbers(name: str) -> Reals:

@@ -98,12 +98,13 @@ class Record(NamedTuple):
     Attributes
     ----------
     area, velocity, pressure : of cells, (samples, M).
-    end_flow, end_pressure : at ends of segments, (samples, 2 S); flow from start to end.
+    end_area, end_flow, end_pressure : at ends of segments, (samples, 2 S); flow from start to end.
     """
 
     area: Reals
     velocity: Reals
     pressure: Reals
+    end_area: Reals
     end_flow: Reals
     end_pressure: Reals
 
@@ -197,7 +198,8 @@ def make_read(linear: bool) -> Any:
         viscous_pressure(grid, state.area, work.flow, record.pressure[k])
         for e in range(len(ends.head)):
             i = grid.last[e // 2] if e % 2 else grid.first[e // 2]
-            pressure, out = static_pressure(grid, ends, e), ends.node_outflow[e]
+            out, (pressure, area) = ends.node_outflow[e], static_pressure(grid, ends, e)
+            record.end_area[k, e] = area
             record.end_flow[k, e] = out if e % 2 else -out
             record.end_pressure[k, e] = pressure + record.pressure[k, i] - work.pressure[i]
 
@@ -302,7 +304,7 @@ def make_values_now(linear: bool) -> Any:
         for b in range(count):
             e = model.openings.end[b]
             outflow[b], impedance[b] = ends.node_outflow[e], model.grid.density / ends.admittance[e]
-            pressure[b] = static_pressure(model.grid, ends, e)
+            pressure[b] = static_pressure(model.grid, ends, e)[0]
         return pressure, outflow, impedance
 
     return values_now

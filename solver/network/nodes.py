@@ -133,16 +133,16 @@ def make_at_ends(linear: bool) -> Any:
 
 @cache
 def make_static_pressure(linear: bool) -> Any:
-    """Function (grid, ends, end) -> static pressure that a node decided on at the end of a segment, Pa."""
+    """Function (grid, ends, end) -> static pressure, Pa, that a node decided on at the end of a segment, and area."""
     lumen = make_lumen(linear)
 
     @node_function
-    def static_pressure(grid: Any, ends: Any, e: Any) -> Any:
+    def static_pressure(grid: Any, ends: Any, e: Any) -> tuple[Any, Any]:
         area, pressure = ends.area[e], 0.0
         for _ in range(ROUNDS):
             pressure = grid.density * (ends.node_head[e] - 0.5 * (ends.node_outflow[e] / area) ** 2)
             area = lumen(grid, pressure, e)[0]
-        return pressure
+        return pressure, area
 
     return static_pressure
 

@@ -173,6 +173,12 @@ class NetworkRun:
                 )
             steps -= self.step - before
 
+    @property
+    def volume_m3(self) -> float:
+        """Volume of blood in all segments."""
+        inside = self.grid.per_length > 0.0
+        return float(np.sum(self.state.area[inside] / self.grid.per_length[inside]))
+
     def impose(self, node: str, value: float) -> None:
         """Set what another solver gives at a coupled node, until it sets it again.
 
@@ -254,5 +260,5 @@ def _scratch(state: State) -> Scratch:
 
 
 def _record(samples: int, cells: int, segments: int) -> Record:
-    shapes = [(samples, cells)] * 3 + [(samples, 2 * segments)] * 2
+    shapes = [(samples, cells)] * 3 + [(samples, 2 * segments)] * 3
     return Record(*(np.zeros(shape) for shape in shapes))

@@ -70,5 +70,3 @@ def reference(name: str) -> dict[str, Any]:
     """Last cycle of a network as openBF kept it: a table by name of the segment."""
     files = sorted((folder() / "openbf" / "reference" / name).glob("*.csv"))
     return {file.stem: np.genfromtxt(file, delimiter=",", names=True) for file in files}
-
-
