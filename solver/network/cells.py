@@ -25,16 +25,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from solver.kernels.compilation import cached_njit
-from solver.kernels.node_physics import node_function
-from solver.network.grid import Grid
+from solver.network.grid import Grid, Integers
 from solver.network.laws import make_law
 
 Reals = NDArray[np.float64]
 
 SMALL_M_S = 0.01
 """Difference of velocity between two cells below which nothing is held back: it is no front."""
-LOOPS: dict[str, Any] = {}
-"""How loops over cells are compiled: their arrays do not overlap, so that they can be made of vectors."""
 
 
 class Work(NamedTuple):
@@ -63,24 +60,16 @@ def make_work(cells: int) -> Work:
     return Work(*(np.zeros(cells) for _ in Work._fields))
 
 
-@node_function
-def _beyond(one: Any, two: Any, three: Any, cells: Any) -> Any:
-    """Value beyond an end, by the parabola through the three cells before it, or by a straight line through two."""
-    return 3.0 * (one - two) + three if cells > 2 else 2.0 * one - two
-
-
-@cached_njit(**LOOPS)
-def extend(value: Reals, first: Any, last: Any) -> None:
-    """Fill the cells beyond the ends of segments."""
+@cached_njit()
+def extend(value: Reals, first: Integers, last: Integers) -> None:
+    """Fill the cells beyond the ends of segments, by straight lines: parabolas let waves grow in short segments."""
     for s in range(len(first)):
         a, b = first[s], last[s]
-        cells = b - a + 1
-        third = 2 if cells > 2 else 1
-        value[a - 1] = _beyond(value[a], value[a + 1], value[a + third], cells)
-        value[b + 1] = _beyond(value[b], value[b - 1], value[b - third], cells)
+        value[a - 1] = 2.0 * value[a] - value[a + 1]
+        value[b + 1] = 2.0 * value[b] - value[b - 1]
 
 
-@cached_njit(**LOOPS)
+@cached_njit()
 def carry(value: Reals, small: float, left: Reals, right: Reals) -> None:
     """Values at the left and right face of each cell.
 
@@ -100,7 +89,7 @@ def carry(value: Reals, small: float, left: Reals, right: Reals) -> None:
         right[i] = value[i] + 0.25 * held * ((1.0 - third) * before + (1.0 + third) * after)
 
 
-@cached_njit(**LOOPS)
+@cached_njit()
 def advance(base: Reals, now: Reals, share: float, step_s: float, per_length: Reals, flux: Reals, to: Reals) -> None:
     """A stage for what is conserved: (1 - share) base + share (now - dt dflux/dx)."""
     kept = 1.0 - share
@@ -108,7 +97,7 @@ def advance(base: Reals, now: Reals, share: float, step_s: float, per_length: Re
         to[i] = kept * base[i] + share * (now[i] - step_s * per_length[i] * (flux[i] - flux[i - 1]))
 
 
-@cached_njit(**LOOPS)
+@cached_njit()
 def accelerate(
     velocities: tuple[Reals, Reals],
     area: Reals,
@@ -156,7 +145,7 @@ def make_states(linear: bool) -> Any:
     """
     pressure_of = make_law(linear).pressure
 
-    @cached_njit(**LOOPS)
+    @cached_njit()
     def states(area: Reals, area0: Reals, table: Reals, offset: Reals, stretch: Reals, pressure: Reals) -> None:
         for i in range(len(area)):
             stretch[i] = sqrt(area[i] / area0[i])
@@ -186,7 +175,7 @@ def make_fluxes(linear: bool) -> Any:
     law = make_law(linear)
     stretch_of, slope_of = law.stretch, law.slope
 
-    @cached_njit(**LOOPS)
+    @cached_njit()
     def fluxes(
         density: float,
         area0: Reals,

@@ -11,11 +11,14 @@ import yaml
 
 from solver.boundary.curves import linear
 from solver.network.network import Blood, Network, Segment
-from solver.network.openings import FlowInlet, MatchedWindkessel, Resistance, Terminal, Windkessel
-from solver.network.walls import ElasticWall
+from solver.network.openings import FlowInlet, Inlet, MatchedWindkessel, Resistance, Terminal, Windkessel
+from solver.network.run import NetworkRun, Numerics
+from solver.network.walls import ElasticWall, StiffWall
 
 FOLDER = Path(os.environ.get("HEMO_NETWORKS", Path(__file__).resolve().parents[3] / "shared" / "networks"))
 """Inputs and references of other solvers."""
+DENSITY = 1000.0
+"""Of the fluid in plain tubes, kg/m^3."""
 
 
 def folder() -> Path:
@@ -70,3 +73,47 @@ def reference(name: str) -> dict[str, Any]:
     """Last cycle of a network as openBF kept it: a table by name of the segment."""
     files = sorted((folder() / "openbf" / "reference" / name).glob("*.csv"))
     return {file.stem: np.genfromtxt(file, delimiter=",", names=True) for file in files}
+
+
+def tube(
+    length_m: float = 1.0,
+    radius_m: float | tuple[float, ...] = 0.01,
+    celerity_m_s: float = 5.0,
+    name: str = "tube",
+    nodes: tuple[str, str] = ("a", "b"),
+    gamma: float = 0.0,
+    **more: Any,
+) -> Segment:
+    """A tube by the speed of its pulse in a fluid of density 1000."""
+    wall = StiffWall(2.0 * DENSITY * celerity_m_s**2, gamma)
+    return Segment(name, *nodes, length_m, radius_m, wall, **more)
+
+
+def single(segment: Segment, inlet: Inlet, terminal: Terminal, period_s: float = 1.0, **more: Any) -> Network:
+    """A network of one tube, inviscid nearly unless blood is given."""
+    more.setdefault("blood", Blood(DENSITY, 1e-12))
+    return Network((segment,), {segment.start: inlet}, {segment.end: terminal}, period_s, **more)
+
+
+def pulse(period_s: float, flow_m3_s: float = 1e-8, at_s: float = 0.05, width_s: float = 0.01) -> FlowInlet:
+    """A small pulse of flow in the form of a bell."""
+    times = np.linspace(0.0, period_s, 2001)
+    flow = flow_m3_s * np.exp(-0.5 * ((times - at_s) / width_s) ** 2)
+    flow[-1] = flow[0]
+    return FlowInlet(linear(times, flow))
+
+
+def one_cycle(network: Network, numerics: Numerics) -> NetworkRun:
+    """A run after its first cycle."""
+    run = NetworkRun(network, numerics)
+    assert run.march(run.steps)
+    return run
+
+
+def cycles(network: Network, numerics: Numerics, count: int) -> NetworkRun:
+    """A run after so many cycles."""
+    run = one_cycle(network, numerics)
+    for _ in range(count - 1):
+        run.next_cycle()
+        assert run.march(run.steps)
+    return run
