@@ -69,7 +69,7 @@ def steady(network: Network, spacing_m: float) -> NetworkRun:
 def test_tubes_of_svonedsolver(terminal):
     """Decks `tube_r` and `tube_rcr`: 1100.530965 Pa at the inlet, 1000 Pa at the outlet, to 1e-5."""
     network = Network((deck_tube("seg0", ("0", "1"), 1e-4),), {"0": INFLOW}, {"1": terminal}, 3.0, DECK_BLOOD)
-    run = steady(network, 0.0125)
+    run = steady(network, 0.025)
     np.testing.assert_allclose(run.record.end_pressure[-1], [1100.530965, 1000.0], rtol=1e-5)
 
 
@@ -82,7 +82,7 @@ def test_stenosis_of_svonedsolver():
         deck_tube("seg2", ("2", "3"), 1e-3),
     )
     network = Network(segments, {"0": INFLOW}, {"3": Resistance(1e7)}, 3.0, DECK_BLOOD)
-    run = steady(network, 0.0125)
+    run = steady(network, 0.025)
     np.testing.assert_allclose(run.record.end_pressure[-1, [0, 5]], [1015.068211, 1000.0], rtol=1e-5)
 
 
