@@ -193,7 +193,7 @@ def make_behind(openings: list[Opening], steps: int, step_s: float) -> Behind:
     return Behind(
         np.array([o.source for o in openings], np.int64),
         signal,
-        np.zeros(len(openings)),
+        np.zeros((2, len(openings))),
         named["distal"],
         named["back"],
         decay,

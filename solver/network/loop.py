@@ -76,7 +76,7 @@ class Behind(NamedTuple):
     ----------
     source : where their values come from.
     signal : (B, N + 1) at the steps of a cycle: flow out, pressure, or elastance.
-    imposed : from outside, added to the signal.
+    imposed : (2, B) from outside at the beginning and at the end of a step, added to the signal.
     distal, back, decay : R2, p_b and e^(-dt/(R2 C)) of a Windkessel.
     unstressed, atrium, mitral : V0, p_a and R_m of a heart.
     """
@@ -141,10 +141,10 @@ class Arrays(NamedTuple):
 
 
 @cached_njit()
-def _values(behind: Behind, stored: Reals, step: int, value: Reals) -> None:
-    """What holds at openings at a step."""
+def _values(behind: Behind, stored: Reals, step: int, stage: int, value: Reals) -> None:
+    """What holds at openings at the beginning of a step, in its stage 0, or at its end, in its stage 1."""
     for b in range(len(value)):
-        signal = behind.signal[b, step] + behind.imposed[b]
+        signal = behind.signal[b, step + stage] + behind.imposed[stage, b]
         if behind.source[b] == SIGNAL:
             value[b] = signal
         elif behind.source[b] == WINDKESSEL:
@@ -258,7 +258,7 @@ def make_march(linear: bool) -> Any:
         state, work, ends, record, scratch = arrays
         losses = grid.friction, grid.linear_loss, grid.square_loss
         for n in range(span[0], span[1]):
-            _values(behind, state.stored, n, scratch.value)
+            _values(behind, state.stored, n, 0, scratch.value)
             slopes(model, arrays, state.area, state.velocity, small_pa)
             if n % CHECKED_EVERY == 0:
                 rate = fastest(grid, work.stretch, state.velocity)
@@ -273,7 +273,7 @@ def make_march(linear: bool) -> Any:
             accelerate(speeds, state.area, 1.0, step_s, grid.per_length, losses, work.head, scratch.velocity)
             _count(openings, ends, state, step_s, grid.density)
             _store(behind, openings, ends, state, scratch, step_s, 0)
-            _values(behind, scratch.predicted, n + 1, scratch.value)
+            _values(behind, scratch.predicted, n, 1, scratch.value)
             slopes(model, arrays, scratch.area, scratch.velocity, small_pa)
             ends.mean_outflow[:] += 0.5 * ends.node_outflow
             advance(state.area, scratch.area, 0.5, step_s, grid.per_length, work.flow, scratch.next_area)
@@ -297,7 +297,7 @@ def make_values_now(linear: bool) -> Any:
 
     @cached_njit()
     def values_now(model: Model, arrays: Arrays, step: int, small_pa: float) -> tuple[Reals, Reals, Reals]:
-        _values(model.behind, arrays.state.stored, step, arrays.scratch.value)
+        _values(model.behind, arrays.state.stored, step, 0, arrays.scratch.value)
         slopes(model, arrays, arrays.state.area, arrays.state.velocity, small_pa)
         ends, count = arrays.ends, len(model.openings.end)
         pressure, outflow, impedance = np.empty(count), np.empty(count), np.empty(count)

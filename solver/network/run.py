@@ -179,20 +179,21 @@ class NetworkRun:
         inside = self.grid.per_length > 0.0
         return float(np.sum(self.state.area[inside] / self.grid.per_length[inside]))
 
-    def impose(self, node: str, value: float) -> None:
+    def impose(self, node: str, value: float, end_value: float | None = None) -> None:
         """Set what another solver gives at a coupled node, until it sets it again.
 
         Parameters
         ----------
         node : its name.
-        value : flow out of the network, m^3/s, or pressure, Pa, as the node is given.
+        value : flow out of the network, m^3/s, or pressure, Pa, as the node is given; at the beginning of a step.
+        end_value : at the end of a step, with which the coupling is of second order in time; none: the same.
 
         Raises
         ------
         StageError
             If the node is not coupled.
         """
-        self._behind.imposed[self._coupled(node)] = value
+        self._behind.imposed[:, self._coupled(node)] = value, value if end_value is None else end_value
 
     def thevenin(self, node: str) -> Thevenin:
         """What a coupled node offers now, which fails as :meth:`impose` does."""

@@ -68,9 +68,7 @@ def test_windkessel_answers_each_harmonic_by_its_impedance():
 def test_matched_windkessel_takes_the_impedance_from_its_resistance():
     total = 10 * IMPEDANCE
     matched = one_cycle(single(tube(), pulse(0.5), MatchedWindkessel(total, 1e-9), 0.5), Numerics(0.01))
-    given = one_cycle(
-        single(tube(), pulse(0.5), Windkessel(IMPEDANCE, total - IMPEDANCE, 1e-9), 0.5), Numerics(0.01)
-    )
+    given = one_cycle(single(tube(), pulse(0.5), Windkessel(IMPEDANCE, total - IMPEDANCE, 1e-9), 0.5), Numerics(0.01))
     np.testing.assert_allclose(matched.record.end_pressure, given.record.end_pressure, rtol=1e-9, atol=1e-9)
     with pytest.raises(StageError, match="below the impedance"):
         NetworkRun(single(tube(), pulse(0.5), MatchedWindkessel(0.5 * IMPEDANCE, 1e-9), 0.5))
