@@ -89,12 +89,14 @@ class Windkessel:
     distal_pa_s_m3 : R2.
     compliance_m3_pa : C.
     back_pa : p_b.
+    start_pa : p_c to begin with; none: the pressure of the segment's end.
     """
 
     proximal_pa_s_m3: float
     distal_pa_s_m3: float
     compliance_m3_pa: float
     back_pa: float = 0.0
+    start_pa: float | None = None
 
 
 @dataclass(frozen=True)
@@ -107,11 +109,13 @@ class MatchedWindkessel:
     total_pa_s_m3 : R1 + R2.
     compliance_m3_pa : C.
     back_pa : p_b.
+    start_pa : p_c to begin with; none: the pressure of the segment's end.
     """
 
     total_pa_s_m3: float
     compliance_m3_pa: float
     back_pa: float = 0.0
+    start_pa: float | None = None
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,310 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The time loop of a network: Heun's method in its strong-stability-preserving form (Shu and Osher 1988).
+
+A step goes
+
+    U1 = U + dt L(U),    U' = (U + U1 + dt L(U1))/2,
+
+for areas, velocities and what the openings store. Windkessels go by the exact solution for the flow's mean over a step,
+
+    p_c' = p_c e^(-dt/(R2 C)) + (1 - e^(-dt/(R2 C))) (p_b + R2 (Q + Q1)/2),
+
+which is stable for any time constant and keeps what is steady.
+"""
+
+from functools import cache
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from solver.kernels.compilation import cached_njit
+from solver.network.cells import (
+    SMALL_M_S,
+    Work,
+    accelerate,
+    advance,
+    carry,
+    extend,
+    make_fastest,
+    make_fluxes,
+    make_states,
+)
+from solver.network.grid import Grid
+from solver.network.nodes import (
+    Ends,
+    Junctions,
+    Openings,
+    make_close,
+    make_gather,
+    make_meet,
+    make_static_pressure,
+    scatter,
+)
+from solver.network.viscous import diffuse, viscous_pressure
+
+Reals = NDArray[np.float64]
+Integers = NDArray[np.int64]
+
+SIGNAL, WINDKESSEL, VENTRICLE = range(3)
+"""Where the value at an opening comes from: over time or from outside; from p_c; from the volume of a ventricle."""
+CHECKED_EVERY = 16
+"""Steps between two looks at the Courant number."""
+
+
+class State(NamedTuple):
+    """What a step changes.
+
+    Attributes
+    ----------
+    area, velocity : of cells, (M,).
+    stored : of openings, (B,): p_c of a Windkessel, V of a ventricle.
+    volume_out, work_out : of openings, (B,), since the cycle began: m^3 and J.
+    """
+
+    area: Reals
+    velocity: Reals
+    stored: Reals
+    volume_out: Reals
+    work_out: Reals
+
+
+class Behind(NamedTuple):
+    """What is behind openings, (B,) each.
+
+    Attributes
+    ----------
+    source : where their values come from.
+    signal : (B, N + 1) at the steps of a cycle: flow out, pressure, or elastance.
+    imposed : (2, B) from outside at the beginning and at the end of a step, added to the signal.
+    distal, back, decay : R2, p_b and e^(-dt/(R2 C)) of a Windkessel.
+    unstressed, atrium, mitral : V0, p_a and R_m of a heart.
+    """
+
+    source: Integers
+    signal: Reals
+    imposed: Reals
+    distal: Reals
+    back: Reals
+    decay: Reals
+    unstressed: Reals
+    atrium: Reals
+    mitral: Reals
+
+
+class Record(NamedTuple):
+    """Samples of a cycle.
+
+    Attributes
+    ----------
+    area, velocity, pressure : of cells, (samples, M).
+    end_area, end_flow, end_pressure : at ends of segments, (samples, 2 S); flow from start to end.
+    """
+
+    area: Reals
+    velocity: Reals
+    pressure: Reals
+    end_area: Reals
+    end_flow: Reals
+    end_pressure: Reals
+
+
+class Scratch(NamedTuple):
+    """Arrays that nothing keeps: stages (M,), values of openings and their change (B,)."""
+
+    area: Reals
+    velocity: Reals
+    next_area: Reals
+    next_velocity: Reals
+    predicted: Reals
+    value: Reals
+    rate: Reals
+
+
+class Model(NamedTuple):
+    """What a step does not change."""
+
+    grid: Grid
+    junctions: Junctions
+    openings: Openings
+    behind: Behind
+
+
+class Arrays(NamedTuple):
+    """What a step changes, and what it fills on the way."""
+
+    state: State
+    work: Work
+    ends: Ends
+    record: Record
+    scratch: Scratch
+
+
+@cached_njit()
+def _values(behind: Behind, stored: Reals, step: int, stage: int, value: Reals) -> None:
+    """What holds at openings at the beginning of a step, in its stage 0, or at its end, in its stage 1."""
+    for b in range(len(value)):
+        signal = behind.signal[b, step + stage] + behind.imposed[stage, b]
+        if behind.source[b] == SIGNAL:
+            value[b] = signal
+        elif behind.source[b] == WINDKESSEL:
+            value[b] = stored[b]
+        else:
+            value[b] = signal * (stored[b] - behind.unstressed[b])
+
+
+@cached_njit()
+def _store(
+    behind: Behind, openings: Openings, ends: Ends, state: State, scratch: Scratch, step_s: float, stage: int
+) -> None:
+    """Windkessels and ventricles after a stage; the first one predicts, the second one corrects."""
+    for b in range(len(scratch.value)):
+        e = openings.end[b]
+        if behind.source[b] == WINDKESSEL:
+            flow = ends.mean_outflow[e] if stage else ends.node_outflow[e]
+            end = behind.back[b] + behind.distal[b] * flow
+            after = end + (state.stored[b] - end) * behind.decay[b]
+        elif behind.source[b] == VENTRICLE:
+            filling = max((behind.atrium[b] - scratch.value[b]) / behind.mitral[b], 0.0)
+            rate = filling + ends.node_outflow[e]
+            mean = 0.5 * (scratch.rate[b] + rate) if stage else rate
+            scratch.rate[b], after = rate, state.stored[b] + step_s * mean
+        else:
+            after = 0.0
+        if stage:
+            state.stored[b] = after
+        else:
+            scratch.predicted[b] = after
+
+
+@cached_njit()
+def _count(openings: Openings, ends: Ends, state: State, step_s: float, density: float) -> None:
+    """Volume and work that leave in a stage, of which there are two a step."""
+    for b in range(len(openings.end)):
+        e = openings.end[b]
+        volume = 0.5 * step_s * ends.node_outflow[e]
+        state.volume_out[b] += volume
+        state.work_out[b] += volume * density * ends.node_head[e]
+
+
+@cache
+def make_read(linear: bool) -> Any:
+    """Function that keeps a sample."""
+    static_pressure = make_static_pressure(linear)
+
+    @cached_njit()
+    def read(grid: Grid, state: State, work: Work, ends: Ends, record: Record, k: int) -> None:
+        record.area[k], record.velocity[k], record.pressure[k] = state.area, state.velocity, work.pressure
+        viscous_pressure(grid, state.area, work.flow, record.pressure[k])
+        for e in range(len(ends.head)):
+            i = grid.last[e // 2] if e % 2 else grid.first[e // 2]
+            out, (pressure, area) = ends.node_outflow[e], static_pressure(grid, ends, e)
+            record.end_area[k, e] = area
+            record.end_flow[k, e] = out if e % 2 else -out
+            record.end_pressure[k, e] = pressure + record.pressure[k, i] - work.pressure[i]
+
+    return read
+
+
+@cache
+def make_slopes(linear: bool) -> Any:
+    """Function that fills fluxes at all faces from the state of a stage."""
+    states, fluxes = make_states(linear), make_fluxes(linear)
+    gather, meet, close = make_gather(linear), make_meet(linear), make_close(linear)
+
+    @cached_njit()
+    def slopes(model: Model, arrays: Arrays, area: Reals, velocity: Reals, small_pa: float) -> None:
+        grid, work, ends = model.grid, arrays.work, arrays.ends
+        states(area, grid.area, grid.table, grid.offset, work.stretch, work.pressure)
+        extend(work.pressure, grid.first, grid.last)
+        extend(velocity, grid.first, grid.last)
+        carry(work.pressure, small_pa, work.pressure_left, work.pressure_right)
+        carry(velocity, SMALL_M_S, work.velocity_left, work.velocity_right)
+        fluxes(
+            grid.density,
+            grid.face_area,
+            grid.face_table,
+            grid.offset,
+            work.stretch,
+            (work.pressure_left, work.pressure_right),
+            (work.velocity_left, work.velocity_right),
+            work.flow,
+            work.head,
+        )
+        gather(grid, work, ends)
+        meet(grid, ends, model.junctions)
+        close(grid, ends, model.openings, arrays.scratch.value)
+        scatter(grid, work, ends)
+
+    return slopes
+
+
+@cache
+def make_march(linear: bool) -> Any:
+    """Function that does steps of a cycle.
+
+    Its arguments are the model and its arrays, and what to do: the first step, the one after the last, and the steps
+    between samples; dt; the difference of pressure that is no front; the largest (|u| + c)/dx that dt allows. It
+    returns the step it came to, which is an earlier one where that is exceeded, and the largest (|u| + c)/dx.
+    """
+    slopes, read, fastest = make_slopes(linear), make_read(linear), make_fastest(linear)
+
+    @cached_njit()
+    def march(
+        model: Model, arrays: Arrays, span: tuple[int, int, int], step_s: float, small_pa: float, limit: float
+    ) -> tuple[int, float]:
+        largest = 0.0
+        grid, _, openings, behind = model
+        state, work, ends, record, scratch = arrays
+        losses = grid.friction, grid.linear_loss, grid.square_loss
+        for n in range(span[0], span[1]):
+            _values(behind, state.stored, n, 0, scratch.value)
+            slopes(model, arrays, state.area, state.velocity, small_pa)
+            if n % CHECKED_EVERY == 0:
+                rate = fastest(grid, work.stretch, state.velocity)
+                largest = rate if not (rate <= largest) else largest
+                if not (rate <= limit):
+                    return n, rate
+            if n % span[2] == 0:
+                read(grid, state, work, ends, record, n // span[2])
+            ends.mean_outflow[:] = 0.5 * ends.node_outflow
+            advance(state.area, state.area, 1.0, step_s, grid.per_length, work.flow, scratch.area)
+            speeds = state.velocity, state.velocity
+            accelerate(speeds, state.area, 1.0, step_s, grid.per_length, losses, work.head, scratch.velocity)
+            _count(openings, ends, state, step_s, grid.density)
+            _store(behind, openings, ends, state, scratch, step_s, 0)
+            _values(behind, scratch.predicted, n, 1, scratch.value)
+            slopes(model, arrays, scratch.area, scratch.velocity, small_pa)
+            ends.mean_outflow[:] += 0.5 * ends.node_outflow
+            advance(state.area, scratch.area, 0.5, step_s, grid.per_length, work.flow, scratch.next_area)
+            speeds = state.velocity, scratch.velocity
+            accelerate(speeds, scratch.area, 0.5, step_s, grid.per_length, losses, work.head, scratch.next_velocity)
+            _count(openings, ends, state, step_s, grid.density)
+            _store(behind, openings, ends, state, scratch, step_s, 1)
+            if len(grid.viscoelastic):
+                pair = work.pressure_left, work.pressure_right
+                diffuse(grid, scratch.next_area, scratch.next_velocity, ends.mean_outflow, step_s, pair)
+            state.area[1:], state.velocity[1:] = scratch.next_area[1:], scratch.next_velocity[1:]
+        return span[1], largest
+
+    return march
+
+
+@cache
+def make_values_now(linear: bool) -> Any:
+    """Function that finds pressure, flow out and impedance of openings at a step, which nothing else changes."""
+    slopes, static_pressure = make_slopes(linear), make_static_pressure(linear)
+
+    @cached_njit()
+    def values_now(model: Model, arrays: Arrays, step: int, small_pa: float) -> tuple[Reals, Reals, Reals]:
+        _values(model.behind, arrays.state.stored, step, 0, arrays.scratch.value)
+        slopes(model, arrays, arrays.state.area, arrays.state.velocity, small_pa)
+        ends, count = arrays.ends, len(model.openings.end)
+        pressure, outflow, impedance = np.empty(count), np.empty(count), np.empty(count)
+        for b in range(count):
+            e = model.openings.end[b]
+            outflow[b], impedance[b] = ends.node_outflow[e], model.grid.density / ends.admittance[e]
+            pressure[b] = static_pressure(model.grid, ends, e)[0]
+        return pressure, outflow, impedance
+
+    return values_now
