@@ -19,7 +19,7 @@ FLOORS = {
     "pipeline": (
         ("files",),
         ("case",),
-        ("dicom",),
+        ("dicom", "network"),
         ("segmentation",),
         ("filtering",),
         ("geometry",),
@@ -38,6 +38,7 @@ BESIDE = {
     "runtime": -1,
     "kernels": 1,
     "dicom": -1,
+    "network": 1,
     "segmentation": -1,
     "filtering": -1,
     "geometry": 1,

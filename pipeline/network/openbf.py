@@ -8,6 +8,7 @@ changes, which is told; without any, the end is that of a tube that goes on; a p
 
 import logging
 from collections import Counter
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -111,7 +112,7 @@ def _vessels(given: list[Any], path: Path) -> list[Vessel]:
             )
         known = {key: value for key, value in each.items() if key in Vessel.model_fields}
         unknown.update(set(each) - set(known) - NUMERICAL - {"visco-elastic"})
-        vessels.append(parse(Vessel, known, f"{path}: network.{number}"))
+        vessels.append(parse(Vessel, known, partial(_placed, f"{path}: network.{number}")))
     for key, count in sorted(unknown.items()):
         log.warning(
             "%s: the key %r of %d vessels is none of openBF's, which ignores it%s", path, key, count, _meant(key)
@@ -119,6 +120,11 @@ def _vessels(given: list[Any], path: Path) -> list[Vessel]:
     for label in [label for label, count in Counter(each.label for each in vessels).items() if count > 1]:
         raise StageError(f"{path}: network: {label} is the label of more than one vessel; give each its own")
     return vessels
+
+
+def _placed(vessel: str, key: str) -> str:
+    """Where a key of a vessel stands."""
+    return f"{vessel}.{key}" if key else vessel
 
 
 def _meant(key: str) -> str:

@@ -96,13 +96,13 @@ def _open_ends(network: Network, rest: Network, lost: dict[str, Terminal], what:
 
 
 def _hung(network: Network, rest: Network, node: str) -> set[str]:
-    """Names of the segments that are gone and hung together at a node."""
+    """Names of the segments that are gone and hung together, of which some hung at a node."""
     ends, gone = network.ends(), {*network.segments} - {*rest.segments}
     found, front = set[str](), {node}
     while front:
         near = {name for each in front for name in ends[each]} & gone - found
         found |= near
-        front = {other for name in near for other in network.segments[name].nodes} - {*rest.ends()}
+        front = {other for name in near for other in network.segments[name].nodes}
     return found
 
 

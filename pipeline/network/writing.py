@@ -32,9 +32,9 @@ def network_text(network: Network, comment: str = "") -> str:
     """
     lines = [f"# {line}".rstrip() for line in comment.splitlines()]
     for key in Network.model_fields:
-        if key not in network.model_fields_set:
-            continue
         value = getattr(network, key)
+        if key not in network.model_fields_set or value in ((), {}):
+            continue
         if key in LONG:
             lines += [f"{key}:", *(f"  {one_line(name)}: {_entry(entry)}" for name, entry in value.items())]
         elif key == "edits":
