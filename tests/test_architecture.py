@@ -18,7 +18,8 @@ PIPELINE_MAY_USE = {
     "domain": {"nodes", "partition", "sections"},
     "kernels": {"d3q19"},
     "backends": {"cost"},
-    "boundary": {"opening_settings", "waveform", "windkessel"},
+    "boundary": {"curves", "opening_settings", "waveform", "windkessel"},
+    "network": {"network", "openings", "walls"},
     "run": {"blood", "expected", "flow_file", "forecast", "units", "vtkhdf", "walltime"},
 }
 """Modules of the solver, by room, that the pipeline may use; None: all of the room."""

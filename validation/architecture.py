@@ -15,7 +15,7 @@ from matplotlib.patches import FancyBboxPatch
 from solver.runtime.sources import ROOMS, ROOT, imports
 
 FLOORS = {
-    "solver": (("runtime", "kernels"), ("domain",), ("boundary",), ("backends",), ("run",)),
+    "solver": (("runtime", "kernels"), ("domain",), ("boundary",), ("backends",), ("run",), ("network",)),
     "pipeline": (
         ("files",),
         ("case",),

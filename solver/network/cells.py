@@ -25,6 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from solver.kernels.compilation import cached_njit
+from solver.network.compiled import inner_loop
 from solver.network.grid import Grid, Integers
 from solver.network.laws import make_law
 
@@ -60,7 +61,7 @@ def make_work(cells: int) -> Work:
     return Work(*(np.zeros(cells) for _ in Work._fields))
 
 
-@cached_njit()
+@inner_loop
 def extend(value: Reals, first: Integers, last: Integers) -> None:
     """Fill the cells beyond the ends of segments, by straight lines: parabolas let waves grow in short segments."""
     for s in range(len(first)):
@@ -69,7 +70,7 @@ def extend(value: Reals, first: Integers, last: Integers) -> None:
         value[b + 1] = 2.0 * value[b] - value[b - 1]
 
 
-@cached_njit()
+@inner_loop
 def carry(value: Reals, small: float, left: Reals, right: Reals) -> None:
     """Values at the left and right face of each cell.
 
@@ -89,7 +90,7 @@ def carry(value: Reals, small: float, left: Reals, right: Reals) -> None:
         right[i] = value[i] + 0.25 * held * ((1.0 - third) * before + (1.0 + third) * after)
 
 
-@cached_njit()
+@inner_loop
 def advance(base: Reals, now: Reals, share: float, step_s: float, per_length: Reals, flux: Reals, to: Reals) -> None:
     """A stage for what is conserved: (1 - share) base + share (now - dt dflux/dx)."""
     kept = 1.0 - share
@@ -97,7 +98,7 @@ def advance(base: Reals, now: Reals, share: float, step_s: float, per_length: Re
         to[i] = kept * base[i] + share * (now[i] - step_s * per_length[i] * (flux[i] - flux[i - 1]))
 
 
-@cached_njit()
+@inner_loop
 def accelerate(
     velocities: tuple[Reals, Reals],
     area: Reals,
@@ -175,21 +176,16 @@ def make_fluxes(linear: bool) -> Any:
     law = make_law(linear)
     stretch_of, slope_of = law.stretch, law.slope
 
-    @cached_njit()
-    def fluxes(
-        density: float,
-        area0: Reals,
-        table: Reals,
-        offset: Reals,
-        stretch: Reals,
-        pressures: tuple[Reals, Reals],
-        velocities: tuple[Reals, Reals],
-        flow: Reals,
-        head: Reals,
-    ) -> None:
-        p_left, p_right = pressures
-        u_left, u_right = velocities
-        per_density = 1.0 / density
+    @inner_loop
+    def fluxes(grid: Grid, work: Work) -> None:
+        area0, table, offset, stretch = grid.face_area, grid.face_table, grid.offset, work.stretch
+        p_left, p_right, u_left, u_right = (
+            work.pressure_left,
+            work.pressure_right,
+            work.velocity_left,
+            work.velocity_right,
+        )
+        flow, head, per_density = work.flow, work.head, 1.0 / grid.density
         for j in range(1, len(flow) - 2):
             p_l, p_r, u_l, u_r = p_right[j], p_left[j + 1], u_right[j], u_left[j + 1]
             s_l = stretch_of(p_l - offset[j], stretch[j], table, j)

@@ -30,6 +30,7 @@ from solver.network.cells import (
     make_fluxes,
     make_states,
 )
+from solver.network.compiled import inner_loop
 from solver.network.grid import Grid
 from solver.network.nodes import (
     Ends,
@@ -140,7 +141,7 @@ class Arrays(NamedTuple):
     scratch: Scratch
 
 
-@cached_njit()
+@inner_loop
 def _values(behind: Behind, stored: Reals, step: int, stage: int, value: Reals) -> None:
     """What holds at openings at the beginning of a step, in its stage 0, or at its end, in its stage 1."""
     for b in range(len(value)):
@@ -153,7 +154,7 @@ def _values(behind: Behind, stored: Reals, step: int, stage: int, value: Reals) 
             value[b] = signal * (stored[b] - behind.unstressed[b])
 
 
-@cached_njit()
+@inner_loop
 def _store(
     behind: Behind, openings: Openings, ends: Ends, state: State, scratch: Scratch, step_s: float, stage: int
 ) -> None:
@@ -177,7 +178,21 @@ def _store(
             scratch.predicted[b] = after
 
 
-@cached_njit()
+@inner_loop
+def _average(ends: Ends, stage: int) -> None:
+    """Mean of the flows at ends of segments over the stages of a step."""
+    for e in range(len(ends.head)):
+        ends.mean_outflow[e] = 0.5 * ends.node_outflow[e] + (ends.mean_outflow[e] if stage else 0.0)
+
+
+@inner_loop
+def _take(scratch: Scratch, state: State) -> None:
+    """End a step."""
+    for i in range(1, len(state.area)):
+        state.area[i], state.velocity[i] = scratch.next_area[i], scratch.next_velocity[i]
+
+
+@inner_loop
 def _count(openings: Openings, ends: Ends, state: State, step_s: float, density: float) -> None:
     """Volume and work that leave in a stage, of which there are two a step."""
     for b in range(len(openings.end)):
@@ -192,10 +207,11 @@ def make_read(linear: bool) -> Any:
     """Function that keeps a sample."""
     static_pressure = make_static_pressure(linear)
 
-    @cached_njit()
+    @inner_loop
     def read(grid: Grid, state: State, work: Work, ends: Ends, record: Record, k: int) -> None:
-        record.area[k], record.velocity[k], record.pressure[k] = state.area, state.velocity, work.pressure
-        viscous_pressure(grid, state.area, work.flow, record.pressure[k])
+        for i in range(len(state.area)):
+            record.area[k, i], record.velocity[k, i] = state.area[i], state.velocity[i]
+            record.pressure[k, i] = work.pressure[i] + viscous_pressure(grid, state.area, work.flow, i)
         for e in range(len(ends.head)):
             i = grid.last[e // 2] if e % 2 else grid.first[e // 2]
             out, (pressure, area) = ends.node_outflow[e], static_pressure(grid, ends, e)
@@ -212,7 +228,7 @@ def make_slopes(linear: bool) -> Any:
     states, fluxes = make_states(linear), make_fluxes(linear)
     gather, meet, close = make_gather(linear), make_meet(linear), make_close(linear)
 
-    @cached_njit()
+    @inner_loop
     def slopes(model: Model, arrays: Arrays, area: Reals, velocity: Reals, small_pa: float) -> None:
         grid, work, ends = model.grid, arrays.work, arrays.ends
         states(area, grid.area, grid.table, grid.offset, work.stretch, work.pressure)
@@ -220,17 +236,7 @@ def make_slopes(linear: bool) -> Any:
         extend(velocity, grid.first, grid.last)
         carry(work.pressure, small_pa, work.pressure_left, work.pressure_right)
         carry(velocity, SMALL_M_S, work.velocity_left, work.velocity_right)
-        fluxes(
-            grid.density,
-            grid.face_area,
-            grid.face_table,
-            grid.offset,
-            work.stretch,
-            (work.pressure_left, work.pressure_right),
-            (work.velocity_left, work.velocity_right),
-            work.flow,
-            work.head,
-        )
+        fluxes(grid, work)
         gather(grid, work, ends)
         meet(grid, ends, model.junctions)
         close(grid, ends, model.openings, arrays.scratch.value)
@@ -267,7 +273,7 @@ def make_march(linear: bool) -> Any:
                     return n, rate
             if n % span[2] == 0:
                 read(grid, state, work, ends, record, n // span[2])
-            ends.mean_outflow[:] = 0.5 * ends.node_outflow
+            _average(ends, 0)
             advance(state.area, state.area, 1.0, step_s, grid.per_length, work.flow, scratch.area)
             speeds = state.velocity, state.velocity
             accelerate(speeds, state.area, 1.0, step_s, grid.per_length, losses, work.head, scratch.velocity)
@@ -275,7 +281,7 @@ def make_march(linear: bool) -> Any:
             _store(behind, openings, ends, state, scratch, step_s, 0)
             _values(behind, scratch.predicted, n, 1, scratch.value)
             slopes(model, arrays, scratch.area, scratch.velocity, small_pa)
-            ends.mean_outflow[:] += 0.5 * ends.node_outflow
+            _average(ends, 1)
             advance(state.area, scratch.area, 0.5, step_s, grid.per_length, work.flow, scratch.next_area)
             speeds = state.velocity, scratch.velocity
             accelerate(speeds, scratch.area, 0.5, step_s, grid.per_length, losses, work.head, scratch.next_velocity)
@@ -284,7 +290,7 @@ def make_march(linear: bool) -> Any:
             if len(grid.viscoelastic):
                 pair = work.pressure_left, work.pressure_right
                 diffuse(grid, scratch.next_area, scratch.next_velocity, ends.mean_outflow, step_s, pair)
-            state.area[1:], state.velocity[1:] = scratch.next_area[1:], scratch.next_velocity[1:]
+            _take(scratch, state)
         return span[1], largest
 
     return march

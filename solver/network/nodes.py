@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from solver.kernels.compilation import cached_njit
 from solver.kernels.node_physics import node_function
 from solver.network.cells import Work
+from solver.network.compiled import inner_loop
 from solver.network.grid import Grid
 from solver.network.laws import make_law
 
@@ -153,7 +154,7 @@ def make_gather(linear: bool) -> Any:
     law = make_law(linear)
     stretch_of, slope_of = law.stretch, law.slope
 
-    @cached_njit()
+    @inner_loop
     def gather(grid: Grid, work: Work, ends: Ends) -> None:
         for e in range(len(ends.head)):
             if e % 2:
@@ -178,7 +179,7 @@ def make_meet(linear: bool) -> Any:
     """Function that decides the state where segments meet."""
     lumen = make_lumen(linear)
 
-    @cached_njit()
+    @inner_loop
     def total(grid: Grid, ends: Ends, junctions: Junctions, j: int) -> None:
         """Conserve flow with one head: linear in both."""
         flow = admittance = 0.0
@@ -196,7 +197,7 @@ def make_meet(linear: bool) -> Any:
             e = junctions.end[k]
             ends.node_outflow[e] -= left * ends.admittance[e] / admittance
 
-    @cached_njit()
+    @inner_loop
     def static(grid: Grid, ends: Ends, junctions: Junctions, j: int) -> None:
         """Conserve flow with one static pressure, by Newton's method."""
         pressure = admittance = 0.0
@@ -225,7 +226,7 @@ def make_meet(linear: bool) -> Any:
             e = junctions.end[k]
             ends.node_outflow[e] -= left * ends.admittance[e] / admittance
 
-    @cached_njit()
+    @inner_loop
     def meet(grid: Grid, ends: Ends, junctions: Junctions) -> None:
         for j in range(len(junctions.static)):
             if junctions.static[j]:
@@ -241,7 +242,7 @@ def make_close(linear: bool) -> Any:
     """Function that decides the state where the network ends."""
     lumen = make_lumen(linear)
 
-    @cached_njit()
+    @inner_loop
     def close(grid: Grid, ends: Ends, openings: Openings, value: Reals) -> None:
         """Decide the states; `value`: flow out, pressure a, or pressure of the ventricle."""
         for b in range(len(openings.end)):
@@ -272,7 +273,7 @@ def make_close(linear: bool) -> Any:
     return close
 
 
-@cached_njit()
+@inner_loop
 def scatter(grid: Grid, work: Work, ends: Ends) -> None:
     """Fill the fluxes at the nodes' faces, and take away those between segments' rows."""
     for s in range(len(grid.first)):

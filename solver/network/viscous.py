@@ -11,8 +11,8 @@ from math import sqrt
 import numpy as np
 from numpy.typing import NDArray
 
-from solver.kernels.compilation import cached_njit
 from solver.kernels.node_physics import node_function
+from solver.network.compiled import inner_loop
 from solver.network.grid import Grid
 
 Reals = NDArray[np.float64]
@@ -24,7 +24,7 @@ def _conductance(grid: Grid, area: Reals, face: int, left: int, right: int) -> f
     return grid.viscous[face] / sqrt(0.5 * (area[left] + area[right]))
 
 
-@cached_njit()
+@inner_loop
 def diffuse(
     grid: Grid, area: Reals, velocity: Reals, node_outflow: Reals, step_s: float, scratch: tuple[Reals, Reals]
 ) -> None:
@@ -39,7 +39,8 @@ def diffuse(
     scratch : two arrays, (M,).
     """
     upper, right = scratch
-    for s in grid.viscoelastic:
+    for v in range(len(grid.viscoelastic)):
+        s = grid.viscoelastic[v]
         a, b = grid.first[s], grid.last[s]
         start, end = -node_outflow[2 * s], node_outflow[2 * s + 1]
         scale = 0.5 * step_s * grid.per_length[a] ** 2 / grid.density
@@ -66,10 +67,8 @@ def diffuse(
             velocity[i] = right[i] / area[i]
 
 
-@cached_njit()
-def viscous_pressure(grid: Grid, area: Reals, flow: Reals, pressure: Reals) -> None:
-    """Add the viscous part to pressures of cells, by the flows at their faces."""
-    for s in grid.viscoelastic:
-        for i in range(grid.first[s], grid.last[s] + 1):
-            gamma = 0.5 * (grid.viscous[i - 1] + grid.viscous[i])
-            pressure[i] -= gamma / sqrt(area[i]) * (flow[i] - flow[i - 1]) * grid.per_length[i]
+@node_function
+def viscous_pressure(grid: Grid, area: Reals, flow: Reals, i: int) -> float:
+    """Viscous part of the pressure of a cell, by the flows at its faces; 0 in the cells beyond ends."""
+    gamma = 0.5 * (grid.viscous[i - 1] + grid.viscous[i])
+    return -gamma / sqrt(area[i]) * (flow[i] - flow[i - 1]) * grid.per_length[i]

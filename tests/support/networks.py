@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 import yaml
 
-from solver.boundary.curves import linear
+from solver.boundary.curves import Series, linear
 from solver.network.network import Blood, Network, Segment
-from solver.network.openings import FlowInlet, Inlet, MatchedWindkessel, Resistance, Terminal, Windkessel
+from solver.network.openings import FlowInlet, Inlet, MatchedWindkessel, Reflection, Resistance, Terminal, Windkessel
 from solver.network.run import NetworkRun, Numerics
 from solver.network.walls import ElasticWall, StiffWall
 
@@ -117,3 +117,20 @@ def cycles(network: Network, numerics: Numerics, count: int) -> NetworkRun:
         run.next_cycle()
         assert run.march(run.steps)
     return run
+
+
+def wave_number(
+    frequency_hz: float, gamma_pa_s_m: float, spacing_m: float, viscosity_pa_s: float = 1e-12
+) -> tuple[float, float]:
+    """Real and imaginary part of k in exp(i (w t - k x)) of a small wave, 1/m, over a reach that no end disturbs."""
+    length = 4.0
+    inlet = FlowInlet(Series(1 / frequency_hz, np.array([0.0, -1e-8j])))
+    blood = Blood(DENSITY, viscosity_pa_s)
+    network = single(tube(length, gamma=gamma_pa_s_m), inlet, Reflection(), 1 / frequency_hz, blood=blood)
+    count = int(length / 5.0 * frequency_hz) + 3
+    run = cycles(network, Numerics(spacing_m, samples=64), count)
+    wave = np.fft.rfft(run.record.pressure[:, run.grid.first[0] : run.grid.last[0] + 1], axis=0)[1]
+    place = (np.arange(len(wave)) + 0.5) * length / len(wave)
+    reach = (place > 0.3) & (place < 1.8)
+    phase = np.polyfit(place[reach], np.unwrap(np.angle(wave))[reach], 1)[0]
+    return -phase, np.polyfit(place[reach], np.log(np.abs(wave[reach])), 1)[0]

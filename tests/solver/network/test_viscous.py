@@ -4,28 +4,9 @@
 import numpy as np
 import pytest
 
-from solver.boundary.curves import Series
-from solver.network.network import Blood
-from solver.network.openings import FlowInlet, Reflection
-from solver.network.run import Numerics
-from tests.support.networks import DENSITY, cycles, single, tube
+from tests.support.networks import DENSITY, wave_number
 
 CELERITY, RADIUS = 5.0, 0.01
-LENGTH = 4.0
-
-
-def wave_number(frequency_hz: float, gamma_pa_s_m: float, spacing_m: float, viscosity_pa_s: float = 1e-12):
-    """Real and imaginary part of k in exp(i (w t - k x)) of a small wave, 1/m, over a reach that no end disturbs."""
-    inlet = FlowInlet(Series(1 / frequency_hz, np.array([0.0, -1e-8j])))
-    blood = Blood(DENSITY, viscosity_pa_s)
-    network = single(tube(LENGTH, gamma=gamma_pa_s_m), inlet, Reflection(), 1 / frequency_hz, blood=blood)
-    count = int(LENGTH / CELERITY * frequency_hz) + 3
-    run = cycles(network, Numerics(spacing_m, samples=64), count)
-    wave = np.fft.rfft(run.record.pressure[:, run.grid.first[0] : run.grid.last[0] + 1], axis=0)[1]
-    place = (np.arange(len(wave)) + 0.5) * LENGTH / len(wave)
-    reach = (place > 0.3) & (place < 1.8)
-    phase = np.polyfit(place[reach], np.unwrap(np.angle(wave))[reach], 1)[0]
-    return -phase, np.polyfit(place[reach], np.log(np.abs(wave[reach])), 1)[0]
 
 
 def theory(frequency_hz: float, gamma_pa_s_m: float, viscosity_pa_s: float = 0.0) -> complex:

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Laws of the wall: their numbers, their inverses, and the speed of a pulse that they make."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from numba import njit
@@ -10,8 +12,7 @@ from solver.network.network import Blood
 from solver.network.openings import Reflection
 from solver.network.run import Numerics
 from solver.network.walls import ElasticWall, FibreWall, OlufsenWall, StiffWall, empirical_thickness_m
-from tests.solver.network.test_viscous import wave_number
-from tests.support.networks import one_cycle, pulse, single, tube
+from tests.support.networks import one_cycle, pulse, single, tube, wave_number
 
 PLACE, RADIUS = np.array([0.0, 0.5]), np.array([0.004, 0.003])
 WALLS = {
@@ -83,8 +84,7 @@ def test_pulse_runs_as_fast_as_the_wall_at_its_pressure_makes_it(name, initial_p
     law = formula(name, stretch)
     k = np.abs(law - initial_pa).argmin()
     celerity = np.sqrt(stretch[k] / 2000.0 * (law[k + 1] - law[k - 1]) / (stretch[k + 1] - stretch[k - 1]))
-    segment = tube(1.6, float(RADIUS[1]))
-    segment = type(segment)(**{**vars(segment), "wall": _same_everywhere(name)})
+    segment = replace(tube(1.6, float(RADIUS[1])), wall=WALLS[name])
     network = single(segment, pulse(0.4, 1e-10), Reflection(), 0.4, initial_pa=initial_pa, blood=Blood(1000.0, 1e-12))
     run = one_cycle(network, Numerics(4e-3, samples=400))
     first = run.grid.first[0]
@@ -92,12 +92,6 @@ def test_pulse_runs_as_fast_as_the_wall_at_its_pressure_makes_it(name, initial_p
     time = np.arange(400) / 1000.0
     delay = np.average(time, weights=late**2) - np.average(time, weights=early**2)
     np.testing.assert_allclose(1.0 / delay, celerity, rtol=3e-3)
-
-
-def _same_everywhere(name: str) -> OlufsenWall | FibreWall:
-    wall = WALLS[name]
-    assert isinstance(wall, OlufsenWall | FibreWall)
-    return wall
 
 
 def test_viscosity_belongs_to_any_wall():
