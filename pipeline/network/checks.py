@@ -11,7 +11,7 @@ from pipeline.case.settings.base import MAX_MISTAKES
 from pipeline.network.for_solver import PASCAL_S_M3, impedance_pa_s_m3, segment_in_si
 from pipeline.network.limits import RANGES, Quantity
 from pipeline.network.network_file import Network, Segment
-from pipeline.network.openings import ByArea, Matched, Rcr, Reflecting, Resistance
+from pipeline.network.openings import ByArea, Matched, Rcr, Reflection, Resistance
 from pipeline.network.walls import misfits, scaled, wave_speed_m_s
 from solver.network.walls import along
 from solver.runtime.errors import StageError
@@ -96,7 +96,7 @@ def _holds_pressure(network: Network) -> bool:
     ):
         return True
     behind = [network.terminal_of(node) for node, names in network.ends().items() if len(names) == 1]
-    return any(not isinstance(each, Matched | Reflecting) for each in behind if each) or not any(behind)
+    return any(not isinstance(each, Matched | Reflection) for each in behind if each) or not any(behind)
 
 
 def connected(network: Network) -> list[set[str]]:

@@ -14,6 +14,10 @@ PLACES = 33
 """Radii of a piece that is no straight cone, evenly spaced."""
 
 
+MAX_NAME = 64 - len(".proximal")
+"""Characters of the name of a segment that can be cut, as names have 64."""
+
+
 def require_room(segment: Segment, name: str, at: float, length_mm: float, key: str) -> tuple[float, float]:
     """Where a part of a segment begins and ends, as parts of its length.
 
@@ -27,8 +31,13 @@ def require_room(segment: Segment, name: str, at: float, length_mm: float, key: 
     Raises
     ------
     ValueError
-        If the part does not lie within the segment.
+        If the part does not lie within the segment, or the segment's name is too long.
     """
+    if len(name) > MAX_NAME:
+        raise ValueError(
+            f"{key} = {name!r}: has {len(name)} characters, with which its pieces cannot be named; shorten the name to"
+            f" {MAX_NAME}"
+        )
     half = 0.5 * length_mm / segment.length_mm
     if half >= at or at + half >= 1:
         raise ValueError(

@@ -10,7 +10,7 @@ from pipeline.network.checks import fits, members, misfits, near_names
 from pipeline.network.cutting import cut, require_room, swollen
 from pipeline.network.for_solver import segment_in_si
 from pipeline.network.network_file import Network, Segment, StenosisKeys
-from pipeline.network.openings import GivenPressure, Matched, Rcr, Reflecting, Resistance, Terminal
+from pipeline.network.openings import Matched, Pressure, Rcr, Reflection, Resistance, Terminal
 from pipeline.network.removal import remove, stated_terminals
 from pipeline.network.walls import wave_speed_m_s
 from solver.runtime.errors import StageError
@@ -194,7 +194,7 @@ def _graft(network: Network, edit: kinds.Graft) -> tuple[Network, str]:
     return changed, line
 
 
-def _terminal(network: Network, edit: kinds.ChangeTerminal) -> tuple[Network, str]:
+def _terminal(network: Network, edit: kinds.Terminal) -> tuple[Network, str]:
     nodes = _nodes_of(network, edit.terminal)
     changed = {node: _changed(network.terminals[node], node, edit) for node in nodes}
     factors = (("resistance", edit.resistance_factor), ("compliance", edit.compliance_factor))
@@ -221,9 +221,9 @@ def _nodes_of(network: Network, name: str) -> list[str]:
     return nodes
 
 
-def _changed(terminal: Terminal, node: str, edit: kinds.ChangeTerminal) -> Terminal:
+def _changed(terminal: Terminal, node: str, edit: kinds.Terminal) -> Terminal:
     """A terminal with other figures."""
-    if isinstance(terminal, Matched | Reflecting | GivenPressure):
+    if isinstance(terminal, Matched | Reflection | Pressure):
         raise ValueError(
             f"terminal = {edit.terminal!r}: that of {node} is of the type {terminal.type}, which has no resistance;"
             " give it another in the file"
@@ -252,6 +252,6 @@ MAKERS: dict[type, Callable[[Network, Any], tuple[Network, str]]] = {
     kinds.Widen: _widen,
     kinds.Remove: _remove,
     kinds.Graft: _graft,
-    kinds.ChangeTerminal: _terminal,
+    kinds.Terminal: _terminal,
 }
 """What makes each edit."""

@@ -144,10 +144,10 @@ def _terminals(network: Network, segments: dict[str, si.Segment]) -> dict[str, o
 
 
 def _terminal(given: keys.Terminal, segment: si.Segment, node: str, density_kg_m3: float) -> openings.Terminal:
-    if isinstance(given, keys.GivenPressure):
+    if isinstance(given, keys.Pressure):
         return _pressure(given.pressure_mmhg, given.pressure_waveform, given.interpolation)
-    if isinstance(given, keys.Matched | keys.Reflecting):
-        return openings.Reflection(given.part if isinstance(given, keys.Reflecting) else 0.0)
+    if isinstance(given, keys.Matched | keys.Reflection):
+        return openings.Reflection(given.part if isinstance(given, keys.Reflection) else 0.0)
     if isinstance(given, keys.Resistance):
         return openings.Resistance(
             given.resistance_mmhg_s_ml * PASCAL_S_M3, given.distal_pressure_mmhg * PASCAL_PER_MMHG

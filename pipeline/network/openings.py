@@ -104,14 +104,14 @@ class Matched(Section):
     type: Literal["matched"]
 
 
-class Reflecting(Section):
+class Reflection(Section):
     """An end that sends back a part of each wave."""
 
     type: Literal["reflection"]
     part: Annotated[float, Field(gt=-1, lt=1)] = Field(description="reflected pressure by incoming pressure")
 
 
-class GivenPressure(Section):
+class Pressure(Section):
     """A pressure, steady or over time."""
 
     type: Literal["pressure"]
@@ -136,4 +136,4 @@ class ByArea(Section):
     distal_pressure_mmhg: Finite = Field(0.0, description="behind the resistances")
 
 
-Terminal = Annotated[Resistance | Rcr | Matched | Reflecting | GivenPressure | ByArea, Field(discriminator="type")]
+Terminal = Annotated[Resistance | Rcr | Matched | Reflection | Pressure | ByArea, Field(discriminator="type")]

@@ -43,11 +43,11 @@ def remove(network: Network, what: str, names: list[str]) -> tuple[Network, str]
     opened = _open_ends(network, rest, lost, what)
     changed = rest.changed(groups={k: v for k, v in groups.items() if v}, terminals=terminals | opened)
     more = f", with {', '.join(sorted(gone - {*names}))}, which nothing else reaches" if gone - {*names} else ""
-    line = f"{what}: {len(gone)} segment{'s' * (len(gone) > 1)} removed{more}; {_told(lost, opened)}"
+    line = f"{what}: {len(gone)} segment{'s' * (len(gone) > 1)} removed{more}; {_what_became(lost, opened)}"
     return changed, line
 
 
-def _told(lost: dict[str, Terminal], opened: dict[str, Terminal]) -> str:
+def _what_became(lost: dict[str, Terminal], opened: dict[str, Terminal]) -> str:
     if opened:
         return f"what was behind {', '.join(lost)} is now behind {', '.join(opened)}, where vessels end"
     if lost:

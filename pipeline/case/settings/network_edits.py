@@ -67,7 +67,7 @@ class Graft(Section):
         return self
 
 
-class ChangeTerminal(Section):
+class Terminal(Section):
     """What lies behind terminals is changed."""
 
     terminal: str = Field(description="name of a node, of a group, or of a segment that ends there")
@@ -82,7 +82,7 @@ KINDS = {
     "widen": Widen,
     "remove": Remove,
     "graft": Graft,
-    "terminal": ChangeTerminal,
+    "terminal": Terminal,
 }
 """Edits by the key that they begin with."""
 
@@ -101,7 +101,7 @@ Edit = Annotated[
     | Annotated[Widen, Tag("Widen")]
     | Annotated[Remove, Tag("Remove")]
     | Annotated[Graft, Tag("Graft")]
-    | Annotated[ChangeTerminal, Tag("ChangeTerminal")],
+    | Annotated[Terminal, Tag("Terminal")],
     Discriminator(
         _kind,
         custom_error_type="kind_of_edit",

@@ -293,7 +293,7 @@ def test_what_an_edit_cannot_be_is_refused(name):
         ({"widen": "left"}, "edits.0.radius_factor: missing; give it"),
     ],
 )
-def test_a_mistake_in_an_edit_is_told_where_it_stands(edit, expected):
+def test_a_mistake_in_an_edit_is_refused_with_its_place(edit, expected):
     with pytest.raises(StageError, match=r"^tree: edits\.0") as caught:
         parse(Network, {**TREE, "edits": [edit]}, "tree")
     assert expected in str(caught.value)
