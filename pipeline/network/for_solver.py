@@ -9,7 +9,7 @@ from pipeline.network import openings as keys
 from pipeline.network.network_file import Network, Segment
 from pipeline.network.walls import in_si, scaled, wave_speed_m_s
 from solver.boundary import waveform
-from solver.boundary.curves import Curve, Periodic, constant
+from solver.boundary.curves import Curve, constant
 from solver.boundary.windkessel import PASCAL_PER_MMHG
 from solver.network import network as si
 from solver.network import openings
@@ -21,6 +21,8 @@ PASCAL_S_M3 = PASCAL_PER_MMHG / ML
 """Of 1 mmHg s/mL."""
 M3_PASCAL = ML / PASCAL_PER_MMHG
 """Of 1 mL/mmHg."""
+ALIKE = 1e-6
+"""Part of a period by which those of waveforms may differ, which are rounded in their files."""
 STEADY_S = 1.0
 """Length of the cycles of a network in which nothing changes."""
 
@@ -74,7 +76,7 @@ def for_solver(network: Network, name: str = "network") -> si.Network:
         segments=tuple(segments.values()),
         inlets=inlets,
         terminals=behind,
-        period_s=_period_s(network.period_s, {**inlets, **behind}),
+        period_s=_period_s(network, name, {**inlets, **behind}),
         blood=si.Blood(density, network.blood.viscosity_pa_s),
         junctions=network.junctions,
         initial_pa=None if pressure is None else pressure * PASCAL_PER_MMHG,
@@ -176,18 +178,17 @@ def _shared(given: keys.ByArea, radii_m: dict[str, float]) -> dict[str, openings
     return {node: openings.Resistance(found.total_pa_s_m3, back) for node, found in each.items()}
 
 
-class _Cycle:
-    """A period alone, to be compared with those of curves."""
-
-    def __init__(self, period_s: float) -> None:
-        self.period_s: float | None = period_s
-
-
-def _period_s(stated: float | None, given: dict[str, openings.Inlet | openings.Terminal]) -> float:
+def _period_s(network: Network, name: str, given: dict[str, openings.Inlet | openings.Terminal]) -> float:
     """Length of a cycle, which all curves have, and the key period_s if it is given."""
-    cycles: dict[str, Periodic] = {
-        node: value for node, each in given.items() for value in vars(each).values() if hasattr(value, "period_s")
-    }
-    if stated:
-        cycles["period_s"] = _Cycle(stated)
-    return waveform.common_period_s(cycles) or STEADY_S
+    periods = {node: value.period_s for node, each in given.items() for value in _curves(each) if value.period_s}
+    if network.period_s:
+        periods["period_s"] = network.period_s
+    first = next(iter(periods.values()), STEADY_S)
+    if any(abs(period - first) > ALIKE * first for period in periods.values()):
+        listed = ", ".join(f"{place} {period:g} s" for place, period in periods.items())
+        raise StageError(f"{name}: periods differ ({listed}); a network has one: give waveforms and hearts the same")
+    return first
+
+
+def _curves(opening: openings.Inlet | openings.Terminal) -> list[Curve]:
+    return [value for value in vars(opening).values() if hasattr(value, "period_s")]

@@ -18,6 +18,7 @@ from pipeline.case.settings.yaml_file import read_yaml
 from pipeline.network.limits import Quantity
 from pipeline.network.openings import Inlet, Terminal
 from pipeline.network.walls import WallKeys, with_defaults
+from solver.runtime.errors import StageError
 from solver.runtime.sources import ROOT
 
 FOLDER = Path("data/networks")
@@ -143,20 +144,31 @@ def read_network(path: Path) -> Network:
         One line a mistake, each with file, key, value and remedy.
     """
     network = parse(Network, read_yaml(path), str(path))
-    inlets = {node: _placed(inlet, path.parent) for node, inlet in network.inlets.items()}
-    terminals = {node: _placed(terminal, path.parent) for node, terminal in network.terminals.items()}
+    inlets = {node: _placed(inlet, path, f"inlets.{node}") for node, inlet in network.inlets.items()}
+    terminals = {node: _placed(terminal, path, f"terminals.{node}") for node, terminal in network.terminals.items()}
     return network.changed(inlets=inlets, terminals=terminals)
 
 
-def _placed(opening: Any, folder: Path) -> Any:
-    """An opening whose waveform is found: beside the network's file, or else from the working directory."""
-    keys = [key for key in ("flow_waveform", "pressure_waveform") if getattr(opening, key, None)]
-    return opening.model_copy(update={key: _waveform(getattr(opening, key), folder) for key in keys})
+def _placed(opening: Any, file: Path, place: str) -> Any:
+    """An opening of a network's file whose waveform is found: beside the file, or else from the working directory."""
+    found = {}
+    for key in ("flow_waveform", "pressure_waveform"):
+        if name := getattr(opening, key, None):
+            paths = [each for each in (file.parent / name, shipped(Path(name))) if _is_file(each)]
+            if not paths:
+                raise StageError(
+                    f"{file}: {place}.{key} = {name[:200]!r}: no such file, neither beside the network's file nor at"
+                    " this path; correct it"
+                )
+            found[key] = str(paths[0])
+    return opening.model_copy(update=found)
 
 
-def _waveform(name: str, folder: Path) -> str:
-    beside = folder / name
-    return str(beside if beside.exists() else shipped(Path(name)))
+def _is_file(path: Path) -> bool:
+    try:
+        return path.is_file()
+    except (OSError, ValueError):  # a name that no file can have
+        return False
 
 
 def schema() -> str:

@@ -184,11 +184,16 @@ def test_a_waveform_is_found_beside_the_file_and_scaled_to_a_mean(tmp_path):
     assert stated.inlets["heart"].flow_m3_s.extremes[1] == pytest.approx(12e-6, rel=1e-12)
 
 
+def test_a_waveform_that_is_not_there_is_refused_with_its_place(tmp_path):
+    lines = refusal(tmp_path, yaml.safe_dump(changed(inlets={"heart": {"flow_waveform": "no.csv"}})))
+    assert lines[0].startswith(": inlets.heart.flow_waveform = 'no.csv': no such file, neither beside the network's")
+
+
 def test_different_periods_are_refused(tmp_path):
     (tmp_path / "in.csv").write_text("time_s,flow_ml_s\n0,0\n0.5,4\n1,0\n")
     sections = changed(inlets={"heart": {"flow_waveform": "in.csv"}}, period_s=0.9)
     (tmp_path / "net.yaml").write_text(yaml.safe_dump(sections))
-    with pytest.raises(StageError, match=r"different periods \(heart 1 s, period_s 0.9 s\)"):
+    with pytest.raises(StageError, match=r"network: periods differ \(heart 1 s, period_s 0.9 s\)"):
         for_solver(sound_network(tmp_path / "net.yaml"))
 
 
