@@ -59,8 +59,9 @@ def _of_nodes(network: Network) -> Iterator[str]:
                 yield f"{key}.{node}: {why}"
     for node in network.inlets.keys() & network.terminals.keys():
         yield f"terminals.{node}: has an inlet, too; take one of them out"
+    behind = network.behind()
     for node, names in ends.items():
-        if len(names) == 1 and node not in network.inlets and not network.terminal_of(node):
+        if len(names) == 1 and node not in network.inlets and node not in behind:
             near = near_names(node, [other for other in ends if other != node])
             other = f"; or name the node as its neighbour does{near}" if near else ""
             yield (
@@ -95,8 +96,8 @@ def _holds_pressure(network: Network) -> bool:
         inlet.heart or inlet.pressure_mmhg is not None or inlet.pressure_waveform for inlet in network.inlets.values()
     ):
         return True
-    behind = [network.terminal_of(node) for node, names in network.ends().items() if len(names) == 1]
-    return any(not isinstance(each, Matched | Reflection) for each in behind if each) or not any(behind)
+    behind = network.behind().values()
+    return any(not isinstance(each, Matched | Reflection) for each in behind) or not behind
 
 
 def connected(network: Network) -> list[set[str]]:
@@ -155,10 +156,11 @@ def _of_values(network: Network) -> Iterator[str]:
 def _of_matched(network: Network) -> Iterator[str]:
     """Totals of Windkessels that leave nothing behind a proximal resistance that is matched."""
     density = network.blood.density_kg_m3
-    for node, names in network.ends().items():
-        given = network.terminal_of(node)
-        if len(names) != 1 or not isinstance(given, Rcr) or given.proximal_mmhg_s_ml != "matched":
+    ends = network.ends()
+    for node, given in network.behind().items():
+        if not isinstance(given, Rcr) or given.proximal_mmhg_s_ml != "matched":
             continue
+        names = ends[node]
         segment = segment_in_si(names[0], network.walled(names[0]), density)
         matched = impedance_pa_s_m3(segment, node, density) / PASCAL_S_M3
         if given.total_mmhg_s_ml and given.total_mmhg_s_ml <= matched:

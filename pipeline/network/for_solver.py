@@ -132,17 +132,16 @@ def _terminals(network: Network, segments: dict[str, si.Segment]) -> dict[str, o
     """What lies behind each end that is no inlet; of those that share by area, as much as each gets."""
     found: dict[str, openings.Terminal] = {}
     sharing: dict[int, tuple[keys.ByArea, list[str]]] = {}
-    ends = {node: segments[names[0]] for node, names in network.ends().items() if len(names) == 1}
-    for node, segment in ends.items():
-        given = network.terminal_of(node)
+    behind, ends = network.behind(), network.ends()
+    for node, given in behind.items():
         if isinstance(given, keys.ByArea):
             sharing.setdefault(id(given), (given, []))[1].append(node)
-        elif given:
-            found[node] = _terminal(given, segment, node, network.blood.density_kg_m3)
+        else:
+            found[node] = _terminal(given, segments[ends[node][0]], node, network.blood.density_kg_m3)
     for by_area, nodes in sharing.values():
-        radii = {node: network.segments[ends[node].name].end_radius_mm(node) * 1e-3 for node in nodes}
+        radii = {node: network.segments[ends[node][0]].end_radius_mm(node) * 1e-3 for node in nodes}
         found |= _shared(by_area, radii)
-    return {node: found[node] for node in ends if node in found}
+    return {node: found[node] for node in behind}
 
 
 def _terminal(given: keys.Terminal, segment: si.Segment, node: str, density_kg_m3: float) -> openings.Terminal:

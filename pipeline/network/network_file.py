@@ -117,12 +117,11 @@ class Network(Section):
                 found.setdefault(node, []).append(name)
         return found
 
-    def terminal_of(self, node: str) -> Terminal | None:
-        """The terminal at a node where one segment ends: its own or that of ``*``; none at inlets and junctions."""
-        if node in self.terminals:
-            return self.terminals[node]
-        alone = len(self.ends().get(node, ())) == 1
-        return self.terminals.get("*") if alone and node not in self.inlets else None
+    def behind(self) -> dict[str, Terminal]:
+        """The terminals of all nodes where one segment ends and that are no inlets: their own, or that of ``*``."""
+        ends = [node for node, names in self.ends().items() if len(names) == 1 and node not in self.inlets]
+        given = {node: self.terminals.get(node, self.terminals.get("*")) for node in ends}
+        return {node: terminal for node, terminal in given.items() if terminal}
 
     def changed(self, **sections: Any) -> "Network":
         """The network with other sections."""

@@ -139,8 +139,7 @@ def _resistance_pa_s_m3(behind: Behind) -> float:
 
 def stated_terminals(network: Network) -> Network:
     """The network with figures of its own for each end, in place of those that ``*`` and by-area stand for."""
-    ends = [node for node, names in network.ends().items() if len(names) == 1 and node not in network.inlets]
-    given = {node: terminal for node in ends if (terminal := network.terminal_of(node))}
+    given = network.behind()
     if all(node in network.terminals and each.type != "by-area" for node, each in given.items()):
         return network.changed(terminals={node: each for node, each in network.terminals.items() if node != "*"})
     stated = for_solver(network).terminals
