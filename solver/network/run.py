@@ -257,7 +257,7 @@ class NetworkRun:
 def _scratch(state: State) -> Scratch:
     openings = len(state.stored)
     cells = [array.copy() for array in (state.area, state.velocity, state.area, state.velocity)]
-    return Scratch(*cells, *np.zeros((3, openings)))
+    return Scratch(*cells, *np.zeros((4, openings)))
 
 
 def _record(samples: int, cells: int, segments: int) -> Record:

@@ -31,7 +31,7 @@ def openbf(name: str, tapered: bool, start_pa: float | None = 0.0, **more: Any) 
     """A network of openBF, whose Windkessels begin empty; untapered: each segment with the radius of its start."""
     where = folder() / "openbf"
     text = yaml.safe_load((where / f"{name}.yaml").read_text())
-    table = np.loadtxt(where / text["inlet_file"])
+    table = np.loadtxt(where / text.get("inlet_file", f"{name}_inlet.dat"))
     period = float(table[-1, 0])
     segments, terminals = [], {}
     nodes = [str(part[key]) for part in text["network"] for key in ("sn", "tn")]
