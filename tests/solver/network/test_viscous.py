@@ -19,7 +19,9 @@ def theory(frequency_hz: float, gamma_pa_s_m: float, viscosity_pa_s: float = 0.0
 
 @pytest.mark.parametrize(("frequency_hz", "gamma_pa_s_m"), [(5.0, 1.0), (10.0, 1.0), (10.0, 4.0)])
 def test_damping_and_dispersion_follow_linear_theory(frequency_hz, gamma_pa_s_m):
-    """To 0.1 and 0.3 %; at 10 Hz and 4 Pa s m the wave is 7 % faster than along an elastic wall, and falls by e within 0.3 m."""
+    """To 0.1 and 0.3 %; at 10 Hz and 4 Pa s m the wave is 7 % faster than along an elastic wall, and it falls by a
+    factor e within 0.3 m.
+    """
     expected = theory(frequency_hz, gamma_pa_s_m)
     found = wave_number(frequency_hz, gamma_pa_s_m, 0.005)
     np.testing.assert_allclose(found.real, expected.real, rtol=1e-3)
