@@ -188,7 +188,9 @@ def make_behind(openings: list[Opening], steps: int, step_s: float) -> Behind:
         return np.array([getattr(o, name) for o in openings], np.float64)
 
     constants = numbers("time_constant")
-    decay = np.exp(-np.divide(step_s, constants, out=np.full(len(openings), np.inf), where=constants > 0.0))
+    ratio = np.divide(step_s, constants, out=np.ones(len(openings)), where=constants > 0.0)
+    decay = np.exp(-ratio)
+    after = 1.0 - (1.0 - decay) / ratio
     named = {name: numbers(name) for name in ("distal", "back", "unstressed", "atrium", "mitral")}
     return Behind(
         np.array([o.source for o in openings], np.int64),
@@ -197,6 +199,8 @@ def make_behind(openings: list[Opening], steps: int, step_s: float) -> Behind:
         named["distal"],
         named["back"],
         decay,
+        1.0 - decay - after,
+        after,
         named["unstressed"],
         named["atrium"],
         named["mitral"],

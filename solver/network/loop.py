@@ -5,11 +5,13 @@ A step goes
 
     U1 = U + dt L(U),    U' = (U + U1 + dt L(U1))/2,
 
-for areas, velocities and what the openings store. Windkessels go by the exact solution for the flow's mean over a step,
+for areas, velocities and the volume of ventricles. Windkessels go by the exact solution for a flow that is linear over
+a step, whose end is found there together with the pressure that it makes:
 
-    p_c' = p_c e^(-dt/(R2 C)) + (1 - e^(-dt/(R2 C))) (p_b + R2 (Q + Q1)/2),
+    p_c' = e p_c + (1 - e) p_b + R2 (w Q + w1 Q1),    e = exp(-dt/(R2 C)),
+    w1 = 1 - (1 - e) R2 C/dt,    w = 1 - e - w1,
 
-which is stable for any time constant and keeps what is steady.
+which is stable for any time constant, short or long, and keeps what is steady.
 """
 
 from functools import cache
@@ -78,7 +80,7 @@ class Behind(NamedTuple):
     source : where their values come from.
     signal : (B, N + 1) at the steps of a cycle: flow out, pressure, or elastance.
     imposed : (2, B) from outside at the beginning and at the end of a step, added to the signal.
-    distal, back, decay : R2, p_b and e^(-dt/(R2 C)) of a Windkessel.
+    distal, back, decay, before, after : R2, p_b, e, w and w1 of a Windkessel.
     unstressed, atrium, mitral : V0, p_a and R_m of a heart.
     """
 
@@ -88,6 +90,8 @@ class Behind(NamedTuple):
     distal: Reals
     back: Reals
     decay: Reals
+    before: Reals
+    after: Reals
     unstressed: Reals
     atrium: Reals
     mitral: Reals
@@ -111,7 +115,9 @@ class Record(NamedTuple):
 
 
 class Scratch(NamedTuple):
-    """Arrays that nothing keeps: stages (M,), values of openings and their change (B,)."""
+    """Arrays that nothing keeps: stages (M,), and of openings, (B,): what is stored as predicted, what holds (value and
+    load), and the rate of change of a ventricle or flow into a Windkessel when the step begins.
+    """
 
     area: Reals
     velocity: Reals
@@ -119,6 +125,7 @@ class Scratch(NamedTuple):
     next_velocity: Reals
     predicted: Reals
     value: Reals
+    load: Reals
     rate: Reals
 
 
@@ -142,36 +149,38 @@ class Arrays(NamedTuple):
 
 
 @inner_loop
-def _values(behind: Behind, stored: Reals, step: int, stage: int, value: Reals) -> None:
+def _values(model: Model, stored: Reals, step: int, stage: int, scratch: Scratch) -> None:
     """What holds at openings at the beginning of a step, in its stage 0, or at its end, in its stage 1."""
-    for b in range(len(value)):
+    behind = model.behind
+    for b in range(len(stored)):
         signal = behind.signal[b, step + stage] + behind.imposed[stage, b]
+        scratch.load[b] = model.openings.resistance[b]
         if behind.source[b] == SIGNAL:
-            value[b] = signal
-        elif behind.source[b] == WINDKESSEL:
-            value[b] = stored[b]
+            scratch.value[b] = signal
+        elif behind.source[b] == VENTRICLE:
+            scratch.value[b] = signal * (stored[b] - behind.unstressed[b])
+        elif stage == 0:
+            scratch.value[b] = stored[b]
         else:
-            value[b] = signal * (stored[b] - behind.unstressed[b])
+            kept = behind.decay[b] * stored[b] + (1.0 - behind.decay[b]) * behind.back[b]
+            scratch.value[b] = kept + behind.distal[b] * behind.before[b] * scratch.rate[b]
+            scratch.load[b] += behind.distal[b] * behind.after[b]
 
 
 @inner_loop
-def _store(
-    behind: Behind, openings: Openings, ends: Ends, state: State, scratch: Scratch, step_s: float, stage: int
-) -> None:
+def _store(model: Model, arrays: Arrays, step_s: float, stage: int) -> None:
     """Windkessels and ventricles after a stage; the first one predicts, the second one corrects."""
+    behind, state, scratch = model.behind, arrays.state, arrays.scratch
     for b in range(len(scratch.value)):
-        e = openings.end[b]
-        if behind.source[b] == WINDKESSEL:
-            flow = ends.mean_outflow[e] if stage else ends.node_outflow[e]
-            end = behind.back[b] + behind.distal[b] * flow
-            after = end + (state.stored[b] - end) * behind.decay[b]
+        out, after = arrays.ends.node_outflow[model.openings.end[b]], state.stored[b]
+        if behind.source[b] == WINDKESSEL and stage:
+            after = scratch.value[b] + behind.distal[b] * behind.after[b] * out
+        elif behind.source[b] == WINDKESSEL:
+            scratch.rate[b] = out
         elif behind.source[b] == VENTRICLE:
-            filling = max((behind.atrium[b] - scratch.value[b]) / behind.mitral[b], 0.0)
-            rate = filling + ends.node_outflow[e]
-            mean = 0.5 * (scratch.rate[b] + rate) if stage else rate
-            scratch.rate[b], after = rate, state.stored[b] + step_s * mean
-        else:
-            after = 0.0
+            rate = max((behind.atrium[b] - scratch.value[b]) / behind.mitral[b], 0.0) + out
+            after += step_s * (0.5 * (scratch.rate[b] + rate) if stage else rate)
+            scratch.rate[b] = rate
         if stage:
             state.stored[b] = after
         else:
@@ -239,7 +248,7 @@ def make_slopes(linear: bool) -> Any:
         fluxes(grid, work)
         gather(grid, work, ends)
         meet(grid, ends, model.junctions)
-        close(grid, ends, model.openings, arrays.scratch.value)
+        close(grid, ends, model.openings, arrays.scratch.value, arrays.scratch.load)
         scatter(grid, work, ends)
 
     return slopes
@@ -260,11 +269,11 @@ def make_march(linear: bool) -> Any:
         model: Model, arrays: Arrays, span: tuple[int, int, int], step_s: float, small_pa: float, limit: float
     ) -> tuple[int, float]:
         largest = 0.0
-        grid, _, openings, behind = model
+        grid, openings = model.grid, model.openings
         state, work, ends, record, scratch = arrays
         losses = grid.friction, grid.linear_loss, grid.square_loss
         for n in range(span[0], span[1]):
-            _values(behind, state.stored, n, 0, scratch.value)
+            _values(model, state.stored, n, 0, scratch)
             slopes(model, arrays, state.area, state.velocity, small_pa)
             if n % CHECKED_EVERY == 0:
                 rate = fastest(grid, work.stretch, state.velocity)
@@ -278,15 +287,15 @@ def make_march(linear: bool) -> Any:
             speeds = state.velocity, state.velocity
             accelerate(speeds, state.area, 1.0, step_s, grid.per_length, losses, work.head, scratch.velocity)
             _count(openings, ends, state, step_s, grid.density)
-            _store(behind, openings, ends, state, scratch, step_s, 0)
-            _values(behind, scratch.predicted, n, 1, scratch.value)
+            _store(model, arrays, step_s, 0)
+            _values(model, scratch.predicted, n, 1, scratch)
             slopes(model, arrays, scratch.area, scratch.velocity, small_pa)
             _average(ends, 1)
             advance(state.area, scratch.area, 0.5, step_s, grid.per_length, work.flow, scratch.next_area)
             speeds = state.velocity, scratch.velocity
             accelerate(speeds, scratch.area, 0.5, step_s, grid.per_length, losses, work.head, scratch.next_velocity)
             _count(openings, ends, state, step_s, grid.density)
-            _store(behind, openings, ends, state, scratch, step_s, 1)
+            _store(model, arrays, step_s, 1)
             if len(grid.viscoelastic):
                 pair = work.pressure_left, work.pressure_right
                 diffuse(grid, scratch.next_area, scratch.next_velocity, ends.mean_outflow, step_s, pair)
@@ -303,7 +312,7 @@ def make_values_now(linear: bool) -> Any:
 
     @cached_njit()
     def values_now(model: Model, arrays: Arrays, step: int, small_pa: float) -> tuple[Reals, Reals, Reals]:
-        _values(model.behind, arrays.state.stored, step, 0, arrays.scratch.value)
+        _values(model, arrays.state.stored, step, 0, arrays.scratch)
         slopes(model, arrays, arrays.state.area, arrays.state.velocity, small_pa)
         ends, count = arrays.ends, len(model.openings.end)
         pressure, outflow, impedance = np.empty(count), np.empty(count), np.empty(count)

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from math import isfinite, pi
 from typing import Any, Literal
 
-from solver.network.openings import Coupled, Heart, Inlet, Terminal
+from solver.network.openings import Coupled, Heart, Inlet, Reflection, Terminal
 from solver.network.walls import Along, Wall
 from solver.runtime.errors import StageError
 
@@ -191,6 +191,8 @@ def _of_segment(segment: Segment) -> Iterator[str]:
     thickness = getattr(segment.wall, "thickness_m", None)
     if thickness is not None and not _positive(thickness):
         yield f"segment {segment.name}: thickness_m of the wall is {thickness}; it must be above 0"
+    if not getattr(segment.wall, "recruited_over", 1.0) > 0.0:
+        yield f"segment {segment.name}: recruited_over of the wall must be above 0; arteries have some hundredths"
     stenosis = segment.stenosis
     if stenosis and not 0.0 < stenosis.narrow_radius_m <= stenosis.normal_radius_m:
         yield (
@@ -216,8 +218,21 @@ def _of_nodes(network: Network) -> Iterator[str]:
     for node, inlet in network.inlets.items():
         if isinstance(inlet, Heart) and inlet.start_m3 <= inlet.unstressed_m3:
             yield f"heart at {node}: start_m3 is {inlet.start_m3:g}; it must be above unstressed_m3"
+    for node, what in both.items():
+        yield from _of_opening(node, what)
     if both and all(isinstance(each, Coupled) and each.gives == "flow" for each in both.values()):
         yield "all of its ends are given a flow, which leaves its pressure open; give one of them a pressure"
+
+
+def _of_opening(node: str, what: Inlet | Terminal) -> Iterator[str]:
+    if isinstance(what, Reflection) and not -1.0 < what.part < 1.0:
+        yield f"reflection at {node}: part is {what.part:g}; it must be above -1 and below 1"
+    for name, value in vars(what).items():
+        measured = name.endswith(("_pa_s_m3", "_pa_s2_m6", "_m3_pa"))
+        if measured and not (isfinite(value) and value >= 0.0):
+            yield f"{type(what).__name__} at {node}: {name} is {value:g}; it must not be below 0"
+    if isinstance(what, Heart) and not what.mitral_pa_s_m3 > 0.0:
+        yield f"Heart at {node}: mitral_pa_s_m3 is 0; it must be above 0"
 
 
 def _positive(value: Any) -> bool:

@@ -243,8 +243,8 @@ def make_close(linear: bool) -> Any:
     lumen = make_lumen(linear)
 
     @inner_loop
-    def close(grid: Grid, ends: Ends, openings: Openings, value: Reals) -> None:
-        """Decide the states; `value`: flow out, pressure a, or pressure of the ventricle."""
+    def close(grid: Grid, ends: Ends, openings: Openings, value: Reals, load: Reals) -> None:
+        """Decide the states; `value`: flow out, pressure a, or pressure of the ventricle; `load`: resistances."""
         for b in range(len(openings.end)):
             e, kind, given = openings.end[b], openings.kind[b], value[b]
             impedance = grid.density / ends.admittance[e]
@@ -254,17 +254,17 @@ def make_close(linear: bool) -> Any:
             for _ in range(ROUNDS):
                 kinetic = 0.5 * grid.density / (area * area)
                 if kind == LOAD:
-                    out = _root(openings.resistance[b] + impedance, kinetic, source - given)
+                    out = _root(load[b] + impedance, kinetic, source - given)
                 elif kind == HEART:
                     square = openings.square[b] - kinetic
                     rise = given - source
-                    out = -_root(openings.resistance[b] + impedance, square, rise) if rise > 0.0 else 0.0
+                    out = -_root(load[b] + impedance, square, rise) if rise > 0.0 else 0.0
                 elif kind == REFLECTION:
                     rest, before = openings.rest_pressure[b], openings.rest_celerity[b]
                     speed = lumen(grid, pressure, e)[1]
                     mean = 2.0 * speed * before / (speed + before)
-                    load = openings.resistance[b] * grid.density * mean / area
-                    out = _root(load + impedance, kinetic, source - rest)
+                    resistance = load[b] * grid.density * mean / area
+                    out = _root(resistance + impedance, kinetic, source - rest)
                 pressure = source - impedance * out - kinetic * out * out
                 area = lumen(grid, pressure, e)[0]
             ends.node_outflow[e] = out

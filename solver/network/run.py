@@ -197,9 +197,19 @@ class NetworkRun:
 
     def thevenin(self, node: str) -> Thevenin:
         """What a coupled node offers now, which fails as :meth:`impose` does."""
-        b = self._coupled(node)
+        self._coupled(node)
+        return self.offers()[node]
+
+    def offers(self) -> dict[str, Thevenin]:
+        """What each coupled node offers now, by its name."""
         pressure, outflow, impedance = self._evaluate()
-        return Thevenin(float(impedance[b]), float(pressure[b] + impedance[b] * outflow[b]))
+        source = pressure + impedance * outflow
+        coupled = enumerate(opening_nodes(self.network).items())
+        return {
+            node: Thevenin(float(impedance[b]), float(source[b]))
+            for b, (node, what) in coupled
+            if isinstance(what, Coupled)
+        }
 
     def node_state(self, node: str) -> tuple[float, float]:
         """Pressure, Pa, and flow out of the network, m^3/s, at a coupled node now; fails as :meth:`impose` does."""
@@ -257,7 +267,7 @@ class NetworkRun:
 def _scratch(state: State) -> Scratch:
     openings = len(state.stored)
     cells = [array.copy() for array in (state.area, state.velocity, state.area, state.velocity)]
-    return Scratch(*cells, *np.zeros((3, openings)))
+    return Scratch(*cells, *np.zeros((4, openings)))
 
 
 def _record(samples: int, cells: int, segments: int) -> Record:

@@ -31,7 +31,7 @@ def openbf(name: str, tapered: bool, start_pa: float | None = 0.0, **more: Any) 
     """A network of openBF, whose Windkessels begin empty; untapered: each segment with the radius of its start."""
     where = folder() / "openbf"
     text = yaml.safe_load((where / f"{name}.yaml").read_text())
-    table = np.loadtxt(where / text["inlet_file"])
+    table = np.loadtxt(where / text.get("inlet_file", f"{name}_inlet.dat"))
     period = float(table[-1, 0])
     segments, terminals = [], {}
     nodes = [str(part[key]) for part in text["network"] for key in ("sn", "tn")]
@@ -119,18 +119,18 @@ def cycles(network: Network, numerics: Numerics, count: int) -> NetworkRun:
     return run
 
 
-def wave_number(
-    frequency_hz: float, gamma_pa_s_m: float, spacing_m: float, viscosity_pa_s: float = 1e-12
-) -> tuple[float, float]:
-    """Real and imaginary part of k in exp(i (w t - k x)) of a small wave, 1/m, over a reach that no end disturbs."""
-    length = 4.0
+def wave_number(frequency_hz: float, gamma_pa_s_m: float, spacing_m: float, viscosity_pa_s: float = 1e-12) -> complex:
+    """k in exp(i (w t -+ k x)) of small waves that run both ways along a tube, 1/m.
+
+    Of such waves P(x + h) + P(x - h) = 2 cos(k h) P(x), whatever the end sends back.
+    """
+    length, apart = 4.0, round(1.0 / frequency_hz / spacing_m)
     inlet = FlowInlet(Series(1 / frequency_hz, np.array([0.0, -1e-8j])))
     blood = Blood(DENSITY, viscosity_pa_s)
     network = single(tube(length, gamma=gamma_pa_s_m), inlet, Reflection(), 1 / frequency_hz, blood=blood)
-    count = int(length / 5.0 * frequency_hz) + 3
-    run = cycles(network, Numerics(spacing_m, samples=64), count)
+    run = cycles(network, Numerics(spacing_m, samples=64), int(length / 5.0 * frequency_hz) + 3)
     wave = np.fft.rfft(run.record.pressure[:, run.grid.first[0] : run.grid.last[0] + 1], axis=0)[1]
-    place = (np.arange(len(wave)) + 0.5) * length / len(wave)
-    reach = (place > 0.3) & (place < 1.8)
-    phase = np.polyfit(place[reach], np.unwrap(np.angle(wave))[reach], 1)[0]
-    return -phase, np.polyfit(place[reach], np.log(np.abs(wave[reach])), 1)[0]
+    reach = wave[round(0.3 / spacing_m) : round(2.0 / spacing_m)]
+    middle = reach[apart:-apart]
+    cosine = np.vdot(middle, reach[2 * apart :] + reach[: -2 * apart]) / np.vdot(middle, middle) / 2
+    return complex(np.arccos(cosine)) / (apart * spacing_m)

@@ -40,11 +40,8 @@ def formula(name: str, stretch: np.ndarray) -> np.ndarray:
     return 5e-4 / radius * (stress(strain) / stretch**2 - stress(np.array(0.0)))
 
 
-@pytest.mark.parametrize("name", WALLS)
-@pytest.mark.parametrize("linear", [True, False])
+@pytest.mark.parametrize(("name", "linear"), [("elastic", True), ("stiff", True), *((name, False) for name in WALLS)])
 def test_law_is_the_published_one_and_its_inverse_and_slope_belong_to_it(name, linear):
-    if linear and name not in ("elastic", "stiff"):
-        pytest.skip("this wall is not linear")
     law, table = make_law(linear), table_of(WALLS[name].coefficients(PLACE, RADIUS))
     pressure, slope, stretch = law
 
@@ -96,6 +93,6 @@ def test_pulse_runs_as_fast_as_the_wall_at_its_pressure_makes_it(name, initial_p
 
 def test_viscosity_belongs_to_any_wall():
     """A pulse of 10 Hz is damped along a viscous wall and not along an elastic one."""
-    damped, elastic = (wave_number(10.0, gamma, 0.01)[1] for gamma in (1.0, 0.0))
+    damped, elastic = (wave_number(10.0, gamma, 0.01).imag for gamma in (1.0, 0.0))
     assert damped < -0.5
     assert abs(elastic) < 1e-2

@@ -7,9 +7,9 @@ import pytest
 
 from solver.boundary.curves import constant
 from solver.network.network import Blood, Network, Segment, Stenosis
-from solver.network.openings import Coupled, FlowInlet, Heart, Resistance
+from solver.network.openings import Coupled, FlowInlet, Heart, Reflection, Resistance, Windkessel
 from solver.network.run import Numerics
-from solver.network.walls import ElasticWall
+from solver.network.walls import ElasticWall, FibreWall
 from solver.runtime.errors import StageError
 from tests.support.networks import one_cycle, pulse, single, tube
 
@@ -37,6 +37,11 @@ HEART = Heart(constant(1e8), 1e-4, 1e3, 1e6, 1e6, 0.0, 1e-5)
         ({"terminals": {**TERMINALS, "z": Resistance(1e8)}}, "node z, where no segment ends; there are a, b"),
         ({"inlets": {**INLETS, "b": INLETS["a"]}}, "node b is given an inlet and a terminal"),
         ({"inlets": {"a": HEART}}, "start_m3 is 1e-05"),
+        ({"terminals": {"b": Resistance(-1e8)}}, "Resistance at b: resistance_pa_s_m3 is -1e[+]08"),
+        ({"terminals": {"b": Windkessel(1e7, 1e8, -1e-9)}}, "compliance_m3_pa is -1e-09"),
+        ({"terminals": {"b": Reflection(1.0)}}, "part is 1; it must be above -1 and below 1"),
+        ({"inlets": {"a": replace(HEART, start_m3=1e-3, mitral_pa_s_m3=0.0)}}, "mitral_pa_s_m3 is 0"),
+        ({"segments": (replace(SEGMENT, wall=FibreWall(3e5, 2e6, 0.2, 0.0)),)}, "recruited_over of the wall"),
         ({"inlets": {}, "terminals": {"a": Coupled(), "b": Coupled()}}, "leaves its pressure open"),
     ],
 )

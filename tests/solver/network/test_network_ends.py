@@ -65,6 +65,12 @@ def test_windkessel_answers_each_harmonic_by_its_impedance():
     np.testing.assert_allclose(pressure[:5], impedance * out[:5], rtol=0, atol=1e-3 * abs(pressure[1]))
 
 
+def test_windkessel_that_stores_next_to_nothing_is_a_resistance():
+    """A time constant of 3e-6 s, a thousandth of a step, behind a distal resistance of 20 times the impedance."""
+    stiff = reflected(Windkessel(0.0, 20 * IMPEDANCE, 1e-14))
+    np.testing.assert_allclose(stiff, reflected(Resistance(20 * IMPEDANCE)), atol=1e-3)
+
+
 def test_matched_windkessel_takes_the_impedance_from_its_resistance():
     total = 10 * IMPEDANCE
     matched = one_cycle(single(tube(), pulse(0.5), MatchedWindkessel(total, 1e-9), 0.5), Numerics(0.01))

@@ -19,11 +19,13 @@ def theory(frequency_hz: float, gamma_pa_s_m: float, viscosity_pa_s: float = 0.0
 
 @pytest.mark.parametrize(("frequency_hz", "gamma_pa_s_m"), [(5.0, 1.0), (10.0, 1.0), (10.0, 4.0)])
 def test_damping_and_dispersion_follow_linear_theory(frequency_hz, gamma_pa_s_m):
-    """To 1 %; at 10 Hz and 4 Pa s m the wave is 7 % faster than along an elastic wall, and falls by e within 0.3 m."""
+    """To 0.1 and 0.3 %; at 10 Hz and 4 Pa s m the wave is 7 % faster than along an elastic wall, and it falls by a
+    factor e within 0.3 m.
+    """
     expected = theory(frequency_hz, gamma_pa_s_m)
     found = wave_number(frequency_hz, gamma_pa_s_m, 0.005)
-    np.testing.assert_allclose(found[0], expected.real, rtol=2e-3)
-    np.testing.assert_allclose(found[1], expected.imag, rtol=1e-2)
+    np.testing.assert_allclose(found.real, expected.real, rtol=1e-3)
+    np.testing.assert_allclose(found.imag, expected.imag, rtol=3e-3)
 
 
 def test_dispersion_is_more_than_the_tolerance():
@@ -33,4 +35,4 @@ def test_dispersion_is_more_than_the_tolerance():
 def test_friction_of_blood_damps_as_linear_theory_says():
     """At 5 Hz in blood ten times as viscous as it is, to 1 %."""
     expected = theory(5.0, 0.0, 0.04)
-    np.testing.assert_allclose(wave_number(5.0, 0.0, 0.01, 0.04)[1], expected.imag, rtol=1e-2)
+    np.testing.assert_allclose(wave_number(5.0, 0.0, 0.01, 0.04).imag, expected.imag, rtol=1e-2)
