@@ -15,6 +15,7 @@ from itertools import combinations
 import numpy as np
 from numpy.typing import NDArray
 
+from solver.boundary.parabolic_walls import WALL_PAIRS
 from solver.kernels.cumulants import LIMIT
 from solver.kernels.velocity_sets import VelocitySet
 from solver.run.blood import MODELS
@@ -288,12 +289,42 @@ def returning(walls: str, q: Array, leaving: Array, back: Array, upstream: Array
     return leaving + k * (upstream - back) + (1 + k) * push
 
 
+RENEWED = 2 * WALL_PAIRS
+"""Steps between two looks at what walls that meet a parabola do; such walls diverge if they follow the flow at once."""
+
+
+def slips(
+    stencil: VelocitySet, links: Links, walls: str, rates: tuple[Rate, Rate], share: float, velocity: Array
+) -> Array:
+    """-6 w_i c_i.u_w of walls that meet a parabola, (L,): c_i.u_w = {s [Lambda + (tau - 1/2) k] - q^2/2} ddu.
+
+    ddu is the second difference of c_i.u of the node and the two behind it, and 0 where there are not two; k is
+    abs(q - 1/2) of bouzidi, 1/2 of yu, 0 of cli (:mod:`solver.boundary.parabolic_walls`).
+
+    Parameters
+    ----------
+    stencil, links, walls : the velocity set, its links and the name of the walls' scheme.
+    rates : (omega+, omega-), numbers.
+    share : s.
+    velocity : (3, N) of the nodes.
+    """
+    even, odd = (1 / rate - 0.5 for rate in rates)
+    part: dict[str, Rate] = {"bouzidi": np.abs(links.q - 0.5), "yu": 0.5, "cli": 0.0}
+    back = stencil.opposite[links.direction]
+    behind = links.neighbour[back, links.node]
+    beyond = np.where(behind < 0, -1, links.neighbour[back, behind])
+    second = velocity[:, links.node] - 2 * velocity[:, behind] + velocity[:, beyond]
+    ddu = np.where(beyond < 0, 0, np.einsum("la,al->l", stencil.velocities[links.direction], second))
+    slip = (share * even * (odd + part[walls]) - links.q**2 / 2) * ddu
+    return np.asarray(-6 * stencil.weights[links.direction] * slip)
+
+
 @dataclass
 class TextbookSolver:
     """Two-lattice solver; `g` (Q, N) holds the populations that arrive at each node.
 
     `rates` are (omega+, omega-) where no `rheology` gives them for each node. `push` (L,) is -6 w_i c_i.u_w of the
-    walls' velocities.
+    walls' velocities. `parabola` is the share s of walls that meet a parabola (`slips`), 0 for walls without it.
     """
 
     stencil: VelocitySet
@@ -305,10 +336,12 @@ class TextbookSolver:
     form: str = "incompressible"
     rheology: Thickening | None = None
     push: Array | float = 0.0
+    parabola: float = 0.0
 
     def __post_init__(self) -> None:
         links, opposite = self.links, self.stencil.opposite
         self.g = np.zeros(links.neighbour.shape)
+        self.steps = 0
         self.back = opposite[links.direction]
         self.source = links.direction, links.neighbour[self.back, links.node]
         """What arrives along each wall link is what leaves, along a direction, from a node; -1 where that is a wall."""
@@ -319,8 +352,11 @@ class TextbookSolver:
 
     def step(self) -> None:
         """Collision, streaming, walls."""
+        if self.parabola and self.steps and self.steps % RENEWED == 0:
+            self.push = slips(self.stencil, self.links, self.walls, self.rates, self.parabola, self.velocity())
         out = self.collided()
         self.g = self.bounced(out, self.streamed(out))
+        self.steps += 1
 
     def collided(self) -> Array:
         """Populations after collision."""

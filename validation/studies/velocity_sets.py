@@ -16,6 +16,7 @@ from pydantic import Field
 
 from pipeline.case.settings.base import Positive, Section
 from pipeline.case.shapes import Pipe
+from solver.boundary.parabolic_walls import SHARES
 from solver.kernels.velocity_sets import D3Q19, D3Q27, VelocitySet
 from solver.runtime.errors import StageError
 from validation.evidence import Evidence
@@ -147,7 +148,16 @@ def computed(run: Run, lattice: str, direction: Direction, viscous_times: float)
     collision, lambda_trt = run.summary["models"]["collision"], run.summary["models"]["lambda_trt"] or 3 / 16
     rates = relaxation(run.tau, lambda_trt)  # regularised models take the first of them alone
     force = 8 * viscosity * mean / pipe.radius**2 * pipe.unit
-    solver = TextbookSolver(stencil, pipe.links(stencil), collision, rates, run.case.solve.walls, force, form)
+    solver = TextbookSolver(
+        stencil,
+        pipe.links(stencil),
+        collision,
+        rates,
+        run.case.solve.walls,
+        force,
+        form,
+        parabola=SHARES.get(collision, 0),
+    )
     r = np.linalg.norm(pipe.offset(pipe.nodes()), axis=1) / pipe.radius
     solver.start(np.outer(pipe.unit, 2 * mean * (1 - r**2)))
     for _ in range(round(viscous_times * pipe.radius**2 / viscosity)):
