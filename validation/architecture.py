@@ -15,7 +15,15 @@ from matplotlib.patches import FancyBboxPatch
 from solver.runtime.sources import ROOMS, ROOT, imports
 
 FLOORS = {
-    "solver": (("runtime", "kernels"), ("domain",), ("boundary",), ("backends",), ("run",), ("network",)),
+    "solver": (
+        ("runtime", "kernels"),
+        ("domain",),
+        ("boundary",),
+        ("backends",),
+        ("run",),
+        ("network",),
+        ("coupling",),
+    ),
     "pipeline": (
         ("files",),
         ("case",),

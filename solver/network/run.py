@@ -200,16 +200,46 @@ class NetworkRun:
         self._coupled(node)
         return self.offers()[node]
 
-    def offers(self) -> dict[str, Thevenin]:
-        """What each coupled node offers now, by its name."""
+    def offers(self, lead_s: float = 0.0) -> dict[str, Thevenin]:
+        """What each coupled node offers, by its name, now or after a time.
+
+        What comes to a node within that time is in its segment already: p + R Q of the cells so far from its end as the
+        wave runs, whatever leaves at the node, less the friction on that way. Taper is left out.
+
+        Parameters
+        ----------
+        lead_s : the time.
+        """
         pressure, outflow, impedance = self._evaluate()
-        source = pressure + impedance * outflow
-        coupled = enumerate(opening_nodes(self.network).items())
+        coupled = [
+            (b, node) for b, (node, what) in enumerate(opening_nodes(self.network).items()) if isinstance(what, Coupled)
+        ]
         return {
-            node: Thevenin(float(impedance[b]), float(source[b]))
-            for b, (node, what) in coupled
-            if isinstance(what, Coupled)
+            node: Thevenin(float(impedance[b]), self._source(b, pressure[b], outflow[b], impedance[b], lead_s))
+            for b, node in coupled
         }
+
+    def _source(self, b: int, pressure: float, outflow: float, impedance: float, lead_s: float) -> float:
+        """Pressure of the incoming wave at an opening after a time, from the cells as they were evaluated last."""
+        now = pressure + impedance * outflow
+        if not lead_s:
+            return float(now)
+        grid, (segment, at_end) = self.grid, divmod(int(self._openings.end[b]), 2)
+        first, last = grid.first[segment], grid.last[segment]
+        cells = np.arange(first, last + 1)[:: -1 if at_end else 1]
+        area = self.state.area[cells[0]]
+        speed = impedance * area / grid.density + outflow / area
+        cells = cells[: int(speed * lead_s * grid.per_length[first]) + 2]
+        outward = (1.0 if at_end else -1.0) * self.state.area[cells] * self.state.velocity[cells]
+        distance = (np.arange(len(cells)) + 0.5) / grid.per_length[first]
+        incoming = self._work.pressure[cells] + impedance * outward
+        way = speed * lead_s
+        slowed = (
+            grid.friction[cells[0]] / area
+            + (grid.linear_loss[cells[0]] + grid.square_loss[cells[0]] * abs(outflow)) * area
+        )
+        lost = grid.density * slowed * outflow / area * way
+        return float(np.interp(way, np.append(0.0, distance), np.append(now, incoming)) - lost)
 
     def node_state(self, node: str) -> tuple[float, float]:
         """Pressure, Pa, and flow out of the network, m^3/s, at a coupled node now; fails as :meth:`impose` does."""
