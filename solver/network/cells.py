@@ -188,10 +188,12 @@ def make_fluxes(linear: bool) -> Any:
         flow, head, per_density = work.flow, work.head, 1.0 / grid.density
         for j in range(1, len(flow) - 2):
             p_l, p_r, u_l, u_r = p_right[j], p_left[j + 1], u_right[j], u_left[j + 1]
-            s_l = stretch_of(p_l - offset[j], stretch[j], table, j)
-            s_r = stretch_of(p_r - offset[j], stretch[j], table, j)
-            s = 0.5 * (s_l + s_r)
-            celerity = sqrt(0.5 * per_density * s * slope_of(s, table, j))
+            p = 0.5 * (p_l + p_r)
+            s = stretch_of(p - offset[j], stretch[j], table, j)
+            slope = slope_of(s, table, j)
+            s_l = s + (p_l - p) / slope  # of the small jump at a face the square is left out
+            s_r = s + (p_r - p) / slope
+            celerity = sqrt(0.5 * per_density * s * slope)
             admittance = area0[j] * s * s / celerity
             q_l, q_r = area0[j] * s_l * s_l * u_l, area0[j] * s_r * s_r * u_r
             h_l, h_r = p_l * per_density + 0.5 * u_l * u_l, p_r * per_density + 0.5 * u_r * u_r

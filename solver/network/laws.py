@@ -31,8 +31,8 @@ ROWS = COEFFICIENTS + 2
 """Rows of a table."""
 SATURATED = 30.0
 """Argument from which on ln(1 + exp(z)) is z, to double precision."""
-MOST_ITERATIONS, CLOSE = 30, 1e-15
-"""Of Newton's method for the stretch."""
+MOST_ITERATIONS, CLOSE = 30, 1e-8
+"""Of Newton's method for the stretch, and its last step: what that leaves is its square, which is round-off."""
 LEAST_STRETCH = 0.05
 """Below it no iterate of Newton's method goes; a lumen of this stretch has collapsed."""
 
@@ -101,31 +101,36 @@ def _recruited(strain: Any, table: Any, i: Any) -> tuple[Any, Any]:
 
 
 @node_function
-def _pressure(stretch: Any, table: Any, i: Any) -> Any:
-    strain = stretch - 1.0
-    fibres = table[ELASTIN, i] * strain
-    if table[COLLAGEN, i] != 0.0:
-        fibres += table[COLLAGEN, i] * _recruited(strain, table, i)[0]
-    plain = table[ELASTIC, i] * strain + table[HYPERBOLIC, i] * strain / stretch
-    return plain + fibres / (stretch * stretch) - table[AT_REST, i]
-
-
-@node_function
-def _slope(stretch: Any, table: Any, i: Any) -> Any:
-    strain, square = stretch - 1.0, stretch * stretch
+def _both(stretch: Any, table: Any, i: Any) -> tuple[Any, Any]:
+    """Pressure and slope."""
+    strain, inverse = stretch - 1.0, 1.0 / stretch
+    square = inverse * inverse
     fibres, rise = table[ELASTIN, i] * strain, table[ELASTIN, i]
     if table[COLLAGEN, i] != 0.0:
         taut, share = _recruited(strain, table, i)
         fibres, rise = fibres + table[COLLAGEN, i] * taut, rise + table[COLLAGEN, i] * share
-    return table[ELASTIC, i] + (table[HYPERBOLIC, i] + rise - 2.0 * fibres / stretch) / square
+    elastic, hyperbolic = table[ELASTIC, i], table[HYPERBOLIC, i]
+    pressure = elastic * strain + hyperbolic * strain * inverse + fibres * square - table[AT_REST, i]
+    return pressure, elastic + (hyperbolic + rise - 2.0 * fibres * inverse) * square
+
+
+@node_function
+def _pressure(stretch: Any, table: Any, i: Any) -> Any:
+    return _both(stretch, table, i)[0]
+
+
+@node_function
+def _slope(stretch: Any, table: Any, i: Any) -> Any:
+    return _both(stretch, table, i)[1]
 
 
 @node_function
 def _stretch(pressure: Any, guess: Any, table: Any, i: Any) -> Any:
-    """By Newton's method, whose last step is of the order of round-off."""
+    """By Newton's method."""
     stretch = guess
     for _ in range(MOST_ITERATIONS):
-        step = (pressure - _pressure(stretch, table, i)) / _slope(stretch, table, i)
+        found, slope = _both(stretch, table, i)
+        step = (pressure - found) / slope
         stretch = max(stretch + step, LEAST_STRETCH)
         if abs(step) <= CLOSE:
             break
