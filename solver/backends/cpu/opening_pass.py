@@ -16,7 +16,7 @@ from solver.kernels.streaming import make_link_address, make_opposite
 from solver.kernels.sums import join
 
 
-# many parameters because compiled loops take each array by itself
+# long and many parameters because loops close over the same functions of a node, and take each array by itself
 @cache
 def make_opening_pass(
     storage: str, real: Any, equilibrium: str = "incompressible", q: int = Q

@@ -24,7 +24,7 @@ from solver.backends.cuda.device import (
     node_registers,
     require_device,
 )
-from solver.backends.cuda.feedback_pass import make_feedback_pass
+from solver.backends.cuda.feedback import Feedback
 from solver.backends.cuda.isotropy_pass import make_isotropy_pass
 from solver.backends.cuda.sampling import make_count, make_exchange, make_reading
 from solver.backends.cuda.steps import make_steps
@@ -95,34 +95,10 @@ class CudaDriver(LatticeDriver):
         )
         self._sums, self._extremes, *self._at_openings = self._observed.arrays
         self._script = Bundle(self.queue.stream, np.zeros(1, np.int64), np.zeros(0, real))
-        self._prepare_feedback(storage)
+        self._feedback = Feedback(lattice, storage, self.queue)
         self._one, self._counts = send(np.ones(1, np.int64)), dict[int, Any]()
         self._before = send(np.zeros((3, lattice.count), real))
         self._prepare_isotropy(storage)
-
-    def _prepare_feedback(self, storage: str) -> None:
-        """Put what openings with feedback need on the device."""
-        out, send = self.lattice.outlets, cuda.to_device
-        inlet_feedback, outlet_feedback = self.lattice.inlet_feedback, self.lattice.outlet_feedback
-        self._add_up, into_pressure, self._density, into_flow = make_feedback_pass(
-            storage, self.lattice.real, self.lattice.q
-        )
-        self._feedback = into_pressure, into_flow
-        met_node, met_opening = self.lattice.met
-        self._met_node, self._met_drho = send(met_node), send(np.zeros(len(met_node), self.lattice.real))
-        self._feedback_arrays, self._feedback_links = [], []
-        for found_at, each in ((out.opening, outlet_feedback), (met_opening, inlet_feedback)):
-            arrays = each.column, each.rule, each.start, np.zeros(len(each.opening))
-            self._feedback_arrays.append([send(array) for array in arrays])
-            by_opening = np.argsort(found_at, kind="stable")
-            begins, ends = (np.searchsorted(found_at[by_opening], each.opening, side) for side in ("left", "right"))
-            mine = [by_opening[a:b] for a, b in zip(begins, ends, strict=True)]
-            self._feedback_links.append(
-                [send(np.concatenate(mine or [by_opening[:0]])), send(np.append(0, np.cumsum(ends - begins)))]
-            )
-        counts = len(outlet_feedback.opening), len(inlet_feedback.opening)
-        self._feedback_sums = [send(np.zeros((count, LIMBS), np.int64)) for count in counts]
-        self._asked = Bundle(self.queue.stream, *(np.zeros(count) for count in counts))
 
     def _prepare_isotropy(self, storage: str) -> None:
         """Put what the force of :mod:`solver.kernels.isotropy` needs on the device."""
@@ -215,13 +191,7 @@ class CudaDriver(LatticeDriver):
 
     def _add_up_feedback(self, even: bool) -> list[Any]:
         """Limbs of what entered through each outlet with feedback in the last step, and of drho at each such inlet."""
-        count, stride = self._met_node.shape[0], self.lattice.stride
-        self._over(count, self._density, self.populations, self._runs, stride, even, self._met_node, self._met_drho)
-        found = self._flux[1], self._met_drho
-        for links, each, sums in zip(self._feedback_links, found, self._feedback_sums, strict=True):
-            if sums.shape[0]:
-                self._add_up[sums.shape[0], SUM_THREADS, self.queue.stream](each, *links, sums)
-        return self._feedback_sums
+        return self._feedback.add_up(self.populations, self._runs, self.lattice.stride, even, self._flux[1])
 
     def feedback_sums(self, even: bool) -> NDArray[np.int64]:
         """The same here, in one array."""
@@ -229,11 +199,7 @@ class CudaDriver(LatticeDriver):
 
     def apply_feedback(self, step: int, sums: Any) -> None:
         """Write the pressures and flows that follow into the boundary values of a step."""
-        if isinstance(sums, np.ndarray):
-            outlets = self._feedback_sums[0].shape[0]
-            sums = [cuda.to_device(sums[:outlets]), cuda.to_device(sums[outlets:])]
-        for kernel, each, arrays in zip(self._feedback, sums, self._feedback_arrays, strict=True):
-            self._over(each.shape[0], kernel, each, *arrays, self._rows, self._step_counter, self.lattice.width)
+        self._feedback.apply(sums, self._rows, self._step_counter)
 
     def treat_openings(self, step: int, even: bool) -> None:
         """Treat inlets and outlets under the boundary values of a step, and the wall links of nodes at outlets."""
@@ -318,14 +284,11 @@ class CudaDriver(LatticeDriver):
 
     def ask_volume(self) -> None:
         """Begin to read the volume that passed through openings with feedback."""
-        for asked, (*_, volume) in zip(self._asked.arrays, self._feedback_arrays, strict=True):
-            if volume.size:
-                asked.copy_to_device(volume, stream=self.queue.stream)
-        self._asked.fetch()
+        self._feedback.ask_volume()
 
     def volume(self) -> NDArray[np.float64]:
         """What was read last."""
-        return np.concatenate(self._asked.here())
+        return self._feedback.volume()
 
     def observe(self, keep: bool) -> None:
         """Begin to observe all nodes and openings; one copy brings the results here."""
@@ -385,10 +348,10 @@ class CudaDriver(LatticeDriver):
             "populations": self.populations,
             "omega": self._omega,
             "before": self._before,
-            "pressure": self._feedback_arrays[0][2],
-            "admitted": self._feedback_arrays[1][2],
-            "volume_out": self._feedback_arrays[0][3],
-            "volume_in": self._feedback_arrays[1][3],
+            "pressure": self._feedback.outlet_state,
+            "admitted": self._feedback.admitted,
+            "volume_out": self._feedback.volumes[0],
+            "volume_in": self._feedback.volumes[1],
             "inlet_flux": into,
             "outlet_flux": out,
             "momentum": self._momentum,

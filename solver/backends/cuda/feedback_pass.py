@@ -16,6 +16,7 @@ from solver.kernels.streaming import make_opposite
 from solver.kernels.sums import LIMBS, join, split
 
 
+# long and many parameters because the kernels close over the same functions of a node, and take each array by itself
 @cache
 def make_feedback_pass(storage: str, real: Any, q: int) -> tuple[Any, Any, Any, Any]:
     """Add up what is found at each opening with feedback, a block each; write the pressures that follow into the
