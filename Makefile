@@ -58,6 +58,8 @@ cuda: .venv/.cuda
 schema: .venv/.run
 	$(BIN)/python -m pipeline.case.case_file > config/case.schema.json
 	$(BIN)/python -m pipeline.case.settings.reference config/case.schema.json > docs/settings.md
+	$(BIN)/python -m pipeline.network.network_file > config/network.schema.json
+	$(BIN)/python -m pipeline.network.reference config/network.schema.json > docs/network-keys.md
 
 .venv/.venv:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \

@@ -10,6 +10,8 @@ import pytest
 
 from pipeline.case import case_file
 from pipeline.case.settings.reference import settings_page
+from pipeline.network import network_file
+from pipeline.network.reference import keys_page
 from solver.runtime.sources import ROOMS, ROOT, imports
 from validation.architecture import arrows, floor, modules, modules_used
 
@@ -18,7 +20,8 @@ PIPELINE_MAY_USE = {
     "domain": {"nodes", "partition", "sections"},
     "kernels": {"d3q19"},
     "backends": {"cost"},
-    "boundary": {"opening_settings", "waveform", "windkessel"},
+    "boundary": {"curves", "opening_settings", "waveform", "windkessel"},
+    "network": {"network", "openings", "walls"},
     "run": {"blood", "expected", "flow_file", "forecast", "units", "vtkhdf", "walltime"},
 }
 """Modules of the solver, by room, that the pipeline may use; None: all of the room."""
@@ -93,6 +96,12 @@ def test_schema_file_equals_the_model():
 def test_page_of_settings_equals_the_model():
     page = (ROOT / "docs" / "settings.md").read_text(encoding="utf-8")
     assert page == settings_page(json.loads(case_file.schema())), "run `make schema`"
+
+
+def test_schema_and_page_of_networks_equal_their_model():
+    schema = (ROOT / "config" / "network.schema.json").read_text()
+    assert schema == network_file.schema(), "run `make schema`"
+    assert (ROOT / "docs" / "network-keys.md").read_text(encoding="utf-8") == keys_page(json.loads(schema))
 
 
 def test_nothing_that_is_read_is_run():

@@ -15,11 +15,19 @@ from matplotlib.patches import FancyBboxPatch
 from solver.runtime.sources import ROOMS, ROOT, imports
 
 FLOORS = {
-    "solver": (("runtime", "kernels"), ("domain",), ("boundary",), ("backends",), ("run",)),
+    "solver": (
+        ("runtime", "kernels"),
+        ("domain",),
+        ("boundary",),
+        ("backends",),
+        ("run",),
+        ("network",),
+        ("coupling",),
+    ),
     "pipeline": (
         ("files",),
         ("case",),
-        ("dicom",),
+        ("dicom", "network"),
         ("segmentation",),
         ("filtering",),
         ("geometry",),
@@ -38,6 +46,7 @@ BESIDE = {
     "runtime": -1,
     "kernels": 1,
     "dicom": -1,
+    "network": 1,
     "segmentation": -1,
     "filtering": -1,
     "geometry": 1,

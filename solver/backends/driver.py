@@ -45,6 +45,15 @@ class Driver(Protocol):
     def observation(self) -> Observation:
         """The last observation. A device may have been asked for the next steps meanwhile: they wait for it."""
 
+    def ask_volume(self) -> None:
+        """Begin to read the volume that passed through openings with feedback."""
+
+    def volume(self) -> NDArray[np.float64]:
+        """What was read last, (M,), since the beginning, lattice units: the filtered flow out of each outlet, of which
+        its pressure is a function, and then what came into each inlet. As with an observation, a device may go on
+        meanwhile.
+        """
+
     def fields(self) -> Fields:
         """Fields of all nodes."""
 
@@ -152,8 +161,8 @@ class LatticeDriver(ABC):
 
     def treat_boundaries(self, number: int, even: bool) -> None:
         """All of a step that follows its collision."""
-        if len(self.lattice.outlet_feedback.opening):
-            self.apply_outlet_feedback(number, self.outlet_flux())
+        if self.lattice.has_feedback:
+            self.apply_feedback(number, self.feedback_sums(even))
         self.treat_openings(number, even)
         if len(self.lattice.walls.slot):
             self.correct_mass(self.treat_walls(number, even))
@@ -281,15 +290,15 @@ class LatticeDriver(ABC):
         """
 
     @abstractmethod
-    def outlet_flux(self) -> Any:
-        """Limbs of the flow that entered through each outlet with feedback in the last step, (M, 3), where the driver
-        runs.
+    def feedback_sums(self, even: bool) -> Any:
+        """Limbs of what a step that has collided follows from, (M, 3), where the driver runs: the flow that entered
+        through each outlet with feedback in the step before, and then drho over the nodes of each such inlet.
         """
 
     @abstractmethod
-    def apply_outlet_feedback(self, step: int, flux: Any) -> None:
-        """Write the pressures that follow from the whole domain's `flux`, in limbs, into the boundary values of a
-        step.
+    def apply_feedback(self, step: int, sums: Any) -> None:
+        """Write the pressures and flows that follow from the whole domain's `sums`, in limbs, into the boundary values
+        of a step.
         """
 
     @abstractmethod
@@ -337,6 +346,14 @@ class LatticeDriver(ABC):
     @abstractmethod
     def write(self, slots: Any, values: NDArray[Any]) -> None:
         """Replace populations in placed slots, or in a slice of them."""
+
+    @abstractmethod
+    def ask_volume(self) -> None:
+        """Begin to read the volume that passed through openings with feedback."""
+
+    @abstractmethod
+    def volume(self) -> NDArray[np.float64]:
+        """What was read last."""
 
     @abstractmethod
     def observe(self, keep: bool) -> None:

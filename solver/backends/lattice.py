@@ -8,7 +8,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from solver.boundary.openings import InletLinks, OutletFeedback, OutletLinks, inlet_links, opening_nodes, outlet_links
+from solver.boundary.openings import (
+    InletFeedback,
+    InletLinks,
+    OutletFeedback,
+    OutletLinks,
+    inlet_links,
+    opening_nodes,
+    outlet_links,
+)
 from solver.boundary.parabolic_walls import WALL_PAIRS, ParabolicWalls
 from solver.boundary.profiles import Profile
 from solver.boundary.walls import Vector, WallLinks, wall_links
@@ -37,6 +45,7 @@ class Lattice:
     openings : number of openings.
     columns : number of columns of the boundary values.
     outlet_feedback : outlets whose pressure follows from their flow.
+    inlet_feedback : inlets whose flow follows from their pressure.
     collision : name of the collision model.
     rates : (omega+, omega-); where the viscosity varies, at that which units are chosen by.
     force : body force per volume, (x, y, z).
@@ -64,6 +73,7 @@ class Lattice:
     openings: int
     columns: int
     outlet_feedback: OutletFeedback
+    inlet_feedback: InletFeedback
     collision: str
     rates: tuple[Any, Any]
     force: tuple[Any, Any, Any]
@@ -124,6 +134,17 @@ class Lattice:
         return script
 
     @property
+    def has_feedback(self) -> bool:
+        """Whether pressures or flows at openings follow from the flow."""
+        return len(self.outlet_feedback.opening) + len(self.inlet_feedback.opening) > 0
+
+    @property
+    def met(self) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+        """Nodes at inlets with feedback, and the index of the inlet, both (P,)."""
+        mine = np.isin(self.probe_opening, self.inlet_feedback.opening)
+        return self.probe_node[mine], self.probe_opening[mine]
+
+    @property
     def ranges(self) -> tuple[tuple[int, int], ...]:
         """Rows of the nodes at the border and of the others, where there are any; in each they ascend in the domain."""
         return tuple(ends for ends in ((0, self.border), (self.border, self.count)) if ends[0] < ends[1])
@@ -165,6 +186,7 @@ def build_lattice(
     slip: tuple[str, ...] = (),
     columns: NDArray[np.int32] | None = None,
     outlet_feedback: OutletFeedback | None = None,
+    inlet_feedback: InletFeedback | None = None,
     equilibrium: str = "incompressible",
     rheology: Rheology | None = None,
     isotropic: bool = False,
@@ -184,6 +206,7 @@ def build_lattice(
     slip : names of the patches along which fluid slips.
     columns : (openings + 1,) where the columns of each opening begin in the boundary values; one each if not given.
     outlet_feedback : outlets whose pressure follows from their flow; none if not given.
+    inlet_feedback : inlets whose flow follows from their pressure; none if not given.
     equilibrium : its name.
     rheology : how the viscosity varies; constant if not given.
     isotropic : whether the force of :mod:`solver.kernels.isotropy` acts.
@@ -212,6 +235,7 @@ def build_lattice(
         openings=len(nodes.openings),
         columns=int(columns[-1]),
         outlet_feedback=outlet_feedback or OutletFeedback.none(),
+        inlet_feedback=(inlet_feedback or InletFeedback.none()).among(probe_opening),
         collision=collision,
         rates=(real(rates[0]), real(rates[1])),
         force=(real(force[0]), real(force[1]), real(force[2])),

@@ -52,7 +52,7 @@ class SubdomainsDriver:
         self.layout = f"{min(counts)} to {max(counts)} nodes a part, {cut} links between them; {self.drivers[0].layout}"
         self.on_host = self.drivers[0].on_host
         self._count, self._real, self._probes = whole.count, whole.real, whole.probes()
-        self._has_feedback = len(whole.outlet_feedback.opening) > 0
+        self._has_feedback = whole.has_feedback
         self._corrected, self._pairs, self._since = whole.corrected, whole.corrected_pairs, 0
         self._send_slots = [
             {peer: driver.place(slots) for peer, slots in subdomain.send_slots.items()}
@@ -75,9 +75,9 @@ class SubdomainsDriver:
             for driver in self.drivers:
                 driver.collide(even, driver.lattice.border, driver.lattice.count)
             if self._has_feedback:
-                flux = self._add_up([np.asarray(driver.outlet_flux()) for driver in self.drivers])
+                sums = self._add_up([np.asarray(driver.feedback_sums(even)) for driver in self.drivers])
                 for driver in self.drivers:
-                    driver.apply_outlet_feedback(step, flux)
+                    driver.apply_feedback(step, sums)
             for driver in self.drivers:
                 driver.treat_openings(step, even)
             walled = [driver for driver in self.drivers if len(driver.lattice.walls.slot)]
@@ -149,6 +149,14 @@ class SubdomainsDriver:
         return ObservationAccumulator(
             sums, extremes, self._add_up([accumulator.openings for accumulator in accumulators])
         ).observation(self._count, self._probes)
+
+    def ask_volume(self) -> None:
+        """Begin to read the volume that passed through openings with feedback, which all parts know."""
+        self.drivers[0].ask_volume()
+
+    def volume(self) -> NDArray[np.float64]:
+        """What was read last."""
+        return self.drivers[0].volume()
 
     def fields(self) -> Fields:
         """Fields of all nodes."""

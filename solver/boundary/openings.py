@@ -18,7 +18,7 @@ the last.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
 
@@ -115,6 +115,57 @@ class OutletFeedback:
         return cls(np.zeros(0, np.int32), np.zeros(0, np.int32), np.zeros((0, 6)), np.zeros((0, 2)))
 
 
+@dataclass(frozen=True)
+class InletFeedback:
+    """Inlets whose flow follows from the pressure there, one rule for all; see :func:`admitted`.
+
+    Each has one row of its profile, and a second column in the boundary values, the pressure that is offered.
+
+    Attributes
+    ----------
+    opening : (M,) int32, index of the opening.
+    column : (M,) int32, its first column in the boundary values.
+    rule : (M, 3) float64: gain and resistance, in drho and lattice units of flow, and 1 over the number of its nodes.
+    start : (M,) float64, flow before the first step.
+    """
+
+    opening: NDArray[np.int32]
+    column: NDArray[np.int32]
+    rule: NDArray[np.float64]
+    start: NDArray[np.float64]
+
+    @classmethod
+    def none(cls) -> "InletFeedback":
+        """No such inlet."""
+        return cls(np.zeros(0, np.int32), np.zeros(0, np.int32), np.zeros((0, 3)), np.zeros(0))
+
+    def among(self, probe_opening: NDArray[np.integer]) -> "InletFeedback":
+        """The same with the numbers of nodes at openings of whose nodes these are the indices, (P,)."""
+        rule = self.rule.copy()
+        rule[:, 2] = [1 / np.count_nonzero(probe_opening == k) for k in self.opening.tolist()]
+        return replace(self, rule=rule)
+
+
+@node_function
+def admitted(drho: Any, offered: Any, flow: Any, rule: Any) -> Any:
+    """Flow through an inlet in a step, in which `drho` was found there.
+
+    Where a network offers the pressure p0 - R Q and waves on the lattice leave with the impedance Za,
+
+        Q <- Q + gain (p0 - p - R Q),    gain = a/(R + Za),
+
+    comes to the flow at which both have the pressure p; with a = 1 in one step. As with :func:`adjusted`, a is less.
+
+    Parameters
+    ----------
+    drho : sum over the nodes of the inlet.
+    offered : p0, in drho.
+    flow : Q of the step before.
+    rule : gain, resistance and 1 over the number of nodes, a row of :attr:`InletFeedback.rule`.
+    """
+    return flow + rule[0] * (offered - drho * rule[2] - rule[1] * flow)
+
+
 @node_function
 def adjusted(flow: Any, wanted: Any, state: Any, rule: Any) -> tuple[Any, Any, Any]:
     """Filtered flow, stored pressure, and what is added to an outlet's pressure, after a step in which `flow` left.
@@ -207,14 +258,16 @@ def inlet_links(
     direction = nodes.opening_link_direction[rows].astype(np.int64)
     index = nodes.opening_link_opening[rows].astype(np.int32) - 1
     weight = np.zeros((max((profile.rows for profile in profiles.values()), default=1), len(rows)))
+    rows_of_opening = np.zeros(len(nodes.openings), np.int32)
     for opening in (opening for opening in nodes.openings if opening.role == "inlet"):
+        rows_of_opening[opening.id - 1] = profiles[opening.name].rows
         profile, mine = profiles[opening.name], index == opening.id - 1
         weight[: profile.rows, mine] = link_weights(nodes, opening, rows[mine], profile)
     return InletLinks(
         slot=(stencil.opposite[direction] * stride + nodes.opening_link_node[rows]).astype(addresses.dtype),
         opening=index,
         column=columns[index],
-        rows=np.diff(columns)[index],
+        rows=rows_of_opening[index],
         weight=weight.astype(real),
     )
 

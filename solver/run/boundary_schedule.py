@@ -16,7 +16,7 @@ pressure, or of given flow, is sent back whole, and goes to and fro until fricti
 which is what a wave that travels out of the domain does, and p0 exactly once as much leaves as enters.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -24,13 +24,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from solver.boundary.layers import LayerFriction
-from solver.boundary.openings import OutletFeedback
+from solver.boundary.openings import InletFeedback, OutletFeedback
 from solver.boundary.profiles import Profile, inlet_profile
 from solver.boundary.waveform import Waveforms, by_opening
 from solver.boundary.windkessel import PASCAL_PER_MMHG, Outlet, outlets_of
 from solver.domain.nodes import Nodes, Opening
 from solver.run.settings import SolveSettings
 from solver.run.units import Units
+from solver.runtime.errors import StageError
 
 Reals = NDArray[np.float64]
 
@@ -62,6 +63,10 @@ class BoundarySchedule:
     period_s : period of flows and pressures; none if they are steady.
     columns : (openings + 1,) where the columns of each opening begin.
     outlet_feedback : outlets whose pressure follows from their flow.
+    coupled_mmhg_s_ml : impedance R of openings that are coupled to a network, by name. An inlet of them has a flow that
+        the lattice finds by itself, and a second column for the pressure p0 that it is offered; an outlet has p0 in its
+        first. Both are for :mod:`solver.coupling.coupling` to fill.
+    inlet_feedback : inlets that are coupled.
     """
 
     openings: tuple[Opening, ...]
@@ -74,6 +79,8 @@ class BoundarySchedule:
     period_s: float | None
     columns: NDArray[np.int32]
     outlet_feedback: OutletFeedback
+    coupled_mmhg_s_ml: Mapping[str, float]
+    inlet_feedback: InletFeedback
 
     def at(self, first: int, last: int) -> Reals:
         """Conditions of the steps after `first` up to `last`, (steps, columns + 1)."""
@@ -83,7 +90,9 @@ class BoundarySchedule:
         values[:, -1] = ramp
         for k, opening in enumerate(self.openings):
             mine = values[:, self.columns[k] : self.columns[k + 1]]
-            if opening.role == "inlet":
+            if opening.name in self.coupled_mmhg_s_ml:
+                mine[:] = 0.0
+            elif opening.role == "inlet":
                 flow_ml_s = self.waveforms.inflow[opening.name].amplitudes(times, self.profiles[opening.name].harmonics)
                 mine[:] = flow_ml_s * 1e-6 / self.units.flow_m3_s * ramp[:, None]
             else:
@@ -179,7 +188,14 @@ def make_boundary_schedule(
         for name, entry in inlets.items()
     }
     pressures_pa = [outlet.pressure_mmhg * PASCAL_PER_MMHG for outlet in outlets.values()]
-    widths = [profiles[o.name].rows if o.role == "inlet" else 2 for o in nodes.openings]
+    coupled = settings.coupled_mmhg_s_ml
+    for name in coupled.keys() & profiles.keys():
+        if profiles[name].rows != 1:
+            raise StageError(
+                f"solve.inlets.{name}.profile {profiles[name].name}: needs to know the flow beforehand, which an inlet"
+                " that is coupled to a network does not; let it be developed"
+            )
+    widths = [profiles[o.name].rows + (o.name in coupled) if o.role == "inlet" else 2 for o in nodes.openings]
     without_feedback = BoundarySchedule(
         openings=nodes.openings,
         units=units,
@@ -191,12 +207,13 @@ def make_boundary_schedule(
         period_s=period_s,
         columns=np.append(0, np.cumsum(widths)).astype(np.int32),
         outlet_feedback=OutletFeedback.none(),
+        coupled_mmhg_s_ml=coupled,
+        inlet_feedback=InletFeedback.none(),
     )
-    boundary_schedule = (
-        replace(without_feedback, outlet_feedback=_outlet_feedback(without_feedback, period_s is None and bool(inlets)))
-        if outlets
-        else without_feedback
-    )
+    boundary_schedule = replace(without_feedback, inlet_feedback=_inlet_feedback(without_feedback))
+    if outlets:
+        waves_leave = period_s is None and bool(inlets)
+        boundary_schedule = replace(boundary_schedule, outlet_feedback=_outlet_feedback(without_feedback, waves_leave))
     return boundary_schedule, _warnings(boundary_schedule, settings)
 
 
@@ -209,13 +226,28 @@ def _outlet_feedback(boundary_schedule: BoundarySchedule, waves_leave: bool) -> 
         name = boundary_schedule.openings[k].name
         outlet, share = boundary_schedule.outlets[name], 0.0
         alpha, decay, *resistances = feedback_rule(outlet, boundary_schedule.impedance_mmhg_s_ml(name), dt_s)
-        if not (outlet.windkessel or outlet.demanded):
+        if coupled := boundary_schedule.coupled_mmhg_s_ml.get(name):
+            alpha, decay = FILTER / (1 + coupled / boundary_schedule.impedance_mmhg_s_ml(name)), 0.0
+            resistances = [0.0, coupled]
+        elif not (outlet.windkessel or outlet.demanded):
             alpha, decay, resistances, share = FILTER / 2, 0.0, [0.0, joint if waves_leave else 0.0], 1.0
         scaled = (each / boundary_schedule.units.resistance_mmhg_s_ml for each in resistances)
         rules.append((alpha, decay, *scaled, share, 0.0))
         start = _start_mmhg(boundary_schedule, outlet) if outlet.windkessel else 0.0
         starts.append((0.0, start * PASCAL_PER_MMHG / boundary_schedule.units.pressure_pa))
     return OutletFeedback(index, boundary_schedule.columns[index], np.array(rules), np.array(starts))
+
+
+def _inlet_feedback(boundary_schedule: BoundarySchedule) -> InletFeedback:
+    """Rules of the inlets that are coupled; the sums over links are for the lattice to fill in."""
+    coupled, scale = boundary_schedule.coupled_mmhg_s_ml, boundary_schedule.units.resistance_mmhg_s_ml
+    names = {k: o.name for k, o in enumerate(boundary_schedule.openings) if o.role == "inlet" and o.name in coupled}
+    rules = [
+        (FILTER * scale / (coupled[name] + boundary_schedule.impedance_mmhg_s_ml(name)), coupled[name] / scale, 0.0)
+        for name in names.values()
+    ]
+    index = np.array([*names], np.int32)
+    return InletFeedback(index, boundary_schedule.columns[index], np.reshape(rules, (-1, 3)), np.zeros(len(index)))
 
 
 def feedback_rule(outlet: Outlet, impedance_mmhg_s_ml: float, dt_s: float) -> tuple[float, float, float, float]:

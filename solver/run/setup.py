@@ -101,6 +101,7 @@ def lay_out(nodes: Nodes, settings: SolveSettings, plan: Plan, walls: str) -> La
         plan.slip,
         plan.boundary_schedule.columns,
         plan.boundary_schedule.outlet_feedback,
+        plan.boundary_schedule.inlet_feedback,
         equilibrium=settings.equilibrium,
         rheology=plan.rheology,
         isotropic=is_isotropic(settings, plan),

@@ -289,12 +289,15 @@ def _keys_at(model: type[Section], location: tuple[Any, ...]) -> list[str]:
                 return definitions[option["$ref"].rsplit("/", 1)[1]]
             if "discriminator" in option:
                 return {"properties": {key: {"$ref": to} for key, to in option["discriminator"]["mapping"].items()}}
+            if "oneOf" in option:  # of models that are told apart by a function, each by the tag that is its name
+                return {"properties": {each["$ref"].rsplit("/", 1)[1]: each for each in option["oneOf"]}}
         return node
 
     node = schema
     for part in location:
         child = node.get("items") if isinstance(part, int) else node.get("properties", {}).get(part)
-        node = resolve(child or node.get("additionalProperties") or {})
+        named = next(iter(node.get("patternProperties", {}).values()), None)  # by names of a pattern
+        node = resolve(child or node.get("additionalProperties") or named or {})
     return sorted(node.get("properties", {}))
 
 

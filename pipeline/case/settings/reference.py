@@ -23,10 +23,16 @@ default is *required* must be given; `null` takes a setting out.
 BOUNDS = {"exclusiveMinimum": ">", "minimum": "≥", "exclusiveMaximum": "<", "maximum": "≤"}
 
 
-def settings_page(schema: Schema) -> str:
-    """The page, in Markdown: a table of the sections, then one for each of them and for those that lie in them."""
+def settings_page(schema: Schema, head: str = HEAD) -> str:
+    """The page, in Markdown: a table of the sections, then one for each of them and for those that lie in them.
+
+    Parameters
+    ----------
+    schema : of the file whose keys the page is of.
+    head : what stands before the tables.
+    """
     titles = _titles(schema, schema["$defs"])
-    parts = [HEAD, _table(schema, schema["$defs"], titles)]
+    parts = [head, _table(schema, schema["$defs"], titles)]
     for name, title in titles.items():
         section = schema["$defs"][name]
         parts.append(f"## {title}\n\n{_one_line(section.get('description', ''))}\n")
@@ -39,12 +45,17 @@ def _titles(section: Schema, definitions: Mapping[str, Schema], path: str = "") 
     titles: dict[str, str] = {}
     for key, field in section["properties"].items():
         names = [*dict.fromkeys(_references(field))]
-        place = f"{path}.{key}".strip(".") + (".*" if "additionalProperties" in field else "")
+        place = f"{path}.{key}".strip(".") + (".*" if _by_name(field) else "")
         for name in names:
             title = place if len(names) == 1 else f"{place}, {name.lower()}"
             below = {name: title} | _titles(definitions[name], definitions, place)
             titles |= {each: below[each] for each in below if each not in titles}
     return titles
+
+
+def _by_name(field: Schema) -> Any:
+    """What a mapping holds by names that are free, or of a pattern; none if it is no such mapping."""
+    return field.get("additionalProperties") or next(iter(field.get("patternProperties", {}).values()), None)
 
 
 def _references(value: Any) -> Iterator[str]:
@@ -98,7 +109,7 @@ def _values(field: Schema, titles: Mapping[str, str]) -> str:
     if field.get("type") == "array":
         return f"list of {_values(field['items'], titles)}"
     if field.get("type") == "object":
-        below = field.get("additionalProperties")
+        below = _by_name(field)
         return f"by name: {_values(below, titles)}" if isinstance(below, dict) else "section"
     kind = field.get("type", "any")
     return " ".join(

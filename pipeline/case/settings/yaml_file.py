@@ -123,6 +123,12 @@ def write_yaml(values: dict[str, Any]) -> str:
     return yaml.dump(values, Dumper=_Dumper, sort_keys=False, allow_unicode=True, default_flow_style=None, width=120)
 
 
+def one_line(values: Any) -> str:
+    """Values as a line of such a file, however long, with lists and mappings in brackets."""
+    text = yaml.dump(values, Dumper=_Dumper, sort_keys=False, allow_unicode=True, default_flow_style=True, width=10**6)
+    return text.removesuffix("\n").removesuffix("\n...")
+
+
 def read_yaml(path: Path) -> dict[str, Any]:
     """Read a mapping from a YAML file.
 

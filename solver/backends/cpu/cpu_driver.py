@@ -49,7 +49,11 @@ class CpuDriver(LatticeDriver):
 
     def __init__(self, lattice: Lattice) -> None:
         self._runs = address_runs(lattice.addresses, lattice.stride)
-        self._outlet_addresses = lattice.addresses.reshape(lattice.q - 1, -1)[:, lattice.outlets.node].ravel()
+        addresses = lattice.addresses.reshape(lattice.q - 1, -1)
+        self._met_node, self._met_opening = lattice.met
+        self._outlet_addresses, self._met_addresses = (
+            addresses[:, nodes].ravel() for nodes in (lattice.outlets.node, self._met_node)
+        )
         super().__init__(replace(lattice, addresses=self._outlet_addresses[:0]))  # the table is not needed any more
         storage, real = FP16_BITS if lattice.fp16 else NATIVE, lattice.real
         self.populations: NDArray[Any] = np.zeros(lattice.slots, np.uint16 if lattice.fp16 else real)
@@ -61,15 +65,19 @@ class CpuDriver(LatticeDriver):
         self._source_slots = {even: tuple(walls.source_slots(even)) for even in (True, False)}
         self._coefficients = tuple(each.copy() for each in walls.coefficients())
         self._slip = self._coefficients[-1] if walls.moving else np.zeros(0, real)
-        self._inlets, self._outlets, self._outlet_feedback, self._probe = make_opening_pass(
-            storage, real, lattice.equilibrium, lattice.q
+        opening_pass = make_opening_pass(storage, real, lattice.equilibrium, lattice.q)
+        self._inlets, self._outlets, self._outlet_feedback, self._density, self._inlet_feedback, self._probe = (
+            opening_pass
         )
         self._fields, self._gather, self._observe = make_reading(storage, real, *lattice.models)
         self._added = np.zeros((chunks(len(lattice.walls.slot)), LIMBS), np.int64)
         self._before = np.zeros((3, lattice.count), dtype=lattice.real)
         self._inlet_flux = np.zeros(len(lattice.inlets.slot), dtype=lattice.real)
         self._outlet_flux = np.zeros(len(lattice.outlets.slot), dtype=lattice.real)
+        self._met_drho = np.zeros(len(self._met_node), dtype=lattice.real)
         self._state = lattice.outlet_feedback.start.copy()
+        self._admitted = lattice.inlet_feedback.start.copy()
+        self._volume = np.zeros(len(self._state) + len(self._admitted))
         self.node_velocity = np.zeros((3, lattice.corrected_rows), lattice.real)
         self.fluxes = np.zeros((3, lattice.flux_rows), lattice.real)
         self._momentum = np.zeros((3, lattice.stencils.count), lattice.real)
@@ -103,18 +111,20 @@ class CpuDriver(LatticeDriver):
         """The populations, their stride and the body force, which all that reads populations takes."""
         return self.populations, self.lattice.stride, self.lattice.force
 
-    def outlet_flux(self) -> Limbs:
-        """Limbs of the flow that entered through each outlet with feedback in the last step."""
-        out, lattice = self.lattice.outlets, self.lattice
-        limbs: Limbs = limbs_by_group(self._outlet_flux, out.opening, lattice.openings)[lattice.outlet_feedback.opening]
-        return limbs
+    def feedback_sums(self, even: bool) -> Limbs:
+        """Limbs of what entered through each outlet with feedback in the last step, and of drho at each such inlet."""
+        lattice = self.lattice
+        self._density(self.populations, self._met_addresses, lattice.stride, even, self._met_node, self._met_drho)
+        flux = limbs_by_group(self._outlet_flux, lattice.outlets.opening, lattice.openings)
+        met = limbs_by_group(self._met_drho, self._met_opening, lattice.openings)
+        return np.concatenate((flux[lattice.outlet_feedback.opening], met[lattice.inlet_feedback.opening]))
 
-    def apply_outlet_feedback(self, step: int, flux: Limbs) -> None:
-        """Write the pressures that follow from the flow into the boundary values of a step."""
-        outlet_feedback = self.lattice.outlet_feedback
-        self._outlet_feedback(
-            flux, outlet_feedback.column, outlet_feedback.rule, self._state, self._boundary_values[step]
-        )
+    def apply_feedback(self, step: int, sums: Limbs) -> None:
+        """Write the pressures and flows that follow into the boundary values of a step."""
+        out, into, values = self.lattice.outlet_feedback, self.lattice.inlet_feedback, self._boundary_values[step]
+        outlets = len(out.opening)
+        self._outlet_feedback(sums[:outlets], out.column, out.rule, self._state, self._volume[:outlets], values)
+        self._inlet_feedback(sums[outlets:], into.column, into.rule, self._admitted, self._volume[outlets:], values)
 
     def treat_openings(self, step: int, even: bool) -> None:
         """Treat inlets and outlets under the boundary values of a step."""
@@ -177,6 +187,14 @@ class CpuDriver(LatticeDriver):
         """Replace populations in slots, or in a slice of them."""
         self.populations[slots] = values
 
+    def ask_volume(self) -> None:
+        """Read the volume that passed through openings with feedback."""
+        self._asked = self._volume.copy()
+
+    def volume(self) -> NDArray[np.float64]:
+        """What was read last."""
+        return self._asked
+
     def observe(self, keep: bool) -> None:
         """Look at all nodes and openings."""
         lattice, done = self.lattice, 0
@@ -222,6 +240,9 @@ class CpuDriver(LatticeDriver):
             "omega": self._omega,
             "before": self._before,
             "pressure": self._state,
+            "admitted": self._admitted,
+            "volume_out": self._volume[: len(self._state)],
+            "volume_in": self._volume[len(self._state) :],
             "inlet_flux": self._inlet_flux,
             "outlet_flux": self._outlet_flux,
             "momentum": self._momentum,

@@ -8,25 +8,28 @@ import numpy as np
 from numba import prange
 
 from solver.backends.cpu.blocks import serial, threaded
-from solver.boundary.openings import adjusted, make_outlet
+from solver.boundary.openings import adjusted, admitted, make_outlet
 from solver.kernels.d3q19 import Q
+from solver.kernels.node_physics import make_moments
 from solver.kernels.storage import make_access
 from solver.kernels.streaming import make_link_address, make_opposite
 from solver.kernels.sums import join
 
 
-# many parameters because compiled loops take each array by itself
+# long and many parameters because loops close over the same functions of a node, and take each array by itself
 @cache
 def make_opening_pass(
     storage: str, real: Any, equilibrium: str = "incompressible", q: int = Q
-) -> tuple[Any, Any, Any, Any]:
-    """Treat all inlets, all outlets; control pressures; read the density of the nodes at openings.
+) -> tuple[Any, Any, Any, Any, Any, Any]:
+    """Treat all inlets, all outlets; control pressures; find densities after a collision, and control flows by them;
+    read the density of the nodes at openings.
 
     The parameters are those of :mod:`solver.kernels`.
     """
     flow_at, treat = make_outlet(storage, real, equilibrium, q)
     access = make_access(storage, real, q)
     load_slot, store_slot, load, gather = access.load_slot, access.store_slot, access.load, access.gather
+    zeroth_and_first_moments, _ = make_moments(q)
     opposite, link_address = make_opposite(q), make_link_address(q)
 
     @threaded
@@ -58,13 +61,29 @@ def make_opening_pass(
                 treat(f, k, flow, links, boundary_values, 0, entered)
 
     @serial
-    def outlet_feedback(flux: Any, column: Any, rule: Any, state: Any, boundary_values: Any) -> None:
+    def outlet_feedback(flux: Any, column: Any, rule: Any, state: Any, volume: Any, boundary_values: Any) -> None:
         total = -join(flux[:, 0].sum(), flux[:, 1].sum(), flux[:, 2].sum())
         for m in range(len(column)):
             own = -join(flux[m, 0], flux[m, 1], flux[m, 2])
             left = own + rule[m, 4] * (total - own)
             state[m, 0], state[m, 1], more = adjusted(left, boundary_values[column[m] + 1], state[m], rule[m])
+            volume[m] += state[m, 0]
             boundary_values[column[m]] = real(boundary_values[column[m]] + more - rule[m, 5] * own)
+
+    @threaded
+    def density(f: Any, addresses: Any, stride: int, even: bool, node: Any, drho: Any) -> None:
+        for m in prange(len(node)):
+            n = node[m]
+            g = opposite(load(f, n, stride)) if even else gather(f, link_address(addresses, m, len(node)), n)
+            drho[m] = zeroth_and_first_moments(g)[0]
+
+    @serial
+    def inlet_feedback(sums: Any, column: Any, rule: Any, flow: Any, volume: Any, boundary_values: Any) -> None:
+        for m in range(len(column)):
+            found = join(sums[m, 0], sums[m, 1], sums[m, 2])
+            flow[m] = admitted(found, boundary_values[column[m] + 1], flow[m], rule[m])
+            boundary_values[column[m]] = real(flow[m])
+            volume[m] += np.float64(boundary_values[column[m]])
 
     @serial
     def probe(f: Any, stride: int, node: Any, drho: Any) -> None:
@@ -74,4 +93,4 @@ def make_opening_pass(
                 total += np.float64(load_slot(f, i * stride + node[k]))
             drho[k] = total
 
-    return inlets, outlets, outlet_feedback, probe
+    return inlets, outlets, outlet_feedback, density, inlet_feedback, probe

@@ -24,8 +24,8 @@ from solver.backends.cuda.device import (
     node_registers,
     require_device,
 )
+from solver.backends.cuda.feedback import Feedback
 from solver.backends.cuda.isotropy_pass import make_isotropy_pass
-from solver.backends.cuda.outlet_feedback_pass import make_outlet_feedback_pass
 from solver.backends.cuda.sampling import make_count, make_exchange, make_reading
 from solver.backends.cuda.steps import make_steps
 from solver.backends.driver import LatticeDriver, held_bytes
@@ -95,27 +95,10 @@ class CudaDriver(LatticeDriver):
         )
         self._sums, self._extremes, *self._at_openings = self._observed.arrays
         self._script = Bundle(self.queue.stream, np.zeros(1, np.int64), np.zeros(0, real))
-        self._prepare_feedback()
+        self._feedback = Feedback(lattice, storage, self.queue)
         self._one, self._counts = send(np.ones(1, np.int64)), dict[int, Any]()
         self._before = send(np.zeros((3, lattice.count), real))
         self._prepare_isotropy(storage)
-
-    def _prepare_feedback(self) -> None:
-        """Put what outlets with feedback need on the device."""
-        out, outlet_feedback, send = self.lattice.outlets, self.lattice.outlet_feedback, cuda.to_device
-        self._add_up_flux, self._outlet_feedback = make_outlet_feedback_pass(self.lattice.real)
-        self._feedback_arrays = [
-            send(array) for array in (outlet_feedback.column, outlet_feedback.rule, outlet_feedback.start)
-        ]
-        by_outlet = np.argsort(out.opening, kind="stable")
-        begins, ends = (
-            np.searchsorted(out.opening[by_outlet], outlet_feedback.opening, side) for side in ("left", "right")
-        )
-        self._feedback_links = [
-            send(np.concatenate([by_outlet[a:b] for a, b in zip(begins, ends, strict=True)] or [by_outlet[:0]])),
-            send(np.append(0, np.cumsum(ends - begins))),
-        ]
-        self._feedback_flux = send(np.zeros((len(outlet_feedback.opening), LIMBS), np.int64))
 
     def _prepare_isotropy(self, storage: str) -> None:
         """Put what the force of :mod:`solver.kernels.isotropy` needs on the device."""
@@ -170,8 +153,8 @@ class CudaDriver(LatticeDriver):
         for number in range(2 * count):
             even = number % 2 == 0
             self._collide(even, 0, self.lattice.count, pending)
-            if len(self.lattice.outlet_feedback.opening):
-                self.apply_outlet_feedback(number, self.outlet_flux())
+            if self.lattice.has_feedback:
+                self.apply_feedback(number, self._add_up_feedback(even))
             self._treat_boundaries(even, 0, self._boundaries.ends[2])
             pending = bool(len(self.lattice.walls.slot))
             if self.lattice.isotropic and not even:
@@ -206,25 +189,17 @@ class CudaDriver(LatticeDriver):
         if count:
             kernel[blocks_of(count, THREADS), THREADS, self.queue.stream](*arguments)
 
-    def outlet_flux(self) -> Any:
-        """Limbs of the flow that entered through each outlet with feedback in the last step, on the device."""
-        self._add_up_flux[len(self.lattice.outlet_feedback.opening), SUM_THREADS, self.queue.stream](
-            self._flux[1], *self._feedback_links, self._feedback_flux
-        )
-        return self._feedback_flux
+    def _add_up_feedback(self, even: bool) -> list[Any]:
+        """Limbs of what entered through each outlet with feedback in the last step, and of drho at each such inlet."""
+        return self._feedback.add_up(self.populations, self._runs, self.lattice.stride, even, self._flux[1])
 
-    def apply_outlet_feedback(self, step: int, flux: Any) -> None:
-        """Write the pressures that follow from the flow into the boundary values of a step."""
-        limbs = cuda.to_device(flux) if isinstance(flux, np.ndarray) else flux
-        self._over(
-            len(self.lattice.outlet_feedback.opening),
-            self._outlet_feedback,
-            limbs,
-            *self._feedback_arrays,
-            self._rows,
-            self._step_counter,
-            self.lattice.width,
-        )
+    def feedback_sums(self, even: bool) -> NDArray[np.int64]:
+        """The same here, in one array."""
+        return np.concatenate([self.here(sums) for sums in self._add_up_feedback(even)])
+
+    def apply_feedback(self, step: int, sums: Any) -> None:
+        """Write the pressures and flows that follow into the boundary values of a step."""
+        self._feedback.apply(sums, self._rows, self._step_counter)
 
     def treat_openings(self, step: int, even: bool) -> None:
         """Treat inlets and outlets under the boundary values of a step, and the wall links of nodes at outlets."""
@@ -307,6 +282,14 @@ class CudaDriver(LatticeDriver):
         else:
             self._over(len(slots), self._write, self.populations, slots, cuda.to_device(values))
 
+    def ask_volume(self) -> None:
+        """Begin to read the volume that passed through openings with feedback."""
+        self._feedback.ask_volume()
+
+    def volume(self) -> NDArray[np.float64]:
+        """What was read last."""
+        return self._feedback.volume()
+
     def observe(self, keep: bool) -> None:
         """Begin to observe all nodes and openings; one copy brings the results here."""
         self.queue.replay(f"observe, keep {keep}", lambda: self._launch_observation(keep))
@@ -365,7 +348,10 @@ class CudaDriver(LatticeDriver):
             "populations": self.populations,
             "omega": self._omega,
             "before": self._before,
-            "pressure": self._feedback_arrays[-1],
+            "pressure": self._feedback.outlet_state,
+            "admitted": self._feedback.admitted,
+            "volume_out": self._feedback.volumes[0],
+            "volume_in": self._feedback.volumes[1],
             "inlet_flux": into,
             "outlet_flux": out,
             "momentum": self._momentum,

@@ -221,7 +221,8 @@ def cavern(precision="fp64", size=(7, 6, 5)):
     # an inlet of two rows, the second of which sums to 0, as those of a harmonic
     second = rng.standard_normal(lattice.inlets.weight.shape[1])
     weight = np.stack((lattice.inlets.weight[0], second - second.mean())).astype(lattice.real)
-    lattice = replace(lattice, inlets=replace(lattice.inlets, weight=weight))
+    rows = np.full_like(lattice.inlets.rows, 2)
+    lattice = replace(lattice, inlets=replace(lattice.inlets, weight=weight, rows=rows))
     return nodes, lattice, 1e-3 * rng.random((30, 6)) * (10, 1, 1, 5, -1, -3)
 
 

@@ -1,0 +1,96 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Pressures that follow from the flow through outlets, and flows that follow from the pressure at inlets."""
+
+from functools import cache
+from typing import Any
+
+import numpy as np
+from numba import int64
+
+from solver.backends.cuda.device import SUM_THREADS, cuda, kernel, make_block_sum, on_device
+from solver.backends.cuda.steps import make_addresses
+from solver.boundary.openings import adjusted, admitted
+from solver.kernels.node_physics import make_moments
+from solver.kernels.storage import make_access
+from solver.kernels.streaming import make_opposite
+from solver.kernels.sums import LIMBS, join, split
+
+
+# long and many parameters because the kernels close over the same functions of a node, and take each array by itself
+@cache
+def make_feedback_pass(storage: str, real: Any, q: int) -> tuple[Any, Any, Any, Any]:
+    """Add up what is found at each opening with feedback, a block each; write the pressures that follow into the
+    boundary values; find densities after a collision; write the flows that follow.
+
+    The parameters are those of :mod:`solver.kernels`.
+    """
+    access = make_access(storage, real, q)
+    load, gather, opposite = map(on_device, (access.load, access.gather, make_opposite(q)))
+    moments, addresses_of = on_device(make_moments(q)[0]), make_addresses(q)
+    add_block = make_block_sum(LIMBS)
+    rule_of, admit = on_device(adjusted), on_device(admitted)
+
+    @kernel()
+    def add_up(entered: Any, link: Any, ends: Any, flux: Any) -> None:
+        sums = cuda.shared.array((LIMBS, SUM_THREADS), int64)
+        m, t = cuda.blockIdx.x, cuda.threadIdx.x
+        x, y, z = np.int64(0), np.int64(0), np.int64(0)
+        for k in range(ends[m] + t, ends[m + 1], SUM_THREADS):
+            limbs = split(np.float64(entered[link[k]]))
+            x, y, z = x + limbs[0], y + limbs[1], z + limbs[2]
+        sums[0, t], sums[1, t], sums[2, t] = x, y, z
+        add_block(sums, t)
+        if t < LIMBS:
+            flux[m, t] = sums[t, 0]
+
+    @kernel()
+    def outlet_feedback(
+        flux: Any,
+        column: Any,
+        rule: Any,
+        state: Any,
+        volume: Any,
+        boundary_values: Any,
+        step_counter: Any,
+        width: int,
+    ) -> None:
+        m = cuda.grid(1)
+        if m < column.shape[0]:
+            at = step_counter[0] * width + column[m]
+            x, y, z = np.int64(0), np.int64(0), np.int64(0)
+            for k in range(column.shape[0]):
+                x, y, z = x + flux[k, 0], y + flux[k, 1], z + flux[k, 2]
+            own = -join(flux[m, 0], flux[m, 1], flux[m, 2])
+            left = own + rule[m, 4] * (-join(x, y, z) - own)
+            state[m, 0], state[m, 1], more = rule_of(left, np.float64(boundary_values[at + 1]), state[m], rule[m])
+            volume[m] += state[m, 0]
+            boundary_values[at] = real(boundary_values[at] + more - rule[m, 5] * own)
+
+    @kernel()
+    def inlet_feedback(
+        drho: Any,
+        column: Any,
+        rule: Any,
+        flow: Any,
+        volume: Any,
+        boundary_values: Any,
+        step_counter: Any,
+        width: int,
+    ) -> None:
+        m = cuda.grid(1)
+        if m < column.shape[0]:
+            at = step_counter[0] * width + column[m]
+            found = join(drho[m, 0], drho[m, 1], drho[m, 2])
+            flow[m] = admit(found, np.float64(boundary_values[at + 1]), flow[m], rule[m])
+            boundary_values[at] = real(flow[m])
+            volume[m] += np.float64(boundary_values[at])
+
+    @kernel()
+    def density(f: Any, runs: Any, stride: int, even: bool, node: Any, drho: Any) -> None:
+        k = cuda.grid(1)
+        if k < node.shape[0]:
+            n = node[k]
+            g = opposite(load(f, n, stride)) if even else gather(f, addresses_of(runs, n), n)
+            drho[k] = moments(g)[0]
+
+    return add_up, outlet_feedback, density, inlet_feedback

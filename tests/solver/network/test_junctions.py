@@ -1,0 +1,96 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Where segments meet: waves at a fork, conservation, a node in the midst of a vessel."""
+
+import numpy as np
+import pytest
+
+from solver.boundary.curves import constant
+from solver.network.network import Blood, Network
+from solver.network.openings import FlowInlet, Reflection, Resistance, Windkessel
+from solver.network.run import NetworkRun, Numerics
+from tests.support.networks import DENSITY, cycles, one_cycle, pulse, single, tube
+
+
+def admittance(radius_m: float, celerity_m_s: float) -> float:
+    return np.pi * radius_m**2 / (DENSITY * celerity_m_s)
+
+
+@pytest.mark.parametrize("junctions", ["total", "static"])
+@pytest.mark.parametrize("daughters", [((0.006, 6.0), (0.005, 7.0)), ((0.009, 5.0), (0.008, 5.5), (0.004, 8.0))])
+def test_fork_reflects_and_transmits_as_theory_says(junctions, daughters):
+    """R = (Y0 - sum Y)/(Y0 + sum Y) and 1 + R, to 0.5 %; a trifurcation whose R is below 0 as well."""
+    segments = [tube(2.0, 0.01, 5.0, "parent", ("a", "f"))]
+    segments += [tube(2.0, r, c, f"d{k}", ("f", f"t{k}")) for k, (r, c) in enumerate(daughters)]
+    ends = {f"t{k}": Reflection() for k in range(len(daughters))}
+    network = Network(tuple(segments), {"a": pulse(0.9, 1e-8, 0.1, 0.02)}, ends, 0.9, Blood(DENSITY, 1e-12), junctions)
+    run = one_cycle(network, Numerics(5e-3, samples=900))
+    middle = run.record.pressure[:, run.grid.first[0] + 200]
+    came, back = middle[:450].max(), middle[500:][np.abs(middle[500:]).argmax()]
+    given = sum(admittance(r, c) for r, c in daughters)
+    reflected = (admittance(0.01, 5.0) - given) / (admittance(0.01, 5.0) + given)
+    np.testing.assert_allclose(back / came, reflected, rtol=5e-3)
+    for s in range(1, len(segments)):
+        through = run.record.pressure[:, run.grid.first[s] + 100].max()
+        np.testing.assert_allclose(through / came, 1.0 + reflected, rtol=5e-3)
+
+
+def tree(junctions: str) -> Network:
+    """Four tubes, two of which point towards the node where all meet, with Windkessels."""
+    segments = (
+        tube(0.2, (0.012, 0.01), 5.0, "in", ("a", "m")),
+        tube(0.1, (0.006, 0.007), 6.0, "one", ("b", "m")),
+        tube(0.2, (0.008, 0.005), 6.0, "two", ("m", "c")),
+        tube(0.15, 0.006, 7.0, "three", ("m", "d")),
+    )
+    terminals = {
+        "b": Windkessel(1e7, 2e8, 1e-9),
+        "c": Windkessel(2e7, 1e8, 2e-9),
+        "d": Resistance(1e8),
+    }
+    return Network(segments, {"a": pulse(0.8, 2e-4, 0.2, 0.05)}, terminals, 0.8, Blood(1060.0, 4e-3), junctions)
+
+
+@pytest.mark.parametrize("junctions", ["total", "static"])
+def test_mass_is_conserved_over_a_cycle(junctions):
+    run = NetworkRun(tree(junctions), Numerics(0.01))
+    for _ in range(2):
+        before = run.volume_m3
+        assert run.march(run.steps)
+        came = -run.state.volume_out[0]
+        np.testing.assert_allclose((run.volume_m3 - before + run.state.volume_out.sum()) / came, 0.0, atol=1e-10)
+        run.next_cycle()
+
+
+@pytest.mark.parametrize("junctions", ["total", "static"])
+def test_the_chosen_pressure_is_the_same_in_all_segments(junctions):
+    run = one_cycle(tree(junctions), Numerics(0.01))
+    meeting = [1, 3, 4, 6]  # end of `in`, end of `one`, starts of the others
+    pressure = run.record.end_pressure[:, meeting]
+    speed = run.record.end_flow[:, meeting] / run.record.end_area[:, meeting]
+    kinetic = 0.5 * 1060.0 * speed**2
+    total = pressure + kinetic
+    assert kinetic.max() > 50.0  # so that the two differ
+    spread = {"total": np.ptp(total, axis=1), "static": np.ptp(pressure, axis=1)}
+    assert spread[junctions].max() < 1e-4  # three rounds of the area in the kinetic energy leave (u/c)^6 of it
+    other = "static" if junctions == "total" else "total"
+    assert spread[other].max() > 10.0
+
+
+def test_node_in_the_midst_of_a_tube_changes_nothing():
+    """The pressure halfway down the second half, by that of a tube without the node, to 1e-3 of its largest."""
+    whole = single(tube(1.0), pulse(0.5), Reflection(), 0.5)
+    parts = (tube(0.5, name="one", nodes=("a", "m")), tube(0.5, name="two", nodes=("m", "b")))
+    halves = Network(parts, whole.inlets, whole.terminals, 0.5, whole.blood)
+    first, second = (one_cycle(network, Numerics(5e-3)) for network in (whole, halves))
+    expected = first.record.pressure[:, first.grid.first[0] + 150]
+    found = second.record.pressure[:, second.grid.first[1] + 50]
+    np.testing.assert_allclose(found, expected, atol=1e-3 * expected.max())
+
+
+def test_flow_may_run_against_a_segment():
+    """A tube stated from its outlet to its inlet has the same pressures, and flows of the other sign."""
+    along = single(tube(0.3, 0.01, 5.0), FlowInlet(constant(5e-5)), Resistance(1e8), 0.5)
+    against = Network((tube(0.3, nodes=("b", "a")),), along.inlets, along.terminals, 0.5, along.blood)
+    first, second = (cycles(network, Numerics(0.01), 2) for network in (along, against))
+    np.testing.assert_allclose(second.record.end_pressure[:, ::-1], first.record.end_pressure, rtol=1e-9)
+    np.testing.assert_allclose(second.record.end_flow[:, ::-1], -first.record.end_flow, rtol=1e-9)
