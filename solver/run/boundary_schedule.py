@@ -162,7 +162,13 @@ def raised(times_s: Reals, ramp_s: float) -> Reals:
 
 
 def make_boundary_schedule(
-    nodes: Nodes, settings: SolveSettings, waveforms: Waveforms, units: Units, ramp_s: float, period_s: float | None
+    nodes: Nodes,
+    settings: SolveSettings,
+    waveforms: Waveforms,
+    units: Units,
+    ramp_s: float,
+    period_s: float | None,
+    coupled_mmhg_s_ml: Mapping[str, float] | None = None,
 ) -> tuple[BoundarySchedule, list[str]]:
     """Conditions in lattice units, and what had to be said about them.
 
@@ -174,6 +180,7 @@ def make_boundary_schedule(
     units : scales to SI.
     ramp_s : time over which the inflow is raised.
     period_s : of the boundary conditions; none if they are steady.
+    coupled_mmhg_s_ml : impedance of openings that are coupled to a network, by name.
 
     Raises
     ------
@@ -188,7 +195,7 @@ def make_boundary_schedule(
         for name, entry in inlets.items()
     }
     pressures_pa = [outlet.pressure_mmhg * PASCAL_PER_MMHG for outlet in outlets.values()]
-    coupled = settings.coupled_mmhg_s_ml
+    coupled = coupled_mmhg_s_ml or {}
     for name in coupled.keys() & profiles.keys():
         if profiles[name].rows != 1:
             raise StageError(

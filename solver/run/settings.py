@@ -69,7 +69,6 @@ class SolveSettings:
     unsteady_tolerance: float = 0.01
     unsteady_throughs: float = 50.0
     velocity_set: str = "auto"
-    coupled_mmhg_s_ml: dict[str, float] = field(default_factory=dict)
 
 
 def parse(values: dict[str, Any]) -> SolveSettings:
