@@ -195,7 +195,7 @@ def steady_drop(across: int, length_m: float, direction: tuple[int, int, int]) -
         blood_pa_s=viscosity,
         direction=direction,
     )
-    case.run(6 * case.cycle)
+    case.run(12 * case.cycle)
     case.coupling.take_in(case.driver)
     (before, passing), (beyond, _) = (case.network.node_state(node) for node in ("b", "c"))
     lost = 8 * viscosity * case.length_m * flow / (np.pi * RADIUS_M**4)
