@@ -216,6 +216,10 @@ class LatticeDriver(ABC):
         self.store(held["pressure"], pressures)
         self.store(held["outlet_flux"], self.lattice.outlets.entering(fields.velocity).astype(real))
         self.store(held["omega"], self.lattice.relaxation()[1])
+        if self.lattice.corrected:  # what corrected another flow is forgotten
+            for name in ("momentum", *(("slip",) if self.lattice.walls.varies else ())):
+                self.store(held[name], np.zeros(held[name].shape, real))
+            self.since = 0
 
     def _populations(self, fields: Fields, flux: Any = 1.0) -> NDArray[Any]:
         """Populations of fields, where the momentum flux Pi is so many times their stress."""

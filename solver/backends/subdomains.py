@@ -196,6 +196,7 @@ class SubdomainsDriver:
         """Begin with a flow instead of fluid at rest."""
         for subdomain, driver in zip(self.subdomains, self.drivers, strict=True):
             driver.begin_with(Fields(*(array[..., subdomain.rows] for array in fields.arrays())), pressures)
+        self._since = 0
 
     def shift(self, before: Fields, after: Fields) -> None:
         """Change the flow by what two sets of fields differ in."""

@@ -132,6 +132,22 @@ def test_it_is_found_once_in_so_many_steps_however_they_are_asked_for(model):
             np.testing.assert_array_equal(a, b)
 
 
+@pytest.mark.parametrize("model", [CUMULANT, SLOW], ids=["D3Q27", "D3Q19"])
+def test_a_driver_that_begins_with_a_flow_knows_nothing_of_the_one_before(model):
+    """Of the whole and of parts: the bits of one that is new, as a coarse lattice needs that begins again and again."""
+    nodes = random_cavern((9, 8, 7), 5, openings=False)
+    lattice = laid_out(nodes, model=model)
+    every, part = 2 * lattice.corrected_pairs, np.random.default_rng(1).integers(0, 4, nodes.count)
+    for make in (CpuDriver, lambda lattice: SubdomainsDriver(lattice, part, CpuDriver)):
+        new, used = begun(lattice, make), begun(lattice, make)
+        used.advance(np.zeros((every + 2, 0)))
+        begun(lattice, lambda _, used=used: used)
+        for driver in (new, used):
+            driver.advance(np.zeros((every + 2, 0)))
+        for a, b in zip(new.fields().arrays(), used.fields().arrays(), strict=True):
+            np.testing.assert_array_equal(a, b)
+
+
 @pytest.mark.parametrize(
     ("changes", "acts"),
     [
