@@ -29,7 +29,7 @@ Name = Annotated[str, Field(pattern=f"^{_NAME}$")]
 RunName = Annotated[str, Field(pattern=f"^{_NAME}(@{_NAME})?$")]
 """Name of a case, with that of the scenario that it runs in where there are scenarios."""
 
-KEPT = (Path("data/phantoms"), Path("data/waveforms"))
+KEPT = (Path("data/phantoms"), Path("data/waveforms"), Path("data/networks"))
 """Folders of the project whose files cases may name from elsewhere, too, and in which a file is found by its
 checksum."""
 
