@@ -30,10 +30,11 @@ Patterns = tuple[str, ...]
 class Landmarks(Section):
     """Where indices are taken, by names of segments or groups, or patterns with ``*`` and ``?``; none found: left out.
 
-    Of several segments that fit, the distal end of the whole is the ankle, and the middle of the longest one the rest.
-    A name that ends in ``_R`` or ``_L``, or has either before a number, is of that side.
+    Of several segments that fit, the longest is taken, of femoral arteries the first one from the heart, and all at the
+    ankle. Names tell the side by ``_R`` and ``_L``.
     """
 
+    aorta: Patterns = Field(("*aort*",), description="where the inlet's segment fits, the network begins at the heart")
     brachial: Patterns = Field(("brachial*",), description="the arm's cuff")
     ankle: Patterns = Field(
         ("posterior_tibial*", "anterior_tibial*"), description="arteries at the ankle, at their distal ends"
