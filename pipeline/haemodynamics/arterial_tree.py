@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Figures of a network that was computed: a row for each segment, and indices of the whole."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from math import pi, sqrt
 from typing import Any
@@ -26,6 +26,8 @@ ML = 1e-6
 """m3."""
 L_MIN = 60.0 / 1e-3
 """L/min of 1 m3/s."""
+STILL_MMHG = 1e-6
+"""Of the pulse pressure, below which nothing pulsates."""
 SIDES = ("R", "L", "")
 Place = tuple[str, float]
 """Segment, and part of its length."""
@@ -67,7 +69,7 @@ class Tree:
         return total
 
     def wave_speed_m_s(self, k: int) -> float:
-        """c at a place, at the mean area of the cycle."""
+        """C at a place, at the mean area of the cycle."""
         segment = self.stated.segment(self.found.segment[k])
         part = float(self.found.part[k])
         radius = float(along(segment.radius_m, np.array([part]))[0])
@@ -123,6 +125,48 @@ def _row(tree: Tree, name: str, inflow_m3_s: float) -> dict[str, Any]:
         "reynolds": 2 * radius * float(np.abs(found.velocity_m_s[:, k]).mean()) / viscosity,
         "womersley": radius * sqrt(2 * pi / (found.period_s * viscosity)),
     }
+
+
+def site_rows(at_sites: Tree, names: Sequence[str], ejection: float) -> list[dict[str, Any]]:
+    """A row for each site, with what its waves are made of.
+
+    Parameters
+    ----------
+    at_sites : a network with the waveforms of the sites alone.
+    names : of the sites.
+    ejection : for how long the heart ejects, s.
+    """
+    network, found = at_sites.network, at_sites.found
+    ways = ways_from(network, first_inlet(network))
+    rows = []
+    for k, name in enumerate(names):
+        segment, part = found.segment[k], float(found.part[k])
+        pressure, flow = found.pressure_pa[:, k] / PASCAL_PER_MMHG, found.flow_m3_s[:, k] / ML
+        away = 1 if _distal(network, ways, segment) == 1.0 else -1
+        still = float(np.ptp(pressure)) < STILL_MMHG
+        augmented = augmentation(found.pressure_pa[:, k], found.period_s, ejection)
+        rows.append(
+            {
+                "name": name,
+                "segment": segment,
+                "at": part,
+                "from_heart_mm": distance_mm(network, ways, segment, part),
+                "mean_mmhg": float(pressure.mean()),
+                "systolic_mmhg": float(pressure.max()),
+                "diastolic_mmhg": float(pressure.min()),
+                "pulse_mmhg": float(np.ptp(pressure)),
+                "flow_ml_s": float(flow.mean()),
+                "peak_velocity_m_s": float(np.abs(found.velocity_m_s[:, k]).max()),
+                "wave_speed_m_s": at_sites.wave_speed_m_s(k),
+                "foot_s": foot_s(found.pressure_pa[:, k], found.period_s),
+                "augmentation_index": augmented.index if augmented else None,
+                "reflection_magnitude": None if still else at_sites.waves(k, away).reflection_magnitude,
+                "away": away,
+                "impedance_pa_s_m3": at_sites.impedance_pa_s_m3(k),
+                "area_m2": float(found.area_m2[:, k].mean()),
+            }
+        )
+    return rows
 
 
 @dataclass(frozen=True)
@@ -185,7 +229,7 @@ def tree_indices(tree: Tree, landmarks: Landmarks, compliance_ml_mmhg: float) ->
     """Indices of a network, by name with the unit; none where the network has no place for it, or nothing pulsates.
 
     ============================  ======================================================================================
-    inflow, heart                 mean flow in; of a network that begins at the aorta cardiac output, stroke volume, rate
+    inflow, heart                 mean flow in; from the aorta on cardiac output, stroke volume, rate
     resistance                    mean pressure at the inlet by the mean inflow (against a venous pressure of 0)
     compliance                    of all walls, at the pressure of their radii, and of all terminals together
     ankle-brachial index          larger systolic pressure at the ankle by the larger one of both arms, each side
@@ -210,7 +254,7 @@ def tree_indices(tree: Tree, landmarks: Landmarks, compliance_ml_mmhg: float) ->
     pressure = tree.found.pressure_pa[:, root] / PASCAL_PER_MMHG
     mean = float(inflow.mean())
     ejection = ejection_s(inflow, period)
-    still = bool(np.ptp(pressure) < 1e-6)
+    still = float(np.ptp(pressure)) < STILL_MMHG
     return {
         "inflow_ml_s": mean / ML,
         "inlet_mean_mmhg": float(pressure.mean()),

@@ -35,7 +35,7 @@ class Waves:
 
     @property
     def reflection_magnitude(self) -> float:
-        """Amplitude of the backward wave by that of the forward one (Westerhof et al. 1972, doi:10.1093/cvr/6.6.648)."""
+        """Amplitude of the backward wave by that of the forward one (Westerhof et al. 1972)."""
         return float(np.ptp(self.backward_pa) / max(np.ptp(self.forward_pa), 1e-300))
 
 

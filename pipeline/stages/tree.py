@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A network alone, tree: the arterial tree in one dimension, computed over cycles until they repeat, and told in figures.
+"""A network alone, tree: the arterial tree in one dimension over cycles until they repeat, and its figures.
 
 With --checkpoint the state is kept in that folder every so many minutes, and when a signal stops the run; the same
 command goes on from there, to the same bits.
 """
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from math import pi
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,8 @@ from pipeline.case.settings.base import parse
 from pipeline.case.settings.tree import Site, TreeSettings
 from pipeline.files.network_series import write_network_series
 from pipeline.files.table import write_table
-from pipeline.haemodynamics.arterial_tree import ML, Tree, segment_rows, tree_indices
+from pipeline.haemodynamics.arterial_tree import ML, Tree, segment_rows, site_rows, tree_indices
+from pipeline.haemodynamics.pulse import ejection_s
 from pipeline.haemodynamics.tree_checks import tree_checks
 from pipeline.haemodynamics.tree_waveforms import SEGMENTS, SITES, Waveforms, waveforms, write_waveforms
 from pipeline.network.case_network import chosen_sites, network_of_case
@@ -55,18 +56,26 @@ def computed(job: Job, network: Network, settings: TreeSettings, name: str) -> T
     return solve_network(stated, numerics, until, job.log, kept)
 
 
-def site_names(sites: Iterable[Site]) -> list[str]:
+def site_names(sites: Sequence[Site]) -> list[str]:
     """Names of places for columns and pictures: the segment's, with the part of its length where that tells more."""
-    sites = list(sites)
     of = [site.segment for site in sites]
-    return [site.segment if of.count(site.segment) == 1 else f"{site.segment} at {site.at:g}" for site in sites]
+    return [site.segment if of.count(site.segment) == 1 else f"{site.segment}@{site.at:g}" for site in sites]
 
 
 def tree_summary(
-    network: Network, result: TreeResult, tree: Tree, settings: TreeSettings, edits: list[str]
+    result: TreeResult, tree: Tree, at_sites: Tree, settings: TreeSettings, edits: list[str]
 ) -> dict[str, Any]:
-    """``tree.json``: what was computed, how it ended, balances, indices, checks and figures of all segments."""
-    told = summary(network)
+    """``tree.json``: what was computed, how it ended, balances, indices, checks and figures of all segments.
+
+    Parameters
+    ----------
+    result : of the solver.
+    tree, at_sites : the network with waveforms of all segments, and of the sites.
+    settings : section ``tree``.
+    edits : what each of them did.
+    """
+    network = tree.network
+    told, names = summary(network), site_names(chosen_sites(network, settings))
     indices = tree_indices(tree, settings.landmarks, told.wall_compliance_ml_mmhg + told.terminal_compliance_ml_mmhg)
     checks = tree_checks(tree, result, indices, settings.tolerance)
     rows = segment_rows(tree)
@@ -92,7 +101,7 @@ def tree_summary(
         "checks": checks,
         "warnings": [unsettled] if unsettled else [],
         "segments": rows,
-        "sites": [site.model_dump() for site in chosen_sites(network, settings)],
+        "sites": site_rows(at_sites, names, ejection_s(tree.inflow_m3_s, told.period_s)),
         "schematic": {node: [round(x, 3), round(y, 3)] for node, (x, y) in places.items()},
         "nodes": {name: list(segment.nodes) for name, segment in network.segments.items()},
         "radii_mm": {name: [segment.radii_mm[0], segment.radii_mm[-1]] for name, segment in network.segments.items()},
@@ -155,7 +164,7 @@ def _openings(network: Network, result: TreeResult) -> list[dict[str, Any]]:
 def write_sites(path: Path, names: list[str], found: Waveforms) -> None:
     """Write ``waveforms.csv``: time, and pressure, flow, area and velocity of each site."""
     columns: dict[str, Reals] = {"time_s": found.time_s}
-    for k, name in enumerate(name.replace(" at ", "@") for name in names):
+    for k, name in enumerate(names):
         columns[f"{name}.pressure_mmhg"] = found.pressure_pa[:, k] / PASCAL_PER_MMHG
         columns[f"{name}.flow_ml_s"] = found.flow_m3_s[:, k] / ML
         columns[f"{name}.area_mm2"] = found.area_m2[:, k] * 1e6
@@ -197,7 +206,8 @@ def _compute(job: Job) -> None:
     places = [(name, part) for name in network.segments for part in PARTS]
     found = waveforms(result, places)
     at_sites = waveforms(result, [(site.segment, site.at) for site in sites])
-    told = tree_summary(network, result, Tree(network, result.network, found), settings, edits)
+    trees = (Tree(network, result.network, each) for each in (found, at_sites))
+    told = tree_summary(result, *trees, settings, edits)
     write_waveforms(job.outputs["waveforms"], {SEGMENTS: found, SITES: at_sites})
     write_table(job.outputs["table"], list(told["segments"][0]), told["segments"])
     write_sites(job.outputs["sites"], site_names(sites), at_sites)
