@@ -14,6 +14,8 @@ Reals = NDArray[np.float64]
 
 HIGHEST_HZ = 25.0
 """Harmonics beyond it are left out where slopes are looked at: catheters and tonometers see no more."""
+GENTLE = 0.25
+"""A shoulder is no steeper than this part of the steepest rise, or fall: kinks in a front are none."""
 FINE = 4000
 """Places of a period at which a smooth waveform is looked at."""
 
@@ -123,8 +125,8 @@ def augmentation(pressure_pa: Reals, period_s: float, ejection_s: float) -> Augm
 
     P1 is at the first shoulder or peak after the steepest rise. Where it comes before the systolic peak, that is P2;
     where it is the peak, P2 is the next shoulder or peak while the heart ejects. A shoulder is where the slope is least
-    in a rise, or largest in a fall. Sources: Murgo et al. (1980), doi:10.1161/01.CIR.62.1.105; Kelly et al. (1989),
-    doi:10.1161/01.CIR.80.6.1652.
+    in a rise, or largest in a fall, and not above a quarter of the steepest. Sources: Murgo et al. (1980),
+    doi:10.1161/01.CIR.62.1.105; Kelly et al. (1989), doi:10.1161/01.CIR.80.6.1652.
 
     Parameters
     ----------
@@ -158,9 +160,10 @@ def _crossings(slope: Reals, end: int) -> list[int]:
 
 
 def _shoulders(slope: Reals, bend: Reals, end: int) -> list[int]:
-    """Where a rise is least steep between two steeper parts, or a fall is."""
-    rising = [k for k in range(1, end) if bend[k - 1] < 0.0 <= bend[k] and slope[k] > 0.0]
-    falling = [k for k in range(1, end) if bend[k - 1] > 0.0 >= bend[k] and slope[k] < 0.0]
+    """Where a rise is least steep between two steeper parts, or a fall is, and gentle beside the steepest."""
+    up, down = GENTLE * float(slope.max()), GENTLE * float(slope.min())
+    rising = [k for k in range(1, end) if bend[k - 1] < 0.0 <= bend[k] and 0.0 < slope[k] <= up]
+    falling = [k for k in range(1, end) if bend[k - 1] > 0.0 >= bend[k] and down <= slope[k] < 0.0]
     return rising + falling
 
 

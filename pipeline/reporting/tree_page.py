@@ -82,36 +82,36 @@ SEGMENTS = (
 )
 
 
-def tree_page(told: Mapping[str, Any], more: Mapping[str, Any]) -> str:
+def tree_page(summary: Mapping[str, Any], more: Mapping[str, Any]) -> str:
     """The page.
 
     Parameters
     ----------
-    told : ``tree.json``.
+    summary : ``tree.json``.
     more : title, description, figures, records of the stages.
     """
-    context = _context(told) | _provenance(more["records"]) | more
+    context = {**_context(summary), **_provenance(more["records"]), **more}
     return fill(Path(__file__), context, style_of=PAGE)
 
 
-def _context(told: Mapping[str, Any]) -> dict[str, Any]:
-    checks, unsettled = told["checks"], told["unsettled"]
-    sites = _site_rows(told)
+def _context(summary: Mapping[str, Any]) -> dict[str, Any]:
+    checks, unsettled = summary["checks"], summary["unsettled"]
+    sites = _site_rows(summary)
     return {
         "unsettled": unsettled,
-        "warnings": [each for each in told["warnings"] if each != unsettled],
-        "trusted": told["converged"] and not told["warnings"] and all(check["passed"] for check in checks),
+        "warnings": [each for each in summary["warnings"] if each != unsettled],
+        "trusted": summary["converged"] and not summary["warnings"] and all(check["passed"] for check in checks),
         "checks": [check_shown(check) for check in checks],
-        "tiles": _tiles(told["indices"]),
+        "tiles": _tiles(summary["indices"]),
         "sites": tabled(sites, SITES),
-        "indices": _index_rows(told["indices"]),
-        "segments": tabled([row | {"words": words(row["segment"])} for row in told["segments"]], SEGMENTS),
-        "ends": _end_rows(told),
-        "edits": told["edits"],
-        "cycles": told["cycles"],
-        "network": _network_rows(told),
-        "balance": _balance_rows(told["balance"]),
-        "sources": list(told["network"]["sources"].items()),
+        "indices": _index_rows(summary["indices"]),
+        "segments": tabled([row | {"words": words(row["segment"])} for row in summary["segments"]], SEGMENTS),
+        "ends": _end_rows(summary),
+        "edits": summary["edits"],
+        "cycles": summary["cycles"],
+        "network": _network_rows(summary),
+        "balance": _balance_rows(summary["balance"]),
+        "sources": list(summary["network"]["sources"].items()),
     }
 
 
@@ -130,16 +130,16 @@ def _tiles(indices: Mapping[str, Any]) -> list[dict[str, str]]:
 
 def _index_rows(indices: Mapping[str, Any]) -> Rows:
     """All indices; what the network has no place for is a dash."""
-    rows = []
+    rows: Rows = []
     for line in INDICES:
         value = indices[line.key]
         rows.append((line.words, DASH if value is None else f"{number(line.factor * value)} {line.unit}".rstrip()))
     return rows
 
 
-def _site_rows(told: Mapping[str, Any]) -> list[dict[str, Any]]:
+def _site_rows(summary: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Sites with their number, and how much later their pulse begins than that of the first."""
-    period, rows = told["network"]["period_s"], told["sites"]
+    period, rows = summary["network"]["period_s"], summary["sites"]
     first = rows[0]["foot_s"]
 
     def foot(row: Mapping[str, Any]) -> float | None:
@@ -153,11 +153,11 @@ def _site_rows(told: Mapping[str, Any]) -> list[dict[str, Any]]:
     ]
 
 
-def _end_rows(told: Mapping[str, Any]) -> Rows:
+def _end_rows(summary: Mapping[str, Any]) -> Rows:
     """Ends by what leaves there, the most first."""
-    of = {node: name for name, nodes in told["nodes"].items() for node in nodes}
-    ends = [each for each in told["openings"] if each["role"] == "outlet"]
-    inflow = sum(each["flow_ml_s"] for each in told["openings"] if each["role"] == "inlet")
+    of = {node: name for name, nodes in summary["nodes"].items() for node in nodes}
+    ends = [each for each in summary["openings"] if each["role"] == "outlet"]
+    inflow = sum(each["flow_ml_s"] for each in summary["openings"] if each["role"] == "inlet")
     ends.sort(key=lambda each: -each["flow_ml_s"])
     return [
         (
@@ -169,10 +169,12 @@ def _end_rows(told: Mapping[str, Any]) -> Rows:
     ]
 
 
-def _network_rows(told: Mapping[str, Any]) -> list[tuple[str, str]]:
-    network = told["network"]
+def _network_rows(summary: Mapping[str, Any]) -> list[tuple[str, str]]:
+    network = summary["network"]
     shown = {key: value for key, value in network.items() if key not in ("description", "sources")}
-    return facts(shown | {"cells": told["cells"], "spacing_mm": told["spacing_mm"], "tolerance": told["tolerance"]})
+    return facts(
+        shown | {"cells": summary["cells"], "spacing_mm": summary["spacing_mm"], "tolerance": summary["tolerance"]}
+    )
 
 
 def _balance_rows(balance: Mapping[str, float]) -> Rows:

@@ -11,6 +11,7 @@ from matplotlib.axes import Axes
 from matplotlib.collections import LineCollection
 from matplotlib.colors import LogNorm, Normalize
 from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
 from numpy.typing import NDArray
 
 from pipeline.haemodynamics.pulse import Waves
@@ -20,8 +21,6 @@ from solver.boundary.windkessel import PASCAL_PER_MMHG
 
 Reals = NDArray[np.float64]
 
-ML = 1e-6
-"""m3."""
 SITE_COLOURS = (*INLET_COLOURS, *OUTLET_COLOURS)
 WIDEST, THINNEST = 9.0, 1.4
 """Of lines, in points: that of the widest vessel, and none thinner."""
@@ -129,14 +128,14 @@ def sites_figure(found: Waveforms, names: Sequence[str]) -> Figure:
             time = np.append(found.time_s, found.period_s)
             for key, values in {
                 "pressure": found.pressure_pa[:, k] / PASCAL_PER_MMHG,
-                "flow": found.flow_m3_s[:, k] / ML,
+                "flow": 100 * found.flow_m3_s[:, k] / max(float(np.abs(found.flow_m3_s[:, k]).max()), 1e-300),
                 "velocity": found.velocity_m_s[:, k],
             }.items():
                 label = f"{k + 1} {words(name)}" if key == "pressure" else None
                 panels[key].plot(time, np.append(values, values[0]), label=label, **style)
         for key, title in {
             "pressure": "pressure (mmHg)",
-            "flow": "flow (mL/s)",
+            "flow": "flow, of the site's largest (%)",
             "velocity": "mean velocity of the section (m/s)",
         }.items():
             panels[key].set_title(title, loc="left", fontsize=9.5)
@@ -170,12 +169,13 @@ def waves_figure(found: Waveforms, shown: Mapping[str, tuple[int, Waves]]) -> Fi
                 (waves.backward_pa, "backward", {"color": OUTLET_COLOURS[0]}),
             ):
                 above.plot(found.time_s, values / PASCAL_PER_MMHG, label=label, **style)
-            above.set_title(f"{words(name)}: above diastole (mmHg)", loc="left", fontsize=9.5)
+            above.set_title(words(name), loc="left", fontsize=9.5)
             below.fill_between(found.time_s, 1e-5 * waves.intensity_forward, color=INLET_COLOURS[0], alpha=0.6)
             below.fill_between(found.time_s, 1e-5 * waves.intensity_backward, color=OUTLET_COLOURS[0], alpha=0.6)
-            below.set_title("wave intensity (10⁵ W/(m² s²))", loc="left", fontsize=9.5)
             below.set_xlabel("time (s)")
             below.set_xlim(0, found.period_s)
+        panels[0, 0].set_ylabel("pressure above diastole (mmHg)")
+        panels[1, 0].set_ylabel("intensity (10⁵ W/(m² s²))")
         figure.legend(*panels[0, 0].get_legend_handles_labels(), loc="outside lower center", ncols=3)
     return figure
 
@@ -191,7 +191,7 @@ def cycles_figure(changes: Sequence[Mapping[str, float]], tolerance: float) -> F
             axes.semilogy(cycles, 100 * values, color=colour, marker="o", label=key)
         axes.axhline(100 * tolerance, color=FAINT, linestyle=":", label="limit")
         axes.set_xlabel("cycle")
-        axes.xaxis.get_major_locator().set_params(integer=True)
+        axes.xaxis.set_major_locator(MaxNLocator(integer=True))
         axes.set_title(
             "change from the cycle before (%), of pulse pressure and of largest flow", loc="left", fontsize=9.5
         )

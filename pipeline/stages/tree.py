@@ -22,7 +22,7 @@ from pipeline.haemodynamics.arterial_tree import ML, Tree, segment_rows, site_ro
 from pipeline.haemodynamics.pulse import ejection_s
 from pipeline.haemodynamics.tree_checks import tree_checks
 from pipeline.haemodynamics.tree_waveforms import SEGMENTS, SITES, Waveforms, waveforms, write_waveforms
-from pipeline.network.case_network import chosen_sites, network_of_case
+from pipeline.network.case_network import chosen_sites, network_of_case, waveform_files
 from pipeline.network.for_solver import for_solver
 from pipeline.network.network_file import Network
 from pipeline.network.schematic import Point, schematic
@@ -33,6 +33,7 @@ from solver.network.results import SITES as PARTS
 from solver.network.results import TreeResult
 from solver.network.run import Numerics
 from solver.run.checkpoint import Checkpoints
+from solver.runtime.checksums import checksum
 from solver.runtime.command_line import run_stage
 from solver.runtime.provenance import Job
 
@@ -75,14 +76,16 @@ def tree_summary(
     edits : what each of them did.
     """
     network = tree.network
-    told, names = summary(network), site_names(chosen_sites(network, settings))
-    indices = tree_indices(tree, settings.landmarks, told.wall_compliance_ml_mmhg + told.terminal_compliance_ml_mmhg)
+    figures, names = summary(network), site_names(chosen_sites(network, settings))
+    indices = tree_indices(
+        tree, settings.landmarks, figures.wall_compliance_ml_mmhg + figures.terminal_compliance_ml_mmhg
+    )
     checks = tree_checks(tree, result, indices, settings.tolerance)
     rows = segment_rows(tree)
     unsettled = "" if result.converged else _unsettled(result, settings)
     places = schematic(network)
     return {
-        "network": _of_network(network, told),
+        "network": _of_network(network, figures),
         "edits": edits,
         "spacing_mm": settings.spacing_mm,
         "cells": int((result.grid.last - result.grid.first + 1).sum()),
@@ -101,7 +104,7 @@ def tree_summary(
         "checks": checks,
         "warnings": [unsettled] if unsettled else [],
         "segments": rows,
-        "sites": site_rows(at_sites, names, ejection_s(tree.inflow_m3_s, told.period_s)),
+        "sites": site_rows(at_sites, names, ejection_s(tree.inflow_m3_s, figures.period_s)),
         "schematic": {node: [round(x, 3), round(y, 3)] for node, (x, y) in places.items()},
         "nodes": {name: list(segment.nodes) for name, segment in network.segments.items()},
         "radii_mm": {name: [segment.radii_mm[0], segment.radii_mm[-1]] for name, segment in network.segments.items()},
@@ -117,19 +120,19 @@ def _unsettled(result: TreeResult, settings: TreeSettings) -> str:
     )
 
 
-def _of_network(network: Network, told: Summary) -> dict[str, Any]:
+def _of_network(network: Network, figures: Summary) -> dict[str, Any]:
     return {
         "description": network.description,
         "sources": dict(network.sources),
-        "segments": told.segments,
-        "nodes": told.nodes,
-        "terminals": told.terminals,
-        "length_mm": told.length_mm,
-        "volume_ml": told.volume_ml,
-        "wall_compliance_ml_mmhg": told.wall_compliance_ml_mmhg,
-        "terminal_compliance_ml_mmhg": told.terminal_compliance_ml_mmhg,
-        "terminal_resistance_mmhg_s_ml": told.terminal_resistance_mmhg_s_ml,
-        "period_s": told.period_s,
+        "segments": figures.segments,
+        "nodes": figures.nodes,
+        "terminals": figures.terminals,
+        "length_mm": figures.length_mm,
+        "volume_ml": figures.volume_ml,
+        "wall_compliance_ml_mmhg": figures.wall_compliance_ml_mmhg,
+        "terminal_compliance_ml_mmhg": figures.terminal_compliance_ml_mmhg,
+        "terminal_resistance_mmhg_s_ml": figures.terminal_resistance_mmhg_s_ml,
+        "period_s": figures.period_s,
         "density_kg_m3": network.blood.density_kg_m3,
         "viscosity_pa_s": network.blood.viscosity_pa_s,
         "junctions": network.junctions,
@@ -206,14 +209,15 @@ def _compute(job: Job) -> None:
     places = [(name, part) for name in network.segments for part in PARTS]
     found = waveforms(result, places)
     at_sites = waveforms(result, [(site.segment, site.at) for site in sites])
-    trees = (Tree(network, result.network, each) for each in (found, at_sites))
-    told = tree_summary(result, *trees, settings, edits)
+    tree, of_sites = (Tree(network, result.network, each) for each in (found, at_sites))
+    outcome = tree_summary(result, tree, of_sites, settings, edits)
     write_waveforms(job.outputs["waveforms"], {SEGMENTS: found, SITES: at_sites})
-    write_table(job.outputs["table"], list(told["segments"][0]), told["segments"])
+    write_table(job.outputs["table"], list(outcome["segments"][0]), outcome["segments"])
     write_sites(job.outputs["sites"], site_names(sites), at_sites)
     write_series(job.outputs["series"], network, result, settings.frames, schematic(network))
-    job.outputs["summary"].write_text(json.dumps(told, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
-    failed = [check["name"] for check in told["checks"] if not check["passed"]]
+    job.outputs["summary"].write_text(json.dumps(outcome, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    job.facts["waveforms_sha256"] = {Path(file).name: checksum(Path(file)) for file in waveform_files(network)}
+    failed = [check["name"] for check in outcome["checks"] if not check["passed"]]
     job.log.info(
         "%d segments, %d cycles, %s",
         len(network.segments),

@@ -21,9 +21,9 @@ MOST_WAVES = 3
 """Sites whose waves are shown, the first of the list."""
 
 
-def maps(told: Mapping[str, Any], found: Waveforms) -> list[Map]:
+def maps(summary: Mapping[str, Any], found: Waveforms) -> list[Map]:
     """What the drawing is coloured by: pulse pressure at five places, share of the flow, and wave speed."""
-    rows = {row["segment"]: row for row in told["segments"]}
+    rows = {row["segment"]: row for row in summary["segments"]}
     pulse = found.pressure_pa.max(axis=0) - found.pressure_pa.min(axis=0)
     by_place = {name: (pulse[found.of_segment(name)] / PASCAL_PER_MMHG).tolist() for name in rows}
     places = len(next(iter(by_place.values())))
@@ -43,10 +43,10 @@ def maps(told: Mapping[str, Any], found: Waveforms) -> list[Map]:
     ]
 
 
-def site_waves(told: Mapping[str, Any], found: Waveforms) -> dict[str, tuple[int, Waves]]:
+def site_waves(summary: Mapping[str, Any], found: Waveforms) -> dict[str, tuple[int, Waves]]:
     """Waves of the first sites that pulsate, by name, with the number of the site."""
-    shown = {}
-    for k, site in enumerate(told["sites"]):
+    shown: dict[str, tuple[int, Waves]] = {}
+    for k, site in enumerate(summary["sites"]):
         if site["reflection_magnitude"] is not None and len(shown) < MOST_WAVES:
             flow = site["away"] * found.flow_m3_s[:, k]
             waves = separated(found.pressure_pa[:, k], flow, site["impedance_pa_s_m3"], site["area_m2"], found.period_s)
@@ -56,26 +56,26 @@ def site_waves(told: Mapping[str, Any], found: Waveforms) -> dict[str, tuple[int
 
 def _compute(job: Job) -> None:
     inputs = parse(ReportInput, job.settings, "--settings")
-    told, found = read_json(job.inputs["summary"]), read_waveforms(job.inputs["waveforms"])
+    summary, found = read_json(job.inputs["summary"]), read_waveforms(job.inputs["waveforms"])
     sites, pictures = found[SITES], Pictures()
-    drawn = maps_figure(told, maps(told, found[SEGMENTS]), told["sites"])
+    drawn = maps_figure(summary, maps(summary, found[SEGMENTS]), summary["sites"])
     pictures.add("tree-maps", "the tree, by pulse pressure, flow and wave speed", to_png(drawn))
-    names = [site["name"] for site in told["sites"]]
+    names = [site["name"] for site in summary["sites"]]
     pictures.add("tree-sites", "waveforms at chosen sites", to_png(sites_figure(sites, names)))
-    if waves := site_waves(told, sites):
+    if waves := site_waves(summary, sites):
         pictures.add("tree-waves", "forward and backward waves", to_png(waves_figure(sites, waves)))
-    if told["changes"]:
-        picture = cycles_figure(told["changes"], told["tolerance"])
+    if summary["changes"]:
+        picture = cycles_figure(summary["changes"], summary["tolerance"])
         pictures.add("tree-cycles", "change from cycle to cycle", to_png(picture))
     record = job.inputs["summary"].with_name("tree.provenance.json")
     more = {
         "title": inputs.title or inputs.case,
-        "description": inputs.description or told["network"]["description"],
+        "description": inputs.description or summary["network"]["description"],
         "figures": pictures.for_page(),
         "records": {"tree": read_json(record)} if record.is_file() else {},
     }
     pictures.write(job.outputs["figures"])
-    job.outputs["report"].write_text(tree_page(told, more), encoding="utf-8")
+    job.outputs["report"].write_text(tree_page(summary, more), encoding="utf-8")
 
 
 if __name__ == "__main__":
