@@ -14,6 +14,8 @@ Reals = NDArray[np.float64]
 
 HIGHEST_HZ = 25.0
 """Harmonics beyond it are left out where slopes are looked at: catheters and tonometers see no more."""
+STEEP = 0.4
+"""Part of the steepest rise with which the front of a pulse begins."""
 GENTLE = 0.25
 """A shoulder is no steeper than this part of the steepest rise, or fall: kinks in a front are none."""
 FINE = 4000
@@ -123,8 +125,8 @@ class Augmentation:
 def augmentation(pressure_pa: Reals, period_s: float, ejection_s: float) -> Augmentation | None:
     """Augmentation index, AIx = (P2 - P1)/(systolic - diastolic pressure).
 
-    P1 is at the first shoulder or peak after the steepest rise. Where it comes before the systolic peak, that is P2;
-    where it is the peak, P2 is the next shoulder or peak while the heart ejects. A shoulder is where the slope is least
+    P1 is at the first shoulder or peak behind the front of the pulse. Where it comes before the systolic peak, that is P2;
+    where it is the peak, P2 is the next shoulder or peak above the mean while the heart ejects. A shoulder is where the slope is least
     in a rise, or largest in a fall, and not above a quarter of the steepest. Sources: Murgo et al. (1980),
     doi:10.1161/01.CIR.62.1.105; Kelly et al. (1989), doi:10.1161/01.CIR.80.6.1652.
 
@@ -141,17 +143,24 @@ def augmentation(pressure_pa: Reals, period_s: float, ejection_s: float) -> Augm
     if _still(pressure_pa):
         return None
     value, slope, bend = smooth(pressure_pa, period_s)
-    start = int(np.argmax(slope))
+    start = _front(value, slope)
     value, slope, bend = (np.roll(each, -start) for each in (value, slope, bend))
     systole = max(int(ejection_s / period_s * FINE), 2)
     falls = _crossings(slope, systole)
     shoulders = _shoulders(slope, bend, systole)
     places = sorted([*falls, *shoulders])
     peak = int(np.argmax(value))
-    if not places or not (later := [peak] if places[0] < peak else places[1:]):
+    later = [peak] if places and places[0] < peak else [k for k in places[1:] if value[k] > value.mean()]
+    if not later:
         return None
     first, second = float(value[places[0]]), float(value[later[0]])
     return Augmentation(first, second, (second - first) / float(np.ptp(value)))
+
+
+def _front(value: Reals, slope: Reals) -> int:
+    """Where the first rise after the least pressure is steep."""
+    least = int(np.argmin(value))
+    return least + int(np.argmax(np.roll(slope, -least) >= STEEP * slope.max()))
 
 
 def _crossings(slope: Reals, end: int) -> list[int]:

@@ -113,5 +113,5 @@ def read_waveforms(path: Path) -> dict[str, Waveforms]:
 
 def _read(group: h5py.Group) -> Waveforms:
     names = tuple(name.decode() for name in group["segment"][:])
-    arrays = (group[key][:] for key in ("part", "time_s"))
-    return Waveforms(names, *arrays, float(group.attrs["period_s"]), *(group[key][:] for key in QUANTITIES))
+    columns = {key: group[key][:] for key in QUANTITIES}
+    return Waveforms(names, group["part"][:], group["time_s"][:], float(group.attrs["period_s"]), **columns)
