@@ -125,10 +125,10 @@ class Augmentation:
 def augmentation(pressure_pa: Reals, period_s: float, ejection_s: float) -> Augmentation | None:
     """Augmentation index, AIx = (P2 - P1)/(systolic - diastolic pressure).
 
-    P1 is at the first shoulder or peak behind the front of the pulse. Where it comes before the systolic peak, that is P2;
-    where it is the peak, P2 is the next shoulder or peak above the mean while the heart ejects. A shoulder is where the slope is least
-    in a rise, or largest in a fall, and not above a quarter of the steepest. Sources: Murgo et al. (1980),
-    doi:10.1161/01.CIR.62.1.105; Kelly et al. (1989), doi:10.1161/01.CIR.80.6.1652.
+    P1 is at the first shoulder or peak behind the front of the pulse. Where it comes before the systolic peak, that is
+    P2; where it is the peak, P2 is the next shoulder or peak above the mean while the heart ejects. A shoulder is where
+    the slope is least in a rise, or largest in a fall, and not above a quarter of the steepest. Sources: Murgo et al.
+    (1980), doi:10.1161/01.CIR.62.1.105; Kelly et al. (1989), doi:10.1161/01.CIR.80.6.1652.
 
     Parameters
     ----------

@@ -46,9 +46,9 @@ def waveform_files(network: Network) -> list[str]:
 
 
 def fitting(network: Network, patterns: Iterable[str]) -> list[str]:
-    """Segments that any of several patterns, or names of groups, fits."""
+    """Segments that any of several patterns, or names of groups, fits; those of an earlier one first."""
     wanted = [name for each in patterns for name in network.groups.get(each, (each,))]
-    return members(wanted, network)
+    return list(dict.fromkeys(name for each in wanted for name in members([each], network)))
 
 
 def by_side(names: Iterable[str]) -> dict[str, list[str]]:
