@@ -18,10 +18,7 @@ rule tree:
     wildcard_constraints:
         case=any_of(cases.networks),
     params:
-        call=call(
-            "pipeline.stages.tree",
-            checkpoint_minutes=cases.config.checkpoint_minutes,
-        ),
+        call=call("pipeline.stages.tree", checkpoint_minutes=cases.config.checkpoint_minutes),
         # No output: what a killed run leaves there is what the next one goes on from.
         checkpoint="results/{case}/checkpoint",
         settings=cases.settings("tree"),
