@@ -24,8 +24,14 @@ Reals = NDArray[np.float64]
 SITE_COLOURS = (*INLET_COLOURS, *OUTLET_COLOURS)
 WIDEST, THINNEST = 9.0, 1.4
 """Of lines, in points: that of the widest vessel, and none thinner."""
-PARTS = (0.0, 0.25, 0.5, 0.75, 1.0)
+PARTS = np.linspace(0.0, 1.0, 5)
 """Places of a segment at which its colours are known."""
+PIECES = 12
+"""Of a drawn segment, each of one colour."""
+WIDE = 3.0
+"""Ratio of the largest to the least value from which on colours go by powers."""
+NARROW = 0.1
+"""Of its height: a drawing that is no wider is one line."""
 
 
 @dataclass(frozen=True)
@@ -37,7 +43,7 @@ class Map:
     title : with the unit.
     values : (5,) along each segment, by its name.
     colours : name of a matplotlib colour map.
-    logarithmic : whether colours go by powers; what is not above 0 then has the first one.
+    logarithmic : whether colours go by powers where values differ much; what is not above 0 then has the first one.
     """
 
     title: str
@@ -57,7 +63,7 @@ def maps_figure(drawn: Mapping[str, Any], maps: Sequence[Map], sites: Sequence[M
     """
     places = np.array(list(drawn["schematic"].values()))
     size = np.maximum(np.ptp(places, axis=0), 1.0)
-    tall = float(np.clip(3.4 * max(size[1], 0.25 * size[0]) / max(size[0], 0.35 * size[1]), 2.4, 6.2))
+    tall = 2.8 if size[0] < NARROW * size[1] else float(np.clip(3.4 * size[1] / size[0], 2.4, 6.2))
     with mpl.rc_context(STYLE):
         figure = Figure(figsize=(10.4, tall + 0.9), layout="constrained")
         panels = figure.subplots(1, len(maps), squeeze=False)[0]
@@ -73,11 +79,11 @@ def _draw_map(figure: Figure, axes: Axes, drawn: Mapping[str, Any], shown: Map) 
     for name, nodes in drawn["nodes"].items():
         start, stop = (np.array(drawn["schematic"][node]) for node in nodes)
         radii = drawn["radii_mm"][name]
-        for k in range(len(PARTS) - 1):
-            pieces.append([start + PARTS[end] * (stop - start) for end in (k, k + 1)])
-            values.append(0.5 * (shown.values[name][k] + shown.values[name][k + 1]))
-            radius = radii[0] + (PARTS[k] + PARTS[k + 1]) / 2 * (radii[1] - radii[0])
-            widths.append(max(THINNEST, WIDEST * radius / widest))
+        for k in range(PIECES):
+            middle = (k + 0.5) / PIECES
+            pieces.append([start + end / PIECES * (stop - start) for end in (k, k + 1)])
+            values.append(float(np.interp(middle, PARTS, shown.values[name])))
+            widths.append(max(THINNEST, WIDEST * (radii[0] + middle * (radii[1] - radii[0])) / widest))
     order = np.argsort(widths)[::-1]  # thin vessels lie on top
     norm = _norm(np.array(values), shown.logarithmic)
     lines = LineCollection(
@@ -96,13 +102,15 @@ def _draw_map(figure: Figure, axes: Axes, drawn: Mapping[str, Any], shown: Map) 
     axes.set_title(shown.title, loc="center", fontsize=9.5)
     bar = figure.colorbar(lines, ax=axes, location="bottom", fraction=0.045, pad=0.02, aspect=28)
     bar.outline.set_visible(False)
+    if not isinstance(norm, LogNorm):
+        bar.locator = MaxNLocator(5)
+        bar.update_ticks()
 
 
 def _norm(values: Reals, logarithmic: bool) -> Normalize:
-    if logarithmic and (values > 0).any():
-        low, high = float(values[values > 0].min()), float(values.max())
-        return LogNorm(low, high if high > 1.01 * low else 1.1 * low)
     low, high = float(values.min()), float(values.max())
+    if logarithmic and (values > 0).any() and high > WIDE * (least := float(values[values > 0].min())):
+        return LogNorm(least, high)
     margin = 0.0 if high > low * 1.001 + 1e-12 else max(abs(low), 1e-3) * 0.05
     return Normalize(low - margin, high + margin)
 
@@ -172,6 +180,7 @@ def waves_figure(found: Waveforms, shown: Mapping[str, tuple[int, Waves]]) -> Fi
             above.set_title(words(name), loc="left", fontsize=9.5)
             below.fill_between(found.time_s, 1e-5 * waves.intensity_forward, color=INLET_COLOURS[0], alpha=0.6)
             below.fill_between(found.time_s, 1e-5 * waves.intensity_backward, color=OUTLET_COLOURS[0], alpha=0.6)
+            below.set_axisbelow(True)
             below.set_xlabel("time (s)")
             below.set_xlim(0, found.period_s)
         panels[0, 0].set_ylabel("pressure above diastole (mmHg)")
