@@ -238,7 +238,7 @@ def tree_indices(tree: Tree, landmarks: Landmarks, compliance_ml_mmhg: float) ->
     reflection magnitude          see :class:`pipeline.haemodynamics.pulse.Waves`
     ============================  ======================================================================================
 
-    Sources: docs/quantities.md.
+    Sources: docs/networks.md, Figures of a network.
 
     Parameters
     ----------

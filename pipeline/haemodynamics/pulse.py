@@ -52,7 +52,7 @@ def separated(pressure_pa: Reals, flow_m3_s: Reals, impedance_pa_s_m3: float, ar
         dI+ = (dp/dt + Z dq/dt)^2 / (4 Z A),    dI- = -(dp/dt - Z dq/dt)^2 / (4 Z A),
 
     in which Z A = rho c. Sources: Westerhof et al. (1972), doi:10.1093/cvr/6.6.648; wave intensity: Parker and Jones
-    (1990), doi:10.1115/1.2891191, by time as in Parker (2009), doi:10.1007/s11517-009-0441-4.
+    (1990), doi:10.1115/1.2891191, by time as in Parker (2009), doi:10.1007/s11517-009-0439-y.
 
     Parameters
     ----------
@@ -88,7 +88,7 @@ def smooth(values: Reals, period_s: float) -> tuple[Reals, Reals, Reals]:
 def foot_s(pressure_pa: Reals, period_s: float) -> float | None:
     """Time at which a pulse begins: where the tangent of the steepest rise meets the level of the least pressure.
 
-    Source: Chiu et al. (1991), doi:10.1016/0002-8703(91)90039-8, intersecting tangents. None where nothing pulsates.
+    Source: Chiu et al. (1991), Am. Heart J. 121, 1460, intersecting tangents. None where nothing pulsates.
     """
     if _still(pressure_pa):
         return None

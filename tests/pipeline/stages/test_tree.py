@@ -128,7 +128,7 @@ def test_a_run_that_stopped_goes_on_to_the_same_bits(made, tmp_path):
     assert not (tmp_path / "checkpoint").exists() or not list((tmp_path / "checkpoint").iterdir())
 
 
-def test_edits_change_what_is_computed_and_are_told(made, tmp_path):
+def test_edits_change_what_is_computed_and_are_listed(made, tmp_path):
     stiffen = {"stiffen": TUBE, "factor": 4}
     answer = tree(tmp_path / "stiff", {"edits": [stiffen]})
     assert answer.returncode == 0, answer.stderr
