@@ -2,7 +2,7 @@
 """The page of a network alone: texts and tables made of ``tree.json``."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,16 +10,26 @@ from pipeline.reporting.page import fill
 from pipeline.reporting.tables import DASH, Rows, facts, number, percent
 from pipeline.reporting.tree_plots import words
 from pipeline.reporting.trust_rows import check_shown
-from pipeline.reporting.wording import Line, tabled
+from pipeline.reporting.wording import Line
 
 PAGE = Path(__file__).with_name("page.py")
 
 TILES = (
     ("inlet_pressure", "pressure at the inlet", "mmHg", ""),
-    ("cardiac_output_l_min", "cardiac output", "L/min", "at rest about 4 to 8"),
+    ("cardiac_output_l_min", "cardiac output", "L/min", "usual of adults at rest: 3.5 to 8"),
     ("inflow_ml_s", "mean inflow", "mL/s", ""),
-    ("pulse_wave_velocity_m_s", "pulse wave velocity, carotid to femoral", "m/s", "above 10 stiff (Van Bortel 2012)"),
-    ("ankle_brachial_index", "ankle-brachial index, the lower of both legs", "", "1.0 to 1.4; up to 0.9 a narrowing"),
+    (
+        "pulse_wave_velocity_m_s",
+        "pulse wave velocity, carotid to femoral",
+        "m/s",
+        "above 10 m/s arteries are stiff (Van Bortel et al. 2012)",
+    ),
+    (
+        "ankle_brachial_index",
+        "ankle-brachial index, the lower of both legs",
+        "",
+        "usual: 1.0 to 1.4; 0.9 or less speaks for a narrowing",
+    ),
     ("augmentation_index_aortic", "augmentation index of the aorta", "%", ""),
     ("reflection_magnitude", "reflection magnitude at the inlet", "", ""),
     ("resistance_mmhg_s_ml", "total resistance", "mmHg s/mL", ""),
@@ -103,9 +113,9 @@ def _context(summary: Mapping[str, Any]) -> dict[str, Any]:
         "trusted": summary["converged"] and not summary["warnings"] and all(check["passed"] for check in checks),
         "checks": [check_shown(check) for check in checks],
         "tiles": _tiles(summary["indices"]),
-        "sites": tabled(sites, SITES),
+        "sites": _table(sites, SITES),
         "indices": _index_rows(summary["indices"]),
-        "segments": tabled([row | {"words": words(row["segment"])} for row in summary["segments"]], SEGMENTS),
+        "segments": _table([row | {"words": words(row["segment"])} for row in summary["segments"]], SEGMENTS),
         "ends": _end_rows(summary),
         "edits": summary["edits"],
         "cycles": summary["cycles"],
@@ -113,6 +123,21 @@ def _context(summary: Mapping[str, Any]) -> dict[str, Any]:
         "balance": _balance_rows(summary["balance"]),
         "sources": list(summary["network"]["sources"].items()),
     }
+
+
+def _table(rows: Sequence[Mapping[str, Any]], lines: Sequence[Line]) -> tuple[list[str], Rows]:
+    """Headings and rows; each number has its own digits, since flows differ by powers of ten; columns without any value
+    are left out.
+    """
+    kept = [line for line in lines if any(row[line.key] is not None for row in rows)]
+    head = [f"{line.words} ({line.unit})" if line.unit else line.words for line in kept]
+    return head, [tuple(_cell(row[line.key], line) for line in kept) for row in rows]
+
+
+def _cell(value: Any, line: Line) -> str:
+    if value is None:
+        return DASH
+    return number(line.factor * value) if isinstance(value, float) else str(value)
 
 
 def _tiles(indices: Mapping[str, Any]) -> list[dict[str, str]]:

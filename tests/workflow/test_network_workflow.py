@@ -53,6 +53,20 @@ def test_a_network_goes_from_its_case_file_to_report_cohort_and_crate(folder):
     assert "Nothing to be done" in again.stdout + again.stderr
 
 
+def test_a_network_that_does_not_repeat_stands_first_on_the_page_of_all_cases(folder):
+    file = folder / "config/cases/wild.yaml"
+    file.write_text(yaml.safe_dump(CASE | {"tree": CASE["tree"] | {"most_cycles": 2}}))
+    answer = workflow(folder, "--keep-going", "--config", "cases=tube,wild")
+    assert answer.returncode == 1
+    assert "Traceback" not in (folder / "results/wild/logs/tree.log").read_text()
+    with (folder / "results/cohort.csv").open(newline="") as stream:
+        first, second = csv.DictReader(stream)
+    assert (first["case"], first["finished"], first["failed_stage"]) == ("wild", "no", "tree")
+    assert "raise most_cycles" in first["message"]
+    assert (second["case"], second["checks_passed"]) == ("tube", "yes")
+    assert not (folder / "results/wild/tree.json").exists()
+
+
 def test_a_changed_edit_runs_the_tree_again_and_a_wrong_one_ends_before_anything_runs(folder):
     file = folder / "config/cases/tube.yaml"
 
