@@ -138,6 +138,24 @@ def test_edits_change_what_is_computed_and_are_listed(made, tmp_path):
     assert "stiffness of 1 segment times 4" in page(tmp_path / "stiff")
 
 
+def test_a_stenosis_of_an_iliac_artery_lowers_the_ankle_brachial_index_of_its_leg(tmp_path):
+    """By as much as its pressure loss; the other leg and the pulse's speed stay nearly as they are (docs/networks.md)."""
+    found = []
+    for name, edits in (
+        ("healthy", []),
+        ("narrow", [{"narrow": "external_iliac_R", "area_percent": 90, "length_mm": 20}]),
+    ):
+        answer = tree(tmp_path / name, {"edits": edits}, network=ROOT / "data/networks/adan56.yaml")
+        assert answer.returncode == 0, answer.stderr
+        found.append(json.loads((tmp_path / name / "tree.json").read_text())["indices"])
+    healthy, narrow = found
+    assert healthy["ankle_brachial_index_right"] == pytest.approx(healthy["ankle_brachial_index_left"], abs=2e-3)
+    assert healthy["ankle_brachial_index"] == pytest.approx(1.27, abs=0.01)
+    assert narrow["ankle_brachial_index"] == narrow["ankle_brachial_index_right"] < 0.6
+    assert narrow["ankle_brachial_index_left"] == pytest.approx(healthy["ankle_brachial_index_left"], rel=0.05)
+    assert healthy["cardiac_output_l_min"] == pytest.approx(6.77, rel=1e-3)
+
+
 @pytest.mark.parametrize(
     ("settings", "said"),
     [
