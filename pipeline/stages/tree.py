@@ -215,7 +215,8 @@ def _compute(job: Job) -> None:
     write_table(job.outputs["table"], list(outcome["segments"][0]), outcome["segments"])
     write_sites(job.outputs["sites"], site_names(sites), at_sites)
     write_series(job.outputs["series"], network, result, settings.frames, schematic(network))
-    job.outputs["summary"].write_text(json.dumps(outcome, indent=1, ensure_ascii=False, allow_nan=False) + "\n", encoding="utf-8")
+    text = json.dumps(outcome, indent=1, ensure_ascii=False, allow_nan=False)
+    job.outputs["summary"].write_text(f"{text}\n", encoding="utf-8")
     job.facts["waveforms_sha256"] = {Path(file).name: checksum(Path(file)) for file in waveform_files(network)}
     failed = [check["name"] for check in outcome["checks"] if not check["passed"]]
     job.log.info(

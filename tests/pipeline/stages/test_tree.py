@@ -139,7 +139,7 @@ def test_edits_change_what_is_computed_and_are_listed(made, tmp_path):
 
 
 def test_a_stenosis_of_an_iliac_artery_lowers_the_ankle_brachial_index_of_its_leg(tmp_path):
-    """By as much as its pressure loss; the other leg and the pulse's speed stay nearly as they are (docs/networks.md)."""
+    """The other leg and the cardiac output stay nearly as they are (docs/networks.md, Figures of a network)."""
     found = []
     for name, edits in (
         ("healthy", []),
