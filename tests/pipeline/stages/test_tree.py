@@ -3,6 +3,7 @@
 
 import csv
 import json
+import re
 from pathlib import Path
 
 import h5py
@@ -174,7 +175,10 @@ def test_what_cannot_be_is_refused_in_one_line_and_leaves_nothing(settings, said
 
 
 def test_a_page_is_green_only_where_the_cycles_repeat_and_all_checks_passed(made, tmp_path):
-    assert "All checks passed" in page(made)
+    text = page(made)
+    assert "All checks passed" in text
+    assert {*re.findall(r'href="#([\w-]+)"', text)} <= {*re.findall(r'id="([\w-]+)"', text)}
+    assert not re.search(r">\s*(None|nan|not finite)\s*<", text)
     assert {path.name for path in (made / "figures").iterdir()} == {
         f"tree-{name}.png" for name in ("maps", "sites", "waves", "cycles")
     }
