@@ -57,7 +57,7 @@ wildcard_constraints:
 rule all:
     input:
         expand("results/{case}/report.html", case=cases.cohort),
-        expand("results/{case}/open-in-paraview.py", case=cases.cohort),
+        expand("results/{case}/open-in-paraview.py", case=cases.vessels),
         expand("results/{case}/ro-crate-metadata.json", case=cases.cohort),
         expand("results/{case}/grid_convergence.json", case=cases.with_several_lattices()),
         "results/cohort.html",
@@ -66,6 +66,7 @@ rule all:
 include: "pipeline/rules/images.smk"
 include: "pipeline/rules/geometry.smk"
 include: "pipeline/rules/solve.smk"
+include: "pipeline/rules/tree.smk"
 include: "pipeline/rules/results.smk"
 include: "pipeline/rules/cohort.smk"
 include: "pipeline/rules/validation.smk"

@@ -21,8 +21,8 @@ PIPELINE_MAY_USE = {
     "kernels": {"d3q19"},
     "backends": {"cost"},
     "boundary": {"curves", "opening_settings", "waveform", "windkessel"},
-    "network": {"network", "openings", "walls"},
-    "run": {"blood", "expected", "flow_file", "forecast", "units", "vtkhdf", "walltime"},
+    "network": {"cycles", "network", "openings", "results", "run", "walls"},
+    "run": {"blood", "checkpoint", "expected", "flow_file", "forecast", "units", "vtkhdf", "walltime"},
 }
 """Modules of the solver, by room, that the pipeline may use; None: all of the room."""
 SOLVER_MAY_USE = {"numpy", "numba", "h5py"}

@@ -9,7 +9,7 @@ The JSON schema for editors and the commented demo case follow from the models.
 import difflib
 import json
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
@@ -18,6 +18,7 @@ from pydantic import Field, field_validator, model_validator
 
 from pipeline.case.cohort_table import TableRow, read_table
 from pipeline.case.limits import of_blood, refusals
+from pipeline.case.merging import dotted, merged, place_of
 from pipeline.case.physiology import Quantity, Vessel
 from pipeline.case.settings.base import Name, Positive, Section, dotted_keys, existing, parse, shipped
 from pipeline.case.settings.cluster import ClusterSettings
@@ -32,6 +33,7 @@ from pipeline.case.settings.flow import (
 )
 from pipeline.case.settings.geometry import DecomposeSettings, SurfaceSettings, VoxelizeSettings
 from pipeline.case.settings.images import FilterSettings, GrownRegion, LoadSettings, Seeds, SegmentSettings
+from pipeline.case.settings.tree import TreeSettings
 from pipeline.case.settings.yaml_file import read_yaml
 from pipeline.case.stages import WITH_SETTINGS
 from solver.runtime.errors import StageError
@@ -39,6 +41,10 @@ from solver.runtime.sources import ROOT
 
 RunSet = Literal["ci", "quick", "full"]
 """Sets of runs of the studies, from minutes on a few cores to hours on a GPU."""
+
+
+OF_A_NETWORK = ("description", "input", "tree", "report")
+"""Keys of a case that is a network alone."""
 
 
 class Case(Section):
@@ -58,14 +64,35 @@ class Case(Section):
     surface: SurfaceSettings = SurfaceSettings()
     voxelize: VoxelizeSettings = VoxelizeSettings()
     decompose: DecomposeSettings = DecomposeSettings()
-    solve: SolveSettings
+    solve: SolveSettings = Field(SolveSettings(), description="required, but of a network alone")
     postprocess: PostprocessSettings = PostprocessSettings()
     trace: TraceSettings = TraceSettings()
     convergence: ConvergenceSettings = ConvergenceSettings()
+    tree: TreeSettings = TreeSettings()
     report: ReportSettings = ReportSettings()
+
+    @model_validator(mode="before")
+    @classmethod
+    def _sections_are_those_of_its_kind(cls, values: Any) -> Any:
+        given = values.get("input") if isinstance(values, dict) else None
+        if not isinstance(given, dict):
+            return values
+        if not given.get("network"):
+            if "solve" not in values:
+                raise ValueError("solve: missing; give it, it has no default")
+            if "tree" in values:
+                raise ValueError("tree: is of a network alone (input.network); leave it out")
+        elif others := [key for key in cls.model_fields if key in values and key not in OF_A_NETWORK]:
+            raise ValueError(
+                f"{', '.join(others)}: of a vessel in three dimensions, and this case is a network alone"
+                " (input.network); leave them out, tree says how a network is computed"
+            )
+        return values
 
     @model_validator(mode="after")
     def _openings_are_known(self) -> Self:
+        if self.input.network:
+            return self
         geometry = self.input.geometry
         roles = geometry.roles if geometry else {opening.name: opening.role for opening in self.surface.openings}
         if not self.solve.inlets and (roles or not geometry):
@@ -83,7 +110,7 @@ class Case(Section):
 
     @model_validator(mode="after")
     def _blood_is_blood(self) -> Self:
-        if self.input.geometry:
+        if self.input.geometry or self.input.network:
             return self
         if lines := refusals(of_blood(**self._blood()), self.vessel, self.accept):
             raise ValueError("; ".join(lines))
@@ -97,7 +124,7 @@ class Case(Section):
         section convergence; 0 is the case's own.
         """
         if stage == "crate":
-            return self.model_dump_json()
+            return self.model_dump_json(include={*self.sections})
         if stage == "pick":
             grower = self.segment.model_dump(mode="json", exclude={"seeds_file", "background_file"})
             both = {"filter": self.filter.model_dump(mode="json"), "segment": grower}
@@ -127,7 +154,7 @@ class Case(Section):
             outlets = {name: outlet.model_dump(mode="json") for name, outlet in self.solve.outlets.items()}
             judged |= {"outlets": outlets, "murray_exponent": self.solve.murray_exponent}
             return json.dumps(judged | self._blood(), sort_keys=True)
-        section = getattr(self, stage)
+        section: Any = self.report if stage == "tree_report" else getattr(self, stage)
         if stage == "voxelize":
             coarser = {"coarser": self.convergence.ratio**level} if level else {}
             return json.dumps(section.model_dump(mode="json") | self._spacing_needs() | coarser, sort_keys=True)
@@ -138,6 +165,11 @@ class Case(Section):
         if stage == "filter" and section.region_grown:
             section = section.model_copy(update={"region_grown": self._grown(section.region_grown)})
         return json.dumps(section.model_dump(mode="json"), sort_keys=True)
+
+    @property
+    def sections(self) -> tuple[str, ...]:
+        """Keys of the case that are of its kind, a vessel in three dimensions or a network alone."""
+        return OF_A_NETWORK if self.input.network else tuple(key for key in type(self).model_fields if key != "tree")
 
     def point_files(self, stage: str) -> list[str]:
         """Markups files that the stage reads: inputs of it, like the images."""
@@ -342,8 +374,9 @@ def _read_run(
     path = shipped(folder / f"{row.file if row else name}.yaml")
     require_listed(f"{row.place}, column file" if row else "cases", path.stem, path)
     over = cohort.scenarios.get(scenario, {})
-    values = merged(merged(cohort.defaults, read(path)), row.sections() if row else {})
-    case = parse(Case, merged(values, over), _place_of(str(path), row, scenario, list(_dotted(over))))
+    own = read(path)
+    values = merged(merged(_defaults_of(cohort, own), own), row.sections() if row else {})
+    case = parse(Case, merged(values, over), place_of(str(path), row, scenario, list(dotted(over))))
     for stage in WITH_SETTINGS:
         if (size := len(case.settings(stage).encode())) > MAX_SETTINGS:
             raise StageError(
@@ -353,45 +386,11 @@ def _read_run(
     return case
 
 
-def _place_of(file: str, row: TableRow | None, scenario: str, over: list[str]) -> Callable[[str], str]:
-    """What tells where a key's value comes from: the scenario, the row of the table, or the case file; or all of these,
-    of a mistake in how values go together.
-    """
-
-    def below(path: str, keys: list[str]) -> str | None:
-        return next((key for key in keys if path == key or path.startswith(f"{key}.")), None)
-
-    def place(path: str) -> str:
-        columns = list(row.values) if row else []
-        if below(path, over):
-            return f"config/config.yaml, scenario {scenario}: {path}"
-        if row and (column := below(path, columns)):
-            return f"{row.place}, column {column}"
-        files = [file]
-        if any(key.startswith(f"{path}." if path else "") for key in (*columns, *over)):
-            files += [row.place] if row else []
-            files += [f"scenario {scenario}"] if scenario else []
-        return f"{' with '.join(files)}: {path or 'case'}"
-
-    return place
-
-
-def _dotted(sections: dict[str, Any], path: str = "") -> Iterator[str]:
-    """Keys of what is no section, with those of the sections that they lie in."""
-    for key, value in sections.items():
-        if isinstance(value, dict) and value:
-            yield from _dotted(value, f"{path}{key}.")
-        else:
-            yield f"{path}{key}"
-
-
-def merged(under: dict[str, Any], over: dict[str, Any]) -> dict[str, Any]:
-    """Sections with those of another file in place of theirs, key by key."""
-    both = dict(under)
-    for key, value in over.items():
-        sections = isinstance(value, dict) and isinstance(both.get(key), dict)
-        both[key] = merged(both[key], value) if sections else value
-    return both
+def _defaults_of(cohort: Cohort, values: dict[str, Any]) -> dict[str, Any]:
+    """Defaults of all cases, as far as they are of this one's kind: a cohort may have vessels and networks."""
+    given = values.get("input")
+    network = isinstance(given, dict) and given.get("network")
+    return {key: each for key, each in cohort.defaults.items() if (key in OF_A_NETWORK if network else key != "tree")}
 
 
 def schema() -> str:

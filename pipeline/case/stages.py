@@ -15,6 +15,8 @@ STAGES = (
     "decompose",
     "plausibility",
     "solve",
+    "tree",
+    "tree_report",
     "postprocess",
     "trace",
     "convergence",
@@ -39,8 +41,11 @@ ENTERED = {
     "mask": ("import_mask", "surface", *_LATTICE),
     "surface": ("import_surface", *_LATTICE),
     "geometry": ("canonical", *_LATTICE[1:]),
+    "network": (),
 }
-"""Stages up to the lattice in their order, by the key of the input with which a case enters."""
+"""Stages up to the lattice in their order, by the key of the input with which a case enters; networks have none."""
+OF_NETWORK = ("tree", "tree_report")
+"""Stages of a case that is a network alone, but for the crate."""
 
 SHARED = tuple(dict.fromkeys(stage for stages in ENTERED.values() for stage in stages))
 """All of these."""

@@ -13,6 +13,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, Field
 
 from pipeline.case.settings.base import Name, Positive, Section, parse, shipped
+from pipeline.case.settings.entry import NETWORKS
 from pipeline.case.settings.network_edits import Edit
 from pipeline.case.settings.yaml_file import read_yaml
 from pipeline.network.limits import Quantity
@@ -20,9 +21,6 @@ from pipeline.network.openings import Inlet, Terminal
 from pipeline.network.walls import WallKeys, with_defaults
 from solver.runtime.errors import StageError
 from solver.runtime.sources import ROOT
-
-FOLDER = Path("data/networks")
-"""Of the networks that the project has."""
 
 
 def _as_name(node: Any) -> Any:
@@ -131,7 +129,7 @@ class Network(Section):
 def find(name: str) -> Path:
     """The file of a network: a path, or the name of one that the project has."""
     path = Path(name)
-    return path if path.suffix in (".yaml", ".yml") else shipped(FOLDER / f"{name}.yaml")
+    return path if path.suffix in (".yaml", ".yml") else shipped(NETWORKS / f"{name}.yaml")
 
 
 def read_network(path: Path) -> Network:
@@ -175,7 +173,7 @@ def schema() -> str:
     return json.dumps(Network.model_json_schema(), indent=2) + "\n"
 
 
-SHIPPED = ROOT / FOLDER
+SHIPPED = ROOT / NETWORKS
 """Where the project's own networks lie."""
 
 if __name__ == "__main__":

@@ -14,7 +14,12 @@ log = logging.getLogger(__name__)
 
 
 def sound_network(path: Path, edits: Sequence[Edit] = (), source: str = "") -> Network:
-    """The network of a file with its edits, and others after them, applied and checked.
+    """The network of a file with its edits, and others after them, applied and checked; see :func:`edited_network`."""
+    return edited_network(path, edits, source)[0]
+
+
+def edited_network(path: Path, edits: Sequence[Edit] = (), source: str = "") -> tuple[Network, list[str]]:
+    """The network of a file with its edits, and others after them, applied and checked; and what each edit did.
 
     Parameters
     ----------
@@ -37,4 +42,4 @@ def sound_network(path: Path, edits: Sequence[Edit] = (), source: str = "") -> N
         require_sound(edited, f"{path}, edited")
     if found := loops(edited):
         log.info("%s: has %d closed loop%s", path.name, found, "" if found == 1 else "s")
-    return edited
+    return edited, [*lines, *more]

@@ -164,12 +164,23 @@ def _stiffness(speed_m_s: float | Ends, density_kg_m3: float) -> Along:
     return 2 * density_kg_m3 * speed_m_s**2
 
 
-def wave_speed_m_s(wall: walls.Wall, radius_m: Along, density_kg_m3: float, part: float) -> float:
-    """Speed of waves in vessels at rest that have their radius, c^2 = A/rho dp/dA, at a part of the length."""
+def wave_speed_m_s(wall: walls.Wall, radius_m: Along, density_kg_m3: float, part: float, stretch: float = 1.0) -> float:
+    """Speed of waves in vessels at rest, c^2 = A/rho dp/dA = lambda/(2 rho) dp/dlambda.
+
+    Parameters
+    ----------
+    wall : its law.
+    radius_m : of the lumen.
+    density_kg_m3 : of blood.
+    part : place, as a part of the length.
+    stretch : lambda = sqrt(A/A0) at which it is wanted; 1: that of vessels that have their radius.
+    """
     place = np.array([part])
     rows = wall.coefficients(place, walls.along(radius_m, place))[:, 0]
     b0, b1, b2, b3, e0, er = (float(each) for each in rows)
-    bears = 1 / (1 + np.exp(e0 / er))
-    pulls = b3 * er * np.log1p(np.exp(-e0 / er))
-    slope = b0 + b1 + b2 + b3 * bears - 2 * pulls  # dp / d sqrt(A / A0)
-    return float(np.sqrt(slope / (2 * density_kg_m3)))
+    strain = stretch - 1
+    taut = (strain - e0) / er
+    bears = 1 / (1 + np.exp(-taut))
+    pulls = b2 * strain + b3 * er * np.logaddexp(0.0, taut)
+    slope = b0 + (b1 + b2 + b3 * bears - 2 * pulls / stretch) / stretch**2  # dp / dlambda
+    return float(np.sqrt(stretch * slope / (2 * density_kg_m3)))

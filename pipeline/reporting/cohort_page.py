@@ -187,6 +187,11 @@ COLUMNS = (
     Column(
         "dissipated_w", "power lost to friction", "W", _at("energy", "dissipation_w"), quantity="energy.dissipation_w"
     ),
+    Column("pulse_pressure_mmhg", "pulse pressure at the inlet", "mmHg", _at("indices", "inlet_pulse_mmhg")),
+    Column("cardiac_output_l_min", "cardiac output", "L/min", _at("indices", "cardiac_output_l_min")),
+    Column("pulse_wave_velocity_m_s", "pulse wave velocity", "m/s", _at("indices", "pulse_wave_velocity_m_s")),
+    Column("ankle_brachial_index", "ankle-brachial index", "", _at("indices", "ankle_brachial_index")),
+    Column("augmentation_index", "augmentation index", "%", _at("indices", "augmentation_index_aortic"), 100.0),
     Column("nodes_across", "nodes across", "", _check("nodes across"), spread=False),
     Column("flow_balance_fraction", "flow balance", "%", _check("flow balance"), 100.0, spread=False),
     Column("mach", "Mach number", "", _check("Mach number"), spread=False),

@@ -28,6 +28,11 @@ MEANING = {
     "energy not accounted for": "power that enters and is found neither leaving, nor lost to friction, nor stored",
     "particles lost at the wall": "part of the particles that numerical error carried out of the fluid",
     "nodes across the neck": "points of the lattice across the neck of the sac",
+    "mass not accounted for": "what flows into a network less what leaves and what is stored, as a part of the inflow",
+    "work not accounted for": "work that enters and is neither lost to friction or in walls, nor leaves, nor is stored",
+    "largest speed over that of waves": "blood must be slower than its waves, or the equations lose their sense",
+    "cells of the shortest segment": "a segment has two at least, however short it is",
+    "cells over the shortest wave": "cells over the wavelength of the tenth harmonic, where waves are slowest",
     "inflow that stays in the sac": "part of the sac's inflow that does not come out again, which should be none",
 }
 """What each check is about, by its name."""

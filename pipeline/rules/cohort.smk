@@ -2,16 +2,16 @@
 # All cases side by side.
 
 OF_EACH_CASE = {
-    "indices": own(rules.postprocess.output.indices),
-    "records": rules.report.output.provenance,
-    "figures": rules.report.output.figures,
+    "indices": cases.by_kind(own(rules.postprocess.output.indices), rules.tree.output.summary),
+    "records": cases.by_kind(rules.report.output.provenance, rules.tree_report.output.provenance),
+    "figures": cases.by_kind(rules.report.output.figures, rules.tree_report.output.figures),
 }
 COHORT_FILES = {"page": "results/cohort.html", "table": "results/cohort.csv"}
 
 
 rule cohort:
     input:
-        **{role: expand(path, case=cases.cohort) for role, path in OF_EACH_CASE.items()},
+        **{role: [path(run) for run in cases.cohort] for role, path in OF_EACH_CASE.items()},
     output:
         page=report(
             COHORT_FILES["page"],

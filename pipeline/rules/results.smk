@@ -139,6 +139,8 @@ rule report:
         provenance="results/{case}/report.provenance.json",
     log:
         "results/{case}/logs/report.log",
+    wildcard_constraints:
+        case=any_of(cases.with_vessel),
     params:
         call=call("pipeline.stages.report"),
         settings=cases.page,

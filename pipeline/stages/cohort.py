@@ -21,7 +21,7 @@ from solver.runtime.command_line import run_stage
 from solver.runtime.errors import StageError
 from solver.runtime.provenance import Job
 
-THUMBNAILS = ("geometry", "streamlines", "segmentation", "slice")
+THUMBNAILS = ("geometry", "streamlines", "segmentation", "slice", "tree-maps", "tree-sites")
 """Pictures of a case that may stand in the table, by preference; two are shown."""
 
 THUMBNAIL_PIXELS = 150
@@ -113,8 +113,8 @@ if __name__ == "__main__":
         "cohort",
         __doc__,
         inputs={
-            "indices": "numbers, checks and warnings of each case, from postprocess (indices.json)",
-            "records": "what the report says of itself, of each case in the same order (report.provenance.json)",
+            "indices": "numbers, checks and warnings of each case, from postprocess (indices.json) or tree (tree.json)",
+            "records": "what the report says of itself, of each case in the same order (*report.provenance.json)",
             "figures": "folder of the pictures of each case in the same order, from report",
         },
         outputs={"page": "the page (.html), to stand beside the folders of the cases", "table": "the numbers (.csv)"},

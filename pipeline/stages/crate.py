@@ -38,7 +38,7 @@ from solver.runtime.provenance import Job, versions
 HEAD = """\
 # The case as it ran, with all settings. To run it again, copy this file to config/cases/NAME.yaml and give
 # `snakemake --cores all --config cases=NAME`. What begins with sha256: stands for the file with that checksum: those of
-# data/phantoms and data/waveforms are found, in place of others write where the file is.
+# data/phantoms, data/waveforms and data/networks are found, in place of others write where the file is.
 """
 
 

@@ -13,10 +13,8 @@ import numpy as np
 from markupsafe import Markup
 from numpy.typing import NDArray
 from plotly.offline import get_plotlyjs
-from pydantic import Field
 
-from pipeline.case.settings.base import RunName, parse
-from pipeline.case.settings.flow import ReportSettings
+from pipeline.case.settings.base import parse
 from pipeline.case.stages import BEFORE_REPORT
 from pipeline.files.mesh import read_openings, read_quality
 from pipeline.geometry.branches.branch_files import read_lines
@@ -32,6 +30,7 @@ from pipeline.reporting.figures import opening_colours
 from pipeline.reporting.page import embed, report_page
 from pipeline.reporting.quantities import read_wall
 from pipeline.reporting.render import REMEDY, window_class
+from pipeline.reporting.report_settings import ReportInput
 from pipeline.reporting.tables import number
 from solver.domain import nodes as node_files
 from solver.domain.nodes import Opening
@@ -39,13 +38,6 @@ from solver.run.flow_file import read_flow
 from solver.runtime.command_line import run_stage
 from solver.runtime.errors import StageError
 from solver.runtime.provenance import Job
-
-
-class ReportInput(ReportSettings):
-    """What the command line takes: the report's section of the case, and what the page says of the case."""
-
-    case: RunName = Field(description="name of the case")
-    description: str = Field("", description="what this case is; no name of a patient")
 
 
 def read_records(folder: Path) -> dict[str, dict[str, Any]]:

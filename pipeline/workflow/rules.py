@@ -13,8 +13,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from pipeline.case.case_file import Cohort, read_cohort, read_config
-from pipeline.case.stages import ENTERED, STAGES
+from pipeline.case.case_file import Case, Cohort, read_cohort, read_config
+from pipeline.case.stages import ENTERED, OF_NETWORK, STAGES
 from pipeline.workflow.programs import Files, Wildcards, code
 from pipeline.workflow.recovery import RESULTS, require_folders
 from pipeline.workflow.sharing import owners
@@ -49,6 +49,14 @@ def any_of(names: Iterable[str]) -> str:
 def own(path: str) -> str:
     """A file of the case's own lattice, of the name that it has on any."""
     return path.replace("{level}", "")
+
+
+def _of_network(name: str, case: Case) -> list[str]:
+    """Waveforms that the network of a case reads; it is checked with its edits before anything runs."""
+    from pipeline.network.case_network import network_of_case, waveform_files  # only where there is one
+
+    network, _ = network_of_case(Path(str(case.input.network)), case.tree, f"{name}: tree")
+    return waveform_files(network)
 
 
 class Cases:
@@ -94,6 +102,7 @@ class Cases:
                 f"cases: {twice[0]!r}: a run of a study has this name, too; rename the file in config/cases/"
             )
         self._all = self.cohort | self.of_studies
+        self._waveforms = {name: _of_network(name, case) for name, case in self._all.items() if case.input.network}
         self._owners = owners(self._all)
         self._options_of, self._cores, self._is_main = config, cores, is_main
         # A parameter of every job that is ready is asked for each time that Snakemake chooses the next one.
@@ -104,6 +113,29 @@ class Cases:
     def names(self) -> Iterable[str]:
         """Of all cases, with the runs of studies."""
         return self._all
+
+    @property
+    def networks(self) -> list[str]:
+        """Cases that are a network alone."""
+        return [*self._waveforms]
+
+    @property
+    def with_vessel(self) -> list[str]:
+        """All others, with the runs of studies."""
+        return [name for name in self._all if name not in self._waveforms]
+
+    @property
+    def vessels(self) -> list[str]:
+        """Cases of the user that are no network alone."""
+        return [name for name in self.cohort if name not in self._waveforms]
+
+    def by_kind(self, of_vessel: Any, of_network: Any) -> Callable[[str], str]:
+        """The file of a run, of a vessel or of a network alone."""
+
+        def found(run: str) -> str:
+            return str(of_network if run in self._waveforms else of_vessel).format(case=run)
+
+        return found
 
     def owner(self, stage: str, run: str) -> str:
         """The run that computes a stage for this one: itself, or an earlier scenario of its case."""
@@ -139,6 +171,8 @@ class Cases:
 
     def waveforms(self, stage: str) -> InputFunction:
         """Files of inflow that the stage reads."""
+        if stage == "tree":
+            return lambda wildcards: self._waveforms[wildcards.case]
         return lambda wildcards: self._all[wildcards.case].waveform_files(stage)
 
     def where(self, stage: str, path: str) -> InputFunction:
@@ -252,6 +286,8 @@ class Cases:
         """Stages of a run that leave a record in its folder, in their order, but for the crate of these."""
         case = self._all[run]
         entry = case.input.entry
+        if entry == "network":
+            return [*OF_NETWORK]
         chosen = {*ENTERED[entry], "solve", "trace", "postprocess", "paraview", "report"}
         chosen |= {"phantom"} if entry == "phantom" and self._owners["load", run] == run else set()  # else the owner's
         chosen |= set() if entry == "geometry" else {"plausibility"}

@@ -5,7 +5,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -47,17 +47,17 @@ class Unfinished:
             if owner == run or stage in ("phantom", *SHARED)
         ]
 
-    def make_page(self, given: Mapping[str, str], made: Mapping[str, str], provenance: str) -> None:
+    def make_page(self, given: Mapping[str, Callable[[str], str]], made: Mapping[str, str], provenance: str) -> None:
         """The page of all cases without those that are not finished; the rule makes it again when they are.
 
         Parameters
         ----------
-        given : what the rule reads of each run, by role.
+        given : by role, what gives the file of a run that the rule reads.
         made : what it makes, by role.
         provenance : of the rule, which is taken away.
         """
         done = [run for run in self._cases.cohort if run not in self.messages]
-        files = {role: [path.format(case=run, level="") for run in done] for role, path in given.items()}
+        files = {role: [path(run) for run in done] for role, path in given.items()}
         options = [each for role, paths in files.items() for each in (f"--{role}", *paths) if paths]
         outputs = [each for role, path in made.items() for each in (f"--{role}", path)]
         record = ["--provenance", "results/cohort.partial.provenance.json", "--log", "results/cohort.log"]

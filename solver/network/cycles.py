@@ -148,6 +148,7 @@ class Cycles:
     """How often a cycle was begun again."""
 
     def __post_init__(self) -> None:
+        self.run.march(0)  # compiles, which else would count as time of the first steps
         self._begun, self._volume = self.run.pack(), self.run.volume_m3
         self._progress = self._new_progress()
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-FILE_KEYS = ("phantom", "mask", "surface", "waveform", "seeds_file", "background_file")
+FILE_KEYS = ("phantom", "mask", "surface", "waveform", "seeds_file", "background_file", "network")
 """Keys of settings that name a file which the user gives."""
 
 BY_CHECKSUM = "sha256:"

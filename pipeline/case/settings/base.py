@@ -29,7 +29,7 @@ Name = Annotated[str, Field(pattern=f"^{_NAME}$")]
 RunName = Annotated[str, Field(pattern=f"^{_NAME}(@{_NAME})?$")]
 """Name of a case, with that of the scenario that it runs in where there are scenarios."""
 
-KEPT = (Path("data/phantoms"), Path("data/waveforms"))
+KEPT = (Path("data/phantoms"), Path("data/waveforms"), Path("data/networks"))
 """Folders of the project whose files cases may name from elsewhere, too, and in which a file is found by its
 checksum."""
 
@@ -89,7 +89,7 @@ def _of_checksum(wanted: str) -> str:
     files = [file for folder in folders for file in sorted(folder.glob("*")) if file.is_file()]
     found = next((str(file) for file in files if checksum(file) == wanted), None)
     if not found:
-        names = " or ".join(map(str, KEPT))
+        names = ", ".join(map(str, KEPT))
         raise ValueError(f"stands for a file with this checksum, and none in {names} has it; write the file's path")
     return found
 

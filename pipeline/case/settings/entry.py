@@ -1,15 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
 """Settings of the input: where a case enters."""
 
+import difflib
+from pathlib import Path
 from typing import Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
-from pipeline.case.settings.base import Section, existing
+from pipeline.case.settings.base import Section, existing, existing_file, shipped
 from pipeline.case.shapes import Geometry
+from solver.runtime.checksums import BY_CHECKSUM
+from solver.runtime.sources import ROOT
 
-ENTRIES = ("dicom", "volume", "mask", "surface", "phantom", "geometry")
+ENTRIES = ("dicom", "volume", "mask", "surface", "phantom", "geometry", "network")
 """Keys of the input of which a case has exactly one."""
+NETWORKS = Path("data/networks")
+"""Where the project's own networks lie."""
 
 
 class InputSettings(Section):
@@ -28,6 +34,11 @@ class InputSettings(Section):
     surface: str | None = Field(None, description="surface of the lumen: STL, VTP, OBJ or PLY")
     phantom: str | None = Field(None, description="parametric vessel (data/phantoms/*.yaml), made into a DICOM series")
     geometry: Geometry | None = Field(None, description="canonical geometry, chosen by its key shape")
+    network: str | None = Field(
+        None,
+        description="one-dimensional network of arteries, alone: a name of one that the project has, such as adan56, or"
+        " a YAML file",
+    )
     mask_segment: int | str | None = Field(
         None, description="mask: number or label of the segment; none: the only one that there is"
     )
@@ -53,6 +64,19 @@ class InputSettings(Section):
         if not given:
             raise ValueError("an empty list; name at least one file or folder")
         return tuple(existing(path) for path in given)
+
+    @field_validator("network")
+    @classmethod
+    def _file_of_network(cls, given: str | None) -> str | None:
+        """The file of a network; a name without an ending is that of a shipped one."""
+        if given is None or given.startswith(BY_CHECKSUM) or Path(given).suffix or "/" in given:
+            return existing_file(given)
+        known = sorted({each.stem for folder in (NETWORKS, ROOT / NETWORKS) for each in folder.glob("*.yaml")})
+        if given not in known:
+            near = difflib.get_close_matches(given[:60], known, n=1)
+            other = f"did you mean {near[0]}?" if near else f"give one of {', '.join(known)}, or a file with .yaml"
+            raise ValueError(f"no network of this name is shipped; {other}")
+        return str(shipped(NETWORKS / f"{given}.yaml"))
 
     @model_validator(mode="after")
     def _one(self) -> Self:

@@ -19,9 +19,10 @@ from hypothesis import strategies as st
 
 from pipeline.case.case_file import Case, read_cohort
 from pipeline.case.settings.base import MAX_LINE, parse
+from pipeline.case.settings.flow import ReportSettings
 from pipeline.case.settings.geometry import SurfaceSettings
 from pipeline.case.settings.yaml_file import read_yaml, value_of
-from pipeline.case.stages import WITH_SETTINGS
+from pipeline.case.stages import OF_NETWORK, WITH_SETTINGS
 from pipeline.geometry.closed_surface import SurfaceStage
 from pipeline.geometry.given_surface import GivenSurface
 from pipeline.geometry.lattice.spacing import SpacingSettings
@@ -46,6 +47,7 @@ MODELS: dict[str, Any] = {
     "convergence": ConvergenceInput,
     "plausibility": PlausibilityInput,
     "crate": Case,
+    "tree_report": ReportSettings,
 }
 """What command lines take that is not a section of the case."""
 
@@ -63,6 +65,8 @@ def strict(text: str) -> Any:
 def require_that_every_stage_takes(case: Case) -> None:
     """What is handed over comes back the same from the command line's parser."""
     for stage in WITH_SETTINGS:
+        if case.input.network and stage not in OF_NETWORK:
+            continue
         entry = {"import_surface": "surface", "canonical": "geometry"}.get(stage)
         if (entry and case.input.entry != entry) or (stage == "plausibility" and case.input.geometry):
             continue

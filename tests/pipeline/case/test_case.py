@@ -155,7 +155,7 @@ def test_shipped_cases_are_valid(file, monkeypatch, request):
         head = request.getfixturevalue("real_cases") / "head-arteries-mr/dicom"
         monkeypatch.setenv("HEMO_CASES", str(head.parents[1]))
     case = read_cohort({"cases": [file.stem]})[file.stem]
-    assert case.input.geometry or case.segment.lower > 0
+    assert case.input.geometry or case.input.network or case.segment.lower > 0
 
 
 def test_demo_case_names_every_key():

@@ -2,12 +2,15 @@
 """What docs/networks.md shows is so: its example is a network, its edits are edits, its table is that of the files."""
 
 import re
+from pathlib import Path
 
 import pytest
 import yaml
 
+from pipeline.case.case_file import Case
 from pipeline.case.settings.base import parse
 from pipeline.case.settings.network_edits import KINDS
+from pipeline.network.case_network import network_of_case
 from pipeline.network.limits import RANGES
 from pipeline.network.network_file import SHIPPED, Network, find, read_network
 from pipeline.network.reading import sound_network
@@ -15,15 +18,24 @@ from pipeline.network.walls import LAWS, keys_of
 from solver.runtime.sources import ROOT
 
 PAGE = (ROOT / "docs" / "networks.md").read_text(encoding="utf-8")
+EXAMPLES = re.findall(r"```yaml\n(.*?)```", PAGE, re.DOTALL)
 EDITS = re.findall(r"^\| `(\{.*?\})` \|", PAGE, re.MULTILINE)
 
 
 def test_the_example_is_a_sound_network(tmp_path, monkeypatch):
     monkeypatch.chdir(ROOT)
-    (example,) = re.findall(r"```yaml\n(.*?)```", PAGE, re.DOTALL)
+    example, _ = EXAMPLES
     (tmp_path / "example.yaml").write_text(example, encoding="utf-8")
     network = sound_network(tmp_path / "example.yaml")
     assert list(network.segments) == ["trunk", "left.proximal", "left.stenosis", "left.distal", "right"]
+
+
+def test_the_case_of_a_network_alone_is_a_case(monkeypatch):
+    monkeypatch.chdir(ROOT)
+    case = parse(Case, yaml.safe_load(EXAMPLES[1]), "docs/networks.md")
+    network, edits = network_of_case(Path(case.input.network), case.tree, "docs/networks.md")
+    assert len(edits) == 1
+    assert {site.segment for site in case.tree.sites} <= {*network.segments}
 
 
 @pytest.mark.parametrize("edit", EDITS)

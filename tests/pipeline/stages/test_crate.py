@@ -286,7 +286,9 @@ def test_a_checksum_that_no_kept_file_has_asks_for_the_path(tmp_path, monkeypatc
     monkeypatch.chdir(ROOT)
     case = {"input": {"dicom": f"sha256:{'0' * 64}"}, "solve": {"inlets": {"*": {"flow_ml_s": 1}}}}
     (tmp_path / "again.yaml").write_text(yaml.safe_dump(case))
-    with pytest.raises(StageError, match=r"input\.dicom = .*none in data/phantoms or data/waveforms has it; write the"):
+    with pytest.raises(
+        StageError, match=r"input\.dicom = .*none in data/phantoms, data/waveforms, data/networks has it; write"
+    ):
         case_of("again", tmp_path)
 
 
