@@ -153,7 +153,7 @@ def harmonics(case: Coupled1d3d1d, viscosity_pa_s: float, tube_m: float, numbers
     """
     forward, at = wave(case.network, 0, 0.31, False)
     back, _ = wave(case.network, 0, 0.46, True)
-    through, beyond = wave(case.network, 1, 1.0, False)
+    through, beyond = wave(case.network, 1, 0.62, False)
     own_m_s = case.units.dx_m / case.units.dt_s / 3**0.5
     found = []
     for k in numbers:
