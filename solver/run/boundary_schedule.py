@@ -196,12 +196,7 @@ def make_boundary_schedule(
     }
     pressures_pa = [outlet.pressure_mmhg * PASCAL_PER_MMHG for outlet in outlets.values()]
     coupled = coupled_mmhg_s_ml or {}
-    for name in coupled.keys() & profiles.keys():
-        if profiles[name].rows != 1:
-            raise StageError(
-                f"solve.inlets.{name}.profile {profiles[name].name}: needs to know the flow beforehand, which an inlet"
-                " that is coupled to a network does not; let it be developed"
-            )
+    _require_one_row(profiles, coupled)
     widths = [profiles[o.name].rows + (o.name in coupled) if o.role == "inlet" else 2 for o in nodes.openings]
     without_feedback = BoundarySchedule(
         openings=nodes.openings,
@@ -222,6 +217,16 @@ def make_boundary_schedule(
         waves_leave = period_s is None and bool(inlets)
         boundary_schedule = replace(boundary_schedule, outlet_feedback=_outlet_feedback(without_feedback, waves_leave))
     return boundary_schedule, _warnings(boundary_schedule, settings)
+
+
+def _require_one_row(profiles: Mapping[str, Profile], coupled: Mapping[str, float]) -> None:
+    """Check that the velocity over coupled inlets is the same at all times but for its size."""
+    for name in coupled.keys() & profiles.keys():
+        if profiles[name].rows != 1:
+            raise StageError(
+                f"solve.inlets.{name}.profile {profiles[name].name}: needs to know the flow beforehand, which an inlet"
+                " that is coupled to a network does not; let it be developed"
+            )
 
 
 def _outlet_feedback(boundary_schedule: BoundarySchedule, waves_leave: bool) -> OutletFeedback:

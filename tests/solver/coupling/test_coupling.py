@@ -7,12 +7,17 @@ import pytest
 from solver.backends.cpu.cpu_driver import CpuDriver
 from solver.backends.lattice import build_lattice
 from solver.backends.subdomains import SubdomainsDriver
+from solver.boundary.curves import fourier
 from solver.boundary.openings import InletFeedback, OutletFeedback
+from solver.boundary.waveform import Inflow, Waveforms
 from solver.coupling.coupling import Coupling, intervals
 from solver.kernels.collision import relaxation_rates
+from solver.run.boundary_schedule import make_boundary_schedule
+from solver.run.settings import InletSettings
 from solver.runtime.errors import StageError
+from tests.solver.run.test_simulation import settings
 from tests.support.coupled import assembled, bell, fastest, pulse_through, steady_drop
-from tests.support.geometries import random_cavern
+from tests.support.geometries import pipe, random_cavern
 from tests.support.simulator import simulated
 
 
@@ -81,6 +86,12 @@ def test_impossible_couplings_are_refused():
         Coupling(case.network, case.coupling.caps, case.coupling.boundary_schedule, case.cycle // 2)
     with pytest.raises(StageError, match="a cycle of 1006 steps has no even part"):
         intervals(1006, case.network)
+    schedule = case.coupling.boundary_schedule
+    wanted = settings(inlets={"in": InletSettings(0.1, None, "womersley", "fourier", 3)})
+    wave = Waveforms({"in": Inflow(fourier(np.linspace(0, 0.1, 9), np.array((1.0, 2, 3, 2, 1, 0, 1, 1, 1))), 0.0)}, {})
+    nodes = pipe((0, 0, 1), 4.0, 10, spacing_mm=0.75)
+    with pytest.raises(StageError, match=r"solve\.inlets\.in\.profile womersley: needs to know the flow beforehand"):
+        make_boundary_schedule(nodes, wanted, wave, schedule.units, 0.0, 0.1, schedule.coupled_mmhg_s_ml)
 
 
 def cavern(precision="fp64", size=(7, 6, 5)):
