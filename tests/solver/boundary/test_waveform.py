@@ -227,6 +227,8 @@ def test_waveforms_of_different_periods_are_refused():
 def test_waveforms_of_the_project_say_where_they_come_from(path, interpolation):
     header = " ".join(line[2:] for line in path.read_text().splitlines() if line.startswith("#"))
     assert ("doi:10." in header) != ("synthetic: no measurement" in header)
+    if "interpolation linear" in header and interpolation != "linear":
+        pytest.skip("its samples are the corners of straight lines")
     inflow = read_inflow(entry(path, interpolation=interpolation))
     if reported := re.search(r"mean ([0-9.]+) mL/s", header):
         assert inflow.mean_ml_s == pytest.approx(float(reported[1]), rel=1e-3)
