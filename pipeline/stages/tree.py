@@ -64,7 +64,13 @@ def site_names(sites: Sequence[Site]) -> list[str]:
 
 
 def tree_summary(
-    result: TreeResult, tree: Tree, at_sites: Tree, settings: TreeSettings, edits: list[str]
+    result: TreeResult,
+    tree: Tree,
+    at_sites: Tree,
+    names: list[str],
+    places: Mapping[str, Point],
+    settings: TreeSettings,
+    edits: list[str],
 ) -> dict[str, Any]:
     """``tree.json``: what was computed, how it ended, balances, indices, checks and figures of all segments.
 
@@ -72,18 +78,19 @@ def tree_summary(
     ----------
     result : of the solver.
     tree, at_sites : the network with waveforms of all segments, and of the sites.
+    names : of the sites.
+    places : of the nodes in the drawing.
     settings : section ``tree``.
     edits : what each of them did.
     """
     network = tree.network
-    figures, names = summary(network), site_names(chosen_sites(network, settings))
+    figures = summary(network)
     indices = tree_indices(
         tree, settings.landmarks, figures.wall_compliance_ml_mmhg + figures.terminal_compliance_ml_mmhg
     )
     checks = tree_checks(tree, result, indices, settings.tolerance)
     rows = segment_rows(tree)
     unsettled = "" if result.converged else _unsettled(result, settings)
-    places = schematic(network)
     return {
         "network": _of_network(network, figures),
         "edits": edits,
@@ -206,15 +213,15 @@ def _compute(job: Job) -> None:
         job.log.info("edit: %s", line)
     result = computed(job, network, settings, path.stem)
     sites = chosen_sites(network, settings)
-    places = [(name, part) for name in network.segments for part in PARTS]
-    found = waveforms(result, places)
+    names, drawn = site_names(sites), schematic(network)
+    found = waveforms(result, [(name, part) for name in network.segments for part in PARTS])
     at_sites = waveforms(result, [(site.segment, site.at) for site in sites])
     tree, of_sites = (Tree(network, result.network, each) for each in (found, at_sites))
-    outcome = tree_summary(result, tree, of_sites, settings, edits)
+    outcome = tree_summary(result, tree, of_sites, names, drawn, settings, edits)
     write_waveforms(job.outputs["waveforms"], {SEGMENTS: found, SITES: at_sites})
     write_table(job.outputs["table"], list(outcome["segments"][0]), outcome["segments"])
-    write_sites(job.outputs["sites"], site_names(sites), at_sites)
-    write_series(job.outputs["series"], network, result, settings.frames, schematic(network))
+    write_sites(job.outputs["sites"], names, at_sites)
+    write_series(job.outputs["series"], network, result, settings.frames, drawn)
     text = json.dumps(outcome, indent=1, ensure_ascii=False, allow_nan=False)
     job.outputs["summary"].write_text(f"{text}\n", encoding="utf-8")
     job.facts["waveforms_sha256"] = {Path(file).name: checksum(Path(file)) for file in waveform_files(network)}
