@@ -33,6 +33,7 @@ from solver.boundary.curves import Curve
 from solver.boundary.windkessel import PASCAL_PER_MMHG
 from solver.network.run import NetworkRun
 from solver.run.boundary_schedule import BoundarySchedule, raised
+from solver.run.checkpoint import under
 from solver.runtime.errors import StageError
 
 Reals = NDArray[np.float64]
@@ -177,9 +178,7 @@ class Coupling:
 
     def restore(self, arrays: Mapping[str, NDArray[np.generic]]) -> None:
         """Go on from what :meth:`state` gave."""
-        self.network.unpack(
-            {name.removeprefix("network/"): each for name, each in arrays.items() if name.startswith("network/")}
-        )
+        self.network.unpack(under("network/", arrays))
         self._passed, self._ends = (np.array(arrays[name], np.float64) for name in ("passed", "ends"))
         self._following = deque(np.array(arrays["following"], np.float64))
         self._pending = None

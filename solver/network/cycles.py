@@ -18,7 +18,7 @@ from solver.network.layout import opening_nodes
 from solver.network.network import Network
 from solver.network.results import TreeResult, balance_of, change_of, looked_at, losses_j
 from solver.network.run import NetworkRun, Numerics, Packed
-from solver.run.checkpoint import Checkpoints
+from solver.run.checkpoint import Checkpoints, under
 from solver.runtime.errors import StageError
 from solver.runtime.interruption import Interruption
 from solver.runtime.progress import Progress
@@ -205,14 +205,14 @@ class Cycles:
         if state is None:
             self.checkpoints.remove()
             return
-        parts = {name: _under(f"{name}/", state.arrays) for name in ("run", "begun", "before")}
+        parts = {name: under(f"{name}/", state.arrays) for name in ("run", "begun", "before")}
         self._begun = parts["begun"]
         self.run.unpack(self._begun)
         self._volume = self.run.volume_m3
         self.run.unpack(parts["run"])
         self.changes = [(float(p), float(q)) for p, q in np.asarray(state.arrays["changes"], np.float64)]
         if self.changes or self.run.cycle:
-            self._before = parts["before"]["pressure"], parts["before"]["flow"]  # type: ignore[assignment]
+            self._before = parts["before"]["pressure"], parts["before"]["flow"]
         self._progress = self._new_progress()
         self.log.info("going on from cycle %d, step %d", self.run.cycle + 1, self.run.step)
 
@@ -262,8 +262,3 @@ class Cycles:
         number = self.run.cycle * NUMBERS + self.run.step
         checkpoints.write(number, self._packed() | {"changes": np.array(self.changes).reshape(-1, 2)}, {})
         self.log.info("checkpoint of cycle %d, step %d", self.run.cycle + 1, self.run.step)
-
-
-def _under(start: str, arrays: Mapping[str, NDArray[np.generic]]) -> Packed:
-    """Arrays whose names begin so, by the rest of their names."""
-    return {name.removeprefix(start): array for name, array in arrays.items() if name.startswith(start)}

@@ -195,11 +195,6 @@ class NetworkRun:
         """
         self._behind.imposed[:, self._coupled(node)] = value, value if end_value is None else end_value
 
-    def thevenin(self, node: str) -> Thevenin:
-        """What a coupled node offers now, which fails as :meth:`impose` does."""
-        self._coupled(node)
-        return self.offers()[node]
-
     def offers(self, lead_s: float = 0.0) -> dict[str, Thevenin]:
         """What each coupled node offers, by its name, now or after a time.
 

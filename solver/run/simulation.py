@@ -3,18 +3,17 @@
 
 import logging
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from solver.backends.driver import Driver
 from solver.domain.nodes import Nodes
 from solver.run import divergence, time_left
-from solver.run.checkpoint import Arrays, Checkpoints
+from solver.run.checkpoint import Arrays, Checkpoints, under
 from solver.run.convergence import Watch, is_periodic, is_steady
 from solver.run.divergence import DivergenceError
 from solver.run.fallback import FIRST, Attempt
@@ -293,8 +292,8 @@ class Simulation:
             if self.attempt.restored:
                 raise StaleError
             return
-        driver, averaged = _under("driver/", state.arrays), int(state.arrays["averaged"])
-        self.monitor.restore(_under("monitor/", state.arrays))
+        driver, averaged = under("driver/", state.arrays), int(state.arrays["averaged"])
+        self.monitor.restore(under("monitor/", state.arrays))
         if self.plan.schedule.cycle is None:
             self._ended = self.watch.replay(self.monitor.rows)
         if not np.array_equal(state.arrays["end"], self.plan.schedule.end) and self.watch.begun is None:
@@ -306,7 +305,7 @@ class Simulation:
         self.step, self._results.snapshots = state.step, [*state.snapshots]
         self.seconds, self._results.averaged = float(state.arrays["seconds"]), averaged if averaged >= 0 else None
         self._outgrown = tuple(state.arrays["outgrown"].tolist()) or None
-        if held := _under("coarse/", state.arrays):
+        if held := under("coarse/", state.arrays):
             self._coarse = self.coarse_help.lattice(self)
             self._coarse.restore(held)
         self._began(Start.of_array(state.arrays["start"]))
@@ -397,8 +396,3 @@ class CoarseHelp(NamedTuple):
 
     begin: Callable[[Simulation], tuple[CoarseLattice, Start] | None]
     lattice: Callable[[Simulation], CoarseLattice]
-
-
-def _under(prefix: str, arrays: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
-    """Arrays whose names begin so, by the rest of their names."""
-    return {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
