@@ -299,7 +299,7 @@ def slips(
     """-6 w_i c_i.u_w of walls that meet a parabola, (L,): c_i.u_w = {s [Lambda + (tau - 1/2) k] - q^2/2} ddu.
 
     ddu is the second difference of c_i.u of the node and the two behind it, and 0 where there are not two; k is
-    abs(q - 1/2) of bouzidi, 1/2 of yu, 0 of cli (:mod:`solver.boundary.parabolic_walls`).
+    abs(q - 1/2) of bouzidi, 1/2 of yu, 0 of others (:mod:`solver.boundary.parabolic_walls`).
 
     Parameters
     ----------
@@ -309,7 +309,7 @@ def slips(
     velocity : (3, N) of the nodes.
     """
     even, odd = (1 / rate - 0.5 for rate in rates)
-    part: dict[str, Rate] = {"bouzidi": np.abs(links.q - 0.5), "yu": 0.5, "cli": 0.0}
+    part: dict[str, Rate] = {"bouzidi": np.abs(links.q - 0.5), "yu": 0.5, "cli": 0.0, "half-way": 0.0}
     back = stencil.opposite[links.direction]
     behind = links.neighbour[back, links.node]
     beyond = np.where(behind < 0, -1, links.neighbour[back, behind])

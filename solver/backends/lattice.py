@@ -139,7 +139,7 @@ class Lattice:
         return len(self.outlet_feedback.opening) + len(self.inlet_feedback.opening) > 0
 
     @property
-    def met(self) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+    def nodes_of_inlet_feedback(self) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
         """Nodes at inlets with feedback, and the index of the inlet, both (P,)."""
         mine = np.isin(self.probe_opening, self.inlet_feedback.opening)
         return self.probe_node[mine], self.probe_opening[mine]

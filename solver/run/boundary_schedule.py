@@ -251,7 +251,7 @@ def _outlet_feedback(boundary_schedule: BoundarySchedule, waves_leave: bool) -> 
 
 
 def _inlet_feedback(boundary_schedule: BoundarySchedule) -> InletFeedback:
-    """Rules of the inlets that are coupled; the sums over links are for the lattice to fill in."""
+    """Rules of the inlets that are coupled; their numbers of nodes are for the lattice to fill in."""
     coupled, scale = boundary_schedule.coupled_mmhg_s_ml, boundary_schedule.units.resistance_mmhg_s_ml
     names = {k: o.name for k, o in enumerate(boundary_schedule.openings) if o.role == "inlet" and o.name in coupled}
     rules = [

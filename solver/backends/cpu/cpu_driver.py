@@ -50,9 +50,9 @@ class CpuDriver(LatticeDriver):
     def __init__(self, lattice: Lattice) -> None:
         self._runs = address_runs(lattice.addresses, lattice.stride)
         addresses = lattice.addresses.reshape(lattice.q - 1, -1)
-        self._met_node, self._met_opening = lattice.met
-        self._outlet_addresses, self._met_addresses = (
-            addresses[:, nodes].ravel() for nodes in (lattice.outlets.node, self._met_node)
+        self._inlet_node, self._inlet_opening = lattice.nodes_of_inlet_feedback
+        self._outlet_addresses, self._inlet_addresses = (
+            addresses[:, nodes].ravel() for nodes in (lattice.outlets.node, self._inlet_node)
         )
         super().__init__(replace(lattice, addresses=self._outlet_addresses[:0]))  # the table is not needed any more
         storage, real = FP16_BITS if lattice.fp16 else NATIVE, lattice.real
@@ -74,7 +74,7 @@ class CpuDriver(LatticeDriver):
         self._before = np.zeros((3, lattice.count), dtype=lattice.real)
         self._inlet_flux = np.zeros(len(lattice.inlets.slot), dtype=lattice.real)
         self._outlet_flux = np.zeros(len(lattice.outlets.slot), dtype=lattice.real)
-        self._met_drho = np.zeros(len(self._met_node), dtype=lattice.real)
+        self._inlet_drho = np.zeros(len(self._inlet_node), dtype=lattice.real)
         self._state = lattice.outlet_feedback.start.copy()
         self._admitted = lattice.inlet_feedback.start.copy()
         self._volume = np.zeros(len(self._state) + len(self._admitted))
@@ -113,18 +113,23 @@ class CpuDriver(LatticeDriver):
 
     def feedback_sums(self, even: bool) -> Limbs:
         """Limbs of what entered through each outlet with feedback in the last step, and of drho at each such inlet."""
-        lattice = self.lattice
-        self._density(self.populations, self._met_addresses, lattice.stride, even, self._met_node, self._met_drho)
+        lattice, inlets = self.lattice, self.lattice.inlet_feedback.opening
         flux = limbs_by_group(self._outlet_flux, lattice.outlets.opening, lattice.openings)
-        met = limbs_by_group(self._met_drho, self._met_opening, lattice.openings)
-        return np.concatenate((flux[lattice.outlet_feedback.opening], met[lattice.inlet_feedback.opening]))
+        flux = flux[lattice.outlet_feedback.opening]
+        if not len(inlets):
+            return flux
+        at_inlets = self._inlet_addresses, lattice.stride, even, self._inlet_node, self._inlet_drho
+        self._density(self.populations, *at_inlets)
+        drho = limbs_by_group(self._inlet_drho, self._inlet_opening, lattice.openings)
+        return np.concatenate((flux, drho[inlets]))
 
     def apply_feedback(self, step: int, sums: Limbs) -> None:
         """Write the pressures and flows that follow into the boundary values of a step."""
         out, into, values = self.lattice.outlet_feedback, self.lattice.inlet_feedback, self._boundary_values[step]
         outlets = len(out.opening)
         self._outlet_feedback(sums[:outlets], out.column, out.rule, self._state, self._volume[:outlets], values)
-        self._inlet_feedback(sums[outlets:], into.column, into.rule, self._admitted, self._volume[outlets:], values)
+        if len(into.opening):
+            self._inlet_feedback(sums[outlets:], into.column, into.rule, self._admitted, self._volume[outlets:], values)
 
     def treat_openings(self, step: int, even: bool) -> None:
         """Treat inlets and outlets under the boundary values of a step."""

@@ -31,7 +31,7 @@ class Feedback:
     def __init__(self, lattice: Lattice, storage: str, queue: Queue) -> None:
         send, self._queue, self._width = cuda.to_device, queue, lattice.width
         self._add_up, into_pressure, self._density, into_flow = make_feedback_pass(storage, lattice.real, lattice.q)
-        node, opening = lattice.met
+        node, opening = lattice.nodes_of_inlet_feedback
         self._node, self._drho = send(node), send(np.zeros(len(node), lattice.real))
         self._arrays, self._members, self._sums = [], [], []
         for found_at, each in ((lattice.outlets.opening, lattice.outlet_feedback), (opening, lattice.inlet_feedback)):
