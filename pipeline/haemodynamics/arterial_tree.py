@@ -13,6 +13,7 @@ from pipeline.case.settings.tree import Landmarks
 from pipeline.haemodynamics.pulse import Waves, augmentation, ejection_s, foot_s, later_s, separated
 from pipeline.haemodynamics.tree_waveforms import Waveforms
 from pipeline.network.case_network import by_side, fitting
+from pipeline.network.for_solver import ML
 from pipeline.network.network_file import Network
 from pipeline.network.paths import Ways, distance_mm, first_inlet, ways_from
 from pipeline.network.walls import wave_speed_m_s
@@ -22,8 +23,6 @@ from solver.network.walls import along
 
 Reals = NDArray[np.float64]
 
-ML = 1e-6
-"""m3."""
 L_MIN = 60.0 / 1e-3
 """L/min of 1 m3/s."""
 STILL_MMHG = 1e-6

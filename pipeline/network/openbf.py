@@ -16,15 +16,13 @@ import numpy as np
 
 from pipeline.case.settings.base import Section, parse
 from pipeline.case.settings.yaml_file import read_yaml
+from pipeline.network.for_solver import M3_PASCAL, PASCAL_S_M3
 from pipeline.network.network_file import Network
 from pipeline.network.writing import rounded, with_common_defaults
-from solver.boundary.windkessel import PASCAL_PER_MMHG
 from solver.runtime.errors import StageError
 
 log = logging.getLogger(__name__)
 
-PASCAL_S_M3 = PASCAL_PER_MMHG * 1e6
-"""Of 1 mmHg s/mL."""
 Columns = dict[str, list[float]]
 """Samples of a waveform by the names of its columns."""
 
@@ -160,7 +158,7 @@ def _terminal(vessel: Vessel) -> dict[str, Any]:
     total = rounded((vessel.R1 + vessel.R2) / PASCAL_S_M3)
     if not vessel.Cc:
         return {"type": "resistance", "resistance_mmhg_s_ml": total}
-    compliance = rounded(vessel.Cc * PASCAL_PER_MMHG * 1e6)
+    compliance = rounded(vessel.Cc / M3_PASCAL)
     if vessel.R2 and not vessel.inlet_impedance_matching:
         both = {"proximal_mmhg_s_ml": proximal, "distal_mmhg_s_ml": distal}
         return {"type": "rcr", **both, "compliance_ml_mmhg": compliance}

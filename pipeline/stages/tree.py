@@ -18,12 +18,12 @@ from pipeline.case.settings.base import parse
 from pipeline.case.settings.tree import Site, TreeSettings
 from pipeline.files.network_series import write_network_series
 from pipeline.files.table import write_table
-from pipeline.haemodynamics.arterial_tree import ML, Tree, segment_rows, site_rows, tree_indices
+from pipeline.haemodynamics.arterial_tree import Tree, segment_rows, site_rows, tree_indices
 from pipeline.haemodynamics.pulse import ejection_s
 from pipeline.haemodynamics.tree_checks import tree_checks
 from pipeline.haemodynamics.tree_waveforms import SEGMENTS, SITES, Waveforms, waveforms, write_waveforms
 from pipeline.network.case_network import chosen_sites, network_of_case, waveform_files
-from pipeline.network.for_solver import for_solver
+from pipeline.network.for_solver import ML, for_solver
 from pipeline.network.network_file import Network
 from pipeline.network.schematic import Point, schematic
 from pipeline.network.summary import Summary, summary
