@@ -7,6 +7,8 @@ what was monitored on the way, and a summary. Runs on a CUDA device where one an
 With --checkpoint the state is kept in that folder every so many minutes, and when a signal stops the run (SIGTERM,
 SIGINT); the next run with the same nodes, settings and code goes on from there, to the same bits. Once the run is over
 the folder is removed.
+
+With --coupling the vessel sits in that network of arteries: what its openings have is found together with it.
 """
 
 import hashlib
@@ -16,6 +18,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from solver.backends.cuda.device import driver_version, own_device
+from solver.coupling.around import read_around
 from solver.domain.nodes import load
 from solver.kernels.compilation import source
 from solver.run.checkpoint import Checkpoints
@@ -27,22 +30,24 @@ from solver.runtime.command_line import run_stage
 from solver.runtime.provenance import Job
 
 
-def identity(nodes: Path, settings: SolveSettings) -> str:
-    """What the bits of a run depend on up to where it ends: node arrays, settings, waveforms, backend and the solver's
-    source.
+def identity(nodes: Path, settings: SolveSettings, coupling: Path | None = None) -> str:
+    """What the bits of a run depend on up to where it ends: node arrays, settings, waveforms, the network around the
+    vessel, backend and the solver's source.
 
     Where it ends at the latest, and what is done if it has not settled then, are left out: raised limits go on.
     """
     files = [each.waveform for entries in (settings.inlets, settings.outlets) for each in entries.values()]
     waveforms = [checksum(Path(file)) for file in files if file]
+    around = [checksum(coupling)] if coupling else []
     same = replace(settings, max_steps=0, cycles=min(settings.cycles, settings.min_cycles), unsettled="")
-    made_of = [checksum(nodes), repr(same), *waveforms, choose_backend(settings.backend), source()]
+    made_of = [checksum(nodes), repr(same), *waveforms, *around, choose_backend(settings.backend), source()]
     return hashlib.sha256("\n".join(made_of).encode()).hexdigest()
 
 
 def _checkpoints(job: Job, settings: SolveSettings) -> Checkpoints | None:
     folder, minutes = job.more["checkpoint"], job.more["checkpoint-minutes"]
-    return Checkpoints(folder, identity(job.inputs["nodes"], settings), 60 * minutes, job.log) if folder else None
+    made_of = identity(job.inputs["nodes"], settings, job.inputs.get("coupling"))
+    return Checkpoints(folder, made_of, 60 * minutes, job.log) if folder else None
 
 
 def _tidy(job: Job) -> None:
@@ -53,8 +58,9 @@ def _tidy(job: Job) -> None:
 def _compute(job: Job) -> None:
     settings = parse(job.settings)
     nodes, checkpoints = load(job.inputs["nodes"]), _checkpoints(job, settings)
+    around = read_around(job.inputs["coupling"]) if "coupling" in job.inputs else None
     with own_device(job.log) if settings.backend != "cpu" else nullcontext():
-        summary = solve(nodes, settings, job.outputs["flow"], job.outputs["monitor"], job.log, checkpoints)
+        summary = solve(nodes, settings, job.outputs["flow"], job.outputs["monitor"], job.log, checkpoints, around)
     job.outputs["summary"].write_text(json.dumps(summary, indent=2, allow_nan=False) + "\n")
     job.facts["device"] = summary["device"]
     if settings.backend != "cpu" and (version := driver_version()):
@@ -65,7 +71,8 @@ if __name__ == "__main__":
     run_stage(
         "solve",
         __doc__,
-        inputs={"nodes": "node arrays (nodes.h5)"},
+        inputs={"nodes": "node arrays (nodes.h5)", "coupling": "network around the vessel (coupling.h5)"},
+        optional=("coupling",),
         outputs={
             "flow": "flow over time (flow.vtkhdf)",
             "monitor": "flow and pressure of each opening, residual, extremes (monitor.csv)",

@@ -24,6 +24,7 @@ doi:10.1051/m2an:2007039, who show when such a coupling is stable.
 from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,6 +32,7 @@ from numpy.typing import NDArray
 from solver.backends.driver import Driver
 from solver.boundary.curves import Curve
 from solver.boundary.windkessel import PASCAL_PER_MMHG
+from solver.network.results import change_of, looked_at
 from solver.network.run import NetworkRun
 from solver.run.boundary_schedule import BoundarySchedule, raised
 from solver.run.checkpoint import under
@@ -52,11 +54,13 @@ class Cap:
     opening : name of the opening.
     node : name of the node.
     flow_m3_s : through it, as the network had it without the lattice: into the vessel at inlets, out of it at outlets.
+    pressure_pa : there, of the network without the lattice.
     """
 
     opening: str
     node: str
     flow_m3_s: Curve
+    pressure_pa: Curve
 
 
 class Coupling:
@@ -103,6 +107,9 @@ class Coupling:
         )
         self._passed = np.zeros(len(caps))
         self._pending: int | None = None
+        self._cycle = cycle
+        self._before: tuple[Reals, Reals] | None = None
+        self._changes: tuple[float, float] | None = None
         none = np.zeros(len(caps))
         begin, *following = (self._offered(none, count) for count in range(3))
         self._ends = np.stack((begin, begin))
@@ -125,6 +132,9 @@ class Coupling:
                 self.take_in(driver)
                 driver.ask_volume()
                 self._pending = stop
+            if stop % self._cycle == 0:
+                self.take_in(driver)
+                self._compare()
             first = stop
 
     def take_in(self, driver: Driver) -> None:
@@ -142,6 +152,18 @@ class Coupling:
             self.network.impose(cap.node, whole if inlet else -whole)
         self.network.advance(self.substeps)
         self._following.append(self._offered(flow, 2))
+
+    def _compare(self) -> None:
+        """Compare the cycle of the network with the one before."""
+        now = looked_at(self.network.grid, self.network.record)
+        self._changes = change_of(self._before, now) if self._before else None
+        self._before = now
+
+    def differences(self) -> dict[str, float]:
+        """How far the network's last cycle differs from the one before: pressure by the pulse pressure, and flow by the
+        largest, each of the worst segment.
+        """
+        return dict(zip(("network_pressure", "network_flow"), self._changes, strict=True)) if self._changes else {}
 
     def _offered(self, flow: Reals, intervals_ahead: int) -> Reals:
         """Pressure p0 of each cap, so many intervals ahead, which belongs to the impedance that the lattice has there.
@@ -174,7 +196,10 @@ class Coupling:
         self.take_in(driver)
         arrays = {f"network/{name}": array for name, array in self.network.pack().items()}
         following = np.array(self._following).reshape(-1, len(self.caps))
-        return arrays | {"passed": self._passed.copy(), "ends": self._ends.copy(), "following": following}
+        arrays |= {"passed": self._passed.copy(), "ends": self._ends.copy(), "following": following}
+        if self._before:
+            arrays |= {"before/pressure": self._before[0], "before/flow": self._before[1]}
+        return arrays | {"changes": np.array(self._changes or ())}
 
     def restore(self, arrays: Mapping[str, NDArray[np.generic]]) -> None:
         """Go on from what :meth:`state` gave."""
@@ -182,6 +207,48 @@ class Coupling:
         self._passed, self._ends = (np.array(arrays[name], np.float64) for name in ("passed", "ends"))
         self._following = deque(np.array(arrays["following"], np.float64))
         self._pending = None
+        before = under("before/", arrays)
+        self._before = (before["pressure"], before["flow"]) if before else None
+        self._changes = tuple(arrays["changes"].tolist()) or None
+
+    def summary(self, driver: Driver, time_s: Reals, flow_ml_s: Reals, pressure_pa: Reals) -> dict[str, Any]:
+        """What both were in the last cycle, and what the network was without the lattice; the parameters are those of
+        :meth:`solver.run.exchange.Exchange.summary`.
+
+        Returns
+        -------
+        ``network`` is its name, ``interval`` and ``substeps`` are the steps of both between two exchanges, and ``caps``
+        holds for each opening, by its name, ``node``, ``impedance_mmhg_s_ml``, and for each of ``alone`` (the network
+        without the lattice), ``network`` and ``vessel`` the lists ``time_s``, ``flow_ml_s`` and ``pressure_mmhg``.
+        Flows count into the vessel at inlets and out of it at outlets.
+        """
+        self.take_in(driver)
+        period_s, samples = self.network.network.period_s, self.network.numerics.samples
+        sampled_s = np.arange(samples) * period_s / samples
+        openings = [opening.name for opening in self.boundary_schedule.openings]
+        caps = {}
+        for cap, inlet in zip(self.caps, self._inlet, strict=True):
+            pressure, flow = self.network.recorded(cap.node)
+            k = openings.index(cap.opening)
+            caps[cap.opening] = {
+                "node": cap.node,
+                "impedance_mmhg_s_ml": self.boundary_schedule.coupled_mmhg_s_ml[cap.opening],
+                "alone": _course(sampled_s, cap.flow_m3_s.at(sampled_s), cap.pressure_pa.at(sampled_s)),
+                "network": _course(sampled_s, flow if inlet else -flow, pressure),
+                "vessel": _course(time_s % period_s, 1e-6 * flow_ml_s[:, k], pressure_pa[:, k]),
+            }
+        name = self.network.network.name
+        return {"network": name, "interval": self.interval, "substeps": self.substeps, "caps": caps}
+
+
+def _course(time_s: Reals, flow_m3_s: Reals, pressure_pa: Reals) -> dict[str, list[float]]:
+    """Flow and pressure over a cycle in mL/s and mmHg, by time."""
+    order = np.argsort(time_s)
+    return {
+        "time_s": time_s[order].tolist(),
+        "flow_ml_s": (1e6 * flow_m3_s[order]).tolist(),
+        "pressure_mmhg": (pressure_pa[order] / PASCAL_PER_MMHG).tolist(),
+    }
 
 
 def intervals(cycle: int, network: NetworkRun) -> tuple[int, int]:

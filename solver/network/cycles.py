@@ -195,6 +195,8 @@ class Cycles:
             np.array(self.changes).reshape(-1, 2),
             self.converged,
             balance_of(nodes, run.state, run.volume_m3 - self._volume, lost),
+            run.state,
+            run.rate,
         )
 
     def go_on(self) -> None:

@@ -74,6 +74,8 @@ class TreeResult:
         cycle to the next, (cycles - 1, 2).
     converged : whether the last change is as small as was asked for.
     balance : of mass and work.
+    state : at the end of the cycle.
+    rate : largest (|u| + c)/dx in the cycle, 1/s.
     """
 
     network: Network
@@ -84,6 +86,8 @@ class TreeResult:
     changes: Reals
     converged: bool
     balance: Balance
+    state: State
+    rate: float
 
     def along(self, name: str) -> Course:
         """A whole segment: its start, the middles of its cells, its end.

@@ -236,6 +236,14 @@ class NetworkRun:
         lost = grid.density * slowed * outflow / area * way
         return float(np.interp(way, np.append(0.0, distance), np.append(now, incoming)) - lost)
 
+    def recorded(self, node: str) -> tuple[Reals, Reals]:
+        """Pressure, Pa, and flow out of the network, m^3/s, at a coupled node over the samples of the cycle so far;
+        fails as :meth:`impose` does.
+        """
+        end = int(self._openings.end[self._coupled(node)])
+        outward = 1.0 if end % 2 else -1.0
+        return self.record.end_pressure[:, end].copy(), outward * self.record.end_flow[:, end]
+
     def node_state(self, node: str) -> tuple[float, float]:
         """Pressure, Pa, and flow out of the network, m^3/s, at a coupled node now; fails as :meth:`impose` does."""
         b = self._coupled(node)

@@ -153,6 +153,10 @@ class BoundarySchedule:
                     "time_constant_s": each.time_constant_s,
                     "proximal_over_impedance": each.proximal_mmhg_s_ml / self.impedance_mmhg_s_ml(name),
                 }
+        for name, coupled in self.coupled_mmhg_s_ml.items():
+            expected = {f"expected_{key}": value for key, value in answer[name].items() if key != "profile"}
+            ratio = coupled / self.impedance_mmhg_s_ml(name)
+            answer[name] = expected | {"coupled_mmhg_s_ml": coupled, "coupled_over_impedance": ratio}
         return answer
 
 

@@ -33,6 +33,7 @@ from solver.backends.fields import Fields
 from solver.domain.halving import NotHalved, Rows, halved
 from solver.domain.nodes import Nodes
 from solver.run.divergence import DivergenceError
+from solver.run.exchange import Given
 from solver.run.expected_flow import wall_radius_mm
 from solver.run.flow_file import FlowWriter
 from solver.run.plan import Plan, make_plan
@@ -264,6 +265,7 @@ def _prepared(simulation: Simulation, coarse: Nodes) -> Simulation:
         replace(plan, safer=()),
         expected,
         driver,
+        Given(plan.boundary_schedule),
         simulation.coarse_help,
         simulation.log.getChild("coarser"),
         ends_unsteady=True,

@@ -20,6 +20,7 @@ class Carried:
     ----------
     step, seconds : how far it came, and what that took.
     state : of its driver, without means.
+    exchange : state of what holds at its openings.
     monitor : its rows, and from where on changes are counted.
     start : what it began with.
     """
@@ -27,6 +28,7 @@ class Carried:
     step: int
     seconds: float
     state: Mapping[str, NDArray[Any]]
+    exchange: Mapping[str, NDArray[Any]]
     monitor: Monitor
     start: Start
 

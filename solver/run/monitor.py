@@ -2,7 +2,7 @@
 """Monitor: what is known of the flow every so many steps, its file, and its summary."""
 
 import csv
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
@@ -75,6 +75,7 @@ class Monitor:
     ----------
     tolerance : of the residual.
     precision : of the populations.
+    around : how far the last cycle of what lies around the vessel differs from the one before, by what differs.
     rows : so far.
     kept : step of the state from which changes of the velocity are counted.
     apart : steps from there to the next one, of a steady flow.
@@ -84,6 +85,7 @@ class Monitor:
     plan: Plan
     tolerance: float
     precision: str = "fp64"
+    around: Callable[[], Mapping[str, float]] = dict
     rows: list[Row] = field(default_factory=list)
     kept: int = 0
     apart: int = 0
@@ -212,8 +214,8 @@ class Monitor:
         """How far the last whole cycle differs from the one before, by what differs.
 
         The velocity in one phase, as the root mean square over all nodes, relative to the mean speed over the cycle;
-        flow and pressure of the openings in all phases, relative to the widest range among the openings. None if less
-        than two cycles were run, or the flow is steady.
+        flow and pressure of the openings in all phases, relative to the widest range among the openings; and what lies
+        around the vessel. None if less than two cycles were run, or the flow is steady.
         """
         count = self.per_cycle
         whole = len(self.rows) // count * count if count else 0
@@ -227,7 +229,7 @@ class Monitor:
             values, others = (np.array([getattr(row, key) for row in rows]) for rows in (last, before))
             span = np.ptp(values, axis=0).max()
             found[name] = float(np.abs(values - others).max() / max(span, 1e-12))
-        return found
+        return found | {**self.around()}
 
 
 def last_cycles_differ(monitor: Monitor) -> str:

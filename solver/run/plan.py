@@ -20,6 +20,7 @@ from solver.kernels.rheology import Rheology, make_rheology
 from solver.run.blood import Blood, choose_blood
 from solver.run.boundary_schedule import BoundarySchedule
 from solver.run.duration import expect_duration
+from solver.run.exchange import Surroundings
 from solver.run.expected_flow import ExpectedFlow, expect_flow
 from solver.run.models import OUTLET_REYNOLDS, Models, choose_models, choose_velocity_set
 from solver.run.plan_numbers import numbers_of
@@ -137,7 +138,9 @@ class Plan:
         return replace(self, ramp_s=0.0, boundary_schedule=boundary_schedule, numbers=self.numbers | {"ramp_s": 0.0})
 
 
-def make_plan(nodes: Nodes, settings: SolveSettings, least_rung: int = 0) -> Plan:
+def make_plan(
+    nodes: Nodes, settings: SolveSettings, least_rung: int = 0, surroundings: Surroundings | None = None
+) -> Plan:
     """Choose units, models and times for a geometry; models from a rung of the ladder on.
 
     Parameters
@@ -145,6 +148,7 @@ def make_plan(nodes: Nodes, settings: SolveSettings, least_rung: int = 0) -> Pla
     nodes : the geometry.
     settings : of the stage.
     least_rung : the first rung of the ladder of models that is used.
+    surroundings : a network that the vessel sits in; none: openings have what the settings say.
 
     Raises
     ------
@@ -155,7 +159,7 @@ def make_plan(nodes: Nodes, settings: SolveSettings, least_rung: int = 0) -> Pla
     chosen = settings.blood
     blood = choose_blood(chosen.model, chosen.set, chosen.parameters, settings.viscosity_pa_s)
     flow, settings = expect_flow(nodes, settings, blood)
-    scales = choose_scales(nodes, settings, flow)
+    scales = choose_scales(nodes, settings, flow, surroundings)
     units, inflow = scales.units, flow.waveforms.inflow
     grid_reynolds = flow.peak_speed_m_s * units.dx_m / units.viscosity_m2_s
     q = choose_velocity_set(settings.velocity_set, settings.collision, grid_reynolds, settings.equilibrium, flow.slip)

@@ -2,10 +2,12 @@
 """Scales of a run: its units, the time over which it is raised, and what holds at the openings in those units."""
 
 from dataclasses import dataclass
+from math import lcm
 
 from solver.domain.nodes import Nodes
 from solver.kernels.storage import GOOD_FP16_MARGIN, LEAST_FP16_MARGIN, fp16_margin
 from solver.run.boundary_schedule import BoundarySchedule, deviation_pa, make_boundary_schedule
+from solver.run.exchange import Surroundings
 from solver.run.expected_flow import ExpectedFlow
 from solver.run.schedule import moments_per_cycle, rows_per_cycle
 from solver.run.settings import SolveSettings
@@ -41,7 +43,9 @@ class Scales:
     boundary_warnings: list[str]
 
 
-def choose_scales(nodes: Nodes, settings: SolveSettings, flow: ExpectedFlow) -> Scales:
+def choose_scales(
+    nodes: Nodes, settings: SolveSettings, flow: ExpectedFlow, surroundings: Surroundings | None = None
+) -> Scales:
     """Scales of a run.
 
     Parameters
@@ -49,13 +53,17 @@ def choose_scales(nodes: Nodes, settings: SolveSettings, flow: ExpectedFlow) -> 
     nodes : the geometry.
     settings : of the stage, with the viscosity that the units are to have.
     flow : what is expected.
+    surroundings : a network that the vessel sits in; none: openings have what the settings say.
 
     Raises
     ------
     StageError
         If the flow cannot be run as asked, or populations as fp16 would stall where it is slow.
     """
-    rows, pressure_pa = rows_per_cycle(settings, flow.period_s), flow.along_pa
+    moments, pressure_pa = moments_per_cycle(rows_per_cycle(settings, flow.period_s)), flow.along_pa
+    if surroundings:
+        moments = lcm(moments, surroundings.samples)
+    coupled = surroundings.impedance_mmhg_s_ml if surroundings else {}
     for _ in range(2):  # what outlets add to the pressure is known once there is a time step
         units, notes, warnings = choose_units(
             nodes.spacing_mm * 1e-3,
@@ -64,12 +72,12 @@ def choose_scales(nodes: Nodes, settings: SolveSettings, flow: ExpectedFlow) -> 
             settings.viscosity_pa_s,
             settings.lattice_speed,
             flow.period_s,
-            moments_per_cycle(rows),
+            moments,
             pressure_pa,
             flow.pulse.worst if flow.pulse else None,
         )
         ramp_s = _ramp_s(settings, flow, units)
-        schedule, said = make_boundary_schedule(nodes, settings, flow.waveforms, units, ramp_s, flow.period_s)
+        schedule, said = make_boundary_schedule(nodes, settings, flow.waveforms, units, ramp_s, flow.period_s, coupled)
         pressure_pa = flow.along_pa + deviation_pa(schedule)
     if settings.precision == "fp16":
         warnings += _check_fp16(units, flow)

@@ -16,6 +16,7 @@ from solver.run import divergence, time_left
 from solver.run.checkpoint import Arrays, Checkpoints, under
 from solver.run.convergence import Watch, is_periodic, is_steady
 from solver.run.divergence import DivergenceError
+from solver.run.exchange import Exchange, Given
 from solver.run.fallback import FIRST, Attempt
 from solver.run.flow_file import FlowWriter
 from solver.run.fluctuation import QUIET, Fluctuation, balanced, fluctuation, velocity_rms
@@ -42,6 +43,7 @@ class Simulation:
     ----------
     nodes, settings, plan, forecast : what is run, and what that is expected to take.
     driver : who runs it.
+    exchange : what holds at the openings meanwhile.
     coarse_help : how the lattice of twice the spacing helps.
     log : where progress goes.
     checkpoints : where the state is kept on the way; none: nowhere.
@@ -60,6 +62,7 @@ class Simulation:
     plan: Plan
     forecast: Forecast
     driver: Driver
+    exchange: Exchange
     coarse_help: "CoarseHelp"
     log: logging.Logger
     checkpoints: Checkpoints | None = None
@@ -68,7 +71,9 @@ class Simulation:
     ends_unsteady: bool = False
 
     def __post_init__(self) -> None:
-        self.monitor = Monitor(self.nodes, self.plan, self.settings.steady_tolerance, self.settings.precision)
+        self.monitor = Monitor(
+            self.nodes, self.plan, self.settings.steady_tolerance, self.settings.precision, self.exchange.differences
+        )
         self.step = 0
         self.seconds = 0.0
         self.bytes = 0
@@ -107,6 +112,7 @@ class Simulation:
             if name in own and own[name].shape == array.shape and own[name].dtype == array.dtype
         }
         self.driver.restore(own | alike)
+        self.exchange.restore(carried.exchange)
         self.monitor.rows[:], self.monitor.kept = carried.monitor.rows, carried.monitor.kept
         self.step, self.seconds = carried.step, carried.seconds
         self._began(carried.start)
@@ -143,6 +149,7 @@ class Simulation:
         self.start = start
         if start.kind == "coarse":
             self.plan = self.monitor.plan = self.plan.at_full_flow()
+            self.exchange = Given(self.plan.boundary_schedule)
             self.forecast = self.expected_from(start)
 
     def expected_from(self, start: Start) -> Forecast:
@@ -185,7 +192,7 @@ class Simulation:
         start, schedule = time.monotonic() - self.seconds, self.plan.schedule
         while self.step < schedule.last and not self._ended:
             stop = schedule.next_stop(self.step)
-            self.driver.advance(self.plan.boundary_schedule.at(self.step, stop))
+            self.exchange.advance(self.driver, self.step, stop)
             self._see()  # what was observed before this stretch, with which a device is busy meanwhile
             self.step, self.seconds = stop, time.monotonic() - start
             if self._outgrown:
@@ -210,7 +217,8 @@ class Simulation:
 
     def _hand_over(self, grid_reynolds: float) -> None:
         state = {name: array for name, array in self.driver.state().items() if "mean-" not in name}
-        raise OutgrownError(Carried(self.step, self.seconds, state, self.monitor, self.start), grid_reynolds)
+        exchange = self.exchange.state(self.driver)
+        raise OutgrownError(Carried(self.step, self.seconds, state, exchange, self.monitor, self.start), grid_reynolds)
 
     def _may_end(self) -> bool:
         """Whether the run ends here: the flow is periodic, steady, or fluctuates about a mean that is good enough."""
@@ -266,6 +274,7 @@ class Simulation:
         """Write a checkpoint. A flow that has diverged is refused first, and leaves those from before."""
         self._see()
         arrays = {f"driver/{name}": array for name, array in self.driver.state().items()}
+        arrays |= {f"exchange/{name}": array for name, array in self.exchange.state(self.driver).items()}
         arrays |= {f"monitor/{name}": array for name, array in self.monitor.state().items()}
         arrays |= {
             "seconds": np.array(self.seconds),
@@ -300,6 +309,7 @@ class Simulation:
             # the mean of this run begins elsewhere
             driver, averaged = {name: array for name, array in driver.items() if "mean-" not in name}, -1
         self.driver.restore(driver)
+        self.exchange.restore(under("exchange/", state.arrays))
         for snapshot in state.snapshots.values():
             writer.restore(snapshot)
         self.step, self._results.snapshots = state.step, [*state.snapshots]

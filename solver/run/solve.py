@@ -10,6 +10,7 @@ from solver.domain.nodes import Nodes
 from solver.run.checkpoint import Checkpoints
 from solver.run.coarse_start import HELP
 from solver.run.divergence import DivergenceError
+from solver.run.exchange import Exchange, Given, Surroundings
 from solver.run.fallback import FIRST, Attempt
 from solver.run.flow_file import FlowWriter
 from solver.run.forecast import Forecast
@@ -38,6 +39,7 @@ def solve(
     monitor_path: Path,
     log: logging.Logger,
     checkpoints: Checkpoints | None = None,
+    surroundings: Surroundings | None = None,
 ) -> dict[str, Any]:
     """Solve the flow through a vessel.
 
@@ -49,6 +51,7 @@ def solve(
     monitor_path : where the monitor's CSV goes.
     log : where progress goes.
     checkpoints : where the state is kept on the way; none: nowhere.
+    surroundings : a network that the vessel sits in; none: openings have what the settings say.
 
     Returns
     -------
@@ -63,7 +66,7 @@ def solve(
     from solver.backends.cuda.device import explain_failures
 
     attempt = Attempt.unpacked(checkpoints.peek("attempt") if checkpoints else None)
-    plan = attempt.plan(nodes, settings)
+    plan = attempt.plan(nodes, settings, surroundings)
     device = find_device(settings.backend, settings.precision)
     if settings.backend == "auto" and (missing := no_device()):
         _require_no_promise(missing)
@@ -75,7 +78,7 @@ def solve(
     _log_plan(plan, log)
     wanted = f"{gigabytes(expected.bytes)} in {settings.precision}"
     with explain_failures(wanted, with_checkpoints=checkpoints is not None):
-        simulation = _run(nodes, settings, attempt, plan, expected, flow_path, log, checkpoints)
+        simulation = _run(nodes, settings, attempt, plan, expected, flow_path, log, checkpoints, surroundings)
         plan = simulation.plan
         simulation.monitor.write(monitor_path)
         late = late_warnings(simulation)
@@ -110,13 +113,15 @@ def _run(
     flow_path: Path,
     log: logging.Logger,
     checkpoints: Checkpoints | None,
+    surroundings: Surroundings | None,
 ) -> Simulation:
     """Run an attempt, and those that follow it where its models do not hold the flow; the one that came to its end."""
     carried: Carried | None = None
     while True:
         driver = make_driver(settings.backend, lay_out(nodes, settings, plan, settings.walls), nodes.part)
         log.info("%s: %s", driver.device, driver.layout)
-        simulation = Simulation(nodes, settings, plan, expected, driver, HELP, log, checkpoints, attempt)
+        exchange = _exchange(plan, surroundings)
+        simulation = Simulation(nodes, settings, plan, expected, driver, exchange, HELP, log, checkpoints, attempt)
         if carried:
             simulation.go_on_from(carried)
         try:
@@ -125,7 +130,7 @@ def _run(
             return simulation
         except StaleError:
             attempt = FIRST
-            plan = attempt.plan(nodes, settings)
+            plan = attempt.plan(nodes, settings, surroundings)
             expected = foresee(nodes, settings, plan, find_device(settings.backend, settings.precision))
             continue
         except OutgrownError as outgrown:
@@ -139,7 +144,15 @@ def _run(
             if checkpoints:
                 checkpoints.remove()
         log.warning("fall-back: %s", attempt.past[-1])
-        plan = attempt.plan(nodes, settings)
+        plan = attempt.plan(nodes, settings, surroundings)
+
+
+def _exchange(plan: Plan, surroundings: Surroundings | None) -> Exchange:
+    """What holds at the openings of a plan."""
+    if surroundings is None:
+        return Given(plan.boundary_schedule)
+    assert plan.schedule.cycle is not None
+    return surroundings.couple(plan.boundary_schedule, plan.schedule.cycle)
 
 
 def _require_no_promise(missing: str) -> None:

@@ -14,7 +14,7 @@ from solver.boundary.windkessel import PASCAL_PER_MMHG
 from solver.kernels.rheology import LEAST_TAU, MOST_TAU
 from solver.kernels.velocity_sets import velocity_set
 from solver.run.models import WITH_LAMBDA
-from solver.run.monitor import Row
+from solver.run.monitor import OF_OPENINGS, Row
 from solver.run.plan import Plan, drop_error, drops_too_large
 from solver.run.setup import is_isotropic, is_parabolic
 from solver.run.simulation import Simulation
@@ -158,6 +158,7 @@ def summary_of(simulation: Simulation, warnings: list[str], notes: list[str]) ->
         "pressure_drop_error": measured_drop_error(simulation),
         "mass_balance": _mass_balance(simulation),
         "openings": _openings(simulation),
+        "coupling": _coupling(simulation),
         "waveforms": described({name: flow.curve for name, flow in waveforms.inflow.items()}, "flow_ml_s")
         | described(waveforms.pressure_mmhg, "pressure_mmhg"),
         "max_speed_m_s": last.max_speed_m_s,
@@ -213,7 +214,9 @@ def _openings(simulation: Simulation) -> dict[str, dict[str, Any]]:
             "pressure_pa": float(pressure[k]),
             **_backflow_of(part, k),
         }
-        if opening.role == "inlet":
+        if opening.name in schedule.coupled_mmhg_s_ml:
+            found["friction_of_layers_pa"] = frictions.get(k, 0.0) * float(flow[k])
+        elif opening.role == "inlet":
             found["imposed_flow_ml_s"] = schedule.waveforms.inflow[opening.name].mean_ml_s
         else:
             found["imposed_pressure_pa"] = schedule.outlets[opening.name].pressure_mmhg * PASCAL_PER_MMHG
@@ -222,6 +225,13 @@ def _openings(simulation: Simulation) -> dict[str, dict[str, Any]]:
             found["first_harmonic"] = _first_harmonic(simulation.monitor.last_part(), k, loss)
         found["imposed"] = imposed[opening.name]
     return openings
+
+
+def _coupling(simulation: Simulation) -> dict[str, Any] | None:
+    """What a network around the vessel was in the last cycle; none without one."""
+    rows = simulation.monitor.last_part()
+    time_s, flow, pressure = (np.array([getattr(row, key) for row in rows]) for key in ("time_s", *OF_OPENINGS[:2]))
+    return simulation.exchange.summary(simulation.driver, time_s, flow, pressure)
 
 
 def _models(simulation: Simulation) -> dict[str, Any]:

@@ -84,7 +84,8 @@ def assembled(
     schedule, _ = make_boundary_schedule(
         nodes, wanted, Waveforms({"in": steady(0.0)}, {}), units, 0.0, period_s, coupled
     )
-    caps = Cap("in", "b", constant(0.0)), Cap("out", "c", constant(0.0))
+    none = constant(0.0)
+    caps = Cap("in", "b", none, none), Cap("out", "c", none, none)
     coupling = Coupling(run, caps, schedule, cycle)
     lattice = build_lattice(
         nodes,
