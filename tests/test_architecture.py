@@ -21,6 +21,7 @@ PIPELINE_MAY_USE = {
     "kernels": {"d3q19"},
     "backends": {"cost"},
     "boundary": {"curves", "opening_settings", "waveform", "windkessel"},
+    "coupling": {"around", "coupling"},
     "network": {"cycles", "network", "openings", "results", "run", "walls"},
     "run": {"blood", "checkpoint", "expected", "flow_file", "forecast", "units", "vtkhdf", "walltime"},
 }

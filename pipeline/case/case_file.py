@@ -17,11 +17,13 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import Field, field_validator, model_validator
 
 from pipeline.case.cohort_table import TableRow, read_table
+from pipeline.case.coupled import mistake_in, with_blood, with_courses
 from pipeline.case.limits import of_blood, refusals
 from pipeline.case.merging import dotted, merged, place_of
 from pipeline.case.physiology import Quantity, Vessel
 from pipeline.case.settings.base import Name, Positive, Section, dotted_keys, existing, parse, shipped
 from pipeline.case.settings.cluster import ClusterSettings
+from pipeline.case.settings.coupling import CouplingSettings
 from pipeline.case.settings.entry import InputSettings
 from pipeline.case.settings.flow import (
     ConvergenceSettings,
@@ -41,7 +43,6 @@ from solver.runtime.sources import ROOT
 
 RunSet = Literal["ci", "quick", "full"]
 """Sets of runs of the studies, from minutes on a few cores to hours on a GPU."""
-
 
 OF_A_NETWORK = ("description", "input", "tree", "report")
 """Keys of a case that is a network alone."""
@@ -69,6 +70,9 @@ class Case(Section):
     trace: TraceSettings = TraceSettings()
     convergence: ConvergenceSettings = ConvergenceSettings()
     tree: TreeSettings = TreeSettings()
+    coupling: CouplingSettings | None = Field(
+        None, description="network of arteries that the vessel sits in; none: its openings have what solve says"
+    )
     report: ReportSettings = ReportSettings()
 
     @model_validator(mode="before")
@@ -78,7 +82,7 @@ class Case(Section):
         if not isinstance(given, dict):
             return values
         if not given.get("network"):
-            if "solve" not in values:
+            if "solve" not in values and not values.get("coupling"):
                 raise ValueError("solve: missing; give it, it has no default")
             if "tree" in values:
                 raise ValueError("tree: is of a network alone (input.network); leave it out")
@@ -95,7 +99,10 @@ class Case(Section):
             return self
         geometry = self.input.geometry
         roles = geometry.roles if geometry else {opening.name: opening.role for opening in self.surface.openings}
-        if not self.solve.inlets and (roles or not geometry):
+        if self.coupling:
+            if mistake := mistake_in(self.solve, self.coupling, roles):
+                raise ValueError(mistake)
+        elif not self.solve.inlets and (roles or not geometry):
             raise ValueError("solve.inlets: missing; give the flow through the inlet, as flow_ml_s or waveform")
         if unknown := self.solve.patches.keys() - set(geometry.patches if geometry else ()):
             known = ", ".join(geometry.patches) if geometry else "only canonical geometries have patches"
@@ -143,6 +150,8 @@ class Case(Section):
             spacing = self.voxelize.model_dump(mode="json", include={"spacing_mm", "nodes_across"})
             geometry = self.input.geometry.model_dump(mode="json") if self.input.geometry else None
             return json.dumps(spacing | {"geometry": geometry}, sort_keys=True)
+        if stage == "couple":
+            return json.dumps(with_blood(self.coupling, self.solve) if self.coupling else {}, sort_keys=True)
         if stage == "plausibility":
             inlets = {name: inlet.model_dump(mode="json") for name, inlet in self.solve.inlets.items()}
             judged: dict[str, Any] = {
@@ -171,6 +180,14 @@ class Case(Section):
         """Keys of the case that are of its kind, a vessel in three dimensions or a network alone."""
         return OF_A_NETWORK if self.input.network else tuple(key for key in type(self).model_fields if key != "tree")
 
+    def in_folder(self, folder: str) -> Self:
+        """The case as its stages take it, whose results lie in a folder: openings that are coupled to a network have
+        the flow and the pressure that this has without the vessel.
+        """
+        if not self.coupling:
+            return self
+        return self.model_copy(update={"solve": with_courses(self.solve, self.coupling, folder)})
+
     def point_files(self, stage: str) -> list[str]:
         """Markups files that the stage reads: inputs of it, like the images."""
         region = self.filter.region_grown if stage == "filter" else None
@@ -180,7 +197,8 @@ class Case(Section):
 
     def waveform_files(self, stage: str) -> list[str]:
         """Waveforms that the stage reads."""
-        if stage == "voxelize" and not self._spacing_needs().get("flow", {}).get("inlets"):
+        flow = stage == "voxelize" and self._spacing_needs().get("flow", {}).get("inlets")
+        if not flow and stage not in ("plausibility", "solve"):
             return []
         inlets = [inlet.waveform for inlet in self.solve.inlets.values()]
         outlets = [outlet.waveform for outlet in self.solve.outlets.values()]

@@ -11,6 +11,7 @@ STAGES = (
     "import_surface",
     "canonical",
     "centreline",
+    "couple",
     "voxelize",
     "decompose",
     "plausibility",

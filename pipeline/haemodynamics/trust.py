@@ -64,6 +64,11 @@ LIMITS: Mapping[str, Limit] = {
     "flow balance": Limit(0.01, 0.05, _BALANCE),
     "flow balance of the velocity field": Limit(0.01, 0.05, _BALANCE),
     "inflow against imposed": Limit(0.01, 0.05, _BALANCE),
+    "radius against the network": Limit(
+        0.2, 1.0, "own choice: a step of the radius by 20 % sends back about a fifth of a wave's pressure"
+    ),
+    "flow against the network": Limit(0.001, 0.01, "own choice: both sides are given the same volumes"),
+    "pressure against the network": Limit(0.005, 0.02, "own choice: half a spacing lies between both"),
     "flow along the centreline": Limit(
         0.02, 0.05, "twice that of the openings: branches may be thinner, and their density falls along them"
     ),
@@ -108,6 +113,7 @@ _NODES = ("nodes across", "nodes across the narrowest place")
 _FLUID = ("Mach number", "nodes with eddy viscosity")
 _WALL = (*SETTLED, *_NODES, *_FLUID, "wall without a fit", PLAUSIBLE["wall_shear_stress"].words)
 _PRESSURE = (*SETTLED, *_NODES, *_FLUID, "flow balance", "pressure drop too large by", PLAUSIBLE["pressure_drop"].words)
+_LEVEL = (*_PRESSURE, "pressure against the network")
 
 
 @dataclass(frozen=True)
@@ -139,6 +145,8 @@ FIGURES = (
             "flow balance",
             "flow balance of the velocity field",
             "inflow against imposed",
+            "radius against the network",
+            "flow against the network",
             "first harmonic lost to compressibility",
         ),
     ),
@@ -161,7 +169,7 @@ FIGURES = (
         "pressure",
         "pressures and pressure drops",
         ("pressure_drops", "openings.pressure", "openings.total_pressure"),
-        _PRESSURE,
+        _LEVEL,
     ),
     Figures("wall", "wall shear stress", ("wall.shear", "wall.low_shear"), _WALL, needs_wall=True),
     Figures("oscillation", "oscillatory shear index and what follows from it", ("wall.osi",), _WALL, needs_wall=True),

@@ -57,11 +57,12 @@ def cut(segment: Segment, name: str, parts: tuple[float, float]) -> tuple[Segmen
     """
     nodes = (segment.nodes[0], f"{name}.in", f"{name}.out", segment.nodes[1])
     ends = (0.0, *parts, 1.0)
-    pieces = [_piece(segment, ends[n], ends[n + 1], (nodes[n], nodes[n + 1])) for n in range(3)]
+    pieces = [piece(segment, ends[n], ends[n + 1], (nodes[n], nodes[n + 1])) for n in range(3)]
     return pieces[0], pieces[1], pieces[2]
 
 
-def _piece(segment: Segment, start: float, end: float, nodes: tuple[str, str]) -> Segment:
+def piece(segment: Segment, start: float, end: float, nodes: tuple[str, str]) -> Segment:
+    """A part of a segment, complete with the defaults or not, between two parts of its length, with its nodes."""
     radii = segment.radii_mm
     places = np.linspace(start, end, PLACES if len(radii) > 2 else 2)
     cone = tuple(along(radii, places).tolist())

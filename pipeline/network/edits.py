@@ -69,7 +69,7 @@ def targets(network: Network, name: str, key: str) -> list[str]:
     return found
 
 
-def _with(network: Network, pieces: dict[str, dict[str, Segment]]) -> Network:
+def with_pieces(network: Network, pieces: dict[str, dict[str, Segment]]) -> Network:
     """The network with segments in place of others, which groups then name in their place."""
     segments: dict[str, Segment] = {}
     for name, segment in network.segments.items():
@@ -99,7 +99,7 @@ def _speeds(network: Network, names: Iterable[str]) -> str:
 
 def _stiffen(network: Network, edit: kinds.Stiffen) -> tuple[Network, str]:
     names = targets(network, edit.stiffen, "stiffen")
-    changed = _with(network, {name: {name: _stiffer(network, name, edit.factor)} for name in names})
+    changed = with_pieces(network, {name: {name: _stiffer(network, name, edit.factor)} for name in names})
     line = (
         f"{edit.stiffen}: stiffness of {_count(names)} times {edit.factor:g}, waves run with"
         f" {_speeds(changed, names)} m/s, before with {_speeds(network, names)}"
@@ -138,7 +138,7 @@ def _narrow(network: Network, edit: kinds.Narrow) -> tuple[Network, str]:
         f"{edit.narrow}: {_count(names)} narrowed by {edit.area_percent:g} % of the area over {edit.length_mm:g} mm, to"
         f" a radius of {min(last.radii_mm):.3g} mm, with the loss of a stenosis; now {', '.join(pieces[names[-1]])}"
     )
-    return _with(network, pieces), line
+    return with_pieces(network, pieces), line
 
 
 def _widen(network: Network, edit: kinds.Widen) -> tuple[Network, str]:
@@ -158,7 +158,7 @@ def _widen(network: Network, edit: kinds.Widen) -> tuple[Network, str]:
         f"{edit.widen}: radius of {_count(names)} times {edit.radius_factor:g} {where}, at most {widest:.3g} mm; the"
         " thickness of the wall stays"
     )
-    return _with(network, pieces), line
+    return with_pieces(network, pieces), line
 
 
 def _remove(network: Network, edit: kinds.Remove) -> tuple[Network, str]:

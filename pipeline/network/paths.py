@@ -2,7 +2,7 @@
 """Ways through a network: how far from the heart a node lies, and the segments by which it is reached."""
 
 import heapq
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from pipeline.network.network_file import Network
@@ -23,14 +23,29 @@ class Ways:
 
 
 def ways_from(network: Network, start: str) -> Ways:
-    """Shortest ways from a node to all others (Dijkstra 1959, doi:10.1007/BF01386390).
+    """Shortest ways from a node to all others.
 
     Parameters
     ----------
     network : checked.
     start : name of the node.
     """
-    ends = network.ends()
+    links = [(*segment.nodes, segment.length_mm, name) for name, segment in network.segments.items()]
+    return shortest_ways(links, start)
+
+
+def shortest_ways(links: Iterable[tuple[str, str, float, str]], start: str) -> Ways:
+    """Shortest ways from a place to all others (Dijkstra 1959, doi:10.1007/BF01386390).
+
+    Parameters
+    ----------
+    links : both ends, length in mm, and name of each.
+    start : one of these ends.
+    """
+    near: dict[str, list[tuple[str, float, str]]] = {}
+    for one, other, length_mm, name in links:
+        near.setdefault(one, []).append((other, length_mm, name))
+        near.setdefault(other, []).append((one, length_mm, name))
     distance, by = dict[str, float](), dict[str, str]()
     front = [(0.0, start, "")]
     while front:
@@ -40,11 +55,9 @@ def ways_from(network: Network, start: str) -> Ways:
         distance[node] = far
         if way:
             by[node] = way
-        for name in ends[node]:
-            first, second = network.segments[name].nodes
-            beyond = second if node == first else first
+        for beyond, length_mm, name in near.get(node, ()):
             if beyond not in distance:
-                heapq.heappush(front, (far + network.segments[name].length_mm, beyond, name))
+                heapq.heappush(front, (far + length_mm, beyond, name))
     return Ways(distance, by)
 
 

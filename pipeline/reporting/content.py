@@ -103,6 +103,8 @@ def _flow(given: Evidence) -> dict[str, Any]:
         "sac_search": search_words(indices),
         "volume": table_rows(indices.get("volume", {}), VOLUME),
         "energy": table_rows(indices.get("energy", {}), ENERGY),
+        "coupling": _coupling_rows(indices.get("coupling", ())),
+        "around": (given.summary.get("coupling") or {}).get("network"),
         "along_branches": tabled([each for each in branches if each["leads_to_opening"]], BRANCHES),
     }
 
@@ -196,6 +198,32 @@ def _opening_rows(
             for row, numbers in zip(rows, zip(*shown, strict=True), strict=True)
         ],
     }
+
+
+IN_NETWORK = {
+    "name": "opening",
+    "segment": "segment",
+    "network_radius_mm": "its radius (mm)",
+    "vessel_radius_mm": "the vessel's (mm)",
+    "alone_flow_ml_s": "flow without the vessel (mL/s)",
+    "vessel_flow_ml_s": "with it (mL/s)",
+    "alone_pressure": "pressure without the vessel (mmHg)",
+    "vessel_pressure": "with it (mmHg)",
+}
+"""Columns of the table of a vessel in a network."""
+
+
+def _coupling_rows(rows: Sequence[Mapping[str, Any]]) -> tuple[list[str], Rows]:
+    """A row for each opening of a vessel in a network: systolic, mean and diastolic pressure in one."""
+
+    def shown(row: Mapping[str, Any], key: str) -> str:
+        if key.endswith("_pressure"):
+            kind = key.removesuffix("_pressure")
+            parts = (row[f"{kind}_{which}_mmhg"] for which in ("systolic", "diastolic", "pressure"))
+            return "{:.1f}/{:.1f}, mean {:.1f}".format(*parts)
+        return row[key] if isinstance(row[key], str) else number(row[key])
+
+    return [*IN_NETWORK.values()], [tuple(shown(row, key) for key in IN_NETWORK) for row in rows]
 
 
 def _drop_table(drops: Sequence[Mapping[str, Any]]) -> tuple[list[str], Rows]:

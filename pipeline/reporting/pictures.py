@@ -257,6 +257,13 @@ def plot_record(
         pictures.add("records", title, figures.to_png(plots.openings_figure(monitor, openings)))
 
 
+def plot_coupling(pictures: Pictures, coupled: Mapping[str, Any] | None) -> None:
+    """Make the plot of a vessel and the network that it sits in, from ``solve.json``; none of another vessel."""
+    if coupled:
+        picture = plots.coupling_figure(coupled["caps"])
+        pictures.add("coupling", "the vessel in the network", figures.to_png(picture))
+
+
 def plot_waveforms(pictures: Pictures, waveforms: Mapping[str, Mapping[str, Any]]) -> None:
     """Make the plots of the waveforms that the solver was given, by name of the opening."""
     for unit, label, what in (

@@ -98,6 +98,33 @@ def waveforms_figure(waveforms: Mapping[str, Mapping[str, Any]], unit: str, labe
     return figure
 
 
+def coupling_figure(caps: Mapping[str, Mapping[str, Any]]) -> Figure:
+    """Flow and pressure at the openings of a vessel in a network over a cycle.
+
+    Parameters
+    ----------
+    caps : by name of the opening: courses of the network ``alone``, of the ``network`` and of the ``vessel``.
+    """
+    styles: dict[str, dict[str, Any]] = {
+        "alone": {"linestyle": "--", "linewidth": 1.0},
+        "network": {},
+        "vessel": {"linestyle": "", "marker": ".", "markersize": 3.5, "markevery": 4},
+    }
+    with mpl.rc_context(STYLE):
+        figure = Figure(figsize=(8.6, 3.6), layout="constrained")
+        panels = figure.subplots(1, 2)
+        for k, (name, courses) in enumerate(caps.items()):
+            colour = (*INLET_COLOURS[:1], *OUTLET_COLOURS, *INLET_COLOURS[1:])[k % 8]
+            for kind, style in styles.items():
+                course, label = courses[kind], name if kind == "network" else None
+                for axes, key in zip(panels, ("flow_ml_s", "pressure_mmhg"), strict=True):
+                    axes.plot(course["time_s"], course[key], color=colour, label=label, **style)
+        _label_time(panels[0], "flow (mL/s): inlets in, outlets out")
+        _label_time(panels[1], "pressure (mmHg)")
+        figure.legend(*panels[0].get_legend_handles_labels(), loc="outside lower center", ncols=min(len(caps), 5))
+    return figure
+
+
 def _label_time(axes: Axes, title: str) -> None:
     axes.set_title(title, loc="left", fontsize=9.5)
     axes.set_xlabel("time (s)")

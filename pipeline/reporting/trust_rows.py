@@ -14,6 +14,10 @@ MEANING = {
     "flow balance": "what flows in less what flows out, counted by the solver, as a part of the inflow",
     "flow balance of the velocity field": "the same, read off the velocity just inside the openings",
     "inflow against imposed": "flow through the inlet, read off the velocity, against the flow that was set",
+    "radius against the network": "of the opening that differs most from the piece of the network that the vessel"
+    " replaces",
+    "flow against the network": "mean flow through an opening less what the network has there, by the largest of them",
+    "pressure against the network": "mean pressure on a cap against the network's",
     "flow along the centreline": "largest difference of the flow from section to section of a branch",
     "nodes across the narrowest place": "points of the lattice across the narrowest place through which blood passes",
     "nodes across": "points of the lattice across the narrowest opening; more of them, finer wall shear stress",

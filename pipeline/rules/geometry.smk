@@ -79,6 +79,29 @@ rule centreline:
         "NUMBA_NUM_THREADS={threads} {params.call} --settings {params.settings:q} --log {log:q}"
 
 
+rule couple:
+    input:
+        cases.waveforms("couple"),
+        network=cases.around,
+        openings=rules.surface.output.openings,
+        centreline=cases.where("centreline", rules.centreline.output.summary),
+    output:
+        coupling="results/{case}/coupling.h5",
+        caps=directory("results/{case}/caps"),
+        summary="results/{case}/coupling.json",
+        provenance="results/{case}/couple.provenance.json",
+    log:
+        "results/{case}/logs/couple.log",
+    wildcard_constraints:
+        case=any_of(cases.coupled),
+    params:
+        call=call("pipeline.stages.couple"),
+        settings=cases.settings("couple"),
+        code=code("pipeline.stages.couple"),
+    shell:
+        "NUMBA_NUM_THREADS=1 {params.call} --settings {params.settings:q} --log {log:q}"
+
+
 rule voxelize:
     input:
         cases.waveforms("voxelize"),

@@ -28,6 +28,7 @@ rule solve:
         rules.surface.output.openings,
         cases.where("centreline", rules.centreline.output.summary),
         nodes=rules.decompose.output.nodes,
+        coupling=cases.where("couple", rules.couple.output.coupling),
     output:
         flow="results/{case}/{level}flow.vtkhdf",
         monitor="results/{case}/{level}monitor.csv",

@@ -27,6 +27,7 @@ from pipeline.geometry.branches.branch_files import read_branches, write_polylin
 from pipeline.geometry.branches.tree import Branch
 from pipeline.haemodynamics.accumulator import Fields, WallAccumulator
 from pipeline.haemodynamics.centreline_profile import COLUMNS, WORDS, CentrelineProfile, Row
+from pipeline.haemodynamics.coupling_checks import coupling_rows, with_network
 from pipeline.haemodynamics.dry import wetted
 from pipeline.haemodynamics.energy import Energy
 from pipeline.haemodynamics.index_table import LONG_COLUMNS, OPENING_COLUMNS, OPENING_TRUST, long_rows
@@ -234,6 +235,8 @@ def _compute(job: Job) -> None:
     found = results.indices | {"volume": volume.figures(flow, nodes)}
     if "plausibility" in job.inputs:
         found = with_limits(found, read_json(job.inputs["plausibility"]))
+    if "coupling" in job.inputs:
+        found = with_network(found, coupling_rows(read_json(job.inputs["coupling"]), summary["coupling"]))
     found["trust"] = judged(found)
     for warning in found["warnings"]:
         job.log.warning("warning: %s", warning)
@@ -263,6 +266,7 @@ if __name__ == "__main__":
             "summary": "choices and outcome, from solve (solve.json)",
             "centreline": "lines of the branches, from centreline (centreline.vtp); none of a canonical shape",
             "plausibility": "checks before the run, from plausibility (plausibility.json); none of a canonical shape",
+            "coupling": "where the vessel sits in a network, from couple (coupling.json)",
         },
         outputs={
             "wall": "the wall with stresses and pressure (.vtp)",
@@ -275,5 +279,5 @@ if __name__ == "__main__":
             "along-table": "the same, one place a row (.csv)",
         },
         compute=_compute,
-        optional=("centreline", "plausibility"),
+        optional=("centreline", "plausibility", "coupling"),
     )

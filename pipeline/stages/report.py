@@ -64,6 +64,7 @@ def _compute(job: Job) -> None:
     if "along" in job.inputs:
         made.plot_centreline_profile(pictures, read_centreline_profile(job.inputs["along"]))
     made.plot_waveforms(pictures, given.summary.get("waveforms", {}))
+    made.plot_coupling(pictures, given.summary.get("coupling"))
     made.plot_record(pictures, monitor, openings, given.summary["numbers"].get("period_s"))
     page = context(given) | {
         "title": inputs.title or inputs.case,

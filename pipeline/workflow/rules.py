@@ -54,8 +54,14 @@ def own(path: str) -> str:
 def _of_network(name: str, case: Case) -> list[str]:
     """Waveforms that the network of a case reads; it is checked with its edits before anything runs."""
     from pipeline.network.case_network import network_of_case, waveform_files  # only where there is one
+    from pipeline.network.reading import edited_network
+    from pipeline.network.vessel_piece import require_segments
 
-    network, _ = network_of_case(Path(str(case.input.network)), case.tree, f"{name}: tree")
+    if case.coupling:
+        network, _ = edited_network(Path(case.coupling.network), case.coupling.edits, f"{name}: coupling")
+        require_segments(network, case.coupling, f"{name}: coupling")
+    else:
+        network, _ = network_of_case(Path(str(case.input.network)), case.tree, f"{name}: tree")
     return waveform_files(network)
 
 
@@ -101,8 +107,10 @@ class Cases:
             raise StageError(
                 f"cases: {twice[0]!r}: a run of a study has this name, too; rename the file in config/cases/"
             )
-        self._all = self.cohort | self.of_studies
-        self._waveforms = {name: _of_network(name, case) for name, case in self._all.items() if case.input.network}
+        self._stated = self.cohort | self.of_studies
+        self._all = {name: case.in_folder(f"{RESULTS}/{name}") for name, case in self._stated.items()}
+        with_network = {name: case for name, case in self._all.items() if case.input.network or case.coupling}
+        self._waveforms = {name: _of_network(name, case) for name, case in with_network.items()}
         self._owners = owners(self._all)
         self._options_of, self._cores, self._is_main = config, cores, is_main
         # A parameter of every job that is ready is asked for each time that Snakemake chooses the next one.
@@ -117,23 +125,28 @@ class Cases:
     @property
     def networks(self) -> list[str]:
         """Cases that are a network alone."""
-        return [*self._waveforms]
+        return [name for name, case in self._all.items() if case.input.network]
+
+    @property
+    def coupled(self) -> list[str]:
+        """Cases of a vessel that sits in a network."""
+        return [name for name, case in self._all.items() if case.coupling]
 
     @property
     def with_vessel(self) -> list[str]:
         """All others, with the runs of studies."""
-        return [name for name in self._all if name not in self._waveforms]
+        return [name for name, case in self._all.items() if not case.input.network]
 
     @property
     def vessels(self) -> list[str]:
         """Cases of the user that are no network alone."""
-        return [name for name in self.cohort if name not in self._waveforms]
+        return [name for name, case in self.cohort.items() if not case.input.network]
 
     def by_kind(self, of_vessel: Any, of_network: Any) -> Callable[[str], str]:
         """The file of a run, of a vessel or of a network alone."""
 
         def found(run: str) -> str:
-            return str(of_network if run in self._waveforms else of_vessel).format(case=run)
+            return str(of_network if self._all[run].input.network else of_vessel).format(case=run)
 
         return found
 
@@ -170,10 +183,22 @@ class Cases:
         return lambda wildcards: self._all[wildcards.case].point_files(stage)
 
     def waveforms(self, stage: str) -> InputFunction:
-        """Files of inflow that the stage reads."""
-        if stage == "tree":
+        """Files of inflow that the stage reads; what a network has at openings is a folder of one of its stages."""
+        if stage in ("tree", "couple"):
             return lambda wildcards: self._waveforms[wildcards.case]
-        return lambda wildcards: self._all[wildcards.case].waveform_files(stage)
+
+        def found(wildcards: Wildcards) -> list[str]:
+            case = self._all[wildcards.case]
+            files = case.waveform_files(stage)
+            return sorted({str(Path(file).parent) for file in files}) if case.coupling else files
+
+        return found
+
+    def around(self, wildcards: Wildcards) -> str:
+        """The network that a vessel sits in."""
+        coupling = self._all[wildcards.case].coupling
+        assert coupling is not None
+        return coupling.network
 
     def where(self, stage: str, path: str) -> InputFunction:
         """A file, for cases that a stage is a part of; none for others, as a canonical geometry has no branches."""
@@ -280,7 +305,8 @@ class Cases:
 
     def whole(self, wildcards: Wildcards) -> str:
         """All sections of the case with the name of its run."""
-        return json.dumps({"run": wildcards.case, "case": json.loads(self.section(wildcards.case, "crate"))})
+        stated = self._stated[wildcards.case].settings("crate")
+        return json.dumps({"run": wildcards.case, "case": json.loads(stated)})
 
     def stages(self, run: str) -> list[str]:
         """Stages of a run that leave a record in its folder, in their order, but for the crate of these."""
@@ -291,6 +317,7 @@ class Cases:
         chosen = {*ENTERED[entry], "solve", "trace", "postprocess", "paraview", "report"}
         chosen |= {"phantom"} if entry == "phantom" and self._owners["load", run] == run else set()  # else the owner's
         chosen |= set() if entry == "geometry" else {"plausibility"}
+        chosen |= {"couple"} if case.coupling else set()
         chosen |= {"convergence"} if case.convergence.spacings > 1 else set()
         return [stage for stage in STAGES if stage in chosen]
 

@@ -13,6 +13,10 @@ lattice units. So the pressure on the cap is set lower by dp, and the pressure i
 that is given for the outlet: layers do not decide how outlets share the flow, and pressure drops do not contain their
 friction. Fields within the layers are corrected by the part of dp that lies upstream. Those of a developed flow are
 then those of a vessel without layers.
+
+An inlet that is coupled to a network is an opening of that kind, too: what it takes in follows from the pressure that
+it finds, from which the friction of its layers is taken. Layers of tau = 1, as other inlets have whose flow turns back,
+would be a stenosis in the network.
 """
 
 from collections.abc import Container, Iterator, Sequence
@@ -30,7 +34,7 @@ INLET_LAYERS = 3
 
 @dataclass(frozen=True)
 class LayerFriction:
-    """Friction of the layers at an outlet, beyond that of blood.
+    """Friction of the layers at an outlet, or a coupled inlet, beyond that of blood.
 
     Attributes
     ----------
@@ -72,7 +76,7 @@ def inlet_blend(nodes: Nodes, names: Container[str]) -> NDArray[np.float64] | No
 
 
 def outlet_layers(
-    nodes: Nodes, tau: float, wanted: float, layers: int
+    nodes: Nodes, tau: float, wanted: float, layers: int, coupled: Container[str] = ()
 ) -> tuple[NDArray[np.float64], tuple[LayerFriction, ...]]:
     """Share of a blend towards tau = 1 at each node, (N,), with which tau rises to that `wanted` at the outlets; and
     what that adds to the friction at each of them.
@@ -86,12 +90,14 @@ def outlet_layers(
     tau : relaxation time elsewhere.
     wanted : relaxation time at the outlets; 1 where it is more.
     layers : of nodes.
+    coupled : names of inlets that get such layers, too.
     """
     blend, frictions = np.zeros(nodes.count), []
     raised = min(wanted, 1.0) - tau
     if raised <= 0:
         return blend, ()
-    for opening, rows, depth, share in _layers(nodes, [o.id for o in nodes.openings if o.role == "outlet"], layers):
+    ids = [opening.id for opening in nodes.openings if opening.role == "outlet" or opening.name in coupled]
+    for opening, rows, depth, share in _layers(nodes, ids, layers):
         blend[rows] = np.maximum(blend[rows], share)
         area = opening.area_mm2 / nodes.spacing_mm**2
         factor = 12 / area**4 if nodes.one_layer else 8 * np.pi / area**3

@@ -117,8 +117,10 @@ class BoundarySchedule:
 
     @property
     def reversing(self) -> tuple[str, ...]:
-        """Inlets whose flow turns back."""
-        return tuple(name for name, flow in self.waveforms.inflow.items() if flow.reverses)
+        """Inlets whose flow is given and turns back."""
+        return tuple(
+            name for name, flow in self.waveforms.inflow.items() if flow.reverses and name not in self.coupled_mmhg_s_ml
+        )
 
     def impedance_mmhg_s_ml(self, name: str) -> float:
         """Za = c_s/A of the lattice's fluid at an outlet: pressure of a wave over its flow."""
@@ -126,11 +128,21 @@ class BoundarySchedule:
         return 3**0.5 / area * self.units.resistance_mmhg_s_ml
 
     def with_friction(self, layers: Sequence[LayerFriction]) -> "BoundarySchedule":
-        """The same, with the friction of these layers taken from the pressures of their outlets, and of no others."""
+        """The same, with the friction of these layers taken from the pressures of their outlets, and from those that
+        are found at coupled inlets; and of no others.
+        """
         resistance = {each.opening: each.resistance for each in layers}
         rule = self.outlet_feedback.rule.copy()
         rule[:, 5] = [resistance.get(k, 0.0) for k in self.outlet_feedback.opening.tolist()]
-        return replace(self, outlet_feedback=replace(self.outlet_feedback, rule=rule))
+        inlets = self.inlet_feedback
+        found = {each.opening: each.resistance * each.upstream_of_cap for each in layers}
+        own = _inlet_rules(self)
+        own[:, 1] -= [found.get(k, 0.0) for k in inlets.opening.tolist()]
+        return replace(
+            self,
+            outlet_feedback=replace(self.outlet_feedback, rule=rule),
+            inlet_feedback=replace(inlets, rule=own),
+        )
 
     def record(self) -> dict[str, dict[str, Any]]:
         """What holds at each opening, in mL, mmHg and s, for the log and the summary."""
@@ -256,14 +268,25 @@ def _outlet_feedback(boundary_schedule: BoundarySchedule, waves_leave: bool) -> 
 
 def _inlet_feedback(boundary_schedule: BoundarySchedule) -> InletFeedback:
     """Rules of the inlets that are coupled; their numbers of nodes are for the lattice to fill in."""
+    index = np.array([k for k, _ in _coupled_inlets(boundary_schedule)], np.int32)
+    rules = _inlet_rules(boundary_schedule)
+    return InletFeedback(index, boundary_schedule.columns[index], rules, np.zeros(len(index)))
+
+
+def _coupled_inlets(boundary_schedule: BoundarySchedule) -> list[tuple[int, str]]:
+    """Index and name of each."""
+    openings, coupled = enumerate(boundary_schedule.openings), boundary_schedule.coupled_mmhg_s_ml
+    return [(k, opening.name) for k, opening in openings if opening.role == "inlet" and opening.name in coupled]
+
+
+def _inlet_rules(boundary_schedule: BoundarySchedule) -> Reals:
+    """Rules of coupled inlets without layers."""
     coupled, scale = boundary_schedule.coupled_mmhg_s_ml, boundary_schedule.units.resistance_mmhg_s_ml
-    names = {k: o.name for k, o in enumerate(boundary_schedule.openings) if o.role == "inlet" and o.name in coupled}
     rules = [
         (FILTER * scale / (coupled[name] + boundary_schedule.impedance_mmhg_s_ml(name)), coupled[name] / scale, 0.0)
-        for name in names.values()
+        for _, name in _coupled_inlets(boundary_schedule)
     ]
-    index = np.array([*names], np.int32)
-    return InletFeedback(index, boundary_schedule.columns[index], np.reshape(rules, (-1, 3)), np.zeros(len(index)))
+    return np.reshape(np.array(rules, np.float64), (-1, 3))
 
 
 def feedback_rule(outlet: Outlet, impedance_mmhg_s_ml: float, dt_s: float) -> tuple[float, float, float, float]:

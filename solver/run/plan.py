@@ -166,7 +166,8 @@ def make_plan(
     models, *safer = choose_models(
         settings.collision, grid_reynolds, units.tau, settings.lambda_trt, settings.smagorinsky, least_rung, q
     )
-    losses = flow.pulse.losses(units.dt_s) if flow.pulse else {}
+    pulse = None if surroundings else flow.pulse  # the lattice's compliance is then one between those of arteries
+    losses = pulse.losses(units.dt_s) if pulse else {}
     lossy = too_lossy(losses, flow.peak_speed_m_s / units.speed_m_s)
     duration = expect_duration(nodes, settings, flow, units, scales.ramp_s)
     numbers = numbers_of(nodes, flow, scales)
@@ -190,9 +191,9 @@ def make_plan(
         through_steps=duration.through_steps,
         schedule=duration.schedule,
         expected_steps=duration.expected_steps,
-        numbers=numbers | (flow.pulse.numbers(units.dt_s, losses) if flow.pulse else {}),
+        numbers=numbers | (pulse.numbers(units.dt_s, losses) if pulse else {}),
         out_m3_s=flow.out_m3_s,
-        pulse=flow.pulse,
+        pulse=pulse,
         notes=[*scales.notes, *_of_blood(blood, settings, flow), *too_large, *turns_back],
         warnings=[*scales.warnings, *overshoots(inflow), *scales.boundary_warnings, *lossy, *duration.few],
         foreseen=(*too_large, *duration.few, *under_resolved(grid_reynolds, units.dx_m)),
@@ -243,10 +244,11 @@ def with_models(plan: Plan, nodes: Nodes, models: Models, safer: tuple[Models, .
     safer : those that are left, in their order.
     """
     speed, tau = plan.numbers["expected_peak_speed_lattice"], plan.units.tau
+    coupled = plan.boundary_schedule.coupled_mmhg_s_ml
     blend = inlet_blend(nodes, plan.boundary_schedule.reversing)
     layers: tuple[LayerFriction, ...] = ()
     if models.layers:
-        damped, layers = outlet_layers(nodes, tau, 0.5 + 3 * speed / OUTLET_REYNOLDS, models.layers)
+        damped, layers = outlet_layers(nodes, tau, 0.5 + 3 * speed / OUTLET_REYNOLDS, models.layers, coupled)
         blend = damped if blend is None else np.maximum(blend, damped)
     rheology = make_rheology(
         plan.blood.model,

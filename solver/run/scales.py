@@ -74,7 +74,7 @@ def choose_scales(
             flow.period_s,
             moments,
             pressure_pa,
-            flow.pulse.worst if flow.pulse else None,
+            flow.pulse.worst if flow.pulse and not surroundings else None,
         )
         ramp_s = _ramp_s(settings, flow, units)
         schedule, said = make_boundary_schedule(nodes, settings, flow.waveforms, units, ramp_s, flow.period_s, coupled)

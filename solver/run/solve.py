@@ -104,6 +104,7 @@ def _log_plan(plan: Plan, log: logging.Logger) -> None:
         log.warning("warning: %s", warning)
 
 
+# many parameters because it is the rest of `solve`
 def _run(
     nodes: Nodes,
     settings: SolveSettings,

@@ -18,6 +18,24 @@ NETWORKS = Path("data/networks")
 """Where the project's own networks lie."""
 
 
+def file_of_network(given: str | None) -> str | None:
+    """The file of a network, for a validator; a name without an ending is that of a shipped one.
+
+    Raises
+    ------
+    ValueError
+        If there is no such file, or no network of this name.
+    """
+    if given is None or given.startswith(BY_CHECKSUM) or Path(given).suffix or "/" in given:
+        return existing_file(given)
+    known = sorted({each.stem for folder in (NETWORKS, ROOT / NETWORKS) for each in folder.glob("*.yaml")})
+    if given not in known:
+        near = difflib.get_close_matches(given[:60], known, n=1)
+        other = f"did you mean {near[0]}?" if near else f"give one of {', '.join(known)}, or a file with .yaml"
+        raise ValueError(f"no network of this name is shipped; {other}")
+    return str(shipped(NETWORKS / f"{given}.yaml"))
+
+
 class InputSettings(Section):
     """Where the case enters: exactly one of the keys. ``${NAME}`` in a path is an environment variable."""
 
@@ -65,18 +83,7 @@ class InputSettings(Section):
             raise ValueError("an empty list; name at least one file or folder")
         return tuple(existing(path) for path in given)
 
-    @field_validator("network")
-    @classmethod
-    def _file_of_network(cls, given: str | None) -> str | None:
-        """The file of a network; a name without an ending is that of a shipped one."""
-        if given is None or given.startswith(BY_CHECKSUM) or Path(given).suffix or "/" in given:
-            return existing_file(given)
-        known = sorted({each.stem for folder in (NETWORKS, ROOT / NETWORKS) for each in folder.glob("*.yaml")})
-        if given not in known:
-            near = difflib.get_close_matches(given[:60], known, n=1)
-            other = f"did you mean {near[0]}?" if near else f"give one of {', '.join(known)}, or a file with .yaml"
-            raise ValueError(f"no network of this name is shipped; {other}")
-        return str(shipped(NETWORKS / f"{given}.yaml"))
+    _network_exists = field_validator("network")(file_of_network)
 
     @model_validator(mode="after")
     def _one(self) -> Self:

@@ -45,8 +45,8 @@ class Landmarks(Section):
     )
 
 
-class TreeSettings(Section):
-    """A network alone: its numerics, its edits, and what is told of it. Only of a case with ``input.network``."""
+class NetworkNumerics(Section):
+    """A network with its edits, and how it is computed."""
 
     edits: tuple[Edit, ...] = Field((), description="changes of the network, one a line, after those of its own file")
     spacing_mm: Positive = Field(4.0, description="length of a cell, nearly; a segment has two cells at least")
@@ -59,10 +59,15 @@ class TreeSettings(Section):
         description="largest change from cycle to cycle, of pressure by the segment's pulse pressure and of flow by its"
         " largest, with which the cycles repeat",
     )
+    samples: Annotated[int, Field(ge=50, le=5000)] = Field(200, description="kept of a cycle")
+
+
+class TreeSettings(NetworkNumerics):
+    """A network alone: its numerics, its edits, and what is told of it. Only of a case with ``input.network``."""
+
     unsettled: Literal["refuse", "report"] = Field(
         "refuse", description="what becomes of a run whose cycles do not repeat: an error, or a page that says so"
     )
-    samples: Annotated[int, Field(ge=50, le=5000)] = Field(200, description="kept of a cycle")
     frames: Annotated[int, Field(ge=1, le=500)] = Field(40, description="of the cycle, in the series for ParaView")
     sites: tuple[Annotated[Site, BeforeValidator(_as_site)], ...] = Field(
         (), max_length=40, description="places of waveforms; a name stands for the middle; none: some are chosen"

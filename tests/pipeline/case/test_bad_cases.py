@@ -28,6 +28,7 @@ from pipeline.geometry.given_surface import GivenSurface
 from pipeline.geometry.lattice.spacing import SpacingSettings
 from pipeline.stages.canonical import CanonicalInput
 from pipeline.stages.convergence import ConvergenceInput
+from pipeline.stages.couple import CoupleInput
 from pipeline.stages.import_mask import MaskSettings
 from pipeline.stages.plausibility import PlausibilityInput
 from solver.run.settings import parse as parse_solve
@@ -43,6 +44,7 @@ MODELS: dict[str, Any] = {
     "import_surface": GivenSurface,
     "canonical": CanonicalInput,
     "centreline": SurfaceSettings,
+    "couple": CoupleInput,
     "voxelize": SpacingSettings,
     "convergence": ConvergenceInput,
     "plausibility": PlausibilityInput,
@@ -69,6 +71,8 @@ def require_that_every_stage_takes(case: Case) -> None:
             continue
         entry = {"import_surface": "surface", "canonical": "geometry"}.get(stage)
         if (entry and case.input.entry != entry) or (stage == "plausibility" and case.input.geometry):
+            continue
+        if stage == "couple" and not case.coupling:
             continue
         for level in range(3):
             values = strict(case.settings(stage, level))

@@ -176,7 +176,7 @@ def test_rigid_pipe_of_the_same_size_changes_little(summary):
         assert np.abs(network - alone).max() < 0.05 * np.ptp(alone)
 
 
-def test_coupled_openings_are_told_as_such(summary):
+def test_coupled_openings_have_no_imposed_values(summary):
     openings = summary["openings"]
     assert not {"imposed_flow_ml_s", "imposed_pressure_pa"} & {*openings["in"], *openings["out"]}
     assert openings["in"]["imposed"]["expected_flow_ml_s"] == pytest.approx(1e6 * MEAN_M3_S, rel=1e-3)
