@@ -12,7 +12,7 @@ from solver.backends.fields import Fields
 from solver.backends.lattice import PRECISIONS
 from solver.boundary.layers import INLET_LAYERS, LayerFriction, inlet_blend, outlet_layers
 from solver.boundary.walls import Vector
-from solver.boundary.waveform import Inflow, overshoots
+from solver.boundary.waveform import overshoots
 from solver.domain.nodes import Nodes
 from solver.kernels.collision import relaxation_rates
 from solver.kernels.node_physics import EQUILIBRIA
@@ -24,7 +24,7 @@ from solver.run.exchange import Surroundings
 from solver.run.expected_flow import ExpectedFlow, expect_flow
 from solver.run.models import OUTLET_REYNOLDS, Models, choose_models, choose_velocity_set
 from solver.run.plan_numbers import numbers_of
-from solver.run.scales import TRANSITS, choose_scales
+from solver.run.scales import TRANSITS, Scales, choose_scales
 from solver.run.schedule import Schedule
 from solver.run.settings import SolveSettings
 from solver.run.sound import Loss, Pulse, too_lossy
@@ -172,7 +172,6 @@ def make_plan(
     duration = expect_duration(nodes, settings, flow, units, scales.ramp_s)
     numbers = numbers_of(nodes, flow, scales)
     too_large = drops_too_large(grid_reynolds, numbers) if flow.sections else []
-    turns_back = _turns_back(inflow, scales.boundary_schedule)
     plan = Plan(
         units=units,
         boundary_schedule=scales.boundary_schedule,
@@ -194,7 +193,7 @@ def make_plan(
         numbers=numbers | (pulse.numbers(units.dt_s, losses) if pulse else {}),
         out_m3_s=flow.out_m3_s,
         pulse=pulse,
-        notes=[*scales.notes, *_of_blood(blood, settings, flow), *too_large, *turns_back],
+        notes=[*scales.notes, *_of_blood(blood, settings, flow), *too_large, *_turns_back(scales)],
         warnings=[*scales.warnings, *overshoots(inflow), *scales.boundary_warnings, *lossy, *duration.few],
         foreseen=(*too_large, *duration.few, *under_resolved(grid_reynolds, units.dx_m)),
     )
@@ -224,12 +223,14 @@ def _of_blood(blood: Blood, settings: SolveSettings, flow: ExpectedFlow) -> list
     ]
 
 
-def _turns_back(inflow: dict[str, Inflow], boundary_schedule: BoundarySchedule) -> list[str]:
+def _turns_back(scales: Scales) -> list[str]:
     """What to note of inlets through which blood comes back."""
+    schedule = scales.boundary_schedule
+    least = {name: schedule.waveforms.inflow[name].minimum_ml_s for name in schedule.reversing}
     return [
-        f"solve.inlets.{name}: the flow turns back ({inflow[name].minimum_ml_s:.3g} mL/s); to keep it stable, tau is"
-        f" raised towards 1 over {INLET_LAYERS} layers of nodes there, which costs accuracy within them"
-        for name in boundary_schedule.reversing
+        f"solve.inlets.{name}: the flow turns back ({flow_ml_s:.3g} mL/s); to keep it stable, tau is raised towards 1"
+        f" over {INLET_LAYERS} layers of nodes there, which costs accuracy within them"
+        for name, flow_ml_s in least.items()
     ]
 
 

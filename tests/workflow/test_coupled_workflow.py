@@ -35,7 +35,7 @@ CASE = {
         "outlets": {"outlet": "distal"},
     },
     "solve": {"viscosity_pa_s": 0.02, "snapshots": 4, "cycles": 8, "lattice_speed": 0.1},
-    "trace": {"streamlines": 10, "pathlines": 50, "particles": 100, "frames": 4},
+    "trace": {"streamlines": 10, "pathlines": 50, "particles": 100, "frames": 8},
 }
 
 

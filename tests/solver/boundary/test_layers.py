@@ -41,6 +41,19 @@ def test_friction_is_that_of_developed_flow_in_the_layers(seed, radius, layers):
     assert not outlet_layers(nodes, wanted, wanted, layers)[1]
 
 
+def test_coupled_inlets_have_the_layers_of_outlets():
+    """With a friction by the same law; the flow out of the vessel is that in, with the other sign."""
+    nodes, tau, wanted = pipe((0.0, 0.0, 1.0), 4.2, 24), 0.506, 0.53
+    blend, (inlet, outlet) = outlet_layers(nodes, tau, wanted, 4, coupled=("in",))
+    alone, _ = outlet_layers(nodes, tau, wanted, 4)
+    assert (inlet.opening, outlet.opening) == (0, 1)
+    too_large = float((blend - alone).sum()) * (1 - tau) / 3
+    assert inlet.resistance == pytest.approx(24 * np.pi * too_large / nodes.openings[0].area_mm2**3, rel=1e-9)
+    plug = np.tile(0.03 * np.array([[0.0], [0.0], [1.0]]), nodes.count)
+    area = nodes.openings[0].area_mm2
+    assert (inlet.flow(plug), outlet.flow(plug)) == pytest.approx((-0.03 * area, 0.03 * area), rel=1e-6)
+
+
 @pytest.mark.parametrize("direction", [(0.3, -0.8, 0.5)])
 def test_pressure_in_front_of_layers_is_that_of_a_vessel_without_them(direction, tmp_path):
     """Developed flow in a pipe 13 nodes across at a grid Reynolds number of 40, 1 to 2 diameters before its outlet.
