@@ -48,7 +48,7 @@ def test_coupled_inlets_have_the_layers_of_outlets():
     alone, _ = outlet_layers(nodes, tau, wanted, 4)
     assert (inlet.opening, outlet.opening) == (0, 1)
     too_large = float((blend - alone).sum()) * (1 - tau) / 3
-    assert inlet.resistance == pytest.approx(24 * np.pi * too_large / nodes.openings[0].area_mm2**3, rel=1e-9)
+    assert inlet.resistance == pytest.approx(24 * np.pi * too_large / nodes.openings[0].area_mm2 ** 3, rel=1e-9)
     plug = np.tile(0.03 * np.array([[0.0], [0.0], [1.0]]), nodes.count)
     area = nodes.openings[0].area_mm2
     assert (inlet.flow(plug), outlet.flow(plug)) == pytest.approx((-0.03 * area, 0.03 * area), rel=1e-6)

@@ -144,19 +144,36 @@ def test_other_files_are_refused(content, tmp_path):
         read_around(path)
 
 
+def planned(around, folder, **more):
+    """A short pipe whose flow turns back."""
+    nodes = pipe((0, 0, 1), RADIUS_M / DX, 12, spacing_mm=1e3 * DX)
+    time = np.linspace(0, PERIOD_S, 51)
+    rows = "\n".join(f"{t},{1 + 1.5 * np.sin(2 * np.pi * t / PERIOD_S)}" for t in time)
+    (folder / "in.csv").write_text(f"time_s,flow_ml_s\n{rows}\n")
+    wanted = settings(inlets={"in": InletSettings(None, str(folder / "in.csv"), "parabolic")}, **more)
+    return make_plan(nodes, wanted, surroundings=around)
+
+
 def test_cycle_of_the_lattice_is_one_that_both_can_divide(around, tmp_path):
     """Whatever the samples of the network: 7 rows of the monitor, 50 samples."""
-    nodes = pipe((0, 0, 1), RADIUS_M / DX, 8, spacing_mm=1e3 * DX)
-    time = np.linspace(0, PERIOD_S, 51)
-    rows = "\n".join(f"{t},{1 + np.sin(2 * np.pi * t / PERIOD_S) / 2}" for t in time)
-    (tmp_path / "in.csv").write_text(f"time_s,flow_ml_s\n{rows}\n")
-    wanted = settings(
-        inlets={"in": InletSettings(None, str(tmp_path / "in.csv"), "parabolic")}, monitor_s=PERIOD_S / 7, ramp_s=0.01
-    )
-    plan = make_plan(nodes, wanted, surroundings=around)
-    assert plan.schedule.cycle
-    assert plan.schedule.cycle % (2 * NUMERICS.samples) == 0
-    assert plan.schedule.cycle % (2 * 7) == 0
+    cycle = planned(around, tmp_path, monitor_s=PERIOD_S / 7, ramp_s=0.01).schedule.cycle
+    assert cycle
+    assert cycle % (2 * NUMERICS.samples) == 0
+    assert cycle % (2 * 7) == 0
+
+
+def test_friction_of_layers_is_taken_from_what_a_coupled_inlet_finds(around, tmp_path):
+    """And no other layers are there, although the flow turns back."""
+    plan = planned(around, tmp_path, viscosity_pa_s=1e-4)
+    layers = {each.opening: each for each in plan.layers}
+    assert layers.keys() == {0, 1}
+    schedule = plan.boundary_schedule
+    own = around.impedance_mmhg_s_ml["in"] / plan.units.resistance_mmhg_s_ml
+    friction = layers[0].resistance * layers[0].upstream_of_cap
+    assert schedule.inlet_feedback.rule[0, 1] == pytest.approx(own - friction, rel=1e-12)
+    assert 0 < friction < own
+    assert schedule.reversing == ()
+    assert not any("turns back" in note for note in plan.notes)
 
 
 def test_vessel_and_network_have_one_flow_and_one_pressure(summary):
