@@ -30,7 +30,9 @@ class Feedback:
 
     def __init__(self, lattice: Lattice, storage: str, queue: Queue) -> None:
         send, self._queue, self._width = cuda.to_device, queue, lattice.width
-        self._add_up, into_pressure, self._density, into_flow = make_feedback_pass(storage, lattice.real, lattice.q)
+        self._add_up, into_pressure, self._density, into_flow, self._keep = make_feedback_pass(
+            storage, lattice.real, lattice.q
+        )
         node, opening = lattice.nodes_of_inlet_feedback
         self._node, self._drho = send(node), send(np.zeros(len(node), lattice.real))
         self._arrays, self._members, self._sums = [], [], []
@@ -76,10 +78,15 @@ class Feedback:
 
     def ask_volume(self) -> None:
         """Begin to read the volumes."""
-        for asked, volume in zip(self._asked.arrays, self.volumes, strict=True):
-            if volume.size:
-                asked.copy_to_device(volume, stream=self._queue.stream)
+        if any(volume.size for volume in self.volumes):
+            self._queue.replay("keep volumes", self._keep_volumes)
         self._asked.fetch()
+
+    def _keep_volumes(self) -> None:
+        """Keep the volumes as they are now, in one launch, whatever following steps add."""
+        count = sum(volume.shape[0] for volume in self.volumes)
+        keep = self._keep[blocks_of(count, THREADS), THREADS, self._queue.stream]
+        keep(*self.volumes, *self._asked.arrays)
 
     def volume(self) -> NDArray[np.float64]:
         """What was read last."""

@@ -18,9 +18,9 @@ from solver.kernels.sums import LIMBS, join, split
 
 # long and many parameters because the kernels close over the same functions of a node, and take each array by itself
 @cache
-def make_feedback_pass(storage: str, real: Any, q: int) -> tuple[Any, Any, Any, Any]:
+def make_feedback_pass(storage: str, real: Any, q: int) -> tuple[Any, Any, Any, Any, Any]:
     """Add up what is found at each opening with feedback, a block each; write the pressures that follow into the
-    boundary values; find densities after a collision; write the flows that follow.
+    boundary values; find densities after a collision; write the flows that follow; keep the volumes that passed.
 
     The parameters are those of :mod:`solver.kernels`.
     """
@@ -93,4 +93,12 @@ def make_feedback_pass(storage: str, real: Any, q: int) -> tuple[Any, Any, Any, 
             g = opposite(load(f, n, stride)) if even else gather(f, addresses_of(runs, n), n)
             drho[k] = moments(g)[0]
 
-    return add_up, outlet_feedback, density, inlet_feedback
+    @kernel()
+    def keep_volumes(left: Any, entered: Any, kept_left: Any, kept_entered: Any) -> None:
+        m = cuda.grid(1)
+        if m < left.shape[0]:
+            kept_left[m] = left[m]
+        elif m < left.shape[0] + entered.shape[0]:
+            kept_entered[m - left.shape[0]] = entered[m - left.shape[0]]
+
+    return add_up, outlet_feedback, density, inlet_feedback, keep_volumes
