@@ -131,7 +131,7 @@ def agreement(options: argparse.Namespace) -> Iterator[dict[str, Any]]:
 
 def arteries() -> tuple[Network, float]:
     """A tree that halves at each fork by Murray's law, in one of whose last tubes the vessel sits; and the radius of
-    this tube. 77 tubes, one of which is two, about 2,200 cells of 4 mm and 4,600 steps of a cycle, as ADAN56 has.
+    this tube. 77 tubes, one of which is two, 2,418 cells of 4 mm and 4,500 steps of a cycle, about as ADAN56 has.
     """
     tubes, ends, radii = [Segment("0", "heart", "1", TUBE_M, ROOT_RADIUS_M, ElasticWall(YOUNG_PA))], ["1"], [1.0]
     for _ in range(FORKS):
