@@ -148,7 +148,7 @@ class Coupling:
         middle_s = np.array([(step - self.interval / 2) * self.boundary_schedule.units.dt_s])
         missing = 1 - float(raised(middle_s, self.boundary_schedule.ramp_s)[0])
         for cap, inlet, each in zip(self.caps, self._inlet, flow, strict=True):
-            whole = each + missing * float(cap.flow_m3_s.at(middle_s)[0])
+            whole = each + (missing * float(cap.flow_m3_s.at(middle_s)[0]) if missing else 0.0)
             self.network.impose(cap.node, whole if inlet else -whole)
         self.network.advance(self.substeps)
         self._following.append(self._offered(flow, 2))

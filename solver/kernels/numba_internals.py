@@ -25,6 +25,7 @@ __all__ = [
     "KernelCache",
     "cgutils",
     "cuda_cache",
+    "cuda_copies",
     "get_host_cpu_features",
     "infer_global",
     "ir",
@@ -86,6 +87,17 @@ def cuda_cache() -> Any:
         pass
 
     return CudaKernelCache
+
+
+@cache
+def cuda_copies() -> tuple[Any, Any]:
+    """Functions ``(to, array, bytes, stream)`` that copy to a device and from it; a function, as above.
+
+    Those of the arrays of a device first compare shapes and strides, which takes the host 0.1 ms.
+    """
+    from numba.cuda.cudadrv.driver import device_to_host, host_to_device
+
+    return host_to_device, device_to_host
 
 
 def keep(compiled: Any, where: Any) -> Any:

@@ -6,7 +6,7 @@ The time step divides the cycle, and a sample is kept every so many steps, so th
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from math import ceil, isfinite
+from math import ceil, floor, isfinite
 
 import numpy as np
 from numpy.typing import NDArray
@@ -220,21 +220,23 @@ class NetworkRun:
         if not lead_s:
             return float(now)
         grid, (segment, at_end) = self.grid, divmod(int(self._openings.end[b]), 2)
-        first, last = grid.first[segment], grid.last[segment]
-        cells = np.arange(first, last + 1)[:: -1 if at_end else 1]
-        area = self.state.area[cells[0]]
-        speed = impedance * area / grid.density + outflow / area
-        cells = cells[: int(speed * lead_s * grid.per_length[first]) + 2]
-        outward = (1.0 if at_end else -1.0) * self.state.area[cells] * self.state.velocity[cells]
-        distance = (np.arange(len(cells)) + 0.5) / grid.per_length[first]
-        incoming = self._work.pressure[cells] + impedance * outward
-        way = speed * lead_s
-        slowed = (
-            grid.friction[cells[0]] / area
-            + (grid.linear_loss[cells[0]] + grid.square_loss[cells[0]] * abs(outflow)) * area
-        )
-        lost = grid.density * slowed * outflow / area * way
-        return float(np.interp(way, np.append(0.0, distance), np.append(now, incoming)) - lost)
+        first, last = int(grid.first[segment]), int(grid.last[segment])
+        end, inward, towards = (last, -1, impedance) if at_end else (first, 1, -impedance)
+        area, velocity, pressures = self.state.area, self.state.velocity, self._work.pressure
+
+        def incoming(k: int) -> float:
+            """From the k-th cell from the end on, that of the node before it."""
+            cell = end + inward * min(k, last - first)
+            return float(pressures[cell] + towards * area[cell] * velocity[cell] if k >= 0 else now)
+
+        lumen = float(area[end])
+        way = (impedance * lumen / grid.density + outflow / lumen) * lead_s
+        place = max(way * float(grid.per_length[first]) - 0.5, -0.5)
+        k = floor(place)
+        share = place - k if k >= 0 else 2 * (place - k) - 1
+        slowed = grid.friction[end] / lumen + (grid.linear_loss[end] + grid.square_loss[end] * abs(outflow)) * lumen
+        lost = float(grid.density * slowed * outflow / lumen * way)
+        return incoming(k) + share * (incoming(k + 1) - incoming(k)) - lost
 
     def recorded(self, node: str) -> tuple[Reals, Reals]:
         """Pressure, Pa, and flow out of the network, m^3/s, at a coupled node over the samples of the cycle so far;

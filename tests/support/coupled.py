@@ -203,15 +203,21 @@ def steady_drop(across: int, length_m: float, direction: tuple[int, int, int]) -
     return (before - beyond) / lost, passing / flow
 
 
-def fastest(ratio: float, cycles: int = 5) -> list[float]:
-    """Largest speed in each cycle, lattice units: a flow of both signs, and far ends that send half of a wave back.
-
-    `ratio` is R of the tubes over Za of the lattice.
+def reversing(ratio: float, make: Callable[[Lattice], Driver] = CpuDriver) -> Coupled1d3d1d:
+    """A flow of both signs, and far ends that send half of a wave back; `ratio` is R of the tubes over Za of the
+    lattice.
     """
     period_s = 0.2
     time = np.linspace(0, period_s, 401)
     inflow = spline(time, 3e-7 * np.sin(2 * np.pi * time / period_s))
-    case = assembled(inflow, period_s, 0.15, length_m=0.02, sound_m_s=PULSE_M_S / ratio, behind=Reflection(-0.5))
+    return assembled(
+        inflow, period_s, 0.15, length_m=0.02, sound_m_s=PULSE_M_S / ratio, behind=Reflection(-0.5), make=make
+    )
+
+
+def fastest(ratio: float, cycles: int = 5) -> list[float]:
+    """Largest speed in each cycle of :func:`reversing`, lattice units."""
+    case = reversing(ratio)
     found = np.zeros((cycles, 8))
     for part in range(found.size):
         case.run((part + 1) * case.cycle // 8, part * case.cycle // 8)

@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from solver.backends.cuda.device import cuda
+from solver.kernels.numba_internals import cuda_copies
 
 ALIGNMENT = 8
 """Bytes at multiples of which arrays begin that lie in one piece."""
@@ -25,7 +26,8 @@ class Bundle:
     def __init__(self, stream: Any, *values: NDArray[Any]) -> None:
         self._stream, self._beside, self._templates = stream, cuda.stream(), values
         self._starts = np.cumsum([0, *(-(-array.nbytes // ALIGNMENT) * ALIGNMENT for array in values)])
-        size = max(int(self._starts[-1]), ALIGNMENT)
+        size = self._size = max(int(self._starts[-1]), ALIGNMENT)
+        self._send, self._bring = cuda_copies()
         self._whole = cuda.device_array(size, np.uint8)
         self._staged = [(cuda.pinned_array(size, np.uint8), cuda.event()) for _ in range(2)]
         self._fetched, self._left, self._arrived = cuda.pinned_array(size, np.uint8), cuda.event(), cuda.event()
@@ -39,14 +41,14 @@ class Bundle:
         sent.synchronize()
         for here, array in zip(self._cut(staged), values, strict=True):
             here.flat[: array.size] = array.flat
-        self._whole.copy_to_device(staged, stream=self._stream)
+        self._send(self._whole, staged, self._size, self._stream)
         sent.record(self._stream)
 
     def fetch(self) -> None:
         """Begin to bring the numbers here, beside what the device is asked for next, which must leave them alone."""
         self._left.record(self._stream)
         self._left.wait(self._beside)
-        self._whole.copy_to_host(self._fetched, stream=self._beside)
+        self._bring(self._fetched, self._whole, self._size, self._beside)
         self._arrived.record(self._beside)
 
     def here(self) -> list[NDArray[Any]]:

@@ -190,12 +190,14 @@ class CudaDriver(LatticeDriver):
             kernel[blocks_of(count, THREADS), THREADS, self.queue.stream](*arguments)
 
     def _add_up_feedback(self, even: bool) -> list[Any]:
-        """Limbs of what entered through each outlet with feedback in the last step, and of drho at each such inlet."""
+        """Limbs, in parts, of what entered through each outlet with feedback in the last step, and of drho at each such
+        inlet.
+        """
         return self._feedback.add_up(self.populations, self._runs, self.lattice.stride, even, self._flux[1])
 
     def feedback_sums(self, even: bool) -> NDArray[np.int64]:
         """The same here, in one array."""
-        return np.concatenate([self.here(sums) for sums in self._add_up_feedback(even)])
+        return np.concatenate([self.here(sums).sum(axis=1) for sums in self._add_up_feedback(even)])
 
     def apply_feedback(self, step: int, sums: Any) -> None:
         """Write the pressures and flows that follow into the boundary values of a step."""

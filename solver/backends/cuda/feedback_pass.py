@@ -18,9 +18,10 @@ from solver.kernels.sums import LIMBS, join, split
 
 # long and many parameters because the kernels close over the same functions of a node, and take each array by itself
 @cache
-def make_feedback_pass(storage: str, real: Any, q: int) -> tuple[Any, Any, Any, Any]:
-    """Add up what is found at each opening with feedback, a block each; write the pressures that follow into the
-    boundary values; find densities after a collision; write the flows that follow.
+def make_feedback_pass(storage: str, real: Any, q: int) -> tuple[Any, Any, Any, Any, Any]:
+    """Add up what is found at each opening with feedback, some blocks each, which leave a sum each; write the pressures
+    that follow into the boundary values; find densities after a collision; write the flows that follow; keep the
+    volumes that passed.
 
     The parameters are those of :mod:`solver.kernels`.
     """
@@ -33,15 +34,23 @@ def make_feedback_pass(storage: str, real: Any, q: int) -> tuple[Any, Any, Any, 
     @kernel()
     def add_up(entered: Any, link: Any, ends: Any, flux: Any) -> None:
         sums = cuda.shared.array((LIMBS, SUM_THREADS), int64)
-        m, t = cuda.blockIdx.x, cuda.threadIdx.x
+        parts, t = flux.shape[1], cuda.threadIdx.x
+        m, part = cuda.blockIdx.x // parts, cuda.blockIdx.x % parts
         x, y, z = np.int64(0), np.int64(0), np.int64(0)
-        for k in range(ends[m] + t, ends[m + 1], SUM_THREADS):
+        for k in range(ends[m] + part * SUM_THREADS + t, ends[m + 1], parts * SUM_THREADS):
             limbs = split(np.float64(entered[link[k]]))
             x, y, z = x + limbs[0], y + limbs[1], z + limbs[2]
         sums[0, t], sums[1, t], sums[2, t] = x, y, z
         add_block(sums, t)
         if t < LIMBS:
-            flux[m, t] = sums[t, 0]
+            flux[m, part, t] = sums[t, 0]
+
+    @cuda.jit(device=True)
+    def add_parts(limbs: Any, m: int) -> Any:
+        x, y, z = np.int64(0), np.int64(0), np.int64(0)
+        for part in range(limbs.shape[1]):
+            x, y, z = x + limbs[m, part, 0], y + limbs[m, part, 1], z + limbs[m, part, 2]
+        return x, y, z
 
     @kernel()
     def outlet_feedback(
@@ -59,8 +68,10 @@ def make_feedback_pass(storage: str, real: Any, q: int) -> tuple[Any, Any, Any, 
             at = step_counter[0] * width + column[m]
             x, y, z = np.int64(0), np.int64(0), np.int64(0)
             for k in range(column.shape[0]):
-                x, y, z = x + flux[k, 0], y + flux[k, 1], z + flux[k, 2]
-            own = -join(flux[m, 0], flux[m, 1], flux[m, 2])
+                limbs = add_parts(flux, k)
+                x, y, z = x + limbs[0], y + limbs[1], z + limbs[2]
+            limbs = add_parts(flux, m)
+            own = -join(limbs[0], limbs[1], limbs[2])
             left = own + rule[m, 4] * (-join(x, y, z) - own)
             state[m, 0], state[m, 1], more = rule_of(left, np.float64(boundary_values[at + 1]), state[m], rule[m])
             volume[m] += state[m, 0]
@@ -80,7 +91,8 @@ def make_feedback_pass(storage: str, real: Any, q: int) -> tuple[Any, Any, Any, 
         m = cuda.grid(1)
         if m < column.shape[0]:
             at = step_counter[0] * width + column[m]
-            found = join(drho[m, 0], drho[m, 1], drho[m, 2])
+            limbs = add_parts(drho, m)
+            found = join(limbs[0], limbs[1], limbs[2])
             flow[m] = admit(found, np.float64(boundary_values[at + 1]), flow[m], rule[m])
             boundary_values[at] = real(flow[m])
             volume[m] += np.float64(boundary_values[at])
@@ -93,4 +105,12 @@ def make_feedback_pass(storage: str, real: Any, q: int) -> tuple[Any, Any, Any, 
             g = opposite(load(f, n, stride)) if even else gather(f, addresses_of(runs, n), n)
             drho[k] = moments(g)[0]
 
-    return add_up, outlet_feedback, density, inlet_feedback
+    @kernel()
+    def keep_volumes(left: Any, entered: Any, kept_left: Any, kept_entered: Any) -> None:
+        m = cuda.grid(1)
+        if m < left.shape[0]:
+            kept_left[m] = left[m]
+        elif m < left.shape[0] + entered.shape[0]:
+            kept_entered[m - left.shape[0]] = entered[m - left.shape[0]]
+
+    return add_up, outlet_feedback, density, inlet_feedback, keep_volumes

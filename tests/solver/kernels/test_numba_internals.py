@@ -4,6 +4,7 @@
 - `FunctionCache`, `CUDACache`, `_index_key`, `_cache`: without them each run compiles its loops and kernels again.
 - `CPUDispatcher`, `_compiler`, `add_overload`, `_compile_for_args`: without them each function of a node is compiled
   for calls from Python, too, and the first run of a model takes half as long again.
+- `host_to_device`, `device_to_host`: without them the host takes 0.1 ms longer to send boundary values to a device.
 - `cgutils`, `ir`: without them nothing is prefetched, and there are no vectors.
 - The data model, templates and lowering: without them there are no vectors of nodes.
 - `get_host_cpu_features`: without it vectors are 32 bytes wide, and fp16 is converted in software.
