@@ -16,7 +16,8 @@ then those of a vessel without layers.
 
 An inlet that is coupled to a network is an opening of that kind, too: what it takes in follows from the pressure that
 it finds, from which the friction of its layers is taken. Layers of tau = 1, as other inlets have whose flow turns back,
-would be a stenosis in the network.
+would be a stenosis in the network. Where the flow is given, their friction changes nothing but the pressure at the
+inlet, from which it is taken as well.
 """
 
 from collections.abc import Container, Iterator, Sequence
@@ -34,7 +35,7 @@ INLET_LAYERS = 3
 
 @dataclass(frozen=True)
 class LayerFriction:
-    """Friction of the layers at an outlet, or a coupled inlet, beyond that of blood.
+    """Friction of the layers at an opening, beyond that of blood.
 
     Attributes
     ----------
@@ -60,19 +61,22 @@ class LayerFriction:
         return float(self.normal @ velocity[:, self.rows].sum(axis=1, dtype=np.float64)) / self.depth
 
 
-def inlet_blend(nodes: Nodes, names: Container[str]) -> NDArray[np.float64] | None:
-    """Share of a blend towards tau = 1 at each node, (N,), for inlets through which fluid leaves at times.
+def inlet_layers(
+    nodes: Nodes, tau: float, names: Container[str]
+) -> tuple[NDArray[np.float64], tuple[LayerFriction, ...]]:
+    """Share of a blend towards tau = 1 at each node, (N,), for inlets through which fluid leaves at times; and what
+    that adds to the friction at each of them.
 
     Given velocities that take fluid out of the domain make the flow unstable. The blend is 1 at nodes with a link
-    through such an inlet and falls quadratically over the next layers of nodes; none without such an inlet.
+    through such an inlet and falls quadratically over the next layers of nodes.
+
+    Parameters
+    ----------
+    nodes : the geometry.
+    tau : relaxation time elsewhere.
+    names : of these inlets.
     """
-    ids = [opening.id for opening in nodes.openings if opening.name in names]
-    if not ids:
-        return None
-    blend = np.zeros(nodes.count)
-    for _, rows, _, share in _layers(nodes, ids, INLET_LAYERS):
-        blend[rows] = np.maximum(blend[rows], share)
-    return blend
+    return _raised(nodes, [o.id for o in nodes.openings if o.name in names], max(0.0, 1.0 - tau), INLET_LAYERS)
 
 
 def outlet_layers(
@@ -92,12 +96,20 @@ def outlet_layers(
     layers : of nodes.
     coupled : names of inlets that get such layers, too.
     """
-    blend, frictions = np.zeros(nodes.count), []
     raised = min(wanted, 1.0) - tau
-    if raised <= 0:
-        return blend, ()
     ids = [opening.id for opening in nodes.openings if opening.role == "outlet" or opening.name in coupled]
-    for opening, rows, depth, share in _layers(nodes, ids, layers):
+    blend, frictions = _raised(nodes, ids, max(0.0, raised), layers)
+    return raised / (1 - tau) * blend if raised > 0 else blend, frictions
+
+
+def _raised(
+    nodes: Nodes, ids: Sequence[int], raised: float, layers: int
+) -> tuple[NDArray[np.float64], tuple[LayerFriction, ...]]:
+    """Share that falls quadratically over layers of nodes at these openings, (N,), and the friction that they add
+    where tau is raised by so much at the caps; neither where it is not raised.
+    """
+    blend, frictions = np.zeros(nodes.count), []
+    for opening, rows, depth, share in _layers(nodes, ids, layers) if raised else ():
         blend[rows] = np.maximum(blend[rows], share)
         area = opening.area_mm2 / nodes.spacing_mm**2
         factor = 12 / area**4 if nodes.one_layer else 8 * np.pi / area**3
@@ -114,7 +126,7 @@ def outlet_layers(
                 depth=len(rows) / area,
             )
         )
-    return raised / (1 - tau) * blend, tuple(frictions)
+    return blend, tuple(frictions)
 
 
 def _layers(

@@ -32,7 +32,11 @@ from solver.kernels.storage import NATIVE, make_access
 Real = Callable[[float], Any]
 
 LEAST_TAU, MOST_TAU = 0.5005, 100.0
-"""Bounds of tau where it follows the shear rate: what is thinner is hardly damped, what is thicker moves as a block."""
+"""Bounds of tau where it follows the shear rate: what is thinner is hardly damped, what is thicker moves as a block.
+Where tau is less at the viscosity that units are chosen by, a little less than that is the bound: no bound makes blood
+thicker than it is."""
+THINNER = 0.99
+"""Part of that viscosity."""
 LEAST_RATE = 1e-20
 """Shear rates are at least this, in lattice units: models divide by them."""
 NUMERICS = 6
@@ -77,7 +81,8 @@ def make_rheology(
     """
     if model == "newtonian" and not smagorinsky and blend is None:
         return None
-    numbers = (lambda_trt, smagorinsky**2, 1 / MOST_TAU, 1 / LEAST_TAU, 1 - 0.5 / tau, onset, *parameters)
+    least = min(LEAST_TAU, 0.5 + THINNER * (tau - 0.5))
+    numbers = (lambda_trt, smagorinsky**2, 1 / MOST_TAU, 1 / least, 1 - 0.5 / tau, onset, *parameters)
     return Rheology(model, numbers, blend)
 
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from solver.backends.fields import Fields
 from solver.backends.lattice import PRECISIONS
-from solver.boundary.layers import INLET_LAYERS, LayerFriction, inlet_blend, outlet_layers
+from solver.boundary.layers import INLET_LAYERS, LayerFriction, inlet_layers, outlet_layers
 from solver.boundary.walls import Vector
 from solver.boundary.waveform import overshoots
 from solver.domain.nodes import Nodes
@@ -246,18 +246,17 @@ def with_models(plan: Plan, nodes: Nodes, models: Models, safer: tuple[Models, .
     """
     speed, tau = plan.numbers["expected_peak_speed_lattice"], plan.units.tau
     coupled = plan.boundary_schedule.coupled_mmhg_s_ml
-    blend = inlet_blend(nodes, plan.boundary_schedule.reversing)
-    layers: tuple[LayerFriction, ...] = ()
+    blend, layers = inlet_layers(nodes, tau, plan.boundary_schedule.reversing)
     if models.layers:
-        damped, layers = outlet_layers(nodes, tau, 0.5 + 3 * speed / OUTLET_REYNOLDS, models.layers, coupled)
-        blend = damped if blend is None else np.maximum(blend, damped)
+        damped, more = outlet_layers(nodes, tau, 0.5 + 3 * speed / OUTLET_REYNOLDS, models.layers, coupled)
+        blend, layers = np.maximum(blend, damped), layers + more
     rheology = make_rheology(
         plan.blood.model,
         plan.blood.scaled(plan.units.stress_pa, plan.units.dt_s),
         tau,
         models.lambda_trt,
         models.eddies,
-        None if blend is None or not blend.any() else blend,
+        blend if blend.any() else None,
         models.onset * (tau - 0.5) / 3,
     )
     schedule = plan.boundary_schedule.with_friction(layers)

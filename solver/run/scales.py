@@ -2,7 +2,7 @@
 """Scales of a run: its units, the time over which it is raised, and what holds at the openings in those units."""
 
 from dataclasses import dataclass
-from math import lcm
+from math import floor, lcm, log2
 
 from solver.domain.nodes import Nodes
 from solver.kernels.storage import GOOD_FP16_MARGIN, LEAST_FP16_MARGIN, fp16_margin
@@ -16,6 +16,8 @@ from solver.runtime.errors import StageError
 
 TRANSITS = 15
 """Acoustic transits of the domain over which inflow and moving walls are raised."""
+LONGER = 20
+"""Part of a cycle by which it may be longer so that it has many factors."""
 SLOW = 0.1
 """Part of the peak speed that flow in sacs and in diastole has, which fp16 must still carry."""
 
@@ -79,9 +81,18 @@ def choose_scales(
         ramp_s = _ramp_s(settings, flow, units)
         schedule, said = make_boundary_schedule(nodes, settings, flow.waveforms, units, ramp_s, flow.period_s, coupled)
         pressure_pa = flow.along_pa + deviation_pa(schedule)
+        if surroundings and flow.period_s:
+            moments = _with_factors(moments, flow.period_s / units.dt_s)
     if settings.precision == "fp16":
         warnings += _check_fp16(units, flow)
     return Scales(units, ramp_s, schedule, pressure_pa, notes, warnings, said)
+
+
+def _with_factors(moments: int, steps: float) -> int:
+    """Moments of a cycle of so many steps, times a power of two by which the cycle becomes a `LONGER`th longer at most:
+    a cycle that has many factors can be divided into intervals that suit a network.
+    """
+    return moments * 2 ** max(0, floor(log2(steps / (2 * LONGER * moments))))
 
 
 def _ramp_s(settings: SolveSettings, flow: ExpectedFlow, units: Units) -> float:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from solver.boundary.waveform import described
 from solver.boundary.windkessel import PASCAL_PER_MMHG
-from solver.kernels.rheology import LEAST_TAU, MOST_TAU
+from solver.kernels.rheology import MOST_TAU
 from solver.kernels.velocity_sets import velocity_set
 from solver.run.models import WITH_LAMBDA
 from solver.run.monitor import OF_OPENINGS, Row
@@ -119,9 +119,10 @@ def _bounds_messages(simulation: Simulation) -> list[str]:
     """What to say where much of the fluid is as thin, or as thick, as it is let become."""
     plan, (thin, thick) = simulation.plan, simulation.driver.at_bounds() / simulation.nodes.count
     messages = []
-    if thin > MANY:
+    if thin > MANY and plan.rheology:
+        least = 1 / plan.rheology.numbers[3]
         messages.append(
-            f"{thin:.1%} of the nodes are at the lower bound {LEAST_TAU} of tau, where {plan.blood.model} blood would"
+            f"{thin:.1%} of the nodes are at the lower bound {least:.5g} of tau, where {plan.blood.model} blood would"
             " be thinner; choose a finer spacing, or raise solve.lattice_speed"
         )
     if thick > MANY and plan.blood.model != "bingham":  # whose plugs are rigid as they should be
@@ -218,6 +219,8 @@ def _openings(simulation: Simulation) -> dict[str, dict[str, Any]]:
             found["friction_of_layers_pa"] = frictions.get(k, 0.0) * float(flow[k])
         elif opening.role == "inlet":
             found["imposed_flow_ml_s"] = schedule.waveforms.inflow[opening.name].mean_ml_s
+            if k in frictions:
+                found["friction_of_layers_pa"] = frictions[k] * float(flow[k])
         else:
             found["imposed_pressure_pa"] = schedule.outlets[opening.name].pressure_mmhg * PASCAL_PER_MMHG
             found["friction_of_layers_pa"] = frictions.get(k, 0.0) * float(flow[k])

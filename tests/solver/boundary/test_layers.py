@@ -79,3 +79,27 @@ def test_pressure_in_front_of_layers_is_that_of_a_vessel_without_them(direction,
     assert abs(at_cap) < 0.02 * head
     assert summary["openings"]["out"]["friction_of_layers_pa"] > 0.02 * head
     assert abs(summary["openings"]["out"]["pressure_pa"]) < 0.006 * head
+
+
+def test_pressure_drop_of_a_flow_that_turns_back_does_not_hold_the_friction_of_its_inlet(tmp_path):
+    """Mean drop over a cycle in a pipe 12 nodes across, so slow that it is linear nearly, and Poiseuille's.
+
+    The nodes at both ends lie half a spacing inside the caps, of 36: 3 %; rho U^2 of the pulse is 6 % of the drop. The
+    friction of the inlet's layers is more than half of the drop of the whole pipe.
+    """
+    radius, spacing_mm, period_s = 6.0, 0.25, 0.25
+    nodes = pipe((0.0, 0.0, 1.0), radius, 36, spacing_mm)
+    time = np.linspace(0, period_s, 41)
+    flow = 0.02 + 0.03 * np.sin(2 * np.pi * time / period_s)
+    rows = "\n".join(f"{t},{q}" for t, q in zip(time, flow, strict=True))
+    (tmp_path / "wave.csv").write_text(f"time_s,flow_ml_s\n{rows}\n")
+    wanted = settings(
+        inlets={"in": InletSettings(None, str(tmp_path / "wave.csv"), "developed")}, cycles=3, snapshots=2
+    )
+    summary = solve(nodes, wanted, tmp_path / "flow.vtkhdf", tmp_path / "monitor.csv", LOG)
+    assert any("turns back" in note for note in summary["notes"])
+    inlet, outlet = (summary["openings"][name] for name in ("in", "out"))
+    radius_m, length_m = radius * spacing_mm * 1e-3, 36 * spacing_mm * 1e-3
+    lost_pa = 8 * VISCOSITY * length_m * 0.02e-6 / (np.pi * radius_m**4)
+    assert inlet["friction_of_layers_pa"] > lost_pa / 2
+    assert inlet["pressure_pa"] - outlet["pressure_pa"] == pytest.approx(lost_pa, rel=0.06)

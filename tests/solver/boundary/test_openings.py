@@ -7,7 +7,7 @@ import pytest
 from solver.backends.cpu.cpu_driver import CpuDriver
 from solver.backends.cpu.opening_pass import make_opening_pass
 from solver.backends.lattice import build_lattice
-from solver.boundary.layers import inlet_blend
+from solver.boundary.layers import inlet_layers
 from solver.boundary.openings import make_outlet
 from solver.boundary.profiles import PROFILES, Profile
 from solver.kernels.collision import relaxation_rates
@@ -104,7 +104,7 @@ def test_outlet_that_keeps_its_quadratic_terms_under_backflow_diverges():
 def pipe_with_inlet(flow, blended, tau=0.51):
     """Largest speed every hundred steps in a pipe with a flow through its inlet."""
     nodes, lambda_trt = pipe((1, 2, 3), 4.2, 16), (tau - 0.5) / 2
-    blend = inlet_blend(nodes, ("in",)) if blended else None
+    blend = inlet_layers(nodes, tau, ("in",))[0] if blended else None
     rheology = make_rheology("newtonian", ((tau - 0.5) / 3,), tau, lambda_trt, blend=blend)
     rates = relaxation_rates(tau, lambda_trt)
     driver = CpuDriver(
@@ -138,9 +138,12 @@ def test_inlet_that_takes_fluid_out_needs_its_blend(blended):
 
 def test_blend_falls_over_three_layers_of_nodes():
     nodes = pipe((0, 0, 1), 4.2, 12)
-    blend = inlet_blend(nodes, ("in",))
+    blend, (friction,) = inlet_layers(nodes, 0.51, ("in",))
     below = (nodes.points_mm()[:, 2] - nodes.openings[0].centre_mm[2]) / nodes.spacing_mm
     assert below.min() < 1
     shares = np.where(below < 1, 1, np.clip(1 - (below - 0.5) / 3, 0, 1) ** 2)
     np.testing.assert_allclose(blend, shares, atol=1e-6)
-    assert inlet_blend(nodes, ()) is None
+    assert friction.opening == 0
+    none, frictions = inlet_layers(nodes, 0.51, ())
+    assert not none.any()
+    assert frictions == ()

@@ -8,7 +8,7 @@ import pytest
 
 from solver.boundary.curves import spline
 from solver.coupling.around import Around, cut_out, mean_radius_m, read_around
-from solver.coupling.coupling import LEAST_EXCHANGES
+from solver.coupling.coupling import LEAST_EXCHANGES, intervals
 from solver.network.cycles import Until, identity, solve_network
 from solver.network.network import Blood, Network
 from solver.network.openings import FlowInlet, Windkessel
@@ -160,6 +160,18 @@ def test_cycle_of_the_lattice_is_one_that_both_can_divide(around, tmp_path):
     assert cycle
     assert cycle % (2 * NUMERICS.samples) == 0
     assert cycle % (2 * 7) == 0
+
+
+@pytest.mark.parametrize("speed", [0.03, 0.011, 0.0037])
+def test_cycle_has_factors_for_intervals_as_long_as_a_step_of_the_network(around, tmp_path, speed):
+    """However many steps it has: an interval is at most three times shorter than the network and exchanges ask for."""
+    plan = planned(around, tmp_path, viscosity_pa_s=1e-4, lattice_speed=speed)
+    run = NetworkRun(around.network, around.numerics)
+    run.unpack(around.state)
+    assert plan.schedule.cycle
+    interval, _ = intervals(plan.schedule.cycle, run)
+    longest = plan.schedule.cycle / max(run.steps_for(run.rate), LEAST_EXCHANGES)
+    assert interval > longest / 3 - 2
 
 
 def test_friction_of_layers_is_taken_from_what_a_coupled_inlet_finds(around, tmp_path):
