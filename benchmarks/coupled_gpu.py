@@ -499,7 +499,7 @@ PARTS: Mapping[str, Callable[[argparse.Namespace], Iterator[dict[str, Any]]]] = 
 }
 
 
-def told(found: Mapping[str, Any]) -> str:
+def printed(found: Mapping[str, Any]) -> str:
     """A row in words."""
     words = (f"{value:.4g}" if isinstance(value, float) else f"{value}" for value in found.values())
     return ", ".join(f"{key} {value}" for key, value in zip(found, words, strict=True))
@@ -524,7 +524,7 @@ def main() -> None:
         results[part] = []
         begin = time.monotonic()
         for found in PARTS[part](options):
-            print(f"{part}: {told(found)}", flush=True)
+            print(f"{part}: {printed(found)}", flush=True)
             results[part].append(found)
             file.write_text(json.dumps(results, indent=1) + "\n")
         print(f"{part} took {time.monotonic() - begin:.0f} s", flush=True)
