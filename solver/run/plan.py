@@ -166,7 +166,7 @@ def make_plan(
     models, *safer = choose_models(
         settings.collision, grid_reynolds, units.tau, settings.lambda_trt, settings.smagorinsky, least_rung, q
     )
-    pulse = None if surroundings else flow.pulse  # the lattice's compliance is then one between those of arteries
+    pulse = None if surroundings else flow.pulse  # what the lattice's compliance takes follows from both then
     losses = pulse.losses(units.dt_s) if pulse else {}
     lossy = too_lossy(losses, flow.peak_speed_m_s / units.speed_m_s)
     duration = expect_duration(nodes, settings, flow, units, scales.ramp_s)

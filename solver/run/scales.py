@@ -4,6 +4,7 @@
 from dataclasses import dataclass
 from math import floor, lcm, log2
 
+from solver.boundary.windkessel import PASCAL_PER_MMHG
 from solver.domain.nodes import Nodes
 from solver.kernels.storage import GOOD_FP16_MARGIN, LEAST_FP16_MARGIN, fp16_margin
 from solver.run.boundary_schedule import BoundarySchedule, deviation_pa, make_boundary_schedule
@@ -18,6 +19,9 @@ TRANSITS = 15
 """Acoustic transits of the domain over which inflow and moving walls are raised."""
 LONGER = 20
 """Part of a cycle by which it may be longer so that it has many factors."""
+FASTER = 2
+"""Speed of sound on the lattice over that of the pulse in the network around it, at least: the compliance of the fluid
+is then a fourth of that of the artery that the vessel replaces."""
 SLOW = 0.1
 """Part of the peak speed that flow in sacs and in diastole has, which fp16 must still carry."""
 
@@ -77,6 +81,7 @@ def choose_scales(
             moments,
             pressure_pa,
             flow.pulse.worst if flow.pulse and not surroundings else None,
+            FASTER * max((_pulse_m_s(nodes, name, each, settings) for name, each in coupled.items()), default=0.0),
         )
         ramp_s = _ramp_s(settings, flow, units)
         schedule, said = make_boundary_schedule(nodes, settings, flow.waveforms, units, ramp_s, flow.period_s, coupled)
@@ -86,6 +91,12 @@ def choose_scales(
     if settings.precision == "fp16":
         warnings += _check_fp16(units, flow)
     return Scales(units, ramp_s, schedule, pressure_pa, notes, warnings, said)
+
+
+def _pulse_m_s(nodes: Nodes, name: str, impedance_mmhg_s_ml: float, settings: SolveSettings) -> float:
+    """Speed c of the pulse in the network at an opening of the area A, of its impedance rho c/A."""
+    area_m2 = next(opening.area_mm2 for opening in nodes.openings if opening.name == name) * 1e-6
+    return impedance_mmhg_s_ml * PASCAL_PER_MMHG * 1e6 * area_m2 / settings.density_kg_m3
 
 
 def _with_factors(moments: int, steps: float) -> int:

@@ -118,13 +118,14 @@ def choose_units(
     rows_per_cycle: int = ROWS_PER_CYCLE,
     pressure_pa: float = 0.0,
     loss: Callable[[float], float] | None = None,
+    least_sound_m_s: float = 0.0,
 ) -> tuple[Units, list[str], list[str]]:
     """Time step for a spacing and an expected peak speed, notes on how it was found, and warnings.
 
     The lattice speed asked for is lowered where tau would exceed 1.5, where the pressure would change the density by
-    more than 0.04, and where the fluid, compressible as it is, would take more than 1 % of the first harmonic of an
-    outlet's flow; but for the last to no less than a quarter. A cycle is a multiple of 2 `rows_per_cycle` steps, so
-    that every cycle is observed in the same phases.
+    more than 0.04, where sound would be too slow, and where the fluid, compressible as it is, would take more than 1 %
+    of the first harmonic of an outlet's flow; but for the last to no less than a quarter. A cycle is a multiple of
+    2 `rows_per_cycle` steps, so that every cycle is observed in the same phases.
 
     Parameters
     ----------
@@ -134,6 +135,7 @@ def choose_units(
     rows_per_cycle : rows of the monitor in a period.
     pressure_pa : largest expected difference to the pressure that is zero on the lattice.
     loss : part of a first harmonic that is lost at a time step, see :mod:`solver.run.sound`; none of a steady flow.
+    least_sound_m_s : speed of sound on the lattice, at least.
 
     Raises
     ------
@@ -147,7 +149,7 @@ def choose_units(
         )
     viscosity_m2_s = viscosity_pa_s / density_kg_m3
     dt, notes = lattice_speed * dx_m / peak_speed_m_s, []
-    for longest, why in _bounds(dx_m, density_kg_m3, viscosity_m2_s, pressure_pa):
+    for longest, why in _bounds(dx_m, density_kg_m3, viscosity_m2_s, pressure_pa, least_sound_m_s):
         if dt > longest:
             notes.append(_lowered(dt, longest, peak_speed_m_s / dx_m, why))
             dt = longest
@@ -164,9 +166,9 @@ def choose_units(
 
 
 def _bounds(
-    dx_m: float, density_kg_m3: float, viscosity_m2_s: float, pressure_pa: float
+    dx_m: float, density_kg_m3: float, viscosity_m2_s: float, pressure_pa: float, least_sound_m_s: float
 ) -> tuple[tuple[float, str], ...]:
-    """Longest time steps, s, of which tau and the change of the density allow, and what each is for."""
+    """Longest time steps, s, that tau, the change of the density and the speed of sound allow, and what each is for."""
     viscous_s = (MAX_TAU - 0.5) / 3 * dx_m**2 / viscosity_m2_s
     incompressible_s = dx_m * (EXPECTED_DRHO * density_kg_m3 / (3 * pressure_pa)) ** 0.5 if pressure_pa else inf
     return (
@@ -174,6 +176,10 @@ def _bounds(
         (
             incompressible_s,
             f"the {pressure_pa:.3g} Pa expected between the openings change the density by at most {EXPECTED_DRHO}",
+        ),
+        (
+            dx_m / (3**0.5 * least_sound_m_s) if least_sound_m_s else inf,
+            f"sound on the lattice has {least_sound_m_s:.3g} m/s, and its fluid is stiffer than the arteries around",
         ),
     )
 
