@@ -153,16 +153,10 @@ class Case(Section):
         if stage == "couple":
             return json.dumps(with_blood(self.coupling, self.solve) if self.coupling else {}, sort_keys=True)
         if stage == "plausibility":
-            inlets = {name: inlet.model_dump(mode="json") for name, inlet in self.solve.inlets.items()}
-            judged: dict[str, Any] = {
-                "entry": self.input.entry,
-                "vessel": self.vessel,
-                "accept": self.accept,
-                "inlets": inlets,
-            }
-            outlets = {name: outlet.model_dump(mode="json") for name, outlet in self.solve.outlets.items()}
-            judged |= {"outlets": outlets, "murray_exponent": self.solve.murray_exponent}
-            return json.dumps(judged | self._blood(), sort_keys=True)
+            of_flow = self.solve.model_dump(mode="json", include={"inlets", "outlets", "murray_exponent"})
+            stated = {"entry": self.input.entry, "vessel": self.vessel, "accept": self.accept}
+            coupled = {"coupled": bool(self.coupling)}
+            return json.dumps(of_flow | stated | coupled | self._blood(), sort_keys=True)
         section: Any = self.report if stage == "tree_report" else getattr(self, stage)
         if stage == "voxelize":
             coarser = {"coarser": self.convergence.ratio**level} if level else {}

@@ -188,6 +188,11 @@ def _cut(network: Network, meetings: tuple[Meeting, ...]) -> Network:
     pieces: dict[str, dict[str, Segment]] = {}
     for name in dict.fromkeys(meeting.segment for meeting in meetings):
         segment = network.segments[name]
+        if segment.stenosis:
+            raise StageError(
+                f"coupling: {name} is a stenosis, whose loss cannot be cut in parts; let openings of the vessel meet"
+                " the segments beside it"
+            )
         mine = sorted((each for each in meetings if each.segment == name), key=lambda each: each.at)
         places = [0.0, *(each.at for each in mine), 1.0]
         nodes = [segment.nodes[0], *(each.node for each in mine), segment.nodes[1]]

@@ -59,6 +59,7 @@ class PlausibilityInput(Section):
     newtonian: bool = True
     density_kg_m3: Positive
     inlets: dict[str, InletSettings]
+    coupled: bool = Field(False, description="whether a network says what flows through them")
     outlets: dict[str, OutletSettings] = Field(default_factory=lambda: {"*": OutletSettings()})
     murray_exponent: float = 3.0
 
@@ -86,10 +87,9 @@ def of_inlets(openings: tuple[Opening, ...], settings: PlausibilityInput) -> lis
 def _of_inlet(opening: Opening, name: str, entry: InletSettings, settings: PlausibilityInput) -> list[Found]:
     inflow, where = read_inflow(entry), f" (opening {opening.name})"
     kinematic = settings.viscosity_pa_s / settings.density_kg_m3
-    key = f"solve.inlets.{name}"
-    scaled_by = "waveform" if entry.flow_ml_s is None else "flow_ml_s"
     given = entry.flow_ml_s is not None
-    flow = Given(f"{key}.{scaled_by}", inflow.mean_ml_s, "mL/s", FLOW_SLIPS, settable=given)
+    key = _key_of_flow(name, "flow_ml_s" if given else "waveform", settings)
+    flow = Given(key, inflow.mean_ml_s, "mL/s", () if settings.coupled else FLOW_SLIPS, settable=given)
     size = Given(RADIUS_KEYS[settings.entry], opening.radius_mm, "mm", LENGTH_SLIPS)
     radius_m = 1e-3 * opening.radius_mm
     mean_m_s = inflow.mean_ml_s / opening.area_mm2
@@ -107,9 +107,15 @@ def _of_inlet(opening: Opening, name: str, entry: InletSettings, settings: Plaus
         ),
     ]
     if inflow.period_s:
-        beat = Given(f"{key}.waveform, column time_s", inflow.period_s, "s", TIME_SLIPS, power=-0.5)
+        key = _key_of_flow(name, "waveform, column time_s", settings)
+        beat = Given(key, inflow.period_s, "s", () if settings.coupled else TIME_SLIPS, power=-0.5)
         found.append(Found("womersley", radius_m * sqrt(2 * pi / (inflow.period_s * kinematic)), beat, where))
     return found
+
+
+def _key_of_flow(name: str, key: str, settings: PlausibilityInput) -> str:
+    """What the flow through an inlet comes from."""
+    return f"coupling.inlets.{name}" if settings.coupled else f"solve.inlets.{name}.{key}"
 
 
 def _size_first(mean_m_s: float, radius_mm: float, settings: PlausibilityInput) -> str:
@@ -161,7 +167,7 @@ def of_branches(
     (area_mm2, place_mm), share = narrow[limb], tree.flow[limb.id]
     speed = share * inflow_ml_s / area_mm2
     name = next(iter(settings.inlets)) if len(settings.inlets) == 1 else "NAME"
-    key = f"solve.inlets.{name}.flow_ml_s"
+    key = _key_of_flow(name, "flow_ml_s", settings)
     where = (
         f" (branch {limb.id}, {limb.start} to {limb.stop}, {2 * sqrt(area_mm2 / pi):.3g} mm across at"
         f" {text_mm(place_mm)} mm, through which {share * inflow_ml_s:.3g} of {inflow_ml_s:.4g} mL/s pass by"
@@ -187,7 +193,9 @@ def _thinner(speed: float, key: str, settings: PlausibilityInput) -> str:
     repair = "lower segment.lower, or give a finer image" if settings.entry in SEGMENTED else "repair it there"
     usual = LIMITS["narrowest_speed"].of(settings.vessel).usual[1]
     least = "less of it through all inlets"
-    if len(settings.inlets) == 1:
+    if settings.coupled:
+        least = "less of it, as of another segment or of a network that is fitted to the patient by coupling.edits,"
+    elif len(settings.inlets) == 1:
         (entry,) = settings.inlets.values()
         least = f"at most {key}: {rounded_down(read_inflow(entry).mean_ml_s * usual / speed):.3g}"
     given = "surface" if settings.entry == "surface" else "mask"

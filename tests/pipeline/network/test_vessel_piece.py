@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from pipeline.case.settings.base import parse
 from pipeline.case.settings.coupling import CouplingSettings
 from pipeline.network.checks import mistakes
+from pipeline.network.edits import apply
 from pipeline.network.network_file import Network
 from pipeline.network.vessel_piece import Piece, piece_of
 from solver.runtime.errors import StageError
@@ -107,7 +108,7 @@ def volume(network: Network) -> float:
     )
 
 
-ABOUT = {"inlets": {"i": "trunk"}, "outlets": {"l": "left", "r": "right"}}
+NARROWED = {"narrow": "trunk", "area_percent": 60, "length_mm": 20}
 REFUSED = {
     "unknown segment": (
         {"inlets": {"i": "trunc"}, "outlets": {"o": "left"}},
@@ -162,6 +163,16 @@ REFUSED = {
         "coupling: openings i and o are at one place of trunk",
     ),
 }
+
+
+def test_stenosis_is_not_cut_in_parts():
+    narrow, _ = apply(tree(), parse(Network, TREE | {"edits": [NARROWED]}, "tree").edits, "tree")
+    beside = {"inlets": {"i": {"segment": "trunk.proximal", "from_end_mm": 9}}}
+    keys = beside | {"outlets": {"o": {"segment": "trunk.stenosis", "from_start_mm": 9}}}
+    with pytest.raises(StageError, match=r"coupling: trunk\.stenosis is a stenosis, whose loss cannot be cut in parts"):
+        cut(network=narrow, **keys)
+    whole = beside | {"outlets": {"o": {"segment": "trunk.distal", "from_start_mm": 9}}}
+    assert "trunk.stenosis" in cut(network=narrow, **whole).inside
 
 
 @pytest.mark.parametrize(("keys", "lengths", "message"), REFUSED.values(), ids=REFUSED)

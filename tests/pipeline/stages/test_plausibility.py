@@ -26,7 +26,7 @@ from pipeline.case.physiology import (
 )
 from pipeline.case.settings.base import parse
 from pipeline.reporting.trust_rows import check_shown
-from pipeline.stages.plausibility import PlausibilityInput, _compute, check, of_branches, plausibility
+from pipeline.stages.plausibility import PlausibilityInput, _compute, check, of_branches, of_inlets, plausibility
 from solver.domain.nodes import Opening
 from solver.runtime.errors import StageError
 from solver.runtime.provenance import Job
@@ -326,3 +326,16 @@ def test_shipped_cases_are_usual(name, tmp_path, monkeypatch):
     stress = 4 * settings.viscosity_pa_s * case.solve.inlets[named].flow_ml_s * 1e-6 / (pi * (1e-3 * radius) ** 3)
     run = {"wall": {"shear_mean_pa": stress}, "pressure_drops": []}
     assert [check for check in (*reported["checks"], *checks(of_run(run), None)) if not check["passed"]] == []
+
+
+def test_flow_of_a_network_is_named_as_such_and_no_slip_of_units(tmp_path):
+    """A vessel of 1 mm radius in a large artery: the case gave a segment, no flow."""
+    (tmp_path / "in.csv").write_text("time_s,flow_ml_s\n0,100\n0.4,140\n1,100\n")
+    entry = {"in": {"waveform": str(tmp_path / "in.csv")}}
+    quantities = {each.quantity: each for each in of_inlets((inlet(1.0),), judged(inlets=entry, coupled=True))}
+    for quantity in ("flow_per_area", "womersley"):
+        assert quantities[quantity].given.key == "coupling.inlets.in"
+        assert quantities[quantity].given.slips == ()
+    (line,) = refusals([quantities["flow_per_area"]], None, ())
+    assert "coupling.inlets.in" in line
+    assert "did you mean" not in line
