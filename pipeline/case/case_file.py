@@ -154,9 +154,9 @@ class Case(Section):
             return json.dumps(with_blood(self.coupling, self.solve) if self.coupling else {}, sort_keys=True)
         if stage == "plausibility":
             of_flow = self.solve.model_dump(mode="json", include={"inlets", "outlets", "murray_exponent"})
-            stated = {"entry": self.input.entry, "vessel": self.vessel, "accept": self.accept}
-            coupled = {"coupled": bool(self.coupling)}
-            return json.dumps(of_flow | stated | coupled | self._blood(), sort_keys=True)
+            stated = self.model_dump(mode="json", include={"vessel", "accept"})
+            more = {"entry": self.input.entry, "coupled": bool(self.coupling)}
+            return json.dumps(of_flow | stated | more | self._blood(), sort_keys=True)
         section: Any = self.report if stage == "tree_report" else getattr(self, stage)
         if stage == "voxelize":
             coarser = {"coarser": self.convergence.ratio**level} if level else {}
