@@ -62,7 +62,7 @@ def cut(segment: Segment, name: str, parts: tuple[float, float]) -> tuple[Segmen
 
 
 def piece(segment: Segment, start: float, end: float, nodes: tuple[str, str]) -> Segment:
-    """A part of a segment, complete with the defaults or not, between two parts of its length, with its nodes."""
+    """A part of a segment, complete with the defaults, between two parts of its length, with its nodes."""
     radii = segment.radii_mm
     places = np.linspace(start, end, PLACES if len(radii) > 2 else 2)
     cone = tuple(along(radii, places).tolist())

@@ -187,7 +187,7 @@ def _cut(network: Network, meetings: tuple[Meeting, ...]) -> Network:
     """The network with a node at each place, the pieces of a segment called by its name and their number."""
     pieces: dict[str, dict[str, Segment]] = {}
     for name in dict.fromkeys(meeting.segment for meeting in meetings):
-        segment = network.segments[name]
+        segment = network.walled(name)
         if segment.stenosis:
             raise StageError(
                 f"coupling: {name} is a stenosis, whose loss cannot be cut in parts; let openings of the vessel meet"

@@ -46,6 +46,18 @@ def test_vessel_replaces_the_middle_of_a_segment_as_long_as_itself():
     assert segments["trunk.3"].radii_mm == pytest.approx((5.45, 5))
 
 
+def test_default_that_tapers_tapers_once_over_the_pieces():
+    """A wave speed that all segments have, from 5 to 7 m/s over their lengths, is cut as their own would be."""
+    segments = {
+        name: {k: v for k, v in keys.items() if k != "wave_speed_m_s"} for name, keys in TREE["segments"].items()
+    }
+    network = tree(segments=segments, defaults={"wave_speed_m_s": [5, 7]})
+    keys = {"replaces": "trunk", "at": 0.4, "inlets": {"i": "proximal"}, "outlets": {"o": "distal"}}
+    cut_up = cut(between(i_o=30), network, **keys).network
+    found = [cut_up.walled(f"trunk.{k}").wave_speed_m_s for k in (1, 2, 3)]
+    assert found == [pytest.approx((5, 5.5)), pytest.approx((5.5, 6.1)), pytest.approx((6.1, 7))]
+
+
 def test_vessel_that_forks_lies_about_the_fork_by_its_own_branches():
     """Branches of 20, 11 and 7 mm from its fork."""
     lengths = between(i_l=31, i_r=27, l_r=18)
