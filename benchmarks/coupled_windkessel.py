@@ -35,7 +35,7 @@ CASES = {"in the network": "coupled", "with Windkessels": "coupled-windkessel"}
 SHOWN = ("TAWSS (Pa)", "OSI")
 
 
-def courses(folder: Path) -> dict[str, dict[str, Reals]]:
+def waveforms(folder: Path) -> dict[str, dict[str, Reals]]:
     """Flow (mL/s) and pressure (mmHg) of each opening over the last cycle, by time (s)."""
     period = read_json(folder / "solve.json")["numbers"]["period_s"]
     with (folder / "monitor.csv").open(newline="") as stream:
@@ -58,8 +58,8 @@ def of_case(folder: Path) -> dict[str, Any]:
     """Figures of a case: openings, wall and sac."""
     summary, indices = (read_json(folder / name) for name in ("solve.json", "indices.json"))
     found: dict[str, Any] = {"seconds": summary["seconds"], "cycles": summary["cycles"], "steps": summary["steps"]}
-    for name, course in courses(folder).items():
-        flow, pressure = course["flow_ml_s"], course["pressure_mmhg"]
+    for name, waveform in waveforms(folder).items():
+        flow, pressure = waveform["flow_ml_s"], waveform["pressure_mmhg"]
         found[name] = {
             "mean_flow_ml_s": float(flow.mean()),
             "peak_flow_ml_s": float(flow.max()),
@@ -83,7 +83,7 @@ def of_case(folder: Path) -> dict[str, Any]:
 def flow_figure(results: Path) -> bytes:
     """Flow and pressure of the openings, of the network alone, and of both cases."""
     alone = read_json(results / "coupled/solve.json")["coupling"]["caps"]
-    both = {words: courses(results / name) for words, name in CASES.items()}
+    both = {words: waveforms(results / name) for words, name in CASES.items()}
     lines = {"in the network": "-", "with Windkessels": "--"}
     with mpl.rc_context(figures.STYLE):
         figure = mpl.figure.Figure(figsize=(9.0, 5.0), layout="constrained")
@@ -100,8 +100,8 @@ def flow_figure(results: Path) -> bytes:
                     label="network alone",
                 )
                 for words, style in lines.items():
-                    course = both[words][name]
-                    axes.plot(course["time_s"], course[key], style, color=figures.INK, label=words)
+                    waveform = both[words][name]
+                    axes.plot(waveform["time_s"], waveform[key], style, color=figures.INK, label=words)
                 axes.set_title(f"{name}: {title}", loc="left", fontsize=9.5)
             panels[1, k].set_xlabel("time (s)")
         figure.legend(*panels[0, 0].get_legend_handles_labels(), loc="outside lower center", ncols=3)

@@ -17,7 +17,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import Field, field_validator, model_validator
 
 from pipeline.case.cohort_table import TableRow, read_table
-from pipeline.case.coupled import mistake_in, with_blood, with_courses
+from pipeline.case.coupled import mistake_in, with_blood, with_waveforms
 from pipeline.case.limits import of_blood, refusals
 from pipeline.case.merging import dotted, merged, place_of
 from pipeline.case.physiology import Quantity, Vessel
@@ -180,7 +180,7 @@ class Case(Section):
         """
         if not self.coupling:
             return self
-        return self.model_copy(update={"solve": with_courses(self.solve, self.coupling, folder)})
+        return self.model_copy(update={"solve": with_waveforms(self.solve, self.coupling, folder)})
 
     def point_files(self, stage: str) -> list[str]:
         """Markups files that the stage reads: inputs of it, like the images."""

@@ -28,7 +28,7 @@ def mistake_in(solve: SolveSettings, coupling: CouplingSettings, roles: Mapping[
     return coupling.mistaken_openings(roles) if roles else None
 
 
-def with_courses(solve: SolveSettings, coupling: CouplingSettings, folder: str) -> SolveSettings:
+def with_waveforms(solve: SolveSettings, coupling: CouplingSettings, folder: str) -> SolveSettings:
     """Section solve with openings that have the flow and the pressure of the network without the vessel.
 
     Parameters

@@ -13,7 +13,7 @@ from solver.boundary.windkessel import PASCAL_PER_MMHG
 
 Row = dict[str, Any]
 KINDS = ("alone", "network", "vessel")
-"""Courses over a cycle: of the network without the vessel, of the network, and of the vessel."""
+"""Waveforms over a cycle: of the network without the vessel, of the network, and of the vessel."""
 
 
 def coupling_rows(places: Mapping[str, Any], coupled: Mapping[str, Any]) -> list[Row]:
@@ -22,7 +22,7 @@ def coupling_rows(places: Mapping[str, Any], coupled: Mapping[str, Any]) -> list
     Parameters
     ----------
     places : ``coupling.json``, places and radii.
-    coupled : ``coupling`` of ``solve.json``, courses over the last cycle.
+    coupled : ``coupling`` of ``solve.json``, waveforms over the last cycle.
 
     Returns
     -------
@@ -33,11 +33,11 @@ def coupling_rows(places: Mapping[str, Any], coupled: Mapping[str, Any]) -> list
     """
     rows = []
     for name, place in places["caps"].items():
-        courses = coupled["caps"][name]
+        waveforms = coupled["caps"][name]
         row = {"name": name} | {key: place[key] for key in ("role", "segment", "network_radius_mm", "vessel_radius_mm")}
         row["radius_difference"] = place["radius_difference"]
         for kind in KINDS:
-            flow, pressure = (np.array(courses[kind][key]) for key in ("flow_ml_s", "pressure_mmhg"))
+            flow, pressure = (np.array(waveforms[kind][key]) for key in ("flow_ml_s", "pressure_mmhg"))
             row |= {f"{kind}_flow_ml_s": float(flow.mean()), f"{kind}_pressure_mmhg": float(pressure.mean())}
             row |= {f"{kind}_diastolic_mmhg": float(pressure.min()), f"{kind}_systolic_mmhg": float(pressure.max())}
         rows.append(row)

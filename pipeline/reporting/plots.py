@@ -103,7 +103,7 @@ def coupling_figure(caps: Mapping[str, Mapping[str, Any]]) -> Figure:
 
     Parameters
     ----------
-    caps : by name of the opening: courses of the network ``alone``, of the ``network`` and of the ``vessel``.
+    caps : by name of the opening: waveforms of the network ``alone``, of the ``network`` and of the ``vessel``.
     """
     styles: dict[str, dict[str, Any]] = {
         "alone": {"linestyle": "--", "linewidth": 1.0},
@@ -113,12 +113,12 @@ def coupling_figure(caps: Mapping[str, Mapping[str, Any]]) -> Figure:
     with mpl.rc_context(STYLE):
         figure = Figure(figsize=(8.6, 3.6), layout="constrained")
         panels = figure.subplots(1, 2)
-        for k, (name, courses) in enumerate(caps.items()):
+        for k, (name, waveforms) in enumerate(caps.items()):
             colour = (*INLET_COLOURS[:1], *OUTLET_COLOURS, *INLET_COLOURS[1:])[k % 8]
             for kind, style in styles.items():
-                course, label = courses[kind], name if kind == "network" else None
+                waveform, label = waveforms[kind], name if kind == "network" else None
                 for axes, key in zip(panels, ("flow_ml_s", "pressure_mmhg"), strict=True):
-                    axes.plot(course["time_s"], course[key], color=colour, label=label, **style)
+                    axes.plot(waveform["time_s"], waveform[key], color=colour, label=label, **style)
         _label_time(panels[0], "flow (mL/s): inlets in, outlets out")
         _label_time(panels[1], "pressure (mmHg)")
         figure.legend(*panels[0].get_legend_handles_labels(), loc="outside lower center", ncols=min(len(caps), 5))

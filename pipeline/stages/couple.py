@@ -73,7 +73,7 @@ def _require_ways(around: Around, settings: CouplingSettings, piece: Piece) -> N
             )
 
 
-def write_course(path: Path, cap: Cap, time_s: np.ndarray[Any, np.dtype[np.float64]]) -> None:
+def write_waveforms(path: Path, cap: Cap, time_s: np.ndarray[Any, np.dtype[np.float64]]) -> None:
     """Write flow and pressure of an opening over a cycle, whose ends both count: ``time_s``, ``flow_ml_s``,
     ``pressure_mmhg``.
     """
@@ -164,7 +164,7 @@ def _compute(job: Job) -> None:
     job.outputs["caps"].mkdir(parents=True)
     time_s = np.linspace(0, around.network.period_s, around.samples + 1)
     for cap in around.caps:
-        write_course(job.outputs["caps"] / f"{cap.opening}.csv", cap, time_s)
+        write_waveforms(job.outputs["caps"] / f"{cap.opening}.csv", cap, time_s)
     job.outputs["summary"].write_text(json.dumps(found, indent=2, allow_nan=False) + "\n", encoding="utf-8")
     job.facts["waveforms_sha256"] = {Path(file).name: checksum(Path(file)) for file in waveform_files(network)}
 

@@ -233,15 +233,15 @@ class Coupling:
             caps[cap.opening] = {
                 "node": cap.node,
                 "impedance_mmhg_s_ml": self.boundary_schedule.coupled_mmhg_s_ml[cap.opening],
-                "alone": _course(sampled_s, cap.flow_m3_s.at(sampled_s), cap.pressure_pa.at(sampled_s)),
-                "network": _course(sampled_s, flow if inlet else -flow, pressure),
-                "vessel": _course(time_s % period_s, 1e-6 * flow_ml_s[:, k], pressure_pa[:, k]),
+                "alone": _waveforms(sampled_s, cap.flow_m3_s.at(sampled_s), cap.pressure_pa.at(sampled_s)),
+                "network": _waveforms(sampled_s, flow if inlet else -flow, pressure),
+                "vessel": _waveforms(time_s % period_s, 1e-6 * flow_ml_s[:, k], pressure_pa[:, k]),
             }
         name = self.network.network.name
         return {"network": name, "interval": self.interval, "substeps": self.substeps, "caps": caps}
 
 
-def _course(time_s: Reals, flow_m3_s: Reals, pressure_pa: Reals) -> dict[str, list[float]]:
+def _waveforms(time_s: Reals, flow_m3_s: Reals, pressure_pa: Reals) -> dict[str, list[float]]:
     """Flow and pressure over a cycle in mL/s and mmHg, by time."""
     order = np.argsort(time_s)
     return {

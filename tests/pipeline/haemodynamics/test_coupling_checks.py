@@ -10,7 +10,7 @@ TIME = np.linspace(0, 1, 100, endpoint=False)
 PULSE = 100 + 20 * np.sin(2 * np.pi * TIME)
 
 
-def course(flow: float, pressure: np.ndarray) -> dict:
+def waveform(flow: float, pressure: np.ndarray) -> dict:
     return {"time_s": TIME.tolist(), "flow_ml_s": [flow] * 100, "pressure_mmhg": pressure.tolist()}
 
 
@@ -27,8 +27,12 @@ def place(role: str, segment: str, difference: float) -> dict:
 def rows(in_vessel: float = 5.0, pressure: float = 0.0, narrower: float = 0.1):
     places = {"caps": {"in": place("inlet", "trunk", -narrower), "out": place("outlet", "leg", 0.05)}}
     caps = {
-        "in": {"alone": course(6, PULSE), "network": course(5, PULSE), "vessel": course(in_vessel, PULSE + pressure)},
-        "out": {"alone": course(6, PULSE - 4), "network": course(5, PULSE - 4), "vessel": course(5, PULSE - 4)},
+        "in": {
+            "alone": waveform(6, PULSE),
+            "network": waveform(5, PULSE),
+            "vessel": waveform(in_vessel, PULSE + pressure),
+        },
+        "out": {"alone": waveform(6, PULSE - 4), "network": waveform(5, PULSE - 4), "vessel": waveform(5, PULSE - 4)},
     }
     return coupling_rows(places, {"caps": caps})
 

@@ -196,8 +196,8 @@ def test_vessel_and_network_have_one_flow_and_one_pressure(summary):
     assert max(summary["periodicity"].values()) < 0.01
     coupled = summary["coupling"]
     assert coupled["interval"] * LEAST_EXCHANGES <= summary["steps"]
-    for courses in coupled["caps"].values():
-        vessel, network = ({k: np.array(v) for k, v in courses[kind].items()} for kind in ("vessel", "network"))
+    for waveforms in coupled["caps"].values():
+        vessel, network = ({k: np.array(v) for k, v in waveforms[kind].items()} for kind in ("vessel", "network"))
         assert vessel["flow_ml_s"].mean() == pytest.approx(network["flow_ml_s"].mean(), rel=1e-3)
         assert vessel["pressure_mmhg"].mean() == pytest.approx(network["pressure_mmhg"].mean(), rel=5e-3)
         for key in ("flow_ml_s", "pressure_mmhg"):
@@ -208,8 +208,8 @@ def test_vessel_and_network_have_one_flow_and_one_pressure(summary):
 
 def test_rigid_pipe_of_the_same_size_changes_little(summary):
     """7.5 mm of 200 mm are rigid then, and 8 nodes across make them a little longer: a hundredth of the flow."""
-    for courses in summary["coupling"]["caps"].values():
-        alone, network = (np.array(courses[kind]["flow_ml_s"]) for kind in ("alone", "network"))
+    for waveforms in summary["coupling"]["caps"].values():
+        alone, network = (np.array(waveforms[kind]["flow_ml_s"]) for kind in ("alone", "network"))
         assert network.mean() == pytest.approx(alone.mean(), rel=0.01)
         assert np.abs(network - alone).max() < 0.05 * np.ptp(alone)
 
