@@ -39,7 +39,8 @@ from solver.boundary.layers import outlet_layers
 from solver.boundary.openings import InletFeedback, OutletFeedback
 from solver.boundary.parabolic_walls import ParabolicWalls
 from solver.boundary.waveform import Waveforms, steady
-from solver.coupling.coupling import LEAST_EXCHANGES, PASCAL_S_M3_PER_MMHG_S_ML, Cap, Coupling
+from solver.boundary.windkessel import PASCAL_S_M3_PER_MMHG_S_ML
+from solver.coupling.coupling import LEAST_EXCHANGES, Cap, Coupling
 from solver.domain.nodes import Nodes
 from solver.kernels.collision import relaxation_rates
 from solver.kernels.rheology import make_rheology

@@ -287,3 +287,4 @@ def _steady(outlets: dict[str, Outlet], inflow_ml_s: float) -> dict[str, Outlet]
 
 
 PASCAL_PER_MMHG = 133.322387415
+PASCAL_S_M3_PER_MMHG_S_ML = 1e6 * PASCAL_PER_MMHG

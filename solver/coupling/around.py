@@ -12,7 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from solver.boundary.curves import Curve, spline
-from solver.coupling.coupling import PASCAL_S_M3_PER_MMHG_S_ML, Cap, Coupling
+from solver.boundary.windkessel import PASCAL_S_M3_PER_MMHG_S_ML
+from solver.coupling.coupling import Cap, Coupling
 from solver.network.layout import opening_nodes
 from solver.network.network import Network
 from solver.network.network_json import from_json, to_json

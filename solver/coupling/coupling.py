@@ -31,7 +31,7 @@ from numpy.typing import NDArray
 
 from solver.backends.driver import Driver
 from solver.boundary.curves import Curve
-from solver.boundary.windkessel import PASCAL_PER_MMHG
+from solver.boundary.windkessel import PASCAL_PER_MMHG, PASCAL_S_M3_PER_MMHG_S_ML
 from solver.network.results import change_of, looked_at
 from solver.network.run import NetworkRun
 from solver.run.boundary_schedule import BoundarySchedule, raised
@@ -40,7 +40,6 @@ from solver.runtime.errors import StageError
 
 Reals = NDArray[np.float64]
 
-PASCAL_S_M3_PER_MMHG_S_ML = 1e6 * PASCAL_PER_MMHG
 LEAST_EXCHANGES = 1000
 """Intervals in a cycle, at least."""
 

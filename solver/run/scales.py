@@ -4,7 +4,7 @@
 from dataclasses import dataclass
 from math import floor, lcm, log2
 
-from solver.boundary.windkessel import PASCAL_PER_MMHG
+from solver.boundary.windkessel import PASCAL_S_M3_PER_MMHG_S_ML
 from solver.domain.nodes import Nodes
 from solver.kernels.storage import GOOD_FP16_MARGIN, LEAST_FP16_MARGIN, fp16_margin
 from solver.run.boundary_schedule import BoundarySchedule, deviation_pa, make_boundary_schedule
@@ -96,7 +96,7 @@ def choose_scales(
 def _pulse_m_s(nodes: Nodes, name: str, impedance_mmhg_s_ml: float, settings: SolveSettings) -> float:
     """Speed c of the pulse in the network at an opening of the area A, of its impedance rho c/A."""
     area_m2 = next(opening.area_mm2 for opening in nodes.openings if opening.name == name) * 1e-6
-    return impedance_mmhg_s_ml * PASCAL_PER_MMHG * 1e6 * area_m2 / settings.density_kg_m3
+    return impedance_mmhg_s_ml * PASCAL_S_M3_PER_MMHG_S_ML * area_m2 / settings.density_kg_m3
 
 
 def _with_factors(moments: int, steps: float) -> int:

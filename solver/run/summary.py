@@ -215,14 +215,12 @@ def _openings(simulation: Simulation) -> dict[str, dict[str, Any]]:
             "pressure_pa": float(pressure[k]),
             **_backflow_of(part, k),
         }
-        if opening.name in schedule.coupled_mmhg_s_ml:
-            found["friction_of_layers_pa"] = frictions.get(k, 0.0) * float(flow[k])
-        elif opening.role == "inlet":
+        coupled, inlet = opening.name in schedule.coupled_mmhg_s_ml, opening.role == "inlet"
+        if inlet and not coupled:
             found["imposed_flow_ml_s"] = schedule.waveforms.inflow[opening.name].mean_ml_s
-            if k in frictions:
-                found["friction_of_layers_pa"] = frictions[k] * float(flow[k])
-        else:
+        elif not coupled:
             found["imposed_pressure_pa"] = schedule.outlets[opening.name].pressure_mmhg * PASCAL_PER_MMHG
+        if coupled or not inlet or k in frictions:
             found["friction_of_layers_pa"] = frictions.get(k, 0.0) * float(flow[k])
         if loss := losses.get(opening.name):
             found["first_harmonic"] = _first_harmonic(simulation.monitor.last_part(), k, loss)

@@ -13,7 +13,8 @@ from solver.backends.driver import Driver
 from solver.backends.lattice import Lattice, build_lattice
 from solver.boundary.curves import Curve, constant, spline
 from solver.boundary.waveform import Waveforms, steady
-from solver.coupling.coupling import PASCAL_S_M3_PER_MMHG_S_ML, Cap, Coupling
+from solver.boundary.windkessel import PASCAL_S_M3_PER_MMHG_S_ML
+from solver.coupling.coupling import Cap, Coupling
 from solver.kernels.collision import relaxation_rates
 from solver.network.network import Blood, Network, Segment
 from solver.network.openings import Coupled, FlowInlet, PressureOpening, Reflection, Terminal
