@@ -41,18 +41,11 @@ class Bounds(Section):
     shear_95: Positive | None = Field(None, description="the same, 95th percentile")
 
 
-class Held(Bounds):
-    """What is held in place of bounds that are out of reach, for a reason."""
-
-    why: str
-
-
 class Options(Bounds):
     """What is to be reached, and by which runs."""
 
     nodes: Positive = Field(20, description="across, of the runs that have to keep the bounds")
     reynolds: Positive = Field(30, description="number of diameter and mean speed, of the same runs")
-    held: dict[str, Held] = Field(default_factory=dict, description="in place of bounds out of reach, by direction")
     velocity_order: Positive | None = Field(None, description="at which L2 of the velocity falls, at least")
     shear_order: Positive | None = Field(None, description="the same of the rms of the wall shear stress")
     spread: Positive | None = Field(
@@ -117,17 +110,10 @@ def _deviations(evidence: Evidence, usual: Sequence[PipeRun], asked: Sequence[Pi
         rows.append((pipe.reynolds, pipe.direction, pipe.across, *flow, *shear))
     evidence.table(COLUMNS, rows, NOTE)
     for pipe in asked:
-        held = options.held.get(pipe.direction)
         for key in get_args(Figure):
             if most := getattr(options, key):
-                what, instead = f"{pipe.direction}, {pipe.across:g} nodes: {WORDS[key]}", getattr(held, key, None)
-                evidence.reach(
-                    what,
-                    abs(getattr(pipe.figures, key)),
-                    at_most=most,
-                    held=instead,
-                    why=held.why if held and instead else "",
-                )
+                what = f"{pipe.direction}, {pipe.across:g} nodes: {WORDS[key]}"
+                evidence.reach(what, abs(getattr(pipe.figures, key)), at_most=most)
 
 
 def _spread(evidence: Evidence, usual: Sequence[PipeRun], most: float) -> None:
