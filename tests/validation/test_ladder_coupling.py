@@ -1,10 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """The ladder of validation for a vessel that sits in a network of arteries."""
 
+import json
+import shutil
+
 import numpy as np
 import pytest
 
+from solver.runtime.sources import ROOT
 from tests.support.coupled import fastest, pulse_through, steady_drop
+from tests.support.workflow_runs import run_workflow
 from validation.evidence import Evidence
 
 LONG = pytest.mark.timeout(6 * 3600)
@@ -58,3 +63,30 @@ def test_vessel_between_two_tubes():
             case.reach(f"{direction}: flow, off the one given", abs(flow - 1), at_most=1e-3)
         for ratio, *_, before, end in speeds:
             case.reach(f"R/Za {ratio:g}: largest speed of the last cycle over that before", end / before, at_most=1.02)
+
+
+@pytest.mark.slow
+@pytest.mark.ladder
+@LONG
+def test_aneurysm_in_the_carotid_of_adan56(tmp_path):
+    """The shipped case, from DICOM to its report: what both sides of each opening have over the last cycle."""
+    (tmp_path / "config/cases").mkdir(parents=True)
+    (tmp_path / "config/config.yaml").write_text("cases: [coupled]\n")
+    shutil.copy(ROOT / "config/cases/coupled.yaml", tmp_path / "config/cases")
+    with Evidence("coupled-case", "An aneurysm in the carotid artery of ADAN56", "the network at its openings") as case:
+        answer = run_workflow(tmp_path, "--cores", "2", "-s", str(ROOT / "Snakefile"), timeout=5 * 3600)
+        assert answer.returncode == 0, answer.stderr
+        results = tmp_path / "results/coupled"
+        caps = json.loads((results / "indices.json").read_text())["coupling"]
+        cycles = json.loads((results / "solve.json").read_text())["cycles"]
+        columns = ("radius, mm", "in the network", "flow, mL/s", "off", "mean pressure, mmHg", "off ")
+        keys = ("vessel_radius_mm", "network_radius_mm", "vessel_flow_ml_s", "flow_difference")
+        keys += ("vessel_pressure_mmhg", "pressure_difference")
+        rows = [(cap["name"], cap["segment"], *(cap[key] for key in keys)) for cap in caps]
+        note = f"10 nodes across; periodic after {cycles} cycles, from the state of the network alone."
+        case.table(("opening", "segment", *columns), rows, note)
+        for cap in caps:
+            what = cap["name"]
+            case.reach(f"{what}: flow over a cycle, off the network's", abs(cap["flow_difference"]), at_most=1e-3)
+            case.reach(f"{what}: mean pressure, off the network's", abs(cap["pressure_difference"]), at_most=5e-3)
+        case.reach("cycles until the coupled run repeats", cycles, at_most=3)

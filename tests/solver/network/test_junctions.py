@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where segments meet: waves at a fork, conservation, a node in the midst of a vessel."""
+"""Where segments meet: the pressure that is the same, a node in the midst of a vessel, a segment the other way."""
 
 import numpy as np
 import pytest
@@ -7,31 +7,8 @@ import pytest
 from solver.boundary.curves import constant
 from solver.network.network import Blood, Network
 from solver.network.openings import FlowInlet, Reflection, Resistance, Windkessel
-from solver.network.run import NetworkRun, Numerics
-from tests.support.networks import DENSITY, cycles, one_cycle, pulse, single, tube
-
-
-def admittance(radius_m: float, celerity_m_s: float) -> float:
-    return np.pi * radius_m**2 / (DENSITY * celerity_m_s)
-
-
-@pytest.mark.parametrize("junctions", ["total", "static"])
-@pytest.mark.parametrize("daughters", [((0.006, 6.0), (0.005, 7.0)), ((0.009, 5.0), (0.008, 5.5), (0.004, 8.0))])
-def test_fork_reflects_and_transmits_as_theory_says(junctions, daughters):
-    """R = (Y0 - sum Y)/(Y0 + sum Y) and 1 + R, to 0.5 %; a trifurcation whose R is below 0 as well."""
-    segments = [tube(2.0, 0.01, 5.0, "parent", ("a", "f"))]
-    segments += [tube(2.0, r, c, f"d{k}", ("f", f"t{k}")) for k, (r, c) in enumerate(daughters)]
-    ends = {f"t{k}": Reflection() for k in range(len(daughters))}
-    network = Network(tuple(segments), {"a": pulse(0.9, 1e-8, 0.1, 0.02)}, ends, 0.9, Blood(DENSITY, 1e-12), junctions)
-    run = one_cycle(network, Numerics(5e-3, samples=900))
-    middle = run.record.pressure[:, run.grid.first[0] + 200]
-    came, back = middle[:450].max(), middle[500:][np.abs(middle[500:]).argmax()]
-    given = sum(admittance(r, c) for r, c in daughters)
-    reflected = (admittance(0.01, 5.0) - given) / (admittance(0.01, 5.0) + given)
-    np.testing.assert_allclose(back / came, reflected, rtol=5e-3)
-    for s in range(1, len(segments)):
-        through = run.record.pressure[:, run.grid.first[s] + 100].max()
-        np.testing.assert_allclose(through / came, 1.0 + reflected, rtol=5e-3)
+from solver.network.run import Numerics
+from tests.support.networks import cycles, one_cycle, pulse, single, tube
 
 
 def tree(junctions: str) -> Network:
@@ -48,17 +25,6 @@ def tree(junctions: str) -> Network:
         "d": Resistance(1e8),
     }
     return Network(segments, {"a": pulse(0.8, 2e-4, 0.2, 0.05)}, terminals, 0.8, Blood(1060.0, 4e-3), junctions)
-
-
-@pytest.mark.parametrize("junctions", ["total", "static"])
-def test_mass_is_conserved_over_a_cycle(junctions):
-    run = NetworkRun(tree(junctions), Numerics(0.01))
-    for _ in range(2):
-        before = run.volume_m3
-        assert run.march(run.steps)
-        came = -run.state.volume_out[0]
-        np.testing.assert_allclose((run.volume_m3 - before + run.state.volume_out.sum()) / came, 0.0, atol=1e-10)
-        run.next_cycle()
 
 
 @pytest.mark.parametrize("junctions", ["total", "static"])
