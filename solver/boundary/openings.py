@@ -119,13 +119,15 @@ class OutletFeedback:
 class InletFeedback:
     """Inlets whose flow follows from the pressure there, one rule for all; see :func:`admitted`.
 
-    Each has one row of its profile, and a second column in the boundary values, the pressure that is offered.
+    Each has two columns in the boundary values for its profile, flow and squared flow, and a third for the pressure
+    that is offered.
 
     Attributes
     ----------
     opening : (M,) int32, index of the opening.
     column : (M,) int32, its first column in the boundary values.
-    rule : (M, 3) float64: gain and resistance, in drho and lattice units of flow, and 1 over the number of its nodes.
+    rule : (M, 4) float64: gain and resistance, in drho and lattice units of flow, 1 over the number of its nodes, and
+        the factor of the squared flow.
     start : (M,) float64, flow before the first step.
     """
 
@@ -137,7 +139,7 @@ class InletFeedback:
     @classmethod
     def none(cls) -> "InletFeedback":
         """No such inlet."""
-        return cls(np.zeros(0, np.int32), np.zeros(0, np.int32), np.zeros((0, 3)), np.zeros(0))
+        return cls(np.zeros(0, np.int32), np.zeros(0, np.int32), np.zeros((0, 4)), np.zeros(0))
 
     def among(self, probe_opening: NDArray[np.integer]) -> "InletFeedback":
         """The same with the numbers of nodes at openings of whose nodes these are the indices, (P,)."""
@@ -161,7 +163,7 @@ def admitted(drho: Any, offered: Any, flow: Any, rule: Any) -> Any:
     drho : sum over the nodes of the inlet.
     offered : p0, in drho.
     flow : Q of the step before.
-    rule : gain, resistance and 1 over the number of nodes, a row of :attr:`InletFeedback.rule`.
+    rule : a row of :attr:`InletFeedback.rule`.
     """
     return flow + rule[0] * (offered - drho * rule[2] - rule[1] * flow)
 

@@ -18,6 +18,7 @@ from math import pi
 import numpy as np
 from numpy.typing import NDArray
 
+from solver.boundary.inlet_momentum import momentum_shares
 from solver.boundary.waveform import Inflow
 from solver.domain.nodes import Nodes, Opening
 from solver.kernels.velocity_sets import velocity_set
@@ -38,16 +39,18 @@ class Profile:
     name : ``developed``, ``parabolic``, ``plug`` or ``womersley``.
     harmonics : of a pulsatile flow that have a profile of their own; 0 for all but womersley.
     womersley : alpha of the first of them.
+    corrected : whether a last row has the squared flow, see :mod:`solver.boundary.inlet_momentum`.
     """
 
     name: str = "developed"
     harmonics: int = 0
     womersley: float = 0.0
+    corrected: bool = False
 
     @property
     def rows(self) -> int:
-        """Rows of weights, and columns of :meth:`solver.boundary.waveform.Inflow.amplitudes`: 1 + 2 harmonics."""
-        return 1 + 2 * self.harmonics
+        """Rows of weights: the flow, two for each harmonic, and that of the squared flow."""
+        return 1 + 2 * self.harmonics + self.corrected
 
 
 def inlet_profile(name: str, inflow: Inflow, radius_mm: float, viscosity_m2_s: float) -> Profile:
@@ -68,13 +71,15 @@ def inlet_profile(name: str, inflow: Inflow, radius_mm: float, viscosity_m2_s: f
     if name not in PROFILES:
         raise StageError(f"profile {name!r}: unknown; known are {', '.join(PROFILES)}")
     if name != "womersley" or not inflow.period_s:
-        return Profile(name)
+        return Profile(name, corrected=True)
     alpha = 1e-3 * radius_mm * (2 * pi / (inflow.period_s * viscosity_m2_s)) ** 0.5
-    return Profile(name, inflow.harmonics, alpha) if alpha > QUASI_STEADY else Profile(name)
+    harmonics = inflow.harmonics if alpha > QUASI_STEADY else 0
+    return Profile(name, harmonics, alpha if harmonics else 0.0, corrected=True)
 
 
 def link_weights(nodes: Nodes, opening: Opening, rows: NDArray[np.intp], profile: Profile) -> NDArray[np.float64]:
-    """Shares of an inlet's flow that its links get, (profile.rows, L): W_0, Re W_1, Im W_1, Re W_2, ...
+    """Shares of an inlet's flow that its links get, (profile.rows, L): W_0, Re W_1, Im W_1, Re W_2, ..., and, where the
+    profile is corrected, shares of the squared flow.
 
     Parameters
     ----------
@@ -92,7 +97,8 @@ def link_weights(nodes: Nodes, opening: Opening, rows: NDArray[np.intp], profile
     direction = nodes.opening_link_direction[rows]
     stencil = velocity_set(nodes.q)
     projected = 6 * stencil.weights[direction] * np.abs(stencil.velocities[direction] @ np.asarray(opening.normal))
-    steady = projected * PROFILES[profile.name](nodes, opening, rows)
+    velocity = PROFILES[profile.name](nodes, opening, rows)
+    steady = projected * velocity
     if not steady.sum() > 0:
         raise StageError(
             f"inlet {opening.name}: none of its {len(rows)} links carries flow (radius {opening.radius_mm:.3g} mm "
@@ -104,6 +110,8 @@ def link_weights(nodes: Nodes, opening: Opening, rows: NDArray[np.intp], profile
         mode = projected * womersley(profile.womersley * n**0.5, radius)
         mode /= mode.sum()
         weights += [mode.real, mode.imag]
+    if profile.corrected:
+        weights.append(momentum_shares(nodes, opening, rows, velocity))
     return np.stack(weights)
 
 

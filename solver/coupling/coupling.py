@@ -96,7 +96,7 @@ class Coupling:
         network.set_steps(cycle // self.interval * self.substeps)
         index = [next(k for k, o in enumerate(boundary_schedule.openings) if o.name == cap.opening) for cap in caps]
         self._inlet = np.array([boundary_schedule.openings[k].role == "inlet" for k in index])
-        self._column = boundary_schedule.columns[index] + self._inlet
+        self._column = boundary_schedule.columns[index] + 2 * self._inlet  # behind flow and squared flow
         outlets, inlets = (
             each.opening.tolist() for each in (boundary_schedule.outlet_feedback, boundary_schedule.inlet_feedback)
         )

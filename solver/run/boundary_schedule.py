@@ -2,8 +2,8 @@
 """Boundary schedule: what holds at the openings over time, in lattice units, out of settings, units and the geometry.
 
 They are a table with a row for each step. An inlet has a column for each row of its weights
-(:mod:`solver.boundary.profiles`), the first of them its flow if it is the only one. An outlet has two: drho on its cap,
-and the flow that belongs to it where the pressure follows from the flow
+(:mod:`solver.boundary.profiles`): its flow, or mean and harmonics, and last its squared flow. An outlet has two: drho
+on its cap, and the flow that belongs to it where the pressure follows from the flow
 (:class:`solver.boundary.openings.OutletFeedback`): with a Windkessel the mean flow, raised as the inflow is, so that
 its state is held up meanwhile; else the flow that is demanded. The last column holds the part of their velocity with
 which walls move, which is raised in the same way.
@@ -17,7 +17,7 @@ which is what a wave that travels out of the domain does, and p0 exactly once as
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -64,9 +64,10 @@ class BoundarySchedule:
     columns : (openings + 1,) where the columns of each opening begin.
     outlet_feedback : outlets whose pressure follows from their flow.
     coupled_mmhg_s_ml : impedance R of openings that are coupled to a network, by name. An inlet of them has a flow that
-        the lattice finds by itself, and a second column for the pressure p0 that it is offered; an outlet has p0 in its
+        the lattice finds by itself, and a third column for the pressure p0 that it is offered; an outlet has p0 in its
         first. Both are for :mod:`solver.coupling.coupling` to fill.
     inlet_feedback : inlets that are coupled.
+    third_order : 2 (tau_3 - 1/2) at each inlet, by name, see :mod:`solver.boundary.inlet_momentum`; 1 if not given.
     """
 
     openings: tuple[Opening, ...]
@@ -81,6 +82,7 @@ class BoundarySchedule:
     outlet_feedback: OutletFeedback
     coupled_mmhg_s_ml: Mapping[str, float]
     inlet_feedback: InletFeedback
+    third_order: Mapping[str, float] = field(default_factory=dict)
 
     def at(self, first: int, last: int) -> Reals:
         """Conditions of the steps after `first` up to `last`, (steps, columns + 1)."""
@@ -93,8 +95,10 @@ class BoundarySchedule:
             if opening.name in self.coupled_mmhg_s_ml:
                 mine[:] = 0.0
             elif opening.role == "inlet":
-                flow_ml_s = self.waveforms.inflow[opening.name].amplitudes(times, self.profiles[opening.name].harmonics)
-                mine[:] = flow_ml_s * 1e-6 / self.units.flow_m3_s * ramp[:, None]
+                inflow, harmonics = self.waveforms.inflow[opening.name], self.profiles[opening.name].harmonics
+                scale = ramp[:, None] * 1e-6 / self.units.flow_m3_s
+                mine[:, :-1] = inflow.amplitudes(times, harmonics) * scale
+                mine[:, -1:] = self.third_order.get(opening.name, 1.0) * (inflow.amplitudes(times) * scale) ** 2
             else:
                 mine[:, 0] = self._drho(opening.name, times, ramp)
                 mine[:, 1:] = self._flow(self.outlets[opening.name], times, ramp)[:, None]
@@ -143,6 +147,12 @@ class BoundarySchedule:
             outlet_feedback=replace(self.outlet_feedback, rule=rule),
             inlet_feedback=replace(inlets, rule=own),
         )
+
+    def with_third_order(self, third_order: Mapping[str, float]) -> "BoundarySchedule":
+        """The same, with these factors of the squared flow at inlets."""
+        rule = self.inlet_feedback.rule.copy()
+        rule[:, 3] = [third_order[self.openings[k].name] for k in self.inlet_feedback.opening.tolist()]
+        return replace(self, third_order=third_order, inlet_feedback=replace(self.inlet_feedback, rule=rule))
 
     def record(self) -> dict[str, dict[str, Any]]:
         """What holds at each opening, in mL, mmHg and s, for the log and the summary."""
@@ -238,7 +248,7 @@ def make_boundary_schedule(
 def _require_one_row(profiles: Mapping[str, Profile], coupled: Mapping[str, float]) -> None:
     """Check that the velocity over coupled inlets is the same at all times but for its size."""
     for name in coupled.keys() & profiles.keys():
-        if profiles[name].rows != 1:
+        if profiles[name].harmonics:
             raise StageError(
                 f"solve.inlets.{name}.profile {profiles[name].name}: needs to know the flow beforehand, which an inlet"
                 " that is coupled to a network does not; let it be developed"
@@ -283,10 +293,15 @@ def _inlet_rules(boundary_schedule: BoundarySchedule) -> Reals:
     """Rules of coupled inlets without layers."""
     coupled, scale = boundary_schedule.coupled_mmhg_s_ml, boundary_schedule.units.resistance_mmhg_s_ml
     rules = [
-        (FILTER * scale / (coupled[name] + boundary_schedule.impedance_mmhg_s_ml(name)), coupled[name] / scale, 0.0)
+        (
+            FILTER * scale / (coupled[name] + boundary_schedule.impedance_mmhg_s_ml(name)),
+            coupled[name] / scale,
+            0.0,
+            1.0,
+        )
         for _, name in _coupled_inlets(boundary_schedule)
     ]
-    return np.reshape(np.array(rules, np.float64), (-1, 3))
+    return np.reshape(np.array(rules, np.float64), (-1, 4))
 
 
 def feedback_rule(outlet: Outlet, impedance_mmhg_s_ml: float, dt_s: float) -> tuple[float, float, float, float]:

@@ -45,6 +45,8 @@ CUMULANT_LAMBDA = 1 / 12
 """Lambda of the cumulants of third order."""
 LAYERS, CUMULANT_LAYERS = 8, 4
 """Layers of nodes at outlets in which the viscosity rises."""
+MOST_THIRD_ORDER = 4.0
+"""Of the default Lambda, which is at most 2 (tau - 1/2); larger ones relax too slowly for a steady flow."""
 WITH_LAMBDA = tuple(SHARES)
 """Collision models that Lambda has a part in."""
 CLIMB_FACTOR = 1.5
@@ -75,6 +77,16 @@ class Models:
     def beyond(self, grid_reynolds: float) -> bool:
         """Whether a run has become faster than it is meant for."""
         return self.most is not None and grid_reynolds > CLIMB_FACTOR * self.most
+
+    def third_order(self, tau: float) -> float:
+        """2 (tau_3 - 1/2) of :mod:`solver.boundary.inlet_momentum`, at most `MOST_THIRD_ORDER`.
+
+        Recursive regularisation and cumulants keep parts of third order that belong to the velocity gradient: there
+        bounce-back lacks nothing, and is left alone.
+        """
+        if self.collision in ("recursive", "cumulant"):
+            return 0.0
+        return 1.0 if self.collision == "projected" else min(2 * self.lambda_trt / (tau - 0.5), MOST_THIRD_ORDER)
 
     def __str__(self) -> str:
         lambda_trt = f" (Lambda {self.lambda_trt:.4g})" if self.collision in WITH_LAMBDA else ""

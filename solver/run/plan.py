@@ -35,9 +35,9 @@ STARTS = ("auto", "rest", "coarse")
 """What a run begins with: fluid at rest, or the flow on a lattice of twice the spacing."""
 UNSETTLED = ("refuse", "report")
 """What is done with a flow that has not settled when its steps or cycles are over."""
-ACCURATE, DROP_ERROR, ACROSS = 10.0, 0.003, 13
+ACCURATE, DROP_ERROR, ACROSS = 10.0, 0.002, 13
 """Grid Reynolds number above which a note says how far off its pressure drop may be, and that error over the grid
-Reynolds number with so many nodes across the narrowest section; it falls with their number, see
+Reynolds number with so many nodes across the narrowest section; it falls with their square, see
 docs/validation/stability.md."""
 
 
@@ -234,6 +234,15 @@ def _turns_back(scales: Scales) -> list[str]:
     ]
 
 
+def _third_order(nodes: Nodes, models: Models, tau: float, blend: NDArray[np.float64]) -> dict[str, float]:
+    """2 (tau_3 - 1/2) at each inlet, by name; `blend` raises tau towards 1, (N,)."""
+    found = {}
+    for opening in (each for each in nodes.openings if each.role == "inlet"):
+        linked = nodes.opening_link_node[nodes.opening_link_opening == opening.id]
+        found[opening.name] = models.third_order(tau + (1 - tau) * float(blend[linked].mean()))
+    return found
+
+
 def with_models(plan: Plan, nodes: Nodes, models: Models, safer: tuple[Models, ...]) -> Plan:
     """The same plan with other models, and those that are left to climb to.
 
@@ -259,7 +268,7 @@ def with_models(plan: Plan, nodes: Nodes, models: Models, safer: tuple[Models, .
         blend if blend.any() else None,
         models.onset * (tau - 0.5) / 3,
     )
-    schedule = plan.boundary_schedule.with_friction(layers)
+    schedule = plan.boundary_schedule.with_friction(layers).with_third_order(_third_order(nodes, models, tau, blend))
     return replace(plan, models=models, safer=safer, rheology=rheology, layers=layers, boundary_schedule=schedule)
 
 
@@ -277,12 +286,15 @@ def nodes_across(numbers: Mapping[str, float]) -> float:
 def drop_error(grid_reynolds: float, numbers: Mapping[str, float]) -> float | None:
     """By how much pressure drops may be too large at most, as a part of them; none where that is little.
 
+    In proportion to the grid Reynolds number, and in inverse proportion to the square of the nodes across the narrowest
+    section.
+
     Parameters
     ----------
     grid_reynolds : of the peak speed.
     numbers : of the plan.
     """
-    return grid_reynolds * DROP_ERROR * ACROSS / nodes_across(numbers) if grid_reynolds > ACCURATE else None
+    return grid_reynolds * DROP_ERROR * (ACROSS / nodes_across(numbers)) ** 2 if grid_reynolds > ACCURATE else None
 
 
 def drops_too_large(grid_reynolds: float, numbers: Mapping[str, float]) -> list[str]:

@@ -81,8 +81,9 @@ def make_opening_pass(
     def inlet_feedback(sums: Any, column: Any, rule: Any, flow: Any, volume: Any, boundary_values: Any) -> None:
         for m in range(len(column)):
             found = join(sums[m, 0], sums[m, 1], sums[m, 2])
-            flow[m] = admitted(found, boundary_values[column[m] + 1], flow[m], rule[m])
+            flow[m] = admitted(found, boundary_values[column[m] + 2], flow[m], rule[m])
             boundary_values[column[m]] = real(flow[m])
+            boundary_values[column[m] + 1] = real(rule[m, 3] * flow[m] * flow[m])
             volume[m] += np.float64(boundary_values[column[m]])
 
     @serial

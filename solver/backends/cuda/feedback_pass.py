@@ -93,8 +93,9 @@ def make_feedback_pass(storage: str, real: Any, q: int) -> tuple[Any, Any, Any, 
             at = step_counter[0] * width + column[m]
             limbs = add_parts(drho, m)
             found = join(limbs[0], limbs[1], limbs[2])
-            flow[m] = admit(found, np.float64(boundary_values[at + 1]), flow[m], rule[m])
+            flow[m] = admit(found, np.float64(boundary_values[at + 2]), flow[m], rule[m])
             boundary_values[at] = real(flow[m])
+            boundary_values[at + 1] = real(rule[m, 3] * flow[m] * flow[m])
             volume[m] += np.float64(boundary_values[at])
 
     @kernel()

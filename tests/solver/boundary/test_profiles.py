@@ -92,11 +92,13 @@ def test_shares_follow_profile_and_directions():
 def test_profile_follows_from_flow_radius_and_viscosity():
     flow = Inflow(Series(0.8, np.array((3, 1 - 1j, 0.2))), 0.0)
     profile = inlet_profile("womersley", flow, 3.0, 3.3e-6)
-    assert (profile.harmonics, profile.rows) == (2, 5)
+    assert (profile.harmonics, profile.rows) == (2, 6)
     assert profile.womersley == pytest.approx(3e-3 * np.sqrt(2 * np.pi / 0.8 / 3.3e-6))
-    assert inlet_profile("womersley", steady(1.0), 3.0, 3.3e-6) == Profile("womersley")
-    assert inlet_profile("womersley", flow, 3.0, 1.0) == Profile("womersley")  # alpha 0.008: quasi-steady
-    assert inlet_profile("plug", flow, 3.0, 3.3e-6) == Profile("plug")
+    assert inlet_profile("womersley", steady(1.0), 3.0, 3.3e-6) == Profile("womersley", corrected=True)
+    assert inlet_profile("womersley", flow, 3.0, 1.0) == Profile(
+        "womersley", corrected=True
+    )  # alpha 0.008: quasi-steady
+    assert inlet_profile("plug", flow, 3.0, 3.3e-6) == Profile("plug", corrected=True)
     for wrong in (lambda: inlet_profile("flat", flow, 3.0, 3.3e-6), lambda: weights_of(Profile("flat"))):
         with pytest.raises(
             StageError, match="profile 'flat': unknown; known are developed, parabolic, plug, womersley"

@@ -380,8 +380,8 @@ def test_largest_outlet_keeps_its_pressure_where_all_flows_are_demanded():
     outlets = {"a": OutletSettings(0.0, flow_fraction=0.7), "b": OutletSettings(0.0, flow_fraction="murray")}
     boundary, _ = planned(outlets, nodes=nodes)
     assert [boundary.outlets[name].demanded for name in "ab"] == [True, False]
-    np.testing.assert_array_equal(boundary.columns, (0, 1, 3, 5))  # that of b follows from the flow of both
-    np.testing.assert_allclose(boundary.at(0, 2)[:, 2] / boundary.at(0, 2)[:, 0], 0.7)
+    np.testing.assert_array_equal(boundary.columns, (0, 2, 4, 6))  # that of b follows from the flow of both
+    np.testing.assert_allclose(boundary.at(0, 2)[:, 3] / boundary.at(0, 2)[:, 0], 0.7)
 
 
 def test_state_is_held_while_the_inflow_is_raised(tmp_path):
@@ -398,8 +398,8 @@ def test_state_is_held_while_the_inflow_is_raised(tmp_path):
         flow, rule = rows[:, 0] * 0.5, boundary.outlet_feedback.rule[0]
         state, pressure = boundary.outlet_feedback.start[0], np.empty(steps)
         for k in range(steps):
-            *state, more = adjusted.py_func(flow[k], rows[k, 2], state, rule)
-            pressure[k] = rows[k, 1] + more
+            *state, more = adjusted.py_func(flow[k], rows[k, 3], state, rule)
+            pressure[k] = rows[k, 2] + more
         mmhg = pressure * UNITS.pressure_pa / PASCAL_PER_MMHG
         last, before = mmhg[-10_000:], mmhg[-20_000:-10_000]
         # the filter's lag of some tens of steps is all that the expected state leaves out
@@ -413,9 +413,9 @@ def test_pressure_waveform_is_on_the_cap(tmp_path):
     wave.write_text("time_s,pressure_mmhg\n0,80\n0.02,90\n0.05,85\n0.1,80\n")
     boundary, _ = planned({"a": OutletSettings(2.0, str(wave)), "b": OutletSettings(80.0)})
     rows = boundary.at(0, 10_000)
-    mmhg = (rows[:, 1] * UNITS.pressure_pa + boundary.reference_pa) / PASCAL_PER_MMHG
+    mmhg = (rows[:, 2] * UNITS.pressure_pa + boundary.reference_pa) / PASCAL_PER_MMHG
     np.testing.assert_allclose(mmhg[[1999, 4999, 9999]], (92, 87, 82), rtol=1e-9)
-    np.testing.assert_allclose(rows[:, 3] * UNITS.pressure_pa + boundary.reference_pa, 80 * PASCAL_PER_MMHG)
+    np.testing.assert_allclose(rows[:, 4] * UNITS.pressure_pa + boundary.reference_pa, 80 * PASCAL_PER_MMHG)
 
 
 BEHIND = WindkesselSettings()

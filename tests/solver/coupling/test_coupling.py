@@ -9,6 +9,7 @@ from solver.backends.lattice import build_lattice
 from solver.backends.subdomains import SubdomainsDriver
 from solver.boundary.curves import fourier
 from solver.boundary.openings import InletFeedback, OutletFeedback
+from solver.boundary.profiles import Profile
 from solver.boundary.waveform import Inflow, Waveforms
 from solver.coupling.coupling import Coupling, intervals
 from solver.kernels.collision import relaxation_rates
@@ -99,16 +100,18 @@ def cavern(precision="fp64", size=(7, 6, 5)):
     nodes, rng = random_cavern(size, 3), np.random.default_rng(0)
     outlet = OutletFeedback(
         np.array((1,), np.int32),
-        np.array((2,), np.int32),
+        np.array((3,), np.int32),
         np.array(((0.05, 0.0, 0.0, 0.03, 0.0, 0.0),)),
         np.zeros((1, 2)),
     )
-    inlet = InletFeedback(np.array((0,), np.int32), np.array((0,), np.int32), np.array(((0.5, 0.1, 0.0),)), np.zeros(1))
-    columns = np.array((0, 2, 4, 5), np.int32)
+    rule = np.array(((0.5, 0.1, 0.0, 2.0),))
+    inlet = InletFeedback(np.array((0,), np.int32), np.array((0,), np.int32), rule, np.zeros(1))
+    columns = np.array((0, 3, 5, 6), np.int32)
+    profiles = {opening.name: Profile(corrected=True) for opening in nodes.openings if opening.role == "inlet"}
     rates = relaxation_rates(0.7, 0.1)
     feedback = {"outlet_feedback": outlet, "inlet_feedback": inlet}
-    lattice = build_lattice(nodes, "trt", rates, "bouzidi", precision, columns=columns, **feedback)
-    return nodes, lattice, 1e-3 * rng.random((30, 5)) * (0, 5, 1, 0, -1)
+    lattice = build_lattice(nodes, "trt", rates, "bouzidi", precision, profiles, columns=columns, **feedback)
+    return nodes, lattice, 1e-3 * rng.random((30, 6)) * (0, 0, 5, 1, 0, -1)
 
 
 def test_volumes_are_sums_of_filtered_flows_out_and_flows_in_and_parts_are_the_whole():

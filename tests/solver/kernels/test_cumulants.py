@@ -67,6 +67,7 @@ def test_the_viscosity_does_not_depend_on_the_motion():
     assert viscosity_of_a_moving_wave("projected", 0.15) < still - 0.05
 
 
+@pytest.mark.slow
 def test_friction_of_curved_walls_hardly_depends_on_the_viscosity():
     """Slow flow through an oblique pipe 7 nodes across, at the tau of Re_g 10 and 60 at a speed of 0.08."""
     radius, direction, speed = 3.6, (1, 1, 0), 0.004

@@ -83,6 +83,7 @@ def both_ways(nodes, wanted, folder):
     return updates(nodes, rest), updates(nodes, coarse), apart
 
 
+@pytest.mark.slow
 def test_a_stenosis_settles_with_less_than_three_fifths_of_the_updates(tmp_path):
     rest, coarse, apart = both_ways(*drawn(2), tmp_path)
     assert apart < 2e-4  # both have settled to a residual of 1e-3, and what settles last does so at about 10 nu/R^2

@@ -168,7 +168,7 @@ def test_flow_in_the_branches_of_a_fork_is_known():
 
 @pytest.mark.parametrize(
     ("reynolds", "message"),
-    [(30, None), (200, "grid Reynolds number 48, 8 nodes across: pressure drops by friction may be up to about 22%")],
+    [(30, None), (200, "grid Reynolds number 48, 8 nodes across: pressure drops by friction may be up to about 23%")],
 )
 def test_fast_flow_is_reported_how_far_off_its_pressure_drop_may_be(reynolds, message):
     """Peak speed over 8.4 nodes across: the grid Reynolds number is 2 Re/8.4."""
@@ -189,7 +189,8 @@ def test_what_was_foreseen_gives_way_to_what_the_run_measured(part, message):
     row = SimpleNamespace(max_speed_m_s=part * plan.numbers["expected_peak_speed_m_s"])
     ended = SimpleNamespace(plan=plan, counted_rows=[row])
     assert [message in note for note in measured_notes(ended)] == ([True] if message else [])
-    assert measured_drop_error(ended) == (pytest.approx(48 * part * 0.003 * 13 / 8.4, rel=0.02) if message else None)
+    error = pytest.approx(48 * part * 0.002 * (13 / 8.4) ** 2, rel=0.04)
+    assert measured_drop_error(ended) == (error if message else None)
 
 
 @pytest.mark.parametrize(("reynolds", "diameters"), [(1, 15), (2, 10), (5, 15)])
