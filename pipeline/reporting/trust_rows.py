@@ -28,7 +28,7 @@ MEANING = {
     "difference of the last two cycles": "largest difference in velocity, flow and pressure",
     "standard error of the mean": "how well the means of the fluctuating flow are known",
     "nodes with eddy viscosity": "part of the nodes at which the model adds viscosity, where the lattice is too coarse",
-    "pressure drop too large by": "at most, as measured at this grid Reynolds number with 12 to 14 nodes across",
+    "pressure drop too large by": "at most, as measured in vessels at this grid Reynolds number and nodes across",
     "energy not accounted for": "power that enters and is found neither leaving, nor lost to friction, nor stored",
     "particles lost at the wall": "part of the particles that numerical error carried out of the fluid",
     "nodes across the neck": "points of the lattice across the neck of the sac",
