@@ -74,7 +74,7 @@ def _at_both_ends(nodes: Nodes, opening: Opening, rows: NDArray[np.intp], profil
                 normal_matrix[:, p, q] += np.bincount(target[used], term[:, p] * term[:, q], len(node))
     fit = np.einsum("npq,nq->np", np.linalg.pinv(normal_matrix, rcond=1e-9, hermitian=True), right_side)[owner]
     ends = ((_paraboloid(place) * fit).sum(axis=1) for place in (np.zeros_like(step), step))
-    here, there = (np.maximum(0.0, end) for end in ends)
+    here, there = (np.clip(end, 0.0, profile.max()) for end in ends)
     return here, there
 
 
