@@ -83,7 +83,7 @@ def test_aneurysm_in_the_carotid_of_adan56(tmp_path):
         keys = ("vessel_radius_mm", "network_radius_mm", "vessel_flow_ml_s", "flow_difference")
         keys += ("vessel_pressure_mmhg", "pressure_difference")
         rows = [(cap["name"], cap["segment"], *(cap[key] for key in keys)) for cap in caps]
-        note = f"10 nodes across; periodic after {cycles} cycles, from the state of the network alone."
+        note = f"10 nodes across; periodic after {cycles:g} cycles, from the state of the network alone."
         case.table(("opening", "segment", *columns), rows, note)
         for cap in caps:
             what = cap["name"]
