@@ -17,7 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from solver.domain.nodes import Nodes, Opening
-from solver.kernels.velocity_sets import D3Q19, velocity_set
+from solver.kernels.node_physics import make_link_quadratic
+from solver.kernels.velocity_sets import velocity_set
 
 Reals = NDArray[np.float64]
 
@@ -39,17 +40,9 @@ def momentum_shares(nodes: Nodes, opening: Opening, rows: NDArray[np.intp], prof
     c, w = stencil.velocities[direction].astype(np.float64), stencil.weights[direction]
     share = 6 * w * np.abs(c @ normal) * profile
     here, there = _at_both_ends(nodes, opening, rows, profile)
-    lacking = w * _quadratic(c, normal, nodes.q) * (there**2 - here**2) / share.sum() ** 2
+    quadratic = make_link_quadratic(np.float64, "incompressible", nodes.q).py_func(tuple(c.T), tuple(normal))
+    lacking = w * quadratic * (there**2 - here**2) / share.sum() ** 2
     return np.asarray(lacking - share / share.sum() * lacking.sum())
-
-
-def _quadratic(c: Reals, normal: Reals, q: int) -> Reals:
-    """B_i(n, n) of the default equilibrium, see :func:`solver.kernels.node_physics.make_link_quadratic`, (L,)."""
-    plain = 4.5 * (c @ normal) ** 2 - 1.5
-    if q != len(D3Q19):
-        return np.asarray(plain)
-    outside = 1 - (c**2) @ (normal**2)
-    return np.asarray(plain + 1.5 * (2 * (c**2).sum(axis=1) - 3) * outside)
 
 
 def _at_both_ends(nodes: Nodes, opening: Opening, rows: NDArray[np.intp], profile: Reals) -> tuple[Reals, Reals]:

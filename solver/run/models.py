@@ -46,7 +46,7 @@ CUMULANT_LAMBDA = 1 / 12
 LAYERS, CUMULANT_LAYERS = 8, 4
 """Layers of nodes at outlets in which the viscosity rises."""
 MOST_THIRD_ORDER = 4.0
-"""Of the default Lambda, which is at most 2 (tau - 1/2); larger ones relax too slowly for a steady flow."""
+"""What the default Lambda, 2 (tau - 1/2) at most, makes of 2 (tau_3 - 1/2); more was not tried (own choice)."""
 WITH_LAMBDA = tuple(SHARES)
 """Collision models that Lambda has a part in."""
 CLIMB_FACTOR = 1.5

@@ -103,6 +103,22 @@ def pulse(period_s: float, flow_m3_s: float = 1e-8, at_s: float = 0.05, width_s:
     return FlowInlet(linear(times, flow))
 
 
+def four_tubes(junctions: str) -> Network:
+    """Four tubes, two of which point towards the node where all meet, with Windkessels."""
+    segments = (
+        tube(0.2, (0.012, 0.01), 5.0, "in", ("a", "m")),
+        tube(0.1, (0.006, 0.007), 6.0, "one", ("b", "m")),
+        tube(0.2, (0.008, 0.005), 6.0, "two", ("m", "c")),
+        tube(0.15, 0.006, 7.0, "three", ("m", "d")),
+    )
+    terminals = {
+        "b": Windkessel(1e7, 2e8, 1e-9),
+        "c": Windkessel(2e7, 1e8, 2e-9),
+        "d": Resistance(1e8),
+    }
+    return Network(segments, {"a": pulse(0.8, 2e-4, 0.2, 0.05)}, terminals, 0.8, Blood(1060.0, 4e-3), junctions)
+
+
 def one_cycle(network: Network, numerics: Numerics) -> NetworkRun:
     """A run after its first cycle."""
     run = NetworkRun(network, numerics)

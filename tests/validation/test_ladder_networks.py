@@ -18,7 +18,7 @@ from solver.network.openings import FlowInlet, Reflection, Resistance, Windkesse
 from solver.network.results import TreeResult
 from solver.network.run import Numerics
 from solver.network.walls import ElasticWall, FibreWall, OlufsenWall
-from tests.support.networks import DENSITY, one_cycle, openbf, pulse, reference, single, tube, wave_number
+from tests.support.networks import DENSITY, four_tubes, one_cycle, openbf, pulse, reference, single, tube, wave_number
 from validation.evidence import Evidence
 
 LOG = logging.getLogger("test")
@@ -50,16 +50,8 @@ def flow_at_rest(wall: str) -> float:
 
 
 def mass_lost(junctions: str) -> float:
-    """Of the flow that came into four tubes over the second cycle; two point towards the node where all meet."""
-    segments = (
-        tube(0.2, (0.012, 0.01), 5.0, "in", ("a", "m")),
-        tube(0.1, (0.006, 0.007), 6.0, "one", ("b", "m")),
-        tube(0.2, (0.008, 0.005), 6.0, "two", ("m", "c")),
-        tube(0.15, 0.006, 7.0, "three", ("m", "d")),
-    )
-    terminals = {"b": Windkessel(1e7, 2e8, 1e-9), "c": Windkessel(2e7, 1e8, 2e-9), "d": Resistance(1e8)}
-    inlets = {"a": pulse(0.8, 2e-4, 0.2, 0.05)}
-    run = one_cycle(Network(segments, inlets, terminals, 0.8, Blood(1060.0, 4e-3), junctions), Numerics(0.01))
+    """Of the flow that came in over the second cycle of `four_tubes`."""
+    run = one_cycle(four_tubes(junctions), Numerics(0.01))
     run.next_cycle()
     before = run.volume_m3
     assert run.march(run.steps)

@@ -5,31 +5,15 @@ import numpy as np
 import pytest
 
 from solver.boundary.curves import constant
-from solver.network.network import Blood, Network
-from solver.network.openings import FlowInlet, Reflection, Resistance, Windkessel
+from solver.network.network import Network
+from solver.network.openings import FlowInlet, Reflection, Resistance
 from solver.network.run import Numerics
-from tests.support.networks import cycles, one_cycle, pulse, single, tube
-
-
-def tree(junctions: str) -> Network:
-    """Four tubes, two of which point towards the node where all meet, with Windkessels."""
-    segments = (
-        tube(0.2, (0.012, 0.01), 5.0, "in", ("a", "m")),
-        tube(0.1, (0.006, 0.007), 6.0, "one", ("b", "m")),
-        tube(0.2, (0.008, 0.005), 6.0, "two", ("m", "c")),
-        tube(0.15, 0.006, 7.0, "three", ("m", "d")),
-    )
-    terminals = {
-        "b": Windkessel(1e7, 2e8, 1e-9),
-        "c": Windkessel(2e7, 1e8, 2e-9),
-        "d": Resistance(1e8),
-    }
-    return Network(segments, {"a": pulse(0.8, 2e-4, 0.2, 0.05)}, terminals, 0.8, Blood(1060.0, 4e-3), junctions)
+from tests.support.networks import cycles, four_tubes, one_cycle, pulse, single, tube
 
 
 @pytest.mark.parametrize("junctions", ["total", "static"])
 def test_the_chosen_pressure_is_the_same_in_all_segments(junctions):
-    run = one_cycle(tree(junctions), Numerics(0.01))
+    run = one_cycle(four_tubes(junctions), Numerics(0.01))
     meeting = [1, 3, 4, 6]  # end of `in`, end of `one`, starts of the others
     pressure = run.record.end_pressure[:, meeting]
     speed = run.record.end_flow[:, meeting] / run.record.end_area[:, meeting]
