@@ -40,8 +40,9 @@ def momentum_shares(nodes: Nodes, opening: Opening, rows: NDArray[np.intp], prof
     c, w = stencil.velocities[direction].astype(np.float64), stencil.weights[direction]
     share = 6 * w * np.abs(c @ normal) * profile
     here, there = _at_both_ends(nodes, opening, rows, profile)
-    quadratic = make_link_quadratic(np.float64, "incompressible", nodes.q).py_func(tuple(c.T), tuple(normal))
-    lacking = w * quadratic * (there**2 - here**2) / share.sum() ** 2
+    form = make_link_quadratic(np.float64, "incompressible", nodes.q)
+    form = getattr(form, "py_func", form)  # of all links at once; without compilation it is the function itself
+    lacking = w * form(tuple(c.T), tuple(normal)) * (there**2 - here**2) / share.sum() ** 2
     return np.asarray(lacking - share / share.sum() * lacking.sum())
 
 
