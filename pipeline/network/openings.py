@@ -12,7 +12,9 @@ Interpolation = Literal["spline", "fourier", "linear"]
 
 class Ventricle(Section):
     """The left ventricle as a time-varying elastance between two valves: p = E(t) (V - V0) (Suga and Sagawa 1974,
-    doi:10.1161/01.RES.35.1.117), with E(t) of Stergiopulos et al. 1996, doi:10.1152/ajpheart.1996.270.6.H2050.
+    doi:10.1161/01.RES.35.1.117), with E(t) of Stergiopulos et al. 1996, doi:10.1152/ajpheart.1996.270.6.H2050. Both
+    elastances, V0 and the atrium's pressure are those that two public programs hold as this paper's; both valves and
+    the volume to begin with are own choices.
     """
 
     period_s: Positive = Field(1.0, description="of a beat")

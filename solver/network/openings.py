@@ -157,7 +157,8 @@ def double_hill(
     """Elastance of a ventricle over time, E = E_min + (E_max - E_min) k g1/(1 + g1)/(1 + g2), g_i = (t/(T a_i))^n_i.
 
     Source: Stergiopulos, Meister and Westerhof (1996), doi:10.1152/ajpheart.1996.270.6.H2050, whose form and parameters
-    these are as parts of the period; k makes the largest value E_max.
+    these are as parts of the period: a_1 = 0.708 t_p/T and a_2 = 1.677 a_1, where the largest value comes at
+    t_p = 0.43 T (compared with three public programs); k makes that value E_max, there 1.672 by rounded figures.
 
     Parameters
     ----------

@@ -43,7 +43,8 @@ def along(value: Along, place: Reals) -> Reals:
 def empirical_thickness_m(radius_m: Reals) -> Reals:
     """Thickness of arterial walls, by the radius of the lumen: h = R (0.2802 exp(-505.3 R) + 0.1324 exp(-11.14 R)).
 
-    Source: Blanco et al. (2015), doi:10.1109/TBME.2014.2364522, as openBF takes it where none is given.
+    Source: the ADAN model (Blanco et al. 2015, doi:10.1109/TBME.2014.2364522); compared with openBF, which takes it
+    where none is given and names Avolio (1980), doi:10.1007/BF02441895.
     """
     thickness: Reals = radius_m * (0.2802 * np.exp(-505.3 * radius_m) + 0.1324 * np.exp(-11.14 * radius_m))
     return thickness
@@ -151,9 +152,9 @@ class FibreWall:
 
         p = pi R0 h/A [E_E e + E_C e_r ln(1 + exp((e - e_0)/e_r))],    e = sqrt(A/A0) - 1.
 
-    Far below e_0 elastin carries alone, far above it the slope is E_E + E_C. The form is that of the ADAN model (Blanco
-    et al. 2015, doi:10.1109/TBME.2014.2364522, after Urquiza et al. 2006). The bracket
-    at e = 0, which is E_C e_r exp(-e_0/e_r) nearly, is taken off, so that the lumen has its area A0 at the reference
+    Far below e_0 elastin carries alone, far above it the slope is E_E + E_C. The form is meant as that of the ADAN model
+    (Blanco et al. 2015, doi:10.1109/TBME.2014.2364522, after Urquiza et al. 2006), with which it could not be compared:
+    neither the paper's text nor a program that holds its law was at hand. The bracket at e = 0, which is E_C e_r exp(-e_0/e_r) nearly, is taken off, so that the lumen has its area A0 at the reference
     pressure.
 
     Attributes
