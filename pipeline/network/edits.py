@@ -6,6 +6,7 @@ from math import sqrt
 from typing import Any
 
 from pipeline.case.settings import network_edits as kinds
+from pipeline.network.ageing import faster, is_elastic, stiffness_factor, widened, wider
 from pipeline.network.checks import fits, members, misfits, near_names
 from pipeline.network.cutting import cut, require_room, swollen
 from pipeline.network.for_solver import segment_in_si
@@ -108,7 +109,11 @@ def _stiffen(network: Network, edit: kinds.Stiffen) -> tuple[Network, str]:
 
 
 def _stiffer(network: Network, name: str, factor: float) -> Segment:
-    walled = network.walled(name)
+    return _with_stiffness(network.segments[name], network.walled(name), factor)
+
+
+def _with_stiffness(segment: Segment, walled: Segment, factor: float) -> Segment:
+    """A segment with E h times a factor of what it has with the defaults."""
     update: dict[str, Any] = {}
     for key in ("youngs_modulus_kpa", "collagen_modulus_kpa", "olufsen_k1_kpa", "olufsen_k3_kpa"):
         if (value := getattr(walled, key)) is not None:
@@ -116,7 +121,34 @@ def _stiffer(network: Network, name: str, factor: float) -> Segment:
     if (speed := walled.wave_speed_m_s) is not None:
         root = sqrt(factor)
         update["wave_speed_m_s"] = tuple(each * root for each in speed) if isinstance(speed, tuple) else speed * root
-    return network.segments[name].model_copy(update=update)
+    return segment.model_copy(update=update)
+
+
+def _age(network: Network, edit: kinds.Age) -> tuple[Network, str]:
+    names = targets(network, edit.age, "age")
+    walled = {name: network.walled(name) for name in names}
+    elastic = {name for name in names if is_elastic(walled[name], edit.elastic_from_mm)}
+    growth, density = wider(edit.from_years, edit.to_years), network.blood.density_kg_m3
+    begins = {walled[name].nodes[1] for name in elastic}  # where arteries go on from elastic ones, as wide as these
+    pieces = {}
+    for name in names:
+        at_start = growth if name in elastic or walled[name].nodes[0] in begins else 1.0
+        changed = widened(walled[name], (at_start, growth if name in elastic else 1.0))
+        ratio = faster(name in elastic, edit.from_years, edit.to_years)
+        factor = stiffness_factor(walled[name], changed, density, ratio)
+        own = network.segments[name].model_copy(update={"radius_mm": changed.radius_mm, "stenosis": changed.stenosis})
+        pieces[name] = {name: _with_stiffness(own, walled[name], factor)}
+    changed_network = with_pieces(network, pieces)
+    said = [
+        f"{_count(group, word)} (pulses {faster(kind, edit.from_years, edit.to_years):.3g} times as fast{and_wide})"
+        for kind, word, and_wide in ((True, "elastic ", f", radius times {growth:.3g}"), (False, "muscular ", ""))
+        if (group := [name for name in names if (name in elastic) == kind])
+    ]
+    line = (
+        f"{edit.age}: from {edit.from_years:g} to {edit.to_years:g} years, {', '.join(said)}; waves run with"
+        f" {_speeds(changed_network, names)} m/s, before with {_speeds(network, names)}"
+    )
+    return changed_network, line
 
 
 def _narrow(network: Network, edit: kinds.Narrow) -> tuple[Network, str]:
@@ -242,12 +274,13 @@ def _changed(terminal: Terminal, node: str, edit: kinds.Terminal) -> Terminal:
     return terminal.model_copy(update=update)
 
 
-def _count(names: Sequence[str]) -> str:
-    return f"{len(names)} segment{'' if len(names) == 1 else 's'}"
+def _count(names: Sequence[str], kind: str = "") -> str:
+    return f"{len(names)} {kind}segment{'' if len(names) == 1 else 's'}"
 
 
 MAKERS: dict[type, Callable[[Network, Any], tuple[Network, str]]] = {
     kinds.Stiffen: _stiffen,
+    kinds.Age: _age,
     kinds.Narrow: _narrow,
     kinds.Widen: _widen,
     kinds.Remove: _remove,

@@ -11,6 +11,7 @@ from pydantic import Discriminator, Field, Tag, model_validator
 from pipeline.case.settings.base import Finite, Name, Positive, Section
 
 Part = Annotated[float, Field(gt=0, lt=1)]
+Years = Annotated[float, Field(ge=20, le=80)]
 SEGMENTS = "name of a segment or a group, or a pattern with * and ?"
 
 
@@ -19,6 +20,20 @@ class Stiffen(Section):
 
     stiffen: str = Field(description=SEGMENTS)
     factor: Positive = Field(description="of the stiffness; below 1: softer")
+
+
+class Age(Section):
+    """Arteries of another age: pulses run faster in the elastic ones, which widen, and a little in the muscular ones
+    (Avolio et al. 1985, doi:10.1161/01.CIR.71.2.202; Charlton et al. 2019, doi:10.1152/ajpheart.00218.2019).
+    """
+
+    age: str = Field(description=SEGMENTS)
+    from_years: Years = Field(description="age of the person whose network it is")
+    to_years: Years = Field(description="age that the arteries are to have; below from_years: younger")
+    elastic_from_mm: Positive = Field(
+        3.46,
+        description="mean radius from which on an artery is an elastic one; those of Charlton et al. widen from it on",
+    )
 
 
 class Narrow(Section):
@@ -78,6 +93,7 @@ class Terminal(Section):
 
 KINDS = {
     "stiffen": Stiffen,
+    "age": Age,
     "narrow": Narrow,
     "widen": Widen,
     "remove": Remove,
@@ -97,6 +113,7 @@ def _kind(edit: Any) -> str | None:
 
 Edit = Annotated[
     Annotated[Stiffen, Tag("Stiffen")]
+    | Annotated[Age, Tag("Age")]
     | Annotated[Narrow, Tag("Narrow")]
     | Annotated[Widen, Tag("Widen")]
     | Annotated[Remove, Tag("Remove")]

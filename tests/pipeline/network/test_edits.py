@@ -287,7 +287,7 @@ def test_what_an_edit_cannot_be_is_refused(name):
 @pytest.mark.parametrize(
     ("edit", "expected"),
     [
-        ({"stifen": "left", "factor": 2}, "with one of the keys stiffen, narrow, widen, remove, graft, terminal"),
+        ({"stifen": "left", "factor": 2}, "with one of the keys stiffen, age, narrow, widen, remove, graft, terminal"),
         ({"stiffen": "left", "facter": 2}, "edits.0.facter: unknown key (value 2); did you mean factor?"),
         ({"narrow": "left", "area_percent": 170, "length_mm": 5}, "edits.0.area_percent = 170: input should be less"),
         ({"widen": "left"}, "edits.0.radius_factor: missing; give it"),
