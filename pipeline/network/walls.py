@@ -29,7 +29,9 @@ class WallKeys(Section):
     wave_speed_m_s: Positive | Ends | None = Field(
         None, description="in place of youngs_modulus_kpa, of waves at the given radius: one, or [proximal, distal]"
     )
-    viscosity_kpa_s: NonNegative | None = Field(None, description="of the wall's material; kelvin-voigt needs it")
+    viscosity_kpa_s: NonNegative | tuple[NonNegative, NonNegative] | None = Field(
+        None, description="of the wall's material; kelvin-voigt needs it: one, or [proximal, distal]"
+    )
     olufsen_k1_kpa: NonNegative | None = Field(None, description="olufsen: E h / R = k1 exp(k2 R) + k3")
     olufsen_k2_1_mm: Annotated[float, Field(le=0, allow_inf_nan=False)] | None = Field(
         None, description="olufsen: not above 0, as thin vessels are stiffer"
@@ -142,7 +144,7 @@ def in_si(wall: WallKeys, radius_m: Along, density_kg_m3: float) -> walls.Wall:
     given = None if wall.thickness_mm == "empirical-law" else thickness
     viscous: Along = 0.0
     if wall.viscosity_kpa_s and thickness is not None:
-        viscous = scaled(thickness, walls.viscous_coefficient(wall.viscosity_kpa_s * 1e3, 1.0))
+        viscous = _viscous_pa_s_m(scaled(wall.viscosity_kpa_s, 1e3), thickness)
     if wall.wave_speed_m_s is not None:
         return walls.StiffWall(_stiffness(wall.wave_speed_m_s, density_kg_m3), viscous)
     young = (wall.youngs_modulus_kpa or 0.0) * 1e3
@@ -154,6 +156,15 @@ def in_si(wall: WallKeys, radius_m: Along, density_kg_m3: float) -> walls.Wall:
         strain, over = wall.collagen_strain or 0.0, wall.collagen_strain_range or 1.0
         return walls.FibreWall(young, collagen, strain, over, given, viscous)
     return walls.ElasticWall(young, given, viscous_pa_s_m=viscous)
+
+
+def _viscous_pa_s_m(viscosity_pa_s: Along, thickness_m: Along) -> Along:
+    """Gamma of a viscosity and a thickness, of which both may change along the segment."""
+    if not isinstance(viscosity_pa_s, tuple):
+        return scaled(thickness_m, walls.viscous_coefficient(viscosity_pa_s, 1.0))
+    places = np.linspace(0, 1, PLACES)
+    both = walls.along(viscosity_pa_s, places) * walls.along(thickness_m, places)
+    return tuple((walls.viscous_coefficient(1.0, 1.0) * both).tolist())
 
 
 def _stiffness(speed_m_s: float | Ends, density_kg_m3: float) -> Along:

@@ -38,7 +38,7 @@ def walls(draw: st.DrawFn, radius: float) -> dict[str, Any]:
             "collagen_strain_range": draw(figures(0.02, 0.04)),
         }
     if law == "kelvin-voigt":
-        wall["viscosity_kpa_s"] = draw(figures(0, 10))
+        wall["viscosity_kpa_s"] = draw(ends_of(figures(0, 10)))
     if draw(st.booleans()):
         return wall | {"thickness_mm": thickness, "youngs_modulus_kpa": draw(figures(300, 1000))}
     speed = {"wave_speed_m_s": draw(ends_of(figures(3, 15)))}

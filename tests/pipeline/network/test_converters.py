@@ -97,6 +97,37 @@ def test_a_matched_impedance_stays_one(tmp_path):
     assert terminal.total_mmhg_s_ml == pytest.approx(1e9 / MMHG / 1e6, rel=1e-9)
 
 
+@pytest.mark.parametrize("thickness", ["", ", h0: 0.6e-3"])
+@pytest.mark.parametrize("untapered", [False, True])
+def test_viscous_walls_have_the_coefficient_of_openbf(tmp_path, thickness, untapered):
+    """Gamma = 0.6 + 0.0015/(2 R0) Pa s m, as openBF's source has it: at both ends to the ten digits that are kept, and
+    between them within 1 %, where the viscosity of the material goes along a straight line.
+    """
+    text = OPENBF.replace("Pext: 1.0e4}", f"Pext: 1.0e4, visco-elastic: true{thickness}}}", 1)
+    convert(openbf(tmp_path, text), tmp_path / "out.yaml", untapered)
+    trunk, left, _ = for_solver(sound_network(tmp_path / "out.yaml")).segments
+    assert left.wall.viscous_pa_s_m == 0
+    for part, tolerance in ((0.0, 1e-9), (0.5, 1e-2), (1.0, 1e-9)):
+        place = si_walls.np.array([part])
+        radius = si_walls.along(trunk.radius_m, place)
+        assert radius == pytest.approx(5e-3 if untapered else 5e-3 - part * 1e-3, rel=1e-9)
+        found = si_walls.along(trunk.wall.viscous_pa_s_m, place)
+        assert found == pytest.approx(0.6 + 0.0015 / 2 / radius, rel=tolerance)
+    assert trunk.wall.young_pa == pytest.approx(400e3)
+
+
+def test_walls_that_are_not_to_be_viscous_are_elastic(tmp_path):
+    text = OPENBF.replace("Pext: 1.0e4}", "Pext: 1.0e4, visco-elastic: false}", 1)
+    assert convert(openbf(tmp_path, text), tmp_path / "out.yaml").segments["trunk"].wall is None
+
+
+def test_the_pressure_behind_a_windkessel_is_kept(tmp_path):
+    text = OPENBF.replace("Cc: 1.0e-10}", "Cc: 1.0e-10, Pout: 2.0e3}")
+    convert(openbf(tmp_path, text), tmp_path / "out.yaml")
+    terminals = for_solver(sound_network(tmp_path / "out.yaml")).terminals
+    assert [terminals[node].back_pa for node in ("n3", "n4")] == pytest.approx([2e3, 2e3], rel=1e-9)
+
+
 @pytest.mark.parametrize(
     ("old", "new", "expected"),
     [
@@ -106,7 +137,19 @@ def test_a_matched_impedance_stays_one(tmp_path):
         ("sn: 2, tn: 3", "sn: 7, tn: 3", "network: inflow at 2 nodes ([1, 7]); openBF has it at one"),
         ("inlet_file: made_up.dat", "inlet_file: no.dat", "no.dat: no table of time (s) and flow (m3/s)"),
         ("rho: 1050.0, ", "", "blood.density_kg_m3 = None: input should be a valid number"),
-        ("Pext: 1.0e4}", "visco-elastic: true}", "network.0.visco-elastic: openBF's wall has a viscosity by a law"),
+        ("Pext: 1.0e4}", "visco-elastic: maybe}", "network.0.visco-elastic = 'maybe': input should be a valid boolean"),
+        (
+            "Pext: 1.0e4}",
+            "phi: 2.0e3}",
+            "network.0.phi: a key of openBF 1; openBF 2 has no viscosity of a vessel's own",
+        ),
+        ("Pext: 1.0e4}", "inlet: P}", "network.0.inlet: a key of openBF 1; openBF 2 takes a flow into node 1; take it"),
+        (
+            "Pext: 1.0e4}",
+            "inlet file: a.dat}",
+            "network.0.inlet file: a key of openBF 1; openBF 2 has one for the netw",
+        ),
+        ("project_name", "project name", "'project name': a file of openBF 1, whose vessels have other defaults"),
         ("network:", "vessels:", "network: no network of openBF"),
     ],
 )
