@@ -232,6 +232,7 @@ def tree_indices(tree: Tree, landmarks: Landmarks, compliance_ml_mmhg: float) ->
     resistance                    mean pressure at the inlet by the mean inflow (against a venous pressure of 0)
     compliance                    of all walls, at the pressure of their radii, and of all terminals together
     ankle-brachial index          larger systolic pressure at the ankle by the larger one of both arms, each side
+    flow share                    mean flow at the carotid places of both sides by the mean inflow; the same, femoral
     pulse wave velocity           way from carotid to femoral place by the time between their feet
     augmentation index            see :func:`pipeline.haemodynamics.pulse.augmentation`
     reflection magnitude          see :class:`pipeline.haemodynamics.pulse.Waves`
@@ -264,6 +265,7 @@ def tree_indices(tree: Tree, landmarks: Landmarks, compliance_ml_mmhg: float) ->
         "compliance_ml_mmhg": compliance_ml_mmhg,
         "reflection_magnitude": None if still else tree.waves(root, 1 if end == 0.0 else -1).reflection_magnitude,
         **_of_heart(marks, mean, period, still),
+        **_flow_shares(tree, marks, mean),
         **_augmentations(tree, marks, ejection),
         **_pressures_of_arm(tree, marks),
         **_ankle_brachial(tree, marks),
@@ -279,6 +281,17 @@ def _of_heart(marks: Marks, inflow_m3_s: float, period_s: float, still: bool) ->
         "stroke_volume_ml": None if still else inflow_m3_s * period_s / ML,
         "heart_rate_1_min": None if still else 60.0 / period_s,
     }
+
+
+def _flow_shares(tree: Tree, marks: Marks, inflow_m3_s: float) -> dict[str, Any]:
+    """Shares of the inflow that go to the head by both carotid arteries, and to the legs by both femoral ones."""
+
+    def share(places: Mapping[str, Place]) -> float | None:
+        numbers = [tree.found.number(*place) for place in places.values()]
+        flows = [abs(float(tree.found.flow_m3_s[:, k].mean())) for k in numbers]
+        return sum(flows) / inflow_m3_s if flows and inflow_m3_s > 0 else None
+
+    return {"flow_share_carotids": share(marks.carotid), "flow_share_femorals": share(marks.femoral)}
 
 
 def _pulse(tree: Tree, place: Place) -> Reals:

@@ -83,11 +83,11 @@ def coupling_checks(rows: Sequence[Row]) -> list[dict[str, Any]]:
     ]
 
 
-def with_network(indices: Mapping[str, Any], rows: Sequence[Row]) -> dict[str, Any]:
-    """What stands in ``indices.json`` with the rows of openings in a network, their checks, and a warning for each that
-    failed.
+def with_network(indices: Mapping[str, Any], rows: Sequence[Row], network: str) -> dict[str, Any]:
+    """What stands in ``indices.json`` with the network's name, the rows of openings in it, their checks, and a warning
+    for each that failed.
     """
     found = coupling_checks(rows)
     warnings = [each["advice"] for each in found if not each["passed"]]
     more = {"warnings": [*indices["warnings"], *warnings], "checks": [*indices["checks"], *found]}
-    return {**indices, **more, "coupling": [*rows]}
+    return {**indices, **more, "network": {"name": network}, "coupling": [*rows]}

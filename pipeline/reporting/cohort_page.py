@@ -63,6 +63,7 @@ class Row:
     worth : good, reservation or unusable, by key of the column; empty where nothing says so.
     pictures : addresses of small pictures.
     stage, message : of a run that was not finished the stage that failed, if any was begun, and what is said of it.
+    network : in which the vessel sits, or which is all of the case, in words; empty where there is none.
     unsettled : by how much the flow had not settled; empty where it had.
     unsteady : how a flow under steady conditions fluctuates; empty where it does not.
     """
@@ -76,6 +77,7 @@ class Row:
     pictures: list[str]
     stage: str = ""
     message: str = ""
+    network: str = ""
     unsettled: str = ""
     unsteady: str = ""
 
@@ -136,6 +138,30 @@ def _check(name: str) -> Callable[[Mapping[str, Any]], float | None]:
     return found
 
 
+def _largest_share(indices: Mapping[str, Any]) -> float | None:
+    """Largest mean flow of an outlet by that of all of them; none where there are not two, or blood comes in by one."""
+    flows = [each["flow_ml_s"] for each in indices.get("openings") or () if each["role"] == "outlet"]
+    return float(max(flows) / sum(flows)) if len(flows) > 1 and min(flows) >= 0 < sum(flows) else None
+
+
+def _at_inlets(indices: Mapping[str, Any], key: str) -> list[float]:
+    """A figure of the inlets of a vessel that sits in a network; empty of all other cases."""
+    return [float(each[key]) for each in indices.get("coupling") or () if each["role"] == "inlet"]
+
+
+def _pulse_pressure(indices: Mapping[str, Any]) -> float | None:
+    """At the inlet of a network, or the largest at an inlet of a vessel that sits in one."""
+    both = (_at_inlets(indices, key) for key in ("vessel_systolic_mmhg", "vessel_diastolic_mmhg"))
+    pulses = [high - low for high, low in zip(*both, strict=True)]
+    return max(pulses) if pulses else _at("indices", "inlet_pulse_mmhg")(indices)
+
+
+def _flow_change(indices: Mapping[str, Any]) -> float | None:
+    """Mean flow into a vessel that sits in a network, off what the network alone had there."""
+    with_it, alone = (sum(_at_inlets(indices, f"{kind}_flow_ml_s")) for kind in ("vessel", "alone"))
+    return with_it / alone - 1 if alone else None
+
+
 def _largest(values: list[float]) -> float:
     return max(values, key=abs)
 
@@ -187,14 +213,29 @@ COLUMNS = (
     Column(
         "dissipated_w", "power lost to friction", "W", _at("energy", "dissipation_w"), quantity="energy.dissipation_w"
     ),
-    Column("pulse_pressure_mmhg", "pulse pressure at the inlet", "mmHg", _at("indices", "inlet_pulse_mmhg")),
+    Column("outlet_share_max", "largest share of the flow of an outlet", "%", _largest_share, 100.0),
+    Column("pulse_pressure_mmhg", "pulse pressure at the inlet", "mmHg", _pulse_pressure),
+    Column("network_flow_change", "inflow against the network without the vessel", "%", _flow_change, 100.0),
     Column("cardiac_output_l_min", "cardiac output", "L/min", _at("indices", "cardiac_output_l_min")),
     Column("pulse_wave_velocity_m_s", "pulse wave velocity", "m/s", _at("indices", "pulse_wave_velocity_m_s")),
     Column("ankle_brachial_index", "ankle-brachial index", "", _at("indices", "ankle_brachial_index")),
     Column("augmentation_index", "augmentation index", "%", _at("indices", "augmentation_index_aortic"), 100.0),
+    Column("flow_share_carotids", "share of the carotid arteries", "%", _at("indices", "flow_share_carotids"), 100.0),
+    Column("flow_share_femorals", "share of the femoral arteries", "%", _at("indices", "flow_share_femorals"), 100.0),
     Column("nodes_across", "nodes across", "", _check("nodes across"), spread=False),
     Column("flow_balance_fraction", "flow balance", "%", _check("flow balance"), 100.0, spread=False),
     Column("mach", "Mach number", "", _check("Mach number"), spread=False),
+    *(
+        Column(
+            f"{what}_against_network",
+            f"{what} against the network",
+            "%",
+            _check(f"{what} against the network"),
+            100.0,
+            spread=False,
+        )
+        for what in ("radius", "flow", "pressure")
+    ),
 )
 """Key figures in their order; those that no case has are left out."""
 

@@ -50,6 +50,8 @@ INDICES = (
     Line("brachial_diastolic_mmhg", "diastolic pressure of the arm", "mmHg"),
     Line("resistance_mmhg_s_ml", "total resistance: mean pressure at the inlet over mean inflow", "mmHg s/mL"),
     Line("compliance_ml_mmhg", "total compliance: walls and terminals", "mL/mmHg"),
+    Line("flow_share_carotids", "share of the flow, carotid arteries together", "%", 100),
+    Line("flow_share_femorals", "share of the flow, femoral arteries together", "%", 100),
     Line("ankle_brachial_index_right", "ankle-brachial index, right"),
     Line("ankle_brachial_index_left", "ankle-brachial index, left"),
     Line("pulse_wave_velocity_m_s", "pulse wave velocity, carotid to femoral, foot to foot", "m/s"),

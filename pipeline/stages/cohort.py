@@ -49,7 +49,14 @@ def row(run: str, description: str, indices: dict[str, Any], pictures: list[byte
     worth = {column.key: trust_of(indices.get("trust", ()), column.quantity, "") for column in COLUMNS}
     small = [embed(to_webp(png, THUMBNAIL_PIXELS), "webp") for png in pictures]
     state = {key: indices.get(key) or "" for key in ("unsettled", "unsteady")}
-    return Row(run, description, failed, list(indices["warnings"]), values, worth, small, **state)
+    network = _network(indices)
+    return Row(run, description, failed, list(indices["warnings"]), values, worth, small, network=network, **state)
+
+
+def _network(indices: dict[str, Any]) -> str:
+    """The network in which the vessel of a run sits, or which is all of it, in words; empty where there is none."""
+    name = (indices.get("network") or {}).get("name") or ""
+    return f"in the network {name}" if name and "coupling" in indices else f"network {name} alone" if name else ""
 
 
 def unfinished_row(run: str, stage: str, message: str) -> Row:
@@ -67,19 +74,22 @@ def unfinished_row(run: str, stage: str, message: str) -> Row:
 
 def table(rows: list[Row]) -> str:
     """The rows as CSV: case and scenario, whether it was finished and its checks passed, how many warnings it has, its
-    key figures, what each is worth where that is judged, then in words what failed and what was warned of, and the
-    stage that failed with its message. Numbers have all their digits; what a case does not have is empty.
+    key figures, what each is worth where that is judged, then in words what failed and what was warned of, the stage
+    that failed with its message, and, where any has one, the network of arteries. Numbers have all their digits; what a
+    case does not have is empty.
     """
     stream = io.StringIO()
     writer = csv.writer(stream, lineterminator="\n")
     shown = [column for column in COLUMNS if any(row.values[column.key] is not None for row in rows)]
     judged = [column for column in shown if column.quantity]
-    writer.writerow([*_FIRST, *(c.key for c in shown), *(f"{c.key}_trust" for c in judged), *_LAST])
+    last = [*_LAST, *(["network"] if (around := any(row.network for row in rows)) else [])]
+    writer.writerow([*_FIRST, *(c.key for c in shown), *(f"{c.key}_trust" for c in judged), *last])
     for each in rows:
         values = ["" if each.values[c.key] is None else repr(each.values[c.key]) for c in shown]
         checked = ["no" if each.failed else "yes", len(each.warnings)] if each.finished else ["", ""]
         worth = [each.worth[c.key] for c in judged]
         words = ["; ".join(each.failed), " | ".join(each.warnings), each.stage, each.message]
+        words += [each.network] if around else []
         writer.writerow([each.case, each.scenario, "yes" if each.finished else "no", *checked, *values, *worth, *words])
     return stream.getvalue()
 

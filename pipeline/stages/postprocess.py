@@ -236,7 +236,8 @@ def _compute(job: Job) -> None:
     if "plausibility" in job.inputs:
         found = with_limits(found, read_json(job.inputs["plausibility"]))
     if "coupling" in job.inputs:
-        found = with_network(found, coupling_rows(read_json(job.inputs["coupling"]), summary["coupling"]))
+        places = read_json(job.inputs["coupling"])
+        found = with_network(found, coupling_rows(places, summary["coupling"]), places["network"])
     found["trust"] = judged(found)
     for warning in found["warnings"]:
         job.log.warning("warning: %s", warning)

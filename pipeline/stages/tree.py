@@ -92,7 +92,7 @@ def tree_summary(
     rows = segment_rows(tree)
     unsettled = "" if result.converged else _unsettled(result, settings)
     return {
-        "network": _of_network(network, figures),
+        "network": {"name": result.network.name, **_of_network(network, figures)},
         "edits": edits,
         "spacing_mm": settings.spacing_mm,
         "cells": int((result.grid.last - result.grid.first + 1).sum()),

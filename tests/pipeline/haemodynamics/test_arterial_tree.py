@@ -77,6 +77,13 @@ def test_the_better_artery_of_an_ankle_counts_and_the_worse_leg():
     assert found["ankle_brachial_index_left"] == found["ankle_brachial_index"] == pytest.approx(0.7)
 
 
+def test_shares_of_head_and_legs_are_those_of_both_sides():
+    """All vessels carry the mean inflow here: one carotid artery all of it, two femoral ones twice as much."""
+    found = indices(body(), lambda *_: PULSE)
+    assert found["flow_share_carotids"] == pytest.approx(1.0, rel=1e-12)
+    assert found["flow_share_femorals"] == pytest.approx(2.0, rel=1e-12)
+
+
 def test_a_network_without_arms_or_legs_has_no_such_indices():
     tube = {"tube": {"nodes": ("a", "b"), "length_mm": 100, "radius_mm": RADIUS_MM, "wave_speed_m_s": SPEED}}
     inlets, ends = {"a": {"flow_ml_s": 80}}, {"b": {"type": "resistance", "resistance_mmhg_s_ml": 1}}

@@ -72,7 +72,8 @@ def test_each_check_fails_for_its_own_difference_alone(more, name, words):
 
 
 def test_indices_get_rows_checks_and_warnings():
-    found = with_network({"warnings": ["before"], "checks": [], "peak_speed_m_s": 1.0}, rows(in_vessel=5.02))
+    found = with_network({"warnings": ["before"], "checks": [], "peak_speed_m_s": 1.0}, rows(in_vessel=5.02), "adan56")
+    assert found["network"] == {"name": "adan56"}
     assert found["peak_speed_m_s"] == 1.0
     assert len(found["coupling"]) == 2
     assert len(found["checks"]) == 3

@@ -175,12 +175,64 @@ def test_key_figures_are_found_where_postprocess_puts_them(tmp_path):
         "pulse_wave_velocity_m_s",
         "ankle_brachial_index",
         "augmentation_index",
+        "outlet_share_max",
+        "network_flow_change",
+        "flow_share_carotids",
+        "flow_share_femorals",
+        *(f"{what}_against_network" for what in ("radius", "flow", "pressure")),
     }
     steady_plain_pipe = {"pressure_ratio_min", "osi_mean", "narrowing_fraction", "sac_volume_ml"}
     assert missing == steady_plain_pipe | of_networks
     assert values["dissipated_w"] == reported["energy"]["dissipation_w"]
     narrow = reported | {"stenoses": [{"stenosis_by_diameter": 0.4}, {"stenosis_by_diameter": 0.525}]}
     assert cohort.row("pipe", "", narrow, []).values["narrowing_fraction"] == 0.525
+
+
+def coupled_opening(role, alone, with_it, low=80.0, high=120.0):
+    """A row of ``coupling`` in indices.json, as far as the page reads it."""
+    pressure = {"vessel_diastolic_mmhg": low, "vessel_systolic_mmhg": high}
+    return {"role": role, "alone_flow_ml_s": alone, "vessel_flow_ml_s": with_it, **pressure}
+
+
+def test_a_vessel_in_a_network_and_a_network_alone_have_their_own_figures(tmp_path):
+    """Beside a case that has neither, whose cells are gaps."""
+    vessel = indices() | {
+        "network": {"name": "adan56"},
+        "coupling": [coupled_opening("inlet", 8.0, 6.0), coupled_opening("outlet", 8.0, 6.0, 70.0, 130.0)],
+    }
+    vessel["checks"].append({"name": "radius against the network", "value": -0.12, "limit": 0.2, "passed": True})
+    vessel["openings"] = [{"role": "inlet", "flow_ml_s": 6.0, "reynolds": 190.0}]
+    vessel["openings"] += [{"role": "outlet", "flow_ml_s": flow, "reynolds": 90.0} for flow in (4.5, 1.5)]
+    of_tree = {"inlet_pulse_mmhg": 38.0, "ankle_brachial_index": 1.27, "augmentation_index_aortic": 0.025}
+    of_tree |= {"flow_share_carotids": 0.15, "flow_share_femorals": 0.12}
+    tree = indices() | {"network": {"name": "in-vitro-37"}, "indices": of_tree}
+    text = made(tmp_path, {"aneurysm": vessel, "tree": tree, "pipe": indices()})
+    assert re.findall(r"<small>((?:in the )?network [^<]*)</small>", text) == [
+        "in the network adan56",
+        "network in-vitro-37 alone",
+    ]
+    found = {row["case"]: row for row in csv.DictReader(io.StringIO((tmp_path / "cohort.csv").read_text()))}
+    expected = {
+        "network": ("in the network adan56", "", "network in-vitro-37 alone"),
+        "pulse_pressure_mmhg": ("40.0", "", "38.0"),
+        "network_flow_change": ("-0.25", "", ""),
+        "radius_against_network": ("-0.12", "", ""),
+        "outlet_share_max": ("0.75", "", ""),
+        "ankle_brachial_index": ("", "", "1.27"),
+        "augmentation_index": ("", "", "0.025"),
+        "flow_share_carotids": ("", "", "0.15"),
+        "flow_share_femorals": ("", "", "0.12"),
+    }
+    assert {key: tuple(found[name][key] for name in ("aneurysm", "pipe", "tree")) for key in expected} == expected
+    made_without = made(tmp_path / "plain", {"pipe": indices()})
+    assert "network" not in made_without.partition("<main>")[2]
+    assert "network" not in (tmp_path / "plain" / "cohort.csv").read_text()
+
+
+def test_an_outlet_by_which_blood_comes_in_has_no_share():
+    given = indices()
+    given["openings"] = [{"role": "outlet", "flow_ml_s": flow, "reynolds": 90.0} for flow in (4.5, -1.5)]
+    assert cohort.row("a", "", given, []).values["outlet_share_max"] is None
 
 
 def test_a_case_that_was_not_finished_stands_first_without_numbers_or_link():
