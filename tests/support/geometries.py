@@ -354,21 +354,29 @@ def bifurcation(
     for name, (r, angle) in zip(("left", "right"), daughters, strict=True):
         a = np.radians(angle)
         tubes.append((name, "outlet", np.array([np.cos(a), 0, np.sin(a)]), r))
-    fork = np.array([0.3, 0.2, 0.4])
-    tubes = [(name, role, turn @ unit, r) for name, role, unit, r in tubes]
+    return meeting([(name, role, turn @ unit, r) for name, role, unit, r in tubes], length, spacing_mm)
+
+
+def meeting(tubes: list[tuple[str, str, NDArray, float]], length: float, spacing_mm: float = 1.0) -> Nodes:
+    """Round tubes that meet in a point, each with its name, role, direction away from there, and radius.
+
+    They are `length` of their radii long.
+    """
+    middle = np.array([0.3, 0.2, 0.4])
 
     def level(points: NDArray) -> NDArray:
-        offset = points - fork
+        offset = points - middle
         away = [np.linalg.norm(offset - np.outer(np.maximum(offset @ u, 0), u), axis=1) - r for _, _, u, r in tubes]
         return np.min(away, axis=0)
 
     caps = tuple(
-        round_opening(k, name, role, fork + length * r * u, u, r) for k, (name, role, u, r) in enumerate(tubes, 1)
+        round_opening(k, name, role, middle + length * r * u, u, r) for k, (name, role, u, r) in enumerate(tubes, 1)
     )
     margins = np.array([r * np.sqrt(1 - u**2) + 2 for _, _, u, r in tubes])
     centres = np.array([cap.centre_mm for cap in caps])
-    low = np.minimum((centres - margins).min(axis=0), fork - radius - 2)
-    high = np.maximum((centres + margins).max(axis=0), fork + radius + 2)
+    widest = max(r for *_, r in tubes)
+    low = np.minimum((centres - margins).min(axis=0), middle - widest - 2)
+    high = np.maximum((centres + margins).max(axis=0), middle + widest + 2)
     return hollow(level, caps, np.floor(low), np.ceil(high), spacing_mm)
 
 
