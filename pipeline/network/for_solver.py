@@ -30,7 +30,7 @@ STEADY_S = 1.0
 def segment_in_si(name: str, walled: Segment, density_kg_m3: float) -> si.Segment:
     """A segment, with all keys of its wall, as the solver takes it."""
     radius = scaled(walled.radius_mm, 1e-3)
-    narrow = None
+    narrow, alpha = None, walled.momentum_correction or 1.0
     if stenosis := walled.stenosis:
         narrow = si.Stenosis(stenosis.normal_radius_mm * 1e-3, min(walled.radii_mm) * 1e-3, None, stenosis.turbulent)
     return si.Segment(
@@ -40,7 +40,8 @@ def segment_in_si(name: str, walled: Segment, density_kg_m3: float) -> si.Segmen
         length_m=walled.length_mm * 1e-3,
         radius_m=radius,
         wall=in_si(walled, radius, density_kg_m3),
-        profile_exponent=walled.profile_exponent or si.POISEUILLE,
+        profile_exponent=(exponent := walled.profile_exponent or si.POISEUILLE),
+        momentum=(exponent + 2) / (exponent + 1) if alpha == "profile" else alpha,
         external_pa=(walled.external_pressure_kpa or 0.0) * 1e3,
         stenosis=narrow,
     )

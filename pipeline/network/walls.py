@@ -9,6 +9,7 @@ from pydantic import Field
 
 from pipeline.case.settings.base import Finite, NonNegative, Positive, Section
 from solver.network import walls
+from solver.network.network import MOST_MOMENTUM
 from solver.network.walls import Along
 
 Law = Literal["elastic", "kelvin-voigt", "olufsen", "elastin-collagen"]
@@ -47,6 +48,11 @@ class WallKeys(Section):
     external_pressure_kpa: Finite | None = Field(None, description="pressure at which the radius is as given; none: 0")
     profile_exponent: Annotated[float, Field(ge=1, le=50)] | None = Field(
         None, description="gamma of u(r) = U (gamma + 2) / gamma (1 - (r / R)^gamma); none: 2, a parabola"
+    )
+    momentum_correction: Annotated[float, Field(ge=1, le=MOST_MOMENTUM)] | Literal["profile"] | None = Field(
+        None,
+        description="alpha of the flow of momentum alpha rho A u^2: a number, or profile: (gamma + 2) / (gamma + 1)"
+        " of profile_exponent; none: 1",
     )
 
 

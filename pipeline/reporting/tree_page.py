@@ -205,11 +205,13 @@ def _network_rows(summary: Mapping[str, Any]) -> list[tuple[str, str]]:
 
 
 def _balance_rows(balance: Mapping[str, float]) -> Rows:
+    profile = balance["profile_j"]
     return [
         ("mass not accounted for, of the inflow", f"{100 * abs(balance['mass']):.1e} %"),
         ("work that comes in, a cycle", f"{number(balance['work_in_j'])} J"),
         ("lost to friction in the segments", f"{number(1e3 * balance['friction_j'])} mJ"),
         ("lost in viscous walls", f"{number(1e3 * balance['walls_j'])} mJ"),
+        *([("taken by the momentum of profiles", f"{number(1e3 * profile)} mJ")] if profile else []),
         ("work not accounted for", percent(balance["work_left"])),
     ]
 

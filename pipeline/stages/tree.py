@@ -154,6 +154,7 @@ def _of_balance(result: TreeResult) -> dict[str, float]:
         "work_in_j": entered,
         "friction_j": balance.friction_j,
         "walls_j": balance.walls_j,
+        "profile_j": balance.profile_j,
         "work_left": balance.work_left,
     }
 

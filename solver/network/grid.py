@@ -40,6 +40,8 @@ class Grid(NamedTuple):
     viscous : Gamma/A0 at faces, Pa s/m.
     first, last : cells of a segment at its ends.
     viscoelastic : segments whose wall is viscous, (V,).
+    excess : alpha - 1 of segments, (S,), see :mod:`solver.network.momentum`.
+    profiled : segments where it is not 0, (P,).
     """
 
     density: float
@@ -56,6 +58,8 @@ class Grid(NamedTuple):
     first: Integers
     last: Integers
     viscoelastic: Integers
+    excess: Reals
+    profiled: Integers
 
 
 @dataclass(frozen=True)
@@ -94,6 +98,7 @@ def make_grid(network: Network, spacing_m: float) -> tuple[Grid, bool]:
     def joined(name: str) -> Reals:
         return np.ascontiguousarray(np.concatenate([getattr(row, name) for row in rows], axis=-1))
 
+    excess = np.array([segment.momentum - 1.0 for segment in network.segments])
     coefficients, faces = joined("coefficients"), joined("face_coefficients")
     grid = Grid(
         density=network.blood.density_kg_m3,
@@ -110,6 +115,8 @@ def make_grid(network: Network, spacing_m: float) -> tuple[Grid, bool]:
         first=starts + 1,
         last=starts + sizes - 2,
         viscoelastic=np.array([s for s, row in enumerate(rows) if row.viscous.any()], np.int64),
+        excess=excess,
+        profiled=np.flatnonzero(excess).astype(np.int64),
     )
     return grid, is_linear(coefficients)
 

@@ -34,6 +34,7 @@ from solver.network.cells import (
 )
 from solver.network.compiled import inner_loop
 from solver.network.grid import Grid
+from solver.network.momentum import add_profile
 from solver.network.nodes import (
     Ends,
     Junctions,
@@ -286,6 +287,9 @@ def make_march(linear: bool) -> Any:
             advance(state.area, state.area, 1.0, step_s, grid.per_length, work.flow, scratch.area)
             speeds = state.velocity, state.velocity
             accelerate(speeds, state.area, 1.0, step_s, grid.per_length, losses, work.head, scratch.velocity)
+            if len(grid.profiled):
+                pair = state.area, state.velocity
+                add_profile(grid, pair, work.flow, ends.area, 1.0, step_s, scratch.velocity)
             _count(openings, ends, state, step_s, grid.density)
             _store(model, arrays, step_s, 0)
             _values(model, scratch.predicted, n, 1, scratch)
@@ -294,6 +298,9 @@ def make_march(linear: bool) -> Any:
             advance(state.area, scratch.area, 0.5, step_s, grid.per_length, work.flow, scratch.next_area)
             speeds = state.velocity, scratch.velocity
             accelerate(speeds, scratch.area, 0.5, step_s, grid.per_length, losses, work.head, scratch.next_velocity)
+            if len(grid.profiled):
+                pair = scratch.area, scratch.velocity
+                add_profile(grid, pair, work.flow, ends.area, 0.5, step_s, scratch.next_velocity)
             _count(openings, ends, state, step_s, grid.density)
             _store(model, arrays, step_s, 1)
             if len(grid.viscoelastic):

@@ -17,6 +17,8 @@ from solver.runtime.errors import StageError
 
 POISEUILLE = 2.0
 """Exponent gamma of a parabolic profile."""
+MOST_MOMENTUM = 1.5
+"""Largest alpha: that of a profile which falls along straight lines from the axis, gamma = 1."""
 TURBULENT = 1.52
 """K_t of a stenosis (Young and Tsai 1973)."""
 
@@ -84,6 +86,7 @@ class Segment:
     radius_m : of the lumen at the reference pressure, at its start and at its end or at more evenly spaced places.
     wall : its law.
     profile_exponent : gamma of the velocity's profile u (gamma + 2)/gamma (1 - (r/R)^gamma); 2: a parabola.
+    momentum : alpha of the flow of momentum, alpha rho A u^2; 1: as if the velocity were the same all over the lumen.
     external_pa : pressure outside of it.
     reference_pa : pressure across the wall at which the lumen has its radius: p = p_ext + p_ref + law(A/A0).
     stenosis : in place of its friction.
@@ -96,6 +99,7 @@ class Segment:
     radius_m: Along
     wall: Wall
     profile_exponent: float = POISEUILLE
+    momentum: float = 1.0
     external_pa: float = 0.0
     reference_pa: float = 0.0
     stenosis: Stenosis | None = None
@@ -183,6 +187,8 @@ def _of_segment(segment: Segment) -> Iterator[str]:
         yield f"segment {segment.name}: radius_m is {segment.radius_m}; all radii must be above 0"
     if not _positive(segment.profile_exponent):
         yield f"segment {segment.name}: profile_exponent is {segment.profile_exponent:g}; a parabola has 2"
+    if not 1.0 <= segment.momentum <= MOST_MOMENTUM:
+        yield f"segment {segment.name}: momentum is {segment.momentum:g}; profiles have 1 to {MOST_MOMENTUM:g}"
     if segment.start == segment.end:
         yield f"segment {segment.name}: starts and ends at node {segment.start}; give it two nodes"
     for name, value in vars(segment.wall).items():

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from solver.network.grid import Grid
 from solver.network.loop import Record, State
+from solver.network.momentum import profile_work_j
 from solver.network.network import Network
 
 Reals = NDArray[np.float64]
@@ -45,6 +46,7 @@ class Balance:
     work_out_j : of the total pressure there.
     friction_j : lost to the viscosity of blood and in stenoses.
     walls_j : lost to the viscosity of walls.
+    profile_j : taken by the momentum of a profile whose alpha is not 1.
     """
 
     mass: float
@@ -52,12 +54,14 @@ class Balance:
     work_out_j: Mapping[str, float]
     friction_j: float
     walls_j: float
+    profile_j: float
 
     @property
     def work_left(self) -> float:
         """Work that is neither lost nor has left, by the work that came in: what is stored, and error of the scheme."""
         entered = -sum(work for work in self.work_out_j.values() if work < 0.0)
-        return (-sum(self.work_out_j.values()) - self.friction_j - self.walls_j) / max(entered, 1e-300)
+        left = -sum(self.work_out_j.values()) - self.friction_j - self.walls_j - self.profile_j
+        return left / max(entered, 1e-300)
 
 
 @dataclass(frozen=True)
@@ -173,8 +177,10 @@ def _worst(change: Reals, size: Reals) -> float:
     return float((change / np.maximum(size, least)).max())
 
 
-def losses_j(grid: Grid, record: Record, period_s: float) -> tuple[float, float]:
-    """Work lost to the viscosity of blood and of walls in a cycle, by the mean of its samples, J."""
+def losses_j(grid: Grid, record: Record, period_s: float) -> tuple[float, float, float]:
+    """Work lost to the viscosity of blood and of walls, and taken by the momentum of profiles, J, in a cycle, by the
+    mean of its samples.
+    """
     inside = grid.per_length > 0.0
     length = np.where(inside, 1.0 / np.where(inside, grid.per_length, 1.0), 0.0)
     flow = record.area * record.velocity
@@ -183,10 +189,11 @@ def losses_j(grid: Grid, record: Record, period_s: float) -> tuple[float, float]
     slope = 0.5 * (flow[:, 2:] - flow[:, :-2]) * grid.per_length[1:-1]
     viscous = 0.5 * (grid.viscous[:-2] + grid.viscous[1:-1]) / np.sqrt(record.area[:, 1:-1])
     walls = np.sum(viscous * slope**2 * length[1:-1], axis=1).mean()
-    return float(blood * period_s), float(walls * period_s)
+    cells, ends = (record.area, record.velocity), (record.end_area, record.end_flow)
+    return float(blood * period_s), float(walls * period_s), profile_work_j(grid, cells, ends, period_s)
 
 
-def balance_of(nodes: tuple[str, ...], state: State, change_m3: float, lost: tuple[float, float]) -> Balance:
+def balance_of(nodes: tuple[str, ...], state: State, change_m3: float, lost: tuple[float, float, float]) -> Balance:
     """Balance of a cycle.
 
     Parameters

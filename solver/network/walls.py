@@ -152,10 +152,10 @@ class FibreWall:
 
         p = pi R0 h/A [E_E e + E_C e_r ln(1 + exp((e - e_0)/e_r))],    e = sqrt(A/A0) - 1.
 
-    Far below e_0 elastin carries alone, far above it the slope is E_E + E_C. The form is meant as that of the ADAN model
-    (Blanco et al. 2015, doi:10.1109/TBME.2014.2364522, after Urquiza et al. 2006), with which it could not be compared:
-    neither the paper's text nor a program that holds its law was at hand. The bracket at e = 0, which is E_C e_r exp(-e_0/e_r) nearly, is taken off, so that the lumen has its area A0 at the reference
-    pressure.
+    Far below e_0 elastin carries alone, far above it the slope is E_E + E_C. The form is meant as that of the ADAN
+    model (Blanco et al. 2015, doi:10.1109/TBME.2014.2364522, after Urquiza et al. 2006), with which it could not be
+    compared: neither the paper's text nor a program that holds its law was at hand. The bracket at e = 0, which is
+    E_C e_r exp(-e_0/e_r) nearly, is taken off, so that the lumen has its area A0 at the reference pressure.
 
     Attributes
     ----------

@@ -83,6 +83,7 @@ def networks(draw: st.DrawFn) -> dict[str, Any]:
             "length_mm": draw(figures(3, 400)),
             "radius_mm": radii,
             "profile_exponent": draw(figures(2, 9)),
+            **draw(st.sampled_from([{}, {"momentum_correction": "profile"}, {"momentum_correction": 1.1}])),
             **draw(walls(smallest)),
         }
     ends = [f"n{number}" for number in range(1, len(parents) + 1) if number not in inner]

@@ -95,7 +95,9 @@ def test_the_solver_gets_each_number_of_the_file_in_si(sections):
         assert segment.length_m == near(given["length_mm"] / 1000, rel=1e-12)
         np.testing.assert_allclose(segment.radius_m, np.array(given["radius_mm"]) / 1000, rtol=1e-12)
         assert segment.offset_pa == near(given["external_pressure_kpa"] * 1000, rel=1e-12)
-        assert segment.profile_exponent == given["profile_exponent"]
+        gamma, alpha = given["profile_exponent"], given.get("momentum_correction", 1.0)
+        assert segment.profile_exponent == gamma
+        assert segment.momentum == near((gamma + 2) / (gamma + 1) if alpha == "profile" else alpha, rel=1e-12)
         require_same_wall(segment.wall, given, stated.blood.density_kg_m3)
     for node, given in sections["terminals"].items():
         require_same_terminal(stated.terminals[node], given)
