@@ -77,6 +77,7 @@ def test_a_vessel_in_a_network_goes_from_its_case_file_to_report_and_crate(folde
     page = (results / "report.html").read_text(encoding="utf-8")
     assert "In the network of arteries" in page
     assert "one-dimensional network net" in page
+    assert "<small>in the network net</small>" in (folder / "results/cohort.html").read_text(encoding="utf-8")
     again = workflow(folder, "--dry-run")
     assert "Nothing to be done" in again.stdout + again.stderr
 
