@@ -15,6 +15,7 @@ import json
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from typing import TypeAlias
 
 import numpy as np
 from bench import default_file, provenance
@@ -24,6 +25,8 @@ from scipy import sparse
 from scipy.sparse.linalg import splu
 
 from pipeline.case.case_file import Case
+from pipeline.case.shapes import Nozzle
+from solver.runtime.errors import StageError
 from validation.studies.nozzle import Options, outside
 from validation.studies.reference import read_reference
 from validation.studies.study_file import read_study
@@ -36,8 +39,8 @@ FIRST, STRIDE, LEAST_STRIDE = 0.02, 0.05, 1e-3
 """Parts of the Reynolds number: to begin with, the first stride, and the shortest that is tried."""
 ITERATIONS, LARGEST_CHANGE, SMALLEST_CHANGE = 12, 1.5, 1e-7
 """Of Newton's method: the most that are made, and changes of the speed, m/s, at which it has failed or ended."""
-Array = NDArray[np.float64]
-Matrix = sparse.csr_matrix
+Array: TypeAlias = NDArray[np.float64]
+Matrix: TypeAlias = sparse.csr_matrix
 
 
 def differences(lower: Array, upper: Array) -> Matrix:
@@ -82,7 +85,10 @@ class Cells:
     @cached_property
     def corners(self) -> Array:
         """Places and radii of the wall's, (6, 2)."""
-        return 1e-3 * self.case.input.geometry.profile
+        shape = self.case.input.geometry
+        if not isinstance(shape, Nozzle):
+            raise StageError(f"study {STUDY}: its geometry is no nozzle; set input.geometry.shape to nozzle")
+        return 1e-3 * shape.profile
 
     @property
     def ring(self) -> float:
@@ -103,7 +109,7 @@ class Cells:
     @cached_property
     def radii(self) -> Array:
         """Of the rings' middles."""
-        return (np.arange(self.rings) + 0.5) * self.ring
+        return (np.arange(self.rings, dtype=np.float64) + 0.5) * self.ring
 
     @cached_property
     def fluid(self) -> NDArray[np.bool_]:
@@ -116,10 +122,12 @@ class Cells:
     @cached_property
     def inflow(self) -> Array:
         """Axial velocity, m/s, all 0 but on the first face, (faces, rings)."""
-        flow_m3_s = 1e-6 * self.case.solve.inlets["inlet"].flow_ml_s
+        flow_ml_s = self.case.solve.inlets["inlet"].flow_ml_s
+        if flow_ml_s is None:
+            raise StageError(f"study {STUDY}: solve.inlets.inlet is a waveform; give a steady flow_ml_s")
         inflow = np.zeros((len(self.faces), self.rings))
         inflow[0] = 1 - (self.radii / self.corners[0, 1]) ** 2
-        return inflow * flow_m3_s / (inflow[0] @ (2 * np.pi * self.radii * self.ring))
+        return inflow * (1e-6 * flow_ml_s) / (inflow[0] @ (2 * np.pi * self.radii * self.ring))
 
 
 class Equations:
@@ -257,7 +265,7 @@ def compared(case: Case, options: Options, rings: int) -> list[dict[str, float]]
         row, here = {"z_mm": place}, measured["z_mm"] == place
         for name, unit, value in zip(("axis", "half_width"), ("m_s", "mm"), at(cells, axial, place), strict=True):
             low, high = (measured[f"{name}_{end}_{unit}"][here] for end in ("min", "max"))
-            row |= {f"{name}_{unit}": value, f"{name}_{unit}_outside": float(outside(value, low, high)[0])}
+            row |= {f"{name}_{unit}": value, f"{name}_{unit}_outside": float(outside(np.array([value]), low, high)[0])}
         rows.append(row)
     return rows
 

@@ -178,19 +178,16 @@ def variants() -> Iterator[Models]:
     for collision in ON_D3Q19:
         for equilibrium in EQUILIBRIA:
             yield Models(collision, equilibrium)
-    base = Models()
-    for name, values in (
-        ("walls", WALLS),
-        ("blood", BLOOD),
-        ("eddies", [0.15]),
-        ("blended", [True]),
-        ("profile", PROFILES),
-        ("outlets", OUTLETS),
-        ("patches", [True]),
-    ):
-        for value in values:
-            if value != getattr(base, name):
-                yield replace(base, **{name: value})
+    others = (
+        *(Models(walls=walls) for walls in WALLS),
+        *(Models(blood=blood) for blood in BLOOD),
+        Models(eddies=0.15),
+        Models(blended=True),
+        *(Models(profile=profile) for profile in PROFILES),
+        *(Models(outlets=outlets) for outlets in OUTLETS),
+        Models(patches=True),
+    )
+    yield from (models for models in others if models != Models())
     yield from with_corners()
 
 
@@ -242,9 +239,9 @@ def flow(nodes: Nodes, models: Models, precision: str) -> tuple[Lattice, np.ndar
         ("smooth",) if models.patches else (),
         columns,
         outlet_feedback if rule else None,
-        models.equilibrium,
-        rheology,
-        models.isotropic,
+        equilibrium=models.equilibrium,
+        rheology=rheology,
+        isotropic=models.isotropic,
     )
     phase = 2 * np.pi * np.arange(MODEL_STEPS)[:, None] / MODEL_STEPS
     boundary_values = 1e-3 * np.sin(phase + np.arange(lattice.columns))

@@ -267,7 +267,7 @@ def vessel(across: int, along: int, finer: int) -> Vessel:
         outlet_feedback=schedule.outlet_feedback,
         inlet_feedback=schedule.inlet_feedback,
     )
-    caps = Cap("in", "in", constant(0.0)), Cap("out", "out", constant(0.0))
+    caps = tuple(Cap(end, end, constant(0.0), constant(0.0)) for end in ("in", "out"))
     given_values = replace(lattice, outlet_feedback=OutletFeedback.none(), inlet_feedback=InletFeedback.none())
     return Vessel(Coupling(run, caps, schedule, cycle), Watched(lattice), given_values, cycle)
 

@@ -138,7 +138,7 @@ def main() -> None:
     parser.add_argument("--json", type=Path)
     parser.add_argument("--figures", type=Path)
     arguments = parser.parse_args()
-    record = {words: of_case(arguments.results / name) for words, name in CASES.items()}
+    record: dict[str, Any] = {words: of_case(arguments.results / name) for words, name in CASES.items()}
     record |= {"machine": platform.machine(), "versions": versions()}
     text = json.dumps(record, indent=1)
     print(text)

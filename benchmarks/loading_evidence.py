@@ -178,13 +178,13 @@ def main() -> None:
     parser.add_argument("--first", type=int, default=50_000, help="the first seed")
     options = parser.parse_args()
     path = options.json
-    reported = {
+    reported: dict[str, Any] = {
         "what": __doc__.splitlines()[0],
         "date": str(date.today()),
         "hardware": hardware(),
         "versions": versions(),
     }
-    rows = {
+    rows: dict[str, dict[str, Any]] = {
         name: {
             "default": outcome(fault, LoadSettings()),
             "treated": outcome(fault, fault.settings),

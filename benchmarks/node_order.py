@@ -84,7 +84,7 @@ def tree(nodes: float) -> np.ndarray:
 def spread(values: np.ndarray) -> np.ndarray:
     """Bits of numbers below 2^20 with two zeros between them."""
     values = values.astype(np.int64)
-    return sum(((values >> bit) & 1) << (3 * bit) for bit in range(20))
+    return sum((((values >> bit) & 1) << (3 * bit) for bit in range(20)), np.zeros_like(values))
 
 
 def orders(nodes: Nodes, mask: np.ndarray) -> dict[str, np.ndarray]:
@@ -93,7 +93,7 @@ def orders(nodes: Nodes, mask: np.ndarray) -> dict[str, np.ndarray]:
     runs = mean_runs(mask)
     found = {}
     for axis, name in enumerate("xyz"):
-        axes = sorted(range(3), key=lambda other, first=axis: (other != first, -runs[other], other))
+        axes = [axis, *sorted({0, 1, 2} - {axis}, key=lambda other: (-runs[other], other))]
         found[name] = np.lexsort([nodes.position[:, other] for other in axes])
     for side in (4, 8):
         found[f"bricks {side}^3"] = np.lexsort((x % side, y % side, z % side, x // side, y // side, z // side))

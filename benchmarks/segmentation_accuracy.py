@@ -185,7 +185,7 @@ def merged(kept: list[dict[str, object]], measured: list[dict[str, object]]) -> 
     keys = ("slice_mm", "contrast_to_noise", "method")
     every = {tuple(entry[key] for key in keys): entry for entry in kept + measured}
     order = list(METHODS)
-    return [every[key] for key in sorted(every, key=lambda key: (*key[:2], order.index(key[2])))]
+    return [every[key] for key in sorted(every, key=lambda key: (*key[:2], order.index(str(key[2]))))]
 
 
 def tables(entries: list[dict[str, object]]) -> str:

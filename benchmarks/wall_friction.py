@@ -12,6 +12,7 @@ import argparse
 import json
 from itertools import product
 from pathlib import Path
+from typing import Any
 
 from bench import default_file, provenance
 from comparison import table
@@ -61,7 +62,7 @@ def main() -> None:
     parser.add_argument("--commit", help="of what was run, where git cannot tell it")
     options = parser.parse_args()
     sets = [each for each in SETS if each[0] == 27 or options.collision in ON_D3Q19]
-    found = []
+    found: list[dict[str, Any]] = []
     for direction, number in product(DIRECTIONS, GRID_REYNOLDS):
         tau = 0.5 + 3 * SPEED / number
         slow, fast = (

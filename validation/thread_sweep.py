@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 from numba import get_num_threads, set_num_threads
@@ -198,7 +198,7 @@ def sweep(nodes: Nodes, settings: SolveSettings, timing: Timing, folder: Path, l
         If settings do not fit the geometry, or no device answers where one is asked for.
     """
     backend, plan = choose_backend(settings.backend), make_plan(nodes, settings)
-    driver = cast(LatticeDriver, make_driver(backend, lay_out(nodes, settings, plan, settings.walls)))
+    driver = make_driver(backend, lay_out(nodes, settings, plan, settings.walls))
     log.info("%d nodes on %s: %s", nodes.count, driver.device, driver.layout)
     threads = sweep_threads(backend, stirred(driver), plan.full_flow, timing)
     for each in threads["found"]:

@@ -2,6 +2,7 @@
 """What a run needs before its first step: backend, device, lattice, driver and forecast."""
 
 from collections.abc import Callable
+from typing import overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -60,6 +61,14 @@ def find_device(backend: str, precision: str) -> Device:
     from solver.backends.cuda.device import cuda_device
 
     return cuda_device(precision)
+
+
+@overload
+def make_driver(backend: str, lattice: Lattice) -> LatticeDriver: ...
+
+
+@overload
+def make_driver(backend: str, lattice: Lattice, subdomain: NDArray[np.integer] | None) -> Driver: ...
 
 
 def make_driver(backend: str, lattice: Lattice, subdomain: NDArray[np.integer] | None = None) -> Driver:
