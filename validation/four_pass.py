@@ -260,12 +260,18 @@ class FourPasses(LatticeDriver):
     """Steps made of the four passes, wherever they run."""
 
     def advance(self, boundary_values: NDArray[np.float64]) -> None:
-        """Run steps, one a row of `boundary_values`."""
-        self.begin(boundary_values)
+        """Run steps, one a row of `boundary_values`; the second pass of the first needs density and velocity."""
         self.macroscopic_update()
-        for number in range(len(boundary_values)):
-            for work in self.passes(number).values():
-                work()
+        super().advance(boundary_values)
+
+    def pairs(self, first: int, count: int) -> None:
+        """Run so many pairs of steps, one after the other wherever they run."""
+        LatticeDriver.pairs(self, first, count)
+
+    def step(self, number: int, even: bool) -> None:
+        """Run the passes of a step, counted from :meth:`begin`; `even` makes no difference."""
+        for work in self.passes(number).values():
+            work()
 
     def passes(self, number: int) -> dict[str, Callable[[], None]]:
         """The passes of a step, counted from :meth:`begin`, in their order; openings belong to the walls."""

@@ -12,6 +12,7 @@ from solver.kernels.collision import relaxation_rates
 from solver.kernels.d3q19 import OPPOSITE, VELOCITIES, WEIGHTS
 from tests.support.geometries import nodes_from, observe, periodic_pipe, pipe, pipe_radius, random_cavern
 from tests.support.naive import COLLISIONS, equilibrium, moments
+from tests.support.simulator import interpreted
 from validation.four_pass import FourPass, wall_nodes
 from validation.studies.cavity import published
 
@@ -154,3 +155,26 @@ def test_flow_between_openings_leaks_little():
     into, out = observe(reference, False).inflow
     assert into == pytest.approx(0.5, rel=1e-13)
     assert -out == pytest.approx(0.5, rel=0.02)
+
+
+SAME_WALLS = """
+import numpy as np
+from solver.backends.cpu.cpu_driver import CpuDriver
+from tests.solver.boundary.test_parabolic_walls import SLOW, begun, laid_out
+from tests.support.geometries import random_cavern
+from validation.four_pass import FourPass
+lattice = laid_out(random_cavern((5, 4, 4), 3, openings=False), model=SLOW)
+solver, passes = begun(lattice), begun(lattice, FourPass)
+before = solver.fields().velocity
+for driver in (solver, passes):
+    driver.advance(np.zeros((4 * lattice.corrected_pairs, 0)))
+assert np.abs(solver._slip).max() > 1e-5
+wanted, found = solver.fields().velocity, passes.fields().velocity
+assert np.abs(wanted).max() > 1e-4 * np.abs(before).max()
+np.testing.assert_allclose(found, wanted, rtol=0, atol=1e-13 * np.abs(before).max())
+"""
+
+
+def test_four_passes_are_the_solver_where_its_walls_meet_a_parabola():
+    """To round-off; the velocity of the walls follows from the flow every few pairs of steps, here twice."""
+    interpreted(SAME_WALLS)
