@@ -74,9 +74,15 @@ def words_of(name: str) -> list[str]:
     ]
 
 
+@cache
+def is_retired(word: str) -> bool:
+    """Whether a pattern retires it; asked once of each word of the project."""
+    return any(re.fullmatch(pattern, word) for pattern in RETIRED)
+
+
 def retired_in(name: str) -> list[str]:
     """Words of a name that a pattern retires."""
-    return [word for word in words_of(name) if any(re.fullmatch(pattern, word) for pattern in RETIRED)]
+    return [word for word in words_of(name) if is_retired(word)]
 
 
 def files() -> list[str]:

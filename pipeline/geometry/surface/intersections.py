@@ -109,34 +109,52 @@ def _find(
     found: NDArray[np.int64],
 ) -> None:
     """Count the pairs of each triangle with later ones; with `start` write them to `found` instead."""
-    leaves = len(first) - 1
     for row in prange(len(triangles)):
-        if len(start) and count[row] == 0:
+        if not len(start) or count[row]:
+            hits = _find_of(row, points, triangles, wanted, first, low, high, count, start, found)
+            if not len(start):
+                count[row] = hits
+
+
+# apart from the loop over all, which is compiled twice
+@njit(cache=True)
+def _find_of(
+    row: int,
+    points: NDArray[np.float64],
+    triangles: NDArray[np.int64],
+    wanted: NDArray[np.bool_],
+    first: NDArray[np.int64],
+    low: NDArray[np.float64],
+    high: NDArray[np.float64],
+    count: NDArray[np.int64],
+    start: NDArray[np.int64],
+    found: NDArray[np.int64],
+) -> int:
+    """Number of pairs of a triangle with later ones, which are written to `found` with `start`."""
+    leaves = len(first) - 1
+    box_low, box_high = np.empty(3), np.empty(3)
+    for k in range(3):
+        a, b, c = points[triangles[row, 0], k], points[triangles[row, 1], k], points[triangles[row, 2], k]
+        box_low[k], box_high[k] = min(a, b, c), max(a, b, c)
+    stack = np.empty(64, np.int64)
+    stack[0] = 0
+    depth, hits = 1, 0
+    while depth:
+        depth -= 1
+        box = stack[depth]
+        if not _boxes_meet(low[box], high[box], box_low, box_high):
             continue
-        box_low, box_high = np.empty(3), np.empty(3)
-        for k in range(3):
-            a, b, c = points[triangles[row, 0], k], points[triangles[row, 1], k], points[triangles[row, 2], k]
-            box_low[k], box_high[k] = min(a, b, c), max(a, b, c)
-        stack = np.empty(64, np.int64)
-        stack[0] = 0
-        depth, hits = 1, 0
-        while depth:
-            depth -= 1
-            box = stack[depth]
-            if not _boxes_meet(low[box], high[box], box_low, box_high):
-                continue
-            if box < leaves - 1:
-                stack[depth], stack[depth + 1] = 2 * box + 1, 2 * box + 2
-                depth += 2
-                continue
-            leaf = box - leaves + 1
-            for other in range(max(first[leaf], row + 1), first[leaf + 1]):
-                if (wanted[row] or wanted[other]) and _cross(points, triangles[row], triangles[other]):
-                    if len(start) and hits < count[row]:
-                        found[start[row] + hits, 0], found[start[row] + hits, 1] = row, other
-                    hits += 1
-        if not len(start):
-            count[row] = hits
+        if box < leaves - 1:
+            stack[depth], stack[depth + 1] = 2 * box + 1, 2 * box + 2
+            depth += 2
+            continue
+        leaf = box - leaves + 1
+        for other in range(max(first[leaf], row + 1), first[leaf + 1]):
+            if (wanted[row] or wanted[other]) and _cross(points, triangles[row], triangles[other]):
+                if len(start) and hits < count[row]:
+                    found[start[row] + hits, 0], found[start[row] + hits, 1] = row, other
+                hits += 1
+    return hits
 
 
 @njit(cache=True)
@@ -159,10 +177,12 @@ def _cross(points: NDArray[np.float64], one: NDArray[np.int64], other: NDArray[n
     if shared >= 2:
         return shared == 2 and _folded(points, one, other)
     sides_one, sides_other = np.empty(3, np.int64), np.empty(3, np.int64)
+    off_plane = 0
     for k in range(3):
         sides_one[k] = _side(points, other[0], other[1], other[2], one[k])
         sides_other[k] = _side(points, one[0], one[1], one[2], other[k])
-    if not (sides_one.any() or sides_other.any()):
+        off_plane += abs(sides_one[k]) + abs(sides_other[k])
+    if off_plane == 0:
         return _overlap_in_plane(points, one, other)
     for k in range(3):
         m = (k + 1) % 3
@@ -200,55 +220,62 @@ def _side(points: NDArray[np.float64], a: int, b: int, c: int, d: int) -> int:
 
 
 @njit(cache=True)
-def _normal(points: NDArray[np.float64], triangle: NDArray[np.int64]) -> NDArray[np.float64]:
-    a, b, c = points[triangle[0]], points[triangle[1]], points[triangle[2]]
-    normal = np.cross(b - a, c - a)
-    return normal / max(np.sqrt((normal**2).sum()), 1e-300)
+def _normal(points: NDArray[np.float64], triangle: NDArray[np.int64]) -> tuple[float, float, float]:
+    """Number by number: compiled operations on whole arrays take ten times as long to compile."""
+    a, b, c = triangle[0], triangle[1], triangle[2]
+    ux, uy, uz = points[b, 0] - points[a, 0], points[b, 1] - points[a, 1], points[b, 2] - points[a, 2]
+    vx, vy, vz = points[c, 0] - points[a, 0], points[c, 1] - points[a, 1], points[c, 2] - points[a, 2]
+    x, y, z = uy * vz - uz * vy, uz * vx - ux * vz, ux * vy - uy * vx
+    length = max(np.sqrt(x * x + y * y + z * z), 1e-300)
+    return x / length, y / length, z / length
 
 
 @njit(cache=True)
 def _folded(points: NDArray[np.float64], one: NDArray[np.int64], other: NDArray[np.int64]) -> bool:
     """Whether two neighbours of one orientation lie on each other."""
-    return (_normal(points, one) * _normal(points, other)).sum() < FOLDED
+    (ax, ay, az), (bx, by, bz) = _normal(points, one), _normal(points, other)
+    return ax * bx + ay * by + az * bz < FOLDED
 
 
 @njit(cache=True)
 def _overlap_in_plane(points: NDArray[np.float64], one: NDArray[np.int64], other: NDArray[np.int64]) -> bool:
     """Whether two triangles in one plane share area: edges cross, or a corner or middle of one lies in the other."""
-    normal = np.abs(_normal(points, one))
-    u = (int(np.argmax(normal)) + 1) % 3
+    x, y, z = _normal(points, one)
+    u = 1 if abs(x) >= abs(y) and abs(x) >= abs(z) else 2 if abs(y) >= abs(z) else 0  # the axis after the largest
     v = (u + 1) % 3
-    a, b = np.empty((4, 2)), np.empty((4, 2))
+    a, b = np.zeros((4, 2)), np.zeros((4, 2))
     for k in range(3):
         a[k, 0], a[k, 1] = points[one[k], u], points[one[k], v]
         b[k, 0], b[k, 1] = points[other[k], u], points[other[k], v]
     for k in range(2):
-        a[3, k], b[3, k] = a[:3, k].mean(), b[:3, k].mean()
+        a[3, k], b[3, k] = (a[0, k] + a[1, k] + a[2, k]) / 3, (b[0, k] + b[1, k] + b[2, k]) / 3
     for k in range(4):
-        if _inside(a, b[k]) or _inside(b, a[k]):
+        if _inside(a, b, k) or _inside(b, a, k):
             return True
     for i in range(3):
         for j in range(3):
-            p, q, r, s = a[i], a[(i + 1) % 3], b[j], b[(j + 1) % 3]
-            if _turn(p, q, r) * _turn(p, q, s) < 0 and _turn(r, s, p) * _turn(r, s, q) < 0:
+            p, q, r, s = i, (i + 1) % 3, j, (j + 1) % 3
+            apart = _turn(a, p, a, q, b, r) * _turn(a, p, a, q, b, s) < 0
+            if apart and _turn(b, r, b, s, a, p) * _turn(b, r, b, s, a, q) < 0:
                 return True
     return False
 
 
 @njit(cache=True)
-def _inside(triangle: NDArray[np.float64], place: NDArray[np.float64]) -> bool:
-    first = _turn(triangle[0], triangle[1], place)
+def _inside(triangle: NDArray[np.float64], places: NDArray[np.float64], row: int) -> bool:
+    first = _turn(triangle, 0, triangle, 1, places, row)
     return (
         first != 0
-        and _turn(triangle[1], triangle[2], place) == first
-        and _turn(triangle[2], triangle[0], place) == first
+        and _turn(triangle, 1, triangle, 2, places, row) == first
+        and _turn(triangle, 2, triangle, 0, places, row) == first
     )
 
 
 @njit(cache=True)
-def _turn(a: NDArray[np.float64], b: NDArray[np.float64], c: NDArray[np.float64]) -> int:
-    """Sign of the area of a triangle in the plane, 0 within round-off."""
-    left, right = (a[0] - c[0]) * (b[1] - c[1]), (a[1] - c[1]) * (b[0] - c[0])
+def _turn(a: NDArray[np.float64], p: int, b: NDArray[np.float64], q: int, c: NDArray[np.float64], r: int) -> int:
+    """Sign of the area of a triangle in the plane, of rows of arrays, 0 within round-off."""
+    left = (a[p, 0] - c[r, 0]) * (b[q, 1] - c[r, 1])
+    right = (a[p, 1] - c[r, 1]) * (b[q, 0] - c[r, 0])
     if abs(left - right) <= ROUND_OFF * (abs(left) + abs(right)):
         return 0
     return 1 if left > right else -1
