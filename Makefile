@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-# make demo | make test | make studies [SET=ci|quick|full] | make validation | make lint | make api | make bench | make lock | make slurm | make cuda
+# make demo | make test | make studies [SET=ci|quick|full] [STUDIES=pipe,bend] | make validation | make lint | make api
+# make bench | make lock | make slurm | make cuda
 # Needs Python 3.11 or newer and make; everything else goes into .venv.
 
 PYTHON ?= python3
@@ -9,7 +10,7 @@ SET ?= quick
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r
 CUDA := $(shell command -v nvidia-smi >/dev/null 2>&1 && nvidia-smi -L >/dev/null 2>&1 && echo .venv/.cuda)
 
-.PHONY: demo test studies validation smoke lint api bench schema slurm cuda lock clean
+.PHONY: demo test studies runs validation smoke lint api bench schema slurm cuda lock clean
 .DELETE_ON_ERROR:
 
 demo: .venv/.run $(CUDA)
@@ -45,7 +46,11 @@ api: .venv/.dev
 	  solver pipeline '!solver.__main__'
 
 studies: .venv/.run $(CUDA)
-	$(BIN)/snakemake --cores $(CORES) --config validation=$(SET) -- validation
+	$(BIN)/snakemake --cores $(CORES) --config validation=$(SET) $(STUDIES:%=studies=%) -- validation
+
+# Of CI: the small case, then three studies on their coarsest lattices, one of plates, one of a pipe, one that pulsates.
+runs: smoke
+	@$(MAKE) --no-print-directory studies SET=ci STUDIES=plates,pipe,womersley
 
 bench: .venv/.run $(CUDA)
 	$(BIN)/python benchmarks/bench.py
