@@ -116,7 +116,7 @@ def _find(
                 count[row] = hits
 
 
-# apart from the loop over all, which is compiled twice
+# many parameters because it takes those of the loop over all, which is compiled twice and so does no more than call it
 @njit(cache=True)
 def _find_of(
     row: int,
