@@ -15,6 +15,7 @@ from solver.boundary.curves import Curve, constant, spline
 from solver.boundary.waveform import Waveforms, steady
 from solver.boundary.windkessel import PASCAL_S_M3_PER_MMHG_S_ML
 from solver.coupling.coupling import Cap, Coupling
+from solver.domain.nodes import Nodes
 from solver.kernels.collision import relaxation_rates
 from solver.network.network import Blood, Network, Segment
 from solver.network.openings import Coupled, FlowInlet, PressureOpening, Reflection, Terminal
@@ -44,6 +45,37 @@ class Coupled1d3d1d:
 
     def run(self, steps: int, begin: int = 0) -> None:
         self.coupling.advance(self.driver, begin, steps)
+
+
+def between(
+    run: NetworkRun, ends: dict[str, str], nodes: Nodes, units: Units, period_s: float, cycle: int
+) -> tuple[Coupling, Lattice]:
+    """A vessel coupled to a network, all of whose openings have the impedance of the tubes.
+
+    Parameters
+    ----------
+    run : of the network.
+    ends : its nodes by the names of the openings; blood comes in by "in".
+    nodes, units : of the vessel.
+    period_s, cycle : the period, and its steps.
+    """
+    coupled = dict.fromkeys(ends, IMPEDANCE / PASCAL_S_M3_PER_MMHG_S_ML)
+    wanted = settings(inlets={"in": InletSettings(0.0, None, "parabolic")}, outlets={"*": OutletSettings(0.0)})
+    given = Waveforms({"in": steady(0.0)}, {})
+    schedule, _ = make_boundary_schedule(nodes, wanted, given, units, 0.0, period_s, coupled)
+    caps = tuple(Cap(opening, node, constant(0.0), constant(0.0)) for opening, node in ends.items())
+    lattice = build_lattice(
+        nodes,
+        "trt",
+        relaxation_rates(units.tau, 3 / 16),
+        "bouzidi",
+        "fp64",
+        schedule.profiles,
+        columns=schedule.columns,
+        outlet_feedback=schedule.outlet_feedback,
+        inlet_feedback=schedule.inlet_feedback,
+    )
+    return Coupling(run, caps, schedule, cycle), lattice
 
 
 def tube(name: str, ends: tuple[str, str], length_m: float) -> Segment:
@@ -77,28 +109,7 @@ def assembled(
         Blood(DENSITY, blood_pa_s),
     )
     run = NetworkRun(network, Numerics(4e-3, samples=100))
-    coupled = dict.fromkeys(("in", "out"), IMPEDANCE / PASCAL_S_M3_PER_MMHG_S_ML)
-    wanted = settings(
-        inlets={"in": InletSettings(0.0, None, "parabolic")},
-        outlets={"*": OutletSettings(0.0)},
-    )
-    schedule, _ = make_boundary_schedule(
-        nodes, wanted, Waveforms({"in": steady(0.0)}, {}), units, 0.0, period_s, coupled
-    )
-    none = constant(0.0)
-    caps = Cap("in", "b", none, none), Cap("out", "c", none, none)
-    coupling = Coupling(run, caps, schedule, cycle)
-    lattice = build_lattice(
-        nodes,
-        "trt",
-        relaxation_rates(units.tau, 3 / 16),
-        "bouzidi",
-        "fp64",
-        schedule.profiles,
-        columns=schedule.columns,
-        outlet_feedback=schedule.outlet_feedback,
-        inlet_feedback=schedule.inlet_feedback,
-    )
+    coupling, lattice = between(run, {"in": "b", "out": "c"}, nodes, units, period_s, cycle)
     return Coupled1d3d1d(coupling, make(lattice), run, units, cycle, round(length_m / dx) * dx)
 
 

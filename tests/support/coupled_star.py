@@ -9,22 +9,15 @@ from numpy.typing import NDArray
 
 from solver.backends.cpu.cpu_driver import CpuDriver
 from solver.backends.driver import Driver
-from solver.backends.lattice import build_lattice
-from solver.boundary.curves import constant, spline
-from solver.boundary.waveform import Waveforms, steady
-from solver.boundary.windkessel import PASCAL_S_M3_PER_MMHG_S_ML
-from solver.coupling.coupling import Cap, Coupling
-from solver.kernels.collision import relaxation_rates
+from solver.boundary.curves import spline
+from solver.coupling.coupling import Coupling
 from solver.network.cycles import Until, solve_network
 from solver.network.network import Blood, Network, Segment
 from solver.network.openings import Coupled, FlowInlet, PressureOpening, Resistance, Terminal
 from solver.network.results import TreeResult
 from solver.network.run import NetworkRun, Numerics
-from solver.run.boundary_schedule import make_boundary_schedule
-from solver.run.settings import InletSettings, OutletSettings
 from solver.run.units import Units
-from tests.solver.run.test_simulation import settings
-from tests.support.coupled import DENSITY, IMPEDANCE, RADIUS_M, tube
+from tests.support.coupled import DENSITY, IMPEDANCE, RADIUS_M, between, tube
 from tests.support.geometries import meeting, observe
 
 PERIOD_S, TUBE_M, VISCOSITY = 0.2, 0.12, 0.02
@@ -114,21 +107,5 @@ def star(across: int = 8, sound_m_s: float = 12.0) -> Star:
     coupled = {f"cap_{name}": Coupled("flow") for name in NAMES}
     network = Network(segments, {"x": inflow}, {**ends, **coupled}, PERIOD_S, Blood(DENSITY, VISCOSITY))
     run = NetworkRun(network, Numerics(4e-3, samples=100))
-    wanted = settings(inlets={"in": InletSettings(0.0, None, "parabolic")}, outlets={"*": OutletSettings(0.0)})
-    own = dict.fromkeys(NAMES, IMPEDANCE / PASCAL_S_M3_PER_MMHG_S_ML)
-    waveforms = Waveforms({"in": steady(0.0)}, {})
-    schedule, _ = make_boundary_schedule(nodes, wanted, waveforms, units, 0.0, PERIOD_S, own)
-    none = constant(0.0)
-    coupling = Coupling(run, tuple(Cap(name, f"cap_{name}", none, none) for name in NAMES), schedule, cycle)
-    lattice = build_lattice(
-        nodes,
-        "trt",
-        relaxation_rates(units.tau, 3 / 16),
-        "bouzidi",
-        "fp64",
-        schedule.profiles,
-        columns=schedule.columns,
-        outlet_feedback=schedule.outlet_feedback,
-        inlet_feedback=schedule.inlet_feedback,
-    )
+    coupling, lattice = between(run, {name: f"cap_{name}" for name in NAMES}, nodes, units, PERIOD_S, cycle)
     return Star(coupling, CpuDriver(lattice), run, units, cycle)

@@ -25,8 +25,8 @@ def wait_in_turn() -> None:
 
     Its own loop asks all of them again and again whether they have come to a barrier, and keeps the interpreter from
     them meanwhile: nine tenths of the time of a lattice of some dozen nodes. A kernel whose threads came to no barrier
-    in its first block runs in one thread from then on, which takes the place of each in turn; to begin threads would
-    take half of what is left. Should it come to a barrier later, it ends with an error.
+    in its first block runs in one thread from then on, which takes the place of each in turn, since to begin threads
+    takes much of the rest. Should it come to a barrier later, it ends with an error.
     """
     from numba.cuda.simulator.kernel import BlockManager, BlockThread, Dim3
 

@@ -221,7 +221,7 @@ def _side(points: NDArray[np.float64], a: int, b: int, c: int, d: int) -> int:
 
 @njit(cache=True)
 def _normal(points: NDArray[np.float64], triangle: NDArray[np.int64]) -> tuple[float, float, float]:
-    """Number by number: compiled operations on whole arrays take ten times as long to compile."""
+    """Unit vector; number by number, since operations on whole arrays take seconds to compile."""
     a, b, c = triangle[0], triangle[1], triangle[2]
     ux, uy, uz = points[b, 0] - points[a, 0], points[b, 1] - points[a, 1], points[b, 2] - points[a, 2]
     vx, vy, vz = points[c, 0] - points[a, 0], points[c, 1] - points[a, 1], points[c, 2] - points[a, 2]
@@ -243,7 +243,7 @@ def _overlap_in_plane(points: NDArray[np.float64], one: NDArray[np.int64], other
     x, y, z = _normal(points, one)
     u = 1 if abs(x) >= abs(y) and abs(x) >= abs(z) else 2 if abs(y) >= abs(z) else 0  # the axis after the largest
     v = (u + 1) % 3
-    a, b = np.zeros((4, 2)), np.zeros((4, 2))
+    a, b = np.empty((4, 2)), np.empty((4, 2))
     for k in range(3):
         a[k, 0], a[k, 1] = points[one[k], u], points[one[k], v]
         b[k, 0], b[k, 1] = points[other[k], u], points[other[k], v]
