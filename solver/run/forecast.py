@@ -3,11 +3,15 @@
 
 A run ends when what its ramp has left behind has died away. Outlets of a steady flow let waves leave
 (:mod:`solver.run.boundary_schedule`), so that the profile is what is left. Where the vessel is widest, with the radius
-R, it settles at some 20 nu/R^2 by friction (26.4 nu/R^2 in a tube at given flow, the first zero of J_2, squared), and
-the flow Q carries it out of the length L at 4.5 Q/(pi R^2 L). A stream that separates where the vessel widens passes by
-what turns there, which settles at some 16 nu/R^2. These numbers are fitted to 42 flows of the matrix in
-tests/support/stability_matrix.py, whose steps they give within 1.5 times for 37, and tried on others
-(benchmarks/settling_forecast.py).
+R, friction wears it off at some 10 nu/R^2, and the flow Q carries it out of the length L. Last of all is what is slow,
+at the wall: in a layer of thickness d the stream leaves within L R/(U d), and friction acts within d^2/nu. Both are the
+same for d^3 = nu L R/U (Leveque 1928, Annales des Mines 13), so that the rate is
+
+    s = nu/R^2 [10 + 12 (Q/(pi nu L))^(2/3)].
+
+A stream that separates where the vessel widens passes by what turns there, which settles at some 16 nu/R^2. These
+numbers are fitted to the flows of the matrix in tests/support/stability_matrix.py that settle, and were tried on others
+drawn afterwards (docs/validation/stability.md).
 
 Where waves stay, behind Windkessels and in flows that pulsate, the slowest motion of a vessel between an inlet of given
 flow and an outlet of given pressure is a standing wave, a quarter of a wavelength long, of frequency
@@ -35,9 +39,9 @@ MIN_NODES_ACROSS = 6.0
 
 DIFFUSION = 26.4
 """Rate, in nu/R^2, at which the profile of a given flow settles in a tube."""
-SETTLING, CARRIED, PASSED = 20.0, 4.5, 16.0
-"""Rates at which a profile settles and is carried out where waves leave, and at which it settles where the stream
-passes it by: see the module."""
+SETTLING, CARRIED, PASSED = 10.0, 12.0, 16.0
+"""Rates, in nu/R^2, at which a profile settles and is carried out where waves leave, and at which it settles where the
+stream passes it by: see the module."""
 
 
 @dataclass(frozen=True)
@@ -174,9 +178,8 @@ def profile_rate(length_m: float, radius_m: float, viscosity_m2_s: float, flow_m
     viscosity_m2_s, flow_m3_s : nu, Q.
     separated : whether the stream separates.
     """
-    friction = viscosity_m2_s / radius_m**2
-    carried = flow_m3_s / (pi * radius_m**2 * length_m)
-    return PASSED * friction if separated else SETTLING * friction + CARRIED * carried
+    carried = (flow_m3_s / (pi * viscosity_m2_s * length_m)) ** (2 / 3)
+    return (PASSED if separated else SETTLING + CARRIED * carried) * viscosity_m2_s / radius_m**2
 
 
 def raised_s(rate_1_s: float, viscous_s: float, ramp_s: float, tolerance: float) -> float:

@@ -152,9 +152,11 @@ def test_what_is_wider_longer_or_separated_settles_later():
         values = {"length_m": 0.05, "radius_m": 2e-3, "viscosity_m2_s": 3.3e-6, "flow_m3_s": 1e-6, "separated": False}
         return profile_rate(**values | changes)
 
-    assert rate(flow_m3_s=0.0) == pytest.approx(20 * 3.3e-6 / 4e-6)
+    assert rate(flow_m3_s=0.0) == pytest.approx(10 * 3.3e-6 / 4e-6)
     assert rate(separated=True) == pytest.approx(16 * 3.3e-6 / 4e-6)
     assert rate() > rate(length_m=0.1) > rate(separated=True)
+    carried = rate(flow_m3_s=8e-6) - rate(flow_m3_s=0.0)  # by a layer at the wall, of Leveque's thickness
+    assert carried == pytest.approx(4 * (rate() - rate(flow_m3_s=0.0)))
     assert rate() == pytest.approx(4 * rate(radius_m=4e-3))
 
 
