@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Stability of the defaults in flows drawn at random, from a seed, and run with nothing but the flow.
 
-    PYTHONPATH=.:benchmarks python benchmarks/stability_drawn.py 40 --seed 1 [--steps 20000]
+    PYTHONPATH=.:benchmarks python benchmarks/stability_drawn.py 40 --seed 1 [--steps 20000] [--finer 1.5]
+        [--set start=coarse] [--set backend=cuda]
 
 Each is a pipe, bend, fork, stenosis, nozzle or step along any direction, with its proportions, the nodes across its
 narrowest section (8 to 16), the grid Reynolds number (12 to 300, logarithmic) and the flow, steady or one in three
-reversing, all drawn. What must hold is what tests/solver/run/test_stability.py demands of the matrix.
+reversing, all drawn. What must hold is what tests/solver/run/test_stability.py demands of the matrix; beside it stands
+how many steps were forecast.
 """
 
 import argparse
@@ -94,6 +96,15 @@ def main() -> None:
     parser.add_argument("count", type=int)
     parser.add_argument("--seed", type=int, required=True)
     parser.add_argument("--steps", type=int, default=20_000, help="of steady flows, at most")
+    parser.add_argument("--finer", type=float, default=1.0, help="times as many nodes across")
+    parser.add_argument(
+        "--set",
+        action="append",
+        default=[],
+        metavar="KEY=VALUE",
+        type=lambda each: each.split("=", 1),
+        help="setting",
+    )
     parser.add_argument("--every", type=int, default=1, help="run only each of so many, to share the work")
     parser.add_argument("--offset", type=int, default=0, help="the first of them")
     parser.add_argument("--json", type=Path, help="file for the results")
@@ -104,7 +115,9 @@ def main() -> None:
         entry = drawn(number, rng)
         if number % options.every != options.offset:
             continue
-        record = run(entry, max_steps=options.steps) if entry.flow == "steady" else run(entry)
+        steady = {"max_steps": options.steps} if entry.flow == "steady" else {}
+        spacing_mm = VESSELS[entry.vessel].spacing_mm / options.finer
+        record = run(entry, spacing_mm=spacing_mm, **steady | dict(options.set))
         try:
             require_stable(entry, record)
             record["stable"] = True
@@ -121,12 +134,13 @@ def main() -> None:
             str(each["nodes"]),
             each["outcome"],
             f"{each.get('steps', 0):,}",
+            f"{each.get('forecast_steps', 0):,}",
             f"{each.get('peak_over_expected') or 0:.2f}",
             "yes" if each["stable"] else "no",
         ]
         for each in found
     ]
-    print(table(["flow", "nodes", "ends", "steps", "peak over expected", "stable"], rows))
+    print(table(["flow", "nodes", "ends", "steps", "forecast", "peak over expected", "stable"], rows))
     print(Counter(each["outcome"] for each in found), file)
 
 

@@ -34,9 +34,9 @@ from solver.domain.halving import NotHalved, Rows, halved
 from solver.domain.nodes import Nodes
 from solver.run.divergence import DivergenceError
 from solver.run.exchange import Given
-from solver.run.expected_flow import wall_radius_mm
 from solver.run.flow_file import FlowWriter
 from solver.run.plan import Plan, make_plan
+from solver.run.plan_numbers import least_across
 from solver.run.prolongation import Prolongation
 from solver.run.setup import find_device, foresee, lay_out, make_driver
 from solver.run.simulation import CoarseHelp, Simulation
@@ -212,7 +212,7 @@ def _halved(nodes: Nodes, plan: Plan) -> tuple[Nodes, Rows]:
     NotHalved
         If it would not stand for the flow.
     """
-    across = _across(nodes, plan) / 2
+    across = least_across(nodes, plan.slip, plan.numbers) / 2
     if across < LEAST_ACROSS:
         raise NotHalved(f"it would have {across:.1f} nodes across the narrowest section, {LEAST_ACROSS:g} are needed")
     grid_reynolds = 2 * plan.numbers["grid_reynolds"]
@@ -221,14 +221,6 @@ def _halved(nodes: Nodes, plan: Plan) -> tuple[Nodes, Rows]:
     if plan.slip:
         raise NotHalved(f"fluid slips along {', '.join(plan.slip)}, which would not be half-way between nodes")
     return halved(nodes)
-
-
-def _across(nodes: Nodes, plan: Plan) -> float:
-    """Nodes across the narrowest section or opening, or between the walls of what has no openings."""
-    if not nodes.openings:
-        return 2 * wall_radius_mm(nodes, plan.slip) / nodes.spacing_mm
-    smallest = plan.numbers["nodes_across_smallest_opening"]
-    return min(smallest, plan.numbers.get("nodes_across_narrowest_section", smallest))
 
 
 def _prepared(simulation: Simulation, coarse: Nodes) -> Simulation:
@@ -247,7 +239,7 @@ def _prepared(simulation: Simulation, coarse: Nodes) -> Simulation:
         peak_speed_m_s=plan.numbers["expected_peak_speed_m_s"],
         velocity_set="D3Q19",
         precision="fp32" if fine.precision == "fp16" else fine.precision,
-        steady_tolerance=max(fine.steady_tolerance, ROUGH / (_across(nodes, plan) / 2) ** 2),
+        steady_tolerance=max(fine.steady_tolerance, ROUGH / (least_across(nodes, plan.slip, plan.numbers) / 2) ** 2),
         max_steps=plan.expected_steps,
         monitor_s=None,
         start="coarse",

@@ -12,9 +12,9 @@ from solver.domain.nodes import Nodes
 from solver.domain.sections import Sections, widest_radius_mm
 from solver.run.expected import speed_at_openings_m_s
 from solver.run.expected_flow import ExpectedFlow, wall_radius_mm
-from solver.run.forecast import profile_rate, raised_s, settling_s
 from solver.run.schedule import Schedule, make_schedule, rows_per_cycle
 from solver.run.settings import SolveSettings
+from solver.run.settling_time import Settling, profile, standing_wave
 from solver.run.units import Units
 
 SETTLING, TURNING = (9.0, 5.8, 9.9), 0.036
@@ -42,6 +42,7 @@ class Duration:
     through_steps : a flow-through time: volume over inflow, or the time in which the driver crosses the domain.
     schedule : when the run is observed, averaged and written, and may stop.
     expected_steps : where it is expected to end: after all cycles, or when it is steady.
+    from_coarse_steps : the same of a steady run that begins with the flow at twice the spacing.
     few : warnings of too few cycles or steps.
     """
 
@@ -49,10 +50,13 @@ class Duration:
     through_steps: float
     schedule: Schedule
     expected_steps: int
+    from_coarse_steps: int
     few: tuple[str, ...]
 
 
-def expect_duration(nodes: Nodes, settings: SolveSettings, flow: ExpectedFlow, units: Units, ramp_s: float) -> Duration:
+def expect_duration(
+    nodes: Nodes, settings: SolveSettings, flow: ExpectedFlow, units: Units, ramp_s: float, across: float
+) -> Duration:
     """Schedule of a run, and when it is expected to end.
 
     Parameters
@@ -62,6 +66,7 @@ def expect_duration(nodes: Nodes, settings: SolveSettings, flow: ExpectedFlow, u
     flow : what is expected of it.
     units : scales to SI.
     ramp_s : time over which inflow and moving walls are raised.
+    across : nodes across the narrowest section.
 
     Raises
     ------
@@ -76,21 +81,21 @@ def expect_duration(nodes: Nodes, settings: SolveSettings, flow: ExpectedFlow, u
     few = _few_cycles(settings, flow.period_s, ramp_s)
     tolerance = settings.periodic_tolerance if flow.period_s else settings.steady_tolerance
     if flow.waveforms.inflow and flow.sections:
-        settled_s = _settled_with_openings_s(nodes, settings, flow, units, ramp_s)
+        settling = _settling_with_openings(nodes, settings, flow, units)
     else:
-        rate_1_s = _closed_rate(nodes, settings, flow, units)
-        settled_s = raised_s(rate_1_s, flow.radius_m**2 / units.viscosity_m2_s, ramp_s, tolerance)
-    steps = (ramp_s + settled_s) / units.dt_s
+        settling = Settling.creeping(_closed_rate(nodes, settings, flow, units), viscous_steps * units.dt_s)
+    steps = (ramp_s + settling.raised_s(ramp_s, tolerance)) / units.dt_s
     means = ramp_s / units.dt_s + MOST_MEANS * settings.unsteady_throughs * through_steps
     most = max(MOST_TIMES * steps, means, LEAST_LIMIT)
     schedule = make_schedule(settings, units.dt_s, viscous_steps, flow.period_s, inflow_at_rows, crossing_steps, most)
     expected_steps = _whole_steps(steps, schedule)
+    from_coarse_steps = _whole_steps(settling.from_coarse_s(across / 2, tolerance) / units.dt_s, schedule)
     if flow.period_s is None and expected_steps > schedule.last:
         few.append(
             f"about {expected_steps} steps are expected until the flow is steady, above solve.max_steps "
             f"{settings.max_steps}; raise it, or choose a coarser spacing"
         )
-    return Duration(viscous_steps, through_steps, schedule, expected_steps, tuple(few))
+    return Duration(viscous_steps, through_steps, schedule, expected_steps, from_coarse_steps, tuple(few))
 
 
 def _through_steps(nodes: Nodes, flow: ExpectedFlow, units: Units, viscous_steps: float) -> float:
@@ -117,34 +122,36 @@ def _whole_steps(steps: float, schedule: Schedule) -> int:
     return (ceil(steps / schedule.interval) + 1) * schedule.interval  # a row more, whose change is small
 
 
-def _settled_with_openings_s(
-    nodes: Nodes, settings: SolveSettings, flow: ExpectedFlow, units: Units, ramp_s: float
-) -> float:
-    """Time from the end of the ramp until a flow through openings has settled.
+def _settling_with_openings(nodes: Nodes, settings: SolveSettings, flow: ExpectedFlow, units: Units) -> Settling:
+    """Settling of a flow through openings.
 
     Waves stay in the vessel where the flow pulsates, or the pressure of an outlet follows from its flow.
     """
     assert flow.sections is not None
     length_m, viscous_s = flow.length * units.dx_m, flow.radius_m**2 / units.viscosity_m2_s
-    tolerance = settings.periodic_tolerance if flow.period_s else settings.steady_tolerance
     outlets = outlets_of(nodes.openings, settings, flow.waveforms).values()
     if flow.period_s or any(outlet.windkessel or outlet.demanded for outlet in outlets):
         inflow = flow.waveforms.inflow
-        return settling_s(
+        return standing_wave(
             length_m,
             1e-3 * wall_radius_mm(nodes, flow.slip),
             units.viscosity_m2_s,
             units.speed_m_s / 3**0.5,
             max(inflow[o.name].peak_ml_s / o.area_mm2 for o in nodes.openings if o.role == "inlet"),
-            ramp_s,
-            tolerance,
             viscous_s,
             SEPARATED if _widens(nodes, flow.sections) else np.inf,
         )
     entering_m3_s = sum(max(-each, 0.0) for each in flow.out_m3_s.values())
-    separated, radius_m = _separates(nodes, flow.sections, flow.out_m3_s), 1e-3 * widest_radius_mm(nodes)
-    rate_1_s = profile_rate(length_m, radius_m, units.viscosity_m2_s, entering_m3_s, separated)
-    return raised_s(rate_1_s, viscous_s, ramp_s, tolerance)
+    at_openings = speed_at_openings_m_s(nodes.openings, flow.out_m3_s)
+    return profile(
+        length_m,
+        1e-3 * widest_radius_mm(nodes),
+        units.viscosity_m2_s,
+        entering_m3_s,
+        viscous_s,
+        flow.sections.speed_m_s(flow.out_m3_s) / at_openings,
+        at_openings > WIDER * _leaving_m_s(nodes, flow.out_m3_s),
+    )
 
 
 def _widens(nodes: Nodes, sections: Sections) -> bool:
@@ -154,12 +161,10 @@ def _widens(nodes: Nodes, sections: Sections) -> bool:
     return widest > WIDER * narrowest
 
 
-def _separates(nodes: Nodes, sections: Sections, out_m3_s: Mapping[int, float]) -> bool:
-    """Whether the stream is faster somewhere, by `WIDER`, than where it leaves."""
+def _leaving_m_s(nodes: Nodes, out_m3_s: Mapping[int, float]) -> float:
+    """Mean speed at all outlets together."""
     outlets = [k for k, opening in enumerate(nodes.openings) if opening.role == "outlet"]
-    area_m2 = 1e-6 * sum(nodes.openings[k].area_mm2 for k in outlets)
-    leaving = sum(out_m3_s[k] for k in outlets) / area_m2
-    return max(sections.speed_m_s(out_m3_s), speed_at_openings_m_s(nodes.openings, out_m3_s)) > WIDER * leaving
+    return sum(out_m3_s[k] for k in outlets) / (1e-6 * sum(nodes.openings[k].area_mm2 for k in outlets))
 
 
 def _closed_rate(nodes: Nodes, settings: SolveSettings, flow: ExpectedFlow, units: Units) -> float:

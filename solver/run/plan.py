@@ -23,7 +23,7 @@ from solver.run.duration import expect_duration
 from solver.run.exchange import Surroundings
 from solver.run.expected_flow import ExpectedFlow, expect_flow
 from solver.run.models import OUTLET_REYNOLDS, Models, choose_models, choose_velocity_set
-from solver.run.plan_numbers import numbers_of
+from solver.run.plan_numbers import least_across, numbers_of
 from solver.run.scales import TRANSITS, Scales, choose_scales
 from solver.run.schedule import Schedule
 from solver.run.settings import SolveSettings
@@ -62,6 +62,7 @@ class Plan:
     through_steps : a flow-through time: volume over inflow, or the time in which the driver crosses the domain.
     schedule : when the run is observed, averaged and written, and may stop.
     expected_steps : where it is expected to end: after all cycles, or when it is steady.
+    from_coarse_steps : the same of a steady run that begins with the flow at twice the spacing.
     numbers : dimensionless numbers and scales for the log and the summary.
     out_m3_s : what is expected to leave through each opening by its index at the largest flow; none without inflow.
     pulse : the flow as it pulsates, of which the lattice's compressibility takes a part; none of a steady one.
@@ -87,6 +88,7 @@ class Plan:
     through_steps: float
     schedule: Schedule
     expected_steps: int
+    from_coarse_steps: int
     numbers: dict[str, float]
     out_m3_s: dict[int, float]
     pulse: Pulse | None
@@ -169,8 +171,8 @@ def make_plan(
     pulse = None if surroundings else flow.pulse  # what the lattice's compliance takes follows from both then
     losses = pulse.losses(units.dt_s) if pulse else {}
     lossy = too_lossy(losses, flow.peak_speed_m_s / units.speed_m_s)
-    duration = expect_duration(nodes, settings, flow, units, scales.ramp_s)
     numbers = numbers_of(nodes, flow, scales)
+    duration = expect_duration(nodes, settings, flow, units, scales.ramp_s, least_across(nodes, flow.slip, numbers))
     too_large = drops_too_large(grid_reynolds, numbers) if flow.sections else []
     plan = Plan(
         units=units,
@@ -190,6 +192,7 @@ def make_plan(
         through_steps=duration.through_steps,
         schedule=duration.schedule,
         expected_steps=duration.expected_steps,
+        from_coarse_steps=duration.from_coarse_steps,
         numbers=numbers | (pulse.numbers(units.dt_s, losses) if pulse else {}),
         out_m3_s=flow.out_m3_s,
         pulse=pulse,

@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Dimensionless numbers and scales of a run, for the log and the summary."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
 from solver.boundary.waveform import Inflow
 from solver.domain.nodes import Nodes
-from solver.run.expected_flow import ExpectedFlow
+from solver.run.expected_flow import ExpectedFlow, wall_radius_mm
 from solver.run.scales import Scales
 from solver.run.units import Units, words
 
@@ -62,6 +63,20 @@ def _resolution(nodes: Nodes, flow: ExpectedFlow, units: Units) -> dict[str, flo
 def _nodes_across(nodes: Nodes, area: float) -> float:
     """Diameter of a round section of so many nodes; in one layer of nodes they are its height."""
     return float(area if nodes.one_layer else 2 * np.sqrt(area / np.pi))
+
+
+def least_across(nodes: Nodes, slip: tuple[str, ...], numbers: Mapping[str, float]) -> float:
+    """Nodes across the narrowest section or opening, or between the walls of what has no openings.
+
+    Parameters
+    ----------
+    nodes, slip : the geometry, and the patches along which fluid slips.
+    numbers : of :func:`numbers_of`.
+    """
+    if not nodes.openings:
+        return 2 * wall_radius_mm(nodes, slip) / nodes.spacing_mm
+    smallest = numbers["nodes_across_smallest_opening"]
+    return min(smallest, numbers.get("nodes_across_narrowest_section", smallest))
 
 
 def _opening_numbers(nodes: Nodes, units: Units, inflow: dict[str, Inflow]) -> dict[str, float]:

@@ -26,6 +26,7 @@ from solver.run.monitor import Monitor, Row
 from solver.run.plan import Plan
 from solver.run.results import Results
 from solver.run.settings import SolveSettings
+from solver.run.settling_time import CORRECTED
 from solver.run.setup import _minutes
 from solver.run.start import Start
 from solver.run.unsettled import shortfall
@@ -154,9 +155,9 @@ class Simulation:
 
     def expected_from(self, start: Start) -> Forecast:
         """What the run is expected to take from a flow at twice the spacing."""
-        if start.unsteady:
-            return self.forecast.scaled(self.watch.unsteady_steps / self.forecast.steps)
-        return self.forecast.from_flow(self.driver.on_host)
+        steps = self.watch.unsteady_steps if start.unsteady else self.plan.from_coarse_steps
+        corrected = CORRECTED if self.driver.on_host and not start.unsteady else 1.0
+        return self.forecast.scaled(corrected * steps / self.forecast.steps)
 
     def _correct(self, coarse: CoarseLattice) -> None:
         """Let the coarse lattice correct the flow where that is due."""

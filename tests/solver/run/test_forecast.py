@@ -17,7 +17,6 @@ from solver.domain.nodes import Nodes
 from solver.kernels.collision import relaxation_rates
 from solver.kernels.d3q19 import VELOCITIES
 from solver.run import forecast
-from solver.run.forecast import profile_rate, settling_s
 from solver.run.plan import make_plan
 from solver.run.settings import InletSettings, PatchSettings
 from solver.run.solve import solve
@@ -145,30 +144,6 @@ def test_cycles_take_the_steps_that_were_expected(tmp_path):
     nodes = pipe((1, 2, 3), 4.2, 12, spacing_mm=0.3)
     plan = make_plan(nodes, settings(inlets={"*": InletSettings(None, str(wave), "plug")}))
     assert plan.expected_steps == plan.schedule.last == pytest.approx(3 / plan.units.dt_s)
-
-
-def test_what_is_wider_longer_or_separated_settles_later():
-    def rate(**changes):
-        values = {"length_m": 0.05, "radius_m": 2e-3, "viscosity_m2_s": 3.3e-6, "flow_m3_s": 1e-6, "separated": False}
-        return profile_rate(**values | changes)
-
-    assert rate(flow_m3_s=0.0) == pytest.approx(10 * 3.3e-6 / 4e-6)
-    assert rate(separated=True) == pytest.approx(16 * 3.3e-6 / 4e-6)
-    assert rate() > rate(length_m=0.1) > rate(separated=True)
-    carried = rate(flow_m3_s=8e-6) - rate(flow_m3_s=0.0)  # by a layer at the wall, of Leveque's thickness
-    assert carried == pytest.approx(4 * (rate() - rate(flow_m3_s=0.0)))
-    assert rate() == pytest.approx(4 * rate(radius_m=4e-3))
-
-
-def test_longer_ramps_and_looser_tolerances_settle_sooner():
-    def seconds(**changes):
-        values = {"length_m": 0.05, "radius_m": 2e-3, "viscosity_m2_s": 3.3e-6, "sound_m_s": 2.0, "speed_m_s": 0.1}
-        return settling_s(**values | {"ramp_s": 0.4, "tolerance": 1e-3} | changes)
-
-    assert seconds(ramp_s=1.0) < seconds() < seconds(ramp_s=0.1) < seconds(ramp_s=0.0)
-    assert seconds(tolerance=1e-2) < seconds() < seconds(tolerance=1e-4)
-    assert seconds(speed_m_s=0.2) < seconds() < seconds(speed_m_s=0.0)
-    assert seconds(tolerance=1e6) == 0
 
 
 def faked(free_bytes: float):

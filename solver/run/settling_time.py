@@ -1,0 +1,149 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How fast a flow settles, before it is computed.
+
+A run ends when what its ramp has left behind has died away. Outlets of a steady flow let waves leave
+(:mod:`solver.run.boundary_schedule`), so that the profile is what is left. Where the vessel is widest, with the radius
+R, friction wears it off at some 10 nu/R^2, and the flow Q carries it out of the length L. Last of all is what is slow,
+at the wall: in a layer of thickness d the stream leaves within L R/(U d), and friction acts within d^2/nu. Both are the
+same for d^3 = nu L R/U (Leveque 1928, Annales des Mines 13), so that the rate is
+
+    s = nu/R^2 [10 + 12 (Q/(pi nu L))^(2/3)].
+
+Behind a narrowing fluid turns between the stream and the wall. Of a section whose mean speed is m times the largest at
+the openings, the stream has the radius R/sqrt(m), so that what turns is h = R (1 - 1/sqrt(m)) high. It settles at
+
+    s = 14 nu/(R h),
+
+if that is slower. Behind an inlet that is narrower than the outlets the stream may keep to one wall: h = R there. These
+numbers are fitted to flows of the matrix in tests/support/stability_matrix.py and to flows drawn at random, and were
+tried on others drawn afterwards (docs/validation/stability.md).
+
+Where waves stay, behind Windkessels and in flows that pulsate, the slowest motion of a vessel between an inlet of given
+flow and an outlet of given pressure is a standing wave, a quarter of a wavelength long, of frequency
+omega = pi c_s/(2 L). With Womersley's number alpha = R sqrt(omega/nu) friction damps it at the rate
+
+    (1 + alpha/sqrt 2)/T    where it oscillates (the dispersion of Womersley 1955, doi:10.1113/jphysiol.1955.sp005276,
+                            expanded for large alpha),
+    alpha^4/(8 T)           where it creeps, alpha below about 2 (Poiseuille's friction),
+
+whichever is smaller, and the mean flow carries it out at 4 U/(3 L), since waves run faster with the stream than against
+it; the rate of the profile bounds that.
+"""
+
+from dataclasses import dataclass
+from math import inf, log, pi, sqrt
+
+DIFFUSION = 26.4
+"""Rate, in nu/R^2, at which the profile of a given flow settles in a tube: the first zero of J_2, squared."""
+WORN, CARRIED, TURNING = 10.0, 12.0, 14.0
+"""Rates, in nu/R^2, at which a profile settles and is carried out where waves leave, and at which fluid settles that
+turns over the height R: see the module."""
+COARSE, CORRECTED = 5.0, 2 / 3
+"""Times the inverse square of the nodes across a coarse lattice that its flow is off by; and part of the steps from
+such a flow that a run takes which that lattice corrects on the way."""
+
+
+@dataclass(frozen=True)
+class Settling:
+    """How what a run began with dies away: as exp(-s t), of a motion at the radian rate omega.
+
+    The residual is the change over the viscous time T, so that a part p of the motion has the residual omega T p.
+
+    Attributes
+    ----------
+    rate_1_s : s.
+    motion_1_s : omega; s itself of what creeps.
+    viscous_s : T.
+    """
+
+    rate_1_s: float
+    motion_1_s: float
+    viscous_s: float
+
+    @classmethod
+    def creeping(cls, rate_1_s: float, viscous_s: float) -> "Settling":
+        """Of what moves at the rate at which it settles."""
+        return cls(rate_1_s, rate_1_s, viscous_s)
+
+    def time_s(self, part: float, tolerance: float) -> float:
+        """Time until the residual of a part of the motion is below the tolerance."""
+        return max(0.0, log(self.motion_1_s * self.viscous_s * part / tolerance)) / self.rate_1_s
+
+    def raised_s(self, ramp_s: float, tolerance: float) -> float:
+        """Time from the end of a ramp until the residual is below the tolerance.
+
+        What is raised as (1 - cos(pi t/t_r))/2, the inflow or a velocity of the walls, leaves the part
+        (pi/(omega t_r))^2/2, at most 1, of the motion.
+
+        Parameters
+        ----------
+        ramp_s : t_r; 0 if it is not raised.
+        tolerance : of the residual.
+        """
+        ramp = self.motion_1_s * ramp_s
+        radian_rate = pi / ramp if ramp else inf
+        return self.time_s(0.5 * min(2.0, radian_rate * radian_rate), tolerance)
+
+    def from_coarse_s(self, across: float, tolerance: float) -> float:
+        """Time until the residual is below the tolerance, from the flow on a coarser lattice.
+
+        Parameters
+        ----------
+        across : its nodes across the narrowest section, n: it is off by `COARSE`/n^2.
+        tolerance : of the residual.
+        """
+        return self.time_s(min(1.0, COARSE / across**2), tolerance)
+
+
+# many parameters because each is a symbol of the formula
+def profile(
+    length_m: float,
+    radius_m: float,
+    viscosity_m2_s: float,
+    flow_m3_s: float,
+    viscous_s: float,
+    narrowing: float = 1.0,
+    narrow_inlet: bool = False,
+) -> Settling:
+    """Settling of the profile where waves leave: see the module.
+
+    Parameters
+    ----------
+    length_m, radius_m : of the vessel, R where it is widest.
+    viscosity_m2_s, flow_m3_s : nu, Q.
+    viscous_s : the residual's viscous time.
+    narrowing : m, the largest mean speed in a section over that at the openings.
+    narrow_inlet : whether the stream enters faster than it leaves.
+    """
+    friction = viscosity_m2_s / radius_m**2
+    height = 1.0 if narrow_inlet else 1 - 1 / sqrt(max(narrowing, 1.0))
+    carried = WORN + CARRIED * (flow_m3_s / (pi * viscosity_m2_s * length_m)) ** (2 / 3)
+    return Settling.creeping((min(carried, TURNING / height) if height else carried) * friction, viscous_s)
+
+
+# many parameters because each is a symbol of the formula
+def standing_wave(
+    length_m: float,
+    radius_m: float,
+    viscosity_m2_s: float,
+    sound_m_s: float,
+    speed_m_s: float,
+    viscous_s: float | None = None,
+    most: float = inf,
+) -> Settling:
+    """Settling of a run in which waves stay.
+
+    Parameters
+    ----------
+    length_m, radius_m : of the vessel, R twice its volume over the area of its walls.
+    viscosity_m2_s, sound_m_s, speed_m_s : nu, c_s, U.
+    viscous_s : the residual's viscous time; R^2/nu if not given.
+    most : rate, in nu/R^2, at which flow settles that friction moves alone, as behind a widening: most of the stream
+        passes it by.
+    """
+    time_s = radius_m**2 / viscosity_m2_s
+    omega = pi / 2 * sound_m_s / length_m
+    alpha = sqrt(omega * time_s)
+    friction = min(1 + alpha / sqrt(2), alpha**4 / 8, DIFFUSION) / time_s
+    carried = 4 * speed_m_s / (3 * length_m)
+    return Settling(min(friction + carried, most / time_s + carried / 3), omega, viscous_s or time_s)
