@@ -90,20 +90,52 @@ def files() -> list[str]:
     return sorted(path for path in found if path != SELF)
 
 
+TOKEN = re.compile(
+    r"""
+    (?P<prose> \# [^\n]*
+      | [bBfFrRuU]{0,2} (?: \"{3} (?: [^\\] | \\. )*? \"{3} | \'{3} (?: [^\\] | \\. )*? \'{3}
+                          | \" (?: [^"\\\n] | \\. )* \" | \' (?: [^'\\\n] | \\. )* \' ) )
+    | \d [\w.]*
+    | (?P<name> [^\W\d] \w* )
+    """,
+    re.DOTALL | re.VERBOSE,
+)
+"""Comments, strings and names; numbers, lest a part of one is taken for a name. Python's own `tokenize`, with which it
+is compared below, takes ten times as long, most of the time of this file.
+"""
+
+
 @cache
-def tokens_of(text: str) -> list[tokenize.TokenInfo]:
-    return list(tokenize.generate_tokens(io.StringIO(text).readline))
+def tokens_of(text: str) -> tuple[list[str], list[str]]:
+    """Names, keywords among them, and comments and strings."""
+    found = [(match["name"], match["prose"]) for match in TOKEN.finditer(text)]
+    return [name for name, _ in found if name], [prose for _, prose in found if prose]
 
 
 def names_of(text: str) -> set[str]:
-    names = {
-        each.string for each in tokens_of(text) if each.type == tokenize.NAME and not keyword.iskeyword(each.string)
-    }
-    return {name for name in names if not name.startswith("vtk")}
+    return {name for name in tokens_of(text)[0] if not name.startswith("vtk") and not keyword.iskeyword(name)}
 
 
 def prose_of(text: str) -> str:
-    return "\n".join(each.string for each in tokens_of(text) if each.type in (tokenize.COMMENT, tokenize.STRING))
+    return "\n".join(tokens_of(text)[1])
+
+
+@pytest.mark.parametrize(
+    "file", ["solver/kernels/cumulants.py", "pipeline/network/walls.py", "tests/test_architecture.py"]
+)
+def test_names_and_prose_are_those_that_python_finds(file):
+    text = "\n".join(line for line in (ROOT / file).read_text(encoding="utf-8").split("\n") if 'f"' not in line)
+    tokens = list(tokenize.generate_tokens(io.StringIO(text).readline))
+    assert tokens_of(text) == (
+        [each.string for each in tokens if each.type == tokenize.NAME],
+        [each.string for each in tokens if each.type in (tokenize.COMMENT, tokenize.STRING)],
+    )
+
+
+def test_names_and_prose_are_told_apart_in_odd_text():
+    text = """rb'a\\'b' + "c # d" + x1e5(1e5, 0x1f) # e "f"\n\'\'\'g\n"h\'\'\' if i_j else 'k' \'\'"""
+    names = ["x1e5", "if", "i_j", "else"]
+    assert tokens_of(text) == (names, ["rb'a\\'b'", '"c # d"', '# e "f"', "'''g\n\"h'''", "'k'", "''"])
 
 
 @pytest.mark.parametrize(
