@@ -19,7 +19,7 @@ from typing import Any
 
 from numba import config, njit
 
-from solver.kernels.numba_internals import KernelCache, keep
+from solver.kernels.numba_internals import InnerFunction, KernelCache, keep
 
 DIGITS = 24
 """Of the digest in the name of a loop."""
@@ -54,6 +54,20 @@ def made_of(function: Any, options: dict[str, Any]) -> str:
     return sha256(f"{source(folder)} {identity(function)} {options}".encode()).hexdigest()
 
 
+def named_by_digest(function: Any, options: dict[str, Any]) -> str:
+    """Let a function bear that digest in its name; the digest."""
+    digest = made_of(function, options)
+    function.__qualname__ += f"_{digest[:DIGITS]}"
+    return digest
+
+
+def inner_loop(function: Any) -> Any:
+    """Decorator of a loop that another one calls: compiled with it, and kept on disk as a part of it."""
+    options = {"error_model": "numpy"}
+    named_by_digest(function, options)
+    return function if config.DISABLE_JIT else InnerFunction(function, targetoptions=options)
+
+
 def cached_njit(**options: Any) -> Callable[[Any], Any]:
     """Decorator of loops: compile them for the CPU, and keep the machine code on disk.
 
@@ -61,8 +75,7 @@ def cached_njit(**options: Any) -> Callable[[Any], Any]:
     """
 
     def decorator(function: Any) -> Any:
-        digest = made_of(function, options)
-        function.__qualname__ += f"_{digest[:DIGITS]}"
+        digest = named_by_digest(function, options)
         compiled = njit(error_model="numpy", **options)(function)
         return compiled if config.DISABLE_JIT else keep(compiled, KernelCache(function, lambda: digest))
 

@@ -101,9 +101,10 @@ def _make_transforms(real: Any) -> tuple[tuple[Any, Any, Any], tuple[Any, Any, A
 
         @node_function
         def transform(f: Populations, u: Any) -> Populations:
-            a, b, c = line(*f[0:3], u, r0), line(*f[3:6], u, r1), line(*f[6:9], u, r2)
-            d, e, g = line(*f[9:12], u, r3), line(*f[12:15], u, r4), line(*f[15:18], u, r5)
-            h, i, j = line(*f[18:21], u, r6), line(*f[21:24], u, r7), line(*f[24:27], u, r8)
+            a, b, c = line(f[0], f[1], f[2], u, r0), line(f[3], f[4], f[5], u, r1), line(f[6], f[7], f[8], u, r2)
+            d, e = line(f[9], f[10], f[11], u, r3), line(f[12], f[13], f[14], u, r4)
+            g, h = line(f[15], f[16], f[17], u, r5), line(f[18], f[19], f[20], u, r6)
+            i, j = line(f[21], f[22], f[23], u, r7), line(f[24], f[25], f[26], u, r8)
             return (
                 a[0], b[0], c[0], d[0], e[0], g[0], h[0], i[0], j[0],
                 a[1], b[1], c[1], d[1], e[1], g[1], h[1], i[1], j[1],

@@ -24,8 +24,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from solver.kernels.compilation import cached_njit
-from solver.network.compiled import inner_loop
+from solver.kernels.compilation import cached_njit, inner_loop
 from solver.network.grid import Grid, Integers
 from solver.network.laws import make_law
 

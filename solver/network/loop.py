@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from solver.kernels.compilation import cached_njit
+from solver.kernels.compilation import cached_njit, inner_loop
 from solver.network.cells import (
     SMALL_M_S,
     Work,
@@ -32,7 +32,6 @@ from solver.network.cells import (
     make_fluxes,
     make_states,
 )
-from solver.network.compiled import inner_loop
 from solver.network.grid import Grid
 from solver.network.momentum import add_profile
 from solver.network.nodes import (

@@ -14,7 +14,7 @@ doi:10.1023/B:ENGI.0000007980.01347.29; alpha is the coefficient of Coriolis or 
 import numpy as np
 from numpy.typing import NDArray
 
-from solver.network.compiled import inner_loop
+from solver.kernels.compilation import inner_loop
 from solver.network.grid import Grid
 
 Reals = NDArray[np.float64]

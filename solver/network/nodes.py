@@ -17,10 +17,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from solver.kernels.compilation import cached_njit
+from solver.kernels.compilation import cached_njit, inner_loop
 from solver.kernels.node_physics import node_function
 from solver.network.cells import Work
-from solver.network.compiled import inner_loop
 from solver.network.grid import Grid
 from solver.network.laws import make_law
 

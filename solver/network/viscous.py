@@ -11,8 +11,8 @@ from math import sqrt
 import numpy as np
 from numpy.typing import NDArray
 
+from solver.kernels.compilation import inner_loop
 from solver.kernels.node_physics import node_function
-from solver.network.compiled import inner_loop
 from solver.network.grid import Grid
 
 Reals = NDArray[np.float64]

@@ -6,8 +6,9 @@ from typing import Any
 
 from numba import prange
 
-from solver.backends.cpu.blocks import CHUNK, serial, threaded
+from solver.backends.cpu.blocks import CHUNK, threaded
 from solver.domain.stencils import AXES
+from solver.kernels.compilation import inner_loop
 from solver.kernels.isotropy import make_fluxes, make_momentum, make_velocity
 from solver.kernels.storage import make_access
 
@@ -41,7 +42,7 @@ def make_isotropy_pass(storage: str, real: Any, equilibrium: str, varying: bool,
                 for n in range(chunk * CHUNK, min(count, (chunk + 1) * CHUNK)):
                     into[a, n] = momentum_of(fluxes, ends, times, a, n)
 
-    @serial
+    @inner_loop
     def add_chunk(f: Any, up: int, down: int, momentum: Any, first: int, last: int) -> None:
         for n in range(first, last):
             more = half * momentum[n]

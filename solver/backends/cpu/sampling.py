@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 from numba import prange
 
-from solver.backends.cpu.blocks import CHUNK, serial, threaded
+from solver.backends.cpu.blocks import CHUNK, threaded
+from solver.kernels.compilation import inner_loop
 from solver.kernels.d3q19 import Q
 from solver.kernels.node_physics import make_observation
 from solver.kernels.rheology import make_accumulation, make_fields, make_gathering
@@ -47,7 +48,7 @@ def make_reading(
             accumulate(into, n, found, share)
             gather(statistics, n, found, rates, share)
 
-    @serial
+    @inner_loop
     def observe_chunk(
         f: Any, stride: int, force: Any, before: Any, keep: bool, first: int, last: int, sums: Any, extremes: Any
     ) -> None:

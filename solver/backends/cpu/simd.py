@@ -11,7 +11,7 @@ import math
 import operator
 from collections.abc import Callable
 from functools import cache
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numba import config, types
@@ -60,7 +60,13 @@ class _SimdVectorModel(models.PrimitiveModel):
 
 
 class _OfVectors(AbstractTemplate):
-    """Types of a function of vectors, or of a vector and a number."""
+    """Types of a function of vectors, or of a vector and a number.
+
+    Being for this target alone it is asked before those of numbers: each of these that knows no vectors takes as long
+    as all else, since Numba writes a list of what it does know.
+    """
+
+    metadata: ClassVar = {"target": "cpu"}
 
     def generic(self, args: Any, kws: Any) -> Any:
         kind = next((each for each in args if isinstance(each, SimdVector)), None)

@@ -12,9 +12,10 @@ from typing import Any
 import numpy as np
 from numba import prange
 
-from solver.backends.cpu.blocks import CHUNK, serial, threaded
+from solver.backends.cpu.blocks import CHUNK, threaded
 from solver.backends.cpu.simd import make_simd
 from solver.kernels.collision import make_collision
+from solver.kernels.compilation import inner_loop
 from solver.kernels.d3q19 import Q
 from solver.kernels.node_physics import node_function
 from solver.kernels.rheology import make_rates
@@ -48,7 +49,7 @@ def make_steps(
     stored: Any = np.uint16 if storage == FP16_BITS else real
     varying = rheology is not None
 
-    @serial
+    @inner_loop
     def even_chunk(f: Any, stride: int, first: int, last: int, force: Any, rates: Any, omega: Any, blend: Any) -> None:
         for n in range(first, last, width):
             g = load(f, n, stride)
@@ -87,7 +88,7 @@ def make_steps(
             if varying:
                 omega[node[k]] = its_omega[k]
 
-    @serial
+    @inner_loop
     def odd_chunk(f: Any, runs: Any, first: int, last: int, force: Any, rates: Any, omega: Any, blend: Any) -> None:
         columns, node, run = np.zeros(q * REST, stored), np.zeros(REST, np.intp), np.zeros(REST, np.intp)
         its_omega, its_blend = np.ones(REST, real), np.zeros(REST, real)

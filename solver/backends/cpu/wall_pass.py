@@ -11,6 +11,7 @@ from solver.backends.cpu.blocks import CHUNK, serial, threaded
 from solver.backends.cpu.prefetch import prefetch
 from solver.boundary.parabolic_walls import make_wall_slip
 from solver.boundary.walls import make_interpolation
+from solver.kernels.compilation import inner_loop
 from solver.kernels.storage import make_access
 
 AHEAD = 32
@@ -27,7 +28,7 @@ def make_wall_pass(storage: str, real: Any, two_terms: bool, moving: bool) -> tu
     load_slot, store_slot = make_access(storage, real)[:2]
     slip_of = make_wall_slip(real)
 
-    @serial
+    @inner_loop
     def treat_chunk(
         f: Any, slot: Any, source_slots: Any, coefficients: Any, motion: Any, first: int, last: int, added: Any
     ) -> None:
