@@ -20,16 +20,22 @@ from tests.support.workflow_runs import run_workflow
 
 LONG = (
     "test_workflow.py",
+    "test_advice.py",
+    "test_accuracy.py",
+    "test_coupled_workflow.py",
     "test_pages_in_browser.py",
     "test_pulsatile_workflow.py",
-    "test_accuracy.py",
+    "test_isotropy.py",
+    "test_unsteady.py",
+    "test_checkpoint.py",
+    "test_ageing.py",
     "test_segmentation_page.py",
     "test_report_sections.py",
     "test_ladder_results.py",
     "test_rheology.py",
     "test_pick_page.py",
 )
-"""Files that take minutes for few tests: first, so that no worker is left with one of them at the end."""
+"""Files that take half a minute and more: first, so that no worker is left with one of them at the end."""
 
 Snakemake = Callable[..., subprocess.CompletedProcess]
 ONE_STUDY = "studies=plates"
