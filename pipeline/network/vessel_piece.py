@@ -177,10 +177,19 @@ def _require_inside(meeting: Meeting, least_mm: float) -> None:
     """Check that a place lies within its segment, a cell from its ends at least."""
     if not least_mm <= meeting.way_mm <= meeting.length_mm - least_mm:
         raise StageError(
-            f"coupling: opening {meeting.opening} is {meeting.way_mm:.4g} mm from the start of {meeting.segment}, which"
+            f"coupling: opening {meeting.opening} is {_place(meeting)} of {meeting.segment}, which"
             f" is {meeting.length_mm:.4g} mm long; it must be {least_mm:g} mm (spacing_mm) from both ends at least:"
             " give another from_start_mm or from_end_mm, or another segment"
         )
+
+
+def _place(meeting: Meeting) -> str:
+    """Where an opening lies on its segment, or how far beyond its ends."""
+    if meeting.way_mm < 0:
+        return f"{-meeting.way_mm:.4g} mm before the start"
+    if meeting.way_mm > meeting.length_mm:
+        return f"{meeting.way_mm - meeting.length_mm:.4g} mm behind the end"
+    return f"{meeting.way_mm:.4g} mm from the start"
 
 
 def _cut(network: Network, meetings: tuple[Meeting, ...]) -> Network:

@@ -137,6 +137,16 @@ REFUSED = {
         between(i_o=96),
         "coupling: opening i is 2 mm from the start of trunk, which is 100 mm long; it must be 4 mm",
     ),
+    "before the start": (
+        {"inlets": {"i": "trunk"}, "outlets": {"l": "left", "r": "right"}},
+        between(i_l=221, i_r=217, l_r=18),
+        "coupling: opening i is 110 mm before the start of trunk, which is 100 mm long",
+    ),
+    "behind the end": (
+        {"inlets": {"i": "trunk"}, "outlets": {"l": "left", "r": "right"}},
+        between(i_l=31, i_r=27, l_r=218),
+        "coupling: opening i is 80 mm behind the end of trunk, which is 100 mm long",
+    ),
     "no common fork": (
         {"inlets": {"i": "trunk"}, "outlets": {"l": "left_a", "r": "right"}},
         between(i_l=31, i_r=27, l_r=18),
