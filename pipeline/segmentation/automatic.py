@@ -297,7 +297,7 @@ def check_vessel(problem: Problem, modality: str | None) -> None:
     voxels = near.filtered.voxels
     check_border(lumen, near.filtered, near.places, near.settings)
     found = levels(voxels, lumen.mask, near.places, near.lower, near.dark)
-    check_contrast(found, lumen, modality)
+    check_contrast(found, lumen, modality, voxels)
     box = bounding_box(lumen.mask)
     inside = voxels[box][lumen.mask[box]]
     depth = ndimage.distance_transform_edt(np.pad(lumen.mask[box], 1))[1:-1, 1:-1, 1:-1][lumen.mask[box]]

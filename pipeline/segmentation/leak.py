@@ -12,6 +12,7 @@ from pipeline.case.settings.images import SegmentSettings
 from pipeline.files.volume import Volume
 from pipeline.segmentation.faces import Grown, fault
 from pipeline.segmentation.levels import Levels
+from pipeline.segmentation.local_edge import spread_at_a_place
 from pipeline.segmentation.problem import Lumen
 from pipeline.segmentation.region_growing import Box, Index, Mask, mean_radius, occupancy, seeds_within
 from pipeline.segmentation.seeds import text_mm
@@ -34,7 +35,7 @@ the distance to the coils of MR and with slow flow; the lumen's level must then 
 (the aorta of a real MR has 2.5 to 2.9). In CT blood is even, and what varies so much is bone."""
 
 
-def check_contrast(found: Levels, lumen: Lumen, modality: str | None) -> None:
+def check_contrast(found: Levels, lumen: Lumen, modality: str | None, voxels: NDArray[np.floating]) -> None:
     """Refuse a mask that is hardly brighter than the soft tissue around it, or no brighter than noise makes one.
 
     Parameters
@@ -42,6 +43,7 @@ def check_contrast(found: Levels, lumen: Lumen, modality: str | None) -> None:
     found : intensities.
     lumen : what was found.
     modality : ``CT``: intensities are HU, and blood without contrast agent is refused; None: unknown.
+    voxels : intensities (Z, Y, X).
 
     Raises
     ------
@@ -51,9 +53,13 @@ def check_contrast(found: Levels, lumen: Lumen, modality: str | None) -> None:
         is clear, but not in CT), or, in CT, below `CONTRAST_HU`.
     """
     reference = min(lumen.wall, found.lumen - found.contrast / 2)
-    above = (found.lumen - reference) / found.spread
-    fades = modality != "CT" and found.contrast_to_noise >= CLEAR_CONTRAST
-    needed = TEXTURE_TO_SPREAD if fades else LUMEN_TO_SPREAD
+    clear = found.contrast_to_noise >= CLEAR_CONTRAST
+    needed = TEXTURE_TO_SPREAD if clear and modality != "CT" else LUMEN_TO_SPREAD
+    spread = found.spread
+    # contrast that fades along a vessel is no noise of a tissue
+    if clear and found.lumen - reference < needed * spread:
+        spread = min(spread, max(spread_at_a_place(voxels, lumen.mask), found.noise))
+    above = (found.lumen - reference) / spread
     if found.contrast_to_noise < CONTRAST_TO_NOISE:
         reason = (
             f"the mask's median {found.mask:.4g} is {found.contrast_to_noise:.1f} times the noise ({found.noise:.3g})"
@@ -62,7 +68,7 @@ def check_contrast(found: Levels, lumen: Lumen, modality: str | None) -> None:
         )
     elif above < needed:
         reason = (
-            f"the level at the seed {found.lumen:.4g} is {above:.1f} times its own spread ({found.spread:.3g}) above"
+            f"the level at the seed {found.lumen:.4g} is {above:.1f} times its own spread ({spread:.3g}) above"
             f" {reference:.4g}, the lower of the threshold and half way to its surroundings ({found.surroundings:.4g}),"
             f" at least {needed:g} times are needed"
         )

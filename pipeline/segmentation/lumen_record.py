@@ -13,6 +13,13 @@ from pipeline.segmentation.blur import blur, unbiased_lower, wall_slope
 from pipeline.segmentation.leak import Row, plain_growing, sensitivity
 from pipeline.segmentation.left_vessel import Doubt
 from pipeline.segmentation.levels import Levels
+from pipeline.segmentation.local_edge import (
+    TOUCHED,
+    WRONG,
+    local_edge,
+    record_of_bright_wall,
+    record_of_edge,
+)
 from pipeline.segmentation.methods import find_lumen
 from pipeline.segmentation.other_brightness import other_brightness, record_of_other
 from pipeline.segmentation.problem import Lumen, Problem
@@ -97,8 +104,8 @@ def record_of(
     radius_per_percent = sensitivity(table, "mean_radius", intensity)
     slope = wall_slope(filtered.voxels, spacing_mm, mask, intensity)
     unbiased = unbiased_lower(intensity, slope, 100 * growth_per_percent / intensity.contrast, spacing_mm)
-    blurred = blur(intensity, slope, spacing_mm) / spacing_mm
-    other = record_of_other(other_brightness(filtered.voxels, mask, problem.places, intensity, blurred), problem)
+    other = _of_other(problem, mask, intensity, blur(intensity, slope, spacing_mm) / spacing_mm)
+    wall = _at_the_wall(problem, found, mask, intensity, radii)
     return {
         "seeds": [_seed_record(seed, filtered, loaded) for seed in problem.seeds],
         "background": [_seed_record(seed, filtered, loaded) for seed in problem.background],
@@ -117,15 +124,43 @@ def record_of(
         "lower_without_blur_bias": round(unbiased, 4),
         "thin_fraction_of_centre_line": round(float(np.mean(2 * radii < THIN_VOXELS)), 4),
         "other_brightness": other,
+        **wall,
         "warnings": [
             *found.warnings,
-            *_brighter(problem, intensity),
-            *([other["words"]] if other else []),
+            *_of_brightness(problem, intensity, other, wall),
             *_thin(radii, filtered),
             *_off_the_edge(found, unbiased, intensity, growth_per_percent),
             *faults(settings.cut_planes, filtered, mask),
         ],
     }
+
+
+def _of_other(problem: Problem, mask: Mask, intensity: Levels, blurred: float) -> dict[str, Any] | None:
+    return record_of_other(other_brightness(problem.filtered.voxels, mask, problem.places, intensity, blurred), problem)
+
+
+def _of_brightness(
+    problem: Problem, intensity: Levels, other: dict[str, Any] | None, wall: dict[str, Any]
+) -> list[str]:
+    """Warnings of brightness: in the mask, and at its wall."""
+    edge, bright = wall.get("local_edge"), wall.get("bright_wall")
+    return [
+        *_brighter(problem, intensity),
+        *([other["words"]] if other else []),
+        *([edge["words"]] if edge and abs(edge["change"]) > WRONG else []),
+        *([bright["words"]] if bright and bright["share"] > TOUCHED else []),
+    ]
+
+
+def _at_the_wall(
+    problem: Problem, found: Lumen, mask: Mask, intensity: Levels, radii: NDArray[np.floating]
+) -> dict[str, Any]:
+    """Where the wall would be by local levels, none of a wall at edges of the image; and what is bright at the wall."""
+    if not len(radii):
+        return {}
+    edge = local_edge(problem, found, mask, intensity, float(radii.mean()))
+    bright = record_of_bright_wall(edge, mask, problem, intensity)
+    return {"local_edge": None if found.edge_based else record_of_edge(edge), "bright_wall": bright}
 
 
 def _row_record(row: Row, voxel_ml: float, spacing_mm: float) -> dict[str, float]:

@@ -12,6 +12,7 @@ from skimage import segmentation
 
 from pipeline.segmentation.level_set import level_set
 from pipeline.segmentation.levels import levels
+from pipeline.segmentation.local_edge import LOCAL, at_the_local_edge
 from pipeline.segmentation.narrow_places import without_narrow_places
 from pipeline.segmentation.problem import Lumen, Problem
 from pipeline.segmentation.region_growing import Box, Mask, bounding_box, grow, grow_family
@@ -45,6 +46,11 @@ def threshold(problem: Problem) -> Lumen:
         "segment.lower",
         {"method": "seeded region growing between thresholds, six-connected"},
     )
+
+
+def local(problem: Problem) -> Lumen:
+    """The same, with the wall half way between lumen and tissue at every place: where brightness changes."""
+    return at_the_local_edge(threshold(problem), problem)
 
 
 def _between(
@@ -267,6 +273,7 @@ Method = Callable[[Problem], Lumen]
 
 METHODS: dict[str, Method] = {
     "threshold": threshold,
+    LOCAL: local,
     "confidence": confidence,
     "level-set": level_set,
     "random-walker": random_walker,

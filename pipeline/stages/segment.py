@@ -133,7 +133,7 @@ def _found(
     intensity = levels(filtered.voxels, found.mask, problem.places, found.wall, problem.dark)
     search = f"or let the largest vessel be looked for: {WITHOUT_SEEDS}"
     with advising("" if facts["seeds_are_automatic"] else search):
-        check_contrast(intensity, found, modality)
+        check_contrast(intensity, found, modality, filtered.voxels)
     mask, holes = _without_cavities(found.mask, problem)
     check_background(problem, found, mask)
     filled = found.occupancy

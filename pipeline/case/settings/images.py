@@ -136,14 +136,18 @@ class CutPlane(Section):
         return self
 
 
+Method = Literal["threshold", "local", "confidence", "level-set", "random-walker", "watershed", "vesselness"]
+
+
 class SegmentSettings(Seeds):
     """The lumen: method, seeds, thresholds, guards."""
 
-    method: Literal["threshold", "confidence", "level-set", "random-walker", "watershed", "vesselness"] = Field(
+    method: Method = Field(
         "threshold",
-        description="threshold: what is connected to the seeds between lower and upper; confidence: the same with"
-        " limits from the statistics around the seeds; level-set: fast marching, then a geodesic active contour;"
-        " random-walker, watershed: between vessel and background seeds; vesselness: threshold within tubes",
+        description="threshold: what is connected to the seeds between lower and upper; local: the same with its wall"
+        " half way between lumen and tissue at every place; confidence: with limits from the statistics around the"
+        " seeds; level-set: fast marching, then a geodesic active contour; random-walker, watershed: between vessel and"
+        " background seeds; vesselness: threshold within tubes",
     )
     background_mm: tuple[Point, ...] = Field((), description="points outside the lumen, LPS mm")
     background_voxel: tuple[tuple[int, int, int], ...] = Field(

@@ -188,9 +188,9 @@ def test_an_aorta_of_254_hu_is_a_vessel_at_a_threshold_75_hu_below():
     """Its spread is 26 HU: what counts is how far it lies above the tissue around it, not above the threshold."""
     lumen = Lumen(np.ones((1, 1, 1), bool), 179.0, "segment.lower", 179.0, lambda _: iter(()), {})
     found = Levels(lumen=254, mask=254, surroundings=40, bright_surroundings=58, noise=26, spread=26)
-    check_contrast(found, lumen, "CT")
+    check_contrast(found, lumen, "CT", np.full((1, 1, 1), 254.0))
     with pytest.raises(StageError, match=r"2\.9 times its own spread.*half way to its surroundings \(120\)"):
-        check_contrast(replace(found, surroundings=120), lumen, "CT")
+        check_contrast(replace(found, surroundings=120), lumen, "CT", np.full((1, 1, 1), 254.0))
 
 
 def test_the_threshold_of_a_real_aorta_beside_the_lung_is_half_way_to_soft_tissue(real_cases):

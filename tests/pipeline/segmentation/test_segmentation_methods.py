@@ -105,7 +105,8 @@ def test_a_blurred_noisy_tube_has_its_shape_whatever_the_method(tube, method):
     found = segment(tube, given_, tube)
     lumen, truth = found.lumen.voxels > 0, true_lumen(tube)
     assert 2 * (lumen & truth).sum() / (lumen.sum() + truth.sum()) > 0.948
-    assert found.occupancy.voxels.sum() / truth.sum() == pytest.approx(0.99, abs=0.035)
+    expected = 1.02 if method == "local" else 0.99  # that one takes back what blur and coarse voxels take
+    assert found.occupancy.voxels.sum() / truth.sum() == pytest.approx(expected, abs=0.035)
     assert found.record["mean_radius_mm"] == pytest.approx(1.9, abs=0.1)  # inscribed in a rough wall
     assert ndimage.label(lumen)[1] == 1
     assert np.array_equal(found.occupancy.voxels >= 0.5, lumen)
