@@ -1,0 +1,156 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Strangers: images, masks and surfaces drawn at random, each tried once with seeds, threshold and flow alone.
+
+    python benchmarks/strangers.py --folder tried --seeds 100 103
+    python benchmarks/strangers.py --folder tried --kinds 'vein|flap' --seeds 100 110 --json mine.json
+
+Each runs through the stages of the workflow up to the lattice. Where a stage refuses, the advice is read out of its
+message and followed to the letter (tests/support/advice.py). Kept are the way there, volumes beside the truth,
+openings, failed checks, and a verdict: right; wrong and marked; wrong and green; refused.
+"""
+
+import argparse
+import json
+import logging
+import re
+import shutil
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path[:0] = [str(ROOT)]
+
+from bench import default_file, provenance  # noqa: E402
+from comparison import table  # noqa: E402
+
+from pipeline.stages import import_mask, segment  # noqa: E402
+from pipeline.stages.phantom import SeriesHeader, write_series  # noqa: E402
+from tests.support import strange_given, strange_images  # noqa: E402
+from tests.support.advice import Values, Workflow, follow, merged  # noqa: E402
+
+WIDE = 0.03
+"""Error of the volume up to which it is right."""
+
+LOCAL_EDGE = "set segment.method: local"
+"""Advice of a failed check that is followed, too."""
+
+
+def of_image(kind: str, seed: int, folder: Path) -> tuple[Values, dict[str, Any]]:
+    """A case with a drawn image, and the truth; every second one has its threshold given."""
+    drawn = strange_images.strange(kind, seed)
+    place = [[round(float(x), 2) for x in drawn.image.to_mm(drawn.seed)]]
+    segmented: Values = {"seeds_mm": place} | ({"lower": round(drawn.half_way, 1)} if seed % 2 else {})
+    if drawn.ct:
+        image = drawn.image.with_voxels(np.clip(np.rint(drawn.image.voxels), -1024, 3071).astype(np.int16))
+        write_series(
+            image, folder / "dicom", SeriesHeader(f"{kind}-{seed}", 2, kind, "AXIAL", drawn.image.spacing_mm[2])
+        )
+        given = {"dicom": str(folder / "dicom")}
+    else:
+        drawn.image.write(folder / "image.nrrd")
+        given = {"volume": str(folder / "image.nrrd")}
+    flow = {"inlets": {"*": {"flow_ml_s": round(drawn.flow_ml_s, 3)}}}
+    case: Values = {"input": given, "segment": segmented, "solve": flow}
+    return case, {"true_ml": drawn.volume_ml, "true_openings": drawn.openings, "words": drawn.words}
+
+
+def of_given(kind: str, seed: int, folder: Path) -> tuple[Values, dict[str, Any]]:
+    """A case with a drawn mask or surface, and the truth."""
+    return strange_given.strange(kind, seed, folder)
+
+
+def tried(kind: str, seed: int, folder: Path, until: str) -> dict[str, Any]:
+    """Make and run one."""
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    maker = of_image if kind in strange_images.KINDS else of_given
+    case, truth = maker(kind, seed, folder)
+    workflow, began = Workflow(folder, until), time.process_time()
+    found: dict[str, Any] = {"case": case, **truth}
+    way, ended = [], ""
+    try:
+        steps = follow(workflow.run, case)
+        way = [[step.refusal.stage, step.refusal.said, step.taken and step.taken.text] for step in steps]
+        ended = "" if not steps or steps[-1].taken else "no way that settings can take"
+    except AssertionError as error:
+        ended = str(error)
+    except Exception as error:  # a traceback is what is looked for, too
+        ended = f"TRACEBACK {type(error).__name__}: {error}"
+    found |= {"way": way, "ended": ended, "ran": workflow.ran, "seconds": round(time.process_time() - began, 1)}
+    if ended:
+        return found | {"verdict": "refused"}
+    found |= judged(folder, truth)
+    if any(LOCAL_EDGE in each for each in found["failed"]) and not way:
+        advised = workflow.run(merged(case, {"segment": {"method": "local"}}))
+        found["advised"] = {"verdict": "refused", "said": advised.said} if advised else judged(folder, truth)
+    return found
+
+
+def judged(folder: Path, truth: dict[str, Any]) -> dict[str, Any]:
+    """Volumes, openings and checks of what came through, against the truth."""
+    quality = json.loads((folder / "openings.json").read_text())
+    found = {"surface_ml": quality["quality"]["volume_mm3"] / 1000, "openings": len(quality["openings"])}
+    if (segmentation := folder / "segmentation.json").exists():
+        record = json.loads(segmentation.read_text())
+        found |= {"mask_ml": record["volume_ml"], "lower": record.get("lower"), "warnings": record["warnings"]}
+    checks = json.loads((folder / "plausibility.json").read_text())["checks"]
+    found["failed"] = [f"{check['name']}: {check.get('advice')}" for check in checks if not check["passed"]]
+    found["cut_ml"] = sum(end["volume_mm3"] for end in quality["quality"].get("cut_ends", ())) / 1000
+    whole = found["surface_ml"] + (found["cut_ml"] if "mask_ml" in found else 0)
+    error, lost = found.get("mask_ml", whole) / truth["true_ml"] - 1, whole / truth["true_ml"] - 1
+    found["error"], found["surface_error"] = error, lost
+    right = max(abs(error), abs(lost)) <= WIDE and found["openings"] == truth["true_openings"]
+    found["verdict"] = "right" if right else "wrong, marked" if found["failed"] else "WRONG, GREEN"
+    return found
+
+
+def row(name: str, found: dict[str, Any]) -> list[str]:
+    """Of the table."""
+    volumes = [f"{100 * found[key]:+.1f}" if key in found else "" for key in ("error", "surface_error")]
+    openings = f"{found.get('openings', '')} of {found['true_openings']}"
+    way = "; ".join(f"{stage}: {said[:90]} -> {taken}" for stage, said, taken in found["way"])
+    return [
+        name,
+        found["verdict"],
+        *volumes,
+        openings,
+        " / ".join(found.get("failed", ()))[:120],
+        way,
+        found["ended"][:300],
+    ]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--folder", type=Path, required=True, help="for what is drawn and made")
+    parser.add_argument("--kinds", default=".*", help="regular expression that names of kinds fit as a whole")
+    parser.add_argument("--seeds", type=int, nargs=2, default=(100, 102), help="from, and up to but not with")
+    parser.add_argument("--until", default="plausibility", help="last stage")
+    parser.add_argument("--json", type=Path, help="file for the results; default: in benchmarks/results by date")
+    parser.add_argument("--commit", help="of what was run, where git cannot tell it")
+    options = parser.parse_args()
+    logging.disable(logging.WARNING)
+    for module in (segment, import_mask):  # pages take longer than the stages
+        setattr(module, "draw", lambda *_, **__: None)  # noqa: B010
+        setattr(module, "render", lambda *_, **__: "")  # noqa: B010
+    records = {}
+    for kind in (*strange_images.KINDS, *strange_given.KINDS):
+        if not re.fullmatch(options.kinds, kind):
+            continue
+        for seed in range(*options.seeds):
+            name = f"{kind}-{seed}"
+            records[name] = tried(kind, seed, options.folder / name, options.until)
+            print(" | ".join(row(name, records[name])), flush=True)
+    results = {**provenance(options), "records": records}
+    file = options.json or default_file("strangers", results["hardware"])
+    file.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
+    columns = ["input", "verdict", "mask, %", "surface, %", "openings", "failed checks", "way", "ended"]
+    print(table(columns, [row(name, each) for name, each in records.items()]), file, sep="\n\n")
+
+
+if __name__ == "__main__":
+    main()
