@@ -8,6 +8,9 @@ With --checkpoint the state is kept in that folder every so many minutes, and wh
 SIGINT); the next run with the same nodes, settings and code goes on from there, to the same bits. Once the run is over
 the folder is removed.
 
+Where the settings ask for several ranks, as many processes of MPI run a part of the lattice each, on the CPU, and leave
+the same bits.
+
 With --coupling the vessel sits in that network of arteries: what its openings have is found together with it.
 """
 
@@ -16,17 +19,22 @@ import json
 from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from solver.backends.cuda.device import driver_version, own_device
 from solver.coupling.around import read_around
 from solver.domain.nodes import load
 from solver.kernels.compilation import source
+from solver.ranks.launch import solve_on_ranks
+from solver.ranks.rank import Task
+from solver.ranks.versions import versions
 from solver.run.checkpoint import Checkpoints
 from solver.run.settings import SolveSettings, parse
 from solver.run.setup import choose_backend
 from solver.run.solve import solve
 from solver.runtime.checksums import checksum
 from solver.runtime.command_line import run_stage
+from solver.runtime.errors import StageError
 from solver.runtime.provenance import Job
 
 
@@ -34,12 +42,13 @@ def identity(nodes: Path, settings: SolveSettings, coupling: Path | None = None)
     """What the bits of a run depend on up to where it ends: node arrays, settings, waveforms, the network around the
     vessel, backend and the solver's source.
 
-    Where it ends at the latest, and what is done if it has not settled then, are left out: raised limits go on.
+    Where it ends at the latest, and what is done if it has not settled then, are left out: raised limits go on. So is
+    the number of ranks, on which no bit depends.
     """
     files = [each.waveform for entries in (settings.inlets, settings.outlets) for each in entries.values()]
     waveforms = [checksum(Path(file)) for file in files if file]
     around = [checksum(coupling)] if coupling else []
-    same = replace(settings, max_steps=0, cycles=min(settings.cycles, settings.min_cycles), unsettled="")
+    same = replace(settings, max_steps=0, cycles=min(settings.cycles, settings.min_cycles), unsettled="", ranks=1)
     made_of = [checksum(nodes), repr(same), *waveforms, *around, choose_backend(settings.backend), source()]
     return hashlib.sha256("\n".join(made_of).encode()).hexdigest()
 
@@ -57,14 +66,40 @@ def _tidy(job: Job) -> None:
 
 def _compute(job: Job) -> None:
     settings = parse(job.settings)
+    summary = _solve_on_ranks(job, settings) if settings.ranks > 1 else _solve_here(job, settings)
+    job.facts["device"] = summary["device"]
+
+
+def _solve_on_ranks(job: Job, settings: SolveSettings) -> dict[str, Any]:
+    """Let several processes solve; the summary that they wrote."""
+    if choose_backend(settings.backend) != "cpu":
+        raise StageError(f"solve.ranks {settings.ranks}: ranks run on the CPU; set solve.backend to cpu, or ranks to 1")
+    settings = replace(settings, backend="cpu")
+    folder, coupling = job.more["checkpoint"], job.inputs.get("coupling")
+    task = Task(
+        versions(),
+        job.settings | {"backend": "cpu"},
+        str(job.inputs["nodes"]),
+        str(coupling) if coupling else None,
+        *(str(job.outputs[role]) for role in ("flow", "monitor", "summary")),
+        str(folder) if folder else None,
+        identity(job.inputs["nodes"], settings, coupling),
+        60 * job.more["checkpoint-minutes"],
+    )
+    solve_on_ranks(task, job.log)
+    found: dict[str, Any] = json.loads(job.outputs["summary"].read_text())
+    return found
+
+
+def _solve_here(job: Job, settings: SolveSettings) -> dict[str, Any]:
     nodes, checkpoints = load(job.inputs["nodes"]), _checkpoints(job, settings)
     around = read_around(job.inputs["coupling"]) if "coupling" in job.inputs else None
     with own_device(job.log) if settings.backend != "cpu" else nullcontext():
         summary = solve(nodes, settings, job.outputs["flow"], job.outputs["monitor"], job.log, checkpoints, around)
     job.outputs["summary"].write_text(json.dumps(summary, indent=2, allow_nan=False) + "\n")
-    job.facts["device"] = summary["device"]
     if settings.backend != "cpu" and (version := driver_version()):
         job.facts["driver"] = version
+    return summary
 
 
 if __name__ == "__main__":

@@ -23,6 +23,7 @@ FLOORS = {
         ("run",),
         ("network",),
         ("coupling",),
+        ("ranks",),
     ),
     "pipeline": (
         ("files",),

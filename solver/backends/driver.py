@@ -90,6 +90,9 @@ class Driver(Protocol):
     def restore(self, state: Mapping[str, NDArray[Any]]) -> None:
         """Go on from a state of a driver of the same lattice."""
 
+    def agreed(self, *numbers: int) -> tuple[int, ...]:
+        """The largest of each number over all processes that run the lattice together."""
+
 
 class LatticeDriver(ABC):
     """Drives one lattice, that of a whole domain or of a part of it: a :class:`Driver` made of phases.
@@ -261,6 +264,10 @@ class LatticeDriver(ABC):
             arrays = [array for held in mean.held() for array in held.arrays()]
             for k, array in enumerate(arrays):
                 self.store(array, state[f"mean-{number}/{k}"])
+
+    def agreed(self, *numbers: int) -> tuple[int, ...]:
+        """The numbers, which no other process has a say in."""
+        return numbers
 
     def new_mean(self, number: int) -> Mean:
         """Room for the running mean of that number."""

@@ -58,6 +58,11 @@ class ObservationAccumulator:
     extremes: NDArray[np.float64]
     openings: Limbs
 
+    def condensed(self) -> "ObservationAccumulator":
+        """The same as one partial result, P = 1."""
+        extremes = [number for k in (0, 2) for number in _largest(self.extremes[:, k : k + 2])]
+        return ObservationAccumulator(self.sums.sum(axis=0, keepdims=True), np.array([extremes]), self.openings)
+
     def observation(self, count: int, probes: NDArray[np.int64]) -> Observation:
         """The observation of `count` nodes, of which so many lie at each opening."""
         change, speed, squares, drho = total(self.sums.sum(axis=0))

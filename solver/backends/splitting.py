@@ -6,6 +6,7 @@ part, which is the least: every such link carries one population a step. They ar
 message is one piece of the array on one side and a list of the owner's slots on the other.
 """
 
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -32,6 +33,7 @@ class Subdomain:
     number : of the subdomain.
     lattice : of its own nodes.
     rows : (lattice.count,) rows of these nodes in the whole domain.
+    wall_links, inlet_links, outlet_links : places of its links among those of the whole domain.
     halo : by the number of each other subdomain that links of this one reach, the halo slots that stand for slots
         there.
     send_slots : by the number of each other subdomain that reaches slots of this one, these slots, in the order of its
@@ -43,19 +45,23 @@ class Subdomain:
     number: int
     lattice: Lattice
     rows: NDArray[np.int64]
+    wall_links: NDArray[np.int64]
+    inlet_links: NDArray[np.int64]
+    outlet_links: NDArray[np.int64]
     halo: dict[int, slice]
     send_slots: dict[int, Slots]
     ghosts: dict[int, slice]
     send_nodes: dict[int, NDArray[np.int64]]
 
 
-def split(whole: Lattice, subdomain: NDArray[np.integer]) -> list[Subdomain]:
+def split(whole: Lattice, subdomain: NDArray[np.integer], wanted: Collection[int] | None = None) -> list[Subdomain]:
     """Lattices of the subdomains of a domain.
 
     Parameters
     ----------
     whole : the lattice of the whole domain.
     subdomain : (N,) number of the subdomain of each node, 0, 1, ...
+    wanted : numbers of those that are laid out; all if not given.
     """
     cuts = [_Cut(whole, subdomain, number) for number in range(int(subdomain.max()) + 1)]
     place = np.empty(whole.count, np.int64)
@@ -66,6 +72,9 @@ def split(whole: Lattice, subdomain: NDArray[np.integer]) -> list[Subdomain]:
             number=cut.number,
             lattice=cut.lattice(place),
             rows=cut.rows,
+            wall_links=np.flatnonzero(cut.links),
+            inlet_links=np.flatnonzero(cut.owns(whole.inlets.slot)),
+            outlet_links=np.flatnonzero(cut.owns(whole.outlets.slot)),
             halo={peer: slice(*(cut.own_slots + ends)) for peer, ends in cut.ranges.items()},
             send_slots={
                 peer.number: cut.localise(peer.outside[slice(*peer.ranges[cut.number])], place)
@@ -80,6 +89,7 @@ def split(whole: Lattice, subdomain: NDArray[np.integer]) -> list[Subdomain]:
             },
         )
         for cut in cuts
+        if wanted is None or cut.number in wanted
     ]
 
 
@@ -94,6 +104,7 @@ class _Cut:
     ranges : by the number of the owner, first and last of its slots in `outside`.
     own_slots : number of its own slots, after which the halo stands.
     ghosts, ghost_ranges : nodes of other parts whose velocity and fluxes its own need, likewise.
+    links : which of the wall links of the whole domain are its own.
     """
 
     def __init__(self, whole: Lattice, subdomain: NDArray[np.integer], number: int) -> None:
@@ -110,9 +121,9 @@ class _Cut:
         self._ascending = np.argsort(self.outside)
         self.ranges = _by_owner(self._owner(self.outside))
         stencils = whole.stencils
-        self._links = self._owner(whole.walls.slot) == number
+        self.links = self.owns(whole.walls.slot)
         near = [rows[:, mine] if whole.isotropic else rows for rows in (stencils.beside, stencils.ends)]
-        behind = whole.parabolic.rows[:, self._links if whole.walls.varies else slice(0)]
+        behind = whole.parabolic.rows[:, self.links if whole.walls.varies else slice(0)]
         beside = np.unique(np.concatenate([rows.ravel() for rows in (*near, behind)]))
         beside = beside[(beside >= 0) & (subdomain[beside] != number)]
         self.ghosts = beside[np.argsort(subdomain[beside], kind="stable")].astype(np.int64)
@@ -127,6 +138,10 @@ class _Cut:
     def _owner(self, slots: Slots) -> NDArray[np.integer]:
         owner: NDArray[np.integer] = self._subdomain[slots % self._whole.stride]
         return owner
+
+    def owns(self, slots: Slots) -> NDArray[np.bool_]:
+        """Which slots of the whole domain are its own."""
+        return self._owner(slots) == self.number
 
     def localise(self, slots: Slots, place: NDArray[np.int64]) -> Slots:
         """Slots of the part that stand for slots of the whole domain; `place`: row of each node in its part."""
@@ -173,7 +188,7 @@ class _Cut:
         return Stencils(beside[:, self.rows], ends[:, self.rows], stencils.times[:, self.rows])
 
     def _parabolic(self, place: NDArray[np.int64]) -> ParabolicWalls:
-        parabolic, mine = self._whole.parabolic, self._links
+        parabolic, mine = self._whole.parabolic, self.links
         if not self._whole.walls.varies:
             return parabolic
         return ParabolicWalls(self._with_ghosts(place)[parabolic.rows[:, mine]], parabolic.share[:, mine])
@@ -192,7 +207,7 @@ class _Cut:
 
     def _walls(self, place: NDArray[np.int64]) -> WallLinks:
         walls, near = self._whole.walls, self._whole.walls.nodes
-        mine = self._links
+        mine = self.links
         return replace(
             walls,
             slot=self.localise(walls.slot[mine], place),
@@ -207,7 +222,7 @@ class _Cut:
 
     def _inlets(self, place: NDArray[np.int64]) -> InletLinks:
         inlets = self._whole.inlets
-        mine = self._owner(inlets.slot) == self.number
+        mine = self.owns(inlets.slot)
         return InletLinks(
             slot=self.localise(inlets.slot[mine], place),
             opening=inlets.opening[mine],
@@ -218,7 +233,7 @@ class _Cut:
 
     def _outlets(self, place: NDArray[np.int64]) -> OutletLinks:
         outlets = self._whole.outlets
-        mine, links = self._subdomain[outlets.node] == self.number, self._owner(outlets.slot) == self.number
+        mine, links = self._subdomain[outlets.node] == self.number, self.owns(outlets.slot)
         return OutletLinks(
             node=place[outlets.node[mine]].astype(np.int32),
             first=np.append(0, np.cumsum(np.diff(outlets.first)[mine])).astype(np.int32),

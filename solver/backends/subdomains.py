@@ -9,11 +9,11 @@ touched by its owner in even steps and by the link's node in odd steps:
 
 Wall links come after the exchange, because interpolation reads what arrives from other parts; openings do not, because
 they read and write what stays in a part. Nodes at the border are the first rows of a part: once they have collided
-the exchange may begin, while the others follow.
+the exchange begins, and the others, which touch nothing of what is exchanged, collide while it is under way.
 """
 
-from collections.abc import Callable, Iterator, Mapping
-from itertools import chain
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 import numpy as np
@@ -23,45 +23,45 @@ from solver.backends.driver import LatticeDriver, held_bytes
 from solver.backends.fields import Fields, Held, Statistics
 from solver.backends.lattice import Lattice
 from solver.backends.observation import Observation, ObservationAccumulator
-from solver.backends.splitting import split
-from solver.kernels.sums import Limbs
+from solver.backends.splitting import Subdomain, split
+from solver.backends.whole_state import WholeState
+from solver.kernels.sums import LIMBS, Limbs
+
+Make = Callable[[Lattice], LatticeDriver]
 
 
-class SubdomainsDriver:
-    """Runs the subdomains one after another in one process; see :class:`solver.backends.driver.Driver`.
+class DividedDriver(ABC):
+    """Runs subdomains of a lattice; see :class:`solver.backends.driver.Driver`.
 
-    What passes between subdomains goes through three methods, `_exchange`, `_fill_ghosts` and `_add_up`: messages
-    between neighbours and a sum over all parts, which is all that a distributed run has to replace.
+    Its own subdomains are all of them, or those of one process of several. What passes between subdomains goes through
+    methods that those who derive from it have: messages between neighbours, sums and numbers of all parts.
 
     Attributes
     ----------
     device, layout, on_host : what it runs on, and how.
-    subdomains, drivers : the parts and who runs each.
+    subdomains, drivers : its own parts and who runs each.
     """
 
+    device: str
+    layout: str
+
     def __init__(
-        self, whole: Lattice, subdomain: NDArray[np.integer], make: Callable[[Lattice], LatticeDriver]
+        self, whole: Lattice, subdomain: NDArray[np.integer], make: Make, own: Collection[int] | None = None
     ) -> None:
-        self.subdomains = split(whole, subdomain)
-        self.drivers = [make(subdomain.lattice) for subdomain in self.subdomains]
-        self.device = f"{self.drivers[0].device}, {len(self.subdomains)} parts one after another"
-        counts, cut = (
-            [len(subdomain.rows) for subdomain in self.subdomains],
-            sum(subdomain.lattice.halo for subdomain in self.subdomains),
-        )
-        self.layout = f"{min(counts)} to {max(counts)} nodes a part, {cut} links between them; {self.drivers[0].layout}"
+        self.subdomains = split(whole, subdomain, own)
+        self.drivers = [make(part.lattice) for part in self.subdomains]
         self.on_host = self.drivers[0].on_host
         self._count, self._real, self._probes = whole.count, whole.real, whole.probes()
-        self._has_feedback = whole.has_feedback
+        self._has_feedback, self._walled = whole.has_feedback, len(whole.walls.slot) > 0
+        self._feedback_of_step = len(whole.inlet_feedback.opening) > 0
         self._corrected, self._pairs, self._since = whole.corrected, whole.corrected_pairs, 0
+        self._state = WholeState(whole)
         self._send_slots = [
-            {peer: driver.place(slots) for peer, slots in subdomain.send_slots.items()}
-            for subdomain, driver in zip(self.subdomains, self.drivers, strict=True)
+            {peer: driver.place(slots) for peer, slots in part.send_slots.items()} for part, driver in self._parts()
         ]
 
-    def memory_bytes(self) -> int:
-        """Memory that the run takes where it runs, up to now."""
-        return sum(driver.memory_bytes() for driver in self.drivers) + held_bytes(self._send_slots)
+    def _parts(self) -> list[tuple[Subdomain, LatticeDriver]]:
+        return list(zip(self.subdomains, self.drivers, strict=True))
 
     def advance(self, boundary_values: NDArray[np.float64]) -> None:
         """Run an even number of steps, one a row of `boundary_values`."""
@@ -69,23 +69,37 @@ class SubdomainsDriver:
             driver.begin(boundary_values)
         for step in range(len(boundary_values)):
             even = step % 2 == 0
+            early = self._feedback(even) if self._has_feedback and not self._feedback_of_step else None
             for driver in self.drivers:
                 driver.collide(even, 0, driver.lattice.border)
-            self._exchange(even)
+            arrive = self._exchange(even)
             for driver in self.drivers:
                 driver.collide(even, driver.lattice.border, driver.lattice.count)
+            arrive()
             if self._has_feedback:
-                sums = self._add_up([np.asarray(driver.feedback_sums(even)) for driver in self.drivers])
+                sums = early() if early else self._feedback(even)()
                 for driver in self.drivers:
                     driver.apply_feedback(step, sums)
             for driver in self.drivers:
                 driver.treat_openings(step, even)
-            walled = [driver for driver in self.drivers if len(driver.lattice.walls.slot)]
-            added = self._add_up([np.asarray(driver.treat_walls(step, even)) for driver in walled])
-            for driver in walled:
-                driver.correct_mass(added)
+            if self._walled:
+                self._treat_walls(step, even)
             if self._corrected and not even:
                 self._apply_corrections()
+
+    def _feedback(self, even: bool) -> Callable[[], Limbs]:
+        """Begin the sums that pressures and flows follow from. Those of outlets are of the step before, and may begin
+        before the step does; those of inlets are of what has collided.
+        """
+        return self._begin_sum([np.asarray(driver.feedback_sums(even)) for driver in self.drivers])
+
+    def _treat_walls(self, step: int, even: bool) -> None:
+        """Treat the wall links, and take what they added in the whole domain off again."""
+        walled = [driver for driver in self.drivers if len(driver.lattice.walls.slot)]
+        own = [np.asarray(driver.treat_walls(step, even)) for driver in walled]
+        added = self._begin_sum(own or [np.zeros(LIMBS, np.int64)])()
+        for driver in walled:
+            driver.correct_mass(added)
 
     def _apply_corrections(self) -> None:
         """Let the force of :mod:`solver.kernels.isotropy` act on a pair of steps, and find it and the velocity of walls
@@ -110,27 +124,42 @@ class SubdomainsDriver:
                     driver.write_slip()
             self._since = 0
 
+    @abstractmethod
+    def memory_bytes(self) -> int:
+        """Memory that the run takes where it runs, up to now."""
+
+    @abstractmethod
+    def _exchange(self, even: bool) -> Callable[[], None]:
+        """Begin to send from owners to halos after an even step's collision, back after an odd one's; what waits until
+        all have what was sent to them.
+        """
+
+    @abstractmethod
     def _fill_ghosts(self, name: str) -> None:
         """Numbers of nodes beside those of other parts, from owners to ghosts."""
-        held = [driver.here(getattr(driver, name)) for driver in self.drivers]
-        for driver, subdomain, mine in zip(self.drivers, self.subdomains, held, strict=True):
-            for peer, ghosts in subdomain.ghosts.items():
-                mine[:, ghosts] = held[peer][:, self.subdomains[peer].send_nodes[subdomain.number]]
-            driver.store(getattr(driver, name), mine)
 
-    def _exchange(self, even: bool) -> None:
-        """From owners to halos after an even step's collision, back after an odd one's."""
-        for driver, subdomain in zip(self.drivers, self.subdomains, strict=True):
-            for peer, halo in subdomain.halo.items():
-                owner, send_slots = self.drivers[peer], self._send_slots[peer][subdomain.number]
-                if even:
-                    driver.write(halo, owner.read(send_slots))
-                else:
-                    owner.write(send_slots, driver.read(halo))
+    @abstractmethod
+    def _begin_sum(self, limbs: list[Limbs]) -> Callable[[], Limbs]:
+        """Begin to add up limbs over all subdomains, from those of each own one; what waits for the sum."""
 
-    def _add_up(self, limbs: list[Limbs]) -> Limbs:
-        """Limbs of a sum over all subdomains, from those of each."""
-        return np.sum(limbs, axis=0, dtype=np.int64)
+    @abstractmethod
+    def _everywhere(self, numbers: NDArray[Any]) -> NDArray[Any]:
+        """Rows of all subdomains, from the rows of the own ones."""
+
+    @abstractmethod
+    def _join(self, whole: NDArray[Any], places: str, part: Subdomain, values: NDArray[Any]) -> None:
+        """Put numbers of an own subdomain, and of those that others have, where they stand in the whole domain.
+
+        Parameters
+        ----------
+        whole : (..., K) of all nodes or links.
+        places : attribute of a subdomain that says where its own stand along the last axis.
+        part, values : a subdomain, and its numbers.
+        """
+
+    def _memory_bytes(self) -> int:
+        """Memory of the own subdomains."""
+        return sum(driver.memory_bytes() for driver in self.drivers) + held_bytes(self._send_slots)
 
     def observe(self, keep: bool) -> None:
         """Begin to observe the flow."""
@@ -140,15 +169,14 @@ class SubdomainsDriver:
     def observation(self) -> Observation:
         """The last observation."""
         accumulators = [driver.accumulator() for driver in self.drivers]
-        for subdomain, accumulator in zip(self.subdomains, accumulators, strict=True):
-            accumulator.extremes[:, 1::2] = subdomain.rows[accumulator.extremes[:, 1::2].astype(np.int64)]
-        sums, extremes = (
-            np.concatenate([getattr(accumulator, name) for accumulator in accumulators])
-            for name in ("sums", "extremes")
-        )
-        return ObservationAccumulator(
-            sums, extremes, self._add_up([accumulator.openings for accumulator in accumulators])
-        ).observation(self._count, self._probes)
+        for part, accumulator in zip(self.subdomains, accumulators, strict=True):
+            accumulator.extremes[:, 1::2] = part.rows[accumulator.extremes[:, 1::2].astype(np.int64)]
+        own = [accumulator.condensed() for accumulator in accumulators]
+        limbs = self._begin_sum([np.concatenate([each.sums[0], each.openings.reshape(-1, LIMBS)]) for each in own])
+        extremes = self._everywhere(np.concatenate([each.extremes for each in own]))
+        sums, openings = np.split(limbs(), [len(own[0].sums[0])])
+        accumulator = ObservationAccumulator(sums[None], extremes, openings.reshape(own[0].openings.shape))
+        return accumulator.observation(self._count, self._probes)
 
     def ask_volume(self) -> None:
         """Begin to read the volume that passed through openings with feedback, which all parts know."""
@@ -160,7 +188,7 @@ class SubdomainsDriver:
 
     def fields(self) -> Fields:
         """Fields of all nodes."""
-        return self._gather(driver.fields() for driver in self.drivers)
+        return self._gather(lambda driver: driver.fields())
 
     def average(self, number: int, restart: bool) -> None:
         """Take the present state into the running mean of that number, or begin it with it; `MEAN` has statistics."""
@@ -169,19 +197,22 @@ class SubdomainsDriver:
 
     def mean(self, number: int) -> Fields:
         """Mean of the fields that were taken into it."""
-        return self._gather(driver.mean(number) for driver in self.drivers)
+        return self._gather(lambda driver: driver.mean(number))
 
     def statistics(self) -> Statistics:
         """Statistics of the states that were taken into the mean over time."""
-        return self._gather(driver.statistics() for driver in self.drivers)
+        return self._gather(lambda driver: driver.statistics())
 
-    def _gather(self, each: Iterator[Held]) -> Held:
-        """What is held of all nodes, from what is held of those of each part."""
-        first = next(each)
-        whole = type(first)(*map(self._room, first.arrays()))
-        for subdomain, held in zip(self.subdomains, chain((first,), each), strict=True):
+    def _gather(self, read: Callable[[LatticeDriver], Held]) -> Held:
+        """What is held of all nodes, from what is read of those of each part."""
+        whole: Held | None = None
+        for part, driver in self._parts():
+            held = read(driver)
+            if whole is None:
+                whole = type(held)(*map(self._room, held.arrays()))
             for into, values in zip(whole.arrays(), held.arrays(), strict=True):
-                into[..., subdomain.rows] = values
+                self._join(into, "rows", part, values)
+        assert whole is not None
         return whole
 
     def _room(self, of_subdomain: NDArray[np.floating]) -> NDArray[np.floating]:
@@ -190,35 +221,82 @@ class SubdomainsDriver:
 
     def at_bounds(self) -> NDArray[np.int64]:
         """Number of nodes whose tau is at its lower and its upper bound."""
-        return self._add_up([driver.at_bounds() for driver in self.drivers])
+        return self._begin_sum([driver.at_bounds() for driver in self.drivers])()
 
     def begin_with(self, fields: Fields, pressures: NDArray[np.float64]) -> None:
         """Begin with a flow instead of fluid at rest."""
-        for subdomain, driver in zip(self.subdomains, self.drivers, strict=True):
-            driver.begin_with(Fields(*(array[..., subdomain.rows] for array in fields.arrays())), pressures)
+        for part, driver in self._parts():
+            driver.begin_with(Fields(*(array[..., part.rows] for array in fields.arrays())), pressures)
         self._since = 0
 
     def shift(self, before: Fields, after: Fields) -> None:
         """Change the flow by what two sets of fields differ in."""
-        for subdomain, driver in zip(self.subdomains, self.drivers, strict=True):
-            driver.shift(
-                *(Fields(*(array[..., subdomain.rows] for array in each.arrays())) for each in (before, after))
-            )
+        for part, driver in self._parts():
+            driver.shift(*(Fields(*(array[..., part.rows] for array in each.arrays())) for each in (before, after)))
 
     def pressures(self) -> NDArray[np.float64]:
         """Filtered flow and stored pressure of each outlet with feedback, which all parts know."""
         return self.drivers[0].pressures()
 
     def state(self) -> dict[str, NDArray[Any]]:
-        """The states of all parts."""
-        states = {
-            f"part-{k}/{name}": array for k, driver in enumerate(self.drivers) for name, array in driver.state().items()
-        }
-        return states | {"since": np.array(self._since)}
+        """All that the next steps depend on, in the order of the whole lattice: that of a driver of all of it, or of
+        any other division.
+        """
+        whole: dict[str, NDArray[Any]] = {}
+        for part, driver in self._parts():
+            self._state.take(whole, part, driver.state(), self._join)
+        return whole | ({"since": np.array(self._since)} if self._corrected else {})
 
     def restore(self, state: Mapping[str, NDArray[Any]]) -> None:
-        """Go on from a state of a driver of the same parts."""
-        self._since = int(state["since"])
-        for k, driver in enumerate(self.drivers):
-            own = f"part-{k}/"
-            driver.restore({name.removeprefix(own): array for name, array in state.items() if name.startswith(own)})
+        """Go on from a state of a driver of the same lattice, however that was divided."""
+        self._since = int(state.get("since", 0))
+        for part, driver in self._parts():
+            driver.restore(self._state.of_part(state, part, driver.held()))
+
+
+class SubdomainsDriver(DividedDriver):
+    """Runs all subdomains one after another in one process."""
+
+    def __init__(self, whole: Lattice, subdomain: NDArray[np.integer], make: Make) -> None:
+        super().__init__(whole, subdomain, make)
+        self.device = f"{self.drivers[0].device}, {len(self.subdomains)} parts one after another"
+        counts, cut = (
+            [len(part.rows) for part in self.subdomains],
+            sum(part.lattice.halo for part in self.subdomains),
+        )
+        self.layout = f"{min(counts)} to {max(counts)} nodes a part, {cut} links between them; {self.drivers[0].layout}"
+
+    def memory_bytes(self) -> int:
+        """Memory that the run takes where it runs, up to now."""
+        return self._memory_bytes()
+
+    def agreed(self, *numbers: int) -> tuple[int, ...]:
+        """The numbers, which no other process has a say in."""
+        return numbers
+
+    def _exchange(self, even: bool) -> Callable[[], None]:
+        for part, driver in self._parts():
+            for peer, halo in part.halo.items():
+                owner, send_slots = self.drivers[peer], self._send_slots[peer][part.number]
+                if even:
+                    driver.write(halo, owner.read(send_slots))
+                else:
+                    owner.write(send_slots, driver.read(halo))
+        return lambda: None
+
+    def _fill_ghosts(self, name: str) -> None:
+        held = [driver.here(getattr(driver, name)) for driver in self.drivers]
+        for (part, driver), mine in zip(self._parts(), held, strict=True):
+            for peer, ghosts in part.ghosts.items():
+                mine[:, ghosts] = held[peer][:, self.subdomains[peer].send_nodes[part.number]]
+            driver.store(getattr(driver, name), mine)
+
+    def _begin_sum(self, limbs: list[Limbs]) -> Callable[[], Limbs]:
+        added: Limbs = np.sum(limbs, axis=0, dtype=np.int64)
+        return lambda: added
+
+    def _everywhere(self, numbers: NDArray[Any]) -> NDArray[Any]:
+        return numbers
+
+    def _join(self, whole: NDArray[Any], places: str, part: Subdomain, values: NDArray[Any]) -> None:
+        whole[..., getattr(part, places)] = values

@@ -34,11 +34,11 @@ from solver.domain.halving import NotHalved, Rows, halved
 from solver.domain.nodes import Nodes
 from solver.run.divergence import DivergenceError
 from solver.run.exchange import Given
-from solver.run.flow_file import FlowWriter
+from solver.run.flow_file import UnwrittenFlow
 from solver.run.plan import Plan, make_plan
 from solver.run.plan_numbers import least_across
 from solver.run.prolongation import Prolongation
-from solver.run.setup import find_device, foresee, lay_out, make_driver
+from solver.run.setup import divided, find_device, foresee, lay_out, make_driver
 from solver.run.simulation import CoarseHelp, Simulation
 from solver.run.start import Start
 from solver.run.units import MAX_GRID_REYNOLDS
@@ -102,7 +102,7 @@ class Coarse:
             If the coarse flow does.
         """
         began, run = time.monotonic(), self.run
-        run.run(_Unwritten())
+        run.run(UnwrittenFlow())
         fields = self._on_fine(_packed(run.driver.fields()), _at_walls(self._fine, self._plan))
         self._driver.begin_with(fields, run.driver.pressures() / self._of_outlets)
         updates = run.start.node_updates + run.step * self.nodes.count
@@ -246,9 +246,10 @@ def _prepared(simulation: Simulation, coarse: Nodes) -> Simulation:
         unsettled="report",
     )
     try:
-        plan = make_plan(coarse, settings)
-        expected = foresee(coarse, settings, plan, find_device(settings.backend, settings.precision))
-        driver = make_driver(settings.backend, lay_out(coarse, settings, plan, settings.walls), coarse.part)
+        plan, coarse = make_plan(coarse, settings), divided(coarse, settings.ranks)
+        expected = foresee(coarse, settings, plan, find_device(settings.backend, settings.precision, settings.ranks))
+        lattice = lay_out(coarse, settings, plan, settings.walls)
+        driver = make_driver(settings.backend, lattice, coarse.part, settings.ranks)
     except StageError as error:
         raise NotHalved(str(error)) from None
     return Simulation(
@@ -297,19 +298,6 @@ def _packed(fields: Fields) -> Reals:
 def _unpacked(packed: Reals) -> Fields:
     """The fields that are packed so."""
     return Fields(packed[0], packed[VELOCITY], packed[4:])
-
-
-class _Unwritten(FlowWriter):
-    """A flow file that is not written."""
-
-    def __init__(self) -> None:
-        """Nothing to open."""
-
-    def append(self, *_: Any) -> None:
-        """No file."""
-
-    def average(self, *_: Any, statistics: Any = None) -> None:
-        """No file."""
 
 
 HELP = CoarseHelp(from_coarser, Coarse)

@@ -185,6 +185,28 @@ class FlowWriter:
             write_checksum_trailer(self._path)
 
 
+class UnwrittenFlow(FlowWriter):
+    """A flow file that is not written: that of a run which is but a start, or of a rank for which another writes."""
+
+    def __init__(self) -> None:
+        """Nothing to open."""
+
+    def append(self, *_: Any) -> None:
+        """No file."""
+
+    def average(self, *_: Any, statistics: Any = None) -> None:
+        """No file."""
+
+    def restore(self, taken: Mapping[str, NDArray[Any]]) -> None:
+        """No file."""
+
+    def start_over(self) -> None:
+        """No file."""
+
+    def __exit__(self, *_: Any) -> None:
+        """Nothing to close."""
+
+
 @dataclass(frozen=True)
 class Flow:
     """A flow file, read one time step at a time. Rows are those of the node arrays.

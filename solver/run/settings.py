@@ -69,6 +69,7 @@ class SolveSettings:
     unsteady_tolerance: float = 0.01
     unsteady_throughs: float = 50.0
     velocity_set: str = "auto"
+    ranks: int = 1
 
 
 def parse(values: dict[str, Any]) -> SolveSettings:

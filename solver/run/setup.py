@@ -2,16 +2,20 @@
 """What a run needs before its first step: backend, device, lattice, driver and forecast."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import overload
 
 import numpy as np
 from numpy.typing import NDArray
 
+from solver.backends.communicator import world
 from solver.backends.cost import Device
+from solver.backends.distributed import DistributedDriver
 from solver.backends.driver import Driver, LatticeDriver
 from solver.backends.lattice import Lattice, build_lattice
 from solver.backends.subdomains import SubdomainsDriver
 from solver.domain.nodes import Nodes
+from solver.domain.partition import partition
 from solver.kernels.d3q19 import Q
 from solver.run.convergence import steps_of_mean
 from solver.run.forecast import Forecast, forecast
@@ -46,8 +50,14 @@ def no_device() -> str | None:
     return fault()
 
 
-def find_device(backend: str, precision: str) -> Device:
+def find_device(backend: str, precision: str, ranks: int = 1) -> Device:
     """What a backend runs on.
+
+    Parameters
+    ----------
+    backend, precision : of the settings.
+    ranks : that run it together. Of these each holds the whole geometry, and fields while they are written: memory is
+        what the rank has that has the least.
 
     Raises
     ------
@@ -57,7 +67,11 @@ def find_device(backend: str, precision: str) -> Device:
     if choose_backend(backend) == "cpu":
         from solver.backends.cpu.cpu_driver import cpu_device
 
-        return cpu_device()
+        device = cpu_device()
+        if ranks == 1:
+            return device
+        least = -world().largest(np.array([-device.free_bytes // world().neighbours], np.int64))[0]
+        return replace(device, name=f"{ranks} ranks", free_bytes=float(least), updates_s=ranks * device.updates_s)
     from solver.backends.cuda.device import cuda_device
 
     return cuda_device(precision)
@@ -68,10 +82,10 @@ def make_driver(backend: str, lattice: Lattice) -> LatticeDriver: ...
 
 
 @overload
-def make_driver(backend: str, lattice: Lattice, subdomain: NDArray[np.integer] | None) -> Driver: ...
+def make_driver(backend: str, lattice: Lattice, subdomain: NDArray[np.integer] | None, ranks: int = 1) -> Driver: ...
 
 
-def make_driver(backend: str, lattice: Lattice, subdomain: NDArray[np.integer] | None = None) -> Driver:
+def make_driver(backend: str, lattice: Lattice, subdomain: NDArray[np.integer] | None = None, ranks: int = 1) -> Driver:
     """Driver of a backend, which fails as :func:`find_device` does; of several parts, one for all of them.
 
     Parameters
@@ -79,13 +93,36 @@ def make_driver(backend: str, lattice: Lattice, subdomain: NDArray[np.integer] |
     backend : its name.
     lattice : the whole domain's.
     subdomain : (N,) number of the subdomain of each node; one part if not given.
+    ranks : that run one subdomain each.
     """
     make: Callable[[Lattice], LatticeDriver]
     if choose_backend(backend) == "cpu":
         from solver.backends.cpu.cpu_driver import CpuDriver as make
     else:
         from solver.backends.cuda.cuda_driver import CudaDriver as make
-    return make(lattice) if subdomain is None or not subdomain.any() else SubdomainsDriver(lattice, subdomain, make)
+    if subdomain is None or not subdomain.any():
+        return make(lattice)
+    if ranks > 1:
+        return DistributedDriver(lattice, subdomain, make, world())
+    return SubdomainsDriver(lattice, subdomain, make)
+
+
+def divided(nodes: Nodes, ranks: int) -> Nodes:
+    """The geometry with a part for each rank: as decompose divided it where the number is right, else divided here.
+
+    Raises
+    ------
+    StageError
+        If there are more ranks than nodes.
+    """
+    if ranks == 1 or int(nodes.part.max()) + 1 == ranks:
+        return nodes
+    if ranks > nodes.count:
+        raise StageError(f"solve.ranks {ranks}: there are {nodes.count} fluid nodes, each rank needs one; choose fewer")
+    first = world().rank == 0  # which divides for all: they may be different processors, which round differently
+    shared = world().broadcast({"part": partition(nodes, ranks)} if first else None)
+    assert shared is not None
+    return replace(nodes, part=shared["part"])
 
 
 def lay_out(nodes: Nodes, settings: SolveSettings, plan: Plan, walls: str) -> Lattice:

@@ -210,11 +210,12 @@ class Simulation:
                 self._report(self.monitor.rows[-1])
                 if self._coarse and not self._ended and self.watch.begun is None:
                     self._correct(self._coarse)
-            if self.checkpoints and (self.checkpoints.due or interruption.number) and not self._ended:
+            due, signal = self.driver.agreed(bool(self.checkpoints and self.checkpoints.due), interruption.number)
+            if self.checkpoints and (due or signal) and not self._ended:
                 self._keep_state(self.checkpoints, writer)
-            if interruption.number and not self._ended:
+            if signal and not self._ended:
                 kept = "the state is kept, run the workflow again to go on" if self.checkpoints else "nothing is kept"
-                raise StageError(f"stopped by signal {interruption.number} after step {self.step}; {kept}")
+                raise StageError(f"stopped by signal {signal} after step {self.step}; {kept}")
 
     def _hand_over(self, grid_reynolds: float) -> None:
         state = {name: array for name, array in self.driver.state().items() if "mean-" not in name}

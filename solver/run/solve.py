@@ -12,13 +12,14 @@ from solver.run.coarse_start import HELP
 from solver.run.divergence import DivergenceError
 from solver.run.exchange import Exchange, Given, Surroundings
 from solver.run.fallback import FIRST, Attempt
-from solver.run.flow_file import FlowWriter
+from solver.run.flow_file import FlowWriter, UnwrittenFlow
 from solver.run.forecast import Forecast
 from solver.run.handover import Carried, OutgrownError, StaleError
 from solver.run.plan import Plan
 from solver.run.plan_numbers import table
 from solver.run.settings import SolveSettings
 from solver.run.setup import (
+    divided,
     find_device,
     forecast_summary,
     foresee,
@@ -35,8 +36,8 @@ from solver.runtime.memory import gigabytes
 def solve(
     nodes: Nodes,
     settings: SolveSettings,
-    flow_path: Path,
-    monitor_path: Path,
+    flow_path: Path | None,
+    monitor_path: Path | None,
     log: logging.Logger,
     checkpoints: Checkpoints | None = None,
     surroundings: Surroundings | None = None,
@@ -46,9 +47,9 @@ def solve(
     Parameters
     ----------
     nodes : the geometry.
-    settings : fluid, boundary conditions, numerics.
-    flow_path : where the flow file goes, see :mod:`solver.run.flow_file`.
-    monitor_path : where the monitor's CSV goes.
+    settings : fluid, boundary conditions, numerics. Where several ranks run it, each calls this function.
+    flow_path : where the flow file goes, see :mod:`solver.run.flow_file`; none: another rank writes it.
+    monitor_path : where the monitor's CSV goes; none: likewise.
     log : where progress goes.
     checkpoints : where the state is kept on the way; none: nowhere.
     surroundings : a network that the vessel sits in; none: openings have what the settings say.
@@ -65,9 +66,10 @@ def solve(
     """
     from solver.backends.cuda.device import explain_failures
 
+    nodes = divided(nodes, settings.ranks)
     attempt = Attempt.unpacked(checkpoints.peek("attempt") if checkpoints else None)
     plan = attempt.plan(nodes, settings, surroundings)
-    device = find_device(settings.backend, settings.precision)
+    device = find_device(settings.backend, settings.precision, settings.ranks)
     if settings.backend == "auto" and (missing := no_device()):
         _require_no_promise(missing)
         log.info("on the CPU: %s", missing)
@@ -80,7 +82,8 @@ def solve(
     with explain_failures(wanted, with_checkpoints=checkpoints is not None):
         simulation = _run(nodes, settings, attempt, plan, expected, flow_path, log, checkpoints, surroundings)
         plan = simulation.plan
-        simulation.monitor.write(monitor_path)
+        if monitor_path:
+            simulation.monitor.write(monitor_path)
         late = late_warnings(simulation)
         for warning in late:
             log.warning("warning: %s", warning)
@@ -111,7 +114,7 @@ def _run(
     attempt: Attempt,
     plan: Plan,
     expected: Forecast,
-    flow_path: Path,
+    flow_path: Path | None,
     log: logging.Logger,
     checkpoints: Checkpoints | None,
     surroundings: Surroundings | None,
@@ -119,20 +122,21 @@ def _run(
     """Run an attempt, and those that follow it where its models do not hold the flow; the one that came to its end."""
     carried: Carried | None = None
     while True:
-        driver = make_driver(settings.backend, lay_out(nodes, settings, plan, settings.walls), nodes.part)
+        lattice = lay_out(nodes, settings, plan, settings.walls)
+        driver = make_driver(settings.backend, lattice, nodes.part, settings.ranks)
         log.info("%s: %s", driver.device, driver.layout)
         exchange = _exchange(plan, surroundings)
         simulation = Simulation(nodes, settings, plan, expected, driver, exchange, HELP, log, checkpoints, attempt)
         if carried:
             simulation.go_on_from(carried)
         try:
-            with FlowWriter(flow_path, nodes, plan.rheology is not None) as writer:
+            with FlowWriter(flow_path, nodes, plan.rheology is not None) if flow_path else UnwrittenFlow() as writer:
                 simulation.run(writer)
             return simulation
         except StaleError:
             attempt = FIRST
             plan = attempt.plan(nodes, settings, surroundings)
-            expected = foresee(nodes, settings, plan, find_device(settings.backend, settings.precision))
+            expected = foresee(nodes, settings, plan, find_device(settings.backend, settings.precision, settings.ranks))
             continue
         except OutgrownError as outgrown:
             carried = outgrown.carried

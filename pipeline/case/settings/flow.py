@@ -130,6 +130,11 @@ class SolveSettings(Section):
         3.0, description="flow follows radius to this power: 3, or 2 to 2.3 in large arteries"
     )
     backend: Literal["auto", "cpu", "cuda"] = Field("auto", description="auto: CUDA where a device answers")
+    ranks: Annotated[int, Field(ge=1, le=32767)] = Field(
+        1,
+        description="processes of MPI that run a part of the lattice each, on the CPU, and share its cores; the"
+        " results are the same bits",
+    )
     precision: Precision = Field("fp32", description="fp16: populations are kept in 16 bits and computed in fp32")
     collision: Literal["auto", "bgk", "trt", "projected", "recursive", "cumulant"] = Field(
         "auto",

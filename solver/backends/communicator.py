@@ -1,0 +1,125 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Ranks: processes of MPI that run one lattice together, and what they say to each other. Nothing else uses mpi4py.
+
+Numbers travel as bytes, so that each population, number and limb arrives with the bits with which it left.
+"""
+
+import json
+import time
+from collections.abc import Callable, Mapping
+from functools import cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Arrays = Mapping[str, NDArray[Any]]
+
+BUSY_S, PAUSE_S = 2e-4, 5e-5
+"""How long a rank asks without a pause whether what it waits for has come, and the pauses between from then on: where
+there are more processes than cores, others, one of which may be the rank that it waits for, get the core meanwhile."""
+
+
+class Communicator:
+    """What a rank says to the others.
+
+    Attributes
+    ----------
+    rank, size : its number, from 0, and how many there are.
+    neighbours : how many of them share the memory of its machine, itself among them.
+
+    Parameters
+    ----------
+    mpi : the module of mpi4py.
+    world : its communicator of all ranks.
+    """
+
+    def __init__(self, mpi: Any, world: Any) -> None:
+        self._mpi, self._world = mpi, world
+        self.rank, self.size = int(world.Get_rank()), int(world.Get_size())
+        self.neighbours = int(world.Split_type(mpi.COMM_TYPE_SHARED).Get_size())
+
+    def swap(self, sent: Mapping[int, NDArray[Any]], received: Mapping[int, NDArray[Any]]) -> Callable[[], None]:
+        """Begin to send an array to each of some ranks and to receive one from each; what waits for all of them.
+
+        Parameters
+        ----------
+        sent, received : arrays by rank, which are not to be touched before.
+        """
+        coming = [self._world.Irecv(_bytes(array), source=peer) for peer, array in received.items()]
+        going = [self._world.Isend(_bytes(array), dest=peer) for peer, array in sent.items()]
+        return lambda: self._wait(*coming, *going)
+
+    def begin_sum(self, numbers: NDArray[np.int64]) -> Callable[[], NDArray[np.int64]]:
+        """Begin to add whole numbers up over all ranks; what waits for the sum."""
+        own, added = np.ascontiguousarray(numbers), np.empty(numbers.shape, np.int64)
+        request = self._world.Iallreduce(own, added)
+
+        def wait() -> NDArray[np.int64]:
+            self._wait(request)
+            return added
+
+        return wait
+
+    def largest(self, numbers: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The largest of each number over all ranks."""
+        found = np.empty(numbers.shape, np.int64)
+        self._wait(self._world.Iallreduce(np.ascontiguousarray(numbers), found, op=self._mpi.MAX))
+        return found
+
+    def join(self, numbers: NDArray[Any]) -> NDArray[Any]:
+        """The numbers (K,) of all ranks one after another, of each as many as it has."""
+        counts = np.empty(self.size, np.int64)
+        self._wait(self._world.Iallgather(np.array([len(numbers)], np.int64), counts))
+        joined, own = np.empty(counts.sum(), numbers.dtype), np.ascontiguousarray(numbers)
+        kind = self._mpi.BYTE.Create_contiguous(numbers.dtype.itemsize).Commit()
+        self._wait(self._world.Iallgatherv([own, len(own), kind], [joined, counts.tolist(), None, kind]))
+        kind.Free()
+        return joined
+
+    def broadcast(self, arrays: Arrays | None) -> dict[str, NDArray[Any]] | None:
+        """What the first rank has, arrays by name or none; what others give is not looked at."""
+        told = {name: (array.dtype.str, array.shape) for name, array in arrays.items()} if arrays is not None else None
+        text = np.frombuffer(json.dumps(told).encode(), np.uint8) if self.rank == 0 else np.empty(0, np.uint8)
+        length = self.largest(np.array([len(text)]))
+        text = text.copy() if self.rank == 0 else np.empty(int(length[0]), np.uint8)
+        self._wait(self._world.Ibcast(text))
+        kinds = json.loads(text.tobytes())
+        if kinds is None:
+            return None
+        found = {}
+        for name, (kind, shape) in kinds.items():
+            own = arrays[name] if self.rank == 0 and arrays is not None else np.empty(shape, kind)
+            found[name] = np.array(own, order="C")
+            self._wait(self._world.Ibcast(_bytes(found[name])))
+        return found
+
+    def _wait(self, *requests: Any) -> None:
+        """Wait for messages."""
+        until = time.perf_counter() + BUSY_S
+        while not self._mpi.Request.Testall(requests):
+            if time.perf_counter() > until:
+                time.sleep(PAUSE_S)
+
+    def abort(self) -> None:
+        """End all ranks, wherever they are."""
+        self._world.Abort(1)
+
+
+def _bytes(array: NDArray[Any]) -> list[Any]:
+    """An array as a message."""
+    return [array.reshape(-1).view(np.uint8), "B"]
+
+
+@cache
+def world() -> Communicator:
+    """All ranks that were started together.
+
+    Raises
+    ------
+    ImportError, RuntimeError
+        If mpi4py, or the library of MPI that it finds, is missing.
+    """
+    from mpi4py import MPI
+
+    return Communicator(MPI, MPI.COMM_WORLD)

@@ -1,0 +1,144 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Start ranks under mpirun, hand their log on, stop them together, and say in one message what went wrong."""
+
+import importlib.util
+import json
+import logging
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import IO, Any
+
+from numba import get_num_threads
+
+from solver.ranks import rank
+from solver.ranks.rank import Task
+from solver.runtime.errors import StageError
+from solver.runtime.interruption import Interruption
+from solver.runtime.sources import ROOT
+
+END_S = 5.0
+"""How long mpirun is given to end its processes."""
+
+AS_ROOT = ("OMPI_ALLOW_RUN_AS_ROOT", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM")
+"""Of Open MPI, which else refuses it, as in a container, where nobody else is."""
+ALL_CORES = {
+    "PRTE_MCA_rmaps_default_mapping_policy": ":oversubscribe",
+    "PRTE_MCA_hwloc_default_binding_policy": "none",
+    "OMPI_MCA_rmaps_base_oversubscribe": "1",
+    "OMPI_MCA_hwloc_base_binding_policy": "none",
+}
+"""Of Open MPI 5 and 4: a rank has threads, which one core would be too few for; and more ranks than cores may be."""
+
+
+def require_mpi(ranks: int) -> str:
+    """Path of mpirun.
+
+    Raises
+    ------
+    StageError
+        If it or mpi4py is not there.
+    """
+    path = os.pathsep.join((str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)))
+    found = shutil.which("mpirun", path=path)
+    missing = [name for name, there in (("mpirun", found), ("mpi4py", importlib.util.find_spec("mpi4py"))) if not there]
+    if missing or found is None:
+        raise StageError(
+            f"solve.ranks {ranks}: {' and '.join(missing)} not found; run `make mpi`, which installs Open MPI and"
+            " mpi4py, or set solve.ranks to 1"
+        )
+    return found
+
+
+def solve_on_ranks(task: Task, log: logging.Logger) -> None:
+    """Let ranks do a task.
+
+    Parameters
+    ----------
+    task : what they do.
+    log : where their log goes.
+
+    Raises
+    ------
+    StageError, OSError
+        What a rank ended with, the first of them where several did; or that one ended without a word.
+    RuntimeError
+        With the traceback of a rank that has a fault.
+    """
+    ranks = int(task.settings["ranks"])
+    command = [require_mpi(ranks), "-n", str(ranks), sys.executable, "-m", rank.__name__, task.text()]
+    with tempfile.TemporaryFile() as complaints, _started(command, ranks, complaints) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        stdin = process.stdin
+
+        def tell(number: int) -> None:
+            with suppress(OSError):  # they have ended
+                stdin.write(f"{number}\n".encode())
+                stdin.flush()
+
+        with Interruption(tell):
+            errors = _hand_on(process.stdout, log)
+            status = process.wait()
+        if errors:
+            raise errors[0]
+        if status:
+            complaints.seek(0)
+            raise StageError(_died(ranks, complaints.read().decode(errors="replace"), bool(task.checkpoint)))
+
+
+@contextmanager
+def _started(command: list[str], ranks: int, complaints: IO[bytes]) -> Iterator[subprocess.Popen[bytes]]:
+    """Ranks that run, in a session of their own: a signal from the terminal reaches this process alone, which tells
+    them. All are ended at last.
+    """
+    given = dict.fromkeys(AS_ROOT, "1") | ALL_CORES | os.environ
+    given["NUMBA_NUM_THREADS"] = str(max(1, get_num_threads() // ranks))
+    given["PYTHONPATH"] = os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH"))))
+    pipe = subprocess.PIPE
+    process = subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=complaints, env=given, start_new_session=True)
+    try:
+        yield process
+    finally:
+        process.terminate()
+        try:
+            process.wait(END_S)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+        for stream in (process.stdin, process.stdout):
+            if stream:
+                with suppress(OSError):
+                    stream.close()
+
+
+def _hand_on(lines: IO[bytes], log: logging.Logger) -> list[Exception]:
+    """Hand on what ranks say until all have ended; what they ended with."""
+    errors: list[Exception] = []
+    for line in lines:
+        try:
+            said: dict[str, Any] = json.loads(line)
+        except ValueError:
+            continue  # of mpirun itself
+        if said.get("errno"):
+            errors.append(OSError(said["errno"], os.strerror(said["errno"]), said["filename"] or None))
+        elif "error" in said:
+            errors.append(RuntimeError(said["error"]) if "fault" in said else StageError(said["error"]))
+        else:
+            logging.getLogger(log.name + said["name"].removeprefix("solve")).log(said["level"], "%s", said["message"])
+    return errors
+
+
+def _died(ranks: int, complaints: str, kept: bool) -> str:
+    """That a rank ended without a word, with the line of mpirun that says why."""
+    lines = [line.strip() for line in complaints.splitlines()]
+    told = [line for line in lines if "signal" in line or "status" in line or "rror" in line] or lines[-1:]
+    after = "run the workflow again, which goes on from the last checkpoint" if kept else "run the workflow again"
+    return (
+        f"solve.ranks {ranks}: a rank ended before the run did ({' '.join(told[:2]) or 'mpirun says nothing'}); {after}"
+    )

@@ -1,0 +1,215 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What one rank does: ``python -m solver.ranks.rank TASK``, started by :mod:`solver.ranks.launch` under mpirun.
+
+All ranks go through the same run, with the same rows of the monitor, and so decide alike. What they would not have
+alike, the clock and signals, they agree on between stretches of steps. The first rank alone logs, writes, and reads
+checkpoints, which it tells the others. What it says stands on its standard output, a JSON object a line.
+"""
+
+import json
+import logging
+import os
+import signal
+import sys
+import threading
+import time
+import traceback
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from solver.backends.communicator import Communicator, world
+from solver.coupling.around import read_around
+from solver.domain.nodes import load
+from solver.ranks.versions import versions
+from solver.run.checkpoint import SNAPSHOTS, Arrays, Checkpoints, State
+from solver.run.settings import parse
+from solver.run.solve import solve
+from solver.runtime.errors import StageError
+from solver.runtime.interruption import STOP_SIGNALS, raise_stopped
+
+AFTER_FIRST_S, UNTIL_HEARD_S = 2.0, 0.5
+"""How long another rank keeps what went wrong to itself, which all may have found, so that the first can say it; and
+how long one that said it waits until all are ended."""
+
+
+@dataclass(frozen=True)
+class Task:
+    """What the ranks are to do; paths as text.
+
+    Attributes
+    ----------
+    versions : of the code and of what computes, which all ranks must have.
+    settings : of the stage.
+    nodes, coupling : inputs; there may be no coupling.
+    flow, monitor, summary : outputs.
+    checkpoint, identity, every_s : of :class:`solver.run.checkpoint.Checkpoints`; there may be no folder.
+    """
+
+    versions: list[str]
+    settings: dict[str, Any]
+    nodes: str
+    coupling: str | None
+    flow: str
+    monitor: str
+    summary: str
+    checkpoint: str | None
+    identity: str
+    every_s: float
+
+    def text(self) -> str:
+        """As JSON, for a command line."""
+        return json.dumps(asdict(self))
+
+
+class SharedCheckpoints(Checkpoints):
+    """Checkpoints that the first rank reads and writes for all.
+
+    Parameters
+    ----------
+    ranks : all of them.
+    given : as of :class:`solver.run.checkpoint.Checkpoints`.
+    """
+
+    def __init__(self, ranks: Communicator, *given: Any) -> None:
+        super().__init__(*given)
+        self._ranks = ranks
+
+    @property
+    def due(self) -> bool:
+        """Whether it is time for another, by the clock of the first rank."""
+        return self._ranks.rank == 0 and super().due
+
+    def write(self, step: int, arrays: Arrays, snapshots: Any) -> None:
+        """Keep a state, which all ranks have."""
+        if self._ranks.rank == 0:
+            super().write(step, arrays, snapshots)
+
+    def newest(
+        self, like: Callable[[], Arrays], fits: Callable[[int, Arrays], bool] = lambda step, arrays: True
+    ) -> State | None:
+        """The newest state of this run; snapshots, which the first rank alone writes, are empty on the others."""
+        alike = like()  # which all ranks ask each other for
+        found = super().newest(lambda: alike, fits) if self._ranks.rank == 0 else None
+        arrays = self._ranks.broadcast({**found.arrays, "step": np.array(found.step)} if found else None)
+        if arrays is None or found:
+            return found
+        return State(int(arrays["step"]), arrays, {int(step): {} for step in arrays[SNAPSHOTS]})
+
+    def peek(self, name: str) -> NDArray[np.generic] | None:
+        """An array of the newest state of this run; none if there is none."""
+        found = super().peek(name) if self._ranks.rank == 0 else None
+        arrays = self._ranks.broadcast({name: found} if found is not None else None)
+        return arrays[name] if arrays else None
+
+    def remove(self) -> None:
+        """Remove all."""
+        if self._ranks.rank == 0:
+            super().remove()
+
+
+class _Lines(logging.Handler):
+    """Says each line of the log."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        say({"level": record.levelno, "name": record.name, "message": record.getMessage()})
+
+
+def say(what: dict[str, Any]) -> None:
+    """Tell the launching process something."""
+    sys.stdout.write(json.dumps(what) + "\n")
+    sys.stdout.flush()
+
+
+def _log(first: bool) -> logging.Logger:
+    """Log of the stage, whose lines the first rank says."""
+    log = logging.getLogger("solve")
+    log.setLevel(logging.INFO)
+    log.propagate = False
+    log.addHandler(_Lines() if first else logging.NullHandler())
+    return log
+
+
+def _stop_at_the_end_of_input() -> None:
+    """Stop as by a signal when the launching process says so by its number, or is no more."""
+
+    def wait() -> None:
+        number = sys.stdin.readline().strip()
+        os.kill(os.getpid(), int(number) if number else signal.SIGTERM)
+
+    threading.Thread(target=wait, daemon=True).start()
+
+
+def _require_alike(ranks: Communicator, task: Task) -> None:
+    """Check that all ranks were started together, with the same code.
+
+    Raises
+    ------
+    StageError
+        If not.
+    """
+    wanted = int(task.settings["ranks"])
+    if ranks.size != wanted:
+        raise StageError(
+            f"solve.ranks {wanted}: {ranks.size} found each other; mpirun is not of the MPI that mpi4py uses: run"
+            " `make mpi`, or let the mpirun of that MPI come first in PATH"
+        )
+    own = versions()
+    if ranks.largest(np.array([own != task.versions], np.int64))[0]:
+        raise StageError(
+            f"solve.ranks {wanted}: ranks differ in their versions of HemoLattice, Python, NumPy or Numba (here"
+            f" {', '.join(own[1:])}); let all machines have one installation"
+        )
+
+
+def _work(ranks: Communicator, task: Task) -> None:
+    first, log = ranks.rank == 0, _log(ranks.rank == 0)
+    _require_alike(ranks, task)
+    checkpoints = None
+    if task.checkpoint:
+        checkpoints = SharedCheckpoints(ranks, Path(task.checkpoint), task.identity, task.every_s, log)
+    summary = solve(
+        load(Path(task.nodes)),
+        parse(task.settings),
+        Path(task.flow) if first else None,
+        Path(task.monitor) if first else None,
+        log,
+        checkpoints,
+        read_around(Path(task.coupling)) if task.coupling else None,
+    )
+    if first:
+        Path(task.summary).write_text(json.dumps(summary, indent=2, allow_nan=False) + "\n")
+
+
+def run(task: Task) -> None:
+    """Solve with the other ranks, or end all of them with what went wrong here."""
+    for number in STOP_SIGNALS:
+        signal.signal(number, raise_stopped)
+    ranks = world()
+    if ranks.rank == 0:
+        _stop_at_the_end_of_input()
+    try:
+        _work(ranks, task)
+    except StageError as error:
+        _end(ranks, {"error": str(error)})
+    except OSError as error:
+        _end(ranks, {"error": str(error), "errno": error.errno, "filename": str(error.filename or "")})
+    except Exception:
+        _end(ranks, {"error": f"rank {ranks.rank}:\n{traceback.format_exc()}", "fault": True})
+
+
+def _end(ranks: Communicator, why: dict[str, Any]) -> None:
+    for number in STOP_SIGNALS:
+        signal.signal(number, signal.SIG_IGN)
+    time.sleep(AFTER_FIRST_S if ranks.rank else 0.0)
+    say(why)
+    time.sleep(UNTIL_HEARD_S)
+    ranks.abort()
+
+
+if __name__ == "__main__":
+    run(Task(**json.loads(sys.argv[1])))
