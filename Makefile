@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # make demo | make test | make studies [SET=ci|quick|full] [STUDIES=pipe,bend] | make validation | make lint | make api
-# make bench | make lock | make slurm | make cuda
+# make bench | make lock | make slurm | make cuda | make mpi
 # Needs Python 3.11 or newer and make; everything else goes into .venv.
 
 PYTHON ?= python3
@@ -10,7 +10,7 @@ SET ?= quick
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r
 CUDA := $(shell command -v nvidia-smi >/dev/null 2>&1 && nvidia-smi -L >/dev/null 2>&1 && echo .venv/.cuda)
 
-.PHONY: demo test studies runs validation smoke lint api bench schema slurm cuda lock clean
+.PHONY: demo test studies runs validation smoke lint api bench schema slurm cuda mpi lock clean
 .DELETE_ON_ERROR:
 
 demo: .venv/.run $(CUDA)
@@ -60,6 +60,8 @@ slurm: .venv/.slurm
 
 cuda: .venv/.cuda
 
+mpi: .venv/.mpi
+
 schema: .venv/.run
 	$(BIN)/python -m pipeline.case.case_file > config/case.schema.json
 	$(BIN)/python -m pipeline.case.settings.reference config/case.schema.json > docs/settings.md
@@ -93,13 +95,20 @@ schema: .venv/.run
 	$(INSTALL) requirements-slurm.lock
 	touch $@
 
+.venv/.mpi: requirements-mpi.lock | .venv/.run
+	@echo "Installing the packages of requirements-mpi.lock into .venv (once)"
+	$(INSTALL) requirements-mpi.lock
+	touch $@
+
 # Needs uv. The locks hold hashes for all supported Python versions and platforms, and no address of an index.
 COMPILE := uv pip compile --quiet --universal --generate-hashes --no-emit-index-url --no-header pyproject.toml
 lock:
 	$(COMPILE) -o requirements.lock
 	$(COMPILE) --extra cuda -c requirements.lock -o requirements-cuda.lock
 	$(COMPILE) --extra slurm -c requirements.lock -o requirements-slurm.lock
-	$(COMPILE) --extra dev --extra slurm -c requirements-cuda.lock -c requirements-slurm.lock -o requirements-dev.lock
+	$(COMPILE) --extra mpi -c requirements.lock -o requirements-mpi.lock
+	$(COMPILE) --extra dev --extra slurm -c requirements-cuda.lock -c requirements-slurm.lock -c requirements-mpi.lock \
+	  -o requirements-dev.lock
 
 clean:
 	rm -rf results .snakemake

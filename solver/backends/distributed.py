@@ -37,11 +37,10 @@ class DistributedDriver(DividedDriver):
             True: (self._send_slots[0], self._part.halo),
             False: (self._part.halo, self._send_slots[0]),
         }
-        counts = {True: self._part.halo, False: self._part.send_slots}
         kind = self._driver.read(slice(0, 0)).dtype
         self._received = {
-            even: {peer: np.empty(_count(slots), kind) for peer, slots in of_peers.items()}
-            for even, of_peers in counts.items()
+            True: {peer: np.empty(_count(slots), kind) for peer, slots in self._part.halo.items()},
+            False: {peer: np.empty(_count(slots), kind) for peer, slots in self._part.send_slots.items()},
         }
         self._all_places: dict[str, NDArray[np.int64]] = {}
         nodes, cut = ranks.join(np.array([self._part.lattice.count])), ranks.join(np.array([self._part.lattice.halo]))

@@ -92,15 +92,19 @@ def solve_on_ranks(task: Task, log: logging.Logger) -> None:
             raise StageError(_died(ranks, complaints.read().decode(errors="replace"), bool(task.checkpoint)))
 
 
+def environment(ranks: int) -> dict[str, str]:
+    """Environment of ranks: this one's, the cores shared out among them, and the project in reach."""
+    shared = {"NUMBA_NUM_THREADS": str(max(1, get_num_threads() // ranks))}
+    shared["PYTHONPATH"] = os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH"))))
+    return dict.fromkeys(AS_ROOT, "1") | ALL_CORES | os.environ | shared
+
+
 @contextmanager
 def _started(command: list[str], ranks: int, complaints: IO[bytes]) -> Iterator[subprocess.Popen[bytes]]:
     """Ranks that run, in a session of their own: a signal from the terminal reaches this process alone, which tells
     them. All are ended at last.
     """
-    given = dict.fromkeys(AS_ROOT, "1") | ALL_CORES | os.environ
-    given["NUMBA_NUM_THREADS"] = str(max(1, get_num_threads() // ranks))
-    given["PYTHONPATH"] = os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH"))))
-    pipe = subprocess.PIPE
+    given, pipe = environment(ranks), subprocess.PIPE
     process = subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=complaints, env=given, start_new_session=True)
     try:
         yield process

@@ -1,0 +1,133 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Lattices divided among ranks against the whole, ``mpirun -n K python -m tests.support.rank_checks``: the first rank
+prints a line of JSON for each.
+"""
+
+import json
+from collections import Counter
+from collections.abc import Callable
+
+import numpy as np
+
+from solver.backends.communicator import Communicator, world
+from solver.backends.cpu.cpu_driver import CpuDriver
+from solver.backends.distributed import DistributedDriver
+from solver.backends.fields import MEAN
+from solver.backends.lattice import Lattice, build_lattice
+from solver.boundary.walls import WALLS
+from solver.kernels.collision import relaxation_rates
+from tests.solver.boundary.test_moving_walls import patched
+from tests.solver.boundary.test_windkessel import cavern as with_windkessel
+from tests.solver.coupling.test_coupling import cavern as coupled
+from tests.solver.kernels.test_isotropy import laid_out
+from tests.support.geometries import closed_box, numbers, observe, random_cavern
+
+RATES = relaxation_rates(0.7, 0.1)
+Case = tuple[Lattice, np.ndarray]
+
+
+def walled(walls: str, precision: str = "fp64") -> Case:
+    """Openings and walls of any shape, which lie on all ranks."""
+    lattice = build_lattice(random_cavern((9, 8, 7), 3), "trt", RATES, walls, precision, force=(1e-5, 2e-5, -1e-5))
+    return lattice, 1e-3 * np.random.default_rng(1).random((40, 3)) * (10, 1, -1)
+
+
+def moving() -> Case:
+    nodes = patched(closed_box((4, 3, 4)), low=lambda p: p[:, 2] < 1, lid=lambda p: p[:, 2] > 4)
+    velocity = {"lid": (0.02, 0.01, 0.0)}
+    lattice = build_lattice(nodes, "trt", (1 / 0.7, 1.2), "bouzidi", "fp64", moving=velocity, slip=("low",))
+    return lattice, np.linspace(0.1, 1, 40)[:, None]
+
+
+def corrected() -> Case:
+    """D3Q27 with the force along the axes, and walls that meet a parabola: found again twice."""
+    lattice = laid_out(random_cavern((9, 8, 7), 5, openings=False), True, parabolic=True)
+    return lattice, np.zeros((4 * lattice.corrected_pairs, 0))
+
+
+CASES: dict[str, Callable[[], Case]] = {
+    **{f"walls {name}": lambda name=name: walled(name) for name in WALLS},
+    "fp16": lambda: walled("bouzidi", "fp16"),
+    "moving walls": moving,
+    "outlets with feedback": lambda: with_windkessel()[1:],
+    "inlets with feedback": lambda: coupled()[1:],
+    "corrected": corrected,
+}
+
+
+class Counting(Communicator):
+    """Counts what is said."""
+
+    def __init__(self, ranks: Communicator) -> None:
+        vars(self).update(vars(ranks))
+        self.counted: Counter[str] = Counter()
+
+    def swap(self, sent, received):
+        self.counted["messages"] += 1  # at most one to each neighbour
+        return super().swap(sent, received)
+
+    def begin_sum(self, values):
+        self.counted["sums"] += 1
+        return super().begin_sum(values)
+
+
+def same_state(one, other, lattice: Lattice) -> bool:
+    """Whether states are the same bits but for padding."""
+
+    def of_nodes(state):
+        rows = state["populations"].reshape(lattice.q, lattice.stride)[:, : lattice.count]
+        return state | {"populations": rows, "omega": state["omega"][: lattice.count]}
+
+    one, other = of_nodes(one), of_nodes(other)
+    return one.keys() == other.keys() and all(np.array_equal(one[name], other[name]) for name in one)
+
+
+def check(lattice: Lattice, boundary_values: np.ndarray, ranks: Counting) -> dict[str, object]:
+    """What is the same after some steps of each, and what was said in a step."""
+    part = np.random.default_rng(1).integers(0, ranks.size, lattice.count)
+    whole, divided = CpuDriver(lattice), DistributedDriver(lattice, part, CpuDriver, ranks)
+    state = whole.state()
+    noise = 1e-3 * np.random.default_rng(0).standard_normal(lattice.slots)
+    state["populations"] = noise.astype(np.float16).view(np.uint16) if lattice.fp16 else noise.astype(lattice.real)
+    whole.restore(state)
+    divided.restore(state)
+    same = {}
+    first, second = np.split(boundary_values, 2)
+    ranks.counted.clear()
+    for driver in (whole, divided):
+        driver.advance(first)
+    said = {name: count / len(first) for name, count in ranks.counted.items()}
+    for driver in (whole, divided):
+        driver.average(MEAN, True)
+    again = CpuDriver(lattice)
+    again.restore(divided.state())
+    for driver in (whole, divided, again):
+        observe(driver, True)
+        driver.advance(second)
+        driver.average(MEAN, False)
+        driver.ask_volume()
+    seen, *others = (numbers(observe(driver, True)) for driver in (whole, divided, again))
+    same["observation"] = all(np.array_equal(seen, other) for other in others)
+    same["state"] = same_state(whole.state(), divided.state(), lattice)
+    same["state of one that goes on"] = same_state(whole.state(), again.state(), lattice)
+    for name in ("fields", "statistics"):
+        pairs = zip(*(getattr(driver, name)().arrays() for driver in (whole, divided)), strict=True)
+        same[name] = all(np.array_equal(one, other) for one, other in pairs)
+    same["volume"] = np.array_equal(whole.volume(), divided.volume())
+    same["at bounds"] = np.array_equal(whole.at_bounds(), divided.at_bounds())
+    moved = bool(np.isfinite(whole.fields().velocity).all() and np.abs(whole.fields().velocity).max() > 1e-6)
+    return {"differ": [name for name, alike in same.items() if not alike], "moved": moved, "said": said}
+
+
+def main() -> None:
+    ranks = Counting(world())
+    for name, make in CASES.items():
+        lattice, boundary_values = make()
+        found = check(lattice, boundary_values[: len(boundary_values) // 4 * 4], ranks)
+        worst = ranks.largest(np.array([len(found["differ"]), not found["moved"]]))
+        if ranks.rank == 0:
+            print(json.dumps({"case": name, "differing": int(worst[0]), "still": int(worst[1]), **found}), flush=True)
+
+
+if __name__ == "__main__":
+    main()
