@@ -17,6 +17,7 @@ import traceback
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 import numpy as np
@@ -32,6 +33,8 @@ from solver.run.solve import solve
 from solver.runtime.errors import StageError
 from solver.runtime.interruption import STOP_SIGNALS, raise_stopped
 
+ORDER = signal.SIGUSR1
+"""By which the thread that hears an order to stop tells the one that runs."""
 AFTER_FIRST_S, UNTIL_HEARD_S = 2.0, 0.5
 """How long another rank keeps what went wrong to itself, which all may have found, so that the first can say it; and
 how long one that said it waits until all are ended."""
@@ -134,14 +137,24 @@ def _log(first: bool) -> logging.Logger:
     return log
 
 
-def _stop_at_the_end_of_input() -> None:
+def _heed_orders() -> None:
     """Stop as by a signal when the launching process says so by its number, or is no more."""
+    for number in STOP_SIGNALS:
+        signal.signal(number, raise_stopped)
+    orders: list[int] = []
 
-    def wait() -> None:
-        number = sys.stdin.readline().strip()
-        os.kill(os.getpid(), int(number) if number else signal.SIGTERM)
+    def heed(_: int, frame: FrameType | None) -> None:
+        handler = signal.getsignal(signal.SIGTERM)
+        if callable(handler):
+            handler(orders[-1], frame)
 
-    threading.Thread(target=wait, daemon=True).start()
+    def listen() -> None:
+        told = os.read(sys.stdin.fileno(), 16)  # not by its buffer, whose lock the end of Python would wait for
+        orders.append(int(told) if told else signal.SIGTERM)
+        os.kill(os.getpid(), ORDER)
+
+    signal.signal(ORDER, heed)
+    threading.Thread(target=listen, daemon=True).start()
 
 
 def _require_alike(ranks: Communicator, task: Task) -> None:
@@ -187,11 +200,11 @@ def _work(ranks: Communicator, task: Task) -> None:
 
 def run(task: Task) -> None:
     """Solve with the other ranks, or end all of them with what went wrong here."""
-    for number in STOP_SIGNALS:
-        signal.signal(number, raise_stopped)
+    # mpirun sends these where another rank has died, which is no order to stop; before MPI has threads of its own
+    signal.pthread_sigmask(signal.SIG_BLOCK, STOP_SIGNALS)
     ranks = world()
-    if ranks.rank == 0:
-        _stop_at_the_end_of_input()
+    if ranks.rank == 0:  # the others agree with it
+        _heed_orders()
     try:
         _work(ranks, task)
     except StageError as error:
@@ -203,8 +216,7 @@ def run(task: Task) -> None:
 
 
 def _end(ranks: Communicator, why: dict[str, Any]) -> None:
-    for number in STOP_SIGNALS:
-        signal.signal(number, signal.SIG_IGN)
+    signal.signal(ORDER, signal.SIG_IGN)
     time.sleep(AFTER_FIRST_S if ranks.rank else 0.0)
     say(why)
     time.sleep(UNTIL_HEARD_S)
