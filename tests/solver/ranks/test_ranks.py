@@ -44,17 +44,20 @@ def mpirun() -> str:
 def test_ranks_are_the_whole(ranks, mpirun):
     """The same bits of all that is read, and a state with which one process goes on; one message to each neighbour and
     at most one sum a step, but for inlets that follow their pressure, or what is found again after many steps.
+
+    Interpreted: a few steps of each model cost less than to compile it.
     """
     command = [mpirun, "-n", str(ranks), sys.executable, "-m", "tests.support.rank_checks"]
-    given = environment(ranks) | {"NUMBA_NUM_THREADS": "1"}
+    given = environment(ranks) | {"NUMBA_NUM_THREADS": "1", "NUMBA_DISABLE_JIT": "1"}
     done = subprocess.run(command, cwd=ROOT, env=given, capture_output=True, text=True, timeout=800, check=False)
     found = {said["case"]: said for said in map(json.loads, done.stdout.splitlines())}
     assert found.keys() == CASES.keys(), done.stderr
     for name, said in found.items():
-        assert (said["differing"], said["still"]) == (0, 0), name
+        assert said["differ"] == [], name
+        assert said["moved"], name
         awaited = {"outlets with feedback": 2, "inlets with feedback": 2}.get(name, 1)  # of outlets, one under way
         assert said["said"].get("sums", 0) <= awaited, name
-        assert said["said"]["messages"] == (1 if name != "corrected" else pytest.approx(1 + 2 / 32)), name
+        assert said["said"]["messages"] == (1 if name != "corrected" else 1 + 2 / 16), name
 
 
 def ranks_below(folder: Path) -> list[int]:
