@@ -79,8 +79,10 @@ class Communicator:
 
     def broadcast(self, arrays: Arrays | None) -> dict[str, NDArray[Any]] | None:
         """What the first rank has, arrays by name or none; what others give is not looked at."""
-        told = {name: (array.dtype.str, array.shape) for name, array in arrays.items()} if arrays is not None else None
-        text = np.frombuffer(json.dumps(told).encode(), np.uint8) if self.rank == 0 else np.empty(0, np.uint8)
+        announced = (
+            {name: (array.dtype.str, array.shape) for name, array in arrays.items()} if arrays is not None else None
+        )
+        text = np.frombuffer(json.dumps(announced).encode(), np.uint8) if self.rank == 0 else np.empty(0, np.uint8)
         length = self.largest(np.array([len(text)]))
         text = text.copy() if self.rank == 0 else np.empty(int(length[0]), np.uint8)
         self._wait(self._world.Ibcast(text))

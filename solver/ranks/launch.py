@@ -141,8 +141,6 @@ def _hand_on(lines: IO[bytes], log: logging.Logger) -> list[Exception]:
 def _died(ranks: int, complaints: str, kept: bool) -> str:
     """That a rank ended without a word, with the line of mpirun that says why."""
     lines = [line.strip() for line in complaints.splitlines()]
-    told = [line for line in lines if "signal" in line or "status" in line or "rror" in line] or lines[-1:]
+    saying = [line for line in lines if "signal" in line or "status" in line or "rror" in line] or lines[-1:]
     after = "run the workflow again, which goes on from the last checkpoint" if kept else "run the workflow again"
-    return (
-        f"solve.ranks {ranks}: a rank ended before the run did ({' '.join(told[:2]) or 'mpirun says nothing'}); {after}"
-    )
+    return f"solve.ranks {ranks}: a rank ended before the run did ({' '.join(saying[:2]) or 'mpirun says nothing'}); {after}"

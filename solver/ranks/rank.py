@@ -149,8 +149,8 @@ def _heed_orders() -> None:
             handler(orders[-1], frame)
 
     def listen() -> None:
-        told = os.read(sys.stdin.fileno(), 16)  # not by its buffer, whose lock the end of Python would wait for
-        orders.append(int(told) if told else signal.SIGTERM)
+        order = os.read(sys.stdin.fileno(), 16)  # not by its buffer, whose lock the end of Python would wait for
+        orders.append(int(order) if order else signal.SIGTERM)
         os.kill(os.getpid(), ORDER)
 
     signal.signal(ORDER, heed)

@@ -29,20 +29,20 @@ Case = tuple[Lattice, np.ndarray]
 
 def walled(walls: str, precision: str = "fp64") -> Case:
     """Openings and walls of any shape, which lie on all ranks."""
-    lattice = build_lattice(random_cavern((9, 8, 7), 3), "trt", RATES, walls, precision, force=(1e-5, 2e-5, -1e-5))
-    return lattice, 1e-3 * np.random.default_rng(1).random((16, 3)) * (10, 1, -1)
+    lattice = build_lattice(random_cavern((7, 6, 5), 3), "trt", RATES, walls, precision, force=(1e-5, 2e-5, -1e-5))
+    return lattice, 1e-3 * np.random.default_rng(1).random((8, 3)) * (10, 1, -1)
 
 
 def moving() -> Case:
     nodes = patched(closed_box((4, 3, 4)), low=lambda p: p[:, 2] < 1, lid=lambda p: p[:, 2] > 4)
     velocity = {"lid": (0.02, 0.01, 0.0)}
     lattice = build_lattice(nodes, "trt", (1 / 0.7, 1.2), "bouzidi", "fp64", moving=velocity, slip=("low",))
-    return lattice, np.linspace(0.1, 1, 16)[:, None]
+    return lattice, np.linspace(0.1, 1, 8)[:, None]
 
 
 def corrected() -> Case:
     """D3Q27 with the force along the axes, and walls that meet a parabola: found again twice."""
-    lattice = laid_out(random_cavern((9, 8, 7), 5, openings=False), True, parabolic=True)
+    lattice = laid_out(random_cavern((6, 5, 4), 5, openings=False), True, parabolic=True)
     return lattice, np.zeros((4 * lattice.corrected_pairs, 0))
 
 
