@@ -143,4 +143,5 @@ def _died(ranks: int, complaints: str, kept: bool) -> str:
     lines = [line.strip() for line in complaints.splitlines()]
     saying = [line for line in lines if "signal" in line or "status" in line or "rror" in line] or lines[-1:]
     after = "run the workflow again, which goes on from the last checkpoint" if kept else "run the workflow again"
-    return f"solve.ranks {ranks}: a rank ended before the run did ({' '.join(saying[:2]) or 'mpirun says nothing'}); {after}"
+    why = " ".join(saying[:2]) or "mpirun says nothing"
+    return f"solve.ranks {ranks}: a rank ended before the run did ({why}); {after}"
