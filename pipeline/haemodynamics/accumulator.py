@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import ndimage
 
 from pipeline.haemodynamics.wall_shear_stress import Wall, WallFit, place_at, wall_shear_stress
 from solver.domain.nodes import Nodes, Opening
@@ -69,11 +70,10 @@ def slab_inside(nodes: Nodes, opening: Opening) -> Slab:
         If no fluid node lies there.
     """
     dx, half = nodes.spacing_mm, SLAB_HALF_WIDTH * nodes.spacing_mm
-    near = rows_near(nodes, opening)
-    depth, beside = place_at(opening, nodes.points_mm(near))
+    rows, depth = rows_behind(nodes, opening)
     distance = np.abs(depth - SLAB_CENTRE * dx)
-    kept = (distance < half) & (beside < 2 * opening.radius_mm + dx)
-    rows, distance, depth = near[kept], distance[kept], depth[kept]
+    kept = distance < half
+    rows, distance, depth = rows[kept], distance[kept], depth[kept]
     if not len(rows):
         raise StageError(
             f"opening {opening.name}: no fluid node within {SLAB_CENTRE + SLAB_HALF_WIDTH:g} spacings of {dx:g} mm"
@@ -82,8 +82,34 @@ def slab_inside(nodes: Nodes, opening: Opening) -> Slab:
     return Slab(rows, hann(distance, half) * dx**3, depth)
 
 
-def rows_near(nodes: Nodes, opening: Opening) -> NDArray[np.int64]:
-    """Rows of the nodes in a box around all that slabs at an opening can hold: only these are looked at closely."""
+def rows_behind(nodes: Nodes, opening: Opening) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    """Fluid nodes behind the cap of an opening, as deep as its slab, and within two radii of its axis.
+
+    They are joined, through each other, to a node that a link leaves through the cap: fluid of a vessel that passes
+    beside is none of the opening's.
+
+    Returns
+    -------
+    Rows of the fluid array, (K,), and distances from the plane of the cap into the vessel, mm, (K,).
+    """
+    rows = _rows_in_box(nodes, opening)
+    depth, beside = place_at(opening, nodes.points_mm(rows))
+    dx = nodes.spacing_mm
+    near = (depth > -dx) & (depth < (SLAB_CENTRE + SLAB_HALF_WIDTH) * dx) & (beside < 2 * opening.radius_mm + dx)
+    rows, depth = rows[near], depth[near]
+    if not len(rows):
+        return rows, depth
+    place = nodes.position[rows] - nodes.position[rows].min(axis=0)
+    fluid = np.zeros(place.max(axis=0) + 1, bool)
+    fluid[tuple(place.T)] = True
+    number = ndimage.label(fluid, ndimage.generate_binary_structure(3, 2))[0][tuple(place.T)]
+    at_cap = nodes.opening_link_node[nodes.opening_link_opening == opening.id]
+    joined = np.isin(number, number[np.isin(rows, at_cap)])
+    return rows[joined], depth[joined]
+
+
+def _rows_in_box(nodes: Nodes, opening: Opening) -> NDArray[np.int64]:
+    """Rows of the nodes in a box around all that lies behind an opening: only these are looked at closely."""
     reach = 2 * opening.radius_mm + (SLAB_CENTRE + SLAB_HALF_WIDTH + 2) * nodes.spacing_mm
     centre = (np.asarray(opening.centre_mm) - nodes.origin_mm) / nodes.spacing_mm
     low, high = np.floor(centre - reach / nodes.spacing_mm), np.ceil(centre + reach / nodes.spacing_mm)

@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.files.mesh import Mesh
-from pipeline.haemodynamics.accumulator import SLAB_CENTRE, SLAB_HALF_WIDTH, Fields, Slab, rows_near
-from pipeline.haemodynamics.wall_shear_stress import Wall, WallFit, place_at
+from pipeline.haemodynamics.accumulator import SLAB_CENTRE, SLAB_HALF_WIDTH, Fields, Slab, rows_behind
+from pipeline.haemodynamics.wall_shear_stress import Wall, WallFit
 from solver.domain.nodes import Nodes
 
 Floats = NDArray[np.float64]
@@ -31,13 +31,9 @@ def between_slabs(nodes: Nodes) -> Floats:
     """
     inside = np.ones(nodes.count)
     for opening in nodes.openings:
-        rows = rows_near(nodes, opening)
-        depth, beside = place_at(opening, nodes.points_mm(rows))
-        height = depth / nodes.spacing_mm - SLAB_CENTRE
-        near = (height < SLAB_HALF_WIDTH) & (depth > -nodes.spacing_mm)
-        near &= beside < 2 * opening.radius_mm + nodes.spacing_mm
-        part = np.maximum(height[near] / SLAB_HALF_WIDTH, -1)
-        inside[rows[near]] *= (1 + part + np.sin(np.pi * part) / np.pi) / 2
+        rows, depth = rows_behind(nodes, opening)
+        part = np.maximum((depth / nodes.spacing_mm - SLAB_CENTRE) / SLAB_HALF_WIDTH, -1)
+        inside[rows] *= (1 + part + np.sin(np.pi * part) / np.pi) / 2
     return inside
 
 

@@ -158,8 +158,7 @@ def make_plan(
         If boundary conditions do not fit the openings, or the flow cannot be run as asked.
     """
     _require_known(settings)
-    chosen = settings.blood
-    blood = choose_blood(chosen.model, chosen.set, chosen.parameters, settings.viscosity_pa_s)
+    blood = _blood_of(settings)
     flow, settings = expect_flow(nodes, settings, blood)
     scales = choose_scales(nodes, settings, flow, surroundings)
     units, inflow = scales.units, flow.waveforms.inflow
@@ -201,6 +200,11 @@ def make_plan(
         foreseen=(*too_large, *duration.few, *under_resolved(grid_reynolds, units.dx_m)),
     )
     return with_models(plan, nodes, models, tuple(safer))
+
+
+def _blood_of(settings: SolveSettings) -> Blood:
+    chosen = settings.blood
+    return choose_blood(chosen.model, chosen.set, chosen.parameters, settings.viscosity_pa_s)
 
 
 def _require_known(settings: SolveSettings) -> None:
