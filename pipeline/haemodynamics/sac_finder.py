@@ -17,7 +17,7 @@ from scipy.spatial import cKDTree
 
 from pipeline.files.mesh import Mesh
 from pipeline.geometry.surface.clip import axes_of_plane, directed_edges
-from pipeline.haemodynamics.neck import NeckError, Section, section_around, sever
+from pipeline.haemodynamics.neck import NeckError, Section, Severed, section_around, sever
 from pipeline.haemodynamics.parent import STEP, parent_lines, radius_near, ways_through
 from solver.domain.nodes import Opening
 
@@ -36,6 +36,9 @@ STUB_LENGTH = 2.5
 """Of a blind vessel, in diameters of its mouth, above which it may be a branch and no sac, unless it widens."""
 STUB_WIDTH = 1.3
 """Extent of a sac that widens, in diameters of its neck."""
+SLENDER = 6.0
+"""A/(pi w^2), w = 4 V/A the width, of a sac's volume V and wall A, above which it is a branch: a tube has its length
+over its diameter, however it bends, a ball 2.25, two balls in touch 4.5, an ellipsoid of four to one 4.7."""
 NEAR_RIM, SLIDE, SLIDE_STEP = 0.3, 0.75, 0.02
 """A plane clear of the parent is looked for so far from the rim's, and the narrowest section so far from that, and in
 such steps, in the parent's radii."""
@@ -129,7 +132,9 @@ def find_sacs(
         place = surface.points_mm[piece & (wide >= wide[piece].max())][0]
         try:
             neck = _neck_of(surface, piece, wide, parents)
-            known |= sever(surface, neck, names).vertices
+            severed = sever(surface, neck, names)
+            _require_stout(severed)
+            known |= severed.vertices
             necks.append(neck)
             known |= piece
         except NeckError as doubt:
@@ -234,6 +239,15 @@ def _require_shape(points_mm: Floats, neck: Section, radius: float) -> None:
         raise NeckError(
             f"it is {height:.1f} mm long and {diameter:.1f} mm wide at its mouth, as a branch that ends blind"
         )
+
+
+def _require_stout(severed: Severed) -> None:
+    """Refuse what is as slender as a branch that ends blind, wherever it bends to."""
+    area = float(severed.shares_mm2.sum())
+    width = 4 * severed.closed.volume_mm3() / area
+    length = area / (np.pi * width)
+    if length > SLENDER * width:
+        raise NeckError(f"it is about {length:.1f} mm long and {width:.2g} mm wide, as a branch that ends blind")
 
 
 def _plane(points: Floats) -> tuple[Floats, Floats, float]:

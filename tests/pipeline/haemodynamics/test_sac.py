@@ -504,6 +504,20 @@ def test_what_may_be_no_sac_is_refused_and_said():
         searched(mesh, openings, [])
 
 
+@pytest.mark.parametrize("seed", range(3))
+def test_a_blind_twig_that_bends_is_no_sac(seed):
+    """A twig half as wide as the parent or less with a funnel at its mouth: up, then along the parent, so that it is as
+    long across its axis as along it.
+    """
+    random = np.random.default_rng(seed)
+    radius, up, along = random.uniform(0.7, 0.9), random.uniform(5, 7), random.uniform(9, 12)
+    rise = [(0.0, z, radius * (1 + np.exp(2 - z))) for z in np.arange(2.0, up, 0.4)]
+    mesh, openings = side_wall([*rise, *((x, up, radius) for x in np.arange(0.0, along, 0.4))])
+    found = searched(mesh, openings, [AXIS])
+    assert found.necks == []
+    assert "as a branch that ends blind" in found.refused[0].reason
+
+
 def test_a_doubt_becomes_a_warning_and_no_figures():
     mesh, openings = side_wall([(0.0, 0.0, 3.5)])
     nodes = nodes_in(mesh, openings, 0.5)
