@@ -85,8 +85,8 @@ def slab_inside(nodes: Nodes, opening: Opening) -> Slab:
 def rows_behind(nodes: Nodes, opening: Opening) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
     """Fluid nodes behind the cap of an opening, as deep as its slab, and within two radii of its axis.
 
-    They are joined, through each other, to a node that a link leaves through the cap: fluid of a vessel that passes
-    beside is none of the opening's.
+    They are joined, through each other, to the nodes within one radius: fluid of a vessel that passes beside is none of
+    the opening's.
 
     Returns
     -------
@@ -96,15 +96,14 @@ def rows_behind(nodes: Nodes, opening: Opening) -> tuple[NDArray[np.int64], NDAr
     depth, beside = place_at(opening, nodes.points_mm(rows))
     dx = nodes.spacing_mm
     near = (depth > -dx) & (depth < (SLAB_CENTRE + SLAB_HALF_WIDTH) * dx) & (beside < 2 * opening.radius_mm + dx)
-    rows, depth = rows[near], depth[near]
+    rows, depth, beside = rows[near], depth[near], beside[near]
     if not len(rows):
         return rows, depth
     place = nodes.position[rows] - nodes.position[rows].min(axis=0)
     fluid = np.zeros(place.max(axis=0) + 1, bool)
     fluid[tuple(place.T)] = True
     number = ndimage.label(fluid, ndimage.generate_binary_structure(3, 2))[0][tuple(place.T)]
-    at_cap = nodes.opening_link_node[nodes.opening_link_opening == opening.id]
-    joined = np.isin(number, number[np.isin(rows, at_cap)])
+    joined = np.isin(number, number[beside < opening.radius_mm])
     return rows[joined], depth[joined]
 
 
