@@ -29,7 +29,7 @@ from tests.support.rank_checks import CASES
 
 LOG = logging.getLogger("test_ranks")
 WITHIN_S = 10
-"""In which all ranks end when one does, as issue 27 asks; on an idle machine it takes 1 s."""
+"""In which all ranks end when one does; on an idle machine it takes 1 s."""
 
 
 @pytest.fixture
@@ -40,7 +40,7 @@ def mpirun() -> str:
         pytest.skip(str(missing))
 
 
-@pytest.mark.parametrize("ranks", [2, 3])
+@pytest.mark.parametrize("ranks", [3, pytest.param(2, marks=pytest.mark.slow)])
 def test_ranks_are_the_whole(ranks, mpirun):
     """The same bits of all that is read, and a state with which one process goes on; one message to each neighbour and
     at most one sum a step, but for inlets that follow their pressure, or what is found again after many steps.
