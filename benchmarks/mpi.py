@@ -11,8 +11,6 @@ it takes on a machine whose cores others use, too. At the end both must have the
 
 import argparse
 import json
-import os
-import platform
 import subprocess
 import sys
 import time
@@ -25,6 +23,7 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT), str(Path(__file__).resolve().parent)]
 
 import numba  # noqa: E402
+from bench import provenance  # noqa: E402
 from vessel_tree import vessel_tree  # noqa: E402
 
 from solver.backends.communicator import Communicator, world  # noqa: E402
@@ -91,15 +90,7 @@ def measure(arguments: argparse.Namespace) -> None:
     if ranks.rank == 0:
         updates = nodes.count * arguments.steps / 1e6
         results = {
-            "machine": platform.machine(),
-            "cores": os.cpu_count(),
-            "load": [round(value, 1) for value in os.getloadavg()],
-            "python": platform.python_version(),
-            "numba": numba.__version__,
-            "commit": subprocess.run(
-                ["git", "rev-parse", "--short", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=False
-            ).stdout.strip(),
-            "precision": arguments.precision,
+            **provenance(arguments),
             "nodes": nodes.count,
             "ranks": ranks.size,
             "layout": divided.layout,
@@ -122,6 +113,7 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--precision", default="fp32")
     parser.add_argument("--json", type=Path, help="file for the results")
+    parser.add_argument("--commit", help="of what is measured, where git cannot tell it")
     parser.add_argument("--rank", action="store_true", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.rank:

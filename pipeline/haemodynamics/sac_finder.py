@@ -133,7 +133,7 @@ def find_sacs(
         try:
             neck = _neck_of(surface, piece, wide, parents)
             severed = sever(surface, neck, names)
-            _require_stout(severed)
+            _require_not_slender(severed)
             known |= severed.vertices
             necks.append(neck)
             known |= piece
@@ -241,7 +241,7 @@ def _require_shape(points_mm: Floats, neck: Section, radius: float) -> None:
         )
 
 
-def _require_stout(severed: Severed) -> None:
+def _require_not_slender(severed: Severed) -> None:
     """Refuse what is as slender as a branch that ends blind, wherever it bends to."""
     area = float(severed.shares_mm2.sum())
     width = 4 * severed.closed.volume_mm3() / area

@@ -71,7 +71,7 @@ class LocalEdge:
 
 
 def local_edge(problem: Problem, lumen: Lumen, mask: Mask, found: Levels, radius: float) -> LocalEdge:
-    """Find it.
+    """Where the wall of a lumen would be, by the levels near each place.
 
     The levels of lumen and soft tissue are averages over a Gaussian, weighted in the lumen by the cube of the depth, so
     that blur at the wall hardly counts. The wall stands at the share of the contrast at which a tube of this blur has

@@ -9,8 +9,8 @@ same for d^3 = nu L R/U (Leveque 1928, Annales des Mines 13), so that the rate i
 
     s = nu/R^2 [10 + 12 (Q/(pi nu L))^(2/3)].
 
-Behind a narrowing fluid turns between the stream and the wall. Of a section whose mean speed is m times the largest at
-the openings, the stream has the radius R/sqrt(m), so that what turns is h = R (1 - 1/sqrt(m)) high. It settles at
+Behind a narrowing an eddy lies between the stream and the wall. Of a section whose mean speed is m times the largest at
+the openings, the stream has the radius R/sqrt(m), so that the eddy is h = R (1 - 1/sqrt(m)) high. It settles at
 
     s = 14 nu/(R h),
 
@@ -35,9 +35,9 @@ from math import inf, log, pi, sqrt
 
 DIFFUSION = 26.4
 """Rate, in nu/R^2, at which the profile of a given flow settles in a tube: the first zero of J_2, squared."""
-WORN, CARRIED, TURNING = 10.0, 12.0, 14.0
-"""Rates, in nu/R^2, at which a profile settles and is carried out where waves leave, and at which fluid settles that
-turns over the height R: see the module."""
+WORN, CARRIED, EDDY = 10.0, 12.0, 14.0
+"""Rates, in nu/R^2, at which a profile is worn off and carried out where waves leave, and at which an eddy as high as
+R settles: see the module."""
 COARSE, CORRECTED = 5.0, 2 / 3
 """Times the inverse square of the nodes across a coarse lattice that its flow is off by; and part of the steps from
 such a flow that a run takes which that lattice corrects on the way."""
@@ -118,7 +118,7 @@ def profile(
     friction = viscosity_m2_s / radius_m**2
     height = 1.0 if narrow_inlet else 1 - 1 / sqrt(max(narrowing, 1.0))
     carried = WORN + CARRIED * (flow_m3_s / (pi * viscosity_m2_s * length_m)) ** (2 / 3)
-    return Settling.creeping((min(carried, TURNING / height) if height else carried) * friction, viscous_s)
+    return Settling.creeping((min(carried, EDDY / height) if height else carried) * friction, viscous_s)
 
 
 # many parameters because each is a symbol of the formula
@@ -128,7 +128,7 @@ def standing_wave(
     viscosity_m2_s: float,
     sound_m_s: float,
     speed_m_s: float,
-    viscous_s: float | None = None,
+    viscous_s: float,
     most: float = inf,
 ) -> Settling:
     """Settling of a run in which waves stay.
@@ -137,7 +137,7 @@ def standing_wave(
     ----------
     length_m, radius_m : of the vessel, R twice its volume over the area of its walls.
     viscosity_m2_s, sound_m_s, speed_m_s : nu, c_s, U.
-    viscous_s : the residual's viscous time; R^2/nu if not given.
+    viscous_s : the residual's viscous time.
     most : rate, in nu/R^2, at which flow settles that friction moves alone, as behind a widening: most of the stream
         passes it by.
     """
@@ -146,4 +146,4 @@ def standing_wave(
     alpha = sqrt(omega * time_s)
     friction = min(1 + alpha / sqrt(2), alpha**4 / 8, DIFFUSION) / time_s
     carried = 4 * speed_m_s / (3 * length_m)
-    return Settling(min(friction + carried, most / time_s + carried / 3), omega, viscous_s or time_s)
+    return Settling(min(friction + carried, most / time_s + carried / 3), omega, viscous_s)
