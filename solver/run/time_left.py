@@ -29,7 +29,8 @@ LEAST_ROWS = 5
 
 
 def by_residual(rows: Sequence[Row], ramp: float, tolerance: float) -> tuple[float, float]:
-    """Steps until the residual has fallen to the tolerance, and their error; both infinite where it does not fall.
+    """Steps until the residual has fallen to the tolerance, and their error; both infinite where it does not fall by more
+    than the scatter of its batches.
 
     Parameters
     ----------
@@ -45,7 +46,7 @@ def by_residual(rows: Sequence[Row], ramp: float, tolerance: float) -> tuple[flo
     residual = batch_means(np.log([max(row.residual, 1e-30) for row in after]), batches)
     length = (after[1].step - after[0].step) * (len(after) // batches)
     rise, error = slope(residual)
-    if rise >= 0:
+    if rise >= -error:
         return inf, inf
     now = float(residual.mean()) + rise * batches / 2  # the middle of the last batch is half of one ago
     left = max(0.0, (now - log(tolerance)) / -rise) * length
@@ -70,7 +71,8 @@ def settling(rows: Sequence[Row], expected: float, ramp: float, tolerance: float
         return of_forecast if of_forecast > 0 else inf
     overrun = max(0.0, -of_forecast)
     weights = np.array((1 / (DOUBT * expected + overrun / DOUBT) ** 2, 1 / error**2))
-    return float(max(weights @ (max(0.0, of_forecast), left) / weights.sum(), ramp - now))
+    # A forecast that is overrun says nothing of the end but that it was too short: as much again, and never none.
+    return float(max(weights @ (abs(of_forecast), left) / weights.sum(), ramp - now))
 
 
 def steps_left(

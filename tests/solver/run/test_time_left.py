@@ -72,6 +72,26 @@ def test_a_residual_that_does_not_fall_leaves_the_forecast():
     assert settling(rows, 5_000.0, RAMP, TOLERANCE) == np.inf
 
 
+@SETTINGS
+@given(
+    level=st.floats(1e2, 1e6),
+    fall=st.floats(0, 0.3),
+    noise=st.floats(0.05, 0.4),
+    used_up=st.floats(0.2, 0.8),
+    seed=st.integers(0, 10**6),
+)
+def test_a_forecast_that_is_used_up_never_says_that_the_end_has_come(level, fall, noise, used_up, seed):
+    """Of a residual far above the tolerance that scatters more than it falls, after 1.25 to 5 times the forecast.
+
+    What is left is as long as the run is late, less a half for the line through the scatter, or not known.
+    """
+    count = 200
+    kick = noise * np.random.default_rng(seed).standard_normal(count)
+    rows = falling(level * TOLERANCE * np.exp(kick - fall * np.arange(count) / count))
+    expected = used_up * rows[-1].step
+    assert settling(rows, expected, RAMP, TOLERANCE) > (rows[-1].step - expected) / 2
+
+
 @pytest.mark.parametrize("kind", [quasi_periodic, two_time_scales, long_memory])
 def test_the_time_left_of_a_flow_that_fluctuates_is_that_of_its_mean(kind):
     """Under a forecast of six flow-through times, which is when such a flow is taken to settle.
