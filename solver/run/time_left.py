@@ -29,8 +29,8 @@ LEAST_ROWS = 5
 
 
 def by_residual(rows: Sequence[Row], ramp: float, tolerance: float) -> tuple[float, float]:
-    """Steps until the residual has fallen to the tolerance, and their error; both infinite where it does not fall by more
-    than the scatter of its batches.
+    """Steps until the residual has fallen to the tolerance, and their error; both infinite where it does not fall by
+    more than the scatter of its batches.
 
     Parameters
     ----------
