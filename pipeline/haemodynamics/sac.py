@@ -111,11 +111,9 @@ class Sacs:
                 found += 1
             except NeckError as doubt:
                 refused.append((neck.centre_mm, factor, str(doubt)))
-        for place, wideness, reason in refused:
-            self.warnings.append(
-                f"find_sacs: the place at {words_mm(place)}, {wideness:.2f} radii from the parent's line, is taken"
-                f" for no sac: {reason}; no figures of it are given, mark its neck with postprocess.sacs if it is one"
-            )
+        refused.sort(key=lambda each: -each[1])
+        if refused:
+            self.warnings.append(_no_sacs(refused))
         return _searched(factor, found, refused, search)
 
     def _taken(self) -> NDArray[np.bool_]:
@@ -292,6 +290,21 @@ class Sacs:
 
 def _not_searched(why: str) -> dict[str, Any]:
     return {"searched": False, "rule": f"Sacs were not looked for: {why}.", "found": 0, "refused": [], "widest": None}
+
+
+def _no_sacs(refused: Sequence[tuple[Floats, float, str]]) -> str:
+    """One warning of all places that are wide enough and taken for no sacs, by the first of them."""
+    place, wideness, reason = refused[0]
+    where = f"{words_mm(place)}, {wideness:.2f} radii from the parent's line"
+    if len(refused) == 1:
+        return (
+            f"find_sacs: the place at {where}, is taken for no sac: {reason}; no figures of it are given, mark its neck"
+            " with postprocess.sacs if it is one"
+        )
+    return (
+        f"find_sacs: {len(refused)} places are taken for no sacs, the widest of them at {where}: {reason}; no figures"
+        " of them are given, the report lists them, mark a neck with postprocess.sacs where one is a sac"
+    )
 
 
 def _searched(

@@ -39,7 +39,8 @@ def context(given: Evidence) -> dict[str, Any]:
     warned = (mask, indices, grid, given.particles or {})
     unsettled = indices.get("unsettled")
     trust = trust_judged(given)
-    warnings = [warning for each in warned for warning in each.get("warnings", ()) if warning != unsettled]
+    # Two stages may warn of the same, as segment and postprocess of a threshold.
+    warnings = list(dict.fromkeys(each for of in warned for each in of.get("warnings", ()) if each != unsettled))
     return {
         "unsettled": unsettled,
         "unsteady": indices.get("unsteady"),

@@ -91,7 +91,7 @@ def across(checks: Sequence[Mapping[str, Any]]) -> str | None:
 
 
 def search_words(indices: Mapping[str, Any]) -> dict[str, Any] | None:
-    """How many sacs there are, how they were looked for, and the nearest candidate that was none."""
+    """How many sacs there are, how they were looked for, and the places that were taken for none, the widest first."""
     if (search := indices.get("sac_search")) is None:
         return None
     sacs = indices.get("sacs", ())
@@ -99,14 +99,14 @@ def search_words(indices: Mapping[str, Any]) -> dict[str, Any] | None:
     nothing = "None found" if search["searched"] else "None marked"
     counted = f"{len(sacs)} {'sac' if len(sacs) == 1 else 'sacs'}" if sacs else nothing
     by = f" ({marked} marked, {len(sacs) - marked} found)" if sacs else ""
-    refused = max(search["refused"], key=lambda each: each["wideness_radii"], default=None)
+    refused = [
+        (", ".join(f"{x:.1f}" for x in each["place_mm"]), number(each["wideness_radii"]), each["reason"])
+        for each in sorted(search["refused"], key=lambda each: -each["wideness_radii"])
+    ]
     nearest = None
-    if refused:
-        place = ", ".join(f"{x:.1f}" for x in refused["place_mm"])
-        nearest = f"The nearest candidate that was refused, at ({place}) mm: {refused['reason']}."
-    elif search["widest"] is not None:
+    if not refused and search["widest"] is not None:
         nearest = f"Elsewhere the wall reaches at most {number(search['widest'])} radii from the parent's line."
-    return {"count": f"{counted}{by}.", "rule": search["rule"], "nearest": nearest}
+    return {"count": f"{counted}{by}.", "rule": search["rule"], "nearest": nearest, "refused": refused}
 
 
 def _meaning(name: str) -> str:

@@ -21,7 +21,7 @@ from pipeline.geometry.surface.clip import cut_end
 from pipeline.haemodynamics.accumulator import Fields, WallAccumulator
 from pipeline.haemodynamics.neck import NeckError, section_around, sever
 from pipeline.haemodynamics.parent import parent_lines, ways_through
-from pipeline.haemodynamics.sac import Sacs
+from pipeline.haemodynamics.sac import Sacs, _no_sacs
 from pipeline.haemodynamics.sac_finder import MARGIN, find_sacs
 from pipeline.haemodynamics.sac_shape import nodes_within
 from pipeline.haemodynamics.wall_shear_stress import Wall, fit_nodes_to_wall
@@ -502,6 +502,17 @@ def test_what_may_be_no_sac_is_refused_and_said():
     mesh, openings = side_wall()
     with pytest.raises(NeckError, match="no centreline"):
         searched(mesh, openings, [])
+
+
+def test_places_that_are_no_sacs_are_one_warning_that_names_the_widest():
+    places = [(np.array([1.0, 2, 3]), 2.5, "no plane parts it"), (np.array([4.0, 5, 6]), 1.4, "it rises only 1 mm")]
+    one, two = _no_sacs(places[:1]), _no_sacs(places)
+    for warning in (one, two):
+        assert "2.50 radii" in warning
+        assert "no plane parts it" in warning
+        assert "postprocess.sacs" in warning
+    assert "2 places" in two
+    assert "rises only" not in two
 
 
 @pytest.mark.parametrize("seed", range(3))

@@ -15,7 +15,7 @@ from pipeline.reporting.content import _grid_rows
 from pipeline.reporting.pictures import MAPPED
 from pipeline.reporting.scene import caps as caps_of
 from pipeline.reporting.scene import closed
-from pipeline.reporting.trust_rows import check_shown
+from pipeline.reporting.trust_rows import check_shown, search_words
 from pipeline.reporting.wording import Line, table_rows, tabled
 from solver.domain.nodes import Opening
 from solver.runtime.errors import StageError
@@ -225,6 +225,20 @@ def test_captions_tell_units_and_are_plain_text(name):
 def test_a_picture_without_a_caption_is_an_error():
     with pytest.raises(KeyError, match="no caption"):
         captions.caption("nothing")
+
+
+def test_places_taken_for_no_sac_are_all_listed_the_widest_first():
+    refused = [
+        {"place_mm": [1.0, 2.0, 3.0], "wideness_radii": 1.4, "reason": "it rises only 0.40 mm above its neck"},
+        {"place_mm": [4.0, 5.0, 6.0], "wideness_radii": 2.5, "reason": "no plane parts it from the parent"},
+    ]
+    search = {"searched": True, "rule": "Sacs were looked for.", "refused": refused, "widest": 2.5}
+    words = search_words({"sac_search": search, "sacs": []})
+    assert words["refused"] == [
+        ("4.0, 5.0, 6.0", "2.50", "no plane parts it from the parent"),
+        ("1.0, 2.0, 3.0", "1.40", "it rises only 0.40 mm above its neck"),
+    ]
+    assert words["nearest"] is None
 
 
 def test_directions_are_reported_in_words():
