@@ -2,10 +2,12 @@
 """Device lock: one run of this machine at a time uses a CUDA device, whoever starts it.
 
 A run holds a lock of the operating system for its device, which no process outlives. It takes the first of the devices
-that it may see (``CUDA_VISIBLE_DEVICES``) which is free, and waits while none is.
+that it may see (``CUDA_VISIBLE_DEVICES``) which is free, and waits while none is. Runs that see the same devices
+stand in a queue, so that the first that waits is the first to get one.
 """
 
 import fcntl
+import hashlib
 import logging
 import os
 import tempfile
@@ -20,7 +22,7 @@ WAIT_S = 1.0
 
 @contextmanager
 def locked_device(devices: Sequence[str], log: logging.Logger, folder: Path = FOLDER) -> Iterator[int]:
-    """Hold one of several devices, and wait until one is free.
+    """Hold one of several devices, and wait until one is free and those that came before have theirs.
 
     Parameters
     ----------
@@ -34,16 +36,21 @@ def locked_device(devices: Sequence[str], log: logging.Logger, folder: Path = FO
     """
     _make_folder(folder)
     locks = [_open_lock(folder / name) for name in devices]
-    announced = False
+    queue = _open_lock(folder / _queue_name(devices))
+    waiting = "all of %d CUDA devices are taken by other runs; waiting for one"
     try:
+        if queued := not _locked(queue):
+            log.info(waiting, len(devices))
+            fcntl.flock(queue, fcntl.LOCK_EX)  # Linux grants it in the order of asking
         while (mine := next((k for k, lock in enumerate(locks) if _locked(lock)), None)) is None:
-            if not announced:
-                log.info("all of %d CUDA devices are taken by other runs; waiting for one", len(devices))
-                announced = True
+            if not queued:
+                log.info(waiting, len(devices))
+                queued = True
             time.sleep(WAIT_S)
+        fcntl.flock(queue, fcntl.LOCK_UN)
         yield mine
     finally:
-        for lock in locks:
+        for lock in (*locks, queue):
             os.close(lock)
 
 
@@ -54,6 +61,11 @@ def _make_folder(folder: Path) -> None:
     except FileExistsError:
         return
     folder.chmod(0o1777)
+
+
+def _queue_name(devices: Sequence[str]) -> str:
+    """Name of the queue of the runs that see these devices: runs that see others must not wait for them."""
+    return f"queue-{hashlib.sha256(' '.join(sorted(devices)).encode()).hexdigest()[:16]}"
 
 
 def _open_lock(path: Path) -> int:

@@ -8,6 +8,7 @@ import time
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
+from threading import Thread
 from types import SimpleNamespace
 from typing import Any
 from unittest import mock
@@ -62,6 +63,27 @@ def test_the_device_of_a_killed_run_is_free(tmp_path):
     run.wait(timeout=30)
     with locked_device(["GPU-a"], LOG, tmp_path / "locks") as number:
         assert number == 0
+
+
+def test_runs_that_wait_get_a_device_in_the_order_in_which_they_came(tmp_path, caplog, monkeypatch):
+    monkeypatch.setattr(device_lock, "WAIT_S", 0.01)
+    caplog.set_level(logging.INFO)
+    came: list[int] = []
+
+    def wait(number: int) -> None:
+        with locked_device(["GPU-a"], LOG, tmp_path):
+            came.append(number)
+
+    runs = [Thread(target=wait, args=(k,)) for k in range(8)]
+    with locked_device(["GPU-a"], LOG, tmp_path):
+        for count, run in enumerate(runs, 1):
+            run.start()
+            while len(caplog.messages) < count:
+                time.sleep(0.005)
+            time.sleep(0.05)  # from its message to its place in the queue
+    for run in runs:
+        run.join(timeout=30)
+    assert came == list(range(8))
 
 
 def test_a_run_that_waits_says_so(tmp_path, caplog, monkeypatch):
