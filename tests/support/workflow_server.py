@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Program that imports Snakemake once and runs it as often as it is asked to, each time in a process of its own.
+"""Program that imports Snakemake once and runs it as often as it is asked to, each time in a process of its own; its
+stages are forks, too, as :mod:`tests.support.stage_server` has them.
 
 A line of its input is what to run, in JSON; a line of its output is the exit status. It imports nothing of the project,
 whose copies differ from test to test: a run finds what it needs in its own folder, as with ``python -m snakemake``.
@@ -13,11 +14,14 @@ from pathlib import Path
 from typing import Any
 
 import snakemake.cli
+import stage_server  # from the folder of this program
 from snakemake.workflow import Workflow
 
 
-def become(asked: dict[str, Any]) -> None:
-    """Make of a forked process one that was started in the folder, with the environment, files and options."""
+def become(asked: dict[str, Any], python: str) -> None:
+    """Make of a forked process one that was started in the folder, with the environment, files and options, and whose
+    stages are started by what stands for Python.
+    """
     os.chdir(asked["folder"])
     os.environ.clear()
     os.environ.update(asked["environment"])
@@ -30,13 +34,15 @@ def become(asked: dict[str, Any]) -> None:
         os.dup2(file, number)
         os.close(file)
     sys.path[0] = Workflow._rundir = asked["folder"]  # which it asks for on import
+    sys.executable = python
     sys.argv = [str(Path(snakemake.__file__).with_name("__main__.py")), *asked["options"]]
 
 
 if __name__ == "__main__":
     gc.freeze()  # what a run would look through and so copy
+    python = stage_server.begin()
     for line in sys.stdin:
         if not (child := os.fork()):
-            become(json.loads(line))
+            become(json.loads(line), python)
             snakemake.cli.main()
         print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)

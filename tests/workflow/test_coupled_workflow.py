@@ -40,7 +40,7 @@ CASE = {
 
 
 def workflow(folder, *options):
-    return run_workflow(folder, "--cores", "2", "-s", str(ROOT / "Snakefile"), *options)
+    return run_workflow(folder, "--cores", "1", "-s", str(ROOT / "Snakefile"), *options)
 
 
 @pytest.fixture(scope="module")
