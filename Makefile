@@ -7,7 +7,9 @@ PYTHON ?= python3
 BIN := .venv/bin
 CORES ?= all
 SET ?= quick
-INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r
+INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile --require-hashes -r
+# On all cores; pip takes one for it.
+BYTECODE := $(BIN)/python -m compileall -q -j 0 .venv/lib
 CUDA := $(shell command -v nvidia-smi >/dev/null 2>&1 && nvidia-smi -L >/dev/null 2>&1 && echo .venv/.cuda)
 
 .PHONY: demo test studies runs validation smoke lint api bench schema slurm cuda mpi lock clean
@@ -78,26 +80,31 @@ schema: .venv/.run
 .venv/.run: requirements.lock | .venv/.venv
 	@echo "Installing the packages of requirements.lock into .venv (once; some minutes)"
 	$(INSTALL) requirements.lock
+	$(BYTECODE)
 	touch $@
 
 .venv/.dev: requirements-dev.lock | .venv/.run
 	@echo "Installing the packages of requirements-dev.lock into .venv (once)"
 	$(INSTALL) requirements-dev.lock
+	$(BYTECODE)
 	touch $@
 
 .venv/.cuda: requirements-cuda.lock | .venv/.run
 	@echo "Installing the packages of requirements-cuda.lock into .venv (once)"
 	$(INSTALL) requirements-cuda.lock
+	$(BYTECODE)
 	touch $@
 
 .venv/.slurm: requirements-slurm.lock | .venv/.run
 	@echo "Installing the packages of requirements-slurm.lock into .venv (once)"
 	$(INSTALL) requirements-slurm.lock
+	$(BYTECODE)
 	touch $@
 
 .venv/.mpi: requirements-mpi.lock | .venv/.run
 	@echo "Installing the packages of requirements-mpi.lock into .venv (once)"
 	$(INSTALL) requirements-mpi.lock
+	$(BYTECODE)
 	touch $@
 
 # Needs uv. The locks hold hashes for all supported Python versions and platforms, and no address of an index.
