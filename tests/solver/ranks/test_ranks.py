@@ -18,12 +18,15 @@ from solver.domain.nodes import save
 from solver.ranks import launch
 from solver.ranks.launch import environment, require_mpi, solve_on_ranks
 from solver.ranks.rank import Task
-from solver.run.settings import SolveSettings
+from solver.run.settings import SolveSettings, parse
 from solver.run.setup import divided
+from solver.run.solve import solve
 from solver.runtime.errors import StageError
 from solver.runtime.sources import ROOT
-from tests.solver.run.test_checkpoint import files, pulsatile, run, short_pipe, start
+from tests.solver.run.test_checkpoint import KilledError, files, kept, killed_at, pulsatile, run, short_pipe, start
 from tests.solver.run.test_simulation import settings
+from tests.support.coupled_tree import around_vessel, vessel
+from tests.support.coupled_tree import wanted as tree_settings
 from tests.support.geometries import plates
 from tests.support.rank_checks import CASES
 
@@ -110,6 +113,29 @@ def test_runs_of_two_and_three_ranks_that_are_ended_go_on_to_the_bits_of_one_pro
     assert "going on from the checkpoint of step" in errors
     run(short_pipe(), wanted, tmp_path / "whole")
     assert files(tmp_path) == files(tmp_path / "whole")
+
+
+@pytest.mark.parametrize("ranks", [3, pytest.param(2, marks=pytest.mark.slow)])
+def test_ranks_go_on_with_a_coupled_tree_to_the_bits_of_one_process(ranks, mpirun, tmp_path):
+    """A branching between three arteries of a tree: one process is ended half-way, and ranks run the other half."""
+    around, nodes = around_vessel(), vessel()
+    around.write(tmp_path / "coupling.h5")
+    save(nodes, tmp_path / "nodes.h5")
+    wanted = tree_settings(around, tmp_path)
+    own = identity(tmp_path / "nodes.h5", parse(json.loads(json.dumps(asdict(wanted)))), tmp_path / "coupling.h5")
+    paths = [tmp_path / "whole" / name for name in ("flow.vtkhdf", "monitor.csv")]
+    (tmp_path / "whole").mkdir()
+    whole = solve(nodes, wanted, *paths, LOG, None, around)
+    with pytest.raises(KilledError), killed_at(whole["steps"] // 2):
+        solve(nodes, wanted, tmp_path / "ended.vtkhdf", None, LOG, kept(tmp_path, 0.1, own), around)
+    process = start(tmp_path, replace(wanted, ranks=ranks), minutes=60)
+    errors = process.communicate(timeout=400)[1]
+    assert process.returncode == 0, errors
+    assert "going on from the checkpoint of step" in errors
+    assert files(tmp_path) == files(tmp_path / "whole")
+    found = json.loads((tmp_path / "solve.json").read_text())
+    for name in ("steps", "coupling", "openings", "mass_balance"):
+        assert found[name] == json.loads(json.dumps(whole[name]))
 
 
 def task(folder: Path, wanted: SolveSettings, versions: list[str]) -> Task:
