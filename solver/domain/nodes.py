@@ -5,7 +5,8 @@ Their types are in :mod:`solver.domain.node_types`, their rules in :mod:`solver.
 """
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any, TypeVar
@@ -50,6 +51,7 @@ __all__ = [
     "mean_runs",
     "parse_openings",
     "save",
+    "stored_count",
 ]
 
 FORMAT = "hemolattice-nodes-5"
@@ -84,28 +86,47 @@ def load(path: Path) -> Nodes:
     StageError
         If the file is not one of ours, is damaged, or breaks an invariant.
     """
+    with _opened(path) as file:
+        arrays: dict[str, Any] = {name: np.asarray(file[name][()]) for name in ARRAYS}
+        nodes = Nodes(
+            spacing_mm=float(file.attrs["spacing_mm"]),
+            origin_mm=_triple(file.attrs["origin_mm"], float),
+            shape=_triple(file.attrs["shape"], int),
+            openings=parse_openings(json.loads(file.attrs["openings"])),
+            periodic=_triple(file.attrs["periodic"], bool),
+            axes=_triple(file.attrs["axes"], int),
+            patches=tuple(str(name) for name in json.loads(file.attrs["patches"])),
+            **arrays,
+        )
+        check(nodes)
+    return nodes
+
+
+def stored_count(path: Path) -> int:
+    """Number of fluid nodes in a file, of which nothing else is read.
+
+    Raises
+    ------
+    StageError
+        If the file is not one of ours, or is damaged.
+    """
+    with _opened(path) as file:
+        return len(file["position"])
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[h5py.File]:
+    """A file of node arrays; what fails while it is read is said with its name."""
     try:
         require_checksum_trailer(path)
         with h5py.File(path, "r") as file:
             if file.attrs.get("format") != FORMAT:
                 raise StageError(f"format {file.attrs.get('format')!r}, {FORMAT!r} is wanted; run decompose again")
-            arrays: dict[str, Any] = {name: np.asarray(file[name][()]) for name in ARRAYS}
-            nodes = Nodes(
-                spacing_mm=float(file.attrs["spacing_mm"]),
-                origin_mm=_triple(file.attrs["origin_mm"], float),
-                shape=_triple(file.attrs["shape"], int),
-                openings=parse_openings(json.loads(file.attrs["openings"])),
-                periodic=_triple(file.attrs["periodic"], bool),
-                axes=_triple(file.attrs["axes"], int),
-                patches=tuple(str(name) for name in json.loads(file.attrs["patches"])),
-                **arrays,
-            )
-        check(nodes)
+            yield file
     except StageError as error:
         raise StageError(f"{path}: {error}") from None
     except (OSError, KeyError, TypeError, ValueError, RuntimeError) as error:
         raise StageError(f"{path}: cannot be read as node arrays ({error}); run decompose again") from None
-    return nodes
 
 
 def _triple(values: Any, kind: Callable[[Any], Number]) -> tuple[Number, Number, Number]:

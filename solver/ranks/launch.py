@@ -5,10 +5,12 @@ import importlib.util
 import json
 import logging
 import os
+import select
 import shutil
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -16,14 +18,22 @@ from typing import IO, Any
 
 from numba import get_num_threads
 
+from solver.domain.nodes import stored_count
 from solver.ranks import rank
+from solver.ranks.heartbeat import SILENT_S, Heartbeats
 from solver.ranks.rank import Task
 from solver.runtime.errors import StageError
 from solver.runtime.interruption import Interruption
 from solver.runtime.sources import ROOT
 
-END_S = 5.0
+END_S = 2.0
 """How long mpirun is given to end its processes."""
+LISTEN_S, CHUNK_BYTES = 0.5, 2**16
+"""How long it is listened to ranks before they are looked after, and how much is taken in at a time."""
+LEAST_NODES = 10_000
+"""Of a rank: as many as a core computes in some tenths of a millisecond, in which a message and a sum go round."""
+SHOWN = 5
+"""Ranks that a message names."""
 
 AS_ROOT = ("OMPI_ALLOW_RUN_AS_ROOT", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM")
 """Of Open MPI, which else refuses it, as in a container, where nobody else is."""
@@ -66,11 +76,13 @@ def solve_on_ranks(task: Task, log: logging.Logger) -> None:
     Raises
     ------
     StageError, OSError
-        What a rank ended with, the first of them where several did; or that one ended without a word.
+        That there are fewer nodes than ranks, or that one hangs or ended without a word; what a rank ended with, the
+        first of them where several did.
     RuntimeError
         With the traceback of a rank that has a fault.
     """
     ranks = int(task.settings["ranks"])
+    _require_nodes(ranks, stored_count(Path(task.nodes)), log)
     command = [require_mpi(ranks), "-n", str(ranks), sys.executable, "-m", rank.__name__, task.text()]
     with tempfile.TemporaryFile() as complaints, _started(command, ranks, complaints) as process:
         assert process.stdin is not None
@@ -83,13 +95,29 @@ def solve_on_ranks(task: Task, log: logging.Logger) -> None:
                 stdin.flush()
 
         with Interruption(tell):
-            errors = _hand_on(process.stdout, log)
-            status = process.wait()
+            errors = _hand_on(process.stdout, ranks, log, bool(task.checkpoint))
+            status = 0 if errors else process.wait()
         if errors:
             raise errors[0]
         if status:
             complaints.seek(0)
             raise StageError(_died(ranks, complaints.read().decode(errors="replace"), bool(task.checkpoint)))
+
+
+def _require_nodes(ranks: int, nodes: int, log: logging.Logger) -> None:
+    """Check that there is a node for each rank, before any is started; warn of more than are of use."""
+    if ranks > nodes:
+        raise StageError(f"solve.ranks {ranks}: there are {nodes} fluid nodes, each rank needs one; choose fewer")
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    if ranks > cores:
+        log.warning("warning: solve.ranks %d: they share the cores of this machine, which are %d", ranks, cores)
+    if nodes < LEAST_NODES * ranks:
+        log.warning(
+            "warning: solve.ranks %d: of %d nodes each has so few that messages take longer than nodes; %d or fewer",
+            ranks,
+            nodes,
+            max(1, nodes // LEAST_NODES),
+        )
 
 
 def environment(ranks: int) -> dict[str, str]:
@@ -121,27 +149,53 @@ def _started(command: list[str], ranks: int, complaints: IO[bytes]) -> Iterator[
                     stream.close()
 
 
-def _hand_on(lines: IO[bytes], log: logging.Logger) -> list[Exception]:
-    """Hand on what ranks say until all have ended; what they ended with."""
+def _hand_on(stream: IO[bytes], ranks: int, log: logging.Logger, kept: bool) -> list[Exception]:
+    """Hand on what ranks say until all have ended, or one is not heard any more; what they ended with."""
     errors: list[Exception] = []
-    for line in lines:
-        try:
-            said: dict[str, Any] = json.loads(line)
-        except ValueError:
-            continue  # of mpirun itself
-        if said.get("errno"):
-            errors.append(OSError(said["errno"], os.strerror(said["errno"]), said["filename"] or None))
-        elif "error" in said:
-            errors.append(RuntimeError(said["error"]) if "fault" in said else StageError(said["error"]))
-        else:
-            logging.getLogger(log.name + said["name"].removeprefix("solve")).log(said["level"], "%s", said["message"])
-    return errors
+    heartbeats, rest = Heartbeats(ranks), b""
+    while True:
+        if select.select([stream], [], [], LISTEN_S)[0]:
+            said = os.read(stream.fileno(), CHUNK_BYTES)
+            if not said:
+                return errors
+            *lines, rest = heartbeats.take_out(rest + said, time.monotonic()).split(b"\n")
+            errors += [error for line in lines if (error := _take_in(line, log))]
+        if silent := heartbeats.silent(time.monotonic()):
+            return [*errors, StageError(_hangs(ranks, silent, kept))]
+
+
+def _take_in(line: bytes, log: logging.Logger) -> Exception | None:
+    """Log a line that a rank said, or what it ended with."""
+    try:
+        said: dict[str, Any] = json.loads(line)
+    except ValueError:
+        return None  # of mpirun itself
+    if said.get("errno"):
+        return OSError(said["errno"], os.strerror(said["errno"]), said["filename"] or None)
+    if "error" in said:
+        return RuntimeError(said["error"]) if "fault" in said else StageError(said["error"])
+    logging.getLogger(log.name + said["name"].removeprefix("solve")).log(said["level"], "%s", said["message"])
+    return None
+
+
+def _again(kept: bool) -> str:
+    """What to do about ranks that ended too soon."""
+    return f"run the workflow again{', which goes on from the last checkpoint' if kept else ''}"
+
+
+def _hangs(ranks: int, silent: list[int], kept: bool) -> str:
+    """That ranks are not heard any more."""
+    who = f"rank{'s' if len(silent) > 1 else ''} {', '.join(map(str, silent[:SHOWN]))}"
+    more = f" and {len(silent) - SHOWN} more" if len(silent) > SHOWN else ""
+    return (
+        f"solve.ranks {ranks}: nothing was heard of {who}{more} for {SILENT_S:g} s, where a process is stopped or a"
+        f" machine hangs; all were ended; {_again(kept)}"
+    )
 
 
 def _died(ranks: int, complaints: str, kept: bool) -> str:
     """That a rank ended without a word, with the line of mpirun that says why."""
     lines = [line.strip() for line in complaints.splitlines()]
     saying = [line for line in lines if "signal" in line or "status" in line or "rror" in line] or lines[-1:]
-    after = "run the workflow again, which goes on from the last checkpoint" if kept else "run the workflow again"
     why = " ".join(saying[:2]) or "mpirun says nothing"
-    return f"solve.ranks {ranks}: a rank ended before the run did ({why}); {after}"
+    return f"solve.ranks {ranks}: a rank ended before the run did ({why}); {_again(kept)}"

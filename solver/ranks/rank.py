@@ -26,6 +26,7 @@ from numpy.typing import NDArray
 from solver.backends.communicator import Communicator, world
 from solver.coupling.around import read_around
 from solver.domain.nodes import load
+from solver.ranks.heartbeat import beating
 from solver.ranks.versions import versions
 from solver.run.checkpoint import SNAPSHOTS, Arrays, Checkpoints, State
 from solver.run.settings import parse
@@ -157,31 +158,31 @@ def _heed_orders() -> None:
     threading.Thread(target=listen, daemon=True).start()
 
 
-def _require_alike(ranks: Communicator, task: Task) -> None:
-    """Check that all ranks were started together, with the same code.
+def _require_alike(ranks: Communicator, wanted: int, launched: list[str]) -> None:
+    """Check that as many ranks as are wanted were started together, with the code of the launching process.
 
     Raises
     ------
     StageError
         If not.
     """
-    wanted = int(task.settings["ranks"])
     if ranks.size != wanted:
         raise StageError(
             f"solve.ranks {wanted}: {ranks.size} found each other; mpirun is not of the MPI that mpi4py uses: run"
             " `make mpi`, or let the mpirun of that MPI come first in PATH"
         )
     own = versions()
-    if ranks.largest(np.array([own != task.versions], np.int64))[0]:
+    if ranks.largest(np.array([own != launched], np.int64))[0]:
         raise StageError(
             f"solve.ranks {wanted}: ranks differ in their versions of HemoLattice, Python, NumPy or Numba (here"
             f" {', '.join(own[1:])}); let all machines have one installation"
         )
 
 
-def _work(ranks: Communicator, task: Task) -> None:
+def _work(ranks: Communicator, given: dict[str, Any]) -> None:
     first, log = ranks.rank == 0, _log(ranks.rank == 0)
-    _require_alike(ranks, task)
+    _require_alike(ranks, int(given["settings"]["ranks"]), given["versions"])
+    task = Task(**given)  # which another version may have in another form
     checkpoints = None
     if task.checkpoint:
         checkpoints = SharedCheckpoints(ranks, Path(task.checkpoint), task.identity, task.every_s, log)
@@ -198,15 +199,18 @@ def _work(ranks: Communicator, task: Task) -> None:
         Path(task.summary).write_text(json.dumps(summary, indent=2, allow_nan=False) + "\n")
 
 
-def run(task: Task) -> None:
-    """Solve with the other ranks, or end all of them with what went wrong here."""
+def run(given: dict[str, Any]) -> None:
+    """Do a task with the other ranks, or end all of them with what went wrong here; `given` is that of
+    :meth:`Task.text`.
+    """
     # mpirun sends these where another rank has died, which is no order to stop; before MPI has threads of its own
     signal.pthread_sigmask(signal.SIG_BLOCK, STOP_SIGNALS)
     ranks = world()
     if ranks.rank == 0:  # the others agree with it
         _heed_orders()
     try:
-        _work(ranks, task)
+        with beating(ranks.rank, sys.stdout.fileno()):
+            _work(ranks, given)
     except StageError as error:
         _end(ranks, {"error": str(error)})
     except OSError as error:
@@ -224,4 +228,4 @@ def _end(ranks: Communicator, why: dict[str, Any]) -> None:
 
 
 if __name__ == "__main__":
-    run(Task(**json.loads(sys.argv[1])))
+    run(json.loads(sys.argv[1]))

@@ -108,17 +108,9 @@ def make_driver(backend: str, lattice: Lattice, subdomain: NDArray[np.integer] |
 
 
 def divided(nodes: Nodes, ranks: int) -> Nodes:
-    """The geometry with a part for each rank: as decompose divided it where the number is right, else divided here.
-
-    Raises
-    ------
-    StageError
-        If there are more ranks than nodes.
-    """
+    """The geometry with a part for each rank: as decompose divided it where the number is right, else divided here."""
     if ranks == 1 or int(nodes.part.max()) + 1 == ranks:
         return nodes
-    if ranks > nodes.count:
-        raise StageError(f"solve.ranks {ranks}: there are {nodes.count} fluid nodes, each rank needs one; choose fewer")
     first = world().rank == 0  # which divides for all: they may be different processors, which round differently
     shared = world().broadcast({"part": partition(nodes, ranks)} if first else None)
     assert shared is not None

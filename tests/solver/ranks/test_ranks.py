@@ -15,11 +15,11 @@ import pytest
 
 from solver.__main__ import identity
 from solver.domain.nodes import save
-from solver.ranks import launch
+from solver.domain.partition import partition
+from solver.ranks import heartbeat, launch
 from solver.ranks.launch import environment, require_mpi, solve_on_ranks
 from solver.ranks.rank import Task
 from solver.run.settings import SolveSettings, parse
-from solver.run.setup import divided
 from solver.run.solve import solve
 from solver.runtime.errors import StageError
 from solver.runtime.sources import ROOT
@@ -115,6 +115,26 @@ def test_runs_of_two_and_three_ranks_that_are_ended_go_on_to_the_bits_of_one_pro
     assert files(tmp_path) == files(tmp_path / "whole")
 
 
+@pytest.mark.skipif(not Path("/proc/self/cmdline").exists(), reason="processes are looked for in /proc")
+def test_a_rank_that_hangs_ends_all_and_leaves_a_good_checkpoint(mpirun, tmp_path):
+    """The process is stopped where it is, as one is whose machine hangs: it neither ends nor answers."""
+    save(short_pipe(), tmp_path / "nodes.h5")
+    wanted = settings(steady_tolerance=1e-12, ranks=2)
+    process = begun(tmp_path, wanted)
+    os.kill(ranks_below(tmp_path)[1], signal.SIGSTOP)
+    stopped = time.monotonic()
+    errors = process.communicate(timeout=60)[1]
+    assert time.monotonic() - stopped < WITHIN_S
+    assert process.returncode == 1
+    *_, last = errors.splitlines()
+    found = last.split(": error: ")[1]
+    assert found.startswith(f"solve.ranks 2: nothing was heard of rank 1 for {heartbeat.SILENT_S:g} s")
+    assert found.endswith("run the workflow again, which goes on from the last checkpoint")
+    assert not ranks_below(tmp_path)
+    own = identity(tmp_path / "nodes.h5", parse(json.loads(json.dumps(asdict(wanted)))))
+    assert kept(tmp_path, identity=own).newest(dict)
+
+
 @pytest.mark.parametrize("ranks", [3, pytest.param(2, marks=pytest.mark.slow)])
 def test_ranks_go_on_with_a_coupled_tree_to_the_bits_of_one_process(ranks, mpirun, tmp_path):
     """A branching between three arteries of a tree: one process is ended half-way, and ranks run the other half."""
@@ -143,7 +163,11 @@ def task(folder: Path, wanted: SolveSettings, versions: list[str]) -> Task:
     return Task(versions, asdict(wanted), str(folder / "nodes.h5"), None, *paths, None, "", 60.0)
 
 
-def test_ranks_of_another_version_are_refused_by_one_message(mpirun, tmp_path):
+def test_ranks_of_another_version_are_refused_by_one_message(mpirun, tmp_path, monkeypatch):
+    """Also where their task has another form."""
+    save(plates(3), tmp_path / "nodes.h5")
+    text = Task.text
+    monkeypatch.setattr(Task, "text", lambda self: json.dumps(json.loads(text(self)) | {"of_another": 1}))
     with pytest.raises(StageError, match=r"solve\.ranks 2: ranks differ in their versions of HemoLattice"):
         solve_on_ranks(task(tmp_path, settings(ranks=2), ["another"]), LOG)
 
@@ -156,10 +180,33 @@ def test_what_is_missing_is_named(missing, monkeypatch):
         require_mpi(2)
 
 
-def test_more_ranks_than_nodes_are_refused():
+def test_more_ranks_than_nodes_are_refused_before_any_is_started(tmp_path, monkeypatch):
     nodes = plates(3)
-    with pytest.raises(StageError, match=rf"solve\.ranks 9: there are {nodes.count} fluid nodes"):
-        divided(nodes, 9)
+    save(nodes, tmp_path / "nodes.h5")
+    monkeypatch.setattr(launch.subprocess, "Popen", None)
+    with pytest.raises(StageError, match=rf"solve\.ranks 999: there are {nodes.count} fluid nodes"):
+        solve_on_ranks(task(tmp_path, settings(ranks=999), []), LOG)
+
+
+def test_more_ranks_than_are_of_use_are_warned_of(caplog):
+    cores = len(os.sched_getaffinity(0))
+    launch._require_nodes(2 * cores, 4 * cores * launch.LEAST_NODES, LOG)
+    assert [each.getMessage() for each in caplog.records] == [
+        f"warning: solve.ranks {2 * cores}: they share the cores of this machine, which are {cores}"
+    ]
+    caplog.clear()
+    launch._require_nodes(cores, cores * launch.LEAST_NODES, LOG)
+    assert not caplog.records
+    launch._require_nodes(1, launch.LEAST_NODES - 1, LOG)
+    assert [each.getMessage() for each in caplog.records] == [
+        "warning: solve.ranks 1: of 9999 nodes each has so few that messages take longer than nodes; 1 or fewer"
+    ]
+
+
+@pytest.mark.parametrize("ranks", [2, 7, 31])
+def test_as_many_ranks_as_nodes_have_one_each(ranks):
+    nodes = plates(ranks)
+    assert sorted(partition(nodes, nodes.count)) == list(range(nodes.count))
 
 
 def test_the_state_of_a_run_is_that_of_any_number_of_ranks(tmp_path):
