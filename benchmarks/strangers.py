@@ -30,13 +30,13 @@ from comparison import table  # noqa: E402
 from pipeline.stages import import_mask, segment  # noqa: E402
 from pipeline.stages.phantom import SeriesHeader, write_series  # noqa: E402
 from tests.support import strange_given, strange_images  # noqa: E402
-from tests.support.advice import Values, Workflow, follow, merged  # noqa: E402
+from tests.support.advice import Values, Workflow, advised, follow, merged  # noqa: E402
 
 WIDE = 0.03
 """Error of the volume up to which it is right."""
 
-LOCAL_EDGE = "set segment.method: local"
-"""Advice of a failed check that is followed, too."""
+FOLLOWED = ("set segment.method: local", "set segment.cut_planes: ")
+"""Advice of failed checks that is followed, too."""
 
 
 def of_image(kind: str, seed: int, folder: Path) -> tuple[Values, dict[str, Any]]:
@@ -84,9 +84,11 @@ def tried(kind: str, seed: int, folder: Path, until: str) -> dict[str, Any]:
     if ended:
         return found | {"verdict": "refused"}
     found |= judged(folder, truth)
-    if any(LOCAL_EDGE in each for each in found["failed"]) and not way:
-        advised = workflow.run(merged(case, {"segment": {"method": "local"}}))
-        found["advised"] = {"verdict": "refused", "said": advised.said} if advised else judged(folder, truth)
+    said = next((each for each in found["failed"] for words in FOLLOWED if words in each), None)
+    if said and not way:
+        (setting, *_) = [each.settings for each in advised(said, case) if each.settings]
+        refusal = workflow.run(merged(case, setting))
+        found["advised"] = {"verdict": "refused", "said": refusal.said} if refusal else judged(folder, truth)
     return found
 
 

@@ -64,3 +64,17 @@ def faults(planes: Sequence[CutPlane], volume: Volume, mask: Mask) -> list[str]:
         elif len(sides) > 1:
             warnings.append(f"segment.cut_planes[{n}] parts nothing: the lumen goes on around it; widen radius_mm")
     return warnings
+
+
+def planes_text(planes: tuple[CutPlane, ...]) -> str:
+    """Cut planes as a case file holds them."""
+
+    def entry(plane: CutPlane) -> str:
+        vectors = f"point_mm: {_listed(plane.point_mm)}, normal: {_listed(plane.normal)}"
+        return "{" + vectors + ("" if plane.radius_mm is None else f", radius_mm: {plane.radius_mm:g}") + "}"
+
+    return "[" + ", ".join(entry(plane) for plane in planes) + "]"
+
+
+def _listed(vector: tuple[float, float, float]) -> str:
+    return "[" + ", ".join(f"{each:.6g}" for each in vector) + "]"

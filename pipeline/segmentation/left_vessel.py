@@ -10,6 +10,7 @@ import numpy as np
 
 from pipeline.case.settings.images import CutPlane, SegmentSettings
 from pipeline.files.volume import Volume
+from pipeline.segmentation.barrier import planes_text
 from pipeline.segmentation.beyond import Departure, departures
 from pipeline.segmentation.faces import Grown, small_fault
 from pipeline.segmentation.leak import covered, side_of
@@ -120,7 +121,7 @@ def remedies(error: LeftVesselError, problem: Problem, passes: Callable[[Segment
     remedies = []
     planes = _with_cut(error, problem)
     if passes(problem.settings.model_copy(update={"cut_planes": planes})):
-        remedies.append(f"tried, parts it by a disc there: segment.cut_planes: {_text(planes)}")
+        remedies.append(f"tried, parts it by a disc there: segment.cut_planes: {planes_text(planes)}")
     least_mm = _closing_mm(error.departure, problem)
     if passes(problem.settings.model_copy(update={"least_radius_mm": least_mm})):
         remedies.append(
@@ -149,17 +150,3 @@ def _closing_mm(departure: Departure, problem: Problem) -> float:
     radius_mm = (departure.radius + ABOVE_THROAT) * problem.filtered.spacing_mm[0]
     digits = max(1, 1 - int(np.floor(np.log10(radius_mm))))
     return float(np.ceil(radius_mm * 10**digits) / 10**digits)
-
-
-def _text(planes: tuple[CutPlane, ...]) -> str:
-    """Cut planes as a case file holds them."""
-
-    def entry(plane: CutPlane) -> str:
-        vectors = f"point_mm: {_listed(plane.point_mm)}, normal: {_listed(plane.normal)}"
-        return "{" + vectors + ("" if plane.radius_mm is None else f", radius_mm: {plane.radius_mm:g}") + "}"
-
-    return "[" + ", ".join(entry(plane) for plane in planes) + "]"
-
-
-def _listed(vector: tuple[float, float, float]) -> str:
-    return "[" + ", ".join(f"{each:.6g}" for each in vector) + "]"

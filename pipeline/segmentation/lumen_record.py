@@ -24,6 +24,7 @@ from pipeline.segmentation.methods import find_lumen
 from pipeline.segmentation.other_brightness import other_brightness, record_of_other
 from pipeline.segmentation.problem import Lumen, Problem
 from pipeline.segmentation.region_growing import Mask
+from pipeline.segmentation.seam_planes import record_of_touches
 from pipeline.segmentation.seeds import Seed
 
 THIN_VOXELS = 4
@@ -106,6 +107,7 @@ def record_of(
     unbiased = unbiased_lower(intensity, slope, 100 * growth_per_percent / intensity.contrast, spacing_mm)
     other = _of_other(problem, mask, intensity, blur(intensity, slope, spacing_mm) / spacing_mm)
     wall = _at_the_wall(problem, found, mask, intensity, radii)
+    touch = record_of_touches(mask, problem)
     return {
         "seeds": [_seed_record(seed, filtered, loaded) for seed in problem.seeds],
         "background": [_seed_record(seed, filtered, loaded) for seed in problem.background],
@@ -125,8 +127,10 @@ def record_of(
         "thin_fraction_of_centre_line": round(float(np.mean(2 * radii < THIN_VOXELS)), 4),
         "other_brightness": other,
         **wall,
+        "touching_lumens": touch,
         "warnings": [
             *found.warnings,
+            *([touch["words"]] if touch else []),
             *_of_brightness(problem, intensity, other, wall),
             *_thin(radii, filtered),
             *_off_the_edge(found, unbiased, intensity, growth_per_percent),

@@ -13,7 +13,8 @@ from pipeline.segmentation.automatic import BONE_HU, find_lower, seed_level
 from pipeline.segmentation.leak import CONTRAST_HU, check_border
 from pipeline.segmentation.methods import find_lumen
 from pipeline.segmentation.problem import Lumen, NoVesselError, Problem
-from pipeline.segmentation.region_growing import Index, Mask
+from pipeline.segmentation.region_growing import Index, Mask, fill_holes
+from pipeline.segmentation.seam_planes import record_of_touches
 from pipeline.segmentation.seeds import WITHOUT_SEEDS, Seed, moved, text_mm, with_points
 from solver.runtime.errors import StageError
 
@@ -138,9 +139,12 @@ def check_background(problem: Problem, found: Lumen, mask: Mask) -> None:
             )
 
 
-def border_remedy(problem: Problem, contact: dict[str, float]) -> str:
-    """A threshold that was tried and passes; or to accept it, where a vessel may be as wide."""
-    summary = []
+def border_remedy(problem: Problem, mask: Mask, contact: dict[str, float]) -> str:
+    """What parts two lumens that touch, a threshold that was tried and passes; or to accept it, where a vessel may be
+    as wide.
+    """
+    touch = record_of_touches(fill_holes(mask)[0], problem)
+    summary = [touch["words"]] if touch else []
     try:
         if (lower := find_lower(problem).lower) > problem.lower:
             tried = find_lumen(replace(problem, lower=lower))

@@ -128,7 +128,7 @@ def _found(
     found = find_lumen(problem, settings.method)
     check_seeds(problem, found)
     contact = border_contact(found.mask, filtered.direction)
-    with advising(lambda: border_remedy(problem, contact)):
+    with advising(lambda: border_remedy(problem, found.mask, contact)):
         check_border(found, filtered, problem.places, settings)
     intensity = levels(filtered.voxels, found.mask, problem.places, found.wall, problem.dark)
     search = f"or let the largest vessel be looked for: {WITHOUT_SEEDS}"

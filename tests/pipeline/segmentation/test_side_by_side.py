@@ -1,0 +1,154 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Two lumens that touch are a failed check with what parts them; forks, bends, sacs and stenoses are none."""
+
+import logging
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from scipy import ndimage
+
+from pipeline.case.settings.images import SegmentSettings
+from pipeline.files.volume import Volume
+from pipeline.segmentation.barrier import barrier
+from pipeline.segmentation.problem import Problem
+from pipeline.segmentation.seam_planes import record_of_touches
+from pipeline.segmentation.seeds import Seed
+from pipeline.segmentation.side_by_side import seams
+from pipeline.stages.plausibility import of_lumen
+from pipeline.stages.segment import segment
+from tests.support.advice import advised, merged
+from tests.support.left_vessels import VESSELS, vein
+
+NAME = "volume behind where two lumens touch"
+HALF = 24
+"""Half of the edge of a phantom, voxels."""
+
+
+def tubes(*lines: tuple[list[list[float]], float]) -> np.ndarray:
+    """A mask of tubes along broken lines of points x, y, z around the middle, voxels."""
+    points = np.moveaxis(np.indices((2 * HALF,) * 3)[::-1], 0, -1) - HALF + 0.37
+    away = [
+        np.min([_off(points, np.array(a, float), np.array(b, float)) for a, b in pairwise(line)], 0) - r
+        for line, r in lines
+    ]
+    return np.min(away, axis=0) < 0
+
+
+def _off(points: np.ndarray, a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    share = np.clip((points - a) @ (b - a) / ((b - a) @ (b - a)), 0, 1)
+    return np.linalg.norm(points - a - share[..., None] * (b - a), axis=-1)
+
+
+def along(x: float, turn: float = 0.0) -> list[list[float]]:
+    """A line through (x, 0, 0) along z, turned about x by an angle."""
+    y, z = 60 * np.sin(turn), 60 * np.cos(turn)
+    return [[x, -y, -z], [x, y, z]]
+
+
+def problem_of(mask: np.ndarray, *seeds: tuple[int, int, int], spacing_mm: float = 0.5) -> Problem:
+    turn = np.linalg.qr(np.random.default_rng(1).normal(size=(3, 3)))[0]
+    volume = Volume(mask.astype(np.float32), (spacing_mm,) * 3, (7.0, -3.0, 11.0), turn * np.linalg.det(turn))
+    found = tuple(Seed(f"seeds_mm[{n}]", tuple(volume.to_mm(seed).tolist()), seed) for n, seed in enumerate(seeds))
+    return Problem(volume, found, (), None, SegmentSettings(), 0.5, -np.inf, logging.getLogger())
+
+
+@pytest.mark.parametrize("turn", [0.0, 0.25, 0.6, 1.5])
+@pytest.mark.parametrize("other", [4.0, 6.5])
+def test_what_lies_behind_a_touch_is_measured_and_parted_by_the_advice(turn, other):
+    """Behind the disc lie the voxels of the other tube, but for those that the disc itself takes."""
+    one, two = (along(-5.0), 5.0), (along(other - 0.6, turn), other)
+    mask, alone = tubes(one, two), tubes(two) & ~tubes(one)
+    problem = problem_of(mask, (HALF - 5, HALF, HALF))
+    record = record_of_touches(mask, problem)
+    assert record is not None
+    share = alone.sum() / mask.sum()
+    assert record["share"] == pytest.approx(share, abs=0.04)
+    assert record["volume_ml"] == pytest.approx(record["share"] * mask.sum() * 0.5**3 / 1000, rel=0.01)
+    where = problem.filtered.to_index(record["mm"]) - HALF  # in the seam, which is as long as the vessels touch
+    assert abs(where[0]) < 1.5
+    assert abs(where[1]) < 3 + abs(np.tan(turn)) * HALF
+    (setting, *_) = [each.settings for each in advised(record["words"], {}) if each.settings]
+    planes = SegmentSettings(**setting["segment"]).cut_planes
+    label, _ = ndimage.label(mask & ~barrier(planes, problem.filtered))
+    rest = label == label[HALF, HALF, HALF - 5]
+    assert (rest & alone).sum() < 0.03 * alone.sum()
+    assert (rest & tubes(one)).sum() > 0.9 * tubes(one).sum()
+
+
+def test_seeds_on_both_sides_mean_both():
+    mask = tubes((along(-5.0), 5.0), (along(4.4), 5.0))
+    assert record_of_touches(mask, problem_of(mask, (HALF - 5, HALF, HALF))) is not None
+    assert record_of_touches(mask, problem_of(mask, (HALF - 5, HALF, HALF), (HALF + 5, HALF, HALF + 8))) is None
+
+
+def test_a_vessel_that_touches_itself_has_nothing_behind():
+    """Two limbs of a loop, joined by an arc far from where they touch."""
+    loop = [
+        [-4.3, -40, 0],
+        [-4.3, 6, 0],
+        [-16, 12, 0],
+        [-16, 12, 14],
+        [16, 12, 14],
+        [16, 12, 0],
+        [4.3, 6, 0],
+        [4.3, -40, 0],
+    ]
+    mask = tubes((loop, 4.5))
+    record = record_of_touches(mask, problem_of(mask, (HALF - 4, HALF - 10, HALF)))
+    assert record is not None
+    assert record["volume_ml"] == 0
+    assert "touches itself" in record["words"]
+    check = next(each for each in of_lumen({"doubts": [], "touching_lumens": record}) if each["name"] == NAME)
+    assert check["state"] == "reservation"
+
+
+def test_vessels_that_do_not_touch_are_none():
+    bridge = [[-8, 0, 0], [8, 0, 0]]
+    assert seams(tubes((along(-8.0), 5.0), (along(8.0), 5.0), (bridge, 4.0))) == []
+
+
+@pytest.mark.parametrize("half_angle_deg", [8, 15, 30, 60])
+@pytest.mark.parametrize("second", [3.2, 4.5])
+def test_forks_of_any_angle_have_no_seam(half_angle_deg, second):
+    a = np.radians(half_angle_deg)
+    arms = [[[0, 0, -8], [side * 80 * np.sin(a), 0, -8 + 80 * np.cos(a)]] for side in (-1, 1)]
+    assert seams(tubes(([[0, 0, -60], [0, 0, -8]], 5.5), (arms[0], 4.5), (arms[1], second))) == []
+
+
+def test_a_bend_and_a_stenosis_have_no_seam():
+    bend = [[-7, -40, 0], [-7, 0, 0], [0, 6, 0], [7, 0, 0], [7, -40, 0]]
+    assert seams(tubes((bend, 5.0))) == []
+    narrow = ([[0, 0, -60], [0, 0, -4]], 6.0), ([[0, 0, 4], [0, 0, 60]], 6.0), (along(0.0), 2.5)
+    assert seams(tubes(*narrow)) == []
+
+
+@pytest.mark.parametrize("kind", VESSELS)
+def test_true_vessels_with_a_rough_wall_have_no_seam(kind):
+    for seed in range(500, 501):
+        phantom = VESSELS[kind](seed)
+        assert seams(phantom.mask) == [], phantom.words
+
+
+def test_veins_drawn_at_random_have_one():
+    for seed in range(500, 501):
+        phantom = vein(seed)
+        assert seams(phantom.mask), phantom.words
+
+
+def test_of_an_image_the_check_fails_and_its_advice_leaves_the_vein_out():
+    """A vein as bright as the artery, blurred by a voxel: no figure can be used. The disc takes a layer of a voxel."""
+    artery, both = tubes((along(-5.0), 5.0)), tubes((along(-5.0), 5.0), (along(4.8), 5.0))
+    voxels = ndimage.gaussian_filter(45 + 300.0 * both, 1.0) + np.random.default_rng(3).normal(0, 8, both.shape)
+    image = Volume(voxels.astype(np.float32), (0.6,) * 3, (5.0, 5.0, 5.0), np.eye(3))
+    seed = image.to_mm((HALF - 5, HALF, HALF)).tolist()
+    settings = {"seeds_mm": [seed], "lower": 195.0}
+    record = segment(image, SegmentSettings(**settings), image, "CT").record
+    check = next(each for each in of_lumen(record) if each["name"] == NAME)
+    assert check["state"] == "unusable"
+    assert check["advice"] in record["warnings"]
+    (setting, *_) = [each.settings for each in advised(check["advice"], {"segment": settings}) if each.settings]
+    after = segment(image, SegmentSettings(**merged({"segment": settings}, setting)["segment"]), image, "CT").record
+    assert record["voxels"] > 1.8 * artery.sum()
+    assert after["voxels"] == pytest.approx(artery.sum(), rel=0.07)
+    assert after["touching_lumens"] is None
