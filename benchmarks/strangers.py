@@ -20,6 +20,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pydicom
+from pydicom.valuerep import format_number_as_ds
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT)]
@@ -49,6 +51,8 @@ def of_image(kind: str, seed: int, folder: Path) -> tuple[Values, dict[str, Any]
         write_series(
             image, folder / "dicom", SeriesHeader(f"{kind}-{seed}", 2, kind, "AXIAL", drawn.image.spacing_mm[2])
         )
+        if drawn.tilt_deg:
+            tilt(folder / "dicom", drawn.tilt_deg)
         given = {"dicom": str(folder / "dicom")}
     else:
         drawn.image.write(folder / "image.nrrd")
@@ -56,6 +60,20 @@ def of_image(kind: str, seed: int, folder: Path) -> tuple[Values, dict[str, Any]
     flow = {"inlets": {"*": {"flow_ml_s": round(drawn.flow_ml_s, 3)}}}
     case: Values = {"input": given, "segment": segmented, "solve": flow}
     return case, {"true_ml": drawn.volume_ml, "true_openings": drawn.openings, "words": drawn.words}
+
+
+def tilt(folder: Path, tilt_deg: float) -> None:
+    """Write slices of a tilted gantry: each lies further along the columns than the one before."""
+    slices = {path: pydicom.dcmread(path) for path in folder.rglob("*") if path.is_file()}
+    axes = np.array(next(iter(slices.values())).ImageOrientationPatient, float).reshape(2, 3)
+    normal = np.cross(*axes)
+    middle = np.mean([np.array(each.ImagePositionPatient, float) @ normal for each in slices.values()])
+    for path, each in slices.items():
+        place = np.array(each.ImagePositionPatient, float)
+        place = place + np.tan(np.radians(tilt_deg)) * (place @ normal - middle) * axes[1]
+        each.ImagePositionPatient = [format_number_as_ds(float(x)) for x in place]
+        each.GantryDetectorTilt = format_number_as_ds(tilt_deg)
+        each.save_as(path)
 
 
 def of_given(kind: str, seed: int, folder: Path) -> tuple[Values, dict[str, Any]]:

@@ -22,7 +22,7 @@ from pydicom.uid import (
 )
 
 from pipeline.dicom.dataset import number, quiet, read_dataset, require_small_when_inflated, value
-from pipeline.files.mask_file import GivenMask, Segment, check_geometry, choose
+from pipeline.files.mask_file import LEAST_PART, GivenMask, Segment, check_geometry, choose
 from pipeline.files.volume import Volume
 from pipeline.files.volume_bytes import DEFLATE_RATIO
 from solver.runtime.errors import StageError
@@ -33,9 +33,6 @@ LABEL_MAP_STORAGE = UID("1.2.840.10008.5.1.4.1.1.66.7")
 
 PLAIN = {ImplicitVRLittleEndian, ExplicitVRLittleEndian, ExplicitVRBigEndian, DeflatedExplicitVRLittleEndian}
 """Transfer syntaxes of frames that need no decoder; those of others may crash over damaged frames."""
-
-LEAST_PART = 0.5
-"""A voxel of a fractional segment belongs to the lumen from this part (or probability) on."""
 
 
 def is_dicom(path: Path) -> bool:

@@ -24,6 +24,12 @@ from solver.runtime.errors import StageError
 MAX_LABELS = 1000
 """A label map has fewer; an image has more different values."""
 
+LEAST_PART = 0.5
+"""A voxel of a map of fractions belongs to the lumen from this part (or probability) on."""
+
+ROUND_OFF = 1e-5
+"""How far sums of parts may be beyond 0 and 1."""
+
 LISTED = 12
 """Segments that a message lists."""
 
@@ -116,6 +122,8 @@ def read_mask_file(path: Path, wanted: int | str | None) -> GivenMask:
     image, names = _read(path)
     layers = sitk.GetArrayFromImage(image)
     check_geometry(image.GetSpacing(), np.array(image.GetDirection()).reshape(3, 3))
+    if image.GetNumberOfComponentsPerPixel() == 1 and _are_parts(layers):
+        return _of_parts(image, np.clip(layers, 0, 1).astype(np.float32), wanted)
     layers = layers[None] if image.GetNumberOfComponentsPerPixel() == 1 else np.moveaxis(layers, -1, 0)
     voxel_ml = float(np.prod(image.GetSpacing())) / 1000
     segments = [
@@ -131,6 +139,24 @@ def read_mask_file(path: Path, wanted: int | str | None) -> GivenMask:
         np.array(image.GetDirection()).reshape(3, 3),
     )
     return GivenMask(lumen, record={"file": "label map", "segment": chosen.number, "segments": len(segments)})
+
+
+def _are_parts(voxels: NDArray[Any]) -> bool:
+    """Whether values are parts of voxels that something fills, or probabilities: 0 to 1, 0 and values between there."""
+    if not np.issubdtype(voxels.dtype, np.floating) or voxels.min() < -ROUND_OFF or voxels.max() > 1 + ROUND_OFF:
+        return False
+    between = (voxels > ROUND_OFF) & (voxels < 1 - ROUND_OFF)
+    return bool(between.any() and (voxels <= ROUND_OFF).any() and (voxels >= LEAST_PART).any())
+
+
+def _of_parts(image: sitk.Image, part: NDArray[np.float32], wanted: int | str | None) -> GivenMask:
+    """What is at least half full, with its parts, so that the surface lies where the parts pass one half."""
+    lumen = Volume(
+        part >= LEAST_PART, image.GetSpacing(), image.GetOrigin(), np.array(image.GetDirection()).reshape(3, 3)
+    )
+    facts = size(int(lumen.voxels.sum()), float(np.prod(image.GetSpacing())) / 1000)
+    choose([Segment(1, facts=facts)], wanted)
+    return GivenMask(lumen, part, record={"file": "map of fractions", "segment": 1, "least_fraction": LEAST_PART})
 
 
 def _read(path: Path) -> tuple[sitk.Image, dict[tuple[int, int], str]]:
@@ -192,7 +218,8 @@ def labels(voxels: NDArray[Any], entry_of_images: str) -> list[tuple[int, int]]:
             why = f"{odd[0]:g} is no label" if len(odd) else f"more than {MAX_LABELS} different values"
             raise StageError(
                 f"input.mask: {why}; a mask holds few whole numbers, 0 outside. An image goes to {entry_of_images}; a"
-                " map of fractions has to be made a mask first"
+                " map of fractions has values from 0 to 1, 0 and at least one half among them: scale it in the program"
+                " that made it"
             )
     return sorted((int(value), count) for value, count in counts.items() if value)
 

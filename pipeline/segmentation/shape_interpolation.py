@@ -51,7 +51,9 @@ def interpolate(mask: Volume) -> Interpolated:
     box = bounding_box(mask.voxels, margin=MARGIN)
     whole = _isotropic_grid(mask, spacing)
     near = _near(box, np.array(mask.spacing_mm[::-1]) / spacing, whole.voxels.shape)
-    distance = _resampled(mask, box, whole, near)
+    x, y, z = mask.to_mm([side.start for side in box[::-1]]).tolist()
+    away = _signed_distance_mm(mask.voxels[box], mask.spacing_mm)
+    distance = _resampled(Volume(away, mask.spacing_mm, (x, y, z), mask.direction), whole, near)
     count = np.count_nonzero(mask.voxels) * np.prod(mask.spacing_mm) / spacing**3
     order = distance.size - int(np.clip(round(count), 1, distance.size - 1))
     level = np.partition(distance.ravel(), [order - 1, order])[order - 1 : order + 1].mean()
@@ -70,10 +72,12 @@ def _signed_distance_mm(mask: NDArray[np.bool_], spacing_mm: tuple[float, float,
     return (inside - outside).astype(np.float32)
 
 
-def _isotropic_grid(volume: Volume, spacing_mm: float) -> Volume:
-    """Grid that covers the volume, the outer corner of its first voxel where the volume's is; without voxels."""
+def _isotropic_grid(volume: Volume, spacing_mm: float, short: float = 1e-6) -> Volume:
+    """Grid that covers the volume but for a part of a voxel, the outer corner of its first voxel where the volume's is;
+    without voxels.
+    """
     old = np.array(volume.spacing_mm)
-    size = np.ceil(np.array(volume.voxels.shape[::-1]) * old / spacing_mm - 1e-6).astype(int)
+    size = np.ceil(np.array(volume.voxels.shape[::-1]) * old / spacing_mm - short).astype(int)
     x, y, z = volume.to_mm((spacing_mm / old - 1) / 2).tolist()
     return Volume(np.broadcast_to(False, size[::-1]), (spacing_mm,) * 3, (x, y, z), volume.direction)
 
@@ -87,17 +91,29 @@ def _near(box: Box, ratio: NDArray[np.float64], shape: tuple[int, ...]) -> Box:
     return z, y, x
 
 
-def _resampled(mask: Volume, box: Box, grid: Volume, near: Box) -> NDArray[np.float32]:
-    """The signed distance to a mask, over a box of it, by cubic B-splines in the voxels `near` of another grid."""
-    corner = mask.to_mm([side.start for side in box[::-1]])
-    x, y, z = corner.tolist()
-    distance = Volume(
-        _signed_distance_mm(mask.voxels[box], mask.spacing_mm), mask.spacing_mm, (x, y, z), mask.direction
-    )
+def interpolate_parts(part: Volume) -> tuple[Volume, NDArray[np.float32]]:
+    """Resample the part of each voxel that a lumen fills to cubes of the finest voxel edge.
+
+    Parameters
+    ----------
+    part : (Z, Y, X) float32, 0 to 1.
+
+    Returns
+    -------
+    What is at least half full, (Z, Y, X) bool, and the parts.
+    """
+    whole = _isotropic_grid(part, min(part.spacing_mm), 0.5)  # a vessel that the border cuts is as long as it was
+    z, y, x = (slice(0, size) for size in whole.voxels.shape)
+    found = np.clip(_resampled(part, whole, (z, y, x)), 0, 1)
+    return whole.with_voxels(found >= np.float32(0.5)), found
+
+
+def _resampled(field: Volume, grid: Volume, near: Box) -> NDArray[np.float32]:
+    """A field by cubic B-splines in the voxels `near` of another grid."""
     size = [side.stop - side.start for side in near[::-1]]
     origin = grid.to_mm([side.start for side in near[::-1]]).tolist()
     sampled = sitk.Resample(
-        distance.to_sitk(),
+        field.to_sitk(),
         size,
         sitk.Transform(),
         sitk.sitkBSpline,
@@ -108,4 +124,4 @@ def _resampled(mask: Volume, box: Box, grid: Volume, near: Box) -> NDArray[np.fl
         sitk.sitkFloat32,
         True,
     )
-    return sitk.GetArrayFromImage(sampled)
+    return np.asarray(sitk.GetArrayFromImage(sampled))

@@ -27,7 +27,7 @@ from pipeline.segmentation.levels import Levels
 from pipeline.segmentation.page import render
 from pipeline.segmentation.picture import draw
 from pipeline.segmentation.region_growing import Mask, bounding_box, centre_line, fill_holes
-from pipeline.segmentation.shape_interpolation import interpolate
+from pipeline.segmentation.shape_interpolation import interpolate, interpolate_parts
 from solver.runtime.command_line import run_stage
 from solver.runtime.errors import StageError
 from solver.runtime.provenance import Job
@@ -211,6 +211,9 @@ def _cubes(volume: Volume, part: NDArray[np.float32] | None) -> tuple[Volume, ND
     """The mask on cubes, the part of each that it fills, and the change of volume that interpolation has undone."""
     if max(volume.spacing_mm) <= (1 + CUBE_TOLERANCE) * min(volume.spacing_mm):
         return volume, volume.voxels.astype(np.float32) if part is None else part, 0.0
+    if part is not None:
+        cubes, parts = interpolate_parts(volume.with_voxels(_consistent(part, volume.voxels)))
+        return cubes.with_voxels(_largest_component(cubes.voxels)[0]), parts, 0.0
     found = interpolate(volume)
     lumen, sizes = _largest_component(found.lumen.voxels)
     if abs(found.volume_change) > MAX_UNDONE or sizes[1:].sum() > MAX_SPECKS * sizes.sum():

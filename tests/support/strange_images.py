@@ -2,7 +2,7 @@
 """Images as strangers bring them, drawn at random: what is in them beside one even vessel, and how they were taken."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -32,6 +32,7 @@ class Strange:
     flow_ml_s : that the vessel may have.
     half_way : intensity between lumen and tissue.
     words : what was drawn.
+    tilt_deg : of the gantry, about the rows: each slice lies so much further along the columns.
     """
 
     image: Volume
@@ -42,6 +43,7 @@ class Strange:
     flow_ml_s: float
     half_way: float
     words: dict[str, Any]
+    tilt_deg: float = 0.0
 
 
 @dataclass
@@ -341,6 +343,28 @@ def kissing(rng: np.random.Generator) -> Strange:
     return _usual(made, gap=gap)
 
 
+def gantry_tilt(rng: np.random.Generator) -> Strange:
+    """A gantry tilted by 5 to 25 degrees; slices lie shifted along their columns, not across the table."""
+    made, tilt_deg = scene(rng), float(rng.uniform(5, 25) * rng.choice([-1, 1]))
+    slices, (_, high, step) = made.voxels.shape[0], made.spacing_mm
+    shift = np.tan(np.radians(tilt_deg)) * (np.arange(slices) - (slices - 1) / 2) * step / high
+    usual = _usual(made, tilt_deg=tilt_deg)
+    voxels = np.stack(
+        [
+            ndimage.shift(plane, (-each, 0), order=3, mode="nearest")
+            for plane, each in zip(usual.image.voxels, shift, strict=True)
+        ]
+    )
+    inside = np.stack(
+        [
+            ndimage.shift(plane, (-each, 0), order=1, mode="nearest")
+            for plane, each in zip(made.lumen, shift, strict=True)
+        ]
+    )
+    volume_ml = float(inside.sum() * np.prod(made.spacing_mm) / 1000)
+    return replace(usual, image=usual.image.with_voxels(voxels), tilt_deg=tilt_deg, volume_ml=volume_ml)
+
+
 # ---- MR --------------------------------------------------------------------------------------------------------------
 
 
@@ -390,9 +414,13 @@ KINDS: dict[str, Callable[[np.random.Generator], Strange]] = {
     "bias": bias,
     "saturated": saturated,
     "void": void,
+    "gantry-tilt": gantry_tilt,
 }
+
+NUMBERS = {kind: number for number, kind in enumerate(sorted(set(KINDS) - {"gantry-tilt"}))} | {"gantry-tilt": 16}
+"""Of the kinds, for the random numbers: a new kind gets the next one, so that the others stay what they were."""
 
 
 def strange(kind: str, seed: int) -> Strange:
     """One of a kind."""
-    return KINDS[kind](np.random.default_rng([seed, sorted(KINDS).index(kind)]))
+    return KINDS[kind](np.random.default_rng([seed, NUMBERS[kind]]))

@@ -104,6 +104,40 @@ def test_a_segment_of_a_layered_segmentation_is_chosen_by_its_label(tmp_path):
         assert f"1 ({mask.voxels.sum()} voxels" in str(caught.value)
 
 
+@pytest.mark.parametrize("spacing_mm", [(0.5, 0.5, 0.5), (0.5, 0.5, 0.8)])
+@pytest.mark.parametrize("kind", [np.float32, np.float64])
+def test_a_map_of_fractions_keeps_its_surface_within_the_voxels(tmp_path, spacing_mm, kind):
+    """A ball of 4 mm: its radius from the volume is right to a tenth of a voxel. The places where its parts pass one
+    half lie on the ball to the same accuracy on average.
+    """
+    empty = ball(spacing_mm)
+    fine = [np.linspace(-0.5, 0.5, 6)[:-1] + 1 / 10] * 3
+    middle = empty.to_mm(np.array([5.1, 7.2, 8.3]) / spacing_mm)
+    z, y, x = np.indices(empty.voxels.shape)
+    part = np.zeros(empty.voxels.shape)
+    for shift in itertools.product(*fine):
+        points = empty.to_mm(np.stack([x, y, z], axis=-1) + shift)
+        part += (np.linalg.norm(points - middle, axis=-1) < 4) / 125
+    empty.with_voxels(part.astype(kind)).write(tmp_path / "parts.nii.gz")
+    result = brought_in(tmp_path / "parts.nii.gz")
+    assert result.record["file"] == "map of fractions"
+    assert set(np.unique(result.lumen.voxels)) == {0, 1}
+    volume_mm3 = float(result.occupancy.voxels.sum()) * 0.5**3
+    assert (volume_mm3 / (4 / 3 * np.pi)) ** (1 / 3) == pytest.approx(4, abs=0.05)
+    between = (result.occupancy.voxels > 0.45) & (result.occupancy.voxels < 0.55)
+    assert distance_to(result.occupancy, middle)[between].mean() == pytest.approx(4, abs=0.05)
+    assert brought_in(tmp_path / "parts.nii.gz", 1).record["voxels"] == result.record["voxels"]
+    with pytest.raises(StageError, match=r"mask_segment = 2: no segment has.*1 \("):
+        brought_in(tmp_path / "parts.nii.gz", 2)
+
+
+def test_fractions_without_a_half_or_an_outside_are_no_mask(tmp_path):
+    for parts in (0.4 * ball().voxels, 0.3 + 0.6 * ball().voxels):
+        ball().with_voxels(parts.astype(np.float32)).write(tmp_path / "parts.nrrd")
+        with pytest.raises(StageError, match=r"is no label.*values from 0 to 1"):
+            brought_in(tmp_path / "parts.nrrd")
+
+
 def test_a_label_is_chosen_by_number(tmp_path):
     mask = ball()
     labels = np.where(mask.voxels, 7, 0).astype(np.int16)
