@@ -192,7 +192,8 @@ def _place_cuts(field: Volume, found: Ends, cutting: Cutting, scene: Scene) -> l
     settings, cuts = cutting.settings, list(cutting.capped)
     for end in list(found.open):
         if section := section_beyond(found.centreline, end, cutting.border):
-            cuts.append(section.cut)
+            if all(cut is not section.cut for cut in cuts):  # vessels that touch leave through one section
+                cuts.append(section.cut)
             continue
         cut = place_cut(field, found.centreline, end, cutting.cut_radii, cutting.least_mm, settings.cut_roundness)
         if cut:

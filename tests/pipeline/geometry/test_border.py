@@ -167,3 +167,26 @@ def test_a_border_that_cuts_no_single_vessel_is_refused_without_advice_on_cuts_e
     with pytest.raises(StageError, match=r"border of the image at \(0\.0, .*cut_planes.*filter\.region_mm") as said:
         cut_and_cap(mesh, missing, 0, [missing], Scene(), at_border=True)
     assert not {"cut_radii", "closed_mm"} & set(str(said.value).replace(".", " ").split())
+
+
+def touching(seed: int) -> Volume:
+    """Two vessels side by side that touch, between two borders of an image, where they come apart or stay together."""
+    random = np.random.default_rng(seed)
+    radius, thick = random.uniform(5, 8), int(random.uniform(30, 50))
+    wide, turn = int(7 * radius), random.uniform(0, 2 * np.pi)
+    z, y, x = np.indices((thick, wide, wide)) - (np.array([thick, wide, wide]) / 2)[:, None, None, None]
+    across, out = np.cos(turn) * x + np.sin(turn) * y, np.cos(turn) * y - np.sin(turn) * x
+    apart = radius * (random.uniform(0.8, 0.9) + random.uniform(-0.1, 0.15) * (2 * z / thick) ** 2)
+    out = out + random.uniform(-0.4, 0.4) * z
+    away = np.minimum(np.hypot(across - apart, out), np.hypot(across + apart, out))
+    return Volume(np.clip(radius - away + 0.5, 0, 1).astype(np.float32), (0.4,) * 3, (0.0, 0.0, 0.0), np.eye(3))
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_vessels_that_leave_through_one_section_have_one_opening_there(seed):
+    lumen = touching(seed)
+    surface = extract(lumen)
+    faces = [round(float(lumen.to_index(opening.centre_mm)[2]) / lumen.voxels.shape[0]) for opening in surface.openings]
+    assert set(faces) == {0, 1}
+    assert sorted(np.unique(surface.mesh.opening)) == list(range(len(faces) + 1))
+    assert surface.mesh.volume_mm3() == pytest.approx(lumen.voxels.sum() * 0.4**3, rel=0.02)
