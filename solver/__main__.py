@@ -9,7 +9,7 @@ SIGINT); the next run with the same nodes, settings and code goes on from there,
 the folder is removed.
 
 Where the settings ask for several ranks, as many processes of MPI run a part of the lattice each, on the CPU, and leave
-the same bits.
+the same bits. With --srun in a job of SLURM they run on all of its machines.
 
 With --coupling the vessel sits in that network of arteries: what its openings have is found together with it.
 """
@@ -88,7 +88,7 @@ def _solve_on_ranks(job: Job, settings: SolveSettings) -> dict[str, Any]:
         identity(job.inputs["nodes"], settings, coupling),
         60 * job.more["checkpoint-minutes"],
     )
-    solve_on_ranks(task, job.log)
+    solve_on_ranks(task, job.log, job.more["srun"])
     found: dict[str, Any] = json.loads(job.outputs["summary"].read_text())
     return found
 
@@ -123,6 +123,12 @@ if __name__ == "__main__":
                 "default": 10.0,
                 "metavar": "N",
                 "help": "between two (default: 10)",
+            },
+            "srun": {
+                "type": str,
+                "metavar": "OPTIONS",
+                "help": "start ranks in a job of SLURM by srun with these options, each with so many threads as this"
+                " process has (default: by mpirun on this machine, which shares its cores out)",
             },
         },
         afterwards=_tidy,

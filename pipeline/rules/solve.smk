@@ -40,15 +40,20 @@ rule solve:
     threads: cases.cores
     resources:
         gpu=cases.gpus,
+        mpi=cases.mpi,
+        tasks=cases.ranks,
+        nodes=cases.machines,
         runtime=cases.asked("minutes"),
         mem=cases.asked("memory"),
+        mem_mb_per_cpu=cases.asked("memory of a core"),
     params:
         gate=call.gate(rules.surface.output.openings, rules.centreline.output.summary, cases),
         call=call("solver", checkpoint_minutes=cases.config.checkpoint_minutes),
         # No output: what a killed run leaves there is what the next one goes on from.
         checkpoint="results/{case}/{level}checkpoint",
+        srun=cases.srun,
         settings=cases.settings("solve"),
         code=code("solver.__main__"),
     shell:
-        "{params.gate}NUMBA_NUM_THREADS={threads} exec {params.call}"
+        "{params.gate}NUMBA_NUM_THREADS={threads} exec {params.call}{params.srun}"
         " --checkpoint {params.checkpoint:q} --settings {params.settings:q} --log {log:q}"

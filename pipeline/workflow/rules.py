@@ -7,9 +7,11 @@ without a name are files that the stage finds by its settings, or that it only w
 
 import json
 import re
+import shlex
 import sys
 from collections.abc import Callable, Iterable, Mapping
 from functools import cache
+from math import ceil
 from pathlib import Path
 from typing import Any
 
@@ -247,10 +249,31 @@ class Cases:
         return (self._study_of(wildcards) or self.config).threads or self._cores
 
     def gpus(self, wildcards: Wildcards) -> int | None:
-        """How many GPUs solve asks a cluster for, one or none."""
+        """How many GPUs solve asks a cluster for, one or none; ranks run on the CPU."""
         backend = self._all[wildcards.case].solve.backend
         cluster = self.config.cluster
-        return int(backend == "cuda" or (backend == "auto" and cluster.gpu)) if cluster else None
+        if not cluster or self.ranks(wildcards):
+            return 0 if cluster else None
+        return int(backend == "cuda" or (backend == "auto" and cluster.gpu))
+
+    def ranks(self, wildcards: Wildcards) -> int | None:
+        """How many tasks solve asks a cluster for, where it runs on several ranks."""
+        ranks = self._all[wildcards.case].solve.ranks
+        return ranks if self.config.cluster and ranks > 1 else None
+
+    def mpi(self, wildcards: Wildcards) -> str | None:
+        """What starts ranks in a job: so the executor plugin leaves all tasks of the job to solve."""
+        return "srun" if self.ranks(wildcards) else None
+
+    def machines(self, wildcards: Wildcards) -> int | None:
+        """How many machines solve asks a cluster for, where the configuration says how many ranks one has."""
+        ranks, cluster = self.ranks(wildcards), self.config.cluster
+        return cluster.machines(ranks) if cluster and ranks else None
+
+    def srun(self, wildcards: Wildcards, input: Any) -> str:  # noqa: A002, by which other options rerun nothing
+        """Option of solve's command line, by which srun starts its ranks."""
+        cluster = self.config.cluster
+        return f" --srun={shlex.quote(cluster.srun)}" if cluster and self.ranks(wildcards) else ""
 
     def asked(self, quantity: str) -> Callable[..., int | None]:
         """What solve asks a cluster for, by the forecast of the run once there are nodes; nothing on one machine."""
@@ -262,9 +285,17 @@ class Cases:
             from solver.run.walltime import expected  # only now: it takes a second
 
             bytes_s = 1e9 * cluster.gpu_memory_gb_s if self.gpus(wildcards) else None
-            found = expected(str(input.nodes), self.section(wildcards.case, "solve"), threads, bytes_s)
-            minutes, memory = cluster.minutes(found.seconds, attempt), cluster.memory_mb(found.bytes, attempt)
-            return {"minutes": minutes, "memory": memory}[quantity]
+            ranks = self.ranks(wildcards) or 1
+            found = expected(str(input.nodes), self.section(wildcards.case, "solve"), ranks * threads, bytes_s)
+            seconds, memory = (
+                cluster.seconds(found.seconds, found.steps, ranks),
+                cluster.memory_mb(found.bytes, attempt),
+            )
+            return {
+                "minutes": cluster.minutes(seconds, attempt),
+                "memory": ranks * memory,  # each reads the whole geometry
+                "memory of a core": ceil(memory / threads) if ranks > 1 else None,  # wherever SLURM places ranks
+            }[quantity]
 
         return ask
 

@@ -1,11 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Start ranks under mpirun, hand their log on, stop them together, and say in one message what went wrong."""
+"""Start ranks under mpirun, or under srun in a job of SLURM, hand their log on, stop them together, and say in one
+message what went wrong.
+"""
 
 import importlib.util
 import json
 import logging
 import os
 import select
+import shlex
 import shutil
 import subprocess
 import sys
@@ -13,6 +16,7 @@ import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import IO, Any
 
@@ -27,7 +31,7 @@ from solver.runtime.interruption import Interruption
 from solver.runtime.sources import ROOT
 
 END_S = 2.0
-"""How long mpirun is given to end its processes."""
+"""How long mpirun or srun is given to end its processes."""
 LISTEN_S, CHUNK_BYTES = 0.5, 2**16
 """How long it is listened to ranks before they are looked after, and how much is taken in at a time."""
 LEAST_NODES = 10_000
@@ -46,8 +50,31 @@ ALL_CORES = {
 """Of Open MPI 5 and 4: a rank has threads, which one core would be too few for; and more ranks than cores may be."""
 
 
-def require_mpi(ranks: int) -> str:
-    """Path of mpirun.
+def in_job(srun: str | None) -> bool:
+    """Whether srun starts ranks: it was asked to, and this is a job, since elsewhere it would wait for one."""
+    return srun is not None and "SLURM_JOB_ID" in os.environ
+
+
+def command_line(ranks: int, srun: str | None) -> list[str]:
+    """What starts a command as so many ranks.
+
+    In a job it is srun: it finds the machines by the job's number alone. mpirun needs the list of them in its
+    environment, which the executor plugin of Snakemake takes away.
+
+    Parameters
+    ----------
+    ranks : how many.
+    srun : options of srun, by which it knows the site's MPI; none: mpirun starts them on this machine.
+    """
+    if srun is None or not in_job(srun):
+        return [require_mpi(ranks), "-n", str(ranks)]
+    own = [f"--ntasks={ranks}", f"--cpus-per-task={get_num_threads()}"]
+    # orders go to the first rank alone; one that dies ends all, whatever the site's slurm.conf says
+    return [require_mpi(ranks, "srun"), *shlex.split(srun), *own, "--input=0", "--kill-on-bad-exit=1"]
+
+
+def require_mpi(ranks: int, starter: str = "mpirun") -> str:
+    """Path of mpirun, or of srun.
 
     Raises
     ------
@@ -55,23 +82,24 @@ def require_mpi(ranks: int) -> str:
         If it or mpi4py is not there.
     """
     path = os.pathsep.join((str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)))
-    found = shutil.which("mpirun", path=path)
-    missing = [name for name, there in (("mpirun", found), ("mpi4py", importlib.util.find_spec("mpi4py"))) if not there]
+    found = shutil.which(starter, path=path)
+    missing = [name for name, there in ((starter, found), ("mpi4py", importlib.util.find_spec("mpi4py"))) if not there]
     if missing or found is None:
-        raise StageError(
-            f"solve.ranks {ranks}: {' and '.join(missing)} not found; run `make mpi`, which installs Open MPI and"
-            " mpi4py, or set solve.ranks to 1"
-        )
+        remedy = "run `make mpi`, which installs Open MPI and mpi4py"
+        if starter in missing and starter == "srun":
+            remedy = "let solve run where SLURM's commands are, outside of a container"
+        raise StageError(f"solve.ranks {ranks}: {' and '.join(missing)} not found; {remedy}, or set solve.ranks to 1")
     return found
 
 
-def solve_on_ranks(task: Task, log: logging.Logger) -> None:
+def solve_on_ranks(task: Task, log: logging.Logger, srun: str | None = None) -> None:
     """Let ranks do a task.
 
     Parameters
     ----------
     task : what they do.
     log : where their log goes.
+    srun : as of :func:`command_line`.
 
     Raises
     ------
@@ -82,9 +110,11 @@ def solve_on_ranks(task: Task, log: logging.Logger) -> None:
         With the traceback of a rank that has a fault.
     """
     ranks = int(task.settings["ranks"])
-    _require_nodes(ranks, stored_count(Path(task.nodes)), log)
-    command = [require_mpi(ranks), "-n", str(ranks), sys.executable, "-m", rank.__name__, task.text()]
-    with tempfile.TemporaryFile() as complaints, _started(command, ranks, complaints) as process:
+    here = 1 if in_job(srun) else ranks
+    _require_nodes(ranks, stored_count(Path(task.nodes)), log, here)
+    task = replace(task, signalled=in_job(srun))
+    command = [*command_line(ranks, srun), sys.executable, "-m", rank.__name__, task.text()]
+    with tempfile.TemporaryFile() as complaints, _started(command, here, complaints) as process:
         assert process.stdin is not None
         assert process.stdout is not None
         stdin = process.stdin
@@ -104,12 +134,14 @@ def solve_on_ranks(task: Task, log: logging.Logger) -> None:
             raise StageError(_died(ranks, complaints.read().decode(errors="replace"), bool(task.checkpoint)))
 
 
-def _require_nodes(ranks: int, nodes: int, log: logging.Logger) -> None:
-    """Check that there is a node for each rank, before any is started; warn of more than are of use."""
+def _require_nodes(ranks: int, nodes: int, log: logging.Logger, here: int) -> None:
+    """Check that there is a node for each rank, before any is started; warn of more than are of use, where so many of
+    them are to share the cores of this machine.
+    """
     if ranks > nodes:
         raise StageError(f"solve.ranks {ranks}: there are {nodes} fluid nodes, each rank needs one; choose fewer")
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    if ranks > cores:
+    if here > cores:
         log.warning("warning: solve.ranks %d: they share the cores of this machine, which are %d", ranks, cores)
     if nodes < LEAST_NODES * ranks:
         log.warning(
@@ -121,18 +153,18 @@ def _require_nodes(ranks: int, nodes: int, log: logging.Logger) -> None:
 
 
 def environment(ranks: int) -> dict[str, str]:
-    """Environment of ranks: this one's, the cores shared out among them, and the project in reach."""
+    """Environment of ranks: this one's, the cores shared out among so many, and the project in reach."""
     shared = {"NUMBA_NUM_THREADS": str(max(1, get_num_threads() // ranks))}
     shared["PYTHONPATH"] = os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH"))))
     return dict.fromkeys(AS_ROOT, "1") | ALL_CORES | os.environ | shared
 
 
 @contextmanager
-def _started(command: list[str], ranks: int, complaints: IO[bytes]) -> Iterator[subprocess.Popen[bytes]]:
+def _started(command: list[str], here: int, complaints: IO[bytes]) -> Iterator[subprocess.Popen[bytes]]:
     """Ranks that run, in a session of their own: a signal from the terminal reaches this process alone, which tells
     them. All are ended at last.
     """
-    given, pipe = environment(ranks), subprocess.PIPE
+    given, pipe = environment(here), subprocess.PIPE
     process = subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=complaints, env=given, start_new_session=True)
     try:
         yield process
@@ -169,7 +201,7 @@ def _take_in(line: bytes, log: logging.Logger) -> Exception | None:
     try:
         said: dict[str, Any] = json.loads(line)
     except ValueError:
-        return None  # of mpirun itself
+        return None  # of mpirun or srun itself
     if said.get("errno"):
         return OSError(said["errno"], os.strerror(said["errno"]), said["filename"] or None)
     if "error" in said:
@@ -194,8 +226,8 @@ def _hangs(ranks: int, silent: list[int], kept: bool) -> str:
 
 
 def _died(ranks: int, complaints: str, kept: bool) -> str:
-    """That a rank ended without a word, with the line of mpirun that says why."""
+    """That a rank ended without a word, with the line of mpirun or srun that says why."""
     lines = [line.strip() for line in complaints.splitlines()]
     saying = [line for line in lines if "signal" in line or "status" in line or "rror" in line] or lines[-1:]
-    why = " ".join(saying[:2]) or "mpirun says nothing"
+    why = " ".join(saying[:2]) or "nothing more was said"
     return f"solve.ranks {ranks}: a rank ended before the run did ({why}); {_again(kept)}"

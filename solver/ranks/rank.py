@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What one rank does: ``python -m solver.ranks.rank TASK``, started by :mod:`solver.ranks.launch` under mpirun.
+"""What one rank does: ``python -m solver.ranks.rank TASK``, started by :mod:`solver.ranks.launch` under mpirun or srun.
 
 All ranks go through the same run, with the same rows of the monitor, and so decide alike. What they would not have
 alike, the clock and signals, they agree on between stretches of steps. The first rank alone logs, writes, and reads
@@ -52,6 +52,8 @@ class Task:
     nodes, coupling : inputs; there may be no coupling.
     flow, monitor, summary : outputs.
     checkpoint, identity, every_s : of :class:`solver.run.checkpoint.Checkpoints`; there may be no folder.
+    signalled : whether signals to stop that reach the first rank itself are meant, as those of SLURM before the end of
+        a job's time, which the launching process, outside of the step, does not get.
     """
 
     versions: list[str]
@@ -64,6 +66,7 @@ class Task:
     checkpoint: str | None
     identity: str
     every_s: float
+    signalled: bool = False
 
     def text(self) -> str:
         """As JSON, for a command line."""
@@ -138,8 +141,10 @@ def _log(first: bool) -> logging.Logger:
     return log
 
 
-def _heed_orders() -> None:
-    """Stop as by a signal when the launching process says so by its number, or is no more."""
+def _heed_orders(signalled: bool) -> None:
+    """Stop as by a signal when the launching process says so by its number, or is no more; where `signalled` also by a
+    signal itself, which is blocked. Only the first counts: where a rank has died, more may follow.
+    """
     for number in STOP_SIGNALS:
         signal.signal(number, raise_stopped)
     orders: list[int] = []
@@ -149,13 +154,19 @@ def _heed_orders() -> None:
         if callable(handler):
             handler(orders[-1], frame)
 
-    def listen() -> None:
+    def listen() -> int:
         order = os.read(sys.stdin.fileno(), 16)  # not by its buffer, whose lock the end of Python would wait for
-        orders.append(int(order) if order else signal.SIGTERM)
-        os.kill(os.getpid(), ORDER)
+        return int(order) if order else signal.SIGTERM
+
+    def hear(order: Callable[[], int]) -> None:
+        number = order()
+        if not orders:
+            orders.append(number)
+            os.kill(os.getpid(), ORDER)
 
     signal.signal(ORDER, heed)
-    threading.Thread(target=listen, daemon=True).start()
+    for order in (listen, lambda: signal.sigwait(STOP_SIGNALS)) if signalled else (listen,):
+        threading.Thread(target=hear, args=(order,), daemon=True).start()
 
 
 def _require_alike(ranks: Communicator, wanted: int, launched: list[str]) -> None:
@@ -168,8 +179,9 @@ def _require_alike(ranks: Communicator, wanted: int, launched: list[str]) -> Non
     """
     if ranks.size != wanted:
         raise StageError(
-            f"solve.ranks {wanted}: {ranks.size} found each other; mpirun is not of the MPI that mpi4py uses: run"
-            " `make mpi`, or let the mpirun of that MPI come first in PATH"
+            f"solve.ranks {wanted}: {ranks.size} found each other; what started them is not of the MPI that mpi4py"
+            " uses: run `make mpi`, or let the mpirun of that MPI come first in PATH; in a job of SLURM set"
+            " cluster.srun to --mpi= and the name of PMIx in `srun --mpi=list`"
         )
     own = versions()
     if ranks.largest(np.array([own != launched], np.int64))[0]:
@@ -207,7 +219,7 @@ def run(given: dict[str, Any]) -> None:
     signal.pthread_sigmask(signal.SIG_BLOCK, STOP_SIGNALS)
     ranks = world()
     if ranks.rank == 0:  # the others agree with it
-        _heed_orders()
+        _heed_orders(bool(given.get("signalled")))
     try:
         with beating(ranks.rank, sys.stdout.fileno()):
             _work(ranks, given)

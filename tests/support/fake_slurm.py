@@ -32,7 +32,9 @@ class Cluster(NamedTuple):
         for folder in sorted((self.folder / "jobs").iterdir(), key=lambda path: int(path.name)):
             options = json.loads((folder / "options.json").read_text())
             if options["comment"].startswith(f"rule_{rule}_") or options["comment"] == f"rule_{rule}":
-                files = {file.name: file.read_text() for file in folder.iterdir() if file.name in ("state", "step")}
+                files = {
+                    file.name: file.read_text() for file in folder.iterdir() if file.name in ("state", "step", "srun")
+                }
                 found.append(options | files)
         return found
 
@@ -95,13 +97,23 @@ def run(folder: Path) -> None:
 
 
 def srun(jobs: Path, arguments: list[str]) -> None:
-    """A step of the job: a process group of its own. It has the GPUs that it asks for in its environment alone."""
+    """A step of the job: a process group of its own. It has the GPUs that it asks for in its environment alone. Several
+    tasks are ranks that the mpirun beside Python starts, which may not know of SLURM.
+    """
+    folder, given = jobs / os.environ["SLURM_JOB_ID"], []
     while arguments[0].startswith("-"):
-        option = arguments.pop(0)
-        if option.startswith("--gpus="):
-            os.environ["SLURM_GPUS_ON_NODE"] = option.partition("=")[2]
-    os.setpgid(0, 0)
-    (jobs / os.environ["SLURM_JOB_ID"] / "step").write_text(str(os.getpid()))
+        given.append(arguments.pop(0))
+        if given[-1].startswith("--gpus="):
+            os.environ["SLURM_GPUS_ON_NODE"] = given[-1].partition("=")[2]
+    if os.getpgrp() != os.getpid():  # which leads none yet
+        os.setpgid(0, 0)
+    (folder / "step").write_text(str(os.getpid()))
+    tasks = [option.partition("=")[2] for option in given if option.startswith("--ntasks=")]
+    if tasks:
+        (folder / "srun").write_text(json.dumps(given))
+        for name in [name for name in os.environ if name.startswith("SLURM_")]:
+            del os.environ[name]
+        arguments = [str(Path(sys.executable).parent / "mpirun"), "-n", *tasks, *arguments]
     os.execvp(arguments[0], arguments)
 
 

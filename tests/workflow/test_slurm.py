@@ -52,16 +52,17 @@ def snakemake(*options: str) -> list[str]:
 
 @pytest.fixture(scope="module")
 def project(tmp_path_factory) -> Path:
-    """A copy of the project with two pipes up to the nodes: one for a GPU where there is one, one for the CPU, whose
-    files are those of the first.
+    """A copy of the project with three pipes up to the nodes: one for a GPU where there is one, one for the CPU, one
+    for four ranks; files of the first are those of the others.
     """
     project = copy_project(tmp_path_factory.mktemp("slurm") / "project")
-    for name, backend in (("pipe", "auto"), ("on-cores", "cpu")):
-        case = CASE | {"solve": CASE["solve"] | {"backend": backend}}
+    for name, own in (("pipe", {}), ("on-cores", {"backend": "cpu"}), ("on-ranks", {"ranks": 4})):
+        case = CASE | {"solve": CASE["solve"] | own}
         (project / f"config/cases/{name}.yaml").write_text(yaml.safe_dump(case))
     answer = run_workflow(project, "--cores", "1", "--config", "cases=pipe", ONE_STUDY, "--", "results/pipe/nodes.h5")
     assert answer.returncode == 0, answer.stderr
-    shutil.copytree(project / "results/pipe", project / "results/on-cores")
+    for name in ("on-cores", "on-ranks"):
+        shutil.copytree(project / "results/pipe", project / "results" / name)
     return project
 
 
@@ -94,8 +95,26 @@ def test_solve_asks_for_what_is_expected_of_it(project):
     assert {(one["gpu"], one["runtime"]) for one in reported.values()} == {("0", "25")}
 
 
-def test_on_one_machine_solve_asks_for_nothing(project):
-    assert {*asked(project, "--config", "cases=pipe", ONE_STUDY)["pipe"]} == {"tmpdir"}
+def test_a_case_with_ranks_asks_for_as_many_tasks(project):
+    """In one job, no GPU, with eight cores, and the memory of one process, for each; the time is that of all cores,
+    with what was measured of the network.
+    """
+    waits = {"network_us": 70000, "ranks_per_node": 3}
+    for given, machines in ({}, None), (waits, "2"):
+        reported = asked(project, *PROFILE, "--config", "cases=on-ranks", ONE_STUDY, f"cluster={given}")["on-ranks"]
+        assert [reported.get(name) for name in ("mpi", "tasks", "gpu", "nodes")] == ["srun", "4", "0", machines]
+        wanted = read_cohort({"cases": ["on-ranks"]}, project / "config/cases")["on-ranks"].settings("solve")
+        found = expected(str(project / "results/on-ranks/nodes.h5"), wanted, 4 * 8, None)
+        assert found.steps > 1000
+        seconds = found.seconds + found.steps * 1e-6 * given.get("network_us", 0)
+        assert int(reported["runtime"]) == -(-(600 + 2 * seconds) // 60)
+        memory = ClusterSettings().memory_mb(found.bytes, 1)
+        assert (int(reported["mem_mb"]), int(reported["mem_mb_per_cpu"])) == (4 * memory, -(-memory // 8))
+
+
+@pytest.mark.parametrize("case", ["pipe", "on-ranks"])
+def test_on_one_machine_solve_asks_for_nothing(case, project):
+    assert {*asked(project, "--config", f"cases={case}", ONE_STUDY)[case]} == {"tmpdir"}
 
 
 def test_jobs_get_longer_up_to_what_the_partition_allows():

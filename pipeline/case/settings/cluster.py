@@ -27,6 +27,25 @@ class ClusterSettings(Section):
     retries: Annotated[int, Field(ge=0)] = Field(
         3, description="how many further jobs a solve may go on in that its first did not bring to an end"
     )
+    srun: str = Field(
+        "--mpi=pmix", description="options of srun that start the ranks of solve.ranks with the site's MPI"
+    )
+    ranks_per_node: Annotated[int, Field(ge=1)] | None = Field(
+        None, description="so many ranks on a machine, from which follows how many are asked for; none: as SLURM places"
+    )
+    network_us: NonNegative | None = Field(
+        None,
+        description="what a step of several ranks waits for messages and sums between machines, as measured; none: it"
+        " was not, and the forecast has no network",
+    )
+
+    def seconds(self, computing_s: float, steps: int, ranks: int) -> float:
+        """Time of a run on so many ranks: beside that of computing what its steps wait for the network."""
+        return computing_s + (1e-6 * steps * (self.network_us or 0.0) if ranks > 1 else 0.0)
+
+    def machines(self, ranks: int) -> int | None:
+        """How many machines are asked for; none: as SLURM places the ranks."""
+        return ceil(ranks / self.ranks_per_node) if self.ranks_per_node else None
 
     def minutes(self, expected_s: float, attempt: int) -> int:
         """Walltime of a job: longer from attempt to attempt, each of which goes on from where the one before ended."""

@@ -27,6 +27,7 @@ from tests.solver.run.test_checkpoint import KilledError, files, kept, killed_at
 from tests.solver.run.test_simulation import settings
 from tests.support.coupled_tree import around_vessel, vessel
 from tests.support.coupled_tree import wanted as tree_settings
+from tests.support.fake_slurm import make_cluster
 from tests.support.geometries import plates
 from tests.support.rank_checks import CASES
 
@@ -76,10 +77,10 @@ def ranks_below(folder: Path) -> list[int]:
     return sorted(found)
 
 
-def begun(folder: Path, wanted: SolveSettings) -> subprocess.Popen[str]:
+def begun(folder: Path, wanted: SolveSettings, *more: str) -> subprocess.Popen[str]:
     """A run that has kept a state since it was started."""
     before = {path.name for path in folder.glob("checkpoint/step-*.h5")}
-    process, deadline = start(folder, wanted), time.monotonic() + 400
+    process, deadline = start(folder, wanted, more=more), time.monotonic() + 400
     while {path.name for path in folder.glob("checkpoint/step-*.h5")} <= before:
         assert process.poll() is None, process.communicate()[1]
         assert time.monotonic() < deadline
@@ -190,17 +191,70 @@ def test_more_ranks_than_nodes_are_refused_before_any_is_started(tmp_path, monke
 
 def test_more_ranks_than_are_of_use_are_warned_of(caplog):
     cores = len(os.sched_getaffinity(0))
-    launch._require_nodes(2 * cores, 4 * cores * launch.LEAST_NODES, LOG)
+    launch._require_nodes(2 * cores, 4 * cores * launch.LEAST_NODES, LOG, 2 * cores)
     assert [each.getMessage() for each in caplog.records] == [
         f"warning: solve.ranks {2 * cores}: they share the cores of this machine, which are {cores}"
     ]
     caplog.clear()
-    launch._require_nodes(cores, cores * launch.LEAST_NODES, LOG)
+    launch._require_nodes(2 * cores, 2 * cores * launch.LEAST_NODES, LOG, 1)  # on several machines
+    launch._require_nodes(cores, cores * launch.LEAST_NODES, LOG, cores)
     assert not caplog.records
-    launch._require_nodes(1, launch.LEAST_NODES - 1, LOG)
+    launch._require_nodes(1, launch.LEAST_NODES - 1, LOG, 1)
     assert [each.getMessage() for each in caplog.records] == [
         "warning: solve.ranks 1: of 9999 nodes each has so few that messages take longer than nodes; 1 or fewer"
     ]
+
+
+def test_srun_starts_ranks_in_a_job_alone(tmp_path, monkeypatch):
+    """With the threads of this process for each, where mpirun shares them out; elsewhere srun would wait for a job."""
+    monkeypatch.setattr(launch.shutil, "which", lambda name, path: f"/bin/{name}")
+    monkeypatch.setattr(launch.importlib.util, "find_spec", lambda name: name)
+    monkeypatch.setattr(launch, "get_num_threads", lambda: 8)
+    monkeypatch.delenv("SLURM_JOB_ID", raising=False)
+    assert launch.command_line(4, "--mpi=pmix") == ["/bin/mpirun", "-n", "4"]
+    monkeypatch.setenv("SLURM_JOB_ID", "7")
+    assert launch.command_line(4, None) == ["/bin/mpirun", "-n", "4"]
+    own = ["--ntasks=4", "--cpus-per-task=8", "--input=0", "--kill-on-bad-exit=1"]
+    assert launch.command_line(4, "--mpi=pmix_v4 --label") == ["/bin/srun", "--mpi=pmix_v4", "--label", *own]
+    monkeypatch.setattr(launch.shutil, "which", lambda name, path: None)
+    with pytest.raises(StageError, match=r"solve\.ranks 4: srun not found; let solve run where SLURM's commands are"):
+        launch.command_line(4, "")
+
+
+@pytest.mark.skipif(not Path("/proc/self/cmdline").exists(), reason="processes are looked for in /proc")
+def test_ranks_in_a_job_of_slurm_stop_by_its_signal_and_go_on_to_the_bits_of_one_process(mpirun, tmp_path, monkeypatch):
+    """SLURM sends SIGTERM before the end of a job's time to the ranks themselves, not to what started them; that of the
+    launching process, as by Ctrl-C, stops them, too. A rank that is killed ends all by one message.
+    """
+    cluster = make_cluster(tmp_path / "cluster")
+    (job := tmp_path / "cluster/jobs/7").mkdir()
+    for name, value in (cluster.environment | {"SLURM_JOB_ID": "7"}).items():
+        monkeypatch.setenv(name, value)
+    save(short_pipe(), tmp_path / "nodes.h5")
+    wanted = replace(pulsatile(tmp_path / "wave"), ranks=2)
+    process = begun(tmp_path, wanted, "--srun=--mpi=pmix")
+    own = ["--ntasks=2", "--cpus-per-task=1", "--input=0", "--kill-on-bad-exit=1"]
+    assert json.loads((job / "srun").read_text()) == ["--mpi=pmix", *own]
+    for number in ranks_below(tmp_path):
+        os.kill(number, signal.SIGTERM)
+    errors = process.communicate(timeout=60)[1]
+    assert process.returncode == 1
+    assert f"stopped by signal {signal.SIGTERM:d} after step" in errors
+    process = begun(tmp_path, wanted, "--srun=--mpi=pmix")
+    process.send_signal(signal.SIGTERM)
+    errors = process.communicate(timeout=60)[1]
+    assert f"stopped by signal {signal.SIGTERM:d} after step" in errors
+    process = begun(tmp_path, wanted, "--srun=--mpi=pmix")
+    os.kill(ranks_below(tmp_path)[1], signal.SIGKILL)
+    errors = process.communicate(timeout=60)[1]
+    assert errors.splitlines()[-1].split(": error: ")[1].startswith("solve.ranks 2: a rank ended before the run did (")
+    assert not ranks_below(tmp_path)
+    process = start(tmp_path, wanted, minutes=60, more=("--srun=--mpi=pmix",))
+    errors = process.communicate(timeout=400)[1]
+    assert process.returncode == 0, errors
+    assert "going on from the checkpoint of step" in errors
+    run(short_pipe(), replace(wanted, ranks=1), tmp_path / "whole")
+    assert files(tmp_path) == files(tmp_path / "whole")
 
 
 @pytest.mark.parametrize("ranks", [2, 7, 31])

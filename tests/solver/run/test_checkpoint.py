@@ -263,7 +263,11 @@ def test_a_folder_that_cannot_be_written_is_reported(tmp_path):
 
 
 def start(
-    folder: Path, wanted: SolveSettings, checkpoint: str = "checkpoint", minutes: float = 1e-4
+    folder: Path,
+    wanted: SolveSettings,
+    checkpoint: str = "checkpoint",
+    minutes: float = 1e-4,
+    more: tuple[str, ...] = (),
 ) -> subprocess.Popen[str]:
     """Solve what lies in a folder, in the network around it where there is one; `minutes` between two checkpoints."""
     roles = {
@@ -277,7 +281,7 @@ def start(
     }
     roles |= {"coupling": "coupling.h5"} if (folder / "coupling.h5").exists() else {}
     options = [part for role, name in roles.items() for part in (f"--{role}", str(folder / name))]
-    options += ["--checkpoint-minutes", str(minutes), "--settings", json.dumps(asdict(wanted))]
+    options += ["--checkpoint-minutes", str(minutes), "--settings", json.dumps(asdict(wanted)), *more]
     environment = os.environ | {"NUMBA_NUM_THREADS": "1"}
     command = [sys.executable, "-m", "solver", *options]
     return subprocess.Popen(command, cwd=ROOT, stderr=subprocess.PIPE, text=True, env=environment)
