@@ -221,6 +221,7 @@ def test_srun_starts_ranks_in_a_job_alone(tmp_path, monkeypatch):
         launch.command_line(4, "")
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc/self/cmdline").exists(), reason="processes are looked for in /proc")
 def test_ranks_in_a_job_of_slurm_stop_by_its_signal_and_go_on_to_the_bits_of_one_process(mpirun, tmp_path, monkeypatch):
     """SLURM sends SIGTERM before the end of a job's time to the ranks themselves, not to what started them; that of the
