@@ -144,7 +144,7 @@ def border_remedy(problem: Problem, mask: Mask, contact: dict[str, float]) -> st
     as wide.
     """
     touch = record_of_touches(fill_holes(mask)[0], problem)
-    summary = [touch["words"]] if touch else []
+    summary = [touch["words"]] if touch and touch["parted"] else []  # the shape of a leak may have seams as well
     try:
         if (lower := find_lower(problem).lower) > problem.lower:
             tried = find_lumen(replace(problem, lower=lower))

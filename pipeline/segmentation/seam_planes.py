@@ -126,7 +126,8 @@ def _disc(points: NDArray[np.floating], rim: float, volume: Volume) -> CutPlane:
 
 
 def record_of_touches(mask: Mask, problem: Problem) -> dict[str, Any] | None:
-    """What ``segmentation.json`` holds of lumens that touch, with the words of the check; None where none do.
+    """What ``segmentation.json`` holds of lumens that touch, with the words of the check, and whether discs that were
+    tried part them; None where none touch.
 
     Where seeds lie on both sides, both are meant.
 
@@ -156,7 +157,8 @@ def record_of_touches(mask: Mask, problem: Problem) -> dict[str, Any] | None:
         f" wide: {_behind(volume_ml, share)}. Look at segmentation.html there: "
     )
     words += _remedy(planes, [touch for touch, _ in found], problem)
-    return {"share": round(share, 4), "volume_ml": round(volume_ml, 5), "mm": place, "words": words}
+    parted = all(touch.planes for touch, _ in found)
+    return {"share": round(share, 4), "volume_ml": round(volume_ml, 5), "mm": place, "parted": parted, "words": words}
 
 
 def _behind(volume_ml: float, share: float) -> str:
