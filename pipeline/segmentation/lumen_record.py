@@ -106,8 +106,6 @@ def record_of(
     slope = wall_slope(filtered.voxels, spacing_mm, mask, intensity)
     unbiased = unbiased_lower(intensity, slope, 100 * growth_per_percent / intensity.contrast, spacing_mm)
     other = _of_other(problem, mask, intensity, blur(intensity, slope, spacing_mm) / spacing_mm)
-    wall = _at_the_wall(problem, found, mask, intensity, radii)
-    touch = record_of_touches(mask, problem)
     return {
         "seeds": [_seed_record(seed, filtered, loaded) for seed in problem.seeds],
         "background": [_seed_record(seed, filtered, loaded) for seed in problem.background],
@@ -126,8 +124,8 @@ def record_of(
         "lower_without_blur_bias": round(unbiased, 4),
         "thin_fraction_of_centre_line": round(float(np.mean(2 * radii < THIN_VOXELS)), 4),
         "other_brightness": other,
-        **wall,
-        "touching_lumens": touch,
+        **(wall := _at_the_wall(problem, found, mask, intensity, radii)),
+        "touching_lumens": (touch := record_of_touches(mask, problem)),
         "warnings": [
             *found.warnings,
             *([touch["words"]] if touch else []),

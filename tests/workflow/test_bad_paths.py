@@ -16,7 +16,7 @@ from solver.runtime.errors import StageError
 from solver.runtime.sources import ROOT
 from tests.support.project_copy import copy_project
 
-BY_PARTS = {"params.call", "params.gate", "threads"}
+BY_PARTS = {"params.srun", "params.call", "params.gate", "threads"}
 """What stands in commands without being quoted there: numbers, and what is quoted where it is put together."""
 
 COMMANDS = ("$(touch canary)", "`touch canary`", ";touch canary;", "&touch canary", "|touch canary", ">canary", "\"'")
