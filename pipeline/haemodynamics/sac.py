@@ -111,7 +111,6 @@ class Sacs:
                 found += 1
             except NeckError as doubt:
                 refused.append((neck.centre_mm, factor, str(doubt)))
-        refused.sort(key=lambda each: -each[1])
         if refused:
             self.warnings.append(_no_sacs(refused))
         return _searched(factor, found, refused, search)
@@ -293,8 +292,8 @@ def _not_searched(why: str) -> dict[str, Any]:
 
 
 def _no_sacs(refused: Sequence[tuple[Floats, float, str]]) -> str:
-    """One warning of all places that are wide enough and taken for no sacs, by the first of them."""
-    place, wideness, reason = refused[0]
+    """One warning of all places that are wide enough and taken for no sacs, by the widest of them."""
+    place, wideness, reason = max(refused, key=lambda each: each[1])
     where = f"{words_mm(place)}, {wideness:.2f} radii from the parent's line"
     if len(refused) == 1:
         return (

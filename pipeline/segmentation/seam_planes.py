@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Cut planes along a seam of two lumens, how much of a mask lies behind it, and the words for both."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import product
 from typing import Any
@@ -156,8 +155,8 @@ def record_of_touches(mask: Mask, problem: Problem) -> dict[str, Any] | None:
         f" {2 * first.seam.depth * spacing_mm:.2g} mm where the narrower is {2 * first.seam.radius * spacing_mm:.2g} mm"
         f" wide: {_behind(volume_ml, share)}. Look at segmentation.html there: "
     )
-    words += _remedy(planes, [touch for touch, _ in found], problem)
     parted = all(touch.planes for touch, _ in found)
+    words += _remedy(planes, parted, problem)
     return {"share": round(share, 4), "volume_ml": round(volume_ml, 5), "mm": place, "parted": parted, "words": words}
 
 
@@ -167,8 +166,8 @@ def _behind(volume_ml: float, share: float) -> str:
     return f"{volume_ml:.3g} mL, a share of {share:.1%} of the mask, lie behind, perhaps a vein or a false lumen"
 
 
-def _remedy(planes: tuple[CutPlane, ...], found: Sequence[Touch], problem: Problem) -> str:
-    if all(touch.planes for touch in found):
+def _remedy(planes: tuple[CutPlane, ...], parted: bool, problem: Problem) -> str:
+    if parted:
         every = planes_text((*problem.settings.cut_planes, *planes))
         part = f"to part them by discs, tried on this mask, set segment.cut_planes: {every}"
     else:

@@ -252,9 +252,9 @@ class Cases:
         """How many GPUs solve asks a cluster for, one or none; ranks run on the CPU."""
         backend = self._all[wildcards.case].solve.backend
         cluster = self.config.cluster
-        if not cluster or self.ranks(wildcards):
-            return 0 if cluster else None
-        return int(backend == "cuda" or (backend == "auto" and cluster.gpu))
+        if not cluster:
+            return None
+        return int(not self.ranks(wildcards) and (backend == "cuda" or (backend == "auto" and cluster.gpu)))
 
     def ranks(self, wildcards: Wildcards) -> int | None:
         """How many tasks solve asks a cluster for, where it runs on several ranks."""
@@ -287,10 +287,8 @@ class Cases:
             bytes_s = 1e9 * cluster.gpu_memory_gb_s if self.gpus(wildcards) else None
             ranks = self.ranks(wildcards) or 1
             found = expected(str(input.nodes), self.section(wildcards.case, "solve"), ranks * threads, bytes_s)
-            seconds, memory = (
-                cluster.seconds(found.seconds, found.steps, ranks),
-                cluster.memory_mb(found.bytes, attempt),
-            )
+            seconds = cluster.seconds(found.seconds, found.steps, ranks)
+            memory = cluster.memory_mb(found.bytes, attempt)
             return {
                 "minutes": cluster.minutes(seconds, attempt),
                 "memory": ranks * memory,  # each reads the whole geometry
