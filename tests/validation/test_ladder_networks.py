@@ -253,6 +253,7 @@ def draw_pressures(figure: Any, result: TreeResult) -> None:
     axes.legend(frameon=False, fontsize=7)
 
 
+@pytest.mark.slow
 def test_networks_of_openbf():
     """openBF's own junctions of three equate static pressure, with which the difference is a third."""
     title = "Networks of Boileau et al. (2015) against openBF"

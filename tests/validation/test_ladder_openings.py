@@ -315,6 +315,7 @@ def split_error(radius: float, folder: Path, fraction: float | str) -> tuple[flo
     return part, abs(part - (UNEQUAL[0] ** 3 if fraction == "murray" else fraction))
 
 
+@pytest.mark.slow
 def test_windkessels_split_the_flow_as_set(tmp_path):
     assert split_error(6.0, tmp_path, 0.45)[1] < 1e-2
 

@@ -414,6 +414,7 @@ def oscillatory_figures(pulse: OscillatoryComponent, run: Solved, every: int = 1
     )
 
 
+@pytest.mark.slow
 def test_pulsatile_pipe_through_the_chain(tmp_path):
     """At 10 nodes across: a first order leaves twice what is wanted at 20."""
     pulse = OscillatoryComponent(5.0, 4.5)

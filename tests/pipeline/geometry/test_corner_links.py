@@ -46,7 +46,7 @@ def test_every_neighbour_in_a_pipe_is_fluid_or_behind_one_link(direction, radius
 
 
 @given(direction=directions, radius_mm=st.floats(0.5, 1.0))
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=5, deadline=None)
 def test_every_neighbour_in_a_decomposed_pipe_is_fluid_or_behind_one_link(direction, radius_mm):
     mesh, openings = capped_cylinder(direction, radius_mm, 3.0, segments=40)
     lattice, _ = voxelize(mesh, openings, VoxelizeSettings(nodes_across=10))

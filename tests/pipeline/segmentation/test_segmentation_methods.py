@@ -157,14 +157,8 @@ def carotid(real_cases) -> tuple[Volume, Volume]:
     )
 
 
-@pytest.mark.parametrize(
-    ("method", "lower"),
-    [
-        pytest.param("vesselness", 700, marks=pytest.mark.slow),
-        ("watershed", 680),
-        pytest.param("level-set", 700, marks=pytest.mark.slow),
-    ],
-)
+@pytest.mark.slow
+@pytest.mark.parametrize(("method", "lower"), [("vesselness", 700), ("watershed", 680), ("level-set", 700)])
 def test_a_real_leak_that_a_method_follows_in_part_is_refused(carotid, method, lower):
     """At 700 the artery of 1.3 ml runs out into dura and sinuses; within tubes this is 2.5 ml, and grows evenly. The
     watershed keeps to the artery there, and leaks a little below.

@@ -314,7 +314,7 @@ def head_filtered(head) -> Volume:
 @pytest.mark.parametrize(
     ("seed", "lower", "volume_ml"),
     [
-        ((192, 244, 25), 950, 1.33),
+        pytest.param((192, 244, 25), 950, 1.33, marks=pytest.mark.slow),
         pytest.param((339, 235, 28), 950, 1.52, marks=pytest.mark.slow),
         ((258, 241, 30), 850, 0.68),
     ],
@@ -344,10 +344,11 @@ def test_real_head_arteries_that_leak_are_refused_and_the_advice_works(head, hea
 @pytest.mark.parametrize(
     ("seed", "low", "high"),
     [
-        pytest.param((192, 244, 25), (170, 150, 4), (270, 265, 64), marks=pytest.mark.slow),
+        ((192, 244, 25), (170, 150, 4), (270, 265, 64)),
         ((192, 244, 25), (175, 158, 8), (255, 258, 60)),
     ],
 )
+@pytest.mark.slow
 def test_real_leaks_are_refused_in_a_region_that_hardly_leaves_them_room(head, seed, low, high):
     """There the volume does not jump but swells, by 4 to 7 % for 1 % of contrast."""
     filtered = filter_volume(head, FilterSettings(region_voxels=VoxelBox(low=low, high=high)))

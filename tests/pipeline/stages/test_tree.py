@@ -139,6 +139,7 @@ def test_edits_change_what_is_computed_and_are_listed(made, tmp_path):
     assert "stiffness of 1 segment times 4" in page(tmp_path / "stiff")
 
 
+@pytest.mark.slow
 def test_a_stenosis_of_an_iliac_artery_lowers_the_ankle_brachial_index_of_its_leg(tmp_path):
     """The other leg and the cardiac output stay nearly as they are (docs/networks.md, Figures of a network)."""
     found = []

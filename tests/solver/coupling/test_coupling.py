@@ -51,6 +51,7 @@ def test_network_is_given_what_passed_in_the_last_interval():
     assert np.abs(last).min() > 1e-10
 
 
+@pytest.mark.slow
 def test_steady_flow_loses_what_poiseuille_says():
     """At 8 nodes across and 20 mm, to what half a spacing at each end is; the ladder has longer pipes."""
     drop, flow = steady_drop(8, 0.02, (1, 2, 3))

@@ -120,8 +120,7 @@ def test_a_run_on_two_threads_leaves_the_bits_of_one_on_one(tmp_path):
     "name",
     [
         "steady",
-        *(pytest.param(name, marks=pytest.mark.slow) for name in ("pulsatile", "averages over phases")),
-        "two parts",
+        *(pytest.param(name, marks=pytest.mark.slow) for name in ("pulsatile", "averages over phases", "two parts")),
     ],
 )
 def test_a_run_that_was_stopped_twice_leaves_the_bits_of_one_that_was_not(name, tmp_path):
