@@ -8,8 +8,8 @@ BIN := .venv/bin
 CORES ?= all
 SET ?= quick
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile --require-hashes -r
-# On all cores; pip takes one for it. As with pip, a file that is no Python of this version, like a template, is no error.
-BYTECODE := $(BIN)/python -m compileall -qq -j 0 .venv/lib || true
+# Compiled when it is first imported: of 11,000 modules a run needs a fourth. Some environments forbid to keep that.
+export PYTHONDONTWRITEBYTECODE :=
 CUDA := $(shell command -v nvidia-smi >/dev/null 2>&1 && nvidia-smi -L >/dev/null 2>&1 && echo .venv/.cuda)
 
 .PHONY: demo test studies runs validation smoke lint api bench schema slurm cuda mpi lock clean
@@ -20,9 +20,8 @@ demo: .venv/.run $(CUDA)
 	@echo
 	@echo "Report:  file://$(CURDIR)/results/demo/report.html"
 
-# Tests start hundreds of processes, each of which would compile the project's modules again if Python might not keep them.
 test: .venv/.dev
-	PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder --durations=20 -m "not slow"
+	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder --durations=20 -m "not slow"
 
 # Also writes what the ladder's cases measure into docs/validation/; a case that fails or does not run shows there.
 validation: .venv/.dev
@@ -80,31 +79,26 @@ schema: .venv/.run
 .venv/.run: requirements.lock | .venv/.venv
 	@echo "Installing the packages of requirements.lock into .venv (once; some minutes)"
 	$(INSTALL) requirements.lock
-	$(BYTECODE)
 	touch $@
 
 .venv/.dev: requirements-dev.lock | .venv/.run
 	@echo "Installing the packages of requirements-dev.lock into .venv (once)"
 	$(INSTALL) requirements-dev.lock
-	$(BYTECODE)
 	touch $@
 
 .venv/.cuda: requirements-cuda.lock | .venv/.run
 	@echo "Installing the packages of requirements-cuda.lock into .venv (once)"
 	$(INSTALL) requirements-cuda.lock
-	$(BYTECODE)
 	touch $@
 
 .venv/.slurm: requirements-slurm.lock | .venv/.run
 	@echo "Installing the packages of requirements-slurm.lock into .venv (once)"
 	$(INSTALL) requirements-slurm.lock
-	$(BYTECODE)
 	touch $@
 
 .venv/.mpi: requirements-mpi.lock | .venv/.run
 	@echo "Installing the packages of requirements-mpi.lock into .venv (once)"
 	$(INSTALL) requirements-mpi.lock
-	$(BYTECODE)
 	touch $@
 
 # Needs uv. The locks hold hashes for all supported Python versions and platforms, and no address of an index.

@@ -168,6 +168,7 @@ def test_a_real_leak_that_a_method_follows_in_part_is_refused(carotid, method, l
         segment(filtered, SegmentSettings(method=method, seeds_voxel=((192, 244, 25),), lower=lower), loaded)
 
 
+@pytest.mark.slow
 def test_a_method_that_keeps_out_of_a_real_leak_is_trusted(carotid):
     """At 700 plain growing leaks, between markers it does not: 1.2 to 1.4 ml are true."""
     loaded, filtered = carotid

@@ -325,14 +325,8 @@ def test_real_head_arteries_are_found(head, head_filtered, seed, lower, volume_m
     assert found["volume_ml"] == pytest.approx(volume_ml, rel=0.08)
 
 
-@pytest.mark.parametrize(
-    "seed",
-    [
-        (192, 244, 25),
-        pytest.param((339, 235, 28), marks=pytest.mark.slow),
-        pytest.param((258, 241, 30), marks=pytest.mark.slow),
-    ],
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", [(192, 244, 25), (339, 235, 28), (258, 241, 30)])
 def test_real_head_arteries_that_leak_are_refused_and_the_advice_works(head, head_filtered, seed):
     with pytest.raises(StageError, match="leaks") as refusal:
         segment(head_filtered, SegmentSettings(seeds_voxel=(seed,), lower=700), head)
@@ -380,12 +374,10 @@ def chest(real_cases) -> Volume:
     return Volume.from_sitk(reader.Execute())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("smoothing", "region"),
-    [
-        pytest.param("curvature", VoxelBox(low=(150, 180, 0), high=(350, 400, 40)), marks=pytest.mark.slow),
-        ("none", None),
-    ],
+    [("curvature", VoxelBox(low=(150, 180, 0), high=(350, 400, 40))), ("none", None)],
 )
 def test_a_chest_without_contrast_is_refused_at_any_threshold(chest, smoothing, region):
     """Seed in the descending aorta, which is as bright as muscle."""
