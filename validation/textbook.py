@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The textbook solver: two lattices, textbook formulas over arrays, any velocity set; nothing shared with the drivers.
 
-It is what these are compared with, and what runs D3Q27, for which they are not written. Some hundred times slower.
+It is what these are compared with, and what runs pipes that are endless in any direction. Some ten to hundred times
+slower.
 Arrays of populations are (Q, N), shifted, g_i = f_i - w_i; vectors are (3, N); all in lattice units. `form` is the name
 of the equilibrium, one of `solver.kernels.node_physics.EQUILIBRIA`; `stencil` the velocity set, `omega_plus` and
 `omega_minus` rates of the even and the odd part, numbers or (N,), `force` (3,) a body force per volume. Links are those
@@ -20,6 +21,7 @@ from solver.kernels.cumulants import LIMIT
 from solver.kernels.velocity_sets import VelocitySet
 from solver.run.blood import MODELS
 from validation.textbook_links import Links
+from validation.textbook_matrices import Quadratic
 
 Rate = float | NDArray[np.float64]
 Array = NDArray[np.float64]
@@ -226,6 +228,8 @@ COLLISIONS: dict[str, Callable[..., Array]] = {
     "recursive": collide_recursive,
     "cumulant": collide_cumulant,
 }
+SECOND_DEGREE = ("bgk", "trt", "projected")
+"""Those that are polynomials of second degree in the populations, where the density of the momentum is 1."""
 
 
 @dataclass
@@ -345,6 +349,23 @@ class TextbookSolver:
         self.back = opposite[links.direction]
         self.source = links.direction, links.neighbour[self.back, links.node]
         """What arrives along each wall link is what leaves, along a direction, from a node; -1 where that is a wall."""
+        direction, node = np.nonzero(links.neighbour >= 0)
+        place = np.arange(self.g.size).reshape(self.g.shape)
+        self.arrives = np.full(self.g.shape, -1)
+        self.arrives[direction, links.neighbour[direction, node]] = place[direction, node]
+        """Place, in a flat array, from which each population arrives; -1 where none does."""
+        self.unfed = np.flatnonzero(self.arrives < 0)
+        self.whole = self._whole()
+
+    def _whole(self) -> Callable[[Array], Array]:
+        """The collision of a step where rates are numbers: by matrices where it is of second degree."""
+
+        def collide(g: Array) -> Array:
+            return COLLISIONS[self.collision](self.stencil, g, *self.rates, self.force, self.form)
+
+        alike = self.rheology is None and not any(np.ndim(rate) for rate in self.rates)
+        fixed = self.form in ("incompressible", "incompressible-standard")
+        return Quadratic(self.stencil, collide) if alike and fixed and self.collision in SECOND_DEGREE else collide
 
     def start(self, u: Array, drho: Array | float = 0.0) -> None:
         """Equilibrium of a velocity (3, N)."""
@@ -360,17 +381,16 @@ class TextbookSolver:
 
     def collided(self) -> Array:
         """Populations after collision."""
-        rates = self.rates
-        if self.rheology:
-            rho = density(self.g.sum(axis=0), self.form)
-            rates = self.rheology.rates(stress(self.stencil, self.g, self.force, self.form), rho)
+        if self.rheology is None:
+            return self.whole(self.g)
+        rho = density(self.g.sum(axis=0), self.form)
+        rates = self.rheology.rates(stress(self.stencil, self.g, self.force, self.form), rho)
         return COLLISIONS[self.collision](self.stencil, self.g, *rates, self.force, self.form)
 
     def streamed(self, out: Array) -> Array:
         """Populations that arrive from fluid nodes; NaN where none does."""
-        new = np.full_like(out, np.nan)
-        for row, end, leaving in zip(new, self.links.neighbour, out, strict=True):
-            row[end[end >= 0]] = leaving[end >= 0]
+        new = out.take(self.arrives)
+        new.flat[self.unfed] = np.nan
         return new
 
     def bounced(self, out: Array, new: Array) -> Array:
@@ -385,8 +405,9 @@ class TextbookSolver:
         returned = np.where(behind < 0, leaving + push, interpolated)
         new[self.back, node] = returned
         half_way = (self.walls == "half-way") | (behind < 0) | ((q == 0.5) & (self.walls != "yu"))
-        sharing = np.unique(node[~half_way | (push != 0)])
-        new[0, sharing] -= (returned - leaving).sum() / max(len(sharing), 1)
+        sharing = np.zeros(new.shape[1], np.bool_)
+        sharing[node[~half_way | (push != 0)]] = True
+        new[0, sharing] -= (returned - leaving).sum() / max(np.count_nonzero(sharing), 1)
         return new
 
     def velocity(self) -> Array:

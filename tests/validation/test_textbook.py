@@ -16,8 +16,18 @@ from solver.kernels.node_physics import EQUILIBRIA
 from solver.kernels.velocity_sets import D3Q19, D3Q27, VELOCITY_SETS, VelocitySet
 from tests.support.geometries import periodic_pipe
 from validation.goals import order
-from validation.textbook import COLLISIONS, TextbookSolver, density, equilibrium, moments, stress
+from validation.textbook import (
+    COLLISIONS,
+    SECOND_DEGREE,
+    TextbookSolver,
+    density,
+    equilibrium,
+    moments,
+    relaxation,
+    stress,
+)
 from validation.textbook_links import EndlessPipe
+from validation.textbook_matrices import TOGETHER, Quadratic
 
 SETS = pytest.mark.parametrize("stencil", VELOCITY_SETS.values(), ids=VELOCITY_SETS)
 GAUSSIAN = {0: 1, 2: 1, 4: 3, 6: 15}
@@ -68,6 +78,21 @@ def test_third_order_polynomials_give_the_moments_that_they_are_asked_for(stenci
 
 
 @SETS
+@pytest.mark.parametrize("form", ["incompressible", "incompressible-standard"])
+@pytest.mark.parametrize("collision", SECOND_DEGREE)
+def test_matrices_say_what_the_formula_says(stencil, collision, form):
+    """At any populations, the force in them; more nodes than collide at once."""
+    rng, rates = np.random.default_rng(5), relaxation(0.6, 0.1)
+    force = 1e-2 * rng.standard_normal(3)
+    g = 0.1 * rng.standard_normal((len(stencil), 2 * TOGETHER + 7))
+
+    def formula(g):
+        return COLLISIONS[collision](stencil, g, *rates, force, form)
+
+    np.testing.assert_allclose(Quadratic(stencil, formula)(g), formula(g), rtol=0, atol=1e-13)
+
+
+@SETS
 @pytest.mark.parametrize("collision", ON_D3Q19)
 def test_collision_conserves_mass_adds_the_force_and_relaxes_the_stress(stencil, collision):
     rng, force, rates = np.random.default_rng(1), np.array((1e-3, -2e-3, 3e-3)), relaxation_rates(0.7, 0.1)
@@ -85,10 +110,18 @@ def test_collision_conserves_mass_adds_the_force_and_relaxes_the_stress(stencil,
     np.testing.assert_allclose(flux, wanted, rtol=0, atol=1e-15)
 
 
-def forced(pipe: EndlessPipe, stencil: VelocitySet, tau: float, peak: float, collision: str = "trt") -> TextbookSolver:
+def forced(
+    pipe: EndlessPipe,
+    stencil: VelocitySet,
+    tau: float,
+    peak: float,
+    collision: str = "trt",
+    form: str = "incompressible",
+) -> TextbookSolver:
     """A pipe with the force that keeps a parabola up, started from it."""
+    links, rates = pipe.links(stencil), relaxation_rates(tau, 3 / 16)
     force = 4 * (tau - 0.5) / 3 * peak / pipe.radius**2 * pipe.unit
-    solver = TextbookSolver(stencil, pipe.links(stencil), collision, relaxation_rates(tau, 3 / 16), force=force)
+    solver = TextbookSolver(stencil, links, collision, rates, force=force, form=form)
     solver.start(np.outer(pipe.unit, parabola(pipe, peak)))
     return solver
 
@@ -152,8 +185,7 @@ def test_flow_along_an_axis_leaves_it_with_the_standard_equilibrium_of_d3q19_alo
     pipe, peak = EndlessPipe((1, 0, 0), 5.2), 0.1
     across = {}
     for stencil, form in ((D3Q19, "incompressible"), (D3Q19, "incompressible-standard"), (D3Q27, "incompressible")):
-        solver = forced(pipe, stencil, 0.52, peak)
-        solver.form = form
+        solver = forced(pipe, stencil, 0.52, peak, form=form)
         for _ in range(600):
             solver.step()
         across[stencil.name, form] = np.abs(solver.velocity()[1:]).max()
