@@ -32,6 +32,7 @@ from numpy.typing import NDArray
 from solver.backends.fields import Fields
 from solver.domain.halving import NotHalved, Rows, halved
 from solver.domain.nodes import Nodes
+from solver.run.convergence import likely_steps
 from solver.run.divergence import DivergenceError
 from solver.run.exchange import Given
 from solver.run.flow_file import UnwrittenFlow
@@ -193,13 +194,14 @@ def from_coarser(simulation: Simulation) -> tuple[Coarse, Start] | None:
     except (NotHalved, DivergenceError) as reason:
         simulation.log.info("note: no start from twice the spacing: %s", reason)
         return None
-    rows = coarse.run.monitor.rows
+    rows, expected = coarse.run.monitor.rows, simulation.expected_from(start).steps
     simulation.log.info(
-        "start from twice the spacing: %d steps there, residual %.2g%s; about %d steps are expected here",
+        "start from twice the spacing: %d steps there, residual %.2g%s; about %d steps are expected here, %d to %d",
         start.steps,
         rows[-1].residual,
         ", where the flow fluctuates" if start.unsteady else "",
-        simulation.expected_from(start).steps,
+        expected,
+        *likely_steps(plan, expected, start.unsteady),
     )
     return coarse, start
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Settling: whether a steady run comes to rest, and what it does where it does not, from the rows of its monitor alone.
 
-A flow-through time T is the volume over the inflow; of a closed domain it is the time in which its driver crosses it.
+A flow-through time T is the volume over the inflow; of a closed domain it is the time in which its fluid crosses it.
 The rows of the last `RECENT` flow-through times are cut into `BATCHES` of the same length, so long that their means are
 nearly independent (batch means, Schmeiser 1982, doi:10.1287/opre.30.3.556). With m_j the means of a signal and s their
 standard deviation, s/sqrt(n) is the standard error of its mean over n batches. Then the flow
@@ -29,7 +29,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from solver.run.monitor import Monitor, Row
+from solver.run.plan import Plan
 from solver.run.schedule import Schedule
+from solver.run.settling_time import CALM
 
 Reals = NDArray[np.float64]
 
@@ -48,9 +50,12 @@ LARGE = 2.3
 FAR = 1000
 """Batches in which a flow that settles must come to rest."""
 LEAST_THROUGHS = 10.0
-"""Flow-through times over which the mean of a flow that fluctuates is taken at least."""
+"""Flow-through times over which the mean of a flow that fluctuates is taken at least. Over 4 a flow that grows slowly
+would end before it has grown, and standard errors are too small where it remembers more than one."""
 BALANCE = 1e-3
 """Part of the inflow by which the outflow of a steady flow may differ."""
+FLUCTUATES = 1.3
+"""Of the steps after which the mean of a flow that fluctuates is expected, those after which most have it."""
 MARGIN = 1.2
 """Of the steps after which a flow is expected to have settled, those that are advised."""
 
@@ -147,6 +152,27 @@ def judged(rows: Sequence[Row], tolerance: float, bound: float, far: float = FAR
 def steps_of_mean(ramp: float, through: float) -> float:
     """Steps until a flow is seen to fluctuate and its mean may be good enough, from those of the ramp and of T."""
     return ramp + (RECENT + LEAST_THROUGHS) * through
+
+
+def likely_steps(plan: Plan, steps: int, unsteady: bool = False) -> tuple[int, int]:
+    """Steps between which a run is likely to end.
+
+    Parameters
+    ----------
+    plan : of the run.
+    steps : that are forecast until it is steady; of one that begins with a flow that fluctuates, until it has its mean.
+    unsteady : whether it begins with one.
+    """
+    schedule = plan.schedule
+    if schedule.cycle:
+        return schedule.least_cycles * schedule.cycle, schedule.last
+    least, most = (part * steps for part in plan.spread)
+    of_mean = FLUCTUATES * steps_of_mean(plan.ramp_s / plan.units.dt_s, plan.through_steps)
+    if unsteady:
+        least, most = plan.spread[0] * plan.from_coarse_steps, of_mean
+    elif plan.spread != CALM:
+        most = max(most, of_mean)
+    return min(int(least), schedule.last), min(ceil(most), schedule.last)
 
 
 def is_steady(rows: Sequence[Row], quiet: int, raised_s: float, tolerance: float) -> bool:

@@ -2,8 +2,8 @@
 """How long a run is expected to take, in steps: when it is observed, and until it is steady or has repeated."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from math import ceil
+from dataclasses import dataclass, replace
+from math import ceil, pi, sqrt
 
 import numpy as np
 
@@ -14,7 +14,7 @@ from solver.run.expected import speed_at_openings_m_s
 from solver.run.expected_flow import ExpectedFlow, wall_radius_mm
 from solver.run.schedule import Schedule, make_schedule, rows_per_cycle
 from solver.run.settings import SolveSettings
-from solver.run.settling_time import Settling, profile, standing_wave
+from solver.run.settling_time import CALM, CORRECTED_BESIDE, LIVELY, TURNED, Settling, profile, standing_wave
 from solver.run.units import Units
 
 SETTLING, TURNING = (9.0, 5.8, 9.9), 0.036
@@ -24,6 +24,12 @@ fluid over."""
 SEPARATED, WIDER = 14.0, 1.5
 """Rate at which flow behind a widening settles, in nu/R^2 with R of `wall_radius_mm`; and the largest opening over the
 narrowest section, in area, that counts as one."""
+SAC, SLOW = 1.3, 100.0
+"""Radius where a vessel is widest over that of its largest opening, from which on fluid lies beside the stream; and
+Reynolds number of the fastest section up to which friction rules what does: flows up to 170 settled as forecast."""
+LID = 7.0
+"""Times the speed of the fluid under a lid, what the lid's is: by them a flow-through time is longer than what the lid
+takes to cross the domain. In a cube on 24^3 nodes that fluctuates, at a Reynolds number of 3,800, it is 7.1."""
 TURN = 0.01
 """Part of the viscous time that a flow-through time of a closed domain is at least."""
 
@@ -39,10 +45,12 @@ class Duration:
     Attributes
     ----------
     viscous_steps : R^2/nu, R the radius of the largest opening, or that of the walls without openings.
-    through_steps : a flow-through time: volume over inflow, or the time in which the driver crosses the domain.
+    through_steps : a flow-through time: volume over inflow, or the time in which driven fluid crosses the domain.
     schedule : when the run is observed, averaged and written, and may stop.
     expected_steps : where it is expected to end: after all cycles, or when it is steady.
     from_coarse_steps : the same of a steady run that begins with the flow at twice the spacing.
+    corrected_steps : the same of one that a lattice of that spacing corrects on the way.
+    spread : parts of these steps between which they lie.
     few : warnings of too few cycles or steps.
     """
 
@@ -51,6 +59,8 @@ class Duration:
     schedule: Schedule
     expected_steps: int
     from_coarse_steps: int
+    corrected_steps: int
+    spread: tuple[float, float]
     few: tuple[str, ...]
 
 
@@ -83,26 +93,36 @@ def expect_duration(
     if flow.waveforms.inflow and flow.sections:
         settling = _settling_with_openings(nodes, settings, flow, units)
     else:
-        settling = Settling.creeping(_closed_rate(nodes, settings, flow, units), viscous_steps * units.dt_s)
+        settling = _settling_closed(nodes, settings, flow, units)
     steps = (ramp_s + settling.raised_s(ramp_s, tolerance)) / units.dt_s
     means = ramp_s / units.dt_s + MOST_MEANS * settings.unsteady_throughs * through_steps
     most = max(MOST_TIMES * steps, means, LEAST_LIMIT)
     schedule = make_schedule(settings, units.dt_s, viscous_steps, flow.period_s, inflow_at_rows, crossing_steps, most)
     expected_steps = _whole_steps(steps, schedule)
-    from_coarse_steps = _whole_steps(settling.from_coarse_s(across / 2, tolerance) / units.dt_s, schedule)
+    from_coarse = settling.from_coarse_s(across / 2, tolerance) / units.dt_s
     if flow.period_s is None and expected_steps > schedule.last:
         few.append(
             f"about {expected_steps} steps are expected until the flow is steady, above solve.max_steps "
             f"{settings.max_steps}; raise it, or choose a coarser spacing"
         )
-    return Duration(viscous_steps, through_steps, schedule, expected_steps, from_coarse_steps, tuple(few))
+    return Duration(
+        viscous_steps=viscous_steps,
+        through_steps=through_steps,
+        schedule=schedule,
+        expected_steps=expected_steps,
+        from_coarse_steps=_whole_steps(from_coarse, schedule),
+        corrected_steps=_whole_steps(settling.corrected * from_coarse, schedule),
+        spread=settling.spread,
+        few=tuple(few),
+    )
 
 
 def _through_steps(nodes: Nodes, flow: ExpectedFlow, units: Units, viscous_steps: float) -> float:
     """Steps of a flow-through time."""
     if inflow := flow.waveforms.inflow:
         return nodes.count * units.flow_m3_s / (1e-6 * sum(each.peak_ml_s for each in inflow.values()))
-    return max(flow.length * units.speed_m_s / flow.peak_speed_m_s, TURN * viscous_steps)
+    slower = LID if flow.moving_m_s else 1.0
+    return max(slower * flow.length * units.speed_m_s / flow.peak_speed_m_s, TURN * viscous_steps)
 
 
 def _few_cycles(settings: SolveSettings, period_s: float | None, ramp_s: float) -> list[str]:
@@ -142,16 +162,17 @@ def _settling_with_openings(nodes: Nodes, settings: SolveSettings, flow: Expecte
             SEPARATED if _widens(nodes, flow.sections) else np.inf,
         )
     entering_m3_s = sum(max(-each, 0.0) for each in flow.out_m3_s.values())
-    at_openings = speed_at_openings_m_s(nodes.openings, flow.out_m3_s)
-    return profile(
-        length_m,
-        1e-3 * widest_radius_mm(nodes),
-        units.viscosity_m2_s,
-        entering_m3_s,
-        viscous_s,
-        flow.sections.speed_m_s(flow.out_m3_s) / at_openings,
-        at_openings > WIDER * _leaving_m_s(nodes, flow.out_m3_s),
+    at_openings, widest_mm = speed_at_openings_m_s(nodes.openings, flow.out_m3_s), widest_radius_mm(nodes)
+    fastest_m_s = flow.sections.speed_m_s(flow.out_m3_s)
+    narrowing, reynolds = fastest_m_s / at_openings, sqrt(4 * entering_m3_s * fastest_m_s / pi) / units.viscosity_m2_s
+    narrow_inlet = at_openings > WIDER * _leaving_m_s(nodes, flow.out_m3_s)
+    settling = profile(
+        length_m, 1e-3 * widest_mm, units.viscosity_m2_s, entering_m3_s, viscous_s, narrowing, narrow_inlet
     )
+    beside = narrow_inlet or narrowing > WIDER or widest_mm > SAC * max(o.radius_mm for o in nodes.openings)
+    if not beside:
+        return settling
+    return replace(settling, spread=LIVELY if reynolds > SLOW else CALM, corrected=CORRECTED_BESIDE)
 
 
 def _widens(nodes: Nodes, sections: Sections) -> bool:
@@ -167,12 +188,16 @@ def _leaving_m_s(nodes: Nodes, out_m3_s: Mapping[int, float]) -> float:
     return sum(out_m3_s[k] for k in outlets) / (1e-6 * sum(nodes.openings[k].area_mm2 for k in outlets))
 
 
-def _closed_rate(nodes: Nodes, settings: SolveSettings, flow: ExpectedFlow, units: Units) -> float:
-    """Rate, 1/s, at which a flow without openings settles.
+def _settling_closed(nodes: Nodes, settings: SolveSettings, flow: ExpectedFlow, units: Units) -> Settling:
+    """Settling of a flow without openings.
 
     Past bodies a force per volume F balances a drag that is proportional to the speed, at 2/3 of the peak: F/(rho U).
     """
+    viscous_s = flow.radius_m**2 / units.viscosity_m2_s
     if all(nodes.periodic):
-        return 1.5 * float(np.linalg.norm(settings.force_n_m3)) / (settings.density_kg_m3 * flow.peak_speed_m_s)
-    viscous = SETTLING[sum(nodes.periodic)] * units.viscosity_m2_s / flow.radius_m**2
-    return viscous + (TURNING * flow.peak_speed_m_s / flow.radius_m if settings.patches else 0.0)
+        drag_1_s = 1.5 * float(np.linalg.norm(settings.force_n_m3)) / (settings.density_kg_m3 * flow.peak_speed_m_s)
+        return replace(Settling.creeping(drag_1_s, viscous_s), spread=LIVELY)
+    worn = SETTLING[sum(nodes.periodic)] / viscous_s
+    turned = TURNING * flow.peak_speed_m_s / flow.radius_m if settings.patches else 0.0
+    settling = Settling.creeping(worn + turned, viscous_s)
+    return replace(settling, spread=TURNED, corrected=CORRECTED_BESIDE) if turned > worn else settling

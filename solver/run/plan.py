@@ -59,10 +59,12 @@ class Plan:
     ramp_s : time over which inflow and moving walls are raised.
     period_s : period of the inflow; none if it is steady.
     viscous_steps : R^2/nu in steps, R the radius of the largest opening, or that of the walls without openings.
-    through_steps : a flow-through time: volume over inflow, or the time in which the driver crosses the domain.
+    through_steps : a flow-through time: volume over inflow, or the time in which driven fluid crosses the domain.
     schedule : when the run is observed, averaged and written, and may stop.
     expected_steps : where it is expected to end: after all cycles, or when it is steady.
     from_coarse_steps : the same of a steady run that begins with the flow at twice the spacing.
+    corrected_steps : the same of one that a lattice of that spacing corrects on the way.
+    spread : parts of these steps between which they lie.
     numbers : dimensionless numbers and scales for the log and the summary.
     out_m3_s : what is expected to leave through each opening by its index at the largest flow; none without inflow.
     pulse : the flow as it pulsates, of which the lattice's compressibility takes a part; none of a steady one.
@@ -89,6 +91,8 @@ class Plan:
     schedule: Schedule
     expected_steps: int
     from_coarse_steps: int
+    corrected_steps: int
+    spread: tuple[float, float]
     numbers: dict[str, float]
     out_m3_s: dict[int, float]
     pulse: Pulse | None
@@ -192,6 +196,8 @@ def make_plan(
         schedule=duration.schedule,
         expected_steps=duration.expected_steps,
         from_coarse_steps=duration.from_coarse_steps,
+        corrected_steps=duration.corrected_steps,
+        spread=duration.spread,
         numbers=numbers | (pulse.numbers(units.dt_s, losses) if pulse else {}),
         out_m3_s=flow.out_m3_s,
         pulse=pulse,

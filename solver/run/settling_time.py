@@ -28,6 +28,10 @@ omega = pi c_s/(2 L). With Womersley's number alpha = R sqrt(omega/nu) friction 
 
 whichever is smaller, and the mean flow carries it out at 4 U/(3 L), since waves run faster with the stream than against
 it; the rate of the profile bounds that.
+
+Fluid that lies beside the stream, in an eddy, in a sac or under a lid, settles the more slowly the nearer its flow is
+to fluctuating, which nothing tells beforehand: not its size and speed, nor how fast the same flow settles at twice the
+spacing. So what is forecast is a range, which is wider there.
 """
 
 from dataclasses import dataclass
@@ -38,9 +42,14 @@ DIFFUSION = 26.4
 WORN, CARRIED, EDDY = 10.0, 12.0, 14.0
 """Rates, in nu/R^2, at which a profile is worn off and carried out where waves leave, and at which an eddy as high as
 R settles: see the module."""
-COARSE, CORRECTED = 5.0, 2 / 3
-"""Times the inverse square of the nodes across a coarse lattice that its flow is off by; and part of the steps from
-such a flow that a run takes which that lattice corrects on the way."""
+COARSE = 5.0
+"""Times the inverse square of the nodes across a coarse lattice that its flow is off by."""
+CALM, LIVELY, TURNED = (0.6, 1.5), (0.5, 2.5), (0.5, 5.0)
+"""Parts of the steps forecast between which a run takes its own: where the stream fills the vessel, or friction rules;
+where fluid lies beside a fast stream; and where a lid turns all of it over sooner than friction acts."""
+CORRECTED, CORRECTED_BESIDE = 0.75, 0.5
+"""Part of the steps from the flow on a coarse lattice that a run takes which that lattice corrects on the way; where
+fluid lies beside the stream, which friction alone moves, it gains more."""
 
 
 @dataclass(frozen=True)
@@ -54,11 +63,15 @@ class Settling:
     rate_1_s : s.
     motion_1_s : omega; s itself of what creeps.
     viscous_s : T.
+    spread : parts of the steps forecast between which they lie.
+    corrected : part of them that is left where a coarse lattice corrects the flow.
     """
 
     rate_1_s: float
     motion_1_s: float
     viscous_s: float
+    spread: tuple[float, float] = CALM
+    corrected: float = CORRECTED
 
     @classmethod
     def creeping(cls, rate_1_s: float, viscous_s: float) -> "Settling":

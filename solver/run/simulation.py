@@ -26,7 +26,6 @@ from solver.run.monitor import Monitor, Row
 from solver.run.plan import Plan
 from solver.run.results import Results
 from solver.run.settings import SolveSettings
-from solver.run.settling_time import CORRECTED
 from solver.run.setup import _minutes
 from solver.run.start import Start
 from solver.run.unsettled import shortfall
@@ -155,9 +154,9 @@ class Simulation:
 
     def expected_from(self, start: Start) -> Forecast:
         """What the run is expected to take from a flow at twice the spacing."""
-        steps = self.watch.unsteady_steps if start.unsteady else self.plan.from_coarse_steps
-        corrected = CORRECTED if self.driver.on_host and not start.unsteady else 1.0
-        return self.forecast.scaled(corrected * steps / self.forecast.steps)
+        plan = self.plan
+        steps: float = plan.corrected_steps if self.driver.on_host else plan.from_coarse_steps
+        return self.forecast.scaled((self.watch.unsteady_steps if start.unsteady else steps) / self.forecast.steps)
 
     def _correct(self, coarse: CoarseLattice) -> None:
         """Let the coarse lattice correct the flow where that is due."""

@@ -13,6 +13,7 @@ from solver.boundary.waveform import described
 from solver.boundary.windkessel import PASCAL_PER_MMHG
 from solver.kernels.rheology import MOST_TAU
 from solver.kernels.velocity_sets import velocity_set
+from solver.run.convergence import likely_steps
 from solver.run.models import WITH_LAMBDA
 from solver.run.monitor import OF_OPENINGS, Row
 from solver.run.plan import Plan, drop_error, drops_too_large
@@ -172,6 +173,7 @@ def summary_of(simulation: Simulation, warnings: list[str], notes: list[str]) ->
         "models": _models(simulation),
         "forecast": {
             "steps": simulation.forecast.steps,
+            "likely_steps": likely_steps(plan, simulation.forecast.steps, simulation.start.unsteady),
             "unsteady_steps": None if plan.period_s else ceil(simulation.watch.unsteady_steps),
             "most_steps": plan.schedule.last,
             "seconds": simulation.forecast.seconds,

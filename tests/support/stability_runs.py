@@ -71,6 +71,7 @@ def ended(summary: dict[str, Any], folder: Path, nodes: Nodes) -> dict[str, Any]
         "steps": summary["steps"],
         "seconds": summary["seconds"],
         "forecast_steps": summary["forecast"]["steps"],
+        "likely_steps": summary["forecast"]["likely_steps"],
         "forecast_seconds": summary["forecast"]["seconds"],
         "max_speed": float(mach.max() / 3**0.5),
         "max_speed_m_s": float(mach.max()) * numbers["expected_peak_speed_m_s"] / numbers["expected_mach"],
@@ -88,6 +89,7 @@ def ended(summary: dict[str, Any], folder: Path, nodes: Nodes) -> dict[str, Any]
         },
         "fallbacks": summary["models"]["fallbacks"],
         "device": summary["device"],
+        "pressure_drop_error": summary["pressure_drop_error"],
         "mean": means(summary, read_flow(folder / "flow.vtkhdf"), nodes),
         "message": "; ".join(dict.fromkeys([*summary["warnings"], *filter(None, [summary["unsettled"]])])),
     }

@@ -3,6 +3,7 @@
 
 import logging
 from dataclasses import replace
+from math import ceil
 from types import SimpleNamespace
 
 import numpy as np
@@ -17,6 +18,7 @@ from solver.domain.nodes import Nodes
 from solver.kernels.collision import relaxation_rates
 from solver.kernels.d3q19 import VELOCITIES
 from solver.run import forecast
+from solver.run.convergence import likely_steps
 from solver.run.plan import make_plan
 from solver.run.settings import InletSettings, PatchSettings
 from solver.run.solve import solve
@@ -113,6 +115,8 @@ def require_steps(radius, length, reynolds, folder):
 
 def require_near(summary):
     assert 1 / 1.5 < summary["forecast"]["steps"] / summary["steps"] < 1.5
+    least, most = summary["forecast"]["likely_steps"]
+    assert least <= summary["steps"] <= most
 
 
 @pytest.mark.parametrize("reynolds", [3.0, 90.0])
@@ -138,12 +142,67 @@ def test_flow_over_a_step_takes_the_steps_that_were_expected(reynolds, tmp_path)
     require_near(summary)
 
 
+def flow_over_a_step(reynolds: float):
+    nodes = step(6, 12, 12, 90, 0.2)
+    inlet = nodes.openings[0]
+    flow_ml_s = reynolds * VISCOSITY / DENSITY / (2e-3 * inlet.radius_mm) * inlet.area_mm2
+    return make_plan(nodes, settings(inlets={"*": InletSettings(flow_ml_s, None, "developed")}))
+
+
+def under_a_lid(reynolds: float):
+    nodes = patched(closed_box((12, 12, 12)), lid=lambda place: place[:, 2] > 12)
+    nodes, speed = replace(nodes, spacing_mm=0.2), reynolds * VISCOSITY / DENSITY / (12 * 0.2e-3)
+    return make_plan(nodes, settings(inlets={}, patches={"lid": PatchSettings((speed, 0.0, 0.0), False)}))
+
+
+def through_a_pipe(reynolds: float):
+    nodes, wanted, _ = pipe_case((1, 2, 3), reynolds, 4.2, 50.0)
+    return make_plan(nodes, wanted)
+
+
+@pytest.mark.parametrize(
+    ("planned", "reynolds", "parts"),
+    [
+        (through_a_pipe, 30.0, (0.6, 1.5)),
+        (through_a_pipe, 500.0, (0.6, 1.5)),
+        (flow_over_a_step, 40.0, (0.6, 1.5)),
+        (flow_over_a_step, 500.0, (0.5, 2.5)),
+        (under_a_lid, 90.0, (0.6, 1.5)),
+        (under_a_lid, 2000.0, (0.5, 5.0)),
+    ],
+)
+def test_fluid_beside_a_fast_stream_widens_the_range_of_steps(planned, reynolds, parts):
+    """There it reaches to the mean of a flow that fluctuates, too, if that takes longer."""
+    plan = planned(reynolds)
+    least, most = likely_steps(plan, plan.expected_steps)
+    assert least == int(parts[0] * plan.expected_steps)
+    of_mean = plan.ramp_s / plan.units.dt_s + 14 * plan.through_steps
+    wide = parts[1] > 1.5
+    assert most == min(ceil(max(parts[1] * plan.expected_steps, 1.3 * of_mean * wide)), plan.schedule.last)
+
+
+def test_a_coarse_flow_that_fluctuates_ends_the_range_at_its_mean():
+    plan = flow_over_a_step(500.0)
+    least, most = likely_steps(plan, plan.expected_steps, unsteady=True)
+    assert least == plan.from_coarse_steps // 2
+    assert most == ceil(1.3 * (plan.ramp_s / plan.units.dt_s + 14 * plan.through_steps)) < plan.schedule.last
+
+
+def test_a_coarse_lattice_corrects_what_lies_beside_the_stream_the_most():
+    """To half of the steps, elsewhere to three quarters; runs end at rows, a row after they have settled."""
+    for plan, part in ((through_a_pipe(30.0), 0.75), (flow_over_a_step(500.0), 0.5)):
+        interval = plan.schedule.interval
+        settled, corrected = plan.from_coarse_steps - interval, plan.corrected_steps - interval
+        assert part * (settled - interval) <= corrected < part * settled + interval
+
+
 def test_cycles_take_the_steps_that_were_expected(tmp_path):
     wave = tmp_path / "wave.csv"
     wave.write_text("time_s,flow_ml_s\n0,0.05\n0.2,0.2\n0.5,0.1\n1,0.05\n")
     nodes = pipe((1, 2, 3), 4.2, 12, spacing_mm=0.3)
     plan = make_plan(nodes, settings(inlets={"*": InletSettings(None, str(wave), "plug")}))
     assert plan.expected_steps == plan.schedule.last == pytest.approx(3 / plan.units.dt_s)
+    assert likely_steps(plan, plan.expected_steps) == (plan.schedule.last, plan.schedule.last)
 
 
 def faked(free_bytes: float):
