@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from jinja2 import Environment, StrictUndefined
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 
@@ -30,7 +30,13 @@ def fill(module: Path, context: Mapping[str, Any], style_of: Path | None = None)
     jinja2.UndefinedError
         If the context lacks a part.
     """
-    environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
+    environment = Environment(
+        loader=FileSystemLoader(Path(__file__).parent),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
     styles = [each.with_suffix(".css") for each in (style_of, module) if each]
     script = module.with_suffix(".js")
     parts = {

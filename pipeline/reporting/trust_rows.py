@@ -52,11 +52,14 @@ STATE_WORDS: Mapping[str, str] = {"good": "good", "reservation": "with reservati
 
 
 def trust_rows(judged: Mapping[str, Any]) -> dict[str, Any]:
-    """What a group of figures is worth, in words: why, where it is not good, else what it rests on."""
+    """What a group of figures is worth, in words: why, where it is not good, else what it rests on; and by how many
+    checks.
+    """
     state = judged["state"]
     shown = [each for each in judged["evidence"] if state == "good" or each["state"] != "good"]
     why = "; ".join(_evidence_words(each) for each in shown)
-    return {"state": state, "words": STATE_WORDS[state], "why": why}
+    count = f"{len(shown)} {'check' if len(shown) == 1 else 'checks'}"
+    return {"state": state, "words": STATE_WORDS[state], "why": why, "count": count}
 
 
 def _evidence_words(evidence: Mapping[str, Any]) -> str:

@@ -51,6 +51,21 @@ def test_trust_stands_beside_each_key_figure(rich):
     assert not any("grid convergence" in tile for tile in tiles if "peak speed" in tile)  # none was found for it
 
 
+def test_what_is_good_is_folded_and_what_is_not_stands_open(rich):
+    """Evidence of a good figure is in a closed fold, that of another is not; so are passed and failed checks."""
+    html = rich[0]
+    folds = re.findall(r"<details class=\"[^\"]*folded[^\"]*\"[^>]*>(.*?)</details>", html, re.DOTALL)
+    assert not re.search(r"<details class=\"[^\"]*folded[^\"]*\" open", html)
+    inflow = next(tile for tile in re.findall(r'<div class="tile">(.*?)</div>', html, re.DOTALL) if "inflow" in tile)
+    assert re.search(r"<b>good</b> by \d+ checks</summary>converged; ", inflow)
+    assert not any("with reservation" in fold or "failed" in fold for fold in folds)
+    banner = html[html.index('id="trust"') : html.index("</header>")]
+    count = int(re.search(r"(\d+) checks passed</summary>", banner)[1])
+    (passed,) = (fold for fold in folds if "checks passed" in fold)
+    assert passed.count('<li class="passed"') == count == banner.count('<li class="passed"') > 0
+    assert banner.count('<li class="failed"') > 0
+
+
 def test_study_of_the_grid_is_a_table_with_the_index_in_percent_and_its_warnings_stand_first(rich):
     html, _ = rich
     head, table = _grid_rows(GRID)
