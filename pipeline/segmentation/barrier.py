@@ -8,7 +8,10 @@ from scipy import ndimage
 
 from pipeline.case.settings.images import CutPlane
 from pipeline.files.volume import Volume
-from pipeline.segmentation.region_growing import Mask
+from pipeline.segmentation.region_growing import Mask, bounding_box
+
+BESIDE = 2
+"""Steps from what a plane parts off that the plane keeps: the rim of a vessel that it cuts across, too."""
 
 
 def barrier(planes: Sequence[CutPlane], volume: Volume) -> Mask | None:
@@ -45,23 +48,47 @@ def layer(plane: CutPlane, volume: Volume) -> Mask:
     return inside
 
 
-def faults(planes: Sequence[CutPlane], volume: Volume, mask: Mask) -> list[str]:
-    """Warnings of cut planes that a mask does not touch, or passes around.
+def with_its_layers(mask: Mask, reaches: Mask, cut: Mask) -> Mask:
+    """A lumen with those voxels of cut planes that part it from nothing.
+
+    A disc that parts two lumens where they touch reaches into both beyond that place, and along the wall. There no
+    voxel of what it parts off lies beside it, within `BESIDE` steps.
+
+    Parameters
+    ----------
+    mask : (Z, Y, X) bool, the lumen without the voxels of the planes.
+    reaches : (Z, Y, X) bool, what is bright enough for a lumen.
+    cut : (Z, Y, X) bool, the voxels of the planes.
+
+    Returns
+    -------
+    (Z, Y, X) bool.
+    """
+    box = bounding_box(mask, margin=BESIDE + 2)
+    own, bright, layers = mask[box], reaches[box], cut[box]
+    parting = ndimage.binary_dilation(bright & ~own & ~layers, iterations=BESIDE)
+    whole = mask.copy()
+    whole[box] = ndimage.binary_propagation(own, mask=own | (layers & bright & ~parting))
+    return whole
+
+
+def faults(planes: Sequence[CutPlane], volume: Volume, mask: Mask, reaches: Mask) -> list[str]:
+    """Warnings of cut planes that a mask does not touch, or that part nothing off it.
 
     Parameters
     ----------
     planes : as in the settings.
     volume : the grid.
     mask : (Z, Y, X) bool.
+    reaches : (Z, Y, X) bool, what is bright enough for a lumen.
     """
     warnings = []
     for n, plane in enumerate(planes):
         disc = layer(plane, volume)
-        touched = np.argwhere(ndimage.binary_dilation(disc) & mask)[:, ::-1]
-        sides = np.unique(np.sign((volume.to_mm(touched) - plane.point_mm) @ plane.normal))
-        if not len(sides):
+        beside = ndimage.binary_dilation(disc)
+        if not (beside & mask).any():
             warnings.append(f"segment.cut_planes[{n}] does not touch the lumen")
-        elif len(sides) > 1:
+        elif not (beside & reaches & ~disc & ~mask).any():
             warnings.append(f"segment.cut_planes[{n}] parts nothing: the lumen goes on around it; widen radius_mm")
     return warnings
 

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from pipeline.files.volume import Volume
 from pipeline.segmentation.barrier import faults
 from pipeline.segmentation.blur import blur, unbiased_lower, wall_slope
+from pipeline.segmentation.dark_sheet import dark_sheet, record_of_sheet
 from pipeline.segmentation.leak import Row, plain_growing, sensitivity
 from pipeline.segmentation.left_vessel import Doubt
 from pipeline.segmentation.levels import Levels
@@ -22,7 +23,7 @@ from pipeline.segmentation.local_edge import (
 )
 from pipeline.segmentation.methods import find_lumen
 from pipeline.segmentation.other_brightness import other_brightness, record_of_other
-from pipeline.segmentation.problem import Lumen, Problem
+from pipeline.segmentation.problem import Lumen, Problem, reaches
 from pipeline.segmentation.region_growing import Mask
 from pipeline.segmentation.seam_planes import record_of_touches
 from pipeline.segmentation.seeds import Seed
@@ -126,19 +127,25 @@ def record_of(
         "other_brightness": other,
         **(wall := _at_the_wall(problem, found, mask, intensity, radii)),
         "touching_lumens": (touch := record_of_touches(mask, problem)),
+        "dark_sheet": (sheet := _of_sheet(problem, mask, intensity)),
         "warnings": [
             *found.warnings,
             *([touch["words"]] if touch else []),
+            *([sheet["words"]] if sheet else []),
             *_of_brightness(problem, intensity, other, wall),
             *_thin(radii, filtered),
             *_off_the_edge(found, unbiased, intensity, growth_per_percent),
-            *faults(settings.cut_planes, filtered, mask),
+            *faults(settings.cut_planes, filtered, mask, reaches(found, problem)),
         ],
     }
 
 
 def _of_other(problem: Problem, mask: Mask, intensity: Levels, blurred: float) -> dict[str, Any] | None:
     return record_of_other(other_brightness(problem.filtered.voxels, mask, problem.places, intensity, blurred), problem)
+
+
+def _of_sheet(problem: Problem, mask: Mask, intensity: Levels) -> dict[str, Any] | None:
+    return record_of_sheet(dark_sheet(problem.filtered.voxels, mask, problem.places, intensity), mask, problem)
 
 
 def _of_brightness(

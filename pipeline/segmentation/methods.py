@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from scipy import ndimage
 from skimage import segmentation
 
+from pipeline.segmentation.dark_sheet import without_dark_sheets
 from pipeline.segmentation.level_set import level_set
 from pipeline.segmentation.levels import levels
 from pipeline.segmentation.local_edge import LOCAL, at_the_local_edge
@@ -284,5 +285,5 @@ METHODS: dict[str, Method] = {
 
 
 def find_lumen(problem: Problem, method: str = "threshold") -> Lumen:
-    """What a method finds, up to the narrow places that the user does not want it to pass."""
-    return without_narrow_places(METHODS[method](problem), problem)
+    """What a method finds, up to the dark sheets and the narrow places that the user does not want it to pass."""
+    return without_narrow_places(without_dark_sheets(METHODS[method](problem), problem), problem)

@@ -97,3 +97,14 @@ class Lumen:
 
     def __str__(self) -> str:
         return f"{self.control} = {self.level:g}"
+
+
+def reaches(lumen: Lumen, problem: Problem) -> Mask:
+    """What is as bright as a lumen, (Z, Y, X) bool: between the level at its wall and ``segment.upper``.
+
+    Parameters
+    ----------
+    lumen : as found.
+    problem : as posed.
+    """
+    return np.asarray((problem.filtered.voxels >= lumen.wall) & (problem.filtered.voxels <= problem.upper))

@@ -61,7 +61,7 @@ def check_filled(problem: Problem, modality: str | None) -> None:
 
 def _bright_remedy(seed: Seed, problem: Problem) -> str:
     """The nearest place that may be contrast-filled blood, or the search for a vessel, with the setting."""
-    nearest = _nearest_in_range(seed.index, problem.filtered, max(CONTRAST_HU, problem.lower), BONE_HU)
+    nearest = _nearest_in_range(seed.index, problem.filtered, max(CONTRAST_HU, problem.lower), BONE_HU, around=True)
     if nearest is None:
         return f"let the largest vessel be looked for: {WITHOUT_SEEDS}"
     to = moved(problem.seeds, seed, problem.filtered.to_mm(nearest), problem.settings)
@@ -169,15 +169,20 @@ def _vessel_near(problem: Problem) -> str:
     return f", the nearest by {moved(problem.seeds, seed, problem.filtered.to_mm(nearest), problem.settings)}"
 
 
-def _nearest_in_range(index: Index, volume: Volume, lower: float, upper: float) -> Index | None:
-    """Index x, y, z of the nearest voxel between the thresholds, within `NEAREST_MM`, of a part that is no speckle."""
+def _nearest_in_range(index: Index, volume: Volume, lower: float, upper: float, around: bool = False) -> Index | None:
+    """Index x, y, z of the nearest voxel between the thresholds, within `NEAREST_MM`, of a part that is no speckle; the
+    median around it too, where that is asked for.
+    """
     reach = np.ceil(NEAREST_MM / np.array(volume.spacing_mm)).astype(int)
     start, stop = np.maximum(np.array(index) - reach, 0), np.array(index) + reach + 1
     part = volume.voxels[start[2] : stop[2], start[1] : stop[1], start[0] : stop[0]]
     label, count = ndimage.label((part >= lower) & (part <= upper))
     large = np.bincount(label.ravel(), minlength=count + 1) >= MINIMUM_VOXELS
     large[0] = False
-    candidates = np.argwhere(large[label])[:, ::-1] + start
+    usable = large[label]
+    if around:
+        usable &= ndimage.median_filter(part, 3) >= lower
+    candidates = np.argwhere(usable)[:, ::-1] + start
     distance_mm = np.linalg.norm((candidates - index) * volume.spacing_mm, axis=1)
     if not distance_mm.size or distance_mm.min() > NEAREST_MM:
         return None

@@ -296,12 +296,14 @@ def of_lumen(segmentation: Mapping[str, Any]) -> list[dict[str, Any]]:
     bright = segmentation.get("bright_wall") or {"share": 0.0, "words": ""}
     edge = segmentation.get("local_edge") or {"change": 0.0, "words": ""}
     touch = segmentation.get("touching_lumens") or {"share": 0.0, "words": ""}
+    sheet = segmentation.get("dark_sheet") or {"share": 0.0, "words": ""}
     return [
         trust.check("places where the mask may have left the vessel", "", float(len(doubts)), words),
+        trust.check("volume behind where two lumens touch", "%", touch["share"], touch["words"]),
+        trust.check("volume behind a dark sheet in the lumen", "%", sheet["share"], sheet["words"]),
         trust.check("part of the mask of another brightness", "%", other["share"], other["words"]),
         trust.check("volume that one threshold misses", "%", abs(edge["change"]), edge["words"]),
         trust.check("calcium or metal at the wall, of the mask", "%", bright["share"], bright["words"]),
-        trust.check("volume behind where two lumens touch", "%", touch["share"], touch["words"]),
     ]
 
 

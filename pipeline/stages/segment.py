@@ -19,7 +19,7 @@ from pipeline.case.settings.base import parse
 from pipeline.case.settings.images import SegmentSettings
 from pipeline.files.volume import Volume
 from pipeline.segmentation.automatic import find_lower, find_seed
-from pipeline.segmentation.barrier import barrier
+from pipeline.segmentation.barrier import barrier, with_its_layers
 from pipeline.segmentation.leak import border_contact, check_border, check_contrast, check_growth, growth
 from pipeline.segmentation.left_vessel import LeftVesselError, left_vessel, remedies
 from pipeline.segmentation.levels import Levels, dark_limit, levels
@@ -28,7 +28,7 @@ from pipeline.segmentation.methods import find_lumen
 from pipeline.segmentation.other_brightness import blooming
 from pipeline.segmentation.page import render
 from pipeline.segmentation.picture import draw, draw_departure
-from pipeline.segmentation.problem import NoVesselError, Problem
+from pipeline.segmentation.problem import Lumen, NoVesselError, Problem, reaches
 from pipeline.segmentation.refusals import (
     advising,
     border_remedy,
@@ -135,10 +135,11 @@ def _found(
     with advising("" if facts["seeds_are_automatic"] else search):
         check_contrast(intensity, found, modality, filtered.voxels)
     mask, holes = _without_cavities(found.mask, problem)
+    mask, given_back = _with_its_layers(mask, found, problem)
     check_background(problem, found, mask)
-    filled = found.occupancy
-    if filled is None:
-        filled = occupancy(filtered.voxels, mask, found.wall, intensity.contrast)
+    filled = occupancy(filtered.voxels, mask, found.wall, intensity.contrast)
+    if found.occupancy is not None:
+        filled = np.where(given_back, filled, found.occupancy)
     line, radii = centre_line(mask)
     table = growth(found, filtered.voxels, centres(line, radii, filled), intensity, settings)
     check_growth(table, found, intensity, settings)
@@ -147,6 +148,7 @@ def _found(
     record = found.record | record_of(problem, found, mask, holes, table, intensity, radii, loaded)
     record["doubts"] = [doubt.record for doubt in doubts]
     record["warnings"] += may_have_left(doubts)
+    record |= {"voxels_given_back": (back := int(given_back.sum())), "voxels_filled": record["voxels_filled"] - back}
     record |= facts | {"border_contact": {face: round(fraction, 5) for face, fraction in contact.items()}}
     return Segmentation(
         filtered.with_voxels(mask.astype(np.uint8)), filtered.with_voxels(filled), problem.seeds, intensity, record
@@ -185,6 +187,15 @@ def _without_cavities(mask: Mask, problem: Problem) -> tuple[Mask, int]:
         return mask, 0
     filled, holes = fill_holes(mask)
     return (filled if problem.barrier is None else filled & ~(problem.barrier & ~mask)), holes
+
+
+def _with_its_layers(mask: Mask, found: Lumen, problem: Problem) -> tuple[Mask, Mask]:
+    """The mask with what cut planes take from it beside what they part, and these voxels."""
+    cut = barrier(problem.settings.cut_planes, problem.filtered)
+    if cut is None:
+        return mask, np.zeros_like(mask)
+    whole = with_its_layers(mask, reaches(found, problem), cut)
+    return whole, whole & ~mask
 
 
 def _other_series(facts: Mapping[str, Any]) -> str:

@@ -178,6 +178,11 @@ class SegmentSettings(Seeds):
         description="the lumen goes on through no place with a smaller radius: parts it from what it touches; thinner"
         " branches are lost; none: no limit",
     )
+    dark_sheets: Literal["keep", "part"] = Field(
+        "keep",
+        description="what a dark sheet thinner than the blur parts from the seeds, as the flap of a dissection does;"
+        " part: is left out with the sheet",
+    )
     fill_holes: bool = Field(True, description="fill cavities that the lumen encloses")
     leak_step: Annotated[float, Field(gt=0, lt=1)] = Field(
         0.05, description="leak guard: lower is moved by this fraction of the contrast between lumen and surroundings"

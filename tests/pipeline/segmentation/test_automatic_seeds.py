@@ -19,6 +19,7 @@ from pipeline.stages.filter import filter_volume
 from pipeline.stages.segment import segment
 from solver.runtime.errors import StageError
 from tests.pipeline.segmentation.test_left_vessel import imaged, ventricle
+from tests.support.advice import advised, merged
 from tests.support.crops import HALF_WAY as HALF_WAY_CT
 from tests.support.left_vessels import heart
 from tests.support.neighbours import Phantom, aortic_slab, neighboured
@@ -78,6 +79,19 @@ def test_a_vessel_without_contrast_agent_is_refused_in_ct_alone():
     assert segment(image, given_, image).record["voxels"] > 1000
     with pytest.raises(StageError, match="no contrast-filled vessel"):
         segment(image, given_, image, "CT")
+
+
+def test_a_seed_in_a_narrow_place_is_sent_to_where_the_vessel_is_as_bright_as_blood():
+    """The vessel is a line of one voxel for 6 mm: there one voxel is bright enough and what is around it is not."""
+    image = cylinder_in_body()
+    image.voxels[18:24] = np.minimum(image.voxels[18:24], 60.0)
+    image.voxels[18:24, 25, 25] = 160.0
+    keys = {"seeds_mm": [image.to_mm((25, 25, 20)).tolist()], "lower": 120.0}
+    with pytest.raises(StageError, match="no contrast-filled vessel at the seed") as said:
+        segment(image, SegmentSettings(**keys), image, "CT")
+    (setting, *_) = [each.settings for each in advised(str(said.value), {"segment": keys}) if each.settings]
+    moved = SegmentSettings(**merged({"segment": keys}, setting)["segment"])
+    assert segment(image, moved, image, "CT").record["volume_ml"] > 0.5
 
 
 def test_noise_holds_no_vessel():

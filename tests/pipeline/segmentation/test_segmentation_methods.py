@@ -68,7 +68,7 @@ def test_a_cut_plane_ends_the_lumen(tube, method):
     differ = (kept ^ everything)[before].sum() / everything[before].sum()
     assert differ < 0.01
     assert np.array_equal(part.occupancy.voxels >= 0.5, kept)
-    assert part.record["warnings"] == []
+    assert not any("cut_planes" in warning for warning in part.record["warnings"])
 
 
 def test_cut_planes_that_do_nothing_are_warned_of(tube):

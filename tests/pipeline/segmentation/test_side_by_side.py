@@ -10,7 +10,7 @@ from scipy import ndimage
 
 from pipeline.case.settings.images import SegmentSettings
 from pipeline.files.volume import Volume
-from pipeline.segmentation.barrier import barrier
+from pipeline.segmentation.barrier import BESIDE, barrier, with_its_layers
 from pipeline.segmentation.problem import Problem
 from pipeline.segmentation.seam_planes import record_of_touches
 from pipeline.segmentation.seeds import Seed
@@ -136,6 +136,24 @@ def test_veins_drawn_at_random_have_one():
         assert seams(phantom.mask), phantom.words
 
 
+def test_a_disc_gives_back_what_lies_beside_the_lumen_alone():
+    """A disc within a tube parts nothing. One through the seam of two tubes that cross, along the whole of the first,
+    keeps the voxels beside the second; all others come back.
+    """
+    one, two = tubes((along(-5.0), 5.0)), tubes((along(4.4, 0.6), 5.0))
+    indices = np.moveaxis(np.indices(one.shape)[::-1], 0, -1) - HALF
+    small = one & (np.abs(indices[..., 2]) < 1) & (np.hypot(indices[..., 0] + 5, indices[..., 1]) < 3)
+    assert np.array_equal(with_its_layers(one & ~small, one, small), one)
+    both, wide = one | two, np.abs(indices[..., 0] + 1) < 1
+    label, _ = ndimage.label(both & ~wide)
+    lumen, other = (label == label[HALF, HALF, HALF + x] for x in (-5, 5))
+    whole = with_its_layers(lumen, both, wide)
+    assert not (ndimage.binary_dilation(other) & whole).any()
+    lost = one & ~ndimage.binary_dilation(other, iterations=BESIDE)
+    assert np.array_equal(whole & lost, lost)
+    assert (lost & wide).sum() > 0.1 * (one & wide).sum()
+
+
 def test_of_an_image_the_check_fails_and_its_advice_leaves_the_vein_out():
     """A vein as bright as the artery, blurred by a voxel: no figure can be used. The disc takes a layer of a voxel."""
     artery, both = tubes((along(-5.0), 5.0)), tubes((along(-5.0), 5.0), (along(4.8), 5.0))
@@ -150,5 +168,6 @@ def test_of_an_image_the_check_fails_and_its_advice_leaves_the_vein_out():
     (setting, *_) = [each.settings for each in advised(check["advice"], {"segment": settings}) if each.settings]
     after = segment(image, SegmentSettings(**merged({"segment": settings}, setting)["segment"]), image, "CT").record
     assert record["voxels"] > 1.8 * artery.sum()
-    assert after["voxels"] == pytest.approx(artery.sum(), rel=0.07)
+    assert after["voxels"] == pytest.approx(artery.sum(), rel=0.03)  # by two thirds of a layer on the seam
     assert after["touching_lumens"] is None
+    assert not any("cut_planes" in warning for warning in after["warnings"])

@@ -1,0 +1,233 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A dark sheet within a lumen: the flap of a dissection, or the walls of two vessels, thinner than the blur.
+
+A flap of less than a voxel or two is not as dark as tissue, so that a threshold takes it for blood and one mask holds
+both lumens. Across it the brightness has a valley: the second derivative is large in one direction and small in the
+others (the eigenvalues of the Hessian matrix: Sato et al. 1998, doi:10.1016/S1361-8415(98)80009-1). Below the wall of
+a lumen brightness bends the other way, and noise, contrast that mixes and a void make no sheet that is as wide as the
+vessel.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import ndimage
+
+from pipeline.segmentation.levels import Levels, levels
+from pipeline.segmentation.problem import Lumen, Problem
+from pipeline.segmentation.region_growing import Box, Index, Mask, bounding_box, fill_holes, grow
+from pipeline.segmentation.seeds import text_mm
+
+DEPTH = 1.0
+"""Distance from the wall, voxels, beyond which a valley is looked for."""
+
+BORDER = 2
+"""Layers of the image's border where none is looked for: brightness bends there only as it is gone on with."""
+
+LEAST_VALLEY = 0.05
+"""Least second derivative across a sheet at the scale of a voxel, in the contrast; not below the noise either. A
+dark layer of one voxel, blurred by one, has 0.14."""
+
+FLAT = 0.5
+"""The largest part of it that the second derivative along the sheet may have."""
+
+WIDE = 0.8
+"""Voxels of a sheet over the square of the largest depth around it, from which on it counts. In vessels without a flap,
+drawn at random, it was at most 0.3, across flaps at least 1.2 (docs/validation/first-try.md)."""
+
+OTHER_SIDE = 0.02
+"""Least part of the mask that is a side of its own."""
+
+ACROSS = 4.0
+"""How far from its middle the brightness beside a sheet is reached, voxels."""
+
+MOST_SHEETS = 4
+"""So many sheets part a lumen at most."""
+
+_ALL = np.ones((3, 3, 3), bool)
+
+
+@dataclass(frozen=True)
+class DarkSheet:
+    """A dark sheet in a mask.
+
+    Attributes
+    ----------
+    area : voxels of its middle layer.
+    place : voxel x, y, z in its middle.
+    sheet : (Z, Y, X) bool, the mask within half of its thickness.
+    behind : (Z, Y, X) bool, what of the mask is on its other side, seen from the seeds; nothing where it parts nothing.
+    """
+
+    area: int
+    place: Index
+    sheet: Mask
+    behind: Mask
+
+
+def dark_sheet(voxels: NDArray[np.floating], mask: Mask, seeds: Sequence[Index], found: Levels) -> DarkSheet | None:
+    """The widest dark sheet within a mask; None where there is none.
+
+    Parameters
+    ----------
+    voxels, mask : (Z, Y, X); the mask without cavities.
+    seeds : voxels x, y, z.
+    found : levels in and around the mask.
+    """
+    box = bounding_box(mask, margin=2)
+    part = mask[box]
+    depth = ndimage.distance_transform_edt(np.pad(part, 1, mode="edge"))[1:-1, 1:-1, 1:-1]  # a border is no wall
+    clear = np.zeros_like(mask)
+    clear[BORDER:-BORDER, BORDER:-BORDER, BORDER:-BORDER] = True
+    bright = np.minimum(voxels[box], found.lumen + found.contrast / 2) / found.contrast
+    smooth = ndimage.gaussian_filter(bright.astype(np.float32), 1.0, mode="nearest")
+    least = max(LEAST_VALLEY, found.noise / found.contrast)
+    places, normals, floor, deep = _valleys(smooth, part & clear[box] & (depth > DEPTH), least)
+    if not len(places):
+        return None
+    sheets = np.zeros(part.shape, bool)
+    sheets[tuple(places.T)] = True
+    label, _ = ndimage.label(sheets, _ALL)
+    numbers = label[tuple(places.T)]
+    sizes = np.bincount(numbers[floor & deep], minlength=2)
+    largest = int(sizes.argmax())
+    if sizes[largest] < WIDE * float(depth[label == largest].max()) ** 2:
+        return None
+    own = floor & (numbers == largest)
+    inside = [tuple(n - side.start for n, side in zip(place[::-1], box, strict=True)) for place in seeds]
+    middle = places[own][np.linalg.norm(places[own] - places[own].mean(axis=0), axis=1).argmin()]
+    z, y, x = (int(n) + side.start for n, side in zip(middle, box, strict=True))
+    sheet, behind = np.zeros_like(mask), np.zeros_like(mask)
+    sheet[box], behind[box] = _parted(
+        part, smooth - found.surroundings / found.contrast, places[own], normals[own], inside
+    )
+    return DarkSheet(int(own.sum()), (x, y, z), sheet, behind)
+
+
+def _valleys(
+    smooth: NDArray[np.float32], inside: Mask, least: float
+) -> tuple[NDArray[np.int64], NDArray[np.floating], NDArray[np.bool_], NDArray[np.bool_]]:
+    """Valleys of brightness across one direction with none along the others: places z, y, x, directions across, whether
+    brightness bends most there, in a layer of about a voxel, and whether as much as `least`; half of it the rest.
+    """
+    padded = np.pad(smooth, 1, mode="edge")
+    places = np.argwhere(ndimage.binary_dilation(inside))
+    steps = np.eye(3, dtype=np.int64)
+
+    def at(offset: NDArray[np.int64]) -> NDArray[np.floating]:
+        return np.asarray(padded[tuple((places + 1 + offset).T)])
+
+    bent = np.empty((len(places), 3, 3), np.float32)
+    for i in range(3):
+        bent[:, i, i] = at(steps[i]) - 2 * at(0 * steps[i]) + at(-steps[i])
+        for j in range(i):
+            both, across = steps[i] + steps[j], steps[i] - steps[j]
+            bent[:, i, j] = bent[:, j, i] = (at(both) + at(-both) - at(across) - at(-across)) / 4
+    some = np.linalg.norm(bent, axis=(1, 2)) >= least / 2
+    values, vectors = np.linalg.eigh(bent[some])
+    low, middle, high = values.T
+    valley = (high >= least / 2) & (np.maximum(np.abs(middle), np.abs(low)) <= FLAT * high)
+    bend = np.zeros(smooth.shape, np.float32)
+    bend[tuple(places[some].T)] = high
+    valley &= inside[tuple(places[some].T)]
+    places, normals, high = places[some][valley], vectors[valley][:, :, 2], high[valley]
+    most = np.array(smooth.shape) - 1
+    beside = [bend[tuple(np.clip(np.rint(places + way).astype(int), 0, most).T)] for way in (normals, -normals)]
+    return places, normals, high >= np.maximum(*beside), high >= least
+
+
+def _parted(
+    part: Mask,
+    share: NDArray[np.float32],
+    places: NDArray[np.int64],
+    normals: NDArray[np.floating],
+    seeds: Sequence[tuple[int, ...]],
+) -> tuple[Mask, Mask]:
+    """A sheet with its thickness, and what lies on its other side, seen from the seeds.
+
+    Sides are told by the direction across the sheet where it is nearest, so that it goes on straight to the wall, near
+    which it is not seen.
+    """
+    away = places - places.mean(axis=0)
+    across = np.linalg.eigh(away.T @ away)[1][:, 0]
+    normals = normals * np.where(normals @ across < 0, -1.0, 1.0)[:, None]
+    outward = np.zeros((3, *part.shape), np.float32)
+    outward[:, *places.T] = normals.T
+    nearest = ndimage.distance_transform_edt(~outward.any(axis=0), return_distances=False, return_indices=True)
+    ahead = np.sum((np.indices(part.shape) - nearest) * outward[:, *nearest], axis=0)
+    sides = {bool(ahead[seed] > 0) for seed in seeds}
+    own = 1.0 if sides.pop() else -1.0
+    half = _half_thickness(share, places, own * normals)
+    sheet = part & (np.abs(ahead) < half)
+    behind = part & (own * ahead <= -half)
+    return sheet, behind if not sides and behind.sum() >= OTHER_SIDE * part.sum() else np.zeros_like(part)
+
+
+def _half_thickness(share: NDArray[np.float32], places: NDArray[np.int64], ways: NDArray[np.floating]) -> float:
+    """Half of the thickness of a sheet, voxels: blur keeps the brightness that is missing on one of its sides."""
+    steps = np.arange(0, ACROSS + 0.1, 0.5)
+    along = (places[:, None] + steps[:, None] * ways[:, None]).reshape(-1, 3)
+    values = ndimage.map_coordinates(share, along.T, order=1, mode="nearest").reshape(len(places), -1)
+    before = steps < steps[values.argmax(axis=1)][:, None]
+    missing = 1 - values / values.max(axis=1, keepdims=True)
+    weights = np.where(steps == 0, 0.25, 0.5)
+    return float(np.mean(np.sum(missing * weights * before, axis=1)))
+
+
+def without_dark_sheets(lumen: Lumen, problem: Problem) -> Lumen:
+    """The lumen on the seeds' side of dark sheets, at each level; as it is unless ``segment.dark_sheets`` says so."""
+    if problem.settings.dark_sheets == "keep" or not lumen.mask.any():
+        return lumen
+    voxels, off = problem.filtered.voxels, np.zeros_like(lumen.mask)
+    mask = whole = fill_holes(lumen.mask)[0]  # a flap that is dark in places makes cavities
+    for _ in range(MOST_SHEETS):
+        sheet = dark_sheet(voxels, mask, problem.places, levels(voxels, mask, problem.places, lumen.wall, problem.dark))
+        if sheet is None or not sheet.behind.any():
+            break
+        off |= sheet.sheet | sheet.behind
+        mask = grow(np.where(off, -1.0, whole), problem.places[:1], 0.5)
+    if not off.any():
+        return lumen
+    mask = grow(np.where(off | ~lumen.mask, -1.0, 1.0), problem.places[:1], 0.5)
+
+    def family(at: Sequence[float]) -> Iterator[tuple[Box, Mask]]:
+        for box, part in lumen.family(at):
+            yield box, part & ~off[box]
+
+    filled = None if lumen.occupancy is None else np.where(mask, lumen.occupancy, np.float32(0))
+    record = lumen.record | {"voxels_behind_sheets": int(lumen.mask.sum() - mask.sum())}
+    return replace(lumen, mask=mask, family=family, occupancy=filled, record=record)
+
+
+def record_of_sheet(sheet: DarkSheet | None, mask: Mask, problem: Problem) -> dict[str, Any] | None:
+    """What ``segmentation.json`` holds of it, with the words of the check.
+
+    Parameters
+    ----------
+    sheet : as found.
+    mask : (Z, Y, X) bool.
+    problem : as posed.
+    """
+    if sheet is None:
+        return None
+    volume, size = problem.filtered, int(mask.sum())
+    behind = int(sheet.behind.sum())
+    share, volume_ml = max(behind, int(sheet.sheet.sum())) / size, behind * float(np.prod(volume.spacing_mm)) / 1000
+    place = [round(float(x), 1) for x in volume.to_mm(sheet.place)]
+    words = (
+        f"a dark sheet of about {sheet.area * volume.spacing_mm[0] ** 2:.2g} mm2, thinner than the blur, lies within"
+        f" the mask, its middle at {text_mm(place)} mm: it may be the flap of a dissection, or the walls of two vessels"
+    )
+    if behind:
+        words += (
+            f"; {volume_ml:.3g} mL, a share of {behind / size:.1%} of the mask, lie on its other side. Look at"
+            " segmentation.html there: to leave them and the sheet out, set segment.dark_sheets: part"
+        )
+    else:
+        words += (
+            ", and parts nothing. Look at segmentation.html there: if it is one, raise segment.lower until it shows"
+        )
+    return {"share": round(share, 4), "volume_ml": round(volume_ml, 5), "mm": place, "words": words}

@@ -1,0 +1,109 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The flap of a dissection, thinner than the blur, is a failed check; its advice leaves the false lumen out."""
+
+import numpy as np
+import pytest
+from scipy import ndimage
+
+from pipeline.case.settings.images import SegmentSettings
+from pipeline.files.volume import Volume
+from pipeline.segmentation.dark_sheet import dark_sheet
+from pipeline.segmentation.levels import levels
+from pipeline.stages.plausibility import of_lumen
+from pipeline.stages.segment import segment
+from tests.support.advice import advised, merged
+from tests.support.strange_images import Scene, scene
+
+NAME = "volume behind a dark sheet in the lumen"
+HALF, RADIUS, SHIFT = 16, 10.0, 3.0
+"""Half of the edge of a phantom, radius of its aorta and place of its flap, voxels."""
+TISSUE, BLOOD = 45.0, 345.0
+
+
+def dissected(thick: float, turn: float = 0.0, bend: float = 0.0) -> tuple[np.ndarray, np.ndarray]:
+    """An aorta along z with a flap across, and its true lumen: both as parts of voxels, from eight points along each
+    axis across. The flap turns along the aorta by an angle from end to end, and bulges by `bend` in its middle.
+    """
+    z, y, x = np.indices((2 * HALF, 16 * HALF, 16 * HALF))
+    y, x = ((each - 8 * HALF + 0.5) / 8 for each in (y, x))
+    angle = turn * (z - HALF) / (2 * HALF)
+    gap = x * np.cos(angle) + y * np.sin(angle) - SHIFT + bend * (1 - (y / RADIUS) ** 2)
+    inside = np.hypot(x, y) < RADIUS
+    parts = (inside & (np.abs(gap) > thick / 2), inside & (gap < -thick / 2))
+    blood, true = (part.reshape(2 * HALF, 2 * HALF, 8, 2 * HALF, 8).mean(axis=(2, 4)) for part in parts)
+    return blood, true
+
+
+def image_of(blood: np.ndarray) -> Volume:
+    voxels = ndimage.gaussian_filter(TISSUE + (BLOOD - TISSUE) * blood, 0.8) + np.random.default_rng(5).normal(
+        0, 8, blood.shape
+    )
+    return Volume(voxels.astype(np.float32), (1.0,) * 3, (5.0, -5.0, 8.0), np.eye(3))
+
+
+@pytest.mark.parametrize(
+    ("thick", "turn", "bend"),
+    [(1.0, 0.0, 0.0), (0.6, 0.5, 0.0), pytest.param(0.8, 0.0, 1.5, marks=pytest.mark.slow)],
+)
+def test_the_false_lumen_is_measured_and_left_out_by_the_advice(thick, turn, bend):
+    """The flap of 0.6 to 1 voxel is brighter than half way, so that the mask holds both lumens. The volume behind is
+    that of the false lumen within a twentieth of the mask. The advice leaves it out: a layer of half a voxel is 3 % of
+    the true lumen, and so is the rim of the flap at the wall, where it is not seen.
+    """
+    blood, true = dissected(thick, turn, bend)
+    image = image_of(blood)
+    middle = int(np.argmax(ndimage.distance_transform_edt(np.pad(true[HALF] > 0.5, 1))[1:-1, 1:-1]))
+    y, x = divmod(middle, 2 * HALF)
+    place = [image.to_mm((x, y, HALF)).tolist()]
+    settings = {"seeds_mm": place, "lower": (TISSUE + BLOOD) / 2, "border_fraction": 0.5}  # the aorta fills the image
+    found = segment(image, SegmentSettings(**settings), image, "CT")
+    record = found.record["dark_sheet"]
+    size = found.record["voxels"]
+    assert size > 1.2 * true.sum()
+    assert record["volume_ml"] * 1000 == pytest.approx(blood.sum() - true.sum(), abs=0.05 * size)
+    check = next(each for each in of_lumen(found.record) if each["name"] == NAME)
+    assert check["state"] == "unusable"
+    assert check["advice"] in found.record["warnings"]
+    (setting, *_) = [each.settings for each in advised(check["advice"], {"segment": settings}) if each.settings]
+    after = segment(image, SegmentSettings(**merged({"segment": settings}, setting)["segment"]), image, "CT")
+    assert after.record["voxels"] == pytest.approx(true.sum(), rel=0.05)
+    assert after.record["voxels_behind_sheets"] == size - after.record["voxels"]
+    assert after.record["dark_sheet"] is None
+    assert np.array_equal(after.occupancy.voxels >= 0.5, after.lumen.voxels > 0)
+
+
+def test_seeds_on_both_sides_leave_the_flap_a_failed_check_with_nothing_behind():
+    blood, _ = dissected(1.0)
+    image = image_of(blood)
+    seeds = [image.to_mm((HALF + dx, HALF, HALF)).tolist() for dx in (-3, 6)]
+    found = segment(image, SegmentSettings(seeds_mm=seeds, lower=(TISSUE + BLOOD) / 2), image, "CT")
+    assert found.record["dark_sheet"]["volume_ml"] == 0
+    assert not next(each for each in of_lumen(found.record) if each["name"] == NAME)["passed"]
+
+
+def sheet_of(made: Scene) -> object:
+    drawn = made.finished(0.7 * made.spacing_mm[0], (made.blood - made.tissue) / 12)
+    mask = ndimage.binary_fill_holes(drawn.image.voxels >= drawn.half_way)
+    label, _ = ndimage.label(mask)
+    mask = label == label[drawn.seed[::-1]]
+    voxels = drawn.image.voxels
+    return dark_sheet(voxels, mask, [drawn.seed], levels(voxels, mask, [drawn.seed], drawn.half_way, -200.0))
+
+
+@pytest.mark.parametrize("forked", [False, True])
+def test_vessels_and_forks_with_noise_of_a_twelfth_have_none(forked):
+    made = scene(np.random.default_rng(41), forked=forked, radius=(2.4, 2.6), spacing=(0.6,) * 3, wide=2.5)
+    assert sheet_of(made) is None
+
+
+def test_a_void_and_contrast_that_mixes_are_no_sheets():
+    """A dark ball in the lumen, and a front along the vessel at which the contrast falls by a third."""
+    for shape in ("ball", "front"):
+        made = scene(np.random.default_rng(42), forked=False, radius=(2.4, 2.6), spacing=(0.5,) * 3, wide=2.5)
+        point, along, radius = made.middle(0.5)
+        if shape == "ball":
+            share = 1 - np.clip(1.2 - np.linalg.norm(made.places - point, axis=-1) / (0.6 * radius), 0, 0.6)
+        else:
+            share = 1 - (made.places @ along > point @ along) / 3
+        made.fill(share)
+        assert sheet_of(made) is None
