@@ -34,9 +34,10 @@ dark layer of one voxel, blurred by one, has 0.14."""
 FLAT = 0.5
 """The largest part of it that the second derivative along the sheet may have."""
 
-WIDE = 0.8
-"""Voxels of a sheet over the square of the largest depth around it, from which on it counts. In vessels without a flap,
-drawn at random, it was at most 0.3, across flaps at least 1.2 (docs/validation/first-try.md)."""
+WIDE = 1.1
+"""Voxels of a sheet over the square of the largest depth of the mask, from which on it counts. In vessels without a
+flap, drawn at random, it was at most 0.3, where branches of a fork leave side by side, in real images at most 1.0,
+across flaps mostly more than 1.2 (docs/validation/first-try.md)."""
 
 OTHER_SIDE = 0.02
 """Least part of the mask that is a side of its own."""
@@ -94,7 +95,7 @@ def dark_sheet(voxels: NDArray[np.floating], mask: Mask, seeds: Sequence[Index],
     numbers = label[tuple(places.T)]
     sizes = np.bincount(numbers[floor & deep], minlength=2)
     largest = int(sizes.argmax())
-    if sizes[largest] < WIDE * float(depth[label == largest].max()) ** 2:
+    if sizes[largest] < WIDE * float(depth.max()) ** 2:
         return None
     own = floor & (numbers == largest)
     inside = [tuple(n - side.start for n, side in zip(place[::-1], box, strict=True)) for place in seeds]

@@ -80,6 +80,10 @@ class Scene:
         """Fill a part of each voxel with another level."""
         self.voxels = self.voxels * (1 - part) + part * level
 
+    def beside(self, part: Floats, level: float) -> None:
+        """Give what of a part of each voxel is tissue another level."""
+        self.voxels = self.voxels + part * (1 - self.lumen) * (level - self.tissue)
+
     def fill(self, share: Floats) -> None:
         """Give the lumen a share of its contrast."""
         self.voxels = self.tissue + (self.blood - self.tissue) * self.lumen * share
@@ -239,7 +243,7 @@ def vein(rng: np.random.Generator) -> Strange:
         offset = points - centre
         return np.linalg.norm(offset - np.outer(offset @ axis, axis), axis=1) - other
 
-    made.put(made.part(away) * (1 - made.lumen), made.tissue + level * (made.blood - made.tissue))
+    made.beside(made.part(away), made.tissue + level * (made.blood - made.tissue))
     return _usual(made, level=level, angle=angle, other=other)
 
 
@@ -250,7 +254,7 @@ def thrombus(rng: np.random.Generator) -> Strange:
     size, shift = radius * rng.uniform(1.5, 3), rng.uniform(0, 0.7) * radius
     centre, level = point + shift * made.across(along), rng.uniform(60, 110)
     sac = made.part(lambda points: np.linalg.norm(points - centre, axis=1) - size)
-    made.put(sac * (1 - made.lumen), level)
+    made.beside(sac, level)
     return _usual(made, thrombus=level, size=size)
 
 
@@ -319,7 +323,7 @@ def bone(rng: np.random.Generator) -> Strange:
     point, along, radius = made.middle()
     centre, size = point + (3 * radius + gap) * made.across(along), 2 * radius
     solid = made.part(lambda points: np.linalg.norm(points - centre, axis=1) - size)
-    made.put(solid * (1 - made.lumen), made.tissue + level * (made.blood - made.tissue))
+    made.beside(solid, made.tissue + level * (made.blood - made.tissue))
     return _usual(made, gap_mm=gap, level=level)
 
 
