@@ -130,8 +130,7 @@ def record_of(
         "dark_sheet": (sheet := _of_sheet(problem, mask, intensity)),
         "warnings": [
             *found.warnings,
-            *([touch["words"]] if touch else []),
-            *([sheet["words"]] if sheet else []),
+            *(each["words"] for each in (touch, sheet) if each),
             *_of_brightness(problem, intensity, other, wall),
             *_thin(radii, filtered),
             *_off_the_edge(found, unbiased, intensity, growth_per_percent),

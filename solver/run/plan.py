@@ -167,10 +167,7 @@ def make_plan(
     scales = choose_scales(nodes, settings, flow, surroundings)
     units, inflow = scales.units, flow.waveforms.inflow
     grid_reynolds = flow.peak_speed_m_s * units.dx_m / units.viscosity_m2_s
-    q = choose_velocity_set(settings.velocity_set, settings.collision, grid_reynolds, settings.equilibrium, flow.slip)
-    models, *safer = choose_models(
-        settings.collision, grid_reynolds, units.tau, settings.lambda_trt, settings.smagorinsky, least_rung, q
-    )
+    q, (models, *safer) = _chosen(settings, grid_reynolds, units.tau, flow.slip, least_rung)
     pulse = None if surroundings else flow.pulse  # what the lattice's compliance takes follows from both then
     losses = pulse.losses(units.dt_s) if pulse else {}
     lossy = too_lossy(losses, flow.peak_speed_m_s / units.speed_m_s)
@@ -206,6 +203,15 @@ def make_plan(
         foreseen=(*too_large, *duration.few, *under_resolved(grid_reynolds, units.dx_m)),
     )
     return with_models(plan, nodes, models, tuple(safer))
+
+
+def _chosen(
+    settings: SolveSettings, grid_reynolds: float, tau: float, slip: tuple[str, ...], least_rung: int
+) -> tuple[int, tuple[Models, ...]]:
+    """Velocities of the set, and the models, safer ones behind."""
+    q = choose_velocity_set(settings.velocity_set, settings.collision, grid_reynolds, settings.equilibrium, slip)
+    given = settings.lambda_trt, settings.smagorinsky
+    return q, choose_models(settings.collision, grid_reynolds, tau, *given, least_rung, q)
 
 
 def _blood_of(settings: SolveSettings) -> Blood:
