@@ -188,15 +188,13 @@ def parts_of_step(own: CpuDriver, divided: DistributedDriver, ranks: Working, st
     """Processor time of the parts of a step, as :class:`Costs` has them, while all ranks measure: those of an undivided
     lattice, and packing, messages and sums of this rank in the divided one, in the order of a step.
     """
-    driver, (outgoing, into) = divided._driver, divided._slots[True]
-    small = ({peer: np.zeros(1) for peer in outgoing}, {peer: np.zeros(1) for peer in into})
+    mail = divided._mail[True][0]
+    small = ({peer: np.zeros(1) for peer in mail.sent}, {peer: np.zeros(1) for peer in mail.received})
     limbs = np.zeros(LIMBS, np.int64)
 
     def pack() -> None:
-        for slots in outgoing.values():
-            driver.read(slots)
-        for peer, slots in into.items():
-            driver.write(slots, divided._received[True][peer])
+        mail.collect()
+        mail.deliver()
 
     took = np.zeros(len(Costs.__annotations__))
     for step in range(steps):
@@ -204,13 +202,13 @@ def parts_of_step(own: CpuDriver, divided: DistributedDriver, ranks: Working, st
         parts = (
             lambda even=even: own.collide(even, 0, own.lattice.count),
             lambda step=step, even=even: own.treat_openings(step, even),
-            lambda step=step, even=even: own.correct_mass(own.treat_walls(step, even)),
+            lambda step=step, even=even: (own.treat_walls(step, even), own.correct_mass(even)),
             pack,
             lambda: ranks.swap(*small)(),
             lambda: ranks.begin_sum(limbs)(),
         )
         took += [ranks.work_s(part) for part in parts]
-    return took / steps / counts(own.lattice, divided._part.lattice.halo, len(into))
+    return took / steps / counts(own.lattice, divided._part.lattice.halo, len(mail.received))
 
 
 def measure(arguments: argparse.Namespace) -> None:

@@ -170,7 +170,6 @@ def passes(driver: LatticeDriver, boundary_values: NDArray[np.float64], repeats:
     times = LAUNCHES if queue else 1
     driver.begin(np.tile(boundary_values, (2 * times * (repeats + 1), 1)))  # a device counts steps by their collisions
     driver.average(0, True)
-    added = driver.treat_walls(0, True)
     works: dict[str, Callable[[bool], object]] = {
         "streaming and collision, {}": lambda even: driver.collide(even, 0, lattice.count)
     }
@@ -178,7 +177,7 @@ def passes(driver: LatticeDriver, boundary_values: NDArray[np.float64], repeats:
         works["openings"] = lambda even: driver.treat_openings(0, even)
     if len(lattice.walls.slot):
         works["walls"] = lambda even: driver.treat_walls(0, even)
-        works["sharing of mass"] = lambda even: driver.correct_mass(added)
+        works["sharing of mass"] = driver.correct_mass
 
     def taken(work: Work) -> float:
         return median(watch, work, repeats).seconds / times

@@ -6,7 +6,7 @@ walls are treated; the sum that pressures at outlets follow from is of the step 
 collision. Only flows at inlets that follow from the pressure there wait for a second one.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from solver.backends.communicator import Communicator
 from solver.backends.lattice import Lattice
+from solver.backends.mail import Mail
 from solver.backends.splitting import Subdomain
 from solver.backends.subdomains import DividedDriver, Make
 from solver.kernels.sums import Limbs
@@ -33,15 +34,6 @@ class DistributedDriver(DividedDriver):
     def __init__(self, whole: Lattice, subdomain: NDArray[np.integer], make: Make, ranks: Communicator) -> None:
         super().__init__(whole, subdomain, make, {ranks.rank})
         self._ranks, (self._part,), (self._driver,) = ranks, self.subdomains, self.drivers
-        self._slots = {
-            True: (self._send_slots[0], self._part.halo),
-            False: (self._part.halo, self._send_slots[0]),
-        }
-        kind = self._driver.read(slice(0, 0)).dtype
-        self._received = {
-            True: {peer: np.empty(_count(slots), kind) for peer, slots in self._part.halo.items()},
-            False: {peer: np.empty(_count(slots), kind) for peer, slots in self._part.send_slots.items()},
-        }
         self._all_places: dict[str, NDArray[np.int64]] = {}
         nodes, cut = ranks.join(np.array([self._part.lattice.count])), ranks.join(np.array([self._part.lattice.halo]))
         self.device = f"{self._driver.device}, {ranks.size} ranks"
@@ -57,26 +49,23 @@ class DistributedDriver(DividedDriver):
         """The largest of each number over all ranks."""
         return tuple(self._ranks.largest(np.array(numbers, np.int64)).tolist())
 
-    def _exchange(self, even: bool) -> Callable[[], None]:
-        (outgoing, into), received = self._slots[even], self._received[even]
-        wait = self._ranks.swap({peer: self._driver.read(slots) for peer, slots in outgoing.items()}, received)
+    def _pass(self, mail: Sequence[Mail]) -> Callable[[], None]:
+        """On the host messages leave at once, before other nodes collide; from a device only when it has been asked to
+        collide them, since it is waited for.
+        """
+        (own,) = mail
+        own.collect()
+        wait = self._swap(own) if self.on_host else None
 
         def arrive() -> None:
-            wait()
-            for peer, slots in into.items():
-                self._driver.write(slots, received[peer])
+            (wait or self._swap(own))()
+            own.deliver()
 
         return arrive
 
-    def _fill_ghosts(self, name: str) -> None:
-        array = getattr(self._driver, name)
-        mine, part = self._driver.here(array), self._part
-        sent = {peer: np.ascontiguousarray(mine[:, nodes]) for peer, nodes in part.send_nodes.items()}
-        received = {peer: np.empty((len(mine), _count(rows)), mine.dtype) for peer, rows in part.ghosts.items()}
-        self._ranks.swap(sent, received)()
-        for peer, rows in part.ghosts.items():
-            mine[:, rows] = received[peer]
-        self._driver.store(array, mine)
+    def _swap(self, mail: Mail) -> Callable[[], None]:
+        mail.ready()
+        return self._ranks.swap(mail.sent, mail.received)
 
     def _begin_sum(self, limbs: list[Limbs]) -> Callable[[], Limbs]:
         return self._ranks.begin_sum(np.sum(limbs, axis=0, dtype=np.int64))
@@ -90,7 +79,3 @@ class DistributedDriver(DividedDriver):
             self._all_places[places] = self._ranks.join(getattr(part, places))
         for component in np.ndindex(values.shape[:-1]):
             whole[component][self._all_places[places]] = self._ranks.join(values[component])
-
-
-def _count(slots: slice | NDArray[Any]) -> int:
-    return slots.stop - slots.start if isinstance(slots, slice) else len(slots)

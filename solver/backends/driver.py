@@ -12,9 +12,10 @@ from numpy.typing import NDArray
 from solver.backends.fields import MEAN, Fields, Held, Mean, Statistics
 from solver.backends.initial_populations import populations
 from solver.backends.lattice import Lattice
+from solver.backends.mail import Mail, Places
 from solver.backends.observation import Found, Observation, ObservationAccumulator
 from solver.boundary.openings import backflow_limbs
-from solver.kernels.sums import limbs_by_group
+from solver.kernels.sums import Limbs, limbs_by_group
 
 
 class Driver(Protocol):
@@ -168,7 +169,8 @@ class LatticeDriver(ABC):
             self.apply_feedback(number, self.feedback_sums(even))
         self.treat_openings(number, even)
         if len(self.lattice.walls.slot):
-            self.correct_mass(self.treat_walls(number, even))
+            self.treat_walls(number, even)
+            self.correct_mass(even)
 
     def observation(self) -> Observation:
         """The last observation."""
@@ -301,13 +303,13 @@ class LatticeDriver(ABC):
         """
 
     @abstractmethod
-    def feedback_sums(self, even: bool) -> Any:
-        """Limbs of what a step that has collided follows from, (M, 3), where the driver runs: the flow that entered
-        through each outlet with feedback in the step before, and then drho over the nodes of each such inlet.
+    def feedback_sums(self, even: bool) -> Limbs:
+        """Limbs of what a step that has collided follows from, (M, 3): the flow that entered through each outlet with
+        feedback in the step before, and then drho over the nodes of each such inlet.
         """
 
     @abstractmethod
-    def apply_feedback(self, step: int, sums: Any) -> None:
+    def apply_feedback(self, step: int, sums: Limbs) -> None:
         """Write the pressures and flows that follow from the whole domain's `sums`, in limbs, into the boundary values
         of a step.
         """
@@ -317,14 +319,18 @@ class LatticeDriver(ABC):
         """Treat inlets and outlets under the boundary values of a step, counted from :meth:`begin`."""
 
     @abstractmethod
-    def treat_walls(self, step: int, even: bool) -> Any:
-        """Treat wall links under the boundary values of a step; limbs of the mass that they added, (3,), where the
-        driver runs.
-        """
+    def treat_walls(self, step: int, even: bool) -> None:
+        """Treat wall links under the boundary values of a step."""
 
     @abstractmethod
-    def correct_mass(self, added: Any) -> None:
-        """Take the mass `added` in the whole domain, in words, here or where the driver runs, off its wall nodes."""
+    def mass_added(self, even: bool) -> Limbs:
+        """Limbs of the mass that they added, (3,)."""
+
+    @abstractmethod
+    def correct_mass(self, even: bool, added: Limbs | None = None) -> None:
+        """Take the mass that walls added in a step off the wall nodes; `added` in the whole domain, of which this may
+        be a part, in words.
+        """
 
     @abstractmethod
     def write_velocity(self) -> None:
@@ -347,16 +353,18 @@ class LatticeDriver(ABC):
         """Add that momentum to the populations, after a pair of steps."""
 
     @abstractmethod
-    def place(self, slots: NDArray[np.integer]) -> Any:
-        """Slots, put where the driver runs."""
+    def mail(self, name: str, outgoing: Mapping[int, Places], incoming: Mapping[int, Places]) -> Mail:
+        """Mail of an array of the driver, ``populations``, ``node_velocity`` or ``fluxes``, by places in it as it lies
+        in memory.
+        """
 
     @abstractmethod
-    def read(self, slots: Any) -> NDArray[Any]:
-        """Populations in placed slots, or in a slice of them."""
+    def read(self, slots: slice) -> NDArray[Any]:
+        """Populations in a range of slots."""
 
     @abstractmethod
-    def write(self, slots: Any, values: NDArray[Any]) -> None:
-        """Replace populations in placed slots, or in a slice of them."""
+    def write(self, slots: slice, values: NDArray[Any]) -> None:
+        """Replace populations in a range of slots."""
 
     @abstractmethod
     def ask_volume(self) -> None:

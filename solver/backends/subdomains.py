@@ -13,7 +13,7 @@ the exchange begins, and the others, which touch nothing of what is exchanged, c
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -22,12 +22,18 @@ from numpy.typing import NDArray
 from solver.backends.driver import LatticeDriver, held_bytes
 from solver.backends.fields import Fields, Held, Statistics
 from solver.backends.lattice import Lattice
+from solver.backends.mail import Mail, Places
 from solver.backends.observation import Observation, ObservationAccumulator
 from solver.backends.splitting import Subdomain, split
 from solver.backends.whole_state import WholeState
 from solver.kernels.sums import LIMBS, Limbs
 
 Make = Callable[[Lattice], LatticeDriver]
+GHOSTS: dict[str, Callable[[Lattice], int]] = {
+    "node_velocity": lambda lattice: lattice.corrected_rows,
+    "fluxes": lambda lattice: lattice.flux_rows,
+}
+"""Rows of the arrays, (3, rows), of which parts need numbers of other parts' nodes, by name."""
 
 
 class DividedDriver(ABC):
@@ -56,9 +62,15 @@ class DividedDriver(ABC):
         self._feedback_of_step = len(whole.inlet_feedback.opening) > 0
         self._corrected, self._pairs, self._since = whole.corrected, whole.corrected_pairs, 0
         self._state = WholeState(whole)
-        self._send_slots = [
-            {peer: driver.place(slots) for peer, slots in part.send_slots.items()} for part, driver in self._parts()
-        ]
+        self._mail = {
+            True: [driver.mail("populations", part.send_slots, part.halo) for part, driver in self._parts()],
+            False: [driver.mail("populations", part.halo, part.send_slots) for part, driver in self._parts()],
+        }
+        self._ghost_mail = {
+            name: [driver.mail(name, *_ghosts(part, rows(driver.lattice))) for part, driver in self._parts()]
+            for name, rows in GHOSTS.items()
+            if rows(whole)
+        }
 
     def _parts(self) -> list[tuple[Subdomain, LatticeDriver]]:
         return list(zip(self.subdomains, self.drivers, strict=True))
@@ -72,7 +84,7 @@ class DividedDriver(ABC):
             early = self._feedback(even) if self._has_feedback and not self._feedback_of_step else None
             for driver in self.drivers:
                 driver.collide(even, 0, driver.lattice.border)
-            arrive = self._exchange(even)
+            arrive = self._pass(self._mail[even])
             for driver in self.drivers:
                 driver.collide(even, driver.lattice.border, driver.lattice.count)
             arrive()
@@ -91,15 +103,16 @@ class DividedDriver(ABC):
         """Begin the sums that pressures and flows follow from. Those of outlets are of the step before, and may begin
         before the step does; those of inlets are of what has collided.
         """
-        return self._begin_sum([np.asarray(driver.feedback_sums(even)) for driver in self.drivers])
+        return self._begin_sum([driver.feedback_sums(even) for driver in self.drivers])
 
     def _treat_walls(self, step: int, even: bool) -> None:
         """Treat the wall links, and take what they added in the whole domain off again."""
         walled = [driver for driver in self.drivers if len(driver.lattice.walls.slot)]
-        own = [np.asarray(driver.treat_walls(step, even)) for driver in walled]
-        added = self._begin_sum(own or [np.zeros(LIMBS, np.int64)])()
         for driver in walled:
-            driver.correct_mass(added)
+            driver.treat_walls(step, even)
+        added = self._begin_sum([driver.mass_added(even) for driver in walled] or [np.zeros(LIMBS, np.int64)])()
+        for driver in walled:
+            driver.correct_mass(even, added)
 
     def _apply_corrections(self) -> None:
         """Let the force of :mod:`solver.kernels.isotropy` act on a pair of steps, and find it and the velocity of walls
@@ -112,11 +125,11 @@ class DividedDriver(ABC):
         if self._since == self._pairs:
             for driver in self.drivers:
                 driver.write_velocity()
-            self._fill_ghosts("node_velocity")
+            self._pass(self._ghost_mail["node_velocity"])()
             for driver in forced:
                 driver.write_fluxes()
             if forced:
-                self._fill_ghosts("fluxes")
+                self._pass(self._ghost_mail["fluxes"])()
             for driver in forced:
                 driver.write_momentum()
             for driver in self.drivers:
@@ -129,14 +142,8 @@ class DividedDriver(ABC):
         """Memory that the run takes where it runs, up to now."""
 
     @abstractmethod
-    def _exchange(self, even: bool) -> Callable[[], None]:
-        """Begin to send from owners to halos after an even step's collision, back after an odd one's; what waits until
-        all have what was sent to them.
-        """
-
-    @abstractmethod
-    def _fill_ghosts(self, name: str) -> None:
-        """Numbers of nodes beside those of other parts, from owners to ghosts."""
+    def _pass(self, mail: Sequence[Mail]) -> Callable[[], None]:
+        """Begin to send what each own part has for others, as it is now; what waits until all have it."""
 
     @abstractmethod
     def _begin_sum(self, limbs: list[Limbs]) -> Callable[[], Limbs]:
@@ -159,7 +166,7 @@ class DividedDriver(ABC):
 
     def _memory_bytes(self) -> int:
         """Memory of the own subdomains."""
-        return sum(driver.memory_bytes() for driver in self.drivers) + held_bytes(self._send_slots)
+        return sum(driver.memory_bytes() for driver in self.drivers) + held_bytes((self._mail, self._ghost_mail))
 
     def observe(self, keep: bool) -> None:
         """Begin to observe the flow."""
@@ -274,22 +281,20 @@ class SubdomainsDriver(DividedDriver):
         """The numbers, which no other process has a say in."""
         return numbers
 
-    def _exchange(self, even: bool) -> Callable[[], None]:
-        for part, driver in self._parts():
-            for peer, halo in part.halo.items():
-                owner, send_slots = self.drivers[peer], self._send_slots[peer][part.number]
-                if even:
-                    driver.write(halo, owner.read(send_slots))
-                else:
-                    owner.write(send_slots, driver.read(halo))
-        return lambda: None
+    def _pass(self, mail: Sequence[Mail]) -> Callable[[], None]:
+        for each in mail:
+            each.collect()
 
-    def _fill_ghosts(self, name: str) -> None:
-        held = [driver.here(getattr(driver, name)) for driver in self.drivers]
-        for (part, driver), mine in zip(self._parts(), held, strict=True):
-            for peer, ghosts in part.ghosts.items():
-                mine[:, ghosts] = held[peer][:, self.subdomains[peer].send_nodes[part.number]]
-            driver.store(getattr(driver, name), mine)
+        def arrive() -> None:
+            for each in mail:
+                each.ready()
+            for part, each in zip(self.subdomains, mail, strict=True):
+                for peer, message in each.received.items():
+                    message[:] = mail[peer].sent[part.number]
+            for each in mail:
+                each.deliver()
+
+        return arrive
 
     def _begin_sum(self, limbs: list[Limbs]) -> Callable[[], Limbs]:
         added: Limbs = np.sum(limbs, axis=0, dtype=np.int64)
@@ -300,3 +305,11 @@ class SubdomainsDriver(DividedDriver):
 
     def _join(self, whole: NDArray[Any], places: str, part: Subdomain, values: NDArray[Any]) -> None:
         whole[..., getattr(part, places)] = values
+
+
+def _ghosts(part: Subdomain, rows: int) -> tuple[dict[int, Places], dict[int, Places]]:
+    """Places in an array (3, rows) of nodes that others need, and of ghosts, by the number of the other part."""
+    starts = rows * np.arange(3)[:, None]
+    sent: dict[int, Places] = {peer: (starts + nodes).ravel() for peer, nodes in part.send_nodes.items()}
+    ghosts = {peer: np.arange(own.start, own.stop) for peer, own in part.ghosts.items()}
+    return sent, {peer: (starts + nodes).ravel() for peer, nodes in ghosts.items()}

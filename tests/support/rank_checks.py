@@ -1,27 +1,30 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Lattices divided among ranks against the whole, ``mpirun -n K python -m tests.support.rank_checks``: the first rank
-prints a line of JSON for each.
+"""Lattices divided among ranks against the whole, ``mpirun -n K python -m tests.support.rank_checks [BACKEND]``: the
+first rank prints a line of JSON for each. On CUDA, the simulator or a device, the whole is one driver there.
 """
 
 import json
+import sys
 from collections import Counter
 from collections.abc import Callable
 
 import numpy as np
+from numba import config
 
 from solver.backends.communicator import Communicator, world
-from solver.backends.cpu.cpu_driver import CpuDriver
 from solver.backends.distributed import DistributedDriver
-from solver.backends.driver import Driver
+from solver.backends.driver import Driver, LatticeDriver
 from solver.backends.fields import MEAN
 from solver.backends.lattice import Lattice, build_lattice
 from solver.boundary.walls import WALLS
 from solver.kernels.collision import relaxation_rates
+from solver.run.setup import make_driver
 from tests.solver.boundary.test_moving_walls import patched
 from tests.solver.boundary.test_windkessel import cavern as with_windkessel
 from tests.solver.coupling.test_coupling import cavern as coupled
 from tests.solver.kernels.test_isotropy import laid_out
 from tests.support.geometries import closed_box, numbers, observe, random_cavern
+from tests.support.simulator import make_fast
 
 RATES = relaxation_rates(0.7, 0.1)
 Case = tuple[Lattice, np.ndarray]
@@ -88,16 +91,19 @@ def read(driver: Driver, lattice: Lattice) -> dict[str, list[np.ndarray]]:
     }
 
 
-def check(lattice: Lattice, boundary_values: np.ndarray, ranks: Counting) -> dict[str, object]:
+def check(
+    lattice: Lattice, boundary_values: np.ndarray, ranks: Counting, make: Callable[[Lattice], LatticeDriver]
+) -> dict[str, object]:
     """What differs after some steps from the first rank alone, and from one process that goes on half-way; whether
     anything moved; and what was said in a step.
     """
     part = np.random.default_rng(1).integers(0, ranks.size, lattice.count)
-    divided = DistributedDriver(lattice, part, CpuDriver, ranks)
+    divided = DistributedDriver(lattice, part, make, ranks)
     noise = 1e-3 * np.random.default_rng(0).standard_normal(lattice.slots)
-    noise = noise.astype(np.float16).view(np.uint16) if lattice.fp16 else noise.astype(lattice.real)
-    state = divided.state() | {"populations": noise}
-    alone = [CpuDriver(lattice)] if ranks.rank == 0 else []
+    state = divided.state()
+    kind = state["populations"].dtype
+    state["populations"] = noise.astype(np.float16).view(kind) if lattice.fp16 else noise.astype(kind)
+    alone = [make(lattice)] if ranks.rank == 0 else []
     first, second = np.split(boundary_values, 2)
     for driver in (*alone, divided):
         driver.restore(state)
@@ -108,7 +114,7 @@ def check(lattice: Lattice, boundary_values: np.ndarray, ranks: Counting) -> dic
         driver.average(MEAN, True)
     half_way = divided.state()
     if alone:
-        alone.append(CpuDriver(lattice))
+        alone.append(make(lattice))
         alone[1].restore(half_way)
     for driver in (*alone, divided):
         observe(driver, True)
@@ -126,14 +132,17 @@ def check(lattice: Lattice, boundary_values: np.ndarray, ranks: Counting) -> dic
     return {"differ": differ, "moved": moved, "said": said}
 
 
-def main() -> None:
+def main(backend: str = "cpu") -> None:
+    if backend == "cuda" and config.ENABLE_CUDASIM:
+        make_fast()
     ranks = Counting(world())
-    for name, make in CASES.items():
-        lattice, boundary_values = make()
-        found = check(lattice, boundary_values[: len(boundary_values) // 4 * 4], ranks)
+    for name, case in CASES.items():
+        lattice, boundary_values = case()
+        rows = boundary_values[: len(boundary_values) // 4 * 4]
+        found = check(lattice, rows, ranks, lambda lattice: make_driver(backend, lattice))
         if ranks.rank == 0:
             print(json.dumps({"case": name, **found}), flush=True)
 
 
 if __name__ == "__main__":
-    main()
+    main(*sys.argv[1:])

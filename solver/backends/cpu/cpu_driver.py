@@ -3,6 +3,7 @@
 on threads.
 """
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -21,6 +22,7 @@ from solver.backends.cpu.wall_pass import make_wall_pass
 from solver.backends.driver import LatticeDriver, held_bytes
 from solver.backends.fields import Fields, Held, Mean, Statistics
 from solver.backends.lattice import Lattice
+from solver.backends.mail import HostMail, Mail, Places
 from solver.backends.observation import EXTREMES, SUMS, Found
 from solver.domain.addresses import address_runs, row_stride
 from solver.kernels.storage import FP16_BITS, NATIVE
@@ -141,18 +143,21 @@ class CpuDriver(LatticeDriver):
         self._outlets(f, self._outlet_addresses, stride, even, *nodes, links, force, boundary_values, self._outlet_flux)
         self._inlets(f, inlets.slot, inlets.column, inlets.rows, inlets.weight, boundary_values, self._inlet_flux)
 
-    def treat_walls(self, step: int, even: bool) -> Limbs:
-        """Treat wall links; limbs of the mass that they added."""
+    def treat_walls(self, step: int, even: bool) -> None:
+        """Treat wall links."""
         slot, source_slots, motion = self.lattice.walls.slot, self._source_slots[even], self._boundary_values[step, -1]
         self._treat_walls(self.populations, slot, source_slots, self._coefficients, motion, self._added)
+
+    def mass_added(self, even: bool) -> Limbs:
+        """Limbs of the mass that they added."""
         added: Limbs = self._added.sum(axis=0)
         return added
 
-    def correct_mass(self, added: Limbs) -> None:
+    def correct_mass(self, even: bool, added: Limbs | None = None) -> None:
         """Take mass that was added off the wall nodes."""
-        walls = self.lattice.walls
+        walls, limbs = self.lattice.walls, self.mass_added(even) if added is None else added
         self._subtract(
-            self.populations, walls.nodes, self.lattice.real(join(*added.tolist()) / walls.mass_correction_nodes)
+            self.populations, walls.nodes, self.lattice.real(join(*limbs.tolist()) / walls.mass_correction_nodes)
         )
 
     def write_velocity(self) -> None:
@@ -180,16 +185,16 @@ class CpuDriver(LatticeDriver):
         """Add that momentum to the populations, after a pair of steps."""
         self._add_pass(self.populations, self.lattice.stride, self._momentum, self.lattice.count)
 
-    def place(self, slots: NDArray[np.integer]) -> NDArray[np.integer]:
-        """Slots, which are here already."""
-        return slots
+    def mail(self, name: str, outgoing: Mapping[int, Places], incoming: Mapping[int, Places]) -> Mail:
+        """Mail of an array."""
+        return HostMail(getattr(self, name).reshape(-1), outgoing, incoming)
 
-    def read(self, slots: Any) -> NDArray[Any]:
-        """Populations in slots, or in a slice of them."""
+    def read(self, slots: slice) -> NDArray[Any]:
+        """Populations in a range of slots."""
         return np.array(self.populations[slots])
 
-    def write(self, slots: Any, values: NDArray[Any]) -> None:
-        """Replace populations in slots, or in a slice of them."""
+    def write(self, slots: slice, values: NDArray[Any]) -> None:
+        """Replace populations in a range of slots."""
         self.populations[slots] = values
 
     def ask_volume(self) -> None:

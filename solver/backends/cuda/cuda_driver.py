@@ -24,18 +24,23 @@ from solver.backends.cuda.device import (
     node_registers,
     require_device,
 )
+from solver.backends.cuda.device_mail import DeviceMail
 from solver.backends.cuda.feedback import Feedback
 from solver.backends.cuda.isotropy_pass import make_isotropy_pass
-from solver.backends.cuda.sampling import make_count, make_exchange, make_reading
+from solver.backends.cuda.sampling import make_count, make_reading
 from solver.backends.cuda.steps import make_steps
 from solver.backends.driver import LatticeDriver, held_bytes
 from solver.backends.fields import Fields, Held, Mean, Statistics
 from solver.backends.lattice import Lattice
+from solver.backends.mail import Mail, Places
 from solver.backends.observation import EXTREMES, SUMS, Found
 from solver.domain.addresses import address_runs, bit_words, runs_by_group
 from solver.kernels.isotropy import PAIRS
 from solver.kernels.storage import FP16, NATIVE
-from solver.kernels.sums import LIMBS
+from solver.kernels.sums import LIMBS, Limbs
+
+STEP = "step: "
+"""Begins the names of what steps launch again."""
 
 
 class CudaDriver(LatticeDriver):
@@ -66,7 +71,6 @@ class CudaDriver(LatticeDriver):
         self._omega, self._blend = send(omega), send(blend)
         self._fields, self._gather, self._raise, self._observe = make_reading(storage, real, *lattice.models)
         self._count = make_count()
-        self._read, self._write = make_exchange()
         walls, into, out = lattice.walls, lattice.inlets, lattice.outlets
         self._boundaries = Boundaries.of(lattice)
         self._treat, self._subtract, self._slip_pass = make_boundary_pass(
@@ -77,12 +81,13 @@ class CudaDriver(LatticeDriver):
         correction_bits = np.zeros(lattice.stride, np.bool_)
         correction_bits[walls.nodes] = True
         self._correction_bits = send(bit_words(correction_bits))
-        self._added = {even: send(np.zeros(LIMBS, np.int64)) for even in (True, False)}
         most = max(last - first for first, last in lattice.ranges)
         self._observation_blocks = min(OBSERVATION_BLOCKS, max(1, blocks_of(most, SUM_THREADS)))
         partials = self._observation_blocks * len(lattice.ranges)
         self.queue = Queue()
         self.share_out()
+        self._mass = {even: Bundle(self.queue.stream, np.zeros(LIMBS, np.int64)) for even in (True, False)}
+        self._added = {even: bundle.arrays[0] for even, bundle in self._mass.items()}
         self._flux = [send(np.zeros(len(links.slot), real)) for links in (into, out)]
         self._probe_node = send(lattice.probe_node)
         self._observed = Bundle(
@@ -123,7 +128,7 @@ class CudaDriver(LatticeDriver):
         registers = node_registers(self.lattice.real, self.lattice.rheology is not None, self.lattice.q)
         self.threads, resident = fitting_threads(registers, threads)
         self.layout = f"{self.threads} threads a block, {registers} registers each, {resident} a multiprocessor"
-        self.queue.forget("pair", "pairs")
+        self.queue.forget(STEP)
 
     def memory_bytes(self) -> int:
         """Memory that the run takes on the device, up to now."""
@@ -134,7 +139,7 @@ class CudaDriver(LatticeDriver):
         rows, step_counter = self.lattice.script(boundary_values), np.array([-1])
         if self._script.arrays[1].size < rows.size:
             self._script = Bundle(self.queue.stream, step_counter, rows.ravel())
-            self.queue.forget("pair", "pairs")
+            self.queue.forget(STEP)
         else:
             self._script.replace(step_counter, rows)
         self._step_counter, self._rows = self._script.arrays
@@ -143,9 +148,9 @@ class CudaDriver(LatticeDriver):
         """Run so many pairs of an even and an odd step, of which the device counts the number."""
         many, rest = divmod(count, PAIRS)
         for _ in range(many):
-            self.queue.replay("pairs", lambda: self._pairs(PAIRS))
+            self.queue.replay(f"{STEP}pairs", lambda: self._pairs(PAIRS))
         for _ in range(rest):
-            self.queue.replay("pair", lambda: self._pairs(1))
+            self.queue.replay(f"{STEP}pair", lambda: self._pairs(1))
 
     def _pairs(self, count: int) -> None:
         """Pairs in as few launches as there can be: each step takes off what the walls of the one before added."""
@@ -154,20 +159,22 @@ class CudaDriver(LatticeDriver):
             even = number % 2 == 0
             self._collide(even, 0, self.lattice.count, pending)
             if self.lattice.has_feedback:
-                self.apply_feedback(number, self._add_up_feedback(even))
+                self._add_up_feedback(even)
+                self._feedback.apply(self._rows, self._step_counter)
             self._treat_boundaries(even, 0, self._boundaries.ends[2])
             pending = bool(len(self.lattice.walls.slot))
             if self.lattice.isotropic and not even:
                 self.add_momentum()
         if pending:
-            self.correct_mass(self._added[False])
+            self.correct_mass(False)
 
     def collide(self, even: bool, first: int, last: int) -> None:
         """Stream and collide the nodes of a range of rows.
 
         The parameters are those of :meth:`solver.backends.driver.LatticeDriver.collide`.
         """
-        self._collide(even, first, last, False)
+        if last > first:
+            self.queue.replay(f"{STEP}{even}, {first} to {last}", lambda: self._collide(even, first, last, False))
 
     def _collide(self, even: bool, first: int, last: int, pending: bool) -> None:
         lattice = self.lattice
@@ -175,10 +182,9 @@ class CudaDriver(LatticeDriver):
         mass_correction = self._correction_bits, self._added[not even], corrected
         sums = self._step_counter, self._added[even]
         nodes = first, last, lattice.force, self._rates, self._omega, self._blend
-        if last > first:
-            step = self._even if even else self._odd
-            launch = step[blocks_of(last - first, self.threads), self.threads, self.queue.stream]
-            launch(self.populations, lattice.stride, self._runs, *sums, mass_correction, *nodes)
+        step = self._even if even else self._odd
+        launch = step[blocks_of(last - first, self.threads), self.threads, self.queue.stream]
+        launch(self.populations, lattice.stride, self._runs, *sums, mass_correction, *nodes)
 
     @property
     def _stored(self) -> tuple[Any, int, Any]:
@@ -189,28 +195,30 @@ class CudaDriver(LatticeDriver):
         if count:
             kernel[blocks_of(count, THREADS), THREADS, self.queue.stream](*arguments)
 
-    def _add_up_feedback(self, even: bool) -> list[Any]:
-        """Limbs, in parts, of what entered through each outlet with feedback in the last step, and of drho at each such
-        inlet.
-        """
-        return self._feedback.add_up(self.populations, self._runs, self.lattice.stride, even, self._flux[1])
+    def _add_up_feedback(self, even: bool) -> None:
+        """Add up what entered through each outlet with feedback in the last step, and drho at each such inlet."""
+        self._feedback.add_up(self.populations, self._runs, self.lattice.stride, even, self._flux[1])
 
-    def feedback_sums(self, even: bool) -> NDArray[np.int64]:
-        """The same here, in one array."""
-        return np.concatenate([self.here(sums).sum(axis=1) for sums in self._add_up_feedback(even)])
+    def feedback_sums(self, even: bool) -> Limbs:
+        """Limbs of these sums, here."""
+        self.queue.replay(f"{STEP}feedback, {even}", lambda: self._add_up_feedback(even))
+        return self._feedback.sums()
 
-    def apply_feedback(self, step: int, sums: Any) -> None:
+    def apply_feedback(self, step: int, sums: Limbs) -> None:
         """Write the pressures and flows that follow into the boundary values of a step."""
-        self._feedback.apply(sums, self._rows, self._step_counter)
+        self._feedback.take(sums)
+        self.queue.replay(f"{STEP}rules", lambda: self._feedback.apply(self._rows, self._step_counter, True))
 
     def treat_openings(self, step: int, even: bool) -> None:
         """Treat inlets and outlets under the boundary values of a step, and the wall links of nodes at outlets."""
-        self._treat_boundaries(even, 0, self._boundaries.ends[1])
+        if last := self._boundaries.ends[1]:
+            self.queue.replay(f"{STEP}openings, {even}", lambda: self._treat_boundaries(even, 0, last))
 
-    def treat_walls(self, step: int, even: bool) -> Any:
-        """Treat the other wall links; limbs of the mass that all of them added, on the device."""
-        self._treat_boundaries(even, *self._boundaries.ends[1:])
-        return self._added[even]
+    def treat_walls(self, step: int, even: bool) -> None:
+        """Treat the other wall links."""
+        _, first, last = self._boundaries.ends
+        if last > first:
+            self.queue.replay(f"{STEP}walls, {even}", lambda: self._treat_boundaries(even, first, last))
 
     def _treat_boundaries(self, even: bool, first: int, last: int) -> None:
         """Treat openings and wall links by the numbers of their blocks."""
@@ -224,12 +232,22 @@ class CudaDriver(LatticeDriver):
             treat = self._treat[count, SUM_THREADS, self.queue.stream]
             treat(self.populations, these.ends, begin, self._runs, lattice.stride, even, lattice.force, *values, *links)
 
-    def correct_mass(self, added: Any) -> None:
+    def mass_added(self, even: bool) -> Limbs:
+        """Limbs of the mass that all wall links added, here."""
+        self._mass[even].fetch()
+        limbs: Limbs = self._mass[even].here()[0]
+        return limbs
+
+    def correct_mass(self, even: bool, added: Limbs | None = None) -> None:
         """Take mass that was added off the wall nodes."""
+        if added is not None:
+            self._mass[even].replace(added)
+        self.queue.replay(f"{STEP}mass, {even}", lambda: self._take_off(self._added[even]))
+
+    def _take_off(self, added: Any) -> None:
         walls = self.lattice.walls
-        limbs = cuda.to_device(added) if isinstance(added, np.ndarray) else added
         self._over(
-            len(walls.nodes), self._subtract, self.populations, self._wall_nodes, limbs, walls.mass_correction_nodes
+            len(walls.nodes), self._subtract, self.populations, self._wall_nodes, added, walls.mass_correction_nodes
         )
 
     def renew_corrections(self) -> None:
@@ -263,26 +281,19 @@ class CudaDriver(LatticeDriver):
         count = self.lattice.count
         self._over(count, self._add_pass, self.populations, self.lattice.stride, self._momentum, count)
 
-    def place(self, slots: NDArray[np.integer]) -> Any:
-        """Slots on the device."""
-        return cuda.to_device(slots)
+    def mail(self, name: str, outgoing: Mapping[int, Places], incoming: Mapping[int, Places]) -> Mail:
+        """Mail of an array."""
+        array = getattr(self, name)
+        return DeviceMail(array.reshape(array.size), outgoing, incoming, self.queue)
 
-    def read(self, slots: Any) -> NDArray[Any]:
-        """Populations in slots on the device, or in a slice of them."""
-        if isinstance(slots, slice):
-            values = self.populations[slots]
-        else:
-            values = cuda.device_array(slots.shape, self.populations.dtype)
-            self._over(len(slots), self._read, self.populations, slots, values)
-        here: NDArray[Any] = values.copy_to_host()
+    def read(self, slots: slice) -> NDArray[Any]:
+        """Populations in a range of slots."""
+        here: NDArray[Any] = self.populations[slots].copy_to_host()
         return here
 
-    def write(self, slots: Any, values: NDArray[Any]) -> None:
-        """Replace populations in slots on the device, or in a slice of them."""
-        if isinstance(slots, slice):
-            self.populations[slots].copy_to_device(values)
-        else:
-            self._over(len(slots), self._write, self.populations, slots, cuda.to_device(values))
+    def write(self, slots: slice, values: NDArray[Any]) -> None:
+        """Replace populations in a range of slots."""
+        self.populations[slots].copy_to_device(values)
 
     def ask_volume(self) -> None:
         """Begin to read the volume that passed through openings with feedback."""

@@ -131,23 +131,24 @@ class Queue:
         self.stream: Any = cuda.stream()
         self._order: Any = None
         self._graphs: dict[str, Any] = {}
+        self._recording = False
 
     def replay(self, name: str, work: Callable[[], None]) -> None:
         """Launch again what was launched under this name, as a graph, which spares the host the single launches.
 
         The first time, `work` is done as it is, which compiles it, and then recorded. The simulator cannot record.
+        What is launched again within work that is being recorded becomes a part of that.
         """
-        if name in self._graphs:
+        if name in self._graphs and not self._recording:
             self._graphs[name].launch(self._order)
             return
         work()
-        if not config.ENABLE_CUDASIM:
+        if not config.ENABLE_CUDASIM and not self._recording:
             self._graphs[name] = self._recorded(work)
 
-    def forget(self, *names: str) -> None:
-        """Record again what is launched under these names: its arrays, or how it is shared out, have changed."""
-        for name in names:
-            self._graphs.pop(name, None)
+    def forget(self, beginning: str) -> None:
+        """Record again what is launched under names that begin so: its arrays or its blocks have changed."""
+        self._graphs = {name: graph for name, graph in self._graphs.items() if not name.startswith(beginning)}
 
     def _recorded(self, work: Callable[[], None]) -> Any:
         from cuda.core import Device as CoreDevice
@@ -155,11 +156,11 @@ class Queue:
 
         device = CoreDevice(cuda.get_current_device().id)
         device.set_current()
-        mine = self.stream
+        mine, self._recording = self.stream, True
         self.stream = device.create_stream().create_graph_builder().begin_building()
         work()
         graph = self.stream.end_building().complete()
-        self.stream, self._order = mine, Stream.from_handle(int(mine))
+        self.stream, self._order, self._recording = mine, Stream.from_handle(int(mine)), False
         return graph
 
 

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Openings with feedback on the device: what they are, what is found at them, and the volumes that passed."""
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -10,11 +11,30 @@ from solver.backends.cuda.bundle import Bundle
 from solver.backends.cuda.device import SUM_THREADS, THREADS, Queue, blocks_of, cuda
 from solver.backends.cuda.feedback_pass import make_feedback_pass
 from solver.backends.lattice import Lattice
-from solver.kernels.sums import LIMBS
+from solver.boundary.openings import InletFeedback, OutletFeedback
+from solver.kernels.sums import LIMBS, Limbs
 
 TERMS, MOST_PARTS = 4, 32
 """Terms of a sum that a thread adds up, about, and blocks that share an opening at most: a thread waits for the memory
 for each term, so that one block alone took a fifth of a step of 1 million nodes for an outlet 64 nodes across."""
+
+
+@dataclass(frozen=True)
+class _Kind:
+    """Outlets, number 0, or inlets, number 1, with feedback.
+
+    Attributes
+    ----------
+    rule : kernel that writes what follows.
+    members : links of each outlet, or nodes of each inlet, and where those of each begin.
+    found, given : limbs of the own sums in parts, and of those of the whole domain.
+    """
+
+    number: int
+    rule: Any
+    members: tuple[Any, Any]
+    found: Bundle
+    given: Bundle
 
 
 class Feedback:
@@ -39,24 +59,28 @@ class Feedback:
         )
         node, opening = lattice.nodes_of_inlet_feedback
         self._node, self._drho = send(node), send(np.zeros(len(node), lattice.real))
-        self._arrays, self._members, self._sums = [], [], []
-        for found_at, each in ((lattice.outlets.opening, lattice.outlet_feedback), (opening, lattice.inlet_feedback)):
+        self._arrays, self._kinds = [], list[_Kind]()
+        both: tuple[tuple[NDArray[Any], OutletFeedback | InletFeedback, Any], ...] = (
+            (lattice.outlets.opening, lattice.outlet_feedback, into_pressure),
+            (opening, lattice.inlet_feedback, into_flow),
+        )
+        for number, (found_at, each, rule) in enumerate(both):
             count, order = len(each.opening), np.argsort(found_at, kind="stable")
             self._arrays.append([send(array) for array in (each.column, each.rule, each.start, np.zeros(count))])
+            if not count:
+                continue
             ends = [np.searchsorted(found_at[order], each.opening, side) for side in ("left", "right")]
             mine = [order[a:b] for a, b in zip(*ends, strict=True)]
-            first = np.append(0, np.cumsum(ends[1] - ends[0]))
-            self._members.append([send(np.concatenate(mine or [order[:0]])), send(first)])
-            parts = min(MOST_PARTS, max(1, blocks_of(max(map(len, mine), default=0), SUM_THREADS * TERMS)))
-            self._sums.append(send(np.zeros((count, parts, LIMBS), np.int64)))
-        self._rules = into_pressure, into_flow
+            members = send(np.concatenate(mine)), send(np.append(0, np.cumsum(ends[1] - ends[0])))
+            parts = min(MOST_PARTS, max(1, blocks_of(max(map(len, mine)), SUM_THREADS * TERMS)))
+            found, given = (Bundle(queue.stream, np.zeros((count, k, LIMBS), np.int64)) for k in (parts, 1))
+            self._kinds.append(_Kind(number, rule, members, found, given))
         (*_, self.outlet_state, _), (*_, self.admitted, _) = self._arrays
         self.volumes = [arrays[-1] for arrays in self._arrays]
         self._asked = Bundle(queue.stream, *(np.zeros(volume.shape[0]) for volume in self.volumes))
 
-    def add_up(self, populations: Any, runs: Any, stride: int, even: bool, outlet_flux: Any) -> list[Any]:
-        """Limbs of what entered through each outlet in the step before, and of drho over the nodes of each inlet; in
-        parts, (M, parts, 3) each.
+    def add_up(self, populations: Any, runs: Any, stride: int, even: bool, outlet_flux: Any) -> None:
+        """Add up what entered through each outlet in the step before, and drho over the nodes of each inlet.
 
         Parameters
         ----------
@@ -67,23 +91,33 @@ class Feedback:
         if count := self._node.shape[0]:
             density = self._density[blocks_of(count, THREADS), THREADS, self._queue.stream]
             density(populations, runs, stride, even, self._node, self._drho)
-        for members, each, sums in zip(self._members, (outlet_flux, self._drho), self._sums, strict=True):
-            if sums.shape[0]:
-                blocks = sums.shape[0] * sums.shape[1]
-                self._add_up[blocks, SUM_THREADS, self._queue.stream](each, *members, sums)
-        return self._sums
+        for kind in self._kinds:
+            sums = kind.found.arrays[0]
+            launch = self._add_up[sums.shape[0] * sums.shape[1], SUM_THREADS, self._queue.stream]
+            launch((outlet_flux, self._drho)[kind.number], *kind.members, sums)
 
-    def apply(self, sums: list[Any] | NDArray[np.int64], rows: Any, step_counter: Any) -> None:
-        """Write what follows from such limbs, or from those of all parts of the domain, (M, 3), into the boundary
-        values of the step that the device counts.
+    def sums(self) -> Limbs:
+        """Limbs of what was added up, here, (M, 3)."""
+        for kind in self._kinds:
+            kind.found.fetch()
+        return np.concatenate([kind.found.here()[0].sum(axis=1) for kind in self._kinds])
+
+    def take(self, sums: Limbs) -> None:
+        """Take such limbs of all parts of the domain in."""
+        first = 0
+        for kind in self._kinds:
+            count = kind.given.arrays[0].shape[0]
+            kind.given.replace(sums[first : first + count])
+            first += count
+
+    def apply(self, rows: Any, step_counter: Any, of_all: bool = False) -> None:
+        """Write what follows from what was added up here, or was taken in `of_all` parts, into the boundary values of
+        the step that the device counts.
         """
-        if isinstance(sums, np.ndarray):
-            outlets = self._sums[0].shape[0]
-            sums = [cuda.to_device(sums[:outlets, None]), cuda.to_device(sums[outlets:, None])]
-        for rule, each, arrays in zip(self._rules, sums, self._arrays, strict=True):
-            if count := each.shape[0]:
-                launch = rule[blocks_of(count, THREADS), THREADS, self._queue.stream]
-                launch(each, *arrays, rows, step_counter, self._width)
+        for kind in self._kinds:
+            sums, arrays = (kind.given if of_all else kind.found).arrays[0], self._arrays[kind.number]
+            launch = kind.rule[blocks_of(sums.shape[0], THREADS), THREADS, self._queue.stream]
+            launch(sums, *arrays, rows, step_counter, self._width)
 
     def ask_volume(self) -> None:
         """Begin to read the volumes."""

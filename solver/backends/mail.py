@@ -1,0 +1,94 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Mail: numbers of an array of one part that other parts need, and theirs that it needs, one message for each.
+
+Who runs a part packs what goes out, where it runs, and puts what came in where it belongs. In between, messages lie
+here, as arrays by the number of the other part.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Places = slice | NDArray[np.integer]
+"""Places in an array: a range of them, or a list."""
+
+
+class Mail(ABC):
+    """What passes between one part and others again and again.
+
+    Attributes
+    ----------
+    sent, received : messages by the number of the other part.
+    """
+
+    sent: dict[int, NDArray[Any]]
+    received: dict[int, NDArray[Any]]
+
+    @property
+    def nbytes(self) -> int:
+        """Memory of the messages."""
+        return sum(array.nbytes for messages in (self.sent, self.received) for array in messages.values())
+
+    @abstractmethod
+    def collect(self) -> None:
+        """Begin to fill `sent` with the array's present numbers."""
+
+    @abstractmethod
+    def ready(self) -> None:
+        """Wait until `sent` is filled."""
+
+    @abstractmethod
+    def deliver(self) -> None:
+        """Put `received` where it belongs, before all that the part is asked for next."""
+
+
+class HostMail(Mail):
+    """Mail of an array in the memory of the processor.
+
+    Parameters
+    ----------
+    array : (K,) numbers.
+    outgoing, incoming : places in it by the number of the other part.
+    """
+
+    def __init__(self, array: NDArray[Any], outgoing: Mapping[int, Places], incoming: Mapping[int, Places]) -> None:
+        self._array, self._outgoing, self._incoming = array, outgoing, incoming
+        self.sent = {peer: np.empty(count(places), array.dtype) for peer, places in outgoing.items()}
+        self.received = {peer: np.empty(count(places), array.dtype) for peer, places in incoming.items()}
+
+    def collect(self) -> None:
+        """Fill `sent`."""
+        for peer, places in self._outgoing.items():
+            self.sent[peer][:] = self._array[places]
+
+    def ready(self) -> None:
+        """It is filled."""
+
+    def deliver(self) -> None:
+        """Put `received` where it belongs."""
+        for peer, places in self._incoming.items():
+            self._array[places] = self.received[peer]
+
+
+def count(places: Places) -> int:
+    """How many there are."""
+    return int(places.stop - places.start) if isinstance(places, slice) else len(places)
+
+
+def cut(whole: NDArray[Any], places: Mapping[int, Places]) -> dict[int, NDArray[Any]]:
+    """Pieces of an array, one after another, with room for the numbers of each part."""
+    ends = pairwise(np.cumsum([0, *map(count, places.values())]).tolist())
+    return {peer: whole[first:last] for peer, (first, last) in zip(places, ends, strict=True)}
+
+
+def together(places: Mapping[int, Places]) -> Places:
+    """All places in their order: one range where each begins where the one before ends."""
+    each = list(places.values())
+    ranges = [one for one in each if isinstance(one, slice)]
+    if len(ranges) == len(each) and all(one.stop == other.start for one, other in pairwise(ranges)):
+        return slice(ranges[0].start, ranges[-1].stop) if ranges else slice(0, 0)
+    return np.concatenate([np.arange(one.start, one.stop) if isinstance(one, slice) else one for one in each])
