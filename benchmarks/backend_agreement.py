@@ -165,6 +165,7 @@ class Models:
     patches: bool = False
     velocities: str = "D3Q19"
     isotropic: bool = False
+    parabolic: bool = False
 
     def reported(self) -> str:
         """What is not as in the base."""
@@ -242,6 +243,7 @@ def flow(nodes: Nodes, models: Models, precision: str) -> tuple[Lattice, np.ndar
         equilibrium=models.equilibrium,
         rheology=rheology,
         isotropic=models.isotropic,
+        parabolic=models.parabolic,
     )
     phase = 2 * np.pi * np.arange(MODEL_STEPS)[:, None] / MODEL_STEPS
     boundary_values = 1e-3 * np.sin(phase + np.arange(lattice.columns))

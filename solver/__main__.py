@@ -8,8 +8,8 @@ With --checkpoint the state is kept in that folder every so many minutes, and wh
 SIGINT); the next run with the same nodes, settings and code goes on from there, to the same bits. Once the run is over
 the folder is removed.
 
-Where the settings ask for several ranks, as many processes of MPI run a part of the lattice each, on the CPU, and leave
-the same bits. With --srun in a job of SLURM they run on all of its machines.
+Where the settings ask for several ranks, as many processes of MPI run a part of the lattice each, on the cores or on a
+CUDA device each, and leave the same bits. With --srun in a job of SLURM they run on all of its machines.
 
 With --coupling the vessel sits in that network of arteries: what its openings have is found together with it.
 """
@@ -34,7 +34,6 @@ from solver.run.setup import choose_backend
 from solver.run.solve import solve
 from solver.runtime.checksums import checksum
 from solver.runtime.command_line import run_stage
-from solver.runtime.errors import StageError
 from solver.runtime.provenance import Job
 
 
@@ -71,14 +70,12 @@ def _compute(job: Job) -> None:
 
 
 def _solve_on_ranks(job: Job, settings: SolveSettings) -> dict[str, Any]:
-    """Let several processes solve; the summary that they wrote."""
-    if choose_backend(settings.backend) != "cpu":
-        raise StageError(f"solve.ranks {settings.ranks}: ranks run on the CPU; set solve.backend to cpu, or ranks to 1")
-    settings = replace(settings, backend="cpu")
+    """Let several processes solve, on one kind of device; the summary that they wrote."""
+    settings = replace(settings, backend=choose_backend(settings.backend))
     folder, coupling = job.more["checkpoint"], job.inputs.get("coupling")
     task = Task(
         versions(),
-        job.settings | {"backend": "cpu"},
+        job.settings | {"backend": settings.backend},
         str(job.inputs["nodes"]),
         str(coupling) if coupling else None,
         str(job.outputs["flow"]),
@@ -89,8 +86,14 @@ def _solve_on_ranks(job: Job, settings: SolveSettings) -> dict[str, Any]:
         60 * job.more["checkpoint-minutes"],
     )
     solve_on_ranks(task, job.log, job.more["srun"])
+    _note_driver(job, settings)
     found: dict[str, Any] = json.loads(job.outputs["summary"].read_text())
     return found
+
+
+def _note_driver(job: Job, settings: SolveSettings) -> None:
+    if settings.backend != "cpu" and (version := driver_version()):
+        job.facts["driver"] = version
 
 
 def _solve_here(job: Job, settings: SolveSettings) -> dict[str, Any]:
@@ -99,8 +102,7 @@ def _solve_here(job: Job, settings: SolveSettings) -> dict[str, Any]:
     with own_device(job.log) if settings.backend != "cpu" else nullcontext():
         summary = solve(nodes, settings, job.outputs["flow"], job.outputs["monitor"], job.log, checkpoints, around)
     job.outputs["summary"].write_text(json.dumps(summary, indent=2, allow_nan=False) + "\n")
-    if settings.backend != "cpu" and (version := driver_version()):
-        job.facts["driver"] = version
+    _note_driver(job, settings)
     return summary
 
 

@@ -4,6 +4,7 @@
 Numbers travel as bytes, so that each population, number and limb arrives with the bits with which it left.
 """
 
+import hashlib
 import json
 import time
 from collections.abc import Callable, Mapping
@@ -38,6 +39,16 @@ class Communicator:
         self._mpi, self._world = mpi, world
         self.rank, self.size = int(world.Get_rank()), int(world.Get_size())
         self.neighbours = int(world.Split_type(mpi.COMM_TYPE_SHARED).Get_size())
+
+    def beside(self, key: str) -> "Communicator":
+        """The ranks of this machine that give the same key, this one among them; all ranks must ask.
+
+        Parameters
+        ----------
+        key : any text.
+        """
+        colour = int.from_bytes(hashlib.sha256(key.encode()).digest()[:3])
+        return Communicator(self._mpi, self._world.Split_type(self._mpi.COMM_TYPE_SHARED).Split(colour))
 
     def swap(self, sent: Mapping[int, NDArray[Any]], received: Mapping[int, NDArray[Any]]) -> Callable[[], None]:
         """Begin to send an array to each of some ranks and to receive one from each; what waits for all of them.

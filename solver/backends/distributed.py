@@ -3,10 +3,13 @@
 
 A step sends one message to each neighbour. It waits for one sum over all ranks, of the mass that walls added, where
 walls are treated; the sum that pressures at outlets follow from is of the step before and is under way during the
-collision. Only flows at inlets that follow from the pressure there wait for a second one.
+collision. Only flows at inlets that follow from the pressure there wait for a second one. Messages between devices go
+through the memory of the host, so that any MPI will do, and ranks may share a device.
 """
 
+import time
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -14,14 +17,49 @@ from numpy.typing import NDArray
 
 from solver.backends.communicator import Communicator
 from solver.backends.lattice import Lattice
-from solver.backends.mail import Mail
+from solver.backends.mail import Mail, Places
 from solver.backends.splitting import Subdomain
 from solver.backends.subdomains import DividedDriver, Make
 from solver.kernels.sums import Limbs
 
 
+TIMED = 7
+"""Exchanges that are timed, after a first one."""
+
+
+@dataclass(frozen=True)
+class ExchangeSpeed:
+    """How fast what a step sends goes from where nodes lie to where they lie on other ranks, nothing else being done.
+
+    Attributes
+    ----------
+    bytes : that the rank with the most sends.
+    seconds : until all ranks have all, median.
+    latency_s : the same of one number to each neighbour.
+    """
+
+    bytes: int
+    seconds: float
+    latency_s: float
+
+    @property
+    def bytes_s(self) -> float:
+        """Bytes a second that a rank sends, beside the latency."""
+        return self.bytes / max(self.seconds - self.latency_s, 1e-9)
+
+    def __str__(self) -> str:
+        return (
+            f"messages through the host, at most {1e-6 * self.bytes:.3g} MB a rank and step in {1e6 * self.seconds:.3g}"
+            f" us: latency {1e6 * self.latency_s:.3g} us, {1e-9 * self.bytes_s:.3g} GB/s"
+        )
+
+
 class DistributedDriver(DividedDriver):
     """Runs the subdomain of this rank.
+
+    Attributes
+    ----------
+    speed : of its messages, as measured once.
 
     Parameters
     ----------
@@ -37,8 +75,10 @@ class DistributedDriver(DividedDriver):
         self._all_places: dict[str, NDArray[np.int64]] = {}
         nodes, cut = ranks.join(np.array([self._part.lattice.count])), ranks.join(np.array([self._part.lattice.halo]))
         self.device = f"{self._driver.device}, {ranks.size} ranks"
+        self.speed = self._timed()
         self.layout = (
-            f"{nodes.min()} to {nodes.max()} nodes a rank, {cut.sum()} links between them; {self._driver.layout}"
+            f"{nodes.min()} to {nodes.max()} nodes a rank, {cut.sum()} links between them; {self._driver.layout};"
+            f" {self.speed}"
         )
 
     def memory_bytes(self) -> int:
@@ -66,6 +106,26 @@ class DistributedDriver(DividedDriver):
     def _swap(self, mail: Mail) -> Callable[[], None]:
         mail.ready()
         return self._ranks.swap(mail.sent, mail.received)
+
+    def _timed(self) -> ExchangeSpeed:
+        """Time messages of even steps, which between pairs of steps leave nothing that is needed."""
+        part, (full,) = self._part, self._mail[True]
+        halo: dict[int, Places] = {peer: slice(slots.start, slots.start + 1) for peer, slots in part.halo.items()}
+        least = self._driver.mail("populations", {peer: slots[:1] for peer, slots in part.send_slots.items()}, halo)
+        size = self._ranks.largest(np.array([sum(message.nbytes for message in full.sent.values())]))
+        seconds, latency_s = (self._seconds(mail) for mail in (full, least))
+        return ExchangeSpeed(int(size[0]), seconds, latency_s)
+
+    def _seconds(self, mail: Mail) -> float:
+        """Median time until all ranks have all messages."""
+        taken = []
+        for _ in range(1 + TIMED):
+            self._ranks.largest(np.zeros(1, np.int64))
+            begin = time.perf_counter_ns()
+            self._pass([mail])()
+            mail.ready()
+            taken.append(int(self._ranks.largest(np.array([time.perf_counter_ns() - begin]))[0]))
+        return 1e-9 * float(np.median(taken[1:]))
 
     def _begin_sum(self, limbs: list[Limbs]) -> Callable[[], Limbs]:
         return self._ranks.begin_sum(np.sum(limbs, axis=0, dtype=np.int64))

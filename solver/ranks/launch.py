@@ -34,8 +34,9 @@ END_S = 2.0
 """How long mpirun or srun is given to end its processes."""
 LISTEN_S, CHUNK_BYTES = 0.5, 2**16
 """How long it is listened to ranks before they are looked after, and how much is taken in at a time."""
-LEAST_NODES = 10_000
-"""Of a rank: as many as a core computes in some tenths of a millisecond, in which a message and a sum go round."""
+LEAST_NODES = {"cpu": 10_000, "cuda": 500_000}
+"""Of a rank: as many as a core computes in some tenths of a millisecond, or a device in half of one tenth, in which a
+message and a sum go round."""
 SHOWN = 5
 """Ranks that a message names."""
 
@@ -111,7 +112,7 @@ def solve_on_ranks(task: Task, log: logging.Logger, srun: str | None = None) -> 
     """
     ranks = int(task.settings["ranks"])
     here = 1 if in_job(srun) else ranks
-    _require_nodes(ranks, stored_count(Path(task.nodes)), log, here)
+    _require_nodes(ranks, stored_count(Path(task.nodes)), log, here, LEAST_NODES[task.settings["backend"]])
     task = replace(task, signalled=in_job(srun))
     command = [*command_line(ranks, srun), sys.executable, "-m", rank.__name__, task.text()]
     with tempfile.TemporaryFile() as complaints, _started(command, here, complaints) as process:
@@ -134,21 +135,21 @@ def solve_on_ranks(task: Task, log: logging.Logger, srun: str | None = None) -> 
             raise StageError(_died(ranks, complaints.read().decode(errors="replace"), bool(task.checkpoint)))
 
 
-def _require_nodes(ranks: int, nodes: int, log: logging.Logger, here: int) -> None:
+def _require_nodes(ranks: int, nodes: int, log: logging.Logger, here: int, least: int) -> None:
     """Check that there is a node for each rank, before any is started; warn of more than are of use, where so many of
-    them are to share the cores of this machine.
+    them are to share the cores of this machine; `least` are of use.
     """
     if ranks > nodes:
         raise StageError(f"solve.ranks {ranks}: there are {nodes} fluid nodes, each rank needs one; choose fewer")
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     if here > cores:
         log.warning("warning: solve.ranks %d: they share the cores of this machine, which are %d", ranks, cores)
-    if nodes < LEAST_NODES * ranks:
+    if nodes < least * ranks:
         log.warning(
             "warning: solve.ranks %d: of %d nodes each has so few that messages take longer than nodes; %d or fewer",
             ranks,
             nodes,
-            max(1, nodes // LEAST_NODES),
+            max(1, nodes // least),
         )
 
 

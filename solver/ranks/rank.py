@@ -15,6 +15,7 @@ import threading
 import time
 import traceback
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from types import FrameType
@@ -24,6 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from solver.backends.communicator import Communicator, world
+from solver.backends.cuda.rank_devices import rank_device
 from solver.coupling.around import read_around
 from solver.domain.nodes import load
 from solver.ranks.heartbeat import beating
@@ -198,15 +200,17 @@ def _work(ranks: Communicator, given: dict[str, Any]) -> None:
     checkpoints = None
     if task.checkpoint:
         checkpoints = SharedCheckpoints(ranks, Path(task.checkpoint), task.identity, task.every_s, log)
-    summary = solve(
-        load(Path(task.nodes)),
-        parse(task.settings),
-        Path(task.flow) if first else None,
-        Path(task.monitor) if first else None,
-        log,
-        checkpoints,
-        read_around(Path(task.coupling)) if task.coupling else None,
-    )
+    settings = parse(task.settings)
+    with rank_device(ranks, log) if settings.backend != "cpu" else nullcontext():
+        summary = solve(
+            load(Path(task.nodes)),
+            settings,
+            Path(task.flow) if first else None,
+            Path(task.monitor) if first else None,
+            log,
+            checkpoints,
+            read_around(Path(task.coupling)) if task.coupling else None,
+        )
     if first:
         Path(task.summary).write_text(json.dumps(summary, indent=2, allow_nan=False) + "\n")
 

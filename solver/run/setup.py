@@ -56,8 +56,8 @@ def find_device(backend: str, precision: str, ranks: int = 1) -> Device:
     Parameters
     ----------
     backend, precision : of the settings.
-    ranks : that run it together. Of these each holds the whole geometry, and fields while they are written: memory is
-        what the rank has that has the least.
+    ranks : that run it together. Of these each holds the whole geometry, and fields while they are written: on the CPU
+        memory is what the rank has that has the least; on devices each needs memory for its part.
 
     Raises
     ------
@@ -72,6 +72,10 @@ def find_device(backend: str, precision: str, ranks: int = 1) -> Device:
             return device
         least = -world().largest(np.array([-device.free_bytes // world().neighbours], np.int64))[0]
         return replace(device, name=f"{ranks} ranks", free_bytes=float(least), updates_s=ranks * device.updates_s)
+    if ranks > 1:
+        from solver.backends.cuda.rank_devices import devices_of_ranks
+
+        return devices_of_ranks(world(), precision)
     from solver.backends.cuda.device import cuda_device
 
     return cuda_device(precision)

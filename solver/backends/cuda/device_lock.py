@@ -3,7 +3,8 @@
 
 A run holds a lock of the operating system for its device, which no process outlives. It takes the first of the devices
 that it may see (``CUDA_VISIBLE_DEVICES``) which is free, and waits while none is. Runs that see the same devices
-stand in a queue, so that the first that waits is the first to get one.
+stand in a queue, so that the first that waits is the first to get one. A run of several ranks takes as many as it needs
+at once, or none, so that no two wait for each other.
 """
 
 import fcntl
@@ -22,29 +23,40 @@ WAIT_S = 1.0
 
 @contextmanager
 def locked_device(devices: Sequence[str], log: logging.Logger, folder: Path = FOLDER) -> Iterator[int]:
-    """Hold one of several devices, and wait until one is free and those that came before have theirs.
+    """Hold one of several devices, as :func:`locked_devices` does; its number among them."""
+    with locked_devices(devices, 1, log, folder) as (number,):
+        yield number
+
+
+@contextmanager
+def locked_devices(
+    devices: Sequence[str], wanted: int, log: logging.Logger, folder: Path = FOLDER
+) -> Iterator[list[int]]:
+    """Hold some of several devices, and wait until so many are free and those that came before have theirs.
 
     Parameters
     ----------
     devices : what they are known by on this machine, whatever is visible of them: their UUIDs.
-    log : gets a line when all are taken.
+    wanted : how many.
+    log : gets a line when too many are taken.
     folder : of the locks, the same for all runs.
 
     Yields
     ------
-    Number of the device among `devices`.
+    Numbers of the devices among `devices`.
     """
     _make_folder(folder)
     locks = [_open_lock(folder / name) for name in devices]
     queue = _open_lock(folder / _queue_name(devices))
-    waiting = "all of %d CUDA devices are taken by other runs; waiting for one"
+    few = f"all of {len(devices)}" if wanted == 1 else f"too many of {len(devices)}"
+    waiting = f"{few} CUDA devices are taken by other runs; waiting for {'one' if wanted == 1 else wanted}"
     try:
         if queued := not _locked(queue):
-            log.info(waiting, len(devices))
+            log.info(waiting)
             fcntl.flock(queue, fcntl.LOCK_EX)  # Linux grants it in the order of asking
-        while (mine := next((k for k, lock in enumerate(locks) if _locked(lock)), None)) is None:
+        while len(mine := _taken(locks, wanted)) < wanted:
             if not queued:
-                log.info(waiting, len(devices))
+                log.info(waiting)
                 queued = True
             time.sleep(WAIT_S)
         fcntl.flock(queue, fcntl.LOCK_UN)
@@ -52,6 +64,19 @@ def locked_device(devices: Sequence[str], log: logging.Logger, folder: Path = FO
     finally:
         for lock in (*locks, queue):
             os.close(lock)
+
+
+def _taken(locks: list[int], wanted: int) -> list[int]:
+    """Numbers of so many locks that could be taken now; of none if there are fewer."""
+    mine: list[int] = []
+    for number, lock in enumerate(locks):
+        if len(mine) < wanted and _locked(lock):
+            mine.append(number)
+    if len(mine) == wanted:
+        return mine
+    for number in mine:
+        fcntl.flock(locks[number], fcntl.LOCK_UN)
+    return []
 
 
 def _make_folder(folder: Path) -> None:

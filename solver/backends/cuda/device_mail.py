@@ -6,12 +6,16 @@ what comes in arrive. On the host, messages lie in memory that the device reads 
 """
 
 from collections.abc import Mapping
+from itertools import count as numbers
 from typing import Any
 
 from solver.backends.cuda.device import THREADS, Queue, blocks_of, cuda
 from solver.backends.cuda.sampling import make_exchange
 from solver.backends.mail import Mail, Places, count, cut, together
 from solver.kernels.numba_internals import cuda_copies
+
+_NUMBERS = numbers()
+"""Of all mail, by which what it launches is recorded."""
 
 
 class DeviceMail(Mail):
@@ -29,6 +33,7 @@ class DeviceMail(Mail):
         self, array: Any, outgoing: Mapping[int, Places], incoming: Mapping[int, Places], queue: Queue
     ) -> None:
         self._array, self._queue, self._beside = array, queue, cuda.stream()
+        self._number = next(_NUMBERS)
         self._left, self._arrived, self._delivered = cuda.event(), cuda.event(), cuda.event()
         self._bring, self._send = cuda_copies()[::-1]
         self._read, self._write = make_exchange()
@@ -50,7 +55,7 @@ class DeviceMail(Mail):
         """Begin to pack, and to bring here what goes out."""
         places, piece = self._out
         if places is not None:
-            self._queue.replay(f"pack {id(self)}", lambda: self._launch(self._read, places, piece))
+            self._queue.replay(f"pack {self._number}", lambda: self._launch(self._read, places, piece))
         self._left.record(self._queue.stream)
         self._left.wait(self._beside)
         if piece is not None:
@@ -70,7 +75,7 @@ class DeviceMail(Mail):
         self._delivered.record(self._beside)
         self._delivered.wait(self._queue.stream)
         if places is not None:
-            self._queue.replay(f"unpack {id(self)}", lambda: self._launch(self._write, places, piece))
+            self._queue.replay(f"unpack {self._number}", lambda: self._launch(self._write, places, piece))
 
     def _launch(self, kernel: Any, places: Any, piece: Any) -> None:
         kernel[blocks_of(piece.size, THREADS), THREADS, self._queue.stream](self._array, places, piece)

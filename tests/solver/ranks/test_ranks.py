@@ -190,16 +190,16 @@ def test_more_ranks_than_nodes_are_refused_before_any_is_started(tmp_path, monke
 
 
 def test_more_ranks_than_are_of_use_are_warned_of(caplog):
-    cores = len(os.sched_getaffinity(0))
-    launch._require_nodes(2 * cores, 4 * cores * launch.LEAST_NODES, LOG, 2 * cores)
+    cores, least = len(os.sched_getaffinity(0)), launch.LEAST_NODES["cpu"]
+    launch._require_nodes(2 * cores, 4 * cores * least, LOG, 2 * cores, least)
     assert [each.getMessage() for each in caplog.records] == [
         f"warning: solve.ranks {2 * cores}: they share the cores of this machine, which are {cores}"
     ]
     caplog.clear()
-    launch._require_nodes(2 * cores, 2 * cores * launch.LEAST_NODES, LOG, 1)  # on several machines
-    launch._require_nodes(cores, cores * launch.LEAST_NODES, LOG, cores)
+    launch._require_nodes(2 * cores, 2 * cores * least, LOG, 1, least)  # on several machines
+    launch._require_nodes(cores, cores * least, LOG, cores, least)
     assert not caplog.records
-    launch._require_nodes(1, launch.LEAST_NODES - 1, LOG, 1)
+    launch._require_nodes(1, least - 1, LOG, 1, least)
     assert [each.getMessage() for each in caplog.records] == [
         "warning: solve.ranks 1: of 9999 nodes each has so few that messages take longer than nodes; 1 or fewer"
     ]
