@@ -19,8 +19,8 @@ import json
 import logging
 import subprocess
 import sys
-import tempfile
 import time
+import traceback
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 from dataclasses import asdict
@@ -248,8 +248,20 @@ def good(results: dict[str, Any]) -> bool:
 
 
 def measure(options: argparse.Namespace) -> None:
-    """What each rank does."""
-    ranks, log = world(), logging.getLogger("ranks_on_gpu")
+    """What each rank does; one with a fault ends all."""
+    ranks = world()
+    try:
+        results = measured(ranks, options)
+    except Exception:
+        traceback.print_exc()
+        ranks.abort()
+    if ranks.rank == 0 and not good(results):
+        sys.exit(1)
+
+
+def measured(ranks: Communicator, options: argparse.Namespace) -> dict[str, Any]:
+    """Rows of each part, on the first rank."""
+    log = logging.getLogger("ranks_on_gpu")
     logging.basicConfig(level=logging.INFO if ranks.rank == 0 else logging.ERROR, format="%(message)s")
     results: dict[str, Any] = {}
     with rank_device(ranks, log):
@@ -261,8 +273,7 @@ def measure(options: argparse.Namespace) -> None:
                 options.json.write_text(json.dumps(results) + "\n")
             if ranks.rank == 0:
                 print(f"{part} took {time.monotonic() - begin:.0f} s", flush=True)
-    if ranks.rank == 0 and not good(results):
-        sys.exit(1)
+    return results
 
 
 def parse() -> argparse.Namespace:
@@ -290,19 +301,19 @@ def main() -> None:
         return
     results = provenance(options)
     file, statuses = options.json or default_file("ranks", results["hardware"]), []
-    with tempfile.TemporaryDirectory() as folder:
-        for placement in options.placements:
-            own = Path(folder) / f"{placement}.json"
-            given = [*sys.argv, "--rank", "--json", str(own)]
-            if placement == "shared":
-                given += ["--sizes", str(min(options.sizes))]
-            command = [require_mpi(options.ranks), "-n", str(options.ranks), sys.executable, *given]
-            devices = PLACEMENTS[placement]
-            seen = {} if devices is None else {"CUDA_VISIBLE_DEVICES": devices}
-            print(f"{options.ranks} ranks, devices: {placement}", flush=True)
-            statuses.append(subprocess.run(command, env=environment(options.ranks) | seen, check=False).returncode)
-            results[placement] = json.loads(own.read_text()) if own.exists() else None
-            file.write_text(json.dumps(results, indent=1) + "\n")
+    for placement in options.placements:
+        own = file.with_name(f"{file.stem}-{placement}{file.suffix}")  # what there is of a run that is ended
+        given = [*sys.argv, "--rank", "--json", str(own)]
+        if placement == "shared":
+            given += ["--sizes", str(min(options.sizes))]
+        command = [require_mpi(options.ranks), "-n", str(options.ranks), sys.executable, *given]
+        devices = PLACEMENTS[placement]
+        seen = {} if devices is None else {"CUDA_VISIBLE_DEVICES": devices}
+        print(f"{options.ranks} ranks, devices: {placement}", flush=True)
+        statuses.append(subprocess.run(command, env=environment(options.ranks) | seen, check=False).returncode)
+        results[placement] = json.loads(own.read_text()) if own.exists() else None
+        file.write_text(json.dumps(results, indent=1) + "\n")
+        own.unlink(missing_ok=True)
     print(file)
     sys.exit(max(statuses))
 
