@@ -196,13 +196,17 @@ def parts_of_step(own: CpuDriver, divided: DistributedDriver, ranks: Working, st
         mail.collect()
         mail.deliver()
 
+    def treat_walls(step: int, even: bool) -> None:
+        own.treat_walls(step, even)
+        own.correct_mass(even)
+
     took = np.zeros(len(Costs.__annotations__))
     for step in range(steps):
         even = step % 2 == 0
         parts = (
             lambda even=even: own.collide(even, 0, own.lattice.count),
             lambda step=step, even=even: own.treat_openings(step, even),
-            lambda step=step, even=even: (own.treat_walls(step, even), own.correct_mass(even)),
+            lambda step=step, even=even: treat_walls(step, even),
             pack,
             lambda: ranks.swap(*small)(),
             lambda: ranks.begin_sum(limbs)(),

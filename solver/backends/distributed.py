@@ -22,7 +22,6 @@ from solver.backends.splitting import Subdomain
 from solver.backends.subdomains import DividedDriver, Make
 from solver.kernels.sums import Limbs
 
-
 TIMED = 7
 """Exchanges that are timed, after a first one."""
 

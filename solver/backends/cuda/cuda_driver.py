@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from solver.backends.cuda.boundary_pass import Boundaries, make_boundary_pass
+from solver.backends.cuda.boundary_pass import Boundaries, make_boundary_pass, outlets_first
 from solver.backends.cuda.bundle import Bundle
 from solver.backends.cuda.device import (
     OBSERVATION_BLOCKS,
@@ -376,11 +376,27 @@ class CudaDriver(LatticeDriver):
         self._counts[number] = cuda.to_device(np.zeros(1, np.int64))
         return super().new_mean(number)
 
+    def state(self) -> dict[str, NDArray[Any]]:
+        """All that the next steps, observations and means depend on; what walls add is held in the order in which links
+        are treated here.
+        """
+        state = super().state()
+        if self._slip.size:
+            held, state["slip"] = state["slip"], np.empty_like(state["slip"])
+            state["slip"][self._order_of_walls()] = held
+        return state
+
     def restore(self, state: Mapping[str, NDArray[Any]]) -> None:
         """Go on from a state."""
+        if self._slip.size:
+            state = {**state, "slip": state["slip"][self._order_of_walls()]}
         super().restore(state)
         for number, mean in self.means.items():
             self._counts[number].copy_to_device(np.array([mean.count]))
+
+    def _order_of_walls(self) -> NDArray[np.intp]:
+        """Wall links in the order in which they are treated here."""
+        return outlets_first(self.lattice.walls, self.lattice.outlets, self.lattice.stride)[0]
 
     def here(self, array: Any) -> NDArray[Any]:
         """A copy of an array of the device, here."""
