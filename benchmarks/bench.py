@@ -220,7 +220,8 @@ def line(found: dict[str, Any]) -> str:
 
 def provenance(options: argparse.Namespace) -> dict[str, Any]:
     """When, on what and with what this is measured."""
-    packages = [name for name in ("numpy", "numba", "numba-cuda", "h5py") if util.find_spec(name.replace("-", "_"))]
+    wanted = ("numpy", "numba", "numba-cuda", "h5py", "mpi4py")
+    packages = [name for name in wanted if util.find_spec(name.replace("-", "_"))]
     git = subprocess.run(["git", "rev-parse", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=False)
     return {
         "date": f"{datetime.now(UTC):%Y-%m-%d}",

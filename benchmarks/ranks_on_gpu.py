@@ -11,7 +11,7 @@ the mpirun in PATH must be of that one. Starts mpirun itself, once for each plac
   with 2, 3, ... ranks, at random. All that is read of it, and its state, must have the bits of one process on one
   device, which also goes on from a state of the ranks. Ends with status 1 where they have not.
 - speed: a tree of vessels, on 1, 2, ... ranks with the same device each; updates a second, the exchange's bandwidth
-  and latency, and what the host waits for in a step. A speed of ranks that share a device says nothing about several.
+  and latency, and what the host does in a step. A speed of ranks that share a device says nothing about several.
 """
 
 import argparse
@@ -150,10 +150,19 @@ def step_s(driver: Driver, nodes: Nodes, ranks: Communicator, options: argparse.
     return [took(steps) for _ in range(options.repeats)]
 
 
-def waits(driver: DistributedDriver, nodes: Nodes, ranks: Watched) -> dict[str, float]:
-    """What the host of the first rank waits for in a step, in seconds: its device before it sends, and before the sum;
-    other ranks.
-    """
+HOST = {
+    "collide": ("collide",),
+    "openings and walls": ("treat_openings", "treat_walls"),
+    "mass, waiting for the device": ("mass_added",),
+    "mass": ("correct_mass",),
+}
+"""Phases of a step by the methods of a driver that the host is in meanwhile."""
+OF_MAIL = {"pack": "collect", "pack, waiting for the device": "ready", "unpack": "deliver"}
+"""Likewise of its mail."""
+
+
+def host_times(driver: DistributedDriver, nodes: Nodes, ranks: Watched) -> dict[str, float]:
+    """What the host of the first rank does in a step, in seconds; what it launches, the device does meanwhile."""
     found: dict[str, float] = defaultdict(float)
 
     def timed(name: str, work: Callable[..., Any]) -> Callable[..., Any]:
@@ -165,20 +174,20 @@ def waits(driver: DistributedDriver, nodes: Nodes, ranks: Watched) -> dict[str, 
 
         return timing
 
-    own: Any = driver._driver
-    mails: list[Any] = [mail for (mail,) in driver._mail.values()]
-    before = [mail.ready for mail in mails]
-    for mail in mails:
-        mail.ready = timed("device, to send", mail.ready)
-    own.mass_added = timed("device, to sum", own.mass_added)
+    mails = [mail for (mail,) in driver._mail.values()]
+    watched: list[tuple[Any, str, str]] = [
+        (driver._driver, name, method) for name, methods in HOST.items() for method in methods
+    ]
+    watched += [(mail, name, method) for mail in mails for name, method in OF_MAIL.items()]
+    for of, name, method in watched:
+        setattr(of, method, timed(name, getattr(of, method)))
     steps, begun = 200, ranks.waited_s
     begin = time.perf_counter()
     driver.advance(boundary_values(nodes, steps))
     found["step"] = time.perf_counter() - begin
-    found["other ranks"] = ranks.waited_s - begun
-    del own.mass_added
-    for mail, ready in zip(mails, before, strict=True):
-        mail.ready = ready
+    found["waiting for other ranks"] = ranks.waited_s - begun
+    for of, _, method in watched:
+        delattr(of, method)  # which the class has
     return {name: value / steps for name, value in found.items()}
 
 
@@ -215,7 +224,7 @@ def speeds(ranks: Communicator, options: argparse.Namespace) -> Iterator[Row]:
                 row |= {"differ": [] if np.array_equal(found, velocity) else ["velocity"], "moved": bool(found.any())}
                 if count > 1:
                     row["exchange"] = asdict(driver.speed) | {"bytes_s": driver.speed.bytes_s}
-                    row["host_waits_us"] = {name: 1e6 * s for name, s in waits(driver, nodes, watched).items()}
+                    row["host_us"] = {name: 1e6 * s for name, s in host_times(driver, nodes, watched).items()}
                 del driver, found
             ranks.largest(np.zeros(1, np.int64))
             if ranks.rank == 0 and row:
@@ -237,8 +246,8 @@ def shown(part: str, row: Row) -> str:
     words = f"{row['nodes'] / 1e6:.3g} M nodes, {row['ranks']} ranks: {row['glups']:.3g} GLUPS, {row['efficiency']:.1%}"
     words += "; DIFFERS" * bool(row["differ"])
     if "exchange" in row:
-        each = ", ".join(f"{name} {value:.0f}" for name, value in row["host_waits_us"].items())
-        words += f"; us of a step: {each}"
+        each = ", ".join(f"{name} {value:.0f}" for name, value in row["host_us"].items())
+        words += f"; us of a step of the host: {each}"
     return f"{words}; {row['layout']}"
 
 
@@ -262,7 +271,8 @@ def measure(options: argparse.Namespace) -> None:
 def measured(ranks: Communicator, options: argparse.Namespace) -> dict[str, Any]:
     """Rows of each part, on the first rank."""
     log = logging.getLogger("ranks_on_gpu")
-    logging.basicConfig(level=logging.INFO if ranks.rank == 0 else logging.ERROR, format="%(message)s")
+    log.setLevel(logging.INFO if ranks.rank == 0 else logging.ERROR)
+    log.addHandler(logging.StreamHandler())  # its own: numba-cuda logs each array that it frees
     results: dict[str, Any] = {}
     with rank_device(ranks, log):
         for part in options.only:
@@ -294,12 +304,19 @@ def parse() -> argparse.Namespace:
     return parser.parse_args()
 
 
+def version_of_mpi(ranks: int) -> str:
+    """First line of what mpirun says of itself."""
+    said = subprocess.run([require_mpi(ranks), "--version"], capture_output=True, text=True, check=True).stdout
+    return said.splitlines()[0]
+
+
 def main() -> None:
     options = parse()
     if options.rank:
         measure(options)
         return
     results = provenance(options)
+    results["versions"]["mpi"] = version_of_mpi(options.ranks)
     file, statuses = options.json or default_file("ranks", results["hardware"]), []
     for placement in options.placements:
         own = file.with_name(f"{file.stem}-{placement}{file.suffix}")  # what there is of a run that is ended

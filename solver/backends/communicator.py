@@ -6,6 +6,7 @@ Numbers travel as bytes, so that each population, number and limb arrives with t
 
 import hashlib
 import json
+import os
 import time
 from collections.abc import Callable, Mapping
 from functools import cache
@@ -16,9 +17,11 @@ from numpy.typing import NDArray
 
 Arrays = Mapping[str, NDArray[Any]]
 
-BUSY_S, PAUSE_S = 2e-4, 5e-5
+BUSY_S, BUSY_BESIDE_DEVICE_S, PAUSE_S = 2e-4, 1e-2, 5e-5
 """How long a rank asks without a pause whether what it waits for has come, and the pauses between from then on: where
-there are more processes than cores, others, one of which may be the rank that it waits for, get the core meanwhile."""
+there are more processes than cores, others, one of which may be the rank that it waits for, get the core meanwhile. One
+whose nodes are computed by a device asks for longer: MPI goes on with a long message only when it is asked, and with
+such pauses four ranks with a device each waited for two thirds of a step."""
 
 
 class Communicator:
@@ -38,7 +41,10 @@ class Communicator:
     def __init__(self, mpi: Any, world: Any) -> None:
         self._mpi, self._world = mpi, world
         self.rank, self.size = int(world.Get_rank()), int(world.Get_size())
-        self.neighbours = int(world.Split_type(mpi.COMM_TYPE_SHARED).Get_size())
+        here = world.Split_type(mpi.COMM_TYPE_SHARED)
+        self.neighbours = int(here.Get_size())
+        self._own_core = len(set().union(*here.allgather(usable_cores()))) >= self.neighbours
+        self._busy_s = BUSY_S
 
     def beside(self, key: str) -> "Communicator":
         """The ranks of this machine that give the same key, this one among them; all ranks must ask.
@@ -49,6 +55,10 @@ class Communicator:
         """
         colour = int.from_bytes(hashlib.sha256(key.encode()).digest()[:3])
         return Communicator(self._mpi, self._world.Split_type(self._mpi.COMM_TYPE_SHARED).Split(colour))
+
+    def beside_device(self) -> None:
+        """From now on wait as a rank does whose nodes a device computes, if each of this machine has a core."""
+        self._busy_s = BUSY_BESIDE_DEVICE_S if self._own_core else BUSY_S
 
     def swap(self, sent: Mapping[int, NDArray[Any]], received: Mapping[int, NDArray[Any]]) -> Callable[[], None]:
         """Begin to send an array to each of some ranks and to receive one from each; what waits for all of them.
@@ -109,7 +119,7 @@ class Communicator:
 
     def _wait(self, *requests: Any) -> None:
         """Wait for messages."""
-        until = time.perf_counter() + BUSY_S
+        until = time.perf_counter() + self._busy_s
         while not self._mpi.Request.Testall(requests):
             if time.perf_counter() > until:
                 time.sleep(PAUSE_S)
@@ -122,6 +132,13 @@ class Communicator:
 def _bytes(array: NDArray[Any]) -> list[Any]:
     """An array as a message."""
     return [array.reshape(-1).view(np.uint8), "B"]
+
+
+def usable_cores() -> set[int]:
+    """Numbers of the cores that this process may use, all of the machine where the system does not tell."""
+    if hasattr(os, "sched_getaffinity"):
+        return set(os.sched_getaffinity(0))
+    return set(range(os.cpu_count() or 1))
 
 
 @cache

@@ -72,6 +72,8 @@ class DistributedDriver(DividedDriver):
         super().__init__(whole, subdomain, make, {ranks.rank})
         self._ranks, (self._part,), (self._driver,) = ranks, self.subdomains, self.drivers
         self._all_places: dict[str, NDArray[np.int64]] = {}
+        if not self.on_host:
+            ranks.beside_device()
         nodes, cut = ranks.join(np.array([self._part.lattice.count])), ranks.join(np.array([self._part.lattice.halo]))
         self.device = f"{self._driver.device}, {ranks.size} ranks"
         self.speed = self._timed()

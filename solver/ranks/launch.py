@@ -22,6 +22,7 @@ from typing import IO, Any
 
 from numba import get_num_threads
 
+from solver.backends.communicator import usable_cores
 from solver.domain.nodes import stored_count
 from solver.ranks import rank
 from solver.ranks.heartbeat import SILENT_S, Heartbeats
@@ -34,9 +35,10 @@ END_S = 2.0
 """How long mpirun or srun is given to end its processes."""
 LISTEN_S, CHUNK_BYTES = 0.5, 2**16
 """How long it is listened to ranks before they are looked after, and how much is taken in at a time."""
-LEAST_NODES = {"cpu": 10_000, "cuda": 500_000}
-"""Of a rank: as many as a core computes in some tenths of a millisecond, or a device in half of one tenth, in which a
-message and a sum go round."""
+LEAST_NODES = {"cpu": 10_000, "cuda": 3_000_000}
+"""Of a rank: as many as a core, or an H100, computes in some tenths of a millisecond, in which a message and a sum go
+round: of the latter two with 2.5 million each were slower than one with all (docs/performance.md, Several processes).
+"""
 SHOWN = 5
 """Ranks that a message names."""
 
@@ -141,7 +143,7 @@ def _require_nodes(ranks: int, nodes: int, log: logging.Logger, here: int, least
     """
     if ranks > nodes:
         raise StageError(f"solve.ranks {ranks}: there are {nodes} fluid nodes, each rank needs one; choose fewer")
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    cores = len(usable_cores())
     if here > cores:
         log.warning("warning: solve.ranks %d: they share the cores of this machine, which are %d", ranks, cores)
     if nodes < least * ranks:
