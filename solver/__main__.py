@@ -70,12 +70,11 @@ def _compute(job: Job) -> None:
 
 
 def _solve_on_ranks(job: Job, settings: SolveSettings) -> dict[str, Any]:
-    """Let several processes solve, on one kind of device; the summary that they wrote."""
-    settings = replace(settings, backend=choose_backend(settings.backend))
+    """Let several processes solve; the summary that they wrote."""
     folder, coupling = job.more["checkpoint"], job.inputs.get("coupling")
     task = Task(
         versions(),
-        job.settings | {"backend": settings.backend},
+        job.settings,
         str(job.inputs["nodes"]),
         str(coupling) if coupling else None,
         str(job.outputs["flow"]),

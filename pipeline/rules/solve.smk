@@ -42,6 +42,7 @@ rule solve:
         gpu=cases.gpus,
         mpi=cases.mpi,
         tasks=cases.ranks,
+        tasks_per_gpu=cases.tasks_per_gpu,
         nodes=cases.machines,
         runtime=cases.asked("minutes"),
         mem=cases.asked("memory"),

@@ -249,17 +249,22 @@ class Cases:
         return (self._study_of(wildcards) or self.config).threads or self._cores
 
     def gpus(self, wildcards: Wildcards) -> int | None:
-        """How many GPUs solve asks a cluster for, one or none; ranks run on the CPU."""
+        """How many GPUs solve asks a cluster for: one, one for each rank, or none."""
         backend = self._all[wildcards.case].solve.backend
         cluster = self.config.cluster
         if not cluster:
             return None
-        return int(not self.ranks(wildcards) and (backend == "cuda" or (backend == "auto" and cluster.gpu)))
+        wanted = backend == "cuda" or (backend == "auto" and cluster.gpu)
+        return (self.ranks(wildcards) or 1) if wanted else 0
 
     def ranks(self, wildcards: Wildcards) -> int | None:
         """How many tasks solve asks a cluster for, where it runs on several ranks."""
         ranks = self._all[wildcards.case].solve.ranks
         return ranks if self.config.cluster and ranks > 1 else None
+
+    def tasks_per_gpu(self, wildcards: Wildcards) -> int | None:
+        """One, where ranks have GPUs: else the executor plugin takes all tasks for those of one."""
+        return 1 if self.ranks(wildcards) and self.gpus(wildcards) else None
 
     def mpi(self, wildcards: Wildcards) -> str | None:
         """What starts ranks in a job: so the executor plugin leaves all tasks of the job to solve."""

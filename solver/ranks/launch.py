@@ -27,6 +27,7 @@ from solver.domain.nodes import stored_count
 from solver.ranks import rank
 from solver.ranks.heartbeat import SILENT_S, Heartbeats
 from solver.ranks.rank import Task
+from solver.run.setup import choose_backend
 from solver.runtime.errors import StageError
 from solver.runtime.interruption import Interruption
 from solver.runtime.sources import ROOT
@@ -114,7 +115,8 @@ def solve_on_ranks(task: Task, log: logging.Logger, srun: str | None = None) -> 
     """
     ranks = int(task.settings["ranks"])
     here = 1 if in_job(srun) else ranks
-    _require_nodes(ranks, stored_count(Path(task.nodes)), log, here, LEAST_NODES[task.settings["backend"]])
+    least = LEAST_NODES[choose_backend(task.settings["backend"])]
+    _require_nodes(ranks, stored_count(Path(task.nodes)), log, here, least)
     task = replace(task, signalled=in_job(srun))
     command = [*command_line(ranks, srun), sys.executable, "-m", rank.__name__, task.text()]
     with tempfile.TemporaryFile() as complaints, _started(command, here, complaints) as process:

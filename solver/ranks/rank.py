@@ -16,7 +16,7 @@ import time
 import traceback
 from collections.abc import Callable
 from contextlib import nullcontext
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -32,7 +32,8 @@ from solver.ranks.heartbeat import beating
 from solver.ranks.versions import versions
 from solver.run.checkpoint import SNAPSHOTS, Arrays, Checkpoints, State
 from solver.run.settings import parse
-from solver.run.solve import solve
+from solver.run.setup import choose_backend, no_device
+from solver.run.solve import require_no_promise, solve
 from solver.runtime.errors import StageError
 from solver.runtime.interruption import STOP_SIGNALS, raise_stopped
 
@@ -193,6 +194,32 @@ def _require_alike(ranks: Communicator, wanted: int, launched: list[str]) -> Non
         )
 
 
+def agreed_backend(ranks: Communicator, wanted: str, log: logging.Logger) -> str:
+    """What all ranks run on: where that is left open, on CUDA devices if each rank finds one.
+
+    Parameters
+    ----------
+    ranks : all of them, each of which calls this.
+    wanted : of the settings.
+    log : gets a line where devices are missing.
+
+    Raises
+    ------
+    StageError
+        If a job was given a device that cannot be used.
+    """
+    if wanted != "auto":
+        return wanted
+    on_cpu, missing = choose_backend(wanted) == "cpu", no_device()
+    if missing:
+        require_no_promise(missing)
+    without = int(ranks.begin_sum(np.array([on_cpu], np.int64))()[0])
+    if without:
+        why = f": {missing}" if missing else ""
+        log.info("on the CPU: %d of %d ranks have no CUDA device%s", without, ranks.size, why)
+    return "cpu" if without else "cuda"
+
+
 def _work(ranks: Communicator, given: dict[str, Any]) -> None:
     first, log = ranks.rank == 0, _log(ranks.rank == 0)
     _require_alike(ranks, int(given["settings"]["ranks"]), given["versions"])
@@ -201,6 +228,7 @@ def _work(ranks: Communicator, given: dict[str, Any]) -> None:
     if task.checkpoint:
         checkpoints = SharedCheckpoints(ranks, Path(task.checkpoint), task.identity, task.every_s, log)
     settings = parse(task.settings)
+    settings = replace(settings, backend=agreed_backend(ranks, settings.backend, log))
     with rank_device(ranks, log) if settings.backend != "cpu" else nullcontext():
         summary = solve(
             load(Path(task.nodes)),

@@ -71,7 +71,7 @@ def solve(
     plan = attempt.plan(nodes, settings, surroundings)
     device = find_device(settings.backend, settings.precision, settings.ranks)
     if settings.backend == "auto" and (missing := no_device()):
-        _require_no_promise(missing)
+        require_no_promise(missing)
         log.info("on the CPU: %s", missing)
     models = f"collision {plan.models}, walls {settings.walls}"
     log.info("%s on %s, %s\n%s", settings.precision, device.name, models, table(plan.numbers))
@@ -160,7 +160,7 @@ def _exchange(plan: Plan, surroundings: Surroundings | None) -> Exchange:
     return surroundings.couple(plan.boundary_schedule, plan.schedule.cycle)
 
 
-def _require_no_promise(missing: str) -> None:
+def require_no_promise(missing: str) -> None:
     """Check that a job without a device was given none: its time would end long before a run on the CPU does."""
     for name in ("SLURM_GPUS", "SLURM_GPUS_ON_NODE"):
         if (given := os.environ.get(name, "0")) != "0":

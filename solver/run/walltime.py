@@ -26,7 +26,7 @@ def expected(nodes: str, settings: str, threads: int, gpu_bytes_s: float | None)
     nodes : path of the node arrays.
     settings : the section solve of the case as JSON.
     threads : cores of the job.
-    gpu_bytes_s : what the memory of the GPU moves in a second; none: it runs on the cores.
+    gpu_bytes_s : what the memory of a GPU, of which each rank has one, moves in a second; none: it runs on the cores.
 
     Raises
     ------
@@ -40,7 +40,9 @@ def expected(nodes: str, settings: str, threads: int, gpu_bytes_s: float | None)
 def _expected(path: str, written_ns: int, settings: str, threads: int, gpu_bytes_s: float | None) -> Forecast:
     try:
         wanted, nodes = parse(json.loads(settings)), load(Path(path))
-        device = device_of("GPU", inf, gpu_bytes_s, wanted.precision) if gpu_bytes_s else cpu_device(threads)
+        device = cpu_device(threads)
+        if gpu_bytes_s:
+            device = device_of("GPU", inf, gpu_bytes_s, wanted.precision).of_ranks(wanted.ranks, wanted.ranks)
         return foresee(nodes, wanted, make_plan(nodes, wanted), replace(device, free_bytes=inf, copies=1))
     except StageError:
         return Forecast(0, 0.0, 0)

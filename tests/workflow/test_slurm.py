@@ -12,12 +12,17 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 import yaml
+from snakemake_executor_plugin_slurm.submit_string import get_submit_command
 
 from pipeline.case.case_file import read_cohort
 from pipeline.case.settings.cluster import LIBRARIES_MB, ClusterSettings
+from solver.backends.cost import RANK_STEP_S
+from solver.backends.cuda.device import COMPILE_S, STEP_S
 from solver.domain.nodes import save
 from solver.run.solve import solve
 from solver.run.walltime import expected
@@ -66,6 +71,13 @@ def project(tmp_path_factory) -> Path:
     return project
 
 
+class Resources(dict[str, Any]):
+    """Of a job, as the executor plugin is given them: also by attribute."""
+
+    def __getattr__(self, name: str) -> Any:
+        return self[name]
+
+
 def asked(project: Path, *options: str) -> dict[str, dict[str, str]]:
     """Resources of the jobs of solve that a dry run shows, by case."""
     answer = run_workflow(project, *options, "--dry-run", "--quiet", "host", "--cores", "8")
@@ -96,20 +108,36 @@ def test_solve_asks_for_what_is_expected_of_it(project):
 
 
 def test_a_case_with_ranks_asks_for_as_many_tasks(project):
-    """In one job, no GPU, with eight cores, and the memory of one process, for each; the time is that of all cores,
-    with what was measured of the network.
+    """In one job, with a GPU, eight cores, and the memory of one process, for each; the time is that of all GPUs, or
+    cores, with what was measured of the network.
     """
-    waits = {"network_us": 70000, "ranks_per_node": 3}
-    for given, machines in ({}, None), (waits, "2"):
+    waits = {"network_us": 70000, "ranks_per_node": 3, "gpu": False}
+    for given, bytes_s, found_in in (({}, 900e9, ("4", None)), (waits, None, ("0", "2"))):
         reported = asked(project, *PROFILE, "--config", "cases=on-ranks", ONE_STUDY, f"cluster={given}")["on-ranks"]
-        assert [reported.get(name) for name in ("mpi", "tasks", "gpu", "nodes")] == ["srun", "4", "0", machines]
+        assert [reported.get(name) for name in ("mpi", "tasks", "gpu", "nodes")] == ["srun", "4", *found_in]
         wanted = read_cohort({"cases": ["on-ranks"]}, project / "config/cases")["on-ranks"].settings("solve")
-        found = expected(str(project / "results/on-ranks/nodes.h5"), wanted, 4 * 8, None)
+        found = expected(str(project / "results/on-ranks/nodes.h5"), wanted, 4 * 8, bytes_s)
         assert found.steps > 1000
         seconds = found.seconds + found.steps * 1e-6 * given.get("network_us", 0)
         assert int(reported["runtime"]) == -(-(600 + 2 * seconds) // 60)
         memory = ClusterSettings().memory_mb(found.bytes, 1)
         assert (int(reported["mem_mb"]), int(reported["mem_mb_per_cpu"])) == (4 * memory, -(-memory // 8))
+        numbers = {name: int(reported[name]) for name in ("tasks", "gpu", "tasks_per_gpu") if name in reported}
+        parameters = dict.fromkeys(("run_uuid", "slurm_logfile", "comment_str", "account", "partition", "workdir"), "")
+        job = SimpleNamespace(resources=Resources(numbers, mpi="srun"), threads=8)
+        command = get_submit_command(job, parameters).split()
+        assert "--ntasks=4" in command
+        assert ("--ntasks-per-gpu=1" in command) == (numbers["gpu"] > 0)
+
+
+def test_ranks_on_gpus_are_expected_to_wait_for_each_other(project):
+    """Their nodes take a fourth of the time, a step at least what launches, messages and sums take."""
+    path = str(project / "results/on-ranks/nodes.h5")
+    cases = read_cohort({"cases": ["pipe", "on-ranks"]}, project / "config/cases")
+    one, four = (expected(path, cases[name].settings("solve"), 8, 900e9) for name in ("pipe", "on-ranks"))
+    assert one.steps == four.steps
+    nodes = one.seconds - COMPILE_S - STEP_S * one.steps
+    assert four.seconds == pytest.approx(COMPILE_S + RANK_STEP_S * one.steps + nodes / 4)
 
 
 @pytest.mark.parametrize("case", ["pipe", "on-ranks"])

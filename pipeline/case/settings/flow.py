@@ -132,8 +132,8 @@ class SolveSettings(Section):
     backend: Literal["auto", "cpu", "cuda"] = Field("auto", description="auto: CUDA where a device answers")
     ranks: Annotated[int, Field(ge=1, le=32767)] = Field(
         1,
-        description="processes of MPI that run a part of the lattice each, on the CPU, and share its cores; the"
-        " results are the same bits",
+        description="processes of MPI that run a part of the lattice each, on a CUDA device each or sharing the cores;"
+        " the results are the same bits",
     )
     precision: Precision = Field("fp32", description="fp16: populations are kept in 16 bits and computed in fp32")
     collision: Literal["auto", "bgk", "trt", "projected", "recursive", "cumulant"] = Field(

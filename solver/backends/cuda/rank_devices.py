@@ -74,9 +74,4 @@ def devices_of_ranks(ranks: Communicator, precision: str) -> Device:
     sharing = ranks.beside(str(cuda.get_current_device().uuid) if device_answers() else SIMULATOR)
     least = -int(ranks.largest(np.array([-own.free_bytes // sharing.size], np.int64))[0])
     devices = int(ranks.begin_sum(np.array([sharing.rank == 0], np.int64))()[0])
-    return replace(
-        own,
-        name=f"{ranks.size} ranks on {devices} x {own.name}",
-        free_bytes=float(ranks.size * least),
-        updates_s=devices * own.updates_s,
-    )
+    return replace(own.of_ranks(ranks.size, devices), free_bytes=float(ranks.size * least))

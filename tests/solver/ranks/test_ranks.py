@@ -10,13 +10,15 @@ import sys
 import time
 from dataclasses import asdict, replace
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from solver.__main__ import identity
 from solver.domain.nodes import save
 from solver.domain.partition import partition
-from solver.ranks import heartbeat, launch
+from solver.ranks import heartbeat, launch, rank
 from solver.ranks.launch import environment, require_mpi, solve_on_ranks
 from solver.ranks.rank import Task
 from solver.run.settings import SolveSettings, parse
@@ -203,6 +205,24 @@ def test_more_ranks_than_are_of_use_are_warned_of(caplog):
     assert [each.getMessage() for each in caplog.records] == [
         "warning: solve.ranks 1: of 9999 nodes each has so few that messages take longer than nodes; 1 or fewer"
     ]
+
+
+@pytest.mark.parametrize(("missing_here", "on_cpu"), [(True, 3), (True, 1), (False, 2), (False, 0)])
+def test_ranks_run_on_one_kind_of_device(missing_here, on_cpu, monkeypatch, caplog):
+    """On CUDA where each finds a device; a rank whose job was given one that cannot be used ends with a message."""
+    caplog.set_level(logging.INFO)
+    monkeypatch.setattr(rank, "choose_backend", lambda name: "cpu" if missing_here else "cuda")
+    monkeypatch.setattr(rank, "no_device", lambda: "no driver" if missing_here else None)
+    others = on_cpu - missing_here
+    ranks: Any = SimpleNamespace(size=3, begin_sum=lambda own: lambda: own + others)
+    assert rank.agreed_backend(ranks, "auto", LOG) == ("cpu" if on_cpu else "cuda")
+    why = ": no driver" if missing_here else ""
+    assert caplog.messages == [f"on the CPU: {on_cpu} of 3 ranks have no CUDA device{why}"] * (on_cpu > 0)
+    assert rank.agreed_backend(ranks, "cuda", LOG) == "cuda"
+    monkeypatch.setenv("SLURM_GPUS_ON_NODE", "4")
+    if missing_here:
+        with pytest.raises(StageError, match=r"SLURM_GPUS_ON_NODE is 4\), and none can be used: no driver"):
+            rank.agreed_backend(ranks, "auto", LOG)
 
 
 def test_srun_starts_ranks_in_a_job_alone(tmp_path, monkeypatch):
