@@ -3,7 +3,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import fields, is_dataclass
+from dataclasses import fields
 from typing import Any, Protocol
 
 import numpy as np
@@ -413,15 +413,3 @@ class LatticeDriver(ABC):
     @abstractmethod
     def fetch(self, held: Held) -> Held:
         """A copy of such arrays, here."""
-
-
-def held_bytes(held: Any) -> int:
-    """Memory of the arrays in something made of arrays, lists, mappings and data classes."""
-    if isinstance(held, type):
-        return 0
-    if hasattr(held, "nbytes"):
-        return int(held.nbytes)
-    if is_dataclass(held):
-        held = vars(held)
-    parts = held.values() if isinstance(held, dict) else held if isinstance(held, list | tuple) else ()
-    return sum(held_bytes(part) for part in parts)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Fields and statistics of all fluid nodes in lattice units, and their running means."""
+"""Fields and statistics of all fluid nodes in lattice units, their running means, and the memory of what is held."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, is_dataclass
 from typing import Any, TypeVar
 
 import numpy as np
@@ -79,3 +79,15 @@ class Mean:
     def held(self) -> tuple[Fields | Statistics, ...]:
         """The fields, and the statistics where there are some."""
         return (self.fields,) if self.statistics is None else (self.fields, self.statistics)
+
+
+def held_bytes(held: Any) -> int:
+    """Memory of the arrays in something made of arrays, lists, mappings and data classes."""
+    if isinstance(held, type):
+        return 0
+    if hasattr(held, "nbytes"):
+        return int(held.nbytes)
+    if is_dataclass(held):
+        held = vars(held)
+    parts = held.values() if isinstance(held, dict) else held if isinstance(held, list | tuple) else ()
+    return sum(held_bytes(part) for part in parts)

@@ -19,8 +19,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from solver.backends.driver import LatticeDriver, held_bytes
-from solver.backends.fields import Fields, Held, Statistics
+from solver.backends.driver import LatticeDriver
+from solver.backends.fields import Fields, Held, Statistics, held_bytes
 from solver.backends.lattice import Lattice
 from solver.backends.mail import Mail, Places
 from solver.backends.observation import Observation, ObservationAccumulator

@@ -19,8 +19,8 @@ from solver.backends.cpu.sampling import make_reading
 from solver.backends.cpu.simd import make_simd
 from solver.backends.cpu.steps import make_steps
 from solver.backends.cpu.wall_pass import make_wall_pass
-from solver.backends.driver import LatticeDriver, held_bytes
-from solver.backends.fields import Fields, Held, Mean, Statistics
+from solver.backends.driver import LatticeDriver
+from solver.backends.fields import Fields, Held, Mean, Statistics, held_bytes
 from solver.backends.lattice import Lattice
 from solver.backends.mail import HostMail, Mail, Places
 from solver.backends.observation import EXTREMES, SUMS, Found

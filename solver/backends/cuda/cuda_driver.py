@@ -29,8 +29,8 @@ from solver.backends.cuda.feedback import Feedback
 from solver.backends.cuda.isotropy_pass import make_isotropy_pass
 from solver.backends.cuda.sampling import make_count, make_reading
 from solver.backends.cuda.steps import make_steps
-from solver.backends.driver import LatticeDriver, held_bytes
-from solver.backends.fields import Fields, Held, Mean, Statistics
+from solver.backends.driver import LatticeDriver
+from solver.backends.fields import Fields, Held, Mean, Statistics, held_bytes
 from solver.backends.lattice import Lattice
 from solver.backends.mail import Mail, Places
 from solver.backends.observation import EXTREMES, SUMS, Found

@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 
 from solver.backends.cpu.cpu_driver import CpuDriver
-from solver.backends.driver import Driver, held_bytes
-from solver.backends.fields import Fields, Statistics
+from solver.backends.driver import Driver
+from solver.backends.fields import Fields, Statistics, held_bytes
 from solver.backends.lattice import Lattice, build_lattice
 from solver.backends.subdomains import SubdomainsDriver
 from solver.kernels.collision import relaxation_rates

@@ -12,7 +12,7 @@ import pytest
 from solver.backends.cost import LINKS_PER_AREA, Device, Size
 from solver.backends.cpu.cpu_driver import CpuDriver
 from solver.backends.cuda import device as cuda
-from solver.backends.driver import held_bytes
+from solver.backends.fields import held_bytes
 from solver.backends.lattice import build_lattice
 from solver.domain.nodes import Nodes
 from solver.kernels.collision import relaxation_rates
@@ -58,7 +58,7 @@ from solver.kernels.collision import relaxation_rates
 from solver.backends.cuda.device import cuda_device
 from solver.backends.cuda.cuda_driver import CudaDriver
 from solver.backends.cost import Size
-from solver.backends.driver import held_bytes
+from solver.backends.fields import held_bytes
 from solver.backends.lattice import build_lattice
 
 nodes = pipe((1, 2, 3), 4.2, 20.0)
