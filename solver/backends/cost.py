@@ -186,8 +186,8 @@ def update_bytes(precision: str, q: int = 19) -> int:
 
 RANK_STEP_S, TURN_S = 2.3e-4, 4.5e-4
 """Time of a step of ranks beside that of their nodes, about, on an H100 each, where launches, messages through the
-memory of the host and sums took 0.23 to 0.24 ms; and of each rank that shares a device, where 2 took 1.0 ms and 4 took
-1.6 ms."""
+memory of the host and sums took 0.14 ms of 2 ranks and 0.35 ms of 4; and of each rank that shares a device, where it is
+an upper bound: 0.34 and 0.36 ms of 2 and 4 (docs/records/performance.md, Several devices)."""
 
 LINKS_PER_AREA = 1.5 + 3 * sqrt(2)
 """Links that cross a surface per dx^2 of it: sum over c_i . n > 0 of c_i . n, averaged over all directions n."""

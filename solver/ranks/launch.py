@@ -38,7 +38,8 @@ LISTEN_S, CHUNK_BYTES = 0.5, 2**16
 """How long it is listened to ranks before they are looked after, and how much is taken in at a time."""
 LEAST_NODES = {"cpu": 10_000, "cuda": 3_000_000}
 """Of a rank: as many as a core, or an H100, computes in some tenths of a millisecond, in which a message and a sum go
-round: of the latter two with 2.5 million each were slower than one with all (docs/performance.md, Several processes).
+round. Two of the latter with 2.5 million each were 1.15 times as fast as one with all, four with 1.25 million slower
+than one (docs/records/performance.md, Several devices).
 """
 SHOWN = 5
 """Ranks that a message names."""
