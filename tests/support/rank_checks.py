@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Lattices divided among ranks against the whole, ``mpirun -n K python -m tests.support.rank_checks [BACKEND]``: the
-first rank prints a line of JSON for each. On CUDA, the simulator or a device, the whole is one driver there.
+"""Lattices divided among ranks against the whole: the first rank prints a line of JSON for each.
+
+    mpirun -n K python -m tests.support.rank_checks [BACKEND [CASE ...]]
+
+On CUDA, the simulator or a device, the whole is one driver there.
 """
 
 import json
@@ -40,10 +43,13 @@ def moving() -> Case:
     return lattice, np.linspace(0.1, 1, 8)[:, None]
 
 
-def corrected() -> Case:
-    """D3Q27 with the force along the axes, and walls that meet a parabola: found again twice."""
-    lattice = laid_out(random_cavern((6, 5, 4), 5, openings=False), True, parabolic=True)
-    return lattice, np.zeros((4 * lattice.corrected_pairs, 0))
+def corrected(size: tuple[int, int, int] = (6, 5, 4)) -> Case:
+    """D3Q27 with the force along the axes, and walls that meet a parabola, found again twice.
+
+    It has an inlet and outlets, whose links a device treats before others.
+    """
+    lattice = laid_out(random_cavern(size, 5), True, parabolic=True)
+    return lattice, 1e-3 * np.random.default_rng(1).random((4 * lattice.corrected_pairs, 3)) * (10, 1, -1)
 
 
 CASES: dict[str, Callable[[], Case]] = {
@@ -53,15 +59,16 @@ CASES: dict[str, Callable[[], Case]] = {
     "outlets with feedback": lambda: with_windkessel()[1:],
     "inlets with feedback": lambda: coupled()[1:],
     "corrected": corrected,
+    "corrected, of few nodes": lambda: corrected((4, 2, 2)),
 }
 
 
-def main(backend: str = "cpu") -> None:
+def main(backend: str = "cpu", *names: str) -> None:
     if backend == "cuda" and config.ENABLE_CUDASIM:
         make_fast()
     ranks = Counting(world())
-    for name, case in CASES.items():
-        lattice, boundary_values = case()
+    for name in names or CASES:
+        lattice, boundary_values = CASES[name]()
         rows, part = boundary_values[: len(boundary_values) // 4 * 4], random_parts(lattice, ranks)
         found = check(lattice, rows, part, ranks, lambda lattice: make_driver(backend, lattice))
         if ranks.rank == 0:

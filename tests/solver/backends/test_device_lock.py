@@ -2,6 +2,7 @@
 """Runs share out the CUDA devices of a machine, faked here: never two on one; and why a device cannot be used."""
 
 import logging
+import os
 import subprocess
 import sys
 import time
@@ -19,7 +20,7 @@ from numpy.typing import NDArray
 
 from solver.backends.cpu.cpu_driver import CpuDriver
 from solver.backends.cuda import device, device_lock
-from solver.backends.cuda.device_lock import locked_device
+from solver.backends.cuda.device_lock import locked_device, locked_devices
 from solver.runtime.errors import StageError
 from solver.runtime.sources import ROOT
 from tests.solver.run.test_checkpoint import files, kept, run, short_pipe
@@ -96,6 +97,35 @@ def test_a_run_that_waits_says_so(tmp_path, caplog, monkeypatch):
     with locked_device(["GPU-a"], LOG, tmp_path), locked_device(["GPU-b"], LOG, tmp_path), pytest.raises(TimeoutError):
         waiting.__enter__()
     assert caplog.messages == ["all of 2 CUDA devices are taken by other runs; waiting for one"]
+
+
+def test_a_run_of_several_ranks_holds_as_many_devices_as_it_wants_or_none(tmp_path, caplog, monkeypatch):
+    """While it waits for the second of two, the first is free: a run that sees that one alone gets it meanwhile."""
+    caplog.set_level(logging.INFO)
+    waits = 0
+
+    def wait(seconds: float) -> None:
+        nonlocal waits
+        waits += 1
+        with locked_device(["GPU-a"], LOG, tmp_path):  # would wait for ever, were it held
+            pass
+        if waits == 2:
+            other.__exit__(None, None, None)
+
+    monkeypatch.setattr(device_lock, "time", SimpleNamespace(sleep=wait))
+    other = locked_device(["GPU-b"], LOG, tmp_path)
+    other.__enter__()
+    with locked_devices(["GPU-a", "GPU-b"], 2, LOG, tmp_path) as numbers:
+        assert (numbers, waits) == ([0, 1], 2)
+        assert caplog.messages == ["too many of 2 CUDA devices are taken by other runs; waiting for 2"]
+        for name in ("GPU-a", "GPU-b"):
+            lock = device_lock._open_lock(tmp_path / name)
+            assert not device_lock._locked(lock)
+            os.close(lock)
+    with locked_devices(["GPU-a", "GPU-b", "GPU-c"], 2, LOG, tmp_path) as numbers:
+        assert numbers == [0, 1]
+        with locked_devices(["GPU-a", "GPU-b", "GPU-c"], 1, LOG, tmp_path) as rest:
+            assert rest == [2]
 
 
 FAULTS = {

@@ -53,17 +53,31 @@ def test_ranks_are_the_whole(ranks, mpirun):
 
     Interpreted: a few steps of each model cost less than to compile it.
     """
-    command = [mpirun, "-n", str(ranks), sys.executable, "-m", "tests.support.rank_checks"]
-    given = environment(ranks) | {"NUMBA_NUM_THREADS": "1", "NUMBA_DISABLE_JIT": "1"}
+    found = checked(mpirun, ranks)
+    assert found.keys() == CASES.keys()
+    for name, said in found.items():
+        awaited = {"outlets with feedback": 2, "inlets with feedback": 2}.get(name, 1)  # of outlets, one under way
+        assert said["said"].get("sums", 0) <= awaited, name
+        assert said["said"]["messages"] == (1 if not name.startswith("corrected") else 1 + 2 / 16), name
+
+
+def test_ranks_on_a_simulated_device_are_the_whole_with_outlets_and_walls_that_meet_a_parabola(mpirun):
+    """Each with a simulator of its own; real devices are compared by benchmarks/ranks_on_gpu.py."""
+    found = checked(mpirun, 2, "cuda", "corrected, of few nodes", NUMBA_ENABLE_CUDASIM="1")
+    assert len(found) == 1
+
+
+def checked(mpirun: str, ranks: int, *arguments: str, **more: str) -> dict[str, dict[str, Any]]:
+    """What `rank_checks` says of each case, all of which moved and left the bits of the whole."""
+    command = [mpirun, "-n", str(ranks), sys.executable, "-m", "tests.support.rank_checks", *arguments]
+    given = environment(ranks) | {"NUMBA_NUM_THREADS": "1", "NUMBA_DISABLE_JIT": "1"} | more
     done = subprocess.run(command, cwd=ROOT, env=given, capture_output=True, text=True, timeout=800, check=False)
+    assert done.returncode == 0, done.stderr
     found = {said["case"]: said for said in map(json.loads, done.stdout.splitlines())}
-    assert found.keys() == CASES.keys(), done.stderr
     for name, said in found.items():
         assert said["differ"] == [], name
         assert said["moved"], name
-        awaited = {"outlets with feedback": 2, "inlets with feedback": 2}.get(name, 1)  # of outlets, one under way
-        assert said["said"].get("sums", 0) <= awaited, name
-        assert said["said"]["messages"] == (1 if name != "corrected" else 1 + 2 / 16), name
+    return found
 
 
 def ranks_below(folder: Path) -> list[int]:
