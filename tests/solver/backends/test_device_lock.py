@@ -104,11 +104,17 @@ def test_a_run_of_several_ranks_holds_as_many_devices_as_it_wants_or_none(tmp_pa
     caplog.set_level(logging.INFO)
     waits = 0
 
+    def is_free(name: str) -> bool:
+        lock = device_lock._open_lock(tmp_path / name)
+        try:
+            return device_lock._locked(lock)
+        finally:
+            os.close(lock)
+
     def wait(seconds: float) -> None:
         nonlocal waits
         waits += 1
-        with locked_device(["GPU-a"], LOG, tmp_path):  # would wait for ever, were it held
-            pass
+        assert is_free("GPU-a")
         if waits == 2:
             other.__exit__(None, None, None)
 
@@ -118,10 +124,8 @@ def test_a_run_of_several_ranks_holds_as_many_devices_as_it_wants_or_none(tmp_pa
     with locked_devices(["GPU-a", "GPU-b"], 2, LOG, tmp_path) as numbers:
         assert (numbers, waits) == ([0, 1], 2)
         assert caplog.messages == ["too many of 2 CUDA devices are taken by other runs; waiting for 2"]
-        for name in ("GPU-a", "GPU-b"):
-            lock = device_lock._open_lock(tmp_path / name)
-            assert not device_lock._locked(lock)
-            os.close(lock)
+        assert not is_free("GPU-a")
+        assert not is_free("GPU-b")
     with locked_devices(["GPU-a", "GPU-b", "GPU-c"], 2, LOG, tmp_path) as numbers:
         assert numbers == [0, 1]
         with locked_devices(["GPU-a", "GPU-b", "GPU-c"], 1, LOG, tmp_path) as rest:
