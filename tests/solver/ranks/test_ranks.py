@@ -152,7 +152,8 @@ def test_a_rank_that_hangs_ends_all_and_leaves_a_good_checkpoint(mpirun, tmp_pat
     assert kept(tmp_path, identity=own).newest(dict)
 
 
-@pytest.mark.parametrize("ranks", [2, pytest.param(3, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("ranks", [2, 3])
 def test_ranks_go_on_with_a_coupled_tree_to_the_bits_of_one_process(ranks, mpirun, tmp_path):
     """A branching between three arteries of a tree: one process is ended half-way, and ranks run the other half."""
     around, nodes = around_vessel(), vessel()
