@@ -32,7 +32,7 @@ from numpy.typing import NDArray
 from solver.backends.fields import Fields
 from solver.domain.halving import NotHalved, Rows, halved
 from solver.domain.nodes import Nodes
-from solver.run.convergence import likely_steps
+from solver.run.convergence import likely_in_words
 from solver.run.divergence import DivergenceError
 from solver.run.exchange import Given
 from solver.run.flow_file import UnwrittenFlow
@@ -196,12 +196,12 @@ def from_coarser(simulation: Simulation) -> tuple[Coarse, Start] | None:
         return None
     rows, expected = coarse.run.monitor.rows, simulation.expected_from(start).steps
     simulation.log.info(
-        "start from twice the spacing: %d steps there, residual %.2g%s; about %d steps are expected here, %d to %d",
+        "start from twice the spacing: %d steps there, residual %.2g%s; about %d steps are expected here, %s",
         start.steps,
         rows[-1].residual,
         ", where the flow fluctuates" if start.unsteady else "",
         expected,
-        *likely_steps(plan, expected, start.unsteady),
+        likely_in_words(plan, expected, start.unsteady),
     )
     return coarse, start
 

@@ -175,6 +175,14 @@ def likely_steps(plan: Plan, steps: int, unsteady: bool = False) -> tuple[int, i
     return min(int(least), schedule.last), min(ceil(most), schedule.last)
 
 
+def likely_in_words(plan: Plan, steps: int, unsteady: bool = False) -> str:
+    """These steps for the log, and why they may be so many more than are forecast; parameters of `likely_steps`."""
+    least, most = likely_steps(plan, steps, unsteady)
+    if unsteady or plan.schedule.cycle or plan.spread == CALM:
+        return f"{least} to {most}"
+    return f"{least} at least, {most} if the flow hardly settles or fluctuates"
+
+
 def is_steady(rows: Sequence[Row], quiet: int, raised_s: float, tolerance: float) -> bool:
     """Little change, little change over a viscous time, and as much flowing out as in, once the ramp is over.
 

@@ -17,7 +17,7 @@ from solver.backends.subdomains import SubdomainsDriver
 from solver.domain.nodes import Nodes
 from solver.domain.partition import partition
 from solver.kernels.d3q19 import Q
-from solver.run.convergence import likely_steps, steps_of_mean
+from solver.run.convergence import likely_in_words, steps_of_mean
 from solver.run.forecast import Forecast, forecast
 from solver.run.models import WITH_LAMBDA
 from solver.run.plan import Plan
@@ -201,11 +201,11 @@ def forecast_summary(expected: Forecast, plan: Plan, device: Device) -> str:
     if not cycle:
         unsteady = steps_of_mean(plan.ramp_s / plan.units.dt_s, plan.through_steps)
         basis += f"; about {unsteady:.0f} for the mean of a flow that fluctuates"
-    least, most = likely_steps(plan, expected.steps)
     return (
-        f"about {expected.steps} steps ({least} to {most}; {basis}) in {_minutes(expected.seconds)}, at"
-        f" {device.speed(plan.q) / 1e6:.3g} MLUPS and compilation of {device.compile_s:g} s; memory"
-        f" {gigabytes(expected.bytes)} of {gigabytes(device.free_bytes)} free on {device.name}"
+        f"about {expected.steps} steps ({likely_in_words(plan, expected.steps)}; {basis}) in"
+        f" {_minutes(expected.seconds)}, at {device.speed(plan.q) / 1e6:.3g} MLUPS and compilation of"
+        f" {device.compile_s:g} s; memory {gigabytes(expected.bytes)} of {gigabytes(device.free_bytes)} free on"
+        f" {device.name}"
     )
 
 

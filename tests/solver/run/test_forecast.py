@@ -18,7 +18,7 @@ from solver.domain.nodes import Nodes
 from solver.kernels.collision import relaxation_rates
 from solver.kernels.d3q19 import VELOCITIES
 from solver.run import forecast
-from solver.run.convergence import likely_steps
+from solver.run.convergence import likely_in_words, likely_steps
 from solver.run.plan import make_plan
 from solver.run.settings import InletSettings, PatchSettings
 from solver.run.solve import solve
@@ -179,6 +179,8 @@ def test_fluid_beside_a_fast_stream_widens_the_range_of_steps(planned, reynolds,
     of_mean = plan.ramp_s / plan.units.dt_s + 14 * plan.through_steps
     wide = parts[1] > 1.5
     assert most == min(ceil(max(parts[1] * plan.expected_steps, 1.3 * of_mean * wide)), plan.schedule.last)
+    why = f"{least} at least, {most} if the flow hardly settles or fluctuates"
+    assert likely_in_words(plan, plan.expected_steps) == (why if wide else f"{least} to {most}")
 
 
 def test_a_coarse_flow_that_fluctuates_ends_the_range_at_its_mean():
