@@ -157,8 +157,8 @@ HOST = {
     "mass": ("correct_mass",),
 }
 """Phases of a step by the methods of a driver that the host is in meanwhile."""
-OF_MAIL = {"pack": "collect", "pack, waiting for the device": "ready", "unpack": "deliver"}
-"""Likewise of its mail."""
+OF_BUFFERS = {"pack": "pack", "pack, waiting for the device": "wait", "unpack": "unpack"}
+"""Likewise of its buffers."""
 
 
 def host_times(driver: DistributedDriver, nodes: Nodes, ranks: Watched) -> dict[str, float]:
@@ -174,11 +174,11 @@ def host_times(driver: DistributedDriver, nodes: Nodes, ranks: Watched) -> dict[
 
         return timing
 
-    mails = [mail for (mail,) in driver._mail.values()]
+    pairs = [buffers for (buffers,) in driver._buffers.values()]
     watched: list[tuple[Any, str, str]] = [
         (driver._driver, name, method) for name, methods in HOST.items() for method in methods
     ]
-    watched += [(mail, name, method) for mail in mails for name, method in OF_MAIL.items()]
+    watched += [(buffers, name, method) for buffers in pairs for name, method in OF_BUFFERS.items()]
     for of, name, method in watched:
         setattr(of, method, timed(name, getattr(of, method)))
     steps, begun = 200, ranks.waited_s

@@ -188,13 +188,13 @@ def parts_of_step(own: CpuDriver, divided: DistributedDriver, ranks: Working, st
     """Processor time of the parts of a step, as :class:`Costs` has them, while all ranks measure: those of an undivided
     lattice, and packing, messages and sums of this rank in the divided one, in the order of a step.
     """
-    mail = divided._mail[True][0]
-    small = ({peer: np.zeros(1) for peer in mail.sent}, {peer: np.zeros(1) for peer in mail.received})
+    buffers = divided._buffers[True][0]
+    small = ({peer: np.zeros(1) for peer in buffers.sent}, {peer: np.zeros(1) for peer in buffers.received})
     limbs = np.zeros(LIMBS, np.int64)
 
     def pack() -> None:
-        mail.collect()
-        mail.deliver()
+        buffers.pack()
+        buffers.unpack()
 
     def treat_walls(step: int, even: bool) -> None:
         own.treat_walls(step, even)
@@ -212,7 +212,7 @@ def parts_of_step(own: CpuDriver, divided: DistributedDriver, ranks: Working, st
             lambda: ranks.begin_sum(limbs)(),
         )
         took += [ranks.work_s(part) for part in parts]
-    return took / steps / counts(own.lattice, divided._part.lattice.halo, len(mail.received))
+    return took / steps / counts(own.lattice, divided._part.lattice.halo, len(buffers.received))
 
 
 def measure(arguments: argparse.Namespace) -> None:

@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from solver.backends.buffers import Buffers, Places
 from solver.backends.communicator import Communicator
 from solver.backends.lattice import Lattice
-from solver.backends.mail import Mail, Places
 from solver.backends.splitting import Subdomain
 from solver.backends.subdomains import DividedDriver, Make
 from solver.kernels.sums import Limbs
@@ -90,41 +90,41 @@ class DistributedDriver(DividedDriver):
         """The largest of each number over all ranks."""
         return tuple(self._ranks.largest(np.array(numbers, np.int64)).tolist())
 
-    def _pass(self, mail: Sequence[Mail]) -> Callable[[], None]:
+    def _exchange(self, buffers: Sequence[Buffers]) -> Callable[[], None]:
         """On the host messages leave at once, before other nodes collide; from a device only when it has been asked to
         collide them, since it is waited for.
         """
-        (own,) = mail
-        own.collect()
+        (own,) = buffers
+        own.pack()
         wait = self._swap(own) if self.on_host else None
 
         def arrive() -> None:
             (wait or self._swap(own))()
-            own.deliver()
+            own.unpack()
 
         return arrive
 
-    def _swap(self, mail: Mail) -> Callable[[], None]:
-        mail.ready()
-        return self._ranks.swap(mail.sent, mail.received)
+    def _swap(self, buffers: Buffers) -> Callable[[], None]:
+        buffers.wait()
+        return self._ranks.swap(buffers.sent, buffers.received)
 
     def _timed(self) -> ExchangeSpeed:
         """Time messages of even steps, which between pairs of steps leave nothing that is needed."""
-        part, (full,) = self._part, self._mail[True]
+        part, (full,) = self._part, self._buffers[True]
         halo: dict[int, Places] = {peer: slice(slots.start, slots.start + 1) for peer, slots in part.halo.items()}
-        least = self._driver.mail("populations", {peer: slots[:1] for peer, slots in part.send_slots.items()}, halo)
+        least = self._driver.buffers("populations", {peer: slots[:1] for peer, slots in part.send_slots.items()}, halo)
         size = self._ranks.largest(np.array([sum(message.nbytes for message in full.sent.values())]))
-        seconds, latency_s = (self._seconds(mail) for mail in (full, least))
+        seconds, latency_s = (self._seconds(buffers) for buffers in (full, least))
         return ExchangeSpeed(int(size[0]), seconds, latency_s)
 
-    def _seconds(self, mail: Mail) -> float:
+    def _seconds(self, buffers: Buffers) -> float:
         """Median time until all ranks have all messages."""
         taken = []
         for _ in range(1 + TIMED):
             self._ranks.largest(np.zeros(1, np.int64))
             begin = time.perf_counter_ns()
-            self._pass([mail])()
-            mail.ready()
+            self._exchange([buffers])()
+            buffers.wait()
             taken.append(int(self._ranks.largest(np.array([time.perf_counter_ns() - begin]))[0]))
         return 1e-9 * float(np.median(taken[1:]))
 

@@ -9,10 +9,10 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from solver.backends.buffers import Buffers, Places
 from solver.backends.fields import MEAN, Fields, Held, Mean, Statistics
 from solver.backends.initial_populations import populations
 from solver.backends.lattice import Lattice
-from solver.backends.mail import Mail, Places
 from solver.backends.observation import Found, Observation, ObservationAccumulator
 from solver.boundary.openings import backflow_limbs
 from solver.kernels.sums import Limbs, limbs_by_group
@@ -353,9 +353,9 @@ class LatticeDriver(ABC):
         """Add that momentum to the populations, after a pair of steps."""
 
     @abstractmethod
-    def mail(self, name: str, outgoing: Mapping[int, Places], incoming: Mapping[int, Places]) -> Mail:
-        """Mail of an array of the driver, ``populations``, ``node_velocity`` or ``fluxes``, by places in it as it lies
-        in memory.
+    def buffers(self, name: str, outgoing: Mapping[int, Places], incoming: Mapping[int, Places]) -> Buffers:
+        """Buffers of an array of the driver, ``populations``, ``node_velocity`` or ``fluxes``, by places in it as it
+        lies in memory.
         """
 
     @abstractmethod

@@ -19,10 +19,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from solver.backends.buffers import Buffers, Places
 from solver.backends.driver import LatticeDriver
 from solver.backends.fields import Fields, Held, Statistics, held_bytes
 from solver.backends.lattice import Lattice
-from solver.backends.mail import Mail, Places
 from solver.backends.observation import Observation, ObservationAccumulator
 from solver.backends.splitting import Subdomain, split
 from solver.backends.whole_state import WholeState
@@ -62,12 +62,12 @@ class DividedDriver(ABC):
         self._feedback_of_step = len(whole.inlet_feedback.opening) > 0
         self._corrected, self._pairs, self._since = whole.corrected, whole.corrected_pairs, 0
         self._state = WholeState(whole)
-        self._mail = {
-            True: [driver.mail("populations", part.send_slots, part.halo) for part, driver in self._parts()],
-            False: [driver.mail("populations", part.halo, part.send_slots) for part, driver in self._parts()],
+        self._buffers = {
+            True: [driver.buffers("populations", part.send_slots, part.halo) for part, driver in self._parts()],
+            False: [driver.buffers("populations", part.halo, part.send_slots) for part, driver in self._parts()],
         }
-        self._ghost_mail = {
-            name: [driver.mail(name, *_ghosts(part, rows(driver.lattice))) for part, driver in self._parts()]
+        self._ghost_buffers = {
+            name: [driver.buffers(name, *_ghosts(part, rows(driver.lattice))) for part, driver in self._parts()]
             for name, rows in GHOSTS.items()
             if rows(whole)
         }
@@ -84,7 +84,7 @@ class DividedDriver(ABC):
             early = self._feedback(even) if self._has_feedback and not self._feedback_of_step else None
             for driver in self.drivers:
                 driver.collide(even, 0, driver.lattice.border)
-            arrive = self._pass(self._mail[even])
+            arrive = self._exchange(self._buffers[even])
             for driver in self.drivers:
                 driver.collide(even, driver.lattice.border, driver.lattice.count)
             arrive()
@@ -125,11 +125,11 @@ class DividedDriver(ABC):
         if self._since == self._pairs:
             for driver in self.drivers:
                 driver.write_velocity()
-            self._pass(self._ghost_mail["node_velocity"])()
+            self._exchange(self._ghost_buffers["node_velocity"])()
             for driver in forced:
                 driver.write_fluxes()
             if forced:
-                self._pass(self._ghost_mail["fluxes"])()
+                self._exchange(self._ghost_buffers["fluxes"])()
             for driver in forced:
                 driver.write_momentum()
             for driver in self.drivers:
@@ -142,7 +142,7 @@ class DividedDriver(ABC):
         """Memory that the run takes where it runs, up to now."""
 
     @abstractmethod
-    def _pass(self, mail: Sequence[Mail]) -> Callable[[], None]:
+    def _exchange(self, buffers: Sequence[Buffers]) -> Callable[[], None]:
         """Begin to send what each own part has for others, as it is now; what waits until all have it."""
 
     @abstractmethod
@@ -166,7 +166,7 @@ class DividedDriver(ABC):
 
     def _memory_bytes(self) -> int:
         """Memory of the own subdomains."""
-        return sum(driver.memory_bytes() for driver in self.drivers) + held_bytes((self._mail, self._ghost_mail))
+        return sum(driver.memory_bytes() for driver in self.drivers) + held_bytes((self._buffers, self._ghost_buffers))
 
     def observe(self, keep: bool) -> None:
         """Begin to observe the flow."""
@@ -281,18 +281,18 @@ class SubdomainsDriver(DividedDriver):
         """The numbers, which no other process has a say in."""
         return numbers
 
-    def _pass(self, mail: Sequence[Mail]) -> Callable[[], None]:
-        for each in mail:
-            each.collect()
+    def _exchange(self, buffers: Sequence[Buffers]) -> Callable[[], None]:
+        for each in buffers:
+            each.pack()
 
         def arrive() -> None:
-            for each in mail:
-                each.ready()
-            for part, each in zip(self.subdomains, mail, strict=True):
+            for each in buffers:
+                each.wait()
+            for part, each in zip(self.subdomains, buffers, strict=True):
                 for peer, message in each.received.items():
-                    message[:] = mail[peer].sent[part.number]
-            for each in mail:
-                each.deliver()
+                    message[:] = buffers[peer].sent[part.number]
+            for each in buffers:
+                each.unpack()
 
         return arrive
 

@@ -11,6 +11,7 @@ import numpy as np
 from numba import get_num_threads
 from numpy.typing import NDArray
 
+from solver.backends.buffers import Buffers, HostBuffers, Places
 from solver.backends.cost import Device
 from solver.backends.cpu.blocks import chunks
 from solver.backends.cpu.isotropy_pass import make_isotropy_pass
@@ -22,7 +23,6 @@ from solver.backends.cpu.wall_pass import make_wall_pass
 from solver.backends.driver import LatticeDriver
 from solver.backends.fields import Fields, Held, Mean, Statistics, held_bytes
 from solver.backends.lattice import Lattice
-from solver.backends.mail import HostMail, Mail, Places
 from solver.backends.observation import EXTREMES, SUMS, Found
 from solver.domain.addresses import address_runs, row_stride
 from solver.kernels.storage import FP16_BITS, NATIVE
@@ -185,9 +185,9 @@ class CpuDriver(LatticeDriver):
         """Add that momentum to the populations, after a pair of steps."""
         self._add_pass(self.populations, self.lattice.stride, self._momentum, self.lattice.count)
 
-    def mail(self, name: str, outgoing: Mapping[int, Places], incoming: Mapping[int, Places]) -> Mail:
-        """Mail of an array."""
-        return HostMail(getattr(self, name).reshape(-1), outgoing, incoming)
+    def buffers(self, name: str, outgoing: Mapping[int, Places], incoming: Mapping[int, Places]) -> Buffers:
+        """Buffers of an array."""
+        return HostBuffers(getattr(self, name).reshape(-1), outgoing, incoming)
 
     def read(self, slots: slice) -> NDArray[Any]:
         """Populations in a range of slots."""

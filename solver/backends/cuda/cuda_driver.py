@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from solver.backends.buffers import Buffers, Places
 from solver.backends.cuda.boundary_pass import Boundaries, make_boundary_pass, outlets_first
 from solver.backends.cuda.bundle import Bundle
 from solver.backends.cuda.device import (
@@ -24,7 +25,7 @@ from solver.backends.cuda.device import (
     node_registers,
     require_device,
 )
-from solver.backends.cuda.device_mail import DeviceMail
+from solver.backends.cuda.device_buffers import DeviceBuffers
 from solver.backends.cuda.feedback import Feedback
 from solver.backends.cuda.isotropy_pass import make_isotropy_pass
 from solver.backends.cuda.sampling import make_count, make_reading
@@ -32,7 +33,6 @@ from solver.backends.cuda.steps import make_steps
 from solver.backends.driver import LatticeDriver
 from solver.backends.fields import Fields, Held, Mean, Statistics, held_bytes
 from solver.backends.lattice import Lattice
-from solver.backends.mail import Mail, Places
 from solver.backends.observation import EXTREMES, SUMS, Found
 from solver.domain.addresses import address_runs, bit_words, runs_by_group
 from solver.kernels.isotropy import PAIRS
@@ -281,10 +281,10 @@ class CudaDriver(LatticeDriver):
         count = self.lattice.count
         self._over(count, self._add_pass, self.populations, self.lattice.stride, self._momentum, count)
 
-    def mail(self, name: str, outgoing: Mapping[int, Places], incoming: Mapping[int, Places]) -> Mail:
-        """Mail of an array."""
+    def buffers(self, name: str, outgoing: Mapping[int, Places], incoming: Mapping[int, Places]) -> Buffers:
+        """Buffers of an array."""
         array = getattr(self, name)
-        return DeviceMail(array.reshape(array.size), outgoing, incoming, self.queue)
+        return DeviceBuffers(array.reshape(array.size), outgoing, incoming, self.queue)
 
     def read(self, slots: slice) -> NDArray[Any]:
         """Populations in a range of slots."""

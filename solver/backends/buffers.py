@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Mail: numbers of an array of one part that other parts need, and theirs that it needs, one message for each.
+"""Send and receive buffers: numbers of an array of one part that other parts need, and theirs that it needs, one
+message for each.
 
 Who runs a part packs what goes out, where it runs, and puts what came in where it belongs. In between, messages lie
 here, as arrays by the number of the other part.
@@ -17,7 +18,7 @@ Places = slice | NDArray[np.integer]
 """Places in an array: a range of them, or a list."""
 
 
-class Mail(ABC):
+class Buffers(ABC):
     """What passes between one part and others again and again.
 
     Attributes
@@ -34,20 +35,20 @@ class Mail(ABC):
         return sum(array.nbytes for messages in (self.sent, self.received) for array in messages.values())
 
     @abstractmethod
-    def collect(self) -> None:
+    def pack(self) -> None:
         """Begin to fill `sent` with the array's present numbers."""
 
     @abstractmethod
-    def ready(self) -> None:
+    def wait(self) -> None:
         """Wait until `sent` is filled."""
 
     @abstractmethod
-    def deliver(self) -> None:
+    def unpack(self) -> None:
         """Put `received` where it belongs, before all that the part is asked for next."""
 
 
-class HostMail(Mail):
-    """Mail of an array in the memory of the processor.
+class HostBuffers(Buffers):
+    """Buffers of an array in the memory of the processor.
 
     Parameters
     ----------
@@ -60,15 +61,15 @@ class HostMail(Mail):
         self.sent = {peer: np.empty(count(places), array.dtype) for peer, places in outgoing.items()}
         self.received = {peer: np.empty(count(places), array.dtype) for peer, places in incoming.items()}
 
-    def collect(self) -> None:
+    def pack(self) -> None:
         """Fill `sent`."""
         for peer, places in self._outgoing.items():
             self.sent[peer][:] = self._array[places]
 
-    def ready(self) -> None:
+    def wait(self) -> None:
         """It is filled."""
 
-    def deliver(self) -> None:
+    def unpack(self) -> None:
         """Put `received` where it belongs."""
         for peer, places in self._incoming.items():
             self._array[places] = self.received[peer]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Mail of an array on the device: packed there, and brought here and back in one copy each way.
+"""Buffers of an array on the device: packed there, and brought here and back in one copy each way.
 
 Copies go beside what the device is asked for meanwhile: what goes out leaves while the inner nodes collide, and so does
 what comes in arrive. On the host, messages lie in memory that the device reads and writes by itself.
@@ -9,16 +9,16 @@ from collections.abc import Mapping
 from itertools import count as numbers
 from typing import Any
 
+from solver.backends.buffers import Buffers, Places, count, cut, together
 from solver.backends.cuda.device import THREADS, Queue, blocks_of, cuda
 from solver.backends.cuda.sampling import make_exchange
-from solver.backends.mail import Mail, Places, count, cut, together
 from solver.kernels.numba_internals import cuda_copies
 
 _NUMBERS = numbers()
-"""Of all mail, by which what it launches is recorded."""
+"""Of all buffers, by which what they launch is recorded."""
 
 
-class DeviceMail(Mail):
+class DeviceBuffers(Buffers):
     """What passes between an array of the device and other parts.
 
     Parameters
@@ -51,7 +51,7 @@ class DeviceMail(Mail):
             return None, self._array[places]
         return cuda.to_device(places), cuda.device_array(size, self._array.dtype)
 
-    def collect(self) -> None:
+    def pack(self) -> None:
         """Begin to pack, and to bring here what goes out."""
         places, piece = self._out
         if places is not None:
@@ -62,12 +62,12 @@ class DeviceMail(Mail):
             self._bring(self._sent, piece, self._sent.nbytes, self._beside)
         self._arrived.record(self._beside)
 
-    def ready(self) -> None:
+    def wait(self) -> None:
         """Wait until it is here, and until what came in before has left."""
         self._arrived.synchronize()
         self._delivered.synchronize()
 
-    def deliver(self) -> None:
+    def unpack(self) -> None:
         """Put what came in where it belongs."""
         places, piece = self._in
         if piece is not None:
