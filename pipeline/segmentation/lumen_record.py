@@ -100,13 +100,14 @@ def record_of(
     radii : along the centre line, in voxels.
     loaded : the volume before the filter, whose voxels seeds are told in.
     """
-    filtered, settings = problem.filtered, problem.settings
+    filtered = problem.filtered
     voxel_ml, spacing_mm = float(np.prod(filtered.spacing_mm)) / 1000, filtered.spacing_mm[0]
     growth_per_percent = sensitivity(table, "voxels", intensity)
-    radius_per_percent = sensitivity(table, "mean_radius", intensity)
     slope = wall_slope(filtered.voxels, spacing_mm, mask, intensity)
     unbiased = unbiased_lower(intensity, slope, 100 * growth_per_percent / intensity.contrast, spacing_mm)
     other = _of_other(problem, mask, intensity, blur(intensity, slope, spacing_mm) / spacing_mm)
+    wall = _at_the_wall(problem, found, mask, intensity, radii)
+    seams = {"touching_lumens": record_of_touches(mask, problem), "dark_sheet": _of_sheet(problem, mask, intensity)}
     return {
         "seeds": [_seed_record(seed, filtered, loaded) for seed in problem.seeds],
         "background": [_seed_record(seed, filtered, loaded) for seed in problem.background],
@@ -120,23 +121,27 @@ def record_of(
         "controlled_by": found.control,
         "volume_by_threshold": [_row_record(row, voxel_ml, spacing_mm) for row in table],
         "volume_change_per_percent_of_contrast": round(growth_per_percent, 5),
-        "radius_change_per_percent_of_contrast": round(radius_per_percent, 5),
+        "radius_change_per_percent_of_contrast": round(sensitivity(table, "mean_radius", intensity), 5),
         "wall_slope_per_mm": round(slope, 4),
         "lower_without_blur_bias": round(unbiased, 4),
         "thin_fraction_of_centre_line": round(float(np.mean(2 * radii < THIN_VOXELS)), 4),
         "other_brightness": other,
-        **(wall := _at_the_wall(problem, found, mask, intensity, radii)),
-        "touching_lumens": (touch := record_of_touches(mask, problem)),
-        "dark_sheet": (sheet := _of_sheet(problem, mask, intensity)),
+        **wall,
+        **seams,
         "warnings": [
             *found.warnings,
-            *(each["words"] for each in (touch, sheet) if each),
+            *(each["words"] for each in seams.values() if each),
             *_of_brightness(problem, intensity, other, wall),
             *_thin(radii, filtered),
             *_off_the_edge(found, unbiased, intensity, growth_per_percent),
-            *faults(settings.cut_planes, filtered, mask, reaches(found, problem)),
+            *_of_planes(problem, found, mask),
         ],
     }
+
+
+def _of_planes(problem: Problem, found: Lumen, mask: Mask) -> list[str]:
+    planes = problem.settings.cut_planes
+    return faults(planes, problem.filtered, mask, reaches(found, problem)) if planes else []
 
 
 def _of_other(problem: Problem, mask: Mask, intensity: Levels, blurred: float) -> dict[str, Any] | None:

@@ -137,9 +137,10 @@ def _found(
     mask, holes = _without_cavities(found.mask, problem)
     mask, given_back = _with_its_layers(mask, found, problem)
     check_background(problem, found, mask)
-    filled = occupancy(filtered.voxels, mask, found.wall, intensity.contrast)
-    if found.occupancy is not None:
-        filled = np.where(given_back, filled, found.occupancy)
+    filled = found.occupancy
+    if filled is None or given_back.any():
+        by_brightness = occupancy(filtered.voxels, mask, found.wall, intensity.contrast)
+        filled = by_brightness if filled is None else np.where(given_back, by_brightness, filled)
     line, radii = centre_line(mask)
     table = growth(found, filtered.voxels, centres(line, radii, filled), intensity, settings)
     check_growth(table, found, intensity, settings)

@@ -15,7 +15,7 @@ import threading
 import time
 import traceback
 from collections.abc import Callable
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from types import FrameType
@@ -25,7 +25,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from solver.backends.communicator import Communicator, world
-from solver.backends.cuda.rank_devices import rank_device
 from solver.coupling.around import read_around
 from solver.domain.nodes import load
 from solver.ranks.heartbeat import beating
@@ -220,6 +219,15 @@ def agreed_backend(ranks: Communicator, wanted: str, log: logging.Logger) -> str
     return "cpu" if without else "cuda"
 
 
+def _device(ranks: Communicator, backend: str, log: logging.Logger) -> AbstractContextManager[None]:
+    """The device that a rank works on; CUDA is imported only where it is asked for, since that takes half a second."""
+    if backend == "cpu":
+        return nullcontext()
+    from solver.backends.cuda.rank_devices import rank_device
+
+    return rank_device(ranks, log)
+
+
 def _work(ranks: Communicator, given: dict[str, Any]) -> None:
     first, log = ranks.rank == 0, _log(ranks.rank == 0)
     _require_alike(ranks, int(given["settings"]["ranks"]), given["versions"])
@@ -229,7 +237,7 @@ def _work(ranks: Communicator, given: dict[str, Any]) -> None:
         checkpoints = SharedCheckpoints(ranks, Path(task.checkpoint), task.identity, task.every_s, log)
     settings = parse(task.settings)
     settings = replace(settings, backend=agreed_backend(ranks, settings.backend, log))
-    with rank_device(ranks, log) if settings.backend != "cpu" else nullcontext():
+    with _device(ranks, settings.backend, log):
         summary = solve(
             load(Path(task.nodes)),
             settings,

@@ -32,14 +32,13 @@ from numpy.typing import NDArray
 from solver.backends.fields import Fields
 from solver.domain.halving import NotHalved, Rows, halved
 from solver.domain.nodes import Nodes
-from solver.run.convergence import likely_in_words
 from solver.run.divergence import DivergenceError
 from solver.run.exchange import Given
 from solver.run.flow_file import UnwrittenFlow
 from solver.run.plan import Plan, make_plan
 from solver.run.plan_numbers import least_across
 from solver.run.prolongation import Prolongation
-from solver.run.setup import divided, find_device, foresee, lay_out, make_driver
+from solver.run.setup import divided, find_device, foresee, lay_out, likely_in_words, make_driver
 from solver.run.simulation import CoarseHelp, Simulation
 from solver.run.start import Start
 from solver.run.units import MAX_GRID_REYNOLDS

@@ -29,9 +29,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from solver.run.monitor import Monitor, Row
-from solver.run.plan import Plan
 from solver.run.schedule import Schedule
-from solver.run.settling_time import CALM
 
 Reals = NDArray[np.float64]
 
@@ -54,8 +52,6 @@ LEAST_THROUGHS = 10.0
 would end before it has grown, and standard errors are too small where it remembers more than one."""
 BALANCE = 1e-3
 """Part of the inflow by which the outflow of a steady flow may differ."""
-FLUCTUATES = 1.3
-"""Of the steps after which the mean of a flow that fluctuates is expected, those after which most have it."""
 MARGIN = 1.2
 """Of the steps after which a flow is expected to have settled, those that are advised."""
 
@@ -152,35 +148,6 @@ def judged(rows: Sequence[Row], tolerance: float, bound: float, far: float = FAR
 def steps_of_mean(ramp: float, through: float) -> float:
     """Steps until a flow is seen to fluctuate and its mean may be good enough, from those of the ramp and of T."""
     return ramp + (RECENT + LEAST_THROUGHS) * through
-
-
-def likely_steps(plan: Plan, steps: int, unsteady: bool = False) -> tuple[int, int]:
-    """Steps between which a run is likely to end.
-
-    Parameters
-    ----------
-    plan : of the run.
-    steps : that are forecast until it is steady; of one that begins with a flow that fluctuates, until it has its mean.
-    unsteady : whether it begins with one.
-    """
-    schedule = plan.schedule
-    if schedule.cycle:
-        return schedule.least_cycles * schedule.cycle, schedule.last
-    least, most = (part * steps for part in plan.spread)
-    of_mean = FLUCTUATES * steps_of_mean(plan.ramp_s / plan.units.dt_s, plan.through_steps)
-    if unsteady:
-        least, most = plan.spread[0] * plan.from_coarse_steps, of_mean
-    elif plan.spread != CALM:
-        most = max(most, of_mean)
-    return min(int(least), schedule.last), min(ceil(most), schedule.last)
-
-
-def likely_in_words(plan: Plan, steps: int, unsteady: bool = False) -> str:
-    """These steps for the log, and why they may be so many more than are forecast; parameters of `likely_steps`."""
-    least, most = likely_steps(plan, steps, unsteady)
-    if unsteady or plan.schedule.cycle or plan.spread == CALM:
-        return f"{least} to {most}"
-    return f"{least} at least, {most} if the flow hardly settles or fluctuates"
 
 
 def is_steady(rows: Sequence[Row], quiet: int, raised_s: float, tolerance: float) -> bool:

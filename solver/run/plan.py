@@ -167,7 +167,7 @@ def make_plan(
     scales = choose_scales(nodes, settings, flow, surroundings)
     units, inflow = scales.units, flow.waveforms.inflow
     grid_reynolds = flow.peak_speed_m_s * units.dx_m / units.viscosity_m2_s
-    q, (models, *safer) = _chosen(settings, grid_reynolds, units.tau, flow.slip, least_rung)
+    q, (models, *safer) = _velocities_and_models(settings, grid_reynolds, units.tau, flow.slip, least_rung)
     pulse = None if surroundings else flow.pulse  # what the lattice's compliance takes follows from both then
     losses = pulse.losses(units.dt_s) if pulse else {}
     lossy = too_lossy(losses, flow.peak_speed_m_s / units.speed_m_s)
@@ -205,7 +205,7 @@ def make_plan(
     return with_models(plan, nodes, models, tuple(safer))
 
 
-def _chosen(
+def _velocities_and_models(
     settings: SolveSettings, grid_reynolds: float, tau: float, slip: tuple[str, ...], least_rung: int
 ) -> tuple[int, tuple[Models, ...]]:
     """Velocities of the set, and the models, safer ones behind."""

@@ -3,6 +3,7 @@
 
 from collections.abc import Callable
 from dataclasses import replace
+from math import ceil
 from typing import overload
 
 import numpy as np
@@ -17,13 +18,17 @@ from solver.backends.subdomains import SubdomainsDriver
 from solver.domain.nodes import Nodes
 from solver.domain.partition import partition
 from solver.kernels.d3q19 import Q
-from solver.run.convergence import likely_in_words, steps_of_mean
+from solver.run.convergence import steps_of_mean
 from solver.run.forecast import Forecast, forecast
 from solver.run.models import WITH_LAMBDA
 from solver.run.plan import Plan
 from solver.run.settings import SolveSettings
+from solver.run.settling_time import CALM
 from solver.runtime.errors import StageError
 from solver.runtime.memory import gigabytes
+
+FLUCTUATES = 1.3
+"""Of the steps after which the mean of a flow that fluctuates is expected, those after which most have it."""
 
 
 def choose_backend(name: str) -> str:
@@ -199,14 +204,46 @@ def forecast_summary(expected: Forecast, plan: Plan, device: Device) -> str:
     elif plan.boundary_schedule.waveforms.inflow:
         basis = "until what the ramp leaves has died away"
     if not cycle:
-        unsteady = steps_of_mean(plan.ramp_s / plan.units.dt_s, plan.through_steps)
-        basis += f"; about {unsteady:.0f} for the mean of a flow that fluctuates"
+        basis += f"; about {_steps_of_mean(plan):.0f} for the mean of a flow that fluctuates"
     return (
         f"about {expected.steps} steps ({likely_in_words(plan, expected.steps)}; {basis}) in"
         f" {_minutes(expected.seconds)}, at {device.speed(plan.q) / 1e6:.3g} MLUPS and compilation of"
         f" {device.compile_s:g} s; memory {gigabytes(expected.bytes)} of {gigabytes(device.free_bytes)} free on"
         f" {device.name}"
     )
+
+
+def likely_steps(plan: Plan, steps: int, unsteady: bool = False) -> tuple[int, int]:
+    """Steps between which a run is likely to end.
+
+    Parameters
+    ----------
+    plan : of the run.
+    steps : that are forecast until it is steady; of one that begins with a flow that fluctuates, until it has its mean.
+    unsteady : whether it begins with one.
+    """
+    schedule = plan.schedule
+    if schedule.cycle:
+        return schedule.least_cycles * schedule.cycle, schedule.last
+    least, most = (part * steps for part in plan.spread)
+    of_mean = FLUCTUATES * _steps_of_mean(plan)
+    if unsteady:
+        least, most = plan.spread[0] * plan.from_coarse_steps, of_mean
+    elif plan.spread != CALM:
+        most = max(most, of_mean)
+    return min(int(least), schedule.last), min(ceil(most), schedule.last)
+
+
+def _steps_of_mean(plan: Plan) -> float:
+    return steps_of_mean(plan.ramp_s / plan.units.dt_s, plan.through_steps)
+
+
+def likely_in_words(plan: Plan, steps: int, unsteady: bool = False) -> str:
+    """These steps for the log, and why they may be so many more than are forecast; parameters of `likely_steps`."""
+    least, most = likely_steps(plan, steps, unsteady)
+    if unsteady or plan.schedule.cycle or plan.spread == CALM:
+        return f"{least} to {most}"
+    return f"{least} at least, {most} if the flow hardly settles or fluctuates"
 
 
 def _minutes(seconds: float) -> str:

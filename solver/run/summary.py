@@ -13,11 +13,10 @@ from solver.boundary.waveform import described
 from solver.boundary.windkessel import PASCAL_PER_MMHG
 from solver.kernels.rheology import MOST_TAU
 from solver.kernels.velocity_sets import velocity_set
-from solver.run.convergence import likely_steps
 from solver.run.models import WITH_LAMBDA
 from solver.run.monitor import OF_OPENINGS, Row
 from solver.run.plan import Plan, drop_error, drops_too_large
-from solver.run.setup import is_isotropic, is_parabolic
+from solver.run.setup import is_isotropic, is_parabolic, likely_steps
 from solver.run.simulation import Simulation
 from solver.run.sound import Loss
 from solver.run.units import MAX_DRHO, under_resolved

@@ -18,9 +18,9 @@ from solver.domain.nodes import Nodes
 from solver.kernels.collision import relaxation_rates
 from solver.kernels.d3q19 import VELOCITIES
 from solver.run import forecast
-from solver.run.convergence import likely_in_words, likely_steps
 from solver.run.plan import make_plan
 from solver.run.settings import InletSettings, PatchSettings
+from solver.run.setup import likely_in_words, likely_steps
 from solver.run.solve import solve
 from solver.runtime import memory
 from solver.runtime.errors import StageError
