@@ -56,6 +56,38 @@ def folder(tmp_path_factory):
     return folder
 
 
+def planned(folder) -> set[str]:
+    """Words of what a dry run would do, the names of its rules among them."""
+    answer = workflow(folder, "--dry-run", "--quiet", "rules")
+    assert answer.returncode == 0, answer.stderr
+    return {*(answer.stdout + answer.stderr).split()}
+
+
+def require_that_another_segment_keeps_the_vessel(folder):
+    file = folder / "config/cases/arm.yaml"
+    file.write_text(yaml.safe_dump(CASE | {"coupling": CASE["coupling"] | {"replaces": "palm"}}))
+    jobs = planned(folder)
+    assert {"couple", "solve", "report"} <= jobs
+    assert not {"canonical", "decompose"} & jobs
+    file.write_text(yaml.safe_dump(CASE | {"coupling": CASE["coupling"] | {"replaces": "plam"}}))
+    refused = workflow(folder, "--dry-run")
+    assert refused.returncode == 1
+    assert "arm: coupling: the network has no segment 'plam' after its edits" in refused.stdout + refused.stderr
+    file.write_text(yaml.safe_dump(CASE))
+
+
+def test_a_vessel_is_cut_out_of_its_network_and_all_that_follows_is_planned(folder):
+    """From its case file to what solve reads; the flow, the report and the crate are the slow test's."""
+    answer = workflow(folder, "--", "results/arm/coupling.h5", "results/arm/nodes.h5")
+    assert answer.returncode == 0, answer.stderr
+    assert json.loads((folder / "results/arm/coupling.json").read_text())
+    jobs = planned(folder)
+    assert {"solve", "postprocess", "trace", "report", "crate"} <= jobs
+    assert not {"couple", "canonical", "decompose"} & jobs
+    require_that_another_segment_keeps_the_vessel(folder)
+
+
+@pytest.mark.slow
 def test_a_vessel_in_a_network_goes_from_its_case_file_to_report_and_crate(folder):
     answer = workflow(folder)
     assert answer.returncode == 0, answer.stderr
@@ -80,21 +112,4 @@ def test_a_vessel_in_a_network_goes_from_its_case_file_to_report_and_crate(folde
     assert "<small>in the network net</small>" in (folder / "results/cohort.html").read_text(encoding="utf-8")
     again = workflow(folder, "--dry-run")
     assert "Nothing to be done" in again.stdout + again.stderr
-
-
-def test_another_segment_runs_the_network_and_the_flow_again_but_not_the_vessel(folder):
-    file = folder / "config/cases/arm.yaml"
-
-    def with_segment(name):
-        file.write_text(yaml.safe_dump(CASE | {"coupling": CASE["coupling"] | {"replaces": name}}))
-        return workflow(folder, "--dry-run", "--quiet", "rules")
-
-    answer = with_segment("palm")
-    assert answer.returncode == 0
-    jobs = {*(answer.stdout + answer.stderr).split()}
-    assert {"couple", "solve", "report"} <= jobs
-    assert not {"canonical", "decompose"} & jobs
-    refused = with_segment("plam")
-    assert refused.returncode == 1
-    assert "arm: coupling: the network has no segment 'plam' after its edits" in refused.stdout + refused.stderr
-    file.write_text(yaml.safe_dump(CASE))
+    require_that_another_segment_keeps_the_vessel(folder)
