@@ -8,8 +8,9 @@ directions apart.
 
 import os
 from collections.abc import Mapping
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
+from multiprocessing import get_context
 from typing import Any
 
 import numpy as np
@@ -135,48 +136,83 @@ def of_run(run: Run) -> PipeFlow:
     return PipeFlow(pipe, run.velocity_m_s[ordered].T / (mean_speed(run) * run.speed_m_s))
 
 
-def computed(run: Run, lattice: str, direction: Direction, viscous_times: float) -> PipeFlow:
-    """The flow of the textbook solver on one of `LATTICES`.
+@dataclass(frozen=True)
+class Task:
+    """A flow for the textbook solver, which another process can compute.
 
-    Parameters
+    Attributes
     ----------
-    run : whose pipe and models are taken.
     lattice : name of one of `LATTICES`.
-    direction : of the pipe.
-    viscous_times : R^2/nu for which the flow runs from the parabola on.
+    pipe : that it flows through.
+    tau, lambda_trt, collision, walls : models of the run.
+    mean : speed that the force keeps up, in lattice units.
+    steps : from the parabola on.
     """
-    stencil, form = LATTICES[lattice]
-    pipe, mean, viscosity = pipe_of(run, direction), mean_speed(run), (run.tau - 0.5) / 3
-    collision, lambda_trt = run.summary["models"]["collision"], run.summary["models"]["lambda_trt"] or 3 / 16
-    rates = relaxation(run.tau, lambda_trt)  # regularised models take the first of them alone
-    force = 8 * viscosity * mean / pipe.radius**2 * pipe.unit
+
+    lattice: str
+    pipe: EndlessPipe
+    tau: float
+    lambda_trt: float
+    collision: str
+    walls: str
+    mean: float
+    steps: int
+
+    @property
+    def updates(self) -> int:
+        """Of nodes, as far as it runs."""
+        return self.steps * len(self.pipe.nodes())
+
+
+def task_of(run: Run, lattice: str, direction: Direction, viscous_times: float) -> Task:
+    """The run's pipe and models on one of `LATTICES`, along a direction, for so many R^2/nu."""
+    pipe, models = pipe_of(run, direction), run.summary["models"]
+    steps = round(viscous_times * pipe.radius**2 / ((run.tau - 0.5) / 3))
+    given = run.tau, models["lambda_trt"] or 3 / 16, models["collision"], run.case.solve.walls
+    return Task(lattice, pipe, *given, mean_speed(run), steps)
+
+
+def computed(task: Task) -> PipeFlow:
+    """The flow that the textbook solver finds."""
+    stencil, form = LATTICES[task.lattice]
+    pipe, mean = task.pipe, task.mean
+    rates = relaxation(task.tau, task.lambda_trt)  # regularised models take the first of them alone
+    force = 8 * (task.tau - 0.5) / 3 * mean / pipe.radius**2 * pipe.unit
+    share = SHARES.get(task.collision, 0)
     solver = TextbookSolver(
-        stencil,
-        pipe.links(stencil),
-        collision,
-        rates,
-        run.case.solve.walls,
-        force,
-        form,
-        parabola=SHARES.get(collision, 0),
+        stencil, pipe.links(stencil), task.collision, rates, task.walls, force, form, parabola=share
     )
     r = np.linalg.norm(pipe.offset(pipe.nodes()), axis=1) / pipe.radius
     solver.start(np.outer(pipe.unit, 2 * mean * (1 - r**2)))
-    for _ in range(round(viscous_times * pipe.radius**2 / viscosity)):
+    for _ in range(task.steps):
         solver.step()
     return PipeFlow(pipe, solver.velocity() / mean)
 
 
 Flows = dict[tuple[Direction, str], PipeFlow]
+"""By direction and lattice."""
 
 
-def flows_of(run: Run, options: Options) -> Flows:
-    """By direction and lattice; those of the textbook solver beside one another, a thread each."""
+def flows_of(runs: Mapping[str, Run], options: Options) -> tuple[dict[str, Flows], PipeFlow]:
+    """Those of all runs by their names, and that of the textbook solver which repeats the first run.
+
+    Processes compute them side by side, the longest first: threads wait for each other, as a step on so few nodes is
+    mostly Python's own work.
+    """
+    first = next(iter(runs))
     every = [(direction, lattice) for direction in (X, *options.directions) for lattice in LATTICES]
-    asked = [each for each in every if each != (X, "D3Q19")]
-    with ThreadPoolExecutor(os.cpu_count()) as threads:
-        flows = threads.map(lambda each: computed(run, each[1], each[0], options.viscous_times), asked)
-        return {(X, "D3Q19"): of_run(run)} | dict(zip(asked, flows, strict=True))
+    asked = [(name, *each) for name in runs for each in every if each != (X, "D3Q19")] + [(first, X, "D3Q19")]
+    tasks = {
+        (name, way, lattice): task_of(runs[name], lattice, way, options.viscous_times) for name, way, lattice in asked
+    }
+    ordered = sorted(tasks, key=lambda each: -tasks[each].updates)
+    with ProcessPoolExecutor(os.cpu_count(), get_context("spawn")) as workers:
+        flows = dict(zip(ordered, workers.map(computed, [tasks[each] for each in ordered]), strict=True))
+    plain = flows.pop((first, X, "D3Q19"))
+    found: dict[str, Flows] = {name: {(X, "D3Q19"): of_run(run)} for name, run in runs.items()}
+    for name, direction, lattice in asked[:-1]:
+        found[name][direction, lattice] = flows[name, direction, lattice]
+    return found, plain
 
 
 def most_uneven(flows: Flows, lattice: str) -> float:
@@ -189,10 +225,9 @@ def measure(evidence: Evidence, runs: Mapping[str, Run], options: Options) -> No
 
     See :meth:`validation.studies.study_file.Measure.measure`.
     """
-    found = {name: flows_of(run, options) for name, run in runs.items()}
+    found, plain = flows_of(runs, options)
     _tables(evidence, runs, found)
-    first = next(iter(runs.values()))
-    plain, driver = computed(first, "D3Q19", X, options.viscous_times), of_run(first)
+    driver = found[next(iter(runs))][X, "D3Q19"]
     off = np.linalg.norm(plain.velocity - driver.velocity) / np.linalg.norm(driver.velocity)
     evidence.reach("plain solver on D3Q19 against the run along x: L2", float(off), at_most=options.agreement)
     for name, flows in found.items():
