@@ -277,7 +277,7 @@ def _sections(figure: Any, found: Mapping[str, Flows]) -> None:
     for axes, (lattice, flow) in zip(sections, each.items(), strict=True):
         _, y, z = axes_of(flow.pipe) @ flow.pipe.offset(flow.pipe.nodes()).T / flow.pipe.radius
         drawn = axes.tricontourf(y, z, 100 * flow.depends, np.linspace(-largest, largest, 13), cmap="RdBu")
-        axes.set(aspect="equal", xticks=(), yticks=(), title=f"{lattice}, {direction}")
+        axes.set(aspect="equal", xticks=(), yticks=(), title=f"{lattice}\n{direction}")
     figure.colorbar(drawn, ax=sections, shrink=0.7, format="%.1f")
     for lattice, marker in zip(LATTICES, ("o-", "^:", "s--"), strict=True):
         everywhere.semilogy(
@@ -285,7 +285,7 @@ def _sections(figure: Any, found: Mapping[str, Flows]) -> None:
         )
     everywhere.tick_params(axis="x", rotation=60)
     everywhere.set(ylabel="unevenness, %")
-    everywhere.legend()
+    everywhere.legend(loc="lower center", bbox_to_anchor=(0.5, 1))
 
 
 def axes_of(pipe: EndlessPipe) -> NDArray[np.float64]:
