@@ -28,17 +28,15 @@ from solver.run.scales import TRANSITS, Scales, choose_scales
 from solver.run.schedule import Schedule
 from solver.run.settings import SolveSettings
 from solver.run.sound import Loss, Pulse, too_lossy
-from solver.run.units import Units, under_resolved
+from solver.run.units import DROP_ACROSS, Units, pressure_drop_error, under_resolved
 from solver.runtime.errors import StageError
 
 STARTS = ("auto", "rest", "coarse")
 """What a run begins with: fluid at rest, or the flow on a lattice of twice the spacing."""
 UNSETTLED = ("refuse", "report")
 """What is done with a flow that has not settled when its steps or cycles are over."""
-ACCURATE, DROP_ERROR, ACROSS = 10.0, 0.002, 13
-"""Grid Reynolds number above which a note says how far off its pressure drop may be, and that error over the grid
-Reynolds number with so many nodes across the narrowest section; it falls with their square, see
-docs/validation/stability.md."""
+ACCURATE = 10.0
+"""Grid Reynolds number above which a note says how far off its pressure drop may be."""
 
 
 @dataclass(frozen=True)
@@ -299,21 +297,19 @@ def _scaled(vector: Vector, factor: float) -> Vector:
 def nodes_across(numbers: Mapping[str, float]) -> float:
     """Nodes across the narrowest section, or the inlet where that is narrower or none is known, of a plan's numbers."""
     names = ("nodes_across_narrowest_section", "nodes_across_inlet")
-    return min((numbers[name] for name in names if name in numbers), default=float(ACROSS))
+    return min((numbers[name] for name in names if name in numbers), default=float(DROP_ACROSS))
 
 
 def drop_error(grid_reynolds: float, numbers: Mapping[str, float]) -> float | None:
-    """By how much pressure drops may be too large at most, as a part of them; none where that is little.
-
-    In proportion to the grid Reynolds number, and in inverse proportion to the square of the nodes across the narrowest
-    section.
+    """By how much pressure drops may be too large at most, :func:`solver.run.units.pressure_drop_error`; none where
+    that is little.
 
     Parameters
     ----------
     grid_reynolds : of the peak speed.
     numbers : of the plan.
     """
-    return grid_reynolds * DROP_ERROR * (ACROSS / nodes_across(numbers)) ** 2 if grid_reynolds > ACCURATE else None
+    return pressure_drop_error(grid_reynolds, nodes_across(numbers)) if grid_reynolds > ACCURATE else None
 
 
 def drops_too_large(grid_reynolds: float, numbers: Mapping[str, float]) -> list[str]:

@@ -26,6 +26,7 @@ from solver.run.settings import SolveSettings
 from solver.run.settling_time import CALM
 from solver.runtime.errors import StageError
 from solver.runtime.memory import gigabytes
+from solver.runtime.progress import in_time_units
 
 FLUCTUATES = 1.3
 """Of the steps after which the mean of a flow that fluctuates is expected, those after which most have it."""
@@ -207,7 +208,7 @@ def forecast_summary(expected: Forecast, plan: Plan, device: Device) -> str:
         basis += f"; about {_steps_of_mean(plan):.0f} for the mean of a flow that fluctuates"
     return (
         f"about {expected.steps} steps ({likely_in_words(plan, expected.steps)}; {basis}) in"
-        f" {_minutes(expected.seconds)}, at {device.speed(plan.q) / 1e6:.3g} MLUPS and compilation of"
+        f" {in_time_units(expected.seconds)}, at {device.speed(plan.q) / 1e6:.3g} MLUPS and compilation of"
         f" {device.compile_s:g} s; memory {gigabytes(expected.bytes)} of {gigabytes(device.free_bytes)} free on"
         f" {device.name}"
     )
@@ -244,8 +245,3 @@ def likely_in_words(plan: Plan, steps: int, unsteady: bool = False) -> str:
     if unsteady or plan.schedule.cycle or plan.spread == CALM:
         return f"{least} to {most}"
     return f"{least} at least, {most} if the flow hardly settles or fluctuates"
-
-
-def _minutes(seconds: float) -> str:
-    minutes, rest = divmod(round(seconds), 60)
-    return f"{minutes} min {rest:02d} s"

@@ -26,11 +26,11 @@ from solver.run.monitor import Monitor, Row
 from solver.run.plan import Plan
 from solver.run.results import Results
 from solver.run.settings import SolveSettings
-from solver.run.setup import _minutes
 from solver.run.start import Start
 from solver.run.unsettled import shortfall
 from solver.runtime.errors import StageError
 from solver.runtime.interruption import Interruption
+from solver.runtime.progress import in_time_units
 
 LOG_EVERY_S = 5.0
 
@@ -320,7 +320,7 @@ class Simulation:
             self._coarse = self.coarse_help.lattice(self)
             self._coarse.restore(held)
         self._began(Start.of_array(state.arrays["start"]))
-        self.log.info("going on from the checkpoint of step %d, after %s", self.step, _minutes(self.seconds))
+        self.log.info("going on from the checkpoint of step %d, after %s", self.step, in_time_units(self.seconds))
 
     def _on_the_way(self, step: int, arrays: Arrays) -> bool:
         """Whether this run comes by a state of one that is alike up to where it ends.
@@ -389,7 +389,7 @@ class Simulation:
                 self.step, self.monitor.rows, self.plan.schedule, self.watch, self.forecast.steps, tolerance
             )
         step_s = time_left.seconds_a_step(self._marks, self.forecast.seconds / self.forecast.steps)
-        return f"{words} {_minutes(steps * step_s)} left"
+        return f"{words} {in_time_units(steps * step_s)} left"
 
     def _mark(self) -> None:
         """Keep what the speed of this run follows from: the first two stops, and the last one."""

@@ -19,6 +19,9 @@ MAX_LATTICE_SPEED = 0.17
 MAX_TAU = 1.5
 MAX_GRID_REYNOLDS = 150
 """Above it the flow is under-resolved."""
+DROP_ERROR, DROP_ACROSS = 0.002, 13
+"""By how much pressure drops may be too large, over the grid Reynolds number, with so many nodes across the narrowest
+section; see docs/validation/stability.md."""
 MAX_DRHO, EXPECTED_DRHO = 0.05, 0.04
 """Deviation of the density above which it shows, and the one that is allowed for beforehand."""
 MAX_LOSS, MOST_STEPS = 0.01, 4.0
@@ -182,6 +185,17 @@ def _bounds(
             f"sound on the lattice has {least_sound_m_s:.3g} m/s, and its fluid is stiffer than the arteries around",
         ),
     )
+
+
+def pressure_drop_error(grid_reynolds: float, across: float) -> float:
+    """By how much pressure drops may be too large at most, as a part of them: 0.002 Re_g (13/n)^2.
+
+    Parameters
+    ----------
+    grid_reynolds : Re_g, of the peak speed and the spacing.
+    across : n, nodes across the narrowest section.
+    """
+    return grid_reynolds * DROP_ERROR * (DROP_ACROSS / across) ** 2
 
 
 def under_resolved(grid_reynolds: float, dx_m: float) -> list[str]:

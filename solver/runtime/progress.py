@@ -36,12 +36,13 @@ class Progress:
             100 * done / max(self._total, 1),
             done / elapsed,
             self._unit,
-            _duration(left_s),
+            in_time_units(left_s),
             f", {note}" if note else "",
         )
 
 
-def _duration(seconds: float) -> str:
+def in_time_units(seconds: float) -> str:
+    """A time for messages: hours and minutes, minutes and seconds, or seconds."""
     minutes, rest = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours} h {minutes:02d} min" if hours else f"{minutes} min {rest:02d} s" if minutes else f"{rest} s"

@@ -19,7 +19,6 @@ from pipeline.geometry.lattice.budget import ROUND_OFF, Budget
 from pipeline.geometry.lattice.frame import Frame
 from pipeline.geometry.lattice.spacing import PeakSpeed, Spacing, resolving_spacing
 from solver.run.forecast import MIN_NODES_ACROSS
-from solver.run.units import MAX_GRID_REYNOLDS
 
 TIPS = 1.03
 """An end that is closed has its tip again: a spacing that is so much coarser leaves 9 % of the nodes for these."""
@@ -66,7 +65,7 @@ def choose_auto(
     if (
         loss.share > share
         or (loss.stems and not closable)
-        or (peak and fitting > peak.spacing(MAX_GRID_REYNOLDS).spacing_mm)
+        or (peak and fitting > peak.coarsest(2 * limb.radius_mm).spacing_mm)
     ):
         return chosen
     across = 2 * limb.radius_mm / fitting

@@ -21,7 +21,7 @@ from solver.domain.nodes import Opening
 from solver.domain.sections import Sections
 from solver.run.expected import leaving_m3_s, peak_speed_m_s
 from solver.run.forecast import MIN_NODES_ACROSS, rounded_down
-from solver.run.units import MAX_GRID_REYNOLDS
+from solver.run.units import MAX_GRID_REYNOLDS, pressure_drop_error
 from solver.runtime.errors import StageError
 
 NODES_ACROSS = 20.0
@@ -31,8 +31,15 @@ LEAST_ACROSS = 10.0
 """The same where more would take too many nodes: wall shear stress within 4 %, velocity within 1 %."""
 
 WANTED_GRID_REYNOLDS = 50
-"""Grid Reynolds number up to which a pressure drop is at most 15 % too large with 13 nodes across, 10 % with 20
-(`solver.run.plan.DROP_ERROR`)."""
+"""Grid Reynolds number up to which a pressure drop is at most 10 % too large with 13 nodes across, 4 % with 20
+(:func:`solver.run.units.pressure_drop_error`)."""
+
+STABLE_GRID_REYNOLDS = 300
+"""The largest in docs/validation/stability.md. None of those flows diverged."""
+
+DROP_ERROR_TAKEN = 0.1
+"""By so much pressure drops may be too large where a grid Reynolds number above 150 saves nodes: wide vessels have
+enough across."""
 
 CLEARLY_FINER = 1.25
 """By so much a spacing is advised to be finer where passages one node wide cut an opening off."""
@@ -229,7 +236,22 @@ class PeakSpeed:
     def spacing(self, grid_reynolds: float) -> Spacing:
         """That of a grid Reynolds number, Re_g nu/U."""
         limit_mm = 1e3 * grid_reynolds * self.viscosity_m2_s / self.m_s
-        return Spacing(limit_mm, f"grid Reynolds number {grid_reynolds:g} at {self.source} {self.m_s:.3g} m/s")
+        return Spacing(limit_mm, f"grid Reynolds number {grid_reynolds:.4g} at {self.source} {self.m_s:.3g} m/s")
+
+    def coarsest(self, diameter_mm: float) -> Spacing:
+        """That of Re_g = 150; or one up to twice as coarse, as far as pressure drops stay within `DROP_ERROR_TAKEN`.
+
+        Their error grows with the third power of the spacing: with Re_g, and with the inverse square of the nodes
+        across.
+
+        Parameters
+        ----------
+        diameter_mm : the narrowest that counts.
+        """
+        resolved = self.spacing(MAX_GRID_REYNOLDS)
+        error = pressure_drop_error(MAX_GRID_REYNOLDS, diameter_mm / resolved.spacing_mm)
+        times = min((DROP_ERROR_TAKEN / error) ** (1 / 3), STABLE_GRID_REYNOLDS / MAX_GRID_REYNOLDS)
+        return self.spacing(times * MAX_GRID_REYNOLDS) if times > 1 else resolved
 
 
 def resolving_spacing(
@@ -238,7 +260,7 @@ def resolving_spacing(
     """The spacing that resolves a diameter and a flow, or one that does so less well with fewer nodes.
 
     It is the finer of D/20 and Re_g = 50. Where that takes more nodes than are wanted, it is as much coarser as it must
-    be, but no coarser than D/10 and Re_g = 150, the largest that the solver resolves.
+    be, but no coarser than D/10 and what :meth:`PeakSpeed.coarsest` says.
 
     Parameters
     ----------
@@ -249,11 +271,13 @@ def resolving_spacing(
     """
     wanted, coarsest = (
         min(
-            [Spacing(diameter_mm / across, f"{across:g} nodes across {what}")]
-            + ([peak.spacing(grid_reynolds)] if peak else []),
+            [Spacing(diameter_mm / across, f"{across:g} nodes across {what}"), *of_flow],
             key=lambda spacing: spacing.spacing_mm,
         )
-        for across, grid_reynolds in ((NODES_ACROSS, WANTED_GRID_REYNOLDS), (LEAST_ACROSS, MAX_GRID_REYNOLDS))
+        for across, of_flow in (
+            (NODES_ACROSS, [peak.spacing(WANTED_GRID_REYNOLDS)] if peak else []),
+            (LEAST_ACROSS, [peak.coarsest(diameter_mm)] if peak else []),
+        )
     )
     count = volume_mm3 / wanted.spacing_mm**3
     if count <= most_nodes:
@@ -264,7 +288,7 @@ def resolving_spacing(
     )
     fitting_mm = float((volume_mm3 / most_nodes) ** (1 / 3))
     if fitting_mm >= coarsest.spacing_mm:
-        return Spacing(coarsest.spacing_mm, f"{coarsest.reason}, the least that is resolved; {why}")
+        return Spacing(coarsest.spacing_mm, f"{coarsest.reason}, the coarsest that is taken; {why}")
     return Spacing(fitting_mm, why)
 
 

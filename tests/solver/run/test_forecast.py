@@ -303,7 +303,7 @@ def test_forecast_is_reported_before_the_first_step(caplog, tmp_path):
     reported = [record.message for record in caplog.records]
     line = next(k for k, text in enumerate(reported) if text.startswith("forecast: about"))
     assert not any(text.startswith("step ") for text in reported[:line])
-    for part in ("steps (", " min ", "MLUPS", "memory ", "free on CPU"):
+    for part in (") in ", " s, at ", "MLUPS", "memory ", "free on CPU"):
         assert part in reported[line]
 
 
