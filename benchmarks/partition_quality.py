@@ -1,30 +1,36 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Quality and time of the partition: links between parts, balance, pieces, by the height that cuts.
+"""Quality and time of the partition: links between parts, balance, messages, pieces, by the height that cuts.
 
     python benchmarks/partition_quality.py --json results.json
-    python benchmarks/partition_quality.py --sizes 1 5 20 --shapes
+    python benchmarks/partition_quality.py --shapes --sizes 1 5 20 --tree-parts 2 4 8 16 32 64
 
 Needs NumPy, Numba and h5py alone. Links are counted in one direction each, which is the number of populations that pass
-between parts in a step. Shapes are masks of about `--nodes` nodes: a cube, a bent vessel with an aneurysm, a tree of
-four generations of vessels.
+between parts in a step. Shapes are of about `--nodes` nodes: a cube, a bent vessel with an aneurysm, the tree of
+`vessel_tree.py`. Trees of `--sizes` million nodes are divided with all heights, and timed: the graph of links and the
+partition, by the clock and the processor.
 """
 
 import argparse
 import json
 import os
-import platform
+import resource
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
 
 ROOT = Path(__file__).resolve().parent.parent
-sys.path[:0] = [str(ROOT)]
+sys.path[:0] = [str(ROOT), str(Path(__file__).resolve().parent)]
 
+from bench import provenance  # noqa: E402
+from vessel_tree import vessel_tree  # noqa: E402
+
+from solver.domain.division import Division, divide  # noqa: E402
+from solver.domain.link_graph import LinkGraph, pieces  # noqa: E402
 from solver.domain.nodes import Nodes  # noqa: E402
-from solver.domain.partition import HEIGHTS, cut_links, link_table, partition, pieces  # noqa: E402
+from solver.domain.partition import HEIGHTS, partition_graph  # noqa: E402
 from tests.support.geometries import half_way_walls, nodes_from  # noqa: E402
 
 LINKS_A_FACE = 5
@@ -53,27 +59,11 @@ def aneurysm(points: np.ndarray) -> np.ndarray:
     return np.minimum.reduce([ring, *legs, sphere])
 
 
-def tree(points: np.ndarray) -> np.ndarray:
-    """Vessels that fork three times, radii after Murray, planes of forks turned by 70 degrees."""
-    distance = np.full(points.shape[:-1], np.inf)
-    branches = [(np.array((0.0, 0.0, -0.5)), np.array((0.0, 0.0, 1.0)), np.array((1.0, 0.0, 0.0)), 0.4, 0.07)]
-    for _ in range(4):
-        grown = []
-        for start, axis, across, length, radius in branches:
-            end = start + length * axis
-            distance = np.minimum(distance, capsule(points, start, end, radius))
-            third = np.cross(axis, across)
-            turned = np.cos(np.radians(70)) * across + np.sin(np.radians(70)) * third
-            for side in (-1, 1):
-                direction = np.cos(np.radians(38)) * axis + side * np.sin(np.radians(38)) * across
-                grown.append(
-                    (end, direction, turned - (turned @ direction) * direction, 0.8 * length, radius / 2 ** (1 / 3))
-                )
-        branches = [(s, a, c / np.linalg.norm(c), n, r) for s, a, c, n, r in grown]
-    return distance
-
-
-SHAPES: dict[str, Distance] = {"cube": cube, "aneurysm": aneurysm, "tree": tree}
+SHAPES: dict[str, Callable[[int], Nodes]] = {
+    "cube": lambda wanted: nodes_of(cube, wanted),
+    "aneurysm": lambda wanted: nodes_of(aneurysm, wanted),
+    "tree": vessel_tree,
+}
 
 
 def nodes_of(shape: Distance, wanted: int) -> Nodes:
@@ -97,28 +87,38 @@ def trimmed(mask: np.ndarray) -> np.ndarray:
     return mask
 
 
-def measured(name: str, nodes: Nodes, links: np.ndarray, count: int, heights: list[str] | None) -> dict[str, object]:
+def measured(name: str, graph: LinkGraph, count: int, heights: list[str] | None) -> dict[str, object]:
     """One row of the table."""
-    start = time.perf_counter()
-    part = partition(nodes, count, heights)
-    seconds = time.perf_counter() - start
-    sizes, cut = np.bincount(part), cut_links(links, part)
+    clock, processor = time.perf_counter(), time.process_time()
+    part = partition_graph(graph, count, heights)
     row: dict[str, object] = {
         "shape": name,
-        "nodes": nodes.count,
-        "parts": count,
+        "nodes": graph.count,
         "height": heights[0] if heights else "all",
-        "cut_links": int(cut.sum()),
-        "largest_halo": int(cut.max()),
-        "cut_per_node": float(cut.sum() / nodes.count),
-        "imbalance": float(np.abs(sizes / sizes.mean() - 1).max()),
-        "parts_in_pieces": int((pieces(links, part) > 1).sum()),
-        "seconds": round(seconds, 2),
+        "seconds": round(time.perf_counter() - clock, 2),
+        "processor_seconds": round(time.process_time() - processor, 2),
+        "load": round(os.getloadavg()[0], 2),
+        **Division.of_graph(graph, part).record(),
+        "parts_in_pieces": int((pieces(graph.links, part) > 1).sum()),
     }
     if name == "cube" and count == 8:  # each part's faces inside the cube: at least its three shadows (Loomis-Whitney)
-        row["bound"] = round(LINKS_A_FACE * 3 * count * (nodes.count / count) ** (2 / 3))
+        row["bound"] = round(LINKS_A_FACE * 3 * count * (graph.count / count) ** (2 / 3))
     print("  ".join(f"{value:.3g}" if isinstance(value, float) else str(value) for value in row.values()), flush=True)
     return row
+
+
+def trees(arguments: argparse.Namespace) -> Iterator[dict[str, object]]:
+    """Rows of trees that are timed, and what their graphs took."""
+    for size in arguments.sizes:
+        nodes = vessel_tree(round(size * 1e6))
+        clock, processor = time.perf_counter(), time.process_time()
+        graph = LinkGraph.of_nodes(nodes)
+        took = {
+            "graph_seconds": round(time.perf_counter() - clock, 2),
+            "graph_processor_seconds": round(time.process_time() - processor, 2),
+        }
+        for count in arguments.tree_parts:
+            yield measured("tree", graph, count, None) | took
 
 
 def main() -> None:
@@ -127,22 +127,31 @@ def main() -> None:
     parser.add_argument("--nodes", type=int, default=300_000, help="about so many nodes a shape")
     parser.add_argument("--parts", type=int, nargs="+", default=[2, 3, 8])
     parser.add_argument("--sizes", type=float, nargs="*", default=[], help="million nodes of trees that are timed")
+    parser.add_argument("--tree-parts", type=int, nargs="+", default=[8], help="into which these are divided")
     parser.add_argument("--json", type=Path, help="file for the results")
+    parser.add_argument("--commit", help="of what is measured, where git cannot tell it")
     arguments = parser.parse_args()
-    partition(nodes_of(cube, 1000), 2)  # compiles
-    rows = []
+    warm()
+    rows: list[dict[str, object]] = []
     for name in arguments.shapes:
-        nodes = nodes_of(SHAPES[name], arguments.nodes)
-        links = link_table(nodes)
+        graph = LinkGraph.of_nodes(SHAPES[name](arguments.nodes))
         for count in arguments.parts:
             for heights in [*([height] for height in HEIGHTS), None]:
-                rows.append(measured(name, nodes, links, count, heights))
-    for size in arguments.sizes:
-        nodes = nodes_of(tree, round(size * 1e6))
-        rows.append(measured("tree", nodes, link_table(nodes), 8, None))
+                rows.append(measured(name, graph, count, heights))
+    rows += trees(arguments)
     if arguments.json:
-        machine = {"machine": platform.machine(), "cores": os.cpu_count(), "python": platform.python_version()}
-        arguments.json.write_text(json.dumps(machine | {"rows": rows}, indent=2) + "\n")
+        peak_gb = round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e9, 2)
+        arguments.json.write_text(
+            json.dumps({**provenance(arguments), "peak_gb": peak_gb, "rows": rows}, indent=1) + "\n"
+        )
+
+
+def warm() -> None:
+    """Compile the loops over nodes, and those over blocks of nodes."""
+    nodes = nodes_of(cube, 1000)
+    divide(nodes, 2)
+    blocks, _ = LinkGraph.of_nodes(nodes).coarser()
+    partition_graph(blocks.coarser()[0], 2)
 
 
 if __name__ == "__main__":

@@ -40,8 +40,9 @@ from solver.backends.communicator import Communicator, world  # noqa: E402
 from solver.backends.cpu.cpu_driver import CpuDriver  # noqa: E402
 from solver.backends.distributed import DistributedDriver  # noqa: E402
 from solver.backends.lattice import Lattice, build_lattice  # noqa: E402
+from solver.domain.division import divide  # noqa: E402
 from solver.domain.nodes import Nodes  # noqa: E402
-from solver.domain.partition import cut_links, link_table, partition  # noqa: E402
+from solver.domain.partition import partition  # noqa: E402
 from solver.kernels.collision import relaxation_rates  # noqa: E402
 from solver.kernels.sums import LIMBS  # noqa: E402
 from solver.ranks.launch import environment, require_mpi  # noqa: E402
@@ -126,8 +127,7 @@ def foretold(network: Network, surfaces: dict[int, float]) -> dict[str, object]:
 
 def surfaces_of_vessels(nodes: Nodes) -> dict[int, float]:
     """Most cut links of a part over its nodes^(2/3), of a tree divided into as many parts as there may be devices."""
-    links = link_table(nodes)
-    return {n: float(cut_links(links, partition(nodes, n)).max()) / (nodes.count / n) ** (2 / 3) for n in DEVICES}
+    return {n: float(divide(nodes, n)[1].cut_links.max()) / (nodes.count / n) ** (2 / 3) for n in DEVICES}
 
 
 class Working(Communicator):

@@ -17,7 +17,7 @@ from validation.architecture import arrows, floor, modules, modules_used
 
 PIPELINE_MAY_USE = {
     "runtime": None,
-    "domain": {"nodes", "partition", "sections"},
+    "domain": {"division", "nodes", "sections"},
     "kernels": {"d3q19"},
     "backends": {"cost"},
     "boundary": {"curves", "opening_settings", "waveform", "windkessel"},

@@ -29,6 +29,13 @@ def _compute(job: Job) -> None:
         figures["order"][0],
         *figures["mean_run_along_axes"],
     )
+    if divided := figures["division"]:
+        job.log.info(
+            "%(parts)d parts: the most costly is %(cost_imbalance).2g over the mean, the one with most nodes"
+            " %(nodes_imbalance).2g; %(cut_links)d links between them, at most %(most_cut_links)d of one, with"
+            " %(most_messages)d neighbours at most",
+            divided,
+        )
     save(nodes, job.outputs["nodes"])
 
 

@@ -74,13 +74,10 @@ class DistributedDriver(DividedDriver):
         self._all_places: dict[str, NDArray[np.int64]] = {}
         if not self.on_host:
             ranks.beside_device()
-        nodes, cut = ranks.join(np.array([self._part.lattice.count])), ranks.join(np.array([self._part.lattice.halo]))
         self.device = f"{self._driver.device}, {ranks.size} ranks"
         self.speed = self._timed()
-        self.layout = (
-            f"{nodes.min()} to {nodes.max()} nodes a rank, {cut.sum()} links between them; {self._driver.layout};"
-            f" {self.speed}"
-        )
+        self.division = division = self._divided()
+        self.layout = f"{division.words('rank')}; {self._driver.layout}; {self.speed}"
 
     def memory_bytes(self) -> int:
         """Memory that the run takes on all ranks, up to now."""

@@ -15,6 +15,7 @@ from solver.backends.initial_populations import populations
 from solver.backends.lattice import Lattice
 from solver.backends.observation import Found, Observation, ObservationAccumulator
 from solver.boundary.openings import backflow_limbs
+from solver.domain.division import Division
 from solver.kernels.sums import Limbs, limbs_by_group
 
 
@@ -25,11 +26,13 @@ class Driver(Protocol):
     ----------
     device : what it runs on.
     layout : how the work is shared out there, for the log.
+    division : how the lattice is divided; none where it is not.
     on_host : whether fields lie in the memory of the processor, where they are at hand.
     """
 
     device: str
     layout: str
+    division: Division | None
     on_host: bool
 
     def memory_bytes(self) -> int:
@@ -105,6 +108,7 @@ class LatticeDriver(ABC):
     Attributes
     ----------
     device, layout, on_host : what it runs on, and how.
+    division : none; those who run several lattices have one.
     lattice : what it runs.
     populations : (lattice.slots,) where it runs; between pairs of steps slot (i, n) holds g_i arriving at node n.
     node_velocity, fluxes : (3, count + ghosts) where it runs, that the force of :mod:`solver.kernels.isotropy` and the
@@ -115,6 +119,7 @@ class LatticeDriver(ABC):
 
     device: str
     layout: str
+    division: Division | None = None
     on_host: bool
     lattice: Lattice
     populations: Any

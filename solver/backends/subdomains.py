@@ -26,6 +26,8 @@ from solver.backends.lattice import Lattice
 from solver.backends.observation import Observation, ObservationAccumulator
 from solver.backends.splitting import Subdomain, split
 from solver.backends.whole_state import WholeState
+from solver.domain.division import Division
+from solver.domain.node_costs import weighed
 from solver.kernels.sums import LIMBS, Limbs
 
 Make = Callable[[Lattice], LatticeDriver]
@@ -45,11 +47,13 @@ class DividedDriver(ABC):
     Attributes
     ----------
     device, layout, on_host : what it runs on, and how.
+    division : what its parts have to do, and what they exchange.
     subdomains, drivers : its own parts and who runs each.
     """
 
     device: str
     layout: str
+    division: Division | None
 
     def __init__(
         self, whole: Lattice, subdomain: NDArray[np.integer], make: Make, own: Collection[int] | None = None
@@ -74,6 +78,11 @@ class DividedDriver(ABC):
 
     def _parts(self) -> list[tuple[Subdomain, LatticeDriver]]:
         return list(zip(self.subdomains, self.drivers, strict=True))
+
+    def _divided(self) -> Division:
+        """What all parts have to do, and what they exchange."""
+        rows = self._everywhere(np.array([_work(part) for part in self.subdomains], np.int64))
+        return Division(*rows.T)
 
     def advance(self, boundary_values: NDArray[np.float64]) -> None:
         """Run an even number of steps, one a row of `boundary_values`."""
@@ -267,11 +276,8 @@ class SubdomainsDriver(DividedDriver):
     def __init__(self, whole: Lattice, subdomain: NDArray[np.integer], make: Make) -> None:
         super().__init__(whole, subdomain, make)
         self.device = f"{self.drivers[0].device}, {len(self.subdomains)} parts one after another"
-        counts, cut = (
-            [len(part.rows) for part in self.subdomains],
-            sum(part.lattice.halo for part in self.subdomains),
-        )
-        self.layout = f"{min(counts)} to {max(counts)} nodes a part, {cut} links between them; {self.drivers[0].layout}"
+        self.division = division = self._divided()
+        self.layout = f"{division.words()}; {self.drivers[0].layout}"
 
     def memory_bytes(self) -> int:
         """Memory that the run takes where it runs, up to now."""
@@ -305,6 +311,13 @@ class SubdomainsDriver(DividedDriver):
 
     def _join(self, whole: NDArray[Any], places: str, part: Subdomain, values: NDArray[Any]) -> None:
         whole[..., getattr(part, places)] = values
+
+
+def _work(part: Subdomain) -> tuple[int, int, int, int]:
+    """What stands in a :class:`Division` for a part, whose cost is that of the links that it treats."""
+    lattice = part.lattice
+    openings = len(lattice.inlets.slot) + len(lattice.outlets.slot)
+    return lattice.count, weighed(lattice.count, len(lattice.walls.slot), openings), lattice.halo, len(part.halo)
 
 
 def _ghosts(part: Subdomain, rows: int) -> tuple[dict[int, Places], dict[int, Places]]:

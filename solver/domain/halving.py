@@ -13,8 +13,8 @@ import numpy as np
 from numba import njit, prange
 from numpy.typing import NDArray
 
+from solver.domain.link_graph import link_table
 from solver.domain.nodes import FLUID, INLET, OUTLET, Neighbours, Nodes, check
-from solver.domain.partition import link_table
 from solver.domain.sections import connected
 from solver.kernels.d3q19 import OPPOSITE, VELOCITIES, Q
 

@@ -5,6 +5,7 @@ A fluid node is named by its row in the fluid array, a wall node (solid, next to
 Positions are lattice indices ``(x, y, z)``; the place of index ``(0, 0, 0)`` in the patient is ``origin_mm`` (LPS).
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Any, Final, Literal
@@ -298,19 +299,30 @@ class Neighbours:
 
         Among nodes :meth:`Nodes.with_corners` it is -1 also where a thin wall cuts a link along a corner.
         """
+        ends = self.table((direction,))[:, 0]
         nodes = self._nodes
-        moves = STEPS[direction] * _strides(nodes)
-        wraps = STEPS[direction] * np.array(nodes.periodic)
-        ends = np.empty(nodes.count, np.int32)
-        _find(self._keys, self._rows, nodes.position, moves, wraps, np.array(nodes.shape[::-1]), ends)
         if direction >= Q:  # along the others no link between two fluid nodes leaves the vessel
             ends[nodes.wall_link_node[nodes.wall_link_direction == direction]] = -1
             ends[nodes.opening_link_node[nodes.opening_link_direction == direction]] = -1
         return ends
 
+    def table(self, directions: Sequence[int]) -> NDArray[np.int32]:
+        """The same for several directions at once, (N, directions); a link that a thin wall cuts is kept.
 
-CHUNK = 1 << 16
-"""Nodes that one thread looks up at a time."""
+        Parameters
+        ----------
+        directions : numbers of those in `STEPS`.
+        """
+        nodes, steps = self._nodes, STEPS[list(directions)]
+        moves = steps * _strides(nodes)
+        wraps = steps * np.array(nodes.periodic)
+        ends = np.empty((nodes.count, len(moves)), np.int32)
+        _find(self._keys, self._rows, nodes.position, moves, wraps, np.array(nodes.shape[::-1]), ends)
+        return ends
+
+
+CHUNK = 1 << 14
+"""Nodes that one thread looks up at a time, few enough that their rows of ends stay in its cache."""
 
 
 @njit(parallel=True, cache=True)
@@ -323,21 +335,25 @@ def _find(
     size: NDArray[np.int64],
     ends: NDArray[np.int32],
 ) -> None:
-    """Row at the end of each link: a search at the start of a chunk and where a link wraps around, else a walk."""
-    step = moves.sum()
+    """Rows at the ends of links, (N, directions): a search at the start of a chunk and where a link wraps around, else
+    a walk.
+    """
     for chunk in prange((len(keys) + CHUNK - 1) // CHUNK):
         first, last = chunk * CHUNK, min(len(keys), (chunk + 1) * CHUNK)
-        there = np.searchsorted(keys, keys[first] + step)
-        before = keys[first] + step
-        for k in range(first, last):
-            wanted = keys[k] + step
-            for axis in range(3):
-                if wraps[axis] != 0 and position[rows[k], axis] == (size[axis] - 1 if wraps[axis] > 0 else 0):
-                    wanted -= size[axis] * moves[axis]
-            if wanted < before:
-                there = np.searchsorted(keys, wanted)
-            before = wanted
-            while there < len(keys) and keys[there] < wanted:
-                there += 1
-            found = there < len(keys) and keys[there] == wanted
-            ends[rows[k]] = rows[there] if found else -1
+        for i in range(len(moves)):
+            step = moves[i].sum()
+            there = np.searchsorted(keys, keys[first] + step)
+            before = keys[first] + step
+            for k in range(first, last):
+                wanted = keys[k] + step
+                for axis in range(3):
+                    at_border = size[axis] - 1 if wraps[i, axis] > 0 else 0
+                    if wraps[i, axis] != 0 and position[rows[k], axis] == at_border:
+                        wanted -= size[axis] * moves[i, axis]
+                if wanted < before:
+                    there = np.searchsorted(keys, wanted)
+                before = wanted
+                while there < len(keys) and keys[there] < wanted:
+                    there += 1
+                found = there < len(keys) and keys[there] == wanted
+                ends[rows[k], i] = rows[there] if found else -1

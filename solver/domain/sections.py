@@ -24,8 +24,8 @@ import numpy as np
 from numba import njit, prange
 from numpy.typing import NDArray
 
+from solver.domain.link_graph import AXIS_LENGTH, Links, distances, link_table
 from solver.domain.nodes import Neighbours, Nodes
-from solver.domain.partition import AXIS_LENGTH, Links, distances, link_table
 from solver.kernels.d3q19 import VELOCITIES, WEIGHTS, Q
 
 SPACINGS = 2

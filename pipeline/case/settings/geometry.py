@@ -141,5 +141,6 @@ class DecomposeSettings(Section):
         "auto", description="axis along which neighbours follow each other in memory; auto: that of the longest runs"
     )
     parts: Annotated[int, Field(ge=1, le=1024)] = Field(
-        1, description="parts of equally many fluid nodes and small borders, one a device"
+        1,
+        description="parts that take equally long, walls and openings counted in, with small borders, one a device",
     )

@@ -15,8 +15,8 @@ from pipeline.geometry.lattice.developed import developed
 from pipeline.geometry.lattice.frame import Frame
 from pipeline.geometry.lattice.links import Links, corner_links, links, short_cuts
 from pipeline.geometry.lattice.tagged_lattice import Lattice, tagged
+from solver.domain.division import divide
 from solver.domain.nodes import FLUID, INLET, OUTLET, STEPS, WALL, Nodes, Opening, check, mean_runs
-from solver.domain.partition import partition
 from solver.kernels.d3q19 import Q
 from solver.runtime.errors import StageError
 
@@ -63,8 +63,10 @@ def decompose(
     nodes = _arrays(lattice, mesh, raster, found, openings, patches, axes)
     if corners:
         nodes = _with_corner_links(nodes, mesh, frame, corner_links(raster, fluid))
+    division = None
     if settings.parts > 1:
-        nodes = replace(nodes, part=partition(nodes, settings.parts))
+        part, division = divide(nodes, settings.parts)
+        nodes = replace(nodes, part=part)
     check(nodes)
     return nodes, {
         "fluid_nodes": nodes.count,
@@ -73,6 +75,7 @@ def decompose(
         "opening_links": len(nodes.opening_link_q),
         "corner_links": len(nodes.corner_link_q),
         "nodes_of_parts": np.bincount(nodes.part).tolist(),
+        "division": division and division.record(),
         "links_removed_end": int(found.removed.sum()),
         "links_on_surface": found.on_surface,
         "mean_run_along_axes": [round(run, 1) for run in runs],

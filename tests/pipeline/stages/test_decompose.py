@@ -16,6 +16,7 @@ from pipeline.geometry.lattice.links import SMALLEST_Q, corner_links, links
 from pipeline.geometry.lattice.node_arrays import decompose, order_of_axes
 from pipeline.geometry.lattice.tagged_lattice import Lattice
 from pipeline.stages.voxelize import voxelize
+from solver.domain.division import divide
 from solver.domain.nodes import ARRAYS, FLUID, STEPS, WALL, load
 from solver.domain.partition import partition
 from solver.kernels.d3q19 import VELOCITIES
@@ -373,6 +374,7 @@ def test_parts_are_those_of_the_partition(pipe):
     again, figures = decompose(lattice, mesh, openings, DecomposeSettings(parts=3))
     np.testing.assert_array_equal(again.part, partition(nodes, 3))
     assert figures["nodes_of_parts"] == np.bincount(again.part).tolist()
+    assert figures["division"] == divide(nodes, 3)[1].record()
     assert again.parts == 3
 
 

@@ -10,8 +10,9 @@ from pipeline.haemodynamics.streamlines import Grid
 from solver.backends.cpu.cpu_driver import CpuDriver
 from solver.backends.driver import LatticeDriver
 from solver.backends.lattice import Lattice, build_lattice
+from solver.domain.link_graph import link_table
 from solver.domain.nodes import Neighbours, Nodes, check
-from solver.domain.partition import link_table, partition
+from solver.domain.partition import partition
 from solver.kernels.collision import relaxation_rates
 from solver.kernels.d3q19 import VELOCITIES, WEIGHTS, Q
 from solver.run.vtkhdf import voxels
