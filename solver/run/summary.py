@@ -180,6 +180,7 @@ def summary_of(simulation: Simulation, warnings: list[str], notes: list[str]) ->
         },
         "start": asdict(simulation.start),
         "device": simulation.driver.device,
+        "division": division.record() if (division := simulation.driver.division) else None,
         "steps": simulation.step,
         "time_s": last.time_s,
         "seconds": simulation.seconds,

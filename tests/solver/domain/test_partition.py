@@ -325,6 +325,7 @@ def test_flow_file_of_parts_is_that_of_the_whole(tmp_path, caplog):
             summaries.append(solve(domain, wanted, *paths, logging.getLogger("test")))
     assert "CPU, 3 parts one after another: " in caplog.text
     assert summaries[1]["device"] == "CPU, 3 parts one after another"
+    assert [summary["division"] and summary["division"]["parts"] for summary in summaries] == [None, 3]
     assert (tmp_path / "whole.csv").read_text() == (tmp_path / "parts.csv").read_text()
     one, other = (read_flow(tmp_path / f"{name}.vtkhdf") for name in ("whole", "parts"))
     for name in ("velocity_m_s", "pressure_pa", "viscous_stress_pa"):
