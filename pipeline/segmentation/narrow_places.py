@@ -56,7 +56,7 @@ def parted(mask: Mask, places: Sequence[Index], least: float) -> tuple[Mask, flo
 
     Returns
     -------
-    (Z, Y, X) bool, one six-connected part, and a radius in voxels.
+    (Z, Y, X) bool, one six-connected part, and a radius in voxels; at a seed that is left out that of its own place.
     """
     if not mask.any():
         return mask, 0.0
@@ -76,5 +76,6 @@ def parted(mask: Mask, places: Sequence[Index], least: float) -> tuple[Mask, flo
     if (others := (label > 0) & ~own).any():
         near &= away <= ndimage.distance_transform_edt(~others)
     joined, _ = ndimage.label(near)
-    found[box] = near & (joined == joined[middles[0]])
-    return found, there
+    near &= joined == joined[middles[0]]
+    found[box] = near
+    return found, min([there, *(float(depth[seed]) for seed in seeds if part[seed] and not near[seed])])

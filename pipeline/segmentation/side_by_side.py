@@ -53,7 +53,7 @@ TOGETHER = 3.0
 _ALL = np.ones((3, 3, 3), bool)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)  # arrays have no one truth of equality: a seam is the same only as itself
 class Seam:
     """Where two lumens touch; lengths in voxels.
 

@@ -169,6 +169,17 @@ def test_a_least_radius_above_that_at_the_seed_is_refused():
         segment(image, settings, image, "CT")
 
 
+def test_a_least_radius_that_parts_the_seed_itself_is_refused():
+    """A seed at the end of a spike of 2 voxels: the tube behind it is wide enough, the place of the seed is not."""
+    z, y, x = np.indices((40, 40, 60))
+    mask = (np.hypot(y - 19.5, z - 19.5) < 8) & (x > 30)
+    mask |= (np.hypot(y - 19.5, z - 19.5) < 2) & (x > 8)
+    image = imaged(mask, 1.0)
+    settings = SegmentSettings(seeds_voxel=((27, 19, 19),), lower=HALF_WAY, least_radius_mm=5.0)
+    with pytest.raises(StageError, match=r"at a seed is \d\.?\d* mm, less than the 5 mm .*least_radius_mm: null"):
+        segment(image, settings, image, "CT")
+
+
 @pytest.mark.parametrize("seed", range(300, 303))
 def test_a_cut_across_a_throat_parts_the_mask(seed):
     """The throat of a waist between two tubes, in any direction."""

@@ -14,7 +14,7 @@ from pipeline.segmentation.barrier import BESIDE, barrier, with_its_layers
 from pipeline.segmentation.problem import Problem
 from pipeline.segmentation.seam_planes import record_of_touches
 from pipeline.segmentation.seeds import Seed
-from pipeline.segmentation.side_by_side import seams
+from pipeline.segmentation.side_by_side import Seam, _together, seams
 from pipeline.stages.plausibility import of_lumen
 from pipeline.stages.segment import segment
 from tests.support.advice import advised, merged
@@ -134,6 +134,19 @@ def test_veins_drawn_at_random_have_one():
     for seed in range(500, 501):
         phantom = vein(seed)
         assert seams(phantom.mask), phantom.words
+
+
+def test_seams_near_each_other_are_one_whatever_stands_before_them():
+    """One far away with fewer points comes first; the other two, 4 voxels apart, become one with the points of both."""
+
+    def row(x: float, count: int) -> Seam:
+        points = np.stack([np.zeros(count), np.zeros(count), x + np.arange(count)], axis=1)
+        return Seam(points, np.zeros((count, 2, 3), np.int64), 4.0, count - 1.0, 0.0, 2.0)
+
+    far, near = _together([row(90, 8), row(0, 14), row(17, 30)])
+    assert [len(each.points) for each in (far, near)] == [8, 44]
+    assert far.length == 7
+    assert near.length == pytest.approx(46)  # voxels 0 to 46
 
 
 def test_a_disc_gives_back_what_lies_beside_the_lumen_alone():
