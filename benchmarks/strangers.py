@@ -37,7 +37,7 @@ from tests.support.advice import Values, Workflow, advised, follow, merged  # no
 WIDE = 0.03
 """Error of the volume up to which it is right."""
 
-FOLLOWED = ("set segment.method: local", "set segment.cut_planes: ", "set segment.dark_sheets: ")
+FOLLOWED = ("set segment.method: local", "set segment.cut_planes: ", "set segment.dark_sheets: ", "set segment.upper: ")
 """Advice of failed checks that is followed, too."""
 
 

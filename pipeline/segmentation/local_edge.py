@@ -57,6 +57,8 @@ class LocalEdge:
     ----------
     box : of the volume that holds it.
     share : (z, y, x) in the box, intensity above the edge over the contrast of the place; 0 at the wall.
+    contrast : (z, y, x) in the box, of the place: lumen above soft tissue.
+    edge : share of the contrast at which the wall stands.
     inside : (z, y, x) bool in the box, the mask with its wall there.
     change : relative change of the volume.
     brighter : (z, y, x) bool in the box, what of the mask, or beside it above `upper`, is brighter than blood.
@@ -64,6 +66,8 @@ class LocalEdge:
 
     box: Box
     share: NDArray[np.floating]
+    contrast: NDArray[np.floating]
+    edge: float
     inside: Mask
     change: float
     brighter: Mask
@@ -95,14 +99,15 @@ def local_edge(problem: Problem, lumen: Lumen, mask: Mask, found: Levels, radius
     blood = _average(np.minimum(near, found.lumen + found.contrast / 2), np.where(part, depth**3, 0.0), length)
     around = _average(near, tissue.astype(float), length) if tissue.any() else np.full(near.shape, found.surroundings)
     contrast = np.maximum(blood - around, FADED * found.contrast)
-    share = (near - around) / contrast - _edge(problem, lumen, mask, found)
+    level = _edge(problem, lumen, mask, found)
+    share = (near - around) / contrast - level
     bright = share >= 0
     if problem.barrier is not None:
         bright &= ~problem.barrier[box]
     grown = ndimage.binary_dilation(part & bright, iterations=REACH_VOXELS, mask=bright & (part | (near < lumen.wall)))
     bloom = part | ((away <= BLOOM_VOXELS) & (near > problem.upper))
     brighter = bloom & (near > blood + np.maximum(BRIGHTER * contrast, DEVIATIONS * found.noise))
-    return LocalEdge(box, share, grown, float(grown.sum() / part.sum() - 1), brighter)
+    return LocalEdge(box, share, contrast, level, grown, float(grown.sum() / part.sum() - 1), brighter)
 
 
 def _edge(problem: Problem, lumen: Lumen, mask: Mask, found: Levels) -> float:

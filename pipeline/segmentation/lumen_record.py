@@ -27,6 +27,7 @@ from pipeline.segmentation.problem import Lumen, Problem, reaches
 from pipeline.segmentation.region_growing import Mask
 from pipeline.segmentation.seam_planes import record_of_touches
 from pipeline.segmentation.seeds import Seed
+from pipeline.segmentation.wall_profile import RIM, record_of_rim, wall_profile
 
 THIN_VOXELS = 4
 """Diameter, in voxels, below which a vessel's size is uncertain."""
@@ -156,12 +157,13 @@ def _of_brightness(
     problem: Problem, intensity: Levels, other: dict[str, Any] | None, wall: dict[str, Any]
 ) -> list[str]:
     """Warnings of brightness: in the mask, and at its wall."""
-    edge, bright = wall.get("local_edge"), wall.get("bright_wall")
+    edge, bright, rim = wall.get("local_edge"), wall.get("bright_wall"), wall.get("bright_rim")
     return [
         *_brighter(problem, intensity),
         *([other["words"]] if other else []),
         *([edge["words"]] if edge and abs(edge["change"]) > WRONG else []),
         *([bright["words"]] if bright and bright["share"] > TOUCHED else []),
+        *([rim["words"]] if rim and rim["share"] > RIM else []),
     ]
 
 
@@ -171,9 +173,14 @@ def _at_the_wall(
     """Where the wall would be by local levels, none of a wall at edges of the image; and what is bright at the wall."""
     if not len(radii):
         return {}
-    edge = local_edge(problem, found, mask, intensity, float(radii.mean()))
-    bright = record_of_bright_wall(edge, mask, problem, intensity)
-    return {"local_edge": None if found.edge_based else record_of_edge(edge), "bright_wall": bright}
+    radius = float(radii.mean())
+    edge = local_edge(problem, found, mask, intensity, radius)
+    misses = not found.edge_based and abs(edge.change) > WRONG  # a wall far from half way has no profile of its own
+    return {
+        "local_edge": None if found.edge_based else record_of_edge(edge),
+        "bright_wall": record_of_bright_wall(edge, mask, problem, intensity),
+        "bright_rim": None if misses else record_of_rim(wall_profile(edge, radius, problem), problem, intensity),
+    }
 
 
 def _row_record(row: Row, voxel_ml: float, spacing_mm: float) -> dict[str, float]:

@@ -1,0 +1,70 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A stent in the wall is a failed check, even blurred to the brightness of blood; a blurred wall alone is none."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from scipy import ndimage
+
+from pipeline.case.settings.images import FilterSettings, SegmentSettings
+from pipeline.segmentation.wall_profile import RIM
+from pipeline.stages.filter import filter_volume
+from pipeline.stages.plausibility import of_lumen
+from pipeline.stages.segment import segment
+from tests.support.advice import advised
+from tests.support.strange_images import Scene, Strange, scene, strange
+
+NAME = "vessel with something bright in its wall"
+NO_FILTER = FilterSettings(smoothing="none")
+
+
+def vessel(seed: int) -> Scene:
+    """A bent vessel of even contrast, 4 to 7 voxels in radius."""
+    return scene(np.random.default_rng([47, seed]), forked=False, radius=(2, 4), wide=2.5)
+
+
+def taken(made: Scene, blur_voxels: float) -> Strange:
+    return made.finished(blur_voxels * made.spacing_mm[0], (made.blood - made.tissue) / 25)
+
+
+def tried(image: Strange, filtering: FilterSettings | None = None, **given: float) -> tuple[float, dict, dict]:
+    """Error of the volume, the check, and the record."""
+    settings = SegmentSettings(seeds_voxel=(image.seed,), **given)
+    filtered = filter_volume(image.image, filtering or FilterSettings())
+    record = segment(filtered, settings, image.image, "CT").record
+    check = next(each for each in of_lumen(record) if each["name"] == NAME)
+    return record["volume_ml"] / image.volume_ml - 1, check, record
+
+
+@pytest.mark.parametrize("seed", [802, 804, 853])
+def test_a_stent_as_bright_as_blood_fails_the_check_whose_advice_makes_the_error_less_than_half(seed):
+    """Rings of metal finer than the blur: hardly a voxel is as bright as calcium."""
+    image = strange("stent", seed)
+    error, check, record = tried(image)
+    assert error > 0.1
+    assert record["bright_wall"]["share"] < 0.015
+    assert not check["passed"]
+    (setting, *_) = [each.settings for each in advised(check["advice"], {}) if each.settings]
+    after, still, _ = tried(image, upper=setting["segment"]["upper"])
+    assert abs(after) < error / 2
+    assert not still["passed"]  # where the wall is, the image does not tell
+    assert "no image of this resolution" in still["advice"]
+
+
+@pytest.mark.parametrize("blur_voxels", [0.3, 0.8, 1.5])
+@pytest.mark.parametrize("filtering", [None, NO_FILTER], ids=["filtered", "as it is"])
+def test_blur_alone_is_not_doubted(blur_voxels, filtering):
+    _, check, record = tried(taken(vessel(11), blur_voxels), filtering)
+    assert check["passed"]
+    assert record["bright_rim"]["share"] < RIM / 2
+
+
+def test_a_sharp_kernel_is_not_doubted():
+    """It makes the lumen brighter along its wall, and the tissue darker by as much: the profile stays even."""
+    image = taken(vessel(12), 0.7)
+    voxels = image.image.voxels.astype(float)
+    sharp = (voxels + 0.6 * (voxels - ndimage.gaussian_filter(voxels, 1.5))).astype(np.float32)
+    _, check, record = tried(replace(image, image=image.image.with_voxels(sharp)), NO_FILTER)
+    assert check["passed"]
+    assert record["bright_rim"]["share"] < RIM
