@@ -27,7 +27,7 @@ from pipeline.segmentation.problem import Lumen, Problem, reaches
 from pipeline.segmentation.region_growing import Mask
 from pipeline.segmentation.seam_planes import record_of_touches
 from pipeline.segmentation.seeds import Seed
-from pipeline.segmentation.wall_profile import RIM, record_of_rim, wall_profile
+from pipeline.segmentation.wall_profile import MOST, RIM, record_of_dark_rim, record_of_rim, wall_profile
 
 THIN_VOXELS = 4
 """Diameter, in voxels, below which a vessel's size is uncertain."""
@@ -157,13 +157,14 @@ def _of_brightness(
     problem: Problem, intensity: Levels, other: dict[str, Any] | None, wall: dict[str, Any]
 ) -> list[str]:
     """Warnings of brightness: in the mask, and at its wall."""
-    edge, bright, rim = wall.get("local_edge"), wall.get("bright_wall"), wall.get("bright_rim")
+    edge, bright, rim, dark = (wall.get(key) for key in ("local_edge", "bright_wall", "bright_rim", "dark_rim"))
     return [
         *_brighter(problem, intensity),
         *([other["words"]] if other else []),
         *([edge["words"]] if edge and abs(edge["change"]) > WRONG else []),
         *([bright["words"]] if bright and bright["share"] > TOUCHED else []),
         *([rim["words"]] if rim and rim["share"] > RIM else []),
+        *([dark["words"]] if dark and dark["share"] > MOST else []),
     ]
 
 
@@ -176,10 +177,12 @@ def _at_the_wall(
     radius = float(radii.mean())
     edge = local_edge(problem, found, mask, intensity, radius)
     misses = not found.edge_based and abs(edge.change) > WRONG  # a wall far from half way has no profile of its own
+    profile = None if misses else wall_profile(edge, radius, problem)
     return {
         "local_edge": None if found.edge_based else record_of_edge(edge),
         "bright_wall": record_of_bright_wall(edge, mask, problem, intensity),
-        "bright_rim": None if misses else record_of_rim(wall_profile(edge, radius, problem), problem, intensity),
+        "bright_rim": profile and record_of_rim(profile, problem, intensity),
+        "dark_rim": profile and record_of_dark_rim(profile, intensity),
     }
 
 

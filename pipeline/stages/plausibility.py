@@ -294,6 +294,7 @@ def of_lumen(segmentation: Mapping[str, Any]) -> list[dict[str, Any]]:
     )
     other = segmentation.get("other_brightness") or {"share": 0.0, "words": ""}
     bright = segmentation.get("bright_wall") or {"share": 0.0, "words": ""}
+    dark = segmentation.get("dark_rim") or {"share": 0.0, "words": ""}
     rim = segmentation.get("bright_rim") or {"share": 0.0, "words": ""}
     edge = segmentation.get("local_edge") or {"change": 0.0, "words": ""}
     touch = segmentation.get("touching_lumens") or {"share": 0.0, "words": ""}
@@ -306,6 +307,7 @@ def of_lumen(segmentation: Mapping[str, Any]) -> list[dict[str, Any]]:
         trust.check("volume that one threshold misses", "%", abs(edge["change"]), edge["words"]),
         trust.check("calcium or metal at the wall, of the mask", "%", bright["share"], bright["words"]),
         trust.check("vessel with something bright in its wall", "%", rim["share"], rim["words"]),
+        trust.check("vessel that darkens towards its wall", "%", dark["share"], dark["words"]),
     ]
 
 

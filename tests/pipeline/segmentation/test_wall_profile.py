@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A stent in the wall is a failed check, even blurred to the brightness of blood; a blurred wall alone is none."""
+"""A stent in the wall, or blood that is dark at it, is a failed check; a wall that is only blurred is none."""
 
 from dataclasses import replace
 
@@ -13,6 +13,7 @@ from pipeline.stages.filter import filter_volume
 from pipeline.stages.plausibility import of_lumen
 from pipeline.stages.segment import segment
 from tests.support.advice import advised
+from tests.support.crops import _away
 from tests.support.strange_images import Scene, Strange, scene, strange
 
 NAME = "vessel with something bright in its wall"
@@ -68,3 +69,16 @@ def test_a_sharp_kernel_is_not_doubted():
     _, check, record = tried(replace(image, image=image.image.with_voxels(sharp)), NO_FILTER)
     assert check["passed"]
     assert record["bright_rim"]["share"] < RIM
+
+
+@pytest.mark.parametrize(("slow", "passes"), [(0.0, True), (0.45, False)])
+def test_brightness_that_falls_towards_the_wall_fails_a_check(slow, passes):
+    """To 55 % at the wall, with the square of the distance from the middle: half way is within the lumen then."""
+    made = vessel(14)
+    depth = np.clip(-_away(made.lines, made.places.reshape(-1, 3)).reshape(made.lumen.shape) / made.radius_mm, 0, 1)
+    made.fill(1 - slow * (1 - depth) ** 2)
+    error, _, record = tried(taken(made, 0.7))
+    check = next(each for each in of_lumen(record) if each["name"] == "vessel that darkens towards its wall")
+    assert check["passed"] == passes
+    assert passes == (error > -0.05)
+    assert passes or "lower segment.lower" in check["advice"]
